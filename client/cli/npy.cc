@@ -1,0 +1,140 @@
+#include "client/cli/npy.h"
+
+#include <charconv>
+#include <cstring>
+#include <optional>
+
+namespace softmax::client {
+namespace {
+
+constexpr std::string_view kMagic("\x93NUMPY", 6);
+
+absl::Status Bad(const std::string& what) { return absl::InvalidArgumentError("not a usable .npy file: " + what); }
+
+std::string_view Trimmed(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\n')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\n')) text.remove_suffix(1);
+  return text;
+}
+
+// What stands behind 'key': in the header's dictionary, up to the end of the header.
+std::optional<std::string_view> After(std::string_view header, std::string_view key) {
+  for (const char quote : {'\'', '"'}) {
+    const std::string quoted = quote + std::string(key) + quote;
+    const std::size_t at = header.find(quoted);
+    if (at == std::string_view::npos) continue;
+    std::string_view rest = Trimmed(header.substr(at + quoted.size()));
+    if (rest.empty() || rest.front() != ':') return std::nullopt;
+    return Trimmed(rest.substr(1));
+  }
+  return std::nullopt;
+}
+
+absl::StatusOr<DataType> ReadDescr(std::string_view header) {
+  const auto rest = After(header, "descr");
+  if (!rest || rest->size() < 2 || (rest->front() != '\'' && rest->front() != '"')) {
+    return Bad("its header has no simple 'descr'");
+  }
+  const std::size_t end = rest->find(rest->front(), 1);
+  const std::string_view descr = rest->substr(1, end == std::string_view::npos ? end : end - 1);
+  if (descr == "<f4") return DataType::kFloat32;
+  if (descr == "<f2") return DataType::kFloat16;
+  if (descr == "<f8") return DataType::kFloat64;
+  return Bad("its elements are '" + std::string(descr) + "'; supported are '<f2', '<f4' and '<f8'");
+}
+
+absl::StatusOr<std::vector<std::int64_t>> ReadShape(std::string_view header) {
+  const auto rest = After(header, "shape");
+  if (!rest || rest->front() != '(') return Bad("its header has no 'shape'");
+  const std::size_t end = rest->find(')');
+  if (end == std::string_view::npos) return Bad("its 'shape' does not end");
+  std::string_view list = Trimmed(rest->substr(1, end - 1));
+  std::vector<std::int64_t> shape;
+  while (!list.empty()) {
+    std::int64_t dimension = 0;
+    const auto [next, error] = std::from_chars(list.data(), list.data() + list.size(), dimension);
+    if (error != std::errc() || dimension < 0) return Bad("its 'shape' holds no plain numbers");
+    shape.push_back(dimension);
+    list = Trimmed(list.substr(static_cast<std::size_t>(next - list.data())));
+    if (list.empty()) break;
+    if (list.front() != ',') return Bad("its 'shape' holds no plain numbers");
+    list = Trimmed(list.substr(1));
+  }
+  if (shape.empty()) return Bad("it is a single number without dimensions; at least one is needed");
+  if (shape.size() > kMaxRank) {
+    return Bad("it has " + std::to_string(shape.size()) + " dimensions; at most " + std::to_string(kMaxRank) +
+               " are supported");
+  }
+  return shape;
+}
+
+// The header's text; the data follows it.
+absl::StatusOr<std::string_view> ReadHeader(std::string_view bytes) {
+  if (!LooksLikeNpy(bytes) || bytes.size() < 10) return Bad("it does not begin as one");
+  const auto major = static_cast<unsigned char>(bytes[6]);
+  if (major != 1 && major != 2) {
+    return Bad("format version " + std::to_string(major) + "; supported are 1 and 2");
+  }
+  const std::size_t length_bytes = major == 1 ? 2 : 4;
+  if (bytes.size() < 8 + length_bytes) return Bad("it ends within its header");
+  std::size_t length = 0;
+  for (std::size_t i = 0; i < length_bytes; ++i) {
+    length |= static_cast<std::size_t>(static_cast<unsigned char>(bytes[8 + i])) << (8 * i);
+  }
+  if (bytes.size() - 8 - length_bytes < length) return Bad("it ends within its header");
+  return bytes.substr(8 + length_bytes, length);
+}
+
+}  // namespace
+
+bool LooksLikeNpy(std::string_view bytes) { return bytes.substr(0, kMagic.size()) == kMagic; }
+
+absl::StatusOr<Array> ReadNpy(std::string_view bytes) {
+  const auto header = ReadHeader(bytes);
+  if (!header.ok()) return header.status();
+  const auto dtype = ReadDescr(*header);
+  if (!dtype.ok()) return dtype.status();
+  const auto order = After(*header, "fortran_order");
+  if (!order || (order->substr(0, 4) != "True" && order->substr(0, 5) != "False")) {
+    return Bad("its header has no 'fortran_order'");
+  }
+  if (order->substr(0, 4) == "True") {
+    return Bad("its elements are in Fortran order; save it with numpy.ascontiguousarray(...)");
+  }
+  auto shape = ReadShape(*header);
+  if (!shape.ok()) return shape.status();
+
+  const auto elements = ElementsOf(*shape);
+  const auto at = static_cast<std::size_t>(header->data() + header->size() - bytes.data());
+  const std::string_view data = bytes.substr(at);
+  if (!elements || *elements * SizeOf(*dtype) != data.size()) {
+    return Bad("its shape needs " + (elements ? std::to_string(*elements * SizeOf(*dtype)) : std::string("too many")) +
+               " bytes of data, it has " + std::to_string(data.size()));
+  }
+  Array array{*dtype, *std::move(shape), std::vector<std::byte>(data.size())};
+  if (!data.empty()) std::memcpy(array.data.data(), data.data(), data.size());
+  return array;
+}
+
+std::string WriteNpy(const Array& array) {
+  if (array.dtype == DataType::kBFloat16) return WriteNpy(Converted(array, DataType::kFloat32));
+  std::string header = "{'descr': '<f" + std::to_string(SizeOf(array.dtype)) + "', 'fortran_order': False, 'shape': (";
+  for (const std::int64_t dimension : array.shape) header += std::to_string(dimension) + ", ";
+  // One dimension is written (n,), several (n, m).
+  header.pop_back();
+  if (array.shape.size() > 1) header.pop_back();
+  header += "), }";
+  // The data begins at a multiple of 64, and the header ends with a newline.
+  while ((10 + header.size() + 1) % 64 != 0) header += ' ';
+  header += '\n';
+  std::string bytes(kMagic);
+  bytes += '\x01';
+  bytes += '\x00';
+  bytes += static_cast<char>(header.size() & 0xff);
+  bytes += static_cast<char>(header.size() >> 8);
+  bytes += header;
+  bytes.append(reinterpret_cast<const char*>(array.data.data()), array.data.size());
+  return bytes;
+}
+
+}  // namespace softmax::client

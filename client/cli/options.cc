@@ -1,0 +1,121 @@
+#include "client/cli/options.h"
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <map>
+
+namespace softmax::client {
+namespace {
+
+struct RawOptions {
+  CliOptions options;
+  DataType dtype = DataType::kFloat32;
+  DataType output_dtype = DataType::kFloat32;
+  std::int32_t axis = -1;
+  double scale = 1;
+  Operation operation = Operation::kSoftmax;
+  std::string timeout = "10s";
+  std::string wait = "0s";
+  bool info = false;
+  bool health = false;
+};
+
+const std::map<std::string, DataType> kDataTypes = {{"float32", DataType::kFloat32},
+                                                    {"float16", DataType::kFloat16},
+                                                    {"bfloat16", DataType::kBFloat16},
+                                                    {"float64", DataType::kFloat64}};
+const std::map<std::string, Operation> kOperations = {{"softmax", Operation::kSoftmax},
+                                                      {"log_softmax", Operation::kLogSoftmax}};
+const std::map<std::string, Format> kFormats = {
+    {"auto", Format::kAuto}, {"npy", Format::kNpy}, {"csv", Format::kCsv}, {"text", Format::kText}};
+
+std::string CheckDuration(const std::string& text) {
+  return ParseDuration(text) ? "" : "'" + text + "' is not a time like 10s or 500ms";
+}
+
+void AddOptions(CLI::App& app, RawOptions& raw) {
+  CliOptions& o = raw.options;
+  app.add_option("input", o.input, "a .npy or .csv file, or a file of numbers; - is standard input")
+      ->capture_default_str();
+  app.add_option("--output", o.output, "where the answer goes; - is standard output")->capture_default_str();
+  app.add_option("--format", o.format, "of the input: auto, npy, csv or text; the answer has the same")
+      ->transform(CLI::CheckedTransformer(kFormats))
+      ->default_str("auto");
+  app.add_option("--dtype", raw.dtype, "element type to send; unset: the file's, and float32 for numbers in text")
+      ->transform(CLI::CheckedTransformer(kDataTypes));
+  app.add_option("--output-dtype", raw.output_dtype, "element type of the answer; unset: the one sent")
+      ->transform(CLI::CheckedTransformer(kDataTypes));
+  app.add_option("--op", raw.operation, "softmax or log_softmax")
+      ->transform(CLI::CheckedTransformer(kOperations))
+      ->default_str("softmax");
+  app.add_option("--axis", raw.axis, "negative counts from the end; unset: the last");
+  app.add_option("--scale", raw.scale, "factor on the input; unset: 1");
+  app.add_option("--lengths", o.lengths, "valid elements of each row, as 3,2,3")->delimiter(',');
+  app.add_option("--address", o.address, "host:port, or unix:/path")->capture_default_str();
+  app.add_option("--timeout", raw.timeout, "10s, 500ms, 2m")->check(CheckDuration)->capture_default_str();
+  auto* info = app.add_flag("--info", raw.info, "print what the server is and allows, and end");
+  auto* health = app.add_flag("--health", raw.health, "ask grpc.health.v1, and end")->excludes(info);
+  app.add_option("--service", o.service, "whose health; empty: the server's as a whole")->needs(health);
+  app.add_option("--wait", raw.wait, "how long --health waits for the server to be serving")
+      ->check(CheckDuration)
+      ->needs(health);
+}
+
+void TakeOptional(const CLI::App& app, RawOptions& raw) {
+  CliOptions& o = raw.options;
+  if (app.count("--dtype") != 0) o.dtype = raw.dtype;
+  if (app.count("--output-dtype") != 0) o.output_dtype = raw.output_dtype;
+  if (app.count("--op") != 0) o.operation = raw.operation;
+  if (app.count("--axis") != 0) o.axis = raw.axis;
+  if (app.count("--scale") != 0) o.scale = raw.scale;
+  o.timeout = ParseDuration(raw.timeout).value_or(o.timeout);
+  o.wait = ParseDuration(raw.wait).value_or(o.wait);
+  if (raw.info) o.action = Action::kInfo;
+  if (raw.health) o.action = Action::kHealth;
+}
+
+}  // namespace
+
+std::optional<std::chrono::nanoseconds> ParseDuration(const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || !(value >= 0) || value > 1e6) return std::nullopt;
+  const std::string unit(end, text.data() + text.size());
+  double seconds = value;
+  if (unit == "ms") {
+    seconds = value / 1000;
+  } else if (unit == "m") {
+    seconds = value * 60;
+  } else if (unit != "s" && !unit.empty()) {
+    return std::nullopt;
+  }
+  return std::chrono::nanoseconds(std::llround(seconds * 1e9));
+}
+
+std::optional<CliOptions> ParseCliCommandLine(int argc, char** argv, int* exit_code) {
+  RawOptions raw;
+  CLI::App app("One softmax over the network: reads a tensor, sends it, writes the answer.", "softmax-client");
+  app.footer(
+      "Example: echo 1 2 3 | softmax-client\n"
+      "Exit codes: 0 done (--health: serving); 1 an error (--health: not serving); 2 wrong usage "
+      "or input; "
+      "3 server unreachable.");
+  AddOptions(app, raw);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    *exit_code = app.exit(error) == 0 ? 0 : 2;
+    return std::nullopt;
+  }
+  TakeOptional(app, raw);
+  if (raw.options.timeout.count() == 0) {
+    std::fprintf(stderr, "softmax-client: --timeout must be above 0\n");
+    *exit_code = 2;
+    return std::nullopt;
+  }
+  return raw.options;
+}
+
+}  // namespace softmax::client

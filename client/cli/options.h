@@ -1,0 +1,42 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "client/cli/files.h"
+#include "client/softmax_client/types.h"
+
+namespace softmax::client {
+
+enum class Action { kSoftmax, kInfo, kHealth };
+
+struct CliOptions {
+  Action action = Action::kSoftmax;
+  std::string address = "localhost:50051";
+  std::chrono::nanoseconds timeout = std::chrono::seconds(10);
+
+  std::string input = "-";
+  std::string output = "-";
+  Format format = Format::kAuto;  // of the input
+  std::optional<DataType> dtype;  // sent as; unset: the file's (text: float32)
+  std::optional<DataType> output_dtype;
+  std::optional<Operation> operation;
+  std::optional<std::int32_t> axis;
+  std::optional<double> scale;
+  std::vector<std::uint32_t> lengths;
+
+  std::string service;               // --health
+  std::chrono::nanoseconds wait{0};  // --health: how long it may take to be serving
+};
+
+// "10s", "500ms", "2m", or plain seconds.
+std::optional<std::chrono::nanoseconds> ParseDuration(const std::string& text);
+
+// Reads the command line. Nothing: the program is to end with `*exit_code`, and what there is to
+// say was said.
+std::optional<CliOptions> ParseCliCommandLine(int argc, char** argv, int* exit_code);
+
+}  // namespace softmax::client

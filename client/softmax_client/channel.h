@@ -1,0 +1,46 @@
+#pragma once
+
+#include <grpcpp/channel.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/slice.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "client/softmax_client/wire.h"
+
+// What the library, the command line client and the load generator share of gRPC. Internal: not for
+// users of the library.
+namespace softmax::client {
+
+inline constexpr char kSoftmaxMethod[] = "/softmax.v1.SoftmaxService/Softmax";
+inline constexpr char kSoftmaxStreamMethod[] = "/softmax.v1.SoftmaxService/SoftmaxStream";
+
+struct ChannelSettings {
+  std::int64_t max_receive_bytes = -1;  // -1: no limit
+  // A connection that has been silent for so long is probed, and cut when the probe stays
+  // unanswered for `keepalive_timeout`. Zero: never (an answer may then be waited for in vain until
+  // the call's deadline).
+  std::chrono::milliseconds keepalive_time{0};
+  std::chrono::milliseconds keepalive_timeout{20000};
+};
+
+// One channel is one connection: channels to one address never share it. Does not connect yet.
+std::shared_ptr<grpc::Channel> CreateChannel(const std::string& target, const ChannelSettings& settings);
+
+// The slices of a received message, kept alive and laid out for the decoder.
+class ReceivedPieces {
+ public:
+  explicit ReceivedPieces(const grpc::ByteBuffer& message);
+  Pieces pieces() const { return views_; }
+
+ private:
+  std::vector<grpc::Slice> slices_;
+  std::vector<std::span<const std::uint8_t>> views_;
+};
+
+}  // namespace softmax::client

@@ -1,0 +1,143 @@
+#include "client/softmax_client/request.h"
+
+#include <climits>
+#include <cmath>
+#include <cstring>
+
+#include "client/softmax_client/channel.h"
+
+namespace softmax::client {
+namespace {
+
+// Below this a copy costs less than a slice of its own.
+constexpr std::size_t kCopyBelowBytes = 16 << 10;
+// gRPC and protobuf count a message's bytes in an int; the header is far below the difference.
+constexpr std::uint64_t kMaxPayloadBytes = INT_MAX - (1 << 20);
+
+std::uint32_t MicrosecondsOf(std::chrono::nanoseconds timeout) {
+  const std::int64_t us = std::max<std::int64_t>(1, timeout.count() / 1000);
+  return static_cast<std::uint32_t>(std::min<std::int64_t>(us, UINT32_MAX));
+}
+
+}  // namespace
+
+grpc::Slice Loan::Lend(std::span<const std::byte> memory, std::shared_ptr<Loan>* loan) {
+  *loan = std::make_shared<Loan>();
+  // gRPC only reads the bytes of a request.
+  void* bytes = const_cast<std::byte*>(memory.data());
+  return grpc::Slice(bytes, memory.size(), &Loan::OnDropped, new std::shared_ptr<Loan>(*loan));
+}
+
+void Loan::OnDropped(void* shared_loan) {
+  const std::unique_ptr<std::shared_ptr<Loan>> loan(static_cast<std::shared_ptr<Loan>*>(shared_loan));
+  std::lock_guard lock((*loan)->mu_);
+  (*loan)->ended_ = true;
+  (*loan)->changed_.notify_all();
+}
+
+bool Loan::Ended() const {
+  std::lock_guard lock(mu_);
+  return ended_;
+}
+
+bool Loan::WaitFor(std::chrono::milliseconds time) {
+  std::unique_lock lock(mu_);
+  return changed_.wait_for(lock, time, [this] { return ended_; });
+}
+
+void Loan::Wait() {
+  std::unique_lock lock(mu_);
+  changed_.wait(lock, [this] { return ended_; });
+}
+
+absl::Status CheckRequest(const TensorView& input, const SoftmaxOptions& options) {
+  const std::size_t rank = input.shape.size();
+  if (rank < 1 || rank > kMaxRank) {
+    return absl::InvalidArgumentError("shape: rank " + std::to_string(rank) + ", must be 1 to " +
+                                      std::to_string(kMaxRank));
+  }
+  const auto elements = ElementsOf(input.shape);
+  if (!elements) {
+    return absl::InvalidArgumentError("shape: a negative dimension, or too many elements");
+  }
+  const std::uint64_t expected = *elements * SizeOf(input.dtype);
+  if (input.data.size() != expected) {
+    return absl::InvalidArgumentError("data: " + std::to_string(input.data.size()) + " bytes, but the shape and " +
+                                      std::string(NameOf(input.dtype)) + " need " + std::to_string(expected));
+  }
+  if (expected + options.lengths.size_bytes() > kMaxPayloadBytes) {
+    return absl::InvalidArgumentError("data: " + std::to_string(expected) + " bytes, more than one message can hold (" +
+                                      std::to_string(kMaxPayloadBytes) + ")");
+  }
+  const auto signed_rank = static_cast<std::int32_t>(rank);
+  const std::int32_t axis = options.axis.value_or(-1);
+  if (axis < -signed_rank || axis >= signed_rank) {
+    return absl::InvalidArgumentError("axis: " + std::to_string(axis) + " is out of range for rank " +
+                                      std::to_string(rank));
+  }
+  if (options.scale && !(std::isfinite(*options.scale) && *options.scale > 0)) {
+    return absl::InvalidArgumentError("scale: " + std::to_string(*options.scale) + ", must be finite and above 0");
+  }
+  return absl::OkStatus();
+}
+
+OutgoingRequest MakeRequest(const TensorView& input, const SoftmaxOptions& options, std::uint64_t id, Framing framing) {
+  RequestFields fields;
+  fields.id = id;
+  fields.operation = options.operation;
+  fields.axis = options.axis;
+  fields.scale = options.scale;
+  fields.output_dtype = options.output_dtype;
+  fields.lengths = options.lengths;
+  // A unary call's deadline travels beside the message.
+  if (framing == Framing::kStreamElement && options.timeout) {
+    fields.timeout_us = MicrosecondsOf(*options.timeout);
+  }
+  fields.dtype = input.dtype;
+  fields.shape = input.shape;
+  fields.data_bytes = input.data.size();
+
+  OutgoingRequest request;
+  std::string bytes;
+  AppendRequestHeader(fields, framing, &bytes);
+  if (input.data.size() < kCopyBelowBytes) {
+    bytes.append(reinterpret_cast<const char*>(input.data.data()), input.data.size());
+    request.slices.emplace_back(bytes);
+    return request;
+  }
+  request.slices.emplace_back(bytes);
+  request.slices.push_back(Loan::Lend(input.data, &request.loan));
+  return request;
+}
+
+absl::StatusOr<Tensor> TakeTensor(Pieces message, const ResponseFields& fields, DataType expected_dtype) {
+  if (fields.code != 0) {
+    return absl::Status(static_cast<absl::StatusCode>(fields.code), fields.message);
+  }
+  if (!fields.has_output || fields.dtype != static_cast<std::uint64_t>(expected_dtype)) {
+    return absl::InternalError("the server's answer has no output of type " + std::string(NameOf(expected_dtype)));
+  }
+  std::vector<std::int64_t> shape(fields.shape.begin(),
+                                  fields.shape.begin() + static_cast<std::ptrdiff_t>(fields.rank));
+  const auto elements = ElementsOf(shape);
+  if (!elements || *elements * SizeOf(expected_dtype) != fields.payload_bytes) {
+    return absl::InternalError("the server's answer has " + std::to_string(fields.payload_bytes) +
+                               " bytes, which is not what its shape needs");
+  }
+  Tensor tensor(expected_dtype, std::move(shape), fields.payload_bytes);
+  CopyFromPieces(message, fields.payload_offset, fields.payload_bytes, tensor.mutable_data().data());
+  tensor.set_timing(fields.timing);
+  return tensor;
+}
+
+absl::Status WithTarget(const std::string& target, const grpc::Status& status) {
+  if (status.ok()) return absl::OkStatus();
+  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), target + ": " + status.error_message());
+}
+
+absl::Status WithTarget(const std::string& target, const absl::Status& status) {
+  if (status.ok()) return status;
+  return absl::Status(status.code(), target + ": " + std::string(status.message()));
+}
+
+}  // namespace softmax::client

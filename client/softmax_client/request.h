@@ -1,0 +1,63 @@
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/slice.h>
+#include <grpcpp/support/status.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "client/softmax_client/softmax_client.h"
+#include "client/softmax_client/wire.h"
+
+// What unary calls and streams share: from a view to slices, and from a received message to a
+// tensor. Internal.
+namespace softmax::client {
+
+// Knows when gRPC has dropped its last reference to memory that the caller lent it. gRPC may keep
+// one after a call has ended (bytes on their way into a socket), so the end of the call is not
+// enough. Thread-safe.
+class Loan {
+ public:
+  // A slice over that memory; the loan ends when its last copy is gone.
+  static grpc::Slice Lend(std::span<const std::byte> memory, std::shared_ptr<Loan>* loan);
+
+  bool Ended() const;
+  bool WaitFor(std::chrono::milliseconds time);  // true: ended
+  void Wait();
+
+ private:
+  static void OnDropped(void* shared_loan);
+
+  mutable std::mutex mu_;
+  std::condition_variable changed_;
+  bool ended_ = false;  // guarded by mu_
+};
+
+// A request ready to be sent.
+struct OutgoingRequest {
+  std::vector<grpc::Slice> slices;
+  std::shared_ptr<Loan> loan;  // nullptr: the tensor was small and has been copied
+};
+
+// Checks what the server would refuse without looking at values, so that a slip of the caller gets
+// a clear message.
+absl::Status CheckRequest(const TensorView& input, const SoftmaxOptions& options);
+
+OutgoingRequest MakeRequest(const TensorView& input, const SoftmaxOptions& options, std::uint64_t id, Framing framing);
+
+// The answer's tensor, with its bytes copied out of the message. INTERNAL when it is not an answer
+// to such a request.
+absl::StatusOr<Tensor> TakeTensor(Pieces message, const ResponseFields& fields, DataType expected_dtype);
+
+// The same status with the server's address before the message.
+absl::Status WithTarget(const std::string& target, const grpc::Status& status);
+absl::Status WithTarget(const std::string& target, const absl::Status& status);
+
+}  // namespace softmax::client

@@ -1,0 +1,315 @@
+#include "client/softmax_client/stream.h"
+
+#include <grpcpp/alarm.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/generic/generic_stub.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "client/softmax_client/channel.h"
+#include "client/softmax_client/request.h"
+
+namespace softmax::client {
+namespace {
+
+constexpr std::chrono::milliseconds kLoanCheck(1);
+// A message that is this large is sent even if more requests wait.
+constexpr std::size_t kMessageBytes = 1 << 20;
+
+// Events run on the callback thread; Send, Finish and the destructor on the caller's. Everything
+// below the lock is guarded by it; callbacks run without it.
+class GrpcStream final : public Stream {
+ public:
+  GrpcStream(std::string target, std::shared_ptr<grpc::Channel> channel, CallbackQueue& queue,
+             const StreamOptions& options, StreamCallback on_answer)
+      : target_(std::move(target)),
+        queue_(queue.Get()),
+        options_(options),
+        on_answer_(std::move(on_answer)),
+        stub_(std::move(channel)) {
+    std::lock_guard lock(mu_);
+    context_.emplace();
+    stream_ = stub_.PrepareCall(&*context_, kSoftmaxStreamMethod, queue_);
+    ++open_events_;
+    stream_->StartCall(on_started_.tag());
+  }
+
+  ~GrpcStream() override {
+    std::unique_lock lock(mu_);
+    Cancel();
+    closing_ = true;
+    MaybeHalfClose();
+    changed_.wait(lock, [this] { return ended_ && open_events_ == 0; });
+  }
+
+  absl::Status Send(std::uint64_t id, const TensorView& input, const SoftmaxOptions& options) override {
+    const absl::Status valid = CheckRequest(input, options);
+    if (!valid.ok()) return valid;
+    std::lock_guard lock(mu_);
+    if (closing_) return absl::FailedPreconditionError("the stream is finished");
+    if (finishing_) return absl::UnavailableError(target_ + ": the stream has broken");
+    if (pending_.size() >= options_.max_in_flight) {
+      return absl::ResourceExhaustedError(std::to_string(pending_.size()) +
+                                          " requests are unanswered, the stream's limit");
+    }
+    const auto [place, is_new] = pending_.try_emplace(id);
+    if (!is_new) {
+      return absl::AlreadyExistsError("id " + std::to_string(id) + " is still unanswered");
+    }
+    OutgoingRequest request = MakeRequest(input, options, id, Framing::kStreamElement);
+    place->second = {options.output_dtype.value_or(input.dtype), std::move(request.loan)};
+    waiting_.push_back(std::move(request.slices));
+    MaybeWrite();
+    return absl::OkStatus();
+  }
+
+  absl::Status Finish() override {
+    std::unique_lock lock(mu_);
+    closing_ = true;
+    MaybeHalfClose();
+    changed_.wait(lock, [this] { return ended_; });
+    return WithTarget(target_, status_);
+  }
+
+ private:
+  struct Pending {
+    DataType dtype = DataType::kFloat32;
+    std::shared_ptr<Loan> loan;
+  };
+  // An answer whose request's memory gRPC still refers to.
+  struct Late {
+    std::uint64_t id = 0;
+    absl::StatusOr<Tensor> answer;
+    std::shared_ptr<Loan> loan;
+  };
+
+  class Step final : public QueueEvent {
+   public:
+    Step(GrpcStream* stream, void (GrpcStream::*method)(bool)) : stream_(stream), method_(method) {}
+    void OnEvent(bool ok) override {
+      (stream_->*method_)(ok);
+      stream_->EventDone();
+    }
+    void* tag() { return static_cast<QueueEvent*>(this); }
+
+   private:
+    GrpcStream* stream_;
+    void (GrpcStream::*method_)(bool);
+  };
+
+  void Cancel() {
+    if (context_) context_->TryCancel();
+  }
+
+  // The last thing an event does: after it the stream may be gone.
+  void EventDone() {
+    std::lock_guard lock(mu_);
+    --open_events_;
+    changed_.notify_all();
+  }
+
+  void OnStarted(bool ok) {
+    std::lock_guard lock(mu_);
+    started_ = true;
+    if (!ok) return AskForStatus();
+    StartRead();
+    MaybeWrite();
+    MaybeHalfClose();
+  }
+
+  void StartRead() {
+    ++open_events_;
+    stream_->Read(&received_, on_read_.tag());
+  }
+
+  // Sends what waits, several requests in a message, unless a message is on its way.
+  void MaybeWrite() {
+    if (!started_ || writing_ || waiting_.empty() || finishing_ || write_failed_) return;
+    std::vector<grpc::Slice> slices;
+    std::size_t bytes = 0;
+    std::size_t requests = 0;
+    while (!waiting_.empty() && requests < options_.max_requests_per_message && bytes < kMessageBytes) {
+      for (grpc::Slice& slice : waiting_.front()) {
+        bytes += slice.size();
+        slices.push_back(std::move(slice));
+      }
+      waiting_.pop_front();
+      ++requests;
+    }
+    writing_ = true;
+    ++open_events_;
+    stream_->Write(grpc::ByteBuffer(slices.data(), slices.size()), on_written_.tag());
+  }
+
+  void OnWritten(bool ok) {
+    std::lock_guard lock(mu_);
+    writing_ = false;
+    write_failed_ = !ok;  // the read fails too, and ends the stream
+    MaybeWrite();
+    MaybeHalfClose();
+    if (read_ended_) AskForStatus();
+  }
+
+  void MaybeHalfClose() {
+    if (!closing_ || !started_ || half_closed_ || writing_ || !waiting_.empty() || finishing_ || write_failed_) {
+      return;
+    }
+    half_closed_ = true;
+    writing_ = true;
+    ++open_events_;
+    stream_->WritesDone(on_written_.tag());
+  }
+
+  void OnRead(bool ok) {
+    if (!ok) {
+      std::lock_guard lock(mu_);
+      read_ended_ = true;
+      return AskForStatus();
+    }
+    {
+      const ReceivedPieces received(received_);
+      std::vector<ResponseFields> responses;
+      const absl::Status decoded = DecodeStreamResponse(received.pieces(), &responses);
+      if (!decoded.ok()) {
+        std::lock_guard lock(mu_);
+        Cancel();
+      }
+      for (const ResponseFields& response : responses) {
+        if (decoded.ok()) Answer(received.pieces(), response);
+      }
+    }
+    std::lock_guard lock(mu_);
+    received_.Clear();
+    StartRead();
+  }
+
+  void Answer(Pieces message, const ResponseFields& fields) {
+    Pending pending;
+    {
+      std::lock_guard lock(mu_);
+      const auto place = pending_.find(fields.id);
+      if (place == pending_.end()) {
+        Cancel();  // an answer to nothing: this is not our server's protocol
+        return;
+      }
+      pending = std::move(place->second);
+      pending_.erase(place);
+    }
+    auto answer = TakeTensor(message, fields, pending.dtype);
+    if (!answer.ok()) answer = WithTarget(target_, answer.status());
+    Deliver(fields.id, std::move(answer), std::move(pending.loan));
+  }
+
+  void Deliver(std::uint64_t id, absl::StatusOr<Tensor> answer, std::shared_ptr<Loan> loan) {
+    if (!loan || loan->Ended()) return on_answer_(id, std::move(answer));
+    std::lock_guard lock(mu_);
+    late_.push_back({id, std::move(answer), std::move(loan)});
+    SetAlarm();
+  }
+
+  void SetAlarm() {
+    if (alarm_set_) return;
+    alarm_set_ = true;
+    ++open_events_;
+    alarm_.Set(queue_, std::chrono::system_clock::now() + kLoanCheck, on_alarm_.tag());
+  }
+
+  void OnAlarm(bool /*ok*/) {
+    std::vector<Late> late;
+    {
+      std::lock_guard lock(mu_);
+      alarm_set_ = false;
+      late.swap(late_);
+    }
+    for (Late& one : late) Deliver(one.id, std::move(one.answer), std::move(one.loan));
+    std::lock_guard lock(mu_);
+    MaybeEnd();
+  }
+
+  // Once nothing is being written or read.
+  void AskForStatus() {
+    if (writing_ || finishing_) return;
+    finishing_ = true;
+    ++open_events_;
+    stream_->Finish(&status_, on_finished_.tag());
+  }
+
+  void OnFinished(bool /*ok*/) {
+    std::unordered_map<std::uint64_t, Pending> unanswered;
+    {
+      std::lock_guard lock(mu_);
+      unanswered.swap(pending_);
+      waiting_.clear();
+      // With the call goes every reference to callers' memory that is not on its way into the
+      // socket.
+      stream_.reset();
+      context_.reset();
+      if (status_.ok() && !unanswered.empty()) {
+        status_ = grpc::Status(grpc::StatusCode::INTERNAL, "the server ended the stream with requests unanswered");
+      }
+    }
+    for (auto& [id, pending] : unanswered) {
+      Deliver(id, WithTarget(target_, status_), std::move(pending.loan));
+    }
+    std::lock_guard lock(mu_);
+    status_known_ = true;
+    MaybeEnd();
+  }
+
+  void MaybeEnd() {
+    if (!status_known_ || !late_.empty()) return;
+    ended_ = true;
+    changed_.notify_all();
+  }
+
+  // Constant after construction.
+  const std::string target_;
+  grpc::CompletionQueue* const queue_;
+  const StreamOptions options_;
+  StreamCallback on_answer_;  // called on the callback thread only
+  grpc::GenericStub stub_;
+  grpc::ByteBuffer received_;  // used by the read that is open, and by its event
+
+  std::mutex mu_;
+  std::condition_variable changed_;
+  std::optional<grpc::ClientContext> context_;  // until the status is known
+  std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream_;
+  std::unordered_map<std::uint64_t, Pending> pending_;
+  std::deque<std::vector<grpc::Slice>> waiting_;  // requests not yet given to gRPC
+  std::vector<Late> late_;
+  grpc::Status status_;
+  grpc::Alarm alarm_;
+  int open_events_ = 0;
+  bool started_ = false;
+  bool writing_ = false;  // a message or the half-close
+  bool write_failed_ = false;
+  bool read_ended_ = false;
+  bool closing_ = false;
+  bool half_closed_ = false;
+  bool finishing_ = false;
+  bool status_known_ = false;
+  bool ended_ = false;
+  bool alarm_set_ = false;
+
+  Step on_started_{this, &GrpcStream::OnStarted};
+  Step on_written_{this, &GrpcStream::OnWritten};
+  Step on_read_{this, &GrpcStream::OnRead};
+  Step on_finished_{this, &GrpcStream::OnFinished};
+  Step on_alarm_{this, &GrpcStream::OnAlarm};
+};
+
+}  // namespace
+
+std::unique_ptr<Stream> MakeStream(const std::string& target, std::shared_ptr<grpc::Channel> channel,
+                                   CallbackQueue& queue, const StreamOptions& options, StreamCallback on_answer) {
+  return std::make_unique<GrpcStream>(target, std::move(channel), queue, options, std::move(on_answer));
+}
+
+}  // namespace softmax::client

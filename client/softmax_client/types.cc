@@ -1,0 +1,53 @@
+#include "client/softmax_client/types.h"
+
+#include <limits>
+
+namespace softmax::client {
+
+std::string_view NameOf(DataType type) {
+  switch (type) {
+    case DataType::kFloat32:
+      return "float32";
+    case DataType::kFloat16:
+      return "float16";
+    case DataType::kBFloat16:
+      return "bfloat16";
+    case DataType::kFloat64:
+      return "float64";
+  }
+  return "unknown";
+}
+
+std::optional<DataType> DataTypeFromName(std::string_view name) {
+  if (name == "float32" || name == "f32" || name == "fp32") return DataType::kFloat32;
+  if (name == "float16" || name == "f16" || name == "fp16") return DataType::kFloat16;
+  if (name == "bfloat16" || name == "bf16") return DataType::kBFloat16;
+  if (name == "float64" || name == "f64" || name == "fp64") return DataType::kFloat64;
+  return std::nullopt;
+}
+
+std::string_view NameOf(Operation operation) { return operation == Operation::kLogSoftmax ? "log_softmax" : "softmax"; }
+
+std::optional<Operation> OperationFromName(std::string_view name) {
+  if (name == "softmax") return Operation::kSoftmax;
+  if (name == "log_softmax" || name == "log-softmax") return Operation::kLogSoftmax;
+  return std::nullopt;
+}
+
+std::optional<std::uint64_t> ElementsOf(std::span<const std::int64_t> shape) {
+  constexpr std::uint64_t kMaxElements = std::numeric_limits<std::int64_t>::max() / 8;
+  bool empty = false;
+  for (const std::int64_t dimension : shape) {
+    if (dimension < 0) return std::nullopt;
+    if (dimension == 0) empty = true;
+  }
+  if (empty) return 0;
+  std::uint64_t elements = 1;
+  for (const std::int64_t dimension : shape) {
+    if (static_cast<std::uint64_t>(dimension) > kMaxElements / elements) return std::nullopt;
+    elements *= static_cast<std::uint64_t>(dimension);
+  }
+  return elements;
+}
+
+}  // namespace softmax::client

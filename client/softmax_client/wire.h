@@ -1,0 +1,68 @@
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "client/softmax_client/types.h"
+
+// Writes requests and reads answers of proto/softmax/v1/softmax.proto by hand, so that a tensor's
+// bytes are never copied into a message. No gRPC here; a test holds it against the generated code.
+namespace softmax::client {
+
+// A received message as gRPC left it: pieces of any size, cut anywhere. Borrowed.
+using Pieces = std::span<const std::span<const std::uint8_t>>;
+
+// Whether a message stands alone or is one element of a stream message, which then needs its own
+// tag and length.
+enum class Framing { kUnary, kStreamElement };
+
+struct RequestFields {
+  std::uint64_t id = 0;
+  Operation operation = Operation::kSoftmax;
+  std::optional<std::int32_t> axis;
+  std::optional<double> scale;
+  std::optional<DataType> output_dtype;
+  std::span<const std::uint32_t> lengths;
+  std::uint32_t timeout_us = 0;
+  DataType dtype = DataType::kFloat32;
+  std::span<const std::int64_t> shape;
+  std::uint64_t data_bytes = 0;
+};
+
+// Appends everything of a serialized SoftmaxRequest but the tensor's bytes, which must follow
+// directly.
+void AppendRequestHeader(const RequestFields& fields, Framing framing, std::string* out);
+
+// One decoded SoftmaxResponse. The payload is a range of the message that it was decoded from.
+struct ResponseFields {
+  std::uint64_t id = 0;
+  std::int32_t code = 0;  // google.rpc.Code; 0 is OK
+  std::string message;
+  std::uint32_t retry_after_ms = 0;
+  ServerTiming timing;
+  bool has_output = false;
+  std::uint64_t dtype = 0;  // as sent: the caller checks it
+  std::size_t rank = 0;
+  std::array<std::int64_t, kMaxRank> shape = {};
+  std::uint64_t payload_offset = 0;  // from the start of the whole message
+  std::uint64_t payload_bytes = 0;
+};
+
+// Unknown fields, and known ones with a wrong wire type, are skipped. Not OK: the bytes cannot be
+// decoded.
+absl::Status DecodeResponse(Pieces pieces, ResponseFields* out);
+absl::Status DecodeStreamResponse(Pieces pieces, std::vector<ResponseFields>* out);
+
+// Copies `size` bytes that start at `offset` of the whole message. The range must lie inside.
+void CopyFromPieces(Pieces pieces, std::uint64_t offset, std::uint64_t size, void* destination);
+
+// Whether those bytes equal `expected`, without copying them.
+bool EqualsPieces(Pieces pieces, std::uint64_t offset, std::span<const std::byte> expected);
+
+}  // namespace softmax::client

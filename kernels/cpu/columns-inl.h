@@ -1,0 +1,252 @@
+// Softmax of rows whose elements lie `inner` apart, once per Highway target: 16 neighbouring rows
+// side by side in vectors, each with the same arithmetic, element for element, as rows-inl.h.
+#if defined(SOFTMAX_KERNELS_CPU_COLUMNS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOFTMAX_KERNELS_CPU_COLUMNS_INL_H_
+#undef SOFTMAX_KERNELS_CPU_COLUMNS_INL_H_
+#else
+#define SOFTMAX_KERNELS_CPU_COLUMNS_INL_H_
+#endif
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "kernels/cpu/log-inl.h"
+#include "kernels/cpu/sums-inl.h"
+#include "kernels/types.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace softmax::kernels::cpu {
+namespace HWY_NAMESPACE {
+
+constexpr int kTileRows = 16;
+template <typename T>
+constexpr int kRowVecs = kTileRows / kLanes<T>;
+
+// One tile of at most 16 rows: `in` and `out` point at its first row's first element.
+template <typename In, typename Out>
+struct RowTile {
+  const In* in;
+  Out* out;
+  std::int64_t cols;
+  std::int64_t inner;
+  int rows;
+  bool has_lengths;
+  std::int64_t lengths[kTileRows];
+  std::int64_t longest;
+};
+
+// The 16 rows' elements of one column; minus infinity for those beyond their row's length.
+template <typename T>
+struct Column {
+  VecOf<T> vecs[kRowVecs<T>];
+};
+
+template <typename T, typename In, typename Out>
+HWY_INLINE Column<T> LoadColumn(const RowTile<In, Out>& tile, std::int64_t c) {
+  const In* from = tile.in + c * tile.inner;
+  In chosen[kTileRows];
+  if (HWY_UNLIKELY(tile.has_lengths)) {
+    for (int i = 0; i < kTileRows; ++i) {
+      const bool is_there = i < tile.rows && c < tile.lengths[i];
+      chosen[i] = is_there ? from[i] : Constants<In>::kNegativeInfinity;
+    }
+    from = chosen;
+  }
+  const int rows = tile.has_lengths ? kTileRows : tile.rows;
+  Column<T> column;
+  for (int u = 0; u < kRowVecs<T>; ++u) {
+    const int left = rows - u * kLanes<T>;
+    if (HWY_LIKELY(left >= kLanes<T>)) {
+      column.vecs[u] = LoadVec<T>(from + u * kLanes<T>);
+    } else if (left > 0) {
+      column.vecs[u] = LoadPartialVec<T>(from + u * kLanes<T>, left);
+    } else {
+      column.vecs[u] = hn::Set(Tag<T>(), Constants<T>::kNegativeInfinity);
+    }
+  }
+  return column;
+}
+
+template <typename T, typename In, typename Out>
+HWY_INLINE void StoreColumn(const RowTile<In, Out>& tile, std::int64_t c, const Column<T>& column, Out masked) {
+  Out* to = tile.out + c * tile.inner;
+  if (HWY_LIKELY(!tile.has_lengths)) {
+    for (int u = 0; u < kRowVecs<T>; ++u) {
+      const int left = tile.rows - u * kLanes<T>;
+      if (HWY_LIKELY(left >= kLanes<T>)) {
+        StoreVec<T>(column.vecs[u], to + u * kLanes<T>);
+      } else if (left > 0) {
+        StorePartialVec<T>(column.vecs[u], to + u * kLanes<T>, left);
+      }
+    }
+    return;
+  }
+  Out whole[kTileRows];
+  for (int u = 0; u < kRowVecs<T>; ++u) {
+    StoreVec<T>(column.vecs[u], whole + u * kLanes<T>);
+  }
+  for (int i = 0; i < tile.rows; ++i) {
+    to[i] = c < tile.lengths[i] ? whole[i] : masked;
+  }
+}
+
+template <typename T, typename In, typename Out>
+void MaxOfColumns(const RowTile<In, Out>& tile, T* HWY_RESTRICT max) {
+  const Tag<T> d;
+  Column<T> largest;
+  for (auto& vec : largest.vecs) {
+    vec = hn::Set(d, Constants<T>::kNegativeInfinity);
+  }
+  for (std::int64_t c = 0; c < tile.longest; ++c) {
+    const Column<T> column = LoadColumn<T>(tile, c);
+    for (int u = 0; u < kRowVecs<T>; ++u) {
+      largest.vecs[u] = hn::Max(largest.vecs[u], column.vecs[u]);
+    }
+  }
+  for (int u = 0; u < kRowVecs<T>; ++u) {
+    hn::Store(largest.vecs[u], d, max + u * kLanes<T>);
+  }
+}
+
+// The partial sums of 16 rows; partial sum p of row i is at p * 16 + i.
+template <typename T>
+struct ColumnSums {
+  static constexpr int kCount = kPartials<T> * kTileRows;
+  HWY_ALIGN T partials[kCount];
+  HWY_ALIGN T sums[kCount];
+  HWY_ALIGN T rests[kCount];
+};
+
+template <typename T>
+HWY_INLINE void CloseTile(ColumnSums<T>& state) {
+  const Tag<T> d;
+  for (int i = 0; i < ColumnSums<T>::kCount; i += kLanes<T>) {
+    auto sum = hn::Load(d, state.sums + i);
+    auto rest = hn::Load(d, state.rests + i);
+    AddExactly(hn::Load(d, state.partials + i), sum, rest);
+    hn::Store(sum, d, state.sums + i);
+    hn::Store(rest, d, state.rests + i);
+    hn::Store(hn::Zero(d), d, state.partials + i);
+  }
+}
+
+template <typename T, typename In, typename Out>
+void SumOfColumns(const RowTile<In, Out>& tile, const T* HWY_RESTRICT max, const Factor<T>& factor,
+                  Sum* HWY_RESTRICT totals) {
+  const Tag<T> d;
+  ColumnSums<T> state;
+  std::memset(&state, 0, sizeof(state));
+  for (std::int64_t c = 0; c < tile.longest; ++c) {
+    if (c != 0 && c % kTile<T> == 0) {
+      CloseTile(state);
+    }
+    const Column<T> column = LoadColumn<T>(tile, c);
+    T* partial = state.partials + c % kPartials<T> * kTileRows;
+    for (int u = 0; u < kRowVecs<T>; ++u) {
+      T* at = partial + u * kLanes<T>;
+      const auto e = BiasedExp<T>(hn::Sub(column.vecs[u], hn::Load(d, max + u * kLanes<T>)), factor);
+      hn::Store(hn::Add(hn::Load(d, at), e), d, at);
+    }
+  }
+  CloseTile(state);
+  for (int i = 0; i < tile.rows; ++i) {
+    totals[i] = StridedTotal(state.sums + i, state.rests + i, kTileRows);
+  }
+}
+
+template <typename T, typename In, typename Out>
+void ExpColumns(const RowTile<In, Out>& tile, const T* HWY_RESTRICT max, const Factor<T>& factor,
+                const T* HWY_RESTRICT inverse) {
+  const Tag<T> d;
+  for (std::int64_t c = 0; c < tile.cols; ++c) {
+    Column<T> column = LoadColumn<T>(tile, c);
+    for (int u = 0; u < kRowVecs<T>; ++u) {
+      const auto distance = hn::Sub(column.vecs[u], hn::Load(d, max + u * kLanes<T>));
+      column.vecs[u] = hn::Mul(BiasedExp<T>(distance, factor), hn::Load(d, inverse + u * kLanes<T>));
+    }
+    StoreColumn<T>(tile, c, column, Constants<Out>::kZero);
+  }
+}
+
+// What log-softmax knows of each row of a tile.
+struct RowLogs {
+  HWY_ALIGN double half_max[kTileRows];
+  HWY_ALIGN double log_high[kTileRows];
+  HWY_ALIGN double log_low[kTileRows];
+};
+
+template <typename T, typename In, typename Out>
+void LogColumns(const RowTile<In, Out>& tile, const RowLogs& logs, double scale) {
+  const Tag<double> d;
+  const auto twice_scale = hn::Set(d, 2 * scale);
+  for (std::int64_t c = 0; c < tile.cols; ++c) {
+    Column<double> column = LoadColumn<double>(tile, c);
+    for (int u = 0; u < kRowVecs<double>; ++u) {
+      const int at = u * kLanes<double>;
+      const LogRows rows{hn::Load(d, logs.half_max + at), hn::Load(d, logs.log_high + at),
+                         hn::Load(d, logs.log_low + at)};
+      column.vecs[u] = LogOf<T>(column.vecs[u], rows, twice_scale);
+    }
+    StoreColumn<double>(tile, c, column, Constants<Out>::kNegativeInfinity);
+  }
+}
+
+template <typename T, typename In, typename Out>
+void RunTile(RowTile<In, Out>& tile, const Segment& segment, const Factor<T>& factor) {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  HWY_ALIGN T max[kTileRows];
+  HWY_ALIGN T inverse[kTileRows] = {};
+  RowLogs logs = {};
+  Sum totals[kTileRows];
+  MaxOfColumns<T>(tile, max);
+  SumOfColumns<T>(tile, max, factor, totals);
+  for (int i = 0; i < tile.rows; ++i) {
+    const Sum total = std::isfinite(max[i]) ? totals[i] : Sum{kNan, 0};
+    const Sum log_sum = LogOfBiased<T>(total);
+    logs.half_max[i] = 0.5 * static_cast<double>(max[i]);
+    logs.log_high[i] = log_sum.high;
+    logs.log_low[i] = log_sum.low;
+    inverse[i] = InverseOfBiased<T>(total);
+    if (tile.lengths[i] == 0) {
+      tile.lengths[i] = tile.cols;  // a row without elements is NaN as a whole
+    }
+  }
+  if (segment.operation == Operation::kLogSoftmax) {
+    LogColumns<T>(tile, logs, segment.scale);
+  } else {
+    ExpColumns<T>(tile, max, factor, inverse);
+  }
+}
+
+// Rows [begin, end) of a segment with any `inner`.
+template <typename T, typename In, typename Out>
+void RunColumns(const Segment& segment, std::int64_t begin, std::int64_t end) {
+  const Factor<T> factor = MakeFactor<T>(segment.scale);
+  for (std::int64_t row = begin; row < end;) {
+    const std::int64_t outer = row / segment.inner;
+    const std::int64_t inner = row % segment.inner;
+    RowTile<In, Out> tile;
+    tile.in = static_cast<const In*>(segment.input) + outer * segment.input_stride + inner;
+    tile.out = static_cast<Out*>(segment.output) + outer * segment.output_stride + inner;
+    tile.cols = segment.cols;
+    tile.inner = segment.inner;
+    tile.rows = static_cast<int>(std::min({std::int64_t{kTileRows}, end - row, segment.inner - inner}));
+    tile.has_lengths = false;
+    tile.longest = 0;
+    for (int i = 0; i < tile.rows; ++i) {
+      tile.lengths[i] = segment.lengths == nullptr ? segment.cols : segment.lengths[row + i];
+      tile.has_lengths = tile.has_lengths || tile.lengths[i] != segment.cols;
+      tile.longest = std::max(tile.longest, tile.lengths[i]);
+    }
+    RunTile<T>(tile, segment, factor);
+    row += tile.rows;
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace softmax::kernels::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif

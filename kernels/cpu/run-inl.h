@@ -1,0 +1,44 @@
+// Picks the instantiation for a segment, once per Highway target.
+#if defined(SOFTMAX_KERNELS_CPU_RUN_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOFTMAX_KERNELS_CPU_RUN_INL_H_
+#undef SOFTMAX_KERNELS_CPU_RUN_INL_H_
+#else
+#define SOFTMAX_KERNELS_CPU_RUN_INL_H_
+#endif
+
+#include "kernels/cpu/columns-inl.h"
+#include "kernels/cpu/rows-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace softmax::kernels::cpu {
+namespace HWY_NAMESPACE {
+
+// T is the type computed in.
+template <typename T, typename In, typename Out>
+void Run(const Segment& segment, std::int64_t begin, std::int64_t end) {
+  if (segment.inner == 1) {
+    RunRows<T, In, Out>(segment, begin, end);
+  } else {
+    RunColumns<T, In, Out>(segment, begin, end);
+  }
+}
+
+template <typename T, typename In>
+HWY_INLINE void RunInto(DataType output_type, const Segment& segment, std::int64_t begin, std::int64_t end) {
+  switch (output_type) {
+    case DataType::kFloat32:
+      return Run<T, In, float>(segment, begin, end);
+    case DataType::kFloat16:
+      return Run<T, In, Half>(segment, begin, end);
+    case DataType::kBFloat16:
+      return Run<T, In, BFloat>(segment, begin, end);
+    case DataType::kFloat64:
+      return Run<T, In, double>(segment, begin, end);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace softmax::kernels::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,146 @@
+// Sums of exponentials whose bits depend on the columns' indices and values only.
+//
+// Column c belongs to partial sum c % kPartials, on every target. A tile of kTile columns is summed
+// plainly from zero (8 additions a partial sum); tiles are added with the rounding error kept. At
+// the end the partial sums are added as one fixed tree. A column that is missing counts as +0,
+// which changes no bit.
+#if defined(SOFTMAX_KERNELS_CPU_SUMS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef SOFTMAX_KERNELS_CPU_SUMS_INL_H_
+#undef SOFTMAX_KERNELS_CPU_SUMS_INL_H_
+#else
+#define SOFTMAX_KERNELS_CPU_SUMS_INL_H_
+#endif
+
+#include <cmath>
+
+#include "kernels/cpu/elements-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace softmax::kernels::cpu {
+namespace HWY_NAMESPACE {
+
+template <typename T>
+constexpr int kPartials = sizeof(T) == 4 ? 32 : 16;
+template <typename T>
+constexpr int kTile = kPartials<T> * 8;
+
+// sum += value; the rounding error goes to rest (Knuth's TwoSum).
+template <typename V>
+HWY_INLINE void AddExactly(V value, V& sum, V& rest) {
+  const V next = hn::Add(sum, value);
+  const V virtual_value = hn::Sub(next, sum);
+  const V sum_error = hn::Sub(sum, hn::Sub(next, virtual_value));
+  const V value_error = hn::Sub(value, virtual_value);
+  rest = hn::Add(rest, hn::Add(sum_error, value_error));
+  sum = next;
+}
+
+// A sum as the nearest double and what is missing.
+struct Sum {
+  double high;
+  double low;
+};
+
+// The tree: partial sum i takes partial sum i + width, for width = half, quarter, ... 1. Rounding
+// errors are kept where T is double; partial sums of floats leave a double bits enough.
+template <typename T>
+HWY_INLINE Sum Fold(double* HWY_RESTRICT sums, double* HWY_RESTRICT rests) {
+  const Tag<double> d;
+  int width = kPartials<T> / 2;
+  for (; width >= kLanes<double>; width /= 2) {
+    for (int i = 0; i < width; i += kLanes<double>) {
+      auto sum = hn::Load(d, sums + i);
+      const auto other = hn::Load(d, sums + i + width);
+      if constexpr (sizeof(T) == 8) {
+        auto rest = hn::Add(hn::Load(d, rests + i), hn::Load(d, rests + i + width));
+        AddExactly(other, sum, rest);
+        hn::Store(rest, d, rests + i);
+      } else {
+        sum = hn::Add(sum, other);
+      }
+      hn::Store(sum, d, sums + i);
+    }
+  }
+  for (; width > 0; width /= 2) {
+    for (int i = 0; i < width; ++i) {
+      const double sum = sums[i];
+      const double other = sums[i + width];
+      const double next = sum + other;
+      if constexpr (sizeof(T) == 8) {
+        const double virtual_other = next - sum;
+        const double error = (sum - (next - virtual_other)) + (other - virtual_other);
+        rests[i] = (rests[i] + rests[i + width]) + error;
+      }
+      sums[i] = next;
+    }
+  }
+  if constexpr (sizeof(T) == 4) {
+    return {sums[0], 0.0};
+  }
+  const double high = sums[0] + rests[0];
+  return {high, rests[0] - (high - sums[0])};
+}
+
+// The total of partial sums given as vectors.
+template <typename T, int kVecs>
+HWY_INLINE Sum Total(const VecOf<T> (&sums)[kVecs], const VecOf<T> (&rests)[kVecs]) {
+  const Tag<T> d;
+  HWY_ALIGN T sum[kPartials<T>];
+  HWY_ALIGN T rest[kPartials<T>];
+  for (int u = 0; u < kVecs; ++u) {
+    hn::Store(sums[u], d, sum + u * kLanes<T>);
+    hn::Store(rests[u], d, rest + u * kLanes<T>);
+  }
+  if constexpr (sizeof(T) == 8) {
+    return Fold<T>(sum, rest);
+  } else {
+    const Tag<double> wide;
+    const hn::Rebind<float, Tag<double>> narrow;
+    HWY_ALIGN double folded[kPartials<T>];
+    for (int i = 0; i < kPartials<T>; i += kLanes<double>) {
+      const auto high = hn::PromoteTo(wide, hn::LoadU(narrow, sum + i));
+      const auto low = hn::PromoteTo(wide, hn::LoadU(narrow, rest + i));
+      hn::Store(hn::Add(high, low), wide, folded + i);
+    }
+    return Fold<T>(folded, nullptr);
+  }
+}
+
+// The same total for partial sums that lie `stride` apart.
+template <typename T>
+HWY_INLINE Sum StridedTotal(const T* sums, const T* rests, int stride) {
+  HWY_ALIGN double sum[kPartials<T>];
+  HWY_ALIGN double rest[kPartials<T>];
+  for (int i = 0; i < kPartials<T>; ++i) {
+    sum[i] = static_cast<double>(sums[i * stride]);
+    rest[i] = static_cast<double>(rests[i * stride]);
+    if constexpr (sizeof(T) == 4) {
+      sum[i] += rest[i];
+    }
+  }
+  return Fold<T>(sum, rest);
+}
+
+template <typename T>
+HWY_INLINE T InverseOfBiased(Sum total) {
+  return static_cast<T>(1.0 / total.high);
+}
+
+// The logarithm; in twice the precision where T is double.
+template <typename T>
+HWY_INLINE Sum LogOfBiased(Sum total) {
+  if constexpr (sizeof(T) == 4) {
+    return {std::log(total.high * 0x1p-64), 0.0};
+  } else {
+    const long double log =
+        std::log(static_cast<long double>(total.high * 0x1p-512)) + static_cast<long double>(total.low / total.high);
+    const auto high = static_cast<double>(log);
+    return {high, static_cast<double>(log - high)};
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace softmax::kernels::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif

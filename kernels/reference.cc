@@ -1,0 +1,354 @@
+#include "kernels/reference.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <sstream>
+#include <vector>
+
+namespace softmax::kernels {
+namespace {
+
+// Binary formats narrower than a double, as their significand and exponent ranges.
+struct Format {
+  int fraction_bits;
+  int min_exponent;  // of the smallest normal number
+  int max_exponent;
+};
+
+constexpr Format kHalf{10, -14, 15};
+constexpr Format kBFloat{7, -126, 127};
+constexpr Format kSingle{23, -126, 127};
+constexpr Format kDouble{52, -1022, 1023};
+
+double DecodeSixteen(Format format, std::uint16_t bits) {
+  const int exponent_field = (bits & 0x7fff) >> format.fraction_bits;
+  const int fraction = bits & ((1 << format.fraction_bits) - 1);
+  double magnitude;
+  if (exponent_field == format.max_exponent * 2 + 1) {
+    magnitude = fraction == 0 ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
+  } else {
+    const int significand = exponent_field == 0 ? fraction : fraction + (1 << format.fraction_bits);
+    const int exponent = std::max(exponent_field, 1) - 1 + format.min_exponent;
+    magnitude = std::ldexp(significand, exponent - format.fraction_bits);
+  }
+  return (bits & 0x8000) != 0 ? -magnitude : magnitude;
+}
+
+std::uint16_t EncodeSixteen(Format format, double value) {
+  const auto sign = static_cast<std::uint16_t>(std::signbit(value) ? 0x8000 : 0);
+  const int infinity = (format.max_exponent * 2 + 1) << format.fraction_bits;
+  const double magnitude = std::fabs(value);
+  int bits = 0;
+  if (std::isnan(value)) {
+    bits = infinity | (1 << (format.fraction_bits - 1));
+  } else if (magnitude >= std::ldexp(1.0, format.max_exponent + 1)) {
+    bits = infinity;
+  } else if (magnitude > 0) {
+    const int exponent = std::max(std::ilogb(magnitude), format.min_exponent);
+    // Dividing by a power of two is exact here, so this is the only rounding. A significand that
+    // rounds up to the next power of two carries into the exponent field, and from the largest
+    // finite number into infinity, as it must.
+    const auto significand = static_cast<int>(std::nearbyint(std::ldexp(magnitude, format.fraction_bits - exponent)));
+    bits = ((exponent - format.min_exponent) << format.fraction_bits) + significand;
+  }
+  return static_cast<std::uint16_t>(sign | bits);
+}
+
+template <typename T>
+T LoadAs(const void* data, std::int64_t index) {
+  T value;
+  std::memcpy(&value, static_cast<const char*>(data) + index * sizeof(T), sizeof(T));
+  return value;
+}
+
+template <typename T>
+void StoreAs(void* data, std::int64_t index, T value) {
+  std::memcpy(static_cast<char*>(data) + index * sizeof(T), &value, sizeof(T));
+}
+
+double RoundTo(DataType type, double value) {
+  alignas(double) unsigned char element[sizeof(double)];
+  StoreElement(type, element, 0, value);
+  return LoadElement(type, element, 0);
+}
+
+const char* NameOf(DataType type) {
+  switch (type) {
+    case DataType::kFloat32:
+      return "fp32";
+    case DataType::kFloat16:
+      return "fp16";
+    case DataType::kBFloat16:
+      return "bf16";
+    case DataType::kFloat64:
+      return "fp64";
+  }
+  return "unknown type";
+}
+
+// Neumaier's sum: its error does not grow with the number of terms.
+template <typename Real>
+class CompensatedSum {
+ public:
+  void Add(Real value) {
+    const Real next = sum_ + value;
+    correction_ += std::fabs(sum_) >= std::fabs(value) ? (sum_ - next) + value : (value - next) + sum_;
+    sum_ = next;
+  }
+  Real Total() const { return sum_ + correction_; }
+
+ private:
+  Real sum_ = 0;
+  Real correction_ = 0;
+};
+
+// Judges rows one after the other. Real is the type that the expected values are computed in.
+template <typename Real>
+class RowJudge {
+ public:
+  RowJudge(DataType input_type, DataType output_type, const Segment& segment)
+      : input_type_(input_type),
+        output_type_(output_type),
+        segment_(segment),
+        is_log_(segment.operation == Operation::kLogSoftmax),
+        // The coarser of the type computed in and the type of the answer sets the bound.
+        bound_format_(input_type == DataType::kFloat64 && output_type == DataType::kFloat64 ? kDouble : kSingle) {}
+
+  void JudgeRow(std::int64_t row) {
+    row_ = row;
+    const std::int64_t outer = row / segment_.inner;
+    const std::int64_t inner = row % segment_.inner;
+    input_start_ = outer * segment_.input_stride + inner;
+    output_start_ = outer * segment_.output_stride + inner;
+    valid_ = segment_.lengths == nullptr ? segment_.cols : segment_.lengths[row];
+    if (valid_ == 0) {
+      for (std::int64_t c = 0; c < segment_.cols; ++c) {
+        ExpectNan(c);
+      }
+      return;
+    }
+    LoadRow();
+    if (has_nan_ || std::isinf(max_)) {
+      for (std::int64_t c = 0; c < valid_; ++c) {
+        ExpectNan(c);
+      }
+    } else {
+      JudgeFiniteRow();
+    }
+    for (std::int64_t c = valid_; c < segment_.cols; ++c) {
+      ExpectExactly(c, Masked());
+    }
+  }
+
+  Judgement Take() { return std::move(judgement_); }
+
+ private:
+  void LoadRow() {
+    distance_.resize(static_cast<std::size_t>(valid_));
+    has_nan_ = false;
+    max_ = -std::numeric_limits<Real>::infinity();
+    for (std::int64_t c = 0; c < valid_; ++c) {
+      const Real x = LoadElement(input_type_, segment_.input, input_start_ + c * segment_.inner);
+      has_nan_ = has_nan_ || std::isnan(x);
+      max_ = std::max(max_, x);
+      distance_[static_cast<std::size_t>(c)] = x;
+    }
+  }
+
+  void JudgeFiniteRow() {
+    CompensatedSum<Real> denominator;
+    for (Real& x : distance_) {
+      x = (max_ - x) * static_cast<Real>(segment_.scale);
+      denominator.Add(std::exp(-x));
+    }
+    const Real sum = denominator.Total();
+    const Real log_sum = std::log(sum);
+    CompensatedSum<Real> total;
+    for (std::int64_t c = 0; c < valid_; ++c) {
+      const Real d = distance_[static_cast<std::size_t>(c)];
+      if (std::isinf(d)) {
+        ExpectExactly(c, Masked());
+        continue;
+      }
+      const Real expected = is_log_ ? -d - log_sum : std::exp(-d) / sum;
+      total.Add(JudgeElement(c, expected, Bound(expected, d)));
+    }
+    if (!is_log_) {
+      JudgeSum(total.Total());
+    }
+  }
+
+  // The distance from the number at `value` to the next one in the format that sets the bound.
+  Real Ulp(Real value) const {
+    const int exponent =
+        value == 0 ? bound_format_.min_exponent : std::max(std::ilogb(value), bound_format_.min_exponent);
+    return std::ldexp(static_cast<Real>(1), exponent - bound_format_.fraction_bits);
+  }
+
+  Real Bound(Real expected, Real d) const {
+    if (is_log_) {
+      const Real size = std::max({d, std::log(static_cast<Real>(valid_)), static_cast<Real>(1)});
+      return std::isinf(size) ? size : 2 * Ulp(size);
+    }
+    // Where `expected` has underflowed to zero, d may be infinite or large enough to lift the
+    // relative part above what it stands for.
+    const Real relative = expected == 0 ? 0 : (6 + static_cast<Real>(1.5) * d) * Ulp(expected);
+    const bool is_single = bound_format_.fraction_bits == kSingle.fraction_bits;
+    return relative + static_cast<Real>(is_single ? 1.2e-38 : 2.3e-308);
+  }
+
+  // Returns what it got.
+  Real JudgeElement(std::int64_t c, Real expected, Real bound) {
+    const double got = Got(c);
+    const bool is_sixteen = SizeOf(output_type_) == 2;
+    bool ok;
+    if (std::isnan(got) || (!is_log_ && std::signbit(got))) {
+      ok = false;
+    } else if (is_sixteen || std::isinf(got)) {
+      const Real low = is_log_ ? expected - bound : std::max<Real>(expected - bound, 0);
+      ok = got >= RoundTo(output_type_, static_cast<double>(low)) &&
+           got <= RoundTo(output_type_, static_cast<double>(expected + bound));
+    } else {
+      const Real error = std::fabs(static_cast<Real>(got) - expected);
+      ok = error <= bound;
+      NoteWorst(error, bound);
+    }
+    if (is_sixteen && ok && std::isfinite(got)) {
+      NoteWorst(DistanceToCell(got, expected), bound);
+    }
+    if (!ok) {
+      Fail(c, got, static_cast<double>(expected), static_cast<double>(bound));
+    }
+    return got;
+  }
+
+  // How far the exact value lies outside the numbers that round to `got`, a finite 16-bit number.
+  Real DistanceToCell(double got, Real expected) const {
+    const double nearest = RoundTo(output_type_, static_cast<double>(expected));
+    if (nearest == got || std::isinf(nearest)) {
+      return 0;
+    }
+    return std::fabs(expected - (static_cast<Real>(got) + static_cast<Real>(nearest)) / 2);
+  }
+
+  void NoteWorst(Real error, Real bound) {
+    if (std::isfinite(error) && std::isfinite(bound)) {
+      judgement_.worst = std::max(judgement_.worst, static_cast<double>(error / bound));
+    }
+  }
+
+  void JudgeSum(Real total) {
+    if (SizeOf(output_type_) == 2) {
+      return;  // rounding every element moves the sum by far more than the kernel does
+    }
+    const bool is_single = bound_format_.fraction_bits == kSingle.fraction_bits;
+    const double bound = is_single ? 1e-6 : 1e-14 * std::max(1.0, std::log2(static_cast<double>(valid_)));
+    if (!(std::fabs(total - 1) <= bound)) {
+      Fail(-1, static_cast<double>(total), 1.0, bound);
+    }
+  }
+
+  double Masked() const { return is_log_ ? -std::numeric_limits<double>::infinity() : 0.0; }
+
+  double Got(std::int64_t c) const {
+    return LoadElement(output_type_, segment_.output, output_start_ + c * segment_.inner);
+  }
+
+  void ExpectNan(std::int64_t c) {
+    const double got = Got(c);
+    if (!std::isnan(got)) {
+      Fail(c, got, std::numeric_limits<double>::quiet_NaN(), 0);
+    }
+  }
+
+  void ExpectExactly(std::int64_t c, double expected) {
+    const double got = Got(c);
+    if (!(got == expected) || std::signbit(got) != std::signbit(expected)) {
+      Fail(c, got, expected, 0);
+    }
+  }
+
+  // Column -1 stands for the sum of the row.
+  void Fail(std::int64_t c, double got, double expected, double bound) {
+    judgement_.ok = false;
+    if (judgement_.failures++ > 0) {
+      return;
+    }
+    std::ostringstream text;
+    text.precision(17);
+    text << (is_log_ ? "log-softmax " : "softmax ") << NameOf(input_type_) << " to " << NameOf(output_type_) << ", row "
+         << row_ << " of " << segment_.outer * segment_.inner << ", ";
+    if (c < 0) {
+      text << "the sum of the row";
+    } else {
+      text << "column " << c << " of " << segment_.cols;
+    }
+    text << ": got " << got << ", expected " << expected << " within " << bound << " (valid length " << valid_
+         << ", scale " << segment_.scale << ", inner " << segment_.inner << ")";
+    judgement_.message = text.str();
+  }
+
+  const DataType input_type_;
+  const DataType output_type_;
+  const Segment& segment_;
+  const bool is_log_;
+  const Format bound_format_;
+
+  std::int64_t row_ = 0;
+  std::int64_t input_start_ = 0;
+  std::int64_t output_start_ = 0;
+  std::int64_t valid_ = 0;
+  bool has_nan_ = false;
+  Real max_ = 0;
+  std::vector<Real> distance_;  // the row's elements, then (max - x) * scale
+  Judgement judgement_;
+};
+
+template <typename Real>
+Judgement JudgeRows(DataType input_type, DataType output_type, const Segment& segment) {
+  RowJudge<Real> judge(input_type, output_type, segment);
+  if (segment.cols > 0) {
+    for (std::int64_t row = 0; row < segment.outer * segment.inner; ++row) {
+      judge.JudgeRow(row);
+    }
+  }
+  return judge.Take();
+}
+
+}  // namespace
+
+Judgement Judge(DataType input_type, DataType output_type, const Segment& segment) {
+  return input_type == DataType::kFloat64 ? JudgeRows<long double>(input_type, output_type, segment)
+                                          : JudgeRows<double>(input_type, output_type, segment);
+}
+
+double LoadElement(DataType type, const void* data, std::int64_t index) {
+  switch (type) {
+    case DataType::kFloat32:
+      return LoadAs<float>(data, index);
+    case DataType::kFloat64:
+      return LoadAs<double>(data, index);
+    case DataType::kFloat16:
+      return DecodeSixteen(kHalf, LoadAs<std::uint16_t>(data, index));
+    case DataType::kBFloat16:
+      return DecodeSixteen(kBFloat, LoadAs<std::uint16_t>(data, index));
+  }
+  return std::numeric_limits<double>::quiet_NaN();
+}
+
+void StoreElement(DataType type, void* data, std::int64_t index, double value) {
+  switch (type) {
+    case DataType::kFloat32:
+      return StoreAs(data, index, static_cast<float>(value));
+    case DataType::kFloat64:
+      return StoreAs(data, index, value);
+    case DataType::kFloat16:
+      return StoreAs(data, index, EncodeSixteen(kHalf, value));
+    case DataType::kBFloat16:
+      return StoreAs(data, index, EncodeSixteen(kBFloat, value));
+  }
+}
+
+}  // namespace softmax::kernels

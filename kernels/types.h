@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace softmax::kernels {
+
+// Values equal the wire's (proto/softmax/v1/softmax.proto).
+enum class DataType : std::uint8_t { kFloat32 = 1, kFloat16 = 2, kBFloat16 = 3, kFloat64 = 4 };
+enum class Operation : std::uint8_t { kSoftmax = 1, kLogSoftmax = 2 };
+
+constexpr std::size_t SizeOf(DataType type) {
+  return type == DataType::kFloat64 ? 8 : type == DataType::kFloat32 ? 4 : 2;
+}
+
+// Softmax along the middle dimension of one dense block [outer, cols, inner]: row r = o * inner + i is the `cols`
+// elements at (o * cols + c) * inner + i. With inner == 1 rows are contiguous (the last axis of a tensor).
+//
+// Semantics, for x = scale * input (computed in fp32 for 16- and 32-bit inputs, in fp64 for fp64):
+//   rounding   one rounding to the output type at the end
+//   edge rows  some -inf: exactly 0 (softmax) or -inf (log-softmax) there; all -inf, any NaN, any +inf: all NaN
+//   lengths    elements at or beyond lengths[r] are never read into the result and come out as exactly 0 (softmax) or
+//              -inf (log-softmax), whatever the part before them is; only length 0 makes the whole row NaN, the tail
+//              included
+//   bits       a row's result depends on its own elements, length, cols, types, operation and scale only: not on its
+//              address, its neighbours, their number, `inner`, or the grid
+//
+// `output` may be `input` exactly when both types have one size and the strides are equal; any other overlap is wrong.
+// Pointers need the alignment of their element type only.
+struct Segment {
+  const void* input = nullptr;
+  void* output = nullptr;
+  const std::uint32_t* lengths = nullptr;  // nullptr, or one per row, each <= cols
+  std::int64_t outer = 0;
+  std::int64_t cols = 0;
+  std::int64_t inner = 1;
+  std::int64_t input_stride = 0;   // elements from one outer block to the next; cols * inner when dense
+  std::int64_t output_stride = 0;  // the same for the output
+  double scale = 1.0;              // finite and > 0
+  Operation operation = Operation::kSoftmax;
+};
+
+}  // namespace softmax::kernels

@@ -1,0 +1,119 @@
+#!/usr/bin/env bash
+# Installs what building (`setup.sh build`) or testing (`setup.sh test`) needs and is not installed yet. Debian 12 and
+# Ubuntu 24.04, as root or with sudo. SOFTMAX_SKIP_INSTALL=1 installs nothing on any system. Nothing of NVIDIA's is
+# ever installed.
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+BUILD_PACKAGES="g++ cmake ninja-build pkg-config git ca-certificates curl python3 ccache
+  libgrpc++-dev libgrpc-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
+  libabsl-dev libssl-dev libc-ares-dev libre2-dev zlib1g-dev
+  libspdlog-dev libfmt-dev prometheus-cpp-dev libhwy-dev libcli11-dev libgtest-dev libgmock-dev"
+TEST_PACKAGES="clang clang-tidy clang-format python3-grpcio python3-protobuf"
+
+# Sets DISTRIBUTION and adds the packages whose names carry a version.
+detect_distribution() {
+  local ID="" VERSION_ID="" PRETTY_NAME="a system without /etc/os-release"
+  [ -r /etc/os-release ] && . /etc/os-release
+  DISTRIBUTION="$ID $VERSION_ID"
+  case $DISTRIBUTION in
+    "debian 12") TEST_PACKAGES+=" libclang-rt-14-dev" ;;
+    "ubuntu 24.04") TEST_PACKAGES+=" libclang-rt-18-dev" ;;
+    *) die "found $PRETTY_NAME; packages are installed on Debian 12 and Ubuntu 24.04 only." \
+           "Install the packages named in scripts/setup.sh and set SOFTMAX_SKIP_INSTALL=1" ;;
+  esac
+}
+
+# missing PACKAGE...: those that are not installed.
+missing() {
+  local package
+  for package in "$@"; do
+    [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || printf '%s ' "$package"
+  done
+}
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then
+    "$@"
+  elif command -v sudo >/dev/null; then
+    sudo -n true 2>/dev/null || say "setup: sudo may ask for your password"
+    sudo "$@"
+  else
+    die "root or sudo is needed to install packages: $*"
+  fi
+}
+
+refresh_package_lists() {
+  [ -n "${LISTS_REFRESHED:-}" ] && return 0
+  as_root apt-get -qq update || die "apt-get update failed; is there a network?"
+  LISTS_REFRESHED=1
+}
+
+install_packages() {
+  local wanted
+  wanted=$(missing "$@")
+  [ -n "$wanted" ] || return 0
+  say "setup: installing $wanted"
+  refresh_package_lists
+  # shellcheck disable=SC2086 -- the list is words
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o Dpkg::Use-Pty=0 install --no-install-recommends \
+    $wanted >"$LOG" 2>&1 || {
+    tail -n 20 "$LOG" >&2
+    die "apt-get install failed; the whole output is in $LOG"
+  }
+}
+
+# promtool alone is taken out of the distribution's prometheus package: installing that would start a service.
+fetch_promtool() {
+  command -v promtool >/dev/null && return 0
+  local work=$TOOLS/promtool.tmp
+  rm -rf "$work" && mkdir -p "$work" "$TOOLS/bin"
+  refresh_package_lists
+  if (cd "$work" && apt-get -qq -o APT::Sandbox::User=root download prometheus &&
+      dpkg-deb --fsys-tarfile prometheus_*.deb | tar -x ./usr/bin/promtool) >>"$LOG" 2>&1; then
+    mv "$work/usr/bin/promtool" "$TOOLS/bin/promtool"
+  else
+    say "setup: promtool could not be fetched; the checks that use it are skipped"
+  fi
+  rm -rf "$work"
+}
+
+BUF_VERSION=1.50.0
+# buf comes as an npm package only. npm itself is not installed: in Debian it is more than 300 packages, for one lint.
+fetch_buf() {
+  [ -x "$TOOLS/bin/buf" ] && return 0
+  if ! command -v npm >/dev/null; then
+    say "setup: there is no npm, so buf lint is skipped"
+    return 0
+  fi
+  mkdir -p "$TOOLS/bin" "$TOOLS/npm"
+  if npm install --silent --no-audit --no-fund --cache "$TOOLS/npm-cache" --prefix "$TOOLS/npm" \
+      "@bufbuild/buf@$BUF_VERSION" >>"$LOG" 2>&1 && [ -x "$TOOLS/npm/node_modules/.bin/buf" ]; then
+    ln -sf "$TOOLS/npm/node_modules/.bin/buf" "$TOOLS/bin/buf"
+  else
+    say "setup: npm could not install @bufbuild/buf $BUF_VERSION; buf lint is skipped"
+  fi
+}
+
+main() {
+  local what=${1:-build}
+  case $what in build | test) ;; *) die "usage: setup.sh [build|test]" ;; esac
+  if [ "${SOFTMAX_SKIP_INSTALL:-0}" = 1 ]; then
+    say "setup: SOFTMAX_SKIP_INSTALL=1, nothing is installed"
+    return 0
+  fi
+  detect_distribution
+  mkdir -p "$ROOT/build/logs"
+  LOG=$ROOT/build/logs/setup.log
+  : >"$LOG"
+  # shellcheck disable=SC2086 -- the lists are words
+  install_packages $BUILD_PACKAGES
+  if [ "$what" = test ]; then
+    # shellcheck disable=SC2086
+    install_packages $TEST_PACKAGES
+    fetch_promtool
+    fetch_buf
+  fi
+  say "setup: $DISTRIBUTION has what is needed to $what"
+}
+
+main "$@"

@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# The steps of test.sh, one a call: `test_steps.sh NAME`. Exit code 0: passed, 77: skipped (the last line says why).
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+LOGS=$ROOT/build/logs
+export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1
+export UBSAN_OPTIONS=print_stacktrace=1
+export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+export GTEST_BRIEF=1
+
+skip() { say "$*"; exit 77; }
+
+sources() { find client kernels server tests -type f -regex '.*\.\(h\|cc\|cu\|cuh\)'; }
+
+# build_and_test PRESET LABELS [command prefix...]: builds everything, runs the tests of these labels.
+build_and_test() {
+  local preset=$1 labels=$2
+  shift 2
+  configure "$preset"
+  cmake --build "build/$preset" -j "$(cores)"
+  "$@" ctest --test-dir "build/$preset" --label-regex "$labels" --output-on-failure -j "$(cores)" \
+    --no-tests=error --output-junit "$LOGS/junit_$preset.xml"
+}
+
+step_format() {
+  local version
+  version=$(clang-format --version 2>/dev/null | sed -n 's/.*version \([0-9]*\)\..*/\1/p')
+  [ -n "$version" ] || skip "no clang-format"
+  # Versions differ in what they print; the tree is formatted with Debian 12's.
+  [ "$version" = 14 ] || skip "the tree is formatted with clang-format 14; found $version"
+  sources | xargs clang-format --dry-run --Werror
+}
+
+step_shell() {
+  local file
+  for file in scripts/*.sh .ci/run tests/image/*.sh; do bash -n "$file"; done
+}
+
+step_style() {
+  python3 tests/style/layers_test.py --self-test
+  python3 tests/style/layers_test.py --root .
+}
+
+step_buf() {
+  command -v buf >/dev/null || skip "buf is not installed (npm @bufbuild/buf)"
+  (cd proto && buf lint --path softmax)
+}
+
+step_dev() { build_and_test dev '^(ci|pure)$'; }
+
+step_python() {
+  local python found=""
+  # The distribution's grpcio belongs to the distribution's Python; another may stand before it in PATH.
+  for python in python3 /usr/bin/python3; do
+    if [ -z "$found" ] && "$python" -c 'import grpc, google.protobuf' 2>/dev/null; then found=$python; fi
+  done
+  [ -n "$found" ] || skip "no python3-grpcio"
+  "$found" -B client/examples/python/softmax_request_test.py "$(program dev softmax-server)"
+}
+
+step_asan() { build_and_test asan '^(ci|pure)$'; }
+
+step_tsan() {
+  # Some kernels randomise more address bits than this TSan understands; without randomisation it always starts.
+  local prefix=()
+  if setarch "$(uname -m)" -R true 2>/dev/null; then prefix=(setarch "$(uname -m)" -R); fi
+  build_and_test tsan '^pure$' "${prefix[@]}"
+}
+
+step_clang() {
+  command -v clang++ >/dev/null || skip "no clang++"
+  build_and_test clang '^pure$'
+}
+
+step_tidy() {
+  command -v run-clang-tidy >/dev/null || skip "no run-clang-tidy"
+  [ -f build/clang/compile_commands.json ] || skip "the step clang did not run before"
+  run-clang-tidy -quiet -p build/clang -j "$(cores)" "^$ROOT/(kernels|server)/.*\\.cc\$"
+}
+
+# Objects only: every CUDA source and every source of the CUDA lane, for the newest and the oldest GPU we serve.
+step_cuda() {
+  local objects
+  CUDACXX=$(find_nvcc)
+  [ -n "$CUDACXX" ] || skip "no nvcc >= 12.4, so no CUDA source was compiled"
+  export CUDACXX
+  configure gpu
+  objects=$(ninja -C build/gpu -t targets all | sed -n 's/^\([^:]*\(\.cu\|execution\/cuda\/[^:]*\.cc\)\.o\): .*/\1/p')
+  [ -n "$objects" ] || die "the build has no CUDA source"
+  # shellcheck disable=SC2086 -- the list is words
+  ninja -C build/gpu -j "$(cores)" $objects
+}
+
+step_fuzz() {
+  local target targets seconds=${SOFTMAX_FUZZ_SECONDS:-60}
+  command -v clang++ >/dev/null || skip "no clang++"
+  configure fuzz
+  # fuzz_NAME has its seeds in tests/fuzz/corpus/NAME; what it finds stays in build/.
+  targets=$(cd tests/fuzz/corpus && for name in *; do echo "fuzz_$name"; done)
+  # shellcheck disable=SC2086 -- the list is words
+  cmake --build build/fuzz -j "$(cores)" --target $targets
+  for target in $targets; do
+    mkdir -p "build/fuzz/found/$target"
+    say "fuzzing $target for $seconds s"
+    "$(program fuzz "$target")" -max_total_time="$seconds" -max_len=4096 -timeout=10 -rss_limit_mb=2048 \
+      -print_final_stats=1 -artifact_prefix="$LOGS/" "build/fuzz/found/$target" "tests/fuzz/corpus/${target#fuzz_}"
+  done
+}
+
+"step_$1"

@@ -1,0 +1,150 @@
+#include "server/batching/backlog.h"
+
+#include <algorithm>
+
+#include "server/batching/shard.h"
+
+namespace softmax::server {
+
+Backlog::Backlog(const Options& options, Arena& arena) : options_(options), arena_(arena) {
+  // Taking the lock orders the notice after a waiter's failed attempt: it either saw the room or is waiting by now.
+  arena_.SetReleaseListener([this] {
+    { MutexLock lock(mu_); }
+    changed_.notify_all();
+  });
+  for (std::uint32_t i = 0; i < options_.threads; ++i) {
+    threads_.emplace_back([this] { Run(); });
+  }
+}
+
+Backlog::~Backlog() { Stop(/*fail=*/true); }
+
+bool Backlog::Push(Work* work, Shard* home) {
+  const std::uint64_t bytes = Batch::NeedOf(work->spec()).total();
+  {
+    MutexLock lock(mu_);
+    if (stopping_ || queue_.size() >= options_.max_requests ||
+        queued_bytes_.load(std::memory_order_relaxed) + bytes > options_.max_bytes) {
+      return false;
+    }
+    queue_.push_back(Entry{work, home, bytes});
+    queued_requests_.fetch_add(1, std::memory_order_relaxed);
+    queued_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  }
+  changed_.notify_all();
+  return true;
+}
+
+bool Backlog::blocking(TimePoint now) const {
+  const std::int64_t since = head_since_ns_.load(std::memory_order_relaxed);
+  return since != 0 && now.time_since_epoch().count() - since > options_.patience.count();
+}
+
+void Backlog::Uncount(const Entry& entry) {
+  queued_bytes_.fetch_sub(entry.bytes, std::memory_order_relaxed);
+  queued_requests_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+TimePoint Backlog::NextDeadline() const {
+  TimePoint next = kNoDeadline;
+  for (const Entry& entry : queue_) next = std::min(next, entry.work->deadline());
+  return next;
+}
+
+void Backlog::TakeExpired(TimePoint now, Taken* taken) {
+  taken->failure = absl::DeadlineExceededError("the deadline passed while waiting for memory");
+  std::erase_if(queue_, [&](const Entry& entry) {
+    if (entry.work->deadline() > now) return false;
+    Uncount(entry);
+    taken->failed.push_back(entry);
+    return true;
+  });
+}
+
+void Backlog::TakeAll(Taken* taken) {
+  taken->failure = absl::UnavailableError("the server is shutting down");
+  for (const Entry& entry : queue_) {
+    Uncount(entry);
+    taken->failed.push_back(entry);
+  }
+  queue_.clear();
+}
+
+// Waits for the head's room. Returns early with what failed in the meantime.
+void Backlog::TakeRoomOrFailures(Taken* taken) {
+  while (true) {
+    if (failing_) return TakeAll(taken);
+    // Announced before the attempt, so that a release after the attempt is not missed.
+    arena_.SetWaiting(true);
+    const Entry head = queue_.front();
+    const Span room = arena_.TryReserve(head.bytes);
+    if (room.slabs > 0) {
+      taken->work = head.work;
+      taken->home = head.home;
+      taken->room = SpanRef(&arena_, room);
+      Uncount(head);
+      queue_.pop_front();
+      return;
+    }
+    const TimePoint now = SteadyClock::now();
+    if (head_since_ns_.load(std::memory_order_relaxed) == 0) {
+      head_since_ns_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
+    }
+    const TimePoint next = NextDeadline();
+    if (next <= now) return TakeExpired(now, taken);
+    if (next == kNoDeadline) {
+      changed_.wait(mu_);
+    } else {
+      changed_.wait_until(mu_, next);
+    }
+  }
+}
+
+Backlog::Taken Backlog::Take() {
+  Taken taken;
+  MutexLock lock(mu_);
+  while (head_taken_ || queue_.empty()) {
+    if (stopping_ && queue_.empty()) {
+      taken.stopped = true;
+      return taken;
+    }
+    changed_.wait(mu_);
+  }
+  head_taken_ = true;
+  TakeRoomOrFailures(&taken);
+  head_taken_ = false;
+  arena_.SetWaiting(false);
+  head_since_ns_.store(0, std::memory_order_relaxed);
+  changed_.notify_all();
+  return taken;
+}
+
+void Backlog::Run() {
+  while (true) {
+    Taken taken = Take();
+    if (taken.stopped) return;
+    for (const Entry& entry : taken.failed) entry.home->DeliverFailure(entry.work, taken.failure);
+    if (taken.work == nullptr) continue;
+    const TensorSpec& spec = taken.work->spec();
+    const TimePoint now = SteadyClock::now();
+    auto batch = std::make_unique<Batch>();
+    batch->Open(spec.input_type, spec.output_type, std::move(taken.room), Batch::NeedOf(spec), now);
+    batch->Add(taken.work, now);
+    batch->Close(CloseReason::kLarge);
+    taken.home->Deliver(std::move(batch));
+  }
+}
+
+void Backlog::Stop(bool fail) {
+  {
+    MutexLock lock(mu_);
+    stopping_ = true;
+    if (fail) failing_ = true;
+  }
+  changed_.notify_all();
+  for (std::jthread& thread : threads_) {
+    if (thread.joinable()) thread.join();
+  }
+}
+
+}  // namespace softmax::server

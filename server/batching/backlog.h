@@ -1,0 +1,95 @@
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "server/base/mutex.h"
+#include "server/batching/arena.h"
+#include "server/batching/batch.h"
+
+namespace softmax::server {
+
+class Shard;
+
+// Requests that cannot be placed at once: those that find no room, and those whose copy would hold a completion-queue
+// thread for too long. A small pool of threads takes them in order of arrival, waits for room, copies them into a batch
+// of their own and delivers that to the request's shard.
+//
+// All memory of a request is reserved in one step or not at all and only the head of the queue waits for it, so nobody
+// holds memory while waiting for more. A request whose deadline passes in the queue is delivered as failed.
+// Thread-safe; outlives every shard's last Push, and is drained (all delivered) by Stop.
+class Backlog {
+ public:
+  struct Options {
+    std::uint32_t threads = 1;
+    std::uint64_t max_requests = 4096;
+    std::uint64_t max_bytes = 1ull << 30;
+    // A head that has waited this long makes new small requests queue up behind it instead of passing it by, so that a
+    // large request is not starved of neighbouring slabs.
+    Nanoseconds patience = std::chrono::milliseconds(2);
+  };
+
+  Backlog(const Options& options, Arena& arena);
+  ~Backlog();  // Stops.
+
+  // Takes the request for `home`, or returns false and leaves it: the queue is full.
+  [[nodiscard]] bool Push(Work* work, Shard* home) ABSL_LOCKS_EXCLUDED(mu_);
+
+  // Whether new requests have to queue up (see patience). One relaxed load.
+  bool blocking(TimePoint now) const;
+
+  // Delivers what is queued, then ends the threads. With `fail`, queued requests are failed with UNAVAILABLE instead of
+  // being run. Idempotent.
+  void Stop(bool fail) ABSL_LOCKS_EXCLUDED(mu_);
+
+  std::uint64_t queued_requests() const { return queued_requests_.load(std::memory_order_relaxed); }
+  std::uint64_t queued_bytes() const { return queued_bytes_.load(std::memory_order_relaxed); }
+
+ private:
+  struct Entry {
+    Work* work;
+    Shard* home;
+    std::uint64_t bytes;
+  };
+
+  // What a thread took from the queue under the lock and acts on without it.
+  struct Taken {
+    Work* work = nullptr;  // the head, with its room
+    Shard* home = nullptr;
+    SpanRef room;
+    std::vector<Entry> failed;
+    absl::Status failure;
+    bool stopped = false;
+  };
+
+  void Run();
+  Taken Take() ABSL_LOCKS_EXCLUDED(mu_);
+  void TakeRoomOrFailures(Taken* taken) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void TakeExpired(TimePoint now, Taken* taken) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void TakeAll(Taken* taken) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  TimePoint NextDeadline() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Uncount(const Entry& entry);
+
+  // Constant after construction.
+  const Options options_;
+  Arena& arena_;
+
+  // Own synchronization.
+  std::atomic<std::uint64_t> queued_requests_{0};
+  std::atomic<std::uint64_t> queued_bytes_{0};
+  std::atomic<std::int64_t> head_since_ns_{0};  // 0: nobody waits for room
+
+  Mutex mu_;
+  ConditionVariable changed_;
+  std::deque<Entry> queue_ ABSL_GUARDED_BY(mu_);
+  bool head_taken_ ABSL_GUARDED_BY(mu_) = false;  // one thread at a time waits for room
+  bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  bool failing_ ABSL_GUARDED_BY(mu_) = false;
+
+  std::vector<std::jthread> threads_;  // last: joins before the state above dies
+};
+
+}  // namespace softmax::server

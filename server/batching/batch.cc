@@ -1,0 +1,146 @@
+#include "server/batching/batch.h"
+
+#include <cstring>
+
+namespace softmax::server {
+namespace {
+
+constexpr std::uint64_t AlignUp(std::uint64_t value) {
+  return (value + Batch::kAlignment - 1) / Batch::kAlignment * Batch::kAlignment;
+}
+
+}  // namespace
+
+Batch::Need Batch::NeedOf(const TensorSpec& spec) {
+  Need need;
+  need.input = AlignUp(spec.input_bytes()) + AlignUp(spec.lengths_bytes());
+  if (kernels::SizeOf(spec.input_type) != kernels::SizeOf(spec.output_type)) {
+    need.output = AlignUp(spec.output_bytes());
+  }
+  return need;
+}
+
+Batch::Need Batch::CapacityOf(kernels::DataType input, kernels::DataType output, const BatchLimits& limits) {
+  Need capacity;
+  capacity.input = limits.bytes;
+  const std::size_t in = kernels::SizeOf(input);
+  const std::size_t out = kernels::SizeOf(output);
+  // Alignment may cost up to 15 bytes a request more than the ratio of the types says.
+  if (in != out) capacity.output = limits.bytes / in * out + limits.requests * kAlignment;
+  return capacity;
+}
+
+void Batch::Open(kernels::DataType input, kernels::DataType output, SpanRef span, Need capacity, TimePoint now) {
+  input_type_ = input;
+  output_type_ = output;
+  span_ = std::move(span);
+  capacity_ = capacity;
+  input_used_ = output_used_ = output_base_ = rows_ = input_payload_ = output_payload_ = 0;
+  opened_ = now;
+  works_.clear();
+  segments_.clear();
+  status = absl::OkStatus();
+}
+
+bool Batch::Fits(const TensorSpec& spec, const BatchLimits& limits) const {
+  const Need need = NeedOf(spec);
+  return input_used_ + need.input <= capacity_.input && output_used_ + need.output <= capacity_.output &&
+         works_.size() < limits.requests;
+}
+
+bool Batch::ExtendLastSegment(const TensorSpec& spec, std::uint64_t input, std::uint64_t output) {
+  if (segments_.empty() || spec.inner != 1 || spec.has_lengths) return false;
+  kernels::Segment& last = segments_.back();
+  if (last.inner != 1 || last.lengths != nullptr || last.cols != spec.cols || last.operation != spec.operation ||
+      last.scale != spec.scale) {
+    return false;
+  }
+  const std::int64_t elements = last.outer * last.cols;
+  const auto input_end =
+      reinterpret_cast<std::uint64_t>(last.input) + static_cast<std::uint64_t>(elements) * kernels::SizeOf(input_type_);
+  const auto output_end = reinterpret_cast<std::uint64_t>(last.output) +
+                          static_cast<std::uint64_t>(elements) * kernels::SizeOf(output_type_);
+  if (input_end != input || output_end != output) return false;
+  last.outer += spec.outer;
+  return true;
+}
+
+void Batch::Add(Work* work, TimePoint now) {
+  const TensorSpec& spec = work->spec();
+  std::byte* const base = span_.address();
+  const std::uint64_t input = input_used_;
+  const std::uint64_t lengths = input + AlignUp(spec.input_bytes());
+  work->CopyInput(base + input);
+  if (spec.has_lengths) std::memcpy(base + lengths, work->lengths(), spec.lengths_bytes());
+  work->placed_ = now;
+
+  // Output addresses are relative to the output region until Close knows where it begins; in place they are final.
+  const std::uint64_t output = in_place() ? input : output_used_;
+  work->output_offset_ = output;
+  const std::uint64_t input_address = reinterpret_cast<std::uint64_t>(base) + input;
+  const std::uint64_t output_address = in_place() ? input_address : output;
+  if (!ExtendLastSegment(spec, input_address, output_address)) {
+    kernels::Segment segment;
+    segment.input = base + input;
+    segment.output = reinterpret_cast<void*>(output_address);
+    if (spec.has_lengths) segment.lengths = reinterpret_cast<const std::uint32_t*>(base + lengths);
+    segment.outer = spec.outer;
+    segment.cols = spec.cols;
+    segment.inner = spec.inner;
+    segment.input_stride = segment.output_stride = spec.cols * spec.inner;
+    segment.scale = spec.scale;
+    segment.operation = spec.operation;
+    segments_.push_back(segment);
+  }
+  const Need need = NeedOf(spec);
+  input_used_ += need.input;
+  output_used_ += need.output;
+  rows_ += static_cast<std::uint64_t>(spec.rows());
+  input_payload_ += spec.input_bytes();
+  output_payload_ += spec.output_bytes();
+  works_.push_back(work);
+}
+
+void Batch::Close(CloseReason reason) {
+  reason_ = reason;
+  if (!in_place()) {
+    output_base_ = input_used_;
+    std::byte* const outputs = span_.address() + output_base_;
+    for (kernels::Segment& segment : segments_) {
+      segment.output = outputs + reinterpret_cast<std::uint64_t>(segment.output);
+    }
+  }
+  span_.Trim(bytes());
+}
+
+void Batch::Complete(const absl::Status& result, TimePoint now) {
+  Answer answer;
+  answer.status = result;
+  answer.ran = result.ok();
+  answer.span = &span_;
+  answer.batch_rows = rows_;
+  answer.execution = now - launched_;
+  const std::byte* const base = span_.address() + output_base_;
+  for (Work* work : works_) {
+    answer.output = base + work->output_offset_;
+    answer.queue = work->placed_ - work->arrived();
+    answer.batch = launched_ - work->placed_;
+    work->Complete(answer);
+  }
+  works_.clear();
+  segments_.clear();
+  span_.Reset();
+}
+
+BatchSample Batch::Sample(TimePoint now) const {
+  BatchSample sample;
+  sample.requests = works_.size();
+  sample.rows = rows_;
+  sample.input_bytes = input_payload_;
+  sample.output_bytes = output_payload_;
+  sample.reason = reason_;
+  sample.execution = now - launched_;
+  return sample;
+}
+
+}  // namespace softmax::server

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/types.h"
+#include "server/base/clock.h"
+#include "server/batching/span_ref.h"
+#include "server/batching/work.h"
+#include "server/metrics/metrics.h"
+
+namespace softmax::server {
+
+// How much one batch may hold. A single request above it gets a batch of its own.
+struct BatchLimits {
+  std::uint64_t bytes = 1u << 20;  // input side; the output side may be as many times larger as its type is wider
+  std::uint32_t requests = 256;
+};
+
+// Requests of one (input type, output type) whose tensors lie in one span, and the table of segments a kernel runs
+// over.
+//
+// A batch is open (requests are added), then closed (laid out and launched), then finished; it is never reopened.
+// Inputs lie one after another, each at a multiple of 16 bytes; requests of one width, operation and scale that meet
+// without a gap form one row-major matrix, so that the kernel sees few segments. Where both types have one size the
+// kernel works in place; otherwise the outputs follow the inputs. Used by one thread at a time.
+class Batch {
+ public:
+  static constexpr std::uint64_t kAlignment = 16;
+
+  // What a request needs in a batch: its input and lengths, and its output where that lies apart.
+  struct Need {
+    std::uint64_t input = 0;
+    std::uint64_t output = 0;
+    std::uint64_t total() const { return input + output; }
+  };
+  static Need NeedOf(const TensorSpec& spec);
+  // What an open batch of these types reserves.
+  static Need CapacityOf(kernels::DataType input, kernels::DataType output, const BatchLimits& limits);
+
+  // `span` holds at least capacity.total() bytes. The lists of an earlier use keep their memory.
+  void Open(kernels::DataType input, kernels::DataType output, SpanRef span, Need capacity, TimePoint now);
+
+  bool Fits(const TensorSpec& spec, const BatchLimits& limits) const;
+  // Copies the request's bytes in (the one host copy) and takes it. Fits() must hold.
+  void Add(Work* work, TimePoint now);
+
+  // Lays out the outputs and gives the unused slabs back. Only with requests in it.
+  void Close(CloseReason reason);
+
+  // Hands every request its answer, or `status`, and forgets them. `now` is when the completion was seen.
+  void Complete(const absl::Status& status, TimePoint now);
+
+  bool empty() const { return works_.empty(); }
+  std::size_t requests() const { return works_.size(); }
+  std::uint64_t rows() const { return rows_; }
+  TimePoint opened() const { return opened_; }
+  kernels::DataType input_type() const { return input_type_; }
+  kernels::DataType output_type() const { return output_type_; }
+  const std::vector<kernels::Segment>& segments() const { return segments_; }
+  std::uint64_t bytes() const { return input_used_ + output_used_; }
+  BatchSample Sample(TimePoint now) const;
+
+  void set_launched(TimePoint when) { launched_ = when; }
+  // Set by the lane before it reports the batch as finished.
+  absl::Status status;
+  // The lane's own use (the slot the batch runs in).
+  std::uint32_t lane_slot = 0;
+
+ private:
+  bool in_place() const { return kernels::SizeOf(input_type_) == kernels::SizeOf(output_type_); }
+  bool ExtendLastSegment(const TensorSpec& spec, std::uint64_t input, std::uint64_t output);
+
+  kernels::DataType input_type_ = kernels::DataType::kFloat32;
+  kernels::DataType output_type_ = kernels::DataType::kFloat32;
+  SpanRef span_;
+  Need capacity_;
+  std::uint64_t input_used_ = 0;
+  std::uint64_t output_used_ = 0;
+  std::uint64_t output_base_ = 0;  // where the outputs begin in the span; known at Close
+  std::uint64_t rows_ = 0;
+  std::uint64_t input_payload_ = 0;
+  std::uint64_t output_payload_ = 0;
+  CloseReason reason_ = CloseReason::kIdle;
+  TimePoint opened_;
+  TimePoint launched_;
+  std::vector<Work*> works_;
+  std::vector<kernels::Segment> segments_;
+};
+
+}  // namespace softmax::server

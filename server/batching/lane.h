@@ -1,0 +1,25 @@
+#pragma once
+
+#include "server/batching/batch.h"
+
+namespace softmax::server {
+
+// Runs closed batches. Implemented by execution/, seen by batching only through this. Every call is made by the shard's
+// thread; a lane belongs to one shard.
+class Lane {
+ public:
+  virtual ~Lane() = default;
+
+  // Starts the batch without waiting for it (a batch too small to be worth handing over may be run here and now). The
+  // batch is the lane's until Poll returns it; it is returned exactly once, with batch.status set.
+  virtual void Launch(Batch* batch) = 0;
+
+  // A finished batch, or null. Never waits.
+  virtual Batch* Poll() = 0;
+
+  // True: nothing tells the shard of a completion, it has to poll while batches are in flight. False: the lane calls
+  // the wake function it was made with.
+  virtual bool needs_polling() const = 0;
+};
+
+}  // namespace softmax::server

@@ -1,0 +1,196 @@
+#include "server/batching/shard.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+
+namespace softmax::server {
+namespace {
+
+constexpr std::size_t kSpareBatches = 8;
+// What a refused caller is told to wait: long enough for several batches, short against any human's patience.
+constexpr std::uint32_t kRetryAfterMs = 20;
+
+}  // namespace
+
+Shard::Shard(const Options& options, Arena& arena, Backlog& backlog, Lane& lane, Recorder& recorder,
+             std::function<void()> wake)
+    : options_(options), arena_(arena), backlog_(backlog), lane_(lane), recorder_(recorder), wake_(std::move(wake)) {}
+
+Shard::~Shard() = default;
+
+std::size_t Shard::TypeIndex(const TensorSpec& spec) {
+  return (static_cast<std::size_t>(spec.input_type) - 1) * 4 + static_cast<std::size_t>(spec.output_type) - 1;
+}
+
+std::unique_ptr<Batch> Shard::NewBatch() {
+  if (spare_.empty()) return std::make_unique<Batch>();
+  std::unique_ptr<Batch> batch = std::move(spare_.back());
+  spare_.pop_back();
+  return batch;
+}
+
+void Shard::Reject(Work* work, absl::Status status, RejectReason reason, std::uint32_t retry_after_ms) {
+  recorder_.RequestRejected(reason);
+  Answer answer;
+  answer.status = std::move(status);
+  answer.retry_after_ms = retry_after_ms;
+  --pending_;
+  work->Complete(answer);
+}
+
+void Shard::SubmitToBacklog(Work* work) {
+  if (backlog_.Push(work, this)) return;
+  Reject(work, absl::ResourceExhaustedError("the server's queue is full; try again after the pushback"),
+         RejectReason::kQueueFull, kRetryAfterMs);
+}
+
+void Shard::Submit(Work* work, TimePoint now) {
+  ++pending_;
+  const TensorSpec& spec = work->spec();
+  if (work->deadline() <= now) {
+    Reject(work, absl::DeadlineExceededError("the deadline passed before the request ran"), RejectReason::kDeadline, 0);
+    return;
+  }
+  if (spec.elements() == 0) {
+    Answer answer;
+    answer.ran = true;
+    --pending_;
+    work->Complete(answer);
+    return;
+  }
+  const Batch::Need need = Batch::NeedOf(spec);
+  if (need.total() > arena_.bytes_total()) {
+    // The configuration's check leaves room for every allowed request but for the rounding of its parts.
+    Reject(work,
+           absl::InvalidArgumentError(absl::StrCat("input.data: the request needs ", need.total(),
+                                                   " bytes of memory; the server has ", arena_.bytes_total(),
+                                                   " (arena_bytes)")),
+           RejectReason::kInvalid, 0);
+    return;
+  }
+  if (need.input > options_.inline_copy_bytes || need.total() > options_.batch.bytes || backlog_.blocking(now)) {
+    SubmitToBacklog(work);
+    return;
+  }
+  Batch* batch = OpenBatch(spec, now);
+  if (batch == nullptr) {
+    SubmitToBacklog(work);
+    return;
+  }
+  batch->Add(work, now);
+  if (batch->requests() >= options_.batch.requests) CloseOpen(TypeIndex(spec), CloseReason::kFull);
+}
+
+// The open batch for these types with room for the request, or null when the arena has none.
+Batch* Shard::OpenBatch(const TensorSpec& spec, TimePoint now) {
+  const std::size_t index = TypeIndex(spec);
+  if (open_[index] != nullptr) {
+    if (open_[index]->Fits(spec, options_.batch)) return open_[index].get();
+    CloseOpen(index, CloseReason::kFull);
+    LaunchReady(now);
+  }
+  const Batch::Need capacity = Batch::CapacityOf(spec.input_type, spec.output_type, options_.batch);
+  const Span span = arena_.TryReserve(capacity.total());
+  if (span.slabs == 0) return nullptr;
+  open_[index] = NewBatch();
+  open_[index]->Open(spec.input_type, spec.output_type, SpanRef(&arena_, span), capacity, now);
+  ++open_count_;
+  return open_[index].get();
+}
+
+void Shard::CloseOpen(std::size_t index, CloseReason reason) {
+  open_[index]->Close(reason);
+  ready_.push_back(std::move(open_[index]));
+  --open_count_;
+}
+
+void Shard::LaunchReady(TimePoint now) {
+  while (!ready_.empty() && in_flight_ < options_.max_in_flight) {
+    Batch* const batch = ready_.front().release();
+    ready_.pop_front();
+    batch->set_launched(now);
+    ++in_flight_;
+    lane_.Launch(batch);
+  }
+}
+
+void Shard::Flush(TimePoint now) {
+  LaunchReady(now);
+  for (std::size_t i = 0; i < kTypePairs && open_count_ > 0; ++i) {
+    if (in_flight_ >= options_.max_in_flight) return;
+    if (open_[i] == nullptr) continue;
+    if (now - open_[i]->opened() < options_.max_queue_delay) continue;
+    const CloseReason reason = options_.max_queue_delay.count() > 0 ? CloseReason::kDelay
+                               : in_flight_ == 0                    ? CloseReason::kIdle
+                                                                    : CloseReason::kDrained;
+    CloseOpen(i, reason);
+    LaunchReady(now);
+  }
+}
+
+TimePoint Shard::next_flush() const {
+  if (options_.max_queue_delay.count() == 0 || open_count_ == 0) return kNoDeadline;
+  TimePoint next = kNoDeadline;
+  for (const std::unique_ptr<Batch>& batch : open_) {
+    if (batch != nullptr) next = std::min(next, batch->opened() + options_.max_queue_delay);
+  }
+  return next;
+}
+
+void Shard::Finish(std::unique_ptr<Batch> batch, TimePoint now) {
+  recorder_.BatchFinished(batch->Sample(now));
+  pending_ -= batch->requests();
+  const absl::Status status = batch->status;
+  batch->Complete(status, now);
+  if (spare_.size() < kSpareBatches) spare_.push_back(std::move(batch));
+}
+
+bool Shard::TakeInbox(TimePoint now) {
+  if (!inbox_filled_.exchange(false, std::memory_order_acquire)) return false;
+  std::vector<std::unique_ptr<Batch>> batches;
+  std::vector<Failure> failures;
+  {
+    MutexLock lock(inbox_mu_);
+    batches.swap(inbox_);
+    failures.swap(failures_);
+  }
+  for (std::unique_ptr<Batch>& batch : batches) ready_.push_back(std::move(batch));
+  for (Failure& failure : failures) {
+    const bool deadline = absl::IsDeadlineExceeded(failure.status);
+    Reject(failure.work, std::move(failure.status), deadline ? RejectReason::kDeadline : RejectReason::kDraining, 0);
+  }
+  LaunchReady(now);
+  return true;
+}
+
+bool Shard::Poll(TimePoint now) {
+  bool progress = TakeInbox(now);
+  while (in_flight_ > 0) {
+    std::unique_ptr<Batch> batch(lane_.Poll());
+    if (batch == nullptr) break;
+    --in_flight_;
+    // The next launch first: the device works while the answers leave.
+    LaunchReady(now);
+    Finish(std::move(batch), now);
+    progress = true;
+  }
+  return progress;
+}
+
+// The wake is inside the lock: once the owner has taken the delivery, nobody touches this shard on its behalf any more.
+void Shard::Deliver(std::unique_ptr<Batch> batch) {
+  MutexLock lock(inbox_mu_);
+  inbox_.push_back(std::move(batch));
+  inbox_filled_.store(true, std::memory_order_release);
+  wake_();
+}
+
+void Shard::DeliverFailure(Work* work, absl::Status status) {
+  MutexLock lock(inbox_mu_);
+  failures_.push_back(Failure{work, std::move(status)});
+  inbox_filled_.store(true, std::memory_order_release);
+  wake_();
+}
+
+}  // namespace softmax::server

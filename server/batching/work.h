@@ -1,0 +1,55 @@
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "server/base/clock.h"
+#include "server/base/tensor_spec.h"
+#include "server/batching/span_ref.h"
+
+namespace softmax::server {
+
+// What a request is answered with.
+struct Answer {
+  absl::Status status;                // not OK: nothing below is meaningful but the times
+  const std::byte* output = nullptr;  // spec().output_bytes() bytes inside `span`
+  const SpanRef* span = nullptr;      // borrowed for the call; copy it to keep the output (null: empty tensor)
+  std::uint32_t retry_after_ms = 0;   // with RESOURCE_EXHAUSTED: when to try again
+  bool ran = false;
+  Nanoseconds queue{0};      // waited for room
+  Nanoseconds batch{0};      // waited in its batch for the launch
+  Nanoseconds execution{0};  // launch to completion seen
+  std::uint64_t batch_rows = 0;
+};
+
+// One caller's request. Owned by the rpc side, borrowed by batching from Shard::Submit until Complete, which runs
+// exactly once, on the thread of the shard it was submitted to.
+class Work {
+ public:
+  virtual ~Work() = default;
+
+  // Writes spec().input_bytes() bytes. Runs on the shard's thread or on one of the backlog's.
+  virtual void CopyInput(std::byte* destination) = 0;
+  // spec().rows() lengths when spec().has_lengths.
+  virtual const std::uint32_t* lengths() const = 0;
+  // May delete this.
+  virtual void Complete(const Answer& answer) = 0;
+
+  const TensorSpec& spec() const { return spec_; }
+  TimePoint arrived() const { return arrived_; }
+  TimePoint deadline() const { return deadline_; }
+
+ protected:
+  TensorSpec spec_;
+  TimePoint arrived_;
+  TimePoint deadline_ = kNoDeadline;
+
+ private:
+  friend class Batch;
+  TimePoint placed_;                 // its bytes are in the batch
+  std::uint64_t output_offset_ = 0;  // inside the batch's span
+};
+
+}  // namespace softmax::server

@@ -1,0 +1,106 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace softmax::server {
+
+enum class Backend : std::uint8_t { kAuto, kCuda, kCpu, kNull };
+
+// Everything that can be set, with its default. Each field is the flag of the same name
+// (max_batch_bytes is
+// --max-batch-bytes), which config_fields.h describes.
+struct Config {
+  using Duration = std::chrono::nanoseconds;
+
+  // Listening. "host:port", "[v6]:port" or "unix:/path".
+  std::vector<std::string> address = {"0.0.0.0:50051"};
+  std::string metrics_address = "0.0.0.0:9400";  // or "none"
+  std::string health_address = "none";           // a plaintext port that has health and nothing else
+  bool reflection = true;
+
+  // Execution.
+  Backend backend = Backend::kAuto;
+  std::vector<std::uint32_t> devices;       // CUDA ordinals; empty: all
+  std::uint64_t threads = 0;                // completion queues, one thread each; 0: EffectiveThreads
+  std::uint64_t cpu_threads = 0;            // workers of the CPU backend; 0: one a core
+  std::uint64_t filler_threads = 0;         // take what a completion queue may not wait for; 0: a quarter of the cores
+  std::uint64_t max_in_flight_batches = 2;  // per thread
+
+  // Batching.
+  std::uint64_t max_batch_bytes = 1 << 20;
+  std::uint64_t max_batch_requests = 256;
+  Duration max_queue_delay{0};  // 0: an idle device never waits for company
+
+  // Limits, of one request, one connection and the whole server.
+  std::uint64_t max_request_bytes = 64 << 20;
+  std::uint64_t max_response_bytes = 64 << 20;
+  std::uint64_t max_rank = 8;
+  std::uint64_t max_rows = 1ull << 31;
+  std::uint64_t max_columns = 1ull << 31;
+  std::uint64_t max_requests_per_stream_message = 1024;
+  std::uint64_t max_in_flight_per_stream = 256;
+  std::uint64_t max_concurrent_streams = 256;  // calls at once on one connection
+  std::uint64_t max_connections = 4096;
+  std::uint64_t max_queued_requests = 4096;
+  std::uint64_t max_queued_bytes = 1ull << 30;
+
+  // Memory.
+  std::uint64_t arena_bytes = 512ull << 20;  // pinned at start, for inputs and outputs together
+  std::uint64_t slab_bytes = 64 << 10;       // the arena's smallest piece
+  std::uint64_t max_unread_bytes_per_connection = 64 << 20;
+  std::uint64_t memory_quota = 4ull << 30;  // of gRPC, for messages in transit
+
+  // Drain and health.
+  Duration answer_timeout = std::chrono::seconds(10);  // unread answers are given up after this
+  Duration drain_delay{0};                             // from NOT_SERVING to refusing
+  Duration drain_timeout = std::chrono::seconds(30);   // from refusing to cancelling what is left
+  Duration keepalive_time = std::chrono::seconds(60);
+  Duration keepalive_timeout = std::chrono::seconds(20);
+
+  // Logging.
+  std::string log_level = "info";  // trace, debug, info, warning, error, off
+  std::string log_format = "text";
+
+  // Testing. The command line alone can set it.
+  bool unsafe_testing = false;
+};
+
+struct ParseResult {
+  bool run = false;   // start with `config`; otherwise print and leave with exit_code
+  int exit_code = 0;  // 2: a wrong flag, variable, file or value
+  Config config;
+  std::string output;                 // for stdout: help, version, the printed configuration
+  std::string error;                  // for stderr
+  std::vector<std::string> warnings;  // to log once logging is up
+};
+
+// Reads defaults, then the config file (--config or SOFTMAX_CONFIG), then the environment
+// (SOFTMAX_MAX_BATCH_BYTES for
+// --max-batch-bytes), then the command line; the later wins. A config that CheckConfig refuses is
+// an error here too.
+ParseResult ParseConfig(int argc, const char* const* argv);
+
+// `config` as a config file that sets every key; reading it back gives the same config.
+std::string PrintConfig(const Config& config);
+
+// Every number in `config` in bytes, seconds, counts or 0/1, named as the flag with underscores
+// ("max_batch_bytes", "drain_timeout_seconds").
+std::vector<std::pair<std::string, double>> ConfigSettings(const Config& config);
+
+// What 0 ("choose for me") comes to on a machine of `cores`.
+std::uint64_t EffectiveThreads(const Config& config, unsigned cores);     // half the cores, 1 to 8
+std::uint64_t EffectiveCpuThreads(const Config& config, unsigned cores);  // every core
+std::uint64_t EffectiveFillerThreads(const Config& config,
+                                     unsigned cores);  // a quarter, at least 1
+
+std::string BackendName(Backend backend);
+
+// The version of the project and the commit it was built from ("unknown" outside of a checkout).
+const char* Version();
+const char* Commit();
+
+}  // namespace softmax::server

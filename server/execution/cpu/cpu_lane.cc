@@ -1,0 +1,93 @@
+#include "server/execution/cpu/cpu_lane.h"
+
+#include <algorithm>
+
+namespace softmax::server {
+namespace {
+
+// Bytes of input in one piece: enough to outweigh taking it, small enough to share a batch among the workers.
+constexpr std::int64_t kPieceBytes = 64 << 10;
+// Rows of another axis than the last share cache lines: pieces are cut at multiples of this
+// (kernels/cpu/softmax_cpu.h).
+constexpr std::int64_t kColumnTile = 16;
+
+std::int64_t RowsPerPiece(const kernels::Segment& segment, std::int64_t element_bytes) {
+  const std::int64_t row_bytes = std::max<std::int64_t>(1, segment.cols * element_bytes);
+  std::int64_t rows = std::max<std::int64_t>(1, kPieceBytes / row_bytes);
+  if (segment.inner > 1) rows = (rows + kColumnTile - 1) / kColumnTile * kColumnTile;
+  return rows;
+}
+
+}  // namespace
+
+CpuLane::~CpuLane() {
+  MutexLock lock(mu_);
+  while (on_pool_ > 0) changed_.wait(mu_);
+}
+
+std::shared_ptr<CpuJob> CpuLane::CutIntoPieces(const Batch& batch) {
+  auto job = std::make_shared<CpuJob>();
+  job->input_type = batch.input_type();
+  job->output_type = batch.output_type();
+  const auto element_bytes = static_cast<std::int64_t>(kernels::SizeOf(batch.input_type()));
+  for (const kernels::Segment& segment : batch.segments()) {
+    const std::int64_t rows = segment.outer * segment.inner;
+    const std::int64_t step = RowsPerPiece(segment, element_bytes);
+    for (std::int64_t row = 0; row < rows; row += step) {
+      job->pieces.push_back(CpuJob::Piece{segment, row, std::min(rows, row + step)});
+    }
+  }
+  job->left.store(job->pieces.size(), std::memory_order_relaxed);
+  return job;
+}
+
+void CpuLane::Launch(Batch* batch) {
+  batch->status = absl::OkStatus();
+  if (batch->bytes() <= kInlineBytes) {
+    CpuJob job;
+    job.input_type = batch->input_type();
+    job.output_type = batch->output_type();
+    for (const kernels::Segment& segment : batch->segments()) {
+      CpuPool::RunPiece(job, CpuJob::Piece{segment, 0, segment.outer * segment.inner});
+    }
+    finished_here_.push_back(batch);
+    return;
+  }
+  std::shared_ptr<CpuJob> job = CutIntoPieces(*batch);
+  job->done = [this, batch] { Finished(batch); };
+  {
+    MutexLock lock(mu_);
+    ++on_pool_;
+  }
+  pool_.Submit(std::move(job));
+}
+
+void CpuLane::Finished(Batch* batch) {
+  // The wake comes before the last touch of this: the destructor waits for on_pool_ under the lock.
+  {
+    MutexLock lock(mu_);
+    finished_.push_back(batch);
+    finished_count_.store(static_cast<std::uint32_t>(finished_.size()), std::memory_order_release);
+  }
+  wake_();
+  MutexLock lock(mu_);
+  --on_pool_;
+  changed_.notify_all();
+}
+
+Batch* CpuLane::Poll() {
+  if (!finished_here_.empty()) {
+    Batch* const batch = finished_here_.front();
+    finished_here_.pop_front();
+    return batch;
+  }
+  if (finished_count_.load(std::memory_order_acquire) == 0) return nullptr;
+  MutexLock lock(mu_);
+  if (finished_.empty()) return nullptr;
+  Batch* const batch = finished_.front();
+  finished_.pop_front();
+  finished_count_.store(static_cast<std::uint32_t>(finished_.size()), std::memory_order_relaxed);
+  return batch;
+}
+
+}  // namespace softmax::server

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <deque>
+#include <functional>
+
+#include "server/base/mutex.h"
+#include "server/batching/lane.h"
+#include "server/execution/cpu/cpu_pool.h"
+
+namespace softmax::server {
+
+// Runs batches on the CPU: small ones at once on the shard's thread (handing over costs more than the work), larger
+// ones cut into pieces on the pool. Batches may finish in any order.
+class CpuLane final : public Lane {
+ public:
+  // Up to this much input a batch is run in Launch: some 30 us of work.
+  static constexpr std::uint64_t kInlineBytes = 128u << 10;
+
+  CpuLane(CpuPool& pool, std::function<void()> wake) : pool_(pool), wake_(std::move(wake)) {}
+  ~CpuLane() override;  // Waits for what it launched.
+
+  void Launch(Batch* batch) override;
+  Batch* Poll() override ABSL_LOCKS_EXCLUDED(mu_);
+  bool needs_polling() const override { return false; }
+
+ private:
+  static std::shared_ptr<CpuJob> CutIntoPieces(const Batch& batch);
+  void Finished(Batch* batch) ABSL_LOCKS_EXCLUDED(mu_);
+
+  CpuPool& pool_;
+  const std::function<void()> wake_;
+  std::deque<Batch*> finished_here_;  // the shard's thread only
+
+  Mutex mu_;
+  ConditionVariable changed_;
+  std::deque<Batch*> finished_ ABSL_GUARDED_BY(mu_);
+  std::atomic<std::uint32_t> finished_count_{0};
+  std::uint32_t on_pool_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
+}  // namespace softmax::server

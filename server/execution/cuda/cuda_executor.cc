@@ -1,0 +1,123 @@
+#include "server/execution/cuda/cuda_executor.h"
+
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
+#include <cuda_runtime_api.h>
+
+#include "kernels/softmax.h"
+#include "server/execution/cuda/cuda_lane.h"
+
+namespace softmax::server {
+namespace {
+
+std::string DeviceName(int device) {
+  cudaDeviceProp properties{};
+  if (cudaGetDeviceProperties(&properties, device) != cudaSuccess) return "unknown";
+  return absl::StrCat(properties.name, " (", properties.totalGlobalMem >> 20, " MiB, sm_", properties.major,
+                      properties.minor, ")");
+}
+
+// The most scratch that a batch of this many segments may need.
+std::size_t ScratchFor(std::uint32_t segments) {
+  float element = 0;
+  kernels::Segment segment;
+  segment.input = &element;
+  segment.output = &element;
+  segment.outer = segment.cols = 1;
+  segment.input_stride = segment.output_stride = 1;
+  const std::vector<kernels::Segment> all(segments, segment);
+  return kernels::SoftmaxBatchScratchBytes(all.data(), segments);
+}
+
+class CudaExecutor final : public Executor {
+ public:
+  CudaExecutor(std::vector<int> devices, std::byte* memory, const ExecutorOptions& options)
+      : devices_(std::move(devices)), memory_(memory), options_(options) {}
+  ~CudaExecutor() override { (void)cudaFreeHost(memory_); }
+
+  std::string name() const override { return "cuda"; }
+  std::vector<std::string> devices() const override {
+    std::vector<std::string> names;
+    for (int device : devices_) names.push_back(DeviceName(device));
+    return names;
+  }
+  std::byte* memory() const override { return memory_; }
+  absl::StatusOr<std::unique_ptr<Lane>> CreateLane(std::uint32_t index, std::function<void()> /*wake*/) override {
+    CudaLane::Options lane;
+    lane.device = devices_[index % devices_.size()];
+    lane.max_in_flight = options_.max_in_flight;
+    lane.scratch_bytes = ScratchFor(options_.max_batch_requests);
+    return CudaLane::Create(lane, health_);
+  }
+  absl::Status health() const override { return health_.status(); }
+
+ private:
+  const std::vector<int> devices_;
+  std::byte* const memory_;
+  const ExecutorOptions options_;
+  CudaHealth health_;
+};
+
+absl::Status Failure(const std::string& what, cudaError_t error) {
+  return absl::UnavailableError(
+      absl::StrCat(what, ": ", cudaGetErrorName(error), " (", cudaGetErrorString(error), ")"));
+}
+
+absl::Status CheckDevices(const std::vector<int>& wanted, const CudaProbe& probe) {
+  for (int device : wanted) {
+    if (device < 0 || device >= static_cast<int>(probe.devices.size())) {
+      return absl::InvalidArgumentError(absl::StrCat("devices: ", device, " is not there; found ", probe.explanation));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PrepareDevices(const std::vector<int>& devices) {
+  for (int device : devices) {
+    if (cudaError_t e = cudaSetDevice(device)) {
+      return Failure(absl::StrCat("cudaSetDevice(", device, ")"), e);
+    }
+    if (cudaError_t e = kernels::PrepareSoftmaxKernels()) {
+      return Failure(absl::StrCat("loading the kernels on device ", device), e);
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+CudaProbe ProbeCuda() {
+  CudaProbe probe;
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error != cudaSuccess || count == 0) {
+    (void)cudaGetLastError();
+    probe.explanation =
+        error == cudaSuccess ? "no CUDA device" : absl::StrCat("no usable CUDA device: ", cudaGetErrorString(error));
+    return probe;
+  }
+  std::vector<std::string> names;
+  for (int device = 0; device < count; ++device) {
+    probe.devices.push_back(device);
+    names.push_back(DeviceName(device));
+  }
+  probe.explanation = absl::StrCat(count, " CUDA device(s): ", absl::StrJoin(names, ", "));
+  return probe;
+}
+
+absl::StatusOr<std::unique_ptr<Executor>> CreateCudaExecutor(const ExecutorOptions& options) {
+  const CudaProbe probe = ProbeCuda();
+  if (probe.devices.empty()) return absl::UnavailableError(probe.explanation);
+  if (absl::Status status = CheckDevices(options.devices, probe); !status.ok()) return status;
+  const std::vector<int> devices = options.devices.empty() ? probe.devices : options.devices;
+  if (absl::Status status = PrepareDevices(devices); !status.ok()) return status;
+  void* memory = nullptr;
+  if (cudaError_t e = cudaHostAlloc(&memory, options.arena_bytes, cudaHostAllocMapped | cudaHostAllocPortable)) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("arena-bytes: cannot pin ", options.arena_bytes, " bytes of host memory: ", cudaGetErrorString(e),
+                     "; set a smaller --arena-bytes or give the container more memory"));
+  }
+  return std::make_unique<CudaExecutor>(devices, static_cast<std::byte*>(memory), options);
+}
+
+}  // namespace softmax::server

@@ -1,0 +1,100 @@
+#include <spdlog/spdlog.h>
+#include <sys/resource.h>
+
+#include <atomic>
+#include <csignal>
+#include <iostream>
+#include <thread>
+
+#include "server/base/process_settings.h"
+#include "server/config.h"
+#include "server/logging.h"
+#include "server/server.h"
+
+namespace softmax::server {
+namespace {
+
+// Exit codes, as README lists them.
+constexpr int kExitOk = 0;
+constexpr int kExitFailure = 1;
+constexpr int kExitUsage = 2;
+constexpr int kExitUnavailable = 3;  // an address or a device cannot be had
+constexpr int kExitDeviceFailed = 70;
+
+void RaiseDescriptorLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+int ExitCodeOf(const absl::Status& status) {
+  if (absl::IsInvalidArgument(status)) return kExitUsage;
+  if (absl::IsUnavailable(status)) return kExitUnavailable;
+  return kExitFailure;
+}
+
+// The signal number that ended the wait, or 0 when a device failed.
+int WaitForEnd(const Server& server, const sigset_t& signals) {
+  while (true) {
+    const timespec interval{0, 200'000'000};
+    const int signal = sigtimedwait(&signals, nullptr, &interval);
+    if (signal > 0) return signal;
+    if (!server.health().ok()) return 0;
+  }
+}
+
+void DrainUntilSecondSignal(Server& server, const sigset_t& signals) {
+  std::atomic<bool> done{false};
+  std::thread watcher([&] {
+    while (!done.load()) {
+      const timespec interval{0, 50'000'000};
+      if (sigtimedwait(&signals, nullptr, &interval) > 0) server.HurryDrain();
+    }
+  });
+  server.Drain();
+  done.store(true);
+  watcher.join();
+}
+
+int Run(const Config& config) {
+  // Blocked before any thread starts, so that only the waits below take them.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  RaiseDescriptorLimit();
+
+  absl::StatusOr<std::unique_ptr<Server>> server = Server::Create(config);
+  if (!server.ok()) {
+    spdlog::error("cannot start: {}", std::string(server.status().message()));
+    return ExitCodeOf(server.status());
+  }
+  const int signal = WaitForEnd(**server, signals);
+  if (signal == 0) {
+    spdlog::error("a device failed: {}", std::string((*server)->health().message()));
+  } else {
+    spdlog::info("{}: draining; a second signal ends at once", strsignal(signal));
+  }
+  DrainUntilSecondSignal(**server, signals);
+  return signal == 0 ? kExitDeviceFailed : kExitOk;
+}
+
+}  // namespace
+}  // namespace softmax::server
+
+int main(int argc, char** argv) {
+  softmax::ApplyProcessSettings();
+  const softmax::server::ParseResult parsed = softmax::server::ParseConfig(argc, argv);
+  std::cout << parsed.output;
+  std::cerr << parsed.error;
+  if (!parsed.run) return parsed.exit_code;
+  const absl::Status logging = softmax::server::InitLogging(parsed.config.log_level, parsed.config.log_format);
+  if (!logging.ok()) {
+    std::cerr << logging.message() << "\n";
+    return softmax::server::kExitUsage;
+  }
+  for (const std::string& warning : parsed.warnings) spdlog::warn("{}", warning);
+  return softmax::server::Run(parsed.config);
+}

@@ -1,0 +1,206 @@
+#include "server/metrics/families.h"
+
+#include <array>
+#include <cstddef>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace softmax::server {
+namespace {
+
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+using Labels = std::vector<ClientMetric::Label>;
+
+constexpr double kNanosecondsPerSecond = 1e9;
+
+constexpr std::array<const char*, kMethods> kMethodNames = {"Softmax", "SoftmaxStream", "GetServerInfo"};
+constexpr std::array<const char*, kCodes> kCodeNames = {
+    "OK",        "CANCELLED",      "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",
+    "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
+    "ABORTED",   "OUT_OF_RANGE",   "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
+    "DATA_LOSS", "UNAUTHENTICATED"};
+constexpr std::array<const char*, kCloseReasons> kCloseNames = {"idle", "drained", "full", "delay", "large"};
+constexpr std::array<const char*, kRejectReasons> kRejectNames = {"queue_full", "no_memory", "draining", "invalid",
+                                                                  "deadline"};
+
+MetricFamily* AddFamily(const char* name, const char* help, MetricType type, Families* out) {
+  return &out->emplace_back(MetricFamily{name, help, type, {}});
+}
+
+void AddCounter(double value, Labels labels, MetricFamily* family) {
+  ClientMetric& metric = family->metric.emplace_back();
+  metric.label = std::move(labels);
+  metric.counter.value = value;
+}
+
+void AddGauge(double value, Labels labels, MetricFamily* family) {
+  ClientMetric& metric = family->metric.emplace_back();
+  metric.label = std::move(labels);
+  metric.gauge.value = value;
+}
+
+void AddCounterFamily(const char* name, const char* help, std::uint64_t value, Families* out) {
+  AddCounter(static_cast<double>(value), {}, AddFamily(name, help, MetricType::Counter, out));
+}
+
+// `per_unit` is how many of the shard's counts make one of the published unit. Division by a whole
+// number keeps bounds short: 25000 ns come out as 2.5e-05.
+template <std::size_t N>
+void AddHistogram(const HistogramTotals<N>& totals, const BucketBounds<N>& bounds, double per_unit, Labels labels,
+                  MetricFamily* family) {
+  ClientMetric& metric = family->metric.emplace_back();
+  metric.label = std::move(labels);
+  std::uint64_t cumulative = 0;
+  for (std::size_t i = 0; i <= N; ++i) {
+    cumulative += totals.counts[i];
+    const double bound =
+        i == N ? std::numeric_limits<double>::infinity() : static_cast<double>(bounds.upper[i]) / per_unit;
+    metric.histogram.bucket.push_back({cumulative, bound});
+  }
+  metric.histogram.sample_count = cumulative;
+  metric.histogram.sample_sum = static_cast<double>(totals.sum) / per_unit;
+}
+
+template <std::size_t N>
+void AddHistogramFamily(const char* name, const char* help, const HistogramTotals<N>& totals,
+                        const BucketBounds<N>& bounds, double per_unit, Families* out) {
+  AddHistogram(totals, bounds, per_unit, {}, AddFamily(name, help, MetricType::Histogram, out));
+}
+
+void AddSourceFamily(const char* name, const char* help, const std::function<double()>& source, Families* out) {
+  if (source) {
+    AddGauge(source(), {}, AddFamily(name, help, MetricType::Gauge, out));
+  }
+}
+
+void AddOptional(const char* name, const char* help, MetricType type, const std::optional<double>& value,
+                 Families* out) {
+  if (!value) {
+    return;
+  }
+  MetricFamily* family = AddFamily(name, help, type, out);
+  if (type == MetricType::Counter) {
+    AddCounter(*value, {}, family);
+  } else {
+    AddGauge(*value, {}, family);
+  }
+}
+
+}  // namespace
+
+void AddRequestFamilies(const ShardTotals& totals, Families* out) {
+  MetricFamily* requests = AddFamily("softmax_requests_total", "Requests answered, by method and gRPC status code.",
+                                     MetricType::Counter, out);
+  for (std::size_t method = 0; method < kMethods; ++method) {
+    for (std::size_t code = 0; code < kCodes; ++code) {
+      // OK is there from the start, so that a rate over a young server is 0 and not missing.
+      if (const auto count = totals.requests[method][code]; count > 0 || code == 0) {
+        AddCounter(static_cast<double>(count), {{"method", kMethodNames[method]}, {"code", kCodeNames[code]}},
+                   requests);
+      }
+    }
+  }
+  MetricFamily* seconds = AddFamily(
+      "softmax_request_seconds", "Seconds from a request's last byte to its answer handed to the transport, by method.",
+      MetricType::Histogram, out);
+  for (std::size_t method = 0; method < kMethods; ++method) {
+    AddHistogram(totals.request_time[method], kTimeBounds, kNanosecondsPerSecond, {{"method", kMethodNames[method]}},
+                 seconds);
+  }
+  AddHistogramFamily("softmax_queue_seconds", "Seconds a request waited for memory before it was in a batch.",
+                     totals.queue_time, kTimeBounds, kNanosecondsPerSecond, out);
+  AddHistogramFamily("softmax_batch_wait_seconds", "Seconds a request spent in an open batch until that was launched.",
+                     totals.batch_wait, kTimeBounds, kNanosecondsPerSecond, out);
+  MetricFamily* rejected = AddFamily("softmax_requests_rejected_total", "Requests refused before they ran, by reason.",
+                                     MetricType::Counter, out);
+  for (std::size_t i = 0; i < kRejectReasons; ++i) {
+    AddCounter(static_cast<double>(totals.rejected[i]), {{"reason", kRejectNames[i]}}, rejected);
+  }
+}
+
+void AddBatchFamilies(const ShardTotals& totals, Families* out) {
+  AddHistogramFamily("softmax_execution_seconds", "Seconds from a batch's launch to its completion seen.",
+                     totals.execution, kTimeBounds, kNanosecondsPerSecond, out);
+  AddHistogramFamily("softmax_batch_rows", "Rows in a batch.", totals.batch_rows, kRowBounds, 1, out);
+  AddHistogramFamily("softmax_batch_requests", "Requests in a batch.", totals.batch_requests, kRequestBounds, 1, out);
+  AddHistogramFamily("softmax_batch_bytes", "Bytes of a batch's tensors, in and out together.", totals.batch_bytes,
+                     kByteBounds, 1, out);
+  MetricFamily* batches =
+      AddFamily("softmax_batches_total", "Batches run, by why they were closed.", MetricType::Counter, out);
+  for (std::size_t i = 0; i < kCloseReasons; ++i) {
+    AddCounter(static_cast<double>(totals.batches[i]), {{"reason", kCloseNames[i]}}, batches);
+  }
+  AddCounterFamily("softmax_rows_total", "Rows run.", totals.batch_rows.sum, out);
+  AddCounterFamily("softmax_input_bytes_total", "Bytes of tensors read by batches that ran.", totals.input_bytes, out);
+  AddCounterFamily("softmax_output_bytes_total", "Bytes of tensors written by batches that ran.", totals.output_bytes,
+                   out);
+  MetricFamily* copied = AddFamily("softmax_host_copied_bytes_total",
+                                   "Payload bytes copied by the host's CPU: in is 1 x the input when all goes well, "
+                                   "out is only small answers and those of slow readers.",
+                                   MetricType::Counter, out);
+  AddCounter(static_cast<double>(totals.copied_in), {{"direction", "in"}}, copied);
+  AddCounter(static_cast<double>(totals.copied_out), {{"direction", "out"}}, copied);
+}
+
+void AddGaugeFamilies(const GaugeSources& sources, const ShardTotals& totals, Families* out) {
+  const std::uint64_t arrived = totals.arrived > totals.finished ? totals.arrived : totals.finished;
+  const auto counted = static_cast<double>(arrived - totals.finished);
+  AddGauge(sources.requests_in_flight ? sources.requests_in_flight() : counted, {},
+           AddFamily("softmax_requests_in_flight", "Requests received and not yet answered.", MetricType::Gauge, out));
+  AddSourceFamily("softmax_requests_queued", "Requests waiting for memory.", sources.requests_queued, out);
+  AddSourceFamily("softmax_queued_bytes", "Bytes of requests waiting for memory.", sources.bytes_queued, out);
+  const std::pair<const char*, const std::function<double()>*> slabs[] = {
+      {"total", &sources.slabs_total},
+      {"used", &sources.slabs_used},
+      {"held_by_answers", &sources.slabs_held_by_answers}};
+  if (sources.slabs_total) {
+    MetricFamily* family =
+        AddFamily("softmax_slabs",
+                  "Slabs of the arena: all there are, those in use, and of these the ones that wait for a "
+                  "client to read its answer. (The states are not disjoint: do not sum them.)",
+                  MetricType::Gauge, out);
+    for (const auto& [state, source] : slabs) {
+      if (*source) {
+        AddGauge((*source)(), {{"state", state}}, family);
+      }
+    }
+  }
+  AddSourceFamily("softmax_connections", "Open client connections.", sources.connections, out);
+  AddSourceFamily("softmax_unsafe_testing", "1 when started with --unsafe-testing: answers may be wrong on purpose.",
+                  sources.unsafe_testing, out);
+  AddSourceFamily("softmax_degraded", "1 when a device was lost and the others serve on.", sources.degraded, out);
+  AddSourceFamily("softmax_ready", "1 when the server takes requests.", sources.ready, out);
+}
+
+void AddBuildFamilies(const Metrics::Options& options, Families* out) {
+  AddGauge(1, {{"version", options.version}, {"commit", options.commit}, {"backend", options.backend}},
+           AddFamily("softmax_build_info", "Always 1; the labels say what runs.", MetricType::Gauge, out));
+  if (options.settings.empty()) {
+    return;
+  }
+  MetricFamily* settings =
+      AddFamily("softmax_setting", "Configured values, in bytes, seconds or counts as the name label says.",
+                MetricType::Gauge, out);
+  for (const auto& [name, value] : options.settings) {
+    AddGauge(value, {{"name", name}}, settings);
+  }
+}
+
+void AddProcessFamilies(const ProcessStats& stats, Families* out) {
+  AddOptional("process_cpu_seconds_total", "User and system CPU time spent, in seconds.", MetricType::Counter,
+              stats.cpu_seconds, out);
+  AddOptional("process_resident_memory_bytes", "Resident memory, in bytes.", MetricType::Gauge, stats.resident_bytes,
+              out);
+  AddOptional("process_virtual_memory_bytes", "Virtual memory, in bytes.", MetricType::Gauge, stats.virtual_bytes, out);
+  AddOptional("process_start_time_seconds", "Start of the process, in seconds since the epoch.", MetricType::Gauge,
+              stats.start_time_seconds, out);
+  AddOptional("process_open_fds", "Open file descriptors.", MetricType::Gauge, stats.open_fds, out);
+  AddOptional("process_max_fds", "Limit of open file descriptors.", MetricType::Gauge, stats.max_fds, out);
+  AddOptional("process_threads", "Threads of the process.", MetricType::Gauge, stats.threads, out);
+}
+
+}  // namespace softmax::server

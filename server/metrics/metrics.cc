@@ -1,0 +1,76 @@
+#include "server/metrics/metrics.h"
+
+#include <prometheus/collectable.h>
+#include <prometheus/text_serializer.h>
+
+#include <utility>
+
+#include "server/base/mutex.h"
+#include "server/metrics/families.h"
+#include "server/metrics/scrape_server.h"
+
+namespace softmax::server {
+namespace {
+
+// Shared with the scrape server, which may still be answering when Metrics goes.
+class Source final : public prometheus::Collectable {
+ public:
+  explicit Source(Metrics::Options options) : options_(std::move(options)) {}
+
+  Recorder* AddShard() ABSL_LOCKS_EXCLUDED(mu_) {
+    MutexLock lock(mu_);
+    return shards_.emplace_back(std::make_unique<Shard>()).get();
+  }
+
+  void SetGauges(GaugeSources gauges) ABSL_LOCKS_EXCLUDED(mu_) {
+    MutexLock lock(mu_);
+    gauges_ = std::move(gauges);
+  }
+
+  // One scrape at a time; recording threads never take this lock. Held over the gauge sources, so
+  // that none of them runs any more once ClearGauges has returned.
+  Families Collect() const override ABSL_LOCKS_EXCLUDED(mu_) {
+    Families families;
+    MutexLock lock(mu_);
+    ShardTotals totals;
+    for (const auto& shard : shards_) {
+      shard->AddTo(&totals);
+    }
+    AddRequestFamilies(totals, &families);
+    AddBatchFamilies(totals, &families);
+    AddGaugeFamilies(gauges_, totals, &families);
+    AddBuildFamilies(options_, &families);
+    AddProcessFamilies(ReadProcessStats(), &families);
+    return families;
+  }
+
+ private:
+  const Metrics::Options options_;
+  mutable Mutex mu_;
+  std::vector<std::unique_ptr<Shard>> shards_ ABSL_GUARDED_BY(mu_);
+  GaugeSources gauges_ ABSL_GUARDED_BY(mu_);
+};
+
+class PrometheusMetrics final : public Metrics {
+ public:
+  explicit PrometheusMetrics(Options options) : source_(std::make_shared<Source>(std::move(options))) {}
+
+  Recorder* AddRecorder() override { return source_->AddShard(); }
+  void SetGauges(GaugeSources sources) override { source_->SetGauges(std::move(sources)); }
+  void ClearGauges() override { source_->SetGauges({}); }
+  std::string Render() override { return prometheus::TextSerializer().Serialize(source_->Collect()); }
+  std::string Serve(const std::string& address) override { return scrape_server_.Start(address, source_); }
+  int port() const override { return scrape_server_.port(); }
+
+ private:
+  const std::shared_ptr<Source> source_;
+  ScrapeServer scrape_server_;  // last: its threads stop first
+};
+
+}  // namespace
+
+std::unique_ptr<Metrics> Metrics::Create(Options options) {
+  return std::make_unique<PrometheusMetrics>(std::move(options));
+}
+
+}  // namespace softmax::server

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/base/clock.h"
+
+// Everything the server tells Prometheus. Code says what happened; metric names, units and buckets
+// stand in the .cc only. Linked against prometheus-cpp there and nowhere else.
+namespace softmax::server {
+
+enum class Method : std::uint8_t { kSoftmax, kSoftmaxStream, kGetServerInfo };  // SoftmaxStream: per request
+enum class CloseReason : std::uint8_t {
+  kIdle,     // nothing of this thread was in flight: a lone request never waits
+  kDrained,  // the ready events were taken, one launch takes what came
+  kFull,     // bytes, rows or requests at the limit
+  kDelay,    // max_queue_delay passed
+  kLarge,    // a request that fills a span of its own
+};
+enum class RejectReason : std::uint8_t { kQueueFull, kNoMemory, kDraining, kInvalid, kDeadline };
+
+struct BatchSample {
+  std::uint64_t requests = 0;
+  std::uint64_t rows = 0;
+  std::uint64_t input_bytes = 0;
+  std::uint64_t output_bytes = 0;
+  CloseReason reason = CloseReason::kIdle;
+  Nanoseconds execution{0};
+};
+
+struct RequestSample {
+  Method method = Method::kSoftmax;
+  int code = 0;          // grpc::StatusCode
+  Nanoseconds total{0};  // arrival of the last byte to the answer handed to the transport
+  Nanoseconds queue{0};
+  Nanoseconds batch{0};
+  bool ran = false;  // queue and batch are meaningful
+};
+
+// One thread's counts. Every method is called by its owning thread only and costs a few relaxed
+// stores; a scrape reads them at any time. Lives as long as its Metrics.
+class Recorder {
+ public:
+  virtual ~Recorder() = default;
+  virtual void RequestArrived(Method method) = 0;
+  virtual void RequestFinished(const RequestSample& sample) = 0;
+  virtual void RequestRejected(RejectReason reason) = 0;
+  virtual void BatchFinished(const BatchSample& sample) = 0;
+  virtual void PayloadCopiedIn(std::uint64_t bytes) = 0;   // host copies of request payload
+  virtual void PayloadCopiedOut(std::uint64_t bytes) = 0;  // host copies of answer payload (small or slow reader)
+};
+
+// Read at scrape time, on the scraping thread; must be thread-safe and outlive Metrics (or be reset
+// by ClearGauges).
+struct GaugeSources {
+  std::function<double()> requests_in_flight, requests_queued, bytes_queued;
+  std::function<double()> slabs_total, slabs_used, slabs_held_by_answers;
+  std::function<double()> connections, unsafe_testing, degraded, ready;
+};
+
+class Metrics {
+ public:
+  struct Options {
+    std::string version, commit, backend;
+    // name -> value pairs published as softmax_setting{name="..."}.
+    std::vector<std::pair<std::string, double>> settings;
+  };
+
+  static std::unique_ptr<Metrics> Create(Options options);
+  virtual ~Metrics() = default;
+
+  // One per thread that records; owned by this.
+  virtual Recorder* AddRecorder() = 0;
+  virtual void SetGauges(GaugeSources sources) = 0;
+  virtual void ClearGauges() = 0;
+  // The exposition text, as a scrape of /metrics would see it.
+  virtual std::string Render() = 0;
+
+  // Serves /metrics at host:port (port 0: any free one). Empty: serving; otherwise why not
+  // ("address 0.0.0.0:9400 is in use"). At most once.
+  virtual std::string Serve(const std::string& address) = 0;
+  virtual int port() const = 0;
+};
+
+}  // namespace softmax::server

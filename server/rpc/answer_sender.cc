@@ -1,0 +1,76 @@
+#include "server/rpc/answer_sender.h"
+
+#include <grpcpp/support/slice.h>
+
+namespace softmax::server {
+namespace {
+
+// What gRPC's reference to an output keeps alive; the span itself is held by the connection's list.
+struct Reference {
+  std::shared_ptr<Connection> connection;
+  Connection::Held::iterator held;
+  std::atomic<std::uint64_t>* held_bytes;
+  std::uint64_t bytes;
+};
+
+// On any gRPC thread, perhaps inside the transport: only bookkeeping, no gRPC call.
+void ReleaseReference(void* arg) {
+  std::unique_ptr<Reference> reference(static_cast<Reference*>(arg));
+  reference->held_bytes->fetch_sub(reference->bytes, std::memory_order_relaxed);
+  reference->connection->Release(reference->held);
+}
+
+}  // namespace
+
+bool AnswerSender::ShouldReference(std::uint64_t bytes, const Connection* connection) const {
+  if (bytes <= kCopyBytes) return false;
+  // Low water: an eighth of the arena. Below it an unread answer costs others their room.
+  if (arena_.slabs_total() - arena_.slabs_used() < arena_.slabs_total() / 8) return false;
+  if (connection == nullptr) return false;
+  // The first is always by reference: a share smaller than one answer must not forbid all.
+  const std::uint64_t unread = connection->unread_bytes();
+  return unread == 0 || unread + bytes <= connections_.options().max_unread_bytes;
+}
+
+void AnswerSender::FlushPending() {
+  if (pending_.empty()) return;
+  slices_.emplace_back(pending_.data(), pending_.size());
+  size_ += pending_.size();
+  pending_.clear();
+}
+
+void AnswerSender::Append(std::string_view header, const std::byte* output, std::uint64_t bytes, const SpanRef* span,
+                          const std::shared_ptr<Connection>& connection, TimePoint now) {
+  pending_.append(header);
+  if (bytes == 0) return;
+  if (!ShouldReference(bytes, connection.get())) {
+    pending_.append(reinterpret_cast<const char*>(output), bytes);
+    recorder_.PayloadCopiedOut(bytes);
+    return;
+  }
+  FlushPending();
+  auto* reference = new Reference;
+  reference->connection = connection;
+  reference->held = connection->Hold(HeldAnswer{*span, bytes, now});
+  reference->held_bytes = &connections_.held_bytes_;
+  reference->bytes = bytes;
+  connections_.held_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  slices_.emplace_back(const_cast<std::byte*>(output), bytes, &ReleaseReference, reference);
+  size_ += bytes;
+}
+
+grpc::ByteBuffer AnswerSender::Take() {
+  if (slices_.empty() && !pending_.empty()) {
+    grpc::Slice slice(pending_.data(), pending_.size());
+    pending_.clear();
+    return grpc::ByteBuffer(&slice, 1);
+  }
+  FlushPending();
+  if (slices_.empty()) slices_.emplace_back();
+  grpc::ByteBuffer message(slices_.data(), slices_.size());
+  slices_.clear();
+  size_ = 0;
+  return message;
+}
+
+}  // namespace softmax::server

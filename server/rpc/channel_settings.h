@@ -1,0 +1,40 @@
+#pragma once
+
+#include <grpcpp/server_builder.h>
+
+#include <climits>
+#include <cstdint>
+
+namespace softmax::server {
+
+// What a message may be larger than its payload: shape, lengths of a few rows, tags.
+constexpr std::uint64_t kHeaderAllowanceBytes = 64u << 10;
+
+// The transport's settings, one set for the service and for the echo server it is measured against.
+struct ChannelSettings {
+  std::uint64_t max_message_bytes = 64u << 20;  // payload, either direction
+  int max_concurrent_streams = 256;
+  int keepalive_time_ms = 60000;
+  int keepalive_timeout_ms = 20000;
+};
+
+// Values measured or explained in docs/decisions.md ("Transport settings").
+inline void ApplyServerSettings(const ChannelSettings& settings, grpc::ServerBuilder* builder) {
+  // Rows' lengths travel beside the payload: at worst one byte for each 2-byte element (one column, 16-bit type).
+  const std::uint64_t message = settings.max_message_bytes + settings.max_message_bytes / 2 + kHeaderAllowanceBytes;
+  builder->SetMaxReceiveMessageSize(static_cast<int>(message < INT_MAX ? message : INT_MAX));
+  builder->SetMaxSendMessageSize(-1);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, 16777215);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, settings.max_concurrent_streams);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, settings.keepalive_time_ms);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, settings.keepalive_timeout_ms);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 30000);
+  builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, 16384);
+  builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10000);
+  // Fewer filters, and no compression bombs: compressed requests are refused by their encoding.
+  builder->AddChannelArgument(GRPC_ARG_ENABLE_CHANNELZ, 0);
+  builder->AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_COMPRESSION, 0);
+  builder->AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
+}
+
+}  // namespace softmax::server

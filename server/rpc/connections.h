@@ -1,0 +1,95 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "server/base/clock.h"
+#include "server/base/mutex.h"
+#include "server/batching/span_ref.h"
+
+namespace softmax::server {
+
+// An answer that left by reference: gRPC holds the span's bytes until the socket took them. There is no way to take
+// them back, so each is accounted to its connection.
+struct HeldAnswer {
+  SpanRef span;
+  std::uint64_t bytes = 0;
+  TimePoint sent;
+};
+
+// One accepted connection. Keeps a duplicate of its descriptor: the only way to end a connection whose peer does not
+// read (cancelling a call does not free bytes that wait for a full socket).
+class Connection {
+ public:
+  using Held = std::list<HeldAnswer>;
+
+  Connection(int fd, std::string peer) : fd_(fd), peer_(std::move(peer)) {}
+  ~Connection();
+
+  const std::string& peer() const { return peer_; }
+  int fd() const { return fd_; }
+  std::uint64_t unread_bytes() const { return unread_bytes_.load(std::memory_order_relaxed); }
+
+  Held::iterator Hold(HeldAnswer answer) ABSL_LOCKS_EXCLUDED(mu_);
+  void Release(Held::iterator held) ABSL_LOCKS_EXCLUDED(mu_);
+  // When the oldest answer still held was sent; kNoDeadline when none is.
+  TimePoint oldest() const ABSL_LOCKS_EXCLUDED(mu_);
+  // Ends the connection in both directions at once. gRPC then sees an error and frees what it holds.
+  void Shutdown();
+  // Lets gRPC see the peer's end after what has arrived by now.
+  void ShutdownReads();
+
+ private:
+  const int fd_;
+  const std::string peer_;
+  std::atomic<std::uint64_t> unread_bytes_{0};
+  mutable Mutex mu_;
+  Held held_ ABSL_GUARDED_BY(mu_);
+};
+
+// All connections, found by the name gRPC gives a call's peer. Thread-safe.
+class Connections {
+ public:
+  struct Options {
+    std::uint64_t max_unread_bytes = 64u << 20;  // per connection; above it answers are copied to the heap
+    Nanoseconds answer_timeout = std::chrono::seconds(10);
+  };
+
+  explicit Connections(const Options& options) : options_(options) {}
+
+  // `fd` is the duplicate, owned from here on; `name` is what ServerContext::peer() says for this connection.
+  void Add(const std::string& name, int fd, std::string peer) ABSL_LOCKS_EXCLUDED(mu_);
+  // `fd` tells a newer connection of the same name apart, which stays.
+  void Remove(const std::string& name, int fd) ABSL_LOCKS_EXCLUDED(mu_);
+  // Null when the connection is gone already.
+  std::shared_ptr<Connection> Find(const std::string& name) const ABSL_LOCKS_EXCLUDED(mu_);
+  std::size_t size() const ABSL_LOCKS_EXCLUDED(mu_);
+
+  // Whether some answer is held longer than answer_timeout (its call should be cancelled); connections that hold one
+  // for half a second longer are shut down. Called a few times a second.
+  bool SweepOverdue(TimePoint now) ABSL_LOCKS_EXCLUDED(mu_);
+  void ShutdownAll() ABSL_LOCKS_EXCLUDED(mu_);
+  void ShutdownAllReads() ABSL_LOCKS_EXCLUDED(mu_);
+
+  const Options& options() const { return options_; }
+  std::uint64_t held_bytes() const { return held_bytes_.load(std::memory_order_relaxed); }
+
+ private:
+  friend class Connection;
+  friend class AnswerSender;
+
+  std::vector<std::shared_ptr<Connection>> All() const ABSL_LOCKS_EXCLUDED(mu_);
+
+  const Options options_;
+  std::atomic<std::uint64_t> held_bytes_{0};
+  mutable Mutex mu_;
+  std::unordered_map<std::string, std::shared_ptr<Connection>> by_name_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace softmax::server

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <string>
+
+namespace softmax::server {
+
+struct ListeningSocket {
+  int fd = -1;            // non-blocking, close-on-exec
+  std::string address;    // with the port that was chosen
+  std::string unix_path;  // for unix sockets: the file to remove at the end
+};
+
+// Listens on host:port, [v6]:port or unix:/path. The error says the address and why: in use, not found, no permission.
+absl::StatusOr<ListeningSocket> Listen(const std::string& address);
+
+// Who is at the other end, for logs: "127.0.0.1:4711", or "unix pid 12 uid 1000".
+std::string PeerName(int fd);
+
+}  // namespace softmax::server

@@ -1,0 +1,134 @@
+#include "server/rpc/queue_thread.h"
+
+#include "server/rpc/stream_call.h"
+#include "server/rpc/unary_call.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace softmax::server {
+namespace {
+
+// Calls waiting to be matched, per method: with too few, arrivals take the server's slow path.
+constexpr int kArmedUnaryCalls = 64;
+constexpr int kArmedStreamCalls = 8;
+// With nothing in flight, events are drained only this far before the device gets work.
+constexpr std::uint64_t kEagerRequests = 16;
+// Looks at the completion flag before the (several microseconds dear) empty poll of the queue.
+constexpr int kSpinPolls = 64;
+
+void CpuRelax() {
+#if defined(__x86_64__)
+  _mm_pause();
+#endif
+}
+
+}  // namespace
+
+QueueThread::QueueThread(ServiceState& state, const Shard::Options& options,
+                         std::unique_ptr<grpc::ServerCompletionQueue> queue, Recorder& recorder)
+    : state_(state),
+      options_(options),
+      recorder_(recorder),
+      queue_(std::move(queue)),
+      waker_(queue_.get()),
+      sender_(state.arena, state.connections, recorder) {}
+
+QueueThread::~QueueThread() = default;
+
+void QueueThread::Start(std::unique_ptr<Lane> lane) {
+  lane_ = std::move(lane);
+  shard_ = std::make_unique<Shard>(options_, state_.arena, state_.backlog, *lane_, recorder_, wake());
+  for (int i = 0; i < kArmedUnaryCalls; ++i) UnaryCall::Arm(*this);
+  for (int i = 0; i < kArmedStreamCalls; ++i) StreamCall::Arm(*this);
+  thread_ = std::thread([this] { Run(); });
+}
+
+bool QueueThread::TakeReadyEvents() {
+  while (true) {
+    void* tag = nullptr;
+    bool ok = false;
+    switch (queue_->AsyncNext(&tag, &ok, gpr_inf_past(GPR_CLOCK_MONOTONIC))) {
+      case grpc::CompletionQueue::SHUTDOWN:
+        return false;
+      case grpc::CompletionQueue::TIMEOUT:
+        return true;
+      case grpc::CompletionQueue::GOT_EVENT:
+        break;
+    }
+    static_cast<Tag*>(tag)->Proceed(ok);
+    const TimePoint now = SteadyClock::now();
+    shard_->Poll(now);
+    if (!shard_->in_flight() && shard_->pending() >= kEagerRequests) shard_->Flush(now);
+  }
+}
+
+// Sleeps until an event, or until an open batch has waited long enough, and acts on it. False: shut down.
+bool QueueThread::WaitForEvent() {
+  const TimePoint flush_at = shard_->next_flush();
+  gpr_timespec deadline = gpr_inf_future(GPR_CLOCK_MONOTONIC);
+  if (flush_at != kNoDeadline) {
+    deadline = gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                            gpr_time_from_nanos((flush_at - SteadyClock::now()).count(), GPR_TIMESPAN));
+  }
+  void* tag = nullptr;
+  bool ok = false;
+  switch (queue_->AsyncNext(&tag, &ok, deadline)) {
+    case grpc::CompletionQueue::SHUTDOWN:
+      return false;
+    case grpc::CompletionQueue::TIMEOUT:
+      return true;
+    case grpc::CompletionQueue::GOT_EVENT:
+      static_cast<Tag*>(tag)->Proceed(ok);
+      return true;
+  }
+  return true;
+}
+
+void QueueThread::Run() {
+  while (true) {
+    if (!TakeReadyEvents()) return;
+    TimePoint now = SteadyClock::now();
+    shard_->Poll(now);
+    shard_->Flush(now);
+    if (attention_.exchange(false)) AttendToCalls();
+    // A batch that ran inside Launch is finished by now.
+    if (shard_->Poll(now)) continue;
+    if (shard_->needs_polling()) {
+      for (int i = 0; i < kSpinPolls; ++i) {
+        if (shard_->Poll(SteadyClock::now())) break;
+        CpuRelax();
+      }
+      continue;
+    }
+    if (!WaitForEvent()) return;
+    now = SteadyClock::now();
+    // What came while the thread slept is alone: it does not wait for company.
+    if (!shard_->in_flight()) shard_->Flush(now);
+    shard_->Poll(SteadyClock::now());
+  }
+}
+
+void QueueThread::AttendToCalls() {
+  const TimePoint now = SteadyClock::now();
+  const TimePoint overdue = now - state_.connections.options().answer_timeout;
+  for (UnaryCall* call : answering_) {
+    if (call->answered_at() > overdue) break;
+    call->Cancel();
+  }
+  const bool draining = state_.draining.load();
+  for (auto it = streams_.begin(); it != streams_.end();) {
+    StreamCall* const stream = *it++;  // Drain may end the stream
+    if (stream->writing_since() <= overdue) stream->Cancel();
+    if (draining) stream->Drain();
+  }
+}
+
+void QueueThread::ShutdownAndJoin() {
+  waker_.Close();
+  queue_->Shutdown();
+  if (thread_.joinable()) thread_.join();
+}
+
+}  // namespace softmax::server

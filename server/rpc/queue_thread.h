@@ -1,0 +1,86 @@
+#pragma once
+
+#include <grpcpp/completion_queue.h>
+
+#include <atomic>
+#include <list>
+#include <memory>
+#include <thread>
+
+#include "server/batching/lane.h"
+#include "server/batching/shard.h"
+#include "server/metrics/metrics.h"
+#include "server/rpc/answer_sender.h"
+#include "server/rpc/service_state.h"
+#include "server/rpc/waker.h"
+
+namespace softmax::server {
+
+class StreamCall;
+class UnaryCall;
+
+// One completion queue with its one thread: it accepts calls, copies their tensors into this thread's batches, launches
+// them, sees their completion and answers, without handing anything to another thread on the way. The unit of
+// concurrency.
+//
+// The thread takes every ready event first, looking for finished batches in between, and launches when no event is
+// ready; a request that arrives while it sleeps is launched at once. It spins only while a batch is in flight on a lane
+// that has to be polled, and sleeps in the queue otherwise.
+class QueueThread {
+ public:
+  using LaneFactory = std::function<std::unique_ptr<Lane>(std::function<void()> wake)>;
+
+  QueueThread(ServiceState& state, const Shard::Options& options, std::unique_ptr<grpc::ServerCompletionQueue> queue,
+              Recorder& recorder);
+  ~QueueThread();
+
+  // After the server is built. The lane's failures to start are the factory's to report.
+  void Start(std::unique_ptr<Lane> lane);
+  std::function<void()> wake() {
+    return [this] { waker_.Wake(); };
+  }
+
+  // Any thread: look at the drain flag and at overdue answers soon.
+  void RequestAttention() {
+    attention_.store(true);
+    waker_.Wake();
+  }
+
+  // After the grpc::Server's Shutdown returned and the lanes are idle. Joins.
+  void ShutdownAndJoin();
+
+  // For the calls of this thread, on this thread.
+  ServiceState& state() { return state_; }
+  Shard& shard() { return *shard_; }
+  Recorder& recorder() { return recorder_; }
+  AnswerSender& sender() { return sender_; }
+  grpc::ServerCompletionQueue* queue() { return queue_.get(); }
+  std::list<UnaryCall*>& answering() { return answering_; }
+  std::list<StreamCall*>& streams() { return streams_; }
+
+ private:
+  void Run();
+  // False: the queue is shut down and empty.
+  bool TakeReadyEvents();
+  bool WaitForEvent();
+  void AttendToCalls();
+
+  // Constant after Start.
+  ServiceState& state_;
+  const Shard::Options options_;
+  Recorder& recorder_;
+  std::unique_ptr<grpc::ServerCompletionQueue> queue_;
+  Waker waker_;
+  std::unique_ptr<Lane> lane_;
+  std::unique_ptr<Shard> shard_;
+
+  // The thread's own.
+  AnswerSender sender_;
+  std::list<UnaryCall*> answering_;  // calls whose answer gRPC has not taken yet, oldest first
+  std::list<StreamCall*> streams_;
+
+  std::atomic<bool> attention_{false};
+  std::thread thread_;
+};
+
+}  // namespace softmax::server

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "server/batching/arena.h"
+#include "server/batching/backlog.h"
+#include "server/rpc/connections.h"
+#include "server/rpc/wire.h"
+#include "softmax/v1/softmax.grpc.pb.h"
+
+namespace softmax::server {
+
+// Softmax and SoftmaxStream as raw bytes (a tensor is never parsed into a message), the rest generated.
+using AsyncService = v1::SoftmaxService::WithRawMethod_Softmax<v1::SoftmaxService::WithRawMethod_SoftmaxStream<
+    v1::SoftmaxService::WithAsyncMethod_GetServerInfo<v1::SoftmaxService::Service>>>;
+
+// What all calls of a server share. Outlives them.
+struct ServiceState {
+  ServiceState(Arena& arena_in, Backlog& backlog_in, Connections& connections_in)
+      : arena(arena_in), backlog(backlog_in), connections(connections_in) {}
+
+  Arena& arena;
+  Backlog& backlog;
+  Connections& connections;
+  AsyncService service;
+
+  // Constant after start.
+  WireLimits limits;
+  std::uint32_t max_in_flight_per_stream = 256;
+  v1::GetServerInfoResponse info;
+
+  std::atomic<bool> draining{false};
+  // Calls that started and whose last operation has not ended; what a drain waits for.
+  std::atomic<std::int64_t> active_calls{0};
+  std::atomic<std::int64_t> requests_in_flight{0};
+};
+
+}  // namespace softmax::server

@@ -1,0 +1,226 @@
+#include "server/rpc/stream_call.h"
+
+#include <algorithm>
+
+#include "server/rpc/message_view.h"
+#include "server/rpc/request_rules.h"
+#include "server/rpc/status.h"
+
+namespace softmax::server {
+namespace {
+
+// Answers that are ready share a message up to this size; one answer alone may be larger.
+constexpr std::uint64_t kMessageBytes = 256u << 10;
+
+}  // namespace
+
+// One request of a stream. Deletes itself when it is answered.
+class StreamCall::Request final : public Work {
+ public:
+  Request(StreamCall* call, std::shared_ptr<Message> message, DecodedRequest decoded, TimePoint arrived)
+      : call_(call), message_(std::move(message)), decoded_(std::move(decoded)) {
+    spec_ = decoded_.spec;
+    arrived_ = arrived;
+    deadline_ = DeadlineAfter(arrived, decoded_.timeout_us);
+  }
+
+  void CopyInput(std::byte* destination) override {
+    MessageView view(&message_->buffer);
+    CopyFromSlices(view.slices(), decoded_.payload_offset, spec_.input_bytes(), destination);
+  }
+  const std::uint32_t* lengths() const override { return decoded_.lengths.data(); }
+  void Complete(const Answer& answer) override {
+    std::unique_ptr<Request> self(this);
+    call_->Answered(this, answer);
+  }
+
+  const DecodedRequest& decoded() const { return decoded_; }
+  void LimitDeadline(TimePoint deadline) { deadline_ = std::min(deadline_, deadline); }
+
+ private:
+  StreamCall* const call_;
+  const std::shared_ptr<Message> message_;
+  const DecodedRequest decoded_;
+};
+
+StreamCall::StreamCall(QueueThread& thread) : thread_(thread), stream_(&context_) {}
+
+void StreamCall::Arm(QueueThread& thread) {
+  auto* call = new StreamCall(thread);
+  thread.state().service.RequestSoftmaxStream(&call->context_, &call->stream_, thread.queue(), thread.queue(),
+                                              static_cast<Tag*>(&call->started_));
+}
+
+StreamCall::~StreamCall() {
+  if (!finished_seen_) return;  // never matched
+  thread_.streams().erase(place_);
+  thread_.state().active_calls.fetch_sub(1);
+}
+
+void StreamCall::OnStarted(bool ok) {
+  if (!ok) {
+    delete this;
+    return;
+  }
+  Arm(thread_);
+  thread_.state().active_calls.fetch_add(1);
+  place_ = thread_.streams().insert(thread_.streams().end(), this);
+  if (thread_.state().draining.load()) {
+    Drain();
+    return;
+  }
+  ReadIfRoom();
+}
+
+void StreamCall::ReadIfRoom() {
+  if (reading_ || no_more_reads_ || broken_ || in_flight_ >= thread_.state().max_in_flight_per_stream) {
+    return;
+  }
+  reading_ = true;
+  incoming_ = std::make_shared<Message>();
+  stream_.Read(&incoming_->buffer, static_cast<Tag*>(&read_));
+}
+
+void StreamCall::OnRead(bool ok) {
+  reading_ = false;
+  if (ok && !no_more_reads_) {
+    HandleMessage();
+    ReadIfRoom();
+  } else {
+    no_more_reads_ = true;
+  }
+  WriteIfReady();
+  FinishIfDone();
+}
+
+void StreamCall::HandleMessage() {
+  const TimePoint now = SteadyClock::now();
+  std::vector<DecodedRequest> requests;
+  absl::Status status;
+  if (!incoming_->buffer.Valid()) {
+    status = absl::InvalidArgumentError("the stream carries an invalid message");
+  } else {
+    MessageView view(&incoming_->buffer);
+    status = CheckEncoding(view);
+    if (status.ok()) status = DecodeStreamRequest(view.slices(), thread_.state().limits, &requests);
+  }
+  if (!status.ok()) {
+    thread_.recorder().RequestRejected(RejectReason::kInvalid);
+    end_status_ = status;
+    no_more_reads_ = true;
+    return;
+  }
+  const TimePoint call_deadline = DeadlineOf(context_);
+  submitting_ = true;
+  for (DecodedRequest& decoded : requests) {
+    thread_.recorder().RequestArrived(Method::kSoftmaxStream);
+    if (!decoded.status.ok()) {
+      thread_.recorder().RequestRejected(RejectReason::kInvalid);
+      thread_.recorder().RequestFinished(
+          SampleOf(Method::kSoftmaxStream, static_cast<int>(decoded.status.code()), now, nullptr));
+      QueueError(decoded.id, decoded.status, 0);
+      continue;
+    }
+    auto request = std::make_unique<Request>(this, incoming_, std::move(decoded), now);
+    request->LimitDeadline(call_deadline);
+    ++in_flight_;
+    thread_.state().requests_in_flight.fetch_add(1, std::memory_order_relaxed);
+    thread_.shard().Submit(request.release(), now);
+  }
+  submitting_ = false;
+  incoming_.reset();
+}
+
+void StreamCall::QueueError(std::uint64_t id, const absl::Status& status, std::uint32_t retry_after_ms) {
+  Outgoing& out = outgoing_.emplace_back();
+  EncodeStreamError(id, status, retry_after_ms, &out.header);
+}
+
+void StreamCall::Answered(Request* request, const Answer& answer) {
+  --in_flight_;
+  thread_.state().requests_in_flight.fetch_sub(1, std::memory_order_relaxed);
+  absl::Status status = answer.status;
+  if (status.ok() && request->deadline() <= SteadyClock::now()) {
+    status = absl::DeadlineExceededError("the deadline passed while the request ran");
+  }
+  thread_.recorder().RequestFinished(
+      SampleOf(Method::kSoftmaxStream, static_cast<int>(status.code()), request->arrived(), &answer));
+  if (answer.ran) thread_.recorder().PayloadCopiedIn(request->spec().input_bytes());
+  if (broken_) {
+    // Nobody reads it.
+  } else if (!status.ok()) {
+    QueueError(request->decoded().id, status, answer.retry_after_ms);
+  } else {
+    Outgoing& out = outgoing_.emplace_back();
+    EncodeAnswerHeader(request->decoded(), TimingOf(answer), /*in_stream=*/true, &out.header);
+    out.bytes = request->spec().output_bytes();
+    if (out.bytes <= AnswerSender::kCopyBytes) {
+      // A copy now frees the batch's span, which one slow stream would otherwise hold for all of the batch.
+      if (out.bytes > 0) out.header.append(reinterpret_cast<const char*>(answer.output), out.bytes);
+      thread_.recorder().PayloadCopiedOut(out.bytes);
+      out.bytes = 0;
+    } else {
+      out.output = answer.output;
+      out.span = *answer.span;
+    }
+  }
+  if (submitting_) return;
+  WriteIfReady();
+  ReadIfRoom();
+  FinishIfDone();
+}
+
+void StreamCall::WriteIfReady() {
+  if (writing_ || broken_ || finishing_ || outgoing_.empty()) return;
+  AnswerSender& sender = thread_.sender();
+  const TimePoint now = SteadyClock::now();
+  do {
+    Outgoing& out = outgoing_.front();
+    if (out.bytes > 0 && !connection_known_) {
+      connection_ = thread_.state().connections.Find(context_.peer());
+      connection_known_ = true;
+    }
+    sender.Append(out.header, out.output, out.bytes, &out.span, connection_, now);
+    outgoing_.pop_front();
+  } while (!outgoing_.empty() &&
+           sender.size() + outgoing_.front().header.size() + outgoing_.front().bytes <= kMessageBytes);
+  writing_ = true;
+  writing_since_ = now;
+  stream_.Write(sender.Take(), static_cast<Tag*>(&written_));
+}
+
+void StreamCall::OnWritten(bool ok) {
+  writing_ = false;
+  writing_since_ = kNoDeadline;
+  if (!ok) {
+    broken_ = true;
+    no_more_reads_ = true;
+    outgoing_.clear();
+  }
+  WriteIfReady();
+  FinishIfDone();
+}
+
+void StreamCall::Drain() {
+  if (no_more_reads_) return;
+  no_more_reads_ = true;
+  if (end_status_.ok()) end_status_ = DrainingError();
+  FinishIfDone();
+}
+
+void StreamCall::FinishIfDone() {
+  if (finished_seen_) {
+    if (!reading_ && in_flight_ == 0) delete this;
+    return;
+  }
+  if (finishing_ || !no_more_reads_ || writing_ || in_flight_ > 0 || !outgoing_.empty()) return;
+  finishing_ = true;
+  stream_.Finish(ToGrpcStatus(end_status_), static_cast<Tag*>(&finished_));
+}
+
+void StreamCall::OnFinished(bool /*ok*/) {
+  finished_seen_ = true;
+  FinishIfDone();
+}
+
+}  // namespace softmax::server

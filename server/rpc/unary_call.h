@@ -1,0 +1,52 @@
+#pragma once
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/async_unary_call.h>
+#include <grpcpp/support/byte_buffer.h>
+
+#include <list>
+
+#include "server/batching/work.h"
+#include "server/rpc/queue_thread.h"
+#include "server/rpc/tag.h"
+
+namespace softmax::server {
+
+// One Softmax call, from waiting to be matched to its last operation's end. Lives on its queue thread; only CopyInput
+// may run elsewhere.
+class UnaryCall final : public Tag, public Work {
+ public:
+  // Offers the server one more call to match.
+  static void Arm(QueueThread& thread);
+
+  void Proceed(bool ok) override;
+
+  void CopyInput(std::byte* destination) override;
+  const std::uint32_t* lengths() const override { return request_.lengths.data(); }
+  void Complete(const Answer& answer) override;
+
+  TimePoint answered_at() const { return answered_at_; }
+  // Gives the answer up: the transport drops what it still can.
+  void Cancel() { context_.TryCancel(); }
+
+ private:
+  explicit UnaryCall(QueueThread& thread) : thread_(thread), responder_(&context_) {}
+  ~UnaryCall() override;
+
+  void Handle();
+  absl::Status Decode();
+  void FinishWithError(const absl::Status& status);
+  void Account(int code, const Answer* answer);
+
+  QueueThread& thread_;
+  grpc::ServerContext context_;
+  grpc::ByteBuffer message_;
+  grpc::ServerAsyncResponseWriter<grpc::ByteBuffer> responder_;
+  DecodedRequest request_;
+  enum class State : std::uint8_t { kWaiting, kRunning, kAnswering } state_ = State::kWaiting;
+  TimePoint answered_at_;
+  bool listed_ = false;
+  std::list<UnaryCall*>::iterator place_;
+};
+
+}  // namespace softmax::server

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "server/base/tensor_spec.h"
+
+// Reads requests from, and writes answers to, the wire by hand, so that a tensor's bytes are never
+// parsed into a message: the decoder says where in the received slices the payload lies. The only
+// reader of untrusted bytes. No gRPC here.
+namespace softmax::server {
+
+// A received message as gRPC left it: pieces of any size, cut anywhere. Borrowed.
+using Slices = std::span<const std::span<const std::uint8_t>>;
+
+struct WireLimits {
+  std::uint64_t max_request_bytes = 64u << 20;   // payload of one request, and 4 bytes a length
+  std::uint64_t max_response_bytes = 64u << 20;  // payload of one answer; its header comes on top
+  std::uint32_t max_rank = 8;
+  std::uint64_t max_rows = 1ull << 31;
+  std::uint64_t max_columns = 1ull << 31;
+  std::uint32_t max_requests_per_stream_message = 1024;
+};
+
+// One decoded request. Borrows nothing: the payload and the lengths are positions in the slices it
+// was decoded from.
+struct DecodedRequest {
+  // Why this request cannot run; the fields below are then incomplete, but `id` is right.
+  absl::Status status;
+  bool has_id = false;  // the id field was seen
+  std::uint64_t id = 0;
+  std::uint32_t timeout_us = 0;
+  TensorSpec spec;
+  std::uint32_t rank = 0;
+  std::int64_t shape[8] = {};  // as sent; the answer repeats it
+  // Where Tensor.data begins in the whole message, in bytes; spec.input_bytes() long.
+  std::uint64_t payload_offset = 0;
+  // One per row when spec.has_lengths. Kept decoded: they are validated, few against the payload,
+  // and may arrive in several packed and unpacked pieces.
+  std::vector<std::uint32_t> lengths;
+};
+
+// Decodes one SoftmaxRequest that fills `slices`. Same result as the generated parser followed by
+// the contract's rules: fields in any order, last value of a repeated scalar wins, repeated `input`
+// messages merge (the shape appends, data is replaced), unknown fields are skipped, packed and
+// unpacked shape and lengths. `out->status` is INVALID_ARGUMENT with field, value and limit, or
+// UNIMPLEMENTED for what looks like a compressed message.
+void DecodeRequest(Slices slices, const WireLimits& limits, DecodedRequest* out);
+
+// Decodes one SoftmaxStreamRequest. Not OK: the message cannot be cut into requests with ids
+// (truncated, over the limit of requests per message), and the stream has to end. OK: every request
+// in `out` carries its own status.
+absl::Status DecodeStreamRequest(Slices slices, const WireLimits& limits, std::vector<DecodedRequest>* out);
+
+// Copies `size` bytes that start at `offset` of the whole message to `destination`. The range must
+// lie inside.
+void CopyFromSlices(Slices slices, std::uint64_t offset, std::uint64_t size, void* destination);
+
+// Nanoseconds and rows as in the proto's Timing.
+struct AnswerTiming {
+  std::uint64_t queue_ns = 0;
+  std::uint64_t batch_ns = 0;
+  std::uint64_t execution_ns = 0;
+  std::uint64_t batch_rows = 0;
+};
+
+// Appends to `header` everything of a serialized SoftmaxResponse but the payload's bytes, which
+// must follow directly (spec.output_bytes() of them). With `in_stream` the bytes are one
+// `responses` element of a SoftmaxStreamResponse.
+void EncodeAnswerHeader(const DecodedRequest& request, const AnswerTiming& timing, bool in_stream, std::string* header);
+
+// Appends a whole `responses` element that carries an error (stream only; a unary call fails with
+// its status).
+void EncodeStreamError(std::uint64_t id, const absl::Status& status, std::uint32_t retry_after_ms, std::string* out);
+
+}  // namespace softmax::server

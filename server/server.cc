@@ -1,0 +1,309 @@
+#include "server/server.h"
+
+#include <absl/strings/str_cat.h>
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/resource_quota.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+#include <spdlog/spdlog.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "server/execution/executor.h"
+#include "server/metrics/metrics.h"
+#include "server/rpc/acceptor.h"
+#include "server/rpc/channel_settings.h"
+#include "server/rpc/control_thread.h"
+#include "server/rpc/queue_thread.h"
+#include "server/server_info.h"
+
+namespace softmax::server {
+namespace {
+
+// How often overdue answers and the devices' health are looked at.
+constexpr auto kSweepInterval = std::chrono::milliseconds(100);
+constexpr auto kCallsPoll = std::chrono::milliseconds(2);
+// How long gRPC gets to see that its connections have ended.
+constexpr auto kConnectionsEnd = std::chrono::milliseconds(50);
+
+Shard::Options ShardOptions(const Config& config) {
+  Shard::Options options;
+  options.batch.bytes = config.max_batch_bytes;
+  options.batch.requests = static_cast<std::uint32_t>(config.max_batch_requests);
+  options.max_in_flight = static_cast<std::uint32_t>(config.max_in_flight_batches);
+  options.max_queue_delay = config.max_queue_delay;
+  options.inline_copy_bytes = std::min<std::uint64_t>(1u << 20, config.max_batch_bytes);
+  return options;
+}
+
+Backlog::Options BacklogOptions(const Config& config, unsigned cores) {
+  Backlog::Options options;
+  options.threads = static_cast<std::uint32_t>(EffectiveFillerThreads(config, cores));
+  options.max_requests = config.max_queued_requests;
+  options.max_bytes = config.max_queued_bytes;
+  return options;
+}
+
+Connections::Options ConnectionOptions(const Config& config) {
+  Connections::Options options;
+  options.max_unread_bytes = config.max_unread_bytes_per_connection;
+  options.answer_timeout = config.answer_timeout;
+  return options;
+}
+
+// The reflection library registers itself with every builder by being linked; this takes it out again.
+class WithoutPlugins final : public grpc::ServerBuilderOption {
+ public:
+  void UpdateArguments(grpc::ChannelArguments* /*arguments*/) override {}
+  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override { plugins->clear(); }
+};
+
+class ServerImpl final : public Server {
+ public:
+  ServerImpl(const Config& config, std::unique_ptr<Executor> executor)
+      : config_(config),
+        cores_(std::max(1u, std::thread::hardware_concurrency())),
+        executor_(std::move(executor)),
+        arena_(executor_->memory(), config.arena_bytes, config.slab_bytes),
+        backlog_(BacklogOptions(config, cores_), arena_),
+        connections_(ConnectionOptions(config)),
+        state_(arena_, backlog_, connections_) {}
+  ~ServerImpl() override;
+
+  absl::Status Start();
+
+  const std::vector<std::string>& addresses() const override { return acceptor_->addresses(); }
+  std::string metrics_address() const override { return metrics_address_; }
+  absl::Status health() const override { return executor_->health(); }
+  void Drain() override;
+  void HurryDrain() override;
+  std::uint64_t slabs_used() const override { return arena_.slabs_used(); }
+
+ private:
+  absl::Status StartMetrics();
+  absl::Status BuildGrpc();
+  absl::Status StartThreads();
+  GaugeSources Gauges();
+  void Sweep(std::stop_token stop);
+  void ShutDown(std::chrono::system_clock::time_point deadline);
+  void WaitUnlessHurried(Nanoseconds duration);
+  void WaitForCalls(TimePoint until);
+
+  const Config config_;
+  const unsigned cores_;
+  // In the order of dependence: what answers refer to outlives the gRPC server.
+  const std::unique_ptr<Executor> executor_;
+  Arena arena_;
+  Backlog backlog_;
+  Connections connections_;
+  ServiceState state_;
+  Health health_;
+  std::unique_ptr<Metrics> metrics_;
+  std::string metrics_address_;
+  std::vector<std::unique_ptr<QueueThread>> queues_;
+  std::unique_ptr<ControlThread> control_;
+  std::unique_ptr<grpc::Server> grpc_;
+  std::unique_ptr<Acceptor> acceptor_;
+  std::jthread sweeper_;
+
+  std::mutex hurry_mu_;
+  std::condition_variable hurry_changed_;
+  bool hurry_ = false;
+  bool shut_down_ = false;
+};
+
+absl::Status ServerImpl::StartMetrics() {
+  Metrics::Options options;
+  options.version = Version();
+  options.commit = Commit();
+  options.backend = executor_->name();
+  options.settings = ConfigSettings(config_);
+  metrics_ = Metrics::Create(std::move(options));
+  if (config_.metrics_address == "none") return absl::OkStatus();
+  if (std::string error = metrics_->Serve(config_.metrics_address); !error.empty()) {
+    return absl::UnavailableError(absl::StrCat("metrics-address: ", error));
+  }
+  metrics_address_ =
+      absl::StrCat(config_.metrics_address.substr(0, config_.metrics_address.rfind(':')), ":", metrics_->port());
+  return absl::OkStatus();
+}
+
+absl::Status ServerImpl::BuildGrpc() {
+  grpc::ServerBuilder builder;
+  ApplyServerSettings(ChannelSettingsFor(config_), &builder);
+  grpc::ResourceQuota quota("softmax");
+  quota.Resize(config_.memory_quota);
+  builder.SetResourceQuota(quota);
+  if (config_.reflection) {
+    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+    builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
+    builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
+    builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 1);
+  } else {
+    builder.SetOption(std::make_unique<WithoutPlugins>());
+  }
+  builder.RegisterService(&state_.service);
+  const auto threads = static_cast<std::uint32_t>(EffectiveThreads(config_, cores_));
+  for (std::uint32_t i = 0; i < threads; ++i) {
+    queues_.push_back(std::make_unique<QueueThread>(state_, ShardOptions(config_), builder.AddCompletionQueue(),
+                                                    *metrics_->AddRecorder()));
+  }
+  control_ = std::make_unique<ControlThread>(state_, health_, builder.AddCompletionQueue(), *metrics_->AddRecorder());
+  builder.RegisterService(&control_->health_service());
+  grpc_ = builder.BuildAndStart();
+  if (grpc_ == nullptr) return absl::InternalError("gRPC could not start its server");
+  return absl::OkStatus();
+}
+
+absl::Status ServerImpl::StartThreads() {
+  control_->Start();
+  for (std::uint32_t i = 0; i < queues_.size(); ++i) {
+    absl::StatusOr<std::unique_ptr<Lane>> lane = executor_->CreateLane(i, queues_[i]->wake());
+    if (!lane.ok()) return lane.status();
+    if (absl::Status status = SelfTest(*executor_, **lane); !status.ok()) return status;
+    queues_[i]->Start(std::move(*lane));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ServerImpl::Start() {
+  Acceptor::Options accept;
+  accept.addresses = config_.address;
+  accept.max_connections = static_cast<std::uint32_t>(config_.max_connections);
+  accept.queues = static_cast<std::uint32_t>(EffectiveThreads(config_, cores_));
+  // gRPC registers the reflection service's queue before ours, and the control queue comes last.
+  accept.first_queue = config_.reflection ? 1 : 0;
+  accept.queues_total = accept.first_queue + accept.queues + 1;
+  absl::StatusOr<std::unique_ptr<Acceptor>> acceptor = Acceptor::Create(accept, connections_);
+  if (!acceptor.ok()) return acceptor.status();
+  acceptor_ = std::move(*acceptor);
+
+  state_.limits = WireLimitsFor(config_);
+  state_.max_in_flight_per_stream = static_cast<std::uint32_t>(config_.max_in_flight_per_stream);
+  state_.info = ServerInfoFor(config_, executor_->name(), executor_->devices());
+  if (absl::Status status = StartMetrics(); !status.ok()) return status;
+  if (absl::Status status = BuildGrpc(); !status.ok()) return status;
+  if (absl::Status status = StartThreads(); !status.ok()) return status;
+  metrics_->SetGauges(Gauges());
+  health_.SetUnsafeTesting(config_.unsafe_testing);
+  acceptor_->Start(grpc_.get());
+  sweeper_ = std::jthread([this](std::stop_token stop) { Sweep(stop); });
+  health_.SetReady(true);
+  for (const std::string& address : acceptor_->addresses()) spdlog::info("listening on {}", address);
+  if (!metrics_address_.empty()) spdlog::info("metrics on {}", metrics_address_);
+  return absl::OkStatus();
+}
+
+GaugeSources ServerImpl::Gauges() {
+  GaugeSources sources;
+  sources.requests_in_flight = [this] { return static_cast<double>(state_.requests_in_flight.load()); };
+  sources.requests_queued = [this] { return static_cast<double>(backlog_.queued_requests()); };
+  sources.bytes_queued = [this] { return static_cast<double>(backlog_.queued_bytes()); };
+  sources.slabs_total = [this] { return static_cast<double>(arena_.slabs_total()); };
+  sources.slabs_used = [this] { return static_cast<double>(arena_.slabs_used()); };
+  sources.slabs_held_by_answers = [this] {
+    return static_cast<double>((connections_.held_bytes() + config_.slab_bytes - 1) / config_.slab_bytes);
+  };
+  sources.connections = [this] { return static_cast<double>(connections_.size()); };
+  sources.unsafe_testing = [this] { return config_.unsafe_testing ? 1.0 : 0.0; };
+  sources.degraded = [] { return 0.0; };
+  sources.ready = [this] { return health_.ready() ? 1.0 : 0.0; };
+  return sources;
+}
+
+void ServerImpl::Sweep(std::stop_token stop) {
+  TimePoint warned = SteadyClock::now() - std::chrono::hours(1);
+  while (!stop.stop_requested()) {
+    std::this_thread::sleep_for(kSweepInterval);
+    const TimePoint now = SteadyClock::now();
+    if (connections_.SweepOverdue(now)) {
+      for (const auto& queue : queues_) queue->RequestAttention();
+    }
+    if (!executor_->health().ok()) health_.SetLive(false);
+    if (config_.unsafe_testing && now - warned > std::chrono::minutes(1)) {
+      spdlog::warn("unsafe-testing is on: this server's answers are not to be trusted");
+      warned = now;
+    }
+  }
+}
+
+void ServerImpl::WaitUnlessHurried(Nanoseconds duration) {
+  std::unique_lock lock(hurry_mu_);
+  hurry_changed_.wait_for(lock, duration, [this] { return hurry_; });
+}
+
+void ServerImpl::HurryDrain() {
+  {
+    std::lock_guard lock(hurry_mu_);
+    hurry_ = true;
+  }
+  hurry_changed_.notify_all();
+}
+
+void ServerImpl::Drain() {
+  spdlog::info("draining: {} requests in flight", state_.requests_in_flight.load());
+  health_.SetReady(false);
+  WaitUnlessHurried(config_.drain_delay);
+  state_.draining.store(true);
+  acceptor_->StopListening();
+  for (const auto& queue : queues_) queue->RequestAttention();
+  control_->EndWatches();
+  const TimePoint until = SteadyClock::now() + config_.drain_timeout;
+  WaitForCalls(until);
+  // A call that reaches a grpc::Server after its Shutdown is CANCELLED, which no client retries. So the connections end
+  // first: what has arrived is still answered (UNAVAILABLE), what comes later finds its connection closed (UNAVAILABLE,
+  // too).
+  connections_.ShutdownAllReads();
+  std::this_thread::sleep_for(kConnectionsEnd);
+  WaitForCalls(until);
+  const std::int64_t left = state_.active_calls.load();
+  if (left > 0) spdlog::warn("drain-timeout: cancelling {} calls", left);
+  ShutDown(std::chrono::system_clock::now() +
+           (left > 0 ? std::chrono::milliseconds(0) : std::chrono::milliseconds(1000)));
+  spdlog::info("drained");
+}
+
+void ServerImpl::WaitForCalls(TimePoint until) {
+  while (state_.active_calls.load() > 0 && SteadyClock::now() < until) {
+    std::unique_lock lock(hurry_mu_);
+    if (hurry_changed_.wait_for(lock, kCallsPoll, [this] { return hurry_; })) return;
+  }
+}
+
+void ServerImpl::ShutDown(std::chrono::system_clock::time_point deadline) {
+  if (shut_down_) return;
+  shut_down_ = true;
+  if (sweeper_.joinable()) {
+    sweeper_.request_stop();
+    sweeper_.join();
+  }
+  if (acceptor_ != nullptr) acceptor_->StopListening();
+  backlog_.Stop(/*fail=*/false);
+  if (grpc_ != nullptr) grpc_->Shutdown(deadline);
+  if (acceptor_ != nullptr) acceptor_->Stop();
+  for (const auto& queue : queues_) queue->ShutdownAndJoin();
+  if (control_ != nullptr) control_->ShutdownAndJoin();
+  if (metrics_ != nullptr) metrics_->ClearGauges();
+}
+
+ServerImpl::~ServerImpl() {
+  state_.draining.store(true);
+  if (control_ != nullptr) control_->EndWatches();
+  connections_.ShutdownAll();
+  ShutDown(std::chrono::system_clock::now());
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Create(const Config& config) {
+  ExecutorOptions options = ExecutorOptionsFor(config);
+  absl::StatusOr<std::unique_ptr<Executor>> executor = CreateExecutor(options);
+  if (!executor.ok()) return executor.status();
+  auto server = std::make_unique<ServerImpl>(config, std::move(*executor));
+  if (absl::Status status = server->Start(); !status.ok()) return status;
+  return server;
+}
+
+}  // namespace softmax::server

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <grpcpp/server.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "grpc/health/v1/health.grpc.pb.h"
+#include "softmax/v1/softmax.grpc.pb.h"
+
+namespace softmax::client {
+
+// A small real server in this process for the client's tests: generated code, sync API, answers
+// computed in double. It answers stream messages in reverse order, so that clients must go by the
+// ids.
+class FakeServer {
+ public:
+  struct Behavior {
+    std::atomic<bool> wrong_values{false};   // one element of every answer is off by a little
+    std::atomic<bool> swap_answers{false};   // answers carry the values of another request
+    std::atomic<bool> refuse{false};         // RESOURCE_EXHAUSTED
+    std::atomic<int> delay_ms{0};            // before every answer, unless the call is cancelled
+    std::atomic<bool> break_streams{false};  // a stream ends with ABORTED after its first message
+    std::atomic<bool> serving{true};         // what the health service says
+  };
+
+  explicit FakeServer(const std::string& listen_on = "127.0.0.1:0");
+  ~FakeServer();
+
+  const std::string& address() const { return address_; }
+  Behavior& behavior() { return behavior_; }
+  int requests() const { return requests_; }
+  // The largest number of requests that came in one stream message.
+  int largest_message() const { return largest_message_; }
+
+ private:
+  class Service;
+  class Health;
+
+  Behavior behavior_;
+  std::atomic<int> requests_ = 0;
+  std::atomic<int> largest_message_ = 0;
+  std::string address_;
+  std::unique_ptr<Service> service_;
+  std::unique_ptr<Health> health_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+// What the fake server (and any right server) answers, from the generated messages. Not OK:
+// INVALID_ARGUMENT.
+grpc::Status ComputeAnswer(const softmax::v1::SoftmaxRequest& request, softmax::v1::SoftmaxResponse* response);
+
+}  // namespace softmax::client

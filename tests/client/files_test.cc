@@ -1,0 +1,167 @@
+#include "client/cli/files.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+#include <limits>
+
+#include "client/cli/npy.h"
+#include "client/cli/options.h"
+#include "client/cli/text.h"
+
+namespace softmax::client {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string Npy(char major, const std::string& header, const std::string& data) {
+  std::string bytes("\x93NUMPY", 6);
+  bytes += major;
+  bytes += '\0';
+  for (int i = 0; i < (major == 1 ? 2 : 4); ++i) {
+    bytes += static_cast<char>(header.size() >> (8 * i));
+  }
+  return bytes + header + data;
+}
+
+std::string ErrorOf(const std::string& bytes) {
+  const auto array = ReadNpy(bytes);
+  EXPECT_FALSE(array.ok());
+  return std::string(array.status().message());
+}
+
+TEST(NpyTest, ReadsWhatNumpyWrites) {
+  const std::string data("\0\0\x80\x3f\0\0\0\x40", 8);
+  for (const char version : {1, 2}) {
+    const auto array =
+        ReadNpy(Npy(version, "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2), }      \n", data));
+    ASSERT_TRUE(array.ok()) << array.status();
+    EXPECT_EQ(array->shape, (std::vector<std::int64_t>{1, 2}));
+    EXPECT_EQ(ElementAt(*array, 0), 1.0);
+    EXPECT_EQ(ElementAt(*array, 1), 2.0);
+  }
+  const auto vector = ReadNpy(Npy(1, "{\"shape\": (1,), \"fortran_order\": False, \"descr\": \"<f8\"}", data));
+  ASSERT_TRUE(vector.ok()) << vector.status();
+  EXPECT_EQ(vector->shape, std::vector<std::int64_t>{1});
+}
+
+TEST(NpyTest, WritesWhatItReads) {
+  for (const DataType dtype : {DataType::kFloat32, DataType::kFloat16, DataType::kFloat64}) {
+    for (const std::vector<std::int64_t>& shape : {std::vector<std::int64_t>{6}, {2, 3}, {1, 2, 3, 1, 1, 1, 1, 1}}) {
+      const Array array = FromValues(std::vector<double>{1, -2, 0.5, INFINITY, -0.0, 3}, shape, dtype);
+      const std::string bytes = WriteNpy(array);
+      EXPECT_EQ(bytes.find('\n') % 64, 63u);
+      const auto read = ReadNpy(bytes);
+      ASSERT_TRUE(read.ok()) << read.status();
+      EXPECT_EQ(read->dtype, dtype);
+      EXPECT_EQ(read->shape, shape);
+      EXPECT_EQ(read->data, array.data);
+    }
+  }
+  const Array half = FromValues(std::vector<double>{1.5, 2}, {2}, DataType::kBFloat16);
+  const auto widened = ReadNpy(WriteNpy(half));
+  ASSERT_TRUE(widened.ok());
+  EXPECT_EQ(widened->dtype, DataType::kFloat32);
+  EXPECT_EQ(ElementAt(*widened, 0), 1.5);
+}
+
+TEST(NpyTest, BadFilesAreNamedForWhatTheyAre) {
+  const std::string data(8, '\0');
+  EXPECT_THAT(ErrorOf("hello"), HasSubstr("does not begin as one"));
+  EXPECT_THAT(ErrorOf(Npy(3, "{}", data)), HasSubstr("version 3"));
+  EXPECT_THAT(ErrorOf(Npy(1, "{'descr': '>f4', 'fortran_order': False, 'shape': (2,)}", data)), HasSubstr("'>f4'"));
+  EXPECT_THAT(ErrorOf(Npy(1, "{'descr': '<i8', 'fortran_order': False, 'shape': (1,)}", data)), HasSubstr("'<i8'"));
+  EXPECT_THAT(ErrorOf(Npy(1, "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}", data)),
+              HasSubstr("descr"));
+  EXPECT_THAT(ErrorOf(Npy(1, "{'descr': '<f4', 'fortran_order': True, 'shape': (1, 2)}", data)),
+              HasSubstr("Fortran order"));
+  EXPECT_THAT(ErrorOf(Npy(1, "{'descr': '<f4', 'shape': (1, 2)}", data)), HasSubstr("fortran_order"));
+  EXPECT_THAT(ErrorOf(Npy(1, "{'descr': '<f4', 'fortran_order': False, 'shape': ()}", data)),
+              HasSubstr("without dimensions"));
+  EXPECT_THAT(ErrorOf(Npy(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (3,)}", data)),
+              HasSubstr("needs 12 bytes of data, it has 8"));
+  EXPECT_THAT(ErrorOf(Npy(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (-2, -1)}", data)),
+              HasSubstr("'shape'"));
+  EXPECT_THAT(ErrorOf(Npy(1,
+                          "{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807, "
+                          "9223372036854775807)}",
+                          data)),
+              HasSubstr("too many"));
+  EXPECT_THAT(ErrorOf(Npy(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,2)}", data)),
+              HasSubstr("9 dimensions"));
+  EXPECT_THAT(ErrorOf(Npy(1, "{'descr': '<f4', 'fortran_order': False", data)), HasSubstr("'shape'"));
+  const std::string good = Npy(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2,)}", data);
+  for (std::size_t size = 0; size < good.size(); ++size) {
+    EXPECT_FALSE(ReadNpy(good.substr(0, size)).ok()) << size;
+  }
+}
+
+TEST(TextTest, ReadsRows) {
+  const auto text = ReadRows("1 2\t3\r\n\n  -inf +4.5e-1 nan\n", Separator::kSpace);
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_EQ(text->shape, (std::vector<std::int64_t>{2, 3}));
+  EXPECT_EQ(ElementAt(*text, 3), -INFINITY);
+  EXPECT_EQ(ElementAt(*text, 4), 0.45);
+  EXPECT_TRUE(std::isnan(ElementAt(*text, 5)));
+  const auto csv = ReadRows("1, 2\n3,4", Separator::kComma);
+  ASSERT_TRUE(csv.ok()) << csv.status();
+  EXPECT_EQ(csv->shape, (std::vector<std::int64_t>{2, 2}));
+}
+
+TEST(TextTest, BadLinesAreNamed) {
+  const auto message = [](const char* text, Separator separator) {
+    const auto array = ReadRows(text, separator);
+    EXPECT_FALSE(array.ok()) << text;
+    return std::string(array.status().message());
+  };
+  EXPECT_EQ(message("1,2\n\n3\n", Separator::kComma), "line 3: 1 numbers, but the rows above have 2");
+  EXPECT_EQ(message("1 2\n3 x4\n", Separator::kSpace), "line 2: 'x4' is not a number");
+  EXPECT_EQ(message("1,,2", Separator::kComma), "line 1: '' is not a number");
+  EXPECT_EQ(message("1,2,", Separator::kComma), "line 1: '' is not a number");
+  EXPECT_EQ(message("1 2x", Separator::kSpace), "line 1: '2x' is not a number");
+  EXPECT_EQ(message(" \n\n", Separator::kSpace), "there are no numbers in it");
+}
+
+TEST(TextTest, WritesTheFewestDigitsThatGiveTheValueBack) {
+  const Array array = FromValues(std::vector<double>{0.1, 1.0 / 3, -INFINITY, NAN}, {2, 2}, DataType::kFloat32);
+  EXPECT_EQ(WriteRows(array, Separator::kComma), "0.1,0.33333334\n-inf,nan\n");
+  EXPECT_EQ(WriteRows(FromValues(std::vector<double>{0.1}, {1}, DataType::kFloat64), Separator::kSpace), "0.1\n");
+}
+
+TEST(FilesTest, SaysWhichFileIsMissingOrBad) {
+  EXPECT_THAT(std::string(LoadArray("/nonexistent/x.npy", Format::kAuto).status().message()),
+              HasSubstr("/nonexistent/x.npy: No such file"));
+  const std::string path = ::testing::TempDir() + "bad.csv";
+  std::FILE* file = std::fopen(path.c_str(), "w");
+  std::fputs("1,2\n3\n", file);
+  std::fclose(file);
+  EXPECT_THAT(std::string(LoadArray(path, Format::kAuto).status().message()), HasSubstr(path + ": line 2"));
+}
+
+TEST(FilesTest, KnowsAFormatByItsContentAndName) {
+  const std::string path = ::testing::TempDir() + "known.npy";
+  const Array array = FromValues(std::vector<double>{1, 2}, {2}, DataType::kFloat16);
+  ASSERT_TRUE(SaveArray(path, Format::kNpy, array).ok());
+  const auto loaded = LoadArray(path, Format::kAuto);
+  ASSERT_TRUE(loaded.ok());
+  EXPECT_EQ(loaded->format, Format::kNpy);
+  EXPECT_EQ(loaded->array.data, array.data);
+  ASSERT_TRUE(SaveArray(path, Format::kCsv, array).ok());
+  EXPECT_EQ(LoadArray(path, Format::kCsv)->format, Format::kCsv);
+}
+
+TEST(OptionsTest, ReadsDurations) {
+  using std::chrono::milliseconds;
+  EXPECT_EQ(ParseDuration("10s"), milliseconds(10000));
+  EXPECT_EQ(ParseDuration("250ms"), milliseconds(250));
+  EXPECT_EQ(ParseDuration("2m"), milliseconds(120000));
+  EXPECT_EQ(ParseDuration("1.5"), milliseconds(1500));
+  for (const char* bad : {"", "s", "-1s", "1h", "nan", "1 s", "1e9"}) {
+    EXPECT_FALSE(ParseDuration(bad)) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace softmax::client

@@ -1,0 +1,224 @@
+// Health, reflection, server information, and an orderly end.
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <atomic>
+#include <thread>
+
+#include "grpc/health/v1/health.grpc.pb.h"
+#include "softmax/v1/softmax.grpc.pb.h"
+#include "tests/end_to_end/server_process.h"
+#include "tests/end_to_end/service.h"
+
+namespace softmax::testing {
+namespace {
+
+using grpc::health::v1::Health;
+using grpc::health::v1::HealthCheckRequest;
+using grpc::health::v1::HealthCheckResponse;
+
+TEST(HealthService, KnowsItsServicesAndNoOther) {
+  Service service;
+  const auto stub = Health::NewStub(service.NewChannel());
+  for (const char* name : {"", "liveness", "readiness", "softmax.v1.SoftmaxService", "nobody"}) {
+    grpc::ClientContext context;
+    HealthCheckRequest request;
+    request.set_service(name);
+    HealthCheckResponse response;
+    const grpc::Status status = stub->Check(&context, request, &response);
+    if (std::string(name) == "nobody") {
+      EXPECT_EQ(status.error_code(), grpc::NOT_FOUND);
+    } else {
+      EXPECT_TRUE(status.ok()) << status.error_message();
+      EXPECT_EQ(response.status(), HealthCheckResponse::SERVING) << name;
+    }
+  }
+}
+
+TEST(HealthService, AnswersWhileEverySlabIsTaken) {
+  Service service([](server::Config& config) {
+    config.arena_bytes = 32 << 20;
+    config.filler_threads = 1;
+  });
+  std::atomic<bool> stop{false};
+  std::vector<std::jthread> callers;
+  for (int i = 0; i < 6; ++i) {
+    callers.emplace_back([&] {
+      const auto client = service.NewClient();
+      const Question question = MakeQuestion({1024, 4096}, 1);
+      while (!stop) (void)client->Softmax(question.view(), question.options());
+    });
+  }
+  const auto stub = Health::NewStub(service.NewChannel());
+  for (int i = 0; i < 50; ++i) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(2));
+    HealthCheckResponse response;
+    EXPECT_TRUE(stub->Check(&context, {}, &response).ok());
+    EXPECT_EQ(response.status(), HealthCheckResponse::SERVING);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  stop = true;
+}
+
+// What grpcurl asks first: the list of services (field 7 of the standard's request).
+TEST(Reflection, ListsTheServices) {
+  for (const bool on : {true, false}) {
+    Service service([on](server::Config& config) { config.reflection = on; });
+    grpc::GenericStub stub(service.NewChannel());
+    grpc::CompletionQueue queue;
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+    const auto wait = [&] {
+      void* tag = nullptr;
+      bool ok = false;
+      return queue.Next(&tag, &ok) && ok;
+    };
+    auto call = stub.PrepareCall(&context, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", &queue);
+    call->StartCall(nullptr);
+    wait();
+    grpc::Slice request(std::string("\x3a\x00", 2));
+    call->Write(grpc::ByteBuffer(&request, 1), nullptr);
+    wait();
+    call->WritesDone(nullptr);
+    wait();
+    grpc::ByteBuffer answer;
+    call->Read(&answer, nullptr);
+    wait();
+    grpc::Status status;
+    call->Finish(&status, nullptr);
+    wait();
+    if (!on) {
+      EXPECT_EQ(status.error_code(), grpc::UNIMPLEMENTED);
+      continue;
+    }
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    grpc::Slice bytes;
+    ASSERT_TRUE(answer.DumpToSingleSlice(&bytes).ok());
+    const std::string text(reinterpret_cast<const char*>(bytes.begin()), bytes.size());
+    EXPECT_NE(text.find("softmax.v1.SoftmaxService"), std::string::npos);
+    EXPECT_NE(text.find("grpc.health.v1.Health"), std::string::npos);
+  }
+}
+
+TEST(UnsafeTesting, ShowsEverywhere) {
+  Service service([](server::Config& config) {
+    config.backend = server::Backend::kNull;
+    config.unsafe_testing = true;
+  });
+  const auto health = Health::NewStub(service.NewChannel());
+  for (const auto& [name, status] : {std::pair{"softmax.v1.SoftmaxService", HealthCheckResponse::NOT_SERVING},
+                                     {"liveness", HealthCheckResponse::SERVING}}) {
+    grpc::ClientContext context;
+    HealthCheckRequest request;
+    request.set_service(name);
+    HealthCheckResponse response;
+    ASSERT_TRUE(health->Check(&context, request, &response).ok());
+    EXPECT_EQ(response.status(), status) << name;
+  }
+  const auto info = service.NewClient()->GetServerInfo();
+  ASSERT_TRUE(info.ok());
+  EXPECT_TRUE(info->unsafe_testing);
+  EXPECT_EQ(info->backend, "null");
+}
+
+TEST(ServerInfo, TellsEveryLimitThatIsConfigured) {
+  Service service;
+  const auto stub = v1::SoftmaxService::NewStub(service.NewChannel());
+  grpc::ClientContext context;
+  v1::GetServerInfoResponse info;
+  ASSERT_TRUE(stub->GetServerInfo(&context, {}, &info).ok());
+  EXPECT_EQ(info.limits().max_request_bytes(), service.config().max_request_bytes);
+  EXPECT_EQ(info.limits().arena_bytes(), service.config().arena_bytes);
+  EXPECT_EQ(info.limits().max_rank(), 8u);
+  EXPECT_EQ(info.dtypes_size(), 4);
+  EXPECT_EQ(info.operations_size(), 2);
+  EXPECT_FALSE(info.backend().empty());
+  EXPECT_GE(info.devices_size(), 1);
+  EXPECT_FALSE(info.unsafe_testing());
+}
+
+TEST(Drain, HealthTurnsAndEveryAcceptedRequestIsAnswered) {
+  ServerProcess server({"--drain-delay=300ms"});
+  ASSERT_FALSE(server.target().empty()) << server.Log();
+  const auto channel = grpc::CreateChannel(server.target(), grpc::InsecureChannelCredentials());
+  // Watch sees the change while requests are still served.
+  std::vector<int> seen;
+  std::jthread watcher([&] {
+    const auto stub = Health::NewStub(channel);
+    grpc::ClientContext context;
+    auto reader = stub->Watch(&context, {});
+    HealthCheckResponse response;
+    while (reader->Read(&response)) seen.push_back(response.status());
+    reader->Finish();
+  });
+  std::atomic<bool> stop{false};
+  std::atomic<int> answered{0}, refused{0}, lost{0}, wrong{0};
+  std::vector<std::jthread> callers;
+  for (int t = 0; t < 6; ++t) {
+    callers.emplace_back([&, t] {
+      client::ClientOptions options;
+      options.target = server.target();
+      const auto client = std::move(*client::Client::Create(options));
+      const Question question = MakeQuestion({20 + t * 300, 50}, static_cast<std::uint64_t>(t));
+      while (!stop) {
+        const auto answer = client->Softmax(question.view(), question.options());
+        if (answer.ok()) {
+          ++answered;
+          if (!JudgeAnswer(question, answer->data()).ok) ++wrong;
+        } else if (absl::IsUnavailable(answer.status())) {
+          ++refused;  // never accepted: it came after the drain began, or found no server
+          std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        } else {
+          ++lost;
+          ADD_FAILURE() << answer.status();
+        }
+      }
+    });
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  const int before = answered;
+  EXPECT_GT(before, 0);
+  server.Signal(SIGTERM);
+  EXPECT_EQ(server.Wait(15000), 0) << server.Log();
+  stop = true;
+  callers.clear();
+  watcher.join();
+  EXPECT_GT(answered, before);  // it served on during drain-delay
+  EXPECT_EQ(lost, 0);
+  EXPECT_EQ(wrong, 0);
+  ASSERT_GE(seen.size(), 2u);
+  EXPECT_EQ(seen.front(), HealthCheckResponse::SERVING);
+  EXPECT_EQ(seen.back(), HealthCheckResponse::NOT_SERVING);
+}
+
+TEST(Drain, ASecondSignalEndsAtOnce) {
+  ServerProcess server({"--drain-delay=60s"});
+  ASSERT_FALSE(server.target().empty()) << server.Log();
+  server.Signal(SIGTERM);
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_TRUE(server.Running());
+  server.Signal(SIGTERM);
+  EXPECT_EQ(server.Wait(5000), 0) << server.Log();
+}
+
+TEST(Start, APortInUseIsOneLineAndExitCode3) {
+  ServerProcess first({});
+  ASSERT_FALSE(first.target().empty()) << first.Log();
+  for (const std::string& flag : {"--address=" + first.target(), "--metrics-address=" + first.metrics()}) {
+    ServerProcess second({flag});
+    EXPECT_EQ(second.Wait(5000), 3) << second.Log();
+    EXPECT_NE(second.Log().find("in use"), std::string::npos) << second.Log();
+  }
+}
+
+TEST(Start, AWrongFlagIsNamedAndExitCode2) {
+  ServerProcess server({"--max-batch-byts=1MiB"});
+  EXPECT_EQ(server.Wait(5000), 2);
+  EXPECT_NE(server.Log().find("--max-batch-byts"), std::string::npos) << server.Log();
+}
+
+}  // namespace
+}  // namespace softmax::testing

@@ -1,0 +1,226 @@
+// What a server on a network has to bear: each bad message gets its status, and nothing crashes, hangs or is kept.
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <thread>
+
+#include "softmax/v1/softmax.grpc.pb.h"
+#include "tests/end_to_end/http2_client.h"
+#include "tests/end_to_end/server_process.h"
+#include "tests/end_to_end/service.h"
+#include "tests/support/malformed.h"
+
+namespace softmax::testing {
+namespace {
+
+constexpr char kMethod[] = "/softmax.v1.SoftmaxService/Softmax";
+
+// One unary call with raw bytes; no message at all when `bytes` is null.
+grpc::Status RawCall(const std::shared_ptr<grpc::Channel>& channel, const std::string* bytes, grpc::ByteBuffer* answer,
+                     grpc_compression_algorithm compression = GRPC_COMPRESS_NONE) {
+  grpc::GenericStub stub(channel);
+  grpc::CompletionQueue queue;
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+  context.set_compression_algorithm(compression);
+  auto call = stub.PrepareCall(&context, kMethod, &queue);
+  const auto wait = [&] {
+    void* tag = nullptr;
+    bool ok = false;
+    return queue.Next(&tag, &ok) && ok;
+  };
+  call->StartCall(nullptr);
+  wait();
+  if (bytes != nullptr) {
+    grpc::Slice slice(*bytes);
+    call->Write(grpc::ByteBuffer(&slice, 1), nullptr);
+    wait();
+  }
+  call->WritesDone(nullptr);
+  wait();
+  call->Read(answer, nullptr);
+  wait();
+  grpc::Status status;
+  call->Finish(&status, nullptr);
+  wait();
+  return status;
+}
+
+void ExpectServes(const Service& service) {
+  const Question question = MakeQuestion({2, 100}, 1);
+  const auto answer = service.NewClient()->Softmax(question.view(), question.options());
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_TRUE(JudgeAnswer(question, answer->data()).ok);
+}
+
+TEST(Hostile, EveryMalformedMessageGetsItsStatus) {
+  Service service([](server::Config& config) {
+    config.arena_bytes = 256 << 20;
+    config.max_request_bytes = config.max_response_bytes = 64 << 20;  // the cases' limits
+  });
+  const auto channel = service.NewChannel();
+  int checked = 0;
+  for (const MalformedCase& bad : MalformedCases()) {
+    grpc::ByteBuffer answer;
+    const grpc::Status status = RawCall(channel, &bad.bytes, &answer);
+    EXPECT_EQ(status.error_code(), bad.code) << bad.name << ": " << status.error_message();
+    EXPECT_NE(status.error_message().find(bad.must_say), std::string::npos)
+        << bad.name << ": " << status.error_message();
+    ++checked;
+  }
+  EXPECT_GE(checked, 1000);
+  ExpectServes(service);
+  EXPECT_TRUE(service.AllSlabsFree());
+}
+
+TEST(Hostile, CompressedRequestsAreRefusedByName) {
+  Service service;
+  v1::SoftmaxRequest request;
+  request.mutable_input()->set_dtype(v1::DATA_TYPE_FLOAT32);
+  request.mutable_input()->add_shape(1000);
+  request.mutable_input()->set_data(std::string(4000, '\0'));
+  const std::string bytes = request.SerializeAsString();
+  for (const auto& [algorithm, name] : {std::pair{GRPC_COMPRESS_GZIP, "gzip"}, {GRPC_COMPRESS_DEFLATE, "deflate"}}) {
+    grpc::ByteBuffer answer;
+    const grpc::Status status = RawCall(service.NewChannel(), &bytes, &answer, algorithm);
+    EXPECT_EQ(status.error_code(), grpc::UNIMPLEMENTED) << status.error_message();
+    EXPECT_NE(status.error_message().find(name), std::string::npos) << status.error_message();
+    EXPECT_NE(status.error_message().find("identity"), std::string::npos);
+  }
+  ExpectServes(service);
+}
+
+// gRPC answers this one itself, before the call is ours to see.
+TEST(Hostile, ACallWithoutAMessageIsRefused) {
+  Service service;
+  grpc::ByteBuffer answer;
+  const grpc::Status status = RawCall(service.NewChannel(), nullptr, &answer);
+  EXPECT_EQ(status.error_code(), grpc::INTERNAL) << status.error_message();
+  EXPECT_EQ(status.error_message(), "Unable to parse request");
+  ExpectServes(service);
+}
+
+TEST(Hostile, StreamsResetInTheMiddleOfAMessage) {
+  Service service;
+  for (int i = 0; i < 50; ++i) {
+    Http2Client client(service.target(), 65535);
+    ASSERT_TRUE(client.connected());
+    const std::uint32_t stream = client.StartCall();
+    const std::string frame = GrpcFrame(std::string(20000, 'x'));
+    client.SendBody(stream, frame.substr(0, 5 + static_cast<std::size_t>(i) * 300), false);
+    client.Reset(stream);
+    client.ReadFor(2);
+  }
+  ExpectServes(service);
+  EXPECT_TRUE(service.AllSlabsFree());
+}
+
+TEST(Hostile, GarbageInsteadOfHttp2) {
+  Service service;
+  for (const std::string& bytes :
+       {std::string("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), std::string(5000, '\xff'), std::string()}) {
+    Http2Client client(service.target(), 65535);
+    client.SendRaw(bytes);
+    client.ReadFor(20);
+  }
+  ExpectServes(service);
+}
+
+TEST(Hostile, AMessageFarOverTheLimitCostsBoundedMemory) {
+  ServerProcess server(
+      {"--memory-quota=128MiB", "--arena-bytes=128MiB", "--max-request-bytes=64MiB", "--max-response-bytes=64MiB"});
+  ASSERT_FALSE(server.target().empty()) << server.Log();
+  const std::int64_t before = server.PeakResidentBytes();
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxSendMessageSize(-1);
+  const auto channel = grpc::CreateCustomChannel(server.target(), grpc::InsecureChannelCredentials(), arguments);
+  const std::string bytes(512u << 20, 'x');
+  grpc::ByteBuffer answer;
+  const grpc::Status status = RawCall(channel, &bytes, &answer);
+  EXPECT_FALSE(status.ok());
+  EXPECT_TRUE(server.Running()) << server.Log();
+  const std::int64_t grown = server.PeakResidentBytes() - before;
+  EXPECT_LE(grown, 160ll << 20);
+  client::ClientOptions options;
+  options.target = server.target();
+  const Question question = MakeQuestion({3}, 1);
+  EXPECT_TRUE((*client::Client::Create(options))->Softmax(question.view()).ok());
+}
+
+TEST(Hostile, ManyMoreConnectionsThanDescriptors) {
+  ServerProcess server({"--max-connections=16", "--threads=1", "--cpu-threads=1"}, 320);
+  ASSERT_FALSE(server.target().empty()) << server.Log();
+  {
+    std::vector<std::unique_ptr<Http2Client>> clients;
+    for (int i = 0; i < 640; ++i) {
+      clients.push_back(std::make_unique<Http2Client>(server.target(), 65535));
+    }
+  }
+  client::ClientOptions options;
+  options.target = server.target();
+  options.deadline = std::chrono::seconds(1);
+  const Question question = MakeQuestion({3}, 1);
+  bool served = false;
+  for (int attempt = 0; attempt < 3 && !served; ++attempt) {
+    served = (*client::Client::Create(options))->Softmax(question.view()).ok();
+  }
+  EXPECT_TRUE(served) << server.Log();
+}
+
+// A client that never reads its answers holds no more than its share, and not for longer than answer_timeout.
+TEST(Hostile, UnreadAnswersAreGivenUp) {
+  for (const std::uint32_t window : {0u, 0x7fff0000u}) {  // a shut window; an open one and a full socket
+    Service service([](server::Config& config) {
+      config.answer_timeout = std::chrono::milliseconds(500);
+      config.max_unread_bytes_per_connection = 20 << 20;
+    });
+    v1::SoftmaxRequest request;
+    request.mutable_input()->set_dtype(v1::DATA_TYPE_FLOAT32);
+    request.mutable_input()->add_shape(2 << 20);
+    request.mutable_input()->set_data(std::string(8 << 20, '\0'));
+    std::vector<std::unique_ptr<Http2Client>> clients;
+    for (int i = 0; i < 3; ++i) {
+      clients.push_back(std::make_unique<Http2Client>(service.target(), window));
+      const std::uint32_t stream = clients.back()->StartCall();
+      clients.back()->ReadFor(50);  // the server's window comes
+      EXPECT_TRUE(clients.back()->SendBody(stream, GrpcFrame(request.SerializeAsString()), true));
+    }
+    ExpectServes(service);
+    const auto begin = std::chrono::steady_clock::now();
+    while (service.server().slabs_used() > 0 && std::chrono::steady_clock::now() - begin < std::chrono::seconds(5)) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    EXPECT_EQ(service.server().slabs_used(), 0u) << "window " << window;
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(2500));
+    ExpectServes(service);
+  }
+}
+
+// The server's end must not wait for a caller that does nothing.
+TEST(Hostile, IdleCallsDoNotHoldUpTheEnd) {
+  auto service =
+      std::make_unique<Service>([](server::Config& config) { config.drain_timeout = std::chrono::milliseconds(300); });
+  const auto channel = service->NewChannel();
+  auto stub = v1::SoftmaxService::NewStub(channel);
+  grpc::ClientContext context;
+  auto stream = stub->SoftmaxStream(&context);
+  v1::SoftmaxStreamRequest request;
+  request.add_requests()->set_id(1);
+  ASSERT_TRUE(stream->Write(request));
+  v1::SoftmaxStreamResponse response;
+  ASSERT_TRUE(stream->Read(&response));
+  EXPECT_EQ(response.responses(0).status().code(), grpc::INVALID_ARGUMENT);
+  Http2Client half(service->target(), 65535);
+  half.SendBody(half.StartCall(), std::string(3, '\0'), false);  // a message that never comes
+  const auto begin = std::chrono::steady_clock::now();
+  service->Drain();
+  service.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+  EXPECT_FALSE(stream->Read(&response));
+  EXPECT_EQ(stream->Finish().error_code(), grpc::UNAVAILABLE);
+}
+
+}  // namespace
+}  // namespace softmax::testing

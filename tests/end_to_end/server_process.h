@@ -1,0 +1,40 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace softmax::testing {
+
+// The real softmax-server program on free loopback ports, its log in a temporary file. Killed at the end if it still
+// runs.
+class ServerProcess {
+ public:
+  // Waits until it listens, or has ended (target() is then empty).
+  explicit ServerProcess(const std::vector<std::string>& flags, std::uint64_t descriptor_limit = 0);
+  ~ServerProcess();
+
+  const std::string& target() const { return target_; }
+  const std::string& metrics() const { return metrics_; }
+  void Signal(int number) const;
+  // The exit code; -1 when it did not end in time or was killed by a signal.
+  int Wait(int timeout_ms);
+  std::string Log() const;
+  // From /proc: the most resident memory so far, in bytes.
+  std::int64_t PeakResidentBytes() const;
+  bool Running();
+
+ private:
+  std::string FindInLog(const std::string& before) const;
+
+  std::string log_path_;
+  std::string target_;
+  std::string metrics_;
+  pid_t pid_ = -1;
+  int exit_code_ = -1;
+  bool ended_ = false;
+};
+
+}  // namespace softmax::testing

@@ -1,0 +1,129 @@
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/rpc/wire.h"
+#include "server/rpc/wire_cursor.h"
+#include "tests/server/rpc/sliced_message.h"
+
+// libFuzzer over the decoder and what is made of its result. The input is
+//   byte 0      bit 0: a stream's message; bit 1: tight limits; bits 4 to 7: the number of slice
+//   sizes that follow then        one byte per slice size the rest    the message; what the sizes
+//   do not cover is one more slice
+// Every slice is an allocation of its own, so that AddressSanitizer sees any read outside.
+namespace softmax::server {
+namespace {
+
+using softmax::testing::Difference;
+using softmax::testing::SlicedMessage;
+
+void Require(bool condition, const char* what) {
+  if (condition) return;
+  std::fprintf(stderr, "broken: %s\n", what);
+  std::abort();
+}
+
+WireLimits LimitsFor(std::uint8_t flags) {
+  WireLimits limits;
+  if ((flags & 2) != 0) {
+    limits.max_request_bytes = 200;
+    limits.max_response_bytes = 300;
+    limits.max_rank = 3;
+    limits.max_rows = 10;
+    limits.max_columns = 10;
+    limits.max_requests_per_stream_message = 3;
+  }
+  return limits;
+}
+
+bool WellFormed(std::string_view bytes) {
+  const SlicedMessage message(bytes);
+  WireCursor cursor(message.slices());
+  while (!cursor.AtLimit()) {
+    std::uint32_t tag;
+    if (!cursor.ReadTag(&tag) || !cursor.SkipField(tag, 100)) return false;
+  }
+  return true;
+}
+
+void CheckRefused(const DecodedRequest& request) {
+  const std::string_view text(request.status.message().data(), request.status.message().size());
+  Require(!text.empty() && text.size() <= 400, "a refusal has a reason of readable length");
+  for (const char c : text) Require(c >= 0x20 && c < 0x7f, "a reason is printable");
+  std::string out;
+  EncodeStreamError(request.id, request.status, 5, &out);
+  Require(WellFormed(out), "an error is well-formed");
+}
+
+void CheckAccepted(Slices slices, std::uint64_t message_size, const WireLimits& limits, const DecodedRequest& request) {
+  const TensorSpec& spec = request.spec;
+  Require(request.payload_offset <= message_size, "the payload begins inside the message");
+  Require(spec.input_bytes() <= message_size - request.payload_offset, "and ends there");
+  Require(spec.output_bytes() <= limits.max_response_bytes, "the answer is within its limit");
+  Require(request.rank >= 1 && request.rank <= limits.max_rank, "the rank is within its limit");
+  Require(spec.outer >= 0 && spec.cols >= 0 && spec.inner >= 0, "no extent is negative");
+  Require(static_cast<std::uint64_t>(spec.rows()) <= limits.max_rows, "rows within the limit");
+  Require(spec.scale > 0 && std::isfinite(spec.scale), "the scale is finite and positive");
+  Require(spec.has_lengths == !request.lengths.empty(), "has_lengths tells of the lengths");
+  Require(request.lengths.size() * 4 == spec.lengths_bytes(), "one length per row");
+  for (const std::uint32_t length : request.lengths) {
+    Require(length <= spec.cols, "no length passes the axis");
+  }
+  const std::string payload = softmax::testing::Payload(slices, request);
+  if (spec.output_bytes() > (1 << 20)) return;
+  std::string answer;
+  EncodeAnswerHeader(request, {1, 1u << 20, ~0ull, 0}, true, &answer);
+  Require(answer.size() <= 160, "an answer's header keeps within its reserve");
+  answer.append(spec.output_bytes(), '\0');
+  Require(WellFormed(answer), "an answer is well-formed");
+}
+
+void Check(Slices slices, std::uint64_t size, const WireLimits& limits, const DecodedRequest& cut,
+           const DecodedRequest& whole) {
+  Require(Difference(cut, whole).empty(), "the slices make no difference");
+  if (cut.status.ok()) {
+    CheckAccepted(slices, size, limits, cut);
+  } else {
+    CheckRefused(cut);
+  }
+}
+
+void FuzzOne(std::uint8_t flags, const std::vector<std::size_t>& sizes, std::string_view bytes) {
+  const SlicedMessage cut(bytes, sizes);
+  const SlicedMessage whole(bytes);
+  const WireLimits limits = LimitsFor(flags);
+  if ((flags & 1) == 0) {
+    DecodedRequest a;
+    DecodedRequest b;
+    DecodeRequest(cut.slices(), limits, &a);
+    DecodeRequest(whole.slices(), limits, &b);
+    Check(cut.slices(), bytes.size(), limits, a, b);
+    return;
+  }
+  std::vector<DecodedRequest> a;
+  std::vector<DecodedRequest> b;
+  const absl::Status status = DecodeStreamRequest(cut.slices(), limits, &a);
+  Require(status == DecodeStreamRequest(whole.slices(), limits, &b), "one verdict however cut");
+  Require(a.size() == b.size() && (status.ok() || a.empty()), "all requests or none");
+  Require(a.size() <= limits.max_requests_per_stream_message, "no more requests than allowed");
+  for (std::size_t i = 0; i < a.size(); ++i) Check(cut.slices(), bytes.size(), limits, a[i], b[i]);
+}
+
+}  // namespace
+}  // namespace softmax::server
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const std::uint8_t flags = data[0];
+  std::size_t count = flags >> 4;
+  if (count > size - 1) count = size - 1;
+  const std::vector<std::size_t> sizes(data + 1, data + 1 + count);
+  softmax::server::FuzzOne(flags, sizes,
+                           std::string_view(reinterpret_cast<const char*>(data) + 1 + count, size - 1 - count));
+  return 0;
+}

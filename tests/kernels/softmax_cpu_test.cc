@@ -1,0 +1,126 @@
+#include "kernels/cpu/softmax_cpu.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "tests/kernels/cpu_targets.h"
+#include "tests/support/kernel_cases.h"
+
+namespace softmax::kernels {
+namespace {
+
+using testing::KernelCase;
+using testing::PreparedCase;
+
+void RunOnCpu(PreparedCase& prepared) {
+  const Segment segment = testing::SegmentOf(prepared);
+  cpu::Softmax(prepared.test.input_type, prepared.test.output_type, segment, 0, prepared.test.rows());
+}
+
+class SoftmaxCpuTest : public ::testing::TestWithParam<std::tuple<std::int64_t, DataType>> {
+ protected:
+  SoftmaxCpuTest() : target_(std::get<0>(GetParam())) {}
+
+  testing::OnlyTarget target_;
+};
+
+// The best instruction set runs every case; the others every third, as softmax_cpu_bits_test.cc
+// ties their bits together.
+TEST_P(SoftmaxCpuTest, MeetsTheBoundsInEveryCase) {
+  const std::size_t step = std::get<0>(GetParam()) == testing::CpuTargets().front() ? 1 : 3;
+  std::map<std::string, double> worst;
+  std::size_t n = 0;
+  for (const KernelCase& test : testing::AllCases()) {
+    if (test.input_type != std::get<1>(GetParam()) || n++ % step != 0) {
+      continue;
+    }
+    PreparedCase prepared = testing::Prepare(test);
+    RunOnCpu(prepared);
+    const Judgement result = testing::Verify(prepared);
+    ASSERT_TRUE(result.ok) << result.message << ", failures: " << result.failures;
+    const std::string key = std::string(testing::NameOf(test.output_type)) +
+                            (test.operation == Operation::kSoftmax ? "_softmax" : "_log_softmax");
+    worst[key] = std::max(worst[key], result.worst);
+  }
+  ASSERT_GT(n, 1000u);
+  for (const auto& [key, fraction] : worst) {
+    RecordProperty(key, std::to_string(fraction));
+    std::printf("  to %-18s worst error / bound: %.3f\n", key.c_str(), fraction);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, SoftmaxCpuTest,
+                         ::testing::Combine(::testing::ValuesIn(testing::CpuTargets()),
+                                            ::testing::ValuesIn(testing::AllTypes())),
+                         [](const auto& info) {
+                           return testing::NameOfCpuTarget(std::get<0>(info.param)) + "_" +
+                                  testing::NameOf(std::get<1>(info.param));
+                         });
+
+TEST(SoftmaxCpuScaleTest, TakesScalesThatFloatsCannotHold) {
+  std::uint64_t seed = 0;
+  for (const DataType input : testing::AllTypes()) {
+    for (const DataType output : testing::AllTypes()) {
+      for (const double scale : {1e-300, 1e-39, 1e-31, 1e-25, 1e17, 1e19, 1e30, 1e200, 1e308}) {
+        for (const testing::Values values :
+             {testing::Values::kNormal, testing::Values::kLargest, testing::Values::kSubnormal, testing::Values::kNan,
+              testing::Values::kPartialInfinity}) {
+          KernelCase test{input, output, Operation::kSoftmax, values, testing::Lengths::kMixed};
+          test.outer = 5;
+          test.cols = 37;
+          test.scale = scale;
+          test.seed = ++seed;
+          test.inner = seed % 2 == 0 ? 1 : 3;
+          test.operation = seed % 3 == 0 ? Operation::kLogSoftmax : Operation::kSoftmax;
+          PreparedCase prepared = testing::Prepare(test);
+          RunOnCpu(prepared);
+          const Judgement result = testing::Verify(prepared);
+          ASSERT_TRUE(result.ok) << result.message << " scale " << scale;
+        }
+      }
+    }
+  }
+}
+
+TEST(SoftmaxCpuEmptyTest, DoesNothingWithoutRowsOrColumns) {
+  std::vector<float> data(4, 5.0f);
+  Segment segment;
+  segment.input = segment.output = data.data();
+  segment.outer = 2;
+  for (const std::int64_t inner : {1, 3}) {
+    segment.inner = inner;
+    segment.cols = 0;
+    cpu::Softmax(DataType::kFloat32, DataType::kFloat32, segment, 0, 2 * inner);
+    segment.cols = 2;
+    segment.input_stride = segment.output_stride = 2;
+    cpu::Softmax(DataType::kFloat32, DataType::kFloat32, segment, 1, 1);
+  }
+  EXPECT_EQ(data, std::vector<float>(4, 5.0f));
+}
+
+TEST(SoftmaxCpuKnownTest, ThreeNumbersThatAPersonCanCheck) {
+  const std::vector<float> in = {1, 2, 3};
+  std::vector<float> out(3);
+  Segment segment{in.data(), out.data(), nullptr, 1, 3, 1, 3, 3, 1.0, Operation::kSoftmax};
+  cpu::Softmax(DataType::kFloat32, DataType::kFloat32, segment, 0, 1);
+  EXPECT_FLOAT_EQ(out[0], 0.09003057f);
+  EXPECT_FLOAT_EQ(out[1], 0.24472847f);
+  EXPECT_FLOAT_EQ(out[2], 0.66524096f);
+}
+
+TEST(SoftmaxCpuTargetTest, NamesTheTargetInUse) {
+  for (const std::int64_t target : testing::CpuTargets()) {
+    testing::OnlyTarget only(target);
+    EXPECT_EQ(cpu::TargetName(), testing::NameOfCpuTarget(target));
+  }
+  EXPECT_EQ(cpu::TargetName(), testing::NameOfCpuTarget(testing::CpuTargets().front()));
+}
+
+}  // namespace
+}  // namespace softmax::kernels

@@ -1,0 +1,195 @@
+#include "server/batching/backlog.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <thread>
+
+#include "server/batching/shard.h"
+#include "tests/server/batching/fakes.h"
+
+namespace softmax::server {
+namespace {
+
+using testing::TestWork;
+
+constexpr std::size_t kSlab = 1024;
+
+// A queue thread in small: polls its shard until everything submitted is answered. `lane` runs batches itself.
+class RunningLane final : public Lane {
+ public:
+  void Launch(Batch* batch) override {
+    testing::PuppetLane::Run(*batch);
+    batch->status = absl::OkStatus();
+    finished_.push_back(batch);
+  }
+  Batch* Poll() override {
+    if (finished_.empty()) return nullptr;
+    Batch* const batch = finished_.front();
+    finished_.pop_front();
+    return batch;
+  }
+  bool needs_polling() const override { return true; }
+
+ private:
+  std::deque<Batch*> finished_;
+};
+
+Shard::Options SmallOptions() {
+  Shard::Options options;
+  options.batch.bytes = 4 * kSlab;
+  options.inline_copy_bytes = 4 * kSlab;
+  return options;
+}
+
+void RunUntilAnswered(Shard& shard) {
+  while (shard.pending() > 0) {
+    shard.Poll(SteadyClock::now());
+    shard.Flush(SteadyClock::now());
+    std::this_thread::yield();
+  }
+}
+
+TEST(Backlog, SixteenCallersOfTheLargestRequestWithRoomForTwo) {
+  constexpr int kCallers = 16;
+  testing::TestMemory memory(64 * kSlab);
+  Arena arena(memory.data(), 64 * kSlab, kSlab);  // two of 32 slabs
+  Backlog::Options options;
+  options.threads = 4;
+  Backlog backlog(options, arena);
+  std::vector<std::jthread> threads;
+  std::atomic<int> right{0};
+  for (int t = 0; t < kCallers; ++t) {
+    threads.emplace_back([&, t] {
+      RunningLane lane;
+      testing::CountingRecorder recorder;
+      Shard shard(SmallOptions(), arena, backlog, lane, recorder, [] {});
+      TestWork work(8, 32 * kSlab / 8 / 4, static_cast<float>(t));
+      shard.Submit(&work, SteadyClock::now());
+      RunUntilAnswered(shard);
+      if (work.completions == 1 && work.last.status.ok() &&
+          work.floats()[work.spec().elements() - 1] == 2.0f * static_cast<float>(t)) {
+        ++right;
+      }
+    });
+  }
+  threads.clear();
+  EXPECT_EQ(right, kCallers);
+  EXPECT_EQ(arena.slabs_used(), 0u);
+}
+
+TEST(Backlog, FullQueueRefusesWithPushback) {
+  testing::TestMemory memory(8 * kSlab);
+  Arena arena(memory.data(), 8 * kSlab, kSlab);
+  const SpanRef everything(&arena, arena.TryReserve(8 * kSlab));
+  Backlog::Options options;
+  options.max_requests = 2;
+  Backlog backlog(options, arena);
+  RunningLane lane;
+  testing::CountingRecorder recorder;
+  Shard shard(SmallOptions(), arena, backlog, lane, recorder, [] {});
+  TestWork a(1, 8), b(1, 8), c(1, 8);
+  for (TestWork* work : {&a, &b, &c}) shard.Submit(work, SteadyClock::now());
+  EXPECT_EQ(a.completions + b.completions, 0);
+  EXPECT_TRUE(absl::IsResourceExhausted(c.last.status));
+  EXPECT_GT(c.last.retry_after_ms, 0u);
+  EXPECT_EQ(backlog.queued_requests(), 2u);
+  backlog.Stop(/*fail=*/true);
+  RunUntilAnswered(shard);
+  EXPECT_TRUE(absl::IsUnavailable(a.last.status));
+  EXPECT_EQ(backlog.queued_requests(), 0u);
+  EXPECT_EQ(backlog.queued_bytes(), 0u);
+}
+
+TEST(Backlog, ADeadlineThatPassesInTheQueueIsAnsweredThere) {
+  testing::TestMemory memory(8 * kSlab);
+  Arena arena(memory.data(), 8 * kSlab, kSlab);
+  SpanRef everything(&arena, arena.TryReserve(8 * kSlab));
+  Backlog backlog(Backlog::Options{}, arena);
+  RunningLane lane;
+  testing::CountingRecorder recorder;
+  Shard shard(SmallOptions(), arena, backlog, lane, recorder, [] {});
+  TestWork late(1, 8), patient(1, 8);
+  late.set_deadline(SteadyClock::now() + std::chrono::milliseconds(20));
+  shard.Submit(&late, SteadyClock::now());
+  shard.Submit(&patient, SteadyClock::now());
+  while (late.completions == 0) shard.Poll(SteadyClock::now());
+  EXPECT_TRUE(absl::IsDeadlineExceeded(late.last.status));
+  EXPECT_EQ(patient.completions, 0);
+  everything.Reset();
+  RunUntilAnswered(shard);
+  EXPECT_TRUE(patient.last.status.ok());
+  EXPECT_EQ(patient.floats()[0], 2);
+}
+
+TEST(Backlog, AWaitingLargeRequestIsNotStarvedBySmallOnes) {
+  testing::TestMemory memory(64 * kSlab);
+  Arena arena(memory.data(), 64 * kSlab, kSlab);
+  Backlog::Options options;
+  options.patience = std::chrono::milliseconds(1);
+  Backlog backlog(options, arena);
+  RunningLane lane;
+  testing::CountingRecorder recorder;
+  Shard shard(SmallOptions(), arena, backlog, lane, recorder, [] {});
+  SpanRef half(&arena, arena.TryReserve(40 * kSlab));
+  TestWork large(1, 60 * kSlab / 4);
+  shard.Submit(&large, SteadyClock::now());
+  while (!backlog.blocking(SteadyClock::now())) std::this_thread::yield();
+  // Room for it there is, but it has to line up behind the large one.
+  TestWork small(1, 8);
+  shard.Submit(&small, SteadyClock::now());
+  shard.Flush(SteadyClock::now());
+  shard.Poll(SteadyClock::now());
+  EXPECT_EQ(small.completions, 0);
+  half.Reset();
+  RunUntilAnswered(shard);
+  EXPECT_TRUE(large.last.status.ok());
+  EXPECT_TRUE(small.last.status.ok());
+}
+
+// Every request is answered exactly once and right, whatever the mix of sizes and deadlines; all slabs come back.
+TEST(Backlog, RandomMixFromManyThreads) {
+  testing::TestMemory memory(128 * kSlab);
+  Arena arena(memory.data(), 128 * kSlab, kSlab);
+  Backlog::Options options;
+  options.threads = 3;
+  options.max_requests = 64;
+  Backlog backlog(options, arena);
+  std::atomic<int> wrong{0};
+  std::vector<std::jthread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      std::mt19937 random(static_cast<unsigned>(t));
+      RunningLane lane;
+      testing::CountingRecorder recorder;
+      Shard shard(SmallOptions(), arena, backlog, lane, recorder, [] {});
+      for (int round = 0; round < 60; ++round) {
+        std::vector<std::unique_ptr<TestWork>> works;
+        for (int i = 0; i < 12; ++i) {
+          const std::int64_t cols = random() % 5 == 0 ? 1 + random() % (40 * kSlab / 4) : 1 + random() % 300;
+          works.push_back(std::make_unique<TestWork>(1, cols, static_cast<float>(random() % 100)));
+          if (random() % 8 == 0) {
+            works.back()->set_deadline(SteadyClock::now() + std::chrono::microseconds(random() % 200));
+          }
+          shard.Submit(works.back().get(), SteadyClock::now());
+        }
+        RunUntilAnswered(shard);
+        for (const auto& work : works) {
+          if (work->completions != 1) ++wrong;
+          if (!work->last.status.ok()) continue;
+          const std::uint64_t last = work->spec().elements() - 1;
+          if (work->floats()[0] != 2 * work->value() || work->floats()[last] != 2 * work->value()) {
+            ++wrong;
+          }
+        }
+      }
+    });
+  }
+  threads.clear();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(arena.slabs_used(), 0u);
+  EXPECT_EQ(backlog.queued_bytes(), 0u);
+}
+
+}  // namespace
+}  // namespace softmax::server

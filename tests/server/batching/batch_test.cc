@@ -1,0 +1,148 @@
+#include "server/batching/batch.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/server/batching/fakes.h"
+
+namespace softmax::server {
+namespace {
+
+using kernels::DataType;
+using testing::TestMemory;
+using testing::TestWork;
+
+constexpr std::size_t kSlab = 4096;
+
+class BatchTest : public ::testing::Test {
+ protected:
+  BatchTest() : memory_(64 * kSlab), arena_(memory_.data(), 64 * kSlab, kSlab) {}
+
+  void Open(DataType output = DataType::kFloat32) {
+    limits_.bytes = 8 * kSlab;
+    limits_.requests = 4;
+    const Batch::Need capacity = Batch::CapacityOf(DataType::kFloat32, output, limits_);
+    batch_.Open(DataType::kFloat32, output, SpanRef(&arena_, arena_.TryReserve(capacity.total())), capacity, now_);
+  }
+
+  TestMemory memory_;
+  Arena arena_;
+  BatchLimits limits_;
+  Batch batch_;
+  TimePoint now_ = SteadyClock::now();
+};
+
+TEST_F(BatchTest, RequestsOfOneWidthBecomeOneMatrix) {
+  Open();
+  TestWork a(2, 8, 1), b(3, 8, 2), c(1, 4, 3);
+  for (TestWork* work : {&a, &b, &c}) batch_.Add(work, now_);
+  ASSERT_EQ(batch_.segments().size(), 2u);
+  EXPECT_EQ(batch_.segments()[0].outer, 5);
+  EXPECT_EQ(batch_.segments()[0].cols, 8);
+  EXPECT_EQ(batch_.segments()[1].cols, 4);
+  EXPECT_EQ(batch_.rows(), 6u);
+}
+
+TEST_F(BatchTest, DifferentScaleOperationOrLengthsStayApart) {
+  Open();
+  TestWork a(1, 4), b(1, 4), c(1, 4), d(1, 4);
+  b.mutable_spec().scale = 2;
+  c.mutable_spec().operation = kernels::Operation::kLogSoftmax;
+  d.set_lengths({3});
+  for (TestWork* work : {&a, &b, &c, &d}) batch_.Add(work, now_);
+  ASSERT_EQ(batch_.segments().size(), 4u);
+  ASSERT_NE(batch_.segments()[3].lengths, nullptr);
+  EXPECT_EQ(batch_.segments()[3].lengths[0], 3u);
+}
+
+TEST_F(BatchTest, RowsThatDoNotFillSixteenBytesAreNotJoined) {
+  Open();
+  TestWork a(1, 3, 1), b(1, 3, 2);
+  batch_.Add(&a, now_);
+  batch_.Add(&b, now_);
+  ASSERT_EQ(batch_.segments().size(), 2u);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(batch_.segments()[1].input) % Batch::kAlignment, 0u);
+}
+
+TEST_F(BatchTest, EqualSizesRunInPlaceAndWiderOutputsFollowTheInputs) {
+  Open();
+  TestWork same(1, 4);
+  batch_.Add(&same, now_);
+  EXPECT_EQ(batch_.segments()[0].input, batch_.segments()[0].output);
+  batch_.Close(CloseReason::kIdle);
+  batch_.Complete(absl::OkStatus(), now_);
+
+  Open(DataType::kFloat64);
+  TestWork a(2, 5, 1.5f, DataType::kFloat64), b(1, 7, 2.5f, DataType::kFloat64);
+  batch_.Add(&a, now_);
+  batch_.Add(&b, now_);
+  batch_.Close(CloseReason::kIdle);
+  testing::PuppetLane::Run(batch_);
+  batch_.Complete(absl::OkStatus(), now_);
+  for (TestWork* work : {&a, &b}) {
+    const auto* const out = reinterpret_cast<const double*>(work->output.data());
+    for (std::uint64_t i = 0; i < work->spec().elements(); ++i) {
+      EXPECT_EQ(out[i], 2.0 * work->value());
+    }
+  }
+}
+
+TEST_F(BatchTest, FitsUntilRequestsOrBytesAreUsedUp) {
+  Open();
+  TestWork big(1, 2 * kSlab - 16), small(1, 8), one(1, 16);
+  batch_.Add(&big, now_);
+  EXPECT_TRUE(batch_.Fits(one.spec(), limits_));
+  TestWork too_big(1, 32);
+  EXPECT_FALSE(batch_.Fits(too_big.spec(), limits_));
+  std::vector<std::unique_ptr<TestWork>> more;
+  for (int i = 0; i < 3; ++i) {
+    more.push_back(std::make_unique<TestWork>(1, 1));
+    ASSERT_TRUE(batch_.Fits(more.back()->spec(), limits_));
+    batch_.Add(more.back().get(), now_);
+  }
+  EXPECT_FALSE(batch_.Fits(small.spec(), limits_));
+}
+
+TEST_F(BatchTest, CloseGivesTheUnusedSlabsBackAndCompleteTheRest) {
+  Open();
+  EXPECT_EQ(arena_.slabs_used(), 8u);
+  TestWork work(1, 16);
+  batch_.Add(&work, now_);
+  batch_.Close(CloseReason::kIdle);
+  EXPECT_EQ(arena_.slabs_used(), 1u);
+  work.keep_span = true;
+  batch_.Complete(absl::OkStatus(), now_);
+  EXPECT_EQ(arena_.slabs_used(), 1u);  // the answer holds it
+  work.kept.Reset();
+  EXPECT_EQ(arena_.slabs_used(), 0u);
+}
+
+TEST_F(BatchTest, TimesAndCompanyAreTold) {
+  Open();
+  TestWork a(2, 4), b(3, 4);
+  const TimePoint placed = a.arrived() + std::chrono::microseconds(5);
+  batch_.Add(&a, placed);
+  batch_.Add(&b, b.arrived());
+  batch_.Close(CloseReason::kIdle);
+  batch_.set_launched(placed + std::chrono::microseconds(7));
+  batch_.Complete(absl::OkStatus(), placed + std::chrono::microseconds(18));
+  EXPECT_EQ(a.last.queue, std::chrono::microseconds(5));
+  EXPECT_EQ(a.last.batch, std::chrono::microseconds(7));
+  EXPECT_EQ(a.last.execution, std::chrono::microseconds(11));
+  EXPECT_EQ(a.last.batch_rows, 5u);
+  EXPECT_EQ(a.completions, 1);
+}
+
+TEST_F(BatchTest, AFailureReachesEveryRequest) {
+  Open();
+  TestWork a(1, 4), b(1, 4);
+  batch_.Add(&a, now_);
+  batch_.Add(&b, now_);
+  batch_.Close(CloseReason::kIdle);
+  batch_.Complete(absl::InternalError("device"), now_);
+  EXPECT_TRUE(absl::IsInternal(a.last.status));
+  EXPECT_TRUE(absl::IsInternal(b.last.status));
+  EXPECT_EQ(arena_.slabs_used(), 0u);
+}
+
+}  // namespace
+}  // namespace softmax::server

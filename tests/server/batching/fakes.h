@@ -1,0 +1,132 @@
+#pragma once
+
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "server/batching/lane.h"
+#include "server/batching/shard.h"
+#include "server/batching/work.h"
+
+namespace softmax::server::testing {
+
+// Memory for an arena, aligned as a page is.
+class TestMemory {
+ public:
+  explicit TestMemory(std::size_t bytes) : block_(new (std::align_val_t(4096)) std::byte[bytes]) {}
+  ~TestMemory() { operator delete[](block_, std::align_val_t(4096)); }
+  TestMemory(const TestMemory&) = delete;
+  TestMemory& operator=(const TestMemory&) = delete;
+  std::byte* data() { return block_; }
+
+ private:
+  std::byte* const block_;
+};
+
+// A fp32 request of one value everywhere; remembers how it was answered.
+class TestWork final : public Work {
+ public:
+  TestWork(std::int64_t rows, std::int64_t cols, float value = 1,
+           kernels::DataType output = kernels::DataType::kFloat32)
+      : value_(value) {
+    spec_.outer = rows;
+    spec_.cols = cols;
+    spec_.output_type = output;
+    arrived_ = SteadyClock::now();
+  }
+
+  void CopyInput(std::byte* destination) override {
+    ++copies;
+    auto* const floats = reinterpret_cast<float*>(destination);
+    for (std::uint64_t i = 0; i < spec_.elements(); ++i) floats[i] = value_;
+  }
+  const std::uint32_t* lengths() const override { return lengths_.data(); }
+  void Complete(const Answer& answer) override {
+    ++completions;
+    last = answer;
+    if (answer.status.ok() && answer.span != nullptr) {
+      output.assign(answer.output, answer.output + spec_.output_bytes());
+      if (keep_span) kept = *answer.span;
+    }
+    if (on_complete) on_complete();
+  }
+
+  void set_deadline(TimePoint deadline) { deadline_ = deadline; }
+  void set_lengths(std::vector<std::uint32_t> lengths) {
+    lengths_ = std::move(lengths);
+    spec_.has_lengths = true;
+  }
+  TensorSpec& mutable_spec() { return spec_; }
+  float value() const { return value_; }
+  const float* floats() const { return reinterpret_cast<const float*>(output.data()); }
+
+  int copies = 0;
+  int completions = 0;
+  bool keep_span = false;
+  SpanRef kept;
+  Answer last;
+  std::vector<std::byte> output;
+  std::function<void()> on_complete;
+
+ private:
+  const float value_;
+  std::vector<std::uint32_t> lengths_;
+};
+
+// Finishes batches only when told; `run` doubles every fp32 element (fp32 in, fp32 or fp64 out).
+class PuppetLane final : public Lane {
+ public:
+  void Launch(Batch* batch) override { running.push_back(batch); }
+  Batch* Poll() override {
+    if (finished_.empty()) return nullptr;
+    Batch* const batch = finished_.front();
+    finished_.pop_front();
+    return batch;
+  }
+  bool needs_polling() const override { return true; }
+
+  void FinishOne(absl::Status status = absl::OkStatus()) {
+    Batch* const batch = running.front();
+    running.pop_front();
+    Run(*batch);
+    batch->status = std::move(status);
+    finished_.push_back(batch);
+  }
+  static void Run(const Batch& batch) {
+    for (const kernels::Segment& segment : batch.segments()) {
+      const auto* const in = static_cast<const float*>(segment.input);
+      const std::int64_t elements = segment.outer * segment.cols * segment.inner;
+      for (std::int64_t i = 0; i < elements; ++i) {
+        const float doubled = in[i] * 2;
+        if (batch.output_type() == kernels::DataType::kFloat64) {
+          static_cast<double*>(segment.output)[i] = doubled;
+        } else {
+          static_cast<float*>(segment.output)[i] = doubled;
+        }
+      }
+    }
+  }
+
+  std::deque<Batch*> running;
+
+ private:
+  std::deque<Batch*> finished_;
+};
+
+class CountingRecorder final : public Recorder {
+ public:
+  void RequestArrived(Method) override {}
+  void RequestFinished(const RequestSample&) override {}
+  void RequestRejected(RejectReason reason) override { rejected.push_back(reason); }
+  void BatchFinished(const BatchSample& sample) override { batches.push_back(sample); }
+  void PayloadCopiedIn(std::uint64_t) override {}
+  void PayloadCopiedOut(std::uint64_t) override {}
+
+  std::vector<RejectReason> rejected;
+  std::vector<BatchSample> batches;
+};
+
+}  // namespace softmax::server::testing

@@ -1,0 +1,219 @@
+#include "server/metrics/metrics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace softmax::server {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using testing::HasSubstr;
+using testing::Not;
+
+std::unique_ptr<Metrics> MakeMetrics() {
+  Metrics::Options options;
+  options.version = "1.2.3";
+  options.commit = "abcdef";
+  options.backend = "cpu";
+  options.settings = {{"max_batch_bytes", 1048576}, {"drain_timeout_seconds", 30}};
+  return Metrics::Create(std::move(options));
+}
+
+// The value of the sample with exactly this name and labels; -1 when there is none.
+double ValueOf(const std::string& text, const std::string& sample) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with(sample + " ")) {
+      return std::stod(line.substr(sample.size() + 1));
+    }
+  }
+  return -1;
+}
+
+RequestSample Sample(Method method, int code, microseconds total) {
+  RequestSample sample;
+  sample.method = method;
+  sample.code = code;
+  sample.total = total;
+  sample.queue = microseconds(5);
+  sample.batch = microseconds(20);
+  sample.ran = code == 0;
+  return sample;
+}
+
+TEST(Metrics, PublishesEventsUnderTheirNames) {
+  const auto metrics = MakeMetrics();
+  Recorder* recorder = metrics->AddRecorder();
+  recorder->RequestFinished(Sample(Method::kSoftmax, 0, microseconds(30)));
+  recorder->RequestFinished(Sample(Method::kSoftmaxStream, 3, milliseconds(2)));
+  recorder->RequestRejected(RejectReason::kDraining);
+  recorder->PayloadCopiedIn(640);
+  recorder->PayloadCopiedOut(64);
+  BatchSample batch;
+  batch.requests = 2;
+  batch.rows = 7;
+  batch.input_bytes = 640;
+  batch.output_bytes = 1280;
+  batch.reason = CloseReason::kDrained;
+  batch.execution = milliseconds(250);
+  recorder->BatchFinished(batch);
+
+  const std::string text = metrics->Render();
+  const std::pair<const char*, double> expected[] = {
+      {R"(softmax_requests_total{method="Softmax",code="OK"})", 1},
+      {R"(softmax_requests_total{method="SoftmaxStream",code="INVALID_ARGUMENT"})", 1},
+      {R"(softmax_requests_total{method="GetServerInfo",code="OK"})", 0},
+      {R"(softmax_request_seconds_bucket{method="Softmax",le="2.5e-05"})", 0},
+      {R"(softmax_request_seconds_bucket{method="Softmax",le="5e-05"})", 1},
+      {R"(softmax_request_seconds_sum{method="SoftmaxStream"})", 0.002},
+      {R"(softmax_queue_seconds_count)", 1},
+      {R"(softmax_batch_wait_seconds_bucket{le="1e-05"})", 0},
+      {R"(softmax_batch_wait_seconds_bucket{le="2.5e-05"})", 1},
+      {R"(softmax_execution_seconds_bucket{le="0.1"})", 0},
+      {R"(softmax_execution_seconds_bucket{le="0.25"})", 1},
+      {R"(softmax_execution_seconds_bucket{le="+Inf"})", 1},
+      {R"(softmax_batch_rows_sum)", 7},
+      {R"(softmax_batch_requests_bucket{le="2"})", 1},
+      {R"(softmax_batch_bytes_bucket{le="1024"})", 0},
+      {R"(softmax_batch_bytes_bucket{le="4096"})", 1},
+      {R"(softmax_batches_total{reason="drained"})", 1},
+      {R"(softmax_batches_total{reason="idle"})", 0},
+      {R"(softmax_requests_rejected_total{reason="draining"})", 1},
+      {R"(softmax_rows_total)", 7},
+      {R"(softmax_input_bytes_total)", 640},
+      {R"(softmax_output_bytes_total)", 1280},
+      {R"(softmax_host_copied_bytes_total{direction="in"})", 640},
+      {R"(softmax_host_copied_bytes_total{direction="out"})", 64},
+      {R"(softmax_build_info{version="1.2.3",commit="abcdef",backend="cpu"})", 1},
+      {R"(softmax_setting{name="max_batch_bytes"})", 1048576},
+  };
+  for (const auto& [sample, value] : expected) {
+    EXPECT_DOUBLE_EQ(ValueOf(text, sample), value) << sample;
+  }
+  EXPECT_GT(ValueOf(text, "process_resident_memory_bytes"), 0);
+}
+
+TEST(Metrics, CountsRequestsInFlightWhenNobodyElseDoes) {
+  const auto metrics = MakeMetrics();
+  Recorder* first = metrics->AddRecorder();
+  Recorder* second = metrics->AddRecorder();
+  first->RequestArrived(Method::kSoftmax);
+  first->RequestArrived(Method::kSoftmax);
+  // Answered by another thread than the one that took it.
+  second->RequestFinished(Sample(Method::kSoftmax, 0, microseconds(1)));
+  EXPECT_EQ(ValueOf(metrics->Render(), "softmax_requests_in_flight"), 1);
+}
+
+TEST(Metrics, ReadsGaugesAtScrapeTimeAndNotAfterTheyAreCleared) {
+  const auto metrics = MakeMetrics();
+  std::atomic<int> reads{0};
+  GaugeSources sources;
+  sources.requests_queued = [&] { return static_cast<double>(++reads); };
+  sources.slabs_total = [] { return 10.0; };
+  sources.slabs_used = [] { return 4.0; };
+  sources.ready = [] { return 1.0; };
+  metrics->SetGauges(sources);
+  std::string text = metrics->Render();
+  EXPECT_EQ(ValueOf(text, "softmax_requests_queued"), 1);
+  EXPECT_EQ(ValueOf(text, R"(softmax_slabs{state="used"})"), 4);
+  EXPECT_EQ(ValueOf(text, "softmax_ready"), 1);
+  EXPECT_THAT(text, Not(HasSubstr("held_by_answers\"")));
+  metrics->ClearGauges();
+  text = metrics->Render();
+  EXPECT_EQ(reads, 1);
+  EXPECT_THAT(text, Not(HasSubstr("softmax_requests_queued")));
+}
+
+TEST(Metrics, ClearGaugesWaitsForTheScrapeThatReadsThem) {
+  const auto metrics = MakeMetrics();
+  std::atomic<bool> entered{false}, leave{false}, left{false}, cleared{false};
+  GaugeSources sources;
+  sources.ready = [&] {
+    entered = true;
+    entered.notify_all();
+    leave.wait(false);
+    left = true;
+    return 1.0;
+  };
+  metrics->SetGauges(sources);
+  std::thread scrape([&] { metrics->Render(); });
+  entered.wait(false);
+  bool left_before_cleared = false;
+  std::thread clear([&] {
+    metrics->ClearGauges();
+    left_before_cleared = left;
+    cleared = true;
+  });
+  EXPECT_FALSE(cleared);
+  leave = true;
+  leave.notify_all();
+  scrape.join();
+  clear.join();
+  EXPECT_TRUE(left_before_cleared);
+}
+
+// Every bucket line of a histogram must be at least the one before, and +Inf must equal the count,
+// in every scrape.
+void ExpectConsistentHistogram(const std::string& text, const std::string& name) {
+  std::istringstream lines(text);
+  double last = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with(name + "_bucket{")) {
+      const double value = std::stod(line.substr(line.find('}') + 1));
+      ASSERT_GE(value, last) << line;
+      last = value;
+    }
+  }
+  ASSERT_EQ(last, ValueOf(text, name + "_count"));
+}
+
+TEST(Metrics, AddUpOverThreadsWhileBeingScraped) {
+  constexpr int kThreads = 4;
+  constexpr int kRounds = 400'000;
+  const auto metrics = MakeMetrics();
+  std::atomic<int> running{kThreads};
+  std::vector<std::thread> writers;
+  for (int i = 0; i < kThreads; ++i) {
+    writers.emplace_back([&] {
+      Recorder* recorder = metrics->AddRecorder();
+      for (int round = 0; round < kRounds; ++round) {
+        recorder->RequestArrived(Method::kSoftmax);
+        recorder->RequestFinished(Sample(Method::kSoftmax, round % 2, microseconds(round)));
+      }
+      --running;
+    });
+  }
+  int scrapes = 0;
+  double last = 0;
+  while (running > 0) {
+    const std::string text = metrics->Render();
+    ExpectConsistentHistogram(text, "softmax_queue_seconds");
+    const double ok = ValueOf(text, R"(softmax_requests_total{method="Softmax",code="OK"})");
+    EXPECT_GE(ok, last);
+    last = ok;
+    ++scrapes;
+  }
+  for (std::thread& writer : writers) {
+    writer.join();
+  }
+  EXPECT_GE(scrapes, 1);
+  const std::string text = metrics->Render();
+  const double half = kThreads * kRounds / 2;
+  EXPECT_EQ(ValueOf(text, R"(softmax_requests_total{method="Softmax",code="OK"})"), half);
+  EXPECT_EQ(ValueOf(text, R"(softmax_requests_total{method="Softmax",code="CANCELLED"})"), half);
+  EXPECT_EQ(ValueOf(text, R"(softmax_request_seconds_count{method="Softmax"})"), 2 * half);
+  EXPECT_EQ(ValueOf(text, "softmax_queue_seconds_count"), half);
+  EXPECT_EQ(ValueOf(text, "softmax_requests_in_flight"), 0);
+}
+
+}  // namespace
+}  // namespace softmax::server

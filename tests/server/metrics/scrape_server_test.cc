@@ -1,0 +1,156 @@
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "server/metrics/metrics.h"
+
+namespace softmax::server {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+class Socket {
+ public:
+  explicit Socket(int port) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<std::uint16_t>(port));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  }
+  ~Socket() { close(fd_); }
+  Socket(const Socket&) = delete;
+  Socket& operator=(const Socket&) = delete;
+
+  void Send(const std::string& text) {
+    EXPECT_EQ(send(fd_, text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
+  }
+
+  // All until the other side closes or `limit` is over.
+  std::string ReadAll(seconds limit) {
+    const auto end = steady_clock::now() + limit;
+    std::string out;
+    char buffer[65536];
+    while (steady_clock::now() < end) {
+      pollfd entry{fd_, POLLIN, 0};
+      if (poll(&entry, 1, 50) == 1) {
+        const ssize_t got = recv(fd_, buffer, sizeof(buffer), 0);
+        if (got <= 0) {
+          break;
+        }
+        out.append(buffer, static_cast<std::size_t>(got));
+      }
+    }
+    return out;
+  }
+
+ private:
+  const int fd_;
+};
+
+std::string Get(int port, const std::string& path, seconds limit) {
+  Socket socket(port);
+  socket.Send("GET " + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  return socket.ReadAll(limit);
+}
+
+class ScrapeServerTest : public testing::Test {
+ protected:
+  std::unique_ptr<Metrics> metrics_ = Metrics::Create({"1.2.3", "abcdef", "cpu", {}});
+};
+
+TEST_F(ScrapeServerTest, ServesMetricsAtAFreePort) {
+  ASSERT_EQ(metrics_->Serve("127.0.0.1:0"), "");
+  ASSERT_GT(metrics_->port(), 0);
+  const std::string answer = Get(metrics_->port(), "/metrics", seconds(5));
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 OK"));
+  EXPECT_THAT(answer, HasSubstr(R"(softmax_build_info{version="1.2.3")"));
+}
+
+// Compares without printing whole answers.
+bool IsOk(const std::string& answer) { return answer.starts_with("HTTP/1.1 200"); }
+
+TEST_F(ScrapeServerTest, ServesNothingButMetrics) {
+  // A file that a web server with a root, or without one, could find.
+  const std::string folder = testing::TempDir() + "scrape_server_test";
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder + "/secret.txt") << "secret";
+  std::filesystem::current_path(folder);
+  ASSERT_EQ(metrics_->Serve("127.0.0.1:0"), "");
+  for (const std::string path :
+       {"/", "/secret.txt", "/./secret.txt", "/../etc/passwd", "/etc/passwd", "/%2e%2e/etc/passwd", "/metric"}) {
+    const std::string answer = Get(metrics_->port(), path, seconds(5));
+    EXPECT_THAT(answer.substr(0, 10), StartsWith("HTTP/1.1 4")) << path;
+    EXPECT_THAT(answer, Not(HasSubstr("secret"))) << path;
+  }
+  std::filesystem::current_path("/");
+  std::filesystem::remove_all(folder);
+}
+
+TEST_F(ScrapeServerTest, ResolvesAName) {
+  EXPECT_EQ(metrics_->Serve("localhost:0"), "");
+  EXPECT_TRUE(IsOk(Get(metrics_->port(), "/metrics", seconds(5))));
+}
+
+TEST_F(ScrapeServerTest, SaysThatAPortIsTaken) {
+  ASSERT_EQ(metrics_->Serve("127.0.0.1:0"), "");
+  const std::string address = "127.0.0.1:" + std::to_string(metrics_->port());
+  const auto second = Metrics::Create({});
+  EXPECT_EQ(second->Serve(address), "address " + address + " is in use");
+}
+
+TEST_F(ScrapeServerTest, SaysWhatIsWrongWithAnAddress) {
+  EXPECT_THAT(metrics_->Serve("9400"), HasSubstr("address 9400 is not valid: want host:port"));
+  EXPECT_THAT(metrics_->Serve(":9400"), HasSubstr("want host:port"));
+  EXPECT_THAT(metrics_->Serve("127.0.0.1:http"), HasSubstr("0 to 65535"));
+  EXPECT_THAT(metrics_->Serve("127.0.0.1:65536"), HasSubstr("0 to 65535"));
+  EXPECT_THAT(metrics_->Serve("[::]:9400"), HasSubstr("IPv4 only"));
+  EXPECT_THAT(metrics_->Serve("::1:9400"), HasSubstr("IPv4 only"));
+  EXPECT_THAT(metrics_->Serve("203.0.113.7:0"), HasSubstr("cannot be bound"));
+}
+
+TEST_F(ScrapeServerTest, AnswersInTimeDespiteIdleAndHalfSentConnections) {
+  ASSERT_EQ(metrics_->Serve("127.0.0.1:0"), "");
+  std::vector<std::unique_ptr<Socket>> silent;
+  for (int i = 0; i < 100; ++i) {
+    silent.push_back(std::make_unique<Socket>(metrics_->port()));
+    if (i % 2 == 1) {
+      silent.back()->Send("GET /metrics HTTP/1.1\r\nHost: ");
+    }
+  }
+  const auto start = steady_clock::now();
+  const std::string answer = Get(metrics_->port(), "/metrics", seconds(10));
+  const double took = std::chrono::duration<double>(steady_clock::now() - start).count();
+  EXPECT_TRUE(IsOk(answer));
+  EXPECT_LT(took, 3.0);
+  RecordProperty("scrape_seconds", std::to_string(took));
+}
+
+TEST_F(ScrapeServerTest, StopsAtOnceAlsoWhileAConnectionIsOpen) {
+  ASSERT_EQ(metrics_->Serve("127.0.0.1:0"), "");
+  EXPECT_TRUE(IsOk(Get(metrics_->port(), "/metrics", seconds(5))));
+  const Socket silent(metrics_->port());
+  const auto start = steady_clock::now();
+  metrics_.reset();
+  EXPECT_LT(steady_clock::now() - start, milliseconds(1500));
+}
+
+}  // namespace
+}  // namespace softmax::server

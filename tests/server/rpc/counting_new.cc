@@ -1,0 +1,28 @@
+#include "tests/server/rpc/counting_new.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+namespace {
+std::atomic<std::size_t> allocations{0};
+std::atomic<std::size_t> allocated_bytes{0};
+}  // namespace
+
+// In a file of its own, so that no caller sees that these are malloc and free. The array forms call
+// them.
+void* operator new(std::size_t size) {
+  ++allocations;
+  allocated_bytes += size;
+  void* const memory = std::malloc(size == 0 ? 1 : size);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace softmax::testing {
+
+HeapUse HeapUseSoFar() { return {allocations, allocated_bytes}; }
+
+}  // namespace softmax::testing

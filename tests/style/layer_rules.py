@@ -1,0 +1,91 @@
+"""Who may include whom."""
+import re
+
+from tree import is_code
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
+
+# Folder -> the prefixes of our own headers that may be included there; the longest matching folder decides. A header
+# is always allowed its own folder. None: everything.
+MAY_INCLUDE = {
+    "kernels/": ("kernels/",),
+    "server/base/": ("kernels/types.h",),
+    "server/metrics/": ("server/base/",),
+    "server/batching/": ("server/base/", "server/metrics/metrics.h", "kernels/types.h"),
+    "server/execution/": ("server/base/", "server/metrics/metrics.h", "server/batching/", "kernels/"),
+    "server/rpc/": ("server/base/", "server/metrics/metrics.h", "server/batching/", "kernels/types.h"),
+    "server/": ("server/", "kernels/"),
+    "client/": ("client/", "server/base/process_settings.h", "kernels/types.h", "kernels/reference.h"),
+    "tests/": None,
+}
+
+OURS = ("client/", "kernels/", "proto/", "server/", "tests/")
+
+# A library's headers -> the places that may include them (prefixes), or, with "not", the places that may not.
+LIBRARIES = [
+    ("CUDA", re.compile(r"^(cuda|cub/|cooperative_groups|nv/|cooperative)"),
+     ("kernels/cuda/", "kernels/softmax.h", "kernels/bench/", "server/execution/cuda/", "tests/")),
+    ("prometheus-cpp", re.compile(r"^prometheus/"), ("server/metrics/", "tests/")),
+    ("gRPC or protobuf", re.compile(r"^(grpc(pp)?/(?!health/v1)|google/protobuf/|grpc\.h)"),
+     ("server/rpc/", "server/main", "server/server", "client/", "tests/")),
+    ("the generated contract", re.compile(r"\.pb\.h$"),
+     ("server/rpc/", "server/main", "server/server", "client/", "tests/")),
+    ("spdlog", re.compile(r"^spdlog/"),
+     ("server/rpc/", "server/execution/", "server/main", "server/server", "server/logging", "client/", "tests/")),
+    ("CLI11", re.compile(r"^CLI/"), ("server/config", "server/main", "client/", "kernels/bench/", "tests/")),
+    ("Highway", re.compile(r"^hwy/"), ("kernels/cpu/", "kernels/bench/", "tests/")),
+    # ThreadSanitizer cannot see into the distribution's abseil, so its locks look like races.
+    ("abseil's locks", re.compile(r"^absl/synchronization/"),
+     ("server/base/process_settings.h", "server/rpc/", "server/main", "client/", "tests/")),
+    ("threads", re.compile(r"^(thread|mutex|condition_variable|future|shared_mutex)$"),
+     ("server/", "client/", "tests/", "kernels/bench/")),
+]
+
+# Files that promise more than their folder does.
+PUBLIC_CLIENT_HEADER = "client/softmax_client/softmax_client.h"
+WIRE = re.compile(r"^server/rpc/wire")
+GRPC_OR_PROTOBUF = re.compile(r"^(grpc|google/protobuf/|softmax/v1/)|\.pb\.h$")
+
+
+def _own_rule(path):
+    matching = [folder for folder in MAY_INCLUDE if path.startswith(folder)]
+    return max(matching, key=len) if matching else None
+
+
+def _check_own(path, target):
+    folder = _own_rule(path)
+    if folder is None or MAY_INCLUDE[folder] is None:
+        return None
+    if target.startswith(folder) or target.startswith(MAY_INCLUDE[folder]):
+        return None
+    return f"{path}: includes {target}, but {folder} may include only " + ", ".join((folder,) + MAY_INCLUDE[folder])
+
+
+def _check_library(path, target):
+    for name, headers, places in LIBRARIES:
+        if headers.search(target) and not path.startswith(places):
+            return f"{path}: includes <{target}>: {name} may be used only in " + ", ".join(places)
+    if (path == PUBLIC_CLIENT_HEADER or WIRE.match(path)) and GRPC_OR_PROTOBUF.search(target):
+        return f"{path}: includes <{target}>: this file knows neither gRPC nor protobuf"
+    return None
+
+
+def _check_file(path, text):
+    problems = []
+    # Highway compiles its -inl.h files once for every target, with a guard of its own.
+    once = "HWY_TARGET_TOGGLE" if path.endswith("-inl.h") else "#pragma once"
+    if path.endswith((".h", ".cuh")) and once not in text:
+        problems.append(f"{path}: has no {once}")
+    for bracket, target in INCLUDE.findall(text):
+        if bracket == '"' and ("../" in target or "/" not in target):
+            problems.append(f'{path}: includes "{target}": includes start at the root of the tree')
+        problems.append(_check_own(path, target) if target.startswith(OURS) else _check_library(path, target))
+    return [problem for problem in problems if problem]
+
+
+def check(files):
+    problems = []
+    for path, text in files.items():
+        if is_code(path):
+            problems += _check_file(path, text)
+    return problems

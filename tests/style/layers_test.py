@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""Checks of the source tree that no compiler makes.
+
+Includes run one way only:
+
+    client -> proto <- server/rpc -> server/batching <- server/execution -> kernels      (metrics, base: leaves)
+
+and a library may be named only where its layer allows it: batching without gRPC, locks of abseil, prometheus or CUDA
+is what makes ThreadSanitizer's word on it worth something. Besides: sizes of files and lines, words that may not stand
+in the tree, and names that the documentation mentions.
+
+    layers_test.py --root DIR                          the tree in DIR
+    layers_test.py --root DIR --server P   also: the flags in README.md equal those of softmax-server --help
+    layers_test.py --self-test                         each rule is shown a tree that breaks it
+"""
+import argparse
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import doc_rules  # noqa: E402
+import layer_rules  # noqa: E402
+import self_test  # noqa: E402
+import text_rules  # noqa: E402
+from tree import read_tree  # noqa: E402
+
+
+def check(root):
+    files = read_tree(root)
+    return layer_rules.check(files) + text_rules.check(files) + doc_rules.check(files)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--root")
+    parser.add_argument("--server", help="the softmax-server binary")
+    parser.add_argument("--self-test", action="store_true")
+    arguments = parser.parse_args()
+    problems = []
+    if arguments.self_test:
+        problems += self_test.run(check)
+    if arguments.root:
+        problems += check(arguments.root)
+        if arguments.server:
+            problems += doc_rules.check_help(read_tree(arguments.root), arguments.server)
+    for problem in problems:
+        print(problem)
+    if not problems:
+        print("style: nothing found")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,74 @@
+"""Shows each rule a tree that breaks it, and a tree that breaks none."""
+import os
+import tempfile
+
+ONCE = "#pragma once\n"
+
+GOOD = {
+    "kernels/types.h": "#pragma once\n",
+    "kernels/softmax.h": ONCE + "#include <cuda_runtime_api.h>\n#include \"kernels/types.h\"\n",
+    "server/base/clock.h": ONCE + "#include <chrono>\n",
+    "server/batching/batcher.h": ONCE + "#include <mutex>\n#include \"server/base/clock.h\"\n",
+    "server/execution/cuda/lane.cc": "#include <cuda_runtime.h>\n#include \"server/batching/batcher.h\"\n",
+    "server/metrics/metrics.cc": "#include <prometheus/registry.h>\nauto name = \"softmax_rows_total\";\n",
+    "server/config.cc": "auto flag = \"--address\";\n",
+    "server/rpc/unary.cc": "#include <grpcpp/grpcpp.h>\n#include \"server/batching/batcher.h\"\n",
+    "client/softmax_client/softmax_client.h": ONCE + "#include <span>\n",
+    "README.md": "`server/config.cc` reads `--address`; `softmax_rows_total` counts.\n",
+}
+
+# What is written over the good tree -> a part of the message it must lead to.
+BAD = [
+    ("server/batching/batcher.h", ONCE + "#include <grpcpp/grpcpp.h>\n", "gRPC or protobuf may be used only"),
+    ("server/batching/batcher.h", ONCE + "#include <absl/synchronization/mutex.h>\n", "abseil's locks"),
+    ("server/batching/batcher.h", ONCE + "#include <prometheus/counter.h>\n", "prometheus-cpp may be"),
+    ("server/batching/batcher.h", ONCE + "#include <spdlog/spdlog.h>\n", "spdlog may be"),
+    ("server/batching/batcher.h", ONCE + "#include <cuda_runtime.h>\n", "CUDA may be"),
+    ("server/batching/batcher.h", ONCE + "#include \"server/execution/lane.h\"\n", "server/batching/ may include"),
+    ("server/batching/batcher.h", ONCE + "#include \"server/rpc/wire.h\"\n", "server/batching/ may include"),
+    ("server/batching/batcher.h", ONCE + "#include \"kernels/softmax.h\"\n", "server/batching/ may include"),
+    ("server/batching/batcher.h", "#include <mutex>\n", "no #pragma once"),
+    ("server/batching/batcher.h", ONCE + "#include \"../base/clock.h\"\n", "start at the root"),
+    ("server/batching/batcher.h", ONCE + "#include \"clock.h\"\n", "start at the root"),
+    ("server/base/clock.h", ONCE + "#include \"server/metrics/metrics.h\"\n", "server/base/ may include"),
+    ("server/metrics/metrics.cc", "#include \"server/rpc/wire.h\"\n", "server/metrics/ may include"),
+    ("server/execution/cuda/lane.cc", "#include \"server/rpc/wire.h\"\n", "server/execution/ may include"),
+    ("server/execution/cpu/lane.cc", "#include <cuda_runtime.h>\n", "CUDA may be"),
+    ("server/rpc/unary.cc", "#include \"server/execution/lane.h\"\n", "server/rpc/ may include"),
+    ("server/rpc/wire.cc", "#include <grpcpp/grpcpp.h>\n", "knows neither gRPC nor protobuf"),
+    ("kernels/types.h", ONCE + "#include <thread>\n", "threads may be"),
+    ("kernels/types.h", ONCE + "#include \"server/base/clock.h\"\n", "kernels/ may include"),
+    ("client/softmax_client/softmax_client.h", ONCE + "#include <grpcpp/channel.h>\n", "knows neither gRPC"),
+    ("client/cli/main.cc", "#include \"server/config.h\"\n", "client/ may include"),
+    ("server/config.cc", "auto flag = \"--address\";\n" * 501, "500 is the limit"),
+    ("server/config.cc", "auto flag = \"--address\";  //" + "x" * 100 + "\n", "120 is the limit"),
+    ("server/config.cc", "auto flag = \"--address\"; \n", "ends in blanks"),
+    ("server/config.cc", "// TO" + "DO: later\nauto flag = \"--address\";\n", "issue number"),
+    ("server/config.cc", "auto flag = \"--address /ro" + "ot/x\";\n", "somebody's machine"),
+    ("server/config.cc", "// ----" + "--------\nauto flag = \"--address\";\n", "a banner line"),
+    ("server/config.cc", "class BatchMana" + "ger;\nauto flag = \"--address\";\n", "name it after"),
+    ("server/ConfigFile.cc", "int x;\n", "snake_case"),
+    ("README.md", "`server/gone.cc`\n", "which does not exist"),
+    ("README.md", "`--no-such-flag`\n", "which no program has"),
+    ("README.md", "`softmax_gone_total`\n", "which the server does not have"),
+]
+
+
+def _problems(check, files):
+    with tempfile.TemporaryDirectory() as root:
+        for path, text in files.items():
+            os.makedirs(os.path.dirname(os.path.join(root, path)), exist_ok=True)
+            with open(os.path.join(root, path), "w", encoding="utf-8") as opened:
+                opened.write(text)
+        return check(root)
+
+
+def run(check):
+    failures = [f"self-test: the good tree is blamed: {problem}" for problem in _problems(check, GOOD)]
+    for path, text, expected in BAD:
+        found = _problems(check, {**GOOD, path: text})
+        if not any(expected in problem for problem in found):
+            failures.append(f"self-test: {path} with {text[:60]!r} should lead to {expected!r}, but led to {found}")
+    if not failures:
+        print(f"style self-test: {len(BAD)} broken trees were all found out")
+    return failures
