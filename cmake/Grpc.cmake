@@ -15,9 +15,9 @@ if(SOFTMAX_STATIC)
   list(REMOVE_DUPLICATES libs)  # the order does not matter inside --start-group
   list(REMOVE_ITEM libs dl rt pthread atomic)
   target_link_options(softmax_grpc INTERFACE -static-libstdc++ -static-libgcc LINKER:--gc-sections)
-  target_link_libraries(softmax_grpc INTERFACE -Wl,-Bstatic -Wl,--start-group grpc++_reflection ${libs}
+  target_link_libraries(softmax_grpc INTERFACE -Wl,-Bstatic -Wl,--start-group ${libs}
                                                -Wl,--end-group -Wl,-Bdynamic dl rt Threads::Threads)
 else()
-  target_link_libraries(softmax_grpc INTERFACE grpc++_reflection ${GRPC_LIBRARIES} Threads::Threads)
+  target_link_libraries(softmax_grpc INTERFACE ${GRPC_LIBRARIES} Threads::Threads)
 endif()
 # absl libraries used directly by our code; inside the static group they are there already.

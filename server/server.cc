@@ -1,7 +1,6 @@
 #include "server/server.h"
 
 #include <absl/strings/str_cat.h>
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
@@ -15,7 +14,6 @@
 #include "server/metrics/metrics.h"
 #include "server/rpc/acceptor.h"
 #include "server/rpc/channel_settings.h"
-#include "server/rpc/control_thread.h"
 #include "server/rpc/queue_thread.h"
 #include "server/server_info.h"
 
@@ -52,13 +50,6 @@ Connections::Options ConnectionOptions(const Config& config) {
   options.answer_timeout = config.answer_timeout;
   return options;
 }
-
-// The reflection library registers itself with every builder by being linked; this takes it out again.
-class WithoutPlugins final : public grpc::ServerBuilderOption {
- public:
-  void UpdateArguments(grpc::ChannelArguments* /*arguments*/) override {}
-  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override { plugins->clear(); }
-};
 
 class ServerImpl final : public Server {
  public:
@@ -99,11 +90,9 @@ class ServerImpl final : public Server {
   Backlog backlog_;
   Connections connections_;
   ServiceState state_;
-  Health health_;
   std::unique_ptr<Metrics> metrics_;
   std::string metrics_address_;
   std::vector<std::unique_ptr<QueueThread>> queues_;
-  std::unique_ptr<ControlThread> control_;
   std::unique_ptr<grpc::Server> grpc_;
   std::unique_ptr<Acceptor> acceptor_;
   std::jthread sweeper_;
@@ -136,29 +125,21 @@ absl::Status ServerImpl::BuildGrpc() {
   grpc::ResourceQuota quota("softmax");
   quota.Resize(config_.memory_quota);
   builder.SetResourceQuota(quota);
-  if (config_.reflection) {
-    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-    builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
-    builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
-    builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 1);
-  } else {
-    builder.SetOption(std::make_unique<WithoutPlugins>());
-  }
   builder.RegisterService(&state_.service);
+  builder.RegisterService(&state_.health_service);
+  state_.reflection = config_.reflection;
+  if (config_.reflection) builder.RegisterService(&state_.reflection_service);
   const auto threads = static_cast<std::uint32_t>(EffectiveThreads(config_, cores_));
   for (std::uint32_t i = 0; i < threads; ++i) {
     queues_.push_back(std::make_unique<QueueThread>(state_, ShardOptions(config_), builder.AddCompletionQueue(),
                                                     *metrics_->AddRecorder()));
   }
-  control_ = std::make_unique<ControlThread>(state_, health_, builder.AddCompletionQueue(), *metrics_->AddRecorder());
-  builder.RegisterService(&control_->health_service());
   grpc_ = builder.BuildAndStart();
   if (grpc_ == nullptr) return absl::InternalError("gRPC could not start its server");
   return absl::OkStatus();
 }
 
 absl::Status ServerImpl::StartThreads() {
-  control_->Start();
   for (std::uint32_t i = 0; i < queues_.size(); ++i) {
     absl::StatusOr<std::unique_ptr<Lane>> lane = executor_->CreateLane(i, queues_[i]->wake());
     if (!lane.ok()) return lane.status();
@@ -173,9 +154,6 @@ absl::Status ServerImpl::Start() {
   accept.addresses = config_.address;
   accept.max_connections = static_cast<std::uint32_t>(config_.max_connections);
   accept.queues = static_cast<std::uint32_t>(EffectiveThreads(config_, cores_));
-  // gRPC registers the reflection service's queue before ours, and the control queue comes last.
-  accept.first_queue = config_.reflection ? 1 : 0;
-  accept.queues_total = accept.first_queue + accept.queues + 1;
   absl::StatusOr<std::unique_ptr<Acceptor>> acceptor = Acceptor::Create(accept, connections_);
   if (!acceptor.ok()) return acceptor.status();
   acceptor_ = std::move(*acceptor);
@@ -187,10 +165,13 @@ absl::Status ServerImpl::Start() {
   if (absl::Status status = BuildGrpc(); !status.ok()) return status;
   if (absl::Status status = StartThreads(); !status.ok()) return status;
   metrics_->SetGauges(Gauges());
-  health_.SetUnsafeTesting(config_.unsafe_testing);
+  state_.health.AddListener([this] {
+    for (const auto& queue : queues_) queue->RequestAttention();
+  });
+  state_.health.SetUnsafeTesting(config_.unsafe_testing);
   acceptor_->Start(grpc_.get());
   sweeper_ = std::jthread([this](std::stop_token stop) { Sweep(stop); });
-  health_.SetReady(true);
+  state_.health.SetReady(true);
   for (const std::string& address : acceptor_->addresses()) spdlog::info("listening on {}", address);
   if (!metrics_address_.empty()) spdlog::info("metrics on {}", metrics_address_);
   return absl::OkStatus();
@@ -209,7 +190,7 @@ GaugeSources ServerImpl::Gauges() {
   sources.connections = [this] { return static_cast<double>(connections_.size()); };
   sources.unsafe_testing = [this] { return config_.unsafe_testing ? 1.0 : 0.0; };
   sources.degraded = [] { return 0.0; };
-  sources.ready = [this] { return health_.ready() ? 1.0 : 0.0; };
+  sources.ready = [this] { return state_.health.ready() ? 1.0 : 0.0; };
   return sources;
 }
 
@@ -221,7 +202,7 @@ void ServerImpl::Sweep(std::stop_token stop) {
     if (connections_.SweepOverdue(now)) {
       for (const auto& queue : queues_) queue->RequestAttention();
     }
-    if (!executor_->health().ok()) health_.SetLive(false);
+    if (!executor_->health().ok()) state_.health.SetLive(false);
     if (config_.unsafe_testing && now - warned > std::chrono::minutes(1)) {
       spdlog::warn("unsafe-testing is on: this server's answers are not to be trusted");
       warned = now;
@@ -244,12 +225,12 @@ void ServerImpl::HurryDrain() {
 
 void ServerImpl::Drain() {
   spdlog::info("draining: {} requests in flight", state_.requests_in_flight.load());
-  health_.SetReady(false);
+  state_.health.SetReady(false);
   WaitUnlessHurried(config_.drain_delay);
   state_.draining.store(true);
   acceptor_->StopListening();
+  state_.ending_watches.store(true);
   for (const auto& queue : queues_) queue->RequestAttention();
-  control_->EndWatches();
   const TimePoint until = SteadyClock::now() + config_.drain_timeout;
   WaitForCalls(until);
   // A call that reaches a grpc::Server after its Shutdown is CANCELLED, which no client retries. So the connections end
@@ -284,13 +265,13 @@ void ServerImpl::ShutDown(std::chrono::system_clock::time_point deadline) {
   if (grpc_ != nullptr) grpc_->Shutdown(deadline);
   if (acceptor_ != nullptr) acceptor_->Stop();
   for (const auto& queue : queues_) queue->ShutdownAndJoin();
-  if (control_ != nullptr) control_->ShutdownAndJoin();
   if (metrics_ != nullptr) metrics_->ClearGauges();
 }
 
 ServerImpl::~ServerImpl() {
   state_.draining.store(true);
-  if (control_ != nullptr) control_->EndWatches();
+  state_.ending_watches.store(true);
+  for (const auto& queue : queues_) queue->RequestAttention();
   connections_.ShutdownAll();
   ShutDown(std::chrono::system_clock::now());
 }

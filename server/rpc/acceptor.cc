@@ -71,7 +71,7 @@ void Acceptor::ChooseSeeds() {
     unsigned seed = 1;
     while (true) {
       srand(seed);
-      if (static_cast<unsigned>(rand()) % options_.queues_total == options_.first_queue + queue) {
+      if (static_cast<unsigned>(rand()) % options_.queues == queue) {
         break;
       }
       ++seed;

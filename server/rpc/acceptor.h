@@ -24,10 +24,8 @@ class Acceptor {
   struct Options {
     std::vector<std::string> addresses;  // host:port (port 0: any free one), [v6]:port, or unix:/path
     std::uint32_t max_connections = 4096;
-    // gRPC deals the connections to its completion queues at random; with these it takes them in turn (see
-    // acceptor.cc).
-    std::uint32_t queues_total = 1;
-    std::uint32_t first_queue = 0;
+    // Completion queues of the server. gRPC deals the connections to them at random; this does it in turn
+    // (acceptor.cc).
     std::uint32_t queues = 1;
   };
 

@@ -21,7 +21,7 @@ HealthCheckResponse::ServingStatus ToWire(Health::Status status) {
 
 }  // namespace
 
-void InfoCall::Arm(ControlThread& thread) {
+void InfoCall::Arm(QueueThread& thread) {
   auto* call = new InfoCall(thread);
   thread.state().service.RequestGetServerInfo(&call->context_, &call->request_, &call->responder_, thread.queue(),
                                               thread.queue(), static_cast<Tag*>(call));
@@ -43,10 +43,10 @@ void InfoCall::Proceed(bool ok) {
   responder_.Finish(thread_.state().info, grpc::Status::OK, static_cast<Tag*>(this));
 }
 
-void CheckCall::Arm(ControlThread& thread) {
+void CheckCall::Arm(QueueThread& thread) {
   auto* call = new CheckCall(thread);
-  thread.health_service().RequestCheck(&call->context_, &call->request_, &call->responder_, thread.queue(),
-                                       thread.queue(), static_cast<Tag*>(call));
+  thread.state().health_service.RequestCheck(&call->context_, &call->request_, &call->responder_, thread.queue(),
+                                             thread.queue(), static_cast<Tag*>(call));
 }
 
 void CheckCall::Proceed(bool ok) {
@@ -56,7 +56,7 @@ void CheckCall::Proceed(bool ok) {
   }
   Arm(thread_);
   answering_ = true;
-  const Health::Status status = thread_.health().Check(request_.service());
+  const Health::Status status = thread_.state().health.Check(request_.service());
   if (status == Health::Status::kUnknownService) {
     responder_.FinishWithError(grpc::Status(grpc::StatusCode::NOT_FOUND,
                                             absl::StrCat("service: \"", request_.service(), "\" is not known here")),
@@ -68,17 +68,17 @@ void CheckCall::Proceed(bool ok) {
   responder_.Finish(response, grpc::Status::OK, static_cast<Tag*>(this));
 }
 
-WatchCall::WatchCall(ControlThread& thread) : thread_(thread), writer_(&context_) {}
+WatchCall::WatchCall(QueueThread& thread) : thread_(thread), writer_(&context_) {}
 
 WatchCall::~WatchCall() {
   if (state_ != State::kWaiting) thread_.watches().erase(place_);
 }
 
-void WatchCall::Arm(ControlThread& thread) {
+void WatchCall::Arm(QueueThread& thread) {
   auto* call = new WatchCall(thread);
   call->context_.AsyncNotifyWhenDone(static_cast<Tag*>(&call->gone_));
-  thread.health_service().RequestWatch(&call->context_, &call->request_, &call->writer_, thread.queue(), thread.queue(),
-                                       static_cast<Tag*>(call));
+  thread.state().health_service.RequestWatch(&call->context_, &call->request_, &call->writer_, thread.queue(),
+                                             thread.queue(), static_cast<Tag*>(call));
 }
 
 void WatchCall::Gone::Proceed(bool /*ok*/) {
@@ -115,13 +115,13 @@ void WatchCall::Proceed(bool ok) {
 
 void WatchCall::Update() {
   if (state_ != State::kIdle) return;  // looked at again when the operation under way ends
-  if (client_gone_ || thread_.ending_watches()) {
+  if (client_gone_ || thread_.state().ending_watches.load()) {
     state_ = State::kFinishing;
     writer_.Finish(grpc::Status(grpc::StatusCode::UNAVAILABLE, "the server is shutting down"), static_cast<Tag*>(this));
     return;
   }
   HealthCheckResponse response;
-  response.set_status(ToWire(thread_.health().Check(request_.service())));
+  response.set_status(ToWire(thread_.state().health.Check(request_.service())));
   if (response.status() == last_sent_) return;
   last_sent_ = response.status();
   state_ = State::kWriting;

@@ -6,21 +6,25 @@
 
 #include <list>
 
-#include "server/rpc/control_thread.h"
+#include "grpc/health/v1/health.pb.h"
+#include "server/rpc/queue_thread.h"
 #include "server/rpc/tag.h"
 
-// The calls of the control thread. Each lives on that thread, from waiting to be matched to its last operation's end.
+// GetServerInfo and health: small calls, armed on every queue thread. They have no thread of their own on purpose: all
+// completion queues of a process share one epoll set, and a thread that sleeps in a queue of its own would become the
+// one that polls and reads for all the others while these only look in (measured on 16 cores: 113,000 calls/s instead
+// of 290,000). Queue threads never block, so these are answered whatever the load.
 namespace softmax::server {
 
 class InfoCall final : public Tag {
  public:
-  static void Arm(ControlThread& thread);
+  static void Arm(QueueThread& thread);
   void Proceed(bool ok) override;
 
  private:
-  explicit InfoCall(ControlThread& thread) : thread_(thread), responder_(&context_) {}
+  explicit InfoCall(QueueThread& thread) : thread_(thread), responder_(&context_) {}
 
-  ControlThread& thread_;
+  QueueThread& thread_;
   grpc::ServerContext context_;
   v1::GetServerInfoRequest request_;
   grpc::ServerAsyncResponseWriter<v1::GetServerInfoResponse> responder_;
@@ -29,25 +33,25 @@ class InfoCall final : public Tag {
 
 class CheckCall final : public Tag {
  public:
-  static void Arm(ControlThread& thread);
+  static void Arm(QueueThread& thread);
   void Proceed(bool ok) override;
 
  private:
-  explicit CheckCall(ControlThread& thread) : thread_(thread), responder_(&context_) {}
+  explicit CheckCall(QueueThread& thread) : thread_(thread), responder_(&context_) {}
 
-  ControlThread& thread_;
+  QueueThread& thread_;
   grpc::ServerContext context_;
   grpc::health::v1::HealthCheckRequest request_;
   grpc::ServerAsyncResponseWriter<grpc::health::v1::HealthCheckResponse> responder_;
   bool answering_ = false;
 };
 
-// Tells the status at once, then every change, until the client leaves or the server ends its watches.
+// Tells the status at once, then every change, until the client leaves or the server drains.
 class WatchCall final : public Tag {
  public:
-  static void Arm(ControlThread& thread);
+  static void Arm(QueueThread& thread);
   void Proceed(bool ok) override;
-  // The status may have changed, or the watches end.
+  // The status may have changed, or the server ends its watches.
   void Update();
 
  private:
@@ -62,11 +66,11 @@ class WatchCall final : public Tag {
   };
   enum class State { kWaiting, kIdle, kWriting, kFinishing, kFinished };
 
-  explicit WatchCall(ControlThread& thread);
+  explicit WatchCall(QueueThread& thread);
   ~WatchCall() override;
   void DeleteIfDone();
 
-  ControlThread& thread_;
+  QueueThread& thread_;
   grpc::ServerContext context_;
   grpc::health::v1::HealthCheckRequest request_;
   grpc::ServerAsyncWriter<grpc::health::v1::HealthCheckResponse> writer_;

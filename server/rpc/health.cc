@@ -6,6 +6,7 @@ void Health::Set(bool* field, bool value) {
   std::vector<std::function<void()>> listeners;
   {
     MutexLock lock(mu_);
+    if (*field == value) return;
     *field = value;
     listeners = listeners_;
   }

@@ -1,5 +1,7 @@
 #include "server/rpc/queue_thread.h"
 
+#include "server/rpc/control_calls.h"
+#include "server/rpc/reflection_call.h"
 #include "server/rpc/stream_call.h"
 #include "server/rpc/unary_call.h"
 
@@ -13,6 +15,7 @@ namespace {
 // Calls waiting to be matched, per method: with too few, arrivals take the server's slow path.
 constexpr int kArmedUnaryCalls = 64;
 constexpr int kArmedStreamCalls = 8;
+constexpr int kArmedControlCalls = 2;
 // With nothing in flight, events are drained only this far before the device gets work.
 constexpr std::uint64_t kEagerRequests = 16;
 // Looks at the completion flag before the (several microseconds dear) empty poll of the queue.
@@ -40,9 +43,19 @@ QueueThread::~QueueThread() = default;
 void QueueThread::Start(std::unique_ptr<Lane> lane) {
   lane_ = std::move(lane);
   shard_ = std::make_unique<Shard>(options_, state_.arena, state_.backlog, *lane_, recorder_, wake());
+  ArmCalls();
+  thread_ = std::thread([this] { Run(); });
+}
+
+void QueueThread::ArmCalls() {
   for (int i = 0; i < kArmedUnaryCalls; ++i) UnaryCall::Arm(*this);
   for (int i = 0; i < kArmedStreamCalls; ++i) StreamCall::Arm(*this);
-  thread_ = std::thread([this] { Run(); });
+  for (int i = 0; i < kArmedControlCalls; ++i) {
+    InfoCall::Arm(*this);
+    CheckCall::Arm(*this);
+    WatchCall::Arm(*this);
+    if (state_.reflection) ReflectionCall::Arm(*this);
+  }
 }
 
 bool QueueThread::TakeReadyEvents() {
@@ -123,6 +136,7 @@ void QueueThread::AttendToCalls() {
     if (stream->writing_since() <= overdue) stream->Cancel();
     if (draining) stream->Drain();
   }
+  for (WatchCall* watch : watches_) watch->Update();
 }
 
 void QueueThread::ShutdownAndJoin() {

@@ -18,6 +18,7 @@ namespace softmax::server {
 
 class StreamCall;
 class UnaryCall;
+class WatchCall;
 
 // One completion queue with its one thread: it accepts calls, copies their tensors into this thread's batches, launches
 // them, sees their completion and answers, without handing anything to another thread on the way. The unit of
@@ -40,7 +41,7 @@ class QueueThread {
     return [this] { waker_.Wake(); };
   }
 
-  // Any thread: look at the drain flag and at overdue answers soon.
+  // Any thread: look soon at the drain flag, overdue answers, and health for its watchers.
   void RequestAttention() {
     attention_.store(true);
     waker_.Wake();
@@ -57,8 +58,10 @@ class QueueThread {
   grpc::ServerCompletionQueue* queue() { return queue_.get(); }
   std::list<UnaryCall*>& answering() { return answering_; }
   std::list<StreamCall*>& streams() { return streams_; }
+  std::list<WatchCall*>& watches() { return watches_; }
 
  private:
+  void ArmCalls();
   void Run();
   // False: the queue is shut down and empty.
   bool TakeReadyEvents();
@@ -78,6 +81,7 @@ class QueueThread {
   AnswerSender sender_;
   std::list<UnaryCall*> answering_;  // calls whose answer gRPC has not taken yet, oldest first
   std::list<StreamCall*> streams_;
+  std::list<WatchCall*> watches_;
 
   std::atomic<bool> attention_{false};
   std::thread thread_;

@@ -3,9 +3,12 @@
 #include <atomic>
 #include <cstdint>
 
+#include "grpc/health/v1/health.grpc.pb.h"
+#include "grpc/reflection/v1alpha/reflection.grpc.pb.h"
 #include "server/batching/arena.h"
 #include "server/batching/backlog.h"
 #include "server/rpc/connections.h"
+#include "server/rpc/health.h"
 #include "server/rpc/wire.h"
 #include "softmax/v1/softmax.grpc.pb.h"
 
@@ -23,14 +26,20 @@ struct ServiceState {
   Arena& arena;
   Backlog& backlog;
   Connections& connections;
+  Health health;
   AsyncService service;
+  grpc::health::v1::Health::AsyncService health_service;
+  grpc::reflection::v1alpha::ServerReflection::AsyncService reflection_service;
 
   // Constant after start.
   WireLimits limits;
   std::uint32_t max_in_flight_per_stream = 256;
   v1::GetServerInfoResponse info;
+  bool reflection = true;
 
   std::atomic<bool> draining{false};
+  // Health watches end, which would otherwise hold up the server's shutdown.
+  std::atomic<bool> ending_watches{false};
   // Calls that started and whose last operation has not ended; what a drain waits for.
   std::atomic<std::int64_t> active_calls{0};
   std::atomic<std::int64_t> requests_in_flight{0};

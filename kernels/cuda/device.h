@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+namespace softmax::kernels::cuda {
+
+// What a plan has to know of the device.
+struct Device {
+  int multiprocessors = 0;
+  int shared_bytes = 0;  // dynamic shared memory a block may ask for
+  bool clusters = false;
+};
+
+// The current device's. Each device is asked once per process; safe from any thread.
+cudaError_t CurrentDevice(Device* device);
+
+}  // namespace softmax::kernels::cuda

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "kernels/cuda/work.h"
+
+// Element types: conversions to and from the type computed in, one rounding each, and 16-byte vectors of them.
+namespace softmax::kernels::cuda {
+
+template <typename T>
+struct Element {
+  using Compute = std::conditional_t<std::is_same_v<T, double>, double, float>;
+  static constexpr int kVector = VectorElements(sizeof(T));
+  static constexpr int kChunk = ChunkColumns(sizeof(T));
+  static constexpr int kSmall = SmallColumns(sizeof(T));
+};
+template <typename T>
+using ComputeOf = typename Element<T>::Compute;
+
+__device__ __forceinline__ float ToCompute(float x) { return x; }
+__device__ __forceinline__ double ToCompute(double x) { return x; }
+__device__ __forceinline__ float ToCompute(__half x) { return __half2float(x); }
+__device__ __forceinline__ float ToCompute(__nv_bfloat16 x) { return __bfloat162float(x); }
+
+template <typename Out, typename C>
+__device__ __forceinline__ Out FromCompute(C x) {
+  return static_cast<Out>(x);
+}
+template <>
+__device__ __forceinline__ __half FromCompute<__half, float>(float x) {
+  return __float2half_rn(x);
+}
+template <>
+__device__ __forceinline__ __half FromCompute<__half, double>(double x) {
+  return __double2half(x);
+}
+template <>
+__device__ __forceinline__ __nv_bfloat16 FromCompute<__nv_bfloat16, float>(float x) {
+  return __float2bfloat16_rn(x);
+}
+template <>
+__device__ __forceinline__ __nv_bfloat16 FromCompute<__nv_bfloat16, double>(double x) {
+  return __double2bfloat16(x);
+}
+
+// An N-byte group of elements that moves as one access.
+template <int kBytes>
+struct Word;
+template <>
+struct Word<4> {
+  using Type = std::uint32_t;
+};
+template <>
+struct Word<8> {
+  using Type = uint2;
+};
+template <>
+struct Word<16> {
+  using Type = uint4;
+};
+
+template <typename T>
+__device__ __forceinline__ void Unpack(const uint4& vector, ComputeOf<T> (&x)[Element<T>::kVector]) {
+  T elements[Element<T>::kVector];
+  memcpy(elements, &vector, sizeof(vector));
+#pragma unroll
+  for (int e = 0; e < Element<T>::kVector; ++e) x[e] = ToCompute(elements[e]);
+}
+
+}  // namespace softmax::kernels::cuda

@@ -1,0 +1,182 @@
+#include "kernels/softmax.h"
+
+#include <algorithm>
+
+#include "kernels/cuda/check.h"
+#include "kernels/cuda/flag.h"
+#include "kernels/cuda/plan.h"
+
+namespace softmax::kernels {
+namespace {
+
+using cuda::DeviceSegment;
+using cuda::LaunchParams;
+using cuda::Plan;
+
+const cuda::KernelTable& KernelsOf(DataType type) {
+  switch (type) {
+    case DataType::kFloat16:
+      return cuda::Float16Kernels();
+    case DataType::kBFloat16:
+      return cuda::BFloat16Kernels();
+    case DataType::kFloat64:
+      return cuda::Float64Kernels();
+    case DataType::kFloat32:
+      break;
+  }
+  return cuda::Float32Kernels();
+}
+
+// Fills the table: rows that take clusters first, each list's items counted on their own.
+void FillTable(DataType input_type, DataType output_type, const Segment* segments, std::int64_t count, const Plan& plan,
+               DeviceSegment* table) {
+  std::int64_t next[2] = {plan.cluster_segments, 0};
+  std::int64_t items[2] = {0, 0};
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (cuda::IsEmpty(segments[i])) continue;
+    const int list = cuda::UsesCluster(input_type, segments[i], plan) ? 1 : 0;
+    table[next[list]++] = cuda::ToDevice(input_type, output_type, segments[i], items[list]);
+    items[list] += cuda::ItemsOf(input_type, segments[i]);
+  }
+}
+
+// For each team (a block or a cluster), the segment [begin, end) of the table that holds its first item.
+void FillFirst(const DeviceSegment* table, std::int64_t begin, std::int64_t end, std::int64_t items,
+               std::int64_t items_per_team, std::uint32_t* first) {
+  for (std::int64_t item = 0; item < items; item += items_per_team) {
+    while (begin + 1 < end && table[begin + 1].first_item <= item) ++begin;
+    *first++ = static_cast<std::uint32_t>(begin);
+  }
+}
+
+std::int64_t DivideUp(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+LaunchParams MakeParams(DataType input_type, DataType output_type, const Segment* segments, std::int64_t count,
+                        void* scratch, const Completion& completion, const Plan& plan) {
+  LaunchParams params;
+  const int clusters = plan.grid_blocks / plan.cluster_blocks;
+  params.table = nullptr;
+  params.block_first = nullptr;
+  params.cluster_first = nullptr;
+  params.block_items = plan.block_items;
+  params.cluster_items = plan.cluster_items;
+  params.items_per_block = DivideUp(plan.block_items, plan.grid_blocks);
+  params.items_per_cluster = DivideUp(plan.cluster_items, clusters);
+  params.cluster_segments = static_cast<std::uint32_t>(plan.cluster_segments);
+  params.segment_count = static_cast<std::uint32_t>(plan.segments);
+  params.cluster_blocks = static_cast<std::uint32_t>(plan.cluster_blocks);
+  params.table_entries = static_cast<std::uint32_t>(plan.table_entries);
+  params.stash_chunks = static_cast<std::uint32_t>(plan.stash_chunks);
+  params.dynamic_bytes = static_cast<std::uint32_t>(plan.dynamic_bytes);
+  params.output_type = output_type;
+  params.completion = completion;
+  if (plan.segments <= cuda::kInlineSegments) {
+    FillTable(input_type, output_type, segments, count, plan, params.segments);
+    return params;
+  }
+  auto* const table = static_cast<DeviceSegment*>(scratch);
+  auto* const block_first = reinterpret_cast<std::uint32_t*>(table + plan.segments);
+  auto* const cluster_first = block_first + plan.grid_blocks;
+  FillTable(input_type, output_type, segments, count, plan, table);
+  FillFirst(table, plan.cluster_segments, plan.segments, plan.block_items, params.items_per_block, block_first);
+  FillFirst(table, 0, plan.cluster_segments, plan.cluster_items, params.items_per_cluster, cluster_first);
+  params.table = table;
+  params.block_first = block_first;
+  params.cluster_first = cluster_first;
+  return params;
+}
+
+cudaError_t LaunchFlag(const Completion& completion, cudaStream_t stream) {
+  if (completion.flag == nullptr) return cudaSuccess;
+  std::uint32_t* flag = completion.flag;
+  std::uint32_t value = completion.value;
+  void* args[] = {&flag, &value};
+  return cudaLaunchKernel(cuda::FlagKernelAddress(), dim3(1), dim3(1), args, 0, stream);
+}
+
+cudaError_t Launch(const void* kernel, const Plan& plan, LaunchParams* params, cudaStream_t stream) {
+  void* args[] = {params};
+  if (plan.cluster_items == 0) {
+    return cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(plan.grid_blocks)), dim3(cuda::kBlockThreads), args,
+                            static_cast<std::size_t>(plan.dynamic_bytes), stream);
+  }
+  cudaLaunchAttribute cluster = {};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim.x = static_cast<unsigned>(plan.cluster_blocks);
+  cluster.val.clusterDim.y = 1;
+  cluster.val.clusterDim.z = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(plan.grid_blocks));
+  config.blockDim = dim3(cuda::kBlockThreads);
+  config.dynamicSmemBytes = static_cast<std::size_t>(plan.dynamic_bytes);
+  config.stream = stream;
+  config.attrs = &cluster;
+  config.numAttrs = 1;
+  return cudaLaunchKernelExC(&config, kernel, args);
+}
+
+cudaError_t PrepareKernel(const void* kernel, int shared_bytes) {
+  // Asking for the attributes loads the code, which would otherwise happen at the first launch.
+  cudaFuncAttributes attributes = {};
+  const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel);
+  if (error != cudaSuccess) return error;
+  return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+}
+
+}  // namespace
+
+std::size_t SoftmaxBatchScratchBytes(const Segment* segments, std::int64_t count) {
+  std::size_t used = 0;
+  for (std::int64_t i = 0; i < count; ++i) used += cuda::IsEmpty(segments[i]) ? 0 : 1;
+  if (used <= static_cast<std::size_t>(cuda::kInlineSegments)) return 0;
+  // The table, and a first segment for each block and each cluster.
+  return used * sizeof(DeviceSegment) + 2 * (cuda::kMaxGridBlocks + cuda::kMaxClusterBlocks) * sizeof(std::uint32_t);
+}
+
+cudaError_t LaunchSoftmaxBatch(DataType input_type, DataType output_type, const Segment* segments, std::int64_t count,
+                               void* scratch, std::size_t scratch_bytes, Completion completion, cudaStream_t stream) {
+  if (!cuda::IsSupported(input_type) || !cuda::IsSupported(output_type) || count < 0 || count > UINT32_MAX ||
+      (segments == nullptr && count > 0)) {
+    return cudaErrorInvalidValue;
+  }
+  if (completion.flag != nullptr && completion.counter == nullptr) return cudaErrorInvalidValue;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const cudaError_t error = cuda::CheckSegment(input_type, output_type, segments[i]);
+    if (error != cudaSuccess) return error;
+  }
+  const std::size_t needed = SoftmaxBatchScratchBytes(segments, count);
+  if (needed > 0 && (scratch == nullptr || scratch_bytes < needed ||
+                     reinterpret_cast<std::uintptr_t>(scratch) % alignof(DeviceSegment) != 0)) {
+    return cudaErrorInvalidValue;
+  }
+  cuda::Device device;
+  if (const cudaError_t error = cuda::CurrentDevice(&device); error != cudaSuccess) return error;
+  const Plan plan = cuda::MakePlan(input_type, segments, count, device);
+  if (plan.segments == 0) return LaunchFlag(completion, stream);
+  LaunchParams params = MakeParams(input_type, output_type, segments, count, scratch, completion, plan);
+  const cuda::KernelTable& kernels = KernelsOf(input_type);
+  const int other = input_type == output_type ? 0 : 1;
+  const void* const kernel = plan.small_rows_only ? kernels.small[other] : kernels.all[other];
+  return Launch(kernel, plan, &params, stream);
+}
+
+cudaError_t LaunchSoftmax(DataType input_type, DataType output_type, const Segment& segment, cudaStream_t stream) {
+  return LaunchSoftmaxBatch(input_type, output_type, &segment, 1, nullptr, 0, Completion{}, stream);
+}
+
+cudaError_t PrepareSoftmaxKernels() {
+  cuda::Device device;
+  if (const cudaError_t error = cuda::CurrentDevice(&device); error != cudaSuccess) return error;
+  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16, DataType::kFloat64}) {
+    const cuda::KernelTable& kernels = KernelsOf(type);
+    for (int other = 0; other < 2; ++other) {
+      cudaError_t error = PrepareKernel(kernels.small[other], 0);
+      if (error == cudaSuccess) error = PrepareKernel(kernels.all[other], device.shared_bytes);
+      if (error != cudaSuccess) return error;
+    }
+  }
+  cudaFuncAttributes attributes = {};
+  return cudaFuncGetAttributes(&attributes, cuda::FlagKernelAddress());
+}
+
+}  // namespace softmax::kernels

@@ -1,0 +1,112 @@
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/softmax.h"
+#include "kernels/types.h"
+
+// What the host hands to one launch, and the geometry of rows that host and device agree on.
+//
+// A row of few columns is reduced by a group of lanes of one warp. A wider one is cut into chunks of 2 KB, counted from
+// column 0: one warp reduces one chunk; 32 chunks make a group; groups are folded into 64 accumulators. This tree
+// depends on the row's width alone, so it gives the same bits whichever warp, block or cluster works on a chunk: who
+// works on what is then free to choose for speed.
+namespace softmax::kernels::cuda {
+
+constexpr int kBlockThreads = 256;
+constexpr int kBlockWarps = kBlockThreads / 32;
+constexpr int kVectorBytes = 16;
+constexpr int kGroupChunks = 32;
+constexpr int kAccumulators = 64;
+constexpr int kMaxClusterBlocks = 8;  // the largest portable cluster
+constexpr int kMaxGridBlocks = 2048;
+constexpr int kInlineSegments = 36;  // with these the parameters stay below 4 KB, which every driver takes
+
+constexpr int kChunkSlots = 4;  // vectors per lane
+constexpr int kChunkBytes = kChunkSlots * 32 * kVectorBytes;
+// What one more chunk for each warp of a block costs in shared memory.
+constexpr int kStashBytes = kBlockWarps * kChunkBytes;
+
+constexpr int VectorElements(int element_bytes) { return kVectorBytes / element_bytes; }
+constexpr int ChunkColumns(int element_bytes) { return kChunkBytes / element_bytes; }
+// Rows of at most this many columns are small. 32-bit ones may be two chunks wide: it saves their barriers.
+constexpr int SmallSlots(int element_bytes) { return element_bytes == 4 ? 8 : kChunkSlots; }
+constexpr int SmallColumns(int element_bytes) { return SmallSlots(element_bytes) * 32 * VectorElements(element_bytes); }
+// Log-softmax rows of at most this many columns take extra care with their sum; they fill two slots.
+constexpr int kPreciseColumns = 64;
+constexpr int kPreciseSlots = 2;
+// Rows of so many chunks that a block takes side by side.
+constexpr int SideRows(std::int64_t chunks) {
+  return chunks * 2 <= kBlockWarps ? kBlockWarps / static_cast<int>(chunks) : 1;
+}
+// Rows of one column tile: neighbouring elements of one 32-byte sector.
+constexpr int TileRows(int element_bytes) { return 32 / element_bytes; }
+
+// Bytes from one row of a column tile to the next; the padding keeps the transposing stores on different banks.
+constexpr int ColumnTilePitch(std::int64_t cols, int element_bytes) {
+  const bool small = cols <= SmallColumns(element_bytes);
+  const int columns = small ? static_cast<int>(cols) : ChunkColumns(element_bytes);
+  return (columns * element_bytes + kVectorBytes - 1) / kVectorBytes * kVectorBytes + kVectorBytes;
+}
+
+// Lanes that share a small row: two vectors each as long as that fits a warp.
+constexpr int RowLanes(std::int64_t cols, int element_bytes) {
+  const std::int64_t vectors = (cols + VectorElements(element_bytes) - 1) / VectorElements(element_bytes);
+  int lanes = 1;
+  while (lanes < 32 && vectors > 2 * lanes) lanes *= 2;
+  return lanes;
+}
+
+// One Segment as the device sees it. `first_item` counts within its list: segments whose rows take a whole cluster come
+// first in the table and have a list of their own.
+struct alignas(16) DeviceSegment {
+  const void* input;
+  void* output;
+  const std::uint32_t* lengths;
+  std::int64_t outer;
+  std::int64_t cols;
+  std::int64_t inner;
+  std::int64_t input_stride;
+  std::int64_t output_stride;
+  double scale;
+  std::int64_t first_item;
+  std::uint32_t lanes;       // per row, for small rows
+  std::uint8_t log;          // 1: log-softmax
+  std::uint8_t input_wide;   // every row starts on a 16-byte boundary
+  std::uint8_t output_wide;  // the same for the output
+  std::uint8_t reserved[9];
+};
+static_assert(sizeof(DeviceSegment) == 96, "copied with 16-byte loads");
+
+struct LaunchParams {
+  const DeviceSegment* table;        // mapped host memory; nullptr: `segments` below
+  const std::uint32_t* block_first;  // with `table`: the segment each block starts with
+  const std::uint32_t* cluster_first;
+  std::int64_t block_items;
+  std::int64_t cluster_items;
+  std::int64_t items_per_block;
+  std::int64_t items_per_cluster;
+  std::uint32_t cluster_segments;  // the table's first ones
+  std::uint32_t segment_count;
+  std::uint32_t cluster_blocks;
+  std::uint32_t table_entries;  // chunk statistics per row kept in shared memory
+  std::uint32_t stash_chunks;   // chunks per warp kept in shared memory
+  std::uint32_t dynamic_bytes;
+  DataType output_type;
+  Completion completion;
+  DeviceSegment segments[kInlineSegments];
+};
+static_assert(sizeof(LaunchParams) <= 4096, "the classic limit of kernel parameters");
+
+// One input type's kernels: [0] writes the same type, [1] any other, by a switch at run time. `small` runs batches of
+// small contiguous rows; `all` runs everything.
+struct KernelTable {
+  const void* small[2];
+  const void* all[2];
+};
+const KernelTable& Float32Kernels();
+const KernelTable& Float16Kernels();
+const KernelTable& BFloat16Kernels();
+const KernelTable& Float64Kernels();
+
+}  // namespace softmax::kernels::cuda

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/types.h"
+
+// The CUDA kernels. No call synchronizes, allocates, logs or throws; each takes its stream last and may be captured
+// into a CUDA graph. Pointers may be device memory or mapped pinned host memory. Semantics: kernels/types.h.
+namespace softmax::kernels {
+
+// Tells the host that everything a launch wrote is visible to it: the launch's last block stores `value` to `*flag`
+// with a system-scope release after all output is written.
+struct Completion {
+  std::uint32_t* flag = nullptr;  // mapped pinned memory; nullptr: no flag is written
+  std::uint32_t value = 0;
+  // Device memory, zero before the first use and left zero by every launch; one per stream (launches that may run at
+  // the same time must not share it).
+  std::uint32_t* counter = nullptr;
+};
+
+// Bytes of scratch that LaunchSoftmaxBatch needs for these segments (0 for few).
+[[nodiscard]] std::size_t SoftmaxBatchScratchBytes(const Segment* segments, std::int64_t count);
+
+// Enqueues one launch that runs all segments (one input type and one output type for all). `segments` is read during
+// the call only. `scratch` is mapped pinned host memory, 16-byte aligned, of at least SoftmaxBatchScratchBytes(); the
+// call writes the launch's work list there and the kernel reads it, so it must stay untouched until the launch has
+// finished. Segments without rows or columns are skipped; with nothing to do, nothing is launched, but the flag is
+// still written in stream order.
+// Returns cudaErrorInvalidValue, before anything is launched, for a negative size or stride, a null pointer with a
+// non-zero size, a pointer not aligned to its element, an unsupported type or operation, a scale that is not finite and
+// > 0, an overlap of input and output that is not exact aliasing (from their first to their last element, gaps between
+// blocks included), output blocks that overlap each other, a flag without a counter, or too little scratch; otherwise
+// what the launch returned. Bits may differ between GPU architectures, not between devices of one.
+[[nodiscard]] cudaError_t LaunchSoftmaxBatch(DataType input_type, DataType output_type, const Segment* segments,
+                                             std::int64_t count, void* scratch, std::size_t scratch_bytes,
+                                             Completion completion, cudaStream_t stream);
+
+// The same for one segment, without scratch and flag.
+[[nodiscard]] cudaError_t LaunchSoftmax(DataType input_type, DataType output_type, const Segment& segment,
+                                        cudaStream_t stream);
+
+// Loads every kernel variant and sets its attributes on the current device, so that no later launch loads code or takes
+// device memory. Call once per device before the first launch.
+[[nodiscard]] cudaError_t PrepareSoftmaxKernels();
+
+}  // namespace softmax::kernels

@@ -1,0 +1,104 @@
+#include "tests/kernels/cuda/batch.h"
+
+#include <atomic>
+
+// Batches: ragged segments in one launch give every segment the bits it has alone, in any memory, and the flag says
+// when.
+namespace softmax::kernels::testing {
+namespace {
+
+using BatchTest = GpuTest;
+
+void ExpectSameAsAlone(const std::vector<BatchPart>& parts, const std::vector<std::vector<std::byte>>& outputs) {
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    EXPECT_EQ(RunCase(parts[i].shape, parts[i].input), outputs[i]) << "part " << i << ": " << parts[i].shape.Name();
+  }
+}
+
+TEST_F(BatchTest, FewSegmentsGiveTheBitsTheyGiveAlone) {
+  unsigned seed = 1;
+  for (const DataType input : kAllTypes) {
+    for (const DataType output : kAllTypes) {
+      const auto parts = RandomParts(input, output, 12, 60000, seed++);
+      ExpectSameAsAlone(parts, RunBatch(input, output, parts, Place::kDevice));
+    }
+  }
+}
+
+TEST_F(BatchTest, ManySegmentsGiveTheBitsTheyGiveAlone) {
+  for (const DataType type : kAllTypes) {
+    const auto parts = RandomParts(type, type, 700, 140000, 100 + static_cast<unsigned>(type));
+    ExpectSameAsAlone(parts, RunBatch(type, type, parts, Place::kMapped));
+  }
+}
+
+TEST_F(BatchTest, TenThousandSmallSegmentsGiveTheBitsTheyGiveAlone) {
+  const DataType type = DataType::kFloat32;
+  const auto parts = RandomParts(type, type, 10000, 200, 5);
+  const auto outputs = RunBatch(type, type, parts, Place::kMapped);
+  const std::vector<std::size_t> some = {0, 1, 2, 4999, 5000, 9998, 9999};
+  for (const std::size_t i : some) {
+    EXPECT_EQ(RunCase(parts[i].shape, parts[i].input), outputs[i]) << parts[i].shape.Name();
+  }
+  // The rest against the reference.
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    std::vector<std::byte> output = outputs[i];
+    const Segment s = HostSegment(parts[i].shape, parts[i].input.data(), output.data());
+    const Judgement judgement = Judge(type, type, s);
+    EXPECT_TRUE(judgement.ok) << parts[i].shape.Name() << ": " << judgement.message;
+  }
+}
+
+TEST_F(BatchTest, MappedAndDeviceMemoryGiveTheSameBits) {
+  for (const DataType type : kAllTypes) {
+    const auto parts = RandomParts(type, type, 30, 300000, 50 + static_cast<unsigned>(type));
+    EXPECT_EQ(RunBatch(type, type, parts, Place::kDevice), RunBatch(type, type, parts, Place::kMapped));
+  }
+}
+
+TEST_F(BatchTest, AnEmptyBatchStillWritesTheFlag) {
+  Memory flag(4, Place::kMapped);
+  Memory counter(4, Place::kDevice);
+  flag.Write(std::vector<std::byte>(4));
+  counter.Write(std::vector<std::byte>(4));
+  Completion completion;
+  completion.flag = reinterpret_cast<std::uint32_t*>(flag.data());
+  completion.counter = reinterpret_cast<std::uint32_t*>(counter.data());
+  completion.value = 42;
+  const Segment empty[3];
+  for (const std::int64_t count : {0, 3}) {
+    *completion.flag = 0;
+    ASSERT_CUDA(
+        LaunchSoftmaxBatch(DataType::kFloat32, DataType::kFloat32, empty, count, nullptr, 0, completion, nullptr));
+    ASSERT_CUDA(cudaDeviceSynchronize());
+    EXPECT_EQ(42u, std::atomic_ref<std::uint32_t>(*completion.flag).load());
+  }
+}
+
+TEST_F(BatchTest, RunsInAGraph) {
+  const std::int64_t rows = 64;
+  RowCase c;
+  c.outer = rows;
+  c.cols = 20000;
+  const std::vector<std::byte> input = MakeValues(Values::kNormal, c.input_type, c.Elements(), 3);
+  Memory in(input.size(), Place::kDevice);
+  Memory out(input.size(), Place::kDevice);
+  in.Write(input);
+  cudaStream_t stream;
+  ASSERT_CUDA(cudaStreamCreate(&stream));
+  ASSERT_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  ASSERT_CUDA(LaunchSoftmax(c.input_type, c.output_type, HostSegment(c, in.data(), out.data()), stream));
+  cudaGraph_t graph;
+  ASSERT_CUDA(cudaStreamEndCapture(stream, &graph));
+  cudaGraphExec_t exec;
+  ASSERT_CUDA(cudaGraphInstantiate(&exec, graph, 0));
+  ASSERT_CUDA(cudaGraphLaunch(exec, stream));
+  ASSERT_CUDA(cudaStreamSynchronize(stream));
+  EXPECT_EQ(RunCase(c, input), out.Read());
+  cudaGraphExecDestroy(exec);
+  cudaGraphDestroy(graph);
+  cudaStreamDestroy(stream);
+}
+
+}  // namespace
+}  // namespace softmax::kernels::testing

@@ -1,0 +1,106 @@
+#include <algorithm>
+
+#include "tests/kernels/cuda/row_case.h"
+
+// A row's bits depend on the row alone: not on where it starts, on its neighbours, on the axis, or on whether its
+// length is given. (Batches: batch_test.cc.)
+namespace softmax::kernels::testing {
+namespace {
+
+using InvarianceTest = GpuTest;
+
+std::vector<std::byte> Row(const std::vector<std::byte>& all, const RowCase& c, std::int64_t row, DataType type) {
+  std::vector<std::byte> out(static_cast<std::size_t>(c.cols) * SizeOf(type));
+  const std::size_t size = SizeOf(type);
+  for (std::int64_t i = 0; i < c.cols; ++i) {
+    const std::int64_t from = (row / c.inner * c.cols + i) * c.inner + row % c.inner;
+    std::copy_n(all.begin() + static_cast<std::ptrdiff_t>(from * static_cast<std::int64_t>(size)), size,
+                out.begin() + static_cast<std::ptrdiff_t>(i * static_cast<std::int64_t>(size)));
+  }
+  return out;
+}
+
+std::vector<std::int64_t> Widths(unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<std::int64_t> widths = {1, 2, 3, 31, 32, 33, 511, 512, 513, 1023, 1024, 1025};
+  for (int i = 0; i < 30; ++i) widths.push_back(1 + random() % (i < 20 ? 3000 : 60000));
+  widths.push_back(700001);
+  return widths;
+}
+
+TEST_F(InvarianceTest, EveryStartGivesTheSameBits) {
+  for (const DataType type : kAllTypes) {
+    for (const std::int64_t cols : Widths(static_cast<unsigned>(type))) {
+      RowCase c;
+      c.input_type = c.output_type = type;
+      c.cols = cols;
+      const auto input = MakeValues(Values::kNormalTimes50, type, cols, 9);
+      const auto expected = RunCase(c, input);
+      const std::int64_t starts = 16 / static_cast<std::int64_t>(SizeOf(type));
+      for (std::int64_t start = 1; start < starts; ++start) {
+        c.input_offset = start;
+        c.output_offset = start * 3 % starts;
+        EXPECT_EQ(expected, RunCase(c, input)) << c.Name();
+      }
+    }
+  }
+}
+
+TEST_F(InvarianceTest, ARowAmongManyGivesTheBitsItGivesAlone) {
+  for (const DataType type : kAllTypes) {
+    for (const std::int64_t cols : Widths(20 + static_cast<unsigned>(type))) {
+      RowCase many;
+      many.input_type = many.output_type = type;
+      many.cols = cols;
+      many.outer = std::min<std::int64_t>(300, 1 + 3'000'000 / cols);
+      const auto input = MakeValues(Values::kNormal, type, many.Elements(), 11);
+      const auto outputs = RunCase(many, input);
+      RowCase one = many;
+      one.outer = 1;
+      for (const std::int64_t row : {std::int64_t{0}, many.outer / 2, many.outer - 1}) {
+        EXPECT_EQ(Row(outputs, many, row, type), RunCase(one, Row(input, many, row, type)))
+            << many.Name() << " row " << row;
+      }
+    }
+  }
+}
+
+TEST_F(InvarianceTest, AnotherAxisGivesTheBitsOfTheContiguousRow) {
+  for (const DataType type : kAllTypes) {
+    for (const std::int64_t cols : Widths(40 + static_cast<unsigned>(type))) {
+      for (const std::int64_t inner : {3, 17}) {
+        if (cols * inner > 3'000'000) continue;
+        RowCase other;
+        other.input_type = other.output_type = type;
+        other.cols = cols;
+        other.inner = inner;
+        const auto input = MakeValues(Values::kNormal, type, other.Elements(), 13);
+        const auto outputs = RunCase(other, input);
+        RowCase one = other;
+        one.inner = 1;
+        for (const std::int64_t row : {std::int64_t{0}, inner - 1}) {
+          EXPECT_EQ(Row(outputs, other, row, type), RunCase(one, Row(input, other, row, type)))
+              << other.Name() << " row " << row;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(InvarianceTest, FullLengthsGiveTheBitsOfNone) {
+  for (const DataType type : kAllTypes) {
+    for (const std::int64_t cols : Widths(60 + static_cast<unsigned>(type))) {
+      RowCase c;
+      c.input_type = c.output_type = type;
+      c.cols = cols;
+      c.outer = 2;
+      const auto input = MakeValues(Values::kNormal, type, c.Elements(), 17);
+      const auto expected = RunCase(c, input);
+      c.lengths.assign(2, static_cast<std::uint32_t>(cols));
+      EXPECT_EQ(expected, RunCase(c, input)) << c.Name();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace softmax::kernels::testing

@@ -1,0 +1,152 @@
+#include "tests/kernels/cuda/row_case.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace softmax::kernels::testing {
+namespace {
+
+constexpr std::size_t kGuardBytes = 256;
+constexpr std::byte kGuard{0xA5};
+
+double Largest(DataType type) {
+  switch (type) {
+    case DataType::kFloat16:
+      return 65504.0;
+    case DataType::kBFloat16:
+      return 3.3895313892515355e38;
+    case DataType::kFloat64:
+      return std::numeric_limits<double>::max();
+    case DataType::kFloat32:
+      break;
+  }
+  return std::numeric_limits<float>::max();
+}
+
+double Smallest(DataType type) {
+  switch (type) {
+    case DataType::kFloat16:
+      return std::ldexp(1.0, -24);
+    case DataType::kBFloat16:
+      return std::ldexp(1.0, -133);
+    case DataType::kFloat64:
+      return std::numeric_limits<double>::denorm_min();
+    case DataType::kFloat32:
+      break;
+  }
+  return std::numeric_limits<float>::denorm_min();
+}
+
+double Value(Values values, DataType type, std::int64_t i, std::int64_t count, double normal) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  switch (values) {
+    case Values::kNormal:
+      return normal;
+    case Values::kNormalTimes50:
+      return 50 * normal;
+    case Values::kConstant:
+      return 3.25;
+    case Values::kSpike:
+      return i == count / 3 ? 80.0 : normal;
+    case Values::kPartlyMasked:
+      return normal > 0.3 || i > count / 2 ? -infinity : normal;
+    case Values::kAllMasked:
+      return -infinity;
+    case Values::kNan:
+      return i == count / 2 ? std::numeric_limits<double>::quiet_NaN() : normal;
+    case Values::kInfinite:
+      return i == count / 2 ? infinity : normal;
+    case Values::kExtreme:
+      return i % 3 == 0 ? -Largest(type) : i % 7 == 1 ? Largest(type) : normal;
+    case Values::kSubnormal:
+      return Smallest(type) * static_cast<double>(i % 5);
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::string RowCase::Name() const {
+  return "types " + std::to_string(static_cast<int>(input_type)) + "->" +
+         std::to_string(static_cast<int>(output_type)) + " [" + std::to_string(outer) + ", " + std::to_string(cols) +
+         ", " + std::to_string(inner) + "] operation " + std::to_string(static_cast<int>(operation)) + " scale " +
+         std::to_string(scale) + " offsets " + std::to_string(input_offset) + ", " + std::to_string(output_offset) +
+         " padding " + std::to_string(padding) + (in_place ? " in place" : "") + (lengths.empty() ? "" : " lengths");
+}
+
+std::vector<std::byte> MakeValues(Values values, DataType type, std::int64_t count, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<double> normal;
+  std::vector<std::byte> bytes(static_cast<std::size_t>(count) * SizeOf(type));
+  for (std::int64_t i = 0; i < count; ++i) {
+    StoreElement(type, bytes.data(), i, Value(values, type, i, count, normal(random)));
+  }
+  return bytes;
+}
+
+Segment HostSegment(const RowCase& c, const std::byte* input, std::byte* output) {
+  Segment s;
+  s.input = input;
+  s.output = output;
+  s.lengths = c.lengths.empty() ? nullptr : c.lengths.data();
+  s.outer = c.outer;
+  s.cols = c.cols;
+  s.inner = c.inner;
+  s.input_stride = c.cols * c.inner + c.padding;
+  s.output_stride = s.input_stride;
+  s.scale = c.scale;
+  s.operation = c.operation;
+  return s;
+}
+
+std::vector<std::byte> RunCase(const RowCase& c, const std::vector<std::byte>& input) {
+  const std::size_t in_size = SizeOf(c.input_type);
+  const std::size_t out_size = SizeOf(c.output_type);
+  const std::size_t in_start = kGuardBytes + static_cast<std::size_t>(c.input_offset) * in_size;
+  const std::size_t out_start = kGuardBytes + static_cast<std::size_t>(c.output_offset) * out_size;
+  const std::size_t out_bytes = static_cast<std::size_t>(c.Elements()) * out_size;
+
+  // The input ends with its allocation, so that memcheck sees a read past it.
+  std::vector<std::byte> host_in(in_start + input.size(), kGuard);
+  std::copy(input.begin(), input.end(), host_in.begin() + static_cast<std::ptrdiff_t>(in_start));
+  Memory in(host_in.size() + (c.in_place ? kGuardBytes : 0), c.place);
+  if (c.in_place) host_in.resize(in.size(), kGuard);
+  in.Write(host_in);
+  std::vector<std::byte> host_out(c.in_place ? 0 : out_start + out_bytes + kGuardBytes, kGuard);
+  Memory out(host_out.size(), c.place);
+  out.Write(host_out);
+  Memory lengths(c.lengths.size() * sizeof(std::uint32_t), c.place);
+  std::vector<std::byte> host_lengths(lengths.size());
+  if (!c.lengths.empty()) std::memcpy(host_lengths.data(), c.lengths.data(), host_lengths.size());
+  lengths.Write(host_lengths);
+
+  Segment s = HostSegment(c, in.data() + in_start, c.in_place ? in.data() + in_start : out.data() + out_start);
+  if (!c.lengths.empty()) s.lengths = reinterpret_cast<const std::uint32_t*>(lengths.data());
+  EXPECT_EQ(cudaSuccess, LaunchSoftmax(c.input_type, c.output_type, s, nullptr)) << c.Name();
+  EXPECT_EQ(cudaSuccess, cudaDeviceSynchronize()) << c.Name();
+
+  const std::vector<std::byte> after = c.in_place ? in.Read() : out.Read();
+  const std::vector<std::byte>& before = c.in_place ? host_in : host_out;
+  const std::size_t start = c.in_place ? in_start : out_start;
+  const std::size_t block = static_cast<std::size_t>(c.cols * c.inner) * out_size;
+  const std::size_t pitch = static_cast<std::size_t>(c.cols * c.inner + c.padding) * out_size;
+  std::size_t touched = 0;
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    const bool mine = i >= start && i < start + out_bytes && (i - start) % pitch < block;
+    touched += !mine && after[i] != before[i] ? 1 : 0;
+  }
+  EXPECT_EQ(touched, 0u) << "bytes around the output changed: " << c.Name();
+  return {after.begin() + static_cast<std::ptrdiff_t>(start),
+          after.begin() + static_cast<std::ptrdiff_t>(start + out_bytes)};
+}
+
+void ExpectGood(const RowCase& c, Values values, unsigned seed) {
+  const std::vector<std::byte> input = MakeValues(values, c.input_type, c.Elements(), seed);
+  std::vector<std::byte> output = RunCase(c, input);
+  const Judgement judgement = Judge(c.input_type, c.output_type, HostSegment(c, input.data(), output.data()));
+  EXPECT_TRUE(judgement.ok) << c.Name() << " values " << static_cast<int>(values) << ": " << judgement.failures
+                            << " wrong, " << judgement.message;
+}
+
+}  // namespace softmax::kernels::testing

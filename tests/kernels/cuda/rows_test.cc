@@ -1,0 +1,188 @@
+#include "tests/kernels/cuda/row_case.h"
+
+// Right answers: every width, type and kind of value, judged against the reference in higher precision.
+namespace softmax::kernels::testing {
+namespace {
+
+using RowsTest = GpuTest;
+
+constexpr std::int64_t kWidths[] = {1,   2,    5,    31,   32,   33,   127,   128,   129,
+                                    781, 1023, 1024, 1025, 4099, 8193, 50257, 131073};
+
+std::int64_t RowsFor(std::int64_t cols) { return cols <= 781 ? 37 : cols <= 4099 ? 5 : 2; }
+
+TEST_F(RowsTest, EveryWidthTypeAndValueIsWithinTheBounds) {
+  for (const DataType type : kAllTypes) {
+    for (const std::int64_t cols : kWidths) {
+      for (const Values values : kAllValues) {
+        if (cols > 10000 && values != Values::kNormal && values != Values::kPartlyMasked) continue;
+        for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+          RowCase c;
+          c.input_type = c.output_type = type;
+          c.outer = RowsFor(cols);
+          c.cols = cols;
+          c.operation = operation;
+          ExpectGood(c, values);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(RowsTest, The1823By781MatrixIsWithinTheBounds) {
+  RowCase c;
+  c.outer = 1823;
+  c.cols = 781;
+  ExpectGood(c, Values::kNormal);
+}
+
+TEST_F(RowsTest, EveryPairOfTypesConverts) {
+  for (const DataType input : kAllTypes) {
+    for (const DataType output : kAllTypes) {
+      for (const std::int64_t cols : {7, 300, 1024, 3001, 20000}) {
+        for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+          RowCase c;
+          c.input_type = input;
+          c.output_type = output;
+          c.outer = 9;
+          c.cols = cols;
+          c.operation = operation;
+          ExpectGood(c, Values::kNormal);
+          c.inner = 3;
+          c.outer = 2;
+          if (cols <= 3001) ExpectGood(c, Values::kPartlyMasked);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(RowsTest, AnyScaleIsWithinTheBounds) {
+  for (const DataType type : kAllTypes) {
+    for (const double scale : {1e-300, 1e-39, 0.125, 0.3, 0.7071067811865476, 3.7, 1e20, 1e300}) {
+      for (const Values values : {Values::kNormal, Values::kNormalTimes50, Values::kExtreme}) {
+        for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+          RowCase c;
+          c.input_type = c.output_type = type;
+          c.outer = 3;
+          c.cols = 2050;
+          c.scale = scale;
+          c.operation = operation;
+          ExpectGood(c, values);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(RowsTest, EveryStartOfEveryTypeIsWithinTheBounds) {
+  for (const DataType type : kAllTypes) {
+    const std::int64_t vector = 16 / static_cast<std::int64_t>(SizeOf(type));
+    for (std::int64_t in = 0; in < vector; ++in) {
+      for (std::int64_t out = 0; out < vector; ++out) {
+        for (const std::int64_t cols : {3, 64, 1000, 5000}) {
+          RowCase c;
+          c.input_type = c.output_type = type;
+          c.outer = 5;
+          c.cols = cols;
+          c.input_offset = in;
+          c.output_offset = out;
+          c.padding = out % 3;
+          ExpectGood(c, Values::kNormal);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(RowsTest, InPlaceIsWithinTheBounds) {
+  for (const DataType type : kAllTypes) {
+    for (const std::int64_t inner : {1, 3, 40}) {
+      for (const std::int64_t cols : {1, 33, 1000, 9001, 70001}) {
+        RowCase c;
+        c.input_type = c.output_type = type;
+        c.outer = 3;
+        c.cols = cols;
+        c.inner = inner;
+        c.input_offset = 1;
+        c.in_place = true;
+        if (cols * inner < 400000) ExpectGood(c, Values::kNormal);
+      }
+    }
+  }
+}
+
+TEST_F(RowsTest, LengthsMaskTheRest) {
+  for (const DataType type : kAllTypes) {
+    for (const std::int64_t inner : {1, 5}) {
+      for (const std::int64_t cols : {1, 40, 1024, 3000, 40000}) {
+        for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+          RowCase c;
+          c.input_type = c.output_type = type;
+          c.outer = 6;
+          c.cols = cols;
+          c.inner = inner;
+          c.operation = operation;
+          for (std::int64_t r = 0; r < c.outer * inner; ++r) {
+            c.lengths.push_back(static_cast<std::uint32_t>(r * 7919 % (cols + 1)));
+          }
+          c.lengths[1] = 0;
+          c.lengths[2] = static_cast<std::uint32_t>(cols);
+          ExpectGood(c, Values::kNormal);
+          ExpectGood(c, Values::kNan);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(RowsTest, OtherAxesAreWithinTheBounds) {
+  for (const DataType type : kAllTypes) {
+    for (const std::int64_t inner : {2, 3, 8, 9, 33, 64}) {
+      for (const std::int64_t cols : {1, 31, 781, 1025, 2500}) {
+        RowCase c;
+        c.input_type = c.output_type = type;
+        c.outer = 2;
+        c.cols = cols;
+        c.inner = inner;
+        c.padding = 1;
+        ExpectGood(c, Values::kNormal);
+        c.operation = Operation::kLogSoftmax;
+        ExpectGood(c, Values::kPartlyMasked);
+      }
+    }
+  }
+}
+
+TEST_F(RowsTest, ALongOtherAxisIsWithinTheBounds) {
+  RowCase c;
+  c.outer = 3;
+  c.cols = 70000;
+  c.inner = 64;
+  ExpectGood(c, Values::kNormal);
+}
+
+TEST_F(RowsTest, VeryWideRowsAreWithinTheBounds) {
+  RowCase c;
+  c.cols = 8'000'003;
+  ExpectGood(c, Values::kNormal);
+  c.outer = 3;
+  c.cols = 1'000'001;
+  c.input_type = c.output_type = DataType::kFloat64;
+  ExpectGood(c, Values::kNormal);
+  c.in_place = true;
+  c.input_offset = 1;
+  ExpectGood(c, Values::kPartlyMasked);
+}
+
+TEST_F(RowsTest, ZeroesWouldFail) {
+  RowCase c;
+  c.outer = 4;
+  c.cols = 100;
+  const std::vector<std::byte> input = MakeValues(Values::kNormal, c.input_type, c.Elements(), 1);
+  std::vector<std::byte> zeroes(input.size());
+  EXPECT_FALSE(Judge(c.input_type, c.output_type, HostSegment(c, input.data(), zeroes.data())).ok);
+}
+
+}  // namespace
+}  // namespace softmax::kernels::testing
