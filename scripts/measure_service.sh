@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# measure_service.sh DIR [BACKEND]: the service beside a bare echo of the same bytes, in one run, driven by the same load
-# generator: 64 B to 16 MiB, one request at a time and many in flight, over TCP. DIR holds the programs (scripts/gpu_pack.sh
-# makes one). BACKEND: cuda (default), cpu. Writes OUT/service.csv (a row a cell) and prints a table of ratios.
+# measure_service.sh DIR [BACKEND]: the service beside a bare echo of the same bytes, in one run, driven by the same
+# load generator: 64 B to 16 MiB, one request at a time and many in flight, over TCP. DIR holds the programs
+# (scripts/gpu_pack.sh makes one). BACKEND: cuda (default), cpu. Writes OUT/service.csv (a row a cell) and prints a
+# table of ratios.
 #   SOFTMAX_ROUNDS=3       echo and service alternate so often; the table shows medians
 #   SOFTMAX_LOAD_SECONDS=1 of each cell
 set -euo pipefail

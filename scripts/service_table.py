@@ -12,6 +12,9 @@ import statistics
 import sys
 
 
+FIGURES = ("calls_per_second", "gb_per_second", "p50_us", "p99_us", "p999_us")
+
+
 def load(folder):
     """{(server, bytes, connections): [figures of each round]}"""
     cells = {}
@@ -43,7 +46,8 @@ def main():
     cells = load(folder)
     columns = ["server", "payload_bytes", "connections", "in_flight", "calls_per_s", "GBps", "p50_us", "p99_us",
                "p999_us", "server_cpu_us_per_call", "ratio_to_echo"]
-    print("| payload | load | echo calls/s | GB/s | p50 us | p99 us | service calls/s | GB/s | p50 us | p99 us | ratio |")
+    print("| payload | load | echo calls/s | GB/s | p50 us | p99 us "
+          "| service calls/s | GB/s | p50 us | p99 us | ratio |")
     print("|---|---|---|---|---|---|---|---|---|---|---|")
     with open(os.path.join(folder, "service.csv"), "w", newline="", encoding="utf-8") as file:
         out = csv.writer(file)
@@ -57,9 +61,9 @@ def main():
             for label, runs in (("echo", echo), (backend, service)):
                 if not runs:
                     continue
-                figures = [median(runs, key) for key in ("calls_per_second", "gb_per_second", "p50_us", "p99_us", "p999_us")]
-                out.writerow([label, size, connections, in_flight, *(f"{v:.6g}" for v in figures), f"{cpu_us(runs):.4g}",
-                              "1" if label == "echo" else f"{ratio:.3f}"])
+                figures = [median(runs, key) for key in FIGURES]
+                out.writerow([label, size, connections, in_flight, *(f"{v:.6g}" for v in figures),
+                              f"{cpu_us(runs):.4g}", "1" if label == "echo" else f"{ratio:.3f}"])
                 row += [f"{figures[0]:,.0f}", f"{figures[1]:.2f}", f"{figures[2]:.0f}", f"{figures[3]:.0f}"]
             print(f"| {name(size)} | {connections} x {in_flight} | " + " | ".join(row) + f" | {ratio:.2f} |")
 

@@ -10,8 +10,7 @@ namespace softmax::server {
 
 enum class Backend : std::uint8_t { kAuto, kCuda, kCpu, kNull };
 
-// Everything that can be set, with its default. Each field is the flag of the same name
-// (max_batch_bytes is
+// Everything that can be set, with its default. Each field is the flag of the same name (max_batch_bytes is
 // --max-batch-bytes), which config_fields.h describes.
 struct Config {
   using Duration = std::chrono::nanoseconds;
@@ -19,7 +18,6 @@ struct Config {
   // Listening. "host:port", "[v6]:port" or "unix:/path".
   std::vector<std::string> address = {"0.0.0.0:50051"};
   std::string metrics_address = "0.0.0.0:9400";  // or "none"
-  std::string health_address = "none";           // a plaintext port that has health and nothing else
   bool reflection = true;
 
   // Execution.
@@ -78,10 +76,8 @@ struct ParseResult {
   std::vector<std::string> warnings;  // to log once logging is up
 };
 
-// Reads defaults, then the config file (--config or SOFTMAX_CONFIG), then the environment
-// (SOFTMAX_MAX_BATCH_BYTES for
-// --max-batch-bytes), then the command line; the later wins. A config that CheckConfig refuses is
-// an error here too.
+// Reads defaults, then the config file (--config or SOFTMAX_CONFIG), then the environment (SOFTMAX_MAX_BATCH_BYTES for
+// --max-batch-bytes), then the command line; the later wins. A config that CheckConfig refuses is an error here too.
 ParseResult ParseConfig(int argc, const char* const* argv);
 
 // `config` as a config file that sets every key; reading it back gives the same config.

@@ -210,11 +210,6 @@ absl::Status CollectListeners(const Config& c, std::vector<Listener>* out) {
       return status;
     }
   }
-  if (c.health_address != kNone) {
-    if (absl::Status status = AddListener("--health-address", c.health_address, out); !status.ok()) {
-      return status;
-    }
-  }
   if (c.metrics_address != kNone) {
     if (absl::Status status = AddListener("--metrics-address", c.metrics_address, out); !status.ok()) {
       return status;

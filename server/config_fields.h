@@ -37,10 +37,6 @@ template <typename C, typename V>
 void VisitListening(C& c, V& v) {
   v.Texts({"address", kListening, "Where to serve: host:port, [v6]:port or unix:/path; may be given more than once"},
           c.address);
-  v.Text({"health-address", kListening,
-          "A second, plaintext port that has grpc.health.v1 and nothing else, for probes that know "
-          "no TLS; or none"},
-         c.health_address);
   v.Switch({"reflection", kListening, "Serve gRPC reflection (for grpcurl)"}, c.reflection);
   v.Duration({"keepalive-time", kListening, "Ping a silent connection after this long"}, c.keepalive_time);
   v.Duration({"keepalive-timeout", kListening,

@@ -138,7 +138,6 @@ TEST(CheckConfig, RefusesTestDoorsThatTheWorldCouldReach) {
     c.backend = Backend::kNull;
     c.address = {"127.0.0.1:0", "[::1]:0", "localhost:0", "unix:/tmp/softmax.sock"};
     c.metrics_address = "127.9.9.9:0";
-    c.health_address = "none";
   };
   Config config;
   local(config);
@@ -160,11 +159,6 @@ TEST(CheckConfig, RefusesTestDoorsThatTheWorldCouldReach) {
          c.metrics_address = "0.0.0.0:9400";
        },
        {"--unsafe-testing", "--metrics-address=0.0.0.0:9400"}},
-      {[&](Config& c) {
-         local(c);
-         c.health_address = "[::]:8081";
-       },
-       {"--unsafe-testing", "--health-address=[::]:8081"}},
   });
 }
 

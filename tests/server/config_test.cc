@@ -110,7 +110,6 @@ TEST_F(ConfigTest, HelpShowsEveryGroupAndItsFlagsWithDefaults) {
   }
   for (const char* flag : {"--address ADDRESS=0.0.0.0:50051",
                            "--metrics-address ADDRESS=0.0.0.0:9400",
-                           "--health-address",
                            "--backend",
                            "--devices",
                            "--threads",

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <limits>
 
 namespace softmax::kernels::testing {
@@ -141,10 +142,40 @@ std::vector<std::byte> RunCase(const RowCase& c, const std::vector<std::byte>& i
           after.begin() + static_cast<std::ptrdiff_t>(start + out_bytes)};
 }
 
+namespace {
+
+// The largest error seen as a fraction of its bound, printed after the last test (docs/numerics.md quotes it).
+class WorstErrors final : public ::testing::Environment {
+ public:
+  void Add(const RowCase& c, double worst) {
+    double& cell =
+        worst_[static_cast<int>(c.operation)][static_cast<int>(c.input_type)][static_cast<int>(c.output_type)];
+    cell = std::max(cell, worst);
+  }
+  void TearDown() override {
+    for (int operation = 1; operation <= 2; ++operation) {
+      for (int input = 1; input <= 4; ++input) {
+        std::printf("worst error / bound, %s from %s:", operation == 1 ? "softmax" : "log_softmax", kNames[input]);
+        for (int output = 1; output <= 4; ++output)
+          std::printf(" %s %.3f", kNames[output], worst_[operation][input][output]);
+        std::printf("\n");
+      }
+    }
+  }
+
+ private:
+  static constexpr const char* kNames[] = {"", "fp32", "fp16", "bf16", "fp64"};
+  double worst_[3][5][5] = {};
+};
+WorstErrors* const kWorst = static_cast<WorstErrors*>(::testing::AddGlobalTestEnvironment(new WorstErrors));
+
+}  // namespace
+
 void ExpectGood(const RowCase& c, Values values, unsigned seed) {
   const std::vector<std::byte> input = MakeValues(values, c.input_type, c.Elements(), seed);
   std::vector<std::byte> output = RunCase(c, input);
   const Judgement judgement = Judge(c.input_type, c.output_type, HostSegment(c, input.data(), output.data()));
+  kWorst->Add(c, judgement.worst);
   EXPECT_TRUE(judgement.ok) << c.Name() << " values " << static_cast<int>(values) << ": " << judgement.failures
                             << " wrong, " << judgement.message;
 }
