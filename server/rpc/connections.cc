@@ -1,8 +1,11 @@
 #include "server/rpc/connections.h"
 
+#include <poll.h>
 #include <spdlog/spdlog.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include <thread>
 
 namespace softmax::server {
 namespace {
@@ -10,6 +13,7 @@ namespace {
 // After the call was cancelled, gRPC frees an answer that waited for the peer's window; what is held still after this
 // waits for the socket.
 constexpr Nanoseconds kShutdownGrace = std::chrono::milliseconds(500);
+constexpr auto kEndPoll = std::chrono::milliseconds(1);
 
 }  // namespace
 
@@ -36,6 +40,11 @@ TimePoint Connection::oldest() const {
 void Connection::Shutdown() { shutdown(fd_, SHUT_RDWR); }
 
 void Connection::ShutdownReads() { shutdown(fd_, SHUT_RD); }
+
+bool Connection::Ended() const {
+  pollfd state{fd_, 0, 0};
+  return poll(&state, 1, 0) > 0 && (state.revents & (POLLHUP | POLLERR)) != 0;
+}
 
 void Connections::Add(const std::string& name, int fd, std::string peer) {
   auto connection = std::make_shared<Connection>(fd, std::move(peer));
@@ -86,8 +95,12 @@ bool Connections::SweepOverdue(TimePoint now) {
   return overdue;
 }
 
-void Connections::ShutdownAllReads() {
-  for (const std::shared_ptr<Connection>& connection : All()) connection->ShutdownReads();
+void Connections::EndAll(TimePoint deadline) {
+  const std::vector<std::shared_ptr<Connection>> all = All();
+  for (const std::shared_ptr<Connection>& connection : all) connection->ShutdownReads();
+  for (const std::shared_ptr<Connection>& connection : all) {
+    while (!connection->Ended() && SteadyClock::now() < deadline) std::this_thread::sleep_for(kEndPoll);
+  }
 }
 
 void Connections::ShutdownAll() {

@@ -44,6 +44,8 @@ class Connection {
   void Shutdown();
   // Lets gRPC see the peer's end after what has arrived by now.
   void ShutdownReads();
+  // Whether gRPC has ended its side as well (it shuts the socket down in both directions).
+  bool Ended() const;
 
  private:
   const int fd_;
@@ -75,7 +77,8 @@ class Connections {
   // for half a second longer are shut down. Called a few times a second.
   bool SweepOverdue(TimePoint now) ABSL_LOCKS_EXCLUDED(mu_);
   void ShutdownAll() ABSL_LOCKS_EXCLUDED(mu_);
-  void ShutdownAllReads() ABSL_LOCKS_EXCLUDED(mu_);
+  // Shuts every connection's receiving side down and waits, until `deadline`, for gRPC to have seen it.
+  void EndAll(TimePoint deadline) ABSL_LOCKS_EXCLUDED(mu_);
 
   const Options& options() const { return options_; }
   std::uint64_t held_bytes() const { return held_bytes_.load(std::memory_order_relaxed); }

@@ -142,7 +142,11 @@ TEST(Hostile, AMessageFarOverTheLimitCostsBoundedMemory) {
   EXPECT_FALSE(status.ok());
   EXPECT_TRUE(server.Running()) << server.Log();
   const std::int64_t grown = server.PeakResidentBytes() - before;
+#if !defined(__SANITIZE_ADDRESS__)  // whose allocator keeps freed blocks back
   EXPECT_LE(grown, 160ll << 20);
+#else
+  (void)grown;
+#endif
   client::ClientOptions options;
   options.target = server.target();
   const Question question = MakeQuestion({3}, 1);
