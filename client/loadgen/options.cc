@@ -9,6 +9,12 @@
 namespace softmax::client {
 namespace {
 
+// A bare number is in seconds.
+CLI::AsNumberWithUnit Seconds() {
+  return CLI::AsNumberWithUnit(
+      std::map<std::string, double>{{"us", 1e-6}, {"ms", 1e-3}, {"s", 1}, {"m", 60}, {"h", 3600}});
+}
+
 // What stands on the command line, before it is checked as a whole.
 struct RawOptions {
   LoadOptions options;
@@ -61,10 +67,12 @@ void AddTargetOptions(CLI::App& app, RawOptions& raw) {
       ->capture_default_str()
       ->group(group);
   app.add_option("--connect-timeout", raw.connect_timeout, "seconds to wait for the connections")
+      ->transform(Seconds())
       ->check(CLI::Range(0.001, 3600.0))
       ->capture_default_str()
       ->group(group);
   app.add_option("--timeout", raw.timeout, "seconds that a request may take; 0: no limit")
+      ->transform(Seconds())
       ->check(CLI::Range(0.0, 4000.0))
       ->capture_default_str()
       ->group(group);
@@ -96,11 +104,13 @@ void AddRequestOptions(CLI::App& app, RawOptions& raw) {
 void AddRunOptions(CLI::App& app, RawOptions& raw) {
   LoadOptions& o = raw.options;
   const std::string group = "Run and report";
-  app.add_option("--duration", raw.duration, "measured seconds")
+  app.add_option("--duration", raw.duration, "measured seconds; 500ms, 10s and 2m are read too")
+      ->transform(Seconds())
       ->check(CLI::Range(0.01, 1e6))
       ->capture_default_str()
       ->group(group);
   app.add_option("--warmup", raw.warmup, "seconds of load before them")
+      ->transform(Seconds())
       ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str()
       ->group(group);

@@ -1,6 +1,7 @@
 #include "server/execution/executor.h"
 
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
 #include <spdlog/spdlog.h>
 
 #include <cmath>
@@ -67,7 +68,7 @@ absl::StatusOr<std::unique_ptr<Executor>> CreateExecutor(const ExecutorOptions& 
   }
   absl::StatusOr<std::unique_ptr<Executor>> cuda = CreateCuda(options);
   if (cuda.ok()) {
-    spdlog::info("backend auto: cuda, because a device works");
+    spdlog::info("backend auto: cuda, because it found {}", absl::StrJoin((*cuda)->devices(), ", "));
     return cuda;
   }
   // A device that is there but cannot be used as configured is worth more than a silent, slower server.
