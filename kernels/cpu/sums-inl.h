@@ -112,8 +112,8 @@ HWY_INLINE Sum StridedTotal(const T* sums, const T* rests, int stride) {
   HWY_ALIGN double sum[kPartials<T>];
   HWY_ALIGN double rest[kPartials<T>];
   for (int i = 0; i < kPartials<T>; ++i) {
-    sum[i] = static_cast<double>(sums[i * stride]);
-    rest[i] = static_cast<double>(rests[i * stride]);
+    sum[i] = static_cast<double>(sums[static_cast<std::ptrdiff_t>(i) * stride]);
+    rest[i] = static_cast<double>(rests[static_cast<std::ptrdiff_t>(i) * stride]);
     if constexpr (sizeof(T) == 4) {
       sum[i] += rest[i];
     }
