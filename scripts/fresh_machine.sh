@@ -24,6 +24,8 @@ trap 'exit 130' INT TERM
 rm -rf "$TARGET/src"
 git clone --quiet --no-hardlinks "file://$ROOT" "$TARGET/src"
 mkdir -p "$TARGET/proc" "$TARGET/dev/shm"
+# Every machine has this; a root that debootstrap made does not.
+[ -s "$TARGET/etc/hosts" ] || echo '127.0.0.1 localhost' >"$TARGET/etc/hosts"
 grep -q " $TARGET/proc " /proc/mounts || mount -t proc proc "$TARGET/proc"
 grep -q " $TARGET/dev/shm " /proc/mounts || mount -t tmpfs tmpfs "$TARGET/dev/shm"
 

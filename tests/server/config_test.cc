@@ -15,6 +15,7 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::AllOf;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -258,7 +259,9 @@ TEST_F(ConfigTest, AnUnknownVariableIsWarnedAboutUnlessItIsOfAKubernetesService)
   SetVariable("SOFTMAX_SERVER_SERVICE_HOST", "10.0.0.1");
   const ParseResult result = Parse({});
   EXPECT_TRUE(result.run) << result.error;
-  EXPECT_THAT(result.warnings, ElementsAre(HasSubstr("SOFTMAX_MAX_BACH_BYTES")));
+  // The test's own environment may hold others.
+  EXPECT_THAT(result.warnings, Contains(HasSubstr("SOFTMAX_MAX_BACH_BYTES")));
+  EXPECT_THAT(result.warnings, Not(Contains(HasSubstr("SOFTMAX_SERVER_"))));
 }
 
 TEST_F(ConfigTest, AMistakeInTheFileIsNamedWithFileAndKey) {
