@@ -23,8 +23,6 @@ namespace {
 // How often overdue answers and the devices' health are looked at.
 constexpr auto kSweepInterval = std::chrono::milliseconds(100);
 constexpr auto kCallsPoll = std::chrono::milliseconds(2);
-// How long gRPC gets to see that its connections have ended; it takes milliseconds.
-constexpr auto kConnectionsEnd = std::chrono::seconds(2);
 
 Shard::Options ShardOptions(const Config& config) {
   Shard::Options options;
@@ -236,7 +234,7 @@ void ServerImpl::Drain() {
   // A call that reaches a grpc::Server after its Shutdown is CANCELLED, which no client retries. So the connections end
   // first: what has arrived is still answered (UNAVAILABLE), what comes later finds its connection closed (UNAVAILABLE,
   // too).
-  connections_.EndAll(std::min(until, SteadyClock::now() + kConnectionsEnd));
+  connections_.EndAll(until);
   WaitForCalls(until);
   const std::int64_t left = state_.active_calls.load();
   if (left > 0) spdlog::warn("drain-timeout: cancelling {} calls", left);

@@ -14,6 +14,10 @@ namespace {
 // waits for the socket.
 constexpr Nanoseconds kShutdownGrace = std::chrono::milliseconds(500);
 constexpr auto kEndPoll = std::chrono::milliseconds(1);
+// How long a connection's end is left to gRPC before both directions are shut.
+constexpr auto kReadsEnd = std::chrono::milliseconds(100);
+// What arrived before that end is still read.
+constexpr auto kForcedEnd = std::chrono::milliseconds(20);
 
 }  // namespace
 
@@ -98,9 +102,18 @@ bool Connections::SweepOverdue(TimePoint now) {
 void Connections::EndAll(TimePoint deadline) {
   const std::vector<std::shared_ptr<Connection>> all = All();
   for (const std::shared_ptr<Connection>& connection : all) connection->ShutdownReads();
+  const TimePoint until = std::min(deadline, SteadyClock::now() + kReadsEnd);
   for (const std::shared_ptr<Connection>& connection : all) {
-    while (!connection->Ended() && SteadyClock::now() < deadline) std::this_thread::sleep_for(kEndPoll);
+    while (!connection->Ended() && SteadyClock::now() < until) std::this_thread::sleep_for(kEndPoll);
   }
+  // gRPC misses an end that comes while a busy client's bytes are being read; the peer's own close it does not miss.
+  bool forced = false;
+  for (const std::shared_ptr<Connection>& connection : all) {
+    if (connection->Ended()) continue;
+    connection->Shutdown();
+    forced = true;
+  }
+  if (forced) std::this_thread::sleep_for(kForcedEnd);
 }
 
 void Connections::ShutdownAll() {

@@ -44,7 +44,7 @@ class Connection {
   void Shutdown();
   // Lets gRPC see the peer's end after what has arrived by now.
   void ShutdownReads();
-  // Whether gRPC has ended its side as well (it shuts the socket down in both directions).
+  // Whether the socket is shut in both directions: by gRPC, when it has seen the end, or by Shutdown.
   bool Ended() const;
 
  private:
@@ -77,7 +77,7 @@ class Connections {
   // for half a second longer are shut down. Called a few times a second.
   bool SweepOverdue(TimePoint now) ABSL_LOCKS_EXCLUDED(mu_);
   void ShutdownAll() ABSL_LOCKS_EXCLUDED(mu_);
-  // Shuts every connection's receiving side down and waits, until `deadline`, for gRPC to have seen it.
+  // Ends every connection, softly where gRPC sees it soon (and before `deadline`). Takes some 100 ms at most.
   void EndAll(TimePoint deadline) ABSL_LOCKS_EXCLUDED(mu_);
 
   const Options& options() const { return options_; }
