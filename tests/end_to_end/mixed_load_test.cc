@@ -70,6 +70,7 @@ class Caller {
       call->context.set_deadline(std::chrono::system_clock::now() + std::chrono::microseconds(random_.Below(3000)));
     }
     (void)number;
+    call->context.set_wait_for_ready(true);  // a connection that is still being made is no failed call
     call->reader = stub_->AsyncSoftmax(&call->context, requests_[call->question], &queue_);
     call->reader->Finish(&call->response, &call->status, call);
     if (random_.Below(20) == 0) call->context.TryCancel();
@@ -78,6 +79,9 @@ class Caller {
   void End(Call* call) {
     std::unique_ptr<Call> owned(call);
     ++codes[call->status.error_code()];
+    if (call->status.error_code() == grpc::UNAVAILABLE && codes[grpc::UNAVAILABLE] == 1) {
+      ADD_FAILURE() << call->status.error_message() << " " << call->status.error_details();
+    }
     if (!call->status.ok()) return;
     const std::string& data = call->response.output().data();
     const auto& expected = questions_[call->question];
