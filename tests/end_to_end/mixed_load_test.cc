@@ -29,7 +29,7 @@ class Caller {
   void Run(int calls) {
     int started = 0, ended = 0;
     while (ended < calls) {
-      while (started < calls && started - ended < kInFlight) Start(started++);
+      for (; started < calls && started - ended < kInFlight; ++started) Start();
       void* tag = nullptr;
       bool ok = false;
       ASSERT_TRUE(queue_.Next(&tag, &ok));
@@ -63,13 +63,12 @@ class Caller {
     return request;
   }
 
-  void Start(int number) {
+  void Start() {
     auto* call = new Call;
     call->question = static_cast<std::size_t>(random_.Below(static_cast<std::int64_t>(questions_.size())));
     if (random_.Below(10) == 0) {
       call->context.set_deadline(std::chrono::system_clock::now() + std::chrono::microseconds(random_.Below(3000)));
     }
-    (void)number;
     call->context.set_wait_for_ready(true);  // a connection that is still being made is no failed call
     call->reader = stub_->AsyncSoftmax(&call->context, requests_[call->question], &queue_);
     call->reader->Finish(&call->response, &call->status, call);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <random>
 
 namespace softmax::kernels::testing {
 namespace {
@@ -46,7 +47,7 @@ std::vector<BatchPart> RandomParts(DataType input_type, DataType output_type, in
       }
     }
     part.input =
-        MakeValues(below(5) == 0 ? Values::kPartlyMasked : Values::kNormal, input_type, c.Elements(), random());
+        MakeValues(below(5) == 0 ? Values::kPartialInfinity : Values::kNormal, input_type, c.Elements(), random());
   }
   return parts;
 }

@@ -1,70 +1,13 @@
 #include "tests/kernels/cuda/row_case.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
-#include <limits>
 
 namespace softmax::kernels::testing {
 namespace {
 
 constexpr std::size_t kGuardBytes = 256;
 constexpr std::byte kGuard{0xA5};
-
-double Largest(DataType type) {
-  switch (type) {
-    case DataType::kFloat16:
-      return 65504.0;
-    case DataType::kBFloat16:
-      return 3.3895313892515355e38;
-    case DataType::kFloat64:
-      return std::numeric_limits<double>::max();
-    case DataType::kFloat32:
-      break;
-  }
-  return std::numeric_limits<float>::max();
-}
-
-double Smallest(DataType type) {
-  switch (type) {
-    case DataType::kFloat16:
-      return std::ldexp(1.0, -24);
-    case DataType::kBFloat16:
-      return std::ldexp(1.0, -133);
-    case DataType::kFloat64:
-      return std::numeric_limits<double>::denorm_min();
-    case DataType::kFloat32:
-      break;
-  }
-  return std::numeric_limits<float>::denorm_min();
-}
-
-double Value(Values values, DataType type, std::int64_t i, std::int64_t count, double normal) {
-  const double infinity = std::numeric_limits<double>::infinity();
-  switch (values) {
-    case Values::kNormal:
-      return normal;
-    case Values::kNormalTimes50:
-      return 50 * normal;
-    case Values::kConstant:
-      return 3.25;
-    case Values::kSpike:
-      return i == count / 3 ? 80.0 : normal;
-    case Values::kPartlyMasked:
-      return normal > 0.3 || i > count / 2 ? -infinity : normal;
-    case Values::kAllMasked:
-      return -infinity;
-    case Values::kNan:
-      return i == count / 2 ? std::numeric_limits<double>::quiet_NaN() : normal;
-    case Values::kInfinite:
-      return i == count / 2 ? infinity : normal;
-    case Values::kExtreme:
-      return i % 3 == 0 ? -Largest(type) : i % 7 == 1 ? Largest(type) : normal;
-    case Values::kSubnormal:
-      return Smallest(type) * static_cast<double>(i % 5);
-  }
-  return 0;
-}
 
 }  // namespace
 
@@ -76,12 +19,20 @@ std::string RowCase::Name() const {
          " padding " + std::to_string(padding) + (in_place ? " in place" : "") + (lengths.empty() ? "" : " lengths");
 }
 
-std::vector<std::byte> MakeValues(Values values, DataType type, std::int64_t count, unsigned seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<double> normal;
+std::vector<std::byte> MakeValues(Values values, DataType type, std::int64_t count, std::uint64_t seed,
+                                  std::int64_t cols) {
+  softmax::testing::KernelCase test;
+  test.input_type = type;
+  test.values = values;
+  test.cols = std::clamp<std::int64_t>(cols, 1, std::max<std::int64_t>(count, 1));
+  test.outer = (count + test.cols - 1) / test.cols;
+  softmax::testing::Random random(seed);
+  std::vector<double> row(static_cast<std::size_t>(test.cols));
   std::vector<std::byte> bytes(static_cast<std::size_t>(count) * SizeOf(type));
   for (std::int64_t i = 0; i < count; ++i) {
-    StoreElement(type, bytes.data(), i, Value(values, type, i, count, normal(random)));
+    const std::int64_t col = i % test.cols;
+    if (col == 0) softmax::testing::FillRow(test, i / test.cols, random, row);
+    StoreElement(type, bytes.data(), i, row[static_cast<std::size_t>(col)]);
   }
   return bytes;
 }
@@ -171,8 +122,8 @@ WorstErrors* const kWorst = static_cast<WorstErrors*>(::testing::AddGlobalTestEn
 
 }  // namespace
 
-void ExpectGood(const RowCase& c, Values values, unsigned seed) {
-  const std::vector<std::byte> input = MakeValues(values, c.input_type, c.Elements(), seed);
+void ExpectGood(const RowCase& c, Values values, std::uint64_t seed) {
+  const std::vector<std::byte> input = MakeValues(values, c.input_type, c.Elements(), seed, c.cols);
   std::vector<std::byte> output = RunCase(c, input);
   const Judgement judgement = Judge(c.input_type, c.output_type, HostSegment(c, input.data(), output.data()));
   kWorst->Add(c, judgement.worst);

@@ -1,31 +1,20 @@
 #pragma once
 
 #include <cstdint>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "kernels/reference.h"
 #include "tests/kernels/cuda/gpu_memory.h"
+#include "tests/support/kernel_cases.h"
 
 // One tensor, run through LaunchSoftmax between guard bytes and judged against the reference.
 namespace softmax::kernels::testing {
 
-enum class Values {
-  kNormal,
-  kNormalTimes50,
-  kConstant,
-  kSpike,
-  kPartlyMasked,
-  kAllMasked,
-  kNan,
-  kInfinite,
-  kExtreme,
-  kSubnormal,
-};
-constexpr Values kAllValues[] = {Values::kNormal,       Values::kNormalTimes50, Values::kConstant, Values::kSpike,
-                                 Values::kPartlyMasked, Values::kAllMasked,     Values::kNan,      Values::kInfinite,
-                                 Values::kExtreme,      Values::kSubnormal};
+using softmax::testing::Values;
+constexpr Values kAllValues[] = {
+    Values::kNormal,       Values::kNormal50, Values::kConstant, Values::kSpike,     Values::kPartialInfinity,
+    Values::kFullInfinity, Values::kNan,      Values::kLargest,  Values::kSubnormal, Values::kPositiveInfinity};
 constexpr DataType kAllTypes[] = {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16, DataType::kFloat64};
 
 struct RowCase {
@@ -47,15 +36,16 @@ struct RowCase {
   std::int64_t Elements() const { return outer * (cols * inner + padding); }
 };
 
-// `count` elements of a type, repeatable.
-std::vector<std::byte> MakeValues(Values values, DataType type, std::int64_t count, unsigned seed);
+// `count` elements of a type, repeatable, made in rows of `cols` (what the rows hold: tests/support/kernel_cases.h).
+std::vector<std::byte> MakeValues(Values values, DataType type, std::int64_t count, std::uint64_t seed,
+                                  std::int64_t cols = 1000);
 
 // Runs the case on `input` (Elements() elements) and returns the output's bytes (as many elements, padding included).
 // Fails the test if a guard byte or the padding changed.
 std::vector<std::byte> RunCase(const RowCase& c, const std::vector<std::byte>& input);
 
 // Runs and judges.
-void ExpectGood(const RowCase& c, Values values, unsigned seed = 1);
+void ExpectGood(const RowCase& c, Values values, std::uint64_t seed = 1);
 
 // The segment of a case over host copies, as the judge wants it.
 Segment HostSegment(const RowCase& c, const std::byte* input, std::byte* output);

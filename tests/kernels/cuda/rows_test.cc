@@ -15,7 +15,7 @@ TEST_F(RowsTest, EveryWidthTypeAndValueIsWithinTheBounds) {
   for (const DataType type : kAllTypes) {
     for (const std::int64_t cols : kWidths) {
       for (const Values values : kAllValues) {
-        if (cols > 10000 && values != Values::kNormal && values != Values::kPartlyMasked) continue;
+        if (cols > 10000 && values != Values::kNormal && values != Values::kPartialInfinity) continue;
         for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
           RowCase c;
           c.input_type = c.output_type = type;
@@ -50,7 +50,7 @@ TEST_F(RowsTest, EveryPairOfTypesConverts) {
           ExpectGood(c, Values::kNormal);
           c.inner = 3;
           c.outer = 2;
-          if (cols <= 3001) ExpectGood(c, Values::kPartlyMasked);
+          if (cols <= 3001) ExpectGood(c, Values::kPartialInfinity);
         }
       }
     }
@@ -60,7 +60,7 @@ TEST_F(RowsTest, EveryPairOfTypesConverts) {
 TEST_F(RowsTest, AnyScaleIsWithinTheBounds) {
   for (const DataType type : kAllTypes) {
     for (const double scale : {1e-300, 1e-39, 0.125, 0.3, 0.7071067811865476, 3.7, 1e20, 1e300}) {
-      for (const Values values : {Values::kNormal, Values::kNormalTimes50, Values::kExtreme}) {
+      for (const Values values : {Values::kNormal, Values::kNormal50, Values::kLargest}) {
         for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
           RowCase c;
           c.input_type = c.output_type = type;
@@ -148,7 +148,7 @@ TEST_F(RowsTest, OtherAxesAreWithinTheBounds) {
         c.padding = 1;
         ExpectGood(c, Values::kNormal);
         c.operation = Operation::kLogSoftmax;
-        ExpectGood(c, Values::kPartlyMasked);
+        ExpectGood(c, Values::kPartialInfinity);
       }
     }
   }
@@ -172,7 +172,7 @@ TEST_F(RowsTest, VeryWideRowsAreWithinTheBounds) {
   ExpectGood(c, Values::kNormal);
   c.in_place = true;
   c.input_offset = 1;
-  ExpectGood(c, Values::kPartlyMasked);
+  ExpectGood(c, Values::kPartialInfinity);
 }
 
 TEST_F(RowsTest, ZeroesWouldFail) {
