@@ -237,7 +237,7 @@ TEST_F(ClientTest, ADeadlineEndsTheCallAndNamesItself) {
   const auto answer = client->Softmax(input.view(), {.timeout = milliseconds(100)});
   EXPECT_EQ(answer.status().code(), absl::StatusCode::kDeadlineExceeded) << answer.status();
   const auto took = std::chrono::steady_clock::now() - start;
-  EXPECT_GE(took, milliseconds(100));
+  EXPECT_GE(took, milliseconds(99));  // timers round
   EXPECT_LT(took, milliseconds(3000));
 }
 
