@@ -146,8 +146,9 @@ void SumOfColumns(const RowTile<In, Out>& tile, const T* HWY_RESTRICT max, const
     T* partial = state.partials + c % kPartials<T> * kTileRows;
     for (int u = 0; u < kRowVecs<T>; ++u) {
       T* at = partial + u * kLanes<T>;
-      const auto e = BiasedExp<T>(hn::Sub(column.vecs[u], hn::Load(d, max + u * kLanes<T>)), factor);
-      hn::Store(hn::Add(hn::Load(d, at), e), d, at);
+      VecOf<T> e[] = {hn::Sub(column.vecs[u], hn::Load(d, max + u * kLanes<T>))};
+      BiasedExps<T>(e, factor);
+      hn::Store(hn::Add(hn::Load(d, at), e[0]), d, at);
     }
   }
   CloseTile(state);
@@ -163,8 +164,9 @@ void ExpColumns(const RowTile<In, Out>& tile, const T* HWY_RESTRICT max, const F
   for (std::int64_t c = 0; c < tile.cols; ++c) {
     Column<T> column = LoadColumn<T>(tile, c);
     for (int u = 0; u < kRowVecs<T>; ++u) {
-      const auto distance = hn::Sub(column.vecs[u], hn::Load(d, max + u * kLanes<T>));
-      column.vecs[u] = hn::Mul(BiasedExp<T>(distance, factor), hn::Load(d, inverse + u * kLanes<T>));
+      VecOf<T> e[] = {hn::Sub(column.vecs[u], hn::Load(d, max + u * kLanes<T>))};
+      BiasedExps<T>(e, factor);
+      column.vecs[u] = hn::Mul(e[0], hn::Load(d, inverse + u * kLanes<T>));
     }
     StoreColumn<T>(tile, c, column, Constants<Out>::kZero);
   }
@@ -172,24 +174,46 @@ void ExpColumns(const RowTile<In, Out>& tile, const T* HWY_RESTRICT max, const F
 
 // What log-softmax knows of each row of a tile.
 struct RowLogs {
-  HWY_ALIGN double half_max[kTileRows];
+  HWY_ALIGN double max[kTileRows];  // times kLogPart
   HWY_ALIGN double log_high[kTileRows];
   HWY_ALIGN double log_low[kTileRows];
+
+  LogRows From(int row) const {
+    const Tag<double> d;
+    return {hn::Load(d, max + row), hn::Load(d, log_high + row), hn::Load(d, log_low + row)};
+  }
 };
 
 template <typename T, typename In, typename Out>
 void LogColumns(const RowTile<In, Out>& tile, const RowLogs& logs, double scale) {
-  const Tag<double> d;
-  const auto twice_scale = hn::Set(d, 2 * scale);
+  using E = LogElement<T, Out>;
+  const auto by = hn::Set(Tag<double>(), scale / kLogPart<T>);
   for (std::int64_t c = 0; c < tile.cols; ++c) {
-    Column<double> column = LoadColumn<double>(tile, c);
-    for (int u = 0; u < kRowVecs<double>; ++u) {
-      const int at = u * kLanes<double>;
-      const LogRows rows{hn::Load(d, logs.half_max + at), hn::Load(d, logs.log_high + at),
-                         hn::Load(d, logs.log_low + at)};
-      column.vecs[u] = LogOf<T>(column.vecs[u], rows, twice_scale);
+    Column<E> column = LoadColumn<E>(tile, c);
+    for (int u = 0; u < kRowVecs<E>; ++u) {
+      const int lower = u * kLanes<E>;
+      const int upper = lower + kLanes<E> - kLanes<double>;
+      column.vecs[u] = LogsOf<T>(column.vecs[u], logs.From(lower), logs.From(upper), by);
     }
-    StoreColumn<double>(tile, c, column, Constants<Out>::kNegativeInfinity);
+    StoreColumn<E>(tile, c, column, Constants<Out>::kNegativeInfinity);
+  }
+}
+
+template <typename In, typename Out>
+void FloatLogColumns(const RowTile<In, Out>& tile, const float* HWY_RESTRICT max, const RowLogs& logs, double scale) {
+  const Tag<float> d;
+  HWY_ALIGN float log_sums[kTileRows];
+  for (int i = 0; i < kTileRows; ++i) {
+    log_sums[i] = static_cast<float>(logs.log_high[i]);
+  }
+  const auto by = hn::Set(d, static_cast<float>(scale));
+  for (std::int64_t c = 0; c < tile.cols; ++c) {
+    Column<float> column = LoadColumn<float>(tile, c);
+    for (int u = 0; u < kRowVecs<float>; ++u) {
+      const int at = u * kLanes<float>;
+      column.vecs[u] = FloatLogOf(column.vecs[u], hn::Load(d, max + at), hn::Load(d, log_sums + at), by);
+    }
+    StoreColumn<float>(tile, c, column, Constants<Out>::kNegativeInfinity);
   }
 }
 
@@ -205,12 +229,17 @@ void RunTile(RowTile<In, Out>& tile, const Segment& segment, const Factor<T>& fa
   for (int i = 0; i < tile.rows; ++i) {
     const Sum total = std::isfinite(max[i]) ? totals[i] : Sum{kNan, 0};
     const Sum log_sum = LogOfBiased<T>(total);
-    logs.half_max[i] = 0.5 * static_cast<double>(max[i]);
+    logs.max[i] = kLogPart<T> * static_cast<double>(max[i]);
     logs.log_high[i] = log_sum.high;
     logs.log_low[i] = log_sum.low;
     inverse[i] = InverseOfBiased<T>(total);
     if (tile.lengths[i] == 0) {
       tile.lengths[i] = tile.cols;  // a row without elements is NaN as a whole
+    }
+  }
+  if constexpr (sizeof(T) == 4 && sizeof(Out) == 2) {
+    if (segment.operation == Operation::kLogSoftmax && LogsInFloats<T, Out>(segment.scale)) {
+      return FloatLogColumns(tile, max, logs, segment.scale);
     }
   }
   if (segment.operation == Operation::kLogSoftmax) {

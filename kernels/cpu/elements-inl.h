@@ -8,7 +8,9 @@
 
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 
 #include "kernels/cpu/element.h"
@@ -116,9 +118,21 @@ HWY_INLINE VecOf<T> LoadPartialVec(const Element* from, std::int64_t count) {
   return LoadVec<T>(padded);
 }
 
+// The same for a `count` of any size: none at all, or more than a vector holds.
+template <typename T, typename Element>
+HWY_INLINE VecOf<T> LoadSomeVec(const Element* from, std::int64_t count) {
+  return HWY_UNLIKELY(count <= 0) ? hn::Set(Tag<T>(), Constants<T>::kNegativeInfinity)
+                                  : LoadPartialVec<T>(from, std::min<std::int64_t>(count, kLanes<T>));
+}
+
 // Floats rounded to 16-bit elements, to nearest even.
 template <class DF>
 HWY_INLINE BitsFor<DF> LowBits(DF, hn::Vec<hn::Rebind<std::uint32_t, DF>> bits) {
+#if SOFTMAX_HAS_MASKED_SIXTEEN
+  if constexpr (hn::MaxLanes(DF()) == 16) {
+    return BitsFor<DF>{_mm512_cvtepi32_epi16(bits.raw)};  // one instruction instead of DemoteTo's three
+  }
+#endif
   const hn::Rebind<std::int32_t, DF> signed32;
   return hn::DemoteTo(hn::Rebind<std::uint16_t, DF>(), hn::BitCast(signed32, bits));
 }
@@ -127,10 +141,15 @@ template <class DF>
 HWY_INLINE BitsFor<DF> RoundFloats(DF d, hn::Vec<DF> value, BFloat) {
   const hn::Rebind<std::uint32_t, DF> d32;
   const auto bits = hn::BitCast(d32, value);
-  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d32, 1u));
-  const auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(d32, 0x7fffu))));
-  const auto nan = hn::Set(d32, std::uint32_t{Constants<BFloat>::kNan.bits});
-  return LowBits(d, hn::IfThenElse(hn::RebindMask(d32, hn::IsNaN(value)), nan, rounded));
+  // The integers 1, 0x7fff and 0x7fc00000, written as floats: those come from memory for free, where
+  // integers would pass through a general register for every vector.
+  const auto one = hn::BitCast(d32, hn::Set(d, 0x1p-149f));
+  const auto almost_half = hn::BitCast(d32, hn::Set(d, 0x7fffp-149f));
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), one);
+  const auto rounded = hn::Add(bits, hn::Add(odd, almost_half));
+  const auto nan = hn::BitCast(d32, hn::Set(d, std::numeric_limits<float>::quiet_NaN()));
+  const auto result = hn::IfThenElse(hn::RebindMask(d32, hn::IsNaN(value)), nan, rounded);
+  return LowBits(d, hn::ShiftRight<16>(result));
 }
 
 template <class DF>
@@ -231,6 +250,27 @@ HWY_INLINE void StoreVec(VecOf<T> value, Element* to) {
   }
 }
 
+// Elements from `to` to the next cache line.
+template <typename Element>
+HWY_INLINE std::int64_t ElementsToLine(const Element* to) {
+  constexpr std::uintptr_t kLine = 64;
+  return static_cast<std::int64_t>((kLine - reinterpret_cast<std::uintptr_t>(to) % kLine) % kLine / sizeof(Element));
+}
+
+// StoreVec past the cache, where the elements are whole vectors: Highway streams no parts of one. `to`
+// is a whole number of vectors away from the start of a cache line.
+template <typename T, typename Element>
+HWY_INLINE void StreamVec(VecOf<T> value, Element* to) {
+  const Tag<T> d;
+  if constexpr (std::is_same_v<T, Element>) {
+    hn::Stream(value, d, to);
+  } else if constexpr (std::is_same_v<T, float> && sizeof(Element) == 2 && kLanes<T> >= 8) {
+    hn::Stream(RoundFloats(d, value, Element()), hn::Rebind<std::uint16_t, Tag<T>>(), &to->bits);
+  } else {
+    StoreVec<T>(value, to);
+  }
+}
+
 // Stores the first `count` elements, 0 < count <= kLanes<T>.
 template <typename T, typename Element>
 HWY_INLINE void StorePartialVec(VecOf<T> value, Element* to, std::int64_t count) {
@@ -253,6 +293,14 @@ HWY_INLINE void StorePartialVec(VecOf<T> value, Element* to, std::int64_t count)
   Element whole[kLanes<T>];
   StoreVec<T>(value, whole);
   std::memcpy(to, whole, static_cast<std::size_t>(count) * sizeof(Element));
+}
+
+// The same for a `count` of any size.
+template <typename T, typename Element>
+HWY_INLINE void StoreSomeVec(VecOf<T> value, Element* to, std::int64_t count) {
+  if (count > 0) {
+    StorePartialVec<T>(value, to, std::min<std::int64_t>(count, kLanes<T>));
+  }
 }
 
 }  // namespace HWY_NAMESPACE

@@ -8,9 +8,19 @@
 
 #include <hwy/highway.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "kernels/cpu/factor.h"
+
+// An instruction that multiplies by powers of two and takes them as floating-point numbers.
+#undef SOFTMAX_HAS_SCALEF
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+#define SOFTMAX_HAS_SCALEF 1
+#else
+#define SOFTMAX_HAS_SCALEF 0
+#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace softmax::kernels::cpu {
@@ -23,6 +33,8 @@ template <typename T>
 using VecOf = hn::Vec<Tag<T>>;
 template <typename T>
 constexpr int kLanes = static_cast<int>(hn::MaxLanes(Tag<T>()));
+// Vectors whose exponentials are computed side by side: what latency asks for and registers hold.
+constexpr int kSideBySide = SOFTMAX_HAS_SCALEF ? 8 : 4;
 
 // 2^f for f in [-0.5, 0.5] as 1 + f * (c1 + f * (c2 + ...)): minimax polynomials whose relative
 // errors are 2.6e-9 (fp32) and 1.8e-17 (fp64).
@@ -79,26 +91,77 @@ HWY_INLINE VecOf<T> Remainder(VecOf<T> distance, VecOf<T> whole, const Factor<T>
 #endif
 }
 
-// 2^kBias * exp(distance * scale) for distances <= 0, -inf included; NaN for NaN. For the other
-// distances, which only rows with a NaN have, it is some number.
+// The whole part of an exponent of two.
 template <typename T>
-HWY_INLINE VecOf<T> BiasedExp(VecOf<T> distance, const Factor<T>& factor) {
+struct WholePart {
+  VecOf<T> shifted;  // its low bits are the whole part, biased as in a floating-point number
+  VecOf<T> value;
+};
+
+// The whole number nearest to distance * factor.
+template <typename T>
+HWY_INLINE WholePart<T> NearestWhole(VecOf<T> distance, const Factor<T>& factor) {
   using C = ExpConstants<T>;
   const Tag<T> d;
-  const hn::Rebind<typename C::Integer, Tag<T>> di;
-  // The sum's low bits are the whole part of the exponent, already biased.
   const auto rounder = hn::Set(d, C::kRounder + C::kMaxExponent + C::kBias);
   const auto shifted = hn::MulAdd(distance, hn::Set(d, factor.high), rounder);
-  const auto whole = hn::Sub(shifted, rounder);
-  const auto f = Remainder(distance, whole, factor);
-  auto p = hn::Set(d, C::kCoefficients[C::kTerms - 1]);
-  for (int i = C::kTerms - 2; i >= 0; --i) {
-    p = hn::MulAdd(p, f, hn::Set(d, C::kCoefficients[i]));
-  }
-  p = hn::MulAdd(p, f, hn::Set(d, T{1}));
+  return {shifted, hn::Sub(shifted, rounder)};
+}
+
+#if SOFTMAX_HAS_SCALEF
+// What the polynomial is multiplied by beforehand, as Raised() leaves the bias out.
+template <typename T>
+constexpr T kHeadStart = sizeof(T) == 4 ? T(0x1p64) : T(0x1p512);
+
+HWY_INLINE VecOf<float> Scalef(hn::Mask<Tag<float>> mask, VecOf<float> p, VecOf<float> whole) {
+  return VecOf<float>{_mm512_maskz_scalef_ps(mask.raw, p.raw, whole.raw)};
+}
+HWY_INLINE VecOf<double> Scalef(hn::Mask<Tag<double>> mask, VecOf<double> p, VecOf<double> whole) {
+  return VecOf<double>{_mm512_maskz_scalef_pd(mask.raw, p.raw, whole.raw)};
+}
+#else
+template <typename T>
+constexpr T kHeadStart = 1;
+#endif
+
+// p * 2^(whole + kBias), where p has had its head start; zero where that rounds to zero.
+template <typename T>
+HWY_INLINE VecOf<T> Raised(VecOf<T> p, const WholePart<T>& whole) {
+  using C = ExpConstants<T>;
+  const Tag<T> d;
+  const auto is_zero = hn::Lt(whole.value, hn::Set(d, C::kSmallestExponent));
+#if SOFTMAX_HAS_SCALEF
+  return Scalef(hn::Not(is_zero), p, whole.value);
+#else
+  const hn::Rebind<typename C::Integer, Tag<T>> di;
   // A multiplication and not an addition to the exponent bits: NaN stays NaN.
-  const auto power = hn::BitCast(d, hn::ShiftLeft<C::kFractionBits>(hn::BitCast(di, shifted)));
-  return hn::IfThenZeroElse(hn::Lt(whole, hn::Set(d, C::kSmallestExponent)), hn::Mul(p, power));
+  const auto power = hn::BitCast(d, hn::ShiftLeft<C::kFractionBits>(hn::BitCast(di, whole.shifted)));
+  return hn::IfThenZeroElse(is_zero, hn::Mul(p, power));
+#endif
+}
+
+template <typename T, std::size_t... i>
+HWY_INLINE void BiasedExpsOf(VecOf<T>* HWY_RESTRICT x, const Factor<T>& factor, std::index_sequence<i...>) {
+  using C = ExpConstants<T>;
+  const Tag<T> d;
+  const WholePart<T> wholes[] = {NearestWhole<T>(x[i], factor)...};
+  ((x[i] = Remainder<T>(x[i], wholes[i].value, factor)), ...);
+  VecOf<T> p[] = {((void)i, hn::Set(d, C::kCoefficients[C::kTerms - 1] * kHeadStart<T>))...};
+  HWY_UNROLL(12)
+  for (int term = C::kTerms - 2; term >= 0; --term) {
+    const auto coefficient = hn::Set(d, C::kCoefficients[term] * kHeadStart<T>);
+    ((p[i] = hn::MulAdd(p[i], x[i], coefficient)), ...);
+  }
+  ((p[i] = hn::MulAdd(p[i], x[i], hn::Set(d, kHeadStart<T>))), ...);
+  ((x[i] = Raised<T>(p[i], wholes[i])), ...);
+}
+
+// 2^kBias * exp(distance * scale) for distances <= 0, -inf included; NaN for NaN. For the other
+// distances, which only rows with a NaN have, it is some number. The vectors go through every step
+// side by side, so that each step of one hides the latency of the others.
+template <typename T, int kCount>
+HWY_INLINE void BiasedExps(VecOf<T> (&distances)[kCount], const Factor<T>& factor) {
+  BiasedExpsOf<T>(distances, factor, std::make_index_sequence<kCount>());
 }
 
 }  // namespace HWY_NAMESPACE

@@ -7,16 +7,22 @@
 #define SOFTMAX_KERNELS_CPU_LOG_INL_H_
 #endif
 
+#include <cmath>
+#include <type_traits>
+
 #include "kernels/cpu/sums-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace softmax::kernels::cpu {
 namespace HWY_NAMESPACE {
 
-// What differs from row to row, one row a lane or the same row in all. Half the distance from the
-// maximum is taken because the whole one may overflow.
+// Of doubles the halves are subtracted, as a whole distance from the maximum may overflow.
+template <typename T>
+constexpr double kLogPart = sizeof(T) == 4 ? 1.0 : 0.5;
+
+// What differs from row to row, one row a lane or the same row in all.
 struct LogRows {
-  VecOf<double> half_max;
+  VecOf<double> max;  // times kLogPart
   VecOf<double> log_high;
   VecOf<double> log_low;
 };
@@ -27,7 +33,7 @@ HWY_INLINE VecOf<double> ProductError(VecOf<double> a, VecOf<double> b, VecOf<do
   return hn::MulSub(a, b, product);
 #else
   const Tag<double> d;
-  const auto mask = hn::BitCast(d, hn::Set(hn::RebindToUnsigned<Tag<double> >(), ExpConstants<double>::kHeadMask));
+  const auto mask = hn::BitCast(d, hn::Set(hn::RebindToUnsigned<Tag<double>>(), ExpConstants<double>::kHeadMask));
   const auto a_head = hn::And(a, mask);
   const auto b_head = hn::And(b, mask);
   const auto a_tail = hn::Sub(a, a_head);
@@ -38,21 +44,20 @@ HWY_INLINE VecOf<double> ProductError(VecOf<double> a, VecOf<double> b, VecOf<do
 #endif
 }
 
-// (x - max) * scale - log(sum). For T float a double's own rounding is far below what shows. For T
-// double every rounding error but the last is carried along.
+// (x - max) * scale - log(sum), the scale given divided by kLogPart. For T float a double's own
+// rounding is far below what shows. For T double every rounding error but the last is carried along.
 template <typename T>
-HWY_INLINE VecOf<double> LogOf(VecOf<double> x, const LogRows& rows, VecOf<double> twice_scale) {
+HWY_INLINE VecOf<double> LogOf(VecOf<double> x, const LogRows& rows, VecOf<double> scale) {
   const Tag<double> d;
-  const auto half = hn::Mul(x, hn::Set(d, 0.5));
-  const auto distance = hn::Sub(half, rows.half_max);
   if constexpr (sizeof(T) == 4) {
-    return hn::MulSub(distance, twice_scale, rows.log_high);
+    return hn::MulSub(hn::Sub(x, rows.max), scale, rows.log_high);
   } else {
+    const auto half = hn::Mul(x, hn::Set(d, kLogPart<T>));
+    const auto distance = hn::Sub(half, rows.max);
     const auto virtual_max = hn::Sub(half, distance);
-    const auto distance_error =
-        hn::Add(hn::Sub(half, hn::Add(distance, virtual_max)), hn::Sub(virtual_max, rows.half_max));
-    const auto product = hn::Mul(distance, twice_scale);
-    const auto product_error = hn::MulAdd(distance_error, twice_scale, ProductError(distance, twice_scale, product));
+    const auto distance_error = hn::Add(hn::Sub(half, hn::Add(distance, virtual_max)), hn::Sub(virtual_max, rows.max));
+    const auto product = hn::Mul(distance, scale);
+    const auto product_error = hn::MulAdd(distance_error, scale, ProductError(distance, scale, product));
     const auto result = hn::Sub(product, rows.log_high);
     const auto virtual_log = hn::Sub(product, result);
     const auto result_error =
@@ -63,6 +68,40 @@ HWY_INLINE VecOf<double> LogOf(VecOf<double> x, const LogRows& rows, VecOf<doubl
     return hn::IfThenElse(is_moderate, hn::Add(result, error), result);
   }
 }
+
+// The type that the elements of log-softmax are loaded and stored as: float, which 16-bit types are
+// fast to convert from and to, unless that would round twice what asks for more.
+template <typename T, typename Out>
+using LogElement = std::conditional_t<sizeof(T) == 4 && sizeof(Out) < 8 && HWY_TARGET != HWY_SCALAR, float, double>;
+
+// Whether floats will do in every step: the answer has 16 bits and the scale is a power of two, so
+// that the roundings of the distance, the logarithm and the result are the only ones, 2 ulp at most.
+template <typename T, typename Out>
+bool LogsInFloats(double scale) {
+  int exponent;
+  return sizeof(T) == 4 && sizeof(Out) == 2 && scale >= 1 && std::frexp(scale, &exponent) == 0.5;
+}
+
+// The same in floats.
+HWY_INLINE VecOf<float> FloatLogOf(VecOf<float> x, VecOf<float> max, VecOf<float> log_sum, VecOf<float> scale) {
+  return hn::MulSub(hn::Sub(x, max), scale, log_sum);
+}
+
+// LogOf for a vector of floats: `lower` are the rows of its lower half, `upper` those of its upper.
+template <typename T>
+HWY_INLINE VecOf<double> LogsOf(VecOf<double> x, const LogRows& lower, const LogRows&, VecOf<double> scale) {
+  return LogOf<T>(x, lower, scale);
+}
+#if HWY_TARGET != HWY_SCALAR
+template <typename T>
+HWY_INLINE VecOf<float> LogsOf(VecOf<float> x, const LogRows& lower, const LogRows& upper, VecOf<double> scale) {
+  const Tag<double> d;
+  const hn::Half<Tag<float>> half;
+  const auto low = LogOf<T>(hn::PromoteTo(d, hn::LowerHalf(half, x)), lower, scale);
+  const auto high = LogOf<T>(hn::PromoteTo(d, hn::UpperHalf(half, x)), upper, scale);
+  return hn::Combine(Tag<float>(), Narrow(high), Narrow(low));
+}
+#endif
 
 }  // namespace HWY_NAMESPACE
 }  // namespace softmax::kernels::cpu

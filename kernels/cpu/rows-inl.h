@@ -6,6 +6,8 @@
 #define SOFTMAX_KERNELS_CPU_ROWS_INL_H_
 #endif
 
+#include <hwy/cache_control.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -17,9 +19,9 @@ HWY_BEFORE_NAMESPACE();
 namespace softmax::kernels::cpu {
 namespace HWY_NAMESPACE {
 
-// Exponentials kept on the stack while an output type cannot hold them (16 KiB).
+// Exponentials of one row kept on the stack while the output cannot hold them (256 KiB).
 template <typename T>
-constexpr std::int64_t kKept = 16384 / sizeof(T);
+constexpr std::int64_t kMostKept = 262144 / sizeof(T);
 
 // The largest element. Where one is NaN it may be any of the elements: the sum is NaN then.
 template <typename T, typename Element>
@@ -43,12 +45,51 @@ T MaxOfRow(const Element* in, std::int64_t count) {
   return hn::GetLane(hn::MaxOfLanes(d, hn::Max(hn::Max(a, b), hn::Max(c, e))));
 }
 
+// Adds the exponentials of `count` elements, kCount vectors or less, to the partial sums and, with
+// kKeep, writes them to `kept`, which may be `in`.
+template <bool kKeep, bool kWhole, int kCount, typename T, typename Element>
+HWY_INLINE void AddExps(const Element* in, std::int64_t count, VecOf<T> max, const Factor<T>& factor, T* kept,
+                        VecOf<T>* HWY_RESTRICT partials) {
+  constexpr std::int64_t kL = kLanes<T>;
+  VecOf<T> e[kCount];
+  HWY_UNROLL(8)
+  for (int u = 0; u < kCount; ++u) {
+    e[u] = hn::Sub(kWhole ? LoadVec<T>(in + u * kL) : LoadSomeVec<T>(in + u * kL, count - u * kL), max);
+  }
+  BiasedExps<T>(e, factor);
+  HWY_UNROLL(8)
+  for (int u = 0; u < kCount; ++u) {
+    partials[u % kPartialVecs<T>] = hn::Add(partials[u % kPartialVecs<T>], e[u]);
+    if constexpr (kKeep && kWhole) {
+      hn::StoreU(e[u], Tag<T>(), kept + u * kL);
+    } else if constexpr (kKeep) {
+      StoreSomeVec<T>(e[u], kept + u * kL, count - u * kL);
+    }
+  }
+}
+
+// The same for one vector of each partial sum, or less, where they are more than go side by side.
+template <bool kKeep, bool kWhole, typename T, typename Element>
+HWY_INLINE void AddExpsOnce(const Element* in, std::int64_t count, VecOf<T> max, const Factor<T>& factor, T* kept,
+                            VecOf<T>* HWY_RESTRICT partials) {
+  constexpr int kCount = std::min(kPartialVecs<T>, kSideBySide);
+  for (int u = 0; u < kPartialVecs<T>; u += kCount) {
+    const std::int64_t at = u * kLanes<T>;
+    AddExps<kKeep, kWhole, kCount, T>(in + at, count - at, max, factor, kKeep ? kept + at : nullptr, partials + u);
+  }
+}
+
 // The biased sum of the row's exponentials; kKeep also writes them to `kept`, which may be `in`.
 template <bool kKeep, typename T, typename Element>
 Sum SumOfRow(const Element* in, std::int64_t count, T max, const Factor<T>& factor, T* kept) {
   const Tag<T> d;
-  constexpr std::int64_t kL = kLanes<T>;
-  constexpr int kVecs = kPartials<T> / kLanes<T>;
+  constexpr int kVecs = kPartialVecs<T>;
+  constexpr std::int64_t kGroup = std::max(kPartials<T>, kSideBySide * kLanes<T>);
+  static_assert(kTile<T> % kGroup == 0);
+  // What follows a row is most likely the next one. Beyond what the second-level cache holds it would
+  // be gone again before it is read.
+  constexpr std::int64_t kLine = 64 / sizeof(Element);
+  const bool fetches_next = count <= (std::int64_t{256} << 10) / static_cast<std::int64_t>(sizeof(Element));
   const auto maximum = hn::Set(d, max);
   VecOf<T> sums[kVecs];
   VecOf<T> rests[kVecs];
@@ -62,125 +103,233 @@ Sum SumOfRow(const Element* in, std::int64_t count, T max, const Factor<T>& fact
       partials[u] = hn::Zero(d);
     }
     std::int64_t i = tile;
-    for (; i + kPartials<T> <= end; i += kPartials<T>) {
-      for (int u = 0; u < kVecs; ++u) {
-        const auto e = BiasedExp<T>(hn::Sub(LoadVec<T>(in + i + u * kL), maximum), factor);
-        if constexpr (kKeep) {
-          hn::StoreU(e, d, kept + i + u * kL);
+    for (; i + kGroup <= end; i += kGroup) {
+      if (fetches_next) {
+        for (std::int64_t line = 0; line < kGroup; line += kLine) {
+          hwy::Prefetch(in + count + i + line);
         }
-        partials[u] = hn::Add(partials[u], e);
+      }
+      T* const to = kKeep ? kept + i : nullptr;
+      if constexpr (kGroup > kPartials<T>) {
+        AddExps<kKeep, true, kSideBySide, T>(in + i, kGroup, maximum, factor, to, partials);
+      } else {
+        AddExpsOnce<kKeep, true, T>(in + i, kGroup, maximum, factor, to, partials);
       }
     }
-    for (int u = 0; u < kVecs; ++u) {
-      const std::int64_t at = i + u * kL;
-      if (at < end) {
-        const std::int64_t some = std::min(kL, end - at);
-        const auto e = BiasedExp<T>(hn::Sub(LoadPartialVec<T>(in + at, some), maximum), factor);
-        if constexpr (kKeep) {
-          StorePartialVec<T>(e, kept + at, some);
-        }
-        partials[u] = hn::Add(partials[u], e);
+    for (; i < end; i += kPartials<T>) {
+      T* const to = kKeep ? kept + i : nullptr;
+      if (i + kPartials<T> <= end) {
+        AddExpsOnce<kKeep, true, T>(in + i, kPartials<T>, maximum, factor, to, partials);
+      } else {
+        AddExpsOnce<kKeep, false, T>(in + i, end - i, maximum, factor, to, partials);
       }
+    }
+#if HWY_TARGET != HWY_SCALAR
+    if (count <= kTile<T>) {
+      return TotalOfTile<T, kVecs>(partials);
+    }
+#endif
+    for (int u = 0; u < kVecs; ++u) {
       AddExactly(partials[u], sums[u], rests[u]);
     }
   }
   return Total<T>(sums, rests);
 }
 
-// out = kept * inverse. `out` may be `kept`.
-template <typename T, typename Element>
-void ScaleRow(const T* kept, std::int64_t count, T inverse, Element* out) {
-  const Tag<T> d;
-  constexpr std::int64_t kL = kLanes<T>;
-  const auto by = hn::Set(d, inverse);
+// The last step of a row, element by element: loads from where the step says, and what it makes of
+// `count` elements from `i` on.
+template <typename T>
+struct ScaleStep {
+  using Element = T;
+  const T* kept;
+  VecOf<T> inverse;
+
+  HWY_INLINE VecOf<T> Whole(std::int64_t i) const { return hn::Mul(hn::LoadU(Tag<T>(), kept + i), inverse); }
+  HWY_INLINE VecOf<T> Some(std::int64_t i, std::int64_t count) const {
+    return hn::Mul(LoadPartialVec<T>(kept + i, count), inverse);
+  }
+};
+
+// Computes the exponentials a second time: for rows too long to keep them.
+template <typename T, typename In>
+struct ExpStep {
+  using Element = T;
+  const In* in;
+  VecOf<T> max;
+  VecOf<T> inverse;
+  Factor<T> factor;
+
+  HWY_INLINE VecOf<T> Whole(std::int64_t i) const { return Of(LoadVec<T>(in + i)); }
+  HWY_INLINE VecOf<T> Some(std::int64_t i, std::int64_t count) const { return Of(LoadPartialVec<T>(in + i, count)); }
+  HWY_INLINE VecOf<T> Of(VecOf<T> x) const {
+    VecOf<T> e[] = {hn::Sub(x, max)};
+    BiasedExps<T>(e, factor);
+    return hn::Mul(e[0], inverse);
+  }
+};
+
+template <typename T, typename In, typename Out>
+struct LogStep {
+  using Element = LogElement<T, Out>;
+  const In* in;
+  LogRows row;
+  VecOf<double> scale;
+
+  HWY_INLINE VecOf<Element> Whole(std::int64_t i) const { return LogsOf<T>(LoadVec<Element>(in + i), row, row, scale); }
+  HWY_INLINE VecOf<Element> Some(std::int64_t i, std::int64_t count) const {
+    return LogsOf<T>(LoadPartialVec<Element>(in + i, count), row, row, scale);
+  }
+};
+
+template <typename In>
+struct FloatLogStep {
+  using Element = float;
+  const In* in;
+  VecOf<float> max;
+  VecOf<float> log_sum;
+  VecOf<float> scale;
+
+  HWY_INLINE VecOf<float> Whole(std::int64_t i) const {
+    return FloatLogOf(LoadVec<float>(in + i), max, log_sum, scale);
+  }
+  HWY_INLINE VecOf<float> Some(std::int64_t i, std::int64_t count) const {
+    return FloatLogOf(LoadPartialVec<float>(in + i, count), max, log_sum, scale);
+  }
+};
+
+// Writes a row. With kStreams whole cache lines go past the cache, for outputs that it cannot hold.
+template <bool kStreams, class Step, typename Out>
+void WriteRowBy(const Step& step, std::int64_t count, Out* out) {
+  using E = typename Step::Element;
+  constexpr std::int64_t kL = kLanes<E>;
   std::int64_t i = 0;
+  if constexpr (kStreams) {
+    const std::int64_t head = std::min(count, ElementsToLine(out));
+    for (; i < head; i += std::min(kL, head - i)) {
+      const std::int64_t some = std::min(kL, head - i);
+      StorePartialVec<E>(step.Some(i, some), out + i, some);
+    }
+  }
+  if constexpr (kStreams) {
+    constexpr std::int64_t kLine = 64 / sizeof(Out);
+    for (const std::int64_t end = i + (count - i) / kLine * kLine; i + kL <= end; i += kL) {
+      StreamVec<E>(step.Whole(i), out + i);
+    }
+  }
   for (; i + kL <= count; i += kL) {
-    StoreVec<T>(hn::Mul(hn::LoadU(d, kept + i), by), out + i);
+    StoreVec<E>(step.Whole(i), out + i);
   }
   if (i < count) {
-    StorePartialVec<T>(hn::Mul(LoadPartialVec<T>(kept + i, count - i), by), out + i, count - i);
+    StorePartialVec<E>(step.Some(i, count - i), out + i, count - i);
   }
 }
 
-// Computes the exponentials a second time: for long rows whose output type cannot keep them.
-template <typename T, typename In, typename Out>
-void ExpRow(const In* in, std::int64_t count, T max, const Factor<T>& factor, T inverse, Out* out) {
-  const Tag<T> d;
-  constexpr std::int64_t kL = kLanes<T>;
-  const auto maximum = hn::Set(d, max);
-  const auto by = hn::Set(d, inverse);
-  std::int64_t i = 0;
-  for (; i + kL <= count; i += kL) {
-    const auto e = BiasedExp<T>(hn::Sub(LoadVec<T>(in + i), maximum), factor);
-    StoreVec<T>(hn::Mul(e, by), out + i);
-  }
-  if (i < count) {
-    const auto e = BiasedExp<T>(hn::Sub(LoadPartialVec<T>(in + i, count - i), maximum), factor);
-    StorePartialVec<T>(hn::Mul(e, by), out + i, count - i);
-  }
-}
-
-template <typename T, typename In, typename Out>
-void LogRow(const In* in, std::int64_t count, double max, double scale, Sum log_sum, Out* out) {
-  const Tag<double> d;
-  constexpr std::int64_t kL = kLanes<double>;
-  const auto twice_scale = hn::Set(d, 2 * scale);
-  const LogRows rows{hn::Set(d, 0.5 * max), hn::Set(d, log_sum.high), hn::Set(d, log_sum.low)};
-  std::int64_t i = 0;
-  for (; i + kL <= count; i += kL) {
-    StoreVec<double>(LogOf<T>(LoadVec<double>(in + i), rows, twice_scale), out + i);
-  }
-  if (i < count) {
-    const auto x = LoadPartialVec<double>(in + i, count - i);
-    StorePartialVec<double>(LogOf<T>(x, rows, twice_scale), out + i, count - i);
-  }
-}
-
-template <typename T, typename In, typename Out>
-HWY_INLINE void SoftmaxRow(const In* in, Out* out, std::int64_t count, T max, const Factor<T>& factor) {
-  if constexpr (std::is_same_v<T, Out>) {
-    const Sum total = SumOfRow<true, T>(in, count, max, factor, out);
-    ScaleRow<T>(out, count, InverseOfBiased<T>(total), out);
-  } else if (count <= kKept<T>) {
-    HWY_ALIGN T kept[kKept<T>];
-    const Sum total = SumOfRow<true, T>(in, count, max, factor, kept);
-    ScaleRow<T>(kept, count, InverseOfBiased<T>(total), out);
+template <class Step, typename Out>
+HWY_INLINE void WriteRow(const Step& step, std::int64_t count, bool streams, Out* out) {
+  if (HWY_UNLIKELY(streams)) {
+    WriteRowBy<true>(step, count, out);
   } else {
-    const Sum total = SumOfRow<false, T, In>(in, count, max, factor, nullptr);
-    ExpRow<T>(in, count, max, factor, InverseOfBiased<T>(total), out);
+    WriteRowBy<false>(step, count, out);
   }
 }
 
 template <typename T, typename In, typename Out>
-HWY_INLINE void LogSoftmaxRow(const In* in, Out* out, std::int64_t count, T max, const Factor<T>& factor,
-                              double scale) {
+void LogRow(const In* in, std::int64_t count, T max, double scale, Sum log_sum, bool streams, Out* out) {
+  if constexpr (sizeof(T) == 4 && sizeof(Out) == 2) {
+    if (LogsInFloats<T, Out>(scale)) {
+      const Tag<float> d;
+      const auto log = hn::Set(d, static_cast<float>(log_sum.high));
+      const FloatLogStep<In> step{in, hn::Set(d, max), log, hn::Set(d, static_cast<float>(scale))};
+      return WriteRow(step, count, streams, out);
+    }
+  }
+  const Tag<double> d;
+  const auto part = hn::Set(d, kLogPart<T> * static_cast<double>(max));
+  const LogRows row{part, hn::Set(d, log_sum.high), hn::Set(d, log_sum.low)};
+  WriteRow(LogStep<T, In, Out>{in, row, hn::Set(d, scale / kLogPart<T>)}, count, streams, out);
+}
+
+// Keeps the exponentials beside the output, which cannot hold them or is better written once.
+template <typename T, typename In, typename Out>
+HWY_NOINLINE void SoftmaxRowAside(const In* in, Out* out, std::int64_t count, T max, const Factor<T>& factor,
+                                  bool streams) {
+  HWY_ALIGN T kept[kMostKept<T>];
+  const Sum total = SumOfRow<true, T>(in, count, max, factor, kept);
+  WriteRow(ScaleStep<T>{kept, hn::Set(Tag<T>(), InverseOfBiased<T>(total))}, count, streams, out);
+}
+
+template <typename T, typename In, typename Out>
+HWY_INLINE void SoftmaxRow(const In* in, Out* out, std::int64_t count, T max, const Factor<T>& factor, bool streams) {
+  const Tag<T> d;
+  if constexpr (std::is_same_v<T, Out>) {
+    if (!streams || count > kMostKept<T>) {
+      const Sum total = SumOfRow<true, T>(in, count, max, factor, out);
+      return WriteRow(ScaleStep<T>{out, hn::Set(d, InverseOfBiased<T>(total))}, count, false, out);
+    }
+  }
+  if (count <= kMostKept<T>) {
+    return SoftmaxRowAside(in, out, count, max, factor, streams);
+  }
   const Sum total = SumOfRow<false, T, In>(in, count, max, factor, nullptr);
-  LogRow<T>(in, count, static_cast<double>(max), scale, LogOfBiased<T>(total), out);
+  const auto inverse = hn::Set(d, InverseOfBiased<T>(total));
+  WriteRow(ExpStep<T, In>{in, hn::Set(d, max), inverse, factor}, count, streams, out);
+}
+
+template <typename T, typename In, typename Out>
+HWY_INLINE void LogSoftmaxRow(const In* in, Out* out, std::int64_t count, T max, const Factor<T>& factor, double scale,
+                              bool streams) {
+  const Sum total = SumOfRow<false, T, In>(in, count, max, factor, nullptr);
+  LogRow<T>(in, count, max, scale, LogOfBiased<T>(total), streams, out);
+}
+
+// A row whose `count` elements that matter include a NaN or +inf, or are all -inf, or are none.
+template <typename Out>
+void FillNan(Out* out, std::int64_t count, const Segment& segment) {
+  const bool is_log = segment.operation == Operation::kLogSoftmax;
+  const std::int64_t nans = count == 0 ? segment.cols : count;
+  std::fill(out, out + nans, Constants<Out>::kNan);
+  std::fill(out + nans, out + segment.cols, is_log ? Constants<Out>::kNegativeInfinity : Constants<Out>::kZero);
+}
+
+// Whether the output is too large for the last-level cache, as 32 MiB of it beside the input are on
+// most machines (what the system says of a virtual one is no guide). Then lines are written past it,
+// which saves reading them first. Not for shorter rows: the lines that two rows share cost more.
+template <typename Out>
+bool Streams(const Segment& segment) {
+  constexpr std::int64_t kLargestCached = 32 << 20;
+  constexpr std::int64_t kShortestRow = 3500;
+  constexpr auto kSize = static_cast<std::int64_t>(sizeof(Out));
+  return segment.outer * segment.output_stride > kLargestCached / kSize && segment.cols >= kShortestRow / kSize;
 }
 
 // Rows [begin, end) of a segment with inner == 1.
 template <typename T, typename In, typename Out>
-void RunRows(const Segment& segment, std::int64_t begin, std::int64_t end) {
+void RunLongRows(const Segment& segment, std::int64_t begin, std::int64_t end) {
   const Factor<T> factor = MakeFactor<T>(segment.scale);
   const bool is_log = segment.operation == Operation::kLogSoftmax;
+  const bool streams = Streams<Out>(segment);
   const Out masked = is_log ? Constants<Out>::kNegativeInfinity : Constants<Out>::kZero;
   for (std::int64_t row = begin; row < end; ++row) {
     const In* in = static_cast<const In*>(segment.input) + row * segment.input_stride;
     Out* out = static_cast<Out*>(segment.output) + row * segment.output_stride;
     const std::int64_t count = segment.lengths == nullptr ? segment.cols : segment.lengths[row];
-    if (count == 0) {
-      std::fill(out, out + segment.cols, Constants<Out>::kNan);
-      continue;
+    if (streams) {
+      __builtin_prefetch(out + count, 1);  // the line that this row shares with the next is not streamed
     }
     const T max = MaxOfRow<T>(in, count);
     if (!std::isfinite(max)) {
-      std::fill(out, out + count, Constants<Out>::kNan);
-    } else if (is_log) {
-      LogSoftmaxRow<T>(in, out, count, max, factor, segment.scale);
+      FillNan(out, count, segment);
+      continue;
+    }
+    if (is_log) {
+      LogSoftmaxRow<T>(in, out, count, max, factor, segment.scale, streams);
     } else {
-      SoftmaxRow<T>(in, out, count, max, factor);
+      SoftmaxRow<T>(in, out, count, max, factor, streams);
     }
     std::fill(out + count, out + segment.cols, masked);
+  }
+  if (streams) {
+    hwy::FlushStream();
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include "kernels/cpu/columns-inl.h"
 #include "kernels/cpu/rows-inl.h"
+#include "kernels/cpu/short_rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace softmax::kernels::cpu {
@@ -16,11 +17,15 @@ namespace HWY_NAMESPACE {
 // T is the type computed in.
 template <typename T, typename In, typename Out>
 void Run(const Segment& segment, std::int64_t begin, std::int64_t end) {
-  if (segment.inner == 1) {
-    RunRows<T, In, Out>(segment, begin, end);
-  } else {
-    RunColumns<T, In, Out>(segment, begin, end);
+  if (segment.inner != 1) {
+    return RunColumns<T, In, Out>(segment, begin, end);
   }
+#if HWY_TARGET != HWY_SCALAR
+  if (segment.cols <= kShort<T>) {
+    return RunShortRows<T, In, Out>(segment, begin, end);
+  }
+#endif
+  RunLongRows<T, In, Out>(segment, begin, end);
 }
 
 template <typename T, typename In>

@@ -6,8 +6,8 @@
 #include "kernels/types.h"
 
 // The CPU kernels (Google Highway, dynamic dispatch). Plain functions on the caller's thread: no
-// threads, no locks, no allocation above a few KiB of stack, no errors (the caller has validated
-// the segment). Semantics: kernels/types.h.
+// threads, no locks, no allocation above 256 KiB of stack, no errors (the caller has validated the
+// segment). Semantics: kernels/types.h.
 namespace softmax::kernels::cpu {
 
 // Runs rows [row_begin, row_end) of the segment, row r = o * inner + i. Different rows may run on

@@ -23,6 +23,8 @@ template <typename T>
 constexpr int kPartials = sizeof(T) == 4 ? 32 : 16;
 template <typename T>
 constexpr int kTile = kPartials<T> * 8;
+template <typename T>
+constexpr int kPartialVecs = kPartials<T> / kLanes<T>;
 
 // sum += value; the rounding error goes to rest (Knuth's TwoSum).
 template <typename V>
@@ -80,6 +82,64 @@ HWY_INLINE Sum Fold(double* HWY_RESTRICT sums, double* HWY_RESTRICT rests) {
   const double high = sums[0] + rests[0];
   return {high, rests[0] - (high - sums[0])};
 }
+
+#if HWY_TARGET != HWY_SCALAR
+// The same tree for vectors: each level adds the upper half of what is left to the lower half.
+template <typename T, class D>
+HWY_INLINE Sum FoldVec(D d, hn::Vec<D> sums, hn::Vec<D> rests) {
+  if constexpr (hn::MaxLanes(D()) == 1) {
+    (void)d;
+    return {hn::GetLane(sums), hn::GetLane(rests)};
+  } else {
+    const hn::Half<D> half;
+    auto sum = hn::LowerHalf(half, sums);
+    const auto other = hn::UpperHalf(half, sums);
+    auto rest = hn::LowerHalf(half, rests);
+    if constexpr (sizeof(T) == 8) {
+      rest = hn::Add(rest, hn::UpperHalf(half, rests));
+      AddExactly(other, sum, rest);
+    } else {
+      sum = hn::Add(sum, other);
+    }
+    return FoldVec<T>(half, sum, rest);
+  }
+}
+
+// The total of the partial sums of one tile; those beyond the first kVecs vectors are zero.
+template <typename T, int kVecs>
+HWY_INLINE Sum TotalOfTile(const VecOf<T> (&partials)[kVecs]) {
+  const Tag<double> d;
+  constexpr int kWide = kVecs * kLanes<T> / kLanes<double>;
+  VecOf<double> sums[kWide];
+  VecOf<double> rests[kWide];
+  HWY_UNROLL(8)
+  for (int i = 0; i < kWide; ++i) {
+    rests[i] = hn::Zero(d);
+    if constexpr (sizeof(T) == 8) {
+      sums[i] = partials[i];
+    } else {
+      const hn::Half<Tag<T>> half;
+      const auto& from = partials[i / 2];
+      sums[i] = hn::PromoteTo(d, i % 2 == 0 ? hn::LowerHalf(half, from) : hn::UpperHalf(half, from));
+    }
+  }
+  HWY_UNROLL(4)
+  for (int width = kWide / 2; width > 0; width /= 2) {
+    HWY_UNROLL(4)
+    for (int i = 0; i < width; ++i) {
+      if constexpr (sizeof(T) == 8) {
+        rests[i] = hn::Add(rests[i], rests[i + width]);
+        AddExactly(sums[i + width], sums[i], rests[i]);
+      } else {
+        sums[i] = hn::Add(sums[i], sums[i + width]);
+      }
+    }
+  }
+  const Sum total = FoldVec<T>(d, sums[0], rests[0]);
+  const double high = total.high + total.low;
+  return {high, total.low - (high - total.high)};
+}
+#endif
 
 // The total of partial sums given as vectors.
 template <typename T, int kVecs>

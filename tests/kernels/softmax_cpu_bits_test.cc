@@ -162,6 +162,39 @@ TEST_P(SoftmaxCpuBitsTest, InPlaceAreThoseOfTwoBuffers) {
   }
 }
 
+// Outputs beyond the caches are written another way. Only the first rows of the tensor exist, as no
+// other is run.
+TEST_P(SoftmaxCpuBitsTest, OfHugeTensorsAreThoseOfSmallOnes) {
+  testing::OnlyTarget target(GetParam());
+  constexpr std::int64_t kRows = 3;
+  constexpr std::size_t kSpare = 64;
+  Random random(12);
+  for (const Kind& kind : AllKinds()) {
+    const std::size_t in_size = SizeOf(kind.input_type);
+    const std::size_t out_size = SizeOf(kind.output_type);
+    for (const std::int64_t cols : {40, 1031, 4097, 70001}) {
+      for (std::size_t offset = 0; offset < (cols > 10000 ? 2 : 9); ++offset) {
+        const Bytes in = RandomRow(kind.input_type, kRows * cols, random);
+        const auto bytes = static_cast<std::size_t>(kRows * cols) * out_size;
+        Bytes out(offset * out_size + bytes + kSpare, std::byte{0xa5});
+        std::byte* first = out.data() + offset * out_size;
+        Segment segment{in.data(), first, nullptr, 1 << 24, cols, 1, cols, cols, kind.scale, kind.operation};
+        cpu::Softmax(kind.input_type, kind.output_type, segment, 0, kRows);
+        for (std::int64_t row = 0; row < kRows; ++row) {
+          const std::byte* from = in.data() + static_cast<std::size_t>(row * cols) * in_size;
+          const Bytes alone = Alone(kind, Bytes(from, from + static_cast<std::size_t>(cols) * in_size), cols);
+          const std::byte* got = first + static_cast<std::size_t>(row * cols) * out_size;
+          ASSERT_EQ(0, std::memcmp(alone.data(), got, alone.size()))
+              << testing::NameOf(kind.input_type) << " to " << testing::NameOf(kind.output_type) << ", columns " << cols
+              << ", offset " << offset << ", row " << row;
+        }
+        ASSERT_TRUE(
+            std::all_of(first + bytes, first + bytes + kSpare, [](std::byte b) { return b == std::byte{0xa5}; }));
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Targets, SoftmaxCpuBitsTest, ::testing::ValuesIn(testing::CpuTargets()),
                          [](const auto& info) { return testing::NameOfCpuTarget(info.param); });
 
