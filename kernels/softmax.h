@@ -11,14 +11,19 @@
 // into a CUDA graph. Pointers may be device memory or mapped pinned host memory. Semantics: kernels/types.h.
 namespace softmax::kernels {
 
+// Device memory that a launch may use for its blocks to find each other: zero before the first use, and its first
+// kSoftmaxWorkspaceZeroBytes left zero by every launch. One per stream: launches that may run at the same time must not
+// share it. Rows so wide that only many blocks together hold them need it to be read once; without it they are read
+// twice.
+constexpr std::size_t kSoftmaxWorkspaceBytes = 128 * 1024;
+constexpr std::size_t kSoftmaxWorkspaceZeroBytes = 4096;
+
 // Tells the host that everything a launch wrote is visible to it: the launch's last block stores `value` to `*flag`
 // with a system-scope release after all output is written.
 struct Completion {
   std::uint32_t* flag = nullptr;  // mapped pinned memory; nullptr: no flag is written
   std::uint32_t value = 0;
-  // Device memory, zero before the first use and left zero by every launch; one per stream (launches that may run at
-  // the same time must not share it).
-  std::uint32_t* counter = nullptr;
+  std::uint32_t* workspace = nullptr;  // kSoftmaxWorkspaceBytes; may be nullptr where there is no flag
 };
 
 // Bytes of scratch that LaunchSoftmaxBatch needs for these segments (0 for few).
@@ -32,15 +37,15 @@ struct Completion {
 // Returns cudaErrorInvalidValue, before anything is launched, for a negative size or stride, a null pointer with a
 // non-zero size, a pointer not aligned to its element, an unsupported type or operation, a scale that is not finite and
 // > 0, an overlap of input and output that is not exact aliasing (from their first to their last element, gaps between
-// blocks included), output blocks that overlap each other, a flag without a counter, or too little scratch; otherwise
+// blocks included), output blocks that overlap each other, a flag without a workspace, or too little scratch; otherwise
 // what the launch returned. Bits may differ between GPU architectures, not between devices of one.
 [[nodiscard]] cudaError_t LaunchSoftmaxBatch(DataType input_type, DataType output_type, const Segment* segments,
                                              std::int64_t count, void* scratch, std::size_t scratch_bytes,
                                              Completion completion, cudaStream_t stream);
 
-// The same for one segment, without scratch and flag.
+// The same for one segment, without scratch and flag. `workspace`: nullptr or kSoftmaxWorkspaceBytes, see above.
 [[nodiscard]] cudaError_t LaunchSoftmax(DataType input_type, DataType output_type, const Segment& segment,
-                                        cudaStream_t stream);
+                                        cudaStream_t stream, std::uint32_t* workspace = nullptr);
 
 // Loads every kernel variant and sets its attributes on the current device, so that no later launch loads code or takes
 // device memory. Call once per device before the first launch.

@@ -84,8 +84,9 @@ class ColumnRows {
   __device__ __forceinline__ Stats<C> TileStats(int chunk, int row, Lanes lanes) const {
     const int n = row < rows_ ? ChunkEnd(Valid(row), chunk) : 0;
     uint4 v[kSlots];
-    LoadPart(TileRow(chunk, n > 0 ? row : 0), n, 0, false, true, lanes, v);
-    return SmallStats<In>(segment_, v, n, lanes, scale_);
+    LoadPart(TileRow(chunk, n > 0 ? row : 0), n, Around{false, false}, true, lanes, v);
+    const std::int64_t valid = row >= rows_ ? 0 : chunk == 0 ? Valid(row) : kManyColumns;
+    return FirstStats<In, kSlots>(segment_.log != 0, v, n, valid, lanes, scale_);
   }
 
   // These leave every row's statistics in row_stats_ and the last chunks in the tiles.
@@ -98,8 +99,7 @@ class ColumnRows {
 #pragma unroll
     for (int pass = 0; pass < kPasses; ++pass) {
       const int row = thread / count + pass * (kBlockThreads / count);
-      const Stats<C> stats = segment_.cols <= kPreciseColumns ? TileStats<kPreciseSlots>(0, row, lanes)
-                                                              : TileStats<SmallSlots(sizeof(In))>(0, row, lanes);
+      const Stats<C> stats = TileStats<SmallSlots(sizeof(In))>(0, row, lanes);
       if (row < rows_ && lanes.lane == 0) row_stats_[row] = stats;
     }
     __syncthreads();
@@ -108,6 +108,7 @@ class ColumnRows {
     const int warp = static_cast<int>(threadIdx.x) / 32;
     const Lanes lanes{static_cast<int>(threadIdx.x) % 32, 32};
     RowFold<C> fold[kPasses];
+    for (RowFold<C>& f : fold) f.flat = chunks_ <= kFlatChunks;
     for (int chunk = 0; chunk < chunks_; ++chunk) {
       if (chunk > 0 && chunk <= chunks_ - buffers_) __syncthreads();  // the buffer is used again
       LoadTile(chunk);
@@ -125,7 +126,7 @@ class ColumnRows {
 
   __device__ void FinishRow(RowFold<C>& fold, int row) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    if (chunks_ % kGroupChunks != 0) fold.EndGroup((chunks_ - 1) / kGroupChunks, lane, scale_);
+    if (!fold.flat && chunks_ % kGroupChunks != 0) fold.EndGroup((chunks_ - 1) / kGroupChunks, lane, scale_);
     const Stats<C> stats = fold.Finish(scale_);
     if (row < rows_ && lane == 0) row_stats_[row] = stats;
   }
@@ -145,8 +146,9 @@ class ColumnRows {
         Out* const y = output + static_cast<std::int64_t>(chunk) * kChunk * segment_.inner;
 #pragma unroll 4
         for (int c = my_column_; c < end; c += column_step_) {
-          const C x = ToCompute(input[c * input_step]);
-          y[c * segment_.inner] = FromCompute<Out, C>(c < valid_end ? normalize(x) : normalize.masked);
+          C x[1] = {ToCompute(input[c * input_step])};
+          normalize.template Apply<In, false>(x);
+          y[c * segment_.inner] = FromCompute<Out, C>(c < valid_end ? x[0] : normalize.masked);
         }
       }
     });

@@ -72,4 +72,55 @@ __device__ __forceinline__ void Unpack(const uint4& vector, ComputeOf<T> (&x)[El
   for (int e = 0; e < Element<T>::kVector; ++e) x[e] = ToCompute(elements[e]);
 }
 
+// A vector of -inf.
+template <typename T>
+__device__ __forceinline__ uint4 NothingVector() {
+  if constexpr (sizeof(T) == 8) return make_uint4(0, 0xfff00000u, 0, 0xfff00000u);
+  const std::uint32_t word = std::is_same_v<T, __half>          ? 0xfc00fc00u
+                             : std::is_same_v<T, __nv_bfloat16> ? 0xff80ff80u
+                                                                : 0xff800000u;
+  return make_uint4(word, word, word, word);
+}
+
+// Replaces the elements at and beyond `first` by -inf.
+template <typename T>
+__device__ __forceinline__ uint4 MaskFrom(const uint4& vector, int first) {
+  T elements[Element<T>::kVector];
+  T nothing[Element<T>::kVector];
+  const uint4 other = NothingVector<T>();
+  memcpy(elements, &vector, sizeof(vector));
+  memcpy(nothing, &other, sizeof(other));
+#pragma unroll
+  for (int e = 0; e < Element<T>::kVector; ++e) {
+    if (e >= first) elements[e] = nothing[e];
+  }
+  uint4 masked;
+  memcpy(&masked, elements, sizeof(masked));
+  return masked;
+}
+
+// Makes the compiler forget where a vector came from, so that it unpacks it again instead of keeping the elements in
+// registers.
+__device__ __forceinline__ void Opaque(uint4& v) { asm volatile("" : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w)); }
+
+// The elements x, rounded, as one 16-byte vector.
+template <typename T>
+__device__ __forceinline__ uint4 Pack(const ComputeOf<T> (&x)[Element<T>::kVector]) {
+  uint4 vector;
+  if constexpr (std::is_same_v<T, __half>) {
+    __half2 pairs[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) pairs[i] = __floats2half2_rn(x[2 * i], x[2 * i + 1]);
+    memcpy(&vector, pairs, sizeof(vector));
+  } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+    __nv_bfloat162 pairs[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) pairs[i] = __floats2bfloat162_rn(x[2 * i], x[2 * i + 1]);
+    memcpy(&vector, pairs, sizeof(vector));
+  } else {
+    memcpy(&vector, x, sizeof(vector));
+  }
+  return vector;
+}
+
 }  // namespace softmax::kernels::cuda

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/cuda/column_rows.cuh"
+#include "kernels/cuda/complete.cuh"
 #include "kernels/cuda/large_rows.cuh"
 #include "kernels/cuda/small_rows.cuh"
 
@@ -72,25 +73,11 @@ __device__ __forceinline__ void ForItems(const LaunchParams& params, Share share
 // One scale for the block, in shared memory to save registers. Whoever used the last one is past a barrier of ForItems.
 template <typename In>
 __device__ __forceinline__ const Scale<ComputeOf<In>>& SharedScale(double scale) {
-  __shared__ Scale<ComputeOf<In>> shared;
-  if (threadIdx.x == 0) shared = Scale<ComputeOf<In>>::Of(scale);
+  using S = Scale<ComputeOf<In>>;
+  __shared__ __align__(alignof(S)) unsigned char shared[sizeof(S)];
+  if (threadIdx.x == 0) *reinterpret_cast<S*>(shared) = S::Of(scale);
   __syncthreads();
-  return shared;
-}
-
-// Counts the blocks that are done; the last one clears the counter and stores the flag. The barrier and the fence order
-// all stores of all blocks before it.
-__device__ __forceinline__ void Complete(const Completion& completion) {
-  if (completion.flag == nullptr) return;
-  __syncthreads();
-  if (threadIdx.x != 0) return;
-  if (gridDim.x > 1) {
-    __threadfence_system();
-    if (atomicAdd(completion.counter, 1u) + 1 != gridDim.x) return;
-    *completion.counter = 0;
-  }
-  __threadfence_system();
-  asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(completion.flag), "r"(completion.value) : "memory");
+  return *reinterpret_cast<const S*>(shared);
 }
 
 // Blocks a multiprocessor has to hold: as many as leave registers enough. fp64 needs twice the registers and is bound

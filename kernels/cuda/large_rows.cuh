@@ -49,10 +49,11 @@ class LargeRows {
     input_ = static_cast<const In*>(segment.input) + row * segment.input_stride;
     valid_ = ValidLength(segment, row);
     wide_ = segment.input_wide != 0;
+    log_ = segment.log != 0;
     const int groups = (chunks + kGroupChunks - 1) / kGroupChunks;
-    grouped_ = chunks > static_cast<int>(params_.stash_chunks + 1) * warps_;
+    grouped_ = chunks > kFlatChunks;
     mine_ = !active ? 0 : grouped_ ? GroupedCount(chunks, groups) : InterleavedCount(chunks);
-    const Stats<C> stats = grouped_ ? GroupedStats(groups, scale) : InterleavedStats(chunks, groups, scale);
+    const Stats<C> stats = grouped_ ? GroupedStats(groups, scale) : InterleavedStats(chunks, scale);
     parity_ ^= 1;
     const Normalizer<C> normalize(scale, stats, segment.log != 0, valid_ == 0);
     for (int step = mine_ - 1; step >= 0; --step) {
@@ -93,8 +94,7 @@ class LargeRows {
     const std::int64_t column = ColumnAt(step);
     const int n = Within(valid_, column);
     const std::int64_t rest = valid_ - column - n;
-    const int more = rest <= 0 ? 0 : rest < kChunk ? static_cast<int>(rest) : kChunk;
-    LoadPart(input_ + column, n, more, column > 0, wide_, lanes_, v_);
+    LoadPart(input_ + column, n, Around{column > 0, rest >= Element<In>::kVector}, wide_, lanes_, v_);
   }
   // The stash slot of a step, or -1: the last `stash_chunks` before the very last are kept.
   __device__ int StashSlot(int step) const {
@@ -111,7 +111,8 @@ class LargeRows {
 #pragma unroll
       for (int j = 0; j < kSlots; ++j) StashAt(slot)[j * kBlockThreads] = v_[j];
     }
-    return PartStats<In>(v_, Within(valid_, ColumnAt(step)), lanes_, scale);
+    const std::int64_t column = ColumnAt(step);
+    return FirstStats<In, kSlots>(log_, v_, Within(valid_, column), column == 0 ? valid_ : kManyColumns, lanes_, scale);
   }
   __device__ __forceinline__ void Recall(int step) {
     const int slot = StashSlot(step);
@@ -124,7 +125,7 @@ class LargeRows {
   }
 
   // Few chunks: every member gets the statistics of each and folds them all.
-  __device__ __forceinline__ Stats<C> InterleavedStats(int chunks, int groups, const Scale<C>& scale) {
+  __device__ __forceinline__ Stats<C> InterleavedStats(int chunks, const Scale<C>& scale) {
     Stats<C>* const table = table_ + parity_ * params_.table_entries + side_ * chunks;
     for (int step = 0; step < mine_; ++step) {
       team_.Publish(table + ChunkAt(step), Take(step, scale));
@@ -132,19 +133,7 @@ class LargeRows {
     // The table alternates between two halves, so one barrier a row is enough: nobody writes a half again before all
     // have passed the next row's barrier.
     team_.Sync();
-    if (groups == 1) {
-      int lanes = 2;
-      while (lanes < chunks) lanes *= 2;
-      const int chunk = lanes_.lane & (lanes - 1);  // every `lanes` lanes reduce the same, for themselves
-      return CombineLanes(chunk < chunks ? table[chunk] : NoStats<C>(), scale, lanes);
-    }
-    RowFold<C> fold;
-    for (int group = 0; group < groups; ++group) {
-      const int chunk = group * kGroupChunks + lanes_.lane;
-      if (chunk < chunks) fold.chunk = table[chunk];
-      fold.EndGroup(group, lanes_.lane, scale);
-    }
-    return fold.Finish(scale);
+    return FoldFlat(table, chunks, lanes_.lane, scale);
   }
 
   // Many chunks: each warp folds whole groups; the accumulators, each owned by one warp, are exchanged.
@@ -187,6 +176,7 @@ class LargeRows {
   std::int64_t valid_ = 0;
   int mine_ = 0;  // chunks of this warp
   bool wide_ = false;
+  bool log_ = false;
   bool grouped_ = false;
   uint4 v_[kSlots];
 };

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "kernels/cuda/scale.h"
 #include "kernels/cuda/work.h"
 
 // The arithmetic: scaled exponentials and logarithms within the bounds of kernels/reference.h, and the fixed tree in
@@ -25,51 +26,21 @@ __device__ __forceinline__ Stats<C> NoStats() {
   return {-Infinity<C>(), C(0)};
 }
 
-// The scale, split so that neither a difference of two inputs overflows nor the factor leaves the normal range: inputs
-// are first multiplied by the power of two `pre` <= 1/2 (scale <= 1) or 1 inside the fused subtraction, which is exact.
+// The scale's parts with the exponentials that use them.
 template <typename C>
 struct Scale;
 
-__device__ __forceinline__ double PowerOfTwo(int exponent) {
-  return __longlong_as_double(static_cast<long long>(exponent + 1023) << 52);
-}
-
-__device__ __forceinline__ double Prescale(double scale, int smallest) {
-  if (scale > 1.0) return 1.0;
-  int exponent = ilogb(scale);
-  if (exponent < smallest) exponent = smallest;
-  if (exponent > -1) exponent = -1;
-  return PowerOfTwo(exponent);
-}
-
 template <>
-struct Scale<float> {
-  float pre;
-  float scale_hi, scale_lo;  // scale / pre as two floats
-  float log2_hi, log2_lo;    // the same times log2(e)
-  float limit;               // prescaled differences below it count as `floor`,
-  float floor;               // whose exponential is exactly 0
-  float log_limit;           // and below this one as -inf
+struct Scale<float> : ScaleParts<float> {
+  __device__ __forceinline__ explicit Scale(const ScaleParts<float>& parts) : ScaleParts<float>(parts) {}
+  static __device__ Scale Of(double scale) { return Scale(ScaleParts<float>::Of(scale)); }
 
-  // Scales below 2^-160 give no differences; from 2^126 on any difference is infinite.
-  static __device__ Scale Of(double scale) {
-    const bool infinite = scale > PowerOfTwo(126);
-    scale = fmin(fmax(scale, PowerOfTwo(-160)), PowerOfTwo(126));
-    Scale split;
-    const double prescale = Prescale(scale, -126);
-    const double rest = scale / prescale;
-    const double log2_rest = rest * 1.4426950408889634;
-    split.pre = static_cast<float>(prescale);
-    split.scale_hi = static_cast<float>(rest);
-    split.scale_lo = static_cast<float>(rest - split.scale_hi);
-    split.log2_hi = static_cast<float>(log2_rest);
-    split.log2_lo = static_cast<float>(log2_rest - split.log2_hi);
-    split.floor = -160.0f / split.log2_hi;
-    split.limit = infinite ? 0.0f : split.floor;
-    split.log_limit = infinite ? 0.0f : -Infinity<float>();
-    return split;
+  // 2^((x - base) * fast - shift): see ExpBase.
+  __device__ __forceinline__ float FastExp(float x, float base, float shift) const {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(fmaf(x - base, fast, -shift)));
+    return y;
   }
-
   // exp(scale * (x - max)) for max_pre = max * pre. The product's rounding error is put back as a first-order term.
   __device__ __forceinline__ float Exp(float x, float max_pre) const {
     float error;
@@ -105,17 +76,40 @@ struct Scale<float> {
   }
 };
 
-template <>
-struct Scale<double> {
-  double pre;
-  double scale_hi;  // scale / pre
-  double floor;
+// exp(a + b) for a <= 1 and a tiny b, within 1.1 ulp; 0 where the result would be far below the normal numbers. The
+// polynomial is our own fit of (exp(r) - 1 - r) / r^2 on [-ln 2 / 2, ln 2 / 2]: 1.7e-17 of the exponential.
+__device__ __forceinline__ double ExpTwo(double a, double b) {
+  constexpr double kRound = 6755399441055744.0;  // 1.5 * 2^52: its sum with n holds n in the low bits
+  const double shifted = fma(a, 1.4426950408889634, kRound);
+  const double n = shifted - kRound;
+  const double r = fma(n, -6.931471801362932e-01, a);
+  const double t = fma(n, -4.236521365809284e-10, r) + b;
+  double p = fma(t, 2.5100472505694996e-08, 2.7620201591031547e-07);
+  p = fma(p, t, 2.7557268276905696e-06);
+  p = fma(p, t, 2.4801521057868204e-05);
+  p = fma(p, t, 1.9841269863171557e-04);
+  p = fma(p, t, 1.3888888917367081e-03);
+  p = fma(p, t, 8.333333333330039e-03);
+  p = fma(p, t, 4.1666666666623824e-02);
+  p = fma(p, t, 1.6666666666666669e-01);
+  p = fma(p, t, 5.000000000000001e-01);
+  p = fma(p * t, t, t) + 1.0;
+  const double power = __hiloint2double((__double2loint(shifted) + 1023) << 20, 0);
+  return a < -708.7 ? 0.0 : p * power;
+}
 
-  static __device__ Scale Of(double value) {
-    const double prescale = Prescale(value, -1022);
-    return {prescale, value / prescale, -800.0 * prescale / value};
-  }
+template <>
+struct Scale<double> : ScaleParts<double> {
+  __device__ __forceinline__ explicit Scale(const ScaleParts<double>& parts) : ScaleParts<double>(parts) {}
+  static __device__ Scale Of(double scale) { return Scale(ScaleParts<double>::Of(scale)); }
+
   __device__ __forceinline__ double Exp(double x, double max_pre) const {
+    double t = fma(x, pre, -max_pre);
+    t = t < floor ? floor : t;
+    const double a = t * scale_hi;
+    return ExpTwo(a, fma(t, scale_hi, -a));
+  }
+  __device__ __forceinline__ double PreciseExp(double x, double max_pre) const {
     double t = fma(x, pre, -max_pre);
     t = t < floor ? floor : t;
     const double a = t * scale_hi;
@@ -123,7 +117,6 @@ struct Scale<double> {
     const double y = exp(a);
     return fma(y, error, y);
   }
-  __device__ __forceinline__ double PreciseExp(double x, double max_pre) const { return Exp(x, max_pre); }
 };
 
 // a + b as the rounded sum and its rounding error.
@@ -173,6 +166,52 @@ __device__ __forceinline__ C MaxPre(C max, const Scale<C>& scale) {
   return max == -Infinity<C>() ? C(0) : max * scale.pre;
 }
 
+// What the exponentials of a part are taken against, given its maximum. Where the scale allows the fast form, that is
+// shift = fl(max * fast) instead of the maximum itself, which multiplies all of them by one number near 1; correction
+// is its inverse. For maxima so large that the number would not be near 1 it is the maximum: inputs of that size whose
+// exponentials are not 0 differ from it by an exact number.
+template <typename C>
+struct ExpBase;
+template <>
+struct ExpBase<float> {
+  float max_pre;
+  float base = 0;
+  float shift;
+  float correction = 1;
+
+  __device__ __forceinline__ ExpBase(float max, const Scale<float>& scale)
+      : max_pre(MaxPre(max, scale)), shift(max * scale.fast) {
+    if (fabsf(shift) <= 8192.0f) {
+      const float t = fmaf(max, scale.fast, -shift) * -0.693147181f;  // |t| < 0.0004
+      correction = 1.0f + fmaf(t * 0.5f, t, t);
+    } else {
+      base = max == -Infinity<float>() ? 0.0f : max;
+      shift = 0;
+    }
+  }
+  __device__ __forceinline__ float Exp(float x, const Scale<float>& scale) const {
+    return scale.FastExp(x, base, shift);
+  }
+};
+template <>
+struct ExpBase<double> {
+  double max_pre;
+  static constexpr double correction = 1;
+
+  __device__ __forceinline__ ExpBase(double max, const Scale<double>& scale) : max_pre(MaxPre(max, scale)) {}
+  __device__ __forceinline__ double Exp(double x, const Scale<double>& scale) const { return scale.Exp(x, max_pre); }
+};
+// Whether the fast form serves; one answer for a whole segment.
+__device__ __forceinline__ bool IsFast(const Scale<float>& scale) { return scale.fast != 0.0f; }
+__device__ __forceinline__ bool IsFast(const Scale<double>&) { return true; }
+
+__device__ __forceinline__ float Reciprocal(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return fmaf(y, fmaf(-x, y, 1.0f), y);
+}
+__device__ __forceinline__ double Reciprocal(double x) { return 1.0 / x; }
+
 // Reductions over `lanes` neighbouring lanes (a power of two); every lane gets the same bits, since a + b = b + a.
 template <typename C>
 __device__ __forceinline__ C LaneMax(C value, int lanes) {
@@ -209,12 +248,15 @@ struct TwoPart {
     low = (low + value_low) + error;
   }
 };
-template <typename C>
-__device__ __forceinline__ C LaneSum(TwoPart<C> value, int lanes) {
-  for (int offset = lanes >> 1; offset > 0; offset >>= 1) {
-    value.Add(__shfl_xor_sync(0xffffffffu, value.high, offset), __shfl_xor_sync(0xffffffffu, value.low, offset));
+// Adds up what is kStep, 2 kStep, ... apart, the farthest first, into the first kStep.
+template <int kCount, int kStep, typename C>
+__device__ __forceinline__ void HalvingSum(TwoPart<C>* sums) {
+  if constexpr (kCount > kStep) {
+    constexpr int kHalf = kCount / 2;
+#pragma unroll
+    for (int i = 0; i < kHalf; ++i) sums[i].Add(sums[i + kHalf].high, sums[i + kHalf].low);
+    HalvingSum<kHalf, kStep>(sums);
   }
-  return value.high + value.low;
 }
 
 template <typename C>
@@ -224,15 +266,36 @@ __device__ __forceinline__ Stats<C> CombineTwo(Stats<C> a, Stats<C> b, const Sca
   return {max, a.sum * scale.Exp(a.max, max_pre) + b.sum * scale.Exp(b.max, max_pre)};
 }
 
-// Folds chunk statistics, given by one warp in order, into 64 accumulators: lane l holds those of the groups that are
-// l and l + 32 modulo 64. A warp may fold any subset of a row's groups; accumulators it never touched stay empty.
+// Folds the statistics of a row of at most kFlatChunks chunks: lane l takes every 32nd from l on in order, then the
+// lanes are combined. Called by whole warps; every lane gets the result.
+template <typename C>
+__device__ __forceinline__ Stats<C> FoldFlat(const Stats<C>* table, int chunks, int lane, const Scale<C>& scale) {
+  Stats<C> mine = lane < chunks ? table[lane] : NoStats<C>();
+  for (int i = lane + 32; i < chunks; i += 32) mine = CombineTwo(mine, table[i], scale);
+  int lanes = 2;
+  while (lanes < chunks && lanes < 32) lanes *= 2;
+  if (lanes == 32) return CombineLanes(mine, scale);
+  // Every `lanes` lanes combine the same entries, for themselves.
+  mine.max = __shfl_sync(0xffffffffu, mine.max, lane & (lanes - 1));
+  mine.sum = __shfl_sync(0xffffffffu, mine.sum, lane & (lanes - 1));
+  return CombineLanes(mine, scale, lanes);
+}
+
+// Folds the chunk statistics of a wider row, given by one warp in order, into 64 accumulators: lane l holds those of
+// the groups that are l and l + 32 modulo 64. A warp may fold any subset of a row's groups; accumulators it never
+// touched stay empty. With `flat` it gives what FoldFlat does.
 template <typename C>
 struct RowFold {
+  bool flat = false;
   Stats<C> chunk = NoStats<C>();  // lane l: chunk l of the group being gathered
   Stats<C> low = NoStats<C>();
   Stats<C> high = NoStats<C>();
 
   __device__ __forceinline__ void Add(int index, Stats<C> stats, int lane, const Scale<C>& scale) {
+    if (flat) {
+      if (lane == index % 32) low = CombineTwo(low, stats, scale);
+      return;
+    }
     if (lane == index % kGroupChunks) chunk = stats;
     if (index % kGroupChunks == kGroupChunks - 1) EndGroup(index / kGroupChunks, lane, scale);
   }
@@ -247,7 +310,7 @@ struct RowFold {
     }
   }
   __device__ __forceinline__ Stats<C> Finish(const Scale<C>& scale) const {
-    return CombineLanes(CombineTwo(low, high, scale), scale);
+    return CombineLanes(flat ? low : CombineTwo(low, high, scale), scale);
   }
 };
 
@@ -255,21 +318,55 @@ struct RowFold {
 template <typename C>
 struct Normalizer {
   const Scale<C>& scale;
-  C max_pre;
+  ExpBase<C> base;
+  C max;
   C factor;  // 1 / sum, or log(sum) with log_lo
   C log_lo = 0;
   C masked;  // at or beyond the valid length
   bool log;
 
-  __device__ Normalizer(const Scale<C>& s, Stats<C> row, bool is_log, bool empty)
-      : scale(s), max_pre(MaxPre(row.max, s)), log(is_log) {
+  __device__ __forceinline__ Normalizer(const Scale<C>& s, Stats<C> row, bool is_log, bool empty)
+      : scale(s), base(row.max, s), max(row.max), log(is_log) {
     const C sum = row.max == -Infinity<C>() ? C(NAN) : row.sum;
-    factor = log ? LogTwo(sum, &log_lo) : C(1) / sum;
+    if (log) {
+      factor = LogTwo(sum, &log_lo);
+    } else {
+      factor = Reciprocal(sum) * (IsFast(scale) ? C(base.correction) : C(1));
+    }
     masked = empty ? C(NAN) : log ? -Infinity<C>() : C(0);
   }
-  __device__ __forceinline__ C Exp(C x) const { return scale.Exp(x, max_pre) * factor; }
-  __device__ __forceinline__ C Log(C x) const { return LogResult(x, scale, max_pre, factor, log_lo); }
-  __device__ __forceinline__ C operator()(C x) const { return log ? Log(x) : Exp(x); }
+
+  // Whether log-softmax of 16-bit inputs has room for its plain form: their differences are nearly always exact, and
+  // cannot overflow here.
+  __device__ __forceinline__ bool IsPlain() const { return scale.plain != 0 && fabsf(max) <= 6e35f; }
+
+  // The results of `In` elements x, in place. kFast: the fast form is known to serve.
+  template <typename In, bool kFast, int kCount>
+  __device__ __forceinline__ void Apply(C (&x)[kCount]) const {
+    if (log) {
+      ApplyLog<In>(x);
+    } else if (kFast || IsFast(scale)) {
+#pragma unroll
+      for (int e = 0; e < kCount; ++e) x[e] = base.Exp(x[e], scale) * factor;
+    } else {
+#pragma unroll
+      for (int e = 0; e < kCount; ++e) x[e] = scale.Exp(x[e], base.max_pre) * factor;
+    }
+  }
+
+ private:
+  template <typename In, int kCount>
+  __device__ __forceinline__ void ApplyLog(C (&x)[kCount]) const {
+    if constexpr (sizeof(In) == 2) {
+      if (IsPlain()) {
+#pragma unroll
+        for (int e = 0; e < kCount; ++e) x[e] = fma(x[e] - max, scale.plain, -factor);
+        return;
+      }
+    }
+#pragma unroll
+    for (int e = 0; e < kCount; ++e) x[e] = LogResult(x[e], scale, base.max_pre, factor, log_lo);
+  }
 };
 
 }  // namespace softmax::kernels::cuda

@@ -43,103 +43,156 @@ __device__ __forceinline__ void UnpackMasked(const uint4& vector, int valid, Com
   }
 }
 
-// As a tree: short chains for the hardware, and small rounding errors.
+// The sum of a lane's partial sums, one for each place within a vector. Places that are a power of two apart are added
+// first, which gives the same bits if all places are rotated.
 template <typename C, int kVector>
-__device__ __forceinline__ C VectorSum(C (&x)[kVector]) {
+__device__ __forceinline__ C PlacesSum(C (&x)[kVector]) {
 #pragma unroll
-  for (int step = 1; step < kVector; step *= 2) {
+  for (int step = kVector / 2; step > 0; step /= 2) {
 #pragma unroll
-    for (int e = 0; e + step < kVector; e += 2 * step) x[e] += x[e + step];
+    for (int e = 0; e < step; ++e) x[e] += x[e + step];
   }
   return x[0];
 }
 
+// The maximum of 16-bit elements, two at a time. As with fmax, NaN loses.
 template <typename In, int kSlots>
-__device__ __forceinline__ ComputeOf<In> PartMax(const uint4 (&v)[kSlots], int n, Lanes lanes) {
+__device__ __forceinline__ float PairMaximum(const uint4* v) {
+  using Pair = std::conditional_t<std::is_same_v<In, __half>, __half2, __nv_bfloat162>;
+  const uint4 nothing = NothingVector<In>();
+  Pair max;
+  memcpy(&max, &nothing, sizeof(max));
+#pragma unroll
+  for (int j = 0; j < kSlots; ++j) {
+    Pair pairs[4];
+    memcpy(pairs, &v[j], sizeof(pairs));
+#pragma unroll
+    for (int i = 0; i < 4; ++i) max = __hmax2(max, pairs[i]);
+  }
+  return fmaxf(ToCompute(max.x), ToCompute(max.y));
+}
+
+// A part is `kSlots` vectors per lane that start at v. kFull: all its elements count.
+template <typename In, int kSlots, bool kFull>
+__device__ __forceinline__ ComputeOf<In> LaneMaximum(const uint4* v, int n, Lanes lanes) {
   using C = ComputeOf<In>;
   constexpr int kVector = Element<In>::kVector;
+  if constexpr (kFull && sizeof(In) == 2) return PairMaximum<In, kSlots>(v);
   C max = -Infinity<C>();
 #pragma unroll
   for (int j = 0; j < kSlots; ++j) {
     C x[kVector];
-    UnpackMasked<In>(v[j], n - (j * lanes.count + lanes.lane) * kVector, x);
+    UnpackMasked<In>(v[j], kFull ? kVector : n - (j * lanes.count + lanes.lane) * kVector, x);
 #pragma unroll
     for (int e = 0; e < kVector; ++e) max = fmax(max, x[e]);
   }
-  return LaneMax(max, lanes.count);
+  return max;
 }
 
-// Statistics of the first n elements. The sums run along a lane's slots, then over the lanes.
-template <typename In, int kSlots>
-__device__ __forceinline__ Stats<ComputeOf<In>> PartStats(const uint4 (&v)[kSlots], int n, Lanes lanes,
-                                                          const Scale<ComputeOf<In>>& scale) {
+// Adds the exponentials of a lane's elements up, by their place within the vector. kFast: the fast form serves.
+template <typename In, int kSlots, bool kFull, bool kFast>
+__device__ __forceinline__ void LaneExpSums(const uint4* v, int n, Lanes lanes, const ExpBase<ComputeOf<In>>& base,
+                                            const Scale<ComputeOf<In>>& scale,
+                                            ComputeOf<In> (&sums)[Element<In>::kVector]) {
   using C = ComputeOf<In>;
   constexpr int kVector = Element<In>::kVector;
-  const C max = PartMax<In>(v, n, lanes);
-  const C max_pre = MaxPre(max, scale);
-  C sum = 0;
 #pragma unroll
   for (int j = 0; j < kSlots; ++j) {
     C x[kVector];
-    UnpackMasked<In>(v[j], n - (j * lanes.count + lanes.lane) * kVector, x);
+    UnpackMasked<In>(v[j], kFull ? kVector : n - (j * lanes.count + lanes.lane) * kVector, x);
 #pragma unroll
-    for (int e = 0; e < kVector; ++e) x[e] = scale.Exp(x[e], max_pre);
-    sum += VectorSum(x);
+    for (int e = 0; e < kVector; ++e) {
+      const C y = kFast ? base.Exp(x[e], scale) : scale.Exp(x[e], base.max_pre);
+      sums[e] = j == 0 ? y : sums[e] + y;
+    }
   }
-  return {max, LaneSum(sum, lanes.count)};
 }
 
-// The same with a sum good to its last bit. The logarithm of a few columns is so small that its bound leaves no room
-// for the usual errors of the sum.
+// Statistics of the first n elements of a part. The sums run along a lane's slots for each place within a vector, then
+// over the places, then over the lanes.
 template <typename In, int kSlots>
-__device__ __forceinline__ Stats<ComputeOf<In>> PreciseStats(const uint4 (&v)[kSlots], int n, Lanes lanes,
+__device__ __forceinline__ Stats<ComputeOf<In>> PartStats(const uint4* v, int n, Lanes lanes,
+                                                          const Scale<ComputeOf<In>>& scale) {
+  using C = ComputeOf<In>;
+  const C max = LaneMax(LaneMaximum<In, kSlots, false>(v, n, lanes), lanes.count);
+  const ExpBase<C> base(max, scale);
+  C sums[Element<In>::kVector];
+  if (IsFast(scale)) {
+    LaneExpSums<In, kSlots, false, true>(v, n, lanes, base, scale, sums);
+    return {max, LaneSum(PlacesSum(sums), lanes.count) * C(base.correction)};
+  }
+  LaneExpSums<In, kSlots, false, false>(v, n, lanes, base, scale, sums);
+  return {max, LaneSum(PlacesSum(sums), lanes.count)};
+}
+
+// The same with a sum good to its last bit, for log-softmax rows of so few valid columns that the bound leaves no room
+// for the usual errors of the sum. Elements that do not count are -inf. What is 16, 8, 4, 2, 1 columns apart is added
+// in this order, which does not mind if the vectors are rotated.
+template <typename In, int kSlots>
+__device__ __forceinline__ Stats<ComputeOf<In>> PreciseStats(const uint4* v, Lanes lanes,
                                                              const Scale<ComputeOf<In>>& scale) {
   using C = ComputeOf<In>;
   constexpr int kVector = Element<In>::kVector;
-  const C max = PartMax<In>(v, n, lanes);
+  const C max = LaneMax(LaneMaximum<In, kSlots, true>(v, 0, lanes), lanes.count);
   const C max_pre = MaxPre(max, scale);
-  TwoPart<C> sum;
+  TwoPart<C> sums[kSlots * kVector];
 #pragma unroll
   for (int j = 0; j < kSlots; ++j) {
     C x[kVector];
-    UnpackMasked<In>(v[j], n - (j * lanes.count + lanes.lane) * kVector, x);
+    Unpack<In>(v[j], x);
 #pragma unroll
-    for (int e = 0; e < kVector; ++e) sum.Add(scale.PreciseExp(x[e], max_pre), C(0));
+    for (int e = 0; e < kVector; ++e) sums[j * kVector + e].high = scale.PreciseExp(x[e], max_pre);
   }
-  return {max, LaneSum(sum, lanes.count)};
-}
-
-// Statistics of a small row.
-template <typename In, int kSlots>
-__device__ __forceinline__ Stats<ComputeOf<In>> SmallStats(const DeviceSegment& segment, const uint4 (&v)[kSlots],
-                                                           int n, Lanes lanes, const Scale<ComputeOf<In>>& scale) {
-  if constexpr (kSlots == kPreciseSlots) {
-    if (segment.log != 0 && segment.cols <= kPreciseColumns) {
-      return PreciseStats<In>(v, n, lanes, scale);
-    }
-  }
-  return PartStats<In>(v, n, lanes, scale);
-}
-
-template <typename In, typename Out>
-__device__ __forceinline__ void VectorResults(const uint4& vector, int valid,
-                                              const Normalizer<ComputeOf<In>>& normalize,
-                                              Out (&y)[Element<In>::kVector]) {
-  using C = ComputeOf<In>;
-  constexpr int kVector = Element<In>::kVector;
-  C x[kVector];
-  Unpack<In>(vector, x);
-  if (normalize.log) {
-#pragma unroll
-    for (int e = 0; e < kVector; ++e) x[e] = normalize.Log(x[e]);
-  } else {
-#pragma unroll
-    for (int e = 0; e < kVector; ++e) x[e] = normalize.Exp(x[e]);
-  }
+  HalvingSum<kSlots * kVector, kVector>(sums);
 #pragma unroll
   for (int e = 0; e < kVector; ++e) {
-    y[e] = FromCompute<Out, C>(e < valid ? x[e] : normalize.masked);
+    for (int offset = lanes.count >> 1; offset > 0; offset >>= 1) {
+      sums[e].Add(__shfl_xor_sync(0xffffffffu, sums[e].high, offset),
+                  __shfl_xor_sync(0xffffffffu, sums[e].low, offset));
+    }
   }
+  HalvingSum<kVector, 1>(sums);
+  return {max, sums[0].high + sums[0].low};
+}
+
+// Statistics of a row's first vectors, of which `n` elements count and `valid` are the row's; a whole warp calls it.
+template <typename In, int kSlots>
+__device__ __forceinline__ Stats<ComputeOf<In>> FirstStats(bool log, const uint4* v, int n, std::int64_t valid,
+                                                           Lanes lanes, const Scale<ComputeOf<In>>& scale) {
+  Stats<ComputeOf<In>> stats = PartStats<In, kSlots>(v, n, lanes, scale);
+  const bool precise = log && valid <= kPreciseColumns;
+  if (!__any_sync(0xffffffffu, precise)) return stats;
+  constexpr int kFew = kSlots < FewSlots(sizeof(In)) ? kSlots : FewSlots(sizeof(In));
+  uint4 masked[kFew];
+#pragma unroll
+  for (int j = 0; j < kFew; ++j) {
+    masked[j] = MaskFrom<In>(v[j], n - (j * lanes.count + lanes.lane) * Element<In>::kVector);
+  }
+  const Stats<ComputeOf<In>> better = PreciseStats<In, kFew>(masked, lanes, scale);
+  return precise ? better : stats;
+}
+
+// The results of a vector's elements as computed; those at or beyond `valid` are masked.
+template <typename In, bool kFast>
+__device__ __forceinline__ void ComputeResults(const uint4& vector, int valid,
+                                               const Normalizer<ComputeOf<In>>& normalize,
+                                               ComputeOf<In> (&x)[Element<In>::kVector]) {
+  Unpack<In>(vector, x);
+  normalize.template Apply<In, kFast>(x);
+  if (valid >= Element<In>::kVector) return;
+#pragma unroll
+  for (int e = 0; e < Element<In>::kVector; ++e) {
+    if (e >= valid) x[e] = normalize.masked;
+  }
+}
+
+// The same, rounded to the type of the input.
+template <typename In, bool kFast>
+__device__ __forceinline__ uint4 VectorResults(const uint4& vector, int valid,
+                                               const Normalizer<ComputeOf<In>>& normalize) {
+  ComputeOf<In> x[Element<In>::kVector];
+  ComputeResults<In, kFast>(vector, valid, normalize, x);
+  return Pack<In>(x);
 }
 
 // Writes the results of a vector of another element size: `count` elements at p, all of them as words if `wide`.
@@ -169,8 +222,11 @@ __device__ __forceinline__ void WritePart(Out* p, int n, int valid, bool wide, L
 #pragma unroll
   for (int j = 0; j < kSlots; ++j) {
     const int first = (j * lanes.count + lanes.lane) * kVector;
+    ComputeOf<In> x[kVector];
+    ComputeResults<In, false>(v[j], valid - first, normalize, x);
     Out y[kVector];
-    VectorResults<In, Out>(v[j], valid - first, normalize, y);
+#pragma unroll
+    for (int e = 0; e < kVector; ++e) y[e] = FromCompute<Out, ComputeOf<In>>(x[e]);
     if constexpr (sizeof(In) == sizeof(Out)) {
       memcpy(&v[j], y, sizeof(y));
     } else {

@@ -75,9 +75,8 @@ void PlanSharedMemory(DataType type, const Widest& widest, const Device& device,
   const std::int64_t chunks = std::max(widest.block_chunks, widest.cluster_chunks);
   if (chunks > 1) {
     const int warps = plan->cluster_blocks * kBlockWarps;
-    // Rows of more chunks than ever fit are folded in groups and exchange the accumulators alone.
-    const int most = std::max(kAccumulators, warps * (1 + StashLimit(type, kAccumulators, device)));
-    plan->table_entries = static_cast<int>(std::clamp<std::int64_t>(chunks, kAccumulators, most));
+    // Wider rows exchange the accumulators alone.
+    plan->table_entries = static_cast<int>(std::clamp<std::int64_t>(chunks, kAccumulators, kFlatChunks));
     plan->table_entries = (plan->table_entries + 1) / 2 * 2;
     const std::int64_t wanted = DivideUp(chunks, warps) - 1;
     plan->stash_chunks =

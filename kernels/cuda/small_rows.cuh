@@ -19,8 +19,8 @@ __device__ __forceinline__ void RunSmallRowsSlots(const DeviceSegment& segment, 
   const int valid = active ? static_cast<int>(ValidLength(segment, row)) : 0;
   const In* input = static_cast<const In*>(segment.input) + row * segment.input_stride;
   uint4 v[kSlots];
-  LoadPart(input, valid, 0, false, segment.input_wide != 0, lanes, v);
-  const auto stats = SmallStats<In>(segment, v, valid, lanes, scale);
+  LoadPart(input, valid, Around{false, false}, segment.input_wide != 0, lanes, v);
+  const auto stats = FirstStats<In, kSlots>(segment.log != 0, v, valid, valid, lanes, scale);
   const Normalizer<ComputeOf<In>> normalize(scale, stats, segment.log != 0, valid == 0);
   ForOutputType<In, kSame>(output_type, [&](auto* type) {
     auto* output = static_cast<decltype(type)>(segment.output) + row * segment.output_stride;
@@ -34,8 +34,8 @@ __device__ __forceinline__ void RunSmallRows(const DeviceSegment& segment, DataT
   constexpr int kSlots = SmallSlots(sizeof(In));
   // Empty slots add exact zeros to the sums, so the number compiled for does not show in the bits.
   const int per_slot = static_cast<int>(segment.lanes) * Element<In>::kVector;
-  if (segment.cols <= kPreciseSlots * per_slot) {
-    RunSmallRowsSlots<In, kSame, kPreciseSlots>(segment, output_type, item, scale);
+  if (segment.cols <= 2 * per_slot) {
+    RunSmallRowsSlots<In, kSame, 2>(segment, output_type, item, scale);
   } else if (kSlots == 4 || segment.cols <= 4 * per_slot) {
     RunSmallRowsSlots<In, kSame, 4>(segment, output_type, item, scale);
   } else {

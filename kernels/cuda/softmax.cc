@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "kernels/cuda/check.h"
+#include "kernels/cuda/column_plan.h"
 #include "kernels/cuda/flag.h"
+#include "kernels/cuda/matrix.h"
 #include "kernels/cuda/plan.h"
 
 namespace softmax::kernels {
@@ -94,25 +96,69 @@ cudaError_t LaunchFlag(const Completion& completion, cudaStream_t stream) {
   return cudaLaunchKernel(cuda::FlagKernelAddress(), dim3(1), dim3(1), args, 0, stream);
 }
 
-cudaError_t Launch(const void* kernel, const Plan& plan, LaunchParams* params, cudaStream_t stream) {
+struct Grid {
+  std::int64_t blocks;
+  int threads;
+  int dynamic_bytes;
+  int cluster_blocks;
+  bool cooperative;
+};
+
+cudaError_t Launch(const void* kernel, const Grid& grid, void* params, cudaStream_t stream) {
   void* args[] = {params};
-  if (plan.cluster_items == 0) {
-    return cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(plan.grid_blocks)), dim3(cuda::kBlockThreads), args,
-                            static_cast<std::size_t>(plan.dynamic_bytes), stream);
+  const dim3 blocks(static_cast<unsigned>(grid.blocks));
+  const dim3 threads(static_cast<unsigned>(grid.threads));
+  const auto dynamic_bytes = static_cast<std::size_t>(grid.dynamic_bytes);
+  if (grid.cluster_blocks == 1 && !grid.cooperative) {
+    return cudaLaunchKernel(kernel, blocks, threads, args, dynamic_bytes, stream);
   }
-  cudaLaunchAttribute cluster = {};
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim.x = static_cast<unsigned>(plan.cluster_blocks);
-  cluster.val.clusterDim.y = 1;
-  cluster.val.clusterDim.z = 1;
+  cudaLaunchAttribute attribute = {};
+  if (grid.cooperative) {
+    attribute.id = cudaLaunchAttributeCooperative;
+    attribute.val.cooperative = 1;
+  } else {
+    attribute.id = cudaLaunchAttributeClusterDimension;
+    attribute.val.clusterDim.x = static_cast<unsigned>(grid.cluster_blocks);
+    attribute.val.clusterDim.y = 1;
+    attribute.val.clusterDim.z = 1;
+  }
   cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(static_cast<unsigned>(plan.grid_blocks));
-  config.blockDim = dim3(cuda::kBlockThreads);
-  config.dynamicSmemBytes = static_cast<std::size_t>(plan.dynamic_bytes);
+  config.gridDim = blocks;
+  config.blockDim = threads;
+  config.dynamicSmemBytes = dynamic_bytes;
   config.stream = stream;
-  config.attrs = &cluster;
+  config.attrs = &attribute;
   config.numAttrs = 1;
   return cudaLaunchKernelExC(&config, kernel, args);
+}
+
+// The one segment that is not empty, or nullptr if there are several or none.
+const Segment* OnlySegment(const Segment* segments, std::int64_t count) {
+  const Segment* only = nullptr;
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (cuda::IsEmpty(segments[i])) continue;
+    if (only != nullptr) return nullptr;
+    only = &segments[i];
+  }
+  return only;
+}
+
+// Runs one segment with a kernel made for its shape, if there is one.
+bool LaunchOne(DataType type, const Segment& segment, const Completion& completion, const cuda::Device& device,
+               cudaStream_t stream, cudaError_t* error) {
+  if (segment.inner > 1) {
+    cuda::ColumnPlan plan = cuda::PlanColumns(type, segment, completion, device);
+    if (!plan.possible) return false;
+    const Grid grid{plan.blocks, cuda::kBlockThreads, plan.dynamic_bytes, plan.params.cluster_blocks, false};
+    *error = Launch(cuda::ColumnKernelsFor(type).kernels[plan.vectors ? 1 : 0], grid, &plan.params, stream);
+    return true;
+  }
+  cuda::MatrixPlan plan = cuda::PlanMatrix(type, segment, completion, device);
+  if (plan.kind == cuda::MatrixKind::kNone) return false;
+  const Grid grid{plan.blocks, plan.threads, plan.dynamic_bytes, plan.params.cluster_blocks,
+                  plan.kind == cuda::MatrixKind::kWide};
+  *error = Launch(cuda::MatrixKernelOf(type, plan), grid, &plan.params, stream);
+  return true;
 }
 
 cudaError_t PrepareKernel(const void* kernel, int shared_bytes) {
@@ -139,7 +185,7 @@ cudaError_t LaunchSoftmaxBatch(DataType input_type, DataType output_type, const 
       (segments == nullptr && count > 0)) {
     return cudaErrorInvalidValue;
   }
-  if (completion.flag != nullptr && completion.counter == nullptr) return cudaErrorInvalidValue;
+  if (completion.flag != nullptr && completion.workspace == nullptr) return cudaErrorInvalidValue;
   for (std::int64_t i = 0; i < count; ++i) {
     const cudaError_t error = cuda::CheckSegment(input_type, output_type, segments[i]);
     if (error != cudaSuccess) return error;
@@ -151,17 +197,25 @@ cudaError_t LaunchSoftmaxBatch(DataType input_type, DataType output_type, const 
   }
   cuda::Device device;
   if (const cudaError_t error = cuda::CurrentDevice(&device); error != cudaSuccess) return error;
+  if (const Segment* only = OnlySegment(segments, count); only != nullptr && input_type == output_type) {
+    cudaError_t error = cudaSuccess;
+    if (LaunchOne(input_type, *only, completion, device, stream, &error)) return error;
+  }
   const Plan plan = cuda::MakePlan(input_type, segments, count, device);
   if (plan.segments == 0) return LaunchFlag(completion, stream);
   LaunchParams params = MakeParams(input_type, output_type, segments, count, scratch, completion, plan);
   const cuda::KernelTable& kernels = KernelsOf(input_type);
   const int other = input_type == output_type ? 0 : 1;
   const void* const kernel = plan.small_rows_only ? kernels.small[other] : kernels.all[other];
-  return Launch(kernel, plan, &params, stream);
+  const Grid grid{plan.grid_blocks, cuda::kBlockThreads, plan.dynamic_bytes,
+                  plan.cluster_items > 0 ? plan.cluster_blocks : 1, false};
+  return Launch(kernel, grid, &params, stream);
 }
 
-cudaError_t LaunchSoftmax(DataType input_type, DataType output_type, const Segment& segment, cudaStream_t stream) {
-  return LaunchSoftmaxBatch(input_type, output_type, &segment, 1, nullptr, 0, Completion{}, stream);
+cudaError_t LaunchSoftmax(DataType input_type, DataType output_type, const Segment& segment, cudaStream_t stream,
+                          std::uint32_t* workspace) {
+  return LaunchSoftmaxBatch(input_type, output_type, &segment, 1, nullptr, 0, Completion{nullptr, 0, workspace},
+                            stream);
 }
 
 cudaError_t PrepareSoftmaxKernels() {
@@ -173,6 +227,15 @@ cudaError_t PrepareSoftmaxKernels() {
       cudaError_t error = PrepareKernel(kernels.small[other], 0);
       if (error == cudaSuccess) error = PrepareKernel(kernels.all[other], device.shared_bytes);
       if (error != cudaSuccess) return error;
+    }
+    for (const void* kernel : cuda::ColumnKernelsFor(type).kernels) {
+      if (const cudaError_t error = PrepareKernel(kernel, device.shared_bytes); error != cudaSuccess) return error;
+    }
+    for (const void* kernel : cuda::MatrixKernelsFor(type)) {
+      if (kernel == nullptr) continue;
+      if (const cudaError_t error = PrepareKernel(kernel, device.shared_bytes - cuda::kMatrixTableBytes);
+          error != cudaSuccess)
+        return error;
     }
   }
   cudaFuncAttributes attributes = {};

@@ -31,6 +31,17 @@ struct Team {
 #endif
     __syncthreads();
   }
+  // Before the first Publish: the members must have started. Arrive early, wait late.
+  __device__ void Arrive() const {
+#if __CUDA_ARCH__ >= 900
+    if (IsCluster()) cooperative_groups::this_cluster().barrier_arrive();
+#endif
+  }
+  __device__ void Wait() const {
+#if __CUDA_ARCH__ >= 900
+    if (IsCluster()) cooperative_groups::this_cluster().barrier_wait();
+#endif
+  }
   // Writes *slot in every member's shared memory; called by a whole warp with the same arguments.
   template <typename T>
   __device__ void Publish(T* slot, const T& value) const {

@@ -71,22 +71,32 @@ __device__ __forceinline__ int Misalignment(const T* p) {
   return static_cast<int>((reinterpret_cast<std::uintptr_t>(p) & 15) / sizeof(T));
 }
 
+// What of a row's memory may be read beside the part itself: whole aligned vectors are then read where the part begins
+// or ends inside one.
+struct Around {
+  bool before;  // the vector that holds the first element
+  bool after;   // the vector that holds the last element
+};
+
 // Loads the aligned vectors that hold elements [skip, end) after `p` (aligned): kCount vectors per lane, of which lane
 // 0 alone needs the last when kCount is one more than the slots.
 template <int kSlots, int kCount, typename T>
-__device__ __forceinline__ void LoadAligned(const T* p, int skip, int end, Lanes lanes, uint4 (&w)[kCount]) {
+__device__ __forceinline__ void LoadAligned(const T* p, int skip, int end, Around around, Lanes lanes,
+                                            uint4 (&w)[kCount]) {
   constexpr int kVector = VectorElements(sizeof(T));
-  const int tail = end / kVector;  // the vector that is cut by the end, if end % kVector != 0
+  const int first = around.before ? 0 : skip;
+  const int whole = around.after ? end : end / kVector * kVector;  // vectors that start below it are read whole
 #pragma unroll
   for (int j = 0; j < kCount; ++j) {
-    const int v = j * lanes.count + lanes.lane;
+    const int at = (j * lanes.count + lanes.lane) * kVector;
     w[j] = make_uint4(0, 0, 0, 0);
-    if (v < tail && v * kVector >= skip && (j < kSlots || lanes.lane == 0)) {
-      w[j] = *reinterpret_cast<const uint4*>(p + v * kVector);
+    if (at < whole && at >= first && (j < kSlots || lanes.lane == 0)) {
+      w[j] = *reinterpret_cast<const uint4*>(p + at);
     }
   }
-  if (skip > 0 && lanes.lane == 0) w[0] = LoadRange(p, skip, min(end, kVector));
-  const bool cut = end % kVector != 0 && (tail > 0 || skip == 0) && end > skip;
+  if (first > 0 && lanes.lane == 0) w[0] = LoadRange(p, skip, min(end, kVector));
+  const int tail = end / kVector;
+  const bool cut = whole < end && (tail > 0 || first == 0) && end > skip;
   if (cut && (tail & (lanes.count - 1)) == lanes.lane) {
     const uint4 last = LoadRange(p + tail * kVector, 0, end % kVector);
 #pragma unroll
@@ -96,26 +106,29 @@ __device__ __forceinline__ void LoadAligned(const T* p, int skip, int end, Lanes
   }
 }
 
-// Loads the part that starts at p and has n elements; the row goes on for `more` elements after them and, if `inside`,
-// for at least a vector before them. `wide`: p is aligned for every group of this warp.
+// Shifts aligned vectors (one more than the slots) so that vector 0 begins `skip` elements later.
 template <int kSlots, typename T>
-__device__ __forceinline__ void LoadPart(const T* p, int n, int more, bool inside, bool wide, Lanes lanes,
-                                         uint4 (&v)[kSlots]) {
-  if (wide) {
-    LoadAligned<kSlots>(p, 0, n, lanes, v);
-    return;
-  }
-  constexpr int kVector = VectorElements(sizeof(T));
-  const int skip = Misalignment(p);
-  uint4 w[kSlots + 1];
-  const int end = n > 0 ? min(skip + n + more, n + kVector) : 0;
-  LoadAligned<kSlots>(p - skip, inside ? 0 : skip, end, lanes, w);
+__device__ __forceinline__ void ShiftVectors(const uint4* w, uint4 extra, int skip, Lanes lanes, uint4* v) {
 #pragma unroll
   for (int j = 0; j < kSlots; ++j) {
-    const uint4 mine = lanes.lane == 0 ? w[j + 1] : w[j];
+    const uint4 after = j + 1 < kSlots ? w[j + 1] : extra;
+    const uint4 mine = lanes.lane == 0 ? after : w[j];
     const uint4 next = ShuffleVector(mine, (lanes.lane + 1) & (lanes.count - 1), lanes.count);
     v[j] = ShiftBytes(w[j], next, skip * static_cast<int>(sizeof(T)));
   }
+}
+
+// Loads the part that starts at p and has n elements. `wide`: p is aligned for every group of this warp.
+template <int kSlots, typename T>
+__device__ __forceinline__ void LoadPart(const T* p, int n, Around around, bool wide, Lanes lanes, uint4 (&v)[kSlots]) {
+  if (wide) {
+    LoadAligned<kSlots>(p, 0, n, around, lanes, v);
+    return;
+  }
+  const int skip = Misalignment(p);
+  uint4 w[kSlots + 1];
+  LoadAligned<kSlots>(p - skip, skip, n > 0 ? skip + n : 0, around, lanes, w);
+  ShiftVectors<kSlots, T>(w, w[kSlots], skip, lanes, v);
 }
 
 // Stores n elements to p from vectors of the same element size.

@@ -8,15 +8,16 @@
 // What the host hands to one launch, and the geometry of rows that host and device agree on.
 //
 // A row of few columns is reduced by a group of lanes of one warp. A wider one is cut into chunks of 2 KB, counted from
-// column 0: one warp reduces one chunk; 32 chunks make a group; groups are folded into 64 accumulators. This tree
-// depends on the row's width alone, so it gives the same bits whichever warp, block or cluster works on a chunk: who
-// works on what is then free to choose for speed.
+// column 0: one warp reduces one chunk. The statistics of up to 512 chunks are folded at once; wider rows fold each 32
+// chunks into a group's and the groups' into 64 accumulators. This tree depends on the row's width alone, so it gives
+// the same bits whichever warp, block or cluster works on a chunk: who works on what is then free to choose for speed.
 namespace softmax::kernels::cuda {
 
 constexpr int kBlockThreads = 256;
 constexpr int kBlockWarps = kBlockThreads / 32;
 constexpr int kVectorBytes = 16;
 constexpr int kGroupChunks = 32;
+constexpr int kFlatChunks = 512;  // rows of more are folded in groups
 constexpr int kAccumulators = 64;
 constexpr int kMaxClusterBlocks = 8;  // the largest portable cluster
 constexpr int kMaxGridBlocks = 2048;
@@ -32,9 +33,11 @@ constexpr int ChunkColumns(int element_bytes) { return kChunkBytes / element_byt
 // Rows of at most this many columns are small. 32-bit ones may be two chunks wide: it saves their barriers.
 constexpr int SmallSlots(int element_bytes) { return element_bytes == 4 ? 8 : kChunkSlots; }
 constexpr int SmallColumns(int element_bytes) { return SmallSlots(element_bytes) * 32 * VectorElements(element_bytes); }
-// Log-softmax rows of at most this many columns take extra care with their sum; they fill two slots.
-constexpr int kPreciseColumns = 64;
-constexpr int kPreciseSlots = 2;
+// Log-softmax rows of at most this many valid columns take extra care with their sum.
+constexpr int kPreciseColumns = 24;
+// The slots of the lanes of a small row that hold them.
+constexpr int FewSlots(int element_bytes) { return element_bytes / 2; }
+constexpr int kManyColumns = kPreciseColumns + 1;  // no such row
 // Rows of so many chunks that a block takes side by side.
 constexpr int SideRows(std::int64_t chunks) {
   return chunks * 2 <= kBlockWarps ? kBlockWarps / static_cast<int>(chunks) : 1;
@@ -49,10 +52,11 @@ constexpr int ColumnTilePitch(std::int64_t cols, int element_bytes) {
   return (columns * element_bytes + kVectorBytes - 1) / kVectorBytes * kVectorBytes + kVectorBytes;
 }
 
-// Lanes that share a small row: two vectors each as long as that fits a warp.
+// Lanes that share a small row: enough to move 64 bytes side by side, and then as few as hold the row in two vectors
+// each. Fewer would take fewer shuffles, but rows that miss the sectors of memory then touch too many of them.
 constexpr int RowLanes(std::int64_t cols, int element_bytes) {
   const std::int64_t vectors = (cols + VectorElements(element_bytes) - 1) / VectorElements(element_bytes);
-  int lanes = 1;
+  int lanes = vectors > 2 ? 4 : vectors > 1 ? 2 : 1;
   while (lanes < 32 && vectors > 2 * lanes) lanes *= 2;
   return lanes;
 }

@@ -40,9 +40,9 @@ absl::Status CudaLane::Initialize() {
   if (cudaError_t e = cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)) {
     return CudaError("cudaStreamCreateWithFlags", e);
   }
-  if (cudaError_t e = cudaMalloc(reinterpret_cast<void**>(&counter_), sizeof(*counter_)))
+  if (cudaError_t e = cudaMalloc(reinterpret_cast<void**>(&workspace_), kernels::kSoftmaxWorkspaceBytes))
     return CudaError("cudaMalloc", e);
-  if (cudaError_t e = cudaMemset(counter_, 0, sizeof(*counter_))) return CudaError("cudaMemset", e);
+  if (cudaError_t e = cudaMemset(workspace_, 0, kernels::kSoftmaxWorkspaceBytes)) return CudaError("cudaMemset", e);
   const std::size_t slot_bytes = kFlagBytes + (options_.scratch_bytes + 127) / 128 * 128;
   void* block = nullptr;
   if (cudaError_t e =
@@ -66,7 +66,7 @@ CudaLane::~CudaLane() {
     (void)cudaStreamSynchronize(stream_);
     (void)cudaStreamDestroy(stream_);
   }
-  (void)cudaFree(counter_);
+  (void)cudaFree(workspace_);
   (void)cudaFreeHost(host_block_);
 }
 
@@ -84,7 +84,7 @@ void CudaLane::Launch(Batch* batch) {
   kernels::Completion completion;
   completion.flag = const_cast<std::uint32_t*>(slot.flag);
   completion.value = ++slot.value;
-  completion.counter = counter_;
+  completion.workspace = workspace_;
   const auto& segments = batch->segments();
   const cudaError_t error = kernels::LaunchSoftmaxBatch(batch->input_type(), batch->output_type(), segments.data(),
                                                         static_cast<std::int64_t>(segments.size()), slot.scratch,

@@ -58,8 +58,8 @@ class CudaLane final : public Lane {
   const Options options_;
   CudaHealth& health_;
   cudaStream_t stream_ = nullptr;
-  std::uint32_t* counter_ = nullptr;  // device memory
-  std::byte* host_block_ = nullptr;   // mapped pinned: all flags and scratch
+  std::uint32_t* workspace_ = nullptr;  // device memory
+  std::byte* host_block_ = nullptr;     // mapped pinned: all flags and scratch
   std::vector<Slot> slots_;
   std::uint32_t next_slot_ = 0;
   std::uint32_t polls_ = 0;

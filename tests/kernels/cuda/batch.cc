@@ -85,15 +85,15 @@ std::vector<std::vector<std::byte>> RunBatch(DataType input_type, DataType outpu
   }
   const auto count = static_cast<std::int64_t>(segments.size());
   Memory scratch(SoftmaxBatchScratchBytes(segments.data(), count), Place::kMapped);
-  Memory counter(4, Place::kDevice);
-  counter.Write(std::vector<std::byte>(4));
+  Memory workspace(kSoftmaxWorkspaceBytes, Place::kDevice);
+  workspace.Write(std::vector<std::byte>(kSoftmaxWorkspaceBytes));
   Memory flag(4, Place::kMapped);
   flag.Write(std::vector<std::byte>(4));
   Completion completion;
   completion.flag = reinterpret_cast<std::uint32_t*>(flag.data());
-  completion.counter = reinterpret_cast<std::uint32_t*>(counter.data());
+  completion.workspace = reinterpret_cast<std::uint32_t*>(workspace.data());
 
-  // Twice with different values: the counter must be back at zero after the first.
+  // Twice with different values: the workspace must be back at zero after the first.
   for (const std::uint32_t value : {7u, 8u}) {
     completion.value = value;
     EXPECT_EQ(cudaSuccess, LaunchSoftmaxBatch(input_type, output_type, segments.data(), count, scratch.data(),
@@ -108,7 +108,9 @@ std::vector<std::vector<std::byte>> RunBatch(DataType input_type, DataType outpu
     all = out.Read();
   }
   EXPECT_EQ(cudaSuccess, cudaDeviceSynchronize());
-  EXPECT_EQ(std::vector<std::byte>(4), counter.Read());
+  std::vector<std::byte> left = workspace.Read();
+  left.resize(kSoftmaxWorkspaceZeroBytes);
+  EXPECT_EQ(std::vector<std::byte>(kSoftmaxWorkspaceZeroBytes), left);
 
   std::vector<std::vector<std::byte>> outputs;
   out_at = 0;

@@ -58,12 +58,12 @@ TEST_F(BatchTest, MappedAndDeviceMemoryGiveTheSameBits) {
 
 TEST_F(BatchTest, AnEmptyBatchStillWritesTheFlag) {
   Memory flag(4, Place::kMapped);
-  Memory counter(4, Place::kDevice);
+  Memory workspace(kSoftmaxWorkspaceBytes, Place::kDevice);
   flag.Write(std::vector<std::byte>(4));
-  counter.Write(std::vector<std::byte>(4));
+  workspace.Write(std::vector<std::byte>(kSoftmaxWorkspaceBytes));
   Completion completion;
   completion.flag = reinterpret_cast<std::uint32_t*>(flag.data());
-  completion.counter = reinterpret_cast<std::uint32_t*>(counter.data());
+  completion.workspace = reinterpret_cast<std::uint32_t*>(workspace.data());
   completion.value = 42;
   const Segment empty[3];
   for (const std::int64_t count : {0, 3}) {

@@ -52,6 +52,20 @@ Segment HostSegment(const RowCase& c, const std::byte* input, std::byte* output)
   return s;
 }
 
+namespace {
+
+// One for all tests, which use one stream.
+std::uint32_t* Workspace() {
+  static Memory* const memory = [] {
+    auto* made = new Memory(kSoftmaxWorkspaceBytes, Place::kDevice);
+    made->Write(std::vector<std::byte>(kSoftmaxWorkspaceBytes));
+    return made;
+  }();
+  return reinterpret_cast<std::uint32_t*>(memory->data());
+}
+
+}  // namespace
+
 std::vector<std::byte> RunCase(const RowCase& c, const std::vector<std::byte>& input) {
   const std::size_t in_size = SizeOf(c.input_type);
   const std::size_t out_size = SizeOf(c.output_type);
@@ -75,7 +89,7 @@ std::vector<std::byte> RunCase(const RowCase& c, const std::vector<std::byte>& i
 
   Segment s = HostSegment(c, in.data() + in_start, c.in_place ? in.data() + in_start : out.data() + out_start);
   if (!c.lengths.empty()) s.lengths = reinterpret_cast<const std::uint32_t*>(lengths.data());
-  EXPECT_EQ(cudaSuccess, LaunchSoftmax(c.input_type, c.output_type, s, nullptr)) << c.Name();
+  EXPECT_EQ(cudaSuccess, LaunchSoftmax(c.input_type, c.output_type, s, nullptr, Workspace())) << c.Name();
   EXPECT_EQ(cudaSuccess, cudaDeviceSynchronize()) << c.Name();
 
   const std::vector<std::byte> after = c.in_place ? in.Read() : out.Read();

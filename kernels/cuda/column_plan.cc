@@ -1,0 +1,312 @@
+#include "kernels/cuda/column_plan.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace softmax::kernels::cuda {
+namespace {
+
+constexpr int kMinStripBytes = 32;  // one sector
+constexpr int kStripBytes = 64;
+constexpr int kLargeStripBytes = 128;
+constexpr int kFlatTileBytes = 32 * 1024;  // of a step of several outer blocks, about
+constexpr int kMostStages = 8;             // see WaitCopies
+constexpr int kFewStages = 3;
+constexpr int kStepTasks = kBlockWarps;  // a step keeps every warp busy
+// What a multiprocessor's shared memory is shared by: blocks, each with what CUDA reserves.
+constexpr int kReservedBytes = 2048;
+
+std::int64_t DivideUp(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+int RoundUp(int value, int unit) { return (value + unit - 1) / unit * unit; }
+
+int Log2(int power) {
+  int log = 0;
+  while ((2 << log) <= power) ++log;
+  return log;
+}
+// The largest power of two that divides a value, up to `most`.
+int PowerOfTwoIn(int value, int most) {
+  int power = 1;
+  while (power < most && value % (power * 2) == 0) power *= 2;
+  return power;
+}
+
+class Planner {
+ public:
+  Planner(DataType type, const Segment& s, const Completion& completion, const Device& device,
+          const ColumnChoice& choice)
+      : s_(s),
+        device_(device),
+        choice_(choice),
+        p_(plan_.params),
+        bytes_(static_cast<int>(SizeOf(type))),
+        stats_bytes_(type == DataType::kFloat64 ? 16 : 8),
+        vector_(VectorElements(bytes_)),
+        chunks_(DivideUp(s.cols, ChunkColumns(bytes_))) {
+    p_ = {};
+    p_.scale_double = ScaleParts<double>::Of(s.scale);
+    p_.scale_float = ScaleParts<float>::Of(s.scale);
+    p_.completion = completion;
+    p_.small = s.cols <= SmallColumns(bytes_);
+    p_.grouped = chunks_ > kFlatChunks;
+    p_.cluster_blocks = 1;
+    p_.table_entries = 0;
+    FillSegment();
+    FindAlignment();
+    // The kernel has the fast form of the exponential only.
+    suits_ = s.inner > 1 && (type == DataType::kFloat64 || p_.scale_float.fast != 0);
+  }
+
+  ColumnPlan Make() {
+    if (!suits_) return plan_;
+    plan_.possible = p_.small ? PlanSmall() : PlanLarge();
+    if (plan_.blocks > std::numeric_limits<int>::max()) plan_.possible = false;
+    return plan_;
+  }
+
+ private:
+  void FillSegment() {
+    DeviceSegment& d = p_.segment;
+    d.input = s_.input;
+    d.output = s_.output;
+    d.lengths = s_.lengths;
+    d.outer = s_.outer;
+    d.cols = s_.cols;
+    d.inner = s_.inner;
+    d.input_stride = s_.outer == 1 ? s_.cols * s_.inner : s_.input_stride;
+    d.output_stride = s_.outer == 1 ? s_.cols * s_.inner : s_.output_stride;
+    d.scale = s_.scale;
+    d.log = s_.operation == Operation::kLogSoftmax ? 1 : 0;
+  }
+  void FindAlignment() {
+    const auto input = reinterpret_cast<std::uintptr_t>(s_.input) % kVectorBytes;
+    const auto output = reinterpret_cast<std::uintptr_t>(s_.output) % kVectorBytes;
+    const auto past = [this](std::int64_t elements) { return elements % kVectorBytes * bytes_ % kVectorBytes; };
+    const DeviceSegment& d = p_.segment;
+    p_.dense = d.input_stride == d.cols * d.inner && d.output_stride == d.input_stride;
+    p_.alike = input == output && past(d.input_stride) == past(d.output_stride);
+    plan_.vectors =
+        input == 0 && output == 0 && past(d.inner) == 0 && past(d.input_stride) == 0 && past(d.output_stride) == 0;
+    unit_ = plan_.vectors ? vector_ : 1;
+  }
+
+  // Shared memory that lets so many blocks stay on a multiprocessor.
+  int Share(int blocks) const { return (device_.shared_bytes + kReservedBytes) / blocks - kReservedBytes; }
+
+  // `wanted` elements at most, in strips of about the same width, whole sectors where the rows allow it.
+  int Strip(std::int64_t wanted) const {
+    wanted = std::min<std::int64_t>({wanted, s_.inner, kMaxStripWidth});
+    const std::int64_t units = s_.inner / unit_;
+    const std::int64_t most = std::max<std::int64_t>(1, wanted / unit_);
+    const std::int64_t even = DivideUp(units, DivideUp(units, most));
+    // Powers of two give the warps rows of threads side by side: worth a narrow last strip if there are many.
+    return static_cast<int>((units >= 8 * most ? most : even) * unit_);
+  }
+  void SetStrip(int strip) {
+    p_.strip = strip;
+    p_.strips = DivideUp(s_.inner, strip);
+    p_.pitch = Pitch();
+  }
+  // From one column to the next in shared memory: as memory has it where the strip is everything, and otherwise so that
+  // columns lie in shared memory as they do in memory relative to 16-byte boundaries, with room for what is beside
+  // them.
+  int Pitch() const {
+    const int wide = p_.strip * bytes_;
+    const auto past = static_cast<int>(s_.inner * bytes_ % kVectorBytes);
+    if (p_.strips == 1 || plan_.vectors) return wide;
+    if (past == 0) return RoundUp(wide, kVectorBytes) + kVectorBytes;
+    const int least = wide + 2 * kVectorBytes - 2 * bytes_;
+    return RoundUp(least - past, kVectorBytes) + past;
+  }
+
+  void SetTasks(int lanes, int slots, int parts) {
+    ColumnTasks& t = p_.tasks;
+    const int units = p_.strip / unit_;
+    const int side = PowerOfTwoIn(units, 32);
+    const int warp_lanes = std::min(lanes, 32 / side);
+    t.lanes = lanes;
+    t.slots = slots;
+    t.side_log = Log2(side);
+    t.warp_lanes_log = Log2(warp_lanes);
+    t.lane_tasks_log = Log2(lanes / warp_lanes);
+    t.warp_parts_log = Log2(32 / (side * warp_lanes));
+    t.groups = units / side;
+    // Neighbouring lanes of a warp read from addresses this far apart; after so many they come to the same bank.
+    const int stride = (lanes / warp_lanes) * vector_ * p_.pitch;
+    t.spread_shift = Log2(128 / PowerOfTwoIn(stride, 128));
+    t.spread_scale = p_.pitch % 4 == 0 ? 0 : 1;
+    p_.step_parts = parts;
+  }
+
+  // Offsets in shared memory behind the tile; returns all bytes.
+  int Layout() {
+    const int row_groups = p_.small ? p_.step_parts : 1;
+    const auto compute_bytes = stats_bytes_ / 2;
+    int offset = RoundUp(p_.stages * p_.stage_bytes, 128);
+    p_.rows_offset = offset;
+    offset += row_groups * p_.strip * kStripRowBytes;
+    p_.table_offset = offset = RoundUp(offset, kVectorBytes);
+    offset += p_.table_entries * p_.strip * stats_bytes_;
+    p_.maxima_offset = offset = RoundUp(offset, kVectorBytes);
+    offset += p_.step_parts * p_.strip * compute_bytes;
+    p_.partial_offset = offset = RoundUp(offset, kVectorBytes);
+    offset += (p_.step_parts << p_.tasks.lane_tasks_log) * p_.strip * compute_bytes;
+    return RoundUp(offset, kVectorBytes);
+  }
+
+  // Small rows: whole ones, of several outer blocks where a strip is everything.
+
+  bool PlanSmall() {
+    const auto cols = static_cast<int>(s_.cols);
+    const int lanes = RowLanes(cols, bytes_);
+    const auto slots = static_cast<int>(DivideUp(cols, lanes * vector_));
+    for (std::int64_t strip = SmallStrip(cols); strip >= 1; strip /= 2) {
+      SetStrip(Strip(std::max<std::int64_t>(strip, unit_)));
+      const int parts = SmallParts(cols);
+      SetTasks(lanes, slots, parts);
+      SetSmallPart(cols, parts);
+      p_.stages = 1;
+      p_.stage_bytes = RoundUp(parts * p_.part_bytes, kVectorBytes) + 2 * kVectorBytes;
+      plan_.dynamic_bytes = Layout();
+      if (plan_.dynamic_bytes <= device_.shared_bytes) {
+        plan_.blocks = DivideUp(s_.outer, parts) * p_.strips;
+        return true;
+      }
+      if (p_.strip == unit_) break;
+    }
+    return false;
+  }
+  // As wide as three blocks on a multiprocessor can hold, within reason, and as whole sectors anyway.
+  std::int64_t SmallStrip(int cols) const {
+    if (choice_.strip > 0) return choice_.strip;
+    const std::int64_t room = 64 * 1024;
+    const std::int64_t block = cols * s_.inner * bytes_;
+    const bool spare = s_.outer < device_.multiprocessors;
+    if (s_.inner <= kMaxStripWidth && block <= (spare ? kFlatTileBytes / 4 : room)) return s_.inner;
+    std::int64_t strip = kStripBytes;
+    while (strip * 2 <= kMaxStripWidth * bytes_ && cols * strip * 2 <= kFlatTileBytes) strip *= 2;
+    return strip / bytes_;
+  }
+  int SmallParts(int cols) const {
+    if (p_.strips > 1) return 1;
+    const std::int64_t block = cols * s_.inner * bytes_;
+    const std::int64_t parts =
+        std::min({kFlatTileBytes / block, kMaxStripRows / s_.inner, s_.outer / (2 * device_.multiprocessors)});
+    return static_cast<int>(std::max<std::int64_t>(1, parts));
+  }
+  void SetSmallPart(int cols, int parts) {
+    const int block = cols * static_cast<int>(p_.strips == 1 ? s_.inner * bytes_ : p_.pitch);
+    p_.part_bytes = block;
+    if (parts == 1 || p_.dense) return;
+    const auto past = static_cast<int>(p_.segment.input_stride % kVectorBytes * bytes_ % kVectorBytes);
+    p_.part_bytes = RoundUp(block + 2 * kVectorBytes - past, kVectorBytes) + past;
+  }
+
+  // Large rows: chunks, shared by a cluster where there are any.
+
+  bool PlanLarge() {
+    if (choice_.strip > 0) return FitLarge(choice_.strip, Share(1)) && (plan_.blocks = LargeBlocks()) > 0;
+    const int narrow = std::max(kMinStripBytes / bytes_, unit_);
+    const int wide = std::max(std::min(kLargeStripBytes / bytes_, 32), unit_);
+    // First whatever keeps the whole strip on the chip, with as many blocks side by side as that allows.
+    for (const int blocks : {3, 2, 1}) {
+      for (int strip = wide; strip >= narrow; strip /= 2) {
+        if (FitLarge(strip, Share(blocks)) && KeepsAll()) return (plan_.blocks = LargeBlocks()) > 0;
+      }
+    }
+    for (int strip = narrow; strip >= 1; strip /= 2) {
+      if (FitLarge(std::max(strip, unit_), Share(2)) || FitLarge(std::max(strip, unit_), Share(1))) {
+        return (plan_.blocks = LargeBlocks()) > 0;
+      }
+    }
+    return false;
+  }
+  std::int64_t LargeBlocks() const { return s_.outer * p_.strips * p_.cluster_blocks; }
+  int StepsOfBlock() const { return static_cast<int>(DivideUp(ChunksOfBlock(), p_.step_parts)); }
+  std::int64_t ChunksOfBlock() const {
+    if (!p_.grouped) return DivideUp(chunks_, p_.cluster_blocks);
+    return DivideUp(DivideUp(chunks_, kGroupChunks), p_.cluster_blocks) * kGroupChunks;
+  }
+  bool KeepsAll() const { return p_.stages >= StepsOfBlock(); }
+
+  // Tries a strip with the smallest cluster that keeps all of it, or else the largest one.
+  bool FitLarge(int strip, int room) {
+    if (choice_.tile_bytes > 0) room = choice_.tile_bytes;
+    SetStrip(Strip(strip));
+    const int most = device_.clusters ? static_cast<int>(std::min<std::int64_t>(kMaxClusterBlocks, chunks_)) : 1;
+    bool fits = false;
+    for (int cluster = 1; cluster <= most; cluster *= 2) {
+      if (choice_.cluster_blocks > 0 && cluster != std::min(choice_.cluster_blocks, most)) continue;
+      fits = FitCluster(cluster, room);
+      const bool idle = s_.outer * p_.strips * cluster < 2 * device_.multiprocessors;
+      if (fits && KeepsAll() && !(idle && StepsOfBlock() > 1)) break;
+    }
+    return fits;
+  }
+  bool FitCluster(int cluster, int room) {
+    p_.cluster_blocks = cluster;
+    const auto entries = static_cast<int>(std::min<std::int64_t>(chunks_, kFoldLanes));
+    p_.table_entries = p_.grouped ? kFoldLanes + kAccumulators : 2;
+    while (p_.table_entries < entries) p_.table_entries *= 2;
+    SetTasks(32, kChunkSlots, 1);
+    const int tasks = p_.tasks.groups << p_.tasks.lane_tasks_log;
+    // No two chunks of a step may have the same accumulator.
+    while (p_.step_parts * tasks < kStepTasks && p_.step_parts * cluster < kFoldLanes &&
+           p_.step_parts < ChunksOfBlock()) {
+      p_.step_parts *= 2;
+    }
+    do {
+      FitStages(room);
+      // Where not all is kept, what comes next should be on its way while a step is worked on.
+    } while (p_.stages < kFewStages && !KeepsAll() && p_.step_parts > 1 && (p_.step_parts /= 2) > 0);
+    plan_.dynamic_bytes = Layout();
+    return p_.stages > 0;
+  }
+  void FitStages(int room) {
+    const bool flat = p_.strips == 1;
+    p_.part_bytes = ChunkColumns(bytes_) * p_.pitch + (plan_.vectors ? 0 : flat ? kVectorBytes : 2 * kVectorBytes);
+    p_.stage_bytes = p_.step_parts * p_.part_bytes;
+    p_.stages = 0;
+    while (p_.stages < std::min(kMostStages, StepsOfBlock())) {
+      ++p_.stages;
+      if (Layout() <= room) continue;
+      --p_.stages;
+      break;
+    }
+  }
+
+  ColumnPlan plan_;
+  const Segment& s_;
+  const Device& device_;
+  const ColumnChoice& choice_;
+  ColumnParams& p_;
+  const int bytes_;
+  const int stats_bytes_;
+  const int vector_;
+  const std::int64_t chunks_;
+  int unit_ = 1;
+  bool suits_ = false;
+};
+
+}  // namespace
+
+ColumnPlan PlanColumns(DataType type, const Segment& segment, const Completion& completion, const Device& device,
+                       const ColumnChoice& choice) {
+  return Planner(type, segment, completion, device, choice).Make();
+}
+
+const ColumnKernels& ColumnKernelsFor(DataType type) {
+  switch (type) {
+    case DataType::kFloat16:
+      return Float16ColumnKernels();
+    case DataType::kBFloat16:
+      return BFloat16ColumnKernels();
+    case DataType::kFloat64:
+      return Float64ColumnKernels();
+    case DataType::kFloat32:
+      break;
+  }
+  return Float32ColumnKernels();
+}
+
+}  // namespace softmax::kernels::cuda

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "kernels/cuda/device.h"
+#include "kernels/cuda/scale.h"
+#include "kernels/cuda/work.h"
+
+// One matrix of contiguous rows, input and output of one type: kernels compiled for the shape of the row, launched with
+// a block (or cluster) for each row or few rows. The bits are those of the general kernel (kernel.cuh).
+namespace softmax::kernels::cuda {
+
+constexpr int kMatrixThreads = 256;
+constexpr int kWideThreads = 512;
+constexpr int kTinyVectors = 8;
+// Places in Completion::workspace, in words: the blocks of a grid that are done (Complete() counts at 0), those that
+// have left a wide row's teams, a counter for each team, and the teams' tables.
+constexpr int kWorkspaceEnded = 1;
+constexpr int kWorkspaceTeams = 32;
+constexpr int kMaxTeams = static_cast<int>(kSoftmaxWorkspaceZeroBytes / 4) - kWorkspaceTeams;
+constexpr int kWorkspaceTable = static_cast<int>(kSoftmaxWorkspaceZeroBytes / 4);
+constexpr int kMatrixTableBytes = 2 * kFlatChunks * 16;  // of static shared memory, at most
+
+struct MatrixParams {
+  const void* input;
+  void* output;
+  const std::uint32_t* lengths;
+  std::int64_t rows;
+  std::int64_t cols;
+  std::int64_t input_stride;
+  std::int64_t output_stride;
+  std::int64_t elements;  // from the input's first to its last
+  ScaleParts<double> scale_double;
+  ScaleParts<float> scale_float;
+  int lanes;           // per row, for small rows
+  int chunks;          // per row, for large rows
+  int warps;           // per row in one block, for large rows
+  int rows_per_block;  // for large rows and for tiles of tiny ones
+  int warp_chunks;     // for slices
+  int cluster_blocks;
+  int groups;        // per row, for wide rows,
+  int block_groups;  // of them per block,
+  int kept_groups;   // and of those in shared memory
+  int team_blocks;   // per row
+  int teams;
+  bool log;
+  Completion completion;
+};
+
+enum class MatrixKind : std::uint8_t {
+  kNone,   // none of these kernels takes the segment
+  kTiny,   // dense rows of at most kTinyVectors vectors, a thread each
+  kSmall,  // a group of lanes per row
+  kLarge,  // the warps of a block or cluster per row
+  kWide,   // a team of blocks per row, launched cooperatively
+  kSlice,  // the same, through shared memory
+};
+
+// How a segment is run. Which kernel takes it never shows in the results.
+struct MatrixPlan {
+  MatrixKind kind = MatrixKind::kNone;
+  int slots = 0;      // 16-byte vectors per lane, compiled for
+  bool skew = false;  // rows do not start on 16-byte boundaries, but input and output miss them alike
+  int threads = kMatrixThreads;
+  std::int64_t blocks = 0;
+  int dynamic_bytes = 0;
+  MatrixParams params;
+};
+
+MatrixPlan PlanMatrix(DataType type, const Segment& segment, const Completion& completion, const Device& device);
+
+// The kernel of a plan whose kind is not kNone.
+const void* MatrixKernelOf(DataType type, const MatrixPlan& plan);
+
+// One input type's kernels. The last two indices are `skew` and `log`.
+struct MatrixKernels {
+  static constexpr int kCount = 4 * 4 + 2 * 4 + 2 * 4 + 2 * 2 + kTinyVectors * 2;
+  const void* small[4][2][2];  // 1, 2, 4, 8 slots
+  const void* large[2][2][2];  // 4, 8 slots
+  const void* slice[2][2][2];  // kMatrixThreads, kWideThreads
+  const void* wide[2][2];
+  const void* tiny[kTinyVectors][2];  // 1 to 8 vectors
+
+  const void* const* begin() const { return &small[0][0][0]; }
+  const void* const* end() const { return begin() + kCount; }
+};
+static_assert(sizeof(MatrixKernels) == MatrixKernels::kCount * sizeof(void*), "iterated as an array");
+const MatrixKernels& MatrixKernelsFor(DataType type);
+const MatrixKernels& Float32MatrixKernels();
+const MatrixKernels& Float16MatrixKernels();
+const MatrixKernels& BFloat16MatrixKernels();
+const MatrixKernels& Float64MatrixKernels();
+
+}  // namespace softmax::kernels::cuda

@@ -1,0 +1,62 @@
+#pragma once
+
+#include "kernels/cuda/matrix_large.cuh"
+#include "kernels/cuda/matrix_tiny.cuh"
+#include "kernels/cuda/matrix_wide.cuh"
+
+// Names every matrix kernel of one type.
+namespace softmax::kernels::cuda {
+
+// Rows per group of lanes: at least four vectors in flight a lane.
+template <typename In, int kSlots, bool kSkew, bool kLog>
+const void* SmallMatrix() {
+  return reinterpret_cast<const void*>(&SmallMatrixKernel < In, kSlots, kSkew, kLog, kSlots < 4 ? 4 / kSlots : 1 >);
+}
+
+// Blocks a multiprocessor has to hold: as many as leave the registers that the kept vectors need.
+template <typename In, int kSlots, bool kSkew, bool kLog>
+const void* LargeMatrix() {
+  constexpr int kMinBlocks = kSlots == 4 ? 4 : 3;
+  return reinterpret_cast<const void*>(&LargeMatrixKernel<In, kSlots, kSkew, kLog, kMinBlocks>);
+}
+
+template <typename In, int kThreads, bool kSkew, bool kLog>
+const void* SliceMatrix() {
+  constexpr int kMinBlocks = kThreads == kMatrixThreads ? 3 : 1;
+  return reinterpret_cast<const void*>(&SliceMatrixKernel<In, kSkew, kLog, kThreads, kMinBlocks>);
+}
+
+template <typename In, bool kSkew, bool kLog>
+const void* WideMatrix() {
+  return reinterpret_cast<const void*>(&WideMatrixKernel<In, kSkew, kLog>);
+}
+
+template <typename In>
+const MatrixKernels& MatrixKernelsOf() {
+  constexpr int kMost = SmallSlots(sizeof(In));
+#define SOFTMAX_VARIANTS(kernel, number)                                       \
+  {                                                                            \
+    {kernel<In, number, false, false>(), kernel<In, number, false, true>()},   \
+        {kernel<In, number, true, false>(), kernel<In, number, true, true>()}, \
+  }
+#define SOFTMAX_TINY(vectors)                                                \
+  {                                                                          \
+    reinterpret_cast<const void*>(&TinyMatrixKernel<In, vectors, false>),    \
+        reinterpret_cast<const void*>(&TinyMatrixKernel<In, vectors, true>), \
+  }
+  static const MatrixKernels kernels{
+      {SOFTMAX_VARIANTS(SmallMatrix, 1), SOFTMAX_VARIANTS(SmallMatrix, 2), SOFTMAX_VARIANTS(SmallMatrix, 4),
+       SOFTMAX_VARIANTS(SmallMatrix, kMost)},
+      {SOFTMAX_VARIANTS(LargeMatrix, 4),
+       {{LargeMatrix<In, 8, false, false>(), LargeMatrix<In, 8, false, true>()}, {nullptr, nullptr}}},
+      {SOFTMAX_VARIANTS(SliceMatrix, kMatrixThreads), SOFTMAX_VARIANTS(SliceMatrix, kWideThreads)},
+      {{WideMatrix<In, false, false>(), WideMatrix<In, false, true>()},
+       {WideMatrix<In, true, false>(), WideMatrix<In, true, true>()}},
+      {SOFTMAX_TINY(1), SOFTMAX_TINY(2), SOFTMAX_TINY(3), SOFTMAX_TINY(4), SOFTMAX_TINY(5), SOFTMAX_TINY(6),
+       SOFTMAX_TINY(7), SOFTMAX_TINY(8)}};
+#undef SOFTMAX_TINY
+#undef SOFTMAX_VARIANTS
+  return kernels;
+}
+
+}  // namespace softmax::kernels::cuda

@@ -1,0 +1,88 @@
+#pragma once
+
+#include "kernels/cuda/matrix_small.cuh"
+#include "kernels/cuda/slice.cuh"
+#include "kernels/cuda/team.cuh"
+
+// Large rows of one matrix: the warps of a block, or of a cluster, each hold some neighbouring chunks of a row and
+// exchange the chunks' statistics once.
+namespace softmax::kernels::cuda {
+
+// In registers, kSlots / 4 chunks a warp. A block takes several rows side by side where they are short.
+template <typename In, int kSlots, bool kSkew, bool kLog, int kMinBlocks>
+__global__ void __launch_bounds__(kMatrixThreads, kMinBlocks)
+    LargeMatrixKernel(const __grid_constant__ MatrixParams params) {
+  using C = ComputeOf<In>;
+  constexpr int kChunks = kSlots / kChunkSlots;
+  __shared__ Stats<C> table[kFlatChunks];
+  const Scale<C> scale = ScaleOf<C>(params);
+  const Team team{params.cluster_blocks};
+  team.Arrive();
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const Lanes lanes{static_cast<int>(threadIdx.x) % 32, 32};
+  const int side = warp / params.warps;
+  const int first_chunk = (team.Rank() * params.warps + warp % params.warps) * kChunks;
+  const std::int64_t column = static_cast<std::int64_t>(first_chunk) * Element<In>::kChunk;
+  const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) / params.cluster_blocks * params.rows_per_block + side;
+  const bool active = row < params.rows;
+  const std::int64_t valid = active ? ValidLength(params, row) : 0;
+
+  RowPart<In, kSlots, kSkew> part;
+  const In* const input = static_cast<const In*>(params.input) + row * params.input_stride + column;
+  part.Load(part.PlaceOf(input, valid - column, AroundOf<In>(params, row, column, valid - column), lanes), lanes);
+  Stats<C> mine[kChunks];
+#pragma unroll
+  for (int k = 0; k < kChunks; ++k) {
+    mine[k] = k == 0 ? part.template FirstStats<kChunkSlots, kLog, 1>(column == 0 ? valid : kManyColumns, lanes, scale)
+                     : part.template ChunkStats<kChunkSlots>(k * kChunkSlots, lanes, scale);
+  }
+  team.Wait();
+#pragma unroll
+  for (int k = 0; k < kChunks; ++k) {
+    if (first_chunk + k < params.chunks) team.Publish(table + side * params.chunks + first_chunk + k, mine[k]);
+  }
+  team.Sync();
+  part.Forget();
+  if (active && column < params.cols) {
+    const Stats<C> stats = FoldFlat(table + side * params.chunks, params.chunks, lanes.lane, scale);
+    const Normalizer<C> normalize(scale, stats, kLog, valid == 0);
+    part.Store(static_cast<In*>(params.output) + row * params.output_stride + column, params.cols - column,
+               valid - column, column == 0, lanes, normalize);
+  }
+  Complete(params.completion);
+}
+
+// In shared memory, up to four chunks a warp; one row for each block or cluster.
+template <typename In, bool kSkew, bool kLog, int kThreads, int kMinBlocks>
+__global__ void __launch_bounds__(kThreads, kMinBlocks) SliceMatrixKernel(const __grid_constant__ MatrixParams params) {
+  using C = ComputeOf<In>;
+  extern __shared__ __align__(16) unsigned char dynamic[];
+  __shared__ Stats<C> table[kFlatChunks];
+  const Scale<C> scale = ScaleOf<C>(params);
+  const Team team{params.cluster_blocks};
+  team.Arrive();
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int first_chunk = (team.Rank() * params.warps + warp) * params.warp_chunks;
+  const std::int64_t column = static_cast<std::int64_t>(first_chunk) * Element<In>::kChunk;
+  const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) / params.cluster_blocks;
+  const std::int64_t valid = ValidLength(params, row);
+
+  Slice<In, kSkew, kLog> slice;
+  const In* const input = static_cast<const In*>(params.input) + row * params.input_stride + column;
+  slice.Start(input, valid - column, AroundOf<In>(params, row, column, valid - column), params.warp_chunks,
+              reinterpret_cast<uint4*>(dynamic) + warp * slice.Vectors(params.warp_chunks));
+  team.Wait();
+  slice.Reduce(column == 0 ? valid : kManyColumns, scale, [&](int k, const Stats<C>& stats) {
+    if (first_chunk + k < params.chunks) team.Publish(table + first_chunk + k, stats);
+  });
+  team.Sync();
+  if (column < params.cols) {
+    const Stats<C> stats = FoldFlat(table, params.chunks, static_cast<int>(threadIdx.x) % 32, scale);
+    const Normalizer<C> normalize(scale, stats, kLog, valid == 0);
+    slice.Store(static_cast<In*>(params.output) + row * params.output_stride + column, params.cols - column,
+                valid - column, column == 0, normalize);
+  }
+  Complete(params.completion);
+}
+
+}  // namespace softmax::kernels::cuda

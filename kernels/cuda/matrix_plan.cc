@@ -1,0 +1,238 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "kernels/cuda/matrix.h"
+
+namespace softmax::kernels::cuda {
+namespace {
+
+constexpr int kTileBytes = 12 * 1024;  // of a tile of tiny rows, about
+constexpr int kTileRows = 2048;
+constexpr int kMaxPlaces = 3;            // for groups of a wide row in one block
+constexpr int kMaxWideChunks = 1 << 17;  // 256 MB
+
+std::int64_t DivideUp(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// Where the rows of a segment begin, as seen by 16-byte accesses.
+struct Alignment {
+  bool both = false;   // input and output rows begin on boundaries
+  bool alike = false;  // they miss them by the same distance
+  bool dense = false;  // rows follow each other without gaps, from a boundary on
+};
+
+Alignment AlignmentOf(const Segment& s, int bytes) {
+  const auto input = reinterpret_cast<std::uintptr_t>(s.input) % kVectorBytes;
+  const auto output = reinterpret_cast<std::uintptr_t>(s.output) % kVectorBytes;
+  const bool one = s.outer == 1;
+  const auto input_step = one ? 0 : s.input_stride * bytes % kVectorBytes;
+  const auto output_step = one ? 0 : s.output_stride * bytes % kVectorBytes;
+  Alignment alignment;
+  alignment.both = input == 0 && output == 0 && input_step == 0 && output_step == 0;
+  alignment.alike = input == output && input_step == output_step;
+  alignment.dense = input == 0 && output == 0 && (one || (s.input_stride == s.cols && s.output_stride == s.cols));
+  return alignment;
+}
+
+int Log2Up(int value) {
+  int log = 0;
+  while ((1 << log) < value) ++log;
+  return log;
+}
+
+// Dense rows of few vectors are moved as tiles of rows, unless they have just the vectors that lanes would load.
+bool IsTiny(const MatrixParams& p, int bytes, bool skew) {
+  return p.cols <= kTinyVectors * VectorElements(bytes) && (skew || (bytes == 2 && p.cols <= 8));
+}
+
+void PlanTiny(int bytes, MatrixPlan* plan) {
+  MatrixParams& p = plan->params;
+  const int cols = static_cast<int>(p.cols);
+  int step = VectorElements(bytes);  // rows after which a row begins on a boundary again
+  while (step > 1 && cols * (step / 2) * bytes % kVectorBytes == 0) step /= 2;
+  const int wanted = std::min(kTileRows, kTileBytes / (cols * bytes));
+  const auto rows = static_cast<int>(std::min<std::int64_t>(p.rows, std::max(step, wanted / step * step)));
+  p.rows_per_block = rows;
+  plan->kind = MatrixKind::kTiny;
+  plan->dynamic_bytes = (rows * cols * bytes + kVectorBytes - 1) / kVectorBytes * kVectorBytes;
+  plan->blocks = DivideUp(p.rows, rows);
+}
+
+void PlanSmall(int bytes, MatrixPlan* plan) {
+  const MatrixParams& p = plan->params;
+  const auto vectors = static_cast<int>(DivideUp(p.cols, VectorElements(bytes)));
+  plan->kind = MatrixKind::kSmall;
+  plan->slots = 1 << Log2Up(static_cast<int>(DivideUp(vectors, p.lanes)));
+  const int rows = kMatrixThreads / p.lanes * std::max(1, 4 / plan->slots);
+  plan->blocks = DivideUp(p.rows, rows);
+}
+
+// How many blocks share a row: as few as hold it, or more while the device has blocks to spare.
+int BlocksOfRow(int chunks, std::int64_t rows, const Device& device) {
+  if (!device.clusters) return 1;
+  int blocks = 1;
+  while (blocks < kMaxClusterBlocks && chunks > 4 * kBlockWarps * blocks) blocks *= 2;
+  while (blocks < kMaxClusterBlocks && chunks > 2 * blocks && rows * blocks * 2 <= device.multiprocessors) blocks *= 2;
+  return blocks;
+}
+
+// Shared memory for each block, enlarged where fewer blocks at a time make the last round of blocks fuller: there are
+// so few rounds of blocks this large that a nearly empty last one costs more.
+int SliceBytes(int bytes, std::int64_t blocks, const Device& device) {
+  const int room = device.shared_bytes + kMatrixTableBytes;
+  double best = 0;
+  int chosen = bytes;
+  for (int fit = room / (bytes + kMatrixTableBytes); fit >= 2; --fit) {
+    const double rounds = static_cast<double>(blocks) / (fit * device.multiprocessors);
+    const double fullness = rounds / std::ceil(rounds);
+    if (fullness <= best + 0.01) continue;
+    best = fullness;
+    chosen = std::max(bytes, room / fit - kMatrixTableBytes);
+  }
+  return chosen;
+}
+
+void PlanLarge(const Device& device, MatrixPlan* plan) {
+  MatrixParams& p = plan->params;
+  p.cluster_blocks = BlocksOfRow(p.chunks, p.rows, device);
+  const auto chunks = static_cast<int>(DivideUp(p.chunks, p.cluster_blocks));
+  if (chunks > 4 * kWideThreads / 32) return;
+  if (chunks > (plan->skew ? 1 : 2) * kBlockWarps) {
+    plan->kind = MatrixKind::kSlice;
+    plan->threads = chunks > 4 * kBlockWarps ? kWideThreads : kMatrixThreads;
+    p.warps = plan->threads / 32;
+    p.warp_chunks = static_cast<int>(DivideUp(chunks, p.warps));
+    plan->blocks = p.rows * p.cluster_blocks;
+    plan->dynamic_bytes = p.warps * (p.warp_chunks * kChunkBytes + kVectorBytes);
+    if (p.cluster_blocks == 1) plan->dynamic_bytes = SliceBytes(plan->dynamic_bytes, plan->blocks, device);
+    return;
+  }
+  const int each = chunks <= kBlockWarps ? 1 : 2;
+  plan->kind = MatrixKind::kLarge;
+  plan->slots = each * kChunkSlots;
+  p.warps = static_cast<int>(DivideUp(chunks, each));
+  p.rows_per_block = p.cluster_blocks == 1 ? std::max(1, kBlockWarps / p.warps) : 1;
+  plan->threads = 32 * p.warps * p.rows_per_block;
+  plan->blocks = DivideUp(p.rows, p.rows_per_block) * p.cluster_blocks;
+}
+
+// Blocks of a kernel that the device holds at a time.
+int ResidentBlocks(const void* kernel, int dynamic_bytes, const Device& device) {
+  int blocks = 0;
+  const cudaError_t error =
+      cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, kMatrixThreads, dynamic_bytes);
+  return error == cudaSuccess ? blocks * device.multiprocessors : 0;
+}
+
+void PlanWide(DataType type, const Device& device, MatrixPlan* plan) {
+  constexpr int kGroupBytes = kBlockWarps * (4 * kChunkBytes + kVectorBytes);
+  MatrixParams& p = plan->params;
+  if (p.completion.workspace == nullptr) return;
+  plan->kind = MatrixKind::kWide;
+  const void* const kernel = MatrixKernelOf(type, *plan);
+  p.groups = static_cast<int>(DivideUp(p.chunks, kGroupChunks));
+  // One group in each of many blocks, or as many as fit in one block for each multiprocessor.
+  const int most = std::min((device.shared_bytes - kMatrixTableBytes) / kGroupBytes, kMaxPlaces);
+  int places = most > 0 ? 1 : 0;
+  int resident = places > 0 ? ResidentBlocks(kernel, kGroupBytes, device) : 0;
+  if (p.groups > resident && most > 1) {
+    places = most;
+    resident = ResidentBlocks(kernel, places * kGroupBytes, device);
+  }
+  if (resident == 0) {
+    plan->kind = MatrixKind::kNone;
+    return;
+  }
+  p.block_groups = static_cast<int>(DivideUp(p.groups, resident));
+  p.kept_groups = std::min(p.block_groups, places);
+  p.team_blocks = static_cast<int>(DivideUp(p.groups, p.block_groups));
+  p.teams = static_cast<int>(std::min<std::int64_t>({p.rows, resident / p.team_blocks, kMaxTeams}));
+  const std::int64_t table = std::int64_t{2} * p.teams * p.groups * (type == DataType::kFloat64 ? 16 : 8);
+  if (table > static_cast<std::int64_t>(kSoftmaxWorkspaceBytes - kSoftmaxWorkspaceZeroBytes)) {
+    plan->kind = MatrixKind::kNone;
+    return;
+  }
+  plan->dynamic_bytes = places * kGroupBytes;
+  plan->blocks = static_cast<std::int64_t>(p.teams) * p.team_blocks;
+}
+
+}  // namespace
+
+MatrixPlan PlanMatrix(DataType type, const Segment& s, const Completion& completion, const Device& device) {
+  MatrixPlan plan;
+  if (s.inner != 1) return plan;
+  const auto bytes = static_cast<int>(SizeOf(type));
+  const Alignment alignment = AlignmentOf(s, bytes);
+  if (!alignment.alike) return plan;
+  MatrixParams& p = plan.params;
+  p = {};
+  p.input = s.input;
+  p.output = s.output;
+  p.lengths = s.lengths;
+  p.rows = s.outer;
+  p.cols = s.cols;
+  p.input_stride = s.outer == 1 ? s.cols : s.input_stride;
+  p.output_stride = s.outer == 1 ? s.cols : s.output_stride;
+  p.elements = (s.outer - 1) * p.input_stride + s.cols;
+  p.scale_double = ScaleParts<double>::Of(s.scale);
+  p.scale_float = ScaleParts<float>::Of(s.scale);
+  p.log = s.operation == Operation::kLogSoftmax;
+  // These kernels have the fast form of the exponential only.
+  if (type != DataType::kFloat64 && p.scale_float.fast == 0) return plan;
+  p.completion = completion;
+  p.lanes = RowLanes(s.cols, bytes);
+  p.cluster_blocks = 1;
+  plan.skew = !alignment.both;
+  if (s.cols <= SmallColumns(bytes)) {
+    if (alignment.dense && IsTiny(p, bytes, plan.skew)) {
+      PlanTiny(bytes, &plan);
+    } else {
+      PlanSmall(bytes, &plan);
+    }
+  } else if (s.cols <= std::int64_t{kFlatChunks} * ChunkColumns(bytes)) {
+    p.chunks = static_cast<int>(DivideUp(s.cols, ChunkColumns(bytes)));
+    PlanLarge(device, &plan);
+  } else if (s.cols <= std::int64_t{kMaxWideChunks} * ChunkColumns(bytes)) {
+    p.chunks = static_cast<int>(DivideUp(s.cols, ChunkColumns(bytes)));
+    PlanWide(type, device, &plan);
+  }
+  if (plan.blocks > std::numeric_limits<int>::max()) plan.kind = MatrixKind::kNone;
+  return plan;
+}
+
+const void* MatrixKernelOf(DataType type, const MatrixPlan& plan) {
+  const MatrixKernels& kernels = MatrixKernelsFor(type);
+  const int skew = plan.skew ? 1 : 0;
+  const int log = plan.params.log ? 1 : 0;
+  switch (plan.kind) {
+    case MatrixKind::kTiny:
+      return kernels.tiny[(plan.params.cols - 1) / VectorElements(static_cast<int>(SizeOf(type)))][log];
+    case MatrixKind::kSmall:
+      return kernels.small[Log2Up(plan.slots)][skew][log];
+    case MatrixKind::kLarge:
+      return kernels.large[Log2Up(plan.slots) - 2][skew][log];
+    case MatrixKind::kSlice:
+      return kernels.slice[plan.threads == kWideThreads ? 1 : 0][skew][log];
+    case MatrixKind::kWide:
+      return kernels.wide[skew][log];
+    case MatrixKind::kNone:
+      break;
+  }
+  return nullptr;
+}
+
+const MatrixKernels& MatrixKernelsFor(DataType type) {
+  switch (type) {
+    case DataType::kFloat16:
+      return Float16MatrixKernels();
+    case DataType::kBFloat16:
+      return BFloat16MatrixKernels();
+    case DataType::kFloat64:
+      return Float64MatrixKernels();
+    case DataType::kFloat32:
+      break;
+  }
+  return Float32MatrixKernels();
+}
+
+}  // namespace softmax::kernels::cuda

@@ -1,0 +1,65 @@
+#pragma once
+
+#include "kernels/cuda/complete.cuh"
+#include "kernels/cuda/matrix.h"
+#include "kernels/cuda/row_part.cuh"
+
+// Small rows of one matrix: a group of lanes per row, everything in registers. Each group takes kRows rows at a time,
+// so that narrow rows too have enough loads in flight.
+namespace softmax::kernels::cuda {
+
+template <typename C>
+__device__ __forceinline__ Scale<C> ScaleOf(const MatrixParams& params) {
+  if constexpr (sizeof(C) == 8) {
+    return Scale<C>(params.scale_double);
+  } else {
+    return Scale<C>(params.scale_float);
+  }
+}
+
+__device__ __forceinline__ std::int64_t ValidLength(const MatrixParams& params, std::int64_t row) {
+  if (params.lengths == nullptr) return params.cols;
+  const std::int64_t length = params.lengths[row];
+  return length < params.cols ? length : params.cols;
+}
+
+// What may be read around columns [column, column + n) of a row.
+template <typename In>
+__device__ __forceinline__ Around AroundOf(const MatrixParams& params, std::int64_t row, std::int64_t column,
+                                           std::int64_t n) {
+  const std::int64_t at = row * params.input_stride + column;
+  return {at >= Element<In>::kVector, params.elements - (at + n) >= Element<In>::kVector};
+}
+
+template <typename In, int kSlots, bool kSkew, bool kLog, int kRows>
+__global__ void __launch_bounds__(kMatrixThreads) SmallMatrixKernel(const __grid_constant__ MatrixParams params) {
+  using C = ComputeOf<In>;
+  const Scale<C> scale = ScaleOf<C>(params);
+  const Lanes lanes{static_cast<int>(threadIdx.x) & (params.lanes - 1), params.lanes};
+  const int groups = kMatrixThreads / params.lanes;
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * (groups * kRows) + threadIdx.x / params.lanes;
+  constexpr int kFew = kSlots < FewSlots(sizeof(In)) ? kSlots : FewSlots(sizeof(In));
+  RowPart<In, kSlots, kSkew> part[kRows];
+  int valid[kRows];
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    // Lanes without a row go along with an empty one: the shuffles need whole warps.
+    const std::int64_t row = first + r * groups;
+    valid[r] = row < params.rows ? static_cast<int>(ValidLength(params, row)) : 0;
+    const In* const input = static_cast<const In*>(params.input) + row * params.input_stride;
+    part[r].Load(part[r].PlaceOf(input, valid[r], AroundOf<In>(params, row, 0, valid[r]), lanes), lanes);
+  }
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    const Stats<C> stats = part[r].template FirstStats<kSlots, kLog, kFew>(valid[r], lanes, scale);
+    part[r].Forget();
+    const std::int64_t row = first + r * groups;
+    if (row >= params.rows) continue;
+    const Normalizer<C> normalize(scale, stats, kLog, valid[r] == 0);
+    part[r].Store(static_cast<In*>(params.output) + row * params.output_stride, params.cols, valid[r], true, lanes,
+                  normalize);
+  }
+  Complete(params.completion);
+}
+
+}  // namespace softmax::kernels::cuda

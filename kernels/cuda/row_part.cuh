@@ -1,0 +1,193 @@
+#pragma once
+
+#include "kernels/cuda/part.cuh"
+
+// A stretch of a row held by a group of lanes as the aligned vectors that memory has: what lies before the row's first
+// element in the first vector is carried along, and what does not count after its last one is -inf. Results are
+// computed on the same vectors and stored whole, so input and output must miss 16-byte boundaries alike.
+//
+// The sums must come out as those of vectors counted from the row's first column, of which these are the rotation by
+// `skip` places: lane 0 takes the places before `skip` from its next vector, the sums of those places move one lane
+// down, and PlacesSum() does not mind the rotation.
+namespace softmax::kernels::cuda {
+
+// `a` with its first `bytes` bytes replaced by those of `b`.
+__device__ __forceinline__ uint4 BlendVectors(uint4 a, uint4 b, int bytes) {
+  const auto mask = [bytes](int word) {
+    const int below = bytes - 4 * word;
+    return below <= 0 ? 0u : below >= 4 ? 0xffffffffu : (1u << (8 * below)) - 1;
+  };
+  a.x = (a.x & ~mask(0)) | (b.x & mask(0));
+  a.y = (a.y & ~mask(1)) | (b.y & mask(1));
+  a.z = (a.z & ~mask(2)) | (b.z & mask(2));
+  a.w = (a.w & ~mask(3)) | (b.w & mask(3));
+  return a;
+}
+
+// The statistics of kMany vectors per lane, rotated by `skip` places where kSkew.
+template <typename In, int kMany, bool kSkew>
+__device__ __forceinline__ Stats<ComputeOf<In>> VectorsStats(const uint4 (&v)[kMany], int skip, Lanes lanes,
+                                                             const Scale<ComputeOf<In>>& scale) {
+  using C = ComputeOf<In>;
+  const C max = LaneMax(LaneMaximum<In, kMany, true>(v, 0, lanes), lanes.count);
+  const ExpBase<C> base(max, scale);
+  C sums[Element<In>::kVector];
+  LaneExpSums<In, kMany, true, true>(v, 0, lanes, base, scale, sums);
+  if constexpr (kSkew) {
+#pragma unroll
+    for (int e = 0; e < Element<In>::kVector; ++e) {
+      const C next = __shfl_sync(0xffffffffu, sums[e], (lanes.lane + 1) & (lanes.count - 1), lanes.count);
+      if (e < skip) sums[e] = next;
+    }
+  }
+  return {max, LaneSum(PlacesSum(sums), lanes.count) * C(base.correction)};
+}
+
+// The same for a row's first vectors; `valid` are all of its columns that count, and rows of few of them have those in
+// the first kFew vectors. A whole warp calls it.
+template <typename In, int kMany, bool kSkew, bool kLog, int kFew>
+__device__ __forceinline__ Stats<ComputeOf<In>> FirstVectorsStats(const uint4 (&v)[kMany], int skip, std::int64_t valid,
+                                                                  Lanes lanes, const Scale<ComputeOf<In>>& scale) {
+  const auto stats = VectorsStats<In, kMany, kSkew>(v, skip, lanes, scale);
+  if constexpr (kLog) {
+    const bool precise = valid <= kPreciseColumns;
+    if (__any_sync(0xffffffffu, precise)) {
+      const auto better = PreciseStats<In, kFew>(v, lanes, scale);
+      if (precise) return better;
+    }
+  }
+  return stats;
+}
+
+template <typename In, int kSlots, bool kSkew>
+class RowPart {
+ public:
+  using C = ComputeOf<In>;
+  static constexpr int kVector = Element<In>::kVector;
+  static constexpr int kCount = kSlots + (kSkew ? 1 : 0);
+
+  // Where a stretch lies.
+  struct Place {
+    const In* base;  // the boundary at or before its first column
+    int skip;        // columns from there to the first column
+    int end;         // elements from there on that count
+    bool whole;      // all its vectors may be read whole
+    Around around;
+  };
+
+  // `p`: the stretch's first column; `n`: columns from there to the end of what counts.
+  __device__ __forceinline__ static Place PlaceOf(const In* p, std::int64_t n, Around around, Lanes lanes) {
+    Place place;
+    place.skip = kSkew ? Misalignment(p) : 0;
+    place.base = p - place.skip;
+    place.around = around;
+    // The columns before the stretch in its first vector count even where the stretch itself has none.
+    const std::int64_t end = n + place.skip;
+    place.end = end <= 0 ? 0 : end < Most(lanes) ? static_cast<int>(end) : Most(lanes);
+    place.whole = (place.skip == 0 || around.before) && (place.end % kVector == 0 || around.after);
+    return place;
+  }
+
+  __device__ __forceinline__ void Load(const Place& place, Lanes lanes) {
+    if (place.whole) {
+#pragma unroll
+      for (int j = 0; j < kCount; ++j) {
+        w_[j] = NothingVector<In>();
+        if (Holds(place, j, lanes)) w_[j] = *reinterpret_cast<const uint4*>(place.base + At(j, lanes));
+      }
+    } else {
+      LoadAligned<kSlots>(place.base, place.skip, place.end, place.around, lanes, w_);
+    }
+    Settle(place, lanes);
+  }
+
+  // The statistics of vectors [first, first + kMany) of each lane, as counted from the first column.
+  template <int kMany>
+  __device__ __forceinline__ Stats<C> ChunkStats(int first, Lanes lanes, const Scale<C>& scale) const {
+    uint4 v[kMany];
+    Vectors(first, v);
+    return VectorsStats<In, kMany, kSkew>(v, skip_, lanes, scale);
+  }
+  // Those of the first vectors of a row with `valid` columns; a whole warp calls it.
+  template <int kMany, bool kLog, int kFew>
+  __device__ __forceinline__ Stats<C> FirstStats(std::int64_t valid, Lanes lanes, const Scale<C>& scale) const {
+    uint4 v[kMany];
+    Vectors(0, v);
+    return FirstVectorsStats<In, kMany, kSkew, kLog, kFew>(v, skip_, valid, lanes, scale);
+  }
+
+  // Call it between the statistics and Store().
+  __device__ __forceinline__ void Forget() {
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) Opaque(w_[j]);
+  }
+
+  // Stores the results of `n` columns, of which `valid` are not masked, both counted from the part's first column.
+  // `row_first`: the part begins the row, so what lies before it is another's.
+  __device__ __forceinline__ void Store(In* p, std::int64_t n, std::int64_t valid, bool row_first, Lanes lanes,
+                                        const Normalizer<C>& normalize) const {
+    constexpr int kFar = 1 << 30;
+    In* const base = p - skip_;
+    const int from = row_first ? skip_ : 0;
+    const int end = n < kFar ? static_cast<int>(n) + skip_ : kFar;
+    const int valid_end = valid <= -kVector ? 0 : valid < kFar ? static_cast<int>(valid) + skip_ : kFar;
+    // The vector after the last slot belongs to the next part, unless the row ends in it.
+    const bool ends_here = n <= kSlots * lanes.count * kVector;
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) {
+      const int at = At(j, lanes);
+      if (at >= end || (j == kSlots && (lanes.lane != 0 || !ends_here))) continue;
+      const uint4 y = VectorResults<In, true>(w_[j], valid_end - at, normalize);
+      if (at >= from && at + kVector <= end) {
+        *reinterpret_cast<uint4*>(base + at) = y;
+      } else {
+        StoreRange(base + at, y, from - at, end - at);
+      }
+    }
+  }
+
+ private:
+  template <int kMany>
+  __device__ __forceinline__ void Vectors(int first, uint4 (&v)[kMany]) const {
+#pragma unroll
+    for (int j = 0; j < kMany; ++j) {
+      v[j] = w_[first + j];
+      if constexpr (kSkew) v[j] = Blend(v[j], w_[first + j + 1]);
+    }
+  }
+  __device__ static int Most(Lanes lanes) { return (kSlots * lanes.count + (kSkew ? 1 : 0)) * kVector; }
+  __device__ static int At(int j, Lanes lanes) { return (j * lanes.count + lanes.lane) * kVector; }
+  __device__ static bool Holds(const Place& place, int j, Lanes lanes) {
+    return At(j, lanes) < place.end && (j < kSlots || lanes.lane == 0);
+  }
+
+  __device__ __forceinline__ void Settle(const Place& place, Lanes lanes) {
+    skip_ = place.skip;
+    if constexpr (kSkew) {
+      const int bytes = lanes.lane == 0 ? skip_ * static_cast<int>(sizeof(In)) : 0;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int below = bytes - 4 * i;
+        before_[i] = below <= 0 ? 0 : below >= 4 ? 0xffffffffu : (1u << (8 * below)) - 1;
+      }
+    }
+    if (place.end == Most(lanes)) return;
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) {
+      if (place.end < At(j, lanes) + kVector) w_[j] = MaskFrom<In>(w_[j], place.end - At(j, lanes));
+    }
+  }
+  __device__ __forceinline__ uint4 Blend(uint4 a, uint4 b) const {
+    a.x = (a.x & ~before_[0]) | (b.x & before_[0]);
+    a.y = (a.y & ~before_[1]) | (b.y & before_[1]);
+    a.z = (a.z & ~before_[2]) | (b.z & before_[2]);
+    a.w = (a.w & ~before_[3]) | (b.w & before_[3]);
+    return a;
+  }
+
+  uint4 w_[kCount];
+  std::uint32_t before_[4] = {};  // lane 0: the bits of a vector before `skip`
+  int skip_ = 0;
+};
+
+}  // namespace softmax::kernels::cuda
