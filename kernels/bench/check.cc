@@ -1,0 +1,134 @@
+#include "kernels/bench/check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "kernels/reference.h"
+
+namespace softmax::kernels::bench {
+namespace {
+
+constexpr std::int64_t kElementsPerCheck = 1024;
+
+// Neighbouring rows: outer blocks, or for an inner axis, rows of one block.
+struct RowRange {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+};
+
+std::vector<RowRange> RowsToCheck(const Segment& segment) {
+  const std::int64_t rows = segment.inner > 1 ? segment.inner : segment.outer;
+  const std::int64_t count = std::min(rows, std::max<std::int64_t>(1, kElementsPerCheck / segment.cols));
+  std::vector<RowRange> ranges = {{0, count}};
+  if (rows > 2 * count) ranges.push_back({rows / 2, count});
+  if (rows > count) ranges.push_back({rows - count, count});
+  return ranges;
+}
+
+// Dense copies of some rows, with the shape they have there.
+class RowCopy {
+ public:
+  RowCopy(DataType dtype, const Segment& from, const RowRange& rows, std::int64_t block, const Fetch& fetch) {
+    const auto size = static_cast<std::int64_t>(SizeOf(dtype));
+    segment_ = from;
+    const bool last_axis = from.inner == 1;
+    segment_.outer = last_axis ? rows.count : 1;
+    segment_.inner = last_axis ? 1 : rows.count;
+    segment_.input_stride = segment_.output_stride = from.cols * segment_.inner;
+    const auto copy = [&](const void* source, std::int64_t stride, std::vector<char>* target) {
+      target->resize(static_cast<std::size_t>(rows.count * from.cols * size));
+      const std::int64_t start = last_axis ? rows.first * stride : block * stride + rows.first;
+      const std::int64_t pitch = last_axis ? stride : from.inner;
+      fetch(target->data(), static_cast<const char*>(source) + start * size, static_cast<std::size_t>(pitch * size),
+            static_cast<std::size_t>((last_axis ? from.cols : rows.count) * size),
+            static_cast<std::size_t>(last_axis ? rows.count : from.cols));
+    };
+    copy(from.input, from.input_stride, &input_);
+    copy(from.output, from.output_stride, &output_);
+    segment_.input = input_.data();
+    segment_.output = output_.data();
+  }
+
+  RowCopy(const RowCopy&) = delete;
+  RowCopy& operator=(const RowCopy&) = delete;
+
+  const Segment& segment() const { return segment_; }
+
+ private:
+  std::vector<char> input_;
+  std::vector<char> output_;
+  Segment segment_;
+};
+
+// Relative to the value; for log-softmax to the larger of it and one.
+double RoughTolerance(DataType dtype) {
+  switch (dtype) {
+    case DataType::kFloat16:
+      return 0x1p-6;
+    case DataType::kBFloat16:
+      return 0x1p-3;
+    case DataType::kFloat32:
+      return 1e-4;
+    case DataType::kFloat64:
+      return 1e-10;
+  }
+  return 0;
+}
+
+std::string RoughRow(DataType dtype, const Segment& segment, std::int64_t row) {
+  const std::int64_t start = row / segment.inner * segment.input_stride + row % segment.inner;
+  const auto index = [&](std::int64_t c) { return start + c * segment.inner; };
+  const auto input = [&](std::int64_t c) { return LoadElement(dtype, segment.input, index(c)); };
+  double max = -INFINITY;
+  for (std::int64_t c = 0; c < segment.cols; ++c) max = std::max(max, input(c));
+  double sum = 0;
+  for (std::int64_t c = 0; c < segment.cols; ++c) sum += std::exp(input(c) - max);
+  const bool log = segment.operation == Operation::kLogSoftmax;
+  // Numbers far below the row's largest may have been rounded off between the steps; 16 bits lose the smallest ones.
+  const double floor = log ? 1.0 : 0.01 / sum;
+  const double smallest = dtype == DataType::kFloat16 ? 0x1p-23 : 0;
+  for (std::int64_t c = 0; c < segment.cols; ++c) {
+    const double expected = log ? input(c) - max - std::log(sum) : std::exp(input(c) - max) / sum;
+    const double got = LoadElement(dtype, segment.output, index(c));
+    const double bound = RoughTolerance(dtype) * std::max(std::fabs(expected), floor) + smallest;
+    if (!(std::fabs(got - expected) <= bound)) {
+      return "row " + std::to_string(row) + ", column " + std::to_string(c) + ": got " + std::to_string(got) +
+             ", expected about " + std::to_string(expected);
+    }
+  }
+  return "";
+}
+
+std::string CheckCopy(DataType dtype, const Segment& segment, Strictness strictness) {
+  if (strictness == Strictness::kBounds) return Judge(dtype, dtype, segment).message;
+  for (std::int64_t row = 0; row < segment.outer * segment.inner; ++row) {
+    if (std::string problem = RoughRow(dtype, segment, row); !problem.empty()) return problem;
+  }
+  return "";
+}
+
+}  // namespace
+
+void FetchFromHost(void* target, const void* source, std::size_t pitch, std::size_t width, std::size_t height) {
+  for (std::size_t i = 0; i < height; ++i) {
+    std::memcpy(static_cast<char*>(target) + i * width, static_cast<const char*>(source) + i * pitch, width);
+  }
+}
+
+std::string Check(DataType dtype, const Segment& segment, Strictness strictness, const Fetch& fetch) {
+  const std::vector<RowRange> ranges = RowsToCheck(segment);
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    // Of an inner axis the first range is taken from the first block and the others from the last.
+    const std::int64_t block = i == 0 ? 0 : segment.outer - 1;
+    const RowCopy rows(dtype, segment, ranges[i], block, fetch);
+    if (std::string problem = CheckCopy(dtype, rows.segment(), strictness); !problem.empty()) {
+      return "rows from " + std::to_string(ranges[i].first) + " on: " + problem;
+    }
+  }
+  return "";
+}
+
+}  // namespace softmax::kernels::bench

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/types.h"
+
+namespace softmax::kernels::bench {
+
+// Fills the memory with normal values of the type, whole elements only.
+cudaError_t LaunchFill(DataType dtype, void* data, std::size_t bytes, std::uint64_t seed, cudaStream_t stream);
+
+// Copies on the device. Which form is the fastest depends on the size; the fastest is the ceiling.
+enum class CopyForm { kRuntime, kOneVector, kFourVectors, kFourVectorsStreaming, kPersistent };
+inline constexpr CopyForm kCopyForms[] = {CopyForm::kRuntime, CopyForm::kOneVector, CopyForm::kFourVectors,
+                                          CopyForm::kFourVectorsStreaming, CopyForm::kPersistent};
+// Both pointers on a 16-byte boundary.
+cudaError_t LaunchCopy(CopyForm form, const void* input, void* output, std::size_t bytes, cudaStream_t stream);
+
+// Reads the memory, a multiple of 16 bytes, so that nothing else stays in the L2 cache.
+cudaError_t LaunchRead(const void* data, std::size_t bytes, cudaStream_t stream);
+
+}  // namespace softmax::kernels::bench

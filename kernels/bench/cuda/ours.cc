@@ -1,0 +1,25 @@
+#include "kernels/bench/cuda/ours.h"
+
+#include "kernels/softmax.h"
+
+namespace softmax::kernels::bench {
+
+Ours::Ours() {
+  CudaCheck(PrepareSoftmaxKernels(), "PrepareSoftmaxKernels");
+  workspaces_.Reserve(kWorkspaces * kSoftmaxWorkspaceBytes);
+  CudaCheck(cudaMemset(workspaces_.data(), 0, kWorkspaces * kSoftmaxWorkspaceBytes), "cudaMemset");
+}
+
+cudaError_t Ours::Launch(DataType dtype, const std::vector<Segment>& segments, std::size_t slot, cudaStream_t stream) {
+  auto* const workspace =
+      reinterpret_cast<std::uint32_t*>(workspaces_.data() + slot % kWorkspaces * kSoftmaxWorkspaceBytes);
+  if (segments.size() == 1) return LaunchSoftmax(dtype, dtype, segments.front(), stream, workspace);
+  const auto count = static_cast<std::int64_t>(segments.size());
+  while (scratch_.size() <= slot) scratch_.push_back(std::make_unique<Memory>(Memory::Where::kHost));
+  Memory& scratch = *scratch_[slot];
+  scratch.Reserve(SoftmaxBatchScratchBytes(segments.data(), count));
+  return LaunchSoftmaxBatch(dtype, dtype, segments.data(), count, scratch.data(), scratch.bytes(),
+                            {nullptr, 0, workspace}, stream);
+}
+
+}  // namespace softmax::kernels::bench

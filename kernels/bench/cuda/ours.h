@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "kernels/bench/cuda/memory.h"
+#include "kernels/bench/point.h"
+
+namespace softmax::kernels::bench {
+
+// The only caller of kernels/softmax.h here. Keeps the memory that launches need besides the tensors: launches over
+// different slots may be under way, or in one graph, at the same time.
+class Ours {
+ public:
+  // Loads the kernels; throws.
+  Ours();
+
+  cudaError_t Launch(DataType dtype, const std::vector<Segment>& segments, std::size_t slot, cudaStream_t stream);
+
+ private:
+  static constexpr std::size_t kWorkspaces = 8;  // more than streams that launch at the same time
+
+  std::vector<std::unique_ptr<Memory>> scratch_;  // by slot
+  Memory workspaces_{Memory::Where::kDevice};
+};
+
+}  // namespace softmax::kernels::bench

@@ -1,0 +1,27 @@
+#include "kernels/bench/cuda/kernels.h"
+#include "kernels/bench/cuda/ours.h"
+#include "kernels/bench/cuda/provider.h"
+#include "kernels/bench/runner.h"
+
+namespace softmax::kernels::bench {
+
+Provider MakeCopy() {
+  Provider provider{kCopy, {}, [](const Point&) { return true; }, Strictness::kRough};
+  for (const CopyForm form : kCopyForms) {
+    provider.forms.push_back([form](const Slot& slot, cudaStream_t stream) {
+      const Segment& first = slot.segments.front();
+      return LaunchCopy(form, first.input, first.output, slot.payload_bytes, stream);
+    });
+  }
+  return provider;
+}
+
+Provider MakeOurs() {
+  const auto ours = std::make_shared<Ours>();
+  const Launch launch = [ours](const Slot& slot, cudaStream_t stream) {
+    return ours->Launch(slot.dtype, slot.segments, slot.index, stream);
+  };
+  return {kOurs, {launch}, [](const Point&) { return true; }, Strictness::kBounds};
+}
+
+}  // namespace softmax::kernels::bench

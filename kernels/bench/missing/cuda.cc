@@ -1,0 +1,14 @@
+#include "kernels/bench/runner.h"
+
+namespace softmax::kernels::bench {
+
+std::unique_ptr<Runner> MakeDeviceRunner(const RunSettings&, std::string* reason) {
+  *reason = "this program was built without CUDA";
+  return nullptr;
+}
+
+std::unique_ptr<Runner> MakeHostRunner(const RunSettings& settings, std::string* reason) {
+  return MakeDeviceRunner(settings, reason);
+}
+
+}  // namespace softmax::kernels::bench

@@ -1,0 +1,115 @@
+#include "kernels/bench/point.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace softmax::kernels::bench {
+namespace {
+
+std::vector<std::int64_t> RaggedWidths(const Point& point, std::uint64_t seed) {
+  Random random(seed);
+  std::vector<std::int64_t> widths(static_cast<std::size_t>(point.rows));
+  for (std::int64_t& width : widths) width = random.LogUniform(point.least_cols, point.cols);
+  return widths;
+}
+
+Segment Dense(const Point& point, std::int64_t rows, std::int64_t cols, std::int64_t start, const void* input,
+              void* output) {
+  const std::int64_t offset = start * static_cast<std::int64_t>(SizeOf(point.dtype));
+  Segment segment;
+  segment.input = static_cast<const char*>(input) + offset;
+  segment.output = static_cast<char*>(output) + offset;
+  segment.outer = rows;
+  segment.cols = cols;
+  segment.input_stride = cols;
+  segment.output_stride = cols;
+  segment.operation = point.operation;
+  return segment;
+}
+
+}  // namespace
+
+const char* NameOf(DataType dtype) {
+  switch (dtype) {
+    case DataType::kFloat32:
+      return "fp32";
+    case DataType::kFloat16:
+      return "fp16";
+    case DataType::kBFloat16:
+      return "bf16";
+    case DataType::kFloat64:
+      return "fp64";
+  }
+  return "?";
+}
+
+const char* NameOf(Operation operation) { return operation == Operation::kLogSoftmax ? "log_softmax" : "softmax"; }
+
+std::optional<DataType> ParseDataType(const std::string& name) {
+  for (const DataType dtype : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16, DataType::kFloat64}) {
+    if (name == NameOf(dtype)) return dtype;
+  }
+  return std::nullopt;
+}
+
+std::optional<Operation> ParseOperation(const std::string& name) {
+  for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+    if (name == NameOf(operation)) return operation;
+  }
+  return std::nullopt;
+}
+
+std::string Key(const Point& point, const std::string& provider) {
+  return point.section + "," + NameOf(point.dtype) + "," + NameOf(point.operation) + "," + std::to_string(point.rows) +
+         "," + std::to_string(point.cols) + "," + provider;
+}
+
+std::uint64_t Random::Next() {
+  state_ += 0x9e3779b97f4a7c15;
+  std::uint64_t z = state_;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  return z ^ (z >> 31);
+}
+
+std::int64_t Random::LogUniform(std::int64_t least, std::int64_t most) {
+  const double unit = static_cast<double>(Next() >> 11) * 0x1p-53;
+  const double factor = static_cast<double>(most + 1) / static_cast<double>(least);
+  const auto drawn = static_cast<std::int64_t>(static_cast<double>(least) * std::exp(unit * std::log(factor)));
+  return std::clamp(drawn, least, most);
+}
+
+std::vector<Segment> MakeSegments(const Point& point, std::uint64_t seed, const void* input, void* output) {
+  std::vector<Segment> segments;
+  if (point.ragged()) {
+    std::int64_t start = 0;
+    for (const std::int64_t width : RaggedWidths(point, seed)) {
+      segments.push_back(Dense(point, 1, width, start, input, output));
+      start += width;
+    }
+    return segments;
+  }
+  const std::int64_t rows = point.outer() / point.segments;
+  for (std::int64_t i = 0; i < point.segments; ++i) {
+    Segment segment = Dense(point, rows, point.cols, i * rows * point.outer_stride(), input, output);
+    segment.inner = point.inner;
+    segment.input_stride = point.outer_stride();
+    segment.output_stride = point.outer_stride();
+    segments.push_back(segment);
+  }
+  return segments;
+}
+
+std::int64_t SpanElements(const Point& point, std::uint64_t seed) {
+  return point.ragged() ? PayloadElements(point, seed)
+                        : (point.outer() - 1) * point.outer_stride() + point.cols * point.inner;
+}
+
+std::int64_t PayloadElements(const Point& point, std::uint64_t seed) {
+  if (!point.ragged()) return point.rows * point.cols;
+  std::int64_t elements = 0;
+  for (const std::int64_t width : RaggedWidths(point, seed)) elements += width;
+  return elements;
+}
+
+}  // namespace softmax::kernels::bench

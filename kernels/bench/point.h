@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/types.h"
+
+namespace softmax::kernels::bench {
+
+// One shape to be measured: M rows of N columns, in one of the layouts of kernels/types.h.
+struct Point {
+  std::string section;  // the first column of the results; cpu_* and host_* choose how it is run
+  DataType dtype = DataType::kFloat32;
+  Operation operation = Operation::kSoftmax;
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;        // ragged: the widest row
+  std::int64_t inner = 1;       // rows is a multiple of it
+  std::int64_t stride = 0;      // elements from one outer block to the next; 0: dense
+  std::int64_t segments = 1;    // the rows are dealt out evenly to so many segments of one launch
+  std::int64_t least_cols = 0;  // ragged, if not 0: each row is a segment with a width from least_cols to cols
+
+  bool ragged() const { return least_cols > 0; }
+  bool plain() const { return inner == 1 && segments == 1 && !ragged() && outer_stride() == cols; }
+  std::int64_t outer() const { return rows / inner; }
+  std::int64_t outer_stride() const { return stride != 0 ? stride : cols * inner; }
+};
+
+// The names used in suite files, on the command line and in the results.
+const char* NameOf(DataType dtype);
+const char* NameOf(Operation operation);
+std::optional<DataType> ParseDataType(const std::string& name);
+std::optional<Operation> ParseOperation(const std::string& name);
+
+// What tells one row of the results from another: "section,dtype,op,M,N,provider".
+std::string Key(const Point& point, const std::string& provider);
+
+// A sequence that every program reading the suites can make (splitmix64).
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : state_(seed) {}
+  std::uint64_t Next();
+  // From least to most, both included, with equal weight for every factor.
+  std::int64_t LogUniform(std::int64_t least, std::int64_t most);
+
+ private:
+  std::uint64_t state_;
+};
+
+// The segments of a point whose input and output start at these addresses.
+std::vector<Segment> MakeSegments(const Point& point, std::uint64_t seed, const void* input, void* output);
+// Elements from the first to the last one of the point's input, gaps included, and without gaps.
+std::int64_t SpanElements(const Point& point, std::uint64_t seed);
+std::int64_t PayloadElements(const Point& point, std::uint64_t seed);
+
+}  // namespace softmax::kernels::bench
