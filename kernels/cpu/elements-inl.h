@@ -207,6 +207,20 @@ HWY_INLINE VecOf<double> RoundToFormat(VecOf<double> value) {
   return hn::IfThenElse(hn::Lt(magnitude, hn::Set(d, 0x1p200)), rounded, value);
 }
 
+// The largest lane, in every lane; where one is NaN, any of them. Highway's emulated target begins
+// with the lowest finite number, which is too large where every lane is -inf.
+template <typename T>
+HWY_INLINE VecOf<T> LargestLane(VecOf<T> value) {
+  const Tag<T> d;
+#if HWY_TARGET == HWY_EMU128
+  HWY_ALIGN T lanes[kLanes<T>];
+  hn::Store(value, d, lanes);
+  return hn::Set(d, *std::max_element(lanes, lanes + kLanes<T>));
+#else
+  return hn::MaxOfLanes(d, value);
+#endif
+}
+
 // Rounds doubles to floats; what is too large becomes infinite, which Highway's own scalar code
 // does not do.
 HWY_INLINE hn::Vec<hn::Rebind<float, Tag<double>>> Narrow(VecOf<double> value) {

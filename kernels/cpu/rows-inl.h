@@ -42,7 +42,7 @@ T MaxOfRow(const Element* in, std::int64_t count) {
   for (; i < count; i += kL) {
     a = hn::Max(a, LoadPartialVec<T>(in + i, std::min(kL, count - i)));
   }
-  return hn::GetLane(hn::MaxOfLanes(d, hn::Max(hn::Max(a, b), hn::Max(c, e))));
+  return hn::GetLane(LargestLane<T>(hn::Max(hn::Max(a, b), hn::Max(c, e))));
 }
 
 // Adds the exponentials of `count` elements, kCount vectors or less, to the partial sums and, with

@@ -70,7 +70,7 @@ HWY_INLINE void ExpRowGroup(const In* in, std::int64_t stride, const Factor<T>& 
     for (int u = 1; u < kVecs; ++u) {
       largest = hn::Max(largest, row[u]);
     }
-    largest = hn::MaxOfLanes(d, largest);
+    largest = LargestLane<T>(largest);
     batch.max[first + r] = hn::GetLane(largest);
     HWY_UNROLL(8)
     for (int u = 0; u < kVecs; ++u) {
@@ -80,7 +80,7 @@ HWY_INLINE void ExpRowGroup(const In* in, std::int64_t stride, const Factor<T>& 
   BiasedExps<T>(e, factor);
   HWY_UNROLL(8)
   for (int i = 0; i < kSideBySide; ++i) {
-    hn::Store(e[i], d, batch.exps + first * kVecs * kL + i * kL);
+    hn::Store(e[i], d, batch.exps + (first * kVecs + i) * kL);
   }
   HWY_UNROLL(8)
   for (int r = 0; r < kGroup; ++r) {
