@@ -26,7 +26,8 @@ struct Completion {
   std::uint32_t* workspace = nullptr;  // kSoftmaxWorkspaceBytes; may be nullptr where there is no flag
 };
 
-// Bytes of scratch that LaunchSoftmaxBatch needs for these segments (0 for few).
+// Bytes of scratch that LaunchSoftmaxBatch needs for these segments (0 for few). It grows with the segments and, up to
+// a limit, with their rows.
 [[nodiscard]] std::size_t SoftmaxBatchScratchBytes(const Segment* segments, std::int64_t count);
 
 // Enqueues one launch that runs all segments (one input type and one output type for all). `segments` is read during

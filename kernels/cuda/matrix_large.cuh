@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks) SliceMatrixKernel(const 
   slice.Start(input, valid - column, AroundOf<In>(params, row, column, valid - column), params.warp_chunks,
               reinterpret_cast<uint4*>(dynamic) + warp * slice.Vectors(params.warp_chunks));
   team.Wait();
-  slice.Reduce(column == 0 ? valid : kManyColumns, scale, [&](int k, const Stats<C>& stats) {
+  slice.Reduce(input, column == 0 ? valid : kManyColumns, scale, [&](int k, const Stats<C>& stats) {
     if (first_chunk + k < params.chunks) team.Publish(table + first_chunk + k, stats);
   });
   team.Sync();

@@ -39,6 +39,7 @@ class WideRows {
         if (group < kept_) {
           Start(group, 0);
           __pipeline_wait_prior(0);
+          __syncwarp();
         } else {
           slice_.Attach(Input(group), valid_ - Column(group), slice_.kMaxChunks, Place(group - kept_));
         }
@@ -68,7 +69,7 @@ class WideRows {
            (team_ * 2 + half) * params_.groups;
   }
   __device__ __forceinline__ void Reduce(int group, int half) {
-    slice_.Reduce(Column(group) == 0 ? valid_ : kManyColumns, scale_, [&](int k, const Stats<C>& stats) {
+    slice_.Reduce(Input(group), Column(group) == 0 ? valid_ : kManyColumns, scale_, [&](int k, const Stats<C>& stats) {
       if (lane_ == 0) table_[warp_ * slice_.kMaxChunks + k] = stats;
     });
     __syncthreads();

@@ -11,18 +11,28 @@
 // down, and PlacesSum() does not mind the rotation.
 namespace softmax::kernels::cuda {
 
-// `a` with its first `bytes` bytes replaced by those of `b`.
-__device__ __forceinline__ uint4 BlendVectors(uint4 a, uint4 b, int bytes) {
-  const auto mask = [bytes](int word) {
-    const int below = bytes - 4 * word;
-    return below <= 0 ? 0u : below >= 4 ? 0xffffffffu : (1u << (8 * below)) - 1;
-  };
-  a.x = (a.x & ~mask(0)) | (b.x & mask(0));
-  a.y = (a.y & ~mask(1)) | (b.y & mask(1));
-  a.z = (a.z & ~mask(2)) | (b.z & mask(2));
-  a.w = (a.w & ~mask(3)) | (b.w & mask(3));
-  return a;
-}
+// The first `bytes` bytes of a vector.
+class BlendMask {
+ public:
+  __device__ __forceinline__ explicit BlendMask(int bytes) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int below = bytes - 4 * i;
+      words_[i] = below <= 0 ? 0 : below >= 4 ? 0xffffffffu : (1u << (8 * below)) - 1;
+    }
+  }
+  // `a` with these bytes replaced by those of `b`.
+  __device__ __forceinline__ uint4 Blend(uint4 a, uint4 b) const {
+    a.x = (a.x & ~words_[0]) | (b.x & words_[0]);
+    a.y = (a.y & ~words_[1]) | (b.y & words_[1]);
+    a.z = (a.z & ~words_[2]) | (b.z & words_[2]);
+    a.w = (a.w & ~words_[3]) | (b.w & words_[3]);
+    return a;
+  }
+
+ private:
+  std::uint32_t words_[4];
+};
 
 // The statistics of kMany vectors per lane, rotated by `skip` places where kSkew.
 template <typename In, int kMany, bool kSkew>
@@ -152,7 +162,7 @@ class RowPart {
 #pragma unroll
     for (int j = 0; j < kMany; ++j) {
       v[j] = w_[first + j];
-      if constexpr (kSkew) v[j] = Blend(v[j], w_[first + j + 1]);
+      if constexpr (kSkew) v[j] = before_.Blend(v[j], w_[first + j + 1]);
     }
   }
   __device__ static int Most(Lanes lanes) { return (kSlots * lanes.count + (kSkew ? 1 : 0)) * kVector; }
@@ -163,30 +173,16 @@ class RowPart {
 
   __device__ __forceinline__ void Settle(const Place& place, Lanes lanes) {
     skip_ = place.skip;
-    if constexpr (kSkew) {
-      const int bytes = lanes.lane == 0 ? skip_ * static_cast<int>(sizeof(In)) : 0;
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int below = bytes - 4 * i;
-        before_[i] = below <= 0 ? 0 : below >= 4 ? 0xffffffffu : (1u << (8 * below)) - 1;
-      }
-    }
+    if constexpr (kSkew) before_ = BlendMask(lanes.lane == 0 ? skip_ * static_cast<int>(sizeof(In)) : 0);
     if (place.end == Most(lanes)) return;
 #pragma unroll
     for (int j = 0; j < kCount; ++j) {
       if (place.end < At(j, lanes) + kVector) w_[j] = MaskFrom<In>(w_[j], place.end - At(j, lanes));
     }
   }
-  __device__ __forceinline__ uint4 Blend(uint4 a, uint4 b) const {
-    a.x = (a.x & ~before_[0]) | (b.x & before_[0]);
-    a.y = (a.y & ~before_[1]) | (b.y & before_[1]);
-    a.z = (a.z & ~before_[2]) | (b.z & before_[2]);
-    a.w = (a.w & ~before_[3]) | (b.w & before_[3]);
-    return a;
-  }
 
   uint4 w_[kCount];
-  std::uint32_t before_[4] = {};  // lane 0: the bits of a vector before `skip`
+  BlendMask before_{0};  // lane 0: the bytes of a vector before `skip`
   int skip_ = 0;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/batch.h"
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/column_plan.h"
 #include "kernels/cuda/flag.h"
@@ -10,6 +11,8 @@
 
 namespace softmax::kernels {
 namespace {
+
+constexpr std::int64_t kManyRows = std::int64_t{1} << 40;
 
 using cuda::DeviceSegment;
 using cuda::LaunchParams;
@@ -161,6 +164,18 @@ bool LaunchOne(DataType type, const Segment& segment, const Completion& completi
   return true;
 }
 
+// Runs several segments with the kernel for batches, if it takes them all.
+bool LaunchSorted(DataType type, const Segment* segments, std::int64_t count, void* scratch,
+                  const Completion& completion, const cuda::Device& device, cudaStream_t stream, cudaError_t* error) {
+  cuda::BatchPlan plan;
+  cuda::PlanBatch(type, segments, count, scratch, completion, device, &plan);
+  if (!plan.possible) return false;
+  const Grid grid{plan.blocks, cuda::kBatchThreads, plan.dynamic_bytes,
+                  plan.params.cluster_units > 0 ? plan.params.cluster_blocks : 1, false};
+  *error = Launch(cuda::BatchKernelsFor(type).kernels[plan.skew ? 1 : 0], grid, &plan.params, stream);
+  return true;
+}
+
 cudaError_t PrepareKernel(const void* kernel, int shared_bytes) {
   // Asking for the attributes loads the code, which would otherwise happen at the first launch.
   cudaFuncAttributes attributes = {};
@@ -172,11 +187,20 @@ cudaError_t PrepareKernel(const void* kernel, int shared_bytes) {
 }  // namespace
 
 std::size_t SoftmaxBatchScratchBytes(const Segment* segments, std::int64_t count) {
-  std::size_t used = 0;
-  for (std::int64_t i = 0; i < count; ++i) used += cuda::IsEmpty(segments[i]) ? 0 : 1;
-  if (used <= static_cast<std::size_t>(cuda::kInlineSegments)) return 0;
+  std::int64_t used = 0;
+  std::int64_t rows = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (cuda::IsEmpty(segments[i])) continue;
+    ++used;
+    rows = std::min(rows + std::min(segments[i].outer, kManyRows), kManyRows);
+  }
+  if (used < 2) return 0;
+  const std::size_t sorted = cuda::BatchScratchBytes(used, rows);
+  if (used <= cuda::kInlineSegments) return sorted;
   // The table, and a first segment for each block and each cluster.
-  return used * sizeof(DeviceSegment) + 2 * (cuda::kMaxGridBlocks + cuda::kMaxClusterBlocks) * sizeof(std::uint32_t);
+  const std::size_t general = static_cast<std::size_t>(used) * sizeof(DeviceSegment) +
+                              2 * (cuda::kMaxGridBlocks + cuda::kMaxClusterBlocks) * sizeof(std::uint32_t);
+  return std::max(sorted, general);
 }
 
 cudaError_t LaunchSoftmaxBatch(DataType input_type, DataType output_type, const Segment* segments, std::int64_t count,
@@ -197,12 +221,17 @@ cudaError_t LaunchSoftmaxBatch(DataType input_type, DataType output_type, const 
   }
   cuda::Device device;
   if (const cudaError_t error = cuda::CurrentDevice(&device); error != cudaSuccess) return error;
-  if (const Segment* only = OnlySegment(segments, count); only != nullptr && input_type == output_type) {
-    cudaError_t error = cudaSuccess;
-    if (LaunchOne(input_type, *only, completion, device, stream, &error)) return error;
-  }
   const Plan plan = cuda::MakePlan(input_type, segments, count, device);
   if (plan.segments == 0) return LaunchFlag(completion, stream);
+  if (input_type == output_type) {
+    cudaError_t error = cudaSuccess;
+    if (plan.segments == 1) {
+      const Segment& only = *OnlySegment(segments, count);
+      if (LaunchOne(input_type, only, completion, device, stream, &error)) return error;
+    } else if (LaunchSorted(input_type, segments, count, scratch, completion, device, stream, &error)) {
+      return error;
+    }
+  }
   LaunchParams params = MakeParams(input_type, output_type, segments, count, scratch, completion, plan);
   const cuda::KernelTable& kernels = KernelsOf(input_type);
   const int other = input_type == output_type ? 0 : 1;
@@ -227,6 +256,10 @@ cudaError_t PrepareSoftmaxKernels() {
       cudaError_t error = PrepareKernel(kernels.small[other], 0);
       if (error == cudaSuccess) error = PrepareKernel(kernels.all[other], device.shared_bytes);
       if (error != cudaSuccess) return error;
+    }
+    for (const void* kernel : cuda::BatchKernelsFor(type).kernels) {
+      const int bytes = cuda::BatchUnitChunks(device) * cuda::kPieceVectors * cuda::kVectorBytes;
+      if (const cudaError_t error = PrepareKernel(kernel, bytes); error != cudaSuccess) return error;
     }
     for (const void* kernel : cuda::ColumnKernelsFor(type).kernels) {
       if (const cudaError_t error = PrepareKernel(kernel, device.shared_bytes); error != cudaSuccess) return error;

@@ -17,13 +17,14 @@ std::string DeviceName(int device) {
                       properties.minor, ")");
 }
 
-// The most scratch that a batch of this many segments may need.
+// The most scratch that a batch of this many segments may need, however many rows they have.
 std::size_t ScratchFor(std::uint32_t segments) {
   float element = 0;
   kernels::Segment segment;
   segment.input = &element;
   segment.output = &element;
-  segment.outer = segment.cols = 1;
+  segment.outer = 1 << 24;
+  segment.cols = 1;
   segment.input_stride = segment.output_stride = 1;
   const std::vector<kernels::Segment> all(segments, segment);
   return kernels::SoftmaxBatchScratchBytes(all.data(), segments);

@@ -52,6 +52,29 @@ std::vector<BatchPart> RandomParts(DataType input_type, DataType output_type, in
   return parts;
 }
 
+std::vector<BatchPart> ContiguousParts(DataType type, int count, std::int64_t widest, bool aligned, unsigned seed) {
+  std::mt19937 random(seed);
+  const auto below = [&](std::int64_t n) { return static_cast<std::int64_t>(random() % n); };
+  const std::int64_t vector = 16 / static_cast<std::int64_t>(SizeOf(type));
+  std::vector<BatchPart> parts(count);
+  for (BatchPart& part : parts) {
+    RowCase& c = part.shape;
+    c.input_type = c.output_type = type;
+    c.cols = 1 + below(std::int64_t{2} << below(18)) % widest;
+    if (aligned) c.cols = (c.cols + vector - 1) / vector * vector;
+    c.outer = 1 + below(c.cols > 5000 ? 3 : 1 + 40 / (1 + c.cols / 200));
+    const double scales[] = {1.0, 1.0, 0.5, 2.0};
+    c.scale = scales[below(4)];
+    c.operation = below(3) == 0 ? Operation::kLogSoftmax : Operation::kSoftmax;
+    if (below(5) == 0) {
+      for (std::int64_t r = 0; r < c.outer; ++r) c.lengths.push_back(static_cast<std::uint32_t>(below(c.cols + 1)));
+    }
+    const Values values[] = {Values::kNormal, Values::kNormal50, Values::kPartialInfinity, Values::kFullInfinity};
+    part.input = MakeValues(values[below(8) == 0 ? below(4) : 0], type, c.Elements(), random(), c.cols);
+  }
+  return parts;
+}
+
 std::vector<std::vector<std::byte>> RunBatch(DataType input_type, DataType output_type,
                                              const std::vector<BatchPart>& parts, Place place) {
   std::vector<std::byte> inputs;

@@ -49,6 +49,46 @@ TEST_F(BatchTest, TenThousandSmallSegmentsGiveTheBitsTheyGiveAlone) {
   }
 }
 
+// What the general kernel never sees: contiguous rows of all widths, sorted and cut into units.
+TEST_F(BatchTest, ContiguousRowsGiveTheBitsTheyGiveAlone) {
+  unsigned seed = 1000;
+  for (const DataType type : kAllTypes) {
+    const std::int64_t widest = std::int64_t{65536} * 8 / static_cast<std::int64_t>(SizeOf(type));
+    for (const bool aligned : {false, true}) {
+      for (const int count : {2, 5, 33, 300}) {
+        const auto parts = ContiguousParts(type, count, count == 33 ? 2000 : widest, aligned, ++seed);
+        ExpectSameAsAlone(parts, RunBatch(type, type, parts, count % 2 == 0 ? Place::kDevice : Place::kMapped));
+      }
+    }
+  }
+}
+
+TEST_F(BatchTest, ThousandsOfContiguousRowsGiveTheBitsTheyGiveAlone) {
+  for (const DataType type : kAllTypes) {
+    const auto parts = ContiguousParts(type, 5000, 6000, false, 2000 + static_cast<unsigned>(type));
+    const auto outputs = RunBatch(type, type, parts, Place::kDevice);
+    for (std::size_t i = 0; i < parts.size(); i += 41) {
+      EXPECT_EQ(RunCase(parts[i].shape, parts[i].input), outputs[i]) << "part " << i << ": " << parts[i].shape.Name();
+    }
+  }
+}
+
+// More rows than the parameters have units for, in few segments.
+TEST_F(BatchTest, FewSegmentsOfManyRowsGiveTheBitsTheyGiveAlone) {
+  for (const DataType type : kAllTypes) {
+    auto parts = ContiguousParts(type, 3, 10, false, 3000 + static_cast<unsigned>(type));
+    const std::int64_t shapes[][2] = {{3000, 1025}, {20000, 17}, {1500, 777}};
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      RowCase& c = parts[i].shape;
+      c.outer = shapes[i][0];
+      c.cols = shapes[i][1];
+      c.lengths.clear();
+      parts[i].input = MakeValues(Values::kNormal, type, c.Elements(), 7, c.cols);
+    }
+    ExpectSameAsAlone(parts, RunBatch(type, type, parts, Place::kDevice));
+  }
+}
+
 TEST_F(BatchTest, MappedAndDeviceMemoryGiveTheSameBits) {
   for (const DataType type : kAllTypes) {
     const auto parts = RandomParts(type, type, 30, 300000, 50 + static_cast<unsigned>(type));

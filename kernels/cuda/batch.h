@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "kernels/cuda/device.h"
+#include "kernels/cuda/scale.h"
+#include "kernels/cuda/work.h"
+
+// A batch of several segments of contiguous rows, input and output of one type, in one launch. The host sorts the
+// segments by how their rows are run and cuts them into units of about equal size; blocks take units in turn, and have
+// the next unit's segments on their way while they work. The bits are those of the general kernel (kernel.cuh).
+namespace softmax::kernels::cuda {
+
+constexpr int kBatchThreads = 256;
+constexpr int kBatchScales = 4;  // different scales in one launch, at most
+constexpr int kUnitSegments = 32;
+constexpr int kUnitChunks = 32;  // that a block holds in shared memory, at most
+constexpr int kWarpPieces = kUnitChunks / kBlockWarps;
+constexpr int kBatchChunks = kMaxClusterBlocks * kUnitChunks;  // of the widest rows
+constexpr int kInlineBatchSegments = 56;
+constexpr int kInlineUnits = 56;
+constexpr int kInlineExtras = 48;
+// One chunk, and the vector that it ends in where rows do not start on 16-byte boundaries.
+constexpr int kPieceVectors = kChunkSlots * 32 + 1;
+
+struct alignas(16) BatchSegment {
+  const void* input;
+  void* output;
+  std::uint32_t cols;
+  std::uint32_t rows;
+  std::uint32_t first_row;  // of all rows in the order of the table
+  std::uint32_t extra;      // 0: dense and without lengths; otherwise one more than the index of a BatchExtra
+};
+static_assert(sizeof(BatchSegment) == 32, "copied in vectors of 16 bytes");
+
+// What few segments have.
+struct BatchExtra {
+  const std::uint32_t* lengths;
+  std::uint32_t input_stride;
+  std::uint32_t output_stride;
+};
+
+// Rows that a block takes at a time (a cluster: one row). All are run alike.
+struct alignas(16) BatchUnit {
+  std::uint32_t first_segment;
+  std::uint32_t first_row;
+  std::uint16_t rows;
+  std::uint8_t segments;
+  std::uint8_t lanes;  // per small row; 0: large rows
+  std::uint8_t slots;  // vectors per lane of small rows
+  std::uint8_t scale;
+  std::uint8_t log;
+  std::uint8_t reserved;
+};
+static_assert(sizeof(BatchUnit) == 16, "read as one vector");
+
+struct BatchParams {
+  const BatchSegment* segments;  // mapped host memory; nullptr: the inline ones
+  const BatchExtra* extras;
+  const BatchUnit* units;  // those of clusters first
+  std::uint32_t cluster_units;
+  std::uint32_t unit_count;
+  int cluster_blocks;
+  ScaleParts<float> scale_float[kBatchScales];
+  ScaleParts<double> scale_double[kBatchScales];
+  Completion completion;
+  BatchSegment inline_segments[kInlineBatchSegments];
+  BatchExtra inline_extras[kInlineExtras];
+  BatchUnit inline_units[kInlineUnits];
+};
+static_assert(sizeof(BatchParams) <= 4096, "the classic limit of kernel parameters");
+
+struct BatchPlan {
+  bool possible = false;
+  bool skew = false;  // some rows do not start on 16-byte boundaries
+  int blocks = 0;
+  int dynamic_bytes = 0;
+  BatchParams params;
+};
+
+// Chunks that a block of the device holds: kUnitChunks where its shared memory has room for them.
+int BatchUnitChunks(const Device& device);
+
+// Bytes of scratch that PlanBatch may need for so many segments that are not empty, with so many rows in all.
+std::size_t BatchScratchBytes(std::int64_t segments, std::int64_t rows);
+
+// Not possible: some rows need the general kernel. Segments must have passed CheckSegment; `scratch` is used when the
+// parameters do not hold the tables.
+void PlanBatch(DataType type, const Segment* segments, std::int64_t count, void* scratch, const Completion& completion,
+               const Device& device, BatchPlan* plan);
+
+// Of one type, without and with `skew`.
+struct BatchKernels {
+  const void* kernels[2];
+};
+const BatchKernels& BatchKernelsFor(DataType type);
+const BatchKernels& Float32BatchKernels();
+const BatchKernels& Float16BatchKernels();
+const BatchKernels& BFloat16BatchKernels();
+const BatchKernels& Float64BatchKernels();
+
+}  // namespace softmax::kernels::cuda

@@ -1,0 +1,380 @@
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "kernels/cuda/batch.h"
+#include "kernels/cuda/check.h"
+
+namespace softmax::kernels::cuda {
+namespace {
+
+constexpr std::int64_t kMaxUnits = 1 << 14;  // beyond one for each segment
+constexpr int kStaticBytes = 12 * 1024;      // of the kernels' shared memory, at most
+// How rows are run, in the order of the table: by their chunks, most first, then small ones by what their lanes hold.
+constexpr int kSmallKinds = 8;
+constexpr int kKinds = kBatchChunks + 1 + kSmallKinds;
+constexpr int kBuckets = kKinds * 2 * kBatchScales;
+
+constexpr std::int64_t DivideUp(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// The lanes and vectors per lane of small rows of each kind.
+struct SmallKind {
+  std::uint8_t lanes;
+  std::uint8_t slots;
+};
+constexpr SmallKind kSmall[kSmallKinds] = {{32, 8}, {32, 4}, {32, 2}, {16, 2}, {8, 2}, {4, 2}, {2, 2}, {1, 2}};
+
+int KindOf(std::int64_t cols, int bytes) {
+  if (cols > SmallColumns(bytes)) {
+    return kBatchChunks - static_cast<int>(DivideUp(cols, ChunkColumns(bytes)));
+  }
+  const std::int64_t vectors = DivideUp(cols, VectorElements(bytes));
+  const int lanes = RowLanes(cols, bytes);
+  int kind = 0;
+  while (kSmall[kind].lanes > lanes || (lanes == 32 && kind < 2 && vectors <= kSmall[kind + 1].slots * 32)) ++kind;
+  return kBatchChunks + 1 + kind;
+}
+
+// Small rows of two chunks go through shared memory as large ones do.
+constexpr int kDoubleKind = kBatchChunks + 1;
+
+bool IsSmall(int kind) { return kind > kDoubleKind; }
+int ChunksOf(int kind) { return kind == kDoubleKind ? 2 : kBatchChunks - kind; }
+
+// Sorts and cuts one batch.
+class Planner {
+ public:
+  Planner(DataType type, const Device& device, BatchPlan* plan)
+      : type_(type),
+        bytes_(static_cast<int>(SizeOf(type))),
+        device_(device),
+        most_unit_chunks_(BatchUnitChunks(device)),
+        plan_(*plan) {}
+
+  // Looks at every segment: whether the kernel takes it, and how many there are of each kind.
+  bool Count(const Segment* segments, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      const Segment& s = segments[i];
+      if (IsEmpty(s)) continue;
+      if (!Takes(s)) return false;
+      const int scale = ScaleIndex(s.scale);
+      if (scale == kBatchScales) return false;
+      const int kind = KindOf(s.cols, bytes_);
+      ++counts_[Bucket(kind, s, scale)];
+      Tally(kind, s);
+    }
+    return rows_ <= std::numeric_limits<std::uint32_t>::max();
+  }
+
+  // Sorts the segments into the table.
+  void Fill(const Segment* segments, std::int64_t count, void* scratch) {
+    BatchParams& p = plan_.params;
+    table_ = p.inline_segments;
+    extras_ = p.inline_extras;
+    far_ = static_cast<std::byte*>(scratch);
+    if (segments_ > kInlineBatchSegments) p.segments = table_ = TakeFar<BatchSegment>(segments_);
+    if (extra_count_ > kInlineExtras) p.extras = extras_ = TakeFar<BatchExtra>(extra_count_);
+    std::uint32_t next = 0;
+    for (std::uint32_t& bucket : counts_) {
+      const std::uint32_t size = bucket;
+      bucket = next;
+      next += size;
+    }
+    extra_count_ = 0;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const Segment& s = segments[i];
+      if (IsEmpty(s)) continue;
+      const int bucket = Bucket(KindOf(s.cols, bytes_), s, ScaleIndex(s.scale));
+      table_[counts_[static_cast<std::size_t>(bucket)]++] = ToBatchSegment(s);
+    }
+  }
+
+  // Cuts the sorted table into units. False: they are too many.
+  bool Cut(bool has_scratch) {
+    BatchParams& p = plan_.params;
+    PlanSizes();
+    CutAll();
+    units_ = p.inline_units;
+    if (unit_count_ > kInlineUnits) {
+      if (!has_scratch || unit_count_ > segments_ + kMaxUnits) return false;
+      p.units = units_ = TakeFar<BatchUnit>(unit_count_);
+    }
+    p.cluster_units = cluster_units_;
+    p.unit_count = unit_count_;
+    // Small rows are spread among the large ones, so that the trips to their many segments do not come all at once.
+    alone_units_ = unit_count_ - cluster_units_;
+    spread_units_ = p.units != nullptr && small_units_ < alone_units_ ? small_units_ : 0;
+    CutAll();
+    return true;
+  }
+
+  void PlanGrid() {
+    BatchParams& p = plan_.params;
+    const int resident = ResidentBlocks();
+    const std::int64_t alone = p.unit_count - p.cluster_units;
+    const std::int64_t wanted = std::max<std::int64_t>(alone, std::int64_t{p.cluster_units} * p.cluster_blocks);
+    const auto clusters = static_cast<int>(std::min<std::int64_t>(wanted, resident) / p.cluster_blocks);
+    plan_.blocks = std::max(1, clusters) * p.cluster_blocks;
+    const int pieces = static_cast<int>(DivideUp(most_chunks_, kBlockWarps)) * kBlockWarps;
+    plan_.dynamic_bytes = most_chunks_ > 0 ? pieces * kPieceVectors * kVectorBytes : 0;
+  }
+
+ private:
+  bool Takes(const Segment& s) {
+    constexpr std::int64_t kMost = std::numeric_limits<std::uint32_t>::max();
+    if (s.inner != 1 || s.outer > kMost) return false;
+    if (s.outer > 1 && (s.input_stride > kMost || s.output_stride > kMost)) return false;
+    if (s.cols > std::int64_t{device_.clusters ? kBatchChunks : most_unit_chunks_} * ChunkColumns(bytes_)) return false;
+    const auto offset = [this, &s](const void* p, std::int64_t stride) {
+      const auto start = static_cast<int>(reinterpret_cast<std::uintptr_t>(p) % kVectorBytes);
+      return std::array{start, s.outer == 1 ? 0 : static_cast<int>(stride * bytes_ % kVectorBytes)};
+    };
+    const auto input = offset(s.input, s.input_stride);
+    if (input != offset(s.output, s.output_stride)) return false;
+    plan_.skew = plan_.skew || input[0] != 0 || input[1] != 0;
+    return true;
+  }
+
+  // kBatchScales: there is no room for one more, or the kernels lack its arithmetic.
+  int ScaleIndex(double scale) {
+    for (int i = 0; i < scales_; ++i) {
+      if (scale_[static_cast<std::size_t>(i)] == scale) return i;
+    }
+    if (scales_ == kBatchScales) return kBatchScales;
+    BatchParams& p = plan_.params;
+    p.scale_float[scales_] = ScaleParts<float>::Of(scale);
+    p.scale_double[scales_] = ScaleParts<double>::Of(scale);
+    if (type_ != DataType::kFloat64 && p.scale_float[scales_].fast == 0) return kBatchScales;
+    scale_[static_cast<std::size_t>(scales_)] = scale;
+    return scales_++;
+  }
+
+  static int Bucket(int kind, const Segment& s, int scale) {
+    const int log = s.operation == Operation::kLogSoftmax ? 1 : 0;
+    return (kind * 2 + log) * kBatchScales + scale;
+  }
+
+  void Tally(int kind, const Segment& s) {
+    ++segments_;
+    rows_ += s.outer;
+    extra_count_ += NeedsExtra(s) ? 1 : 0;
+    if (IsSmall(kind)) {
+      small_steps_ += DivideUp(s.outer * kSmall[kind - kBatchChunks - 1].lanes, kBatchThreads);
+      return;
+    }
+    const int chunks = ChunksOf(kind);
+    widest_ = std::max(widest_, chunks);
+    if (chunks <= most_unit_chunks_) alone_chunks_ += s.outer * chunks;
+  }
+
+  static bool NeedsExtra(const Segment& s) {
+    return s.lengths != nullptr || (s.outer > 1 && (s.input_stride != s.cols || s.output_stride != s.cols));
+  }
+
+  BatchSegment ToBatchSegment(const Segment& s) {
+    BatchSegment b;
+    b.input = s.input;
+    b.output = s.output;
+    b.cols = static_cast<std::uint32_t>(s.cols);
+    b.rows = static_cast<std::uint32_t>(s.outer);
+    b.first_row = 0;
+    b.extra = 0;
+    if (NeedsExtra(s)) {
+      const bool one = s.outer == 1;
+      extras_[extra_count_++] = {s.lengths, one ? 0 : static_cast<std::uint32_t>(s.input_stride),
+                                 one ? 0 : static_cast<std::uint32_t>(s.output_stride)};
+      b.extra = extra_count_;
+    }
+    return b;
+  }
+
+  // Part of the scratch.
+  template <typename T>
+  T* TakeFar(std::uint32_t count) {
+    T* const taken = reinterpret_cast<T*>(far_);
+    far_ += count * sizeof(T);
+    return taken;
+  }
+
+  int ResidentBlocks() const {
+    const int by_memory = device_.shared_bytes / (most_unit_chunks_ * kPieceVectors * kVectorBytes + kStaticBytes / 2);
+    return device_.multiprocessors * std::clamp(by_memory, 1, type_ == DataType::kFloat64 ? 2 : 3);
+  }
+
+  // Units as small as gives every block one, and otherwise as large as a block holds.
+  void PlanSizes() {
+    const int resident = ResidentBlocks();
+    unit_chunks_ =
+        static_cast<int>(std::clamp<std::int64_t>(DivideUp(alone_chunks_, resident), kBlockWarps, most_unit_chunks_));
+    small_steps_each_ = static_cast<int>(std::clamp<std::int64_t>(DivideUp(small_steps_, resident), 1, 8));
+    BatchParams& p = plan_.params;
+    p.cluster_blocks = 1;
+    while (p.cluster_blocks * most_unit_chunks_ < widest_) p.cluster_blocks *= 2;
+  }
+
+  // Walks the sorted table: counts the units and, once they have a place, writes them.
+  void CutAll() {
+    unit_count_ = 0;
+    cluster_units_ = 0;
+    small_units_ = 0;
+    most_chunks_ = 0;
+    large_place_ = 0;
+    std::uint32_t row = 0;
+    std::uint32_t at = 0;
+    std::size_t bucket = 0;
+    while (at < segments_) {
+      while (counts_[bucket] <= at) ++bucket;  // counts_ are the buckets' ends now
+      CutBucket(static_cast<int>(bucket), at, counts_[bucket], &row);
+      at = counts_[bucket];
+    }
+  }
+
+  void CutBucket(int bucket, std::uint32_t begin, std::uint32_t end, std::uint32_t* first_row) {
+    const int kind = bucket / (2 * kBatchScales);
+    BatchUnit unit = {};
+    unit.scale = static_cast<std::uint8_t>(bucket % kBatchScales);
+    unit.log = static_cast<std::uint8_t>(bucket / kBatchScales % 2);
+    const int most_rows = MostRows(kind, &unit);
+    std::uint32_t row = *first_row;
+    const auto close = [&](std::uint32_t next_segment) {
+      if (unit.rows > 0) Add(unit, kind);
+      unit.first_segment = next_segment;
+      unit.first_row = row;
+      unit.rows = 0;
+      unit.segments = 0;
+    };
+    close(begin);
+    for (std::uint32_t i = begin; i < end; ++i) {
+      table_[i].first_row = row;
+      std::uint32_t left = table_[i].rows;
+      if (unit.segments == kUnitSegments) close(i);
+      while (left > 0) {
+        if (unit.rows == most_rows) close(i);
+        if (unit.segments == 0 || unit.first_segment + unit.segments <= i) ++unit.segments;
+        const std::uint32_t taken = std::min(left, static_cast<std::uint32_t>(most_rows - unit.rows));
+        unit.rows = static_cast<std::uint16_t>(unit.rows + taken);
+        row += taken;
+        left -= taken;
+      }
+    }
+    close(end);
+    *first_row = row;
+  }
+
+  // Of one unit; says in it how they are run.
+  int MostRows(int kind, BatchUnit* unit) const {
+    if (IsSmall(kind)) {
+      const SmallKind small = kSmall[kind - kBatchChunks - 1];
+      unit->lanes = small.lanes;
+      unit->slots = small.slots;
+      return kBatchThreads / small.lanes * small_steps_each_;
+    }
+    if (kind == kDoubleKind) {
+      unit->lanes = 32;
+      unit->slots = 2 * kChunkSlots;
+    }
+    return std::max(1, unit_chunks_ / ChunksOf(kind));
+  }
+
+  void Add(const BatchUnit& unit, int kind) {
+    const bool small = IsSmall(kind);
+    if (units_ != nullptr) units_[PlaceOf(small)] = unit;
+    ++unit_count_;
+    if (small) {
+      ++small_units_;
+      return;
+    }
+    const int chunks = ChunksOf(kind);
+    if (chunks > most_unit_chunks_) ++cluster_units_;
+    most_chunks_ = std::max(most_chunks_, std::min(chunks * unit.rows, most_unit_chunks_));
+  }
+
+  // Where the next unit goes: in order, or with the small ones at equal distances among the others.
+  std::uint32_t PlaceOf(bool small) {
+    if (spread_units_ == 0 || unit_count_ < plan_.params.cluster_units) return unit_count_;
+    const std::uint64_t all = alone_units_;
+    const std::uint64_t spread = spread_units_;
+    if (small) return plan_.params.cluster_units + static_cast<std::uint32_t>(small_units_ * all / spread);
+    const auto taken = [&](std::uint64_t place) {
+      const std::uint64_t nearest = (place * spread + all - 1) / all;
+      return nearest < spread && nearest * all / spread == place;
+    };
+    while (taken(large_place_)) ++large_place_;
+    return plan_.params.cluster_units + large_place_++;
+  }
+
+  const DataType type_;
+  const int bytes_;
+  const Device& device_;
+  const int most_unit_chunks_;
+  BatchPlan& plan_;
+
+  // Of all segments.
+  std::array<std::uint32_t, kBuckets> counts_ = {};
+  std::array<double, kBatchScales> scale_ = {};
+  int scales_ = 0;
+  std::uint32_t segments_ = 0;
+  std::uint32_t extra_count_ = 0;
+  std::int64_t rows_ = 0;
+  std::int64_t small_steps_ = 0;   // of a block, one row for each group of lanes
+  std::int64_t alone_chunks_ = 0;  // of large rows that take no cluster
+  int widest_ = 0;                 // row, in chunks
+
+  // Of the units.
+  BatchSegment* table_ = nullptr;
+  BatchExtra* extras_ = nullptr;
+  BatchUnit* units_ = nullptr;  // nullptr: they are being counted
+  std::byte* far_ = nullptr;    // what is left of the scratch
+  std::uint32_t unit_count_ = 0;
+  std::uint32_t cluster_units_ = 0;
+  std::uint32_t small_units_ = 0;
+  std::uint32_t alone_units_ = 0;   // of no cluster
+  std::uint32_t spread_units_ = 0;  // small ones among them that are spread
+  std::uint32_t large_place_ = 0;   // of the others, the next one's place
+  int unit_chunks_ = 0;
+  int small_steps_each_ = 0;
+  int most_chunks_ = 0;  // of a unit in one block
+};
+
+}  // namespace
+
+int BatchUnitChunks(const Device& device) {
+  const int room = device.shared_bytes - kStaticBytes;
+  return std::min(kUnitChunks, room / (kBlockWarps * kPieceVectors * kVectorBytes) * kBlockWarps);
+}
+
+std::size_t BatchScratchBytes(std::int64_t segments, std::int64_t rows) {
+  if (segments <= kInlineExtras && rows <= kInlineUnits) return 0;
+  const auto units = static_cast<std::size_t>(segments + std::min(rows, kMaxUnits));
+  return static_cast<std::size_t>(segments) * (sizeof(BatchSegment) + sizeof(BatchExtra)) + units * sizeof(BatchUnit);
+}
+
+void PlanBatch(DataType type, const Segment* segments, std::int64_t count, void* scratch, const Completion& completion,
+               const Device& device, BatchPlan* plan) {
+  plan->params.segments = nullptr;
+  plan->params.extras = nullptr;
+  plan->params.units = nullptr;
+  plan->params.completion = completion;
+  Planner planner(type, device, plan);
+  if (!planner.Count(segments, count)) return;
+  planner.Fill(segments, count, scratch);
+  if (!planner.Cut(scratch != nullptr)) return;
+  planner.PlanGrid();
+  plan->possible = true;
+}
+
+const BatchKernels& BatchKernelsFor(DataType type) {
+  switch (type) {
+    case DataType::kFloat16:
+      return Float16BatchKernels();
+    case DataType::kBFloat16:
+      return BFloat16BatchKernels();
+    case DataType::kFloat64:
+      return Float64BatchKernels();
+    case DataType::kFloat32:
+      break;
+  }
+  return Float32BatchKernels();
+}
+
+}  // namespace softmax::kernels::cuda
