@@ -183,7 +183,7 @@ class LargeUnit {
       const Place at = PlaceOf(first_ + i);
       const BatchRow<In> row = RowOf(at);
       const Piece piece = Attached(row, at, i);
-      team_.Publish(table_ + first_ + i, piece.ChunkStats(0, at.column == 0 ? row.valid : kManyColumns, scale));
+      team_.Publish(table_ + first_ + i, piece.AnyChunkStats(0, at.column == 0 ? row.valid : kManyColumns, scale));
     }
     team_.Sync();
     int known = -1;

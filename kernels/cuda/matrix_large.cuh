@@ -33,8 +33,16 @@ __global__ void __launch_bounds__(kMatrixThreads, kMinBlocks)
   Stats<C> mine[kChunks];
 #pragma unroll
   for (int k = 0; k < kChunks; ++k) {
-    mine[k] = k == 0 ? part.template FirstStats<kChunkSlots, kLog, 1>(column == 0 ? valid : kManyColumns, lanes, scale)
-                     : part.template ChunkStats<kChunkSlots>(k * kChunkSlots, lanes, scale);
+    // The last chunk of a row may be nearly empty; slots without columns change no bit.
+    const bool is_short = valid - column - k * Element<In>::kChunk <= 32 * Element<In>::kVector;
+    if (k == 0) {
+      const std::int64_t first_valid = column == 0 ? valid : kManyColumns;
+      mine[k] = is_short ? part.template FirstStats<1, kLog, 1>(first_valid, lanes, scale)
+                         : part.template FirstStats<kChunkSlots, kLog, 1>(first_valid, lanes, scale);
+    } else {
+      mine[k] = is_short ? part.template ChunkStats<1>(k * kChunkSlots, lanes, scale)
+                         : part.template ChunkStats<kChunkSlots>(k * kChunkSlots, lanes, scale);
+    }
   }
   team.Wait();
 #pragma unroll

@@ -99,9 +99,9 @@ void PlanLarge(const Device& device, MatrixPlan* plan) {
   if (chunks > 4 * kWideThreads / 32) return;
   if (chunks > (plan->skew ? 1 : 2) * kBlockWarps) {
     plan->kind = MatrixKind::kSlice;
-    plan->threads = chunks > 4 * kBlockWarps ? kWideThreads : kMatrixThreads;
-    p.warps = plan->threads / 32;
-    p.warp_chunks = static_cast<int>(DivideUp(chunks, p.warps));
+    p.warp_chunks = static_cast<int>(DivideUp(chunks, chunks > 4 * kBlockWarps ? kWideThreads / 32 : kBlockWarps));
+    p.warps = static_cast<int>(DivideUp(chunks, p.warp_chunks));  // none without chunks
+    plan->threads = 32 * p.warps;
     plan->blocks = p.rows * p.cluster_blocks;
     plan->dynamic_bytes = p.warps * (p.warp_chunks * kChunkBytes + kVectorBytes);
     if (p.cluster_blocks == 1) plan->dynamic_bytes = SliceBytes(plan->dynamic_bytes, plan->blocks, device);
@@ -212,7 +212,7 @@ const void* MatrixKernelOf(DataType type, const MatrixPlan& plan) {
     case MatrixKind::kLarge:
       return kernels.large[Log2Up(plan.slots) - 2][skew][log];
     case MatrixKind::kSlice:
-      return kernels.slice[plan.threads == kWideThreads ? 1 : 0][skew][log];
+      return kernels.slice[plan.threads > kMatrixThreads ? 1 : 0][skew][log];
     case MatrixKind::kWide:
       return kernels.wide[skew][log];
     case MatrixKind::kNone:

@@ -69,12 +69,18 @@ class Slice {
         Wait(k);
       }
       __syncwarp();
-      if (k < chunks_) publish(k, ChunkStats(k, k == 0 ? valid : kManyColumns, scale));
+      if (k < chunks_) publish(k, AnyChunkStats(k, k == 0 ? valid : kManyColumns, scale));
     }
   }
 
-  // The statistics of one chunk, whose copy has arrived; or those of kSlots vectors a lane from it on.
-  template <int kSlots = kChunkSlots>
+  // The statistics of one chunk, whose copy has arrived. The last one of a row may be nearly empty; slots without
+  // columns change no bit.
+  __device__ __forceinline__ Stats<C> AnyChunkStats(int k, std::int64_t valid, const Scale<C>& scale) const {
+    const bool is_short = end_ - skip_ - k * kChunkVectors * kVector <= 32 * kVector;
+    return is_short ? ChunkStats<1>(k, valid, scale) : ChunkStats<kChunkSlots>(k, valid, scale);
+  }
+  // Those of kSlots vectors a lane from the chunk's first on.
+  template <int kSlots>
   __device__ __forceinline__ Stats<C> ChunkStats(int k, std::int64_t valid, const Scale<C>& scale) const {
     constexpr int kCount = kSlots + (kSkew ? 1 : 0);
     const int first = k * kChunkVectors;
