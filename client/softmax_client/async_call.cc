@@ -1,6 +1,17 @@
 #include "client/softmax_client/async_call.h"
 
+#include <grpcpp/alarm.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/generic/generic_stub.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
 #include <optional>
+#include <stop_token>
+#include <utility>
+
+#include "client/softmax_client/unary_call.h"
 
 namespace softmax::client {
 namespace {
@@ -15,86 +26,126 @@ constexpr int kChecksBeforeAbandon = 50;
 // thread.
 class AsyncCall final : public QueueEvent {
  public:
-  AsyncCall(AsyncCalls& owner, Callback done)
-      : owner_(owner), channel_(owner.pool_.Next()), stub_(channel_), done_(std::move(done)) {}
+  AsyncCall(AsyncCalls& owner, Callback done) : owner_(owner), done_(std::move(done)) {}
 
-  void Start(const TensorView& input, const SoftmaxOptions& options, std::chrono::nanoseconds timeout) {
-    expected_dtype_ = options.output_dtype.value_or(input.dtype);
-    context_.emplace();
-    context_->set_deadline(std::chrono::system_clock::now() +
-                           std::chrono::duration_cast<std::chrono::system_clock::duration>(timeout));
-    OutgoingRequest request = MakeRequest(input, options, 0, Framing::kUnary);
-    loan_ = std::move(request.loan);
-    const grpc::ByteBuffer message(request.slices.data(), request.slices.size());
-    reader_ = stub_.PrepareUnaryCall(&*context_, kSoftmaxMethod, message, owner_.queue_.Get());
-    reader_->StartCall();
-    reader_->Finish(&response_, &status_, static_cast<QueueEvent*>(this));
+  // False: it ended before it was sent, and must be thrown away.
+  bool Start(const TensorView& input, const SoftmaxOptions& options) {
+    call_.emplace(owner_.core_, input, options);
+    const absl::Status known = call_->Judge();
+    if (!known.ok()) {
+      done_(known);
+      return false;
+    }
+    if (options.cancel.stop_possible()) on_stop_.emplace(options.cancel, [this] { Cancel(); });
+    StartAttempt();
+    return true;
   }
 
-  // The owner holds its lock, so the call is not being destroyed meanwhile.
+  // Whoever calls it sees to it that the call is not being destroyed meanwhile.
   void Cancel() {
-    std::lock_guard lock(context_mu_);
+    std::lock_guard lock(mu_);
+    cancelled_ = true;
     if (context_) context_->TryCancel();
+    if (pausing_) alarm_.Cancel();
   }
 
   void OnEvent(bool /*ok*/) override {
-    if (!result_) {
-      result_ = TakeResult();
-      // Drops every reference to the caller's memory that the call itself holds.
-      reader_.reset();
-      std::lock_guard lock(context_mu_);
-      context_.reset();
-    }
-    if (loan_ && !loan_->Ended()) {
-      if (++loan_checks_ == kChecksBeforeAbandon) {
-        owner_.pool_.Abandon(channel_);
-        stub_ = grpc::GenericStub(nullptr);
-        channel_.reset();
-      }
-      alarm_.Set(owner_.queue_.Get(), std::chrono::system_clock::now() + kLoanCheck, static_cast<QueueEvent*>(this));
-      return;
-    }
-    done_(*std::move(result_));
+    if (std::exchange(pausing_event_, false)) return AfterPause();
+    if (!ended_ && !EndAttempt()) return;
+    if (loan_ && !loan_->Ended()) return AwaitLoan();
+    on_stop_.reset();  // waits for a Cancel that is running
+    auto result = call_->TakeTensor();
+    call_.reset();
+    done_(std::move(result));
     done_ = nullptr;  // what it captured goes before the client's end may be waiting for us
     owner_.Remove(this);
   }
 
  private:
-  absl::StatusOr<Tensor> TakeResult() {
-    if (!status_.ok()) return WithTarget(owner_.target_, status_);
-    const ReceivedPieces received(response_);
-    ResponseFields fields;
-    const absl::Status decoded = DecodeResponse(received.pieces(), &fields);
-    if (!decoded.ok()) return WithTarget(owner_.target_, decoded);
-    auto tensor = TakeTensor(received.pieces(), fields, expected_dtype_);
-    if (!tensor.ok()) return WithTarget(owner_.target_, tensor.status());
-    return tensor;
+  // On the last line the call may end on the callback thread, and `this` with it.
+  void StartAttempt() {
+    response_.Clear();
+    {
+      std::lock_guard lock(mu_);
+      context_.emplace();
+      call_->BeginAttempt(&*context_);
+      if (cancelled_) context_->TryCancel();
+    }
+    stub_.emplace(call_->channel());
+    reader_ = stub_->PrepareUnaryCall(&*context_, call_->method(), call_->message(), owner_.queue_.Get());
+    reader_->StartCall();
+    reader_->Finish(&response_, &status_, static_cast<QueueEvent*>(this));
+  }
+
+  // Whether the call has ended with it.
+  bool EndAttempt() {
+    const auto delay = call_->EndAttempt(status_, *context_, response_);
+    // Drops every reference to the caller's memory that the attempt itself holds.
+    reader_.reset();
+    bool cancelled = false;
+    {
+      std::lock_guard lock(mu_);
+      context_.reset();
+      cancelled = cancelled_;
+      if (delay && !cancelled) {
+        pausing_ = pausing_event_ = true;
+        alarm_.Set(
+            owner_.queue_.Get(),
+            std::chrono::system_clock::now() + std::chrono::duration_cast<std::chrono::system_clock::duration>(*delay),
+            static_cast<QueueEvent*>(this));
+        return false;
+      }
+    }
+    if (delay) call_->EndCancelled();
+    ended_ = true;
+    loan_ = call_->ReleaseMessage();
+    return true;
+  }
+
+  void AfterPause() {
+    {
+      std::lock_guard lock(mu_);
+      pausing_ = false;
+    }
+    StartAttempt();
+  }
+
+  void AwaitLoan() {
+    if (++loan_checks_ == kChecksBeforeAbandon) {
+      stub_.reset();
+      call_->AbandonConnection();
+    }
+    alarm_.Set(owner_.queue_.Get(), std::chrono::system_clock::now() + kLoanCheck, static_cast<QueueEvent*>(this));
   }
 
   AsyncCalls& owner_;
-  std::shared_ptr<grpc::Channel> channel_;
-  grpc::GenericStub stub_;
   Callback done_;
-  DataType expected_dtype_ = DataType::kFloat32;
-  std::mutex context_mu_;
-  std::optional<grpc::ClientContext> context_;  // its end is guarded by context_mu_
+  std::optional<UnaryCall> call_;
+  std::optional<grpc::GenericStub> stub_;
   std::unique_ptr<grpc::GenericClientAsyncResponseReader> reader_;
   grpc::ByteBuffer response_;
   grpc::Status status_;
   std::shared_ptr<Loan> loan_;
   int loan_checks_ = 0;
-  std::optional<absl::StatusOr<Tensor>> result_;  // there from the end of the call
+  bool ended_ = false;
+  bool pausing_event_ = false;  // the event to come is the alarm's before another attempt
+
+  std::mutex mu_;
+  std::optional<grpc::ClientContext> context_;  // its beginning and its end are guarded by mu_
+  bool cancelled_ = false;                      // guarded by mu_
+  bool pausing_ = false;                        // guarded by mu_: the alarm may be cut short
   grpc::Alarm alarm_;
+  std::optional<std::stop_callback<std::function<void()>>> on_stop_;
 };
 
-void AsyncCalls::Start(const TensorView& input, const SoftmaxOptions& options, std::chrono::nanoseconds timeout,
-                       Callback done) {
-  auto* call = new AsyncCall(*this, std::move(done));
+void AsyncCalls::Start(const TensorView& input, const SoftmaxOptions& options, Callback done) {
+  auto call = std::make_unique<AsyncCall>(*this, std::move(done));
+  AsyncCall* const started = call.get();
   {
     std::lock_guard lock(mu_);
-    calls_.insert(call);
+    calls_.insert(call.release());
   }
-  call->Start(input, options, timeout);
+  if (!started->Start(input, options)) Remove(started);
 }
 
 void AsyncCalls::Remove(AsyncCall* call) {

@@ -7,6 +7,28 @@
 #include <climits>
 
 namespace softmax::client {
+namespace {
+
+// A server that was restarted is found again soon; gRPC's own values are 1 s and 2 min.
+constexpr int kFirstReconnectMs = 100;
+constexpr int kLastReconnectMs = 2000;
+
+void SetBalancing(const ChannelSettings& settings, grpc::ChannelArguments* args) {
+  if (!settings.round_robin) return;
+  args->SetServiceConfigJSON(
+      settings.health_checks ? R"({"loadBalancingConfig":[{"round_robin":{}}],"healthCheckConfig":{"serviceName":""}})"
+                             : R"({"loadBalancingConfig":[{"round_robin":{}}]})");
+}
+
+}  // namespace
+
+std::shared_ptr<grpc::ChannelCredentials> MakeCredentials(const TlsOptions& tls) {
+  grpc::SslCredentialsOptions options;
+  options.pem_root_certs = tls.root_certificates;
+  options.pem_cert_chain = tls.certificate_chain;
+  options.pem_private_key = tls.private_key;
+  return grpc::SslCredentials(options);
+}
 
 std::shared_ptr<grpc::Channel> CreateChannel(const std::string& target, const ChannelSettings& settings) {
   grpc::ChannelArguments args;
@@ -17,13 +39,20 @@ std::shared_ptr<grpc::Channel> CreateChannel(const std::string& target, const Ch
   args.SetInt(GRPC_ARG_ENABLE_CHANNELZ, 0);
   args.SetInt(GRPC_ARG_ENABLE_PER_MESSAGE_COMPRESSION, 0);
   args.SetInt(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
+  args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstReconnectMs);
+  args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kLastReconnectMs);
   args.SetMaxSendMessageSize(-1);
   args.SetMaxReceiveMessageSize(static_cast<int>(std::clamp<std::int64_t>(settings.max_receive_bytes, -1, INT_MAX)));
   if (settings.keepalive_time.count() > 0) {
     args.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, static_cast<int>(settings.keepalive_time.count()));
     args.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, static_cast<int>(settings.keepalive_timeout.count()));
   }
-  return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), args);
+  // The DNS of a target must not be able to set how calls are sent.
+  args.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
+  if (!settings.authority.empty()) args.SetString(GRPC_ARG_DEFAULT_AUTHORITY, settings.authority);
+  SetBalancing(settings, &args);
+  return grpc::CreateCustomChannel(
+      target, settings.credentials ? settings.credentials : grpc::InsecureChannelCredentials(), args);
 }
 
 ReceivedPieces::ReceivedPieces(const grpc::ByteBuffer& message) {

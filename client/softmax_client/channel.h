@@ -1,6 +1,7 @@
 #pragma once
 
 #include <grpcpp/channel.h>
+#include <grpcpp/security/credentials.h>
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/slice.h>
 
@@ -11,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "client/softmax_client/options.h"
 #include "client/softmax_client/wire.h"
 
 // What the library, the command line client and the load generator share of gRPC. Internal: not for
@@ -19,6 +21,7 @@ namespace softmax::client {
 
 inline constexpr char kSoftmaxMethod[] = "/softmax.v1.SoftmaxService/Softmax";
 inline constexpr char kSoftmaxStreamMethod[] = "/softmax.v1.SoftmaxService/SoftmaxStream";
+inline constexpr char kGetServerInfoMethod[] = "/softmax.v1.SoftmaxService/GetServerInfo";
 
 struct ChannelSettings {
   std::int64_t max_receive_bytes = -1;  // -1: no limit
@@ -27,9 +30,18 @@ struct ChannelSettings {
   // the call's deadline).
   std::chrono::milliseconds keepalive_time{0};
   std::chrono::milliseconds keepalive_timeout{20000};
+  std::shared_ptr<grpc::ChannelCredentials> credentials;  // nullptr: plain text
+  std::string authority;                                  // empty: the target's host
+  // Calls go in turn to every address that the target's name has, and connections that break are made anew at once.
+  bool round_robin = false;
+  // With round_robin: only to those that report SERVING.
+  bool health_checks = false;
 };
 
-// One channel is one connection: channels to one address never share it. Does not connect yet.
+std::shared_ptr<grpc::ChannelCredentials> MakeCredentials(const TlsOptions& tls);
+
+// One channel is one connection (with round_robin one to each address): channels to one address never share it. Does
+// not connect yet.
 std::shared_ptr<grpc::Channel> CreateChannel(const std::string& target, const ChannelSettings& settings);
 
 // The slices of a received message, kept alive and laid out for the decoder.

@@ -1,26 +1,98 @@
 #include "client/softmax_client/connection_pool.h"
 
-namespace softmax::client {
+#include <algorithm>
+#include <optional>
+#include <thread>
 
-ConnectionPool::ConnectionPool(const ClientOptions& options)
-    : target_(options.target),
-      settings_{.max_receive_bytes = options.max_receive_bytes, .keepalive_time = options.keepalive_time} {
-  for (int i = 0; i < options.connections; ++i) channels_.push_back(NewChannel());
+namespace softmax::client {
+namespace {
+
+constexpr std::chrono::milliseconds kStateCheck(5);
+
+bool IsReady(const Connection& connection) {
+  // Asking wakes a channel that has gone to sleep.
+  return connection.channel->GetState(true) == GRPC_CHANNEL_READY;
 }
 
-std::shared_ptr<grpc::Channel> ConnectionPool::NewChannel() const { return CreateChannel(target_, settings_); }
+}  // namespace
 
-std::shared_ptr<grpc::Channel> ConnectionPool::Next() {
+ConnectionPool::ConnectionPool(const ClientOptions& options, std::vector<Address> addresses)
+    : addresses_(std::move(addresses)),
+      settings_{.max_receive_bytes = options.max_receive_bytes.value_or(-1),
+                .keepalive_time = options.keepalive_time,
+                .keepalive_timeout = options.keepalive_timeout,
+                .authority = options.authority},
+      health_checks_(options.health_checks) {
+  if (options.tls) settings_.credentials = MakeCredentials(*options.tls);
+  for (int i = 0; i < options.connections; ++i) {
+    for (std::size_t a = 0; a < addresses_.size(); ++a) connections_.push_back({NewChannel(a), a});
+  }
+}
+
+std::shared_ptr<grpc::Channel> ConnectionPool::NewChannel(std::size_t address) const {
+  ChannelSettings settings = settings_;
+  settings.round_robin = addresses_.size() > 1 || addresses_[address].by_name;
+  settings.health_checks = health_checks_;
+  return CreateChannel(addresses_[address].target, settings);
+}
+
+Connection ConnectionPool::Next(std::size_t avoid) {
   const std::size_t turn = next_.fetch_add(1, std::memory_order_relaxed);
   std::lock_guard lock(mu_);
-  return channels_[turn % channels_.size()];
+  const std::size_t count = connections_.size();
+  if (count == 1) return connections_[0];
+  std::optional<std::size_t> avoided;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Connection& candidate = connections_[(turn + i) % count];
+    if (!IsReady(candidate)) continue;
+    if (candidate.address != avoid) return candidate;
+    if (!avoided) avoided = (turn + i) % count;
+  }
+  if (avoided) return connections_[*avoided];
+  for (std::size_t i = 0; i < count; ++i) {
+    const Connection& candidate = connections_[(turn + i) % count];
+    if (candidate.address != avoid && candidate.channel->GetState(false) != GRPC_CHANNEL_TRANSIENT_FAILURE) {
+      return candidate;
+    }
+  }
+  return connections_[turn % count];
+}
+
+std::vector<Connection> ConnectionPool::Snapshot() {
+  std::lock_guard lock(mu_);
+  return connections_;
+}
+
+bool ConnectionPool::AnyReady() {
+  const auto connections = Snapshot();
+  return std::any_of(connections.begin(), connections.end(), IsReady);
+}
+
+bool ConnectionPool::AddressReady(std::size_t address, const std::vector<Connection>& connections) const {
+  return std::all_of(connections.begin(), connections.end(),
+                     [&](const Connection& c) { return c.address != address || IsReady(c); });
+}
+
+bool ConnectionPool::WaitUntilReady(std::chrono::system_clock::time_point deadline) {
+  const auto connections = Snapshot();
+  for (const Connection& connection : connections) connection.channel->GetState(true);  // all at once
+  if (addresses_.size() == 1) {
+    return std::all_of(connections.begin(), connections.end(),
+                       [&](const Connection& c) { return c.channel->WaitForConnected(deadline); });
+  }
+  for (;;) {
+    for (std::size_t a = 0; a < addresses_.size(); ++a) {
+      if (AddressReady(a, connections)) return true;
+    }
+    if (std::chrono::system_clock::now() >= deadline) return false;
+    std::this_thread::sleep_for(kStateCheck);
+  }
 }
 
 void ConnectionPool::Abandon(const std::shared_ptr<grpc::Channel>& channel) {
-  auto fresh = NewChannel();
   std::lock_guard lock(mu_);
-  for (auto& mine : channels_) {
-    if (mine == channel) mine.swap(fresh);
+  for (Connection& mine : connections_) {
+    if (mine.channel == channel) mine.channel = NewChannel(mine.address);
   }
 }
 

@@ -3,22 +3,39 @@
 #include <grpcpp/channel.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "client/softmax_client/channel.h"
-#include "client/softmax_client/softmax_client.h"
+#include "client/softmax_client/options.h"
+#include "client/softmax_client/target.h"
 
 namespace softmax::client {
+
+struct Connection {
+  std::shared_ptr<grpc::Channel> channel;
+  std::size_t address = 0;  // its place in the target
+};
 
 // The client's channels, each its own connection, given out in turn. Thread-safe.
 class ConnectionPool {
  public:
-  explicit ConnectionPool(const ClientOptions& options);
+  ConnectionPool(const ClientOptions& options, std::vector<Address> addresses);
 
-  std::shared_ptr<grpc::Channel> Next();
+  // The next connection; of those that stand where one does, and of them not to the address `avoid` where another one
+  // is left.
+  Connection Next(std::size_t avoid = kNone);
+  static constexpr std::size_t kNone = -1;
+
+  const std::string& AddressOf(const Connection& connection) const { return addresses_[connection.address].target; }
+  bool AnyReady();
+
+  // Connects what is not connected. False: not even one address has all of its connections in time.
+  bool WaitUntilReady(std::chrono::system_clock::time_point deadline);
 
   // Puts a fresh channel in the place of one whose server has stopped reading; the old connection
   // is closed when its last call has ended, which also makes gRPC drop memory that it could not
@@ -26,13 +43,16 @@ class ConnectionPool {
   void Abandon(const std::shared_ptr<grpc::Channel>& channel);
 
  private:
-  std::shared_ptr<grpc::Channel> NewChannel() const;
+  std::shared_ptr<grpc::Channel> NewChannel(std::size_t address) const;
+  std::vector<Connection> Snapshot();
+  bool AddressReady(std::size_t address, const std::vector<Connection>& connections) const;
 
-  const std::string target_;
-  const ChannelSettings settings_;
+  const std::vector<Address> addresses_;
+  ChannelSettings settings_;  // constant after construction
+  const bool health_checks_;
   std::atomic<std::size_t> next_ = 0;
   std::mutex mu_;
-  std::vector<std::shared_ptr<grpc::Channel>> channels_;  // guarded by mu_
+  std::vector<Connection> connections_;  // guarded by mu_; neighbours are to different addresses
 };
 
 }  // namespace softmax::client

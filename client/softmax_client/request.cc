@@ -1,10 +1,11 @@
 #include "client/softmax_client/request.h"
 
+#include <algorithm>
 #include <climits>
 #include <cmath>
 #include <cstring>
 
-#include "client/softmax_client/channel.h"
+#include "client/softmax_client/retry.h"
 
 namespace softmax::client {
 namespace {
@@ -110,10 +111,14 @@ OutgoingRequest MakeRequest(const TensorView& input, const SoftmaxOptions& optio
   return request;
 }
 
+absl::Status StatusOf(const ResponseFields& fields) {
+  absl::Status status(static_cast<absl::StatusCode>(fields.code), fields.message);
+  if (!status.ok() && fields.retry_after_ms != 0) SetRetryAdvice(fields.retry_after_ms, &status);
+  return status;
+}
+
 absl::StatusOr<Tensor> TakeTensor(Pieces message, const ResponseFields& fields, DataType expected_dtype) {
-  if (fields.code != 0) {
-    return absl::Status(static_cast<absl::StatusCode>(fields.code), fields.message);
-  }
+  if (fields.code != 0) return StatusOf(fields);
   if (!fields.has_output || fields.dtype != static_cast<std::uint64_t>(expected_dtype)) {
     return absl::InternalError("the server's answer has no output of type " + std::string(NameOf(expected_dtype)));
   }
@@ -130,14 +135,9 @@ absl::StatusOr<Tensor> TakeTensor(Pieces message, const ResponseFields& fields, 
   return tensor;
 }
 
-absl::Status WithTarget(const std::string& target, const grpc::Status& status) {
-  if (status.ok()) return absl::OkStatus();
-  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), target + ": " + status.error_message());
-}
-
 absl::Status WithTarget(const std::string& target, const absl::Status& status) {
   if (status.ok()) return status;
-  return absl::Status(status.code(), target + ": " + std::string(status.message()));
+  return Reworded(status, target + ": " + std::string(status.message()));
 }
 
 }  // namespace softmax::client

@@ -4,7 +4,6 @@
 #include <absl/status/statusor.h>
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/slice.h>
-#include <grpcpp/support/status.h>
 
 #include <chrono>
 #include <condition_variable>
@@ -52,12 +51,14 @@ absl::Status CheckRequest(const TensorView& input, const SoftmaxOptions& options
 
 OutgoingRequest MakeRequest(const TensorView& input, const SoftmaxOptions& options, std::uint64_t id, Framing framing);
 
+// What the server says of one request: OK, or its refusal with its advice.
+absl::Status StatusOf(const ResponseFields& fields);
+
 // The answer's tensor, with its bytes copied out of the message. INTERNAL when it is not an answer
 // to such a request.
 absl::StatusOr<Tensor> TakeTensor(Pieces message, const ResponseFields& fields, DataType expected_dtype);
 
 // The same status with the server's address before the message.
-absl::Status WithTarget(const std::string& target, const grpc::Status& status);
 absl::Status WithTarget(const std::string& target, const absl::Status& status);
 
 }  // namespace softmax::client

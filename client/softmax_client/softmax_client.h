@@ -5,13 +5,15 @@
 #include <absl/status/statusor.h>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <future>
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
+#include "client/softmax_client/options.h"
 #include "client/softmax_client/types.h"
 
 // The client library: softmax over the network, for C++ programs. No gRPC and no protobuf type.
@@ -23,60 +25,13 @@
 //   for (float y : answer->values<float>()) ...
 //
 // Errors are absl statuses with gRPC's codes; the message begins with the server's address. What
-// can be seen to be wrong before sending is INVALID_ARGUMENT and is not sent.
+// can be seen to be wrong before sending is INVALID_ARGUMENT and is not sent; what a server's
+// GetServerInfo is known to rule out has the code that the server would answer with, and is not sent
+// either. Large tensors (2 MiB) make the client ask for that once.
 namespace softmax::client {
 
-struct ClientOptions {
-  std::string target = "localhost:50051";  // host:port, or unix:/path
-  // Of every call that does not bring its own timeout.
-  std::chrono::nanoseconds deadline = std::chrono::seconds(10);
-  // Largest answer that is taken, header included. Larger ones are RESOURCE_EXHAUSTED.
-  std::int64_t max_receive_bytes = 256 << 20;
-  // Calls are dealt out to so many connections in turn. One connection keeps about one core busy.
-  int connections = 1;
-  // A connection that has been silent for so long is probed, and cut when no reply comes within 20
-  // s. Zero: never.
-  std::chrono::milliseconds keepalive_time = std::chrono::seconds(60);
-};
-
-struct SoftmaxOptions {
-  Operation operation = Operation::kSoftmax;
-  std::optional<std::int32_t> axis;                 // negative counts from the end; unset: the last
-  std::optional<double> scale;                      // finite and > 0; unset: 1
-  std::optional<DataType> output_dtype;             // unset: the input's
-  std::span<const std::uint32_t> lengths;           // empty, or one per row; read before the call returns
-  std::optional<std::chrono::nanoseconds> timeout;  // unset: the client's deadline (a stream: none)
-};
-
-struct ServerLimits {
-  std::uint64_t max_request_bytes = 0;
-  std::uint64_t max_response_bytes = 0;
-  std::uint32_t max_rank = 0;
-  std::uint64_t max_rows = 0;
-  std::uint64_t max_columns = 0;
-  std::uint32_t max_requests_per_stream_message = 0;
-  std::uint32_t max_in_flight_per_stream = 0;
-};
-
-struct ServerInfo {
-  std::string version;
-  std::string build;
-  std::string backend;
-  std::vector<std::string> devices;
-  std::vector<DataType> dtypes;
-  std::vector<Operation> operations;
-  ServerLimits limits;
-  bool degraded = false;
-  bool unsafe_testing = false;
-};
-
-struct StreamOptions {
-  // Send refuses more than so many unanswered requests. Keep it at or below the server's
-  // max_in_flight_per_stream.
-  std::size_t max_in_flight = 256;
-  // Requests that wait while a message is being written share the next one, up to so many.
-  std::size_t max_requests_per_message = 64;
-};
+// When the server that refused with this status (RESOURCE_EXHAUSTED) wants to be asked again; nothing: it does not say.
+std::optional<std::chrono::milliseconds> RetryAfter(const absl::Status& status);
 
 // Runs on the client's callback thread, one at a time: it must not block, and must not destroy the
 // client or stream.
@@ -98,11 +53,14 @@ class Stream {
   // No more requests; waits until all are answered. What the stream itself came to: not OK when it
   // broke, in which case every unanswered request's callback has run with that status.
   virtual absl::Status Finish() = 0;
+
+  // Ends the stream: the callbacks of unanswered requests run with CANCELLED. Returns at once; from any thread.
+  virtual void Cancel() = 0;
 };
 
-// A connection (or several) to one server. Thread-safe: share one client among all threads.
-// Connects at the first call, and again after a break: a call while the server cannot be reached is
-// UNAVAILABLE.
+// Connections to a server, or to several that do the same. Thread-safe: share one client among all threads.
+// Connects at the first call, and again after a break. A call while no server can be reached is
+// UNAVAILABLE when its retries (RetryOptions) have not helped.
 //
 // Memory passed in is borrowed and sent from where it lies, without a copy. A synchronous call
 // returns, and an asynchronous one calls back, only when gRPC has let go of it: when a server stops
@@ -129,15 +87,28 @@ class Client {
   // request cannot be sent. The tensor's memory must stay as it is until then.
   virtual void SoftmaxAsync(const TensorView& input, const SoftmaxOptions& options, Callback done) = 0;
 
-  // A stream over one of the connections. `on_answer` runs exactly once for every request that Send
-  // took.
+  // The same with a future, which is ready when `done` would run.
+  virtual std::future<absl::StatusOr<Tensor>> SoftmaxFuture(const TensorView& input,
+                                                            const SoftmaxOptions& options = {}) = 0;
+
+  // Many tensors over one stream, several in a message. Blocks; the results are in the items' order, each with its own
+  // status. What a server was too busy for, or what was left when a stream broke, is sent again as RetryOptions say; a
+  // round that got any answer starts their count anew.
+  virtual std::vector<absl::StatusOr<Tensor>> SoftmaxBatch(std::span<const BatchItem> items,
+                                                           const BatchOptions& options = {}) = 0;
+
+  // A stream over one of the connections; nothing on it is retried. `on_answer` runs exactly once for every request
+  // that Send took.
   virtual absl::StatusOr<std::unique_ptr<Stream>> OpenStream(const StreamOptions& options,
                                                              StreamCallback on_answer) = 0;
 
   virtual absl::StatusOr<ServerInfo> GetServerInfo() = 0;
 
-  // Connects if need be, and waits for it. UNAVAILABLE when there is no connection in time.
+  // Connects if need be, and waits for it; of several addresses one is enough. UNAVAILABLE when there is no connection
+  // in time.
   virtual absl::Status WaitForConnection(std::chrono::nanoseconds timeout) = 0;
+
+  virtual ClientStats Stats() const = 0;
 };
 
 }  // namespace softmax::client

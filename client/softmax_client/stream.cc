@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/softmax_client/channel.h"
+#include "client/softmax_client/failure.h"
 #include "client/softmax_client/request.h"
 
 namespace softmax::client {
@@ -27,15 +27,19 @@ constexpr std::size_t kMessageBytes = 1 << 20;
 // below the lock is guarded by it; callbacks run without it.
 class GrpcStream final : public Stream {
  public:
-  GrpcStream(std::string target, std::shared_ptr<grpc::Channel> channel, CallbackQueue& queue,
-             const StreamOptions& options, StreamCallback on_answer)
-      : target_(std::move(target)),
+  GrpcStream(ClientCore& core, const Connection& connection, CallbackQueue& queue, const StreamOptions& options,
+             StreamCallback on_answer)
+      : core_(core),
+        connection_(connection),
+        target_(core.pool.AddressOf(connection)),
         queue_(queue.Get()),
         options_(options),
         on_answer_(std::move(on_answer)),
-        stub_(std::move(channel)) {
+        stub_(connection.channel) {
     std::lock_guard lock(mu_);
     context_.emplace();
+    core_.Prepare(&*context_,
+                  options_.timeout ? std::make_optional(RetryPlan::Clock::now() + *options_.timeout) : std::nullopt);
     stream_ = stub_.PrepareCall(&*context_, kSoftmaxStreamMethod, queue_);
     ++open_events_;
     stream_->StartCall(on_started_.tag());
@@ -43,7 +47,7 @@ class GrpcStream final : public Stream {
 
   ~GrpcStream() override {
     std::unique_lock lock(mu_);
-    Cancel();
+    CancelLocked();
     closing_ = true;
     MaybeHalfClose();
     changed_.wait(lock, [this] { return ended_ && open_events_ == 0; });
@@ -75,7 +79,12 @@ class GrpcStream final : public Stream {
     closing_ = true;
     MaybeHalfClose();
     changed_.wait(lock, [this] { return ended_; });
-    return WithTarget(target_, status_);
+    return result_;
+  }
+
+  void Cancel() override {
+    std::lock_guard lock(mu_);
+    CancelLocked();
   }
 
  private:
@@ -104,7 +113,7 @@ class GrpcStream final : public Stream {
     void (GrpcStream::*method_)(bool);
   };
 
-  void Cancel() {
+  void CancelLocked() {
     if (context_) context_->TryCancel();
   }
 
@@ -179,7 +188,7 @@ class GrpcStream final : public Stream {
       const absl::Status decoded = DecodeStreamResponse(received.pieces(), &responses);
       if (!decoded.ok()) {
         std::lock_guard lock(mu_);
-        Cancel();
+        CancelLocked();
       }
       for (const ResponseFields& response : responses) {
         if (decoded.ok()) Answer(received.pieces(), response);
@@ -196,7 +205,7 @@ class GrpcStream final : public Stream {
       std::lock_guard lock(mu_);
       const auto place = pending_.find(fields.id);
       if (place == pending_.end()) {
-        Cancel();  // an answer to nothing: this is not our server's protocol
+        CancelLocked();  // an answer to nothing: this is not our server's protocol
         return;
       }
       pending = std::move(place->second);
@@ -247,16 +256,17 @@ class GrpcStream final : public Stream {
       std::lock_guard lock(mu_);
       unanswered.swap(pending_);
       waiting_.clear();
+      if (status_.ok() && !unanswered.empty()) {
+        status_ = grpc::Status(grpc::StatusCode::INTERNAL, "the server ended the stream with requests unanswered");
+      }
+      result_ = Explain(core_.pool, {status_, *context_, connection_}, options_.timeout);
       // With the call goes every reference to callers' memory that is not on its way into the
       // socket.
       stream_.reset();
       context_.reset();
-      if (status_.ok() && !unanswered.empty()) {
-        status_ = grpc::Status(grpc::StatusCode::INTERNAL, "the server ended the stream with requests unanswered");
-      }
     }
     for (auto& [id, pending] : unanswered) {
-      Deliver(id, WithTarget(target_, status_), std::move(pending.loan));
+      Deliver(id, result_, std::move(pending.loan));
     }
     std::lock_guard lock(mu_);
     status_known_ = true;
@@ -270,6 +280,8 @@ class GrpcStream final : public Stream {
   }
 
   // Constant after construction.
+  ClientCore& core_;
+  const Connection connection_;
   const std::string target_;
   grpc::CompletionQueue* const queue_;
   const StreamOptions options_;
@@ -285,6 +297,7 @@ class GrpcStream final : public Stream {
   std::deque<std::vector<grpc::Slice>> waiting_;  // requests not yet given to gRPC
   std::vector<Late> late_;
   grpc::Status status_;
+  absl::Status result_;  // the status as it is told; constant once it is there
   grpc::Alarm alarm_;
   int open_events_ = 0;
   bool started_ = false;
@@ -307,9 +320,9 @@ class GrpcStream final : public Stream {
 
 }  // namespace
 
-std::unique_ptr<Stream> MakeStream(const std::string& target, std::shared_ptr<grpc::Channel> channel,
-                                   CallbackQueue& queue, const StreamOptions& options, StreamCallback on_answer) {
-  return std::make_unique<GrpcStream>(target, std::move(channel), queue, options, std::move(on_answer));
+std::unique_ptr<Stream> MakeStream(ClientCore& core, const Connection& connection, CallbackQueue& queue,
+                                   const StreamOptions& options, StreamCallback on_answer) {
+  return std::make_unique<GrpcStream>(core, connection, queue, options, std::move(on_answer));
 }
 
 }  // namespace softmax::client

@@ -1,17 +1,16 @@
 #pragma once
 
-#include <grpcpp/channel.h>
-
 #include <memory>
-#include <string>
 
 #include "client/softmax_client/callback_queue.h"
+#include "client/softmax_client/client_core.h"
+#include "client/softmax_client/connection_pool.h"
 #include "client/softmax_client/softmax_client.h"
 
 namespace softmax::client {
 
-// The one kind of Stream there is. The queue outlives it.
-std::unique_ptr<Stream> MakeStream(const std::string& target, std::shared_ptr<grpc::Channel> channel,
-                                   CallbackQueue& queue, const StreamOptions& options, StreamCallback on_answer);
+// The one kind of Stream there is. The core and the queue outlive it.
+std::unique_ptr<Stream> MakeStream(ClientCore& core, const Connection& connection, CallbackQueue& queue,
+                                   const StreamOptions& options, StreamCallback on_answer);
 
 }  // namespace softmax::client

@@ -12,8 +12,8 @@
 
 #include "client/softmax_client/softmax_client.h"
 #include "client/softmax_client/wire.h"
-#include "kernels/reference.h"
 #include "tests/client/fake_server.h"
+#include "tests/client/sample.h"
 
 namespace softmax::client {
 namespace {
@@ -21,48 +21,6 @@ namespace {
 using std::chrono::milliseconds;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-// A tensor with random values of any type.
-struct Sample {
-  DataType dtype;
-  std::vector<std::int64_t> shape;
-  std::vector<std::byte> data;
-  TensorView view() const { return {dtype, shape, data}; }
-};
-
-Sample MakeSample(DataType dtype, std::vector<std::int64_t> shape, unsigned seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<double> values(0, 3);
-  const auto elements = static_cast<std::int64_t>(*ElementsOf(shape));
-  Sample sample{dtype, std::move(shape), {}};
-  sample.data.resize(static_cast<std::size_t>(elements) * SizeOf(dtype));
-  for (std::int64_t i = 0; i < elements; ++i) {
-    kernels::StoreElement(static_cast<kernels::DataType>(dtype), sample.data.data(), i, values(random));
-  }
-  return sample;
-}
-
-// The answer to the last axis of [rows, cols], judged.
-std::string Wrong(const Sample& input, const Tensor& answer, const SoftmaxOptions& options = {}) {
-  const auto axis = options.axis.value_or(-1);
-  const auto rank = static_cast<std::int32_t>(input.shape.size());
-  const std::int32_t at = axis < 0 ? axis + rank : axis;
-  kernels::Segment segment;
-  segment.outer = segment.inner = segment.cols = 1;
-  for (std::int32_t i = 0; i < rank; ++i) {
-    (i < at ? segment.outer : i == at ? segment.cols : segment.inner) *= input.shape[static_cast<std::size_t>(i)];
-  }
-  segment.input = input.data.data();
-  segment.output = const_cast<std::byte*>(answer.data().data());
-  segment.lengths = options.lengths.empty() ? nullptr : options.lengths.data();
-  segment.input_stride = segment.output_stride = segment.cols * segment.inner;
-  segment.scale = options.scale.value_or(1);
-  segment.operation = static_cast<kernels::Operation>(options.operation);
-  if (answer.shape() != input.shape) return "another shape";
-  const auto judged = kernels::Judge(static_cast<kernels::DataType>(input.dtype),
-                                     static_cast<kernels::DataType>(answer.dtype()), segment);
-  return judged.message;
-}
 
 class ClientTest : public ::testing::Test {
  protected:
@@ -314,8 +272,9 @@ TEST_F(ClientTest, GetServerInfoReadsEveryField) {
   EXPECT_EQ(info->version, "1.2.3");
   EXPECT_EQ(info->backend, "fake");
   EXPECT_EQ(info->devices, std::vector<std::string>{"none"});
-  EXPECT_EQ(info->dtypes, std::vector<DataType>{DataType::kBFloat16});
-  EXPECT_EQ(info->operations, std::vector<Operation>{Operation::kLogSoftmax});
+  EXPECT_EQ(info->dtypes,
+            (std::vector<DataType>{DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16, DataType::kFloat64}));
+  EXPECT_EQ(info->operations, (std::vector<Operation>{Operation::kSoftmax, Operation::kLogSoftmax}));
   EXPECT_EQ(info->limits.max_rank, 8u);
   EXPECT_EQ(info->limits.max_request_bytes, 123456789012u);
 }

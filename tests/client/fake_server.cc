@@ -1,5 +1,6 @@
 #include "tests/client/fake_server.h"
 
+#include <google/protobuf/util/message_differencer.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
 
@@ -53,7 +54,9 @@ grpc::Status Invalid(const std::string& message) { return grpc::Status(grpc::Sta
 
 }  // namespace
 
-grpc::Status ComputeAnswer(const softmax::v1::SoftmaxRequest& request, softmax::v1::SoftmaxResponse* response) {
+namespace {
+
+grpc::Status Compute(const softmax::v1::SoftmaxRequest& request, softmax::v1::SoftmaxResponse* response) {
   const softmax::v1::Tensor& input = request.input();
   const int rank = input.shape_size();
   if (input.dtype() == softmax::v1::DATA_TYPE_UNSPECIFIED) return Invalid("input.dtype: 0");
@@ -101,6 +104,39 @@ grpc::Status ComputeAnswer(const softmax::v1::SoftmaxRequest& request, softmax::
   return grpc::Status::OK;
 }
 
+// The last large request and its answer: tests send the same one many times, and a double's worth of care takes time.
+class LastAnswer {
+ public:
+  bool Find(const softmax::v1::SoftmaxRequest& request, softmax::v1::SoftmaxResponse* response) {
+    std::lock_guard lock(mu_);
+    if (answer_ == nullptr || request.input().data() != request_.input().data()) return false;
+    if (!google::protobuf::util::MessageDifferencer::Equals(request, request_)) return false;
+    *response = *answer_;
+    return true;
+  }
+  void Keep(const softmax::v1::SoftmaxRequest& request, const softmax::v1::SoftmaxResponse& response) {
+    std::lock_guard lock(mu_);
+    request_ = request;
+    answer_ = std::make_unique<softmax::v1::SoftmaxResponse>(response);
+  }
+
+ private:
+  std::mutex mu_;
+  softmax::v1::SoftmaxRequest request_;                   // guarded by mu_
+  std::unique_ptr<softmax::v1::SoftmaxResponse> answer_;  // guarded by mu_
+};
+
+}  // namespace
+
+grpc::Status ComputeAnswer(const softmax::v1::SoftmaxRequest& request, softmax::v1::SoftmaxResponse* response) {
+  static LastAnswer last;
+  const bool large = request.input().data().size() > 1 << 20;
+  if (large && last.Find(request, response)) return grpc::Status::OK;
+  const grpc::Status status = Compute(request, response);
+  if (large && status.ok()) last.Keep(request, *response);
+  return status;
+}
+
 class FakeServer::Service final : public softmax::v1::SoftmaxService::Service {
  public:
   explicit Service(FakeServer& server) : server_(server) {}
@@ -125,6 +161,8 @@ class FakeServer::Service final : public softmax::v1::SoftmaxService::Service {
         const grpc::Status status = Answer(*context, message.requests(i), answer);
         answer->set_id(message.requests(i).id());
         if (status.ok()) continue;
+        const int pushback = server_.behavior_.pushback_ms;
+        if (pushback > 0) answer->mutable_status()->set_retry_after_ms(static_cast<std::uint32_t>(pushback));
         answer->mutable_status()->set_code(status.error_code());
         answer->mutable_status()->set_message(status.error_message());
       }
@@ -135,14 +173,21 @@ class FakeServer::Service final : public softmax::v1::SoftmaxService::Service {
 
   grpc::Status GetServerInfo(grpc::ServerContext* /*context*/, const softmax::v1::GetServerInfoRequest* /*request*/,
                              softmax::v1::GetServerInfoResponse* response) override {
+    ++server_.questions_;
+    const bool few = server_.behavior_.few_abilities;
     response->set_version("1.2.3");
     response->set_build("test");
     response->set_backend("fake");
     response->add_devices("none");
+    response->add_dtypes(softmax::v1::DATA_TYPE_FLOAT32);
+    response->add_dtypes(softmax::v1::DATA_TYPE_FLOAT16);
     response->add_dtypes(softmax::v1::DATA_TYPE_BFLOAT16);
+    if (!few) response->add_dtypes(softmax::v1::DATA_TYPE_FLOAT64);
+    response->add_operations(softmax::v1::OPERATION_SOFTMAX);
     response->add_operations(softmax::v1::OPERATION_LOG_SOFTMAX);
     response->mutable_limits()->set_max_rank(8);
-    response->mutable_limits()->set_max_request_bytes(123456789012);
+    response->mutable_limits()->set_max_request_bytes(few ? 3 << 20 : 123456789012);
+    response->mutable_limits()->set_max_response_bytes(few ? 3 << 20 : 123456789012);
     return grpc::Status::OK;
   }
 
@@ -150,11 +195,17 @@ class FakeServer::Service final : public softmax::v1::SoftmaxService::Service {
   grpc::Status Answer(grpc::ServerContext& context, const softmax::v1::SoftmaxRequest& request,
                       softmax::v1::SoftmaxResponse* response) {
     ++server_.requests_;
+    server_.Note(context);
     for (int waited = 0; waited < server_.behavior_.delay_ms && !context.IsCancelled(); ++waited) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     if (server_.behavior_.refuse) {
       return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "queue: full");
+    }
+    if (server_.behavior_.fail_next > 0 && server_.behavior_.fail_next-- > 0) {
+      const int pushback = server_.behavior_.pushback_ms;
+      if (pushback != kNoPushback) context.AddTrailingMetadata("grpc-retry-pushback-ms", std::to_string(pushback));
+      return grpc::Status(static_cast<grpc::StatusCode>(server_.behavior_.fail_code.load()), "not now");
     }
     const grpc::Status status = ComputeAnswer(request, response);
     if (!status.ok() || response->output().data().empty()) return status;
@@ -190,15 +241,41 @@ class FakeServer::Health final : public grpc::health::v1::Health::Service {
     return grpc::Status::OK;
   }
 
+  grpc::Status Watch(grpc::ServerContext* context, const grpc::health::v1::HealthCheckRequest* /*request*/,
+                     grpc::ServerWriter<grpc::health::v1::HealthCheckResponse>* writer) override {
+    bool told = !behavior_.serving;
+    while (!context->IsCancelled()) {
+      if (const bool serving = behavior_.serving; serving != told) {
+        told = serving;
+        grpc::health::v1::HealthCheckResponse response;
+        response.set_status(serving ? grpc::health::v1::HealthCheckResponse::SERVING
+                                    : grpc::health::v1::HealthCheckResponse::NOT_SERVING);
+        writer->Write(response);
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    return grpc::Status::CANCELLED;
+  }
+
  private:
   Behavior& behavior_;
 };
 
-FakeServer::FakeServer(const std::string& listen_on)
+void FakeServer::Note(const grpc::ServerContext& context) {
+  const auto& metadata = context.client_metadata();
+  const auto found = metadata.find("authorization");
+  const grpc::string_ref authority = context.ExperimentalGetAuthority();
+  std::lock_guard lock(mu_);
+  arrivals_.push_back(std::chrono::steady_clock::now());
+  authorization_ = found == metadata.end() ? "" : std::string(found->second.data(), found->second.size());
+  authority_.assign(authority.data(), authority.size());
+}
+
+FakeServer::FakeServer(const std::string& listen_on, std::shared_ptr<grpc::ServerCredentials> credentials)
     : service_(std::make_unique<Service>(*this)), health_(std::make_unique<Health>(behavior_)) {
   grpc::ServerBuilder builder;
   int port = 0;
-  builder.AddListeningPort(listen_on, grpc::InsecureServerCredentials(), &port);
+  builder.AddListeningPort(listen_on, credentials ? credentials : grpc::InsecureServerCredentials(), &port);
   builder.RegisterService(service_.get());
   builder.RegisterService(health_.get());
   builder.SetMaxReceiveMessageSize(-1);

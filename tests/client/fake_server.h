@@ -3,8 +3,12 @@
 #include <grpcpp/server.h>
 
 #include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <vector>
 
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "softmax/v1/softmax.grpc.pb.h"
@@ -16,21 +20,43 @@ namespace softmax::client {
 // ids.
 class FakeServer {
  public:
+  static constexpr int kNoPushback = -1000000;
+
   struct Behavior {
-    std::atomic<bool> wrong_values{false};   // one element of every answer is off by a little
-    std::atomic<bool> swap_answers{false};   // answers carry the values of another request
-    std::atomic<bool> refuse{false};         // RESOURCE_EXHAUSTED
-    std::atomic<int> delay_ms{0};            // before every answer, unless the call is cancelled
-    std::atomic<bool> break_streams{false};  // a stream ends with ABORTED after its first message
-    std::atomic<bool> serving{true};         // what the health service says
+    std::atomic<int> fail_next{0};              // so many of the next requests are answered with fail_code
+    std::atomic<int> fail_code{14};             // UNAVAILABLE
+    std::atomic<int> pushback_ms{kNoPushback};  // the advice that goes with fail_code
+    std::atomic<bool> few_abilities{false};     // GetServerInfo: no float64, at most 3 MiB
+    std::atomic<bool> wrong_values{false};      // one element of every answer is off by a little
+    std::atomic<bool> swap_answers{false};      // answers carry the values of another request
+    std::atomic<bool> refuse{false};            // RESOURCE_EXHAUSTED
+    std::atomic<int> delay_ms{0};               // before every answer, unless the call is cancelled
+    std::atomic<bool> break_streams{false};     // a stream ends with ABORTED after its first message
+    std::atomic<bool> serving{true};            // what the health service says
   };
 
-  explicit FakeServer(const std::string& listen_on = "127.0.0.1:0");
+  explicit FakeServer(const std::string& listen_on = "127.0.0.1:0",
+                      std::shared_ptr<grpc::ServerCredentials> credentials = nullptr);  // nullptr: plain text
   ~FakeServer();
 
   const std::string& address() const { return address_; }
   Behavior& behavior() { return behavior_; }
   int requests() const { return requests_; }
+  int questions() const { return questions_; }  // GetServerInfo
+  // When the requests so far came.
+  std::vector<std::chrono::steady_clock::time_point> arrivals() const {
+    std::lock_guard lock(mu_);
+    return arrivals_;
+  }
+  // What came with the last request; empty: nothing.
+  std::string authorization() const {
+    std::lock_guard lock(mu_);
+    return authorization_;
+  }
+  std::string authority() const {
+    std::lock_guard lock(mu_);
+    return authority_;
+  }
   // The largest number of requests that came in one stream message.
   int largest_message() const { return largest_message_; }
 
@@ -39,7 +65,14 @@ class FakeServer {
   class Health;
 
   Behavior behavior_;
+  void Note(const grpc::ServerContext& context);
+
   std::atomic<int> requests_ = 0;
+  std::atomic<int> questions_ = 0;
+  mutable std::mutex mu_;
+  std::vector<std::chrono::steady_clock::time_point> arrivals_;  // guarded by mu_
+  std::string authorization_;                                    // guarded by mu_
+  std::string authority_;                                        // guarded by mu_
   std::atomic<int> largest_message_ = 0;
   std::string address_;
   std::unique_ptr<Service> service_;

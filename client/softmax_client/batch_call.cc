@@ -1,0 +1,196 @@
+#include "client/softmax_client/batch_call.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <stop_token>
+#include <utility>
+
+#include "client/softmax_client/request.h"
+#include "client/softmax_client/server_question.h"
+#include "client/softmax_client/stream.h"
+
+namespace softmax::client {
+namespace {
+
+// The rounds of one batch: each opens a stream, sends what has no final answer yet, and waits. Lives on the caller's
+// thread; OnAnswer runs on the callback thread.
+class BatchCall {
+ public:
+  BatchCall(ClientCore& core, CallbackQueue& queue, std::span<const BatchItem> items, const BatchOptions& options)
+      : core_(core),
+        queue_(queue),
+        items_(items),
+        options_(options),
+        timeout_(options.timeout.value_or(core.options.deadline)),
+        deadline_(RetryPlan::Clock::now() + timeout_),
+        results_(items.size()) {}
+
+  std::vector<absl::StatusOr<Tensor>> Run() {
+    CheckItems();
+    while (!open_.empty()) {
+      const Connection connection = core_.pool.Next(last_address_);
+      last_address_ = connection.address;
+      RunRound(connection);
+      const auto delay = EndRound();
+      if (!delay) {
+        for (const std::size_t i : open_) results_[i] = plan_.Told(results_[i].status());
+        break;
+      }
+      Pause(*delay);
+    }
+    for (const std::size_t i : sent_) core_.counters.CallEnded(results_[i].status().code(), plan_.throttled());
+    return std::move(results_);
+  }
+
+ private:
+  // What is wrong in itself keeps its status and is not sent.
+  void CheckItems() {
+    bool asked = false;
+    for (std::size_t i = 0; i < items_.size(); ++i) {
+      absl::Status status = CheckRequest(items_[i].input, items_[i].options);
+      if (status.ok()) {
+        auto known = core_.server.Judge(items_[i].input, items_[i].options, RetryPlan::Clock::now());
+        if (!known && !std::exchange(asked, true) && AskServer(core_).ok()) {
+          known = core_.server.Judge(items_[i].input, items_[i].options, RetryPlan::Clock::now());
+        }
+        status = known.value_or(absl::OkStatus());
+      }
+      if (status.ok()) {
+        open_.push_back(i);
+      } else {
+        results_[i] = status;
+      }
+    }
+    sent_ = open_;
+  }
+
+  void RunRound(const Connection& connection) {
+    StreamOptions stream_options{options_.max_in_flight, options_.max_requests_per_message,
+                                 deadline_ - RetryPlan::Clock::now()};
+    const auto stream =
+        MakeStream(core_, connection, queue_, stream_options, [this](std::uint64_t id, absl::StatusOr<Tensor> answer) {
+          OnAnswer(static_cast<std::size_t>(id), std::move(answer));
+        });
+    const std::stop_callback cancel(options_.cancel, [&stream] { stream->Cancel(); });
+    std::vector<std::size_t> refused;
+    for (const std::size_t i : open_) {
+      if (!refused.empty()) {
+        refused.push_back(i);
+        continue;
+      }
+      AwaitRoom();
+      SoftmaxOptions request = items_[i].options;
+      request.timeout.reset();
+      if (stream->Send(i, items_[i].input, request).ok()) continue;
+      refused.push_back(i);  // the stream has broken
+      Returned();
+    }
+    const absl::Status ended = stream->Finish();
+    for (const std::size_t i : refused) {
+      results_[i] =
+          ended.ok() ? absl::UnavailableError(core_.pool.AddressOf(connection) + ": the stream has ended") : ended;
+    }
+  }
+
+  void AwaitRoom() {
+    std::unique_lock lock(mu_);
+    room_.wait(lock, [this] { return in_flight_ < options_.max_in_flight; });
+    ++in_flight_;
+  }
+
+  void Returned() {
+    std::lock_guard lock(mu_);
+    --in_flight_;
+    room_.notify_one();
+  }
+
+  void OnAnswer(std::size_t i, absl::StatusOr<Tensor> answer) {
+    results_[i] = std::move(answer);
+    Returned();
+  }
+
+  // How long to wait before the next round, for what is left in open_; nothing: there is none.
+  std::optional<std::chrono::nanoseconds> EndRound() {
+    std::vector<std::size_t> left;
+    AttemptFailure failure;
+    bool progress = false;
+    for (const std::size_t i : open_) {
+      const absl::Status status = Told(i);
+      core_.counters.AttemptEnded(status.code(), round_ > 0);
+      if (status.ok()) core_.budget.OnSuccess();
+      progress = progress || status.ok();
+      const auto advice = RetryAdviceOf(status);
+      const bool again =
+          (!advice || *advice >= 0) && (status.code() == absl::StatusCode::kUnavailable ||
+                                        (status.code() == absl::StatusCode::kResourceExhausted && advice));
+      if (!again) continue;
+      left.push_back(i);
+      failure.code = status.code();
+      if (advice) failure.pushback_ms = std::max(*advice, failure.pushback_ms.value_or(0));
+    }
+    ++round_;
+    open_ = std::move(left);
+    if (open_.empty()) return std::nullopt;
+    if (progress) plan_.Restart();
+    failure.waits_for_server = core_.options.wait_for_ready && failure.code == absl::StatusCode::kUnavailable &&
+                               !failure.pushback_ms && !core_.pool.AnyReady();
+    return plan_.NextDelay(failure, RetryPlan::Clock::now(), RandomFraction());
+  }
+
+  // The item's status, in the words of a call that the caller has cancelled if so.
+  absl::Status Told(std::size_t i) {
+    if (results_[i].status().code() == absl::StatusCode::kCancelled && options_.cancel.stop_requested()) {
+      results_[i] = absl::CancelledError(core_.options.target + ": cancelled by the caller");
+    }
+    return results_[i].status();
+  }
+
+  void Pause(std::chrono::nanoseconds time) {
+    std::mutex mu;
+    std::condition_variable_any never;
+    std::unique_lock lock(mu);
+    never.wait_for(lock, options_.cancel, time, [] { return false; });
+    if (!options_.cancel.stop_requested()) return;
+    // What was refused before waits no longer.
+    for (const std::size_t i : open_) {
+      results_[i] = absl::CancelledError(core_.options.target + ": cancelled by the caller");
+    }
+    open_.clear();
+  }
+
+  ClientCore& core_;
+  CallbackQueue& queue_;
+  const std::span<const BatchItem> items_;
+  const BatchOptions& options_;
+  const std::chrono::nanoseconds timeout_;
+  const RetryPlan::Clock::time_point deadline_;
+  RetryPlan plan_{core_.options.retry, core_.budget, deadline_};
+  std::size_t last_address_ = ConnectionPool::kNone;
+  std::vector<std::size_t> sent_;  // items that were sent at least once
+  std::vector<std::size_t> open_;  // items of this round, in order
+  int round_ = 0;
+  // Written on the callback thread while a stream is open, read after its end.
+  std::vector<absl::StatusOr<Tensor>> results_;
+
+  std::mutex mu_;
+  std::condition_variable room_;
+  std::size_t in_flight_ = 0;  // guarded by mu_
+};
+
+}  // namespace
+
+std::vector<absl::StatusOr<Tensor>> RunBatch(ClientCore& core, CallbackQueue& queue, std::span<const BatchItem> items,
+                                             const BatchOptions& options) {
+  if (options.max_in_flight < 1 || options.max_requests_per_message < 1) {
+    std::vector<absl::StatusOr<Tensor>> refused;
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      refused.emplace_back(absl::InvalidArgumentError("max_in_flight and max_requests_per_message must be at least 1"));
+    }
+    return refused;
+  }
+  BatchCall call(core, queue, items, options);
+  return call.Run();
+}
+
+}  // namespace softmax::client

@@ -1,0 +1,14 @@
+#include "client/softmax_client/client_core.h"
+
+namespace softmax::client {
+
+void ClientCore::Prepare(grpc::ClientContext* context, std::optional<RetryPlan::Clock::time_point> deadline) const {
+  if (deadline) {
+    const std::chrono::nanoseconds left = *deadline - RetryPlan::Clock::now();
+    context->set_deadline(std::chrono::system_clock::now() +
+                          std::chrono::duration_cast<std::chrono::system_clock::duration>(left));
+  }
+  if (options.bearer_token) context->AddMetadata("authorization", "Bearer " + options.bearer_token());
+}
+
+}  // namespace softmax::client

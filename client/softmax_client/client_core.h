@@ -1,0 +1,34 @@
+#pragma once
+
+#include <grpcpp/client_context.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "client/softmax_client/connection_pool.h"
+#include "client/softmax_client/counters.h"
+#include "client/softmax_client/known_server.h"
+#include "client/softmax_client/options.h"
+#include "client/softmax_client/retry.h"
+#include "client/softmax_client/target.h"
+
+namespace softmax::client {
+
+// What all calls of one client share. Each part is thread-safe; outlives every call.
+struct ClientCore {
+  ClientCore(ClientOptions client_options, std::vector<Address> addresses)
+      : options(std::move(client_options)), pool(options, std::move(addresses)), budget(options.retry) {}
+
+  // What every attempt takes with it: how long it may take, and who asks.
+  void Prepare(grpc::ClientContext* context, std::optional<RetryPlan::Clock::time_point> deadline) const;
+
+  const ClientOptions options;
+  ConnectionPool pool;
+  RetryBudget budget;
+  Counters counters;
+  KnownServer server;
+};
+
+}  // namespace softmax::client

@@ -1,0 +1,83 @@
+#include "client/softmax_client/failure.h"
+
+#include <absl/strings/match.h>
+#include <absl/strings/numbers.h>
+#include <absl/strings/str_cat.h>
+#include <absl/strings/string_view.h>
+
+#include <cstdint>
+
+#include "client/softmax_client/retry.h"
+
+namespace softmax::client {
+namespace {
+
+// Which of a name's servers it was.
+std::string ServerOf(const ConnectionPool& pool, const Ended& ended) {
+  const std::string& address = pool.AddressOf(ended.connection);
+  if (!absl::StartsWith(address, "dns:")) return address;
+  const std::string peer = ended.context.peer();
+  const bool known = absl::StartsWith(peer, "ipv4:") || absl::StartsWith(peer, "ipv6:");
+  return known ? absl::StrCat(address, " (", peer, ")") : address;
+}
+
+bool Connected(const Ended& ended) { return ended.connection.channel->GetState(false) == GRPC_CHANNEL_READY; }
+
+std::string OnDeadline(const Ended& ended, std::optional<std::chrono::nanoseconds> timeout) {
+  // What the server says itself is more than we know.
+  if (ended.status.error_message() != "Deadline Exceeded") return ended.status.error_message();
+  const std::string within =
+      timeout ? absl::StrCat(" within ", std::chrono::duration<double, std::milli>(*timeout).count(), " ms") : "";
+  if (!Connected(ended)) return absl::StrCat("deadline exceeded: no connection to the server", within);
+  return absl::StrCat("deadline exceeded: no answer", within);
+}
+
+std::string OnUnavailable(const Ended& ended) {
+  const std::string text = ended.status.error_message();
+  if (absl::StrContains(text, "CERTIFICATE_VERIFY_FAILED")) {
+    return absl::StrCat("the server's certificate is not trusted: ", text);
+  }
+  if (absl::StrContains(text, "Ssl handshake failed") ||
+      absl::StrContains(text, "Hostname Verification Check failed") || absl::StrContains(text, "Peer name")) {
+    return absl::StrCat("TLS handshake failed: ", text);
+  }
+  if (absl::StrContains(text, "DNS resolution failed")) return absl::StrCat("the name has no address: ", text);
+  if (absl::StrContains(text, "Connection refused")) return absl::StrCat("nobody listens there: ", text);
+  for (const absl::string_view broken : {"Socket closed", "Connection reset by peer", "Broken pipe", "GOAWAY"}) {
+    if (absl::StrContains(text, broken)) return absl::StrCat("the connection broke before the answer came: ", text);
+  }
+  return text;
+}
+
+std::string TextOf(const Ended& ended, std::optional<std::chrono::nanoseconds> timeout) {
+  switch (ended.status.error_code()) {
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+      return OnDeadline(ended, timeout);
+    case grpc::StatusCode::UNAVAILABLE:
+      return OnUnavailable(ended);
+    default:
+      return ended.status.error_message();
+  }
+}
+
+std::optional<std::int64_t> AdviceIn(const grpc::ClientContext& context) {
+  const auto& trailers = context.GetServerTrailingMetadata();
+  const auto found = trailers.find("grpc-retry-pushback-ms");
+  if (found == trailers.end()) return std::nullopt;
+  std::int64_t ms = 0;
+  // gRFC A6: what is not a number means the same as a negative one.
+  if (!absl::SimpleAtoi(absl::string_view(found->second.data(), found->second.size()), &ms)) return -1;
+  return ms;
+}
+
+}  // namespace
+
+absl::Status Explain(const ConnectionPool& pool, const Ended& ended, std::optional<std::chrono::nanoseconds> timeout) {
+  if (ended.status.ok()) return absl::OkStatus();
+  absl::Status status(static_cast<absl::StatusCode>(ended.status.error_code()),
+                      absl::StrCat(ServerOf(pool, ended), ": ", TextOf(ended, timeout)));
+  if (const auto advice = AdviceIn(ended.context)) SetRetryAdvice(*advice, &status);
+  return status;
+}
+
+}  // namespace softmax::client

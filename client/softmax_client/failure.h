@@ -1,0 +1,28 @@
+#pragma once
+
+#include <absl/status/status.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/support/status.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "client/softmax_client/connection_pool.h"
+
+// From how gRPC says that an attempt failed to how the library says it. Internal.
+namespace softmax::client {
+
+// An attempt that did not end well, as gRPC saw it.
+struct Ended {
+  const grpc::Status& status;
+  const grpc::ClientContext& context;
+  const Connection& connection;
+};
+
+// The status with the server's address before the message, and in words that say what went wrong where gRPC's do not;
+// with the server's advice when to come back.
+// `timeout`: the call's, as the caller gave it.
+absl::Status Explain(const ConnectionPool& pool, const Ended& ended, std::optional<std::chrono::nanoseconds> timeout);
+
+}  // namespace softmax::client

@@ -1,0 +1,77 @@
+#include "client/softmax_client/known_server.h"
+
+#include <algorithm>
+
+namespace softmax::client {
+namespace {
+
+// Half of gRPC's own limit: no server refuses less for its size.
+constexpr std::uint64_t kAskBeforeBytes = 2 << 20;
+constexpr std::chrono::seconds kFresh(10);
+
+std::uint64_t AnswerBytes(const TensorView& input, DataType output_dtype) {
+  return input.data.size() / SizeOf(input.dtype) * SizeOf(output_dtype);
+}
+
+absl::Status TooLarge(absl::StatusCode code, const std::string& what, std::uint64_t bytes, const std::string& limit,
+                      std::uint64_t most) {
+  return absl::Status(code, what + ": " + std::to_string(bytes) + " bytes, above the server's " + limit + " of " +
+                                std::to_string(most));
+}
+
+template <typename T>
+bool Lacks(const std::vector<T>& has, T wanted) {
+  return !has.empty() && std::find(has.begin(), has.end(), wanted) == has.end();
+}
+
+}  // namespace
+
+void KnownServer::Learn(const std::string& address, const ServerInfo& info, Clock::time_point now) {
+  std::lock_guard lock(mu_);
+  address_ = address;
+  info_ = info;
+  learnt_ = now;
+}
+
+void KnownServer::CannotTell() {
+  std::lock_guard lock(mu_);
+  cannot_tell_ = true;
+}
+
+std::optional<absl::Status> KnownServer::Judge(const TensorView& input, const SoftmaxOptions& options,
+                                               Clock::time_point now) const {
+  const std::uint64_t bytes =
+      std::max<std::uint64_t>(input.data.size(), AnswerBytes(input, options.output_dtype.value_or(input.dtype)));
+  std::lock_guard lock(mu_);
+  if (!info_) return bytes < kAskBeforeBytes || cannot_tell_ ? std::make_optional(absl::OkStatus()) : std::nullopt;
+  const absl::Status status = Check(input, options);
+  if (status.ok() || now - learnt_ < kFresh) return status;
+  return std::nullopt;
+}
+
+absl::Status KnownServer::Check(const TensorView& input, const SoftmaxOptions& options) const {
+  const DataType output_dtype = options.output_dtype.value_or(input.dtype);
+  const ServerLimits& limits = info_->limits;
+  const std::string server = address_ + ": ";
+  for (const auto& [field, dtype] : {std::pair("input.dtype", input.dtype), std::pair("output_dtype", output_dtype)}) {
+    if (!Lacks(info_->dtypes, dtype)) continue;
+    return absl::InvalidArgumentError(server + field + ": the server does not have " + std::string(NameOf(dtype)));
+  }
+  if (Lacks(info_->operations, options.operation)) {
+    return absl::InvalidArgumentError(server + "operation: the server does not have " +
+                                      std::string(NameOf(options.operation)));
+  }
+  // The codes are those that the server itself would answer with.
+  if (limits.max_request_bytes != 0 && input.data.size() > limits.max_request_bytes) {
+    return TooLarge(absl::StatusCode::kResourceExhausted, server + "data", input.data.size(), "max_request_bytes",
+                    limits.max_request_bytes);
+  }
+  const std::uint64_t answer = AnswerBytes(input, output_dtype);
+  if (limits.max_response_bytes != 0 && answer > limits.max_response_bytes) {
+    return TooLarge(absl::StatusCode::kInvalidArgument, server + "output_dtype: the answer", answer,
+                    "max_response_bytes", limits.max_response_bytes);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace softmax::client

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <chrono>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "client/softmax_client/options.h"
+
+namespace softmax::client {
+
+// What the client has learnt from GetServerInfo, to refuse with a clear message, before they are sent, requests that
+// the server does not take. Thread-safe. No gRPC here.
+class KnownServer {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  void Learn(const std::string& address, const ServerInfo& info, Clock::time_point now);
+  // There is a server that does not say.
+  void CannotTell();
+
+  // What is known against this request. Nothing: the server has to be asked first, which is worth a round trip for
+  // large tensors, and before refusing one for what was learnt long ago.
+  std::optional<absl::Status> Judge(const TensorView& input, const SoftmaxOptions& options,
+                                    Clock::time_point now) const;
+
+ private:
+  absl::Status Check(const TensorView& input, const SoftmaxOptions& options) const;
+
+  mutable std::mutex mu_;
+  bool cannot_tell_ = false;        // guarded by mu_
+  std::string address_;             // guarded by mu_
+  std::optional<ServerInfo> info_;  // guarded by mu_
+  Clock::time_point learnt_;        // guarded by mu_
+};
+
+}  // namespace softmax::client

@@ -1,0 +1,144 @@
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "client/softmax_client/types.h"
+
+// What callers of the client library choose, and what it tells them about itself and the server. No gRPC and no
+// protobuf type.
+namespace softmax::client {
+
+// When a failed attempt is made again. Softmax changes nothing on the server, so doing it twice does no harm.
+//
+// Tried again are UNAVAILABLE, and RESOURCE_EXHAUSTED where the server says when to come back
+// (`grpc-retry-pushback-ms`, or an answer's retry_after_ms); never past the call's deadline, and on another connection
+// where there is one. Between attempts n and n + 1 lies the time the server asked for, otherwise a random time of up to
+// initial_backoff * multiplier^(n - 1), at most max_backoff.
+//
+// All calls of a client share a budget, so that a server in trouble is not buried in retries: it starts with
+// max_tokens, a failed attempt takes 1, a call that ends well returns token_ratio, and below half of max_tokens nothing
+// is retried.
+struct RetryOptions {
+  int max_attempts = 5;  // the first included; 1: no retries
+  std::chrono::milliseconds initial_backoff{10};
+  std::chrono::milliseconds max_backoff{1000};
+  double multiplier = 2;
+  double max_tokens = 1000;
+  double token_ratio = 0.1;
+};
+
+// Keys and certificates in PEM, as text and not as paths.
+struct TlsOptions {
+  std::string root_certificates;  // whom to trust; empty: the machine's own list
+  // For a server that asks its clients who they are (mTLS); both or neither.
+  std::string certificate_chain;
+  std::string private_key;
+};
+
+struct ClientOptions {
+  // One server or several, which then share the load:
+  //   host:port          dns:///host:port   every address that the name has
+  //   ipv4:a:1,b:2       ipv6:[a]:1,[b]:2   unix:/path          a:1,b:2,unix:/path
+  std::string target = "localhost:50051";
+  // Of every call that does not bring its own timeout. Attempts, waits and retries are all within it.
+  std::chrono::nanoseconds deadline = std::chrono::seconds(10);
+  // Largest answer that is taken, header included; larger ones are RESOURCE_EXHAUSTED. Unset: whatever the server's own
+  // limit lets it send. -1: the same.
+  std::optional<std::int64_t> max_receive_bytes;
+  // To each address. Calls are dealt out to the connections in turn. One connection keeps about one core busy.
+  int connections = 1;
+  // A connection that has been silent for so long is probed, and cut when no reply comes within keepalive_timeout.
+  // Zero: never.
+  std::chrono::milliseconds keepalive_time = std::chrono::seconds(60);
+  std::chrono::milliseconds keepalive_timeout = std::chrono::seconds(20);
+  RetryOptions retry;
+  // A call that finds no server to talk to is tried until its deadline, instead of max_attempts times.
+  bool wait_for_ready = false;
+  // Several servers, and names of `dns:///`: those that do not report SERVING (grpc.health.v1) get no calls. A server
+  // that does not offer the health service counts as healthy.
+  bool health_checks = true;
+  // Unset: plain text.
+  std::optional<TlsOptions> tls;
+  // The name that is asked for, and that a certificate must have, instead of the target's host.
+  std::string authority;
+  // Makes `authorization: Bearer ...` of every attempt, so that tokens may change. Needs TLS, or unix: targets. Must be
+  // thread-safe and must not block.
+  std::function<std::string()> bearer_token;
+};
+
+struct SoftmaxOptions {
+  Operation operation = Operation::kSoftmax;
+  std::optional<std::int32_t> axis;                 // negative counts from the end; unset: the last
+  std::optional<double> scale;                      // finite and > 0; unset: 1
+  std::optional<DataType> output_dtype;             // unset: the input's
+  std::span<const std::uint32_t> lengths;           // empty, or one per row; read before the call returns
+  std::optional<std::chrono::nanoseconds> timeout;  // unset: the client's deadline (a stream: none)
+  // A stop request ends the call with CANCELLED, whatever it is waiting for. Not for requests of a stream, which is
+  // cancelled as a whole.
+  std::stop_token cancel;
+};
+
+struct StreamOptions {
+  // Send refuses more than so many unanswered requests. Keep it at or below the server's max_in_flight_per_stream.
+  std::size_t max_in_flight = 256;
+  // Requests that wait while a message is being written share the next one, up to so many.
+  std::size_t max_requests_per_message = 64;
+  std::optional<std::chrono::nanoseconds> timeout;  // of the whole stream; unset: none
+};
+
+// One of many requests that are sent together.
+struct BatchItem {
+  TensorView input;
+  SoftmaxOptions options;  // its timeout and cancel are those of the batch
+};
+
+struct BatchOptions {
+  std::optional<std::chrono::nanoseconds> timeout;  // of the whole batch; unset: the client's deadline
+  std::stop_token cancel;
+  std::size_t max_in_flight = 256;
+  std::size_t max_requests_per_message = 64;
+};
+
+struct ServerLimits {
+  std::uint64_t max_request_bytes = 0;
+  std::uint64_t max_response_bytes = 0;
+  std::uint32_t max_rank = 0;
+  std::uint64_t max_rows = 0;
+  std::uint64_t max_columns = 0;
+  std::uint32_t max_requests_per_stream_message = 0;
+  std::uint32_t max_in_flight_per_stream = 0;
+};
+
+struct ServerInfo {
+  std::string version;
+  std::string build;
+  std::string backend;
+  std::vector<std::string> devices;
+  std::vector<DataType> dtypes;
+  std::vector<Operation> operations;
+  ServerLimits limits;
+  bool degraded = false;
+  bool unsafe_testing = false;
+};
+
+// What a client has done so far. Requests of streams are not counted; those of batches are.
+struct ClientStats {
+  std::uint64_t calls = 0;      // ended, well or not; what was refused before sending is not a call
+  std::uint64_t attempts = 0;   // ended: a call's first one and its retries
+  std::uint64_t retries = 0;    // attempts that were not a call's first
+  std::uint64_t throttled = 0;  // retries that the budget did not allow
+  // By absl::StatusCode (gRPC's numbers); [0] is OK.
+  std::array<std::uint64_t, 17> calls_by_code = {};
+  std::array<std::uint64_t, 17> attempts_by_code = {};
+};
+
+}  // namespace softmax::client

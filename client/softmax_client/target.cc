@@ -1,0 +1,65 @@
+#include "client/softmax_client/target.h"
+
+#include <absl/strings/match.h>
+#include <absl/strings/numbers.h>
+#include <absl/strings/str_split.h>
+#include <absl/strings/string_view.h>
+
+namespace softmax::client {
+namespace {
+
+constexpr absl::string_view kSchemes[] = {"ipv4:", "ipv6:", "dns:", "unix-abstract:", "unix:"};
+
+absl::string_view SchemeOf(absl::string_view address) {
+  for (const absl::string_view scheme : kSchemes) {
+    if (absl::StartsWith(address, scheme)) return scheme;
+  }
+  return "";
+}
+
+bool EndsWithPort(absl::string_view address) {
+  const std::size_t colon = address.rfind(':');
+  if (colon == absl::string_view::npos || colon == 0) return false;
+  int port = 0;
+  return absl::SimpleAtoi(address.substr(colon + 1), &port) && port >= 1 && port <= 65535;
+}
+
+absl::Status Wrong(absl::string_view address, absl::string_view why) {
+  return absl::InvalidArgumentError("target: '" + std::string(address) + "' " + std::string(why));
+}
+
+absl::Status Check(absl::string_view address, absl::string_view scheme) {
+  if (absl::StartsWith(scheme, "unix")) {
+    return address.size() > scheme.size() ? absl::OkStatus() : Wrong(address, "has no path");
+  }
+  if (scheme.empty() && absl::StrContains(address, "/")) {
+    return Wrong(address, "must be host:port, dns:///host:port, ipv4:, ipv6: or unix:");
+  }
+  if (!EndsWithPort(address.substr(scheme.size()))) return Wrong(address, "has no port (1 to 65535) at its end");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Address>> ParseTarget(const std::string& target) {
+  if (target.empty()) return absl::InvalidArgumentError("target: is empty");
+  std::vector<Address> addresses;
+  absl::string_view inherited;
+  for (const absl::string_view part : absl::StrSplit(target, ',')) {
+    if (part.empty()) return absl::InvalidArgumentError("target: '" + target + "' has an empty address");
+    absl::string_view scheme = SchemeOf(part);
+    std::string whole(part);
+    // In gRPC's own lists of addresses only the first has the scheme.
+    if (scheme.empty() && !inherited.empty()) {
+      scheme = inherited;
+      whole.insert(0, std::string(scheme));
+    }
+    const absl::Status status = Check(whole, scheme);
+    if (!status.ok()) return status;
+    addresses.push_back({whole, scheme == "dns:", absl::StartsWith(scheme, "unix")});
+    inherited = absl::StartsWith(scheme, "ipv") ? scheme : "";
+  }
+  return addresses;
+}
+
+}  // namespace softmax::client

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <string>
+#include <vector>
+
+// Reads ClientOptions::target. No gRPC here.
+namespace softmax::client {
+
+struct Address {
+  std::string target;     // as gRPC takes it, and as messages name it
+  bool by_name = false;   // asked for with dns:, so it may stand for several servers
+  bool is_local = false;  // a unix socket: what is sent there stays on the machine
+};
+
+// The addresses of a target such as `localhost:1`, `dns:///host:1`, `ipv4:10.0.0.1:1,10.0.0.2:1`, `unix:/path` or a
+// list of them with commas. INVALID_ARGUMENT names what is wrong; nothing is looked up.
+absl::StatusOr<std::vector<Address>> ParseTarget(const std::string& target);
+
+}  // namespace softmax::client

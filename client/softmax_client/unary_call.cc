@@ -1,0 +1,130 @@
+#include "client/softmax_client/unary_call.h"
+
+#include "client/softmax_client/failure.h"
+#include "client/softmax_client/server_info.h"
+
+namespace softmax::client {
+
+UnaryCall::UnaryCall(ClientCore& core, const TensorView& input, const SoftmaxOptions& options)
+    : core_(core),
+      input_(input),
+      options_(options),
+      expected_dtype_(options.output_dtype.value_or(input.dtype)),
+      timeout_(options.timeout.value_or(core.options.deadline)),
+      deadline_(RetryPlan::Clock::now() + timeout_),
+      plan_(core.options.retry, core.budget, deadline_) {
+  OutgoingRequest request = MakeRequest(input, options, 0, Framing::kUnary);
+  loan_ = std::move(request.loan);
+  message_ = grpc::ByteBuffer(request.slices.data(), request.slices.size());
+  input_.shape = {};
+  options_.lengths = {};
+}
+
+absl::Status UnaryCall::Judge() {
+  const auto known = core_.server.Judge(input_, options_, RetryPlan::Clock::now());
+  asking_ = !known.has_value();
+  if (asking_) {
+    const grpc::Slice empty;
+    nothing_ = grpc::ByteBuffer(&empty, 1);
+  }
+  return known.value_or(absl::OkStatus());
+}
+
+void UnaryCall::BeginAttempt(grpc::ClientContext* context) {
+  // Elsewhere than where it has just failed, if there is an elsewhere.
+  connection_ = core_.pool.Next(connection_.channel ? connection_.address : ConnectionPool::kNone);
+  core_.Prepare(context, deadline_);
+}
+
+std::optional<std::chrono::nanoseconds> UnaryCall::EndAttempt(const grpc::Status& status,
+                                                              const grpc::ClientContext& context,
+                                                              const grpc::ByteBuffer& response) {
+  if (asking_) return EndQuestion(status, context, response);
+  ++sent_;
+  if (!status.ok()) return Failed(Explain(core_.pool, {status, context, connection_}, timeout_));
+  received_.emplace(response);
+  const absl::Status decoded = DecodeResponse(received_->pieces(), &fields_);
+  if (!decoded.ok()) return Failed(WithTarget(address(), decoded));
+  if (fields_.code != 0) return Failed(WithTarget(address(), StatusOf(fields_)));
+  core_.counters.AttemptEnded(absl::StatusCode::kOk, sent_ > 1);
+  End(absl::OkStatus());
+  return std::nullopt;
+}
+
+std::optional<std::chrono::nanoseconds> UnaryCall::EndQuestion(const grpc::Status& status,
+                                                               const grpc::ClientContext& context,
+                                                               const grpc::ByteBuffer& response) {
+  const auto code = static_cast<absl::StatusCode>(status.error_code());
+  if (code == absl::StatusCode::kUnavailable || code == absl::StatusCode::kDeadlineExceeded ||
+      code == absl::StatusCode::kCancelled) {
+    ++sent_;
+    return Failed(Explain(core_.pool, {status, context, connection_}, timeout_));
+  }
+  asking_ = false;
+  const auto info = status.ok() ? DecodeServerInfo(response) : std::nullopt;
+  if (!info) {
+    core_.server.CannotTell();
+    return std::chrono::nanoseconds(0);
+  }
+  core_.server.Learn(address(), *info, RetryPlan::Clock::now());
+  const absl::Status known = core_.server.Judge(input_, options_, RetryPlan::Clock::now()).value_or(absl::OkStatus());
+  if (known.ok()) return std::chrono::nanoseconds(0);
+  End(known);
+  return std::nullopt;
+}
+
+std::optional<std::chrono::nanoseconds> UnaryCall::Failed(absl::Status status) {
+  if (status.code() == absl::StatusCode::kCancelled && options_.cancel.stop_requested()) {
+    status = absl::CancelledError(address() + ": cancelled by the caller");
+  }
+  core_.counters.AttemptEnded(status.code(), sent_ > 1);
+  AttemptFailure failure{status.code(), RetryAdviceOf(status), false};
+  failure.waits_for_server = core_.options.wait_for_ready && status.code() == absl::StatusCode::kUnavailable &&
+                             !failure.pushback_ms && !core_.pool.AnyReady();
+  const auto delay = plan_.NextDelay(failure, RetryPlan::Clock::now(), RandomFraction());
+  if (delay && options_.cancel.stop_requested()) {
+    EndCancelled();
+    return std::nullopt;
+  }
+  if (delay) return delay;
+  End(plan_.Told(status));
+  return std::nullopt;
+}
+
+void UnaryCall::EndCancelled() { End(absl::CancelledError(address() + ": cancelled by the caller")); }
+
+void UnaryCall::End(absl::Status status) {
+  status_ = std::move(status);
+  if (status_.ok()) core_.budget.OnSuccess();
+  core_.counters.CallEnded(status_.code(), plan_.throttled());
+}
+
+std::shared_ptr<Loan> UnaryCall::ReleaseMessage() {
+  message_.Clear();
+  return loan_;
+}
+
+void UnaryCall::AbandonConnection() {
+  core_.pool.Abandon(connection_.channel);
+  connection_.channel.reset();
+}
+
+absl::StatusOr<Tensor> UnaryCall::TakeTensor() const {
+  if (!status_.ok()) return status_;
+  auto tensor = client::TakeTensor(received_->pieces(), fields_, expected_dtype_);
+  if (!tensor.ok()) return WithTarget(address(), tensor.status());
+  return tensor;
+}
+
+absl::Status UnaryCall::CopyInto(std::span<std::byte> output, ServerTiming* timing) const {
+  if (!status_.ok()) return status_;
+  if (fields_.dtype != static_cast<std::uint64_t>(expected_dtype_) || fields_.payload_bytes != output.size()) {
+    return WithTarget(address(),
+                      absl::InternalError("the server's answer has another type or size than was asked for"));
+  }
+  CopyFromPieces(received_->pieces(), fields_.payload_offset, output.size(), output.data());
+  if (timing != nullptr) *timing = fields_.timing;
+  return absl::OkStatus();
+}
+
+}  // namespace softmax::client
