@@ -6,6 +6,7 @@
 #include <stop_token>
 #include <utility>
 
+#include "client/softmax_client/pause.h"
 #include "client/softmax_client/request.h"
 #include "client/softmax_client/server_question.h"
 #include "client/softmax_client/stream.h"
@@ -37,7 +38,7 @@ class BatchCall {
         for (const std::size_t i : open_) results_[i] = plan_.Told(results_[i].status());
         break;
       }
-      Pause(*delay);
+      Wait(*delay);
     }
     for (const std::size_t i : sent_) core_.counters.CallEnded(results_[i].status().code(), plan_.throttled());
     return std::move(results_);
@@ -146,12 +147,8 @@ class BatchCall {
     return results_[i].status();
   }
 
-  void Pause(std::chrono::nanoseconds time) {
-    std::mutex mu;
-    std::condition_variable_any never;
-    std::unique_lock lock(mu);
-    never.wait_for(lock, options_.cancel, time, [] { return false; });
-    if (!options_.cancel.stop_requested()) return;
+  void Wait(std::chrono::nanoseconds time) {
+    if (Pause(time, options_.cancel)) return;
     // What was refused before waits no longer.
     for (const std::size_t i : open_) {
       results_[i] = absl::CancelledError(core_.options.target + ": cancelled by the caller");

@@ -1,10 +1,7 @@
 #include <grpcpp/impl/codegen/client_unary_call.h>
 #include <grpcpp/impl/codegen/rpc_method.h>
 
-#include <condition_variable>
-#include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <utility>
@@ -14,6 +11,7 @@
 #include "client/softmax_client/callback_queue.h"
 #include "client/softmax_client/client_core.h"
 #include "client/softmax_client/options_check.h"
+#include "client/softmax_client/pause.h"
 #include "client/softmax_client/server_question.h"
 #include "client/softmax_client/softmax_client.h"
 #include "client/softmax_client/stream.h"
@@ -24,15 +22,6 @@ namespace softmax::client {
 namespace {
 
 constexpr std::chrono::milliseconds kLoanPatience(100);
-
-// False: stopped before the time was over.
-bool Pause(std::chrono::nanoseconds time, const std::stop_token& stop) {
-  std::mutex mu;
-  std::condition_variable_any never;
-  std::unique_lock lock(mu);
-  never.wait_for(lock, stop, time, [] { return false; });
-  return !stop.stop_requested();
-}
 
 // One attempt on this thread. What is returned is the wait before the next.
 std::optional<std::chrono::nanoseconds> Attempt(UnaryCall& call, const std::stop_token& stop) {

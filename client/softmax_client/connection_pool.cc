@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <thread>
 
 namespace softmax::client {
 namespace {
@@ -85,7 +84,12 @@ bool ConnectionPool::WaitUntilReady(std::chrono::system_clock::time_point deadli
       if (AddressReady(a, connections)) return true;
     }
     if (std::chrono::system_clock::now() >= deadline) return false;
-    std::this_thread::sleep_for(kStateCheck);
+    // Waiting on one of them gets all of them on: gRPC looks at sockets only while somebody waits.
+    for (const Connection& connection : connections) {
+      if (IsReady(connection)) continue;
+      connection.channel->WaitForConnected(std::chrono::system_clock::now() + kStateCheck);
+      break;
+    }
   }
 }
 

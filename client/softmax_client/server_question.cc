@@ -3,10 +3,9 @@
 #include <grpcpp/impl/codegen/client_unary_call.h>
 #include <grpcpp/impl/codegen/rpc_method.h>
 
-#include <thread>
-
 #include "client/softmax_client/channel.h"
 #include "client/softmax_client/failure.h"
+#include "client/softmax_client/pause.h"
 #include "client/softmax_client/server_info.h"
 
 namespace softmax::client {
@@ -38,7 +37,7 @@ absl::StatusOr<ServerInfo> AskServer(ClientCore& core) {
                                !failure.pushback_ms && !core.pool.AnyReady();
     const auto delay = plan.NextDelay(failure, RetryPlan::Clock::now(), RandomFraction());
     if (!delay) return failed;
-    std::this_thread::sleep_for(*delay);
+    Pause(*delay, {});
   }
 }
 
