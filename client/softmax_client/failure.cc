@@ -34,13 +34,15 @@ std::string OnDeadline(const Ended& ended, std::optional<std::chrono::nanosecond
 
 std::string OnUnavailable(const Ended& ended) {
   const std::string text = ended.status.error_message();
-  if (absl::StrContains(text, "CERTIFICATE_VERIFY_FAILED")) {
-    return absl::StrCat("the server's certificate is not trusted: ", text);
+  // OpenSSL 1.1's and 3's words, and those for an authority of the right name with another key.
+  for (const absl::string_view untrusted :
+       {"CERTIFICATE_VERIFY_FAILED", "certificate verify failed", "asn1 encoding routines::EVP lib"}) {
+    if (absl::StrContains(text, untrusted)) return absl::StrCat("the server's certificate is not trusted: ", text);
   }
-  if (absl::StrContains(text, "Ssl handshake failed") ||
-      absl::StrContains(text, "Hostname Verification Check failed") || absl::StrContains(text, "Peer name")) {
-    return absl::StrCat("TLS handshake failed: ", text);
+  if (absl::StrContains(text, "is not in peer certificate")) {
+    return absl::StrCat("the server's certificate is for another name: ", text);
   }
+  if (absl::StrContains(text, "Ssl handshake failed")) return absl::StrCat("TLS handshake failed: ", text);
   if (absl::StrContains(text, "DNS resolution failed")) return absl::StrCat("the name has no address: ", text);
   if (absl::StrContains(text, "Connection refused") || absl::StrContains(text, "No such file or directory"))
     return absl::StrCat("nobody listens there: ", text);

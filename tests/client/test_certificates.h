@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+
+namespace softmax::client {
+
+struct Identity {
+  std::string certificate;  // PEM
+  std::string private_key;  // PEM
+};
+
+// A new authority, which signs itself.
+Identity MakeAuthority(const std::string& name);
+
+// A certificate for that DNS name, valid for an hour.
+Identity IssueFor(const std::string& name, const Identity& authority);
+
+}  // namespace softmax::client
