@@ -26,6 +26,7 @@ Verdict Ask(grpc::health::v1::Health::Stub& stub, const CliOptions& options, std
   context.set_deadline(std::chrono::system_clock::now() +
                        std::chrono::duration_cast<std::chrono::system_clock::duration>(timeout));
   context.set_wait_for_ready(options.wait.count() > 0);
+  if (!options.token.empty()) context.AddMetadata("authorization", "Bearer " + options.token);
   grpc::health::v1::HealthCheckRequest request;
   request.set_service(options.service);
   HealthCheckResponse response;
@@ -42,7 +43,10 @@ Verdict Ask(grpc::health::v1::Health::Stub& stub, const CliOptions& options, std
 }  // namespace
 
 int CheckHealth(const CliOptions& options) {
-  const auto channel = CreateChannel(options.address, ChannelSettings());
+  ChannelSettings settings;
+  if (options.tls) settings.credentials = MakeCredentials(*options.tls);
+  settings.authority = options.authority;
+  const auto channel = CreateChannel(options.address, settings);
   const auto stub = grpc::health::v1::Health::NewStub(channel);
   const auto until = Clock::now() + options.wait;
   for (;;) {

@@ -1,6 +1,7 @@
 #include <absl/strings/str_format.h>
 
 #include <cstdio>
+#include <utility>
 
 #include "client/cli/files.h"
 #include "client/cli/health.h"
@@ -19,7 +20,12 @@ int Report(const absl::Status& status) {
 }
 
 absl::StatusOr<std::unique_ptr<Client>> Connect(const CliOptions& options) {
-  auto client = Client::Create({.target = options.address, .deadline = options.timeout, .max_receive_bytes = -1});
+  ClientOptions wanted{
+      .target = options.address, .deadline = options.timeout, .retry = {.max_attempts = options.attempts}};
+  wanted.tls = options.tls;
+  wanted.authority = options.authority;
+  if (!options.token.empty()) wanted.bearer_token = [token = options.token] { return token; };
+  auto client = Client::Create(std::move(wanted));
   if (!client.ok()) return client;
   const absl::Status connected = (*client)->WaitForConnection(options.timeout);
   if (!connected.ok()) return connected;

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <fstream>
+#include <iterator>
 #include <map>
 
 namespace softmax::client {
@@ -20,6 +22,11 @@ struct RawOptions {
   std::string wait = "0s";
   bool info = false;
   bool health = false;
+  bool tls = false;
+  std::string ca;
+  std::string certificate;
+  std::string key;
+  std::string token_file;
 };
 
 const std::map<std::string, DataType> kDataTypes = {{"float32", DataType::kFloat32},
@@ -53,7 +60,8 @@ void AddOptions(CLI::App& app, RawOptions& raw) {
   app.add_option("--axis", raw.axis, "negative counts from the end; unset: the last");
   app.add_option("--scale", raw.scale, "factor on the input; unset: 1");
   app.add_option("--lengths", o.lengths, "valid elements of each row, as 3,2,3")->delimiter(',');
-  app.add_option("--address", o.address, "host:port, or unix:/path")->capture_default_str();
+  app.add_option("--address", o.address, "host:port, dns:///host:port, ipv4:a:1,b:2, unix:/path, or a list with commas")
+      ->capture_default_str();
   app.add_option("--timeout", raw.timeout, "10s, 500ms, 2m")->check(CheckDuration)->capture_default_str();
   auto* info = app.add_flag("--info", raw.info, "print what the server is and allows, and end");
   auto* health = app.add_flag("--health", raw.health, "ask grpc.health.v1, and end")->excludes(info);
@@ -61,6 +69,40 @@ void AddOptions(CLI::App& app, RawOptions& raw) {
   app.add_option("--wait", raw.wait, "how long --health waits for the server to be serving")
       ->check(CheckDuration)
       ->needs(health);
+}
+
+void AddSecurityOptions(CLI::App& app, RawOptions& raw) {
+  app.add_flag("--tls", raw.tls, "speak TLS; implied by the three files below");
+  app.add_option("--ca", raw.ca, "PEM file of whom to trust; unset: the machine's own list")->check(CLI::ExistingFile);
+  auto* certificate =
+      app.add_option("--cert", raw.certificate, "PEM file of this client's certificate")->check(CLI::ExistingFile);
+  auto* key = app.add_option("--key", raw.key, "PEM file of its private key")->check(CLI::ExistingFile);
+  certificate->needs(key);
+  key->needs(certificate);
+  app.add_option("--authority", raw.options.authority, "name to ask for, and that the certificate must have");
+  app.add_option("--token-file", raw.token_file, "file with a bearer token; needs TLS or a unix socket")
+      ->check(CLI::ExistingFile);
+  app.add_option("--attempts", raw.options.attempts, "how often to try when the server is away or busy")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+}
+
+std::string ReadText(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void TakeSecurity(RawOptions& raw) {
+  if (raw.tls || !raw.ca.empty() || !raw.certificate.empty()) {
+    raw.options.tls.emplace();
+    if (!raw.ca.empty()) raw.options.tls->root_certificates = ReadText(raw.ca);
+    if (!raw.certificate.empty()) raw.options.tls->certificate_chain = ReadText(raw.certificate);
+    if (!raw.key.empty()) raw.options.tls->private_key = ReadText(raw.key);
+  }
+  if (!raw.token_file.empty()) {
+    raw.options.token = ReadText(raw.token_file);
+    while (!raw.options.token.empty() && raw.options.token.back() == '\n') raw.options.token.pop_back();
+  }
 }
 
 void TakeOptional(const CLI::App& app, RawOptions& raw) {
@@ -103,6 +145,7 @@ std::optional<CliOptions> ParseCliCommandLine(int argc, char** argv, int* exit_c
       "or input; "
       "3 server unreachable.");
   AddOptions(app, raw);
+  AddSecurityOptions(app, raw);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -110,6 +153,7 @@ std::optional<CliOptions> ParseCliCommandLine(int argc, char** argv, int* exit_c
     return std::nullopt;
   }
   TakeOptional(app, raw);
+  TakeSecurity(raw);
   if (raw.options.timeout.count() == 0) {
     std::fprintf(stderr, "softmax-client: --timeout must be above 0\n");
     *exit_code = 2;

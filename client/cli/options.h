@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "client/cli/files.h"
+#include "client/softmax_client/options.h"
 #include "client/softmax_client/types.h"
 
 namespace softmax::client {
@@ -17,6 +18,10 @@ struct CliOptions {
   Action action = Action::kSoftmax;
   std::string address = "localhost:50051";
   std::chrono::nanoseconds timeout = std::chrono::seconds(10);
+  int attempts = RetryOptions().max_attempts;
+  std::optional<TlsOptions> tls;  // unset: plain text
+  std::string authority;
+  std::string token;  // empty: none
 
   std::string input = "-";
   std::string output = "-";

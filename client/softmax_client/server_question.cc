@@ -26,7 +26,7 @@ absl::StatusOr<ServerInfo> AskServer(ClientCore& core) {
     const grpc::Status status =
         grpc::internal::BlockingUnaryCall(connection.channel.get(), method, &context, question, &answer);
     if (status.ok()) {
-      const auto info = DecodeServerInfo(answer);
+      const auto info = DecodeServerInfo(ReceivedPieces(answer).pieces());
       if (!info) return absl::InternalError(core.pool.AddressOf(connection) + ": its GetServerInfo cannot be decoded");
       core.server.Learn(core.pool.AddressOf(connection), *info, RetryPlan::Clock::now());
       return *info;

@@ -61,7 +61,7 @@ std::optional<std::chrono::nanoseconds> UnaryCall::EndQuestion(const grpc::Statu
     return Failed(Explain(core_.pool, {status, context, connection_}, timeout_));
   }
   asking_ = false;
-  const auto info = status.ok() ? DecodeServerInfo(response) : std::nullopt;
+  const auto info = status.ok() ? DecodeServerInfo(ReceivedPieces(response).pieces()) : std::nullopt;
   if (!info) {
     core_.server.CannotTell();
     return std::chrono::nanoseconds(0);

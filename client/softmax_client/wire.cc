@@ -4,14 +4,11 @@
 #include <bit>
 #include <cstring>
 
+#include "client/softmax_client/fields.h"
 #include "client/softmax_client/piece_reader.h"
 
 namespace softmax::client {
 namespace {
-
-constexpr std::uint32_t kVarint = 0;
-constexpr std::uint32_t kFixed64 = 1;
-constexpr std::uint32_t kBytes = 2;
 
 void AppendVarint(std::uint64_t value, std::string* out) {
   while (value >= 0x80) {
@@ -50,31 +47,6 @@ void AppendScale(double scale, std::string* out) {
 
 absl::Status Malformed(const char* where) {
   return absl::InternalError(std::string("the server's answer cannot be decoded: malformed ") + where);
-}
-
-// Calls on_field(field, wire_type) for each field up to the reader's limit; on_field reads or skips
-// the value and returns false when it is malformed.
-template <typename OnField>
-bool ForEachField(PieceReader& reader, OnField on_field) {
-  while (reader.remaining() > 0) {
-    std::uint64_t tag = 0;
-    if (!reader.ReadVarint(&tag) || tag > UINT32_MAX || tag >> 3 == 0) return false;
-    if (!on_field(static_cast<std::uint32_t>(tag >> 3), static_cast<std::uint32_t>(tag & 7))) {
-      return false;
-    }
-  }
-  return true;
-}
-
-// The same inside one length-delimited value.
-template <typename OnField>
-bool ForEachFieldInside(PieceReader& reader, OnField on_field) {
-  std::uint64_t length = 0;
-  if (!reader.ReadLength(&length)) return false;
-  const std::uint64_t outer = reader.PushLimit(length);
-  if (!ForEachField(reader, on_field)) return false;
-  reader.PopLimit(outer);
-  return true;
 }
 
 bool ReadStatus(PieceReader& reader, ResponseFields* out) {

@@ -4,9 +4,13 @@
 
 #include <atomic>
 #include <chrono>
+#include <fstream>
+#include <string>
+#include <vector>
 
 #include "client/softmax_client/softmax_client.h"
 #include "tests/client/fake_server.h"
+#include "tests/client/run_program.h"
 #include "tests/client/sample.h"
 #include "tests/client/test_certificates.h"
 
@@ -133,6 +137,31 @@ TEST_F(TlsTest, OverAUnixSocketATokenNeedsNoTls) {
   FakeServer server("unix:" + ::testing::TempDir() + "tls_test.sock");
   EXPECT_EQ(Call({.target = server.address(), .bearer_token = [] { return std::string("t"); }}), absl::OkStatus());
   EXPECT_EQ(server.authorization(), "Bearer t");
+}
+
+TEST_F(TlsTest, TheCommandLineClientHasTheSame) {
+  const Identity clients = MakeAuthority("clients");
+  const Identity me = IssueFor("a client", clients);
+  FakeServer server("127.0.0.1:0", ServerSide(localhost_, &clients));
+  const std::string folder = ::testing::TempDir() + "tls_test_";
+  const auto save = [&](const std::string& name, const std::string& text) {
+    std::ofstream(folder + name) << text;
+    return folder + name;
+  };
+  const std::string ca = save("ca.pem", authority_.certificate);
+  std::vector<std::string> arguments = {"--address", TargetOf(server), "--ca", ca, "--attempts", "1"};
+  EXPECT_NE(RunProgram(SOFTMAX_CLIENT, arguments, "1 2 3").exit_code, 0);
+  arguments.insert(arguments.end(), {"--cert", save("me.pem", me.certificate), "--key", save("me.key", me.private_key),
+                                     "--token-file", save("token", "secret\n")});
+  const ProgramResult answer = RunProgram(SOFTMAX_CLIENT, arguments, "1 2 3");
+  EXPECT_EQ(answer.out, "0.09003057 0.24472848 0.66524094\n") << answer.err;
+  EXPECT_EQ(server.authorization(), "Bearer secret");
+  arguments.push_back("--health");
+  EXPECT_EQ(RunProgram(SOFTMAX_CLIENT, arguments).out, "SERVING\n");
+  const ProgramResult open =
+      RunProgram(SOFTMAX_CLIENT, {"--address", "localhost:1", "--token-file", folder + "token"}, "1");
+  EXPECT_EQ(open.exit_code, 2);
+  EXPECT_THAT(open.err, HasSubstr("bearer_token: needs tls"));
 }
 
 }  // namespace

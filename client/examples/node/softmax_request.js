@@ -1,0 +1,69 @@
+// Softmax from Node.js: rows of numbers on standard input, their softmax on standard output.
+//
+//     npm install && echo '1 2 3' | node softmax_request.js localhost:50051
+'use strict';
+
+const fs = require('fs');
+const path = require('path');
+const grpc = require('@grpc/grpc-js');
+const protoLoader = require('@grpc/proto-loader');
+
+const PROTO = process.env.SOFTMAX_PROTO || path.join(__dirname, '../../../proto/softmax/v1/softmax.proto');
+const TIMEOUT_MS = 10000;
+
+function call(client, method, request) {
+  return new Promise((resolve, reject) => {
+    client[method](request, {deadline: Date.now() + TIMEOUT_MS},
+                   (error, answer) => (error ? reject(error) : resolve(answer)));
+  });
+}
+
+// A client that takes answers as large as the server sends them; gRPC's own limit is 4 MiB.
+async function connect(address) {
+  const definition = protoLoader.loadSync(PROTO, {keepCase: true, longs: Number, enums: String});
+  const {SoftmaxService} = grpc.loadPackageDefinition(definition).softmax.v1;
+  const plain = grpc.credentials.createInsecure();
+  const first = new SoftmaxService(address, plain);
+  const info = await call(first, 'GetServerInfo', {});
+  first.close();
+  // The limit counts the tensor; the answer's header comes on top.
+  const receive = Math.min(Number(info.limits.max_response_bytes) + (1 << 16), 2 ** 31 - 1);
+  return new SoftmaxService(address, plain, {
+    'grpc.max_receive_message_length': receive,
+    'grpc.max_send_message_length': -1,
+  });
+}
+
+// Softmax over the last axis of a dense float32 tensor: a Float32Array, row by row. Tensors travel little-endian.
+async function softmax(client, values, shape) {
+  const data = Buffer.alloc(values.length * 4);
+  values.forEach((value, i) => data.writeFloatLE(value, i * 4));
+  const answer = await call(client, 'Softmax', {input: {dtype: 'DATA_TYPE_FLOAT32', shape, data}});
+  const bytes = answer.output.data;
+  return Float32Array.from({length: bytes.length / 4}, (_, i) => bytes.readFloatLE(i * 4));
+}
+
+async function main() {
+  const address = process.argv[2] || 'localhost:50051';
+  const rows = fs.readFileSync(0, 'utf8').split('\n').filter((line) => line.trim())
+      .map((line) => line.trim().split(/\s+/).map(Number));
+  const width = rows.length ? rows[0].length : 0;
+  if (!width || rows.some((row) => row.length !== width || row.some(Number.isNaN))) {
+    throw new Error('expected rows of the same number of numbers on standard input');
+  }
+  const client = await connect(address);
+  const result = await softmax(client, Float32Array.from(rows.flat()), [rows.length, width]);
+  for (let start = 0; start < result.length; start += width) {
+    console.log(Array.from(result.subarray(start, start + width), (y) => Number(y.toPrecision(8))).join(' '));
+  }
+  client.close();
+}
+
+if (require.main === module) {
+  main().catch((error) => {
+    console.error(error.details || error.message);
+    process.exit(1);
+  });
+}
+
+module.exports = {connect, softmax};

@@ -1,0 +1,12 @@
+#!/bin/sh
+# Softmax from the shell: rows of numbers on standard input, their softmax on standard output.
+#
+#     echo '1 2 3' | softmax_request.sh localhost:50051
+#
+# softmax-client reads and writes .npy and .csv files too; see softmax-client --help.
+set -eu
+TARGET=${1:-localhost:50051}
+CLIENT=${SOFTMAX_CLIENT:-softmax-client}
+
+"$CLIENT" --address "$TARGET" --health --wait 10s >/dev/null
+exec "$CLIENT" --address "$TARGET" --dtype float32 --timeout 10s -
