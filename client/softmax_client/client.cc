@@ -22,6 +22,7 @@ namespace softmax::client {
 namespace {
 
 constexpr std::chrono::milliseconds kLoanPatience(100);
+constexpr std::chrono::milliseconds kReasonPatience(50);
 
 // One attempt on this thread. What is returned is the wait before the next.
 std::optional<std::chrono::nanoseconds> Attempt(UnaryCall& call, const std::stop_token& stop) {
@@ -115,8 +116,12 @@ class GrpcClient final : public Client {
     const auto deadline =
         std::chrono::system_clock::now() + std::chrono::duration_cast<std::chrono::system_clock::duration>(timeout);
     if (core_.pool.WaitUntilReady(deadline)) return absl::OkStatus();
+    // A call on a connection that has failed says at once why.
+    const auto why = AskServer(core_, kReasonPatience, {.max_attempts = 1});
+    if (why.ok()) return absl::OkStatus();
     return absl::UnavailableError(core_.options.target + ": no connection within " +
-                                  std::to_string(timeout.count() / 1000000) + " ms");
+                                  std::to_string(timeout.count() / 1000000) +
+                                  " ms; at last: " + std::string(why.status().message()));
   }
 
   ClientStats Stats() const override { return core_.counters.Read(); }

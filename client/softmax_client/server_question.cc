@@ -10,9 +10,9 @@
 
 namespace softmax::client {
 
-absl::StatusOr<ServerInfo> AskServer(ClientCore& core) {
-  const auto deadline = RetryPlan::Clock::now() + core.options.deadline;
-  RetryPlan plan(core.options.retry, core.budget, deadline);
+absl::StatusOr<ServerInfo> AskServer(ClientCore& core, std::chrono::nanoseconds timeout, const RetryOptions& retry) {
+  const auto deadline = RetryPlan::Clock::now() + timeout;
+  RetryPlan plan(retry, core.budget, deadline);
   const grpc::Slice empty;
   const grpc::ByteBuffer question(&empty, 1);
   const grpc::internal::RpcMethod method(kGetServerInfoMethod, grpc::internal::RpcMethod::NORMAL_RPC);
@@ -31,12 +31,12 @@ absl::StatusOr<ServerInfo> AskServer(ClientCore& core) {
       core.server.Learn(core.pool.AddressOf(connection), *info, RetryPlan::Clock::now());
       return *info;
     }
-    const absl::Status failed = Explain(core.pool, {status, context, connection}, core.options.deadline);
+    const absl::Status failed = Explain(core.pool, {status, context, connection}, timeout);
     AttemptFailure failure{failed.code(), RetryAdviceOf(failed), false};
     failure.waits_for_server = core.options.wait_for_ready && failed.code() == absl::StatusCode::kUnavailable &&
                                !failure.pushback_ms && !core.pool.AnyReady();
     const auto delay = plan.NextDelay(failure, RetryPlan::Clock::now(), RandomFraction());
-    if (!delay) return failed;
+    if (!delay) return plan.Told(failed);
     Pause(*delay, {});
   }
 }

@@ -2,11 +2,18 @@
 
 #include <absl/status/statusor.h>
 
+#include <chrono>
+
 #include "client/softmax_client/client_core.h"
 
 namespace softmax::client {
 
-// GetServerInfo, with the client's deadline and retries. What it says is remembered by the core.
-absl::StatusOr<ServerInfo> AskServer(ClientCore& core);
+// GetServerInfo. What it says is remembered by the core.
+absl::StatusOr<ServerInfo> AskServer(ClientCore& core, std::chrono::nanoseconds timeout, const RetryOptions& retry);
+
+// With the client's own deadline and retries.
+inline absl::StatusOr<ServerInfo> AskServer(ClientCore& core) {
+  return AskServer(core, core.options.deadline, core.options.retry);
+}
 
 }  // namespace softmax::client

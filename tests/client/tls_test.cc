@@ -149,8 +149,10 @@ TEST_F(TlsTest, TheCommandLineClientHasTheSame) {
     return folder + name;
   };
   const std::string ca = save("ca.pem", authority_.certificate);
-  std::vector<std::string> arguments = {"--address", TargetOf(server), "--ca", ca, "--attempts", "1"};
-  EXPECT_NE(RunProgram(SOFTMAX_CLIENT, arguments, "1 2 3").exit_code, 0);
+  std::vector<std::string> arguments = {"--address", TargetOf(server), "--ca", ca, "--timeout", "2s"};
+  const ProgramResult anonymous = RunProgram(SOFTMAX_CLIENT, arguments, "1 2 3");
+  EXPECT_EQ(anonymous.exit_code, 3);
+  EXPECT_THAT(anonymous.err, HasSubstr(TargetOf(server) + ": no connection within 2000 ms; at last: "));
   arguments.insert(arguments.end(), {"--cert", save("me.pem", me.certificate), "--key", save("me.key", me.private_key),
                                      "--token-file", save("token", "secret\n")});
   const ProgramResult answer = RunProgram(SOFTMAX_CLIENT, arguments, "1 2 3");
