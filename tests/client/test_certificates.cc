@@ -70,7 +70,7 @@ Identity MakeAuthority(const std::string& name) {
   return ToPem(certificate.get(), key.get());
 }
 
-Identity IssueFor(const std::string& name, const Identity& authority) {
+Identity IssueFor(const std::string& name, const Identity& authority, const std::string& ip) {
   const Certificate issuer(PEM_read_bio_X509(MemoryWith(authority.certificate).get(), nullptr, nullptr, nullptr),
                            X509_free);
   const Key issuer_key(PEM_read_bio_PrivateKey(MemoryWith(authority.private_key).get(), nullptr, nullptr, nullptr),
@@ -79,7 +79,7 @@ Identity IssueFor(const std::string& name, const Identity& authority) {
   const Key key(EVP_EC_gen("P-256"), EVP_PKEY_free);
   const Certificate certificate = Blank(name, key.get());
   X509_set_issuer_name(certificate.get(), X509_get_subject_name(issuer.get()));
-  Extend(certificate.get(), NID_subject_alt_name, "DNS:" + name);
+  Extend(certificate.get(), NID_subject_alt_name, "DNS:" + name + (ip.empty() ? "" : ",IP:" + ip));
   Check(X509_sign(certificate.get(), issuer_key.get(), EVP_sha256()) > 0, "sign");
   return ToPem(certificate.get(), key.get());
 }

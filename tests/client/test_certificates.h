@@ -12,7 +12,7 @@ struct Identity {
 // A new authority, which signs itself.
 Identity MakeAuthority(const std::string& name);
 
-// A certificate for that DNS name, valid for an hour.
-Identity IssueFor(const std::string& name, const Identity& authority);
+// A certificate for that DNS name, and that address, valid for an hour.
+Identity IssueFor(const std::string& name, const Identity& authority, const std::string& ip = "");
 
 }  // namespace softmax::client
