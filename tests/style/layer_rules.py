@@ -42,7 +42,7 @@ LIBRARIES = [
 ]
 
 # Files that promise more than their folder does.
-PUBLIC_CLIENT_HEADER = "client/softmax_client/softmax_client.h"
+PUBLIC_CLIENT_HEADERS = re.compile(r"^client/softmax_client/(softmax_client|options|types)\.h$")
 WIRE = re.compile(r"^server/rpc/wire")
 GRPC_OR_PROTOBUF = re.compile(r"^(grpc|google/protobuf/|softmax/v1/)|\.pb\.h$")
 
@@ -65,7 +65,7 @@ def _check_library(path, target):
     for name, headers, places in LIBRARIES:
         if headers.search(target) and not path.startswith(places):
             return f"{path}: includes <{target}>: {name} may be used only in " + ", ".join(places)
-    if (path == PUBLIC_CLIENT_HEADER or WIRE.match(path)) and GRPC_OR_PROTOBUF.search(target):
+    if (PUBLIC_CLIENT_HEADERS.match(path) or WIRE.match(path)) and GRPC_OR_PROTOBUF.search(target):
         return f"{path}: includes <{target}>: this file knows neither gRPC nor protobuf"
     return None
 
