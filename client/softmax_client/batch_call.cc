@@ -14,6 +14,8 @@
 namespace softmax::client {
 namespace {
 
+constexpr std::chrono::milliseconds kQuestionPatience(500);
+
 // The rounds of one batch: each opens a stream, sends what has no final answer yet, and waits. Lives on the caller's
 // thread; OnAnswer runs on the callback thread.
 class BatchCall {
@@ -52,7 +54,7 @@ class BatchCall {
       absl::Status status = CheckRequest(items_[i].input, items_[i].options);
       if (status.ok()) {
         auto known = core_.server.Judge(items_[i].input, items_[i].options, RetryPlan::Clock::now());
-        if (!known && !std::exchange(asked, true) && AskServer(core_).ok()) {
+        if (!known && !std::exchange(asked, true) && AskServer(core_, kQuestionPatience, {.max_attempts = 1}).ok()) {
           known = core_.server.Judge(items_[i].input, items_[i].options, RetryPlan::Clock::now());
         }
         status = known.value_or(absl::OkStatus());

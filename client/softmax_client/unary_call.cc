@@ -1,9 +1,16 @@
 #include "client/softmax_client/unary_call.h"
 
+#include <algorithm>
+
 #include "client/softmax_client/failure.h"
 #include "client/softmax_client/server_info.h"
 
 namespace softmax::client {
+namespace {
+
+constexpr std::chrono::milliseconds kQuestionPatience(500);
+
+}  // namespace
 
 UnaryCall::UnaryCall(ClientCore& core, const TensorView& input, const SoftmaxOptions& options)
     : core_(core),
@@ -33,7 +40,8 @@ absl::Status UnaryCall::Judge() {
 void UnaryCall::BeginAttempt(grpc::ClientContext* context) {
   // Elsewhere than where it has just failed, if there is an elsewhere.
   connection_ = core_.pool.Next(connection_.channel ? connection_.address : ConnectionPool::kNone);
-  core_.Prepare(context, deadline_);
+  // A server that leaves the question open must not cost the call its answer.
+  core_.Prepare(context, asking_ ? std::min(deadline_, RetryPlan::Clock::now() + kQuestionPatience) : deadline_);
 }
 
 std::optional<std::chrono::nanoseconds> UnaryCall::EndAttempt(const grpc::Status& status,
@@ -55,15 +63,17 @@ std::optional<std::chrono::nanoseconds> UnaryCall::EndQuestion(const grpc::Statu
                                                                const grpc::ClientContext& context,
                                                                const grpc::ByteBuffer& response) {
   const auto code = static_cast<absl::StatusCode>(status.error_code());
-  if (code == absl::StatusCode::kUnavailable || code == absl::StatusCode::kDeadlineExceeded ||
-      code == absl::StatusCode::kCancelled) {
+  const bool in_time = RetryPlan::Clock::now() < deadline_;
+  if (code == absl::StatusCode::kUnavailable || code == absl::StatusCode::kCancelled ||
+      (code == absl::StatusCode::kDeadlineExceeded && !in_time)) {
     ++sent_;
     return Failed(Explain(core_.pool, {status, context, connection_}, timeout_));
   }
   asking_ = false;
   const auto info = status.ok() ? DecodeServerInfo(ReceivedPieces(response).pieces()) : std::nullopt;
   if (!info) {
-    core_.server.CannotTell();
+    // Without a connection it has not even been asked; another call will.
+    if (channel()->GetState(false) == GRPC_CHANNEL_READY) core_.server.CannotTell();
     return std::chrono::nanoseconds(0);
   }
   core_.server.Learn(address(), *info, RetryPlan::Clock::now());

@@ -132,6 +132,16 @@ TEST(ErrorsTest, LargeAnswersNeedNoSettingAndAreAskedAboutOnce) {
   EXPECT_EQ(client->Stats().attempts, 3u);
 }
 
+TEST(ErrorsTest, AServerThatLeavesTheQuestionOpenIsAskedOnlyOnce) {
+  FakeServer server;
+  server.behavior().leave_questions_open = true;
+  const auto client = ClientOf(server.address());
+  const Sample large = MakeSample(DataType::kFloat32, {1, 1 << 20}, 1);
+  EXPECT_EQ(client->Softmax(large.view()).status(), absl::OkStatus());
+  EXPECT_EQ(client->SoftmaxFuture(large.view()).get().status(), absl::OkStatus());
+  EXPECT_EQ(server.questions(), 1);
+}
+
 TEST(ErrorsTest, OptionsOutOfRangeAreNamed) {
   const auto message = [](const ClientOptions& options) {
     const auto client = Client::Create(options);

@@ -171,9 +171,12 @@ class FakeServer::Service final : public softmax::v1::SoftmaxService::Service {
     return grpc::Status::OK;
   }
 
-  grpc::Status GetServerInfo(grpc::ServerContext* /*context*/, const softmax::v1::GetServerInfoRequest* /*request*/,
+  grpc::Status GetServerInfo(grpc::ServerContext* context, const softmax::v1::GetServerInfoRequest* /*request*/,
                              softmax::v1::GetServerInfoResponse* response) override {
     ++server_.questions_;
+    while (server_.behavior_.leave_questions_open && !context->IsCancelled()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
     const bool few = server_.behavior_.few_abilities;
     response->set_version("1.2.3");
     response->set_build("test");

@@ -23,16 +23,17 @@ class FakeServer {
   static constexpr int kNoPushback = -1000000;
 
   struct Behavior {
-    std::atomic<int> fail_next{0};              // so many of the next requests are answered with fail_code
-    std::atomic<int> fail_code{14};             // UNAVAILABLE
-    std::atomic<int> pushback_ms{kNoPushback};  // the advice that goes with fail_code
-    std::atomic<bool> few_abilities{false};     // GetServerInfo: no float64, at most 3 MiB
-    std::atomic<bool> wrong_values{false};      // one element of every answer is off by a little
-    std::atomic<bool> swap_answers{false};      // answers carry the values of another request
-    std::atomic<bool> refuse{false};            // RESOURCE_EXHAUSTED
-    std::atomic<int> delay_ms{0};               // before every answer, unless the call is cancelled
-    std::atomic<bool> break_streams{false};     // a stream ends with ABORTED after its first message
-    std::atomic<bool> serving{true};            // what the health service says
+    std::atomic<int> fail_next{0};                  // so many of the next requests are answered with fail_code
+    std::atomic<int> fail_code{14};                 // UNAVAILABLE
+    std::atomic<int> pushback_ms{kNoPushback};      // the advice that goes with fail_code
+    std::atomic<bool> leave_questions_open{false};  // GetServerInfo is not answered until its deadline
+    std::atomic<bool> few_abilities{false};         // GetServerInfo: no float64, at most 3 MiB
+    std::atomic<bool> wrong_values{false};          // one element of every answer is off by a little
+    std::atomic<bool> swap_answers{false};          // answers carry the values of another request
+    std::atomic<bool> refuse{false};                // RESOURCE_EXHAUSTED
+    std::atomic<int> delay_ms{0};                   // before every answer, unless the call is cancelled
+    std::atomic<bool> break_streams{false};         // a stream ends with ABORTED after its first message
+    std::atomic<bool> serving{true};                // what the health service says
   };
 
   explicit FakeServer(const std::string& listen_on = "127.0.0.1:0",
