@@ -2,7 +2,7 @@
 import re
 import subprocess
 
-DOCUMENTS = ("README.md", "docs/decisions.md", "docs/testing.md", "docs/numerics.md")
+DOCUMENTS = ("README.md", "docs/decisions.md", "docs/testing.md", "docs/numerics.md", "docs/client.md")
 SPAN = re.compile(r"`([^`\n]+)`")
 PATH = re.compile(r"^(?:\./)?((?:client|cmake|deploy|docs|kernels|proto|scripts|server|tests|\.ci)/[\w./-]*[\w])/?$")
 FLAG = re.compile(r"(?<![\w-])(--[a-z][a-z0-9-]+)")
@@ -11,8 +11,9 @@ METRIC = re.compile(r"^(softmax_[a-z_]+_(?:total|seconds|bytes|rows|in_flight|qu
 FLAG_ROW = re.compile(r"^\| `(--[a-z][a-z0-9-]+)` \|", re.MULTILINE)
 HELP_FLAG = re.compile(r"^\s+(?:-\w,\s*)?(--[a-z][a-z0-9-]+)", re.MULTILINE)
 # Flags of other people's programs that the documents use.
-FOREIGN_FLAGS = {"--build", "--build-arg", "--gpus", "--help", "--install", "--label-regex", "--plugin", "--prefix",
-                 "--preset", "--rm", "--target", "--test-dir", "--variant", "--version", "--workflow"}
+FOREIGN_FLAGS = {"--build", "--build-arg", "--cflags", "--component", "--gpus", "--help", "--install",
+                 "--label-regex", "--libs", "--plugin", "--prefix", "--preset", "--rm", "--target", "--test-dir",
+                 "--variant", "--version", "--workflow"}
 SOURCES = ("server/", "client/", "kernels/bench/", "scripts/")
 
 
