@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <string>
 #include <thread>
 
 #include "client/softmax_client/channel.h"
+#include "client/softmax_client/target.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 
 namespace softmax::client {
@@ -43,6 +45,13 @@ Verdict Ask(grpc::health::v1::Health::Stub& stub, const CliOptions& options, std
 }  // namespace
 
 int CheckHealth(const CliOptions& options) {
+  const auto addresses = ParseTarget(options.address);
+  if (!addresses.ok() || addresses->size() > 1) {
+    const std::string why = addresses.ok() ? "--health asks one server, and --address names several"
+                                           : std::string(addresses.status().message());
+    std::fprintf(stderr, "softmax-client: %s\n", why.c_str());
+    return 2;
+  }
   ChannelSettings settings;
   if (options.tls) settings.credentials = MakeCredentials(*options.tls);
   settings.authority = options.authority;

@@ -46,6 +46,7 @@ std::string OnUnavailable(const Ended& ended) {
   if (absl::StrContains(text, "DNS resolution failed")) return absl::StrCat("the name has no address: ", text);
   if (absl::StrContains(text, "Connection refused") || absl::StrContains(text, "No such file or directory"))
     return absl::StrCat("nobody listens there: ", text);
+  if (absl::StrContains(text, "keepalive")) return absl::StrCat("the server has stopped replying: ", text);
   for (const absl::string_view broken : {"Socket closed", "Connection reset by peer", "Broken pipe", "GOAWAY"}) {
     if (absl::StrContains(text, broken)) return absl::StrCat("the connection broke before the answer came: ", text);
   }

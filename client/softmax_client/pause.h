@@ -19,12 +19,14 @@ inline bool Pause(std::chrono::nanoseconds time, const std::stop_token& stop) {
             std::chrono::system_clock::now() + std::chrono::duration_cast<std::chrono::system_clock::duration>(time),
             nullptr);
   bool over = false;
+  void* tag = nullptr;
   {
     const std::stop_callback cut_short(stop, [&alarm] { alarm.Cancel(); });
-    void* tag = nullptr;
     queue.Next(&tag, &over);
   }
   queue.Shutdown();
+  for (bool ok = false; queue.Next(&tag, &ok);) {
+  }
   return over && !stop.stop_requested();
 }
 

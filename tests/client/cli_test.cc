@@ -56,6 +56,20 @@ TEST_F(CliTest, NpyStaysNpy) {
   EXPECT_EQ(ElementAt(answer->array, 23), 0.25);
 }
 
+TEST_F(CliTest, SeveralServersMayBeNamedButNotForTheirHealth) {
+  FakeServer other;
+  const std::string both = server_.address() + "," + other.address();
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(RunProgram(SOFTMAX_CLIENT, {"--address", both}, "0 0").out, "0.5 0.5\n");
+  }
+  const ProgramResult health = RunProgram(SOFTMAX_CLIENT, {"--address", both, "--health"});
+  EXPECT_EQ(health.exit_code, 2);
+  EXPECT_THAT(health.err, HasSubstr("asks one server"));
+  const ProgramResult no_port = RunProgram(SOFTMAX_CLIENT, {"--address", "localhost"}, "1");
+  EXPECT_EQ(no_port.exit_code, 2);
+  EXPECT_THAT(no_port.err, HasSubstr("'localhost' has no port"));
+}
+
 TEST_F(CliTest, ExitCodesTellWhoseFaultItIs) {
   const ProgramResult bad = Run({}, "1 2\nx\n");
   EXPECT_EQ(bad.exit_code, 2);

@@ -70,6 +70,22 @@ TEST(ErrorsTest, AServerThatDiesInTheMiddleOfACall) {
   EXPECT_THAT(message.get(), StartsWith(server.address() + ": the connection broke before the answer came"));
 }
 
+TEST(ErrorsTest, AServerThatStopsReplying) {
+  ServerProgram server(FreeAddress());
+  const auto client = *Client::Create({.target = server.address(),
+                                       .deadline = std::chrono::minutes(5),
+                                       .keepalive_time = milliseconds(200),
+                                       .keepalive_timeout = milliseconds(300),
+                                       .retry = {.max_attempts = 1}});
+  ASSERT_TRUE(client->Softmax(Small().view()).ok());
+  server.Stop();
+  const auto start = std::chrono::steady_clock::now();
+  const absl::Status status = client->Softmax(Small().view()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()), StartsWith(server.address() + ": the server has stopped replying"));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, seconds(60));  // long before the deadline
+}
+
 TEST(ErrorsTest, AnExpiredDeadline) {
   FakeServer server;
   const auto client = ClientOf(server.address());

@@ -23,6 +23,8 @@ void ServerProgram::Kill() {
   program_.reset();
 }
 
+void ServerProgram::Stop() { program_->Signal(SIGSTOP); }
+
 void ServerProgram::Start() {
   program_ =
       std::make_unique<Program>(SOFTMAX_FAKE_SERVER, std::vector<std::string>{address_, std::to_string(delay_ms_)});

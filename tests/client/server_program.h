@@ -16,6 +16,7 @@ class ServerProgram {
 
   const std::string& address() const { return address_; }
   void Kill();  // SIGKILL
+  void Stop();  // SIGSTOP: its connections stay, and nobody answers
   void Start();
 
  private:
