@@ -33,7 +33,7 @@ std::string OnDeadline(const Ended& ended, std::optional<std::chrono::nanosecond
 }
 
 std::string OnUnavailable(const Ended& ended) {
-  const std::string text = ended.status.error_message();
+  std::string text = ended.status.error_message();
   // OpenSSL 1.1's and 3's words, and those for an authority of the right name with another key.
   for (const absl::string_view untrusted :
        {"CERTIFICATE_VERIFY_FAILED", "certificate verify failed", "asn1 encoding routines::EVP lib"}) {

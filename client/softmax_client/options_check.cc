@@ -45,7 +45,7 @@ absl::Status CheckTls(const TlsOptions& tls) {
   for (const auto& [field, text] : {std::pair("root_certificates", absl::string_view(tls.root_certificates)),
                                     std::pair("certificate_chain", absl::string_view(tls.certificate_chain)),
                                     std::pair("private_key", absl::string_view(tls.private_key))}) {
-    const absl::Status status = CheckPem(field, text);
+    absl::Status status = CheckPem(field, text);
     if (!status.ok()) return status;
   }
   if (tls.certificate_chain.empty() != tls.private_key.empty()) {
@@ -75,7 +75,7 @@ absl::Status CheckOptions(const ClientOptions& options, const std::vector<Addres
     return Wrong("bearer_token: needs tls, or targets that are unix: sockets; in plain text anybody could read it");
   }
   if (options.tls) {
-    const absl::Status status = CheckTls(*options.tls);
+    absl::Status status = CheckTls(*options.tls);
     if (!status.ok()) return status;
   }
   return CheckRetry(options.retry);

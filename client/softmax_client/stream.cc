@@ -54,7 +54,7 @@ class GrpcStream final : public Stream {
   }
 
   absl::Status Send(std::uint64_t id, const TensorView& input, const SoftmaxOptions& options) override {
-    const absl::Status valid = CheckRequest(input, options);
+    absl::Status valid = CheckRequest(input, options);
     if (!valid.ok()) return valid;
     std::lock_guard lock(mu_);
     if (closing_) return absl::FailedPreconditionError("the stream is finished");

@@ -51,12 +51,13 @@ TEST_F(CancelTest, EveryWayToCallReturnsCancelled) {
   for (const Sample* input : {&small_, &large_}) {
     std::vector<std::byte> output(input->data.size());
     const std::vector<absl::Status> stopped = {
-        Stopped([&](std::stop_token stop) { return client->Softmax(input->view(), {.cancel = stop}).status(); }),
-        Stopped([&](std::stop_token stop) { return client->SoftmaxInto(input->view(), output, {.cancel = stop}); }),
-        Stopped([&](std::stop_token stop) {
+        Stopped([&](const std::stop_token& stop) { return client->Softmax(input->view(), {.cancel = stop}).status(); }),
+        Stopped(
+            [&](const std::stop_token& stop) { return client->SoftmaxInto(input->view(), output, {.cancel = stop}); }),
+        Stopped([&](const std::stop_token& stop) {
           return client->SoftmaxFuture(input->view(), {.cancel = stop}).get().status();
         }),
-        Stopped([&](std::stop_token stop) {
+        Stopped([&](const std::stop_token& stop) {
           const BatchItem items[] = {{input->view()}, {input->view()}};
           auto answers = client->SoftmaxBatch(items, {.cancel = stop});
           EXPECT_EQ(answers[1].status().code(), absl::StatusCode::kCancelled);
