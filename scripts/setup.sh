@@ -7,7 +7,8 @@
 BUILD_PACKAGES="g++ cmake ninja-build pkg-config git ca-certificates curl python3 ccache
   libgrpc++-dev libgrpc-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
   libabsl-dev libssl-dev libc-ares-dev libre2-dev zlib1g-dev
-  libspdlog-dev libfmt-dev prometheus-cpp-dev libhwy-dev libcli11-dev libgtest-dev libgmock-dev"
+  libspdlog-dev libfmt-dev prometheus-cpp-dev libhwy-dev libcli11-dev libgtest-dev libgmock-dev
+  nlohmann-json3-dev"
 TEST_PACKAGES="clang clang-tidy clang-format python3-grpcio python3-protobuf libdnnl-dev python3-matplotlib"
 
 # Sets DISTRIBUTION and adds the packages whose names carry a version.
