@@ -11,13 +11,14 @@ BUILD_PACKAGES="g++ cmake ninja-build pkg-config git ca-certificates curl python
   nlohmann-json3-dev"
 TEST_PACKAGES="clang clang-tidy clang-format python3-grpcio python3-protobuf libdnnl-dev python3-matplotlib"
 
-# Sets DISTRIBUTION and adds the packages whose names carry a version.
+# Sets DISTRIBUTION and adds the packages whose names differ; Ubuntu has Chromium as a snap only, so there the test in a
+# browser is skipped.
 detect_distribution() {
   local ID="" VERSION_ID="" PRETTY_NAME="a system without /etc/os-release"
   [ -r /etc/os-release ] && . /etc/os-release
   DISTRIBUTION="$ID $VERSION_ID"
   case $DISTRIBUTION in
-    "debian 12") TEST_PACKAGES+=" libclang-rt-14-dev" ;;
+    "debian 12") TEST_PACKAGES+=" libclang-rt-14-dev chromium chromium-driver" ;;
     "ubuntu 24.04") TEST_PACKAGES+=" libclang-rt-18-dev" ;;
     *) die "found $PRETTY_NAME; packages are installed on Debian 12 and Ubuntu 24.04 only." \
            "Install the packages named in scripts/setup.sh and set SOFTMAX_SKIP_INSTALL=1" ;;

@@ -1,0 +1,24 @@
+// Draws the page, and its lower half anew when another run is chosen.
+const results = JSON.parse(document.getElementById("results").textContent);
+const report = document.getElementById("report");
+const many = results.runs.length > 1;
+
+function showRun(chosen) {
+  const choose = (run) => run && run !== chosen && showRun(run);
+  const focused = document.activeElement?.closest(".runs button") !== null && document.activeElement !== document.body;
+  if (many) overview.replaceChildren(drawCurve(results, chosen, choose), drawRuns(results, chosen, choose));
+  details.replaceChildren(...[
+    many && el("div", { class: "run-name" }, el("h2", {}, chosen.name || "run",
+      chosen.generator?.limited && el("span", { class: "tag" }, "generator-limited"))),
+    drawFigures(chosen), drawVerdicts(chosen), drawPercentiles(chosen), drawTimeline(chosen), drawServer(chosen),
+    drawErrors(chosen),
+  ].filter(Boolean));
+  if (focused) overview.querySelector(".chosen button")?.focus();
+}
+
+const overview = el("div", { id: "overview" });
+const details = el("div", { id: "details", "aria-live": "off" });
+fill(report, {}, [drawTop(results), drawNotices(results), drawSearch(results.search), overview, details,
+  drawSettings(results)]);
+// The last one that says something about the server.
+showRun([...results.runs].reverse().find((run) => !run.generator?.limited) || results.runs[results.runs.length - 1]);
