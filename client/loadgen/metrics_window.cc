@@ -36,6 +36,11 @@ void TrimEmptyEnds(std::vector<WindowHistogram::Bucket>* buckets) {
 
 }  // namespace
 
+std::optional<double> WindowHistogram::Mean() const {
+  if (count <= 0 || !sum) return std::nullopt;
+  return *sum / count;
+}
+
 std::optional<double> WindowHistogram::Quantile(double q, bool whole) const {
   if (count <= 0) return std::nullopt;
   double below = 0;
@@ -49,7 +54,9 @@ std::optional<double> WindowHistogram::Quantile(double q, bool whole) const {
     const double lowest = whole ? std::floor(bucket.above) + 1 : bucket.above;
     const double part = bucket.n > 0 ? std::clamp((rank - below) / bucket.n, 0.0, 1.0) : 1;
     const double value = lowest + (bucket.le - lowest) * part;
-    return whole ? std::round(value) : value;
+    if (whole) return std::round(value);
+    const std::optional<double> mean = Mean();
+    return mean ? std::min(value, *mean / (1 - q)) : value;
   }
   return std::nullopt;
 }
@@ -118,7 +125,7 @@ WindowHistogram MetricsWindow::Histogram(const std::string& name, const Filter& 
     above = le;
   }
   TrimEmptyEnds(&histogram.buckets);
-  histogram.sum = Counter(name + "_sum", filter).value_or(0);
+  histogram.sum = Counter(name + "_sum", filter);
   return histogram;
 }
 

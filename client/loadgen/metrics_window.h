@@ -20,10 +20,12 @@ struct WindowHistogram {
   };
   std::vector<Bucket> buckets;  // ascending; without the empty ones at either end
   double count = 0;
-  double sum = 0;
+  std::optional<double> sum;
 
+  std::optional<double> Mean() const;
   // By linear interpolation within the bucket, as Prometheus' histogram_quantile does; in the last bucket its lower
-  // bound. With `whole`, values are whole numbers: (4, 8] holds 5 to 8. Nothing without observations.
+  // bound. Never above mean / (1 - q), which no quantile can be: that tells nearly nothing from half of the first
+  // bucket. With `whole`, values are whole numbers: (4, 8] holds 5 to 8. Nothing without observations.
   std::optional<double> Quantile(double q, bool whole) const;
 };
 

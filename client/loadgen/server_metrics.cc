@@ -44,7 +44,7 @@ json Buckets(const WindowHistogram& histogram, double scale) {
 json Stage(const WindowHistogram& seconds) {
   const auto in_us = [](std::optional<double> value) { return value ? Number(*value * kMicroseconds) : json(); };
   return {{"count", Whole(seconds.count)},
-          {"mean_us", seconds.count > 0 ? in_us(seconds.sum / seconds.count) : json()},
+          {"mean_us", in_us(seconds.Mean())},
           {"p50_us", in_us(seconds.Quantile(0.50, false))},
           {"p99_us", in_us(seconds.Quantile(0.99, false))},
           {"buckets", Buckets(seconds, kMicroseconds)}};
@@ -52,7 +52,7 @@ json Stage(const WindowHistogram& seconds) {
 
 json Sizes(const WindowHistogram& sizes) {
   return {{"count", Whole(sizes.count)},
-          {"mean", sizes.count > 0 ? Number(sizes.sum / sizes.count) : json()},
+          {"mean", Number(sizes.Mean())},
           {"p50", Number(sizes.Quantile(0.50, true))},
           {"p99", Number(sizes.Quantile(0.99, true))},
           {"buckets", Buckets(sizes, 1)}};

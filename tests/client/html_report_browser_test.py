@@ -130,6 +130,7 @@ class Contents(Report):
         self.assertEqual([row[0] for row in rows], [run["name"] for run in self.results["runs"]])
         last = self.results["runs"][-1]
         self.assertEqual(rows[-1][1], f"{last['offered_per_s']:,.0f}")
+        self.assertEqual(self.text(".runs th:nth-child(8)"), "p99.9 ms")
         self.assertEqual(rows[-1][7], f"{last['latency']['percentiles'][3]['us'] / 1000:.3f}")
         self.assertEqual(rows[-1][9], str(sum(last["errors"].values())))
         self.assertEqual(rows[-1][11], "generator")
@@ -169,8 +170,9 @@ class Contents(Report):
         server = run["server"]
         stages = self.rows("#stages")
         self.assertEqual([row[0] for row in stages], ["queue", "batch", "execution", "rest of the server", "transport"])
-        parts = sum(float(row[2].replace(",", "")) for row in stages)
-        self.assertAlmostEqual(parts, run["service_time"]["mean_us"], delta=1.0, msg="the parts are the whole")
+        unit = LATENCY[self.text("#stages th:nth-child(3)").split()[-1]]
+        parts = sum(unit * float(row[2].replace(",", "")) for row in stages)
+        self.assertAlmostEqual(parts, run["service_time"]["mean_us"], delta=0.01 * parts, msg="the parts are the whole")
         closing = {row[0]: int(row[2].replace(",", "")) for row in self.rows("#batches > div:nth-child(3) .scroll")}
         self.assertEqual(closing, server["closing"])
         sizes = [int(row[2].replace(",", "")) for row in self.rows("#batches > :nth-child(1)")]
@@ -186,8 +188,53 @@ class Contents(Report):
         rows = self.rows("#timeline details")
         self.assertEqual([row[1] for row in rows], [f"{point['sent']:,}" for point in run["timeline"]])
 
-    def test_settings_are_all_there(self):
-        self.assertEqual(dict(self.rows("#settings")), self.results["settings"])
+    def test_settings_are_all_there_in_their_order(self):
+        self.assertEqual([tuple(row) for row in self.rows("#settings")], list(self.results["settings"].items()))
+
+    def test_each_kind_of_request_has_its_row(self):
+        run = self.results["runs"][0]
+        self.choose(run["name"])
+        rows = self.rows("#classes")
+        self.assertEqual([row[0] for row in rows], [one["name"] for one in run["classes"]])
+        unit = LATENCY[self.text("#classes th:nth-child(4)").split()[-1]]
+        for row, one in zip(rows, run["classes"]):
+            self.assertAlmostEqual(float(row[3].replace(",", "")), one["latency"]["percentiles"][0]["us"] / unit,
+                                   delta=0.06 if unit == 1 else 0.0006)
+
+    def test_what_limited_the_generator_is_said_once(self):
+        self.choose(self.results["runs"][-1]["name"])
+        self.assertEqual(self.text("main").count(self.results["runs"][-1]["generator"]["why"]), 1)
+
+    def test_the_search_is_told_step_by_step(self):
+        self.run_js("document.querySelector('#search summary').click();")
+        self.browser.frames()
+        steps = self.results["search"]["steps"]
+        self.assertEqual([row[:2] for row in self.rows("#search")],
+                         [[f"{step['rate_per_s']:,}/s", "yes" if step["kept"] else "no"] for step in steps])
+
+    def test_repeats_are_one_point_with_their_interval(self):
+        results = copy.deepcopy(self.results)
+        first, second, other = results["runs"][0], copy.deepcopy(results["runs"][0]), results["runs"][3]
+        second["latency"]["percentiles"][2]["us"] *= 3
+        results["runs"] = [first, second, other]
+        results["summary"] = [{"name": first["name"], "repeats": 2, "achieved_per_s": {"mean": 5000, "ci95": 12},
+                               "percentiles": [{"p": 99, "mean_us": 199.4, "ci95_us": 31.25}]}]
+        self.show(self.render("repeats", results))
+        self.assertEqual([row[0] for row in self.rows(".runs")],
+                         [f"{first['name']} #1", f"{first['name']} #2", other["name"]])
+        p99 = [run["latency"]["percentiles"][2]["us"] for run in results["runs"]]
+        self.assert_follows(self.series("Latency against throughput", "p99"), [(p99[0] + p99[1]) / 2, p99[2]])
+        self.assertIn("5,000 ± 12.0", self.text("#repeats"))
+        self.assertIn("199.4 ± 31.3", self.text("#repeats"))
+
+    def test_a_lost_process_and_an_interrupt_are_told_first(self):
+        results = copy.deepcopy(self.results)
+        results["runs"] = results["runs"][:1]
+        results["runs"][0].update(complete=False, interrupted=True, wrong=2)
+        self.show(self.render("incomplete", results))
+        notices = self.text(".notices")
+        for word in ("Incomplete", "Interrupted", f"Wrong answers 2 of {results['runs'][0]['verified']:,} verified"):
+            self.assertIn(word, notices)
 
 
 class Use(Report):

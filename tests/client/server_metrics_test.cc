@@ -141,6 +141,22 @@ TEST(ServerDelta, StagesHaveMeanAndInterpolatedQuantiles) {
   EXPECT_TRUE(idle["p99_us"].is_null());
 }
 
+// Of 100 observations that took 1 us together none of the slowest half can have taken the 5 us that half of the first
+// bucket is.
+TEST(ServerDelta, AQuantileIsNoMoreThanTheMeanAllows) {
+  const std::string before = "softmax_queue_seconds_bucket{le=\"+Inf\"} 0\n";
+  const std::string buckets =
+      "softmax_queue_seconds_bucket{le=\"1e-05\"} 100\nsoftmax_queue_seconds_bucket{le=\"+Inf\"} 100\n";
+  const json told = Delta(before, buckets + "softmax_queue_seconds_sum 1e-06\n")["stages"]["queue"];
+  EXPECT_NEAR(told["p50_us"].get<double>(), 0.02, 1e-9);
+  EXPECT_NEAR(told["p99_us"].get<double>(), 1.0, 1e-9);
+  const json none = Delta(before, buckets + "softmax_queue_seconds_sum 0\n")["stages"]["queue"];
+  EXPECT_EQ(none["p99_us"], 0.0);
+  const json untold = Delta(before, buckets)["stages"]["queue"];
+  EXPECT_TRUE(untold["mean_us"].is_null());
+  EXPECT_NEAR(untold["p50_us"].get<double>(), 5, 1e-9);
+}
+
 TEST(ServerDelta, SizesAreWholeNumbers) {
   const json sizes =
       Delta("softmax_requests_total 0\n",

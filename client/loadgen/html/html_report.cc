@@ -11,7 +11,8 @@
 namespace softmax::client {
 namespace {
 
-using nlohmann::json;
+// Keeps the members in their order: settings are shown as they stand there.
+using json = nlohmann::ordered_json;
 
 constexpr int kMostDepth = 64;
 

@@ -11,20 +11,23 @@ function drawFigures(run) {
   return el("dl", { class: "figures" },
     figure("Answered", { value: rate(run.achieved_per_s), unit: "/s" },
       isOpen(run) ? `of ${perSecond(run.offered_per_s)} offered` : "closed loop"),
-    isSlo(run) && figure("Goodput", { value: rate(run.goodput_per_s), unit: "/s" }, `within ${latency(run.slo_us)}`),
+    isSlo(run) && figure("Goodput", { value: rate(run.goodput_per_s), unit: "/s" },
+      `${isNumber(run.within_slo) ? `${percent(run.within_slo, 1)} ` : ""}within ${latency(run.slo_us)}`),
     figure("Payload", { value: grouped(run.gb_per_s, run.gb_per_s < 10 ? 3 : 1), unit: "GB/s" },
       `${count(answered)} in ${seconds(run.duration_s)}`),
     figure("p50", time(50), "latency"),
     figure("p99", time(99), "latency", "lead"),
-    figure("p99.9", time(99.9), `max ${latency(run.latency?.max_us)}`),
+    figure("p99.9", time(99.9), `max ${latency(answered > 0 ? run.latency.max_us : null)}`),
     figure("Errors", { value: count(errors) }, `${percent(errors, run.sent)} of ${count(run.sent)} sent`, null,
       errors > 0),
     figure("Wrong", { value: count(run.wrong) }, `of ${count(run.verified)} verified`, null, run.wrong > 0));
 }
 
 function drawVerdicts(run) {
-  const said = new Set([run.generator?.limited && run.generator.why]);
-  const verdicts = (run.verdicts || []).filter((verdict) => typeof verdict === "string" && !said.has(verdict));
+  // What limited the generator stands above all figures already.
+  const said = run.generator?.limited && run.generator.why;
+  const isNew = (verdict) => typeof verdict === "string" && !(said && verdict.includes(said));
+  const verdicts = (run.verdicts || []).filter(isNew);
   return verdicts.length > 0 && el("ul", { class: "verdicts", "aria-label": "Verdicts" },
     verdicts.map((verdict) => el("li", {}, verdict)));
 }
@@ -39,11 +42,12 @@ function percentilePoints(figures) {
 }
 
 function drawPercentiles(run) {
+  // In a closed loop a request is due when it is sent: both times are one.
   const kinds = [
     { name: "latency", of: run.latency, style: "accent" },
-    { name: "service time", of: run.service_time, style: "soft" },
-    { name: "schedule lag", of: run.lag },
-  ].filter((kind) => kind.of && kind.of.count > 0);
+    isOpen(run) && { name: "service time", of: run.service_time, style: "soft" },
+    isOpen(run) && { name: "schedule lag", of: run.lag },
+  ].filter((kind) => kind?.of?.count > 0);
   const series = kinds.filter((kind) => kind.style).map((kind) => (
     { name: kind.name, style: kind.style, dots: true, points: percentilePoints(kind.of) }));
   const all = series.flatMap((line) => line.points);
@@ -62,6 +66,21 @@ function drawPercentiles(run) {
       y: { scale: y, text: latencyTickOrValue(y) },
       limits: isSlo(run) ? [{ y: run.slo_us, text: `SLO ${latency(run.slo_us)}` }] : [],
     }), percentileTable(kinds)));
+}
+
+// The kinds of requests of a mix, each with its own latency.
+function drawClasses(run) {
+  const rows = (Array.isArray(run.classes) ? run.classes : []).filter((one) => one && typeof one === "object");
+  if (rows.length < 2) return null;
+  const unit = commonUnit(rows.map((one) => one.latency?.max_us));
+  const time = (name, of) => ({ name: `${name} ${unit.name}`, text: (one) => inUnit(of(one), unit), number: true });
+  return section("classes", "By kind of request", null, table({ label: "By kind of request", rows, columns: [
+    { name: "kind", head: true, text: (one) => one.name ?? NONE },
+    { name: "answered/s", text: (one) => rate(one.achieved_per_s), number: true },
+    { name: "GB/s", text: (one) => grouped(one.gb_per_s, 3), number: true },
+    ...[50, 90, 99, 99.9].map((p) => time(percentileName(p), (one) => percentileOf(one.latency, p))),
+    time("max", (one) => (one.latency?.count > 0 ? one.latency.max_us : null)),
+  ] }));
 }
 
 function percentileTable(kinds) {
@@ -92,7 +111,10 @@ function timelineRates(timeline) {
   return points.map((point, i) => {
     const length = i > 0 ? point.t_s - points[i - 1].t_s : point.t_s > 0 ? point.t_s : points[1]?.t_s - point.t_s;
     const per = (n) => (isNumber(n) && length > 0 ? n / length : null);
-    return { ...point, sent_rate: per(point.sent), answered_rate: per(point.answered), error_rate: per(point.errors) };
+    // Where nothing was answered there is no latency, though a zero may be written.
+    const times = point.answered === 0 ? { p50_us: null, p99_us: null } : {};
+    return { ...point, ...times, sent_rate: per(point.sent), answered_rate: per(point.answered),
+      error_rate: per(point.errors) };
   });
 }
 
@@ -125,7 +147,7 @@ function timelineTable(points) {
   const unit = commonUnit(points.map((point) => point.p99_us));
   const number = (name, text) => ({ name, text, number: true });
   return table({
-    caption: "Timeline", rows: points,
+    label: "Timeline", rows: points,
     columns: [
       { name: "until", head: true, text: (point) => seconds(point.t_s) },
       number("sent", (point) => count(point.sent)), number("answered", (point) => count(point.answered)),

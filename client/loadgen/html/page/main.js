@@ -2,16 +2,20 @@
 const results = JSON.parse(document.getElementById("results").textContent);
 const report = document.getElementById("report");
 const many = results.runs.length > 1;
+nameRuns(results.runs);
 
 function showRun(chosen) {
   const choose = (run) => run && run !== chosen && showRun(run);
   const focused = document.activeElement?.closest(".runs button") !== null && document.activeElement !== document.body;
-  if (many) overview.replaceChildren(drawCurve(results, chosen, choose), drawRuns(results, chosen, choose));
+  if (many) {
+    const drawn = [drawCurve(results, chosen, choose), drawRuns(results, chosen, choose), drawRepeats(results.summary)];
+    overview.replaceChildren(...drawn.filter(Boolean));
+  }
   details.replaceChildren(...[
-    many && el("div", { class: "run-name" }, el("h2", {}, chosen.name || "run",
+    many && el("div", { class: "run-name" }, el("h2", {}, chosen.title,
       chosen.generator?.limited && el("span", { class: "tag" }, "generator-limited"))),
-    drawFigures(chosen), drawVerdicts(chosen), drawPercentiles(chosen), drawTimeline(chosen), drawServer(chosen),
-    drawErrors(chosen),
+    drawFigures(chosen), drawVerdicts(chosen), drawPercentiles(chosen), drawClasses(chosen), drawTimeline(chosen),
+    drawServer(chosen), drawErrors(chosen),
   ].filter(Boolean));
   if (focused) overview.querySelector(".chosen button")?.focus();
 }

@@ -5,7 +5,7 @@
 function stageParts(run) {
   const stages = run.server?.stages || {};
   const inside = stages.request?.mean_us;
-  const whole = numberOr(run.service_time?.mean_us, run.latency?.mean_us);
+  const whole = run.service_time?.count > 0 ? run.service_time.mean_us : run.latency?.mean_us;
   if (!isNumber(inside) || !isNumber(whole)) return null;
   // A stage that only some requests pass takes that much less of the mean one.
   const passed = (stage) => Math.min(1, numberOr(stage.count, 0) / Math.max(1, numberOr(stages.request.count, 0)));
@@ -142,12 +142,18 @@ function drawErrors(run) {
     ["verified", count(run.verified), percent(run.verified, run.latency?.count)],
     ["wrong", count(run.wrong), percent(run.wrong, run.verified)],
     ["generator's CPU", isNumber(generator.cpu_cores) ? `${generator.cpu_cores.toFixed(2)} cores` : NONE, ""],
-  ];
+    isNumber(generator.busiest_thread) && ["its busiest thread", "", percent(generator.busiest_thread, 1)],
+    isNumber(run.server_cores) && ["server's CPU", `${run.server_cores.toFixed(2)} cores`, ""],
+    isNumber(run.machine_busy) && ["this machine", "", percent(run.machine_busy, 1)],
+  ].filter(Boolean);
+  const firsts = [["The first error", run.first_error], ["The first wrong answer", run.first_wrong]];
   return section("errors", "Errors and checks", null, el("div", { class: "halves" },
     rows.length > 0 ? barTable({ caption: "Errors by code", what: "code", unit: "requests", rows, bad: () => true })
       : el("p", { class: "muted" }, "No request failed."),
     table({ caption: "Requests", rows: checks, columns: [{ name: "", head: true, text: (row) => row[0] },
-      { name: "", text: (row) => row[1], number: true }, { name: "share", text: (row) => row[2], number: true }] })));
+      { name: "", text: (row) => row[1], number: true }, { name: "share", text: (row) => row[2], number: true }] })),
+    firsts.filter(([, text]) => typeof text === "string" && text).map(([what, text]) =>
+      el("p", { class: "foot" }, `${what}: `, el("code", {}, text))));
 }
 
 function drawSettings(results) {
