@@ -82,7 +82,7 @@ std::string MetricsWindow::KeyOf(const MetricSample& sample) {
   auto labels = sample.labels;
   std::sort(labels.begin(), labels.end());
   std::string key = sample.name;
-  for (const auto& [name, value] : labels) key += '\0' + name + '\0' + value;
+  for (const auto& [name, value] : labels) key.append(1, '\0').append(name).append(1, '\0').append(value);
   return key;
 }
 

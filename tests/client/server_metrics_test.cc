@@ -170,6 +170,15 @@ TEST(ServerDelta, SizesAreWholeNumbers) {
   EXPECT_EQ(sizes["buckets"].size(), 4u) << "an empty bucket between others stays";
 }
 
+// (4, 8] holds 5, 6, 7 and 8, whose middle is 6.5; that of the interval is 6.
+TEST(ServerDelta, QuantilesOfSizesAreWithinTheBucketsWholeNumbers) {
+  const json sizes = Delta("softmax_requests_total 0\n",
+                           "softmax_batch_requests_bucket{le=\"4\"} 0\nsoftmax_batch_requests_bucket{le=\"8\"} 100\n"
+                           "softmax_batch_requests_bucket{le=\"+Inf\"} 100\n")["batches"]["requests"];
+  EXPECT_EQ(sizes["p50"], 7.0);
+  EXPECT_EQ(sizes["p99"], 8.0);
+}
+
 TEST(ServerDelta, AddsUpHistogramsOfSeveralMethods) {
   const auto text = [](int softmax, int stream, int info) {
     std::string out;
@@ -215,6 +224,12 @@ TEST(ServerDelta, HostileNumbersAndLabelsDoNoHarm) {
   EXPECT_EQ(delta["batches"]["rows"]["count"], 9) << "a cumulative count that falls adds nothing";
   EXPECT_TRUE(delta["resident_bytes"].is_null());
   EXPECT_TRUE(delta["gpu"].empty());
+}
+
+TEST(ServerDelta, ASumBeyondAnyIntegerIsTheLargest) {
+  std::string text;
+  for (int i = 0; i < 2000; ++i) absl::StrAppend(&text, "softmax_requests_total{code=\"", i, "\"} 1e300\n");
+  EXPECT_EQ(Delta("a 1\n", text)["requests"], 9'000'000'000'000'000);
 }
 
 TEST(ServerDelta, GpuMetricsAndStatesArePassedOn) {
