@@ -227,6 +227,38 @@ class Contents(Report):
         self.assertIn("5,000 ± 12.0", self.text("#repeats"))
         self.assertIn("199.4 ± 31.3", self.text("#repeats"))
 
+    def test_many_limited_runs_are_told_by_an_example(self):
+        results = copy.deepcopy(self.results)
+        for i, run in enumerate(results["runs"]):
+            run["generator"].update(limited=True, why=f"lag of {i} us")
+        self.show(self.render("limited", results))
+        notices = self.run_js("return [...document.querySelectorAll('.notices li')].map((line) => line.innerText);")
+        self.assertEqual(notices, [f"Generator-limited lag of 0 us ({results['runs'][0]['name']}, and 5 other runs)"])
+        self.assertEqual(self.text(".chosen td:last-child"), "generator")
+
+    def test_the_run_of_the_rate_found_is_shown_first(self):
+        found = self.results["search"]["rate_per_s"]
+        nearest = min(self.results["runs"], key=lambda run: abs(run["offered_per_s"] - found))
+        self.assertEqual(self.text(".run-name h2"), nearest["name"])
+        without = dict(self.results, search=None)
+        self.show(self.render("without", without))
+        self.assertEqual(self.text(".run-name h2"), self.results["runs"][-2]["name"], "the last is limited")
+
+    def test_a_long_timeline_loses_no_stall(self):
+        results = copy.deepcopy(self.results)
+        run = results["runs"][0]
+        calm = {"sent": 100, "answered": 100, "errors": 0, "p50_us": 100.0, "p99_us": 200.0}
+        run["timeline"] = [dict(calm, t_s=(i + 1) / 2) for i in range(6001)]
+        run["timeline"][4321]["p99_us"] = 90000.0
+        results["runs"] = [run]
+        self.show(self.render("long", results))
+        drawn = self.series("Latency over time", "p99")
+        self.assertLessEqual(len(drawn), 600)
+        heights = [y for _, y in drawn]
+        self.assertEqual(sum(y < max(heights) - 50 for y in heights), 1, "one stall, and it is seen")
+        answered = [y for _, y in self.series("Requests over time", "answered")]
+        self.assertLess(max(answered) - min(answered), 0.2, "a stretch that is shorter has no other rate")
+
     def test_a_lost_process_and_an_interrupt_are_told_first(self):
         results = copy.deepcopy(self.results)
         results["runs"] = results["runs"][:1]
@@ -348,6 +380,12 @@ class Looks(Report):
         self.assertEqual(len(ids), len(set(ids)), "ids are unique")
 
     def test_prints(self):
+        # A4 less its margins, in CSS pixels: whatever is wider is lost on paper.
+        self.browser.devtools("Emulation.setEmulatedMedia", media="print")
+        self.browser.size(688, 900)
+        self.assertLessEqual(self.run_js("return document.documentElement.scrollWidth;"), 688)
+        self.browser.devtools("Emulation.setEmulatedMedia", media="")
+        self.browser.size(1280, 900)
         pdf = self.browser.pdf()
         self.assertTrue(pdf.startswith(b"%PDF-"))
         with open(os.path.join(ARGUMENTS.out, "report.pdf"), "wb") as out:

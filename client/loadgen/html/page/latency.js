@@ -106,8 +106,7 @@ function percentileTable(kinds) {
 }
 
 // The timeline's points count what happened in the interval that ends at t_s.
-function timelineRates(timeline) {
-  const points = timeline.filter((point) => isNumber(point?.t_s)).sort((a, b) => a.t_s - b.t_s);
+function timelineRates(points) {
   return points.map((point, i) => {
     const length = i > 0 ? point.t_s - points[i - 1].t_s : point.t_s > 0 ? point.t_s : points[1]?.t_s - point.t_s;
     const per = (n) => (isNumber(n) && length > 0 ? n / length : null);
@@ -118,9 +117,32 @@ function timelineRates(timeline) {
   });
 }
 
+// A day in half seconds has more intervals than a screen has pixels: neighbours are drawn as one, whose p99 is the
+// highest of them, so that no stall is lost, and whose p50 is their mean.
+const MOST_INTERVALS = 600;
+
+function mergeIntervals(timeline) {
+  const points = timeline.filter((point) => isNumber(point?.t_s)).sort((a, b) => a.t_s - b.t_s);
+  const length = Math.ceil(points.length / MOST_INTERVALS);
+  if (length <= 1) return { points, length: 1 };
+  const merged = [];
+  for (let i = 0; i < points.length; i += length) {
+    const some = points.slice(i, i + length);
+    const answered = some.filter((point) => point.answered > 0);
+    const total = (key) => sum(some.map((point) => point[key]));
+    merged.push({ t_s: some[some.length - 1].t_s, sent: total("sent"), answered: total("answered"),
+      errors: total("errors"), p50_us: mean(answered.map((point) => point.p50_us)),
+      p99_us: greatest(answered.map((point) => point.p99_us)) ?? null });
+  }
+  return { points: merged, length };
+}
+
 function drawTimeline(run) {
-  const points = timelineRates(run.timeline || []);
+  const merged = mergeIntervals(Array.isArray(run.timeline) ? run.timeline : []);
+  const points = timelineRates(merged.points);
   if (points.length < 2) return null;
+  const about = merged.length === 1 ? "rates per second"
+    : `each of ${count(merged.length)} that were measured: rates per second, mean p50, highest p99`;
   const line = (name, style, key, text) => (
     { name, style, text, points: points.map((point) => ({ x: point.t_s, y: point[key] })) });
   const rates = [line("sent", "soft", "sent_rate", perSecond), line("answered", "accent", "answered_rate", perSecond)];
@@ -135,7 +157,7 @@ function drawTimeline(run) {
   const rateScale = linearScale(values(rates), true);
   const timeScale = latencyScale(values(times));
   const cursor = new Cursor();
-  return section("timeline", "Timeline", `${plural(points.length, "interval", "intervals")}; rates per second`,
+  return section("timeline", "Timeline", `${plural(points.length, "interval", "intervals")}; ${about}`,
     plot({ title: "Requests over time", height: 190, series: rates, cursor, x, y: { scale: rateScale, text: plain } }),
     plot({ title: "Latency over time", height: 190, series: times, cursor, x,
       y: { scale: timeScale, text: latencyTickOrValue(timeScale) },

@@ -24,5 +24,4 @@ const overview = el("div", { id: "overview" });
 const details = el("div", { id: "details", "aria-live": "off" });
 fill(report, {}, [drawTop(results), drawNotices(results), drawSearch(results.search), overview, details,
   drawSettings(results)]);
-// The last one that says something about the server.
-showRun([...results.runs].reverse().find((run) => !run.generator?.limited) || results.runs[results.runs.length - 1]);
+showRun(firstShown(results));

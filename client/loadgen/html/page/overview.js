@@ -30,30 +30,37 @@ function themeButton() {
   return button;
 }
 
-// The same words of several runs are said once, with their number.
-function drawNotices(results) {
-  const notices = new Map();
-  const add = (bad, head, text, run) => {
-    const key = `${head}\n${text}`;
-    if (!notices.has(key)) notices.set(key, { bad, head, text, runs: [] });
-    notices.get(key).runs.push(run.title);
-  };
-  for (const run of results.runs) {
-    if (run.wrong > 0) add(true, "Wrong answers", `${count(run.wrong)} of ${count(run.verified)} verified`, run);
-    if (run.generator?.limited) {
-      add(false, "Generator-limited", run.generator.why || "the generator, not the server, was the limit", run);
-    }
-    if (run.complete === false) add(true, "Incomplete", "a sending process ended badly", run);
-    if (run.interrupted) add(false, "Interrupted", "the window is shorter than it was to be", run);
-    for (const warning of run.server?.warnings || []) add(false, "Server", warning, run);
+// {bad, head, text, run}, the worst first.
+function noticesOf(run) {
+  const notices = [];
+  const add = (bad, head, text) => notices.push({ bad, head, text, run });
+  if (run.wrong > 0) add(true, "Wrong answers", `${count(run.wrong)} of ${count(run.verified)} verified`);
+  if (run.complete === false) add(true, "Incomplete", "a sending process ended badly");
+  if (run.generator?.limited) {
+    add(false, "Generator-limited", run.generator.why || "the generator, not the server, was the limit");
   }
-  if (!notices.size) return null;
+  if (run.interrupted) add(false, "Interrupted", "the window is shorter than it was to be");
+  for (const warning of run.server?.warnings || []) add(false, "Server", warning);
+  return notices;
+}
+
+const bySame = (items, key) => items.reduce((groups, item) =>
+  groups.set(key(item), [...(groups.get(key(item)) || []), item]), new Map());
+
+// What is said of several runs is said once, with their names; of many runs in different words, by an example.
+function drawNotices(results) {
   const several = results.runs.length > 1;
-  const where = (notice) => (several ? ` (${notice.runs.length > 3 ? plural(notice.runs.length, "run", "runs")
-    : notice.runs.join(", ")})` : "");
-  return el("ul", { class: "notices", "aria-label": "Warnings" }, [...notices.values()].map((notice) =>
-    el("li", { class: notice.bad ? "is-bad" : "is-warn" }, el("b", {}, notice.head), " ", notice.text,
-      el("span", { class: "muted" }, where(notice)))));
+  const all = results.runs.flatMap(noticesOf);
+  const names = (notices) => (notices.length > 3 ? `${count(notices.length)} of ${count(results.runs.length)} runs`
+    : notices.map((notice) => notice.run.title).join(", "));
+  const line = (notice, where) => el("li", { class: notice.bad ? "is-bad" : "is-warn" }, el("b", {}, notice.head), " ",
+    notice.text, several && el("span", { class: "muted" }, ` (${where})`));
+  const lines = [...bySame(all, (notice) => notice.head).values()].flatMap((alike) => {
+    const texts = [...bySame(alike, (notice) => notice.text).values()];
+    if (texts.length <= 3) return texts.map((same) => line(same[0], names(same)));
+    return [line(alike[0], `${alike[0].run.title}, and ${plural(alike.length - 1, "other run", "other runs")}`)];
+  });
+  return lines.length > 0 && el("ul", { class: "notices", "aria-label": "Warnings" }, lines);
 }
 
 // What keeps the found rate from being the server's last word.

@@ -23,6 +23,16 @@ function nameRuns(runs) {
   }
 }
 
+// The run at the rate a search found, else the last one that says something about the server.
+function firstShown({ runs, search }) {
+  const found = search?.rate_per_s;
+  if (isNumber(found) && found > 0 && runs.some((run) => run.offered_per_s > 0)) {
+    const distance = (run) => Math.abs(numberOr(run.offered_per_s, Infinity) - found);
+    return runs.reduce((best, run) => (distance(run) < distance(best) ? run : best));
+  }
+  return [...runs].reverse().find((run) => !run.generator?.limited) || runs[runs.length - 1];
+}
+
 const mean = (values) => (values.length && values.every(isNumber) ? sum(values) / values.length : null);
 
 // Runs of one name: {runs, x: their mean rate, y: p => their mean percentile}.

@@ -160,7 +160,10 @@ function drawSettings(results) {
   const rows = Object.entries(results.settings || {});
   if (!rows.length) return null;
   const text = (value) => (value !== null && typeof value === "object" ? JSON.stringify(value) : String(value));
-  return section("settings", "Settings", null, table({ label: "Settings", rows, columns: [
-    { name: "setting", head: true, text: ([key]) => key },
-    { name: "value", text: ([, value]) => text(value), wrap: true }] }));
+  const columns = [{ name: "setting", head: true, text: ([key]) => key },
+    { name: "value", text: ([, value]) => text(value), wrap: true }];
+  const half = rows.length > 8 ? Math.ceil(rows.length / 2) : rows.length;
+  const parts = [rows.slice(0, half), rows.slice(half)].filter((part) => part.length > 0);
+  return section("settings", "Settings", null, el("div", { class: "halves" },
+    parts.map((part) => table({ label: "Settings", rows: part, columns }))));
 }
