@@ -72,6 +72,7 @@ function percent(part, whole) {
   const share = (100 * part) / whole;
   if (share === 0 || share === 100) return `${share} %`;
   if (share < 0.01) return "< 0.01 %";
+  if (share > 99.99 && share < 100) return "> 99.99 %";
   return `${grouped(share, share < 1 ? 2 : share < 99 ? 1 : 2)} %`;
 }
 
@@ -82,6 +83,12 @@ function bytes(x) {
   let i = 0;
   for (; value >= 1024 && i + 1 < units.length; ++i) value /= 1024;
   return `${i === 0 ? plain(value) : threeDigits(value).replace(/\.0+$/, "")} ${units[i]}`;
+}
+
+function throughput(bytesPerSecond) {
+  if (!isNumber(bytesPerSecond)) return NONE;
+  const giga = bytesPerSecond >= 1e8;
+  return `${threeDigits(bytesPerSecond / (giga ? 1e9 : 1e6))} ${giga ? "GB/s" : "MB/s"}`;
 }
 
 const percentileName = (p) => (isNumber(p) ? `p${plain(p)}` : NONE);

@@ -100,10 +100,23 @@ function drawAxes({ x, y, limits = [] }, frame) {
   return parts;
 }
 
-// After the lines, so that these do not strike the text through.
-function drawLimitNames({ y, limits = [] }, { py, width }) {
-  return limits.filter((limit) => limit.y >= y.scale.min && limit.y <= y.scale.max).map((limit) => svg("text",
-    { class: "limit-name", x: width - MARGIN.right, y: py(limit.y) - 5, "text-anchor": "end" }, limit.text));
+// After the lines, and where these are farthest: at either end, above or below the limit.
+function drawLimitNames({ y, series, limits = [] }, frame) {
+  const [left, right] = [MARGIN.left, frame.width - MARGIN.right];
+  const dots = series.flatMap((line) => line.points.filter((point) => isNumber(point.y)))
+    .map((point) => ({ x: frame.px(point.x), y: frame.py(point.y) }));
+  return limits.filter((limit) => limit.y >= y.scale.min && limit.y <= y.scale.max).map((limit) => {
+    const width = limit.text.length * 7;
+    const at = frame.py(limit.y);
+    const places = [-5, 14].flatMap((dy) => [
+      { x: right, y: at + dy, anchor: "end", from: right - width, to: right },
+      { x: left + 6, y: at + dy, anchor: "start", from: left, to: left + 6 + width }])
+      .filter((place) => place.y > 10 && place.y < frame.height - MARGIN.bottom);
+    const room = (place) => least([100, ...dots.filter((dot) => dot.x >= place.from - 20 && dot.x <= place.to + 20)
+      .map((dot) => Math.abs(dot.y - place.y + 4))]);
+    const best = places.reduce((a, b) => (room(b) > room(a) + 4 ? b : a));
+    return svg("text", { class: "limit-name", x: best.x, y: best.y, "text-anchor": best.anchor }, limit.text);
+  });
 }
 
 function drawSeries({ series }, frame) {

@@ -112,7 +112,7 @@ function drawServer(run) {
 function serverTotals(server) {
   const length = server.window_s;
   const per = (n) => (isNumber(n) && length > 0 ? perSecond(n / length) : NONE);
-  const through = (n) => (isNumber(n) && length > 0 ? `${threeDigits(n / length / 1e9)} GB/s` : NONE);
+  const through = (n) => (isNumber(n) && length > 0 ? throughput(n / length) : NONE);
   const rows = [
     ["requests", count(server.requests), per(server.requests)],
     ["batches", count(server.batches?.count), per(server.batches?.count)],
