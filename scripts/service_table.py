@@ -12,22 +12,27 @@ import statistics
 import sys
 
 
-FIGURES = ("calls_per_second", "gb_per_second", "p50_us", "p99_us", "p999_us")
+def percentile(run, wanted):
+    return next(at["us"] for at in run["latency"]["percentiles"] if at["p"] == wanted)
+
+
+FIGURES = (lambda run: run["achieved_per_s"], lambda run: run["gb_per_s"], lambda run: percentile(run, 50),
+           lambda run: percentile(run, 99), lambda run: percentile(run, 99.9))
 
 
 def load(folder):
-    """{(server, bytes, connections): [figures of each round]}"""
+    """{(server, bytes, connections): [the run of each round]}"""
     cells = {}
     for path in sorted(glob.glob(os.path.join(folder, "cell_*.json"))):
         found = re.match(r"cell_(\d+)_(\w+)_(\d+)_(\d+)\.json", os.path.basename(path))
         server, size, connections = found.group(2), int(found.group(3)), int(found.group(4))
         with open(path, encoding="utf-8") as file:
-            cells.setdefault((server, size, connections), []).append(json.load(file))
+            cells.setdefault((server, size, connections), []).append(json.load(file)["runs"][0])
     return cells
 
 
-def median(runs, key):
-    return statistics.median(run["total"][key] for run in runs)
+def median(runs, figure):
+    return statistics.median(figure(run) for run in runs)
 
 
 def name(size):
@@ -38,7 +43,7 @@ def name(size):
 
 
 def cpu_us(runs):
-    return statistics.median(run["server_cores"] * 1e6 / max(run["total"]["calls_per_second"], 1e-9) for run in runs)
+    return statistics.median(run["server_cores"] * 1e6 / max(run["achieved_per_s"], 1e-9) for run in runs)
 
 
 def main():
@@ -54,14 +59,14 @@ def main():
         out.writerow(columns)
         for (server, size, connections) in sorted(key for key in cells if key[0] == "echo"):
             echo, service = cells[server, size, connections], cells.get((backend, size, connections), [])
-            ratios = [s["total"]["calls_per_second"] / e["total"]["calls_per_second"] for e, s in zip(echo, service)]
+            ratios = [s["achieved_per_s"] / e["achieved_per_s"] for e, s in zip(echo, service)]
             ratio = statistics.median(ratios) if ratios else float("nan")
             in_flight = echo[0]["in_flight"]
             row = []
             for label, runs in (("echo", echo), (backend, service)):
                 if not runs:
                     continue
-                figures = [median(runs, key) for key in FIGURES]
+                figures = [median(runs, figure) for figure in FIGURES]
                 out.writerow([label, size, connections, in_flight, *(f"{v:.6g}" for v in figures),
                               f"{cpu_us(runs):.4g}", "1" if label == "echo" else f"{ratio:.3f}"])
                 row += [f"{figures[0]:,.0f}", f"{figures[1]:.2f}", f"{figures[2]:.0f}", f"{figures[3]:.0f}"]

@@ -25,13 +25,13 @@ void FirstText::Set(const char* text) {
   ready_.store(true, std::memory_order_release);
 }
 
-std::unique_ptr<Board> Board::Create(int processes, int threads, std::size_t shapes) {
+std::unique_ptr<Board> Board::Create(int processes, int threads, std::size_t classes) {
   const auto thread_count = static_cast<std::size_t>(processes) * static_cast<std::size_t>(threads);
   std::size_t size = 0;
   const std::size_t control_at = Reserve<Control>(&size, 1);
   const std::size_t processes_at = Reserve<ProcessTally>(&size, static_cast<std::size_t>(processes));
   const std::size_t threads_at = Reserve<ThreadTally>(&size, thread_count);
-  const std::size_t shapes_at = Reserve<ShapeTally>(&size, thread_count * shapes);
+  const std::size_t classes_at = Reserve<ClassTally>(&size, thread_count * classes);
   void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
 
@@ -42,11 +42,12 @@ std::unique_ptr<Board> Board::Create(int processes, int threads, std::size_t sha
   board->memory_ = memory;
   board->size_ = size;
   board->threads_per_process_ = threads;
-  board->shape_count_ = shapes;
+  board->process_count_ = processes;
+  board->class_count_ = classes;
   board->control_ = reinterpret_cast<Control*>(bytes + control_at);
   board->processes_ = reinterpret_cast<ProcessTally*>(bytes + processes_at);
   board->threads_ = reinterpret_cast<ThreadTally*>(bytes + threads_at);
-  board->shapes_ = reinterpret_cast<ShapeTally*>(bytes + shapes_at);
+  board->classes_ = reinterpret_cast<ClassTally*>(bytes + classes_at);
   return board;
 }
 

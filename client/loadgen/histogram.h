@@ -22,7 +22,10 @@ class Histogram {
 
   void Record(std::uint64_t ns) {
     Add(counts_[IndexOf(ns)], 1);
+    Add(sum_, ns);
     if (ns > max_.load(std::memory_order_relaxed)) max_.store(ns, std::memory_order_relaxed);
+    // Kept as its distance from the top, so that zeroed memory is an empty histogram.
+    if (~ns > inverted_min_.load(std::memory_order_relaxed)) inverted_min_.store(~ns, std::memory_order_relaxed);
   }
 
   // Adds what `other` holds. The caller is the one recording thread.
@@ -30,10 +33,15 @@ class Histogram {
 
   std::uint64_t Count() const;
   std::uint64_t Max() const { return max_.load(std::memory_order_relaxed); }
+  std::uint64_t Min() const;  // 0 when nothing was recorded
+  double Mean() const;
 
   // The smallest recorded value (to within its bucket) that at least `quantile` of all values do
   // not exceed; 0 when nothing was recorded.
-  std::uint64_t Quantile(double quantile) const;
+  std::uint64_t Quantile(double quantile) const { return QuantileSince(nullptr, quantile); }
+
+  // The same for what came after `earlier`, an older copy of this histogram; nullptr: for everything.
+  std::uint64_t QuantileSince(const Histogram* earlier, double quantile) const;
 
   static std::size_t IndexOf(std::uint64_t ns) {
     constexpr std::uint64_t kLimit = std::uint64_t{1} << kMaxBits;
@@ -51,7 +59,9 @@ class Histogram {
   }
 
   std::atomic<std::uint64_t> counts_[kBuckets] = {};
+  std::atomic<std::uint64_t> sum_ = 0;
   std::atomic<std::uint64_t> max_ = 0;
+  std::atomic<std::uint64_t> inverted_min_ = 0;
 };
 
 }  // namespace softmax::client

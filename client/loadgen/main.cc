@@ -1,11 +1,18 @@
+#include "client/loadgen/experiment.h"
+#include "client/loadgen/interrupt.h"
 #include "client/loadgen/options.h"
-#include "client/loadgen/run.h"
+#include "client/loadgen/report.h"
 #include "server/base/process_settings.h"
 
 int main(int argc, char** argv) {
   softmax::ApplyProcessSettings();
   int exit_code = 0;
-  const auto options = softmax::client::ParseCommandLine(argc, argv, &exit_code);
-  if (!options) return exit_code;
-  return softmax::client::RunLoad(*options);
+  const auto plan = softmax::client::ParseCommandLine(argc, argv, &exit_code);
+  if (!plan) return exit_code;
+  softmax::client::CatchInterrupts();
+  const softmax::client::Outcome outcome = softmax::client::RunPlan(*plan);
+  exit_code = softmax::client::ExitCodeFor(*plan, outcome);
+  if (outcome.runs.empty()) return exit_code;
+  const bool written = softmax::client::WriteReports(*plan, outcome);
+  return exit_code == 0 && !written ? 1 : exit_code;
 }

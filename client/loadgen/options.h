@@ -6,39 +6,56 @@
 #include <string>
 #include <vector>
 
+#include "client/loadgen/arrivals.h"
+#include "client/loadgen/mix.h"
 #include "client/softmax_client/types.h"
 
 namespace softmax::client {
 
-// One kind of request and how often it is sent relative to the others.
-struct ShapeSpec {
-  std::vector<std::int64_t> shape;
-  double weight = 1;
-};
-
 enum class Method { kUnary, kStream };
+
+// Closed: every slot sends its next request when it has its answer. Open: requests are sent when they are due, however
+// the server answers, and their latency counts from the moment they were due.
+enum class Loop { kClosed, kOpen };
 
 // kSample: a fraction of the answers is judged against the reference. kSizesOnly: for echo servers
 // that compute nothing; only status and length of each answer are looked at.
 enum class Checking { kSample, kSizesOnly };
 
-// Everything that a run depends on, already validated.
+// What the service should keep: so many percent of all requests answered well within a time.
+struct ServiceLevel {
+  double percentile = 99;
+  std::chrono::nanoseconds limit{0};  // 0: none is asked for
+};
+
+// "p99<=2ms", "p99=2ms" or "p99:2ms".
+std::optional<ServiceLevel> ParseServiceLevel(const std::string& text);
+
+enum class SweepKind { kNone, kRate, kConcurrency };
+
+// Everything that a single run depends on, already validated.
 struct LoadOptions {
   std::string address = "localhost:50051";
   int connections = 8;  // in total, dealt out to the processes
-  int in_flight = 8;    // requests per connection
+  int in_flight = 8;    // closed loop: requests per connection
   int processes = 1;
   int threads = 2;  // completion-queue threads per process
-  std::vector<ShapeSpec> shapes;
-  DataType dtype = DataType::kFloat32;
+  Mix mix;
   std::optional<DataType> output_dtype;
-  Operation operation = Operation::kSoftmax;
   std::optional<std::int32_t> axis;
   std::optional<double> scale;
   Method method = Method::kUnary;
   int requests_per_message = 1;  // streams only
+  Loop loop = Loop::kClosed;
+  ArrivalPlan arrivals;      // open loop only
+  int max_in_flight = 4096;  // open loop: on all connections together; what is due beyond it is dropped
+  ServiceLevel slo;
   std::chrono::nanoseconds duration = std::chrono::seconds(10);
   std::chrono::nanoseconds warmup = std::chrono::seconds(1);
+  // Above 0: the warm-up goes on until the rates and medians of its last three windows differ by at most this
+  // fraction, or until max_warmup.
+  double stable_within = 0;
+  std::chrono::nanoseconds max_warmup = std::chrono::seconds(30);
   std::chrono::nanoseconds connect_timeout = std::chrono::seconds(5);
   std::chrono::nanoseconds timeout{0};  // per call, or per request on a stream; 0: none
   // Calls still open so long after the end are cancelled and counted as errors.
@@ -46,24 +63,40 @@ struct LoadOptions {
   Checking checking = Checking::kSample;
   double verify_fraction = 0.01;
   std::uint64_t seed = 1;
+  std::vector<int> server_pids;
+  std::string server_metrics;  // host:port or a URL of the server's /metrics; empty: not asked
+
+  DataType AnswerType(DataType input) const { return output_dtype.value_or(input); }
+};
+
+// What the whole program does: one run, or several that differ in one thing.
+struct Plan {
+  LoadOptions load;
+  SweepKind sweep = SweepKind::kNone;
+  std::vector<double> sweep_values;  // requests per second, or requests in flight on all connections together
+  bool search = false;               // for the highest rate that keeps load.slo
+  double search_low = 0;
+  double search_high = 0;
+  double search_precision = 0.02;  // the answer's relative distance from a rate that was seen to fail
+  int repeats = 1;
   bool allow_errors = false;
   std::string json_path;  // empty: none; "-": standard output
   std::string csv_path;
-  std::vector<int> server_pids;
-
-  DataType answer_dtype() const { return output_dtype.value_or(dtype); }
+  std::string html_path;
+  std::string command;  // as it was called, for the report
 };
 
-// "4096x1024", or "4096x1024:3" with a weight.
-std::optional<ShapeSpec> ParseShape(const std::string& text);
-std::string ShapeText(const std::vector<std::int64_t>& shape);
+// "100,200,400", "100..1000/100" (steps) or "1..64*2" (factors).
+std::optional<std::vector<double>> ParseSweepValues(const std::string& text);
 
-// The shape of a payload of `bytes`: rows of at most 1024 columns where the number of elements
-// allows it.
-std::optional<ShapeSpec> ShapeForPayload(std::uint64_t bytes, DataType dtype);
+// The same load with so many requests per second, evenly spaced or at random as in `load`, for its duration.
+LoadOptions AtRate(LoadOptions load, double per_second);
+
+// The same load as a closed loop with so many requests in flight, on as many of its connections as divide them evenly.
+LoadOptions AtConcurrency(LoadOptions load, int requests);
 
 // Reads the command line. Nothing: the program is to end with `*exit_code`, and what there is to
 // say was said.
-std::optional<LoadOptions> ParseCommandLine(int argc, char** argv, int* exit_code);
+std::optional<Plan> ParseCommandLine(int argc, char** argv, int* exit_code);
 
 }  // namespace softmax::client

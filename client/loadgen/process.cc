@@ -1,6 +1,9 @@
 #include "client/loadgen/process.h"
 
+#include <pthread.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <time.h>
 
 #include <algorithm>
 #include <chrono>
@@ -47,16 +50,43 @@ void SleepUntil(std::int64_t ns) {
   if (ns > now) std::this_thread::sleep_for(std::chrono::nanoseconds(ns - now));
 }
 
-// Measures this process's CPU time in the window, whose end may move forward.
-void MeasureCpu(const Control& control, ProcessTally& tally) {
+std::int64_t ThreadCpuNs(clockid_t clock) {
+  timespec time{};
+  clock_gettime(clock, &time);
+  return time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+// One sending thread, as the process sees it from outside.
+struct RunningSender {
+  std::thread thread;
+  ThreadTally* tally = nullptr;
+  clockid_t clock = {};  // its CPU time
+  std::int64_t cpu_before_ns = 0;
+};
+
+// Measures the CPU time of this process and its senders in the window, whose borders may move.
+void MeasureCpu(const Control& control, ProcessTally& tally, std::vector<RunningSender>& senders) {
   constexpr std::int64_t kStep = 5000000;
   const auto begin = [&] { return std::min(control.start_ns.load(), control.end_ns.load()); };
   while (NowNs() < begin()) SleepUntil(std::min(begin(), NowNs() + kStep));
   const std::int64_t before = CpuNs();
+  for (RunningSender& sender : senders) sender.cpu_before_ns = ThreadCpuNs(sender.clock);
   while (NowNs() < control.end_ns.load()) {
     SleepUntil(std::min(control.end_ns.load(), NowNs() + kStep));
   }
   tally.cpu_ns = CpuNs() - before;
+  for (RunningSender& sender : senders) {
+    sender.tally->cpu_ns = std::max<std::int64_t>(0, ThreadCpuNs(sender.clock) - sender.cpu_before_ns);
+  }
+}
+
+// The channels that thread `thread` of this process sends on.
+Channels ChannelsOf(const Channels& channels, int thread, int threads) {
+  Channels mine;
+  for (std::size_t c = static_cast<std::size_t>(thread); c < channels.size(); c += static_cast<std::size_t>(threads)) {
+    mine.push_back(channels[c]);
+  }
+  return mine;
 }
 
 }  // namespace
@@ -71,24 +101,23 @@ void RunSendingProcess(const LoadOptions& options, const Workload& workload, con
   std::optional<Verifier> verifier;
   if (options.checking == Checking::kSample) verifier.emplace(options, workload, tally);
   tally.state = ProcessState::kConnected;
-  // All processes begin together.
-  while (board.control().start_ns.load() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  // All processes begin together. Timers of this process are to be exact (the default lets them be 50 us late).
+  prctl(PR_SET_TIMERSLACK, 1);
+  while (board.control().go_ns.load() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 
-  std::vector<std::thread> threads;
-  for (int t = 0; t < options.threads; ++t) {
-    Channels mine;
-    for (std::size_t c = static_cast<std::size_t>(t); c < channels.size();
-         c += static_cast<std::size_t>(options.threads)) {
-      mine.push_back(channels[c]);
-    }
-    if (mine.empty()) continue;
-    threads.emplace_back([&, t, mine] {
-      SenderThread sender(options, workload, board, verifier ? &*verifier : nullptr, process, t);
-      sender.Run(mine);
+  std::vector<RunningSender> senders;
+  for (const SenderPlace& place : SenderPlaces(options)) {
+    if (place.process != process) continue;
+    RunningSender& running = senders.emplace_back();
+    running.tally = &board.thread(process, place.thread);
+    running.thread = std::thread([&, place] {
+      SenderThread sender(options, workload, board, verifier ? &*verifier : nullptr, place);
+      sender.Run(ChannelsOf(channels, place.thread, options.threads));
     });
+    pthread_getcpuclockid(running.thread.native_handle(), &running.clock);
   }
-  MeasureCpu(board.control(), tally);
-  for (std::thread& thread : threads) thread.join();
+  MeasureCpu(board.control(), tally, senders);
+  for (RunningSender& sender : senders) sender.thread.join();
   verifier.reset();
   tally.state = ProcessState::kDone;
 }

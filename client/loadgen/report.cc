@@ -1,87 +1,63 @@
 #include "client/loadgen/report.h"
 
-#include <algorithm>
-#include <memory>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "client/loadgen/html/html_report.h"
 
 namespace softmax::client {
 namespace {
 
-LatencyFigures Figures(const Histogram& latency, std::uint64_t bytes, double seconds) {
-  LatencyFigures figures;
-  figures.calls = latency.Count();
-  figures.calls_per_second = seconds > 0 ? static_cast<double>(figures.calls) / seconds : 0;
-  figures.gigabytes_per_second = seconds > 0 ? static_cast<double>(bytes) / seconds / 1e9 : 0;
-  const auto us = [&](double quantile) { return static_cast<double>(latency.Quantile(quantile)) / 1e3; };
-  figures.p50_us = us(0.5);
-  figures.p90_us = us(0.9);
-  figures.p99_us = us(0.99);
-  figures.p999_us = us(0.999);
-  figures.max_us = static_cast<double>(latency.Max()) / 1e3;
-  return figures;
+// False: the file could not be written, and that was said.
+bool WriteText(const std::string& path, const std::string& text, const char* mode) {
+  std::FILE* file = path == "-" ? stdout : std::fopen(path.c_str(), mode);
+  if (file == nullptr) {
+    std::fprintf(stderr, "softmax-loadgen: cannot write %s: %s\n", path.c_str(), std::strerror(errno));
+    return false;
+  }
+  bool good = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  good = (file == stdout ? std::fflush(file) : std::fclose(file)) == 0 && good;
+  if (!good) std::fprintf(stderr, "softmax-loadgen: cannot write all of %s\n", path.c_str());
+  return good;
 }
 
-void AddThread(const ThreadTally& thread, Report* report) {
-  for (std::size_t code = 0; code < kCodes; ++code) {
-    const std::uint64_t count = thread.errors[code].load();
-    report->errors[code] += count;
-    report->error_count += count;
-  }
-  if (report->first_error.empty()) report->first_error = thread.first_error.Get();
-}
-
-void AddProcess(const ProcessTally& process, double seconds, Report* report) {
-  report->verified += process.verified.load();
-  report->judged += process.judged.load();
-  report->wrong += process.wrong.load();
-  if (report->first_wrong.empty()) report->first_wrong = process.first_wrong.Get();
-  if (seconds > 0) {
-    report->generator_cores += static_cast<double>(process.cpu_ns.load()) / 1e9 / seconds;
-  }
+bool WriteHtml(const Plan& plan, const Outcome& outcome) {
+  const auto page = HtmlReport(ReportJson(plan, outcome));
+  if (page.ok()) return WriteText(plan.html_path, *page, "w");
+  std::fprintf(stderr, "softmax-loadgen: no HTML report: %s\n", std::string(page.status().message()).c_str());
+  return false;
 }
 
 }  // namespace
 
-Report MakeReport(const LoadOptions& options, const Board& board) {
-  Report report;
-  const Control& control = board.control();
-  report.seconds = std::max(0.0, static_cast<double>(control.end_ns.load() - control.start_ns.load()) / 1e9);
-  const auto all = std::make_unique<Histogram>();
-  std::uint64_t all_bytes = 0;
-  for (std::size_t s = 0; s < options.shapes.size(); ++s) {
-    const auto latency = std::make_unique<Histogram>();
-    std::uint64_t bytes = 0;
-    for (int p = 0; p < options.processes; ++p) {
-      for (int t = 0; t < options.threads; ++t) {
-        latency->Merge(board.shape(p, t, s).latency);
-        bytes += board.shape(p, t, s).payload_bytes.load();
-      }
-    }
-    report.shapes.push_back(Figures(*latency, bytes, report.seconds));
-    all->Merge(*latency);
-    all_bytes += bytes;
+bool WriteReports(const Plan& plan, const Outcome& outcome) {
+  bool good = true;
+  // Where the figures go to standard output for a program, the table makes room for them.
+  const bool taken = plan.json_path == "-" || plan.csv_path == "-" || plan.html_path == "-";
+  std::fputs(ReportTable(plan, outcome).c_str(), taken ? stderr : stdout);
+  std::fflush(nullptr);
+  if (!plan.json_path.empty()) good = WriteText(plan.json_path, ReportJson(plan, outcome), "w") && good;
+  if (!plan.csv_path.empty()) {
+    struct stat info {};
+    const bool fresh = plan.csv_path == "-" || stat(plan.csv_path.c_str(), &info) != 0 || info.st_size == 0;
+    good = WriteText(plan.csv_path, ReportCsv(outcome, fresh), "a") && good;
   }
-  report.total = Figures(*all, all_bytes, report.seconds);
-  for (int p = 0; p < options.processes; ++p) {
-    AddProcess(board.process(p), report.seconds, &report);
-    for (int t = 0; t < options.threads; ++t) AddThread(board.thread(p, t), &report);
-  }
-  return report;
+  if (!plan.html_path.empty()) good = WriteHtml(plan, outcome) && good;
+  return good;
 }
 
-int ExitCodeFor(const LoadOptions& options, const Report& report) {
-  if (report.wrong > 0 || report.lost_process) return 1;
-  if (report.error_count > 0 && !options.allow_errors) return 1;
-  // Without one answer nothing was shown, unless the user stopped it.
-  return report.total.calls == 0 && !report.interrupted ? 1 : 0;
+std::vector<RunGroup> GroupsOf(const Outcome& outcome) {
+  std::vector<RunGroup> groups;
+  for (std::size_t i = 0; i < outcome.runs.size(); ++i) {
+    if (groups.empty() || outcome.runs[groups.back().first].name != outcome.runs[i].name) groups.push_back({i, i});
+    groups.back().last = i + 1;
+  }
+  return groups;
 }
 
-const char* CodeName(int code) {
-  static constexpr const char* kNames[kCodes] = {
-      "OK",        "CANCELLED",      "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",
-      "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
-      "ABORTED",   "OUT_OF_RANGE",   "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
-      "DATA_LOSS", "UNAUTHENTICATED"};
-  return code >= 0 && code < kCodes ? kNames[code] : "UNKNOWN";
-}
+const char* MethodName(const LoadOptions& load) { return load.method == Method::kStream ? "stream" : "unary"; }
 
 }  // namespace softmax::client

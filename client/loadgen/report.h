@@ -1,54 +1,32 @@
 #pragma once
 
-#include <array>
-#include <cstdint>
 #include <string>
-#include <vector>
 
-#include "client/loadgen/board.h"
+#include "client/loadgen/experiment.h"
 #include "client/loadgen/options.h"
 
+// What is written about an invocation, as text.
 namespace softmax::client {
 
-struct LatencyFigures {
-  std::uint64_t calls = 0;
-  double calls_per_second = 0;
-  double gigabytes_per_second = 0;  // payload, one way, 1e9 bytes
-  double p50_us = 0;
-  double p90_us = 0;
-  double p99_us = 0;
-  double p999_us = 0;
-  double max_us = 0;
+// For a person. One run with all that is known of it, or a line for each of several.
+std::string ReportTable(const Plan& plan, const Outcome& outcome);
+
+// A document of schema 1, which the HTML report and the scripts read: one object with "settings", "runs" and "search".
+std::string ReportJson(const Plan& plan, const Outcome& outcome);
+
+// One line for each class of each run and one in total, below a header line.
+std::string ReportCsv(const Outcome& outcome, bool with_header);
+
+// Prints the table and writes the files that the plan names. False: one could not be written, and that was said.
+bool WriteReports(const Plan& plan, const Outcome& outcome);
+
+// The runs of the same name, next to one another: [first, last).
+struct RunGroup {
+  std::size_t first = 0;
+  std::size_t last = 0;
 };
+std::vector<RunGroup> GroupsOf(const Outcome& outcome);
 
-// What a run came to, read off the board.
-struct Report {
-  double seconds = 0;  // length of the measured window
-  LatencyFigures total;
-  std::vector<LatencyFigures> shapes;  // as in the options
-  std::array<std::uint64_t, kCodes> errors = {};
-  std::uint64_t error_count = 0;
-  std::string first_error;
-  std::uint64_t verified = 0;
-  std::uint64_t judged = 0;
-  std::uint64_t wrong = 0;
-  std::string first_wrong;
-  double generator_cores = 0;
-  double server_cores = -1;  // below 0: not asked for
-  bool interrupted = false;
-  bool lost_process = false;  // a sending process ended badly; the figures are incomplete
-};
-
-Report MakeReport(const LoadOptions& options, const Board& board);
-
-std::string ReportTable(const LoadOptions& options, const Report& report);
-std::string ReportJson(const LoadOptions& options, const Report& report);
-// One line per shape and one in total, below a header line.
-std::string ReportCsv(const LoadOptions& options, const Report& report, bool with_header);
-
-// The program's exit code.
-int ExitCodeFor(const LoadOptions& options, const Report& report);
-
-const char* CodeName(int code);
+const char* MethodName(const LoadOptions& load);
 
 }  // namespace softmax::client

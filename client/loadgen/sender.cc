@@ -1,5 +1,7 @@
 #include "client/loadgen/sender.h"
 
+#include <time.h>
+
 #include <algorithm>
 #include <chrono>
 #include <limits>
@@ -7,88 +9,185 @@
 namespace softmax::client {
 namespace {
 
-// How often a thread without events looks whether it should give up.
-constexpr std::chrono::milliseconds kIdleCheck(100);
+// How often a thread without events looks whether it should give up, or whether the window's borders have changed.
+constexpr std::int64_t kIdleCheckNs = 100000000;
+constexpr std::int64_t kBorderCheckNs = 20000000;
+// gRPC waits in whole milliseconds and may overshoot by one; nearer than this, waiting is left to us.
+constexpr std::int64_t kBlockingNs = 2000000;
+// Waking a sleeping thread takes up to about this long.
+constexpr std::int64_t kWakeNs = 60000;
+// One look at an empty queue costs about so much; nearer than this, only the clock is looked at.
+constexpr std::int64_t kSpinNs = 10000;
 
 void Increment(std::atomic<std::uint64_t>& counter, std::uint64_t by) {
   counter.store(counter.load(std::memory_order_relaxed) + by, std::memory_order_relaxed);
 }
 
+void SleepUntil(std::int64_t ns) {
+  timespec until{ns / 1000000000, ns % 1000000000};
+  clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr);
+}
+
 }  // namespace
 
+std::vector<SenderPlace> SenderPlaces(const LoadOptions& options) {
+  std::vector<SenderPlace> places;
+  for (int p = 0; p < options.processes; ++p) {
+    const int connections = (options.connections - p + options.processes - 1) / options.processes;
+    for (int t = 0; t < std::min(options.threads, connections); ++t) places.push_back({p, t, places.size(), 1});
+  }
+  for (SenderPlace& place : places) place.count = places.size();
+  return places;
+}
+
 SenderThread::SenderThread(const LoadOptions& options, const Workload& workload, const Board& board, Verifier* verifier,
-                           int process, int thread)
+                           const SenderPlace& place)
     : options_(options),
       workload_(workload),
       board_(board),
       control_(board.control()),
-      tally_(board.thread(process, thread)),
+      tally_(board.thread(place.process, place.thread)),
       verifier_(verifier),
-      process_(process),
-      thread_(thread),
-      random_(options.seed + static_cast<std::uint64_t>(process * 1000 + thread)) {
+      place_(place),
+      open_(options.loop == Loop::kOpen),
+      random_(options.seed + static_cast<std::uint64_t>(place.process * 1000 + place.thread)) {
   constexpr double kRange = 18446744073709551616.0;  // 2^64
   sample_below_ = options.verify_fraction >= 1 ? std::numeric_limits<std::uint64_t>::max()
                                                : static_cast<std::uint64_t>(options.verify_fraction * kRange);
   position_ = random_();
 }
 
+SenderThread::~SenderThread() = default;
+
 void SenderThread::Run(const std::vector<std::shared_ptr<grpc::Channel>>& channels) {
-  MakeSlots(channels);
-  live_slots_ = slots_.size();
-  for (auto& slot : slots_) slot->Start();
-  auto wake_at = std::chrono::system_clock::now() + kIdleCheck;
-  void* tag = nullptr;
-  bool ok = false;
-  while (live_slots_ > 0) {
-    const auto next = queue_.AsyncNext(&tag, &ok, wake_at);
-    if (next == grpc::CompletionQueue::GOT_EVENT) {
-      static_cast<Event*>(tag)->OnEvent(ok);
-      continue;
-    }
-    wake_at = std::chrono::system_clock::now() + kIdleCheck;
-    CancelLateSlots();
+  const int capacity = open_ ? std::max(1, options_.max_in_flight / options_.connections) : options_.in_flight;
+  for (const auto& channel : channels) {
+    lanes_.push_back(options_.method == Method::kStream ? MakeStreamLane(*this, channel, capacity)
+                                                        : MakeUnaryLane(*this, channel, capacity));
+  }
+  live_lanes_ = lanes_.size();
+  for (auto& lane : lanes_) lane->Start();
+  if (open_) {
+    SendWhatIsDue();
+    for (auto& lane : lanes_) lane->Stop();
+  }
+  while (live_lanes_ > 0) {
+    if (!TakeEvent(kIdleCheckNs)) CancelLateCalls();
   }
   queue_.Shutdown();
+  void* tag = nullptr;
+  bool ok = false;
   while (queue_.Next(&tag, &ok)) {
   }
-  slots_.clear();
+  lanes_.clear();
 }
 
-void SenderThread::MakeSlots(const std::vector<std::shared_ptr<grpc::Channel>>& channels) {
-  for (const auto& channel : channels) {
-    if (options_.method == Method::kStream) {
-      slots_.push_back(MakeStreamSlot(*this, channel));
+// Waits for one event at most so long and has it seen to. False: there was none.
+bool SenderThread::TakeEvent(std::int64_t wait_ns) {
+  void* tag = nullptr;
+  bool ok = false;
+  // A time in the past is one look without waiting.
+  const auto until = wait_ns == 0 ? std::chrono::system_clock::time_point()
+                                  : std::chrono::system_clock::now() + std::chrono::nanoseconds(wait_ns);
+  if (queue_.AsyncNext(&tag, &ok, until) != grpc::CompletionQueue::GOT_EVENT) return false;
+  static_cast<Event*>(tag)->OnEvent(ok);
+  return true;
+}
+
+// The open loop. Between two sends the thread takes answers; the last microseconds it only watches the clock.
+void SenderThread::SendWhatIsDue() {
+  Pacer pacer(options_.arrivals, control_, place_.index, place_.count);
+  for (const Due* due = pacer.Peek(); due != nullptr; due = pacer.Peek()) {
+    const std::int64_t now = NowNs();
+    if (due->at_ns > now) {
+      AwaitDue(due->at_ns, now);
       continue;
     }
-    for (int i = 0; i < options_.in_flight; ++i) slots_.push_back(MakeUnarySlot(*this, channel));
+    Dispatch(*due);
+    pacer.Pop();
+    TakeEvent(0);
   }
 }
 
-void SenderThread::CancelLateSlots() {
+void SenderThread::AwaitDue(std::int64_t due_ns, std::int64_t now_ns) {
+  const std::int64_t wait = due_ns - now_ns;
+  if (wait > kBlockingNs) {
+    TakeEvent(std::min(wait - kBlockingNs, kBorderCheckNs));
+  } else if (wait <= kSpinNs) {
+    while (NowNs() < due_ns) {
+    }
+  } else if (outstanding_ == 0 && wait > 2 * kWakeNs) {
+    SleepUntil(due_ns - kWakeNs);
+  } else {
+    TakeEvent(0);
+  }
+}
+
+void SenderThread::Dispatch(const Due& due) {
+  const bool measured = due.at_ns >= control_.start_ns.load(std::memory_order_relaxed);
+  const std::int64_t now = NowNs();
+  if (measured && Ended(now) && now - due.at_ns > kLateNs) return Increment(tally_.dropped_behind, 1);
+  const std::uint32_t variant =
+      due.shape < 0 ? workload_.VariantAt(due.position) : workload_.VariantOfShape(due.shape, due.position);
+  for (std::size_t i = 0; i < lanes_.size(); ++i) {
+    Lane& lane = *lanes_[next_lane_];
+    next_lane_ = (next_lane_ + 1) % lanes_.size();
+    if (!lane.Send(variant, due.at_ns)) continue;
+    ++outstanding_;
+    return;
+  }
+  if (measured) Increment(tally_.dropped_full, 1);
+}
+
+void SenderThread::CancelLateCalls() {
   if (cancelled_ || !Ended(NowNs() - options_.grace.count())) return;
   cancelled_ = true;
-  for (auto& slot : slots_) slot->Cancel();
+  for (auto& lane : lanes_) lane->Cancel();
 }
 
-bool SenderThread::RecordAnswer(std::uint32_t variant, std::int64_t sent_ns) {
+void SenderThread::RecordSend(const Sent& sent) {
+  if (sent.due_ns < control_.start_ns.load(std::memory_order_relaxed) || Ended(sent.due_ns)) return;
+  Increment(tally_.sent, 1);
+  if (!open_) return;
+  const std::int64_t lag = sent.sent_ns - sent.due_ns;
+  tally_.lag.Record(static_cast<std::uint64_t>(lag));
+  if (lag > kLateNs) Increment(tally_.late, 1);
+}
+
+void SenderThread::RecordAnswer(const Sent& sent) {
+  --outstanding_;
   const std::int64_t now = NowNs();
-  Increment(tally_.answers, 1);
-  const bool ended = Ended(now);
   const std::int64_t start = control_.start_ns.load(std::memory_order_relaxed);
-  if (!ended && start != 0 && now >= start) {
-    const Variant& sent = workload_.variants()[variant];
-    ShapeTally& shape = board_.shape(process_, thread_, sent.shape_index);
-    shape.latency.Record(static_cast<std::uint64_t>(now - sent_ns));
-    Increment(shape.payload_bytes, sent.message.size() - sent.payload_offset);
+  const std::int64_t end = control_.end_ns.load(std::memory_order_relaxed);
+  const auto latency = static_cast<std::uint64_t>(now - sent.due_ns);
+  const bool came_within = now >= start && now < end;
+  Increment(tally_.answers, 1);
+  const Variant& variant = workload_.variants()[sent.variant];
+  ClassTally& tally = board_.of_class(place_.process, place_.thread, variant.class_index);
+  if (came_within) {
+    Increment(tally.answered, 1);
+    Increment(tally.payload_bytes, variant.message.size() - variant.payload_offset);
   }
-  return !ended;
+  const bool belongs = open_ ? sent.due_ns >= start && sent.due_ns < end : came_within;
+  if (belongs) {
+    tally.latency.Record(latency);
+    if (options_.slo.limit.count() > 0 && latency <= static_cast<std::uint64_t>(options_.slo.limit.count())) {
+      Increment(tally.within_slo, 1);
+    }
+    if (open_) tally_.service.Record(static_cast<std::uint64_t>(now - sent.sent_ns));
+  } else if (now < start) {
+    tally_.warmup.Record(latency);
+  }
 }
 
-bool SenderThread::RecordError(int code, const std::string& message) {
+void SenderThread::RecordError(int code, const std::string& message) {
+  --outstanding_;
+  RecordFault(code, message);
+}
+
+void SenderThread::RecordFault(int code, const std::string& message) {
   Increment(tally_.errors[std::clamp(code, 0, kCodes - 1)], 1);
   tally_.first_error.Set(message.c_str());
-  return !Ended(NowNs());
 }
 
 }  // namespace softmax::client

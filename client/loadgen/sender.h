@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "client/loadgen/board.h"
+#include "client/loadgen/pacer.h"
 #include "client/loadgen/verifier.h"
 #include "client/loadgen/workload.h"
 
@@ -24,11 +25,32 @@ class Event {
   ~Event() = default;
 };
 
-// What all slots of one sending thread share. Used by that thread only.
+// Which of a run's sending threads this is.
+struct SenderPlace {
+  int process = 0;
+  int thread = 0;
+  std::uint64_t index = 0;  // among those of all processes that have a connection
+  std::uint64_t count = 1;
+};
+
+// All of them, in order.
+std::vector<SenderPlace> SenderPlaces(const LoadOptions& options);
+
+// One request on its way.
+struct Sent {
+  std::uint32_t variant = 0;
+  std::int64_t due_ns = 0;   // closed loop: sent_ns
+  std::int64_t sent_ns = 0;  // just before it is handed to gRPC
+};
+
+class Lane;
+
+// What all lanes of one sending thread share. Used by that thread only.
 class SenderThread {
  public:
   SenderThread(const LoadOptions& options, const Workload& workload, const Board& board, Verifier* verifier,
-               int process, int thread);
+               const SenderPlace& place);
+  ~SenderThread();
 
   // Sends on these connections until the window has ended and every answer has come (or was given
   // up).
@@ -39,27 +61,32 @@ class SenderThread {
   grpc::CompletionQueue* queue() { return &queue_; }
   Verifier* verifier() { return verifier_; }  // nullptr: only sizes are checked
 
-  // The next variant to send.
+  // Closed loop: the next variant to send.
   std::uint32_t NextVariant() { return workload_.VariantAt(position_++); }
 
   // Whether this answer is one of the sampled fraction.
   bool Sample() { return random_() < sample_below_; }
 
-  // Books an answer to a request sent at `sent_ns`. False: no more requests are to be sent.
-  bool RecordAnswer(std::uint32_t variant, std::int64_t sent_ns);
-  bool RecordError(int code, const std::string& message);
-  bool Ended(std::int64_t now_ns) const {
-    const std::int64_t end = control_.end_ns.load(std::memory_order_relaxed);
-    return end != 0 && now_ns >= end;
-  }
+  // Books a request that is being sent; each is followed by one RecordAnswer or RecordError.
+  void RecordSend(const Sent& sent);
+  void RecordAnswer(const Sent& sent);
+  void RecordError(int code, const std::string& message);
+  // An error that is no request's own.
+  void RecordFault(int code, const std::string& message);
 
-  // A slot that has nothing more in flight and sends no more.
-  void SlotDone() { --live_slots_; }
+  // Closed loop: no more requests are to be sent.
+  bool Ended(std::int64_t now_ns) const { return now_ns >= control_.end_ns.load(std::memory_order_relaxed); }
+
+  // A lane that has nothing more in flight and sends no more.
+  void LaneDone() { --live_lanes_; }
 
  private:
-  void MakeSlots(const std::vector<std::shared_ptr<grpc::Channel>>& channels);
+  bool TakeEvent(std::int64_t wait_ns);
+  void SendWhatIsDue();
+  void Dispatch(const Due& due);
+  void AwaitDue(std::int64_t due_ns, std::int64_t now_ns);
   // Gives up what is open for too long after the end.
-  void CancelLateSlots();
+  void CancelLateCalls();
 
   const LoadOptions& options_;
   const Workload& workload_;
@@ -67,27 +94,36 @@ class SenderThread {
   Control& control_;
   ThreadTally& tally_;
   Verifier* const verifier_;
-  const int process_;
-  const int thread_;
+  const SenderPlace place_;
+  const bool open_;
 
   grpc::CompletionQueue queue_;
   std::mt19937_64 random_;
   std::uint64_t sample_below_ = 0;
   std::uint64_t position_ = 0;
-  std::size_t live_slots_ = 0;
+  std::size_t live_lanes_ = 0;
+  std::size_t next_lane_ = 0;
+  std::int64_t outstanding_ = 0;  // open loop: given to a lane and not yet answered
   bool cancelled_ = false;
-  std::vector<std::unique_ptr<class Slot>> slots_;
+  std::vector<std::unique_ptr<Lane>> lanes_;
 };
 
-// One or several requests in flight on one connection. Lives on its thread.
-class Slot : public Event {
+// One connection and what is in flight on it. Lives on its thread.
+class Lane {
  public:
-  virtual ~Slot() = default;
+  virtual ~Lane() = default;
+
+  // Before anything else. In a closed loop the lane sends from then on, until the window has ended.
   virtual void Start() = 0;
+  // Open loop: sends that variant, or refuses because `capacity` requests are in flight or the connection is broken.
+  virtual bool Send(std::uint32_t variant, std::int64_t due_ns) = 0;
+  // Open loop: nothing more is sent. The lane says LaneDone as soon as it has its answers.
+  virtual void Stop() = 0;
+  // Answers are no longer waited for.
   virtual void Cancel() = 0;
 };
 
-std::unique_ptr<Slot> MakeUnarySlot(SenderThread& thread, std::shared_ptr<grpc::Channel> channel);
-std::unique_ptr<Slot> MakeStreamSlot(SenderThread& thread, std::shared_ptr<grpc::Channel> channel);
+std::unique_ptr<Lane> MakeUnaryLane(SenderThread& thread, std::shared_ptr<grpc::Channel> channel, int capacity);
+std::unique_ptr<Lane> MakeStreamLane(SenderThread& thread, std::shared_ptr<grpc::Channel> channel, int capacity);
 
 }  // namespace softmax::client

@@ -98,11 +98,11 @@ std::string Verifier::CheckFields(const Variant& variant, const ResponseFields& 
   if (fields.code != 0) {
     return "answer with status OK carries the error " + std::to_string(fields.code) + ": " + fields.message;
   }
-  if (!fields.has_output || fields.dtype != static_cast<std::uint64_t>(options_.answer_dtype())) {
+  if (!fields.has_output || fields.dtype != static_cast<std::uint64_t>(options_.AnswerType(variant.dtype))) {
     return "answer has element type " + std::to_string(fields.dtype) + ", expected " +
-           std::string(NameOf(options_.answer_dtype()));
+           std::string(NameOf(options_.AnswerType(variant.dtype)));
   }
-  const std::vector<std::int64_t>& shape = workload_.shape(variant);
+  const std::vector<std::int64_t>& shape = variant.shape;
   if (!std::equal(shape.begin(), shape.end(), fields.shape.begin(),
                   fields.shape.begin() + static_cast<std::ptrdiff_t>(fields.rank))) {
     return "answer does not have the shape of its request, " + ShapeText(shape);
@@ -117,7 +117,7 @@ std::string Verifier::CheckFields(const Variant& variant, const ResponseFields& 
 std::string Verifier::JudgeValues(const Variant& variant, const std::vector<std::byte>& output) const {
   // Copied to where elements are aligned.
   const std::vector<std::byte> input(variant.payload().begin(), variant.payload().end());
-  const Geometry& geometry = workload_.geometry(variant);
+  const Geometry& geometry = variant.geometry;
   kernels::Segment segment;
   segment.input = input.data();
   segment.output = const_cast<std::byte*>(output.data());  // Judge only reads it
@@ -126,12 +126,13 @@ std::string Verifier::JudgeValues(const Variant& variant, const std::vector<std:
   segment.inner = geometry.inner;
   segment.input_stride = segment.output_stride = geometry.cols * geometry.inner;
   segment.scale = options_.scale.value_or(1.0);
-  segment.operation = static_cast<kernels::Operation>(options_.operation);
-  const kernels::Judgement judgement = kernels::Judge(static_cast<kernels::DataType>(options_.dtype),
-                                                      static_cast<kernels::DataType>(options_.answer_dtype()), segment);
+  segment.operation = static_cast<kernels::Operation>(variant.operation);
+  const kernels::Judgement judgement =
+      kernels::Judge(static_cast<kernels::DataType>(variant.dtype),
+                     static_cast<kernels::DataType>(options_.AnswerType(variant.dtype)), segment);
   if (judgement.ok) return "";
-  return "request " + std::to_string(variant.id) + " of shape " + ShapeText(workload_.shape(variant)) + ": " +
-         judgement.message + " (" + std::to_string(judgement.failures) + " elements wrong)";
+  return "request " + std::to_string(variant.id) + " of shape " + ShapeText(variant.shape) + ": " + judgement.message +
+         " (" + std::to_string(judgement.failures) + " elements wrong)";
 }
 
 }  // namespace softmax::client

@@ -75,13 +75,49 @@ TEST(HistogramTest, MergedEqualsRecordedTogether) {
   a->Merge(*b);
   EXPECT_EQ(a->Count(), both->Count());
   EXPECT_EQ(a->Max(), both->Max());
+  EXPECT_EQ(a->Min(), both->Min());
+  EXPECT_EQ(a->Mean(), both->Mean());
   for (double q = 0; q <= 1; q += 0.01) EXPECT_EQ(a->Quantile(q), both->Quantile(q));
+}
+
+TEST(HistogramTest, PercentilesOfAKnownDistributionAreWithinAThousandth) {
+  // The quantiles themselves of an exponential distribution with a mean of 1 ms, so that the exact percentile is known
+  // and no sampling error is mixed in.
+  constexpr int kValues = 1000000;
+  const auto exact = [](double quantile) { return -1e6 * std::log1p(-quantile); };
+  const auto histogram = std::make_unique<Histogram>();
+  double sum = 0;
+  for (int i = 0; i < kValues; ++i) {
+    const double value = exact((i + 0.5) / kValues);
+    sum += value;
+    histogram->Record(static_cast<std::uint64_t>(value));
+  }
+  for (const double percent : {1.0, 50.0, 90.0, 99.0, 99.9, 99.99}) {
+    const double truth = exact(percent / 100);
+    EXPECT_NEAR(static_cast<double>(histogram->Quantile(percent / 100)), truth, truth * 0.001) << percent;
+  }
+  EXPECT_NEAR(histogram->Mean(), sum / kValues, 1);
+  EXPECT_NEAR(static_cast<double>(histogram->Max()), exact((kValues - 0.5) / kValues), 1);
+  EXPECT_EQ(histogram->Min(), 0u);
+}
+
+TEST(HistogramTest, WhatCameSinceACopyIsToldApart) {
+  const auto histogram = std::make_unique<Histogram>();
+  for (int i = 0; i < 1000; ++i) histogram->Record(500);
+  const auto before = std::make_unique<Histogram>();
+  before->Merge(*histogram);
+  for (int i = 0; i < 10; ++i) histogram->Record(2000);
+  EXPECT_EQ(histogram->Quantile(0.5), 500u);
+  EXPECT_EQ(histogram->QuantileSince(before.get(), 0.5), 2000u);
+  EXPECT_EQ(histogram->QuantileSince(histogram.get(), 0.5), 0u);
 }
 
 TEST(HistogramTest, EmptyReadsAsZero) {
   const auto histogram = std::make_unique<Histogram>();
   EXPECT_EQ(histogram->Quantile(0.5), 0u);
   EXPECT_EQ(histogram->Max(), 0u);
+  EXPECT_EQ(histogram->Min(), 0u);
+  EXPECT_EQ(histogram->Mean(), 0);
 }
 
 }  // namespace

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <vector>
+
+namespace softmax::client {
+
+// A mean and how far the true one may lie from it, with 95 % confidence under Student's t.
+struct Interval {
+  double mean = 0;
+  double half_width = 0;  // 0 for a single value: nothing is known
+};
+
+Interval MeanInterval(const std::vector<double>& values);
+
+}  // namespace softmax::client
