@@ -55,6 +55,13 @@ void Program::Signal(int number) const {
   if (pid_ > 0) kill(pid_, number);
 }
 
+void Program::Stop() const {
+  if (pid_ <= 0) return;
+  kill(pid_, SIGSTOP);
+  int status = 0;
+  waitpid(pid_, &status, WUNTRACED);
+}
+
 ProgramResult Program::Wait() {
   ProgramResult result;
   if (pid_ <= 0) return result;

@@ -23,6 +23,7 @@ class Program {
   Program& operator=(const Program&) = delete;
 
   void Signal(int number) const;
+  void Stop() const;  // SIGSTOP; returns when the program stands still
   ProgramResult Wait();
 
  private:

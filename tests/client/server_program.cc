@@ -23,7 +23,7 @@ void ServerProgram::Kill() {
   program_.reset();
 }
 
-void ServerProgram::Stop() { program_->Signal(SIGSTOP); }
+void ServerProgram::Stop() { program_->Stop(); }
 
 void ServerProgram::Start() {
   program_ =
