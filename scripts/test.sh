@@ -53,7 +53,7 @@ count_tests() {
 
 limit_of() {
   case $1 in
-    dev | asan) echo 1500 ;;
+    dev | asan) echo 2400 ;;
     *) echo 900 ;;
   esac
 }
