@@ -118,7 +118,13 @@ TEST(Answers, SixteenCallersOfTheLargestRequestWithRoomForTwo) {
       const auto client = service.NewClient(options);
       const Question question = MakeQuestion({1 << 10, 4 << 10}, static_cast<std::uint64_t>(t));
       const auto answer = client->Softmax(question.view(), question.options());
-      if (answer.ok() && JudgeAnswer(question, answer->data()).ok) ++right;
+      if (!answer.ok()) {
+        ADD_FAILURE() << "caller " << t << ": " << answer.status();
+        return;
+      }
+      const kernels::Judgement judgement = JudgeAnswer(question, answer->data());
+      if (!judgement.ok) ADD_FAILURE() << "caller " << t << ": " << judgement.message;
+      ++right;
     });
   }
   threads.clear();
