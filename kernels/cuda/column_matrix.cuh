@@ -216,6 +216,7 @@ class ColumnMatrix {
   __device__ __forceinline__ int Spread(const Place& place) const {
     return (place.in_warp >> tasks_.spread_shift << tasks_.spread_scale) & (kVector - 1);
   }
+  __device__ __forceinline__ double* PartialSums() const { return reinterpret_cast<double*>(partial_); }
   __device__ __forceinline__ int PartialAt(const Place& place) const {
     return ((place.part << tasks_.lane_tasks_log) + place.task) * params_.strip + place.unit * kUnit;
   }
@@ -312,11 +313,14 @@ class ColumnMatrix {
 
   // The sum over the places first, first + kStep, ... within a vector; see PlacesSum.
   template <int kFirst, int kStep, int kPiece, typename F>
-  __device__ __forceinline__ void PlaceSums(F place_sum, C (&sum)[kPiece]) const {
+  __device__ __forceinline__ void PlaceSums(F place_sum, double (&sum)[kPiece]) const {
     if constexpr (kStep == kVector) {
-      place_sum(kFirst, sum);
+      C place[kPiece];
+      place_sum(kFirst, place);
+#pragma unroll
+      for (int k = 0; k < kPiece; ++k) sum[k] = place[k];
     } else {
-      C other[kPiece];
+      double other[kPiece];
       PlaceSums<kFirst, kStep * 2>(place_sum, sum);
       PlaceSums<kFirst + kStep, kStep * 2>(place_sum, other);
 #pragma unroll
@@ -330,7 +334,7 @@ class ColumnMatrix {
       // Few elements at a time leave registers for several blocks.
 #pragma unroll 1
       for (int first = 0; first < kUnit; first += kPiece) {
-        C sum[kPiece];
+        double sum[kPiece];
 #pragma unroll
         for (int e = 0; e < kPiece; ++e) sum[e] = 0;
         if (place.active) SumExponentials(stretch, place, first, sum);
@@ -342,12 +346,12 @@ class ColumnMatrix {
         }
         if (!place.active || place.in_warp != 0) continue;
 #pragma unroll
-        for (int e = 0; e < kPiece; ++e) partial_[PartialAt(place) + first + e] = sum[e];
+        for (int e = 0; e < kPiece; ++e) PartialSums()[PartialAt(place) + first + e] = sum[e];
       }
     }
   }
   __device__ __forceinline__ void SumExponentials(const Stretch& stretch, const Place& place, int first,
-                                                  C (&sum)[kPiece]) const {
+                                                  double (&sum)[kPiece]) const {
     const UnitBases<C, std::make_index_sequence<kPiece>> bases(
         maxima_ + place.part * params_.strip + place.unit * kUnit + first, scale_);
     PlaceSums<0, 1>(
@@ -366,14 +370,14 @@ class ColumnMatrix {
 
   // The sum over the tasks of a part's row: those half of all apart come first, as in the tree.
   template <int kTasks, int kStep = 1>
-  __device__ __forceinline__ C TreeSum(const C* p) const {
+  __device__ __forceinline__ double TreeSum(const double* p) const {
     if constexpr (kStep == kTasks) {
       return *p;
     } else {
       return TreeSum<kTasks, kStep * 2>(p) + TreeSum<kTasks, kStep * 2>(p + kStep * params_.strip);
     }
   }
-  __device__ __forceinline__ C TaskSum(const C* p) const {
+  __device__ __forceinline__ double TaskSum(const double* p) const {
     switch (tasks_.lane_tasks_log) {
       case 0:
         return *p;
@@ -418,8 +422,8 @@ class ColumnMatrix {
   }
   __device__ __forceinline__ Stats<C> PartStats(int part, int row) const {
     const C max = maxima_[part * params_.strip + row];
-    const C sum = TaskSum(partial_ + ((part << tasks_.lane_tasks_log) * params_.strip + row));
-    return {max, sum * C(ExpBase<C>(max, scale_).correction)};
+    const double sum = TaskSum(PartialSums() + ((part << tasks_.lane_tasks_log) * params_.strip + row));
+    return {max, static_cast<C>(sum * ExpBase<C>(max, scale_).correction)};
   }
   // Whether a row's sum takes extra care; see PreciseStats.
   __device__ __forceinline__ bool IsPrecise(int index, int row) const {
@@ -487,7 +491,7 @@ class ColumnMatrix {
   const int warp_;
   const int lane_;
   unsigned char* const tile_;
-  C* const partial_;           // of the tasks: maxima, then sums
+  C* const partial_;           // of the tasks: maxima, then sums (doubles)
   C* const maxima_;            // of the step's parts
   Stats<C>* const table_;      // of large rows
   Normalizer<C>* const rows_;  // of the rows that are done

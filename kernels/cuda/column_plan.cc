@@ -150,7 +150,7 @@ class Planner {
     p_.maxima_offset = offset = RoundUp(offset, kVectorBytes);
     offset += p_.step_parts * p_.strip * compute_bytes;
     p_.partial_offset = offset = RoundUp(offset, kVectorBytes);
-    offset += (p_.step_parts << p_.tasks.lane_tasks_log) * p_.strip * compute_bytes;
+    offset += (p_.step_parts << p_.tasks.lane_tasks_log) * p_.strip * static_cast<int>(sizeof(double));
     return RoundUp(offset, kVectorBytes);
   }
 

@@ -212,6 +212,15 @@ __device__ __forceinline__ float Reciprocal(float x) {
 }
 __device__ __forceinline__ double Reciprocal(double x) { return 1.0 / x; }
 
+// a / b for b >= 1 and a near 1, nearly always correctly rounded.
+__device__ __forceinline__ float Quotient(float a, float b) {
+  const float inverse = Reciprocal(b);
+  const float y = a * inverse;
+  const float rest = fmaf(-y, b, a);
+  return rest == rest ? fmaf(rest, inverse, y) : y;
+}
+__device__ __forceinline__ double Quotient(double a, double b) { return Reciprocal(b) * a; }
+
 // Reductions over `lanes` neighbouring lanes (a power of two); every lane gets the same bits, since a + b = b + a.
 template <typename C>
 __device__ __forceinline__ C LaneMax(C value, int lanes) {
@@ -232,8 +241,8 @@ __device__ __forceinline__ C LaneSum(C value, int lanes) {
 template <typename C>
 __device__ __forceinline__ Stats<C> CombineLanes(Stats<C> mine, const Scale<C>& scale, int lanes = 32) {
   const C max = LaneMax(mine.max, lanes);
-  const C sum = LaneSum(mine.sum * scale.Exp(mine.max, MaxPre(max, scale)), lanes);
-  return {max, sum};
+  const double factor = scale.Exp(mine.max, MaxPre(max, scale));
+  return {max, static_cast<C>(LaneSum(mine.sum * factor, lanes))};
 }
 
 // A sum with the part that its rounding lost.
@@ -263,7 +272,9 @@ template <typename C>
 __device__ __forceinline__ Stats<C> CombineTwo(Stats<C> a, Stats<C> b, const Scale<C>& scale) {
   const C max = fmax(a.max, b.max);
   const C max_pre = MaxPre(max, scale);
-  return {max, a.sum * scale.Exp(a.max, max_pre) + b.sum * scale.Exp(b.max, max_pre)};
+  const double a_factor = scale.Exp(a.max, max_pre);
+  const double b_factor = scale.Exp(b.max, max_pre);
+  return {max, static_cast<C>(a.sum * a_factor + b.sum * b_factor)};
 }
 
 // Folds the statistics of a row of at most kFlatChunks chunks: lane l takes every 32nd from l on in order, then the
@@ -331,7 +342,7 @@ struct Normalizer {
     if (log) {
       factor = LogTwo(sum, &log_lo);
     } else {
-      factor = Reciprocal(sum) * (IsFast(scale) ? C(base.correction) : C(1));
+      factor = Quotient(IsFast(scale) ? C(base.correction) : C(1), sum);
     }
     masked = empty ? C(NAN) : log ? -Infinity<C>() : C(0);
   }

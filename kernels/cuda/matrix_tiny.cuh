@@ -52,7 +52,7 @@ class TinyRow {
       if (valid <= kPreciseColumns) {
         stats.sum = PreciseSum(x, max, scale);
       } else {
-        stats.sum = Exponentials(x, max, scale, nullptr) * C(ExpBase<C>(max, scale).correction);
+        stats.sum = static_cast<C>(Exponentials(x, max, scale, nullptr) * ExpBase<C>(max, scale).correction);
       }
       const Normalizer<C> normalize(scale, stats, true, valid == 0);
       normalize.template Apply<In, true>(x);
@@ -60,7 +60,7 @@ class TinyRow {
     } else {
       C y[kColumns];
       const ExpBase<C> base(max, scale);
-      const Stats<C> stats{max, Exponentials(x, max, scale, y) * C(base.correction)};
+      const Stats<C> stats{max, static_cast<C>(Exponentials(x, max, scale, y) * base.correction)};
       const Normalizer<C> normalize(scale, stats, false, valid == 0);
 #pragma unroll
       for (int c = 0; c < kColumns; ++c) y[c] *= normalize.factor;
@@ -78,9 +78,9 @@ class TinyRow {
   }
 
   // The exponentials, kept in `y` unless it is null, and their sum.
-  __device__ __forceinline__ static C Exponentials(const C (&x)[kColumns], C max, const Scale<C>& scale, C* y) {
+  __device__ __forceinline__ static double Exponentials(const C (&x)[kColumns], C max, const Scale<C>& scale, C* y) {
     const ExpBase<C> base(max, scale);
-    C lane_sums[kLanes];
+    double lane_sums[kLanes];
 #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
       C sums[kVector] = {};  // of lanes that have no vector

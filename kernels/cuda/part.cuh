@@ -44,15 +44,19 @@ __device__ __forceinline__ void UnpackMasked(const uint4& vector, int valid, Com
 }
 
 // The sum of a lane's partial sums, one for each place within a vector. Places that are a power of two apart are added
-// first, which gives the same bits if all places are rotated.
+// first, which gives the same bits if all places are rotated. In double, as all sums over places, lanes and chunks: a
+// row with one large element would lose half an ulp of its result to each addition of floats.
 template <typename C, int kVector>
-__device__ __forceinline__ C PlacesSum(C (&x)[kVector]) {
+__device__ __forceinline__ double PlacesSum(const C (&x)[kVector]) {
+  double sums[kVector];
+#pragma unroll
+  for (int e = 0; e < kVector; ++e) sums[e] = x[e];
 #pragma unroll
   for (int step = kVector / 2; step > 0; step /= 2) {
 #pragma unroll
-    for (int e = 0; e < step; ++e) x[e] += x[e + step];
+    for (int e = 0; e < step; ++e) sums[e] += sums[e + step];
   }
-  return x[0];
+  return sums[0];
 }
 
 // The maximum of 16-bit elements, two at a time. As with fmax, NaN loses.
@@ -119,10 +123,10 @@ __device__ __forceinline__ Stats<ComputeOf<In>> PartStats(const uint4* v, int n,
   C sums[Element<In>::kVector];
   if (IsFast(scale)) {
     LaneExpSums<In, kSlots, false, true>(v, n, lanes, base, scale, sums);
-    return {max, LaneSum(PlacesSum(sums), lanes.count) * C(base.correction)};
+    return {max, static_cast<C>(LaneSum(PlacesSum(sums), lanes.count) * base.correction)};
   }
   LaneExpSums<In, kSlots, false, false>(v, n, lanes, base, scale, sums);
-  return {max, LaneSum(PlacesSum(sums), lanes.count)};
+  return {max, static_cast<C>(LaneSum(PlacesSum(sums), lanes.count))};
 }
 
 // The same with a sum good to its last bit, for log-softmax rows of so few valid columns that the bound leaves no room

@@ -50,7 +50,7 @@ __device__ __forceinline__ Stats<ComputeOf<In>> VectorsStats(const uint4 (&v)[kM
       if (e < skip) sums[e] = next;
     }
   }
-  return {max, LaneSum(PlacesSum(sums), lanes.count) * C(base.correction)};
+  return {max, static_cast<C>(LaneSum(PlacesSum(sums), lanes.count) * base.correction)};
 }
 
 // The same for a row's first vectors; `valid` are all of its columns that count, and rows of few of them have those in

@@ -1,3 +1,6 @@
+#include <cmath>
+#include <random>
+
 #include "tests/kernels/cuda/row_case.h"
 
 // Right answers: every width, type and kind of value, judged against the reference in higher precision.
@@ -173,6 +176,38 @@ TEST_F(RowsTest, VeryWideRowsAreWithinTheBounds) {
   c.in_place = true;
   c.input_offset = 1;
   ExpectGood(c, Values::kPartialInfinity);
+}
+
+// Rows whose largest element has half of the sum or more: the bound leaves 6 ulp for all roundings of the sum, and near
+// 1 an ulp of the result is half an ulp of the sum.
+TEST_F(RowsTest, RowsWithOneLargeElementAreWithinTheBounds) {
+  std::mt19937 random(5);
+  std::normal_distribution<float> normal;
+  std::uniform_real_distribution<float> above(-0.5f, 6.0f);
+  for (const std::int64_t cols : {3, 17, 60, 100, 257, 513, 781, 1024, 1025, 4096, 9000, 40000}) {
+    for (const std::int64_t inner : {1, 3}) {
+      RowCase c;
+      c.cols = cols;
+      c.inner = inner;
+      c.outer = std::min<std::int64_t>(20000, 4'000'000 / cols / inner);
+      std::vector<float> values(static_cast<std::size_t>(c.Elements()));
+      for (float& value : values) value = normal(random);
+      for (std::int64_t row = 0; row < c.outer * inner; ++row) {
+        const std::int64_t first = row / inner * cols * inner + row % inner;
+        double sum = 0;
+        for (std::int64_t i = 0; i < cols; ++i) sum += std::exp(values[static_cast<std::size_t>(first + i * inner)]);
+        const auto place = first + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(cols)) * inner;
+        values[static_cast<std::size_t>(place)] = static_cast<float>(std::log(sum)) + above(random);
+      }
+      const auto* bytes = reinterpret_cast<const std::byte*>(values.data());
+      const std::vector<std::byte> input(bytes, bytes + values.size() * sizeof(float));
+      std::vector<std::byte> output = RunCase(c, input);
+      const Judgement judgement = Judge(c.input_type, c.output_type, HostSegment(c, input.data(), output.data()));
+      std::printf("  %6d columns, inner %d: worst error / bound %.3f\n", static_cast<int>(cols),
+                  static_cast<int>(inner), judgement.worst);
+      EXPECT_TRUE(judgement.ok) << c.Name() << ": " << judgement.failures << " wrong, " << judgement.message;
+    }
+  }
 }
 
 TEST_F(RowsTest, ZeroesWouldFail) {
