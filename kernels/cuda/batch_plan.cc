@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/batch.h"
 #include "kernels/cuda/check.h"
+#include "kernels/cuda/divide.h"
 
 namespace softmax::kernels::cuda {
 namespace {
@@ -14,8 +15,6 @@ constexpr int kStaticBytes = 12 * 1024;      // of the kernels' shared memory, a
 constexpr int kSmallKinds = 8;
 constexpr int kKinds = kBatchChunks + 1 + kSmallKinds;
 constexpr int kBuckets = kKinds * 2 * kBatchScales;
-
-constexpr std::int64_t DivideUp(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // The lanes and vectors per lane of small rows of each kind.
 struct SmallKind {

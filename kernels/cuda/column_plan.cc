@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "kernels/cuda/divide.h"
+
 namespace softmax::kernels::cuda {
 namespace {
 
@@ -16,7 +18,6 @@ constexpr int kStepTasks = kBlockWarps;  // a step keeps every warp busy
 // What a multiprocessor's shared memory is shared by: blocks, each with what CUDA reserves.
 constexpr int kReservedBytes = 2048;
 
-std::int64_t DivideUp(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 int RoundUp(int value, int unit) { return (value + unit - 1) / unit * unit; }
 
 int Log2(int power) {

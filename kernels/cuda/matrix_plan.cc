@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/cuda/divide.h"
 #include "kernels/cuda/matrix.h"
 
 namespace softmax::kernels::cuda {
@@ -11,8 +12,6 @@ constexpr int kTileBytes = 12 * 1024;  // of a tile of tiny rows, about
 constexpr int kTileRows = 2048;
 constexpr int kMaxPlaces = 3;            // for groups of a wide row in one block
 constexpr int kMaxWideChunks = 1 << 17;  // 256 MB
-
-std::int64_t DivideUp(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // Where the rows of a segment begin, as seen by 16-byte accesses.
 struct Alignment {

@@ -3,11 +3,10 @@
 #include <algorithm>
 
 #include "kernels/cuda/check.h"
+#include "kernels/cuda/divide.h"
 
 namespace softmax::kernels::cuda {
 namespace {
-
-constexpr std::int64_t DivideUp(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 int Bytes(DataType type) { return static_cast<int>(SizeOf(type)); }
 

@@ -5,6 +5,7 @@
 #include "kernels/cuda/batch.h"
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/column_plan.h"
+#include "kernels/cuda/divide.h"
 #include "kernels/cuda/flag.h"
 #include "kernels/cuda/matrix.h"
 #include "kernels/cuda/plan.h"
@@ -54,8 +55,6 @@ void FillFirst(const DeviceSegment* table, std::int64_t begin, std::int64_t end,
   }
 }
 
-std::int64_t DivideUp(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
 LaunchParams MakeParams(DataType input_type, DataType output_type, const Segment* segments, std::int64_t count,
                         void* scratch, const Completion& completion, const Plan& plan) {
   LaunchParams params;
@@ -65,8 +64,8 @@ LaunchParams MakeParams(DataType input_type, DataType output_type, const Segment
   params.cluster_first = nullptr;
   params.block_items = plan.block_items;
   params.cluster_items = plan.cluster_items;
-  params.items_per_block = DivideUp(plan.block_items, plan.grid_blocks);
-  params.items_per_cluster = DivideUp(plan.cluster_items, clusters);
+  params.items_per_block = cuda::DivideUp(plan.block_items, plan.grid_blocks);
+  params.items_per_cluster = cuda::DivideUp(plan.cluster_items, clusters);
   params.cluster_segments = static_cast<std::uint32_t>(plan.cluster_segments);
   params.segment_count = static_cast<std::uint32_t>(plan.segments);
   params.cluster_blocks = static_cast<std::uint32_t>(plan.cluster_blocks);
@@ -135,15 +134,20 @@ cudaError_t Launch(const void* kernel, const Grid& grid, void* params, cudaStrea
   return cudaLaunchKernelExC(&config, kernel, args);
 }
 
-// The one segment that is not empty, or nullptr if there are several or none.
-const Segment* OnlySegment(const Segment* segments, std::int64_t count) {
-  const Segment* only = nullptr;
+// The segments that are not empty: how many, and the last of them.
+struct Used {
+  std::int64_t count = 0;
+  const Segment* last = nullptr;
+};
+
+Used UsedOf(const Segment* segments, std::int64_t count) {
+  Used used;
   for (std::int64_t i = 0; i < count; ++i) {
     if (cuda::IsEmpty(segments[i])) continue;
-    if (only != nullptr) return nullptr;
-    only = &segments[i];
+    ++used.count;
+    used.last = &segments[i];
   }
-  return only;
+  return used;
 }
 
 // Runs one segment with a kernel made for its shape, if there is one.
@@ -221,17 +225,16 @@ cudaError_t LaunchSoftmaxBatch(DataType input_type, DataType output_type, const 
   }
   cuda::Device device;
   if (const cudaError_t error = cuda::CurrentDevice(&device); error != cudaSuccess) return error;
-  const Plan plan = cuda::MakePlan(input_type, segments, count, device);
-  if (plan.segments == 0) return LaunchFlag(completion, stream);
+  const Used used = UsedOf(segments, count);
+  if (used.count == 0) return LaunchFlag(completion, stream);
   if (input_type == output_type) {
     cudaError_t error = cudaSuccess;
-    if (plan.segments == 1) {
-      const Segment& only = *OnlySegment(segments, count);
-      if (LaunchOne(input_type, only, completion, device, stream, &error)) return error;
-    } else if (LaunchSorted(input_type, segments, count, scratch, completion, device, stream, &error)) {
-      return error;
-    }
+    const bool launched = used.count == 1
+                              ? LaunchOne(input_type, *used.last, completion, device, stream, &error)
+                              : LaunchSorted(input_type, segments, count, scratch, completion, device, stream, &error);
+    if (launched) return error;
   }
+  const Plan plan = cuda::MakePlan(input_type, segments, count, device);
   LaunchParams params = MakeParams(input_type, output_type, segments, count, scratch, completion, plan);
   const cuda::KernelTable& kernels = KernelsOf(input_type);
   const int other = input_type == output_type ? 0 : 1;
