@@ -20,8 +20,8 @@ constexpr int kBatchChunks = kMaxClusterBlocks * kUnitChunks;  // of the widest 
 constexpr int kInlineBatchSegments = 56;
 constexpr int kInlineUnits = 56;
 constexpr int kInlineExtras = 48;
-// One chunk, and the vector that it ends in where rows do not start on 16-byte boundaries.
-constexpr int kPieceVectors = kChunkSlots * 32 + 1;
+// One chunk, where it lies on lines.
+constexpr int kPieceVectors = kChunkSlots * 32 + kEdgeVectors;
 
 struct alignas(16) BatchSegment {
   const void* input;

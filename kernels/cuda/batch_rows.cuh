@@ -135,7 +135,7 @@ template <typename In, bool kSkew, bool kLog>
 class LargeUnit {
  public:
   using C = ComputeOf<In>;
-  using Piece = Slice<In, kSkew, kLog, 1>;
+  using Pieces = Slice<In, kSkew, kLog, kWarpPieces>;
 
   // `table`: statistics of the rows' chunks, one after another. A cluster's blocks hold equal parts of one row.
   __device__ __forceinline__ LargeUnit(const BatchParams& params, const BatchUnit& unit, const BatchSegment* segments,
@@ -159,74 +159,67 @@ class LargeUnit {
     last_ = min(min(first_ + each_, team.Rank() * block_pieces + block_pieces), all);
   }
 
-  // Starts the copies, one group of them for each of kWarpPieces.
+  // Starts the copies: the warp's pieces of one row, its run, are a slice.
   __device__ __forceinline__ void Start() const {
-#pragma unroll 1
-    for (int i = 0; i < kWarpPieces; ++i) {
-      if (first_ + i >= last_) {
-        __pipeline_commit();
-        continue;
-      }
-      const Place at = PlaceOf(first_ + i);
-      const BatchRow<In> row = RowOf(at);
-      Piece piece;
-      piece.Start(row.Input(at.column), row.valid - at.column, row.AroundFrom(at.column), 1, SharedOf(i));
-    }
+    ForRuns([&](const Run& run, const BatchRow<In>& row) {
+      Pieces slice;
+      slice.Start(row.Input(run.column), row.valid - run.column, row.AroundFrom(run.column), run.count,
+                  SharedOf(run.piece));
+    });
   }
 
   // After Start and one more group of copies.
   __device__ __forceinline__ void Finish(const Scale<C>& scale) const {
-#pragma unroll 1
-    for (int i = 0; i < kWarpPieces; ++i) {
-      if (first_ + i >= last_) break;
-      WaitForPiece(i);
-      const Place at = PlaceOf(first_ + i);
-      const BatchRow<In> row = RowOf(at);
-      const Piece piece = Attached(row, at, i);
-      team_.Publish(table_ + first_ + i, piece.AnyChunkStats(0, at.column == 0 ? row.valid : kManyColumns, scale));
-    }
+    __pipeline_wait_prior(1);
+    ForRuns([&](const Run& run, const BatchRow<In>& row) {
+      Attached(row, run).ReduceAfter(
+          [](int) {}, run.column == 0 ? row.valid : kManyColumns, scale,
+          [&](int k, const Stats<C>& stats) { team_.Publish(table_ + run.piece + k, stats); });
+    });
     team_.Sync();
-    int known = -1;
-    Stats<C> stats = NoStats<C>();
-#pragma unroll 1
-    for (int i = 0; first_ + i < last_; ++i) {
-      const Place at = PlaceOf(first_ + i);
-      const BatchRow<In> row = RowOf(at);
-      if (known != at.row) stats = FoldFlat(table_ + at.first, at.chunks, lane_, scale);
-      known = at.row;
+    ForRuns([&](const Run& run, const BatchRow<In>& row) {
+      const Stats<C> stats = FoldFlat(table_ + run.first, run.chunks, lane_, scale);
       const Normalizer<C> normalize(scale, stats, kLog, row.valid == 0);
-      Attached(row, at, i)
-          .Store(row.Output(at.column), row.segment.cols - at.column, row.valid - at.column, at.column == 0, normalize);
-    }
+      Attached(row, run).Store(row.Output(run.column), row.segment.cols - run.column, row.valid - run.column,
+                               run.column == 0, normalize);
+    });
   }
 
  private:
-  struct Place {
-    int row;  // of the unit
-    int segment;
+  // Neighbouring pieces of one row that a warp holds.
+  struct Run {
+    int piece;  // the first one, and how many
+    int count;
     int first;  // piece of the row, and how many it has
     int chunks;
     std::int64_t column;
   };
 
-  __device__ __forceinline__ Place PlaceOf(int piece) const {
-    const unsigned later = __ballot_sync(0xffffffffu, end_ > piece);
-    Place at;
-    at.row = __ffs(static_cast<int>(later)) - 1;
-    at.segment = __shfl_sync(0xffffffffu, segment_, at.row);
-    at.chunks = __shfl_sync(0xffffffffu, chunks_, at.row);
-    at.first = __shfl_sync(0xffffffffu, end_, at.row) - at.chunks;
-    at.column = static_cast<std::int64_t>(piece - at.first) * Element<In>::kChunk;
-    return at;
+  template <typename F>
+  __device__ __forceinline__ void ForRuns(F f) const {
+#pragma unroll 1
+    for (int piece = first_; piece < last_;) {
+      const unsigned later = __ballot_sync(0xffffffffu, end_ > piece);
+      const int row = __ffs(static_cast<int>(later)) - 1;
+      const int segment = __shfl_sync(0xffffffffu, segment_, row);
+      const int end = __shfl_sync(0xffffffffu, end_, row);
+      Run run;
+      run.piece = piece;
+      run.count = min(end, last_) - piece;
+      run.chunks = __shfl_sync(0xffffffffu, chunks_, row);
+      run.first = end - run.chunks;
+      run.column = static_cast<std::int64_t>(piece - run.first) * Element<In>::kChunk;
+      f(run, BatchRow<In>(params_, segments_[segment], unit_.first_row + row));
+      piece += run.count;
+    }
   }
-  __device__ __forceinline__ BatchRow<In> RowOf(const Place& at) const {
-    return BatchRow<In>(params_, segments_[at.segment], unit_.first_row + at.row);
+  __device__ __forceinline__ uint4* SharedOf(int piece) const {
+    return shared_ + (local_ + piece - first_) * kPieceVectors;
   }
-  __device__ __forceinline__ uint4* SharedOf(int i) const { return shared_ + (local_ + i) * kPieceVectors; }
-  __device__ __forceinline__ Piece Attached(const BatchRow<In>& row, const Place& at, int i) const {
-    Piece piece;
-    piece.Attach(row.Input(at.column), row.valid - at.column, 1, SharedOf(i));
-    return piece;
+  __device__ __forceinline__ Pieces Attached(const BatchRow<In>& row, const Run& run) const {
+    Pieces slice;
+    slice.Attach(row.Input(run.column), row.valid - run.column, run.count, SharedOf(run.piece));
+    return slice;
   }
 
   const BatchParams& params_;
@@ -276,6 +269,7 @@ class BatchRows {
 #pragma unroll 1
     for (std::uint32_t at = first; at < end; at += step) {
       __pipeline_wait_prior(0);
+      WaitForBulkReads();
       __syncthreads();
       const BatchUnit& unit = tables_.units[turn % 3];
       // Called once the unit's own copies are on their way.
@@ -359,7 +353,7 @@ class BatchRows {
 template <typename In, bool kSkew, int kMinBlocks>
 __global__ void __launch_bounds__(kBatchThreads, kMinBlocks)
     BatchRowsKernel(const __grid_constant__ BatchParams params) {
-  extern __shared__ __align__(16) unsigned char dynamic[];
+  extern __shared__ __align__(128) unsigned char dynamic[];
   __shared__ BatchTables<ComputeOf<In>> tables;
   BatchRows<In, kSkew> rows(params, tables, reinterpret_cast<uint4*>(dynamic));
   if (params.cluster_units > 0) {
@@ -370,6 +364,7 @@ __global__ void __launch_bounds__(kBatchThreads, kMinBlocks)
     team.Sync();  // no block may leave, or use its table for other rows, while another still writes to it
   }
   rows.Run(params.cluster_units + blockIdx.x, params.unit_count, gridDim.x, Team{1});
+  EndBulkStores(params.completion);
   Complete(params.completion);
 }
 

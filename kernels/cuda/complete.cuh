@@ -2,9 +2,20 @@
 
 #include <cuda_runtime.h>
 
+#include "kernels/cuda/bulk.cuh"
 #include "kernels/softmax.h"
 
 namespace softmax::kernels::cuda {
+
+// Called by kernels that store by bulk copies, before they end or Complete(): a block's shared memory has to outlive
+// their reads, and a flag is set after their stores.
+__device__ __forceinline__ void EndBulkStores(const Completion& completion) {
+  if (completion.flag == nullptr) {
+    WaitForBulkReads();
+  } else {
+    WaitForBulkStores();
+  }
+}
 
 // Counts the blocks that are done; the last one clears the counter and stores the flag. The barrier and the fence order
 // all stores of all blocks before it.

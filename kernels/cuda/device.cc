@@ -3,6 +3,9 @@
 #include <array>
 #include <atomic>
 
+#include "kernels/cuda/flag.h"
+#include "kernels/cuda/work.h"
+
 namespace softmax::kernels::cuda {
 namespace {
 
@@ -16,6 +19,30 @@ struct Slot {
   std::atomic<bool> writing = false;
 };
 
+// Whether blocks that fill a multiprocessor each can be a cluster of so many: it depends on how the device's
+// multiprocessors are grouped.
+bool HoldsCluster(int blocks, int shared_bytes) {
+  const void* const kernel = FlagKernelAddress();
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim.x = static_cast<unsigned>(blocks);
+  attribute.val.clusterDim.y = 1;
+  attribute.val.clusterDim.z = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(blocks));
+  config.blockDim = dim3(32);
+  config.dynamicSmemBytes = static_cast<std::size_t>(shared_bytes);
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  int clusters = 0;
+  const bool asked =
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes) == cudaSuccess &&
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1) == cudaSuccess &&
+      cudaOccupancyMaxActiveClusters(&clusters, kernel, &config) == cudaSuccess;
+  if (!asked) cudaGetLastError();  // it only means no
+  return asked && clusters > 0;
+}
+
 cudaError_t Ask(int index, Device* device) {
   int shared = 0;
   int major = 0;
@@ -27,7 +54,12 @@ cudaError_t Ask(int index, Device* device) {
     error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index);
   }
   device->shared_bytes = shared - kReservedSharedBytes;
+  if (error != cudaSuccess) return error;
   device->clusters = major >= 9;
+  if (device->clusters) {
+    device->cluster_blocks =
+        HoldsCluster(kLargeClusterBlocks, device->shared_bytes) ? kLargeClusterBlocks : kMaxClusterBlocks;
+  }
   return error;
 }
 

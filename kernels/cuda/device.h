@@ -9,6 +9,7 @@ struct Device {
   int multiprocessors = 0;
   int shared_bytes = 0;  // dynamic shared memory a block may ask for
   bool clusters = false;
+  int cluster_blocks = 1;  // the largest cluster; beyond kMaxClusterBlocks only where a kernel allows it
 };
 
 // The current device's. Each device is asked once per process; safe from any thread.

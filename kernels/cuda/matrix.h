@@ -36,7 +36,9 @@ struct MatrixParams {
   int chunks;          // per row, for large rows
   int warps;           // per row in one block, for large rows
   int rows_per_block;  // for large rows and for tiles of tiny ones
-  int warp_chunks;     // for slices
+  int block_chunks;    // for slices: of a block,
+  int warp_chunks;     // of a warp, but the last one,
+  int warp_vectors;    // and what they take in shared memory
   int cluster_blocks;
   int groups;        // per row, for wide rows,
   int block_groups;  // of them per block,
@@ -59,8 +61,9 @@ enum class MatrixKind : std::uint8_t {
 // How a segment is run. Which kernel takes it never shows in the results.
 struct MatrixPlan {
   MatrixKind kind = MatrixKind::kNone;
-  int slots = 0;      // 16-byte vectors per lane, compiled for
-  bool skew = false;  // rows do not start on 16-byte boundaries, but input and output miss them alike
+  int slots = 0;       // 16-byte vectors per lane, compiled for
+  bool skew = false;   // rows do not start on 16-byte boundaries, but input and output miss them alike
+  bool lines = false;  // rows start on 128-byte lines
   int threads = kMatrixThreads;
   std::int64_t blocks = 0;
   int dynamic_bytes = 0;

@@ -22,7 +22,7 @@ const void* LargeMatrix() {
 
 template <typename In, int kThreads, bool kSkew, bool kLog>
 const void* SliceMatrix() {
-  constexpr int kMinBlocks = kThreads == kMatrixThreads ? 3 : 1;
+  constexpr int kMinBlocks = 1024 / kThreads;  // 64 registers
   return reinterpret_cast<const void*>(&SliceMatrixKernel<In, kSkew, kLog, kThreads, kMinBlocks>);
 }
 

@@ -64,21 +64,23 @@ __global__ void __launch_bounds__(kMatrixThreads, kMinBlocks)
 template <typename In, bool kSkew, bool kLog, int kThreads, int kMinBlocks>
 __global__ void __launch_bounds__(kThreads, kMinBlocks) SliceMatrixKernel(const __grid_constant__ MatrixParams params) {
   using C = ComputeOf<In>;
-  extern __shared__ __align__(16) unsigned char dynamic[];
+  extern __shared__ __align__(128) unsigned char dynamic[];
   __shared__ Stats<C> table[kFlatChunks];
   const Scale<C> scale = ScaleOf<C>(params);
   const Team team{params.cluster_blocks};
   team.Arrive();
   const int warp = static_cast<int>(threadIdx.x) / 32;
-  const int first_chunk = (team.Rank() * params.warps + warp) * params.warp_chunks;
+  const int before = warp * params.warp_chunks;
+  const int chunks = min(params.warp_chunks, params.block_chunks - before);
+  const int first_chunk = team.Rank() * params.block_chunks + before;
   const std::int64_t column = static_cast<std::int64_t>(first_chunk) * Element<In>::kChunk;
   const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) / params.cluster_blocks;
   const std::int64_t valid = ValidLength(params, row);
 
   Slice<In, kSkew, kLog> slice;
   const In* const input = static_cast<const In*>(params.input) + row * params.input_stride + column;
-  slice.Start(input, valid - column, AroundOf<In>(params, row, column, valid - column), params.warp_chunks,
-              reinterpret_cast<uint4*>(dynamic) + warp * slice.Vectors(params.warp_chunks));
+  slice.Start(input, valid - column, AroundOf<In>(params, row, column, valid - column), chunks,
+              reinterpret_cast<uint4*>(dynamic) + warp * params.warp_vectors);
   team.Wait();
   slice.Reduce(input, column == 0 ? valid : kManyColumns, scale, [&](int k, const Stats<C>& stats) {
     if (first_chunk + k < params.chunks) team.Publish(table + first_chunk + k, stats);
@@ -90,6 +92,7 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks) SliceMatrixKernel(const 
     slice.Store(static_cast<In*>(params.output) + row * params.output_stride + column, params.cols - column,
                 valid - column, column == 0, normalize);
   }
+  EndBulkStores(params.completion);
   Complete(params.completion);
 }
 

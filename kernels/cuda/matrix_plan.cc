@@ -17,6 +17,7 @@ constexpr int kMaxWideChunks = 1 << 17;  // 256 MB
 struct Alignment {
   bool both = false;   // input and output rows begin on boundaries
   bool alike = false;  // they miss them by the same distance
+  bool lines = false;  // input rows begin on 128-byte lines
   bool dense = false;  // rows follow each other without gaps, from a boundary on
 };
 
@@ -28,6 +29,9 @@ Alignment AlignmentOf(const Segment& s, int bytes) {
   const auto output_step = one ? 0 : s.output_stride * bytes % kVectorBytes;
   Alignment alignment;
   alignment.both = input == 0 && output == 0 && input_step == 0 && output_step == 0;
+  constexpr int kLineBytes = kEdgeVectors * kVectorBytes;
+  alignment.lines =
+      reinterpret_cast<std::uintptr_t>(s.input) % kLineBytes == 0 && (one || s.input_stride * bytes % kLineBytes == 0);
   alignment.alike = input == output && input_step == output_step;
   alignment.dense = input == 0 && output == 0 && (one || (s.input_stride == s.cols && s.output_stride == s.cols));
   return alignment;
@@ -66,12 +70,15 @@ void PlanSmall(int bytes, MatrixPlan* plan) {
   plan->blocks = DivideUp(p.rows, rows);
 }
 
-// How many blocks share a row: as few as hold it, or more while the device has blocks to spare.
+// How many blocks share a row: one where two of them fit on a multiprocessor, otherwise as few as leave room for three;
+// more while the device has blocks to spare.
 int BlocksOfRow(int chunks, std::int64_t rows, const Device& device) {
-  if (!device.clusters) return 1;
-  int blocks = 1;
-  while (blocks < kMaxClusterBlocks && chunks > 4 * kBlockWarps * blocks) blocks *= 2;
-  while (blocks < kMaxClusterBlocks && chunks > 2 * blocks && rows * blocks * 2 <= device.multiprocessors) blocks *= 2;
+  if (device.cluster_blocks == 1) return 1;
+  constexpr int kAlone = 52;
+  constexpr int kTogether = 33;
+  const int most = device.cluster_blocks;
+  int blocks = chunks <= kAlone ? 1 : std::min(most, static_cast<int>(DivideUp(chunks, kTogether)));
+  while (blocks * 2 <= most && chunks > 2 * blocks && rows * blocks * 2 <= device.multiprocessors) blocks *= 2;
   return blocks;
 }
 
@@ -81,7 +88,8 @@ int SliceBytes(int bytes, std::int64_t blocks, const Device& device) {
   const int room = device.shared_bytes + kMatrixTableBytes;
   double best = 0;
   int chosen = bytes;
-  for (int fit = room / (bytes + kMatrixTableBytes); fit >= 2; --fit) {
+  const int most = room / (bytes + kMatrixTableBytes);
+  for (int fit = most; fit >= 2 && most <= 4; --fit) {
     const double rounds = static_cast<double>(blocks) / (fit * device.multiprocessors);
     const double fullness = rounds / std::ceil(rounds);
     if (fullness <= best + 0.01) continue;
@@ -91,6 +99,11 @@ int SliceBytes(int bytes, std::int64_t blocks, const Device& device) {
   return chosen;
 }
 
+// What a slice takes in shared memory.
+int SliceVectors(int chunks, const MatrixPlan& plan) {
+  return chunks * kChunkSlots * 32 + (plan.lines ? 0 : kEdgeVectors);
+}
+
 void PlanLarge(const Device& device, MatrixPlan* plan) {
   MatrixParams& p = plan->params;
   p.cluster_blocks = BlocksOfRow(p.chunks, p.rows, device);
@@ -98,12 +111,16 @@ void PlanLarge(const Device& device, MatrixPlan* plan) {
   if (chunks > 4 * kWideThreads / 32) return;
   if (chunks > (plan->skew ? 1 : 2) * kBlockWarps) {
     plan->kind = MatrixKind::kSlice;
-    p.warp_chunks = static_cast<int>(DivideUp(chunks, chunks > 4 * kBlockWarps ? kWideThreads / 32 : kBlockWarps));
-    p.warps = static_cast<int>(DivideUp(chunks, p.warp_chunks));  // none without chunks
-    plan->threads = 32 * p.warps;
+    p.block_chunks = chunks;
+    p.warp_chunks = std::min(4, static_cast<int>(DivideUp(chunks, kBlockWarps)));
+    p.warp_vectors = SliceVectors(p.warp_chunks, *plan);
+    const auto warps = static_cast<int>(DivideUp(chunks, p.warp_chunks));
+    plan->threads = 32 * warps;
     plan->blocks = p.rows * p.cluster_blocks;
-    plan->dynamic_bytes = p.warps * (p.warp_chunks * kChunkBytes + kVectorBytes);
+    const int missing = warps * p.warp_chunks - chunks;  // of the last warp
+    plan->dynamic_bytes = warps * p.warp_vectors * kVectorBytes - missing * kChunkBytes;
     if (p.cluster_blocks == 1) plan->dynamic_bytes = SliceBytes(plan->dynamic_bytes, plan->blocks, device);
+    if (plan->dynamic_bytes > device.shared_bytes - kMatrixTableBytes) plan->kind = MatrixKind::kNone;
     return;
   }
   const int each = chunks <= kBlockWarps ? 1 : 2;
@@ -124,19 +141,20 @@ int ResidentBlocks(const void* kernel, int dynamic_bytes, const Device& device) 
 }
 
 void PlanWide(DataType type, const Device& device, MatrixPlan* plan) {
-  constexpr int kGroupBytes = kBlockWarps * (4 * kChunkBytes + kVectorBytes);
   MatrixParams& p = plan->params;
+  p.warp_vectors = SliceVectors(4, *plan);
+  const int group_bytes = kBlockWarps * p.warp_vectors * kVectorBytes;
   if (p.completion.workspace == nullptr) return;
   plan->kind = MatrixKind::kWide;
   const void* const kernel = MatrixKernelOf(type, *plan);
   p.groups = static_cast<int>(DivideUp(p.chunks, kGroupChunks));
   // One group in each of many blocks, or as many as fit in one block for each multiprocessor.
-  const int most = std::min((device.shared_bytes - kMatrixTableBytes) / kGroupBytes, kMaxPlaces);
+  const int most = std::min((device.shared_bytes - kMatrixTableBytes) / group_bytes, kMaxPlaces);
   int places = most > 0 ? 1 : 0;
-  int resident = places > 0 ? ResidentBlocks(kernel, kGroupBytes, device) : 0;
+  int resident = places > 0 ? ResidentBlocks(kernel, group_bytes, device) : 0;
   if (p.groups > resident && most > 1) {
     places = most;
-    resident = ResidentBlocks(kernel, places * kGroupBytes, device);
+    resident = ResidentBlocks(kernel, places * group_bytes, device);
   }
   if (resident == 0) {
     plan->kind = MatrixKind::kNone;
@@ -151,7 +169,7 @@ void PlanWide(DataType type, const Device& device, MatrixPlan* plan) {
     plan->kind = MatrixKind::kNone;
     return;
   }
-  plan->dynamic_bytes = places * kGroupBytes;
+  plan->dynamic_bytes = places * group_bytes;
   plan->blocks = static_cast<std::int64_t>(p.teams) * p.team_blocks;
 }
 
@@ -182,6 +200,7 @@ MatrixPlan PlanMatrix(DataType type, const Segment& s, const Completion& complet
   p.lanes = RowLanes(s.cols, bytes);
   p.cluster_blocks = 1;
   plan.skew = !alignment.both;
+  plan.lines = alignment.lines;
   if (s.cols <= SmallColumns(bytes)) {
     if (alignment.dense && IsTiny(p, bytes, plan.skew)) {
       PlanTiny(bytes, &plan);

@@ -57,7 +57,7 @@ class WideRows {
     return static_cast<const In*>(params_.input) + row_ * params_.input_stride + Column(group);
   }
   __device__ __forceinline__ uint4* Place(int place) const {
-    return shared_ + (place * kBlockWarps + warp_) * slice_.Vectors(slice_.kMaxChunks);
+    return shared_ + (place * kBlockWarps + warp_) * params_.warp_vectors;
   }
   __device__ __forceinline__ void Start(int group, int place) {
     const std::int64_t n = valid_ - Column(group);
@@ -144,11 +144,12 @@ __device__ __forceinline__ void ClearWorkspace(const MatrixParams& params) {
 
 template <typename In, bool kSkew, bool kLog>
 __global__ void __launch_bounds__(kMatrixThreads, 3) WideMatrixKernel(const __grid_constant__ MatrixParams params) {
-  extern __shared__ __align__(16) unsigned char dynamic[];
+  extern __shared__ __align__(128) unsigned char dynamic[];
   __shared__ Stats<ComputeOf<In>> table[kGroupChunks];
   WideRows<In, kSkew, kLog> rows(params, reinterpret_cast<uint4*>(dynamic), table);
   rows.Run();
   ClearWorkspace(params);
+  EndBulkStores(params.completion);
   Complete(params.completion);
 }
 

@@ -34,6 +34,16 @@ class BlendMask {
   std::uint32_t words_[4];
 };
 
+// Moves the sums of the places before `skip` one lane down.
+template <typename In>
+__device__ __forceinline__ void RotateSums(int skip, Lanes lanes, ComputeOf<In> (&sums)[Element<In>::kVector]) {
+#pragma unroll
+  for (int e = 0; e < Element<In>::kVector; ++e) {
+    const ComputeOf<In> next = __shfl_sync(0xffffffffu, sums[e], (lanes.lane + 1) & (lanes.count - 1), lanes.count);
+    if (e < skip) sums[e] = next;
+  }
+}
+
 // The statistics of kMany vectors per lane, rotated by `skip` places where kSkew.
 template <typename In, int kMany, bool kSkew>
 __device__ __forceinline__ Stats<ComputeOf<In>> VectorsStats(const uint4 (&v)[kMany], int skip, Lanes lanes,
@@ -43,14 +53,49 @@ __device__ __forceinline__ Stats<ComputeOf<In>> VectorsStats(const uint4 (&v)[kM
   const ExpBase<C> base(max, scale);
   C sums[Element<In>::kVector];
   LaneExpSums<In, kMany, true, true>(v, 0, lanes, base, scale, sums);
-  if constexpr (kSkew) {
+  if constexpr (kSkew) RotateSums<In>(skip, lanes, sums);
+  return {max, static_cast<C>(LaneSum(PlacesSum(sums), lanes.count) * base.correction)};
+}
+
+// The same for kCount whole chunks at a time, of which load(i, v) gives the i-th one's vectors: the lanes' exchanges,
+// which take longest, are on their way together. A whole warp calls it.
+template <typename In, int kCount, bool kSkew, typename F>
+__device__ __forceinline__ void ChunksStats(F load, int skip, const Scale<ComputeOf<In>>& scale,
+                                            Stats<ComputeOf<In>> (&stats)[kCount]) {
+  using C = ComputeOf<In>;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  uint4 v[kChunkSlots];
 #pragma unroll
-    for (int e = 0; e < Element<In>::kVector; ++e) {
-      const C next = __shfl_sync(0xffffffffu, sums[e], (lanes.lane + 1) & (lanes.count - 1), lanes.count);
-      if (e < skip) sums[e] = next;
+  for (int i = 0; i < kCount; ++i) {
+    load(i, v);
+    stats[i].max = LaneMaximum<In, kChunkSlots, true>(v, 0, Lanes{lane, 32});
+  }
+#pragma unroll
+  for (int offset = 16; offset > 0; offset >>= 1) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      stats[i].max = fmax(stats[i].max, __shfl_xor_sync(0xffffffffu, stats[i].max, offset));
     }
   }
-  return {max, static_cast<C>(LaneSum(PlacesSum(sums), lanes.count) * base.correction)};
+  double totals[kCount];
+  C corrections[kCount];
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    load(i, v);
+    const ExpBase<C> base(stats[i].max, scale);
+    corrections[i] = base.correction;
+    C sums[Element<In>::kVector];
+    LaneExpSums<In, kChunkSlots, true, true>(v, 0, Lanes{lane, 32}, base, scale, sums);
+    if constexpr (kSkew) RotateSums<In>(skip, Lanes{lane, 32}, sums);
+    totals[i] = PlacesSum(sums);
+  }
+#pragma unroll
+  for (int offset = 16; offset > 0; offset >>= 1) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) totals[i] += __shfl_xor_sync(0xffffffffu, totals[i], offset);
+  }
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) stats[i].sum = static_cast<C>(totals[i] * corrections[i]);
 }
 
 // The same for a row's first vectors; `valid` are all of its columns that count, and rows of few of them have those in

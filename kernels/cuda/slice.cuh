@@ -2,6 +2,7 @@
 
 #include <cuda_pipeline.h>
 
+#include "kernels/cuda/bulk.cuh"
 #include "kernels/cuda/row_part.cuh"
 
 // Neighbouring chunks of a row, held by a warp in shared memory as the aligned vectors that memory has (see
@@ -17,14 +18,12 @@ class Slice {
   static constexpr int kMaxChunks = kMost;
   static constexpr int kChunkVectors = kChunkSlots * 32;
 
-  // Vectors of shared memory that a slice of so many chunks takes.
-  static SOFTMAX_HOST_DEVICE constexpr int Vectors(int chunks) { return chunks * kChunkVectors + 1; }
-
-  // Names the place of a slice whose copy is in `shared` already.
+  // Names the place of a slice whose copy is in `shared` already: `chunks` chunks there and, unless every row begins on
+  // a 128-byte line, kEdgeVectors. Vectors lie on lines of shared memory as they do in global memory.
   __device__ __forceinline__ void Attach(const In* p, std::int64_t n, int chunks, uint4* shared) {
-    shared_ = shared;
     chunks_ = chunks;
     skip_ = kSkew ? Misalignment(p) : 0;
+    shared_ = shared + LineVectors(p - skip_);
     const int most = (chunks * kChunkVectors + (kSkew ? 1 : 0)) * kVector;
     const std::int64_t end = n + skip_;
     end_ = end <= 0 ? 0 : end < most ? static_cast<int>(end) : most;
@@ -33,17 +32,24 @@ class Slice {
   // Starts the copy. `p`: the first column; `n`: columns from there to the end of what counts; `chunks` <= kMaxChunks.
   // The lanes begin on a 128-byte line, so that each access of the warp touches four of them and no fifth.
   __device__ __forceinline__ void Start(const In* p, std::int64_t n, Around around, int chunks, uint4* shared) {
+    WaitForBulkReads();
     __syncwarp();  // what the slice held before has been read by all
     Attach(p, n, chunks, shared);
     const In* const base = p - skip_;
     const int first = around.before ? 0 : skip_;
     const int whole = around.after ? end_ : end_ / kVector * kVector;  // vectors that start below it are read whole
     const int lane = lane_ - LineVectors(base);
-#pragma unroll
+#pragma unroll 1
     for (int k = 0; k < kMaxChunks; ++k) {
       if (k < chunks) {
+        const int start = k * kChunkVectors - LineVectors(base);
+        if (start * kVector >= first && (start + kChunkVectors) * kVector <= whole) {
 #pragma unroll
-        for (int j = 0; j < kChunkSlots; ++j) Copy(base, (k * kChunkSlots + j) * 32 + lane, first, whole);
+          for (int j = 0; j < kChunkSlots; ++j) CopyOne(base, start + j * 32 + lane_);
+        } else {
+#pragma unroll
+          for (int j = 0; j < kChunkSlots; ++j) Copy(base, start + j * 32 + lane_, first, whole);
+        }
         if (k == chunks - 1) Copy(base, chunks * kChunkVectors + lane, first, whole);
       }
       __pipeline_commit();
@@ -59,17 +65,19 @@ class Slice {
   // the slice begins it.
   template <typename F>
   __device__ __forceinline__ void Reduce(const In* p, std::int64_t valid, const Scale<C>& scale, F publish) const {
-    const bool on_line = LineVectors(p - skip_) == 0;
-#pragma unroll
-    for (int k = 0; k < kMaxChunks; ++k) {
-      // Other chunks end in what is copied with the next one.
-      if (kSkew || !on_line) {
-        Wait(k + 1);
-      } else {
-        Wait(k);
-      }
+    // Chunks that do not end on a line end in what is copied with the next one.
+    const int ahead = kSkew || LineVectors(p - skip_) != 0 ? 1 : 0;
+    ReduceAfter([&](int k) { Wait(k + ahead); }, valid, scale, publish);
+  }
+  // The same where wait(k) waits for the copy of chunk k.
+  template <typename W, typename F>
+  __device__ __forceinline__ void ReduceAfter(W wait, std::int64_t valid, const Scale<C>& scale, F publish) const {
+    int k = ReduceWhole<2>(0, wait, scale, publish);
+#pragma unroll 1
+    for (; k < chunks_; ++k) {
+      wait(k);
       __syncwarp();
-      if (k < chunks_) publish(k, AnyChunkStats(k, k == 0 ? valid : kManyColumns, scale));
+      publish(k, AnyChunkStats(k, k == 0 ? valid : kManyColumns, scale));
     }
   }
 
@@ -115,19 +123,93 @@ class Slice {
     const int valid_end = row_valid <= 0 ? 0 : row_valid < most ? static_cast<int>(row_valid) : most;
     // Vectors whose elements are all the row's and valid; then the others.
     const int body = min(end, valid_end) / kVector * kVector;
-    const int lane = lane_ - LineVectors(base);
-#pragma unroll 4
-    for (int at = lane * kVector; at < body; at += 32 * kVector) {
-      if (at < from) continue;
-      *reinterpret_cast<uint4*>(base + at) = VectorResults<In, true>(shared_[at / kVector], kVector, normalize);
-    }
     if (from > 0 && lane_ == 0 && body > 0) StoreEdge(base, 0, from, end, valid_end, normalize);
     for (int at = body + lane_ * kVector; at < end; at += 32 * kVector) {
       StoreEdge(base, at, from, end, valid_end, normalize);
     }
+    StoreWhole(base, from > 0 ? 1 : 0, body / kVector, normalize);
   }
 
  private:
+  // Publishes chunks from k on, kCount at a time while so many whole ones are left; returns the next.
+  template <int kCount, typename W, typename F>
+  __device__ __forceinline__ int ReduceWhole(int k, W wait, const Scale<C>& scale, F publish) const {
+    if constexpr (kCount <= kMaxChunks) {
+#pragma unroll 1
+      for (; k + kCount <= chunks_ && end_ >= ((k + kCount) * kChunkVectors + (kSkew ? 1 : 0)) * kVector; k += kCount) {
+        wait(k + kCount - 1);
+        __syncwarp();
+        const BlendMask mask(kSkew && lane_ == 0 ? skip_ * static_cast<int>(sizeof(In)) : 0);
+        const auto load = [&](int i, uint4(&v)[kChunkSlots]) {
+          const uint4* const from = shared_ + (k + i) * kChunkVectors + lane_;
+#pragma unroll
+          for (int j = 0; j < kChunkSlots; ++j) v[j] = from[j * 32];
+          if constexpr (kSkew) {
+            const uint4 after = from[kChunkSlots * 32 - lane_];
+#pragma unroll
+            for (int j = 0; j < kChunkSlots; ++j) v[j] = mask.Blend(v[j], j + 1 < kChunkSlots ? v[j + 1] : after);
+          }
+        };
+        Stats<C> stats[kCount];
+        ChunksStats<In, kCount, kSkew>(load, skip_, scale, stats);
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) publish(k + i, stats[i]);
+      }
+    }
+    return k;
+  }
+  // Stores the results of vectors [first, last), again on 128-byte lines. Written in place and stored chunk by chunk in
+  // one piece each, they reach the memory in longer runs than from registers.
+  __device__ __forceinline__ void StoreWhole(In* base, int first, int last, const Normalizer<C>& normalize) const {
+    const int line = LineVectors(base);
+    const int lane = lane_ - line;
+#if __CUDA_ARCH__ >= 900
+#pragma unroll 1
+    for (int k = 0; k < chunks_; ++k) {
+      const int start = k * kChunkVectors - line;
+      if (start >= first && start + kChunkVectors <= last) {
+        Replace<true>(start + lane_, first, last, normalize);
+      } else {
+        Replace<false>(start + lane_, first, last, normalize);
+      }
+      const bool is_last = k == chunks_ - 1;
+      if (is_last) ReplaceOne(chunks_ * kChunkVectors + lane, first, last, normalize);
+      FenceForBulkCopies();
+      __syncwarp();
+      if (lane_ != 0) continue;
+      const int begin = max(first, start);
+      const int end = is_last ? last : min(last, start + kChunkVectors);
+      if (begin < end) StoreBulk(base + begin * kVector, shared_ + begin, (end - begin) * kVectorBytes);
+    }
+#else
+#pragma unroll 4
+    for (int vector = lane; vector < last; vector += 32) {
+      if (vector < first) continue;
+      *reinterpret_cast<uint4*>(base + vector * kVector) = VectorResults<In, true>(shared_[vector], kVector, normalize);
+    }
+#endif
+  }
+  // Replaces a lane's vectors of a chunk by their results, those in [first, last). kFull: that is all of them, and
+  // their loads need not wait for comparisons.
+  template <bool kFull>
+  __device__ __forceinline__ void Replace(int start, int first, int last, const Normalizer<C>& normalize) const {
+    uint4 x[kChunkSlots];
+#pragma unroll
+    for (int j = 0; j < kChunkSlots; ++j) {
+      const int vector = start + j * 32;
+      if (kFull || (vector >= first && vector < last)) x[j] = shared_[vector];
+    }
+#pragma unroll
+    for (int j = 0; j < kChunkSlots; ++j) {
+      const int vector = start + j * 32;
+      if (kFull || (vector >= first && vector < last))
+        shared_[vector] = VectorResults<In, true>(x[j], kVector, normalize);
+    }
+  }
+  __device__ __forceinline__ void ReplaceOne(int vector, int first, int last, const Normalizer<C>& normalize) const {
+    if (vector < first || vector >= last) return;
+    shared_[vector] = VectorResults<In, true>(shared_[vector], kVector, normalize);
+  }
   // The vector at `at`, of which elements [from, end) are stored and those from valid_end on are masked.
   __device__ __forceinline__ void StoreEdge(In* base, int at, int from, int end, int valid_end,
                                             const Normalizer<C>& normalize) const {
@@ -137,15 +219,28 @@ class Slice {
   }
   __device__ __forceinline__ void Copy(const In* base, int vector, int first, int whole) const {
     const int at = vector * kVector;
-    if (at >= first && at < whole) __pipeline_memcpy_async(shared_ + vector, base + at, sizeof(uint4));
+    if (at >= first && at < whole) CopyOne(base, vector);
+  }
+  __device__ __forceinline__ void CopyOne(const In* base, int vector) const {
+    __pipeline_memcpy_async(shared_ + vector, base + vector * kVector, sizeof(uint4));
   }
   // Vectors from the beginning of a 128-byte line to `base`.
   __device__ __forceinline__ static int LineVectors(const In* base) {
     return static_cast<int>(reinterpret_cast<std::uintptr_t>(base) / kVectorBytes) & 7;
   }
-  // Waits for the copies of chunks up to `last`, a constant once unrolled.
+  // Waits for the copies of chunks up to `last`.
   __device__ __forceinline__ static void Wait(int last) {
-    __pipeline_wait_prior(last >= kMaxChunks - 1 ? 0 : kMaxChunks - 1 - last);
+    static_assert(kMaxChunks <= 4, "the cases below");
+    const int later = kMaxChunks - 1 - last;
+    if (later >= 3) {
+      __pipeline_wait_prior(3);
+    } else if (later == 2) {
+      __pipeline_wait_prior(2);
+    } else if (later == 1) {
+      __pipeline_wait_prior(1);
+    } else {
+      __pipeline_wait_prior(0);
+    }
   }
   __device__ __forceinline__ uint4 At(int vector) const {
     const int left = end_ - vector * kVector;

@@ -19,12 +19,16 @@ constexpr int kVectorBytes = 16;
 constexpr int kGroupChunks = 32;
 constexpr int kFlatChunks = 512;  // rows of more are folded in groups
 constexpr int kAccumulators = 64;
-constexpr int kMaxClusterBlocks = 8;  // the largest portable cluster
+constexpr int kMaxClusterBlocks = 8;     // the largest portable cluster
+constexpr int kLargeClusterBlocks = 16;  // the largest there is
 constexpr int kMaxGridBlocks = 2048;
 constexpr int kInlineSegments = 36;  // with these the parameters stay below 4 KB, which every driver takes
 
 constexpr int kChunkSlots = 4;  // vectors per lane
 constexpr int kChunkBytes = kChunkSlots * 32 * kVectorBytes;
+// Vectors from one 128-byte line to the next: what a stretch of a row takes more in shared memory if it is to lie on
+// the lines there as it does in global memory.
+constexpr int kEdgeVectors = 8;
 // What one more chunk for each warp of a block costs in shared memory.
 constexpr int kStashBytes = kBlockWarps * kChunkBytes;
 
