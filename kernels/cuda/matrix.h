@@ -13,6 +13,7 @@ namespace softmax::kernels::cuda {
 constexpr int kMatrixThreads = 256;
 constexpr int kWideThreads = 512;
 constexpr int kTinyVectors = 8;
+constexpr int kSmallSlots = 8;  // vectors per lane of small rows, at most; kernels for 7 take 8
 // Places in Completion::workspace, in words: the blocks of a grid that are done (Complete() counts at 0), those that
 // have left a wide row's teams, a counter for each team, and the teams' tables.
 constexpr int kWorkspaceEnded = 1;
@@ -20,6 +21,9 @@ constexpr int kWorkspaceTeams = 32;
 constexpr int kMaxTeams = static_cast<int>(kSoftmaxWorkspaceZeroBytes / 4) - kWorkspaceTeams;
 constexpr int kWorkspaceTable = static_cast<int>(kSoftmaxWorkspaceZeroBytes / 4);
 constexpr int kMatrixTableBytes = 2 * kFlatChunks * 16;  // of static shared memory, at most
+
+// Rows per group of lanes: at least four vectors in flight a lane.
+constexpr int SmallRows(int slots) { return slots < 4 ? 4 / slots : 1; }
 
 struct MatrixParams {
   const void* input;
@@ -38,7 +42,8 @@ struct MatrixParams {
   int rows_per_block;  // for large rows and for tiles of tiny ones
   int block_chunks;    // for slices: of a block,
   int warp_chunks;     // of a warp, but the last one,
-  int warp_vectors;    // and what they take in shared memory
+  int warp_vectors;    // and what they take in shared memory,
+  int slice_bytes;     // in all
   int cluster_blocks;
   int groups;        // per row, for wide rows,
   int block_groups;  // of them per block,
@@ -77,10 +82,10 @@ const void* MatrixKernelOf(DataType type, const MatrixPlan& plan);
 
 // One input type's kernels. The last two indices are `skew` and `log`.
 struct MatrixKernels {
-  static constexpr int kCount = 4 * 4 + 2 * 4 + 2 * 4 + 2 * 2 + kTinyVectors * 2;
-  const void* small[4][2][2];  // 1, 2, 4, 8 slots
-  const void* large[2][2][2];  // 4, 8 slots
-  const void* slice[2][2][2];  // kMatrixThreads, kWideThreads
+  static constexpr int kCount = kSmallSlots * 4 + 2 * 4 + 2 * 4 + 2 * 2 + kTinyVectors * 2;
+  const void* small[kSmallSlots][2][2];  // by slots
+  const void* large[2][2][2];            // 4, 8 slots
+  const void* slice[2][2][2];            // kMatrixThreads, kWideThreads
   const void* wide[2][2];
   const void* tiny[kTinyVectors][2];  // 1 to 8 vectors
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+
 #include "kernels/cuda/matrix_large.cuh"
 #include "kernels/cuda/matrix_tiny.cuh"
 #include "kernels/cuda/matrix_wide.cuh"
@@ -7,10 +9,9 @@
 // Names every matrix kernel of one type.
 namespace softmax::kernels::cuda {
 
-// Rows per group of lanes: at least four vectors in flight a lane.
 template <typename In, int kSlots, bool kSkew, bool kLog>
 const void* SmallMatrix() {
-  return reinterpret_cast<const void*>(&SmallMatrixKernel < In, kSlots, kSkew, kLog, kSlots < 4 ? 4 / kSlots : 1 >);
+  return reinterpret_cast<const void*>(&SmallMatrixKernel<In, kSlots, kSkew, kLog, SmallRows(kSlots)>);
 }
 
 // Blocks a multiprocessor has to hold: as many as leave the registers that the kept vectors need.
@@ -45,7 +46,9 @@ const MatrixKernels& MatrixKernelsOf() {
         reinterpret_cast<const void*>(&TinyMatrixKernel<In, vectors, true>), \
   }
   static const MatrixKernels kernels{
-      {SOFTMAX_VARIANTS(SmallMatrix, 1), SOFTMAX_VARIANTS(SmallMatrix, 2), SOFTMAX_VARIANTS(SmallMatrix, 4),
+      {SOFTMAX_VARIANTS(SmallMatrix, 1), SOFTMAX_VARIANTS(SmallMatrix, 2), SOFTMAX_VARIANTS(SmallMatrix, 3),
+       SOFTMAX_VARIANTS(SmallMatrix, 4), SOFTMAX_VARIANTS(SmallMatrix, std::min(5, kMost)),
+       SOFTMAX_VARIANTS(SmallMatrix, std::min(6, kMost)), SOFTMAX_VARIANTS(SmallMatrix, kMost),
        SOFTMAX_VARIANTS(SmallMatrix, kMost)},
       {SOFTMAX_VARIANTS(LargeMatrix, 4),
        {{LargeMatrix<In, 8, false, false>(), LargeMatrix<In, 8, false, true>()}, {nullptr, nullptr}}},

@@ -65,7 +65,8 @@ template <typename In, bool kSkew, bool kLog, int kThreads, int kMinBlocks>
 __global__ void __launch_bounds__(kThreads, kMinBlocks) SliceMatrixKernel(const __grid_constant__ MatrixParams params) {
   using C = ComputeOf<In>;
   extern __shared__ __align__(128) unsigned char dynamic[];
-  __shared__ Stats<C> table[kFlatChunks];
+  // The statistics of the row's chunks come after the slices.
+  auto* const table = reinterpret_cast<Stats<C>*>(dynamic + params.slice_bytes);
   const Scale<C> scale = ScaleOf<C>(params);
   const Team team{params.cluster_blocks};
   team.Arrive();

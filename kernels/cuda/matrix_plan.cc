@@ -65,8 +65,8 @@ void PlanSmall(int bytes, MatrixPlan* plan) {
   const MatrixParams& p = plan->params;
   const auto vectors = static_cast<int>(DivideUp(p.cols, VectorElements(bytes)));
   plan->kind = MatrixKind::kSmall;
-  plan->slots = 1 << Log2Up(static_cast<int>(DivideUp(vectors, p.lanes)));
-  const int rows = kMatrixThreads / p.lanes * std::max(1, 4 / plan->slots);
+  plan->slots = static_cast<int>(DivideUp(vectors, p.lanes));
+  const int rows = kMatrixThreads / p.lanes * SmallRows(plan->slots);
   plan->blocks = DivideUp(p.rows, rows);
 }
 
@@ -104,7 +104,7 @@ int SliceVectors(int chunks, const MatrixPlan& plan) {
   return chunks * kChunkSlots * 32 + (plan.lines ? 0 : kEdgeVectors);
 }
 
-void PlanLarge(const Device& device, MatrixPlan* plan) {
+void PlanLarge(int bytes, const Device& device, MatrixPlan* plan) {
   MatrixParams& p = plan->params;
   p.cluster_blocks = BlocksOfRow(p.chunks, p.rows, device);
   const auto chunks = static_cast<int>(DivideUp(p.chunks, p.cluster_blocks));
@@ -118,7 +118,8 @@ void PlanLarge(const Device& device, MatrixPlan* plan) {
     plan->threads = 32 * warps;
     plan->blocks = p.rows * p.cluster_blocks;
     const int missing = warps * p.warp_chunks - chunks;  // of the last warp
-    plan->dynamic_bytes = warps * p.warp_vectors * kVectorBytes - missing * kChunkBytes;
+    p.slice_bytes = warps * p.warp_vectors * kVectorBytes - missing * kChunkBytes;
+    plan->dynamic_bytes = p.slice_bytes + p.chunks * (bytes == 8 ? 16 : 8);
     if (p.cluster_blocks == 1) plan->dynamic_bytes = SliceBytes(plan->dynamic_bytes, plan->blocks, device);
     if (plan->dynamic_bytes > device.shared_bytes - kMatrixTableBytes) plan->kind = MatrixKind::kNone;
     return;
@@ -209,7 +210,7 @@ MatrixPlan PlanMatrix(DataType type, const Segment& s, const Completion& complet
     }
   } else if (s.cols <= std::int64_t{kFlatChunks} * ChunkColumns(bytes)) {
     p.chunks = static_cast<int>(DivideUp(s.cols, ChunkColumns(bytes)));
-    PlanLarge(device, &plan);
+    PlanLarge(bytes, device, &plan);
   } else if (s.cols <= std::int64_t{kMaxWideChunks} * ChunkColumns(bytes)) {
     p.chunks = static_cast<int>(DivideUp(s.cols, ChunkColumns(bytes)));
     PlanWide(type, device, &plan);
@@ -226,7 +227,7 @@ const void* MatrixKernelOf(DataType type, const MatrixPlan& plan) {
     case MatrixKind::kTiny:
       return kernels.tiny[(plan.params.cols - 1) / VectorElements(static_cast<int>(SizeOf(type)))][log];
     case MatrixKind::kSmall:
-      return kernels.small[Log2Up(plan.slots)][skew][log];
+      return kernels.small[plan.slots - 1][skew][log];
     case MatrixKind::kLarge:
       return kernels.large[Log2Up(plan.slots) - 2][skew][log];
     case MatrixKind::kSlice:
