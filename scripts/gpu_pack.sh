@@ -23,7 +23,8 @@ for test in json.load(sys.stdin)["tests"]:
 for name in softmax-server softmax-client softmax-loadgen; do
   printf 'program\t%s\n' "$(program gpu "$name")" >>"$DIR/found"
 done
-find build/gpu -type f -perm -u+x \( -name 'softmax-*-bench' -o -name 'softmax-echo-server' \) \
+find build/gpu -type f -perm -u+x \( -name 'softmax-*-bench' -o -name 'softmax-echo-server' -o \
+  -name 'softmax-sync-baseline' \) \
   -not -path '*/CMakeFiles/*' |
   sed 's/^/bench\t/' >>"$DIR/found"
 
@@ -37,5 +38,8 @@ while IFS=$'\t' read -r kind path arguments; do
 done <"$DIR/found"
 rm "$DIR/found"
 cp scripts/gpu_check.sh scripts/common.sh "$DIR/"
+# The service's benchmark: python3 service_bench --programs . (docs/benchmarks.md).
+cp -r tests/bench/service_bench tests/bench/torch_baseline.py build/gpu/tests/bench/python "$DIR/"
+rm -rf "$DIR/service_bench/__pycache__"
 git rev-parse HEAD >"$DIR/commit" 2>/dev/null || echo unknown >"$DIR/commit"
 say "packed $(wc -l <"$DIR/manifest") entries, $(du -sm "$DIR" | cut -f 1) MB, in $DIR; run there: bash gpu_check.sh ."

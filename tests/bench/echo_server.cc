@@ -1,8 +1,10 @@
 // The transport's ceiling: a bare echo of the same bytes, on raw completion queues, with the service's own process and
-// channel settings. A SoftmaxRequest of an id and an input, sent back as it came, is a well-formed SoftmaxResponse.
+// channel settings. A SoftmaxRequest of an id and an input, sent back as it came, is a well-formed SoftmaxResponse, and
+// so is a message of a stream.
 #include <grpcpp/grpcpp.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <csignal>
 #include <iostream>
 #include <thread>
@@ -10,89 +12,79 @@
 
 #include "server/base/process_settings.h"
 #include "server/rpc/channel_settings.h"
-#include "server/rpc/service_state.h"
+#include "server/rpc/tag.h"
+#include "tests/bench/echo_calls.h"
+#include "tests/bench/listen.h"
 
 namespace {
 
-using softmax::server::AsyncService;
+using softmax::bench::EchoQueue;
+using softmax::bench::RotatingBuffer;
 
-class EchoCall {
- public:
-  EchoCall(AsyncService* service, grpc::ServerCompletionQueue* queue)
-      : service_(service), queue_(queue), responder_(&context_) {
-    service_->RequestSoftmax(&context_, &message_, &responder_, queue_, queue_, this);
-  }
-  void Proceed(bool ok) {
-    if (answered_ || !ok) {
-      delete this;
-      return;
-    }
-    new EchoCall(service_, queue_);
-    answered_ = true;
-    if (!message_.Valid()) {
-      responder_.FinishWithError(grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "no message"), this);
-      return;
-    }
-    responder_.Finish(message_, grpc::Status::OK, this);
-  }
+constexpr int kArmedUnaryCalls = 64;
+constexpr int kArmedStreamCalls = 8;
+// Of all threads together.
+constexpr std::size_t kCopyBytes = 64 << 20;
 
- private:
-  AsyncService* const service_;
-  grpc::ServerCompletionQueue* const queue_;
-  grpc::ServerContext context_;
-  grpc::ByteBuffer message_;
-  grpc::ServerAsyncResponseWriter<grpc::ByteBuffer> responder_;
-  bool answered_ = false;
-};
-
-void Serve(grpc::ServerCompletionQueue* queue) {
-  void* tag = nullptr;
-  bool ok = false;
-  while (queue->Next(&tag, &ok)) static_cast<EchoCall*>(tag)->Proceed(ok);
-}
-
-}  // namespace
-
-int main(int argc, char** argv) {
-  softmax::ApplyProcessSettings();
-  CLI::App app("Echoes SoftmaxService.Softmax messages: what the transport alone can do");
+struct Settings {
   std::vector<std::string> addresses = {"127.0.0.1:50061"};
   unsigned threads = std::clamp(std::thread::hardware_concurrency() / 2, 1u, 8u);
-  app.add_option("--address", addresses, "host:port or unix:/path, repeatable");
-  app.add_option("--threads", threads, "completion queues, one thread each")->check(CLI::Range(1, 64));
-  CLI11_PARSE(app, argc, argv);
+  bool copy = false;
+};
 
+void Serve(const EchoQueue& queue) {
+  for (int i = 0; i < kArmedUnaryCalls; ++i) softmax::bench::ArmUnaryEcho(queue);
+  for (int i = 0; i < kArmedStreamCalls; ++i) softmax::bench::ArmStreamEcho(queue);
+  void* tag = nullptr;
+  bool ok = false;
+  while (queue.queue->Next(&tag, &ok)) static_cast<softmax::server::Tag*>(tag)->Proceed(ok);
+}
+
+int Run(const Settings& settings) {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 
-  AsyncService service;
+  softmax::server::AsyncService service;
   grpc::ServerBuilder builder;
-  softmax::server::ApplyServerSettings({}, &builder);
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  for (const std::string& address : addresses) {
-    builder.AddListeningPort(address, grpc::InsecureServerCredentials());
-  }
-  builder.RegisterService(&service);
   std::vector<std::unique_ptr<grpc::ServerCompletionQueue>> queues;
-  for (unsigned i = 0; i < threads; ++i) queues.push_back(builder.AddCompletionQueue());
-  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  if (server == nullptr) {
-    std::cerr << "cannot listen on " << addresses.front() << "\n";
-    return 3;
+  std::vector<std::unique_ptr<RotatingBuffer>> copies;
+  for (unsigned i = 0; i < settings.threads; ++i) {
+    queues.push_back(builder.AddCompletionQueue());
+    if (settings.copy) copies.push_back(std::make_unique<RotatingBuffer>(kCopyBytes / settings.threads));
+  }
+  std::cout << "queues: " << settings.threads << (settings.copy ? ", with a copy" : "") << std::endl;
+  softmax::server::ApplyServerSettings({}, &builder);
+  const std::unique_ptr<grpc::Server> server = softmax::bench::Listen(settings.addresses, &service, &builder);
+  if (server == nullptr) return 3;
+  std::vector<EchoQueue> serving;
+  for (unsigned i = 0; i < settings.threads; ++i) {
+    serving.push_back({&service, queues[i].get(), settings.copy ? copies[i].get() : nullptr});
   }
   std::vector<std::thread> workers;
-  for (auto& queue : queues) {
-    for (int i = 0; i < 64; ++i) new EchoCall(&service, queue.get());
-    workers.emplace_back([&queue] { Serve(queue.get()); });
-  }
-  std::cout << "listening on " << addresses.front() << std::endl;
+  for (const EchoQueue& queue : serving) workers.emplace_back([&queue] { Serve(queue); });
   int signal = 0;
   sigwait(&signals, &signal);
   server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1));
   for (auto& queue : queues) queue->Shutdown();
   for (std::thread& worker : workers) worker.join();
   return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  softmax::ApplyProcessSettings();
+  CLI::App app("Echoes SoftmaxService's messages, unary and streams: what the transport alone can do");
+  Settings settings;
+  app.add_option("--address", settings.addresses, "host:port (port 0: any) or unix:/path, repeatable")
+      ->capture_default_str();
+  app.add_option("--threads", settings.threads, "completion queues, one thread each")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  app.add_flag("--copy", settings.copy, "also copy every message once, into a buffer of 64 MiB in turn");
+  CLI11_PARSE(app, argc, argv);
+  return Run(settings);
 }

@@ -2,7 +2,8 @@
 import re
 import subprocess
 
-DOCUMENTS = ("README.md", "docs/decisions.md", "docs/testing.md", "docs/numerics.md", "docs/client.md")
+DOCUMENTS = ("README.md", "docs/decisions.md", "docs/testing.md", "docs/numerics.md", "docs/client.md",
+             "docs/benchmarks.md")
 SPAN = re.compile(r"`([^`\n]+)`")
 PATH = re.compile(r"^(?:\./)?((?:client|cmake|deploy|docs|kernels|proto|scripts|server|tests|\.ci)/[\w./-]*[\w])/?$")
 FLAG = re.compile(r"(?<![\w-])(--[a-z][a-z0-9-]+)")
@@ -14,7 +15,7 @@ HELP_FLAG = re.compile(r"^\s+(?:-\w,\s*)?(--[a-z][a-z0-9-]+)", re.MULTILINE)
 FOREIGN_FLAGS = {"--build", "--build-arg", "--cflags", "--component", "--gpus", "--help", "--install",
                  "--label-regex", "--libs", "--plugin", "--prefix", "--preset", "--rm", "--target", "--test-dir",
                  "--variant", "--version", "--workflow"}
-SOURCES = ("server/", "client/", "kernels/bench/", "scripts/")
+SOURCES = ("server/", "client/", "kernels/bench/", "scripts/", "tests/bench/")
 
 
 def _known_text(files):

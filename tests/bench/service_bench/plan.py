@@ -1,0 +1,154 @@
+"""What is measured: sections of cells. A cell is measured in rounds; in a round every contender has one window, one
+after the other, so that their figures can be compared as pairs."""
+import dataclasses
+import typing
+
+import loads
+import programs
+
+PAYLOADS = [64, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20]
+STREAM_PAYLOADS = [64, 1 << 10, 4 << 10, 64 << 10]
+STREAM16_PAYLOADS = [64, 1 << 10, 4 << 10]
+# The echo with a copy is the measure of payloads where the copy is what costs.
+COPY_FROM = 64 << 10
+BASELINE_PAYLOADS = [4 << 10, 64 << 10]
+GENERATOR_PAYLOADS = [64, 64 << 10, 1 << 20]
+VERIFY = 0.01
+
+
+@dataclasses.dataclass
+class Cell:
+    section: str
+    name: str
+    contenders: dict  # name -> Contender, in the order of even rounds
+
+
+@dataclasses.dataclass
+class Contender:
+    measure: typing.Callable  # -> figures
+    row: dict = None          # the key columns of the results' CSV; None: not a row of it
+
+
+@dataclasses.dataclass
+class Bench:
+    """What the sections measure with."""
+    fleet: programs.Fleet
+    loadgen: str
+    backends: list   # of the service: cuda, cpu; the first is the one the scenarios use
+    window: tuple    # (warm-up, measured) seconds
+    payloads: list
+    processes: int   # of the generator at saturation
+    cores: int
+    gpus: int
+    notes: list      # lines on what cannot be measured here
+    unread_clients: int = 64
+
+    @property
+    def service(self):
+        return self.backends[0]
+
+
+def saturation(payload, processes):
+    """As the transport's ceiling was found: connections and requests in flight by payload."""
+    if payload <= 4 << 10:
+        return loads.Load(16, 8, processes)
+    if payload <= 256 << 10:
+        return loads.Load(16, 2, processes)
+    if payload <= 4 << 20:
+        return loads.Load(8, 2, processes)
+    return loads.Load(8, 1, processes)
+
+
+ONE_BY_ONE = loads.Load(1, 1, 1, 1)
+
+
+def cell_name(transport, payload, load):
+    return f"{transport} {payload} {load.connections}x{load.in_flight}"
+
+
+def contender(bench, backend, method, transport, payload, load):
+    """A backend under a load; a row of the results."""
+    load = dataclasses.replace(load, method=method, what=loads.of_payload(payload))
+    row = {"server": programs.SERVERS[backend], "backend": backend, "method": method, "transport": transport,
+           "payload_bytes": payload, "connections": load.connections, "in_flight": load.in_flight}
+    # These send back what they got, or what was in memory.
+    verify = None if backend in ("echo", "echo_copy", "null") else VERIFY
+    return Contender(lambda: loads.run(bench.loadgen, bench.fleet.server(backend), transport, load, bench.window,
+                                       verify), row)
+
+
+def transport_cell(bench, section, transport, payload, load):
+    names = ["echo"] + (["echo_copy"] if payload >= COPY_FROM else []) + ["null"] + bench.backends
+    return Cell(section, cell_name(transport, payload, load),
+                {f"{backend}/unary": contender(bench, backend, "unary", transport, payload, load)
+                 for backend in names})
+
+
+def saturation_cells(bench):
+    return [transport_cell(bench, "saturation", "tcp", payload, saturation(payload, bench.processes))
+            for payload in bench.payloads]
+
+
+def latency_cells(bench):
+    return [transport_cell(bench, "latency", "tcp", payload, ONE_BY_ONE) for payload in bench.payloads]
+
+
+def unix_cells(bench):
+    return [transport_cell(bench, "unix", "unix", payload, load) for payload in bench.payloads
+            for load in (ONE_BY_ONE, saturation(payload, bench.processes))]
+
+
+def stream_cells(bench):
+    cells = []
+    for payload in [p for p in STREAM_PAYLOADS if p in bench.payloads]:
+        load = saturation(payload, bench.processes)
+        pairs = [("echo", "stream"), (bench.service, "stream"), (bench.service, "unary")]
+        cells.append(_methods_cell(bench, f"stream {payload}", pairs, payload, load, load))
+    for payload in [p for p in STREAM16_PAYLOADS if p in bench.payloads]:
+        load = saturation(payload, bench.processes)
+        packed = dataclasses.replace(load, in_flight=load.in_flight * 16)  # as many messages as calls
+        pairs = [("echo", "unary"), ("echo", "stream16"), (bench.service, "stream16")]
+        cells.append(_methods_cell(bench, f"stream16 {payload}", pairs, payload, load, packed))
+    return cells
+
+
+def _methods_cell(bench, name, pairs, payload, load, packed):
+    return Cell("stream", name,
+                {f"{backend}/{method}": contender(bench, backend, method, "tcp", payload,
+                                                  packed if method == "stream16" else load)
+                 for backend, method in pairs})
+
+
+def baseline_cells(bench):
+    backends = ["echo", bench.service]
+    for backend in ("sync_baseline", "torch"):
+        why = bench.fleet.why_missing(backend)
+        if why is None:
+            backends.append(backend)
+        else:
+            bench.notes.append(f"{backend}: not measured: {why}")
+    cells = []
+    for payload in [p for p in BASELINE_PAYLOADS if p in bench.payloads]:
+        load = saturation(payload, bench.processes)
+        cells.append(Cell("baselines", cell_name("tcp", payload, load),
+                          {f"{backend}/unary": contender(bench, backend, "unary", "tcp", payload, load)
+                           for backend in backends}))
+    return cells
+
+
+def generator_cells(bench):
+    """Whether half as many connections, or processes, again raise a side: then the generator was its limit."""
+    cells = []
+    for payload in [p for p in GENERATOR_PAYLOADS if p in bench.payloads]:
+        load = saturation(payload, bench.processes)
+        forms = {"as_measured": load,
+                 "more_connections": dataclasses.replace(load, connections=load.connections * 3 // 2),
+                 "more_processes": dataclasses.replace(load, processes=max(load.processes + 1,
+                                                                           load.processes * 3 // 2))}
+        contenders = {}
+        for backend in ("echo", bench.service):
+            for form, of in forms.items():
+                contenders[f"{backend}/{form}"] = dataclasses.replace(
+                    contender(bench, backend, "unary", "tcp", payload, of), row=None)
+        cells.append(Cell("generator", str(payload), contenders))
+    return cells

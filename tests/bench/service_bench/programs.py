@@ -1,0 +1,156 @@
+"""The programs that are measured: found, started on loopback, watched and ended."""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+START_SECONDS = 120  # pinning memory, loading kernels or importing torch
+SKIPPED = 77
+SERVICE_BACKENDS = ("cuda", "cpu", "null")
+BACKENDS = ("echo", "echo_copy") + SERVICE_BACKENDS + ("sync_baseline", "torch")
+# The column `server` of the results.
+SERVERS = {"echo": "softmax-echo-server", "echo_copy": "softmax-echo-server", "sync_baseline": "softmax-sync-baseline",
+           "torch": "torch_baseline", **{backend: "softmax-server" for backend in SERVICE_BACKENDS}}
+
+
+class Missing(Exception):
+    """A program cannot run here; the text says why in one line."""
+
+
+def find(folder, name):
+    """A built program, in a build folder or in one that scripts/gpu_pack.sh made."""
+    direct = os.path.join(folder, name)
+    if os.path.isfile(direct) and os.access(direct, os.X_OK):
+        return direct
+    for path, folders, names in os.walk(folder):
+        folders[:] = [f for f in folders if f != "CMakeFiles"]
+        if name in names and os.access(os.path.join(path, name), os.X_OK):
+            return os.path.join(path, name)
+    raise Missing(f"{name} is not in {folder}")
+
+
+class Server:
+    """One running server. `tcp` and `unix` are its addresses, `metrics` the address of its /metrics or None."""
+
+    def __init__(self, backend, command, log):
+        self.backend = backend
+        self._log = log
+        self.said = ""
+        with open(log, "wb") as file:
+            self._process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)
+        self.pid = self._process.pid
+        self.tcp = self._wait(r"listening on (127\.0\.0\.1:\d+)")
+        self.unix = self._wait(r"listening on (unix:\S+)")
+        self.metrics = self._wait(r"metrics on (127\.0\.0\.1:\d+)") if backend in SERVICE_BACKENDS else None
+
+    def address(self, transport):
+        return self.tcp if transport == "tcp" else self.unix
+
+    def alive(self):
+        return self._process.poll() is None
+
+    def stop(self):
+        if self.alive():
+            self._process.terminate()
+        try:
+            self._process.wait(45)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _wait(self, pattern):
+        until = time.monotonic() + START_SECONDS
+        while True:
+            ended = self._process.poll() is not None
+            with open(self._log, encoding="utf-8", errors="replace") as file:
+                self.said = file.read()
+            found = re.search(pattern, self.said)
+            if found:
+                return found.group(1)
+            last = self.said.strip().splitlines()[-1:] or ["it said nothing"]
+            if ended and self._process.returncode == SKIPPED:
+                raise Missing(last[0])
+            if ended or time.monotonic() > until:
+                self.stop()
+                raise RuntimeError(f"{self.backend} did not start: {last[0]}")
+            time.sleep(0.02)
+
+
+class Fleet:
+    """Starts each server when it is first needed and ends all of them at the end."""
+
+    def __init__(self, folder, logs, service, server_flags=(), queues=None, numpy=False):
+        """`service`: the backend (cuda or cpu) that the baselines are compared with, and compute on."""
+        self.folder = folder
+        self._service = service
+        self._logs = logs
+        self._flags = list(server_flags)
+        self._queues = queues
+        self._numpy = numpy
+        self._running = {}
+        self._why_missing = {}
+        self._sockets = tempfile.TemporaryDirectory(prefix="bench")  # a socket's path is short
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for server in self._running.values():
+            server.stop()
+        self._sockets.cleanup()
+
+    def server(self, backend, extra=(), name=None):
+        """`extra` flags need a `name` of their own."""
+        name = name or backend
+        if name in self._why_missing:
+            raise Missing(self._why_missing[name])
+        if name not in self._running:
+            try:
+                command = self._command(backend, name) + list(extra)
+                self._running[name] = Server(backend, command, os.path.join(self._logs, f"{name}.log"))
+            except Missing as missing:
+                self._why_missing[name] = str(missing)
+                raise
+        if not self._running[name].alive():
+            raise RuntimeError(f"{name} ended by itself; its log is {os.path.join(self._logs, name)}.log")
+        return self._running[name]
+
+    def stop(self, name):
+        if name in self._running:
+            self._running.pop(name).stop()
+
+    def why_missing(self, backend):
+        """None where it runs."""
+        try:
+            self.server(backend)
+        except Missing as missing:
+            return str(missing)
+        return None
+
+    def _command(self, backend, name):
+        unix = "unix:" + os.path.join(self._sockets.name, name)
+        addresses = ["--address", "127.0.0.1:0", "--address", unix]
+        if backend in ("echo", "echo_copy"):
+            return ([find(self.folder, "softmax-echo-server")] + addresses + self._threads()
+                    + (["--copy"] if backend == "echo_copy" else []))
+        if backend == "sync_baseline":
+            return ([find(self.folder, "softmax-sync-baseline")] + addresses
+                    + ([] if self._service == "cuda" else ["--cpu"]))
+        if backend == "torch":
+            return ([sys.executable, "-B", os.path.join(HERE, "..", "torch_baseline.py"), "--generated",
+                     self._generated(), "--device", self._service] + addresses
+                    + (["--numpy"] if self._numpy else []))
+        return ([find(self.folder, "softmax-server"), "--backend", backend, "--metrics-address", "127.0.0.1:0"]
+                + addresses + self._threads() + (["--unsafe-testing"] if backend == "null" else []) + self._flags)
+
+    def _threads(self):
+        return ["--threads", str(self._queues)] if self._queues else []
+
+    def _generated(self):
+        for path, _, names in os.walk(self.folder):
+            if "softmax_pb2.py" in names:
+                return os.path.dirname(os.path.dirname(path))
+        raise Missing(f"softmax_pb2.py is not in {self.folder}")
