@@ -3,28 +3,35 @@ import html
 import math
 
 WIDTH, HEIGHT = 620, 320
-LEFT, RIGHT, TOP, BOTTOM = 64, 150, 34, 44
+LEFT, RIGHT, TOP, BOTTOM = 68, 150, 34, 44
 COLOURS = ["#7a7a7a", "#b08a00", "#2a9d5c", "#1f6fd6", "#c2452d", "#8a4fbf", "#008b9a", "#d0719a"]
 
 
 class _Axis:
-    def __init__(self, values, begin, end, log, from_zero):
-        self._begin, self._end, self._log = begin, end, log
+    """`base` 2 or 10: a logarithmic axis; 0: a linear one."""
+
+    def __init__(self, values, begin, end, base, from_zero):
+        self._begin, self._end, self._base = begin, end, base
         low, high = min(values), max(values)
-        if log:
-            low, high = math.log2(low), math.log2(high)
+        if base:
+            low, high = math.log(low, base), math.log(high, base)
         elif from_zero:
             low = min(0, low)
         self._low, self._high = low, high if high > low else low + 1
 
     def at(self, value):
-        value = math.log2(value) if self._log else value
+        value = math.log(value, self._base) if self._base else value
         return self._begin + (value - self._low) / (self._high - self._low) * (self._end - self._begin)
 
     def ticks(self):
-        if self._log:
+        if self._base == 2:
             step = max(1, round((self._high - self._low) / 6))
-            return [2.0**power for power in range(math.ceil(self._low), math.floor(self._high) + 1, step)]
+            return [2.0**power for power in range(math.ceil(self._low - 1e-9), math.floor(self._high + 1e-9) + 1, step)]
+        if self._base == 10:
+            factors = (1,) if self._high - self._low > 3 else (1, 2, 5)
+            ticks = [factor * 10.0**power for power in range(math.floor(self._low), math.ceil(self._high) + 1)
+                     for factor in factors]
+            return [tick for tick in ticks if self._low <= math.log10(tick) <= self._high]
         span = self._high - self._low
         step = 10 ** math.floor(math.log10(span / 4))
         step = next(step * factor for factor in (1, 2, 5, 10) if span / (step * factor) <= 6)
@@ -49,8 +56,8 @@ def line_chart(title, x_label, y_label, series, log_x=False, log_y=False, x_text
         return ""
     xs = [p[0] for points in series.values() for p in points]
     ys = [y for points in series.values() for p in points for y in p[1:]] + ([reference] if reference else [])
-    x_axis = _Axis(xs, LEFT, WIDTH - RIGHT, log_x, False)
-    y_axis = _Axis(ys, HEIGHT - BOTTOM, TOP, log_y, True)
+    x_axis = _Axis(xs, LEFT, WIDTH - RIGHT, 2 if log_x else 0, False)
+    y_axis = _Axis(ys, HEIGHT - BOTTOM, TOP, 10 if log_y else 0, True)
     parts = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{html.escape(title)}">',
              f'<text x="{LEFT}" y="18" class="title">{html.escape(title)}</text>']
     parts += _grid(x_axis, y_axis, x_text, x_label, y_label)
@@ -74,7 +81,7 @@ def _grid(x_axis, y_axis, x_text, x_label, y_label):
                      f'{html.escape(x_text(tick))}</text>')
     middle = (LEFT + WIDTH - RIGHT) / 2
     parts.append(f'<text x="{middle}" y="{HEIGHT - 8}" text-anchor="middle">{html.escape(x_label)}</text>')
-    parts.append(f'<text transform="translate(14 {HEIGHT / 2}) rotate(-90)" text-anchor="middle">'
+    parts.append(f'<text transform="translate(16 {HEIGHT / 2}) rotate(-90)" text-anchor="middle">'
                  f'{html.escape(y_label)}</text>')
     return parts
 
