@@ -6,7 +6,9 @@ import tempfile
 import unittest
 import xml.etree.ElementTree
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "service_bench"))
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, os.path.join(HERE, "service_bench"))
 import bars  # noqa: E402
 import charts  # noqa: E402
 import checks  # noqa: E402
@@ -180,6 +182,16 @@ class Parts(unittest.TestCase):
         self.assertEqual(never_reading.softmax_message(8), b"\0\0\0\0\x12" + b"\x7a\x10" + b"\x08\x01"
                          + b"\x12\x02\x01\x02" + b"\x7a\x08" + bytes(8))
         self.assertEqual(never_reading.varint(300), b"\xac\x02")
+
+    def test_echo_and_service_take_their_settings_from_the_same_headers(self):
+        def text(*paths):
+            return "".join(open(os.path.join(ROOT, path), encoding="utf-8").read() for path in paths)
+
+        for sources in (text("tests/bench/echo_server.cc"), text("server/main.cc", "server/server.cc")):
+            for header, call in (("server/base/process_settings.h", "ApplyProcessSettings()"),
+                                 ("server/rpc/channel_settings.h", "ApplyServerSettings(")):
+                self.assertIn(f'#include "{header}"', sources)
+                self.assertIn(call, sources)
 
     def test_a_run_goes_on_with_the_same_settings_only(self):
         kept = {name: 1 for name in machine.SAME}

@@ -177,6 +177,7 @@ def run(options, command):
                            (options.warmup, options.seconds), options.payloads, options.processes, settings["cores"],
                            settings["gpus"], [], options.unread_clients)
         settings["queues"] = queues_of(fleet, options.backend)
+        results.write_json(kept, settings)  # before anything is measured: a run that is killed can be reported
         code = measure(bench, journal, options)
         settings["notes"] = bench.notes
         results.write_json(kept, settings)

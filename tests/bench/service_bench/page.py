@@ -50,8 +50,9 @@ def _settings(settings):
 
 
 def _bar_rows(bars):
-    return [[bar.what, bar.bar, f"{bar.value.median:.4g} {bar.unit}".strip(), f"{bar.value.low:.4g} to {bar.value.high:.4g}",
-             str(bar.value.pairs), results.verdict(bar.met)] for bar in bars]
+    return [[bar.what, bar.bar, f"{bar.value.median:.4g} {bar.unit}".strip(),
+             f"{bar.value.low:.4g} to {bar.value.high:.4g}", str(bar.value.pairs), results.verdict(bar.met)]
+            for bar in bars]
 
 
 def _cell(value):
