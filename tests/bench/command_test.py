@@ -7,10 +7,11 @@ import html
 import json
 import os
 import re
+import subprocess
 import sys
 import tempfile
 
-from running import read_table, row_of, service_bench
+from running import COMMAND, read_table, row_of, service_bench
 
 SMALL = ["--backend", "cpu", "--warmup", "0.05"]
 
@@ -63,6 +64,21 @@ def check_report(folder, sections):
     return document
 
 
+def stopped_by_signal(arguments):
+    """After its first round it is told to end: it ends its servers, says how to go on and leaves what it has."""
+    process = subprocess.Popen([sys.executable, "-B", COMMAND] + arguments, stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, text=True)
+    said = process.stdout.readline()
+    assert "round 1 of" in said, said + process.stdout.read()
+    with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="utf-8") as file:
+        servers = file.read().split()
+    process.terminate()
+    said += process.communicate(timeout=120)[0]
+    assert process.returncode == 4 and "--resume" in said, said
+    left = [pid for pid in servers if os.path.exists(f"/proc/{pid}")]
+    assert servers and not left, f"of {servers} {left} still run"
+
+
 def table(build):
     with tempfile.TemporaryDirectory() as folder:
         out = ["--out", folder, "--programs", build] + SMALL
@@ -71,6 +87,7 @@ def table(build):
         # Stopped at once, it says how to go on; then it does.
         code, said = service_bench(out + short + ["--stop-after", "0.000001"])
         assert code == 4 and "--resume" in said and not read_table(folder), said
+        stopped_by_signal(out + short + ["--resume"])
         code, said = service_bench(out + short + ["--resume"])
         assert code == 0, said
         rows = read_table(folder)

@@ -7,11 +7,12 @@ windows of one round. What was measured is kept in OUT/rounds.jsonl: a run that 
 results are OUT/service.csv, service.json, service.html and service.md. docs/benchmarks.md says what the figures mean.
 
 Exit code 0: measured; 1: something failed (its lines say FAILED); 2: wrong usage; 3: a program is missing; 4: stopped
-by --stop-after, go on with --resume."""
+by --stop-after or a signal, go on with --resume."""
 import argparse
 import itertools
 import os
 import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -104,7 +105,18 @@ def measure_round(cell, number):
 
 
 def measure(bench, journal, options):
-    """The exit code. A cell that fails is noted and left, and the others are measured."""
+    """The exit code. A signal ends it as --stop-after does, so that the servers are ended and the results written."""
+    try:
+        code = measure_sections(bench, journal, options)
+    except KeyboardInterrupt:
+        code = EXIT_STOPPED
+    if code == EXIT_STOPPED:
+        print("stopped before the end: go on with the same flags and --resume")
+    return code
+
+
+def measure_sections(bench, journal, options):
+    """A cell that fails is noted and left, and the others are measured."""
     began = time.monotonic()
     code, longest = 0, {}
     for section in options.only:
@@ -115,7 +127,6 @@ def measure(bench, journal, options):
                 continue
             started = time.monotonic()
             if options.stop_after and started - began + longest.get(section, 0) > options.stop_after:
-                print("stopped before the end: go on with the same flags and --resume")
                 return EXIT_STOPPED
             where = f"{section}: {cell.name}: round {number + 1} of {options.rounds}: "
             try:
@@ -187,8 +198,13 @@ def run(options, command):
 
 def main(arguments):
     options = parse_arguments(arguments)
+    # Both raise KeyboardInterrupt, so that servers are ended; a shell's background job would ignore SIGINT otherwise.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     try:
         return run(options, "service_bench " + shlex.join(arguments))
+    except KeyboardInterrupt:
+        return EXIT_STOPPED
     except (FileExistsError, FileNotFoundError, machine.Different) as error:
         print(f"service_bench: {error}", file=sys.stderr)
         return 2
