@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 
 from running import COMMAND, read_table, row_of, service_bench
 
@@ -75,8 +76,20 @@ def stopped_by_signal(arguments):
     process.terminate()
     said += process.communicate(timeout=120)[0]
     assert process.returncode == 4 and "--resume" in said, said
-    left = [pid for pid in servers if os.path.exists(f"/proc/{pid}")]
+    until = time.monotonic() + 20  # a killed process takes a while to end on a busy machine
+    while any(runs(pid) for pid in servers) and time.monotonic() < until:
+        time.sleep(0.05)
+    left = [pid for pid in servers if runs(pid)]
     assert servers and not left, f"of {servers} {left} still run"
+
+
+def runs(pid):
+    """A process that has ended may still be listed, until somebody asks for its exit code."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+            return file.read().rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
 
 
 def table(build):

@@ -60,6 +60,7 @@ int Run(const Settings& settings) {
   const std::unique_ptr<grpc::Server> server = softmax::bench::Listen(settings.addresses, &service, &builder);
   if (server == nullptr) return 3;
   std::vector<EchoQueue> serving;
+  serving.reserve(settings.threads);  // calls keep pointers to them
   for (unsigned i = 0; i < settings.threads; ++i) {
     serving.push_back({&service, queues[i].get(), settings.copy ? copies[i].get() : nullptr});
   }

@@ -59,7 +59,8 @@ def _host_suite(bench):
 
 
 def _checked(command, bench):
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=sum(bench.window) + 300)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=sum(bench.window) + 300,
+                          preexec_fn=programs.end_with_parent)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout

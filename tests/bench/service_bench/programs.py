@@ -1,6 +1,8 @@
 """The programs that are measured: found, started on loopback, watched and ended."""
+import ctypes
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -14,6 +16,15 @@ BACKENDS = ("echo", "echo_copy") + SERVICE_BACKENDS + ("sync_baseline", "torch")
 # The column `server` of the results.
 SERVERS = {"echo": "softmax-echo-server", "echo_copy": "softmax-echo-server", "sync_baseline": "softmax-sync-baseline",
            "torch": "torch_baseline", **{backend: "softmax-server" for backend in SERVICE_BACKENDS}}
+
+
+PR_SET_PDEATHSIG = 1
+_prctl = ctypes.CDLL(None).prctl
+
+
+def end_with_parent():
+    """For preexec_fn: the process is ended when this one is, even by a signal that leaves no time for anything."""
+    _prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 class Missing(Exception):
@@ -40,11 +51,16 @@ class Server:
         self._log = log
         self.said = ""
         with open(log, "wb") as file:
-            self._process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)
+            self._process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT,
+                                             preexec_fn=end_with_parent)
         self.pid = self._process.pid
-        self.tcp = self._wait(r"listening on (127\.0\.0\.1:\d+)")
-        self.unix = self._wait(r"listening on (unix:\S+)")
-        self.metrics = self._wait(r"metrics on (127\.0\.0\.1:\d+)") if backend in SERVICE_BACKENDS else None
+        try:
+            self.tcp = self._wait(r"listening on (127\.0\.0\.1:\d+)")
+            self.unix = self._wait(r"listening on (unix:\S+)")
+            self.metrics = self._wait(r"metrics on (127\.0\.0\.1:\d+)") if backend in SERVICE_BACKENDS else None
+        except BaseException:  # a signal too: nobody else knows of this process yet
+            self.stop()
+            raise
 
     def address(self, transport):
         return self.tcp if transport == "tcp" else self.unix
@@ -74,7 +90,6 @@ class Server:
             if ended and self._process.returncode == SKIPPED:
                 raise Missing(last[0])
             if ended or time.monotonic() > until:
-                self.stop()
                 raise RuntimeError(f"{self.backend} did not start: {last[0]}")
             time.sleep(0.02)
 

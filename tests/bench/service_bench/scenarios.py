@@ -8,6 +8,7 @@ import time
 
 import loads
 import plan
+import programs
 from plan import Cell, Contender
 
 OVERLOAD_PAYLOAD = 4 << 10
@@ -85,7 +86,8 @@ def fairness_cells(bench):
         server = bench.fleet.server(bench.service)
         seconds = sum(bench.window) + 30  # ended below
         command = loads.command(bench.loadgen, server.tcp, greedy, (0.1, seconds), None)
-        other = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        other = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                 preexec_fn=programs.end_with_parent)
         try:
             time.sleep(0.5)
             seen = _measure(bench, ten)
