@@ -65,6 +65,8 @@ def parse_arguments(arguments):
                         help="of the generator at saturation (4 with 8 cores, else 1)")
     parser.add_argument("--queues", type=int, help="of echo and service; their own default if unset")
     parser.add_argument("--server-flags", default="", metavar="FLAGS", help="more flags of softmax-server, one text")
+    parser.add_argument("--inprocess-flags", default="", metavar="FLAGS",
+                        help="more flags of softmax-inprocess-bench, such as \"--threads 12\"")
     parser.add_argument("--unread-clients", type=int, default=64, help="clients that never read (64)")
     parser.add_argument("--numpy", action="store_true", help="the torch server computes with numpy (a test's choice)")
     parser.add_argument("--resume", action="store_true", help="go on with what --out has")
@@ -186,7 +188,7 @@ def run(options, command):
                         shlex.split(options.server_flags), options.queues, options.numpy) as fleet:
         bench = plan.Bench(fleet, programs.find(options.programs, "softmax-loadgen"), options.backend,
                            (options.warmup, options.seconds), options.payloads, options.processes, settings["cores"],
-                           settings["gpus"], [], options.unread_clients)
+                           settings["gpus"], [], options.unread_clients, shlex.split(options.inprocess_flags))
         settings["queues"] = queues_of(fleet, options.backend)
         results.write_json(kept, settings)  # before anything is measured: a run that is killed can be reported
         code = measure(bench, journal, options)

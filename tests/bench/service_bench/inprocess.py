@@ -31,7 +31,7 @@ def cells(bench):
 
 def _contender(bench, payload, gpus):
     flags = ["--backend", bench.service, "--payload", payload, "--warmup", str(max(0.5, bench.window[0])), "--seconds",
-             str(bench.window[1])]
+             str(bench.window[1])] + bench.inprocess_flags
     if bench.service == "cuda":
         flags += ["--devices", ",".join(str(device) for device in range(gpus))]
     return Contender(lambda: _run(bench, flags))

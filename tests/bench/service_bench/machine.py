@@ -7,7 +7,8 @@ import time
 import urllib.request
 
 # A run that goes on must agree in these.
-SAME = ("machine", "gpu", "cores", "commit", "seconds", "warmup", "backends", "processes", "server_flags")
+SAME = ("machine", "gpu", "cores", "commit", "seconds", "warmup", "backends", "processes", "server_flags",
+        "inprocess_flags")
 
 
 class Different(Exception):
@@ -55,7 +56,7 @@ def settings(options, command):
             "time": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()), "command": command,
             "rounds": options.rounds, "seconds": options.seconds, "warmup": options.warmup,
             "backends": options.backend, "processes": options.processes, "server_flags": options.server_flags,
-            "notes": []}
+            "inprocess_flags": options.inprocess_flags, "notes": []}
 
 
 def load(path):

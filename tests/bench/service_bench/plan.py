@@ -42,6 +42,7 @@ class Bench:
     gpus: int
     notes: list      # lines on what cannot be measured here
     unread_clients: int = 64
+    inprocess_flags: list = dataclasses.field(default_factory=list)
 
     @property
     def service(self):
