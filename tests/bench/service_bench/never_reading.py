@@ -35,8 +35,8 @@ def softmax_message(payload_bytes):
 
 
 class Client:
-    """One connection with one call. `shut_window`: the answer may not even be sent; otherwise it may, as far as the
-    socket takes it."""
+    """One connection with calls. `shut_window`: answers may not even be sent; otherwise they may, as far as the socket
+    takes them."""
 
     def __init__(self, address, shut_window):
         if address.startswith("unix:"):
@@ -49,37 +49,48 @@ class Client:
             self._socket.connect((host, int(port)))
         self._socket.settimeout(SEND_SECONDS)
         window = 0 if shut_window else LARGEST_WINDOW
-        # What the server lets us send: on the connection, on a stream at its beginning, and on our stream.
-        self._connection_window = self._initial_window = self._stream_window = 65535
+        # What the server lets us send: on the connection, on a stream at its beginning, and on each of ours.
+        self._connection_window = self._initial_window = 65535
+        self._windows = {}
         self._frame_bytes = 16384
         self._pending = b""
         self._send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(SETTINGS, 0, 0, struct.pack(">HI", 4, window)))
         if not shut_window:
             self._send(frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", LARGEST_WINDOW - 65535)))
 
-    def ask(self, message):
-        """Sends the whole call. Frames are read only meanwhile, for the windows that the server grants."""
-        self._send(frame(HEADERS, 4, 1, CALL))
-        view, at = memoryview(message), 0
-        until = time.monotonic() + SEND_SECONDS
-        while at < len(view):
-            self._take_frames(0 if self._room() > 0 else 1)
-            size = min(self._room(), len(view) - at, self._frame_bytes)
-            if size <= 0:
-                if time.monotonic() > until:
-                    raise TimeoutError("the server grants no window for the request")
-                continue
-            last = at + size == len(view)
-            self._send(frame(DATA, 1 if last else 0, 1, bytes(view[at:at + size])))
-            at += size
-            self._connection_window -= size
-            self._stream_window -= size
+    def ask(self, message, calls):
+        """Sends the message in so many calls. The last byte of each waits until the rest of all was sent: while frames
+        are read for the windows that the server grants, there is no answer yet that would be read with them."""
+        streams = [1 + 2 * i for i in range(calls)]
+        for stream in streams:
+            self._windows[stream] = self._initial_window
+            self._send(frame(HEADERS, 4, stream, CALL))
+            self._send_part(stream, memoryview(message)[:-1])
+        while min(self._room(stream) for stream in streams) < calls:
+            self._take_frames(1)
+        for stream in streams:
+            self._send(frame(DATA, 1, stream, message[-1:]))
 
     def close(self):
         self._socket.close()
 
-    def _room(self):
-        return min(self._connection_window, self._stream_window)
+    def _send_part(self, stream, view):
+        at = 0
+        until = time.monotonic() + SEND_SECONDS
+        while at < len(view):
+            self._take_frames(0 if self._room(stream) > 0 else 1)
+            size = min(self._room(stream), len(view) - at, self._frame_bytes)
+            if size <= 0:
+                if time.monotonic() > until:
+                    raise TimeoutError("the server grants no window for the request")
+                continue
+            self._send(frame(DATA, 0, stream, bytes(view[at:at + size])))
+            at += size
+            self._connection_window -= size
+            self._windows[stream] -= size
+
+    def _room(self, stream):
+        return min(self._connection_window, self._windows[stream])
 
     def _send(self, data):
         self._socket.sendall(data)
@@ -106,12 +117,12 @@ class Client:
             if stream == 0:
                 self._connection_window += grant
             else:
-                self._stream_window += grant
+                self._windows[stream] += grant
         elif kind == SETTINGS and not flags & 1:
             for at in range(0, len(body), 6):
                 name, value = struct.unpack(">HI", body[at:at + 6])
                 if name == 4:
-                    self._stream_window += value - self._initial_window
+                    self._windows = {s: window + value - self._initial_window for s, window in self._windows.items()}
                     self._initial_window = value
                 elif name == 5:
                     self._frame_bytes = min(value, 1 << 20)

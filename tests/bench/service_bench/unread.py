@@ -9,6 +9,9 @@ import never_reading
 from plan import VERIFY, Cell, Contender
 
 ANSWER_BYTES = 16 << 20
+# Each client wants twice as much as its share, so that a server which kept to no share would be seen.
+SHARE_BYTES = 16 << 20
+CALLS = 2
 ANSWER_TIMEOUT_S = 2
 # Up to 1 KiB an answer is copied, so whatever is held is the never-reading clients'.
 GOOD = loads.Load(8, 2, what=loads.of_payload(1 << 10))
@@ -22,8 +25,8 @@ def cells(bench):
 
 
 def _server(bench):
-    return bench.fleet.server(bench.service, ["--answer-timeout", f"{ANSWER_TIMEOUT_S}s"],
-                              f"{bench.service}_unread")
+    flags = ["--answer-timeout", f"{ANSWER_TIMEOUT_S}s", "--max-unread-bytes-per-connection", str(SHARE_BYTES)]
+    return bench.fleet.server(bench.service, flags, f"{bench.service}_unread")
 
 
 def _good(bench):
@@ -56,7 +59,7 @@ def _ask_all(clients, delay, asked):
     message = never_reading.softmax_message(ANSWER_BYTES)
 
     def ask(client):
-        client.ask(message)
+        client.ask(message, CALLS)
         asked.append(time.monotonic())
 
     threads = [threading.Thread(target=ask, args=(client,)) for client in clients]
