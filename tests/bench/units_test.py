@@ -143,10 +143,12 @@ class Rounds(unittest.TestCase):
             ("echo", "as_measured", 100), ("echo", "more_connections", 101), ("echo", "more_processes", 130),
             ("cuda", "as_measured", 90), ("cuda", "more_connections", 89), ("cuda", "more_processes", 90))}],
             "generator", "64")
-        made.add("saturation", "tcp 64 16x8", 0, {"cuda/unary": window("cuda", 90, wrong=1)})
+        made.add("saturation", "tcp 64 16x8", 0, {"echo/unary": window("echo", 90, generator_why="a busy thread"),
+                                                  "cuda/unary": window("cuda", 90, wrong=1)})
         by = {check.what[0]: check for check in checks.all_checks(made, SETTINGS)}
         self.assertIs(by["3"].ok, False)
         self.assertIn("echo 64 B more processes 1.30", by["3"].why)
+        self.assertIn("up to 2.0 cores and calls itself the limit of 1 of 2 windows", by["3"].why)
         self.assertIs(by["5"].ok, False)
 
 

@@ -59,9 +59,12 @@ def _generator(journal):
                                                   "calls_per_s"))
                 ok = ok and gain.median <= HIGHEST_GAIN
                 seen.append(f"{backend} {cell} B {form.replace('_', ' ')} {gain.median:.2f}")
-    cores = [window["figures"]["generator_cores"] for entry in journal.of("saturation")
-             for window in entry["windows"].values()]
-    used = f"the generator used up to {max(cores):.1f} cores; " if cores else ""
+    windows = [window["figures"] for entry in journal.of("saturation") for window in entry["windows"].values()]
+    used = ""
+    if windows:
+        limited = sum(1 for window in windows if window.get("generator_why"))
+        used = (f"the generator used up to {max(w['generator_cores'] for w in windows):.1f} cores and calls itself the "
+                f"limit of {limited} of {len(windows)} windows; ")
     return Check(what, ok if seen else None, used + ("; ".join(seen) or "the section generator was not measured"))
 
 
