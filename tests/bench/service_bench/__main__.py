@@ -192,8 +192,11 @@ def run(options, command):
         settings["queues"] = queues_of(fleet, options.backend)
         results.write_json(kept, settings)  # before anything is measured: a run that is killed can be reported
         code = measure(bench, journal, options)
-        settings["notes"] = bench.notes
-        results.write_json(kept, settings)
+    if fleet.failures:
+        bench.notes += fleet.failures
+        code = EXIT_FAILED
+    settings["notes"] = bench.notes
+    results.write_json(kept, settings)
     write_results(options.out, journal, settings, bench.notes)
     return code
 

@@ -69,13 +69,14 @@ class Server:
         return self._process.poll() is None
 
     def stop(self):
+        """Its exit code; negative: the signal that ended it."""
         if self.alive():
             self._process.terminate()
         try:
-            self._process.wait(45)
+            return self._process.wait(45)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            self._process.wait()
+            return self._process.wait()
 
     def _wait(self, pattern):
         until = time.monotonic() + START_SECONDS
@@ -105,6 +106,7 @@ class Fleet:
         self._flags = list(server_flags)
         self._queues = queues
         self._numpy = numpy
+        self.failures = []  # servers that did not end well
         self._running = {}
         self._why_missing = {}
         self._sockets = tempfile.TemporaryDirectory(prefix="bench")  # a socket's path is short
@@ -113,8 +115,8 @@ class Fleet:
         return self
 
     def __exit__(self, *_):
-        for server in self._running.values():
-            server.stop()
+        for name in list(self._running):
+            self.stop(name)
         self._sockets.cleanup()
 
     def server(self, backend, extra=(), name=None):
@@ -134,8 +136,11 @@ class Fleet:
         return self._running[name]
 
     def stop(self, name):
-        if name in self._running:
-            self._running.pop(name).stop()
+        if name not in self._running:
+            return
+        code = self._running.pop(name).stop()
+        if code != 0:
+            self.failures.append(f"FAILED {name}: ended with {code}; its log is {self._logs}/{name}.log")
 
     def why_missing(self, backend):
         """None where it runs."""
