@@ -72,8 +72,17 @@ def _transport(journal, service):
         if payload >= 4 << 20 and service == "cuda":
             bars.append(_at_least("saturation", f"{service} / echo with a copy, {name}", 0.95,
                                   ratio(service, "echo_copy")))
-        bars += _copies(journal, service, cell, payload)
+        bars += _copies(journal, service, cell, payload) + _cpu(journal, service, cell, payload)
     return bars
+
+
+def _cpu(journal, service, cell, payload):
+    """Holds still where calls/s do not: on a machine that others load too."""
+    against = "echo" if payload < plan.COPY_FROM else "echo_copy"
+    return [Bar("saturation", f"server CPU a call, {a} / {b.replace('echo_copy', 'echo with a copy')}, {size(payload)}",
+                "reported", ratios.ratio(journal.pairs("saturation", cell, f"{a}/unary", f"{b}/unary",
+                                                       "server_cpu_us_per_call")), None)
+            for a, b in (("null", against), (service, "echo"))]
 
 
 def _service_bar(service, payload):
