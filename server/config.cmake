@@ -21,6 +21,7 @@ endif()
 add_library(softmax_config STATIC
   ${CMAKE_CURRENT_LIST_DIR}/config.cc ${CMAKE_CURRENT_LIST_DIR}/config_check.cc
   ${CMAKE_CURRENT_LIST_DIR}/config_flags.cc ${CMAKE_CURRENT_LIST_DIR}/config_print.cc
+  ${CMAKE_CURRENT_LIST_DIR}/config_security.cc
   ${CMAKE_CURRENT_LIST_DIR}/config_values.cc)
 add_library(softmax::config ALIAS softmax_config)
 target_link_libraries(softmax_config PUBLIC softmax::grpc PRIVATE softmax::options CLI11::CLI11)

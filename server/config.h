@@ -18,7 +18,15 @@ struct Config {
   // Listening. "host:port", "[v6]:port" or "unix:/path".
   std::vector<std::string> address = {"0.0.0.0:50051"};
   std::string metrics_address = "0.0.0.0:9400";  // or "none"
+  std::string health_address = "none";           // plaintext grpc.health.v1 and nothing else, for probes; or "none"
+  std::string unix_socket_mode = "0600";         // of unix sockets, octal
   bool reflection = true;
+
+  // Who may come in. Paths, or "none". Read at start and again when a file changes.
+  std::string tls_cert = "none";       // PEM chain; with tls_key every TCP address speaks TLS (unix sockets do not)
+  std::string tls_key = "none";        // PEM, not encrypted
+  std::string tls_client_ca = "none";  // PEM; clients must then show a certificate of one of these authorities
+  std::string token_file = "none";     // SHA-256 of each bearer token in hex, one a line
 
   // Execution.
   Backend backend = Backend::kAuto;
@@ -43,6 +51,8 @@ struct Config {
   std::uint64_t max_in_flight_per_stream = 256;
   std::uint64_t max_concurrent_streams = 256;  // calls at once on one connection
   std::uint64_t max_connections = 4096;
+  Duration max_connection_idle{0};  // without a call, then closed; 0: never
+  Duration max_connection_age{0};   // then closed once its calls have ended; 0: never
   std::uint64_t max_queued_requests = 4096;
   std::uint64_t max_queued_bytes = 1ull << 30;
 
@@ -62,6 +72,7 @@ struct Config {
   // Logging.
   std::string log_level = "info";  // trace, debug, info, warning, error, off
   std::string log_format = "text";
+  Duration slow_request = std::chrono::seconds(1);  // requests that take longer are logged; 0: none
 
   // Testing. The command line alone can set it.
   bool unsafe_testing = false;

@@ -14,12 +14,12 @@
 #include <utility>
 #include <vector>
 
+#include "server/config_security.h"
 #include "server/config_values.h"
 
 namespace softmax::server {
 namespace {
 
-constexpr char kNone[] = "none";
 constexpr std::uint64_t kSmallestSlab = 4096;  // a page: slabs are handed to devices
 // Listeners, epoll sets, devices, the scrape port's workers and log files.
 constexpr std::uint64_t kReservedFiles = 256;
@@ -89,6 +89,13 @@ absl::Status CheckDurations(const Config& c) {
   for (const auto& [flag, value] : positive) {
     if (value < std::chrono::milliseconds(1)) {
       return Refuse(std::string(flag) + "=" + FormatDuration(value) + ": must be at least 1ms");
+    }
+  }
+  const std::pair<const char*, Config::Duration> optional[] = {{"--max-connection-idle", c.max_connection_idle},
+                                                               {"--max-connection-age", c.max_connection_age}};
+  for (const auto& [flag, value] : optional) {
+    if (value.count() != 0 && value < std::chrono::seconds(1)) {
+      return Refuse(std::string(flag) + "=" + FormatDuration(value) + ": must be 0s (never) or at least 1s");
     }
   }
   if (c.max_queue_delay > std::chrono::seconds(1)) {
@@ -210,7 +217,12 @@ absl::Status CollectListeners(const Config& c, std::vector<Listener>* out) {
       return status;
     }
   }
-  if (c.metrics_address != kNone) {
+  if (IsSet(c.health_address)) {
+    if (absl::Status status = AddListener("--health-address", c.health_address, out); !status.ok()) {
+      return status;
+    }
+  }
+  if (IsSet(c.metrics_address)) {
     if (absl::Status status = AddListener("--metrics-address", c.metrics_address, out); !status.ok()) {
       return status;
     }
@@ -296,7 +308,8 @@ std::uint64_t OpenFileLimit() {
 absl::Status CheckConfig(const Config& config, std::uint64_t open_file_limit) {
   std::vector<Listener> listeners;
   return First({CheckCounts(config), CheckDurations(config), CheckMemory(config), CheckFiles(config, open_file_limit),
-                CheckBackend(config), CollectListeners(config, &listeners), CheckTesting(config, listeners)});
+                CheckBackend(config), CollectListeners(config, &listeners), CheckTesting(config, listeners),
+                CheckSecurity(config)});
 }
 
 }  // namespace softmax::server

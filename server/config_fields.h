@@ -10,6 +10,7 @@
 namespace softmax::server {
 
 constexpr char kListening[] = "Listening";
+constexpr char kSecurity[] = "Security";
 constexpr char kExecution[] = "Execution";
 constexpr char kBatching[] = "Batching";
 constexpr char kLimits[] = "Limits";
@@ -31,17 +32,37 @@ struct CountRange {
   std::uint64_t max = 0xffffffff;
 };
 
-// `C` is Config or const Config. The visitor has Texts, Text, Choice, Ordinals, OneOf (the
+// `C` is Config or const Config. The visitor has Texts, Text, Word, Choice, Ordinals, OneOf (the
 // backend), Count, Bytes, Duration, Switch and TestingSwitch.
 template <typename C, typename V>
 void VisitListening(C& c, V& v) {
   v.Texts({"address", kListening, "Where to serve: host:port, [v6]:port or unix:/path; may be given more than once"},
           c.address);
+  v.Text({"health-address", kListening,
+          "Where to serve grpc.health.v1 alone, in plain text, for probes that know neither TLS nor tokens: "
+          "host:port, or none"},
+         c.health_address);
+  v.Word({"unix-socket-mode", kListening, "Who may connect to unix sockets: their files' permissions, octal"},
+         c.unix_socket_mode, "MODE");
   v.Switch({"reflection", kListening, "Serve gRPC reflection (for grpcurl)"}, c.reflection);
   v.Duration({"keepalive-time", kListening, "Ping a silent connection after this long"}, c.keepalive_time);
   v.Duration({"keepalive-timeout", kListening,
               "Close a connection whose ping, or whose unread bytes, stay unanswered this long"},
              c.keepalive_timeout);
+}
+
+template <typename C, typename V>
+void VisitSecurity(C& c, V& v) {
+  v.Word({"tls-cert", kSecurity,
+          "Certificate chain (PEM) for TLS on every TCP address; read again when it changes; or none"},
+         c.tls_cert, "FILE");
+  v.Word({"tls-key", kSecurity, "Its private key (PEM, not encrypted, not readable by others)"}, c.tls_key, "FILE");
+  v.Word({"tls-client-ca", kSecurity,
+          "Clients must show a certificate signed by one of these authorities (PEM); none = any client"},
+         c.tls_client_ca, "FILE");
+  v.Word({"token-file", kSecurity,
+          "Requests must carry a bearer token whose SHA-256, in hex, is a line of this file; none = no tokens"},
+         c.token_file, "FILE");
 }
 
 template <typename C, typename V>
@@ -93,6 +114,12 @@ void VisitLimits(C& c, V& v) {
       {"max-concurrent-streams", kLimits, "Calls at once on one connection (HTTP/2 streams); a client queues the rest"},
       c.max_concurrent_streams, {1, 0x7fffffff});
   v.Count({"max-connections", kLimits, "Further connections are closed at once"}, c.max_connections);
+  v.Duration({"max-connection-idle", kLimits, "Close a connection that has had no call for so long; 0s = never"},
+             c.max_connection_idle);
+  v.Duration({"max-connection-age", kLimits,
+              "Close a connection after so long, once its calls have ended, so that clients spread and revoked "
+              "certificates go; 0s = never"},
+             c.max_connection_age);
   v.Count({"max-queued-requests", kLimits, "Requests that may wait for memory; more are RESOURCE_EXHAUSTED"},
           c.max_queued_requests);
   v.Bytes({"max-queued-bytes", kLimits, "Bytes of requests that may wait for memory; more are RESOURCE_EXHAUSTED"},
@@ -127,6 +154,7 @@ void VisitDrain(C& c, V& v) {
 template <typename C, typename V>
 void VisitConfig(C& c, V& v) {
   VisitListening(c, v);
+  VisitSecurity(c, v);
   VisitExecution(c, v);
   VisitBatching(c, v);
   VisitLimits(c, v);
@@ -136,6 +164,9 @@ void VisitConfig(C& c, V& v) {
   v.Choice({"log-level", kLogging, "The least important messages to print"}, c.log_level,
            {"trace", "debug", "info", "warning", "error", "off"});
   v.Choice({"log-format", kLogging, "Lines for people or for machines"}, c.log_format, {"text", "json"});
+  v.Duration({"slow-request", kLogging,
+              "Log requests that take longer, with the times of their stages, ten a second at most; 0s = none"},
+             c.slow_request);
   v.TestingSwitch({"unsafe-testing", kTesting,
                    "Allow --backend=null and fault switches; loopback and unix addresses only, "
                    "command line only"},

@@ -23,8 +23,10 @@ class FlagAdder {
         ->default_str(shown);
   }
 
-  void Text(FieldText text, std::string& field) {
-    Add(text, "ADDRESS", field, [&field](const std::string& value) {
+  void Text(FieldText text, std::string& field) { Word(text, field, "ADDRESS"); }
+
+  void Word(FieldText text, std::string& field, const char* type) {
+    Add(text, type, field, [&field](const std::string& value) {
       field = value;
       return std::string(value.empty() ? "must not be empty" : "");
     });
@@ -104,6 +106,7 @@ class NameCollector {
   void Texts(FieldText text, const std::vector<std::string>&) { Add(text, FieldArity::kRepeated); }
   void Ordinals(FieldText text, const std::vector<std::uint32_t>&) { Add(text, FieldArity::kCommas); }
   void Text(FieldText text, const std::string&) { Add(text); }
+  void Word(FieldText text, const std::string&, const char*) { Add(text); }
   void Choice(FieldText text, const std::string&, const std::vector<std::string>&) { Add(text); }
   void OneOf(FieldText text, const Backend&) { Add(text); }
   void Count(FieldText text, const std::uint64_t&, CountRange = {}) { Add(text); }

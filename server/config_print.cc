@@ -22,6 +22,7 @@ class Printer {
     Line(text, "[" + list + "]");
   }
   void Text(FieldText text, const std::string& field) { Line(text, Quote(field)); }
+  void Word(FieldText text, const std::string& field, const char*) { Text(text, field); }
   void Choice(FieldText text, const std::string& field, const std::vector<std::string>&) { Line(text, Quote(field)); }
   void OneOf(FieldText text, const Backend& field) { Line(text, Quote(BackendName(field))); }
   void Ordinals(FieldText text, const std::vector<std::uint32_t>& field) {
@@ -54,6 +55,7 @@ class SettingCollector {
  public:
   void Texts(FieldText, const std::vector<std::string>&) {}
   void Text(FieldText, const std::string&) {}
+  void Word(FieldText, const std::string&, const char*) {}
   void Choice(FieldText, const std::string&, const std::vector<std::string>&) {}
   void OneOf(FieldText, const Backend&) {}
   void Ordinals(FieldText, const std::vector<std::uint32_t>&) {}

@@ -4,6 +4,7 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <ctime>
@@ -78,6 +79,20 @@ std::string_view LevelName(spdlog::level::level_enum level) {
   return "critical";
 }
 
+// The fields of the message that this thread is logging. Beside the text and not in it, so that no request's bytes in a
+// message can pass for a field.
+thread_local const std::vector<LogField>* fields_of_message = nullptr;
+
+void AppendFields(bool json, spdlog::memory_buf_t* out) {
+  if (fields_of_message == nullptr) return;
+  for (const LogField& field : *fields_of_message) {
+    fmt::format_to(std::back_inserter(*out), fmt::runtime(json ? ",\"{}\":" : " {}="), field.key);
+    if (field.quoted) out->push_back('"');
+    AppendEscaped(field.value, json || field.quoted, out);
+    if (field.quoted) out->push_back('"');
+  }
+}
+
 class LineFormatter final : public spdlog::formatter {
  public:
   explicit LineFormatter(bool json) : json_(json) {}
@@ -95,7 +110,9 @@ class LineFormatter final : public spdlog::formatter {
     fmt::format_to(std::back_inserter(out), fmt::runtime(json_ ? kJson : kText), date, ms % 1000,
                    LevelName(message.level), message.thread_id);
     AppendEscaped({message.payload.data(), message.payload.size()}, json_, &out);
-    const std::string_view end = json_ ? "\"}\n" : "\n";
+    if (json_) out.push_back('"');
+    AppendFields(json_, &out);
+    const std::string_view end = json_ ? "}\n" : "\n";
     out.append(end.data(), end.data() + end.size());
   }
 
@@ -133,6 +150,19 @@ absl::Status InitLogging(std::string_view level, std::string_view format) {
   logger->set_error_handler([](const std::string&) {});
   spdlog::set_default_logger(std::move(logger));
   return absl::OkStatus();
+}
+
+std::string_view StepLogLevel(bool more) {
+  const int now = spdlog::get_level();
+  const int next = std::clamp<int>(more ? now - 1 : now + 1, spdlog::level::trace, spdlog::level::err);
+  spdlog::set_level(static_cast<spdlog::level::level_enum>(next));
+  return LevelName(static_cast<spdlog::level::level_enum>(next));
+}
+
+void LogWarning(std::string_view message, const std::vector<LogField>& fields) {
+  fields_of_message = &fields;
+  spdlog::warn("{}", message);
+  fields_of_message = nullptr;
 }
 
 }  // namespace softmax::server

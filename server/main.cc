@@ -34,11 +34,29 @@ int ExitCodeOf(const absl::Status& status) {
   return kExitFailure;
 }
 
+// SIGHUP: certificates and tokens are looked at now. SIGUSR1, SIGUSR2: one step more or fewer messages.
+bool IsOrder(int signal) { return signal == SIGHUP || signal == SIGUSR1 || signal == SIGUSR2; }
+
+void Obey(int signal, Server& server) {
+  if (signal == SIGHUP) {
+    spdlog::info("SIGHUP: looking at certificates and tokens");
+    server.RefreshSecrets();
+    return;
+  }
+  const std::string level(StepLogLevel(/*more=*/signal == SIGUSR1));
+  // Said at the new level, so that it is seen whatever that is.
+  spdlog::log(spdlog::get_level(), "log-level is {} now", level);
+}
+
 // The signal number that ended the wait, or 0 when a device failed.
-int WaitForEnd(const Server& server, const sigset_t& signals) {
+int WaitForEnd(Server& server, const sigset_t& signals) {
   while (true) {
     const timespec interval{0, 200'000'000};
     const int signal = sigtimedwait(&signals, nullptr, &interval);
+    if (IsOrder(signal)) {
+      Obey(signal, server);
+      continue;
+    }
     if (signal > 0) return signal;
     if (!server.health().ok()) return 0;
   }
@@ -49,7 +67,12 @@ void DrainUntilSecondSignal(Server& server, const sigset_t& signals) {
   std::thread watcher([&] {
     while (!done.load()) {
       const timespec interval{0, 50'000'000};
-      if (sigtimedwait(&signals, nullptr, &interval) > 0) server.HurryDrain();
+      const int signal = sigtimedwait(&signals, nullptr, &interval);
+      if (IsOrder(signal)) {
+        Obey(signal, server);
+      } else if (signal > 0) {
+        server.HurryDrain();
+      }
     }
   });
   server.Drain();
@@ -62,7 +85,7 @@ int Run(const Config& config) {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
+  for (const int signal : {SIGINT, SIGHUP, SIGUSR1, SIGUSR2}) sigaddset(&signals, signal);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   RaiseDescriptorLimit();
 

@@ -10,18 +10,29 @@
 #include <mutex>
 #include <thread>
 
+#include "server/config_check.h"
+#include "server/config_security.h"
 #include "server/execution/executor.h"
 #include "server/metrics/metrics.h"
 #include "server/rpc/acceptor.h"
 #include "server/rpc/channel_settings.h"
+#include "server/rpc/door.h"
+#include "server/rpc/health_server.h"
 #include "server/rpc/queue_thread.h"
 #include "server/server_info.h"
+#include "server/server_secrets.h"
 
 namespace softmax::server {
 namespace {
 
 // How often overdue answers and the devices' health are looked at.
 constexpr auto kSweepInterval = std::chrono::milliseconds(100);
+// How many of these pass between two looks at certificates and tokens.
+constexpr int kSweepsPerRefresh = 5;
+// The acceptor's destinations.
+constexpr std::size_t kPlain = 0;
+constexpr std::size_t kHealth = 1;
+constexpr std::size_t kTls = 2;
 constexpr auto kCallsPoll = std::chrono::milliseconds(2);
 
 Shard::Options ShardOptions(const Config& config) {
@@ -49,6 +60,21 @@ Connections::Options ConnectionOptions(const Config& config) {
   return options;
 }
 
+absl::StatusOr<Acceptor::Options> AcceptorOptions(const Config& config) {
+  Acceptor::Options options;
+  for (const std::string& text : config.address) {
+    const absl::StatusOr<Address> address = ParseAddress(text);
+    // A unix socket's callers are told apart by its file's mode, and nobody listens in between.
+    const bool tls = IsSet(config.tls_cert) && !(address.ok() && address->is_unix());
+    options.places.push_back({text, tls ? kTls : kPlain});
+  }
+  if (IsSet(config.health_address)) options.places.push_back({config.health_address, kHealth});
+  if (absl::Status status = ParseSocketMode(config.unix_socket_mode, &options.unix_socket_mode); !status.ok()) {
+    return status;
+  }
+  return options;
+}
+
 class ServerImpl final : public Server {
  public:
   ServerImpl(const Config& config, std::unique_ptr<Executor> executor)
@@ -58,13 +84,16 @@ class ServerImpl final : public Server {
         arena_(executor_->memory(), config.arena_bytes, config.slab_bytes),
         backlog_(BacklogOptions(config, cores_), arena_),
         connections_(ConnectionOptions(config)),
+        health_connections_(ConnectionOptions(config)),
         state_(arena_, backlog_, connections_) {}
   ~ServerImpl() override;
 
   absl::Status Start();
 
-  const std::vector<std::string>& addresses() const override { return acceptor_->addresses(); }
+  const std::vector<std::string>& addresses() const override { return addresses_; }
   std::string metrics_address() const override { return metrics_address_; }
+  std::string health_address() const override { return health_address_; }
+  void RefreshSecrets() override { secrets_->Refresh(); }
   absl::Status health() const override { return executor_->health(); }
   void Drain() override;
   void HurryDrain() override;
@@ -74,6 +103,9 @@ class ServerImpl final : public Server {
   absl::Status StartMetrics();
   absl::Status BuildGrpc();
   absl::Status StartThreads();
+  absl::Status Listen();
+  std::vector<Acceptor::Destination> Destinations();
+  void Announce() const;
   GaugeSources Gauges();
   void Sweep(std::stop_token stop);
   void ShutDown(std::chrono::system_clock::time_point deadline);
@@ -87,12 +119,18 @@ class ServerImpl final : public Server {
   Arena arena_;
   Backlog backlog_;
   Connections connections_;
+  Connections health_connections_;
+  std::unique_ptr<Secrets> secrets_;
   ServiceState state_;
   std::unique_ptr<Metrics> metrics_;
   std::string metrics_address_;
   std::vector<std::unique_ptr<QueueThread>> queues_;
   std::unique_ptr<grpc::Server> grpc_;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> tls_entrance_;
+  std::unique_ptr<HealthServer> health_server_;
   std::unique_ptr<Acceptor> acceptor_;
+  std::vector<std::string> addresses_;
+  std::string health_address_;
   std::jthread sweeper_;
 
   std::mutex hurry_mu_;
@@ -132,6 +170,11 @@ absl::Status ServerImpl::BuildGrpc() {
     queues_.push_back(std::make_unique<QueueThread>(state_, ShardOptions(config_), builder.AddCompletionQueue(),
                                                     *metrics_->AddRecorder()));
   }
+  if (secrets_->tls() != nullptr) {
+    tls_entrance_ = builder.experimental().AddExternalConnectionAcceptor(
+        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+        ReloadingCredentials(*secrets_->tls()));
+  }
   grpc_ = builder.BuildAndStart();
   if (grpc_ == nullptr) return absl::InternalError("gRPC could not start its server");
   return absl::OkStatus();
@@ -147,15 +190,69 @@ absl::Status ServerImpl::StartThreads() {
   return absl::OkStatus();
 }
 
-absl::Status ServerImpl::Start() {
-  Acceptor::Options accept;
-  accept.addresses = config_.address;
-  accept.max_connections = static_cast<std::uint32_t>(config_.max_connections);
-  accept.queues = static_cast<std::uint32_t>(EffectiveThreads(config_, cores_));
-  absl::StatusOr<std::unique_ptr<Acceptor>> acceptor = Acceptor::Create(accept, connections_);
+absl::Status ServerImpl::Listen() {
+  absl::StatusOr<Acceptor::Options> options = AcceptorOptions(config_);
+  if (!options.ok()) return options.status();
+  absl::StatusOr<std::unique_ptr<Acceptor>> acceptor = Acceptor::Create(*options);
   if (!acceptor.ok()) return acceptor.status();
   acceptor_ = std::move(*acceptor);
+  addresses_ = acceptor_->addresses();
+  if (IsSet(config_.health_address)) {
+    health_address_ = addresses_.back();
+    addresses_.pop_back();
+    health_server_ = std::make_unique<HealthServer>(state_.health);
+    return health_server_->Start();
+  }
+  return absl::OkStatus();
+}
 
+std::vector<Acceptor::Destination> ServerImpl::Destinations() {
+  std::vector<Acceptor::Destination> destinations(kTls + 1);
+  const auto limit = static_cast<std::uint32_t>(config_.max_connections);
+  destinations[kPlain].door =
+      std::make_unique<PlainDoor>(grpc_.get(), static_cast<std::uint32_t>(EffectiveThreads(config_, cores_)));
+  destinations[kPlain].connections = destinations[kTls].connections = &connections_;
+  destinations[kPlain].max_connections = destinations[kTls].max_connections = limit;
+  if (tls_entrance_ != nullptr) destinations[kTls].door = std::make_unique<TlsDoor>(std::move(tls_entrance_));
+  Acceptor::Destination& health = destinations[kHealth];
+  health.connections = &health_connections_;
+  if (health_server_ != nullptr) {
+    health.door = std::make_unique<PlainDoor>(health_server_->grpc(), 1);
+    health.max_connections = HealthServer::kMaxConnections;
+    health.while_draining = true;
+    health.poll = [this] { health_server_->Poll(); };
+  }
+  return destinations;
+}
+
+void ServerImpl::Announce() const {
+  for (const std::string& address : addresses_) {
+    const bool tls = secrets_->tls() != nullptr && address.rfind("unix:", 0) != 0;
+    spdlog::info("listening on {}", address);
+    spdlog::info("{}: {}, {}", address,
+                 !tls                                           ? "plain text"
+                 : secrets_->tls()->wants_client_certificates() ? "TLS, clients show certificates"
+                                                                : "TLS",
+                 secrets_->tokens() != nullptr ? "with tokens" : "without tokens");
+  }
+  if (!health_address_.empty()) spdlog::info("health on {}", health_address_);
+  if (!metrics_address_.empty()) spdlog::info("metrics on {}", metrics_address_);
+  const double most = static_cast<double>(config_.max_connections) *
+                      static_cast<double>(config_.max_concurrent_streams) *
+                      static_cast<double>(config_.max_request_bytes);
+  spdlog::info(
+      "max-connections {} x max-concurrent-streams {} x max-request-bytes are {:.0f} times the memory-quota, at which "
+      "gRPC cancels calls",
+      config_.max_connections, config_.max_concurrent_streams, most / static_cast<double>(config_.memory_quota));
+}
+
+absl::Status ServerImpl::Start() {
+  absl::StatusOr<std::unique_ptr<Secrets>> secrets = Secrets::Load(config_);
+  if (!secrets.ok()) return secrets.status();
+  secrets_ = std::move(*secrets);
+  state_.tokens = secrets_->tokens();
+  state_.slow_requests.SetThreshold(config_.slow_request);
+  if (absl::Status status = Listen(); !status.ok()) return status;
   state_.limits = WireLimitsFor(config_);
   state_.max_in_flight_per_stream = static_cast<std::uint32_t>(config_.max_in_flight_per_stream);
   state_.info = ServerInfoFor(config_, executor_->name(), executor_->devices());
@@ -165,13 +262,13 @@ absl::Status ServerImpl::Start() {
   metrics_->SetGauges(Gauges());
   state_.health.AddListener([this] {
     for (const auto& queue : queues_) queue->RequestAttention();
+    if (health_server_ != nullptr) health_server_->RequestAttention();
   });
   state_.health.SetUnsafeTesting(config_.unsafe_testing);
-  acceptor_->Start(grpc_.get());
+  acceptor_->Start(Destinations());
   sweeper_ = std::jthread([this](std::stop_token stop) { Sweep(stop); });
   state_.health.SetReady(true);
-  for (const std::string& address : acceptor_->addresses()) spdlog::info("listening on {}", address);
-  if (!metrics_address_.empty()) spdlog::info("metrics on {}", metrics_address_);
+  Announce();
   return absl::OkStatus();
 }
 
@@ -194,8 +291,9 @@ GaugeSources ServerImpl::Gauges() {
 
 void ServerImpl::Sweep(std::stop_token stop) {
   TimePoint warned = SteadyClock::now() - std::chrono::hours(1);
-  while (!stop.stop_requested()) {
+  for (int sweep = 0; !stop.stop_requested(); ++sweep) {
     std::this_thread::sleep_for(kSweepInterval);
+    if (sweep % kSweepsPerRefresh == 0) secrets_->Refresh();
     const TimePoint now = SteadyClock::now();
     if (connections_.SweepOverdue(now)) {
       for (const auto& queue : queues_) queue->RequestAttention();
@@ -261,6 +359,8 @@ void ServerImpl::ShutDown(std::chrono::system_clock::time_point deadline) {
   backlog_.Stop(/*fail=*/false);
   if (grpc_ != nullptr) grpc_->Shutdown(deadline);
   if (acceptor_ != nullptr) acceptor_->Stop();
+  health_connections_.ShutdownAll();
+  if (health_server_ != nullptr) health_server_->Shutdown();
   for (const auto& queue : queues_) queue->ShutdownAndJoin();
   if (metrics_ != nullptr) metrics_->ClearGauges();
 }

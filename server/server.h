@@ -24,6 +24,7 @@ class Server {
   // What is listened on, with the ports that were chosen; clients can connect to these.
   virtual const std::vector<std::string>& addresses() const = 0;
   virtual std::string metrics_address() const = 0;  // empty: none
+  virtual std::string health_address() const = 0;   // empty: none
 
   // Not OK: a device failed for good, and the process should drain and be replaced. Any thread.
   virtual absl::Status health() const = 0;
@@ -33,6 +34,9 @@ class Server {
   virtual void Drain() = 0;
   // Makes a running Drain skip what is left of its waits. Any thread.
   virtual void HurryDrain() = 0;
+
+  // Looks at certificates, keys and tokens now; a few times a second is done anyway, in the background. Any thread.
+  virtual void RefreshSecrets() = 0;
 
   // Slabs in use, for tests: 0 once every answer has been read.
   virtual std::uint64_t slabs_used() const = 0;

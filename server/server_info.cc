@@ -1,6 +1,7 @@
 #include "server/server_info.h"
 
 #include <algorithm>
+#include <climits>
 #include <thread>
 
 namespace softmax::server {
@@ -79,8 +80,14 @@ ChannelSettings ChannelSettingsFor(const Config& config) {
   ChannelSettings settings;
   settings.max_message_bytes = std::max(config.max_request_bytes, config.max_response_bytes);
   settings.max_concurrent_streams = static_cast<int>(To32(config.max_concurrent_streams));
-  settings.keepalive_time_ms = static_cast<int>(duration_cast<milliseconds>(config.keepalive_time).count());
-  settings.keepalive_timeout_ms = static_cast<int>(duration_cast<milliseconds>(config.keepalive_timeout).count());
+  const auto ms = [](Config::Duration duration) {
+    return static_cast<int>(std::min<std::int64_t>(duration_cast<milliseconds>(duration).count(), INT_MAX));
+  };
+  settings.keepalive_time_ms = ms(config.keepalive_time);
+  settings.keepalive_timeout_ms = ms(config.keepalive_timeout);
+  settings.max_connection_idle_ms = ms(config.max_connection_idle);
+  settings.max_connection_age_ms = ms(config.max_connection_age);
+  settings.max_connection_age_grace_ms = ms(config.drain_timeout);
   return settings;
 }
 

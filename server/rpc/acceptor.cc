@@ -1,8 +1,6 @@
 #include "server/rpc/acceptor.h"
 
-#include <absl/strings/str_cat.h>
 #include <fcntl.h>
-#include <grpcpp/server_posix.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <spdlog/spdlog.h>
@@ -11,8 +9,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 
 #include "server/rpc/listen.h"
@@ -20,13 +18,19 @@
 namespace softmax::server {
 namespace {
 
-// epoll's 64 bits say what is ready: a listener's index, a connection's duplicate descriptor, or the control eventfd.
+// epoll's 64 bits say what is ready: a listener's index, a connection's duplicate descriptor, the control eventfd, or
+// a connection that has not been handed over yet.
 constexpr std::uint64_t kListener = 1ull << 32;
 constexpr std::uint64_t kConnection = 2ull << 32;
 constexpr std::uint64_t kControl = 3ull << 32;
+constexpr std::uint64_t kArrival = 4ull << 32;
 // How long accepting rests when the process has no descriptor left: long enough not to spin, short against a client's
 // patience.
 constexpr int kPauseMs = 50;
+// How often a destination with an open connection is polled.
+constexpr int kPollMs = 5;
+// How often connections that have said nothing are looked at.
+constexpr int kArrivalsMs = 200;
 
 void Watch(int epoll, int fd, std::uint32_t events, std::uint64_t what) {
   epoll_event event{};
@@ -37,52 +41,31 @@ void Watch(int epoll, int fd, std::uint32_t events, std::uint64_t what) {
 
 }  // namespace
 
-Acceptor::Acceptor(const Options& options, Connections& connections)
-    : options_(options),
-      connections_(connections),
-      epoll_(epoll_create1(EPOLL_CLOEXEC)),
-      control_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+Acceptor::Acceptor(const Options& options)
+    : options_(options), epoll_(epoll_create1(EPOLL_CLOEXEC)), control_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   Watch(epoll_, control_, EPOLLIN, kControl);
 }
 
-absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::Create(const Options& options, Connections& connections) {
-  std::unique_ptr<Acceptor> acceptor(new Acceptor(options, connections));
-  for (const std::string& address : options.addresses) {
-    absl::StatusOr<ListeningSocket> socket = Listen(address);
+absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::Create(const Options& options) {
+  std::unique_ptr<Acceptor> acceptor(new Acceptor(options));
+  for (const Place& place : options.places) {
+    absl::StatusOr<ListeningSocket> socket = Listen(place.address, options.unix_socket_mode);
     if (!socket.ok()) return socket.status();
     acceptor->bound_.push_back(socket->address);
-    acceptor->listeners_.push_back(Listener{socket->fd, socket->unix_path});
+    acceptor->listeners_.push_back(Listener{socket->fd, place.destination, socket->unix_path});
   }
   return acceptor;
 }
 
 Acceptor::~Acceptor() {
   Stop();
-  CloseListeners();
+  CloseListeners(/*all=*/true);
   close(epoll_);
   close(control_);
 }
 
-// gRPC's server binds a connection that it did not accept itself to the completion queue number rand() % queues, so
-// that a few busy connections may all land on one thread. A seed chosen beforehand makes that rand() say the queue
-// whose turn it is; if another thread draws in between, the choice is random again, which is no worse than without.
-void Acceptor::ChooseSeeds() {
-  for (std::uint32_t queue = 0; queue < options_.queues; ++queue) {
-    unsigned seed = 1;
-    while (true) {
-      srand(seed);
-      if (static_cast<unsigned>(rand()) % options_.queues == queue) {
-        break;
-      }
-      ++seed;
-    }
-    seeds_.push_back(seed);
-  }
-}
-
-void Acceptor::Start(grpc::Server* server) {
-  server_ = server;
-  ChooseSeeds();
+void Acceptor::Start(std::vector<Destination> destinations) {
+  destinations_ = std::move(destinations);
   for (std::size_t i = 0; i < listeners_.size(); ++i) {
     Watch(epoll_, listeners_[i].fd, EPOLLIN, kListener | i);
   }
@@ -91,7 +74,7 @@ void Acceptor::Start(grpc::Server* server) {
 
 void Acceptor::StopListening() {
   if (!thread_.joinable()) {  // never started
-    CloseListeners();
+    CloseListeners(/*all=*/true);
     return;
   }
   stop_listening_.store(true);
@@ -105,36 +88,61 @@ void Acceptor::Stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-void Acceptor::CloseListeners() {
+void Acceptor::CloseListeners(bool all) {
   for (Listener& listener : listeners_) {
+    const bool stays =
+        !all && listener.destination < destinations_.size() && destinations_[listener.destination].while_draining;
+    if (stays || listener.fd < 0) continue;
     close(listener.fd);
+    listener.fd = -1;
+    arrivals_.CloseAll(listener.destination);
     if (!listener.unix_path.empty()) unlink(listener.unix_path.c_str());
   }
-  listeners_.clear();
   listening_.store(false);
   listening_.notify_all();
+}
+
+int Acceptor::WaitMs() const {
+  int wait = -1;
+  const auto at_most = [&wait](int ms) { wait = wait < 0 ? ms : std::min(wait, ms); };
+  if (paused_) at_most(kPauseMs);
+  if (arrivals_.size() > 0) at_most(kArrivalsMs);
+  for (const Destination& destination : destinations_) {
+    if (destination.poll && destination.connections->size() > 0) at_most(kPollMs);
+  }
+  return wait;
 }
 
 void Acceptor::Run() {
   epoll_event events[64];
   while (!stop_.load()) {
-    const int ready = epoll_wait(epoll_, events, std::size(events), paused_ ? kPauseMs : -1);
+    const int ready = epoll_wait(epoll_, events, std::size(events), WaitMs());
     if (paused_ && ready == 0) ResumeAccepting();
     for (int i = 0; i < ready; ++i) HandleEvent(events[i].data.u64);
-    if (stop_listening_.load() && !listeners_.empty()) CloseListeners();
+    if (arrivals_.size() > 0) {
+      const std::size_t closed = arrivals_.CloseOlderThan(SteadyClock::now() - options_.greeting_timeout);
+      refused_.fetch_add(closed, std::memory_order_relaxed);
+      if (closed > 0) spdlog::debug("closed {} connections that said nothing", closed);
+    }
+    for (const Destination& destination : destinations_) {
+      if (destination.poll && destination.connections->size() > 0) destination.poll();
+    }
+    if (stop_listening_.exchange(false)) CloseListeners(/*all=*/false);
   }
-  CloseListeners();
+  CloseListeners(/*all=*/true);
 }
 
 void Acceptor::HandleEvent(std::uint64_t what) {
   const std::uint64_t number = what & 0xffffffffu;
-  if (what >= kControl) {
+  if (what >= kArrival) {
+    Greet(static_cast<int>(number));
+  } else if (what >= kControl) {
     eventfd_t ignored;
     eventfd_read(control_, &ignored);
   } else if (what >= kConnection) {
     Forget(static_cast<int>(number));
     if (paused_) ResumeAccepting();  // a descriptor is free again
-  } else if (number < listeners_.size()) {
+  } else if (number < listeners_.size() && listeners_[number].fd >= 0) {
     AcceptReady(listeners_[number]);
   }
 }
@@ -143,7 +151,7 @@ void Acceptor::AcceptReady(const Listener& listener) {
   while (!paused_) {
     const int fd = accept4(listener.fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0) {
-      HandOver(fd);
+      Receive(fd, listener.destination);
       continue;
     }
     if (errno == EAGAIN || errno == EWOULDBLOCK) return;
@@ -161,32 +169,91 @@ void Acceptor::AcceptReady(const Listener& listener) {
 void Acceptor::PauseAccepting(int error) {
   if (!complained_) {
     spdlog::error("accepting connections rests: {}; {} are open, raise the descriptor limit", std::strerror(error),
-                  connections_.size());
+                  accepted_.size());
     complained_ = true;
   }
   paused_ = true;
   for (const Listener& listener : listeners_) {
-    epoll_ctl(epoll_, EPOLL_CTL_DEL, listener.fd, nullptr);
+    if (listener.fd >= 0) epoll_ctl(epoll_, EPOLL_CTL_DEL, listener.fd, nullptr);
   }
 }
 
 void Acceptor::ResumeAccepting() {
   paused_ = false;
   for (std::size_t i = 0; i < listeners_.size(); ++i) {
-    Watch(epoll_, listeners_[i].fd, EPOLLIN, kListener | i);
+    if (listeners_[i].fd >= 0) Watch(epoll_, listeners_[i].fd, EPOLLIN, kListener | i);
   }
 }
 
-void Acceptor::HandOver(int fd) {
-  if (connections_.size() >= options_.max_connections) {
+void Acceptor::Refused(const char* why, int fd) {
+  refused_.fetch_add(1, std::memory_order_relaxed);
+  spdlog::debug("refusing the connection from {}: {}", PeerName(fd), why);
+}
+
+// Those that have said nothing yet make room for newcomers, the oldest first.
+bool Acceptor::MakeRoom(std::size_t destination) {
+  const Destination& to = destinations_[destination];
+  if (to.connections->size() + arrivals_.size(destination) < to.max_connections) {
+    complained_ = false;
+    return true;
+  }
+  if (arrivals_.CloseOldest(destination)) {
     refused_.fetch_add(1, std::memory_order_relaxed);
-    if (!complained_) {
-      spdlog::warn("refusing connections: max-connections {} are open", options_.max_connections);
-      complained_ = true;
-    }
+    return true;
+  }
+  if (!complained_) {
+    spdlog::warn("refusing connections: max-connections {} are open", to.max_connections);
+    complained_ = true;
+  }
+  return false;
+}
+
+void Acceptor::Receive(int fd, std::size_t destination) {
+  if (!MakeRoom(destination)) {
+    refused_.fetch_add(1, std::memory_order_relaxed);
     close(fd);
     return;
   }
+  if (!options_.wait_for_greeting) {
+    HandOver(fd, destination);
+    return;
+  }
+  arrivals_.Add(fd, destination, SteadyClock::now());
+  // Edge-triggered: half a greeting must not wake the loop again and again. Most have come with the connection.
+  Watch(epoll_, fd, EPOLLIN | EPOLLRDHUP | EPOLLET, kArrival | static_cast<std::uint64_t>(fd));
+}
+
+void Acceptor::Greet(int fd) {
+  const std::optional<std::size_t> destination = arrivals_.DestinationOf(fd);
+  if (!destination.has_value()) return;
+  char bytes[kGreetingBytes];
+  const ssize_t got = recv(fd, bytes, sizeof(bytes), MSG_PEEK | MSG_DONTWAIT);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (got <= 0) {
+    arrivals_.Close(fd);
+    return;
+  }
+  const std::string_view said(bytes, static_cast<std::size_t>(got));
+  switch (JudgeGreeting(destinations_[*destination].door->protocol(), said)) {
+    case Greeting::kIncomplete:
+      return;
+    case Greeting::kRight:
+      epoll_ctl(epoll_, EPOLL_CTL_DEL, fd, nullptr);
+      arrivals_.Take(fd);
+      HandOver(fd, *destination);
+      return;
+    case Greeting::kHttp1:
+      Refused("it speaks HTTP/1", fd);
+      AnswerHttp1(fd);
+      break;
+    case Greeting::kWrong:
+      Refused("it speaks neither gRPC nor what it takes to begin it", fd);
+      break;
+  }
+  arrivals_.Close(fd);
+}
+
+void Acceptor::HandOver(int fd, std::size_t destination) {
   const int duplicate = fcntl(fd, F_DUPFD_CLOEXEC, 0);
   if (duplicate < 0) {
     const int error = errno;
@@ -194,24 +261,22 @@ void Acceptor::HandOver(int fd) {
     PauseAccepting(error);
     return;
   }
-  complained_ = false;
+  const Destination& to = destinations_[destination];
   const int one = 1;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));  // fails on a unix socket: fine
-  const std::string name = absl::StrCat("fd:", fd);             // what gRPC calls the peer
-  names_[duplicate] = name;
-  connections_.Add(name, duplicate, PeerName(fd));
+  const std::string name = to.door->PeerOf(fd);
+  accepted_[duplicate] = Accepted{destination, name};
+  to.connections->Add(name, duplicate, PeerName(fd));
   Watch(epoll_, duplicate, EPOLLRDHUP, kConnection | static_cast<std::uint64_t>(duplicate));
-  srand(seeds_[next_queue_]);
-  next_queue_ = (next_queue_ + 1) % options_.queues;
-  grpc::AddInsecureChannelFromFd(server_, fd);
+  to.door->Enter(fd);
 }
 
 void Acceptor::Forget(int duplicate) {
-  const auto it = names_.find(duplicate);
-  if (it == names_.end()) return;
+  const auto it = accepted_.find(duplicate);
+  if (it == accepted_.end()) return;
   epoll_ctl(epoll_, EPOLL_CTL_DEL, duplicate, nullptr);
-  connections_.Remove(it->second, duplicate);
-  names_.erase(it);
+  destinations_[it->second.destination].connections->Remove(it->second.peer, duplicate);
+  accepted_.erase(it);
 }
 
 }  // namespace softmax::server

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <absl/status/statusor.h>
-#include <grpcpp/server.h>
 
 #include <atomic>
 #include <cstdint>
@@ -12,63 +11,86 @@
 #include <unordered_map>
 #include <vector>
 
+#include "server/rpc/arrivals.h"
 #include "server/rpc/connections.h"
+#include "server/rpc/door.h"
 
 namespace softmax::server {
 
 // The server's own accept loop. gRPC 1.51's ends for ever at the first accept error that is not EAGAIN (a burst of
 // connections at the descriptor limit), has no limit on connections, and keeps no handle to end one. This one counts
-// and refuses, waits out EMFILE, and hands each socket to gRPC.
+// and refuses, waits out EMFILE, waits for a connection's first bytes so that silent ones and those that speak
+// something else never take a place, and hands each socket to gRPC.
 class Acceptor {
  public:
-  struct Options {
-    std::vector<std::string> addresses;  // host:port (port 0: any free one), [v6]:port, or unix:/path
+  // Where accepted connections go.
+  struct Destination {
+    std::unique_ptr<Door> door;
+    Connections* connections = nullptr;
     std::uint32_t max_connections = 4096;
-    // Completion queues of the server. gRPC deals the connections to them at random; this does it in turn
-    // (acceptor.cc).
-    std::uint32_t queues = 1;
+    bool while_draining = false;  // StopListening leaves its listeners open
+    // Called every few milliseconds while a connection is open here; for a server whose completion queue has no thread.
+    std::function<void()> poll;
+  };
+  struct Place {
+    std::string address;          // host:port (port 0: any free one), [v6]:port, or unix:/path
+    std::size_t destination = 0;  // index into what Start is given
+  };
+  struct Options {
+    std::vector<Place> places;
+    unsigned unix_socket_mode = 0600;
+    Nanoseconds greeting_timeout = std::chrono::seconds(10);  // for the first bytes
+    bool wait_for_greeting = true;                            // off in tests that show what it is for
   };
 
   // Binds and listens; nothing is accepted before Start. Fails with the address and why ("in use").
-  static absl::StatusOr<std::unique_ptr<Acceptor>> Create(const Options& options, Connections& connections);
+  static absl::StatusOr<std::unique_ptr<Acceptor>> Create(const Options& options);
   ~Acceptor();  // Stops.
 
-  // What is listened on, ports resolved, as clients write it.
+  // What is listened on, ports resolved, as clients write it; in the order of Options::places.
   const std::vector<std::string>& addresses() const { return bound_; }
-  void Start(grpc::Server* server);
-  // Closes the listening sockets; accepted connections live on. Joins.
+  void Start(std::vector<Destination> destinations);
+  // Closes the listening sockets of destinations that do not serve while draining; accepted connections live on.
   void StopListening();
-  // Ends the watch over the accepted connections as well.
+  // Ends the watch over the accepted connections as well. Joins.
   void Stop();
+  // Connections turned away: over the limit, silent, or speaking something else.
   std::uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
 
  private:
   struct Listener {
     int fd = -1;
+    std::size_t destination = 0;
     std::string unix_path;  // removed at the end
   };
+  struct Accepted {
+    std::size_t destination;
+    std::string peer;
+  };
 
-  Acceptor(const Options& options, Connections& connections);
+  explicit Acceptor(const Options& options);
   void Run();
+  int WaitMs() const;
   void HandleEvent(std::uint64_t what);
   void AcceptReady(const Listener& listener);
   void PauseAccepting(int error);
   void ResumeAccepting();
-  void HandOver(int fd);
+  void Receive(int fd, std::size_t destination);
+  void Greet(int fd);
+  bool MakeRoom(std::size_t destination);
+  void HandOver(int fd, std::size_t destination);
   void Forget(int duplicate);
-  void CloseListeners();
-  void ChooseSeeds();
+  void CloseListeners(bool all);
+  void Refused(const char* why, int fd);
 
   const Options options_;
-  Connections& connections_;
   std::vector<std::string> bound_;
 
   // The accept thread's, after Start.
-  grpc::Server* server_ = nullptr;
+  std::vector<Destination> destinations_;
   std::vector<Listener> listeners_;
-  std::unordered_map<int, std::string> names_;  // by the connection's duplicate descriptor
-  std::vector<unsigned> seeds_;                 // one a queue
-  std::uint32_t next_queue_ = 0;
+  Arrivals arrivals_;
+  std::unordered_map<int, Accepted> accepted_;  // by the connection's duplicate descriptor
   bool paused_ = false;
   bool complained_ = false;  // said once that the limit is reached; again after it was not
 

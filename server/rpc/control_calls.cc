@@ -2,6 +2,8 @@
 
 #include <absl/strings/str_cat.h>
 
+#include "server/rpc/status.h"
+
 namespace softmax::server {
 namespace {
 
@@ -36,17 +38,23 @@ void InfoCall::Proceed(bool ok) {
   answering_ = true;
   const TimePoint arrived = SteadyClock::now();
   thread_.recorder().RequestArrived(Method::kGetServerInfo);
+  const absl::Status admitted = thread_.Admit(context_);
   RequestSample sample;
   sample.method = Method::kGetServerInfo;
+  sample.code = static_cast<int>(admitted.code());
   sample.total = SteadyClock::now() - arrived;
   thread_.recorder().RequestFinished(sample);
+  if (!admitted.ok()) {
+    responder_.FinishWithError(ToGrpcStatus(admitted), static_cast<Tag*>(this));
+    return;
+  }
   responder_.Finish(thread_.state().info, grpc::Status::OK, static_cast<Tag*>(this));
 }
 
-void CheckCall::Arm(QueueThread& thread) {
-  auto* call = new CheckCall(thread);
-  thread.state().health_service.RequestCheck(&call->context_, &call->request_, &call->responder_, thread.queue(),
-                                             thread.queue(), static_cast<Tag*>(call));
+void CheckCall::Arm(HealthDesk& desk) {
+  auto* call = new CheckCall(desk);
+  desk.service.RequestCheck(&call->context_, &call->request_, &call->responder_, desk.queue, desk.queue,
+                            static_cast<Tag*>(call));
 }
 
 void CheckCall::Proceed(bool ok) {
@@ -54,9 +62,9 @@ void CheckCall::Proceed(bool ok) {
     delete this;
     return;
   }
-  Arm(thread_);
+  Arm(desk_);
   answering_ = true;
-  const Health::Status status = thread_.state().health.Check(request_.service());
+  const Health::Status status = desk_.health.Check(request_.service());
   if (status == Health::Status::kUnknownService) {
     responder_.FinishWithError(grpc::Status(grpc::StatusCode::NOT_FOUND,
                                             absl::StrCat("service: \"", request_.service(), "\" is not known here")),
@@ -68,17 +76,17 @@ void CheckCall::Proceed(bool ok) {
   responder_.Finish(response, grpc::Status::OK, static_cast<Tag*>(this));
 }
 
-WatchCall::WatchCall(QueueThread& thread) : thread_(thread), writer_(&context_) {}
+WatchCall::WatchCall(HealthDesk& desk) : desk_(desk), writer_(&context_) {}
 
 WatchCall::~WatchCall() {
-  if (state_ != State::kWaiting) thread_.watches().erase(place_);
+  if (state_ != State::kWaiting) desk_.watches.erase(place_);
 }
 
-void WatchCall::Arm(QueueThread& thread) {
-  auto* call = new WatchCall(thread);
+void WatchCall::Arm(HealthDesk& desk) {
+  auto* call = new WatchCall(desk);
   call->context_.AsyncNotifyWhenDone(static_cast<Tag*>(&call->gone_));
-  thread.state().health_service.RequestWatch(&call->context_, &call->request_, &call->writer_, thread.queue(),
-                                             thread.queue(), static_cast<Tag*>(call));
+  desk.service.RequestWatch(&call->context_, &call->request_, &call->writer_, desk.queue, desk.queue,
+                            static_cast<Tag*>(call));
 }
 
 void WatchCall::Gone::Proceed(bool /*ok*/) {
@@ -94,8 +102,8 @@ void WatchCall::Proceed(bool ok) {
         delete this;  // never matched: the notice of its end does not come either
         return;
       }
-      Arm(thread_);
-      place_ = thread_.watches().insert(thread_.watches().end(), this);
+      Arm(desk_);
+      place_ = desk_.watches.insert(desk_.watches.end(), this);
       state_ = State::kIdle;
       Update();
       return;
@@ -115,13 +123,13 @@ void WatchCall::Proceed(bool ok) {
 
 void WatchCall::Update() {
   if (state_ != State::kIdle) return;  // looked at again when the operation under way ends
-  if (client_gone_ || thread_.state().ending_watches.load()) {
+  if (client_gone_ || desk_.ending.load()) {
     state_ = State::kFinishing;
     writer_.Finish(grpc::Status(grpc::StatusCode::UNAVAILABLE, "the server is shutting down"), static_cast<Tag*>(this));
     return;
   }
   HealthCheckResponse response;
-  response.set_status(ToWire(thread_.state().health.Check(request_.service())));
+  response.set_status(ToWire(desk_.health.Check(request_.service())));
   if (response.status() == last_sent_) return;
   last_sent_ = response.status();
   state_ = State::kWriting;

@@ -7,13 +7,15 @@
 #include <list>
 
 #include "grpc/health/v1/health.pb.h"
+#include "server/rpc/health_desk.h"
 #include "server/rpc/queue_thread.h"
 #include "server/rpc/tag.h"
 
-// GetServerInfo and health: small calls, armed on every queue thread. They have no thread of their own on purpose: all
-// completion queues of a process share one epoll set, and a thread that sleeps in a queue of its own would become the
-// one that polls and reads for all the others while these only look in: 0.39 of the echo at 64 B with such threads,
-// 0.74 without (docs/measurements/service_h100.md). Queue threads never block, so these are answered whatever the load.
+// GetServerInfo and health: small calls, armed on every queue thread (health on the health server, too). They have no
+// thread of their own on purpose: all completion queues of a process share one epoll set, and a thread that sleeps in a
+// queue of its own would become the one that polls and reads for all the others while these only look in: 0.39 of the
+// echo at 64 B with such threads, 0.74 without (docs/measurements/service_h100.md). Queue threads never block, so these
+// are answered whatever the load.
 namespace softmax::server {
 
 class InfoCall final : public Tag {
@@ -33,13 +35,13 @@ class InfoCall final : public Tag {
 
 class CheckCall final : public Tag {
  public:
-  static void Arm(QueueThread& thread);
+  static void Arm(HealthDesk& desk);
   void Proceed(bool ok) override;
 
  private:
-  explicit CheckCall(QueueThread& thread) : thread_(thread), responder_(&context_) {}
+  explicit CheckCall(HealthDesk& desk) : desk_(desk), responder_(&context_) {}
 
-  QueueThread& thread_;
+  HealthDesk& desk_;
   grpc::ServerContext context_;
   grpc::health::v1::HealthCheckRequest request_;
   grpc::ServerAsyncResponseWriter<grpc::health::v1::HealthCheckResponse> responder_;
@@ -49,7 +51,7 @@ class CheckCall final : public Tag {
 // Tells the status at once, then every change, until the client leaves or the server drains.
 class WatchCall final : public Tag {
  public:
-  static void Arm(QueueThread& thread);
+  static void Arm(HealthDesk& desk);
   void Proceed(bool ok) override;
   // The status may have changed, or the server ends its watches.
   void Update();
@@ -66,11 +68,11 @@ class WatchCall final : public Tag {
   };
   enum class State { kWaiting, kIdle, kWriting, kFinishing, kFinished };
 
-  explicit WatchCall(QueueThread& thread);
+  explicit WatchCall(HealthDesk& desk);
   ~WatchCall() override;
   void DeleteIfDone();
 
-  QueueThread& thread_;
+  HealthDesk& desk_;
   grpc::ServerContext context_;
   grpc::health::v1::HealthCheckRequest request_;
   grpc::ServerAsyncWriter<grpc::health::v1::HealthCheckResponse> writer_;

@@ -36,7 +36,7 @@ bool IsStale(const sockaddr_un& name) {
   return refused;
 }
 
-absl::StatusOr<ListeningSocket> ListenUnix(const std::string& address, const std::string& path) {
+absl::StatusOr<ListeningSocket> ListenUnix(const std::string& address, const std::string& path, unsigned mode) {
   sockaddr_un name{};
   name.sun_family = AF_UNIX;
   if (path.empty() || path.size() >= sizeof(name.sun_path)) {
@@ -55,7 +55,10 @@ absl::StatusOr<ListeningSocket> ListenUnix(const std::string& address, const std
   result.unix_path = path;
   result.fd = socket(AF_UNIX, kSocketFlags, 0);
   if (result.fd < 0) return Failure(address, errno);
-  if (bind(result.fd, reinterpret_cast<const sockaddr*>(&name), sizeof(name)) != 0 ||
+  // The file gets the socket's own mode, less the umask, and then exactly what was asked for; nobody can connect before
+  // listen.
+  fchmod(result.fd, mode);
+  if (bind(result.fd, reinterpret_cast<const sockaddr*>(&name), sizeof(name)) != 0 || chmod(path.c_str(), mode) != 0 ||
       listen(result.fd, kBacklog) != 0) {
     const int error = errno;
     close(result.fd);
@@ -113,8 +116,8 @@ absl::StatusOr<ListeningSocket> ListenTcp(const std::string& address) {
 
 }  // namespace
 
-absl::StatusOr<ListeningSocket> Listen(const std::string& address) {
-  if (absl::StartsWith(address, "unix:")) return ListenUnix(address, address.substr(5));
+absl::StatusOr<ListeningSocket> Listen(const std::string& address, unsigned unix_mode) {
+  if (absl::StartsWith(address, "unix:")) return ListenUnix(address, address.substr(5), unix_mode);
   return ListenTcp(address);
 }
 

@@ -13,7 +13,9 @@ struct ListeningSocket {
 };
 
 // Listens on host:port, [v6]:port or unix:/path. The error says the address and why: in use, not found, no permission.
-absl::StatusOr<ListeningSocket> Listen(const std::string& address);
+// A unix socket's file gets `unix_mode` before anybody can connect; one left over from a dead server is replaced, a
+// live one's is "in use".
+absl::StatusOr<ListeningSocket> Listen(const std::string& address, unsigned unix_mode = 0600);
 
 // Who is at the other end, for logs: "127.0.0.1:4711", or "unix pid 12 uid 1000".
 std::string PeerName(int fd);

@@ -36,7 +36,9 @@ QueueThread::QueueThread(ServiceState& state, const Shard::Options& options,
       recorder_(recorder),
       queue_(std::move(queue)),
       waker_(queue_.get()),
-      sender_(state.arena, state.connections, recorder) {}
+      sender_(state.arena, state.connections, recorder),
+      desk_{state.health, state.health_service, queue_.get(), state.ending_watches},
+      tokens_(state.tokens) {}
 
 QueueThread::~QueueThread() = default;
 
@@ -52,8 +54,8 @@ void QueueThread::ArmCalls() {
   for (int i = 0; i < kArmedStreamCalls; ++i) StreamCall::Arm(*this);
   for (int i = 0; i < kArmedControlCalls; ++i) {
     InfoCall::Arm(*this);
-    CheckCall::Arm(*this);
-    WatchCall::Arm(*this);
+    CheckCall::Arm(desk_);
+    WatchCall::Arm(desk_);
     if (state_.reflection) ReflectionCall::Arm(*this);
   }
 }
@@ -136,7 +138,14 @@ void QueueThread::AttendToCalls() {
     if (stream->writing_since() <= overdue) stream->Cancel();
     if (draining) stream->Drain();
   }
-  for (WatchCall* watch : watches_) watch->Update();
+  for (WatchCall* watch : desk_.watches) watch->Update();
+}
+
+void QueueThread::ReportSlow(const RequestSample& sample, std::uint64_t id, const Answer* answer,
+                             const grpc::ServerContextBase& context) {
+  const std::string name = context.peer();
+  const std::shared_ptr<Connection> connection = state_.connections.Find(name);
+  state_.slow_requests.Report(sample, id, answer, context, connection == nullptr ? name : connection->peer());
 }
 
 void QueueThread::ShutdownAndJoin() {

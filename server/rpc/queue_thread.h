@@ -11,14 +11,15 @@
 #include "server/batching/shard.h"
 #include "server/metrics/metrics.h"
 #include "server/rpc/answer_sender.h"
+#include "server/rpc/health_desk.h"
 #include "server/rpc/service_state.h"
+#include "server/rpc/token_check.h"
 #include "server/rpc/waker.h"
 
 namespace softmax::server {
 
 class StreamCall;
 class UnaryCall;
-class WatchCall;
 
 // One completion queue with its one thread: it accepts calls, copies their tensors into this thread's batches, launches
 // them, sees their completion and answers, without handing anything to another thread on the way. The unit of
@@ -54,11 +55,20 @@ class QueueThread {
   ServiceState& state() { return state_; }
   Shard& shard() { return *shard_; }
   Recorder& recorder() { return recorder_; }
+  void ReportIfSlow(const RequestSample& sample, std::uint64_t id, const Answer* answer,
+                    const grpc::ServerContextBase& context) {
+    if (state_.slow_requests.IsSlow(sample.total)) ReportSlow(sample, id, answer, context);
+  }
   AnswerSender& sender() { return sender_; }
   grpc::ServerCompletionQueue* queue() { return queue_.get(); }
   std::list<UnaryCall*>& answering() { return answering_; }
   std::list<StreamCall*>& streams() { return streams_; }
-  std::list<WatchCall*>& watches() { return watches_; }
+  // Whether the call's caller may come in. A rejected one is counted.
+  absl::Status Admit(const grpc::ServerContextBase& context) {
+    absl::Status status = tokens_.Admit(context);
+    if (!status.ok()) recorder_.RequestRejected(RejectReason::kUnauthorized);
+    return status;
+  }
 
  private:
   void ArmCalls();
@@ -67,6 +77,8 @@ class QueueThread {
   bool TakeReadyEvents();
   bool WaitForEvent();
   void AttendToCalls();
+  void ReportSlow(const RequestSample& sample, std::uint64_t id, const Answer* answer,
+                  const grpc::ServerContextBase& context);
 
   // Constant after Start.
   ServiceState& state_;
@@ -81,7 +93,8 @@ class QueueThread {
   AnswerSender sender_;
   std::list<UnaryCall*> answering_;  // calls whose answer gRPC has not taken yet, oldest first
   std::list<StreamCall*> streams_;
-  std::list<WatchCall*> watches_;
+  HealthDesk desk_;
+  TokenCheck tokens_;
 
   std::atomic<bool> attention_{false};
   std::thread thread_;

@@ -6,6 +6,8 @@
 
 #include <set>
 
+#include "server/rpc/status.h"
+
 namespace softmax::server {
 namespace {
 
@@ -80,6 +82,11 @@ void ReflectionCall::Proceed(bool ok) {
     case State::kWaiting:
       if (!ok) break;
       Arm(thread_);
+      if (const absl::Status status = thread_.Admit(context_); !status.ok()) {
+        state_ = State::kFinishing;
+        stream_.Finish(ToGrpcStatus(status), static_cast<Tag*>(this));
+        return;
+      }
       Read();
       return;
     case State::kReading:

@@ -9,6 +9,8 @@
 #include "server/batching/backlog.h"
 #include "server/rpc/connections.h"
 #include "server/rpc/health.h"
+#include "server/rpc/slow_requests.h"
+#include "server/rpc/token_check.h"
 #include "server/rpc/wire.h"
 #include "softmax/v1/softmax.grpc.pb.h"
 
@@ -36,6 +38,9 @@ struct ServiceState {
   std::uint32_t max_in_flight_per_stream = 256;
   v1::GetServerInfoResponse info;
   bool reflection = true;
+  const Tokens* tokens = nullptr;  // null: everybody may come in
+
+  SlowRequests slow_requests;
 
   std::atomic<bool> draining{false};
   // Health watches end, which would otherwise hold up the server's shutdown.

@@ -69,6 +69,11 @@ void StreamCall::OnStarted(bool ok) {
     Drain();
     return;
   }
+  if (end_status_ = thread_.Admit(context_); !end_status_.ok()) {
+    no_more_reads_ = true;
+    FinishIfDone();
+    return;
+  }
   ReadIfRoom();
 }
 
@@ -143,8 +148,10 @@ void StreamCall::Answered(Request* request, const Answer& answer) {
   if (status.ok() && request->deadline() <= SteadyClock::now()) {
     status = absl::DeadlineExceededError("the deadline passed while the request ran");
   }
-  thread_.recorder().RequestFinished(
-      SampleOf(Method::kSoftmaxStream, static_cast<int>(status.code()), request->arrived(), &answer));
+  const RequestSample sample =
+      SampleOf(Method::kSoftmaxStream, static_cast<int>(status.code()), request->arrived(), &answer);
+  thread_.recorder().RequestFinished(sample);
+  thread_.ReportIfSlow(sample, request->decoded().id, &answer, context_);
   if (answer.ran) thread_.recorder().PayloadCopiedIn(request->spec().input_bytes());
   if (broken_) {
     // Nobody reads it.

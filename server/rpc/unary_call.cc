@@ -50,6 +50,10 @@ void UnaryCall::Handle() {
     FinishWithError(DrainingError());
     return;
   }
+  if (absl::Status status = thread_.Admit(context_); !status.ok()) {
+    FinishWithError(status);
+    return;
+  }
   if (absl::Status status = Decode(); !status.ok()) {
     thread_.recorder().RequestRejected(RejectReason::kInvalid);
     FinishWithError(status);
@@ -107,7 +111,9 @@ void UnaryCall::FinishWithError(const absl::Status& status) {
 
 void UnaryCall::Account(int code, const Answer* answer) {
   thread_.state().requests_in_flight.fetch_sub(1, std::memory_order_relaxed);
-  thread_.recorder().RequestFinished(SampleOf(Method::kSoftmax, code, arrived_, answer));
+  const RequestSample sample = SampleOf(Method::kSoftmax, code, arrived_, answer);
+  thread_.recorder().RequestFinished(sample);
+  thread_.ReportIfSlow(sample, request_.id, answer, context_);
 }
 
 }  // namespace softmax::server

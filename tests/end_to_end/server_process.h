@@ -22,13 +22,13 @@ class ServerProcess {
   // The exit code; -1 when it did not end in time or was killed by a signal.
   int Wait(int timeout_ms);
   std::string Log() const;
+  // The rest of the first line that has this; empty: none has.
+  std::string FindInLog(const std::string& before) const;
   // From /proc: the most resident memory so far, in bytes.
   std::int64_t PeakResidentBytes() const;
   bool Running();
 
  private:
-  std::string FindInLog(const std::string& before) const;
-
   std::string log_path_;
   std::string target_;
   std::string metrics_;

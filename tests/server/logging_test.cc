@@ -39,6 +39,25 @@ TEST(Logging, WritesJsonThatAMessageCannotBreak) {
                               "\xc3\xbcn }\"}\n"));
 }
 
+TEST(Logging, FieldsStandBesideTheMessageAndCannotBeForged) {
+  const std::vector<LogField> fields = {{"request_id", 7}, {"peer", "a\" b=\"c\n"}};
+  ASSERT_TRUE(InitLogging("info", "text").ok());
+  EXPECT_THAT(Written([&] { LogWarning("slow x=1", fields); }),
+              HasSubstr("] slow x=1 request_id=7 peer=\"a\\\" b=\\\"c\\n\"\n"));
+  ASSERT_TRUE(InitLogging("info", "json").ok());
+  EXPECT_THAT(Written([&] { LogWarning("slow", fields); }),
+              HasSubstr(R"("message":"slow","request_id":7,"peer":"a\" b=\"c\n"})"));
+  EXPECT_THAT(Written([] { spdlog::info("next"); }), HasSubstr("\"message\":\"next\"}\n"));
+}
+
+TEST(Logging, StepsThroughTheLevels) {
+  ASSERT_TRUE(InitLogging("info", "text").ok());
+  EXPECT_EQ(StepLogLevel(/*more=*/true), "debug");
+  EXPECT_EQ(StepLogLevel(true), "trace");
+  EXPECT_EQ(StepLogLevel(true), "trace");
+  for (const char* level : {"debug", "info", "warning", "error", "error"}) EXPECT_EQ(StepLogLevel(false), level);
+}
+
 TEST(Logging, OneMessageIsOneLineInTextToo) {
   ASSERT_TRUE(InitLogging("info", "text").ok());
   const std::string line = Written([] { spdlog::info("id\n2026-01-01T00:00:00.000Z info [1] forged \x1b[31m"); });

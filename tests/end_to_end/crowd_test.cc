@@ -1,0 +1,228 @@
+// Crowds of bad clients beside good ones: slow senders, readers that never read, storms of connections.
+#include <arpa/inet.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <thread>
+
+#include "softmax/v1/softmax.grpc.pb.h"
+#include "tests/end_to_end/http2_client.h"
+#include "tests/end_to_end/server_process.h"
+#include "tests/end_to_end/service.h"
+
+namespace softmax::testing {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kCrowd = 200;
+constexpr auto kGoodFor = std::chrono::milliseconds(1500);
+// A machine that does other things too is given several chances, and this much beside the factor of two.
+constexpr int kAttempts = 3;
+constexpr double kSlackMs = 10;
+
+double Milliseconds(Clock::duration d) { return std::chrono::duration<double, std::milli>(d).count(); }
+
+// The 99th percentile of good callers' calls; every one must be answered rightly.
+double GoodP99Ms(const Service& service) {
+  const auto client = service.NewClient();
+  const Question question = MakeQuestion({4, 256}, 1);
+  std::vector<double> ms;
+  const auto until = Clock::now() + kGoodFor;
+  for (int i = 0; Clock::now() < until; ++i) {
+    const auto begin = Clock::now();
+    const auto answer = client->Softmax(question.view(), question.options());
+    ms.push_back(Milliseconds(Clock::now() - begin));
+    EXPECT_TRUE(answer.ok()) << answer.status();
+    if (answer.ok() && i % 50 == 0) {
+      EXPECT_TRUE(JudgeAnswer(question, answer->data()).ok);
+    }
+  }
+  std::sort(ms.begin(), ms.end());
+  return ms[ms.size() * 99 / 100];
+}
+
+// Good callers' p99 beside the bad ones is at most twice that without them.
+void ExpectHardlySlower(const Service& service, const char* what, const std::function<void(std::stop_token)>& attack) {
+  double before = 0, beside = 0;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    before = GoodP99Ms(service);
+    {
+      std::jthread bad([&](std::stop_token stop) { attack(stop); });
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      beside = GoodP99Ms(service);
+    }
+    std::printf("%s: good callers' p99 %.2f ms without, %.2f ms beside\n", what, before, beside);
+    if (beside <= 2 * before + kSlackMs) return;
+  }
+  ADD_FAILURE() << what << ": p99 " << beside << " ms instead of " << before;
+}
+
+std::string LargeRequest(std::int64_t columns) {
+  v1::SoftmaxRequest request;
+  request.mutable_input()->set_dtype(v1::DATA_TYPE_FLOAT32);
+  request.mutable_input()->add_shape(columns);
+  request.mutable_input()->set_data(std::string(static_cast<std::size_t>(columns) * 4, '\0'));
+  return GrpcFrame(request.SerializeAsString());
+}
+
+// 200 connections with 4 calls each, each call's megabyte sent byte by byte.
+TEST(Crowd, SlowSendersCostOthersNothing) {
+  Service service;
+  const std::string frame = LargeRequest(256 << 10);
+  const std::int64_t resident = ResidentBytes();
+  std::vector<std::unique_ptr<Http2Client>> crowd;
+  std::vector<std::pair<Http2Client*, std::uint32_t>> calls;
+  for (int i = 0; i < kCrowd; ++i) {
+    crowd.push_back(std::make_unique<Http2Client>(service.target(), 65535));
+    ASSERT_TRUE(crowd.back()->connected());
+    for (int call = 0; call < 4; ++call) calls.emplace_back(crowd.back().get(), crowd.back()->StartCall());
+  }
+  std::size_t sent = 0;
+  ExpectHardlySlower(service, "200 slow senders", [&](std::stop_token stop) {
+    while (!stop.stop_requested()) {
+      for (const auto& [client, stream] : calls) {
+        client->SendBody(stream, frame.substr(sent, 1), false);
+        if (stop.stop_requested()) return;
+      }
+      ++sent;
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    }
+  });
+  EXPECT_GT(sent, 0u);
+  EXPECT_LT(ResidentBytes() - resident, 128ll << 20);
+  EXPECT_EQ(service.server().slabs_used(), 0u);  // what has not come whole takes no room
+}
+
+// 200 clients that take an answer of 128 KiB and never read it, their windows shut.
+std::vector<std::unique_ptr<Http2Client>> NeverReading(const Service& service) {
+  const std::string frame = LargeRequest(32 << 10);
+  std::vector<std::unique_ptr<Http2Client>> crowd;
+  for (int i = 0; i < kCrowd; ++i) {
+    crowd.push_back(std::make_unique<Http2Client>(service.target(), 0));
+    const std::uint32_t stream = crowd.back()->StartCall();
+    crowd.back()->ReadFor(5);
+    EXPECT_TRUE(crowd.back()->SendBody(stream, frame, true));
+  }
+  return crowd;
+}
+
+TEST(Crowd, ClientsThatNeverReadCostOthersNothing) {
+  Service service([](server::Config& config) { config.answer_timeout = std::chrono::seconds(1); });
+  std::vector<std::unique_ptr<Http2Client>> crowd;
+  ExpectHardlySlower(service, "200 clients that never read", [&](std::stop_token) {
+    auto next = NeverReading(service);
+    std::move(next.begin(), next.end(), std::back_inserter(crowd));
+  });
+  // All that they held is back, though they are still there.
+  const auto begin = Clock::now();
+  while (service.server().slabs_used() > 0 && Clock::now() - begin < std::chrono::seconds(20)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_EQ(service.server().slabs_used(), 0u);
+}
+
+// Without the limit on unread answers the same crowd keeps what it holds.
+TEST(Crowd, WithoutAnAnswerTimeoutTheyWouldKeepTheirSlabs) {
+  Service service([](server::Config& config) { config.answer_timeout = std::chrono::hours(1); });
+  const auto crowd = NeverReading(service);
+  std::this_thread::sleep_for(std::chrono::seconds(3));
+  EXPECT_GT(service.server().slabs_used(), 0u);
+}
+
+// A connection from an address of its own that is reset at once: the attacker's ports do not run out.
+bool ConnectAndReset(int port, std::uint32_t source) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return false;
+  const linger reset{1, 0};
+  setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+  sockaddr_in from{};
+  from.sin_family = AF_INET;
+  from.sin_addr.s_addr = htonl(source);
+  sockaddr_in to = from;
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  to.sin_port = htons(static_cast<std::uint16_t>(port));
+  const bool connected = bind(fd, reinterpret_cast<const sockaddr*>(&from), sizeof(from)) == 0 &&
+                         connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0;
+  close(fd);
+  return connected;
+}
+
+TEST(Crowd, AStormOfConnectionsIsWeathered) {
+  Service service;
+  const int port = std::stoi(service.target().substr(service.target().rfind(':') + 1));
+  const std::int64_t resident = ResidentBytes();
+  std::atomic<std::int64_t> connected{0};
+  std::atomic<std::int64_t> ms{0};
+  ExpectHardlySlower(service, "connections that come and go", [&](std::stop_token stop) {
+    const auto begin = Clock::now();
+    // 5,000 a second: as many as leave the one or two cores here to the others.
+    for (std::uint32_t i = 0; !stop.stop_requested(); ++i) {
+      if (ConnectAndReset(port, 0x7f000002u + i % 0xfffff0u)) ++connected;
+      if (i % 50 == 49) std::this_thread::sleep_until(begin + (i + 1) * std::chrono::microseconds(200));
+    }
+    ms += static_cast<std::int64_t>(Milliseconds(Clock::now() - begin));
+  });
+  std::printf("%ld connections at %ld a second\n", static_cast<long>(connected.load()),
+              static_cast<long>(connected * 1000 / std::max<std::int64_t>(ms, 1)));
+  EXPECT_GT(connected, 500);
+  // Without holding back, then a new client.
+  const auto until = Clock::now() + std::chrono::seconds(2);
+  std::int64_t flood = 0;
+  for (std::uint32_t i = 0; Clock::now() < until; ++i) flood += ConnectAndReset(port, 0x7f100002u + i % 0xeffff0u);
+  const auto begin = Clock::now();
+  const Question question = MakeQuestion({4}, 1);
+  EXPECT_TRUE(service.NewClient()->Softmax(question.view(), question.options()).ok());
+  std::printf("a flood of %ld connections a second; a new client is then served in %.1f ms\n",
+              static_cast<long>(flood / 2), Milliseconds(Clock::now() - begin));
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(1));
+  EXPECT_LT(ResidentBytes() - resident, 128ll << 20);
+}
+
+std::string Ask(const std::string& target, const std::string& bytes) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(static_cast<std::uint16_t>(std::stoi(target.substr(target.rfind(':') + 1))));
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_EQ(connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof(to)), 0);
+  send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  std::string all;
+  char buffer[512];
+  for (pollfd ready{fd, POLLIN, 0}; poll(&ready, 1, 5000) > 0;) {
+    const ssize_t got = recv(fd, buffer, sizeof(buffer), 0);
+    if (got <= 0) break;
+    all.append(buffer, static_cast<std::size_t>(got));
+  }
+  close(fd);
+  return all;
+}
+
+TEST(Crowd, OtherProtocolsAreToldWhatThisIs) {
+  Service service;
+  EXPECT_NE(Ask(service.target(), "GET / HTTP/1.1\r\nHost: x\r\n\r\n").find("speaks gRPC"), std::string::npos);
+  EXPECT_EQ(Ask(service.target(), std::string(3000, '\x80')), "");
+}
+
+TEST(Crowd, GiantHeadersEndTheirCallOnly) {
+  Service service;
+  const auto stub = v1::SoftmaxService::NewStub(service.NewChannel());
+  for (const std::size_t bytes : {20u << 10, 1u << 20, 16u << 20}) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    context.AddMetadata("x-large", std::string(bytes, 'a'));
+    v1::SoftmaxResponse answer;
+    EXPECT_FALSE(stub->Softmax(&context, {}, &answer).ok()) << bytes;
+  }
+  const Question question = MakeQuestion({4}, 1);
+  EXPECT_TRUE(service.NewClient()->Softmax(question.view(), question.options()).ok());
+}
+
+}  // namespace
+}  // namespace softmax::testing

@@ -1,0 +1,154 @@
+// Probes: a port of their own with health and nothing else, that answers whatever happens.
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+#include "grpc/health/v1/health.grpc.pb.h"
+#include "softmax/v1/softmax.grpc.pb.h"
+#include "tests/client/test_certificates.h"
+#include "tests/end_to_end/server_process.h"
+#include "tests/end_to_end/service.h"
+#include "tests/support/temp_folder.h"
+
+namespace softmax::testing {
+namespace {
+
+using grpc::health::v1::Health;
+using grpc::health::v1::HealthCheckRequest;
+using grpc::health::v1::HealthCheckResponse;
+using Clock = std::chrono::steady_clock;
+
+std::shared_ptr<grpc::Channel> ChannelTo(const std::string& target) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
+}
+
+// A serving status, or minus the gRPC code.
+int Probe(const std::shared_ptr<grpc::Channel>& channel, const char* name) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(5));
+  HealthCheckRequest request;
+  request.set_service(name);
+  HealthCheckResponse response;
+  const grpc::Status status = Health::NewStub(channel)->Check(&context, request, &response);
+  return status.ok() ? static_cast<int>(response.status()) : -static_cast<int>(status.error_code());
+}
+
+void AddHealth(server::Config& config) { config.health_address = "127.0.0.1:0"; }
+
+TEST(HealthAddress, AnswersInPlainTextBesideMutualTls) {
+  const TempFolder folder;
+  const client::Identity authority = client::MakeAuthority("a");
+  const client::Identity identity = client::IssueFor("localhost", authority);
+  Service service([&](server::Config& config) {
+    AddHealth(config);
+    config.tls_cert = folder.Write("cert", identity.certificate);
+    config.tls_key = folder.Write("key", identity.private_key);
+    config.tls_client_ca = folder.Write("ca", authority.certificate);
+  });
+  const auto channel = ChannelTo(service.server().health_address());
+  for (const char* name : {"", "liveness", "readiness", "softmax.v1.SoftmaxService"}) {
+    EXPECT_EQ(Probe(channel, name), HealthCheckResponse::SERVING) << name;
+  }
+  EXPECT_EQ(Probe(channel, "nobody"), -grpc::NOT_FOUND);
+  EXPECT_LT(Probe(ChannelTo(service.target()), ""), 0);  // not in the clear on the main port
+}
+
+TEST(HealthAddress, HasNothingElse) {
+  Service service(&AddHealth);
+  const auto channel = ChannelTo(service.server().health_address());
+  const auto stub = v1::SoftmaxService::NewStub(channel);
+  grpc::ClientContext unary, stream, info;
+  v1::SoftmaxResponse answer;
+  v1::GetServerInfoResponse told;
+  EXPECT_EQ(stub->Softmax(&unary, {}, &answer).error_code(), grpc::UNIMPLEMENTED);
+  EXPECT_EQ(stub->GetServerInfo(&info, {}, &told).error_code(), grpc::UNIMPLEMENTED);
+  const auto open = stub->SoftmaxStream(&stream);
+  v1::SoftmaxStreamResponse answers;
+  EXPECT_FALSE(open->Read(&answers));
+  EXPECT_EQ(open->Finish().error_code(), grpc::UNIMPLEMENTED);
+  EXPECT_EQ(Probe(channel, ""), HealthCheckResponse::SERVING);
+}
+
+TEST(HealthAddress, LivesThroughADrainAndTellsIt) {
+  ServerProcess server({"--health-address=127.0.0.1:0", "--drain-delay=2s"});
+  ASSERT_FALSE(server.target().empty()) << server.Log();
+  const std::string health = server.FindInLog("health on ");
+  const auto old = ChannelTo(health);
+  EXPECT_EQ(Probe(old, "readiness"), HealthCheckResponse::SERVING);
+  std::vector<int> seen;
+  std::jthread watcher([&] {
+    grpc::ClientContext context;
+    auto reader = Health::NewStub(ChannelTo(health))->Watch(&context, {});
+    HealthCheckResponse response;
+    while (reader->Read(&response)) seen.push_back(response.status());
+    reader->Finish();
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  server.Signal(SIGTERM);
+  for (int i = 0; i < 200 && Probe(old, "readiness") == HealthCheckResponse::SERVING; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  // A new connection each, as probes make them.
+  EXPECT_EQ(Probe(ChannelTo(health), "readiness"), HealthCheckResponse::NOT_SERVING);
+  EXPECT_EQ(Probe(ChannelTo(health), ""), HealthCheckResponse::NOT_SERVING);
+  EXPECT_EQ(Probe(ChannelTo(health), "liveness"), HealthCheckResponse::SERVING);
+  EXPECT_TRUE(server.Running());
+  EXPECT_EQ(server.Wait(15000), 0) << server.Log();
+  watcher.join();
+  ASSERT_EQ(seen.size(), 2u);
+  EXPECT_EQ(seen[0], HealthCheckResponse::SERVING);
+  EXPECT_EQ(seen[1], HealthCheckResponse::NOT_SERVING);
+}
+
+// Twice as many callers as fill the arena, each always with a request of a quarter of it.
+TEST(HealthAddress, AnswersSoonWhileEverySlabIsTaken) {
+  Service service([](server::Config& config) {
+    AddHealth(config);
+    config.arena_bytes = 32 << 20;
+    config.max_request_bytes = config.max_response_bytes = 8 << 20;
+    config.filler_threads = 1;
+  });
+  std::atomic<bool> stop{false};
+  std::vector<std::jthread> callers;
+  for (int i = 0; i < 8; ++i) {
+    callers.emplace_back([&] {
+      const auto client = service.NewClient();
+      const Question question = MakeQuestion({512, 4096}, 1);
+      while (!stop) (void)client->Softmax(question.view(), question.options());
+    });
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  std::vector<double> ms;
+  for (int i = 0; i < 60; ++i) {
+    const auto begin = Clock::now();
+    EXPECT_EQ(Probe(ChannelTo(service.server().health_address()), "liveness"), HealthCheckResponse::SERVING);
+    ms.push_back(std::chrono::duration<double, std::milli>(Clock::now() - begin).count());
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  stop = true;
+  std::sort(ms.begin(), ms.end());
+  std::printf("health checks at overload, connection included: p50 %.1f ms, p90 %.1f ms, max %.1f ms\n",
+              ms[ms.size() / 2], ms[ms.size() * 9 / 10], ms.back());
+  // Client, server and load share the cores with whatever else runs here, so the bound of 100 ms is on the median.
+  EXPECT_LT(ms[ms.size() / 2], 100);
+}
+
+TEST(HealthAddress, ManyProbersComeAndGo) {
+  Service service(&AddHealth);
+  for (int round = 0; round < 3; ++round) {
+    std::vector<std::shared_ptr<grpc::Channel>> channels;
+    for (int i = 0; i < 40; ++i) {
+      channels.push_back(ChannelTo(service.server().health_address()));
+      EXPECT_EQ(Probe(channels.back(), "liveness"), HealthCheckResponse::SERVING);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace softmax::testing

@@ -1,0 +1,170 @@
+// What operators do to a running server: signals, logs, sockets.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <functional>
+#include <thread>
+
+#include "softmax/v1/softmax.grpc.pb.h"
+#include "tests/end_to_end/server_process.h"
+#include "tests/end_to_end/service.h"
+#include "tests/support/temp_folder.h"
+
+namespace softmax::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+bool Eventually(const std::function<bool()>& is) {
+  for (int i = 0; i < 500; ++i) {
+    if (is()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
+
+bool LogComesToHave(const ServerProcess& server, const std::string& text) {
+  return Eventually([&] { return server.Log().find(text) != std::string::npos; });
+}
+
+grpc::Status Call(const std::string& target, std::uint64_t id, const std::string& traceparent) {
+  const auto channel = grpc::CreateChannel(target, grpc::InsecureChannelCredentials());
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+  context.set_wait_for_ready(true);
+  if (!traceparent.empty()) context.AddMetadata("traceparent", traceparent);
+  v1::SoftmaxRequest request;
+  request.set_id(id);
+  request.mutable_input()->set_dtype(v1::DATA_TYPE_FLOAT32);
+  request.mutable_input()->add_shape(2);
+  request.mutable_input()->set_data(std::string(8, '\0'));
+  v1::SoftmaxResponse answer;
+  return v1::SoftmaxService::NewStub(channel)->Softmax(&context, request, &answer);
+}
+
+TEST(Signals, TurnTheLogUpAndDown) {
+  ServerProcess server({});
+  ASSERT_FALSE(server.target().empty()) << server.Log();
+  server.Signal(SIGUSR1);
+  EXPECT_TRUE(LogComesToHave(server, "debug [")) << server.Log();
+  EXPECT_TRUE(LogComesToHave(server, "log-level is debug now"));
+  server.Signal(SIGUSR2);
+  EXPECT_TRUE(LogComesToHave(server, "log-level is info now"));
+  server.Signal(SIGUSR2);
+  EXPECT_TRUE(LogComesToHave(server, "log-level is warning now"));
+  server.Signal(SIGHUP);
+  EXPECT_TRUE(Call(server.target(), 1, "").ok());
+  server.Signal(SIGTERM);
+  EXPECT_EQ(server.Wait(15000), 0);
+}
+
+TEST(SlowRequests, AreLoggedWithTheirStagesAndNames) {
+  ServerProcess server({"--slow-request=1ns"});
+  ASSERT_FALSE(server.target().empty()) << server.Log();
+  const std::string trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+  ASSERT_TRUE(Call(server.target(), 4711, trace).ok());
+  ASSERT_TRUE(LogComesToHave(server, "slow request")) << server.Log();
+  const std::string line = server.FindInLog("slow request");
+  for (const char* part : {"method=\"Softmax\"", "request_id=4711", "peer=\"127.0.0.1:", "code=0",
+                           "total_us=", "queue_us=", "batch_us=", "execution_us=", "batch_rows=1"}) {
+    EXPECT_THAT(line, HasSubstr(part));
+  }
+  EXPECT_THAT(line, HasSubstr("traceparent=\"" + trace + "\""));
+}
+
+TEST(SlowRequests, TakeNoTraceparentThatIsNone) {
+  ServerProcess server({"--slow-request=1ns"});
+  ASSERT_FALSE(server.target().empty()) << server.Log();
+  for (const std::string& bad :
+       {std::string(5000, 'a'), std::string("00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01"),
+        std::string("\" forged=\"1")}) {
+    ASSERT_TRUE(Call(server.target(), 1, bad).ok());
+  }
+  ASSERT_TRUE(LogComesToHave(server, "slow request"));
+  EXPECT_THAT(server.Log(), Not(HasSubstr("traceparent")));
+  EXPECT_THAT(server.Log(), Not(HasSubstr("forged")));
+}
+
+TEST(SlowRequests, DoNotFloodTheLog) {
+  ServerProcess server({"--slow-request=1ns"});
+  ASSERT_FALSE(server.target().empty()) << server.Log();
+  client::ClientOptions options;
+  options.target = server.target();
+  const auto client = std::move(*client::Client::Create(options));
+  const Question question = MakeQuestion({3}, 1);
+  const auto begin = std::chrono::steady_clock::now();
+  int calls = 0;
+  for (; std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(2500); ++calls) {
+    ASSERT_TRUE(client->Softmax(question.view()).ok());
+  }
+  const std::string log = server.Log();
+  int lines = 0;
+  for (std::size_t at = log.find("slow request"); at != std::string::npos; at = log.find("slow request", at + 1)) {
+    ++lines;
+  }
+  const auto seconds =
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - begin).count();
+  EXPECT_GT(lines, 0);
+  EXPECT_LE(lines, 10 * (seconds + 2));
+  ASSERT_GT(calls, 100);
+  EXPECT_THAT(log, HasSubstr("left_out="));
+}
+
+TEST(Sockets, AUnixSocketHasItsModeAndADeadServersIsTakenOver) {
+  const TempFolder folder;
+  const std::string address = "unix:" + folder.path("s");
+  struct stat info {};
+  {
+    ServerProcess killed({"--address=" + address, "--unix-socket-mode=0660"});
+    ASSERT_FALSE(killed.target().empty()) << killed.Log();
+    ASSERT_EQ(stat(folder.path("s").c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 0777, 0660u);
+    ServerProcess second({"--address=" + address});
+    EXPECT_EQ(second.Wait(5000), 3) << second.Log();
+    EXPECT_THAT(second.Log(), HasSubstr("in use"));
+    EXPECT_TRUE(Call(address, 1, "").ok());
+    killed.Signal(SIGKILL);
+    killed.Wait(5000);
+  }
+  ASSERT_EQ(stat(folder.path("s").c_str(), &info), 0);  // left over
+  ServerProcess next({"--address=" + address});
+  EXPECT_FALSE(next.target().empty()) << next.Log();
+  EXPECT_TRUE(Call(address, 1, "").ok());
+  next.Signal(SIGTERM);
+  EXPECT_EQ(next.Wait(15000), 0);
+  EXPECT_NE(stat(folder.path("s").c_str(), &info), 0);
+}
+
+// Every line that the server writes fails with "no space left on device".
+TEST(Logs, AFullDiskDoesNoHarm) {
+  const TempFolder folder;
+  const std::string address = "unix:" + folder.path("s");
+  const pid_t pid = fork();
+  if (pid == 0) {
+    const int full = open("/dev/full", O_WRONLY);
+    dup2(full, 1);
+    dup2(full, 2);
+    const std::string flag = "--address=" + address;
+    execl(SOFTMAX_SERVER_PROGRAM, "softmax-server", flag.c_str(), "--metrics-address=none", "--backend=cpu",
+          "--arena-bytes=64MiB", "--max-request-bytes=16MiB", "--max-response-bytes=16MiB", "--slow-request=1ns",
+          "--log-level=trace", static_cast<char*>(nullptr));
+    _exit(127);
+  }
+  for (int i = 0; i < 200; ++i) EXPECT_TRUE(Call(address, 1, "").ok());
+  kill(pid, SIGTERM);
+  int status = -1;
+  EXPECT_TRUE(Eventually([&] { return waitpid(pid, &status, WNOHANG) == pid; }));
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+}  // namespace
+}  // namespace softmax::testing
