@@ -100,6 +100,43 @@ TEST(Crowd, SlowSendersCostOthersNothing) {
   EXPECT_EQ(service.server().slabs_used(), 0u);  // what has not come whole takes no room
 }
 
+// 40 clients that send 11 of 12 MiB and then stop, beside good callers. How much more memory they made the server hold.
+std::int64_t GrownByHalfSentMessages(const Service& service) {
+  const std::string most = LargeRequest(3 << 20).substr(0, 11 << 20);
+  const Question question = MakeQuestion({1000, 1000}, 1);
+  const std::int64_t before = ResidentBytes();
+  std::vector<std::unique_ptr<Http2Client>> crowd;
+  for (int i = 0; i < 40; ++i) {
+    crowd.push_back(std::make_unique<Http2Client>(service.target(), 65535));
+    const std::uint32_t stream = crowd.back()->StartCall();
+    crowd.back()->ReadFor(2);
+    crowd.back()->SendBody(stream, most, false);
+    const absl::Status good = service.NewClient()->Softmax(question.view(), question.options()).status();
+    EXPECT_TRUE(good.ok()) << good;
+  }
+  return ResidentBytes() - before;
+}
+
+TEST(Crowd, HalfSentMessagesHoldNoMoreThanTheQuota) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "AddressSanitizer keeps freed memory back";
+#endif
+  std::int64_t grown = 0, without = 0;
+  {
+    Service service([](server::Config& config) { config.memory_quota = 128 << 20; });
+    grown = GrownByHalfSentMessages(service);
+  }
+  {
+    // What the quota is for.
+    Service service([](server::Config& config) { config.memory_quota = 4ull << 30; });
+    without = grown + GrownByHalfSentMessages(service);
+  }
+  std::printf("440 MiB in messages that never end: %ld MiB more with a quota of 128 MiB, %ld MiB without\n",
+              static_cast<long>(grown >> 20), static_cast<long>(without >> 20));
+  EXPECT_LT(grown, 256ll << 20);
+  EXPECT_GT(without, 300ll << 20);
+}
+
 // 200 clients that take an answer of 128 KiB and never read it, their windows shut.
 std::vector<std::unique_ptr<Http2Client>> NeverReading(const Service& service) {
   const std::string frame = LargeRequest(32 << 10);

@@ -66,6 +66,41 @@ TEST(Signals, TurnTheLogUpAndDown) {
   EXPECT_EQ(server.Wait(15000), 0);
 }
 
+// Whether a connection that has had one call is still open after `wait`.
+bool StaysOpen(const Service& service, std::chrono::milliseconds wait) {
+  const auto channel = service.NewChannel();
+  grpc::ClientContext context;
+  v1::GetServerInfoResponse info;
+  EXPECT_TRUE(v1::SoftmaxService::NewStub(channel)->GetServerInfo(&context, {}, &info).ok());
+  EXPECT_EQ(channel->GetState(false), GRPC_CHANNEL_READY);
+  return !channel->WaitForStateChange(GRPC_CHANNEL_READY, std::chrono::system_clock::now() + wait);
+}
+
+TEST(Connections, EndByIdlenessOrAgeWhereThatIsSet) {
+  EXPECT_TRUE(StaysOpen(Service(), std::chrono::milliseconds(2500)));
+  const Service idle([](server::Config& config) { config.max_connection_idle = std::chrono::seconds(1); });
+  EXPECT_FALSE(StaysOpen(idle, std::chrono::seconds(30)));
+  const Service age([](server::Config& config) { config.max_connection_age = std::chrono::seconds(1); });
+  EXPECT_FALSE(StaysOpen(age, std::chrono::seconds(30)));
+}
+
+// Each connection ends several times over while it is in use; the calls that are under way then are answered.
+TEST(Connections, ThatEndByAgeLoseNoCall) {
+  Service service([](server::Config& config) { config.max_connection_age = std::chrono::seconds(1); });
+  std::vector<std::jthread> callers;
+  for (int t = 0; t < 3; ++t) {
+    callers.emplace_back([&] {
+      const auto client = service.NewClient();
+      const Question question = MakeQuestion({20, 500}, 1);
+      const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(4);
+      while (std::chrono::steady_clock::now() < until) {
+        const absl::Status status = client->Softmax(question.view(), question.options()).status();
+        EXPECT_TRUE(status.ok()) << status;
+      }
+    });
+  }
+}
+
 TEST(SlowRequests, AreLoggedWithTheirStagesAndNames) {
   ServerProcess server({"--slow-request=1ns"});
   ASSERT_FALSE(server.target().empty()) << server.Log();
