@@ -92,7 +92,8 @@ absl::Status CheckDurations(const Config& c) {
     }
   }
   const std::pair<const char*, Config::Duration> optional[] = {{"--max-connection-idle", c.max_connection_idle},
-                                                               {"--max-connection-age", c.max_connection_age}};
+                                                               {"--max-connection-age", c.max_connection_age},
+                                                               {"--device-timeout", c.device_timeout}};
   for (const auto& [flag, value] : optional) {
     if (value.count() != 0 && value < std::chrono::seconds(1)) {
       return Refuse(std::string(flag) + "=" + FormatDuration(value) + ": must be 0s (never) or at least 1s");
@@ -237,6 +238,9 @@ absl::Status CollectListeners(const Config& c, std::vector<Listener>* out) {
 absl::Status CheckTesting(const Config& c, const std::vector<Listener>& listeners) {
   if (c.backend == Backend::kNull && !c.unsafe_testing) {
     return Refuse("--backend=null answers rubbish and needs --unsafe-testing");
+  }
+  if (IsSet(c.fault) && !c.unsafe_testing) {
+    return Refuse("--fault=" + c.fault + " breaks the server on purpose and needs --unsafe-testing");
   }
   for (const Listener& listener : listeners) {
     if (c.unsafe_testing && !listener.address.is_unix() && !listener.address.IsLoopback()) {

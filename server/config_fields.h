@@ -33,7 +33,7 @@ struct CountRange {
 };
 
 // `C` is Config or const Config. The visitor has Texts, Text, Word, Choice, Ordinals, OneOf (the
-// backend), Count, Bytes, Duration, Switch and TestingSwitch.
+// backend), Count, Bytes, Duration, Switch, TestingSwitch and TestingWord.
 template <typename C, typename V>
 void VisitListening(C& c, V& v) {
   v.Texts({"address", kListening, "Where to serve: host:port, [v6]:port or unix:/path; may be given more than once"},
@@ -143,6 +143,10 @@ void VisitDrain(C& c, V& v) {
   v.Duration(
       {"answer-timeout", kDrain, "An answer the client does not read is given up after this long, then its connection"},
       c.answer_timeout);
+  v.Duration({"device-timeout", kDrain,
+              "A device whose batch has not come back after this long hangs: its requests fail, the server drains and "
+              "ends with exit code 70; 0s = never"},
+             c.device_timeout);
   v.Duration({"drain-delay", kDrain,
               "On SIGTERM: how long to serve on as NOT_SERVING before refusing, so that load "
               "balancers notice"},
@@ -171,6 +175,9 @@ void VisitConfig(C& c, V& v) {
                    "Allow --backend=null and fault switches; loopback and unix addresses only, "
                    "command line only"},
                   c.unsafe_testing);
+  v.TestingWord({"fault", kTesting,
+                 "Make devices misbehave: error:N (launch N fails), hang:N (launch N never ends), late:TIME; or none"},
+                c.fault, "FAULT");
 }
 
 }  // namespace softmax::server

@@ -75,10 +75,22 @@ class FlagAdder {
       app_->add_flag(Flag(text), field, text.help)->group(text.group);
       return;
     }
-    Add(text, "", "", [](const std::string&) { return std::string("can be set on the command line only"); });
+    RefuseHere(text);
+  }
+
+  void TestingWord(FieldText text, std::string& field, const char* type) {
+    if (source_ == ConfigSource::kCommandLine) {
+      Word(text, field, type);
+    } else {
+      RefuseHere(text);
+    }
   }
 
  private:
+  void RefuseHere(FieldText text) {
+    Add(text, "", "", [](const std::string&) { return std::string("can be set on the command line only"); });
+  }
+
   static std::string Flag(FieldText text) { return std::string("--") + text.name; }
 
   // `parse` writes the field, or returns what is wrong with the value.
@@ -114,6 +126,7 @@ class NameCollector {
   void Duration(FieldText text, const Config::Duration&) { Add(text); }
   void Switch(FieldText text, const bool&) { Add(text); }
   void TestingSwitch(FieldText text, const bool&) { Add(text); }
+  void TestingWord(FieldText text, const std::string&, const char*) { Add(text); }
 
   std::vector<FieldName> names;
 

@@ -33,6 +33,7 @@ class Printer {
   void Duration(FieldText text, const Config::Duration& field) { Line(text, Quote(FormatDuration(field))); }
   void Switch(FieldText text, const bool& field) { Line(text, field ? "true" : "false"); }
   void TestingSwitch(FieldText, const bool&) {}  // a config file cannot set it
+  void TestingWord(FieldText, const std::string&, const char*) {}
 
   std::string text() const { return out_.str(); }
 
@@ -66,6 +67,7 @@ class SettingCollector {
   }
   void Switch(FieldText text, const bool& field) { Add(text, "", field ? 1 : 0); }
   void TestingSwitch(FieldText text, const bool& field) { Switch(text, field); }
+  void TestingWord(FieldText, const std::string&, const char*) {}
 
   std::vector<std::pair<std::string, double>> settings;
 

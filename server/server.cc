@@ -13,6 +13,7 @@
 #include "server/config_check.h"
 #include "server/config_security.h"
 #include "server/execution/executor.h"
+#include "server/execution/watched_lane.h"
 #include "server/metrics/metrics.h"
 #include "server/rpc/acceptor.h"
 #include "server/rpc/channel_settings.h"
@@ -77,10 +78,11 @@ absl::StatusOr<Acceptor::Options> AcceptorOptions(const Config& config) {
 
 class ServerImpl final : public Server {
  public:
-  ServerImpl(const Config& config, std::unique_ptr<Executor> executor)
+  ServerImpl(const Config& config, const LaneFaults& faults, std::unique_ptr<Executor> executor)
       : config_(config),
         cores_(std::max(1u, std::thread::hardware_concurrency())),
         executor_(std::move(executor)),
+        lane_watch_(config.device_timeout, faults),
         arena_(executor_->memory(), config.arena_bytes, config.slab_bytes),
         backlog_(BacklogOptions(config, cores_), arena_),
         connections_(ConnectionOptions(config)),
@@ -94,7 +96,10 @@ class ServerImpl final : public Server {
   std::string metrics_address() const override { return metrics_address_; }
   std::string health_address() const override { return health_address_; }
   void RefreshSecrets() override { secrets_->Refresh(); }
-  absl::Status health() const override { return executor_->health(); }
+  absl::Status health() const override {
+    const absl::Status status = lane_watch_.health();
+    return status.ok() ? executor_->health() : status;
+  }
   void Drain() override;
   void HurryDrain() override;
   std::uint64_t slabs_used() const override { return arena_.slabs_used(); }
@@ -115,7 +120,8 @@ class ServerImpl final : public Server {
   const Config config_;
   const unsigned cores_;
   // In the order of dependence: what answers refer to outlives the gRPC server.
-  const std::unique_ptr<Executor> executor_;
+  std::unique_ptr<Executor> executor_;
+  LaneWatch lane_watch_;
   Arena arena_;
   Backlog backlog_;
   Connections connections_;
@@ -125,6 +131,7 @@ class ServerImpl final : public Server {
   std::unique_ptr<Metrics> metrics_;
   std::string metrics_address_;
   std::vector<std::unique_ptr<QueueThread>> queues_;
+  std::vector<WatchedLane*> lanes_;  // of the queues, in their order
   std::unique_ptr<grpc::Server> grpc_;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> tls_entrance_;
   std::unique_ptr<HealthServer> health_server_;
@@ -185,7 +192,9 @@ absl::Status ServerImpl::StartThreads() {
     absl::StatusOr<std::unique_ptr<Lane>> lane = executor_->CreateLane(i, queues_[i]->wake());
     if (!lane.ok()) return lane.status();
     if (absl::Status status = SelfTest(*executor_, **lane); !status.ok()) return status;
-    queues_[i]->Start(std::move(*lane));
+    auto watched = std::make_unique<WatchedLane>(std::move(*lane), lane_watch_);
+    lanes_.push_back(watched.get());
+    queues_[i]->Start(std::move(watched));
   }
   return absl::OkStatus();
 }
@@ -298,7 +307,10 @@ void ServerImpl::Sweep(std::stop_token stop) {
     if (connections_.SweepOverdue(now)) {
       for (const auto& queue : queues_) queue->RequestAttention();
     }
-    if (!executor_->health().ok()) state_.health.SetLive(false);
+    for (std::size_t i = 0; i < lanes_.size(); ++i) {
+      if (lanes_[i]->CheckOverdue(now)) queues_[i]->RequestAttention();
+    }
+    if (!health().ok()) state_.health.SetLive(false);
     if (config_.unsafe_testing && now - warned > std::chrono::minutes(1)) {
       spdlog::warn("unsafe-testing is on: this server's answers are not to be trusted");
       warned = now;
@@ -371,15 +383,20 @@ ServerImpl::~ServerImpl() {
   for (const auto& queue : queues_) queue->RequestAttention();
   connections_.ShutdownAll();
   ShutDown(std::chrono::system_clock::now());
+  // To free what a hanging device holds could take for ever; the process is about to end.
+  static auto* const kept = new std::vector<std::unique_ptr<Executor>>;
+  if (lane_watch_.hangs()) kept->push_back(std::move(executor_));
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Create(const Config& config) {
   ExecutorOptions options = ExecutorOptionsFor(config);
+  absl::StatusOr<LaneFaults> faults = LaneFaultsFor(config);
+  if (!faults.ok()) return faults.status();
   absl::StatusOr<std::unique_ptr<Executor>> executor = CreateExecutor(options);
   if (!executor.ok()) return executor.status();
-  auto server = std::make_unique<ServerImpl>(config, std::move(*executor));
+  auto server = std::make_unique<ServerImpl>(config, *faults, std::move(*executor));
   if (absl::Status status = server->Start(); !status.ok()) return status;
   return server;
 }

@@ -4,6 +4,9 @@
 #include <climits>
 #include <thread>
 
+#include "server/config_security.h"
+#include "server/config_values.h"
+
 namespace softmax::server {
 namespace {
 
@@ -72,6 +75,24 @@ ExecutorOptions ExecutorOptionsFor(const Config& config) {
   options.max_in_flight = To32(config.max_in_flight_batches);
   options.max_batch_requests = To32(config.max_batch_requests);
   return options;
+}
+
+absl::StatusOr<LaneFaults> LaneFaultsFor(const Config& config) {
+  LaneFaults faults;
+  if (!IsSet(config.fault)) return faults;
+  const std::size_t colon = config.fault.find(':');
+  const std::string kind = config.fault.substr(0, colon);
+  const std::string value = colon == std::string::npos ? "" : config.fault.substr(colon + 1);
+  std::string wrong = "is none of error:N, hang:N and late:TIME";
+  if (kind == "late") {
+    faults.kind = LaneFaults::Kind::kLate;
+    wrong = ParseDuration(value, &faults.delay);
+  } else if (kind == "error" || kind == "hang") {
+    faults.kind = kind == "error" ? LaneFaults::Kind::kError : LaneFaults::Kind::kHang;
+    wrong = ParseCount(value, {}, &faults.launch);
+  }
+  if (wrong.empty()) return faults;
+  return absl::InvalidArgumentError("--fault=" + config.fault + ": " + wrong);
 }
 
 ChannelSettings ChannelSettingsFor(const Config& config) {

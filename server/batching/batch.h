@@ -62,6 +62,7 @@ class Batch {
   const std::vector<kernels::Segment>& segments() const { return segments_; }
   std::uint64_t bytes() const { return input_used_ + output_used_; }
   BatchSample Sample(TimePoint now) const;
+  const SpanRef& span() const { return span_; }
 
   void set_launched(TimePoint when) { launched_ = when; }
   // Set by the lane before it reports the batch as finished.
