@@ -38,6 +38,31 @@ std::string CallHeaders() {
 }  // namespace
 
 Http2Client::Http2Client(const std::string& target, std::uint32_t window) {
+  Connect(target);
+  if (fd_ < 0) return;
+  SendRaw("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+  Frame(4, 0, 0, BigEndian(4, 2) + BigEndian(window, 4));     // SETTINGS_INITIAL_WINDOW_SIZE
+  if (window > 0) Frame(8, 0, 0, BigEndian(0x7fff0000u, 4));  // and of the connection
+}
+
+Http2Client::Http2Client(const std::string& target, const std::string& greeting) {
+  Connect(target);
+  if (fd_ >= 0) SendRaw(greeting);
+}
+
+bool Http2Client::ClosedWithin(int milliseconds) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
+  char sink[4096];
+  while (std::chrono::steady_clock::now() < until) {
+    pollfd ready{fd_, POLLIN, 0};
+    if (poll(&ready, 1, 100) <= 0) continue;
+    const ssize_t got = recv(fd_, sink, sizeof(sink), MSG_DONTWAIT);
+    if (got == 0 || (got < 0 && errno != EAGAIN)) return true;
+  }
+  return false;
+}
+
+void Http2Client::Connect(const std::string& target) {
   fd_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   // A small receive buffer, so that an unread answer stays in the server.
   const int buffer = 16384;
@@ -49,11 +74,7 @@ Http2Client::Http2Client(const std::string& target, std::uint32_t window) {
   if (connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     close(fd_);
     fd_ = -1;
-    return;
   }
-  SendRaw("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
-  Frame(4, 0, 0, BigEndian(4, 2) + BigEndian(window, 4));     // SETTINGS_INITIAL_WINDOW_SIZE
-  if (window > 0) Frame(8, 0, 0, BigEndian(0x7fff0000u, 4));  // and of the connection
 }
 
 Http2Client::~Http2Client() {

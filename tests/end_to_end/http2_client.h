@@ -11,6 +11,8 @@ class Http2Client {
  public:
   // `window`: the initial window it grants for answers (0: none may be sent). Plain TCP to 127.0.0.1:port.
   Http2Client(const std::string& target, std::uint32_t window);
+  // Says `greeting` instead of HTTP/2's, and nothing more by itself.
+  Http2Client(const std::string& target, const std::string& greeting);
   ~Http2Client();
   Http2Client(const Http2Client&) = delete;
   Http2Client& operator=(const Http2Client&) = delete;
@@ -25,8 +27,11 @@ class Http2Client {
   bool SendRaw(const std::string& bytes);
   // Reads and drops whatever arrives for so long.
   void ReadFor(int milliseconds);
+  // Whether the server ends the connection within that time; drops what it says.
+  bool ClosedWithin(int milliseconds);
 
  private:
+  void Connect(const std::string& target);
   void Frame(std::uint8_t type, std::uint8_t flags, std::uint32_t stream, const std::string& body);
   // Takes one frame from the server: what it grants, and its pings. False: none came in time, or the connection ended.
   bool TakeFrame(int timeout_ms);

@@ -12,6 +12,7 @@
 #include "server/rpc/token_set.h"
 #include "softmax/v1/softmax.grpc.pb.h"
 #include "tests/client/test_certificates.h"
+#include "tests/end_to_end/http2_client.h"
 #include "tests/end_to_end/server_process.h"
 #include "tests/end_to_end/service.h"
 #include "tests/support/temp_folder.h"
@@ -154,6 +155,42 @@ TEST_F(SecureTest, CertificatesAreSwappedUnderLoadWithoutAFailedCall) {
   EXPECT_GT(on_old_connections, 20);
   std::printf("calls during 9 swaps: %d on new connections, %d on old ones, %d failed\n", on_new_connections.load(),
               on_old_connections.load(), failed.load());
+}
+
+// As in the clear: what was accepted is answered, and what comes later finds nobody.
+TEST_F(SecureTest, ADrainUnderLoadLosesNoAcceptedCall) {
+  Service service(WithTls());
+  std::atomic<bool> stop{false};
+  std::atomic<int> answered{0}, refused{0};
+  std::vector<std::jthread> callers;
+  for (int t = 0; t < 4; ++t) {
+    callers.emplace_back([&, t] {
+      const auto client = service.NewClient(Trusting(old_authority_.certificate));
+      const Question question = MakeQuestion({20 + t * 300, 50}, static_cast<std::uint64_t>(t));
+      while (!stop) {
+        const absl::Status status = client->Softmax(question.view(), question.options()).status();
+        status.ok() ? ++answered : ++refused;
+        if (status.ok()) continue;
+        EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      }
+    });
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  service.Drain();
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  stop = true;
+  callers.clear();
+  EXPECT_GT(answered, 0);
+  EXPECT_GT(refused, 0);
+}
+
+// A connection that begins a handshake and stops there ends, well before a keepalive would look at it.
+TEST_F(SecureTest, AHandshakeThatStopsEnds) {
+  Service service(WithTls());
+  Http2Client stuck(service.target(), std::string("\x16\x03\x01\x02"));
+  EXPECT_TRUE(stuck.connected());
+  EXPECT_TRUE(stuck.ClosedWithin(30000));
 }
 
 // The status of each kind of call with this `authorization` header (none: null).
