@@ -10,6 +10,7 @@
 #include "server/config.h"
 #include "server/logging.h"
 #include "server/server.h"
+#include "server/server_grpc_log.h"
 
 namespace softmax::server {
 namespace {
@@ -118,6 +119,7 @@ int main(int argc, char** argv) {
     std::cerr << logging.message() << "\n";
     return softmax::server::kExitUsage;
   }
+  softmax::server::RouteGrpcLog();
   for (const std::string& warning : parsed.warnings) spdlog::warn("{}", warning);
   return softmax::server::Run(parsed.config);
 }

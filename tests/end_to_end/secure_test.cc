@@ -286,6 +286,26 @@ TEST_F(SecureTest, TheClientLibraryBringsItsToken) {
   EXPECT_EQ(Call(service, options, MakeQuestion({1000, 1000}, 1)), absl::OkStatus());
 }
 
+// Anybody can cause a failed handshake: they do not fill the log.
+TEST_F(SecureTest, FailedHandshakesAreAFewLinesInTheLog) {
+  Place(first_);
+  ServerProcess server({"--tls-cert=" + folder_.path("cert.pem"), "--tls-key=" + folder_.path("key.pem")});
+  ASSERT_FALSE(server.target().empty()) << server.Log();
+  const std::string before = server.Log();
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 200; ++i) {
+    Http2Client rude(server.target(), std::string("\x16\x03\x01\x00\x04zzzz", 9));
+    EXPECT_TRUE(rude.ClosedWithin(10000));
+  }
+  const std::string log = server.Log().substr(before.size());
+  const auto seconds =
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - begin).count();
+  const auto lines = std::count(log.begin(), log.end(), '\n');
+  EXPECT_THAT(log, HasSubstr("warning ["));
+  EXPECT_THAT(log, HasSubstr("gRPC: "));
+  EXPECT_LE(lines, seconds + 2) << log;
+}
+
 TEST_F(SecureTest, WhatCannotBeServedWithIsOneLineAndExitCode2) {
   Place(first_);
   const std::string cert = "--tls-cert=" + folder_.path("cert.pem");
