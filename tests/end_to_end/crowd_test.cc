@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <thread>
 
@@ -26,6 +27,13 @@ constexpr auto kGoodFor = std::chrono::milliseconds(1500);
 // A machine that does other things too is given several chances, and this much beside the factor of two.
 constexpr int kAttempts = 3;
 constexpr double kSlackMs = 10;
+
+// AddressSanitizer keeps freed memory back, so that growth says nothing there.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr std::int64_t kMayGrow = INT64_MAX;
+#else
+constexpr std::int64_t kMayGrow = 128ll << 20;
+#endif
 
 double Milliseconds(Clock::duration d) { return std::chrono::duration<double, std::milli>(d).count(); }
 
@@ -96,7 +104,7 @@ TEST(Crowd, SlowSendersCostOthersNothing) {
     }
   });
   EXPECT_GT(sent, 0u);
-  EXPECT_LT(ResidentBytes() - resident, 128ll << 20);
+  EXPECT_LT(ResidentBytes() - resident, kMayGrow);
   EXPECT_EQ(service.server().slabs_used(), 0u);  // what has not come whole takes no room
 }
 
@@ -219,7 +227,7 @@ TEST(Crowd, AStormOfConnectionsIsWeathered) {
   std::printf("a flood of %ld connections a second; a new client is then served in %.1f ms\n",
               static_cast<long>(flood / 2), Milliseconds(Clock::now() - begin));
   EXPECT_LT(Clock::now() - begin, std::chrono::seconds(1));
-  EXPECT_LT(ResidentBytes() - resident, 128ll << 20);
+  EXPECT_LT(ResidentBytes() - resident, kMayGrow);
 }
 
 std::string Ask(const std::string& target, const std::string& bytes) {
