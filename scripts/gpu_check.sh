@@ -52,7 +52,17 @@ each_test() {
   done 3<manifest
 }
 
-part_tests() { each_test ""; }
+part_tests() {
+  each_test ""
+  # What GPUs without clusters run.
+  check no_clusters_softmax_cuda_test env SOFTMAX_NO_CLUSTERS=1 ./softmax_cuda_test
+  if python3 -c 'import torch' 2>/dev/null; then
+    check torch_difference python3 torch_difference.py ./softmax_of_file
+  else
+    SKIPPED=$((SKIPPED + 1))
+    say "skipped  torch_difference: python3 has no torch"
+  fi
+}
 
 part_memcheck() {
   local sanitizer

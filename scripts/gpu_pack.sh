@@ -24,7 +24,7 @@ for name in softmax-server softmax-client softmax-loadgen; do
   printf 'program\t%s\n' "$(program gpu "$name")" >>"$DIR/found"
 done
 find build/gpu -type f -perm -u+x \( -name 'softmax-*-bench' -o -name 'softmax-echo-server' -o \
-  -name 'softmax-sync-baseline' \) \
+  -name 'softmax-sync-baseline' -o -name softmax-kernel-table -o -name softmax_of_file \) \
   -not -path '*/CMakeFiles/*' |
   sed 's/^/bench\t/' >>"$DIR/found"
 
@@ -37,7 +37,7 @@ while IFS=$'\t' read -r kind path arguments; do
     grep -vE '/lib(c|m|dl|rt|pthread|resolv|stdc\+\+|gcc_s)\.so' | xargs -r cp -Lnt "$DIR/lib" || true
 done <"$DIR/found"
 rm "$DIR/found"
-cp scripts/gpu_check.sh scripts/common.sh "$DIR/"
+cp scripts/gpu_check.sh scripts/common.sh tests/kernels/cuda/torch_difference.py "$DIR/"
 # The service's benchmark: python3 service_bench --programs . (docs/benchmarks.md).
 cp -r tests/bench/service_bench tests/bench/torch_baseline.py build/gpu/tests/bench/python "$DIR/"
 rm -rf "$DIR/service_bench/__pycache__"

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstdlib>
 
 #include "kernels/cuda/flag.h"
 #include "kernels/cuda/work.h"
@@ -55,7 +56,8 @@ cudaError_t Ask(int index, Device* device) {
   }
   device->shared_bytes = shared - kReservedSharedBytes;
   if (error != cudaSuccess) return error;
-  device->clusters = major >= 9;
+  // The switch shows on a new device what an old one does.
+  device->clusters = major >= 9 && std::getenv("SOFTMAX_NO_CLUSTERS") == nullptr;
   if (device->clusters) {
     device->cluster_blocks =
         HoldsCluster(kLargeClusterBlocks, device->shared_bytes) ? kLargeClusterBlocks : kMaxClusterBlocks;

@@ -139,7 +139,9 @@ __device__ __forceinline__ Stats<ComputeOf<In>> PreciseStats(const uint4* v, Lan
   constexpr int kVector = Element<In>::kVector;
   const C max = LaneMax(LaneMaximum<In, kSlots, true>(v, 0, lanes), lanes.count);
   const C max_pre = MaxPre(max, scale);
-  TwoPart<C> sums[kSlots * kVector];
+  constexpr int kPlaces = kSlots == 3 ? 4 : kSlots;  // a power of two, for halving; what no slot fills stays 0
+  static_assert((kPlaces & (kPlaces - 1)) == 0, "halved");
+  TwoPart<C> sums[kPlaces * kVector];
 #pragma unroll
   for (int j = 0; j < kSlots; ++j) {
     C x[kVector];
@@ -147,7 +149,7 @@ __device__ __forceinline__ Stats<ComputeOf<In>> PreciseStats(const uint4* v, Lan
 #pragma unroll
     for (int e = 0; e < kVector; ++e) sums[j * kVector + e].high = scale.PreciseExp(x[e], max_pre);
   }
-  HalvingSum<kSlots * kVector, kVector>(sums);
+  HalvingSum<kPlaces * kVector, kVector>(sums);
 #pragma unroll
   for (int e = 0; e < kVector; ++e) {
     for (int offset = lanes.count >> 1; offset > 0; offset >>= 1) {
