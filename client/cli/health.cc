@@ -21,9 +21,12 @@ constexpr std::chrono::milliseconds kPause(50);
 struct Verdict {
   int exit_code = 3;
   std::string text;
+  bool answered = false;  // the text is the server's
 };
 
-Verdict Ask(grpc::health::v1::Health::Stub& stub, const CliOptions& options, std::chrono::nanoseconds timeout) {
+using Stub = grpc::health::v1::Health::Stub;
+
+Verdict Ask(Stub& stub, const CliOptions& options, std::chrono::nanoseconds timeout) {
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() +
                        std::chrono::duration_cast<std::chrono::system_clock::duration>(timeout));
@@ -35,40 +38,48 @@ Verdict Ask(grpc::health::v1::Health::Stub& stub, const CliOptions& options, std
   const grpc::Status status = stub.Check(&context, request, &response);
   if (status.ok()) {
     const bool serving = response.status() == HealthCheckResponse::SERVING;
-    return {serving ? 0 : 1, HealthCheckResponse::ServingStatus_Name(response.status())};
+    return {serving ? 0 : 1, HealthCheckResponse::ServingStatus_Name(response.status()), true};
   }
   const bool unreachable = status.error_code() == grpc::StatusCode::UNAVAILABLE ||
                            status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
-  return {unreachable ? 3 : 1, options.address + ": " + status.error_message()};
+  return {unreachable ? 3 : 1, status.error_message()};
+}
+
+// Asks until the server is serving or the time to wait for it is over.
+Verdict AskUntil(Clock::time_point until, const std::string& address, const CliOptions& options) {
+  ChannelSettings settings;
+  if (options.tls) settings.credentials = MakeCredentials(*options.tls);
+  settings.authority = options.authority;
+  const auto stub = grpc::health::v1::Health::NewStub(CreateChannel(address, settings));
+  for (;;) {
+    const std::chrono::nanoseconds left = until - Clock::now();
+    const auto timeout = options.wait.count() > 0 ? std::clamp<std::chrono::nanoseconds>(left, kPause, options.timeout)
+                                                  : options.timeout;
+    const Verdict verdict = Ask(*stub, options, timeout);
+    if (verdict.exit_code == 0 || Clock::now() >= until) return verdict;
+    std::this_thread::sleep_for(kPause);
+  }
 }
 
 }  // namespace
 
 int CheckHealth(const CliOptions& options) {
   const auto addresses = ParseTarget(options.address);
-  if (!addresses.ok() || addresses->size() > 1) {
-    const std::string why = addresses.ok() ? "--health asks one server, and --address names several"
-                                           : std::string(addresses.status().message());
-    std::fprintf(stderr, "softmax-client: %s\n", why.c_str());
+  if (!addresses.ok()) {
+    std::fprintf(stderr, "softmax-client: %s\n", std::string(addresses.status().message()).c_str());
     return 2;
   }
-  ChannelSettings settings;
-  if (options.tls) settings.credentials = MakeCredentials(*options.tls);
-  settings.authority = options.authority;
-  const auto channel = CreateChannel(options.address, settings);
-  const auto stub = grpc::health::v1::Health::NewStub(channel);
   const auto until = Clock::now() + options.wait;
-  for (;;) {
-    const std::chrono::nanoseconds left = until - Clock::now();
-    const auto timeout = options.wait.count() > 0 ? std::clamp<std::chrono::nanoseconds>(left, kPause, options.timeout)
-                                                  : options.timeout;
-    const Verdict verdict = Ask(*stub, options, timeout);
-    if (verdict.exit_code == 0 || Clock::now() >= until) {
-      std::fprintf(verdict.exit_code == 0 ? stdout : stderr, "%s\n", verdict.text.c_str());
-      return verdict.exit_code;
-    }
-    std::this_thread::sleep_for(kPause);
+  int exit_code = 0;
+  for (const Address& address : *addresses) {
+    const Verdict verdict = AskUntil(until, address.target, options);
+    const bool good = verdict.exit_code == 0;
+    // One server's own word stands alone, for scripts.
+    const std::string which = verdict.answered && addresses->size() == 1 ? "" : address.target + ": ";
+    std::fprintf(good ? stdout : stderr, "%s%s\n", which.c_str(), verdict.text.c_str());
+    exit_code = std::max(exit_code, verdict.exit_code);
   }
+  return exit_code;
 }
 
 }  // namespace softmax::client

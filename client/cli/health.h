@@ -4,8 +4,8 @@
 
 namespace softmax::client {
 
-// Asks grpc.health.v1.Health/Check, again and again for up to `options.wait`, and prints what it
-// says. Returns the exit code: 0 serving, 1 not serving or unknown, 3 unreachable.
+// Asks grpc.health.v1.Health/Check of every address, again and again for up to `options.wait` in all, and prints what
+// each says. Returns the exit code: 0 all serving, 1 one is not serving or unknown, 3 one is unreachable.
 int CheckHealth(const CliOptions& options);
 
 }  // namespace softmax::client

@@ -64,9 +64,9 @@ void AddOptions(CLI::App& app, RawOptions& raw) {
       ->capture_default_str();
   app.add_option("--timeout", raw.timeout, "10s, 500ms, 2m")->check(CheckDuration)->capture_default_str();
   auto* info = app.add_flag("--info", raw.info, "print what the server is and allows, and end");
-  auto* health = app.add_flag("--health", raw.health, "ask grpc.health.v1, and end")->excludes(info);
+  auto* health = app.add_flag("--health", raw.health, "ask grpc.health.v1 of every address, and end")->excludes(info);
   app.add_option("--service", o.service, "whose health; empty: the server's as a whole")->needs(health);
-  app.add_option("--wait", raw.wait, "how long --health waits for the server to be serving")
+  app.add_option("--wait", raw.wait, "how long --health waits for all of them to be serving")
       ->check(CheckDuration)
       ->needs(health);
 }

@@ -56,15 +56,24 @@ TEST_F(CliTest, NpyStaysNpy) {
   EXPECT_EQ(ElementAt(answer->array, 23), 0.25);
 }
 
-TEST_F(CliTest, SeveralServersMayBeNamedButNotForTheirHealth) {
+TEST_F(CliTest, SeveralServersMayBeNamedAndEachIsAskedForItsHealth) {
   FakeServer other;
   const std::string both = server_.address() + "," + other.address();
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(RunProgram(SOFTMAX_CLIENT, {"--address", both}, "0 0").out, "0.5 0.5\n");
   }
   const ProgramResult health = RunProgram(SOFTMAX_CLIENT, {"--address", both, "--health"});
-  EXPECT_EQ(health.exit_code, 2);
-  EXPECT_THAT(health.err, HasSubstr("asks one server"));
+  EXPECT_EQ(health.exit_code, 0);
+  EXPECT_EQ(health.out, server_.address() + ": SERVING\n" + other.address() + ": SERVING\n");
+  other.behavior().serving = false;
+  const ProgramResult one_draining = RunProgram(SOFTMAX_CLIENT, {"--address", both, "--health", "--wait", "100ms"});
+  EXPECT_EQ(one_draining.exit_code, 1);
+  EXPECT_EQ(one_draining.out, server_.address() + ": SERVING\n");
+  EXPECT_EQ(one_draining.err, other.address() + ": NOT_SERVING\n");
+  const ProgramResult one_away = RunProgram(SOFTMAX_CLIENT, {"--address", "127.0.0.1:1," + both, "--health"});
+  EXPECT_EQ(one_away.exit_code, 3);
+  EXPECT_THAT(one_away.err, HasSubstr("127.0.0.1:1: "));
+  EXPECT_EQ(one_away.out, server_.address() + ": SERVING\n");
   const ProgramResult no_port = RunProgram(SOFTMAX_CLIENT, {"--address", "localhost"}, "1");
   EXPECT_EQ(no_port.exit_code, 2);
   EXPECT_THAT(no_port.err, HasSubstr("'localhost' has no port"));
