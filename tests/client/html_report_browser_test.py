@@ -352,10 +352,13 @@ class Looks(Report):
     def test_colours_can_be_told_from_the_paper(self):
         contrast = """
           const channel = (c) => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
-          const light = (hex) => [1, 3, 5].map((i) => channel(parseInt(hex.slice(i, i + 2), 16)))
+          const light = (rgb) => rgb.match(/\\d+/g).map((c) => channel(Number(c)))
             .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
-          const style = getComputedStyle(document.documentElement);
-          const of = (name) => light(style.getPropertyValue(name).trim());
+          const probe = document.body.appendChild(document.createElement("i"));
+          const of = (name) => {
+            probe.style.color = `var(${name})`;
+            return light(getComputedStyle(probe).color);
+          };
           const ratio = (a, b) => (Math.max(of(a), of(b)) + 0.05) / (Math.min(of(a), of(b)) + 0.05);
           return ["--ink", "--muted", "--accent", "--bad", "--warn"].map((name) => ratio(name, "--paper"))
             .concat(ratio("--warn", "--warn-soft"), ratio("--bad", "--bad-soft"), ratio("--ink", "--accent-soft"));"""

@@ -55,7 +55,7 @@ TEST(HtmlReport, IsFilledInCompletely) {
   for (const char* placeholder : {"@TITLE@", "@STYLE@", "@RESULTS@", "@SCRIPT@"}) {
     EXPECT_THAT(page, Not(HasSubstr(placeholder)));
   }
-  EXPECT_THAT(page, HasSubstr("prefers-color-scheme: dark"));
+  EXPECT_THAT(page, HasSubstr("color-scheme: light dark;"));
   EXPECT_THAT(page, HasSubstr("function showRun"));
 }
 
