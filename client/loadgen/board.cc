@@ -25,13 +25,14 @@ void FirstText::Set(const char* text) {
   ready_.store(true, std::memory_order_release);
 }
 
-std::unique_ptr<Board> Board::Create(int processes, int threads, std::size_t classes) {
+std::unique_ptr<Board> Board::Create(int processes, int threads, std::size_t classes, std::size_t addresses) {
   const auto thread_count = static_cast<std::size_t>(processes) * static_cast<std::size_t>(threads);
   std::size_t size = 0;
   const std::size_t control_at = Reserve<Control>(&size, 1);
   const std::size_t processes_at = Reserve<ProcessTally>(&size, static_cast<std::size_t>(processes));
   const std::size_t threads_at = Reserve<ThreadTally>(&size, thread_count);
   const std::size_t classes_at = Reserve<ClassTally>(&size, thread_count * classes);
+  const std::size_t addresses_at = Reserve<AddressTally>(&size, thread_count * addresses);
   void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
 
@@ -44,10 +45,12 @@ std::unique_ptr<Board> Board::Create(int processes, int threads, std::size_t cla
   board->threads_per_process_ = threads;
   board->process_count_ = processes;
   board->class_count_ = classes;
+  board->address_count_ = addresses;
   board->control_ = reinterpret_cast<Control*>(bytes + control_at);
   board->processes_ = reinterpret_cast<ProcessTally*>(bytes + processes_at);
   board->threads_ = reinterpret_cast<ThreadTally*>(bytes + threads_at);
   board->classes_ = reinterpret_cast<ClassTally*>(bytes + classes_at);
+  board->addresses_ = reinterpret_cast<AddressTally*>(bytes + addresses_at);
   return board;
 }
 

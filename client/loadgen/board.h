@@ -45,7 +45,14 @@ struct ClassTally {
   std::atomic<std::uint64_t> within_slo;     // of the window's requests, those answered in time
 };
 
-struct ThreadTally {
+// What one thread saw of one address. Written by that thread only. Of the window's requests.
+struct alignas(64) AddressTally {
+  std::atomic<std::uint64_t> attempts;
+  std::atomic<std::uint64_t> answered;
+  std::atomic<std::uint64_t> failed;  // attempts; some of their requests were answered by another one
+};
+
+struct alignas(64) ThreadTally {
   std::atomic<std::uint64_t> answers;         // good ones, warm-up included: for the progress line
   std::atomic<std::uint64_t> errors[kCodes];  // at any time, by status code
   FirstText first_error;
@@ -55,6 +62,10 @@ struct ThreadTally {
   std::atomic<std::uint64_t> dropped_full;
   std::atomic<std::uint64_t> dropped_behind;
   std::atomic<std::uint64_t> late;
+  // Of the window's requests: attempts that failed and were made again, by status code; those that the budget for
+  // retries did not allow to be made again.
+  std::atomic<std::uint64_t> retried[kCodes];
+  std::atomic<std::uint64_t> throttled;
   std::atomic<std::int64_t> cpu_ns;  // of this thread in the window
   Histogram warmup;                  // latencies before the window
   Histogram service;                 // open loop: of the window's requests, from the actual send
@@ -79,7 +90,7 @@ struct ProcessTally {
 class Board {
  public:
   // nullptr: there is no memory for it.
-  static std::unique_ptr<Board> Create(int processes, int threads, std::size_t classes);
+  static std::unique_ptr<Board> Create(int processes, int threads, std::size_t classes, std::size_t addresses = 1);
   ~Board();
   Board(const Board&) = delete;
   Board& operator=(const Board&) = delete;
@@ -91,9 +102,14 @@ class Board {
     return classes_[static_cast<std::size_t>(p * threads_per_process_ + t) * class_count_ + c];
   }
 
+  AddressTally& of_address(int p, int t, std::size_t a) const {
+    return addresses_[static_cast<std::size_t>(p * threads_per_process_ + t) * address_count_ + a];
+  }
+
   int processes() const { return process_count_; }
   int threads_per_process() const { return threads_per_process_; }
   std::size_t classes() const { return class_count_; }
+  std::size_t addresses() const { return address_count_; }
   // Calls `visit` with each thread's tally.
   template <typename Visit>
   void EachThread(const Visit& visit) const {
@@ -106,6 +122,13 @@ class Board {
       for (int t = 0; t < threads_per_process_; ++t) visit(of_class(p, t, c));
     }
   }
+  // Calls `visit` with each thread's tally of that address.
+  template <typename Visit>
+  void EachOfAddress(std::size_t a, const Visit& visit) const {
+    for (int p = 0; p < process_count_; ++p) {
+      for (int t = 0; t < threads_per_process_; ++t) visit(of_address(p, t, a));
+    }
+  }
 
  private:
   Board() = default;
@@ -115,10 +138,12 @@ class Board {
   int process_count_ = 0;
   int threads_per_process_ = 0;
   std::size_t class_count_ = 0;
+  std::size_t address_count_ = 0;
   Control* control_ = nullptr;
   ProcessTally* processes_ = nullptr;
   ThreadTally* threads_ = nullptr;
   ClassTally* classes_ = nullptr;
+  AddressTally* addresses_ = nullptr;
 };
 
 std::int64_t NowNs();

@@ -21,7 +21,7 @@ std::string NumberText(double value) {
 }
 
 std::string NameOfRun(const LoadOptions& load) {
-  if (load.loop == Loop::kClosed) return absl::StrFormat("concurrency %d", load.connections * load.in_flight);
+  if (load.loop == Loop::kClosed) return absl::StrFormat("concurrency %d", load.TotalConnections() * load.in_flight);
   if (load.arrivals.trace) return "trace";
   const auto& segments = load.arrivals.segments;
   const bool steady = segments.size() == 1 && segments[0].from_per_s == segments[0].to_per_s;

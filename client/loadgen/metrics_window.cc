@@ -63,18 +63,16 @@ std::optional<double> WindowHistogram::Quantile(double q, bool whole) const {
 
 MetricsWindow::MetricsWindow(const std::vector<MetricSample>& before, const std::vector<MetricSample>& after)
     : after_(after) {
-  const auto start_of = [](const std::vector<MetricSample>& samples) {
-    const auto found = std::find_if(samples.begin(), samples.end(),
-                                    [](const auto& sample) { return sample.name == "process_start_time_seconds"; });
-    return found == samples.end() ? 0 : found->value;
-  };
   for (const MetricSample& sample : before) before_[KeyOf(sample)] = Clean(sample.value);
-  // The start is computed from the boot time, which the kernel may correct by a little.
-  restarted_ = start_of(after) > start_of(before) + 1 && start_of(before) > 0;
   for (const MetricSample& sample : after) {
-    if (!IsCounter(sample.name)) continue;
     const auto found = before_.find(KeyOf(sample));
-    restarted_ |= found != before_.end() && Clean(sample.value) < found->second;
+    if (found == before_.end()) continue;
+    // The start is computed from the boot time, which the kernel may correct by a little.
+    const bool later =
+        sample.name == "process_start_time_seconds" && sample.value > found->second + 1 && found->second > 0;
+    if (later || (IsCounter(sample.name) && Clean(sample.value) < found->second)) {
+      restarted_.emplace(sample.Label(kServerLabel));
+    }
   }
 }
 
@@ -88,7 +86,8 @@ std::string MetricsWindow::KeyOf(const MetricSample& sample) {
 
 double MetricsWindow::Growth(const MetricSample& sample) const {
   const auto found = before_.find(KeyOf(sample));
-  const double from = restarted_ || found == before_.end() ? 0 : found->second;
+  const bool anew = found == before_.end() || restarted_.contains(sample.Label(kServerLabel));
+  const double from = anew ? 0 : found->second;
   return Clean(Clean(sample.value) - from);
 }
 
@@ -130,10 +129,11 @@ WindowHistogram MetricsWindow::Histogram(const std::string& name, const Filter& 
 }
 
 std::optional<double> MetricsWindow::Gauge(std::string_view name) const {
-  const auto found =
-      std::find_if(after_.begin(), after_.end(), [&](const auto& sample) { return sample.name == name; });
-  if (found == after_.end() || !std::isfinite(found->value)) return std::nullopt;
-  return found->value;
+  std::optional<double> sum;
+  for (const MetricSample& sample : after_) {
+    if (sample.name == name && std::isfinite(sample.value)) sum = sum.value_or(0) + sample.value;
+  }
+  return sum;
 }
 
 }  // namespace softmax::client

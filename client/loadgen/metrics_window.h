@@ -3,6 +3,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,7 +30,10 @@ struct WindowHistogram {
   std::optional<double> Quantile(double q, bool whole) const;
 };
 
-// The difference of two scrapes of one process. Borrows both. One thread.
+// Tells the samples of several servers apart; samples without it are one server's.
+inline constexpr char kServerLabel[] = "server_address";
+
+// The difference of two scrapes of one server, or of several together. Borrows both. One thread.
 //
 // A counter that fell, or a later start of the process, means that it began again from zero within the window: then
 // what it counted since is all that is known.
@@ -46,19 +50,20 @@ class MetricsWindow {
                                            const Filter& filter = {}) const;
   // Without the suffixes _bucket and _sum. Buckets of several label sets are added up.
   WindowHistogram Histogram(const std::string& name, const Filter& filter = {}) const;
-  // As it stood at the end.
+  // As it stood at the end, summed over the servers.
   std::optional<double> Gauge(std::string_view name) const;
   // A sample's growth.
   double Growth(const MetricSample& sample) const;
 
-  bool restarted() const { return restarted_; }
+  // The servers that began again, by kServerLabel.
+  const std::set<std::string, std::less<>>& restarted() const { return restarted_; }
 
  private:
   static std::string KeyOf(const MetricSample& sample);
 
   const std::vector<MetricSample>& after_;
   std::map<std::string, double> before_;
-  bool restarted_ = false;
+  std::set<std::string, std::less<>> restarted_;
 };
 
 }  // namespace softmax::client

@@ -1,5 +1,7 @@
 #include <absl/strings/str_cat.h>
+#include <absl/strings/strip.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "client/loadgen/raw_options.h"
@@ -11,6 +13,28 @@ namespace {
 constexpr double kMaxElements = static_cast<double>(std::uint64_t{1} << 31) / 8;
 
 std::chrono::nanoseconds FromSeconds(double seconds) { return std::chrono::nanoseconds(std::llround(seconds * 1e9)); }
+
+// "--address 'x' has no port" from "target: 'x' has no port".
+std::string AddressProblem(const absl::Status& status) {
+  return absl::StrCat("--address ", absl::StripPrefix(status.message(), "target: "));
+}
+
+std::string CheckAddresses(const CLI::App& /*app*/, RawOptions& raw) {
+  if (raw.addresses.empty()) return "";
+  std::vector<Address>& addresses = raw.plan.load.addresses;
+  addresses.clear();
+  for (const std::string& text : raw.addresses) {
+    const auto parsed = ParseTarget(text);
+    if (!parsed.ok()) return AddressProblem(parsed.status());
+    for (const Address& address : *parsed) {
+      const bool known = std::any_of(addresses.begin(), addresses.end(),
+                                     [&](const Address& other) { return other.target == address.target; });
+      if (known) return absl::StrCat("--address ", address.target, " is given twice");
+      addresses.push_back(address);
+    }
+  }
+  return "";
+}
 
 std::string CheckTypes(const CLI::App& app, RawOptions& raw) {
   Mix& mix = raw.plan.load.mix;
@@ -148,6 +172,11 @@ std::string CheckPlan(const CLI::App& app, RawOptions& raw) {
       if (kind == "concurrency" && (value != std::floor(value) || value > 1e6)) {
         return absl::StrCat("--sweep ", raw.sweep, ": ", value, " is not a number of requests up to 1000000");
       }
+      const auto addresses = static_cast<double>(plan.load.addresses.size());
+      if (kind == "concurrency" && std::fmod(value, addresses) != 0) {
+        return absl::StrCat("--sweep ", raw.sweep, ": ", value, " requests cannot be shared evenly by ", addresses,
+                            " addresses");
+      }
     }
   }
   if (!plan.search) return "";
@@ -182,11 +211,15 @@ std::string CheckCounts(const CLI::App& app, RawOptions& raw) {
   }
   load.method = raw.stream ? Method::kStream : Method::kUnary;
   if (!raw.stream && load.requests_per_message != 1) return "--requests-per-message needs --stream";
+  if (raw.stream && load.attempts != 1) {
+    return "--attempts is for unary calls: what a stream loses when it breaks is reported and not sent again";
+  }
   if (open) {
     if (app.count("--in-flight") != 0) return "--in-flight is for closed loops; an open loop has --max-in-flight";
     if (load.requests_per_message != 1) return "--requests-per-message is for closed loops: each arrival is a message";
-    if (load.max_in_flight < load.connections) {
-      return absl::StrCat("--max-in-flight ", load.max_in_flight, " is less than --connections ", load.connections);
+    if (load.max_in_flight < load.TotalConnections()) {
+      return absl::StrCat("--max-in-flight ", load.max_in_flight, " is less than the ", load.TotalConnections(),
+                          " connections of --connections ", load.connections);
     }
     // A sending thread of an open loop watches the clock, so each costs a core.
     if (app.count("--threads") == 0) load.threads = 1;
@@ -212,7 +245,7 @@ std::string CheckTogether(const CLI::App& app, RawOptions& raw) {
   load.connect_timeout = FromSeconds(raw.connect_timeout);
   load.timeout = FromSeconds(raw.timeout);
   for (const auto check :
-       {CheckTypes, CheckShapes, CheckAxisAndScale, CheckArrivals, CheckSlo, CheckPlan, CheckCounts}) {
+       {CheckAddresses, CheckTypes, CheckShapes, CheckAxisAndScale, CheckArrivals, CheckSlo, CheckPlan, CheckCounts}) {
     std::string problem = check(app, raw);
     if (!problem.empty()) return problem;
   }

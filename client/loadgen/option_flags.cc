@@ -40,8 +40,13 @@ class Group {
 void AddTargetFlags(CLI::App& app, RawOptions& raw) {
   LoadOptions& load = raw.plan.load;
   Group group(app, "Where and how");
-  group.Add("--address", load.address, "host:port, or unix:/path of a socket");
-  group.Add("--connections", load.connections, "connections in total, dealt out to the processes")
+  group
+      .AddUnset(
+          "--address,--target", raw.addresses,
+          "localhost:50051 if unset; host:port, dns:///host:port, ipv4:a:1,b:2, unix:/path; may be repeated, or be "
+          "a list with commas: every server gets its share")
+      ->option_text("ADDRESS ...");
+  group.Add("--connections", load.connections, "connections to each address, dealt out to the processes")
       ->check(CLI::Range(1, 4096));
   group.Add("--processes", load.processes, "processes that send")->check(CLI::Range(1, 64));
   group.Add("--threads", load.threads, "sending threads per process; with an open loop 1 unless set")
@@ -49,7 +54,13 @@ void AddTargetFlags(CLI::App& app, RawOptions& raw) {
   group.AddFlag("--stream", raw.stream, "one bidirectional stream per connection, not unary calls");
   group.Add("--requests-per-message", load.requests_per_message, "with --stream")->check(CLI::Range(1, 1024));
   group.AddSeconds("--connect-timeout", raw.connect_timeout, 0.001, 3600, "seconds to wait for the connections");
-  group.AddSeconds("--timeout", raw.timeout, 0, 4000, "seconds that a request may take; 0: no limit");
+  group.AddSeconds("--timeout", raw.timeout, 0, 4000,
+                   "seconds that a request may take, all its attempts together; 0: no limit");
+  group
+      .Add("--attempts", load.attempts,
+           "unary calls: tries of a request that finds its server away, or too busy and told when to come back; on "
+           "another address where there is one; 1: no retries")
+      ->check(CLI::Range(1, 1000));
 }
 
 void AddLoopFlags(CLI::App& app, RawOptions& raw) {
@@ -141,8 +152,12 @@ void AddReportFlags(CLI::App& app, RawOptions& raw) {
   group.AddUnset("--json", raw.plan.json_path, "write the figures as JSON; - is standard output");
   group.AddUnset("--csv", raw.plan.csv_path, "append the figures to a CSV file; - is standard output");
   group.AddUnset("--html", raw.plan.html_path, "write a report for a browser, one file that needs no network");
-  group.AddUnset("--server-metrics", raw.plan.load.server_metrics,
-                 "host:port of the server's /metrics: what it says of the same window goes into the report");
+  group
+      .AddUnset(
+          "--server-metrics", raw.plan.load.server_metrics,
+          "host:port of the server's /metrics: what it says of the same window goes into the report; several with "
+          "commas, or repeated: each and their sum")
+      ->delimiter(',');
   group.AddUnset("--server-pid", raw.plan.load.server_pids, "print the CPU use of these processes too")->delimiter(',');
 }
 

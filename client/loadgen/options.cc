@@ -1,6 +1,7 @@
 #include "client/loadgen/options.h"
 
 #include <absl/strings/numbers.h>
+#include <absl/strings/str_join.h>
 #include <absl/strings/str_split.h>
 #include <absl/time/time.h>
 
@@ -80,11 +81,17 @@ LoadOptions AtRate(LoadOptions load, double per_second) {
 
 LoadOptions AtConcurrency(LoadOptions load, int requests) {
   load.loop = Loop::kClosed;
-  load.connections = std::min(load.connections, requests);
-  while (requests % load.connections != 0) --load.connections;
+  const int to_each = requests / static_cast<int>(load.addresses.size());
+  load.connections = std::min(load.connections, to_each);
+  while (to_each % load.connections != 0) --load.connections;
   load.processes = std::min(load.processes, load.connections);
-  load.in_flight = requests / load.connections;
+  load.in_flight = to_each / load.connections;
   return load;
+}
+
+std::string AddressesText(const LoadOptions& load) {
+  return absl::StrJoin(load.addresses, ",",
+                       [](std::string* out, const Address& address) { out->append(address.target); });
 }
 
 std::optional<Plan> ParseCommandLine(int argc, char** argv, int* exit_code) {

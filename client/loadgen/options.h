@@ -8,6 +8,7 @@
 
 #include "client/loadgen/arrivals.h"
 #include "client/loadgen/mix.h"
+#include "client/softmax_client/target.h"
 #include "client/softmax_client/types.h"
 
 namespace softmax::client {
@@ -35,8 +36,10 @@ enum class SweepKind { kNone, kRate, kConcurrency };
 
 // Everything that a single run depends on, already validated.
 struct LoadOptions {
-  std::string address = "localhost:50051";
-  int connections = 8;  // in total, dealt out to the processes
+  // The servers, which all do the same. Every sending thread has connections to each of them and uses them in turn.
+  std::vector<Address> addresses = {{"localhost:50051"}};
+  int connections = 8;  // to each address, dealt out to the processes
+  int attempts = 1;     // unary calls: tries of a request, as RetryOptions has it; 1: none is made again
   int in_flight = 8;    // closed loop: requests per connection
   int processes = 1;
   int threads = 2;  // completion-queue threads per process
@@ -64,8 +67,9 @@ struct LoadOptions {
   double verify_fraction = 0.01;
   std::uint64_t seed = 1;
   std::vector<int> server_pids;
-  std::string server_metrics;  // host:port or a URL of the server's /metrics; empty: not asked
+  std::vector<std::string> server_metrics;  // host:port or URLs of the servers' /metrics; empty: not asked
 
+  int TotalConnections() const { return connections * static_cast<int>(addresses.size()); }
   DataType AnswerType(DataType input) const { return output_dtype.value_or(input); }
 };
 
@@ -93,7 +97,11 @@ std::optional<std::vector<double>> ParseSweepValues(const std::string& text);
 LoadOptions AtRate(LoadOptions load, double per_second);
 
 // The same load as a closed loop with so many requests in flight, on as many of its connections as divide them evenly.
+// `requests` is a multiple of the number of addresses.
 LoadOptions AtConcurrency(LoadOptions load, int requests);
+
+// "a:1,b:2".
+std::string AddressesText(const LoadOptions& load);
 
 // Reads the command line. Nothing: the program is to end with `*exit_code`, and what there is to
 // say was said.

@@ -14,6 +14,8 @@
 #include "client/loadgen/sender.h"
 #include "client/loadgen/verifier.h"
 #include "client/softmax_client/channel.h"
+#include "client/softmax_client/connection_pool.h"
+#include "client/softmax_client/softmax_client.h"
 
 namespace softmax::client {
 namespace {
@@ -25,21 +27,39 @@ std::int64_t CpuNs() {
   return of(usage.ru_utime) + of(usage.ru_stime);
 }
 
-using Channels = std::vector<std::shared_ptr<grpc::Channel>>;
+using Connections = std::vector<Connection>;
 
-// False, and a reason on the board: the server cannot be reached in time.
-bool Connect(const LoadOptions& options, int process, ProcessTally& tally, Channels* channels) {
+// As the client library connects to one address or several.
+Connection NewConnection(const LoadOptions& options, std::size_t address) {
+  const Address& to = options.addresses[address];
+  ChannelSettings settings;
+  settings.round_robin = settings.health_checks = options.addresses.size() > 1 || to.by_name;
+  Connection connection{CreateChannel(to.target, settings), address};
+  connection.channel->GetState(true);  // starts connecting: all of them do at once
+  return connection;
+}
+
+// Why there is no connection, as far as another attempt tells.
+std::string WhyNot(const std::string& target) {
+  constexpr std::chrono::seconds kPatience(1);
+  const auto client = Client::Create({.target = target, .deadline = kPatience, .retry = {.max_attempts = 1}});
+  const absl::Status why = client.ok() ? (*client)->GetServerInfo().status() : client.status();
+  return why.ok() ? target + ": it can be reached, but does not report that it is serving" : std::string(why.message());
+}
+
+// Connections to each address; those of one address are `options.addresses.size()` apart. False, and a reason on the
+// board: one cannot be reached in time.
+bool Connect(const LoadOptions& options, int process, ProcessTally& tally, Connections* connections) {
   for (int c = process; c < options.connections; c += options.processes) {
-    channels->push_back(CreateChannel(options.address, ChannelSettings()));
-    channels->back()->GetState(true);  // starts connecting all of them at once
+    for (std::size_t a = 0; a < options.addresses.size(); ++a) connections->push_back(NewConnection(options, a));
   }
   const auto deadline = std::chrono::system_clock::now() +
                         std::chrono::duration_cast<std::chrono::system_clock::duration>(options.connect_timeout);
-  for (const auto& channel : *channels) {
-    if (channel->WaitForConnected(deadline)) continue;
-    tally.failure.Set(("no connection to " + options.address + " within " +
-                       std::to_string(options.connect_timeout.count() / 1000000) + " ms")
-                          .c_str());
+  for (const Connection& connection : *connections) {
+    if (connection.channel->WaitForConnected(deadline)) continue;
+    const std::string& target = options.addresses[connection.address].target;
+    const std::string within = std::to_string(options.connect_timeout.count() / 1000000) + " ms";
+    tally.failure.Set(("no connection to " + target + " within " + within + "; at last: " + WhyNot(target)).c_str());
     return false;
   }
   return true;
@@ -80,11 +100,14 @@ void MeasureCpu(const Control& control, ProcessTally& tally, std::vector<Running
   }
 }
 
-// The channels that thread `thread` of this process sends on.
-Channels ChannelsOf(const Channels& channels, int thread, int threads) {
-  Channels mine;
-  for (std::size_t c = static_cast<std::size_t>(thread); c < channels.size(); c += static_cast<std::size_t>(threads)) {
-    mine.push_back(channels[c]);
+// The connections that thread `thread` of this process sends on: as many to each address.
+Connections ConnectionsOf(const LoadOptions& options, const Connections& connections, int thread) {
+  Connections mine;
+  for (std::size_t c = 0; c < connections.size(); ++c) {
+    const std::size_t turn = c / options.addresses.size();
+    if (turn % static_cast<std::size_t>(options.threads) == static_cast<std::size_t>(thread)) {
+      mine.push_back(connections[c]);
+    }
   }
   return mine;
 }
@@ -93,13 +116,15 @@ Channels ChannelsOf(const Channels& channels, int thread, int threads) {
 
 void RunSendingProcess(const LoadOptions& options, const Workload& workload, const Board& board, int process) {
   ProcessTally& tally = board.process(process);
-  Channels channels;
-  if (!Connect(options, process, tally, &channels)) {
+  Connections connections;
+  if (!Connect(options, process, tally, &connections)) {
     tally.state = ProcessState::kUnreachable;
     return;
   }
   std::optional<Verifier> verifier;
   if (options.checking == Checking::kSample) verifier.emplace(options, workload, tally);
+  RetryBudget budget{RetryOptions()};
+  const SharedParts shared{verifier ? &*verifier : nullptr, options.attempts > 1 ? &budget : nullptr};
   tally.state = ProcessState::kConnected;
   // All processes begin together. Timers of this process are to be exact (the default lets them be 50 us late).
   prctl(PR_SET_TIMERSLACK, 1);
@@ -111,8 +136,8 @@ void RunSendingProcess(const LoadOptions& options, const Workload& workload, con
     RunningSender& running = senders.emplace_back();
     running.tally = &board.thread(process, place.thread);
     running.thread = std::thread([&, place] {
-      SenderThread sender(options, workload, board, verifier ? &*verifier : nullptr, place);
-      sender.Run(ChannelsOf(channels, place.thread, options.threads));
+      SenderThread sender(options, workload, board, shared, place);
+      sender.Run(ConnectionsOf(options, connections, place.thread));
     });
     pthread_getcpuclockid(running.thread.native_handle(), &running.clock);
   }

@@ -13,6 +13,7 @@ namespace softmax::client {
 // What stands on the command line, before it is checked as a whole. Times are in seconds.
 struct RawOptions {
   Plan plan;
+  std::vector<std::string> addresses;
   std::vector<std::string> shapes;
   std::uint64_t payload_bytes = 0;
   std::string rows;

@@ -23,25 +23,36 @@ std::string MixText(const Mix& mix) {
   return mix.shapes.empty() ? mix.rows->text() + " x " + mix.columns->text() : text;
 }
 
+// A search and a sweep of rates set the loop of each run themselves.
+bool IsOpen(const Plan& plan) { return plan.load.loop == Loop::kOpen || plan.search || plan.sweep == SweepKind::kRate; }
+
+// How many requests are sent is each run's own where there are several.
+std::string ArrivalsText(const Plan& plan) {
+  if (plan.load.arrivals.trace) return "trace";
+  return plan.load.arrivals.kind == ArrivalKind::kPoisson ? "poisson" : "constant";
+}
+
 Json Settings(const Plan& plan) {
   const LoadOptions& load = plan.load;
   Json settings;
-  settings["address"] = load.address;
+  settings["address"] = AddressesText(load);
   settings["method"] = MethodName(load);
-  settings["loop"] = load.loop == Loop::kOpen ? "open" : "closed";
+  settings["loop"] = IsOpen(plan) ? "open" : "closed";
+  settings["attempts"] = std::to_string(load.attempts);
   settings["shapes"] = MixText(load.mix);
   settings["dtype"] = TypesText(load.mix);
   settings["output_dtype"] = load.output_dtype ? std::string(NameOf(*load.output_dtype)) : "as the input";
   settings["op"] = OperationsText(load.mix);
   settings["connections"] = std::to_string(load.connections);
-  settings["in_flight"] = std::to_string(load.in_flight);
-  settings["max_in_flight"] = std::to_string(load.max_in_flight);
+  if (IsOpen(plan)) {
+    settings["max_in_flight"] = std::to_string(load.max_in_flight);
+  } else {
+    settings["in_flight"] = std::to_string(load.in_flight);
+  }
   settings["requests_per_message"] = std::to_string(load.requests_per_message);
   settings["processes"] = std::to_string(load.processes);
   settings["threads"] = std::to_string(load.threads);
-  settings["arrivals"] = load.arrivals.trace                           ? "trace"
-                         : load.arrivals.kind == ArrivalKind::kPoisson ? "poisson"
-                                                                       : "constant";
+  if (IsOpen(plan)) settings["arrivals"] = ArrivalsText(plan);
   settings["duration"] = DurationText(load.duration);
   settings["warmup"] = DurationText(load.warmup);
   settings["repeats"] = std::to_string(plan.repeats);
@@ -62,13 +73,22 @@ Json Figures(const LatencyFigures& figures) {
           {"percentiles", std::move(percentiles)}};
 }
 
-Json Errors(const RunResult& run) {
-  Json errors = Json::object();
+Json ByCode(const std::array<std::uint64_t, kCodes>& counts) {
+  Json named = Json::object();
   for (int code = 0; code < kCodes; ++code) {
-    const std::uint64_t count = run.errors[static_cast<std::size_t>(code)];
-    if (count > 0) errors[CodeName(code)] = count;
+    const std::uint64_t count = counts[static_cast<std::size_t>(code)];
+    if (count > 0) named[CodeName(code)] = count;
   }
-  return errors;
+  return named;
+}
+
+Json Addresses(const RunResult& run) {
+  Json addresses = Json::array();
+  for (const AddressFigures& of : run.addresses) {
+    addresses.push_back(
+        {{"address", of.address}, {"attempts", of.attempts}, {"answered", of.answered}, {"failed", of.failed}});
+  }
+  return addresses;
 }
 
 Json Classes(const RunResult& run) {
@@ -102,7 +122,7 @@ Json Run(const RunResult& run) {
   Json json;
   json["name"] = run.name;
   json["loop"] = run.load.loop == Loop::kOpen ? "open" : "closed";
-  json["connections"] = run.load.connections;
+  json["connections"] = run.load.TotalConnections();
   json["in_flight"] = run.load.loop == Loop::kOpen ? run.load.max_in_flight : run.load.in_flight;
   json["offered_per_s"] = run.offered_per_s;
   json["achieved_per_s"] = run.achieved_per_s;
@@ -116,9 +136,14 @@ Json Run(const RunResult& run) {
   json["service_time"] = Figures(run.service);
   json["lag"] = Figures(run.lag);
   json["classes"] = Classes(run);
-  json["errors"] = Errors(run);
+  json["errors"] = ByCode(run.errors);
   json["first_error"] = run.first_error;
   json["sent"] = run.sent;
+  json["attempts"] = run.attempts();
+  json["retries"] = run.retries();
+  json["retried"] = ByCode(run.retried);
+  json["throttled"] = run.throttled;
+  json["addresses"] = Addresses(run);
   json["dropped"] = run.dropped();
   json["late"] = run.late;
   json["wrong"] = run.wrong;
@@ -133,6 +158,7 @@ Json Run(const RunResult& run) {
   json["server_cores"] = OrNull(run.server_cores);
   json["machine_busy"] = OrNull(run.machine_busy);
   json["server"] = run.server_json.empty() ? Json(nullptr) : Json::parse(run.server_json);
+  if (!run.servers_json.empty()) json["servers"] = Json::parse(run.servers_json);
   json["interrupted"] = run.interrupted;
   json["complete"] = !run.lost_process;
   json["verdicts"] = run.verdicts;

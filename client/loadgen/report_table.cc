@@ -36,20 +36,20 @@ std::string LatencyRow(int width, const char* name, const LatencyFigures& f) {
 
 std::string LoopText(const LoadOptions& load) {
   if (load.loop == Loop::kClosed) {
-    return absl::StrFormat("%d connections x %d in flight", load.connections, load.in_flight);
+    return absl::StrFormat("%d connections x %d in flight", load.TotalConnections(), load.in_flight);
   }
   return absl::StrFormat("open loop, %s  %d connections, at most %d in flight",
                          load.arrivals.trace                           ? "trace"
                          : load.arrivals.kind == ArrivalKind::kPoisson ? "poisson"
                                                                        : "constant",
-                         load.connections, load.max_in_flight);
+                         load.TotalConnections(), load.max_in_flight);
 }
 
 std::string HeadText(const RunResult& run) {
   const LoadOptions& load = run.load;
-  return absl::StrFormat("%s  %s %s  %s  %s  %d processes x %d threads  %.2f s%s\n", load.address, TypesText(load.mix),
-                         OperationsText(load.mix), MethodName(load), LoopText(load), load.processes, load.threads,
-                         run.seconds, run.interrupted ? "  (interrupted)" : "");
+  return absl::StrFormat("%s  %s %s  %s  %s  %d processes x %d threads  %.2f s%s\n", AddressesText(load),
+                         TypesText(load.mix), OperationsText(load.mix), MethodName(load), LoopText(load),
+                         load.processes, load.threads, run.seconds, run.interrupted ? "  (interrupted)" : "");
 }
 
 std::string OfferedText(const RunResult& run) {
@@ -65,14 +65,35 @@ std::string GoodputText(const RunResult& run) {
                          run.within_slo * 100);
 }
 
-std::string ErrorText(const RunResult& run) {
-  if (run.error_count == 0) return "errors     none\n";
-  std::string text = "errors    ";
+// " UNAVAILABLE 3 INTERNAL 1".
+std::string CodesText(const std::array<std::uint64_t, kCodes>& counts) {
+  std::string text;
   for (int code = 0; code < kCodes; ++code) {
-    const std::uint64_t count = run.errors[static_cast<std::size_t>(code)];
+    const std::uint64_t count = counts[static_cast<std::size_t>(code)];
     if (count > 0) text += absl::StrFormat(" %s %d", CodeName(code), count);
   }
-  return text + "; the first: " + run.first_error + "\n";
+  return text;
+}
+
+std::string ErrorText(const RunResult& run) {
+  if (run.error_count == 0) return "errors     none\n";
+  return "errors    " + CodesText(run.errors) + "; the first: " + run.first_error + "\n";
+}
+
+std::string AttemptsText(const RunResult& run) {
+  std::string text;
+  if (run.load.attempts > 1) {
+    text = absl::StrFormat("retries    %d, of %d attempts for %d requests;%s failed and were made again", run.retries(),
+                           run.attempts(), run.sent, run.retries() > 0 ? CodesText(run.retried) : " none");
+    if (run.throttled > 0) text += absl::StrFormat("; %d more were not allowed by the budget", run.throttled);
+    text += "\n";
+  }
+  if (run.addresses.size() == 1) return text;
+  for (const AddressFigures& of : run.addresses) {
+    text += absl::StrFormat("address    %s: %d attempts, %d answered, %d failed\n", of.address, of.attempts,
+                            of.answered, of.failed);
+  }
+  return text;
 }
 
 std::string VerifiedText(const RunResult& run) {
@@ -121,7 +142,8 @@ std::string OneRun(const RunResult& run) {
   if (run.load.loop == Loop::kOpen) {
     text += LatencyRow(width, "from actual send", run.service) + LatencyRow(width, "schedule lag", run.lag);
   }
-  text += OfferedText(run) + GoodputText(run) + ErrorText(run) + VerifiedText(run) + CpuText(run) + ServerText(run);
+  text += OfferedText(run) + GoodputText(run) + ErrorText(run) + AttemptsText(run) + VerifiedText(run) + CpuText(run) +
+          ServerText(run);
   for (const std::string& verdict : run.verdicts) text += "note       " + verdict + "\n";
   return text;
 }
@@ -139,10 +161,12 @@ std::string Cell(const Outcome& outcome, const RunGroup& group, const Figure& fi
 std::string GroupRow(const Outcome& outcome, const RunGroup& group) {
   std::uint64_t errors = 0;
   std::uint64_t dropped = 0;
+  std::uint64_t retries = 0;
   bool limited = false;
   for (std::size_t i = group.first; i < group.last; ++i) {
     errors += outcome.runs[i].error_count;
     dropped += outcome.runs[i].dropped();
+    retries += outcome.runs[i].retries();
     limited = limited || !outcome.runs[i].generator_limit.empty();
   }
   std::string text = absl::StrFormat("%-20s %4d", outcome.runs[group.first].name, group.last - group.first);
@@ -151,7 +175,9 @@ std::string GroupRow(const Outcome& outcome, const RunGroup& group) {
   for (const std::size_t i : {0, 2, 3}) {
     text += Cell(outcome, group, [i](const RunResult& run) { return run.latency.at_us[i]; });
   }
-  return text + absl::StrFormat(" %8d %8d%s\n", errors, dropped, limited ? "  generator limited" : "");
+  text += absl::StrFormat(" %8d %8d", errors, dropped);
+  if (outcome.runs[group.first].load.attempts > 1) text += absl::StrFormat(" %8d", retries);
+  return text + (limited ? "  generator limited\n" : "\n");
 }
 
 std::string SearchText(const Plan& plan, const SearchResult& search) {
@@ -178,11 +204,11 @@ std::string ReportTable(const Plan& plan, const Outcome& outcome) {
     text = OneRun(outcome.runs[0]);
   } else {
     const LoadOptions& load = plan.load;
-    text =
-        absl::StrFormat("%s  %s %s  %s  %d runs of %s\n", load.address, TypesText(load.mix), OperationsText(load.mix),
-                        MethodName(load), outcome.runs.size(), absl::FormatDuration(absl::FromChrono(load.duration)));
-    text += absl::StrFormat("%-20s %4s %20s %20s %20s %20s %20s %8s %8s\n", "run", "runs", "requests/s", "goodput/s",
-                            "p50 us", "p99 us", "p99.9 us", "errors", "dropped");
+    text = absl::StrFormat("%s  %s %s  %s  %d runs of %s\n", AddressesText(load), TypesText(load.mix),
+                           OperationsText(load.mix), MethodName(load), outcome.runs.size(),
+                           absl::FormatDuration(absl::FromChrono(load.duration)));
+    text += absl::StrFormat("%-20s %4s %20s %20s %20s %20s %20s %8s %8s%s\n", "run", "runs", "requests/s", "goodput/s",
+                            "p50 us", "p99 us", "p99.9 us", "errors", "dropped", load.attempts > 1 ? "  retries" : "");
     for (const RunGroup& group : GroupsOf(outcome)) text += GroupRow(outcome, group);
     for (const RunResult& run : outcome.runs) {
       if (run.wrong == 0) continue;

@@ -1,12 +1,16 @@
 #include "client/loadgen/run_once.h"
 
+#include <absl/strings/str_cat.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "client/loadgen/children.h"
 #include "client/loadgen/cpu_usage.h"
@@ -58,7 +62,7 @@ class WindowEnds {
   void Begin() {
     server_before_ = CpuSecondsOf(options_.server_pids);
     machine_before_ = ReadMachineTimes();
-    if (!options_.server_metrics.empty()) metrics_before_ = FetchMetrics(options_.server_metrics, kMetricsTimeout);
+    metrics_before_ = FetchAll();
   }
 
   void End(double seconds, RunResult* result) const {
@@ -69,22 +73,41 @@ class WindowEnds {
     if (machine_before_ && after && after->total > machine_before_->total) {
       result->machine_busy = (after->busy - machine_before_->busy) / (after->total - machine_before_->total);
     }
-    if (!options_.server_metrics.empty()) AddServer(result);
+    if (!options_.server_metrics.empty()) AddServers(result);
   }
 
  private:
-  void AddServer(RunResult* result) const {
-    const auto after = FetchMetrics(options_.server_metrics, kMetricsTimeout);
-    for (const absl::Status& status : {metrics_before_.status(), after.status()}) {
-      if (!status.ok()) result->server_unknown = std::string(status.message());
+  using Snapshots = std::vector<absl::StatusOr<MetricsSnapshot>>;
+
+  Snapshots FetchAll() const {
+    Snapshots all;
+    for (const std::string& address : options_.server_metrics) all.push_back(FetchMetrics(address, kMetricsTimeout));
+    return all;
+  }
+
+  void AddServers(RunResult* result) const {
+    const Snapshots all_after = FetchAll();
+    std::vector<MetricsSnapshot> before;
+    std::vector<MetricsSnapshot> after;
+    nlohmann::json each = nlohmann::json::array();
+    for (std::size_t i = 0; i < all_after.size(); ++i) {
+      const absl::Status& status = metrics_before_[i].ok() ? all_after[i].status() : metrics_before_[i].status();
+      if (!status.ok()) {
+        absl::StrAppend(&result->server_unknown, result->server_unknown.empty() ? "" : "; ", status.message());
+        continue;
+      }
+      before.push_back(*metrics_before_[i]);
+      after.push_back(*all_after[i]);
+      each.push_back(ServerDelta(before.back(), after.back()));
     }
-    if (result->server_unknown.empty()) result->server_json = ServerDelta(*metrics_before_, *after).dump();
+    if (!after.empty()) result->server_json = ServerDelta(Together(before), Together(after)).dump();
+    if (all_after.size() > 1) result->servers_json = each.dump();
   }
 
   const LoadOptions& options_;
   double server_before_ = 0;
   std::optional<MachineTimes> machine_before_;
-  absl::StatusOr<MetricsSnapshot> metrics_before_;
+  Snapshots metrics_before_;
 };
 
 // Directs one run from the parent: sets the window's borders, reads the board at times, hears Ctrl-C.
@@ -177,7 +200,8 @@ class Director {
 }  // namespace
 
 RunEnd RunOnce(const std::string& name, const LoadOptions& options, const Workload& workload, RunResult* result) {
-  const auto board = Board::Create(options.processes, options.threads, workload.classes().size());
+  const auto board =
+      Board::Create(options.processes, options.threads, workload.classes().size(), options.addresses.size());
   Children children;
   if (board == nullptr || !children.Start(options, workload, *board)) {
     std::fprintf(stderr, "softmax-loadgen: cannot start: %s\n", std::strerror(errno));
@@ -193,6 +217,7 @@ RunEnd RunOnce(const std::string& name, const LoadOptions& options, const Worklo
   result->server_cores = seen.server_cores;
   result->machine_busy = seen.machine_busy;
   result->server_json = std::move(seen.server_json);
+  result->servers_json = std::move(seen.servers_json);
   result->server_unknown = std::move(seen.server_unknown);
   result->interrupted = seen.interrupted;
   result->timeline = std::move(seen.timeline);

@@ -40,7 +40,9 @@ void AddThread(const ThreadTally& thread, RunResult* result) {
     const std::uint64_t count = thread.errors[code].load();
     result->errors[code] += count;
     result->error_count += count;
+    result->retried[code] += thread.retried[code].load();
   }
+  result->throttled += thread.throttled.load();
   if (result->first_error.empty()) result->first_error = thread.first_error.Get();
   result->sent += thread.sent.load();
   result->dropped_full += thread.dropped_full.load();
@@ -62,6 +64,18 @@ void AddProcess(const ProcessTally& process, RunResult* result) {
   }
 }
 
+void AddAddresses(const Board& board, RunResult* result) {
+  for (std::size_t a = 0; a < board.addresses(); ++a) {
+    AddressFigures& figures = result->addresses.emplace_back();
+    figures.address = result->load.addresses[a].target;
+    board.EachOfAddress(a, [&](const AddressTally& tally) {
+      figures.attempts += tally.attempts.load();
+      figures.answered += tally.answered.load();
+      figures.failed += tally.failed.load();
+    });
+  }
+}
+
 // Rates and shares, from the counts of all classes.
 void AddRates(const ClassTotals& all, RunResult* result) {
   const bool open = result->load.loop == Loop::kOpen;
@@ -77,6 +91,11 @@ void AddRates(const ClassTotals& all, RunResult* result) {
 
 }  // namespace
 
+std::uint64_t RunResult::attempts() const {
+  return std::accumulate(addresses.begin(), addresses.end(), std::uint64_t{0},
+                         [](std::uint64_t sum, const AddressFigures& of) { return sum + of.attempts; });
+}
+
 RunResult ReadBoard(const LoadOptions& options, const Workload& workload, const Board& board) {
   RunResult result;
   result.load = options;
@@ -85,6 +104,7 @@ RunResult ReadBoard(const LoadOptions& options, const Workload& workload, const 
   result.seconds = std::max(0.0, static_cast<double>(control.end_ns.load() - start) / 1e9);
   result.warmup_seconds = start == kNever ? 0 : static_cast<double>(start - control.go_ns.load()) / 1e9;
   board.EachThread([&](const ThreadTally& thread) { AddThread(thread, &result); });
+  AddAddresses(board, &result);
   for (int p = 0; p < board.processes(); ++p) AddProcess(board.process(p), &result);
 
   const auto all = std::make_unique<Histogram>();

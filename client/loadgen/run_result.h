@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,14 @@ struct ClassFigures {
   LatencyFigures latency;
 };
 
+// What was sent to one address, of the window's requests.
+struct AddressFigures {
+  std::string address;
+  std::uint64_t attempts = 0;
+  std::uint64_t answered = 0;
+  std::uint64_t failed = 0;  // attempts
+};
+
 // What a run came to. Rates are per second of the measured window.
 struct RunResult {
   std::string name;
@@ -50,8 +59,11 @@ struct RunResult {
   std::uint64_t error_count = 0;
   std::string first_error;
   std::uint64_t sent = 0;
-  std::uint64_t dropped_full = 0;    // because --max-in-flight requests were unanswered
-  std::uint64_t dropped_behind = 0;  // because the generator was too slow
+  std::vector<AddressFigures> addresses;
+  std::array<std::uint64_t, kCodes> retried = {};  // of the window's requests: attempts that failed and were made again
+  std::uint64_t throttled = 0;                     // and those that the budget did not allow to be made again
+  std::uint64_t dropped_full = 0;                  // because --max-in-flight requests were unanswered
+  std::uint64_t dropped_behind = 0;                // because the generator was too slow
   std::uint64_t late = 0;
   std::uint64_t verified = 0;
   std::uint64_t judged = 0;
@@ -61,14 +73,17 @@ struct RunResult {
   double busiest_sender = 0;  // share of one core
   double server_cores = -1;   // below 0: not asked for
   double machine_busy = -1;   // share of all cores; below 0: not known
+  std::string servers_json;   // of several servers that were asked: an array with each one's
   std::string server_json;    // what the server said of the window, as client/loadgen/server_metrics.h has it; or empty
-  std::string server_unknown;  // why it said nothing although it was asked
+  std::string server_unknown;  // why it (or some of several) said nothing although it was asked
   bool interrupted = false;
   bool lost_process = false;    // a sending process ended badly; the figures are incomplete
   std::string generator_limit;  // why the generator, not the server, set the figures; empty: it did not
   std::vector<std::string> verdicts;
   std::vector<TimelinePoint> timeline;
 
+  std::uint64_t attempts() const;
+  std::uint64_t retries() const { return std::accumulate(retried.begin(), retried.end(), std::uint64_t{0}); }
   std::uint64_t dropped() const { return dropped_full + dropped_behind; }
 };
 

@@ -40,15 +40,16 @@ std::vector<SenderPlace> SenderPlaces(const LoadOptions& options) {
   return places;
 }
 
-SenderThread::SenderThread(const LoadOptions& options, const Workload& workload, const Board& board, Verifier* verifier,
-                           const SenderPlace& place)
+SenderThread::SenderThread(const LoadOptions& options, const Workload& workload, const Board& board,
+                           const SharedParts& shared, const SenderPlace& place)
     : options_(options),
       workload_(workload),
       board_(board),
       control_(board.control()),
       tally_(board.thread(place.process, place.thread)),
-      verifier_(verifier),
+      shared_(shared),
       place_(place),
+      retry_options_{.max_attempts = options.attempts},
       open_(options.loop == Loop::kOpen),
       random_(options.seed + static_cast<std::uint64_t>(place.process * 1000 + place.thread)) {
   constexpr double kRange = 18446744073709551616.0;  // 2^64
@@ -59,11 +60,13 @@ SenderThread::SenderThread(const LoadOptions& options, const Workload& workload,
 
 SenderThread::~SenderThread() = default;
 
-void SenderThread::Run(const std::vector<std::shared_ptr<grpc::Channel>>& channels) {
-  const int capacity = open_ ? std::max(1, options_.max_in_flight / options_.connections) : options_.in_flight;
-  for (const auto& channel : channels) {
-    lanes_.push_back(options_.method == Method::kStream ? MakeStreamLane(*this, channel, capacity)
-                                                        : MakeUnaryLane(*this, channel, capacity));
+void SenderThread::Run(std::vector<Connection> connections) {
+  connections_ = std::move(connections);
+  for (const Connection& connection : connections_) stubs_.emplace_back(connection.channel);
+  const int capacity = open_ ? std::max(1, options_.max_in_flight / options_.TotalConnections()) : options_.in_flight;
+  for (std::size_t home = 0; home < connections_.size(); ++home) {
+    lanes_.push_back(options_.method == Method::kStream ? MakeStreamLane(*this, home, capacity)
+                                                        : MakeUnaryLane(*this, home, capacity));
   }
   live_lanes_ = lanes_.size();
   for (auto& lane : lanes_) lane->Start();
@@ -145,13 +148,35 @@ void SenderThread::CancelLateCalls() {
   for (auto& lane : lanes_) lane->Cancel();
 }
 
+std::size_t SenderThread::ConnectionFor(std::size_t home, std::size_t avoid) const {
+  return options_.addresses.size() == 1 ? home : PickConnection(connections_, home, avoid);
+}
+
 void SenderThread::RecordSend(const Sent& sent) {
-  if (sent.due_ns < control_.start_ns.load(std::memory_order_relaxed) || Ended(sent.due_ns)) return;
+  if (!InWindow(sent)) return;
   Increment(tally_.sent, 1);
   if (!open_) return;
   const std::int64_t lag = sent.sent_ns - sent.due_ns;
   tally_.lag.Record(static_cast<std::uint64_t>(lag));
   if (lag > kLateNs) Increment(tally_.late, 1);
+}
+
+void SenderThread::RecordAttempt(const Sent& sent, std::size_t address) {
+  if (InWindow(sent)) Increment(board_.of_address(place_.process, place_.thread, address).attempts, 1);
+}
+
+void SenderThread::RecordAttemptEnd(const Sent& sent, std::size_t address, int code) {
+  if (!InWindow(sent)) return;
+  AddressTally& tally = board_.of_address(place_.process, place_.thread, address);
+  Increment(code == 0 ? tally.answered : tally.failed, 1);
+}
+
+void SenderThread::RecordRetry(const Sent& sent, int code) {
+  if (InWindow(sent)) Increment(tally_.retried[std::clamp(code, 0, kCodes - 1)], 1);
+}
+
+void SenderThread::RecordThrottled(const Sent& sent) {
+  if (InWindow(sent)) Increment(tally_.throttled, 1);
 }
 
 void SenderThread::RecordAnswer(const Sent& sent) {

@@ -5,6 +5,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <random>
 #include <vector>
@@ -13,6 +14,8 @@
 #include "client/loadgen/pacer.h"
 #include "client/loadgen/verifier.h"
 #include "client/loadgen/workload.h"
+#include "client/softmax_client/connection_pool.h"
+#include "client/softmax_client/retry.h"
 
 namespace softmax::client {
 
@@ -40,26 +43,35 @@ std::vector<SenderPlace> SenderPlaces(const LoadOptions& options);
 struct Sent {
   std::uint32_t variant = 0;
   std::int64_t due_ns = 0;   // closed loop: sent_ns
-  std::int64_t sent_ns = 0;  // just before it is handed to gRPC
+  std::int64_t sent_ns = 0;  // just before it is handed to gRPC, for the first time
 };
 
 class Lane;
 
+// What the sending threads of one process share. Outlives them.
+struct SharedParts {
+  Verifier* verifier = nullptr;   // nullptr: only sizes are checked
+  RetryBudget* budget = nullptr;  // nullptr: nothing is sent again
+};
+
 // What all lanes of one sending thread share. Used by that thread only.
 class SenderThread {
  public:
-  SenderThread(const LoadOptions& options, const Workload& workload, const Board& board, Verifier* verifier,
+  SenderThread(const LoadOptions& options, const Workload& workload, const Board& board, const SharedParts& shared,
                const SenderPlace& place);
   ~SenderThread();
 
-  // Sends on these connections until the window has ended and every answer has come (or was given
-  // up).
-  void Run(const std::vector<std::shared_ptr<grpc::Channel>>& channels);
+  // Sends on these connections, a lane each, until the window has ended and every answer has come (or was given up).
+  // Where there are several addresses, neighbours are to different ones.
+  void Run(std::vector<Connection> connections);
 
   const LoadOptions& options() const { return options_; }
+  const std::vector<Connection>& connections() const { return connections_; }
+  const RetryOptions& retry_options() const { return retry_options_; }
+  RetryBudget* budget() { return shared_.budget; }
   const Workload& workload() const { return workload_; }
   grpc::CompletionQueue* queue() { return &queue_; }
-  Verifier* verifier() { return verifier_; }  // nullptr: only sizes are checked
+  Verifier* verifier() { return shared_.verifier; }
 
   // Closed loop: the next variant to send.
   std::uint32_t NextVariant() { return workload_.VariantAt(position_++); }
@@ -67,8 +79,19 @@ class SenderThread {
   // Whether this answer is one of the sampled fraction.
   bool Sample() { return random_() < sample_below_; }
 
-  // Books a request that is being sent; each is followed by one RecordAnswer or RecordError.
+  // Which connection a call of the lane `home` takes: its own, but where there are several addresses none that is
+  // broken or leads to `avoid`, where there is another.
+  std::size_t ConnectionFor(std::size_t home, std::size_t avoid = kAvoidNone) const;
+  grpc::GenericStub& StubOf(std::size_t connection) { return stubs_[connection]; }
+
+  // Books a request that is being sent for the first time; each is followed by one RecordAnswer or RecordError.
   void RecordSend(const Sent& sent);
+  // One attempt of it, the first too, at that address; each is followed by RecordAttemptEnd.
+  void RecordAttempt(const Sent& sent, std::size_t address);
+  void RecordAttemptEnd(const Sent& sent, std::size_t address, int code);
+  // An attempt that failed and is made again; or would have been if the budget allowed it.
+  void RecordRetry(const Sent& sent, int code);
+  void RecordThrottled(const Sent& sent);
   void RecordAnswer(const Sent& sent);
   void RecordError(int code, const std::string& message);
   // An error that is no request's own.
@@ -87,14 +110,19 @@ class SenderThread {
   void AwaitDue(std::int64_t due_ns, std::int64_t now_ns);
   // Gives up what is open for too long after the end.
   void CancelLateCalls();
+  // Whether this request is one of the window's as far as what was sent is concerned.
+  bool InWindow(const Sent& sent) const {
+    return sent.due_ns >= control_.start_ns.load(std::memory_order_relaxed) && !Ended(sent.due_ns);
+  }
 
   const LoadOptions& options_;
   const Workload& workload_;
   const Board& board_;
   Control& control_;
   ThreadTally& tally_;
-  Verifier* const verifier_;
+  const SharedParts shared_;
   const SenderPlace place_;
+  const RetryOptions retry_options_;
   const bool open_;
 
   grpc::CompletionQueue queue_;
@@ -105,10 +133,13 @@ class SenderThread {
   std::size_t next_lane_ = 0;
   std::int64_t outstanding_ = 0;  // open loop: given to a lane and not yet answered
   bool cancelled_ = false;
+  std::vector<Connection> connections_;
+  std::deque<grpc::GenericStub> stubs_;  // of each
   std::vector<std::unique_ptr<Lane>> lanes_;
 };
 
-// One connection and what is in flight on it. Lives on its thread.
+// One connection and so many requests in flight; where there are several addresses and this connection is broken, its
+// unary calls take another. Lives on its thread.
 class Lane {
  public:
   virtual ~Lane() = default;
@@ -123,7 +154,8 @@ class Lane {
   virtual void Cancel() = 0;
 };
 
-std::unique_ptr<Lane> MakeUnaryLane(SenderThread& thread, std::shared_ptr<grpc::Channel> channel, int capacity);
-std::unique_ptr<Lane> MakeStreamLane(SenderThread& thread, std::shared_ptr<grpc::Channel> channel, int capacity);
+// `home`: the lane's place among those of its thread.
+std::unique_ptr<Lane> MakeUnaryLane(SenderThread& thread, std::size_t home, int capacity);
+std::unique_ptr<Lane> MakeStreamLane(SenderThread& thread, std::size_t home, int capacity);
 
 }  // namespace softmax::client

@@ -1,11 +1,13 @@
 #include "client/loadgen/server_metrics.h"
 
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "client/loadgen/http_get.h"
@@ -77,18 +79,21 @@ json Gpu(const MetricsWindow& window, const MetricsSnapshot& after) {
 }
 
 void AddBuild(const MetricsSnapshot& after, json* out) {
-  const auto info = std::find_if(after.samples.begin(), after.samples.end(),
-                                 [](const MetricSample& sample) { return sample.name == "softmax_build_info"; });
   for (const char* label : {"version", "commit", "backend"}) {
-    (*out)[label] = info == after.samples.end() ? "" : info->Label(label);
+    std::set<std::string> values;
+    for (const MetricSample& sample : after.samples) {
+      if (sample.name == "softmax_build_info") values.emplace(sample.Label(label));
+    }
+    (*out)[label] = absl::StrJoin(values, ", ");
   }
 }
 
 json Warnings(const MetricsWindow& window) {
   json warnings = json::array();
-  if (window.restarted()) {
+  for (const std::string& server : window.restarted()) {
     warnings.push_back(
-        "The server's counters began again within the window (a restart?): its figures are only those since.");
+        absl::StrCat(server.empty() ? "The server" : server,
+                     "'s counters began again within the window (a restart?): its figures are only those since."));
   }
   if (window.Gauge("softmax_unsafe_testing").value_or(0) > 0) {
     warnings.push_back("The server runs with --unsafe-testing: its answers may be wrong on purpose.");
@@ -118,6 +123,20 @@ absl::StatusOr<MetricsSnapshot> FetchMetrics(std::string_view address, std::chro
   }
   snapshot.samples = *std::move(samples);
   return snapshot;
+}
+
+MetricsSnapshot Together(const std::vector<MetricsSnapshot>& snapshots) {
+  if (snapshots.size() == 1) return snapshots.front();
+  MetricsSnapshot all;
+  for (const MetricsSnapshot& one : snapshots) {
+    all.taken = std::max(all.taken, one.taken);
+    absl::StrAppend(&all.address, all.address.empty() ? "" : ", ", one.address);
+    for (MetricSample sample : one.samples) {
+      sample.labels.emplace_back(kServerLabel, one.address);
+      all.samples.push_back(std::move(sample));
+    }
+  }
+  return all;
 }
 
 json ServerDelta(const MetricsSnapshot& before, const MetricsSnapshot& after) {

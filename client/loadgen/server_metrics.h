@@ -24,7 +24,10 @@ struct MetricsSnapshot {
 // names the address and stands on its own: a run goes on without the server's figures.
 absl::StatusOr<MetricsSnapshot> FetchMetrics(std::string_view address, std::chrono::milliseconds timeout);
 
-// What happened between two snapshots of one server, as the object "server" of a run:
+// The snapshots of several servers as one, in which counts add up; a single one is returned as it is.
+MetricsSnapshot Together(const std::vector<MetricsSnapshot>& snapshots);
+
+// What happened between two snapshots of one server, or of several together, as the object "server" of a run:
 //   address, window_s, version, commit, backend
 //   requests           answered by Softmax and SoftmaxStream; requests_by_code {"OK": n}; rejected {"queue_full": n}
 //   stages             {request, queue, batch, execution}: {count, mean_us, p50_us, p99_us, buckets}; request is from
@@ -33,6 +36,7 @@ absl::StatusOr<MetricsSnapshot> FetchMetrics(std::string_view address, std::chro
 //   closing            batches by why they were closed {"idle": n}
 //   rows, input_bytes, output_bytes, copied_in_bytes, copied_out_bytes
 //   cpu_cores          the server's own; resident_bytes: at the end of the window
+//                      (of several servers all these are sums, and what differs between them is joined with commas)
 //   gpu                {"name{labels}": value} of all metrics whose name says gpu or cuda: counters as their
 //                      difference, gauges as they stood last; empty when there are none
 //   warnings           lines of text, such as a restart within the window: its counts are then those since the restart

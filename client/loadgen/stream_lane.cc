@@ -30,9 +30,10 @@ struct Message {
 // One stream with a window of messages. Reopens it when it breaks before the end.
 class StreamLane final : public Lane, public Event {
  public:
-  StreamLane(SenderThread& thread, std::shared_ptr<grpc::Channel> channel, int capacity)
+  StreamLane(SenderThread& thread, std::size_t home, int capacity)
       : thread_(thread),
-        stub_(std::move(channel)),
+        stub_(thread.connections()[home].channel),
+        address_(thread.connections()[home].address),
         open_loop_(thread.options().loop == Loop::kOpen),
         per_message_(static_cast<std::size_t>(thread.options().requests_per_message)),
         messages_(static_cast<std::size_t>(capacity) / per_message_) {
@@ -163,7 +164,10 @@ class StreamLane final : public Lane, public Event {
     message.outstanding = message.variants.size();
     outstanding_ += message.outstanding;
     message.sent_ns = NowNs();
-    for (const std::uint32_t variant : message.variants) thread_.RecordSend(SentOf(message, variant));
+    for (const std::uint32_t variant : message.variants) {
+      thread_.RecordSend(SentOf(message, variant));
+      thread_.RecordAttempt(SentOf(message, variant), address_);
+    }
   }
 
   static Sent SentOf(const Message& message, std::uint32_t variant) {
@@ -222,18 +226,24 @@ class StreamLane final : public Lane, public Event {
   }
 
   void Record(const Sent& sent, ResponseFields& response) {
-    if (response.code != 0) return thread_.RecordError(response.code, response.message);
+    if (response.code != 0) return Failed(sent, response.code, response.message);
     const std::uint64_t expected = VariantAt(sent.variant).answer_bytes;
     if (response.payload_bytes != expected) {
-      return thread_.RecordError(grpc::StatusCode::INTERNAL, "stream answer of " +
-                                                                 std::to_string(response.payload_bytes) +
-                                                                 " bytes, expected " + std::to_string(expected));
+      return Failed(sent, grpc::StatusCode::INTERNAL,
+                    "stream answer of " + std::to_string(response.payload_bytes) + " bytes, expected " +
+                        std::to_string(expected));
     }
+    thread_.RecordAttemptEnd(sent, address_, 0);
     thread_.RecordAnswer(sent);
     if (thread_.verifier() != nullptr && (!first_verified_ || thread_.Sample())) {
       first_verified_ = true;
       thread_.verifier()->Submit(sent.variant, std::move(response), received_);
     }
+  }
+
+  void Failed(const Sent& sent, int code, const std::string& why) {
+    thread_.RecordAttemptEnd(sent, address_, code);
+    thread_.RecordError(code, why);
   }
 
   void Fault(const std::string& why) { thread_.RecordFault(grpc::StatusCode::INTERNAL, why); }
@@ -257,7 +267,8 @@ class StreamLane final : public Lane, public Event {
     if (outstanding_ == 0 && !status_.ok()) thread_.RecordFault(code, why);
     for (std::size_t i = 0; i < messages_.size(); ++i) {
       if (messages_[i].outstanding == 0) continue;
-      for (; messages_[i].outstanding > 0; --messages_[i].outstanding) thread_.RecordError(code, why);
+      const Sent sent = SentOf(messages_[i], messages_[i].variants.front());
+      for (; messages_[i].outstanding > 0; --messages_[i].outstanding) Failed(sent, code, why);
       Free(i);
     }
     if (Over()) return thread_.LaneDone();
@@ -269,6 +280,7 @@ class StreamLane final : public Lane, public Event {
 
   SenderThread& thread_;
   grpc::GenericStub stub_;
+  const std::size_t address_;
   const bool open_loop_;
   const std::size_t per_message_;
   std::vector<Message> messages_;
@@ -300,8 +312,8 @@ class StreamLane final : public Lane, public Event {
 
 }  // namespace
 
-std::unique_ptr<Lane> MakeStreamLane(SenderThread& thread, std::shared_ptr<grpc::Channel> channel, int capacity) {
-  return std::make_unique<StreamLane>(thread, std::move(channel), capacity);
+std::unique_ptr<Lane> MakeStreamLane(SenderThread& thread, std::size_t home, int capacity) {
+  return std::make_unique<StreamLane>(thread, home, capacity);
 }
 
 }  // namespace softmax::client

@@ -81,6 +81,10 @@ void Judge(RunResult* result) {
   if (r.error_count > 0) {
     r.verdicts.push_back(absl::StrFormat("%d requests failed; the percentiles leave them out.", r.error_count));
   }
+  if (r.retries() > 0) {
+    r.verdicts.push_back(absl::StrFormat(
+        "%d attempts failed and were made again; a request's latency is that of all its attempts.", r.retries()));
+  }
   if (r.load.slo.limit.count() > 0 && r.latency.count > 0) {
     r.verdicts.push_back(absl::StrFormat("%s was %s: %.3f %% of the requests were answered in time.",
                                          ServiceLevelText(r.load.slo), KeepsSlo(r) ? "kept" : "not kept",

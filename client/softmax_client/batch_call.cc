@@ -165,7 +165,7 @@ class BatchCall {
   const std::chrono::nanoseconds timeout_;
   const RetryPlan::Clock::time_point deadline_;
   RetryPlan plan_{core_.options.retry, core_.budget, deadline_};
-  std::size_t last_address_ = ConnectionPool::kNone;
+  std::size_t last_address_ = kAvoidNone;
   std::vector<std::size_t> sent_;  // items that were sent at least once
   std::vector<std::size_t> open_;  // items of this round, in order
   int round_ = 0;

@@ -15,6 +15,25 @@ bool IsReady(const Connection& connection) {
 
 }  // namespace
 
+std::size_t PickConnection(const std::vector<Connection>& connections, std::size_t turn, std::size_t avoid) {
+  const std::size_t count = connections.size();
+  if (count == 1) return 0;
+  std::optional<std::size_t> avoided;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t at = (turn + i) % count;
+    if (!IsReady(connections[at])) continue;
+    if (connections[at].address != avoid) return at;
+    if (!avoided) avoided = at;
+  }
+  if (avoided) return *avoided;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t at = (turn + i) % count;
+    const Connection& candidate = connections[at];
+    if (candidate.address != avoid && candidate.channel->GetState(false) != GRPC_CHANNEL_TRANSIENT_FAILURE) return at;
+  }
+  return turn % count;
+}
+
 ConnectionPool::ConnectionPool(const ClientOptions& options, std::vector<Address> addresses)
     : addresses_(std::move(addresses)),
       settings_{.max_receive_bytes = options.max_receive_bytes.value_or(-1),
@@ -38,23 +57,7 @@ std::shared_ptr<grpc::Channel> ConnectionPool::NewChannel(std::size_t address) c
 Connection ConnectionPool::Next(std::size_t avoid) {
   const std::size_t turn = next_.fetch_add(1, std::memory_order_relaxed);
   std::lock_guard lock(mu_);
-  const std::size_t count = connections_.size();
-  if (count == 1) return connections_[0];
-  std::optional<std::size_t> avoided;
-  for (std::size_t i = 0; i < count; ++i) {
-    const Connection& candidate = connections_[(turn + i) % count];
-    if (!IsReady(candidate)) continue;
-    if (candidate.address != avoid) return candidate;
-    if (!avoided) avoided = (turn + i) % count;
-  }
-  if (avoided) return connections_[*avoided];
-  for (std::size_t i = 0; i < count; ++i) {
-    const Connection& candidate = connections_[(turn + i) % count];
-    if (candidate.address != avoid && candidate.channel->GetState(false) != GRPC_CHANNEL_TRANSIENT_FAILURE) {
-      return candidate;
-    }
-  }
-  return connections_[turn % count];
+  return connections_[PickConnection(connections_, turn, avoid)];
 }
 
 std::vector<Connection> ConnectionPool::Snapshot() {

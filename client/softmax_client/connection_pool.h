@@ -21,15 +21,18 @@ struct Connection {
   std::size_t address = 0;  // its place in the target
 };
 
+// Which of them the next call takes, beginning with number `turn`: of those that stand where one does, and of them not
+// one to the address `avoid` where another one is left. There is at least one.
+std::size_t PickConnection(const std::vector<Connection>& connections, std::size_t turn, std::size_t avoid);
+inline constexpr std::size_t kAvoidNone = -1;
+
 // The client's channels, each its own connection, given out in turn. Thread-safe.
 class ConnectionPool {
  public:
   ConnectionPool(const ClientOptions& options, std::vector<Address> addresses);
 
-  // The next connection; of those that stand where one does, and of them not to the address `avoid` where another one
-  // is left.
-  Connection Next(std::size_t avoid = kNone);
-  static constexpr std::size_t kNone = -1;
+  // The next in turn, by PickConnection's rule.
+  Connection Next(std::size_t avoid = kAvoidNone);
 
   const std::string& AddressOf(const Connection& connection) const { return addresses_[connection.address].target; }
   bool AnyReady();

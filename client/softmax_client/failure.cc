@@ -64,7 +64,9 @@ std::string TextOf(const Ended& ended, std::optional<std::chrono::nanoseconds> t
   }
 }
 
-std::optional<std::int64_t> AdviceIn(const grpc::ClientContext& context) {
+}  // namespace
+
+std::optional<std::int64_t> RetryAdviceIn(const grpc::ClientContext& context) {
   const auto& trailers = context.GetServerTrailingMetadata();
   const auto found = trailers.find("grpc-retry-pushback-ms");
   if (found == trailers.end()) return std::nullopt;
@@ -74,13 +76,11 @@ std::optional<std::int64_t> AdviceIn(const grpc::ClientContext& context) {
   return ms;
 }
 
-}  // namespace
-
 absl::Status Explain(const ConnectionPool& pool, const Ended& ended, std::optional<std::chrono::nanoseconds> timeout) {
   if (ended.status.ok()) return absl::OkStatus();
   absl::Status status(static_cast<absl::StatusCode>(ended.status.error_code()),
                       absl::StrCat(ServerOf(pool, ended), ": ", TextOf(ended, timeout)));
-  if (const auto advice = AdviceIn(ended.context)) SetRetryAdvice(*advice, &status);
+  if (const auto advice = RetryAdviceIn(ended.context)) SetRetryAdvice(*advice, &status);
   return status;
 }
 

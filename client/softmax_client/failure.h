@@ -5,6 +5,7 @@
 #include <grpcpp/support/status.h>
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -24,5 +25,9 @@ struct Ended {
 // with the server's advice when to come back.
 // `timeout`: the call's, as the caller gave it.
 absl::Status Explain(const ConnectionPool& pool, const Ended& ended, std::optional<std::chrono::nanoseconds> timeout);
+
+// When the server of a call that has ended wants to be asked again (grpc-retry-pushback-ms), in milliseconds. Negative:
+// not at all.
+std::optional<std::int64_t> RetryAdviceIn(const grpc::ClientContext& context);
 
 }  // namespace softmax::client

@@ -16,7 +16,7 @@ absl::StatusOr<ServerInfo> AskServer(ClientCore& core, std::chrono::nanoseconds 
   const grpc::Slice empty;
   const grpc::ByteBuffer question(&empty, 1);
   const grpc::internal::RpcMethod method(kGetServerInfoMethod, grpc::internal::RpcMethod::NORMAL_RPC);
-  std::size_t avoid = ConnectionPool::kNone;
+  std::size_t avoid = kAvoidNone;
   for (;;) {
     const Connection connection = core.pool.Next(avoid);
     avoid = connection.address;

@@ -40,6 +40,12 @@ using StreamCallback = absl::AnyInvocable<void(std::uint64_t id, absl::StatusOr<
 
 // Many requests over one connection, answered in any order. Made by Client::OpenStream, which
 // outlives it. Thread-safe, but Finish and the destructor must not run beside Send.
+//
+// Nothing on it is sent again: when the stream breaks, or the server is too busy for a request, its callback runs with
+// that status (RetryAfter tells the server's advice), and what to do is the caller's choice. A stream breaks as a
+// whole, often with hundreds of requests unanswered, and to throw all of them at another server at once, or to hold up
+// those that are sent meanwhile, is right only for callers who still want every answer. SoftmaxBatch is for those: it
+// goes on with a new stream, on another address where there is one.
 class Stream {
  public:
   virtual ~Stream() = default;  // Cancels what is unanswered; waits until the last callback has returned.
@@ -97,8 +103,7 @@ class Client {
   virtual std::vector<absl::StatusOr<Tensor>> SoftmaxBatch(std::span<const BatchItem> items,
                                                            const BatchOptions& options = {}) = 0;
 
-  // A stream over one of the connections; nothing on it is retried. `on_answer` runs exactly once for every request
-  // that Send took.
+  // A stream over one of the connections. `on_answer` runs exactly once for every request that Send took.
   virtual absl::StatusOr<std::unique_ptr<Stream>> OpenStream(const StreamOptions& options,
                                                              StreamCallback on_answer) = 0;
 

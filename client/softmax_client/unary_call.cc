@@ -39,7 +39,7 @@ absl::Status UnaryCall::Judge() {
 
 void UnaryCall::BeginAttempt(grpc::ClientContext* context) {
   // Elsewhere than where it has just failed, if there is an elsewhere.
-  connection_ = core_.pool.Next(connection_.channel ? connection_.address : ConnectionPool::kNone);
+  connection_ = core_.pool.Next(connection_.channel ? connection_.address : kAvoidNone);
   // A server that leaves the question open must not cost the call its answer.
   core_.Prepare(context, asking_ ? std::min(deadline_, RetryPlan::Clock::now() + kQuestionPatience) : deadline_);
 }

@@ -18,7 +18,7 @@ struct EndlessRun {
     board = Board::Create(1, 1, 1);
     board->control().start_ns = 1;
     board->control().end_ns = kNever;
-    sender = std::make_unique<SenderThread>(options, *workload, *board, nullptr, SenderPlace());
+    sender = std::make_unique<SenderThread>(options, *workload, *board, SharedParts(), SenderPlace());
   }
 
   LoadOptions options;

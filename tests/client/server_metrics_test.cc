@@ -244,5 +244,37 @@ TEST(ServerDelta, GpuMetricsAndStatesArePassedOn) {
   EXPECT_EQ(delta["warnings"].size(), 2u);
 }
 
+MetricsSnapshot At(std::string address, std::string_view text) {
+  MetricsSnapshot snapshot = Snapshot(text, 100);
+  snapshot.address = std::move(address);
+  return snapshot;
+}
+
+TEST(ServersTogether, CountsAddUpAndOneThatBeganAnewLeavesTheOthersAlone) {
+  const std::string buckets = "softmax_queue_seconds_bucket{le=\"0.1\"} ";
+  const auto before =
+      Together({At("a:1", "process_start_time_seconds 10\nsoftmax_rows_total 500\n" + buckets +
+                              "7\n"
+                              "softmax_build_info{backend=\"cpu\",version=\"1\"} 1\n"),
+                At("b:1", "process_start_time_seconds 10\nsoftmax_rows_total 1000\n" + buckets + "1\n")});
+  const auto after = Together({At("a:1", "process_start_time_seconds 90\nsoftmax_rows_total 30\n" + buckets +
+                                             "5\n"
+                                             "process_resident_memory_bytes 4\n"
+                                             "softmax_build_info{backend=\"cpu\",version=\"1\"} 1\n"),
+                               At("b:1", "process_start_time_seconds 10\nsoftmax_rows_total 1200\n" + buckets +
+                                             "3\n"
+                                             "process_resident_memory_bytes 6\n"
+                                             "softmax_build_info{backend=\"cuda\",version=\"1\"} 1\n")});
+  const json delta = ServerDelta(before, after);
+  EXPECT_EQ(delta["address"], "a:1, b:1");
+  EXPECT_EQ(delta["rows"], 30 + 200);
+  EXPECT_EQ(delta["stages"]["queue"]["count"], 5 + 2);
+  EXPECT_EQ(delta["resident_bytes"], 10);
+  EXPECT_EQ(delta["version"], "1");
+  EXPECT_EQ(delta["backend"], "cpu, cuda");
+  ASSERT_EQ(delta["warnings"].size(), 1u);
+  EXPECT_THAT(delta["warnings"][0].get<std::string>(), HasSubstr("a:1's counters began again"));
+}
+
 }  // namespace
 }  // namespace softmax::client

@@ -89,6 +89,21 @@ function closingTable(closing) {
     el("p", { class: "foot" }, words.join(" · ")));
 }
 
+// Where several servers were asked, the rest of the section is their sum.
+function drawEachServer(servers) {
+  const rows = (Array.isArray(servers) ? servers : []).filter((one) => one && typeof one === "object");
+  if (rows.length < 2) return null;
+  const unit = commonUnit(rows.map((one) => one.stages?.request?.p99_us));
+  const number = (name, text) => ({ name, text, number: true });
+  const per = (one) => (one.window_s > 0 && isNumber(one.requests) ? perSecond(one.requests / one.window_s) : NONE);
+  return table({ caption: "By server", about: "all else here is their sum", className: "servers", rows, columns: [
+    { name: "server", head: true, text: (one) => one.address ?? NONE },
+    number("requests", (one) => count(one.requests)), number("rate", per),
+    number(`p99 ${unit.name}`, (one) => inUnit(one.stages?.request?.p99_us, unit)),
+    number("requests a batch", (one) => grouped(one.batches?.requests?.mean, 1)),
+    number("CPU cores", (one) => grouped(one.cpu_cores, 2))] });
+}
+
 function drawServer(run) {
   const { server } = run;
   if (!server) {
@@ -98,8 +113,8 @@ function drawServer(run) {
   const backend = server.backend && `${server.backend} backend`;
   const what = [backend, server.version, server.commit, server.address].filter(Boolean).join(" · ");
   const rejected = counted(server.rejected);
-  return section("server", "Server", what,
-    el("div", { class: "halves" }, drawStages(run)),
+  return section("server", run.servers?.length > 1 ? "Servers" : "Server", what, drawEachServer(run.servers),
+    el("div", { class: run.servers?.length > 1 ? "halves below" : "halves" }, drawStages(run)),
     el("div", { class: "halves below", id: "batches" },
       sizesTable("Requests in a batch", server.batches?.requests, "requests"),
       sizesTable("Rows in a batch", server.batches?.rows, "rows"),
@@ -130,6 +145,18 @@ function serverTotals(server) {
     { name: "rate", text: (row) => row[2], number: true }] });
 }
 
+// Where the requests went, and how many of the failures a retry made good.
+function drawAddresses(run) {
+  const rows = (Array.isArray(run.addresses) ? run.addresses : []).filter((one) => one && typeof one === "object");
+  if (rows.length < 2) return null;
+  const number = (name, text) => ({ name, text, number: true });
+  const flagged = (n) => (n > 0 ? el("span", { class: "bad" }, count(n)) : count(n));
+  return table({ caption: "By address", about: "of the window's requests", className: "addresses", rows, columns: [
+    { name: "address", head: true, text: (one) => one.address ?? NONE },
+    number("attempts", (one) => count(one.attempts)), number("answered", (one) => count(one.answered)),
+    number("failed", (one) => flagged(one.failed)), number("share", (one) => percent(one.attempts, run.attempts))] });
+}
+
 function drawErrors(run) {
   const rows = counted(run.errors);
   const generator = run.generator || {};
@@ -137,6 +164,9 @@ function drawErrors(run) {
     ["sent", count(run.sent), ""],
     ["answered", count(run.latency?.count), percent(run.latency?.count, run.sent)],
     ["errors", count(errorCount(run)), percent(errorCount(run), run.sent)],
+    run.attempts > run.sent && ["attempts", count(run.attempts), ""],
+    run.retries > 0 && ["retries", count(run.retries), percent(run.retries, run.attempts)],
+    run.throttled > 0 && ["retries not allowed", count(run.throttled), ""],
     ["dropped: never sent", count(run.dropped), percent(run.dropped, numberOr(run.sent, 0) + numberOr(run.dropped, 0))],
     ["sent late", count(run.late), percent(run.late, run.sent)],
     ["verified", count(run.verified), percent(run.verified, run.latency?.count)],
@@ -151,7 +181,10 @@ function drawErrors(run) {
     rows.length > 0 ? barTable({ caption: "Errors by code", what: "code", unit: "requests", rows, bad: () => true })
       : el("p", { class: "muted" }, "No request failed."),
     table({ caption: "Requests", rows: checks, columns: [{ name: "", head: true, text: (row) => row[0] },
-      { name: "", text: (row) => row[1], number: true }, { name: "share", text: (row) => row[2], number: true }] })),
+      { name: "", text: (row) => row[1], number: true }, { name: "share", text: (row) => row[2], number: true }] }),
+    counted(run.retried).length > 0 && barTable({ caption: "Attempts made again", about: "by the code they failed with",
+      what: "code", unit: "attempts", rows: counted(run.retried) }),
+    drawAddresses(run)),
     firsts.filter(([, text]) => typeof text === "string" && text).map(([what, text]) =>
       el("p", { class: "foot" }, `${what}: `, el("code", {}, text))));
 }

@@ -1,0 +1,142 @@
+"""The whole way: two real servers, a run of softmax-loadgen against them, and its --html page in a headless Chromium.
+
+What the page shows is held against the --json of the same run. The screenshot stays in --out.
+"""
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+import unittest
+
+from browser import Browser, missing
+
+ARGUMENTS = None
+TIMEOUT_S = 240
+LIMITS = ("--arena-bytes=64MiB", "--max-request-bytes=16MiB", "--max-response-bytes=16MiB")
+
+
+class Server:
+    """A softmax-server on free loopback ports."""
+
+    def __init__(self, name):
+        self.log = os.path.join(ARGUMENTS.out, f"{name}.log")
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen([ARGUMENTS.server, "--backend=cpu", "--address=127.0.0.1:0",
+                                             "--metrics-address=127.0.0.1:0", *LIMITS], stdout=log, stderr=log)
+        deadline = time.monotonic() + TIMEOUT_S
+        while not (self._said("metrics on ") and self._said("listening on ")):
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"the server did not start; see {self.log}")
+            time.sleep(0.02)
+        self.metrics, self.target = self._said("metrics on "), self._said("listening on ")
+
+    def _said(self, before):
+        with open(self.log, encoding="utf-8", errors="replace") as log:
+            lines = [line for line in log if before in line and line.endswith("\n")]
+        return lines[0].split(before)[1].strip() if lines else None
+
+    def stop(self):
+        self.process.kill()
+        self.process.wait(timeout=TIMEOUT_S)
+
+
+class RealRun(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.servers = [Server("server_a")]
+        cls.addClassCleanup(lambda: [server.stop() for server in cls.servers])
+        cls.servers.append(Server("server_b"))
+        page, results = (os.path.join(ARGUMENTS.out, f"live.{kind}") for kind in ("html", "json"))
+        done = subprocess.run(
+            [ARGUMENTS.loadgen, "--address", ",".join(server.target for server in cls.servers),
+             "--server-metrics", ",".join(server.metrics for server in cls.servers), "--attempts", "3",
+             "--sweep", "rate:50,150", "--duration", "1.5", "--warmup", "0.2", "--shape", "3x40", "--shape", "1x7",
+             "--connections", "1", "--slo", "p99=10s", "--html", page, "--json", results],
+            capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        if done.returncode != 0:
+            raise AssertionError(f"softmax-loadgen ended with {done.returncode}: {done.stdout}{done.stderr}")
+        with open(results, encoding="utf-8") as opened:
+            cls.results = json.load(opened)
+        cls.browser = Browser()
+        cls.addClassCleanup(cls.browser.__exit__)
+        cls.browser.__enter__()
+        cls.browser.size(1280, 900)
+        cls.browser.open(page)
+        cls.browser.frames()
+        # Of two runs the one below is chosen, so that it is known which one is shown.
+        cls.run_js("document.querySelectorAll('.runs button')[1].click();")
+        cls.browser.frames()
+        cls.shown = cls.results["runs"][1]
+
+    @classmethod
+    def run_js(cls, script, *arguments):
+        return cls.browser.run(script, *arguments)
+
+    def rows(self, selector):
+        return self.run_js("return [...document.querySelectorAll(arguments[0] + ' tbody tr')].map("
+                           "(row) => [...row.children].map((cell) => cell.innerText.trim()));", selector)
+
+    def test_the_headline_is_the_runs(self):
+        self.assertEqual(self.run_js("return document.title;"),
+                         "Load on " + ",".join(server.target for server in self.servers))
+        self.assertEqual([row[0] for row in self.rows(".runs")], ["rate 50/s", "rate 150/s"])
+        text = self.run_js("return document.querySelector('.figures').innerText;")
+        self.assertIn("of 150/s offered", text)
+        self.assertIn(f"of {self.shown['verified']:,} verified", text)
+
+    def test_both_servers_and_their_sum_are_shown(self):
+        rows = {row[0]: row for row in self.rows(".servers")}
+        self.assertEqual(set(rows), {server.metrics for server in self.servers})
+        each = {server["address"]: server["requests"] for server in self.shown["servers"]}
+        for address, requests in each.items():
+            self.assertGreater(requests, 50)
+            self.assertEqual(rows[address][1], f"{requests:,}")
+        self.assertEqual(self.shown["server"]["requests"], sum(each.values()))
+        totals = {row[0]: row[1] for row in self.rows("#batches")}
+        self.assertEqual(totals["requests"], f"{sum(each.values()):,}")
+        stages = self.run_js("return document.querySelector('#stages').innerText;")
+        self.assertIn("execution", stages)
+
+    def test_every_address_has_its_line(self):
+        rows = {row[0]: row[1:] for row in self.rows(".addresses")}
+        self.assertEqual(set(rows), {server.target for server in self.servers})
+        for of in self.shown["addresses"]:
+            self.assertGreater(of["attempts"], 50)
+            self.assertEqual(rows[of["address"]][:3], [f"{of[key]:,}" for key in ("attempts", "answered", "failed")])
+
+    def test_the_settings_are_those_of_the_open_loop(self):
+        settings = dict(self.rows("#settings"))
+        self.assertEqual(settings["loop"], "open")
+        self.assertEqual(settings["attempts"], "3")
+        self.assertNotIn("in_flight", settings)
+
+    def test_the_lines_are_drawn_and_nobody_complains(self):
+        for plot, series in (("Latency against throughput", "p99"), ("Latency by percentile", "latency"),
+                             ("Requests over time", "answered"), ("Latency over time", "p99")):
+            points = self.run_js("return document.querySelector(`[data-plot=\"${arguments[0]}\"] "
+                                 "path[data-series=\"${arguments[1]}\"]`)?.getAttribute('d') ?? '';", plot, series)
+            self.assertGreaterEqual(len(points.replace("M", "L").split("L")), 3, f"{plot}: {series}: {points}")
+        self.browser.screenshot(os.path.join(ARGUMENTS.out, "live.png"))
+        self.assertEqual(self.browser.log(), [])
+        self.assertEqual(self.run_js("return performance.getEntriesByType('resource').length;"), 0)
+
+
+def main():
+    global ARGUMENTS
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--server", required=True)
+    parser.add_argument("--loadgen", required=True)
+    parser.add_argument("--out", required=True)
+    ARGUMENTS, rest = parser.parse_known_args()
+    if missing():
+        print(f"SKIPPED: {' and '.join(missing())} not installed; the report was not looked at in a browser")
+        return 77
+    ARGUMENTS.out = os.path.abspath(ARGUMENTS.out)
+    os.makedirs(ARGUMENTS.out, exist_ok=True)
+    return 0 if unittest.main(argv=[sys.argv[0], *rest], exit=False).result.wasSuccessful() else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
