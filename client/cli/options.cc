@@ -42,27 +42,38 @@ std::string CheckDuration(const std::string& text) {
   return ParseDuration(text) ? "" : "'" + text + "' is not a time like 10s or 500ms";
 }
 
+// An option that takes one of these names.
+template <typename T>
+void AddName(CLI::App& app, const std::string& flag, const std::map<std::string, T>& names, const char* unset, T& value,
+             const char* what) {
+  std::string all;
+  for (const auto& [name, unused] : names) all += (all.empty() ? "" : "|") + name;
+  const auto read = [&names, &value, flag, all](const std::string& text) {
+    const auto found = names.find(text);
+    if (found == names.end()) throw CLI::ValidationError(flag, "'" + text + "' is not one of " + all);
+    value = found->second;
+  };
+  app.add_option_function<std::string>(flag, read, what)->option_text(all + unset);
+}
+
 void AddOptions(CLI::App& app, RawOptions& raw) {
   CliOptions& o = raw.options;
   app.add_option("input", o.input, "a .npy or .csv file, or a file of numbers; - is standard input")
       ->capture_default_str();
   app.add_option("--output", o.output, "where the answer goes; - is standard output")->capture_default_str();
-  app.add_option("--format", o.format, "of the input: auto, npy, csv or text; the answer has the same")
-      ->transform(CLI::CheckedTransformer(kFormats))
-      ->default_str("auto");
-  app.add_option("--dtype", raw.dtype, "element type to send; unset: the file's, and float32 for numbers in text")
-      ->transform(CLI::CheckedTransformer(kDataTypes));
-  app.add_option("--output-dtype", raw.output_dtype, "element type of the answer; unset: the one sent")
-      ->transform(CLI::CheckedTransformer(kDataTypes));
-  app.add_option("--op", raw.operation, "softmax or log_softmax")
-      ->transform(CLI::CheckedTransformer(kOperations))
-      ->default_str("softmax");
+  AddName(app, "--format", kFormats, "=auto", o.format, "of the input; the answer has the same");
+  AddName(app, "--dtype", kDataTypes, "", raw.dtype,
+          "element type to send; unset: the file's, and float32 for numbers in text");
+  AddName(app, "--output-dtype", kDataTypes, "", raw.output_dtype, "element type of the answer; unset: the one sent");
+  AddName(app, "--op", kOperations, "=softmax", raw.operation, "what is computed");
   app.add_option("--axis", raw.axis, "negative counts from the end; unset: the last");
   app.add_option("--scale", raw.scale, "factor on the input; unset: 1");
   app.add_option("--lengths", o.lengths, "valid elements of each row, as 3,2,3")->delimiter(',');
   app.add_option("--address", o.address, "host:port, dns:///host:port, ipv4:a:1,b:2, unix:/path, or a list with commas")
       ->capture_default_str();
-  app.add_option("--timeout", raw.timeout, "10s, 500ms, 2m")->check(CheckDuration)->capture_default_str();
+  app.add_option("--timeout", raw.timeout, "for connecting, and for the call with its retries: 10s, 500ms, 2m")
+      ->check(CheckDuration)
+      ->capture_default_str();
   auto* info = app.add_flag("--info", raw.info, "print what the server is and allows, and end");
   auto* health = app.add_flag("--health", raw.health, "ask grpc.health.v1 of every address, and end")->excludes(info);
   app.add_option("--service", o.service, "whose health; empty: the server's as a whole")->needs(health);
@@ -144,12 +155,17 @@ std::optional<CliOptions> ParseCliCommandLine(int argc, char** argv, int* exit_c
       "Exit codes: 0 done (--health: serving); 1 an error (--health: not serving); 2 wrong usage "
       "or input; "
       "3 server unreachable.");
+  app.set_version_flag("--version", "softmax-client " SOFTMAX_VERSION, "Print the version and exit");
   AddOptions(app, raw);
   AddSecurityOptions(app, raw);
   try {
     app.parse(argc, argv);
+  } catch (const CLI::Success& told) {
+    *exit_code = app.exit(told);
+    return std::nullopt;
   } catch (const CLI::ParseError& error) {
-    *exit_code = app.exit(error) == 0 ? 0 : 2;
+    std::fprintf(stderr, "softmax-client: %s (--help lists all flags)\n", error.what());
+    *exit_code = 2;
     return std::nullopt;
   }
   TakeOptional(app, raw);

@@ -1,3 +1,5 @@
+#include <absl/strings/str_format.h>
+
 #include <map>
 
 #include "client/loadgen/raw_options.h"
@@ -26,7 +28,8 @@ class Group {
     return app_.add_option(flag, value, what)->group(name_);
   }
   CLI::Option* AddSeconds(const char* flag, double& value, double least, double most, const char* what) {
-    return Add(flag, value, what)->transform(Seconds())->check(CLI::Range(least, most));
+    const std::string text = absl::StrFormat("TIME=%gs", value);
+    return Add(flag, value, what)->transform(Seconds())->check(CLI::Range(least, most))->option_text(text);
   }
   CLI::Option* AddFlag(const char* flag, bool& value, const char* what) {
     return app_.add_flag(flag, value, what)->group(name_);
@@ -46,16 +49,21 @@ void AddTargetFlags(CLI::App& app, RawOptions& raw) {
           "localhost:50051 if unset; host:port, dns:///host:port, ipv4:a:1,b:2, unix:/path; may be repeated, or be "
           "a list with commas: every server gets its share")
       ->option_text("ADDRESS ...");
-  group.Add("--connections", load.connections, "connections to each address, dealt out to the processes")
+  group
+      .AddUnset("--connections", load.connections,
+                "connections to each address, dealt out to the processes; 8 if unset, and at least 4 for each process")
       ->check(CLI::Range(1, 4096));
-  group.Add("--processes", load.processes, "processes that send")->check(CLI::Range(1, 64));
+  group
+      .AddUnset("--processes", load.processes,
+                "processes that send; if unset, in a closed loop one for every 4 cores (1 to 4), in an open loop 1")
+      ->check(CLI::Range(1, 64));
   group.Add("--threads", load.threads, "sending threads per process; with an open loop 1 unless set")
       ->check(CLI::Range(1, 64));
   group.AddFlag("--stream", raw.stream, "one bidirectional stream per connection, not unary calls");
   group.Add("--requests-per-message", load.requests_per_message, "with --stream")->check(CLI::Range(1, 1024));
-  group.AddSeconds("--connect-timeout", raw.connect_timeout, 0.001, 3600, "seconds to wait for the connections");
+  group.AddSeconds("--connect-timeout", raw.connect_timeout, 0.001, 3600, "how long to wait for the connections");
   group.AddSeconds("--timeout", raw.timeout, 0, 4000,
-                   "seconds that a request may take, all its attempts together; 0: no limit");
+                   "how long a request may take, all its attempts together; 0: no limit");
   group
       .Add("--attempts", load.attempts,
            "unary calls: tries of a request that finds its server away, or too busy and told when to come back; on "
@@ -116,8 +124,9 @@ void AddRequestFlags(CLI::App& app, RawOptions& raw) {
 void AddRunFlags(CLI::App& app, RawOptions& raw) {
   LoadOptions& load = raw.plan.load;
   Group group(app, "Run");
-  group.AddSeconds("--duration", raw.duration, 0.01, 1e6, "measured seconds; 500ms, 10s and 2m are read too");
-  group.AddSeconds("--warmup", raw.warmup, 0, 1e6, "seconds of load before them");
+  group.AddSeconds("--duration", raw.duration, 0.01, 1e6,
+                   "how long is measured: 500ms, 10s, 2m; a bare number is in seconds");
+  group.AddSeconds("--warmup", raw.warmup, 0, 1e6, "load before that");
   group
       .Add("--stable", raw.stable_percent,
            "warm up until rate and median of the last three windows of 0.5 s differ by at most this many percent; 0: "

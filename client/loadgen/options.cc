@@ -89,6 +89,10 @@ LoadOptions AtConcurrency(LoadOptions load, int requests) {
   return load;
 }
 
+int DefaultProcesses(Loop loop, unsigned cores) {
+  return loop == Loop::kOpen ? 1 : std::clamp(static_cast<int>(cores) / 4, 1, 4);
+}
+
 std::string AddressesText(const LoadOptions& load) {
   return absl::StrJoin(load.addresses, ",",
                        [](std::string* out, const Address& address) { out->append(address.target); });
@@ -104,6 +108,7 @@ std::optional<Plan> ParseCommandLine(int argc, char** argv, int* exit_code) {
   app.footer(
       "Exit codes: 0 all well; 1 an answer was wrong or a call failed, or no rate kept the SLO; 2 wrong usage; "
       "3 server unreachable.");
+  app.set_version_flag("--version", "softmax-loadgen " SOFTMAX_VERSION, "Print the version and exit");
   AddAllFlags(app, raw);
   try {
     app.parse(argc, argv);
@@ -111,7 +116,7 @@ std::optional<Plan> ParseCommandLine(int argc, char** argv, int* exit_code) {
     *exit_code = app.exit(told);
     return std::nullopt;
   } catch (const CLI::ParseError& error) {
-    std::fprintf(stderr, "softmax-loadgen: %s\n", error.what());
+    std::fprintf(stderr, "softmax-loadgen: %s (--help lists all flags)\n", error.what());
     *exit_code = 2;
     return std::nullopt;
   }

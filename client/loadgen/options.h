@@ -100,6 +100,10 @@ LoadOptions AtRate(LoadOptions load, double per_second);
 // `requests` is a multiple of the number of addresses.
 LoadOptions AtConcurrency(LoadOptions load, int requests);
 
+// How many processes send where nothing is said: on a machine whose cores they share with the server, so many that the
+// generator is not the limit. An open loop has one, because each watches the clock and costs a core.
+int DefaultProcesses(Loop loop, unsigned cores);
+
 // "a:1,b:2".
 std::string AddressesText(const LoadOptions& load);
 

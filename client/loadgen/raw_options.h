@@ -46,5 +46,7 @@ void AddAllFlags(CLI::App& app, RawOptions& raw);
 
 // What single flags cannot know; fills in the rest of raw.plan. Returns what is wrong, in one line; empty: all is well.
 std::string CheckTogether(const CLI::App& app, RawOptions& raw);
+// Its part about servers and requests.
+std::string CheckWhatIsSent(const CLI::App& app, RawOptions& raw);
 
 }  // namespace softmax::client

@@ -111,6 +111,19 @@ TEST(OptionsTest, ConcurrencyIsDealtOutExactly) {
     EXPECT_EQ(made.connections * made.in_flight, requests);
     EXPECT_LE(made.processes, made.connections);
   }
+  load.addresses = {{"a:1"}, {"b:1"}, {"c:1"}};
+  for (const int requests : {3, 6, 21, 39, 99}) {
+    const LoadOptions made = AtConcurrency(load, requests);
+    EXPECT_EQ(made.TotalConnections() * made.in_flight, requests);
+  }
+}
+
+TEST(OptionsTest, ClosedLoopsSendFromAProcessForEveryFourCores) {
+  EXPECT_EQ(DefaultProcesses(Loop::kClosed, 2), 1);
+  EXPECT_EQ(DefaultProcesses(Loop::kClosed, 8), 2);
+  EXPECT_EQ(DefaultProcesses(Loop::kClosed, 16), 4);
+  EXPECT_EQ(DefaultProcesses(Loop::kClosed, 192), 4);
+  EXPECT_EQ(DefaultProcesses(Loop::kOpen, 16), 1);
 }
 
 TEST(ProgressTest, TheLineCountsErrorsByCodeAndKnowsTheWarmup) {

@@ -205,6 +205,20 @@ TEST(LoadgenProgramTest, WrongUsageIsExitTwoAndSaysWhat) {
   EXPECT_THAT(error({"--requests-per-message", "2"}), HasSubstr("--stream"));
   EXPECT_THAT(error({"--no-such-flag"}), HasSubstr("--no-such-flag"));
   EXPECT_THAT(error({"--dtype", "int8"}), HasSubstr("int8"));
+  EXPECT_THAT(error({"--server-metrics", "nowhere"}), HasSubstr("--server-metrics metrics address \"nowhere\""));
+  // Not after a run of ten minutes.
+  EXPECT_THAT(error({"--json", "/nonexistent/x"}), HasSubstr("--json /nonexistent/x: cannot be written"));
+  EXPECT_THAT(error({"--html", ::testing::TempDir()}), HasSubstr("is a folder"));
+  EXPECT_THAT(error({"--json", "-", "--csv", "-"}), HasSubstr("only one of --json, --csv and --html"));
+}
+
+TEST(LoadgenProgramTest, HelpAndVersionAreNoErrors) {
+  const ProgramResult help = RunProgram(SOFTMAX_LOADGEN, {"--help"});
+  EXPECT_EQ(help.exit_code, 0);
+  EXPECT_THAT(help.out, HasSubstr("--duration TIME=10s"));
+  const ProgramResult version = RunProgram(SOFTMAX_LOADGEN, {"--version"});
+  EXPECT_EQ(version.exit_code, 0);
+  EXPECT_THAT(version.out, HasSubstr("softmax-loadgen "));
 }
 
 }  // namespace
