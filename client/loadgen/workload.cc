@@ -11,7 +11,9 @@ namespace softmax::client {
 namespace {
 
 constexpr std::size_t kScheduleLength = 4096;
-constexpr std::uint64_t kVariantMemory = 64u << 20;  // per class, where two variants fit in it
+// Per class, where two variants fit in it: what is sent again and again lies in a core's cache, so that fetching it is
+// not the generator's limit.
+constexpr std::uint64_t kVariantMemory = 256u << 10;
 // Of shapes drawn at random a run has so many, all equally often, in a shuffled order.
 constexpr std::uint64_t kMinDrawn = 8;
 constexpr std::uint64_t kMaxDrawn = 1024;

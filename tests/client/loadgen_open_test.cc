@@ -201,7 +201,7 @@ TEST_F(OpenLoopTest, InterruptStopsSendingAndReports) {
 }
 
 // The bar is for a machine with nothing else to do; where others keep the sender from its core, that is said instead.
-TEST(PrecisionTest, TheScheduleIsExactToFiftyMicrosecondsAtP99) {
+void JudgeSchedule(const std::string& arrivals) {
 #if defined(__SANITIZE_ADDRESS__)
   GTEST_SKIP() << "an instrumented program is too slow for 10,000 requests/s";
 #endif
@@ -209,18 +209,25 @@ TEST(PrecisionTest, TheScheduleIsExactToFiftyMicrosecondsAtP99) {
   double best_us = 1e9;
   double busy = 1;
   for (int attempt = 0; attempt < 3 && best_us > 50; ++attempt) {
-    const json run = RunLoadgen(server.address(), {"--raw-echo", "--payload-bytes", "64", "--rate", "10000",
-                                                   "--duration", "1", "--warmup", "0.3", "--connections", "2"})
-                         .run();
+    const json run =
+        RunLoadgen(server.address(), {"--raw-echo", "--payload-bytes", "64", "--rate", "10000", "--arrivals", arrivals,
+                                      "--duration", "1", "--warmup", "0.3", "--connections", "2"})
+            .run();
     best_us = std::min(best_us, Percentile(run["lag"], 99));
-    busy = std::min(busy, run["machine_busy"].get<double>());
+    // Unknown where the parent was kept from its work for the whole window.
+    if (run["machine_busy"].is_number()) busy = std::min(busy, run["machine_busy"].get<double>());
   }
-  std::printf("schedule lag p99 at 10,000/s: %.1f us, machine %.0f %% busy\n", best_us, busy * 100);
+  std::printf("schedule lag p99 at 10,000/s, %s arrivals: %.1f us, machine %.0f %% busy\n", arrivals.c_str(), best_us,
+              busy * 100);
   if (best_us > 50 && (busy > 0.7 || std::thread::hardware_concurrency() < 4)) {
     GTEST_SKIP() << "not judged: sender and server share a machine that is " << busy * 100 << " % busy";
   }
   EXPECT_LE(best_us, 50);
 }
+
+TEST(PrecisionTest, EvenGapsAreExactToFiftyMicrosecondsAtP99) { JudgeSchedule("constant"); }
+
+TEST(PrecisionTest, RandomGapsAreExactToFiftyMicrosecondsAtP99) { JudgeSchedule("poisson"); }
 
 }  // namespace
 }  // namespace softmax::client
