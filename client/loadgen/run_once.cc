@@ -29,7 +29,8 @@ constexpr std::int64_t kMinStretchNs = 100000000;
 constexpr std::int64_t kStretches = 60;
 constexpr std::chrono::milliseconds kMetricsTimeout(500);
 
-void Pause() { std::this_thread::sleep_for(std::chrono::milliseconds(2)); }
+// The parent takes time from the senders where cores are few.
+void Pause() { std::this_thread::sleep_for(std::chrono::milliseconds(5)); }
 
 // Waits until every process has its connections.
 RunEnd WaitForConnections(const LoadOptions& options, const Board& board, Children& children) {

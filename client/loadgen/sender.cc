@@ -74,15 +74,40 @@ void SenderThread::Run(std::vector<Connection> connections) {
     SendWhatIsDue();
     for (auto& lane : lanes_) lane->Stop();
   }
-  while (live_lanes_ > 0) {
-    if (!TakeEvent(kIdleCheckNs)) CancelLateCalls();
-  }
+  AwaitAnswers();
   queue_.Shutdown();
   void* tag = nullptr;
   bool ok = false;
   while (queue_.Next(&tag, &ok)) {
   }
   lanes_.clear();
+}
+
+// A wait with a time limit reads the clock four times, which at 100,000 answers/s is worth saving.
+void SenderThread::AwaitAnswers() {
+  if (live_lanes_ == 0) return;
+  Heartbeat heartbeat(&queue_, [this] { CancelLateCalls(); });
+  heartbeat.Start();
+  void* tag = nullptr;
+  bool ok = false;
+  while (live_lanes_ > 0 && queue_.Next(&tag, &ok)) static_cast<Event*>(tag)->OnEvent(ok);
+  heartbeat.Stop();
+  queue_.Next(&tag, &ok);  // with all lanes done, nothing but the heartbeat's last event can come
+}
+
+void Heartbeat::Start() {
+  alarm_.Set(queue_, std::chrono::system_clock::now() + std::chrono::nanoseconds(kIdleCheckNs),
+             static_cast<Event*>(this));
+}
+
+void Heartbeat::Stop() {
+  stopped_ = true;
+  alarm_.Cancel();
+}
+
+void Heartbeat::OnEvent(bool /*ok*/) {
+  look_();
+  if (!stopped_) Start();
 }
 
 // Waits for one event at most so long and has it seen to. False: there was none.

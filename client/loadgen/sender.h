@@ -1,13 +1,16 @@
 #pragma once
 
+#include <grpcpp/alarm.h>
 #include <grpcpp/completion_queue.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "client/loadgen/board.h"
@@ -47,6 +50,21 @@ struct Sent {
 };
 
 class Lane;
+
+// An event from time to time, for what must be looked at even when no answer comes.
+class Heartbeat final : public Event {
+ public:
+  Heartbeat(grpc::CompletionQueue* queue, std::function<void()> look) : queue_(queue), look_(std::move(look)) {}
+  void Start();
+  void Stop();  // its last event is still to come
+  void OnEvent(bool ok) override;
+
+ private:
+  grpc::CompletionQueue* const queue_;
+  const std::function<void()> look_;
+  grpc::Alarm alarm_;
+  bool stopped_ = false;
+};
 
 // What the sending threads of one process share. Outlives them.
 struct SharedParts {
@@ -108,6 +126,8 @@ class SenderThread {
   void SendWhatIsDue();
   void Dispatch(const Due& due);
   void AwaitDue(std::int64_t due_ns, std::int64_t now_ns);
+  // Takes events, without a look at the clock before each, until every lane is done.
+  void AwaitAnswers();
   // Gives up what is open for too long after the end.
   void CancelLateCalls();
   // Whether this request is one of the window's as far as what was sent is concerned.
