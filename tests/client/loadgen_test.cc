@@ -65,7 +65,7 @@ TEST_F(LoadgenTest, AllTypesOperationsAndAxesAreVerified) {
   for (const char* dtype : {"float32", "float16", "bfloat16", "float64"}) {
     for (const char* op : {"softmax", "log_softmax"}) {
       const ProgramResult result = Run({"--dtype", dtype, "--op", op, "--axis", "0", "--scale", "0.5", "--output-dtype",
-                                        "float32", "--duration", "0.1"});
+                                        "float32", "--duration", "0.5"});
       EXPECT_EQ(result.exit_code, 0) << dtype << op << result.out << result.err;
     }
   }
