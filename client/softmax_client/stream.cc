@@ -114,6 +114,7 @@ class GrpcStream final : public Stream {
   };
 
   void CancelLocked() {
+    cancelled_ = true;
     if (context_) context_->TryCancel();
   }
 
@@ -257,7 +258,10 @@ class GrpcStream final : public Stream {
       unanswered.swap(pending_);
       waiting_.clear();
       if (status_.ok() && !unanswered.empty()) {
-        status_ = grpc::Status(grpc::StatusCode::INTERNAL, "the server ended the stream with requests unanswered");
+        // The server's status may have come in the moment of the cancellation, which drops the answers before it.
+        status_ = cancelled_ ? grpc::Status(grpc::StatusCode::CANCELLED, "cancelled")
+                             : grpc::Status(grpc::StatusCode::INTERNAL,
+                                            "the server ended the stream with requests unanswered");
       }
       result_ = Explain(core_.pool, {status_, *context_, connection_}, options_.timeout);
       // With the call goes every reference to callers' memory that is not on its way into the
@@ -305,6 +309,7 @@ class GrpcStream final : public Stream {
   bool write_failed_ = false;
   bool read_ended_ = false;
   bool closing_ = false;
+  bool cancelled_ = false;
   bool half_closed_ = false;
   bool finishing_ = false;
   bool status_known_ = false;
