@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "server/metrics/metrics.h"
+#include "server/metrics/nvml.h"
 #include "server/metrics/process_stats.h"
 #include "server/metrics/shard.h"
 
@@ -21,5 +22,7 @@ void AddBatchFamilies(const ShardTotals& totals, Families* out);
 void AddGaugeFamilies(const GaugeSources& sources, const ShardTotals& totals, Families* out);
 void AddBuildFamilies(const Metrics::Options& options, Families* out);
 void AddProcessFamilies(const ProcessStats& stats, Families* out);
+// Nothing at all without GPUs.
+void AddGpuFamilies(const std::vector<GpuStats>& gpus, Families* out);
 
 }  // namespace softmax::server

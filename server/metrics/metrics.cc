@@ -7,6 +7,7 @@
 
 #include "server/base/mutex.h"
 #include "server/metrics/families.h"
+#include "server/metrics/gpu_sampler.h"
 #include "server/metrics/scrape_server.h"
 
 namespace softmax::server {
@@ -15,7 +16,10 @@ namespace {
 // Shared with the scrape server, which may still be answering when Metrics goes.
 class Source final : public prometheus::Collectable {
  public:
-  explicit Source(Metrics::Options options) : options_(std::move(options)) {}
+  explicit Source(Metrics::Options options) : options_(std::move(options)) {
+    // A server on the CPU leaves the GPUs of its machine to those who use them.
+    if (options_.backend == "cuda") gpus_ = std::make_unique<GpuSampler>(GpuSampler::Options{});
+  }
 
   Recorder* AddShard() ABSL_LOCKS_EXCLUDED(mu_) {
     MutexLock lock(mu_);
@@ -41,11 +45,13 @@ class Source final : public prometheus::Collectable {
     AddGaugeFamilies(gauges_, totals, &families);
     AddBuildFamilies(options_, &families);
     AddProcessFamilies(ReadProcessStats(), &families);
+    if (gpus_ != nullptr) AddGpuFamilies(gpus_->Latest(), &families);
     return families;
   }
 
  private:
   const Metrics::Options options_;
+  std::unique_ptr<GpuSampler> gpus_;  // null: the server does not use any
   mutable Mutex mu_;
   std::vector<std::unique_ptr<Shard>> shards_ ABSL_GUARDED_BY(mu_);
   GaugeSources gauges_ ABSL_GUARDED_BY(mu_);

@@ -65,6 +65,7 @@ struct GaugeSources {
 class Metrics {
  public:
   struct Options {
+    // Under the backend "cuda" the GPUs are watched, too, where the driver's management library is.
     std::string version, commit, backend;
     // name -> value pairs published as softmax_setting{name="..."}.
     std::vector<std::pair<std::string, double>> settings;

@@ -1,0 +1,65 @@
+// With the fake of libnvidia-ml.so.1 in LD_LIBRARY_PATH, as ctest sets it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "server/metrics/metrics.h"
+
+namespace softmax::server {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+std::string RenderAfterFirstSample(const std::string& backend) {
+  Metrics::Options options;
+  options.backend = backend;
+  const auto metrics = Metrics::Create(std::move(options));
+  std::string text = metrics->Render();
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (backend == "cuda" && text.find("softmax_gpu_info") == std::string::npos &&
+         std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    text = metrics->Render();
+  }
+  return text;
+}
+
+bool HaveFake() {
+  const char* path = getenv("LD_LIBRARY_PATH");
+  return path != nullptr && std::string(path).find("metrics/fake") != std::string::npos;
+}
+
+TEST(GpuMetrics, ArePublishedWhereTheDriverHasThem) {
+  if (!HaveFake()) GTEST_SKIP() << "the fake NVML is not in LD_LIBRARY_PATH";
+  const std::string text = RenderAfterFirstSample("cuda");
+  for (const char* line : {
+           "softmax_gpu_info{gpu=\"0\",uuid=\"GPU-0\",name=\"Fake \\\"H100\\\" 80GB\"} 1\n",
+           "softmax_gpu_utilization_ratio{gpu=\"0\"} 0.37\n",
+           "softmax_gpu_memory_bytes{gpu=\"1\",state=\"used\"} 1073741824\n",
+           "softmax_gpu_memory_bytes{gpu=\"1\",state=\"total\"} 85899345920\n",
+           "softmax_gpu_power_watts{gpu=\"0\"} 251.5\n",
+           "softmax_gpu_power_limit_watts{gpu=\"0\"} 700\n",
+           "softmax_gpu_temperature_celsius{gpu=\"1\"} 41\n",
+           "softmax_gpu_clock_hertz{gpu=\"1\"} 1980000000\n",
+           "softmax_gpu_ecc_errors_total{gpu=\"0\",kind=\"corrected\"} 5\n",
+           "softmax_gpu_ecc_errors_total{gpu=\"0\",kind=\"uncorrected\"} 1\n",
+           "softmax_gpu_throttled{gpu=\"0\",reason=\"software_power_cap\"} 0\n",
+           "softmax_gpu_throttled{gpu=\"1\",reason=\"software_power_cap\"} 1\n",
+           "softmax_gpu_throttled{gpu=\"1\",reason=\"software_thermal\"} 1\n",
+           "softmax_gpu_throttled{gpu=\"1\",reason=\"hardware_thermal\"} 0\n",
+       }) {
+    EXPECT_THAT(text, HasSubstr(line));
+  }
+  EXPECT_THAT(text, Not(HasSubstr("softmax_gpu_ecc_errors_total{gpu=\"1\"")));
+}
+
+TEST(GpuMetrics, AreAbsentOnTheCpu) { EXPECT_THAT(RenderAfterFirstSample("cpu"), Not(HasSubstr("softmax_gpu"))); }
+
+}  // namespace
+}  // namespace softmax::server
