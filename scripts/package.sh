@@ -11,4 +11,10 @@ configure "$PRESET" -DSOFTMAX_COMMIT="${SOFTMAX_COMMIT:-}"
 cmake --build "build/$PRESET" -j "$(cores)" --target softmax-server softmax-client softmax-loadgen
 # Only what Install.cmake names is installed, so the tests need not be built.
 cmake --install "build/$PRESET" --prefix "$1" --strip
+if [ "$PRESET" = release ]; then
+  # An architecture that is missing would be compiled from PTX at each start on such a GPU.
+  architectures=$(sed -n 's/^SOFTMAX_CUDA_ARCHITECTURES:[A-Z]*=//p' "build/$PRESET/CMakeCache.txt")
+  # shellcheck disable=SC2086 -- the list is words
+  python3 scripts/gpu_architectures.py "$1/bin/softmax-server" --require ${architectures//;/ }
+fi
 say "package: $PRESET in $1"
