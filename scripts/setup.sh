@@ -9,7 +9,8 @@ BUILD_PACKAGES="g++ cmake ninja-build pkg-config git ca-certificates curl python
   libabsl-dev libssl-dev libc-ares-dev libre2-dev zlib1g-dev
   libspdlog-dev libfmt-dev prometheus-cpp-dev libhwy-dev libcli11-dev libgtest-dev libgmock-dev
   nlohmann-json3-dev"
-TEST_PACKAGES="clang clang-tidy clang-format python3-grpcio python3-protobuf libdnnl-dev python3-matplotlib"
+TEST_PACKAGES="clang clang-tidy clang-format python3-grpcio python3-protobuf libdnnl-dev python3-matplotlib
+  python3-yaml"
 
 # Sets DISTRIBUTION and adds the packages whose names differ; Ubuntu has Chromium as a snap only, so there the test in a
 # browser is skipped.
@@ -64,17 +65,17 @@ install_packages() {
   }
 }
 
-# promtool alone is taken out of the distribution's prometheus package: installing that would start a service.
-fetch_promtool() {
-  command -v promtool >/dev/null && return 0
-  local work=$TOOLS/promtool.tmp
+# prometheus and promtool alone are taken out of the distribution's package: installing that would start a service.
+fetch_prometheus() {
+  if command -v promtool >/dev/null && command -v prometheus >/dev/null; then return 0; fi
+  local work=$TOOLS/prometheus.tmp
   rm -rf "$work" && mkdir -p "$work" "$TOOLS/bin"
   refresh_package_lists
   if (cd "$work" && apt-get -qq -o APT::Sandbox::User=root download prometheus &&
-      dpkg-deb --fsys-tarfile prometheus_*.deb | tar -x ./usr/bin/promtool) >>"$LOG" 2>&1; then
-    mv "$work/usr/bin/promtool" "$TOOLS/bin/promtool"
+      dpkg-deb --fsys-tarfile prometheus_*.deb | tar -x ./usr/bin/promtool ./usr/bin/prometheus) >>"$LOG" 2>&1; then
+    mv "$work/usr/bin/promtool" "$work/usr/bin/prometheus" "$TOOLS/bin/"
   else
-    say "setup: promtool could not be fetched; the checks that use it are skipped"
+    say "setup: prometheus and promtool could not be fetched; the checks that use them are skipped"
   fi
   rm -rf "$work"
 }
@@ -96,6 +97,23 @@ fetch_buf() {
   fi
 }
 
+KUBERNETES_MODELS_VERSION=4.5.1 PROMETHEUS_OPERATOR_MODELS_VERSION=6.0.0
+# The published schemas of Kubernetes and of the Prometheus operator, as npm packages carry them.
+fetch_kubernetes_schemas() {
+  [ -d "$TOOLS/schemas/node_modules/kubernetes-models" ] && return 0
+  if ! command -v npm >/dev/null; then
+    say "setup: there is no npm, so the manifests are not checked against the published schemas"
+    return 0
+  fi
+  mkdir -p "$TOOLS/schemas"
+  npm install --silent --no-audit --no-fund --cache "$TOOLS/npm-cache" --prefix "$TOOLS/schemas" \
+    "kubernetes-models@$KUBERNETES_MODELS_VERSION" \
+    "@kubernetes-models/prometheus-operator@$PROMETHEUS_OPERATOR_MODELS_VERSION" >>"$LOG" 2>&1 || {
+    rm -rf "$TOOLS/schemas"
+    say "setup: npm could not install the schemas of Kubernetes; the manifests are not checked against them"
+  }
+}
+
 main() {
   local what=${1:-build}
   case $what in build | test) ;; *) die "usage: setup.sh [build|test]" ;; esac
@@ -112,8 +130,9 @@ main() {
   if [ "$what" = test ]; then
     # shellcheck disable=SC2086
     install_packages $TEST_PACKAGES
-    fetch_promtool
+    fetch_prometheus
     fetch_buf
+    fetch_kubernetes_schemas
   fi
   say "setup: $DISTRIBUTION has what is needed to $what"
 }

@@ -3,7 +3,7 @@ import re
 import subprocess
 
 DOCUMENTS = ("README.md", "docs/decisions.md", "docs/testing.md", "docs/numerics.md", "docs/client.md",
-             "docs/benchmarks.md")
+             "docs/benchmarks.md", "docs/operations.md", "docs/security.md")
 SPAN = re.compile(r"`([^`\n]+)`")
 PATH = re.compile(r"^(?:\./)?((?:client|cmake|deploy|docs|kernels|proto|scripts|server|tests|\.ci)/[\w./-]*[\w])/?$")
 FLAG = re.compile(r"(?<![\w-])(--[a-z][a-z0-9-]+)")
@@ -12,7 +12,7 @@ METRIC = re.compile(r"^(softmax_[a-z_]+_(?:total|seconds|bytes|rows|in_flight|qu
 FLAG_ROW = re.compile(r"^\| `(--[a-z][a-z0-9-]+)` \|", re.MULTILINE)
 HELP_FLAG = re.compile(r"^\s+(?:-\w,\s*)?(--[a-z][a-z0-9-]+)", re.MULTILINE)
 # Flags of other people's programs that the documents use.
-FOREIGN_FLAGS = {"--build", "--build-arg", "--cflags", "--component", "--gpus", "--help", "--install",
+FOREIGN_FLAGS = {"--build", "--build-arg", "--cflags", "--component", "--entrypoint", "--gpus", "--help", "--install",
                  "--label-regex", "--libs", "--plugin", "--prefix", "--preset", "--rm", "--target", "--test-dir",
                  "--variant", "--version", "--workflow"}
 SOURCES = ("server/", "client/", "kernels/bench/", "scripts/", "tests/bench/")

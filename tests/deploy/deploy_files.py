@@ -1,0 +1,68 @@
+"""Where the files under deploy/ are, and how tests read them."""
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import yaml
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
+DEPLOY = os.path.join(ROOT, "deploy")
+TOOLS = os.path.join(ROOT, "build/tools")
+OVERLAYS = ("cpu", "gpu", "replicas", "mtls")
+sys.path.insert(0, os.path.join(DEPLOY, "kubernetes"))
+sys.path.insert(0, os.path.join(DEPLOY, "grafana"))
+
+
+def tool(name):
+    """The path of a program that scripts/setup.sh fetched or that is installed, or None."""
+    return shutil.which(name, path=os.path.join(TOOLS, "bin") + os.pathsep + os.environ["PATH"])
+
+
+def run(*command, **options):
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, **options)
+
+
+def read(path):
+    with open(os.path.join(DEPLOY, path), encoding="utf-8") as opened:
+        return opened.read()
+
+
+def read_yaml(path):
+    return yaml.safe_load(read(path))
+
+
+def kustomize(overlay):
+    """The objects of an overlay; None: kubectl is missing or older than components (1.21)."""
+    kubectl = tool("kubectl")
+    if kubectl is None:
+        return None
+    version = json.loads(run(kubectl, "version", "--client", "-o", "json").stdout)["clientVersion"]
+    if int(re.match(r"\d+", version["minor"]).group(0)) < 21:
+        return None
+    made = run(kubectl, "kustomize", os.path.join(DEPLOY, "kubernetes/overlays", overlay))
+    if made.returncode != 0 or made.stderr:
+        raise AssertionError(f"kubectl kustomize {overlay}: {made.stderr}")
+    return list(yaml.safe_load_all(made.stdout))
+
+
+def one(objects, kind):
+    found = [o for o in objects if o["kind"] == kind]
+    if len(found) != 1:
+        raise AssertionError(f"{len(found)} objects of kind {kind}")
+    return found[0]
+
+
+def alert_rules():
+    return [rule for group in read_yaml("prometheus/softmax.rules.yaml")["groups"] for rule in group["rules"]]
+
+
+def dashboard_queries():
+    """(panel, query) of the dashboard's panels, annotations included."""
+    dashboard = json.loads(read("grafana/softmax.json"))
+    queries = [("annotation " + a["name"], a["expr"]) for a in dashboard["annotations"]["list"]]
+    for panel in dashboard["panels"]:
+        queries += [(panel["title"], target["expr"]) for target in panel.get("targets", [])]
+    return queries

@@ -1,0 +1,229 @@
+#!/usr/bin/env python3
+"""The manifests: what kustomize makes of every overlay is valid, agrees with itself and with the server's settings.
+
+    manifests_test.py SOFTMAX_SERVER [unittest arguments]
+"""
+import copy
+import json
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+from deploy_files import DEPLOY, OVERLAYS, TOOLS, kustomize, one, read_yaml, run, tool
+import memory
+
+SERVER = sys.argv.pop(1) if len(sys.argv) > 1 and not sys.argv[1].startswith("-") else None
+POD_LABELS = {"app.kubernetes.io/name": "softmax-server"}
+# Between the end of a drain and SIGKILL.
+GRACE_MARGIN_S = 10
+
+
+def seconds(text):
+    number, unit = re.match(r'"?(\d+)(ms|s|m)"?$', text).groups()
+    return int(number) * {"ms": 0.001, "s": 1, "m": 60}[unit]
+
+
+def flags_of(server):
+    told = run(server, "--help")
+    return set(re.findall(r"(--[a-z][a-z0-9-]+)", told.stdout))
+
+
+class ManifestsTest(unittest.TestCase):
+    def each(self):
+        for overlay in OVERLAYS:
+            objects = kustomize(overlay)
+            if objects is None:
+                self.skipTest("no kubectl 1.21 or newer")
+            with self.subTest(overlay=overlay):
+                yield overlay, objects
+
+    def settings(self, container):
+        """As the server reads the pod's environment; what it does not know yet is told and left out."""
+        environment = memory.environment_of(container)
+        known = flags_of(SERVER)
+        for name in [n for n in environment if n.startswith("SOFTMAX_")]:
+            flag = "--" + name[len("SOFTMAX_"):].lower().replace("_", "-")
+            if flag not in known:
+                self.assertRegex(flag, "^--(tls-.*|health-address)$", "the server has no such flag")
+                print(f"this server has no {flag} yet", file=sys.stderr)
+                del environment[name]
+            elif environment[name].startswith("/etc/softmax/tls/"):
+                del environment[name]  # is only there in the pod
+        if environment["SOFTMAX_BACKEND"] == "cuda":
+            environment["SOFTMAX_BACKEND"] = "auto"
+        return memory.settings_of(environment, SERVER)
+
+    def test_memory_is_what_the_settings_need(self):
+        for overlay, objects in self.each():
+            container = memory.container_of(objects)
+            settings = self.settings(container)
+            size = memory.needed(memory.bytes_of(settings["arena-bytes"]), memory.bytes_of(settings["memory-quota"]))
+            for kind in ("requests", "limits"):
+                stated = memory.bytes_of(container["resources"][kind]["memory"])
+                self.assertEqual(stated, size, f"{overlay}: {kind}.memory should be {memory.kubernetes_size(size)}")
+
+    def test_grace_period_covers_the_drain(self):
+        for overlay, objects in self.each():
+            pod = one(objects, "Deployment")["spec"]["template"]["spec"]
+            settings = self.settings(pod["containers"][0])
+            drain = seconds(settings["drain-delay"]) + seconds(settings["drain-timeout"])
+            self.assertEqual(pod["terminationGracePeriodSeconds"], drain + GRACE_MARGIN_S, overlay)
+            self.assertNotIn("lifecycle", pod["containers"][0], "the server drains itself")
+            # Endpoints learn of a pod that is not ready within one probe and its propagation.
+            probe = pod["containers"][0]["readinessProbe"]
+            self.assertGreaterEqual(seconds(settings["drain-delay"]), 3 * probe["periodSeconds"])
+
+    def test_probes_ask_the_health_service_in_clear(self):
+        for _, objects in self.each():
+            container = memory.container_of(objects)
+            environment = memory.environment_of(container)
+            ports = {p["name"]: p["containerPort"] for p in container["ports"]}
+            health = environment.get("SOFTMAX_HEALTH_ADDRESS")
+            # Probes of Kubernetes know neither TLS nor tokens.
+            self.assertEqual(health is not None, "SOFTMAX_TLS_CERT" in environment)
+            port = int(health.rsplit(":", 1)[1]) if health else ports["grpc"]
+            for probe, service in (("startupProbe", "readiness"), ("readinessProbe", "readiness"),
+                                   ("livenessProbe", "liveness")):
+                self.assertEqual(container[probe]["grpc"], {"port": port, "service": service}, probe)
+            self.assertIn(port, ports.values())
+
+    def test_pod_is_locked_down(self):
+        for _, objects in self.each():
+            pod = one(objects, "Deployment")["spec"]["template"]["spec"]
+            container = pod["containers"][0]
+            self.assertEqual(pod["securityContext"]["seccompProfile"], {"type": "RuntimeDefault"})
+            self.assertTrue(pod["securityContext"]["runAsNonRoot"])
+            self.assertEqual(pod["securityContext"]["runAsUser"], 65532)
+            self.assertFalse(pod["automountServiceAccountToken"])
+            self.assertEqual(container["securityContext"], {"allowPrivilegeEscalation": False,
+                                                            "readOnlyRootFilesystem": True,
+                                                            "capabilities": {"drop": ["ALL"]}})
+            for field in ("hostNetwork", "hostPID", "hostIPC"):
+                self.assertNotIn(field, pod)
+            mounted = {m["name"] for m in container.get("volumeMounts", [])}
+            self.assertEqual(mounted, {v["name"] for v in pod.get("volumes", [])})
+            self.assertNotIn("--unsafe-testing", " ".join(container.get("args", []) + container.get("command", [])))
+
+    def test_selectors_take_our_pods_and_no_others(self):
+        for _, objects in self.each():
+            deployment = one(objects, "Deployment")
+            self.assertEqual(deployment["spec"]["template"]["metadata"]["labels"], POD_LABELS)
+            self.assertEqual(deployment["spec"]["selector"], {"matchLabels": POD_LABELS})
+            self.assertEqual(one(objects, "Service")["spec"]["selector"], POD_LABELS)
+            self.assertEqual(one(objects, "PodDisruptionBudget")["spec"]["selector"], {"matchLabels": POD_LABELS})
+            policy = one(objects, "NetworkPolicy")["spec"]
+            self.assertEqual(policy["podSelector"], {"matchLabels": POD_LABELS})
+            self.assertEqual(policy["policyTypes"], ["Ingress", "Egress"])
+            self.assertEqual([p["port"] for rule in policy["ingress"] for p in rule["ports"]], ["grpc", "metrics"])
+            spread = deployment["spec"]["template"]["spec"]["topologySpreadConstraints"]
+            self.assertEqual({s["topologyKey"] for s in spread},
+                             {"kubernetes.io/hostname", "topology.kubernetes.io/zone"})
+            for constraint in spread:
+                self.assertEqual(constraint["labelSelector"], {"matchLabels": POD_LABELS})
+
+    def test_clients_can_balance(self):
+        for _, objects in self.each():
+            service = one(objects, "Service")["spec"]
+            self.assertEqual(service["clusterIP"], "None")
+            container = memory.container_of(objects)
+            named = {p["name"] for p in container["ports"]}
+            self.assertLessEqual({p["targetPort"] for p in service["ports"]}, named)
+
+    def test_gpu_overlays_ask_for_a_gpu(self):
+        for overlay, objects in self.each():
+            pod = one(objects, "Deployment")["spec"]["template"]["spec"]
+            container = pod["containers"][0]
+            environment = memory.environment_of(container)
+            if overlay == "cpu":
+                self.assertEqual(environment["SOFTMAX_BACKEND"], "cpu")
+                self.assertNotIn("nvidia.com/gpu", container["resources"]["limits"])
+                cores = int(container["resources"]["requests"]["cpu"])
+                self.assertLessEqual(int(environment["SOFTMAX_CPU_THREADS"]), cores)
+                continue
+            # cuda, not auto: a pod that finds no GPU must fail and not serve slowly.
+            self.assertEqual(environment["SOFTMAX_BACKEND"], "cuda")
+            self.assertEqual(container["resources"]["limits"]["nvidia.com/gpu"], "1")
+            mounts = {m["mountPath"]: m["name"] for m in container["volumeMounts"]}
+            cache = mounts[environment["CUDA_CACHE_PATH"]]
+            self.assertIn("emptyDir", next(v for v in pod["volumes"] if v["name"] == cache))
+
+    def test_autoscaler_and_adapter_name_the_same_figures(self):
+        objects = kustomize("replicas")
+        if objects is None:
+            self.skipTest("no kubectl 1.21 or newer")
+        scaler = one(objects, "HorizontalPodAutoscaler")["spec"]
+        asked = {m["pods"]["metric"]["name"] for m in scaler["metrics"]}
+        given = {rule["name"]["as"] for rule in read_yaml("prometheus/adapter_rules.yaml")["rules"]}
+        self.assertEqual(asked, given)
+        self.assertEqual(scaler["scaleTargetRef"]["name"], one(objects, "Deployment")["metadata"]["name"])
+        self.assertNotIn("replicas", one(objects, "Deployment")["spec"], "would reset what the autoscaler decided")
+        self.assertGreaterEqual(scaler["minReplicas"], 3)
+
+    def test_operator_gets_the_rules_and_the_port(self):
+        objects = kustomize("replicas")
+        if objects is None:
+            self.skipTest("no kubectl 1.21 or newer")
+        self.assertEqual(one(objects, "PrometheusRule")["spec"], read_yaml("prometheus/softmax.rules.yaml"))
+        monitor = one(objects, "ServiceMonitor")["spec"]
+        service = one(objects, "Service")
+        self.assertEqual(monitor["selector"]["matchLabels"], POD_LABELS)
+        self.assertLessEqual(POD_LABELS.items(), service["metadata"]["labels"].items())
+        self.assertIn(monitor["endpoints"][0]["port"], {p["name"] for p in service["spec"]["ports"]})
+        self.assertEqual(monitor["jobLabel"], "app.kubernetes.io/name")
+
+    def check_schemas(self, objects):
+        checked = subprocess.run(["node", os.path.join(os.path.dirname(os.path.abspath(__file__)), "schema_check.mjs"),
+                                  os.path.join(TOOLS, "schemas")], input=json.dumps(objects), capture_output=True,
+                                 text=True, timeout=120, check=False)
+        self.assertEqual(checked.stderr, "")
+        return checked.stdout
+
+    def test_every_object_fits_the_published_schemas(self):
+        if tool("node") is None or not os.path.isdir(os.path.join(TOOLS, "schemas/node_modules")):
+            self.skipTest("no node, or scripts/setup.sh could not fetch the schemas")
+        for _, objects in self.each():
+            self.assertEqual(self.check_schemas(objects), "")
+            broken = copy.deepcopy(objects)
+            one(broken, "Deployment")["spec"]["template"]["spec"]["containers"][0]["readinessProbe"]["grcp"] = {}
+            one(broken, "Deployment")["spec"]["replicas"] = "one"
+            found = self.check_schemas(broken)
+            self.assertIn("/readinessProbe/grcp: no such field", found)
+            self.assertIn("/spec/replicas: type", found)
+
+
+class ComposeTest(unittest.TestCase):
+    def setUp(self):
+        self.services = read_yaml("compose.yaml")["services"]
+        self.server = self.services["softmax-server"]
+
+    def test_server_has_room_and_time(self):
+        settings = memory.settings_of(self.server["environment"], SERVER)
+        size = memory.needed(memory.bytes_of(settings["arena-bytes"]), memory.bytes_of(settings["memory-quota"]))
+        self.assertEqual(self.server["mem_limit"], f"{size // memory.GIB}g")
+        drain = seconds(settings["drain-delay"]) + seconds(settings["drain-timeout"])
+        self.assertEqual(seconds(self.server["stop_grace_period"]), drain + GRACE_MARGIN_S)
+        self.assertTrue(self.server["read_only"])
+        self.assertEqual(self.server["cap_drop"], ["ALL"])
+
+    def test_everything_listens_on_loopback(self):
+        for service in self.services.values():
+            for port in service["ports"]:
+                self.assertTrue(port.startswith("127.0.0.1:"), port)
+
+    def test_mounted_files_exist(self):
+        for service in self.services.values():
+            for volume in service.get("volumes", []):
+                source = volume.split(":")[0]
+                if source.startswith("."):
+                    self.assertTrue(os.path.exists(os.path.join(DEPLOY, source)), source)
+
+    def test_gpu_file_adds_to_the_same_service(self):
+        self.assertEqual(set(read_yaml("compose.gpu.yaml")["services"]), {"softmax-server"})
+
+
+if __name__ == "__main__":
+    if SERVER is None:
+        sys.exit(__doc__)
+    unittest.main()
