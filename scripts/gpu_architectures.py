@@ -4,8 +4,9 @@
     gpu_architectures.py PROGRAM                   prints them, such as "75 80 90", and PTX as "ptx90"
     gpu_architectures.py PROGRAM --require 75 90   exit code 1 when code for one of these is missing
 
-What has no machine code is compiled from PTX when the server starts on that GPU, which takes minutes instead of seconds.
-cuobjdump --list-elf says the same but is not everywhere. Every kernel file makes one fat binary, and each must have them.
+What has no machine code is compiled from PTX when the server starts on that GPU, which takes minutes instead of
+seconds. cuobjdump --list-elf says the same but is not everywhere. Every kernel file makes one fat binary, and each must
+have them.
 """
 import argparse
 import struct

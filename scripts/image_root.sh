@@ -26,8 +26,8 @@ all_outside_libraries() {
   for name in $DRIVER_NEEDS; do printf '%s\n' "$folder/$name"; done
 }
 
-# The merged layout of Debian and Ubuntu: the container runtime mounts the driver into /usr/lib/x86_64-linux-gnu, and the
-# loader looks into /lib/x86_64-linux-gnu.
+# The merged layout of Debian and Ubuntu: the container runtime mounts the driver into /usr/lib/x86_64-linux-gnu, and
+# the loader looks into /lib/x86_64-linux-gnu.
 make_folders() {
   mkdir -p "$TARGET"/usr/{bin,lib,lib64,sbin} "$TARGET"/{etc,dev,proc,sys,run,tmp}
   ln -sfn usr/bin "$TARGET/bin"
@@ -53,7 +53,8 @@ copy_licences() {
     for library in "$PREFIX"/lib/softmax/*.so*; do find /usr/lib -name "$(basename "$library")" | head -n 1; done
   } | sort -u | while read -r library; do
     # The package database knows a merged path by either of its names.
-    package=$(dpkg -S "$library" "${library#/usr}" "$(readlink -f "$library")" 2>/dev/null | head -n 1 | cut -d: -f1 || true)
+    package=$(dpkg -S "$library" "${library#/usr}" "$(readlink -f "$library")" 2>/dev/null |
+      head -n 1 | cut -d: -f1 || true)
     [ -n "$package" ] && [ -f "/usr/share/doc/$package/copyright" ] || die "no licence is known for $library"
     mkdir -p "$TARGET/usr/share/doc/$package"
     cp -L "/usr/share/doc/$package/copyright" "$TARGET/usr/share/doc/$package/copyright"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Builds the image of the Dockerfile with buildah and tries it: it is small, and a server on the CPU with a read-only root
-# is ready in time, answers health and one request and leaves with exit code 0 on SIGTERM. The build's base image is made
-# here with debootstrap and gets this machine's package sources, so no registry is needed. Needs root, debootstrap and
-# buildah.
+# Builds the image of the Dockerfile with buildah and tries it: it is small, and a server on the CPU with a read-only
+# root is ready in time, answers health and one request and leaves with exit code 0 on SIGTERM. The build's base image
+# is made here with debootstrap and gets this machine's package sources, so no registry is needed. Needs root,
+# debootstrap and buildah.
 #   MAX_MB, MAX_READY_MS   the limits: 120 MB of files, 2000 ms from start to healthy
 . "$(dirname "${BASH_SOURCE[0]}")/../../scripts/common.sh"
 export STORAGE_DRIVER=vfs BUILDAH_ISOLATION=chroot
