@@ -1,4 +1,5 @@
 """Where the files under deploy/ are, and how tests read them."""
+import functools
 import json
 import os
 import re
@@ -36,6 +37,12 @@ def read_yaml(path):
 
 def kustomize(overlay):
     """The objects of an overlay; None: kubectl is missing or older than components (1.21)."""
+    text = kustomized_text(overlay)
+    return None if text is None else list(yaml.safe_load_all(text))
+
+
+@functools.lru_cache(maxsize=None)
+def kustomized_text(overlay):
     kubectl = tool("kubectl")
     if kubectl is None:
         return None
@@ -45,7 +52,7 @@ def kustomize(overlay):
     made = run(kubectl, "kustomize", os.path.join(DEPLOY, "kubernetes/overlays", overlay))
     if made.returncode != 0 or made.stderr:
         raise AssertionError(f"kubectl kustomize {overlay}: {made.stderr}")
-    return list(yaml.safe_load_all(made.stdout))
+    return made.stdout
 
 
 def one(objects, kind):

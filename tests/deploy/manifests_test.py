@@ -1,20 +1,23 @@
 #!/usr/bin/env python3
 """The manifests: what kustomize makes of every overlay is valid, agrees with itself and with the server's settings.
 
-    manifests_test.py SOFTMAX_SERVER [unittest arguments]
+    manifests_test.py SOFTMAX_SERVER SOFTMAX_CLIENT [unittest arguments]
 """
 import copy
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
+import time
 import unittest
 
 from deploy_files import DEPLOY, OVERLAYS, TOOLS, kustomize, one, read_yaml, run, tool
 import memory
 
-SERVER = sys.argv.pop(1) if len(sys.argv) > 1 and not sys.argv[1].startswith("-") else None
+SERVER, CLIENT = [sys.argv.pop(1) for _ in range(2)] if len(sys.argv) > 2 else (None, None)
 POD_LABELS = {"app.kubernetes.io/name": "softmax-server"}
 # Between the end of a drain and SIGKILL.
 GRACE_MARGIN_S = 10
@@ -88,6 +91,56 @@ class ManifestsTest(unittest.TestCase):
                                    ("livenessProbe", "liveness")):
                 self.assertEqual(container[probe]["grpc"], {"port": port, "service": service}, probe)
             self.assertIn(port, ports.values())
+
+    def make_certificates(self, folder):
+        key, certificate = os.path.join(folder, "tls.key"), os.path.join(folder, "tls.crt")
+        made = run("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate,
+                   "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1")
+        self.assertEqual(made.returncode, 0, made.stderr)
+        shutil.copy(certificate, os.path.join(folder, "ca.crt"))
+        # As the volume's defaultMode has it.
+        for name in os.listdir(folder):
+            os.chmod(os.path.join(folder, name), 0o440)
+
+    def found_in(self, path, pattern, process):
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            with open(path, encoding="utf-8") as log:
+                text = log.read()
+            found = re.search(pattern, text)
+            if found:
+                return found.group(1)
+            self.assertIsNone(process.poll(), text)
+            time.sleep(0.05)
+        return self.fail(f"no {pattern}: {text}")
+
+    def test_mtls_pod_starts_answers_probes_and_refuses_strangers(self):
+        if not {"--tls-cert", "--health-address"} <= flags_of(SERVER) or tool("openssl") is None:
+            print("not run: this server has no TLS, or there is no openssl", file=sys.stderr)
+            return
+        objects = kustomize("mtls")
+        if objects is None:
+            self.skipTest("no kubectl 1.21 or newer")
+        volume = one(objects, "Deployment")["spec"]["template"]["spec"]["volumes"][0]
+        self.assertEqual(volume["secret"]["defaultMode"], 0o440)
+        environment = memory.environment_of(memory.container_of(objects))
+        with tempfile.TemporaryDirectory() as folder, open(os.path.join(folder, "log"), "w+", encoding="utf-8") as log:
+            certificates = os.path.join(folder, "tls")
+            os.mkdir(certificates)
+            self.make_certificates(certificates)
+            environment = {name: value.replace("/etc/softmax/tls", certificates) for name, value in environment.items()}
+            here = {"SOFTMAX_BACKEND": "cpu", "SOFTMAX_HEALTH_ADDRESS": "127.0.0.1:0", "SOFTMAX_LOG_FORMAT": "text"}
+            server = subprocess.Popen([SERVER, "--address=127.0.0.1:0", "--metrics-address=127.0.0.1:0"], stdout=log,
+                                      stderr=log, env={**os.environ, **environment, **here})
+            try:
+                health = self.found_in(log.name, r"health on (\S+)", server)
+                address = self.found_in(log.name, r"listening on (\S+)", server)
+                asked = run(CLIENT, "--address", health, "--health", "--wait", "30s")
+                self.assertEqual((asked.returncode, asked.stdout.strip()), (0, "SERVING"), asked.stderr)
+                self.assertNotEqual(run(CLIENT, "--address", address, "--health").returncode, 0)
+            finally:
+                server.kill()
+                server.wait()
 
     def test_pod_is_locked_down(self):
         for _, objects in self.each():
