@@ -1,4 +1,5 @@
 """A server under load, a stand-in for one on GPUs, and a real Prometheus that scrapes both, on loopback."""
+import ctypes
 import json
 import os
 import re
@@ -13,6 +14,15 @@ import urllib.request
 from deploy_files import DEPLOY, read, tool
 
 SHAPES = ("1x16:60", "64x1024:20", "16x50257:2", "1x100000:2")
+
+
+PR_SET_PDEATHSIG = 1
+LIBC = ctypes.CDLL(None)
+
+
+def end_with_parent():
+    """In a child: killed when this test is, so that a time limit leaves nothing behind."""
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def free_port():
@@ -65,7 +75,7 @@ class LivePrometheus:
     def _start(self, command, log, **options):
         with open(os.path.join(self.folder, log), "w", encoding="utf-8") as output:
             options.setdefault("stdout", output)
-            process = subprocess.Popen(command, stderr=output, **options)
+            process = subprocess.Popen(command, stderr=output, preexec_fn=end_with_parent, **options)
         self.started.append(process)
         return process
 
