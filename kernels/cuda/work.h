@@ -57,7 +57,8 @@ constexpr int ColumnTilePitch(std::int64_t cols, int element_bytes) {
 }
 
 // Lanes that share a small row: enough to move 64 bytes side by side, and then as few as hold the row in three vectors
-// each, so that lanes are never much more than half idle. Fewer would take fewer shuffles, but rows that miss the sectors of memory then touch too many of them.
+// each, so that lanes are never much more than half idle. Fewer would take fewer shuffles, but rows that miss the
+// sectors of memory then touch too many of them.
 constexpr int RowLanes(std::int64_t cols, int element_bytes) {
   const std::int64_t vectors = (cols + VectorElements(element_bytes) - 1) / VectorElements(element_bytes);
   int lanes = vectors > 2 ? 4 : vectors > 1 ? 2 : 1;
