@@ -56,13 +56,13 @@ constexpr int ColumnTilePitch(std::int64_t cols, int element_bytes) {
   return (columns * element_bytes + kVectorBytes - 1) / kVectorBytes * kVectorBytes + kVectorBytes;
 }
 
-// Lanes that share a small row: enough to move 64 bytes side by side, and then as few as hold the row in three vectors
-// each, so that lanes are never much more than half idle. Fewer would take fewer shuffles, but rows that miss the
-// sectors of memory then touch too many of them.
+// Lanes that share a small row: enough to move 64 bytes side by side, and then as few as hold the row in two vectors
+// each, or three from 8 lanes on, so that lanes are never much more than half idle. Fewer would take fewer shuffles,
+// but rows that miss the sectors of memory then touch too many of them.
 constexpr int RowLanes(std::int64_t cols, int element_bytes) {
   const std::int64_t vectors = (cols + VectorElements(element_bytes) - 1) / VectorElements(element_bytes);
   int lanes = vectors > 2 ? 4 : vectors > 1 ? 2 : 1;
-  while (lanes < 32 && vectors > 3 * lanes) lanes *= 2;
+  while (lanes < 32 && vectors > (lanes < 8 ? 2 : 3) * lanes) lanes *= 2;
   return lanes;
 }
 
