@@ -147,4 +147,18 @@ DeviceSegment ToDevice(DataType input_type, DataType output_type, const Segment&
   return d;
 }
 
+const KernelTable& KernelTableFor(DataType type) {
+  switch (type) {
+    case DataType::kFloat16:
+      return Float16Kernels();
+    case DataType::kBFloat16:
+      return BFloat16Kernels();
+    case DataType::kFloat64:
+      return Float64Kernels();
+    case DataType::kFloat32:
+      break;
+  }
+  return Float32Kernels();
+}
+
 }  // namespace softmax::kernels::cuda

@@ -33,4 +33,6 @@ std::int64_t ItemsOf(DataType input_type, const Segment& segment);
 
 DeviceSegment ToDevice(DataType input_type, DataType output_type, const Segment& segment, std::int64_t first_item);
 
+const KernelTable& KernelTableFor(DataType type);
+
 }  // namespace softmax::kernels::cuda

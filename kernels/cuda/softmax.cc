@@ -19,20 +19,6 @@ using cuda::DeviceSegment;
 using cuda::LaunchParams;
 using cuda::Plan;
 
-const cuda::KernelTable& KernelsOf(DataType type) {
-  switch (type) {
-    case DataType::kFloat16:
-      return cuda::Float16Kernels();
-    case DataType::kBFloat16:
-      return cuda::BFloat16Kernels();
-    case DataType::kFloat64:
-      return cuda::Float64Kernels();
-    case DataType::kFloat32:
-      break;
-  }
-  return cuda::Float32Kernels();
-}
-
 // Fills the table: rows that take clusters first, each list's items counted on their own.
 void FillTable(DataType input_type, DataType output_type, const Segment* segments, std::int64_t count, const Plan& plan,
                DeviceSegment* table) {
@@ -236,7 +222,7 @@ cudaError_t LaunchSoftmaxBatch(DataType input_type, DataType output_type, const 
   }
   const Plan plan = cuda::MakePlan(input_type, segments, count, device);
   LaunchParams params = MakeParams(input_type, output_type, segments, count, scratch, completion, plan);
-  const cuda::KernelTable& kernels = KernelsOf(input_type);
+  const cuda::KernelTable& kernels = cuda::KernelTableFor(input_type);
   const int other = input_type == output_type ? 0 : 1;
   const void* const kernel = plan.small_rows_only ? kernels.small[other] : kernels.all[other];
   const Grid grid{plan.grid_blocks, cuda::kBlockThreads, plan.dynamic_bytes,
@@ -254,7 +240,7 @@ cudaError_t PrepareSoftmaxKernels() {
   cuda::Device device;
   if (const cudaError_t error = cuda::CurrentDevice(&device); error != cudaSuccess) return error;
   for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16, DataType::kFloat64}) {
-    const cuda::KernelTable& kernels = KernelsOf(type);
+    const cuda::KernelTable& kernels = cuda::KernelTableFor(type);
     for (int other = 0; other < 2; ++other) {
       cudaError_t error = PrepareKernel(kernels.small[other], 0);
       if (error == cudaSuccess) error = PrepareKernel(kernels.all[other], device.shared_bytes);

@@ -10,7 +10,7 @@
 #include "kernels/cuda/batch.h"
 #include "kernels/cuda/column_plan.h"
 #include "kernels/cuda/matrix.h"
-#include "kernels/cuda/work.h"
+#include "kernels/cuda/plan.h"
 #include "kernels/softmax.h"
 
 // softmax-kernel-table: what every kernel takes of the GPU here, as CSV. `local_bytes` of a thread are spilled
@@ -20,20 +20,6 @@ namespace softmax::kernels {
 namespace {
 
 constexpr int kDynamicBytes = 64 * 1024;
-
-const cuda::KernelTable& GeneralKernels(DataType type) {
-  switch (type) {
-    case DataType::kFloat16:
-      return cuda::Float16Kernels();
-    case DataType::kBFloat16:
-      return cuda::BFloat16Kernels();
-    case DataType::kFloat64:
-      return cuda::Float64Kernels();
-    case DataType::kFloat32:
-      break;
-  }
-  return cuda::Float32Kernels();
-}
 
 std::vector<const void*> AllKernels() {
   std::vector<const void*> all;
@@ -48,8 +34,8 @@ std::vector<const void*> AllKernels() {
     for (const void* kernel : cuda::BatchKernelsFor(type).kernels) add(kernel);
     for (const void* kernel : cuda::ColumnKernelsFor(type).kernels) add(kernel);
     for (int other = 0; other < 2; ++other) {
-      add(GeneralKernels(type).small[other]);
-      add(GeneralKernels(type).all[other]);
+      add(cuda::KernelTableFor(type).small[other]);
+      add(cuda::KernelTableFor(type).all[other]);
     }
   }
   return all;
