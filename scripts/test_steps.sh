@@ -62,7 +62,7 @@ step_python() {
 
 # What runs other compilers, browsers and languages has nothing for a sanitizer to see.
 step_asan() {
-  export CTEST_EXCLUDE='^(install_test|html_report_browser_test|example_.*|deploy_.*)$'
+  export CTEST_EXCLUDE='^(install_test|html_report_(browser|live)_test|example_.*|deploy_.*)$'
   build_and_test asan '^(ci|pure)$'
 }
 
