@@ -3,7 +3,6 @@
 #include <absl/strings/str_cat.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/server.h>
-#include <grpcpp/server_builder.h>
 #include <spdlog/spdlog.h>
 
 #include <condition_variable>
@@ -132,8 +131,6 @@ class ServerImpl final : public Server {
   std::string metrics_address_;
   std::vector<std::unique_ptr<QueueThread>> queues_;
   std::vector<WatchedLane*> lanes_;  // of the queues, in their order
-  std::unique_ptr<grpc::Server> grpc_;
-  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> tls_entrance_;
   std::unique_ptr<HealthServer> health_server_;
   std::unique_ptr<Acceptor> acceptor_;
   std::vector<std::string> addresses_;
@@ -163,27 +160,19 @@ absl::Status ServerImpl::StartMetrics() {
 }
 
 absl::Status ServerImpl::BuildGrpc() {
-  grpc::ServerBuilder builder;
-  ApplyServerSettings(ChannelSettingsFor(config_), &builder);
-  grpc::ResourceQuota quota("softmax");
-  quota.Resize(config_.memory_quota);
-  builder.SetResourceQuota(quota);
-  builder.RegisterService(&state_.service);
-  builder.RegisterService(&state_.health_service);
-  state_.reflection = config_.reflection;
-  if (config_.reflection) builder.RegisterService(&state_.reflection_service);
+  QueueServer::Options options;
+  options.channel = ChannelSettingsFor(config_);
+  options.quota.Resize(config_.memory_quota);
+  options.tls = secrets_->tls();
+  options.reflection = config_.reflection;
   const auto threads = static_cast<std::uint32_t>(EffectiveThreads(config_, cores_));
   for (std::uint32_t i = 0; i < threads; ++i) {
-    queues_.push_back(std::make_unique<QueueThread>(state_, ShardOptions(config_), builder.AddCompletionQueue(),
-                                                    *metrics_->AddRecorder()));
+    absl::StatusOr<std::unique_ptr<QueueServer>> server = QueueServer::Create(options);
+    if (!server.ok()) return server.status();
+    Shard::Options shard = ShardOptions(config_);
+    shard.home = i;
+    queues_.push_back(std::make_unique<QueueThread>(state_, shard, std::move(*server), *metrics_->AddRecorder()));
   }
-  if (secrets_->tls() != nullptr) {
-    tls_entrance_ = builder.experimental().AddExternalConnectionAcceptor(
-        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
-        ReloadingCredentials(*secrets_->tls()));
-  }
-  grpc_ = builder.BuildAndStart();
-  if (grpc_ == nullptr) return absl::InternalError("gRPC could not start its server");
   return absl::OkStatus();
 }
 
@@ -218,15 +207,20 @@ absl::Status ServerImpl::Listen() {
 std::vector<Acceptor::Destination> ServerImpl::Destinations() {
   std::vector<Acceptor::Destination> destinations(kTls + 1);
   const auto limit = static_cast<std::uint32_t>(config_.max_connections);
-  destinations[kPlain].door =
-      std::make_unique<PlainDoor>(grpc_.get(), static_cast<std::uint32_t>(EffectiveThreads(config_, cores_)));
+  std::vector<grpc::Server*> servers;
+  std::vector<std::unique_ptr<TlsDoor::Entrance>> tls_entrances;
+  for (const auto& queue : queues_) {
+    servers.push_back(queue->server().grpc());
+    if (secrets_->tls() != nullptr) tls_entrances.push_back(queue->server().TakeTlsEntrance());
+  }
+  destinations[kPlain].door = std::make_unique<PlainDoor>(std::move(servers));
   destinations[kPlain].connections = destinations[kTls].connections = &connections_;
   destinations[kPlain].max_connections = destinations[kTls].max_connections = limit;
-  if (tls_entrance_ != nullptr) destinations[kTls].door = std::make_unique<TlsDoor>(std::move(tls_entrance_));
+  if (!tls_entrances.empty()) destinations[kTls].door = std::make_unique<TlsDoor>(std::move(tls_entrances));
   Acceptor::Destination& health = destinations[kHealth];
   health.connections = &health_connections_;
   if (health_server_ != nullptr) {
-    health.door = std::make_unique<PlainDoor>(health_server_->grpc(), 1);
+    health.door = std::make_unique<PlainDoor>(std::vector<grpc::Server*>{health_server_->grpc()});
     health.max_connections = HealthServer::kMaxConnections;
     health.while_draining = true;
     health.poll = [this] { health_server_->Poll(); };
@@ -283,13 +277,14 @@ absl::Status ServerImpl::Start() {
 
 GaugeSources ServerImpl::Gauges() {
   GaugeSources sources;
-  sources.requests_in_flight = [this] { return static_cast<double>(state_.requests_in_flight.load()); };
+  sources.requests_in_flight = [this] { return static_cast<double>(state_.requests_in_flight.Sum()); };
   sources.requests_queued = [this] { return static_cast<double>(backlog_.queued_requests()); };
   sources.bytes_queued = [this] { return static_cast<double>(backlog_.queued_bytes()); };
   sources.slabs_total = [this] { return static_cast<double>(arena_.slabs_total()); };
   sources.slabs_used = [this] { return static_cast<double>(arena_.slabs_used()); };
   sources.slabs_held_by_answers = [this] {
-    return static_cast<double>((connections_.held_bytes() + config_.slab_bytes - 1) / config_.slab_bytes);
+    return static_cast<double>((static_cast<std::uint64_t>(connections_.held_bytes().Sum()) + config_.slab_bytes - 1) /
+                               config_.slab_bytes);
   };
   sources.connections = [this] { return static_cast<double>(connections_.size()); };
   sources.unsafe_testing = [this] { return config_.unsafe_testing ? 1.0 : 0.0; };
@@ -332,7 +327,7 @@ void ServerImpl::HurryDrain() {
 }
 
 void ServerImpl::Drain() {
-  spdlog::info("draining: {} requests in flight", state_.requests_in_flight.load());
+  spdlog::info("draining: {} requests in flight", state_.requests_in_flight.Sum());
   state_.health.SetReady(false);
   WaitUnlessHurried(config_.drain_delay);
   state_.draining.store(true);
@@ -346,7 +341,7 @@ void ServerImpl::Drain() {
   // too).
   connections_.EndAll(until);
   WaitForCalls(until);
-  const std::int64_t left = state_.active_calls.load();
+  const std::int64_t left = state_.active_calls.Sum();
   if (left > 0) spdlog::warn("drain-timeout: cancelling {} calls", left);
   ShutDown(std::chrono::system_clock::now() +
            (left > 0 ? std::chrono::milliseconds(0) : std::chrono::milliseconds(1000)));
@@ -354,7 +349,7 @@ void ServerImpl::Drain() {
 }
 
 void ServerImpl::WaitForCalls(TimePoint until) {
-  while (state_.active_calls.load() > 0 && SteadyClock::now() < until) {
+  while (state_.active_calls.Sum() > 0 && SteadyClock::now() < until) {
     std::unique_lock lock(hurry_mu_);
     if (hurry_changed_.wait_for(lock, kCallsPoll, [this] { return hurry_; })) return;
   }
@@ -369,7 +364,7 @@ void ServerImpl::ShutDown(std::chrono::system_clock::time_point deadline) {
   }
   if (acceptor_ != nullptr) acceptor_->StopListening();
   backlog_.Stop(/*fail=*/false);
-  if (grpc_ != nullptr) grpc_->Shutdown(deadline);
+  for (const auto& queue : queues_) queue->server().Shutdown(deadline);
   if (acceptor_ != nullptr) acceptor_->Stop();
   health_connections_.ShutdownAll();
   if (health_server_ != nullptr) health_server_->Shutdown();

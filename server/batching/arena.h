@@ -20,24 +20,30 @@ struct Span {
 // is allocated after construction; the memory is the caller's and outlives this.
 //
 // Small spans are taken from the low end, lowest address first, so that the same cache-warm slabs are used again; spans
-// of kLargeSlabs and more come from the high end, so that small ones do not cut the room for large ones to pieces.
-// Thread-safe; every call holds a short lock, and none waits.
+// of kLargeSlabs and more come from the high end, so that small ones do not cut the room for large ones to pieces. Who
+// reserves and frees all the time names a home of kHomeSlabs, which is looked at first: its slabs are warm in the cache
+// of its own core, and not in another's.
+//
+// Thread-safe. At home a span is taken, and everywhere freed, without a lock: each batch does both, and eight threads
+// that met in one mutex for it spent 4 % of their time there. Searching elsewhere holds a short lock.
 class Arena {
  public:
   static constexpr std::uint32_t kLargeSlabs = 32;
+  static constexpr std::uint32_t kHomeSlabs = 64;
+  static constexpr std::uint32_t kNoHome = UINT32_MAX;
 
   // `bytes` is a multiple of slab_bytes, and both are > 0.
   Arena(std::byte* memory, std::size_t bytes, std::size_t slab_bytes);
 
   // Enough neighbouring slabs for `bytes` > 0, or an empty span when there is no such room now.
-  [[nodiscard]] Span TryReserve(std::uint64_t bytes) ABSL_LOCKS_EXCLUDED(mu_);
+  [[nodiscard]] Span TryReserve(std::uint64_t bytes, std::uint32_t home = kNoHome) ABSL_LOCKS_EXCLUDED(search_mu_);
 
   // Shrinks the span to what `bytes` > 0 need and frees the rest.
-  void Trim(Span& span, std::uint64_t bytes) ABSL_LOCKS_EXCLUDED(mu_);
+  void Trim(Span& span, std::uint64_t bytes);
 
   // Frees the span. May run on any thread, inside the transport's locks included: it only flips bits and, when
   // somebody waits for room, calls the listener.
-  void Release(Span span) ABSL_LOCKS_EXCLUDED(mu_);
+  void Release(Span span);
 
   std::byte* Address(Span span) const { return memory_ + static_cast<std::size_t>(span.first) * slab_bytes_; }
   std::uint64_t SizeOf(Span span) const { return static_cast<std::uint64_t>(span.slabs) * slab_bytes_; }
@@ -54,12 +60,14 @@ class Arena {
   std::uint32_t SlabsFor(std::uint64_t bytes) const {
     return static_cast<std::uint32_t>((bytes + slab_bytes_ - 1) / slab_bytes_);
   }
-  bool IsFree(std::uint32_t slab) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    return (free_[slab / 64] >> (slab % 64) & 1) != 0;
-  }
-  void Mark(Span span, bool free) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  std::int64_t FindLow(std::uint32_t slabs) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  std::int64_t FindHigh(std::uint32_t slabs) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The slabs of `span` in the word that holds `slab`, the first of the span's slabs there, as a mask.
+  static std::uint64_t MaskFrom(Span span, std::uint32_t slab);
+  // Takes the slabs, all or none.
+  bool Claim(Span span);
+  void Free(Span span);
+  Span ClaimAtHome(std::uint32_t slabs, std::uint32_t home);
+  std::int64_t FindLow(std::uint32_t slabs) const;
+  std::int64_t FindHigh(std::uint32_t slabs) const;
 
   // Constant after construction.
   std::byte* const memory_;
@@ -71,9 +79,9 @@ class Arena {
   std::atomic<std::uint32_t> slabs_used_{0};
   std::atomic<bool> waiting_{false};
 
-  Mutex mu_;
-  std::vector<std::uint64_t> free_ ABSL_GUARDED_BY(mu_);  // one bit a slab
-  std::uint32_t low_hint_ ABSL_GUARDED_BY(mu_) = 0;       // no free slab lies below this word of free_
+  std::vector<std::atomic<std::uint64_t>> free_;  // one bit a slab
+
+  Mutex search_mu_;  // one search at a time: two would take each other's pieces
 };
 
 }  // namespace softmax::server

@@ -79,6 +79,7 @@ void Shard::Submit(Work* work, TimePoint now) {
     return;
   }
   batch->Add(work, now);
+  open_bytes_ += need.total();
   if (batch->requests() >= options_.batch.requests) CloseOpen(TypeIndex(spec), CloseReason::kFull);
 }
 
@@ -91,7 +92,7 @@ Batch* Shard::OpenBatch(const TensorSpec& spec, TimePoint now) {
     LaunchReady(now);
   }
   const Batch::Need capacity = Batch::CapacityOf(spec.input_type, spec.output_type, options_.batch);
-  const Span span = arena_.TryReserve(capacity.total());
+  const Span span = arena_.TryReserve(capacity.total(), options_.home);
   if (span.slabs == 0) return nullptr;
   open_[index] = NewBatch();
   open_[index]->Open(spec.input_type, spec.output_type, SpanRef(&arena_, span), capacity, now);
@@ -101,6 +102,7 @@ Batch* Shard::OpenBatch(const TensorSpec& spec, TimePoint now) {
 
 void Shard::CloseOpen(std::size_t index, CloseReason reason) {
   open_[index]->Close(reason);
+  open_bytes_ -= open_[index]->bytes();
   ready_.push_back(std::move(open_[index]));
   --open_count_;
 }
@@ -146,8 +148,9 @@ void Shard::Finish(std::unique_ptr<Batch> batch, TimePoint now) {
   if (spare_.size() < kSpareBatches) spare_.push_back(std::move(batch));
 }
 
-bool Shard::TakeInbox(TimePoint now) {
-  if (!inbox_filled_.exchange(false, std::memory_order_acquire)) return false;
+bool Shard::TakeInbox() {
+  if (!inbox_filled_.load(std::memory_order_relaxed)) return false;
+  inbox_filled_.exchange(false, std::memory_order_acquire);
   std::vector<std::unique_ptr<Batch>> batches;
   std::vector<Failure> failures;
   {
@@ -160,16 +163,17 @@ bool Shard::TakeInbox(TimePoint now) {
     const bool deadline = absl::IsDeadlineExceeded(failure.status);
     Reject(failure.work, std::move(failure.status), deadline ? RejectReason::kDeadline : RejectReason::kDraining, 0);
   }
-  LaunchReady(now);
+  LaunchReady(SteadyClock::now());
   return true;
 }
 
-bool Shard::Poll(TimePoint now) {
-  bool progress = TakeInbox(now);
+bool Shard::Poll() {
+  bool progress = TakeInbox();
   while (in_flight_ > 0) {
     std::unique_ptr<Batch> batch(lane_.Poll());
     if (batch == nullptr) break;
     --in_flight_;
+    const TimePoint now = SteadyClock::now();
     // The next launch first: the device works while the answers leave.
     LaunchReady(now);
     Finish(std::move(batch), now);

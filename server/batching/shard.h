@@ -20,8 +20,8 @@ namespace softmax::server {
 // Work-conserving: with nothing in flight a batch is launched at once, so a lone request never waits; with something in
 // flight, requests gather until the thread has taken all events that are ready, and one launch takes them all.
 //
-// Every method but Deliver is called by the owning thread, with `now` from the monotonic clock. `wake` may be called by
-// any thread, and makes the owner call Poll soon.
+// Every method but Deliver is called by the owning thread, with `now` from the monotonic clock where it is asked for.
+// `wake` may be called by any thread, and makes the owner call Poll soon.
 class Shard {
  public:
   struct Options {
@@ -29,6 +29,7 @@ class Shard {
     std::uint32_t max_in_flight = 2;             // batches launched and not finished
     Nanoseconds max_queue_delay{0};              // how long an open batch may wait for company; 0: not at all
     std::uint64_t inline_copy_bytes = 1u << 20;  // larger requests are copied by the backlog's threads
+    std::uint32_t home = Arena::kNoHome;         // where in the arena its open batches preferably lie
   };
 
   Shard(const Options& options, Arena& arena, Backlog& backlog, Lane& lane, Recorder& recorder,
@@ -41,8 +42,8 @@ class Shard {
   void Submit(Work* work, TimePoint now);
 
   // Takes what the backlog delivered and what the lane finished, completes it, and launches what may be launched. True:
-  // something happened.
-  bool Poll(TimePoint now);
+  // something happened. Reads the clock only then.
+  bool Poll();
 
   // Launches open batches as far as max_in_flight and max_queue_delay allow. Called when no more events are ready.
   void Flush(TimePoint now);
@@ -50,6 +51,9 @@ class Shard {
   // Requests taken and not completed, in this shard or on their way through the backlog.
   std::uint64_t pending() const { return pending_; }
   bool in_flight() const { return in_flight_ > 0; }
+  // Whether open batches should be launched although more events may be ready: the device has nothing to do, and enough
+  // has come together to be worth a launch.
+  bool MustFlushEarly() const { return in_flight_ == 0 && (pending_ >= kEagerRequests || open_bytes_ >= kEagerBytes); }
   bool needs_polling() const { return in_flight_ > 0 && lane_.needs_polling(); }
   // When Flush should be called again although nothing happens; kNoDeadline: not at all.
   TimePoint next_flush() const;
@@ -59,6 +63,9 @@ class Shard {
   void DeliverFailure(Work* work, absl::Status status) ABSL_LOCKS_EXCLUDED(inbox_mu_);
 
  private:
+  static constexpr std::uint64_t kEagerRequests = 64;
+  static constexpr std::uint64_t kEagerBytes = 256u << 10;
+
   struct Failure {
     Work* work;
     absl::Status status;
@@ -70,7 +77,7 @@ class Shard {
   Batch* OpenBatch(const TensorSpec& spec, TimePoint now);
   void CloseOpen(std::size_t index, CloseReason reason);
   void LaunchReady(TimePoint now);
-  bool TakeInbox(TimePoint now);
+  bool TakeInbox();
   void Finish(std::unique_ptr<Batch> batch, TimePoint now);
   std::unique_ptr<Batch> NewBatch();
 
@@ -86,6 +93,7 @@ class Shard {
   static constexpr std::size_t kTypePairs = 16;
   std::unique_ptr<Batch> open_[kTypePairs];
   std::uint32_t open_count_ = 0;
+  std::uint64_t open_bytes_ = 0;              // in open batches
   std::deque<std::unique_ptr<Batch>> ready_;  // closed, waiting for the lane
   std::uint32_t in_flight_ = 0;
   std::uint64_t pending_ = 0;

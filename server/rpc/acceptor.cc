@@ -265,17 +265,18 @@ void Acceptor::HandOver(int fd, std::size_t destination) {
   const int one = 1;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));  // fails on a unix socket: fine
   const std::string name = to.door->PeerOf(fd);
-  accepted_[duplicate] = Accepted{destination, name};
   to.connections->Add(name, duplicate, PeerName(fd));
   Watch(epoll_, duplicate, EPOLLRDHUP, kConnection | static_cast<std::uint64_t>(duplicate));
-  to.door->Enter(fd);
+  accepted_[duplicate] = Accepted{destination, name, to.door->Enter(fd)};
 }
 
 void Acceptor::Forget(int duplicate) {
   const auto it = accepted_.find(duplicate);
   if (it == accepted_.end()) return;
   epoll_ctl(epoll_, EPOLL_CTL_DEL, duplicate, nullptr);
-  destinations_[it->second.destination].connections->Remove(it->second.peer, duplicate);
+  const Destination& from = destinations_[it->second.destination];
+  from.door->Left(it->second.server);
+  from.connections->Remove(it->second.peer, duplicate);
   accepted_.erase(it);
 }
 

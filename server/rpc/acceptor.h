@@ -66,6 +66,7 @@ class Acceptor {
   struct Accepted {
     std::size_t destination;
     std::string peer;
+    std::size_t server = 0;  // behind the destination's door
   };
 
   explicit Acceptor(const Options& options);

@@ -5,20 +5,8 @@
 namespace softmax::server {
 namespace {
 
-// What gRPC's reference to an output keeps alive; the span itself is held by the connection's list.
-struct Reference {
-  std::shared_ptr<Connection> connection;
-  Connection::Held::iterator held;
-  std::atomic<std::uint64_t>* held_bytes;
-  std::uint64_t bytes;
-};
-
 // On any gRPC thread, perhaps inside the transport: only bookkeeping, no gRPC call.
-void ReleaseReference(void* arg) {
-  std::unique_ptr<Reference> reference(static_cast<Reference*>(arg));
-  reference->held_bytes->fetch_sub(reference->bytes, std::memory_order_relaxed);
-  reference->connection->Release(reference->held);
-}
+void ReleaseHeld(void* held) { Connection::Release(static_cast<HeldAnswer*>(held)); }
 
 }  // namespace
 
@@ -49,13 +37,9 @@ void AnswerSender::Append(std::string_view header, const std::byte* output, std:
     return;
   }
   FlushPending();
-  auto* reference = new Reference;
-  reference->connection = connection;
-  reference->held = connection->Hold(HeldAnswer{*span, bytes, now});
-  reference->held_bytes = &connections_.held_bytes_;
-  reference->bytes = bytes;
-  connections_.held_bytes_.fetch_add(bytes, std::memory_order_relaxed);
-  slices_.emplace_back(const_cast<std::byte*>(output), bytes, &ReleaseReference, reference);
+  HeldAnswer* const held = connection->Hold(HeldAnswer{
+      .span = *span, .bytes = bytes, .sent = now, .held_bytes = &connections_.held_bytes(), .connection = connection});
+  slices_.emplace_back(const_cast<std::byte*>(output), bytes, &ReleaseHeld, held);
   size_ += bytes;
 }
 

@@ -23,17 +23,23 @@ constexpr auto kForcedEnd = std::chrono::milliseconds(20);
 
 Connection::~Connection() { close(fd_); }
 
-Connection::Held::iterator Connection::Hold(HeldAnswer answer) {
+HeldAnswer* Connection::Hold(HeldAnswer answer) {
   unread_bytes_.fetch_add(answer.bytes, std::memory_order_relaxed);
+  answer.held_bytes->Add(static_cast<std::int64_t>(answer.bytes));
   MutexLock lock(mu_);
-  return held_.insert(held_.end(), std::move(answer));
+  HeldAnswer& held = held_.emplace_back(std::move(answer));
+  held.place = std::prev(held_.end());
+  return &held;
 }
 
-void Connection::Release(Held::iterator held) {
-  unread_bytes_.fetch_sub(held->bytes, std::memory_order_relaxed);
-  Held freed;  // the span is given back outside the lock
-  MutexLock lock(mu_);
-  freed.splice(freed.begin(), held_, held);
+void Connection::Release(HeldAnswer* held) {
+  // The span is given back, and perhaps the connection's life ended, outside the lock.
+  const std::shared_ptr<Connection> connection = std::move(held->connection);
+  connection->unread_bytes_.fetch_sub(held->bytes, std::memory_order_relaxed);
+  held->held_bytes->Add(-static_cast<std::int64_t>(held->bytes));
+  Held freed;
+  MutexLock lock(connection->mu_);
+  freed.splice(freed.begin(), connection->held_, held->place);
 }
 
 TimePoint Connection::oldest() const {
@@ -52,35 +58,43 @@ bool Connection::Ended() const {
 
 void Connections::Add(const std::string& name, int fd, std::string peer) {
   auto connection = std::make_shared<Connection>(fd, std::move(peer));
-  MutexLock lock(mu_);
-  by_name_[name] = std::move(connection);
+  Bucket& bucket = BucketOf(name);
+  MutexLock lock(bucket.mu);
+  bucket.by_name[name] = std::move(connection);
 }
 
 void Connections::Remove(const std::string& name, int fd) {
   std::shared_ptr<Connection> gone;  // its descriptor is closed outside the lock
-  MutexLock lock(mu_);
-  const auto it = by_name_.find(name);
-  if (it == by_name_.end() || it->second->fd() != fd) return;
+  Bucket& bucket = BucketOf(name);
+  MutexLock lock(bucket.mu);
+  const auto it = bucket.by_name.find(name);
+  if (it == bucket.by_name.end() || it->second->fd() != fd) return;
   gone = std::move(it->second);
-  by_name_.erase(it);
+  bucket.by_name.erase(it);
 }
 
-std::shared_ptr<Connection> Connections::Find(const std::string& name) const {
-  MutexLock lock(mu_);
-  const auto it = by_name_.find(name);
-  return it == by_name_.end() ? nullptr : it->second;
+std::shared_ptr<Connection> Connections::Find(const std::string& name) {
+  Bucket& bucket = BucketOf(name);
+  MutexLock lock(bucket.mu);
+  const auto it = bucket.by_name.find(name);
+  return it == bucket.by_name.end() ? nullptr : it->second;
 }
 
 std::size_t Connections::size() const {
-  MutexLock lock(mu_);
-  return by_name_.size();
+  std::size_t size = 0;
+  for (const Bucket& bucket : buckets_) {
+    MutexLock lock(bucket.mu);
+    size += bucket.by_name.size();
+  }
+  return size;
 }
 
 std::vector<std::shared_ptr<Connection>> Connections::All() const {
   std::vector<std::shared_ptr<Connection>> all;
-  MutexLock lock(mu_);
-  all.reserve(by_name_.size());
-  for (const auto& [name, connection] : by_name_) all.push_back(connection);
+  for (const Bucket& bucket : buckets_) {
+    MutexLock lock(bucket.mu);
+    for (const auto& [name, connection] : bucket.by_name) all.push_back(connection);
+  }
   return all;
 }
 

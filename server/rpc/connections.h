@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -11,9 +12,12 @@
 
 #include "server/base/clock.h"
 #include "server/base/mutex.h"
+#include "server/base/striped_counter.h"
 #include "server/batching/span_ref.h"
 
 namespace softmax::server {
+
+class Connection;
 
 // An answer that left by reference: gRPC holds the span's bytes until the socket took them. There is no way to take
 // them back, so each is accounted to its connection.
@@ -21,6 +25,9 @@ struct HeldAnswer {
   SpanRef span;
   std::uint64_t bytes = 0;
   TimePoint sent;
+  StripedCounter* held_bytes = nullptr;         // of all connections
+  std::shared_ptr<Connection> connection = {};  // lives as long as gRPC holds the answer
+  std::list<HeldAnswer>::iterator place = {};   // in the connection's list
 };
 
 // One accepted connection. Keeps a duplicate of its descriptor: the only way to end a connection whose peer does not
@@ -36,8 +43,10 @@ class Connection {
   int fd() const { return fd_; }
   std::uint64_t unread_bytes() const { return unread_bytes_.load(std::memory_order_relaxed); }
 
-  Held::iterator Hold(HeldAnswer answer) ABSL_LOCKS_EXCLUDED(mu_);
-  void Release(Held::iterator held) ABSL_LOCKS_EXCLUDED(mu_);
+  // Takes the answer, whose `connection` this is, until Release. The pointer stays valid that long.
+  HeldAnswer* Hold(HeldAnswer answer) ABSL_LOCKS_EXCLUDED(mu_);
+  // Any thread, perhaps inside the transport: only bookkeeping. May end the connection's life.
+  static void Release(HeldAnswer* held);
   // When the oldest answer still held was sent; kNoDeadline when none is.
   TimePoint oldest() const ABSL_LOCKS_EXCLUDED(mu_);
   // Ends the connection in both directions at once. gRPC then sees an error and frees what it holds.
@@ -66,33 +75,36 @@ class Connections {
   explicit Connections(const Options& options) : options_(options) {}
 
   // `fd` is the duplicate, owned from here on; `name` is what ServerContext::peer() says for this connection.
-  void Add(const std::string& name, int fd, std::string peer) ABSL_LOCKS_EXCLUDED(mu_);
+  void Add(const std::string& name, int fd, std::string peer);
   // `fd` tells a newer connection of the same name apart, which stays.
-  void Remove(const std::string& name, int fd) ABSL_LOCKS_EXCLUDED(mu_);
+  void Remove(const std::string& name, int fd);
   // Null when the connection is gone already.
-  std::shared_ptr<Connection> Find(const std::string& name) const ABSL_LOCKS_EXCLUDED(mu_);
-  std::size_t size() const ABSL_LOCKS_EXCLUDED(mu_);
+  std::shared_ptr<Connection> Find(const std::string& name);
+  std::size_t size() const;
 
   // Whether some answer is held longer than answer_timeout (its call should be cancelled); connections that hold one
   // for half a second longer are shut down. Called a few times a second.
-  bool SweepOverdue(TimePoint now) ABSL_LOCKS_EXCLUDED(mu_);
-  void ShutdownAll() ABSL_LOCKS_EXCLUDED(mu_);
+  bool SweepOverdue(TimePoint now);
+  void ShutdownAll();
   // Ends every connection, softly where gRPC sees it soon (and before `deadline`). Takes some 100 ms at most.
-  void EndAll(TimePoint deadline) ABSL_LOCKS_EXCLUDED(mu_);
+  void EndAll(TimePoint deadline);
 
   const Options& options() const { return options_; }
-  std::uint64_t held_bytes() const { return held_bytes_.load(std::memory_order_relaxed); }
+  StripedCounter& held_bytes() { return held_bytes_; }
 
  private:
-  friend class Connection;
-  friend class AnswerSender;
+  // By the name's hash: each queue's thread looks up its own connections all the time.
+  struct alignas(128) Bucket {
+    mutable Mutex mu;
+    std::unordered_map<std::string, std::shared_ptr<Connection>> by_name ABSL_GUARDED_BY(mu);
+  };
+  Bucket& BucketOf(const std::string& name) { return buckets_[std::hash<std::string>()(name) % buckets_.size()]; }
 
-  std::vector<std::shared_ptr<Connection>> All() const ABSL_LOCKS_EXCLUDED(mu_);
+  std::vector<std::shared_ptr<Connection>> All() const;
 
   const Options options_;
-  std::atomic<std::uint64_t> held_bytes_{0};
-  mutable Mutex mu_;
-  std::unordered_map<std::string, std::shared_ptr<Connection>> by_name_ ABSL_GUARDED_BY(mu_);
+  StripedCounter held_bytes_;
+  std::array<Bucket, 32> buckets_;
 };
 
 }  // namespace softmax::server

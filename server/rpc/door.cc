@@ -6,34 +6,27 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include <cstdlib>
 #include <cstring>
 
 namespace softmax::server {
 
-// gRPC's server binds a connection that it did not accept itself to the completion queue number rand() % queues, so
-// that a few busy connections may all land on one thread. A seed chosen beforehand makes that rand() say the queue
-// whose turn it is; if another thread draws in between, the choice is random again, which is no worse than without.
-PlainDoor::PlainDoor(grpc::Server* server, std::uint32_t queues) : server_(server) {
-  for (std::uint32_t queue = 0; queue < queues; ++queue) {
-    unsigned seed = 1;
-    while (true) {
-      srand(seed);
-      if (static_cast<unsigned>(rand()) % queues == queue) {
-        break;
-      }
-      ++seed;
-    }
-    seeds_.push_back(seed);
+std::size_t Dealer::Take() {
+  std::size_t best = (last_ + 1) % open_.size();
+  for (std::size_t i = 0; i < open_.size(); ++i) {
+    const std::size_t candidate = (last_ + 1 + i) % open_.size();
+    if (open_[candidate] < open_[best]) best = candidate;
   }
+  ++open_[best];
+  last_ = best;
+  return best;
 }
 
 std::string PlainDoor::PeerOf(int fd) const { return absl::StrCat("fd:", fd); }
 
-void PlainDoor::Enter(int fd) {
-  srand(seeds_[next_]);
-  next_ = (next_ + 1) % seeds_.size();
-  grpc::AddInsecureChannelFromFd(server_, fd);
+std::size_t PlainDoor::Enter(int fd) {
+  const std::size_t server = dealer_.Take();
+  grpc::AddInsecureChannelFromFd(servers_[server], fd);
+  return server;
 }
 
 std::string TlsDoor::PeerOf(int fd) const {
@@ -57,11 +50,13 @@ std::string TlsDoor::PeerOf(int fd) const {
   return absl::StrCat("ipv6:%5B", text, "%5D:", ntohs(v6.sin6_port));
 }
 
-void TlsDoor::Enter(int fd) {
+std::size_t TlsDoor::Enter(int fd) {
+  const std::size_t server = dealer_.Take();
   grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
   parameters.listener_fd = -1;
   parameters.fd = fd;
-  acceptor_->HandleNewConnection(&parameters);
+  entrances_[server]->HandleNewConnection(&parameters);
+  return server;
 }
 
 }  // namespace softmax::server

@@ -16,9 +16,7 @@ namespace {
 constexpr int kArmedUnaryCalls = 64;
 constexpr int kArmedStreamCalls = 8;
 constexpr int kArmedControlCalls = 2;
-// With nothing in flight, events are drained only this far before the device gets work.
-constexpr std::uint64_t kEagerRequests = 16;
-// Looks at the completion flag before the (several microseconds dear) empty poll of the queue.
+// Looks at the completion flag before the (a microsecond dear) empty poll of the queue.
 constexpr int kSpinPolls = 64;
 
 void CpuRelax() {
@@ -29,15 +27,16 @@ void CpuRelax() {
 
 }  // namespace
 
-QueueThread::QueueThread(ServiceState& state, const Shard::Options& options,
-                         std::unique_ptr<grpc::ServerCompletionQueue> queue, Recorder& recorder)
+QueueThread::QueueThread(ServiceState& state, const Shard::Options& options, std::unique_ptr<QueueServer> server,
+                         Recorder& recorder)
     : state_(state),
       options_(options),
       recorder_(recorder),
-      queue_(std::move(queue)),
-      waker_(queue_.get()),
+      server_(std::move(server)),
+      queue_(server_->queue()),
+      waker_(queue_),
       sender_(state.arena, state.connections, recorder),
-      desk_{state.health, state.health_service, queue_.get(), state.ending_watches},
+      desk_{state.health, server_->health, queue_, state.ending_watches},
       tokens_(state.tokens) {}
 
 QueueThread::~QueueThread() = default;
@@ -56,7 +55,7 @@ void QueueThread::ArmCalls() {
     InfoCall::Arm(*this);
     CheckCall::Arm(desk_);
     WatchCall::Arm(desk_);
-    if (state_.reflection) ReflectionCall::Arm(*this);
+    if (server_->reflects()) ReflectionCall::Arm(*this);
   }
 }
 
@@ -73,9 +72,8 @@ bool QueueThread::TakeReadyEvents() {
         break;
     }
     static_cast<Tag*>(tag)->Proceed(ok);
-    const TimePoint now = SteadyClock::now();
-    shard_->Poll(now);
-    if (!shard_->in_flight() && shard_->pending() >= kEagerRequests) shard_->Flush(now);
+    shard_->Poll();
+    if (shard_->MustFlushEarly()) shard_->Flush(SteadyClock::now());
   }
 }
 
@@ -104,24 +102,22 @@ bool QueueThread::WaitForEvent() {
 void QueueThread::Run() {
   while (true) {
     if (!TakeReadyEvents()) return;
-    TimePoint now = SteadyClock::now();
-    shard_->Poll(now);
-    shard_->Flush(now);
+    shard_->Poll();
+    shard_->Flush(SteadyClock::now());
     if (attention_.exchange(false)) AttendToCalls();
     // A batch that ran inside Launch is finished by now.
-    if (shard_->Poll(now)) continue;
+    if (shard_->Poll()) continue;
     if (shard_->needs_polling()) {
       for (int i = 0; i < kSpinPolls; ++i) {
-        if (shard_->Poll(SteadyClock::now())) break;
+        if (shard_->Poll()) break;
         CpuRelax();
       }
       continue;
     }
     if (!WaitForEvent()) return;
-    now = SteadyClock::now();
     // What came while the thread slept is alone: it does not wait for company.
-    if (!shard_->in_flight()) shard_->Flush(now);
-    shard_->Poll(SteadyClock::now());
+    if (!shard_->in_flight()) shard_->Flush(SteadyClock::now());
+    shard_->Poll();
   }
 }
 

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <grpcpp/completion_queue.h>
-
 #include <atomic>
 #include <list>
 #include <memory>
@@ -12,6 +10,7 @@
 #include "server/metrics/metrics.h"
 #include "server/rpc/answer_sender.h"
 #include "server/rpc/health_desk.h"
+#include "server/rpc/queue_server.h"
 #include "server/rpc/service_state.h"
 #include "server/rpc/token_check.h"
 #include "server/rpc/waker.h"
@@ -21,9 +20,9 @@ namespace softmax::server {
 class StreamCall;
 class UnaryCall;
 
-// One completion queue with its one thread: it accepts calls, copies their tensors into this thread's batches, launches
-// them, sees their completion and answers, without handing anything to another thread on the way. The unit of
-// concurrency.
+// One gRPC server with its one completion queue and the one thread that polls it: it accepts calls, copies their
+// tensors into this thread's batches, launches them, sees their completion and answers, without handing anything to
+// another thread on the way. The unit of concurrency.
 //
 // The thread takes every ready event first, looking for finished batches in between, and launches when no event is
 // ready; a request that arrives while it sleeps is launched at once. It spins only while a batch is in flight on a lane
@@ -32,11 +31,11 @@ class QueueThread {
  public:
   using LaneFactory = std::function<std::unique_ptr<Lane>(std::function<void()> wake)>;
 
-  QueueThread(ServiceState& state, const Shard::Options& options, std::unique_ptr<grpc::ServerCompletionQueue> queue,
+  QueueThread(ServiceState& state, const Shard::Options& options, std::unique_ptr<QueueServer> server,
               Recorder& recorder);
   ~QueueThread();
 
-  // After the server is built. The lane's failures to start are the factory's to report.
+  // The lane's failures to start are the factory's to report.
   void Start(std::unique_ptr<Lane> lane);
   std::function<void()> wake() {
     return [this] { waker_.Wake(); };
@@ -48,11 +47,12 @@ class QueueThread {
     waker_.Wake();
   }
 
-  // After the grpc::Server's Shutdown returned and the lanes are idle. Joins.
+  // After the server's Shutdown returned and the lanes are idle. Joins.
   void ShutdownAndJoin();
 
   // For the calls of this thread, on this thread.
   ServiceState& state() { return state_; }
+  QueueServer& server() { return *server_; }
   Shard& shard() { return *shard_; }
   Recorder& recorder() { return recorder_; }
   void ReportIfSlow(const RequestSample& sample, std::uint64_t id, const Answer* answer,
@@ -60,7 +60,7 @@ class QueueThread {
     if (state_.slow_requests.IsSlow(sample.total)) ReportSlow(sample, id, answer, context);
   }
   AnswerSender& sender() { return sender_; }
-  grpc::ServerCompletionQueue* queue() { return queue_.get(); }
+  grpc::ServerCompletionQueue* queue() { return server_->queue(); }
   std::list<UnaryCall*>& answering() { return answering_; }
   std::list<StreamCall*>& streams() { return streams_; }
   // Whether the call's caller may come in. A rejected one is counted.
@@ -84,7 +84,8 @@ class QueueThread {
   ServiceState& state_;
   const Shard::Options options_;
   Recorder& recorder_;
-  std::unique_ptr<grpc::ServerCompletionQueue> queue_;
+  const std::unique_ptr<QueueServer> server_;
+  grpc::ServerCompletionQueue* const queue_;
   Waker waker_;
   std::unique_ptr<Lane> lane_;
   std::unique_ptr<Shard> shard_;

@@ -73,8 +73,8 @@ ServerReflectionResponse AnswerTo(const ServerReflectionRequest& request) {
 
 void ReflectionCall::Arm(QueueThread& thread) {
   auto* call = new ReflectionCall(thread);
-  thread.state().reflection_service.RequestServerReflectionInfo(&call->context_, &call->stream_, thread.queue(),
-                                                                thread.queue(), static_cast<Tag*>(call));
+  thread.server().reflection.RequestServerReflectionInfo(&call->context_, &call->stream_, thread.queue(),
+                                                         thread.queue(), static_cast<Tag*>(call));
 }
 
 void ReflectionCall::Proceed(bool ok) {

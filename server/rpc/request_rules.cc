@@ -26,6 +26,8 @@ absl::Status CheckEncoding(const MessageView& view) {
 absl::Status DrainingError() { return absl::UnavailableError("the server is draining; another replica will serve"); }
 
 TimePoint DeadlineOf(const grpc::ServerContextBase& context) {
+  // Most callers set none, and clocks are read for nothing then.
+  if (gpr_time_cmp(context.raw_deadline(), gpr_inf_future(context.raw_deadline().clock_type)) >= 0) return kNoDeadline;
   const gpr_timespec deadline = gpr_convert_clock_type(context.raw_deadline(), GPR_CLOCK_MONOTONIC);
   if (gpr_time_cmp(deadline, gpr_inf_future(GPR_CLOCK_MONOTONIC)) >= 0) return kNoDeadline;
   const gpr_timespec left = gpr_time_sub(deadline, gpr_now(GPR_CLOCK_MONOTONIC));
@@ -45,11 +47,11 @@ AnswerTiming TimingOf(const Answer& answer) {
   return timing;
 }
 
-RequestSample SampleOf(Method method, int code, TimePoint arrived, const Answer* answer) {
+RequestSample SampleOf(Method method, int code, TimePoint arrived, TimePoint now, const Answer* answer) {
   RequestSample sample;
   sample.method = method;
   sample.code = code;
-  sample.total = SteadyClock::now() - arrived;
+  sample.total = now - arrived;
   if (answer != nullptr && answer->ran) {
     sample.queue = answer->queue;
     sample.batch = answer->batch;

@@ -26,6 +26,6 @@ TimePoint DeadlineAfter(TimePoint arrived, std::uint32_t timeout_us);
 
 AnswerTiming TimingOf(const Answer& answer);
 // `answer` may be null: the request did not run.
-RequestSample SampleOf(Method method, int code, TimePoint arrived, const Answer* answer);
+RequestSample SampleOf(Method method, int code, TimePoint arrived, TimePoint now, const Answer* answer);
 
 }  // namespace softmax::server

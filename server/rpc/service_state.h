@@ -3,8 +3,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "grpc/health/v1/health.grpc.pb.h"
-#include "grpc/reflection/v1alpha/reflection.grpc.pb.h"
+#include "server/base/striped_counter.h"
 #include "server/batching/arena.h"
 #include "server/batching/backlog.h"
 #include "server/rpc/connections.h"
@@ -12,13 +11,9 @@
 #include "server/rpc/slow_requests.h"
 #include "server/rpc/token_check.h"
 #include "server/rpc/wire.h"
-#include "softmax/v1/softmax.grpc.pb.h"
+#include "softmax/v1/softmax.pb.h"
 
 namespace softmax::server {
-
-// Softmax and SoftmaxStream as raw bytes (a tensor is never parsed into a message), the rest generated.
-using AsyncService = v1::SoftmaxService::WithRawMethod_Softmax<v1::SoftmaxService::WithRawMethod_SoftmaxStream<
-    v1::SoftmaxService::WithAsyncMethod_GetServerInfo<v1::SoftmaxService::Service>>>;
 
 // What all calls of a server share. Outlives them.
 struct ServiceState {
@@ -29,15 +24,11 @@ struct ServiceState {
   Backlog& backlog;
   Connections& connections;
   Health health;
-  AsyncService service;
-  grpc::health::v1::Health::AsyncService health_service;
-  grpc::reflection::v1alpha::ServerReflection::AsyncService reflection_service;
 
   // Constant after start.
   WireLimits limits;
   std::uint32_t max_in_flight_per_stream = 256;
   v1::GetServerInfoResponse info;
-  bool reflection = true;
   const Tokens* tokens = nullptr;  // null: everybody may come in
 
   SlowRequests slow_requests;
@@ -46,8 +37,8 @@ struct ServiceState {
   // Health watches end, which would otherwise hold up the server's shutdown.
   std::atomic<bool> ending_watches{false};
   // Calls that started and whose last operation has not ended; what a drain waits for.
-  std::atomic<std::int64_t> active_calls{0};
-  std::atomic<std::int64_t> requests_in_flight{0};
+  StripedCounter active_calls;
+  StripedCounter requests_in_flight;
 };
 
 }  // namespace softmax::server

@@ -47,14 +47,14 @@ StreamCall::StreamCall(QueueThread& thread) : thread_(thread), stream_(&context_
 
 void StreamCall::Arm(QueueThread& thread) {
   auto* call = new StreamCall(thread);
-  thread.state().service.RequestSoftmaxStream(&call->context_, &call->stream_, thread.queue(), thread.queue(),
-                                              static_cast<Tag*>(&call->started_));
+  thread.server().softmax.RequestSoftmaxStream(&call->context_, &call->stream_, thread.queue(), thread.queue(),
+                                               static_cast<Tag*>(&call->started_));
 }
 
 StreamCall::~StreamCall() {
   if (!finished_seen_) return;  // never matched
   thread_.streams().erase(place_);
-  thread_.state().active_calls.fetch_sub(1);
+  thread_.state().active_calls.Add(-1);
 }
 
 void StreamCall::OnStarted(bool ok) {
@@ -63,7 +63,7 @@ void StreamCall::OnStarted(bool ok) {
     return;
   }
   Arm(thread_);
-  thread_.state().active_calls.fetch_add(1);
+  thread_.state().active_calls.Add(1);
   place_ = thread_.streams().insert(thread_.streams().end(), this);
   if (thread_.state().draining.load()) {
     Drain();
@@ -122,14 +122,14 @@ void StreamCall::HandleMessage() {
     if (!decoded.status.ok()) {
       thread_.recorder().RequestRejected(RejectReason::kInvalid);
       thread_.recorder().RequestFinished(
-          SampleOf(Method::kSoftmaxStream, static_cast<int>(decoded.status.code()), now, nullptr));
+          SampleOf(Method::kSoftmaxStream, static_cast<int>(decoded.status.code()), now, now, nullptr));
       QueueError(decoded.id, decoded.status, 0);
       continue;
     }
     auto request = std::make_unique<Request>(this, incoming_, std::move(decoded), now);
     request->LimitDeadline(call_deadline);
     ++in_flight_;
-    thread_.state().requests_in_flight.fetch_add(1, std::memory_order_relaxed);
+    thread_.state().requests_in_flight.Add(1);
     thread_.shard().Submit(request.release(), now);
   }
   submitting_ = false;
@@ -143,13 +143,14 @@ void StreamCall::QueueError(std::uint64_t id, const absl::Status& status, std::u
 
 void StreamCall::Answered(Request* request, const Answer& answer) {
   --in_flight_;
-  thread_.state().requests_in_flight.fetch_sub(1, std::memory_order_relaxed);
+  thread_.state().requests_in_flight.Add(-1);
   absl::Status status = answer.status;
-  if (status.ok() && request->deadline() <= SteadyClock::now()) {
+  const TimePoint now = SteadyClock::now();
+  if (status.ok() && request->deadline() <= now) {
     status = absl::DeadlineExceededError("the deadline passed while the request ran");
   }
   const RequestSample sample =
-      SampleOf(Method::kSoftmaxStream, static_cast<int>(status.code()), request->arrived(), &answer);
+      SampleOf(Method::kSoftmaxStream, static_cast<int>(status.code()), request->arrived(), now, &answer);
   thread_.recorder().RequestFinished(sample);
   thread_.ReportIfSlow(sample, request->decoded().id, &answer, context_);
   if (answer.ran) thread_.recorder().PayloadCopiedIn(request->spec().input_bytes());

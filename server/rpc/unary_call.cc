@@ -11,20 +11,20 @@ namespace softmax::server {
 
 void UnaryCall::Arm(QueueThread& thread) {
   auto* call = new UnaryCall(thread);
-  thread.state().service.RequestSoftmax(&call->context_, &call->message_, &call->responder_, thread.queue(),
-                                        thread.queue(), static_cast<Tag*>(call));
+  thread.server().softmax.RequestSoftmax(&call->context_, &call->message_, &call->responder_, thread.queue(),
+                                         thread.queue(), static_cast<Tag*>(call));
 }
 
 UnaryCall::~UnaryCall() {
   if (listed_) thread_.answering().erase(place_);
-  if (state_ != State::kWaiting) thread_.state().active_calls.fetch_sub(1);
+  if (state_ != State::kWaiting) thread_.state().active_calls.Add(-1);
 }
 
 void UnaryCall::Proceed(bool ok) {
   if (state_ == State::kWaiting && ok) {
     Arm(thread_);
     state_ = State::kRunning;
-    thread_.state().active_calls.fetch_add(1);
+    thread_.state().active_calls.Add(1);
     Handle();
     return;
   }
@@ -44,7 +44,7 @@ absl::Status UnaryCall::Decode() {
 void UnaryCall::Handle() {
   arrived_ = SteadyClock::now();
   thread_.recorder().RequestArrived(Method::kSoftmax);
-  thread_.state().requests_in_flight.fetch_add(1, std::memory_order_relaxed);
+  thread_.state().requests_in_flight.Add(1);
   if (thread_.state().draining.load(std::memory_order_relaxed)) {
     thread_.recorder().RequestRejected(RejectReason::kDraining);
     FinishWithError(DrainingError());
@@ -75,7 +75,7 @@ void UnaryCall::CopyInput(std::byte* destination) {
 void UnaryCall::Complete(const Answer& answer) {
   if (!answer.status.ok()) {
     AddPushback(&context_, answer.retry_after_ms);
-    Account(static_cast<int>(answer.status.code()), &answer);
+    Account(static_cast<int>(answer.status.code()), SteadyClock::now(), &answer);
     state_ = State::kAnswering;
     responder_.FinishWithError(ToGrpcStatus(answer.status), static_cast<Tag*>(this));
     return;
@@ -98,20 +98,20 @@ void UnaryCall::Complete(const Answer& answer) {
   AnswerSender& sender = thread_.sender();
   sender.Append(header, answer.output, bytes, answer.span, connection, answered_at_);
   thread_.recorder().PayloadCopiedIn(spec_.input_bytes());
-  Account(grpc::StatusCode::OK, &answer);
+  Account(grpc::StatusCode::OK, answered_at_, &answer);
   state_ = State::kAnswering;
   responder_.Finish(sender.Take(), grpc::Status::OK, static_cast<Tag*>(this));
 }
 
 void UnaryCall::FinishWithError(const absl::Status& status) {
-  Account(static_cast<int>(status.code()), nullptr);
+  Account(static_cast<int>(status.code()), SteadyClock::now(), nullptr);
   state_ = State::kAnswering;
   responder_.FinishWithError(ToGrpcStatus(status), static_cast<Tag*>(this));
 }
 
-void UnaryCall::Account(int code, const Answer* answer) {
-  thread_.state().requests_in_flight.fetch_sub(1, std::memory_order_relaxed);
-  const RequestSample sample = SampleOf(Method::kSoftmax, code, arrived_, answer);
+void UnaryCall::Account(int code, TimePoint now, const Answer* answer) {
+  thread_.state().requests_in_flight.Add(-1);
+  const RequestSample sample = SampleOf(Method::kSoftmax, code, arrived_, now, answer);
   thread_.recorder().RequestFinished(sample);
   thread_.ReportIfSlow(sample, request_.id, answer, context_);
 }

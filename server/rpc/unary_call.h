@@ -36,7 +36,7 @@ class UnaryCall final : public Tag, public Work {
   void Handle();
   absl::Status Decode();
   void FinishWithError(const absl::Status& status);
-  void Account(int code, const Answer* answer);
+  void Account(int code, TimePoint now, const Answer* answer);
 
   QueueThread& thread_;
   grpc::ServerContext context_;

@@ -2,7 +2,7 @@
 
 #include <grpcpp/completion_queue.h>
 
-#include "server/rpc/service_state.h"
+#include "server/rpc/queue_server.h"
 #include "tests/bench/rotating_buffer.h"
 
 namespace softmax::bench {

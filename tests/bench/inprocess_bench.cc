@@ -199,8 +199,9 @@ int Run(const Options& options) {
   std::vector<std::unique_ptr<Caller>> callers;
   std::vector<std::unique_ptr<server::Lane>> lanes;
   for (std::uint32_t i = 0; i < options.threads; ++i) {
-    callers.push_back(
-        std::make_unique<Caller>(load, options.shard, arena, backlog, std::uint64_t{i} * options.in_flight));
+    server::Shard::Options shard = options.shard;
+    shard.home = i;
+    callers.push_back(std::make_unique<Caller>(load, shard, arena, backlog, std::uint64_t{i} * options.in_flight));
     auto lane = (*executor)->CreateLane(i, callers.back()->wake());
     absl::Status status = lane.ok() ? server::SelfTest(**executor, **lane) : lane.status();
     if (!status.ok()) {

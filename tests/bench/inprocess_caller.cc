@@ -17,7 +17,6 @@ using server::SteadyClock;
 using server::TimePoint;
 
 // As the queue threads do (server/rpc/queue_thread.cc).
-constexpr std::uint64_t kEagerRequests = 16;
 constexpr int kSpinPolls = 64;
 
 void CpuRelax() {
@@ -141,8 +140,8 @@ void Caller::SubmitIdle() {
     const TimePoint now = SteadyClock::now();
     request->Begin(now);
     shard_->Submit(request, now);
-    shard_->Poll(now);
-    if (!shard_->in_flight() && shard_->pending() >= kEagerRequests) shard_->Flush(now);
+    shard_->Poll();
+    if (shard_->MustFlushEarly()) shard_->Flush(now);
   }
 }
 
@@ -152,12 +151,12 @@ void Caller::Run() {
     const bool stop = phase_.load() == Phase::kStop;
     if (!stop) SubmitIdle();
     const TimePoint now = SteadyClock::now();
-    shard_->Poll(now);
+    shard_->Poll();
     shard_->Flush(now);
     if (stop && shard_->pending() == 0) return;
-    if (shard_->Poll(now) || (!stop && !idle_.empty())) continue;
+    if (shard_->Poll() || (!stop && !idle_.empty())) continue;
     if (shard_->needs_polling()) {
-      for (int i = 0; i < kSpinPolls && !shard_->Poll(SteadyClock::now()); ++i) CpuRelax();
+      for (int i = 0; i < kSpinPolls && !shard_->Poll(); ++i) CpuRelax();
       continue;
     }
     wakes_.wait(seen, std::memory_order_acquire);

@@ -16,6 +16,17 @@ absl::Status CudaError(const char* what, cudaError_t error) {
   return absl::InternalError(absl::StrCat(what, ": ", cudaGetErrorName(error), " (", cudaGetErrorString(error), ")"));
 }
 
+thread_local int device_of_thread = -1;
+
+cudaError_t SetDevice(int device) {
+  const cudaError_t error = cudaSetDevice(device);
+  device_of_thread = error == cudaSuccess ? device : -1;
+  return error;
+}
+
+// For every launch: cudaSetDevice takes a system call each time, even for the device that is set.
+cudaError_t UseDevice(int device) { return device_of_thread == device ? cudaSuccess : SetDevice(device); }
+
 }  // namespace
 
 void CudaHealth::Fail(const std::string& what) {
@@ -36,7 +47,7 @@ absl::StatusOr<std::unique_ptr<CudaLane>> CudaLane::Create(const Options& option
 }
 
 absl::Status CudaLane::Initialize() {
-  if (cudaError_t e = cudaSetDevice(options_.device)) return CudaError("cudaSetDevice", e);
+  if (cudaError_t e = SetDevice(options_.device)) return CudaError("cudaSetDevice", e);
   if (cudaError_t e = cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)) {
     return CudaError("cudaStreamCreateWithFlags", e);
   }
@@ -77,7 +88,7 @@ void CudaLane::FailBatch(Batch* batch, const char* what, cudaError_t error) {
 }
 
 void CudaLane::Launch(Batch* batch) {
-  if (cudaError_t e = cudaSetDevice(options_.device)) return FailBatch(batch, "cudaSetDevice", e);
+  if (cudaError_t e = UseDevice(options_.device)) return FailBatch(batch, "cudaSetDevice", e);
   batch->lane_slot = next_slot_;
   Slot& slot = slots_[next_slot_];
   next_slot_ = (next_slot_ + 1) % options_.max_in_flight;

@@ -36,6 +36,25 @@ TEST(Arena, ReleasedLowSlabsAreUsedAgainFirst) {
   EXPECT_EQ(arena.TryReserve(3 * kSlab).first, 0u);
 }
 
+TEST(Arena, LooksAtHomeFirstAndThenElsewhere) {
+  testing::TestMemory memory(200 * kSlab);
+  Arena arena(memory.data(), 200 * kSlab, kSlab);
+  constexpr std::uint32_t kHome = 2;
+  const Span a = arena.TryReserve(20 * kSlab, kHome);
+  const Span b = arena.TryReserve(20 * kSlab, kHome);
+  const Span c = arena.TryReserve(20 * kSlab, kHome);
+  EXPECT_EQ(a.first, 2 * Arena::kHomeSlabs);
+  EXPECT_EQ(b.first, a.first + 20);
+  EXPECT_EQ(c.first, b.first + 20);
+  EXPECT_EQ(arena.TryReserve(20 * kSlab, kHome).first, 0u);  // no run of 20 is left there
+  arena.Release(b);
+  EXPECT_EQ(arena.TryReserve(3 * kSlab, kHome).first, b.first);
+  // The last word holds 8 slabs.
+  EXPECT_EQ(arena.TryReserve(9 * kSlab, 3).first, 20u);
+  EXPECT_EQ(arena.TryReserve(8 * kSlab, 3).first, 192u);
+  EXPECT_EQ(arena.TryReserve(1, 4).first, 29u);  // there is no such home
+}
+
 TEST(Arena, RefusesWhatDoesNotFitAndKeepsWorking) {
   testing::TestMemory memory(70 * kSlab);
   Arena arena(memory.data(), 70 * kSlab, kSlab);
@@ -81,7 +100,8 @@ TEST(Arena, AgreesWithAModelOverRandomUse) {
   for (int step = 0; step < 50000; ++step) {
     if (random() % 2 == 0 || held.empty()) {
       const std::uint32_t want = random() % 3 == 0 ? 1 + random() % 80 : 1 + random() % 4;
-      const Span span = arena.TryReserve(want * 64ull);
+      const std::uint32_t home = random() % 4 < 2 ? random() % 4 : Arena::kNoHome;
+      const Span span = arena.TryReserve(want * 64ull, home);
       std::uint32_t run = 0, longest = 0;
       for (std::uint32_t i = 0; i < kSlabs; ++i) {
         run = used[i] ? 0 : run + 1;
@@ -114,7 +134,8 @@ TEST(Arena, ManyThreadsNeverShareASlab) {
       std::mt19937 random(static_cast<unsigned>(t));
       for (int i = 0; i < 5000; ++i) {
         const SpanRef span = [&] {
-          const Span got = arena.TryReserve(64 * (1 + random() % 40));
+          const std::uint32_t home = random() % 4 == 0 ? Arena::kNoHome : static_cast<std::uint32_t>(t) / 2;
+          const Span got = arena.TryReserve(64 * (1 + random() % 40), home);
           return got.slabs == 0 ? SpanRef() : SpanRef(&arena, got);
         }();
         if (!span) continue;

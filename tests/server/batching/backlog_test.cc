@@ -44,7 +44,7 @@ Shard::Options SmallOptions() {
 
 void RunUntilAnswered(Shard& shard) {
   while (shard.pending() > 0) {
-    shard.Poll(SteadyClock::now());
+    shard.Poll();
     shard.Flush(SteadyClock::now());
     std::this_thread::yield();
   }
@@ -113,7 +113,7 @@ TEST(Backlog, ADeadlineThatPassesInTheQueueIsAnsweredThere) {
   late.set_deadline(SteadyClock::now() + std::chrono::milliseconds(20));
   shard.Submit(&late, SteadyClock::now());
   shard.Submit(&patient, SteadyClock::now());
-  while (late.completions == 0) shard.Poll(SteadyClock::now());
+  while (late.completions == 0) shard.Poll();
   EXPECT_TRUE(absl::IsDeadlineExceeded(late.last.status));
   EXPECT_EQ(patient.completions, 0);
   everything.Reset();
@@ -139,7 +139,7 @@ TEST(Backlog, AWaitingLargeRequestIsNotStarvedBySmallOnes) {
   TestWork small(1, 8);
   shard.Submit(&small, SteadyClock::now());
   shard.Flush(SteadyClock::now());
-  shard.Poll(SteadyClock::now());
+  shard.Poll();
   EXPECT_EQ(small.completions, 0);
   half.Reset();
   RunUntilAnswered(shard);

@@ -46,7 +46,7 @@ TEST_F(ShardTest, ALoneRequestIsLaunchedAtTheFirstFlush) {
   shard.Flush(now_);
   ASSERT_EQ(lane_.running.size(), 1u);
   lane_.FinishOne();
-  EXPECT_TRUE(shard.Poll(now_));
+  EXPECT_TRUE(shard.Poll());
   EXPECT_EQ(work.completions, 1);
   EXPECT_EQ(work.floats()[7], 6);
   EXPECT_EQ(shard.pending(), 0u);
@@ -66,12 +66,12 @@ TEST_F(ShardTest, WhatArrivesWhileBusySharesOneLaunch) {
   shard.Flush(now_);
   EXPECT_EQ(lane_.running.size(), 1u);  // one in flight at most
   lane_.FinishOne();
-  shard.Poll(now_);
+  shard.Poll();
   shard.Flush(now_);
   ASSERT_EQ(lane_.running.size(), 1u);
   EXPECT_EQ(lane_.running.front()->requests(), 2u);
   lane_.FinishOne();
-  shard.Poll(now_);
+  shard.Poll();
   EXPECT_EQ(second.completions + third.completions, 2);
 }
 
@@ -82,13 +82,13 @@ TEST_F(ShardTest, AFullBatchClosesWithoutAFlush) {
     works.push_back(std::make_unique<TestWork>(1, 8));
     shard.Submit(works.back().get(), now_);
   }
-  shard.Poll(now_);
+  shard.Poll();
   shard.Flush(now_);
   ASSERT_EQ(lane_.running.size(), 2u);
   EXPECT_EQ(lane_.running[0]->requests(), 4u);
   EXPECT_EQ(lane_.running[1]->requests(), 1u);
   while (!lane_.running.empty()) lane_.FinishOne();
-  shard.Poll(now_);
+  shard.Poll();
   ASSERT_EQ(recorder_.batches.size(), 2u);
   EXPECT_EQ(recorder_.batches[0].reason, CloseReason::kFull);
 }
@@ -101,7 +101,7 @@ TEST_F(ShardTest, TypesDoNotMixInABatch) {
   shard.Flush(now_);
   EXPECT_EQ(lane_.running.size(), 2u);
   while (!lane_.running.empty()) lane_.FinishOne();
-  shard.Poll(now_);
+  shard.Poll();
   EXPECT_EQ(reinterpret_cast<const double*>(wide.output.data())[0], 2.0);
 }
 
@@ -117,7 +117,7 @@ TEST_F(ShardTest, QueueDelayHoldsABatchForCompanyAndNoLonger) {
   shard.Flush(now_ + std::chrono::hours(24));
   ASSERT_EQ(lane_.running.size(), 1u);
   lane_.FinishOne();
-  shard.Poll(now_);
+  shard.Poll();
   EXPECT_EQ(recorder_.batches[0].reason, CloseReason::kDelay);
 }
 
@@ -145,7 +145,7 @@ TEST_F(ShardTest, ADeviceFailureIsTheAnswer) {
   shard.Submit(&work, now_);
   shard.Flush(now_);
   lane_.FinishOne(absl::InternalError("gone"));
-  shard.Poll(now_);
+  shard.Poll();
   EXPECT_TRUE(absl::IsInternal(work.last.status));
 }
 
@@ -155,10 +155,10 @@ TEST_F(ShardTest, ALargeRequestComesBackThroughTheBacklog) {
   shard.Submit(&work, now_);
   EXPECT_EQ(shard.pending(), 1u);
   WaitForWake();
-  EXPECT_TRUE(shard.Poll(now_));
+  EXPECT_TRUE(shard.Poll());
   ASSERT_EQ(lane_.running.size(), 1u);
   lane_.FinishOne();
-  shard.Poll(now_);
+  shard.Poll();
   EXPECT_EQ(work.completions, 1);
   EXPECT_EQ(work.floats()[0], 10);
   EXPECT_EQ(recorder_.batches[0].reason, CloseReason::kLarge);

@@ -29,10 +29,12 @@ class FakeDoor final : public Door {
   }
   Protocol protocol() const override { return Protocol::kHttp2; }
   std::string PeerOf(int fd) const override { return "fd:" + std::to_string(fd); }
-  void Enter(int fd) override {
+  std::size_t Enter(int fd) override {
     fds_.push_back(fd);
     entered_->fetch_add(1);
+    return 0;
   }
+  void Left(std::size_t /*server*/) override {}
 
  private:
   std::atomic<int>* const entered_;

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace softmax::server {
+
+// A counter that many threads change all the time and somebody reads now and then: each thread adds to a stripe of its
+// own, so that no cache line travels between cores (at 300,000 calls/s a shared one does, a million times a second).
+// Sum() adds up the stripes; while others add it is a value between those before and after.
+class StripedCounter {
+ public:
+  void Add(std::int64_t n) { stripes_[StripeOfThread()].value.fetch_add(n, std::memory_order_release); }
+
+  std::int64_t Sum() const {
+    std::int64_t sum = 0;
+    for (const Stripe& stripe : stripes_) sum += stripe.value.load(std::memory_order_acquire);
+    return sum;
+  }
+
+ private:
+  static constexpr std::size_t kStripes = 32;
+  // 128: neighbouring cache lines are fetched in pairs.
+  struct alignas(128) Stripe {
+    std::atomic<std::int64_t> value{0};
+  };
+
+  static std::size_t StripeOfThread() {
+    static std::atomic<std::size_t> next{0};
+    static thread_local const std::size_t stripe = next.fetch_add(1, std::memory_order_relaxed) % kStripes;
+    return stripe;
+  }
+
+  std::array<Stripe, kStripes> stripes_;
+};
+
+}  // namespace softmax::server
