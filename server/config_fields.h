@@ -110,6 +110,10 @@ void VisitLimits(C& c, V& v) {
           c.max_requests_per_stream_message);
   v.Count({"max-in-flight-per-stream", kLimits, "Unanswered requests of one stream before it is no longer read"},
           c.max_in_flight_per_stream);
+  v.Count({"max-batched-per-connection", kLimits,
+           "Requests of one connection that are batched at a time while others have some too (a connection alone: 4 "
+           "times as many); the rest waits for its turn; 0 = no limit"},
+          c.max_batched_per_connection, {0, 65536});
   v.Count(
       {"max-concurrent-streams", kLimits, "Calls at once on one connection (HTTP/2 streams); a client queues the rest"},
       c.max_concurrent_streams, {1, 0x7fffffff});

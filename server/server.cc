@@ -169,9 +169,11 @@ absl::Status ServerImpl::BuildGrpc() {
   for (std::uint32_t i = 0; i < threads; ++i) {
     absl::StatusOr<std::unique_ptr<QueueServer>> server = QueueServer::Create(options);
     if (!server.ok()) return server.status();
-    Shard::Options shard = ShardOptions(config_);
-    shard.home = i;
-    queues_.push_back(std::make_unique<QueueThread>(state_, shard, std::move(*server), *metrics_->AddRecorder()));
+    QueueThread::Options thread;
+    thread.shard = ShardOptions(config_);
+    thread.shard.home = i;
+    thread.turns.requests = static_cast<std::uint32_t>(config_.max_batched_per_connection);
+    queues_.push_back(std::make_unique<QueueThread>(state_, thread, std::move(*server), *metrics_->AddRecorder()));
   }
   return absl::OkStatus();
 }

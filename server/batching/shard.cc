@@ -30,13 +30,17 @@ std::unique_ptr<Batch> Shard::NewBatch() {
   return batch;
 }
 
-void Shard::Reject(Work* work, absl::Status status, RejectReason reason, std::uint32_t retry_after_ms) {
+void Shard::Refuse(Work* work, absl::Status status, RejectReason reason, std::uint32_t retry_after_ms) {
   recorder_.RequestRejected(reason);
   Answer answer;
   answer.status = std::move(status);
   answer.retry_after_ms = retry_after_ms;
-  --pending_;
   work->Complete(answer);
+}
+
+void Shard::Reject(Work* work, absl::Status status, RejectReason reason, std::uint32_t retry_after_ms) {
+  --pending_;
+  Refuse(work, std::move(status), reason, retry_after_ms);
 }
 
 void Shard::SubmitToBacklog(Work* work) {

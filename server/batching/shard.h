@@ -41,6 +41,9 @@ class Shard {
   // Takes the request: it is completed exactly once, perhaps before this returns. Never blocks.
   void Submit(Work* work, TimePoint now);
 
+  // Answers a request that was never submitted.
+  void Refuse(Work* work, absl::Status status, RejectReason reason, std::uint32_t retry_after_ms);
+
   // Takes what the backlog delivered and what the lane finished, completes it, and launches what may be launched. True:
   // something happened. Reads the clock only then.
   bool Poll();

@@ -14,6 +14,7 @@
 #include "server/base/mutex.h"
 #include "server/base/striped_counter.h"
 #include "server/batching/span_ref.h"
+#include "server/batching/turns.h"
 
 namespace softmax::server {
 
@@ -39,6 +40,8 @@ class Connection {
   Connection(int fd, std::string peer) : fd_(fd), peer_(std::move(peer)) {}
   ~Connection();
 
+  // For the thread that serves this connection, and for no other.
+  Caller& caller() { return caller_; }
   const std::string& peer() const { return peer_; }
   int fd() const { return fd_; }
   std::uint64_t unread_bytes() const { return unread_bytes_.load(std::memory_order_relaxed); }
@@ -59,6 +62,7 @@ class Connection {
  private:
   const int fd_;
   const std::string peer_;
+  Caller caller_;
   std::atomic<std::uint64_t> unread_bytes_{0};
   mutable Mutex mu_;
   Held held_ ABSL_GUARDED_BY(mu_);

@@ -27,7 +27,7 @@ void CpuRelax() {
 
 }  // namespace
 
-QueueThread::QueueThread(ServiceState& state, const Shard::Options& options, std::unique_ptr<QueueServer> server,
+QueueThread::QueueThread(ServiceState& state, const Options& options, std::unique_ptr<QueueServer> server,
                          Recorder& recorder)
     : state_(state),
       options_(options),
@@ -43,7 +43,8 @@ QueueThread::~QueueThread() = default;
 
 void QueueThread::Start(std::unique_ptr<Lane> lane) {
   lane_ = std::move(lane);
-  shard_ = std::make_unique<Shard>(options_, state_.arena, state_.backlog, *lane_, recorder_, wake());
+  shard_ = std::make_unique<Shard>(options_.shard, state_.arena, state_.backlog, *lane_, recorder_, wake());
+  turns_ = std::make_unique<Turns>(options_.turns, *shard_);
   ArmCalls();
   thread_ = std::thread([this] { Run(); });
 }
@@ -72,7 +73,7 @@ bool QueueThread::TakeReadyEvents() {
         break;
     }
     static_cast<Tag*>(tag)->Proceed(ok);
-    shard_->Poll();
+    Progress();
     if (shard_->MustFlushEarly()) shard_->Flush(SteadyClock::now());
   }
 }
@@ -102,14 +103,14 @@ bool QueueThread::WaitForEvent() {
 void QueueThread::Run() {
   while (true) {
     if (!TakeReadyEvents()) return;
-    shard_->Poll();
+    Progress();
     shard_->Flush(SteadyClock::now());
     if (attention_.exchange(false)) AttendToCalls();
     // A batch that ran inside Launch is finished by now.
-    if (shard_->Poll()) continue;
+    if (Progress()) continue;
     if (shard_->needs_polling()) {
       for (int i = 0; i < kSpinPolls; ++i) {
-        if (shard_->Poll()) break;
+        if (Progress()) break;
         CpuRelax();
       }
       continue;
@@ -117,8 +118,13 @@ void QueueThread::Run() {
     if (!WaitForEvent()) return;
     // What came while the thread slept is alone: it does not wait for company.
     if (!shard_->in_flight()) shard_->Flush(SteadyClock::now());
-    shard_->Poll();
+    Progress();
   }
+}
+
+bool QueueThread::Progress() {
+  const bool finished = shard_->Poll();
+  return (turns_->may_admit() && turns_->Admit(SteadyClock::now())) || finished;
 }
 
 void QueueThread::AttendToCalls() {

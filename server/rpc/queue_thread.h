@@ -7,6 +7,7 @@
 
 #include "server/batching/lane.h"
 #include "server/batching/shard.h"
+#include "server/batching/turns.h"
 #include "server/metrics/metrics.h"
 #include "server/rpc/answer_sender.h"
 #include "server/rpc/health_desk.h"
@@ -31,8 +32,12 @@ class QueueThread {
  public:
   using LaneFactory = std::function<std::unique_ptr<Lane>(std::function<void()> wake)>;
 
-  QueueThread(ServiceState& state, const Shard::Options& options, std::unique_ptr<QueueServer> server,
-              Recorder& recorder);
+  struct Options {
+    Shard::Options shard;
+    Turns::Options turns;
+  };
+
+  QueueThread(ServiceState& state, const Options& options, std::unique_ptr<QueueServer> server, Recorder& recorder);
   ~QueueThread();
 
   // The lane's failures to start are the factory's to report.
@@ -53,7 +58,7 @@ class QueueThread {
   // For the calls of this thread, on this thread.
   ServiceState& state() { return state_; }
   QueueServer& server() { return *server_; }
-  Shard& shard() { return *shard_; }
+  Turns& turns() { return *turns_; }
   Recorder& recorder() { return recorder_; }
   void ReportIfSlow(const RequestSample& sample, std::uint64_t id, const Answer* answer,
                     const grpc::ServerContextBase& context) {
@@ -76,19 +81,22 @@ class QueueThread {
   // False: the queue is shut down and empty.
   bool TakeReadyEvents();
   bool WaitForEvent();
+  // Completes what has finished, and lets in what has its turn then. True: something happened.
+  bool Progress();
   void AttendToCalls();
   void ReportSlow(const RequestSample& sample, std::uint64_t id, const Answer* answer,
                   const grpc::ServerContextBase& context);
 
   // Constant after Start.
   ServiceState& state_;
-  const Shard::Options options_;
+  const Options options_;
   Recorder& recorder_;
   const std::unique_ptr<QueueServer> server_;
   grpc::ServerCompletionQueue* const queue_;
   Waker waker_;
   std::unique_ptr<Lane> lane_;
   std::unique_ptr<Shard> shard_;
+  std::unique_ptr<Turns> turns_;
 
   // The thread's own.
   AnswerSender sender_;

@@ -74,6 +74,7 @@ void StreamCall::OnStarted(bool ok) {
     FinishIfDone();
     return;
   }
+  connection_ = thread_.state().connections.Find(context_.peer());
   ReadIfRoom();
 }
 
@@ -130,7 +131,7 @@ void StreamCall::HandleMessage() {
     request->LimitDeadline(call_deadline);
     ++in_flight_;
     thread_.state().requests_in_flight.Add(1);
-    thread_.shard().Submit(request.release(), now);
+    thread_.turns().Submit(request.release(), caller(), Turns::Kind::kStreamed, now);
   }
   submitting_ = false;
   incoming_.reset();
@@ -142,10 +143,11 @@ void StreamCall::QueueError(std::uint64_t id, const absl::Status& status, std::u
 }
 
 void StreamCall::Answered(Request* request, const Answer& answer) {
+  const TimePoint now = SteadyClock::now();
+  thread_.turns().Done(*request, caller(), Turns::Kind::kStreamed, now);
   --in_flight_;
   thread_.state().requests_in_flight.Add(-1);
   absl::Status status = answer.status;
-  const TimePoint now = SteadyClock::now();
   if (status.ok() && request->deadline() <= now) {
     status = absl::DeadlineExceededError("the deadline passed while the request ran");
   }
@@ -184,10 +186,6 @@ void StreamCall::WriteIfReady() {
   const TimePoint now = SteadyClock::now();
   do {
     Outgoing& out = outgoing_.front();
-    if (out.bytes > 0 && !connection_known_) {
-      connection_ = thread_.state().connections.Find(context_.peer());
-      connection_known_ = true;
-    }
     sender.Append(out.header, out.output, out.bytes, &out.span, connection_, now);
     outgoing_.pop_front();
   } while (!outgoing_.empty() &&

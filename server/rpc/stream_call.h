@@ -61,6 +61,7 @@ class StreamCall {
   void OnWritten(bool ok);
   void OnFinished(bool ok);
 
+  Caller* caller() const { return connection_ == nullptr ? nullptr : &connection_->caller(); }
   void ReadIfRoom();
   void HandleMessage();
   void Submit(std::unique_ptr<Request> request);
@@ -80,8 +81,7 @@ class StreamCall {
 
   std::shared_ptr<Message> incoming_;
   std::deque<Outgoing> outgoing_;
-  std::shared_ptr<Connection> connection_;
-  bool connection_known_ = false;
+  std::shared_ptr<Connection> connection_;  // null: it has gone
   std::uint32_t in_flight_ = 0;
   bool reading_ = false;
   bool writing_ = false;

@@ -47,21 +47,22 @@ void UnaryCall::Handle() {
   thread_.state().requests_in_flight.Add(1);
   if (thread_.state().draining.load(std::memory_order_relaxed)) {
     thread_.recorder().RequestRejected(RejectReason::kDraining);
-    FinishWithError(DrainingError());
+    FinishWithError(DrainingError(), arrived_);
     return;
   }
   if (absl::Status status = thread_.Admit(context_); !status.ok()) {
-    FinishWithError(status);
+    FinishWithError(status, arrived_);
     return;
   }
   if (absl::Status status = Decode(); !status.ok()) {
     thread_.recorder().RequestRejected(RejectReason::kInvalid);
-    FinishWithError(status);
+    FinishWithError(status, arrived_);
     return;
   }
   spec_ = request_.spec;
   deadline_ = std::min(DeadlineOf(context_), DeadlineAfter(arrived_, request_.timeout_us));
-  thread_.shard().Submit(this, arrived_);
+  connection_ = thread_.state().connections.Find(context_.peer());
+  thread_.turns().Submit(this, caller(), Turns::Kind::kUnary, arrived_);
 }
 
 void UnaryCall::CopyInput(std::byte* destination) {
@@ -73,22 +74,21 @@ void UnaryCall::CopyInput(std::byte* destination) {
 }
 
 void UnaryCall::Complete(const Answer& answer) {
+  answered_at_ = SteadyClock::now();
+  thread_.turns().Done(*this, caller(), Turns::Kind::kUnary, answered_at_);
   if (!answer.status.ok()) {
     AddPushback(&context_, answer.retry_after_ms);
-    Account(static_cast<int>(answer.status.code()), SteadyClock::now(), &answer);
+    Account(static_cast<int>(answer.status.code()), answered_at_, &answer);
     state_ = State::kAnswering;
     responder_.FinishWithError(ToGrpcStatus(answer.status), static_cast<Tag*>(this));
     return;
   }
-  answered_at_ = SteadyClock::now();
   if (deadline_ <= answered_at_) {
-    FinishWithError(absl::DeadlineExceededError("the deadline passed while the request ran"));
+    FinishWithError(absl::DeadlineExceededError("the deadline passed while the request ran"), answered_at_);
     return;
   }
   const std::uint64_t bytes = spec_.output_bytes();
-  std::shared_ptr<Connection> connection;
   if (AnswerSender::MayReference(bytes)) {
-    connection = thread_.state().connections.Find(context_.peer());
     place_ = thread_.answering().insert(thread_.answering().end(), this);
     listed_ = true;
   }
@@ -96,15 +96,15 @@ void UnaryCall::Complete(const Answer& answer) {
   header.clear();
   EncodeAnswerHeader(request_, TimingOf(answer), /*in_stream=*/false, &header);
   AnswerSender& sender = thread_.sender();
-  sender.Append(header, answer.output, bytes, answer.span, connection, answered_at_);
+  sender.Append(header, answer.output, bytes, answer.span, connection_, answered_at_);
   thread_.recorder().PayloadCopiedIn(spec_.input_bytes());
   Account(grpc::StatusCode::OK, answered_at_, &answer);
   state_ = State::kAnswering;
   responder_.Finish(sender.Take(), grpc::Status::OK, static_cast<Tag*>(this));
 }
 
-void UnaryCall::FinishWithError(const absl::Status& status) {
-  Account(static_cast<int>(status.code()), SteadyClock::now(), nullptr);
+void UnaryCall::FinishWithError(const absl::Status& status, TimePoint now) {
+  Account(static_cast<int>(status.code()), now, nullptr);
   state_ = State::kAnswering;
   responder_.FinishWithError(ToGrpcStatus(status), static_cast<Tag*>(this));
 }

@@ -35,7 +35,8 @@ class UnaryCall final : public Tag, public Work {
 
   void Handle();
   absl::Status Decode();
-  void FinishWithError(const absl::Status& status);
+  void FinishWithError(const absl::Status& status, TimePoint now);
+  Caller* caller() const { return connection_ == nullptr ? nullptr : &connection_->caller(); }
   void Account(int code, TimePoint now, const Answer* answer);
 
   QueueThread& thread_;
@@ -43,6 +44,7 @@ class UnaryCall final : public Tag, public Work {
   grpc::ByteBuffer message_;
   grpc::ServerAsyncResponseWriter<grpc::ByteBuffer> responder_;
   DecodedRequest request_;
+  std::shared_ptr<Connection> connection_;  // null: it has gone
   enum class State : std::uint8_t { kWaiting, kRunning, kAnswering } state_ = State::kWaiting;
   TimePoint answered_at_;
   bool listed_ = false;

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "server/base/clock.h"
+#include "server/batching/shard.h"
+#include "server/batching/work.h"
+
+namespace softmax::server {
+
+// One connection's requests on their way through its thread's Turns. The thread's own; lives as long as any of them.
+struct Caller {
+  std::uint32_t batched = 0;        // requests with the shard, in units of Turns::Kind
+  std::uint64_t batched_bytes = 0;  // theirs
+  struct Waiting {
+    Work* work;
+    std::uint32_t units;
+  };
+  std::deque<Waiting> waiting;
+  std::uint64_t waiting_cost = 0;
+  bool listed = false;
+};
+
+// The gate before a shard: connections take turns. One with a thousand requests in flight would otherwise fill every
+// batch, and whoever has one behind it waits for a thousand answers to leave. Here a connection has a few requests with
+// the shard at a time, the rest waits in its own queue, and as its requests are answered the connections that wait are
+// let in one request each, in a circle. A connection that is alone has a wider limit.
+//
+// Deadlines are looked at here, too: what cannot be run in time, by the rate measured on this thread, is refused at
+// once. All on the shard's thread.
+class Turns {
+ public:
+  struct Options {
+    std::uint32_t requests = 16;       // of a connection with the shard while others have some; 0: no limit
+    std::uint64_t bytes = 8ull << 20;  // likewise; one request alone may be larger
+    std::uint32_t alone_factor = 4;    // how much wider the limits are for a connection that is alone
+    Nanoseconds shared_for = std::chrono::milliseconds(50);  // others count as there for so long after they were
+  };
+  // What a request costs its thread, next to others: a stream's has no call of its own.
+  enum class Kind : std::uint32_t { kStreamed = 1, kUnary = 8 };
+
+  Turns(const Options& options, Shard& shard) : options_(options), shard_(shard) {}
+
+  // Takes the request, whose caller may be null (its connection has gone): it is completed exactly once, perhaps before
+  // this returns. Its Complete calls Done, with the same arguments.
+  void Submit(Work* work, Caller* caller, Kind kind, TimePoint now);
+  void Done(const Work& work, Caller* caller, Kind kind, TimePoint now);
+
+  // Lets in what has its turn. Called after batches have finished, never from Complete. True: something was let in.
+  bool Admit(TimePoint now);
+  // Whether Admit may find something.
+  bool may_admit() const { return freed_ && !circle_.empty(); }
+
+  // Requests that wait for their turn.
+  std::uint64_t waiting() const { return waiting_; }
+
+ private:
+  // A request costs as much as this many bytes more than it has: accepting and answering the call.
+  static constexpr std::uint64_t kCallBytes = 16u << 10;
+  static std::uint64_t CostOf(const Work& work) {
+    return kCallBytes + work.spec().input_bytes() + work.spec().output_bytes();
+  }
+  bool HasRoom(const Caller& caller, const Work& work, TimePoint now) const;
+  void Account(const Work& work, Caller* caller, std::uint32_t units, TimePoint now);
+  // How long what is before the request takes at least, if that is longer than its deadline leaves; zero otherwise.
+  Nanoseconds TooLate(const Work& work, const Caller* caller, TimePoint now) const;
+  void Refuse(Work* work, Nanoseconds wait, TimePoint now);
+
+  const Options options_;
+  Shard& shard_;
+  std::deque<Caller*> circle_;  // callers with waiting requests, the next first
+  std::uint64_t waiting_ = 0;
+  std::uint32_t busy_ = 0;  // callers with requests in the shard
+  TimePoint shared_until_{};
+  bool freed_ = false;
+
+  // The measured rate: time for a unit of cost, while there is something to do.
+  std::uint64_t cost_in_shard_ = 0;
+  std::uint64_t cost_done_ = 0;
+  TimePoint measured_since_{};
+  double ns_per_cost_ = 0;
+};
+
+}  // namespace softmax::server

@@ -1,0 +1,169 @@
+#include "server/batching/turns.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "tests/server/batching/fakes.h"
+
+namespace softmax::server {
+namespace {
+
+using testing::TestWork;
+
+constexpr std::size_t kSlab = 4096;
+constexpr std::size_t kMemory = 4096 * kSlab;
+
+class TurnsTest : public ::testing::Test {
+ protected:
+  void Make(const Turns::Options& options) {
+    Shard::Options shard;
+    shard.batch.bytes = 64 << 10;
+    shard.max_in_flight = 1;
+    shard_ = std::make_unique<Shard>(shard, arena_, backlog_, lane_, recorder_, [] {});
+    turns_ = std::make_unique<Turns>(options, *shard_);
+  }
+
+  TestWork* Submit(Caller* caller, TimePoint deadline = kNoDeadline) {
+    works_.push_back(std::make_unique<TestWork>(1, 16));
+    TestWork* const work = works_.back().get();
+    work->set_deadline(deadline);
+    work->on_complete = [this, work, caller] {
+      order_.push_back(caller);
+      turns_->Done(*work, caller, Turns::Kind::kUnary, now_);
+    };
+    turns_->Submit(work, caller, Turns::Kind::kUnary, now_);
+    return work;
+  }
+
+  // Launches what is open, finishes it, and lets the next in.
+  void Round() {
+    shard_->Flush(now_);
+    now_ += std::chrono::microseconds(100);
+    for (std::size_t left = lane_.running.size(); left > 0; --left) lane_.FinishOne();
+    shard_->Poll();
+    turns_->Admit(now_);
+  }
+
+  testing::TestMemory memory_{kMemory};
+  Arena arena_{memory_.data(), kMemory, kSlab};
+  Backlog backlog_{Backlog::Options{}, arena_};
+  testing::PuppetLane lane_;
+  testing::CountingRecorder recorder_;
+  TimePoint now_ = SteadyClock::now();
+  std::vector<std::unique_ptr<TestWork>> works_;
+  std::vector<const Caller*> order_;
+  std::unique_ptr<Shard> shard_;
+  std::unique_ptr<Turns> turns_;
+};
+
+TEST_F(TurnsTest, OneBesideAThousandIsInTheNextBatch) {
+  Make({.requests = 16});
+  Caller greedy, modest;
+  for (int i = 0; i < 1000; ++i) Submit(&greedy);
+  Round();  // what the greedy one had with the shard while it was alone
+  Submit(&modest);
+  order_.clear();
+  Round();
+  EXPECT_EQ(std::count(order_.begin(), order_.end(), &modest), 1);
+  // From now on there are two.
+  order_.clear();
+  Submit(&modest);
+  Round();
+  EXPECT_EQ(std::count(order_.begin(), order_.end(), &modest), 1);
+  EXPECT_LE(order_.size(), 17u);
+  while (turns_->waiting() > 0 || shard_->pending() > 0) Round();
+  for (const auto& work : works_) EXPECT_EQ(work->completions, 1);
+}
+
+TEST_F(TurnsTest, WithoutALimitTheThousandComeFirst) {
+  Make({.requests = 0});
+  Caller greedy, modest;
+  for (int i = 0; i < 1000; ++i) Submit(&greedy);
+  Submit(&modest);
+  Round();
+  EXPECT_EQ(std::count(order_.begin(), order_.end(), &modest), 0);
+  while (shard_->pending() > 0) Round();
+}
+
+TEST_F(TurnsTest, AConnectionAloneHasAWiderLimit) {
+  Make({.requests = 16, .alone_factor = 4});
+  Caller alone;
+  for (int i = 0; i < 200; ++i) Submit(&alone);
+  EXPECT_EQ(turns_->waiting(), 200u - 64u);
+  while (turns_->waiting() > 0 || shard_->pending() > 0) Round();
+  EXPECT_EQ(order_.size(), 200u);
+}
+
+TEST_F(TurnsTest, ThoseThatWaitAreLetInInACircle) {
+  Make({.requests = 2});
+  Caller callers[3];
+  for (int i = 0; i < 40; ++i) {
+    for (Caller& caller : callers) Submit(&caller);
+  }
+  while (turns_->waiting() > 0 || shard_->pending() > 0) Round();
+  ASSERT_EQ(order_.size(), 120u);
+  for (const Caller& caller : callers) {  // each has its third of any stretch
+    const auto first_half = std::count(order_.begin(), order_.begin() + 60, &caller);
+    EXPECT_NEAR(static_cast<double>(first_half), 20, 3);
+  }
+}
+
+TEST_F(TurnsTest, BytesAreLimitedToo) {
+  Make({.requests = 16, .bytes = 128, .alone_factor = 1});
+  Caller caller;
+  for (int i = 0; i < 5; ++i) Submit(&caller);  // of 64 bytes
+  EXPECT_EQ(turns_->waiting(), 3u);
+  while (turns_->waiting() > 0 || shard_->pending() > 0) Round();
+}
+
+TEST_F(TurnsTest, WhatCannotBeRunInTimeIsRefusedAtOnce) {
+  Make({.requests = 0});
+  Caller caller;
+  // 20 requests each 100 us.
+  for (int i = 0; i < 40; ++i) {
+    for (int k = 0; k < 20; ++k) Submit(&caller);
+    Round();
+  }
+  const std::size_t refused_before = recorder_.rejected.size();
+  for (int i = 0; i < 200; ++i) Submit(&caller);  // a millisecond's work
+  TestWork* const late = Submit(&caller, now_ + std::chrono::microseconds(200));
+  EXPECT_EQ(late->completions, 1);
+  EXPECT_TRUE(absl::IsResourceExhausted(late->last.status)) << late->last.status;
+  EXPECT_GT(late->last.retry_after_ms, 0u);
+  EXPECT_EQ(recorder_.rejected.size(), refused_before + 1);
+  TestWork* const in_time = Submit(&caller, now_ + std::chrono::milliseconds(5));
+  EXPECT_EQ(in_time->completions, 0);
+  while (shard_->pending() > 0) Round();
+  EXPECT_TRUE(in_time->last.status.ok());
+  // Nothing is before it now.
+  TestWork* const alone = Submit(&caller, now_ + std::chrono::microseconds(200));
+  EXPECT_EQ(alone->completions, 0);
+  Round();
+  EXPECT_TRUE(alone->last.status.ok());
+}
+
+// Refusals inside Submit free room for others, which must not go deeper and deeper into the stack.
+TEST_F(TurnsTest, AThousandThatAreLateAreRefusedOneAfterAnother) {
+  Make({.requests = 1, .alone_factor = 1});
+  Caller caller;
+  Submit(&caller);
+  for (int i = 0; i < 20000; ++i) Submit(&caller, now_ + std::chrono::microseconds(1));
+  Round();
+  EXPECT_EQ(turns_->waiting(), 0u);
+  EXPECT_EQ(order_.size(), 20001u);
+  EXPECT_TRUE(absl::IsDeadlineExceeded(works_.back()->last.status));
+}
+
+TEST_F(TurnsTest, ARequestWhoseConnectionHasGoneIsRun) {
+  Make({});
+  TestWork* const work = Submit(nullptr);
+  Round();
+  EXPECT_TRUE(work->last.status.ok());
+  EXPECT_EQ(work->completions, 1);
+}
+
+}  // namespace
+}  // namespace softmax::server
