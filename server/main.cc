@@ -19,7 +19,7 @@ namespace {
 constexpr int kExitOk = 0;
 constexpr int kExitFailure = 1;
 constexpr int kExitUsage = 2;
-constexpr int kExitUnavailable = 3;  // an address or a device cannot be had
+constexpr int kExitUnavailable = 3;  // an address, a device or memory cannot be had
 constexpr int kExitDeviceFailed = 70;
 
 void RaiseDescriptorLimit() {
@@ -31,7 +31,7 @@ void RaiseDescriptorLimit() {
 
 int ExitCodeOf(const absl::Status& status) {
   if (absl::IsInvalidArgument(status)) return kExitUsage;
-  if (absl::IsUnavailable(status)) return kExitUnavailable;
+  if (absl::IsUnavailable(status) || absl::IsResourceExhausted(status)) return kExitUnavailable;
   return kExitFailure;
 }
 

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "grpc/reflection/v1alpha/reflection.grpc.pb.h"
@@ -37,6 +38,7 @@ struct ServiceState {
   WireLimits limits;
   std::uint32_t max_in_flight_per_stream = 256;
   v1::GetServerInfoResponse info;
+  std::function<void(v1::GetServerInfoResponse*)> describe_devices;  // adds what changes; any thread
   bool reflection = true;
   const Tokens* tokens = nullptr;  // null: everybody may come in
 
