@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstdlib>
 #include <iostream>
 #include <thread>
 
@@ -102,7 +103,13 @@ int Run(const Config& config) {
     spdlog::info("{}: draining; a second signal ends at once", strsignal(signal));
   }
   DrainUntilSecondSignal(**server, signals);
-  return signal == 0 ? kExitDeviceFailed : kExitOk;
+  const int exit_code = signal == 0 ? kExitDeviceFailed : kExitOk;
+  if ((*server)->hangs()) {
+    // A usual exit frees what the CUDA runtime has, and may wait for the device for ever.
+    spdlog::shutdown();
+    std::_Exit(exit_code);
+  }
+  return exit_code;
 }
 
 }  // namespace

@@ -109,6 +109,7 @@ class ServerImpl final : public Server {
   std::string health_address() const override { return health_address_; }
   void RefreshSecrets() override { secrets_->Refresh(); }
   absl::Status health() const override { return devices_.health(); }
+  bool hangs() const override { return devices_.devices().any_hangs(); }
   void Drain() override;
   void HurryDrain() override;
   std::uint64_t slabs_used() const override { return arena_.slabs_used(); }
@@ -399,7 +400,7 @@ ServerImpl::~ServerImpl() {
   ShutDown(std::chrono::system_clock::now());
   // To free what a hanging device holds could take for ever; the process is about to end.
   static auto* const kept = new std::vector<std::unique_ptr<Executor>>;
-  if (devices_.devices().any_hangs()) kept->push_back(std::move(executor_));
+  if (hangs()) kept->push_back(std::move(executor_));
 }
 
 }  // namespace

@@ -14,10 +14,9 @@ DeviceTester::DeviceTester(Executor& executor, std::vector<std::unique_ptr<Lane>
 
 void DeviceTester::Run(std::stop_token stop) {
   while (const std::optional<Devices::Test> test = devices_.WaitForTest(stop)) TestOne(*test, stop);
-  // As the lanes of the queue threads: freeing one waits for its device.
-  for (std::uint32_t device = 0; device < lanes_.size(); ++device) {
-    if (devices_.hangs(device)) devices_.kept().Keep(std::move(lanes_[device]));
-  }
+  // As the lanes of the queue threads: freeing one may wait for the device that hangs.
+  if (!devices_.any_hangs()) return;
+  for (std::unique_ptr<Lane>& lane : lanes_) devices_.kept().Keep(std::move(lane));
 }
 
 void DeviceTester::TestOne(const Devices::Test& test, std::stop_token stop) {

@@ -10,8 +10,8 @@ WatchedLane::WatchedLane(std::unique_ptr<Lane> lane, std::uint32_t device, Devic
     : lane_(std::move(lane)), device_(device), devices_(devices) {}
 
 WatchedLane::~WatchedLane() {
-  // Freeing a lane's memory waits for the whole device, also where another lane has seen it hang.
-  if (given_up_ || devices_.hangs(device_)) devices_.kept().Keep(std::move(lane_));
+  // Freeing memory that every device reaches may wait for every device, the hanging one included.
+  if (devices_.any_hangs()) devices_.kept().Keep(std::move(lane_));
 }
 
 void WatchedLane::SetOldest() {

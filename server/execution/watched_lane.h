@@ -17,7 +17,7 @@ namespace softmax::server {
 // answered with UNAVAILABLE at once, for they never ran and may be sent elsewhere.
 //
 // A lost device may still write: the memory of what it was given and did not return is never used again, and the lane
-// of one that hangs is never touched again, not even to free it.
+// of one that hangs is never touched again, and then no lane is ever freed.
 class WatchedLane final : public Lane {
  public:
   WatchedLane(std::unique_ptr<Lane> lane, std::uint32_t device, Devices& devices);
