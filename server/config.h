@@ -66,6 +66,7 @@ struct Config {
   // Drain and health.
   Duration answer_timeout = std::chrono::seconds(10);  // unread answers are given up after this
   Duration device_timeout = std::chrono::seconds(30);  // a batch that runs longer: its device hangs; 0: never
+  Duration degraded_limit = std::chrono::minutes(10);  // how long to serve on with fewer devices; 0: not at all
   Duration drain_delay{0};                             // from NOT_SERVING to refusing
   Duration drain_timeout = std::chrono::seconds(30);   // from refusing to cancelling what is left
   Duration keepalive_time = std::chrono::seconds(60);
@@ -78,7 +79,7 @@ struct Config {
 
   // Testing. The command line alone can set it.
   bool unsafe_testing = false;
-  std::string fault = "none";  // what devices are made to do: server/execution/lane_faults.h
+  std::string fault = "none";  // what devices and memory are made to do: server/execution/faults.h
 };
 
 struct ParseResult {

@@ -148,9 +148,13 @@ void VisitDrain(C& c, V& v) {
       {"answer-timeout", kDrain, "An answer the client does not read is given up after this long, then its connection"},
       c.answer_timeout);
   v.Duration({"device-timeout", kDrain,
-              "A device whose batch has not come back after this long hangs: its requests fail, the server drains and "
-              "ends with exit code 70; 0s = never"},
+              "A device whose batch has not come back after this long hangs: its requests fail, and it is out; without "
+              "another one the server drains and ends with exit code 70; 0s = never"},
              c.device_timeout);
+  v.Duration({"degraded-limit", kDrain,
+              "How long to serve on when one of several devices was lost, before the server drains and ends with exit "
+              "code 70; 0s = not at all"},
+             c.degraded_limit);
   v.Duration({"drain-delay", kDrain,
               "On SIGTERM: how long to serve on as NOT_SERVING before refusing, so that load "
               "balancers notice"},
@@ -180,7 +184,8 @@ void VisitConfig(C& c, V& v) {
                    "command line only"},
                   c.unsafe_testing);
   v.TestingWord({"fault", kTesting,
-                 "Make devices misbehave: error:N (launch N fails), hang:N (launch N never ends), late:TIME; or none"},
+                 "Make devices and memory fail, a list: devices:N, error:N, sticky:N, hang:N, late:TIME (all four also "
+                 "@DEVICE), alloc:N, slabs:N, cuda:CALL:N; or none"},
                 c.fault, "FAULT");
 }
 

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstdlib>
 #include <iostream>
 #include <thread>
 
@@ -19,7 +20,7 @@ namespace {
 constexpr int kExitOk = 0;
 constexpr int kExitFailure = 1;
 constexpr int kExitUsage = 2;
-constexpr int kExitUnavailable = 3;  // an address or a device cannot be had
+constexpr int kExitUnavailable = 3;  // an address, a device or memory cannot be had
 constexpr int kExitDeviceFailed = 70;
 
 void RaiseDescriptorLimit() {
@@ -31,7 +32,7 @@ void RaiseDescriptorLimit() {
 
 int ExitCodeOf(const absl::Status& status) {
   if (absl::IsInvalidArgument(status)) return kExitUsage;
-  if (absl::IsUnavailable(status)) return kExitUnavailable;
+  if (absl::IsUnavailable(status) || absl::IsResourceExhausted(status)) return kExitUnavailable;
   return kExitFailure;
 }
 
@@ -102,7 +103,13 @@ int Run(const Config& config) {
     spdlog::info("{}: draining; a second signal ends at once", strsignal(signal));
   }
   DrainUntilSecondSignal(**server, signals);
-  return signal == 0 ? kExitDeviceFailed : kExitOk;
+  const int exit_code = signal == 0 ? kExitDeviceFailed : kExitOk;
+  if ((*server)->hangs()) {
+    // A usual exit frees what the CUDA runtime has, and may wait for the device for ever.
+    spdlog::shutdown();
+    std::_Exit(exit_code);
+  }
+  return exit_code;
 }
 
 }  // namespace

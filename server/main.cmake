@@ -1,5 +1,6 @@
 add_library(softmax_server_core STATIC
   ${CMAKE_CURRENT_LIST_DIR}/server_secrets.cc
+  ${CMAKE_CURRENT_LIST_DIR}/server_faults.cc
   ${CMAKE_CURRENT_LIST_DIR}/server_grpc_log.cc
   ${CMAKE_CURRENT_LIST_DIR}/server.cc
   ${CMAKE_CURRENT_LIST_DIR}/server_info.cc)

@@ -11,14 +11,15 @@
 
 #include "server/config_check.h"
 #include "server/config_security.h"
+#include "server/execution/device_group.h"
 #include "server/execution/executor.h"
-#include "server/execution/watched_lane.h"
 #include "server/metrics/metrics.h"
 #include "server/rpc/acceptor.h"
 #include "server/rpc/channel_settings.h"
 #include "server/rpc/door.h"
 #include "server/rpc/health_server.h"
 #include "server/rpc/queue_thread.h"
+#include "server/server_faults.h"
 #include "server/server_info.h"
 #include "server/server_secrets.h"
 
@@ -42,6 +43,16 @@ Shard::Options ShardOptions(const Config& config) {
   options.max_in_flight = static_cast<std::uint32_t>(config.max_in_flight_batches);
   options.max_queue_delay = config.max_queue_delay;
   options.inline_copy_bytes = std::min<std::uint64_t>(1u << 20, config.max_batch_bytes);
+  return options;
+}
+
+DeviceGroup::Options DeviceOptions(const Config& config) {
+  DeviceGroup::Options options;
+  options.batch_timeout = config.device_timeout;
+  options.degraded_limit = config.degraded_limit;
+  options.arena_bytes = config.arena_bytes;
+  // Reserved in one step: the request, and its answer where that lies apart.
+  options.largest_request_bytes = config.max_request_bytes + config.max_response_bytes;
   return options;
 }
 
@@ -77,11 +88,12 @@ absl::StatusOr<Acceptor::Options> AcceptorOptions(const Config& config) {
 
 class ServerImpl final : public Server {
  public:
-  ServerImpl(const Config& config, const LaneFaults& faults, std::unique_ptr<Executor> executor)
+  ServerImpl(const Config& config, std::unique_ptr<FaultPlan> faults, std::unique_ptr<Executor> executor)
       : config_(config),
         cores_(std::max(1u, std::thread::hardware_concurrency())),
+        faults_(std::move(faults)),
         executor_(std::move(executor)),
-        lane_watch_(config.device_timeout, faults),
+        devices_(*executor_, DeviceOptions(config), faults_.get()),
         arena_(executor_->memory(), config.arena_bytes, config.slab_bytes),
         backlog_(BacklogOptions(config, cores_), arena_),
         connections_(ConnectionOptions(config)),
@@ -95,10 +107,8 @@ class ServerImpl final : public Server {
   std::string metrics_address() const override { return metrics_address_; }
   std::string health_address() const override { return health_address_; }
   void RefreshSecrets() override { secrets_->Refresh(); }
-  absl::Status health() const override {
-    const absl::Status status = lane_watch_.health();
-    return status.ok() ? executor_->health() : status;
-  }
+  absl::Status health() const override { return devices_.health(); }
+  bool hangs() const override { return devices_.devices().any_hangs(); }
   void Drain() override;
   void HurryDrain() override;
   std::uint64_t slabs_used() const override { return arena_.slabs_used(); }
@@ -110,6 +120,7 @@ class ServerImpl final : public Server {
   absl::Status Listen();
   std::vector<Acceptor::Destination> Destinations();
   void Announce() const;
+  void TakeSlabs(std::uint64_t left);
   GaugeSources Gauges();
   void Sweep(std::stop_token stop);
   void ShutDown(std::chrono::system_clock::time_point deadline);
@@ -119,8 +130,9 @@ class ServerImpl final : public Server {
   const Config config_;
   const unsigned cores_;
   // In the order of dependence: what answers refer to outlives the gRPC server.
+  std::unique_ptr<FaultPlan> faults_;  // null: none
   std::unique_ptr<Executor> executor_;
-  LaneWatch lane_watch_;
+  DeviceGroup devices_;
   Arena arena_;
   Backlog backlog_;
   Connections connections_;
@@ -130,7 +142,6 @@ class ServerImpl final : public Server {
   std::unique_ptr<Metrics> metrics_;
   std::string metrics_address_;
   std::vector<std::unique_ptr<QueueThread>> queues_;
-  std::vector<WatchedLane*> lanes_;  // of the queues, in their order
   std::unique_ptr<HealthServer> health_server_;
   std::unique_ptr<Acceptor> acceptor_;
   std::vector<std::string> addresses_;
@@ -179,15 +190,12 @@ absl::Status ServerImpl::BuildGrpc() {
 }
 
 absl::Status ServerImpl::StartThreads() {
-  for (std::uint32_t i = 0; i < queues_.size(); ++i) {
-    absl::StatusOr<std::unique_ptr<Lane>> lane = executor_->CreateLane(i, queues_[i]->wake());
+  for (const auto& queue : queues_) {
+    absl::StatusOr<std::unique_ptr<Lane>> lane = devices_.CreateLane(queue->wake());
     if (!lane.ok()) return lane.status();
-    if (absl::Status status = SelfTest(*executor_, **lane); !status.ok()) return status;
-    auto watched = std::make_unique<WatchedLane>(std::move(*lane), lane_watch_);
-    lanes_.push_back(watched.get());
-    queues_[i]->Start(std::move(watched));
+    queue->Start(std::move(*lane));
   }
-  return absl::OkStatus();
+  return devices_.Start();
 }
 
 absl::Status ServerImpl::Listen() {
@@ -261,9 +269,11 @@ absl::Status ServerImpl::Start() {
   state_.limits = WireLimitsFor(config_);
   state_.max_in_flight_per_stream = static_cast<std::uint32_t>(config_.max_in_flight_per_stream);
   state_.info = ServerInfoFor(config_, executor_->name(), executor_->devices());
+  state_.describe_devices = [this](v1::GetServerInfoResponse* info) { DescribeDevices(devices_.devices(), info); };
   if (absl::Status status = StartMetrics(); !status.ok()) return status;
   if (absl::Status status = BuildGrpc(); !status.ok()) return status;
   if (absl::Status status = StartThreads(); !status.ok()) return status;
+  if (faults_ != nullptr) TakeSlabs(faults_->faults().slabs_left);
   metrics_->SetGauges(Gauges());
   state_.health.AddListener([this] {
     for (const auto& queue : queues_) queue->RequestAttention();
@@ -275,6 +285,12 @@ absl::Status ServerImpl::Start() {
   state_.health.SetReady(true);
   Announce();
   return absl::OkStatus();
+}
+
+// By a fault: all slabs but so many (0: all stay) are taken and never come back.
+void ServerImpl::TakeSlabs(std::uint64_t left) {
+  if (left == 0 || left >= arena_.slabs_total()) return;
+  (void)arena_.TryReserve((arena_.slabs_total() - left) * config_.slab_bytes);
 }
 
 GaugeSources ServerImpl::Gauges() {
@@ -290,7 +306,8 @@ GaugeSources ServerImpl::Gauges() {
   };
   sources.connections = [this] { return static_cast<double>(connections_.size()); };
   sources.unsafe_testing = [this] { return config_.unsafe_testing ? 1.0 : 0.0; };
-  sources.degraded = [] { return 0.0; };
+  sources.degraded = [this] { return devices_.devices().degraded() ? 1.0 : 0.0; };
+  sources.devices = [this] { return DeviceGaugesOf(devices_.devices()); };
   sources.ready = [this] { return state_.health.ready() ? 1.0 : 0.0; };
   return sources;
 }
@@ -304,10 +321,8 @@ void ServerImpl::Sweep(std::stop_token stop) {
     if (connections_.SweepOverdue(now)) {
       for (const auto& queue : queues_) queue->RequestAttention();
     }
-    for (std::size_t i = 0; i < lanes_.size(); ++i) {
-      if (lanes_[i]->CheckOverdue(now)) queues_[i]->RequestAttention();
-    }
-    if (!health().ok()) state_.health.SetLive(false);
+    devices_.Sweep(now);
+    if (!devices_.usable()) state_.health.SetLive(false);
     if (config_.unsafe_testing && now - warned > std::chrono::minutes(1)) {
       spdlog::warn("unsafe-testing is on: this server's answers are not to be trusted");
       warned = now;
@@ -382,18 +397,20 @@ ServerImpl::~ServerImpl() {
   ShutDown(std::chrono::system_clock::now());
   // To free what a hanging device holds could take for ever; the process is about to end.
   static auto* const kept = new std::vector<std::unique_ptr<Executor>>;
-  if (lane_watch_.hangs()) kept->push_back(std::move(executor_));
+  if (hangs()) kept->push_back(std::move(executor_));
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Create(const Config& config) {
-  ExecutorOptions options = ExecutorOptionsFor(config);
-  absl::StatusOr<LaneFaults> faults = LaneFaultsFor(config);
+  absl::StatusOr<Faults> faults = ParseFaults(config.fault);
   if (!faults.ok()) return faults.status();
+  std::unique_ptr<FaultPlan> plan = faults->any() ? std::make_unique<FaultPlan>(*faults) : nullptr;
+  ExecutorOptions options = ExecutorOptionsFor(config);
+  options.faults = plan.get();
   absl::StatusOr<std::unique_ptr<Executor>> executor = CreateExecutor(options);
   if (!executor.ok()) return executor.status();
-  auto server = std::make_unique<ServerImpl>(config, *faults, std::move(*executor));
+  auto server = std::make_unique<ServerImpl>(config, std::move(plan), std::move(*executor));
   if (absl::Status status = server->Start(); !status.ok()) return status;
   return server;
 }

@@ -28,6 +28,8 @@ class Server {
 
   // Not OK: a device failed for good, and the process should drain and be replaced. Any thread.
   virtual absl::Status health() const = 0;
+  // A device hangs, and freeing anything could wait for it: the process is to end without. Any thread.
+  virtual bool hangs() const = 0;
 
   // NOT_SERVING at once; serves on for drain_delay; then refuses new requests, answers every accepted one, and ends.
   // After drain_timeout what is left is cancelled. Blocks; once.

@@ -1,11 +1,12 @@
 #include "server/server_info.h"
 
+#include <absl/strings/str_cat.h>
+
 #include <algorithm>
 #include <climits>
 #include <thread>
 
 #include "server/config_security.h"
-#include "server/config_values.h"
 
 namespace softmax::server {
 namespace {
@@ -71,28 +72,9 @@ ExecutorOptions ExecutorOptionsFor(const Config& config) {
   options.devices.assign(config.devices.begin(), config.devices.end());
   options.cpu_threads = To32(EffectiveCpuThreads(config, Cores()));
   options.arena_bytes = config.arena_bytes;
-  options.lanes = To32(EffectiveThreads(config, Cores()));
   options.max_in_flight = To32(config.max_in_flight_batches);
   options.max_batch_requests = To32(config.max_batch_requests);
   return options;
-}
-
-absl::StatusOr<LaneFaults> LaneFaultsFor(const Config& config) {
-  LaneFaults faults;
-  if (!IsSet(config.fault)) return faults;
-  const std::size_t colon = config.fault.find(':');
-  const std::string kind = config.fault.substr(0, colon);
-  const std::string value = colon == std::string::npos ? "" : config.fault.substr(colon + 1);
-  std::string wrong = "is none of error:N, hang:N and late:TIME";
-  if (kind == "late") {
-    faults.kind = LaneFaults::Kind::kLate;
-    wrong = ParseDuration(value, &faults.delay);
-  } else if (kind == "error" || kind == "hang") {
-    faults.kind = kind == "error" ? LaneFaults::Kind::kError : LaneFaults::Kind::kHang;
-    wrong = ParseCount(value, {}, &faults.launch);
-  }
-  if (wrong.empty()) return faults;
-  return absl::InvalidArgumentError("--fault=" + config.fault + ": " + wrong);
 }
 
 ChannelSettings ChannelSettingsFor(const Config& config) {
@@ -128,6 +110,24 @@ v1::GetServerInfoResponse ServerInfoFor(const Config& config, const std::string&
   FillLimits(config, info.mutable_limits());
   info.set_unsafe_testing(config.unsafe_testing);
   return info;
+}
+
+void DescribeDevices(const Devices& devices, v1::GetServerInfoResponse* info) {
+  if (devices.lost() == 0) return;
+  info->set_degraded(true);
+  const std::vector<Devices::View> views = devices.views();
+  for (std::size_t device = 0; device < views.size(); ++device) {
+    if (views[device].state != Devices::State::kLost) continue;
+    info->add_lost_devices(absl::StrCat(device, ": ", views[device].name, ": ", views[device].reason));
+  }
+}
+
+std::vector<DeviceGauges> DeviceGaugesOf(const Devices& devices) {
+  std::vector<DeviceGauges> gauges;
+  for (const Devices::View& view : devices.views()) {
+    gauges.push_back({view.name, view.state == Devices::State::kServing, static_cast<double>(view.bytes_in_flight)});
+  }
+  return gauges;
 }
 
 }  // namespace softmax::server

@@ -1,13 +1,12 @@
 #pragma once
 
-#include <absl/status/statusor.h>
-
 #include <string>
 #include <vector>
 
 #include "server/config.h"
+#include "server/execution/devices.h"
 #include "server/execution/executor.h"
-#include "server/execution/lane_faults.h"
+#include "server/metrics/metrics.h"
 #include "server/rpc/channel_settings.h"
 #include "server/rpc/wire.h"
 #include "softmax/v1/softmax.pb.h"
@@ -17,10 +16,12 @@ namespace softmax::server {
 
 WireLimits WireLimitsFor(const Config& config);
 ExecutorOptions ExecutorOptionsFor(const Config& config);
-// INVALID_ARGUMENT: --fault is none that is known.
-absl::StatusOr<LaneFaults> LaneFaultsFor(const Config& config);
 ChannelSettings ChannelSettingsFor(const Config& config);
 v1::GetServerInfoResponse ServerInfoFor(const Config& config, const std::string& backend,
                                         const std::vector<std::string>& devices);
+
+// What a running server adds: what was lost, and why.
+void DescribeDevices(const Devices& devices, v1::GetServerInfoResponse* info);
+std::vector<DeviceGauges> DeviceGaugesOf(const Devices& devices);
 
 }  // namespace softmax::server

@@ -50,6 +50,7 @@ int PrintInfo(const CliOptions& options) {
       limits.max_request_bytes, limits.max_response_bytes, limits.max_rank, limits.max_rows, limits.max_columns,
       limits.max_requests_per_stream_message, limits.max_in_flight_per_stream);
   if (info->degraded) text += "degraded   a device was lost\n";
+  for (const std::string& device : info->lost_devices) text += "lost       " + device + "\n";
   if (info->unsafe_testing) text += "unsafe     test switches are on: answers may be wrong\n";
   std::fputs(text.c_str(), stdout);
   return 0;

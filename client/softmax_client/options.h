@@ -126,7 +126,8 @@ struct ServerInfo {
   std::vector<DataType> dtypes;
   std::vector<Operation> operations;
   ServerLimits limits;
-  bool degraded = false;
+  bool degraded = false;                  // a device was lost; the server will leave
+  std::vector<std::string> lost_devices;  // number, name and why
   bool unsafe_testing = false;
 };
 

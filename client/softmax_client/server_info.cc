@@ -72,6 +72,7 @@ bool ReadField(PieceReader& reader, std::uint32_t field, std::uint32_t type, Ser
   if (field == 7 && type == kBytes) return ReadLimits(reader, &info->limits);
   if (field == 8 && type == kVarint) return ReadFlag(reader, &info->degraded);
   if (field == 9 && type == kVarint) return ReadFlag(reader, &info->unsafe_testing);
+  if (field == 10 && type == kBytes) return ReadText(reader, &info->lost_devices.emplace_back());
   return reader.SkipValue(type);
 }
 

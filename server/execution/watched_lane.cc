@@ -3,76 +3,36 @@
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
-#include <vector>
 
 namespace softmax::server {
-namespace {
 
-// What a hanging device may still write, and the lanes that hang: reachable to the end, and never touched.
-struct Given {
-  Mutex mu;
-  std::vector<SpanRef> spans ABSL_GUARDED_BY(mu);
-  std::vector<std::unique_ptr<Lane>> lanes ABSL_GUARDED_BY(mu);
-};
-
-Given& GivenUp() {
-  static auto* const given = new Given;
-  return *given;
-}
-
-}  // namespace
-
-void LaneWatch::Fail(const std::string& what) {
-  MutexLock lock(mu_);
-  if (status_.ok()) status_ = absl::InternalError(what);
-}
-
-absl::Status LaneWatch::health() const {
-  MutexLock lock(mu_);
-  return status_;
-}
-
-WatchedLane::WatchedLane(std::unique_ptr<Lane> lane, LaneWatch& watch) : lane_(std::move(lane)), watch_(watch) {}
+WatchedLane::WatchedLane(std::unique_ptr<Lane> lane, std::uint32_t device, Devices& devices)
+    : lane_(std::move(lane)), device_(device), devices_(devices) {}
 
 WatchedLane::~WatchedLane() {
-  if (!given_up_) return;
-  Given& given = GivenUp();
-  MutexLock lock(given.mu);
-  given.lanes.push_back(std::move(lane_));
-}
-
-bool WatchedLane::needs_polling() const {
-  return lane_->needs_polling() || watch_.faults().kind == LaneFaults::Kind::kLate;
+  // Freeing memory that every device reaches may wait for every device, the hanging one included.
+  if (devices_.any_hangs()) devices_.kept().Keep(std::move(lane_));
 }
 
 void WatchedLane::SetOldest() {
   oldest_.store(running_.empty() ? 0 : running_.front().since.time_since_epoch().count(), std::memory_order_relaxed);
 }
 
-void WatchedLane::Fail(Batch* batch, const std::string& what) {
-  batch->status = absl::InternalError(what);
-  watch_.Fail(what);
-  failed_.push_back(batch);
-}
-
 void WatchedLane::Launch(Batch* batch) {
-  if (given_up_) return Fail(batch, "the device was given up");
-  const LaneFaults& faults = watch_.faults();
-  if (faults.kind != LaneFaults::Kind::kNone) {
-    const std::uint64_t number = watch_.CountLaunch();
-    if (faults.kind == LaneFaults::Kind::kError && number == faults.launch)
-      return Fail(batch, "fault: a launch failed");
-    hanging_ = hanging_ || (faults.kind == LaneFaults::Kind::kHang && number >= faults.launch);
+  if (devices_.state(device_) == Devices::State::kLost) {
+    batch->status = absl::UnavailableError("the device was lost before the request ran; it may be sent again");
+    failed_.push_back(batch);
+    return;
   }
   running_.push_back({batch, SteadyClock::now()});
   SetOldest();
-  if (!hanging_) lane_->Launch(batch);
+  lane_->Launch(batch);
 }
 
 bool WatchedLane::Overdue(TimePoint now) const {
   const std::int64_t oldest = oldest_.load(std::memory_order_relaxed);
-  return oldest != 0 && watch_.timeout().count() > 0 &&
-         now.time_since_epoch().count() - oldest > watch_.timeout().count();
+  return oldest != 0 && devices_.timeout().count() > 0 &&
+         now.time_since_epoch().count() - std::max(oldest, devices_.patience_from()) > devices_.timeout().count();
 }
 
 bool WatchedLane::CheckOverdue(TimePoint now) {
@@ -85,26 +45,21 @@ void WatchedLane::GiveUp(TimePoint now) {
   const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(now - running_.front().since).count();
   const std::string what = absl::StrCat("a device hangs: a batch has not come back for ", waited, " ms");
   given_up_ = true;
-  watch_.SetHangs();
-  Given& given = GivenUp();
-  MutexLock lock(given.mu);
   for (const Running& running : running_) {
-    given.spans.push_back(running.batch->span());
-    Fail(running.batch, what);
+    devices_.kept().Keep(running.batch->span());
+    running.batch->status = absl::InternalError(what);
+    failed_.push_back(running.batch);
   }
   running_.clear();
   SetOldest();
+  devices_.Lose(device_, what, Devices::Loss::kHangs);
 }
 
-// The batch, which has finished, or null when a fault keeps it.
-Batch* WatchedLane::Take(Batch* batch) {
+void WatchedLane::Remove(Batch* batch) {
   const auto it = std::find_if(running_.begin(), running_.end(),
                                [batch](const Running& running) { return running.batch == batch; });
   running_.erase(it);
   SetOldest();
-  if (watch_.faults().kind != LaneFaults::Kind::kLate) return batch;
-  late_.push_back({batch, SteadyClock::now()});
-  return nullptr;
 }
 
 Batch* WatchedLane::Poll() {
@@ -114,12 +69,14 @@ Batch* WatchedLane::Poll() {
     return batch;
   }
   if (given_up_) return nullptr;
-  if (!late_.empty() && SteadyClock::now() - late_.front().since >= watch_.faults().delay) {
-    Batch* const batch = late_.front().batch;
-    late_.pop_front();
+  if (Batch* const batch = lane_->Poll(); batch != nullptr) {
+    Remove(batch);
+    if (batch->status.ok()) [[likely]]
+      return batch;
+    devices_.kept().Keep(batch->span());
+    devices_.Lose(device_, std::string(batch->status.message()), Devices::Loss::kFailed);
     return batch;
   }
-  if (Batch* const batch = lane_->Poll(); batch != nullptr) return Take(batch);
   if (!overdue_.load(std::memory_order_relaxed)) return nullptr;
   overdue_.store(false);
   const TimePoint now = SteadyClock::now();

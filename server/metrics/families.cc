@@ -146,6 +146,30 @@ void AddBatchFamilies(const ShardTotals& totals, Families* out) {
   AddCounter(static_cast<double>(totals.copied_out), {{"direction", "out"}}, copied);
 }
 
+namespace {
+
+void AddDeviceFamilies(const GaugeSources& sources, Families* out) {
+  if (!sources.devices) return;
+  const std::vector<DeviceGauges> devices = sources.devices();
+  MetricFamily* serving = AddFamily("softmax_device_serving",
+                                    "1 when the device runs batches; 0 when it was lost, or is being tested because "
+                                    "another one was.",
+                                    MetricType::Gauge, out);
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    AddGauge(devices[i].serving ? 1 : 0, {{"device", std::to_string(i)}, {"name", devices[i].name}}, serving);
+  }
+  if (devices.size() < 2) return;  // nobody chooses, so nobody counts
+  MetricFamily* bytes = AddFamily("softmax_device_in_flight_bytes",
+                                  "Bytes of batches launched on the device and not finished, by which new batches "
+                                  "choose theirs.",
+                                  MetricType::Gauge, out);
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    AddGauge(devices[i].bytes_in_flight, {{"device", std::to_string(i)}}, bytes);
+  }
+}
+
+}  // namespace
+
 void AddGaugeFamilies(const GaugeSources& sources, const ShardTotals& totals, Families* out) {
   const std::uint64_t arrived = totals.arrived > totals.finished ? totals.arrived : totals.finished;
   const auto counted = static_cast<double>(arrived - totals.finished);
@@ -173,6 +197,7 @@ void AddGaugeFamilies(const GaugeSources& sources, const ShardTotals& totals, Fa
   AddSourceFamily("softmax_unsafe_testing", "1 when started with --unsafe-testing: answers may be wrong on purpose.",
                   sources.unsafe_testing, out);
   AddSourceFamily("softmax_degraded", "1 when a device was lost and the others serve on.", sources.degraded, out);
+  AddDeviceFamilies(sources, out);
   AddSourceFamily("softmax_ready", "1 when the server takes requests.", sources.ready, out);
 }
 

@@ -54,12 +54,20 @@ class Recorder {
   virtual void PayloadCopiedOut(std::uint64_t bytes) = 0;  // host copies of answer payload (small or slow reader)
 };
 
+// One device, in the order of GetServerInfo's list.
+struct DeviceGauges {
+  std::string name;
+  bool serving = true;
+  double bytes_in_flight = 0;  // counted where there are several devices
+};
+
 // Read at scrape time, on the scraping thread; must be thread-safe and outlive Metrics (or be reset
 // by ClearGauges).
 struct GaugeSources {
   std::function<double()> requests_in_flight, requests_queued, bytes_queued;
   std::function<double()> slabs_total, slabs_used, slabs_held_by_answers;
   std::function<double()> connections, unsafe_testing, degraded, ready;
+  std::function<std::vector<DeviceGauges>()> devices;
 };
 
 class Metrics {

@@ -48,7 +48,9 @@ void InfoCall::Proceed(bool ok) {
     responder_.FinishWithError(ToGrpcStatus(admitted), static_cast<Tag*>(this));
     return;
   }
-  responder_.Finish(thread_.state().info, grpc::Status::OK, static_cast<Tag*>(this));
+  v1::GetServerInfoResponse info = thread_.state().info;
+  thread_.state().describe_devices(&info);
+  responder_.Finish(info, grpc::Status::OK, static_cast<Tag*>(this));
 }
 
 void CheckCall::Arm(HealthDesk& desk) {

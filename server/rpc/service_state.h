@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 
 #include "server/base/striped_counter.h"
 #include "server/batching/arena.h"
@@ -29,6 +30,7 @@ struct ServiceState {
   WireLimits limits;
   std::uint32_t max_in_flight_per_stream = 256;
   v1::GetServerInfoResponse info;
+  std::function<void(v1::GetServerInfoResponse*)> describe_devices;  // adds what changes; any thread
   const Tokens* tokens = nullptr;  // null: everybody may come in
 
   SlowRequests slow_requests;

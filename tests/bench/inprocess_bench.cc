@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "server/base/process_settings.h"
+#include "server/execution/device_group.h"
 #include "server/execution/executor.h"
 #include "tests/bench/inprocess_caller.h"
 
@@ -27,6 +28,7 @@ constexpr char kColumns[] =
 struct Options {
   std::string backend = "auto";
   std::vector<int> devices;
+  std::uint64_t pose_as = 0;
   std::uint32_t threads = std::clamp(std::thread::hardware_concurrency() / 2, 1u, 8u);
   std::uint32_t cpu_threads = std::max(1u, std::thread::hardware_concurrency());
   std::uint32_t filler_threads = std::max(1u, std::thread::hardware_concurrency() / 4);
@@ -46,7 +48,10 @@ void AddFlags(CLI::App& app, Options& options) {
   app.add_option("--backend", options.backend, "auto, cuda, cpu or null (nothing is computed)")
       ->check(CLI::IsMember({"auto", "cuda", "cpu", "null"}));
   app.add_option("--devices", options.devices, "CUDA devices, such as 0,1; all if unset")->delimiter(',');
-  app.add_option("--threads", options.threads, "caller threads, each with a lane of its own")
+  app.add_option("--pose-as", options.pose_as,
+                 "one device poses as so many (for tests of the choice); 0: those there are")
+      ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{server::FaultPlan::kMaxDevices}));
+  app.add_option("--threads", options.threads, "caller threads, each with a lane of its own on every device")
       ->check(CLI::Range(1, 256));
   app.add_option("--cpu-threads", options.cpu_threads, "workers of the CPU backend")->check(CLI::Range(1, 1024));
   app.add_option("--filler-threads", options.filler_threads, "threads that copy large requests")
@@ -100,7 +105,6 @@ server::ExecutorOptions ExecutorOptionsOf(const Options& options) {
   executor.devices = options.devices;
   executor.cpu_threads = options.cpu_threads;
   executor.arena_bytes = options.arena_bytes;
-  executor.lanes = options.threads;
   executor.max_in_flight = options.shard.max_in_flight;
   executor.max_batch_requests = options.shard.batch.requests;
   return executor;
@@ -179,7 +183,12 @@ void Append(const std::string& path, const std::string& line) {
 }
 
 int Run(const Options& options) {
-  auto executor = server::CreateExecutor(ExecutorOptionsOf(options));
+  server::Faults posed;
+  posed.devices = options.pose_as;
+  server::FaultPlan plan(posed);
+  server::ExecutorOptions executor_options = ExecutorOptionsOf(options);
+  if (options.pose_as > 0) executor_options.faults = &plan;
+  auto executor = server::CreateExecutor(executor_options);
   if (!executor.ok()) {
     std::cerr << executor.status().message() << "\n";
     return 3;
@@ -196,16 +205,16 @@ int Run(const Options& options) {
   load.in_flight = options.in_flight;
   load.verify = (*executor)->name() != "null";
 
+  server::DeviceGroup devices(**executor, {.arena_bytes = options.arena_bytes}, nullptr);
   std::vector<std::unique_ptr<Caller>> callers;
   std::vector<std::unique_ptr<server::Lane>> lanes;
   for (std::uint32_t i = 0; i < options.threads; ++i) {
     server::Shard::Options shard = options.shard;
     shard.home = i;
     callers.push_back(std::make_unique<Caller>(load, shard, arena, backlog, std::uint64_t{i} * options.in_flight));
-    auto lane = (*executor)->CreateLane(i, callers.back()->wake());
-    absl::Status status = lane.ok() ? server::SelfTest(**executor, **lane) : lane.status();
-    if (!status.ok()) {
-      std::cerr << status.message() << "\n";
+    auto lane = devices.CreateLane(callers.back()->wake());
+    if (!lane.ok()) {
+      std::cerr << lane.status().message() << "\n";
       return 70;
     }
     lanes.push_back(*std::move(lane));

@@ -47,7 +47,7 @@ class Caller {
          std::uint64_t seed);
   ~Caller();  // Stops.
 
-  // For Executor::CreateLane.
+  // For DeviceGroup::CreateLane.
   std::function<void()> wake() {
     return [this] { Wake(); };
   }

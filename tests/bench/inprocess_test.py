@@ -32,6 +32,8 @@ def main(program):
     assert int(small["judged"]) >= 80 and float(small["mean_batch_requests"]) > 1, small
     large = check(program, "--backend", "cpu", "--payload", "2MiB", "--columns", "1024", "--arena-bytes", "64MiB")
     assert large["payload_bytes"] == str(2 << 20) and float(large["mean_batch_requests"]) == 1, large
+    posed = check(program, "--backend", "cpu", "--payload", "256KiB", "--threads", "2", "--pose-as", "3")
+    assert posed["devices"] == "3", posed
     null = check(program, "--backend", "null", "--payload", "64")
     assert null["judged"] == "0", null  # there is nothing to judge
 

@@ -29,6 +29,7 @@ softmax::v1::GetServerInfoResponse Full() {
   limits.set_max_in_flight_per_stream(7);
   limits.set_arena_bytes(8);
   message.set_degraded(true);
+  message.add_lost_devices("1: second: it hangs");
   message.set_unsafe_testing(true);
   return message;
 }
@@ -59,6 +60,7 @@ TEST(ServerInfoTest, ReadsWhatTheGeneratedCodeWritesHoweverItIsCut) {
     EXPECT_EQ(info->limits.max_requests_per_stream_message, 6u);
     EXPECT_EQ(info->limits.max_in_flight_per_stream, 7u);
     EXPECT_TRUE(info->degraded);
+    EXPECT_EQ(info->lost_devices, std::vector<std::string>{"1: second: it hangs"});
     EXPECT_TRUE(info->unsafe_testing);
   }
 }

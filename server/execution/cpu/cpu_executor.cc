@@ -2,12 +2,16 @@
 
 #include <absl/strings/str_cat.h>
 
+#include <cerrno>
+#include <cstring>
 #include <deque>
 
 #include "kernels/cpu/softmax_cpu.h"
 #include "server/execution/cpu/cpu_lane.h"
 #include "server/execution/cpu/cpu_pool.h"
 #include "server/execution/host_memory.h"
+#include "server/execution/memory_shortage.h"
+#include "server/execution/self_test.h"
 
 namespace softmax::server {
 namespace {
@@ -30,38 +34,60 @@ class NullLane final : public Lane {
   std::deque<Batch*> finished_;
 };
 
+// One, unless a test has it pose as several.
+std::uint32_t DeviceCount(const ExecutorOptions& options) {
+  const std::uint64_t posed = options.faults == nullptr ? 0 : options.faults->faults().devices;
+  return posed == 0 ? 1 : static_cast<std::uint32_t>(posed);
+}
+
 class CpuExecutor final : public Executor {
  public:
-  CpuExecutor(std::unique_ptr<HostMemory> memory, std::uint32_t threads, bool null)
-      : memory_(std::move(memory)), null_(null), pool_(null ? 0 : threads) {}
+  CpuExecutor(std::unique_ptr<HostMemory> memory, const ExecutorOptions& options, bool null)
+      : memory_(std::move(memory)),
+        arena_bytes_(options.arena_bytes),
+        null_(null),
+        devices_(DeviceCount(options)),
+        pool_(null ? 0 : options.cpu_threads) {}
 
   std::string name() const override { return null_ ? "null" : "cpu"; }
   std::vector<std::string> devices() const override {
-    if (null_) return {"none (answers are not computed)"};
-    return {absl::StrCat("cpu, ", kernels::cpu::TargetName(), ", ", pool_.threads(), " threads")};
+    const std::string name = null_
+                                 ? "none (answers are not computed)"
+                                 : absl::StrCat("cpu, ", kernels::cpu::TargetName(), ", ", pool_.threads(), " threads");
+    return std::vector<std::string>(devices_, name);
   }
   std::byte* memory() const override { return memory_->data(); }
-  absl::StatusOr<std::unique_ptr<Lane>> CreateLane(std::uint32_t /*index*/, std::function<void()> wake) override {
+  std::byte* self_test_memory(std::uint32_t device) const override {
+    return memory() + arena_bytes_ + device * kSelfTestBytes;
+  }
+  absl::StatusOr<std::unique_ptr<Lane>> CreateLane(std::uint32_t /*device*/, std::function<void()> wake) override {
     if (null_) return std::make_unique<NullLane>();
     return std::make_unique<CpuLane>(pool_, std::move(wake));
   }
-  absl::Status health() const override { return absl::OkStatus(); }
 
  private:
   const std::unique_ptr<HostMemory> memory_;
+  const std::size_t arena_bytes_;
   const bool null_;
+  const std::uint32_t devices_;
   CpuPool pool_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Executor>> CreateCpuExecutor(const ExecutorOptions& options, bool null) {
-  std::unique_ptr<HostMemory> memory = HostMemory::Allocate(options.arena_bytes);
-  if (memory == nullptr) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("arena-bytes: no memory for ", options.arena_bytes, " bytes; set a smaller --arena-bytes"));
+  if (options.faults != nullptr && !options.faults->faults().calls.empty()) {
+    return absl::InvalidArgumentError("--fault=cuda:...: this backend makes no CUDA calls");
   }
-  return std::make_unique<CpuExecutor>(std::move(memory), options.cpu_threads, null);
+  const bool refused = options.faults != nullptr && options.faults->RefusesAllocation();
+  errno = ENOMEM;
+  std::unique_ptr<HostMemory> memory =
+      refused ? nullptr : HostMemory::Allocate(options.arena_bytes + DeviceCount(options) * kSelfTestBytes);
+  if (memory == nullptr) {
+    const std::string reason = std::strerror(errno);  // before anything else that may fail
+    return MemoryShortage("arena-bytes", "cannot have", options.arena_bytes, reason);
+  }
+  return std::make_unique<CpuExecutor>(std::move(memory), options, null);
 }
 
 }  // namespace softmax::server

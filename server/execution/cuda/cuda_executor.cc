@@ -5,7 +5,10 @@
 #include <cuda_runtime_api.h>
 
 #include "kernels/softmax.h"
+#include "server/execution/cuda/cuda_call.h"
 #include "server/execution/cuda/cuda_lane.h"
+#include "server/execution/memory_shortage.h"
+#include "server/execution/self_test.h"
 
 namespace softmax::server {
 namespace {
@@ -43,20 +46,22 @@ class CudaExecutor final : public Executor {
     return names;
   }
   std::byte* memory() const override { return memory_; }
-  absl::StatusOr<std::unique_ptr<Lane>> CreateLane(std::uint32_t index, std::function<void()> /*wake*/) override {
+  std::byte* self_test_memory(std::uint32_t device) const override {
+    return memory_ + options_.arena_bytes + device * kSelfTestBytes;
+  }
+  absl::StatusOr<std::unique_ptr<Lane>> CreateLane(std::uint32_t device, std::function<void()> /*wake*/) override {
     CudaLane::Options lane;
-    lane.device = devices_[index % devices_.size()];
+    lane.device = devices_[device];
     lane.max_in_flight = options_.max_in_flight;
     lane.scratch_bytes = ScratchFor(options_.max_batch_requests);
-    return CudaLane::Create(lane, health_);
+    lane.faults = options_.faults;
+    return CudaLane::Create(lane);
   }
-  absl::Status health() const override { return health_.status(); }
 
  private:
   const std::vector<int> devices_;
   std::byte* const memory_;
   const ExecutorOptions options_;
-  CudaHealth health_;
 };
 
 absl::Status Failure(const std::string& what, cudaError_t error) {
@@ -73,24 +78,32 @@ absl::Status CheckDevices(const std::vector<int>& wanted, const CudaProbe& probe
   return absl::OkStatus();
 }
 
-absl::Status PrepareDevices(const std::vector<int>& devices) {
+absl::Status PrepareDevices(const std::vector<int>& devices, FaultPlan* faults) {
   for (int device : devices) {
-    if (cudaError_t e = cudaSetDevice(device)) {
+    if (cudaError_t e = MakeCall(faults, "cudaSetDevice", [device] { return cudaSetDevice(device); })) {
       return Failure(absl::StrCat("cudaSetDevice(", device, ")"), e);
     }
-    if (cudaError_t e = kernels::PrepareSoftmaxKernels()) {
+    if (cudaError_t e = MakeCall(faults, "PrepareSoftmaxKernels", [] { return kernels::PrepareSoftmaxKernels(); })) {
       return Failure(absl::StrCat("loading the kernels on device ", device), e);
     }
   }
   return absl::OkStatus();
 }
 
+// The devices, or as many as a test wants to see, the same ones several times over.
+std::vector<int> Pose(const std::vector<int>& devices, const FaultPlan* faults) {
+  if (faults == nullptr || faults->faults().devices == 0) return devices;
+  std::vector<int> posed;
+  while (posed.size() < faults->faults().devices) posed.push_back(devices[posed.size() % devices.size()]);
+  return posed;
+}
+
 }  // namespace
 
-CudaProbe ProbeCuda() {
+CudaProbe ProbeCuda(FaultPlan* faults) {
   CudaProbe probe;
   int count = 0;
-  const cudaError_t error = cudaGetDeviceCount(&count);
+  const cudaError_t error = MakeCall(faults, "cudaGetDeviceCount", [&count] { return cudaGetDeviceCount(&count); });
   if (error != cudaSuccess || count == 0) {
     (void)cudaGetLastError();
     probe.explanation =
@@ -107,16 +120,18 @@ CudaProbe ProbeCuda() {
 }
 
 absl::StatusOr<std::unique_ptr<Executor>> CreateCudaExecutor(const ExecutorOptions& options) {
-  const CudaProbe probe = ProbeCuda();
+  const CudaProbe probe = ProbeCuda(options.faults);
   if (probe.devices.empty()) return absl::UnavailableError(probe.explanation);
   if (absl::Status status = CheckDevices(options.devices, probe); !status.ok()) return status;
-  const std::vector<int> devices = options.devices.empty() ? probe.devices : options.devices;
-  if (absl::Status status = PrepareDevices(devices); !status.ok()) return status;
+  const std::vector<int> chosen = options.devices.empty() ? probe.devices : options.devices;
+  if (absl::Status status = PrepareDevices(chosen, options.faults); !status.ok()) return status;
+  const std::vector<int> devices = Pose(chosen, options.faults);
   void* memory = nullptr;
-  if (cudaError_t e = cudaHostAlloc(&memory, options.arena_bytes, cudaHostAllocMapped | cudaHostAllocPortable)) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("arena-bytes: cannot pin ", options.arena_bytes, " bytes of host memory: ", cudaGetErrorString(e),
-                     "; set a smaller --arena-bytes or give the container more memory"));
+  if (cudaError_t e = MakeAllocation(options.faults, "cudaHostAlloc", [&] {
+        return cudaHostAlloc(&memory, options.arena_bytes + devices.size() * kSelfTestBytes,
+                             cudaHostAllocMapped | cudaHostAllocPortable);
+      })) {
+    return MemoryShortage("arena-bytes", "cannot pin", options.arena_bytes, cudaGetErrorString(e));
   }
   return std::make_unique<CudaExecutor>(devices, static_cast<std::byte*>(memory), options);
 }

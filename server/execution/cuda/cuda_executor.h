@@ -9,7 +9,7 @@ struct CudaProbe {
   std::vector<int> devices;
   std::string explanation;  // "2 devices: NVIDIA H100 ...", or why there is none
 };
-CudaProbe ProbeCuda();
+CudaProbe ProbeCuda(FaultPlan* faults = nullptr);
 
 absl::StatusOr<std::unique_ptr<Executor>> CreateCudaExecutor(const ExecutorOptions& options);
 

@@ -2,7 +2,10 @@
 
 #include <absl/strings/str_cat.h>
 
-#include "kernels/softmax.h"
+#include <atomic>
+
+#include "server/execution/cuda/cuda_call.h"
+#include "server/execution/memory_shortage.h"
 
 namespace softmax::server {
 namespace {
@@ -11,6 +14,8 @@ namespace {
 constexpr std::size_t kFlagBytes = 128;
 // The stream is asked for errors only every so many polls: a failed kernel never writes its flag.
 constexpr std::uint32_t kPollsPerQuery = 4096;
+// An aligned address that no device has.
+constexpr std::uintptr_t kNowhere = 4096;
 
 absl::Status CudaError(const char* what, cudaError_t error) {
   return absl::InternalError(absl::StrCat(what, ": ", cudaGetErrorName(error), " (", cudaGetErrorString(error), ")"));
@@ -29,36 +34,45 @@ cudaError_t UseDevice(int device) { return device_of_thread == device ? cudaSucc
 
 }  // namespace
 
-void CudaHealth::Fail(const std::string& what) {
-  MutexLock lock(mu_);
-  if (what_.empty()) what_ = what;
-  failed_.store(true);
-}
-
-absl::Status CudaHealth::status() const {
-  MutexLock lock(mu_);
-  return failed_.load() ? absl::InternalError(what_) : absl::OkStatus();
-}
-
-absl::StatusOr<std::unique_ptr<CudaLane>> CudaLane::Create(const Options& options, CudaHealth& health) {
-  std::unique_ptr<CudaLane> lane(new CudaLane(options, health));
+absl::StatusOr<std::unique_ptr<CudaLane>> CudaLane::Create(const Options& options) {
+  std::unique_ptr<CudaLane> lane(new CudaLane(options));
   if (absl::Status status = lane->Initialize(); !status.ok()) return status;
   return lane;
 }
 
 absl::Status CudaLane::Initialize() {
-  if (cudaError_t e = SetDevice(options_.device)) return CudaError("cudaSetDevice", e);
-  if (cudaError_t e = cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)) {
+  FaultPlan* const faults = options_.faults;
+  if (cudaError_t e = MakeCall(faults, "cudaSetDevice", [this] { return SetDevice(options_.device); })) {
+    return CudaError("cudaSetDevice", e);
+  }
+  if (cudaError_t e = MakeCall(faults, "cudaStreamCreateWithFlags",
+                               [this] { return cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking); })) {
     return CudaError("cudaStreamCreateWithFlags", e);
   }
-  if (cudaError_t e = cudaMalloc(reinterpret_cast<void**>(&workspace_), kernels::kSoftmaxWorkspaceBytes))
-    return CudaError("cudaMalloc", e);
-  if (cudaError_t e = cudaMemset(workspace_, 0, kernels::kSoftmaxWorkspaceBytes)) return CudaError("cudaMemset", e);
+  if (absl::Status status = AllocateMemory(); !status.ok()) return status;
+  if (cudaError_t e = MakeCall(faults, "cudaMemset",
+                               [this] { return cudaMemset(workspace_, 0, kernels::kSoftmaxWorkspaceBytes); })) {
+    return CudaError("cudaMemset", e);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CudaLane::AllocateMemory() {
+  FaultPlan* const faults = options_.faults;
+  if (cudaError_t e = MakeAllocation(faults, "cudaMalloc", [this] {
+        return cudaMalloc(reinterpret_cast<void**>(&workspace_), kernels::kSoftmaxWorkspaceBytes);
+      })) {
+    return absl::ResourceExhaustedError(absl::StrCat("threads: cannot have ", kernels::kSoftmaxWorkspaceBytes,
+                                                     " bytes of memory of device ", options_.device, ": ",
+                                                     cudaGetErrorString(e), "; nvidia-smi names who holds it"));
+  }
   const std::size_t slot_bytes = kFlagBytes + (options_.scratch_bytes + 127) / 128 * 128;
+  const std::size_t bytes = slot_bytes * options_.max_in_flight;
   void* block = nullptr;
-  if (cudaError_t e =
-          cudaHostAlloc(&block, slot_bytes * options_.max_in_flight, cudaHostAllocMapped | cudaHostAllocPortable)) {
-    return CudaError("cudaHostAlloc", e);
+  if (cudaError_t e = MakeAllocation(faults, "cudaHostAlloc", [&] {
+        return cudaHostAlloc(&block, bytes, cudaHostAllocMapped | cudaHostAllocPortable);
+      })) {
+    return MemoryShortage("max-in-flight-batches", "cannot pin", bytes, cudaGetErrorString(e));
   }
   host_block_ = static_cast<std::byte*>(block);
   for (std::uint32_t i = 0; i < options_.max_in_flight; ++i) {
@@ -83,12 +97,30 @@ CudaLane::~CudaLane() {
 
 void CudaLane::FailBatch(Batch* batch, const char* what, cudaError_t error) {
   batch->status = CudaError(what, error);
-  health_.Fail(std::string(batch->status.message()));
+  // The thread remembers its last error and would report it for another device's launch.
+  (void)cudaGetLastError();
   failed_.push_back(batch);
 }
 
+cudaError_t CudaLane::LaunchKernel(const Batch& batch, const Slot& slot, const kernels::Completion& completion) {
+  const std::vector<kernels::Segment>* segments = &batch.segments();
+  std::vector<kernels::Segment> broken;
+  if (options_.faults != nullptr && options_.faults->NextCall("kernel") != 0) [[unlikely]] {
+    // A kernel that reads where there is nothing: the error that no CUDA context survives.
+    broken = *segments;
+    for (kernels::Segment& segment : broken) segment.input = reinterpret_cast<const void*>(kNowhere);
+    segments = &broken;
+  }
+  return kernels::LaunchSoftmaxBatch(batch.input_type(), batch.output_type(), segments->data(),
+                                     static_cast<std::int64_t>(segments->size()), slot.scratch, options_.scratch_bytes,
+                                     completion, stream_);
+}
+
 void CudaLane::Launch(Batch* batch) {
-  if (cudaError_t e = UseDevice(options_.device)) return FailBatch(batch, "cudaSetDevice", e);
+  FaultPlan* const faults = options_.faults;
+  if (cudaError_t e = MakeCall(faults, "cudaSetDevice", [this] { return UseDevice(options_.device); })) {
+    return FailBatch(batch, "cudaSetDevice", e);
+  }
   batch->lane_slot = next_slot_;
   Slot& slot = slots_[next_slot_];
   next_slot_ = (next_slot_ + 1) % options_.max_in_flight;
@@ -96,10 +128,8 @@ void CudaLane::Launch(Batch* batch) {
   completion.flag = const_cast<std::uint32_t*>(slot.flag);
   completion.value = ++slot.value;
   completion.workspace = workspace_;
-  const auto& segments = batch->segments();
-  const cudaError_t error = kernels::LaunchSoftmaxBatch(batch->input_type(), batch->output_type(), segments.data(),
-                                                        static_cast<std::int64_t>(segments.size()), slot.scratch,
-                                                        options_.scratch_bytes, completion, stream_);
+  const cudaError_t error =
+      MakeCall(faults, "cudaLaunchKernel", [&] { return LaunchKernel(*batch, slot, completion); });
   if (error != cudaSuccess) return FailBatch(batch, "launching the softmax kernel", error);
   running_.push_back(batch);
 }
@@ -126,7 +156,7 @@ Batch* CudaLane::Poll() {
     return batch;
   }
   if (++polls_ % kPollsPerQuery != 0) return nullptr;
-  const cudaError_t error = cudaStreamQuery(stream_);
+  const cudaError_t error = MakeCall(options_.faults, "cudaStreamQuery", [this] { return cudaStreamQuery(stream_); });
   if (error == cudaSuccess || error == cudaErrorNotReady) return nullptr;
   running_.pop_front();
   FailBatch(batch, "running the softmax kernel", error);

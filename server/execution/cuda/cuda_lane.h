@@ -3,27 +3,15 @@
 #include <absl/status/statusor.h>
 #include <cuda_runtime_api.h>
 
-#include <atomic>
 #include <deque>
-#include <string>
+#include <memory>
 #include <vector>
 
+#include "kernels/softmax.h"
 #include "server/batching/lane.h"
+#include "server/execution/faults.h"
 
 namespace softmax::server {
-
-// A failure that a device does not recover from, shared by its lanes. The first is kept.
-class CudaHealth {
- public:
-  void Fail(const std::string& what) ABSL_LOCKS_EXCLUDED(mu_);
-  absl::Status status() const ABSL_LOCKS_EXCLUDED(mu_);
-  bool failed() const { return failed_.load(std::memory_order_relaxed); }
-
- private:
-  std::atomic<bool> failed_{false};
-  mutable Mutex mu_;
-  std::string what_ ABSL_GUARDED_BY(mu_);
-};
 
 // Runs batches on one CUDA stream: one kernel launch a batch, which reads and writes the mapped pinned arena itself,
 // and a completion flag in mapped memory that the launch's last block writes and Poll reads. Batches finish in order.
@@ -33,9 +21,11 @@ class CudaLane final : public Lane {
     int device = 0;
     std::uint32_t max_in_flight = 2;
     std::size_t scratch_bytes = 0;  // per batch in flight
+    FaultPlan* faults = nullptr;    // null: none
   };
 
-  static absl::StatusOr<std::unique_ptr<CudaLane>> Create(const Options& options, CudaHealth& health);
+  // RESOURCE_EXHAUSTED: the device or the host has no memory for it.
+  static absl::StatusOr<std::unique_ptr<CudaLane>> Create(const Options& options);
   ~CudaLane() override;  // Waits for the stream.
 
   void Launch(Batch* batch) override;
@@ -50,13 +40,14 @@ class CudaLane final : public Lane {
     std::uint32_t value = 0;  // what the flag will read when the batch in it has finished
   };
 
-  CudaLane(const Options& options, CudaHealth& health) : options_(options), health_(health) {}
+  explicit CudaLane(const Options& options) : options_(options) {}
   absl::Status Initialize();
+  absl::Status AllocateMemory();
+  cudaError_t LaunchKernel(const Batch& batch, const Slot& slot, const kernels::Completion& completion);
   void FailBatch(Batch* batch, const char* what, cudaError_t error);
   bool Finished(const Batch& batch);
 
   const Options options_;
-  CudaHealth& health_;
   cudaStream_t stream_ = nullptr;
   std::uint32_t* workspace_ = nullptr;  // device memory
   std::byte* host_block_ = nullptr;     // mapped pinned: all flags and scratch

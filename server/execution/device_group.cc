@@ -1,0 +1,94 @@
+#include "server/execution/device_group.h"
+
+#include <absl/strings/str_cat.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "server/execution/faulty_lane.h"
+#include "server/execution/self_test.h"
+#include "server/execution/spread_lane.h"
+
+namespace softmax::server {
+namespace {
+
+// A sweep that comes so much later than the one before: the process was stopped, or the clock jumped. What was launched
+// before may be well; it did not have the time that has passed.
+constexpr Nanoseconds kMissedSweeps = std::chrono::seconds(1);
+
+}  // namespace
+
+DeviceGroup::DeviceGroup(Executor& executor, const Options& options, FaultPlan* faults)
+    : executor_(executor), options_(options), faults_(faults), devices_(executor.devices(), options.batch_timeout) {
+  told_.resize(devices_.count());
+}
+
+absl::StatusOr<std::unique_ptr<Lane>> DeviceGroup::CreateTested(std::uint32_t device, std::function<void()> wake) {
+  absl::StatusOr<std::unique_ptr<Lane>> lane = executor_.CreateLane(device, std::move(wake));
+  if (!lane.ok()) return lane.status();
+  if (executor_.computes()) {
+    if (absl::Status status = SelfTest(*lane, executor_.self_test_memory(device)); !status.ok()) return status;
+  }
+  if (faults_ != nullptr) return std::make_unique<FaultyLane>(std::move(*lane), device, *faults_);
+  return lane;
+}
+
+absl::StatusOr<std::unique_ptr<Lane>> DeviceGroup::CreateLane(std::function<void()> wake) {
+  std::vector<std::unique_ptr<Lane>> lanes;
+  for (std::uint32_t device = 0; device < devices_.count(); ++device) {
+    absl::StatusOr<std::unique_ptr<Lane>> lane = CreateTested(device, wake);
+    if (!lane.ok()) return lane.status();
+    auto watched = std::make_unique<WatchedLane>(std::move(*lane), device, devices_);
+    watched_.push_back({watched.get(), wake});
+    lanes.push_back(std::move(watched));
+  }
+  const std::uint32_t home = threads_++ % devices_.count();
+  if (lanes.size() == 1) return std::move(lanes[0]);
+  return std::make_unique<SpreadLane>(std::move(lanes), home, devices_);
+}
+
+absl::Status DeviceGroup::Start() {
+  last_sweep_ = SteadyClock::now();
+  if (devices_.count() == 1) return absl::OkStatus();
+  std::vector<std::unique_ptr<Lane>> lanes;
+  for (std::uint32_t device = 0; device < devices_.count(); ++device) {
+    absl::StatusOr<std::unique_ptr<Lane>> lane = CreateTested(device, [] {});
+    if (!lane.ok()) return lane.status();
+    lanes.push_back(std::move(*lane));
+  }
+  const Nanoseconds limit =
+      options_.batch_timeout.count() > 0 ? std::min(options_.batch_timeout, kSelfTestLimit) : kSelfTestLimit;
+  tester_ = std::make_unique<DeviceTester>(executor_, std::move(lanes), limit, devices_);
+  return absl::OkStatus();
+}
+
+void DeviceGroup::Sweep(TimePoint now) {
+  if (now - last_sweep_ > kMissedSweeps) devices_.RestartPatience(now);
+  last_sweep_ = now;
+  for (const Watched& watched : watched_) {
+    if (watched.lane->CheckOverdue(now)) watched.wake();
+  }
+  if (devices_.lost() > 0) TellLosses();
+}
+
+void DeviceGroup::TellLosses() {
+  const std::vector<Devices::View> views = devices_.views();
+  for (std::uint32_t device = 0; device < views.size(); ++device) {
+    if (views[device].state != Devices::State::kLost || told_[device]) continue;
+    told_[device] = true;
+    spdlog::error("device {} ({}) is lost, {} of {} are left: {}", device, views[device].name,
+                  devices_.count() - devices_.lost(), devices_.count(), views[device].reason);
+  }
+}
+
+absl::Status DeviceGroup::health() const {
+  if (devices_.lost() == 0) return absl::OkStatus();
+  if (absl::Status status = devices_.health(SteadyClock::now(), options_.degraded_limit); !status.ok()) return status;
+  const std::uint64_t room = devices_.kept().LargestRun(executor_.memory(), options_.arena_bytes);
+  if (room >= options_.largest_request_bytes) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("a device was lost, and what it may still write leaves ", room,
+                                          " bytes of the arena in one piece; the largest request needs ",
+                                          options_.largest_request_bytes));
+}
+
+}  // namespace softmax::server

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <deque>
+#include <memory>
+
+#include "server/batching/lane.h"
+#include "server/execution/faults.h"
+
+namespace softmax::server {
+
+// A lane that does what a FaultPlan says of its device. Servers without faults have none.
+class FaultyLane final : public Lane {
+ public:
+  // `plan` outlives this.
+  FaultyLane(std::unique_ptr<Lane> lane, std::uint32_t device, FaultPlan& plan)
+      : lane_(std::move(lane)), device_(device), plan_(plan), delay_(plan.DelayOf(device)) {}
+
+  void Launch(Batch* batch) override;
+  Batch* Poll() override;
+  bool needs_polling() const override { return lane_->needs_polling() || delay_.count() > 0; }
+
+ private:
+  struct Late {
+    Batch* batch;
+    TimePoint finished;
+  };
+
+  const std::unique_ptr<Lane> lane_;
+  const std::uint32_t device_;
+  FaultPlan& plan_;
+  const Nanoseconds delay_;
+  std::deque<Batch*> failed_;
+  std::deque<Late> late_;
+};
+
+}  // namespace softmax::server

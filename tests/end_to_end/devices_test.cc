@@ -1,0 +1,112 @@
+// Several devices, of which one is lost: the others serve on for a while. One device poses as two, so this needs one.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/end_to_end/faulty_service.h"
+
+namespace softmax::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using Clock = std::chrono::steady_clock;
+
+bool Eventually(const std::function<bool()>& is) {
+  for (int i = 0; i < 2000; ++i) {
+    if (is()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
+
+// A server whose second device is lost under load, and what is seen of that.
+void LoseOneOfTwo(const std::string& fault, const std::string& reason) {
+  ServerProcess server(WithFault("devices:2," + fault, {"--threads=2"}));
+  ASSERT_FALSE(server.target().empty()) << server.Log();
+  EXPECT_EQ(InfoOf(server.target()).devices.size(), 2u);
+  EXPECT_FALSE(InfoOf(server.target()).degraded);
+  EXPECT_EQ(MetricOf(server.metrics(), "softmax_degraded "), "0");
+  Callers callers(server.target());
+  ASSERT_TRUE(Eventually([&] { return InfoOf(server.target()).degraded; })) << server.Log();
+  EXPECT_TRUE(callers.GetRightAnswers(200)) << server.Log();
+  const int failed = callers.counts().internal;
+  EXPECT_GT(failed, 0);
+  EXPECT_TRUE(callers.GetRightAnswers(200));
+  EXPECT_EQ(callers.counts().internal, failed);  // only what ran on the device when it was lost
+  callers.Stop();
+  EXPECT_EQ(callers.counts().unavailable, 0);
+  EXPECT_EQ(callers.counts().wrong, 0);
+
+  EXPECT_THAT(InfoOf(server.target()).lost_devices,
+              ::testing::ElementsAre(AllOf(StartsWith("1: "), HasSubstr(reason))));
+  EXPECT_EQ(MetricOf(server.metrics(), "softmax_degraded "), "1");
+  EXPECT_THAT(MetricOf(server.metrics(), "softmax_device_serving{device=\"0\""), HasSubstr("} 1"));
+  EXPECT_THAT(MetricOf(server.metrics(), "softmax_device_serving{device=\"1\""), HasSubstr("} 0"));
+  EXPECT_EQ(HealthOf(server.target(), "readiness"), "SERVING");
+  EXPECT_EQ(HealthOf(server.target(), "liveness"), "SERVING");
+  EXPECT_TRUE(
+      Eventually([&] { return server.Log().find("is lost, 1 of 2 are left: " + reason) != std::string::npos; }));
+  EXPECT_THAT(server.Log(), HasSubstr("device 1 ("));
+  server.Signal(SIGTERM);
+  EXPECT_EQ(server.Wait(20000), 0) << server.Log();
+}
+
+TEST(Devices, OneThatFailsLeavesTheOtherServing) {
+  LoseOneOfTwo("sticky:50@1", "fault: a kernel ran into an illegal address");
+}
+
+TEST(Devices, OneThatHangsLeavesTheOtherServing) { LoseOneOfTwo("hang:50@1", "a device hangs"); }
+
+TEST(Devices, ADegradedServerLeavesInTime) {
+  ServerProcess server(WithFault("devices:2,sticky:50@1", {"--threads=2", "--degraded-limit=1500ms"}));
+  ASSERT_FALSE(server.target().empty()) << server.Log();
+  Callers callers(server.target());
+  ASSERT_TRUE(Eventually([&] { return InfoOf(server.target()).degraded; })) << server.Log();
+  const auto begin = Clock::now();
+  EXPECT_EQ(server.Wait(20000), 70) << server.Log();
+  EXPECT_GT(Clock::now() - begin, std::chrono::milliseconds(1000));  // it was seen a little later than it began
+  callers.Stop();
+  EXPECT_EQ(callers.counts().wrong, 0);
+  EXPECT_THAT(server.Log(), AllOf(HasSubstr("degraded-limit is over"), HasSubstr("drained")));
+}
+
+// Whatever broke the first device may have broken the process: the test of the other says so before a request does.
+TEST(Devices, WithoutOneThatPassesItsTestTheProcessEndsWith70) {
+  ServerProcess server(WithFault("devices:2,hang:60", {"--threads=2"}));
+  ASSERT_FALSE(server.target().empty()) << server.Log();
+  Callers callers(server.target());
+  EXPECT_EQ(server.Wait(30000), 70) << server.Log();
+  callers.Stop();
+  EXPECT_GT(callers.counts().right, 0);
+  EXPECT_EQ(callers.counts().wrong, 0);
+  EXPECT_THAT(server.Log(), AllOf(HasSubstr("a device hangs"), HasSubstr("0 of 2 are left")));
+}
+
+TEST(Devices, OneContextThatIsBrokenIsBrokenForAllThatPose) {
+  if (!OnGpu()) GTEST_SKIP() << "a kernel that crashes needs the CUDA backend";
+  ServerProcess server(WithFault("devices:2,cuda:kernel:50", {"--threads=2"}));
+  ASSERT_FALSE(server.target().empty()) << server.Log();
+  Callers callers(server.target());
+  EXPECT_EQ(server.Wait(30000), 70) << server.Log();
+  callers.Stop();
+  EXPECT_EQ(callers.counts().wrong, 0);
+  EXPECT_THAT(server.Log(), HasSubstr("after another device was lost"));
+}
+
+TEST(Devices, TheStartSaysWhichOnesThereAre) {
+  ServerProcess server(WithFault("devices:3", {"--threads=2"}));
+  ASSERT_FALSE(server.target().empty()) << server.Log();
+  EXPECT_EQ(InfoOf(server.target()).devices.size(), 3u);
+  Callers callers(server.target());
+  EXPECT_TRUE(callers.GetRightAnswers(200));
+  callers.Stop();
+  EXPECT_EQ(callers.counts().internal + callers.counts().unavailable + callers.counts().wrong, 0);
+  EXPECT_TRUE(
+      Eventually([&] { return MetricOf(server.metrics(), "softmax_device_in_flight_bytes{device=\"2\"} ") == "0"; }));
+  server.Signal(SIGTERM);
+  EXPECT_EQ(server.Wait(20000), 0);
+}
+
+}  // namespace
+}  // namespace softmax::testing

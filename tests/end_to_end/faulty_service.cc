@@ -1,0 +1,95 @@
+#include "tests/end_to_end/faulty_service.h"
+
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "client/loadgen/http_get.h"
+#include "grpc/health/v1/health.grpc.pb.h"
+
+namespace softmax::testing {
+
+Callers::Callers(std::string target) : target_(std::move(target)) {
+  for (int i = 0; i < 4; ++i) threads_.emplace_back([this, i] { Call(i); });
+}
+
+void Callers::Stop() {
+  stop_ = true;
+  threads_.clear();
+}
+
+bool Callers::GetRightAnswers(int more) const {
+  const int until = counts_.right + more;
+  for (int i = 0; i < 3000 && counts_.right < until; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  return counts_.right >= until;
+}
+
+void Callers::Call(int number) {
+  client::ClientOptions options;
+  options.target = target_;
+  options.retry.max_attempts = 1;
+  const auto client = std::move(*client::Client::Create(options));
+  const Question question = MakeQuestion({10 + number, 200}, static_cast<std::uint64_t>(number));
+  while (!stop_) {
+    const auto answer = client->Softmax(question.view(), question.options());
+    if (answer.ok()) {
+      ++(JudgeAnswer(question, answer->data()).ok ? counts_.right : counts_.wrong);
+    } else if (absl::IsInternal(answer.status())) {
+      ++counts_.internal;
+    } else if (absl::IsUnavailable(answer.status())) {
+      ++counts_.unavailable;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    } else {
+      ++counts_.other;
+      ADD_FAILURE() << answer.status();
+    }
+  }
+}
+
+std::vector<std::string> WithFault(const std::string& fault, const std::vector<std::string>& more) {
+  std::vector<std::string> flags = {"--unsafe-testing", "--fault=" + fault, "--device-timeout=1s",
+                                    "--drain-delay=300ms", "--drain-timeout=5s"};
+  flags.insert(flags.end(), more.begin(), more.end());
+  return flags;
+}
+
+client::ServerInfo InfoOf(const std::string& target) {
+  client::ClientOptions options;
+  options.target = target;
+  const auto client = std::move(*client::Client::Create(options));
+  const auto info = client->GetServerInfo();
+  EXPECT_TRUE(info.ok()) << info.status();
+  return info.ok() ? *info : client::ServerInfo();
+}
+
+std::string MetricOf(const std::string& address, const std::string& series) {
+  const auto location = client::ParseHttpLocation(address, "/metrics");
+  EXPECT_TRUE(location.ok()) << location.status();
+  const auto text = client::HttpGet(*location, {});
+  EXPECT_TRUE(text.ok()) << text.status();
+  if (!text.ok()) return "";
+  const std::size_t at = text->find("\n" + series);
+  if (at == std::string::npos) return "";
+  const std::size_t begin = at + 1 + series.size();
+  return text->substr(begin, text->find('\n', begin) - begin);
+}
+
+std::string HealthOf(const std::string& target, const std::string& service) {
+  const auto stub = grpc::health::v1::Health::NewStub(grpc::CreateChannel(target, grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+  grpc::health::v1::HealthCheckRequest request;
+  request.set_service(service);
+  grpc::health::v1::HealthCheckResponse answer;
+  const grpc::Status status = stub->Check(&context, request, &answer);
+  if (!status.ok()) return status.error_message();
+  return grpc::health::v1::HealthCheckResponse::ServingStatus_Name(answer.status());
+}
+
+bool OnGpu() {
+  const char* const backend = std::getenv("SOFTMAX_TEST_BACKEND");
+  return backend != nullptr && std::string(backend) == "cuda";
+}
+
+}  // namespace softmax::testing

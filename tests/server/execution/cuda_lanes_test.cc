@@ -1,0 +1,217 @@
+// The CUDA backend's code on pretended devices (fake_cuda.h): several of them, one that fails, one that hangs, and
+// every call that may be refused.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "server/execution/cuda/cuda_executor.h"
+#include "server/execution/device_group.h"
+#include "tests/server/execution/fake_cuda.h"
+#include "tests/server/execution/lane_fixture.h"
+
+namespace softmax::server {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+namespace fake = softmax::testing::fake_cuda;
+
+constexpr std::uint64_t kArenaBytes = 1 << 20;
+constexpr std::uint64_t kSlabBytes = 4096;
+
+struct Request {
+  testing::TestWork work{1, 8, 1};
+  Batch batch;
+};
+
+class CudaLanesTest : public ::testing::Test {
+ protected:
+  absl::Status Make(int devices, const Faults& faults = {}, DeviceGroup::Options options = {}) {
+    fake::Reset(devices);
+    plan_ = std::make_unique<FaultPlan>(faults);
+    ExecutorOptions executor;
+    executor.arena_bytes = kArenaBytes;
+    executor.faults = faults.any() ? plan_.get() : nullptr;
+    auto created = CreateCudaExecutor(executor);
+    if (!created.ok()) return created.status();
+    executor_ = *std::move(created);
+    arena_ = std::make_unique<Arena>(executor_->memory(), kArenaBytes, kSlabBytes);
+    options.arena_bytes = kArenaBytes;
+    group_ = std::make_unique<DeviceGroup>(*executor_, options, executor.faults);
+    auto lane = group_->CreateLane([] {});
+    if (!lane.ok()) return lane.status();
+    lane_ = *std::move(lane);
+    return group_->Start();
+  }
+  void TearDown() override {
+    lane_.reset();
+    group_.reset();
+    executor_.reset();
+    if (!hung_) {
+      EXPECT_EQ(fake::Allocations(), 0u);
+    }
+  }
+  // The device hangs: nothing is freed any more, as the server does it.
+  void Hang(int device) {
+    fake::Hang(device);
+    hung_ = true;
+  }
+  void KeepAll() {
+    lane_.reset();
+    group_.reset();
+    static auto* const kept = new std::vector<std::unique_ptr<Executor>>;
+    kept->push_back(std::move(executor_));
+  }
+
+  std::unique_ptr<Request> Launch() {
+    auto request = std::make_unique<Request>();
+    const TimePoint now = SteadyClock::now();
+    const TensorSpec& spec = request->work.spec();
+    request->batch.Open(spec.input_type, spec.output_type, SpanRef(arena_.get(), arena_->TryReserve(kSlabBytes)),
+                        Batch::NeedOf(spec), now);
+    request->batch.Add(&request->work, now);
+    request->batch.Close(CloseReason::kIdle);
+    request->batch.set_launched(now);
+    lane_->Launch(&request->batch);
+    return request;
+  }
+  Batch* WaitForOne() {
+    Batch* back = nullptr;
+    while ((back = lane_->Poll()) == nullptr) {
+      group_->Sweep(SteadyClock::now());
+      std::this_thread::yield();
+    }
+    return back;
+  }
+  absl::Status Run() {
+    const auto request = Launch();
+    Batch* const back = WaitForOne();
+    EXPECT_EQ(back, &request->batch);
+    const absl::Status status = back->status;
+    back->Complete(status, SteadyClock::now());
+    if (status.ok()) {
+      EXPECT_FLOAT_EQ(request->work.floats()[0], 0.125f);
+    }
+    return status;
+  }
+
+  std::unique_ptr<FaultPlan> plan_;
+  std::unique_ptr<Executor> executor_;
+  std::unique_ptr<Arena> arena_;
+  std::unique_ptr<DeviceGroup> group_;
+  std::unique_ptr<Lane> lane_;
+  bool hung_ = false;
+};
+
+TEST_F(CudaLanesTest, BatchesGoToAllDevices) {
+  ASSERT_TRUE(Make(4).ok());
+  EXPECT_EQ(executor_->devices().size(), 4u);
+  std::vector<std::size_t> tests(4);
+  for (int device = 0; device < 4; ++device) {
+    tests[static_cast<std::size_t>(device)] = fake::Launches(device);
+    EXPECT_EQ(fake::Launches(device), 2u);  // the thread's lane and that of DeviceTester were tested
+    fake::HoldBack(device);
+  }
+  std::vector<std::unique_ptr<Request>> requests;
+  for (int i = 0; i < 8; ++i) requests.push_back(Launch());
+  for (int device = 0; device < 4; ++device) {
+    EXPECT_EQ(fake::Launches(device), tests[static_cast<std::size_t>(device)] + 2);
+    fake::Finish(device);
+  }
+  for (int i = 0; i < 8; ++i) {
+    Batch* const back = WaitForOne();
+    EXPECT_TRUE(back->status.ok());
+    back->Complete(back->status, SteadyClock::now());
+  }
+  for (const auto& request : requests) EXPECT_FLOAT_EQ(request->work.floats()[7], 0.125f);
+  EXPECT_EQ(arena_->slabs_used(), 0u);
+}
+
+TEST_F(CudaLanesTest, AKernelThatCrashesTakesItsDeviceAndNoOther) {
+  Faults faults;
+  faults.calls = {{"kernel", 5 + 4, 1}};  // four self-tests come first
+  ASSERT_TRUE(Make(2, faults).ok());
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(Run().ok());
+  const absl::Status status = Run();
+  EXPECT_TRUE(absl::IsInternal(status));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("running the softmax kernel: cudaErrorIllegalAddress"));
+  // The error of the lost device does not come up at the next one's launch on this thread.
+  for (int i = 0; i < 20; ++i) EXPECT_TRUE(Run().ok());
+  EXPECT_TRUE(group_->devices().degraded());
+  EXPECT_TRUE(group_->health().ok());
+}
+
+TEST_F(CudaLanesTest, ADeviceThatHangsIsNeverWaitedFor) {
+  ASSERT_TRUE(Make(2, {}, {.batch_timeout = std::chrono::milliseconds(300)}).ok());
+  EXPECT_TRUE(Run().ok());
+  Hang(0);
+  EXPECT_TRUE(absl::IsInternal(Run()));
+  for (int i = 0; i < 20; ++i) EXPECT_TRUE(Run().ok());
+  EXPECT_TRUE(group_->devices().hangs(0));
+  KeepAll();
+}
+
+TEST_F(CudaLanesTest, EveryCallMayFailUnderLoad) {
+  const std::pair<const char*, const char*> calls[] = {{"cudaSetDevice", "cudaSetDevice: "},
+                                                       {"cudaLaunchKernel", "launching the softmax kernel: "}};
+  for (const auto& [call, said] : calls) {
+    Faults faults;
+    faults.calls = {{call, 20, 46}};
+    ASSERT_TRUE(Make(2, faults).ok());
+    absl::Status failed;
+    for (int i = 0; i < 30; ++i) failed.Update(Run());
+    EXPECT_TRUE(absl::IsInternal(failed)) << call;
+    EXPECT_THAT(std::string(failed.message()), HasSubstr(said));
+    EXPECT_TRUE(group_->devices().degraded()) << call;
+    EXPECT_TRUE(Run().ok()) << call;
+    TearDown();
+  }
+}
+
+TEST_F(CudaLanesTest, EveryCallMayFailAtStart) {
+  for (const char* call : {"cudaGetDeviceCount", "cudaSetDevice", "PrepareSoftmaxKernels", "cudaHostAlloc",
+                           "cudaStreamCreateWithFlags", "cudaMalloc", "cudaMemset", "cudaLaunchKernel"}) {
+    for (const std::uint64_t number : {1, 2}) {
+      Faults faults;
+      faults.calls = {{call, number, 999}};
+      const absl::Status status = Make(2, faults);
+      const bool once = std::string(call) == "cudaGetDeviceCount" && number == 2;
+      EXPECT_EQ(status.ok(), once) << call << " " << number << ": " << status;
+      if (!once) {
+        EXPECT_THAT(std::string(status.message()), HasSubstr("some error")) << call;
+      }
+      TearDown();  // nothing stays behind
+    }
+  }
+}
+
+TEST_F(CudaLanesTest, EveryAllocationMayBeRefused) {
+  std::uint64_t number = 1;
+  for (absl::Status status; !status.ok() || number == 1; ++number) {
+    Faults faults;
+    faults.allocation = number;
+    status = Make(2, faults);
+    if (!status.ok()) {
+      EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+      EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("bytes"), HasSubstr("out of memory")));
+    }
+    TearDown();
+    ASSERT_LT(number, 100u);
+    if (status.ok()) break;
+  }
+  EXPECT_EQ(number, 1u + 1 + 2 * 4);  // the arena, then two for each of four lanes
+}
+
+TEST_F(CudaLanesTest, OneDevicePosesAsMany) {
+  Faults faults;
+  faults.devices = 3;
+  ASSERT_TRUE(Make(1, faults).ok());
+  EXPECT_EQ(executor_->devices().size(), 3u);
+  EXPECT_TRUE(Run().ok());
+}
+
+TEST_F(CudaLanesTest, NoDeviceIsNoBackend) { EXPECT_TRUE(absl::IsUnavailable(Make(0))); }
+
+}  // namespace
+}  // namespace softmax::server

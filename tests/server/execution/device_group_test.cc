@@ -1,0 +1,154 @@
+#include "server/execution/device_group.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "tests/server/execution/lane_fixture.h"
+
+namespace softmax::server {
+namespace {
+
+using ::testing::HasSubstr;
+using Kind = LaunchFault::Kind;
+
+constexpr std::uint64_t kArenaBytes = 1 << 20;
+constexpr std::uint64_t kSlabBytes = 4096;
+
+// The CPU backend posing as devices, with faults, and one thread's lane.
+class DeviceGroupTest : public ::testing::Test {
+ protected:
+  void Make(std::uint64_t devices, std::vector<LaunchFault> launches, DeviceGroup::Options options = {}) {
+    Faults faults;
+    faults.devices = devices;
+    faults.launches = std::move(launches);
+    plan_ = std::make_unique<FaultPlan>(faults);
+    ExecutorOptions executor;
+    executor.kind = BackendKind::kCpu;
+    executor.arena_bytes = kArenaBytes;
+    executor.faults = plan_.get();
+    executor_ = *CreateExecutor(executor);
+    arena_ = std::make_unique<Arena>(executor_->memory(), kArenaBytes, kSlabBytes);
+    options.arena_bytes = kArenaBytes;
+    group_ = std::make_unique<DeviceGroup>(*executor_, options, plan_.get());
+    lane_ = *group_->CreateLane([] {});
+    ASSERT_TRUE(group_->Start().ok());
+  }
+
+  // One small batch, and how it ended. Sweeps meanwhile, as a server does.
+  absl::Status Run() {
+    testing::TestWork work(1, 8, 1);
+    Batch batch;
+    const TimePoint now = SteadyClock::now();
+    batch.Open(work.spec().input_type, work.spec().output_type, SpanRef(arena_.get(), arena_->TryReserve(kSlabBytes)),
+               Batch::NeedOf(work.spec()), now);
+    batch.Add(&work, now);
+    batch.Close(CloseReason::kIdle);
+    batch.set_launched(now);
+    lane_->Launch(&batch);
+    Batch* back = nullptr;
+    while ((back = lane_->Poll()) == nullptr) {
+      group_->Sweep(SteadyClock::now());
+      std::this_thread::yield();
+    }
+    EXPECT_EQ(back, &batch);
+    const absl::Status status = batch.status;
+    batch.Complete(status, SteadyClock::now());
+    if (status.ok()) {
+      EXPECT_FLOAT_EQ(work.floats()[0], 0.125f);
+    }
+    return status;
+  }
+
+  std::unique_ptr<FaultPlan> plan_;
+  std::unique_ptr<Executor> executor_;
+  std::unique_ptr<Arena> arena_;
+  std::unique_ptr<DeviceGroup> group_;
+  std::unique_ptr<Lane> lane_;
+};
+
+TEST_F(DeviceGroupTest, AllIsWell) {
+  Make(3, {});
+  for (int i = 0; i < 20; ++i) EXPECT_TRUE(Run().ok());
+  EXPECT_TRUE(group_->health().ok());
+  EXPECT_TRUE(group_->usable());
+  EXPECT_FALSE(group_->devices().degraded());
+}
+
+TEST_F(DeviceGroupTest, ALostDeviceLeavesTheOtherServing) {
+  Make(2, {{Kind::kSticky, 3, Nanoseconds(0), 0}});
+  EXPECT_TRUE(Run().ok());
+  EXPECT_TRUE(Run().ok());
+  EXPECT_TRUE(absl::IsInternal(Run()));
+  EXPECT_TRUE(group_->devices().degraded());
+  for (int i = 0; i < 20; ++i) EXPECT_TRUE(Run().ok());
+  EXPECT_TRUE(group_->health().ok());
+  EXPECT_EQ(group_->devices().state(0), Devices::State::kLost);
+  EXPECT_EQ(group_->devices().state(1), Devices::State::kServing);
+}
+
+TEST_F(DeviceGroupTest, AHangingDeviceLeavesTheOtherServing) {
+  Make(2, {{Kind::kHang, 2, Nanoseconds(0), 0}}, {.batch_timeout = std::chrono::milliseconds(300)});
+  EXPECT_TRUE(Run().ok());
+  const absl::Status status = Run();
+  EXPECT_TRUE(absl::IsInternal(status));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("hangs"));
+  for (int i = 0; i < 20; ++i) EXPECT_TRUE(Run().ok());
+  EXPECT_TRUE(group_->devices().hangs(0));
+  EXPECT_EQ(arena_->slabs_used(), 1u);
+}
+
+// What took the first device took the others, too: their test says so, and no request has to.
+TEST_F(DeviceGroupTest, OthersThatFailTheirTestAreLostAsWell) {
+  Make(3,
+       {{Kind::kSticky, 1, Nanoseconds(0), 0},
+        {Kind::kError, 1, Nanoseconds(0), 1},
+        {Kind::kHang, 1, Nanoseconds(0), 2}},
+       {.batch_timeout = std::chrono::milliseconds(300)});
+  EXPECT_TRUE(absl::IsInternal(Run()));
+  EXPECT_TRUE(absl::IsUnavailable(Run()));  // it waited for the tests
+  EXPECT_FALSE(group_->usable());
+  EXPECT_THAT(std::string(group_->health().message()), HasSubstr("illegal address"));
+  EXPECT_THAT(group_->devices().views()[1].reason, HasSubstr("after another device was lost: fault: a launch failed"));
+  EXPECT_THAT(group_->devices().views()[2].reason, HasSubstr("no answer"));
+}
+
+TEST_F(DeviceGroupTest, TheOnlyDeviceIsTheLast) {
+  Make(1, {{Kind::kSticky, 2}});
+  EXPECT_TRUE(Run().ok());
+  EXPECT_TRUE(absl::IsInternal(Run()));
+  EXPECT_TRUE(absl::IsUnavailable(Run()));
+  EXPECT_FALSE(group_->health().ok());
+  EXPECT_FALSE(group_->usable());
+}
+
+TEST_F(DeviceGroupTest, LeavesWhenTheLargestRequestFindsNoRoomAnyMore) {
+  Make(2, {{Kind::kSticky, 1, Nanoseconds(0), 0}}, {.largest_request_bytes = kArenaBytes});
+  EXPECT_TRUE(group_->health().ok());
+  EXPECT_TRUE(absl::IsInternal(Run()));
+  EXPECT_TRUE(Run().ok());
+  EXPECT_THAT(std::string(group_->health().message()), HasSubstr("the largest request needs 1048576"));
+}
+
+// A process that was stopped for an hour, or whose clock jumped, has not seen its device hang.
+TEST_F(DeviceGroupTest, AnHourWithoutSweepsIsNobodysFault) {
+  Make(1, {{Kind::kHang, 1}}, {.batch_timeout = std::chrono::minutes(1)});
+  testing::TestWork work(1, 8, 1);
+  Batch batch;
+  const TimePoint now = SteadyClock::now();
+  batch.Open(work.spec().input_type, work.spec().output_type, SpanRef(arena_.get(), arena_->TryReserve(kSlabBytes)),
+             Batch::NeedOf(work.spec()), now);
+  batch.Add(&work, now);
+  batch.Close(CloseReason::kIdle);
+  lane_->Launch(&batch);
+  const TimePoint later = now + std::chrono::hours(1);
+  group_->Sweep(later);
+  auto* const watched = dynamic_cast<WatchedLane*>(lane_.get());
+  ASSERT_NE(watched, nullptr);  // one device: nothing stands between
+  EXPECT_FALSE(watched->CheckOverdue(later + std::chrono::seconds(59)));
+  EXPECT_TRUE(watched->CheckOverdue(later + std::chrono::seconds(61)));
+}
+
+}  // namespace
+}  // namespace softmax::server

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+
+// The part of the CUDA runtime that server/execution/cuda calls, and the kernels' launch, on devices that a test makes:
+// so that machines without a GPU see what several of them, sticky errors and hanging ones do to the server's code.
+// Kernels run on the CPU, at once or when told. What no program may do is a test failure: to wait for a device that
+// hangs, or to free what was not allocated.
+namespace softmax::testing::fake_cuda {
+
+// Forgets everything; there are `devices` now.
+void Reset(int devices);
+
+// From now on launches on this device never end, and who waits for it fails the test.
+void Hang(int device);
+// Launches wait until Finish.
+void HoldBack(int device);
+void Finish(int device);
+// Allocations that were not freed.
+std::size_t Allocations();
+// Kernels launched on the device so far.
+std::size_t Launches(int device);
+
+}  // namespace softmax::testing::fake_cuda

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "tests/server/batching/fakes.h"
+
+namespace softmax::server::testing {
+
+// Batches of one request in an arena of 64 slabs, for tests that drive a lane by hand.
+class LaneFixture : public ::testing::Test {
+ protected:
+  static constexpr std::size_t kSlab = 4096;
+
+  struct Launched {
+    Launched() : work(1, 8, 1) {}
+    TestWork work;
+    Batch batch;
+  };
+
+  // Opens and closes a batch that takes a slab, or so many.
+  std::unique_ptr<Launched> Fill(std::uint64_t bytes = kSlab) {
+    auto launched = std::make_unique<Launched>();
+    if (bytes > kSlab) launched->work.mutable_spec().outer = static_cast<std::int64_t>(bytes / 32);
+    const TimePoint now = SteadyClock::now();
+    const TensorSpec& spec = launched->work.spec();
+    launched->batch.Open(spec.input_type, spec.output_type, SpanRef(&arena_, arena_.TryReserve(bytes)),
+                         Batch::Need{bytes, 0}, now);
+    launched->batch.Add(&launched->work, now);
+    launched->batch.Close(CloseReason::kIdle);
+    launched->batch.set_launched(now);
+    return launched;
+  }
+  static absl::Status Complete(Batch* batch) {
+    const absl::Status status = batch->status;
+    batch->Complete(status, SteadyClock::now());
+    return status;
+  }
+
+  TestMemory memory_{64 * kSlab};
+  Arena arena_{memory_.data(), 64 * kSlab, kSlab};
+};
+
+}  // namespace softmax::server::testing
