@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "kernels/cuda/column_plan.h"
 #include "kernels/cuda/work.h"
 
 // Moves lines (equally long stretches of bytes) between memory and shared memory in aligned 16-byte accesses. A line
@@ -14,19 +15,14 @@ struct Lines {
   std::int64_t memory_pitch;
   unsigned char* shared;  // as far past a 16-byte boundary as the line in memory; so for every line
   int shared_pitch;
-  int bytes;  // of a line
-  int count;
+  int bytes;     // of a line
+  int count;     // 1: the pitches do not count
+  Divisor side;  // aligned vectors that a line may have
 };
 
-// n / d for n * d < 2^32.
-struct Divider {
-  std::uint32_t magic;  // 0: d is 1
-
-  __device__ explicit Divider(int d) : magic(0xffffffffu / static_cast<std::uint32_t>(d) + 1) {}
-  __device__ __forceinline__ int Of(int n) const {
-    return magic == 0 ? n : static_cast<int>(__umulhi(static_cast<std::uint32_t>(n), magic));
-  }
-};
+__device__ __forceinline__ int Quotient(int n, Divisor d) {
+  return d.magic == 0 ? n : static_cast<int>(__umulhi(static_cast<std::uint32_t>(n), d.magic));
+}
 
 __device__ __forceinline__ void CopyAsync(unsigned char* shared, std::uintptr_t memory) {
 #if __CUDA_ARCH__ >= 800
@@ -68,24 +64,62 @@ __device__ __forceinline__ void WaitCopies(int pending) {
   }
 }
 
-// Calls f(memory, shared, line_begin, line_end) for every aligned 16 bytes that hold some of a line.
+// Calls f(memory, shared, line_begin, line_end) for every aligned 16 bytes that hold some of a line. Threads stay with
+// their place in the lines.
 template <typename F>
 __device__ __forceinline__ void ForVectors(const Lines& lines, F f) {
   constexpr std::uintptr_t kMask = kVectorBytes - 1;
-  const bool aligned =
-      ((lines.memory | static_cast<std::uintptr_t>(lines.memory_pitch) | static_cast<unsigned>(lines.bytes)) & kMask) ==
-      0;
-  const int vectors = (lines.bytes + (aligned ? 0 : 2 * static_cast<int>(kMask))) / kVectorBytes;
-  const Divider divider(vectors);
-  for (int k = static_cast<int>(threadIdx.x); k < lines.count * vectors; k += kBlockThreads) {
-    const int line = divider.Of(k);
-    const int offset = (k - line * vectors) * kVectorBytes;
-    const std::uintptr_t begin = lines.memory + static_cast<std::uintptr_t>(line * lines.memory_pitch);
-    const std::uintptr_t end = begin + static_cast<unsigned>(lines.bytes);
-    const std::uintptr_t vector = (begin & ~kMask) + static_cast<unsigned>(offset);
-    if (vector >= end) continue;
-    unsigned char* const shared = lines.shared + line * lines.shared_pitch - (begin & kMask) + offset;
-    f(vector, shared, begin, end);
+  const int thread = static_cast<int>(threadIdx.x);
+  if (lines.count == 1) {
+    const int skip = static_cast<int>(lines.memory & kMask);
+    const std::uintptr_t end = lines.memory + static_cast<unsigned>(lines.bytes);
+#pragma unroll 4
+    for (int k = thread * kVectorBytes - skip; k < lines.bytes; k += kBlockThreads * kVectorBytes) {
+      f(lines.memory + static_cast<std::uintptr_t>(static_cast<std::int64_t>(k)), lines.shared + k, lines.memory, end);
+    }
+    return;
+  }
+  const int vectors = static_cast<int>(lines.side.value);
+  const int side = Quotient(kBlockThreads, lines.side);
+  int line = Quotient(thread, lines.side);
+  const int offset = (thread - line * vectors) * kVectorBytes;
+  if (line >= side) return;
+  std::uintptr_t begin = lines.memory + static_cast<std::uintptr_t>(line * lines.memory_pitch);
+  unsigned char* shared = lines.shared + line * lines.shared_pitch + offset;
+  for (; line < lines.count; line += side) {
+    const int skip = static_cast<int>(begin & kMask);
+    if (offset - skip < lines.bytes) {
+      f(begin + static_cast<std::uintptr_t>(static_cast<std::int64_t>(offset - skip)), shared - skip, begin,
+        begin + static_cast<unsigned>(lines.bytes));
+    }
+    begin += static_cast<std::uintptr_t>(side * lines.memory_pitch);
+    shared += side * lines.shared_pitch;
+  }
+}
+
+// Reads lines of whole aligned vectors.
+__device__ __forceinline__ void ReadVectors(const Lines& lines) {
+  const int thread = static_cast<int>(threadIdx.x);
+  if (lines.count == 1) {
+    std::uintptr_t memory = lines.memory + static_cast<unsigned>(thread * kVectorBytes);
+#pragma unroll 4
+    for (int k = thread * kVectorBytes; k < lines.bytes; k += kBlockThreads * kVectorBytes) {
+      CopyAsync(lines.shared + k, memory);
+      memory += kBlockThreads * kVectorBytes;
+    }
+    return;
+  }
+  const int side = Quotient(kBlockThreads, lines.side);
+  const int line = Quotient(thread, lines.side);
+  const int offset = (thread - line * static_cast<int>(lines.side.value)) * kVectorBytes;
+  if (line >= side || offset >= lines.bytes) return;
+  std::uintptr_t memory = lines.memory + static_cast<std::uintptr_t>(line * lines.memory_pitch + offset);
+  unsigned char* shared = lines.shared + line * lines.shared_pitch + offset;
+#pragma unroll 4
+  for (int k = line; k < lines.count; k += side) {
+    CopyAsync(shared, memory);
+    memory += static_cast<std::uintptr_t>(side * lines.memory_pitch);
+    shared += side * lines.shared_pitch;
   }
 }
 
@@ -98,6 +132,7 @@ __device__ __forceinline__ void ReadLines(const Lines& lines, std::uintptr_t beg
       CopyAsync(shared, vector);
       return;
     }
+#pragma unroll 1
     for (int i = 0; i < kVectorBytes; i += static_cast<int>(sizeof(T))) {
       const std::uintptr_t element = vector + static_cast<unsigned>(i);
       if (element >= begin && element < end) {
@@ -115,6 +150,7 @@ __device__ __forceinline__ void WriteLines(const Lines& lines) {
       *reinterpret_cast<uint4*>(vector) = *reinterpret_cast<const uint4*>(shared);
       return;
     }
+#pragma unroll
     for (int i = 0; i < kVectorBytes; i += static_cast<int>(sizeof(T))) {
       const std::uintptr_t element = vector + static_cast<unsigned>(i);
       if (element >= begin && element < end) {

@@ -48,20 +48,29 @@ class Planner {
     p_.scale_double = ScaleParts<double>::Of(s.scale);
     p_.scale_float = ScaleParts<float>::Of(s.scale);
     p_.completion = completion;
-    p_.small = s.cols <= SmallColumns(bytes_);
+    small_ = s.cols <= SmallColumns(bytes_);
     p_.grouped = chunks_ > kFlatChunks;
-    p_.cluster_blocks = 1;
+    p_.chunks = static_cast<std::int32_t>(chunks_);
     p_.table_entries = 0;
     FillSegment();
     FindAlignment();
     // The kernel has the fast form of the exponential only.
-    suits_ = s.inner > 1 && (type == DataType::kFloat64 || p_.scale_float.fast != 0);
+    suits_ = s.inner > 1 && chunks_ < std::numeric_limits<std::int32_t>::max() &&
+             (type == DataType::kFloat64 || p_.scale_float.fast != 0);
   }
 
   ColumnPlan Make() {
     if (!suits_) return plan_;
-    plan_.possible = p_.small ? PlanSmall() : PlanLarge();
+    if (choice_.strip == 0 && PlanFew()) return plan_;
+    plan_.possible = small_ ? PlanSmall() : PlanLarge();
     if (plan_.blocks > std::numeric_limits<int>::max()) plan_.possible = false;
+    if (!plan_.possible) return plan_;
+    p_.cluster_log = Log2(plan_.cluster_blocks);
+    p_.units = Divisor::Of(p_.strip / unit_);
+    const int wide = p_.strip * bytes_;
+    p_.line_vectors = Divisor::Of(plan_.vectors ? wide / kVectorBytes : (wide + 2 * kVectorBytes - 2) / kVectorBytes);
+    p_.rows = Divisor::Of(p_.strip);
+    p_.part_columns = Divisor::Of(small_ ? static_cast<int>(s_.cols) : ChunkColumns(bytes_));
     return plan_;
   }
 
@@ -105,7 +114,8 @@ class Planner {
   }
   void SetStrip(int strip) {
     p_.strip = strip;
-    p_.strips = DivideUp(s_.inner, strip);
+    strips_ = DivideUp(s_.inner, strip);
+    p_.strips = static_cast<std::int32_t>(std::min<std::int64_t>(strips_, std::numeric_limits<std::int32_t>::max()));
     p_.pitch = Pitch();
   }
   // From one column to the next in shared memory: as memory has it where the strip is everything, and otherwise so that
@@ -120,18 +130,17 @@ class Planner {
     return RoundUp(least - past, kVectorBytes) + past;
   }
 
-  void SetTasks(int lanes, int slots, int parts) {
+  void SetTasks(int lanes, int parts) {
     ColumnTasks& t = p_.tasks;
-    const int units = p_.strip / unit_;
+    const int units = p_.strip / (plan_.vectors ? ColumnReduced(bytes_) : 1);
     const int side = PowerOfTwoIn(units, 32);
     const int warp_lanes = std::min(lanes, 32 / side);
     t.lanes = lanes;
-    t.slots = slots;
     t.side_log = Log2(side);
     t.warp_lanes_log = Log2(warp_lanes);
     t.lane_tasks_log = Log2(lanes / warp_lanes);
     t.warp_parts_log = Log2(32 / (side * warp_lanes));
-    t.groups = units / side;
+    t.groups = Divisor::Of(units / side);
     // Neighbouring lanes of a warp read from addresses this far apart; after so many they come to the same bank.
     const int stride = (lanes / warp_lanes) * vector_ * p_.pitch;
     t.spread_shift = Log2(128 / PowerOfTwoIn(stride, 128));
@@ -141,36 +150,66 @@ class Planner {
 
   // Offsets in shared memory behind the tile; returns all bytes.
   int Layout() {
-    const int row_groups = p_.small ? p_.step_parts : 1;
-    const auto compute_bytes = stats_bytes_ / 2;
-    int offset = RoundUp(p_.stages * p_.stage_bytes, 128);
-    p_.rows_offset = offset;
-    offset += row_groups * p_.strip * kStripRowBytes;
-    p_.table_offset = offset = RoundUp(offset, kVectorBytes);
-    offset += p_.table_entries * p_.strip * stats_bytes_;
-    p_.maxima_offset = offset = RoundUp(offset, kVectorBytes);
-    offset += p_.step_parts * p_.strip * compute_bytes;
-    p_.partial_offset = offset = RoundUp(offset, kVectorBytes);
-    offset += (p_.step_parts << p_.tasks.lane_tasks_log) * p_.strip * static_cast<int>(sizeof(double));
+    const int rows = (small_ ? p_.step_parts : 1) * p_.strip;
+    const int part_rows = p_.step_parts * p_.strip;
+    const int task_rows = part_rows << p_.tasks.lane_tasks_log;
+    const int compute_bytes = stats_bytes_ / 2;
+    int offset = p_.stages * p_.stage_bytes;
+    const auto take = [&offset](int bytes) {
+      const int at = RoundUp(offset, kVectorBytes);
+      offset = at + bytes;
+      return at;
+    };
+    p_.rows_offset = take(rows * kStripRowBytes);
+    p_.terms_offset = take(rows * kStripTermBytes);
+    p_.table_offset = take(p_.table_entries * p_.strip * stats_bytes_);
+    p_.maxima_offset = take(part_rows * compute_bytes);
+    p_.task_maxima_offset = take(task_rows * compute_bytes);
+    p_.sums_offset = take(task_rows * static_cast<int>(sizeof(double)));
     return RoundUp(offset, kVectorBytes);
   }
+
+  // Few columns: a thread for each unit.
+
+  bool PlanFew() {
+    const bool log = s_.operation == Operation::kLogSoftmax;
+    if (s_.lengths != nullptr || (log && s_.cols <= kPreciseColumns) || s_.inner * bytes_ < kMinStripBytes)
+      return false;
+    int few = 0;
+    while (few < kFewSizes && s_.cols > kFewColumns[few]) ++few;
+    if (few == kFewSizes || bytes_ > FewUnitBytes(kFewColumns[few], bytes_)) return false;
+    const int unit_bytes = FewUnitBytes(kFewColumns[few], bytes_);
+    const auto lies = [unit_bytes](std::uintptr_t bytes) { return bytes % static_cast<unsigned>(unit_bytes) == 0; };
+    const auto past = [this](std::int64_t elements) { return static_cast<std::uintptr_t>(elements) * SizeOfElement(); };
+    plan_.vectors = lies(reinterpret_cast<std::uintptr_t>(s_.input)) &&
+                    lies(reinterpret_cast<std::uintptr_t>(s_.output)) && lies(past(s_.inner)) &&
+                    lies(past(p_.segment.input_stride)) && lies(past(p_.segment.output_stride));
+    const std::int64_t units = s_.inner / (plan_.vectors ? unit_bytes / bytes_ : 1);
+    constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max() - kBlockThreads;
+    if (units > kMost || s_.outer > kMost / units) return false;
+    p_.strips = static_cast<std::int32_t>(units);
+    plan_.few = few;
+    plan_.blocks = DivideUp(s_.outer * units, kBlockThreads);
+    plan_.possible = true;
+    return true;
+  }
+  std::uintptr_t SizeOfElement() const { return static_cast<std::uintptr_t>(bytes_); }
 
   // Small rows: whole ones, of several outer blocks where a strip is everything.
 
   bool PlanSmall() {
     const auto cols = static_cast<int>(s_.cols);
     const int lanes = RowLanes(cols, bytes_);
-    const auto slots = static_cast<int>(DivideUp(cols, lanes * vector_));
     for (std::int64_t strip = SmallStrip(cols); strip >= 1; strip /= 2) {
       SetStrip(Strip(std::max<std::int64_t>(strip, unit_)));
       const int parts = SmallParts(cols);
-      SetTasks(lanes, slots, parts);
+      SetTasks(lanes, parts);
       SetSmallPart(cols, parts);
       p_.stages = 1;
       p_.stage_bytes = RoundUp(parts * p_.part_bytes, kVectorBytes) + 2 * kVectorBytes;
       plan_.dynamic_bytes = Layout();
       if (plan_.dynamic_bytes <= device_.shared_bytes) {
-        plan_.blocks = DivideUp(s_.outer, parts) * p_.strips;
+        plan_.blocks = DivideUp(s_.outer, parts) * strips_;
         return true;
       }
       if (p_.strip == unit_) break;
@@ -222,11 +261,11 @@ class Planner {
     }
     return false;
   }
-  std::int64_t LargeBlocks() const { return s_.outer * p_.strips * p_.cluster_blocks; }
+  std::int64_t LargeBlocks() const { return s_.outer * strips_ * plan_.cluster_blocks; }
   int StepsOfBlock() const { return static_cast<int>(DivideUp(ChunksOfBlock(), p_.step_parts)); }
   std::int64_t ChunksOfBlock() const {
-    if (!p_.grouped) return DivideUp(chunks_, p_.cluster_blocks);
-    return DivideUp(DivideUp(chunks_, kGroupChunks), p_.cluster_blocks) * kGroupChunks;
+    if (!p_.grouped) return DivideUp(chunks_, plan_.cluster_blocks);
+    return DivideUp(DivideUp(chunks_, kGroupChunks), plan_.cluster_blocks) * kGroupChunks;
   }
   bool KeepsAll() const { return p_.stages >= StepsOfBlock(); }
 
@@ -234,23 +273,26 @@ class Planner {
   bool FitLarge(int strip, int room) {
     if (choice_.tile_bytes > 0) room = choice_.tile_bytes;
     SetStrip(Strip(strip));
-    const int most = device_.clusters ? static_cast<int>(std::min<std::int64_t>(kMaxClusterBlocks, chunks_)) : 1;
+    const int most = device_.clusters ? static_cast<int>(std::min<std::int64_t>(device_.cluster_blocks, chunks_)) : 1;
     bool fits = false;
     for (int cluster = 1; cluster <= most; cluster *= 2) {
       if (choice_.cluster_blocks > 0 && cluster != std::min(choice_.cluster_blocks, most)) continue;
       fits = FitCluster(cluster, room);
-      const bool idle = s_.outer * p_.strips * cluster < 2 * device_.multiprocessors;
-      if (fits && KeepsAll() && !(idle && StepsOfBlock() > 1)) break;
+      const bool idle = s_.outer * strips_ * cluster < 2 * device_.multiprocessors;
+      if (fits && KeepsAll() && !(idle && ChunksOfBlock() > 1)) break;
     }
     return fits;
   }
   bool FitCluster(int cluster, int room) {
-    p_.cluster_blocks = cluster;
+    plan_.cluster_blocks = cluster;
     const auto entries = static_cast<int>(std::min<std::int64_t>(chunks_, kFoldLanes));
     p_.table_entries = p_.grouped ? kFoldLanes + kAccumulators : 2;
     while (p_.table_entries < entries) p_.table_entries *= 2;
-    SetTasks(32, kChunkSlots, 1);
-    const int tasks = p_.tasks.groups << p_.tasks.lane_tasks_log;
+    SetTasks(32, 1);
+    const int tasks = static_cast<int>(p_.tasks.groups.value) << p_.tasks.lane_tasks_log;
+    if (FitKept(room)) return true;
+    plan_.mode = ColumnMode::kSteps;
+    p_.step_parts = 1;
     // No two chunks of a step may have the same accumulator.
     while (p_.step_parts * tasks < kStepTasks && p_.step_parts * cluster < kFoldLanes &&
            p_.step_parts < ChunksOfBlock()) {
@@ -263,10 +305,24 @@ class Planner {
     plan_.dynamic_bytes = Layout();
     return p_.stages > 0;
   }
-  void FitStages(int room) {
+  // All of a block's chunks as one step, unless they would have the multiprocessor for themselves: then the first ones
+  // should be worked on while the others come.
+  bool FitKept(int room) {
+    if (chunks_ > kFoldLanes) return false;
+    p_.step_parts = static_cast<int>(ChunksOfBlock());
+    SetPartBytes();
+    p_.stages = 1;
+    plan_.mode = ColumnMode::kKept;
+    plan_.dynamic_bytes = Layout();
+    return plan_.dynamic_bytes <= std::min(room, Share(2));
+  }
+  void SetPartBytes() {
     const bool flat = p_.strips == 1;
     p_.part_bytes = ChunkColumns(bytes_) * p_.pitch + (plan_.vectors ? 0 : flat ? kVectorBytes : 2 * kVectorBytes);
     p_.stage_bytes = p_.step_parts * p_.part_bytes;
+  }
+  void FitStages(int room) {
+    SetPartBytes();
     p_.stages = 0;
     while (p_.stages < std::min(kMostStages, StepsOfBlock())) {
       ++p_.stages;
@@ -286,6 +342,8 @@ class Planner {
   const int vector_;
   const std::int64_t chunks_;
   int unit_ = 1;
+  std::int64_t strips_ = 0;  // per outer block
+  bool small_ = false;
   bool suits_ = false;
 };
 
@@ -294,6 +352,12 @@ class Planner {
 ColumnPlan PlanColumns(DataType type, const Segment& segment, const Completion& completion, const Device& device,
                        const ColumnChoice& choice) {
   return Planner(type, segment, completion, device, choice).Make();
+}
+
+const void* ColumnKernelOf(DataType type, const ColumnPlan& plan) {
+  const int vectors = plan.vectors ? 1 : 0;
+  if (plan.few >= 0) return ColumnKernelsFor(type).few[4 * plan.few + 2 * plan.params.segment.log + vectors];
+  return ColumnKernelsFor(type).kernels[2 * static_cast<int>(plan.mode) + vectors];
 }
 
 const ColumnKernels& ColumnKernelsFor(DataType type) {

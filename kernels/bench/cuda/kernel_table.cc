@@ -33,6 +33,7 @@ std::vector<const void*> AllKernels() {
     for (const void* kernel : cuda::MatrixKernelsFor(type)) add(kernel);
     for (const void* kernel : cuda::BatchKernelsFor(type).kernels) add(kernel);
     for (const void* kernel : cuda::ColumnKernelsFor(type).kernels) add(kernel);
+    for (const void* kernel : cuda::ColumnKernelsFor(type).few) add(kernel);
     for (int other = 0; other < 2; ++other) {
       add(cuda::KernelTableFor(type).small[other]);
       add(cuda::KernelTableFor(type).all[other]);
