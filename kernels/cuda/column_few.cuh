@@ -33,7 +33,9 @@ class ColumnFew {
 #pragma unroll
     for (int k = 0; k < kUnit; ++k) {
       Forget();
-      const Normalizer<C> row(scale_, Stats<C>{max[k], Sum(k, ExpBase<C>(max[k], scale_))}, kLog, false);
+      const bool precise = kLog && columns_ <= kPreciseColumns;
+      const C sum = precise ? PreciseSum(k, MaxPre(max[k], scale_)) : Sum(k, ExpBase<C>(max[k], scale_));
+      const Normalizer<C> row(scale_, Stats<C>{max[k], sum}, kLog, false);
       from[k] = kLog && sizeof(In) == 2 ? row.max : kLog || sizeof(C) == 8 ? row.base.max_pre : Shift(row.base);
       base[k] = Base(row.base);
       factor[k] = row.factor;
@@ -121,6 +123,18 @@ class ColumnFew {
       for (int lane = 0; lane < step; ++lane) sums[lane] += sums[lane + step];
     }
     return static_cast<C>(sums[0] * base.correction);
+  }
+  // What PreciseStats gives.
+  __device__ __forceinline__ C PreciseSum(int k, C max_pre) const {
+    TwoPart<C> sums[kColumns];
+#pragma unroll
+    for (int c = 0; c < kColumns; ++c) {
+      C x[kUnit];
+      U::Open(units_[c], x);
+      sums[c].high = scale_.PreciseExp(x[k], max_pre);
+    }
+    HalvingSum<kColumns, 1>(sums);
+    return sums[0].high + sums[0].low;
   }
   static __device__ __forceinline__ float Shift(const ExpBase<float>& base) { return base.shift; }
   static __device__ __forceinline__ double Shift(const ExpBase<double>&) { return 0; }

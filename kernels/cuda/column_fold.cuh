@@ -7,8 +7,7 @@ namespace softmax::kernels::cuda {
 
 template <typename In, int kUnit, ColumnMode kMode>
 __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ClearTable() const {
-  if (SendsAtOnce()) return;
-  for (int i = static_cast<int>(threadIdx.x); i < params_.table_entries * params_.strip; i += kBlockThreads) {
+  for (int i = static_cast<int>(threadIdx.x); i < params_.table_entries * params_.strip; i += kThreads) {
     const int entry = Quotient(i, params_.rows);
     const bool gathers = params_.grouped && entry < kGroupChunks;
     if (gathers || (entry & ((1 << params_.cluster_log) - 1)) == rank_) table_[i] = NoStats<C>();
@@ -25,22 +24,53 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::Finish(int index
 }
 
 template <typename In, int kUnit, ColumnMode kMode>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::Take(int index, int row, Stats<C> stats) {
-  if (kSmall) {
-    Finish(index, row, stats);
-    return;
+template <typename F>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ForRows(int count, F f) const {
+  for (int i = static_cast<int>(threadIdx.x); i < count * params_.strip; i += kThreads) {
+    const int k = Quotient(i, params_.rows);
+    const int row = i - k * params_.strip;
+    if (row < width_) f(k, row);
   }
-  const int chunk = ChunkAt(index);
-  Stats<C>* const entry = Entry(chunk % kFoldLanes, row);
-  if (SendsAtOnce()) {
+}
+
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ Stats<ComputeOf<In>> ColumnMatrix<In, kUnit, kMode>::AnyStats(int step, int part,
+                                                                                         int row) const {
+  return IsPrecise(IndexOf(step, part), row) ? PreciseRow(step, part, row) : PartStats(part, row);
+}
+
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::TakeRows(int parts) {
+  ForRows(parts, [&](int part, int row) { Finish(part, row, AnyStats(0, part, row)); });
+}
+
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::TakeAll(int parts) {
+  // Parts so far apart have the same entry.
+  const int apart = kFoldLanes >> params_.cluster_log;
+  ForRows(parts < apart ? parts : apart, [&](int first, int row) {
+    Stats<C> stats = AnyStats(0, first, row);
+    for (int part = first + apart; part < parts; part += apart) {
+      stats = CombineTwo(stats, PartStats(part, row), scale_);
+    }
+    Stats<C>* const entry = Entry(ChunkAt(first), row);
     if (IsCluster()) {
       exchange_.Send(entry, stats, 1 << params_.cluster_log);
     } else {
       *entry = stats;
     }
-    return;
-  }
-  *entry = params_.grouped || chunk < kFoldLanes ? stats : CombineTwo(*entry, stats, scale_);
+  });
+}
+
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::TakeStep(int step, int parts) {
+  ForRows(parts, [&](int part, int row) {
+    const int chunk = ChunkAt(IndexOf(step, part));
+    const Stats<C> stats = AnyStats(step, part, row);
+    Stats<C>* const entry = Entry(chunk % kFoldLanes, row);
+    *entry = params_.grouped || chunk < kFoldLanes ? stats : CombineTwo(*entry, stats, scale_);
+  });
+  if (params_.grouped) EndGroup(IndexOf(step, parts - 1));
 }
 
 template <typename In, int kUnit, ColumnMode kMode>
@@ -48,7 +78,7 @@ __device__ void ColumnMatrix<In, kUnit, kMode>::EndGroup(int last) {
   const int chunk = ChunkAt(last);
   if (chunk % kGroupChunks != kGroupChunks - 1 && last != mine_ - 1) return;
   __syncthreads();
-  for (int row = warp_; row < width_; row += kBlockWarps) {
+  for (int row = warp_; row < width_; row += kWarps) {
     const Stats<C> all = CombineLanes(*Entry(lane_, row), scale_);
     *Entry(lane_, row) = NoStats<C>();
     if (lane_ != 0) continue;
@@ -61,34 +91,32 @@ template <typename In, int kUnit, ColumnMode kMode>
 __device__ void ColumnMatrix<In, kUnit, kMode>::SendTable() const {
   const int first = params_.grouped ? kGroupChunks : 0;
   const int own = Entries() >> params_.cluster_log;
-  for (int i = static_cast<int>(threadIdx.x); i < own * params_.strip; i += kBlockThreads) {
-    const int k = Quotient(i, params_.rows);
-    const int row = i - k * params_.strip;
-    if (row >= width_) continue;
+  ForRows(own, [&](int k, int row) {
     Stats<C>* const entry = Entry(first + rank_ + (k << params_.cluster_log), row);
     exchange_.Send(entry, *entry, 1 << params_.cluster_log);
-  }
+  });
 }
 
 template <typename In, int kUnit, ColumnMode kMode>
 __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::FoldRows() {
-  if (!IsCluster() || !SendsAtOnce()) __syncthreads();
+  const bool grouped = kSteps && params_.grouped;
+  if (!IsCluster() || kSteps) __syncthreads();
   if (IsCluster()) {
-    if (!SendsAtOnce()) SendTable();
+    if (kSteps) SendTable();
     exchange_.Wait();
   }
-  const int first = params_.grouped ? kGroupChunks : 0;
+  const int first = grouped ? kGroupChunks : 0;
   const int entries = Entries();
   const int lanes = params_.table_entries < kFoldLanes ? params_.table_entries : kFoldLanes;
   const int lanes_log = 31 - __clz(lanes);
   const int lane = lane_ & (lanes - 1);
   // Whole warps go along; rows beyond the strip are empty.
-  for (int base = warp_ * 32; base < width_ << lanes_log; base += kBlockThreads) {
+  for (int base = warp_ * 32; base < width_ << lanes_log; base += kThreads) {
     const int row = (base + lane_) >> lanes_log;
     Stats<C> mine = NoStats<C>();
     if (row < width_ && lane < entries) {
       mine = *Entry(first + lane, row);
-      if (params_.grouped) mine = CombineTwo(mine, *Entry(first + lane + kFoldLanes, row), scale_);
+      if (grouped) mine = CombineTwo(mine, *Entry(first + lane + kFoldLanes, row), scale_);
     }
     const Stats<C> stats = CombineLanes(mine, scale_, lanes);
     if (row < width_ && lane == 0) Finish(0, row, stats);

@@ -10,11 +10,13 @@
 namespace softmax::kernels::cuda {
 
 // Blocks a multiprocessor has to hold.
-template <typename In>
-constexpr int kColumnBlocks = sizeof(In) == 8 ? 2 : 3;
+template <typename In, ColumnMode kMode>
+constexpr int kColumnBlocks = kMode == ColumnMode::kSteps ? 1
+                              : sizeof(In) == 8           ? 2
+                                                          : 3;
 
 template <typename In, int kUnit, ColumnMode kMode>
-__global__ void __launch_bounds__(kBlockThreads, kColumnBlocks<In>)
+__global__ void __launch_bounds__(ColumnThreads(kMode), (kColumnBlocks<In, kMode>))
     ColumnMatrixKernel(const __grid_constant__ ColumnParams params) {
   using C = ComputeOf<In>;
   extern __shared__ __align__(16) unsigned char shared[];

@@ -28,7 +28,9 @@ class ColumnMatrix {
   static constexpr int kVector = Element<In>::kVector;
   static constexpr int kChunk = Element<In>::kChunk;
   static constexpr int kSize = static_cast<int>(sizeof(In));
-  static constexpr int kReduced = kUnit == 1 ? 1 : ColumnReduced(kSize);
+  static constexpr int kReduced = kUnit == 1 ? 1 : ColumnReduced(kMode, kSize);
+  static constexpr int kThreads = ColumnThreads(kMode);
+  static constexpr int kWarps = kThreads / 32;
   using RawUnit = Unit<In, kUnit>;
   using Raw = typename RawUnit::Raw;
   using Reduced = Unit<In, kReduced>;
@@ -81,11 +83,7 @@ class ColumnMatrix {
     return (outer_ + (kSmall ? index : 0)) * segment_.inner + first_ + i;
   }
 
-  // Memory to shared memory and back.
-
-  // Calls f(lines) for what a step holds of a tensor whose strip begins at `strip`.
-  template <typename F>
-  __device__ __forceinline__ void ForLines(int step, std::uintptr_t strip, std::int64_t stride, F f) const;
+  // Starts the copies of a step.
   __device__ __forceinline__ void Read(int step) const;
 
   // Statistics.
@@ -150,18 +148,25 @@ class ColumnMatrix {
   __device__ __forceinline__ bool IsPrecise(int index, int row) const;
   __device__ Stats<C> PreciseRow(int step, int part, int row) const;
   __device__ C PreciseSum(const unsigned char* p, int limit, C max_pre) const;
-  // Each block has the entries that are its rank modulo the cluster's size. Where a row has no more chunks than
-  // entries, and all of a block's are in one step, they go to the cluster as they come.
+  // Each block has the entries that are its rank modulo the cluster's size. Where all of its chunks are in one step,
+  // they go to the cluster as they come.
   __device__ __forceinline__ Stats<C>* Entry(int entry, int row) const { return table_ + entry * params_.strip + row; }
-  __device__ bool SendsAtOnce() const { return !kSteps && params_.chunks <= kFoldLanes; }
   // That are exchanged, or folded as they are.
   __device__ int Entries() const {
-    return SendsAtOnce() ? params_.chunks : params_.grouped ? kAccumulators : params_.table_entries;
+    if (kSteps) return params_.grouped ? kAccumulators : params_.table_entries;
+    return params_.chunks < kFoldLanes ? params_.chunks : kFoldLanes;
   }
   __device__ __forceinline__ void ClearTable() const;
   __device__ __forceinline__ void Finish(int index, int row, Stats<C> stats);
-  // Takes the statistics of a part's row. In one step no two parts have the same entry.
-  __device__ __forceinline__ void Take(int index, int row, Stats<C> stats);
+  // Take the statistics of the parts: of rows that are done; of all chunks that there are; of a step's, no two of which
+  // have the same entry.
+  __device__ __forceinline__ void TakeRows(int parts);
+  __device__ __forceinline__ void TakeAll(int parts);
+  __device__ __forceinline__ void TakeStep(int step, int parts);
+  __device__ __forceinline__ Stats<C> AnyStats(int step, int part, int row) const;
+  // Calls f(k, row) for the first `count` parts' rows.
+  template <typename F>
+  __device__ __forceinline__ void ForRows(int count, F f) const;
   // After the block's last chunk of a group: the table's first 32 entries, one for each chunk, go to the group's
   // accumulator and are empty again.
   __device__ void EndGroup(int last);
@@ -175,7 +180,7 @@ class ColumnMatrix {
   __device__ __forceinline__ void ComputeStep(int step) const;
   // The units of every `side`-th column of a part from `column` on.
   struct Walk {
-    unsigned char* from;
+    const unsigned char* from;
     unsigned char* to;
     std::int64_t to_step;
     int from_step;
@@ -183,19 +188,15 @@ class ColumnMatrix {
     int side;
     int unit;
   };
-  // kInPlace: results go to where the units were.
-  template <bool kInPlace>
   __device__ __forceinline__ void ComputePart(int step, int part, int column, int side, int unit) const;
-  template <bool kInPlace, bool kMasked>
+  template <bool kMasked>
   __device__ __forceinline__ void ComputeForms(Walk* walk, int index, int columns, int first_row) const;
-  template <UnitForm kForm, bool kInPlace, typename F>
+  template <UnitForm kForm, typename F>
   __device__ __forceinline__ void ComputeUsual(Walk* walk, int end, const RowTerms<C>* terms, F mask) const;
-  template <bool kInPlace, typename F>
+  template <typename F>
   __device__ __forceinline__ void ComputeLog(Walk* walk, int end, const Normalizer<C>* rows, F mask) const;
-  template <bool kInPlace>
   __device__ void ComputeAny(Walk* walk, int index, int columns, const Normalizer<C>* rows) const;
   // Stores the results of a unit and goes to the next one.
-  template <bool kInPlace>
   static __device__ __forceinline__ void Put(Walk* walk, const C (&x)[kUnit]);
   // The scale again, where its parts cost no registers.
   __device__ __forceinline__ Scale<C> ParamScale() const {
@@ -271,7 +272,7 @@ __device__ void ColumnMatrix<In, kUnit, kMode>::Run() {
     if (step < steps) Read(step);
     CommitCopies();
   }
-  if (!kSmall) ClearTable();
+  if (kSteps) ClearTable();
   for (int step = 0; step < steps; ++step) {
     WaitCopies(stages - 1);
     __syncthreads();
@@ -287,40 +288,32 @@ __device__ void ColumnMatrix<In, kUnit, kMode>::Run() {
 }
 
 template <typename In, int kUnit, ColumnMode kMode>
-template <typename F>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ForLines(int step, std::uintptr_t strip,
-                                                                         std::int64_t stride, F f) const {
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::Read(int step) const {
   const int parts = StepParts(step);
   const bool whole = params_.strips == 1;
   const bool together = kSmall && params_.dense && whole;
-  Lines lines;
-  lines.memory_pitch = segment_.inner * kSize;
-  lines.shared_pitch = params_.pitch;
-  lines.side = params_.line_vectors;
-  for (int part = 0; part < (together ? 1 : parts); ++part) {
-    const int index = IndexOf(step, part);
-    const int columns = Columns(index);
-    lines.memory = strip + static_cast<std::uintptr_t>(Offset(index, stride)) * kSize;
-    lines.shared = Part(step, part);
-    lines.count = whole ? 1 : columns;
-    lines.bytes = whole ? (together ? parts : 1) * columns * static_cast<int>(segment_.inner) * kSize : width_ * kSize;
-    f(lines);
-  }
-}
-
-template <typename In, int kUnit, ColumnMode kMode>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::Read(int step) const {
   // What may be read of the tensor: the outer blocks at hand.
   const std::uintptr_t begin = input_ - static_cast<std::uintptr_t>(first_) * sizeof(In);
   const std::int64_t length = (kSmall ? mine_ - 1 : 0) * segment_.input_stride + segment_.cols * segment_.inner;
   const std::uintptr_t end = begin + static_cast<std::uintptr_t>(length) * sizeof(In);
-  ForLines(step, input_, segment_.input_stride, [&](const Lines& lines) {
+  Lines lines;
+  lines.memory_pitch = segment_.inner * kSize;
+  lines.shared_pitch = params_.pitch;
+  lines.side = params_.line_vectors;
+#pragma unroll 1
+  for (int part = 0; part < (together ? 1 : parts); ++part) {
+    const int index = IndexOf(step, part);
+    const int columns = Columns(index);
+    lines.memory = input_ + static_cast<std::uintptr_t>(Offset(index, segment_.input_stride)) * kSize;
+    lines.shared = Part(step, part);
+    lines.count = whole ? 1 : columns;
+    lines.bytes = whole ? (together ? parts : 1) * columns * static_cast<int>(segment_.inner) * kSize : width_ * kSize;
     if constexpr (kUnit > 1) {
-      ReadVectors(lines);
+      ReadVectors<kThreads>(lines);
     } else {
-      ReadLines<In>(lines, begin, end);
+      ReadLines<In, kThreads>(lines, begin, end);
     }
-  });
+  }
 }
 
 }  // namespace softmax::kernels::cuda

@@ -11,10 +11,12 @@ namespace {
 constexpr int kMinStripBytes = 32;  // one sector
 constexpr int kStripBytes = 64;
 constexpr int kLargeStripBytes = 128;
-constexpr int kFlatTileBytes = 32 * 1024;  // of a step of several outer blocks, about
-constexpr int kMostStages = 8;             // see WaitCopies
+constexpr int kWidestStripBytes = 256;
+constexpr int kFlatTileBytes = 48 * 1024;    // of several outer blocks, about
+constexpr int kBlocksPerMultiprocessor = 6;  // at least, where there is a choice
+constexpr int kMostStages = 8;               // see WaitCopies
 constexpr int kFewStages = 3;
-constexpr int kStepTasks = kBlockWarps;  // a step keeps every warp busy
+constexpr int kStepTasks = ColumnThreads(ColumnMode::kSteps) / 32;  // a step keeps every warp busy
 // What a multiprocessor's shared memory is shared by: blocks, each with what CUDA reserves.
 constexpr int kReservedBytes = 2048;
 
@@ -24,6 +26,12 @@ int Log2(int power) {
   int log = 0;
   while ((2 << log) <= power) ++log;
   return log;
+}
+// Threads side by side over so many units: a power of two that leaves few of them idle.
+int SideOf(int units) {
+  int side = 32;
+  while (side > 1 && RoundUp(units, side) * 4 > units * 5) side /= 2;
+  return side;
 }
 // The largest power of two that divides a value, up to `most`.
 int PowerOfTwoIn(int value, int most) {
@@ -94,7 +102,6 @@ class Planner {
     const auto past = [this](std::int64_t elements) { return elements % kVectorBytes * bytes_ % kVectorBytes; };
     const DeviceSegment& d = p_.segment;
     p_.dense = d.input_stride == d.cols * d.inner && d.output_stride == d.input_stride;
-    p_.alike = input == output && past(d.input_stride) == past(d.output_stride);
     plan_.vectors =
         input == 0 && output == 0 && past(d.inner) == 0 && past(d.input_stride) == 0 && past(d.output_stride) == 0;
     unit_ = plan_.vectors ? vector_ : 1;
@@ -132,15 +139,15 @@ class Planner {
 
   void SetTasks(int lanes, int parts) {
     ColumnTasks& t = p_.tasks;
-    const int units = p_.strip / (plan_.vectors ? ColumnReduced(bytes_) : 1);
-    const int side = PowerOfTwoIn(units, 32);
+    const int units = p_.strip / (plan_.vectors ? ColumnReduced(plan_.mode, bytes_) : 1);
+    const int side = SideOf(units);
     const int warp_lanes = std::min(lanes, 32 / side);
     t.lanes = lanes;
     t.side_log = Log2(side);
     t.warp_lanes_log = Log2(warp_lanes);
     t.lane_tasks_log = Log2(lanes / warp_lanes);
     t.warp_parts_log = Log2(32 / (side * warp_lanes));
-    t.groups = Divisor::Of(units / side);
+    t.groups = Divisor::Of(static_cast<int>(DivideUp(units, side)));
     // Neighbouring lanes of a warp read from addresses this far apart; after so many they come to the same bank.
     const int stride = (lanes / warp_lanes) * vector_ * p_.pitch;
     t.spread_shift = Log2(128 / PowerOfTwoIn(stride, 128));
@@ -172,9 +179,7 @@ class Planner {
   // Few columns: a thread for each unit.
 
   bool PlanFew() {
-    const bool log = s_.operation == Operation::kLogSoftmax;
-    if (s_.lengths != nullptr || (log && s_.cols <= kPreciseColumns) || s_.inner * bytes_ < kMinStripBytes)
-      return false;
+    if (s_.lengths != nullptr || s_.inner * bytes_ < kMinStripBytes) return false;
     int few = 0;
     while (few < kFewSizes && s_.cols > kFewColumns[few]) ++few;
     if (few == kFewSizes || bytes_ > FewUnitBytes(kFewColumns[few], bytes_)) return false;
@@ -198,40 +203,41 @@ class Planner {
   // Small rows: whole ones, of several outer blocks where a strip is everything.
 
   bool PlanSmall() {
-    const auto cols = static_cast<int>(s_.cols);
-    const int lanes = RowLanes(cols, bytes_);
-    for (std::int64_t strip = SmallStrip(cols); strip >= 1; strip /= 2) {
-      SetStrip(Strip(std::max<std::int64_t>(strip, unit_)));
-      const int parts = SmallParts(cols);
-      SetTasks(lanes, parts);
-      SetSmallPart(cols, parts);
-      p_.stages = 1;
-      p_.stage_bytes = RoundUp(parts * p_.part_bytes, kVectorBytes) + 2 * kVectorBytes;
-      plan_.dynamic_bytes = Layout();
-      if (plan_.dynamic_bytes <= device_.shared_bytes) {
-        plan_.blocks = DivideUp(s_.outer, parts) * strips_;
-        return true;
-      }
-      if (p_.strip == unit_) break;
+    plan_.mode = ColumnMode::kSmall;
+    if (choice_.strip > 0) return FitSmall(choice_.strip * bytes_, Share(1));
+    const std::int64_t wide = s_.inner * bytes_;
+    // A strip that is everything comes in one piece. Few of them are better cut.
+    const bool spare = s_.outer < device_.multiprocessors && s_.cols * wide > kFlatTileBytes / 4;
+    if (s_.inner <= kMaxStripWidth && !spare && (FitSmall(wide, Share(3)) || FitSmall(wide, Share(2)))) return true;
+    const std::int64_t enough = kBlocksPerMultiprocessor * device_.multiprocessors;
+    for (int strip = kWidestStripBytes; strip > kStripBytes; strip /= 2) {
+      if (strip < 2 * wide && FitSmall(strip, Share(3)) && plan_.blocks >= enough) return true;
+    }
+    if (FitSmall(kStripBytes, Share(3)) || FitSmall(kStripBytes, Share(2))) return true;
+    for (int strip = kMinStripBytes; strip >= unit_ * bytes_; strip /= 2) {
+      if (FitSmall(strip, Share(3)) || FitSmall(strip, Share(1))) return true;
     }
     return false;
   }
-  // As wide as three blocks on a multiprocessor can hold, within reason, and as whole sectors anyway.
-  std::int64_t SmallStrip(int cols) const {
-    if (choice_.strip > 0) return choice_.strip;
-    const std::int64_t room = 64 * 1024;
-    const std::int64_t block = cols * s_.inner * bytes_;
-    const bool spare = s_.outer < device_.multiprocessors;
-    if (s_.inner <= kMaxStripWidth && block <= (spare ? kFlatTileBytes / 4 : room)) return s_.inner;
-    std::int64_t strip = kStripBytes;
-    while (strip * 2 <= kMaxStripWidth * bytes_ && cols * strip * 2 <= kFlatTileBytes) strip *= 2;
-    return strip / bytes_;
+  bool FitSmall(std::int64_t strip_bytes, int room) {
+    const auto cols = static_cast<int>(s_.cols);
+    SetStrip(Strip(std::max<std::int64_t>(strip_bytes / bytes_, unit_)));
+    p_.stages = 1;
+    for (int parts = SmallParts(cols); parts > 0; --parts) {
+      SetTasks(RowLanes(cols, bytes_), parts);
+      SetSmallPart(cols, parts);
+      p_.stage_bytes = RoundUp(parts * p_.part_bytes, kVectorBytes) + 2 * kVectorBytes;
+      plan_.dynamic_bytes = Layout();
+      plan_.blocks = DivideUp(s_.outer, parts) * strips_;
+      if (plan_.dynamic_bytes <= room) return true;
+    }
+    return false;
   }
   int SmallParts(int cols) const {
-    if (p_.strips > 1) return 1;
+    if (strips_ > 1) return 1;
     const std::int64_t block = cols * s_.inner * bytes_;
-    const std::int64_t parts =
-        std::min({kFlatTileBytes / block, kMaxStripRows / s_.inner, s_.outer / (2 * device_.multiprocessors)});
+    const std::int64_t parts = std::min({kFlatTileBytes / block, kMaxStripRows / s_.inner,
+                                         s_.outer / (kBlocksPerMultiprocessor * device_.multiprocessors)});
     return static_cast<int>(std::max<std::int64_t>(1, parts));
   }
   void SetSmallPart(int cols, int parts) {
@@ -245,23 +251,33 @@ class Planner {
   // Large rows: chunks, shared by a cluster where there are any.
 
   bool PlanLarge() {
-    if (choice_.strip > 0) return FitLarge(choice_.strip, Share(1)) && (plan_.blocks = LargeBlocks()) > 0;
+    plan_.mode = ColumnMode::kKept;
+    if (!FindLarge()) return false;
+    plan_.threads = ColumnThreads(plan_.mode);
+    plan_.blocks = s_.outer * strips_ * plan_.cluster_blocks;
+    return true;
+  }
+  bool FindLarge() {
+    if (choice_.strip > 0) return FitKept(choice_.strip, Share(2)) || FitSteps(choice_.strip);
     const int narrow = std::max(kMinStripBytes / bytes_, unit_);
     const int wide = std::max(std::min(kLargeStripBytes / bytes_, 32), unit_);
-    // First whatever keeps the whole strip on the chip, with as many blocks side by side as that allows.
-    for (const int blocks : {3, 2, 1}) {
-      for (int strip = wide; strip >= narrow; strip /= 2) {
-        if (FitLarge(strip, Share(blocks)) && KeepsAll()) return (plan_.blocks = LargeBlocks()) > 0;
+    // First whatever keeps the whole strip on the chip, with as many blocks side by side as that allows. Where columns
+    // miss the sectors of memory, narrow strips would touch too many of them.
+    for (const int narrowest : {plan_.vectors ? narrow : 2 * narrow, narrow}) {
+      for (const int blocks : {3, 2}) {
+        for (int strip = wide; strip >= narrowest; strip /= 2) {
+          if (FitKept(strip, Share(blocks))) return true;
+        }
       }
     }
+    for (int strip = wide; strip >= narrow; strip /= 2) {
+      if (FitSteps(strip) && KeepsAll()) return true;
+    }
     for (int strip = narrow; strip >= 1; strip /= 2) {
-      if (FitLarge(std::max(strip, unit_), Share(2)) || FitLarge(std::max(strip, unit_), Share(1))) {
-        return (plan_.blocks = LargeBlocks()) > 0;
-      }
+      if (FitSteps(std::max(strip, unit_))) return true;
     }
     return false;
   }
-  std::int64_t LargeBlocks() const { return s_.outer * strips_ * plan_.cluster_blocks; }
   int StepsOfBlock() const { return static_cast<int>(DivideUp(ChunksOfBlock(), p_.step_parts)); }
   std::int64_t ChunksOfBlock() const {
     if (!p_.grouped) return DivideUp(chunks_, plan_.cluster_blocks);
@@ -269,59 +285,64 @@ class Planner {
   }
   bool KeepsAll() const { return p_.stages >= StepsOfBlock(); }
 
-  // Tries a strip with the smallest cluster that keeps all of it, or else the largest one.
-  bool FitLarge(int strip, int room) {
-    if (choice_.tile_bytes > 0) room = choice_.tile_bytes;
-    SetStrip(Strip(strip));
-    const int most = device_.clusters ? static_cast<int>(std::min<std::int64_t>(device_.cluster_blocks, chunks_)) : 1;
-    bool fits = false;
-    for (int cluster = 1; cluster <= most; cluster *= 2) {
-      if (choice_.cluster_blocks > 0 && cluster != std::min(choice_.cluster_blocks, most)) continue;
-      fits = FitCluster(cluster, room);
-      const bool idle = s_.outer * strips_ * cluster < 2 * device_.multiprocessors;
-      if (fits && KeepsAll() && !(idle && ChunksOfBlock() > 1)) break;
-    }
-    return fits;
+  // Tries a strip with the smallest cluster whose blocks hold all of it in one step.
+  bool FitKept(int strip, int room) {
+    if (p_.grouped) return false;
+    plan_.mode = ColumnMode::kKept;
+    return FitCluster(strip, [this, room] {
+      p_.step_parts = static_cast<int>(ChunksOfBlock());
+      SetPartBytes();
+      p_.stages = 1;
+      plan_.dynamic_bytes = Layout();
+      return plan_.dynamic_bytes <= room;
+    });
   }
-  bool FitCluster(int cluster, int room) {
-    plan_.cluster_blocks = cluster;
+  // With the smallest cluster that keeps all of it step by step, or else the largest one, as one block a
+  // multiprocessor.
+  bool FitSteps(int strip) {
+    plan_.mode = ColumnMode::kSteps;
+    const bool all = FitCluster(strip, [this] { return FitStages(Share(1)) && KeepsAll(); });
+    return all || p_.stages > 0;
+  }
+  template <typename F>
+  bool FitCluster(int strip, F fits) {
+    SetStrip(Strip(strip));
     const auto entries = static_cast<int>(std::min<std::int64_t>(chunks_, kFoldLanes));
     p_.table_entries = p_.grouped ? kFoldLanes + kAccumulators : 2;
     while (p_.table_entries < entries) p_.table_entries *= 2;
-    SetTasks(32, 1);
+    const int most = device_.clusters ? static_cast<int>(std::min<std::int64_t>(device_.cluster_blocks, chunks_)) : 1;
+    bool fit = false;
+    for (int cluster = 1; cluster <= most; cluster *= 2) {
+      if (choice_.cluster_blocks > 0 && cluster != std::min(choice_.cluster_blocks, most)) continue;
+      plan_.cluster_blocks = cluster;
+      SetTasks(32, 1);
+      fit = fits();
+      const bool idle = s_.outer * strips_ * cluster < 2 * device_.multiprocessors;
+      if (fit && !(idle && ChunksOfBlock() > 1)) break;
+    }
+    return fit;
+  }
+  // Several chunks a step keep every warp busy; no two may have the same accumulator.
+  bool FitStages(int room) {
+    if (choice_.tile_bytes > 0) room = choice_.tile_bytes;
     const int tasks = static_cast<int>(p_.tasks.groups.value) << p_.tasks.lane_tasks_log;
-    if (FitKept(room)) return true;
-    plan_.mode = ColumnMode::kSteps;
-    p_.step_parts = 1;
-    // No two chunks of a step may have the same accumulator.
-    while (p_.step_parts * tasks < kStepTasks && p_.step_parts * cluster < kFoldLanes &&
+    while (p_.step_parts * tasks < kStepTasks && p_.step_parts * plan_.cluster_blocks < kFoldLanes &&
            p_.step_parts < ChunksOfBlock()) {
       p_.step_parts *= 2;
     }
     do {
-      FitStages(room);
+      FillStages(room);
       // Where not all is kept, what comes next should be on its way while a step is worked on.
     } while (p_.stages < kFewStages && !KeepsAll() && p_.step_parts > 1 && (p_.step_parts /= 2) > 0);
     plan_.dynamic_bytes = Layout();
     return p_.stages > 0;
-  }
-  // All of a block's chunks as one step, unless they would have the multiprocessor for themselves: then the first ones
-  // should be worked on while the others come.
-  bool FitKept(int room) {
-    if (chunks_ > kFoldLanes) return false;
-    p_.step_parts = static_cast<int>(ChunksOfBlock());
-    SetPartBytes();
-    p_.stages = 1;
-    plan_.mode = ColumnMode::kKept;
-    plan_.dynamic_bytes = Layout();
-    return plan_.dynamic_bytes <= std::min(room, Share(2));
   }
   void SetPartBytes() {
     const bool flat = p_.strips == 1;
     p_.part_bytes = ChunkColumns(bytes_) * p_.pitch + (plan_.vectors ? 0 : flat ? kVectorBytes : 2 * kVectorBytes);
     p_.stage_bytes = p_.step_parts * p_.part_bytes;
   }
-  void FitStages(int room) {
+  void FillStages(int room) {
     SetPartBytes();
     p_.stages = 0;
     while (p_.stages < std::min(kMostStages, StepsOfBlock())) {

@@ -20,22 +20,29 @@ constexpr int kStripRowBytes = 56;   // that a block keeps of each, at most, and
 constexpr int kStripTermBytes = 16;  // beside them
 constexpr int kFoldLanes = 32;       // accumulators of rows that are not folded in groups
 
-// Neighbouring inner elements that a thread reduces together where everything is aligned: 8 bytes.
-constexpr int ColumnReduced(int element_bytes) { return 8 / element_bytes; }
-
 // What is known of a launch when its kernel is compiled.
 enum class ColumnMode {
   kSmall,  // a part is a whole row
   kKept,   // chunks, all of a block's in one step
-  kSteps,  // chunks, step by step
+  kSteps,  // chunks, step by step, by larger blocks
 };
 constexpr int kColumnModes = 3;
+
+constexpr int ColumnThreads(ColumnMode mode) { return mode == ColumnMode::kSteps ? 512 : kBlockThreads; }
+// Neighbouring inner elements that a thread reduces together where everything is aligned: as wide as leaves work for
+// all threads.
+constexpr int ColumnReduced(ColumnMode mode, int element_bytes) {
+  return element_bytes == 4 && mode != ColumnMode::kSmall ? 4 : 8 / element_bytes;
+}
 
 // Rows of at most so many columns may be held by a thread each, or several of them.
 constexpr int kFewColumns[] = {16, 32};
 constexpr int kFewSizes = 2;
 // Bytes of a thread's unit where everything is aligned.
-constexpr int FewUnitBytes(int columns, int element_bytes) { return element_bytes == 2 && columns > 16 ? 4 : 8; }
+constexpr int FewUnitBytes(int columns, int element_bytes) {
+  if (columns <= 16) return 8;
+  return element_bytes == 2 ? 4 : element_bytes == 4 ? 8 : 0;  // 0: they do not fit
+}
 
 // n / d for n * d < 2^32.
 struct Divisor {
@@ -45,7 +52,7 @@ struct Divisor {
   static Divisor Of(int d) { return {static_cast<std::uint32_t>(d), 0xffffffffu / static_cast<std::uint32_t>(d) + 1}; }
 };
 
-// Parts are reduced in tasks of one warp: units (elements or 8 bytes) side by side, times as many lanes of the tree as
+// Parts are reduced in tasks of one warp: units side by side, times as many lanes of the tree as
 // fit, times as many parts as fit. Lanes that do not fit go to further tasks.
 struct ColumnTasks {
   std::int32_t lanes;  // of the tree, per row
@@ -86,7 +93,6 @@ struct ColumnParams {
   std::int32_t rows_offset;
   bool grouped;  // the chunks are folded in groups
   bool dense;    // outer blocks follow each other without gaps
-  bool alike;    // input and output miss 16-byte boundaries by the same distance
 };
 
 struct ColumnPlan {
@@ -95,6 +101,7 @@ struct ColumnPlan {
   ColumnMode mode = ColumnMode::kSmall;
   int few = -1;  // which of kFewColumns, if any: such plans have no other parameters than segment, scales and strips
   std::int64_t blocks = 0;
+  int threads = kBlockThreads;
   int cluster_blocks = 1;
   int dynamic_bytes = 0;
   ColumnParams params;

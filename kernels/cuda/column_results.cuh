@@ -14,10 +14,6 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::WriteResults() c
       __syncthreads();
     }
     ComputeStep(step);
-    if (kUnit == 1 && params_.alike) {
-      __syncthreads();
-      ForLines(step, output_, segment_.output_stride, [&](const Lines& lines) { WriteLines<In>(lines); });
-    }
     if (!kSteps) return;
     if (step >= params_.stages) {
       __syncthreads();
@@ -30,7 +26,7 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::WriteResults() c
 template <typename In, int kUnit, ColumnMode kMode>
 __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputeStep(int step) const {
   const int thread = static_cast<int>(threadIdx.x);
-  const int side = Quotient(kBlockThreads, params_.units);
+  const int side = Quotient(kThreads, params_.units);
   int row = Quotient(thread, params_.units);
   const int unit = thread - row * static_cast<int>(params_.units.value);
   if (row >= side || unit * kUnit >= width_) return;
@@ -39,11 +35,7 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputeStep(int 
   while (row < parts * part_columns) {
     const int part = Quotient(row, params_.part_columns);
     const int column = row - part * part_columns;
-    if (kUnit == 1 && params_.alike) {
-      ComputePart<kUnit == 1>(step, part, column, side, unit);
-    } else {
-      ComputePart<false>(step, part, column, side, unit);
-    }
+    ComputePart(step, part, column, side, unit);
     // The next column of mine that lies beyond this part.
     do {
       row += side;
@@ -52,7 +44,6 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputeStep(int 
 }
 
 template <typename In, int kUnit, ColumnMode kMode>
-template <bool kInPlace>
 __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputePart(int step, int part, int column, int side,
                                                                             int unit) const {
   const int index = IndexOf(step, part);
@@ -68,14 +59,14 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputePart(int 
   walk.side = side;
   walk.unit = unit;
   if (segment_.lengths != nullptr) {
-    ComputeForms<kInPlace, true>(&walk, index, columns, first_row);
+    ComputeForms<true>(&walk, index, columns, first_row);
   } else {
-    ComputeForms<kInPlace, false>(&walk, index, columns, first_row);
+    ComputeForms<false>(&walk, index, columns, first_row);
   }
 }
 
 template <typename In, int kUnit, ColumnMode kMode>
-template <bool kInPlace, bool kMasked>
+template <bool kMasked>
 __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputeForms(Walk* walk, int index, int columns,
                                                                              int first_row) const {
   const Normalizer<C>* const rows = rows_ + first_row;
@@ -92,27 +83,26 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputeForms(Wal
     }
   };
   if (!usual_ && (sizeof(In) == 2 || segment_.log == 0)) {
-    ComputeAny<kInPlace>(walk, index, columns, rows);
+    ComputeAny(walk, index, columns, rows);
   } else if (segment_.log == 0) {
-    ComputeUsual<UnitForm::kExp, kInPlace>(walk, columns, terms_ + first_row, mask);
+    ComputeUsual<UnitForm::kExp>(walk, columns, terms_ + first_row, mask);
   } else if constexpr (sizeof(In) == 2) {
-    ComputeUsual<UnitForm::kPlainLog, kInPlace>(walk, columns, terms_ + first_row, mask);
+    ComputeUsual<UnitForm::kPlainLog>(walk, columns, terms_ + first_row, mask);
   } else {
-    ComputeLog<kInPlace>(walk, columns, rows, mask);
+    ComputeLog(walk, columns, rows, mask);
   }
 }
 
 template <typename In, int kUnit, ColumnMode kMode>
-template <bool kInPlace>
 __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::Put(Walk* walk, const C (&x)[kUnit]) {
-  *reinterpret_cast<Raw*>(kInPlace ? walk->from : walk->to) = RawUnit::Close(x);
+  *reinterpret_cast<Raw*>(walk->to) = RawUnit::Close(x);
   walk->from += walk->from_step;
   walk->to += walk->to_step;
   walk->column += walk->side;
 }
 
 template <typename In, int kUnit, ColumnMode kMode>
-template <UnitForm kForm, bool kInPlace, typename F>
+template <UnitForm kForm, typename F>
 __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputeUsual(Walk* walk, int end,
                                                                              const RowTerms<C>* terms, F mask) const {
   C from[kUnit];
@@ -136,12 +126,12 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputeUsual(Wal
       }
     }
     mask(x);
-    Put<kInPlace>(walk, x);
+    Put(walk, x);
   }
 }
 
 template <typename In, int kUnit, ColumnMode kMode>
-template <bool kInPlace, typename F>
+template <typename F>
 __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputeLog(Walk* walk, int end,
                                                                            const Normalizer<C>* rows, F mask) const {
   C max_pre[kUnit];
@@ -161,17 +151,16 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputeLog(Walk*
 #pragma unroll
     for (int e = 0; e < kUnit; ++e) x[e] = LogResult(x[e], scale, max_pre[e], high[e], low[e]);
     mask(x);
-    Put<kInPlace>(walk, x);
+    Put(walk, x);
   }
 }
 
 template <typename In, int kUnit, ColumnMode kMode>
-template <bool kInPlace>
 __device__ void ColumnMatrix<In, kUnit, kMode>::ComputeAny(Walk* walk, int index, int columns,
                                                            const Normalizer<C>* rows) const {
   for (; walk->column < columns; walk->column += walk->side) {
-    In* const from = reinterpret_cast<In*>(walk->from);
-    In* const to = reinterpret_cast<In*>(kInPlace ? walk->from : walk->to);
+    const In* const from = reinterpret_cast<const In*>(walk->from);
+    In* const to = reinterpret_cast<In*>(walk->to);
 #pragma unroll 1
     for (int e = 0; e < kUnit; ++e) {
       C x[1] = {ToCompute(from[e])};

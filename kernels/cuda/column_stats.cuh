@@ -43,14 +43,13 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::Reduce(int step)
     Sums(step, parts);
     __syncthreads();
   }
-  for (int i = static_cast<int>(threadIdx.x); i < parts * params_.strip; i += kBlockThreads) {
-    const int part = Quotient(i, params_.rows);
-    const int row = i - part * params_.strip;
-    if (row >= width_) continue;
-    const int index = IndexOf(step, part);
-    Take(index, row, IsPrecise(index, row) ? PreciseRow(step, part, row) : PartStats(part, row));
+  if (kSmall) {
+    TakeRows(parts);
+  } else if (kSteps) {
+    TakeStep(step, parts);
+  } else {
+    TakeAll(parts);
   }
-  if (params_.grouped) EndGroup(IndexOf(step, parts - 1));
   // A precise sum still reads the tile.
   if (kSteps && segment_.log != 0 && step == 0) __syncthreads();
 }

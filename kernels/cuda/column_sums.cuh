@@ -9,8 +9,8 @@ namespace softmax::kernels::cuda {
 template <typename In, int kUnit, ColumnMode kMode>
 __device__ void ColumnMatrix<In, kUnit, kMode>::MaskStep(int step) const {
   const int rows = StepParts(step) * params_.strip;
-  const int side = rows < kBlockThreads ? kBlockThreads / rows : 1;
-  for (int i = static_cast<int>(threadIdx.x); i < rows * side; i += kBlockThreads) {
+  const int side = rows < kThreads ? kThreads / rows : 1;
+  for (int i = static_cast<int>(threadIdx.x); i < rows * side; i += kThreads) {
     const int part = Quotient(i % rows, params_.rows);
     const int row = i % rows - part * params_.strip;
     if (row >= width_) continue;
@@ -57,7 +57,7 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ForUnits(int ste
 
 template <typename In, int kUnit, ColumnMode kMode>
 __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::Maxima(int step, int parts) const {
-  for (int task = warp_; task < TaskCount(parts); task += kBlockWarps) {
+  for (int task = warp_; task < TaskCount(parts); task += kWarps) {
     const Place place = PlaceOf(task, parts);
     UnitMaximum<In, kReduced> maximum;
     if (place.active) {
@@ -91,7 +91,7 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::PartMaxima(const
 
 template <typename In, int kUnit, ColumnMode kMode>
 __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::Sums(int step, int parts) const {
-  for (int task = warp_; task < TaskCount(parts); task += kBlockWarps) {
+  for (int task = warp_; task < TaskCount(parts); task += kWarps) {
     const Place place = PlaceOf(task, parts);
     double sum[kReduced];
 #pragma unroll

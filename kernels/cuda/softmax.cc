@@ -142,7 +142,7 @@ bool LaunchOne(DataType type, const Segment& segment, const Completion& completi
   if (segment.inner > 1) {
     cuda::ColumnPlan plan = cuda::PlanColumns(type, segment, completion, device);
     if (!plan.possible) return false;
-    const Grid grid{plan.blocks, cuda::kBlockThreads, plan.dynamic_bytes, plan.cluster_blocks, false};
+    const Grid grid{plan.blocks, plan.threads, plan.dynamic_bytes, plan.cluster_blocks, false};
     *error = Launch(cuda::ColumnKernelOf(type, plan), grid, &plan.params, stream);
     return true;
   }
