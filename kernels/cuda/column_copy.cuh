@@ -26,10 +26,10 @@ __device__ __forceinline__ int Quotient(int n, Divisor d) {
 
 __device__ __forceinline__ void CopyAsync(unsigned char* shared, std::uintptr_t memory) {
 #if __CUDA_ARCH__ >= 800
-  asm volatile(
-      "cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(shared))),
-      "l"(memory)
-      : "memory");
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(
+                   static_cast<std::uint32_t>(__cvta_generic_to_shared(shared))),
+               "l"(memory)
+               : "memory");
 #else
   *reinterpret_cast<uint4*>(shared) = *reinterpret_cast<const uint4*>(memory);
 #endif
@@ -79,19 +79,19 @@ __device__ __forceinline__ void ForCopies(int begin, int end, int step, F copy) 
 }
 
 // Reads lines of whole aligned vectors.
-template <int kThreads>
 __device__ __forceinline__ void ReadVectors(const Lines& lines) {
+  const int threads = static_cast<int>(blockDim.x);
   const int thread = static_cast<int>(threadIdx.x);
   const bool flat = lines.count == 1;
   const int vectors = lines.bytes / kVectorBytes;
   const int line = flat ? 0 : Quotient(thread, lines.side);
   const int vector = flat ? thread : thread - line * static_cast<int>(lines.side.value);
-  const int side = flat ? kThreads : Quotient(kThreads, lines.side);
+  const int side = flat ? threads : Quotient(threads, lines.side);
   if (vector >= vectors || line >= side) return;
   std::uintptr_t memory = lines.memory + static_cast<std::uintptr_t>(line * lines.memory_pitch + vector * kVectorBytes);
   unsigned char* shared = lines.shared + line * lines.shared_pitch + vector * kVectorBytes;
-  const auto memory_step = static_cast<std::uintptr_t>(flat ? kThreads * kVectorBytes : side * lines.memory_pitch);
-  const int shared_step = flat ? kThreads * kVectorBytes : side * lines.shared_pitch;
+  const auto memory_step = static_cast<std::uintptr_t>(flat ? threads * kVectorBytes : side * lines.memory_pitch);
+  const int shared_step = flat ? threads * kVectorBytes : side * lines.shared_pitch;
   ForCopies(flat ? thread : line, flat ? vectors : lines.count, side, [&] {
     CopyAsync(shared, memory);
     memory += memory_step;
@@ -112,18 +112,19 @@ __device__ void ReadElements(std::uintptr_t vector, unsigned char* shared, std::
 
 // Reads the lines as the aligned vectors that hold some of them. Bytes beside a line come along where they lie within
 // [begin, end), which must hold the lines; no others are read.
-template <typename T, int kThreads>
+template <typename T>
 __device__ __forceinline__ void ReadLines(const Lines& lines, std::uintptr_t begin, std::uintptr_t end) {
   constexpr std::uintptr_t kMask = kVectorBytes - 1;
+  const int threads = static_cast<int>(blockDim.x);
   const int thread = static_cast<int>(threadIdx.x);
   const bool flat = lines.count == 1;
   const int line = flat ? 0 : Quotient(thread, lines.side);
   const int offset = (flat ? thread : thread - line * static_cast<int>(lines.side.value)) * kVectorBytes;
-  const int side = flat ? kThreads : Quotient(kThreads, lines.side);
+  const int side = flat ? threads : Quotient(threads, lines.side);
   if (line >= side) return;
   if (flat) {
     const int skip = static_cast<int>(lines.memory & kMask);
-    for (int k = offset - skip; k < lines.bytes; k += kThreads * kVectorBytes) {
+    for (int k = offset - skip; k < lines.bytes; k += threads * kVectorBytes) {
       const std::uintptr_t vector = lines.memory + static_cast<std::uintptr_t>(static_cast<std::int64_t>(k));
       if (vector >= begin && vector + kVectorBytes <= end) {
         CopyAsync(lines.shared + k, vector);

@@ -87,8 +87,10 @@ class ColumnFew {
           asm volatile("" : "+h"(reinterpret_cast<std::uint16_t&>(units_[c])));
         } else if constexpr (sizeof(Raw) == 4) {
           asm volatile("" : "+r"(reinterpret_cast<std::uint32_t&>(units_[c])));
-        } else {
+        } else if constexpr (sizeof(Raw) == 8) {
           asm volatile("" : "+l"(reinterpret_cast<std::uint64_t&>(units_[c])));
+        } else {
+          Opaque(units_[c]);
         }
       }
     }

@@ -7,7 +7,7 @@ namespace softmax::kernels::cuda {
 
 template <typename In, int kUnit, ColumnMode kMode>
 __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ClearTable() const {
-  for (int i = static_cast<int>(threadIdx.x); i < params_.table_entries * params_.strip; i += kThreads) {
+  for (int i = static_cast<int>(threadIdx.x); i < params_.table_entries * params_.strip; i += threads_) {
     const int entry = Quotient(i, params_.rows);
     const bool gathers = params_.grouped && entry < kGroupChunks;
     if (gathers || (entry & ((1 << params_.cluster_log) - 1)) == rank_) table_[i] = NoStats<C>();
@@ -26,7 +26,7 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::Finish(int index
 template <typename In, int kUnit, ColumnMode kMode>
 template <typename F>
 __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ForRows(int count, F f) const {
-  for (int i = static_cast<int>(threadIdx.x); i < count * params_.strip; i += kThreads) {
+  for (int i = static_cast<int>(threadIdx.x); i < count * params_.strip; i += threads_) {
     const int k = Quotient(i, params_.rows);
     const int row = i - k * params_.strip;
     if (row < width_) f(k, row);
@@ -64,11 +64,17 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::TakeAll(int part
 
 template <typename In, int kUnit, ColumnMode kMode>
 __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::TakeStep(int step, int parts) {
-  ForRows(parts, [&](int part, int row) {
-    const int chunk = ChunkAt(IndexOf(step, part));
-    const Stats<C> stats = AnyStats(step, part, row);
+  // Parts so far apart have the same entry. Those of a group have each their own.
+  const int apart = kFoldLanes >> (params_.grouped ? 0 : params_.cluster_log);
+  ForRows(parts < apart ? parts : apart, [&](int first, int row) {
+    const int chunk = ChunkAt(IndexOf(step, first));
     Stats<C>* const entry = Entry(chunk % kFoldLanes, row);
-    *entry = params_.grouped || chunk < kFoldLanes ? stats : CombineTwo(*entry, stats, scale_);
+    Stats<C> stats = AnyStats(step, first, row);
+    if (!params_.grouped && chunk >= kFoldLanes) stats = CombineTwo(*entry, stats, scale_);
+    for (int part = first + apart; part < parts; part += apart) {
+      stats = CombineTwo(stats, PartStats(part, row), scale_);
+    }
+    *entry = stats;
   });
   if (params_.grouped) EndGroup(IndexOf(step, parts - 1));
 }
@@ -78,7 +84,7 @@ __device__ void ColumnMatrix<In, kUnit, kMode>::EndGroup(int last) {
   const int chunk = ChunkAt(last);
   if (chunk % kGroupChunks != kGroupChunks - 1 && last != mine_ - 1) return;
   __syncthreads();
-  for (int row = warp_; row < width_; row += kWarps) {
+  for (int row = warp_; row < width_; row += threads_ / 32) {
     const Stats<C> all = CombineLanes(*Entry(lane_, row), scale_);
     *Entry(lane_, row) = NoStats<C>();
     if (lane_ != 0) continue;
@@ -111,7 +117,7 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::FoldRows() {
   const int lanes_log = 31 - __clz(lanes);
   const int lane = lane_ & (lanes - 1);
   // Whole warps go along; rows beyond the strip are empty.
-  for (int base = warp_ * 32; base < width_ << lanes_log; base += kThreads) {
+  for (int base = warp_ * 32; base < width_ << lanes_log; base += threads_) {
     const int row = (base + lane_) >> lanes_log;
     Stats<C> mine = NoStats<C>();
     if (row < width_ && lane < entries) {

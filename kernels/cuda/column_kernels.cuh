@@ -16,7 +16,7 @@ constexpr int kColumnBlocks = kMode == ColumnMode::kSteps ? 1
                                                           : 3;
 
 template <typename In, int kUnit, ColumnMode kMode>
-__global__ void __launch_bounds__(ColumnThreads(kMode), (kColumnBlocks<In, kMode>))
+__global__ void __launch_bounds__(MostColumnThreads(kMode), (kColumnBlocks<In, kMode>))
     ColumnMatrixKernel(const __grid_constant__ ColumnParams params) {
   using C = ComputeOf<In>;
   extern __shared__ __align__(16) unsigned char shared[];
@@ -52,9 +52,10 @@ const ColumnKernels& ColumnKernelsOf() {
       {ColumnKernel<In, ColumnMode::kSmall>(false), ColumnKernel<In, ColumnMode::kSmall>(true),
        ColumnKernel<In, ColumnMode::kKept>(false), ColumnKernel<In, ColumnMode::kKept>(true),
        ColumnKernel<In, ColumnMode::kSteps>(false), ColumnKernel<In, ColumnMode::kSteps>(true)},
-      {FewKernel<In, 16>(false, false), FewKernel<In, 16>(true, false), FewKernel<In, 16>(false, true),
-       FewKernel<In, 16>(true, true), FewKernel<In, 32>(false, false), FewKernel<In, 32>(true, false),
-       FewKernel<In, 32>(false, true), FewKernel<In, 32>(true, true)}};
+      {FewKernel<In, 8>(false, false), FewKernel<In, 8>(true, false), FewKernel<In, 8>(false, true),
+       FewKernel<In, 8>(true, true), FewKernel<In, 16>(false, false), FewKernel<In, 16>(true, false),
+       FewKernel<In, 16>(false, true), FewKernel<In, 16>(true, true), FewKernel<In, 32>(false, false),
+       FewKernel<In, 32>(true, false), FewKernel<In, 32>(false, true), FewKernel<In, 32>(true, true)}};
   return kernels;
 }
 

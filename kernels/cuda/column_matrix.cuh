@@ -29,8 +29,6 @@ class ColumnMatrix {
   static constexpr int kChunk = Element<In>::kChunk;
   static constexpr int kSize = static_cast<int>(sizeof(In));
   static constexpr int kReduced = kUnit == 1 ? 1 : ColumnReduced(kMode, kSize);
-  static constexpr int kThreads = ColumnThreads(kMode);
-  static constexpr int kWarps = kThreads / 32;
   using RawUnit = Unit<In, kUnit>;
   using Raw = typename RawUnit::Raw;
   using Reduced = Unit<In, kReduced>;
@@ -130,10 +128,13 @@ class ColumnMatrix {
   // see Spread.
   template <typename F>
   __device__ __forceinline__ void ForUnits(int step, const Place& place, F f) const;
+  // Calls f(place) for the warp's tasks, of which `first` is the first one's.
+  template <typename F>
+  __device__ __forceinline__ void ForTasks(int parts, const Place& first, F f) const;
   // The maxima of the tasks.
-  __device__ __forceinline__ void Maxima(int step, int parts) const;
+  __device__ __forceinline__ void Maxima(int step, int parts, const Place& first) const;
   // The maxima of the parts, and the sums of the tasks.
-  __device__ __forceinline__ void Sums(int step, int parts) const;
+  __device__ __forceinline__ void Sums(int step, int parts, const Place& first) const;
   __device__ __forceinline__ void PartMaxima(const Place& place, C (&max)[kReduced]) const;
   template <bool kShifted>
   __device__ __forceinline__ void SumExponentials(int step, const Place& place, const C (&max)[kReduced],
@@ -158,8 +159,7 @@ class ColumnMatrix {
   }
   __device__ __forceinline__ void ClearTable() const;
   __device__ __forceinline__ void Finish(int index, int row, Stats<C> stats);
-  // Take the statistics of the parts: of rows that are done; of all chunks that there are; of a step's, no two of which
-  // have the same entry.
+  // Take the statistics of the parts: of rows that are done; of all chunks that there are; of a step's.
   __device__ __forceinline__ void TakeRows(int parts);
   __device__ __forceinline__ void TakeAll(int parts);
   __device__ __forceinline__ void TakeStep(int step, int parts);
@@ -212,6 +212,7 @@ class ColumnMatrix {
   const ColumnTasks& tasks_;
   const Scale<C>& scale_;
   const ClusterExchange exchange_;
+  const int threads_ = static_cast<int>(blockDim.x);
   const int warp_ = static_cast<int>(threadIdx.x) / 32;
   const int lane_ = static_cast<int>(threadIdx.x) % 32;
   double* const sums_;        // of the tasks
@@ -309,9 +310,9 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::Read(int step) c
     lines.count = whole ? 1 : columns;
     lines.bytes = whole ? (together ? parts : 1) * columns * static_cast<int>(segment_.inner) * kSize : width_ * kSize;
     if constexpr (kUnit > 1) {
-      ReadVectors<kThreads>(lines);
+      ReadVectors(lines);
     } else {
-      ReadLines<In, kThreads>(lines, begin, end);
+      ReadLines<In>(lines, begin, end);
     }
   }
 }

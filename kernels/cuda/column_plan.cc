@@ -16,7 +16,7 @@ constexpr int kFlatTileBytes = 48 * 1024;    // of several outer blocks, about
 constexpr int kBlocksPerMultiprocessor = 6;  // at least, where there is a choice
 constexpr int kMostStages = 8;               // see WaitCopies
 constexpr int kFewStages = 3;
-constexpr int kStepTasks = ColumnThreads(ColumnMode::kSteps) / 32;  // a step keeps every warp busy
+constexpr int kStepTasks = MostColumnThreads(ColumnMode::kSteps) / 32;  // a step keeps every warp busy
 // What a multiprocessor's shared memory is shared by: blocks, each with what CUDA reserves.
 constexpr int kReservedBytes = 2048;
 
@@ -28,8 +28,8 @@ int Log2(int power) {
   return log;
 }
 // Threads side by side over so many units: a power of two that leaves few of them idle.
-int SideOf(int units) {
-  int side = 32;
+int SideOf(int units, int most) {
+  int side = most;
   while (side > 1 && RoundUp(units, side) * 4 > units * 5) side /= 2;
   return side;
 }
@@ -140,7 +140,7 @@ class Planner {
   void SetTasks(int lanes, int parts) {
     ColumnTasks& t = p_.tasks;
     const int units = p_.strip / (plan_.vectors ? ColumnReduced(plan_.mode, bytes_) : 1);
-    const int side = SideOf(units);
+    const int side = SideOf(units, plan_.vectors ? 128 / (ColumnReduced(plan_.mode, bytes_) * bytes_) : 8);
     const int warp_lanes = std::min(lanes, 32 / side);
     t.lanes = lanes;
     t.side_log = Log2(side);
@@ -204,6 +204,7 @@ class Planner {
 
   bool PlanSmall() {
     plan_.mode = ColumnMode::kSmall;
+    if (choice_.threads > 0) plan_.threads = choice_.threads;
     if (choice_.strip > 0) return FitSmall(choice_.strip * bytes_, Share(1));
     const std::int64_t wide = s_.inner * bytes_;
     // A strip that is everything comes in one piece. Few of them are better cut.
@@ -253,7 +254,7 @@ class Planner {
   bool PlanLarge() {
     plan_.mode = ColumnMode::kKept;
     if (!FindLarge()) return false;
-    plan_.threads = ColumnThreads(plan_.mode);
+    plan_.threads = choice_.threads > 0 ? choice_.threads : MostColumnThreads(plan_.mode);
     plan_.blocks = s_.outer * strips_ * plan_.cluster_blocks;
     return true;
   }
@@ -322,12 +323,11 @@ class Planner {
     }
     return fit;
   }
-  // Several chunks a step keep every warp busy; no two may have the same accumulator.
+  // Several chunks a step keep every warp busy. Of a group they are a power of two.
   bool FitStages(int room) {
     if (choice_.tile_bytes > 0) room = choice_.tile_bytes;
     const int tasks = static_cast<int>(p_.tasks.groups.value) << p_.tasks.lane_tasks_log;
-    while (p_.step_parts * tasks < kStepTasks && p_.step_parts * plan_.cluster_blocks < kFoldLanes &&
-           p_.step_parts < ChunksOfBlock()) {
+    while (p_.step_parts * tasks < kStepTasks && p_.step_parts < kFoldLanes && p_.step_parts < ChunksOfBlock()) {
       p_.step_parts *= 2;
     }
     do {

@@ -28,19 +28,19 @@ enum class ColumnMode {
 };
 constexpr int kColumnModes = 3;
 
-constexpr int ColumnThreads(ColumnMode mode) { return mode == ColumnMode::kSteps ? 512 : kBlockThreads; }
+constexpr int MostColumnThreads(ColumnMode mode) { return mode == ColumnMode::kSteps ? 512 : 256; }
 // Neighbouring inner elements that a thread reduces together where everything is aligned: as wide as leaves work for
 // all threads.
 constexpr int ColumnReduced(ColumnMode mode, int element_bytes) {
-  return element_bytes == 4 && mode != ColumnMode::kSmall ? 4 : 8 / element_bytes;
+  return element_bytes == 4 && mode == ColumnMode::kKept ? 4 : 8 / element_bytes;
 }
 
 // Rows of at most so many columns may be held by a thread each, or several of them.
-constexpr int kFewColumns[] = {16, 32};
-constexpr int kFewSizes = 2;
+constexpr int kFewColumns[] = {8, 16, 32};
+constexpr int kFewSizes = 3;
 // Bytes of a thread's unit where everything is aligned.
 constexpr int FewUnitBytes(int columns, int element_bytes) {
-  if (columns <= 16) return 8;
+  if (columns <= 16) return columns <= 8 ? 16 : 8;
   return element_bytes == 2 ? 4 : element_bytes == 4 ? 8 : 0;  // 0: they do not fit
 }
 
@@ -112,6 +112,7 @@ struct ColumnChoice {
   int strip = 0;
   int cluster_blocks = 0;
   int tile_bytes = 0;  // of shared memory per block
+  int threads = 0;
 };
 
 ColumnPlan PlanColumns(DataType type, const Segment& segment, const Completion& completion, const Device& device,

@@ -26,7 +26,7 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::WriteResults() c
 template <typename In, int kUnit, ColumnMode kMode>
 __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputeStep(int step) const {
   const int thread = static_cast<int>(threadIdx.x);
-  const int side = Quotient(kThreads, params_.units);
+  const int side = Quotient(threads_, params_.units);
   int row = Quotient(thread, params_.units);
   const int unit = thread - row * static_cast<int>(params_.units.value);
   if (row >= side || unit * kUnit >= width_) return;

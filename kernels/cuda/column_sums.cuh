@@ -9,8 +9,8 @@ namespace softmax::kernels::cuda {
 template <typename In, int kUnit, ColumnMode kMode>
 __device__ void ColumnMatrix<In, kUnit, kMode>::MaskStep(int step) const {
   const int rows = StepParts(step) * params_.strip;
-  const int side = rows < kThreads ? kThreads / rows : 1;
-  for (int i = static_cast<int>(threadIdx.x); i < rows * side; i += kThreads) {
+  const int side = rows < threads_ ? threads_ / rows : 1;
+  for (int i = static_cast<int>(threadIdx.x); i < rows * side; i += threads_) {
     const int part = Quotient(i % rows, params_.rows);
     const int row = i % rows - part * params_.strip;
     if (row >= width_) continue;
@@ -56,9 +56,21 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ForUnits(int ste
 }
 
 template <typename In, int kUnit, ColumnMode kMode>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::Maxima(int step, int parts) const {
-  for (int task = warp_; task < TaskCount(parts); task += kWarps) {
-    const Place place = PlaceOf(task, parts);
+template <typename F>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ForTasks(int parts, const Place& first, F f) const {
+  const int count = TaskCount(parts);
+  Place place = first;
+#pragma unroll 1
+  for (int task = warp_; task < count;) {
+    f(place);
+    task += threads_ / 32;
+    if (task < count) place = PlaceOf(task, parts);
+  }
+}
+
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::Maxima(int step, int parts, const Place& first) const {
+  ForTasks(parts, first, [&](const Place& place) {
     UnitMaximum<In, kReduced> maximum;
     if (place.active) {
       ForUnits(step, place, [&](int, const typename Reduced::Raw& raw) { maximum.Add(raw); });
@@ -66,12 +78,12 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::Maxima(int step,
     for (int offset = 1 << tasks_.warp_lanes_log >> 1; offset > 0; offset >>= 1) {
       maximum.Exchange(offset << tasks_.side_log);
     }
-    if (!place.active || place.in_warp != 0) continue;
+    if (!place.active || place.in_warp != 0) return;
     C max[kReduced];
     maximum.Get(max);
 #pragma unroll
     for (int k = 0; k < kReduced; ++k) task_maxima_[TaskAt(place) + k] = max[k];
-  }
+  });
 }
 
 template <typename In, int kUnit, ColumnMode kMode>
@@ -90,9 +102,8 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::PartMaxima(const
 }
 
 template <typename In, int kUnit, ColumnMode kMode>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::Sums(int step, int parts) const {
-  for (int task = warp_; task < TaskCount(parts); task += kWarps) {
-    const Place place = PlaceOf(task, parts);
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::Sums(int step, int parts, const Place& first) const {
+  ForTasks(parts, first, [&](const Place& place) {
     double sum[kReduced];
 #pragma unroll
     for (int k = 0; k < kReduced; ++k) sum[k] = 0;
@@ -120,10 +131,10 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::Sums(int step, i
         sum[k] += __shfl_xor_sync(0xffffffffu, sum[k], offset << tasks_.side_log);
       }
     }
-    if (!place.active || place.in_warp != 0) continue;
+    if (!place.active || place.in_warp != 0) return;
 #pragma unroll
     for (int k = 0; k < kReduced; ++k) sums_[TaskAt(place) + k] = sum[k];
-  }
+  });
 }
 
 template <typename In, int kUnit, ColumnMode kMode>
