@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/cuda/column_early.cuh"
 #include "kernels/cuda/column_few.cuh"
 #include "kernels/cuda/column_fold.cuh"
 #include "kernels/cuda/column_results.cuh"
@@ -9,14 +10,12 @@
 // The kernels over another axis (column_matrix.cuh), named for one type.
 namespace softmax::kernels::cuda {
 
-// Blocks a multiprocessor has to hold.
-template <typename In, ColumnMode kMode>
-constexpr int kColumnBlocks = kMode == ColumnMode::kSteps ? 1
-                              : sizeof(In) == 8           ? 2
-                                                          : 3;
+// Blocks of MostColumnThreads() that a multiprocessor has to hold.
+template <ColumnMode kMode>
+constexpr int kColumnBlocks = kMode == ColumnMode::kSteps ? 1 : 2;
 
 template <typename In, int kUnit, ColumnMode kMode>
-__global__ void __launch_bounds__(MostColumnThreads(kMode), (kColumnBlocks<In, kMode>))
+__global__ void __launch_bounds__(MostColumnThreads(kMode, sizeof(In)), kColumnBlocks<kMode>)
     ColumnMatrixKernel(const __grid_constant__ ColumnParams params) {
   using C = ComputeOf<In>;
   extern __shared__ __align__(16) unsigned char shared[];
@@ -34,10 +33,14 @@ __global__ void __launch_bounds__(MostColumnThreads(kMode), (kColumnBlocks<In, k
   Complete(params.completion);
 }
 
-template <typename In, ColumnMode kMode>
-const void* ColumnKernel(bool vectors) {
-  return vectors ? reinterpret_cast<const void*>(&ColumnMatrixKernel<In, Element<In>::kVector, kMode>)
-                 : reinterpret_cast<const void*>(&ColumnMatrixKernel<In, 1, kMode>);
+template <typename In, int kUnit, ColumnMode kMode>
+const void* ColumnKernel() {
+  // Pairs are for 16-bit elements.
+  if constexpr (kUnit == 2 && sizeof(In) == 4) {
+    return nullptr;
+  } else {
+    return reinterpret_cast<const void*>(&ColumnMatrixKernel<In, kUnit, kMode>);
+  }
 }
 
 template <typename In, int kColumns>
@@ -48,10 +51,13 @@ const void* FewKernel(bool vectors, bool log) {
 template <typename In>
 const ColumnKernels& ColumnKernelsOf() {
   static_assert(sizeof(Normalizer<ComputeOf<In>>) <= kStripRowBytes, "planned for");
+  constexpr int kVector = Element<In>::kVector;
   static const ColumnKernels kernels{
-      {ColumnKernel<In, ColumnMode::kSmall>(false), ColumnKernel<In, ColumnMode::kSmall>(true),
-       ColumnKernel<In, ColumnMode::kKept>(false), ColumnKernel<In, ColumnMode::kKept>(true),
-       ColumnKernel<In, ColumnMode::kSteps>(false), ColumnKernel<In, ColumnMode::kSteps>(true)},
+      {ColumnKernel<In, 1, ColumnMode::kSmall>(), ColumnKernel<In, 2, ColumnMode::kSmall>(),
+       ColumnKernel<In, kVector, ColumnMode::kSmall>(), ColumnKernel<In, 1, ColumnMode::kKept>(),
+       ColumnKernel<In, 2, ColumnMode::kKept>(), ColumnKernel<In, kVector, ColumnMode::kKept>(),
+       ColumnKernel<In, 1, ColumnMode::kSteps>(), ColumnKernel<In, 2, ColumnMode::kSteps>(),
+       ColumnKernel<In, kVector, ColumnMode::kSteps>()},
       {FewKernel<In, 8>(false, false), FewKernel<In, 8>(true, false), FewKernel<In, 8>(false, true),
        FewKernel<In, 8>(true, true), FewKernel<In, 16>(false, false), FewKernel<In, 16>(true, false),
        FewKernel<In, 16>(false, true), FewKernel<In, 16>(true, true), FewKernel<In, 32>(false, false),

@@ -28,7 +28,8 @@ class ColumnMatrix {
   static constexpr int kVector = Element<In>::kVector;
   static constexpr int kChunk = Element<In>::kChunk;
   static constexpr int kSize = static_cast<int>(sizeof(In));
-  static constexpr int kReduced = kUnit == 1 ? 1 : ColumnReduced(kMode, kSize);
+  static constexpr bool kAligned = kUnit * kSize == kVectorBytes;  // every column of a strip
+  static constexpr int kReduced = kAligned ? ColumnReduced(kMode, kSize) : kUnit;
   using RawUnit = Unit<In, kUnit>;
   using Raw = typename RawUnit::Raw;
   using Reduced = Unit<In, kReduced>;
@@ -122,6 +123,9 @@ class ColumnMatrix {
   __device__ __forceinline__ int TaskAt(const Place& place) const {
     return ((place.part << tasks_.lane_tasks_log) + place.task) * params_.strip + place.unit * kReduced;
   }
+  // See column_early.cuh.
+  class EarlyMaxima;
+  __device__ bool IsEarly() const { return kAligned && !kSteps && params_.early; }
   // Elements that a row's length leaves out become -inf.
   __device__ void MaskStep(int step) const;
   // Calls f(e, raw) for the units of all slots in place e of their vectors. The order of the places is the lane's own,
@@ -142,6 +146,7 @@ class ColumnMatrix {
 
   // From the statistics of tasks to those of rows.
 
+  __device__ __forceinline__ void CopyAndReduce();
   __device__ __forceinline__ void Reduce(int step);
   __device__ __forceinline__ Stats<C> PartStats(int part, int row) const;
   __device__ __forceinline__ double TaskSum(const double* p) const;
@@ -261,14 +266,33 @@ __device__ __forceinline__ ColumnMatrix<In, kUnit, kMode>::ColumnMatrix(const Co
            static_cast<std::uintptr_t>(outer_ * segment_.input_stride + first_) * sizeof(In);
   output_ = reinterpret_cast<std::uintptr_t>(segment_.output) +
             static_cast<std::uintptr_t>(outer_ * segment_.output_stride + first_) * sizeof(In);
-  tile_ = shared + (kUnit == 1 ? input_ % kVectorBytes : 0);
+  tile_ = shared + (kAligned ? 0 : input_ % kVectorBytes);
 }
 
 template <typename In, int kUnit, ColumnMode kMode>
 __device__ void ColumnMatrix<In, kUnit, kMode>::Run() {
+  if (IsCluster()) exchange_.Arrive(Entries() * width_ * static_cast<int>(sizeof(Stats<C>)));
+  CopyAndReduce();
+  if (!kSmall) FoldRows();
+  usual_ = __syncthreads_or(usual_ ? 0 : 1) == 0;
+  WriteResults();
+}
+
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::CopyAndReduce() {
+  if constexpr (kAligned && !kSteps) {
+    if (IsEarly()) {
+      const EarlyMaxima early(*this);
+      early.StartCopies();
+      early.Find();
+      __syncthreads();
+      if (IsCluster()) exchange_.Begin();
+      Reduce(0);
+      return;
+    }
+  }
   const int steps = kSteps ? (mine_ + params_.step_parts - 1) / params_.step_parts : 1;
   const int stages = kSteps ? params_.stages : 1;
-  if (IsCluster()) exchange_.Arrive(Entries() * width_ * static_cast<int>(sizeof(Stats<C>)));
   for (int step = 0; step < stages; ++step) {
     if (step < steps) Read(step);
     CommitCopies();
@@ -283,9 +307,6 @@ __device__ void ColumnMatrix<In, kUnit, kMode>::Run() {
     if (kSteps && step + stages < steps) Read(step + stages);
     CommitCopies();
   }
-  if (!kSmall) FoldRows();
-  usual_ = __syncthreads_or(usual_ ? 0 : 1) == 0;
-  WriteResults();
 }
 
 template <typename In, int kUnit, ColumnMode kMode>
@@ -309,7 +330,7 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::Read(int step) c
     lines.shared = Part(step, part);
     lines.count = whole ? 1 : columns;
     lines.bytes = whole ? (together ? parts : 1) * columns * static_cast<int>(segment_.inner) * kSize : width_ * kSize;
-    if constexpr (kUnit > 1) {
+    if constexpr (kAligned) {
       ReadVectors(lines);
     } else {
       ReadLines<In>(lines, begin, end);

@@ -16,7 +16,8 @@ constexpr int kFlatTileBytes = 48 * 1024;    // of several outer blocks, about
 constexpr int kBlocksPerMultiprocessor = 6;  // at least, where there is a choice
 constexpr int kMostStages = 8;               // see WaitCopies
 constexpr int kFewStages = 3;
-constexpr int kStepTasks = MostColumnThreads(ColumnMode::kSteps) / 32;  // a step keeps every warp busy
+constexpr int kStepTasks = 16;  // keep every warp busy
+constexpr int kMostWarps = 384 / 32;
 // What a multiprocessor's shared memory is shared by: blocks, each with what CUDA reserves.
 constexpr int kReservedBytes = 2048;
 
@@ -67,17 +68,31 @@ class Planner {
              (type == DataType::kFloat64 || p_.scale_float.fast != 0);
   }
 
+  int Threads() const {
+    if (choice_.threads > 0) return choice_.threads;
+    const bool many = plan_.mode == ColumnMode::kSteps || plan_.dynamic_bytes > Share(3);
+    return many ? MostColumnThreads(plan_.mode, bytes_) : kBlockThreads;
+  }
+  bool IsEarly() const {
+    const bool all_precise = p_.segment.log != 0 && s_.cols <= kPreciseColumns;
+    const int vectors = static_cast<int>(p_.line_vectors.value);
+    return plan_.vectors && plan_.mode != ColumnMode::kSteps && p_.step_parts == 1 && s_.lengths == nullptr &&
+           !all_precise && vectors <= 32 && (vectors & (vectors - 1)) == 0;
+  }
+
   ColumnPlan Make() {
     if (!suits_) return plan_;
     if (choice_.strip == 0 && PlanFew()) return plan_;
     plan_.possible = small_ ? PlanSmall() : PlanLarge();
     if (plan_.blocks > std::numeric_limits<int>::max()) plan_.possible = false;
     if (!plan_.possible) return plan_;
+    plan_.threads = Threads();
     p_.cluster_log = Log2(plan_.cluster_blocks);
     p_.units = Divisor::Of(p_.strip / unit_);
     const int wide = p_.strip * bytes_;
     p_.line_vectors = Divisor::Of(plan_.vectors ? wide / kVectorBytes : (wide + 2 * kVectorBytes - 2) / kVectorBytes);
     p_.rows = Divisor::Of(p_.strip);
+    p_.early = IsEarly();
     p_.part_columns = Divisor::Of(small_ ? static_cast<int>(s_.cols) : ChunkColumns(bytes_));
     return plan_;
   }
@@ -99,12 +114,18 @@ class Planner {
   void FindAlignment() {
     const auto input = reinterpret_cast<std::uintptr_t>(s_.input) % kVectorBytes;
     const auto output = reinterpret_cast<std::uintptr_t>(s_.output) % kVectorBytes;
-    const auto past = [this](std::int64_t elements) { return elements % kVectorBytes * bytes_ % kVectorBytes; };
+    const auto past = [this](std::int64_t elements) {
+      return static_cast<std::uintptr_t>(elements % kVectorBytes * bytes_ % kVectorBytes);
+    };
     const DeviceSegment& d = p_.segment;
     p_.dense = d.input_stride == d.cols * d.inner && d.output_stride == d.input_stride;
-    plan_.vectors =
-        input == 0 && output == 0 && past(d.inner) == 0 && past(d.input_stride) == 0 && past(d.output_stride) == 0;
-    unit_ = plan_.vectors ? vector_ : 1;
+    const auto lie = [&](std::uintptr_t bytes) {
+      return input % bytes == 0 && output % bytes == 0 && past(d.inner) % bytes == 0 &&
+             past(d.input_stride) % bytes == 0 && past(d.output_stride) % bytes == 0;
+    };
+    plan_.vectors = lie(kVectorBytes);
+    plan_.pairs = !plan_.vectors && bytes_ == 2 && lie(4);
+    unit_ = plan_.vectors ? vector_ : plan_.pairs ? 2 : 1;
   }
 
   // Shared memory that lets so many blocks stay on a multiprocessor.
@@ -139,7 +160,7 @@ class Planner {
 
   void SetTasks(int lanes, int parts) {
     ColumnTasks& t = p_.tasks;
-    const int units = p_.strip / (plan_.vectors ? ColumnReduced(plan_.mode, bytes_) : 1);
+    const int units = p_.strip / (plan_.vectors ? ColumnReduced(plan_.mode, bytes_) : unit_);
     const int side = SideOf(units, plan_.vectors ? 128 / (ColumnReduced(plan_.mode, bytes_) * bytes_) : 8);
     const int warp_lanes = std::min(lanes, 32 / side);
     t.lanes = lanes;
@@ -155,8 +176,13 @@ class Planner {
     p_.step_parts = parts;
   }
 
-  // Offsets in shared memory behind the tile; returns all bytes.
+  // Offsets in shared memory behind the tile; returns all bytes. What leaves no room for three blocks a multiprocessor
+  // has more warps in a block.
   int Layout() {
+    const int bytes = LayoutFor(kBlockWarps);
+    return bytes <= Share(3) ? bytes : LayoutFor(kMostWarps);
+  }
+  int LayoutFor(int warps) {
     const int rows = (small_ ? p_.step_parts : 1) * p_.strip;
     const int part_rows = p_.step_parts * p_.strip;
     const int task_rows = part_rows << p_.tasks.lane_tasks_log;
@@ -171,7 +197,7 @@ class Planner {
     p_.terms_offset = take(rows * kStripTermBytes);
     p_.table_offset = take(p_.table_entries * p_.strip * stats_bytes_);
     p_.maxima_offset = take(part_rows * compute_bytes);
-    p_.task_maxima_offset = take(task_rows * compute_bytes);
+    p_.task_maxima_offset = take(std::max(task_rows, warps * p_.strip) * compute_bytes);
     p_.sums_offset = take(task_rows * static_cast<int>(sizeof(double)));
     return RoundUp(offset, kVectorBytes);
   }
@@ -186,14 +212,15 @@ class Planner {
     const int unit_bytes = FewUnitBytes(kFewColumns[few], bytes_);
     const auto lies = [unit_bytes](std::uintptr_t bytes) { return bytes % static_cast<unsigned>(unit_bytes) == 0; };
     const auto past = [this](std::int64_t elements) { return static_cast<std::uintptr_t>(elements) * SizeOfElement(); };
-    plan_.vectors = lies(reinterpret_cast<std::uintptr_t>(s_.input)) &&
-                    lies(reinterpret_cast<std::uintptr_t>(s_.output)) && lies(past(s_.inner)) &&
-                    lies(past(p_.segment.input_stride)) && lies(past(p_.segment.output_stride));
-    const std::int64_t units = s_.inner / (plan_.vectors ? unit_bytes / bytes_ : 1);
+    const bool wide = lies(reinterpret_cast<std::uintptr_t>(s_.input)) &&
+                      lies(reinterpret_cast<std::uintptr_t>(s_.output)) && lies(past(s_.inner)) &&
+                      lies(past(p_.segment.input_stride)) && lies(past(p_.segment.output_stride));
+    const std::int64_t units = s_.inner / (wide ? unit_bytes / bytes_ : 1);
     constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max() - kBlockThreads;
     if (units > kMost || s_.outer > kMost / units) return false;
     p_.strips = static_cast<std::int32_t>(units);
     plan_.few = few;
+    plan_.vectors = wide;
     plan_.blocks = DivideUp(s_.outer * units, kBlockThreads);
     plan_.possible = true;
     return true;
@@ -204,16 +231,18 @@ class Planner {
 
   bool PlanSmall() {
     plan_.mode = ColumnMode::kSmall;
-    if (choice_.threads > 0) plan_.threads = choice_.threads;
     if (choice_.strip > 0) return FitSmall(choice_.strip * bytes_, Share(1));
     const std::int64_t wide = s_.inner * bytes_;
     // A strip that is everything comes in one piece. Few of them are better cut.
     const bool spare = s_.outer < device_.multiprocessors && s_.cols * wide > kFlatTileBytes / 4;
     if (s_.inner <= kMaxStripWidth && !spare && (FitSmall(wide, Share(3)) || FitSmall(wide, Share(2)))) return true;
     const std::int64_t enough = kBlocksPerMultiprocessor * device_.multiprocessors;
+    // Where columns of whole vectors miss the sectors of memory, smaller strips are faster, as was measured.
+    const int blocks = plan_.vectors && wide % kMinStripBytes != 0 ? 6 : 3;
     for (int strip = kWidestStripBytes; strip > kStripBytes; strip /= 2) {
-      if (strip < 2 * wide && FitSmall(strip, Share(3)) && plan_.blocks >= enough) return true;
+      if (strip < 2 * wide && FitSmall(strip, Share(blocks)) && plan_.blocks >= enough) return true;
     }
+    if (blocks > 3 && (FitSmall(kStripBytes, Share(blocks)) || FitSmall(kMinStripBytes, Share(blocks)))) return true;
     if (FitSmall(kStripBytes, Share(3)) || FitSmall(kStripBytes, Share(2))) return true;
     for (int strip = kMinStripBytes; strip >= unit_ * bytes_; strip /= 2) {
       if (FitSmall(strip, Share(3)) || FitSmall(strip, Share(1))) return true;
@@ -254,7 +283,6 @@ class Planner {
   bool PlanLarge() {
     plan_.mode = ColumnMode::kKept;
     if (!FindLarge()) return false;
-    plan_.threads = choice_.threads > 0 ? choice_.threads : MostColumnThreads(plan_.mode);
     plan_.blocks = s_.outer * strips_ * plan_.cluster_blocks;
     return true;
   }
@@ -376,9 +404,9 @@ ColumnPlan PlanColumns(DataType type, const Segment& segment, const Completion& 
 }
 
 const void* ColumnKernelOf(DataType type, const ColumnPlan& plan) {
-  const int vectors = plan.vectors ? 1 : 0;
-  if (plan.few >= 0) return ColumnKernelsFor(type).few[4 * plan.few + 2 * plan.params.segment.log + vectors];
-  return ColumnKernelsFor(type).kernels[2 * static_cast<int>(plan.mode) + vectors];
+  const ColumnKernels& kernels = ColumnKernelsFor(type);
+  if (plan.few >= 0) return kernels.few[4 * plan.few + 2 * plan.params.segment.log + (plan.vectors ? 1 : 0)];
+  return kernels.kernels[3 * static_cast<int>(plan.mode) + (plan.vectors ? 2 : plan.pairs ? 1 : 0)];
 }
 
 const ColumnKernels& ColumnKernelsFor(DataType type) {

@@ -28,7 +28,12 @@ enum class ColumnMode {
 };
 constexpr int kColumnModes = 3;
 
-constexpr int MostColumnThreads(ColumnMode mode) { return mode == ColumnMode::kSteps ? 512 : 256; }
+// Of a block. As many as the registers allow for one block a multiprocessor where it has much shared memory, for two
+// where it has half of it; kBlockThreads each where there are three.
+constexpr int MostColumnThreads(ColumnMode mode, int element_bytes) {
+  if (element_bytes == 8) return mode == ColumnMode::kSteps ? 512 : kBlockThreads;
+  return mode == ColumnMode::kSteps ? 768 : 384;
+}
 // Neighbouring inner elements that a thread reduces together where everything is aligned: as wide as leaves work for
 // all threads.
 constexpr int ColumnReduced(ColumnMode mode, int element_bytes) {
@@ -71,7 +76,7 @@ struct ColumnParams {
   ScaleParts<float> scale_float;
   Completion completion;
   ColumnTasks tasks;
-  Divisor units;               // of a full strip: elements or 16-byte vectors
+  Divisor units;               // of a full strip
   Divisor line_vectors;        // aligned 16-byte vectors that a column of a strip may touch
   Divisor rows;                // of a full strip
   Divisor part_columns;        // of a part that is full
@@ -93,11 +98,13 @@ struct ColumnParams {
   std::int32_t rows_offset;
   bool grouped;  // the chunks are folded in groups
   bool dense;    // outer blocks follow each other without gaps
+  bool early;    // see column_early.cuh
 };
 
 struct ColumnPlan {
   bool possible = false;
-  bool vectors = false;  // units are 16-byte vectors
+  bool vectors = false;  // units are 16-byte vectors,
+  bool pairs = false;    // or two 16-bit elements
   ColumnMode mode = ColumnMode::kSmall;
   int few = -1;  // which of kFewColumns, if any: such plans have no other parameters than segment, scales and strips
   std::int64_t blocks = 0;
@@ -118,10 +125,10 @@ struct ColumnChoice {
 ColumnPlan PlanColumns(DataType type, const Segment& segment, const Completion& completion, const Device& device,
                        const ColumnChoice& choice = {});
 
-// One type's kernels: for each mode that for single elements and that for 16-byte vectors; for each of kFewColumns
-// those for softmax and then those for log-softmax, or nullptr.
+// One type's kernels: for each mode that for single elements, that for pairs (nullptr where they are not 16-bit ones)
+// and that for 16-byte vectors; for each of kFewColumns those for softmax and then those for log-softmax, or nullptr.
 struct ColumnKernels {
-  const void* kernels[2 * kColumnModes];
+  const void* kernels[3 * kColumnModes];
   const void* few[4 * kFewSizes];
 };
 const ColumnKernels& ColumnKernelsFor(DataType type);

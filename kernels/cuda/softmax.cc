@@ -251,6 +251,7 @@ cudaError_t PrepareSoftmaxKernels() {
       if (const cudaError_t error = PrepareKernel(kernel, bytes); error != cudaSuccess) return error;
     }
     for (const void* kernel : cuda::ColumnKernelsFor(type).kernels) {
+      if (kernel == nullptr) continue;
       cudaError_t error = PrepareKernel(kernel, device.shared_bytes);
       if (error == cudaSuccess && device.clusters) {
         error = cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
