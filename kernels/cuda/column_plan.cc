@@ -231,16 +231,15 @@ class Planner {
 
   bool PlanSmall() {
     plan_.mode = ColumnMode::kSmall;
-    if (choice_.strip > 0) return FitSmall(choice_.strip * bytes_, Share(1));
+    if (choice_.strip > 0) return FitSmall(std::int64_t{choice_.strip} * bytes_, Share(1));
     const std::int64_t wide = s_.inner * bytes_;
     // A strip that is everything comes in one piece. Few of them are better cut.
     const bool spare = s_.outer < device_.multiprocessors && s_.cols * wide > kFlatTileBytes / 4;
     if (s_.inner <= kMaxStripWidth && !spare && (FitSmall(wide, Share(3)) || FitSmall(wide, Share(2)))) return true;
-    const std::int64_t enough = kBlocksPerMultiprocessor * device_.multiprocessors;
     // Where columns of whole vectors miss the sectors of memory, smaller strips are faster, as was measured.
     const int blocks = plan_.vectors && wide % kMinStripBytes != 0 ? 6 : 3;
     for (int strip = kWidestStripBytes; strip > kStripBytes; strip /= 2) {
-      if (strip < 2 * wide && FitSmall(strip, Share(blocks)) && plan_.blocks >= enough) return true;
+      if (strip < 2 * wide && FitSmall(strip, Share(blocks)) && plan_.blocks >= ManyBlocks()) return true;
     }
     if (blocks > 3 && (FitSmall(kStripBytes, Share(blocks)) || FitSmall(kMinStripBytes, Share(blocks)))) return true;
     if (FitSmall(kStripBytes, Share(3)) || FitSmall(kStripBytes, Share(2))) return true;
@@ -263,11 +262,11 @@ class Planner {
     }
     return false;
   }
+  std::int64_t ManyBlocks() const { return std::int64_t{kBlocksPerMultiprocessor} * device_.multiprocessors; }
   int SmallParts(int cols) const {
     if (strips_ > 1) return 1;
     const std::int64_t block = cols * s_.inner * bytes_;
-    const std::int64_t parts = std::min({kFlatTileBytes / block, kMaxStripRows / s_.inner,
-                                         s_.outer / (kBlocksPerMultiprocessor * device_.multiprocessors)});
+    const std::int64_t parts = std::min({kFlatTileBytes / block, kMaxStripRows / s_.inner, s_.outer / ManyBlocks()});
     return static_cast<int>(std::max<std::int64_t>(1, parts));
   }
   void SetSmallPart(int cols, int parts) {
@@ -346,7 +345,7 @@ class Planner {
       plan_.cluster_blocks = cluster;
       SetTasks(32, 1);
       fit = fits();
-      const bool idle = s_.outer * strips_ * cluster < 2 * device_.multiprocessors;
+      const bool idle = s_.outer * strips_ * cluster < 2 * std::int64_t{device_.multiprocessors};
       if (fit && !(idle && ChunksOfBlock() > 1)) break;
     }
     return fit;
