@@ -5,86 +5,127 @@
 // How a strip's rows come to their statistics from those of their parts.
 namespace softmax::kernels::cuda {
 
-template <typename In, int kUnit>
-__device__ Stats<ComputeOf<In>>* ColumnMatrix<In, kUnit>::Entry(int entry, int row) const {
-  return table_ + entry * params_.strip + row;
-}
-
-template <typename In, int kUnit>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit>::ClearTable() const {
-  for (int i = static_cast<int>(threadIdx.x); i < params_.table_entries * params_.strip; i += kBlockThreads) {
-    table_[i] = NoStats<C>();
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ClearTable() const {
+  for (int i = static_cast<int>(threadIdx.x); i < params_.table_entries * params_.strip; i += threads_) {
+    const int entry = Quotient(i, params_.rows);
+    const bool gathers = params_.grouped && entry < kGroupChunks;
+    if (gathers || (entry & ((1 << params_.cluster_log) - 1)) == rank_) table_[i] = NoStats<C>();
   }
 }
 
-template <typename In, int kUnit>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit>::Finish(int index, int row, Stats<C> stats) {
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::Finish(int index, int row, Stats<C> stats) {
   const bool empty = ValidLength(segment_, Row(index, row)) == 0;
-  new (rows_ + (params_.small ? index * params_.strip : 0) + row)
-      Normalizer<C>(scale_, stats, segment_.log != 0, empty);
+  const int at = (kSmall ? index * params_.strip : 0) + row;
+  const Normalizer<C>& done = *new (rows_ + at) Normalizer<C>(scale_, stats, segment_.log != 0, empty);
+  terms_[at] = TermsOf<In>(done);
+  usual_ = usual_ && IsUsual<In>(done);
 }
 
-template <typename In, int kUnit>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit>::Take(int index, int row, Stats<C> stats) {
-  if (params_.small) {
-    Finish(index, row, stats);
-    return;
+template <typename In, int kUnit, ColumnMode kMode>
+template <typename F>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ForRows(int count, F f) const {
+  for (int i = static_cast<int>(threadIdx.x); i < count * params_.strip; i += threads_) {
+    const int k = Quotient(i, params_.rows);
+    const int row = i - k * params_.strip;
+    if (row < width_) f(k, row);
   }
-  const int chunk = ChunkAt(index);
-  Stats<C>* const entry = Entry(chunk % 32, row);
-  *entry = params_.grouped || chunk < 32 ? stats : CombineTwo(*entry, stats, scale_);
 }
 
-template <typename In, int kUnit>
-__device__ void ColumnMatrix<In, kUnit>::EndGroup(int last) {
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ Stats<ComputeOf<In>> ColumnMatrix<In, kUnit, kMode>::AnyStats(int step, int part,
+                                                                                         int row) const {
+  return IsPrecise(IndexOf(step, part), row) ? PreciseRow(step, part, row) : PartStats(part, row);
+}
+
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::TakeRows(int parts) {
+  ForRows(parts, [&](int part, int row) { Finish(part, row, AnyStats(0, part, row)); });
+}
+
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::TakeAll(int parts) {
+  // Parts so far apart have the same entry.
+  const int apart = kFoldLanes >> params_.cluster_log;
+  ForRows(parts < apart ? parts : apart, [&](int first, int row) {
+    Stats<C> stats = AnyStats(0, first, row);
+    for (int part = first + apart; part < parts; part += apart) {
+      stats = CombineTwo(stats, PartStats(part, row), scale_);
+    }
+    Stats<C>* const entry = Entry(ChunkAt(first), row);
+    if (IsCluster()) {
+      exchange_.Send(entry, stats, 1 << params_.cluster_log);
+    } else {
+      *entry = stats;
+    }
+  });
+}
+
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::TakeStep(int step, int parts) {
+  // Parts so far apart have the same entry. Those of a group have each their own.
+  const int apart = kFoldLanes >> (params_.grouped ? 0 : params_.cluster_log);
+  ForRows(parts < apart ? parts : apart, [&](int first, int row) {
+    const int chunk = ChunkAt(IndexOf(step, first));
+    Stats<C>* const entry = Entry(chunk % kFoldLanes, row);
+    Stats<C> stats = AnyStats(step, first, row);
+    if (!params_.grouped && chunk >= kFoldLanes) stats = CombineTwo(*entry, stats, scale_);
+    for (int part = first + apart; part < parts; part += apart) {
+      stats = CombineTwo(stats, PartStats(part, row), scale_);
+    }
+    *entry = stats;
+  });
+  if (params_.grouped) EndGroup(IndexOf(step, parts - 1));
+}
+
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ void ColumnMatrix<In, kUnit, kMode>::EndGroup(int last) {
   const int chunk = ChunkAt(last);
-  if (chunk % kGroupChunks != kGroupChunks - 1 && last != strip_.mine - 1) return;
+  if (chunk % kGroupChunks != kGroupChunks - 1 && last != mine_ - 1) return;
   __syncthreads();
-  for (int row = warp_; row < strip_.width; row += kBlockWarps) {
+  for (int row = warp_; row < width_; row += threads_ / 32) {
     const Stats<C> all = CombineLanes(*Entry(lane_, row), scale_);
     *Entry(lane_, row) = NoStats<C>();
     if (lane_ != 0) continue;
-    Stats<C>* const accumulator = Entry(32 + chunk / kGroupChunks % kAccumulators, row);
+    Stats<C>* const accumulator = Entry(kGroupChunks + chunk / kGroupChunks % kAccumulators, row);
     *accumulator = CombineTwo(*accumulator, all, scale_);
   }
 }
 
-template <typename In, int kUnit>
-__device__ void ColumnMatrix<In, kUnit>::Share(int first, int entries) const {
-#if __CUDA_ARCH__ >= 900
-  const int own = entries / team_.blocks * strip_.width;
-  for (int i = static_cast<int>(threadIdx.x); i < own; i += kBlockThreads) {
-    const int k = i / strip_.width;
-    Stats<C>* const entry = Entry(first + strip_.rank + k * team_.blocks, i - k * strip_.width);
-    const Stats<C> stats = *entry;
-    for (int other = 0; other < team_.blocks; ++other) {
-      if (other != strip_.rank) *cooperative_groups::this_cluster().map_shared_rank(entry, other) = stats;
-    }
-  }
-#endif
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ void ColumnMatrix<In, kUnit, kMode>::SendTable() const {
+  const int first = params_.grouped ? kGroupChunks : 0;
+  const int own = Entries() >> params_.cluster_log;
+  ForRows(own, [&](int k, int row) {
+    Stats<C>* const entry = Entry(first + rank_ + (k << params_.cluster_log), row);
+    exchange_.Send(entry, *entry, 1 << params_.cluster_log);
+  });
 }
 
-template <typename In, int kUnit>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit>::FoldRows() {
-  const int first = params_.grouped ? 32 : 0;
-  const int entries = params_.table_entries - first;
-  __syncthreads();
-  if (team_.IsCluster()) {
-    Share(first, entries);
-    team_.Sync();
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::FoldRows() {
+  const bool grouped = kSteps && params_.grouped;
+  if (!IsCluster() || kSteps) __syncthreads();
+  if (IsCluster()) {
+    if (kSteps) SendTable();
+    exchange_.Wait();
   }
-  const int lanes = entries < 32 ? entries : 32;
-  const int lane = static_cast<int>(threadIdx.x) & (lanes - 1);
+  const int first = grouped ? kGroupChunks : 0;
+  const int entries = Entries();
+  const int lanes = params_.table_entries < kFoldLanes ? params_.table_entries : kFoldLanes;
+  const int lanes_log = 31 - __clz(lanes);
+  const int lane = lane_ & (lanes - 1);
   // Whole warps go along; rows beyond the strip are empty.
-  for (int base = warp_ * 32; base < strip_.width * lanes; base += kBlockThreads) {
-    const int row = (base + lane_) / lanes;
+  for (int base = warp_ * 32; base < width_ << lanes_log; base += threads_) {
+    const int row = (base + lane_) >> lanes_log;
     Stats<C> mine = NoStats<C>();
-    if (row < strip_.width) {
+    if (row < width_ && lane < entries) {
       mine = *Entry(first + lane, row);
-      if (params_.grouped) mine = CombineTwo(mine, *Entry(first + lane + 32, row), scale_);
+      if (grouped) mine = CombineTwo(mine, *Entry(first + lane + kFoldLanes, row), scale_);
     }
     const Stats<C> stats = CombineLanes(mine, scale_, lanes);
-    if (row < strip_.width && lane == 0) Finish(0, row, stats);
+    if (row < width_ && lane == 0) Finish(0, row, stats);
   }
 }
 

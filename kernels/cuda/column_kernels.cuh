@@ -1,40 +1,67 @@
 #pragma once
 
+#include "kernels/cuda/column_early.cuh"
+#include "kernels/cuda/column_few.cuh"
 #include "kernels/cuda/column_fold.cuh"
 #include "kernels/cuda/column_results.cuh"
+#include "kernels/cuda/column_stats.cuh"
+#include "kernels/cuda/column_sums.cuh"
 
 // The kernels over another axis (column_matrix.cuh), named for one type.
 namespace softmax::kernels::cuda {
 
-// Blocks a multiprocessor has to hold.
-template <typename In>
-constexpr int kColumnBlocks = sizeof(In) == 8 ? 2 : 3;
+// Blocks of MostColumnThreads() that a multiprocessor has to hold.
+template <ColumnMode kMode>
+constexpr int kColumnBlocks = kMode == ColumnMode::kSteps ? 1 : 2;
 
-template <typename In, int kUnit>
-__global__ void __launch_bounds__(kBlockThreads, kColumnBlocks<In>)
+template <typename In, int kUnit, ColumnMode kMode>
+__global__ void __launch_bounds__(MostColumnThreads(kMode, sizeof(In)), kColumnBlocks<kMode>)
     ColumnMatrixKernel(const __grid_constant__ ColumnParams params) {
   using C = ComputeOf<In>;
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ alignas(Scale<C>) unsigned char scale[sizeof(Scale<C>)];
-  __shared__ typename ColumnMatrix<In, kUnit>::Strip strip;
+  __shared__ std::uint64_t barrier;
+  // The strip's first barrier comes before anyone uses the scale.
   if (threadIdx.x == 0) {
-    strip = ColumnMatrix<In, kUnit>::StripOf(params);
     if constexpr (sizeof(C) == 8) {
       new (scale) Scale<C>(params.scale_double);
     } else {
       new (scale) Scale<C>(params.scale_float);
     }
   }
-  __syncthreads();
-  ColumnMatrix<In, kUnit>(params, shared, strip, *reinterpret_cast<const Scale<C>*>(scale)).Run();
+  ColumnMatrix<In, kUnit, kMode>(params, shared, &barrier, *reinterpret_cast<const Scale<C>*>(scale)).Run();
   Complete(params.completion);
+}
+
+template <typename In, int kUnit, ColumnMode kMode>
+const void* ColumnKernel() {
+  // Pairs are for 16-bit elements.
+  if constexpr (kUnit == 2 && sizeof(In) == 4) {
+    return nullptr;
+  } else {
+    return reinterpret_cast<const void*>(&ColumnMatrixKernel<In, kUnit, kMode>);
+  }
+}
+
+template <typename In, int kColumns>
+const void* FewKernel(bool vectors, bool log) {
+  return log ? ColumnFewKernelOf<In, kColumns, true>(vectors) : ColumnFewKernelOf<In, kColumns, false>(vectors);
 }
 
 template <typename In>
 const ColumnKernels& ColumnKernelsOf() {
   static_assert(sizeof(Normalizer<ComputeOf<In>>) <= kStripRowBytes, "planned for");
-  static const ColumnKernels kernels{{reinterpret_cast<const void*>(&ColumnMatrixKernel<In, 1>),
-                                      reinterpret_cast<const void*>(&ColumnMatrixKernel<In, Element<In>::kVector>)}};
+  constexpr int kVector = Element<In>::kVector;
+  static const ColumnKernels kernels{
+      {ColumnKernel<In, 1, ColumnMode::kSmall>(), ColumnKernel<In, 2, ColumnMode::kSmall>(),
+       ColumnKernel<In, kVector, ColumnMode::kSmall>(), ColumnKernel<In, 1, ColumnMode::kKept>(),
+       ColumnKernel<In, 2, ColumnMode::kKept>(), ColumnKernel<In, kVector, ColumnMode::kKept>(),
+       ColumnKernel<In, 1, ColumnMode::kSteps>(), ColumnKernel<In, 2, ColumnMode::kSteps>(),
+       ColumnKernel<In, kVector, ColumnMode::kSteps>()},
+      {FewKernel<In, 8>(false, false), FewKernel<In, 8>(true, false), FewKernel<In, 8>(false, true),
+       FewKernel<In, 8>(true, true), FewKernel<In, 16>(false, false), FewKernel<In, 16>(true, false),
+       FewKernel<In, 16>(false, true), FewKernel<In, 16>(true, true), FewKernel<In, 32>(false, false),
+       FewKernel<In, 32>(true, false), FewKernel<In, 32>(false, true), FewKernel<In, 32>(true, true)}};
   return kernels;
 }
 

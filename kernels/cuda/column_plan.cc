@@ -11,10 +11,13 @@ namespace {
 constexpr int kMinStripBytes = 32;  // one sector
 constexpr int kStripBytes = 64;
 constexpr int kLargeStripBytes = 128;
-constexpr int kFlatTileBytes = 32 * 1024;  // of a step of several outer blocks, about
-constexpr int kMostStages = 8;             // see WaitCopies
+constexpr int kWidestStripBytes = 256;
+constexpr int kFlatTileBytes = 48 * 1024;    // of several outer blocks, about
+constexpr int kBlocksPerMultiprocessor = 6;  // at least, where there is a choice
+constexpr int kMostStages = 8;               // see WaitCopies
 constexpr int kFewStages = 3;
-constexpr int kStepTasks = kBlockWarps;  // a step keeps every warp busy
+constexpr int kStepTasks = 16;  // keep every warp busy
+constexpr int kMostWarps = 384 / 32;
 // What a multiprocessor's shared memory is shared by: blocks, each with what CUDA reserves.
 constexpr int kReservedBytes = 2048;
 
@@ -24,6 +27,12 @@ int Log2(int power) {
   int log = 0;
   while ((2 << log) <= power) ++log;
   return log;
+}
+// Threads side by side over so many units: a power of two that leaves few of them idle.
+int SideOf(int units, int most) {
+  int side = most;
+  while (side > 1 && RoundUp(units, side) * 4 > units * 5) side /= 2;
+  return side;
 }
 // The largest power of two that divides a value, up to `most`.
 int PowerOfTwoIn(int value, int most) {
@@ -48,20 +57,43 @@ class Planner {
     p_.scale_double = ScaleParts<double>::Of(s.scale);
     p_.scale_float = ScaleParts<float>::Of(s.scale);
     p_.completion = completion;
-    p_.small = s.cols <= SmallColumns(bytes_);
+    small_ = s.cols <= SmallColumns(bytes_);
     p_.grouped = chunks_ > kFlatChunks;
-    p_.cluster_blocks = 1;
+    p_.chunks = static_cast<std::int32_t>(chunks_);
     p_.table_entries = 0;
     FillSegment();
     FindAlignment();
     // The kernel has the fast form of the exponential only.
-    suits_ = s.inner > 1 && (type == DataType::kFloat64 || p_.scale_float.fast != 0);
+    suits_ = s.inner > 1 && chunks_ < std::numeric_limits<std::int32_t>::max() &&
+             (type == DataType::kFloat64 || p_.scale_float.fast != 0);
+  }
+
+  int Threads() const {
+    if (choice_.threads > 0) return choice_.threads;
+    const bool many = plan_.mode == ColumnMode::kSteps || plan_.dynamic_bytes > Share(3);
+    return many ? MostColumnThreads(plan_.mode, bytes_) : kBlockThreads;
+  }
+  bool IsEarly() const {
+    const bool all_precise = p_.segment.log != 0 && s_.cols <= kPreciseColumns;
+    const int vectors = static_cast<int>(p_.line_vectors.value);
+    return plan_.vectors && plan_.mode != ColumnMode::kSteps && p_.step_parts == 1 && s_.lengths == nullptr &&
+           !all_precise && vectors <= 32 && (vectors & (vectors - 1)) == 0;
   }
 
   ColumnPlan Make() {
     if (!suits_) return plan_;
-    plan_.possible = p_.small ? PlanSmall() : PlanLarge();
+    if (choice_.strip == 0 && PlanFew()) return plan_;
+    plan_.possible = small_ ? PlanSmall() : PlanLarge();
     if (plan_.blocks > std::numeric_limits<int>::max()) plan_.possible = false;
+    if (!plan_.possible) return plan_;
+    plan_.threads = Threads();
+    p_.cluster_log = Log2(plan_.cluster_blocks);
+    p_.units = Divisor::Of(p_.strip / unit_);
+    const int wide = p_.strip * bytes_;
+    p_.line_vectors = Divisor::Of(plan_.vectors ? wide / kVectorBytes : (wide + 2 * kVectorBytes - 2) / kVectorBytes);
+    p_.rows = Divisor::Of(p_.strip);
+    p_.early = IsEarly();
+    p_.part_columns = Divisor::Of(small_ ? static_cast<int>(s_.cols) : ChunkColumns(bytes_));
     return plan_;
   }
 
@@ -82,13 +114,18 @@ class Planner {
   void FindAlignment() {
     const auto input = reinterpret_cast<std::uintptr_t>(s_.input) % kVectorBytes;
     const auto output = reinterpret_cast<std::uintptr_t>(s_.output) % kVectorBytes;
-    const auto past = [this](std::int64_t elements) { return elements % kVectorBytes * bytes_ % kVectorBytes; };
+    const auto past = [this](std::int64_t elements) {
+      return static_cast<std::uintptr_t>(elements % kVectorBytes * bytes_ % kVectorBytes);
+    };
     const DeviceSegment& d = p_.segment;
     p_.dense = d.input_stride == d.cols * d.inner && d.output_stride == d.input_stride;
-    p_.alike = input == output && past(d.input_stride) == past(d.output_stride);
-    plan_.vectors =
-        input == 0 && output == 0 && past(d.inner) == 0 && past(d.input_stride) == 0 && past(d.output_stride) == 0;
-    unit_ = plan_.vectors ? vector_ : 1;
+    const auto lie = [&](std::uintptr_t bytes) {
+      return input % bytes == 0 && output % bytes == 0 && past(d.inner) % bytes == 0 &&
+             past(d.input_stride) % bytes == 0 && past(d.output_stride) % bytes == 0;
+    };
+    plan_.vectors = lie(kVectorBytes);
+    plan_.pairs = !plan_.vectors && bytes_ == 2 && lie(4);
+    unit_ = plan_.vectors ? vector_ : plan_.pairs ? 2 : 1;
   }
 
   // Shared memory that lets so many blocks stay on a multiprocessor.
@@ -105,7 +142,8 @@ class Planner {
   }
   void SetStrip(int strip) {
     p_.strip = strip;
-    p_.strips = DivideUp(s_.inner, strip);
+    strips_ = DivideUp(s_.inner, strip);
+    p_.strips = static_cast<std::int32_t>(std::min<std::int64_t>(strips_, std::numeric_limits<std::int32_t>::max()));
     p_.pitch = Pitch();
   }
   // From one column to the next in shared memory: as memory has it where the strip is everything, and otherwise so that
@@ -120,18 +158,17 @@ class Planner {
     return RoundUp(least - past, kVectorBytes) + past;
   }
 
-  void SetTasks(int lanes, int slots, int parts) {
+  void SetTasks(int lanes, int parts) {
     ColumnTasks& t = p_.tasks;
-    const int units = p_.strip / unit_;
-    const int side = PowerOfTwoIn(units, 32);
+    const int units = p_.strip / (plan_.vectors ? ColumnReduced(plan_.mode, bytes_) : unit_);
+    const int side = SideOf(units, plan_.vectors ? 128 / (ColumnReduced(plan_.mode, bytes_) * bytes_) : 8);
     const int warp_lanes = std::min(lanes, 32 / side);
     t.lanes = lanes;
-    t.slots = slots;
     t.side_log = Log2(side);
     t.warp_lanes_log = Log2(warp_lanes);
     t.lane_tasks_log = Log2(lanes / warp_lanes);
     t.warp_parts_log = Log2(32 / (side * warp_lanes));
-    t.groups = units / side;
+    t.groups = Divisor::Of(static_cast<int>(DivideUp(units, side)));
     // Neighbouring lanes of a warp read from addresses this far apart; after so many they come to the same bank.
     const int stride = (lanes / warp_lanes) * vector_ * p_.pitch;
     t.spread_shift = Log2(128 / PowerOfTwoIn(stride, 128));
@@ -139,60 +176,97 @@ class Planner {
     p_.step_parts = parts;
   }
 
-  // Offsets in shared memory behind the tile; returns all bytes.
+  // Offsets in shared memory behind the tile; returns all bytes. What leaves no room for three blocks a multiprocessor
+  // has more warps in a block.
   int Layout() {
-    const int row_groups = p_.small ? p_.step_parts : 1;
-    const auto compute_bytes = stats_bytes_ / 2;
-    int offset = RoundUp(p_.stages * p_.stage_bytes, 128);
-    p_.rows_offset = offset;
-    offset += row_groups * p_.strip * kStripRowBytes;
-    p_.table_offset = offset = RoundUp(offset, kVectorBytes);
-    offset += p_.table_entries * p_.strip * stats_bytes_;
-    p_.maxima_offset = offset = RoundUp(offset, kVectorBytes);
-    offset += p_.step_parts * p_.strip * compute_bytes;
-    p_.partial_offset = offset = RoundUp(offset, kVectorBytes);
-    offset += (p_.step_parts << p_.tasks.lane_tasks_log) * p_.strip * static_cast<int>(sizeof(double));
+    const int bytes = LayoutFor(kBlockWarps);
+    return bytes <= Share(3) ? bytes : LayoutFor(kMostWarps);
+  }
+  int LayoutFor(int warps) {
+    const int rows = (small_ ? p_.step_parts : 1) * p_.strip;
+    const int part_rows = p_.step_parts * p_.strip;
+    const int task_rows = part_rows << p_.tasks.lane_tasks_log;
+    const int compute_bytes = stats_bytes_ / 2;
+    int offset = p_.stages * p_.stage_bytes;
+    const auto take = [&offset](int bytes) {
+      const int at = RoundUp(offset, kVectorBytes);
+      offset = at + bytes;
+      return at;
+    };
+    p_.rows_offset = take(rows * kStripRowBytes);
+    p_.terms_offset = take(rows * kStripTermBytes);
+    p_.table_offset = take(p_.table_entries * p_.strip * stats_bytes_);
+    p_.maxima_offset = take(part_rows * compute_bytes);
+    p_.task_maxima_offset = take(std::max(task_rows, warps * p_.strip) * compute_bytes);
+    p_.sums_offset = take(task_rows * static_cast<int>(sizeof(double)));
     return RoundUp(offset, kVectorBytes);
   }
+
+  // Few columns: a thread for each unit.
+
+  bool PlanFew() {
+    if (s_.lengths != nullptr || s_.inner * bytes_ < kMinStripBytes) return false;
+    int few = 0;
+    while (few < kFewSizes && s_.cols > kFewColumns[few]) ++few;
+    if (few == kFewSizes || bytes_ > FewUnitBytes(kFewColumns[few], bytes_)) return false;
+    const int unit_bytes = FewUnitBytes(kFewColumns[few], bytes_);
+    const auto lies = [unit_bytes](std::uintptr_t bytes) { return bytes % static_cast<unsigned>(unit_bytes) == 0; };
+    const auto past = [this](std::int64_t elements) { return static_cast<std::uintptr_t>(elements) * SizeOfElement(); };
+    const bool wide = lies(reinterpret_cast<std::uintptr_t>(s_.input)) &&
+                      lies(reinterpret_cast<std::uintptr_t>(s_.output)) && lies(past(s_.inner)) &&
+                      lies(past(p_.segment.input_stride)) && lies(past(p_.segment.output_stride));
+    const std::int64_t units = s_.inner / (wide ? unit_bytes / bytes_ : 1);
+    constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max() - kBlockThreads;
+    if (units > kMost || s_.outer > kMost / units) return false;
+    p_.strips = static_cast<std::int32_t>(units);
+    plan_.few = few;
+    plan_.vectors = wide;
+    plan_.blocks = DivideUp(s_.outer * units, kBlockThreads);
+    plan_.possible = true;
+    return true;
+  }
+  std::uintptr_t SizeOfElement() const { return static_cast<std::uintptr_t>(bytes_); }
 
   // Small rows: whole ones, of several outer blocks where a strip is everything.
 
   bool PlanSmall() {
-    const auto cols = static_cast<int>(s_.cols);
-    const int lanes = RowLanes(cols, bytes_);
-    const auto slots = static_cast<int>(DivideUp(cols, lanes * vector_));
-    for (std::int64_t strip = SmallStrip(cols); strip >= 1; strip /= 2) {
-      SetStrip(Strip(std::max<std::int64_t>(strip, unit_)));
-      const int parts = SmallParts(cols);
-      SetTasks(lanes, slots, parts);
-      SetSmallPart(cols, parts);
-      p_.stages = 1;
-      p_.stage_bytes = RoundUp(parts * p_.part_bytes, kVectorBytes) + 2 * kVectorBytes;
-      plan_.dynamic_bytes = Layout();
-      if (plan_.dynamic_bytes <= device_.shared_bytes) {
-        plan_.blocks = DivideUp(s_.outer, parts) * p_.strips;
-        return true;
-      }
-      if (p_.strip == unit_) break;
+    plan_.mode = ColumnMode::kSmall;
+    if (choice_.strip > 0) return FitSmall(std::int64_t{choice_.strip} * bytes_, Share(1));
+    const std::int64_t wide = s_.inner * bytes_;
+    // A strip that is everything comes in one piece. Few of them are better cut.
+    const bool spare = s_.outer < device_.multiprocessors && s_.cols * wide > kFlatTileBytes / 4;
+    if (s_.inner <= kMaxStripWidth && !spare && (FitSmall(wide, Share(3)) || FitSmall(wide, Share(2)))) return true;
+    // Where columns of whole vectors miss the sectors of memory, smaller strips are faster, as was measured.
+    const int blocks = plan_.vectors && wide % kMinStripBytes != 0 ? 6 : 3;
+    for (int strip = kWidestStripBytes; strip > kStripBytes; strip /= 2) {
+      if (strip < 2 * wide && FitSmall(strip, Share(blocks)) && plan_.blocks >= ManyBlocks()) return true;
+    }
+    if (blocks > 3 && (FitSmall(kStripBytes, Share(blocks)) || FitSmall(kMinStripBytes, Share(blocks)))) return true;
+    if (FitSmall(kStripBytes, Share(3)) || FitSmall(kStripBytes, Share(2))) return true;
+    for (int strip = kMinStripBytes; strip >= unit_ * bytes_; strip /= 2) {
+      if (FitSmall(strip, Share(3)) || FitSmall(strip, Share(1))) return true;
     }
     return false;
   }
-  // As wide as three blocks on a multiprocessor can hold, within reason, and as whole sectors anyway.
-  std::int64_t SmallStrip(int cols) const {
-    if (choice_.strip > 0) return choice_.strip;
-    const std::int64_t room = 64 * 1024;
-    const std::int64_t block = cols * s_.inner * bytes_;
-    const bool spare = s_.outer < device_.multiprocessors;
-    if (s_.inner <= kMaxStripWidth && block <= (spare ? kFlatTileBytes / 4 : room)) return s_.inner;
-    std::int64_t strip = kStripBytes;
-    while (strip * 2 <= kMaxStripWidth * bytes_ && cols * strip * 2 <= kFlatTileBytes) strip *= 2;
-    return strip / bytes_;
+  bool FitSmall(std::int64_t strip_bytes, int room) {
+    const auto cols = static_cast<int>(s_.cols);
+    SetStrip(Strip(std::max<std::int64_t>(strip_bytes / bytes_, unit_)));
+    p_.stages = 1;
+    for (int parts = SmallParts(cols); parts > 0; --parts) {
+      SetTasks(RowLanes(cols, bytes_), parts);
+      SetSmallPart(cols, parts);
+      p_.stage_bytes = RoundUp(parts * p_.part_bytes, kVectorBytes) + 2 * kVectorBytes;
+      plan_.dynamic_bytes = Layout();
+      plan_.blocks = DivideUp(s_.outer, parts) * strips_;
+      if (plan_.dynamic_bytes <= room) return true;
+    }
+    return false;
   }
+  std::int64_t ManyBlocks() const { return std::int64_t{kBlocksPerMultiprocessor} * device_.multiprocessors; }
   int SmallParts(int cols) const {
-    if (p_.strips > 1) return 1;
+    if (strips_ > 1) return 1;
     const std::int64_t block = cols * s_.inner * bytes_;
-    const std::int64_t parts =
-        std::min({kFlatTileBytes / block, kMaxStripRows / s_.inner, s_.outer / (2 * device_.multiprocessors)});
+    const std::int64_t parts = std::min({kFlatTileBytes / block, kMaxStripRows / s_.inner, s_.outer / ManyBlocks()});
     return static_cast<int>(std::max<std::int64_t>(1, parts));
   }
   void SetSmallPart(int cols, int parts) {
@@ -206,67 +280,97 @@ class Planner {
   // Large rows: chunks, shared by a cluster where there are any.
 
   bool PlanLarge() {
-    if (choice_.strip > 0) return FitLarge(choice_.strip, Share(1)) && (plan_.blocks = LargeBlocks()) > 0;
+    plan_.mode = ColumnMode::kKept;
+    if (!FindLarge()) return false;
+    plan_.blocks = s_.outer * strips_ * plan_.cluster_blocks;
+    return true;
+  }
+  bool FindLarge() {
+    if (choice_.strip > 0) return FitKept(choice_.strip, Share(2)) || FitSteps(choice_.strip);
     const int narrow = std::max(kMinStripBytes / bytes_, unit_);
     const int wide = std::max(std::min(kLargeStripBytes / bytes_, 32), unit_);
-    // First whatever keeps the whole strip on the chip, with as many blocks side by side as that allows.
-    for (const int blocks : {3, 2, 1}) {
-      for (int strip = wide; strip >= narrow; strip /= 2) {
-        if (FitLarge(strip, Share(blocks)) && KeepsAll()) return (plan_.blocks = LargeBlocks()) > 0;
+    // First whatever keeps the whole strip on the chip, with as many blocks side by side as that allows. Where columns
+    // miss the sectors of memory, narrow strips would touch too many of them.
+    for (const int narrowest : {plan_.vectors ? narrow : 2 * narrow, narrow}) {
+      for (const int blocks : {3, 2}) {
+        for (int strip = wide; strip >= narrowest; strip /= 2) {
+          if (FitKept(strip, Share(blocks))) return true;
+        }
       }
     }
+    for (int strip = wide; strip >= narrow; strip /= 2) {
+      if (FitSteps(strip) && KeepsAll()) return true;
+    }
     for (int strip = narrow; strip >= 1; strip /= 2) {
-      if (FitLarge(std::max(strip, unit_), Share(2)) || FitLarge(std::max(strip, unit_), Share(1))) {
-        return (plan_.blocks = LargeBlocks()) > 0;
-      }
+      if (FitSteps(std::max(strip, unit_))) return true;
     }
     return false;
   }
-  std::int64_t LargeBlocks() const { return s_.outer * p_.strips * p_.cluster_blocks; }
   int StepsOfBlock() const { return static_cast<int>(DivideUp(ChunksOfBlock(), p_.step_parts)); }
   std::int64_t ChunksOfBlock() const {
-    if (!p_.grouped) return DivideUp(chunks_, p_.cluster_blocks);
-    return DivideUp(DivideUp(chunks_, kGroupChunks), p_.cluster_blocks) * kGroupChunks;
+    if (!p_.grouped) return DivideUp(chunks_, plan_.cluster_blocks);
+    return DivideUp(DivideUp(chunks_, kGroupChunks), plan_.cluster_blocks) * kGroupChunks;
   }
   bool KeepsAll() const { return p_.stages >= StepsOfBlock(); }
 
-  // Tries a strip with the smallest cluster that keeps all of it, or else the largest one.
-  bool FitLarge(int strip, int room) {
-    if (choice_.tile_bytes > 0) room = choice_.tile_bytes;
-    SetStrip(Strip(strip));
-    const int most = device_.clusters ? static_cast<int>(std::min<std::int64_t>(kMaxClusterBlocks, chunks_)) : 1;
-    bool fits = false;
-    for (int cluster = 1; cluster <= most; cluster *= 2) {
-      if (choice_.cluster_blocks > 0 && cluster != std::min(choice_.cluster_blocks, most)) continue;
-      fits = FitCluster(cluster, room);
-      const bool idle = s_.outer * p_.strips * cluster < 2 * device_.multiprocessors;
-      if (fits && KeepsAll() && !(idle && StepsOfBlock() > 1)) break;
-    }
-    return fits;
+  // Tries a strip with the smallest cluster whose blocks hold all of it in one step.
+  bool FitKept(int strip, int room) {
+    if (p_.grouped) return false;
+    plan_.mode = ColumnMode::kKept;
+    return FitCluster(strip, [this, room] {
+      p_.step_parts = static_cast<int>(ChunksOfBlock());
+      SetPartBytes();
+      p_.stages = 1;
+      plan_.dynamic_bytes = Layout();
+      return plan_.dynamic_bytes <= room;
+    });
   }
-  bool FitCluster(int cluster, int room) {
-    p_.cluster_blocks = cluster;
+  // With the smallest cluster that keeps all of it step by step, or else the largest one, as one block a
+  // multiprocessor.
+  bool FitSteps(int strip) {
+    plan_.mode = ColumnMode::kSteps;
+    const bool all = FitCluster(strip, [this] { return FitStages(Share(1)) && KeepsAll(); });
+    return all || p_.stages > 0;
+  }
+  template <typename F>
+  bool FitCluster(int strip, F fits) {
+    SetStrip(Strip(strip));
     const auto entries = static_cast<int>(std::min<std::int64_t>(chunks_, kFoldLanes));
     p_.table_entries = p_.grouped ? kFoldLanes + kAccumulators : 2;
     while (p_.table_entries < entries) p_.table_entries *= 2;
-    SetTasks(32, kChunkSlots, 1);
-    const int tasks = p_.tasks.groups << p_.tasks.lane_tasks_log;
-    // No two chunks of a step may have the same accumulator.
-    while (p_.step_parts * tasks < kStepTasks && p_.step_parts * cluster < kFoldLanes &&
-           p_.step_parts < ChunksOfBlock()) {
+    const int most = device_.clusters ? static_cast<int>(std::min<std::int64_t>(device_.cluster_blocks, chunks_)) : 1;
+    bool fit = false;
+    for (int cluster = 1; cluster <= most; cluster *= 2) {
+      if (choice_.cluster_blocks > 0 && cluster != std::min(choice_.cluster_blocks, most)) continue;
+      plan_.cluster_blocks = cluster;
+      SetTasks(32, 1);
+      fit = fits();
+      const bool idle = s_.outer * strips_ * cluster < 2 * std::int64_t{device_.multiprocessors};
+      if (fit && !(idle && ChunksOfBlock() > 1)) break;
+    }
+    return fit;
+  }
+  // Several chunks a step keep every warp busy. Of a group they are a power of two.
+  bool FitStages(int room) {
+    if (choice_.tile_bytes > 0) room = choice_.tile_bytes;
+    const int tasks = static_cast<int>(p_.tasks.groups.value) << p_.tasks.lane_tasks_log;
+    while (p_.step_parts * tasks < kStepTasks && p_.step_parts < kFoldLanes && p_.step_parts < ChunksOfBlock()) {
       p_.step_parts *= 2;
     }
     do {
-      FitStages(room);
+      FillStages(room);
       // Where not all is kept, what comes next should be on its way while a step is worked on.
     } while (p_.stages < kFewStages && !KeepsAll() && p_.step_parts > 1 && (p_.step_parts /= 2) > 0);
     plan_.dynamic_bytes = Layout();
     return p_.stages > 0;
   }
-  void FitStages(int room) {
+  void SetPartBytes() {
     const bool flat = p_.strips == 1;
     p_.part_bytes = ChunkColumns(bytes_) * p_.pitch + (plan_.vectors ? 0 : flat ? kVectorBytes : 2 * kVectorBytes);
     p_.stage_bytes = p_.step_parts * p_.part_bytes;
+  }
+  void FillStages(int room) {
+    SetPartBytes();
     p_.stages = 0;
     while (p_.stages < std::min(kMostStages, StepsOfBlock())) {
       ++p_.stages;
@@ -286,6 +390,8 @@ class Planner {
   const int vector_;
   const std::int64_t chunks_;
   int unit_ = 1;
+  std::int64_t strips_ = 0;  // per outer block
+  bool small_ = false;
   bool suits_ = false;
 };
 
@@ -294,6 +400,12 @@ class Planner {
 ColumnPlan PlanColumns(DataType type, const Segment& segment, const Completion& completion, const Device& device,
                        const ColumnChoice& choice) {
   return Planner(type, segment, completion, device, choice).Make();
+}
+
+const void* ColumnKernelOf(DataType type, const ColumnPlan& plan) {
+  const ColumnKernels& kernels = ColumnKernelsFor(type);
+  if (plan.few >= 0) return kernels.few[4 * plan.few + 2 * plan.params.segment.log + (plan.vectors ? 1 : 0)];
+  return kernels.kernels[3 * static_cast<int>(plan.mode) + (plan.vectors ? 2 : plan.pairs ? 1 : 0)];
 }
 
 const ColumnKernels& ColumnKernelsFor(DataType type) {

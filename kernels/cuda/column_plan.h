@@ -16,19 +16,56 @@ namespace softmax::kernels::cuda {
 
 constexpr int kMaxStripRows = 256;   // rows that a block reduces at one time
 constexpr int kMaxStripWidth = 256;  // of them in one outer block: a thread each
-constexpr int kStripRowBytes = 56;   // that a block keeps of each, at most
+constexpr int kStripRowBytes = 56;   // that a block keeps of each, at most, and
+constexpr int kStripTermBytes = 16;  // beside them
 constexpr int kFoldLanes = 32;       // accumulators of rows that are not folded in groups
 
-// Parts are reduced in tasks of one warp: units (elements or 16-byte vectors) side by side, times as many lanes of the
-// tree as fit, times as many parts as fit. Lanes that do not fit go to further tasks.
+// What is known of a launch when its kernel is compiled.
+enum class ColumnMode {
+  kSmall,  // a part is a whole row
+  kKept,   // chunks, all of a block's in one step
+  kSteps,  // chunks, step by step, by larger blocks
+};
+constexpr int kColumnModes = 3;
+
+// Of a block. As many as the registers allow for one block a multiprocessor where it has much shared memory, for two
+// where it has half of it; kBlockThreads each where there are three.
+constexpr int MostColumnThreads(ColumnMode mode, int element_bytes) {
+  if (element_bytes == 8) return mode == ColumnMode::kSteps ? 512 : kBlockThreads;
+  return mode == ColumnMode::kSteps ? 768 : 384;
+}
+// Neighbouring inner elements that a thread reduces together where everything is aligned: as wide as leaves work for
+// all threads.
+constexpr int ColumnReduced(ColumnMode mode, int element_bytes) {
+  return element_bytes == 4 && mode == ColumnMode::kKept ? 4 : 8 / element_bytes;
+}
+
+// Rows of at most so many columns may be held by a thread each, or several of them.
+constexpr int kFewColumns[] = {8, 16, 32};
+constexpr int kFewSizes = 3;
+// Bytes of a thread's unit where everything is aligned.
+constexpr int FewUnitBytes(int columns, int element_bytes) {
+  if (columns <= 16) return columns <= 8 ? 16 : 8;
+  return element_bytes == 2 ? 4 : element_bytes == 4 ? 8 : 0;  // 0: they do not fit
+}
+
+// n / d for n * d < 2^32.
+struct Divisor {
+  std::uint32_t value;
+  std::uint32_t magic;  // 0: it is 1
+
+  static Divisor Of(int d) { return {static_cast<std::uint32_t>(d), 0xffffffffu / static_cast<std::uint32_t>(d) + 1}; }
+};
+
+// Parts are reduced in tasks of one warp: units side by side, times as many lanes of the tree as
+// fit, times as many parts as fit. Lanes that do not fit go to further tasks.
 struct ColumnTasks {
   std::int32_t lanes;  // of the tree, per row
-  std::int32_t slots;  // of the tree, per lane
   std::int32_t side_log;
   std::int32_t warp_lanes_log;  // lanes of the tree in a task
   std::int32_t lane_tasks_log;  // tasks for all lanes
   std::int32_t warp_parts_log;  // parts in a task
-  std::int32_t groups;          // tasks side by side over the strip
+  Divisor groups;               // tasks side by side over the strip
   std::int32_t spread_shift;    // see ColumnMatrix::Spread
   std::int32_t spread_scale;
 };
@@ -39,29 +76,40 @@ struct ColumnParams {
   ScaleParts<float> scale_float;
   Completion completion;
   ColumnTasks tasks;
-  std::int64_t strips;          // per outer block
-  std::int32_t strip;           // inner elements per strip
-  std::int32_t step_parts;      // outer blocks (small rows) or chunks
-  std::int32_t stages;          // steps that shared memory holds
-  std::int32_t stage_bytes;     // as they lie there,
-  std::int32_t part_bytes;      // from one part to the next
-  std::int32_t pitch;           // and from one column to the next
-  std::int32_t cluster_blocks;  // that share a strip
-  std::int32_t table_entries;   // statistics per row kept for the fold
-  std::int32_t partial_offset;  // in shared memory, as all below
+  Divisor units;               // of a full strip
+  Divisor line_vectors;        // aligned 16-byte vectors that a column of a strip may touch
+  Divisor rows;                // of a full strip
+  Divisor part_columns;        // of a part that is full
+  std::int32_t strips;         // per outer block
+  std::int32_t strip;          // inner elements per strip
+  std::int32_t chunks;         // per row
+  std::int32_t step_parts;     // outer blocks (small rows) or chunks
+  std::int32_t stages;         // steps that shared memory holds
+  std::int32_t stage_bytes;    // as they lie there,
+  std::int32_t part_bytes;     // from one part to the next
+  std::int32_t pitch;          // and from one column to the next
+  std::int32_t cluster_log;    // of the blocks that share a strip
+  std::int32_t table_entries;  // statistics per row kept for the fold
+  std::int32_t sums_offset;    // in shared memory, as all below
+  std::int32_t task_maxima_offset;
   std::int32_t maxima_offset;
   std::int32_t table_offset;
+  std::int32_t terms_offset;
   std::int32_t rows_offset;
-  bool small;    // a part is a whole row
   bool grouped;  // the chunks are folded in groups
   bool dense;    // outer blocks follow each other without gaps
-  bool alike;    // input and output miss 16-byte boundaries by the same distance
+  bool early;    // see column_early.cuh
 };
 
 struct ColumnPlan {
   bool possible = false;
-  bool vectors = false;  // units are 16-byte vectors
+  bool vectors = false;  // units are 16-byte vectors,
+  bool pairs = false;    // or two 16-bit elements
+  ColumnMode mode = ColumnMode::kSmall;
+  int few = -1;  // which of kFewColumns, if any: such plans have no other parameters than segment, scales and strips
   std::int64_t blocks = 0;
+  int threads = kBlockThreads;
+  int cluster_blocks = 1;
   int dynamic_bytes = 0;
   ColumnParams params;
 };
@@ -71,16 +119,20 @@ struct ColumnChoice {
   int strip = 0;
   int cluster_blocks = 0;
   int tile_bytes = 0;  // of shared memory per block
+  int threads = 0;
 };
 
 ColumnPlan PlanColumns(DataType type, const Segment& segment, const Completion& completion, const Device& device,
                        const ColumnChoice& choice = {});
 
-// One type's kernels: [0] for single elements, [1] for 16-byte vectors.
+// One type's kernels: for each mode that for single elements, that for pairs (nullptr where they are not 16-bit ones)
+// and that for 16-byte vectors; for each of kFewColumns those for softmax and then those for log-softmax, or nullptr.
 struct ColumnKernels {
-  const void* kernels[2];
+  const void* kernels[3 * kColumnModes];
+  const void* few[4 * kFewSizes];
 };
 const ColumnKernels& ColumnKernelsFor(DataType type);
+const void* ColumnKernelOf(DataType type, const ColumnPlan& plan);
 const ColumnKernels& Float32ColumnKernels();
 const ColumnKernels& Float16ColumnKernels();
 const ColumnKernels& BFloat16ColumnKernels();

@@ -5,19 +5,16 @@
 // How a strip's results are computed and written.
 namespace softmax::kernels::cuda {
 
-template <typename In, int kUnit>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit>::WriteResults() const {
-  for (int step = strip_.steps - 1; step >= 0; --step) {
-    if (step < strip_.steps - params_.stages) {
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::WriteResults() const {
+  const int steps = kSteps ? (mine_ + params_.step_parts - 1) / params_.step_parts : 1;
+  for (int step = steps - 1; step >= 0; --step) {
+    if (kSteps && step < steps - params_.stages) {
       WaitCopies(params_.stages - 1);
       __syncthreads();
     }
     ComputeStep(step);
-    if (kUnit == 1 && params_.alike) {
-      __syncthreads();
-      ForLines(step, static_cast<In*>(segment_.output), segment_.output_stride,
-               [&](const Lines& lines) { WriteLines<In>(lines); });
-    }
+    if (!kSteps) return;
     if (step >= params_.stages) {
       __syncthreads();
       Read(step - params_.stages);
@@ -26,85 +23,153 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit>::WriteResults() const {
   }
 }
 
-template <typename In, int kUnit>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit>::ComputeStep(int step) const {
-  const int units = strip_.width / kUnit;
-  const int side = kBlockThreads / units;
-  int row = static_cast<int>(threadIdx.x) / units;
-  if (row >= side) return;
-  const int unit = static_cast<int>(threadIdx.x) - row * units;
-  const int part_columns = params_.small ? static_cast<int>(segment_.cols) : kChunk;
-  const Divider divider(part_columns);
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputeStep(int step) const {
+  const int thread = static_cast<int>(threadIdx.x);
+  const int side = Quotient(threads_, params_.units);
+  int row = Quotient(thread, params_.units);
+  const int unit = thread - row * static_cast<int>(params_.units.value);
+  if (row >= side || unit * kUnit >= width_) return;
+  const int part_columns = static_cast<int>(params_.part_columns.value);
   const int parts = StepParts(step);
   while (row < parts * part_columns) {
-    const int part = divider.Of(row);
+    const int part = Quotient(row, params_.part_columns);
     const int column = row - part * part_columns;
     ComputePart(step, part, column, side, unit);
     // The next column of mine that lies beyond this part.
-    row += (part_columns - column + side - 1) / side * side;
+    do {
+      row += side;
+    } while (row < (part + 1) * part_columns);
   }
 }
 
-template <typename In, int kUnit>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit>::ComputePart(int step, int part, int column, int side,
-                                                                     int unit) const {
-  if (segment_.log == 0) {
-    ComputeColumns<UnitForm::kExp>(step, part, column, side, unit);
-    return;
-  }
-  if constexpr (sizeof(In) == 2) {
-    if (scale_.plain != 0) {
-      ComputeColumns<UnitForm::kPlainLog>(step, part, column, side, unit);
-      return;
-    }
-  }
-  ComputeColumns<UnitForm::kLog>(step, part, column, side, unit);
-}
-
-template <typename In, int kUnit>
-template <UnitForm kForm>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit>::ComputeColumns(int step, int part, int column, int side,
-                                                                        int unit) const {
-  const Normalizer<C>* rows = rows_ + (params_.small ? part * params_.strip : 0) + unit * kUnit;
-  const int index = step * params_.step_parts + part;
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputePart(int step, int part, int column, int side,
+                                                                            int unit) const {
+  const int index = IndexOf(step, part);
   const int columns = Columns(index);
-  // A form that is rare and needs many registers goes without copies altogether.
-  constexpr bool kRare = kForm == UnitForm::kLog && kUnit > 4;
-  const int least = kRare ? 0 : LeastLimit(index, columns, unit * kUnit);
-  unsigned char* p = Stage(step) + part * params_.part_bytes + unit * RawUnit::kBytes + column * params_.pitch;
-  const int p_step = side * params_.pitch;
-  // Results go where the units were if they are written from there.
-  const bool in_place = kUnit == 1 && params_.alike;
-  unsigned char* out = p;
-  std::int64_t out_step = p_step;
-  if (!in_place) {
-    out = reinterpret_cast<unsigned char*>(static_cast<In*>(segment_.output) + unit * kUnit +
-                                           Offset(index, segment_.output_stride) + column * segment_.inner);
-    out_step = side * segment_.inner * static_cast<int>(sizeof(In));
+  const int first_row = (kSmall ? part * params_.strip : 0) + unit * kUnit;
+  Walk walk;
+  walk.from = Part(step, part) + unit * RawUnit::kBytes + column * params_.pitch;
+  walk.from_step = side * params_.pitch;
+  walk.to = reinterpret_cast<unsigned char*>(output_) + unit * RawUnit::kBytes +
+            (Offset(index, segment_.output_stride) + column * segment_.inner) * kSize;
+  walk.to_step = side * segment_.inner * kSize;
+  walk.column = column;
+  walk.side = side;
+  walk.unit = unit;
+  if (segment_.lengths != nullptr) {
+    ComputeForms<true>(&walk, index, columns, first_row);
+  } else {
+    ComputeForms<false>(&walk, index, columns, first_row);
   }
-  const UnitNormalizers<C, std::make_index_sequence<kUnit>> normalizers(rows);
-#pragma unroll 1
-  for (; column < least; column += side) {
-    C x[kUnit];
-    RawUnit::Open(RawUnit::Load(p), x);
-    ApplyUnit<In, kForm>(normalizers.of, x);
-    *reinterpret_cast<Raw*>(out) = RawUnit::Close(x);
-    p += p_step;
-    out += out_step;
+}
+
+template <typename In, int kUnit, ColumnMode kMode>
+template <bool kMasked>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputeForms(Walk* walk, int index, int columns,
+                                                                             int first_row) const {
+  const Normalizer<C>* const rows = rows_ + first_row;
+  const int unit = walk->unit;
+  int limits[kUnit];
+#pragma unroll
+  for (int e = 0; e < kUnit; ++e) limits[e] = kMasked ? Limit(index, columns, unit * kUnit + e) : columns;
+  const auto mask = [&](C(&x)[kUnit]) {
+    if constexpr (kMasked) {
+#pragma unroll
+      for (int e = 0; e < kUnit; ++e) {
+        if (walk->column >= limits[e]) x[e] = rows[e].masked;
+      }
+    }
+  };
+  if (!usual_ && (sizeof(In) == 2 || segment_.log == 0)) {
+    ComputeAny(walk, index, columns, rows);
+  } else if (segment_.log == 0) {
+    ComputeUsual<UnitForm::kExp>(walk, columns, terms_ + first_row, mask);
+  } else if constexpr (sizeof(In) == 2) {
+    ComputeUsual<UnitForm::kPlainLog>(walk, columns, terms_ + first_row, mask);
+  } else {
+    ComputeLog(walk, columns, rows, mask);
   }
-#pragma unroll 1
-  for (; column < columns; column += side) {
+}
+
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::Put(Walk* walk, const C (&x)[kUnit]) {
+  *reinterpret_cast<Raw*>(walk->to) = RawUnit::Close(x);
+  walk->from += walk->from_step;
+  walk->to += walk->to_step;
+  walk->column += walk->side;
+}
+
+template <typename In, int kUnit, ColumnMode kMode>
+template <UnitForm kForm, typename F>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputeUsual(Walk* walk, int end,
+                                                                             const RowTerms<C>* terms, F mask) const {
+  C from[kUnit];
+  C factor[kUnit];
+#pragma unroll
+  for (int e = 0; e < kUnit; ++e) {
+    from[e] = terms[e].from;
+    factor[e] = terms[e].factor;
+  }
+  const Scale<C> scale = ParamScale();
+#pragma unroll(kUnit > 4 ? 2 : 4)
+  while (walk->column < end) {
     C x[kUnit];
-    RawUnit::Open(RawUnit::Load(p), x);
-    asm volatile("" : "+l"(rows));
-    ApplyUnit<In, kForm>(rows, x);
+    RawUnit::Open(RawUnit::Load(walk->from), x);
 #pragma unroll
     for (int e = 0; e < kUnit; ++e) {
-      if (column >= Limit(index, columns, unit * kUnit + e)) x[e] = rows[e].masked;
+      if constexpr (kForm == UnitForm::kExp) {
+        x[e] = ShiftedExp(x[e], from[e], scale) * factor[e];
+      } else if constexpr (sizeof(In) == 2) {
+        x[e] = fma(x[e] - from[e], scale.plain, -factor[e]);
+      }
     }
-    *reinterpret_cast<Raw*>(out) = RawUnit::Close(x);
-    p += p_step;
-    out += out_step;
+    mask(x);
+    Put(walk, x);
+  }
+}
+
+template <typename In, int kUnit, ColumnMode kMode>
+template <typename F>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputeLog(Walk* walk, int end,
+                                                                           const Normalizer<C>* rows, F mask) const {
+  C max_pre[kUnit];
+  C high[kUnit];
+  C low[kUnit];
+#pragma unroll
+  for (int e = 0; e < kUnit; ++e) {
+    max_pre[e] = rows[e].base.max_pre;
+    high[e] = rows[e].factor;
+    low[e] = rows[e].log_lo;
+  }
+  const Scale<C> scale = ParamScale();
+#pragma unroll 1
+  while (walk->column < end) {
+    C x[kUnit];
+    RawUnit::Open(RawUnit::Load(walk->from), x);
+#pragma unroll
+    for (int e = 0; e < kUnit; ++e) x[e] = LogResult(x[e], scale, max_pre[e], high[e], low[e]);
+    mask(x);
+    Put(walk, x);
+  }
+}
+
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ void ColumnMatrix<In, kUnit, kMode>::ComputeAny(Walk* walk, int index, int columns,
+                                                           const Normalizer<C>* rows) const {
+  for (; walk->column < columns; walk->column += walk->side) {
+    const In* const from = reinterpret_cast<const In*>(walk->from);
+    In* const to = reinterpret_cast<In*>(walk->to);
+#pragma unroll 1
+    for (int e = 0; e < kUnit; ++e) {
+      C x[1] = {ToCompute(from[e])};
+      rows[e].template Apply<In, true>(x);
+      const bool valid = walk->column < Limit(index, columns, walk->unit * kUnit + e);
+      to[e] = FromCompute<In, C>(valid ? x[0] : rows[e].masked);
+    }
+    walk->from += walk->from_step;
+    walk->to += walk->to_step;
   }
 }
 

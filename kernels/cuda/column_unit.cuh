@@ -4,15 +4,17 @@
 
 #include "kernels/cuda/part.cuh"
 
-// Units: what one thread takes of neighbouring inner elements in one column, a single element or a 16-byte vector. Each
-// element of a unit belongs to another row.
+// Units: what one thread takes of neighbouring inner elements in one column, from a single element to a 16-byte vector.
+// Each element of a unit belongs to another row.
 namespace softmax::kernels::cuda {
 
 template <typename In, int kUnit>
 struct Unit {
   using C = ComputeOf<In>;
   static constexpr int kBytes = kUnit * static_cast<int>(sizeof(In));
-  using Raw = std::conditional_t<kUnit == 1, In, std::conditional_t<kBytes == kVectorBytes, uint4, uint2>>;
+  using Raw = std::conditional_t<
+      kUnit == 1, In,
+      std::conditional_t<kBytes == 4, std::uint32_t, std::conditional_t<kBytes == kVectorBytes, uint4, uint2>>>;
 
   static __device__ __forceinline__ Raw Load(const unsigned char* p) { return *reinterpret_cast<const Raw*>(p); }
   static __device__ __forceinline__ void Open(const Raw& raw, C (&x)[kUnit]) {
@@ -22,16 +24,26 @@ struct Unit {
     for (int e = 0; e < kUnit; ++e) x[e] = ToCompute(elements[e]);
   }
   static __device__ __forceinline__ Raw Close(const C (&x)[kUnit]) {
-    if constexpr (kBytes == kVectorBytes) {
-      return Pack<In>(x);
+    Raw raw;
+    if constexpr (sizeof(In) == 2 && kUnit > 1) {
+      using Pair = std::conditional_t<std::is_same_v<In, __half>, __half2, __nv_bfloat162>;
+      Pair pairs[kUnit / 2];
+#pragma unroll
+      for (int i = 0; i < kUnit / 2; ++i) {
+        if constexpr (std::is_same_v<In, __half>) {
+          pairs[i] = __floats2half2_rn(x[2 * i], x[2 * i + 1]);
+        } else {
+          pairs[i] = __floats2bfloat162_rn(x[2 * i], x[2 * i + 1]);
+        }
+      }
+      memcpy(&raw, pairs, sizeof(raw));
     } else {
       In elements[kUnit];
 #pragma unroll
       for (int e = 0; e < kUnit; ++e) elements[e] = FromCompute<In, C>(x[e]);
-      Raw raw;
       memcpy(&raw, elements, sizeof(raw));
-      return raw;
     }
+    return raw;
   }
 };
 
@@ -42,82 +54,95 @@ class UnitMaximum {
   using C = ComputeOf<In>;
   using Raw = typename Unit<In, kUnit>::Raw;
 
+  __device__ __forceinline__ UnitMaximum() {
+    if constexpr (kPairs > 0) {
+      const uint4 nothing = NothingVector<In>();
+#pragma unroll
+      for (int i = 0; i < kPairs; ++i) memcpy(&pairs_[i], &nothing.x, sizeof(Pair));
+    } else {
+#pragma unroll
+      for (int e = 0; e < kUnit; ++e) max_[e] = -Infinity<C>();
+    }
+  }
   __device__ __forceinline__ void Add(const Raw& raw) {
-    if constexpr (kPairs) {
-      Pair pairs[4];
+    if constexpr (kPairs > 0) {
+      Pair pairs[kPairs];
       memcpy(pairs, &raw, sizeof(pairs));
 #pragma unroll
-      for (int i = 0; i < 4; ++i) pairs_[i] = __hmax2(pairs_[i], pairs[i]);
+      for (int i = 0; i < kPairs; ++i) pairs_[i] = __hmax2(pairs_[i], pairs[i]);
     } else {
       C x[kUnit];
       Unit<In, kUnit>::Open(raw, x);
-      AddOpen(x);
+#pragma unroll
+      for (int e = 0; e < kUnit; ++e) max_[e] = fmax(max_[e], x[e]);
     }
   }
-  __device__ __forceinline__ void AddOpen(const C (&x)[kUnit]) {
+  // Takes those of the lane `offset` apart too; a whole warp calls it.
+  __device__ __forceinline__ void Exchange(int offset) {
+    if constexpr (kPairs > 0) {
 #pragma unroll
-    for (int e = 0; e < kUnit; ++e) max_[e] = fmax(max_[e], x[e]);
+      for (int i = 0; i < kPairs; ++i) {
+        pairs_[i] = __hmax2(pairs_[i], __shfl_xor_sync(0xffffffffu, pairs_[i], offset));
+      }
+    } else {
+#pragma unroll
+      for (int e = 0; e < kUnit; ++e) max_[e] = fmax(max_[e], __shfl_xor_sync(0xffffffffu, max_[e], offset));
+    }
   }
   __device__ __forceinline__ void Get(C (&max)[kUnit]) const {
 #pragma unroll
     for (int e = 0; e < kUnit; ++e) {
-      max[e] = max_[e];
-      if constexpr (kPairs) max[e] = fmax(max[e], ToCompute(e % 2 == 0 ? pairs_[e / 2].x : pairs_[e / 2].y));
+      if constexpr (kPairs > 0) {
+        max[e] = fmax(-Infinity<C>(), ToCompute(e % 2 == 0 ? pairs_[e / 2].x : pairs_[e / 2].y));
+      } else {
+        max[e] = max_[e];
+      }
     }
-  }
-  __device__ __forceinline__ UnitMaximum() {
-#pragma unroll
-    for (int e = 0; e < kUnit; ++e) max_[e] = -Infinity<C>();
-    const uint4 nothing = NothingVector<In>();
-    memcpy(pairs_, &nothing, sizeof(nothing));
   }
 
  private:
-  static constexpr bool kPairs = sizeof(In) == 2 && kUnit > 1;
+  static constexpr int kPairs = sizeof(In) == 2 ? kUnit / 2 : 0;
   using Pair = std::conditional_t<std::is_same_v<In, __half>, __half2, __nv_bfloat162>;
 
-  C max_[kUnit];
-  Pair pairs_[4];
+  C max_[kPairs > 0 ? 1 : kUnit];
+  Pair pairs_[kPairs > 0 ? kPairs : 1];
 };
 
-// Copies of the normalizers of a unit's rows, so that what they hold can stay in registers.
-template <typename C, typename Index>
-struct UnitNormalizers;
-template <typename C, std::size_t... kIndex>
-struct UnitNormalizers<C, std::index_sequence<kIndex...>> {
-  const Normalizer<C> of[sizeof...(kIndex)];
-
-  __device__ __forceinline__ explicit UnitNormalizers(const Normalizer<C>* rows) : of{rows[kIndex]...} {}
+// What the usual form of a result needs of its row; see IsUsual.
+template <typename C>
+struct alignas(2 * sizeof(C)) RowTerms {
+  C from;    // softmax: the base's shift (fp64: max_pre); log-softmax of 16 bits: the maximum
+  C factor;  // as in Normalizer
 };
 
-// What the exponentials of a unit are taken against, given the rows' maxima.
-template <typename C, typename Index>
-struct UnitBases;
-template <typename C, std::size_t... kIndex>
-struct UnitBases<C, std::index_sequence<kIndex...>> {
-  const ExpBase<C> of[sizeof...(kIndex)];
-
-  __device__ __forceinline__ UnitBases(const C* maxima, const Scale<C>& scale)
-      : of{ExpBase<C>(maxima[kIndex], scale)...} {}
-};
-
-// How results are computed: what is the same for all of a segment, and keeps branches out of the loops when it is
-// known.
-enum class UnitForm { kExp, kLog, kPlainLog };
-
-// The results of a unit.
-template <typename In, UnitForm kForm, int kUnit>
-__device__ __forceinline__ void ApplyUnit(const Normalizer<ComputeOf<In>>* of, ComputeOf<In> (&x)[kUnit]) {
-#pragma unroll
-  for (int e = 0; e < kUnit; ++e) {
-    __builtin_assume(of[e].log == (kForm != UnitForm::kExp));
-    if constexpr (kForm != UnitForm::kExp && sizeof(In) == 2) {
-      __builtin_assume((of[e].scale.plain != 0) == (kForm == UnitForm::kPlainLog));
-    }
-    ComputeOf<In> one[1] = {x[e]};
-    of[e].template Apply<In, true>(one);
-    x[e] = one[0];
+// Whether RowTerms serve: always but for maxima that are far out, and log-softmax with its long form.
+template <typename In>
+__device__ __forceinline__ bool IsUsual(const Normalizer<ComputeOf<In>>& row) {
+  if constexpr (sizeof(In) == 8) {
+    return !row.log;
+  } else {
+    if (row.log) return sizeof(In) == 2 && row.IsPlain();
+    return row.base.base == 0;
   }
+}
+template <typename In>
+__device__ __forceinline__ RowTerms<ComputeOf<In>> TermsOf(const Normalizer<ComputeOf<In>>& row) {
+  if constexpr (sizeof(In) == 8) {
+    return {row.base.max_pre, row.factor};
+  } else {
+    return {row.log ? row.max : row.base.shift, row.factor};
+  }
+}
+
+// How the results of rows of the usual form are computed.
+enum class UnitForm { kExp, kPlainLog };
+
+// An exponential against a base that is all shift.
+__device__ __forceinline__ float ShiftedExp(float x, float shift, const Scale<float>& scale) {
+  return scale.FastExp(x, 0.0f, shift);
+}
+__device__ __forceinline__ double ShiftedExp(double x, double max_pre, const Scale<double>& scale) {
+  return scale.Exp(x, max_pre);
 }
 
 }  // namespace softmax::kernels::cuda

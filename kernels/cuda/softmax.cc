@@ -142,8 +142,8 @@ bool LaunchOne(DataType type, const Segment& segment, const Completion& completi
   if (segment.inner > 1) {
     cuda::ColumnPlan plan = cuda::PlanColumns(type, segment, completion, device);
     if (!plan.possible) return false;
-    const Grid grid{plan.blocks, cuda::kBlockThreads, plan.dynamic_bytes, plan.params.cluster_blocks, false};
-    *error = Launch(cuda::ColumnKernelsFor(type).kernels[plan.vectors ? 1 : 0], grid, &plan.params, stream);
+    const Grid grid{plan.blocks, plan.threads, plan.dynamic_bytes, plan.cluster_blocks, false};
+    *error = Launch(cuda::ColumnKernelOf(type, plan), grid, &plan.params, stream);
     return true;
   }
   cuda::MatrixPlan plan = cuda::PlanMatrix(type, segment, completion, device);
@@ -251,7 +251,16 @@ cudaError_t PrepareSoftmaxKernels() {
       if (const cudaError_t error = PrepareKernel(kernel, bytes); error != cudaSuccess) return error;
     }
     for (const void* kernel : cuda::ColumnKernelsFor(type).kernels) {
-      if (const cudaError_t error = PrepareKernel(kernel, device.shared_bytes); error != cudaSuccess) return error;
+      if (kernel == nullptr) continue;
+      cudaError_t error = PrepareKernel(kernel, device.shared_bytes);
+      if (error == cudaSuccess && device.clusters) {
+        error = cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
+      }
+      if (error != cudaSuccess) return error;
+    }
+    for (const void* kernel : cuda::ColumnKernelsFor(type).few) {
+      if (kernel == nullptr) continue;
+      if (const cudaError_t error = PrepareKernel(kernel, 0); error != cudaSuccess) return error;
     }
     for (const void* kernel : cuda::MatrixKernelsFor(type)) {
       if (kernel == nullptr) continue;

@@ -33,6 +33,7 @@ std::vector<const void*> AllKernels() {
     for (const void* kernel : cuda::MatrixKernelsFor(type)) add(kernel);
     for (const void* kernel : cuda::BatchKernelsFor(type).kernels) add(kernel);
     for (const void* kernel : cuda::ColumnKernelsFor(type).kernels) add(kernel);
+    for (const void* kernel : cuda::ColumnKernelsFor(type).few) add(kernel);
     for (int other = 0; other < 2; ++other) {
       add(cuda::KernelTableFor(type).small[other]);
       add(cuda::KernelTableFor(type).all[other]);
@@ -49,7 +50,7 @@ std::string NameOf(const void* kernel) {
   const std::unique_ptr<char, decltype(&std::free)> text(abi::__cxa_demangle(mangled, nullptr, nullptr, &status),
                                                          &std::free);
   std::string name = text != nullptr ? text.get() : mangled;
-  for (const char* part : {"softmax::kernels::cuda::", "void ", "(bool)", "(int)"}) {
+  for (const char* part : {"softmax::kernels::cuda::", "void ", "(bool)", "(int)", "(ColumnMode)"}) {
     for (std::size_t at; (at = name.find(part)) != std::string::npos;) name.erase(at, std::string(part).size());
   }
   return name.substr(0, name.rfind('('));

@@ -117,8 +117,9 @@ TEST_F(RowsTest, InPlaceIsWithinTheBounds) {
 
 TEST_F(RowsTest, LengthsMaskTheRest) {
   for (const DataType type : kAllTypes) {
-    for (const std::int64_t inner : {1, 5}) {
+    for (const std::int64_t inner : {1, 5, 16}) {
       for (const std::int64_t cols : {1, 40, 1024, 3000, 40000}) {
+        if (cols * inner > 200000) continue;
         for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
           RowCase c;
           c.input_type = c.output_type = type;
@@ -152,6 +153,51 @@ TEST_F(RowsTest, OtherAxesAreWithinTheBounds) {
         ExpectGood(c, Values::kNormal);
         c.operation = Operation::kLogSoftmax;
         ExpectGood(c, Values::kPartialInfinity);
+      }
+    }
+  }
+}
+
+// Every way in which columns of an inner axis may miss the boundaries of vectors, in whole strips and partly filled
+// ones.
+TEST_F(RowsTest, OtherAxesAreWithinTheBoundsAtAnyStart) {
+  for (const DataType type : kAllTypes) {
+    const std::int64_t vector = 16 / static_cast<std::int64_t>(SizeOf(type));
+    for (const std::int64_t inner : {24, 50, 72, 77}) {
+      for (const std::int64_t cols : {5, 20, 300, 1300}) {
+        for (std::int64_t start = 0; start < 3; ++start) {
+          RowCase c;
+          c.input_type = c.output_type = type;
+          c.outer = 2;
+          c.cols = cols;
+          c.inner = inner;
+          c.input_offset = start % vector;
+          c.output_offset = start * 3 % vector;
+          c.padding = start == 2 ? vector : 0;
+          ExpectGood(c, Values::kNormal);
+          c.operation = Operation::kLogSoftmax;
+          ExpectGood(c, Values::kNormal50);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(RowsTest, OtherAxesTakeEveryValue) {
+  for (const DataType type : kAllTypes) {
+    for (const std::int64_t inner : {3, 16}) {
+      for (const std::int64_t cols : {7, 30, 781, 2500}) {
+        for (const Values values : kAllValues) {
+          for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+            RowCase c;
+            c.input_type = c.output_type = type;
+            c.outer = 2;
+            c.cols = cols;
+            c.inner = inner;
+            c.operation = operation;
+            ExpectGood(c, values);
+          }
+        }
       }
     }
   }

@@ -1,0 +1,204 @@
+#pragma once
+
+#include "kernels/cuda/column_copy.cuh"
+#include "kernels/cuda/column_plan.h"
+#include "kernels/cuda/column_unit.cuh"
+#include "kernels/cuda/complete.cuh"
+
+// The kernel for rows of few columns over another axis: a thread has a unit of each column in registers. Neighbouring
+// threads have neighbouring units.
+namespace softmax::kernels::cuda {
+
+template <typename In, int kColumns, int kUnit, bool kLog>
+class ColumnFew {
+ public:
+  using C = ComputeOf<In>;
+
+  __device__ __forceinline__ ColumnFew(const ColumnParams& params, const Scale<C>& scale)
+      : segment_(params.segment), scale_(scale), columns_(static_cast<int>(params.segment.cols)) {}
+
+  // The rows of the unit `unit` of the outer block `outer`.
+  __device__ __forceinline__ void Run(std::int64_t outer, std::int64_t unit) {
+    std::int64_t pitch = segment_.inner * static_cast<int>(sizeof(In));
+    Load(static_cast<const In*>(segment_.input) + outer * segment_.input_stride + unit * kUnit, pitch);
+    C max[kUnit];
+    UnitMaximum<In, kUnit> maximum;
+#pragma unroll
+    for (int c = 0; c < kColumns; ++c) maximum.Add(units_[c]);
+    maximum.Get(max);
+    C from[kUnit];
+    C factor[kUnit];
+    C low[kUnit];
+    C base[kUnit];
+#pragma unroll
+    for (int k = 0; k < kUnit; ++k) {
+      Forget();
+      const bool precise = kLog && columns_ <= kPreciseColumns;
+      const C sum = precise ? PreciseSum(k, MaxPre(max[k], scale_)) : Sum(k, ExpBase<C>(max[k], scale_));
+      const Normalizer<C> row(scale_, Stats<C>{max[k], sum}, kLog, false);
+      from[k] = kLog && sizeof(In) == 2 ? row.max : kLog || sizeof(C) == 8 ? row.base.max_pre : Shift(row.base);
+      base[k] = Base(row.base);
+      factor[k] = row.factor;
+      low[k] = row.log_lo;
+    }
+    Forget();
+    asm volatile("" : "+l"(pitch));  // its multiples are not worth registers
+    In* const output = static_cast<In*>(segment_.output) + outer * segment_.output_stride + unit * kUnit;
+    auto* p = reinterpret_cast<unsigned char*>(output);
+#pragma unroll
+    for (int c = 0; c < kColumns; ++c) {
+      if (c < columns_) {
+        C x[kUnit];
+        U::Open(units_[c], x);
+#pragma unroll
+        for (int k = 0; k < kUnit; ++k) x[k] = Result(x[k], from[k], base[k], factor[k], low[k]);
+        *reinterpret_cast<Raw*>(p) = U::Close(x);
+      }
+      p += pitch;
+    }
+  }
+
+ private:
+  using U = Unit<In, kUnit>;
+  using Raw = typename U::Raw;
+  static constexpr int kVector = Element<In>::kVector;
+  static constexpr int kLanes = RowLanes(kColumns, sizeof(In));
+  static constexpr int kSlots = kColumns / (kLanes * kVector);
+  // 32-bit units become their exponentials when these are summed; for others it costs less to take them again.
+  static constexpr bool kKeeps = sizeof(In) == 4 && !kLog;
+  static_assert(kSlots * kLanes * kVector == kColumns, "the tree of a row");
+
+  __device__ __forceinline__ void Load(const In* input, std::int64_t pitch) {
+    const uint4 nothing = NothingVector<In>();
+    const auto* p = reinterpret_cast<const unsigned char*>(input);
+#pragma unroll
+    for (int c = 0; c < kColumns; ++c) {
+      memcpy(&units_[c], &nothing, sizeof(Raw));
+      if (c < columns_) units_[c] = U::Load(p);
+      p += pitch;
+    }
+  }
+  // Makes the compiler forget what the units were opened to, which would take more registers than they do.
+  __device__ __forceinline__ void Forget() {
+    if constexpr (!kKeeps) {
+#pragma unroll
+      for (int c = 0; c < kColumns; ++c) {
+        if constexpr (sizeof(Raw) == 2) {
+          asm volatile("" : "+h"(reinterpret_cast<std::uint16_t&>(units_[c])));
+        } else if constexpr (sizeof(Raw) == 4) {
+          asm volatile("" : "+r"(reinterpret_cast<std::uint32_t&>(units_[c])));
+        } else if constexpr (sizeof(Raw) == 8) {
+          asm volatile("" : "+l"(reinterpret_cast<std::uint64_t&>(units_[c])));
+        } else {
+          Opaque(units_[c]);
+        }
+      }
+    }
+  }
+  // Element k's row: as the lanes of a contiguous one do it.
+  __device__ __forceinline__ C Sum(int k, const ExpBase<C>& base) {
+    double sums[kLanes];
+#pragma unroll
+    for (int lane = 0; lane < kLanes; ++lane) {
+      C places[kVector];
+#pragma unroll
+      for (int e = 0; e < kVector; ++e) {
+        places[e] = 0;
+#pragma unroll
+        for (int slot = 0; slot < kSlots; ++slot) {
+          Raw& unit = units_[(slot * kLanes + lane) * kVector + e];
+          C x[kUnit];
+          U::Open(unit, x);
+          const C y = base.Exp(x[k], scale_);
+          places[e] += y;
+          if constexpr (kKeeps) {
+            x[k] = y;
+            unit = U::Close(x);
+          }
+        }
+      }
+      sums[lane] = PlacesSum(places);
+    }
+#pragma unroll
+    for (int step = kLanes / 2; step > 0; step /= 2) {
+#pragma unroll
+      for (int lane = 0; lane < step; ++lane) sums[lane] += sums[lane + step];
+    }
+    return static_cast<C>(sums[0] * base.correction);
+  }
+  // What PreciseStats gives.
+  __device__ __forceinline__ C PreciseSum(int k, C max_pre) const {
+    TwoPart<C> sums[kColumns];
+#pragma unroll
+    for (int c = 0; c < kColumns; ++c) {
+      C x[kUnit];
+      U::Open(units_[c], x);
+      sums[c].high = scale_.PreciseExp(x[k], max_pre);
+    }
+    HalvingSum<kColumns, 1>(sums);
+    return sums[0].high + sums[0].low;
+  }
+  static __device__ __forceinline__ float Shift(const ExpBase<float>& base) { return base.shift; }
+  static __device__ __forceinline__ double Shift(const ExpBase<double>&) { return 0; }
+  static __device__ __forceinline__ float Base(const ExpBase<float>& base) { return base.base; }
+  static __device__ __forceinline__ double Base(const ExpBase<double>&) { return 0; }
+  __device__ __forceinline__ C Result(C x, C from, C base, C factor, C low) const {
+    if constexpr (kKeeps) {
+      return x * factor;
+    } else if constexpr (!kLog) {
+      if constexpr (sizeof(C) == 8) {
+        return scale_.Exp(x, from) * factor;
+      } else {
+        return scale_.FastExp(x, base, from) * factor;
+      }
+    } else if constexpr (sizeof(In) == 2) {
+      // As Normalizer has it.
+      if (scale_.plain != 0 && fabsf(from) <= 6e35f) return fma(x - from, scale_.plain, -factor);
+      return LogResult(x, scale_, MaxPre(from, scale_), factor, low);
+    } else {
+      return LogResult(x, scale_, from, factor, low);
+    }
+  }
+
+  const DeviceSegment& segment_;
+  const Scale<C>& scale_;
+  const int columns_;
+  Raw units_[kColumns];
+};
+
+// Blocks a multiprocessor has to hold.
+template <typename In, int kColumns, int kUnit>
+constexpr int kFewBlocks = kUnit > 1 || sizeof(In) == 8 || (sizeof(In) == 4 && kColumns > 16) ? 2 : 3;
+
+template <typename In, int kColumns, int kUnit, bool kLog>
+__global__ void __launch_bounds__(kBlockThreads, (kFewBlocks<In, kColumns, kUnit>))
+    ColumnFewKernel(const __grid_constant__ ColumnParams params) {
+  using C = ComputeOf<In>;
+  const unsigned thread = blockIdx.x * kBlockThreads + threadIdx.x;
+  const auto units = static_cast<unsigned>(params.strips);
+  const unsigned outer = thread / units;
+  if (outer < static_cast<unsigned>(params.segment.outer)) {
+    if constexpr (sizeof(C) == 8) {
+      const Scale<C> scale(params.scale_double);
+      ColumnFew<In, kColumns, kUnit, kLog>(params, scale).Run(outer, thread - outer * units);
+    } else {
+      const Scale<C> scale(params.scale_float);
+      ColumnFew<In, kColumns, kUnit, kLog>(params, scale).Run(outer, thread - outer * units);
+    }
+  }
+  Complete(params.completion);
+}
+
+// The kernel for up to so many columns; nullptr where there is none.
+template <typename In, int kColumns, bool kLog>
+const void* ColumnFewKernelOf(bool vectors) {
+  constexpr int kUnit = FewUnitBytes(kColumns, sizeof(In)) / static_cast<int>(sizeof(In));
+  if constexpr (kUnit == 0) {
+    return nullptr;
+  } else {
+    return vectors ? reinterpret_cast<const void*>(&ColumnFewKernel<In, kColumns, kUnit, kLog>)
+                   : reinterpret_cast<const void*>(&ColumnFewKernel<In, kColumns, 1, kLog>);
+  }
+}
+
+}  // namespace softmax::kernels::cuda
