@@ -153,7 +153,14 @@ void QueueThread::ReportSlow(const RequestSample& sample, std::uint64_t id, cons
 void QueueThread::ShutdownAndJoin() {
   waker_.Close();
   queue_->Shutdown();
-  if (thread_.joinable()) thread_.join();
+  if (thread_.joinable()) {
+    thread_.join();
+    return;
+  }
+  // Never started, since a device failed first: gRPC aborts over a queue that still holds a wake-up.
+  void* tag = nullptr;
+  bool ok = false;
+  while (queue_->Next(&tag, &ok)) static_cast<Tag*>(tag)->Proceed(ok);
 }
 
 }  // namespace softmax::server

@@ -7,6 +7,7 @@
 #include "kernels/softmax.h"
 #include "server/execution/cuda/cuda_call.h"
 #include "server/execution/cuda/cuda_lane.h"
+#include "server/execution/cuda/pinned_memory.h"
 #include "server/execution/memory_shortage.h"
 #include "server/execution/self_test.h"
 
@@ -35,9 +36,8 @@ std::size_t ScratchFor(std::uint32_t segments) {
 
 class CudaExecutor final : public Executor {
  public:
-  CudaExecutor(std::vector<int> devices, std::byte* memory, const ExecutorOptions& options)
-      : devices_(std::move(devices)), memory_(memory), options_(options) {}
-  ~CudaExecutor() override { (void)cudaFreeHost(memory_); }
+  CudaExecutor(std::vector<int> devices, std::unique_ptr<PinnedMemory> memory, const ExecutorOptions& options)
+      : devices_(std::move(devices)), memory_(std::move(memory)), options_(options) {}
 
   std::string name() const override { return "cuda"; }
   std::vector<std::string> devices() const override {
@@ -45,9 +45,9 @@ class CudaExecutor final : public Executor {
     for (int device : devices_) names.push_back(DeviceName(device));
     return names;
   }
-  std::byte* memory() const override { return memory_; }
+  std::byte* memory() const override { return memory_->data(); }
   std::byte* self_test_memory(std::uint32_t device) const override {
-    return memory_ + options_.arena_bytes + device * kSelfTestBytes;
+    return memory_->data() + options_.arena_bytes + device * kSelfTestBytes;
   }
   absl::StatusOr<std::unique_ptr<Lane>> CreateLane(std::uint32_t device, std::function<void()> /*wake*/) override {
     CudaLane::Options lane;
@@ -60,7 +60,7 @@ class CudaExecutor final : public Executor {
 
  private:
   const std::vector<int> devices_;
-  std::byte* const memory_;
+  const std::unique_ptr<PinnedMemory> memory_;
   const ExecutorOptions options_;
 };
 
@@ -126,14 +126,13 @@ absl::StatusOr<std::unique_ptr<Executor>> CreateCudaExecutor(const ExecutorOptio
   const std::vector<int> chosen = options.devices.empty() ? probe.devices : options.devices;
   if (absl::Status status = PrepareDevices(chosen, options.faults); !status.ok()) return status;
   const std::vector<int> devices = Pose(chosen, options.faults);
-  void* memory = nullptr;
-  if (cudaError_t e = MakeAllocation(options.faults, "cudaHostAlloc", [&] {
-        return cudaHostAlloc(&memory, options.arena_bytes + devices.size() * kSelfTestBytes,
-                             cudaHostAllocMapped | cudaHostAllocPortable);
-      })) {
-    return MemoryShortage("arena-bytes", "cannot pin", options.arena_bytes, cudaGetErrorString(e));
+  cudaError_t error = cudaSuccess;
+  std::unique_ptr<PinnedMemory> memory =
+      PinnedMemory::Allocate(options.arena_bytes + devices.size() * kSelfTestBytes, chosen, options.faults, &error);
+  if (memory == nullptr) {
+    return MemoryShortage("arena-bytes", "cannot pin", options.arena_bytes, cudaGetErrorString(error));
   }
-  return std::make_unique<CudaExecutor>(devices, static_cast<std::byte*>(memory), options);
+  return std::make_unique<CudaExecutor>(devices, std::move(memory), options);
 }
 
 }  // namespace softmax::server

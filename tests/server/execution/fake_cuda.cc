@@ -183,6 +183,15 @@ cudaError_t cudaFree(void* pointer) { return fake::Release(pointer, "cudaFree");
 cudaError_t cudaHostAlloc(void** pointer, std::size_t bytes, unsigned /*flags*/) {
   return fake::Allocate(pointer, bytes, fake::kHost);
 }
+// Takes no pointers of registered memory, so that all pinned memory comes from here.
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr /*attribute*/, int /*device*/) {
+  *value = 0;
+  return cudaSuccess;
+}
+cudaError_t cudaHostRegister(void* /*pointer*/, std::size_t /*bytes*/, unsigned /*flags*/) {
+  return cudaErrorNotSupported;
+}
+cudaError_t cudaHostUnregister(void* /*pointer*/) { return cudaErrorNotSupported; }
 cudaError_t cudaFreeHost(void* pointer) { return fake::Release(pointer, "cudaFreeHost"); }
 cudaError_t cudaMemset(void* pointer, int value, std::size_t bytes) {
   std::memset(pointer, value, bytes);
