@@ -104,6 +104,8 @@ ROWS = [
         ("Threads", "lines", "short", "", [(gauge("process_threads"), "{{instance}}")]),
     ]),
     ("GPU", [
+        ("Devices that serve", "lines", "short", "0: lost, or being tested because another one was",
+         [(gauge("softmax_device_serving"), "{{instance}} device {{device}}")]),
         ("Utilization", "lines", "percentunit", "Share of time in which a kernel ran; says nothing of how well",
          [(gauge("softmax_gpu_utilization_ratio"), "{{instance}} GPU {{gpu}}")]),
         ("GPU memory", "lines", "bytes", "Of any process",

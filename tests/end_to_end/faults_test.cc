@@ -134,7 +134,7 @@ grpc::Status Ask(const std::string& target, std::int64_t columns, std::chrono::m
 TEST(Faults, WithoutMemoryRequestsWaitAreRefusedOrServedByTheirSize) {
   ServerProcess server(WithFault("slabs:4", {"--max-queued-requests=4"}));
   ASSERT_FALSE(server.target().empty()) << server.Log();
-  constexpr std::int64_t kSmall = 1000, kLarge = 1 << 20;  // 4 KB, 4 MiB; four slabs are 256 KiB
+  constexpr std::int64_t kSmall = 1000, kLarge = 100000;  // 4 KB, 400 KB; four slabs are 256 KiB
   EXPECT_TRUE(Ask(server.target(), kSmall, std::chrono::seconds(20)).ok());
   // What finds no room waits until its caller's deadline.
   EXPECT_EQ(Ask(server.target(), kLarge, std::chrono::milliseconds(300)).error_code(),
@@ -143,12 +143,12 @@ TEST(Faults, WithoutMemoryRequestsWaitAreRefusedOrServedByTheirSize) {
   // When the queue is full of such, more are refused, and health still answers.
   std::vector<std::jthread> waiting;
   for (int i = 0; i < 8; ++i) {
-    waiting.emplace_back([&] { (void)Ask(server.target(), kLarge, std::chrono::seconds(4)); });
+    waiting.emplace_back([&] { (void)Ask(server.target(), kLarge, std::chrono::seconds(8)); });
   }
-  grpc::Status refused;
-  for (int i = 0; i < 300 && refused.error_code() != grpc::StatusCode::RESOURCE_EXHAUSTED; ++i) {
-    refused = Ask(server.target(), kLarge, std::chrono::milliseconds(50));
+  for (int i = 0; i < 700 && MetricOf(server.metrics(), "softmax_requests_queued ") != "4"; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
+  const grpc::Status refused = Ask(server.target(), kLarge, std::chrono::seconds(8));
   EXPECT_EQ(refused.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << refused.error_message();
   EXPECT_EQ(HealthOf(server.target(), "liveness"), "SERVING");
   EXPECT_NE(MetricOf(server.metrics(), R"(softmax_requests_rejected_total{reason="queue_full"} )"), "0");

@@ -133,6 +133,23 @@ TEST(Metrics, ReadsGaugesAtScrapeTimeAndNotAfterTheyAreCleared) {
   EXPECT_THAT(text, Not(HasSubstr("softmax_requests_queued")));
 }
 
+TEST(Metrics, NamesEveryDeviceAndWhetherItServes) {
+  const auto metrics = MakeMetrics();
+  GaugeSources sources;
+  sources.devices = [] { return std::vector<DeviceGauges>{{"GPU", true, 4096}, {"GPU", false, 0}}; };
+  metrics->SetGauges(sources);
+  std::string text = metrics->Render();
+  EXPECT_EQ(ValueOf(text, R"(softmax_device_serving{device="0",name="GPU"})"), 1);
+  EXPECT_EQ(ValueOf(text, R"(softmax_device_serving{device="1",name="GPU"})"), 0);
+  EXPECT_EQ(ValueOf(text, R"(softmax_device_in_flight_bytes{device="0"})"), 4096);
+  // One device: nobody chooses, so nobody counts.
+  sources.devices = [] { return std::vector<DeviceGauges>{{"GPU", true, 0}}; };
+  metrics->SetGauges(sources);
+  text = metrics->Render();
+  EXPECT_EQ(ValueOf(text, R"(softmax_device_serving{device="0",name="GPU"})"), 1);
+  EXPECT_THAT(text, Not(HasSubstr("softmax_device_in_flight_bytes")));
+}
+
 TEST(Metrics, ClearGaugesWaitsForTheScrapeThatReadsThem) {
   const auto metrics = MakeMetrics();
   std::atomic<bool> entered{false}, leave{false}, left{false}, cleared{false};
