@@ -251,6 +251,11 @@ absl::Status CheckTesting(const Config& c, const std::vector<Listener>& listener
   return absl::OkStatus();
 }
 
+absl::Status CheckPoller(const Config& c) {
+  if (c.poller == "auto" || c.poller == "poll" || c.poller == "epoll1") return absl::OkStatus();
+  return Refuse("--poller=" + c.poller + " is not known; auto, poll and epoll1 are");
+}
+
 absl::Status CheckBackend(const Config& c) {
   if (!c.devices.empty() && (c.backend == Backend::kCpu || c.backend == Backend::kNull)) {
     return Refuse("--devices=" + FormatOrdinals(c.devices) + " with --backend=" + BackendName(c.backend) +
@@ -312,8 +317,8 @@ std::uint64_t OpenFileLimit() {
 absl::Status CheckConfig(const Config& config, std::uint64_t open_file_limit) {
   std::vector<Listener> listeners;
   return First({CheckCounts(config), CheckDurations(config), CheckMemory(config), CheckFiles(config, open_file_limit),
-                CheckBackend(config), CollectListeners(config, &listeners), CheckTesting(config, listeners),
-                CheckSecurity(config)});
+                CheckPoller(config), CheckBackend(config), CollectListeners(config, &listeners),
+                CheckTesting(config, listeners), CheckSecurity(config)});
 }
 
 }  // namespace softmax::server

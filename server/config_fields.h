@@ -76,6 +76,12 @@ void VisitExecution(C& c, V& v) {
            "Completion queues, one thread each; 0 = half the cores, 1 to 8 (8 measured best on 16 "
            "cores; 4 and 12 were 20 % and more slower)"},
           c.threads, {0, 256});
+  v.Word({"poller", kExecution,
+          "How the threads wait for sockets. poll: each for its own, much faster with 4 threads and more, but a wait "
+          "costs "
+          "0.4 us for every connection of the thread; epoll1: one waits for all. auto = poll from 4 threads on; the "
+          "environment's GRPC_POLL_STRATEGY goes first"},
+         c.poller, "NAME");
   v.Count({"cpu-threads", kExecution, "Workers of the CPU backend; 0 = one a core"}, c.cpu_threads, {0, 1024});
   v.Count({"filler-threads", kExecution,
            "Threads that copy large requests and those that waited for memory; 0 = a quarter of the "

@@ -82,6 +82,11 @@ void DrainUntilSecondSignal(Server& server, const sigset_t& signals) {
   watcher.join();
 }
 
+void ChoosePoller(const Config& config) {
+  const std::uint64_t queues = EffectiveThreads(config, std::max(1u, std::thread::hardware_concurrency()));
+  SetPoller(config.poller == "auto" ? PollsOwnSockets(queues) : config.poller == "poll");
+}
+
 int Run(const Config& config) {
   // Blocked before any thread starts, so that only the waits below take them.
   sigset_t signals;
@@ -126,6 +131,7 @@ int main(int argc, char** argv) {
     std::cerr << logging.message() << "\n";
     return softmax::server::kExitUsage;
   }
+  softmax::server::ChoosePoller(parsed.config);
   softmax::server::RouteGrpcLog();
   for (const std::string& warning : parsed.warnings) spdlog::warn("{}", warning);
   return softmax::server::Run(parsed.config);

@@ -9,6 +9,9 @@ int main(int argc, char** argv) {
   int exit_code = 0;
   const auto plan = softmax::client::ParseCommandLine(argc, argv, &exit_code);
   if (!plan) return exit_code;
+  // A wait costs something for every connection of the thread.
+  const softmax::client::LoadOptions& load = plan->load;
+  softmax::SetPoller(load.TotalConnections() <= 64 * load.processes * load.threads);
   softmax::client::CatchInterrupts();
   const softmax::client::Outcome outcome = softmax::client::RunPlan(*plan);
   exit_code = softmax::client::ExitCodeFor(*plan, outcome);

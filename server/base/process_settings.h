@@ -3,6 +3,7 @@
 #include <malloc.h>
 
 #include <climits>
+#include <cstdint>
 #include <cstdlib>
 
 #include "absl/synchronization/mutex.h"
@@ -13,17 +14,23 @@ namespace softmax {
 // - The distribution's abseil is built with lock-order checking on, under one global spinlock: 85,000 calls/s instead
 // of
 //   142,000 on 16 cores, and a suspected cycle would abort the process.
-// - gRPC's default poller has one epoll set for the process, and one thread at a time waits in it and reads for all.
-// With
-//   "poll" each queue's thread polls its own sockets: 343,000 instead of 190,000 calls/s on 16 cores. A wait then costs
-//   something for every socket of the queue (docs/operations.md); the environment variable, if set, is left alone.
 // - glibc maps and unmaps every large message by default: 6.7 instead of 12.4 GB/s at 1 MiB.
 inline void ApplyProcessSettings() {
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, INT_MAX);
   mallopt(M_TOP_PAD, 64 << 20);
-  setenv("GRPC_POLL_STRATEGY", "poll", /*overwrite=*/0);
 }
+
+// Call before the first gRPC call. gRPC's default poller, epoll1, has one epoll set for the process: one thread at a
+// time waits in it and reads for all, 190,000 calls/s on 16 cores where eight threads that each poll their own sockets
+// ("poll") reach 343,000. But a wait then costs 0.4 us for every open socket of the queue, idle ones too, and with one
+// or two threads there is nothing to gain. A GRPC_POLL_STRATEGY in the environment is left alone.
+inline void SetPoller(bool own_sockets) {
+  setenv("GRPC_POLL_STRATEGY", own_sockets ? "poll" : "epoll1", /*overwrite=*/0);
+}
+
+// What pays for a server with so many queues of one thread each.
+inline bool PollsOwnSockets(std::uint64_t queues) { return queues >= 4; }
 
 }  // namespace softmax

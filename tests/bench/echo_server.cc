@@ -41,6 +41,7 @@ void Serve(const EchoQueue& queue) {
 }
 
 int Run(const Settings& settings) {
+  softmax::SetPoller(softmax::PollsOwnSockets(settings.threads));
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);

@@ -33,7 +33,7 @@ const ::testing::Environment* const kGpuOrSkip = ::testing::AddGlobalTestEnviron
 }  // namespace
 
 Service::Service(const Edit& edit) {
-  static const bool applied = (ApplyProcessSettings(), true);
+  static const bool applied = (ApplyProcessSettings(), SetPoller(/*own_sockets=*/true), true);
   (void)applied;
   config_.address = {"127.0.0.1:0"};
   config_.metrics_address = "127.0.0.1:0";

@@ -132,6 +132,19 @@ TEST(CheckConfig, RefusesDevicesForABackendThatHasNone) {
                   {"--devices=0,1", "--backend=cpu"}}});
 }
 
+TEST(CheckConfig, KnowsItsPollers) {
+  for (const char* poller : {"auto", "poll", "epoll1"}) {
+    Config config;
+    config.poller = poller;
+    EXPECT_TRUE(CheckConfig(config, 1 << 20).ok()) << poller;
+  }
+  Config config;
+  config.poller = "epoll";
+  const absl::Status status = CheckConfig(config, 1 << 20);
+  EXPECT_TRUE(absl::IsInvalidArgument(status));
+  EXPECT_NE(status.message().find("--poller=epoll"), std::string::npos) << status;
+}
+
 TEST(CheckConfig, RefusesTestDoorsThatTheWorldCouldReach) {
   const auto local = [](Config& c) {
     c.unsafe_testing = true;
