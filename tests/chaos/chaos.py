@@ -44,7 +44,7 @@ class World:
             atexit.register(replica.kill)
         self._targets = [f"127.0.0.1:{port}" for port in ports[2 * REPLICAS:]]
         self.proxies = Proxies(list(zip(ports[2 * REPLICAS:], ports)))
-        self.scene = faults.Scene(self.replicas, self.proxies, random.Random(seed))
+        self.scene = faults.Scene(self.replicas, self.proxies, seed)
         for replica in self.replicas:
             if not replica.wait_ready(60):
                 sys.exit("chaos: a server did not come to be ready")
@@ -234,7 +234,7 @@ def main():
     parser.add_argument("--out", default="build/chaos")
     parser.add_argument("--into", default="docs/measurements")
     parser.add_argument("--minutes", type=int, default=30)
-    parser.add_argument("--window", type=float, default=56, help="seconds of each minute with load")
+    parser.add_argument("--window", type=float, default=60, help="seconds of load in each minute")
     parser.add_argument("--rate", type=float, default=150, help="calls a second")
     parser.add_argument("--attempts", type=int, default=5)
     parser.add_argument("--seed", type=int)

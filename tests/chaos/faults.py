@@ -1,5 +1,6 @@
 """What is done to servers, to the network between them and their clients, and by clients that mean no good. A fault
 begins, lasts and is undone; each is one of KINDS."""
+import random
 import signal
 import time
 
@@ -10,8 +11,8 @@ class Scene:
     """The replicas, the proxies before them, and the random numbers. The first replica is never ended, so that what it
     holds of memory can be followed; the second one's clock can be stepped; the last one's log is full."""
 
-    def __init__(self, replicas, proxies, random):
-        self.replicas, self.proxies, self.random = replicas, proxies, random
+    def __init__(self, replicas, proxies, seed):
+        self.replicas, self.proxies, self.random = replicas, proxies, random.Random(seed)
         self.problems = []
 
     def some(self):
@@ -53,13 +54,16 @@ def stop(scene, seconds):
 
 def kill(scene, seconds):
     replica = scene.replicas[scene.mortal()]
-    replica.signal(signal.SIGKILL)
-    replica.process.wait()
+    if not replica.is_running():
+        return lambda: None  # ended already; that fault starts it again
+    replica.kill()
     return lambda: _start_again(scene, replica)
 
 
 def terminate(scene, seconds):
     replica = scene.replicas[scene.mortal()]
+    if not replica.is_running():
+        return lambda: None
     begun = time.monotonic()
     code = replica.end()
     if code != 0:
@@ -82,21 +86,21 @@ def step_clock(scene, seconds):
 def _hostile(kind):
     def begin(scene, seconds):
         # These go straight to the server: the proxy would hold back what they are about.
-        hostile.start(kind, scene.replicas[scene.some()].port, seconds, scene.random)
+        hostile.start(kind, scene.replicas[scene.some()].port, seconds, random.Random(scene.random.random()))
         return lambda: None
     return begin
 
 
 KINDS = {
-    "delay": _network("delay", lambda random: random.randrange(5, 400)),
-    "throttle": _network("throttle", lambda random: random.randrange(2000, 200000)),
+    "delay": _network("delay", lambda draw: draw.randrange(5, 400)),
+    "throttle": _network("throttle", lambda draw: draw.randrange(2000, 200000)),
     "partition": _network("partition"),
     "refuse": _network("refuse"),
     "partition_all": partition_all,
     "reset": _at_once("reset"),
-    "cut": _at_once("cut", lambda random: random.randrange(1, 20000)),
-    "half_up": _at_once("half", lambda random: "up"),
-    "half_down": _at_once("half", lambda random: "down"),
+    "cut": _at_once("cut", lambda draw: draw.randrange(1, 20000)),
+    "half_up": _at_once("half", lambda draw: "up"),
+    "half_down": _at_once("half", lambda draw: "down"),
     "stop": stop,
     "kill": kill,
     "terminate": terminate,
@@ -125,16 +129,16 @@ class Schedule:
             self._begin()
 
     def _begin(self):
-        random = self._scene.random
+        draw = self._scene.random
         if not self._left:
-            self._left = random.sample(self._kinds, len(self._kinds))
+            self._left = draw.sample(self._kinds, len(self._kinds))
         kind = self._left.pop()
-        seconds = random.uniform(0.2, 5)
+        seconds = draw.uniform(0.2, 5)
         undo = KINDS[kind](self._scene, seconds)
         self.count[kind] = self.count.get(kind, 0) + 1
         now = time.monotonic()
         self._under_way.append((now + seconds, undo))
-        self._next = now + random.uniform(0.3, 2.5)
+        self._next = now + draw.uniform(0.3, 2.5)
 
     def undo_all(self):
         for _, undo in self._under_way:

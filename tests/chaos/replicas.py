@@ -137,4 +137,6 @@ class OpenLoop:
         """The last line, or the last one there was with "done" false when the program broke."""
         out, _ = self._process.communicate(timeout=600)
         lines = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
-        return lines[-1] if lines else {"done": False}
+        if not lines:
+            return {"done": False}
+        return lines[-1] | {"longest_ms": max(line["longest_ms"] for line in lines)}
