@@ -59,7 +59,8 @@ class Judgement(unittest.TestCase):
     def test_the_interval_is_as_tables_have_it(self):
         fit = slope.fit([1, 2, 3, 4, 5, 6, 7], [2.1, 3.9, 6.2, 7.8, 10.1, 12.2, 13.8])
         self.assertAlmostEqual(fit.slope, 1.98571, 4)
-        self.assertAlmostEqual(fit.high - fit.slope, 2.5706 * 0.03614, 3)  # t of 5 degrees times the standard error by numpy
+        # Student's t of 5 degrees, times the standard error as numpy has it.
+        self.assertAlmostEqual(fit.high - fit.slope, 2.5706 * 0.03614, 3)
 
 
 class Run(unittest.TestCase):
