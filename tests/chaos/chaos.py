@@ -87,7 +87,7 @@ class World:
     def calm(self):
         """What the first server holds some time after its last client has gone. Unanswered requests and memory that is
         not back are problems."""
-        self._wait_without(25, ('softmax_slabs{state="used"}', "softmax_requests_in_flight",
+        self._wait_without(30, ('softmax_slabs{state="used"}', "softmax_requests_in_flight",
                                 "softmax_requests_queued"))  # answer_timeout, keepalive and some more
         self._wait_without(60, ("softmax_connections",))  # clients that do not read go at last, too
         return self.replicas[0].held()

@@ -73,7 +73,7 @@ def terminate(scene, seconds):
 
 def _start_again(scene, replica):
     replica.start()
-    if not replica.wait_ready(30):
+    if not replica.wait_ready(120):
         scene.problems.append("a replica that was started again did not come to be ready")
 
 

@@ -87,7 +87,7 @@ class Replica:
             self.process.kill()
             self.process.wait()
 
-    def end(self, seconds=30):
+    def end(self, seconds=90):
         """Its exit code after SIGTERM; None: it did not end."""
         self.signal(signal.SIGCONT)
         self.signal(signal.SIGTERM)
