@@ -79,7 +79,8 @@ void OpenLoop::Batch(std::uint64_t number) {
   }
   Started(items.size());
   const Clock::time_point due = Clock::now();
-  const std::vector<absl::StatusOr<client::Tensor>> answers = client_->SoftmaxBatch(items);
+  const std::vector<absl::StatusOr<client::Tensor>> answers =
+      client_->SoftmaxBatch(items, {.cancel = cancel_batch_.get_token()});
   for (std::size_t i = 0; i < answers.size(); ++i) Ended(chosen[i], due, answers[i]);
 }
 
@@ -131,7 +132,12 @@ void OpenLoop::Bad(const std::string& what) {
 void OpenLoop::Stop() {
   stop_ = true;
   if (pacer_.joinable()) pacer_.join();
+  AwaitEnds();
+  cancel_batch_.request_stop();
   if (batcher_.joinable()) batcher_.join();
+}
+
+void OpenLoop::AwaitEnds() {
   const Clock::time_point end = Clock::now() + MustEndWithin();
   while (Clock::now() < end) {
     {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
@@ -79,12 +80,15 @@ class OpenLoop {
   // Empty: the answer is right.
   std::string Judge(Asked& asked, std::span<const std::byte> answer);
   void Bad(const std::string& what);
+  // Until every call has ended, or all that have not are overdue.
+  void AwaitEnds();
 
   // Constant after construction, the judged answers excepted.
   const OpenLoopOptions options_;
   std::vector<Asked> asked_;
 
   std::atomic<bool> stop_ = false;
+  std::stop_source cancel_batch_;  // a batch that does not end is not waited for
 
   std::mutex mu_;
   OpenLoopCounts counts_;  // guarded by mu_
