@@ -2,18 +2,46 @@
 # The `long` tier: what takes too long for every push. Each part runs alone, by name; without a name, all of them.
 #   fresh    an empty Debian 12 and a clean clone: both commands of README (needs root, debootstrap; about an hour)
 #   image    the image, built with buildah and tried (needs root, debootstrap, buildah; about a quarter of an hour)
-#   soak     the tests labelled `long` of the dev build
+#   tests    the tests labelled `long` of the dev build
+#   fuzz     the fuzz targets until they have made SOFTMAX_FUZZ_GOAL executions in all (100 million; those of earlier
+#            runs, in docs/measurements/fuzz.csv, count)
+#   chaos    30 minutes of verified load across faults: docs/measurements/chaos.md
+#   soak     an hour at 0.8 of the capacity: docs/measurements/soak.md
+# The last three write a line a minute, go on where they were stopped (remove build/soak or build/chaos to begin anew),
+# and run one at a time, for they spoil each other's figures.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-PARTS="fresh image soak"
+PARTS="fresh image tests fuzz chaos soak"
+
+fuzz() {
+  local preset targets
+  targets=$(cd tests/fuzz/corpus && for name in *; do echo "fuzz_$name"; done)
+  for preset in fuzz fuzz-fast fuzz-coverage; do
+    # shellcheck disable=SC2086 -- the list is words
+    configure "$preset" && cmake --build "build/$preset" -j "$(cores)" --target $targets || return 1
+  done
+  nice -n 19 python3 -B tests/fuzz/fuzz_runs.py run --goal "${SOFTMAX_FUZZ_GOAL:-100000000}" &&
+    python3 -B tests/fuzz/fuzz_runs.py total && python3 -B tests/fuzz/fuzz_runs.py coverage
+}
 
 run_part() {
   case $1 in
     fresh) bash scripts/fresh_machine.sh ;;
     image) bash tests/image/build_image.sh ;;
-    soak)
+    tests)
       configure dev && cmake --build build/dev -j "$(cores)" &&
         ctest --test-dir build/dev --label-regex '^long$' --output-on-failure
+      ;;
+    fuzz) fuzz ;;
+    chaos)
+      configure dev && cmake --build build/dev -j "$(cores)" --target softmax-server softmax-open-loop &&
+        python3 -B tests/chaos/chaos.py run --server "$(program dev softmax-server)" \
+          --open-loop "$(program dev softmax-open-loop)" && python3 -B tests/chaos/chaos.py report
+      ;;
+    soak)
+      configure dev && cmake --build build/dev -j "$(cores)" --target softmax-server softmax-loadgen &&
+        python3 -B tests/soak/soak.py run --server "$(program dev softmax-server)" \
+          --loadgen "$(program dev softmax-loadgen)" && python3 -B tests/soak/soak.py report
       ;;
     *) die "there is no part $1; the parts are: $PARTS" ;;
   esac

@@ -3,7 +3,7 @@
 # "N passed, N failed, N skipped" (steps, and the tests inside them) and a non-zero exit code on any failure.
 #   test.sh                 all steps
 #   test.sh STEP...         only these; `test.sh --list` names them
-#   SOFTMAX_FUZZ_SECONDS    time for each fuzz target (60)
+#   SOFTMAX_FUZZ_SECONDS    time for each fuzz target (20)
 #   SOFTMAX_SKIP_INSTALL    1: install nothing
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 

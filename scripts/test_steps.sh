@@ -98,7 +98,7 @@ step_cuda() {
 }
 
 step_fuzz() {
-  local target targets seconds=${SOFTMAX_FUZZ_SECONDS:-60}
+  local target targets seconds=${SOFTMAX_FUZZ_SECONDS:-20}
   command -v clang++ >/dev/null || skip "no clang++"
   configure fuzz
   # fuzz_NAME has its seeds in tests/fuzz/corpus/NAME; what it finds stays in build/.

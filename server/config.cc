@@ -154,6 +154,11 @@ std::vector<std::string> UnknownVariables() {
   return warnings;
 }
 
+// CLI11 takes a quote that is not closed for a part of the value, and knows no escapes.
+bool HasStrayCharacter(const std::string& value) {
+  return std::any_of(value.begin(), value.end(), [](unsigned char c) { return c == '"' || std::iscntrl(c) != 0; });
+}
+
 std::string ApplyFileItem(const CLI::ConfigItem& item, const std::vector<FieldName>& fields, Config* config) {
   std::string name = item.name;
   std::replace(name.begin(), name.end(), '_', '-');
@@ -169,6 +174,9 @@ std::string ApplyFileItem(const CLI::ConfigItem& item, const std::vector<FieldNa
   if (field->arity == FieldArity::kOne && values.size() != 1) {
     return "key " + item.name + ": wants one value and is given " + std::to_string(values.size()) +
            " (is the value quoted, and the key there only once?)";
+  }
+  if (std::any_of(values.begin(), values.end(), HasStrayCharacter)) {
+    return "key " + item.name + ": its value holds a quotation mark or a control character (is a quote not closed?)";
   }
   const std::string error = ApplyValues(name, values, ConfigSource::kFile, config);
   return error.empty() ? "" : "key " + item.name + ": " + error;

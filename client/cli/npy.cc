@@ -45,7 +45,7 @@ absl::StatusOr<DataType> ReadDescr(std::string_view header) {
 
 absl::StatusOr<std::vector<std::int64_t>> ReadShape(std::string_view header) {
   const auto rest = After(header, "shape");
-  if (!rest || rest->front() != '(') return Bad("its header has no 'shape'");
+  if (!rest || !rest->starts_with('(')) return Bad("its header has no 'shape'");
   const std::size_t end = rest->find(')');
   if (end == std::string_view::npos) return Bad("its 'shape' does not end");
   std::string_view list = Trimmed(rest->substr(1, end - 1));

@@ -123,31 +123,6 @@ std::optional<std::string> HeaderField(const std::string& head, const std::strin
   return std::nullopt;
 }
 
-absl::StatusOr<std::string> BodyOf(std::string answer, std::size_t body_bytes) {
-  const std::size_t end = answer.find("\r\n\r\n");
-  if (!answer.starts_with("HTTP/1.") || end == std::string::npos || end < 12) {
-    return absl::DataLossError("does not answer in HTTP");
-  }
-  const std::string head = answer.substr(0, end);
-  if (head.compare(8, 4, " 200") != 0) {
-    return absl::NotFoundError(absl::StrCat("answers ", head.substr(0, std::min<std::size_t>(head.find("\r\n"), 60))));
-  }
-  if (HeaderField(head, "Transfer-Encoding").has_value()) {
-    return absl::DataLossError("answers in a transfer encoding that was not asked for");
-  }
-  std::uint64_t length = 0;
-  const std::optional<std::string> told = HeaderField(head, "Content-Length");
-  if (told && !absl::SimpleAtoi(*told, &length)) return absl::DataLossError("answers with an invalid Content-Length");
-  const std::size_t size = answer.size() - end - 4;
-  if (told && size < length) {
-    return absl::DataLossError(absl::StrCat("cut its answer short: ", size, " of ", length, " bytes"));
-  }
-  if (size > body_bytes) return absl::ResourceExhaustedError(absl::StrCat("answers more than ", body_bytes, " bytes"));
-  answer.erase(0, end + 4);
-  if (told) answer.resize(length);
-  return answer;
-}
-
 absl::Status Named(const HttpLocation& location, const absl::Status& status) {
   const bool v6 = location.host.find(':') != std::string::npos;
   const std::string host = v6 ? absl::StrCat("[", location.host, "]") : location.host;
@@ -164,7 +139,7 @@ absl::StatusOr<std::string> Ask(const HttpLocation& location, const HttpLimits& 
   if (absl::Status status = Send(socket->fd(), question, deadline); !status.ok()) return status;
   absl::StatusOr<std::string> answer = ReceiveAll(socket->fd(), limits.body_bytes + kHeaderLimit, deadline);
   if (!answer.ok()) return answer.status();
-  return BodyOf(*std::move(answer), limits.body_bytes);
+  return HttpBody(*std::move(answer), limits.body_bytes);
 }
 
 bool IsPrintable(std::string_view text) {
@@ -197,6 +172,31 @@ absl::StatusOr<HttpLocation> ParseHttpLocation(std::string_view text, std::strin
     return bad("the port must be 1 to 65535");
   }
   return HttpLocation{std::string(host), std::to_string(port), std::string(path)};
+}
+
+absl::StatusOr<std::string> HttpBody(std::string answer, std::size_t body_bytes) {
+  const std::size_t end = answer.find("\r\n\r\n");
+  if (!answer.starts_with("HTTP/1.") || end == std::string::npos || end < 12) {
+    return absl::DataLossError("does not answer in HTTP");
+  }
+  const std::string head = answer.substr(0, end);
+  if (head.compare(8, 4, " 200") != 0) {
+    return absl::NotFoundError(absl::StrCat("answers ", head.substr(0, std::min<std::size_t>(head.find("\r\n"), 60))));
+  }
+  if (HeaderField(head, "Transfer-Encoding").has_value()) {
+    return absl::DataLossError("answers in a transfer encoding that was not asked for");
+  }
+  std::uint64_t length = 0;
+  const std::optional<std::string> told = HeaderField(head, "Content-Length");
+  if (told && !absl::SimpleAtoi(*told, &length)) return absl::DataLossError("answers with an invalid Content-Length");
+  const std::size_t size = answer.size() - end - 4;
+  if (told && size < length) {
+    return absl::DataLossError(absl::StrCat("cut its answer short: ", size, " of ", length, " bytes"));
+  }
+  if (size > body_bytes) return absl::ResourceExhaustedError(absl::StrCat("answers more than ", body_bytes, " bytes"));
+  answer.erase(0, end + 4);
+  if (told) answer.resize(length);
+  return answer;
 }
 
 absl::StatusOr<std::string> HttpGet(const HttpLocation& location, const HttpLimits& limits) {

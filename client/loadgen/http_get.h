@@ -30,4 +30,7 @@ struct HttpLimits {
 // NOT_FOUND: a status other than 200. DATA_LOSS: not HTTP, or cut short.
 absl::StatusOr<std::string> HttpGet(const HttpLocation& location, const HttpLimits& limits);
 
+// The body of such an answer, once its connection has ended. Errors as HttpGet's, without the address.
+absl::StatusOr<std::string> HttpBody(std::string answer, std::size_t body_bytes);
+
 }  // namespace softmax::client

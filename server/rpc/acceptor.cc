@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <spdlog/spdlog.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -37,6 +38,12 @@ void Watch(int epoll, int fd, std::uint32_t events, std::uint64_t what) {
   event.events = events;
   event.data.u64 = what;
   epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
+}
+
+// Whether the other side will say no more.
+bool HasHungUp(int fd) {
+  pollfd state{fd, POLLRDHUP, 0};
+  return poll(&state, 1, 0) > 0;
 }
 
 }  // namespace
@@ -236,7 +243,8 @@ void Acceptor::Greet(int fd) {
   const std::string_view said(bytes, static_cast<std::size_t>(got));
   switch (JudgeGreeting(destinations_[*destination].door->protocol(), said)) {
     case Greeting::kIncomplete:
-      return;
+      if (!HasHungUp(fd)) return;
+      break;
     case Greeting::kRight:
       epoll_ctl(epoll_, EPOLL_CTL_DEL, fd, nullptr);
       arrivals_.Take(fd);

@@ -98,6 +98,16 @@ TEST(NpyTest, BadFilesAreNamedForWhatTheyAre) {
   }
 }
 
+// In memory of exactly that size, so that AddressSanitizer sees a read behind the end.
+TEST(NpyTest, AFileThatEndsAtAKeyOfItsHeaderIsRefusedAndNotReadFurther) {
+  for (const char* const header :
+       {"{'descr':", "{'descr': '<f4', 'fortran_order':", "{'descr': '<f4', 'fortran_order': False, 'shape':"}) {
+    const std::string bytes = Npy(1, header, "");
+    const std::vector<char> exact(bytes.begin(), bytes.end());
+    EXPECT_FALSE(ReadNpy({exact.data(), exact.size()}).ok()) << header;
+  }
+}
+
 TEST(TextTest, ReadsRows) {
   const auto text = ReadRows("1 2\t3\r\n\n  -inf +4.5e-1 nan\n", Separator::kSpace);
   ASSERT_TRUE(text.ok()) << text.status();

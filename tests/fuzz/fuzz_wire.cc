@@ -1,32 +1,27 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "server/rpc/wire.h"
 #include "server/rpc/wire_cursor.h"
+#include "tests/fuzz/require.h"
 #include "tests/server/rpc/sliced_message.h"
 
 // libFuzzer over the decoder and what is made of its result. The input is
-//   byte 0      bit 0: a stream's message; bit 1: tight limits; bits 4 to 7: the number of slice
-//   sizes that follow then        one byte per slice size the rest    the message; what the sizes
-//   do not cover is one more slice
+//   byte 0      bit 0: a stream's message (always, in fuzz_stream); bit 1: tight limits; bits 4 to 7: the number of
+//               slice sizes that follow
+//   then        one byte per slice size
+//   the rest    the message; what the sizes do not cover is one more slice
 // Every slice is an allocation of its own, so that AddressSanitizer sees any read outside.
 namespace softmax::server {
 namespace {
 
 using softmax::testing::Difference;
+using softmax::testing::Require;
 using softmax::testing::SlicedMessage;
-
-void Require(bool condition, const char* what) {
-  if (condition) return;
-  std::fprintf(stderr, "broken: %s\n", what);
-  std::abort();
-}
 
 WireLimits LimitsFor(std::uint8_t flags) {
   WireLimits limits;
@@ -119,7 +114,11 @@ void FuzzOne(std::uint8_t flags, const std::vector<std::size_t>& sizes, std::str
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
+#ifdef SOFTMAX_FUZZ_STREAM
+  const std::uint8_t flags = data[0] | 1;
+#else
   const std::uint8_t flags = data[0];
+#endif
   std::size_t count = flags >> 4;
   if (count > size - 1) count = size - 1;
   const std::vector<std::size_t> sizes(data + 1, data + 1 + count);

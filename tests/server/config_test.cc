@@ -274,6 +274,8 @@ TEST_F(ConfigTest, AMistakeInTheFileIsNamedWithFileAndKey) {
       {"config = \"other.toml\"\n", "unknown key config"},
       {"help = true\n", "unknown key help"},
       {"this is no toml\n", "this is no toml"},
+      {"address = \"127.0.0.1:50\n", "key address", "is a quote not closed?"},
+      {"log-level = \"in\x01fo\"\n", "key log-level", "control character"},
   };
   for (const auto& words : cases) {
     SCOPED_TRACE(words.front());

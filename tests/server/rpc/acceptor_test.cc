@@ -141,6 +141,19 @@ TEST_F(AcceptorTest, SilenceEnds) {
   EXPECT_EQ(acceptor_->refused(), 2u);
 }
 
+TEST_F(AcceptorTest, WhoHangsUpInTheMiddleOfItsGreetingIsForgottenAtOnce) {
+  Start(4, true);  // the greeting may take an hour
+  const int half = Connect(kPreface.substr(0, 10));
+  usleep(20000);
+  shutdown(half, SHUT_WR);
+  EXPECT_EQ(ReadToEnd(half), "");
+  const int at_once = Connect();
+  Say(at_once, kPreface.substr(0, 10));
+  shutdown(at_once, SHUT_WR);
+  EXPECT_EQ(ReadToEnd(at_once), "");
+  EXPECT_EQ(entered_, 0);
+}
+
 TEST_F(AcceptorTest, OtherProtocolsAreTurnedAway) {
   Start(4, true);
   EXPECT_EQ(ReadToEnd(Connect("GET / HTTP/1.1\r\nHost: x\r\n\r\n")).substr(0, 24), "HTTP/1.1 400 Bad Request");
