@@ -62,6 +62,7 @@ std::optional<Devices::Test> Devices::WaitForTest(std::stop_token stop) {
     return test.has_value();
   };
   changed_.wait(mu_, stop, find);
+  if (stop.stop_requested()) return std::nullopt;  // also where there is something to test
   return test;
 }
 

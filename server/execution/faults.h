@@ -54,6 +54,7 @@ class FaultPlan {
   const Faults& faults() const { return faults_; }
   // What becomes of the next launch on this device.
   Launch NextLaunch(std::uint32_t device);
+  std::uint64_t LaunchesOf(std::uint32_t device) const { return devices_[device % kMaxDevices].launches.load(); }
   Nanoseconds DelayOf(std::uint32_t device) const;
   // Whether the next allocation is refused.
   bool RefusesAllocation();
