@@ -33,7 +33,7 @@ absl::StatusOr<std::unique_ptr<Lane>> DeviceGroup::CreateTested(std::uint32_t de
   return lane;
 }
 
-absl::StatusOr<std::unique_ptr<Lane>> DeviceGroup::CreateLane(std::function<void()> wake) {
+absl::StatusOr<std::unique_ptr<Lane>> DeviceGroup::CreateLane(const std::function<void()>& wake) {
   std::vector<std::unique_ptr<Lane>> lanes;
   for (std::uint32_t device = 0; device < devices_.count(); ++device) {
     absl::StatusOr<std::unique_ptr<Lane>> lane = CreateTested(device, wake);

@@ -32,7 +32,7 @@ class DeviceGroup {
 
   // A thread's lane: on the one device, or on all of them; each has passed a self-test. `wake` is called from any
   // thread: Poll soon. At start, before Start.
-  absl::StatusOr<std::unique_ptr<Lane>> CreateLane(std::function<void()> wake);
+  absl::StatusOr<std::unique_ptr<Lane>> CreateLane(const std::function<void()>& wake);
   // Once every lane is made.
   absl::Status Start();
 

@@ -20,8 +20,8 @@ class DeviceTester {
   DeviceTester(Executor& executor, std::vector<std::unique_ptr<Lane>> lanes, Nanoseconds limit, Devices& devices);
 
  private:
-  void Run(std::stop_token stop);
-  void TestOne(const Devices::Test& test, std::stop_token stop);
+  void Run(const std::stop_token& stop);
+  void TestOne(const Devices::Test& test, const std::stop_token& stop);
 
   Executor& executor_;
   const Nanoseconds limit_;

@@ -52,7 +52,7 @@ void Devices::Lose(std::uint32_t device, const std::string& reason, Loss loss) {
   changed_.notify_all();
 }
 
-std::optional<Devices::Test> Devices::WaitForTest(std::stop_token stop) {
+std::optional<Devices::Test> Devices::WaitForTest(const std::stop_token& stop) {
   MutexLock lock(mu_);
   std::optional<Test> test;
   const auto find = [this, &test] {
@@ -62,6 +62,7 @@ std::optional<Devices::Test> Devices::WaitForTest(std::stop_token stop) {
     return test.has_value();
   };
   changed_.wait(mu_, stop, find);
+  if (stop.stop_requested()) return std::nullopt;  // also where there is something to test
   return test;
 }
 

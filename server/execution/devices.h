@@ -61,7 +61,7 @@ class Devices {
   // The device is not to be used any more; the first reason stays.
   void Lose(std::uint32_t device, const std::string& reason, Loss loss) ABSL_LOCKS_EXCLUDED(mu_);
   // Waits for a device that has to be tested; none: `stop` was requested.
-  std::optional<Test> WaitForTest(std::stop_token stop) ABSL_LOCKS_EXCLUDED(mu_);
+  std::optional<Test> WaitForTest(const std::stop_token& stop) ABSL_LOCKS_EXCLUDED(mu_);
   // The device serves again, unless another was lost since the test began.
   void Pass(const Test& test) ABSL_LOCKS_EXCLUDED(mu_);
 

@@ -14,7 +14,7 @@ namespace softmax::server {
 //   error:N[@D]         launch number N, counted from 1 over all devices (or over device D), is refused
 //   sticky:N[@D]        launch number N runs into an error, and so does every later one on its device
 //   hang:N[@D]          launch number N and every one after it (of device D) never ends
-//   late:TIME[@D]       every batch (of device D) is reported so much later than it finished
+//   late:TIME[@D]       every batch (of device D) is reported so much running time later than it finished
 //   alloc:N             allocation number N of the start is refused
 //   slabs:N             all slabs of the arena but N are taken for good
 //   cuda:CALL:N[:CODE]  call number N of this CUDA function returns this error (default 999, cudaErrorUnknown)
@@ -54,6 +54,7 @@ class FaultPlan {
   const Faults& faults() const { return faults_; }
   // What becomes of the next launch on this device.
   Launch NextLaunch(std::uint32_t device);
+  std::uint64_t LaunchesOf(std::uint32_t device) const { return devices_[device % kMaxDevices].launches.load(); }
   Nanoseconds DelayOf(std::uint32_t device) const;
   // Whether the next allocation is refused.
   bool RefusesAllocation();

@@ -22,8 +22,9 @@ class FaultyLane final : public Lane {
  private:
   struct Late {
     Batch* batch;
-    TimePoint finished;
+    Nanoseconds due;  // by ran_
   };
+  void CountTime();
 
   const std::unique_ptr<Lane> lane_;
   const std::uint32_t device_;
@@ -31,6 +32,10 @@ class FaultyLane final : public Lane {
   const Nanoseconds delay_;
   std::deque<Batch*> failed_;
   std::deque<Late> late_;
+  // How long the process has run, as far as this was polled: a device that is late is stopped together with it, as that
+  // of a virtual machine is.
+  Nanoseconds ran_{0};
+  TimePoint last_poll_;
 };
 
 }  // namespace softmax::server

@@ -58,7 +58,7 @@ void KeepForEver(std::unique_ptr<Lane> lane, std::unique_ptr<Launched> launched)
 
 }  // namespace
 
-absl::Status SelfTest(std::unique_ptr<Lane>& lane, std::byte* memory, Nanoseconds limit, std::stop_token stop) {
+absl::Status SelfTest(std::unique_ptr<Lane>& lane, std::byte* memory, Nanoseconds limit, const std::stop_token& stop) {
   auto launched = std::make_unique<Launched>(memory);
   Batch& batch = launched->batch;
   SelfTestWork& work = launched->work;

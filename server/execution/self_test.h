@@ -20,6 +20,6 @@ constexpr Nanoseconds kSelfTestLimit = std::chrono::seconds(10);
 // DEADLINE_EXCEEDED: there was no answer within `limit`, or `stop` was requested. The device may still write then, so
 // the memory must not be used again; the lane is kept to the end of the process, and `lane` is empty.
 absl::Status SelfTest(std::unique_ptr<Lane>& lane, std::byte* memory, Nanoseconds limit = kSelfTestLimit,
-                      std::stop_token stop = {});
+                      const std::stop_token& stop = {});
 
 }  // namespace softmax::server

@@ -82,13 +82,13 @@ TEST(Faults, ALateDeviceIsWaitedFor) {
 // Stopped for longer than a batch may take, as when a virtual machine is moved, the server has not seen its device
 // hang.
 TEST(Faults, AStoppedProcessDoesNotTakeItsDeviceForHanging) {
-  ServerProcess server(WithFault("late:400ms"));
+  ServerProcess server(WithFault("late:300ms", {"--device-timeout=2s"}));
   ASSERT_FALSE(server.target().empty()) << server.Log();
   Callers callers(server.target());
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < 2; ++i) {
     EXPECT_TRUE(callers.GetRightAnswers(4));  // so that others are under way now
     server.Signal(SIGSTOP);
-    std::this_thread::sleep_for(std::chrono::milliseconds(1800));
+    std::this_thread::sleep_for(std::chrono::milliseconds(3000));
     server.Signal(SIGCONT);
   }
   EXPECT_TRUE(callers.GetRightAnswers(4));

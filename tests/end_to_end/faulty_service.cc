@@ -50,7 +50,11 @@ void Callers::Call(int number) {
 std::vector<std::string> WithFault(const std::string& fault, const std::vector<std::string>& more) {
   std::vector<std::string> flags = {"--unsafe-testing", "--fault=" + fault, "--device-timeout=1s",
                                     "--drain-delay=300ms", "--drain-timeout=5s"};
-  flags.insert(flags.end(), more.begin(), more.end());
+  for (const std::string& flag : more) {
+    const std::string name = flag.substr(0, flag.find('=') + 1);
+    std::erase_if(flags, [&](const std::string& other) { return other.rfind(name, 0) == 0; });
+    flags.push_back(flag);
+  }
   return flags;
 }
 

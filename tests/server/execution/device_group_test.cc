@@ -131,6 +131,18 @@ TEST_F(DeviceGroupTest, LeavesWhenTheLargestRequestFindsNoRoomAnyMore) {
   EXPECT_THAT(std::string(group_->health().message()), HasSubstr("the largest request needs 1048576"));
 }
 
+// The server ends while the other device's test is under way and would go on for ten seconds.
+TEST_F(DeviceGroupTest, EndsInTheMiddleOfATest) {
+  Make(2, {{Kind::kSticky, 1, Nanoseconds(0), 0}, {Kind::kHang, 1, Nanoseconds(0), 1}},
+       {.batch_timeout = std::chrono::hours(1)});
+  EXPECT_TRUE(absl::IsInternal(Run()));
+  const TimePoint begin = SteadyClock::now();
+  while (plan_->LaunchesOf(1) == 0) std::this_thread::yield();
+  lane_.reset();
+  group_.reset();
+  EXPECT_LT(SteadyClock::now() - begin, std::chrono::seconds(9));
+}
+
 // A process that was stopped for an hour, or whose clock jumped, has not seen its device hang.
 TEST_F(DeviceGroupTest, AnHourWithoutSweepsIsNobodysFault) {
   Make(1, {{Kind::kHang, 1}}, {.batch_timeout = std::chrono::minutes(1)});
