@@ -106,6 +106,8 @@ ROWS = [
     ("GPU", [
         ("Devices that serve", "lines", "short", "0: lost, or being tested because another one was",
          [(gauge("softmax_device_serving"), "{{instance}} device {{device}}")]),
+        ("Bytes in flight", "lines", "bytes", "Batches go to the device with the fewest",
+         [(gauge("softmax_device_in_flight_bytes"), "{{instance}} device {{device}}")]),
         ("Utilization", "lines", "percentunit", "Share of time in which a kernel ran; says nothing of how well",
          [(gauge("softmax_gpu_utilization_ratio"), "{{instance}} GPU {{gpu}}")]),
         ("GPU memory", "lines", "bytes", "Of any process",

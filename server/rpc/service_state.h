@@ -31,7 +31,7 @@ struct ServiceState {
   std::uint32_t max_in_flight_per_stream = 256;
   v1::GetServerInfoResponse info;
   std::function<void(v1::GetServerInfoResponse*)> describe_devices;  // adds what changes; any thread
-  const Tokens* tokens = nullptr;  // null: everybody may come in
+  const Tokens* tokens = nullptr;                                    // null: everybody may come in
 
   SlowRequests slow_requests;
 

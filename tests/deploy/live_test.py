@@ -21,7 +21,8 @@ SELECTOR = re.compile(r"\b((?:softmax|process|job:softmax|instance:softmax)_\w+(
 # Series that only a fault brings: what they are counted from must be there all the same.
 ONLY_WITH_A_FAULT = re.compile(r'code=~?"[^"]*",?')
 # Panels that show starts: nothing has started within the last minute when the load has run for two.
-MAY_BE_EMPTY = {"annotation Starts"}
+# Bytes in flight by device are published where there are several.
+MAY_BE_EMPTY = {"annotation Starts", "Bytes in flight"}
 LIMIT_S = 90
 
 
