@@ -95,8 +95,12 @@ Batch* Shard::OpenBatch(const TensorSpec& spec, TimePoint now) {
     CloseOpen(index, CloseReason::kFull);
     LaunchReady(now);
   }
-  const Batch::Need capacity = Batch::CapacityOf(spec.input_type, spec.output_type, options_.batch);
-  const Span span = arena_.TryReserve(capacity.total(), options_.home);
+  Batch::Need capacity = Batch::CapacityOf(spec.input_type, spec.output_type, options_.batch);
+  Span span = arena_.TryReserve(capacity.total(), options_.home);
+  if (span.slabs == 0) {  // no room for company: perhaps for this one alone
+    capacity = Batch::NeedOf(spec);
+    span = arena_.TryReserve(capacity.total(), options_.home);
+  }
   if (span.slabs == 0) return nullptr;
   open_[index] = NewBatch();
   open_[index]->Open(spec.input_type, spec.output_type, SpanRef(&arena_, span), capacity, now);

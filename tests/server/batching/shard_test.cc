@@ -54,6 +54,22 @@ TEST_F(ShardTest, ALoneRequestIsLaunchedAtTheFirstFlush) {
   EXPECT_EQ(recorder_.batches[0].reason, CloseReason::kIdle);
 }
 
+TEST_F(ShardTest, ASmallRequestNeedsRoomForItselfOnly) {
+  Shard& shard = Make();
+  const Span rest = arena_.TryReserve(255 * kSlab);  // one slab is left, a batch would take eight
+  ASSERT_EQ(rest.slabs, 255u);
+  TestWork work(1, 8, 3);
+  shard.Submit(&work, now_);
+  EXPECT_EQ(backlog_->queued_requests(), 0u);
+  shard.Flush(now_);
+  ASSERT_EQ(lane_.running.size(), 1u);
+  lane_.FinishOne();
+  shard.Poll();
+  EXPECT_EQ(work.completions, 1);
+  EXPECT_TRUE(work.last.status.ok());
+  arena_.Release(rest);
+}
+
 TEST_F(ShardTest, WhatArrivesWhileBusySharesOneLaunch) {
   Shard::Options options;
   options.max_in_flight = 1;
