@@ -182,7 +182,7 @@ absl::Status ServerImpl::BuildGrpc() {
     if (!server.ok()) return server.status();
     QueueThread::Options thread;
     thread.shard = ShardOptions(config_);
-    thread.shard.home = i;
+    thread.index = thread.shard.home = i;
     thread.turns.requests = static_cast<std::uint32_t>(config_.max_batched_per_connection);
     queues_.push_back(std::make_unique<QueueThread>(state_, thread, std::move(*server), *metrics_->AddRecorder()));
   }

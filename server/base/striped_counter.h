@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -9,7 +10,8 @@ namespace softmax::server {
 
 // A counter that many threads change all the time and somebody reads now and then: each thread adds to a stripe of its
 // own, so that no cache line travels between cores (at 300,000 calls/s a shared one does, a million times a second).
-// Sum() adds up the stripes; while others add it is a value between those before and after.
+// Sum() adds up the stripes. What one thread added and another took away meanwhile may be seen in part, but never as
+// less than nothing: this counts things.
 class StripedCounter {
  public:
   void Add(std::int64_t n) { stripes_[StripeOfThread()].value.fetch_add(n, std::memory_order_release); }
@@ -17,7 +19,7 @@ class StripedCounter {
   std::int64_t Sum() const {
     std::int64_t sum = 0;
     for (const Stripe& stripe : stripes_) sum += stripe.value.load(std::memory_order_acquire);
-    return sum;
+    return std::max<std::int64_t>(sum, 0);
   }
 
  private:

@@ -273,9 +273,11 @@ void Acceptor::HandOver(int fd, std::size_t destination) {
   const int one = 1;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));  // fails on a unix socket: fine
   const std::string name = to.door->PeerOf(fd);
-  to.connections->Add(name, duplicate, PeerName(fd));
+  const std::size_t server = to.door->Choose();
+  accepted_[duplicate] = Accepted{destination, name, server};
+  to.connections->Add(name, duplicate, PeerName(fd), server);
   Watch(epoll_, duplicate, EPOLLRDHUP, kConnection | static_cast<std::uint64_t>(duplicate));
-  accepted_[duplicate] = Accepted{destination, name, to.door->Enter(fd)};
+  to.door->Enter(fd, server);
 }
 
 void Acceptor::Forget(int duplicate) {

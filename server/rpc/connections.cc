@@ -56,8 +56,8 @@ bool Connection::Ended() const {
   return poll(&state, 1, 0) > 0 && (state.revents & (POLLHUP | POLLERR)) != 0;
 }
 
-void Connections::Add(const std::string& name, int fd, std::string peer) {
-  auto connection = std::make_shared<Connection>(fd, std::move(peer));
+void Connections::Add(const std::string& name, int fd, std::string peer, std::size_t server) {
+  auto connection = std::make_shared<Connection>(fd, std::move(peer), server);
   Bucket& bucket = BucketOf(name);
   MutexLock lock(bucket.mu);
   bucket.by_name[name] = std::move(connection);
@@ -73,11 +73,11 @@ void Connections::Remove(const std::string& name, int fd) {
   bucket.by_name.erase(it);
 }
 
-std::shared_ptr<Connection> Connections::Find(const std::string& name) {
+std::shared_ptr<Connection> Connections::Find(const std::string& name, std::size_t server) {
   Bucket& bucket = BucketOf(name);
   MutexLock lock(bucket.mu);
   const auto it = bucket.by_name.find(name);
-  return it == bucket.by_name.end() ? nullptr : it->second;
+  return it == bucket.by_name.end() || it->second->server() != server ? nullptr : it->second;
 }
 
 std::size_t Connections::size() const {

@@ -37,10 +37,12 @@ class Connection {
  public:
   using Held = std::list<HeldAnswer>;
 
-  Connection(int fd, std::string peer) : fd_(fd), peer_(std::move(peer)) {}
+  Connection(int fd, std::string peer, std::size_t server) : fd_(fd), peer_(std::move(peer)), server_(server) {}
   ~Connection();
 
-  // For the thread that serves this connection, and for no other.
+  // Which server, and so which thread, it was given to.
+  std::size_t server() const { return server_; }
+  // For that thread, and for no other.
   Caller& caller() { return caller_; }
   const std::string& peer() const { return peer_; }
   int fd() const { return fd_; }
@@ -62,6 +64,7 @@ class Connection {
  private:
   const int fd_;
   const std::string peer_;
+  const std::size_t server_;
   Caller caller_;
   std::atomic<std::uint64_t> unread_bytes_{0};
   mutable Mutex mu_;
@@ -79,11 +82,12 @@ class Connections {
   explicit Connections(const Options& options) : options_(options) {}
 
   // `fd` is the duplicate, owned from here on; `name` is what ServerContext::peer() says for this connection.
-  void Add(const std::string& name, int fd, std::string peer);
+  void Add(const std::string& name, int fd, std::string peer, std::size_t server);
   // `fd` tells a newer connection of the same name apart, which stays.
   void Remove(const std::string& name, int fd);
-  // Null when the connection is gone already.
-  std::shared_ptr<Connection> Find(const std::string& name);
+  // The connection of this name that `server` was given. Null when it is gone already; its name, which is a
+  // descriptor's number, may be another server's connection by then.
+  std::shared_ptr<Connection> Find(const std::string& name, std::size_t server);
   std::size_t size() const;
 
   // Whether some answer is held longer than answer_timeout (its call should be cancelled); connections that hold one

@@ -23,11 +23,7 @@ std::size_t Dealer::Take() {
 
 std::string PlainDoor::PeerOf(int fd) const { return absl::StrCat("fd:", fd); }
 
-std::size_t PlainDoor::Enter(int fd) {
-  const std::size_t server = dealer_.Take();
-  grpc::AddInsecureChannelFromFd(servers_[server], fd);
-  return server;
-}
+void PlainDoor::Enter(int fd, std::size_t server) { grpc::AddInsecureChannelFromFd(servers_[server], fd); }
 
 std::string TlsDoor::PeerOf(int fd) const {
   sockaddr_storage name{};
@@ -50,13 +46,11 @@ std::string TlsDoor::PeerOf(int fd) const {
   return absl::StrCat("ipv6:%5B", text, "%5D:", ntohs(v6.sin6_port));
 }
 
-std::size_t TlsDoor::Enter(int fd) {
-  const std::size_t server = dealer_.Take();
+void TlsDoor::Enter(int fd, std::size_t server) {
   grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
   parameters.listener_fd = -1;
   parameters.fd = fd;
   entrances_[server]->HandleNewConnection(&parameters);
-  return server;
 }
 
 }  // namespace softmax::server

@@ -145,9 +145,8 @@ void QueueThread::AttendToCalls() {
 
 void QueueThread::ReportSlow(const RequestSample& sample, std::uint64_t id, const Answer* answer,
                              const grpc::ServerContextBase& context) {
-  const std::string name = context.peer();
-  const std::shared_ptr<Connection> connection = state_.connections.Find(name);
-  state_.slow_requests.Report(sample, id, answer, context, connection == nullptr ? name : connection->peer());
+  const std::shared_ptr<Connection> connection = ConnectionOf(context);
+  state_.slow_requests.Report(sample, id, answer, context, connection == nullptr ? context.peer() : connection->peer());
 }
 
 void QueueThread::ShutdownAndJoin() {

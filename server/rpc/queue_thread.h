@@ -33,6 +33,7 @@ class QueueThread {
   using LaneFactory = std::function<std::unique_ptr<Lane>(std::function<void()> wake)>;
 
   struct Options {
+    std::uint32_t index = 0;  // of the server, as connections are dealt out to it
     Shard::Options shard;
     Turns::Options turns;
   };
@@ -63,6 +64,10 @@ class QueueThread {
   void ReportIfSlow(const RequestSample& sample, std::uint64_t id, const Answer* answer,
                     const grpc::ServerContextBase& context) {
     if (state_.slow_requests.IsSlow(sample.total)) ReportSlow(sample, id, answer, context);
+  }
+  // The call's connection; null when it is gone already.
+  std::shared_ptr<Connection> ConnectionOf(const grpc::ServerContextBase& context) {
+    return state_.connections.Find(context.peer(), options_.index);
   }
   AnswerSender& sender() { return sender_; }
   grpc::ServerCompletionQueue* queue() { return server_->queue(); }

@@ -74,7 +74,7 @@ void StreamCall::OnStarted(bool ok) {
     FinishIfDone();
     return;
   }
-  connection_ = thread_.state().connections.Find(context_.peer());
+  connection_ = thread_.ConnectionOf(context_);
   ReadIfRoom();
 }
 

@@ -61,7 +61,7 @@ void UnaryCall::Handle() {
   }
   spec_ = request_.spec;
   deadline_ = std::min(DeadlineOf(context_), DeadlineAfter(arrived_, request_.timeout_us));
-  connection_ = thread_.state().connections.Find(context_.peer());
+  connection_ = thread_.ConnectionOf(context_);
   thread_.turns().Submit(this, caller(), Turns::Kind::kUnary, arrived_);
 }
 

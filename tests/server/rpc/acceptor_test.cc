@@ -23,18 +23,16 @@ constexpr int kPatienceMs = 5000;
 // Keeps what comes in, as gRPC would.
 class FakeDoor final : public Door {
  public:
-  explicit FakeDoor(std::atomic<int>* entered) : entered_(entered) {}
+  explicit FakeDoor(std::atomic<int>* entered) : Door(1), entered_(entered) {}
   ~FakeDoor() override {
     for (int fd : fds_) close(fd);
   }
   Protocol protocol() const override { return Protocol::kHttp2; }
   std::string PeerOf(int fd) const override { return "fd:" + std::to_string(fd); }
-  std::size_t Enter(int fd) override {
+  void Enter(int fd, std::size_t /*server*/) override {
     fds_.push_back(fd);
     entered_->fetch_add(1);
-    return 0;
   }
-  void Left(std::size_t /*server*/) override {}
 
  private:
   std::atomic<int>* const entered_;
