@@ -36,6 +36,7 @@ void Turns::Account(const Work& work, Caller* caller, std::uint32_t units, TimeP
 
 Nanoseconds Turns::TooLate(const Work& work, const Caller* caller, TimePoint now) const {
   if (work.deadline() == kNoDeadline || cost_in_shard_ == 0) return Nanoseconds{0};
+  if (work.deadline() <= now) return Nanoseconds{0};  // passed already: the shard says so
   const std::uint64_t before = cost_in_shard_ + (caller != nullptr ? caller->waiting_cost : 0);
   const Nanoseconds wait(static_cast<std::int64_t>(static_cast<double>(before) * ns_per_cost_ / kCertain));
   return work.deadline() <= now + wait ? wait : Nanoseconds{0};

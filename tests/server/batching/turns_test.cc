@@ -134,6 +134,8 @@ TEST_F(TurnsTest, WhatCannotBeRunInTimeIsRefusedAtOnce) {
   EXPECT_TRUE(absl::IsResourceExhausted(late->last.status)) << late->last.status;
   EXPECT_GT(late->last.retry_after_ms, 0u);
   EXPECT_EQ(recorder_.rejected.size(), refused_before + 1);
+  TestWork* const passed = Submit(&caller, now_);
+  EXPECT_TRUE(absl::IsDeadlineExceeded(passed->last.status)) << passed->last.status;
   TestWork* const in_time = Submit(&caller, now_ + std::chrono::milliseconds(5));
   EXPECT_EQ(in_time->completions, 0);
   while (shard_->pending() > 0) Round();
