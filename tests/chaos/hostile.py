@@ -1,4 +1,5 @@
 """Clients that mean no good, each for some seconds and straight at a server's port."""
+import contextlib
 import socket
 import sys
 import threading
@@ -48,10 +49,10 @@ def garbage(port, seconds, random):
 
 def trickle(port, seconds, random):
     """A call's message at some bytes a second, on twenty connections."""
-    sockets = []
-    try:
+    with contextlib.suppress(OSError), contextlib.ExitStack() as opened:
+        sockets = []
         for _ in range(20):
-            sock = _connect(port)
+            sock = opened.enter_context(_connect(port))
             sock.sendall(PREFACE + never_reading.frame(4, 0, 0) + never_reading.frame(1, 4, 1, never_reading.CALL))
             sockets.append(sock)
         message = never_reading.softmax_message(1 << 20)
@@ -62,26 +63,14 @@ def trickle(port, seconds, random):
             for sock in sockets:
                 sock.sendall(never_reading.frame(0, 0, 1, message[i:i + 1]))
             time.sleep(0.2 + 0.1 * random.random())
-    except OSError:
-        pass
-    finally:
-        for sock in sockets:
-            sock.close()
 
 
 def silent(port, seconds, random):
     """Connections that say nothing, or half a preface."""
-    sockets = []
-    try:
+    with contextlib.suppress(OSError), contextlib.ExitStack() as opened:
         for _ in range(50):
-            sockets.append(_connect(port))
-            sockets[-1].sendall(PREFACE[:random.randrange(len(PREFACE))])
+            opened.enter_context(_connect(port)).sendall(PREFACE[:random.randrange(len(PREFACE))])
         time.sleep(seconds)
-    except OSError:
-        pass
-    finally:
-        for sock in sockets:
-            sock.close()
 
 
 def storm(port, seconds, random):

@@ -36,17 +36,21 @@ class DeviceGroupTest : public ::testing::Test {
     ASSERT_TRUE(group_->Start().ok());
   }
 
+  // Launches a batch of one request.
+  void Launch(testing::TestWork* work, Batch* batch, TimePoint now) {
+    batch->Open(work->spec().input_type, work->spec().output_type,
+                SpanRef(arena_.get(), arena_->TryReserve(kSlabBytes)), Batch::NeedOf(work->spec()), now);
+    batch->Add(work, now);
+    batch->Close(CloseReason::kIdle);
+    batch->set_launched(now);
+    lane_->Launch(batch);
+  }
+
   // One small batch, and how it ended. Sweeps meanwhile, as a server does.
   absl::Status Run() {
     testing::TestWork work(1, 8, 1);
     Batch batch;
-    const TimePoint now = SteadyClock::now();
-    batch.Open(work.spec().input_type, work.spec().output_type, SpanRef(arena_.get(), arena_->TryReserve(kSlabBytes)),
-               Batch::NeedOf(work.spec()), now);
-    batch.Add(&work, now);
-    batch.Close(CloseReason::kIdle);
-    batch.set_launched(now);
-    lane_->Launch(&batch);
+    Launch(&work, &batch, SteadyClock::now());
     Batch* back = nullptr;
     while ((back = lane_->Poll()) == nullptr) {
       group_->Sweep(SteadyClock::now());
@@ -149,11 +153,7 @@ TEST_F(DeviceGroupTest, AnHourWithoutSweepsIsNobodysFault) {
   testing::TestWork work(1, 8, 1);
   Batch batch;
   const TimePoint now = SteadyClock::now();
-  batch.Open(work.spec().input_type, work.spec().output_type, SpanRef(arena_.get(), arena_->TryReserve(kSlabBytes)),
-             Batch::NeedOf(work.spec()), now);
-  batch.Add(&work, now);
-  batch.Close(CloseReason::kIdle);
-  lane_->Launch(&batch);
+  Launch(&work, &batch, now);
   const TimePoint later = now + std::chrono::hours(1);
   group_->Sweep(later);
   auto* const watched = dynamic_cast<WatchedLane*>(lane_.get());
