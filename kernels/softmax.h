@@ -48,6 +48,14 @@ struct Completion {
 [[nodiscard]] cudaError_t LaunchSoftmax(DataType input_type, DataType output_type, const Segment& segment,
                                         cudaStream_t stream, std::uint32_t* workspace = nullptr);
 
+// Enqueues copies of all pieces to their places at `destination` (device memory), as few launches as they fit into. The
+// pieces' sources may begin and end at any byte of device memory or mapped pinned host memory; no two may overlap in
+// the destination. `pieces` is read during the call only. Up to 15 bytes before and behind a piece are read too, never
+// across a 16-byte boundary. Without pieces nothing is launched. Returns cudaErrorInvalidValue for a negative count or
+// a null pointer with a non-zero size, otherwise what the launch returned.
+[[nodiscard]] cudaError_t LaunchGather(const GatherPiece* pieces, std::int64_t count, void* destination,
+                                       cudaStream_t stream);
+
 // Loads every kernel variant and sets its attributes on the current device, so that no later launch loads code or takes
 // device memory. Call once per device before the first launch.
 [[nodiscard]] cudaError_t PrepareSoftmaxKernels();

@@ -40,4 +40,11 @@ struct Segment {
   Operation operation = Operation::kSoftmax;
 };
 
+// Bytes to be brought together from wherever they are; of no alignment.
+struct GatherPiece {
+  const void* source = nullptr;
+  std::uint64_t offset = 0;  // in the destination
+  std::uint64_t bytes = 0;
+};
+
 }  // namespace softmax::kernels

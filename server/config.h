@@ -59,8 +59,10 @@ struct Config {
   std::uint64_t max_queued_bytes = 1ull << 30;
 
   // Memory.
-  std::uint64_t arena_bytes = 512ull << 20;  // pinned at start, for inputs and outputs together
-  std::uint64_t slab_bytes = 64 << 10;       // the arena's smallest piece
+  std::uint64_t arena_bytes = 512ull << 20;    // pinned at start, for inputs and outputs together
+  std::uint64_t slab_bytes = 64 << 10;         // the arena's smallest piece
+  std::uint64_t receive_bytes = 256ull << 20;  // pinned at start, for messages as they arrive; 0: tensors are copied
+  std::uint64_t gather_bytes = 64 << 10;       // smaller tensors are copied all the same
   std::uint64_t max_unread_bytes_per_connection = 64 << 20;
   std::uint64_t memory_quota = 4ull << 30;  // of gRPC, for messages in transit
 

@@ -77,6 +77,7 @@ absl::Status CheckCounts(const Config& c) {
                    {"--max-queued-bytes", c.max_queued_bytes},
                    {"--arena-bytes", c.arena_bytes},
                    {"--slab-bytes", c.slab_bytes},
+                   {"--gather-bytes", c.gather_bytes},
                    {"--max-unread-bytes-per-connection", c.max_unread_bytes_per_connection},
                    {"--memory-quota", c.memory_quota}});
 }

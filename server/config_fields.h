@@ -141,6 +141,12 @@ void VisitMemory(C& c, V& v) {
   v.Bytes({"arena-bytes", kMemory, "Memory for tensors, inputs and outputs together, pinned at start; whole slabs"},
           c.arena_bytes);
   v.Bytes({"slab-bytes", kMemory, "The arena's smallest piece; a power of two"}, c.slab_bytes);
+  v.Bytes(
+      {"receive-bytes", kMemory,
+       "Memory that messages arrive in, pinned at start, where a GPU reads them without a copy; 0 = all are copied"},
+      c.receive_bytes);
+  v.Bytes({"gather-bytes", kMemory, "Smallest request that is read where it arrived; smaller ones are copied"},
+          c.gather_bytes);
   v.Bytes({"max-unread-bytes-per-connection", kMemory,
            "Answers a client has not read may hold this much of the arena; further ones are copied "
            "out of it"},

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <thread>
 
+#include "server/base/receive_pool.h"
 #include "server/config_check.h"
 #include "server/config_security.h"
 #include "server/execution/device_group.h"
@@ -42,6 +43,7 @@ Shard::Options ShardOptions(const Config& config) {
   options.batch.requests = static_cast<std::uint32_t>(config.max_batch_requests);
   options.max_in_flight = static_cast<std::uint32_t>(config.max_in_flight_batches);
   options.max_queue_delay = config.max_queue_delay;
+  options.gather_bytes = config.receive_bytes > 0 ? config.gather_bytes : 0;
   options.inline_copy_bytes = std::min<std::uint64_t>(1u << 20, config.max_batch_bytes);
   return options;
 }
@@ -98,7 +100,10 @@ class ServerImpl final : public Server {
         backlog_(BacklogOptions(config, cores_), arena_),
         connections_(ConnectionOptions(config)),
         health_connections_(ConnectionOptions(config)),
-        state_(arena_, backlog_, connections_) {}
+        state_(arena_, backlog_, connections_) {
+    const std::span<std::byte> memory = executor_->receive_memory();
+    has_receive_pool_ = ReceivePool::Install(memory.data(), memory.size());
+  }
   ~ServerImpl() override;
 
   absl::Status Start();
@@ -152,6 +157,7 @@ class ServerImpl final : public Server {
   std::condition_variable hurry_changed_;
   bool hurry_ = false;
   bool shut_down_ = false;
+  bool has_receive_pool_ = false;
 };
 
 absl::Status ServerImpl::StartMetrics() {
@@ -304,6 +310,8 @@ GaugeSources ServerImpl::Gauges() {
     return static_cast<double>((static_cast<std::uint64_t>(connections_.held_bytes().Sum()) + config_.slab_bytes - 1) /
                                config_.slab_bytes);
   };
+  sources.receive_blocks_total = [] { return static_cast<double>(ReceivePool::blocks_total()); };
+  sources.receive_blocks_used = [] { return static_cast<double>(ReceivePool::blocks_used()); };
   sources.connections = [this] { return static_cast<double>(connections_.size()); };
   sources.unsafe_testing = [this] { return config_.unsafe_testing ? 1.0 : 0.0; };
   sources.degraded = [this] { return devices_.devices().degraded() ? 1.0 : 0.0; };
@@ -395,9 +403,14 @@ ServerImpl::~ServerImpl() {
   for (const auto& queue : queues_) queue->RequestAttention();
   connections_.ShutdownAll();
   ShutDown(std::chrono::system_clock::now());
+  acceptor_.reset();
+  health_server_.reset();
+  queues_.clear();
+  // gRPC may hold a received block a little longer than its servers live.
+  const bool receives = has_receive_pool_ && !ReceivePool::Remove();
   // To free what a hanging device holds could take for ever; the process is about to end.
   static auto* const kept = new std::vector<std::unique_ptr<Executor>>;
-  if (hangs()) kept->push_back(std::move(executor_));
+  if (hangs() || receives) kept->push_back(std::move(executor_));
 }
 
 }  // namespace

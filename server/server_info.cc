@@ -72,6 +72,7 @@ ExecutorOptions ExecutorOptionsFor(const Config& config) {
   options.devices.assign(config.devices.begin(), config.devices.end());
   options.cpu_threads = To32(EffectiveCpuThreads(config, Cores()));
   options.arena_bytes = config.arena_bytes;
+  options.receive_bytes = config.receive_bytes;
   options.max_in_flight = To32(config.max_in_flight_batches);
   options.max_batch_requests = To32(config.max_batch_requests);
   return options;

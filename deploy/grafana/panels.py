@@ -90,9 +90,15 @@ ROWS = [
            f"sum by (instance) ({gauge('softmax_slabs', TOTAL)})", "{{instance}} used"),
           (f"sum by (instance) ({gauge('softmax_slabs', HELD)}) / "
            f"sum by (instance) ({gauge('softmax_slabs', TOTAL)})", "{{instance}} unread answers")]),
+        ("Receive memory", "lines", "short",
+         "Blocks of 64 KiB in use, and all (none on a CPU); with none left, messages are copied to where the GPU "
+         "reads them",
+         [(gauge("softmax_receive_blocks", USED), "{{instance}} used"),
+          (gauge("softmax_receive_blocks", TOTAL), "{{instance}} all")]),
         ("Requests waiting for memory", "lines", "short", "", [(gauge("softmax_requests_queued"), "{{instance}}")]),
         ("Bytes waiting for memory", "lines", "bytes", "", [(gauge("softmax_queued_bytes"), "{{instance}}")]),
-        ("Host copies a byte", "lines", "short", "In: 1 is the least. Out: 0, but for small answers and slow readers",
+        ("Host copies a byte", "lines", "short",
+         "In: 1 at most, 0 what a GPU read where it arrived. Out: 0, but for small answers and slow readers",
          [(f"sum({rate('softmax_host_copied_bytes_total', COPIED_IN)}) / "
            f"sum({rate('softmax_input_bytes_total')})", "in"),
           (f"sum({rate('softmax_host_copied_bytes_total', COPIED_OUT)}) / "

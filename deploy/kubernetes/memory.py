@@ -16,9 +16,11 @@ import sys
 import yaml
 
 GIB = 1024 ** 3
-# Besides the arena and what gRPC may hold: the program itself and its threads, answers copied for slow readers, and
-# CUDA's own host memory (a few hundred MiB a device). glibc keeps freed memory, so the quota is counted in full.
+# Besides the arena and what gRPC may hold: the program itself and its threads, answers copied for slow readers, CUDA's
+# own host memory (a few hundred MiB a device), and receive memory of the default size (messages in it count for the
+# quota as well). glibc keeps freed memory, so the quota is counted in full.
 HEAP_ALLOWANCE = 3 * GIB // 2
+RECEIVE_ALLOWANCE = GIB // 4
 ROUND_TO = GIB // 4
 UNITS = {"": 1, "B": 1, "KiB": 1024, "MiB": 1024 ** 2, "GiB": GIB, "Ki": 1024, "Mi": 1024 ** 2, "Gi": GIB}
 SIZE = re.compile(r'"?(\d+)([A-Za-z]*)"?$')
@@ -29,8 +31,9 @@ def bytes_of(text):
     return int(number) * UNITS[unit]
 
 
-def needed(arena, quota):
-    return -(-(arena + quota + HEAP_ALLOWANCE) // ROUND_TO) * ROUND_TO
+def needed(arena, quota, receive=RECEIVE_ALLOWANCE):
+    more = max(0, receive - RECEIVE_ALLOWANCE)
+    return -(-(arena + quota + HEAP_ALLOWANCE + more) // ROUND_TO) * ROUND_TO
 
 
 def kubernetes_size(size):
@@ -63,7 +66,8 @@ def main():
     arguments = parser.parse_args()
     container = container_of(yaml.safe_load_all(sys.stdin))
     settings = settings_of(environment_of(container), arguments.server)
-    size = needed(bytes_of(settings["arena-bytes"]), bytes_of(settings["memory-quota"]))
+    size = needed(bytes_of(settings["arena-bytes"]), bytes_of(settings["memory-quota"]),
+                  bytes_of(settings.get("receive-bytes", RECEIVE_ALLOWANCE)))
     print(kubernetes_size(size))
     resources = container["resources"]
     stated = {resources["requests"]["memory"], resources["limits"]["memory"]}

@@ -7,6 +7,7 @@
 #include "kernels/cuda/column_plan.h"
 #include "kernels/cuda/divide.h"
 #include "kernels/cuda/flag.h"
+#include "kernels/cuda/gather.h"
 #include "kernels/cuda/matrix.h"
 #include "kernels/cuda/plan.h"
 
@@ -272,6 +273,7 @@ cudaError_t PrepareSoftmaxKernels() {
       if (error != cudaSuccess) return error;
     }
   }
+  if (const cudaError_t error = cuda::LoadGatherKernels(); error != cudaSuccess) return error;
   cudaFuncAttributes attributes = {};
   return cudaFuncGetAttributes(&attributes, cuda::FlagKernelAddress());
 }

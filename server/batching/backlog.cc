@@ -129,7 +129,7 @@ void Backlog::Run() {
     const TimePoint now = SteadyClock::now();
     auto batch = std::make_unique<Batch>();
     batch->Open(spec.input_type, spec.output_type, std::move(taken.room), Batch::NeedOf(spec), now);
-    batch->Add(taken.work, now);
+    batch->Add(taken.work, now, taken.home->Gathers(spec));
     batch->Close(CloseReason::kLarge);
     taken.home->Deliver(std::move(batch));
   }

@@ -2,11 +2,22 @@
 
 #include <cstring>
 
+#include "server/base/receive_pool.h"
+
 namespace softmax::server {
 namespace {
 
 constexpr std::uint64_t AlignUp(std::uint64_t value) {
   return (value + Batch::kAlignment - 1) / Batch::kAlignment * Batch::kAlignment;
+}
+
+// Pieces that a client has cut finer than this are copied: each costs the device a look at it.
+constexpr std::uint64_t kMeanPieceBytes = 2048;
+
+std::uint64_t ReadableBytes(const InputPieces& pieces) {
+  std::uint64_t bytes = 0;
+  for (const InputPiece& piece : pieces) bytes += ReceivePool::Contains(piece.data) ? piece.bytes : 0;
+  return bytes;
 }
 
 }  // namespace
@@ -39,6 +50,8 @@ void Batch::Open(kernels::DataType input, kernels::DataType output, SpanRef span
   opened_ = now;
   works_.clear();
   segments_.clear();
+  pieces_.clear();
+  gathered_segments_.clear();
   status = absl::OkStatus();
 }
 
@@ -65,12 +78,43 @@ bool Batch::ExtendLastSegment(const TensorSpec& spec, std::uint64_t input, std::
   return true;
 }
 
-void Batch::Add(Work* work, TimePoint now) {
+// What lies outside the memory that a device can read is copied to its place in the span, and read there; if that is
+// most of it, there is nothing to gain.
+bool Batch::TryGather(Work* work, std::uint64_t offset) {
+  InputPieces lent;
+  work->LendInput(&lent);
+  const std::uint64_t bytes = work->spec().input_bytes();
+  if (lent.empty() || lent.size() > bytes / kMeanPieceBytes || ReadableBytes(lent) < bytes / 2) return false;
+  bool last_copied = false;
+  for (const InputPiece& piece : lent) {
+    const bool readable = ReceivePool::Contains(piece.data);
+    std::byte* const place = span_.address() + offset;
+    if (!readable) {
+      std::memcpy(place, piece.data, piece.bytes);
+      work->copied_ += piece.bytes;
+    }
+    if (!readable && last_copied) {
+      pieces_.back().bytes += piece.bytes;
+    } else {
+      pieces_.push_back({readable ? piece.data : place, offset, piece.bytes});
+    }
+    last_copied = !readable;
+    offset += piece.bytes;
+  }
+  return true;
+}
+
+void Batch::Add(Work* work, TimePoint now, bool gather) {
   const TensorSpec& spec = work->spec();
   std::byte* const base = span_.address();
   const std::uint64_t input = input_used_;
   const std::uint64_t lengths = input + AlignUp(spec.input_bytes());
-  work->CopyInput(base + input);
+  work->copied_ = 0;
+  const bool gathered = gather && TryGather(work, input);
+  if (!gathered) {
+    work->CopyInput(base + input);
+    work->copied_ = spec.input_bytes();
+  }
   if (spec.has_lengths) std::memcpy(base + lengths, work->lengths(), spec.lengths_bytes());
   work->placed_ = now;
 
@@ -79,7 +123,8 @@ void Batch::Add(Work* work, TimePoint now) {
   work->output_offset_ = output;
   const std::uint64_t input_address = reinterpret_cast<std::uint64_t>(base) + input;
   const std::uint64_t output_address = in_place() ? input_address : output;
-  if (!ExtendLastSegment(spec, input_address, output_address)) {
+  if (last_gathered() != gathered || !ExtendLastSegment(spec, input_address, output_address)) {
+    if (gathered) gathered_segments_.push_back(static_cast<std::uint32_t>(segments_.size()));
     kernels::Segment segment;
     segment.input = base + input;
     segment.output = reinterpret_cast<void*>(output_address);
@@ -129,6 +174,8 @@ void Batch::Complete(const absl::Status& result, TimePoint now) {
   }
   works_.clear();
   segments_.clear();
+  pieces_.clear();
+  gathered_segments_.clear();
   span_.Reset();
 }
 

@@ -44,8 +44,9 @@ class Batch {
   void Open(kernels::DataType input, kernels::DataType output, SpanRef span, Need capacity, TimePoint now);
 
   bool Fits(const TensorSpec& spec, const BatchLimits& limits) const;
-  // Copies the request's bytes in (the one host copy) and takes it. Fits() must hold.
-  void Add(Work* work, TimePoint now);
+  // Copies the request's bytes in (the one host copy) and takes it. Fits() must hold. With `gather`, bytes that a
+  // device can read where they were received are not copied: the lane gathers them.
+  void Add(Work* work, TimePoint now, bool gather = false);
 
   // Lays out the outputs and gives the unused slabs back. Only with requests in it.
   void Close(CloseReason reason);
@@ -61,6 +62,13 @@ class Batch {
   kernels::DataType output_type() const { return output_type_; }
   const std::vector<kernels::Segment>& segments() const { return segments_; }
   std::uint64_t bytes() const { return input_used_ + output_used_; }
+
+  // What the lane has to bring together before the kernel runs, offsets as in the span; no two overlap. Empty: all
+  // inputs are in the span.
+  const std::vector<kernels::GatherPiece>& pieces() const { return pieces_; }
+  // Indices of the segments whose input is in pieces(), and not at its place in the span.
+  const std::vector<std::uint32_t>& gathered_segments() const { return gathered_segments_; }
+  std::uint64_t input_bytes() const { return input_used_; }
   BatchSample Sample(TimePoint now) const;
   const SpanRef& span() const { return span_; }
 
@@ -73,6 +81,10 @@ class Batch {
  private:
   bool in_place() const { return kernels::SizeOf(input_type_) == kernels::SizeOf(output_type_); }
   bool ExtendLastSegment(const TensorSpec& spec, std::uint64_t input, std::uint64_t output);
+  bool TryGather(Work* work, std::uint64_t offset);
+  bool last_gathered() const {
+    return !gathered_segments_.empty() && gathered_segments_.back() + 1 == segments_.size();
+  }
 
   kernels::DataType input_type_ = kernels::DataType::kFloat32;
   kernels::DataType output_type_ = kernels::DataType::kFloat32;
@@ -89,6 +101,8 @@ class Batch {
   TimePoint launched_;
   std::vector<Work*> works_;
   std::vector<kernels::Segment> segments_;
+  std::vector<kernels::GatherPiece> pieces_;
+  std::vector<std::uint32_t> gathered_segments_;
 };
 
 }  // namespace softmax::server

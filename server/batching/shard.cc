@@ -73,8 +73,13 @@ void Shard::Submit(Work* work, TimePoint now) {
            RejectReason::kInvalid, 0);
     return;
   }
-  if (need.input > options_.inline_copy_bytes || need.total() > options_.batch.bytes || backlog_.blocking(now)) {
+  const bool gather = Gathers(spec);
+  if (backlog_.blocking(now) || (!gather && need.input > options_.inline_copy_bytes)) {
     SubmitToBacklog(work);
+    return;
+  }
+  if (need.total() > options_.batch.bytes) {
+    if (!gather || !SubmitAlone(work, now)) SubmitToBacklog(work);
     return;
   }
   Batch* batch = OpenBatch(spec, now);
@@ -82,9 +87,24 @@ void Shard::Submit(Work* work, TimePoint now) {
     SubmitToBacklog(work);
     return;
   }
-  batch->Add(work, now);
+  batch->Add(work, now, gather);
   open_bytes_ += need.total();
   if (batch->requests() >= options_.batch.requests) CloseOpen(TypeIndex(spec), CloseReason::kFull);
+}
+
+// A batch of its own for a request that no open batch could hold and that need not be copied. False: there is no room.
+bool Shard::SubmitAlone(Work* work, TimePoint now) {
+  const TensorSpec& spec = work->spec();
+  const Batch::Need need = Batch::NeedOf(spec);
+  const Span span = arena_.TryReserve(need.total(), options_.home);
+  if (span.slabs == 0) return false;
+  std::unique_ptr<Batch> batch = NewBatch();
+  batch->Open(spec.input_type, spec.output_type, SpanRef(&arena_, span), need, now);
+  batch->Add(work, now, /*gather=*/true);
+  batch->Close(CloseReason::kLarge);
+  ready_.push_back(std::move(batch));
+  LaunchReady(now);
+  return true;
 }
 
 // The open batch for these types with room for the request, or null when the arena has none.

@@ -29,6 +29,7 @@ class Shard {
     std::uint32_t max_in_flight = 2;             // batches launched and not finished
     Nanoseconds max_queue_delay{0};              // how long an open batch may wait for company; 0: not at all
     std::uint64_t inline_copy_bytes = 1u << 20;  // larger requests are copied by the backlog's threads
+    std::uint64_t gather_bytes = 0;              // requests from this size on are gathered where the lane can; 0: none
     std::uint32_t home = Arena::kNoHome;         // where in the arena its open batches preferably lie
   };
 
@@ -61,6 +62,12 @@ class Shard {
   // When Flush should be called again although nothing happens; kNoDeadline: not at all.
   TimePoint next_flush() const;
 
+  // Whether the request's input should be read where it was received. Any thread.
+  bool Gathers(const TensorSpec& spec) const {
+    return options_.gather_bytes > 0 && spec.input_bytes() >= options_.gather_bytes &&
+           Batch::NeedOf(spec).input <= lane_.gather_bytes();
+  }
+
   // From the backlog, any thread: a closed batch that holds one request, or a request that failed.
   void Deliver(std::unique_ptr<Batch> batch) ABSL_LOCKS_EXCLUDED(inbox_mu_);
   void DeliverFailure(Work* work, absl::Status status) ABSL_LOCKS_EXCLUDED(inbox_mu_);
@@ -77,6 +84,7 @@ class Shard {
   static std::size_t TypeIndex(const TensorSpec& spec);
   void Reject(Work* work, absl::Status status, RejectReason reason, std::uint32_t retry_after_ms);
   void SubmitToBacklog(Work* work);
+  bool SubmitAlone(Work* work, TimePoint now);
   Batch* OpenBatch(const TensorSpec& spec, TimePoint now);
   void CloseOpen(std::size_t index, CloseReason reason);
   void LaunchReady(TimePoint now);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <absl/container/inlined_vector.h>
 #include <absl/status/status.h>
 
 #include <cstddef>
@@ -24,6 +25,13 @@ struct Answer {
   std::uint64_t batch_rows = 0;
 };
 
+// A part of a request's input where it was received. Borrowed.
+struct InputPiece {
+  const std::byte* data = nullptr;
+  std::uint64_t bytes = 0;
+};
+using InputPieces = absl::InlinedVector<InputPiece, 32>;
+
 // One caller's request. Owned by the rpc side, borrowed by batching from Shard::Submit until Complete, which runs
 // exactly once, on the thread of the shard it was submitted to.
 class Work {
@@ -32,6 +40,9 @@ class Work {
 
   // Writes spec().input_bytes() bytes. Runs on the shard's thread or on one of the backlog's.
   virtual void CopyInput(std::byte* destination) = 0;
+  // Instead of CopyInput: the parts of the input in their order, spec().input_bytes() together, which stay until
+  // Complete. None (the default): it has to be copied.
+  virtual void LendInput(InputPieces* pieces) { pieces->clear(); }
   // spec().rows() lengths when spec().has_lengths.
   virtual const std::uint32_t* lengths() const = 0;
   // May delete this.
@@ -40,6 +51,8 @@ class Work {
   const TensorSpec& spec() const { return spec_; }
   TimePoint arrived() const { return arrived_; }
   TimePoint deadline() const { return deadline_; }
+  // Bytes of the input that the host has copied, in Complete.
+  std::uint64_t copied_bytes() const { return copied_; }
 
  protected:
   TensorSpec spec_;
@@ -50,6 +63,7 @@ class Work {
   friend class Batch;
   TimePoint placed_;                 // its bytes are in the batch
   std::uint64_t output_offset_ = 0;  // inside the batch's span
+  std::uint64_t copied_ = 0;
 };
 
 }  // namespace softmax::server

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,7 @@ struct ExecutorOptions {
   std::vector<int> devices;       // CUDA ordinals; empty: all
   std::uint32_t cpu_threads = 1;  // workers of the CPU backend, beside the completion-queue threads
   std::size_t arena_bytes = 0;
+  std::size_t receive_bytes = 0;           // for receive_memory(); backends that copy have none
   std::uint32_t max_in_flight = 2;         // batches a lane runs at a time
   std::uint32_t max_batch_requests = 256;  // segments of one batch at most
   FaultPlan* faults = nullptr;             // null: none; outlives the executor
@@ -37,6 +39,9 @@ class Executor {
   virtual std::vector<std::string> devices() const = 0;  // one readable name a device
   virtual std::byte* memory() const = 0;                 // arena_bytes, page-aligned; every device reaches it
   bool computes() const { return name() != "null"; }
+
+  // Memory for received messages that every device reads, receive_bytes; empty: none.
+  virtual std::span<std::byte> receive_memory() const { return {}; }
 
   // kSelfTestBytes for the tests of this device (a number below devices().size()), apart from memory().
   virtual std::byte* self_test_memory(std::uint32_t device) const = 0;

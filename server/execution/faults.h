@@ -16,6 +16,7 @@ namespace softmax::server {
 //   hang:N[@D]          launch number N and every one after it (of device D) never ends
 //   late:TIME[@D]       every batch (of device D) is reported so much running time later than it finished
 //   alloc:N             allocation number N of the start is refused
+//   gather              the CPU reads tensors where they were received, as a GPU does
 //   slabs:N             all slabs of the arena but N are taken for good
 //   cuda:CALL:N[:CODE]  call number N of this CUDA function returns this error (default 999, cudaErrorUnknown)
 struct LaunchFault {
@@ -39,7 +40,10 @@ struct Faults {
   std::uint64_t devices = 0;     // 0: those there are
   std::uint64_t allocation = 0;  // 0: none is refused
   std::uint64_t slabs_left = 0;  // 0: all
-  bool any() const { return !launches.empty() || !calls.empty() || devices != 0 || allocation != 0 || slabs_left != 0; }
+  bool gather = false;
+  bool any() const {
+    return !launches.empty() || !calls.empty() || devices != 0 || allocation != 0 || slabs_left != 0 || gather;
+  }
 };
 
 // The faults of one server and its counts towards them. Whoever could fail asks only where there is a plan: without

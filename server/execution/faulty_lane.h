@@ -18,6 +18,7 @@ class FaultyLane final : public Lane {
   void Launch(Batch* batch) override;
   Batch* Poll() override;
   bool needs_polling() const override { return lane_->needs_polling() || delay_.count() > 0; }
+  std::uint64_t gather_bytes() const override { return lane_->gather_bytes(); }
 
  private:
   struct Late {

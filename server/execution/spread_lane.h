@@ -22,6 +22,7 @@ class SpreadLane final : public Lane {
   void Launch(Batch* batch) override;
   Batch* Poll() override;
   bool needs_polling() const override;
+  std::uint64_t gather_bytes() const override { return lanes_[0].lane->gather_bytes(); }
 
  private:
   struct OnDevice {

@@ -139,7 +139,7 @@ void AddBatchFamilies(const ShardTotals& totals, Families* out) {
   AddCounterFamily("softmax_output_bytes_total", "Bytes of tensors written by batches that ran.", totals.output_bytes,
                    out);
   MetricFamily* copied = AddFamily("softmax_host_copied_bytes_total",
-                                   "Payload bytes copied by the host's CPU: in is 1 x the input when all goes well, "
+                                   "Payload bytes copied by the host's CPU: in is at most 1 x the input, "
                                    "out is only small answers and those of slow readers.",
                                    MetricType::Counter, out);
   AddCounter(static_cast<double>(totals.copied_in), {{"direction", "in"}}, copied);
@@ -168,6 +168,16 @@ void AddDeviceFamilies(const GaugeSources& sources, Families* out) {
   }
 }
 
+void AddReceiveBlocks(const GaugeSources& sources, Families* out) {
+  if (!sources.receive_blocks_total) return;
+  MetricFamily* family = AddFamily("softmax_receive_blocks",
+                                   "Blocks of the memory that messages arrive in and a GPU reads (64 KiB each): all "
+                                   "there are, and those in use.",
+                                   MetricType::Gauge, out);
+  AddGauge(sources.receive_blocks_total(), {{"state", "total"}}, family);
+  AddGauge(sources.receive_blocks_used(), {{"state", "used"}}, family);
+}
+
 }  // namespace
 
 void AddGaugeFamilies(const GaugeSources& sources, const ShardTotals& totals, Families* out) {
@@ -193,6 +203,7 @@ void AddGaugeFamilies(const GaugeSources& sources, const ShardTotals& totals, Fa
       }
     }
   }
+  AddReceiveBlocks(sources, out);
   AddSourceFamily("softmax_connections", "Open client connections.", sources.connections, out);
   AddSourceFamily("softmax_unsafe_testing", "1 when started with --unsafe-testing: answers may be wrong on purpose.",
                   sources.unsafe_testing, out);

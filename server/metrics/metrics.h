@@ -66,6 +66,7 @@ struct DeviceGauges {
 struct GaugeSources {
   std::function<double()> requests_in_flight, requests_queued, bytes_queued;
   std::function<double()> slabs_total, slabs_used, slabs_held_by_answers;
+  std::function<double()> receive_blocks_total, receive_blocks_used;
   std::function<double()> connections, unsafe_testing, degraded, ready;
   std::function<std::vector<DeviceGauges>()> devices;
 };

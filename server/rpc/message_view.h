@@ -4,6 +4,7 @@
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/proto_buffer_reader.h>
 
+#include "server/batching/work.h"
 #include "server/rpc/wire.h"
 
 namespace softmax::server {
@@ -30,5 +31,14 @@ class MessageView : private grpc::ProtoBufferReader {
   grpc_compression_algorithm compression_;
   absl::InlinedVector<std::span<const std::uint8_t>, 8> slices_;
 };
+
+// Where `size` bytes from `offset` of the message on lie; valid as long as the buffer is.
+inline void ListPieces(grpc::ByteBuffer* buffer, std::uint64_t offset, std::uint64_t size, InputPieces* pieces) {
+  pieces->clear();
+  const MessageView view(buffer);
+  VisitSlices(view.slices(), offset, size, [pieces](const std::uint8_t* data, std::uint64_t bytes) {
+    pieces->push_back({reinterpret_cast<const std::byte*>(data), bytes});
+  });
+}
 
 }  // namespace softmax::server

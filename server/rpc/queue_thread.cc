@@ -1,5 +1,6 @@
 #include "server/rpc/queue_thread.h"
 
+#include "server/base/receive_pool.h"
 #include "server/rpc/control_calls.h"
 #include "server/rpc/reflection_call.h"
 #include "server/rpc/stream_call.h"
@@ -46,7 +47,11 @@ void QueueThread::Start(std::unique_ptr<Lane> lane) {
   shard_ = std::make_unique<Shard>(options_.shard, state_.arena, state_.backlog, *lane_, recorder_, wake());
   turns_ = std::make_unique<Turns>(options_.turns, *shard_);
   ArmCalls();
-  thread_ = std::thread([this] { Run(); });
+  thread_ = std::thread([this] {
+    ReceivePool::BeginReceiving();
+    Run();
+    ReceivePool::EndReceiving();
+  });
 }
 
 void QueueThread::ArmCalls() {

@@ -28,6 +28,10 @@ class StreamCall::Request final : public Work {
     MessageView view(&message_->buffer);
     CopyFromSlices(view.slices(), decoded_.payload_offset, spec_.input_bytes(), destination);
   }
+  // The message stays as long as any of its requests.
+  void LendInput(InputPieces* pieces) override {
+    ListPieces(&message_->buffer, decoded_.payload_offset, spec_.input_bytes(), pieces);
+  }
   const std::uint32_t* lengths() const override { return decoded_.lengths.data(); }
   void Complete(const Answer& answer) override {
     std::unique_ptr<Request> self(this);
@@ -155,7 +159,7 @@ void StreamCall::Answered(Request* request, const Answer& answer) {
       SampleOf(Method::kSoftmaxStream, static_cast<int>(status.code()), request->arrived(), now, &answer);
   thread_.recorder().RequestFinished(sample);
   thread_.ReportIfSlow(sample, request->decoded().id, &answer, context_);
-  if (answer.ran) thread_.recorder().PayloadCopiedIn(request->spec().input_bytes());
+  if (answer.ran) thread_.recorder().PayloadCopiedIn(request->copied_bytes());
   if (broken_) {
     // Nobody reads it.
   } else if (!status.ok()) {

@@ -75,6 +75,7 @@ void UnaryCall::CopyInput(std::byte* destination) {
 
 void UnaryCall::Complete(const Answer& answer) {
   answered_at_ = SteadyClock::now();
+  message_.Clear();  // if it was lent; the next message can have its memory
   thread_.turns().Done(*this, caller(), Turns::Kind::kUnary, answered_at_);
   if (!answer.status.ok()) {
     AddPushback(&context_, answer.retry_after_ms);
@@ -97,7 +98,7 @@ void UnaryCall::Complete(const Answer& answer) {
   EncodeAnswerHeader(request_, TimingOf(answer), /*in_stream=*/false, &header);
   AnswerSender& sender = thread_.sender();
   sender.Append(header, answer.output, bytes, answer.span, connection_, answered_at_);
-  thread_.recorder().PayloadCopiedIn(spec_.input_bytes());
+  thread_.recorder().PayloadCopiedIn(copied_bytes());
   Account(grpc::StatusCode::OK, answered_at_, &answer);
   state_ = State::kAnswering;
   responder_.Finish(sender.Take(), grpc::Status::OK, static_cast<Tag*>(this));

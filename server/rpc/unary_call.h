@@ -7,13 +7,14 @@
 #include <list>
 
 #include "server/batching/work.h"
+#include "server/rpc/message_view.h"
 #include "server/rpc/queue_thread.h"
 #include "server/rpc/tag.h"
 
 namespace softmax::server {
 
 // One Softmax call, from waiting to be matched to its last operation's end. Lives on its queue thread; only CopyInput
-// may run elsewhere.
+// and LendInput may run elsewhere.
 class UnaryCall final : public Tag, public Work {
  public:
   // Offers the server one more call to match.
@@ -22,6 +23,9 @@ class UnaryCall final : public Tag, public Work {
   void Proceed(bool ok) override;
 
   void CopyInput(std::byte* destination) override;
+  void LendInput(InputPieces* pieces) override {
+    ListPieces(&message_, request_.payload_offset, spec_.input_bytes(), pieces);
+  }
   const std::uint32_t* lengths() const override { return request_.lengths.data(); }
   void Complete(const Answer& answer) override;
 

@@ -61,6 +61,22 @@ absl::Status DecodeStreamRequest(Slices slices, const WireLimits& limits, std::v
 // lie inside.
 void CopyFromSlices(Slices slices, std::uint64_t offset, std::uint64_t size, void* destination);
 
+// The same range where it is, part by part, without empty parts.
+template <typename Visitor>  // void(const std::uint8_t* data, std::uint64_t size)
+void VisitSlices(Slices slices, std::uint64_t offset, std::uint64_t size, Visitor visit) {
+  for (const auto& slice : slices) {
+    if (size == 0) return;
+    if (offset >= slice.size()) {
+      offset -= slice.size();
+      continue;
+    }
+    const std::uint64_t step = size < slice.size() - offset ? size : slice.size() - offset;
+    visit(slice.data() + offset, step);
+    size -= step;
+    offset = 0;
+  }
+}
+
 // Nanoseconds and rows as in the proto's Timing.
 struct AnswerTiming {
   std::uint64_t queue_ns = 0;

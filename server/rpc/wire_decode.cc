@@ -124,18 +124,10 @@ absl::Status DecodeStreamRequest(Slices slices, const WireLimits& limits, std::v
 
 void CopyFromSlices(Slices slices, std::uint64_t offset, std::uint64_t size, void* destination) {
   auto* to = static_cast<std::uint8_t*>(destination);
-  for (const auto& slice : slices) {
-    if (size == 0) return;
-    if (offset >= slice.size()) {
-      offset -= slice.size();
-      continue;
-    }
-    const std::uint64_t step = std::min<std::uint64_t>(size, slice.size() - offset);
-    std::memcpy(to, slice.data() + offset, step);
+  VisitSlices(slices, offset, size, [&to](const std::uint8_t* data, std::uint64_t step) {
+    std::memcpy(to, data, step);
     to += step;
-    size -= step;
-    offset = 0;
-  }
+  });
 }
 
 }  // namespace softmax::server

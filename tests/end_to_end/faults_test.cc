@@ -112,7 +112,7 @@ TEST(Faults, MemoryThatIsNotToBeHadIsNamedWithSizesAndAdvice) {
 
 TEST(Faults, EveryAllocationOfAStartMayFail) {
   if (!OnGpu()) GTEST_SKIP() << "the CPU backend has one allocation";
-  for (int number = 1; number <= 3; ++number) {
+  for (int number = 1; number <= 4; ++number) {
     ServerProcess server(WithFault("alloc:" + std::to_string(number)));
     EXPECT_EQ(server.Wait(30000), 3) << number;
     EXPECT_THAT(server.Log(), AllOf(HasSubstr("cannot start: "), HasSubstr("out of memory"))) << number;

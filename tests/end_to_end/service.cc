@@ -42,6 +42,12 @@ Service::Service(const Edit& edit) {
   config_.cpu_threads = 2;
   config_.arena_bytes = 64 << 20;
   config_.max_request_bytes = config_.max_response_bytes = 16 << 20;
+  if (std::getenv("SOFTMAX_TEST_GATHER") != nullptr) {
+    // The path of a GPU's server: inputs that no thread copies.
+    config_.fault = "gather";
+    config_.unsafe_testing = true;
+    config_.gather_bytes = 4096;
+  }
   if (edit) edit(config_);
   absl::StatusOr<std::unique_ptr<server::Server>> server = server::Server::Create(config_);
   if (!server.ok()) {

@@ -34,6 +34,11 @@ class NullLane final : public Lane {
   std::deque<Batch*> finished_;
 };
 
+// None, unless a test has it read what was received as a device would: the CPU's kernels want a tensor in one piece.
+std::size_t ReceiveBytes(const ExecutorOptions& options) {
+  return options.faults != nullptr && options.faults->faults().gather ? options.receive_bytes : 0;
+}
+
 // One, unless a test has it pose as several.
 std::uint32_t DeviceCount(const ExecutorOptions& options) {
   const std::uint64_t posed = options.faults == nullptr ? 0 : options.faults->faults().devices;
@@ -47,6 +52,7 @@ class CpuExecutor final : public Executor {
         arena_bytes_(options.arena_bytes),
         null_(null),
         devices_(DeviceCount(options)),
+        receive_bytes_(ReceiveBytes(options)),
         pool_(null ? 0 : options.cpu_threads) {}
 
   std::string name() const override { return null_ ? "null" : "cpu"; }
@@ -60,9 +66,12 @@ class CpuExecutor final : public Executor {
   std::byte* self_test_memory(std::uint32_t device) const override {
     return memory() + arena_bytes_ + device * kSelfTestBytes;
   }
+  std::span<std::byte> receive_memory() const override {
+    return {memory() + arena_bytes_ + devices_ * kSelfTestBytes, receive_bytes_};
+  }
   absl::StatusOr<std::unique_ptr<Lane>> CreateLane(std::uint32_t /*device*/, std::function<void()> wake) override {
     if (null_) return std::make_unique<NullLane>();
-    return std::make_unique<CpuLane>(pool_, std::move(wake));
+    return std::make_unique<CpuLane>(pool_, std::move(wake), receive_bytes_ > 0);
   }
 
  private:
@@ -70,6 +79,7 @@ class CpuExecutor final : public Executor {
   const std::size_t arena_bytes_;
   const bool null_;
   const std::uint32_t devices_;
+  const std::size_t receive_bytes_;
   CpuPool pool_;
 };
 
@@ -82,7 +92,9 @@ absl::StatusOr<std::unique_ptr<Executor>> CreateCpuExecutor(const ExecutorOption
   const bool refused = options.faults != nullptr && options.faults->RefusesAllocation();
   errno = ENOMEM;
   std::unique_ptr<HostMemory> memory =
-      refused ? nullptr : HostMemory::Allocate(options.arena_bytes + DeviceCount(options) * kSelfTestBytes);
+      refused
+          ? nullptr
+          : HostMemory::Allocate(options.arena_bytes + DeviceCount(options) * kSelfTestBytes + ReceiveBytes(options));
   if (memory == nullptr) {
     const std::string reason = std::strerror(errno);  // before anything else that may fail
     return MemoryShortage("arena-bytes", "cannot have", options.arena_bytes, reason);

@@ -1,6 +1,7 @@
 #include "server/execution/cpu/cpu_lane.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace softmax::server {
 namespace {
@@ -16,6 +17,13 @@ std::int64_t RowsPerPiece(const kernels::Segment& segment, std::int64_t element_
   std::int64_t rows = std::max<std::int64_t>(1, kPieceBytes / row_bytes);
   if (segment.inner > 1) rows = (rows + kColumnTile - 1) / kColumnTile * kColumnTile;
   return rows;
+}
+
+void Gather(const Batch& batch) {
+  for (const kernels::GatherPiece& piece : batch.pieces()) {
+    std::byte* const place = batch.span().address() + piece.offset;
+    if (piece.source != place) std::memcpy(place, piece.source, piece.bytes);
+  }
 }
 
 }  // namespace
@@ -43,6 +51,7 @@ std::shared_ptr<CpuJob> CpuLane::CutIntoPieces(const Batch& batch) {
 
 void CpuLane::Launch(Batch* batch) {
   batch->status = absl::OkStatus();
+  Gather(*batch);
   if (batch->bytes() <= kInlineBytes) {
     CpuJob job;
     job.input_type = batch->input_type();

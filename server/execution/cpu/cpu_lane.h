@@ -16,12 +16,15 @@ class CpuLane final : public Lane {
   // Up to this much input a batch is run in Launch: some 30 us of work.
   static constexpr std::uint64_t kInlineBytes = 128u << 10;
 
-  CpuLane(CpuPool& pool, std::function<void()> wake) : pool_(pool), wake_(std::move(wake)) {}
+  // `gathers`: batches may have pieces to gather, which are copied in Launch.
+  CpuLane(CpuPool& pool, std::function<void()> wake, bool gathers = false)
+      : pool_(pool), wake_(std::move(wake)), gathers_(gathers) {}
   ~CpuLane() override;  // Waits for what it launched.
 
   void Launch(Batch* batch) override;
   Batch* Poll() override ABSL_LOCKS_EXCLUDED(mu_);
   bool needs_polling() const override { return false; }
+  std::uint64_t gather_bytes() const override { return gathers_ ? UINT64_MAX : 0; }
 
  private:
   static std::shared_ptr<CpuJob> CutIntoPieces(const Batch& batch);
@@ -29,6 +32,7 @@ class CpuLane final : public Lane {
 
   CpuPool& pool_;
   const std::function<void()> wake_;
+  const bool gathers_;
   std::deque<Batch*> finished_here_;  // the shard's thread only
 
   Mutex mu_;

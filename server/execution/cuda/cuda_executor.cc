@@ -4,6 +4,8 @@
 #include <absl/strings/str_join.h>
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
+
 #include "kernels/softmax.h"
 #include "server/execution/cuda/cuda_call.h"
 #include "server/execution/cuda/cuda_lane.h"
@@ -13,6 +15,9 @@
 
 namespace softmax::server {
 namespace {
+
+// Of each batch in flight, in the device's memory: larger requests are copied by the host.
+constexpr std::size_t kStagingBytes = 32u << 20;
 
 std::string DeviceName(int device) {
   cudaDeviceProp properties{};
@@ -36,8 +41,10 @@ std::size_t ScratchFor(std::uint32_t segments) {
 
 class CudaExecutor final : public Executor {
  public:
-  CudaExecutor(std::vector<int> devices, std::unique_ptr<PinnedMemory> memory, const ExecutorOptions& options)
-      : devices_(std::move(devices)), memory_(std::move(memory)), options_(options) {}
+  // `received`: null without receive_bytes.
+  CudaExecutor(std::vector<int> devices, std::unique_ptr<PinnedMemory> memory, std::unique_ptr<PinnedMemory> received,
+               const ExecutorOptions& options)
+      : devices_(std::move(devices)), memory_(std::move(memory)), received_(std::move(received)), options_(options) {}
 
   std::string name() const override { return "cuda"; }
   std::vector<std::string> devices() const override {
@@ -49,11 +56,16 @@ class CudaExecutor final : public Executor {
   std::byte* self_test_memory(std::uint32_t device) const override {
     return memory_->data() + options_.arena_bytes + device * kSelfTestBytes;
   }
+  std::span<std::byte> receive_memory() const override {
+    if (received_ == nullptr) return {};
+    return {received_->data(), options_.receive_bytes};
+  }
   absl::StatusOr<std::unique_ptr<Lane>> CreateLane(std::uint32_t device, std::function<void()> /*wake*/) override {
     CudaLane::Options lane;
     lane.device = devices_[device];
     lane.max_in_flight = options_.max_in_flight;
     lane.scratch_bytes = ScratchFor(options_.max_batch_requests);
+    lane.staging_bytes = std::min(kStagingBytes, options_.receive_bytes);
     lane.faults = options_.faults;
     return CudaLane::Create(lane);
   }
@@ -61,6 +73,7 @@ class CudaExecutor final : public Executor {
  private:
   const std::vector<int> devices_;
   const std::unique_ptr<PinnedMemory> memory_;
+  const std::unique_ptr<PinnedMemory> received_;
   const ExecutorOptions options_;
 };
 
@@ -98,6 +111,15 @@ std::vector<int> Pose(const std::vector<int>& devices, const FaultPlan* faults) 
   return posed;
 }
 
+// `more` bytes on top of what the flag asks for.
+absl::StatusOr<std::unique_ptr<PinnedMemory>> Pin(const char* flag, std::size_t bytes, std::size_t more,
+                                                  const std::vector<int>& devices, FaultPlan* faults) {
+  cudaError_t error = cudaSuccess;
+  std::unique_ptr<PinnedMemory> memory = PinnedMemory::Allocate(bytes + more, devices, faults, &error);
+  if (memory == nullptr) return MemoryShortage(flag, "cannot pin", bytes, cudaGetErrorString(error));
+  return memory;
+}
+
 }  // namespace
 
 CudaProbe ProbeCuda(FaultPlan* faults) {
@@ -126,13 +148,15 @@ absl::StatusOr<std::unique_ptr<Executor>> CreateCudaExecutor(const ExecutorOptio
   const std::vector<int> chosen = options.devices.empty() ? probe.devices : options.devices;
   if (absl::Status status = PrepareDevices(chosen, options.faults); !status.ok()) return status;
   const std::vector<int> devices = Pose(chosen, options.faults);
-  cudaError_t error = cudaSuccess;
-  std::unique_ptr<PinnedMemory> memory =
-      PinnedMemory::Allocate(options.arena_bytes + devices.size() * kSelfTestBytes, chosen, options.faults, &error);
-  if (memory == nullptr) {
-    return MemoryShortage("arena-bytes", "cannot pin", options.arena_bytes, cudaGetErrorString(error));
+  auto memory = Pin("arena-bytes", options.arena_bytes, devices.size() * kSelfTestBytes, chosen, options.faults);
+  if (!memory.ok()) return memory.status();
+  std::unique_ptr<PinnedMemory> received;
+  if (options.receive_bytes > 0) {
+    auto pinned = Pin("receive-bytes", options.receive_bytes, 0, chosen, options.faults);
+    if (!pinned.ok()) return pinned.status();
+    received = std::move(*pinned);
   }
-  return std::make_unique<CudaExecutor>(devices, std::move(memory), options);
+  return std::make_unique<CudaExecutor>(devices, std::move(*memory), std::move(received), options);
 }
 
 }  // namespace softmax::server

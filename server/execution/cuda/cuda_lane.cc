@@ -57,15 +57,22 @@ absl::Status CudaLane::Initialize() {
   return absl::OkStatus();
 }
 
+absl::Status CudaLane::AllocateDeviceMemory() {
+  const std::size_t staging = options_.staging_bytes * options_.max_in_flight;
+  const std::size_t bytes = kernels::kSoftmaxWorkspaceBytes + staging;
+  if (cudaError_t e = MakeAllocation(options_.faults, "cudaMalloc",
+                                     [&] { return cudaMalloc(reinterpret_cast<void**>(&workspace_), bytes); })) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "threads: cannot have ", bytes, " bytes of memory of device ", options_.device, ": ", cudaGetErrorString(e),
+        "; nvidia-smi names who holds it, receive-bytes=0 does with ", kernels::kSoftmaxWorkspaceBytes));
+  }
+  if (staging > 0) staging_ = reinterpret_cast<std::byte*>(workspace_) + kernels::kSoftmaxWorkspaceBytes;
+  return absl::OkStatus();
+}
+
 absl::Status CudaLane::AllocateMemory() {
   FaultPlan* const faults = options_.faults;
-  if (cudaError_t e = MakeAllocation(faults, "cudaMalloc", [this] {
-        return cudaMalloc(reinterpret_cast<void**>(&workspace_), kernels::kSoftmaxWorkspaceBytes);
-      })) {
-    return absl::ResourceExhaustedError(absl::StrCat("threads: cannot have ", kernels::kSoftmaxWorkspaceBytes,
-                                                     " bytes of memory of device ", options_.device, ": ",
-                                                     cudaGetErrorString(e), "; nvidia-smi names who holds it"));
-  }
+  if (absl::Status status = AllocateDeviceMemory(); !status.ok()) return status;
   const std::size_t slot_bytes = kFlagBytes + (options_.scratch_bytes + 127) / 128 * 128;
   const std::size_t bytes = slot_bytes * options_.max_in_flight;
   void* block = nullptr;
@@ -80,6 +87,7 @@ absl::Status CudaLane::AllocateMemory() {
     slot.flag = reinterpret_cast<volatile std::uint32_t*>(host_block_ + i * slot_bytes);
     *slot.flag = 0;
     slot.scratch = host_block_ + i * slot_bytes + kFlagBytes;
+    if (staging_ != nullptr) slot.staging = staging_ + i * options_.staging_bytes;
     slots_.push_back(slot);
   }
   return absl::OkStatus();
@@ -102,8 +110,23 @@ void CudaLane::FailBatch(Batch* batch, const char* what, cudaError_t error) {
   failed_.push_back(batch);
 }
 
+// The batch's segments, those of gathered inputs pointing into the staging memory, which is laid out as the span is.
+const std::vector<kernels::Segment>& CudaLane::SegmentsToRun(const Batch& batch, const Slot& slot) {
+  if (batch.pieces().empty()) return batch.segments();
+  patched_ = batch.segments();
+  for (const std::uint32_t index : batch.gathered_segments()) {
+    const void*& input = patched_[index].input;
+    input = slot.staging + (static_cast<const std::byte*>(input) - batch.span().address());
+  }
+  return patched_;
+}
+
 cudaError_t CudaLane::LaunchKernel(const Batch& batch, const Slot& slot, const kernels::Completion& completion) {
-  const std::vector<kernels::Segment>* segments = &batch.segments();
+  const std::vector<kernels::Segment>* segments = &SegmentsToRun(batch, slot);
+  const std::vector<kernels::GatherPiece>& pieces = batch.pieces();
+  const cudaError_t gathered =
+      kernels::LaunchGather(pieces.data(), static_cast<std::int64_t>(pieces.size()), slot.staging, stream_);
+  if (gathered != cudaSuccess) return gathered;
   std::vector<kernels::Segment> broken;
   if (options_.faults != nullptr && options_.faults->NextCall("kernel") != 0) [[unlikely]] {
     // A kernel that reads where there is nothing: the error that no CUDA context survives.

@@ -15,12 +15,14 @@ namespace softmax::server {
 
 // Runs batches on one CUDA stream: one kernel launch a batch, which reads and writes the mapped pinned arena itself,
 // and a completion flag in mapped memory that the launch's last block writes and Poll reads. Batches finish in order.
+// Inputs in pieces are brought together in the device's memory first, by a launch of their own.
 class CudaLane final : public Lane {
  public:
   struct Options {
     int device = 0;
     std::uint32_t max_in_flight = 2;
     std::size_t scratch_bytes = 0;  // per batch in flight
+    std::size_t staging_bytes = 0;  // the same, in the device's memory; 0: no batch has pieces to gather
     FaultPlan* faults = nullptr;    // null: none
   };
 
@@ -31,11 +33,13 @@ class CudaLane final : public Lane {
   void Launch(Batch* batch) override;
   Batch* Poll() override;
   bool needs_polling() const override { return true; }
+  std::uint64_t gather_bytes() const override { return options_.staging_bytes; }
 
  private:
   // Host memory that one batch in flight uses, apart from its span.
   struct Slot {
     std::byte* scratch = nullptr;
+    std::byte* staging = nullptr;  // device memory
     volatile std::uint32_t* flag = nullptr;
     std::uint32_t value = 0;  // what the flag will read when the batch in it has finished
   };
@@ -43,6 +47,8 @@ class CudaLane final : public Lane {
   explicit CudaLane(const Options& options) : options_(options) {}
   absl::Status Initialize();
   absl::Status AllocateMemory();
+  absl::Status AllocateDeviceMemory();
+  const std::vector<kernels::Segment>& SegmentsToRun(const Batch& batch, const Slot& slot);
   cudaError_t LaunchKernel(const Batch& batch, const Slot& slot, const kernels::Completion& completion);
   void FailBatch(Batch* batch, const char* what, cudaError_t error);
   bool Finished(const Batch& batch);
@@ -50,7 +56,9 @@ class CudaLane final : public Lane {
   const Options options_;
   cudaStream_t stream_ = nullptr;
   std::uint32_t* workspace_ = nullptr;  // device memory
-  std::byte* host_block_ = nullptr;     // mapped pinned: all flags and scratch
+  std::byte* staging_ = nullptr;        // device memory, of all slots
+  std::vector<kernels::Segment> patched_;
+  std::byte* host_block_ = nullptr;  // mapped pinned: all flags and scratch
   std::vector<Slot> slots_;
   std::uint32_t next_slot_ = 0;
   std::uint32_t polls_ = 0;

@@ -208,6 +208,16 @@ std::size_t SoftmaxBatchScratchBytes(const Segment* /*segments*/, std::int64_t c
 
 cudaError_t PrepareSoftmaxKernels() { return cudaSuccess; }
 
+cudaError_t LaunchGather(const GatherPiece* pieces, std::int64_t count, void* destination, cudaStream_t stream) {
+  if (count == 0) return cudaSuccess;
+  std::lock_guard lock(fake::machine().mu);
+  EXPECT_EQ(stream->device, fake::current) << "a stream of another device";
+  for (const GatherPiece* piece = pieces; piece != pieces + count; ++piece) {
+    std::memcpy(static_cast<char*>(destination) + piece->offset, piece->source, piece->bytes);
+  }
+  return cudaSuccess;
+}
+
 cudaError_t LaunchSoftmaxBatch(DataType input_type, DataType output_type, const Segment* segments, std::int64_t count,
                                void* scratch, std::size_t scratch_bytes, Completion completion, cudaStream_t stream) {
   std::memset(scratch, 0x5a, scratch_bytes);

@@ -120,11 +120,15 @@ TEST(Metrics, ReadsGaugesAtScrapeTimeAndNotAfterTheyAreCleared) {
   sources.requests_queued = [&] { return static_cast<double>(++reads); };
   sources.slabs_total = [] { return 10.0; };
   sources.slabs_used = [] { return 4.0; };
+  sources.receive_blocks_total = [] { return 20.0; };
+  sources.receive_blocks_used = [] { return 3.0; };
   sources.ready = [] { return 1.0; };
   metrics->SetGauges(sources);
   std::string text = metrics->Render();
   EXPECT_EQ(ValueOf(text, "softmax_requests_queued"), 1);
   EXPECT_EQ(ValueOf(text, R"(softmax_slabs{state="used"})"), 4);
+  EXPECT_EQ(ValueOf(text, R"(softmax_receive_blocks{state="total"})"), 20);
+  EXPECT_EQ(ValueOf(text, R"(softmax_receive_blocks{state="used"})"), 3);
   EXPECT_EQ(ValueOf(text, "softmax_ready"), 1);
   EXPECT_THAT(text, Not(HasSubstr("held_by_answers\"")));
   metrics->ClearGauges();

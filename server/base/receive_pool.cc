@@ -1,0 +1,111 @@
+#include "server/base/receive_pool.h"
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+
+namespace softmax::server {
+namespace {
+
+constexpr std::size_t kBlock = ReceivePool::kLargest;
+// What a thread keeps for itself, the block it used last first: the next message then lands in its cache.
+constexpr std::uint32_t kKept = 16;
+
+// A free block's first bytes.
+struct Free {
+  Free* next;
+};
+
+// Constant-initialized: malloc comes here before any constructor has run.
+struct Pool {
+  std::atomic<std::uintptr_t> begin{0};
+  std::atomic<std::size_t> bytes{0};  // 0: no pool
+  std::atomic<std::size_t> used{0};   // given out and not given back
+  std::mutex mu;
+  Free* free = nullptr;  // under mu
+  bool open = false;     // under mu: blocks are given out
+};
+constinit Pool pool;
+
+struct Receiver {
+  bool receiving;
+  std::uint32_t kept;
+  Free* head;
+};
+constinit thread_local Receiver receiver{};
+
+}  // namespace
+
+bool ReceivePool::Install(std::byte* memory, std::size_t bytes) {
+  const std::size_t count = bytes / kBlock;
+  const std::lock_guard<std::mutex> lock(pool.mu);
+  if (count == 0 || pool.open || pool.used.load() > 0) return false;
+  pool.free = nullptr;
+  for (std::size_t i = count; i-- > 0;) pool.free = new (memory + i * kBlock) Free{pool.free};
+  pool.begin.store(reinterpret_cast<std::uintptr_t>(memory), std::memory_order_relaxed);
+  pool.bytes.store(count * kBlock, std::memory_order_release);
+  pool.open = true;
+  return true;
+}
+
+bool ReceivePool::Remove() {
+  const std::lock_guard<std::mutex> lock(pool.mu);
+  pool.open = false;
+  if (pool.used.load() > 0) return false;
+  pool.bytes.store(0);
+  return true;
+}
+
+bool ReceivePool::Contains(const void* address) {
+  return reinterpret_cast<std::uintptr_t>(address) - pool.begin.load(std::memory_order_relaxed) <
+         pool.bytes.load(std::memory_order_relaxed);
+}
+
+void ReceivePool::BeginReceiving() { receiver.receiving = true; }
+
+void ReceivePool::EndReceiving() {
+  receiver.receiving = false;
+  const std::lock_guard<std::mutex> lock(pool.mu);
+  while (receiver.head != nullptr) {
+    Free* const block = receiver.head;
+    receiver.head = block->next;
+    block->next = pool.free;
+    pool.free = block;
+    pool.used.fetch_sub(1, std::memory_order_relaxed);
+  }
+  receiver.kept = 0;
+}
+
+void* ReceivePool::TryTake(std::size_t bytes) {
+  if (bytes < kSmallest || bytes > kLargest) return nullptr;
+  if (receiver.head != nullptr) {
+    Free* const block = receiver.head;
+    receiver.head = block->next;
+    --receiver.kept;
+    return block;
+  }
+  const std::lock_guard<std::mutex> lock(pool.mu);
+  if (!pool.open || pool.free == nullptr) return nullptr;
+  Free* const block = pool.free;
+  pool.free = block->next;
+  pool.used.fetch_add(1, std::memory_order_relaxed);
+  return block;
+}
+
+void ReceivePool::Give(void* memory) {
+  auto* const block = new (memory) Free{receiver.head};
+  if (receiver.receiving && receiver.kept < kKept) {
+    receiver.head = block;
+    ++receiver.kept;
+    return;
+  }
+  const std::lock_guard<std::mutex> lock(pool.mu);
+  block->next = pool.free;
+  pool.free = block;
+  pool.used.fetch_sub(1, std::memory_order_relaxed);
+}
+
+std::size_t ReceivePool::blocks_total() { return pool.bytes.load(std::memory_order_relaxed) / kBlock; }
+std::size_t ReceivePool::blocks_used() { return pool.used.load(std::memory_order_relaxed); }
+
+}  // namespace softmax::server
