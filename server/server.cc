@@ -184,6 +184,7 @@ absl::Status ServerImpl::BuildGrpc() {
     thread.shard = ShardOptions(config_);
     thread.index = thread.shard.home = i;
     thread.turns.requests = static_cast<std::uint32_t>(config_.max_batched_per_connection);
+    thread.turns.in_flight_bytes = config_.max_in_flight_bytes_per_connection;
     queues_.push_back(std::make_unique<QueueThread>(state_, thread, std::move(*server), *metrics_->AddRecorder()));
   }
   return absl::OkStatus();

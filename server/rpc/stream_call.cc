@@ -82,6 +82,8 @@ void StreamCall::ReadIfRoom() {
   if (reading_ || no_more_reads_ || broken_ || in_flight_ >= thread_.state().max_in_flight_per_stream) {
     return;
   }
+  // Its own answers make room and come back here; what others of the connection hold, a request is refused for.
+  if (in_flight_ > 0 && !thread_.turns().HasBytes(caller(), thread_.state().limits.max_request_bytes)) return;
   reading_ = true;
   incoming_ = std::make_shared<Message>();
   stream_.Read(&incoming_->buffer, static_cast<Tag*>(&read_));
