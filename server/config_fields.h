@@ -79,7 +79,8 @@ void VisitExecution(C& c, V& v) {
   v.Word({"poller", kExecution,
           "How the threads wait for sockets. poll: each for its own, much faster with 4 threads and more, but a wait "
           "costs "
-          "0.4 us for every connection of the thread; epoll1: one waits for all. auto = poll from 4 threads on; the "
+          "0.4 us for every connection of the thread; epoll1: one waits for all. auto = poll from 4 threads on and "
+          "with --health-address; the "
           "environment's GRPC_POLL_STRATEGY goes first"},
          c.poller, "NAME");
   v.Count({"cpu-threads", kExecution, "Workers of the CPU backend; 0 = one a core"}, c.cpu_threads, {0, 1024});
