@@ -170,7 +170,7 @@ def print_table(rows):
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     for payload, in_flight, middle, median, low, high in rows:
         clear, tls = middle["clear"], middle["TLS"]
-        print(f"| {payload} | {in_flight} | {clear[0]:,.0f} | {tls[0]:,.0f} | {clear[1]:.2f} | {tls[1]:.2f} | "
+        print(f"| {payload} | {in_flight} | {clear[0]:,.0f} | {tls[0]:,.0f} | {clear[1]:.3f} | {tls[1]:.3f} | "
               f"{clear[2]:,.0f} | {tls[2]:,.0f} | {median:.2f} | {low:.2f} to {high:.2f} |")
 
 
