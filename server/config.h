@@ -51,6 +51,7 @@ struct Config {
   std::uint64_t max_requests_per_stream_message = 1024;
   std::uint64_t max_in_flight_per_stream = 256;
   std::uint64_t max_batched_per_connection = 16;
+  std::uint64_t max_in_flight_bytes_per_connection = 1ull << 30;
   std::uint64_t max_concurrent_streams = 256;  // calls at once on one connection
   std::uint64_t max_connections = 4096;
   Duration max_connection_idle{0};  // without a call, then closed; 0: never

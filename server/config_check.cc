@@ -71,6 +71,7 @@ absl::Status CheckCounts(const Config& c) {
                    {"--max-columns", c.max_columns},
                    {"--max-requests-per-stream-message", c.max_requests_per_stream_message},
                    {"--max-in-flight-per-stream", c.max_in_flight_per_stream},
+                   {"--max-in-flight-bytes-per-connection", c.max_in_flight_bytes_per_connection},
                    {"--max-concurrent-streams", c.max_concurrent_streams},
                    {"--max-connections", c.max_connections},
                    {"--max-queued-requests", c.max_queued_requests},
@@ -146,6 +147,8 @@ absl::Status CheckMemory(const Config& c) {
       AtMost("--max-request-bytes", c.max_request_bytes, "--memory-quota", c.memory_quota),
       AtMost("--max-response-bytes", c.max_response_bytes, "--memory-quota", c.memory_quota),
       AtMost("--max-request-bytes", c.max_request_bytes, "--max-queued-bytes", c.max_queued_bytes),
+      AtMost("--max-request-bytes", c.max_request_bytes, "--max-in-flight-bytes-per-connection",
+             c.max_in_flight_bytes_per_connection),
       AtMost("--max-unread-bytes-per-connection", c.max_unread_bytes_per_connection, "--arena-bytes", c.arena_bytes),
   });
 }

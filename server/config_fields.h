@@ -79,7 +79,8 @@ void VisitExecution(C& c, V& v) {
   v.Word({"poller", kExecution,
           "How the threads wait for sockets. poll: each for its own, much faster with 4 threads and more, but a wait "
           "costs "
-          "0.4 us for every connection of the thread; epoll1: one waits for all. auto = poll from 4 threads on; the "
+          "0.4 us for every connection of the thread; epoll1: one waits for all. auto = poll from 4 threads on and "
+          "with --health-address; the "
           "environment's GRPC_POLL_STRATEGY goes first"},
          c.poller, "NAME");
   v.Count({"cpu-threads", kExecution, "Workers of the CPU backend; 0 = one a core"}, c.cpu_threads, {0, 1024});
@@ -120,6 +121,10 @@ void VisitLimits(C& c, V& v) {
            "Requests of one connection that are batched at a time while others have some too (a connection alone: 4 "
            "times as many); the rest waits for its turn; 0 = no limit"},
           c.max_batched_per_connection, {0, 65536});
+  v.Bytes({"max-in-flight-bytes-per-connection", kLimits,
+           "Unanswered requests of one connection may hold this much; further ones are RESOURCE_EXHAUSTED, and its "
+           "streams are not read"},
+          c.max_in_flight_bytes_per_connection);
   v.Count(
       {"max-concurrent-streams", kLimits, "Calls at once on one connection (HTTP/2 streams); a client queues the rest"},
       c.max_concurrent_streams, {1, 0x7fffffff});

@@ -84,7 +84,8 @@ void DrainUntilSecondSignal(Server& server, const sigset_t& signals) {
 
 void ChoosePoller(const Config& config) {
   const std::uint64_t queues = EffectiveThreads(config, std::max(1u, std::thread::hardware_concurrency()));
-  SetPoller(config.poller == "auto" ? PollsOwnSockets(queues) : config.poller == "poll");
+  const bool automatic = PollsOwnSockets(queues) || config.health_address != "none";
+  SetPoller(config.poller == "auto" ? automatic : config.poller == "poll");
 }
 
 int Run(const Config& config) {

@@ -31,6 +31,8 @@ namespace {
 constexpr auto kSweepInterval = std::chrono::milliseconds(100);
 // How many of these pass between two looks at certificates and tokens.
 constexpr int kSweepsPerRefresh = 5;
+// How many between two looks of the queue threads at their streams.
+constexpr int kSweepsPerAttention = 10;
 // The acceptor's destinations.
 constexpr std::size_t kPlain = 0;
 constexpr std::size_t kHealth = 1;
@@ -63,6 +65,10 @@ Backlog::Options BacklogOptions(const Config& config, unsigned cores) {
   options.threads = static_cast<std::uint32_t>(EffectiveFillerThreads(config, cores));
   options.max_requests = config.max_queued_requests;
   options.max_bytes = config.max_queued_bytes;
+  // Whoever holds memory has to give it back by then: a hanging device, an answer that waits to be sent, one that is
+  // not read. What is not free after it is kept for a lost device, or a mistake.
+  const Config::Duration device = config.device_timeout.count() > 0 ? config.device_timeout : Config().device_timeout;
+  options.max_wait = device + 2 * config.answer_timeout;
   return options;
 }
 
@@ -190,6 +196,7 @@ absl::Status ServerImpl::BuildGrpc() {
     thread.shard = ShardOptions(config_);
     thread.index = thread.shard.home = i;
     thread.turns.requests = static_cast<std::uint32_t>(config_.max_batched_per_connection);
+    thread.turns.in_flight_bytes = config_.max_in_flight_bytes_per_connection;
     queues_.push_back(std::make_unique<QueueThread>(state_, thread, std::move(*server), *metrics_->AddRecorder()));
   }
   return absl::OkStatus();
@@ -326,7 +333,8 @@ void ServerImpl::Sweep(std::stop_token stop) {
     std::this_thread::sleep_for(kSweepInterval);
     if (sweep % kSweepsPerRefresh == 0) secrets_->Refresh();
     const TimePoint now = SteadyClock::now();
-    if (connections_.SweepOverdue(now)) {
+    // A stream's answers may be overdue before gRPC has seen them.
+    if (connections_.SweepOverdue(now) || sweep % kSweepsPerAttention == 0) {
       for (const auto& queue : queues_) queue->RequestAttention();
     }
     devices_.Sweep(now);

@@ -175,7 +175,8 @@ std::string CheckTogether(const CLI::App& app, RawOptions& raw) {
   load.max_warmup = FromSeconds(std::max(raw.max_warmup, raw.warmup));
   load.connect_timeout = FromSeconds(raw.connect_timeout);
   load.timeout = FromSeconds(raw.timeout);
-  for (const auto check : {CheckWhatIsSent, CheckArrivals, CheckSlo, CheckPlan, CheckCounts, CheckReports}) {
+  for (const auto check :
+       {CheckWhatIsSent, CheckSecurity, CheckArrivals, CheckSlo, CheckPlan, CheckCounts, CheckReports}) {
     std::string problem = check(app, raw);
     if (!problem.empty()) return problem;
   }

@@ -8,6 +8,7 @@
 
 #include "client/loadgen/arrivals.h"
 #include "client/loadgen/mix.h"
+#include "client/softmax_client/options.h"
 #include "client/softmax_client/target.h"
 #include "client/softmax_client/types.h"
 
@@ -38,9 +39,13 @@ enum class SweepKind { kNone, kRate, kConcurrency };
 struct LoadOptions {
   // The servers, which all do the same. Every sending thread has connections to each of them and uses them in turn.
   std::vector<Address> addresses = {{"localhost:50051"}};
-  int connections = 8;  // to each address, dealt out to the processes
-  int attempts = 1;     // unary calls: tries of a request, as RetryOptions has it; 1: none is made again
-  int in_flight = 8;    // closed loop: requests per connection
+  // How every connection is secured and who asks, as ClientOptions has it.
+  std::optional<TlsOptions> tls;  // unset: plain text
+  std::string authority;          // empty: the address's host
+  std::string token;              // goes with every call and stream; empty: none
+  int connections = 8;            // to each address, dealt out to the processes
+  int attempts = 1;               // unary calls: tries of a request, as RetryOptions has it; 1: none is made again
+  int in_flight = 8;              // closed loop: requests per connection
   int processes = 1;
   int threads = 2;  // completion-queue threads per process
   Mix mix;

@@ -34,15 +34,21 @@ Connection NewConnection(const LoadOptions& options, std::size_t address) {
   const Address& to = options.addresses[address];
   ChannelSettings settings;
   settings.round_robin = settings.health_checks = options.addresses.size() > 1 || to.by_name;
+  if (options.tls) settings.credentials = MakeCredentials(*options.tls);
+  settings.authority = options.authority;
   Connection connection{CreateChannel(to.target, settings), address};
   connection.channel->GetState(true);  // starts connecting: all of them do at once
   return connection;
 }
 
 // Why there is no connection, as far as another attempt tells.
-std::string WhyNot(const std::string& target) {
+std::string WhyNot(const LoadOptions& options, const std::string& target) {
   constexpr std::chrono::seconds kPatience(1);
-  const auto client = Client::Create({.target = target, .deadline = kPatience, .retry = {.max_attempts = 1}});
+  ClientOptions as_here{.target = target, .deadline = kPatience, .retry = {.max_attempts = 1}};
+  as_here.tls = options.tls;
+  as_here.authority = options.authority;
+  if (!options.token.empty()) as_here.bearer_token = [&options] { return options.token; };
+  const auto client = Client::Create(as_here);
   const absl::Status why = client.ok() ? (*client)->GetServerInfo().status() : client.status();
   return why.ok() ? target + ": it can be reached, but does not report that it is serving" : std::string(why.message());
 }
@@ -59,7 +65,8 @@ bool Connect(const LoadOptions& options, int process, ProcessTally& tally, Conne
     if (connection.channel->WaitForConnected(deadline)) continue;
     const std::string& target = options.addresses[connection.address].target;
     const std::string within = std::to_string(options.connect_timeout.count() / 1000000) + " ms";
-    tally.failure.Set(("no connection to " + target + " within " + within + "; at last: " + WhyNot(target)).c_str());
+    tally.failure.Set(
+        ("no connection to " + target + " within " + within + "; at last: " + WhyNot(options, target)).c_str());
     return false;
   }
   return true;

@@ -35,6 +35,11 @@ struct RawOptions {
   double stable_percent = 0;
   double max_warmup = 30;
   double connect_timeout = 5;
+  bool tls = false;
+  std::string ca;
+  std::string certificate;
+  std::string key;
+  std::string token_file;
   double timeout = 0;
   bool no_verify = false;
   std::string sweep;
@@ -48,5 +53,7 @@ void AddAllFlags(CLI::App& app, RawOptions& raw);
 std::string CheckTogether(const CLI::App& app, RawOptions& raw);
 // Its part about servers and requests.
 std::string CheckWhatIsSent(const CLI::App& app, RawOptions& raw);
+// Its part about TLS and tokens, after the addresses are known: reads the files.
+std::string CheckSecurity(const CLI::App& app, RawOptions& raw);
 
 }  // namespace softmax::client

@@ -58,6 +58,11 @@ std::vector<RunGroup> GroupsOf(const Outcome& outcome) {
   return groups;
 }
 
+const char* TlsName(const LoadOptions& load) {
+  if (!load.tls) return "off";
+  return load.tls->certificate_chain.empty() ? "TLS" : "mutual TLS";
+}
+
 const char* MethodName(const LoadOptions& load) { return load.method == Method::kStream ? "stream" : "unary"; }
 
 }  // namespace softmax::client

@@ -29,4 +29,7 @@ std::vector<RunGroup> GroupsOf(const Outcome& outcome);
 
 const char* MethodName(const LoadOptions& load);
 
+// "off", "TLS", or "mutual TLS" where this client shows a certificate.
+const char* TlsName(const LoadOptions& load);
+
 }  // namespace softmax::client

@@ -14,7 +14,7 @@ constexpr char kHeader[] =
     "p999_us,max_us,errors,verified,wrong,generator_cores,server_cores,"
     "run,loop,offered_per_second,goodput_per_second,mean_us,p9999_us,service_p50_us,service_p99_us,lag_p99_us,"
     "sent,dropped,late,generator_limited,"
-    "attempts,retries,address_attempts,address_answered,address_failed\n";
+    "attempts,retries,address_attempts,address_answered,address_failed,tls\n";
 
 std::string Field(const std::string& text) {
   if (text.find_first_of(",\"\n") == std::string::npos) return text;
@@ -47,9 +47,9 @@ std::string Line(const RunResult& run, const ClassFigures& of) {
                         run.load.loop == Loop::kOpen ? "open" : "closed", run.offered_per_s, run.goodput_per_s,
                         f.mean_us, f.at_us[4], run.service.at_us[0], run.service.at_us[2], run.lag.at_us[2], run.sent,
                         run.dropped(), run.late, run.generator_limit.empty() ? 0 : 1);
-  absl::StrAppendFormat(&text, "%d,%d,%s,%s,%s\n", run.attempts(), run.retries(),
+  absl::StrAppendFormat(&text, "%d,%d,%s,%s,%s,%s\n", run.attempts(), run.retries(),
                         ByAddress(run, &AddressFigures::attempts), ByAddress(run, &AddressFigures::answered),
-                        ByAddress(run, &AddressFigures::failed));
+                        ByAddress(run, &AddressFigures::failed), TlsName(run.load));
   return text;
 }
 

@@ -1,3 +1,4 @@
+#include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 #include <absl/time/time.h>
 
@@ -45,10 +46,13 @@ std::string LoopText(const LoadOptions& load) {
                          load.TotalConnections(), load.max_in_flight);
 }
 
+// Follows the addresses.
+std::string TlsText(const LoadOptions& load) { return load.tls ? absl::StrCat(" over ", TlsName(load)) : ""; }
+
 std::string HeadText(const RunResult& run) {
   const LoadOptions& load = run.load;
-  return absl::StrFormat("%s  %s %s  %s  %s  %d processes x %d threads  %.2f s%s\n", AddressesText(load),
-                         TypesText(load.mix), OperationsText(load.mix), MethodName(load), LoopText(load),
+  return absl::StrFormat("%s%s  %s %s  %s  %s  %d processes x %d threads  %.2f s%s\n", AddressesText(load),
+                         TlsText(load), TypesText(load.mix), OperationsText(load.mix), MethodName(load), LoopText(load),
                          load.processes, load.threads, run.seconds, run.interrupted ? "  (interrupted)" : "");
 }
 
@@ -204,7 +208,7 @@ std::string ReportTable(const Plan& plan, const Outcome& outcome) {
     text = OneRun(outcome.runs[0]);
   } else {
     const LoadOptions& load = plan.load;
-    text = absl::StrFormat("%s  %s %s  %s  %d runs of %s\n", AddressesText(load), TypesText(load.mix),
+    text = absl::StrFormat("%s%s  %s %s  %s  %d runs of %s\n", AddressesText(load), TlsText(load), TypesText(load.mix),
                            OperationsText(load.mix), MethodName(load), outcome.runs.size(),
                            absl::FormatDuration(absl::FromChrono(load.duration)));
     text += absl::StrFormat("%-20s %4s %20s %20s %20s %20s %20s %8s %8s%s\n", "run", "runs", "requests/s", "goodput/s",

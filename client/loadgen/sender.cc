@@ -50,6 +50,7 @@ SenderThread::SenderThread(const LoadOptions& options, const Workload& workload,
       shared_(shared),
       place_(place),
       retry_options_{.max_attempts = options.attempts},
+      authorization_(options.token.empty() ? "" : "Bearer " + options.token),
       open_(options.loop == Loop::kOpen),
       random_(options.seed + static_cast<std::uint64_t>(place.process * 1000 + place.thread)) {
   constexpr double kRange = 18446744073709551616.0;  // 2^64

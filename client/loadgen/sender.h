@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <random>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -101,6 +102,10 @@ class SenderThread {
   // broken or leads to `avoid`, where there is another.
   std::size_t ConnectionFor(std::size_t home, std::size_t avoid = kAvoidNone) const;
   grpc::GenericStub& StubOf(std::size_t connection) { return stubs_[connection]; }
+  // Says who asks, on a call or stream that is about to begin.
+  void Authorize(grpc::ClientContext* context) const {
+    if (!authorization_.empty()) context->AddMetadata("authorization", authorization_);
+  }
 
   // Books a request that is being sent for the first time; each is followed by one RecordAnswer or RecordError.
   void RecordSend(const Sent& sent);
@@ -143,6 +148,7 @@ class SenderThread {
   const SharedParts shared_;
   const SenderPlace place_;
   const RetryOptions retry_options_;
+  const std::string authorization_;  // empty: none
   const bool open_;
 
   grpc::CompletionQueue queue_;

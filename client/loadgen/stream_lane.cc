@@ -53,6 +53,7 @@ class StreamLane final : public Lane, public Event {
     outstanding_ = 0;
     stream_.reset();
     context_.emplace();
+    thread_.Authorize(&*context_);
     stream_ = stub_.PrepareCall(&*context_, kMethod, thread_.queue());
     stream_->StartCall(on_start_.tag());
   }

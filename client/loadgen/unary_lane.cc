@@ -148,6 +148,7 @@ void UnaryCall::Begin(std::size_t connection) {
   reader_.reset();
   context_.emplace();
   if (thread.options().timeout.count() > 0) context_->set_deadline(deadline_);
+  thread.Authorize(&*context_);
   thread.RecordAttempt(sent_, thread.connections()[connection].address);
   reader_ = thread.StubOf(connection).PrepareUnaryCall(&*context_, kMethod, request, thread.queue());
   reader_->StartCall();

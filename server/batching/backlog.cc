@@ -1,5 +1,7 @@
 #include "server/batching/backlog.h"
 
+#include <absl/strings/str_cat.h>
+
 #include <algorithm>
 
 #include "server/batching/shard.h"
@@ -61,6 +63,18 @@ void Backlog::TakeExpired(TimePoint now, Taken* taken) {
   });
 }
 
+void Backlog::TakeHopeless(std::uint64_t bytes, Taken* taken) {
+  const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(options_.max_wait).count();
+  taken->failure = absl::ResourceExhaustedError(absl::StrCat("memory for ", bytes, " bytes did not come free within ",
+                                                             waited, " ms; try again after the pushback"));
+  std::erase_if(queue_, [&](const Entry& entry) {
+    if (entry.bytes < bytes) return false;
+    Uncount(entry);
+    taken->failed.push_back(entry);
+    return true;
+  });
+}
+
 void Backlog::TakeAll(Taken* taken) {
   taken->failure = absl::UnavailableError("the server is shutting down");
   for (const Entry& entry : queue_) {
@@ -87,11 +101,17 @@ void Backlog::TakeRoomOrFailures(Taken* taken) {
       return;
     }
     const TimePoint now = SteadyClock::now();
-    if (head_since_ns_.load(std::memory_order_relaxed) == 0) {
+    if (waiting_ != head.work) {
+      waiting_ = head.work;
       head_since_ns_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
     }
-    const TimePoint next = NextDeadline();
+    TimePoint next = NextDeadline();
     if (next <= now) return TakeExpired(now, taken);
+    if (options_.max_wait.count() > 0) {
+      const TimePoint hopeless(Nanoseconds(head_since_ns_.load(std::memory_order_relaxed)) + options_.max_wait);
+      if (hopeless <= now) return TakeHopeless(head.bytes, taken);
+      next = std::min(next, hopeless);
+    }
     if (next == kNoDeadline) {
       changed_.wait(mu_);
     } else {
@@ -114,7 +134,12 @@ Backlog::Taken Backlog::Take() {
   TakeRoomOrFailures(&taken);
   head_taken_ = false;
   arena_.SetWaiting(false);
-  head_since_ns_.store(0, std::memory_order_relaxed);
+  // A head that only made way for others' failures goes on waiting: each of them would otherwise let small requests
+  // pass it by again.
+  if (queue_.empty() || queue_.front().work != waiting_) {
+    waiting_ = nullptr;
+    head_since_ns_.store(0, std::memory_order_relaxed);
+  }
   changed_.notify_all();
   return taken;
 }

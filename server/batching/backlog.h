@@ -30,6 +30,9 @@ class Backlog {
     // A head that has waited this long makes new small requests queue up behind it instead of passing it by, so that a
     // large request is not starved of neighbouring slabs.
     Nanoseconds patience = std::chrono::milliseconds(2);
+    // A head that has waited this long for its room is failed with RESOURCE_EXHAUSTED, and so is what is queued and as
+    // large: the memory is not coming. Zero: it waits until its deadline, which it may not have.
+    Nanoseconds max_wait{0};
   };
 
   Backlog(const Options& options, Arena& arena);
@@ -69,6 +72,7 @@ class Backlog {
   Taken Take() ABSL_LOCKS_EXCLUDED(mu_);
   void TakeRoomOrFailures(Taken* taken) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void TakeExpired(TimePoint now, Taken* taken) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void TakeHopeless(std::uint64_t bytes, Taken* taken) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void TakeAll(Taken* taken) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   TimePoint NextDeadline() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Uncount(const Entry& entry);
@@ -85,7 +89,8 @@ class Backlog {
   Mutex mu_;
   ConditionVariable changed_;
   std::deque<Entry> queue_ ABSL_GUARDED_BY(mu_);
-  bool head_taken_ ABSL_GUARDED_BY(mu_) = false;  // one thread at a time waits for room
+  const Work* waiting_ ABSL_GUARDED_BY(mu_) = nullptr;  // the head that head_since_ns_ is of
+  bool head_taken_ ABSL_GUARDED_BY(mu_) = false;        // one thread at a time waits for room
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   bool failing_ ABSL_GUARDED_BY(mu_) = false;
 

@@ -10,6 +10,7 @@ namespace {
 constexpr std::size_t kSpareBatches = 8;
 // What a refused caller is told to wait: long enough for several batches, short against any human's patience.
 constexpr std::uint32_t kRetryAfterMs = 20;
+constexpr std::uint32_t kRetryWithoutMemoryMs = 1000;
 
 }  // namespace
 
@@ -188,8 +189,11 @@ bool Shard::TakeInbox() {
   }
   for (std::unique_ptr<Batch>& batch : batches) ready_.push_back(std::move(batch));
   for (Failure& failure : failures) {
-    const bool deadline = absl::IsDeadlineExceeded(failure.status);
-    Reject(failure.work, std::move(failure.status), deadline ? RejectReason::kDeadline : RejectReason::kDraining, 0);
+    const bool memory = absl::IsResourceExhausted(failure.status);
+    const RejectReason reason = memory                                     ? RejectReason::kNoMemory
+                                : absl::IsDeadlineExceeded(failure.status) ? RejectReason::kDeadline
+                                                                           : RejectReason::kDraining;
+    Reject(failure.work, std::move(failure.status), reason, memory ? kRetryWithoutMemoryMs : 0);
   }
   LaunchReady(SteadyClock::now());
   return true;

@@ -2,6 +2,8 @@
 
 #include <absl/strings/str_cat.h>
 
+#include <algorithm>
+
 namespace softmax::server {
 namespace {
 
@@ -12,6 +14,8 @@ constexpr std::uint64_t kLongestStretch = 2u << 20;
 constexpr double kNew = 1.0 / 8;
 // A refusal cannot be taken back: the wait has to be too long even if it is over-estimated by half.
 constexpr double kCertain = 1.5;
+constexpr double kLeastPushbackMs = 20;
+constexpr double kMostPushbackMs = 1000;
 
 }  // namespace
 
@@ -51,8 +55,27 @@ void Turns::Refuse(Work* work, Nanoseconds wait, TimePoint now) {
                 RejectReason::kDeadline, static_cast<std::uint32_t>(us(wait) / 1000 + 1));
 }
 
+void Turns::RefuseBytes(Work* work, const Caller& caller) {
+  // Half of what is before it has been answered by then.
+  const double wait_ms = static_cast<double>(cost_in_shard_ + caller.waiting_cost) * ns_per_cost_ / 2e6;
+  const std::uint64_t bytes = BytesOf(*work);
+  shard_.Refuse(
+      work,
+      absl::ResourceExhaustedError(absl::StrCat(
+          "the connection's unanswered requests hold ", caller.in_flight_bytes - bytes, " bytes, this one has ", bytes,
+          ", and max_in_flight_bytes_per_connection is ", options_.in_flight_bytes, "; try again after the pushback")),
+      RejectReason::kConnectionBytes,
+      static_cast<std::uint32_t>(std::clamp(wait_ms, kLeastPushbackMs, kMostPushbackMs)));
+}
+
 void Turns::Submit(Work* work, Caller* caller, Kind kind, TimePoint now) {
   const auto units = static_cast<std::uint32_t>(kind);
+  const bool has_bytes = HasBytes(caller, BytesOf(*work));
+  if (caller != nullptr) caller->in_flight_bytes += BytesOf(*work);
+  if (!has_bytes) {
+    Account(*work, caller, units, now);  // its Complete calls Done like any other's
+    return RefuseBytes(work, *caller);
+  }
   if (const Nanoseconds wait = TooLate(*work, caller, now); wait.count() > 0) {
     Account(*work, caller, units, now);  // its Complete calls Done like any other's
     return Refuse(work, wait, now);
@@ -87,6 +110,7 @@ void Turns::Done(const Work& work, Caller* caller, Kind kind, TimePoint now) {
   if (caller == nullptr) return;
   caller->batched -= static_cast<std::uint32_t>(kind);
   caller->batched_bytes -= work.spec().input_bytes();
+  caller->in_flight_bytes -= BytesOf(work);
   if (caller->batched == 0) --busy_;
   freed_ = true;
 }

@@ -14,6 +14,8 @@ namespace softmax::server {
 struct Caller {
   std::uint32_t batched = 0;        // requests with the shard, in units of Turns::Kind
   std::uint64_t batched_bytes = 0;  // theirs
+  // Of all its requests that were taken and are not answered, with the shard or waiting.
+  std::uint64_t in_flight_bytes = 0;
   struct Waiting {
     Work* work;
     std::uint32_t units;
@@ -33,9 +35,10 @@ struct Caller {
 class Turns {
  public:
   struct Options {
-    std::uint32_t requests = 16;       // of a connection with the shard while others have some; 0: no limit
-    std::uint64_t bytes = 8ull << 20;  // likewise; one request alone may be larger
-    std::uint32_t alone_factor = 4;    // how much wider the limits are for a connection that is alone
+    std::uint32_t requests = 16;        // of a connection with the shard while others have some; 0: no limit
+    std::uint64_t bytes = 8ull << 20;   // likewise; one request alone may be larger
+    std::uint64_t in_flight_bytes = 0;  // of a connection, taken and not answered: refused above it; 0: no limit
+    std::uint32_t alone_factor = 4;     // how much wider the limits are for a connection that is alone
     Nanoseconds shared_for = std::chrono::milliseconds(50);  // others count as there for so long after they were
   };
   // What a request costs its thread, next to others: a stream's has no call of its own.
@@ -47,6 +50,12 @@ class Turns {
   // this returns. Its Complete calls Done, with the same arguments.
   void Submit(Work* work, Caller* caller, Kind kind, TimePoint now);
   void Done(const Work& work, Caller* caller, Kind kind, TimePoint now);
+
+  // Whether so many bytes more would be taken from this caller.
+  bool HasBytes(const Caller* caller, std::uint64_t more) const {
+    return caller == nullptr || options_.in_flight_bytes == 0 ||
+           caller->in_flight_bytes + more <= options_.in_flight_bytes;
+  }
 
   // Lets in what has its turn. Called after batches have finished, never from Complete. True: something was let in.
   bool Admit(TimePoint now);
@@ -62,11 +71,13 @@ class Turns {
   static std::uint64_t CostOf(const Work& work) {
     return kCallBytes + work.spec().input_bytes() + work.spec().output_bytes();
   }
+  static std::uint64_t BytesOf(const Work& work) { return work.spec().input_bytes() + work.spec().lengths_bytes(); }
   bool HasRoom(const Caller& caller, const Work& work, TimePoint now) const;
   void Account(const Work& work, Caller* caller, std::uint32_t units, TimePoint now);
   // How long what is before the request takes at least, if that is longer than its deadline leaves; zero otherwise.
   Nanoseconds TooLate(const Work& work, const Caller* caller, TimePoint now) const;
   void Refuse(Work* work, Nanoseconds wait, TimePoint now);
+  void RefuseBytes(Work* work, const Caller& caller);
 
   const Options options_;
   Shard& shard_;

@@ -24,8 +24,8 @@ constexpr std::array<const char*, kCodes> kCodeNames = {
     "ABORTED",   "OUT_OF_RANGE",   "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
     "DATA_LOSS", "UNAUTHENTICATED"};
 constexpr std::array<const char*, kCloseReasons> kCloseNames = {"idle", "drained", "full", "delay", "large"};
-constexpr std::array<const char*, kRejectReasons> kRejectNames = {"queue_full", "no_memory", "draining",
-                                                                  "invalid",    "deadline",  "unauthorized"};
+constexpr std::array<const char*, kRejectReasons> kRejectNames = {
+    "queue_full", "no_memory", "draining", "invalid", "deadline", "unauthorized", "connection_bytes"};
 
 MetricFamily* AddFamily(const char* name, const char* help, MetricType type, Families* out) {
   return &out->emplace_back(MetricFamily{name, help, type, {}});

@@ -21,7 +21,15 @@ enum class CloseReason : std::uint8_t {
   kDelay,    // max_queue_delay passed
   kLarge,    // a request that fills a span of its own
 };
-enum class RejectReason : std::uint8_t { kQueueFull, kNoMemory, kDraining, kInvalid, kDeadline, kUnauthorized };
+enum class RejectReason : std::uint8_t {
+  kQueueFull,
+  kNoMemory,
+  kDraining,
+  kInvalid,
+  kDeadline,
+  kUnauthorized,
+  kConnectionBytes,  // the connection's unanswered requests hold as much as they may
+};
 
 struct BatchSample {
   std::uint64_t requests = 0;

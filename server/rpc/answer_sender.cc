@@ -16,7 +16,7 @@ bool AnswerSender::ShouldReference(std::uint64_t bytes, const Connection* connec
   if (arena_.slabs_total() - arena_.slabs_used() < arena_.slabs_total() / 8) return false;
   if (connection == nullptr) return false;
   // The first is always by reference: a share smaller than one answer must not forbid all.
-  const std::uint64_t unread = connection->unread_bytes();
+  const std::uint64_t unread = connection->unread_bytes() + connection->queued_bytes();
   return unread == 0 || unread + bytes <= connections_.options().max_unread_bytes;
 }
 

@@ -27,6 +27,10 @@ class AnswerSender {
   // Whether an output of this size can leave by reference at all, so that the connection is worth looking up.
   static bool MayReference(std::uint64_t bytes) { return bytes > kCopyBytes; }
 
+  // Whether an output of so many bytes may stay in the arena until the connection's peer has read it. `connection` may
+  // be null.
+  bool ShouldReference(std::uint64_t bytes, const Connection* connection) const;
+
   // Appends `header`, then the output. `connection` may be null.
   void Append(std::string_view header, const std::byte* output, std::uint64_t bytes, const SpanRef* span,
               const std::shared_ptr<Connection>& connection, TimePoint now);
@@ -37,7 +41,6 @@ class AnswerSender {
   grpc::ByteBuffer Take();
 
  private:
-  bool ShouldReference(std::uint64_t bytes, const Connection* connection) const;
   void FlushPending();
 
   Arena& arena_;

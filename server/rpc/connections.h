@@ -44,6 +44,9 @@ class Connection {
   std::size_t server() const { return server_; }
   // For that thread, and for no other.
   Caller& caller() { return caller_; }
+  // Likewise: bytes of answers that wait in its streams for the write before them.
+  std::uint64_t& queued_bytes() { return queued_bytes_; }
+  std::uint64_t queued_bytes() const { return queued_bytes_; }
   const std::string& peer() const { return peer_; }
   int fd() const { return fd_; }
   std::uint64_t unread_bytes() const { return unread_bytes_.load(std::memory_order_relaxed); }
@@ -66,6 +69,7 @@ class Connection {
   const std::string peer_;
   const std::size_t server_;
   Caller caller_;
+  std::uint64_t queued_bytes_ = 0;
   std::atomic<std::uint64_t> unread_bytes_{0};
   mutable Mutex mu_;
   Held held_ ABSL_GUARDED_BY(mu_);

@@ -143,6 +143,7 @@ void QueueThread::AttendToCalls() {
   for (auto it = streams_.begin(); it != streams_.end();) {
     StreamCall* const stream = *it++;  // Drain may end the stream
     if (stream->writing_since() <= overdue) stream->Cancel();
+    stream->CopyOutOlderThan(overdue);
     if (draining) stream->Drain();
   }
   for (WatchCall* watch : desk_.watches) watch->Update();

@@ -86,9 +86,19 @@ void StreamCall::ReadIfRoom() {
   if (reading_ || no_more_reads_ || broken_ || in_flight_ >= thread_.state().max_in_flight_per_stream) {
     return;
   }
+  // Its own answers make room and come back here; what others of the connection hold, a request is refused for.
+  if (in_flight_ > 0 && !thread_.turns().HasBytes(caller(), thread_.state().limits.max_request_bytes)) return;
+  if (IsBehind()) return;  // OnWritten comes back here
   reading_ = true;
   incoming_ = std::make_shared<Message>();
   stream_.Read(&incoming_->buffer, static_cast<Tag*>(&read_));
+}
+
+bool StreamCall::IsBehind() const {
+  if (outgoing_.empty()) return false;
+  return outgoing_.size() >= thread_.state().max_in_flight_per_stream ||
+         (connection_ != nullptr &&
+          connection_->queued_bytes() >= thread_.state().connections.options().max_unread_bytes);
 }
 
 void StreamCall::OnRead(bool ok) {
@@ -165,23 +175,50 @@ void StreamCall::Answered(Request* request, const Answer& answer) {
   } else if (!status.ok()) {
     QueueError(request->decoded().id, status, answer.retry_after_ms);
   } else {
-    Outgoing& out = outgoing_.emplace_back();
-    EncodeAnswerHeader(request->decoded(), TimingOf(answer), /*in_stream=*/true, &out.header);
-    out.bytes = request->spec().output_bytes();
-    if (out.bytes <= AnswerSender::kCopyBytes) {
-      // A copy now frees the batch's span, which one slow stream would otherwise hold for all of the batch.
-      if (out.bytes > 0) out.header.append(reinterpret_cast<const char*>(answer.output), out.bytes);
-      thread_.recorder().PayloadCopiedOut(out.bytes);
-      out.bytes = 0;
-    } else {
-      out.output = answer.output;
-      out.span = *answer.span;
-    }
+    QueueAnswer(request, answer, now);
   }
   if (submitting_) return;
   WriteIfReady();
   ReadIfRoom();
   FinishIfDone();
+}
+
+void StreamCall::QueueAnswer(Request* request, const Answer& answer, TimePoint now) {
+  const std::uint64_t bytes = request->spec().output_bytes();
+  // A copy now frees the batch's span, which one slow stream would otherwise hold for all of the batch.
+  const bool stays = thread_.sender().ShouldReference(bytes, connection_.get());
+  Outgoing& out = outgoing_.emplace_back();
+  EncodeAnswerHeader(request->decoded(), TimingOf(answer), /*in_stream=*/true, &out.header);
+  out.output = answer.output;
+  out.bytes = bytes;
+  out.ready = now;
+  if (connection_ != nullptr) connection_->queued_bytes() += out.queued_bytes = bytes;
+  if (stays) {
+    out.span = *answer.span;
+  } else {
+    CopyOut(&out);
+  }
+}
+
+void StreamCall::CopyOut(Outgoing* out) {
+  if (out->bytes > 0) out->header.append(reinterpret_cast<const char*>(out->output), out->bytes);
+  thread_.recorder().PayloadCopiedOut(out->bytes);
+  out->bytes = 0;
+  out->span.Reset();
+}
+
+void StreamCall::CopyOutOlderThan(TimePoint then) {
+  for (Outgoing& out : outgoing_) {
+    if (out.ready > then) return;
+    if (out.bytes > 0) CopyOut(&out);
+  }
+}
+
+void StreamCall::DropOutgoing() {
+  for (const Outgoing& out : outgoing_) {
+    if (connection_ != nullptr) connection_->queued_bytes() -= out.queued_bytes;
+  }
+  outgoing_.clear();
 }
 
 void StreamCall::WriteIfReady() {
@@ -190,6 +227,7 @@ void StreamCall::WriteIfReady() {
   const TimePoint now = SteadyClock::now();
   do {
     Outgoing& out = outgoing_.front();
+    if (connection_ != nullptr) connection_->queued_bytes() -= out.queued_bytes;
     sender.Append(out.header, out.output, out.bytes, &out.span, connection_, now);
     outgoing_.pop_front();
   } while (!outgoing_.empty() &&
@@ -205,9 +243,10 @@ void StreamCall::OnWritten(bool ok) {
   if (!ok) {
     broken_ = true;
     no_more_reads_ = true;
-    outgoing_.clear();
+    DropOutgoing();
   }
   WriteIfReady();
+  ReadIfRoom();
   FinishIfDone();
 }
 

@@ -26,6 +26,8 @@ class StreamCall {
   // When the write under way began; kNoDeadline when none is.
   TimePoint writing_since() const { return writing_since_; }
   void Cancel() { context_.TryCancel(); }
+  // Takes answers that have waited since then out of the arena, where they are in others' way.
+  void CopyOutOlderThan(TimePoint then);
   // Reads no more; ends with UNAVAILABLE when everything accepted is answered.
   void Drain();
 
@@ -49,8 +51,10 @@ class StreamCall {
   struct Outgoing {
     std::string header;
     const std::byte* output = nullptr;
-    std::uint64_t bytes = 0;
+    std::uint64_t bytes = 0;  // at `output`, in `span`; 0: what there is stands in the header
     SpanRef span;
+    std::uint64_t queued_bytes = 0;  // with the connection, until it is written
+    TimePoint ready;
   };
 
   explicit StreamCall(QueueThread& thread);
@@ -66,6 +70,11 @@ class StreamCall {
   void HandleMessage();
   void Submit(std::unique_ptr<Request> request);
   void Answered(Request* request, const Answer& answer);
+  void QueueAnswer(Request* request, const Answer& answer, TimePoint now);
+  void CopyOut(Outgoing* out);
+  // Whether the client reads its answers too slowly to be asked for more.
+  bool IsBehind() const;
+  void DropOutgoing();
   void QueueError(std::uint64_t id, const absl::Status& status, std::uint32_t retry_after_ms);
   void WriteIfReady();
   // Ends the call once nothing is under way; the object goes with its last operation.

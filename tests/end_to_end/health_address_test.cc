@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
+#include <filesystem>
 #include <thread>
 
 #include "grpc/health/v1/health.grpc.pb.h"
@@ -104,6 +106,31 @@ TEST(HealthAddress, LivesThroughADrainAndTellsIt) {
   ASSERT_EQ(seen.size(), 2u);
   EXPECT_EQ(seen[0], HealthCheckResponse::SERVING);
   EXPECT_EQ(seen[1], HealthCheckResponse::NOT_SERVING);
+}
+
+// How many epoll sets the process has; those of gRPC's epoll1 are among them where it is used.
+int EpollSets(pid_t pid) {
+  int sets = 0;
+  for (const auto& file : std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/fd")) {
+    std::error_code gone;
+    sets += std::filesystem::read_symlink(file.path(), gone) == "anon_inode:[eventpoll]" ? 1 : 0;
+  }
+  return sets;
+}
+
+// In an epoll set that all share a probe waits for everything that is read before it.
+TEST(HealthAddress, HasSocketsThatWaitForNoOthers) {
+  // What the tests before have set for this process would go before the flags.
+  const char* const set = std::getenv("GRPC_POLL_STRATEGY");
+  const std::string before = set == nullptr ? "" : set;
+  unsetenv("GRPC_POLL_STRATEGY");
+  ServerProcess shared({"--threads=1"});
+  ServerProcess apart({"--threads=1", "--health-address=127.0.0.1:0"});
+  ServerProcess told({"--threads=1", "--health-address=127.0.0.1:0", "--poller=epoll1"});
+  if (!before.empty()) setenv("GRPC_POLL_STRATEGY", before.c_str(), 1);
+  ASSERT_FALSE(shared.target().empty() || apart.target().empty() || told.target().empty());
+  EXPECT_LT(EpollSets(apart.pid()), EpollSets(shared.pid()));
+  EXPECT_LT(EpollSets(apart.pid()), EpollSets(told.pid()));
 }
 
 // Twice as many callers as fill the arena, each always with a request of a quarter of it.

@@ -18,6 +18,7 @@ class ServerProcess {
 
   const std::string& target() const { return target_; }
   const std::string& metrics() const { return metrics_; }
+  pid_t pid() const { return pid_; }
   void Signal(int number) const;
   // The exit code; -1 when it did not end in time or was killed by a signal.
   int Wait(int timeout_ms);

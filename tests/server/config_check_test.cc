@@ -55,6 +55,8 @@ TEST(CheckConfig, RefusesMemoryThatContradictsItself) {
        },
        {"--max-response-bytes=65MiB", "--memory-quota=64MiB"}},
       {[](Config& c) { c.max_queued_bytes = 1 << 20; }, {"--max-request-bytes=64MiB", "--max-queued-bytes=1MiB"}},
+      {[](Config& c) { c.max_in_flight_bytes_per_connection = 1 << 20; },
+       {"--max-request-bytes=64MiB", "--max-in-flight-bytes-per-connection=1MiB"}},
       {[](Config& c) { c.max_unread_bytes_per_connection = 1ull << 30; },
        {"--max-unread-bytes-per-connection=1GiB", "--arena-bytes=512MiB"}},
       {[](Config& c) {
@@ -86,6 +88,7 @@ TEST(CheckConfig, RefusesZeroWhereSomethingIsNeeded) {
       {"--max-columns=0", &Config::max_columns},
       {"--max-requests-per-stream-message=0", &Config::max_requests_per_stream_message},
       {"--max-in-flight-per-stream=0", &Config::max_in_flight_per_stream},
+      {"--max-in-flight-bytes-per-connection=0", &Config::max_in_flight_bytes_per_connection},
       {"--max-concurrent-streams=0", &Config::max_concurrent_streams},
       {"--max-connections=0", &Config::max_connections},
       {"--max-queued-requests=0", &Config::max_queued_requests},

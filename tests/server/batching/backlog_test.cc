@@ -147,6 +147,63 @@ TEST(Backlog, AWaitingLargeRequestIsNotStarvedBySmallOnes) {
   EXPECT_TRUE(small.last.status.ok());
 }
 
+// Requests behind the head whose deadlines pass do not let small ones pass it by again and again.
+TEST(Backlog, OthersDeadlinesDoNotStarveTheHead) {
+  testing::TestMemory memory(64 * kSlab);
+  Arena arena(memory.data(), 64 * kSlab, kSlab);
+  Backlog::Options options;
+  options.patience = std::chrono::milliseconds(20);
+  Backlog backlog(options, arena);
+  RunningLane lane;
+  testing::CountingRecorder recorder;
+  Shard shard(SmallOptions(), arena, backlog, lane, recorder, [] {});
+  SpanRef half(&arena, arena.TryReserve(40 * kSlab));
+  TestWork large(1, 60 * kSlab / 4);
+  shard.Submit(&large, SteadyClock::now());
+  while (!backlog.blocking(SteadyClock::now())) std::this_thread::yield();
+  for (int i = 0; i < 5; ++i) {
+    TestWork hasty(1, 8);
+    hasty.set_deadline(SteadyClock::now() + std::chrono::milliseconds(1));
+    shard.Submit(&hasty, SteadyClock::now());
+    while (hasty.completions == 0) shard.Poll();
+    EXPECT_TRUE(absl::IsDeadlineExceeded(hasty.last.status));
+    EXPECT_TRUE(backlog.blocking(SteadyClock::now()));
+  }
+  half.Reset();
+  RunUntilAnswered(shard);
+  EXPECT_TRUE(large.last.status.ok());
+  EXPECT_FALSE(backlog.blocking(SteadyClock::now() + std::chrono::hours(1)));
+}
+
+// Its memory is never given back. What is smaller is served, what is as large is not let wait its own time.
+TEST(Backlog, AHeadWhoseMemoryDoesNotComeFreeIsRefused) {
+  testing::TestMemory memory(64 * kSlab);
+  Arena arena(memory.data(), 64 * kSlab, kSlab);
+  Backlog::Options options;
+  options.max_wait = std::chrono::milliseconds(100);
+  Backlog backlog(options, arena);
+  RunningLane lane;
+  testing::CountingRecorder recorder;
+  Shard shard(SmallOptions(), arena, backlog, lane, recorder, [] {});
+  const SpanRef lost(&arena, arena.TryReserve(40 * kSlab));
+  const TimePoint began = SteadyClock::now();
+  TestWork large(1, 60 * kSlab / 4), larger(1, 62 * kSlab / 4), smaller(1, 20 * kSlab / 4);
+  for (TestWork* work : {&large, &smaller, &larger}) shard.Submit(work, began);
+  RunUntilAnswered(shard);
+  EXPECT_GE(SteadyClock::now() - began, options.max_wait);
+  for (const TestWork* work : {&large, &larger}) {
+    EXPECT_EQ(work->completions, 1);
+    EXPECT_TRUE(absl::IsResourceExhausted(work->last.status)) << work->last.status;
+    EXPECT_EQ(work->last.status.message(),
+              "memory for 61440 bytes did not come free within 100 ms; try again after the pushback");
+    EXPECT_GE(work->last.retry_after_ms, 20u);
+  }
+  EXPECT_TRUE(smaller.last.status.ok()) << smaller.last.status;
+  EXPECT_EQ(recorder.rejected, (std::vector{RejectReason::kNoMemory, RejectReason::kNoMemory}));
+  EXPECT_EQ(backlog.queued_requests(), 0u);
+  EXPECT_EQ(backlog.queued_bytes(), 0u);
+}
+
 // Every request is answered exactly once and right, whatever the mix of sizes and deadlines; all slabs come back.
 TEST(Backlog, RandomMixFromManyThreads) {
   testing::TestMemory memory(128 * kSlab);

@@ -119,6 +119,45 @@ TEST_F(TurnsTest, BytesAreLimitedToo) {
   while (turns_->waiting() > 0 || shard_->pending() > 0) Round();
 }
 
+// Those that wait for their turn count like those in a batch, and each gives its bytes back once, refused ones too.
+TEST_F(TurnsTest, AConnectionHoldsNoMoreBytesThanItMay) {
+  Make({.requests = 2, .in_flight_bytes = 640, .alone_factor = 1});
+  Caller full, other;
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(Submit(&full)->completions, 0);  // of 64 bytes
+  EXPECT_EQ(turns_->waiting(), 8u);
+  TestWork* const refused = Submit(&full);
+  EXPECT_EQ(refused->completions, 1);
+  EXPECT_TRUE(absl::IsResourceExhausted(refused->last.status)) << refused->last.status;
+  EXPECT_EQ(refused->last.status.message(),
+            "the connection's unanswered requests hold 640 bytes, this one has 64, and "
+            "max_in_flight_bytes_per_connection is 640; try again after the pushback");
+  EXPECT_GE(refused->last.retry_after_ms, 20u);
+  EXPECT_EQ(recorder_.rejected, std::vector{RejectReason::kConnectionBytes});
+  EXPECT_FALSE(turns_->HasBytes(&full, 1));
+  EXPECT_EQ(Submit(&other)->completions, 0);
+  while (turns_->waiting() > 0 || shard_->pending() > 0) Round();
+  EXPECT_EQ(full.in_flight_bytes, 0u);
+  EXPECT_TRUE(turns_->HasBytes(&full, 640));
+  EXPECT_EQ(Submit(&full)->completions, 0);
+  Round();
+  EXPECT_EQ(recorder_.rejected.size(), 1u);
+}
+
+TEST_F(TurnsTest, LengthsAreBytesOfAConnectionToo) {
+  Make({.in_flight_bytes = 100});
+  Caller caller;
+  TestWork plain(1, 16), with_lengths(1, 16);  // 64 bytes, and 4 a row
+  with_lengths.set_lengths({16});
+  plain.on_complete = [&] { turns_->Done(plain, &caller, Turns::Kind::kUnary, now_); };
+  with_lengths.on_complete = [&] { turns_->Done(with_lengths, &caller, Turns::Kind::kUnary, now_); };
+  turns_->Submit(&with_lengths, &caller, Turns::Kind::kUnary, now_);
+  EXPECT_EQ(caller.in_flight_bytes, 68u);
+  turns_->Submit(&plain, &caller, Turns::Kind::kUnary, now_);
+  EXPECT_TRUE(absl::IsResourceExhausted(plain.last.status));
+  Round();
+  EXPECT_EQ(caller.in_flight_bytes, 0u);
+}
+
 TEST_F(TurnsTest, WhatCannotBeRunInTimeIsRefusedAtOnce) {
   Make({.requests = 0});
   Caller caller;

@@ -1,0 +1,112 @@
+// Streams whose client sends and does not read: they cost bounded memory, and others nothing.
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "softmax/v1/softmax.grpc.pb.h"
+#include "tests/end_to_end/faulty_service.h"
+
+namespace softmax::testing {
+namespace {
+
+constexpr char kAnswered[] = R"(softmax_requests_total{method="SoftmaxStream",code="OK"} )";
+
+std::int64_t Number(const ServerProcess& server, const std::string& series) {
+  const std::string text = MetricOf(server.metrics(), series);
+  return text.empty() ? -1 : std::stoll(text);
+}
+
+// Sends as fast as the server takes it and never reads, on a connection of its own.
+class UnreadStream {
+ public:
+  UnreadStream(const std::string& target, std::int64_t columns, int requests_per_message) {
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    stub_ =
+        v1::SoftmaxService::NewStub(grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments));
+    stream_ = stub_->SoftmaxStream(&context_);
+    v1::SoftmaxStreamRequest message;
+    for (int i = 0; i < requests_per_message; ++i) {
+      v1::SoftmaxRequest* const request = message.add_requests();
+      request->set_id(static_cast<std::uint64_t>(i) + 1);
+      request->mutable_input()->set_dtype(v1::DATA_TYPE_FLOAT32);
+      request->mutable_input()->add_shape(columns);
+      request->mutable_input()->set_data(std::string(static_cast<std::size_t>(columns) * 4, '\0'));
+    }
+    writer_ = std::jthread([this, message] {
+      while (stream_->Write(message)) {
+      }
+      ended_ = true;
+    });
+  }
+  ~UnreadStream() {
+    context_.TryCancel();
+    writer_.join();
+    (void)stream_->Finish();
+  }
+
+  // Whether the server, or the test, has ended it.
+  bool ended() const { return ended_; }
+
+ private:
+  grpc::ClientContext context_;
+  std::unique_ptr<v1::SoftmaxService::Stub> stub_;
+  std::unique_ptr<grpc::ClientReaderWriter<v1::SoftmaxStreamRequest, v1::SoftmaxStreamResponse>> stream_;
+  std::atomic<bool> ended_{false};
+  std::jthread writer_;
+};
+
+// Until nothing more is answered for half a second: how much was.
+std::int64_t AnsweredInAll(const ServerProcess& server) {
+  std::int64_t before = -1;
+  for (int i = 0; i < 20; ++i) {
+    const std::int64_t now = Number(server, kAnswered);
+    if (now == before && now > 0) return now;
+    before = now;
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  }
+  return before;
+}
+
+TEST(UnreadStreams, AreNotReadEither) {
+  ServerProcess server({"--answer-timeout=10m"});
+  ASSERT_FALSE(server.target().empty()) << server.Log();
+  const UnreadStream stream(server.target(), 1024, 16);
+  // 64 KiB of the client's window, one write of 256 KiB, 256 answers that wait, 256 requests in flight: some 600.
+  EXPECT_LT(AnsweredInAll(server), 2000);
+  EXPECT_FALSE(stream.ended());
+}
+
+TEST(UnreadStreams, HoldTheirShareOfTheArenaAndNoMore) {
+  ServerProcess server({"--answer-timeout=10m", "--max-unread-bytes-per-connection=8MiB"});
+  ASSERT_FALSE(server.target().empty()) << server.Log();
+  const UnreadStream stream(server.target(), 64 << 10, 1);  // 256 KiB each, and the arena has 64 MiB
+  AnsweredInAll(server);
+  EXPECT_LE(Number(server, R"(softmax_slabs{state="used"} )"), (8 << 20) / (64 << 10) + 16);
+}
+
+TEST(UnreadStreams, LeaveTheArenaWhenTheirTimeIsOver) {
+  ServerProcess server({"--answer-timeout=2s"});
+  ASSERT_FALSE(server.target().empty()) << server.Log();
+  const UnreadStream stream(server.target(), 64 << 10, 1);
+  for (int i = 0; i < 300 && (Number(server, kAnswered) <= 0 || Number(server, R"(softmax_slabs{state="used"} )") > 0);
+       ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  EXPECT_EQ(Number(server, R"(softmax_slabs{state="used"} )"), 0);
+  EXPECT_GT(Number(server, kAnswered), 0);
+}
+
+// Answers that are too small to hold any of the arena are given up, too.
+TEST(UnreadStreams, OfSmallAnswersEnd) {
+  ServerProcess server({"--answer-timeout=1s"});
+  ASSERT_FALSE(server.target().empty()) << server.Log();
+  const UnreadStream stream(server.target(), 16, 64);
+  for (int i = 0; i < 300 && !stream.ended(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_TRUE(stream.ended());
+}
+
+}  // namespace
+}  // namespace softmax::testing
