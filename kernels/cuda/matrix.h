@@ -54,6 +54,7 @@ struct MatrixParams {
   int team_blocks;   // per row
   int teams;
   bool log;
+  bool next_early;  // the next launch may take its places as soon as all blocks have begun
   Completion completion;
 };
 

@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks) LargeMatrixKernel(const 
   const std::int64_t column = static_cast<std::int64_t>(first_chunk) * Element<In>::kChunk;
   const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) / params.cluster_blocks * params.rows_per_block + side;
   const bool active = row < params.rows;
-  BeginAccess();
+  BeginAccess(params);
   const std::int64_t valid = active ? ValidLength(params, row) : 0;
 
   RowPart<In, kSlots, kSkew> part;
@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks) SliceMatrixKernel(const 
   const int first_chunk = team.Rank() * params.block_chunks + before;
   const std::int64_t column = static_cast<std::int64_t>(first_chunk) * Element<In>::kChunk;
   const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) / params.cluster_blocks;
-  BeginAccess();
+  BeginAccess(params);
   const std::int64_t valid = ValidLength(params, row);
 
   Slice<In, kSkew, kLog> slice;

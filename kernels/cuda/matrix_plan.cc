@@ -61,12 +61,19 @@ void PlanTiny(int bytes, MatrixPlan* plan) {
   plan->blocks = DivideUp(p.rows, rows);
 }
 
+// Where a launch puts several blocks on each multiprocessor at once, the next one's would come to lie unevenly if they
+// took the places that are left beside them. 16-bit rows of three slots and more leave none: they need the registers.
+bool LeavesPlacesEven(int bytes, const MatrixPlan& plan, const Device& device) {
+  const std::int64_t multiprocessors = device.multiprocessors;
+  return plan.blocks <= 2 * multiprocessors || plan.blocks > 6 * multiprocessors || (bytes == 2 && plan.slots > 2);
+}
+
 void PlanSmall(int bytes, const Device& device, MatrixPlan* plan) {
-  const MatrixParams& p = plan->params;
+  MatrixParams& p = plan->params;
   const auto vectors = static_cast<int>(DivideUp(p.cols, VectorElements(bytes)));
   plan->kind = MatrixKind::kSmall;
   plan->slots = static_cast<int>(DivideUp(vectors, p.lanes));
-  if (p.lanes == 32 && plan->slots > 1 && p.rows <= 2 * device.multiprocessors) {
+  if (p.lanes == 32 && plan->slots > 1 && p.rows <= std::int64_t{2} * device.multiprocessors) {
     plan->kind = MatrixKind::kSplit;
     plan->threads = 32 * plan->slots;
     plan->blocks = p.rows;
@@ -74,24 +81,26 @@ void PlanSmall(int bytes, const Device& device, MatrixPlan* plan) {
   }
   const int groups = kMatrixThreads / p.lanes;
   plan->blocks = DivideUp(p.rows, groups);
-  if (plan->slots <= 2 && plan->blocks <= kOneWaveBlocks * device.multiprocessors) {
+  if (plan->slots <= 2 && plan->blocks <= std::int64_t{kOneWaveBlocks} * device.multiprocessors) {
     plan->kind = MatrixKind::kOneWave;
-    return;
+  } else {
+    plan->blocks = DivideUp(p.rows, std::int64_t{groups} * SmallRows(plan->slots));
   }
-  plan->blocks = DivideUp(p.rows, groups * SmallRows(plan->slots));
+  p.next_early = LeavesPlacesEven(bytes, *plan, device);
 }
 
 // Aligned rows need registers for that: where they fill most of the second chunk, two warps are faster.
 bool TakesDouble(int bytes, const Device& device, const MatrixPlan& plan) {
   const MatrixParams& p = plan.params;
-  const int most = plan.skew ? 2 * kChunkSlots : kChunkSlots + 2;
-  return bytes == 2 && p.cols <= most * 32 * VectorElements(bytes) && p.rows >= 4 * device.multiprocessors;
+  const std::int64_t most = plan.skew ? 2 * kChunkSlots : kChunkSlots + 2;
+  return bytes == 2 && p.cols <= most * 32 * VectorElements(bytes) &&
+         p.rows >= std::int64_t{4} * device.multiprocessors;
 }
 
 void PlanDouble(int bytes, MatrixPlan* plan) {
   const MatrixParams& p = plan->params;
   plan->kind = MatrixKind::kDouble;
-  plan->slots = static_cast<int>(DivideUp(p.cols, 32 * VectorElements(bytes)));
+  plan->slots = static_cast<int>(DivideUp(DivideUp(p.cols, VectorElements(bytes)), 32));
   plan->blocks = DivideUp(p.rows, kBlockWarps);
 }
 
@@ -104,7 +113,7 @@ int BlocksOfRow(int chunks, std::int64_t rows, const Device& device) {
   constexpr int kTogether = 33;
   const int most = device.cluster_blocks;
   int blocks = chunks <= kAlone ? 1 : std::min(most, static_cast<int>(DivideUp(chunks, kTogether)));
-  const auto fits = [&](int a_multiprocessor) {
+  const auto fits = [&](std::int64_t a_multiprocessor) {
     return blocks * 2 <= most && rows * blocks * 2 <= a_multiprocessor * device.multiprocessors;
   };
   while (chunks > 2 * blocks && fits(1)) blocks *= 2;
@@ -159,7 +168,7 @@ void PlanLarge(int bytes, const Device& device, MatrixPlan* plan) {
     return;
   }
   // A warp for each chunk where there are few rows.
-  const bool is_few = p.rows * p.cluster_blocks <= 4 * device.multiprocessors;
+  const bool is_few = p.rows * p.cluster_blocks <= std::int64_t{4} * device.multiprocessors;
   const int each = chunks <= kBlockWarps || is_few ? 1 : 2;
   plan->kind = MatrixKind::kLarge;
   plan->slots = each * kChunkSlots;
@@ -233,6 +242,7 @@ MatrixPlan PlanMatrix(DataType type, const Segment& s, const Completion& complet
   p.log = s.operation == Operation::kLogSoftmax;
   // These kernels have the fast form of the exponential only.
   if (type != DataType::kFloat64 && p.scale_float.fast == 0) return plan;
+  p.next_early = true;
   p.completion = completion;
   p.lanes = RowLanes(s.cols, bytes);
   p.cluster_blocks = 1;

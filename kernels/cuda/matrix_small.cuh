@@ -19,9 +19,9 @@ __device__ __forceinline__ Scale<C> ScaleOf(const MatrixParams& params) {
 }
 
 // By every block before its first access to memory that others may write or read.
-__device__ __forceinline__ void BeginAccess() {
+__device__ __forceinline__ void BeginAccess(const MatrixParams& params) {
   WaitForEarlierLaunches();
-  AllowNextLaunch();
+  if (params.next_early) AllowNextLaunch();
 }
 
 __device__ __forceinline__ std::int64_t ValidLength(const MatrixParams& params, std::int64_t row) {
@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(kMatrixThreads) SmallMatrixKernel(const __grid
   constexpr int kFew = kSlots < FewSlots(sizeof(In)) ? kSlots : FewSlots(sizeof(In));
   RowPart<In, kSlots, kSkew> part[kRows];
   int valid[kRows];
-  BeginAccess();
+  BeginAccess(params);
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
     // Lanes without a row go along with an empty one: the shuffles need whole warps.

@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(kMatrixThreads) SplitMatrixKernel(const __grid
   const Lanes lanes{static_cast<int>(threadIdx.x) % 32, 32};
   const std::int64_t row = blockIdx.x;
   const int column = slot * 32 * kVector;
-  BeginAccess();
+  BeginAccess(params);
   const int valid = static_cast<int>(ValidLength(params, row));
   const int n = valid - column;
   const In* const input = static_cast<const In*>(params.input) + row * params.input_stride + column;
