@@ -8,7 +8,8 @@
 namespace softmax::kernels::cuda {
 
 template <typename In, int kSlots, bool kSkew, bool kLog>
-__global__ void __launch_bounds__(kMatrixThreads) DoubleMatrixKernel(const __grid_constant__ MatrixParams params) {
+__global__ void __launch_bounds__(kMatrixThreads, (kSkew && kSlots > 6 ? 3 : 0))
+    DoubleMatrixKernel(const __grid_constant__ MatrixParams params) {
   using C = ComputeOf<In>;
   const Scale<C> scale = ScaleOf<C>(params);
   const Lanes lanes{static_cast<int>(threadIdx.x) % 32, 32};

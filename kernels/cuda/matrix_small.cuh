@@ -47,6 +47,8 @@ __global__ void __launch_bounds__(kMatrixThreads) SmallMatrixKernel(const __grid
   const Lanes lanes{static_cast<int>(threadIdx.x) & (lane_count - 1), lane_count};
   const int groups = kMatrixThreads / lane_count;
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * (groups * kRows) + threadIdx.x / lane_count;
+  // Whether the exponentials stay in registers: not where that costs a block on each multiprocessor.
+  constexpr bool kKeeps = sizeof(In) != 2 || !kSkew || kRows == 1;
   constexpr int kFew = kSlots < FewSlots(sizeof(In)) ? kSlots : FewSlots(sizeof(In));
   RowPart<In, kSlots, kSkew> part[kRows];
   int valid[kRows];
@@ -63,11 +65,11 @@ __global__ void __launch_bounds__(kMatrixThreads) SmallMatrixKernel(const __grid
   for (int r = 0; r < kRows; ++r) {
     const std::int64_t row = first + r * groups;
     In* const output = static_cast<In*>(params.output) + row * params.output_stride;
-    if constexpr (kLog) {
-      const Stats<C> stats = part[r].template FirstStats<kSlots, true, kFew>(valid[r], lanes, scale);
+    if constexpr (kLog || !kKeeps) {
+      const Stats<C> stats = part[r].template FirstStats<kSlots, kLog, kFew>(valid[r], lanes, scale);
       part[r].Forget();
       if (row >= params.rows) continue;
-      const Normalizer<C> normalize(scale, stats, true, valid[r] == 0);
+      const Normalizer<C> normalize(scale, stats, kLog, valid[r] == 0);
       part[r].Store(output, params.cols, valid[r], true, lanes, normalize);
     } else {
       C y[RowPart<In, kSlots, kSkew>::kCount][Element<In>::kVector];
