@@ -37,23 +37,13 @@ class ClusterExchange {
   // Writes *slot of every member.
   template <typename C>
   __device__ __forceinline__ void Send(Stats<C>* slot, const Stats<C>& stats, int members) const {
-#if __CUDA_ARCH__ >= 900
-    const std::uint32_t own = SharedAddress(slot);
-    for (int member = 0; member < members; ++member) {
-      std::uint32_t to, barrier;
-      asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(to) : "r"(own), "r"(member));
-      asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(barrier) : "r"(barrier_), "r"(member));
-      if constexpr (sizeof(C) == 4) {
-        asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::"r"(to),
-                     "f"(stats.max), "f"(stats.sum), "r"(barrier)
-                     : "memory");
-      } else {
-        asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f64 [%0], {%1, %2}, [%3];" ::"r"(to),
-                     "d"(stats.max), "d"(stats.sum), "r"(barrier)
-                     : "memory");
-      }
-    }
-#endif
+    for (int member = 0; member < members; ++member) SendTo(slot, stats, member);
+  }
+  // The same by a whole warp with the same arguments, a lane for each member.
+  template <typename C>
+  __device__ __forceinline__ void SendFromWarp(Stats<C>* slot, const Stats<C>& stats, int members) const {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    if (lane < members) SendTo(slot, stats, lane);
   }
   // Until everything has come.
   __device__ __forceinline__ void Wait() const {
@@ -72,6 +62,24 @@ class ClusterExchange {
   }
 
  private:
+  template <typename C>
+  __device__ __forceinline__ void SendTo(Stats<C>* slot, const Stats<C>& stats, int member) const {
+#if __CUDA_ARCH__ >= 900
+    std::uint32_t to, barrier;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(to) : "r"(SharedAddress(slot)), "r"(member));
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(barrier) : "r"(barrier_), "r"(member));
+    if constexpr (sizeof(C) == 4) {
+      asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::"r"(to),
+                   "f"(stats.max), "f"(stats.sum), "r"(barrier)
+                   : "memory");
+    } else {
+      asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f64 [%0], {%1, %2}, [%3];" ::"r"(to),
+                   "d"(stats.max), "d"(stats.sum), "r"(barrier)
+                   : "memory");
+    }
+#endif
+  }
+
   std::uint32_t barrier_;
 };
 

@@ -221,9 +221,30 @@ __device__ __forceinline__ float Quotient(float a, float b) {
 }
 __device__ __forceinline__ double Quotient(double a, double b) { return Reciprocal(b) * a; }
 
+// Integers in the order of the floats, which NaN is not among: of integers a warp finds the largest at once.
+__device__ __forceinline__ int OrderedInt(float x) {
+  const int bits = __float_as_int(x);
+  return bits ^ ((bits >> 31) & 0x7fffffff);
+}
+__device__ __forceinline__ float OrderedFloat(int x) { return __int_as_float(x ^ ((x >> 31) & 0x7fffffff)); }
+
+#if __CUDA_ARCH__ >= 800
+template <typename C>
+constexpr bool kHasWarpMax = sizeof(C) == 4;
+__device__ __forceinline__ float WarpMax(float value) {
+  return OrderedFloat(__reduce_max_sync(0xffffffffu, OrderedInt(value)));
+}
+#else
+template <typename C>
+constexpr bool kHasWarpMax = false;
+#endif
+
 // Reductions over `lanes` neighbouring lanes (a power of two); every lane gets the same bits, since a + b = b + a.
 template <typename C>
 __device__ __forceinline__ C LaneMax(C value, int lanes) {
+  if constexpr (kHasWarpMax<C>) {
+    if (lanes == 32) return WarpMax(value);
+  }
   for (int offset = lanes >> 1; offset > 0; offset >>= 1) {
     value = fmax(value, __shfl_xor_sync(0xffffffffu, value, offset));
   }
@@ -282,7 +303,15 @@ __device__ __forceinline__ Stats<C> CombineTwo(Stats<C> a, Stats<C> b, const Sca
 template <typename C>
 __device__ __forceinline__ Stats<C> FoldFlat(const Stats<C>* table, int chunks, int lane, const Scale<C>& scale) {
   Stats<C> mine = lane < chunks ? table[lane] : NoStats<C>();
-  for (int i = lane + 32; i < chunks; i += 32) mine = CombineTwo(mine, table[i], scale);
+  // Several at a time, so that only the sums wait for each other; what is not there changes no bit.
+  constexpr int kAtOnce = sizeof(C) == 8 ? 1 : 4;
+  for (int first = lane + 32; first < chunks; first += 32 * kAtOnce) {
+    Stats<C> next[kAtOnce];
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) next[i] = first + 32 * i < chunks ? table[first + 32 * i] : NoStats<C>();
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) mine = CombineTwo(mine, next[i], scale);
+  }
   int lanes = 2;
   while (lanes < chunks && lanes < 32) lanes *= 2;
   if (lanes == 32) return CombineLanes(mine, scale);

@@ -22,6 +22,9 @@ constexpr int kMaxTeams = static_cast<int>(kSoftmaxWorkspaceZeroBytes / 4) - kWo
 constexpr int kWorkspaceTable = static_cast<int>(kSoftmaxWorkspaceZeroBytes / 4);
 constexpr int kMatrixTableBytes = 2 * kFlatChunks * 16;  // of static shared memory, at most
 
+constexpr int kOneWaveBlocks = 4;  // a multiprocessor holds so many of any kernel for one wave
+constexpr int kDoubleKernels = kChunkSlots;
+
 // Rows per group of lanes: at least four vectors in flight a lane.
 constexpr int SmallRows(int slots) { return slots < 4 ? 4 / slots : 1; }
 
@@ -51,16 +54,20 @@ struct MatrixParams {
   int team_blocks;   // per row
   int teams;
   bool log;
+  bool next_early;  // the next launch may take its places as soon as all blocks have begun
   Completion completion;
 };
 
 enum class MatrixKind : std::uint8_t {
-  kNone,   // none of these kernels takes the segment
-  kTiny,   // dense rows of at most kTinyVectors vectors, a thread each
-  kSmall,  // a group of lanes per row
-  kLarge,  // the warps of a block or cluster per row
-  kWide,   // a team of blocks per row, launched cooperatively
-  kSlice,  // the same, through shared memory
+  kNone,     // none of these kernels takes the segment
+  kTiny,     // dense rows of at most kTinyVectors vectors, a thread each
+  kSmall,    // a group of lanes per row
+  kOneWave,  // the same for as many rows as the device holds at a time
+  kSplit,    // small rows too, a block for each of few
+  kDouble,   // rows of two chunks of 16-bit elements, a warp for each of many
+  kLarge,    // the warps of a block or cluster per row
+  kWide,     // a team of blocks per row, launched cooperatively
+  kSlice,    // the same, through shared memory
 };
 
 // How a segment is run. Which kernel takes it never shows in the results.
@@ -82,10 +89,14 @@ const void* MatrixKernelOf(DataType type, const MatrixPlan& plan);
 
 // One input type's kernels. The last two indices are `skew` and `log`.
 struct MatrixKernels {
-  static constexpr int kCount = kSmallSlots * 4 + 2 * 4 + 2 * 4 + 2 * 2 + kTinyVectors * 2;
+  static constexpr int kCount =
+      kSmallSlots * 4 + 2 * 4 + 4 + kDoubleKernels * 4 + 2 * 4 + 2 * 4 + 2 * 2 + kTinyVectors * 2;
   const void* small[kSmallSlots][2][2];  // by slots
-  const void* large[2][2][2];            // 4, 8 slots
-  const void* slice[2][2][2];            // kMatrixThreads, kWideThreads
+  const void* one_wave[2][2][2];         // 1, 2 slots
+  const void* split[2][2];
+  const void* doubled[kDoubleKernels][2][2];  // from kChunkSlots + 1 slots on, for elements of 16 bits
+  const void* large[2][2][2];                 // 4, 8 slots
+  const void* slice[2][2][2];                 // kMatrixThreads, kWideThreads
   const void* wide[2][2];
   const void* tiny[kTinyVectors][2];  // 1 to 8 vectors
 

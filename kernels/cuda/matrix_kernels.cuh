@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/matrix_double.cuh"
 #include "kernels/cuda/matrix_large.cuh"
+#include "kernels/cuda/matrix_split.cuh"
 #include "kernels/cuda/matrix_tiny.cuh"
 #include "kernels/cuda/matrix_wide.cuh"
 
@@ -17,14 +19,34 @@ const void* SmallMatrix() {
 // Blocks a multiprocessor has to hold: as many as leave the registers that the kept vectors need.
 template <typename In, int kSlots, bool kSkew, bool kLog>
 const void* LargeMatrix() {
-  constexpr int kMinBlocks = kSlots == 4 ? 4 : 3;
-  return reinterpret_cast<const void*>(&LargeMatrixKernel<In, kSlots, kSkew, kLog, kMinBlocks>);
+  constexpr int kThreads = kSlots == kChunkSlots ? kWideThreads : kMatrixThreads;
+  constexpr int kMinBlocks = kSlots == kChunkSlots ? 2 : 3;
+  return reinterpret_cast<const void*>(&LargeMatrixKernel<In, kSlots, kSkew, kLog, kThreads, kMinBlocks>);
 }
 
 template <typename In, int kThreads, bool kSkew, bool kLog>
 const void* SliceMatrix() {
   constexpr int kMinBlocks = std::max(1, (sizeof(In) == 8 ? 768 : 1024) / kThreads);  // 64 registers, doubles 80
   return reinterpret_cast<const void*>(&SliceMatrixKernel<In, kSkew, kLog, kThreads, kMinBlocks>);
+}
+
+template <typename In, int kSlots, bool kSkew, bool kLog>
+const void* OneWaveMatrix() {
+  return reinterpret_cast<const void*>(&SmallMatrixKernel<In, kSlots, kSkew, kLog, 1>);
+}
+
+template <typename In, int kSlots, bool kSkew, bool kLog>
+const void* DoubleMatrix() {
+  if constexpr (sizeof(In) == 2) {
+    return reinterpret_cast<const void*>(&DoubleMatrixKernel<In, kSlots, kSkew, kLog>);
+  } else {
+    return nullptr;
+  }
+}
+
+template <typename In, bool kSkew, bool kLog>
+const void* SplitMatrix() {
+  return reinterpret_cast<const void*>(&SplitMatrixKernel<In, kSkew, kLog>);
 }
 
 template <typename In, bool kSkew, bool kLog>
@@ -50,6 +72,11 @@ const MatrixKernels& MatrixKernelsOf() {
        SOFTMAX_VARIANTS(SmallMatrix, 4), SOFTMAX_VARIANTS(SmallMatrix, std::min(5, kMost)),
        SOFTMAX_VARIANTS(SmallMatrix, std::min(6, kMost)), SOFTMAX_VARIANTS(SmallMatrix, kMost),
        SOFTMAX_VARIANTS(SmallMatrix, kMost)},
+      {SOFTMAX_VARIANTS(OneWaveMatrix, 1), SOFTMAX_VARIANTS(OneWaveMatrix, 2)},
+      {{SplitMatrix<In, false, false>(), SplitMatrix<In, false, true>()},
+       {SplitMatrix<In, true, false>(), SplitMatrix<In, true, true>()}},
+      {SOFTMAX_VARIANTS(DoubleMatrix, 5), SOFTMAX_VARIANTS(DoubleMatrix, 6), SOFTMAX_VARIANTS(DoubleMatrix, 7),
+       SOFTMAX_VARIANTS(DoubleMatrix, 8)},
       {SOFTMAX_VARIANTS(LargeMatrix, 4),
        {{LargeMatrix<In, 8, false, false>(), LargeMatrix<In, 8, false, true>()}, {nullptr, nullptr}}},
       {SOFTMAX_VARIANTS(SliceMatrix, kMatrixThreads), SOFTMAX_VARIANTS(SliceMatrix, kWideThreads)},

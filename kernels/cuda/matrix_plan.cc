@@ -61,24 +61,63 @@ void PlanTiny(int bytes, MatrixPlan* plan) {
   plan->blocks = DivideUp(p.rows, rows);
 }
 
-void PlanSmall(int bytes, MatrixPlan* plan) {
-  const MatrixParams& p = plan->params;
+// Where a launch puts several blocks on each multiprocessor at once, the next one's would come to lie unevenly if they
+// took the places that are left beside them. 16-bit rows of three slots and more leave none: they need the registers.
+bool LeavesPlacesEven(int bytes, const MatrixPlan& plan, const Device& device) {
+  const std::int64_t multiprocessors = device.multiprocessors;
+  return plan.blocks <= 2 * multiprocessors || plan.blocks > 6 * multiprocessors || (bytes == 2 && plan.slots > 2);
+}
+
+void PlanSmall(int bytes, const Device& device, MatrixPlan* plan) {
+  MatrixParams& p = plan->params;
   const auto vectors = static_cast<int>(DivideUp(p.cols, VectorElements(bytes)));
   plan->kind = MatrixKind::kSmall;
   plan->slots = static_cast<int>(DivideUp(vectors, p.lanes));
-  const int rows = kMatrixThreads / p.lanes * SmallRows(plan->slots);
-  plan->blocks = DivideUp(p.rows, rows);
+  if (p.lanes == 32 && plan->slots > 1 && p.rows <= std::int64_t{2} * device.multiprocessors) {
+    plan->kind = MatrixKind::kSplit;
+    plan->threads = 32 * plan->slots;
+    plan->blocks = p.rows;
+    return;
+  }
+  const int groups = kMatrixThreads / p.lanes;
+  plan->blocks = DivideUp(p.rows, groups);
+  if (plan->slots <= 2 && plan->blocks <= std::int64_t{kOneWaveBlocks} * device.multiprocessors) {
+    plan->kind = MatrixKind::kOneWave;
+  } else {
+    plan->blocks = DivideUp(p.rows, std::int64_t{groups} * SmallRows(plan->slots));
+  }
+  p.next_early = LeavesPlacesEven(bytes, *plan, device);
+}
+
+// Aligned rows need registers for that: where they fill most of the second chunk, two warps are faster.
+bool TakesDouble(int bytes, const Device& device, const MatrixPlan& plan) {
+  const MatrixParams& p = plan.params;
+  const std::int64_t most = plan.skew ? 2 * kChunkSlots : kChunkSlots + 2;
+  return bytes == 2 && p.cols <= most * 32 * VectorElements(bytes) &&
+         p.rows >= std::int64_t{4} * device.multiprocessors;
+}
+
+void PlanDouble(int bytes, MatrixPlan* plan) {
+  const MatrixParams& p = plan->params;
+  plan->kind = MatrixKind::kDouble;
+  plan->slots = static_cast<int>(DivideUp(DivideUp(p.cols, VectorElements(bytes)), 32));
+  plan->blocks = DivideUp(p.rows, kBlockWarps);
 }
 
 // How many blocks share a row: one where two of them fit on a multiprocessor, otherwise as few as leave room for three;
-// more while the device has blocks to spare.
+// more while the device has blocks to spare, and of rows so wide that their parts stay large, a few blocks for each
+// multiprocessor.
 int BlocksOfRow(int chunks, std::int64_t rows, const Device& device) {
   if (device.cluster_blocks == 1) return 1;
   constexpr int kAlone = 52;
   constexpr int kTogether = 33;
   const int most = device.cluster_blocks;
   int blocks = chunks <= kAlone ? 1 : std::min(most, static_cast<int>(DivideUp(chunks, kTogether)));
-  while (blocks * 2 <= most && chunks > 2 * blocks && rows * blocks * 2 <= device.multiprocessors) blocks *= 2;
+  const auto fits = [&](std::int64_t a_multiprocessor) {
+    return blocks * 2 <= most && rows * blocks * 2 <= a_multiprocessor * device.multiprocessors;
+  };
+  while (chunks > 2 * blocks && fits(1)) blocks *= 2;
+  while (chunks > 8 * blocks && fits(4)) blocks *= 2;
   return blocks;
 }
 
@@ -106,6 +145,10 @@ int SliceVectors(int chunks, const MatrixPlan& plan) {
 
 void PlanLarge(int bytes, const Device& device, MatrixPlan* plan) {
   MatrixParams& p = plan->params;
+  if (TakesDouble(bytes, device, *plan)) {
+    PlanDouble(bytes, plan);
+    return;
+  }
   p.cluster_blocks = BlocksOfRow(p.chunks, p.rows, device);
   const auto chunks = static_cast<int>(DivideUp(p.chunks, p.cluster_blocks));
   if (chunks > 4 * kWideThreads / 32) return;
@@ -124,7 +167,9 @@ void PlanLarge(int bytes, const Device& device, MatrixPlan* plan) {
     if (plan->dynamic_bytes > device.shared_bytes - kMatrixTableBytes) plan->kind = MatrixKind::kNone;
     return;
   }
-  const int each = chunks <= kBlockWarps ? 1 : 2;
+  // A warp for each chunk where there are few rows.
+  const bool is_few = p.rows * p.cluster_blocks <= std::int64_t{4} * device.multiprocessors;
+  const int each = chunks <= kBlockWarps || is_few ? 1 : 2;
   plan->kind = MatrixKind::kLarge;
   plan->slots = each * kChunkSlots;
   p.warps = static_cast<int>(DivideUp(chunks, each));
@@ -197,6 +242,7 @@ MatrixPlan PlanMatrix(DataType type, const Segment& s, const Completion& complet
   p.log = s.operation == Operation::kLogSoftmax;
   // These kernels have the fast form of the exponential only.
   if (type != DataType::kFloat64 && p.scale_float.fast == 0) return plan;
+  p.next_early = true;
   p.completion = completion;
   p.lanes = RowLanes(s.cols, bytes);
   p.cluster_blocks = 1;
@@ -206,7 +252,7 @@ MatrixPlan PlanMatrix(DataType type, const Segment& s, const Completion& complet
     if (alignment.dense && IsTiny(p, bytes, plan.skew)) {
       PlanTiny(bytes, &plan);
     } else {
-      PlanSmall(bytes, &plan);
+      PlanSmall(bytes, device, &plan);
     }
   } else if (s.cols <= std::int64_t{kFlatChunks} * ChunkColumns(bytes)) {
     p.chunks = static_cast<int>(DivideUp(s.cols, ChunkColumns(bytes)));
@@ -228,6 +274,12 @@ const void* MatrixKernelOf(DataType type, const MatrixPlan& plan) {
       return kernels.tiny[(plan.params.cols - 1) / VectorElements(static_cast<int>(SizeOf(type)))][log];
     case MatrixKind::kSmall:
       return kernels.small[plan.slots - 1][skew][log];
+    case MatrixKind::kOneWave:
+      return kernels.one_wave[plan.slots - 1][skew][log];
+    case MatrixKind::kDouble:
+      return kernels.doubled[plan.slots - kChunkSlots - 1][skew][log];
+    case MatrixKind::kSplit:
+      return kernels.split[skew][log];
     case MatrixKind::kLarge:
       return kernels.large[Log2Up(plan.slots) - 2][skew][log];
     case MatrixKind::kSlice:

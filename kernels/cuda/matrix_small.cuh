@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/cuda/complete.cuh"
+#include "kernels/cuda/dependent.cuh"
 #include "kernels/cuda/matrix.h"
 #include "kernels/cuda/row_part.cuh"
 
@@ -15,6 +16,12 @@ __device__ __forceinline__ Scale<C> ScaleOf(const MatrixParams& params) {
   } else {
     return Scale<C>(params.scale_float);
   }
+}
+
+// By every block before its first access to memory that others may write or read.
+__device__ __forceinline__ void BeginAccess(const MatrixParams& params) {
+  WaitForEarlierLaunches();
+  if (params.next_early) AllowNextLaunch();
 }
 
 __device__ __forceinline__ std::int64_t ValidLength(const MatrixParams& params, std::int64_t row) {
@@ -35,12 +42,17 @@ template <typename In, int kSlots, bool kSkew, bool kLog, int kRows>
 __global__ void __launch_bounds__(kMatrixThreads) SmallMatrixKernel(const __grid_constant__ MatrixParams params) {
   using C = ComputeOf<In>;
   const Scale<C> scale = ScaleOf<C>(params);
-  const Lanes lanes{static_cast<int>(threadIdx.x) & (params.lanes - 1), params.lanes};
-  const int groups = kMatrixThreads / params.lanes;
-  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * (groups * kRows) + threadIdx.x / params.lanes;
+  // Fewer lanes than a warp's hold at most three vectors each: see RowLanes().
+  const int lane_count = kSlots > 3 ? 32 : params.lanes;
+  const Lanes lanes{static_cast<int>(threadIdx.x) & (lane_count - 1), lane_count};
+  const int groups = kMatrixThreads / lane_count;
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * (groups * kRows) + threadIdx.x / lane_count;
+  // Whether the exponentials stay in registers: not where that costs a block on each multiprocessor.
+  constexpr bool kKeeps = sizeof(In) != 2 || !kSkew || kRows == 1;
   constexpr int kFew = kSlots < FewSlots(sizeof(In)) ? kSlots : FewSlots(sizeof(In));
   RowPart<In, kSlots, kSkew> part[kRows];
   int valid[kRows];
+  BeginAccess(params);
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
     // Lanes without a row go along with an empty one: the shuffles need whole warps.
@@ -51,13 +63,21 @@ __global__ void __launch_bounds__(kMatrixThreads) SmallMatrixKernel(const __grid
   }
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
-    const Stats<C> stats = part[r].template FirstStats<kSlots, kLog, kFew>(valid[r], lanes, scale);
-    part[r].Forget();
     const std::int64_t row = first + r * groups;
-    if (row >= params.rows) continue;
-    const Normalizer<C> normalize(scale, stats, kLog, valid[r] == 0);
-    part[r].Store(static_cast<In*>(params.output) + row * params.output_stride, params.cols, valid[r], true, lanes,
-                  normalize);
+    In* const output = static_cast<In*>(params.output) + row * params.output_stride;
+    if constexpr (kLog || !kKeeps) {
+      const Stats<C> stats = part[r].template FirstStats<kSlots, kLog, kFew>(valid[r], lanes, scale);
+      part[r].Forget();
+      if (row >= params.rows) continue;
+      const Normalizer<C> normalize(scale, stats, kLog, valid[r] == 0);
+      part[r].Store(output, params.cols, valid[r], true, lanes, normalize);
+    } else {
+      C y[RowPart<In, kSlots, kSkew>::kCount][Element<In>::kVector];
+      const Stats<C> stats = part[r].Exponentials(lanes, scale, y);
+      if (row >= params.rows) continue;
+      const Normalizer<C> normalize(scale, stats, false, valid[r] == 0);
+      part[r].StoreProducts(output, params.cols, valid[r], lanes, normalize, y);
+    }
   }
   Complete(params.completion);
 }

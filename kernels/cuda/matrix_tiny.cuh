@@ -128,6 +128,7 @@ __global__ void __launch_bounds__(kMatrixThreads) TinyMatrixKernel(const __grid_
   const std::int64_t left = params.rows - first;
   const int rows = left < params.rows_per_block ? static_cast<int>(left) : params.rows_per_block;
   const Scale<ComputeOf<In>> scale = ScaleOf<ComputeOf<In>>(params);
+  BeginAccess(params);
   LoadTile(static_cast<const In*>(params.input) + first * cols, rows * cols, tile);
   for (int row = static_cast<int>(threadIdx.x); row < rows; row += kMatrixThreads) {
     const int valid = params.lengths == nullptr ? cols : static_cast<int>(ValidLength(params, first + row));

@@ -70,11 +70,16 @@ __device__ __forceinline__ void ChunksStats(F load, int skip, const Scale<Comput
     load(i, v);
     stats[i].max = LaneMaximum<In, kChunkSlots, true>(v, 0, Lanes{lane, 32});
   }
+  if constexpr (kHasWarpMax<C>) {
 #pragma unroll
-  for (int offset = 16; offset > 0; offset >>= 1) {
+    for (int i = 0; i < kCount; ++i) stats[i].max = LaneMax(stats[i].max, 32);
+  } else {
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      stats[i].max = fmax(stats[i].max, __shfl_xor_sync(0xffffffffu, stats[i].max, offset));
+    for (int offset = 16; offset > 0; offset >>= 1) {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) {
+        stats[i].max = fmax(stats[i].max, __shfl_xor_sync(0xffffffffu, stats[i].max, offset));
+      }
     }
   }
   double totals[kCount];
@@ -163,12 +168,58 @@ class RowPart {
     Vectors(first, v);
     return VectorsStats<In, kMany, kSkew>(v, skip_, lanes, scale);
   }
+  // Those of kChunks chunks of which all elements count, by a whole warp.
+  template <int kChunks>
+  __device__ __forceinline__ void WholeChunksStats(const Scale<C>& scale, Stats<C> (&stats)[kChunks]) const {
+    ChunksStats<In, kChunks, kSkew>([&](int i, uint4(&v)[kChunkSlots]) { Vectors(i * kChunkSlots, v); }, skip_, scale,
+                                    stats);
+  }
   // Those of the first vectors of a row with `valid` columns; a whole warp calls it.
   template <int kMany, bool kLog, int kFew>
   __device__ __forceinline__ Stats<C> FirstStats(std::int64_t valid, Lanes lanes, const Scale<C>& scale) const {
     uint4 v[kMany];
     Vectors(0, v);
     return FirstVectorsStats<In, kMany, kSkew, kLog, kFew>(v, skip_, valid, lanes, scale);
+  }
+
+  // The vectors [first, first + kMany) of each lane, as counted from the first column.
+  template <int kMany>
+  __device__ __forceinline__ void Vectors(int first, uint4 (&v)[kMany]) const {
+#pragma unroll
+    for (int j = 0; j < kMany; ++j) {
+      v[j] = w_[first + j];
+      if constexpr (kSkew) v[j] = before_.Blend(v[j], w_[first + j + 1]);
+    }
+  }
+  // Columns from the boundary before the stretch to its first.
+  __device__ __forceinline__ int skip() const { return skip_; }
+
+  // The statistics of a whole row, with the exponentials of all elements that it holds: where the row is one part, they
+  // are its results but for a factor.
+  __device__ __forceinline__ Stats<C> Exponentials(Lanes lanes, const Scale<C>& scale,
+                                                   C (&y)[kCount][Element<In>::kVector]) const {
+    uint4 v[kSlots];
+    Vectors(0, v);
+    const C max = LaneMax(LaneMaximum<In, kSlots, true>(v, 0, lanes), lanes.count);
+    const ExpBase<C> base(max, scale);
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) {
+      Unpack<In>(w_[j], y[j]);
+#pragma unroll
+      for (int e = 0; e < kVector; ++e) y[j][e] = base.Exp(y[j][e], scale);
+    }
+    C sums[kVector];
+#pragma unroll
+    for (int e = 0; e < kVector; ++e) {
+      const bool is_before = kSkew && lanes.lane == 0 && e < skip_;
+#pragma unroll
+      for (int j = 0; j < kSlots; ++j) {
+        const C term = is_before ? y[j + (kSkew ? 1 : 0)][e] : y[j][e];
+        sums[e] = j == 0 ? term : sums[e] + term;
+      }
+    }
+    if constexpr (kSkew) RotateSums<In>(skip_, lanes, sums);
+    return {max, static_cast<C>(LaneSum(PlacesSum(sums), lanes.count) * base.correction)};
   }
 
   // Call it between the statistics and Store().
@@ -181,6 +232,25 @@ class RowPart {
   // `row_first`: the part begins the row, so what lies before it is another's.
   __device__ __forceinline__ void Store(In* p, std::int64_t n, std::int64_t valid, bool row_first, Lanes lanes,
                                         const Normalizer<C>& normalize) const {
+    StoreResults(p, n, valid, row_first, lanes,
+                 [&](int j, int left) { return VectorResults<In, true>(w_[j], left, normalize); });
+  }
+  // The same for a whole row's exponentials.
+  __device__ __forceinline__ void StoreProducts(In* p, std::int64_t n, std::int64_t valid, Lanes lanes,
+                                                const Normalizer<C>& normalize,
+                                                C (&y)[kCount][Element<In>::kVector]) const {
+    StoreResults(p, n, valid, true, lanes, [&](int j, int left) {
+#pragma unroll
+      for (int e = 0; e < kVector; ++e) y[j][e] = e < left ? y[j][e] * normalize.factor : normalize.masked;
+      return Pack<In>(y[j]);
+    });
+  }
+
+ private:
+  // result(j, left) gives the results of vector j, of which the first `left` elements are not masked.
+  template <typename F>
+  __device__ __forceinline__ void StoreResults(In* p, std::int64_t n, std::int64_t valid, bool row_first, Lanes lanes,
+                                               F result) const {
     constexpr int kFar = 1 << 30;
     In* const base = p - skip_;
     const int from = row_first ? skip_ : 0;
@@ -192,7 +262,7 @@ class RowPart {
     for (int j = 0; j < kCount; ++j) {
       const int at = At(j, lanes);
       if (at >= end || (j == kSlots && (lanes.lane != 0 || !ends_here))) continue;
-      const uint4 y = VectorResults<In, true>(w_[j], valid_end - at, normalize);
+      const uint4 y = result(j, valid_end - at);
       if (at >= from && at + kVector <= end) {
         *reinterpret_cast<uint4*>(base + at) = y;
       } else {
@@ -201,15 +271,6 @@ class RowPart {
     }
   }
 
- private:
-  template <int kMany>
-  __device__ __forceinline__ void Vectors(int first, uint4 (&v)[kMany]) const {
-#pragma unroll
-    for (int j = 0; j < kMany; ++j) {
-      v[j] = w_[first + j];
-      if constexpr (kSkew) v[j] = before_.Blend(v[j], w_[first + j + 1]);
-    }
-  }
   __device__ static int Most(Lanes lanes) { return (kSlots * lanes.count + (kSkew ? 1 : 0)) * kVector; }
   __device__ static int At(int j, Lanes lanes) { return (j * lanes.count + lanes.lane) * kVector; }
   __device__ static bool Holds(const Place& place, int j, Lanes lanes) {

@@ -91,6 +91,7 @@ struct Grid {
   int dynamic_bytes;
   int cluster_blocks;
   bool cooperative;
+  bool dependent = false;  // it may take its places before the launch before it has ended (dependent.cuh)
 };
 
 cudaError_t Launch(const void* kernel, const Grid& grid, void* params, cudaStream_t stream) {
@@ -98,26 +99,29 @@ cudaError_t Launch(const void* kernel, const Grid& grid, void* params, cudaStrea
   const dim3 blocks(static_cast<unsigned>(grid.blocks));
   const dim3 threads(static_cast<unsigned>(grid.threads));
   const auto dynamic_bytes = static_cast<std::size_t>(grid.dynamic_bytes);
-  if (grid.cluster_blocks == 1 && !grid.cooperative) {
+  if (grid.cluster_blocks == 1 && !grid.cooperative && !grid.dependent) {
     return cudaLaunchKernel(kernel, blocks, threads, args, dynamic_bytes, stream);
   }
-  cudaLaunchAttribute attribute = {};
+  cudaLaunchAttribute attributes[2] = {};
+  unsigned count = 0;
   if (grid.cooperative) {
-    attribute.id = cudaLaunchAttributeCooperative;
-    attribute.val.cooperative = 1;
-  } else {
-    attribute.id = cudaLaunchAttributeClusterDimension;
-    attribute.val.clusterDim.x = static_cast<unsigned>(grid.cluster_blocks);
-    attribute.val.clusterDim.y = 1;
-    attribute.val.clusterDim.z = 1;
+    attributes[count].id = cudaLaunchAttributeCooperative;
+    attributes[count++].val.cooperative = 1;
+  } else if (grid.cluster_blocks > 1) {
+    attributes[count].id = cudaLaunchAttributeClusterDimension;
+    attributes[count++].val.clusterDim = {static_cast<unsigned>(grid.cluster_blocks), 1, 1};
+  }
+  if (grid.dependent) {
+    attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[count++].val.programmaticStreamSerializationAllowed = 1;
   }
   cudaLaunchConfig_t config = {};
   config.gridDim = blocks;
   config.blockDim = threads;
   config.dynamicSmemBytes = dynamic_bytes;
   config.stream = stream;
-  config.attrs = &attribute;
-  config.numAttrs = 1;
+  config.attrs = attributes;
+  config.numAttrs = count;
   return cudaLaunchKernelExC(&config, kernel, args);
 }
 
@@ -149,8 +153,9 @@ bool LaunchOne(DataType type, const Segment& segment, const Completion& completi
   }
   cuda::MatrixPlan plan = cuda::PlanMatrix(type, segment, completion, device);
   if (plan.kind == cuda::MatrixKind::kNone) return false;
-  const Grid grid{plan.blocks, plan.threads, plan.dynamic_bytes, plan.params.cluster_blocks,
-                  plan.kind == cuda::MatrixKind::kWide};
+  const bool is_wide = plan.kind == cuda::MatrixKind::kWide;
+  const Grid grid{
+      plan.blocks, plan.threads, plan.dynamic_bytes, plan.params.cluster_blocks, is_wide, device.clusters && !is_wide};
   *error = Launch(cuda::MatrixKernelOf(type, plan), grid, &plan.params, stream);
   return true;
 }

@@ -1,0 +1,80 @@
+#include <algorithm>
+#include <cstring>
+
+#include "tests/kernels/cuda/row_case.h"
+
+// How many rows there are decides which kernel takes them (a block for each of few, all at a time, a warp for two
+// chunks, clusters of any size), and shows in no bit.
+namespace softmax::kernels::testing {
+namespace {
+
+using RowCountTest = GpuTest;
+
+constexpr std::int64_t kDistinct = 8;
+constexpr std::int64_t kWidths[] = {40,   100,  200,  300,  513,  781,   1000, 1024,
+                                    1025, 1281, 1500, 1823, 2048, 16400, 40000};
+constexpr std::int64_t kCounts[] = {kDistinct, 40, 300, 600, 6000};
+constexpr std::int64_t kMostElements = 2'100'000;
+
+// Some rows in full, some cut: to nothing, to few columns, within a chunk.
+std::vector<std::uint32_t> LengthsOf(std::int64_t rows, std::int64_t cols) {
+  const std::int64_t some[kDistinct] = {cols, cols - 1, cols / 2, 24, 1, 0, cols + 5, 515};
+  std::vector<std::uint32_t> lengths(static_cast<std::size_t>(rows));
+  for (std::size_t i = 0; i < lengths.size(); ++i) lengths[i] = static_cast<std::uint32_t>(some[i % kDistinct]);
+  return lengths;
+}
+
+// The rows again and again.
+std::vector<std::byte> Repeat(const std::vector<std::byte>& rows, std::int64_t count) {
+  const std::size_t row = rows.size() / kDistinct;
+  std::vector<std::byte> all(row * static_cast<std::size_t>(count));
+  for (std::size_t at = 0; at < all.size(); at += rows.size()) {
+    std::memcpy(all.data() + at, rows.data(), std::min(rows.size(), all.size() - at));
+  }
+  return all;
+}
+
+// What each row gives alone.
+std::vector<std::byte> AloneResults(const RowCase& c, const std::vector<std::byte>& rows) {
+  const auto size = static_cast<std::ptrdiff_t>(rows.size() / kDistinct);
+  std::vector<std::byte> results;
+  for (std::ptrdiff_t i = 0; i < kDistinct; ++i) {
+    RowCase one = c;
+    one.outer = 1;
+    if (!c.lengths.empty()) one.lengths = {c.lengths[static_cast<std::size_t>(i)]};
+    const auto result = RunCase(one, {rows.begin() + i * size, rows.begin() + (i + 1) * size});
+    results.insert(results.end(), result.begin(), result.end());
+  }
+  return results;
+}
+
+void ExpectSameBits(RowCase c, Values values) {
+  const std::vector<std::byte> rows = MakeValues(values, c.input_type, kDistinct * c.cols, 19, c.cols);
+  const bool cut = !c.lengths.empty();
+  const std::vector<std::byte> expected = AloneResults(c, rows);
+  for (const std::int64_t count : kCounts) {
+    if (count > kDistinct && count * c.cols > kMostElements) continue;
+    c.outer = count;
+    if (cut) c.lengths = LengthsOf(count, c.cols);
+    EXPECT_TRUE(RunCase(c, Repeat(rows, count)) == Repeat(expected, count)) << c.Name();
+  }
+}
+
+TEST_F(RowCountTest, EveryNumberOfRowsGivesTheSameBits) {
+  for (const DataType type : kAllTypes) {
+    for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+      for (const std::int64_t cols : kWidths) {
+        RowCase c;
+        c.input_type = c.output_type = type;
+        c.operation = operation;
+        c.cols = cols;
+        ExpectSameBits(c, cols % 2 == 0 ? Values::kNormal : Values::kPartialInfinity);
+        c.lengths = LengthsOf(kDistinct, cols);
+        ExpectSameBits(c, Values::kNormal50);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace softmax::kernels::testing
