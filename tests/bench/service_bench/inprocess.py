@@ -30,8 +30,9 @@ def cells(bench):
 
 
 def _contender(bench, payload, gpus):
-    flags = ["--backend", bench.service, "--payload", payload, "--warmup", str(max(0.5, bench.window[0])), "--seconds",
-             str(bench.window[1])] + bench.inprocess_flags
+    # Rows of 1024 columns, as the generator's and the host suite's.
+    flags = ["--backend", bench.service, "--payload", payload, "--columns", "1024", "--warmup",
+             str(max(0.5, bench.window[0])), "--seconds", str(bench.window[1])] + bench.inprocess_flags
     if bench.service == "cuda":
         flags += ["--devices", ",".join(str(device) for device in range(gpus))]
     return Contender(lambda: _run(bench, flags))
