@@ -2,7 +2,7 @@
 """Which GPU architectures a program has machine code for, read from its fat binaries.
 
     gpu_architectures.py PROGRAM                   prints them, such as "75 80 90", and PTX as "ptx90"
-    gpu_architectures.py PROGRAM --require 75 90   exit code 1 when code for one of these is missing
+    gpu_architectures.py PROGRAM --require 75-real 90   exit code 1 when code for one of these is missing
 
 What has no machine code is compiled from PTX when the server starts on that GPU, which takes minutes instead of
 seconds. cuobjdump --list-elf says the same but is not everywhere. Every kernel file makes one fat binary, and each must
@@ -44,10 +44,15 @@ def entries(data, at, end):
     return architectures
 
 
+def number(text):
+    """Of an architecture as CMake writes it: 90, or 90-real where there is to be no PTX."""
+    return int(text.removesuffix("-real"))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
-    parser.add_argument("--require", nargs="+", type=int, default=[])
+    parser.add_argument("--require", nargs="+", type=number, default=[])
     arguments = parser.parse_args()
     with open(arguments.program, "rb") as program:
         # Empty ones come from CUDA's own device library.

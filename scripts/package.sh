@@ -9,7 +9,7 @@ PRESET=release-cpu
 OPTIONS=(-DSOFTMAX_COMMIT="${SOFTMAX_COMMIT:-}")
 if [ -n "$NVCC" ]; then
   PRESET=release
-  # Machine code of kernels/cuda/float64.cu for seven architectures and PTX for one, nvcc 13.0: 7.4 MB plain, 1.1 MB so.
+  # All kernels, nvcc 13.0: machine code takes 26 MB an architecture plain and 3.5 MB so, PTX 8 and 4.8 MB.
   # nvcc 12.4 does not know it yet.
   if [ "$("$NVCC" --help | grep -c -- '--compress-mode')" != 0 ]; then
     OPTIONS+=(-DCMAKE_CUDA_FLAGS=--compress-mode=size)
