@@ -184,13 +184,15 @@ void StreamCall::Answered(Request* request, const Answer& answer) {
 }
 
 void StreamCall::QueueAnswer(Request* request, const Answer& answer, TimePoint now) {
-  const std::uint64_t bytes = request->spec().output_bytes();
-  // A copy now frees the batch's span, which one slow stream would otherwise hold for all of the batch.
-  const bool stays = thread_.sender().ShouldReference(bytes, connection_.get());
   Outgoing& out = outgoing_.emplace_back();
   EncodeAnswerHeader(request->decoded(), TimingOf(answer), /*in_stream=*/true, &out.header);
+  const std::uint64_t bytes = request->spec().output_bytes();
   out.output = answer.output;
   out.bytes = bytes;
+  // A copy now frees the batch's span, which one slow stream would otherwise hold for all of the batch. Answers that
+  // are always copied are bounded by their number.
+  if (bytes <= AnswerSender::kCopyBytes) return CopyOut(&out);
+  const bool stays = thread_.sender().ShouldReference(bytes, connection_.get());
   out.ready = now;
   if (connection_ != nullptr) connection_->queued_bytes() += out.queued_bytes = bytes;
   if (stays) {
@@ -216,7 +218,7 @@ void StreamCall::CopyOutOlderThan(TimePoint then) {
 
 void StreamCall::DropOutgoing() {
   for (const Outgoing& out : outgoing_) {
-    if (connection_ != nullptr) connection_->queued_bytes() -= out.queued_bytes;
+    if (out.queued_bytes > 0) connection_->queued_bytes() -= out.queued_bytes;
   }
   outgoing_.clear();
 }
@@ -227,7 +229,7 @@ void StreamCall::WriteIfReady() {
   const TimePoint now = SteadyClock::now();
   do {
     Outgoing& out = outgoing_.front();
-    if (connection_ != nullptr) connection_->queued_bytes() -= out.queued_bytes;
+    if (out.queued_bytes > 0) connection_->queued_bytes() -= out.queued_bytes;
     sender.Append(out.header, out.output, out.bytes, &out.span, connection_, now);
     outgoing_.pop_front();
   } while (!outgoing_.empty() &&
