@@ -95,6 +95,7 @@ TEST_F(ReceivePoolTest, ThreadsTakeAndGiveEachOthersBlocks) {
   constexpr int kRounds = 20000;
   std::vector<std::atomic<void*>> shared(8);
   std::vector<std::thread> threads;
+  threads.reserve(4);
   std::atomic<int> clashes{0};
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
