@@ -16,23 +16,13 @@ using testing::TestWork;
 constexpr std::size_t kSlab = 1024;
 
 // A queue thread in small: polls its shard until everything submitted is answered. `lane` runs batches itself.
-class RunningLane final : public Lane {
+class RunningLane final : public testing::FinishingLane {
  public:
   void Launch(Batch* batch) override {
     testing::PuppetLane::Run(*batch);
     batch->status = absl::OkStatus();
-    finished_.push_back(batch);
+    Finish(batch);
   }
-  Batch* Poll() override {
-    if (finished_.empty()) return nullptr;
-    Batch* const batch = finished_.front();
-    finished_.pop_front();
-    return batch;
-  }
-  bool needs_polling() const override { return true; }
-
- private:
-  std::deque<Batch*> finished_;
 };
 
 Shard::Options SmallOptions() {
@@ -122,57 +112,58 @@ TEST(Backlog, ADeadlineThatPassesInTheQueueIsAnsweredThere) {
   EXPECT_EQ(patient.floats()[0], 2);
 }
 
-TEST(Backlog, AWaitingLargeRequestIsNotStarvedBySmallOnes) {
-  testing::TestMemory memory(64 * kSlab);
-  Arena arena(memory.data(), 64 * kSlab, kSlab);
-  Backlog::Options options;
-  options.patience = std::chrono::milliseconds(1);
-  Backlog backlog(options, arena);
+// A large request for which there is no room as long as `half` is taken, waiting at the head for longer than
+// `patience`.
+struct BlockingHead {
+  explicit BlockingHead(Nanoseconds patience) : backlog(WithPatience(patience), arena) {
+    shard.Submit(&large, SteadyClock::now());
+    while (!backlog.blocking(SteadyClock::now())) std::this_thread::yield();
+  }
+  static Backlog::Options WithPatience(Nanoseconds patience) {
+    Backlog::Options options;
+    options.patience = patience;
+    return options;
+  }
+
+  testing::TestMemory memory{64 * kSlab};
+  Arena arena{memory.data(), 64 * kSlab, kSlab};
+  Backlog backlog;
   RunningLane lane;
   testing::CountingRecorder recorder;
-  Shard shard(SmallOptions(), arena, backlog, lane, recorder, [] {});
-  SpanRef half(&arena, arena.TryReserve(40 * kSlab));
-  TestWork large(1, 60 * kSlab / 4);
-  shard.Submit(&large, SteadyClock::now());
-  while (!backlog.blocking(SteadyClock::now())) std::this_thread::yield();
+  Shard shard{SmallOptions(), arena, backlog, lane, recorder, [] {}};
+  SpanRef half{&arena, arena.TryReserve(40 * kSlab)};
+  TestWork large{1, 60 * kSlab / 4};
+};
+
+TEST(Backlog, AWaitingLargeRequestIsNotStarvedBySmallOnes) {
+  BlockingHead head(std::chrono::milliseconds(1));
   // Room for it there is, but it has to line up behind the large one.
   TestWork small(1, 8);
-  shard.Submit(&small, SteadyClock::now());
-  shard.Flush(SteadyClock::now());
-  shard.Poll();
+  head.shard.Submit(&small, SteadyClock::now());
+  head.shard.Flush(SteadyClock::now());
+  head.shard.Poll();
   EXPECT_EQ(small.completions, 0);
-  half.Reset();
-  RunUntilAnswered(shard);
-  EXPECT_TRUE(large.last.status.ok());
+  head.half.Reset();
+  RunUntilAnswered(head.shard);
+  EXPECT_TRUE(head.large.last.status.ok());
   EXPECT_TRUE(small.last.status.ok());
 }
 
 // Requests behind the head whose deadlines pass do not let small ones pass it by again and again.
 TEST(Backlog, OthersDeadlinesDoNotStarveTheHead) {
-  testing::TestMemory memory(64 * kSlab);
-  Arena arena(memory.data(), 64 * kSlab, kSlab);
-  Backlog::Options options;
-  options.patience = std::chrono::milliseconds(20);
-  Backlog backlog(options, arena);
-  RunningLane lane;
-  testing::CountingRecorder recorder;
-  Shard shard(SmallOptions(), arena, backlog, lane, recorder, [] {});
-  SpanRef half(&arena, arena.TryReserve(40 * kSlab));
-  TestWork large(1, 60 * kSlab / 4);
-  shard.Submit(&large, SteadyClock::now());
-  while (!backlog.blocking(SteadyClock::now())) std::this_thread::yield();
+  BlockingHead head(std::chrono::milliseconds(20));
   for (int i = 0; i < 5; ++i) {
     TestWork hasty(1, 8);
     hasty.set_deadline(SteadyClock::now() + std::chrono::milliseconds(1));
-    shard.Submit(&hasty, SteadyClock::now());
-    while (hasty.completions == 0) shard.Poll();
+    head.shard.Submit(&hasty, SteadyClock::now());
+    while (hasty.completions == 0) head.shard.Poll();
     EXPECT_TRUE(absl::IsDeadlineExceeded(hasty.last.status));
-    EXPECT_TRUE(backlog.blocking(SteadyClock::now()));
+    EXPECT_TRUE(head.backlog.blocking(SteadyClock::now()));
   }
-  half.Reset();
-  RunUntilAnswered(shard);
-  EXPECT_TRUE(large.last.status.ok());
-  EXPECT_FALSE(backlog.blocking(SteadyClock::now() + std::chrono::hours(1)));
+  head.half.Reset();
+  RunUntilAnswered(head.shard);
+  EXPECT_TRUE(head.large.last.status.ok());
+  EXPECT_FALSE(head.backlog.blocking(SteadyClock::now() + std::chrono::hours(1)));
 }
 
 // Its memory is never given back. What is smaller is served, what is as large is not let wait its own time.

@@ -76,10 +76,9 @@ class TestWork final : public Work {
   std::vector<std::uint32_t> lengths_;
 };
 
-// Finishes batches only when told; `run` doubles every fp32 element (fp32 in, fp32 or fp64 out).
-class PuppetLane final : public Lane {
+// Hands back what was finished, first come, first served.
+class FinishingLane : public Lane {
  public:
-  void Launch(Batch* batch) override { running.push_back(batch); }
   Batch* Poll() override {
     if (finished_.empty()) return nullptr;
     Batch* const batch = finished_.front();
@@ -88,12 +87,24 @@ class PuppetLane final : public Lane {
   }
   bool needs_polling() const override { return true; }
 
+ protected:
+  void Finish(Batch* batch) { finished_.push_back(batch); }
+
+ private:
+  std::deque<Batch*> finished_;
+};
+
+// Finishes batches only when told; `run` doubles every fp32 element (fp32 in, fp32 or fp64 out).
+class PuppetLane final : public FinishingLane {
+ public:
+  void Launch(Batch* batch) override { running.push_back(batch); }
+
   void FinishOne(absl::Status status = absl::OkStatus()) {
     Batch* const batch = running.front();
     running.pop_front();
     Run(*batch);
     batch->status = std::move(status);
-    finished_.push_back(batch);
+    Finish(batch);
   }
   static void Run(const Batch& batch) {
     for (const kernels::Segment& segment : batch.segments()) {
@@ -111,9 +122,6 @@ class PuppetLane final : public Lane {
   }
 
   std::deque<Batch*> running;
-
- private:
-  std::deque<Batch*> finished_;
 };
 
 class CountingRecorder final : public Recorder {

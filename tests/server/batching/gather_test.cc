@@ -58,7 +58,7 @@ class LentWork final : public Work {
 };
 
 // Brings pieces together as a device does, into memory of its own.
-class GatheringLane final : public Lane {
+class GatheringLane final : public testing::FinishingLane {
  public:
   void Launch(Batch* batch) override {
     std::vector<std::byte> staging(batch->input_bytes());
@@ -75,23 +75,13 @@ class GatheringLane final : public Lane {
     launched.push_back(*batch->segments().data());
     segments = batch->segments().size();
     gathered = batch->gathered_segments().size();
-    finished_.push_back(batch);
+    Finish(batch);
   }
-  Batch* Poll() override {
-    if (finished_.empty()) return nullptr;
-    Batch* const batch = finished_.front();
-    finished_.pop_front();
-    return batch;
-  }
-  bool needs_polling() const override { return true; }
   std::uint64_t gather_bytes() const override { return 4 * kSlab; }
 
   std::vector<kernels::Segment> launched;
   std::size_t segments = 0;
   std::size_t gathered = 0;
-
- private:
-  std::deque<Batch*> finished_;
 };
 
 class GatherTest : public ::testing::Test {
