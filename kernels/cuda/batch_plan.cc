@@ -12,7 +12,7 @@ namespace {
 constexpr std::int64_t kMaxUnits = 1 << 14;  // beyond one for each segment
 constexpr int kStaticBytes = 12 * 1024;      // of the kernels' shared memory, at most
 // How rows are run, in the order of the table: by their chunks, most first, then small ones by what their lanes hold.
-constexpr int kSmallKinds = 10;
+constexpr int kSmallKinds = 11;
 constexpr int kKinds = kBatchChunks + 1 + kSmallKinds;
 constexpr int kBuckets = kKinds * 2 * kBatchScales;
 
@@ -21,8 +21,8 @@ struct SmallKind {
   std::uint8_t lanes;
   std::uint8_t slots;
 };
-constexpr SmallKind kSmall[kSmallKinds] = {{32, 8}, {32, 4}, {32, 2}, {16, 4}, {16, 2},
-                                           {8, 4},  {8, 2},  {4, 2},  {2, 2},  {1, 2}};
+constexpr SmallKind kSmall[kSmallKinds] = {{32, 8}, {32, 4}, {32, 2}, {16, 4}, {16, 2}, {8, 4},
+                                           {8, 2},  {4, 4},  {4, 2},  {2, 2},  {1, 2}};
 
 int KindOf(std::int64_t cols, int bytes) {
   if (cols > SmallColumns(bytes)) {

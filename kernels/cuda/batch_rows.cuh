@@ -60,7 +60,6 @@ struct BatchRow {
 template <typename In, bool kSkew, bool kLog, int kSlots>
 __device__ __forceinline__ void RunSmallUnit(const BatchParams& params, const BatchUnit& unit,
                                              const BatchSegment* segments, const Scale<ComputeOf<In>>& scale) {
-  constexpr int kFew = kSlots < FewSlots(sizeof(In)) ? kSlots : FewSlots(sizeof(In));
   const Lanes lanes{static_cast<int>(threadIdx.x) & (unit.lanes - 1), unit.lanes};
   const int groups = kBatchThreads / unit.lanes;
   for (int first = 0; first < unit.rows; first += groups) {
@@ -72,7 +71,7 @@ __device__ __forceinline__ void RunSmallUnit(const BatchParams& params, const Ba
     const int valid = active ? static_cast<int>(row.valid) : 0;
     RowPart<In, kSlots, kSkew> part;
     part.Load(part.PlaceOf(row.Input(0), valid, row.AroundFrom(0), lanes), lanes);
-    const auto stats = part.template FirstStats<kSlots, kLog, kFew>(valid, lanes, scale);
+    const auto stats = part.template FirstStats<kSlots, kLog>(valid, lanes, scale);
     part.Forget();
     if (!active) continue;
     const Normalizer<ComputeOf<In>> normalize(scale, stats, kLog, valid == 0);

@@ -128,14 +128,16 @@ class ColumnFew {
   }
   // What PreciseStats gives.
   __device__ __forceinline__ C PreciseSum(int k, C max_pre) const {
-    TwoPart<C> sums[kColumns];
+    constexpr int kPlaces = 8;
+    static_assert(kPreciseColumns <= kPlaces && kPlaces <= kColumns, "the others are empty");
+    TwoPart<C> sums[kPlaces];
 #pragma unroll
-    for (int c = 0; c < kColumns; ++c) {
+    for (int c = 0; c < kPreciseColumns; ++c) {
       C x[kUnit];
       U::Open(units_[c], x);
       sums[c].high = scale_.PreciseExp(x[k], max_pre);
     }
-    HalvingSum<kColumns, 1>(sums);
+    HalvingSum<kPlaces, 1>(sums);
     return sums[0].high + sums[0].low;
   }
   static __device__ __forceinline__ float Shift(const ExpBase<float>& base) { return base.shift; }

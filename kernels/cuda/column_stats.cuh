@@ -80,12 +80,12 @@ __device__ Stats<ComputeOf<In>> ColumnMatrix<In, kUnit, kMode>::PreciseRow(int s
   return {max, PreciseSum(p, limit, MaxPre(max, scale_))};
 }
 
-// Columns 16 apart are added first, then 8, 4, 2, 1: taken in the order of their reversed bits, each finds the sum of
+// Columns 4 apart are added first, then 2, 1: taken in the order of their reversed bits, each finds the sum of
 // those it goes with waiting.
 template <typename In, int kUnit, ColumnMode kMode>
 __device__ ComputeOf<In> ColumnMatrix<In, kUnit, kMode>::PreciseSum(const unsigned char* p, int limit,
                                                                     C max_pre) const {
-  constexpr int kBits = 5;
+  constexpr int kBits = 3;
   static_assert(kPreciseColumns <= 1 << kBits, "the order of columns");
   TwoPart<C> waiting[kBits + 1];
 #pragma unroll 1

@@ -12,7 +12,9 @@ namespace softmax::kernels::cuda {
 
 constexpr int kMatrixThreads = 256;
 constexpr int kWideThreads = 512;
-constexpr int kTinyVectors = 8;
+constexpr int kTinyVectors = 16;
+// Vectors of rows that one thread holds: up to 64 elements.
+constexpr int TinyVectors(int element_bytes) { return element_bytes == 4 ? 16 : 8; }
 constexpr int kSmallSlots = 8;  // vectors per lane of small rows, at most; kernels for 7 take 8
 // Places in Completion::workspace, in words: the blocks of a grid that are done (Complete() counts at 0), those that
 // have left a wide row's teams, a counter for each team, and the teams' tables.
@@ -90,7 +92,7 @@ const void* MatrixKernelOf(DataType type, const MatrixPlan& plan);
 // One input type's kernels. The last two indices are `skew` and `log`.
 struct MatrixKernels {
   static constexpr int kCount =
-      kSmallSlots * 4 + 2 * 4 + 4 + kDoubleKernels * 4 + 2 * 4 + 2 * 4 + 2 * 2 + kTinyVectors * 2;
+      kSmallSlots * 4 + 2 * 4 + 4 + kDoubleKernels * 4 + 2 * 4 + 2 * 4 + 2 * 2 + kTinyVectors * 2 + 2 * 2;
   const void* small[kSmallSlots][2][2];  // by slots
   const void* one_wave[2][2][2];         // 1, 2 slots
   const void* split[2][2];
@@ -98,7 +100,8 @@ struct MatrixKernels {
   const void* large[2][2][2];                 // 4, 8 slots
   const void* slice[2][2][2];                 // kMatrixThreads, kWideThreads
   const void* wide[2][2];
-  const void* tiny[kTinyVectors][2];  // 1 to 8 vectors
+  const void* tiny[kTinyVectors][2];  // by vectors; nullptr beyond TinyVectors()
+  const void* narrow[2][2];           // up to 2 and 4 columns of 16 bits
 
   const void* const* begin() const { return &small[0][0][0]; }
   const void* const* end() const { return begin() + kCount; }

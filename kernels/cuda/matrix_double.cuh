@@ -20,7 +20,7 @@ __global__ void __launch_bounds__(kMatrixThreads, (kSkew && kSlots > 6 ? 3 : 0))
     const In* const input = static_cast<const In*>(params.input) + row * params.input_stride;
     RowPart<In, kSlots, kSkew> part;
     part.Load(part.PlaceOf(input, valid, AroundOf<In>(params, row, 0, valid), lanes), lanes);
-    const Stats<C> first = part.template FirstStats<kChunkSlots, kLog, 1>(valid, lanes, scale);
+    const Stats<C> first = part.template FirstStats<kChunkSlots, kLog>(valid, lanes, scale);
     const Stats<C> second = part.template ChunkStats<kSlots - kChunkSlots>(kChunkSlots, lanes, scale);
     part.Forget();
     // As FoldFlat() folds two.

@@ -54,6 +54,24 @@ const void* WideMatrix() {
   return reinterpret_cast<const void*>(&WideMatrixKernel<In, kSkew, kLog>);
 }
 
+template <typename In, int kVectors, bool kLog>
+const void* TinyMatrix() {
+  if constexpr (kVectors <= TinyVectors(sizeof(In))) {
+    return reinterpret_cast<const void*>(&TinyMatrixKernel<In, kVectors * Element<In>::kVector, kLog>);
+  } else {
+    return nullptr;
+  }
+}
+
+template <typename In, int kColumns, bool kLog>
+const void* NarrowMatrix() {
+  if constexpr (sizeof(In) == 2) {
+    return reinterpret_cast<const void*>(&TinyMatrixKernel<In, kColumns, kLog>);
+  } else {
+    return nullptr;
+  }
+}
+
 template <typename In>
 const MatrixKernels& MatrixKernelsOf() {
   constexpr int kMost = SmallSlots(sizeof(In));
@@ -62,11 +80,8 @@ const MatrixKernels& MatrixKernelsOf() {
     {kernel<In, number, false, false>(), kernel<In, number, false, true>()},   \
         {kernel<In, number, true, false>(), kernel<In, number, true, true>()}, \
   }
-#define SOFTMAX_TINY(vectors)                                                \
-  {                                                                          \
-    reinterpret_cast<const void*>(&TinyMatrixKernel<In, vectors, false>),    \
-        reinterpret_cast<const void*>(&TinyMatrixKernel<In, vectors, true>), \
-  }
+#define SOFTMAX_TINY(vectors) \
+  { TinyMatrix<In, vectors, false>(), TinyMatrix<In, vectors, true>() }
   static const MatrixKernels kernels{
       {SOFTMAX_VARIANTS(SmallMatrix, 1), SOFTMAX_VARIANTS(SmallMatrix, 2), SOFTMAX_VARIANTS(SmallMatrix, 3),
        SOFTMAX_VARIANTS(SmallMatrix, 4), SOFTMAX_VARIANTS(SmallMatrix, std::min(5, kMost)),
@@ -83,7 +98,10 @@ const MatrixKernels& MatrixKernelsOf() {
       {{WideMatrix<In, false, false>(), WideMatrix<In, false, true>()},
        {WideMatrix<In, true, false>(), WideMatrix<In, true, true>()}},
       {SOFTMAX_TINY(1), SOFTMAX_TINY(2), SOFTMAX_TINY(3), SOFTMAX_TINY(4), SOFTMAX_TINY(5), SOFTMAX_TINY(6),
-       SOFTMAX_TINY(7), SOFTMAX_TINY(8)}};
+       SOFTMAX_TINY(7), SOFTMAX_TINY(8), SOFTMAX_TINY(9), SOFTMAX_TINY(10), SOFTMAX_TINY(11), SOFTMAX_TINY(12),
+       SOFTMAX_TINY(13), SOFTMAX_TINY(14), SOFTMAX_TINY(15), SOFTMAX_TINY(16)},
+      {{NarrowMatrix<In, 2, false>(), NarrowMatrix<In, 2, true>()},
+       {NarrowMatrix<In, 4, false>(), NarrowMatrix<In, 4, true>()}}};
 #undef SOFTMAX_TINY
 #undef SOFTMAX_VARIANTS
   return kernels;

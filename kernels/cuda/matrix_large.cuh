@@ -43,8 +43,8 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks) LargeMatrixKernel(const 
       const bool is_short = valid - column - k * Element<In>::kChunk <= 32 * Element<In>::kVector;
       if (k == 0) {
         const std::int64_t first_valid = column == 0 ? valid : kManyColumns;
-        mine[k] = is_short ? part.template FirstStats<1, kLog, 1>(first_valid, lanes, scale)
-                           : part.template FirstStats<kChunkSlots, kLog, 1>(first_valid, lanes, scale);
+        mine[k] = is_short ? part.template FirstStats<1, kLog>(first_valid, lanes, scale)
+                           : part.template FirstStats<kChunkSlots, kLog>(first_valid, lanes, scale);
       } else {
         mine[k] = is_short ? part.template ChunkStats<1>(k * kChunkSlots, lanes, scale)
                            : part.template ChunkStats<kChunkSlots>(k * kChunkSlots, lanes, scale);

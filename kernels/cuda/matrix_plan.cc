@@ -8,7 +8,6 @@
 namespace softmax::kernels::cuda {
 namespace {
 
-constexpr int kTileBytes = 12 * 1024;  // of a tile of tiny rows, about
 constexpr int kTileRows = 2048;
 constexpr int kMaxPlaces = 3;            // for groups of a wide row in one block
 constexpr int kMaxWideChunks = 1 << 17;  // 256 MB
@@ -43,17 +42,31 @@ int Log2Up(int value) {
   return log;
 }
 
-// Dense rows of few vectors are moved as tiles of rows, unless they have just the vectors that lanes would load.
+// Dense rows of few vectors are moved as tiles of rows, unless lanes have just as many vectors: whole ones in a number
+// that leaves few lanes idle. For doubles that was not measured.
 bool IsTiny(const MatrixParams& p, int bytes, bool skew) {
-  return p.cols <= kTinyVectors * VectorElements(bytes) && (skew || (bytes == 2 && p.cols <= 8));
+  const auto vectors = static_cast<int>(DivideUp(p.cols, VectorElements(bytes)));
+  if (skew) return vectors <= TinyVectors(bytes);
+  if (bytes == 2 && vectors == 1) return true;
+  return bytes < 8 && (vectors == 3 || vectors == 5 || (vectors == 7 && bytes == 4));
 }
 
-void PlanTiny(int bytes, MatrixPlan* plan) {
+// Rows of a tile: as many for each thread, so that about six tiles fill the shared memory, and fewer where that leaves
+// multiprocessors without one.
+int TinyTileRows(std::int64_t rows, int row_bytes, const Device& device) {
+  const int fits = (device.shared_bytes - kMatrixTableBytes) / row_bytes;
+  const int each = device.shared_bytes / 6 / row_bytes + kMatrixThreads / 2;
+  const int wanted = std::min(kTileRows, each / kMatrixThreads * kMatrixThreads);
+  const std::int64_t share = std::max<std::int64_t>(32, DivideUp(rows, device.multiprocessors));
+  return static_cast<int>(std::min<std::int64_t>({std::max(kMatrixThreads, wanted), fits, share}));
+}
+
+void PlanTiny(int bytes, const Device& device, MatrixPlan* plan) {
   MatrixParams& p = plan->params;
   const int cols = static_cast<int>(p.cols);
   int step = VectorElements(bytes);  // rows after which a row begins on a boundary again
   while (step > 1 && cols * (step / 2) * bytes % kVectorBytes == 0) step /= 2;
-  const int wanted = std::min(kTileRows, kTileBytes / (cols * bytes));
+  const int wanted = TinyTileRows(p.rows, cols * bytes, device);
   const auto rows = static_cast<int>(std::min<std::int64_t>(p.rows, std::max(step, wanted / step * step)));
   p.rows_per_block = rows;
   plan->kind = MatrixKind::kTiny;
@@ -250,7 +263,7 @@ MatrixPlan PlanMatrix(DataType type, const Segment& s, const Completion& complet
   plan.lines = alignment.lines;
   if (s.cols <= SmallColumns(bytes)) {
     if (alignment.dense && IsTiny(p, bytes, plan.skew)) {
-      PlanTiny(bytes, &plan);
+      PlanTiny(bytes, device, &plan);
     } else {
       PlanSmall(bytes, device, &plan);
     }
@@ -271,6 +284,7 @@ const void* MatrixKernelOf(DataType type, const MatrixPlan& plan) {
   const int log = plan.params.log ? 1 : 0;
   switch (plan.kind) {
     case MatrixKind::kTiny:
+      if (SizeOf(type) == 2 && plan.params.cols <= 4) return kernels.narrow[plan.params.cols <= 2 ? 0 : 1][log];
       return kernels.tiny[(plan.params.cols - 1) / VectorElements(static_cast<int>(SizeOf(type)))][log];
     case MatrixKind::kSmall:
       return kernels.small[plan.slots - 1][skew][log];

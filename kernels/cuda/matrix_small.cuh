@@ -49,7 +49,6 @@ __global__ void __launch_bounds__(kMatrixThreads) SmallMatrixKernel(const __grid
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * (groups * kRows) + threadIdx.x / lane_count;
   // Whether the exponentials stay in registers: not where that costs a block on each multiprocessor.
   constexpr bool kKeeps = sizeof(In) != 2 || !kSkew || kRows == 1;
-  constexpr int kFew = kSlots < FewSlots(sizeof(In)) ? kSlots : FewSlots(sizeof(In));
   RowPart<In, kSlots, kSkew> part[kRows];
   int valid[kRows];
   BeginAccess(params);
@@ -66,7 +65,7 @@ __global__ void __launch_bounds__(kMatrixThreads) SmallMatrixKernel(const __grid
     const std::int64_t row = first + r * groups;
     In* const output = static_cast<In*>(params.output) + row * params.output_stride;
     if constexpr (kLog || !kKeeps) {
-      const Stats<C> stats = part[r].template FirstStats<kSlots, kLog, kFew>(valid[r], lanes, scale);
+      const Stats<C> stats = part[r].template FirstStats<kSlots, kLog>(valid[r], lanes, scale);
       part[r].Forget();
       if (row >= params.rows) continue;
       const Normalizer<C> normalize(scale, stats, kLog, valid[r] == 0);

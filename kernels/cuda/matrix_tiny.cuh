@@ -24,21 +24,23 @@ __device__ __forceinline__ void LoadTile(const In* input, int count, In* tile) {
   __syncthreads();
 }
 
-template <typename In, int kVectors, bool kLog>
+template <typename In, int kColumns, bool kLog>
 class TinyRow {
  public:
   using C = ComputeOf<In>;
   static constexpr int kVector = Element<In>::kVector;
-  static constexpr int kColumns = kVectors * kVector;
-  static constexpr int kLanes = kVectors > 2 ? 4 : kVectors;  // as RowLanes() has it
+  static constexpr int kVectors = (kColumns + kVector - 1) / kVector;
+  static constexpr int kPlaces = kColumns < kVector ? kColumns : kVector;  // the others of a vector are empty
+  static constexpr int kSure = kColumns < kVector ? kColumns / 2 : kColumns - kVector;  // columns of every such row
+  static constexpr int kLanes = RowLanes(kColumns, sizeof(In));
   static constexpr int kSlots = (kVectors + kLanes - 1) / kLanes;
 
-  // Replaces the row by its results. The columns that are there in every row of kVectors vectors need no question.
+  // Replaces the row by its results.
   __device__ __forceinline__ static void Run(In* row, int cols, int valid, const Scale<C>& scale) {
     C x[kColumns];
 #pragma unroll
     for (int c = 0; c < kColumns; ++c) {
-      x[c] = c < kColumns - kVector || c < cols ? ToCompute(row[c]) : -Infinity<C>();
+      x[c] = c < kSure || c < cols ? ToCompute(row[c]) : -Infinity<C>();
     }
     if (valid < cols) {
 #pragma unroll
@@ -49,7 +51,7 @@ class TinyRow {
     const C max = Maximum(x);
     if constexpr (kLog) {
       Stats<C> stats{max, C(0)};
-      if (valid <= kPreciseColumns) {
+      if (kColumns <= kPreciseColumns || valid <= kPreciseColumns) {
         stats.sum = PreciseSum(x, max, scale);
       } else {
         stats.sum = static_cast<C>(Exponentials(x, max, scale, nullptr) * ExpBase<C>(max, scale).correction);
@@ -83,13 +85,13 @@ class TinyRow {
     double lane_sums[kLanes];
 #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
-      C sums[kVector] = {};  // of lanes that have no vector
+      C sums[kPlaces] = {};  // of lanes that have no vector
 #pragma unroll
       for (int j = 0; j < kSlots; ++j) {
         const int vector = j * kLanes + lane;
         if (vector >= kVectors) break;
 #pragma unroll
-        for (int e = 0; e < kVector; ++e) {
+        for (int e = 0; e < kPlaces; ++e) {
           const C exp = base.Exp(x[vector * kVector + e], scale);
           if (y != nullptr) y[vector * kVector + e] = exp;
           sums[e] = j == 0 ? exp : sums[e] + exp;
@@ -102,25 +104,34 @@ class TinyRow {
 
   // See PreciseStats.
   __device__ __forceinline__ static C PreciseSum(const C (&x)[kColumns], C max, const Scale<C>& scale) {
-    constexpr int kPlaces = kColumns > 16 ? 32 : kColumns > 8 ? 16 : kColumns > 4 ? 8 : kColumns > 2 ? 4 : 2;
+    constexpr int kTerms = kColumns > 4 ? 8 : kColumns > 2 ? 4 : 2;
     const C max_pre = MaxPre(max, scale);
-    TwoPart<C> sums[kPlaces];
+    TwoPart<C> sums[kTerms];
 #pragma unroll
     for (int c = 0; c < kColumns && c < kPreciseColumns; ++c) sums[c].high = scale.PreciseExp(x[c], max_pre);
-    HalvingSum<kPlaces, 1>(sums);
+    HalvingSum<kTerms, 1>(sums);
     return sums[0].high + sums[0].low;
   }
 
   __device__ __forceinline__ static void Write(In* row, int cols, int valid, C masked, const C (&y)[kColumns]) {
 #pragma unroll
     for (int c = 0; c < kColumns; ++c) {
-      if (c < kColumns - kVector || c < cols) row[c] = FromCompute<In, C>(c < valid ? y[c] : masked);
+      if (c < kSure || c < cols) row[c] = FromCompute<In, C>(c < valid ? y[c] : masked);
     }
   }
 };
 
-template <typename In, int kVectors, bool kLog>
-__global__ void __launch_bounds__(kMatrixThreads) TinyMatrixKernel(const __grid_constant__ MatrixParams params) {
+// Blocks that a multiprocessor has to hold, so that enough bytes are on their way: the columns take their registers.
+template <typename In, int kColumns>
+constexpr int kTinyBlocks = sizeof(In) == 8  ? 0
+                            : kColumns <= 16 ? 5
+                            : kColumns <= 32 ? 4
+                            : kColumns <= 48 ? 3
+                                             : 2;
+
+template <typename In, int kColumns, bool kLog>
+__global__ void __launch_bounds__(kMatrixThreads, (kTinyBlocks<In, kColumns>))
+    TinyMatrixKernel(const __grid_constant__ MatrixParams params) {
   extern __shared__ __align__(16) unsigned char shared[];
   In* const tile = reinterpret_cast<In*>(shared);
   const auto cols = static_cast<int>(params.cols);
@@ -132,7 +143,7 @@ __global__ void __launch_bounds__(kMatrixThreads) TinyMatrixKernel(const __grid_
   LoadTile(static_cast<const In*>(params.input) + first * cols, rows * cols, tile);
   for (int row = static_cast<int>(threadIdx.x); row < rows; row += kMatrixThreads) {
     const int valid = params.lengths == nullptr ? cols : static_cast<int>(ValidLength(params, first + row));
-    TinyRow<In, kVectors, kLog>::Run(tile + row * cols, cols, valid, scale);
+    TinyRow<In, kColumns, kLog>::Run(tile + row * cols, cols, valid, scale);
   }
   __syncthreads();
   In* const output = static_cast<In*>(params.output) + first * cols;

@@ -130,26 +130,20 @@ __device__ __forceinline__ Stats<ComputeOf<In>> PartStats(const uint4* v, int n,
 }
 
 // The same with a sum good to its last bit, for log-softmax rows of so few valid columns that the bound leaves no room
-// for the usual errors of the sum. Elements that do not count are -inf. What is 16, 8, 4, 2, 1 columns apart is added
-// in this order, which does not mind if the vectors are rotated.
-template <typename In, int kSlots>
+// for the usual errors of the sum. Elements that do not count are -inf, and those that do lie in the lanes' first
+// vectors. What is 4, 2, 1 columns apart is added in this order, which does not mind if the vectors are rotated.
+template <typename In>
 __device__ __forceinline__ Stats<ComputeOf<In>> PreciseStats(const uint4* v, Lanes lanes,
                                                              const Scale<ComputeOf<In>>& scale) {
   using C = ComputeOf<In>;
   constexpr int kVector = Element<In>::kVector;
-  const C max = LaneMax(LaneMaximum<In, kSlots, true>(v, 0, lanes), lanes.count);
+  const C max = LaneMax(LaneMaximum<In, 1, true>(v, 0, lanes), lanes.count);
   const C max_pre = MaxPre(max, scale);
-  constexpr int kPlaces = kSlots == 3 ? 4 : kSlots;  // a power of two, for halving; what no slot fills stays 0
-  static_assert((kPlaces & (kPlaces - 1)) == 0, "halved");
-  TwoPart<C> sums[kPlaces * kVector];
+  TwoPart<C> sums[kVector];
+  C x[kVector];
+  Unpack<In>(v[0], x);
 #pragma unroll
-  for (int j = 0; j < kSlots; ++j) {
-    C x[kVector];
-    Unpack<In>(v[j], x);
-#pragma unroll
-    for (int e = 0; e < kVector; ++e) sums[j * kVector + e].high = scale.PreciseExp(x[e], max_pre);
-  }
-  HalvingSum<kPlaces * kVector, kVector>(sums);
+  for (int e = 0; e < kVector; ++e) sums[e].high = scale.PreciseExp(x[e], max_pre);
 #pragma unroll
   for (int e = 0; e < kVector; ++e) {
     for (int offset = lanes.count >> 1; offset > 0; offset >>= 1) {
@@ -168,13 +162,8 @@ __device__ __forceinline__ Stats<ComputeOf<In>> FirstStats(bool log, const uint4
   Stats<ComputeOf<In>> stats = PartStats<In, kSlots>(v, n, lanes, scale);
   const bool precise = log && valid <= kPreciseColumns;
   if (!__any_sync(0xffffffffu, precise)) return stats;
-  constexpr int kFew = kSlots < FewSlots(sizeof(In)) ? kSlots : FewSlots(sizeof(In));
-  uint4 masked[kFew];
-#pragma unroll
-  for (int j = 0; j < kFew; ++j) {
-    masked[j] = MaskFrom<In>(v[j], n - (j * lanes.count + lanes.lane) * Element<In>::kVector);
-  }
-  const Stats<ComputeOf<In>> better = PreciseStats<In, kFew>(masked, lanes, scale);
+  const uint4 masked[1] = {MaskFrom<In>(v[0], n - lanes.lane * Element<In>::kVector)};
+  const Stats<ComputeOf<In>> better = PreciseStats<In>(masked, lanes, scale);
   return precise ? better : stats;
 }
 

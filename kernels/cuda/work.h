@@ -37,10 +37,9 @@ constexpr int ChunkColumns(int element_bytes) { return kChunkBytes / element_byt
 // Rows of at most this many columns are small. 32-bit ones may be two chunks wide: it saves their barriers.
 constexpr int SmallSlots(int element_bytes) { return element_bytes == 4 ? 8 : kChunkSlots; }
 constexpr int SmallColumns(int element_bytes) { return SmallSlots(element_bytes) * 32 * VectorElements(element_bytes); }
-// Log-softmax rows of at most this many valid columns take extra care with their sum.
-constexpr int kPreciseColumns = 24;
-// The slots of the lanes of a small row that hold them.
-constexpr int FewSlots(int element_bytes) { return element_bytes / 2; }
+// Log-softmax rows of at most this many valid columns take extra care with their sum: log 8 > 2, and from there on the
+// bound is twice as wide. They lie in the first slot of a small row's lanes.
+constexpr int kPreciseColumns = 7;
 constexpr int kManyColumns = kPreciseColumns + 1;  // no such row
 // Rows of so many chunks that a block takes side by side.
 constexpr int SideRows(std::int64_t chunks) {
@@ -57,12 +56,12 @@ constexpr int ColumnTilePitch(std::int64_t cols, int element_bytes) {
 }
 
 // Lanes that share a small row: enough to move 64 bytes side by side, and then as few as hold the row in two vectors
-// each, or three from 8 lanes on, so that lanes are never much more than half idle. Fewer would take fewer shuffles,
-// but rows that miss the sectors of memory then touch too many of them.
+// each, or three from 8 lanes on (16 bits: 4), so that lanes are never much more than half idle. Fewer would take fewer
+// shuffles, but rows that miss the sectors of memory then touch too many of them.
 constexpr int RowLanes(std::int64_t cols, int element_bytes) {
   const std::int64_t vectors = (cols + VectorElements(element_bytes) - 1) / VectorElements(element_bytes);
   int lanes = vectors > 2 ? 4 : vectors > 1 ? 2 : 1;
-  while (lanes < 32 && vectors > (lanes < 8 ? 2 : 3) * lanes) lanes *= 2;
+  while (lanes < 32 && vectors > (lanes < 8 && element_bytes != 2 ? 2 : 3) * lanes) lanes *= 2;
   return lanes;
 }
 

@@ -23,7 +23,7 @@ std::vector<std::byte> Row(const std::vector<std::byte>& all, const RowCase& c, 
 
 std::vector<std::int64_t> Widths(unsigned seed) {
   std::mt19937 random(seed);
-  std::vector<std::int64_t> widths = {1, 2, 3, 31, 32, 33, 511, 512, 513, 1023, 1024, 1025};
+  std::vector<std::int64_t> widths = {1, 2, 3, 7, 8, 12, 24, 31, 32, 33, 40, 47, 61, 511, 512, 513, 1023, 1024, 1025};
   for (int i = 0; i < 30; ++i) widths.push_back(1 + random() % (i < 20 ? 3000 : 60000));
   widths.push_back(700001);
   return widths;

@@ -11,14 +11,14 @@ namespace {
 using RowCountTest = GpuTest;
 
 constexpr std::int64_t kDistinct = 8;
-constexpr std::int64_t kWidths[] = {40,   100,  200,  300,  513,  781,   1000, 1024,
-                                    1025, 1281, 1500, 1823, 2048, 16400, 40000};
+constexpr std::int64_t kWidths[] = {8,   12,   24,   33,   40,   61,   100,  200,  300,   513,
+                                    781, 1000, 1024, 1025, 1281, 1500, 1823, 2048, 16400, 40000};
 constexpr std::int64_t kCounts[] = {kDistinct, 40, 300, 600, 6000};
 constexpr std::int64_t kMostElements = 2'100'000;
 
 // Some rows in full, some cut: to nothing, to few columns, within a chunk.
 std::vector<std::uint32_t> LengthsOf(std::int64_t rows, std::int64_t cols) {
-  const std::int64_t some[kDistinct] = {cols, cols - 1, cols / 2, 24, 1, 0, cols + 5, 515};
+  const std::int64_t some[kDistinct] = {cols, cols - 1, cols / 2, 7, 1, 0, cols + 5, 515};
   std::vector<std::uint32_t> lengths(static_cast<std::size_t>(rows));
   for (std::size_t i = 0; i < lengths.size(); ++i) lengths[i] = static_cast<std::uint32_t>(some[i % kDistinct]);
   return lengths;

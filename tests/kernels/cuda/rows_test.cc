@@ -9,8 +9,8 @@ namespace {
 
 using RowsTest = GpuTest;
 
-constexpr std::int64_t kWidths[] = {1,   2,    5,    31,   32,   33,   127,   128,   129,
-                                    781, 1023, 1024, 1025, 4099, 8193, 50257, 131073};
+constexpr std::int64_t kWidths[] = {1,  2,   5,   7,   8,   12,   24,   31,   32,   33,   40,    47,
+                                    63, 127, 128, 129, 781, 1023, 1024, 1025, 4099, 8193, 50257, 131073};
 
 std::int64_t RowsFor(std::int64_t cols) { return cols <= 781 ? 37 : cols <= 4099 ? 5 : 2; }
 
