@@ -13,6 +13,7 @@ STREAM16_PAYLOADS = [64, 1 << 10, 4 << 10]
 COPY_FROM = 64 << 10
 BASELINE_PAYLOADS = [4 << 10, 64 << 10]
 GENERATOR_PAYLOADS = [64, 64 << 10, 1 << 20]
+GENERATOR_SECONDS = 1.0  # of a window, at most: a check, with six windows a backend and payload
 VERIFY = 0.01
 
 
@@ -52,6 +53,8 @@ class Bench:
 def saturation(payload, processes):
     """Connections and requests in flight by payload: the least from which half as many again raise neither the echo nor
     the service by 5 % on 16 cores (the section "generator" looks again in every run)."""
+    if payload <= 16 << 10:
+        return loads.Load(48, 8, processes)
     if payload <= 64 << 10:
         return loads.Load(24, 8, processes)
     if payload <= 256 << 10:
@@ -140,6 +143,8 @@ def baseline_cells(bench):
 
 def generator_cells(bench):
     """Whether half as many connections, or processes, again raise a side: then the generator was its limit."""
+    warm_up, seconds = bench.window
+    bench = dataclasses.replace(bench, window=(warm_up, min(seconds, GENERATOR_SECONDS)))
     cells = []
     for payload in [p for p in GENERATOR_PAYLOADS if p in bench.payloads]:
         load = saturation(payload, bench.processes)
