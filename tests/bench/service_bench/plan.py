@@ -53,10 +53,8 @@ class Bench:
 def saturation(payload, processes):
     """Connections and requests in flight by payload: the least from which half as many again raise neither the echo nor
     the service by 5 % on 16 cores (the section "generator" looks again in every run)."""
-    if payload <= 16 << 10:
-        return loads.Load(48, 8, processes)
     if payload <= 64 << 10:
-        return loads.Load(24, 8, processes)
+        return loads.Load(48 if payload == 16 << 10 else 24, 8, processes)
     if payload <= 256 << 10:
         return loads.Load(16, 4, processes)
     if payload <= 4 << 20:
