@@ -49,7 +49,7 @@ class StreamLane final : public Lane, public Event {
   }
 
   void Start() override {
-    broken_ = half_closed_ = writing_ = started_ = false;
+    broken_ = half_closed_ = writing_ = started_ = held_back_ = false;
     outstanding_ = 0;
     stream_.reset();
     context_.emplace();
@@ -144,7 +144,8 @@ class StreamLane final : public Lane, public Event {
   void Write() {
     if (!started_ || writing_ || broken_ || half_closed_) return;
     if (Over()) {
-      if (outstanding_ > 0) return;
+      // The half-close waits for the answers, unless it has to take along what gRPC held back for company.
+      if (outstanding_ > 0 && !held_back_) return;
       half_closed_ = true;
       stream_->WritesDone(on_half_closed_.tag());
       return;
@@ -155,7 +156,8 @@ class StreamLane final : public Lane, public Event {
     Book(message);
     writing_ = true;
     grpc::WriteOptions write_options;
-    if (!ready_.empty()) write_options.set_buffer_hint();
+    held_back_ = !ready_.empty();
+    if (held_back_) write_options.set_buffer_hint();
     stream_->Write(message.bytes, write_options, on_written_.tag());
   }
 
@@ -296,6 +298,7 @@ class StreamLane final : public Lane, public Event {
   std::size_t outstanding_ = 0;  // requests without an answer
   bool started_ = false;
   bool writing_ = false;
+  bool held_back_ = false;  // the last message may wait in gRPC for the next
   bool half_closed_ = false;
   bool half_close_seen_ = false;
   bool read_ended_ = false;
