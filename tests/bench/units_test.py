@@ -123,6 +123,17 @@ class Rounds(unittest.TestCase):
         self.assertIs(bar([95, 99, 91, 120, 94, 93, 150]).met, True)  # wide, but all of it above
         self.assertIs(bar([93, 94]).met, None)  # too few
 
+    def test_an_overload_that_the_generator_could_not_offer_is_not_judged(self):
+        def goodput(why):
+            with tempfile.TemporaryDirectory() as self.folder:
+                open_loop = {"row": None, "figures": figures(96, generator_why=why)}
+                made = self.journal([{"capacity": {"row": None, "figures": figures(100)}, "0.8": open_loop,
+                                      "2.0": open_loop}] * 7, "overload", "4 KiB")
+                return next(b for b in bars.all_bars(made, SETTINGS) if b.what.startswith("goodput"))
+        self.assertIs(goodput("").met, True)
+        self.assertIs(goodput("schedule lag").met, None)
+        self.assertIn("late in 7 rounds", goodput("schedule lag").what)
+
     def test_checks_see_a_slow_echo_and_a_short_run(self):
         made = self.journal([{"echo/unary": window("echo", 100_000), "cuda/unary": window("cuda", 90_000)}] * 3)
         by = {check.what[0]: check for check in checks.all_checks(made, SETTINGS)}

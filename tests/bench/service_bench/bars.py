@@ -176,10 +176,17 @@ def _inprocess(journal, service):
 
 def _overload(journal, _service):
     cell = "4 KiB"
-    return [_at_least("overload", "goodput at twice the capacity / capacity", 0.95,
-                      ratios.ratio(journal.pairs("overload", cell, "2.0", "capacity", "calls_per_s"))),
-            _at_most("overload", "p99 of accepted at twice the capacity / at 0.8 of it", 3,
-                     ratios.ratio(journal.pairs("overload", cell, "2.0", "0.8", "p99_us")))]
+    goodput = _at_least("overload", "goodput at twice the capacity / capacity", 0.95,
+                        ratios.ratio(journal.pairs("overload", cell, "2.0", "capacity", "calls_per_s")))
+    p99 = _at_most("overload", "p99 of accepted at twice the capacity / at 0.8 of it", 3,
+                   ratios.ratio(journal.pairs("overload", cell, "2.0", "0.8", "p99_us")))
+    # An open loop that comes late offers less than it says: that judges the generator.
+    late = [entry for entry in journal.of("overload", cell)
+            if any(entry["windows"][part]["figures"].get("generator_why") for part in ("0.8", "2.0"))]
+    if not late:
+        return [goodput, p99]
+    return [dataclasses.replace(bar, what=f"{bar.what} (the generator was late in {len(late)} rounds)", met=None)
+            for bar in (goodput, p99)]
 
 
 def _fairness(journal, _service):

@@ -119,14 +119,14 @@ class Fleet:
             self.stop(name)
         self._sockets.cleanup()
 
-    def server(self, backend, extra=(), name=None):
-        """`extra` flags need a `name` of their own."""
+    def server(self, backend, extra=(), name=None, queues=None):
+        """`extra` flags, and another number of queues, need a `name` of their own."""
         name = name or backend
         if name in self._why_missing:
             raise Missing(self._why_missing[name])
         if name not in self._running:
             try:
-                command = self._command(backend, name) + list(extra)
+                command = self._command(backend, name, queues or self._queues) + list(extra)
                 self._running[name] = Server(backend, command, os.path.join(self._logs, f"{name}.log"))
             except Missing as missing:
                 self._why_missing[name] = str(missing)
@@ -150,11 +150,12 @@ class Fleet:
             return str(missing)
         return None
 
-    def _command(self, backend, name):
+    def _command(self, backend, name, queues):
+        threads = ["--threads", str(queues)] if queues else []
         unix = "unix:" + os.path.join(self._sockets.name, name)
         addresses = ["--address", "127.0.0.1:0", "--address", unix]
         if backend in ("echo", "echo_copy"):
-            return ([find(self.folder, "softmax-echo-server")] + addresses + self._threads()
+            return ([find(self.folder, "softmax-echo-server")] + addresses + threads
                     + (["--copy"] if backend == "echo_copy" else []))
         if backend == "sync_baseline":
             return ([find(self.folder, "softmax-sync-baseline")] + addresses
@@ -164,10 +165,7 @@ class Fleet:
                      self._generated(), "--device", self._service] + addresses
                     + (["--numpy"] if self._numpy else []))
         return ([find(self.folder, "softmax-server"), "--backend", backend, "--metrics-address", "127.0.0.1:0"]
-                + addresses + self._threads() + (["--unsafe-testing"] if backend == "null" else []) + self._flags)
-
-    def _threads(self):
-        return ["--threads", str(self._queues)] if self._queues else []
+                + addresses + threads + (["--unsafe-testing"] if backend == "null" else []) + self._flags)
 
     def _generated(self):
         for path, _, names in os.walk(self.folder):
