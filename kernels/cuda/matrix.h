@@ -62,7 +62,7 @@ struct MatrixParams {
 
 enum class MatrixKind : std::uint8_t {
   kNone,     // none of these kernels takes the segment
-  kTiny,     // dense rows of at most kTinyVectors vectors, a thread each
+  kTiny,     // dense rows in tiles: of at most kTinyVectors vectors, a thread each, or as tile.h has it
   kSmall,    // a group of lanes per row
   kOneWave,  // the same for as many rows as the device holds at a time
   kSplit,    // small rows too, a block for each of few

@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/divide.h"
 #include "kernels/cuda/matrix.h"
+#include "kernels/cuda/tile.h"
 
 namespace softmax::kernels::cuda {
 namespace {
@@ -61,17 +62,64 @@ int TinyTileRows(std::int64_t rows, int row_bytes, const Device& device) {
   return static_cast<int>(std::min<std::int64_t>({std::max(kMatrixThreads, wanted), fits, share}));
 }
 
-void PlanTiny(int bytes, const Device& device, MatrixPlan* plan) {
-  MatrixParams& p = plan->params;
-  const int cols = static_cast<int>(p.cols);
-  int step = VectorElements(bytes);  // rows after which a row begins on a boundary again
+// Lanes that one thread of a tile stands for: two, unless that gives it too many vectors. 0: no tile takes such rows.
+int TileShare(std::int64_t cols, int bytes, bool log) {
+  if (bytes > 4 || cols < LeastTileColumns(bytes) || cols > MostTileColumns(bytes)) return 0;
+  const int lanes = RowLanes(cols, bytes);
+  const auto vectors = static_cast<int>(DivideUp(cols, VectorElements(bytes)));
+  for (int share = 2; share > 0; --share) {
+    const auto slots = static_cast<int>(DivideUp(vectors, lanes / share));
+    if (slots <= kMostTileVectors && HasTile(bytes, slots, share, log)) return share;
+  }
+  return 0;
+}
+
+// Rows after which a dense row begins on a boundary again.
+int BoundaryStep(int cols, int bytes) {
+  int step = VectorElements(bytes);
   while (step > 1 && cols * (step / 2) * bytes % kVectorBytes == 0) step /= 2;
-  const int wanted = TinyTileRows(p.rows, cols * bytes, device);
-  const auto rows = static_cast<int>(std::min<std::int64_t>(p.rows, std::max(step, wanted / step * step)));
+  return step;
+}
+
+void SetTiles(int rows, int bytes, MatrixPlan* plan) {
+  MatrixParams& p = plan->params;
   p.rows_per_block = rows;
   plan->kind = MatrixKind::kTiny;
-  plan->dynamic_bytes = (rows * cols * bytes + kVectorBytes - 1) / kVectorBytes * kVectorBytes;
+  plan->dynamic_bytes = (rows * static_cast<int>(p.cols) * bytes + kVectorBytes - 1) / kVectorBytes * kVectorBytes;
   plan->blocks = DivideUp(p.rows, rows);
+}
+
+void PlanTiny(int bytes, const Device& device, MatrixPlan* plan) {
+  const MatrixParams& p = plan->params;
+  const int cols = static_cast<int>(p.cols);
+  const int step = BoundaryStep(cols, bytes);
+  const int wanted = TinyTileRows(p.rows, cols * bytes, device);
+  SetTiles(static_cast<int>(std::min<std::int64_t>(p.rows, std::max(step, wanted / step * step))), bytes, plan);
+}
+
+// How often each thread of a tile has a row: of 32 bits once; 16-bit tiles are larger, as their blocks take longer for
+// the same bytes.
+int TileRounds(int bytes, int round_bytes, const Device& device) {
+  if (bytes == 4) return 1;
+  return std::max(1, (device.shared_bytes / 6 + round_bytes / 2) / round_bytes);
+}
+
+// Plans tiles of rows that several threads share, in which all of a block's threads have a row equally often. False:
+// the rows are not of that size, or so few that lanes on their own are faster: 16-bit rows that do not give each
+// multiprocessor two blocks; of 32 bits, where lanes are nearly as fast, eight.
+bool PlanTile(int bytes, const Device& device, MatrixPlan* plan) {
+  MatrixParams& p = plan->params;
+  const int share = TileShare(p.cols, bytes, p.log);
+  if (share == 0) return false;
+  const int threads = p.lanes / share;
+  const int groups = kMatrixThreads / threads;
+  const int most = TileRounds(bytes, groups * static_cast<int>(p.cols) * bytes, device);
+  const std::int64_t pairs = p.rows / (std::int64_t{2} * groups * device.multiprocessors);
+  if (pairs < (bytes == 4 ? 4 : 1)) return false;
+  p.lanes = threads;
+  plan->slots = static_cast<int>(DivideUp(DivideUp(p.cols, VectorElements(bytes)), threads));
+  SetTiles(groups * static_cast<int>(std::clamp<std::int64_t>(pairs / 2, 1, most)), bytes, plan);
+  return true;
 }
 
 // Where a launch puts several blocks on each multiprocessor at once, the next one's would come to lie unevenly if they
@@ -100,6 +148,15 @@ void PlanSmall(int bytes, const Device& device, MatrixPlan* plan) {
     plan->blocks = DivideUp(p.rows, std::int64_t{groups} * SmallRows(plan->slots));
   }
   p.next_early = LeavesPlacesEven(bytes, *plan, device);
+}
+
+void PlanSmallRows(int bytes, bool dense, const Device& device, MatrixPlan* plan) {
+  if (dense && plan->skew && PlanTile(bytes, device, plan)) return;
+  if (dense && IsTiny(plan->params, bytes, plan->skew)) {
+    PlanTiny(bytes, device, plan);
+  } else {
+    PlanSmall(bytes, device, plan);
+  }
 }
 
 // Aligned rows need registers for that: where they fill most of the second chunk, two warps are faster.
@@ -262,11 +319,7 @@ MatrixPlan PlanMatrix(DataType type, const Segment& s, const Completion& complet
   plan.skew = !alignment.both;
   plan.lines = alignment.lines;
   if (s.cols <= SmallColumns(bytes)) {
-    if (alignment.dense && IsTiny(p, bytes, plan.skew)) {
-      PlanTiny(bytes, device, &plan);
-    } else {
-      PlanSmall(bytes, device, &plan);
-    }
+    PlanSmallRows(bytes, alignment.dense, device, &plan);
   } else if (s.cols <= std::int64_t{kFlatChunks} * ChunkColumns(bytes)) {
     p.chunks = static_cast<int>(DivideUp(s.cols, ChunkColumns(bytes)));
     PlanLarge(bytes, device, &plan);
@@ -284,6 +337,10 @@ const void* MatrixKernelOf(DataType type, const MatrixPlan& plan) {
   const int log = plan.params.log ? 1 : 0;
   switch (plan.kind) {
     case MatrixKind::kTiny:
+      if (plan.slots > 0) {
+        const int share = TileShare(plan.params.cols, static_cast<int>(SizeOf(type)), plan.params.log);
+        return TileKernelsFor(type).tile[share - 1][plan.slots - kLeastTileVectors][log];
+      }
       if (SizeOf(type) == 2 && plan.params.cols <= 4) return kernels.narrow[plan.params.cols <= 2 ? 0 : 1][log];
       return kernels.tiny[(plan.params.cols - 1) / VectorElements(static_cast<int>(SizeOf(type)))][log];
     case MatrixKind::kSmall:
@@ -318,6 +375,21 @@ const MatrixKernels& MatrixKernelsFor(DataType type) {
       break;
   }
   return Float32MatrixKernels();
+}
+
+const TileKernels& TileKernelsFor(DataType type) {
+  static const TileKernels none = {};
+  switch (type) {
+    case DataType::kFloat16:
+      return Float16TileKernels();
+    case DataType::kBFloat16:
+      return BFloat16TileKernels();
+    case DataType::kFloat32:
+      return Float32TileKernels();
+    case DataType::kFloat64:
+      break;
+  }
+  return none;
 }
 
 }  // namespace softmax::kernels::cuda

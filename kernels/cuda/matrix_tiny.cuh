@@ -24,6 +24,20 @@ __device__ __forceinline__ void LoadTile(const In* input, int count, In* tile) {
   __syncthreads();
 }
 
+// Stores `count` elements of a tile from a 16-byte boundary on, for the whole block.
+template <typename In>
+__device__ __forceinline__ void StoreTile(const In* tile, int count, In* output) {
+  constexpr int kVector = Element<In>::kVector;
+  for (int at = static_cast<int>(threadIdx.x) * kVector; at < count; at += kMatrixThreads * kVector) {
+    const uint4 y = *reinterpret_cast<const uint4*>(tile + at);
+    if (at + kVector <= count) {
+      *reinterpret_cast<uint4*>(output + at) = y;
+    } else {
+      StoreRange(output + at, y, 0, count - at);
+    }
+  }
+}
+
 template <typename In, int kColumns, bool kLog>
 class TinyRow {
  public:
@@ -146,16 +160,7 @@ __global__ void __launch_bounds__(kMatrixThreads, (kTinyBlocks<In, kColumns>))
     TinyRow<In, kColumns, kLog>::Run(tile + row * cols, cols, valid, scale);
   }
   __syncthreads();
-  In* const output = static_cast<In*>(params.output) + first * cols;
-  constexpr int kVector = Element<In>::kVector;
-  for (int at = static_cast<int>(threadIdx.x) * kVector; at < rows * cols; at += kMatrixThreads * kVector) {
-    const uint4 y = *reinterpret_cast<const uint4*>(tile + at);
-    if (at + kVector <= rows * cols) {
-      *reinterpret_cast<uint4*>(output + at) = y;
-    } else {
-      StoreRange(output + at, y, 0, rows * cols - at);
-    }
-  }
+  StoreTile(tile, rows * cols, static_cast<In*>(params.output) + first * cols);
   Complete(params.completion);
 }
 

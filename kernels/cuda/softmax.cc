@@ -10,6 +10,7 @@
 #include "kernels/cuda/gather.h"
 #include "kernels/cuda/matrix.h"
 #include "kernels/cuda/plan.h"
+#include "kernels/cuda/tile.h"
 
 namespace softmax::kernels {
 namespace {
@@ -276,6 +277,14 @@ cudaError_t PrepareSoftmaxKernels() {
       if (!device.clusters) continue;
       const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
       if (error != cudaSuccess) return error;
+    }
+  }
+  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
+    for (const void* kernel : cuda::TileKernelsFor(type)) {
+      if (kernel == nullptr) continue;
+      if (const cudaError_t error = PrepareKernel(kernel, device.shared_bytes - cuda::kMatrixTableBytes);
+          error != cudaSuccess)
+        return error;
     }
   }
   if (const cudaError_t error = cuda::LoadGatherKernels(); error != cudaSuccess) return error;

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "tests/kernels/cuda/row_case.h"
 
@@ -15,6 +16,11 @@ constexpr std::int64_t kWidths[] = {8,   12,   24,   33,   40,   61,   100,  200
                                     781, 1000, 1024, 1025, 1281, 1500, 1823, 2048, 16400, 40000};
 constexpr std::int64_t kCounts[] = {kDistinct, 40, 300, 600, 6000};
 constexpr std::int64_t kMostElements = 2'100'000;
+// Dense rows off the 16-byte boundaries, which go in tiles where there are many: all sizes of a thread's part.
+constexpr std::int64_t kTileWidths[] = {63, 65, 90, 97, 129, 155, 191, 257, 383, 500, 555, 700, 781, 1023};
+constexpr std::int64_t kOneRoundBytes = 9'200'000;  // of 16 bits: each thread of a tile has one row,
+constexpr std::int64_t kRoundsBytes = 45'000'000;   // or several
+constexpr std::int64_t kFloat32Bytes = 36'000'000;
 
 // Some rows in full, some cut: to nothing, to few columns, within a chunk.
 std::vector<std::uint32_t> LengthsOf(std::int64_t rows, std::int64_t cols) {
@@ -48,16 +54,23 @@ std::vector<std::byte> AloneResults(const RowCase& c, const std::vector<std::byt
   return results;
 }
 
-void ExpectSameBits(RowCase c, Values values) {
+void ExpectSameBits(RowCase c, Values values, const std::vector<std::int64_t>& counts) {
   const std::vector<std::byte> rows = MakeValues(values, c.input_type, kDistinct * c.cols, 19, c.cols);
   const bool cut = !c.lengths.empty();
   const std::vector<std::byte> expected = AloneResults(c, rows);
-  for (const std::int64_t count : kCounts) {
-    if (count > kDistinct && count * c.cols > kMostElements) continue;
+  for (const std::int64_t count : counts) {
     c.outer = count;
     if (cut) c.lengths = LengthsOf(count, c.cols);
     EXPECT_TRUE(RunCase(c, Repeat(rows, count)) == Repeat(expected, count)) << c.Name();
   }
+}
+
+std::vector<std::int64_t> CountsFor(std::int64_t cols) {
+  std::vector<std::int64_t> counts;
+  for (const std::int64_t count : kCounts) {
+    if (count == kDistinct || count * cols <= kMostElements) counts.push_back(count);
+  }
+  return counts;
 }
 
 TEST_F(RowCountTest, EveryNumberOfRowsGivesTheSameBits) {
@@ -68,12 +81,43 @@ TEST_F(RowCountTest, EveryNumberOfRowsGivesTheSameBits) {
         c.input_type = c.output_type = type;
         c.operation = operation;
         c.cols = cols;
-        ExpectSameBits(c, cols % 2 == 0 ? Values::kNormal : Values::kPartialInfinity);
+        ExpectSameBits(c, cols % 2 == 0 ? Values::kNormal : Values::kPartialInfinity, CountsFor(cols));
         c.lengths = LengthsOf(kDistinct, cols);
-        ExpectSameBits(c, Values::kNormal50);
+        ExpectSameBits(c, Values::kNormal50, CountsFor(cols));
       }
     }
   }
+}
+
+void ExpectTilesGiveTheBitsOfRowsAlone(DataType type, Operation operation, std::int64_t bytes) {
+  constexpr std::size_t kKinds = std::size(kAllValues);
+  for (std::size_t i = 0; i < std::size(kTileWidths); ++i) {
+    RowCase c;
+    c.input_type = c.output_type = type;
+    c.operation = operation;
+    c.cols = kTileWidths[i];
+    const auto row_bytes = c.cols * static_cast<std::int64_t>(SizeOf(type));
+    const std::vector<std::int64_t> counts = {bytes / row_bytes};
+    ExpectSameBits(c, kAllValues[i % kKinds], counts);
+    ExpectSameBits(c, kAllValues[(i + kKinds / 2) % kKinds], counts);
+    c.lengths = LengthsOf(kDistinct, c.cols);
+    c.in_place = i % 2 == 0;
+    ExpectSameBits(c, Values::kNormal50, i % 4 == 1 || c.cols == 781 ? std::vector{kRoundsBytes / row_bytes} : counts);
+  }
+}
+
+TEST_F(RowCountTest, TilesOfFloat32GiveTheBitsOfRowsAlone) {
+  ExpectTilesGiveTheBitsOfRowsAlone(DataType::kFloat32, Operation::kSoftmax, kFloat32Bytes);
+}
+
+TEST_F(RowCountTest, TilesOfFloat16GiveTheBitsOfRowsAlone) {
+  ExpectTilesGiveTheBitsOfRowsAlone(DataType::kFloat16, Operation::kSoftmax, kOneRoundBytes);
+  ExpectTilesGiveTheBitsOfRowsAlone(DataType::kFloat16, Operation::kLogSoftmax, kOneRoundBytes);
+}
+
+TEST_F(RowCountTest, TilesOfBFloat16GiveTheBitsOfRowsAlone) {
+  ExpectTilesGiveTheBitsOfRowsAlone(DataType::kBFloat16, Operation::kSoftmax, kOneRoundBytes);
+  ExpectTilesGiveTheBitsOfRowsAlone(DataType::kBFloat16, Operation::kLogSoftmax, kOneRoundBytes);
 }
 
 }  // namespace

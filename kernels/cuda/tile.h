@@ -1,0 +1,39 @@
+#pragma once
+
+#include "kernels/cuda/matrix.h"
+
+// Dense rows that miss the 16-byte boundaries and have too many columns for one thread: tiles of whole rows, as those
+// of tiny rows, of which a few threads share each row. They are plans of kind kTiny with slots.
+namespace softmax::kernels::cuda {
+
+// Vectors of a row that each thread holds.
+constexpr int kLeastTileVectors = 4;
+constexpr int kMostTileVectors = 8;
+
+// Whether there is a kernel whose threads hold so many vectors and stand for so many lanes. None for log-softmax of 32
+// bits: the NaN of a row would not always have the bits that it has elsewhere.
+constexpr bool HasTile(int element_bytes, int vectors, int share, bool log) {
+  if (element_bytes == 2) return share == 2 && vectors <= 6;
+  return !log && (share == 2 || vectors > 4);
+}
+// Fewer columns are faster with a thread a row. More of 16 bits would take either so many registers that a
+// multiprocessor holds too few rows, or so many threads a row that they wait for each other's banks of shared memory.
+constexpr std::int64_t LeastTileColumns(int element_bytes) { return element_bytes == 2 ? 57 : 65; }
+constexpr std::int64_t MostTileColumns(int element_bytes) { return element_bytes == 2 ? 768 : SmallColumns(4); }
+
+// One input type's kernels, by share - 1, vectors and `log`; nullptr for those that HasTile() has not.
+struct TileKernels {
+  static constexpr int kSizes = kMostTileVectors - kLeastTileVectors + 1;
+  const void* tile[2][kSizes][2];
+
+  const void* const* begin() const { return &tile[0][0][0]; }
+  const void* const* end() const { return begin() + 2 * kSizes * 2; }
+};
+static_assert(sizeof(TileKernels) == 2 * TileKernels::kSizes * 2 * sizeof(void*), "iterated as an array");
+// Those of fp64 are all nullptr.
+const TileKernels& TileKernelsFor(DataType type);
+const TileKernels& Float32TileKernels();
+const TileKernels& Float16TileKernels();
+const TileKernels& BFloat16TileKernels();
+
+}  // namespace softmax::kernels::cuda

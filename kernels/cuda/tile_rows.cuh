@@ -1,0 +1,176 @@
+#pragma once
+
+#include "kernels/cuda/matrix_tiny.cuh"
+#include "kernels/cuda/tile.h"
+
+// Rows of a tile in shared memory with a few threads each. A thread stands for kShare of the lanes that would share the
+// row elsewhere, threads.count apart, and adds up as they would. Elements move one at a time
+// there: whatever boundary a row begins on, its threads run the same instructions.
+namespace softmax::kernels::cuda {
+
+// Of a row's vectors, counted from its first column, a thread holds every threads.count-th: kVectors, of which all but
+// the last are whole.
+template <typename In, int kVectors, int kShare, bool kLog>
+class TileRow {
+ public:
+  using C = ComputeOf<In>;
+  static constexpr int kVector = Element<In>::kVector;
+  static constexpr int kElements = kVectors * kVector;
+  static constexpr int kSure = kElements - kVector;
+
+  // Replaces the row by its results. A whole warp calls it; threads without a row pass no columns.
+  __device__ __forceinline__ static void Run(In* row, int cols, int valid, Lanes threads, const Scale<C>& scale) {
+    const int first = threads.lane * kVector;
+    const int step = threads.count * kVector;
+    const int last = cols - first - (kVectors - 1) * step;  // elements of the last vector
+    C x[kElements];
+    Read(row + first, step, cols > 0, last, x);
+    if (valid < cols) {
+      ForMasked(first, step, valid, [&](int i) { x[i] = -Infinity<C>(); });
+    }
+    const C max = LaneMax(Maximum(x), threads.count);
+    const ExpBase<C> base(max, scale);
+    const double sum = Exponentials(base, scale, x);
+    Stats<C> stats{max, static_cast<C>(LaneSum(sum, threads.count) * base.correction)};
+    if constexpr (kLog) {
+      const bool precise = valid <= kPreciseColumns;
+      if (__any_sync(0xffffffffu, precise)) {
+        const C better = PreciseSum(x, max, threads, scale);
+        if (precise) stats.sum = better;
+      }
+    }
+    const Normalizer<C> normalize(scale, stats, kLog, valid == 0);
+    if constexpr (kLog) {
+      normalize.template Apply<In, true>(x);
+    } else {
+#pragma unroll
+      for (int i = 0; i < kElements; ++i) x[i] *= normalize.factor;
+    }
+    if (valid < cols) {
+      ForMasked(first, step, valid, [&](int i) { x[i] = normalize.masked; });
+    }
+    if (cols > 0) Write(row + first, step, last, x);
+  }
+
+ private:
+  __device__ __forceinline__ static void Read(const In* mine, int step, bool present, int last, C (&x)[kElements]) {
+#pragma unroll
+    for (int i = 0; i < kElements; ++i) {
+      x[i] = -Infinity<C>();
+      if (i < kSure ? present : i - kSure < last) x[i] = ToCompute(mine[i / kVector * step + i % kVector]);
+    }
+  }
+
+  __device__ __forceinline__ static void Write(In* mine, int step, int last, const C (&x)[kElements]) {
+#pragma unroll
+    for (int i = 0; i < kElements; ++i) {
+      if (i < kSure || i - kSure < last) mine[i / kVector * step + i % kVector] = FromCompute<In, C>(x[i]);
+    }
+  }
+
+  template <typename F>
+  __device__ __forceinline__ static void ForMasked(int first, int step, int valid, F mask) {
+#pragma unroll
+    for (int i = 0; i < kElements; ++i) {
+      if (first + i / kVector * step + i % kVector >= valid) mask(i);
+    }
+  }
+
+  __device__ __forceinline__ static C Maximum(const C (&x)[kElements]) {
+    C max = x[0];
+#pragma unroll
+    for (int i = 1; i < kElements; ++i) max = fmax(max, x[i]);
+    // fmax drops NaN, but not that of a lone first element.
+    return max == max ? max : -Infinity<C>();
+  }
+
+  // The sum of the exponentials, which take the elements' places for softmax.
+  __device__ __forceinline__ static double Exponentials(const ExpBase<C>& base, const Scale<C>& scale,
+                                                        C (&x)[kElements]) {
+    double lane_sums[kShare];
+#pragma unroll
+    for (int lane = 0; lane < kShare; ++lane) {
+      C sums[kVector];
+#pragma unroll
+      for (int v = lane; v < kVectors; v += kShare) {
+#pragma unroll
+        for (int e = 0; e < kVector; ++e) {
+          const C exp = base.Exp(x[v * kVector + e], scale);
+          if constexpr (!kLog) x[v * kVector + e] = exp;
+          sums[e] = v == lane ? exp : sums[e] + exp;
+        }
+      }
+      lane_sums[lane] = PlacesSum(sums);
+    }
+    return PlacesSum(lane_sums);
+  }
+
+  // See PreciseStats. The columns lie in the first threads' first vectors.
+  __device__ __forceinline__ static C PreciseSum(const C (&x)[kElements], C max, Lanes threads, const Scale<C>& scale) {
+    const C max_pre = MaxPre(max, scale);
+    TwoPart<C> sums[kVector];
+#pragma unroll
+    for (int e = 0; e < kVector; ++e) {
+      sums[e].high = scale.PreciseExp(x[e], max_pre);
+      if constexpr (kVector < kPreciseColumns) sums[e].Add(__shfl_down_sync(0xffffffffu, sums[e].high, 1), C(0));
+    }
+    HalvingSum<kVector, 1>(sums);
+    return __shfl_sync(0xffffffffu, sums[0].high + sums[0].low, 0, threads.count);
+  }
+};
+
+template <typename In, int kVectors, int kShare, bool kLog>
+__global__ void __launch_bounds__(kMatrixThreads, (kTinyBlocks<In, kVectors * Element<In>::kVector>))
+    TileMatrixKernel(const __grid_constant__ MatrixParams params) {
+  extern __shared__ __align__(16) unsigned char shared[];
+  In* const tile = reinterpret_cast<In*>(shared);
+  const auto cols = static_cast<int>(params.cols);
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * params.rows_per_block;
+  const std::int64_t left = params.rows - first;
+  const int rows = left < params.rows_per_block ? static_cast<int>(left) : params.rows_per_block;
+  const Scale<ComputeOf<In>> scale = ScaleOf<ComputeOf<In>>(params);
+  const Lanes threads{static_cast<int>(threadIdx.x) & (params.lanes - 1), params.lanes};
+  const int groups = kMatrixThreads / params.lanes;
+  const int group = static_cast<int>(threadIdx.x) / params.lanes;
+  // Odd rows of 16 bits begin half a word apart: with only every other one in a warp fewer banks are shared.
+  const bool is_odd = sizeof(In) == 2 && cols % 2 != 0 && params.lanes != 4;
+  const int own = !is_odd ? group : group < groups / 2 ? 2 * group : 2 * group - groups + 1;
+  BeginAccess(params);
+  LoadTile(static_cast<const In*>(params.input) + first * cols, rows * cols, tile);
+  for (int row = own, end = 0; end < rows; row += groups, end += groups) {
+    const bool present = row < rows;
+    const int valid = !present                    ? 0
+                      : params.lengths == nullptr ? cols
+                                                  : static_cast<int>(ValidLength(params, first + row));
+    TileRow<In, kVectors, kShare, kLog>::Run(tile + row * cols, present ? cols : 0, valid, threads, scale);
+  }
+  __syncthreads();
+  StoreTile(tile, rows * cols, static_cast<In*>(params.output) + first * cols);
+  Complete(params.completion);
+}
+
+template <typename In, int kVectors, int kShare, bool kLog>
+const void* TileMatrix() {
+  if constexpr (HasTile(sizeof(In), kVectors, kShare, kLog)) {
+    return reinterpret_cast<const void*>(&TileMatrixKernel<In, kVectors, kShare, kLog>);
+  } else {
+    return nullptr;
+  }
+}
+
+template <typename In>
+const TileKernels& TileKernelsOf() {
+#define SOFTMAX_TILE(vectors, share) \
+  { TileMatrix<In, vectors, share, false>(), TileMatrix<In, vectors, share, true>() }
+#define SOFTMAX_TILES(share)                                                                        \
+  {                                                                                                 \
+    SOFTMAX_TILE(4, share), SOFTMAX_TILE(5, share), SOFTMAX_TILE(6, share), SOFTMAX_TILE(7, share), \
+        SOFTMAX_TILE(8, share)                                                                      \
+  }
+  static const TileKernels kernels{{SOFTMAX_TILES(1), SOFTMAX_TILES(2)}};
+#undef SOFTMAX_TILES
+#undef SOFTMAX_TILE
+  return kernels;
+}
+
+}  // namespace softmax::kernels::cuda
