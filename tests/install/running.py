@@ -36,8 +36,8 @@ def _accepts(path):
 
 
 def run(command, timeout=600, stdin="", environment=None):
-    """Its standard output. Raises with everything it said when it fails. CMake builds with Ninja, which scripts/setup.sh
-    installs: there may be no make."""
+    """Its standard output. Raises with everything it said when it fails. CMake builds with Ninja, which
+    scripts/setup.sh installs: there may be no make."""
     done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=timeout, check=False,
                           env={"CMAKE_GENERATOR": "Ninja", **os.environ, **(environment or {})})
     if done.returncode != 0:
