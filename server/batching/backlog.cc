@@ -148,7 +148,10 @@ void Backlog::Run() {
   while (true) {
     Taken taken = Take();
     if (taken.stopped) return;
-    for (const Entry& entry : taken.failed) entry.home->DeliverFailure(entry.work, taken.failure);
+    // A status for each: copies would share a count of references across the threads that they go to.
+    for (const Entry& entry : taken.failed) {
+      entry.home->DeliverFailure(entry.work, absl::Status(taken.failure.code(), taken.failure.message()));
+    }
     if (taken.work == nullptr) continue;
     const TensorSpec& spec = taken.work->spec();
     const TimePoint now = SteadyClock::now();
