@@ -29,6 +29,11 @@ LOAD = ["--shape", "1x16:4", "--shape", "16x1000:4", "--shape", "64x1024:2", "--
         "--dtype", "float32:3,float16:1,bfloat16:1", "--op", "softmax:9,log_softmax:1", "--connections", "8"]
 # The arena's pages come to be resident when they are first used, so it is small and used whole before the first minute.
 SERVER = ["--backend=cpu", "--arena-bytes=128MiB", "--max-request-bytes=32MiB", "--max-response-bytes=32MiB"]
+# As often as a machine falls behind, more requests are on their way than before, and the heap keeps what they took, in
+# each thread's part of it: memory that is never more than the most at a time can take, and no growth. So that is reached
+# before the first minute, by as many requests on their way as a minute has at most.
+MOST_IN_FLIGHT = 512
+FULL_SECONDS = 60
 WARMUP_MINUTES = 15
 MOST_GROWTH = 4 * 2**20  # bytes an hour
 
@@ -59,6 +64,9 @@ def begin(options, folder):
     state = {"pid": server.pid, "started": server.started, "address": server.address, "begun": time.time(),
              "commit": commit(), "slo": options.slo, "share": options.share}
     load(options, server.address, ["--shape", "1024x1024", "--connections", "8", "--in-flight", "4", "--duration", "5"])
+    connections = int(LOAD[LOAD.index("--connections") + 1])
+    load(options, server.address, [*LOAD, "--in-flight", str(MOST_IN_FLIGHT // connections), "--duration",
+                                   str(FULL_SECONDS)])
     state["capacity"] = options.capacity or capacity(options, server.address)
     state["rate"] = round(state["capacity"] * options.share, 1)
     print(f"soak: offering {state['rate']} requests/s", flush=True)
@@ -77,7 +85,8 @@ def minute(options, state, number):
     sampler.start()
     document = load(options, state["address"],
                     [*LOAD, "--rate", str(state["rate"]), "--duration", str(options.window), "--warmup", "0.5",
-                     "--verify", "0.01", "--timeout", "30", "--max-in-flight", "512", "--seed", str(number)])
+                     "--verify", "0.01", "--timeout", "30", "--max-in-flight", str(MOST_IN_FLIGHT),
+                     "--seed", str(number)])
     seen = sampler.stop()
     run = document["runs"][0]
     at = {point["p"]: round(point["us"]) for point in run["latency"]["percentiles"]}
