@@ -94,7 +94,7 @@ template <typename In, bool kSkew, bool kLog, typename F>
 __device__ __forceinline__ void RunDoubleUnit(const BatchParams& params, const BatchUnit& unit,
                                               const BatchSegment* segments, uint4* shared,
                                               const Scale<ComputeOf<In>>& scale, F fetch_next) {
-  using Row = Slice<In, kSkew, kLog, 2>;
+  using Row = Slice<In, kSkew, kLog, 2, true>;
   constexpr int kWarpRows = kWarpPieces / 2;
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const auto row_of = [&](int r) {
@@ -134,7 +134,7 @@ template <typename In, bool kSkew, bool kLog>
 class LargeUnit {
  public:
   using C = ComputeOf<In>;
-  using Pieces = Slice<In, kSkew, kLog, kWarpPieces>;
+  using Pieces = Slice<In, kSkew, kLog, kWarpPieces, true>;
 
   // `table`: statistics of the rows' chunks, one after another. A cluster's blocks hold equal parts of one row.
   __device__ __forceinline__ LargeUnit(const BatchParams& params, const BatchUnit& unit, const BatchSegment* segments,

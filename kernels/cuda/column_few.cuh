@@ -156,9 +156,9 @@ class ColumnFew {
     } else if constexpr (sizeof(In) == 2) {
       // As Normalizer has it.
       if (scale_.plain != 0 && fabsf(from) <= 6e35f) return fma(x - from, scale_.plain, -factor);
-      return LogResult(x, scale_, MaxPre(from, scale_), factor, low);
+      return AnyLogResult(x, scale_, MaxPre(from, scale_), factor, low);
     } else {
-      return LogResult(x, scale_, from, factor, low);
+      return AnyLogResult(x, scale_, from, factor, low);
     }
   }
 

@@ -149,7 +149,7 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputeLog(Walk*
     C x[kUnit];
     RawUnit::Open(RawUnit::Load(walk->from), x);
 #pragma unroll
-    for (int e = 0; e < kUnit; ++e) x[e] = LogResult(x[e], scale, max_pre[e], high[e], low[e]);
+    for (int e = 0; e < kUnit; ++e) x[e] = AnyLogResult(x[e], scale, max_pre[e], high[e], low[e]);
     mask(x);
     Put(walk, x);
   }

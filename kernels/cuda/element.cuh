@@ -66,10 +66,20 @@ struct Word<16> {
 
 template <typename T>
 __device__ __forceinline__ void Unpack(const uint4& vector, ComputeOf<T> (&x)[Element<T>::kVector]) {
-  T elements[Element<T>::kVector];
-  memcpy(elements, &vector, sizeof(vector));
+  if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+    // One instruction an element; the conversion of the upper half of a word takes two.
+    const std::uint32_t words[4] = {vector.x, vector.y, vector.z, vector.w};
 #pragma unroll
-  for (int e = 0; e < Element<T>::kVector; ++e) x[e] = ToCompute(elements[e]);
+    for (int i = 0; i < 4; ++i) {
+      x[2 * i] = __uint_as_float(words[i] << 16);
+      x[2 * i + 1] = __uint_as_float(words[i] & 0xffff0000u);
+    }
+  } else {
+    T elements[Element<T>::kVector];
+    memcpy(elements, &vector, sizeof(vector));
+#pragma unroll
+    for (int e = 0; e < Element<T>::kVector; ++e) x[e] = ToCompute(elements[e]);
+  }
 }
 
 // A vector of -inf.

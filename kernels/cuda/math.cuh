@@ -48,6 +48,12 @@ struct Scale<float> : ScaleParts<float> {
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(fmaf(x - base, fast, -shift)));
     return y;
   }
+  // The same for a base of 0.
+  __device__ __forceinline__ float PlainExp(float x, float shift) const {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(fmaf(x, fast, -shift)));
+    return y;
+  }
   // exp(scale * (x - max)) for max_pre = max * pre. The product's rounding error is put back as a first-order term.
   __device__ __forceinline__ float Exp(float x, float max_pre) const {
     float error;
@@ -174,6 +180,13 @@ __device__ __forceinline__ C LogResult(C x, const Scale<C>& scale, C max_pre, C 
   return high + (error + (fma(t_error, scale.scale_hi, rest) - log_lo));
 }
 
+// The same for a row that may hold NaN, which it then has everywhere. Which of two NaN it would be is the compiler's
+// choice, so there is one for all kernels: they agree in every bit.
+template <typename C>
+__device__ __forceinline__ C AnyLogResult(C x, const Scale<C>& scale, C max_pre, C log_hi, C log_lo) {
+  return log_hi == log_hi ? LogResult(x, scale, max_pre, log_hi, log_lo) : C(NAN);
+}
+
 // A maximum times pre; that of an all -inf part counts as 0, so that its terms become exp(-inf) = 0 and not NaN.
 template <typename C>
 __device__ __forceinline__ C MaxPre(C max, const Scale<C>& scale) {
@@ -206,6 +219,11 @@ struct ExpBase<float> {
   __device__ __forceinline__ float Exp(float x, const Scale<float>& scale) const {
     return scale.FastExp(x, base, shift);
   }
+  // Whether there is nothing to subtract before the product, so that PlainExp serves.
+  __device__ __forceinline__ bool IsPlain() const { return base == 0; }
+  __device__ __forceinline__ float PlainExp(float x, const Scale<float>& scale) const {
+    return scale.PlainExp(x, shift);
+  }
 };
 template <>
 struct ExpBase<double> {
@@ -214,6 +232,8 @@ struct ExpBase<double> {
 
   __device__ __forceinline__ ExpBase(double max, const Scale<double>& scale) : max_pre(MaxPre(max, scale)) {}
   __device__ __forceinline__ double Exp(double x, const Scale<double>& scale) const { return scale.Exp(x, max_pre); }
+  __device__ __forceinline__ static constexpr bool IsPlain() { return true; }
+  __device__ __forceinline__ double PlainExp(double x, const Scale<double>& scale) const { return Exp(x, scale); }
 };
 // Whether the fast form serves; one answer for a whole segment.
 __device__ __forceinline__ bool IsFast(const Scale<float>& scale) { return scale.fast != 0.0f; }
@@ -417,6 +437,17 @@ struct Normalizer {
         for (int e = 0; e < kCount; ++e) x[e] = fma(x[e] - max, scale.plain, -factor);
         return;
       }
+    }
+    if constexpr (kCount > VectorElements(sizeof(In))) {
+#pragma unroll
+      for (int e = 0; e < kCount; ++e) x[e] = AnyLogResult(x[e], scale, base.max_pre, factor, log_lo);
+      return;
+    }
+    // The same for few elements, for which a branch is cheaper.
+    if (factor != factor) {
+#pragma unroll
+      for (int e = 0; e < kCount; ++e) x[e] = C(NAN);
+      return;
     }
 #pragma unroll
     for (int e = 0; e < kCount; ++e) x[e] = LogResult(x[e], scale, base.max_pre, factor, log_lo);

@@ -49,7 +49,8 @@ bool IsTiny(const MatrixParams& p, int bytes, bool skew) {
   const auto vectors = static_cast<int>(DivideUp(p.cols, VectorElements(bytes)));
   if (skew) return vectors <= TinyVectors(bytes);
   if (bytes == 2 && vectors == 1) return true;
-  return bytes < 8 && (vectors == 3 || vectors == 5 || (vectors == 7 && bytes == 4));
+  if (bytes == 2) return vectors == 3 || vectors == 5;
+  return bytes == 4 && vectors % 2 != 0 && vectors >= 3 && vectors <= 15;
 }
 
 // Rows of a tile: as many for each thread, so that about six tiles fill the shared memory, and fewer where that leaves
@@ -63,13 +64,13 @@ int TinyTileRows(std::int64_t rows, int row_bytes, const Device& device) {
 }
 
 // Lanes that one thread of a tile stands for: two, unless that gives it too many vectors. 0: no tile takes such rows.
-int TileShare(std::int64_t cols, int bytes, bool log) {
+int TileShare(std::int64_t cols, int bytes) {
   if (bytes > 4 || cols < LeastTileColumns(bytes) || cols > MostTileColumns(bytes)) return 0;
   const int lanes = RowLanes(cols, bytes);
   const auto vectors = static_cast<int>(DivideUp(cols, VectorElements(bytes)));
   for (int share = 2; share > 0; --share) {
     const auto slots = static_cast<int>(DivideUp(vectors, lanes / share));
-    if (slots <= kMostTileVectors && HasTile(bytes, slots, share, log)) return share;
+    if (slots <= kMostTileVectors && HasTile(bytes, slots, share)) return share;
   }
   return 0;
 }
@@ -109,7 +110,7 @@ int TileRounds(int bytes, int round_bytes, const Device& device) {
 // multiprocessor two blocks; of 32 bits, where lanes are nearly as fast, eight.
 bool PlanTile(int bytes, const Device& device, MatrixPlan* plan) {
   MatrixParams& p = plan->params;
-  const int share = TileShare(p.cols, bytes, p.log);
+  const int share = TileShare(p.cols, bytes);
   if (share == 0) return false;
   const int threads = p.lanes / share;
   const int groups = kMatrixThreads / threads;
@@ -151,7 +152,9 @@ void PlanSmall(int bytes, const Device& device, MatrixPlan* plan) {
 }
 
 void PlanSmallRows(int bytes, bool dense, const Device& device, MatrixPlan* plan) {
-  if (dense && plan->skew && PlanTile(bytes, device, plan)) return;
+  // Of aligned rows those of seven 16-bit vectors, too: lanes would be idle, and a thread a row is slower.
+  const bool is_odd = bytes == 2 && DivideUp(plan->params.cols, VectorElements(bytes)) == 7;
+  if (dense && (plan->skew || is_odd) && PlanTile(bytes, device, plan)) return;
   if (dense && IsTiny(plan->params, bytes, plan->skew)) {
     PlanTiny(bytes, device, plan);
   } else {
@@ -338,7 +341,7 @@ const void* MatrixKernelOf(DataType type, const MatrixPlan& plan) {
   switch (plan.kind) {
     case MatrixKind::kTiny:
       if (plan.slots > 0) {
-        const int share = TileShare(plan.params.cols, static_cast<int>(SizeOf(type)), plan.params.log);
+        const int share = TileShare(plan.params.cols, static_cast<int>(SizeOf(type)));
         return TileKernelsFor(type).tile[share - 1][plan.slots - kLeastTileVectors][log];
       }
       if (SizeOf(type) == 2 && plan.params.cols <= 4) return kernels.narrow[plan.params.cols <= 2 ? 0 : 1][log];

@@ -57,19 +57,10 @@ __device__ __forceinline__ Stats<ComputeOf<In>> VectorsStats(const uint4 (&v)[kM
   return {max, static_cast<C>(LaneSum(PlacesSum(sums), lanes.count) * base.correction)};
 }
 
-// The same for kCount whole chunks at a time, of which load(i, v) gives the i-th one's vectors: the lanes' exchanges,
-// which take longest, are on their way together. A whole warp calls it.
-template <typename In, int kCount, bool kSkew, typename F>
-__device__ __forceinline__ void ChunksStats(F load, int skip, const Scale<ComputeOf<In>>& scale,
-                                            Stats<ComputeOf<In>> (&stats)[kCount]) {
-  using C = ComputeOf<In>;
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  uint4 v[kChunkSlots];
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) {
-    load(i, v);
-    stats[i].max = LaneMaximum<In, kChunkSlots, true>(v, 0, Lanes{lane, 32});
-  }
+// The largest of each of a warp's maxima, and the sums of their totals: the lanes' exchanges, which take longest, are
+// on their way together.
+template <int kCount, typename C>
+__device__ __forceinline__ void WarpMaxima(Stats<C> (&stats)[kCount]) {
   if constexpr (kHasWarpMax<C>) {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) stats[i].max = LaneMax(stats[i].max, 32);
@@ -82,6 +73,32 @@ __device__ __forceinline__ void ChunksStats(F load, int skip, const Scale<Comput
       }
     }
   }
+}
+template <int kCount, typename C>
+__device__ __forceinline__ void WarpSums(double (&totals)[kCount], const C (&corrections)[kCount],
+                                         Stats<C> (&stats)[kCount]) {
+#pragma unroll
+  for (int offset = 16; offset > 0; offset >>= 1) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) totals[i] += __shfl_xor_sync(0xffffffffu, totals[i], offset);
+  }
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) stats[i].sum = static_cast<C>(totals[i] * corrections[i]);
+}
+
+// The same for kCount whole chunks at a time, of which load(i, v) gives the i-th one's vectors. A whole warp calls it.
+template <typename In, int kCount, bool kSkew, typename F>
+__device__ __forceinline__ void ChunksStats(F load, int skip, const Scale<ComputeOf<In>>& scale,
+                                            Stats<ComputeOf<In>> (&stats)[kCount]) {
+  using C = ComputeOf<In>;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  uint4 v[kChunkSlots];
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    load(i, v);
+    stats[i].max = LaneMaximum<In, kChunkSlots, true>(v, 0, Lanes{lane, 32});
+  }
+  WarpMaxima(stats);
   double totals[kCount];
   C corrections[kCount];
 #pragma unroll
@@ -94,13 +111,7 @@ __device__ __forceinline__ void ChunksStats(F load, int skip, const Scale<Comput
     if constexpr (kSkew) RotateSums<In>(skip, Lanes{lane, 32}, sums);
     totals[i] = PlacesSum(sums);
   }
-#pragma unroll
-  for (int offset = 16; offset > 0; offset >>= 1) {
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) totals[i] += __shfl_xor_sync(0xffffffffu, totals[i], offset);
-  }
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) stats[i].sum = static_cast<C>(totals[i] * corrections[i]);
+  WarpSums(totals, corrections, stats);
 }
 
 // The same for a row's first vectors; `valid` are all of its columns that count. A whole warp calls it.

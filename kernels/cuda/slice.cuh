@@ -10,7 +10,9 @@
 // last is still coming.
 namespace softmax::kernels::cuda {
 
-template <typename In, bool kSkew, bool kLog, int kMost = 4>
+// kCompact: with loops over the vectors instead of long stretches of code, for kernels that hold much else: where warps
+// are in different places of more code than the instruction caches hold, they wait for it more than they save.
+template <typename In, bool kSkew, bool kLog, int kMost = 4, bool kCompact = false>
 class Slice {
  public:
   using C = ComputeOf<In>;
@@ -151,12 +153,68 @@ class Slice {
           }
         };
         Stats<C> stats[kCount];
-        ChunksStats<In, kCount, kSkew>(load, skip_, scale, stats);
+        if constexpr (kCompact) {
+          CompactStats(k, scale, stats);
+        } else {
+          ChunksStats<In, kCount, kSkew>(load, skip_, scale, stats);
+        }
 #pragma unroll
         for (int i = 0; i < kCount; ++i) publish(k + i, stats[i]);
       }
     }
     return k;
+  }
+  // What ChunksStats gives for whole chunks from k on.
+  template <int kCount>
+  __device__ __forceinline__ void CompactStats(int k, const Scale<C>& scale, Stats<C> (&stats)[kCount]) const {
+    const uint4* const from = shared_ + k * kChunkVectors + lane_;
+    const BlendMask mask(kSkew && lane_ == 0 ? skip_ * static_cast<int>(sizeof(In)) : 0);
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      uint4 v[kChunkSlots];
+#pragma unroll
+      for (int j = 0; j < kChunkSlots; ++j) v[j] = from[i * kChunkVectors + j * 32];
+      // The maximum does not mind in which of lane 0's vectors the chunk's last elements are.
+      if constexpr (kSkew) v[0] = mask.Blend(v[0], from[(i + 1) * kChunkVectors - lane_]);
+      stats[i].max = LaneMaximum<In, kChunkSlots, true>(v, 0, Lanes{lane_, 32});
+    }
+    WarpMaxima(stats);
+    C corrections[kCount];
+    double totals[kCount];
+    bool plain = true;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      const ExpBase<C> base(stats[i].max, scale);
+      corrections[i] = base.correction;
+      plain = plain && base.IsPlain();
+    }
+    const auto add_up = [&](auto exp) {
+      C sums[kCount][kVector] = {};
+#pragma unroll 2
+      for (int j = 0; j < kChunkSlots; ++j) {
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) {
+          const uint4* const at = from + i * kChunkVectors + j * 32;
+          uint4 v = *at;
+          if constexpr (kSkew) v = mask.Blend(v, at[32 - lane_]);
+          C x[kVector];
+          Unpack<In>(v, x);
+#pragma unroll
+          for (int e = 0; e < kVector; ++e) sums[i][e] += exp(i, x[e]);
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) {
+        if constexpr (kSkew) RotateSums<In>(skip_, Lanes{lane_, 32}, sums[i]);
+        totals[i] = PlacesSum(sums[i]);
+      }
+    };
+    if (plain) {
+      add_up([&](int i, C x) { return ExpBase<C>(stats[i].max, scale).PlainExp(x, scale); });
+    } else {
+      add_up([&](int i, C x) { return ExpBase<C>(stats[i].max, scale).Exp(x, scale); });
+    }
+    WarpSums(totals, corrections, stats);
   }
   // Stores the results of vectors [first, last), again on 128-byte lines. Written in place and stored chunk by chunk in
   // one piece each, they reach the memory in longer runs than from registers.
@@ -193,6 +251,15 @@ class Slice {
   // their loads need not wait for comparisons.
   template <bool kFull>
   __device__ __forceinline__ void Replace(int start, int first, int last, const Normalizer<C>& normalize) const {
+    if constexpr (kCompact) {
+      if (!kLog && normalize.base.IsPlain()) {
+        ReplaceEach<kFull>(start, first, last, [&](const uint4& v) { return PlainResults(v, normalize); });
+      } else {
+        ReplaceEach<kFull>(start, first, last,
+                           [&](const uint4& v) { return VectorResults<In, true>(v, kVector, normalize); });
+      }
+      return;
+    }
     uint4 x[kChunkSlots];
 #pragma unroll
     for (int j = 0; j < kChunkSlots; ++j) {
@@ -205,6 +272,21 @@ class Slice {
       if (kFull || (vector >= first && vector < last))
         shared_[vector] = VectorResults<In, true>(x[j], kVector, normalize);
     }
+  }
+  template <bool kFull, typename F>
+  __device__ __forceinline__ void ReplaceEach(int start, int first, int last, F result) const {
+#pragma unroll 2
+    for (int j = 0; j < kChunkSlots; ++j) {
+      const int vector = start + j * 32;
+      if (kFull || (vector >= first && vector < last)) shared_[vector] = result(shared_[vector]);
+    }
+  }
+  __device__ __forceinline__ static uint4 PlainResults(const uint4& v, const Normalizer<C>& normalize) {
+    C x[kVector];
+    Unpack<In>(v, x);
+#pragma unroll
+    for (int e = 0; e < kVector; ++e) x[e] = normalize.base.PlainExp(x[e], normalize.scale) * normalize.factor;
+    return Pack<In>(x);
   }
   __device__ __forceinline__ void ReplaceOne(int vector, int first, int last, const Normalizer<C>& normalize) const {
     if (vector < first || vector >= last) return;

@@ -10,15 +10,13 @@ namespace softmax::kernels::cuda {
 constexpr int kLeastTileVectors = 4;
 constexpr int kMostTileVectors = 8;
 
-// Whether there is a kernel whose threads hold so many vectors and stand for so many lanes. None for log-softmax of 32
-// bits: the NaN of a row would not always have the bits that it has elsewhere.
-constexpr bool HasTile(int element_bytes, int vectors, int share, bool log) {
-  if (element_bytes == 2) return share == 2 && vectors <= 6;
-  return !log && (share == 2 || vectors > 4);
+// Whether there is a kernel whose threads hold so many vectors and stand for so many lanes.
+constexpr bool HasTile(int element_bytes, int vectors, int share) {
+  return element_bytes == 2 ? share == 2 && vectors <= 6 : share == 2 || vectors > 4;
 }
 // Fewer columns are faster with a thread a row. More of 16 bits would take either so many registers that a
 // multiprocessor holds too few rows, or so many threads a row that they wait for each other's banks of shared memory.
-constexpr std::int64_t LeastTileColumns(int element_bytes) { return element_bytes == 2 ? 57 : 65; }
+constexpr std::int64_t LeastTileColumns(int element_bytes) { return element_bytes == 2 ? 49 : 65; }
 constexpr std::int64_t MostTileColumns(int element_bytes) { return element_bytes == 2 ? 768 : SmallColumns(4); }
 
 // One input type's kernels, by share - 1, vectors and `log`; nullptr for those that HasTile() has not.

@@ -151,7 +151,7 @@ __global__ void __launch_bounds__(kMatrixThreads, (kTinyBlocks<In, kVectors * El
 
 template <typename In, int kVectors, int kShare, bool kLog>
 const void* TileMatrix() {
-  if constexpr (HasTile(sizeof(In), kVectors, kShare, kLog)) {
+  if constexpr (HasTile(sizeof(In), kVectors, kShare)) {
     return reinterpret_cast<const void*>(&TileMatrixKernel<In, kVectors, kShare, kLog>);
   } else {
     return nullptr;

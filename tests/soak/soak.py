@@ -29,9 +29,9 @@ LOAD = ["--shape", "1x16:4", "--shape", "16x1000:4", "--shape", "64x1024:2", "--
         "--dtype", "float32:3,float16:1,bfloat16:1", "--op", "softmax:9,log_softmax:1", "--connections", "8"]
 # The arena's pages come to be resident when they are first used, so it is small and used whole before the first minute.
 SERVER = ["--backend=cpu", "--arena-bytes=128MiB", "--max-request-bytes=32MiB", "--max-response-bytes=32MiB"]
-# As often as a machine falls behind, more requests are on their way than before, and the heap keeps what they took, in
-# each thread's part of it: memory that is never more than the most at a time can take, and no growth. So that is reached
-# before the first minute, by as many requests on their way as a minute has at most.
+# When a machine falls behind, more requests are on their way than ever before, and the heap keeps what they took, in
+# each thread's part of it: memory that is never more than the most at a time can take, and no growth. So that is
+# reached before the first minute, by as many requests on their way as a minute has at most.
 MOST_IN_FLIGHT = 512
 FULL_SECONDS = 60
 WARMUP_MINUTES = 15

@@ -12,12 +12,13 @@ namespace {
 using RowCountTest = GpuTest;
 
 constexpr std::int64_t kDistinct = 8;
-constexpr std::int64_t kWidths[] = {8,   12,   24,   33,   40,   61,   100,  200,  300,   513,
-                                    781, 1000, 1024, 1025, 1281, 1500, 1823, 2048, 16400, 40000};
+constexpr std::int64_t kWidths[] = {8,   12,  24,  33,   36,   40,   44,   52,   60,   61,   100,   200,
+                                    300, 513, 781, 1000, 1024, 1025, 1281, 1500, 1823, 2048, 16400, 40000};
 constexpr std::int64_t kCounts[] = {kDistinct, 40, 300, 600, 6000};
 constexpr std::int64_t kMostElements = 2'100'000;
-// Dense rows off the 16-byte boundaries, which go in tiles where there are many: all sizes of a thread's part.
-constexpr std::int64_t kTileWidths[] = {63, 65, 90, 97, 129, 155, 191, 257, 383, 500, 555, 700, 781, 1023};
+// Dense rows, most of them off the 16-byte boundaries, which go in tiles where there are many: all sizes of a thread's
+// part.
+constexpr std::int64_t kTileWidths[] = {49, 56, 63, 65, 90, 97, 129, 155, 191, 257, 383, 500, 555, 700, 781, 1023};
 constexpr std::int64_t kOneRoundBytes = 9'200'000;  // of 16 bits: each thread of a tile has one row,
 constexpr std::int64_t kRoundsBytes = 45'000'000;   // or several
 constexpr std::int64_t kFloat32Bytes = 36'000'000;
@@ -108,6 +109,7 @@ void ExpectTilesGiveTheBitsOfRowsAlone(DataType type, Operation operation, std::
 
 TEST_F(RowCountTest, TilesOfFloat32GiveTheBitsOfRowsAlone) {
   ExpectTilesGiveTheBitsOfRowsAlone(DataType::kFloat32, Operation::kSoftmax, kFloat32Bytes);
+  ExpectTilesGiveTheBitsOfRowsAlone(DataType::kFloat32, Operation::kLogSoftmax, kFloat32Bytes);
 }
 
 TEST_F(RowCountTest, TilesOfFloat16GiveTheBitsOfRowsAlone) {
