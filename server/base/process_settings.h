@@ -2,9 +2,11 @@
 
 #include <malloc.h>
 
+#include <algorithm>
 #include <climits>
 #include <cstdint>
 #include <cstdlib>
+#include <thread>
 
 #include "absl/synchronization/mutex.h"
 
@@ -12,14 +14,19 @@ namespace softmax {
 
 // Call first thing in main, before any thread or gRPC call.
 // - The distribution's abseil is built with lock-order checking on, under one global spinlock: 85,000 calls/s instead
-// of
-//   142,000 on 16 cores, and a suspected cycle would abort the process.
+//   of 142,000 on 16 cores, and a suspected cycle would abort the process.
 // - glibc maps and unmaps every large message by default: 6.7 instead of 12.4 GB/s at 1 MiB.
+// - Its heap has up to eight parts for each core, and every part keeps the most that it ever held: on 2 cores with 512
+//   requests of up to 800 KB on their way 580 to 640 MB, and more with a burst now and then. With one part for each
+//   core it is 410 to 480 MB and stays so, at the same rate. MALLOC_ARENA_MAX in the environment is left alone.
 inline void ApplyProcessSettings() {
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, INT_MAX);
   mallopt(M_TOP_PAD, 64 << 20);
+  if (std::getenv("MALLOC_ARENA_MAX") == nullptr) {
+    mallopt(M_ARENA_MAX, std::max(2, static_cast<int>(std::thread::hardware_concurrency())));
+  }
 }
 
 // Call before the first gRPC call. gRPC's default poller, epoll1, has one epoll set for the process: one thread at a
