@@ -4,6 +4,9 @@
 # is made here with debootstrap and gets this machine's package sources, so no registry is needed. Needs root,
 # debootstrap and buildah.
 #   MAX_MB, MAX_READY_MS   the limits: 120 MB of files, 2000 ms from start to healthy
+#   CUDA_TOOLKIT           a CUDA toolkit's directory, /usr/local/cuda for one: mounted into the build, so that the image
+#                          has the kernels for every architecture (half an hour on two cores)
+#   BASE_IMAGE             an image of Debian 12 that exists already, instead of one made here
 . "$(dirname "${BASH_SOURCE[0]}")/../../scripts/common.sh"
 export STORAGE_DRIVER=vfs BUILDAH_ISOLATION=chroot
 
@@ -38,7 +41,10 @@ make_base() {
 }
 
 build_image() {
-  buildah build --quiet --format docker --build-arg BASE_BUILD=localhost/softmax-base-build \
+  local toolkit=()
+  [ -z "${CUDA_TOOLKIT:-}" ] || toolkit=(--volume "$(realpath "$CUDA_TOOLKIT"):/usr/local/cuda:ro")
+  buildah build --quiet --format docker "${toolkit[@]}" \
+    --build-arg BASE_BUILD="${BASE_IMAGE:-localhost/softmax-base-build}" \
     --build-arg COMMIT="$(git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)" \
     --tag localhost/softmax-server . >"$WORK/image-id"
 }
@@ -53,7 +59,7 @@ check_settings() {
   done
 }
 
-# The files of the image; MAX_MB without CUDA's kernels (with them for seven architectures it is larger).
+# The files of the image.
 check_files() {
   local mount=$1 megabytes
   megabytes=$(du -sm --apparent-size "$mount" | cut -f 1)
@@ -108,7 +114,7 @@ try_server() {
   [ "$SERVER_EXIT" = 0 ] || die "the server in the image left with exit code $SERVER_EXIT"
 }
 
-make_base
+[ -n "${BASE_IMAGE:-}" ] || make_base
 build_image
 check_settings
 try_server
