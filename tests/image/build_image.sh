@@ -4,8 +4,8 @@
 # is made here with debootstrap and gets this machine's package sources, so no registry is needed. Needs root,
 # debootstrap and buildah.
 #   MAX_MB, MAX_READY_MS   the limits: 120 MB of files, 2000 ms from start to healthy
-#   CUDA_TOOLKIT           a CUDA toolkit's directory, /usr/local/cuda for one: mounted into the build, so that the image
-#                          has the kernels for every architecture (half an hour on two cores)
+#   CUDA_TOOLKIT           a CUDA toolkit's directory, /usr/local/cuda for one: mounted into the build, so that the
+#                          image has the kernels for every architecture (half an hour on two cores)
 #   BASE_IMAGE             an image of Debian 12 that exists already, instead of one made here
 . "$(dirname "${BASH_SOURCE[0]}")/../../scripts/common.sh"
 export STORAGE_DRIVER=vfs BUILDAH_ISOLATION=chroot
