@@ -46,13 +46,15 @@ choose_cuda() {
   fi
 }
 
-# configure PRESET [cmake arguments...]: ccache is used where it is installed.
+# configure PRESET [cmake arguments...]: ccache is used where it is installed, with paths relative to the checkout, so
+# that every checkout on a machine profits from what another compiled.
 configure() {
   local preset=$1
   shift
   local launcher=()
   if command -v ccache >/dev/null; then
-    launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_CUDA_COMPILER_LAUNCHER=ccache)
+    local ccache="cmake;-E;env;CCACHE_BASEDIR=$ROOT;CCACHE_NOHASHDIR=1;ccache"
+    launcher=("-DCMAKE_CXX_COMPILER_LAUNCHER=$ccache" "-DCMAKE_CUDA_COMPILER_LAUNCHER=$ccache")
   fi
   cmake --preset "$preset" "${launcher[@]}" "$@"
 }

