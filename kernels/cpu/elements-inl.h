@@ -137,8 +137,9 @@ HWY_INLINE BitsFor<DF> LowBits(DF, hn::Vec<hn::Rebind<std::uint32_t, DF>> bits) 
   return hn::DemoteTo(hn::Rebind<std::uint16_t, DF>(), hn::BitCast(signed32, bits));
 }
 
+// The bits of a float that is no NaN, rounded to a bf16 in their upper half.
 template <class DF>
-HWY_INLINE BitsFor<DF> RoundFloats(DF d, hn::Vec<DF> value, BFloat) {
+HWY_INLINE hn::Vec<hn::Rebind<std::uint32_t, DF>> RoundedBits(DF d, hn::Vec<DF> value) {
   const hn::Rebind<std::uint32_t, DF> d32;
   const auto bits = hn::BitCast(d32, value);
   // The integers 1, 0x7fff and 0x7fc00000, written as floats: those come from memory for free, where
@@ -146,7 +147,13 @@ HWY_INLINE BitsFor<DF> RoundFloats(DF d, hn::Vec<DF> value, BFloat) {
   const auto one = hn::BitCast(d32, hn::Set(d, 0x1p-149f));
   const auto almost_half = hn::BitCast(d32, hn::Set(d, 0x7fffp-149f));
   const auto odd = hn::And(hn::ShiftRight<16>(bits), one);
-  const auto rounded = hn::Add(bits, hn::Add(odd, almost_half));
+  return hn::Add(bits, hn::Add(odd, almost_half));
+}
+
+template <class DF>
+HWY_INLINE BitsFor<DF> RoundFloats(DF d, hn::Vec<DF> value, BFloat) {
+  const hn::Rebind<std::uint32_t, DF> d32;
+  const auto rounded = RoundedBits(d, value);
   const auto nan = hn::BitCast(d32, hn::Set(d, std::numeric_limits<float>::quiet_NaN()));
   const auto result = hn::IfThenElse(hn::RebindMask(d32, hn::IsNaN(value)), nan, rounded);
   return LowBits(d, hn::ShiftRight<16>(result));
@@ -284,6 +291,15 @@ HWY_INLINE void StreamVec(VecOf<T> value, Element* to) {
     StoreVec<T>(value, to);
   }
 }
+
+#if SOFTMAX_HAS_MASKED_SIXTEEN
+// Two vectors of floats, none of them NaN, as one vector of bf16.
+HWY_INLINE hn::Vec<hn::ScalableTag<std::uint16_t>> RoundTwo(VecOf<float> first, VecOf<float> second) {
+  const Tag<float> d;
+  const hn::ScalableTag<std::uint16_t> d16;
+  return hn::ConcatOdd(d16, hn::BitCast(d16, RoundedBits(d, second)), hn::BitCast(d16, RoundedBits(d, first)));
+}
+#endif
 
 // Stores the first `count` elements, 0 < count <= kLanes<T>.
 template <typename T, typename Element>

@@ -23,6 +23,32 @@ namespace HWY_NAMESPACE {
 template <typename T>
 constexpr std::int64_t kMostKept = 262144 / sizeof(T);
 
+#if SOFTMAX_HAS_MASKED_SIXTEEN
+// The largest of `count` elements, a multiple of 128: the even ones and the odd ones of a vector are each a
+// vector of floats after one instruction.
+HWY_INLINE VecOf<float> MaxOfPairs(const BFloat* in, std::int64_t count) {
+  const Tag<float> d;
+  const hn::Rebind<std::uint32_t, Tag<float>> d32;
+  const hn::ScalableTag<std::uint16_t> d16;
+  constexpr std::int64_t kPair = 2 * kLanes<float>;
+  const auto upper = hn::Set(d32, 0xffff0000u);
+  VecOf<float> max[4];
+  for (auto& vec : max) {
+    vec = hn::Set(d, Constants<float>::kNegativeInfinity);
+  }
+  for (std::int64_t i = 0; i < count; i += 4 * kPair) {
+    HWY_UNROLL(4)
+    for (int u = 0; u < 4; ++u) {
+      const auto pairs = hn::BitCast(d32, hn::LoadU(d16, &in[i + u * kPair].bits));
+      const auto evens = hn::BitCast(d, hn::ShiftLeft<16>(pairs));
+      const auto odds = hn::BitCast(d, hn::And(pairs, upper));
+      max[u] = hn::Max(max[u], hn::Max(evens, odds));
+    }
+  }
+  return hn::Max(hn::Max(max[0], max[1]), hn::Max(max[2], max[3]));
+}
+#endif
+
 // The largest element. Where one is NaN it may be any of the elements: the sum is NaN then.
 template <typename T, typename Element>
 T MaxOfRow(const Element* in, std::int64_t count) {
@@ -33,6 +59,12 @@ T MaxOfRow(const Element* in, std::int64_t count) {
   auto c = a;
   auto e = a;
   std::int64_t i = 0;
+#if SOFTMAX_HAS_MASKED_SIXTEEN
+  if constexpr (std::is_same_v<Element, BFloat> && std::is_same_v<T, float>) {
+    i = count / (8 * kL) * (8 * kL);
+    a = MaxOfPairs(in, i);
+  }
+#endif
   for (; i + 4 * kL <= count; i += 4 * kL) {
     a = hn::Max(a, LoadVec<T>(in + i));
     b = hn::Max(b, LoadVec<T>(in + i + kL));
@@ -197,11 +229,39 @@ struct FloatLogStep {
   }
 };
 
-// Writes a row. With kStreams whole cache lines go past the cache, for outputs that it cannot hold.
+// A row whose `count` elements that matter include a NaN or +inf, or are all -inf, or are none.
+template <typename Out>
+void FillNan(Out* out, std::int64_t count, const Segment& segment) {
+  const bool is_log = segment.operation == Operation::kLogSoftmax;
+  const std::int64_t nans = count == 0 ? segment.cols : count;
+  std::fill(out, out + nans, Constants<Out>::kNan);
+  std::fill(out + nans, out + segment.cols, is_log ? Constants<Out>::kNegativeInfinity : Constants<Out>::kZero);
+}
+
+#if SOFTMAX_HAS_MASKED_SIXTEEN
+// Writes elements [i, end) of a row without NaN, as far as pairs of vectors go, and returns where that is.
+template <bool kStreams, class Step>
+HWY_INLINE std::int64_t WritePairs(const Step& step, std::int64_t i, std::int64_t end, BFloat* out) {
+  constexpr std::int64_t kL = kLanes<float>;
+  const hn::ScalableTag<std::uint16_t> d16;
+  for (; i + 2 * kL <= end; i += 2 * kL) {
+    const auto bits = RoundTwo(step.Whole(i), step.Whole(i + kL));
+    if constexpr (kStreams) {
+      hn::Stream(bits, d16, &out[i].bits);
+    } else {
+      hn::StoreU(bits, d16, &out[i].bits);
+    }
+  }
+  return i;
+}
+#endif
+
+// Writes a row without NaN. With kStreams whole cache lines go past the cache, for outputs that it cannot hold.
 template <bool kStreams, class Step, typename Out>
 void WriteRowBy(const Step& step, std::int64_t count, Out* out) {
   using E = typename Step::Element;
   constexpr std::int64_t kL = kLanes<E>;
+  [[maybe_unused]] constexpr bool kInPairs = std::is_same_v<E, float> && std::is_same_v<Out, BFloat>;
   std::int64_t i = 0;
   if constexpr (kStreams) {
     const std::int64_t head = std::min(count, ElementsToLine(out));
@@ -212,10 +272,21 @@ void WriteRowBy(const Step& step, std::int64_t count, Out* out) {
   }
   if constexpr (kStreams) {
     constexpr std::int64_t kLine = 64 / sizeof(Out);
-    for (const std::int64_t end = i + (count - i) / kLine * kLine; i + kL <= end; i += kL) {
+    const std::int64_t end = i + (count - i) / kLine * kLine;
+#if SOFTMAX_HAS_MASKED_SIXTEEN
+    if constexpr (kInPairs) {
+      i = WritePairs<true>(step, i, end, out);
+    }
+#endif
+    for (; i + kL <= end; i += kL) {
       StreamVec<E>(step.Whole(i), out + i);
     }
   }
+#if SOFTMAX_HAS_MASKED_SIXTEEN
+  if constexpr (kInPairs) {
+    i = WritePairs<false>(step, i, count, out);
+  }
+#endif
   for (; i + kL <= count; i += kL) {
     StoreVec<E>(step.Whole(i), out + i);
   }
@@ -252,14 +323,18 @@ void LogRow(const In* in, std::int64_t count, T max, double scale, Sum log_sum, 
 // Keeps the exponentials beside the output, which cannot hold them or is better written once.
 template <typename T, typename In, typename Out>
 HWY_NOINLINE void SoftmaxRowAside(const In* in, Out* out, std::int64_t count, T max, const Factor<T>& factor,
-                                  bool streams) {
+                                  const Segment& segment, bool streams) {
   HWY_ALIGN T kept[kMostKept<T>];
   const Sum total = SumOfRow<true, T>(in, count, max, factor, kept);
+  if (HWY_UNLIKELY(std::isnan(total.high))) {
+    return FillNan(out, count, segment);
+  }
   WriteRow(ScaleStep<T>{kept, hn::Set(Tag<T>(), InverseOfBiased<T>(total))}, count, streams, out);
 }
 
 template <typename T, typename In, typename Out>
-HWY_INLINE void SoftmaxRow(const In* in, Out* out, std::int64_t count, T max, const Factor<T>& factor, bool streams) {
+HWY_INLINE void SoftmaxRow(const In* in, Out* out, std::int64_t count, T max, const Factor<T>& factor,
+                           const Segment& segment, bool streams) {
   const Tag<T> d;
   if constexpr (std::is_same_v<T, Out>) {
     if (!streams || count > kMostKept<T>) {
@@ -268,38 +343,40 @@ HWY_INLINE void SoftmaxRow(const In* in, Out* out, std::int64_t count, T max, co
     }
   }
   if (count <= kMostKept<T>) {
-    return SoftmaxRowAside(in, out, count, max, factor, streams);
+    return SoftmaxRowAside(in, out, count, max, factor, segment, streams);
   }
   const Sum total = SumOfRow<false, T, In>(in, count, max, factor, nullptr);
+  if (HWY_UNLIKELY(std::isnan(total.high))) {
+    return FillNan(out, count, segment);
+  }
   const auto inverse = hn::Set(d, InverseOfBiased<T>(total));
   WriteRow(ExpStep<T, In>{in, hn::Set(d, max), inverse, factor}, count, streams, out);
 }
 
 template <typename T, typename In, typename Out>
-HWY_INLINE void LogSoftmaxRow(const In* in, Out* out, std::int64_t count, T max, const Factor<T>& factor, double scale,
-                              bool streams) {
+HWY_INLINE void LogSoftmaxRow(const In* in, Out* out, std::int64_t count, T max, const Factor<T>& factor,
+                              const Segment& segment, bool streams) {
   const Sum total = SumOfRow<false, T, In>(in, count, max, factor, nullptr);
-  LogRow<T>(in, count, max, scale, LogOfBiased<T>(total), streams, out);
-}
-
-// A row whose `count` elements that matter include a NaN or +inf, or are all -inf, or are none.
-template <typename Out>
-void FillNan(Out* out, std::int64_t count, const Segment& segment) {
-  const bool is_log = segment.operation == Operation::kLogSoftmax;
-  const std::int64_t nans = count == 0 ? segment.cols : count;
-  std::fill(out, out + nans, Constants<Out>::kNan);
-  std::fill(out + nans, out + segment.cols, is_log ? Constants<Out>::kNegativeInfinity : Constants<Out>::kZero);
+  if (HWY_UNLIKELY(std::isnan(total.high))) {
+    return FillNan(out, count, segment);
+  }
+  LogRow<T>(in, count, max, segment.scale, LogOfBiased<T>(total), streams, out);
 }
 
 // Whether the output is too large for the last-level cache, as 32 MiB of it beside the input are on
 // most machines (what the system says of a virtual one is no guide). Then lines are written past it,
-// which saves reading them first. Not for shorter rows: the lines that two rows share cost more.
+// which saves reading them first. Not for shorter rows, unless they are whole lines: the lines that two rows
+// share cost more.
 template <typename Out>
 bool Streams(const Segment& segment) {
   constexpr std::int64_t kLargestCached = 32 << 20;
   constexpr std::int64_t kShortestRow = 3500;
   constexpr auto kSize = static_cast<std::int64_t>(sizeof(Out));
-  return segment.outer * segment.output_stride > kLargestCached / kSize && segment.cols >= kShortestRow / kSize;
+  constexpr std::int64_t kLine = 64 / kSize;
+  const bool is_whole = segment.cols % kLine == 0 && segment.output_stride % kLine == 0 &&
+                        ElementsToLine(static_cast<const Out*>(segment.output)) == 0;
+  return segment.outer * segment.output_stride > kLargestCached / kSize &&
+         (is_whole || segment.cols >= kShortestRow / kSize);
 }
 
 // Rows [begin, end) of a segment with inner == 1.
@@ -322,9 +399,9 @@ void RunLongRows(const Segment& segment, std::int64_t begin, std::int64_t end) {
       continue;
     }
     if (is_log) {
-      LogSoftmaxRow<T>(in, out, count, max, factor, segment.scale, streams);
+      LogSoftmaxRow<T>(in, out, count, max, factor, segment, streams);
     } else {
-      SoftmaxRow<T>(in, out, count, max, factor, streams);
+      SoftmaxRow<T>(in, out, count, max, factor, segment, streams);
     }
     std::fill(out + count, out + segment.cols, masked);
   }

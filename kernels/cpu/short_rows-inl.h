@@ -102,11 +102,27 @@ HWY_INLINE void ExpOneRow(const In* in, const Factor<T>& factor, bool is_kept, s
   }
 }
 
+template <typename T, typename Out>
+HWY_INLINE void ScaleShortRow(const ScaleStep<T>& step, std::int64_t count, bool streams, Out* out) {
+  constexpr std::int64_t kL = kLanes<T>;
+  if (HWY_UNLIKELY(streams)) {
+    return WriteRowBy<true>(step, count, out);
+  }
+  std::int64_t c = 0;
+#if SOFTMAX_HAS_MASKED_SIXTEEN
+  if constexpr (std::is_same_v<T, float> && std::is_same_v<Out, BFloat>) {
+    c = WritePairs<false>(step, 0, count, out);
+  }
+#endif
+  for (; c < count; c += kL) {
+    StoreSomeVec<T>(hn::Mul(hn::Load(Tag<T>(), step.kept + c), step.inverse), out + c, count - c);
+  }
+}
+
 // The last step of one row.
 template <typename T, typename In, typename Out>
 HWY_INLINE void FinishRow(const Segment& segment, const RowBatch<T>& batch, int r, const T* HWY_RESTRICT exps,
-                          const In* in, Out* out) {
-  constexpr std::int64_t kL = kLanes<T>;
+                          const In* in, bool streams, Out* out) {
   const Sum total = batch.totals[r];
   const std::int64_t count = batch.counts[r];
   if (HWY_UNLIKELY(std::isnan(total.high))) {
@@ -114,13 +130,9 @@ HWY_INLINE void FinishRow(const Segment& segment, const RowBatch<T>& batch, int 
   }
   const bool is_log = segment.operation == Operation::kLogSoftmax;
   if (is_log) {
-    LogRow<T>(in, count, batch.max[r], segment.scale, LogOfBiased<T>(total), false, out);
+    LogRow<T>(in, count, batch.max[r], segment.scale, LogOfBiased<T>(total), streams, out);
   } else {
-    const Tag<T> d;
-    const auto inverse = hn::Set(d, InverseOfBiased<T>(total));
-    for (std::int64_t c = 0; c < count; c += kL) {
-      StoreSomeVec<T>(hn::Mul(hn::Load(d, exps + c), inverse), out + c, count - c);
-    }
+    ScaleShortRow(ScaleStep<T>{exps, hn::Set(Tag<T>(), InverseOfBiased<T>(total))}, count, streams, out);
   }
   if (HWY_UNLIKELY(count < segment.cols)) {
     std::fill(out + count, out + segment.cols, is_log ? Constants<Out>::kNegativeInfinity : Constants<Out>::kZero);
@@ -135,6 +147,7 @@ void RunBatches(const Segment& segment, std::int64_t begin, std::int64_t end) {
   const std::int64_t pitch = kVecs == 0 ? (segment.cols + kL - 1) / kL * kL : kVecs * kL;
   const auto most = static_cast<int>(std::min<std::int64_t>(kBatchKept<T> / pitch, RowBatch<T>::kMostRows));
   const bool is_kept = segment.operation == Operation::kSoftmax;
+  const bool streams = Streams<Out>(segment);
   const Factor<T> factor = MakeFactor<T>(segment.scale);
   RowBatch<T> batch;
   for (std::int64_t row = begin; row < end; row += most) {
@@ -153,9 +166,12 @@ void RunBatches(const Segment& segment, std::int64_t begin, std::int64_t end) {
       }
     }
     for (int r = 0; r < rows; ++r) {
-      FinishRow(segment, batch, r, batch.exps + r * pitch, in + r * segment.input_stride,
+      FinishRow(segment, batch, r, batch.exps + r * pitch, in + r * segment.input_stride, streams,
                 out + r * segment.output_stride);
     }
+  }
+  if (streams) {
+    hwy::FlushStream();
   }
 }
 
