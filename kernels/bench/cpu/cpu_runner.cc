@@ -9,6 +9,7 @@
 
 #include "kernels/bench/check.h"
 #include "kernels/bench/cpu/onednn.h"
+#include "kernels/bench/cpu/pin.h"
 #include "kernels/bench/cpu/thread_pool.h"
 #include "kernels/bench/runner.h"
 #include "kernels/cpu/softmax_cpu.h"
@@ -58,9 +59,20 @@ double TimeUs(const Candidate& candidate, int repeats) {
   return taken.count() / repeats;
 }
 
+// The same when candidates have several threads: those of another look for more work for some milliseconds after its
+// last call (oneDNN's OpenMP threads), and hold a core meanwhile.
+double SettledTimeUs(const Candidate& candidate, int repeats) {
+  constexpr std::chrono::milliseconds kUntilSettled(25);
+  const auto end = std::chrono::steady_clock::now() + kUntilSettled;
+  while (std::chrono::steady_clock::now() < end) candidate.run();
+  return TimeUs(candidate, repeats);
+}
+
 class CpuRunner final : public Runner {
  public:
-  explicit CpuRunner(const RunSettings& settings) : settings_(settings), single_(1), all_(settings.threads) {}
+  explicit CpuRunner(const RunSettings& settings) : settings_(settings), single_(1), all_(settings.threads) {
+    PinToCore(0);
+  }
 
   bool Offers(const Point& point, const std::string& provider) const override {
     if (provider == kOneDnn) {
@@ -162,9 +174,10 @@ std::vector<Result> CpuRunner::Measure(const Point& point, const std::vector<std
       candidates.push_back(Make(point, provider));
     }
   }
+  const auto time = PoolOf(point)->threads() > 1 ? SettledTimeUs : TimeUs;
   for (int i = 0; i < settings_.samples; ++i) {
     for (Candidate& candidate : candidates) {
-      if (candidate.error.empty()) candidate.us.push_back(TimeUs(candidate, candidate.repeats));
+      if (candidate.error.empty()) candidate.us.push_back(time(candidate, candidate.repeats));
     }
   }
   const double bytes = 2.0 * static_cast<double>(point.rows * point.cols) * static_cast<double>(SizeOf(point.dtype));

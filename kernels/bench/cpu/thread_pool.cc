@@ -1,5 +1,7 @@
 #include "kernels/bench/cpu/thread_pool.h"
 
+#include "kernels/bench/cpu/pin.h"
+
 namespace softmax::kernels::bench {
 namespace {
 
@@ -42,6 +44,7 @@ void ThreadPool::Run(const std::function<void(int)>& task) {
 }
 
 void ThreadPool::Work(int index) {
+  PinToCore(index);
   for (unsigned seen = 0;; ++seen) {
     WaitWhile(round_, seen);
     if (stop_.load(std::memory_order_relaxed)) return;

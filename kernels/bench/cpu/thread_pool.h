@@ -7,8 +7,9 @@
 
 namespace softmax::kernels::bench {
 
-// Runs one function on a fixed number of threads at a time; the caller is one of them. Threads that wait keep looking
-// for a while before they sleep, as those of OpenMP do: waking one takes longer than a small softmax.
+// Runs one function on a fixed number of threads at a time; the caller is one of them, the others are pinned to cores
+// of their own. Threads that wait keep looking for a while before they sleep, as those of OpenMP do: waking one takes
+// longer than a small softmax.
 class ThreadPool {
  public:
   explicit ThreadPool(int threads);

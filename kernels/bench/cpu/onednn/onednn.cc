@@ -4,6 +4,8 @@
 
 #include <dnnl.hpp>
 
+#include "kernels/bench/cpu/pin.h"
+
 namespace softmax::kernels::bench {
 namespace {
 
@@ -23,6 +25,8 @@ class Primitive final : public OneDnn {
   Primitive(const Point& point, int threads)
       : threads_(threads), engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {
     omp_set_num_threads(threads_);  // the library plans for the number that is set when a primitive is made
+#pragma omp parallel num_threads(threads_)
+    PinToCore(omp_get_thread_num());
     const dnnl::memory::desc layout({point.rows, point.cols}, TypeOf(point.dtype), dnnl::memory::format_tag::ab);
     primitive_ = Make(point.operation, layout);
     input_ = dnnl::memory(layout, engine_, nullptr);
