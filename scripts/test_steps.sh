@@ -84,15 +84,16 @@ step_tidy() {
   run-clang-tidy -quiet -p build/clang -j "$(cores)" "^$ROOT/(kernels|server)/.*\\.cc\$"
 }
 
-# Objects only: every CUDA source and every source of the CUDA lane, for Hopper as a machine runs it, and for the oldest GPU
-# that we serve as PTX, which the language and the architecture are checked for in half the time.
+# Objects only: every CUDA source and every source of the CUDA lane, for Hopper as a machine runs it, and for the oldest
+# GPU that we serve as PTX, which the language and the architecture are checked for in half the time.
 step_cuda() {
   local objects
   CUDACXX=$(find_nvcc)
   [ -n "$CUDACXX" ] || skip "no nvcc >= 12.4, so no CUDA source was compiled"
   export CUDACXX
   configure gpu -B build/cuda "-DSOFTMAX_CUDA_ARCHITECTURES=75-virtual;90-real"
-  objects=$(ninja -C build/cuda -t targets all | sed -n 's/^\([^:]*\(\.cu\|execution\/cuda\/[^:]*\.cc\)\.o\): .*/\1/p')
+  objects=$(ninja -C build/cuda -t targets all |
+    sed -n 's/^\([^:]*\(\.cu\|execution\/cuda\/[^:]*\.cc\)\.o\): .*/\1/p')
   [ -n "$objects" ] || die "the build has no CUDA source"
   # shellcheck disable=SC2086 -- the list is words
   ninja -C build/cuda -j "$(cores)" $objects

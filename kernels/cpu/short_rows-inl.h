@@ -26,6 +26,9 @@ constexpr std::int64_t kBatchKept = 16384 / sizeof(T);
 template <typename T>
 constexpr std::int64_t kShort = kBatchKept<T> / 8;
 
+// Inputs that the second-level cache may hold: fetching ahead only costs there.
+constexpr std::int64_t kNearBytes = 2 << 20;
+
 // A batch of rows on the way through. The exponentials of row r begin at r * pitch.
 template <typename T>
 struct RowBatch {
@@ -144,10 +147,12 @@ template <typename T, int kVecs, typename In, typename Out>
 void RunBatches(const Segment& segment, std::int64_t begin, std::int64_t end) {
   constexpr std::int64_t kL = kLanes<T>;
   constexpr int kGroup = kVecs == 0 ? 1 : kSideBySide / kVecs;
+  constexpr std::int64_t kLine = 64 / sizeof(In);
   const std::int64_t pitch = kVecs == 0 ? (segment.cols + kL - 1) / kL * kL : kVecs * kL;
   const auto most = static_cast<int>(std::min<std::int64_t>(kBatchKept<T> / pitch, RowBatch<T>::kMostRows));
   const bool is_kept = segment.operation == Operation::kSoftmax;
   const bool streams = Streams<Out>(segment);
+  const bool is_far = segment.outer * segment.input_stride > kNearBytes / static_cast<std::int64_t>(sizeof(In));
   const Factor<T> factor = MakeFactor<T>(segment.scale);
   RowBatch<T> batch;
   for (std::int64_t row = begin; row < end; row += most) {
@@ -166,6 +171,10 @@ void RunBatches(const Segment& segment, std::int64_t begin, std::int64_t end) {
       }
     }
     for (int r = 0; r < rows; ++r) {
+      // The next batch comes while this one is written.
+      for (std::int64_t c = 0; is_far && c < segment.cols; c += kLine) {
+        hwy::Prefetch(in + (most + r) * segment.input_stride + c);
+      }
       FinishRow(segment, batch, r, batch.exps + r * pitch, in + r * segment.input_stride, streams,
                 out + r * segment.output_stride);
     }
