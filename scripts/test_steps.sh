@@ -60,9 +60,11 @@ step_python() {
   "$found" -B client/examples/python/softmax_request_test.py "$(program dev softmax-server)"
 }
 
-# What runs other compilers, browsers and languages has nothing for a sanitizer to see.
+# What runs other compilers, browsers and languages has nothing for a sanitizer to see, and what measures for minutes
+# runs programs that other tests run too.
 step_asan() {
-  export CTEST_EXCLUDE='^(install_test|html_report_(browser|live)_test|example_.*|deploy_.*)$'
+  local others='install_test|html_report_(browser|live)_test|example_.*|deploy_.*'
+  export CTEST_EXCLUDE="^($others|soak_test|service_bench_(table|scenarios)_test)\$"
   build_and_test asan '^(ci|pure)$'
 }
 
