@@ -166,6 +166,7 @@ void Batch::Complete(const absl::Status& result, TimePoint now) {
   answer.batch_rows = rows_;
   answer.execution = now - launched_;
   const std::byte* const base = span_.address() + output_base_;
+  for (Work* work : works_) work->ExpectCompletion();
   for (Work* work : works_) {
     answer.output = base + work->output_offset_;
     answer.queue = work->placed_ - work->arrived();

@@ -45,6 +45,9 @@ class Work {
   virtual void LendInput(InputPieces* pieces) { pieces->clear(); }
   // spec().rows() lengths when spec().has_lengths.
   virtual const std::uint32_t* lengths() const = 0;
+  // Told to each request of a finished batch before the first of them is completed, so that answers that leave for one
+  // place can leave together.
+  virtual void ExpectCompletion() {}
   // May delete this.
   virtual void Complete(const Answer& answer) = 0;
 

@@ -1,5 +1,7 @@
 #include "server/rpc/connections.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <spdlog/spdlog.h>
 #include <sys/socket.h>
@@ -45,6 +47,13 @@ void Connection::Release(HeldAnswer* held) {
 TimePoint Connection::oldest() const {
   MutexLock lock(mu_);
   return held_.empty() ? kNoDeadline : held_.front().sent;
+}
+
+// Fails on a unix socket, whose writes cost little.
+void Connection::SetCork(bool on) {
+  const int value = on ? 1 : 0;
+  setsockopt(fd_, IPPROTO_TCP, TCP_CORK, &value, sizeof(value));
+  corked_ = on;
 }
 
 void Connection::Shutdown() { shutdown(fd_, SHUT_RDWR); }

@@ -47,6 +47,8 @@ class Connection {
   // Likewise: bytes of answers that wait in its streams for the write before them.
   std::uint64_t& queued_bytes() { return queued_bytes_; }
   std::uint64_t queued_bytes() const { return queued_bytes_; }
+  // Likewise: announces an answer that is written, inside an AnswerTogether, before that thread does anything else.
+  void ExpectAnswer() { ++expected_answers_; }
   const std::string& peer() const { return peer_; }
   int fd() const { return fd_; }
   std::uint64_t unread_bytes() const { return unread_bytes_.load(std::memory_order_relaxed); }
@@ -65,14 +67,44 @@ class Connection {
   bool Ended() const;
 
  private:
+  friend class AnswerTogether;
+  void SetCork(bool on);
+
   const int fd_;
   const std::string peer_;
   const std::size_t server_;
   Caller caller_;
   std::uint64_t queued_bytes_ = 0;
+  std::uint32_t expected_answers_ = 0;
+  bool corked_ = false;
   std::atomic<std::uint64_t> unread_bytes_{0};
   mutable Mutex mu_;
   Held held_ ABSL_GUARDED_BY(mu_);
+};
+
+// While one of a connection's announced answers is written. gRPC sends each answer with a system call of its own, and
+// the kernel would carry each through its whole stack to the reader; between the first of several and the last, the
+// socket only gathers (TCP_CORK). For the connection's thread.
+class AnswerTogether {
+ public:
+  // Larger answers leave at once: the reader takes one from the caches while the next is written.
+  static constexpr std::uint64_t kMostBytes = 16u << 10;
+  static bool IsWorthIt(std::uint64_t bytes) { return bytes <= kMostBytes; }
+
+  explicit AnswerTogether(Connection* connection) : connection_(connection) {
+    if (connection_ != nullptr && connection_->expected_answers_ > 1 && !connection_->corked_) {
+      connection_->SetCork(true);
+    }
+  }
+  ~AnswerTogether() {
+    if (connection_ == nullptr || connection_->expected_answers_ == 0) return;
+    if (--connection_->expected_answers_ == 0 && connection_->corked_) connection_->SetCork(false);
+  }
+  AnswerTogether(const AnswerTogether&) = delete;
+  AnswerTogether& operator=(const AnswerTogether&) = delete;
+
+ private:
+  Connection* const connection_;  // may be null
 };
 
 // All connections, found by the name gRPC gives a call's peer. Thread-safe.

@@ -33,6 +33,7 @@ class StreamCall::Request final : public Work {
     ListPieces(&message_->buffer, decoded_.payload_offset, spec_.input_bytes(), pieces);
   }
   const std::uint32_t* lengths() const override { return decoded_.lengths.data(); }
+  void ExpectCompletion() override { ++call_->expected_; }
   void Complete(const Answer& answer) override {
     std::unique_ptr<Request> self(this);
     call_->Answered(this, answer);
@@ -177,7 +178,8 @@ void StreamCall::Answered(Request* request, const Answer& answer) {
   } else {
     QueueAnswer(request, answer, now);
   }
-  if (submitting_) return;
+  if (expected_ > 0) --expected_;
+  if (submitting_ || expected_ > 0) return;
   WriteIfReady();
   ReadIfRoom();
   FinishIfDone();

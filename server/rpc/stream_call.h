@@ -92,6 +92,7 @@ class StreamCall {
   std::deque<Outgoing> outgoing_;
   std::shared_ptr<Connection> connection_;  // null: it has gone
   std::uint32_t in_flight_ = 0;
+  std::uint32_t expected_ = 0;  // answers that come right after one another, so that one message can take them all
   bool reading_ = false;
   bool writing_ = false;
   bool no_more_reads_ = false;  // the client half-closed, the call broke, or a drain began

@@ -74,6 +74,7 @@ void UnaryCall::CopyInput(std::byte* destination) {
 }
 
 void UnaryCall::Complete(const Answer& answer) {
+  const AnswerTogether together(together_ ? connection_.get() : nullptr);
   answered_at_ = SteadyClock::now();
   message_.Clear();  // if it was lent; the next message can have its memory
   thread_.turns().Done(*this, caller(), Turns::Kind::kUnary, answered_at_);

@@ -27,6 +27,10 @@ class UnaryCall final : public Tag, public Work {
     ListPieces(&message_, request_.payload_offset, spec_.input_bytes(), pieces);
   }
   const std::uint32_t* lengths() const override { return request_.lengths.data(); }
+  void ExpectCompletion() override {
+    together_ = connection_ != nullptr && AnswerTogether::IsWorthIt(spec_.output_bytes());
+    if (together_) connection_->ExpectAnswer();
+  }
   void Complete(const Answer& answer) override;
 
   TimePoint answered_at() const { return answered_at_; }
@@ -52,6 +56,7 @@ class UnaryCall final : public Tag, public Work {
   enum class State : std::uint8_t { kWaiting, kRunning, kAnswering } state_ = State::kWaiting;
   TimePoint answered_at_;
   bool listed_ = false;
+  bool together_ = false;  // with other answers of its batch
   std::list<UnaryCall*>::iterator place_;
 };
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <thread>
 
+#include "softmax/v1/softmax.grpc.pb.h"
 #include "tests/end_to_end/service.h"
 #include "tests/support/kernel_cases.h"
 
@@ -158,6 +159,34 @@ TEST(Answers, StreamsAnswerEveryRequestWithItsId) {
   EXPECT_TRUE((*stream)->Finish().ok());
   EXPECT_EQ(right, 299);
   for (std::uint64_t id = 0; id < 300; ++id) EXPECT_EQ(answered[id], id == 17 ? 0 : 1) << id;
+}
+
+// What came in one message is one batch, whose answers are ready at once.
+TEST(Answers, AStreamsAnswersThatAreReadyTogetherLeaveInOneMessage) {
+  Service service;
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+  const auto stream = v1::SoftmaxService::NewStub(service.NewChannel())->SoftmaxStream(&context);
+  constexpr int kRequests = 16;
+  v1::SoftmaxStreamRequest message;
+  for (int i = 0; i < kRequests; ++i) {
+    v1::SoftmaxRequest* const request = message.add_requests();
+    request->set_id(static_cast<std::uint64_t>(i) + 1);
+    request->mutable_input()->set_dtype(v1::DATA_TYPE_FLOAT32);
+    request->mutable_input()->add_shape(64);
+    request->mutable_input()->set_data(std::string(256, '\0'));
+  }
+  for (int round = 0; round < 3; ++round) {
+    ASSERT_TRUE(stream->Write(message));
+    v1::SoftmaxStreamResponse answers;
+    ASSERT_TRUE(stream->Read(&answers));
+    EXPECT_EQ(answers.responses_size(), kRequests);
+    for (const v1::SoftmaxResponse& answer : answers.responses()) EXPECT_EQ(answer.status().code(), 0);
+  }
+  stream->WritesDone();
+  v1::SoftmaxStreamResponse none;
+  EXPECT_FALSE(stream->Read(&none));
+  EXPECT_TRUE(stream->Finish().ok());
 }
 
 }  // namespace

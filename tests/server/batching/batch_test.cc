@@ -116,6 +116,21 @@ TEST_F(BatchTest, CloseGivesTheUnusedSlabsBackAndCompleteTheRest) {
   EXPECT_EQ(arena_.slabs_used(), 0u);
 }
 
+TEST_F(BatchTest, AllAreToldOfTheirCompletionBeforeTheFirstIsCompleted) {
+  Open();
+  TestWork works[] = {TestWork(1, 4), TestWork(1, 4), TestWork(1, 4)};
+  int expected = 0;
+  for (TestWork& work : works) {
+    work.on_expect = [&] { ++expected; };
+    work.on_complete = [&] { EXPECT_EQ(expected, 3); };
+    batch_.Add(&work, now_);
+  }
+  batch_.Close(CloseReason::kIdle);
+  batch_.Complete(absl::OkStatus(), now_);
+  for (const TestWork& work : works) EXPECT_EQ(work.completions, 1);
+  EXPECT_EQ(expected, 3);
+}
+
 TEST_F(BatchTest, TimesAndCompanyAreTold) {
   Open();
   TestWork a(2, 4), b(3, 4);

@@ -44,6 +44,9 @@ class TestWork final : public Work {
     for (std::uint64_t i = 0; i < spec_.elements(); ++i) floats[i] = value_;
   }
   const std::uint32_t* lengths() const override { return lengths_.data(); }
+  void ExpectCompletion() override {
+    if (on_expect) on_expect();
+  }
   void Complete(const Answer& answer) override {
     ++completions;
     last = answer;
@@ -70,6 +73,7 @@ class TestWork final : public Work {
   Answer last;
   std::vector<std::byte> output;
   std::function<void()> on_complete;
+  std::function<void()> on_expect;
 
  private:
   const float value_;
