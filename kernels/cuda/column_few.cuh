@@ -4,6 +4,7 @@
 #include "kernels/cuda/column_plan.h"
 #include "kernels/cuda/column_unit.cuh"
 #include "kernels/cuda/complete.cuh"
+#include "kernels/cuda/dependent.cuh"
 
 // The kernel for rows of few columns over another axis: a thread has a unit of each column in registers. Neighbouring
 // threads have neighbouring units.
@@ -176,6 +177,8 @@ template <typename In, int kColumns, int kUnit, bool kLog>
 __global__ void __launch_bounds__(kBlockThreads, (kFewBlocks<In, kColumns, kUnit>))
     ColumnFewKernel(const __grid_constant__ ColumnParams params) {
   using C = ComputeOf<In>;
+  WaitForEarlierLaunches();
+  AllowNextLaunch();
   const unsigned thread = blockIdx.x * kBlockThreads + threadIdx.x;
   const auto units = static_cast<unsigned>(params.strips);
   const unsigned outer = thread / units;

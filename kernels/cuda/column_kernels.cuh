@@ -6,6 +6,7 @@
 #include "kernels/cuda/column_results.cuh"
 #include "kernels/cuda/column_stats.cuh"
 #include "kernels/cuda/column_sums.cuh"
+#include "kernels/cuda/dependent.cuh"
 
 // The kernels over another axis (column_matrix.cuh), named for one type.
 namespace softmax::kernels::cuda {
@@ -21,6 +22,8 @@ __global__ void __launch_bounds__(MostColumnThreads(kMode, sizeof(In)), kColumnB
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ alignas(Scale<C>) unsigned char scale[sizeof(Scale<C>)];
   __shared__ std::uint64_t barrier;
+  WaitForEarlierLaunches();
+  AllowNextLaunch();
   // The strip's first barrier comes before anyone uses the scale.
   if (threadIdx.x == 0) {
     if constexpr (sizeof(C) == 8) {

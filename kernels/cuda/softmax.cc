@@ -148,7 +148,9 @@ bool LaunchOne(DataType type, const Segment& segment, const Completion& completi
   if (segment.inner > 1) {
     cuda::ColumnPlan plan = cuda::PlanColumns(type, segment, completion, device);
     if (!plan.possible) return false;
-    const Grid grid{plan.blocks, plan.threads, plan.dynamic_bytes, plan.cluster_blocks, false};
+    // Columns taken element by element are 1 to 2 % slower with it.
+    const bool dependent = device.clusters && plan.vectors;
+    const Grid grid{plan.blocks, plan.threads, plan.dynamic_bytes, plan.cluster_blocks, false, dependent};
     *error = Launch(cuda::ColumnKernelOf(type, plan), grid, &plan.params, stream);
     return true;
   }
