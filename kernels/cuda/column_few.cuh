@@ -16,7 +16,7 @@ class ColumnFew {
   using C = ComputeOf<In>;
 
   __device__ __forceinline__ ColumnFew(const ColumnParams& params, const Scale<C>& scale)
-      : segment_(params.segment), scale_(scale), columns_(static_cast<int>(params.segment.cols)) {}
+      : segment_(params.segment), scale_(scale), columns_(static_cast<int>(params.segment.cols)), zero_(params.zero) {}
 
   // The rows of the unit `unit` of the outer block `outer`.
   __device__ __forceinline__ void Run(std::int64_t outer, std::int64_t unit) {
@@ -79,7 +79,8 @@ class ColumnFew {
       p += pitch;
     }
   }
-  // Makes the compiler forget what the units were opened to, which would take more registers than they do.
+  // Makes the compiler forget what the units were opened to, which would take more registers than they do. The
+  // assembler sees through that, and where it would spill it is told that the units may have changed.
   __device__ __forceinline__ void Forget() {
     if constexpr (!kKeeps) {
 #pragma unroll
@@ -87,7 +88,9 @@ class ColumnFew {
         if constexpr (sizeof(Raw) == 2) {
           asm volatile("" : "+h"(reinterpret_cast<std::uint16_t&>(units_[c])));
         } else if constexpr (sizeof(Raw) == 4) {
-          asm volatile("" : "+r"(reinterpret_cast<std::uint32_t&>(units_[c])));
+          auto& word = reinterpret_cast<std::uint32_t&>(units_[c]);
+          if constexpr (kColumns > 32 && sizeof(In) == 2) word ^= zero_;
+          asm volatile("" : "+r"(word));
         } else if constexpr (sizeof(Raw) == 8) {
           asm volatile("" : "+l"(reinterpret_cast<std::uint64_t&>(units_[c])));
         } else {
@@ -166,6 +169,7 @@ class ColumnFew {
   const DeviceSegment& segment_;
   const Scale<C>& scale_;
   const int columns_;
+  const std::uint32_t zero_;
   Raw units_[kColumns];
 };
 
@@ -198,8 +202,10 @@ __global__ void __launch_bounds__(kBlockThreads, (kFewBlocks<In, kColumns, kUnit
 template <typename In, int kColumns, bool kLog>
 const void* ColumnFewKernelOf(bool vectors) {
   constexpr int kUnit = FewUnitBytes(kColumns, sizeof(In)) / static_cast<int>(sizeof(In));
-  if constexpr (kUnit == 0) {
+  if constexpr (!HasFew(kColumns, sizeof(In), kLog)) {
     return nullptr;
+  } else if constexpr (kColumns > 32) {
+    return vectors ? reinterpret_cast<const void*>(&ColumnFewKernel<In, kColumns, kUnit, kLog>) : nullptr;
   } else {
     return vectors ? reinterpret_cast<const void*>(&ColumnFewKernel<In, kColumns, kUnit, kLog>)
                    : reinterpret_cast<const void*>(&ColumnFewKernel<In, kColumns, 1, kLog>);

@@ -64,7 +64,9 @@ const ColumnKernels& ColumnKernelsOf() {
       {FewKernel<In, 8>(false, false), FewKernel<In, 8>(true, false), FewKernel<In, 8>(false, true),
        FewKernel<In, 8>(true, true), FewKernel<In, 16>(false, false), FewKernel<In, 16>(true, false),
        FewKernel<In, 16>(false, true), FewKernel<In, 16>(true, true), FewKernel<In, 32>(false, false),
-       FewKernel<In, 32>(true, false), FewKernel<In, 32>(false, true), FewKernel<In, 32>(true, true)}};
+       FewKernel<In, 32>(true, false), FewKernel<In, 32>(false, true), FewKernel<In, 32>(true, true),
+       FewKernel<In, 64>(false, false), FewKernel<In, 64>(true, false), FewKernel<In, 64>(false, true),
+       FewKernel<In, 64>(true, true)}};
   return kernels;
 }
 

@@ -215,6 +215,7 @@ class Planner {
     const bool wide = lies(reinterpret_cast<std::uintptr_t>(s_.input)) &&
                       lies(reinterpret_cast<std::uintptr_t>(s_.output)) && lies(past(s_.inner)) &&
                       lies(past(p_.segment.input_stride)) && lies(past(p_.segment.output_stride));
+    if (!HasFew(kFewColumns[few], bytes_, p_.segment.log != 0) || (kFewColumns[few] > 32 && !wide)) return false;
     const std::int64_t units = s_.inner / (wide ? unit_bytes / bytes_ : 1);
     constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max() - kBlockThreads;
     if (units > kMost || s_.outer > kMost / units) return false;

@@ -41,12 +41,17 @@ constexpr int ColumnReduced(ColumnMode mode, int element_bytes) {
 }
 
 // Rows of at most so many columns may be held by a thread each, or several of them.
-constexpr int kFewColumns[] = {8, 16, 32};
-constexpr int kFewSizes = 3;
-// Bytes of a thread's unit where everything is aligned.
+constexpr int kFewColumns[] = {8, 16, 32, 64};
+constexpr int kFewSizes = 4;
+// Bytes of a thread's unit where everything is aligned, as it has to be for more than 32 columns; 0: they do not fit.
 constexpr int FewUnitBytes(int columns, int element_bytes) {
   if (columns <= 16) return columns <= 8 ? 16 : 8;
-  return element_bytes == 2 ? 4 : element_bytes == 4 ? 8 : 0;  // 0: they do not fit
+  if (columns <= 32) return element_bytes == 2 ? 4 : element_bytes == 4 ? 8 : 0;
+  return element_bytes <= 4 ? 4 : 0;
+}
+// Log-softmax of 33 to 64 columns of 16 bits is faster in shared memory.
+constexpr bool HasFew(int columns, int element_bytes, bool log) {
+  return FewUnitBytes(columns, element_bytes) > 0 && !(columns > 32 && element_bytes == 2 && log);
 }
 
 // n / d for n * d < 2^32.
@@ -80,6 +85,7 @@ struct ColumnParams {
   Divisor line_vectors;        // aligned 16-byte vectors that a column of a strip may touch
   Divisor rows;                // of a full strip
   Divisor part_columns;        // of a part that is full
+  std::uint32_t zero;          // which the compiler does not know; see ColumnFew
   std::int32_t strips;         // per outer block
   std::int32_t strip;          // inner elements per strip
   std::int32_t chunks;         // per row
