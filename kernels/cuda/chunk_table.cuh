@@ -24,7 +24,9 @@ class ChunkTable {
 
   // By the whole block, early: `chunks` entries will come.
   __device__ __forceinline__ void Arrive(int chunks) const {
-    if (team_.IsCluster()) exchange_.Arrive(chunks * static_cast<int>(sizeof(Stats<C>)));
+    if (!team_.IsCluster()) return;
+    exchange_.Expect(chunks * static_cast<int>(sizeof(Stats<C>)));
+    ClusterExchange::Arrive();
   }
   // By the whole block, before the first Publish.
   __device__ __forceinline__ void Begin() const {

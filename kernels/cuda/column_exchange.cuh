@@ -16,20 +16,25 @@ class ClusterExchange {
  public:
   __device__ __forceinline__ explicit ClusterExchange(std::uint64_t* barrier) : barrier_(SharedAddress(barrier)) {}
 
-  // By the whole block, before the first Send of any member: `bytes` will come to each.
-  __device__ __forceinline__ void Arrive(int bytes) const {
+  // By the whole block, before it arrives: `bytes` will come to each member.
+  __device__ __forceinline__ void Expect(int bytes) const {
 #if __CUDA_ARCH__ >= 900
     if (threadIdx.x == 0) {
       asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barrier_) : "memory");
       asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
       asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier_), "r"(bytes) : "memory");
     }
+#endif
+  }
+  // By the whole block, once for all its exchanges, before the first Send of any member.
+  static __device__ __forceinline__ void Arrive() {
+#if __CUDA_ARCH__ >= 900
     __syncwarp();
     asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 #endif
   }
   // Until all members have arrived.
-  __device__ __forceinline__ void Begin() const {
+  static __device__ __forceinline__ void Begin() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 #endif

@@ -4,6 +4,7 @@
 #include "kernels/cuda/column_few.cuh"
 #include "kernels/cuda/column_fold.cuh"
 #include "kernels/cuda/column_results.cuh"
+#include "kernels/cuda/column_split.cuh"
 #include "kernels/cuda/column_stats.cuh"
 #include "kernels/cuda/column_sums.cuh"
 #include "kernels/cuda/dependent.cuh"
@@ -21,7 +22,7 @@ __global__ void __launch_bounds__(MostColumnThreads(kMode, sizeof(In)), kColumnB
   using C = ComputeOf<In>;
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ alignas(Scale<C>) unsigned char scale[sizeof(Scale<C>)];
-  __shared__ std::uint64_t barrier;
+  __shared__ std::uint64_t barriers[2];
   WaitForEarlierLaunches();
   AllowNextLaunch();
   // The strip's first barrier comes before anyone uses the scale.
@@ -32,7 +33,7 @@ __global__ void __launch_bounds__(MostColumnThreads(kMode, sizeof(In)), kColumnB
       new (scale) Scale<C>(params.scale_float);
     }
   }
-  ColumnMatrix<In, kUnit, kMode>(params, shared, &barrier, *reinterpret_cast<const Scale<C>*>(scale)).Run();
+  ColumnMatrix<In, kUnit, kMode>(params, shared, barriers, *reinterpret_cast<const Scale<C>*>(scale)).Run();
   Complete(params.completion);
 }
 

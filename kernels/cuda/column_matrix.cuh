@@ -10,7 +10,8 @@
 
 // The kernel for rows over another axis. A strip lies in shared memory as in memory, column after column. A thread
 // reduces units of the columns that belong to one lane of the tree; the lanes of a warp, and then the tasks of the
-// other lanes, are combined in the order of the tree.
+// other lanes, are combined in the order of the tree. Small rows may be split between the two blocks of a cluster: see
+// column_split.cuh.
 namespace softmax::kernels::cuda {
 
 template <typename In, int kUnit, ColumnMode kMode>
@@ -18,7 +19,8 @@ class ColumnMatrix {
  public:
   using C = ComputeOf<In>;
 
-  __device__ __forceinline__ ColumnMatrix(const ColumnParams& params, unsigned char* shared, std::uint64_t* barrier,
+  // `barriers`: two.
+  __device__ __forceinline__ ColumnMatrix(const ColumnParams& params, unsigned char* shared, std::uint64_t* barriers,
                                           const Scale<C>& scale);
   __device__ void Run();
 
@@ -54,11 +56,20 @@ class ColumnMatrix {
   __device__ std::int64_t FirstColumn(int index) const {
     return kSmall ? 0 : static_cast<std::int64_t>(ChunkAt(index)) * kChunk;
   }
+  __device__ bool IsSplit() const { return kSmall && kAligned && params_.cluster_log > 0; }
   __device__ int Columns(int index) const {
+    if (IsSplit()) return SplitColumns(static_cast<int>(segment_.cols), kVector, rank_);
     if (kSmall) return static_cast<int>(segment_.cols);
     const std::int64_t left = segment_.cols - FirstColumn(index);
     return left < kChunk ? static_cast<int>(left) : kChunk;
   }
+  // Where a part's column lies in its row. Columns a multiple of a vector apart are kSplitBlocks times as far apart
+  // there if the row is split.
+  __device__ int ColumnOf(int column) const {
+    if (!IsSplit()) return column;
+    return (column / kVector * kSplitBlocks + rank_) * kVector + column % kVector;
+  }
+  __device__ int Apart(int columns) const { return IsSplit() ? columns * kSplitBlocks : columns; }
   __device__ int StepParts(int step) const {
     if (!kSteps) return mine_;
     const int left = mine_ - step * params_.step_parts;
@@ -164,6 +175,10 @@ class ColumnMatrix {
   }
   __device__ __forceinline__ void ClearTable() const;
   __device__ __forceinline__ void Finish(int index, int row, Stats<C> stats);
+  // See column_split.cuh.
+  __device__ __forceinline__ void ArriveSplit() const;
+  __device__ __forceinline__ void ExchangeMaxima() const;
+  __device__ __forceinline__ void TakeSplit();
   // Take the statistics of the parts: of rows that are done; of all chunks that there are; of a step's.
   __device__ __forceinline__ void TakeRows(int parts);
   __device__ __forceinline__ void TakeAll(int parts);
@@ -217,6 +232,7 @@ class ColumnMatrix {
   const ColumnTasks& tasks_;
   const Scale<C>& scale_;
   const ClusterExchange exchange_;
+  const ClusterExchange sums_exchange_;  // of split rows, after that of their maxima
   const int threads_ = static_cast<int>(blockDim.x);
   const int warp_ = static_cast<int>(threadIdx.x) / 32;
   const int lane_ = static_cast<int>(threadIdx.x) % 32;
@@ -240,13 +256,14 @@ class ColumnMatrix {
 
 template <typename In, int kUnit, ColumnMode kMode>
 __device__ __forceinline__ ColumnMatrix<In, kUnit, kMode>::ColumnMatrix(const ColumnParams& params,
-                                                                        unsigned char* shared, std::uint64_t* barrier,
+                                                                        unsigned char* shared, std::uint64_t* barriers,
                                                                         const Scale<C>& scale)
     : params_(params),
       segment_(params.segment),
       tasks_(params.tasks),
       scale_(scale),
-      exchange_(barrier),
+      exchange_(barriers),
+      sums_exchange_(barriers + 1),
       sums_(reinterpret_cast<double*>(shared + params.sums_offset)),
       task_maxima_(reinterpret_cast<C*>(shared + params.task_maxima_offset)),
       maxima_(reinterpret_cast<C*>(shared + params.maxima_offset)),
@@ -271,7 +288,11 @@ __device__ __forceinline__ ColumnMatrix<In, kUnit, kMode>::ColumnMatrix(const Co
 
 template <typename In, int kUnit, ColumnMode kMode>
 __device__ void ColumnMatrix<In, kUnit, kMode>::Run() {
-  if (IsCluster()) exchange_.Arrive(Entries() * width_ * static_cast<int>(sizeof(Stats<C>)));
+  if (IsCluster()) {
+    exchange_.Expect(Entries() * width_ * static_cast<int>(sizeof(Stats<C>)));
+    ClusterExchange::Arrive();
+  }
+  if (IsSplit()) ArriveSplit();
   CopyAndReduce();
   if (!kSmall) FoldRows();
   usual_ = __syncthreads_or(usual_ ? 0 : 1) == 0;
@@ -286,7 +307,8 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::CopyAndReduce() 
       early.StartCopies();
       early.Find();
       __syncthreads();
-      if (IsCluster()) exchange_.Begin();
+      if (IsCluster() || IsSplit()) ClusterExchange::Begin();
+      if (IsSplit()) ExchangeMaxima();
       Reduce(0);
       return;
     }
@@ -302,7 +324,7 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::CopyAndReduce() 
     WaitCopies(stages - 1);
     __syncthreads();
     if (segment_.lengths != nullptr) MaskStep(step);
-    if (IsCluster() && step == 0) exchange_.Begin();
+    if (IsCluster() && step == 0) ClusterExchange::Begin();
     Reduce(step);
     if (kSteps && step + stages < steps) Read(step + stages);
     CommitCopies();

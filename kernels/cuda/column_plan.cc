@@ -93,7 +93,7 @@ class Planner {
     p_.line_vectors = Divisor::Of(plan_.vectors ? wide / kVectorBytes : (wide + 2 * kVectorBytes - 2) / kVectorBytes);
     p_.rows = Divisor::Of(p_.strip);
     p_.early = IsEarly();
-    p_.part_columns = Divisor::Of(small_ ? static_cast<int>(s_.cols) : ChunkColumns(bytes_));
+    p_.part_columns = Divisor::Of(small_ ? SmallPartColumns() : ChunkColumns(bytes_));
     return plan_;
   }
 
@@ -242,23 +242,45 @@ class Planner {
     for (int strip = kWidestStripBytes; strip > kStripBytes; strip /= 2) {
       if (strip < 2 * wide && FitSmall(strip, Share(blocks)) && plan_.blocks >= ManyBlocks()) return true;
     }
-    if (blocks > 3 && (FitSmall(kStripBytes, Share(blocks)) || FitSmall(kMinStripBytes, Share(blocks)))) return true;
+    if (blocks > 3) {
+      if (FitSmall(kStripBytes, Share(blocks)) || FitSplit(kStripBytes)) return true;
+      if (FitSmall(kMinStripBytes, Share(blocks))) return true;
+    }
     if (FitSmall(kStripBytes, Share(3)) || FitSmall(kStripBytes, Share(2))) return true;
     for (int strip = kMinStripBytes; strip >= unit_ * bytes_; strip /= 2) {
       if (FitSmall(strip, Share(3)) || FitSmall(strip, Share(1))) return true;
     }
     return false;
   }
-  bool FitSmall(std::int64_t strip_bytes, int room) {
+  // Columns that a block has of a small row, at most.
+  int SmallPartColumns() const {
     const auto cols = static_cast<int>(s_.cols);
+    return plan_.cluster_blocks == 1 ? cols : std::max(SplitColumns(cols, vector_, 0), SplitColumns(cols, vector_, 1));
+  }
+  // Tries to split the rows. Of 16-bit elements only, with which it was measured, and not if there are so few blocks
+  // that narrower strips would keep more multiprocessors busy.
+  bool FitSplit(std::int64_t strip_bytes) {
+    if (bytes_ != 2 || !device_.clusters || RowLanes(s_.cols, bytes_) < kSplitBlocks) return false;
+    plan_.cluster_blocks = kSplitBlocks;
+    p_.table_entries = 2 * kSplitBlocks;
+    if (FitSmall(strip_bytes, Share(3)) && plan_.blocks >= 2 * std::int64_t{device_.multiprocessors}) {
+      p_.line_vectors = Divisor::Of(p_.strip * bytes_ / kVectorBytes);
+      if (IsEarly()) return true;
+    }
+    plan_.cluster_blocks = 1;
+    p_.table_entries = 0;
+    return false;
+  }
+  bool FitSmall(std::int64_t strip_bytes, int room) {
+    const int cols = SmallPartColumns();
     SetStrip(Strip(std::max<std::int64_t>(strip_bytes / bytes_, unit_)));
     p_.stages = 1;
     for (int parts = SmallParts(cols); parts > 0; --parts) {
-      SetTasks(RowLanes(cols, bytes_), parts);
+      SetTasks(RowLanes(s_.cols, bytes_) / plan_.cluster_blocks, parts);
       SetSmallPart(cols, parts);
       p_.stage_bytes = RoundUp(parts * p_.part_bytes, kVectorBytes) + 2 * kVectorBytes;
       plan_.dynamic_bytes = Layout();
-      plan_.blocks = DivideUp(s_.outer, parts) * strips_;
+      plan_.blocks = DivideUp(s_.outer, parts) * strips_ * plan_.cluster_blocks;
       if (plan_.dynamic_bytes <= room) return true;
     }
     return false;

@@ -40,6 +40,15 @@ constexpr int ColumnReduced(ColumnMode mode, int element_bytes) {
   return element_bytes == 4 && mode == ColumnMode::kKept ? 4 : 8 / element_bytes;
 }
 
+// Blocks that may share a small row; see column_split.cuh.
+constexpr int kSplitBlocks = 2;
+// Columns that the block `rank` has of a row then.
+constexpr int SplitColumns(int cols, int vector, int rank) {
+  const int vectors = (cols + vector - 1) / vector;
+  const int missing = (vectors - 1) % kSplitBlocks == rank ? vectors * vector - cols : 0;
+  return (vectors - rank + kSplitBlocks - 1) / kSplitBlocks * vector - missing;
+}
+
 // Rows of at most so many columns may be held by a thread each, or several of them.
 constexpr int kFewColumns[] = {8, 16, 32, 64};
 constexpr int kFewSizes = 4;
@@ -94,7 +103,7 @@ struct ColumnParams {
   std::int32_t stage_bytes;    // as they lie there,
   std::int32_t part_bytes;     // from one part to the next
   std::int32_t pitch;          // and from one column to the next
-  std::int32_t cluster_log;    // of the blocks that share a strip
+  std::int32_t cluster_log;    // of the blocks that share a strip; small rows: 1 if they are split
   std::int32_t table_entries;  // statistics per row kept for the fold
   std::int32_t sums_offset;    // in shared memory, as all below
   std::int32_t task_maxima_offset;

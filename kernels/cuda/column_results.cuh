@@ -53,8 +53,8 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputePart(int 
   walk.from = Part(step, part) + unit * RawUnit::kBytes + column * params_.pitch;
   walk.from_step = side * params_.pitch;
   walk.to = reinterpret_cast<unsigned char*>(output_) + unit * RawUnit::kBytes +
-            (Offset(index, segment_.output_stride) + column * segment_.inner) * kSize;
-  walk.to_step = side * segment_.inner * kSize;
+            (Offset(index, segment_.output_stride) + ColumnOf(column) * segment_.inner) * kSize;
+  walk.to_step = Apart(side) * segment_.inner * kSize;
   walk.column = column;
   walk.side = side;
   walk.unit = unit;

@@ -46,7 +46,9 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::Reduce(int step)
     Sums(step, parts, first);
     __syncthreads();
   }
-  if (kSmall) {
+  if (IsSplit()) {
+    TakeSplit();
+  } else if (kSmall) {
     TakeRows(parts);
   } else if (kSteps) {
     TakeStep(step, parts);

@@ -89,6 +89,14 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::Maxima(int step,
 template <typename In, int kUnit, ColumnMode kMode>
 __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::PartMaxima(const Place& place,
                                                                            C (&max)[kReduced]) const {
+  if (IsSplit()) {
+#pragma unroll
+    for (int k = 0; k < kReduced; ++k) {
+      const int row = place.unit * kReduced + k;
+      max[k] = fmax(Entry(0, row)->max, Entry(1, row)->max);
+    }
+    return;
+  }
   const int tasks = IsEarly() ? threads_ / 32 : 1 << tasks_.lane_tasks_log;
   const C* p = task_maxima_ + (place.part << tasks_.lane_tasks_log) * params_.strip + place.unit * kReduced;
 #pragma unroll

@@ -88,6 +88,30 @@ TEST_F(InvarianceTest, AnotherAxisGivesTheBitsOfTheContiguousRow) {
   }
 }
 
+// So many that two blocks share a row; their columns miss the sectors of memory.
+TEST_F(InvarianceTest, ManyRowsOverAnotherAxisGiveTheBitsOfContiguousOnes) {
+  for (const DataType type : kAllTypes) {
+    for (const std::int64_t cols : {577, 1000, 1024}) {
+      for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+        RowCase other;
+        other.input_type = other.output_type = type;
+        other.operation = operation;
+        other.outer = 20;
+        other.cols = cols;
+        other.inner = 200;
+        const auto input = MakeValues(Values::kNormal, type, other.Elements(), 15);
+        const auto outputs = RunCase(other, input);
+        RowCase one = other;
+        one.outer = one.inner = 1;
+        for (const std::int64_t row : {0, 31, 32, 199, 2177, 3999}) {
+          EXPECT_EQ(Row(outputs, other, row, type), RunCase(one, Row(input, other, row, type)))
+              << other.Name() << " row " << row;
+        }
+      }
+    }
+  }
+}
+
 TEST_F(InvarianceTest, FullLengthsGiveTheBitsOfNone) {
   for (const DataType type : kAllTypes) {
     for (const std::int64_t cols : Widths(60 + static_cast<unsigned>(type))) {

@@ -203,6 +203,21 @@ TEST_F(RowsTest, OtherAxesTakeEveryValue) {
   }
 }
 
+// So many rows that two blocks share each; see column_split.cuh.
+TEST_F(RowsTest, SharedRowsOfAnotherAxisTakeEveryValue) {
+  for (const DataType type : {DataType::kFloat16, DataType::kBFloat16}) {
+    for (const Values values : kAllValues) {
+      RowCase c;
+      c.input_type = c.output_type = type;
+      c.outer = 20;
+      c.cols = 600;
+      c.inner = 200;
+      c.operation = values == Values::kNormal ? Operation::kLogSoftmax : Operation::kSoftmax;
+      ExpectGood(c, values);
+    }
+  }
+}
+
 TEST_F(RowsTest, ALongOtherAxisIsWithinTheBounds) {
   RowCase c;
   c.outer = 3;
