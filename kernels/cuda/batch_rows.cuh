@@ -337,6 +337,7 @@ class BatchRows {
 
   // Where the parameters are: registers are short.
   __device__ __forceinline__ const Scale<C>& ScaleAt(int index) const {
+    static_assert(sizeof(Scale<C>) == sizeof(ScaleParts<C>), "the parameters hold the parts");
     if constexpr (sizeof(C) == 8) {
       return reinterpret_cast<const Scale<C>&>(params_.scale_double[index]);
     } else {

@@ -89,46 +89,52 @@ struct Scale<float> : ScaleParts<float> {
   }
 };
 
-// exp(a + b) for a <= 1 and a tiny b, within 1.1 ulp; 0 where the result would be far below the normal numbers. The
-// polynomial is our own fit of (exp(r) - 1 - r) / r^2 on [-ln 2 / 2, ln 2 / 2]: 1.7e-17 of the exponential.
-__device__ __forceinline__ double ExpTwo(double a, double b) {
-  constexpr double kRound = 6755399441055744.0;  // 1.5 * 2^52: its sum with n holds n in the low bits
-  const double shifted = fma(a, 1.4426950408889634, kRound);
-  const double n = shifted - kRound;
-  const double r = fma(n, -6.931471801362932e-01, a);
-  const double t = fma(n, -4.236521365809284e-10, r) + b;
-  double p = fma(t, 2.5100472505694996e-08, 2.7620201591031547e-07);
-  p = fma(p, t, 2.7557268276905696e-06);
-  p = fma(p, t, 2.4801521057868204e-05);
-  p = fma(p, t, 1.9841269863171557e-04);
-  p = fma(p, t, 1.3888888917367081e-03);
-  p = fma(p, t, 8.333333333330039e-03);
-  p = fma(p, t, 4.1666666666623824e-02);
-  p = fma(p, t, 1.6666666666666669e-01);
-  p = fma(p, t, 5.000000000000001e-01);
-  p = fma(p * t, t, t) + 1.0;
-  const double power = __hiloint2double((__double2loint(shifted) + 1023) << 20, 0);
-  return a < -708.7 ? 0.0 : p * power;
-}
+// The bits of 2^(i / 16), rounded, less i in units of 2^48: n more of these units, n mod 16 = i, make it 2^(n / 16).
+// Read through the L1 cache, which holds it in one line.
+__device__ const std::uint64_t kPowers[16] = {
+    0x3ff0000000000000, 0x3fefb5586cf9890f, 0x3fef72b83c7d517b, 0x3fef387a6e756238,
+    0x3fef06fe0a31b715, 0x3feedea64c123422, 0x3feebfdad5362a27, 0x3feeab07dd485429,
+    0x3feea09e667f3bcd, 0x3feea11473eb0187, 0x3feeace5422aa0db, 0x3feec49182a3f090,
+    0x3feee89f995ad3ad, 0x3fef199bdd85529c, 0x3fef5818dcfba487, 0x3fefa4afa2a490da};
+
+// What the exponential needs that no instruction can hold.
+__constant__ const double kExpTerms[4] = {3.809308599915536e-09, 0.16666666664319507, 0.041666666663345366,
+                                          0.0013889074325561523};
 
 template <>
 struct Scale<double> : ScaleParts<double> {
   __device__ __forceinline__ explicit Scale(const ScaleParts<double>& parts) : ScaleParts<double>(parts) {}
   static __device__ Scale Of(double scale) { return Scale(ScaleParts<double>::Of(scale)); }
 
+  // exp(scale * (x - max)) for max_pre = max * pre, within 1.2 ulp; what lies below the normal numbers comes out
+  // between 0 and the smallest of them, from -1023 ln 2 on as 0. The exponent is n 16ths of ln 2, which the table has,
+  // and a remainder of at most half of one, which leaves a short polynomial: our own fit of (exp(r) - 1) / r, 1.3e-17
+  // of the exponential. No branches: the compiler would load the constants anew in each.
   __device__ __forceinline__ double Exp(double x, double max_pre) const {
+    constexpr double kRound = 211106232532992.0;  // 1.5 * 2^47: its sum with n / 32 holds n in the low bits
     double t = fma(x, pre, -max_pre);
     t = t < floor ? floor : t;
-    const double a = t * scale_hi;
-    return ExpTwo(a, fma(t, scale_hi, -a));
+    const double shifted = fma(t, half_log2, kRound);
+    const double n = shifted - kRound;
+    const int bits = __double2loint(shifted);
+    // 2 ln 2 in two parts, the first so short that its product with n is exact: the fused subtraction then rounds the
+    // small remainder alone.
+    const double r = fma(n, kExpTerms[0], fma(t, scale_hi, n * -1.3862943649291992));
+    double p = fma(r, kExpTerms[3], 0.008333474397659302);
+    p = fma(p, r, kExpTerms[2]);
+    p = fma(p, r, kExpTerms[1]);
+    p = fma(p, r, 0.5);
+    p = fma(p, r, 1.0);
+    const std::uint64_t power = __ldg(kPowers + (bits & 15));
+    const double y = __longlong_as_double(power + (static_cast<std::uint64_t>(bits) << 48));
+    return fma(y, p * r, y);
   }
   __device__ __forceinline__ double PreciseExp(double x, double max_pre) const {
-    double t = fma(x, pre, -max_pre);
-    t = t < floor ? floor : t;
+    const double t = fma(x, pre, -max_pre);
     const double a = t * scale_hi;
     const double error = fma(t, scale_hi, -a);
     const double y = exp(a);
-    return fma(y, error, y);
+    return t < floor ? 0.0 : fma(y, error, y);
   }
 };
 
@@ -155,13 +161,42 @@ __device__ __forceinline__ double LogTwo(double x, double* low) {
   return TwoSum(power, fma(static_cast<double>(exponent), 1.90821492927058770002e-10, part), low);
 }
 
-__device__ __forceinline__ float TimesLow(const Scale<float>& scale, float t) { return t * scale.scale_lo; }
-__device__ __forceinline__ double TimesLow(const Scale<double>&, double) { return 0; }
+__device__ __forceinline__ float LogRest(const Scale<float>& scale, float t, float product) {
+  return fma(t, scale.scale_hi, -product) + t * scale.scale_lo;
+}
+__device__ __forceinline__ double LogRest(const Scale<double>& scale, double t, double product) {
+  return fma(t, scale.scale_hi, -product);
+}
 
 __device__ __forceinline__ bool IsInfinite(const Scale<float>& scale, float t) { return t < scale.log_limit; }
 __device__ __forceinline__ bool IsInfinite(const Scale<double>&, double) { return false; }
 
-// scale * (x - max) - log(sum), rounded about once: 2 ulp of the larger of the terms leave no room for more.
+// Whether the logarithm of a row's sum is kept with scale * max added (LogShift), so that each element takes a product
+// and a difference: where the maximum is not so large that two numbers could not hold both.
+template <typename C>
+__device__ __forceinline__ bool IsShifted(const Scale<C>& scale, C max_pre) {
+  if constexpr (sizeof(C) == 4) return false;
+  return fabs(max_pre * scale.scale_hi) <= 1099511627776.0;  // 2^40
+}
+__device__ __forceinline__ void LogShift(const Scale<double>& scale, double max_pre, double* log_hi, double* log_lo) {
+  const double product = max_pre * scale.scale_hi;
+  const double rest = fma(max_pre, scale.scale_hi, -product);
+  double error;
+  *log_hi = TwoSum(product, *log_hi, &error);
+  *log_lo = (error + rest) + *log_lo;
+}
+// scale * x - shift.
+__device__ __forceinline__ double ShiftedLog(double x, const Scale<double>& scale, double shift_hi, double shift_lo) {
+  const double factor = scale.pre * scale.scale_hi;
+  const double product = x * factor;
+  const double rest = fma(x, factor, -product);
+  double error;
+  const double high = TwoSum(product, -shift_hi, &error);
+  return high == -Infinity<double>() ? high : high + ((error + rest) - shift_lo);
+}
+
+// scale * (x - max) - log(sum), rounded about once: 2 ulp of the larger of the terms leave no room for more. The
+// logarithm as Normalizer has it.
 template <typename C>
 __device__ __forceinline__ C LogResult(C x, const Scale<C>& scale, C max_pre, C log_hi, C log_lo) {
   if constexpr (sizeof(C) == 4 && kHasFastDouble) {
@@ -171,11 +206,14 @@ __device__ __forceinline__ C LogResult(C x, const Scale<C>& scale, C max_pre, C 
     const double t = fma(static_cast<double>(x), static_cast<double>(scale.pre), -static_cast<double>(max_pre));
     return static_cast<C>(fma(t, factor, -log));
   }
+  if constexpr (sizeof(C) == 8) {
+    if (IsShifted(scale, max_pre)) return ShiftedLog(x, scale, log_hi, log_lo);
+  }
   C t_error, error;
   const C t = TwoSum(x * scale.pre, -max_pre, &t_error);
   const C product = t * scale.scale_hi;
   if (product == -Infinity<C>() || IsInfinite(scale, t)) return -Infinity<C>() - log_hi;
-  const C rest = fma(t, scale.scale_hi, -product) + TimesLow(scale, t);
+  const C rest = LogRest(scale, t, product);
   const C high = TwoSum(product, -log_hi, &error);
   return high + (error + (fma(t_error, scale.scale_hi, rest) - log_lo));
 }
@@ -273,6 +311,11 @@ template <typename C>
 constexpr bool kHasWarpMax = false;
 #endif
 
+// The larger of two, of which the first is not NaN; a NaN loses. That of doubles as a comparison and two selections,
+// half of what fmax takes.
+__device__ __forceinline__ float Larger(float a, float b) { return fmax(a, b); }
+__device__ __forceinline__ double Larger(double a, double b) { return b > a ? b : a; }
+
 // Reductions over `lanes` neighbouring lanes (a power of two); every lane gets the same bits, since a + b = b + a.
 template <typename C>
 __device__ __forceinline__ C LaneMax(C value, int lanes) {
@@ -280,7 +323,7 @@ __device__ __forceinline__ C LaneMax(C value, int lanes) {
     if (lanes == 32) return WarpMax(value);
   }
   for (int offset = lanes >> 1; offset > 0; offset >>= 1) {
-    value = fmax(value, __shfl_xor_sync(0xffffffffu, value, offset));
+    value = Larger(value, __shfl_xor_sync(0xffffffffu, value, offset));
   }
   return value;
 }
@@ -325,7 +368,7 @@ __device__ __forceinline__ void HalvingSum(TwoPart<C>* sums) {
 
 template <typename C>
 __device__ __forceinline__ Stats<C> CombineTwo(Stats<C> a, Stats<C> b, const Scale<C>& scale) {
-  const C max = fmax(a.max, b.max);
+  const C max = Larger(a.max, b.max);
   const C max_pre = MaxPre(max, scale);
   const double a_factor = scale.Exp(a.max, max_pre);
   const double b_factor = scale.Exp(b.max, max_pre);
@@ -394,20 +437,33 @@ struct Normalizer {
   const Scale<C>& scale;
   ExpBase<C> base;
   C max;
-  C factor;  // 1 / sum, or log(sum) with log_lo
+  C factor;  // 1 / sum, or log(sum) with log_lo (see IsShifted)
   C log_lo = 0;
   C masked;  // at or beyond the valid length
   bool log;
 
   __device__ __forceinline__ Normalizer(const Scale<C>& s, Stats<C> row, bool is_log, bool empty)
       : scale(s), base(row.max, s), max(row.max), log(is_log) {
-    const C sum = row.max == -Infinity<C>() ? C(NAN) : row.sum;
     if (log) {
-      factor = LogTwo(sum, &log_lo);
+      factor = LogOf(scale, row, &log_lo);
     } else {
-      factor = Quotient(IsFast(scale) ? C(base.correction) : C(1), sum);
+      factor = Quotient(IsFast(scale) ? C(base.correction) : C(1), Sum(row));
     }
     masked = empty ? C(NAN) : log ? -Infinity<C>() : C(0);
+  }
+  // For log-softmax where what LogOf() gives is known.
+  __device__ __forceinline__ Normalizer(const Scale<C>& s, C row_max, C log_hi, C low, bool empty)
+      : scale(s), base(row_max, s), max(row_max), factor(log_hi), log_lo(low), log(true) {
+    masked = empty ? C(NAN) : -Infinity<C>();
+  }
+  // The factor, and log_lo, of log-softmax.
+  __device__ __forceinline__ static C LogOf(const Scale<C>& scale, Stats<C> row, C* low) {
+    C high = LogTwo(Sum(row), low);
+    if constexpr (sizeof(C) == 8) {
+      const C max_pre = MaxPre(row.max, scale);
+      if (IsShifted(scale, max_pre)) LogShift(scale, max_pre, &high, low);
+    }
+    return high;
   }
 
   // Whether log-softmax of 16-bit inputs has room for its plain form: their differences are nearly always exact, and
@@ -429,6 +485,8 @@ struct Normalizer {
   }
 
  private:
+  __device__ __forceinline__ static C Sum(Stats<C> row) { return row.max == -Infinity<C>() ? C(NAN) : row.sum; }
+
   template <typename In, int kCount>
   __device__ __forceinline__ void ApplyLog(C (&x)[kCount]) const {
     if constexpr (sizeof(In) == 2) {

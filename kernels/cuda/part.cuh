@@ -88,7 +88,7 @@ __device__ __forceinline__ ComputeOf<In> LaneMaximum(const uint4* v, int n, Lane
     C x[kVector];
     UnpackMasked<In>(v[j], kFull ? kVector : n - (j * lanes.count + lanes.lane) * kVector, x);
 #pragma unroll
-    for (int e = 0; e < kVector; ++e) max = fmax(max, x[e]);
+    for (int e = 0; e < kVector; ++e) max = Larger(max, x[e]);
   }
   return max;
 }

@@ -69,7 +69,7 @@ __device__ __forceinline__ void WarpMaxima(Stats<C> (&stats)[kCount]) {
     for (int offset = 16; offset > 0; offset >>= 1) {
 #pragma unroll
       for (int i = 0; i < kCount; ++i) {
-        stats[i].max = fmax(stats[i].max, __shfl_xor_sync(0xffffffffu, stats[i].max, offset));
+        stats[i].max = Larger(stats[i].max, __shfl_xor_sync(0xffffffffu, stats[i].max, offset));
       }
     }
   }

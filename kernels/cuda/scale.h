@@ -72,12 +72,14 @@ struct ScaleParts<float> {
 template <>
 struct ScaleParts<double> {
   double pre;
-  double scale_hi;  // scale / pre
-  double floor;     // prescaled differences below it count as it; its exponential is exactly 0
+  double scale_hi;   // scale / pre
+  double half_log2;  // the same times log2(e) / 2: the half keeps it from overflowing
+  double floor;      // prescaled differences below it count as it, -1023 ln 2, whose exponential is exactly 0
 
   static SOFTMAX_HOST_DEVICE ScaleParts Of(double value) {
     const double prescale = Prescale(value, -1022);
-    return {prescale, value / prescale, -800.0 * prescale / value};
+    const double rest = value / prescale;
+    return {prescale, rest, rest * 0.7213475204444817, -709.0895657128241 * prescale / value};
   }
 };
 
