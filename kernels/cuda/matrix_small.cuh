@@ -38,6 +38,23 @@ __device__ __forceinline__ Around AroundOf(const MatrixParams& params, std::int6
   return {at >= Element<In>::kVector, params.elements - (at + n) >= Element<In>::kVector};
 }
 
+// The logarithms of the sums of a group's two rows, as Normalizer::LogOf() has them: every other lane takes one, as a
+// logarithm takes as long as the results of several elements.
+template <typename C>
+__device__ __forceinline__ void PairLogs(const Stats<C> (&rows)[2], const Scale<C>& scale, Lanes lanes, C (&high)[2],
+                                         C (&low)[2]) {
+  const bool is_second = (lanes.lane & 1) != 0;
+  const C max = is_second ? rows[1].max : rows[0].max;
+  const C sum = is_second ? rows[1].sum : rows[0].sum;
+  C mine_low;
+  const C mine_high = Normalizer<C>::LogOf(scale, Stats<C>{max, sum}, &mine_low);
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    high[r] = __shfl_sync(0xffffffffu, mine_high, r, lanes.count);
+    low[r] = __shfl_sync(0xffffffffu, mine_low, r, lanes.count);
+  }
+}
+
 template <typename In, int kSlots, bool kSkew, bool kLog, int kRows>
 __global__ void __launch_bounds__(kMatrixThreads) SmallMatrixKernel(const __grid_constant__ MatrixParams params) {
   using C = ComputeOf<In>;
@@ -49,6 +66,8 @@ __global__ void __launch_bounds__(kMatrixThreads) SmallMatrixKernel(const __grid
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * (groups * kRows) + threadIdx.x / lane_count;
   // Whether the exponentials stay in registers: not where that costs a block on each multiprocessor.
   constexpr bool kKeeps = sizeof(In) != 2 || !kSkew || kRows == 1;
+  // Whether lanes share the logarithms. Rows off the boundaries have no registers for it.
+  constexpr bool kSharesLogs = kLog && !kSkew && kRows == 2 && sizeof(C) == 8;
   RowPart<In, kSlots, kSkew> part[kRows];
   int valid[kRows];
   BeginAccess(params);
@@ -60,22 +79,42 @@ __global__ void __launch_bounds__(kMatrixThreads) SmallMatrixKernel(const __grid
     const In* const input = static_cast<const In*>(params.input) + row * params.input_stride;
     part[r].Load(part[r].PlaceOf(input, valid[r], AroundOf<In>(params, row, 0, valid[r]), lanes), lanes);
   }
+  if constexpr (kSharesLogs) {
+    Stats<C> stats[kRows];
+    C high[kRows];
+    C low[kRows];
 #pragma unroll
-  for (int r = 0; r < kRows; ++r) {
-    const std::int64_t row = first + r * groups;
-    In* const output = static_cast<In*>(params.output) + row * params.output_stride;
-    if constexpr (kLog || !kKeeps) {
-      const Stats<C> stats = part[r].template FirstStats<kSlots, kLog>(valid[r], lanes, scale);
+    for (int r = 0; r < kRows; ++r) {
+      stats[r] = part[r].template FirstStats<kSlots, kLog>(valid[r], lanes, scale);
       part[r].Forget();
+    }
+    PairLogs(stats, scale, lanes, high, low);
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      const std::int64_t row = first + r * groups;
       if (row >= params.rows) continue;
-      const Normalizer<C> normalize(scale, stats, kLog, valid[r] == 0);
-      part[r].Store(output, params.cols, valid[r], true, lanes, normalize);
-    } else {
-      C y[RowPart<In, kSlots, kSkew>::kCount][Element<In>::kVector];
-      const Stats<C> stats = part[r].Exponentials(lanes, scale, y);
-      if (row >= params.rows) continue;
-      const Normalizer<C> normalize(scale, stats, false, valid[r] == 0);
-      part[r].StoreProducts(output, params.cols, valid[r], lanes, normalize, y);
+      const Normalizer<C> normalize(scale, stats[r].max, high[r], low[r], valid[r] == 0);
+      part[r].Store(static_cast<In*>(params.output) + row * params.output_stride, params.cols, valid[r], true, lanes,
+                    normalize);
+    }
+  } else {
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      const std::int64_t row = first + r * groups;
+      In* const output = static_cast<In*>(params.output) + row * params.output_stride;
+      if constexpr (kLog || !kKeeps) {
+        const Stats<C> stats = part[r].template FirstStats<kSlots, kLog>(valid[r], lanes, scale);
+        part[r].Forget();
+        if (row >= params.rows) continue;
+        const Normalizer<C> normalize(scale, stats, kLog, valid[r] == 0);
+        part[r].Store(output, params.cols, valid[r], true, lanes, normalize);
+      } else {
+        C y[RowPart<In, kSlots, kSkew>::kCount][Element<In>::kVector];
+        const Stats<C> stats = part[r].Exponentials(lanes, scale, y);
+        if (row >= params.rows) continue;
+        const Normalizer<C> normalize(scale, stats, false, valid[r] == 0);
+        part[r].StoreProducts(output, params.cols, valid[r], lanes, normalize, y);
+      }
     }
   }
   Complete(params.completion);
