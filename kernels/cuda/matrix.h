@@ -43,8 +43,8 @@ struct MatrixParams {
   ScaleParts<float> scale_float;
   int lanes;           // per row, for small rows
   int chunks;          // per row, for large rows
-  int warps;           // per row in one block, for large rows
-  int rows_per_block;  // for large rows and for tiles of tiny ones
+  int warps;           // per row in one block, for large rows and slices
+  int rows_per_block;  // for large rows, slices and tiles of tiny ones
   int block_chunks;    // for slices: of a block,
   int warp_chunks;     // of a warp, but the last one,
   int warp_vectors;    // and what they take in shared memory,

@@ -26,7 +26,7 @@ const void* LargeMatrix() {
 
 template <typename In, int kThreads, bool kSkew, bool kLog>
 const void* SliceMatrix() {
-  constexpr int kMinBlocks = std::max(1, (sizeof(In) == 8 ? 768 : 1024) / kThreads);  // 64 registers, doubles 80
+  constexpr int kMinBlocks = 1024 / kThreads;  // 64 registers
   return reinterpret_cast<const void*>(&SliceMatrixKernel<In, kSkew, kLog, kThreads, kMinBlocks>);
 }
 

@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks) LargeMatrixKernel(const 
   Complete(params.completion);
 }
 
-// In shared memory, up to four chunks a warp; one row for each block or cluster.
+// In shared memory, up to four chunks a warp; one row for each block or cluster, or short ones side by side.
 template <typename In, bool kSkew, bool kLog, int kThreads, int kMinBlocks>
 __global__ void __launch_bounds__(kThreads, kMinBlocks) SliceMatrixKernel(const __grid_constant__ MatrixParams params) {
   using C = ComputeOf<In>;
@@ -74,28 +74,34 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks) SliceMatrixKernel(const 
   __shared__ typename ChunkTable<C>::Control control;
   const Scale<C> scale = ScaleOf<C>(params);
   const Team team{params.cluster_blocks};
-  // The statistics of the row's chunks come after the slices.
+  // The statistics of the rows' chunks come after the slices.
   const ChunkTable<C> table(reinterpret_cast<Stats<C>*>(dynamic + params.slice_bytes), &control, team);
   table.Arrive(params.chunks);
   const int warp = static_cast<int>(threadIdx.x) / 32;
-  const int before = warp * params.warp_chunks;
+  constexpr bool kSides = sizeof(In) == 8;  // other types have no registers for rows side by side
+  const bool has_sides = kSides && params.rows_per_block > 1;
+  const int side = has_sides ? warp / params.warps : 0;
+  const int before = (warp - side * params.warps) * params.warp_chunks;
   const int chunks = min(params.warp_chunks, params.block_chunks - before);
   const int first_chunk = team.Rank() * params.block_chunks + before;
   const std::int64_t column = static_cast<std::int64_t>(first_chunk) * Element<In>::kChunk;
-  const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) / params.cluster_blocks;
+  const std::int64_t row =
+      static_cast<std::int64_t>(blockIdx.x) / params.cluster_blocks * (kSides ? params.rows_per_block : 1) + side;
+  const bool active = !kSides || row < params.rows;
   BeginAccess(params);
-  const std::int64_t valid = ValidLength(params, row);
+  const std::int64_t valid = active ? ValidLength(params, row) : 0;
 
-  Slice<In, kSkew, kLog> slice;
+  Slice<In, kSkew, kLog, 4, sizeof(In) == 8> slice;  // doubles in 64 registers only with loops
   const In* const input = static_cast<const In*>(params.input) + row * params.input_stride + column;
   slice.Start(input, valid - column, AroundOf<In>(params, row, column, valid - column), chunks,
               reinterpret_cast<uint4*>(dynamic) + warp * params.warp_vectors);
   table.Begin();
   slice.Reduce(input, column == 0 ? valid : kManyColumns, scale, [&](int k, const Stats<C>& stats) {
-    if (first_chunk + k < params.chunks) table.Publish(first_chunk + k, stats);
+    if (first_chunk + k < params.chunks) table.Publish(side * params.chunks + first_chunk + k, stats);
   });
-  const Stats<C> stats = table.Fold(0, params.chunks, scale);
-  if (column < params.cols) {
+  const Stats<C> stats =
+      has_sides ? table.FoldSide(side, params.warps, params.chunks, scale) : table.Fold(0, params.chunks, scale);
+  if (active && column < params.cols) {
     const Normalizer<C> normalize(scale, stats, kLog, valid == 0);
     slice.Store(static_cast<In*>(params.output) + row * params.output_stride + column, params.cols - column,
                 valid - column, column == 0, normalize);

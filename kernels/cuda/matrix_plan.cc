@@ -216,6 +216,25 @@ int SliceVectors(int chunks, const MatrixPlan& plan) {
   return chunks * kChunkSlots * 32 + (plan.lines ? 0 : kEdgeVectors);
 }
 
+// Rows of few chunks side by side: two chunks a warp, and one more for a warp where the row's last is nearly empty.
+void PlanSideSlices(int bytes, const Device& device, MatrixPlan* plan) {
+  MatrixParams& p = plan->params;
+  const std::int64_t last = p.cols - std::int64_t{p.chunks - 1} * ChunkColumns(bytes);
+  const int full = last <= 32 * VectorElements(bytes) ? p.chunks - 1 : p.chunks;
+  plan->kind = MatrixKind::kSlice;
+  p.block_chunks = p.chunks;
+  p.warp_chunks = static_cast<int>(DivideUp(p.chunks, DivideUp(full, 2)));
+  p.warp_vectors = SliceVectors(p.warp_chunks, *plan);
+  p.warps = static_cast<int>(DivideUp(p.chunks, p.warp_chunks));
+  const int row_bytes = p.warps * p.warp_vectors * kVectorBytes + p.chunks * 2 * bytes;
+  const int fits = (device.shared_bytes - kMatrixTableBytes) / row_bytes;
+  p.rows_per_block = std::clamp(kBlockWarps / p.warps, 1, std::max(1, fits));
+  p.slice_bytes = p.rows_per_block * p.warps * p.warp_vectors * kVectorBytes;
+  plan->dynamic_bytes = p.rows_per_block * row_bytes;
+  plan->threads = 32 * p.warps * p.rows_per_block;
+  plan->blocks = DivideUp(p.rows, p.rows_per_block);
+}
+
 void PlanLarge(int bytes, const Device& device, MatrixPlan* plan) {
   MatrixParams& p = plan->params;
   if (TakesDouble(bytes, device, *plan)) {
@@ -225,10 +244,19 @@ void PlanLarge(int bytes, const Device& device, MatrixPlan* plan) {
   p.cluster_blocks = BlocksOfRow(p.chunks, p.rows, device);
   const auto chunks = static_cast<int>(DivideUp(p.chunks, p.cluster_blocks));
   if (chunks > 4 * kWideThreads / 32) return;
+  // Doubles, whose arithmetic takes longest, need more bytes on their way than registers hold.
+  const bool is_many = p.rows > std::int64_t{4} * device.multiprocessors;
+  if (bytes == 8 && is_many && p.chunks <= 2 * kBlockWarps) {
+    PlanSideSlices(bytes, device, plan);
+    return;
+  }
   if (chunks > (plan->skew ? 1 : 2) * kBlockWarps) {
     plan->kind = MatrixKind::kSlice;
+    p.rows_per_block = 1;
     p.block_chunks = chunks;
-    p.warp_chunks = std::min(4, static_cast<int>(DivideUp(chunks, kBlockWarps)));
+    // Doubles in pairs of chunks where one warp more than a block's usual ones is enough for that.
+    const bool in_pairs = bytes == 8 && chunks <= 2 * kBlockWarps + 2;
+    p.warp_chunks = in_pairs ? 2 : std::min(4, static_cast<int>(DivideUp(chunks, kBlockWarps)));
     p.warp_vectors = SliceVectors(p.warp_chunks, *plan);
     const auto warps = static_cast<int>(DivideUp(chunks, p.warp_chunks));
     plan->threads = 32 * warps;
