@@ -71,7 +71,7 @@ __device__ __forceinline__ void RunSmallUnit(const BatchParams& params, const Ba
     const int valid = active ? static_cast<int>(row.valid) : 0;
     RowPart<In, kSlots, kSkew> part;
     part.Load(part.PlaceOf(row.Input(0), valid, row.AroundFrom(0), lanes), lanes);
-    const auto stats = part.template FirstStats<kSlots, kLog>(valid, lanes, scale);
+    const auto stats = part.template FirstStats<kSlots, kLog, kSlots <= 2>(valid, lanes, scale);
     part.Forget();
     if (!active) continue;
     const Normalizer<ComputeOf<In>> normalize(scale, stats, kLog, valid == 0);

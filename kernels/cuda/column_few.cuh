@@ -35,8 +35,7 @@ class ColumnFew {
     for (int k = 0; k < kUnit; ++k) {
       Forget();
       const bool precise = kLog && columns_ <= kPreciseColumns;
-      const C sum = precise ? PreciseSum(k, MaxPre(max[k], scale_)) : Sum(k, ExpBase<C>(max[k], scale_));
-      const Normalizer<C> row(scale_, Stats<C>{max[k], sum}, kLog, false);
+      const Normalizer<C> row(scale_, precise ? PreciseRow(k, max[k]) : Row(k, max[k]), kLog, false);
       from[k] = kLog && sizeof(In) == 2 ? row.max : kLog || sizeof(C) == 8 ? row.base.max_pre : Shift(row.base);
       base[k] = Base(row.base);
       factor[k] = row.factor;
@@ -100,7 +99,8 @@ class ColumnFew {
     }
   }
   // Element k's row: as the lanes of a contiguous one do it.
-  __device__ __forceinline__ C Sum(int k, const ExpBase<C>& base) {
+  __device__ __forceinline__ RowStats<C> Row(int k, C max) {
+    const ExpBase<C> base(max, scale_);
     double sums[kLanes];
 #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
@@ -128,10 +128,10 @@ class ColumnFew {
 #pragma unroll
       for (int lane = 0; lane < step; ++lane) sums[lane] += sums[lane + step];
     }
-    return static_cast<C>(sums[0] * base.correction);
+    return Stats<C>{max, static_cast<C>(sums[0] * base.correction)};
   }
   // What PreciseStats gives.
-  __device__ __forceinline__ C PreciseSum(int k, C max_pre) const {
+  __device__ __forceinline__ RowStats<C> PreciseRow(int k, C max) const {
     constexpr int kPlaces = 8;
     static_assert(kPreciseColumns <= kPlaces && kPlaces <= kColumns, "the others are empty");
     TwoPart<C> sums[kPlaces];
@@ -139,10 +139,15 @@ class ColumnFew {
     for (int c = 0; c < kPreciseColumns; ++c) {
       C x[kUnit];
       U::Open(units_[c], x);
-      sums[c].high = scale_.PreciseExp(x[k], max_pre);
+      if constexpr (sizeof(C) == 4) {
+        sums[c].high = NarrowExp<In>(x[k], max, scale_);
+      } else {
+        sums[c].high = scale_.PreciseExp(x[k], MaxPre(max, scale_));
+      }
     }
     HalvingSum<kPlaces, 1>(sums);
-    return sums[0].high + sums[0].low;
+    if constexpr (sizeof(C) == 4) return {max, sums[0].high, sums[0].low};
+    return {max, sums[0].high + sums[0].low, C(0)};
   }
   static __device__ __forceinline__ float Shift(const ExpBase<float>& base) { return base.shift; }
   static __device__ __forceinline__ double Shift(const ExpBase<double>&) { return 0; }
@@ -159,7 +164,7 @@ class ColumnFew {
       }
     } else if constexpr (sizeof(In) == 2) {
       // As Normalizer has it.
-      if (scale_.plain != 0 && fabsf(from) <= 6e35f) return fma(x - from, scale_.plain, -factor);
+      if (scale_.plain != 0 && fabsf(from) <= kMostPlain) return fma(x - from, scale_.plain, -factor);
       return AnyLogResult(x, scale_, MaxPre(from, scale_), factor, low);
     } else {
       return AnyLogResult(x, scale_, from, factor, low);

@@ -15,7 +15,7 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ClearTable() con
 }
 
 template <typename In, int kUnit, ColumnMode kMode>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::Finish(int index, int row, Stats<C> stats) {
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::Finish(int index, int row, const RowStats<C>& stats) {
   const bool empty = ValidLength(segment_, Row(index, row)) == 0;
   const int at = (kSmall ? index * params_.strip : 0) + row;
   const Normalizer<C>& done = *new (rows_ + at) Normalizer<C>(scale_, stats, segment_.log != 0, empty);
@@ -34,9 +34,10 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ForRows(int coun
 }
 
 template <typename In, int kUnit, ColumnMode kMode>
-__device__ __forceinline__ Stats<ComputeOf<In>> ColumnMatrix<In, kUnit, kMode>::AnyStats(int step, int part,
-                                                                                         int row) const {
-  return IsPrecise(IndexOf(step, part), row) ? PreciseRow(step, part, row) : PartStats(part, row);
+__device__ __forceinline__ RowStats<ComputeOf<In>> ColumnMatrix<In, kUnit, kMode>::AnyStats(int step, int part,
+                                                                                            int row) const {
+  if (IsPrecise(IndexOf(step, part), row)) return PreciseRow(step, part, row);
+  return PartStats(part, row);
 }
 
 template <typename In, int kUnit, ColumnMode kMode>

@@ -163,8 +163,8 @@ class ColumnMatrix {
   __device__ __forceinline__ double TaskSum(const double* p) const;
   // Whether a row's sum takes extra care; see PreciseStats.
   __device__ __forceinline__ bool IsPrecise(int index, int row) const;
-  __device__ Stats<C> PreciseRow(int step, int part, int row) const;
-  __device__ C PreciseSum(const unsigned char* p, int limit, C max_pre) const;
+  __device__ RowStats<C> PreciseRow(int step, int part, int row) const;
+  __device__ TwoPart<C> PreciseSum(const unsigned char* p, int limit, C max) const;
   // Each block has the entries that are its rank modulo the cluster's size. Where all of its chunks are in one step,
   // they go to the cluster as they come.
   __device__ __forceinline__ Stats<C>* Entry(int entry, int row) const { return table_ + entry * params_.strip + row; }
@@ -174,7 +174,7 @@ class ColumnMatrix {
     return params_.chunks < kFoldLanes ? params_.chunks : kFoldLanes;
   }
   __device__ __forceinline__ void ClearTable() const;
-  __device__ __forceinline__ void Finish(int index, int row, Stats<C> stats);
+  __device__ __forceinline__ void Finish(int index, int row, const RowStats<C>& stats);
   // See column_split.cuh.
   __device__ __forceinline__ void ArriveSplit() const;
   __device__ __forceinline__ void ExchangeMaxima() const;
@@ -183,7 +183,7 @@ class ColumnMatrix {
   __device__ __forceinline__ void TakeRows(int parts);
   __device__ __forceinline__ void TakeAll(int parts);
   __device__ __forceinline__ void TakeStep(int step, int parts);
-  __device__ __forceinline__ Stats<C> AnyStats(int step, int part, int row) const;
+  __device__ __forceinline__ RowStats<C> AnyStats(int step, int part, int row) const;
   // Calls f(k, row) for the first `count` parts' rows.
   template <typename F>
   __device__ __forceinline__ void ForRows(int count, F f) const;

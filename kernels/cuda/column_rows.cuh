@@ -16,14 +16,14 @@ class ColumnRows {
   __device__ ColumnRows(const LaunchParams& params, unsigned char* shared, const DeviceSegment& segment,
                         const Scale<C>& scale)
       : params_(params),
-        tiles_(shared + sizeof(Stats<C>) * kRows),
-        row_stats_(reinterpret_cast<Stats<C>*>(shared)),
+        tiles_(shared + sizeof(RowStats<C>) * kRows),
+        row_stats_(reinterpret_cast<RowStats<C>*>(shared)),
         segment_(segment),
         scale_(scale),
         single_(segment.cols <= Element<In>::kSmall),
         chunks_(single_ ? 1 : static_cast<int>((segment.cols + kChunk - 1) / kChunk)),
         pitch_(ColumnTilePitch(segment.cols, sizeof(In))) {
-    const std::int64_t room = (params.dynamic_bytes - sizeof(Stats<C>) * kRows) / (pitch_ * kRows);
+    const std::int64_t room = (params.dynamic_bytes - sizeof(RowStats<C>) * kRows) / (pitch_ * kRows);
     buffers_ = static_cast<int>(room < chunks_ ? room : chunks_);
   }
 
@@ -50,6 +50,8 @@ class ColumnRows {
 
  private:
   static constexpr int kRows = TileRows(sizeof(In));
+  static_assert(sizeof(RowStats<C>) == RowStatsBytes(sizeof(C)) && sizeof(RowStats<C>) * kRows % kVectorBytes == 0,
+                "planned for");
   static constexpr int kChunk = Element<In>::kChunk;
   // Row groups a warp may have to reduce: all rows over 8 warps.
   static constexpr int kPasses = (kRows + kBlockWarps - 1) / kBlockWarps;
@@ -80,13 +82,13 @@ class ColumnRows {
   }
 
   // The statistics of a row's part in its tile.
-  template <int kSlots>
-  __device__ __forceinline__ Stats<C> TileStats(int chunk, int row, Lanes lanes) const {
+  template <int kSlots, bool kNarrow>
+  __device__ __forceinline__ RowStats<C> TileStats(int chunk, int row, Lanes lanes) const {
     const int n = row < rows_ ? ChunkEnd(Valid(row), chunk) : 0;
     uint4 v[kSlots];
     LoadPart(TileRow(chunk, n > 0 ? row : 0), n, Around{false, false}, true, lanes, v);
     const std::int64_t valid = row >= rows_ ? 0 : chunk == 0 ? Valid(row) : kManyColumns;
-    return FirstStats<In, kSlots>(segment_.log != 0, v, n, valid, lanes, scale_);
+    return FirstStats<In, kSlots, kNarrow>(segment_.log != 0, v, n, valid, lanes, scale_);
   }
 
   // These leave every row's statistics in row_stats_ and the last chunks in the tiles.
@@ -99,7 +101,7 @@ class ColumnRows {
 #pragma unroll
     for (int pass = 0; pass < kPasses; ++pass) {
       const int row = thread / count + pass * (kBlockThreads / count);
-      const Stats<C> stats = TileStats<SmallSlots(sizeof(In))>(0, row, lanes);
+      const RowStats<C> stats = TileStats<SmallSlots(sizeof(In)), true>(0, row, lanes);
       if (row < rows_ && lanes.lane == 0) row_stats_[row] = stats;
     }
     __syncthreads();
@@ -115,7 +117,7 @@ class ColumnRows {
       __syncthreads();
 #pragma unroll
       for (int pass = 0; pass < kPasses; ++pass) {
-        const Stats<C> stats = TileStats<kChunkSlots>(chunk, warp + pass * kBlockWarps, lanes);
+        const Stats<C> stats = TileStats<kChunkSlots, false>(chunk, warp + pass * kBlockWarps, lanes);
         fold[pass].Add(chunk, stats, lanes.lane, scale_);
       }
     }
@@ -156,7 +158,7 @@ class ColumnRows {
 
   const LaunchParams& params_;
   unsigned char* const tiles_;
-  Stats<C>* const row_stats_;
+  RowStats<C>* const row_stats_;
   const DeviceSegment& segment_;
   const Scale<C>& scale_;
   const bool single_;  // small rows: one tile of all columns

@@ -47,7 +47,8 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::TakeSplit() {
       memcpy(&sums[block], Entry(kSplitBlocks + block, row), sizeof(double));
     }
     const C max = maxima_[row];
-    Finish(0, row, {max, static_cast<C>((sums[0] + sums[1]) * ExpBase<C>(max, scale_).correction)});
+    const double sum = (sums[0] + sums[1]) * ExpBase<C>(max, scale_).correction;
+    Finish(0, row, Stats<C>{max, static_cast<C>(sum)});
   }
 }
 

@@ -73,20 +73,22 @@ __device__ __forceinline__ bool ColumnMatrix<In, kUnit, kMode>::IsPrecise(int in
 
 // What PreciseStats gives, by one thread for a row of the step.
 template <typename In, int kUnit, ColumnMode kMode>
-__device__ Stats<ComputeOf<In>> ColumnMatrix<In, kUnit, kMode>::PreciseRow(int step, int part, int row) const {
+__device__ RowStats<ComputeOf<In>> ColumnMatrix<In, kUnit, kMode>::PreciseRow(int step, int part, int row) const {
   const int index = IndexOf(step, part);
   const int limit = Limit(index, Columns(index), row);
   const unsigned char* const p = Part(step, part) + row * kSize;
   C max = -Infinity<C>();
   for (int c = 0; c < limit; ++c) max = fmax(max, ToCompute(*reinterpret_cast<const In*>(p + c * params_.pitch)));
-  return {max, PreciseSum(p, limit, MaxPre(max, scale_))};
+  const TwoPart<C> sum = PreciseSum(p, limit, max);
+  if (sizeof(C) == 4 && segment_.cols <= kNarrowColumns) return {max, sum.high, sum.low};
+  return {max, sum.high + sum.low, C(0)};
 }
 
 // Columns 4 apart are added first, then 2, 1: taken in the order of their reversed bits, each finds the sum of
 // those it goes with waiting.
 template <typename In, int kUnit, ColumnMode kMode>
-__device__ ComputeOf<In> ColumnMatrix<In, kUnit, kMode>::PreciseSum(const unsigned char* p, int limit,
-                                                                    C max_pre) const {
+__device__ TwoPart<ComputeOf<In>> ColumnMatrix<In, kUnit, kMode>::PreciseSum(const unsigned char* p, int limit,
+                                                                             C max) const {
   constexpr int kBits = 3;
   static_assert(kPreciseColumns <= 1 << kBits, "the order of columns");
   TwoPart<C> waiting[kBits + 1];
@@ -96,13 +98,18 @@ __device__ ComputeOf<In> ColumnMatrix<In, kUnit, kMode>::PreciseSum(const unsign
     TwoPart<C> sum;
     if (column < limit) {
       const In x = *reinterpret_cast<const In*>(p + column * params_.pitch);
-      sum.high = scale_.PreciseExp(ToCompute(x), max_pre);
+      if constexpr (sizeof(C) == 4) {
+        sum.high = segment_.cols <= kNarrowColumns ? NarrowExp<In>(ToCompute(x), max, scale_)
+                                                   : scale_.PreciseExp(ToCompute(x), MaxPre(max, scale_));
+      } else {
+        sum.high = scale_.PreciseExp(ToCompute(x), MaxPre(max, scale_));
+      }
     }
     int bit = 0;
     for (; k >> bit & 1; ++bit) sum.Add(waiting[bit].high, waiting[bit].low);
     waiting[bit] = sum;
   }
-  return waiting[kBits].high + waiting[kBits].low;
+  return waiting[kBits];
 }
 
 }  // namespace softmax::kernels::cuda

@@ -112,7 +112,8 @@ class LargeRows {
       for (int j = 0; j < kSlots; ++j) StashAt(slot)[j * kBlockThreads] = v_[j];
     }
     const std::int64_t column = ColumnAt(step);
-    return FirstStats<In, kSlots>(log_, v_, Within(valid_, column), column == 0 ? valid_ : kManyColumns, lanes_, scale);
+    return FirstStats<In, kSlots, false>(log_, v_, Within(valid_, column), column == 0 ? valid_ : kManyColumns, lanes_,
+                                         scale);
   }
   __device__ __forceinline__ void Recall(int step) {
     const int slot = StashSlot(step);

@@ -32,6 +32,17 @@ template <typename C>
 __device__ __forceinline__ Stats<C> NoStats() {
   return {-Infinity<C>(), C(0)};
 }
+// The same of a whole row, with what rounding has cut off its sum where that counts.
+template <typename C>
+struct RowStats {
+  C max;
+  C sum;
+  C low = 0;
+
+  __device__ __forceinline__ RowStats(const Stats<C>& stats) : max(stats.max), sum(stats.sum) {}
+  __device__ __forceinline__ RowStats(C row_max, C row_sum, C sum_low) : max(row_max), sum(row_sum), low(sum_low) {}
+  __device__ __forceinline__ operator Stats<C>() const { return {max, sum}; }
+};
 
 // The scale's parts with the exponentials that use them.
 template <typename C>
@@ -147,14 +158,29 @@ __device__ __forceinline__ C TwoSum(C a, C b, C* error) {
   return sum;
 }
 
-// log(x) for x >= 1 (or NaN, infinity) as two numbers, so that its error does not grow with its size.
-__device__ __forceinline__ float LogTwo(float x, float* low) {
-  int exponent = 0;
-  const float part = logf(frexpf(x, &exponent));
-  const float power = static_cast<float>(exponent) * 0.693145752f;  // exact: ln 2 to 15 bits
-  return TwoSum(power, fmaf(static_cast<float>(exponent), 1.42860677e-6f, part), low);
+// log(x + x_low) for x near 1 or larger (or NaN) as two numbers, so that its error does not grow with its size: 1.9e-8
+// and what the second one's rounding adds. The polynomial is our own fit of log(1 + f) from sqrt(1/2) to sqrt(2).
+__device__ __forceinline__ float LogTwo(float x, float x_low, float* low) {
+  const int bits = __float_as_int(x);
+  const int above = bits - 0x3f3504f3;  // the exponent's bits are those of the power of 2 that is taken out
+  const int power_bits = above & static_cast<int>(0xff800000u);
+  const float inverse = __int_as_float(0x3f800000 - power_bits);
+  const float f = fmaf(x_low, inverse, __int_as_float(bits - power_bits) - 1.0f);
+  const auto power = static_cast<float>(above >> 23);
+  float p = fmaf(f, 0.08672556810f, -0.14378663135f);
+  p = fmaf(p, f, 0.14977673248f);
+  p = fmaf(p, f, -0.16564462101f);
+  p = fmaf(p, f, 0.19954916829f);
+  p = fmaf(p, f, -0.25001698011f);
+  p = fmaf(p, f, 0.33334164510f);
+  p = fmaf(p, f, -0.5f);
+  const float part = f + fmaf(f * f, p, power * 1.42860677e-6f);
+  const float high = power * 0.693145752f;  // exact: ln 2 to 15 bits; 0 or larger than the other part
+  const float sum = high + part;
+  *low = part - (sum - high);
+  return x > 0 ? sum : NAN;
 }
-__device__ __forceinline__ double LogTwo(double x, double* low) {
+__device__ __forceinline__ double LogTwo(double x, double /*x_low*/, double* low) {
   int exponent = 0;
   const double part = log(frexp(x, &exponent));
   const double power = exponent * 6.93147180369123816490e-01;  // exact: ln 2 to 32 bits
@@ -237,6 +263,11 @@ __device__ __forceinline__ C MaxPre(C max, const Scale<C>& scale) {
 // exponentials are not 0 differ from it by an exact number.
 template <typename C>
 struct ExpBase;
+constexpr float kMostShift = 8192;
+__device__ __forceinline__ float ShiftCorrection(float max, float shift, const Scale<float>& scale) {
+  const float t = fmaf(max, scale.fast, -shift) * -0.693147181f;  // |t| < 0.0004
+  return 1.0f + fmaf(t * 0.5f, t, t);
+}
 template <>
 struct ExpBase<float> {
   float max_pre;
@@ -246,9 +277,8 @@ struct ExpBase<float> {
 
   __device__ __forceinline__ ExpBase(float max, const Scale<float>& scale)
       : max_pre(MaxPre(max, scale)), shift(max * scale.fast) {
-    if (fabsf(shift) <= 8192.0f) {
-      const float t = fmaf(max, scale.fast, -shift) * -0.693147181f;  // |t| < 0.0004
-      correction = 1.0f + fmaf(t * 0.5f, t, t);
+    if (fabsf(shift) <= kMostShift) {
+      correction = ShiftCorrection(max, shift, scale);
     } else {
       base = max == -Infinity<float>() ? 0.0f : max;
       shift = 0;
@@ -284,7 +314,12 @@ __device__ __forceinline__ float Reciprocal(float x) {
 }
 __device__ __forceinline__ double Reciprocal(double x) { return 1.0 / x; }
 
-// a / b for b >= 1 and a near 1, nearly always correctly rounded.
+// a / b for b >= 1 and a near 1, nearly always correctly rounded. The plain form wants numbers or NaN.
+__device__ __forceinline__ float PlainQuotient(float a, float b) {
+  const float inverse = Reciprocal(b);
+  const float y = a * inverse;
+  return fmaf(fmaf(-y, b, a), inverse, y);
+}
 __device__ __forceinline__ float Quotient(float a, float b) {
   const float inverse = Reciprocal(b);
   const float y = a * inverse;
@@ -366,6 +401,16 @@ __device__ __forceinline__ void HalvingSum(TwoPart<C>* sums) {
   }
 }
 
+// The terms of a narrow log-softmax row (kNarrowColumns): the hardware's exponential serves, as the sum is not rounded.
+// The maximum's own term is exactly 1.
+// kFast: the fast form is known to serve. kFinite: the maximum is a number.
+template <typename In, bool kFast = false, bool kFinite = false>
+__device__ __forceinline__ float NarrowExp(float x, float max, const Scale<float>& scale) {
+  const float from = !kFinite && max == -Infinity<float>() ? 0.0f : max;
+  // Differences of 16-bit elements are nearly always exact.
+  return sizeof(In) == 2 && (kFast || IsFast(scale)) ? scale.FastExp(x, from, 0.0f) : scale.Exp(x, from * scale.pre);
+}
+
 template <typename C>
 __device__ __forceinline__ Stats<C> CombineTwo(Stats<C> a, Stats<C> b, const Scale<C>& scale) {
   const C max = Larger(a.max, b.max);
@@ -431,6 +476,8 @@ struct RowFold {
   }
 };
 
+constexpr float kMostPlain = 6e35f;
+
 // What turns an element into its result once the row's statistics are known.
 template <typename C>
 struct Normalizer {
@@ -442,7 +489,7 @@ struct Normalizer {
   C masked;  // at or beyond the valid length
   bool log;
 
-  __device__ __forceinline__ Normalizer(const Scale<C>& s, Stats<C> row, bool is_log, bool empty)
+  __device__ __forceinline__ Normalizer(const Scale<C>& s, const RowStats<C>& row, bool is_log, bool empty)
       : scale(s), base(row.max, s), max(row.max), log(is_log) {
     if (log) {
       factor = LogOf(scale, row, &log_lo);
@@ -457,8 +504,8 @@ struct Normalizer {
     masked = empty ? C(NAN) : -Infinity<C>();
   }
   // The factor, and log_lo, of log-softmax.
-  __device__ __forceinline__ static C LogOf(const Scale<C>& scale, Stats<C> row, C* low) {
-    C high = LogTwo(Sum(row), low);
+  __device__ __forceinline__ static C LogOf(const Scale<C>& scale, const RowStats<C>& row, C* low) {
+    C high = LogTwo(Sum(row), row.low, low);
     if constexpr (sizeof(C) == 8) {
       const C max_pre = MaxPre(row.max, scale);
       if (IsShifted(scale, max_pre)) LogShift(scale, max_pre, &high, low);
@@ -468,7 +515,7 @@ struct Normalizer {
 
   // Whether log-softmax of 16-bit inputs has room for its plain form: their differences are nearly always exact, and
   // cannot overflow here.
-  __device__ __forceinline__ bool IsPlain() const { return scale.plain != 0 && fabsf(max) <= 6e35f; }
+  __device__ __forceinline__ bool IsPlain() const { return scale.plain != 0 && fabsf(max) <= kMostPlain; }
 
   // The results of `In` elements x, in place. kFast: the fast form is known to serve.
   template <typename In, bool kFast, int kCount>
@@ -485,7 +532,9 @@ struct Normalizer {
   }
 
  private:
-  __device__ __forceinline__ static C Sum(Stats<C> row) { return row.max == -Infinity<C>() ? C(NAN) : row.sum; }
+  __device__ __forceinline__ static C Sum(const RowStats<C>& row) {
+    return row.max == -Infinity<C>() ? C(NAN) : row.sum;
+  }
 
   template <typename In, int kCount>
   __device__ __forceinline__ void ApplyLog(C (&x)[kCount]) const {

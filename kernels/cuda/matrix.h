@@ -15,6 +15,22 @@ constexpr int kWideThreads = 512;
 constexpr int kTinyVectors = 16;
 // Vectors of rows that one thread holds: up to 64 elements.
 constexpr int TinyVectors(int element_bytes) { return element_bytes == 4 ? 16 : 8; }
+// Rows after which a dense row begins on a boundary again.
+constexpr int BoundaryStep(int cols, int element_bytes) {
+  int step = VectorElements(element_bytes);
+  while (step > 1 && cols * (step / 2) * element_bytes % kVectorBytes == 0) step /= 2;
+  return step;
+}
+// Dense rows of so few columns have kernels for their exact number, which take them so many at a time that they are
+// whole vectors.
+constexpr bool HasNarrow(std::int64_t cols, int element_bytes) {
+  return cols <= (element_bytes == 2 ? kNarrowColumns : element_bytes == 4 ? kPreciseColumns : 0);
+}
+// How often each thread of a block does that, for enough bytes on their way.
+constexpr int NarrowEach(int cols, int element_bytes) {
+  const int vectors = BoundaryStep(cols, element_bytes) * cols * element_bytes / kVectorBytes;
+  return vectors == 1 ? 4 : vectors <= 5 ? 2 : 1;
+}
 constexpr int kSmallSlots = 8;  // vectors per lane of small rows, at most; kernels for 7 take 8
 // Places in Completion::workspace, in words: the blocks of a grid that are done (Complete() counts at 0), those that
 // have left a wide row's teams, a counter for each team, and the teams' tables.
@@ -91,8 +107,8 @@ const void* MatrixKernelOf(DataType type, const MatrixPlan& plan);
 
 // One input type's kernels. The last two indices are `skew` and `log`.
 struct MatrixKernels {
-  static constexpr int kCount =
-      kSmallSlots * 4 + 2 * 4 + 4 + kDoubleKernels * 4 + 2 * 4 + 2 * 4 + 2 * 2 + kTinyVectors * 2 + 2 * 2;
+  static constexpr int kCount = kSmallSlots * 4 + 2 * 4 + 4 + kDoubleKernels * 4 + 2 * 4 + 2 * 4 + 2 * 2 +
+                                kTinyVectors * 2 + 2 + kNarrowColumns * 2;
   const void* small[kSmallSlots][2][2];  // by slots
   const void* one_wave[2][2][2];         // 1, 2 slots
   const void* split[2][2];
@@ -100,8 +116,9 @@ struct MatrixKernels {
   const void* large[2][2][2];                 // 4, 8 slots
   const void* slice[2][2][2];                 // kMatrixThreads, kWideThreads
   const void* wide[2][2];
-  const void* tiny[kTinyVectors][2];  // by vectors; nullptr beyond TinyVectors()
-  const void* narrow[2][2];           // up to 2 and 4 columns of 16 bits
+  const void* tiny[kTinyVectors][2];      // by vectors; nullptr beyond TinyVectors()
+  const void* twelve[2];                  // 9 to 12 columns of 16 bits
+  const void* narrow[kNarrowColumns][2];  // by columns, see HasNarrow
 
   const void* const* begin() const { return &small[0][0][0]; }
   const void* const* end() const { return begin() + kCount; }

@@ -56,7 +56,8 @@ const void* WideMatrix() {
 
 template <typename In, int kVectors, bool kLog>
 const void* TinyMatrix() {
-  if constexpr (kVectors <= TinyVectors(sizeof(In))) {
+  if constexpr (kVectors <= TinyVectors(sizeof(In)) &&
+                (sizeof(In) == 8 || kVectors * Element<In>::kVector > kNarrowColumns)) {
     return reinterpret_cast<const void*>(&TinyMatrixKernel<In, kVectors * Element<In>::kVector, kLog>);
   } else {
     return nullptr;
@@ -64,9 +65,18 @@ const void* TinyMatrix() {
 }
 
 template <typename In, int kColumns, bool kLog>
-const void* NarrowMatrix() {
+const void* SixteenBitMatrix() {
   if constexpr (sizeof(In) == 2) {
     return reinterpret_cast<const void*>(&TinyMatrixKernel<In, kColumns, kLog>);
+  } else {
+    return nullptr;
+  }
+}
+
+template <typename In, int kColumns, bool kLog>
+const void* NarrowMatrix() {
+  if constexpr (HasNarrow(kColumns, sizeof(In))) {
+    return reinterpret_cast<const void*>(&NarrowMatrixKernel<In, kColumns, kLog>);
   } else {
     return nullptr;
   }
@@ -82,6 +92,8 @@ const MatrixKernels& MatrixKernelsOf() {
   }
 #define SOFTMAX_TINY(vectors) \
   { TinyMatrix<In, vectors, false>(), TinyMatrix<In, vectors, true>() }
+#define SOFTMAX_NARROW(columns) \
+  { NarrowMatrix<In, columns, false>(), NarrowMatrix<In, columns, true>() }
   static const MatrixKernels kernels{
       {SOFTMAX_VARIANTS(SmallMatrix, 1), SOFTMAX_VARIANTS(SmallMatrix, 2), SOFTMAX_VARIANTS(SmallMatrix, 3),
        SOFTMAX_VARIANTS(SmallMatrix, 4), SOFTMAX_VARIANTS(SmallMatrix, std::min(5, kMost)),
@@ -100,8 +112,10 @@ const MatrixKernels& MatrixKernelsOf() {
       {SOFTMAX_TINY(1), SOFTMAX_TINY(2), SOFTMAX_TINY(3), SOFTMAX_TINY(4), SOFTMAX_TINY(5), SOFTMAX_TINY(6),
        SOFTMAX_TINY(7), SOFTMAX_TINY(8), SOFTMAX_TINY(9), SOFTMAX_TINY(10), SOFTMAX_TINY(11), SOFTMAX_TINY(12),
        SOFTMAX_TINY(13), SOFTMAX_TINY(14), SOFTMAX_TINY(15), SOFTMAX_TINY(16)},
-      {{NarrowMatrix<In, 2, false>(), NarrowMatrix<In, 2, true>()},
-       {NarrowMatrix<In, 4, false>(), NarrowMatrix<In, 4, true>()}}};
+      {SixteenBitMatrix<In, 12, false>(), SixteenBitMatrix<In, 12, true>()},
+      {SOFTMAX_NARROW(1), SOFTMAX_NARROW(2), SOFTMAX_NARROW(3), SOFTMAX_NARROW(4), SOFTMAX_NARROW(5), SOFTMAX_NARROW(6),
+       SOFTMAX_NARROW(7), SOFTMAX_NARROW(8)}};
+#undef SOFTMAX_NARROW
 #undef SOFTMAX_TINY
 #undef SOFTMAX_VARIANTS
   return kernels;

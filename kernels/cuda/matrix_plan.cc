@@ -49,16 +49,19 @@ bool IsTiny(const MatrixParams& p, int bytes, bool skew) {
   const auto vectors = static_cast<int>(DivideUp(p.cols, VectorElements(bytes)));
   if (skew) return vectors <= TinyVectors(bytes);
   if (bytes == 2 && vectors == 1) return true;
+  if (bytes == 4 && vectors == 1) return p.log;
   if (bytes == 2) return vectors == 3 || vectors == 5;
   return bytes == 4 && vectors % 2 != 0 && vectors >= 3 && vectors <= 15;
 }
 
 // Rows of a tile: as many for each thread, so that about six tiles fill the shared memory, and fewer where that leaves
 // multiprocessors without one.
-int TinyTileRows(std::int64_t rows, int row_bytes, const Device& device) {
+int TinyTileRows(std::int64_t rows, int cols, int bytes, const Device& device) {
+  const int row_bytes = cols * bytes;
   const int fits = (device.shared_bytes - kMatrixTableBytes) / row_bytes;
   const int each = device.shared_bytes / 6 / row_bytes + kMatrixThreads / 2;
-  const int wanted = std::min(kTileRows, each / kMatrixThreads * kMatrixThreads);
+  const int wanted = HasNarrow(cols, bytes) ? kMatrixThreads * BoundaryStep(cols, bytes) * NarrowEach(cols, bytes)
+                                            : std::min(kTileRows, each / kMatrixThreads * kMatrixThreads);
   const std::int64_t share = std::max<std::int64_t>(32, DivideUp(rows, device.multiprocessors));
   return static_cast<int>(std::min<std::int64_t>({std::max(kMatrixThreads, wanted), fits, share}));
 }
@@ -75,13 +78,6 @@ int TileShare(std::int64_t cols, int bytes) {
   return 0;
 }
 
-// Rows after which a dense row begins on a boundary again.
-int BoundaryStep(int cols, int bytes) {
-  int step = VectorElements(bytes);
-  while (step > 1 && cols * (step / 2) * bytes % kVectorBytes == 0) step /= 2;
-  return step;
-}
-
 void SetTiles(int rows, int bytes, MatrixPlan* plan) {
   MatrixParams& p = plan->params;
   p.rows_per_block = rows;
@@ -94,8 +90,12 @@ void PlanTiny(int bytes, const Device& device, MatrixPlan* plan) {
   const MatrixParams& p = plan->params;
   const int cols = static_cast<int>(p.cols);
   const int step = BoundaryStep(cols, bytes);
-  const int wanted = TinyTileRows(p.rows, cols * bytes, device);
-  SetTiles(static_cast<int>(std::min<std::int64_t>(p.rows, std::max(step, wanted / step * step))), bytes, plan);
+  const int wanted = std::max(step, TinyTileRows(p.rows, cols, bytes, device) / step * step);
+  // Narrow rows are computed, though not moved, as whole vectors.
+  const bool is_narrow = HasNarrow(cols, bytes);
+  SetTiles(is_narrow ? wanted : static_cast<int>(std::min<std::int64_t>(p.rows, wanted)), bytes, plan);
+  const bool is_plain = bytes == 4 || !p.log || p.scale_float.plain != 0;
+  if (is_narrow && step * cols * bytes == kVectorBytes && p.lengths == nullptr && is_plain) plan->dynamic_bytes = 0;
 }
 
 // How often each thread of a tile has a row: of 32 bits once; 16-bit tiles are larger, as their blocks take longer for
@@ -372,7 +372,8 @@ const void* MatrixKernelOf(DataType type, const MatrixPlan& plan) {
         const int share = TileShare(plan.params.cols, static_cast<int>(SizeOf(type)));
         return TileKernelsFor(type).tile[share - 1][plan.slots - kLeastTileVectors][log];
       }
-      if (SizeOf(type) == 2 && plan.params.cols <= 4) return kernels.narrow[plan.params.cols <= 2 ? 0 : 1][log];
+      if (HasNarrow(plan.params.cols, static_cast<int>(SizeOf(type)))) return kernels.narrow[plan.params.cols - 1][log];
+      if (SizeOf(type) == 2 && plan.params.cols > 8 && plan.params.cols <= 12) return kernels.twelve[log];
       return kernels.tiny[(plan.params.cols - 1) / VectorElements(static_cast<int>(SizeOf(type)))][log];
     case MatrixKind::kSmall:
       return kernels.small[plan.slots - 1][skew][log];

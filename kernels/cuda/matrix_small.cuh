@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(kMatrixThreads) SmallMatrixKernel(const __grid
       const std::int64_t row = first + r * groups;
       In* const output = static_cast<In*>(params.output) + row * params.output_stride;
       if constexpr (kLog || !kKeeps) {
-        const Stats<C> stats = part[r].template FirstStats<kSlots, kLog>(valid[r], lanes, scale);
+        const RowStats<C> stats = part[r].template FirstStats<kSlots, kLog, kSlots == 1>(valid[r], lanes, scale);
         part[r].Forget();
         if (row >= params.rows) continue;
         const Normalizer<C> normalize(scale, stats, kLog, valid[r] == 0);

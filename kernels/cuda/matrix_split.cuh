@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(kMatrixThreads) SplitMatrixKernel(const __grid
   if (lanes.lane == 0) maxima[slot] = max;
   if constexpr (kLog) {
     if (valid <= kPreciseColumns && slot == 0) {
-      const Stats<C> stats = PreciseStats<In>(v, lanes, scale);
+      const Stats<C> stats = PreciseStats<In, false>(v, lanes, scale);
       if (lanes.lane == 0) precise = stats;
     }
   }

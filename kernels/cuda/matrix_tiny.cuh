@@ -2,6 +2,8 @@
 
 #include <cuda_pipeline.h>
 
+#include <cfloat>
+
 #include "kernels/cuda/complete.cuh"
 #include "kernels/cuda/matrix_small.cuh"
 
@@ -45,7 +47,12 @@ class TinyRow {
   static constexpr int kVector = Element<In>::kVector;
   static constexpr int kVectors = (kColumns + kVector - 1) / kVector;
   static constexpr int kPlaces = kColumns < kVector ? kColumns : kVector;  // the others of a vector are empty
-  static constexpr int kSure = kColumns < kVector ? kColumns / 2 : kColumns - kVector;  // columns of every such row
+  static constexpr bool kNarrow = HasNarrow(kColumns, sizeof(In));         // the columns are all there are
+  // Columns of every such row.
+  static constexpr int kSure = kNarrow                                      ? kColumns
+                               : kColumns < kVector                         ? kColumns / 2
+                               : sizeof(In) == 2 && kColumns <= 2 * kVector ? kColumns - kVector / 2
+                                                                            : kColumns - kVector;
   static constexpr int kLanes = RowLanes(kColumns, sizeof(In));
   static constexpr int kSlots = (kVectors + kLanes - 1) / kLanes;
 
@@ -62,29 +69,31 @@ class TinyRow {
         if (c >= valid) x[c] = -Infinity<C>();
       }
     }
-    const C max = Maximum(x);
-    if constexpr (kLog) {
-      Stats<C> stats{max, C(0)};
-      if (kColumns <= kPreciseColumns || valid <= kPreciseColumns) {
-        stats.sum = PreciseSum(x, max, scale);
-      } else {
-        stats.sum = static_cast<C>(Exponentials(x, max, scale, nullptr) * ExpBase<C>(max, scale).correction);
-      }
-      const Normalizer<C> normalize(scale, stats, true, valid == 0);
-      normalize.template Apply<In, true>(x);
-      Write(row, cols, valid, normalize.masked, x);
-    } else {
-      C y[kColumns];
-      const ExpBase<C> base(max, scale);
-      const Stats<C> stats{max, static_cast<C>(Exponentials(x, max, scale, y) * base.correction)};
-      const Normalizer<C> normalize(scale, stats, false, valid == 0);
+    const C masked = Compute(x, valid, scale);
 #pragma unroll
-      for (int c = 0; c < kColumns; ++c) y[c] *= normalize.factor;
-      Write(row, cols, valid, normalize.masked, y);
+    for (int c = 0; c < kColumns; ++c) {
+      if (c < kSure || c < cols) row[c] = FromCompute<In, C>(c < valid ? x[c] : masked);
     }
   }
 
- private:
+  // Replaces the elements by their results and returns that of masked ones, which are -inf here.
+  __device__ __forceinline__ static C Compute(C (&x)[kColumns], int valid, const Scale<C>& scale) {
+    const C max = Maximum(x);
+    if constexpr (kLog) {
+      const Normalizer<C> normalize(scale, LogStats<false>(x, max, valid, scale), true, valid == 0);
+      normalize.template Apply<In, true>(x);
+      return normalize.masked;
+    } else {
+      const ExpBase<C> base(max, scale);
+      const double sum = Exponentials(
+          x, [&](C y) { return base.Exp(y, scale); }, x);
+      const Normalizer<C> normalize(scale, Stats<C>{max, static_cast<C>(sum * base.correction)}, false, valid == 0);
+#pragma unroll
+      for (int c = 0; c < kColumns; ++c) x[c] *= normalize.factor;
+      return normalize.masked;
+    }
+  }
+
   __device__ __forceinline__ static C Maximum(const C (&x)[kColumns]) {
     C max = x[0];
 #pragma unroll
@@ -93,9 +102,20 @@ class TinyRow {
     return max == max ? max : -Infinity<C>();
   }
 
-  // The exponentials, kept in `y` unless it is null, and their sum.
-  __device__ __forceinline__ static double Exponentials(const C (&x)[kColumns], C max, const Scale<C>& scale, C* y) {
+  // kFinite: the maximum is a number.
+  template <bool kFinite>
+  __device__ __forceinline__ static RowStats<C> LogStats(const C (&x)[kColumns], C max, int valid,
+                                                         const Scale<C>& scale) {
+    if (kColumns <= kPreciseColumns || valid <= kPreciseColumns) return PreciseRow<kFinite>(x, max, scale);
     const ExpBase<C> base(max, scale);
+    const double sum = Exponentials(
+        x, [&](C y) { return base.Exp(y, scale); }, static_cast<C*>(nullptr));
+    return Stats<C>{max, static_cast<C>(sum * base.correction)};
+  }
+
+  // The exponentials, kept in `y` unless it is null, and their sum.
+  template <typename F>
+  __device__ __forceinline__ static double Exponentials(const C (&x)[kColumns], F exponential, C* y) {
     double lane_sums[kLanes];
 #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
@@ -106,32 +126,53 @@ class TinyRow {
         if (vector >= kVectors) break;
 #pragma unroll
         for (int e = 0; e < kPlaces; ++e) {
-          const C exp = base.Exp(x[vector * kVector + e], scale);
-          if (y != nullptr) y[vector * kVector + e] = exp;
+          const int c = vector * kVector + e;
+          if (c >= kColumns) break;
+          const C exp = exponential(x[c]);
+          if (y != nullptr) y[c] = exp;
           sums[e] = j == 0 ? exp : sums[e] + exp;
         }
       }
-      lane_sums[lane] = PlacesSum(sums);
+      lane_sums[lane] = TreeSum(sums);
     }
-    return PlacesSum(lane_sums);
+    return TreeSum(lane_sums);
+  }
+
+ private:
+  // PlacesSum of `kCount` places, of which those up to the next power of two are empty.
+  template <typename T, int kCount>
+  __device__ __forceinline__ static double TreeSum(const T (&x)[kCount]) {
+    constexpr int kAll = kCount > 4 ? 8 : kCount > 2 ? 4 : kCount;
+    static_assert(kCount <= 8 && (kAll == kCount || kCount == kPlaces), "a vector's places at most");
+    double sums[kAll];
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) sums[i] = x[i];
+#pragma unroll
+    for (int step = kAll / 2, count = kCount; step > 0; step /= 2) {
+#pragma unroll
+      for (int i = 0; i + step < count; ++i) sums[i] += sums[i + step];
+      count = count < step ? count : step;
+    }
+    return sums[0];
   }
 
   // See PreciseStats.
-  __device__ __forceinline__ static C PreciseSum(const C (&x)[kColumns], C max, const Scale<C>& scale) {
+  template <bool kFinite>
+  __device__ __forceinline__ static RowStats<C> PreciseRow(const C (&x)[kColumns], C max, const Scale<C>& scale) {
     constexpr int kTerms = kColumns > 4 ? 8 : kColumns > 2 ? 4 : 2;
-    const C max_pre = MaxPre(max, scale);
     TwoPart<C> sums[kTerms];
 #pragma unroll
-    for (int c = 0; c < kColumns && c < kPreciseColumns; ++c) sums[c].high = scale.PreciseExp(x[c], max_pre);
-    HalvingSum<kTerms, 1>(sums);
-    return sums[0].high + sums[0].low;
-  }
-
-  __device__ __forceinline__ static void Write(In* row, int cols, int valid, C masked, const C (&y)[kColumns]) {
-#pragma unroll
-    for (int c = 0; c < kColumns; ++c) {
-      if (c < kSure || c < cols) row[c] = FromCompute<In, C>(c < valid ? y[c] : masked);
+    for (int c = 0; c < kColumns && c < kPreciseColumns; ++c) {
+      if constexpr (kNarrow) {
+        sums[c].high = NarrowExp<In, true, kFinite>(x[c], max, scale);
+      } else {
+        sums[c].high = scale.PreciseExp(x[c], MaxPre(max, scale));
+      }
     }
+    if constexpr (kNarrow && kColumns == 1) return {max, sums[0].high, C(0)};
+    HalvingSum<kTerms, 1>(sums);
+    if constexpr (kNarrow) return {max, sums[0].high, sums[0].low};
+    return {max, sums[0].high + sums[0].low, C(0)};
   }
 };
 
@@ -167,6 +208,186 @@ __global__ void __launch_bounds__(kMatrixThreads, (kTinyBlocks<In, kColumns>))
   }
   __syncthreads();
   StoreTile(tile, rows * cols, static_cast<In*>(params.output) + first * cols);
+  Complete(params.completion);
+}
+
+// Rows of at most kNarrowColumns columns, so many that they are whole vectors: a thread has them all in registers.
+template <typename In, int kColumns, bool kLog>
+class NarrowRows {
+ public:
+  static constexpr int kVector = Element<In>::kVector;
+  static constexpr int kRows = BoundaryStep(kColumns, sizeof(In));
+  static constexpr int kVectors = kRows * kColumns / kVector;
+
+  // Whether Run() has the form that results take with this scale.
+  __device__ __forceinline__ static bool Suits(const Scale<float>& scale) {
+    return !kLog || sizeof(In) != 2 || scale.plain != 0;
+  }
+
+  // Replaces the rows by their results. False: a maximum is far out or no number, and Redo() is needed.
+  __device__ __forceinline__ static bool Run(uint4 (&v)[kVectors], const Scale<float>& scale) {
+    float x[kVectors][kVector];
+#pragma unroll
+    for (int j = 0; j < kVectors; ++j) Unpack<In>(v[j], x[j]);
+    bool usual = true;
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      float row[kColumns];
+#pragma unroll
+      for (int c = 0; c < kColumns; ++c) row[c] = x[(r * kColumns + c) / kVector][(r * kColumns + c) % kVector];
+      const bool row_usual = kLog ? LogSoftmax(row, scale) : Softmax(row, scale);
+      usual = usual && row_usual;
+#pragma unroll
+      for (int c = 0; c < kColumns; ++c) x[(r * kColumns + c) / kVector][(r * kColumns + c) % kVector] = row[c];
+    }
+#pragma unroll
+    for (int j = 0; j < kVectors; ++j) v[j] = Pack<In>(x[j]);
+    return usual;
+  }
+
+  // The same for rows in memory, `count` elements in all, whatever they are.
+  __device__ __forceinline__ static void Redo(In* rows, int count, const Scale<float>& scale) {
+#pragma unroll 1
+    for (int at = 0; at < count; at += kColumns) Row::Run(rows + at, kColumns, kColumns, scale);
+  }
+
+ private:
+  using Row = TinyRow<In, kColumns, kLog>;
+
+  // These do as TinyRow does, without what only maxima far out need.
+  __device__ __forceinline__ static bool Softmax(float (&x)[kColumns], const Scale<float>& scale) {
+    if constexpr (kColumns == 1 && sizeof(In) == 2) {
+      x[0] = fabsf(x[0]) < Infinity<float>() ? 1.0f : NAN;  // what rounding makes of it
+      return true;
+    }
+    const float max = Maximum(x);
+    const float shift = max * scale.fast;
+    const float correction = ShiftCorrection(max, shift, scale);
+    const double sum = Row::Exponentials(
+        x, [&](float y) { return scale.PlainExp(y, shift); }, x);
+    const float factor = PlainQuotient(correction, static_cast<float>(sum * correction));
+#pragma unroll
+    for (int c = 0; c < kColumns; ++c) x[c] *= factor;
+    return fabsf(shift) <= kMostShift;
+  }
+  __device__ __forceinline__ static bool LogSoftmax(float (&x)[kColumns], const Scale<float>& scale) {
+    if constexpr (kColumns == 1) {
+      const bool finite = fabsf(x[0]) < Infinity<float>();
+      const float y = sizeof(In) == 2 ? 0.0f : LogResult(x[0], scale, x[0] * scale.pre, 0.0f, 0.0f);
+      x[0] = finite ? y : NAN;
+      return true;
+    }
+    const float max = Maximum(x);
+    const RowStats<float> stats = Row::template LogStats<true>(x, max, kColumns, scale);
+    float log_lo;
+    const float log = LogTwo(stats.sum, stats.low, &log_lo);
+#pragma unroll
+    for (int c = 0; c < kColumns; ++c) {
+      x[c] = sizeof(In) == 2 ? fmaf(x[c] - max, scale.plain, -log)
+                             : AnyLogResult(x[c], scale, max * scale.pre, log, log_lo);
+    }
+    return fabsf(max) <= (sizeof(In) == 2 ? kMostPlain : FLT_MAX);
+  }
+
+  __device__ __forceinline__ static float Maximum(const float (&x)[kColumns]) {
+    float max = x[0];
+#pragma unroll
+    for (int c = 1; c < kColumns; ++c) max = fmaxf(max, x[c]);
+    return max;
+  }
+};
+
+// One vector is several rows: no thread needs another's elements.
+template <typename In, int kColumns, bool kLog>
+__device__ __forceinline__ void RunNarrowVectors(const MatrixParams& params, std::int64_t first, int rows,
+                                                 const Scale<float>& scale) {
+  using Rows = NarrowRows<In, kColumns, kLog>;
+  constexpr int kEach = NarrowEach(kColumns, sizeof(In));
+  constexpr int kVector = Element<In>::kVector;
+  const In* const input = static_cast<const In*>(params.input) + first * kColumns;
+  In* const output = static_cast<In*>(params.output) + first * kColumns;
+  const int count = rows * kColumns;
+  uint4 v[kEach];
+  int redo = 0;
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) {
+    const int at = (i * kMatrixThreads + static_cast<int>(threadIdx.x)) * kVector;
+    if (at + kVector <= count) {
+      v[i] = *reinterpret_cast<const uint4*>(input + at);
+    } else if (at < count) {
+      v[i] = LoadRange(input + at, 0, count - at);
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) {
+    const int at = (i * kMatrixThreads + static_cast<int>(threadIdx.x)) * kVector;
+    uint4 y[1] = {v[i]};
+    const bool done = Rows::Run(y, scale);
+    if (at + kVector <= count) {
+      *reinterpret_cast<uint4*>(output + at) = done ? y[0] : v[i];
+    } else if (at < count) {
+      StoreRange(output + at, done ? y[0] : v[i], 0, count - at);
+    }
+    redo |= done ? 0 : 1 << i;
+  }
+#pragma unroll 1
+  for (int i = 0; redo >> i != 0; ++i) {
+    const int at = (i * kMatrixThreads + static_cast<int>(threadIdx.x)) * kVector;
+    if ((redo >> i & 1) != 0) Rows::Redo(output + at, min(count - at, kVector), scale);
+  }
+}
+
+template <typename In, int kColumns, bool kLog>
+__device__ __forceinline__ void RunNarrowTile(In* tile, int rows, const Scale<float>& scale) {
+  using Rows = NarrowRows<In, kColumns, kLog>;
+  for (int group = static_cast<int>(threadIdx.x); group * Rows::kRows < rows; group += kMatrixThreads) {
+    uint4* const vectors = reinterpret_cast<uint4*>(tile) + group * Rows::kVectors;
+    uint4 v[Rows::kVectors];
+#pragma unroll
+    for (int j = 0; j < Rows::kVectors; ++j) v[j] = vectors[j];
+    if (Rows::Run(v, scale)) {
+#pragma unroll
+      for (int j = 0; j < Rows::kVectors; ++j) vectors[j] = v[j];
+    } else {
+      Rows::Redo(reinterpret_cast<In*>(vectors), Rows::kRows * kColumns, scale);
+    }
+  }
+}
+
+// Blocks that a multiprocessor has to hold: the vectors take their registers.
+template <typename In, int kColumns>
+constexpr int kNarrowBlocks = NarrowRows<In, kColumns, false>::kVectors >= 5 ? 3 : 4;
+
+template <typename In, int kColumns, bool kLog>
+__global__ void __launch_bounds__(kMatrixThreads, (kNarrowBlocks<In, kColumns>))
+    NarrowMatrixKernel(const __grid_constant__ MatrixParams params) {
+  using Rows = NarrowRows<In, kColumns, kLog>;
+  extern __shared__ __align__(16) unsigned char shared[];
+  In* const tile = reinterpret_cast<In*>(shared);
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * params.rows_per_block;
+  const std::int64_t left = params.rows - first;
+  const int rows = left < params.rows_per_block ? static_cast<int>(left) : params.rows_per_block;
+  const auto scale = ScaleOf<float>(params);
+  BeginAccess(params);
+  const bool whole = params.lengths == nullptr && Rows::Suits(scale);
+  if constexpr (Rows::kVectors == 1) {
+    if (whole) {
+      RunNarrowVectors<In, kColumns, kLog>(params, first, rows, scale);
+      Complete(params.completion);
+      return;
+    }
+  }
+  LoadTile(static_cast<const In*>(params.input) + first * kColumns, rows * kColumns, tile);
+  if (Rows::kVectors > 1 && whole) {
+    RunNarrowTile<In, kColumns, kLog>(tile, rows, scale);
+  } else {
+    for (int row = static_cast<int>(threadIdx.x); row < rows; row += kMatrixThreads) {
+      const int valid = params.lengths == nullptr ? kColumns : static_cast<int>(ValidLength(params, first + row));
+      TinyRow<In, kColumns, kLog>::Run(tile + row * kColumns, kColumns, valid, scale);
+    }
+  }
+  __syncthreads();
+  StoreTile(tile, rows * kColumns, static_cast<In*>(params.output) + first * kColumns);
   Complete(params.completion);
 }
 

@@ -132,16 +132,28 @@ __device__ __forceinline__ Stats<ComputeOf<In>> PartStats(const uint4* v, int n,
 // The same with a sum good to its last bit, for log-softmax rows of so few valid columns that the bound leaves no room
 // for the usual errors of the sum. Elements that do not count are -inf, and those that do lie in the lanes' first
 // vectors. What is 4, 2, 1 columns apart is added in this order, which does not mind if the vectors are rotated.
-template <typename In>
-__device__ __forceinline__ Stats<ComputeOf<In>> PreciseStats(const uint4* v, Lanes lanes,
-                                                             const Scale<ComputeOf<In>>& scale) {
+// kNarrow: the row may be a narrow one.
+template <typename In, bool kNarrow>
+__device__ __forceinline__ RowStats<ComputeOf<In>> PreciseStats(const uint4* v, Lanes lanes,
+                                                                const Scale<ComputeOf<In>>& scale) {
   using C = ComputeOf<In>;
   constexpr int kVector = Element<In>::kVector;
   const C max = LaneMax(LaneMaximum<In, 1, true>(v, 0, lanes), lanes.count);
-  const C max_pre = MaxPre(max, scale);
   TwoPart<C> sums[kVector];
   C x[kVector];
   Unpack<In>(v[0], x);
+  if constexpr (kNarrow && sizeof(C) == 4) {
+    if (lanes.count * kVector <= kNarrowColumns) {
+#pragma unroll
+      for (int e = 0; e < kVector; ++e) {
+        sums[e].high = NarrowExp<In>(x[e], max, scale);
+        if (lanes.count > 1) sums[e].Add(__shfl_xor_sync(0xffffffffu, sums[e].high, 1), C(0));
+      }
+      HalvingSum<kVector, 1>(sums);
+      return {max, sums[0].high, sums[0].low};
+    }
+  }
+  const C max_pre = MaxPre(max, scale);
 #pragma unroll
   for (int e = 0; e < kVector; ++e) sums[e].high = scale.PreciseExp(x[e], max_pre);
 #pragma unroll
@@ -152,18 +164,18 @@ __device__ __forceinline__ Stats<ComputeOf<In>> PreciseStats(const uint4* v, Lan
     }
   }
   HalvingSum<kVector, 1>(sums);
-  return {max, sums[0].high + sums[0].low};
+  return {max, sums[0].high + sums[0].low, C(0)};
 }
 
 // Statistics of a row's first vectors, of which `n` elements count and `valid` are the row's; a whole warp calls it.
-template <typename In, int kSlots>
-__device__ __forceinline__ Stats<ComputeOf<In>> FirstStats(bool log, const uint4* v, int n, std::int64_t valid,
-                                                           Lanes lanes, const Scale<ComputeOf<In>>& scale) {
-  Stats<ComputeOf<In>> stats = PartStats<In, kSlots>(v, n, lanes, scale);
+template <typename In, int kSlots, bool kNarrow>
+__device__ __forceinline__ RowStats<ComputeOf<In>> FirstStats(bool log, const uint4* v, int n, std::int64_t valid,
+                                                              Lanes lanes, const Scale<ComputeOf<In>>& scale) {
+  const RowStats<ComputeOf<In>> stats = PartStats<In, kSlots>(v, n, lanes, scale);
   const bool precise = log && valid <= kPreciseColumns;
   if (!__any_sync(0xffffffffu, precise)) return stats;
   const uint4 masked[1] = {MaskFrom<In>(v[0], n - lanes.lane * Element<In>::kVector)};
-  const Stats<ComputeOf<In>> better = PreciseStats<In>(masked, lanes, scale);
+  const RowStats<ComputeOf<In>> better = PreciseStats<In, kNarrow>(masked, lanes, scale);
   return precise ? better : stats;
 }
 

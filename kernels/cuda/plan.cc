@@ -65,7 +65,7 @@ int ColumnBytes(DataType type, std::int64_t cols, const Device& device) {
   const int bytes = Bytes(type);
   const int tile = ColumnTilePitch(cols, bytes) * TileRows(bytes);
   const std::int64_t chunks = cols <= SmallColumns(bytes) ? 1 : DivideUp(cols, ChunkColumns(bytes));
-  const int stats = StatsBytes(type) * TileRows(bytes);
+  const int stats = RowStatsBytes(StatsBytes(type) / 2) * TileRows(bytes);
   const std::int64_t fit = std::max<std::int64_t>(1, (device.shared_bytes / 2 - stats) / tile);
   return stats + static_cast<int>(std::min(chunks, fit)) * tile;
 }

@@ -115,14 +115,15 @@ __device__ __forceinline__ void ChunksStats(F load, int skip, const Scale<Comput
 }
 
 // The same for a row's first vectors; `valid` are all of its columns that count. A whole warp calls it.
-template <typename In, int kMany, bool kSkew, bool kLog>
-__device__ __forceinline__ Stats<ComputeOf<In>> FirstVectorsStats(const uint4 (&v)[kMany], int skip, std::int64_t valid,
-                                                                  Lanes lanes, const Scale<ComputeOf<In>>& scale) {
+template <typename In, int kMany, bool kSkew, bool kLog, bool kNarrow>
+__device__ __forceinline__ RowStats<ComputeOf<In>> FirstVectorsStats(const uint4 (&v)[kMany], int skip,
+                                                                     std::int64_t valid, Lanes lanes,
+                                                                     const Scale<ComputeOf<In>>& scale) {
   const auto stats = VectorsStats<In, kMany, kSkew>(v, skip, lanes, scale);
   if constexpr (kLog) {
     const bool precise = valid <= kPreciseColumns;
     if (__any_sync(0xffffffffu, precise)) {
-      const auto better = PreciseStats<In>(v, lanes, scale);
+      const auto better = PreciseStats<In, kNarrow>(v, lanes, scale);
       if (precise) return better;
     }
   }
@@ -185,11 +186,11 @@ class RowPart {
                                     stats);
   }
   // Those of the first vectors of a row with `valid` columns; a whole warp calls it.
-  template <int kMany, bool kLog>
-  __device__ __forceinline__ Stats<C> FirstStats(std::int64_t valid, Lanes lanes, const Scale<C>& scale) const {
+  template <int kMany, bool kLog, bool kNarrow = false>
+  __device__ __forceinline__ RowStats<C> FirstStats(std::int64_t valid, Lanes lanes, const Scale<C>& scale) const {
     uint4 v[kMany];
     Vectors(0, v);
-    return FirstVectorsStats<In, kMany, kSkew, kLog>(v, skip_, valid, lanes, scale);
+    return FirstVectorsStats<In, kMany, kSkew, kLog, kNarrow>(v, skip_, valid, lanes, scale);
   }
 
   // The vectors [first, first + kMany) of each lane, as counted from the first column.

@@ -108,7 +108,7 @@ class Slice {
     const BlendMask mask(kSkew && lane_ == 0 ? skip_ * static_cast<int>(sizeof(In)) : 0);
 #pragma unroll
     for (int j = 0; j < kSlots; ++j) v[j] = kSkew ? mask.Blend(w[j], w[j + (kSkew ? 1 : 0)]) : w[j];
-    return FirstVectorsStats<In, kSlots, kSkew, kLog>(v, skip_, valid, Lanes{lane_, 32}, scale);
+    return FirstVectorsStats<In, kSlots, kSkew, kLog, false>(v, skip_, valid, Lanes{lane_, 32}, scale);
   }
 
   // As RowPart::Store. `n` and `valid` are counted from the slice's first column.

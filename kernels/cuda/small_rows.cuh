@@ -20,7 +20,7 @@ __device__ __forceinline__ void RunSmallRowsSlots(const DeviceSegment& segment, 
   const In* input = static_cast<const In*>(segment.input) + row * segment.input_stride;
   uint4 v[kSlots];
   LoadPart(input, valid, Around{false, false}, segment.input_wide != 0, lanes, v);
-  const auto stats = FirstStats<In, kSlots>(segment.log != 0, v, valid, valid, lanes, scale);
+  const auto stats = FirstStats<In, kSlots, kSlots <= 2>(segment.log != 0, v, valid, valid, lanes, scale);
   const Normalizer<ComputeOf<In>> normalize(scale, stats, segment.log != 0, valid == 0);
   ForOutputType<In, kSame>(output_type, [&](auto* type) {
     auto* output = static_cast<decltype(type)>(segment.output) + row * segment.output_stride;

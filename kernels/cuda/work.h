@@ -41,12 +41,17 @@ constexpr int SmallColumns(int element_bytes) { return SmallSlots(element_bytes)
 // bound is twice as wide. They lie in the first slot of a small row's lanes.
 constexpr int kPreciseColumns = 7;
 constexpr int kManyColumns = kPreciseColumns + 1;  // no such row
+// Of those, rows of at most this many columns in all keep what is lost in rounding the sum.
+constexpr int kNarrowColumns = 8;
 // Rows of so many chunks that a block takes side by side.
 constexpr int SideRows(std::int64_t chunks) {
   return chunks * 2 <= kBlockWarps ? kBlockWarps / static_cast<int>(chunks) : 1;
 }
 // Rows of one column tile: neighbouring elements of one 32-byte sector.
 constexpr int TileRows(int element_bytes) { return 32 / element_bytes; }
+
+// The statistics of one of them (RowStats).
+constexpr int RowStatsBytes(int compute_bytes) { return 3 * compute_bytes; }
 
 // Bytes from one row of a column tile to the next; the padding keeps the transposing stores on different banks.
 constexpr int ColumnTilePitch(std::int64_t cols, int element_bytes) {
