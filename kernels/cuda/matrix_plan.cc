@@ -43,21 +43,32 @@ int Log2Up(int value) {
   return log;
 }
 
+// Bytes from one row of a tile to the next: see TilePlace.
+int TinyPitch(int cols, int bytes) {
+  const bool is_padded = !HasNarrow(cols, bytes) && cols * bytes % (2 * kVectorBytes) == 0;
+  return cols * bytes + (is_padded ? kVectorBytes : 0);
+}
+
 // Dense rows of few vectors are moved as tiles of rows, unless lanes have just as many vectors: whole ones in a number
-// that leaves few lanes idle. For doubles that was not measured.
-bool IsTiny(const MatrixParams& p, int bytes, bool skew) {
+// that leaves few lanes idle. An even number of them costs a tile some of its speed, so those that go as tiles are
+// those that were faster so, in tensors that fill the shared memory of all multiprocessors. For doubles that was not
+// measured.
+bool IsTiny(const MatrixParams& p, int bytes, bool skew, const Device& device) {
   const auto vectors = static_cast<int>(DivideUp(p.cols, VectorElements(bytes)));
   if (skew) return vectors <= TinyVectors(bytes);
-  if (bytes == 2 && vectors == 1) return true;
-  if (bytes == 4 && vectors == 1) return p.log;
-  if (bytes == 2) return vectors == 3 || vectors == 5;
-  return bytes == 4 && vectors % 2 != 0 && vectors >= 3 && vectors <= 15;
+  if (bytes > 4) return false;
+  if (vectors == 1) return bytes == 2 || p.log;
+  if (vectors % 2 != 0) return vectors <= (bytes == 2 ? 5 : 15);
+  const std::int64_t all = p.rows * TinyPitch(static_cast<int>(p.cols), bytes);
+  if (all < std::int64_t{device.shared_bytes} * device.multiprocessors) return false;
+  if (bytes == 2) return vectors == 6;
+  return vectors == 10 || (p.log && (vectors == 6 || vectors == 12));
 }
 
 // Rows of a tile: as many for each thread, so that about six tiles fill the shared memory, and fewer where that leaves
 // multiprocessors without one.
 int TinyTileRows(std::int64_t rows, int cols, int bytes, const Device& device) {
-  const int row_bytes = cols * bytes;
+  const int row_bytes = TinyPitch(cols, bytes);
   const int fits = (device.shared_bytes - kMatrixTableBytes) / row_bytes;
   const int each = device.shared_bytes / 6 / row_bytes + kMatrixThreads / 2;
   const int wanted = HasNarrow(cols, bytes) ? kMatrixThreads * BoundaryStep(cols, bytes) * NarrowEach(cols, bytes)
@@ -78,11 +89,11 @@ int TileShare(std::int64_t cols, int bytes) {
   return 0;
 }
 
-void SetTiles(int rows, int bytes, MatrixPlan* plan) {
+void SetTiles(int rows, int pitch, MatrixPlan* plan) {
   MatrixParams& p = plan->params;
   p.rows_per_block = rows;
   plan->kind = MatrixKind::kTiny;
-  plan->dynamic_bytes = (rows * static_cast<int>(p.cols) * bytes + kVectorBytes - 1) / kVectorBytes * kVectorBytes;
+  plan->dynamic_bytes = (rows * pitch + kVectorBytes - 1) / kVectorBytes * kVectorBytes;
   plan->blocks = DivideUp(p.rows, rows);
 }
 
@@ -93,7 +104,7 @@ void PlanTiny(int bytes, const Device& device, MatrixPlan* plan) {
   const int wanted = std::max(step, TinyTileRows(p.rows, cols, bytes, device) / step * step);
   // Narrow rows are computed, though not moved, as whole vectors.
   const bool is_narrow = HasNarrow(cols, bytes);
-  SetTiles(is_narrow ? wanted : static_cast<int>(std::min<std::int64_t>(p.rows, wanted)), bytes, plan);
+  SetTiles(is_narrow ? wanted : static_cast<int>(std::min<std::int64_t>(p.rows, wanted)), TinyPitch(cols, bytes), plan);
   const bool is_plain = bytes == 4 || !p.log || p.scale_float.plain != 0;
   if (is_narrow && step * cols * bytes == kVectorBytes && p.lengths == nullptr && is_plain) plan->dynamic_bytes = 0;
 }
@@ -119,7 +130,8 @@ bool PlanTile(int bytes, const Device& device, MatrixPlan* plan) {
   if (pairs < (bytes == 4 ? 4 : 1)) return false;
   p.lanes = threads;
   plan->slots = static_cast<int>(DivideUp(DivideUp(p.cols, VectorElements(bytes)), threads));
-  SetTiles(groups * static_cast<int>(std::clamp<std::int64_t>(pairs / 2, 1, most)), bytes, plan);
+  const int rows = groups * static_cast<int>(std::clamp<std::int64_t>(pairs / 2, 1, most));
+  SetTiles(rows, static_cast<int>(p.cols) * bytes, plan);
   return true;
 }
 
@@ -155,7 +167,7 @@ void PlanSmallRows(int bytes, bool dense, const Device& device, MatrixPlan* plan
   // Of aligned rows those of seven 16-bit vectors, too: lanes would be idle, and a thread a row is slower.
   const bool is_odd = bytes == 2 && DivideUp(plan->params.cols, VectorElements(bytes)) == 7;
   if (dense && (plan->skew || is_odd) && PlanTile(bytes, device, plan)) return;
-  if (dense && IsTiny(plan->params, bytes, plan->skew)) {
+  if (dense && IsTiny(plan->params, bytes, plan->skew, device)) {
     PlanTiny(bytes, device, plan);
   } else {
     PlanSmall(bytes, device, plan);

@@ -11,28 +11,42 @@
 // every thread works on whole rows alone. The sums are those of the lanes that would share such a row elsewhere.
 namespace softmax::kernels::cuda {
 
+// Where element `at`, the first of a vector, lies in a tile. Rows of kRowVectors vectors, if that is not 0, are a
+// vector farther apart there: threads that read a row each are then on different banks.
+template <typename In, int kRowVectors>
+__device__ __forceinline__ int TilePlace(int at) {
+  constexpr int kVector = Element<In>::kVector;
+  if constexpr (kRowVectors == 0) {
+    return at;
+  } else {
+    return at + at / (kRowVectors * kVector) * kVector;
+  }
+}
+
 // Copies `count` elements from a 16-byte boundary on to shared memory, for the whole block.
-template <typename In>
+template <typename In, int kRowVectors = 0>
 __device__ __forceinline__ void LoadTile(const In* input, int count, In* tile) {
   constexpr int kVector = Element<In>::kVector;
   const int whole = count / kVector * kVector;
   for (int at = static_cast<int>(threadIdx.x) * kVector; at < whole; at += kMatrixThreads * kVector) {
-    __pipeline_memcpy_async(tile + at, input + at, sizeof(uint4));
+    __pipeline_memcpy_async(tile + TilePlace<In, kRowVectors>(at), input + at, sizeof(uint4));
   }
   __pipeline_commit();
-  const int last = whole + static_cast<int>(threadIdx.x);
-  if (last < count) tile[last] = input[last];
+  if constexpr (kRowVectors == 0) {
+    const int last = whole + static_cast<int>(threadIdx.x);
+    if (last < count) tile[last] = input[last];
+  }
   __pipeline_wait_prior(0);
   __syncthreads();
 }
 
 // Stores `count` elements of a tile from a 16-byte boundary on, for the whole block.
-template <typename In>
+template <typename In, int kRowVectors = 0>
 __device__ __forceinline__ void StoreTile(const In* tile, int count, In* output) {
   constexpr int kVector = Element<In>::kVector;
   for (int at = static_cast<int>(threadIdx.x) * kVector; at < count; at += kMatrixThreads * kVector) {
-    const uint4 y = *reinterpret_cast<const uint4*>(tile + at);
-    if (at + kVector <= count) {
+    const uint4 y = *reinterpret_cast<const uint4*>(tile + TilePlace<In, kRowVectors>(at));
+    if (kRowVectors != 0 || at + kVector <= count) {
       *reinterpret_cast<uint4*>(output + at) = y;
     } else {
       StoreRange(output + at, y, 0, count - at);
@@ -53,26 +67,44 @@ class TinyRow {
                                : kColumns < kVector                         ? kColumns / 2
                                : sizeof(In) == 2 && kColumns <= 2 * kVector ? kColumns - kVector / 2
                                                                             : kColumns - kVector;
+  static constexpr bool kWhole =
+      !kNarrow && sizeof(In) <= 4 && kColumns % kVector == 0;  // whole vectors where all columns are there
   static constexpr int kLanes = RowLanes(kColumns, sizeof(In));
   static constexpr int kSlots = (kVectors + kLanes - 1) / kLanes;
 
-  // Replaces the row by its results.
-  __device__ __forceinline__ static void Run(In* row, int cols, int valid, const Scale<C>& scale) {
+  // Replaces the row by its results. `whole`: it has kColumns columns and lies on a boundary.
+  __device__ __forceinline__ static void Run(In* row, int cols, int valid, bool whole, const Scale<C>& scale) {
     C x[kColumns];
+    if (kWhole && whole) {
 #pragma unroll
-    for (int c = 0; c < kColumns; ++c) {
-      x[c] = c < kSure || c < cols ? ToCompute(row[c]) : -Infinity<C>();
-    }
-    if (valid < cols) {
+      for (int v = 0; v < kVectors; ++v) {
+        C y[kVector];
+        Unpack<In>(reinterpret_cast<const uint4*>(row)[v], y);
+#pragma unroll
+        for (int e = 0; e < kVector; ++e) x[(v * kVector + e) % kColumns] = y[e];
+      }
+    } else {
 #pragma unroll
       for (int c = 0; c < kColumns; ++c) {
-        if (c >= valid) x[c] = -Infinity<C>();
+        x[c] = c < kSure || c < cols ? ToCompute(row[c]) : -Infinity<C>();
       }
     }
+    if (valid < cols) Mask(x, valid, -Infinity<C>());
     const C masked = Compute(x, valid, scale);
+    if (valid < cols) Mask(x, valid, masked);
+    if (kWhole && whole) {
 #pragma unroll
-    for (int c = 0; c < kColumns; ++c) {
-      if (c < kSure || c < cols) row[c] = FromCompute<In, C>(c < valid ? x[c] : masked);
+      for (int v = 0; v < kVectors; ++v) {
+        C y[kVector];
+#pragma unroll
+        for (int e = 0; e < kVector; ++e) y[e] = x[(v * kVector + e) % kColumns];
+        reinterpret_cast<uint4*>(row)[v] = Pack<In>(y);
+      }
+    } else {
+#pragma unroll
+      for (int c = 0; c < kColumns; ++c) {
+        if (c < kSure || c < cols) row[c] = FromCompute<In, C>(x[c]);
+      }
     }
   }
 
@@ -139,6 +171,13 @@ class TinyRow {
   }
 
  private:
+  __device__ __forceinline__ static void Mask(C (&x)[kColumns], int valid, C value) {
+#pragma unroll
+    for (int c = 0; c < kColumns; ++c) {
+      if (c >= valid) x[c] = value;
+    }
+  }
+
   // PlacesSum of `kCount` places, of which those up to the next power of two are empty.
   template <typename T, int kCount>
   __device__ __forceinline__ static double TreeSum(const T (&x)[kCount]) {
@@ -200,14 +239,30 @@ __global__ void __launch_bounds__(kMatrixThreads, (kTinyBlocks<In, kColumns>))
   const std::int64_t left = params.rows - first;
   const int rows = left < params.rows_per_block ? static_cast<int>(left) : params.rows_per_block;
   const Scale<ComputeOf<In>> scale = ScaleOf<ComputeOf<In>>(params);
+  using Row = TinyRow<In, kColumns, kLog>;
+  // Aligned rows of an even number of vectors would all begin on the same few banks.
+  constexpr int kPadEvery = Row::kWhole && Row::kVectors % 2 == 0 ? Row::kVectors : 0;
+  const bool whole = Row::kWhole && cols == kColumns;
+  const bool padded = kPadEvery != 0 && whole;
+  const int pitch = cols + (padded ? Row::kVector : 0);
   BeginAccess(params);
-  LoadTile(static_cast<const In*>(params.input) + first * cols, rows * cols, tile);
+  const In* const input = static_cast<const In*>(params.input) + first * cols;
+  if (padded) {
+    LoadTile<In, kPadEvery>(input, rows * cols, tile);
+  } else {
+    LoadTile(input, rows * cols, tile);
+  }
   for (int row = static_cast<int>(threadIdx.x); row < rows; row += kMatrixThreads) {
     const int valid = params.lengths == nullptr ? cols : static_cast<int>(ValidLength(params, first + row));
-    TinyRow<In, kColumns, kLog>::Run(tile + row * cols, cols, valid, scale);
+    Row::Run(tile + row * pitch, cols, valid, whole, scale);
   }
   __syncthreads();
-  StoreTile(tile, rows * cols, static_cast<In*>(params.output) + first * cols);
+  In* const output = static_cast<In*>(params.output) + first * cols;
+  if (padded) {
+    StoreTile<In, kPadEvery>(tile, rows * cols, output);
+  } else {
+    StoreTile(tile, rows * cols, output);
+  }
   Complete(params.completion);
 }
 
@@ -248,7 +303,7 @@ class NarrowRows {
   // The same for rows in memory, `count` elements in all, whatever they are.
   __device__ __forceinline__ static void Redo(In* rows, int count, const Scale<float>& scale) {
 #pragma unroll 1
-    for (int at = 0; at < count; at += kColumns) Row::Run(rows + at, kColumns, kColumns, scale);
+    for (int at = 0; at < count; at += kColumns) Row::Run(rows + at, kColumns, kColumns, false, scale);
   }
 
  private:
@@ -297,17 +352,16 @@ class NarrowRows {
   }
 };
 
-// One vector is several rows: no thread needs another's elements.
-template <typename In, int kColumns, bool kLog>
+// One vector is several rows: no thread needs another's elements. Each takes kEach vectors.
+template <typename In, int kColumns, bool kLog, int kEach>
 __device__ __forceinline__ void RunNarrowVectors(const MatrixParams& params, std::int64_t first, int rows,
                                                  const Scale<float>& scale) {
   using Rows = NarrowRows<In, kColumns, kLog>;
-  constexpr int kEach = NarrowEach(kColumns, sizeof(In));
   constexpr int kVector = Element<In>::kVector;
   const In* const input = static_cast<const In*>(params.input) + first * kColumns;
   In* const output = static_cast<In*>(params.output) + first * kColumns;
   const int count = rows * kColumns;
-  uint4 v[kEach];
+  uint4 v[kEach] = {};
   int redo = 0;
 #pragma unroll
   for (int i = 0; i < kEach; ++i) {
@@ -372,7 +426,12 @@ __global__ void __launch_bounds__(kMatrixThreads, (kNarrowBlocks<In, kColumns>))
   const bool whole = params.lengths == nullptr && Rows::Suits(scale);
   if constexpr (Rows::kVectors == 1) {
     if (whole) {
-      RunNarrowVectors<In, kColumns, kLog>(params, first, rows, scale);
+      // Blocks of a small tensor have one vector for each thread, or fewer.
+      if (rows <= kMatrixThreads * Rows::kRows) {
+        RunNarrowVectors<In, kColumns, kLog, 1>(params, first, rows, scale);
+      } else {
+        RunNarrowVectors<In, kColumns, kLog, NarrowEach(kColumns, sizeof(In))>(params, first, rows, scale);
+      }
       Complete(params.completion);
       return;
     }
@@ -383,7 +442,7 @@ __global__ void __launch_bounds__(kMatrixThreads, (kNarrowBlocks<In, kColumns>))
   } else {
     for (int row = static_cast<int>(threadIdx.x); row < rows; row += kMatrixThreads) {
       const int valid = params.lengths == nullptr ? kColumns : static_cast<int>(ValidLength(params, first + row));
-      TinyRow<In, kColumns, kLog>::Run(tile + row * kColumns, kColumns, valid, scale);
+      TinyRow<In, kColumns, kLog>::Run(tile + row * kColumns, kColumns, valid, false, scale);
     }
   }
   __syncthreads();

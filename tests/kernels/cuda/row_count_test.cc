@@ -122,5 +122,26 @@ TEST_F(RowCountTest, TilesOfBFloat16GiveTheBitsOfRowsAlone) {
   ExpectTilesGiveTheBitsOfRowsAlone(DataType::kBFloat16, Operation::kLogSoftmax, kOneRoundBytes);
 }
 
+// Aligned rows of an even number of vectors that lanes would have in part only: tiles in large tensors, lanes in small.
+TEST_F(RowCountTest, PaddedTilesGiveTheBitsOfRowsAlone) {
+  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
+    for (const std::int64_t cols : {24, 40, 48}) {
+      const bool is_tiled = type == DataType::kFloat32 || cols == 48;
+      if (!is_tiled) continue;
+      for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+        RowCase c;
+        c.input_type = c.output_type = type;
+        c.operation = operation;
+        c.cols = cols;
+        const std::int64_t count = kRoundsBytes / (cols * static_cast<std::int64_t>(SizeOf(type)));
+        ExpectSameBits(c, Values::kPartialInfinity, {count});
+        c.lengths = LengthsOf(kDistinct, cols);
+        c.in_place = cols == 48;
+        ExpectSameBits(c, Values::kNormal50, {count + 5});
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace softmax::kernels::testing
