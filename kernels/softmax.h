@@ -18,7 +18,7 @@ namespace softmax::kernels {
 // kSoftmaxWorkspaceZeroBytes left zero by every launch. One per stream: launches that may run at the same time must not
 // share it. Rows so wide that only many blocks together hold them need it to be read once; without it they are read
 // twice.
-constexpr std::size_t kSoftmaxWorkspaceBytes = 128 * 1024;
+constexpr std::size_t kSoftmaxWorkspaceBytes = 512 * 1024;
 constexpr std::size_t kSoftmaxWorkspaceZeroBytes = 4096;
 
 // Tells the host that everything a launch wrote is visible to it: the launch's last block stores `value` to `*flag`

@@ -33,11 +33,12 @@ constexpr int NarrowEach(int cols, int element_bytes) {
 }
 constexpr int kSmallSlots = 8;  // vectors per lane of small rows, at most; kernels for 7 take 8
 // Places in Completion::workspace, in words: the blocks of a grid that are done (Complete() counts at 0), those that
-// have left a wide row's teams, a counter for each team, and the teams' tables.
+// are done with the table of wide rows, the two counters of its epochs, its last tag, and the table (grid_table.cuh).
 constexpr int kWorkspaceEnded = 1;
-constexpr int kWorkspaceTeams = 32;
-constexpr int kMaxTeams = static_cast<int>(kSoftmaxWorkspaceZeroBytes / 4) - kWorkspaceTeams;
-constexpr int kWorkspaceTable = static_cast<int>(kSoftmaxWorkspaceZeroBytes / 4);
+constexpr int kWorkspaceEpochs = 32;
+constexpr int kEpochWords = 32;
+constexpr int kWorkspaceTag = static_cast<int>(kSoftmaxWorkspaceZeroBytes / 4);
+constexpr int kWorkspaceTable = kWorkspaceTag + 32;
 constexpr int kMatrixTableBytes = 2 * kFlatChunks * 16;  // of static shared memory, at most
 
 constexpr int kOneWaveBlocks = 4;  // a multiprocessor holds so many of any kernel for one wave
@@ -66,11 +67,11 @@ struct MatrixParams {
   int warp_vectors;    // and what they take in shared memory,
   int slice_bytes;     // in all
   int cluster_blocks;
-  int groups;        // per row, for wide rows,
-  int block_groups;  // of them per block,
-  int kept_groups;   // and of those in shared memory
-  int team_blocks;   // per row
-  int teams;
+  int groups;        // per row, for wide rows: of block_chunks chunks,
+  int block_groups;  // and of them per block
+  int row_blocks;    // blocks that share a row
+  int table_rows;    // rows that the table in the workspace holds
+  int part_window;   // parts of rows that are read at a time
   bool log;
   bool next_early;  // the next launch may take its places as soon as all blocks have begun
   Completion completion;

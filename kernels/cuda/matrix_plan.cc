@@ -10,7 +10,6 @@ namespace softmax::kernels::cuda {
 namespace {
 
 constexpr int kTileRows = 2048;
-constexpr int kMaxPlaces = 3;            // for groups of a wide row in one block
 constexpr int kMaxWideChunks = 1 << 17;  // 256 MB
 
 // Where the rows of a segment begin, as seen by 16-byte accesses.
@@ -189,12 +188,13 @@ void PlanDouble(int bytes, MatrixPlan* plan) {
   plan->blocks = DivideUp(p.rows, kBlockWarps);
 }
 
+constexpr int kAlone = 52;  // chunks of a row for one block
+
 // How many blocks share a row: one where two of them fit on a multiprocessor, otherwise as few as leave room for three;
 // more while the device has blocks to spare, and of rows so wide that their parts stay large, a few blocks for each
 // multiprocessor.
 int BlocksOfRow(int chunks, std::int64_t rows, const Device& device) {
   if (device.cluster_blocks == 1) return 1;
-  constexpr int kAlone = 52;
   constexpr int kTogether = 33;
   const int most = device.cluster_blocks;
   int blocks = chunks <= kAlone ? 1 : std::min(most, static_cast<int>(DivideUp(chunks, kTogether)));
@@ -247,11 +247,70 @@ void PlanSideSlices(int bytes, const Device& device, MatrixPlan* plan) {
   plan->blocks = DivideUp(p.rows, p.rows_per_block);
 }
 
-void PlanLarge(int bytes, const Device& device, MatrixPlan* plan) {
+// Blocks of a kernel that the device holds at a time.
+int ResidentBlocks(const void* kernel, int dynamic_bytes, const Device& device) {
+  int blocks = 0;
+  const cudaError_t error =
+      cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, kMatrixThreads, dynamic_bytes);
+  return error == cudaSuccess ? blocks * device.multiprocessors : 0;
+}
+
+// Chunks of a row that a block of the wide kernel takes: a group, or where chunks are told one by one, few enough that
+// three blocks share a multiprocessor, and that few rows give each one a block.
+int PartChunks(const MatrixParams& p, const Device& device) {
+  if (p.chunks > kFlatChunks) return kGroupChunks;
+  constexpr int kTableChunks = 4;  // what the tables take, rounded up
+  const int most = (device.shared_bytes + kMatrixTableBytes) / 3 / kChunkBytes - kTableChunks;
+  auto parts = static_cast<int>(DivideUp(p.chunks, std::clamp(most, kBlockWarps, kGroupChunks)));
+  while (p.chunks > 4 * parts && p.rows * parts * 2 <= device.multiprocessors) parts *= 2;
+  return static_cast<int>(DivideUp(p.chunks, parts));
+}
+
+// Parts that are read at a time: more and the blocks fall into step, fewer and the memory waits. As measured on an
+// H100.
+int PartWindow(const MatrixParams& p, int resident) {
+  if (p.chunks <= kFlatChunks) return std::max(1, resident * 2 / 3);
+  return std::max(1, p.block_groups > 1 ? resident / 3 : resident * 7 / 12);
+}
+
+void PlanWide(DataType type, const Device& device, MatrixPlan* plan) {
+  MatrixParams& p = plan->params;
+  if (p.completion.workspace == nullptr) return;
+  p.block_chunks = PartChunks(p, device);
+  p.warp_chunks = static_cast<int>(DivideUp(p.block_chunks, kBlockWarps));
+  p.warp_vectors = SliceVectors(p.warp_chunks, *plan);
+  p.groups = static_cast<int>(DivideUp(p.chunks, p.block_chunks));
+  plan->kind = MatrixKind::kWide;
+  plan->dynamic_bytes = kBlockWarps * p.warp_vectors * kVectorBytes;
+  const std::int64_t resident = ResidentBlocks(MatrixKernelOf(type, *plan), plan->dynamic_bytes, device);
+  p.block_groups = resident == 0 ? 1 : static_cast<int>(DivideUp(p.groups, resident));
+  // A row that took most blocks would leave too few to read the next one meanwhile.
+  const bool takes_most = 2 * p.groups > resident && p.groups * p.rows > resident;
+  if (takes_most) p.block_groups = std::max(2, p.block_groups);
+  p.row_blocks = static_cast<int>(DivideUp(p.groups, p.block_groups));
+  const int entries = p.chunks <= kFlatChunks ? p.chunks : p.groups;
+  constexpr std::int64_t kTableBytes = std::int64_t{kSoftmaxWorkspaceBytes} - kWorkspaceTable * 4;
+  p.table_rows = static_cast<int>(std::min(p.rows, kTableBytes / (entries * (type == DataType::kFloat64 ? 32 : 16))));
+  plan->blocks = std::min(resident, p.rows * p.row_blocks);
+  // A place may be used again two epochs of at least one step later (grid_table.cuh).
+  if (p.table_rows < p.rows) {
+    plan->blocks = std::min(plan->blocks, (std::int64_t{p.table_rows} - 1) * p.row_blocks / 2);
+  }
+  p.part_window = PartWindow(p, static_cast<int>(resident));
+  const bool fits = plan->blocks >= p.row_blocks && p.rows <= std::numeric_limits<int>::max() / p.row_blocks;
+  if (!fits) plan->kind = MatrixKind::kNone;
+}
+
+void PlanLarge(DataType type, const Device& device, MatrixPlan* plan) {
+  const auto bytes = static_cast<int>(SizeOf(type));
   MatrixParams& p = plan->params;
   if (TakesDouble(bytes, device, *plan)) {
     PlanDouble(bytes, plan);
     return;
+  }
+  if (device.cluster_blocks == 1 && p.chunks > kAlone) {
+    PlanWide(type, device, plan);
+    if (plan->kind != MatrixKind::kNone) return;
   }
   p.cluster_blocks = BlocksOfRow(p.chunks, p.rows, device);
   const auto chunks = static_cast<int>(DivideUp(p.chunks, p.cluster_blocks));
@@ -291,47 +350,6 @@ void PlanLarge(int bytes, const Device& device, MatrixPlan* plan) {
   plan->blocks = DivideUp(p.rows, p.rows_per_block) * p.cluster_blocks;
 }
 
-// Blocks of a kernel that the device holds at a time.
-int ResidentBlocks(const void* kernel, int dynamic_bytes, const Device& device) {
-  int blocks = 0;
-  const cudaError_t error =
-      cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, kMatrixThreads, dynamic_bytes);
-  return error == cudaSuccess ? blocks * device.multiprocessors : 0;
-}
-
-void PlanWide(DataType type, const Device& device, MatrixPlan* plan) {
-  MatrixParams& p = plan->params;
-  p.warp_vectors = SliceVectors(4, *plan);
-  const int group_bytes = kBlockWarps * p.warp_vectors * kVectorBytes;
-  if (p.completion.workspace == nullptr) return;
-  plan->kind = MatrixKind::kWide;
-  const void* const kernel = MatrixKernelOf(type, *plan);
-  p.groups = static_cast<int>(DivideUp(p.chunks, kGroupChunks));
-  // One group in each of many blocks, or as many as fit in one block for each multiprocessor.
-  const int most = std::min((device.shared_bytes - kMatrixTableBytes) / group_bytes, kMaxPlaces);
-  int places = most > 0 ? 1 : 0;
-  int resident = places > 0 ? ResidentBlocks(kernel, group_bytes, device) : 0;
-  if (p.groups > resident && most > 1) {
-    places = most;
-    resident = ResidentBlocks(kernel, places * group_bytes, device);
-  }
-  if (resident == 0) {
-    plan->kind = MatrixKind::kNone;
-    return;
-  }
-  p.block_groups = static_cast<int>(DivideUp(p.groups, resident));
-  p.kept_groups = std::min(p.block_groups, places);
-  p.team_blocks = static_cast<int>(DivideUp(p.groups, p.block_groups));
-  p.teams = static_cast<int>(std::min<std::int64_t>({p.rows, resident / p.team_blocks, kMaxTeams}));
-  const std::int64_t table = std::int64_t{2} * p.teams * p.groups * (type == DataType::kFloat64 ? 16 : 8);
-  if (table > static_cast<std::int64_t>(kSoftmaxWorkspaceBytes - kSoftmaxWorkspaceZeroBytes)) {
-    plan->kind = MatrixKind::kNone;
-    return;
-  }
-  plan->dynamic_bytes = places * group_bytes;
-  plan->blocks = static_cast<std::int64_t>(p.teams) * p.team_blocks;
-}
-
 }  // namespace
 
 MatrixPlan PlanMatrix(DataType type, const Segment& s, const Completion& completion, const Device& device) {
@@ -365,7 +383,7 @@ MatrixPlan PlanMatrix(DataType type, const Segment& s, const Completion& complet
     PlanSmallRows(bytes, alignment.dense, device, &plan);
   } else if (s.cols <= std::int64_t{kFlatChunks} * ChunkColumns(bytes)) {
     p.chunks = static_cast<int>(DivideUp(s.cols, ChunkColumns(bytes)));
-    PlanLarge(bytes, device, &plan);
+    PlanLarge(type, device, &plan);
   } else if (s.cols <= std::int64_t{kMaxWideChunks} * ChunkColumns(bytes)) {
     p.chunks = static_cast<int>(DivideUp(s.cols, ChunkColumns(bytes)));
     PlanWide(type, device, &plan);
