@@ -90,6 +90,25 @@ TEST_F(RowCountTest, EveryNumberOfRowsGivesTheSameBits) {
   }
 }
 
+// Rows that several blocks share: exchanged by groups of chunks, or by chunks where there are no clusters, and then
+// more rows than the blocks' table in the workspace holds.
+TEST_F(RowCountTest, EveryNumberOfWideRowsGivesTheSameBits) {
+  for (const DataType type : {DataType::kFloat32, DataType::kBFloat16}) {
+    for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+      for (const std::int64_t cols : {120'000, 540'001}) {
+        RowCase c;
+        c.input_type = c.output_type = type;
+        c.operation = operation;
+        c.cols = cols;
+        const bool cut = operation == Operation::kLogSoftmax;
+        if (cut) c.lengths = LengthsOf(kDistinct, cols);
+        c.in_place = cut;
+        ExpectSameBits(c, cut ? Values::kNormal50 : Values::kPartialInfinity, {3, 20'000'000 / cols});
+      }
+    }
+  }
+}
+
 void ExpectTilesGiveTheBitsOfRowsAlone(DataType type, Operation operation, std::int64_t bytes) {
   constexpr std::size_t kKinds = std::size(kAllValues);
   for (std::size_t i = 0; i < std::size(kTileWidths); ++i) {
