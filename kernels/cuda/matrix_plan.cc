@@ -188,7 +188,8 @@ void PlanDouble(int bytes, MatrixPlan* plan) {
   plan->blocks = DivideUp(p.rows, kBlockWarps);
 }
 
-constexpr int kAlone = 52;  // chunks of a row for one block
+constexpr int kAlone = 52;                    // chunks of a row for one block, where there are clusters
+constexpr int kMost = 4 * kWideThreads / 32;  // of what a block takes
 
 // How many blocks share a row: one where two of them fit on a multiprocessor, otherwise as few as leave room for three;
 // more while the device has blocks to spare, and of rows so wide that their parts stay large, a few blocks for each
@@ -308,13 +309,13 @@ void PlanLarge(DataType type, const Device& device, MatrixPlan* plan) {
     PlanDouble(bytes, plan);
     return;
   }
-  if (device.cluster_blocks == 1 && p.chunks > kAlone) {
+  if (device.cluster_blocks == 1 && p.chunks > kMost) {
     PlanWide(type, device, plan);
     if (plan->kind != MatrixKind::kNone) return;
   }
   p.cluster_blocks = BlocksOfRow(p.chunks, p.rows, device);
   const auto chunks = static_cast<int>(DivideUp(p.chunks, p.cluster_blocks));
-  if (chunks > 4 * kWideThreads / 32) return;
+  if (chunks > kMost) return;
   // Doubles, whose arithmetic takes longest, need more bytes on their way than registers hold.
   const bool is_many = p.rows > std::int64_t{4} * device.multiprocessors;
   if (bytes == 8 && is_many && p.chunks <= 2 * kBlockWarps) {
