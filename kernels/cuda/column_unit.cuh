@@ -138,11 +138,13 @@ __device__ __forceinline__ RowTerms<ComputeOf<In>> TermsOf(const Normalizer<Comp
 enum class UnitForm { kExp, kPlainLog };
 
 // An exponential against a base that is all shift.
-__device__ __forceinline__ float ShiftedExp(float x, float shift, const Scale<float>& scale) {
-  return scale.FastExp(x, 0.0f, shift);
-}
-__device__ __forceinline__ double ShiftedExp(double x, double max_pre, const Scale<double>& scale) {
-  return scale.Exp(x, max_pre);
+template <typename C>
+__device__ __forceinline__ C ShiftedExp(C x, C shift, const Scale<C>& scale) {
+  if constexpr (sizeof(C) == 8) {
+    return scale.Exp(x, shift);
+  } else {
+    return scale.FastExp(x, 0.0f, shift);
+  }
 }
 
 }  // namespace softmax::kernels::cuda

@@ -81,9 +81,16 @@ struct ExpBase<double> {
   static constexpr double correction = 1;
 
   __device__ __forceinline__ ExpBase(double max, const Scale<double>& scale) : max_pre(MaxPre(max, scale)) {}
-  __device__ __forceinline__ double Exp(double x, const Scale<double>& scale) const { return scale.Exp(x, max_pre); }
+  // Templates, so that what Scale<double> keeps in memory stays out of other types' modules.
+  template <typename S>
+  __device__ __forceinline__ double Exp(double x, const S& scale) const {
+    return scale.Exp(x, max_pre);
+  }
   __device__ __forceinline__ static constexpr bool IsPlain() { return true; }
-  __device__ __forceinline__ double PlainExp(double x, const Scale<double>& scale) const { return Exp(x, scale); }
+  template <typename S>
+  __device__ __forceinline__ double PlainExp(double x, const S& scale) const {
+    return Exp(x, scale);
+  }
 };
 // Whether the fast form serves; one answer for a whole segment.
 __device__ __forceinline__ bool IsFast(const Scale<float>& scale) { return scale.fast != 0.0f; }

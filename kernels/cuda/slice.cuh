@@ -258,19 +258,20 @@ class Slice {
         ReplaceEach<kFull>(start, first, last,
                            [&](const uint4& v) { return VectorResults<In, true>(v, kVector, normalize); });
       }
-      return;
-    }
-    uint4 x[kChunkSlots];
+    } else {
+      uint4 x[kChunkSlots];
 #pragma unroll
-    for (int j = 0; j < kChunkSlots; ++j) {
-      const int vector = start + j * 32;
-      if (kFull || (vector >= first && vector < last)) x[j] = shared_[vector];
-    }
+      for (int j = 0; j < kChunkSlots; ++j) {
+        const int vector = start + j * 32;
+        if (kFull || (vector >= first && vector < last)) x[j] = shared_[vector];
+      }
 #pragma unroll
-    for (int j = 0; j < kChunkSlots; ++j) {
-      const int vector = start + j * 32;
-      if (kFull || (vector >= first && vector < last))
-        shared_[vector] = VectorResults<In, true>(x[j], kVector, normalize);
+      for (int j = 0; j < kChunkSlots; ++j) {
+        const int vector = start + j * 32;
+        if (kFull || (vector >= first && vector < last)) {
+          shared_[vector] = VectorResults<In, true>(x[j], kVector, normalize);
+        }
+      }
     }
   }
   template <bool kFull, typename F>
