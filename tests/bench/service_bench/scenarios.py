@@ -16,7 +16,7 @@ FAIR_PAYLOAD = 4 << 10
 BATCH_PAYLOAD = 4 << 10
 # In an open loop a request costs the generator more than the server: with one queue for so many cores the server can
 # be offered twice what it can do.
-CORES_OF_AN_OVERLOADED_QUEUE = 8
+CORES_OF_AN_OVERLOADED_QUEUE = 16
 
 
 def _measure(bench, load, extra=(), verify=plan.VERIFY, window=None):
