@@ -14,10 +14,10 @@
 // the caller's own that is launched that way after them has to wait in the same manner (griddepcontrol.wait).
 namespace softmax::kernels {
 
-// Device memory that a launch may use for its blocks to find each other: zero before the first use, and its first
-// kSoftmaxWorkspaceZeroBytes left zero by every launch. One per stream: launches that may run at the same time must not
-// share it. Rows so wide that only many blocks together hold them need it to be read once; without it they are read
-// twice.
+// Device memory that a launch may use for its blocks to find each other: zero before the first use, its first
+// kSoftmaxWorkspaceZeroBytes left zero by every launch, and the rest not written by anybody else in between. One per
+// stream: launches that may run at the same time must not share it. Rows so wide that only many blocks together hold
+// them need it to be read once; without it they are read twice.
 constexpr std::size_t kSoftmaxWorkspaceBytes = 512 * 1024;
 constexpr std::size_t kSoftmaxWorkspaceZeroBytes = 4096;
 
