@@ -49,11 +49,11 @@ TimePoint Connection::oldest() const {
   return held_.empty() ? kNoDeadline : held_.front().sent;
 }
 
-// Fails on a unix socket, whose writes cost little.
+// Fails on a unix socket, whose writes cost little; it is not asked again.
 void Connection::SetCork(bool on) {
   const int value = on ? 1 : 0;
-  setsockopt(fd_, IPPROTO_TCP, TCP_CORK, &value, sizeof(value));
-  corked_ = on;
+  can_cork_ = setsockopt(fd_, IPPROTO_TCP, TCP_CORK, &value, sizeof(value)) == 0;
+  corked_ = on && can_cork_;
 }
 
 void Connection::Shutdown() { shutdown(fd_, SHUT_RDWR); }

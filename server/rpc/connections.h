@@ -76,6 +76,7 @@ class Connection {
   Caller caller_;
   std::uint64_t queued_bytes_ = 0;
   std::uint32_t expected_answers_ = 0;
+  bool can_cork_ = true;
   bool corked_ = false;
   std::atomic<std::uint64_t> unread_bytes_{0};
   mutable Mutex mu_;
@@ -92,9 +93,8 @@ class AnswerTogether {
   static bool IsWorthIt(std::uint64_t bytes) { return bytes <= kMostBytes; }
 
   explicit AnswerTogether(Connection* connection) : connection_(connection) {
-    if (connection_ != nullptr && connection_->expected_answers_ > 1 && !connection_->corked_) {
-      connection_->SetCork(true);
-    }
+    if (connection_ == nullptr || connection_->expected_answers_ <= 1) return;
+    if (connection_->can_cork_ && !connection_->corked_) connection_->SetCork(true);
   }
   ~AnswerTogether() {
     if (connection_ == nullptr || connection_->expected_answers_ == 0) return;
