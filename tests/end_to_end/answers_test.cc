@@ -169,19 +169,27 @@ TEST(Answers, AStreamsAnswersThatAreReadyTogetherLeaveInOneMessage) {
   const auto stream = v1::SoftmaxService::NewStub(service.NewChannel())->SoftmaxStream(&context);
   constexpr int kRequests = 16;
   v1::SoftmaxStreamRequest message;
+  std::vector<Question> questions;
   for (int i = 0; i < kRequests; ++i) {
+    const Question& question = questions.emplace_back(MakeQuestion({64}, static_cast<std::uint64_t>(i)));
     v1::SoftmaxRequest* const request = message.add_requests();
-    request->set_id(static_cast<std::uint64_t>(i) + 1);
+    request->set_id(static_cast<std::uint64_t>(i));
     request->mutable_input()->set_dtype(v1::DATA_TYPE_FLOAT32);
     request->mutable_input()->add_shape(64);
-    request->mutable_input()->set_data(std::string(256, '\0'));
+    request->mutable_input()->set_data(question.data.data(), question.data.size());
   }
   for (int round = 0; round < 3; ++round) {
     ASSERT_TRUE(stream->Write(message));
     v1::SoftmaxStreamResponse answers;
     ASSERT_TRUE(stream->Read(&answers));
     EXPECT_EQ(answers.responses_size(), kRequests);
-    for (const v1::SoftmaxResponse& answer : answers.responses()) EXPECT_EQ(answer.status().code(), 0);
+    for (const v1::SoftmaxResponse& answer : answers.responses()) {
+      EXPECT_EQ(answer.status().code(), 0);
+      const std::string& data = answer.output().data();
+      const kernels::Judgement judgement =
+          JudgeAnswer(questions.at(answer.id()), std::as_bytes(std::span(data.data(), data.size())));
+      EXPECT_TRUE(judgement.ok) << answer.id() << ": " << judgement.message;
+    }
   }
   stream->WritesDone();
   v1::SoftmaxStreamResponse none;

@@ -92,7 +92,7 @@ TEST(AnswerTogether, ALoneOrUnexpectedAnswerArrivesAtOnce) {
   const AnswerTogether of_no_connection(nullptr);
 }
 
-// A request that is refused while a batch is answered takes the place of one that was announced.
+// An answer that nobody announced takes the place of one that was: nothing waits for what never comes.
 TEST(AnswerTogether, NothingStaysBehindWhenAnotherAnswerComesInBetween) {
   const TcpPair pair;
   Connection connection(pair.writer, "peer", 0);
