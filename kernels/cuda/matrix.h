@@ -85,7 +85,7 @@ enum class MatrixKind : std::uint8_t {
   kSplit,    // small rows too, a block for each of few
   kDouble,   // rows of two chunks of 16-bit elements, a warp for each of many
   kLarge,    // the warps of a block or cluster per row
-  kWide,     // a team of blocks per row, launched cooperatively
+  kWide,     // blocks that take parts of rows in turn, launched cooperatively
   kSlice,    // the same, through shared memory
 };
 

@@ -104,6 +104,7 @@ void PlanTiny(int bytes, const Device& device, MatrixPlan* plan) {
   // Narrow rows are computed, though not moved, as whole vectors.
   const bool is_narrow = HasNarrow(cols, bytes);
   SetTiles(is_narrow ? wanted : static_cast<int>(std::min<std::int64_t>(p.rows, wanted)), TinyPitch(cols, bytes), plan);
+  // As NarrowRows::Suits() has it: without the shared memory the kernel must not take its other form.
   const bool is_plain = bytes == 4 || !p.log || p.scale_float.plain != 0;
   if (is_narrow && step * cols * bytes == kVectorBytes && p.lengths == nullptr && is_plain) plan->dynamic_bytes = 0;
 }
