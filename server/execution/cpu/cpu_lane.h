@@ -13,8 +13,9 @@ namespace softmax::server {
 // ones cut into pieces on the pool. Batches may finish in any order.
 class CpuLane final : public Lane {
  public:
-  // Up to this much input a batch is run in Launch: some 30 us of work.
-  static constexpr std::uint64_t kInlineBytes = 128u << 10;
+  // Up to this much a batch is run in Launch: some 50 us of work. Two workers beside the shard's thread would not have
+  // it done sooner on a machine whose cores are busy, and waking them costs as much as the work.
+  static constexpr std::uint64_t kInlineBytes = 512u << 10;
 
   // `gathers`: batches may have pieces to gather, which are copied in Launch.
   CpuLane(CpuPool& pool, std::function<void()> wake, bool gathers = false)
