@@ -30,8 +30,9 @@ struct Caller {
 // the shard at a time, the rest waits in its own queue, and as its requests are answered the connections that wait are
 // let in one request each, in a circle. A connection that is alone has a wider limit.
 //
-// Deadlines are looked at here, too: what cannot be run in time, by the rate measured on this thread, is refused at
-// once. All on the shard's thread.
+// Deadlines are looked at here, too: what cannot be run in time, by the rate measured on this thread, is refused: at
+// once, or when its turn comes and more was before it than it seemed. In an overload those that are run are thus the
+// ones that somebody still waits for. All on the shard's thread.
 class Turns {
  public:
   struct Options {
@@ -74,20 +75,28 @@ class Turns {
   static std::uint64_t BytesOf(const Work& work) { return work.spec().input_bytes() + work.spec().lengths_bytes(); }
   bool HasRoom(const Caller& caller, const Work& work, TimePoint now) const;
   void Account(const Work& work, Caller* caller, std::uint32_t units, TimePoint now);
-  // How long what is before the request takes at least, if that is longer than its deadline leaves; zero otherwise.
-  Nanoseconds TooLate(const Work& work, const Caller* caller, TimePoint now) const;
+  // Cost of what is before a request of this caller that comes now, if it goes to the shard at once or if it waits.
+  std::uint64_t CostBefore(const Caller* caller, bool waits) const;
+  // How long so much may take, if that is longer than the request's deadline leaves; zero otherwise.
+  Nanoseconds TooLate(const Work& work, std::uint64_t cost_before, TimePoint now) const;
   void Refuse(Work* work, Nanoseconds wait, TimePoint now);
+  // Hands the request to the shard, or refuses it for what TooLate says.
+  void Enter(Work* work, Caller* caller, std::uint32_t units, Nanoseconds too_late, TimePoint now);
   void RefuseBytes(Work* work, const Caller& caller);
 
   const Options options_;
   Shard& shard_;
   std::deque<Caller*> circle_;  // callers with waiting requests, the next first
   std::uint64_t waiting_ = 0;
+  std::uint64_t waiting_cost_ = 0;
   std::uint32_t busy_ = 0;  // callers with requests in the shard
   TimePoint shared_until_{};
   bool freed_ = false;
+  bool entering_ = false;  // what is completed now has not been run
 
-  // The measured rate: time for a unit of cost, while there is something to do.
+  void Measure(TimePoint now);
+
+  // The measured rate: time for a unit of cost, while there is as much to do as can be done.
   std::uint64_t cost_in_shard_ = 0;
   std::uint64_t cost_done_ = 0;
   TimePoint measured_since_{};

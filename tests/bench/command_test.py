@@ -155,8 +155,9 @@ def scenarios(build):
             assert beside["clients"] == 4 and beside["held_bytes_most"] > 1 << 20, beside
             assert beside["held_bytes_most"] <= 4 * beside["share_bytes"], beside
             assert 0 < beside["back_s"] < beside["answer_timeout_s"] + 15, beside
-        overload = rounds["overload", "4 KiB"]
-        assert overload["2.0"]["figures"]["offered_per_s"] > 2 * overload["0.8"]["figures"]["offered_per_s"], overload
+        below, above = (rounds["overload", "4 KiB"][part]["figures"] for part in ("0.8", "2.0"))
+        assert above["offered_per_s"] > 2 * below["offered_per_s"], (below, above)
+        assert above["timeout_s"] < below["timeout_s"], (below, above)
         for window in rounds["inprocess", "4 KiB"].values():
             assert window["figures"]["judged"] > 0 and window["figures"]["wrong"] == 0, window
         for cell in ("echo", "null", "cpu"):

@@ -19,6 +19,7 @@ class Load:
     threads: int = 2
     method: str = "unary"
     what: tuple = ()  # the generator's flags that say what is sent
+    timeout: float = 60  # of a request, seconds
 
 
 def of_payload(payload_bytes):
@@ -28,7 +29,8 @@ def of_payload(payload_bytes):
 def command(loadgen, address, load, window, verify, extra=()):
     """`window`: (warm-up, measured) seconds. `verify`: None looks at sizes only."""
     flags = ["--address", address, "--connections", load.connections, "--processes", load.processes, "--threads",
-             load.threads, "--warmup", window[0], "--duration", window[1], "--timeout", 60, "--connect-timeout", 30]
+             load.threads, "--warmup", window[0], "--duration", window[1], "--timeout", load.timeout,
+             "--connect-timeout", 30]
     if load.in_flight is not None:
         flags += ["--in-flight", load.in_flight]
     if load.method in REQUESTS_PER_MESSAGE:

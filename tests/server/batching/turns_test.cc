@@ -18,9 +18,10 @@ constexpr std::size_t kMemory = 4096 * kSlab;
 
 class TurnsTest : public ::testing::Test {
  protected:
-  void Make(const Turns::Options& options) {
+  void Make(const Turns::Options& options, std::uint32_t batch_requests = 256) {
     Shard::Options shard;
     shard.batch.bytes = 64 << 10;
+    shard.batch.requests = batch_requests;
     shard.max_in_flight = 1;
     shard_ = std::make_unique<Shard>(shard, arena_, backlog_, lane_, recorder_, [] {});
     turns_ = std::make_unique<Turns>(options, *shard_);
@@ -32,6 +33,9 @@ class TurnsTest : public ::testing::Test {
     work->set_deadline(deadline);
     work->on_complete = [this, work, caller] {
       order_.push_back(caller);
+      if (work->last.status.ok()) {
+        ++(work->deadline() >= now_ ? in_time_ : in_vain_);
+      }
       turns_->Done(*work, caller, Turns::Kind::kUnary, now_);
     };
     turns_->Submit(work, caller, Turns::Kind::kUnary, now_);
@@ -55,6 +59,8 @@ class TurnsTest : public ::testing::Test {
   TimePoint now_ = SteadyClock::now();
   std::vector<std::unique_ptr<TestWork>> works_;
   std::vector<const Caller*> order_;
+  int in_time_ = 0;
+  int in_vain_ = 0;  // run and done after the deadline
   std::unique_ptr<Shard> shard_;
   std::unique_ptr<Turns> turns_;
 };
@@ -184,6 +190,55 @@ TEST_F(TurnsTest, WhatCannotBeRunInTimeIsRefusedAtOnce) {
   EXPECT_EQ(alone->completions, 0);
   Round();
   EXPECT_TRUE(alone->last.status.ok());
+}
+
+// Thirty connections ask for twice what can be done, and give up after 5 ms. If more were let in than can be done in
+// that time, each would be done when nobody waits for it any more.
+TEST_F(TurnsTest, InAnOverloadWhatIsRunIsInTime) {
+  constexpr int kBatch = 50;  // each 100 us
+  Make({.requests = 16}, kBatch);
+  Caller callers[30];
+  int next = 0;
+  const auto rounds = [&](int count) {
+    for (int i = 0; i < count; ++i) {
+      for (int k = 0; k < 2 * kBatch; ++k) {
+        Submit(&callers[next++ % std::ssize(callers)], now_ + std::chrono::milliseconds(5));
+      }
+      Round();
+    }
+  };
+  rounds(300);
+  in_time_ = in_vain_ = 0;
+  rounds(500);
+  EXPECT_GE(in_time_, 500 * kBatch * 95 / 100);
+  EXPECT_LE(in_vain_, 500 * kBatch / 100);
+  while (turns_->waiting() > 0 || shard_->pending() > 0) Round();
+  for (const auto& work : works_) ASSERT_EQ(work->completions, 1);
+}
+
+// As much as can be done for a while, then a tenth of that, and then much at once: it does not take ten times as long.
+TEST_F(TurnsTest, LittleToDoIsNotTakenForLittleThatCanBeDone) {
+  Make({.requests = 16}, 200);
+  Caller callers[20];
+  const auto submit = [&](int each, TimePoint deadline) {
+    for (int i = 0; i < each; ++i) {
+      for (Caller& caller : callers) Submit(&caller, deadline);
+    }
+  };
+  for (int i = 0; i < 100; ++i) {
+    submit(10, kNoDeadline);
+    Round();
+  }
+  for (int i = 0; i < 300; ++i) {
+    submit(1, kNoDeadline);
+    shard_->Flush(now_);
+    submit(1, kNoDeadline);  // the next come while this runs: no pause
+    Round();
+  }
+  const std::size_t refused_before = recorder_.rejected.size();
+  submit(10, now_ + std::chrono::microseconds(400));
+  EXPECT_EQ(recorder_.rejected.size(), refused_before);
+  while (turns_->waiting() > 0 || shard_->pending() > 0) Round();
 }
 
 // Refusals inside Submit free room for others, which must not go deeper and deeper into the stack.
