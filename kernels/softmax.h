@@ -29,6 +29,12 @@ struct Completion {
   std::uint32_t* workspace = nullptr;  // kSoftmaxWorkspaceBytes; may be nullptr where there is no flag
 };
 
+// Where a launch's tensors are to be read and written as fast as they can. kHost: beyond a link whose two directions
+// are used at the same time only if not too many rows are on their way at once, since those are all read before the
+// first of them is written. Such a launch takes longer when nothing runs beside it, and more of them together less. The
+// bits do not depend on it.
+enum class Placement : std::uint8_t { kDevice, kHost };
+
 // Bytes of scratch that LaunchSoftmaxBatch needs for these segments (0 for few). It grows with the segments and, up to
 // a limit, with their rows.
 [[nodiscard]] std::size_t SoftmaxBatchScratchBytes(const Segment* segments, std::int64_t count);
@@ -37,7 +43,7 @@ struct Completion {
 // the call only. `scratch` is mapped pinned host memory, 16-byte aligned, of at least SoftmaxBatchScratchBytes(); the
 // call writes the launch's work list there and the kernel reads it, so it must stay untouched until the launch has
 // finished. Segments without rows or columns are skipped; with nothing to do, nothing is launched, but the flag is
-// still written in stream order.
+// still written in stream order. With Placement::kHost one segment uses scratch too, where there is some.
 // Returns cudaErrorInvalidValue, before anything is launched, for a negative size or stride, a null pointer with a
 // non-zero size, a pointer not aligned to its element, an unsupported type or operation, a scale that is not finite and
 // > 0, an overlap of input and output that is not exact aliasing (from their first to their last element, gaps between
@@ -45,7 +51,8 @@ struct Completion {
 // what the launch returned. Bits may differ between GPU architectures, not between devices of one.
 [[nodiscard]] cudaError_t LaunchSoftmaxBatch(DataType input_type, DataType output_type, const Segment* segments,
                                              std::int64_t count, void* scratch, std::size_t scratch_bytes,
-                                             Completion completion, cudaStream_t stream);
+                                             Completion completion, cudaStream_t stream,
+                                             Placement placement = Placement::kDevice);
 
 // The same for one segment, without scratch and flag. `workspace`: nullptr or kSoftmaxWorkspaceBytes, see above.
 [[nodiscard]] cudaError_t LaunchSoftmax(DataType input_type, DataType output_type, const Segment& segment,

@@ -87,7 +87,7 @@ std::size_t BatchScratchBytes(std::int64_t segments, std::int64_t rows);
 // Not possible: some rows need the general kernel. Segments must have passed CheckSegment; `scratch` is used when the
 // parameters do not hold the tables.
 void PlanBatch(DataType type, const Segment* segments, std::int64_t count, void* scratch, const Completion& completion,
-               const Device& device, BatchPlan* plan);
+               const Device& device, Placement placement, BatchPlan* plan);
 
 // Of one type, without and with `skew`.
 struct BatchKernels {

@@ -11,6 +11,11 @@ namespace {
 
 constexpr std::int64_t kMaxUnits = 1 << 14;  // beyond one for each segment
 constexpr int kStaticBytes = 12 * 1024;      // of the kernels' shared memory, at most
+// 1 MiB requests in host memory, eight streams, GB/s each way: 39 with 128 to 256 KiB on their way in each launch, 34
+// with 512, 31 with all.
+constexpr int kLinkBytes = 256 << 10;
+constexpr int kLeastLinkBlocks = 8;
+constexpr int kMostLinkBlocks = 32;
 // How rows are run, in the order of the table: by their chunks, most first, then small ones by what their lanes hold.
 constexpr int kSmallKinds = 11;
 constexpr int kKinds = kBatchChunks + 1 + kSmallKinds;
@@ -45,10 +50,11 @@ int ChunksOf(int kind) { return kind == kDoubleKind ? 2 : kBatchChunks - kind; }
 // Sorts and cuts one batch.
 class Planner {
  public:
-  Planner(DataType type, const Device& device, BatchPlan* plan)
+  Planner(DataType type, const Device& device, Placement placement, BatchPlan* plan)
       : type_(type),
         bytes_(static_cast<int>(SizeOf(type))),
         device_(device),
+        placement_(placement),
         most_unit_chunks_(BatchUnitChunks(device)),
         plan_(*plan) {}
 
@@ -160,7 +166,9 @@ class Planner {
     rows_ += s.outer;
     extra_count_ += NeedsExtra(s) ? 1 : 0;
     if (IsSmall(kind)) {
-      small_steps_ += DivideUp(s.outer * kSmall[kind - kBatchChunks - 1].lanes, kBatchThreads);
+      const SmallKind small = kSmall[kind - kBatchChunks - 1];
+      small_steps_ += DivideUp(s.outer * small.lanes, kBatchThreads);
+      step_bytes_ = std::min(step_bytes_, kBatchThreads * small.slots * kVectorBytes);
       return;
     }
     const int chunks = ChunksOf(kind);
@@ -199,8 +207,12 @@ class Planner {
 
   int ResidentBlocks() const {
     const int by_memory = device_.shared_bytes / (most_unit_chunks_ * kPieceVectors * kVectorBytes + kStaticBytes / 2);
-    return device_.multiprocessors * std::clamp(by_memory, 1, type_ == DataType::kFloat64 ? 2 : 3);
+    const int resident = device_.multiprocessors * std::clamp(by_memory, 1, type_ == DataType::kFloat64 ? 2 : 3);
+    return placement_ == Placement::kHost ? std::min(resident, LinkBlocks()) : resident;
   }
+
+  // Blocks that together have on their way what the link needs. Those of other launches have as much.
+  int LinkBlocks() const { return std::clamp(kLinkBytes / step_bytes_, kLeastLinkBlocks, kMostLinkBlocks); }
 
   // Units as small as gives every block one, and otherwise as large as a block holds.
   void PlanSizes() {
@@ -307,6 +319,7 @@ class Planner {
   const DataType type_;
   const int bytes_;
   const Device& device_;
+  const Placement placement_;
   const int most_unit_chunks_;
   BatchPlan& plan_;
 
@@ -317,9 +330,10 @@ class Planner {
   std::uint32_t segments_ = 0;
   std::uint32_t extra_count_ = 0;
   std::int64_t rows_ = 0;
-  std::int64_t small_steps_ = 0;   // of a block, one row for each group of lanes
-  std::int64_t alone_chunks_ = 0;  // of large rows that take no cluster
-  int widest_ = 0;                 // row, in chunks
+  std::int64_t small_steps_ = 0;                    // of a block, one row for each group of lanes
+  std::int64_t alone_chunks_ = 0;                   // of large rows that take no cluster
+  int widest_ = 0;                                  // row, in chunks
+  int step_bytes_ = kLinkBytes / kLeastLinkBlocks;  // that a block has on their way, of the rows with the fewest
 
   // Of the units.
   BatchSegment* table_ = nullptr;
@@ -351,12 +365,12 @@ std::size_t BatchScratchBytes(std::int64_t segments, std::int64_t rows) {
 }
 
 void PlanBatch(DataType type, const Segment* segments, std::int64_t count, void* scratch, const Completion& completion,
-               const Device& device, BatchPlan* plan) {
+               const Device& device, Placement placement, BatchPlan* plan) {
   plan->params.segments = nullptr;
   plan->params.extras = nullptr;
   plan->params.units = nullptr;
   plan->params.completion = completion;
-  Planner planner(type, device, plan);
+  Planner planner(type, device, placement, plan);
   if (!planner.Count(segments, count)) return;
   planner.Fill(segments, count, scratch);
   if (!planner.Cut(scratch != nullptr)) return;

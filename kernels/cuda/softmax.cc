@@ -142,6 +142,18 @@ Used UsedOf(const Segment* segments, std::int64_t count) {
   return used;
 }
 
+// Whether so much crosses the link to the host that it matters how.
+bool IsMuch(DataType type, const Segment* segments, std::int64_t count) {
+  constexpr std::int64_t kMuchBytes = 256 << 10;
+  const auto much = kMuchBytes / static_cast<std::int64_t>(SizeOf(type));
+  std::int64_t elements = 0;
+  for (std::int64_t i = 0; i < count && elements < much; ++i) {
+    const Segment& s = segments[i];
+    if (!cuda::IsEmpty(s)) elements += std::min(s.outer, much) * std::min(s.cols, much);
+  }
+  return elements >= much;
+}
+
 // Runs one segment with a kernel made for its shape, if there is one.
 bool LaunchOne(DataType type, const Segment& segment, const Completion& completion, const cuda::Device& device,
                cudaStream_t stream, cudaError_t* error) {
@@ -165,9 +177,10 @@ bool LaunchOne(DataType type, const Segment& segment, const Completion& completi
 
 // Runs several segments with the kernel for batches, if it takes them all.
 bool LaunchSorted(DataType type, const Segment* segments, std::int64_t count, void* scratch,
-                  const Completion& completion, const cuda::Device& device, cudaStream_t stream, cudaError_t* error) {
+                  const Completion& completion, const cuda::Device& device, Placement placement, cudaStream_t stream,
+                  cudaError_t* error) {
   cuda::BatchPlan plan;
-  cuda::PlanBatch(type, segments, count, scratch, completion, device, &plan);
+  cuda::PlanBatch(type, segments, count, scratch, completion, device, placement, &plan);
   if (!plan.possible) return false;
   const Grid grid{plan.blocks, cuda::kBatchThreads, plan.dynamic_bytes,
                   plan.params.cluster_units > 0 ? plan.params.cluster_blocks : 1, false};
@@ -203,7 +216,8 @@ std::size_t SoftmaxBatchScratchBytes(const Segment* segments, std::int64_t count
 }
 
 cudaError_t LaunchSoftmaxBatch(DataType input_type, DataType output_type, const Segment* segments, std::int64_t count,
-                               void* scratch, std::size_t scratch_bytes, Completion completion, cudaStream_t stream) {
+                               void* scratch, std::size_t scratch_bytes, Completion completion, cudaStream_t stream,
+                               Placement placement) {
   if (!cuda::IsSupported(input_type) || !cuda::IsSupported(output_type) || count < 0 || count > UINT32_MAX ||
       (segments == nullptr && count > 0)) {
     return cudaErrorInvalidValue;
@@ -223,11 +237,16 @@ cudaError_t LaunchSoftmaxBatch(DataType input_type, DataType output_type, const 
   const Used used = UsedOf(segments, count);
   if (used.count == 0) return LaunchFlag(completion, stream);
   if (input_type == output_type) {
+    const bool crosses = placement == Placement::kHost && IsMuch(input_type, segments, count);
+    const Placement used_placement = crosses ? Placement::kHost : Placement::kDevice;
     cudaError_t error = cudaSuccess;
-    const bool launched = used.count == 1
-                              ? LaunchOne(input_type, *used.last, completion, device, stream, &error)
-                              : LaunchSorted(input_type, segments, count, scratch, completion, device, stream, &error);
-    if (launched) return error;
+    if (used.count > 1 || crosses) {
+      if (used.count == 1 && scratch_bytes < cuda::BatchScratchBytes(1, used.last->outer)) scratch = nullptr;
+      if (LaunchSorted(input_type, segments, count, scratch, completion, device, used_placement, stream, &error)) {
+        return error;
+      }
+    }
+    if (used.count == 1 && LaunchOne(input_type, *used.last, completion, device, stream, &error)) return error;
   }
   const Plan plan = cuda::MakePlan(input_type, segments, count, device);
   LaunchParams params = MakeParams(input_type, output_type, segments, count, scratch, completion, plan);

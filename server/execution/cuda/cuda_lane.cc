@@ -134,9 +134,12 @@ cudaError_t CudaLane::LaunchKernel(const Batch& batch, const Slot& slot, const k
     for (kernels::Segment& segment : broken) segment.input = reinterpret_cast<const void*>(kNowhere);
     segments = &broken;
   }
+  // With a batch before it still running, this one's reads are to go beside that one's writes.
+  const bool shares_link = pieces.empty() && !running_.empty();
   return kernels::LaunchSoftmaxBatch(batch.input_type(), batch.output_type(), segments->data(),
                                      static_cast<std::int64_t>(segments->size()), slot.scratch, options_.scratch_bytes,
-                                     completion, stream_);
+                                     completion, stream_,
+                                     shares_link ? kernels::Placement::kHost : kernels::Placement::kDevice);
 }
 
 void CudaLane::Launch(Batch* batch) {

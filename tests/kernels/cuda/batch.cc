@@ -107,7 +107,9 @@ std::vector<std::vector<std::byte>> RunBatch(DataType input_type, DataType outpu
     length_at += part.shape.lengths.size() * 4;
   }
   const auto count = static_cast<std::int64_t>(segments.size());
-  Memory scratch(SoftmaxBatchScratchBytes(segments.data(), count), Place::kMapped);
+  // In host memory one segment alone uses scratch, too.
+  const bool is_host = place == Place::kMapped;
+  Memory scratch(SoftmaxBatchScratchBytes(segments.data(), count) + (is_host ? 512 << 10 : 0), Place::kMapped);
   Memory workspace(kSoftmaxWorkspaceBytes, Place::kDevice);
   workspace.Write(std::vector<std::byte>(kSoftmaxWorkspaceBytes));
   Memory flag(4, Place::kMapped);
@@ -119,13 +121,14 @@ std::vector<std::vector<std::byte>> RunBatch(DataType input_type, DataType outpu
   // Twice with different values: the workspace must be back at zero after the first.
   for (const std::uint32_t value : {7u, 8u}) {
     completion.value = value;
-    EXPECT_EQ(cudaSuccess, LaunchSoftmaxBatch(input_type, output_type, segments.data(), count, scratch.data(),
-                                              scratch.size(), completion, nullptr));
+    EXPECT_EQ(cudaSuccess,
+              LaunchSoftmaxBatch(input_type, output_type, segments.data(), count, scratch.data(), scratch.size(),
+                                 completion, nullptr, is_host ? Placement::kHost : Placement::kDevice));
     WaitForFlag(completion.flag, value);
   }
   // Mapped memory is read without a synchronizing call: the flag alone must be enough.
   std::vector<std::byte> all(output_bytes);
-  if (place == Place::kMapped) {
+  if (is_host) {
     std::memcpy(all.data(), out.data(), output_bytes);
   } else {
     all = out.Read();

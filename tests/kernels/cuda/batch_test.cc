@@ -96,6 +96,29 @@ TEST_F(BatchTest, MappedAndDeviceMemoryGiveTheSameBits) {
   }
 }
 
+// Much of it, which few blocks run: all kinds of rows in one launch, and each alone.
+TEST_F(BatchTest, FewBlocksGiveTheSameBits) {
+  struct Shape {
+    std::int64_t outer;
+    std::int64_t cols;
+  };
+  for (const DataType type : kAllTypes) {
+    std::vector<BatchPart> parts;
+    for (const Shape& shape : {Shape{9000, 30}, Shape{3000, 100}, Shape{700, 1000}, Shape{300, 1024}, Shape{200, 1031},
+                               Shape{90, 4000}, Shape{70, 5003}, Shape{20, 50257}, Shape{3, 131072}}) {
+      BatchPart part;
+      part.shape.input_type = part.shape.output_type = type;
+      part.shape.outer = shape.outer;
+      part.shape.cols = shape.cols;
+      part.input = MakeValues(Values::kNormal, type, part.shape.Elements(), static_cast<unsigned>(shape.cols));
+      parts.push_back(part);
+      EXPECT_EQ(RunBatch(type, type, {part}, Place::kDevice), RunBatch(type, type, {part}, Place::kMapped))
+          << shape.outer << " x " << shape.cols;
+    }
+    EXPECT_EQ(RunBatch(type, type, parts, Place::kDevice), RunBatch(type, type, parts, Place::kMapped));
+  }
+}
+
 TEST_F(BatchTest, AnEmptyBatchStillWritesTheFlag) {
   Memory flag(4, Place::kMapped);
   Memory workspace(kSoftmaxWorkspaceBytes, Place::kDevice);

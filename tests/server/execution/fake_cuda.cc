@@ -219,7 +219,8 @@ cudaError_t LaunchGather(const GatherPiece* pieces, std::int64_t count, void* de
 }
 
 cudaError_t LaunchSoftmaxBatch(DataType input_type, DataType output_type, const Segment* segments, std::int64_t count,
-                               void* scratch, std::size_t scratch_bytes, Completion completion, cudaStream_t stream) {
+                               void* scratch, std::size_t scratch_bytes, Completion completion, cudaStream_t stream,
+                               Placement /*placement*/) {
   std::memset(scratch, 0x5a, scratch_bytes);
   std::lock_guard lock(fake::machine().mu);
   // A launch reports what went wrong before it on this thread, too.
