@@ -198,7 +198,7 @@ cudaError_t PrepareKernel(const void* kernel, int shared_bytes) {
 
 }  // namespace
 
-std::size_t SoftmaxBatchScratchBytes(const Segment* segments, std::int64_t count) {
+std::size_t SoftmaxBatchScratchBytes(const Segment* segments, std::int64_t count, Placement placement) {
   std::int64_t used = 0;
   std::int64_t rows = 0;
   for (std::int64_t i = 0; i < count; ++i) {
@@ -206,7 +206,7 @@ std::size_t SoftmaxBatchScratchBytes(const Segment* segments, std::int64_t count
     ++used;
     rows = std::min(rows + std::min(segments[i].outer, kManyRows), kManyRows);
   }
-  if (used < 2) return 0;
+  if (used < (placement == Placement::kHost ? 1 : 2)) return 0;
   const std::size_t sorted = cuda::BatchScratchBytes(used, rows);
   if (used <= cuda::kInlineSegments) return sorted;
   // The table, and a first segment for each block and each cluster.

@@ -42,7 +42,7 @@ class HostRunner final : public Runner {
   Action Method(const Point& point);
   void CopyBothWays(std::size_t bytes);
   void Softmax(const Point& point, std::int64_t first_row, std::int64_t rows, const char* input, char* output,
-               std::size_t stream);
+               std::size_t stream, Placement placement);
   void Staged(const Point& point, std::int64_t first_row, std::int64_t rows, std::size_t stream);
   void Chunked(const Point& point);
   std::string CheckOnce(const Point& point, const Action& method);
@@ -91,12 +91,12 @@ void HostRunner::CopyBothWays(std::size_t bytes) {
 
 // Rows from first_row on, of tensors that start at these addresses.
 void HostRunner::Softmax(const Point& point, std::int64_t first_row, std::int64_t rows, const char* input, char* output,
-                         std::size_t stream) {
+                         std::size_t stream, Placement placement) {
   const std::size_t offset = static_cast<std::size_t>(first_row * point.cols) * SizeOf(point.dtype);
   Point part = point;
   part.rows = rows;
   CudaCheck(ours_.Launch(point.dtype, MakeSegments(part, settings_.seed, input + offset, output + offset), stream,
-                         streams_[stream].get()),
+                         streams_[stream].get(), placement),
             "launch");
 }
 
@@ -107,7 +107,7 @@ void HostRunner::Staged(const Point& point, std::int64_t first_row, std::int64_t
   CudaCheck(cudaMemcpyAsync(device_input_.data() + offset, host_input_.data() + offset, bytes, cudaMemcpyHostToDevice,
                             streams_[stream].get()),
             "copy");
-  Softmax(point, first_row, rows, device_input_.data(), device_output_.data(), stream);
+  Softmax(point, first_row, rows, device_input_.data(), device_output_.data(), stream, Placement::kDevice);
   CudaCheck(cudaMemcpyAsync(host_output_.data() + offset, device_output_.data() + offset, bytes, cudaMemcpyDeviceToHost,
                             streams_[stream].get()),
             "copy");
@@ -125,9 +125,10 @@ void HostRunner::Chunked(const Point& point) {
 }
 
 HostRunner::Action HostRunner::Method(const Point& point) {
-  if (point.section == "host_mapped") {
-    return [this, point] {
-      Softmax(point, 0, point.rows, host_input_.data(), host_output_.data(), 0);
+  if (point.section == "host_mapped" || point.section == "host_few") {
+    const Placement placement = point.section == "host_few" ? Placement::kHost : Placement::kDevice;
+    return [this, point, placement] {
+      Softmax(point, 0, point.rows, host_input_.data(), host_output_.data(), 0, placement);
       Synchronize(1);
     };
   }
@@ -140,7 +141,7 @@ HostRunner::Action HostRunner::Method(const Point& point) {
   if (point.section == "host_chunked") {
     return [this, point] { Chunked(point); };
   }
-  throw std::runtime_error("section " + point.section + " is none of host_mapped, host_staged, host_chunked");
+  throw std::runtime_error("section " + point.section + " is none of host_mapped, host_few, host_staged, host_chunked");
 }
 
 std::string HostRunner::CheckOnce(const Point& point, const Action& method) {

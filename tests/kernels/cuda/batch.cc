@@ -107,9 +107,8 @@ std::vector<std::vector<std::byte>> RunBatch(DataType input_type, DataType outpu
     length_at += part.shape.lengths.size() * 4;
   }
   const auto count = static_cast<std::int64_t>(segments.size());
-  // In host memory one segment alone uses scratch, too.
-  const bool is_host = place == Place::kMapped;
-  Memory scratch(SoftmaxBatchScratchBytes(segments.data(), count) + (is_host ? 512 << 10 : 0), Place::kMapped);
+  const Placement placement = place == Place::kMapped ? Placement::kHost : Placement::kDevice;
+  Memory scratch(SoftmaxBatchScratchBytes(segments.data(), count, placement), Place::kMapped);
   Memory workspace(kSoftmaxWorkspaceBytes, Place::kDevice);
   workspace.Write(std::vector<std::byte>(kSoftmaxWorkspaceBytes));
   Memory flag(4, Place::kMapped);
@@ -121,14 +120,13 @@ std::vector<std::vector<std::byte>> RunBatch(DataType input_type, DataType outpu
   // Twice with different values: the workspace must be back at zero after the first.
   for (const std::uint32_t value : {7u, 8u}) {
     completion.value = value;
-    EXPECT_EQ(cudaSuccess,
-              LaunchSoftmaxBatch(input_type, output_type, segments.data(), count, scratch.data(), scratch.size(),
-                                 completion, nullptr, is_host ? Placement::kHost : Placement::kDevice));
+    EXPECT_EQ(cudaSuccess, LaunchSoftmaxBatch(input_type, output_type, segments.data(), count, scratch.data(),
+                                              scratch.size(), completion, nullptr, placement));
     WaitForFlag(completion.flag, value);
   }
   // Mapped memory is read without a synchronizing call: the flag alone must be enough.
   std::vector<std::byte> all(output_bytes);
-  if (is_host) {
+  if (place == Place::kMapped) {
     std::memcpy(all.data(), out.data(), output_bytes);
   } else {
     all = out.Read();

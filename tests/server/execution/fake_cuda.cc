@@ -202,7 +202,7 @@ cudaError_t cudaMemset(void* pointer, int value, std::size_t bytes) {
 
 namespace softmax::kernels {
 
-std::size_t SoftmaxBatchScratchBytes(const Segment* /*segments*/, std::int64_t count) {
+std::size_t SoftmaxBatchScratchBytes(const Segment* /*segments*/, std::int64_t count, Placement /*placement*/) {
   return static_cast<std::size_t>(count) * 32;
 }
 
