@@ -58,7 +58,8 @@ class Slice {
     }
     if (first > 0 && lane_ == 0 && end_ > skip_) shared_[0] = LoadRange(base, skip_, min(end_, kVector));
     const int tail = end_ / kVector;
-    if (whole < end_ && (tail > 0 || first == 0) && end_ > skip_ && lane_ == 31) {
+    // As LoadAligned() has it.
+    if (whole < end_ && (first == 0 || (tail > 0 && end_ > skip_)) && lane_ == 31) {
       shared_[tail] = LoadRange(base + tail * kVector, 0, end_ % kVector);
     }
   }

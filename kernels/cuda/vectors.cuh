@@ -96,7 +96,8 @@ __device__ __forceinline__ void LoadAligned(const T* p, int skip, int end, Aroun
   }
   if (first > 0 && lanes.lane == 0) w[0] = LoadRange(p, skip, min(end, kVector));
   const int tail = end / kVector;
-  const bool cut = whole < end && (tail > 0 || first == 0) && end > skip;
+  // With nothing after `skip` there may still be what is before it: a part's first vector, which the row ends in.
+  const bool cut = whole < end && (first == 0 || (tail > 0 && end > skip));
   if (cut && (tail & (lanes.count - 1)) == lanes.lane) {
     const uint4 last = LoadRange(p + tail * kVector, 0, end % kVector);
 #pragma unroll

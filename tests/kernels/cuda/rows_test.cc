@@ -140,6 +140,25 @@ TEST_F(RowsTest, LengthsMaskTheRest) {
   }
 }
 
+// The last row of a tensor ends, less than a vector after the last column that counts, where nothing may be read in
+// whole vectors; and what counts ends where another slot, chunk or warp would begin.
+TEST_F(RowsTest, LengthsAtTheEndOfAPartMaskTheRest) {
+  for (const DataType type : kAllTypes) {
+    for (const std::int64_t length : {128, 256, 512, 768, 1024, 2048, 4096, 16384, 65536, 131072}) {
+      for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+        RowCase c;
+        c.input_type = c.output_type = type;
+        c.operation = operation;
+        c.outer = 2;
+        c.cols = length + 1;
+        c.lengths = {static_cast<std::uint32_t>(length), static_cast<std::uint32_t>(length)};
+        c.input_offset = c.output_offset = 1;
+        ExpectGood(c, Values::kNormal);
+      }
+    }
+  }
+}
+
 TEST_F(RowsTest, OtherAxesAreWithinTheBounds) {
   for (const DataType type : kAllTypes) {
     for (const std::int64_t inner : {2, 3, 8, 9, 33, 64}) {
