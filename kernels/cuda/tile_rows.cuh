@@ -9,28 +9,30 @@
 namespace softmax::kernels::cuda {
 
 // Of a row's vectors, counted from its first column, a thread holds every threads.count-th: kVectors, of which all but
-// the last are whole.
-template <typename In, int kVectors, int kShare, bool kLog>
+// the last are whole. kSpread: there is only one last vector, of which each of the first threads has an element.
+template <typename In, int kVectors, int kShare, bool kLog, bool kSpread>
 class TileRow {
  public:
   using C = ComputeOf<In>;
   static constexpr int kVector = Element<In>::kVector;
-  static constexpr int kElements = kVectors * kVector;
-  static constexpr int kSure = kElements - kVector;
+  static constexpr int kSure = (kVectors - 1) * kVector;
+  static constexpr int kElements = kSure + (kSpread ? 1 : kVector);
 
   // Replaces the row by its results. A whole warp calls it; threads without a row pass no columns.
   __device__ __forceinline__ static void Run(In* row, int cols, int valid, Lanes threads, const Scale<C>& scale) {
     const int first = threads.lane * kVector;
     const int step = threads.count * kVector;
-    const int last = cols - first - (kVectors - 1) * step;  // elements of the last vector
+    // What a thread's last vector, or its element of it, is farther from `first` than those before.
+    const int shift = kSpread ? threads.lane - first : 0;
+    const int last = cols - first - shift - (kVectors - 1) * step;  // elements of the last vector
     C x[kElements];
-    Read(row + first, step, cols > 0, last, x);
+    Read(row + first, step, shift, cols > 0, last, x);
     if (valid < cols) {
-      ForMasked(first, step, valid, [&](int i) { x[i] = -Infinity<C>(); });
+      ForMasked(first, step, shift, valid, [&](int i) { x[i] = -Infinity<C>(); });
     }
     const C max = LaneMax(Maximum(x), threads.count);
     const ExpBase<C> base(max, scale);
-    const double sum = Exponentials(base, scale, x);
+    const double sum = Exponentials(base, scale, threads, x);
     Stats<C> stats{max, static_cast<C>(LaneSum(sum, threads.count) * base.correction)};
     if constexpr (kLog) {
       const bool precise = valid <= kPreciseColumns;
@@ -47,32 +49,37 @@ class TileRow {
       for (int i = 0; i < kElements; ++i) x[i] *= normalize.factor;
     }
     if (valid < cols) {
-      ForMasked(first, step, valid, [&](int i) { x[i] = normalize.masked; });
+      ForMasked(first, step, shift, valid, [&](int i) { x[i] = normalize.masked; });
     }
-    if (cols > 0) Write(row + first, step, last, x);
+    if (cols > 0) Write(row + first, step, shift, last, x);
   }
 
  private:
-  __device__ __forceinline__ static void Read(const In* mine, int step, bool present, int last, C (&x)[kElements]) {
+  __device__ __forceinline__ static int Place(int i, int step, int shift) {
+    return i / kVector * step + i % kVector + (kSpread && i >= kSure ? shift : 0);
+  }
+
+  __device__ __forceinline__ static void Read(const In* mine, int step, int shift, bool present, int last,
+                                              C (&x)[kElements]) {
 #pragma unroll
     for (int i = 0; i < kElements; ++i) {
       x[i] = -Infinity<C>();
-      if (i < kSure ? present : i - kSure < last) x[i] = ToCompute(mine[i / kVector * step + i % kVector]);
+      if (i < kSure ? present : i - kSure < last) x[i] = ToCompute(mine[Place(i, step, shift)]);
     }
   }
 
-  __device__ __forceinline__ static void Write(In* mine, int step, int last, const C (&x)[kElements]) {
+  __device__ __forceinline__ static void Write(In* mine, int step, int shift, int last, const C (&x)[kElements]) {
 #pragma unroll
     for (int i = 0; i < kElements; ++i) {
-      if (i < kSure || i - kSure < last) mine[i / kVector * step + i % kVector] = FromCompute<In, C>(x[i]);
+      if (i < kSure || i - kSure < last) mine[Place(i, step, shift)] = FromCompute<In, C>(x[i]);
     }
   }
 
   template <typename F>
-  __device__ __forceinline__ static void ForMasked(int first, int step, int valid, F mask) {
+  __device__ __forceinline__ static void ForMasked(int first, int step, int shift, int valid, F mask) {
 #pragma unroll
     for (int i = 0; i < kElements; ++i) {
-      if (first + i / kVector * step + i % kVector >= valid) mask(i);
+      if (first + Place(i, step, shift) >= valid) mask(i);
     }
   }
 
@@ -85,7 +92,7 @@ class TileRow {
   }
 
   // The sum of the exponentials, which take the elements' places for softmax.
-  __device__ __forceinline__ static double Exponentials(const ExpBase<C>& base, const Scale<C>& scale,
+  __device__ __forceinline__ static double Exponentials(const ExpBase<C>& base, const Scale<C>& scale, Lanes threads,
                                                         C (&x)[kElements]) {
     double lane_sums[kShare];
 #pragma unroll
@@ -93,6 +100,16 @@ class TileRow {
       C sums[kVector];
 #pragma unroll
       for (int v = lane; v < kVectors; v += kShare) {
+        if (kSpread && v == kVectors - 1) {
+          const C exp = base.Exp(x[kSure], scale);
+          if constexpr (!kLog) x[kSure] = exp;
+#pragma unroll
+          for (int e = 0; e < kVector; ++e) {
+            const C other = __shfl_sync(0xffffffffu, exp, e, threads.count);
+            if (threads.lane == 0) sums[e] += other;
+          }
+          break;
+        }
 #pragma unroll
         for (int e = 0; e < kVector; ++e) {
           const C exp = base.Exp(x[v * kVector + e], scale);
@@ -135,6 +152,9 @@ __global__ void __launch_bounds__(kMatrixThreads, (kTinyBlocks<In, kVectors * El
   // Odd rows of 16 bits begin half a word apart: with only every other one in a warp fewer banks are shared.
   const bool is_odd = sizeof(In) == 2 && cols % 2 != 0 && params.lanes != 4;
   const int own = !is_odd ? group : group < groups / 2 ? 2 * group : 2 * group - groups + 1;
+  const int rest = cols - (kVectors - 1) * threads.count * Element<In>::kVector;
+  // 16-bit elements have no registers for two forms.
+  const bool is_spread = sizeof(In) == 4 && rest <= Element<In>::kVector;
   BeginAccess(params);
   LoadTile(static_cast<const In*>(params.input) + first * cols, rows * cols, tile);
   for (int row = own, end = 0; end < rows; row += groups, end += groups) {
@@ -142,7 +162,12 @@ __global__ void __launch_bounds__(kMatrixThreads, (kTinyBlocks<In, kVectors * El
     const int valid = !present                    ? 0
                       : params.lengths == nullptr ? cols
                                                   : static_cast<int>(ValidLength(params, first + row));
-    TileRow<In, kVectors, kShare, kLog>::Run(tile + row * cols, present ? cols : 0, valid, threads, scale);
+    In* const at = tile + row * cols;
+    if (is_spread) {
+      TileRow<In, kVectors, kShare, kLog, sizeof(In) == 4>::Run(at, present ? cols : 0, valid, threads, scale);
+    } else {
+      TileRow<In, kVectors, kShare, kLog, false>::Run(at, present ? cols : 0, valid, threads, scale);
+    }
   }
   __syncthreads();
   StoreTile(tile, rows * cols, static_cast<In*>(params.output) + first * cols);
