@@ -2,14 +2,49 @@
 
 #include <cstdint>
 
-// Bulk copies from shared to global memory (sm_90 and later; nothing elsewhere). Addresses and sizes are multiples of
-// 16 bytes. Each thread waits for the copies that it started itself.
+// Bulk copies between shared and global memory (sm_90 and later; nothing elsewhere). Addresses and sizes are multiples
+// of 16 bytes. Each thread waits for the stores that it started itself.
 namespace softmax::kernels::cuda {
 
 // What this thread wrote to shared memory is seen by copies that are started from here on.
 __device__ __forceinline__ void FenceForBulkCopies() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+}
+
+// By one thread: sets up `barrier` in shared memory and starts a copy that it waits for. Other threads must not wait
+// before they are in step with this one.
+__device__ __forceinline__ void LoadBulk(void* shared, const void* from, int bytes, std::uint64_t* barrier) {
+#if __CUDA_ARCH__ >= 900
+  const auto to = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
+  const auto at = static_cast<std::uint32_t>(__cvta_generic_to_shared(barrier));
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(at) : "memory");
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes > 0 ? bytes : 0)
+               : "memory");
+  if (bytes > 0) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+                 "l"(from), "r"(bytes), "r"(at)
+                 : "memory");
+  }
+#endif
+}
+
+// Until what LoadBulk() copies is there.
+__device__ __forceinline__ void WaitForBulkLoad(std::uint64_t* barrier) {
+#if __CUDA_ARCH__ >= 900
+  const auto at = static_cast<std::uint32_t>(__cvta_generic_to_shared(barrier));
+  std::uint32_t done = 0;
+  while (done == 0) {
+    asm volatile(
+        "{\n .reg .pred p;\n"
+        " mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0;\n"
+        " selp.u32 %0, 1, 0, p;\n}"
+        : "=r"(done)
+        : "r"(at)
+        : "memory");
+  }
 #endif
 }
 

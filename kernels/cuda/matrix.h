@@ -87,6 +87,7 @@ enum class MatrixKind : std::uint8_t {
   kLarge,    // the warps of a block or cluster per row
   kWide,     // blocks that take parts of rows in turn, launched cooperatively
   kSlice,    // the same, through shared memory
+  kBulk,     // a warp or a few per row, through shared memory by bulk copies (tile.h)
 };
 
 // How a segment is run. Which kernel takes it never shows in the results.

@@ -303,9 +303,48 @@ void PlanWide(DataType type, const Device& device, MatrixPlan* plan) {
   if (!fits) plan->kind = MatrixKind::kNone;
 }
 
+// Blocks of a multiprocessor that bulk copies serve, a row each. More bytes at a time, and the memory is slower; fewer,
+// and it waits: as measured on an H100, where 24 warps of that kernel fit a multiprocessor.
+int BulkBlocks(int row_bytes, int bytes) {
+  constexpr int kMostBytes = 100 * 1024;
+  constexpr int kLeastBytes = 78 * 1024;
+  constexpr int kThreeBytes = 135 * 1024;  // up to which 16-bit rows, whose arithmetic takes longer, come in threes
+  const int fewest = bytes == 2 && 3 * row_bytes <= kThreeBytes ? 3 : 2;
+  const int blocks = std::clamp(kMostBytes / row_bytes, fewest, kBulkWarps);
+  // Fewer where their warps then fill all places.
+  const int even = kBulkWarps / static_cast<int>(DivideUp(kBulkWarps, blocks));
+  return even * row_bytes >= kLeastBytes ? even : blocks;
+}
+
+// Plans a block for each row, of which the warps take neighbouring chunks. False: the rows are aligned, of a size that
+// others are better at, or too few.
+bool PlanBulk(int bytes, const Device& device, MatrixPlan* plan) {
+  MatrixParams& p = plan->params;
+  const auto slots = static_cast<int>(DivideUp(p.cols, 32 * VectorElements(bytes)));
+  const bool is_double = bytes == 2 && slots <= kChunkSlots + 2;  // see TakesDouble()
+  if (!device.clusters || !plan->skew || bytes == 8 || is_double || p.chunks > kBulkChunks) return false;
+  p.warp_vectors = PaddedSlots(slots) * 32 + kEdgeVectors;
+  const int row_bytes = p.warp_vectors * kVectorBytes;
+  const int blocks = BulkBlocks(row_bytes, bytes);
+  if (4 * p.rows < std::int64_t{3} * blocks * device.multiprocessors) return false;
+  p.warps = kBulkWarps / blocks;
+  plan->kind = MatrixKind::kBulk;
+  plan->threads = 32 * p.warps;
+  plan->blocks = p.rows;
+  plan->dynamic_bytes = row_bytes;
+  if (blocks * p.warps < kBulkWarps) {
+    // So much that no more blocks fit. The system takes 1 KB of each.
+    constexpr int kSystemBytes = 1024;
+    const int share = (device.shared_bytes + kSystemBytes) / blocks - kSystemBytes - kBulkTableBytes;
+    plan->dynamic_bytes = std::max(row_bytes, share / kVectorBytes * kVectorBytes);
+  }
+  return true;
+}
+
 void PlanLarge(DataType type, const Device& device, MatrixPlan* plan) {
   const auto bytes = static_cast<int>(SizeOf(type));
   MatrixParams& p = plan->params;
+  if (PlanBulk(bytes, device, plan)) return;
   if (TakesDouble(bytes, device, *plan)) {
     PlanDouble(bytes, plan);
     return;
@@ -421,6 +460,8 @@ const void* MatrixKernelOf(DataType type, const MatrixPlan& plan) {
       return kernels.slice[plan.threads > kMatrixThreads ? 1 : 0][skew][log];
     case MatrixKind::kWide:
       return kernels.wide[skew][log];
+    case MatrixKind::kBulk:
+      return TileKernelsFor(type).bulk[log];
     case MatrixKind::kNone:
       break;
   }

@@ -19,15 +19,28 @@ constexpr bool HasTile(int element_bytes, int vectors, int share) {
 constexpr std::int64_t LeastTileColumns(int element_bytes) { return element_bytes == 2 ? 49 : 65; }
 constexpr std::int64_t MostTileColumns(int element_bytes) { return element_bytes == 2 ? 768 : SmallColumns(4); }
 
+// Wider ones, of up to so many chunks, go through shared memory by bulk copies, a block for each (matrix_bulk.cuh).
+constexpr int kBulkChunks = 32;
+constexpr int kBulkThreads = 384;
+constexpr int kBulkWarps = 24;        // that a multiprocessor holds
+constexpr int kBulkTableBytes = 512;  // of static shared memory, at most
+// Slots of a row with empty ones at its end where they cost less than a chunk that is not whole: chunks are taken in
+// pairs, a whole one alone, or slot by slot.
+constexpr int PaddedSlots(int slots) {
+  const int rest = slots % (2 * kChunkSlots);
+  return rest > kChunkSlots ? slots - rest + 2 * kChunkSlots : rest == kChunkSlots - 1 ? slots + 1 : slots;
+}
+
 // One input type's kernels, by share - 1, vectors and `log`; nullptr for those that HasTile() has not.
 struct TileKernels {
   static constexpr int kSizes = kMostTileVectors - kLeastTileVectors + 1;
   const void* tile[2][kSizes][2];
+  const void* bulk[2];  // by `log`
 
   const void* const* begin() const { return &tile[0][0][0]; }
-  const void* const* end() const { return begin() + 2 * kSizes * 2; }
+  const void* const* end() const { return begin() + 2 * kSizes * 2 + 2; }
 };
-static_assert(sizeof(TileKernels) == 2 * TileKernels::kSizes * 2 * sizeof(void*), "iterated as an array");
+static_assert(sizeof(TileKernels) == (2 * TileKernels::kSizes * 2 + 2) * sizeof(void*), "iterated as an array");
 // Those of fp64 are all nullptr.
 const TileKernels& TileKernelsFor(DataType type);
 const TileKernels& Float32TileKernels();

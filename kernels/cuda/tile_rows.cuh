@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/cuda/matrix_bulk.cuh"
 #include "kernels/cuda/matrix_tiny.cuh"
 #include "kernels/cuda/tile.h"
 
@@ -192,7 +193,9 @@ const TileKernels& TileKernelsOf() {
     SOFTMAX_TILE(4, share), SOFTMAX_TILE(5, share), SOFTMAX_TILE(6, share), SOFTMAX_TILE(7, share), \
         SOFTMAX_TILE(8, share)                                                                      \
   }
-  static const TileKernels kernels{{SOFTMAX_TILES(1), SOFTMAX_TILES(2)}};
+  static const TileKernels kernels{{SOFTMAX_TILES(1), SOFTMAX_TILES(2)},
+                                   {reinterpret_cast<const void*>(&BulkMatrixKernel<In, false>),
+                                    reinterpret_cast<const void*>(&BulkMatrixKernel<In, true>)}};
 #undef SOFTMAX_TILES
 #undef SOFTMAX_TILE
   return kernels;

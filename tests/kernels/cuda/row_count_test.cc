@@ -22,6 +22,9 @@ constexpr std::int64_t kTileWidths[] = {49, 56, 63, 65, 90, 97, 129, 155, 191, 2
 constexpr std::int64_t kOneRoundBytes = 9'200'000;  // of 16 bits: each thread of a tile has one row,
 constexpr std::int64_t kRoundsBytes = 45'000'000;   // or several
 constexpr std::int64_t kFloat32Bytes = 36'000'000;
+// Rows off the boundaries that go to a warp or a few each where there are many.
+constexpr std::int64_t kBulkWidths[] = {1025, 1281, 1823, 2243, 4097, 8193, 10007, 20393};
+constexpr std::int64_t kBulkBytes = 18'000'000;
 
 // Some rows in full, some cut: to nothing, to few columns, within a chunk.
 std::vector<std::uint32_t> LengthsOf(std::int64_t rows, std::int64_t cols) {
@@ -139,6 +142,37 @@ TEST_F(RowCountTest, TilesOfFloat16GiveTheBitsOfRowsAlone) {
 TEST_F(RowCountTest, TilesOfBFloat16GiveTheBitsOfRowsAlone) {
   ExpectTilesGiveTheBitsOfRowsAlone(DataType::kBFloat16, Operation::kSoftmax, kOneRoundBytes);
   ExpectTilesGiveTheBitsOfRowsAlone(DataType::kBFloat16, Operation::kLogSoftmax, kOneRoundBytes);
+}
+
+void ExpectBulkRowsGiveTheBitsOfRowsAlone(DataType type) {
+  constexpr std::size_t kKinds = std::size(kAllValues);
+  for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+    for (std::size_t i = 0; i < std::size(kBulkWidths); ++i) {
+      RowCase c;
+      c.input_type = c.output_type = type;
+      c.operation = operation;
+      c.cols = kBulkWidths[i];
+      const std::int64_t count = kBulkBytes / (c.cols * static_cast<std::int64_t>(SizeOf(type)));
+      ExpectSameBits(c, kAllValues[i % kKinds], {count});
+      c.input_offset = c.output_offset = 3;  // the first row too is off the boundaries
+      ExpectSameBits(c, kAllValues[(i + kKinds / 2) % kKinds], {count + 1});
+      c.lengths = LengthsOf(kDistinct, c.cols);
+      c.in_place = i % 2 == 0;
+      ExpectSameBits(c, Values::kNormal50, {count});
+    }
+  }
+}
+
+TEST_F(RowCountTest, BulkRowsOfFloat32GiveTheBitsOfRowsAlone) {
+  ExpectBulkRowsGiveTheBitsOfRowsAlone(DataType::kFloat32);
+}
+
+TEST_F(RowCountTest, BulkRowsOfFloat16GiveTheBitsOfRowsAlone) {
+  ExpectBulkRowsGiveTheBitsOfRowsAlone(DataType::kFloat16);
+}
+
+TEST_F(RowCountTest, BulkRowsOfBFloat16GiveTheBitsOfRowsAlone) {
+  ExpectBulkRowsGiveTheBitsOfRowsAlone(DataType::kBFloat16);
 }
 
 // Aligned rows of an even number of vectors that lanes would have in part only: tiles in large tensors, lanes in small.

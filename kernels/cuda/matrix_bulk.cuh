@@ -1,0 +1,295 @@
+#pragma once
+
+#include "kernels/cuda/bulk.cuh"
+#include "kernels/cuda/complete.cuh"
+#include "kernels/cuda/matrix_small.cuh"
+#include "kernels/cuda/tile.h"
+
+// Rows of several chunks that miss the 16-byte boundaries, each in shared memory as the aligned vectors that memory has
+// (see row_part.cuh), copied there and back in bulk. Few warps share a row, down to one alone, so that what belongs to
+// a row and not to its elements (addresses, edges, exchanges of statistics) is done few times, and what waits in one
+// row is made up for by the other rows on the multiprocessor.
+namespace softmax::kernels::cuda {
+
+template <typename In, bool kLog>
+class BulkRow {
+ public:
+  using C = ComputeOf<In>;
+  static constexpr int kVector = Element<In>::kVector;
+  static constexpr int kChunkVectors = kChunkSlots * 32;
+  static constexpr int kSlotColumns = 32 * kVector;
+
+  // Names the place of a row of which the first `valid` columns count.
+  __device__ __forceinline__ BulkRow(const In* input, int valid, uint4* shared)
+      : skip_(Misalignment(input)),
+        base_(input - skip_),
+        shared_(shared + (static_cast<int>(reinterpret_cast<std::uintptr_t>(base_) / kVectorBytes) & 7)),
+        end_(valid > 0 ? valid + skip_ : 0),
+        slots_(PaddedSlots((valid + kSlotColumns - 1) / kSlotColumns)) {}
+
+  // By a whole warp: starts the copy of what may be read in whole vectors, and makes the others.
+  __device__ __forceinline__ void Start(Around around, std::uint64_t* barrier) const {
+    const int first = around.before || skip_ == 0 ? 0 : 1;
+    const int last = around.after ? (end_ + kVector - 1) / kVector : end_ / kVector;
+    if (lane_ == 0) {
+      LoadBulk(shared_ + first, base_ + first * kVector, (last - first) * kVectorBytes, barrier);
+    }
+    In* const elements = reinterpret_cast<In*>(shared_);
+    if (first > 0 && lane_ >= skip_ && lane_ < min(end_, kVector)) elements[lane_] = base_[lane_];
+    const int at = last * kVector + lane_;
+    if (last >= first && at < end_) elements[at] = base_[at];
+  }
+  // By the warp that takes the last of the columns that count, once the copy is there: the other places of their slots,
+  // and of lane 0's vector after them, hold nothing.
+  __device__ __forceinline__ void Fill() const {
+    const int tail = (end_ + kVector - 1) / kVector;
+    const int at = end_ + lane_;
+    if (at < tail * kVector) reinterpret_cast<In*>(shared_)[at] = Nothing();
+    for (int v = tail + lane_; v <= slots_ * 32; v += 32) shared_[v] = NothingVector<In>();
+  }
+
+  // Calls publish(k, statistics) for chunks [k, last). `valid`: the row's columns that count.
+  template <typename F>
+  __device__ __forceinline__ void Reduce(int k, int last, int valid, const Scale<C>& scale, F publish) const {
+    const BlendMask mask(lane_ == 0 ? skip_ * static_cast<int>(sizeof(In)) : 0);
+    if constexpr (kLog) {
+      if (k == 0 && valid <= kPreciseColumns) {
+        uint4 v[1] = {mask.Blend(shared_[lane_], shared_[32])};
+        if (slots_ == 0) v[0] = NothingVector<In>();
+        publish(0, Stats<C>(PreciseStats<In, false>(v, Lanes{lane_, 32}, scale)));
+        k = 1;
+      }
+    }
+#pragma unroll 1
+    for (; k + 2 <= last && (k + 2) * kChunkSlots <= slots_; k += 2) {
+      Stats<C> stats[2];
+      WholeChunks(k, mask, scale, stats);
+      publish(k, stats[0]);
+      publish(k + 1, stats[1]);
+    }
+    if (k < last && (k + 1) * kChunkSlots <= slots_) {
+      Stats<C> stats[1];
+      WholeChunks(k, mask, scale, stats);
+      publish(k++, stats[0]);
+    }
+#pragma unroll 1
+    for (; k < last; ++k) {
+      publish(k, ShortChunk(k, min(kChunkSlots, slots_ - k * kChunkSlots), mask, scale));
+    }
+  }
+
+  // Replaces vectors [first, last) by their results.
+  __device__ __forceinline__ void Replace(int first, int last, const Normalizer<C>& normalize) const {
+    if constexpr (kLog && sizeof(In) == 2) {
+      if (normalize.IsPlain()) {
+        ReplaceEach(first, last, [&](const uint4& v) {
+          C x[kVector];
+          Unpack<In>(v, x);
+#pragma unroll
+          for (int e = 0; e < kVector; ++e) x[e] = fma(x[e] - normalize.max, normalize.scale.plain, -normalize.factor);
+          return Pack<In>(x);
+        });
+        return;
+      }
+    }
+    if constexpr (!kLog) {
+      if (normalize.base.IsPlain()) {
+        ReplaceEach(first, last, [&](const uint4& v) {
+          C x[kVector];
+          Unpack<In>(v, x);
+#pragma unroll
+          for (int e = 0; e < kVector; ++e) x[e] = normalize.base.PlainExp(x[e], normalize.scale) * normalize.factor;
+          return Pack<In>(x);
+        });
+        return;
+      }
+    }
+    if constexpr (kLog && sizeof(In) == 4) {
+      ReplaceEach(first, last, [&](const uint4& v) { return VectorResults<In, true>(v, kVector, normalize); });
+    } else {
+#pragma unroll 1
+      for (int v = first + lane_; v < last; v += 32) {
+        shared_[v] = VectorResults<In, true>(shared_[v], kVector, normalize);
+      }
+    }
+  }
+  // The same where only the first `valid` columns are not masked.
+  __device__ __forceinline__ void ReplaceMasked(int first, int last, int valid, const Normalizer<C>& normalize) const {
+    const int valid_end = valid + skip_;
+#pragma unroll 1
+    for (int v = first + lane_; v < last; v += 32) {
+      shared_[v] = VectorResults<In, true>(shared_[v], valid_end - v * kVector, normalize);
+    }
+  }
+  // Stores results, of vectors [first, last) of a row with `cols` columns. A whole warp calls it.
+  __device__ __forceinline__ void Store(In* output, int first, int last, int cols) const {
+    In* const base = output - skip_;
+    const int end = cols + skip_;
+    FenceForBulkCopies();
+    __syncwarp();
+    const int body = end / kVector;  // the vectors from here on, and before `head`, are not all the row's
+    const int head = skip_ > 0 ? 1 : 0;
+    const int from = max(first, head);
+    const int to = min(last, body);
+    if (lane_ == 0 && from < to) StoreBulk(base + from * kVector, shared_ + from, (to - from) * kVectorBytes);
+    const In* const elements = reinterpret_cast<const In*>(shared_);
+    if (first == 0 && head > 0 && lane_ >= skip_ && lane_ < kVector) base[lane_] = elements[lane_];
+    const int at = body * kVector + lane_;
+    if (last > body && at < end) base[at] = elements[at];
+  }
+  // Vectors that hold `cols` columns.
+  __device__ __forceinline__ int Vectors(int cols) const { return (cols + skip_ + kVector - 1) / kVector; }
+  __device__ __forceinline__ int slots() const { return slots_; }
+
+ private:
+  __device__ __forceinline__ static In Nothing() {
+    const uint4 nothing = NothingVector<In>();
+    In element;
+    memcpy(&element, &nothing, sizeof(element));
+    return element;
+  }
+
+  // The statistics of chunks from k on, all of whose slots hold columns.
+  template <int kCount>
+  __device__ __forceinline__ void WholeChunks(int k, const BlendMask& mask, const Scale<C>& scale,
+                                              Stats<C> (&stats)[kCount]) const {
+    const uint4* const from = shared_ + k * kChunkVectors + lane_;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      uint4 v[kChunkSlots];
+#pragma unroll
+      for (int j = 0; j < kChunkSlots; ++j) v[j] = from[i * kChunkVectors + j * 32];
+      // The maximum does not mind in which of lane 0's vectors the chunk's last elements are.
+      v[0] = mask.Blend(v[0], from[(i + 1) * kChunkVectors - lane_]);
+      stats[i].max = LaneMaximum<In, kChunkSlots, true>(v, 0, Lanes{lane_, 32});
+    }
+    WarpMaxima(stats);
+    C corrections[kCount];
+    double totals[kCount];
+    bool plain = true;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      const ExpBase<C> base(stats[i].max, scale);
+      corrections[i] = base.correction;
+      plain = plain && base.IsPlain();
+    }
+    const auto add_up = [&](auto exp) {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) {
+        const uint4* const chunk = from + i * kChunkVectors;
+        C sums[kVector];
+        uint4 v = chunk[0];
+#pragma unroll
+        for (int j = 0; j < kChunkSlots; ++j) {
+          const uint4 next = j + 1 < kChunkSlots ? chunk[(j + 1) * 32] : chunk[kChunkVectors - lane_];
+          C x[kVector];
+          Unpack<In>(mask.Blend(v, next), x);
+#pragma unroll
+          for (int e = 0; e < kVector; ++e) sums[e] = j == 0 ? exp(i, x[e]) : sums[e] + exp(i, x[e]);
+          v = next;
+        }
+        RotateSums<In>(skip_, Lanes{lane_, 32}, sums);
+        totals[i] = PlacesSum(sums);
+      }
+    };
+    if (plain) {
+      add_up([&](int i, C x) { return ExpBase<C>(stats[i].max, scale).PlainExp(x, scale); });
+    } else {
+      add_up([&](int i, C x) { return ExpBase<C>(stats[i].max, scale).Exp(x, scale); });
+    }
+    WarpSums(totals, corrections, stats);
+  }
+  // Those of chunk k, of which the first `slots` slots hold columns, one by one.
+  __device__ __forceinline__ Stats<C> ShortChunk(int k, int slots, const BlendMask& mask, const Scale<C>& scale) const {
+    const uint4* const from = shared_ + k * kChunkVectors + lane_;
+    if (slots <= 0) return NoStats<C>();
+    uint4 v[1];
+    C max = -Infinity<C>();
+#pragma unroll 1
+    for (int j = 0; j < slots; ++j) {
+      v[0] = mask.Blend(from[j * 32], from[(j + 1) * 32 - lane_]);
+      max = Larger(max, LaneMaximum<In, 1, true>(v, 0, Lanes{lane_, 32}));
+    }
+    max = LaneMax(max, 32);
+    const ExpBase<C> base(max, scale);
+    C sums[kVector] = {};
+#pragma unroll 1
+    for (int j = 0; j < slots; ++j) {
+      C x[kVector];
+      Unpack<In>(mask.Blend(from[j * 32], from[(j + 1) * 32 - lane_]), x);
+#pragma unroll
+      for (int e = 0; e < kVector; ++e) sums[e] += base.Exp(x[e], scale);
+    }
+    RotateSums<In>(skip_, Lanes{lane_, 32}, sums);
+    return {max, static_cast<C>(LaneSum(PlacesSum(sums), 32) * base.correction)};
+  }
+  template <typename F>
+  __device__ __forceinline__ void ReplaceEach(int first, int last, F result) const {
+    constexpr int kAtOnce = 4;
+    int v = first + lane_;
+#pragma unroll 1
+    for (; v + (kAtOnce - 1) * 32 < last; v += kAtOnce * 32) {
+      uint4 x[kAtOnce];
+#pragma unroll
+      for (int j = 0; j < kAtOnce; ++j) x[j] = shared_[v + j * 32];
+#pragma unroll
+      for (int j = 0; j < kAtOnce; ++j) shared_[v + j * 32] = result(x[j]);
+    }
+#pragma unroll 1
+    for (; v < last; v += 32) shared_[v] = result(shared_[v]);
+  }
+
+  int skip_;
+  const In* base_;
+  uint4* shared_;
+  int end_;    // elements from the first vector on that count
+  int slots_;  // of 32 vectors that hold columns that count, padded
+  int lane_ = static_cast<int>(threadIdx.x) % 32;
+};
+
+// A block for each row.
+template <typename In, bool kLog>
+__global__ void __launch_bounds__(kBulkThreads, kBulkWarps / (kBulkThreads / 32))
+    BulkMatrixKernel(const __grid_constant__ MatrixParams params) {
+  using C = ComputeOf<In>;
+  using Row = BulkRow<In, kLog>;
+  extern __shared__ __align__(128) unsigned char dynamic[];
+  __shared__ Stats<C> table[kBulkChunks];
+  __shared__ std::uint64_t barrier;
+  static_assert(sizeof(table) + sizeof(barrier) <= kBulkTableBytes, "what the plan counts with");
+  const Scale<C> scale = ScaleOf<C>(params);
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int first_chunk = warp * params.chunks / params.warps;
+  const int last_chunk = (warp + 1) * params.chunks / params.warps;
+  const std::int64_t row = blockIdx.x;
+  BeginAccess(params);
+  const auto valid = static_cast<int>(ValidLength(params, row));
+  const Row bulk(static_cast<const In*>(params.input) + row * params.input_stride, valid,
+                 reinterpret_cast<uint4*>(dynamic));
+  if (warp == 0) bulk.Start(AroundOf<In>(params, row, 0, valid), &barrier);
+  __syncthreads();
+  WaitForBulkLoad(&barrier);
+  if (bulk.slots() > first_chunk * kChunkSlots && bulk.slots() <= last_chunk * kChunkSlots) bulk.Fill();
+  __syncwarp();
+  bulk.Reduce(first_chunk, last_chunk, valid, scale, [&](int k, const Stats<C>& stats) {
+    if (lane == 0) table[k] = stats;
+  });
+  __syncthreads();
+  // As FoldFlat() folds them.
+  const Stats<C> stats = CombineLanes(lane < params.chunks ? table[lane] : NoStats<C>(), scale);
+  const Normalizer<C> normalize(scale, stats, kLog, valid == 0);
+  const auto cols = static_cast<int>(params.cols);
+  const int first = first_chunk * Row::kChunkVectors;
+  const int last = last_chunk == params.chunks ? bulk.Vectors(cols) : last_chunk * Row::kChunkVectors;
+  if (valid == cols) {
+    bulk.Replace(first, last, normalize);
+  } else {
+    bulk.ReplaceMasked(first, last, valid, normalize);
+  }
+  bulk.Store(static_cast<In*>(params.output) + row * params.output_stride, first, last, cols);
+  EndBulkStores(params.completion);
+  Complete(params.completion);
+}
+
+}  // namespace softmax::kernels::cuda
