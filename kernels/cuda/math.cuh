@@ -306,6 +306,14 @@ struct Normalizer {
   // cannot overflow here.
   __device__ __forceinline__ bool IsPlain() const { return scale.plain != 0 && fabsf(max) <= kMostPlain; }
 
+  // The results of 16-bit elements x, in place, where log-softmax has its plain form.
+  template <typename In, int kCount>
+  __device__ __forceinline__ void ApplyPlain(C (&x)[kCount]) const {
+#pragma unroll
+    for (int e = 0; e < kCount; ++e) {
+      x[e] = log ? fma(x[e] - max, scale.plain, -factor) : base.Exp(x[e], scale) * factor;
+    }
+  }
   // The results of `In` elements x, in place. kFast: the fast form is known to serve.
   template <typename In, bool kFast, int kCount>
   __device__ __forceinline__ void Apply(C (&x)[kCount]) const {

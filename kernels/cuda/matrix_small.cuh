@@ -68,6 +68,8 @@ __global__ void __launch_bounds__(kMatrixThreads) SmallMatrixKernel(const __grid
   constexpr bool kKeeps = sizeof(In) != 2 || !kSkew || kRows == 1;
   // Whether lanes share the logarithms. Rows off the boundaries have no registers for it.
   constexpr bool kSharesLogs = kLog && !kSkew && kRows == 2 && sizeof(C) == 8;
+  // Whether instructions bound the kernel, so that what all rows of so many slots have in common counts.
+  constexpr bool kIsBusy = kSkew && sizeof(In) == 2 && kSlots == kChunkSlots;
   RowPart<In, kSlots, kSkew> part[kRows];
   int valid[kRows];
   BeginAccess(params);
@@ -77,7 +79,8 @@ __global__ void __launch_bounds__(kMatrixThreads) SmallMatrixKernel(const __grid
     const std::int64_t row = first + r * groups;
     valid[r] = row < params.rows ? static_cast<int>(ValidLength(params, row)) : 0;
     const In* const input = static_cast<const In*>(params.input) + row * params.input_stride;
-    part[r].Load(part[r].PlaceOf(input, valid[r], AroundOf<In>(params, row, 0, valid[r]), lanes), lanes);
+    part[r].template Load<kIsBusy ? kSlots - 1 : 0>(
+        part[r].PlaceOf(input, valid[r], AroundOf<In>(params, row, 0, valid[r]), lanes), lanes);
   }
   if constexpr (kSharesLogs) {
     Stats<C> stats[kRows];
@@ -107,6 +110,12 @@ __global__ void __launch_bounds__(kMatrixThreads) SmallMatrixKernel(const __grid
         part[r].Forget();
         if (row >= params.rows) continue;
         const Normalizer<C> normalize(scale, stats, kLog, valid[r] == 0);
+        if constexpr (kIsBusy) {
+          if (valid[r] == params.cols && normalize.IsPlain()) {
+            part[r].StoreRow(output, valid[r], lanes, normalize);
+            continue;
+          }
+        }
         part[r].Store(output, params.cols, valid[r], true, lanes, normalize);
       } else {
         C y[RowPart<In, kSlots, kSkew>::kCount][Element<In>::kVector];

@@ -159,7 +159,19 @@ class RowPart {
     return place;
   }
 
+  // kSure: slots that hold columns only, unless some of the row's are masked.
+  template <int kSure = 0>
   __device__ __forceinline__ void Load(const Place& place, Lanes lanes) {
+    if (kSure > 0 && place.whole && place.end >= kSure * lanes.count * kVector) {
+      const uint4* const from = reinterpret_cast<const uint4*>(place.base) + lanes.lane;
+#pragma unroll
+      for (int j = 0; j < kCount; ++j) {
+        if (j >= kSure) w_[j] = NothingVector<In>();
+        if (j < kSure || Holds(place, j, lanes)) w_[j] = from[j * lanes.count];
+      }
+      Settle<kSure>(place, lanes);
+      return;
+    }
     if (place.whole) {
 #pragma unroll
       for (int j = 0; j < kCount; ++j) {
@@ -169,7 +181,7 @@ class RowPart {
     } else {
       LoadAligned<kSlots>(place.base, place.skip, place.end, place.around, lanes, w_);
     }
-    Settle(place, lanes);
+    Settle<0>(place, lanes);
   }
 
   // The statistics of vectors [first, first + kMany) of each lane, as counted from the first column.
@@ -246,6 +258,33 @@ class RowPart {
     StoreResults(p, n, valid, row_first, lanes,
                  [&](int j, int left) { return VectorResults<In, true>(w_[j], left, normalize); });
   }
+  // The same for a row of 16-bit elements that is all in this part, of which no column is masked, and if its
+  // log-softmax has the plain form: so few instructions that branches from vector to vector would count.
+  __device__ __forceinline__ void StoreRow(In* p, int n, Lanes lanes, const Normalizer<C>& normalize) {
+    In* const base = p - skip_;
+    const int end = n + skip_;
+    const bool has_last = kSkew && end > kSlots * lanes.count * kVector;
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) {
+      if (j == kSlots && !has_last) break;
+      C x[kVector];
+      Unpack<In>(w_[j], x);
+      normalize.template ApplyPlain<In>(x);
+      w_[j] = Pack<In>(x);
+    }
+    const int body = end / kVector;  // the vectors from here on are not all the row's
+    uint4 last = w_[0];
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) {
+      const int vector = j * lanes.count + lanes.lane;
+      const bool is_whole = vector < body && (j > 0 || lanes.lane > 0 || skip_ == 0);
+      if (is_whole && (j < kSlots || lanes.lane == 0)) *reinterpret_cast<uint4*>(base + vector * kVector) = w_[j];
+      if (j > 0 && vector == body) last = w_[j];
+    }
+    if (skip_ > 0 && lanes.lane == 0) StoreRange(base, w_[0], skip_, min(end, kVector));
+    const bool is_cut = end % kVector != 0 && (body > 0 || skip_ == 0);
+    if (is_cut && (body & (lanes.count - 1)) == lanes.lane) StoreRange(base + body * kVector, last, 0, end % kVector);
+  }
   // The same for a whole row's exponentials.
   __device__ __forceinline__ void StoreProducts(In* p, std::int64_t n, std::int64_t valid, Lanes lanes,
                                                 const Normalizer<C>& normalize,
@@ -288,12 +327,13 @@ class RowPart {
     return At(j, lanes) < place.end && (j < kSlots || lanes.lane == 0);
   }
 
+  template <int kSure>
   __device__ __forceinline__ void Settle(const Place& place, Lanes lanes) {
     skip_ = place.skip;
     if constexpr (kSkew) before_ = BlendMask(lanes.lane == 0 ? skip_ * static_cast<int>(sizeof(In)) : 0);
     if (place.end == Most(lanes)) return;
 #pragma unroll
-    for (int j = 0; j < kCount; ++j) {
+    for (int j = kSure; j < kCount; ++j) {
       if (place.end < At(j, lanes) + kVector) w_[j] = MaskFrom<In>(w_[j], place.end - At(j, lanes));
     }
   }
