@@ -13,9 +13,10 @@ namespace softmax::kernels::cuda {
 
 constexpr int kBatchThreads = 256;
 constexpr int kBatchScales = 4;  // different scales in one launch, at most
-constexpr int kUnitSegments = 32;
-constexpr int kUnitChunks = 32;  // that a block holds in shared memory, at most
-constexpr int kWarpPieces = kUnitChunks / kBlockWarps;
+// What a unit has in the table at most; three blocks' tables just fit on a multiprocessor.
+constexpr int kUnitSegments = 30;
+constexpr int kUnitSingles = 60;
+constexpr int kUnitChunks = 32;                                // that a block holds in shared memory, at most
 constexpr int kBatchChunks = kMaxClusterBlocks * kUnitChunks;  // of the widest rows
 constexpr int kInlineBatchSegments = 56;
 constexpr int kInlineUnits = 56;
@@ -33,8 +34,18 @@ struct alignas(16) BatchSegment {
 };
 static_assert(sizeof(BatchSegment) == 32, "copied in vectors of 16 bytes");
 
+// What takes its place where all segments of a large batch are one dense row without lengths: what comes over the bus
+// bounds batches of short rows. The addresses have 48 bits; above them `input` has the low 16 bits of the columns and
+// `output` the others.
+struct alignas(16) BatchSingle {
+  std::uint64_t input;
+  std::uint64_t output;
+};
+constexpr int kAddressBits = 48;
+constexpr std::uint64_t kAddressMask = (std::uint64_t{1} << kAddressBits) - 1;
+
 // What few segments have.
-struct BatchExtra {
+struct alignas(16) BatchExtra {
   const std::uint32_t* lengths;
   std::uint32_t input_stride;
   std::uint32_t output_stride;
@@ -56,11 +67,13 @@ static_assert(sizeof(BatchUnit) == 16, "read as one vector");
 
 struct BatchParams {
   const BatchSegment* segments;  // mapped host memory; nullptr: the inline ones
+  const BatchSingle* singles;    // mapped host memory; if not nullptr, what there is instead of segments
   const BatchExtra* extras;
   const BatchUnit* units;  // those of clusters first
   std::uint32_t cluster_units;
   std::uint32_t unit_count;
   int cluster_blocks;
+  int warp_pieces;  // that a warp has room for in shared memory
   ScaleParts<float> scale_float[kBatchScales];
   ScaleParts<double> scale_double[kBatchScales];
   Completion completion;

@@ -79,7 +79,13 @@ class Planner {
     table_ = p.inline_segments;
     extras_ = p.inline_extras;
     far_ = static_cast<std::byte*>(scratch);
-    if (segments_ > kInlineBatchSegments) p.segments = table_ = TakeFar<BatchSegment>(segments_);
+    if (segments_ > kInlineBatchSegments) {
+      if (all_single_) {
+        p.singles = singles_ = TakeFar<BatchSingle>(segments_);
+      } else {
+        p.segments = table_ = TakeFar<BatchSegment>(segments_);
+      }
+    }
     if (extra_count_ > kInlineExtras) p.extras = extras_ = TakeFar<BatchExtra>(extra_count_);
     std::uint32_t next = 0;
     for (std::uint32_t& bucket : counts_) {
@@ -92,7 +98,12 @@ class Planner {
       const Segment& s = segments[i];
       if (IsEmpty(s)) continue;
       const int bucket = Bucket(KindOf(s.cols, bytes_), s, ScaleIndex(s.scale));
-      table_[counts_[static_cast<std::size_t>(bucket)]++] = ToBatchSegment(s);
+      const std::uint32_t place = counts_[static_cast<std::size_t>(bucket)]++;
+      if (singles_ != nullptr) {
+        singles_[place] = ToSingle(s);
+      } else {
+        table_[place] = ToBatchSegment(s);
+      }
     }
   }
 
@@ -122,8 +133,8 @@ class Planner {
     const std::int64_t wanted = std::max<std::int64_t>(alone, std::int64_t{p.cluster_units} * p.cluster_blocks);
     const auto clusters = static_cast<int>(std::min<std::int64_t>(wanted, resident) / p.cluster_blocks);
     plan_.blocks = std::max(1, clusters) * p.cluster_blocks;
-    const int pieces = static_cast<int>(DivideUp(most_chunks_, kBlockWarps)) * kBlockWarps;
-    plan_.dynamic_bytes = most_chunks_ > 0 ? pieces * kPieceVectors * kVectorBytes : 0;
+    p.warp_pieces = most_pieces_;
+    plan_.dynamic_bytes = kBlockWarps * most_pieces_ * kPieceVectors * kVectorBytes;
   }
 
  private:
@@ -164,16 +175,20 @@ class Planner {
   void Tally(int kind, const Segment& s) {
     ++segments_;
     rows_ += s.outer;
-    extra_count_ += NeedsExtra(s) ? 1 : 0;
+    const bool needs_extra = NeedsExtra(s);
+    extra_count_ += needs_extra ? 1 : 0;
+    all_single_ = all_single_ && s.outer == 1 && !needs_extra && (Address(s.input) | Address(s.output)) <= kAddressMask;
     if (IsSmall(kind)) {
       const SmallKind small = kSmall[kind - kBatchChunks - 1];
-      small_steps_ += DivideUp(s.outer * small.lanes, kBatchThreads);
+      small_lanes_ += s.outer * small.lanes;
       step_bytes_ = std::min(step_bytes_, kBatchThreads * small.slots * kVectorBytes);
       return;
     }
     const int chunks = ChunksOf(kind);
     widest_ = std::max(widest_, chunks);
-    if (chunks <= most_unit_chunks_) alone_chunks_ += s.outer * chunks;
+    if (chunks > most_unit_chunks_) return;
+    alone_chunks_ += s.outer * chunks;
+    alone_rows_[static_cast<std::size_t>(chunks)] += s.outer;
   }
 
   static bool NeedsExtra(const Segment& s) {
@@ -197,6 +212,13 @@ class Planner {
     return b;
   }
 
+  static std::uint64_t Address(const void* p) { return reinterpret_cast<std::uintptr_t>(p); }
+
+  static BatchSingle ToSingle(const Segment& s) {
+    const auto cols = static_cast<std::uint64_t>(s.cols);
+    return {Address(s.input) | cols << kAddressBits, Address(s.output) | cols >> 16 << kAddressBits};
+  }
+
   // Part of the scratch.
   template <typename T>
   T* TakeFar(std::uint32_t count) {
@@ -217,12 +239,29 @@ class Planner {
   // Units as small as gives every block one, and otherwise as large as a block holds.
   void PlanSizes() {
     const int resident = ResidentBlocks();
+    const std::int64_t small_steps = DivideUp(small_lanes_, kBatchThreads);
+    small_steps_each_ = static_cast<int>(std::clamp<std::int64_t>(DivideUp(small_steps, resident), 1, 8));
+    const std::int64_t small_units = DivideUp(small_steps, small_steps_each_);
     unit_chunks_ =
         static_cast<int>(std::clamp<std::int64_t>(DivideUp(alone_chunks_, resident), kBlockWarps, most_unit_chunks_));
-    small_steps_each_ = static_cast<int>(std::clamp<std::int64_t>(DivideUp(small_steps_, resident), 1, 8));
+    // Rows are not divided: units a little larger may be what keeps a few blocks from a second one.
+    for (int chunks = unit_chunks_; chunks <= most_unit_chunks_; ++chunks) {
+      if (small_units + AloneUnits(chunks) > resident) continue;
+      unit_chunks_ = chunks;
+      break;
+    }
     BatchParams& p = plan_.params;
     p.cluster_blocks = 1;
     while (p.cluster_blocks * most_unit_chunks_ < widest_) p.cluster_blocks *= 2;
+  }
+
+  // Units of large rows that take no cluster, at least.
+  std::int64_t AloneUnits(int unit_chunks) const {
+    std::int64_t units = 0;
+    for (int chunks = 1; chunks <= most_unit_chunks_; ++chunks) {
+      units += DivideUp(alone_rows_[static_cast<std::size_t>(chunks)], std::max(1, unit_chunks / chunks));
+    }
+    return units;
   }
 
   // Walks the sorted table: counts the units and, once they have a place, writes them.
@@ -230,7 +269,7 @@ class Planner {
     unit_count_ = 0;
     cluster_units_ = 0;
     small_units_ = 0;
-    most_chunks_ = 0;
+    most_pieces_ = 0;
     large_place_ = 0;
     std::uint32_t row = 0;
     std::uint32_t at = 0;
@@ -257,6 +296,18 @@ class Planner {
       unit.segments = 0;
     };
     close(begin);
+    if (singles_ != nullptr) {
+      const auto most = static_cast<std::uint32_t>(std::min(most_rows, kUnitSingles));
+      for (std::uint32_t i = begin; i < end; i += most) {
+        unit.first_segment = i;
+        unit.first_row = row + i - begin;
+        unit.rows = static_cast<std::uint16_t>(std::min(end - i, most));
+        unit.segments = static_cast<std::uint8_t>(unit.rows);
+        Add(unit, kind);
+      }
+      *first_row = row + end - begin;
+      return;
+    }
     for (std::uint32_t i = begin; i < end; ++i) {
       table_[i].first_row = row;
       std::uint32_t left = table_[i].rows;
@@ -285,6 +336,9 @@ class Planner {
     if (kind == kDoubleKind) {
       unit->lanes = 32;
       unit->slots = 2 * kChunkSlots;
+      // A warp holds its rows whole.
+      const int most = most_unit_chunks_ / (2 * kBlockWarps) * kBlockWarps;
+      return std::clamp(unit_chunks_ / 2, 1, std::max(1, most));
     }
     return std::max(1, unit_chunks_ / ChunksOf(kind));
   }
@@ -299,7 +353,11 @@ class Planner {
     }
     const int chunks = ChunksOf(kind);
     if (chunks > most_unit_chunks_) ++cluster_units_;
-    most_chunks_ = std::max(most_chunks_, std::min(chunks * unit.rows, most_unit_chunks_));
+    // Of large rows the warps share all pieces, of double ones the rows.
+    const std::int64_t pieces = kind == kDoubleKind
+                                    ? DivideUp(unit.rows, kBlockWarps) * chunks
+                                    : DivideUp(std::min(chunks * unit.rows, most_unit_chunks_), kBlockWarps);
+    most_pieces_ = std::max(most_pieces_, static_cast<int>(pieces));
   }
 
   // Where the next unit goes: in order, or with the small ones at equal distances among the others.
@@ -329,14 +387,17 @@ class Planner {
   int scales_ = 0;
   std::uint32_t segments_ = 0;
   std::uint32_t extra_count_ = 0;
+  bool all_single_ = true;  // dense rows without lengths
   std::int64_t rows_ = 0;
-  std::int64_t small_steps_ = 0;                    // of a block, one row for each group of lanes
-  std::int64_t alone_chunks_ = 0;                   // of large rows that take no cluster
-  int widest_ = 0;                                  // row, in chunks
+  std::int64_t small_lanes_ = 0;                               // that small rows take
+  std::int64_t alone_chunks_ = 0;                              // of large rows that take no cluster
+  std::array<std::int64_t, kUnitChunks + 1> alone_rows_ = {};  // the same rows, by their chunks
+  int widest_ = 0;                                             // row, in chunks
   int step_bytes_ = kLinkBytes / kLeastLinkBlocks;  // that a block has on their way, of the rows with the fewest
 
   // Of the units.
   BatchSegment* table_ = nullptr;
+  BatchSingle* singles_ = nullptr;  // if not nullptr, what there is instead
   BatchExtra* extras_ = nullptr;
   BatchUnit* units_ = nullptr;  // nullptr: they are being counted
   std::byte* far_ = nullptr;    // what is left of the scratch
@@ -348,7 +409,7 @@ class Planner {
   std::uint32_t large_place_ = 0;   // of the others, the next one's place
   int unit_chunks_ = 0;
   int small_steps_each_ = 0;
-  int most_chunks_ = 0;  // of a unit in one block
+  int most_pieces_ = 0;  // of a unit, for a warp
 };
 
 }  // namespace
@@ -367,6 +428,7 @@ std::size_t BatchScratchBytes(std::int64_t segments, std::int64_t rows) {
 void PlanBatch(DataType type, const Segment* segments, std::int64_t count, void* scratch, const Completion& completion,
                const Device& device, Placement placement, BatchPlan* plan) {
   plan->params.segments = nullptr;
+  plan->params.singles = nullptr;
   plan->params.extras = nullptr;
   plan->params.units = nullptr;
   plan->params.completion = completion;

@@ -10,8 +10,7 @@
 // last is still coming.
 namespace softmax::kernels::cuda {
 
-// kCompact: with loops over the vectors instead of long stretches of code, for kernels that hold much else: where warps
-// are in different places of more code than the instruction caches hold, they wait for it more than they save.
+// kCompact: with loops over the vectors instead of long stretches of code, which take more registers.
 template <typename In, bool kSkew, bool kLog, int kMost = 4, bool kCompact = false>
 class Slice {
  public:

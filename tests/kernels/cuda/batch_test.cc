@@ -73,6 +73,26 @@ TEST_F(BatchTest, ThousandsOfContiguousRowsGiveTheBitsTheyGiveAlone) {
   }
 }
 
+// What has the smaller entries of the table: many segments of one row, without lengths.
+TEST_F(BatchTest, RowsOfTheirOwnGiveTheBitsTheyGiveAlone) {
+  unsigned seed = 4000;
+  for (const DataType type : kAllTypes) {
+    const std::int64_t widest = std::int64_t{65536} * 8 / static_cast<std::int64_t>(SizeOf(type));
+    for (const std::int64_t most : {std::int64_t{300}, std::int64_t{6000}, widest}) {
+      auto parts = ContiguousParts(type, most == widest ? 200 : 3000, most, false, ++seed);
+      for (BatchPart& part : parts) {
+        part.shape.outer = 1;
+        part.shape.lengths.clear();
+        part.input.resize(static_cast<std::size_t>(part.shape.cols) * SizeOf(type));
+      }
+      const auto outputs = RunBatch(type, type, parts, most == 300 ? Place::kMapped : Place::kDevice);
+      for (std::size_t i = 0; i < parts.size(); i += 1 + parts.size() / 200) {
+        EXPECT_EQ(RunCase(parts[i].shape, parts[i].input), outputs[i]) << "part " << i << ": " << parts[i].shape.Name();
+      }
+    }
+  }
+}
+
 // More rows than the parameters have units for, in few segments.
 TEST_F(BatchTest, FewSegmentsOfManyRowsGiveTheBitsTheyGiveAlone) {
   for (const DataType type : kAllTypes) {
