@@ -9,9 +9,10 @@
 
 // The CUDA kernels. No call synchronizes, allocates, logs or throws; each takes its stream last and may be captured
 // into a CUDA graph. Pointers may be device memory or mapped pinned host memory. Semantics: kernels/types.h.
-// On sm_90 and later, launches of one segment are programmatic dependent ones: their blocks may take their places
-// before the kernel before them in the stream has ended, and touch no memory of the caller's until it has. A kernel of
-// the caller's own that is launched that way after them has to wait in the same manner (griddepcontrol.wait).
+// On sm_90 and later, launches of one type are programmatic dependent ones: their blocks may take their places before
+// the kernel before them in the stream has ended, and touch no memory of the caller's but a batch's scratch until it
+// has. A kernel of the caller's own that is launched that way after them has to wait in the same manner
+// (griddepcontrol.wait).
 namespace softmax::kernels {
 
 // Device memory that a launch may use for its blocks to find each other: zero before the first use, its first

@@ -182,8 +182,12 @@ bool LaunchSorted(DataType type, const Segment* segments, std::int64_t count, vo
   cuda::BatchPlan plan;
   cuda::PlanBatch(type, segments, count, scratch, completion, device, placement, &plan);
   if (!plan.possible) return false;
-  const Grid grid{plan.blocks, cuda::kBatchThreads, plan.dynamic_bytes,
-                  plan.params.cluster_units > 0 ? plan.params.cluster_blocks : 1, false};
+  const Grid grid{plan.blocks,
+                  cuda::kBatchThreads,
+                  plan.dynamic_bytes,
+                  plan.params.cluster_units > 0 ? plan.params.cluster_blocks : 1,
+                  false,
+                  device.clusters};
   *error = Launch(cuda::BatchKernelsFor(type).kernels[plan.skew ? 1 : 0], grid, &plan.params, stream);
   return true;
 }

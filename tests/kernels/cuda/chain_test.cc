@@ -1,4 +1,5 @@
 #include <array>
+#include <atomic>
 #include <functional>
 #include <memory>
 
@@ -11,6 +12,7 @@ namespace {
 
 constexpr std::int64_t kElements = 1 << 23;
 constexpr int kRounds = 12;
+constexpr std::size_t kScratchBytes = 96 * 1024;  // of one batch
 
 struct Shape {
   std::int64_t rows;
@@ -21,6 +23,8 @@ constexpr std::array<Shape, 22> kShapes = {
     {{2, 4194304}, {32, 262144}, {1, 131072},  {8, 131072}, {3, 131101},  {400, 20480}, {300, 20011}, {1, 8192},
      {128, 8192},  {1024, 8192}, {1, 1024},    {60, 1024},  {500, 1025},  {8192, 1024}, {4096, 256},  {264, 1000},
      {1823, 575},  {64, 256},    {65536, 128}, {90000, 93}, {262144, 32}, {2000000, 3}}};
+// Of up to so many rows every other launch is a batch of them, half of them as segments of their own.
+constexpr std::int64_t kBatchRows = 500;
 
 class ChainTest : public GpuTest {
  protected:
@@ -30,6 +34,7 @@ class ChainTest : public GpuTest {
     for (auto& buffer : buffers_) buffer = std::make_unique<Memory>(kElements * sizeof(float), Place::kDevice);
     workspace_ = std::make_unique<Memory>(kSoftmaxWorkspaceBytes, Place::kDevice);
     workspace_->Write(std::vector<std::byte>(kSoftmaxWorkspaceBytes));
+    scratch_ = std::make_unique<Memory>(kRounds * kShapes.size() * kScratchBytes, Place::kMapped);
     ASSERT_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
   }
   void TearDown() override {
@@ -54,12 +59,32 @@ class ChainTest : public GpuTest {
         segment.outer = shape.rows;
         segment.cols = segment.input_stride = segment.output_stride = shape.cols;
         segment.operation = is_aside ? Operation::kSoftmax : Operation::kLogSoftmax;
-        ASSERT_CUDA(LaunchSoftmax(DataType::kFloat32, DataType::kFloat32, segment, stream_,
-                                  reinterpret_cast<std::uint32_t*>(workspace_->data())));
+        if (shape.rows <= kBatchRows && shape.cols < 131072 && (i + static_cast<std::size_t>(round)) % 2 == 0) {
+          LaunchBatch(segment, static_cast<std::size_t>(round) * kShapes.size() + i);
+        } else {
+          ASSERT_CUDA(LaunchSoftmax(DataType::kFloat32, DataType::kFloat32, segment, stream_,
+                                    reinterpret_cast<std::uint32_t*>(workspace_->data())));
+        }
         if (!is_aside) at = to;
         after_each();
       }
     }
+  }
+  // The first rows as one segment, the others as one each; of every third launch all, which have a table of their own.
+  void LaunchBatch(const Segment& all, std::size_t launch) {
+    std::vector<Segment> segments;
+    const std::int64_t together = launch % 3 == 0 ? 0 : all.outer / 2;
+    for (std::int64_t row = 0; row < all.outer; row += segments.back().outer) {
+      Segment part = all;
+      part.outer = row < together ? together : 1;
+      part.input = static_cast<const float*>(all.input) + row * all.cols;
+      part.output = static_cast<float*>(all.output) + row * all.cols;
+      segments.push_back(part);
+    }
+    const auto count = static_cast<std::int64_t>(segments.size());
+    ASSERT_LE(SoftmaxBatchScratchBytes(segments.data(), count), kScratchBytes);
+    ASSERT_CUDA(LaunchSoftmaxBatch(DataType::kFloat32, DataType::kFloat32, segments.data(), count,
+                                   scratch_->data() + launch * kScratchBytes, kScratchBytes, Completion(), stream_));
   }
   std::vector<std::byte> Results() const {
     std::vector<std::byte> all;
@@ -72,6 +97,7 @@ class ChainTest : public GpuTest {
 
   std::array<std::unique_ptr<Memory>, 3> buffers_;
   std::unique_ptr<Memory> workspace_;
+  std::unique_ptr<Memory> scratch_;  // each launch has its own
   cudaStream_t stream_ = nullptr;
 };
 
@@ -105,6 +131,55 @@ TEST_F(ChainTest, AlsoInAGraph) {
   }
   ASSERT_CUDA(cudaGraphExecDestroy(executable));
   ASSERT_CUDA(cudaGraphDestroy(graph));
+}
+
+// The host may write the next batch's table once it has seen the flag, while a later launch still works: the blocks
+// that come early then must see it.
+TEST_F(ChainTest, BatchesSeeTheirOwnTables) {
+  constexpr int kLaunches = 400;
+  constexpr std::int64_t kRows = 100;
+  constexpr std::int64_t kWidest = 200;
+  Memory flag(4, Place::kMapped);
+  auto* const value = reinterpret_cast<std::uint32_t*>(flag.data());
+  const auto run = [&](bool wait) {
+    Fill();
+    flag.Write(std::vector<std::byte>(4));
+    for (std::uint32_t launch = 0; launch < kLaunches; ++launch) {
+      std::vector<Segment> segments(kRows);
+      for (std::int64_t row = 0; row < kRows; ++row) {
+        Segment& s = segments[static_cast<std::size_t>(row)];
+        const std::int64_t mixed = launch * 7919 + row * 104729;
+        const std::int64_t skew = row % 4;  // of input and output alike
+        s.outer = 1;
+        s.cols = s.input_stride = s.output_stride = 1 + mixed % (kWidest - 4);
+        s.input =
+            reinterpret_cast<const float*>(buffers_[0]->data()) + mixed * 31 % (kElements - kWidest) / 4 * 4 + skew;
+        s.output = reinterpret_cast<float*>(buffers_[1]->data()) + (launch * kRows + row) * kWidest + skew;
+      }
+      ASSERT_LE(SoftmaxBatchScratchBytes(segments.data(), kRows), kScratchBytes);
+      const Completion completion{value, launch + 1, reinterpret_cast<std::uint32_t*>(workspace_->data())};
+      ASSERT_CUDA(LaunchSoftmaxBatch(DataType::kFloat32, DataType::kFloat32, segments.data(), kRows, scratch_->data(),
+                                     kScratchBytes, completion, stream_));
+      Segment later;
+      later.input = buffers_[0]->data();
+      later.output = buffers_[2]->data();
+      later.outer = 2000;
+      later.cols = later.input_stride = later.output_stride = 4000;
+      ASSERT_CUDA(LaunchSoftmax(DataType::kFloat32, DataType::kFloat32, later, stream_, completion.workspace));
+      if (wait) {
+        ASSERT_CUDA(cudaStreamSynchronize(stream_));
+      }
+      while (std::atomic_ref<std::uint32_t>(*value).load(std::memory_order_acquire) != launch + 1) {
+        const cudaError_t error = cudaStreamQuery(stream_);
+        ASSERT_TRUE(error == cudaSuccess || error == cudaErrorNotReady) << cudaGetErrorString(error);
+      }
+    }
+    ASSERT_CUDA(cudaStreamSynchronize(stream_));
+  };
+  run(true);
+  const std::vector<std::byte> expected = Results();
+  run(false);
+  ASSERT_TRUE(expected == Results());
 }
 
 }  // namespace
