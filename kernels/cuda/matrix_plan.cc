@@ -9,7 +9,6 @@
 namespace softmax::kernels::cuda {
 namespace {
 
-constexpr int kTileRows = 2048;
 constexpr int kMaxWideChunks = 1 << 17;  // 256 MB
 
 // Where the rows of a segment begin, as seen by 16-byte accesses.
@@ -40,99 +39,6 @@ int Log2Up(int value) {
   int log = 0;
   while ((1 << log) < value) ++log;
   return log;
-}
-
-// Bytes from one row of a tile to the next: see TilePlace.
-int TinyPitch(int cols, int bytes) {
-  const bool is_padded = !HasNarrow(cols, bytes) && cols * bytes % (2 * kVectorBytes) == 0;
-  return cols * bytes + (is_padded ? kVectorBytes : 0);
-}
-
-// Dense rows of few vectors are moved as tiles of rows, unless lanes have just as many vectors: whole ones in a number
-// that leaves few lanes idle. An even number of them costs a tile some of its speed, so those that go as tiles are
-// those that were faster so, in tensors that fill the shared memory of all multiprocessors. For doubles that was not
-// measured.
-bool IsTiny(const MatrixParams& p, int bytes, bool skew, const Device& device) {
-  const auto vectors = static_cast<int>(DivideUp(p.cols, VectorElements(bytes)));
-  if (skew) return vectors <= TinyVectors(bytes);
-  if (bytes > 4) return false;
-  if (vectors == 1) return bytes == 2 || p.log;
-  if (vectors % 2 != 0) return vectors <= (bytes == 2 ? 5 : 15);
-  const std::int64_t all = p.rows * TinyPitch(static_cast<int>(p.cols), bytes);
-  if (all < std::int64_t{device.shared_bytes} * device.multiprocessors) return false;
-  if (bytes == 2) return vectors == 6;
-  return vectors == 10 || (p.log && (vectors == 6 || vectors == 12));
-}
-
-// Rows of a tile: as many for each thread, so that about six tiles fill the shared memory, and fewer where that leaves
-// multiprocessors without one.
-int TinyTileRows(std::int64_t rows, int cols, int bytes, const Device& device) {
-  const int row_bytes = TinyPitch(cols, bytes);
-  const int fits = (device.shared_bytes - kMatrixTableBytes) / row_bytes;
-  const int each = device.shared_bytes / 6 / row_bytes + kMatrixThreads / 2;
-  const int wanted = HasNarrow(cols, bytes) ? kMatrixThreads * BoundaryStep(cols, bytes) * NarrowEach(cols, bytes)
-                                            : std::min(kTileRows, each / kMatrixThreads * kMatrixThreads);
-  const std::int64_t share = std::max<std::int64_t>(32, DivideUp(rows, device.multiprocessors));
-  return static_cast<int>(std::min<std::int64_t>({std::max(kMatrixThreads, wanted), fits, share}));
-}
-
-// Lanes that one thread of a tile stands for: two, unless that gives it too many vectors. 0: no tile takes such rows.
-int TileShare(std::int64_t cols, int bytes) {
-  if (bytes > 4 || cols < LeastTileColumns(bytes) || cols > MostTileColumns(bytes)) return 0;
-  const int lanes = RowLanes(cols, bytes);
-  const auto vectors = static_cast<int>(DivideUp(cols, VectorElements(bytes)));
-  for (int share = 2; share > 0; --share) {
-    const auto slots = static_cast<int>(DivideUp(vectors, lanes / share));
-    if (slots <= kMostTileVectors && HasTile(bytes, slots, share)) return share;
-  }
-  return 0;
-}
-
-void SetTiles(int rows, int pitch, MatrixPlan* plan) {
-  MatrixParams& p = plan->params;
-  p.rows_per_block = rows;
-  plan->kind = MatrixKind::kTiny;
-  plan->dynamic_bytes = (rows * pitch + kVectorBytes - 1) / kVectorBytes * kVectorBytes;
-  plan->blocks = DivideUp(p.rows, rows);
-}
-
-void PlanTiny(int bytes, const Device& device, MatrixPlan* plan) {
-  const MatrixParams& p = plan->params;
-  const int cols = static_cast<int>(p.cols);
-  const int step = BoundaryStep(cols, bytes);
-  const int wanted = std::max(step, TinyTileRows(p.rows, cols, bytes, device) / step * step);
-  // Narrow rows are computed, though not moved, as whole vectors.
-  const bool is_narrow = HasNarrow(cols, bytes);
-  SetTiles(is_narrow ? wanted : static_cast<int>(std::min<std::int64_t>(p.rows, wanted)), TinyPitch(cols, bytes), plan);
-  // As NarrowRows::Suits() has it: without the shared memory the kernel must not take its other form.
-  const bool is_plain = bytes == 4 || !p.log || p.scale_float.plain != 0;
-  if (is_narrow && step * cols * bytes == kVectorBytes && p.lengths == nullptr && is_plain) plan->dynamic_bytes = 0;
-}
-
-// How often each thread of a tile has a row: of 32 bits once; 16-bit tiles are larger, as their blocks take longer for
-// the same bytes.
-int TileRounds(int bytes, int round_bytes, const Device& device) {
-  if (bytes == 4) return 1;
-  return std::max(1, (device.shared_bytes / 6 + round_bytes / 2) / round_bytes);
-}
-
-// Plans tiles of rows that several threads share, in which all of a block's threads have a row equally often. False:
-// the rows are not of that size, or so few that lanes on their own are faster: 16-bit rows that do not give each
-// multiprocessor two blocks; of 32 bits, where lanes are nearly as fast, eight.
-bool PlanTile(int bytes, const Device& device, MatrixPlan* plan) {
-  MatrixParams& p = plan->params;
-  const int share = TileShare(p.cols, bytes);
-  if (share == 0) return false;
-  const int threads = p.lanes / share;
-  const int groups = kMatrixThreads / threads;
-  const int most = TileRounds(bytes, groups * static_cast<int>(p.cols) * bytes, device);
-  const std::int64_t pairs = p.rows / (std::int64_t{2} * groups * device.multiprocessors);
-  if (pairs < (bytes == 4 ? 4 : 1)) return false;
-  p.lanes = threads;
-  plan->slots = static_cast<int>(DivideUp(DivideUp(p.cols, VectorElements(bytes)), threads));
-  const int rows = groups * static_cast<int>(std::clamp<std::int64_t>(pairs / 2, 1, most));
-  SetTiles(rows, static_cast<int>(p.cols) * bytes, plan);
-  return true;
 }
 
 // Where a launch puts several blocks on each multiprocessor at once, the next one's would come to lie unevenly if they
@@ -480,21 +386,6 @@ const MatrixKernels& MatrixKernelsFor(DataType type) {
       break;
   }
   return Float32MatrixKernels();
-}
-
-const TileKernels& TileKernelsFor(DataType type) {
-  static const TileKernels none = {};
-  switch (type) {
-    case DataType::kFloat16:
-      return Float16TileKernels();
-    case DataType::kBFloat16:
-      return BFloat16TileKernels();
-    case DataType::kFloat32:
-      return Float32TileKernels();
-    case DataType::kFloat64:
-      break;
-  }
-  return none;
 }
 
 }  // namespace softmax::kernels::cuda

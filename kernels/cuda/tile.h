@@ -31,6 +31,23 @@ constexpr int PaddedSlots(int slots) {
   return rest > kChunkSlots ? slots - rest + 2 * kChunkSlots : rest == kChunkSlots - 1 ? slots + 1 : slots;
 }
 
+// Dense rows of few vectors are moved as tiles of rows, unless lanes have just as many vectors: whole ones in a number
+// that leaves few lanes idle. An even number of them costs a tile some of its speed, so those that go as tiles are
+// those that were faster so, in tensors that fill the shared memory of all multiprocessors. For doubles that was not
+// measured.
+bool IsTiny(const MatrixParams& p, int bytes, bool skew, const Device& device);
+
+// Lanes that one thread of a tile stands for: two, unless that gives it too many vectors. 0: no tile takes such rows.
+int TileShare(std::int64_t cols, int bytes);
+
+// Plans tiles in which each thread has whole rows.
+void PlanTiny(int bytes, const Device& device, MatrixPlan* plan);
+
+// Plans tiles of rows that several threads share, in which all of a block's threads have a row equally often. False:
+// the rows are not of that size, or so few that lanes on their own are faster: 16-bit rows that do not give each
+// multiprocessor two blocks; of 32 bits, where lanes are nearly as fast, eight.
+bool PlanTile(int bytes, const Device& device, MatrixPlan* plan);
+
 // One input type's kernels, by share - 1, vectors and `log`; nullptr for those that HasTile() has not.
 struct TileKernels {
   static constexpr int kSizes = kMostTileVectors - kLeastTileVectors + 1;
