@@ -44,6 +44,9 @@ constexpr int kMatrixTableBytes = 2 * kFlatChunks * 16;  // of static shared mem
 constexpr int kOneWaveBlocks = 4;  // a multiprocessor holds so many of any kernel for one wave
 constexpr int kDoubleKernels = kChunkSlots;
 
+// Warps of a block that takes a chunk with each of them, at most. Log-softmax needs more registers.
+constexpr int ChunkWarps(bool log) { return log ? 12 : 16; }
+
 // Rows per group of lanes: at least four vectors in flight a lane.
 constexpr int SmallRows(int slots) { return slots < 4 ? 4 / slots : 1; }
 
@@ -84,6 +87,7 @@ enum class MatrixKind : std::uint8_t {
   kOneWave,  // the same for as many rows as the device holds at a time
   kSplit,    // small rows too, a block for each of few
   kDouble,   // rows of two chunks of 16-bit elements, a warp for each of many
+  kChunk,    // many rows of a few chunks and whole vectors, a warp for each chunk
   kLarge,    // the warps of a block or cluster per row
   kWide,     // blocks that take parts of rows in turn, launched cooperatively
   kSlice,    // the same, through shared memory
@@ -110,7 +114,7 @@ const void* MatrixKernelOf(DataType type, const MatrixPlan& plan);
 // One input type's kernels. The last two indices are `skew` and `log`.
 struct MatrixKernels {
   static constexpr int kCount = kSmallSlots * 4 + 2 * 4 + 4 + kDoubleKernels * 4 + 2 * 4 + 2 * 4 + 2 * 2 +
-                                kTinyVectors * 2 + 2 + kNarrowColumns * 2;
+                                kTinyVectors * 2 + 2 + kNarrowColumns * 2 + 2;
   const void* small[kSmallSlots][2][2];  // by slots
   const void* one_wave[2][2][2];         // 1, 2 slots
   const void* split[2][2];
@@ -121,6 +125,7 @@ struct MatrixKernels {
   const void* tiny[kTinyVectors][2];      // by vectors; nullptr beyond TinyVectors()
   const void* twelve[2];                  // 9 to 12 columns of 16 bits
   const void* narrow[kNarrowColumns][2];  // by columns, see HasNarrow
+  const void* chunk[2];                   // of whole vectors, on boundaries; nullptr for fp64
 
   const void* const* begin() const { return &small[0][0][0]; }
   const void* const* end() const { return begin() + kCount; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/matrix_chunk.cuh"
 #include "kernels/cuda/matrix_double.cuh"
 #include "kernels/cuda/matrix_large.cuh"
 #include "kernels/cuda/matrix_split.cuh"
@@ -22,6 +23,15 @@ const void* LargeMatrix() {
   constexpr int kThreads = kSlots == kChunkSlots ? kWideThreads : kMatrixThreads;
   constexpr int kMinBlocks = kSlots == kChunkSlots ? 2 : 3;
   return reinterpret_cast<const void*>(&LargeMatrixKernel<In, kSlots, kSkew, kLog, kThreads, kMinBlocks>);
+}
+
+template <typename In, bool kLog>
+const void* ChunkMatrix() {
+  if constexpr (sizeof(In) <= 4) {
+    return reinterpret_cast<const void*>(&ChunkMatrixKernel<In, kLog>);
+  } else {
+    return nullptr;
+  }
 }
 
 template <typename In, int kThreads, bool kSkew, bool kLog>
@@ -114,7 +124,8 @@ const MatrixKernels& MatrixKernelsOf() {
        SOFTMAX_TINY(13), SOFTMAX_TINY(14), SOFTMAX_TINY(15), SOFTMAX_TINY(16)},
       {SixteenBitMatrix<In, 12, false>(), SixteenBitMatrix<In, 12, true>()},
       {SOFTMAX_NARROW(1), SOFTMAX_NARROW(2), SOFTMAX_NARROW(3), SOFTMAX_NARROW(4), SOFTMAX_NARROW(5), SOFTMAX_NARROW(6),
-       SOFTMAX_NARROW(7), SOFTMAX_NARROW(8)}};
+       SOFTMAX_NARROW(7), SOFTMAX_NARROW(8)},
+      {ChunkMatrix<In, false>(), ChunkMatrix<In, true>()}};
 #undef SOFTMAX_NARROW
 #undef SOFTMAX_TINY
 #undef SOFTMAX_VARIANTS

@@ -95,6 +95,28 @@ void PlanDouble(int bytes, MatrixPlan* plan) {
   plan->blocks = DivideUp(p.rows, kBlockWarps);
 }
 
+// Aligned rows of a few chunks are fastest with a warp for each of them, however few columns the last one holds. Not
+// with fewer warps than the multiprocessors have places: the next launch would take the others early and come to lie
+// unevenly. Nor log-softmax of little more than one chunk of 16 bits, which has too little to read for all its
+// instructions. Log-softmax of more fp32 chunks was not measured.
+bool TakesChunks(int bytes, const Device& device, const MatrixPlan& plan) {
+  const MatrixParams& p = plan.params;
+  if (bytes == 8 || plan.skew || p.cols % VectorElements(bytes) != 0) return false;
+  if (p.log && TakesDouble(bytes, device, plan)) return false;
+  constexpr int kPlaces = 48;  // warps that a multiprocessor holds
+  const int most = p.log && bytes == 4 ? 10 : ChunkWarps(p.log);
+  return p.chunks <= most && p.rows * p.chunks >= std::int64_t{kPlaces} * device.multiprocessors;
+}
+
+void PlanChunks(MatrixPlan* plan) {
+  MatrixParams& p = plan->params;
+  plan->kind = MatrixKind::kChunk;
+  p.warps = p.chunks;
+  p.rows_per_block = std::max(1, kBlockWarps / p.warps);
+  plan->threads = 32 * p.warps * p.rows_per_block;
+  plan->blocks = DivideUp(p.rows, p.rows_per_block);
+}
+
 constexpr int kAlone = 52;                    // chunks of a row for one block, where there are clusters
 constexpr int kMost = 4 * kWideThreads / 32;  // of what a block takes
 
@@ -330,7 +352,11 @@ MatrixPlan PlanMatrix(DataType type, const Segment& s, const Completion& complet
     PlanSmallRows(bytes, alignment.dense, device, &plan);
   } else if (s.cols <= std::int64_t{kFlatChunks} * ChunkColumns(bytes)) {
     p.chunks = static_cast<int>(DivideUp(s.cols, ChunkColumns(bytes)));
-    PlanLarge(type, device, &plan);
+    if (TakesChunks(bytes, device, plan)) {
+      PlanChunks(&plan);
+    } else {
+      PlanLarge(type, device, &plan);
+    }
   } else if (s.cols <= std::int64_t{kMaxWideChunks} * ChunkColumns(bytes)) {
     p.chunks = static_cast<int>(DivideUp(s.cols, ChunkColumns(bytes)));
     PlanWide(type, device, &plan);
@@ -360,6 +386,8 @@ const void* MatrixKernelOf(DataType type, const MatrixPlan& plan) {
       return kernels.doubled[plan.slots - kChunkSlots - 1][skew][log];
     case MatrixKind::kSplit:
       return kernels.split[skew][log];
+    case MatrixKind::kChunk:
+      return kernels.chunk[log];
     case MatrixKind::kLarge:
       return kernels.large[Log2Up(plan.slots) - 2][skew][log];
     case MatrixKind::kSlice:
