@@ -59,7 +59,8 @@ std::vector<std::byte> AloneResults(const RowCase& c, const std::vector<std::byt
 }
 
 void ExpectSameBits(RowCase c, Values values, const std::vector<std::int64_t>& counts) {
-  const std::vector<std::byte> rows = MakeValues(values, c.input_type, kDistinct * c.cols, 19, c.cols);
+  const std::int64_t stride = c.cols + c.padding;
+  const std::vector<std::byte> rows = MakeValues(values, c.input_type, kDistinct * stride, 19, stride);
   const bool cut = !c.lengths.empty();
   const std::vector<std::byte> expected = AloneResults(c, rows);
   for (const std::int64_t count : counts) {
@@ -91,6 +92,38 @@ TEST_F(RowCountTest, EveryNumberOfRowsGivesTheSameBits) {
       }
     }
   }
+}
+
+// Aligned rows of few chunks, as many as fill the device: a warp for each chunk.
+void ExpectRowsOfFewChunksGiveTheBitsOfRowsAlone(DataType type) {
+  constexpr std::int64_t kElements = 7'500'000;
+  for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+    std::size_t i = 0;
+    for (const std::int64_t cols : {1032, 1288, 2048, 2056, 3000, 4096, 5128, 8192, 13000}) {
+      RowCase c;
+      c.input_type = c.output_type = type;
+      c.operation = operation;
+      c.cols = cols;
+      const std::vector<std::int64_t> counts = {(kElements / cols) | 1};  // blocks of several rows end with fewer
+      ExpectSameBits(c, kAllValues[i++ % std::size(kAllValues)], counts);
+      c.padding = i % 2 == 0 ? 8 : 0;
+      c.lengths = LengthsOf(kDistinct, cols);
+      c.in_place = i % 3 == 0;
+      ExpectSameBits(c, Values::kNormal50, counts);
+    }
+  }
+}
+
+TEST_F(RowCountTest, RowsOfFewChunksOfFloat32GiveTheBitsOfRowsAlone) {
+  ExpectRowsOfFewChunksGiveTheBitsOfRowsAlone(DataType::kFloat32);
+}
+
+TEST_F(RowCountTest, RowsOfFewChunksOfFloat16GiveTheBitsOfRowsAlone) {
+  ExpectRowsOfFewChunksGiveTheBitsOfRowsAlone(DataType::kFloat16);
+}
+
+TEST_F(RowCountTest, RowsOfFewChunksOfBFloat16GiveTheBitsOfRowsAlone) {
+  ExpectRowsOfFewChunksGiveTheBitsOfRowsAlone(DataType::kBFloat16);
 }
 
 // Rows that several blocks share: exchanged by groups of chunks, or by chunks where there are no clusters, and then
