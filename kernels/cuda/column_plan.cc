@@ -315,7 +315,8 @@ class Planner {
     // First whatever keeps the whole strip on the chip, with as many blocks side by side as that allows. Where columns
     // miss the sectors of memory, narrow strips would touch too many of them.
     for (const int narrowest : {plan_.vectors ? narrow : 2 * narrow, narrow}) {
-      for (const int blocks : {3, 2}) {
+      // Doubles have registers for two.
+      for (const int blocks : {bytes_ == 8 ? 2 : 3, 2}) {
         for (int strip = wide; strip >= narrowest; strip /= 2) {
           if (FitKept(strip, Share(blocks))) return true;
         }
