@@ -27,12 +27,22 @@ enum class ColumnMode {
   kSteps,  // chunks, step by step, by larger blocks
 };
 constexpr int kColumnModes = 3;
+// In what units a thread takes a strip, beside one element, two neighbouring ones and a 16-byte vector of a column:
+// vectors of shared memory, whatever columns lie in them. See column_flat.cuh.
+constexpr int kFlatUnit = 0;
+constexpr int kColumnUnits = 4;
 
 // Of a block. As many as the registers allow for one block a multiprocessor where it has much shared memory, for two
 // where it has half of it; kBlockThreads each where there are three.
 constexpr int MostColumnThreads(ColumnMode mode, int element_bytes) {
   if (element_bytes == 8) return mode == ColumnMode::kSteps ? 512 : kBlockThreads;
   return mode == ColumnMode::kSteps ? 768 : 384;
+}
+// The same for the kernels of column_flat.cuh.
+constexpr int MostFlatThreads(ColumnMode mode) { return mode == ColumnMode::kSteps ? 768 : 512; }
+// Doubles gain nothing by them, and 32-bit elements only in small rows.
+constexpr bool HasFlat(ColumnMode mode, int element_bytes) {
+  return element_bytes == 2 || (element_bytes == 4 && mode == ColumnMode::kSmall);
 }
 // Neighbouring inner elements that a thread reduces together where everything is aligned: as wide as leaves work for
 // all threads.
@@ -84,12 +94,28 @@ struct ColumnTasks {
   std::int32_t spread_scale;
 };
 
+// How the vectors of a part are dealt out where they are the units; see column_flat.cuh.
+struct ColumnFlat {
+  Divisor walkers;             // threads a part: `walks` for each vector of as many columns as a vector has elements
+  Divisor lane_walkers;        // the same where they take the sums of lanes,
+  Divisor lane_vectors;        // of which each has a share of so many vectors in a slot
+  std::int32_t walks;          // threads
+  std::int32_t lane_walks;     // likewise
+  std::int32_t round_log;      // lane tasks that are summed up at one time
+  std::int32_t lane_pitch;     // elements from the sums of one lane to those of the next
+  std::int32_t row_pitch;      // shifts and terms from one part to the next
+  std::int32_t shifts_offset;  // in shared memory, as that of the sums
+  std::int32_t sums_offset;
+};
+constexpr int kFlatLanesLog = 3;  // lanes of the tree that a warp folds at one time, where there are so many
+
 struct ColumnParams {
   DeviceSegment segment;
   ScaleParts<double> scale_double;
   ScaleParts<float> scale_float;
   Completion completion;
   ColumnTasks tasks;
+  ColumnFlat flat;
   Divisor units;               // of a full strip
   Divisor line_vectors;        // aligned 16-byte vectors that a column of a strip may touch
   Divisor rows;                // of a full strip
@@ -119,7 +145,8 @@ struct ColumnParams {
 struct ColumnPlan {
   bool possible = false;
   bool vectors = false;  // units are 16-byte vectors,
-  bool pairs = false;    // or two 16-bit elements
+  bool pairs = false;    // or two 16-bit elements,
+  bool flat = false;     // or vectors of the tile
   ColumnMode mode = ColumnMode::kSmall;
   int few = -1;  // which of kFewColumns, if any: such plans have no other parameters than segment, scales and strips
   std::int64_t blocks = 0;
@@ -140,10 +167,11 @@ struct ColumnChoice {
 ColumnPlan PlanColumns(DataType type, const Segment& segment, const Completion& completion, const Device& device,
                        const ColumnChoice& choice = {});
 
-// One type's kernels: for each mode that for single elements, that for pairs (nullptr where they are not 16-bit ones)
-// and that for 16-byte vectors; for each of kFewColumns those for softmax and then those for log-softmax, or nullptr.
+// One type's kernels: for each mode that for single elements, that for pairs (nullptr where they are not 16-bit ones),
+// that for 16-byte vectors and that for vectors of the tile; for each of kFewColumns those for softmax and then those
+// for log-softmax, or nullptr.
 struct ColumnKernels {
-  const void* kernels[3 * kColumnModes];
+  const void* kernels[kColumnUnits * kColumnModes];
   const void* few[4 * kFewSizes];
 };
 const ColumnKernels& ColumnKernelsFor(DataType type);

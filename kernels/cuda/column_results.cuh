@@ -25,6 +25,15 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::WriteResults() c
 
 template <typename In, int kUnit, ColumnMode kMode>
 __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputeStep(int step) const {
+  if constexpr (kFlat) {
+    FlatResults(step);
+  } else {
+    ComputeUnits(step);
+  }
+}
+
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputeUnits(int step) const {
   const int thread = static_cast<int>(threadIdx.x);
   const int side = Quotient(threads_, params_.units);
   int row = Quotient(thread, params_.units);
@@ -94,7 +103,7 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputeForms(Wal
 }
 
 template <typename In, int kUnit, ColumnMode kMode>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::Put(Walk* walk, const C (&x)[kUnit]) {
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::Put(Walk* walk, const C (&x)[kWidth]) {
   *reinterpret_cast<Raw*>(walk->to) = RawUnit::Close(x);
   walk->from += walk->from_step;
   walk->to += walk->to_step;

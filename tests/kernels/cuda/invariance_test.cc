@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <random>
 
 #include "tests/kernels/cuda/row_case.h"
@@ -104,6 +105,41 @@ TEST_F(InvarianceTest, ManyRowsOverAnotherAxisGiveTheBitsOfContiguousOnes) {
         RowCase one = other;
         one.outer = one.inner = 1;
         for (const std::int64_t row : {0, 31, 32, 199, 2177, 3999}) {
+          EXPECT_EQ(Row(outputs, other, row, type), RunCase(one, Row(input, other, row, type)))
+              << other.Name() << " row " << row;
+        }
+      }
+    }
+  }
+}
+
+// Columns that miss the 16-byte boundaries in every way, and so many of them that a block takes several outer blocks.
+TEST_F(InvarianceTest, ColumnsOffTheBoundariesGiveTheBitsOfContiguousRows) {
+  for (const DataType type : kAllTypes) {
+    for (const auto [outer, cols, inner] : {std::array<std::int64_t, 3>{4000, 65, 3},
+                                            {2000, 193, 5},
+                                            {9, 781, 7},
+                                            {9, 500, 31},
+                                            {9, 257, 33},
+                                            {5, 1025, 31},
+                                            {3, 8193, 7},
+                                            {9, 385, 1001},
+                                            {3, 1000, 1003},
+                                            {2, 4096, 157},
+                                            {2, 20000, 13}}) {
+      for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+        RowCase other;
+        other.input_type = other.output_type = type;
+        other.operation = operation;
+        other.outer = outer;
+        other.cols = cols;
+        other.inner = inner;
+        const auto input = MakeValues(Values::kNormal, type, other.Elements(), 19);
+        const auto outputs = RunCase(other, input);
+        RowCase one = other;
+        one.outer = one.inner = 1;
+        const std::int64_t rows = outer * inner;
+        for (const std::int64_t row : {std::int64_t{0}, inner - 1, inner + 1, rows / 2 - 1, rows / 2 + 2, rows - 2}) {
           EXPECT_EQ(Row(outputs, other, row, type), RunCase(one, Row(input, other, row, type)))
               << other.Name() << " row " << row;
         }

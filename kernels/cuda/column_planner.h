@@ -1,0 +1,462 @@
+#pragma once
+
+#include <algorithm>
+#include <limits>
+
+#include "kernels/cuda/column_plan.h"
+#include "kernels/cuda/divide.h"
+
+// Internal to column_plan.cc and column_flat_plan.cc.
+namespace softmax::kernels::cuda {
+
+constexpr int kMinStripBytes = 32;  // one sector
+constexpr int kStripBytes = 64;
+constexpr int kLargeStripBytes = 128;
+constexpr int kWidestStripBytes = 256;
+constexpr int kFlatTileBytes = 48 * 1024;         // of several outer blocks, about
+constexpr int kFlatVectorsTileBytes = 12 * 1024;  // the same with the vectors of the tile as units
+constexpr int kBlocksPerMultiprocessor = 6;       // at least, where there is a choice
+constexpr int kMostStages = 8;                    // see WaitCopies
+constexpr int kFewStages = 3;
+constexpr int kMostFlatWords = 257;      // columns of 32 bits that are faster as vectors of the tile
+constexpr int kMostFlatBlocks = 6;       // a multiprocessor, that are worth more rounds
+constexpr int kFlatThreads = 1024;       // that a multiprocessor has registers for, and
+constexpr int kFewestFlatThreads = 128;  // of a block
+constexpr int kStepTasks = 16;           // keep every warp busy
+constexpr int kMostWarps = 384 / 32;
+// What a multiprocessor's shared memory is shared by: blocks, each with what CUDA reserves.
+constexpr int kReservedBytes = 2048;
+
+inline int RoundUp(int value, int unit) { return (value + unit - 1) / unit * unit; }
+
+inline int Log2(int power) {
+  int log = 0;
+  while ((2 << log) <= power) ++log;
+  return log;
+}
+// Threads side by side over so many units: a power of two that leaves few of them idle.
+inline int SideOf(int units, int most) {
+  int side = most;
+  while (side > 1 && RoundUp(units, side) * 4 > units * 5) side /= 2;
+  return side;
+}
+// The largest power of two that divides a value, up to `most`.
+inline int PowerOfTwoIn(int value, int most) {
+  int power = 1;
+  while (power < most && value % (power * 2) == 0) power *= 2;
+  return power;
+}
+
+// Plans one launch for the columns of a segment.
+class ColumnPlanner {
+ public:
+  ColumnPlanner(DataType type, const Segment& s, const Completion& completion, const Device& device,
+                const ColumnChoice& choice)
+      : s_(s),
+        device_(device),
+        choice_(choice),
+        p_(plan_.params),
+        bytes_(static_cast<int>(SizeOf(type))),
+        stats_bytes_(type == DataType::kFloat64 ? 16 : 8),
+        vector_(VectorElements(bytes_)),
+        chunks_(DivideUp(s.cols, ChunkColumns(bytes_))) {
+    p_ = {};
+    p_.scale_double = ScaleParts<double>::Of(s.scale);
+    p_.scale_float = ScaleParts<float>::Of(s.scale);
+    p_.completion = completion;
+    small_ = s.cols <= SmallColumns(bytes_);
+    p_.grouped = chunks_ > kFlatChunks;
+    p_.chunks = static_cast<std::int32_t>(chunks_);
+    p_.table_entries = 0;
+    FillSegment();
+    FindAlignment();
+    // The kernel has the fast form of the exponential only.
+    suits_ = s.inner > 1 && chunks_ < std::numeric_limits<std::int32_t>::max() &&
+             (type == DataType::kFloat64 || p_.scale_float.fast != 0);
+  }
+
+  int Threads() const {
+    if (flat_) return flat_threads_;
+    if (choice_.threads > 0) return choice_.threads;
+    const bool many = plan_.mode == ColumnMode::kSteps || plan_.dynamic_bytes > Share(3);
+    return many ? MostColumnThreads(plan_.mode, bytes_) : kBlockThreads;
+  }
+  bool IsEarly() const {
+    const bool all_precise = p_.segment.log != 0 && s_.cols <= kPreciseColumns;
+    const int vectors = static_cast<int>(p_.line_vectors.value);
+    return plan_.vectors && plan_.mode != ColumnMode::kSteps && p_.step_parts == 1 && s_.lengths == nullptr &&
+           !all_precise && vectors <= 32 && (vectors & (vectors - 1)) == 0;
+  }
+
+  ColumnPlan Make() {
+    if (!suits_) return plan_;
+    if (choice_.strip == 0 && PlanFew()) return plan_;
+    plan_.possible = small_ ? PlanSmall() : PlanLarge();
+    if (plan_.blocks > std::numeric_limits<int>::max()) plan_.possible = false;
+    if (!plan_.possible) return plan_;
+    plan_.flat = flat_;
+    plan_.threads = Threads();
+    p_.cluster_log = Log2(plan_.cluster_blocks);
+    p_.units = Divisor::Of(p_.strip / unit_);
+    const int wide = p_.strip * bytes_;
+    p_.line_vectors = Divisor::Of(plan_.vectors ? wide / kVectorBytes : (wide + 2 * kVectorBytes - 2) / kVectorBytes);
+    p_.rows = Divisor::Of(p_.strip);
+    p_.early = IsEarly();
+    p_.part_columns = Divisor::Of(small_ ? SmallPartColumns() : ChunkColumns(bytes_));
+    return plan_;
+  }
+
+ private:
+  void FillSegment() {
+    DeviceSegment& d = p_.segment;
+    d.input = s_.input;
+    d.output = s_.output;
+    d.lengths = s_.lengths;
+    d.outer = s_.outer;
+    d.cols = s_.cols;
+    d.inner = s_.inner;
+    d.input_stride = s_.outer == 1 ? s_.cols * s_.inner : s_.input_stride;
+    d.output_stride = s_.outer == 1 ? s_.cols * s_.inner : s_.output_stride;
+    d.scale = s_.scale;
+    d.log = s_.operation == Operation::kLogSoftmax ? 1 : 0;
+  }
+  void FindAlignment() {
+    const auto input = reinterpret_cast<std::uintptr_t>(s_.input) % kVectorBytes;
+    const auto output = reinterpret_cast<std::uintptr_t>(s_.output) % kVectorBytes;
+    const auto past = [this](std::int64_t elements) {
+      return static_cast<std::uintptr_t>(elements % kVectorBytes * bytes_ % kVectorBytes);
+    };
+    const DeviceSegment& d = p_.segment;
+    p_.dense = d.input_stride == d.cols * d.inner && d.output_stride == d.input_stride;
+    const auto lie = [&](std::uintptr_t bytes) {
+      return input % bytes == 0 && output % bytes == 0 && past(d.inner) % bytes == 0 &&
+             past(d.input_stride) % bytes == 0 && past(d.output_stride) % bytes == 0;
+    };
+    plan_.vectors = lie(kVectorBytes);
+    plan_.pairs = !plan_.vectors && bytes_ == 2 && lie(4);
+    unit_ = plan_.vectors ? vector_ : plan_.pairs ? 2 : 1;
+    const bool faster = bytes_ == 2 || (bytes_ == 4 && small_ && s_.cols <= kMostFlatWords);
+    may_be_flat_ = faster && !plan_.vectors && input == output && past(d.input_stride) == past(d.output_stride) &&
+                   s_.lengths == nullptr;
+  }
+
+  // Shared memory that lets so many blocks stay on a multiprocessor.
+  int Share(int blocks) const { return (device_.shared_bytes + kReservedBytes) / blocks - kReservedBytes; }
+
+  // `wanted` elements at most, in strips of about the same width, whole sectors where the rows allow it.
+  int Strip(std::int64_t wanted) const {
+    wanted = std::min<std::int64_t>({wanted, s_.inner, kMaxStripWidth});
+    const std::int64_t units = s_.inner / unit_;
+    const std::int64_t most = std::max<std::int64_t>(1, wanted / unit_);
+    const std::int64_t even = DivideUp(units, DivideUp(units, most));
+    // Powers of two give the warps rows of threads side by side: worth a narrow last strip if there are many.
+    return static_cast<int>((units >= 8 * most ? most : even) * unit_);
+  }
+  void SetStrip(int strip) {
+    p_.strip = strip;
+    strips_ = DivideUp(s_.inner, strip);
+    p_.strips = static_cast<std::int32_t>(std::min<std::int64_t>(strips_, std::numeric_limits<std::int32_t>::max()));
+    p_.pitch = Pitch();
+    flat_ = may_be_flat_ && p_.strips == 1;
+  }
+  // From one column to the next in shared memory: as memory has it where the strip is everything, and otherwise so that
+  // columns lie in shared memory as they do in memory relative to 16-byte boundaries, with room for what is beside
+  // them.
+  int Pitch() const {
+    const int wide = p_.strip * bytes_;
+    const auto past = static_cast<int>(s_.inner * bytes_ % kVectorBytes);
+    if (p_.strips == 1 || plan_.vectors) return wide;
+    if (past == 0) return RoundUp(wide, kVectorBytes) + kVectorBytes;
+    const int least = wide + 2 * kVectorBytes - 2 * bytes_;
+    return RoundUp(least - past, kVectorBytes) + past;
+  }
+
+  void SetTasks(int lanes, int parts) {
+    ColumnTasks& t = p_.tasks;
+    const int units = p_.strip / (flat_ ? 1 : plan_.vectors ? ColumnReduced(plan_.mode, bytes_) : unit_);
+    // Of the tile's vectors a warp takes the sums of four rows and eight lanes, which lie on different banks.
+    const int side = flat_ ? std::min(4, 2 * ((units + 1) / 2))
+                           : SideOf(units, plan_.vectors ? 128 / (ColumnReduced(plan_.mode, bytes_) * bytes_) : 8);
+    const int warp_lanes = std::min(lanes, flat_ ? 1 << kFlatLanesLog : 32 / side);
+    t.lanes = lanes;
+    t.side_log = Log2(side);
+    t.warp_lanes_log = Log2(warp_lanes);
+    t.lane_tasks_log = Log2(lanes / warp_lanes);
+    t.warp_parts_log = Log2(32 / (side * warp_lanes));
+    t.groups = Divisor::Of(static_cast<int>(DivideUp(units, side)));
+    // Neighbouring lanes of a warp read from addresses this far apart; after so many they come to the same bank.
+    const int stride = (lanes / warp_lanes) * vector_ * p_.pitch;
+    t.spread_shift = Log2(128 / PowerOfTwoIn(stride, 128));
+    t.spread_scale = p_.pitch % 4 == 0 ? 0 : 1;
+    p_.step_parts = parts;
+  }
+
+  // Offsets in shared memory behind the tile; returns all bytes. What leaves no room for three blocks a multiprocessor
+  // has more warps in a block.
+  int Layout() {
+    if (flat_) return FlatLayout();
+    const int bytes = LayoutFor(kBlockWarps);
+    return bytes <= Share(3) ? bytes : LayoutFor(kMostWarps);
+  }
+  int LayoutFor(int warps) {
+    const int rows = (small_ ? p_.step_parts : 1) * p_.strip;
+    const int part_rows = p_.step_parts * p_.strip;
+    if (flat_) SetFlat();
+    const int flat_rows = flat_ ? p_.flat.row_pitch : 0;
+    const int task_rows = part_rows << p_.tasks.lane_tasks_log;
+    const int compute_bytes = stats_bytes_ / 2;
+    int offset = p_.stages * p_.stage_bytes;
+    const auto take = [&offset](int bytes) {
+      const int at = RoundUp(offset, kVectorBytes);
+      offset = at + bytes;
+      return at;
+    };
+    p_.rows_offset = take(rows * kStripRowBytes);
+    p_.terms_offset = take(std::max(rows, (small_ ? p_.step_parts : 1) * flat_rows) * kStripTermBytes);
+    p_.table_offset = take(p_.table_entries * p_.strip * stats_bytes_);
+    p_.maxima_offset = take(part_rows * compute_bytes);
+    p_.task_maxima_offset = take(flat_ ? 0 : std::max(task_rows, warps * p_.strip) * compute_bytes);
+    p_.flat.shifts_offset = take(p_.step_parts * flat_rows * compute_bytes);
+    p_.flat.sums_offset = take(flat_ ? FlatSumsBytes() : 0);
+    p_.sums_offset = take(task_rows * static_cast<int>(sizeof(double)));
+    return RoundUp(offset, kVectorBytes);
+  }
+
+  // Vectors of the tile; see column_flat.cuh.
+
+  int FlatLanes() const { return 1 << (p_.tasks.warp_lanes_log + p_.flat.round_log); }
+  int FlatLaneSumsBytes() const { return p_.step_parts * FlatLanes() * p_.flat.lane_pitch * stats_bytes_ / 2; }
+  int FlatSumsBytes() const;
+  int BlocksThatShare(int bytes) const;
+  // As few rounds as let the most blocks share a multiprocessor.
+  int FlatLayout();
+  void SetFlat();
+  // Vectors that meet the rows of a part in the same way.
+  int FlatPeriods() const;
+  int FlatWalks(int pitch, int threads) const;
+  int FlatLaneWalks(int pitch, int threads) const;
+  // Of those threads that the blocks of a multiprocessor leave to each, as many as have the least idle.
+  void SetFlatThreads(int pitch);
+
+  // Few columns: a thread for each unit.
+
+  bool PlanFew() {
+    if (s_.lengths != nullptr || s_.inner * bytes_ < kMinStripBytes) return false;
+    int few = 0;
+    while (few < kFewSizes && s_.cols > kFewColumns[few]) ++few;
+    if (few == kFewSizes || bytes_ > FewUnitBytes(kFewColumns[few], bytes_)) return false;
+    const int unit_bytes = FewUnitBytes(kFewColumns[few], bytes_);
+    const auto lies = [unit_bytes](std::uintptr_t bytes) { return bytes % static_cast<unsigned>(unit_bytes) == 0; };
+    const auto past = [this](std::int64_t elements) { return static_cast<std::uintptr_t>(elements) * SizeOfElement(); };
+    const bool wide = lies(reinterpret_cast<std::uintptr_t>(s_.input)) &&
+                      lies(reinterpret_cast<std::uintptr_t>(s_.output)) && lies(past(s_.inner)) &&
+                      lies(past(p_.segment.input_stride)) && lies(past(p_.segment.output_stride));
+    if (!HasFew(kFewColumns[few], bytes_, p_.segment.log != 0) || (kFewColumns[few] > 32 && !wide)) return false;
+    const std::int64_t units = s_.inner / (wide ? unit_bytes / bytes_ : 1);
+    constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max() - kBlockThreads;
+    if (units > kMost || s_.outer > kMost / units) return false;
+    p_.strips = static_cast<std::int32_t>(units);
+    plan_.few = few;
+    plan_.vectors = wide;
+    plan_.blocks = DivideUp(s_.outer * units, kBlockThreads);
+    plan_.possible = true;
+    return true;
+  }
+  std::uintptr_t SizeOfElement() const { return static_cast<std::uintptr_t>(bytes_); }
+
+  // Small rows: whole ones, of several outer blocks where a strip is everything.
+
+  bool PlanSmall() {
+    plan_.mode = ColumnMode::kSmall;
+    if (choice_.strip > 0) return FitSmall(std::int64_t{choice_.strip} * bytes_, Share(1));
+    const std::int64_t wide = s_.inner * bytes_;
+    // A strip that is everything comes in one piece. Few of them are better cut.
+    const bool spare = s_.outer < device_.multiprocessors && s_.cols * wide > kFlatTileBytes / 4;
+    if (s_.inner <= kMaxStripWidth && !spare && (FitSmall(wide, Share(3)) || FitSmall(wide, Share(2)))) return true;
+    // Where columns of whole vectors miss the sectors of memory, smaller strips are faster, as was measured.
+    const int blocks = plan_.vectors && wide % kMinStripBytes != 0 ? 6 : 3;
+    for (int strip = kWidestStripBytes; strip > kStripBytes; strip /= 2) {
+      if (strip < 2 * wide && FitSmall(strip, Share(blocks)) && plan_.blocks >= ManyBlocks()) return true;
+    }
+    if (blocks > 3) {
+      if (FitSmall(kStripBytes, Share(blocks)) || FitSplit(kStripBytes)) return true;
+      if (FitSmall(kMinStripBytes, Share(blocks))) return true;
+    }
+    if (FitSmall(kStripBytes, Share(3)) || FitSmall(kStripBytes, Share(2))) return true;
+    for (int strip = kMinStripBytes; strip >= unit_ * bytes_; strip /= 2) {
+      if (FitSmall(strip, Share(3)) || FitSmall(strip, Share(1))) return true;
+    }
+    return false;
+  }
+  // Columns that a block has of a small row, at most.
+  int SmallPartColumns() const {
+    const auto cols = static_cast<int>(s_.cols);
+    return plan_.cluster_blocks == 1 ? cols : std::max(SplitColumns(cols, vector_, 0), SplitColumns(cols, vector_, 1));
+  }
+  // Tries to split the rows. Of 16-bit elements only, with which it was measured, and not if there are so few blocks
+  // that narrower strips would keep more multiprocessors busy.
+  bool FitSplit(std::int64_t strip_bytes) {
+    if (bytes_ != 2 || !device_.clusters || RowLanes(s_.cols, bytes_) < kSplitBlocks) return false;
+    plan_.cluster_blocks = kSplitBlocks;
+    p_.table_entries = 2 * kSplitBlocks;
+    if (FitSmall(strip_bytes, Share(3)) && plan_.blocks >= 2 * std::int64_t{device_.multiprocessors}) {
+      p_.line_vectors = Divisor::Of(p_.strip * bytes_ / kVectorBytes);
+      if (IsEarly()) return true;
+    }
+    plan_.cluster_blocks = 1;
+    p_.table_entries = 0;
+    return false;
+  }
+  bool FitSmall(std::int64_t strip_bytes, int room) {
+    const int cols = SmallPartColumns();
+    SetStrip(Strip(std::max<std::int64_t>(strip_bytes / bytes_, unit_)));
+    p_.stages = 1;
+    for (int parts = SmallParts(cols); parts > 0; --parts) {
+      SetTasks(RowLanes(s_.cols, bytes_) / plan_.cluster_blocks, parts);
+      SetSmallPart(cols, parts);
+      p_.stage_bytes = RoundUp(parts * p_.part_bytes, kVectorBytes) + 2 * kVectorBytes;
+      plan_.dynamic_bytes = Layout();
+      plan_.blocks = DivideUp(s_.outer, parts) * strips_ * plan_.cluster_blocks;
+      if (plan_.dynamic_bytes <= room) return true;
+    }
+    return false;
+  }
+  std::int64_t ManyBlocks() const { return std::int64_t{kBlocksPerMultiprocessor} * device_.multiprocessors; }
+  int SmallParts(int cols) const {
+    if (strips_ > 1) return 1;
+    const std::int64_t block = cols * s_.inner * bytes_;
+    const int tile_bytes = flat_ ? kFlatVectorsTileBytes : kFlatTileBytes;
+    const std::int64_t parts = std::min({tile_bytes / block, kMaxStripRows / s_.inner, s_.outer / ManyBlocks()});
+    return static_cast<int>(std::max<std::int64_t>(1, parts));
+  }
+  void SetSmallPart(int cols, int parts) {
+    const int block = cols * static_cast<int>(p_.strips == 1 ? s_.inner * bytes_ : p_.pitch);
+    p_.part_bytes = block;
+    if (parts == 1 || p_.dense) return;
+    const auto past = static_cast<int>(p_.segment.input_stride % kVectorBytes * bytes_ % kVectorBytes);
+    p_.part_bytes = RoundUp(block + 2 * kVectorBytes - past, kVectorBytes) + past;
+  }
+
+  // Large rows: chunks, shared by a cluster where there are any.
+
+  bool PlanLarge() {
+    plan_.mode = ColumnMode::kKept;
+    if (!FindLarge()) return false;
+    plan_.blocks = s_.outer * strips_ * plan_.cluster_blocks;
+    return true;
+  }
+  bool FindLarge() {
+    if (choice_.strip > 0) return FitKept(choice_.strip, Share(2)) || FitSteps(choice_.strip);
+    const int narrow = std::max(kMinStripBytes / bytes_, unit_);
+    const int wide = std::max(std::min(kLargeStripBytes / bytes_, 32), unit_);
+    // First whatever keeps the whole strip on the chip, with as many blocks side by side as that allows. Where columns
+    // miss the sectors of memory, narrow strips would touch too many of them.
+    for (const int narrowest : {plan_.vectors ? narrow : 2 * narrow, narrow}) {
+      // Doubles have registers for two.
+      for (const int blocks : {bytes_ == 8 ? 2 : 3, 2}) {
+        for (int strip = wide; strip >= narrowest; strip /= 2) {
+          if (FitKept(strip, Share(blocks))) return true;
+        }
+      }
+    }
+    for (int strip = wide; strip >= narrow; strip /= 2) {
+      if (FitSteps(strip) && KeepsAll()) return true;
+    }
+    for (int strip = narrow; strip >= 1; strip /= 2) {
+      if (FitSteps(std::max(strip, unit_))) return true;
+    }
+    return false;
+  }
+  int StepsOfBlock() const { return static_cast<int>(DivideUp(ChunksOfBlock(), p_.step_parts)); }
+  std::int64_t ChunksOfBlock() const {
+    if (!p_.grouped) return DivideUp(chunks_, plan_.cluster_blocks);
+    return DivideUp(DivideUp(chunks_, kGroupChunks), plan_.cluster_blocks) * kGroupChunks;
+  }
+  bool KeepsAll() const { return p_.stages >= StepsOfBlock(); }
+
+  // Tries a strip with the smallest cluster whose blocks hold all of it in one step.
+  bool FitKept(int strip, int room) {
+    if (p_.grouped) return false;
+    plan_.mode = ColumnMode::kKept;
+    return FitCluster(strip, [this, room] {
+      p_.step_parts = static_cast<int>(ChunksOfBlock());
+      SetPartBytes();
+      p_.stages = 1;
+      plan_.dynamic_bytes = Layout();
+      return plan_.dynamic_bytes <= room;
+    });
+  }
+  // With the smallest cluster that keeps all of it step by step, or else the largest one, as one block a
+  // multiprocessor.
+  bool FitSteps(int strip) {
+    plan_.mode = ColumnMode::kSteps;
+    const bool all = FitCluster(strip, [this] { return FitStages(Share(1)) && KeepsAll(); });
+    return all || p_.stages > 0;
+  }
+  template <typename F>
+  bool FitCluster(int strip, F fits) {
+    SetStrip(Strip(strip));
+    const auto entries = static_cast<int>(std::min<std::int64_t>(chunks_, kFoldLanes));
+    p_.table_entries = p_.grouped ? kFoldLanes + kAccumulators : 2;
+    while (p_.table_entries < entries) p_.table_entries *= 2;
+    const int most = device_.clusters ? static_cast<int>(std::min<std::int64_t>(device_.cluster_blocks, chunks_)) : 1;
+    bool fit = false;
+    for (int cluster = 1; cluster <= most; cluster *= 2) {
+      if (choice_.cluster_blocks > 0 && cluster != std::min(choice_.cluster_blocks, most)) continue;
+      plan_.cluster_blocks = cluster;
+      SetTasks(32, 1);
+      fit = fits();
+      const bool idle = s_.outer * strips_ * cluster < 2 * std::int64_t{device_.multiprocessors};
+      if (fit && !(idle && ChunksOfBlock() > 1)) break;
+    }
+    return fit;
+  }
+  // Several chunks a step keep every warp busy. Of a group they are a power of two.
+  bool FitStages(int room) {
+    if (choice_.tile_bytes > 0) room = choice_.tile_bytes;
+    const int tasks = static_cast<int>(p_.tasks.groups.value) << p_.tasks.lane_tasks_log;
+    while (p_.step_parts * tasks < kStepTasks && p_.step_parts < kFoldLanes && p_.step_parts < ChunksOfBlock()) {
+      p_.step_parts *= 2;
+    }
+    do {
+      FillStages(room);
+      // Where not all is kept, what comes next should be on its way while a step is worked on.
+    } while (p_.stages < kFewStages && !KeepsAll() && p_.step_parts > 1 && (p_.step_parts /= 2) > 0);
+    plan_.dynamic_bytes = Layout();
+    return p_.stages > 0;
+  }
+  void SetPartBytes() {
+    const bool flat = p_.strips == 1;
+    p_.part_bytes = ChunkColumns(bytes_) * p_.pitch + (plan_.vectors ? 0 : flat ? kVectorBytes : 2 * kVectorBytes);
+    p_.stage_bytes = p_.step_parts * p_.part_bytes;
+  }
+  void FillStages(int room) {
+    SetPartBytes();
+    p_.stages = 0;
+    while (p_.stages < std::min(kMostStages, StepsOfBlock())) {
+      ++p_.stages;
+      if (Layout() <= room) continue;
+      --p_.stages;
+      break;
+    }
+  }
+
+  ColumnPlan plan_;
+  const Segment& s_;
+  const Device& device_;
+  const ColumnChoice& choice_;
+  ColumnParams& p_;
+  const int bytes_;
+  const int stats_bytes_;
+  const int vector_;
+  const std::int64_t chunks_;
+  int unit_ = 1;
+  int flat_threads_ = kBlockThreads;
+  bool may_be_flat_ = false;
+  bool flat_ = false;
+  std::int64_t strips_ = 0;  // per outer block
+  bool small_ = false;
+  bool suits_ = false;
+};
+
+}  // namespace softmax::kernels::cuda
