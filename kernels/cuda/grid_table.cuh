@@ -9,9 +9,11 @@
 // that says which row it belongs to, in one 64-bit access: a reader looks at the entry itself until it is there, with
 // no flag, fence or counter between. Tags go on counting from launch to launch, so that nothing has to be cleared.
 //
-// A place is used again after `table_rows` rows. Blocks count the steps they have finished, an epoch of some steps at a
-// time, and begin an epoch only when all have finished the one before the last: then nobody still reads what they
-// overwrite.
+// A place is used again after `table_rows` rows: its readers are counted, and it is not written before all of the row
+// that had it have read what they need.
+//
+// What one lane does here is followed by __syncwarp(): a warp of which one lane alone had waited for memory stayed
+// divided, and took three times as long for the statistics after that.
 namespace softmax::kernels::cuda {
 
 template <typename C>
@@ -33,19 +35,23 @@ class GridTable {
                    : "memory");
     }
   }
-  // Waits for an entry.
-  __device__ __forceinline__ Stats<C> Await(int row, int entries, int index) const {
-    const std::uint64_t* const from = EntryOf(row, entries, index);
-    std::uint64_t got[kWords];
-    do {
-      Load(from, got);
-    } while (!IsThere(got, TagOf(row)));
-    std::uint32_t words[kWords];
-#pragma unroll
-    for (int i = 0; i < kWords; ++i) words[i] = static_cast<std::uint32_t>(got[i]);
-    Stats<C> stats;
-    memcpy(&stats, words, sizeof(stats));
-    return stats;
+  // Waits for a row's entries from `first` on, of which a thread takes every kMatrixThreads-th of `count`, two at a
+  // time.
+  __device__ __forceinline__ void Await(int row, int entries, int first, int count, Stats<C>* to) const {
+    constexpr int kAtOnce = sizeof(C) == 8 ? 1 : 2;  // doubles take twice the registers
+#pragma unroll 1
+    for (int i = 0; i < count; i += kAtOnce * kMatrixThreads) {
+      const bool has_second = kAtOnce > 1 && i + kMatrixThreads < count;
+      const std::uint64_t* const from = EntryOf(row, entries, first + i);
+      const std::uint64_t* const second = from + kMatrixThreads * kWords;
+      std::uint64_t got[2][kWords] = {};
+      do {
+        Load(from, got[0]);
+        if (has_second) Load(second, got[1]);
+      } while (!IsThere(got[0], TagOf(row)) || (has_second && !IsThere(got[1], TagOf(row))));
+      Take(got[0], to + i);
+      if (has_second) Take(got[1], to + i + kMatrixThreads);
+    }
   }
 
   // The tag that an entry has now, of any row, and whether it means that the row's has been there.
@@ -61,20 +67,24 @@ class GridTable {
     return static_cast<std::int32_t>(tag - TagOf(row)) >= 0;
   }
 
-  // By thread 0, before the block publishes anything of its step.
-  __device__ __forceinline__ void BeginStep(int step) const {
-    const int epoch = step / EpochSteps();
-    if (step % EpochSteps() != 0 || epoch < 2) return;
-    const std::uint32_t all = static_cast<std::uint32_t>(epoch / 2) * gridDim.x;
-    std::uint32_t ended = 0;
+  // By a whole warp, before the block publishes anything of the row.
+  __device__ __forceinline__ void AwaitPlace(int row) const {
+    if (row < params_.table_rows) return;
+    const auto all = static_cast<std::uint32_t>(row / params_.table_rows * params_.row_blocks);
+    std::uint32_t readers = 0;
     do {
-      asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(ended) : "l"(Counter(epoch)) : "memory");
-    } while (ended < all);
+      asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(readers) : "l"(ReadersOf(row)) : "memory");
+    } while (readers < all);
   }
-  // By thread 0, after all of the block have read what they need.
-  __device__ __forceinline__ void EndStep(int step) const {
-    if ((step + 1) % EpochSteps() != 0) return;
-    asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(Counter(step / EpochSteps())) : "memory");
+  // By one thread, after all of the block have read what they need of the row.
+  __device__ __forceinline__ void LeavePlace(int row) const {
+    if (params_.rows <= params_.table_rows) return;
+    asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(ReadersOf(row)) : "memory");
+  }
+
+  // By one thread: the next part that no block has. Every block begins with the part of its own number.
+  __device__ __forceinline__ int TakePart() const {
+    return static_cast<int>(gridDim.x + atomicAdd(params_.completion.workspace + kWorkspaceTaken, 1u));
   }
 
   // By every block as the last thing it does with the table. The last one clears the counters and moves the tags on.
@@ -87,8 +97,9 @@ class GridTable {
       __threadfence();
       if (atomicAdd(workspace + kWorkspaceEnded, 1u) + 1 == gridDim.x) {
         workspace[kWorkspaceEnded] = 0;
-        workspace[kWorkspaceEpochs] = 0;
-        workspace[kWorkspaceEpochs + kEpochWords] = 0;
+        workspace[kWorkspaceTaken] = 0;
+        const int places = params.rows > params.table_rows ? params.table_rows : 0;
+        for (int i = 0; i < places; ++i) workspace[kWorkspaceReaders + i] = 0;
         const std::uint32_t tag = *TagWord(params) + static_cast<std::uint32_t>(params.rows);
         clear = tag >= kLastTag;
         *TagWord(params) = clear ? 0 : tag;
@@ -109,17 +120,13 @@ class GridTable {
   __device__ __forceinline__ static std::uint32_t* TagWord(const MatrixParams& params) {
     return params.completion.workspace + kWorkspaceTag;
   }
-  __device__ __forceinline__ std::uint32_t* Counter(int epoch) const {
-    return params_.completion.workspace + kWorkspaceEpochs + (epoch & 1) * kEpochWords;
+  __device__ __forceinline__ std::uint32_t* ReadersOf(int row) const {
+    return params_.completion.workspace + kWorkspaceReaders + row % params_.table_rows;
   }
   __device__ __forceinline__ std::uint32_t TagOf(int row) const { return tag_ + static_cast<std::uint32_t>(row); }
   __device__ __forceinline__ std::uint64_t* EntryOf(int row, int entries, int index) const {
     return reinterpret_cast<std::uint64_t*>(params_.completion.workspace + kWorkspaceTable) +
            (row % params_.table_rows * entries + index) * kWords;
-  }
-  __device__ __forceinline__ int EpochSteps() const {
-    if (params_.rows <= params_.table_rows) return 1 << 30;
-    return (params_.table_rows - 1) * params_.row_blocks / (2 * static_cast<int>(gridDim.x));
   }
   __device__ __forceinline__ static void Load(const std::uint64_t* from, std::uint64_t (&got)[kWords]) {
 #pragma unroll
@@ -129,6 +136,12 @@ class GridTable {
                    : "l"(from + i)
                    : "memory");
     }
+  }
+  __device__ __forceinline__ static void Take(const std::uint64_t (&got)[kWords], Stats<C>* to) {
+    std::uint32_t words[kWords];
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) words[i] = static_cast<std::uint32_t>(got[i]);
+    memcpy(to, words, sizeof(*to));
   }
   __device__ __forceinline__ static bool IsThere(const std::uint64_t (&got)[kWords], std::uint32_t tag) {
     bool all = true;

@@ -33,11 +33,13 @@ constexpr int NarrowEach(int cols, int element_bytes) {
 }
 constexpr int kSmallSlots = 8;  // vectors per lane of small rows, at most; kernels for 7 take 8
 // Places in Completion::workspace, in words: the blocks of a grid that are done (Complete() counts at 0), those that
-// are done with the table of wide rows, the two counters of its epochs, its last tag, and the table (grid_table.cuh).
+// are done with the table of wide rows, the parts of rows that are taken, the readers of each place in the table, its
+// last tag, and the table (grid_table.cuh).
 constexpr int kWorkspaceEnded = 1;
-constexpr int kWorkspaceEpochs = 32;
-constexpr int kEpochWords = 32;
+constexpr int kWorkspaceTaken = 32;
+constexpr int kWorkspaceReaders = 64;
 constexpr int kWorkspaceTag = static_cast<int>(kSoftmaxWorkspaceZeroBytes / 4);
+constexpr int kMaxTableRows = kWorkspaceTag - kWorkspaceReaders;
 constexpr int kWorkspaceTable = kWorkspaceTag + 32;
 constexpr int kMatrixTableBytes = 2 * kFlatChunks * 16;  // of static shared memory, at most
 
@@ -63,7 +65,7 @@ struct MatrixParams {
   ScaleParts<float> scale_float;
   int lanes;           // per row, for small rows
   int chunks;          // per row, for large rows
-  int warps;           // per row in one block, for large rows and slices
+  int warps;           // per row in one block, for large rows and slices; for wide rows those that take a chunk more
   int rows_per_block;  // for large rows, slices and tiles of tiny ones
   int block_chunks;    // for slices: of a block,
   int warp_chunks;     // of a warp, but the last one,

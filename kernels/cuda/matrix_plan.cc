@@ -199,16 +199,16 @@ int PartChunks(const MatrixParams& p, const Device& device) {
 // Parts that are read at a time: more and the blocks fall into step, fewer and the memory waits. As measured on an
 // H100.
 int PartWindow(const MatrixParams& p, int resident) {
-  if (p.chunks <= kFlatChunks) return std::max(1, resident * 2 / 3);
-  return std::max(1, p.block_groups > 1 ? resident / 3 : resident * 7 / 12);
+  return std::max(1, p.block_groups > 1 ? resident / 3 : resident * 2 / 3);
 }
 
 void PlanWide(DataType type, const Device& device, MatrixPlan* plan) {
   MatrixParams& p = plan->params;
   if (p.completion.workspace == nullptr) return;
   p.block_chunks = PartChunks(p, device);
-  p.warp_chunks = static_cast<int>(DivideUp(p.block_chunks, kBlockWarps));
-  p.warp_vectors = SliceVectors(p.warp_chunks, *plan);
+  p.warp_chunks = p.block_chunks / kBlockWarps;
+  p.warps = p.block_chunks % kBlockWarps;
+  p.warp_vectors = SliceVectors(static_cast<int>(DivideUp(p.block_chunks, kBlockWarps)), *plan);
   p.groups = static_cast<int>(DivideUp(p.chunks, p.block_chunks));
   plan->kind = MatrixKind::kWide;
   plan->dynamic_bytes = kBlockWarps * p.warp_vectors * kVectorBytes;
@@ -220,12 +220,9 @@ void PlanWide(DataType type, const Device& device, MatrixPlan* plan) {
   p.row_blocks = static_cast<int>(DivideUp(p.groups, p.block_groups));
   const int entries = p.chunks <= kFlatChunks ? p.chunks : p.groups;
   constexpr std::int64_t kTableBytes = std::int64_t{kSoftmaxWorkspaceBytes} - kWorkspaceTable * 4;
-  p.table_rows = static_cast<int>(std::min(p.rows, kTableBytes / (entries * (type == DataType::kFloat64 ? 32 : 16))));
+  const std::int64_t table_rows = kTableBytes / (entries * (type == DataType::kFloat64 ? 32 : 16));
+  p.table_rows = static_cast<int>(std::min({p.rows, table_rows, std::int64_t{kMaxTableRows}}));
   plan->blocks = std::min(resident, p.rows * p.row_blocks);
-  // A place may be used again two epochs of at least one step later (grid_table.cuh).
-  if (p.table_rows < p.rows) {
-    plan->blocks = std::min(plan->blocks, (std::int64_t{p.table_rows} - 1) * p.row_blocks / 2);
-  }
   p.part_window = PartWindow(p, static_cast<int>(resident));
   const bool fits = plan->blocks >= p.row_blocks && p.rows <= std::numeric_limits<int>::max() / p.row_blocks;
   if (!fits) plan->kind = MatrixKind::kNone;

@@ -8,6 +8,9 @@
 // neighbouring groups of chunks, and exchange statistics through device memory. The grid is launched cooperatively, as
 // the blocks wait for each other; it takes the parts of all rows in turn, so that some blocks read while others write.
 // What a block cannot keep in shared memory it reads again.
+//
+// Parts begin in order, and a block takes one only after it has seen all of its last row: so the parts of the first row
+// that is not complete are all being read, by blocks that wait for nothing else.
 namespace softmax::kernels::cuda {
 
 template <typename C>
@@ -15,6 +18,7 @@ struct WideTables {
   Stats<C> chunks[2 * kGroupChunks];  // of one group and the next
   Stats<C> entries[kFlatChunks];      // of the row
   Stats<C> row;
+  int next_part;
 };
 
 template <typename In, bool kSkew, bool kLog>
@@ -30,11 +34,16 @@ class WideRows {
     int item = static_cast<int>(blockIdx.x);
     AskTurn(item);
 #pragma unroll 1
-    for (int step = 0; item < items; ++step) {
+    while (item < items) {
       AwaitTurn(item);
-      RunPart(item, step);
-      if (threadIdx.x == 0) table_.EndStep(step);
-      item += static_cast<int>(gridDim.x);
+      RunPart(item);
+      if (TakesLate()) {
+        __syncthreads();
+        TakePart(0);
+        __syncthreads();
+        AskTurn(NextPart(item));
+      }
+      item = NextPart(item);
     }
   }
 
@@ -46,6 +55,20 @@ class WideRows {
   // The last entry that a part publishes, or one of the last.
   __device__ __forceinline__ int LastEntry(int part) const {
     return IsFlat() ? part * params_.block_chunks : min((part + 1) * params_.block_groups, params_.groups) - 1;
+  }
+
+  // Blocks that are done sooner take more parts. Where few blocks share a row, each takes its next part as soon as it
+  // has seen this row; where many do, only when it has written its own part, so that the parts of a row are read at
+  // about the same time. Parts of several groups, which take longest, are dealt out.
+  __device__ __forceinline__ bool TakesEarly() const { return IsFlat() && params_.block_groups == 1; }
+  __device__ __forceinline__ bool TakesLate() const { return !IsFlat() && params_.block_groups == 1; }
+  __device__ __forceinline__ void TakePart(int warp) const {
+    if (warp_ != warp) return;
+    if (Lane() == 0) tables_->next_part = table_.TakePart();
+    __syncwarp();
+  }
+  __device__ __forceinline__ int NextPart(int item) const {
+    return params_.block_groups == 1 ? tables_->next_part : item + static_cast<int>(gridDim.x);
   }
 
   // A part begins to read when the one `part_window` before it has come. Otherwise all blocks would read at the same
@@ -63,14 +86,14 @@ class WideRows {
   }
 
   // A block's part of a row: the last of its groups stays in shared memory, those before it are read again.
-  __device__ __forceinline__ void RunPart(int item, int step) {
+  __device__ __forceinline__ void RunPart(int item) {
     row_ = item / params_.row_blocks;
     valid_ = static_cast<int>(ValidLength(params_, row_));
     const int part = item % params_.row_blocks;
     const int first = part * params_.block_groups;
     const int last = min(first + params_.block_groups, params_.groups) - 1;
     Start(first);
-    if (threadIdx.x == 0) table_.BeginStep(step);
+    if (warp_ == 0) table_.AwaitPlace(row_);  // while its copies are on their way
 #pragma unroll 1
     for (int group = first; group <= last; ++group) {
       Reduce(group);
@@ -79,7 +102,8 @@ class WideRows {
       Publish(group);
     }
     const Normalizer<C> normalize(scale_, RowStats(), kLog, valid_ == 0);
-    AskTurn(item + static_cast<int>(gridDim.x));
+    LeavePlace();
+    if (!TakesLate()) AskTurn(NextPart(item));
 #pragma unroll 1
     for (int group = last; group >= first; --group) {
       if (group < last) {
@@ -92,12 +116,10 @@ class WideRows {
   }
 
   __device__ __forceinline__ static int Lane() { return static_cast<int>(threadIdx.x) % 32; }
-  // Of the warp's share of a group.
-  __device__ __forceinline__ int Chunks() const {
-    return min(params_.warp_chunks, params_.block_chunks - warp_ * params_.warp_chunks);
-  }
+  // The warp's share of a group: the first warps take a chunk more, so that all have about as many.
+  __device__ __forceinline__ int Chunks() const { return params_.warp_chunks + (warp_ < params_.warps ? 1 : 0); }
   __device__ __forceinline__ int Column(int group) const {
-    return (group * params_.block_chunks + warp_ * params_.warp_chunks) * Element<In>::kChunk;
+    return (group * params_.block_chunks + first_chunk_) * Element<In>::kChunk;
   }
   __device__ __forceinline__ const In* Input(int group) const {
     return static_cast<const In*>(params_.input) + row_ * params_.input_stride + Column(group);
@@ -114,7 +136,7 @@ class WideRows {
   __device__ __forceinline__ void Reduce(int group) {
     if (Chunks() <= 0) return;
     slice_.Reduce(Input(group), Column(group) == 0 ? valid_ : kManyColumns, scale_, [&](int k, const Stats<C>& stats) {
-      if (Lane() == 0) GroupTable(group)[warp_ * params_.warp_chunks + k] = stats;
+      if (Lane() == 0) GroupTable(group)[first_chunk_ + k] = stats;
     });
   }
   // Tells the other blocks the statistics of a group: one entry, or one for each chunk where the row is folded flat.
@@ -129,6 +151,11 @@ class WideRows {
       if (Lane() == 0) table_.Publish(row_, Entries(), group, stats);
     }
   }
+  __device__ __forceinline__ void LeavePlace() const {
+    if (warp_ != 2) return;  // one of those that do not fold
+    if (Lane() == 0) table_.LeavePlace(row_);
+    __syncwarp();
+  }
   // Those of the row, as soon as all blocks have told theirs: as RowFold folds them.
   __device__ __forceinline__ Stats<C> RowStats() const {
     const int thread = static_cast<int>(threadIdx.x);
@@ -139,24 +166,43 @@ class WideRows {
     for (int begin = 0; begin < count; begin += kFlatChunks) {
       if (begin > 0) __syncthreads();
       const int here = min(count - begin, kFlatChunks);
-      for (int i = thread; i < here; i += kMatrixThreads) tables_->entries[i] = table_.Await(row_, count, begin + i);
+      table_.Await(row_, count, begin + thread, here - thread, tables_->entries + thread);
+      __syncwarp();
       __syncthreads();
-      if (warp_ != 0) continue;
-#pragma unroll 1
-      for (int i = Lane(); i < here; i += 32) {
-        if (IsFlat() || i % kAccumulators < 32) {
-          low = CombineTwo(low, tables_->entries[i], scale_);
-        } else {
-          high = CombineTwo(high, tables_->entries[i], scale_);
-        }
-      }
+      if (warp_ == 0) FoldEntries(here, &low, &high);
     }
+    if (TakesEarly()) TakePart(1);
     if (warp_ == 0) {
       const Stats<C> stats = CombineLanes(CombineTwo(low, high, scale_), scale_);
       if (Lane() == 0) tables_->row = stats;
     }
     __syncthreads();
     return tables_->row;
+  }
+  __device__ __forceinline__ void FoldEntries(int count, Stats<C>* low, Stats<C>* high) const {
+    if (!IsFlat()) {
+#pragma unroll 1
+      for (int i = Lane(); i < count; i += 32) {
+        if (i % kAccumulators < 32) {
+          *low = CombineTwo(*low, tables_->entries[i], scale_);
+        } else {
+          *high = CombineTwo(*high, tables_->entries[i], scale_);
+        }
+      }
+      return;
+    }
+    // Several at a time, so that only the sums wait for each other; what is not there changes no bit.
+    constexpr int kAtOnce = sizeof(C) == 8 ? 1 : 4;
+#pragma unroll 1
+    for (int first = Lane(); first < count; first += 32 * kAtOnce) {
+      Stats<C> next[kAtOnce];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        next[i] = first + 32 * i < count ? tables_->entries[first + 32 * i] : NoStats<C>();
+      }
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) *low = CombineTwo(*low, next[i], scale_);
+    }
   }
   __device__ __forceinline__ void Store(int group, const Normalizer<C>& normalize) const {
     const int column = Column(group);
@@ -171,6 +217,7 @@ class WideRows {
   const Scale<C> scale_;
   GridTable<C> table_;
   const int warp_ = static_cast<int>(threadIdx.x) / 32;
+  const int first_chunk_ = params_.warp_chunks * warp_ + min(warp_, params_.warps);  // of the warp's share of a group
   Slice<In, kSkew, kLog> slice_;
   int row_ = 0;
   int valid_ = 0;
