@@ -226,21 +226,14 @@ class BatchSlice {
 #pragma unroll
         for (int j = 0; j < kChunkSlots; ++j) v[j] = at[j * 32];
 #pragma unroll
-        for (int j = 0; j < kChunkSlots; ++j) at[j * 32] = PlainResults(v[j], normalize);
+        for (int j = 0; j < kChunkSlots; ++j) at[j * 32] = PlainResults<In>(v[j], normalize);
       }
     }
 #pragma unroll 1
     for (; first < end; first += 32, at += 32) {
       if (first + lane_ >= end) continue;
-      *at = is_plain ? PlainResults(*at, normalize) : VectorResults<In, true>(*at, kVector, normalize);
+      *at = is_plain ? PlainResults<In>(*at, normalize) : VectorResults<In, true>(*at, kVector, normalize);
     }
-  }
-  __device__ __forceinline__ static uint4 PlainResults(const uint4& v, const Normalizer<C>& normalize) {
-    C x[kVector];
-    Unpack<In>(v, x);
-#pragma unroll
-    for (int e = 0; e < kVector; ++e) x[e] = normalize.base.PlainExp(x[e], normalize.scale) * normalize.factor;
-    return Pack<In>(x);
   }
   __device__ __forceinline__ In Element(int at) const { return reinterpret_cast<const In*>(shared_)[at]; }
 

@@ -94,13 +94,7 @@ class BulkRow {
     }
     if constexpr (!kLog) {
       if (normalize.base.IsPlain()) {
-        ReplaceEach(first, last, [&](const uint4& v) {
-          C x[kVector];
-          Unpack<In>(v, x);
-#pragma unroll
-          for (int e = 0; e < kVector; ++e) x[e] = normalize.base.PlainExp(x[e], normalize.scale) * normalize.factor;
-          return Pack<In>(x);
-        });
+        ReplaceEach(first, last, [&](const uint4& v) { return PlainResults<In>(v, normalize); });
         return;
       }
     }

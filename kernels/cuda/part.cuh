@@ -202,6 +202,18 @@ __device__ __forceinline__ uint4 VectorResults(const uint4& vector, int valid,
   return Pack<In>(x);
 }
 
+// The same for columns that all count, where softmax has its plain form (math.cuh).
+template <typename In>
+__device__ __forceinline__ uint4 PlainResults(const uint4& vector, const Normalizer<ComputeOf<In>>& normalize) {
+  ComputeOf<In> x[Element<In>::kVector];
+  Unpack<In>(vector, x);
+#pragma unroll
+  for (int e = 0; e < Element<In>::kVector; ++e) {
+    x[e] = normalize.base.PlainExp(x[e], normalize.scale) * normalize.factor;
+  }
+  return Pack<In>(x);
+}
+
 // Writes the results of a vector of another element size: `count` elements at p, all of them as words if `wide`.
 template <typename Out, int kVector>
 __device__ __forceinline__ void StoreVector(Out* p, int count, bool wide, const Out (&y)[kVector]) {

@@ -253,7 +253,7 @@ class Slice {
   __device__ __forceinline__ void Replace(int start, int first, int last, const Normalizer<C>& normalize) const {
     if constexpr (kCompact) {
       if (!kLog && normalize.base.IsPlain()) {
-        ReplaceEach<kFull>(start, first, last, [&](const uint4& v) { return PlainResults(v, normalize); });
+        ReplaceEach<kFull>(start, first, last, [&](const uint4& v) { return PlainResults<In>(v, normalize); });
       } else {
         ReplaceEach<kFull>(start, first, last,
                            [&](const uint4& v) { return VectorResults<In, true>(v, kVector, normalize); });
@@ -281,13 +281,6 @@ class Slice {
       const int vector = start + j * 32;
       if (kFull || (vector >= first && vector < last)) shared_[vector] = result(shared_[vector]);
     }
-  }
-  __device__ __forceinline__ static uint4 PlainResults(const uint4& v, const Normalizer<C>& normalize) {
-    C x[kVector];
-    Unpack<In>(v, x);
-#pragma unroll
-    for (int e = 0; e < kVector; ++e) x[e] = normalize.base.PlainExp(x[e], normalize.scale) * normalize.factor;
-    return Pack<In>(x);
   }
   __device__ __forceinline__ void ReplaceOne(int vector, int first, int last, const Normalizer<C>& normalize) const {
     if (vector < first || vector >= last) return;
