@@ -66,7 +66,6 @@ void Turns::RefuseBytes(Work* work, const Caller& caller) {
   // Half of what is before it has been answered by then.
   const double wait_ms = static_cast<double>(cost_in_shard_ + caller.waiting_cost) * ns_per_cost_ / 2e6;
   const std::uint64_t bytes = BytesOf(*work);
-  entering_ = true;
   shard_.Refuse(
       work,
       absl::ResourceExhaustedError(absl::StrCat(
@@ -74,19 +73,16 @@ void Turns::RefuseBytes(Work* work, const Caller& caller) {
           ", and max_in_flight_bytes_per_connection is ", options_.in_flight_bytes, "; try again after the pushback")),
       RejectReason::kConnectionBytes,
       static_cast<std::uint32_t>(std::clamp(wait_ms, kLeastPushbackMs, kMostPushbackMs)));
-  entering_ = false;
 }
 
 // Who is refused is accounted for as well: its Complete calls Done like any other's.
 void Turns::Enter(Work* work, Caller* caller, std::uint32_t units, Nanoseconds too_late, TimePoint now) {
   Account(*work, caller, units, now);
-  entering_ = true;
   if (too_late.count() > 0) {
     Refuse(work, too_late, now);
   } else {
     shard_.Submit(work, now);
   }
-  entering_ = false;
 }
 
 void Turns::Submit(Work* work, Caller* caller, Kind kind, TimePoint now) {
@@ -124,10 +120,10 @@ void Turns::Measure(TimePoint now) {
   cost_done_ = 0;
 }
 
-void Turns::Done(const Work& work, Caller* caller, Kind kind, TimePoint now) {
+void Turns::Done(const Work& work, Caller* caller, Kind kind, bool ran, TimePoint now) {
   const std::uint64_t cost = CostOf(work);
   cost_in_shard_ -= cost;
-  if (!entering_) cost_done_ += cost;
+  if (ran) cost_done_ += cost;
   if (cost_done_ >= kLongestStretch || (cost_in_shard_ == 0 && cost_done_ >= kShortestStretch)) Measure(now);
   if (caller == nullptr) return;
   caller->batched -= static_cast<std::uint32_t>(kind);

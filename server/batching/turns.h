@@ -48,9 +48,9 @@ class Turns {
   Turns(const Options& options, Shard& shard) : options_(options), shard_(shard) {}
 
   // Takes the request, whose caller may be null (its connection has gone): it is completed exactly once, perhaps before
-  // this returns. Its Complete calls Done, with the same arguments.
+  // this returns. Its Complete calls Done, with the same arguments and its answer's `ran`.
   void Submit(Work* work, Caller* caller, Kind kind, TimePoint now);
-  void Done(const Work& work, Caller* caller, Kind kind, TimePoint now);
+  void Done(const Work& work, Caller* caller, Kind kind, bool ran, TimePoint now);
 
   // Whether so many bytes more would be taken from this caller.
   bool HasBytes(const Caller* caller, std::uint64_t more) const {
@@ -92,7 +92,6 @@ class Turns {
   std::uint32_t busy_ = 0;  // callers with requests in the shard
   TimePoint shared_until_{};
   bool freed_ = false;
-  bool entering_ = false;  // what is completed now has not been run
 
   void Measure(TimePoint now);
 

@@ -159,7 +159,7 @@ void StreamCall::QueueError(std::uint64_t id, const absl::Status& status, std::u
 
 void StreamCall::Answered(Request* request, const Answer& answer) {
   const TimePoint now = SteadyClock::now();
-  thread_.turns().Done(*request, caller(), Turns::Kind::kStreamed, now);
+  thread_.turns().Done(*request, caller(), Turns::Kind::kStreamed, answer.ran, now);
   --in_flight_;
   thread_.state().requests_in_flight.Add(-1);
   absl::Status status = answer.status;

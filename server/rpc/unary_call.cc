@@ -77,7 +77,7 @@ void UnaryCall::Complete(const Answer& answer) {
   const AnswerTogether together(together_ ? connection_.get() : nullptr);
   answered_at_ = SteadyClock::now();
   message_.Clear();  // if it was lent; the next message can have its memory
-  thread_.turns().Done(*this, caller(), Turns::Kind::kUnary, answered_at_);
+  thread_.turns().Done(*this, caller(), Turns::Kind::kUnary, answer.ran, answered_at_);
   if (!answer.status.ok()) {
     AddPushback(&context_, answer.retry_after_ms);
     Account(static_cast<int>(answer.status.code()), answered_at_, &answer);

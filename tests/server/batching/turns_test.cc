@@ -36,7 +36,7 @@ class TurnsTest : public ::testing::Test {
       if (work->last.status.ok()) {
         ++(work->deadline() >= now_ ? in_time_ : in_vain_);
       }
-      turns_->Done(*work, caller, Turns::Kind::kUnary, now_);
+      turns_->Done(*work, caller, Turns::Kind::kUnary, work->last.ran, now_);
     };
     turns_->Submit(work, caller, Turns::Kind::kUnary, now_);
     return work;
@@ -154,8 +154,10 @@ TEST_F(TurnsTest, LengthsAreBytesOfAConnectionToo) {
   Caller caller;
   TestWork plain(1, 16), with_lengths(1, 16);  // 64 bytes, and 4 a row
   with_lengths.set_lengths({16});
-  plain.on_complete = [&] { turns_->Done(plain, &caller, Turns::Kind::kUnary, now_); };
-  with_lengths.on_complete = [&] { turns_->Done(with_lengths, &caller, Turns::Kind::kUnary, now_); };
+  plain.on_complete = [&] { turns_->Done(plain, &caller, Turns::Kind::kUnary, plain.last.ran, now_); };
+  with_lengths.on_complete = [&] {
+    turns_->Done(with_lengths, &caller, Turns::Kind::kUnary, with_lengths.last.ran, now_);
+  };
   turns_->Submit(&with_lengths, &caller, Turns::Kind::kUnary, now_);
   EXPECT_EQ(caller.in_flight_bytes, 68u);
   turns_->Submit(&plain, &caller, Turns::Kind::kUnary, now_);
