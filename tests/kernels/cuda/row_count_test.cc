@@ -78,14 +78,19 @@ std::vector<std::int64_t> CountsFor(std::int64_t cols) {
   return counts;
 }
 
+RowCase CaseOf(DataType type, Operation operation, std::int64_t cols) {
+  RowCase c;
+  c.input_type = c.output_type = type;
+  c.operation = operation;
+  c.cols = cols;
+  return c;
+}
+
 TEST_F(RowCountTest, EveryNumberOfRowsGivesTheSameBits) {
   for (const DataType type : kAllTypes) {
     for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
       for (const std::int64_t cols : kWidths) {
-        RowCase c;
-        c.input_type = c.output_type = type;
-        c.operation = operation;
-        c.cols = cols;
+        RowCase c = CaseOf(type, operation, cols);
         ExpectSameBits(c, cols % 2 == 0 ? Values::kNormal : Values::kPartialInfinity, CountsFor(cols));
         c.lengths = LengthsOf(kDistinct, cols);
         ExpectSameBits(c, Values::kNormal50, CountsFor(cols));
@@ -100,10 +105,7 @@ void ExpectRowsOfFewChunksGiveTheBitsOfRowsAlone(DataType type) {
   for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
     std::size_t i = 0;
     for (const std::int64_t cols : {1032, 1288, 2048, 2056, 3000, 4096, 5128, 8192, 13000}) {
-      RowCase c;
-      c.input_type = c.output_type = type;
-      c.operation = operation;
-      c.cols = cols;
+      RowCase c = CaseOf(type, operation, cols);
       const std::vector<std::int64_t> counts = {(kElements / cols) | 1};  // blocks of several rows end with fewer
       ExpectSameBits(c, kAllValues[i++ % std::size(kAllValues)], counts);
       c.padding = i % 2 == 0 ? 8 : 0;
@@ -132,10 +134,7 @@ TEST_F(RowCountTest, EveryNumberOfWideRowsGivesTheSameBits) {
   for (const DataType type : {DataType::kFloat32, DataType::kBFloat16}) {
     for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
       for (const std::int64_t cols : {120'000, 540'001}) {
-        RowCase c;
-        c.input_type = c.output_type = type;
-        c.operation = operation;
-        c.cols = cols;
+        RowCase c = CaseOf(type, operation, cols);
         const bool cut = operation == Operation::kLogSoftmax;
         if (cut) c.lengths = LengthsOf(kDistinct, cols);
         c.in_place = cut;
@@ -148,10 +147,7 @@ TEST_F(RowCountTest, EveryNumberOfWideRowsGivesTheSameBits) {
 void ExpectTilesGiveTheBitsOfRowsAlone(DataType type, Operation operation, std::int64_t bytes) {
   constexpr std::size_t kKinds = std::size(kAllValues);
   for (std::size_t i = 0; i < std::size(kTileWidths); ++i) {
-    RowCase c;
-    c.input_type = c.output_type = type;
-    c.operation = operation;
-    c.cols = kTileWidths[i];
+    RowCase c = CaseOf(type, operation, kTileWidths[i]);
     const auto row_bytes = c.cols * static_cast<std::int64_t>(SizeOf(type));
     const std::vector<std::int64_t> counts = {bytes / row_bytes};
     ExpectSameBits(c, kAllValues[i % kKinds], counts);
@@ -181,10 +177,7 @@ void ExpectBulkRowsGiveTheBitsOfRowsAlone(DataType type) {
   constexpr std::size_t kKinds = std::size(kAllValues);
   for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
     for (std::size_t i = 0; i < std::size(kBulkWidths); ++i) {
-      RowCase c;
-      c.input_type = c.output_type = type;
-      c.operation = operation;
-      c.cols = kBulkWidths[i];
+      RowCase c = CaseOf(type, operation, kBulkWidths[i]);
       const std::int64_t count = kBulkBytes / (c.cols * static_cast<std::int64_t>(SizeOf(type)));
       ExpectSameBits(c, kAllValues[i % kKinds], {count});
       c.input_offset = c.output_offset = 3;  // the first row too is off the boundaries
@@ -215,10 +208,7 @@ TEST_F(RowCountTest, PaddedTilesGiveTheBitsOfRowsAlone) {
       const bool is_tiled = type == DataType::kFloat32 || cols == 48;
       if (!is_tiled) continue;
       for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-        RowCase c;
-        c.input_type = c.output_type = type;
-        c.operation = operation;
-        c.cols = cols;
+        RowCase c = CaseOf(type, operation, cols);
         const std::int64_t count = kRoundsBytes / (cols * static_cast<std::int64_t>(SizeOf(type)));
         ExpectSameBits(c, Values::kPartialInfinity, {count});
         c.lengths = LengthsOf(kDistinct, cols);

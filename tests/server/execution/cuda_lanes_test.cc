@@ -128,6 +128,23 @@ TEST_F(CudaLanesTest, BatchesGoToAllDevices) {
   EXPECT_EQ(arena_->slabs_used(), 0u);
 }
 
+// Alone it has the link for itself.
+TEST_F(CudaLanesTest, ABatchBesideAnotherSharesTheLink) {
+  ASSERT_TRUE(Make(1).ok());
+  fake::HoldBack(0);
+  const auto first = Launch();
+  EXPECT_EQ(fake::HostLaunches(0), 0u);
+  const auto second = Launch();
+  EXPECT_EQ(fake::HostLaunches(0), 1u);
+  fake::Finish(0);
+  for (int i = 0; i < 2; ++i) {
+    Batch* const back = WaitForOne();
+    back->Complete(back->status, SteadyClock::now());
+  }
+  EXPECT_TRUE(Run().ok());
+  EXPECT_EQ(fake::HostLaunches(0), 1u);
+}
+
 TEST_F(CudaLanesTest, AKernelThatCrashesTakesItsDeviceAndNoOther) {
   Faults faults;
   faults.calls = {{"kernel", 5 + 4, 1}};  // four self-tests come first

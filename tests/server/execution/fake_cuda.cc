@@ -27,6 +27,7 @@ struct Device {
   bool held = false;
   cudaError_t sticky = cudaSuccess;
   std::size_t launches = 0;
+  std::size_t host_launches = 0;
   std::deque<std::function<void()>> waiting;
 };
 
@@ -122,6 +123,11 @@ std::size_t Allocations() {
 std::size_t Launches(int device) {
   std::lock_guard lock(machine().mu);
   return machine().devices[static_cast<std::size_t>(device)].launches;
+}
+
+std::size_t HostLaunches(int device) {
+  std::lock_guard lock(machine().mu);
+  return machine().devices[static_cast<std::size_t>(device)].host_launches;
 }
 
 }  // namespace softmax::testing::fake_cuda
@@ -220,7 +226,7 @@ cudaError_t LaunchGather(const GatherPiece* pieces, std::int64_t count, void* de
 
 cudaError_t LaunchSoftmaxBatch(DataType input_type, DataType output_type, const Segment* segments, std::int64_t count,
                                void* scratch, std::size_t scratch_bytes, Completion completion, cudaStream_t stream,
-                               Placement /*placement*/) {
+                               Placement placement) {
   std::memset(scratch, 0x5a, scratch_bytes);
   std::lock_guard lock(fake::machine().mu);
   // A launch reports what went wrong before it on this thread, too.
@@ -229,6 +235,7 @@ cudaError_t LaunchSoftmaxBatch(DataType input_type, DataType output_type, const 
   EXPECT_EQ(stream->device, fake::current) << "a stream of another device";
   if (device.sticky != cudaSuccess) return device.sticky;
   ++device.launches;
+  device.host_launches += placement == Placement::kHost ? 1 : 0;
   const auto kernel = [=, work = std::vector<Segment>(segments, segments + count)] {
     for (const Segment& segment : work) {
       cpu::Softmax(input_type, output_type, segment, 0, segment.outer * segment.inner);

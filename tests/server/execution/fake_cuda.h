@@ -22,5 +22,7 @@ void Finish(int device);
 std::size_t Allocations();
 // Kernels launched on the device so far.
 std::size_t Launches(int device);
+// Of them, those for tensors that are to be read over the link to the host.
+std::size_t HostLaunches(int device);
 
 }  // namespace softmax::testing::fake_cuda
