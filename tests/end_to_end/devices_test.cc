@@ -29,12 +29,15 @@ void LoseOneOfTwo(const std::string& fault, const std::string& reason) {
   EXPECT_EQ(MetricOf(server.metrics(), "softmax_degraded "), "0");
   Callers callers(server.target());
   ASSERT_TRUE(Eventually([&] { return InfoOf(server.target()).degraded; })) << server.Log();
-  EXPECT_TRUE(callers.GetRightAnswers(200)) << server.Log();
-  const int failed = callers.counts().internal;
-  EXPECT_GT(failed, 0);
-  EXPECT_TRUE(callers.GetRightAnswers(200));
-  EXPECT_EQ(callers.counts().internal, failed);  // only what ran on the device when it was lost
+  // Only what ran on the device when it was lost fails: at most the one request that each of four callers has in
+  // flight. Each thread gives up its own batch, so one may do so after others have had many answers.
+  int failed = 0;
+  EXPECT_TRUE(Eventually([&] {
+    failed = callers.counts().internal;
+    return callers.GetRightAnswers(200) && failed > 0 && callers.counts().internal == failed;
+  })) << server.Log();
   callers.Stop();
+  EXPECT_LE(callers.counts().internal, 4);
   EXPECT_EQ(callers.counts().unavailable, 0);
   EXPECT_EQ(callers.counts().wrong, 0);
 
