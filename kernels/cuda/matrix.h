@@ -78,7 +78,8 @@ struct MatrixParams {
   int table_rows;    // rows that the table in the workspace holds
   int part_window;   // parts of rows that are read at a time
   bool log;
-  bool next_early;  // the next launch may take its places as soon as all blocks have begun
+  bool next_early;    // the next launch may take its places as soon as all blocks have begun
+  bool fetches_ends;  // of the output's rows, which have gaps between them: FetchEnd()
   Completion completion;
 };
 

@@ -10,6 +10,7 @@ namespace softmax::kernels::cuda {
 namespace {
 
 constexpr int kMaxWideChunks = 1 << 17;  // 256 MB
+constexpr int kMostGapBytes = 64;        // between rows that are read together with what is between them
 
 // Where the rows of a segment begin, as seen by 16-byte accesses.
 struct Alignment {
@@ -17,6 +18,7 @@ struct Alignment {
   bool alike = false;  // they miss them by the same distance
   bool lines = false;  // input rows begin on 128-byte lines
   bool dense = false;  // rows follow each other without gaps, from a boundary on
+  bool close = false;  // the same with gaps so small that they may be read
 };
 
 Alignment AlignmentOf(const Segment& s, int bytes) {
@@ -32,6 +34,9 @@ Alignment AlignmentOf(const Segment& s, int bytes) {
       reinterpret_cast<std::uintptr_t>(s.input) % kLineBytes == 0 && (one || s.input_stride * bytes % kLineBytes == 0);
   alignment.alike = input == output && input_step == output_step;
   alignment.dense = input == 0 && output == 0 && (one || (s.input_stride == s.cols && s.output_stride == s.cols));
+  const std::int64_t gap = s.input_stride - s.cols;
+  const bool is_small = gap >= 0 && gap * bytes <= kMostGapBytes && s.output_stride >= s.cols;
+  alignment.close = input == 0 && output == 0 && (one || is_small);
   return alignment;
 }
 
@@ -69,10 +74,10 @@ void PlanSmall(int bytes, const Device& device, MatrixPlan* plan) {
   p.next_early = LeavesPlacesEven(bytes, *plan, device);
 }
 
-void PlanSmallRows(int bytes, bool dense, const Device& device, MatrixPlan* plan) {
+void PlanSmallRows(int bytes, bool dense, bool close, const Device& device, MatrixPlan* plan) {
   // Of aligned rows those of seven 16-bit vectors, too: lanes would be idle, and a thread a row is slower.
   const bool is_odd = bytes == 2 && DivideUp(plan->params.cols, VectorElements(bytes)) == 7;
-  if (dense && (plan->skew || is_odd) && PlanTile(bytes, device, plan)) return;
+  if (((plan->skew && close) || (dense && is_odd)) && PlanTile(bytes, device, plan)) return;
   if (dense && IsTiny(plan->params, bytes, plan->skew, device)) {
     PlanTiny(bytes, device, plan);
   } else {
@@ -345,8 +350,11 @@ MatrixPlan PlanMatrix(DataType type, const Segment& s, const Completion& complet
   p.cluster_blocks = 1;
   plan.skew = !alignment.both;
   plan.lines = alignment.lines;
+  // From 400 columns on some were slower with that; fewer than 256 were not measured.
+  const bool has_gaps = s.outer > 1 && s.output_stride != s.cols;
+  p.fetches_ends = has_gaps && s.cols >= 256 && s.cols <= 320;
   if (s.cols <= SmallColumns(bytes)) {
-    PlanSmallRows(bytes, alignment.dense, device, &plan);
+    PlanSmallRows(bytes, alignment.dense, alignment.close, device, &plan);
   } else if (s.cols <= std::int64_t{kFlatChunks} * ChunkColumns(bytes)) {
     p.chunks = static_cast<int>(DivideUp(s.cols, ChunkColumns(bytes)));
     if (TakesChunks(bytes, device, plan)) {

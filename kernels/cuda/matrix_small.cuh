@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cuda_pipeline.h>
+
 #include "kernels/cuda/complete.cuh"
 #include "kernels/cuda/dependent.cuh"
 #include "kernels/cuda/matrix.h"
@@ -28,6 +30,20 @@ __device__ __forceinline__ std::int64_t ValidLength(const MatrixParams& params, 
   if (params.lengths == nullptr) return params.cols;
   const std::int64_t length = params.lengths[row];
   return length < params.cols ? length : params.cols;
+}
+
+// Rows with gaps leave the sectors at their ends in part as they were, so the memory has to be read before it is
+// written, which costs more than it should. A row's end (0 or 1) is therefore read early, with the other reads, to
+// `nowhere`.
+template <typename In>
+__device__ __forceinline__ void FetchEnd(const MatrixParams& params, std::int64_t row, int end, void* nowhere) {
+  constexpr int kSectorBytes = 32;
+  const In* const output = static_cast<const In*>(params.output) + row * params.output_stride;
+  const auto at = reinterpret_cast<std::uintptr_t>(output + (end == 0 ? 0 : params.cols));
+  // Nor may the tensor begin or end within the word.
+  if (at % kSectorBytes == 0 || row + end == 0 || row + end == params.rows) return;
+  const auto word = (at - (end == 0 ? 0 : 1)) / sizeof(std::uint32_t) * sizeof(std::uint32_t);
+  __pipeline_memcpy_async(nowhere, reinterpret_cast<const void*>(word), sizeof(std::uint32_t));
 }
 
 // What may be read around columns [column, column + n) of a row.
@@ -73,6 +89,16 @@ __global__ void __launch_bounds__(kMatrixThreads) SmallMatrixKernel(const __grid
   RowPart<In, kSlots, kSkew> part[kRows];
   int valid[kRows];
   BeginAccess(params);
+  // Doubles would gain nothing.
+  const bool fetches_ends = sizeof(In) < 8 && params.fetches_ends;
+  if (fetches_ends && lanes.lane < 2) {
+    __shared__ std::uint32_t nowhere;
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      const std::int64_t row = first + r * groups;
+      if (row < params.rows) FetchEnd<In>(params, row, lanes.lane, &nowhere);
+    }
+  }
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
     // Lanes without a row go along with an empty one: the shuffles need whole warps.
@@ -81,6 +107,10 @@ __global__ void __launch_bounds__(kMatrixThreads) SmallMatrixKernel(const __grid
     const In* const input = static_cast<const In*>(params.input) + row * params.input_stride;
     part[r].template Load<kIsBusy ? kSlots - 1 : 0>(
         part[r].PlaceOf(input, valid[r], AroundOf<In>(params, row, 0, valid[r]), lanes), lanes);
+  }
+  if (fetches_ends) {
+    __pipeline_commit();
+    __pipeline_wait_prior(0);
   }
   if constexpr (kSharesLogs) {
     Stats<C> stats[kRows];

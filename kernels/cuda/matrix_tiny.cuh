@@ -54,6 +54,41 @@ __device__ __forceinline__ void StoreTile(const In* tile, int count, In* output)
   }
 }
 
+// The same of a tile of rows whose firsts are `pitch` elements apart there and `stride` in memory, each on a boundary
+// in both or in none: whole vectors of rows, then what is left at the rows' ends, several threads each.
+template <typename In>
+__device__ __forceinline__ void StoreRows(const In* tile, int rows, int cols, int pitch, In* output,
+                                          std::int64_t stride) {
+  constexpr int kVector = Element<In>::kVector;
+  constexpr int kStep = kMatrixThreads * kVector;
+  const int row_step = kStep / pitch;
+  const int column_step = kStep - row_step * pitch;
+  const int first = static_cast<int>(threadIdx.x) * kVector;
+  int row = first / pitch;
+  int column = first - row * pitch;
+  for (int at = first; row < rows; at += kStep) {
+    if (column + kVector <= cols) {
+      *reinterpret_cast<uint4*>(output + row * stride + column) = *reinterpret_cast<const uint4*>(tile + at);
+    }
+    row += row_step;
+    column += column_step;
+    if (column >= pitch) {
+      column -= pitch;
+      ++row;
+    }
+  }
+  // Neighbouring threads have the end of one row and the beginning of the next.
+  for (int i = static_cast<int>(threadIdx.x); i < rows * 2 * kVector; i += kMatrixThreads) {
+    const int place = i % kVector;
+    const bool is_end = i / kVector % 2 == 0;
+    const int edge = i / (2 * kVector) + (is_end ? 0 : 1);  // its row
+    const int count = (is_end ? edge * pitch + cols : -edge * pitch) & (kVector - 1);
+    if (place >= count || edge >= rows) continue;
+    const int at = is_end ? cols - count + place : place;
+    output[edge * stride + at] = tile[edge * pitch + at];
+  }
+}
+
 template <typename In, int kColumns, bool kLog>
 class TinyRow {
  public:

@@ -85,13 +85,15 @@ bool PlanTile(int bytes, const Device& device, MatrixPlan* plan) {
   if (share == 0) return false;
   const int threads = p.lanes / share;
   const int groups = kMatrixThreads / threads;
-  const int most = TileRounds(bytes, groups * static_cast<int>(p.cols) * bytes, device);
+  const int pitch = static_cast<int>(p.input_stride) * bytes;
+  const int most = TileRounds(bytes, groups * pitch, device);
   const std::int64_t pairs = p.rows / (std::int64_t{2} * groups * device.multiprocessors);
   if (pairs < (bytes == 4 ? 4 : 1)) return false;
   p.lanes = threads;
   plan->slots = static_cast<int>(DivideUp(DivideUp(p.cols, VectorElements(bytes)), threads));
   const int rows = groups * static_cast<int>(std::clamp<std::int64_t>(pairs / 2, 1, most));
-  SetTiles(rows, static_cast<int>(p.cols) * bytes, plan);
+  SetTiles(rows, pitch, plan);
+  if (p.fetches_ends) plan->dynamic_bytes += kVectorBytes;  // what FetchEnd() reads
   return true;
 }
 

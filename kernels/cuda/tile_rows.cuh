@@ -137,33 +137,47 @@ class TileRow {
   }
 };
 
+// What a tile takes in shared memory.
+template <typename In>
+__device__ __forceinline__ int TileElements(int rows, int pitch) {
+  constexpr int kVector = Element<In>::kVector;
+  return (rows * pitch + kVector - 1) / kVector * kVector;
+}
+
 template <typename In, int kVectors, int kShare, bool kLog>
 __global__ void __launch_bounds__(kMatrixThreads, (kTinyBlocks<In, kVectors * Element<In>::kVector>))
     TileMatrixKernel(const __grid_constant__ MatrixParams params) {
   extern __shared__ __align__(16) unsigned char shared[];
   In* const tile = reinterpret_cast<In*>(shared);
   const auto cols = static_cast<int>(params.cols);
+  const auto pitch = static_cast<int>(params.input_stride);
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * params.rows_per_block;
   const std::int64_t left = params.rows - first;
   const int rows = left < params.rows_per_block ? static_cast<int>(left) : params.rows_per_block;
+  BeginAccess(params);
+  if (params.fetches_ends) {
+    In* const nowhere = tile + TileElements<In>(params.rows_per_block, pitch);
+    for (int i = static_cast<int>(threadIdx.x); i < 2 * rows; i += kMatrixThreads) {
+      FetchEnd<In>(params, first + i / 2, i % 2, nowhere);
+    }
+  }
   const Scale<ComputeOf<In>> scale = ScaleOf<ComputeOf<In>>(params);
   const Lanes threads{static_cast<int>(threadIdx.x) & (params.lanes - 1), params.lanes};
   const int groups = kMatrixThreads / params.lanes;
   const int group = static_cast<int>(threadIdx.x) / params.lanes;
   // Odd rows of 16 bits begin half a word apart: with only every other one in a warp fewer banks are shared.
-  const bool is_odd = sizeof(In) == 2 && cols % 2 != 0 && params.lanes != 4;
+  const bool is_odd = sizeof(In) == 2 && pitch % 2 != 0 && params.lanes != 4;
   const int own = !is_odd ? group : group < groups / 2 ? 2 * group : 2 * group - groups + 1;
   const int rest = cols - (kVectors - 1) * threads.count * Element<In>::kVector;
   // 16-bit elements have no registers for two forms.
   const bool is_spread = sizeof(In) == 4 && rest <= Element<In>::kVector;
-  BeginAccess(params);
-  LoadTile(static_cast<const In*>(params.input) + first * cols, rows * cols, tile);
-  for (int row = own, end = 0; end < rows; row += groups, end += groups) {
+  LoadTile(static_cast<const In*>(params.input) + first * pitch, (rows - 1) * pitch + cols, tile);
+  In* at = tile + own * pitch;
+  for (int row = own, end = 0; end < rows; row += groups, end += groups, at += groups * pitch) {
     const bool present = row < rows;
     const int valid = !present                    ? 0
                       : params.lengths == nullptr ? cols
                                                   : static_cast<int>(ValidLength(params, first + row));
-    In* const at = tile + row * cols;
     if (is_spread) {
       TileRow<In, kVectors, kShare, kLog, sizeof(In) == 4>::Run(at, present ? cols : 0, valid, threads, scale);
     } else {
@@ -171,7 +185,12 @@ __global__ void __launch_bounds__(kMatrixThreads, (kTinyBlocks<In, kVectors * El
     }
   }
   __syncthreads();
-  StoreTile(tile, rows * cols, static_cast<In*>(params.output) + first * cols);
+  In* const output = static_cast<In*>(params.output) + first * params.output_stride;
+  if (params.output_stride != cols || pitch != cols) {
+    StoreRows(tile, rows, cols, pitch, output, params.output_stride);
+  } else {
+    StoreTile(tile, rows * cols, output);
+  }
   Complete(params.completion);
 }
 

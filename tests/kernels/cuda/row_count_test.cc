@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <iterator>
 
@@ -199,6 +200,25 @@ TEST_F(RowCountTest, BulkRowsOfFloat16GiveTheBitsOfRowsAlone) {
 
 TEST_F(RowCountTest, BulkRowsOfBFloat16GiveTheBitsOfRowsAlone) {
   ExpectBulkRowsGiveTheBitsOfRowsAlone(DataType::kBFloat16);
+}
+
+// Rows with small gaps go in tiles, too; what is between them stays.
+TEST_F(RowCountTest, TilesWithGapsGiveTheBitsOfRowsAlone) {
+  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
+    for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+      std::size_t i = 0;
+      for (const std::int64_t cols : {65, 256, 256, 500, 768}) {
+        RowCase c = CaseOf(type, operation, cols);
+        const std::int64_t bytes = type == DataType::kFloat32 ? kFloat32Bytes : kOneRoundBytes;
+        const std::int64_t count = bytes / (cols * static_cast<std::int64_t>(SizeOf(type)));
+        c.padding = std::array<std::int64_t, 5>{1, 8, 1, 3, 13}[i % 5];
+        ExpectSameBits(c, kAllValues[i++ % std::size(kAllValues)], {count + 5});
+        c.lengths = LengthsOf(kDistinct, cols);
+        c.in_place = i % 2 == 0;
+        ExpectSameBits(c, Values::kNormal50, {count});
+      }
+    }
+  }
 }
 
 // Aligned rows of an even number of vectors that lanes would have in part only: tiles in large tensors, lanes in small.
