@@ -95,6 +95,8 @@ enum class MatrixKind : std::uint8_t {
   kWide,     // blocks that take parts of rows in turn, launched cooperatively
   kSlice,    // the same, through shared memory
   kBulk,     // a warp or a few per row, through shared memory by bulk copies (tile.h)
+  kSingle,   // small rows of doubles, a few threads each, element by element (single.h)
+  kPair,     // the same of two chunks, through shared memory
 };
 
 // How a segment is run. Which kernel takes it never shows in the results.
@@ -118,7 +120,7 @@ const void* MatrixKernelOf(DataType type, const MatrixPlan& plan);
 struct MatrixKernels {
   static constexpr int kCount = kSmallSlots * 4 + 2 * 4 + 4 + kDoubleKernels * 4 + 2 * 4 + 2 * 4 + 2 * 2 +
                                 kTinyVectors * 2 + 2 + kNarrowColumns * 2 + 2;
-  const void* small[kSmallSlots][2][2];  // by slots
+  const void* small[kSmallSlots][2][2];  // by slots; of doubles off the boundaries up to 2 (single.h)
   const void* one_wave[2][2][2];         // 1, 2 slots
   const void* split[2][2];
   const void* doubled[kDoubleKernels][2][2];  // from kChunkSlots + 1 slots on, for elements of 16 bits

@@ -3,12 +3,13 @@
 #include "kernels/cuda/bulk.cuh"
 #include "kernels/cuda/complete.cuh"
 #include "kernels/cuda/matrix_small.cuh"
+#include "kernels/cuda/single.cuh"
 #include "kernels/cuda/tile.h"
 
-// Rows of several chunks that miss the 16-byte boundaries, each in shared memory as the aligned vectors that memory has
-// (see row_part.cuh), copied there and back in bulk. Few warps share a row, down to one alone, so that what belongs to
-// a row and not to its elements (addresses, edges, exchanges of statistics) is done few times, and what waits in one
-// row is made up for by the other rows on the multiprocessor.
+// Rows of several chunks that miss the 16-byte boundaries (doubles: any), each in shared memory as the aligned vectors
+// that memory has (see row_part.cuh), copied there and back in bulk. Few warps share a row, down to one alone, so that
+// what belongs to a row and not to its elements (addresses, edges, exchanges of statistics) is done few times, and what
+// waits in one row is made up for by the other rows on the multiprocessor.
 namespace softmax::kernels::cuda {
 
 template <typename In, bool kLog>
@@ -78,6 +79,24 @@ class BulkRow {
     }
   }
 
+  // The same for doubles, which lanes take one by one. It needs no Fill().
+  template <typename F>
+  __device__ __forceinline__ void ReduceSingles(int k, int last, int valid, const Scale<C>& scale, F publish) const {
+    constexpr int kChunk = Element<In>::kChunk;
+    const In* const row = reinterpret_cast<const In*>(shared_) + skip_;
+#pragma unroll 1
+    for (; k + 2 <= last && (k + 2) * kChunk <= valid; k += 2) {
+      Stats<C> stats[2];
+      SingleChunksStats<2, true>(row + k * kChunk, 2 * kChunk, scale, stats);
+      publish(k, stats[0]);
+      publish(k + 1, stats[1]);
+    }
+#pragma unroll 1
+    for (; k < last; ++k) {
+      publish(k, SingleChunkStats<kLog>(row + k * kChunk, valid - k * kChunk, k == 0 ? valid : kManyColumns, scale));
+    }
+  }
+
   // Replaces vectors [first, last) by their results.
   __device__ __forceinline__ void Replace(int first, int last, const Normalizer<C>& normalize) const {
     if constexpr (kLog && sizeof(In) == 2) {
@@ -98,7 +117,7 @@ class BulkRow {
         return;
       }
     }
-    if constexpr (kLog && sizeof(In) == 4) {
+    if constexpr (kLog && sizeof(In) >= 4) {
       ReplaceEach(first, last, [&](const uint4& v) { return VectorResults<In, true>(v, kVector, normalize); });
     } else {
 #pragma unroll 1
@@ -219,7 +238,7 @@ class BulkRow {
   }
   template <typename F>
   __device__ __forceinline__ void ReplaceEach(int first, int last, F result) const {
-    constexpr int kAtOnce = 4;
+    constexpr int kAtOnce = sizeof(In) == 8 ? 2 : 4;
     int v = first + lane_;
 #pragma unroll 1
     for (; v + (kAtOnce - 1) * 32 < last; v += kAtOnce * 32) {
@@ -248,9 +267,9 @@ __global__ void __launch_bounds__(kBulkThreads, kBulkWarps / (kBulkThreads / 32)
   using C = ComputeOf<In>;
   using Row = BulkRow<In, kLog>;
   extern __shared__ __align__(128) unsigned char dynamic[];
-  __shared__ Stats<C> table[kBulkChunks];
+  __shared__ Stats<C> table[BulkChunks(sizeof(In))];
   __shared__ std::uint64_t barrier;
-  static_assert(sizeof(table) + sizeof(barrier) <= kBulkTableBytes, "what the plan counts with");
+  static_assert(sizeof(table) + sizeof(barrier) <= BulkTableBytes(sizeof(In)), "what the plan counts with");
   const Scale<C> scale = ScaleOf<C>(params);
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -264,14 +283,21 @@ __global__ void __launch_bounds__(kBulkThreads, kBulkWarps / (kBulkThreads / 32)
   if (warp == 0) bulk.Start(AroundOf<In>(params, row, 0, valid), &barrier);
   __syncthreads();
   WaitForBulkLoad(&barrier);
-  if (bulk.slots() > first_chunk * kChunkSlots && bulk.slots() <= last_chunk * kChunkSlots) bulk.Fill();
-  __syncwarp();
-  bulk.Reduce(first_chunk, last_chunk, valid, scale, [&](int k, const Stats<C>& stats) {
+  const auto publish = [&](int k, const Stats<C>& stats) {
     if (lane == 0) table[k] = stats;
-  });
+  };
+  if constexpr (sizeof(In) == 8) {
+    __syncwarp();
+    bulk.ReduceSingles(first_chunk, last_chunk, valid, scale, publish);
+  } else {
+    if (bulk.slots() > first_chunk * kChunkSlots && bulk.slots() <= last_chunk * kChunkSlots) bulk.Fill();
+    __syncwarp();
+    bulk.Reduce(first_chunk, last_chunk, valid, scale, publish);
+  }
   __syncthreads();
-  // As FoldFlat() folds them.
-  const Stats<C> stats = CombineLanes(lane < params.chunks ? table[lane] : NoStats<C>(), scale);
+  // As FoldFlat() folds them, where there are at most 32.
+  const Stats<C> stats = sizeof(In) == 8 ? FoldFlat(table, params.chunks, lane, scale)
+                                         : CombineLanes(lane < params.chunks ? table[lane] : NoStats<C>(), scale);
   const Normalizer<C> normalize(scale, stats, kLog, valid == 0);
   const auto cols = static_cast<int>(params.cols);
   const int first = first_chunk * Row::kChunkVectors;

@@ -14,7 +14,11 @@ namespace softmax::kernels::cuda {
 
 template <typename In, int kSlots, bool kSkew, bool kLog>
 const void* SmallMatrix() {
-  return reinterpret_cast<const void*>(&SmallMatrixKernel<In, kSlots, kSkew, kLog, SmallRows(kSlots)>);
+  if constexpr (sizeof(In) == 8 && kSkew && kSlots > 2) {
+    return nullptr;  // single.h
+  } else {
+    return reinterpret_cast<const void*>(&SmallMatrixKernel<In, kSlots, kSkew, kLog, SmallRows(kSlots)>);
+  }
 }
 
 // Blocks a multiprocessor has to hold: as many as leave the registers that the kept vectors need.

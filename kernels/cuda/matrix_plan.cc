@@ -53,6 +53,19 @@ bool LeavesPlacesEven(int bytes, const MatrixPlan& plan, const Device& device) {
   return plan.blocks <= 2 * multiprocessors || plan.blocks > 6 * multiprocessors || (bytes == 2 && plan.slots > 2);
 }
 
+// Small rows of doubles that are taken one by one, with fewer threads than lanes. Log-softmax gains by that where rows
+// begin on boundaries, too.
+bool PlanSingle(MatrixPlan* plan) {
+  const MatrixParams& p = plan->params;
+  const int size = SingleSizeOf(p.cols);
+  const bool takes = plan->skew || p.log;
+  if (!takes || size == kSingleCount) return false;
+  plan->kind = MatrixKind::kSingle;
+  plan->slots = size;
+  plan->blocks = DivideUp(p.rows, kMatrixThreads / kSingleSizes[size].threads);
+  return true;
+}
+
 void PlanSmall(int bytes, const Device& device, MatrixPlan* plan) {
   MatrixParams& p = plan->params;
   const auto vectors = static_cast<int>(DivideUp(p.cols, VectorElements(bytes)));
@@ -68,7 +81,7 @@ void PlanSmall(int bytes, const Device& device, MatrixPlan* plan) {
   plan->blocks = DivideUp(p.rows, groups);
   if (plan->slots <= 2 && plan->blocks <= std::int64_t{kOneWaveBlocks} * device.multiprocessors) {
     plan->kind = MatrixKind::kOneWave;
-  } else {
+  } else if (bytes != 8 || !PlanSingle(plan)) {
     plan->blocks = DivideUp(p.rows, std::int64_t{groups} * SmallRows(plan->slots));
   }
   p.next_early = LeavesPlacesEven(bytes, *plan, device);
@@ -235,27 +248,31 @@ void PlanWide(DataType type, const Device& device, MatrixPlan* plan) {
 
 // Blocks of a multiprocessor that bulk copies serve, a row each. More bytes at a time, and the memory is slower; fewer,
 // and it waits: as measured on an H100, where 24 warps of that kernel fit a multiprocessor.
-int BulkBlocks(int row_bytes, int bytes) {
-  constexpr int kMostBytes = 100 * 1024;
-  constexpr int kLeastBytes = 78 * 1024;
-  constexpr int kThreeBytes = 135 * 1024;  // up to which 16-bit rows, whose arithmetic takes longer, come in threes
-  const int fewest = bytes == 2 && 3 * row_bytes <= kThreeBytes ? 3 : 2;
-  const int blocks = std::clamp(kMostBytes / row_bytes, fewest, kBulkWarps);
+int BulkBlocks(std::int64_t cols, int row_bytes, int bytes) {
+  // Rows of doubles of a few chunks have no even share for two warps, so there are more of them with one.
+  constexpr int kFewDoubles = 896;
+  const int most_bytes = (bytes == 8 && cols <= kFewDoubles ? 130 : 100) * 1024;
+  const int least_bytes = most_bytes / 100 * 78;
+  // Up to which rows come in threes whose arithmetic takes longer.
+  const int three_bytes = (bytes == 2 ? 135 : bytes == 8 ? 130 : 0) * 1024;
+  const int fewest = 3 * row_bytes <= three_bytes ? 3 : 2;
+  const int blocks = std::clamp(most_bytes / row_bytes, fewest, kBulkWarps);
   // Fewer where their warps then fill all places.
   const int even = kBulkWarps / static_cast<int>(DivideUp(kBulkWarps, blocks));
-  return even * row_bytes >= kLeastBytes ? even : blocks;
+  return even * row_bytes >= least_bytes ? even : blocks;
 }
 
-// Plans a block for each row, of which the warps take neighbouring chunks. False: the rows are aligned, of a size that
-// others are better at, or too few.
+// Plans a block for each row, of which the warps take neighbouring chunks. False: the rows are of a size that others
+// are better at, aligned (of doubles, which are taken one by one, these too), or too few.
 bool PlanBulk(int bytes, const Device& device, MatrixPlan* plan) {
   MatrixParams& p = plan->params;
   const auto slots = static_cast<int>(DivideUp(p.cols, 32 * VectorElements(bytes)));
   const bool is_double = bytes == 2 && slots <= kChunkSlots + 2;  // see TakesDouble()
-  if (!device.clusters || !plan->skew || bytes == 8 || is_double || p.chunks > kBulkChunks) return false;
+  const bool takes = plan->skew || bytes == 8;
+  if (!device.clusters || !takes || is_double || p.chunks > BulkChunks(bytes)) return false;
   p.warp_vectors = PaddedSlots(slots) * 32 + kEdgeVectors;
   const int row_bytes = p.warp_vectors * kVectorBytes;
-  const int blocks = BulkBlocks(row_bytes, bytes);
+  const int blocks = BulkBlocks(p.cols, row_bytes, bytes);
   if (4 * p.rows < std::int64_t{3} * blocks * device.multiprocessors) return false;
   p.warps = kBulkWarps / blocks;
   plan->kind = MatrixKind::kBulk;
@@ -265,15 +282,30 @@ bool PlanBulk(int bytes, const Device& device, MatrixPlan* plan) {
   if (blocks * p.warps < kBulkWarps) {
     // So much that no more blocks fit. The system takes 1 KB of each.
     constexpr int kSystemBytes = 1024;
-    const int share = (device.shared_bytes + kSystemBytes) / blocks - kSystemBytes - kBulkTableBytes;
+    const int share = (device.shared_bytes + kSystemBytes) / blocks - kSystemBytes - BulkTableBytes(bytes);
     plan->dynamic_bytes = std::max(row_bytes, share / kVectorBytes * kVectorBytes);
   }
+  return true;
+}
+
+// Plans half a warp for each row of two chunks of doubles, where there are enough of them and much of the second chunk
+// is empty.
+bool PlanPair(const Device& device, MatrixPlan* plan) {
+  MatrixParams& p = plan->params;
+  constexpr int kRows = kMatrixThreads / kPairThreads;
+  if (!device.clusters || p.cols > kPairColumns || p.rows < std::int64_t{2} * kRows * device.multiprocessors)
+    return false;
+  plan->kind = MatrixKind::kPair;
+  p.warp_vectors = static_cast<int>(p.cols) / VectorElements(8) + 1;
+  plan->dynamic_bytes = kRows * p.warp_vectors * kVectorBytes;
+  plan->blocks = DivideUp(p.rows, kRows);
   return true;
 }
 
 void PlanLarge(DataType type, const Device& device, MatrixPlan* plan) {
   const auto bytes = static_cast<int>(SizeOf(type));
   MatrixParams& p = plan->params;
+  if (bytes == 8 && PlanPair(device, plan)) return;
   if (PlanBulk(bytes, device, plan)) return;
   if (TakesDouble(bytes, device, *plan)) {
     PlanDouble(bytes, plan);
@@ -296,8 +328,10 @@ void PlanLarge(DataType type, const Device& device, MatrixPlan* plan) {
     plan->kind = MatrixKind::kSlice;
     p.rows_per_block = 1;
     p.block_chunks = chunks;
-    // Doubles in pairs of chunks where one warp more than a block's usual ones is enough for that.
-    const bool in_pairs = bytes == 8 && chunks <= 2 * kBlockWarps + 2;
+    // Doubles in pairs of chunks where one warp more than a block's usual ones is enough for that, and aligned ones
+    // where the largest block is.
+    const int most_pairs = plan->skew ? 2 * kBlockWarps + 2 : 2 * kWideThreads / 32;
+    const bool in_pairs = bytes == 8 && chunks <= most_pairs;
     p.warp_chunks = in_pairs ? 2 : std::min(4, static_cast<int>(DivideUp(chunks, kBlockWarps)));
     p.warp_vectors = SliceVectors(p.warp_chunks, *plan);
     const auto warps = static_cast<int>(DivideUp(chunks, p.warp_chunks));
@@ -401,6 +435,10 @@ const void* MatrixKernelOf(DataType type, const MatrixPlan& plan) {
       return kernels.wide[skew][log];
     case MatrixKind::kBulk:
       return TileKernelsFor(type).bulk[log];
+    case MatrixKind::kSingle:
+      return TileKernelsFor(type).single[plan.slots][log];
+    case MatrixKind::kPair:
+      return TileKernelsFor(type).pair[log];
     case MatrixKind::kNone:
       break;
   }

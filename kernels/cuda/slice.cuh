@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/bulk.cuh"
 #include "kernels/cuda/row_part.cuh"
+#include "kernels/cuda/single.cuh"
 
 // Neighbouring chunks of a row, held by a warp in shared memory as the aligned vectors that memory has (see
 // row_part.cuh): few registers, so that many bytes can be on their way, and the first chunk can be worked on while the
@@ -18,6 +19,7 @@ class Slice {
   static constexpr int kVector = Element<In>::kVector;
   static constexpr int kMaxChunks = kMost;
   static constexpr int kChunkVectors = kChunkSlots * 32;
+  static constexpr bool kSingles = kSkew && sizeof(In) == 8;
 
   // Names the place of a slice whose copy is in `shared` already: `chunks` chunks there and, unless every row begins on
   // a 128-byte line, kEdgeVectors. Vectors lie on lines of shared memory as they do in global memory.
@@ -86,6 +88,9 @@ class Slice {
   // The statistics of one chunk, whose copy has arrived. The last one of a row may be nearly empty; slots without
   // columns change no bit.
   __device__ __forceinline__ Stats<C> AnyChunkStats(int k, std::int64_t valid, const Scale<C>& scale) const {
+    if constexpr (kSingles) {
+      return SingleChunkStats<kLog>(Singles(k), end_ - skip_ - k * Element<In>::kChunk, valid, scale);
+    }
     const bool is_short = end_ - skip_ - k * kChunkVectors * kVector <= 32 * kVector;
     return is_short ? ChunkStats<1>(k, valid, scale) : ChunkStats<kChunkSlots>(k, valid, scale);
   }
@@ -153,7 +158,9 @@ class Slice {
           }
         };
         Stats<C> stats[kCount];
-        if constexpr (kCompact) {
+        if constexpr (kSingles) {
+          SingleChunksStats<kCount, true>(Singles(k), kCount * Element<In>::kChunk, scale, stats);
+        } else if constexpr (kCompact) {
           CompactStats(k, scale, stats);
         } else {
           ChunksStats<In, kCount, kSkew>(load, skip_, scale, stats);
@@ -163,6 +170,10 @@ class Slice {
       }
     }
     return k;
+  }
+  // The columns of chunk k, where lanes take them one by one.
+  __device__ __forceinline__ const In* Singles(int k) const {
+    return reinterpret_cast<const In*>(shared_) + skip_ + k * Element<In>::kChunk;
   }
   // What ChunksStats gives for whole chunks from k on.
   template <int kCount>

@@ -304,7 +304,7 @@ cudaError_t PrepareSoftmaxKernels() {
       if (error != cudaSuccess) return error;
     }
   }
-  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
+  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16, DataType::kFloat64}) {
     for (const void* kernel : cuda::TileKernelsFor(type)) {
       if (kernel == nullptr) continue;
       if (const cudaError_t error = PrepareKernel(kernel, device.shared_bytes - cuda::kMatrixTableBytes);

@@ -1,9 +1,10 @@
 #pragma once
 
 #include "kernels/cuda/matrix.h"
+#include "kernels/cuda/single.h"
 
-// Dense rows that miss the 16-byte boundaries and have too many columns for one thread: tiles of whole rows, as those
-// of tiny rows, of which a few threads share each row. They are plans of kind kTiny with slots.
+// Dense rows, or rows with small gaps, that miss the 16-byte boundaries and have too many columns for one thread: tiles
+// of whole rows, as those of tiny rows, of which a few threads share each row. They are plans of kind kTiny with slots.
 namespace softmax::kernels::cuda {
 
 // Vectors of a row that each thread holds.
@@ -20,10 +21,10 @@ constexpr std::int64_t LeastTileColumns(int element_bytes) { return element_byte
 constexpr std::int64_t MostTileColumns(int element_bytes) { return element_bytes == 2 ? 768 : SmallColumns(4); }
 
 // Wider ones, of up to so many chunks, go through shared memory by bulk copies, a block for each (matrix_bulk.cuh).
-constexpr int kBulkChunks = 32;
+constexpr int BulkChunks(int element_bytes) { return element_bytes == 8 ? 48 : 32; }
 constexpr int kBulkThreads = 384;
-constexpr int kBulkWarps = 24;        // that a multiprocessor holds
-constexpr int kBulkTableBytes = 512;  // of static shared memory, at most
+constexpr int kBulkWarps = 24;  // that a multiprocessor holds
+constexpr int BulkTableBytes(int element_bytes) { return element_bytes == 8 ? 1024 : 512; }  // of static shared memory
 // Slots of a row with empty ones at its end where they cost less than a chunk that is not whole: chunks are taken in
 // pairs, a whole one alone, or slot by slot.
 constexpr int PaddedSlots(int slots) {
@@ -51,17 +52,21 @@ bool PlanTile(int bytes, const Device& device, MatrixPlan* plan);
 // One input type's kernels, by share - 1, vectors and `log`; nullptr for those that HasTile() has not.
 struct TileKernels {
   static constexpr int kSizes = kMostTileVectors - kLeastTileVectors + 1;
+  static constexpr int kCount = 2 * kSizes * 2 + 2 + kSingleCount * 2 + 2;
   const void* tile[2][kSizes][2];
-  const void* bulk[2];  // by `log`
+  const void* bulk[2];                  // by `log`
+  const void* single[kSingleCount][2];  // of doubles
+  const void* pair[2];                  // the same, of two chunks
 
   const void* const* begin() const { return &tile[0][0][0]; }
-  const void* const* end() const { return begin() + 2 * kSizes * 2 + 2; }
+  const void* const* end() const { return begin() + kCount; }
 };
-static_assert(sizeof(TileKernels) == (2 * TileKernels::kSizes * 2 + 2) * sizeof(void*), "iterated as an array");
-// Those of fp64 are all nullptr.
+static_assert(sizeof(TileKernels) == TileKernels::kCount * sizeof(void*), "iterated as an array");
+// Those of fp64 have no tiles.
 const TileKernels& TileKernelsFor(DataType type);
 const TileKernels& Float32TileKernels();
 const TileKernels& Float16TileKernels();
 const TileKernels& BFloat16TileKernels();
+const TileKernels& Float64TileKernels();
 
 }  // namespace softmax::kernels::cuda

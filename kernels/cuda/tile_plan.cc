@@ -98,7 +98,6 @@ bool PlanTile(int bytes, const Device& device, MatrixPlan* plan) {
 }
 
 const TileKernels& TileKernelsFor(DataType type) {
-  static const TileKernels none = {};
   switch (type) {
     case DataType::kFloat16:
       return Float16TileKernels();
@@ -109,7 +108,7 @@ const TileKernels& TileKernelsFor(DataType type) {
     case DataType::kFloat64:
       break;
   }
-  return none;
+  return Float64TileKernels();
 }
 
 }  // namespace softmax::kernels::cuda

@@ -214,7 +214,9 @@ const TileKernels& TileKernelsOf() {
   }
   static const TileKernels kernels{{SOFTMAX_TILES(1), SOFTMAX_TILES(2)},
                                    {reinterpret_cast<const void*>(&BulkMatrixKernel<In, false>),
-                                    reinterpret_cast<const void*>(&BulkMatrixKernel<In, true>)}};
+                                    reinterpret_cast<const void*>(&BulkMatrixKernel<In, true>)},
+                                   {},
+                                   {}};
 #undef SOFTMAX_TILES
 #undef SOFTMAX_TILE
   return kernels;

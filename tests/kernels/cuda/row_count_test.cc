@@ -25,6 +25,7 @@ constexpr std::int64_t kRoundsBytes = 45'000'000;   // or several
 constexpr std::int64_t kFloat32Bytes = 36'000'000;
 // Rows off the boundaries that go to a warp or a few each where there are many.
 constexpr std::int64_t kBulkWidths[] = {1025, 1281, 1823, 2243, 4097, 8193, 10007, 20393};
+constexpr std::int64_t kDoubleBulkWidths[] = {513, 767, 1001, 2049, 4097, 5003, 8192, 9001};
 constexpr std::int64_t kBulkBytes = 18'000'000;
 
 // Some rows in full, some cut: to nothing, to few columns, within a chunk.
@@ -174,11 +175,12 @@ TEST_F(RowCountTest, TilesOfBFloat16GiveTheBitsOfRowsAlone) {
   ExpectTilesGiveTheBitsOfRowsAlone(DataType::kBFloat16, Operation::kLogSoftmax, kOneRoundBytes);
 }
 
-void ExpectBulkRowsGiveTheBitsOfRowsAlone(DataType type) {
+template <std::size_t kCount>
+void ExpectBulkRowsGiveTheBitsOfRowsAlone(DataType type, const std::int64_t (&widths)[kCount]) {
   constexpr std::size_t kKinds = std::size(kAllValues);
   for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-    for (std::size_t i = 0; i < std::size(kBulkWidths); ++i) {
-      RowCase c = CaseOf(type, operation, kBulkWidths[i]);
+    for (std::size_t i = 0; i < kCount; ++i) {
+      RowCase c = CaseOf(type, operation, widths[i]);
       const std::int64_t count = kBulkBytes / (c.cols * static_cast<std::int64_t>(SizeOf(type)));
       ExpectSameBits(c, kAllValues[i % kKinds], {count});
       c.input_offset = c.output_offset = 3;  // the first row too is off the boundaries
@@ -191,15 +193,38 @@ void ExpectBulkRowsGiveTheBitsOfRowsAlone(DataType type) {
 }
 
 TEST_F(RowCountTest, BulkRowsOfFloat32GiveTheBitsOfRowsAlone) {
-  ExpectBulkRowsGiveTheBitsOfRowsAlone(DataType::kFloat32);
+  ExpectBulkRowsGiveTheBitsOfRowsAlone(DataType::kFloat32, kBulkWidths);
 }
 
 TEST_F(RowCountTest, BulkRowsOfFloat16GiveTheBitsOfRowsAlone) {
-  ExpectBulkRowsGiveTheBitsOfRowsAlone(DataType::kFloat16);
+  ExpectBulkRowsGiveTheBitsOfRowsAlone(DataType::kFloat16, kBulkWidths);
 }
 
 TEST_F(RowCountTest, BulkRowsOfBFloat16GiveTheBitsOfRowsAlone) {
-  ExpectBulkRowsGiveTheBitsOfRowsAlone(DataType::kBFloat16);
+  ExpectBulkRowsGiveTheBitsOfRowsAlone(DataType::kBFloat16, kBulkWidths);
+}
+
+TEST_F(RowCountTest, BulkRowsOfFloat64GiveTheBitsOfRowsAlone) {
+  ExpectBulkRowsGiveTheBitsOfRowsAlone(DataType::kFloat64, kDoubleBulkWidths);
+}
+
+// Rows of doubles that lanes take element by element, or vector by vector where there are few or all begin on
+// boundaries.
+TEST_F(RowCountTest, RowsOfSingleDoublesGiveTheBitsOfRowsAlone) {
+  for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+    std::size_t i = 0;
+    for (const std::int64_t cols : {9, 16, 17, 48, 65, 71, 96, 97, 129, 191, 193, 256, 257, 300, 385, 511, 512}) {
+      RowCase c = CaseOf(DataType::kFloat64, operation, cols);
+      const std::int64_t count = cols > 256 ? 4301 : 600'000 / cols;  // of two chunks a half warp each
+      ExpectSameBits(c, kAllValues[i++ % std::size(kAllValues)], {count});
+      c.padding = cols % 2 == 0 ? 1 : 0;
+      c.input_offset = c.output_offset = 1;
+      ExpectSameBits(c, kAllValues[(i + 4) % std::size(kAllValues)], {count, 1201});
+      c.lengths = LengthsOf(kDistinct, cols);
+      c.in_place = i % 2 == 0;
+      ExpectSameBits(c, Values::kNormal50, {count});
+    }
+  }
 }
 
 // Rows with small gaps go in tiles, too; what is between them stays.
