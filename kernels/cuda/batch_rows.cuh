@@ -11,11 +11,12 @@
 // through shared memory, dealt out evenly to the warps of the block or cluster.
 namespace softmax::kernels::cuda {
 
-// 16 bytes that the host wrote before the launch, past the caches: blocks may come while an earlier launch works.
+// 16 bytes that the host wrote before the launch, past the first cache: blocks may come while an earlier launch works.
+// Past the second one too (__ldcv) a batch's first units took 4 to 7 us, as each load is then a trip over the bus.
 template <typename T>
 __device__ __forceinline__ T ReadHost(const T* from) {
   static_assert(sizeof(T) == sizeof(uint4), "read as one vector");
-  const uint4 words = __ldcv(reinterpret_cast<const uint4*>(from));
+  const uint4 words = __ldcg(reinterpret_cast<const uint4*>(from));
   T value;
   memcpy(&value, &words, sizeof(value));
   return value;

@@ -134,31 +134,37 @@ TEST_F(ChainTest, AlsoInAGraph) {
 }
 
 // The host may write the next batch's table once it has seen the flag, while a later launch still works: the blocks
-// that come early then must see it.
+// that come early then must see it. Of few rows the units are parameters, of many they are in the table.
 TEST_F(ChainTest, BatchesSeeTheirOwnTables) {
-  constexpr int kLaunches = 400;
-  constexpr std::int64_t kRows = 100;
-  constexpr std::int64_t kWidest = 200;
+  struct Batches {
+    std::uint32_t launches;
+    std::int64_t rows;
+    std::int64_t narrowest;
+    std::int64_t widest;
+  };
   Memory flag(4, Place::kMapped);
   auto* const value = reinterpret_cast<std::uint32_t*>(flag.data());
-  const auto run = [&](bool wait) {
+  const auto run = [&](const Batches& batches, bool wait) {
     Fill();
     flag.Write(std::vector<std::byte>(4));
-    for (std::uint32_t launch = 0; launch < kLaunches; ++launch) {
-      std::vector<Segment> segments(kRows);
-      for (std::int64_t row = 0; row < kRows; ++row) {
+    for (std::uint32_t launch = 0; launch < batches.launches; ++launch) {
+      const std::int64_t rows = batches.rows - launch % 32;  // so that no table is like the one before
+      std::vector<Segment> segments(static_cast<std::size_t>(rows));
+      for (std::int64_t row = 0; row < rows; ++row) {
         Segment& s = segments[static_cast<std::size_t>(row)];
         const std::int64_t mixed = launch * 7919 + row * 104729;
         const std::int64_t skew = row % 4;  // of input and output alike
         s.outer = 1;
-        s.cols = s.input_stride = s.output_stride = 1 + mixed % (kWidest - 4);
-        s.input =
-            reinterpret_cast<const float*>(buffers_[0]->data()) + mixed * 31 % (kElements - kWidest) / 4 * 4 + skew;
-        s.output = reinterpret_cast<float*>(buffers_[1]->data()) + (launch * kRows + row) * kWidest + skew;
+        s.cols = s.input_stride = s.output_stride =
+            batches.narrowest + mixed % (batches.widest - 3 - batches.narrowest);
+        s.input = reinterpret_cast<const float*>(buffers_[0]->data()) +
+                  mixed * 31 % (kElements - batches.widest) / 4 * 4 + skew;
+        s.output =
+            reinterpret_cast<float*>(buffers_[1]->data()) + (launch * batches.rows + row) * batches.widest + skew;
       }
-      ASSERT_LE(SoftmaxBatchScratchBytes(segments.data(), kRows), kScratchBytes);
+      ASSERT_LE(SoftmaxBatchScratchBytes(segments.data(), rows), kScratchBytes);
       const Completion completion{value, launch + 1, reinterpret_cast<std::uint32_t*>(workspace_->data())};
-      ASSERT_CUDA(LaunchSoftmaxBatch(DataType::kFloat32, DataType::kFloat32, segments.data(), kRows, scratch_->data(),
+      ASSERT_CUDA(LaunchSoftmaxBatch(DataType::kFloat32, DataType::kFloat32, segments.data(), rows, scratch_->data(),
                                      kScratchBytes, completion, stream_));
       Segment later;
       later.input = buffers_[0]->data();
@@ -176,10 +182,12 @@ TEST_F(ChainTest, BatchesSeeTheirOwnTables) {
     }
     ASSERT_CUDA(cudaStreamSynchronize(stream_));
   };
-  run(true);
-  const std::vector<std::byte> expected = Results();
-  run(false);
-  ASSERT_TRUE(expected == Results());
+  for (const Batches& batches : {Batches{400, 100, 1, 200}, Batches{46, 700, 129, 256}}) {
+    run(batches, true);
+    const std::vector<std::byte> expected = Results();
+    run(batches, false);
+    ASSERT_TRUE(expected == Results()) << batches.rows << " rows";
+  }
 }
 
 }  // namespace
