@@ -7,8 +7,9 @@
 #include "kernels/cuda/work.h"
 
 // A batch of several segments of contiguous rows, input and output of one type, in one launch. The host sorts the
-// segments by how their rows are run and cuts them into units of about equal size; blocks take units in turn, and have
-// the next unit's segments on their way while they work. The bits are those of the general kernel (kernel.cuh).
+// segments by how their rows are run and cuts them into units of about equal size; blocks take units when they are
+// ready for them, and have the next unit's segments on their way while they work. The bits are those of the general
+// kernel (kernel.cuh).
 namespace softmax::kernels::cuda {
 
 constexpr int kBatchThreads = 256;
@@ -65,6 +66,9 @@ struct alignas(16) BatchUnit {
 };
 static_assert(sizeof(BatchUnit) == 16, "read as one vector");
 
+// The units that each block, or cluster, has for its own; the others are taken by who is ready for them.
+constexpr int OwnUnits(int cluster_blocks) { return cluster_blocks > 1 ? 4 : 3; }
+
 struct BatchParams {
   const BatchSegment* segments;  // mapped host memory; nullptr: the inline ones
   const BatchSingle* singles;    // mapped host memory; if not nullptr, what there is instead of segments
@@ -74,6 +78,9 @@ struct BatchParams {
   std::uint32_t unit_count;
   int cluster_blocks;
   int warp_pieces;  // that a warp has room for in shared memory
+  // How many units of clusters are taken, how many others, and how many blocks have ended; nullptr: units are dealt
+  // out.
+  std::uint32_t* taken;
   ScaleParts<float> scale_float[kBatchScales];
   ScaleParts<double> scale_double[kBatchScales];
   Completion completion;

@@ -5,6 +5,7 @@
 #include "kernels/cuda/batch.h"
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/divide.h"
+#include "kernels/cuda/matrix.h"
 
 namespace softmax::kernels::cuda {
 namespace {
@@ -134,6 +135,9 @@ class Planner {
     const auto clusters = static_cast<int>(std::min<std::int64_t>(wanted, resident) / p.cluster_blocks);
     plan_.blocks = std::max(1, clusters) * p.cluster_blocks;
     p.warp_pieces = most_pieces_;
+    const bool has_more = alone > std::int64_t{OwnUnits(1)} * plan_.blocks ||
+                          p.cluster_units > std::int64_t{OwnUnits(2)} * (plan_.blocks / p.cluster_blocks);
+    p.taken = has_more && p.completion.workspace != nullptr ? p.completion.workspace + kWorkspaceTaken : nullptr;
     plan_.dynamic_bytes = kBlockWarps * most_pieces_ * kPieceVectors * kVectorBytes;
   }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/cuda/batch.h"
+#include "kernels/cuda/batch_exchange.cuh"
 #include "kernels/cuda/batch_slice.cuh"
 #include "kernels/cuda/complete.cuh"
 #include "kernels/cuda/dependent.cuh"
@@ -154,8 +155,9 @@ class LargeUnit {
 
   // `table`: statistics of the rows' chunks, one after another. A cluster's blocks hold equal parts of one row. `mine`:
   // the warp's part of shared memory.
-  __device__ __forceinline__ LargeUnit(const UnitRows<In>& rows, Team team, Stats<C>* table, uint4* mine)
-      : rows_(rows), team_(team), table_(table), mine_(mine) {
+  __device__ __forceinline__ LargeUnit(const UnitRows<In>& rows, Team team, const BatchExchange& exchange, int turn,
+                                       Stats<C>* table, uint4* mine)
+      : rows_(rows), exchange_(exchange), turn_(turn), table_(table), mine_(mine) {
     const bool is_one = rows.count() == 1;
     const int row = is_one ? 0 : lane_;
     if (row < rows.count()) {
@@ -177,6 +179,7 @@ class LargeUnit {
     const int before = team.Rank() * block_pieces;
     first_ = before + static_cast<int>(threadIdx.x) / 32 * each;
     last_ = min(min(first_ + each, before + block_pieces), all);
+    if (team.IsCluster() && threadIdx.x == 0) exchange.template Expect<C>(turn, all);
   }
 
   // Starts the copies: the warp's pieces of one row, its run, are a slice.
@@ -192,10 +195,12 @@ class LargeUnit {
     __pipeline_wait_prior(0);
     __syncwarp();  // the lanes copied for each other
     ForRuns([&](const Run& run, const BatchRow<In>& row) {
-      SliceOf(row, run).Reduce(run.column == 0 ? row.valid : kManyColumns, scale,
-                               [&](int k, const Stats<C>& stats) { team_.Publish(table_ + run.piece + k, stats); });
+      SliceOf(row, run).Reduce(run.column == 0 ? row.valid : kManyColumns, scale, [&](int k, const Stats<C>& stats) {
+        exchange_.Publish(turn_, table_ + run.piece + k, stats);
+      });
     });
-    team_.Sync();
+    exchange_.Arrive(turn_);
+    exchange_.Wait(turn_);
     middle();
     ForRuns([&](const Run& run, const BatchRow<In>& row) {
       const Stats<C> stats = FoldFlat(table_ + run.first, run.chunks, lane_, scale);
@@ -239,7 +244,8 @@ class LargeUnit {
   }
 
   const UnitRows<In>& rows_;
-  const Team team_;
+  const BatchExchange& exchange_;
+  const int turn_;
   Stats<C>* const table_;
   uint4* const mine_;
   const int lane_ = static_cast<int>(threadIdx.x) % 32;
@@ -259,28 +265,38 @@ struct BatchTables {
   BatchSegment segments[3][kUnitSegments];
   BatchUnit units[4];
   Stats<C> stats[2][kBatchChunks];
+  BatchExchange::Control control;
 };
 
 template <typename In, bool kSkew>
 class BatchRows {
  public:
   using C = ComputeOf<In>;
+  static constexpr int kTakingThread = kBatchThreads - 32;  // of the warp that has the least to do
 
   __device__ __forceinline__ BatchRows(const BatchParams& params, BatchTables<C>& tables, uint4* shared)
       : params_(params),
         tables_(tables),
         mine_(shared + static_cast<int>(threadIdx.x) / 32 * params.warp_pieces * kPieceVectors) {}
 
-  // Runs units first, first + step, ... below end.
-  __device__ __forceinline__ void Run(std::uint32_t first, std::uint32_t end, std::uint32_t step, Team team) {
+  // Runs the units of clusters, or the others, with the other teams of the grid: the first OwnUnits() of each are its
+  // own, the others go to who is ready for them, as blocks are not equally fast.
+  __device__ __forceinline__ void Run(Team team) {
+    const std::uint32_t first = Begin(team) + blockIdx.x / team.blocks;
+    const std::uint32_t step = gridDim.x / team.blocks;
+    const std::uint32_t end = End(team);
     if (first >= end) return;
+    const BatchExchange exchange(team, &tables_.control);
     __syncthreads();  // the last list's units are done with the tables
-    if (threadIdx.x < 3 && first + threadIdx.x * step < end) {
-      tables_.units[threadIdx.x] = UnitAt(first + threadIdx.x * step);
+    if (threadIdx.x < 3) {
+      BatchUnit unit = {};
+      if (first + threadIdx.x * step < end) unit = UnitAt(first + threadIdx.x * step);
+      tables_.units[threadIdx.x] = unit;
     }
+    if (threadIdx.x == 0) exchange.SetFirstTicket(first + (OwnUnits(team.blocks) - 1) * step);
     __syncthreads();
     FetchSegments(tables_.units[0], 0);
-    if (first + step < end) FetchSegments(tables_.units[1], 1);
+    FetchSegments(tables_.units[1], 1);
     __pipeline_commit();
     // The tables are the host's; only rows and lengths can be of earlier launches.
     WaitForEarlierLaunches();
@@ -288,24 +304,22 @@ class BatchRows {
     __pipeline_wait_prior(0);
     __syncthreads();
     int turn = 0;
-    int third = 0;  // turn % 3
 #pragma unroll 1
-    for (std::uint32_t at = first; at < end; at += step) {
+    while (tables_.units[turn % 4].rows != 0) {
       const BatchUnit& unit = tables_.units[turn % 4];
       // Called in the unit's middle, after its barrier.
       const auto fetch = [&] {
-        if (at + 2 * step < end) FetchSegments(tables_.units[(turn + 2) % 4], third == 0 ? 2 : third - 1);
-        if (threadIdx.x == 0 && at + 3 * step < end) FetchUnit(at + 3 * step, (turn + 3) % 4);
+        FetchSegments(tables_.units[(turn + 2) % 4], static_cast<unsigned>(turn + 2) % 3);
+        if (threadIdx.x == kTakingThread) TakeUnit(exchange, turn, team);
         __pipeline_commit();
       };
-      const UnitRows<In> rows(params_, unit, tables_.segments[third]);
+      const UnitRows<In> rows(params_, unit, tables_.segments[static_cast<unsigned>(turn) % 3]);
       if (unit.log != 0) {
-        RunUnit<true>(unit, rows, tables_.stats[turn % 2], team, fetch);
+        RunUnit<true>(unit, rows, turn, team, exchange, fetch);
       } else {
-        RunUnit<false>(unit, rows, tables_.stats[turn % 2], team, fetch);
+        RunUnit<false>(unit, rows, turn, team, exchange, fetch);
       }
       ++turn;
-      third = third == 2 ? 0 : third + 1;
     }
   }
 
@@ -320,7 +334,39 @@ class BatchRows {
       *static_cast<uint4*>(to) = *static_cast<const uint4*>(from);
     }
   }
-  __device__ __forceinline__ void FetchUnit(std::uint32_t index, int place) const {
+  // The units of clusters, or the others.
+  __device__ __forceinline__ std::uint32_t Begin(Team team) const {
+    return team.IsCluster() ? 0 : params_.cluster_units;
+  }
+  __device__ __forceinline__ std::uint32_t End(Team team) const {
+    return team.IsCluster() ? params_.cluster_units : params_.unit_count;
+  }
+  // In a turn's middle, by one thread of each block: fetches the unit that comes three turns later. The blocks of a
+  // cluster have been told which, and the first one tells the next.
+  __device__ __forceinline__ void TakeUnit(const BatchExchange& exchange, int turn, Team team) const {
+    const std::uint32_t ticket = exchange.Ticket(turn);
+    const int place = (turn + 3) % 4;
+    if (!team.IsCluster()) {
+      const std::uint32_t next = NextUnit(ticket, team);
+      exchange.Tell(turn, next);
+      FetchUnit(next, End(team), place);
+      return;
+    }
+    FetchUnit(ticket, End(team), place);
+    if (team.Rank() == 0 && tables_.units[(turn + 1) % 4].rows != 0) exchange.Tell(turn, NextUnit(ticket, team));
+  }
+  __device__ __forceinline__ std::uint32_t NextUnit(std::uint32_t ticket, Team team) const {
+    if (ticket >= End(team)) return ticket;
+    const std::uint32_t teams = gridDim.x / team.blocks;
+    if (params_.taken == nullptr) return ticket + teams;
+    return Begin(team) + OwnUnits(team.blocks) * teams + atomicAdd(params_.taken + (team.IsCluster() ? 0 : 1), 1u);
+  }
+  // Beyond `end` are units without rows.
+  __device__ __forceinline__ void FetchUnit(std::uint32_t index, std::uint32_t end, int place) const {
+    if (index >= end) {
+      tables_.units[place] = {};
+      return;
+    }
     const bool is_far = params_.units != nullptr;
     Copy(is_far, is_far ? params_.units + index : params_.inline_units + index, &tables_.units[place]);
   }
@@ -341,11 +387,11 @@ class BatchRows {
   }
 
   template <bool kLog, typename F>
-  __device__ __forceinline__ void RunUnit(const BatchUnit& unit, const UnitRows<In>& rows, Stats<C>* stats, Team team,
-                                          F fetch) const {
+  __device__ __forceinline__ void RunUnit(const BatchUnit& unit, const UnitRows<In>& rows, int turn, Team team,
+                                          const BatchExchange& exchange, F fetch) const {
     const Scale<C>& scale = ScaleAt(unit.scale);
     if (unit.lanes == 0) {
-      const LargeUnit<In, kSkew, kLog> large(rows, team, stats, mine_);
+      const LargeUnit<In, kSkew, kLog> large(rows, team, exchange, turn, tables_.stats[turn % 2], mine_);
       large.Start();
       large.Finish(scale, fetch);
       return;
@@ -384,6 +430,16 @@ class BatchRows {
   uint4* const mine_;  // the warp's part of shared memory
 };
 
+// By one thread of each block, when it takes no more units: the last one clears the counters for the next launch.
+__device__ __forceinline__ void EndTaking(std::uint32_t* taken) {
+  std::uint32_t* const ended = taken + 2;
+  __threadfence();
+  if (atomicAdd(ended, 1u) + 1 != gridDim.x) return;
+  taken[0] = 0;
+  taken[1] = 0;
+  *ended = 0;
+}
+
 template <typename In, bool kSkew, int kMinBlocks>
 __global__ void __launch_bounds__(kBatchThreads, kMinBlocks)
     BatchRowsKernel(const __grid_constant__ BatchParams params) {
@@ -395,14 +451,16 @@ __global__ void __launch_bounds__(kBatchThreads, kMinBlocks)
   for (int list = params.cluster_units > 0 ? 0 : 1; list < 2; ++list) {
     const bool is_cluster = list == 0;
     const Team team{is_cluster ? params.cluster_blocks : 1};
-    if (is_cluster) team.Sync();  // a block's shared memory may be written by others only once it has started
-    const std::uint32_t before = is_cluster ? 0 : params.cluster_units;
-    rows.Run(before + blockIdx.x / team.blocks, is_cluster ? params.cluster_units : params.unit_count,
-             gridDim.x / team.blocks, team);
+    if (is_cluster) {
+      if (threadIdx.x == 0) BatchExchange(team, &tables.control).Init();
+      team.Sync();  // a block's shared memory may be written by others only once it has started
+    }
+    rows.Run(team);
     // No block may leave, or use its table for other rows, while another still writes to it.
     if (is_cluster) team.Sync();
   }
   WaitForEarlierLaunches();  // a block without units, too: the earlier ones may still count in the workspace
+  if (params.taken != nullptr && threadIdx.x == 0) EndTaking(params.taken);
   EndBulkStores(params.completion);
   Complete(params.completion);
 }
