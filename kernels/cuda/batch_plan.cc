@@ -20,7 +20,10 @@ constexpr int kMostLinkBlocks = 32;
 // How rows are run, in the order of the table: by their chunks, most first, then small ones by what their lanes hold.
 constexpr int kSmallKinds = 11;
 constexpr int kKinds = kBatchChunks + 1 + kSmallKinds;
-constexpr int kBuckets = kKinds * 2 * kBatchScales;
+constexpr int kLists = 2 * kBatchScales;  // of rows of one operation and scale, as all of a unit's are
+constexpr int kBuckets = kKinds * kLists;
+// Large rows of their own that fill all blocks so many times keep their order.
+constexpr int kManyRounds = 4;
 
 // The lanes and vectors per lane of small rows of each kind.
 struct SmallKind {
@@ -88,6 +91,8 @@ class Planner {
       }
     }
     if (extra_count_ > kInlineExtras) p.extras = extras_ = TakeFar<BatchExtra>(extra_count_);
+    PlanSizes();
+    if (singles_ != nullptr) PlanOrder();
     std::uint32_t next = 0;
     for (std::uint32_t& bucket : counts_) {
       const std::uint32_t size = bucket;
@@ -98,8 +103,10 @@ class Planner {
     for (std::int64_t i = 0; i < count; ++i) {
       const Segment& s = segments[i];
       if (IsEmpty(s)) continue;
-      const int bucket = Bucket(KindOf(s.cols, bytes_), s, ScaleIndex(s.scale));
-      const std::uint32_t place = counts_[static_cast<std::size_t>(bucket)]++;
+      const int kind = KindOf(s.cols, bytes_);
+      const std::size_t bucket = Bucket(kind, s, ScaleIndex(s.scale));
+      std::uint32_t place = counts_[bucket]++;
+      if (keeps_order_ && kind < kBatchChunks) place = ordered_ends_[OrderedList(ChunksOf(kind), bucket % kLists)]++;
       if (singles_ != nullptr) {
         singles_[place] = ToSingle(s);
       } else {
@@ -111,7 +118,6 @@ class Planner {
   // Cuts the sorted table into units. False: they are too many.
   bool Cut(bool has_scratch) {
     BatchParams& p = plan_.params;
-    PlanSizes();
     CutAll();
     units_ = p.inline_units;
     if (unit_count_ > kInlineUnits) {
@@ -171,9 +177,9 @@ class Planner {
     return scales_++;
   }
 
-  static int Bucket(int kind, const Segment& s, int scale) {
+  static std::size_t Bucket(int kind, const Segment& s, int scale) {
     const int log = s.operation == Operation::kLogSoftmax ? 1 : 0;
-    return (kind * 2 + log) * kBatchScales + scale;
+    return static_cast<std::size_t>(kind * kLists + log * kBatchScales + scale);
   }
 
   void Tally(int kind, const Segment& s) {
@@ -190,6 +196,7 @@ class Planner {
     }
     const int chunks = ChunksOf(kind);
     widest_ = std::max(widest_, chunks);
+    large_chunks_ += s.outer * chunks;
     if (chunks > most_unit_chunks_) return;
     alone_chunks_ += s.outer * chunks;
     alone_rows_[static_cast<std::size_t>(chunks)] += s.outer;
@@ -268,6 +275,57 @@ class Planner {
     return units;
   }
 
+  // Of many large rows of their own those that are near each other in memory are run at about the same time: in order
+  // they were 1 to 4 % faster than sorted. The table has those of clusters, then the others, each as one list after
+  // another.
+  void PlanOrder() {
+    keeps_order_ = large_chunks_ >= std::int64_t{kManyRounds} * ResidentBlocks() * most_unit_chunks_;
+    if (!keeps_order_) return;
+    std::array<std::uint32_t, 2 * kLists> sizes = {};
+    for (int chunks = 1; chunks <= widest_; ++chunks) {
+      for (std::size_t list = 0; list < kLists; ++list) {
+        sizes[OrderedList(chunks, list)] += counts_[static_cast<std::size_t>((kBatchChunks - chunks) * kLists) + list];
+      }
+    }
+    std::uint32_t next = 0;
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      ordered_ends_[i] = next;
+      next += sizes[i];
+    }
+  }
+  std::size_t OrderedList(int chunks, std::size_t list) const {
+    return chunks > most_unit_chunks_ ? list : kLists + list;
+  }
+
+  // Cuts these lists into units, each as many neighbouring rows as it has room for.
+  void CutOrdered(std::uint32_t* row) {
+    for (std::size_t i = 0; i < ordered_ends_.size(); ++i) {
+      BatchUnit unit = {};
+      unit.scale = static_cast<std::uint8_t>(i % kBatchScales);
+      unit.log = static_cast<std::uint8_t>(i / kBatchScales % 2);
+      const bool is_cluster = i < kLists;
+      while (*row < ordered_ends_[i]) CutOrderedUnit(ordered_ends_[i], is_cluster, unit, row);
+    }
+  }
+  void CutOrderedUnit(std::uint32_t end, bool is_cluster, BatchUnit unit, std::uint32_t* row) {
+    const int room = is_cluster ? plan_.params.cluster_blocks * most_unit_chunks_ : unit_chunks_;
+    unit.first_segment = unit.first_row = *row;
+    int chunks = 0;
+    for (; *row < end && unit.rows < kUnitSegments; ++*row) {
+      const int more = ChunksAt(*row);
+      if (unit.rows > 0 && chunks + more > room) break;
+      chunks += more;
+      ++unit.rows;
+    }
+    unit.segments = static_cast<std::uint8_t>(unit.rows);
+    AddUnit(unit, static_cast<int>(DivideUp(std::min(chunks, most_unit_chunks_), kBlockWarps)), false, is_cluster);
+  }
+  int ChunksAt(std::uint32_t place) const {
+    const BatchSingle& s = singles_[place];
+    const std::uint64_t cols = s.input >> kAddressBits | s.output >> kAddressBits << 16;
+    return static_cast<int>(DivideUp(static_cast<std::int64_t>(cols), ChunkColumns(bytes_)));
+  }
+
   // Walks the sorted table: counts the units and, once they have a place, writes them.
   void CutAll() {
     unit_count_ = 0;
@@ -276,7 +334,8 @@ class Planner {
     most_pieces_ = 0;
     large_place_ = 0;
     std::uint32_t row = 0;
-    std::uint32_t at = 0;
+    if (keeps_order_) CutOrdered(&row);
+    std::uint32_t at = row;
     std::size_t bucket = 0;
     while (at < segments_) {
       while (counts_[bucket] <= at) ++bucket;  // counts_ are the buckets' ends now
@@ -349,19 +408,27 @@ class Planner {
 
   void Add(const BatchUnit& unit, int kind) {
     const bool small = IsSmall(kind);
-    if (units_ != nullptr) units_[PlaceOf(small)] = unit;
-    ++unit_count_;
     if (small) {
-      ++small_units_;
+      AddUnit(unit, 0, true, false);
       return;
     }
     const int chunks = ChunksOf(kind);
-    if (chunks > most_unit_chunks_) ++cluster_units_;
     // Of large rows the warps share all pieces, of double ones the rows.
     const std::int64_t pieces = kind == kDoubleKind
                                     ? DivideUp(unit.rows, kBlockWarps) * chunks
                                     : DivideUp(std::min(chunks * unit.rows, most_unit_chunks_), kBlockWarps);
-    most_pieces_ = std::max(most_pieces_, static_cast<int>(pieces));
+    // Beside rows in order those of two chunks are spread, too.
+    const bool is_spread = keeps_order_ && kind == kDoubleKind;
+    AddUnit(unit, static_cast<int>(pieces), is_spread, chunks > most_unit_chunks_);
+  }
+
+  // `pieces`: that a warp has room for.
+  void AddUnit(const BatchUnit& unit, int pieces, bool is_spread, bool is_cluster) {
+    if (units_ != nullptr) units_[PlaceOf(is_spread)] = unit;
+    ++unit_count_;
+    small_units_ += is_spread ? 1 : 0;
+    cluster_units_ += is_cluster ? 1 : 0;
+    most_pieces_ = std::max(most_pieces_, pieces);
   }
 
   // Where the next unit goes: in order, or with the small ones at equal distances among the others.
@@ -396,8 +463,13 @@ class Planner {
   std::int64_t small_lanes_ = 0;                               // that small rows take
   std::int64_t alone_chunks_ = 0;                              // of large rows that take no cluster
   std::array<std::int64_t, kUnitChunks + 1> alone_rows_ = {};  // the same rows, by their chunks
+  std::int64_t large_chunks_ = 0;                              // of all large rows
   int widest_ = 0;                                             // row, in chunks
   int step_bytes_ = kLinkBytes / kLeastLinkBlocks;  // that a block has on their way, of the rows with the fewest
+
+  // Of many large rows of their own (PlanOrder).
+  bool keeps_order_ = false;
+  std::array<std::uint32_t, 2 * kLists> ordered_ends_ = {};  // in the table, at first the beginnings
 
   // Of the units.
   BatchSegment* table_ = nullptr;

@@ -93,6 +93,56 @@ TEST_F(BatchTest, RowsOfTheirOwnGiveTheBitsTheyGiveAlone) {
   }
 }
 
+// So many large rows of their own that they keep their order, and that blocks take units when they are ready for them:
+// twice, as the counters have to be clear again, and without counters.
+TEST_F(BatchTest, TensOfThousandsOfChunksGiveTheBitsTheyGiveAlone) {
+  constexpr std::int64_t kWidths[] = {3, 40, 300, 1000, 1100, 2500, 5000, 9000, 17000, 33000};
+  constexpr std::size_t kBytes = 160 << 20;
+  for (const DataType type : kAllTypes) {
+    const std::size_t size = SizeOf(type);
+    const std::vector<std::byte> values = MakeValues(Values::kNormal, type, 1 << 18, 11);
+    std::vector<std::byte> input(kBytes);
+    for (std::size_t at = 0; at < kBytes; at += values.size()) std::copy(values.begin(), values.end(), &input[at]);
+    Memory in(kBytes, Place::kDevice);
+    Memory out(kBytes, Place::kDevice);
+    Memory workspace(kSoftmaxWorkspaceBytes, Place::kDevice);
+    in.Write(input);
+    workspace.Write(std::vector<std::byte>(kSoftmaxWorkspaceBytes));
+    std::vector<Segment> segments;
+    std::size_t at = 0;
+    for (std::int64_t row = 0;; ++row) {
+      Segment s;
+      s.outer = 1;
+      s.cols = s.input_stride = s.output_stride = kWidths[row * 7919 % 10] + row % 61;
+      s.operation = row % 3 == 0 ? Operation::kLogSoftmax : Operation::kSoftmax;
+      s.input = in.data() + at;
+      s.output = out.data() + at;
+      at += static_cast<std::size_t>(s.cols) * size;
+      if (at > kBytes) break;
+      segments.push_back(s);
+    }
+    const auto run = [&](auto launch) {
+      out.Write(std::vector<std::byte>(kBytes));
+      launch();
+      EXPECT_EQ(cudaSuccess, cudaDeviceSynchronize());
+      return out.Read();
+    };
+    const auto alone = run([&] {
+      for (const Segment& s : segments) ASSERT_CUDA(LaunchSoftmax(type, type, s, nullptr));
+    });
+    const auto count = static_cast<std::int64_t>(segments.size());
+    Memory scratch(SoftmaxBatchScratchBytes(segments.data(), count), Place::kMapped);
+    auto* const words = reinterpret_cast<std::uint32_t*>(workspace.data());
+    for (std::uint32_t* const used : {words, words, static_cast<std::uint32_t*>(nullptr)}) {
+      EXPECT_TRUE(alone == run([&] {
+                    ASSERT_CUDA(LaunchSoftmaxBatch(type, type, segments.data(), count, scratch.data(), scratch.size(),
+                                                   Completion{nullptr, 0, used}, nullptr));
+                  }))
+          << "type " << static_cast<int>(type) << (used == nullptr ? " without a workspace" : "");
+    }
+  }
+}
+
 // More rows than the parameters have units for, in few segments.
 TEST_F(BatchTest, FewSegmentsOfManyRowsGiveTheBitsTheyGiveAlone) {
   for (const DataType type : kAllTypes) {
