@@ -219,15 +219,20 @@ class BatchSlice {
     uint4* at = shared_ + lane_;
     int first = 0;
     const bool is_plain = !kLog && normalize.base.IsPlain();
-    if (is_plain) {
+    const auto by_chunk = [&](auto result) {
 #pragma unroll 1
       for (; first + kChunkVectors <= end; first += kChunkVectors, at += kChunkVectors) {
         uint4 v[kChunkSlots];
 #pragma unroll
         for (int j = 0; j < kChunkSlots; ++j) v[j] = at[j * 32];
 #pragma unroll
-        for (int j = 0; j < kChunkSlots; ++j) at[j * 32] = PlainResults<In>(v[j], normalize);
+        for (int j = 0; j < kChunkSlots; ++j) at[j * 32] = result(v[j]);
       }
+    };
+    if (is_plain) by_chunk([&](const uint4& v) { return PlainResults<In>(v, normalize); });
+    // Log-softmax of 16-bit elements is not bound by this, and doubles lack the registers.
+    if constexpr (kLog && sizeof(In) == 4) {
+      by_chunk([&](const uint4& v) { return VectorResults<In, true>(v, kVector, normalize); });
     }
 #pragma unroll 1
     for (; first < end; first += 32, at += 32) {
