@@ -30,14 +30,17 @@ struct Completion {
   std::uint32_t* workspace = nullptr;  // kSoftmaxWorkspaceBytes; may be nullptr where there is no flag
 };
 
-// Where a launch's tensors are to be read and written as fast as they can. kHost: beyond a link whose two directions
-// are used at the same time only if not too many rows are on their way at once, since those are all read before the
-// first of them is written. Such a launch takes longer when nothing runs beside it, and more of them together less. The
-// bits do not depend on it.
-enum class Placement : std::uint8_t { kDevice, kHost };
+// Where a launch's tensors are to be read and written as fast as they can. The bits do not depend on it.
+// kHost: beyond a link whose two directions are used at the same time only if not too many rows are on their way at
+// once, since those are all read before the first of them is written. A matrix of 512 KB and more is run by few blocks
+// then, if its rows have at most 128 KB and lie densely from a 128-byte line on where they have less than 512 bytes, or
+// else as in device memory (of wider rows from 4 MB on, with scratch, as with kSharedHost).
+// kSharedHost: the same with other launches beside it, from 256 KB on and for batches, too: such a launch takes longer
+// alone, and more of them together less.
+enum class Placement : std::uint8_t { kDevice, kHost, kSharedHost };
 
 // Bytes of scratch that LaunchSoftmaxBatch needs for these segments (0 for few). It grows with the segments and, up to
-// a limit, with their rows. With kHost: that it can use.
+// a limit, with their rows. With kHost and kSharedHost: that it can use.
 [[nodiscard]] std::size_t SoftmaxBatchScratchBytes(const Segment* segments, std::int64_t count,
                                                    Placement placement = Placement::kDevice);
 
@@ -45,7 +48,7 @@ enum class Placement : std::uint8_t { kDevice, kHost };
 // the call only. `scratch` is mapped pinned host memory, 16-byte aligned, of at least SoftmaxBatchScratchBytes(); the
 // call writes the launch's work list there and the kernel reads it, so it must stay untouched until the launch has
 // finished. Segments without rows or columns are skipped; with nothing to do, nothing is launched, but the flag is
-// still written in stream order. With Placement::kHost one segment uses scratch too, where there is enough.
+// still written in stream order. Beyond a link one segment of wide rows uses scratch too, where there is enough.
 // Returns cudaErrorInvalidValue, before anything is launched, for a negative size or stride, a null pointer with a
 // non-zero size, a pointer not aligned to its element, an unsupported type or operation, a scale that is not finite and
 // > 0, an overlap of input and output that is not exact aliasing (from their first to their last element, gaps between
@@ -58,7 +61,8 @@ enum class Placement : std::uint8_t { kDevice, kHost };
 
 // The same for one segment, without scratch and flag. `workspace`: nullptr or kSoftmaxWorkspaceBytes, see above.
 [[nodiscard]] cudaError_t LaunchSoftmax(DataType input_type, DataType output_type, const Segment& segment,
-                                        cudaStream_t stream, std::uint32_t* workspace = nullptr);
+                                        cudaStream_t stream, std::uint32_t* workspace = nullptr,
+                                        Placement placement = Placement::kDevice);
 
 // Enqueues copies of all pieces to their places at `destination` (device memory), as few launches as they fit into. The
 // pieces' sources may begin and end at any byte of device memory or mapped pinned host memory; no two may overlap in

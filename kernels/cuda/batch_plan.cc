@@ -241,7 +241,7 @@ class Planner {
   int ResidentBlocks() const {
     const int by_memory = device_.shared_bytes / (most_unit_chunks_ * kPieceVectors * kVectorBytes + kStaticBytes / 2);
     const int resident = device_.multiprocessors * std::clamp(by_memory, 1, type_ == DataType::kFloat64 ? 2 : 3);
-    return placement_ == Placement::kHost ? std::min(resident, LinkBlocks()) : resident;
+    return placement_ == Placement::kSharedHost ? std::min(resident, LinkBlocks()) : resident;
   }
 
   // Blocks that together have on their way what the link needs. Those of other launches have as much.

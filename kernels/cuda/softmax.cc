@@ -8,6 +8,7 @@
 #include "kernels/cuda/divide.h"
 #include "kernels/cuda/flag.h"
 #include "kernels/cuda/gather.h"
+#include "kernels/cuda/link.h"
 #include "kernels/cuda/matrix.h"
 #include "kernels/cuda/plan.h"
 #include "kernels/cuda/tile.h"
@@ -142,16 +143,32 @@ Used UsedOf(const Segment* segments, std::int64_t count) {
   return used;
 }
 
-// Whether so much crosses the link to the host that it matters how.
-bool IsMuch(DataType type, const Segment* segments, std::int64_t count) {
-  constexpr std::int64_t kMuchBytes = 256 << 10;
-  const auto much = kMuchBytes / static_cast<std::int64_t>(SizeOf(type));
+// Bytes from which on it matters how many rows are on their way over the link: beside other launches, alone, and alone
+// where rows are so wide that the kernel for batches is what takes them.
+constexpr std::int64_t kMuchBytes = 256 << 10;
+constexpr std::int64_t kMuchAloneBytes = 512 << 10;
+constexpr std::int64_t kMuchWideBytes = 4 << 20;
+
+// Whether the segments have so many bytes.
+bool HasBytes(DataType type, const Segment* segments, std::int64_t count, std::int64_t bytes) {
+  const auto much = bytes / static_cast<std::int64_t>(SizeOf(type));
   std::int64_t elements = 0;
   for (std::int64_t i = 0; i < count && elements < much; ++i) {
     const Segment& s = segments[i];
     if (!cuda::IsEmpty(s)) elements += std::min(s.outer, much) * std::min(s.cols, much);
   }
   return elements >= much;
+}
+
+// Runs one matrix beyond the link to the host with few blocks, if they have a kernel for its rows.
+bool LaunchAcrossLink(DataType type, const Segment& segment, const Completion& completion, const cuda::Device& device,
+                      bool shared, cudaStream_t stream, cudaError_t* error) {
+  cuda::MatrixPlan plan = cuda::PlanMatrix(type, segment, completion, device);
+  const void* const kernel = cuda::PlanLink(type, device, shared, &plan);
+  if (kernel == nullptr) return false;
+  const Grid grid{plan.blocks, plan.threads, plan.dynamic_bytes, 1, false, device.clusters};
+  *error = Launch(kernel, grid, &plan.params, stream);
+  return true;
 }
 
 // Runs one segment with a kernel made for its shape, if there is one.
@@ -210,7 +227,7 @@ std::size_t SoftmaxBatchScratchBytes(const Segment* segments, std::int64_t count
     ++used;
     rows = std::min(rows + std::min(segments[i].outer, kManyRows), kManyRows);
   }
-  if (used < (placement == Placement::kHost ? 1 : 2)) return 0;
+  if (used < (placement == Placement::kDevice ? 2 : 1)) return 0;
   const std::size_t sorted = cuda::BatchScratchBytes(used, rows);
   if (used <= cuda::kInlineSegments) return sorted;
   // The table, and a first segment for each block and each cluster.
@@ -241,10 +258,17 @@ cudaError_t LaunchSoftmaxBatch(DataType input_type, DataType output_type, const 
   const Used used = UsedOf(segments, count);
   if (used.count == 0) return LaunchFlag(completion, stream);
   if (input_type == output_type) {
-    const bool crosses = placement == Placement::kHost && IsMuch(input_type, segments, count);
-    const Placement used_placement = crosses ? Placement::kHost : Placement::kDevice;
     cudaError_t error = cudaSuccess;
-    if (used.count > 1 || crosses) {
+    const bool shared = placement == Placement::kSharedHost;
+    const auto has = [&](std::int64_t bytes) { return HasBytes(input_type, segments, count, bytes); };
+    bool few_blocks = shared && has(kMuchBytes);
+    if (used.count == 1 && (few_blocks || (placement == Placement::kHost && has(kMuchAloneBytes)))) {
+      if (LaunchAcrossLink(input_type, *used.last, completion, device, shared, stream, &error)) return error;
+      const auto bytes = static_cast<int>(SizeOf(input_type));
+      few_blocks = few_blocks || (used.last->cols > cuda::LinkColumns(bytes) && has(kMuchWideBytes));
+    }
+    if (used.count > 1 || few_blocks) {
+      const Placement used_placement = few_blocks ? Placement::kSharedHost : Placement::kDevice;
       if (used.count == 1 && scratch_bytes < cuda::BatchScratchBytes(1, used.last->outer)) scratch = nullptr;
       if (LaunchSorted(input_type, segments, count, scratch, completion, device, used_placement, stream, &error)) {
         return error;
@@ -263,9 +287,9 @@ cudaError_t LaunchSoftmaxBatch(DataType input_type, DataType output_type, const 
 }
 
 cudaError_t LaunchSoftmax(DataType input_type, DataType output_type, const Segment& segment, cudaStream_t stream,
-                          std::uint32_t* workspace) {
-  return LaunchSoftmaxBatch(input_type, output_type, &segment, 1, nullptr, 0, Completion{nullptr, 0, workspace},
-                            stream);
+                          std::uint32_t* workspace, Placement placement) {
+  return LaunchSoftmaxBatch(input_type, output_type, &segment, 1, nullptr, 0, Completion{nullptr, 0, workspace}, stream,
+                            placement);
 }
 
 cudaError_t PrepareSoftmaxKernels() {
@@ -293,6 +317,10 @@ cudaError_t PrepareSoftmaxKernels() {
     for (const void* kernel : cuda::ColumnKernelsFor(type).few) {
       if (kernel == nullptr) continue;
       if (const cudaError_t error = PrepareKernel(kernel, 0); error != cudaSuccess) return error;
+    }
+    for (const void* kernel : cuda::LinkKernelsFor(type)) {
+      const cudaError_t error = PrepareKernel(kernel, device.shared_bytes - cuda::kMatrixTableBytes);
+      if (error != cudaSuccess) return error;
     }
     for (const void* kernel : cuda::MatrixKernelsFor(type)) {
       if (kernel == nullptr) continue;

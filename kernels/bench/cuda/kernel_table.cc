@@ -9,6 +9,7 @@
 
 #include "kernels/cuda/batch.h"
 #include "kernels/cuda/column_plan.h"
+#include "kernels/cuda/link.h"
 #include "kernels/cuda/matrix.h"
 #include "kernels/cuda/plan.h"
 #include "kernels/cuda/tile.h"
@@ -33,6 +34,7 @@ std::vector<const void*> AllKernels() {
   for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16, DataType::kFloat64}) {
     for (const void* kernel : cuda::MatrixKernelsFor(type)) add(kernel);
     for (const void* kernel : cuda::TileKernelsFor(type)) add(kernel);
+    for (const void* kernel : cuda::LinkKernelsFor(type)) add(kernel);
     for (const void* kernel : cuda::BatchKernelsFor(type).kernels) add(kernel);
     for (const void* kernel : cuda::ColumnKernelsFor(type).kernels) add(kernel);
     for (const void* kernel : cuda::ColumnKernelsFor(type).few) add(kernel);

@@ -139,7 +139,7 @@ cudaError_t CudaLane::LaunchKernel(const Batch& batch, const Slot& slot, const k
   return kernels::LaunchSoftmaxBatch(batch.input_type(), batch.output_type(), segments->data(),
                                      static_cast<std::int64_t>(segments->size()), slot.scratch, options_.scratch_bytes,
                                      completion, stream_,
-                                     shares_link ? kernels::Placement::kHost : kernels::Placement::kDevice);
+                                     shares_link ? kernels::Placement::kSharedHost : kernels::Placement::kDevice);
 }
 
 void CudaLane::Launch(Batch* batch) {

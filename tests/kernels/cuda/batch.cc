@@ -107,7 +107,7 @@ std::vector<std::vector<std::byte>> RunBatch(DataType input_type, DataType outpu
     length_at += part.shape.lengths.size() * 4;
   }
   const auto count = static_cast<std::int64_t>(segments.size());
-  const Placement placement = place == Place::kMapped ? Placement::kHost : Placement::kDevice;
+  const Placement placement = place == Place::kMapped ? Placement::kSharedHost : Placement::kDevice;
   Memory scratch(SoftmaxBatchScratchBytes(segments.data(), count, placement), Place::kMapped);
   Memory workspace(kSoftmaxWorkspaceBytes, Place::kDevice);
   workspace.Write(std::vector<std::byte>(kSoftmaxWorkspaceBytes));

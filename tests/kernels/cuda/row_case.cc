@@ -89,7 +89,8 @@ std::vector<std::byte> RunCase(const RowCase& c, const std::vector<std::byte>& i
 
   Segment s = HostSegment(c, in.data() + in_start, c.in_place ? in.data() + in_start : out.data() + out_start);
   if (!c.lengths.empty()) s.lengths = reinterpret_cast<const std::uint32_t*>(lengths.data());
-  EXPECT_EQ(cudaSuccess, LaunchSoftmax(c.input_type, c.output_type, s, nullptr, Workspace())) << c.Name();
+  const Placement placement = c.place == Place::kMapped ? Placement::kHost : Placement::kDevice;
+  EXPECT_EQ(cudaSuccess, LaunchSoftmax(c.input_type, c.output_type, s, nullptr, Workspace(), placement)) << c.Name();
   EXPECT_EQ(cudaSuccess, cudaDeviceSynchronize()) << c.Name();
 
   const std::vector<std::byte> after = c.in_place ? in.Read() : out.Read();

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <iterator>
 
+#include "kernels/cuda/link.h"
 #include "tests/kernels/cuda/row_case.h"
 
 // How many rows there are decides which kernel takes them (a block for each of few, all at a time, a warp for two
@@ -27,6 +28,11 @@ constexpr std::int64_t kFloat32Bytes = 36'000'000;
 constexpr std::int64_t kBulkWidths[] = {1025, 1281, 1823, 2243, 4097, 8193, 10007, 20393};
 constexpr std::int64_t kDoubleBulkWidths[] = {513, 767, 1001, 2049, 4097, 5003, 8192, 9001};
 constexpr std::int64_t kBulkBytes = 18'000'000;
+// Rows in the host's memory, of all kinds that few blocks take and of one that they do not, and so many that each warp
+// or block has several.
+constexpr std::int64_t kHostWidths[] = {1,    3,    8,    16,   30,   33,   64,   100,  192,   257,   500,   777,  1000,
+                                        1024, 1025, 1500, 2048, 2049, 3000, 5003, 8192, 16384, 32768, 40000, 70000};
+constexpr std::int64_t kHostBytes[] = {300'000, 4'000'000};
 
 // Some rows in full, some cut: to nothing, to few columns, within a chunk.
 std::vector<std::uint32_t> LengthsOf(std::int64_t rows, std::int64_t cols) {
@@ -244,6 +250,60 @@ TEST_F(RowCountTest, TilesWithGapsGiveTheBitsOfRowsAlone) {
       }
     }
   }
+}
+
+void ExpectRowsInHostMemoryGiveTheBitsOfRowsAlone(DataType type) {
+  constexpr std::size_t kKinds = std::size(kAllValues);
+  for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+    for (std::size_t i = 0; i < std::size(kHostWidths); ++i) {
+      RowCase c = CaseOf(type, operation, kHostWidths[i]);
+      c.place = Place::kMapped;
+      std::vector<std::int64_t> counts;
+      for (const std::int64_t bytes : kHostBytes) {
+        counts.push_back(bytes / (c.cols * static_cast<std::int64_t>(SizeOf(type))) | 1);
+      }
+      ExpectSameBits(c, kAllValues[i % kKinds], counts);
+      const bool is_strided = (i % 2 == 0) == (operation == Operation::kSoftmax);
+      c.input_offset = c.output_offset = is_strided ? 1 : 0;
+      c.padding = is_strided && i % 3 != 0 ? 3 : 0;
+      c.lengths = LengthsOf(kDistinct, c.cols);
+      c.in_place = i % 5 < 2;
+      ExpectSameBits(c, Values::kNormal50, counts);
+    }
+  }
+}
+
+// So that the tests below do not test what they compare with.
+TEST_F(RowCountTest, FewBlocksTakeMatricesInHostMemory) {
+  cuda::Device device;
+  ASSERT_CUDA(cuda::CurrentDevice(&device));
+  for (const DataType type : kAllTypes) {
+    for (const std::int64_t row_bytes : {24, 264, 1000, 4096, 12000, 32768}) {
+      Segment s;
+      s.cols = row_bytes / static_cast<std::int64_t>(SizeOf(type));
+      s.outer = (64 << 20) / row_bytes;
+      s.input_stride = s.output_stride = s.cols;
+      cuda::MatrixPlan plan = cuda::PlanMatrix(type, s, {}, device);
+      EXPECT_NE(nullptr, cuda::PlanLink(type, device, false, &plan)) << row_bytes;
+      EXPECT_LE(plan.blocks, 1024) << row_bytes;
+    }
+  }
+}
+
+TEST_F(RowCountTest, RowsOfFloat32InHostMemoryGiveTheBitsOfRowsAlone) {
+  ExpectRowsInHostMemoryGiveTheBitsOfRowsAlone(DataType::kFloat32);
+}
+
+TEST_F(RowCountTest, RowsOfFloat16InHostMemoryGiveTheBitsOfRowsAlone) {
+  ExpectRowsInHostMemoryGiveTheBitsOfRowsAlone(DataType::kFloat16);
+}
+
+TEST_F(RowCountTest, RowsOfBFloat16InHostMemoryGiveTheBitsOfRowsAlone) {
+  ExpectRowsInHostMemoryGiveTheBitsOfRowsAlone(DataType::kBFloat16);
+}
+
+TEST_F(RowCountTest, RowsOfFloat64InHostMemoryGiveTheBitsOfRowsAlone) {
+  ExpectRowsInHostMemoryGiveTheBitsOfRowsAlone(DataType::kFloat64);
 }
 
 // Aligned rows of an even number of vectors that lanes would have in part only: tiles in large tensors, lanes in small.

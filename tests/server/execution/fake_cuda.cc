@@ -235,7 +235,7 @@ cudaError_t LaunchSoftmaxBatch(DataType input_type, DataType output_type, const 
   EXPECT_EQ(stream->device, fake::current) << "a stream of another device";
   if (device.sticky != cudaSuccess) return device.sticky;
   ++device.launches;
-  device.host_launches += placement == Placement::kHost ? 1 : 0;
+  device.host_launches += placement == Placement::kSharedHost ? 1 : 0;
   const auto kernel = [=, work = std::vector<Segment>(segments, segments + count)] {
     for (const Segment& segment : work) {
       cpu::Softmax(input_type, output_type, segment, 0, segment.outer * segment.inner);
