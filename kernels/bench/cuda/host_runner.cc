@@ -125,8 +125,8 @@ void HostRunner::Chunked(const Point& point) {
 }
 
 HostRunner::Action HostRunner::Method(const Point& point) {
-  if (point.section == "host_mapped" || point.section == "host_few") {
-    const Placement placement = point.section == "host_few" ? Placement::kHost : Placement::kDevice;
+  if (point.section == "host_mapped" || point.section == "host_at_once") {
+    const Placement placement = point.section == "host_mapped" ? Placement::kHost : Placement::kDevice;
     return [this, point, placement] {
       Softmax(point, 0, point.rows, host_input_.data(), host_output_.data(), 0, placement);
       Synchronize(1);
@@ -141,7 +141,8 @@ HostRunner::Action HostRunner::Method(const Point& point) {
   if (point.section == "host_chunked") {
     return [this, point] { Chunked(point); };
   }
-  throw std::runtime_error("section " + point.section + " is none of host_mapped, host_few, host_staged, host_chunked");
+  throw std::runtime_error("section " + point.section +
+                           " is none of host_mapped, host_at_once, host_staged, host_chunked");
 }
 
 std::string HostRunner::CheckOnce(const Point& point, const Action& method) {
