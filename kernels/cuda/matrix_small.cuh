@@ -46,12 +46,12 @@ __device__ __forceinline__ void FetchEnd(const MatrixParams& params, std::int64_
   __pipeline_memcpy_async(nowhere, reinterpret_cast<const void*>(word), sizeof(std::uint32_t));
 }
 
-// What may be read around columns [column, column + n) of a row.
+// What may be read around columns [column, column + n) of a row: nothing where there is no such row.
 template <typename In>
 __device__ __forceinline__ Around AroundOf(const MatrixParams& params, std::int64_t row, std::int64_t column,
                                            std::int64_t n) {
   const std::int64_t at = row * params.input_stride + column;
-  return {at >= Element<In>::kVector, params.elements - (at + n) >= Element<In>::kVector};
+  return {at >= Element<In>::kVector && at < params.elements, params.elements - (at + n) >= Element<In>::kVector};
 }
 
 // The logarithms of the sums of a group's two rows, as Normalizer::LogOf() has them: every other lane takes one, as a

@@ -273,6 +273,19 @@ void ExpectRowsInHostMemoryGiveTheBitsOfRowsAlone(DataType type) {
   }
 }
 
+// Rows with gaps off the boundaries, fewer than a block has places for. What is read past the last one memcheck sees.
+TEST_F(RowCountTest, NothingIsReadPastFewRows) {
+  for (const DataType type : kAllTypes) {
+    for (const std::int64_t cols : {100, 1030}) {
+      RowCase c = CaseOf(type, Operation::kSoftmax, cols);
+      c.outer = 3;
+      c.padding = 3;
+      c.input_offset = c.output_offset = 1;
+      ExpectGood(c, Values::kNormal);
+    }
+  }
+}
+
 // So that the tests below do not test what they compare with.
 TEST_F(RowCountTest, FewBlocksTakeMatricesInHostMemory) {
   cuda::Device device;
