@@ -121,6 +121,13 @@ const std::vector<kernels::Segment>& CudaLane::SegmentsToRun(const Batch& batch,
   return patched_;
 }
 
+// Gathered inputs are in the device's memory. With a batch before it still running, this one's reads are to go beside
+// that one's writes.
+kernels::Placement CudaLane::PlacementOf(const Batch& batch) const {
+  if (!batch.pieces().empty()) return kernels::Placement::kDevice;
+  return running_.empty() ? kernels::Placement::kHost : kernels::Placement::kSharedHost;
+}
+
 cudaError_t CudaLane::LaunchKernel(const Batch& batch, const Slot& slot, const kernels::Completion& completion) {
   const std::vector<kernels::Segment>* segments = &SegmentsToRun(batch, slot);
   const std::vector<kernels::GatherPiece>& pieces = batch.pieces();
@@ -134,12 +141,9 @@ cudaError_t CudaLane::LaunchKernel(const Batch& batch, const Slot& slot, const k
     for (kernels::Segment& segment : broken) segment.input = reinterpret_cast<const void*>(kNowhere);
     segments = &broken;
   }
-  // With a batch before it still running, this one's reads are to go beside that one's writes.
-  const bool shares_link = pieces.empty() && !running_.empty();
   return kernels::LaunchSoftmaxBatch(batch.input_type(), batch.output_type(), segments->data(),
                                      static_cast<std::int64_t>(segments->size()), slot.scratch, options_.scratch_bytes,
-                                     completion, stream_,
-                                     shares_link ? kernels::Placement::kSharedHost : kernels::Placement::kDevice);
+                                     completion, stream_, PlacementOf(batch));
 }
 
 void CudaLane::Launch(Batch* batch) {

@@ -49,6 +49,7 @@ class CudaLane final : public Lane {
   absl::Status AllocateMemory();
   absl::Status AllocateDeviceMemory();
   const std::vector<kernels::Segment>& SegmentsToRun(const Batch& batch, const Slot& slot);
+  kernels::Placement PlacementOf(const Batch& batch) const;
   cudaError_t LaunchKernel(const Batch& batch, const Slot& slot, const kernels::Completion& completion);
   void FailBatch(Batch* batch, const char* what, cudaError_t error);
   bool Finished(const Batch& batch);

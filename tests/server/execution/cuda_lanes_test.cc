@@ -132,17 +132,21 @@ TEST_F(CudaLanesTest, BatchesGoToAllDevices) {
 TEST_F(CudaLanesTest, ABatchBesideAnotherSharesTheLink) {
   ASSERT_TRUE(Make(1).ok());
   fake::HoldBack(0);
+  const std::size_t before = fake::HostLaunches(0);
   const auto first = Launch();
-  EXPECT_EQ(fake::HostLaunches(0), 0u);
+  EXPECT_EQ(fake::HostLaunches(0), before + 1);
+  EXPECT_EQ(fake::SharedLaunches(0), 0u);
   const auto second = Launch();
-  EXPECT_EQ(fake::HostLaunches(0), 1u);
+  EXPECT_EQ(fake::HostLaunches(0), before + 1);
+  EXPECT_EQ(fake::SharedLaunches(0), 1u);
   fake::Finish(0);
   for (int i = 0; i < 2; ++i) {
     Batch* const back = WaitForOne();
     back->Complete(back->status, SteadyClock::now());
   }
   EXPECT_TRUE(Run().ok());
-  EXPECT_EQ(fake::HostLaunches(0), 1u);
+  EXPECT_EQ(fake::HostLaunches(0), before + 2);
+  EXPECT_EQ(fake::SharedLaunches(0), 1u);
 }
 
 TEST_F(CudaLanesTest, AKernelThatCrashesTakesItsDeviceAndNoOther) {

@@ -28,6 +28,7 @@ struct Device {
   cudaError_t sticky = cudaSuccess;
   std::size_t launches = 0;
   std::size_t host_launches = 0;
+  std::size_t shared_launches = 0;
   std::deque<std::function<void()>> waiting;
 };
 
@@ -128,6 +129,11 @@ std::size_t Launches(int device) {
 std::size_t HostLaunches(int device) {
   std::lock_guard lock(machine().mu);
   return machine().devices[static_cast<std::size_t>(device)].host_launches;
+}
+
+std::size_t SharedLaunches(int device) {
+  std::lock_guard lock(machine().mu);
+  return machine().devices[static_cast<std::size_t>(device)].shared_launches;
 }
 
 }  // namespace softmax::testing::fake_cuda
@@ -235,7 +241,8 @@ cudaError_t LaunchSoftmaxBatch(DataType input_type, DataType output_type, const 
   EXPECT_EQ(stream->device, fake::current) << "a stream of another device";
   if (device.sticky != cudaSuccess) return device.sticky;
   ++device.launches;
-  device.host_launches += placement == Placement::kSharedHost ? 1 : 0;
+  device.host_launches += placement == Placement::kHost ? 1 : 0;
+  device.shared_launches += placement == Placement::kSharedHost ? 1 : 0;
   const auto kernel = [=, work = std::vector<Segment>(segments, segments + count)] {
     for (const Segment& segment : work) {
       cpu::Softmax(input_type, output_type, segment, 0, segment.outer * segment.inner);

@@ -22,7 +22,8 @@ void Finish(int device);
 std::size_t Allocations();
 // Kernels launched on the device so far.
 std::size_t Launches(int device);
-// Of them, those for tensors that are to be read over the link to the host.
+// Of them, those for tensors that are to be read over the link to the host, alone and beside others.
 std::size_t HostLaunches(int device);
+std::size_t SharedLaunches(int device);
 
 }  // namespace softmax::testing::fake_cuda
