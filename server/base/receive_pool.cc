@@ -16,16 +16,17 @@ struct Free {
   Free* next;
 };
 
-// Constant-initialized: malloc comes here before any constructor has run.
+// Constant-initialized: malloc comes here before any constructor has run. Every free() of every thread looks at the
+// first two, which do not change: what blocks that come and go change lies on other cache lines.
 struct Pool {
   std::atomic<std::uintptr_t> begin{0};
-  std::atomic<std::size_t> bytes{0};  // 0: no pool
-  std::atomic<std::size_t> used{0};   // given out and not given back
+  std::atomic<std::size_t> bytes{0};              // 0: no pool
+  alignas(128) std::atomic<std::size_t> used{0};  // given out and not given back
   std::mutex mu;
   Free* free = nullptr;  // under mu
   bool open = false;     // under mu: blocks are given out
 };
-constinit Pool pool;
+alignas(128) constinit Pool pool;
 
 struct Receiver {
   bool receiving;

@@ -38,7 +38,7 @@ std::uint64_t Arena::MaskFrom(Span span, std::uint32_t slab) {
 void Arena::Free(Span span) {
   const std::uint32_t end = span.first + span.slabs;
   for (std::uint32_t slab = span.first; slab < end; slab = (slab / kBits + 1) * kBits) {
-    free_[slab / kBits].fetch_or(MaskFrom(span, slab));
+    free_[slab / kBits].bits.fetch_or(MaskFrom(span, slab));
   }
 }
 
@@ -46,13 +46,13 @@ bool Arena::Claim(Span span) {
   const std::uint32_t end = span.first + span.slabs;
   for (std::uint32_t slab = span.first; slab < end; slab = (slab / kBits + 1) * kBits) {
     const std::uint64_t mask = MaskFrom(span, slab);
-    std::uint64_t word = free_[slab / kBits].load();
+    std::uint64_t word = free_[slab / kBits].bits.load();
     do {
       if ((word & mask) != mask) {  // somebody at home was faster
         Free(Span{span.first, slab - span.first});
         return false;
       }
-    } while (!free_[slab / kBits].compare_exchange_weak(word, word & ~mask));
+    } while (!free_[slab / kBits].bits.compare_exchange_weak(word, word & ~mask));
   }
   return true;
 }
@@ -60,7 +60,7 @@ bool Arena::Claim(Span span) {
 Span Arena::ClaimAtHome(std::uint32_t slabs, std::uint32_t home) {
   if (home >= free_.size() || slabs > kHomeSlabs) return {};
   while (true) {
-    const int bit = FindInWord(free_[home].load(), slabs);
+    const int bit = FindInWord(free_[home].bits.load(), slabs);
     if (bit < 0) return {};
     const Span span{home * kHomeSlabs + static_cast<std::uint32_t>(bit), slabs};
     if (Claim(span)) return span;
@@ -70,7 +70,7 @@ Span Arena::ClaimAtHome(std::uint32_t slabs, std::uint32_t home) {
 std::int64_t Arena::FindLow(std::uint32_t slabs) const {
   std::uint32_t run = 0;
   for (std::uint32_t slab = 0; slab < slabs_total_;) {
-    const std::uint64_t word = free_[slab / kBits].load() >> (slab % kBits);
+    const std::uint64_t word = free_[slab / kBits].bits.load() >> (slab % kBits);
     if (word == 0) {  // nothing free in the rest of this word
       run = 0;
       slab = (slab / kBits + 1) * kBits;
@@ -93,7 +93,7 @@ std::int64_t Arena::FindLow(std::uint32_t slabs) const {
 std::int64_t Arena::FindHigh(std::uint32_t slabs) const {
   std::uint32_t run = 0;
   for (std::uint32_t slab = slabs_total_; slab > 0;) {
-    const std::uint64_t word = free_[(slab - 1) / kBits].load();
+    const std::uint64_t word = free_[(slab - 1) / kBits].bits.load();
     if (slab % kBits == 0 && word == 0) {
       run = 0;
       slab -= kBits;

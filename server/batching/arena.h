@@ -75,13 +75,17 @@ class Arena {
   const std::uint32_t slabs_total_;
   std::function<void()> listener_;
 
-  // Own synchronization.
-  std::atomic<std::uint32_t> slabs_used_{0};
+  // Own synchronization. Each word is its home's thread's, which changes it with every batch, so it has a cache line of
+  // its own; and what all threads change has one that nothing else is on.
+  struct alignas(64) Word {
+    std::atomic<std::uint64_t> bits{0};
+  };
+  std::vector<Word> free_;  // one bit a slab
   std::atomic<bool> waiting_{false};
 
-  std::vector<std::atomic<std::uint64_t>> free_;  // one bit a slab
+  alignas(128) std::atomic<std::uint32_t> slabs_used_{0};
 
-  Mutex search_mu_;  // one search at a time: two would take each other's pieces
+  alignas(128) Mutex search_mu_;  // one search at a time: two would take each other's pieces
 };
 
 }  // namespace softmax::server
