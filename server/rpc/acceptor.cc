@@ -286,7 +286,7 @@ void Acceptor::Forget(int duplicate) {
   epoll_ctl(epoll_, EPOLL_CTL_DEL, duplicate, nullptr);
   const Destination& from = destinations_[it->second.destination];
   from.door->Left(it->second.server);
-  from.connections->Remove(it->second.peer, duplicate);
+  from.connections->Remove(it->second.peer, duplicate, it->second.server);
   accepted_.erase(it);
 }
 

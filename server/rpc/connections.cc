@@ -67,14 +67,14 @@ bool Connection::Ended() const {
 
 void Connections::Add(const std::string& name, int fd, std::string peer, std::size_t server) {
   auto connection = std::make_shared<Connection>(fd, std::move(peer), server);
-  Bucket& bucket = BucketOf(name);
+  Bucket& bucket = BucketOf(name, server);
   MutexLock lock(bucket.mu);
   bucket.by_name[name] = std::move(connection);
 }
 
-void Connections::Remove(const std::string& name, int fd) {
+void Connections::Remove(const std::string& name, int fd, std::size_t server) {
   std::shared_ptr<Connection> gone;  // its descriptor is closed outside the lock
-  Bucket& bucket = BucketOf(name);
+  Bucket& bucket = BucketOf(name, server);
   MutexLock lock(bucket.mu);
   const auto it = bucket.by_name.find(name);
   if (it == bucket.by_name.end() || it->second->fd() != fd) return;
@@ -83,7 +83,7 @@ void Connections::Remove(const std::string& name, int fd) {
 }
 
 std::shared_ptr<Connection> Connections::Find(const std::string& name, std::size_t server) {
-  Bucket& bucket = BucketOf(name);
+  Bucket& bucket = BucketOf(name, server);
   MutexLock lock(bucket.mu);
   const auto it = bucket.by_name.find(name);
   return it == bucket.by_name.end() || it->second->server() != server ? nullptr : it->second;

@@ -119,8 +119,8 @@ class Connections {
 
   // `fd` is the duplicate, owned from here on; `name` is what ServerContext::peer() says for this connection.
   void Add(const std::string& name, int fd, std::string peer, std::size_t server);
-  // `fd` tells a newer connection of the same name apart, which stays.
-  void Remove(const std::string& name, int fd);
+  // The one that `server` was given; `fd` tells a newer connection of the same name apart, which stays.
+  void Remove(const std::string& name, int fd, std::size_t server);
   // The connection of this name that `server` was given. Null when it is gone already; its name, which is a
   // descriptor's number, may be another server's connection by then.
   std::shared_ptr<Connection> Find(const std::string& name, std::size_t server);
@@ -137,18 +137,22 @@ class Connections {
   StripedCounter& held_bytes() { return held_bytes_; }
 
  private:
-  // By the name's hash: each queue's thread looks up its own connections all the time.
+  // By the server, then by the name's hash: each queue's thread looks up its own connections all the time, and its
+  // buckets' cache lines stay with its core.
   struct alignas(128) Bucket {
     mutable Mutex mu;
     std::unordered_map<std::string, std::shared_ptr<Connection>> by_name ABSL_GUARDED_BY(mu);
   };
-  Bucket& BucketOf(const std::string& name) { return buckets_[std::hash<std::string>()(name) % buckets_.size()]; }
+  Bucket& BucketOf(const std::string& name, std::size_t server) {
+    return buckets_[(server * kBucketsEach + std::hash<std::string>()(name) % kBucketsEach) % buckets_.size()];
+  }
 
   std::vector<std::shared_ptr<Connection>> All() const;
 
   const Options options_;
   StripedCounter held_bytes_;
-  std::array<Bucket, 32> buckets_;
+  static constexpr std::size_t kBucketsEach = 4;
+  std::array<Bucket, 64> buckets_;
 };
 
 }  // namespace softmax::server

@@ -61,11 +61,41 @@ TEST(Connections, ANameUsedAgainIsNoConnectionOfTheServerThatHadIt) {
   EXPECT_EQ(connections.Find("fd:7", 1), nullptr);
 
   connections.Add("fd:7", AnyDescriptor(), "10.0.0.2:2", /*server=*/1);
-  EXPECT_EQ(connections.Find("fd:7", 0), nullptr);
+  EXPECT_EQ(connections.Find("fd:7", 0)->peer(), "10.0.0.1:1");  // still the one that it had
   ASSERT_NE(connections.Find("fd:7", 1), nullptr);
-  connections.Remove("fd:7", old_fd);  // the newer one stays
+  EXPECT_EQ(connections.Find("fd:7", 1)->peer(), "10.0.0.2:2");
+  connections.Remove("fd:7", old_fd, /*server=*/0);  // the newer one stays
+  EXPECT_EQ(connections.Find("fd:7", 0), nullptr);
   EXPECT_EQ(connections.Find("fd:7", 1)->peer(), "10.0.0.2:2");
   EXPECT_EQ(connections.size(), 1u);
+}
+
+// On one server the name is the newer connection's at once, and the older one's end does not take it away.
+TEST(Connections, ANameUsedAgainOnItsServerIsTheNewerConnection) {
+  Connections connections{Connections::Options{}};
+  const int old_fd = AnyDescriptor();
+  connections.Add("fd:7", old_fd, "10.0.0.1:1", /*server=*/0);
+  connections.Add("fd:7", AnyDescriptor(), "10.0.0.2:2", /*server=*/0);
+  EXPECT_EQ(connections.Find("fd:7", 0)->peer(), "10.0.0.2:2");
+  connections.Remove("fd:7", old_fd, /*server=*/0);
+  ASSERT_NE(connections.Find("fd:7", 0), nullptr);
+  EXPECT_EQ(connections.Find("fd:7", 0)->peer(), "10.0.0.2:2");
+  EXPECT_EQ(connections.size(), 1u);
+}
+
+// Servers' buckets are shared from some number on: their connections stay apart.
+TEST(Connections, ManyServersKeepTheirsApart) {
+  Connections connections{Connections::Options{}};
+  constexpr std::size_t kServers = 40;
+  for (std::size_t server = 0; server < kServers; ++server) {
+    connections.Add("fd:" + std::to_string(server), AnyDescriptor(), std::to_string(server), server);
+  }
+  for (std::size_t server = 0; server < kServers; ++server) {
+    for (std::size_t other = 0; other < kServers; ++other) {
+      const auto found = connections.Find("fd:" + std::to_string(other), server);
+      EXPECT_EQ(found != nullptr, server == other) << server << " " << other;
+    }
+  }
 }
 
 TEST(AnswerTogether, AnnouncedAnswersArriveWithTheLastOfThem) {
