@@ -19,23 +19,29 @@ constexpr std::size_t VarintSize(std::uint64_t value) {
 constexpr std::size_t ScalarSize(std::uint64_t value) { return value == 0 ? 0 : 1 + VarintSize(value); }
 constexpr std::size_t BlockSize(std::uint64_t size) { return 1 + VarintSize(size) + size; }
 
-void AppendVarint(std::uint64_t value, std::string* out) {
-  char bytes[10];
-  std::size_t count = 0;
-  for (; value >= 0x80; value >>= 7) bytes[count++] = static_cast<char>(value | 0x80);
-  bytes[count++] = static_cast<char>(value);
-  out->append(bytes, count);
+// The messages' sizes are known before they are written: each is written in place, to room that is there already.
+char* PutVarint(std::uint64_t value, char* at) {
+  for (; value >= 0x80; value >>= 7) *at++ = static_cast<char>(value | 0x80);
+  *at++ = static_cast<char>(value);
+  return at;
 }
 
-void AppendScalar(std::uint32_t tag, std::uint64_t value, std::string* out) {
-  if (value == 0) return;
-  out->push_back(static_cast<char>(tag));
-  AppendVarint(value, out);
+char* PutScalar(std::uint32_t tag, std::uint64_t value, char* at) {
+  if (value == 0) return at;
+  *at++ = static_cast<char>(tag);
+  return PutVarint(value, at);
 }
 
-void AppendBlockStart(std::uint32_t tag, std::uint64_t size, std::string* out) {
-  out->push_back(static_cast<char>(tag));
-  AppendVarint(size, out);
+char* PutBlockStart(std::uint32_t tag, std::uint64_t size, char* at) {
+  *at++ = static_cast<char>(tag);
+  return PutVarint(size, at);
+}
+
+// Makes room for so many bytes more, and says where.
+char* Extend(std::string* out, std::size_t size) {
+  const std::size_t begin = out->size();
+  out->resize(begin + size);
+  return out->data() + begin;
 }
 
 std::size_t TimingSize(const AnswerTiming& timing) {
@@ -43,11 +49,11 @@ std::size_t TimingSize(const AnswerTiming& timing) {
          ScalarSize(timing.batch_rows);
 }
 
-void AppendTiming(const AnswerTiming& timing, std::string* out) {
-  AppendScalar(kTimingQueue, timing.queue_ns, out);
-  AppendScalar(kTimingBatch, timing.batch_ns, out);
-  AppendScalar(kTimingExecution, timing.execution_ns, out);
-  AppendScalar(kTimingBatchRows, timing.batch_rows, out);
+char* PutTiming(const AnswerTiming& timing, char* at) {
+  at = PutScalar(kTimingQueue, timing.queue_ns, at);
+  at = PutScalar(kTimingBatch, timing.batch_ns, at);
+  at = PutScalar(kTimingExecution, timing.execution_ns, at);
+  return PutScalar(kTimingBatchRows, timing.batch_rows, at);
 }
 
 std::size_t ShapeSize(const DecodedRequest& request) {
@@ -60,8 +66,9 @@ std::size_t ShapeSize(const DecodedRequest& request) {
 
 // A proto3 string has to be UTF-8, or the caller's parser refuses the whole message; a status may
 // quote anything.
-void AppendText(std::string_view text, std::string* out) {
-  for (const char c : text) out->push_back(static_cast<unsigned char>(c) < 0x80 ? c : '?');
+char* PutText(std::string_view text, char* at) {
+  for (const char c : text) *at++ = static_cast<unsigned char>(c) < 0x80 ? c : '?';
+  return at;
 }
 
 }  // namespace
@@ -73,19 +80,18 @@ void EncodeAnswerHeader(const DecodedRequest& request, const AnswerTiming& timin
   const std::size_t timing_size = TimingSize(timing);
   const std::size_t shape_size = ShapeSize(request);
   const std::uint64_t output_size = ScalarSize(dtype) + BlockSize(shape_size) + (payload == 0 ? 0 : BlockSize(payload));
-  if (in_stream) {
-    AppendBlockStart(kStreamElement, ScalarSize(request.id) + BlockSize(timing_size) + BlockSize(output_size), header);
-  }
-  AppendScalar(kResponseId, request.id, header);
-  AppendBlockStart(kResponseTiming, timing_size, header);
-  AppendTiming(timing, header);
-  AppendBlockStart(kResponseOutput, output_size, header);
-  AppendScalar(kTensorDtype, dtype, header);
-  AppendBlockStart(kTensorShapePacked, shape_size, header);
-  for (std::uint32_t i = 0; i < request.rank; ++i) {
-    AppendVarint(static_cast<std::uint64_t>(request.shape[i]), header);
-  }
-  if (payload > 0) AppendBlockStart(kTensorData, payload, header);
+  const std::uint64_t element_size = ScalarSize(request.id) + BlockSize(timing_size) + BlockSize(output_size);
+  const std::uint64_t size = in_stream ? BlockSize(element_size) : element_size;
+  char* at = Extend(header, size - payload);
+  if (in_stream) at = PutBlockStart(kStreamElement, element_size, at);
+  at = PutScalar(kResponseId, request.id, at);
+  at = PutBlockStart(kResponseTiming, timing_size, at);
+  at = PutTiming(timing, at);
+  at = PutBlockStart(kResponseOutput, output_size, at);
+  at = PutScalar(kTensorDtype, dtype, at);
+  at = PutBlockStart(kTensorShapePacked, shape_size, at);
+  for (std::uint32_t i = 0; i < request.rank; ++i) at = PutVarint(static_cast<std::uint64_t>(request.shape[i]), at);
+  if (payload > 0) PutBlockStart(kTensorData, payload, at);
 }
 
 void EncodeStreamError(std::uint64_t id, const absl::Status& status, std::uint32_t retry_after_ms, std::string* out) {
@@ -93,15 +99,14 @@ void EncodeStreamError(std::uint64_t id, const absl::Status& status, std::uint32
   const auto code = static_cast<std::uint64_t>(static_cast<int>(status.code()));
   const std::size_t status_size =
       ScalarSize(code) + (text.empty() ? 0 : BlockSize(text.size())) + ScalarSize(retry_after_ms);
-  AppendBlockStart(kStreamElement, ScalarSize(id) + BlockSize(status_size), out);
-  AppendScalar(kResponseId, id, out);
-  AppendBlockStart(kResponseStatus, status_size, out);
-  AppendScalar(kStatusCode, code, out);
-  if (!text.empty()) {
-    AppendBlockStart(kStatusMessage, text.size(), out);
-    AppendText(text, out);
-  }
-  AppendScalar(kStatusRetryAfter, retry_after_ms, out);
+  const std::size_t element_size = ScalarSize(id) + BlockSize(status_size);
+  char* at = Extend(out, BlockSize(element_size));
+  at = PutBlockStart(kStreamElement, element_size, at);
+  at = PutScalar(kResponseId, id, at);
+  at = PutBlockStart(kResponseStatus, status_size, at);
+  at = PutScalar(kStatusCode, code, at);
+  if (!text.empty()) at = PutText(text, PutBlockStart(kStatusMessage, text.size(), at));
+  PutScalar(kStatusRetryAfter, retry_after_ms, at);
 }
 
 }  // namespace softmax::server
