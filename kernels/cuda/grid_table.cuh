@@ -19,8 +19,12 @@ namespace softmax::kernels::cuda {
 template <typename C>
 class GridTable {
  public:
-  __device__ __forceinline__ explicit GridTable(const MatrixParams& params)
-      : params_(params), tag_(__ldcg(TagWord(params)) + 1) {}
+  __device__ __forceinline__ explicit GridTable(const MatrixParams& params) : GridTable(params, NextTag(params)) {}
+  // `tag`: what NextTag() gave.
+  __device__ __forceinline__ GridTable(const MatrixParams& params, std::uint32_t tag) : params_(params), tag_(tag) {}
+  __device__ __forceinline__ static std::uint32_t NextTag(const MatrixParams& params) {
+    return __ldcg(TagWord(params)) + 1;
+  }
 
   // By one thread. A row has `entries`.
   __device__ __forceinline__ void Publish(int row, int entries, int index, const Stats<C>& stats) const {
@@ -35,22 +39,22 @@ class GridTable {
                    : "memory");
     }
   }
-  // Waits for a row's entries from `first` on, of which a thread takes every kMatrixThreads-th of `count`, two at a
-  // time.
-  __device__ __forceinline__ void Await(int row, int entries, int first, int count, Stats<C>* to) const {
+  // Waits for a row's entries from `first` on, of which a thread takes every `threads`-th of `count`, two at a time.
+  __device__ __forceinline__ void Await(int row, int entries, int first, int count, Stats<C>* to,
+                                        int threads = kMatrixThreads) const {
     constexpr int kAtOnce = sizeof(C) == 8 ? 1 : 2;  // doubles take twice the registers
 #pragma unroll 1
-    for (int i = 0; i < count; i += kAtOnce * kMatrixThreads) {
-      const bool has_second = kAtOnce > 1 && i + kMatrixThreads < count;
+    for (int i = 0; i < count; i += kAtOnce * threads) {
+      const bool has_second = kAtOnce > 1 && i + threads < count;
       const std::uint64_t* const from = EntryOf(row, entries, first + i);
-      const std::uint64_t* const second = from + kMatrixThreads * kWords;
+      const std::uint64_t* const second = from + threads * kWords;
       std::uint64_t got[2][kWords] = {};
       do {
         Load(from, got[0]);
         if (has_second) Load(second, got[1]);
       } while (!IsThere(got[0], TagOf(row)) || (has_second && !IsThere(got[1], TagOf(row))));
       Take(got[0], to + i);
-      if (has_second) Take(got[1], to + i + kMatrixThreads);
+      if (has_second) Take(got[1], to + i + threads);
     }
   }
 
@@ -87,6 +91,15 @@ class GridTable {
     return static_cast<int>(gridDim.x + atomicAdd(params_.completion.workspace + kWorkspaceTaken, 1u));
   }
 
+  // Instead of End() where a launch has one row in `table_rows` copies: by every block after it has seen all entries,
+  // when all have read the tag.
+  __device__ __forceinline__ static void EndCopies(const MatrixParams& params, std::uint32_t tag) {
+    if (tag >= kLastTag) {
+      End(params);
+    } else if (blockIdx.x == 0 && threadIdx.x == 0) {
+      *TagWord(params) = tag + static_cast<std::uint32_t>(params.table_rows) - 1;
+    }
+  }
   // By every block as the last thing it does with the table. The last one clears the counters and moves the tags on.
   __device__ __forceinline__ static void End(const MatrixParams& params) {
     __shared__ bool clear;

@@ -91,6 +91,7 @@ enum class MatrixKind : std::uint8_t {
   kSplit,    // small rows too, a block for each of few
   kDouble,   // rows of two chunks of 16-bit elements, a warp for each of many
   kChunk,    // many rows of a few chunks and whole vectors, a warp for each chunk
+  kFew,      // so few rows that many blocks share each, a warp for each chunk
   kLarge,    // the warps of a block or cluster per row
   kWide,     // blocks that take parts of rows in turn, launched cooperatively
   kSlice,    // the same, through shared memory
@@ -119,7 +120,7 @@ const void* MatrixKernelOf(DataType type, const MatrixPlan& plan);
 // One input type's kernels. The last two indices are `skew` and `log`.
 struct MatrixKernels {
   static constexpr int kCount = kSmallSlots * 4 + 2 * 4 + 4 + kDoubleKernels * 4 + 2 * 4 + 2 * 4 + 2 * 2 +
-                                kTinyVectors * 2 + 2 + kNarrowColumns * 2 + 2;
+                                kTinyVectors * 2 + 2 + kNarrowColumns * 2 + 2 + 2 * 2;
   const void* small[kSmallSlots][2][2];  // by slots; of doubles off the boundaries up to 2 (single.h)
   const void* one_wave[2][2][2];         // 1, 2 slots
   const void* split[2][2];
@@ -131,6 +132,7 @@ struct MatrixKernels {
   const void* twelve[2];                  // 9 to 12 columns of 16 bits
   const void* narrow[kNarrowColumns][2];  // by columns, see HasNarrow
   const void* chunk[2];                   // of whole vectors, on boundaries; nullptr for fp64
+  const void* few[2][2];                  // the same; blocks that are a cluster, a grid
 
   const void* const* begin() const { return &small[0][0][0]; }
   const void* const* end() const { return begin() + kCount; }

@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/matrix_chunk.cuh"
 #include "kernels/cuda/matrix_double.cuh"
+#include "kernels/cuda/matrix_few.cuh"
 #include "kernels/cuda/matrix_large.cuh"
 #include "kernels/cuda/matrix_split.cuh"
 #include "kernels/cuda/matrix_tiny.cuh"
@@ -33,6 +34,15 @@ template <typename In, bool kLog>
 const void* ChunkMatrix() {
   if constexpr (sizeof(In) <= 4) {
     return reinterpret_cast<const void*>(&ChunkMatrixKernel<In, kLog>);
+  } else {
+    return nullptr;
+  }
+}
+
+template <typename In, bool kGrid, bool kLog>
+const void* FewMatrix() {
+  if constexpr (sizeof(In) <= 4) {
+    return reinterpret_cast<const void*>(&FewMatrixKernel<In, kLog, kGrid>);
   } else {
     return nullptr;
   }
@@ -129,7 +139,9 @@ const MatrixKernels& MatrixKernelsOf() {
       {SixteenBitMatrix<In, 12, false>(), SixteenBitMatrix<In, 12, true>()},
       {SOFTMAX_NARROW(1), SOFTMAX_NARROW(2), SOFTMAX_NARROW(3), SOFTMAX_NARROW(4), SOFTMAX_NARROW(5), SOFTMAX_NARROW(6),
        SOFTMAX_NARROW(7), SOFTMAX_NARROW(8)},
-      {ChunkMatrix<In, false>(), ChunkMatrix<In, true>()}};
+      {ChunkMatrix<In, false>(), ChunkMatrix<In, true>()},
+      {{FewMatrix<In, false, false>(), FewMatrix<In, false, true>()},
+       {FewMatrix<In, true, false>(), FewMatrix<In, true, true>()}}};
 #undef SOFTMAX_NARROW
 #undef SOFTMAX_TINY
 #undef SOFTMAX_VARIANTS

@@ -302,10 +302,37 @@ bool PlanPair(const Device& device, MatrixPlan* plan) {
   return true;
 }
 
+// Plans few aligned rows of whole vectors, of several blocks each. A single row so wide that a cluster's
+// multiprocessors would be long at its bytes has a grid; more of its blocks would be in each other's way at the table.
+bool PlanFew(int bytes, const Device& device, MatrixPlan* plan) {
+  MatrixParams& p = plan->params;
+  if (bytes == 8 || plan->skew || p.cols % VectorElements(bytes) != 0) return false;
+  constexpr int kClusterChunks = 192;
+  constexpr int kTableCopies = 2;
+  const int grid_blocks = p.chunks > 32 * kBlockWarps ? 64 : 32;
+  const bool is_grid = p.rows == 1 && p.chunks > kClusterChunks && p.completion.workspace != nullptr &&
+                       grid_blocks <= device.multiprocessors;
+  const int cluster_blocks = is_grid ? 1 : BlocksOfRow(p.chunks, p.rows, device);
+  const int blocks = is_grid ? grid_blocks : cluster_blocks;
+  const auto warps = static_cast<int>(DivideUp(p.chunks, blocks));
+  const int most_threads = is_grid ? kMatrixThreads : kWideThreads;
+  if (blocks == 1 || p.rows * blocks > std::int64_t{2} * device.multiprocessors || 32 * warps > most_threads) {
+    return false;
+  }
+  plan->kind = MatrixKind::kFew;
+  plan->threads = 32 * warps;
+  plan->blocks = p.rows * blocks;
+  p.cluster_blocks = cluster_blocks;
+  p.warps = warps;
+  p.table_rows = kTableCopies;
+  return true;
+}
+
 void PlanLarge(DataType type, const Device& device, MatrixPlan* plan) {
   const auto bytes = static_cast<int>(SizeOf(type));
   MatrixParams& p = plan->params;
   if (bytes == 8 && PlanPair(device, plan)) return;
+  if (PlanFew(bytes, device, plan)) return;
   if (PlanBulk(bytes, device, plan)) return;
   if (TakesDouble(bytes, device, *plan)) {
     PlanDouble(bytes, plan);
@@ -427,6 +454,8 @@ const void* MatrixKernelOf(DataType type, const MatrixPlan& plan) {
       return kernels.split[skew][log];
     case MatrixKind::kChunk:
       return kernels.chunk[log];
+    case MatrixKind::kFew:
+      return kernels.few[plan.params.cluster_blocks == 1 ? 1 : 0][log];
     case MatrixKind::kLarge:
       return kernels.large[Log2Up(plan.slots) - 2][skew][log];
     case MatrixKind::kSlice:

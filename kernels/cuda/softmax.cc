@@ -186,8 +186,13 @@ bool LaunchOne(DataType type, const Segment& segment, const Completion& completi
   cuda::MatrixPlan plan = cuda::PlanMatrix(type, segment, completion, device);
   if (plan.kind == cuda::MatrixKind::kNone) return false;
   const bool is_wide = plan.kind == cuda::MatrixKind::kWide;
-  const Grid grid{
-      plan.blocks, plan.threads, plan.dynamic_bytes, plan.params.cluster_blocks, is_wide, device.clusters && !is_wide};
+  const bool is_few_grid = plan.kind == cuda::MatrixKind::kFew && plan.params.cluster_blocks == 1;
+  const Grid grid{plan.blocks,
+                  plan.threads,
+                  plan.dynamic_bytes,
+                  plan.params.cluster_blocks,
+                  is_wide || is_few_grid,
+                  device.clusters && !is_wide};
   *error = Launch(cuda::MatrixKernelOf(type, plan), grid, &plan.params, stream);
   return true;
 }

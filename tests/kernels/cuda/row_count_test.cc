@@ -152,6 +152,35 @@ TEST_F(RowCountTest, EveryNumberOfWideRowsGivesTheSameBits) {
   }
 }
 
+// Aligned rows alone or so few that each has many blocks (a cluster's, or of one wide row a grid's), a warp for each
+// chunk: with blocks that have fewer chunks than others, and a last chunk of few columns.
+void ExpectFewWideRowsGiveTheBitsOfRowsAlone(DataType type) {
+  const std::int64_t chunk = 2048 / static_cast<std::int64_t>(SizeOf(type));
+  std::size_t i = 0;
+  for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+    for (const std::int64_t cols :
+         {3 * chunk, 40 * chunk + 8, 128 * chunk, 129 * chunk, 250 * chunk + 8, 512 * chunk}) {
+      RowCase c = CaseOf(type, operation, cols);
+      ExpectSameBits(c, kAllValues[i++ % std::size(kAllValues)], {2, 3, 20});
+      c.lengths = LengthsOf(kDistinct, cols);
+      c.in_place = i % 2 == 0;
+      ExpectSameBits(c, Values::kNormal50, {20});
+    }
+  }
+}
+
+TEST_F(RowCountTest, FewWideRowsOfFloat32GiveTheBitsOfRowsAlone) {
+  ExpectFewWideRowsGiveTheBitsOfRowsAlone(DataType::kFloat32);
+}
+
+TEST_F(RowCountTest, FewWideRowsOfFloat16GiveTheBitsOfRowsAlone) {
+  ExpectFewWideRowsGiveTheBitsOfRowsAlone(DataType::kFloat16);
+}
+
+TEST_F(RowCountTest, FewWideRowsOfBFloat16GiveTheBitsOfRowsAlone) {
+  ExpectFewWideRowsGiveTheBitsOfRowsAlone(DataType::kBFloat16);
+}
+
 void ExpectTilesGiveTheBitsOfRowsAlone(DataType type, Operation operation, std::int64_t bytes) {
   constexpr std::size_t kKinds = std::size(kAllValues);
   for (std::size_t i = 0; i < std::size(kTileWidths); ++i) {

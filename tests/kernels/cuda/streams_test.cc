@@ -22,15 +22,16 @@ struct Shape {
   std::int64_t cols;
 };
 // Teams of blocks launched cooperatively, with and without whole vectors; clusters of all sizes; blocks; warps.
-constexpr std::array<Shape, 9> kShapes = {{{1, 1048576},
-                                           {2, 300001},
-                                           {3, 262144},
-                                           {5, 131101},
-                                           {16, 50257},
-                                           {64, 32768},
-                                           {300, 5003},
-                                           {1823, 781},
-                                           {4096, 33}}};
+constexpr std::array<Shape, 10> kShapes = {{{1, 1048576},
+                                            {1, 131072},
+                                            {2, 300001},
+                                            {3, 262144},
+                                            {5, 131101},
+                                            {16, 50257},
+                                            {64, 32768},
+                                            {300, 5003},
+                                            {1823, 781},
+                                            {4096, 33}}};
 
 class StreamsTest : public GpuTest {
  protected:
