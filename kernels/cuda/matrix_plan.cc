@@ -46,11 +46,29 @@ int Log2Up(int value) {
   return log;
 }
 
-// Where a launch puts several blocks on each multiprocessor at once, the next one's would come to lie unevenly if they
-// took the places that are left beside them. 16-bit rows of three slots and more leave none: they need the registers.
-bool LeavesPlacesEven(int bytes, const MatrixPlan& plan, const Device& device) {
+// Shared memory of which a multiprocessor has enough for so many blocks and no more. The system takes 1 KB of each.
+int LimitingBytes(int blocks, const Device& device) {
+  constexpr int kSystemBytes = 1024;
+  return ((device.shared_bytes + kSystemBytes) / blocks - kSystemBytes) / kVectorBytes * kVectorBytes;
+}
+
+// Whether the next launch may take its places early. Where a launch puts several blocks on each multiprocessor at once,
+// the next one's would come to lie unevenly if they took the places that are left beside them. 16-bit rows of three
+// slots and more leave none: they need the registers. Aligned rows that fill one wave are kept from more places than
+// they have by the shared memory that they ask for, if their registers leave them that many; log-softmax of three slots
+// and more was not measured.
+void PlanNextEarly(int bytes, const Device& device, MatrixPlan* plan) {
   const std::int64_t multiprocessors = device.multiprocessors;
-  return plan.blocks <= 2 * multiprocessors || plan.blocks > 6 * multiprocessors || (bytes == 2 && plan.slots > 2);
+  plan->params.next_early =
+      plan->blocks <= 2 * multiprocessors || plan->blocks > 6 * multiprocessors || (bytes == 2 && plan->slots > 2);
+  if (plan->params.next_early || !device.clusters || plan->skew || bytes == 8) return;
+  const bool is_full =
+      plan->blocks > (kOneWaveBlocks - 1) * multiprocessors && plan->blocks <= kOneWaveBlocks * multiprocessors;
+  constexpr int kMostSlots = 5;
+  const bool has_places = is_full && bytes == 4 && plan->slots <= kMostSlots && !plan->params.log;
+  if (plan->kind != MatrixKind::kOneWave && !has_places) return;
+  plan->params.next_early = true;
+  if (is_full) plan->dynamic_bytes = LimitingBytes(kOneWaveBlocks, device);
 }
 
 // Small rows of doubles that are taken one by one, with fewer threads than lanes. Log-softmax gains by that where rows
@@ -84,7 +102,7 @@ void PlanSmall(int bytes, const Device& device, MatrixPlan* plan) {
   } else if (bytes != 8 || !PlanSingle(plan)) {
     plan->blocks = DivideUp(p.rows, std::int64_t{groups} * SmallRows(plan->slots));
   }
-  p.next_early = LeavesPlacesEven(bytes, *plan, device);
+  PlanNextEarly(bytes, device, plan);
 }
 
 void PlanSmallRows(int bytes, bool dense, bool close, const Device& device, MatrixPlan* plan) {
