@@ -90,12 +90,12 @@ enum class MatrixKind : std::uint8_t {
   kOneWave,  // the same for as many rows as the device holds at a time
   kSplit,    // small rows too, a block for each of few
   kDouble,   // rows of two chunks of 16-bit elements, a warp for each of many
-  kChunk,    // many rows of a few chunks and whole vectors, a warp for each chunk
+  kChunk,    // many rows of whole vectors, a warp for each chunk, in a block or a cluster (tile.h)
   kFew,      // so few rows that many blocks share each, a warp for each chunk
   kLarge,    // the warps of a block or cluster per row
   kWide,     // blocks that take parts of rows in turn, launched cooperatively
   kSlice,    // the same, through shared memory
-  kBulk,     // a warp or a few per row, through shared memory by bulk copies (tile.h)
+  kBulk,     // through shared memory by bulk copies: warps of a block per row, or of a cluster (tile.h)
   kSingle,   // small rows of doubles, a few threads each, element by element (single.h)
   kPair,     // the same of two chunks, through shared memory
 };

@@ -352,6 +352,7 @@ void PlanLarge(DataType type, const Device& device, MatrixPlan* plan) {
   if (bytes == 8 && PlanPair(device, plan)) return;
   if (PlanFew(bytes, device, plan)) return;
   if (PlanBulk(bytes, device, plan)) return;
+  if (PlanCluster(bytes, device, plan)) return;
   if (TakesDouble(bytes, device, *plan)) {
     PlanDouble(bytes, plan);
     return;
@@ -471,7 +472,7 @@ const void* MatrixKernelOf(DataType type, const MatrixPlan& plan) {
     case MatrixKind::kSplit:
       return kernels.split[skew][log];
     case MatrixKind::kChunk:
-      return kernels.chunk[log];
+      return plan.params.cluster_blocks > 1 ? TileKernelsFor(type).cluster[log] : kernels.chunk[log];
     case MatrixKind::kFew:
       return kernels.few[plan.params.cluster_blocks == 1 ? 1 : 0][log];
     case MatrixKind::kLarge:

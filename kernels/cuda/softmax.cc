@@ -343,6 +343,9 @@ cudaError_t PrepareSoftmaxKernels() {
       if (const cudaError_t error = PrepareKernel(kernel, device.shared_bytes - cuda::kMatrixTableBytes);
           error != cudaSuccess)
         return error;
+      if (!device.clusters) continue;
+      const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
+      if (error != cudaSuccess) return error;
     }
   }
   if (const cudaError_t error = cuda::LoadGatherKernels(); error != cudaSuccess) return error;

@@ -32,6 +32,11 @@ constexpr int PaddedSlots(int slots) {
   return rest > kChunkSlots ? slots - rest + 2 * kChunkSlots : rest == kChunkSlots - 1 ? slots + 1 : slots;
 }
 
+// Another kernel is for many rows that are aligned and of more chunks than a block takes: a warp for each chunk, in
+// clusters (matrix_cluster.cuh).
+// Warps of a block that takes a chunk with each of them, at most. Log-softmax of 16 bits needs more registers.
+constexpr int ClusterWarps(int element_bytes, bool log) { return element_bytes == 2 && log ? 8 : 16; }
+
 // Dense rows of few vectors are moved as tiles of rows, unless lanes have just as many vectors: whole ones in a number
 // that leaves few lanes idle. An even number of them costs a tile some of its speed, so those that go as tiles are
 // those that were faster so, in tensors that fill the shared memory of all multiprocessors. For doubles that was not
@@ -49,12 +54,16 @@ void PlanTiny(int bytes, const Device& device, MatrixPlan* plan);
 // multiprocessor two blocks; of 32 bits, where lanes are nearly as fast, eight.
 bool PlanTile(int bytes, const Device& device, MatrixPlan* plan);
 
+// Plans a cluster for each of many rows. False: the rows are others, of a size that others are better at, or few.
+bool PlanCluster(int bytes, const Device& device, MatrixPlan* plan);
+
 // One input type's kernels, by share - 1, vectors and `log`; nullptr for those that HasTile() has not.
 struct TileKernels {
   static constexpr int kSizes = kMostTileVectors - kLeastTileVectors + 1;
-  static constexpr int kCount = 2 * kSizes * 2 + 2 + kSingleCount * 2 + 2;
+  static constexpr int kCount = 2 * kSizes * 2 + 2 + 2 + kSingleCount * 2 + 2;
   const void* tile[2][kSizes][2];
   const void* bulk[2];                  // by `log`
+  const void* cluster[2];               // not of doubles
   const void* single[kSingleCount][2];  // of doubles
   const void* pair[2];                  // the same, of two chunks
 

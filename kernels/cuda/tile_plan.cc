@@ -41,6 +41,34 @@ int TileRounds(int bytes, int round_bytes, const Device& device) {
   return std::max(1, (device.shared_bytes / 6 + round_bytes / 2) / round_bytes);
 }
 
+// Whether blocks, or warps, fill the places that each multiprocessor has for them.
+bool FillPlaces(std::int64_t count, int places, const Device& device) {
+  return count >= std::int64_t{places} * device.multiprocessors;
+}
+
+// Warps of each block of a cluster that takes a chunk with each warp. Of rows of up to 64 chunks the number that leaves
+// the fewest warps idle, of wider ones what the largest cluster asks for. 0: too many would be idle.
+int WarpsOfCluster(int bytes, const MatrixParams& p, const Device& device) {
+  constexpr int kUsual = 8;
+  int warps = 0;
+  int idle = p.chunks;
+  if (p.chunks <= kUsual * kMaxClusterBlocks) {
+    for (int w = kUsual; w >= 5; --w) {
+      const auto blocks = static_cast<int>(DivideUp(p.chunks, w));
+      if (blocks > kMaxClusterBlocks || blocks * w - p.chunks >= idle) continue;
+      warps = w;
+      idle = blocks * w - p.chunks;
+    }
+    return bytes == 4 || 16 * idle <= p.chunks ? warps : 0;
+  }
+  // 16-bit rows of so many chunks would fold too many statistics in each warp.
+  if (bytes == 2 || device.cluster_blocks < kLargeClusterBlocks) return 0;
+  warps = static_cast<int>(DivideUp(p.chunks, kLargeClusterBlocks));
+  idle = kLargeClusterBlocks * warps - p.chunks;
+  if (p.log && (warps < kUsual || 16 * idle > p.chunks)) return 0;
+  return warps <= ClusterWarps(bytes, p.log) ? warps : 0;
+}
+
 }  // namespace
 
 bool IsTiny(const MatrixParams& p, int bytes, bool skew, const Device& device) {
@@ -94,6 +122,21 @@ bool PlanTile(int bytes, const Device& device, MatrixPlan* plan) {
   const int rows = groups * static_cast<int>(std::clamp<std::int64_t>(pairs / 2, 1, most));
   SetTiles(rows, pitch, plan);
   if (p.fetches_ends) plan->dynamic_bytes += kVectorBytes;  // what FetchEnd() reads
+  return true;
+}
+
+bool PlanCluster(int bytes, const Device& device, MatrixPlan* plan) {
+  MatrixParams& p = plan->params;
+  if (device.cluster_blocks == 1 || bytes == 8 || plan->skew || p.cols % VectorElements(bytes) != 0) return false;
+  constexpr int kPlaces = 40;
+  if (p.chunks <= 2 * kBlockWarps || !FillPlaces(p.rows * p.chunks, kPlaces, device)) return false;
+  const int warps = WarpsOfCluster(bytes, p, device);
+  if (warps == 0) return false;
+  p.warps = warps;
+  p.cluster_blocks = static_cast<int>(DivideUp(p.chunks, warps));
+  plan->kind = MatrixKind::kChunk;
+  plan->threads = 32 * warps;
+  plan->blocks = p.rows * p.cluster_blocks;
   return true;
 }
 

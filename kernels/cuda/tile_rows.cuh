@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/cuda/matrix_bulk.cuh"
+#include "kernels/cuda/matrix_cluster.cuh"
 #include "kernels/cuda/matrix_tiny.cuh"
 #include "kernels/cuda/tile.h"
 
@@ -203,6 +204,11 @@ const void* TileMatrix() {
   }
 }
 
+template <typename In, bool kLog>
+const void* Cluster() {
+  return reinterpret_cast<const void*>(&ClusterMatrixKernel<In, kLog>);
+}
+
 template <typename In>
 const TileKernels& TileKernelsOf() {
 #define SOFTMAX_TILE(vectors, share) \
@@ -215,6 +221,7 @@ const TileKernels& TileKernelsOf() {
   static const TileKernels kernels{{SOFTMAX_TILES(1), SOFTMAX_TILES(2)},
                                    {reinterpret_cast<const void*>(&BulkMatrixKernel<In, false>),
                                     reinterpret_cast<const void*>(&BulkMatrixKernel<In, true>)},
+                                   {Cluster<In, false>(), Cluster<In, true>()},
                                    {},
                                    {}};
 #undef SOFTMAX_TILES

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <initializer_list>
 #include <iterator>
 
 #include "kernels/cuda/link.h"
@@ -33,6 +34,9 @@ constexpr std::int64_t kBulkBytes = 18'000'000;
 constexpr std::int64_t kHostWidths[] = {1,    3,    8,    16,   30,   33,   64,   100,  192,   257,   500,   777,  1000,
                                         1024, 1025, 1500, 2048, 2049, 3000, 5003, 8192, 16384, 32768, 40000, 70000};
 constexpr std::int64_t kHostBytes[] = {300'000, 4'000'000};
+
+// As many rows as are too many for few rows' kernels: they go to a warp each, or to clusters.
+constexpr std::int64_t kManyBytes = 27'000'000;
 
 // Some rows in full, some cut: to nothing, to few columns, within a chunk.
 std::vector<std::uint32_t> LengthsOf(std::int64_t rows, std::int64_t cols) {
@@ -69,11 +73,12 @@ std::vector<std::byte> AloneResults(const RowCase& c, const std::vector<std::byt
 void ExpectSameBits(RowCase c, Values values, const std::vector<std::int64_t>& counts) {
   const std::int64_t stride = c.cols + c.padding;
   const std::vector<std::byte> rows = MakeValues(values, c.input_type, kDistinct * stride, 19, stride);
-  const bool cut = !c.lengths.empty();
+  const std::vector<std::uint32_t> lengths = c.lengths;  // of the distinct rows
   const std::vector<std::byte> expected = AloneResults(c, rows);
   for (const std::int64_t count : counts) {
     c.outer = count;
-    if (cut) c.lengths = LengthsOf(count, c.cols);
+    if (!lengths.empty()) c.lengths.resize(static_cast<std::size_t>(count));
+    for (std::size_t i = 0; i < c.lengths.size(); ++i) c.lengths[i] = lengths[i % kDistinct];
     EXPECT_TRUE(RunCase(c, Repeat(rows, count)) == Repeat(expected, count)) << c.Name();
   }
 }
@@ -346,6 +351,52 @@ TEST_F(RowCountTest, RowsOfBFloat16InHostMemoryGiveTheBitsOfRowsAlone) {
 
 TEST_F(RowCountTest, RowsOfFloat64InHostMemoryGiveTheBitsOfRowsAlone) {
   ExpectRowsInHostMemoryGiveTheBitsOfRowsAlone(DataType::kFloat64);
+}
+
+// Lengths at the ends of chunks that warps or blocks take, as far as the rows are that wide.
+std::vector<std::uint32_t> ChunkLengths(const RowCase& c) {
+  const std::int64_t chunk = 2048 / static_cast<std::int64_t>(SizeOf(c.input_type));
+  const std::int64_t some[kDistinct] = {3 * chunk + 1,  6 * chunk - 1,  8 * chunk,      8 * chunk + 1,
+                                        10 * chunk + 1, 16 * chunk - 2, 16 * chunk + 3, c.cols - chunk};
+  std::vector<std::uint32_t> lengths;
+  for (const std::int64_t length : some) {
+    lengths.push_back(static_cast<std::uint32_t>(std::clamp<std::int64_t>(length, 1, c.cols)));
+  }
+  return lengths;
+}
+
+void ExpectManyRowsGiveTheBitsOfRowsAlone(DataType type, std::initializer_list<std::int64_t> widths) {
+  for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+    std::size_t i = 0;
+    for (const std::int64_t cols : widths) {
+      RowCase c = CaseOf(type, operation, cols);
+      const std::int64_t row_bytes = cols * static_cast<std::int64_t>(SizeOf(type));
+      const std::int64_t count = kManyBytes / row_bytes;
+      ExpectSameBits(c, kAllValues[i++ % std::size(kAllValues)], {count});
+      if (row_bytes % 16 == 0) {
+        c.padding = 16 / static_cast<std::int64_t>(SizeOf(type));
+      } else {
+        c.input_offset = c.output_offset = 3;
+      }
+      c.lengths = LengthsOf(kDistinct, c.cols);
+      c.in_place = i % 2 == 0;
+      ExpectSameBits(c, Values::kNormal50, {count + 1});
+      c.lengths = ChunkLengths(c);
+      ExpectSameBits(c, Values::kNormal, {count - 1});
+    }
+  }
+}
+
+TEST_F(RowCountTest, ManyRowsOfFloat32GiveTheBitsOfRowsAlone) {
+  ExpectManyRowsGiveTheBitsOfRowsAlone(DataType::kFloat32, {12672, 65536});
+}
+
+TEST_F(RowCountTest, ManyRowsOfFloat16GiveTheBitsOfRowsAlone) {
+  ExpectManyRowsGiveTheBitsOfRowsAlone(DataType::kFloat16, {20000});
+}
+
+TEST_F(RowCountTest, ManyRowsOfBFloat16GiveTheBitsOfRowsAlone) {
+  ExpectManyRowsGiveTheBitsOfRowsAlone(DataType::kBFloat16, {36000});
 }
 
 // Aligned rows of an even number of vectors that lanes would have in part only: tiles in large tensors, lanes in small.
