@@ -6,56 +6,94 @@
 #include "kernels/cuda/single.cuh"
 #include "kernels/cuda/tile.h"
 
-// Rows of several chunks that miss the 16-byte boundaries (doubles: any), each in shared memory as the aligned vectors
-// that memory has (see row_part.cuh), copied there and back in bulk. Few warps share a row, down to one alone, so that
-// what belongs to a row and not to its elements (addresses, edges, exchanges of statistics) is done few times, and what
-// waits in one row is made up for by the other rows on the multiprocessor.
+// Rows of several chunks, or parts of them, in shared memory as the aligned vectors that memory has (see row_part.cuh),
+// copied there and back in bulk. Few warps share them, so that what belongs to a row and not to its elements
+// (addresses, edges, exchanges of statistics) is done few times, and what waits in one row is made up for by the other
+// rows on the multiprocessor.
 namespace softmax::kernels::cuda {
 
-template <typename In, bool kLog>
-class BulkRow {
+// Some neighbouring columns of a row, from the beginning of a chunk on. kSkew: rows may miss the boundaries. kApart:
+// the first lane's vectors, which end in the next ones, are made once and lie apart; otherwise each time they are read.
+template <typename In, bool kSkew, bool kLog, bool kApart = false>
+class BulkPart {
  public:
   using C = ComputeOf<In>;
   static constexpr int kVector = Element<In>::kVector;
   static constexpr int kChunkVectors = kChunkSlots * 32;
   static constexpr int kSlotColumns = 32 * kVector;
 
-  // Names the place of a row of which the first `valid` columns count.
-  __device__ __forceinline__ BulkRow(const In* input, int valid, uint4* shared)
-      : skip_(Misalignment(input)),
+  // Names the place of a part of `columns` columns. `n`: columns from its first on that count, maybe less than none or
+  // more than it has. `row_first`: it begins the row.
+  // `apart`: a vector for each slot.
+  __device__ __forceinline__ BulkPart(const In* input, int columns, int n, bool row_first, uint4* shared,
+                                      uint4* apart = nullptr)
+      : skip_(kSkew ? Misalignment(input) : 0),
         base_(input - skip_),
         shared_(shared + (static_cast<int>(reinterpret_cast<std::uintptr_t>(base_) / kVectorBytes) & 7)),
-        end_(valid > 0 ? valid + skip_ : 0),
-        slots_(PaddedSlots((valid + kSlotColumns - 1) / kSlotColumns)) {}
-
-  // By a whole warp: starts the copy of what may be read in whole vectors, and makes the others.
-  __device__ __forceinline__ void Start(Around around, std::uint64_t* barrier) const {
-    const int first = around.before || skip_ == 0 ? 0 : 1;
-    const int last = around.after ? (end_ + kVector - 1) / kVector : end_ / kVector;
-    if (lane_ == 0) {
-      LoadBulk(shared_ + first, base_ + first * kVector, (last - first) * kVectorBytes, barrier);
-    }
-    In* const elements = reinterpret_cast<In*>(shared_);
-    if (first > 0 && lane_ >= skip_ && lane_ < min(end_, kVector)) elements[lane_] = base_[lane_];
-    const int at = last * kVector + lane_;
-    if (last >= first && at < end_) elements[at] = base_[at];
+        apart_(apart) {
+    const int count = min(columns, n);
+    // What lies before the part in its first vector is the row's, unless the part begins it.
+    end_ = row_first ? (count > 0 ? count + skip_ : 0) : max(0, count + skip_);
+    slots_ = PaddedSlots((row_first ? count + kSlotColumns - 1 : max(0, count + kSlotColumns - 1)) / kSlotColumns);
   }
-  // By the warp that takes the last of the columns that count, once the copy is there: the other places of their slots,
-  // and of lane 0's vector after them, hold nothing.
-  __device__ __forceinline__ void Fill() const {
-    const int tail = (end_ + kVector - 1) / kVector;
+
+  // By a whole warp: starts the copy of what may be read in whole vectors of [from, to), and makes the others. With the
+  // one behind them where rows are skewed: the last lane's columns end there.
+  __device__ __forceinline__ void Start(Around around, int from, int to, std::uint64_t* barrier) const {
+    const int head = around.before || skip_ == 0 ? 0 : 1;
+    const int whole = around.after ? (end_ + kVector - 1) / kVector : end_ / kVector;
+    const int behind = kSkew ? to : to - 1;  // the last vector
+    const int first = max(head, from);
+    const int last = min(whole, behind + 1);
+    if (lane_ == 0) LoadBulk(shared_ + first, base_ + first * kVector, (last - first) * kVectorBytes, barrier);
+    In* const elements = reinterpret_cast<In*>(shared_);
+    if (from == 0 && head > 0 && lane_ >= skip_ && lane_ < min(end_, kVector)) elements[lane_] = base_[lane_];
+    const int at = whole * kVector + lane_;
+    if (whole >= first && whole <= behind && at < end_) elements[at] = base_[at];
+  }
+  // By the warp that takes the last of the columns that count, once the copy is there: the other places of the first
+  // `slots` slots, and of the vector after them, hold nothing.
+  __device__ __forceinline__ void Fill(int slots) const {
+    FillEnd();
+    FillBehind(slots);
+  }
+  // The same for the last vector that is copied, and, at any time, for those behind it.
+  __device__ __forceinline__ void FillEnd() const {
     const int at = end_ + lane_;
-    if (at < tail * kVector) reinterpret_cast<In*>(shared_)[at] = Nothing();
-    for (int v = tail + lane_; v <= slots_ * 32; v += 32) shared_[v] = NothingVector<In>();
+    if (at < Tail() * kVector) reinterpret_cast<In*>(shared_)[at] = Nothing();
+  }
+  __device__ __forceinline__ void FillBehind(int slots) const {
+    for (int v = Tail() + lane_; v < slots * 32 + (kSkew ? 1 : 0); v += 32) shared_[v] = NothingVector<In>();
+  }
+
+  // By a whole warp after that: makes what lies apart of slots [from, to).
+  __device__ __forceinline__ void SetApart(int from, int to) const {
+    if constexpr (!kApart) return;
+    const BlendMask mask(skip_ * static_cast<int>(sizeof(In)));
+    for (int j = from + lane_; j < to; j += 32) apart_[j] = mask.Blend(shared_[j * 32], shared_[j * 32 + 32]);
+    __syncwarp();
+  }
+
+  // The vectors of a lane, as counted from the part's first column.
+  template <int kSlots>
+  __device__ __forceinline__ void Load(uint4 (&v)[kSlots]) const {
+    const BlendMask mask = Mask();
+#pragma unroll
+    for (int j = 0; j < kSlots; ++j) v[j] = shared_[j * 32 + lane_];
+    if constexpr (kSkew) {
+      const uint4 behind = shared_[kSlots * 32];
+#pragma unroll
+      for (int j = 0; j < kSlots; ++j) v[j] = mask.Blend(v[j], j + 1 < kSlots ? v[j + 1 < kSlots ? j + 1 : 0] : behind);
+    }
   }
 
   // Calls publish(k, statistics) for chunks [k, last). `valid`: the row's columns that count.
   template <typename F>
   __device__ __forceinline__ void Reduce(int k, int last, int valid, const Scale<C>& scale, F publish) const {
-    const BlendMask mask(lane_ == 0 ? skip_ * static_cast<int>(sizeof(In)) : 0);
+    const BlendMask mask = Mask();
     if constexpr (kLog) {
       if (k == 0 && valid <= kPreciseColumns) {
-        uint4 v[1] = {mask.Blend(shared_[lane_], shared_[32])};
+        uint4 v[1] = {Blend(mask, *From(0), shared_ + 32)};
         if (slots_ == 0) v[0] = NothingVector<In>();
         publish(0, Stats<C>(PreciseStats<In, false>(v, Lanes{lane_, 32}, scale)));
         k = 1;
@@ -68,10 +106,11 @@ class BulkRow {
       publish(k, stats[0]);
       publish(k + 1, stats[1]);
     }
-    if (k < last && (k + 1) * kChunkSlots <= slots_) {
+#pragma unroll 1
+    for (; k < last && (k + 1) * kChunkSlots <= slots_; ++k) {
       Stats<C> stats[1];
       WholeChunks(k, mask, scale, stats);
-      publish(k++, stats[0]);
+      publish(k, stats[0]);
     }
 #pragma unroll 1
     for (; k < last; ++k) {
@@ -134,14 +173,23 @@ class BulkRow {
       shared_[v] = VectorResults<In, true>(shared_[v], valid_end - v * kVector, normalize);
     }
   }
-  // Stores results, of vectors [first, last) of a row with `cols` columns. A whole warp calls it.
-  __device__ __forceinline__ void Store(In* output, int first, int last, int cols) const {
+  // Replaces all vectors of a part of at most kSlots slots.
+  template <int kSlots>
+  __device__ __forceinline__ void ReplaceAll(int vectors, int valid, const Normalizer<C>& normalize) const {
+#pragma unroll
+    for (int j = 0; j <= kSlots; ++j) {
+      const int v = j * 32 + lane_;
+      if (v < vectors) shared_[v] = VectorResults<In, true>(shared_[v], valid + skip_ - v * kVector, normalize);
+    }
+  }
+  // Stores results, of vectors [first, last) of a part with `cols` columns. A whole warp calls it.
+  __device__ __forceinline__ void Store(In* output, int first, int last, int cols, bool row_first) const {
     In* const base = output - skip_;
     const int end = cols + skip_;
     FenceForBulkCopies();
     __syncwarp();
     const int body = end / kVector;  // the vectors from here on, and before `head`, are not all the row's
-    const int head = skip_ > 0 ? 1 : 0;
+    const int head = row_first && skip_ > 0 ? 1 : 0;
     const int from = max(first, head);
     const int to = min(last, body);
     if (lane_ == 0 && from < to) StoreBulk(base + from * kVector, shared_ + from, (to - from) * kVectorBytes);
@@ -153,6 +201,8 @@ class BulkRow {
   // Vectors that hold `cols` columns.
   __device__ __forceinline__ int Vectors(int cols) const { return (cols + skip_ + kVector - 1) / kVector; }
   __device__ __forceinline__ int slots() const { return slots_; }
+  // Columns from the boundary before the part to its first.
+  __device__ __forceinline__ int skip() const { return skip_; }
 
  private:
   __device__ __forceinline__ static In Nothing() {
@@ -162,18 +212,34 @@ class BulkRow {
     return element;
   }
 
+  // The first vector behind the columns that count.
+  __device__ __forceinline__ int Tail() const { return (end_ + kVector - 1) / kVector; }
+  __device__ __forceinline__ BlendMask Mask() const {
+    return BlendMask(kBlends && lane_ == 0 ? skip_ * static_cast<int>(sizeof(In)) : 0);
+  }
+  __device__ __forceinline__ static uint4 Blend(const BlendMask& mask, const uint4& v, const uint4* next) {
+    if constexpr (kBlends) return mask.Blend(v, *next);
+    return v;
+  }
+  // The lane's vector of slot j, and how far it is to the next slot's.
+  __device__ __forceinline__ const uint4* From(int j) const {
+    return kApart && lane_ == 0 ? apart_ + j : shared_ + j * 32 + lane_;
+  }
+  __device__ __forceinline__ int Step() const { return kApart && lane_ == 0 ? 1 : 32; }
+
   // The statistics of chunks from k on, all of whose slots hold columns.
   template <int kCount>
   __device__ __forceinline__ void WholeChunks(int k, const BlendMask& mask, const Scale<C>& scale,
                                               Stats<C> (&stats)[kCount]) const {
-    const uint4* const from = shared_ + k * kChunkVectors + lane_;
+    const uint4* const from = From(k * kChunkSlots);
+    const int step = Step();
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
       uint4 v[kChunkSlots];
 #pragma unroll
-      for (int j = 0; j < kChunkSlots; ++j) v[j] = from[i * kChunkVectors + j * 32];
+      for (int j = 0; j < kChunkSlots; ++j) v[j] = from[(i * kChunkSlots + j) * step];
       // The maximum does not mind in which of lane 0's vectors the chunk's last elements are.
-      v[0] = mask.Blend(v[0], from[(i + 1) * kChunkVectors - lane_]);
+      v[0] = Blend(mask, v[0], from + (i + 1) * kChunkVectors - lane_);
       stats[i].max = LaneMaximum<In, kChunkSlots, true>(v, 0, Lanes{lane_, 32});
     }
     WarpMaxima(stats);
@@ -189,19 +255,24 @@ class BulkRow {
     const auto add_up = [&](auto exp) {
 #pragma unroll
       for (int i = 0; i < kCount; ++i) {
-        const uint4* const chunk = from + i * kChunkVectors;
+        const uint4* const chunk = from + i * kChunkSlots * step;
         C sums[kVector];
         uint4 v = chunk[0];
 #pragma unroll
         for (int j = 0; j < kChunkSlots; ++j) {
-          const uint4 next = j + 1 < kChunkSlots ? chunk[(j + 1) * 32] : chunk[kChunkVectors - lane_];
+          uint4 next = v;
+          if (j + 1 < kChunkSlots) {
+            next = chunk[(j + 1) * step];
+          } else if (kBlends) {
+            next = chunk[kChunkVectors - lane_];
+          }
           C x[kVector];
-          Unpack<In>(mask.Blend(v, next), x);
+          Unpack<In>(Blend(mask, v, &next), x);
 #pragma unroll
           for (int e = 0; e < kVector; ++e) sums[e] = j == 0 ? exp(i, x[e]) : sums[e] + exp(i, x[e]);
           v = next;
         }
-        RotateSums<In>(skip_, Lanes{lane_, 32}, sums);
+        if constexpr (kSkew) RotateSums<In>(skip_, Lanes{lane_, 32}, sums);
         totals[i] = PlacesSum(sums);
       }
     };
@@ -214,13 +285,14 @@ class BulkRow {
   }
   // Those of chunk k, of which the first `slots` slots hold columns, one by one.
   __device__ __forceinline__ Stats<C> ShortChunk(int k, int slots, const BlendMask& mask, const Scale<C>& scale) const {
-    const uint4* const from = shared_ + k * kChunkVectors + lane_;
+    const uint4* const from = From(k * kChunkSlots);
+    const int step = Step();
     if (slots <= 0) return NoStats<C>();
     uint4 v[1];
     C max = -Infinity<C>();
 #pragma unroll 1
     for (int j = 0; j < slots; ++j) {
-      v[0] = mask.Blend(from[j * 32], from[(j + 1) * 32 - lane_]);
+      v[0] = Blend(mask, from[j * step], from + (j + 1) * 32 - lane_);
       max = Larger(max, LaneMaximum<In, 1, true>(v, 0, Lanes{lane_, 32}));
     }
     max = LaneMax(max, 32);
@@ -229,11 +301,11 @@ class BulkRow {
 #pragma unroll 1
     for (int j = 0; j < slots; ++j) {
       C x[kVector];
-      Unpack<In>(mask.Blend(from[j * 32], from[(j + 1) * 32 - lane_]), x);
+      Unpack<In>(Blend(mask, from[j * step], from + (j + 1) * 32 - lane_), x);
 #pragma unroll
       for (int e = 0; e < kVector; ++e) sums[e] += base.Exp(x[e], scale);
     }
-    RotateSums<In>(skip_, Lanes{lane_, 32}, sums);
+    if constexpr (kSkew) RotateSums<In>(skip_, Lanes{lane_, 32}, sums);
     return {max, static_cast<C>(LaneSum(PlacesSum(sums), 32) * base.correction)};
   }
   template <typename F>
@@ -252,20 +324,23 @@ class BulkRow {
     for (; v < last; v += 32) shared_[v] = result(shared_[v]);
   }
 
+  static constexpr bool kBlends = kSkew && !kApart;
+
   int skip_;
   const In* base_;
   uint4* shared_;
+  uint4* apart_;
   int end_;    // elements from the first vector on that count
   int slots_;  // of 32 vectors that hold columns that count, padded
   int lane_ = static_cast<int>(threadIdx.x) % 32;
 };
 
-// A block for each row.
+// Rows that miss the boundaries (doubles: any), a block for each: down to one warp.
 template <typename In, bool kLog>
 __global__ void __launch_bounds__(kBulkThreads, kBulkWarps / (kBulkThreads / 32))
     BulkMatrixKernel(const __grid_constant__ MatrixParams params) {
   using C = ComputeOf<In>;
-  using Row = BulkRow<In, kLog>;
+  using Row = BulkPart<In, true, kLog>;
   extern __shared__ __align__(128) unsigned char dynamic[];
   __shared__ Stats<C> table[BulkChunks(sizeof(In))];
   __shared__ std::uint64_t barrier;
@@ -278,9 +353,9 @@ __global__ void __launch_bounds__(kBulkThreads, kBulkWarps / (kBulkThreads / 32)
   const std::int64_t row = blockIdx.x;
   BeginAccess(params);
   const auto valid = static_cast<int>(ValidLength(params, row));
-  const Row bulk(static_cast<const In*>(params.input) + row * params.input_stride, valid,
+  const Row bulk(static_cast<const In*>(params.input) + row * params.input_stride, valid, valid, true,
                  reinterpret_cast<uint4*>(dynamic));
-  if (warp == 0) bulk.Start(AroundOf<In>(params, row, 0, valid), &barrier);
+  if (warp == 0) bulk.Start(AroundOf<In>(params, row, 0, valid), 0, params.chunks * Row::kChunkVectors, &barrier);
   __syncthreads();
   WaitForBulkLoad(&barrier);
   const auto publish = [&](int k, const Stats<C>& stats) {
@@ -290,7 +365,7 @@ __global__ void __launch_bounds__(kBulkThreads, kBulkWarps / (kBulkThreads / 32)
     __syncwarp();
     bulk.ReduceSingles(first_chunk, last_chunk, valid, scale, publish);
   } else {
-    if (bulk.slots() > first_chunk * kChunkSlots && bulk.slots() <= last_chunk * kChunkSlots) bulk.Fill();
+    if (bulk.slots() > first_chunk * kChunkSlots && bulk.slots() <= last_chunk * kChunkSlots) bulk.Fill(bulk.slots());
     __syncwarp();
     bulk.Reduce(first_chunk, last_chunk, valid, scale, publish);
   }
@@ -307,7 +382,7 @@ __global__ void __launch_bounds__(kBulkThreads, kBulkWarps / (kBulkThreads / 32)
   } else {
     bulk.ReplaceMasked(first, last, valid, normalize);
   }
-  bulk.Store(static_cast<In*>(params.output) + row * params.output_stride, first, last, cols);
+  bulk.Store(static_cast<In*>(params.output) + row * params.output_stride, first, last, cols, true);
   EndBulkStores(params.completion);
   Complete(params.completion);
 }

@@ -108,6 +108,7 @@ void PlanSmall(int bytes, const Device& device, MatrixPlan* plan) {
 void PlanSmallRows(int bytes, bool dense, bool close, const Device& device, MatrixPlan* plan) {
   // Of aligned rows those of seven 16-bit vectors, too: lanes would be idle, and a thread a row is slower.
   const bool is_odd = bytes == 2 && DivideUp(plan->params.cols, VectorElements(bytes)) == 7;
+  if (PlanBulkRow(bytes, device, plan)) return;
   if (((plan->skew && close) || (dense && is_odd)) && PlanTile(bytes, device, plan)) return;
   if (dense && IsTiny(plan->params, bytes, plan->skew, device)) {
     PlanTiny(bytes, device, plan);
@@ -482,7 +483,7 @@ const void* MatrixKernelOf(DataType type, const MatrixPlan& plan) {
     case MatrixKind::kWide:
       return kernels.wide[skew][log];
     case MatrixKind::kBulk:
-      return TileKernelsFor(type).bulk[log];
+      return BulkKernelOf(type, plan);
     case MatrixKind::kSingle:
       return TileKernelsFor(type).single[plan.slots][log];
     case MatrixKind::kPair:

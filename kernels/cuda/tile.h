@@ -32,8 +32,14 @@ constexpr int PaddedSlots(int slots) {
   return rest > kChunkSlots ? slots - rest + 2 * kChunkSlots : rest == kChunkSlots - 1 ? slots + 1 : slots;
 }
 
-// Another kernel is for many rows that are aligned and of more chunks than a block takes: a warp for each chunk, in
-// clusters (matrix_cluster.cuh).
+// Other kernels beside these are for many rows that
+// - miss the boundaries and have about as many columns as the widest of tiles: a warp for each, in shared memory
+//   (matrix_bulk_row.cuh),
+// - are aligned and of more chunks than a block takes: a warp for each chunk, in clusters (matrix_cluster.cuh).
+// 16-bit softmax of more columns is as fast with a row in registers; fp32 log-softmax of fewer, in tiles.
+constexpr std::int64_t kMostBulkRowColumns = 896;
+constexpr std::int64_t kLeastBulkRowColumns = 513;
+constexpr int BulkRowVectors(int slots) { return slots * 32 + kEdgeVectors; }
 // Warps of a block that takes a chunk with each of them, at most. Log-softmax of 16 bits needs more registers.
 constexpr int ClusterWarps(int element_bytes, bool log) { return element_bytes == 2 && log ? 8 : 16; }
 
@@ -54,15 +60,20 @@ void PlanTiny(int bytes, const Device& device, MatrixPlan* plan);
 // multiprocessor two blocks; of 32 bits, where lanes are nearly as fast, eight.
 bool PlanTile(int bytes, const Device& device, MatrixPlan* plan);
 
-// Plans a cluster for each of many rows. False: the rows are others, of a size that others are better at, or few.
+// Plan the kernels for many rows. False: the rows are others, of a size that others are better at, or few.
+bool PlanBulkRow(int bytes, const Device& device, MatrixPlan* plan);
 bool PlanCluster(int bytes, const Device& device, MatrixPlan* plan);
+
+// The kernel of a plan of kind kBulk.
+const void* BulkKernelOf(DataType type, const MatrixPlan& plan);
 
 // One input type's kernels, by share - 1, vectors and `log`; nullptr for those that HasTile() has not.
 struct TileKernels {
   static constexpr int kSizes = kMostTileVectors - kLeastTileVectors + 1;
-  static constexpr int kCount = 2 * kSizes * 2 + 2 + 2 + kSingleCount * 2 + 2;
+  static constexpr int kCount = 2 * kSizes * 2 + 2 + 2 + 2 + kSingleCount * 2 + 2;
   const void* tile[2][kSizes][2];
   const void* bulk[2];                  // by `log`
+  const void* bulk_row[2];              // nullptr but for 16-bit softmax and fp32 log-softmax
   const void* cluster[2];               // not of doubles
   const void* single[kSingleCount][2];  // of doubles
   const void* pair[2];                  // the same, of two chunks

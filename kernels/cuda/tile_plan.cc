@@ -125,6 +125,20 @@ bool PlanTile(int bytes, const Device& device, MatrixPlan* plan) {
   return true;
 }
 
+bool PlanBulkRow(int bytes, const Device& device, MatrixPlan* plan) {
+  MatrixParams& p = plan->params;
+  if (!device.clusters || !plan->skew || p.cols > SmallColumns(bytes)) return false;
+  const bool is_half = bytes == 2 && !p.log && p.cols > MostTileColumns(2) && p.cols <= kMostBulkRowColumns;
+  const bool is_float = bytes == 4 && p.log && p.cols >= kLeastBulkRowColumns;
+  constexpr int kPlaces = 40;
+  if (!(is_half || is_float) || !FillPlaces(p.rows, is_half ? 2 * kPlaces : kPlaces, device)) return false;
+  plan->kind = MatrixKind::kBulk;
+  plan->slots = SmallSlots(bytes);
+  plan->blocks = DivideUp(p.rows, kBlockWarps);
+  plan->dynamic_bytes = kBlockWarps * BulkRowVectors(plan->slots) * kVectorBytes;
+  return true;
+}
+
 bool PlanCluster(int bytes, const Device& device, MatrixPlan* plan) {
   MatrixParams& p = plan->params;
   if (device.cluster_blocks == 1 || bytes == 8 || plan->skew || p.cols % VectorElements(bytes) != 0) return false;
@@ -138,6 +152,12 @@ bool PlanCluster(int bytes, const Device& device, MatrixPlan* plan) {
   plan->threads = 32 * warps;
   plan->blocks = p.rows * p.cluster_blocks;
   return true;
+}
+
+const void* BulkKernelOf(DataType type, const MatrixPlan& plan) {
+  const TileKernels& kernels = TileKernelsFor(type);
+  const int log = plan.params.log ? 1 : 0;
+  return plan.slots > 0 ? kernels.bulk_row[log] : kernels.bulk[log];
 }
 
 const TileKernels& TileKernelsFor(DataType type) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/cuda/matrix_bulk.cuh"
+#include "kernels/cuda/matrix_bulk_row.cuh"
 #include "kernels/cuda/matrix_cluster.cuh"
 #include "kernels/cuda/matrix_tiny.cuh"
 #include "kernels/cuda/tile.h"
@@ -205,6 +206,15 @@ const void* TileMatrix() {
 }
 
 template <typename In, bool kLog>
+const void* BulkRow() {
+  if constexpr ((sizeof(In) == 4) == kLog) {
+    return reinterpret_cast<const void*>(&BulkRowMatrixKernel<In, SmallSlots(sizeof(In)), kLog>);
+  } else {
+    return nullptr;
+  }
+}
+
+template <typename In, bool kLog>
 const void* Cluster() {
   return reinterpret_cast<const void*>(&ClusterMatrixKernel<In, kLog>);
 }
@@ -221,6 +231,7 @@ const TileKernels& TileKernelsOf() {
   static const TileKernels kernels{{SOFTMAX_TILES(1), SOFTMAX_TILES(2)},
                                    {reinterpret_cast<const void*>(&BulkMatrixKernel<In, false>),
                                     reinterpret_cast<const void*>(&BulkMatrixKernel<In, true>)},
+                                   {BulkRow<In, false>(), BulkRow<In, true>()},
                                    {Cluster<In, false>(), Cluster<In, true>()},
                                    {},
                                    {}};
