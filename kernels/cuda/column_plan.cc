@@ -10,10 +10,20 @@ ColumnPlan PlanColumns(DataType type, const Segment& segment, const Completion& 
 }
 
 const void* ColumnKernelOf(DataType type, const ColumnPlan& plan) {
+  if (plan.passes) return ColumnLanesKernelsFor(type).passes[0];
+  if (plan.lanes) {
+    return ColumnLanesKernelsFor(type).tiles[plan.whole ? 1 : 0].kernels[plan.slots][plan.params.segment.log];
+  }
   const ColumnKernels& kernels = ColumnKernelsFor(type);
   if (plan.few >= 0) return kernels.few[4 * plan.few + 2 * plan.params.segment.log + (plan.vectors ? 1 : 0)];
   const int unit = plan.flat ? 3 : plan.vectors ? 2 : plan.pairs ? 1 : 0;
   return kernels.kernels[kColumnUnits * static_cast<int>(plan.mode) + unit];
+}
+
+const ColumnLanesKernels& ColumnLanesKernelsFor(DataType type) {
+  if (type == DataType::kFloat16) return Float16ColumnLanesKernels();
+  if (type == DataType::kBFloat16) return BFloat16ColumnLanesKernels();
+  return Float32ColumnLanesKernels();
 }
 
 const ColumnKernels& ColumnKernelsFor(DataType type) {

@@ -73,6 +73,26 @@ constexpr bool HasFew(int columns, int element_bytes, bool log) {
   return FewUnitBytes(columns, element_bytes) > 0 && !(columns > 32 && element_bytes == 2 && log);
 }
 
+// The kernels of column_lanes.cuh: threads of a block and blocks of a multiprocessor at most, and slots of a lane.
+constexpr int kLanesThreads = 384;
+constexpr int kLanesBlocks = 2;
+// The same for rows of several chunks: log-softmax needs more registers.
+constexpr int ChunksThreads(bool log) { return log ? 320 : 384; }
+// Whether they may be strips of wider outer blocks.
+constexpr bool HasStripChunks(int element_bytes) { return element_bytes == 4; }
+constexpr int kFewestSlots = 2;
+constexpr int kMostSlots = 8;
+constexpr bool HasLanes(int slots, int element_bytes) {
+  return element_bytes < 8 && slots >= kFewestSlots && slots <= SmallSlots(element_bytes);
+}
+
+// Those of column_passes.cuh.
+constexpr int kPassThreads = 256;
+constexpr int kPassStripBytes = 64;  // of what statistics are taken of
+constexpr int kPassVectors = 8;      // side by side, of results
+constexpr int kPassEntries = 128;    // of a row in the table, at most
+constexpr int kPassResultBytes = kPassVectors * kVectorBytes;
+
 // n / d for n * d < 2^32.
 struct Divisor {
   std::uint32_t value;
@@ -137,9 +157,13 @@ struct ColumnParams {
   std::int32_t table_offset;
   std::int32_t terms_offset;
   std::int32_t rows_offset;
-  bool grouped;  // the chunks are folded in groups
-  bool dense;    // outer blocks follow each other without gaps
-  bool early;    // see column_early.cuh
+  std::int32_t cluster_blocks;   // of column_lanes.cuh that share rows
+  std::int32_t tail_places;      // there, places of a lane's last slot that some lane has
+  std::int32_t result_strips;    // of column_passes.cuh, when results are written
+  std::int32_t workspace_table;  // there, words before the table
+  bool grouped;                  // the chunks are folded in groups
+  bool dense;                    // outer blocks follow each other without gaps
+  bool early;                    // see column_early.cuh
 };
 
 struct ColumnPlan {
@@ -148,6 +172,11 @@ struct ColumnPlan {
   bool pairs = false;    // or two 16-bit elements,
   bool flat = false;     // or vectors of the tile
   ColumnMode mode = ColumnMode::kSmall;
+  bool lanes = false;        // column_lanes.cuh takes the rows,
+  int slots = 0;             // with so many slots a lane (0: several chunks),
+  bool whole = false;        // and whole outer blocks
+  bool passes = false;       // column_passes.cuh takes them, this launch for the statistics and then another one
+  std::int64_t results = 0;  // of so many blocks
   int few = -1;  // which of kFewColumns, if any: such plans have no other parameters than segment, scales and strips
   std::int64_t blocks = 0;
   int threads = kBlockThreads;
@@ -180,5 +209,23 @@ const ColumnKernels& Float32ColumnKernels();
 const ColumnKernels& Float16ColumnKernels();
 const ColumnKernels& BFloat16ColumnKernels();
 const ColumnKernels& Float64ColumnKernels();
+
+// Those of column_lanes.cuh, by the slots of a small row (0: several chunks) and whether they are for log-softmax;
+// nullptr where there is none.
+struct ColumnTileKernels {
+  const void* kernels[kMostSlots + 1][2];
+};
+// By whether tiles are whole outer blocks, or neighbouring columns of one.
+struct ColumnLanesKernels {
+  ColumnTileKernels tiles[2];
+  const void* passes[3];  // statistics; results of softmax, log-softmax
+
+  const void* const* begin() const { return &tiles[0].kernels[0][0]; }
+  const void* const* end() const { return begin() + sizeof(*this) / sizeof(void*); }
+};
+const ColumnLanesKernels& ColumnLanesKernelsFor(DataType type);
+const ColumnLanesKernels& Float32ColumnLanesKernels();
+const ColumnLanesKernels& Float16ColumnLanesKernels();
+const ColumnLanesKernels& BFloat16ColumnLanesKernels();
 
 }  // namespace softmax::kernels::cuda

@@ -90,10 +90,10 @@ class ColumnPlanner {
 
   ColumnPlan Make() {
     if (!suits_) return plan_;
-    if (choice_.strip == 0 && PlanFew()) return plan_;
+    if (choice_.strip == 0 && (PlanFew() || PlanLanes())) return plan_;
     plan_.possible = small_ ? PlanSmall() : PlanLarge();
     if (plan_.blocks > std::numeric_limits<int>::max()) plan_.possible = false;
-    if (!plan_.possible) return plan_;
+    if (!plan_.possible || plan_.passes) return plan_;
     plan_.flat = flat_;
     plan_.threads = Threads();
     p_.cluster_log = Log2(plan_.cluster_blocks);
@@ -135,6 +135,7 @@ class ColumnPlanner {
     plan_.vectors = lie(kVectorBytes);
     plan_.pairs = !plan_.vectors && bytes_ == 2 && lie(4);
     unit_ = plan_.vectors ? vector_ : plan_.pairs ? 2 : 1;
+    alike_ = input == output && past(d.input_stride) == past(d.output_stride);
     const bool faster = bytes_ == 2 || (bytes_ == 4 && small_ && s_.cols <= kMostFlatWords);
     may_be_flat_ = faster && !plan_.vectors && input == output && past(d.input_stride) == past(d.output_stride) &&
                    s_.lengths == nullptr;
@@ -237,6 +238,21 @@ class ColumnPlanner {
   int FlatLaneWalks(int pitch, int threads) const;
   // Of those threads that the blocks of a multiprocessor leave to each, as many as have the least idle.
   void SetFlatThreads(int pitch);
+
+  // See column_lanes.cuh.
+
+  bool PlanLanes();
+  bool FitOuterBlocks();
+  bool FitChunks();
+  bool FitStrips();
+  int LinesPitch(int width) const;
+  int BlocksHeld(int bytes, int most, std::int64_t all_blocks) const;
+  void SetWhole();
+  void SetTable(std::int64_t tile_bytes);
+
+  // See column_passes.cuh.
+
+  bool PlanPasses();
 
   // Few columns: a thread for each unit.
 
@@ -342,6 +358,7 @@ class ColumnPlanner {
   bool PlanLarge() {
     plan_.mode = ColumnMode::kKept;
     if (!FindLarge()) return false;
+    if (plan_.passes) return true;
     plan_.blocks = s_.outer * strips_ * plan_.cluster_blocks;
     return true;
   }
@@ -359,6 +376,7 @@ class ColumnPlanner {
         }
       }
     }
+    if (PlanPasses()) return true;
     for (int strip = wide; strip >= narrow; strip /= 2) {
       if (FitSteps(strip) && KeepsAll()) return true;
     }
@@ -453,6 +471,7 @@ class ColumnPlanner {
   int unit_ = 1;
   int flat_threads_ = kBlockThreads;
   bool may_be_flat_ = false;
+  bool alike_ = false;  // input and output miss the boundaries alike
   bool flat_ = false;
   std::int64_t strips_ = 0;  // per outer block
   bool small_ = false;

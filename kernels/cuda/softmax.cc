@@ -178,9 +178,14 @@ bool LaunchOne(DataType type, const Segment& segment, const Completion& completi
     cuda::ColumnPlan plan = cuda::PlanColumns(type, segment, completion, device);
     if (!plan.possible) return false;
     // Columns taken element by element are 1 to 2 % slower with it, and others up to 1 % faster.
-    const bool dependent = device.clusters && (plan.vectors || plan.flat);
+    const bool dependent = device.clusters && (plan.vectors || plan.flat || plan.lanes);
     const Grid grid{plan.blocks, plan.threads, plan.dynamic_bytes, plan.cluster_blocks, false, dependent};
     *error = Launch(cuda::ColumnKernelOf(type, plan), grid, &plan.params, stream);
+    if (plan.passes && *error == cudaSuccess) {
+      const Grid results{plan.results, cuda::kPassThreads, 0, 1, false, dependent};
+      *error =
+          Launch(cuda::ColumnLanesKernelsFor(type).passes[1 + plan.params.segment.log], results, &plan.params, stream);
+    }
     return true;
   }
   cuda::MatrixPlan plan = cuda::PlanMatrix(type, segment, completion, device);
@@ -338,6 +343,14 @@ cudaError_t PrepareSoftmaxKernels() {
     }
   }
   for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16, DataType::kFloat64}) {
+    for (const void* kernel : cuda::ColumnLanesKernelsFor(type)) {
+      if (kernel == nullptr) continue;
+      cudaError_t error = PrepareKernel(kernel, device.shared_bytes - cuda::kMatrixTableBytes);
+      if (error == cudaSuccess && device.clusters) {
+        error = cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
+      }
+      if (error != cudaSuccess) return error;
+    }
     for (const void* kernel : cuda::TileKernelsFor(type)) {
       if (kernel == nullptr) continue;
       if (const cudaError_t error = PrepareKernel(kernel, device.shared_bytes - cuda::kMatrixTableBytes);
