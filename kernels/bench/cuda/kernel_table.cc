@@ -38,6 +38,9 @@ std::vector<const void*> AllKernels() {
     for (const void* kernel : cuda::BatchKernelsFor(type).kernels) add(kernel);
     for (const void* kernel : cuda::ColumnKernelsFor(type).kernels) add(kernel);
     for (const void* kernel : cuda::ColumnKernelsFor(type).few) add(kernel);
+    if (type != DataType::kFloat64) {
+      for (const void* kernel : cuda::ColumnLanesKernelsFor(type)) add(kernel);
+    }
     for (int other = 0; other < 2; ++other) {
       add(cuda::KernelTableFor(type).small[other]);
       add(cuda::KernelTableFor(type).all[other]);

@@ -113,37 +113,61 @@ TEST_F(InvarianceTest, ManyRowsOverAnotherAxisGiveTheBitsOfContiguousOnes) {
   }
 }
 
+// Of some rows of a tensor with another axis.
+void ExpectBitsOfContiguousRows(DataType type, std::int64_t outer, std::int64_t cols, std::int64_t inner) {
+  RowCase other;
+  other.input_type = other.output_type = type;
+  other.outer = outer;
+  other.cols = cols;
+  other.inner = inner;
+  const auto input = MakeValues(Values::kNormal, type, other.Elements(), 19);
+  for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+    other.operation = operation;
+    const auto outputs = RunCase(other, input);
+    RowCase one = other;
+    one.outer = one.inner = 1;
+    const std::int64_t rows = outer * inner;
+    for (const std::int64_t row : {std::int64_t{0}, inner - 1, inner + 1, rows / 2 - 1, rows / 2 + 2, rows - 2}) {
+      if (row >= rows) continue;
+      EXPECT_EQ(Row(outputs, other, row, type), RunCase(one, Row(input, other, row, type)))
+          << other.Name() << " row " << row;
+    }
+  }
+}
+
 // Columns that miss the 16-byte boundaries in every way, and so many of them that a block takes several outer blocks.
 TEST_F(InvarianceTest, ColumnsOffTheBoundariesGiveTheBitsOfContiguousRows) {
   for (const DataType type : kAllTypes) {
     for (const auto [outer, cols, inner] : {std::array<std::int64_t, 3>{4000, 65, 3},
                                             {2000, 193, 5},
-                                            {9, 781, 7},
+                                            {1600, 100, 9},
+                                            {40, 781, 7},
                                             {9, 500, 31},
-                                            {9, 257, 33},
+                                            {40, 500, 31},
+                                            {40, 257, 33},
+                                            {40, 516, 33},
+                                            {40, 300, 34},
+                                            {40, 700, 20},
                                             {5, 1025, 31},
-                                            {3, 8193, 7},
+                                            {40, 1025, 31},
+                                            {40, 2000, 5},
+                                            {40, 8193, 7},
+                                            {9, 100, 1001},
                                             {9, 385, 1001},
                                             {3, 1000, 1003},
                                             {2, 4096, 157},
-                                            {2, 20000, 13}}) {
-      for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-        RowCase other;
-        other.input_type = other.output_type = type;
-        other.operation = operation;
-        other.outer = outer;
-        other.cols = cols;
-        other.inner = inner;
-        const auto input = MakeValues(Values::kNormal, type, other.Elements(), 19);
-        const auto outputs = RunCase(other, input);
-        RowCase one = other;
-        one.outer = one.inner = 1;
-        const std::int64_t rows = outer * inner;
-        for (const std::int64_t row : {std::int64_t{0}, inner - 1, inner + 1, rows / 2 - 1, rows / 2 + 2, rows - 2}) {
-          EXPECT_EQ(Row(outputs, other, row, type), RunCase(one, Row(input, other, row, type)))
-              << other.Name() << " row " << row;
-        }
-      }
+                                            {4, 20000, 13}}) {
+      ExpectBitsOfContiguousRows(type, outer, cols, inner);
+    }
+  }
+}
+
+// Columns that no cluster can hold.
+TEST_F(InvarianceTest, LongColumnsGiveTheBitsOfContiguousRows) {
+  for (const DataType type : kAllTypes) {
+    for (const auto [outer, cols, inner] :
+         {std::array<std::int64_t, 3>{1, 60001, 40}, {2, 70000, 16}, {1, 140001, 16}}) {
+      ExpectBitsOfContiguousRows(type, outer, cols, inner);
     }
   }
 }

@@ -205,7 +205,7 @@ TEST_F(RowsTest, OtherAxesAreWithinTheBoundsAtAnyStart) {
 TEST_F(RowsTest, OtherAxesTakeEveryValue) {
   for (const DataType type : kAllTypes) {
     for (const std::int64_t inner : {3, 16}) {
-      for (const std::int64_t cols : {7, 30, 781, 2500}) {
+      for (const std::int64_t cols : {7, 30, 257, 781, 2500}) {
         for (const Values values : kAllValues) {
           for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
             RowCase c;
@@ -243,6 +243,20 @@ TEST_F(RowsTest, ALongOtherAxisIsWithinTheBounds) {
   c.cols = 70000;
   c.inner = 64;
   ExpectGood(c, Values::kNormal);
+}
+
+// Columns that no cluster can hold; see column_passes.cuh.
+TEST_F(RowsTest, ALongOtherAxisTakesEveryValue) {
+  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
+    RowCase c;
+    c.input_type = c.output_type = type;
+    c.cols = 60001;
+    c.inner = 32 / static_cast<std::int64_t>(SizeOf(type));
+    ExpectGood(c, Values::kPartialInfinity);
+    c.in_place = true;
+    c.operation = Operation::kLogSoftmax;
+    for (const Values values : {Values::kNan, Values::kLargest}) ExpectGood(c, values);
+  }
 }
 
 TEST_F(RowsTest, VeryWideRowsAreWithinTheBounds) {
