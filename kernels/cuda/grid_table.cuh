@@ -57,6 +57,29 @@ class GridTable {
       if (has_second) Take(got[1], to + i + threads);
     }
   }
+  // By a whole warp: waits for the entries first + 32 i of a row, as far as it has so many.
+  template <int kCount>
+  __device__ __forceinline__ void AwaitSome(int row, int entries, int first, Stats<C> (&stats)[kCount]) const {
+    std::uint64_t got[kCount][kWords] = {};
+    bool is_missing = true;
+    while (__any_sync(0xffffffffu, is_missing)) {
+      is_missing = false;
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) {
+        const int index = first + 32 * i;
+        if (index < entries && !IsThere(got[i], TagOf(row))) Load(EntryOf(row, entries, index), got[i]);
+      }
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) {
+        is_missing = is_missing || (first + 32 * i < entries && !IsThere(got[i], TagOf(row)));
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      stats[i] = NoStats<C>();
+      if (first + 32 * i < entries) Take(got[i], &stats[i]);
+    }
+  }
 
   // The tag that an entry has now, of any row, and whether it means that the row's has been there.
   __device__ __forceinline__ std::uint32_t TagAt(int row, int entries, int index) const {

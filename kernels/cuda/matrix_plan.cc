@@ -5,10 +5,14 @@
 #include "kernels/cuda/divide.h"
 #include "kernels/cuda/matrix.h"
 #include "kernels/cuda/tile.h"
+#include "kernels/cuda/wide.h"
 
 namespace softmax::kernels::cuda {
 namespace {
 
+// Which of the kernels for very wide rows a plan means, in its `slots`.
+constexpr int kRingSlots = 1;
+constexpr int kPartSlots = 2;
 constexpr int kMaxWideChunks = 1 << 17;  // 256 MB
 constexpr int kMostGapBytes = 64;        // between rows that are read together with what is between them
 
@@ -214,11 +218,11 @@ void PlanSideSlices(int bytes, const Device& device, MatrixPlan* plan) {
   plan->blocks = DivideUp(p.rows, p.rows_per_block);
 }
 
-// Blocks of a kernel that the device holds at a time.
-int ResidentBlocks(const void* kernel, int dynamic_bytes, const Device& device) {
+// Blocks of a plan's kernel that the device holds at a time.
+int ResidentBlocks(DataType type, const MatrixPlan& plan, const Device& device) {
   int blocks = 0;
-  const cudaError_t error =
-      cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, kMatrixThreads, dynamic_bytes);
+  const cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, MatrixKernelOf(type, plan),
+                                                                          plan.threads, plan.dynamic_bytes);
   return error == cudaSuccess ? blocks * device.multiprocessors : 0;
 }
 
@@ -239,26 +243,81 @@ int PartWindow(const MatrixParams& p, int resident) {
   return std::max(1, p.block_groups > 1 ? resident / 3 : resident * 2 / 3);
 }
 
+// Rows that the table in the workspace holds.
+int TableRows(DataType type, const MatrixParams& p) {
+  const int entries = p.chunks <= kFlatChunks ? p.chunks : p.groups;
+  constexpr std::int64_t kTableBytes = std::int64_t{kSoftmaxWorkspaceBytes} - kWorkspaceTable * 4;
+  const std::int64_t rows = kTableBytes / (entries * (type == DataType::kFloat64 ? 32 : 16));
+  return static_cast<int>(std::min({p.rows, rows, std::int64_t{kMaxTableRows}}));
+}
+
+// Plans rings for very many bytes of rows on 128-byte lines, as far as a multiprocessor holds its share of a row.
+// False: others are as good or better.
+bool PlanRing(DataType type, const Device& device, MatrixPlan* plan) {
+  constexpr std::int64_t kLeastBytes = std::int64_t{192} << 20;
+  MatrixParams& p = plan->params;
+  const auto bytes = static_cast<int>(SizeOf(type));
+  if (!device.clusters || bytes == 8 || !plan->lines || plan->skew || p.chunks <= kFlatChunks) return false;
+  if (p.rows * p.cols * bytes < kLeastBytes || device.shared_bytes < kRingBytes) return false;
+  p.groups = static_cast<int>(DivideUp(p.chunks, kGroupChunks));
+  constexpr int kHeldGroups = (kRingPlaces - 1) * kRingWarps / kGroupChunks;
+  const int most = (bytes == 2 ? kHeldGroups : 1) * device.multiprocessors;
+  const bool is_slow = p.log && bytes == 2 && 2 * p.groups <= device.multiprocessors;
+  if (p.groups > most || is_slow) return false;
+  plan->kind = MatrixKind::kWide;
+  plan->slots = kRingSlots;
+  plan->threads = kRingThreads;
+  plan->dynamic_bytes = kRingBytes;
+  plan->blocks = device.multiprocessors;
+  p.row_blocks = p.groups;  // a block leaves a row's place in the table once for each group
+  p.table_rows = TableRows(type, p);
+  // Chunks on their way for each warp: where a row fills the places, what waits has to be small.
+  p.part_window = p.groups > device.multiprocessors ? 1 : 2;
+  const bool fits =
+      ResidentBlocks(type, *plan, device) >= plan->blocks && p.rows <= std::numeric_limits<int>::max() / 2 / p.groups;
+  if (fits) return true;
+  plan->kind = MatrixKind::kNone;
+  plan->slots = 0;
+  plan->threads = kMatrixThreads;
+  return false;
+}
+
+// Plans parts of more chunks than a group, if fewer are enough for 16-bit rows then.
+bool PlanLargeParts(DataType type, const Device& device, MatrixPlan* plan) {
+  MatrixParams& p = plan->params;
+  if (SizeOf(type) != 2 || p.chunks > kFlatChunks) return false;
+  constexpr int kBlockBytes = (kFlatChunks + 2 * kPartChunks + 8) * 8 + kBlockWarps * kEdgeVectors * kVectorBytes;
+  const int most = std::min(kPartChunks, (device.shared_bytes / 3 - kBlockBytes) / kChunkBytes);
+  if (most <= kGroupChunks) return false;
+  const auto parts = static_cast<int>(DivideUp(p.chunks, most));
+  p.block_chunks = static_cast<int>(DivideUp(p.chunks, parts));
+  const bool is_few = p.rows * parts * 2 <= device.multiprocessors;
+  if (p.block_chunks <= kGroupChunks || is_few) return false;
+  p.warp_vectors = SliceVectors(0, *plan);
+  plan->slots = kPartSlots;
+  plan->dynamic_bytes = p.block_chunks * kChunkBytes + kBlockWarps * p.warp_vectors * kVectorBytes;
+  return true;
+}
+
 void PlanWide(DataType type, const Device& device, MatrixPlan* plan) {
   MatrixParams& p = plan->params;
-  if (p.completion.workspace == nullptr) return;
-  p.block_chunks = PartChunks(p, device);
+  if (p.completion.workspace == nullptr || PlanRing(type, device, plan)) return;
+  if (!PlanLargeParts(type, device, plan)) {
+    p.block_chunks = PartChunks(p, device);
+    p.warp_vectors = SliceVectors(static_cast<int>(DivideUp(p.block_chunks, kBlockWarps)), *plan);
+    plan->dynamic_bytes = kBlockWarps * p.warp_vectors * kVectorBytes;
+  }
   p.warp_chunks = p.block_chunks / kBlockWarps;
   p.warps = p.block_chunks % kBlockWarps;
-  p.warp_vectors = SliceVectors(static_cast<int>(DivideUp(p.block_chunks, kBlockWarps)), *plan);
   p.groups = static_cast<int>(DivideUp(p.chunks, p.block_chunks));
   plan->kind = MatrixKind::kWide;
-  plan->dynamic_bytes = kBlockWarps * p.warp_vectors * kVectorBytes;
-  const std::int64_t resident = ResidentBlocks(MatrixKernelOf(type, *plan), plan->dynamic_bytes, device);
+  const std::int64_t resident = ResidentBlocks(type, *plan, device);
   p.block_groups = resident == 0 ? 1 : static_cast<int>(DivideUp(p.groups, resident));
   // A row that took most blocks would leave too few to read the next one meanwhile.
   const bool takes_most = 2 * p.groups > resident && p.groups * p.rows > resident;
   if (takes_most) p.block_groups = std::max(2, p.block_groups);
   p.row_blocks = static_cast<int>(DivideUp(p.groups, p.block_groups));
-  const int entries = p.chunks <= kFlatChunks ? p.chunks : p.groups;
-  constexpr std::int64_t kTableBytes = std::int64_t{kSoftmaxWorkspaceBytes} - kWorkspaceTable * 4;
-  const std::int64_t table_rows = kTableBytes / (entries * (type == DataType::kFloat64 ? 32 : 16));
-  p.table_rows = static_cast<int>(std::min({p.rows, table_rows, std::int64_t{kMaxTableRows}}));
+  p.table_rows = TableRows(type, p);
   plan->blocks = std::min(resident, p.rows * p.row_blocks);
   p.part_window = PartWindow(p, static_cast<int>(resident));
   const bool fits = plan->blocks >= p.row_blocks && p.rows <= std::numeric_limits<int>::max() / p.row_blocks;
@@ -481,6 +540,8 @@ const void* MatrixKernelOf(DataType type, const MatrixPlan& plan) {
     case MatrixKind::kSlice:
       return kernels.slice[plan.threads > kMatrixThreads ? 1 : 0][skew][log];
     case MatrixKind::kWide:
+      if (plan.slots == kRingSlots) return WideKernelsFor(type).ring[log];
+      if (plan.slots == kPartSlots) return WideKernelsFor(type).parts[skew][log];
       return kernels.wide[skew][log];
     case MatrixKind::kBulk:
       return BulkKernelOf(type, plan);

@@ -13,20 +13,21 @@
 // that is not complete are all being read, by blocks that wait for nothing else.
 namespace softmax::kernels::cuda {
 
-template <typename C>
+template <typename C, int kChunks>
 struct WideTables {
-  Stats<C> chunks[2 * kGroupChunks];  // of one group and the next
-  Stats<C> entries[kFlatChunks];      // of the row
+  Stats<C> chunks[2 * kChunks];   // of one group and the next
+  Stats<C> entries[kFlatChunks];  // of the row
   Stats<C> row;
   int next_part;
 };
 
-template <typename In, bool kSkew, bool kLog>
+// kChunks: of a group, at most. More than kGroupChunks only where chunks are told one by one.
+template <typename In, bool kSkew, bool kLog, int kChunks>
 class WideRows {
  public:
   using C = ComputeOf<In>;
 
-  __device__ __forceinline__ WideRows(const MatrixParams& params, uint4* shared, WideTables<C>* tables)
+  __device__ __forceinline__ WideRows(const MatrixParams& params, uint4* shared, WideTables<C, kChunks>* tables)
       : params_(params), shared_(shared), tables_(tables), scale_(ScaleOf<C>(params)), table_(params) {}
 
   __device__ __forceinline__ void Run() {
@@ -59,9 +60,10 @@ class WideRows {
 
   // Blocks that are done sooner take more parts. Where few blocks share a row, each takes its next part as soon as it
   // has seen this row; where many do, only when it has written its own part, so that the parts of a row are read at
-  // about the same time. Parts of several groups, which take longest, are dealt out.
-  __device__ __forceinline__ bool TakesEarly() const { return IsFlat() && params_.block_groups == 1; }
-  __device__ __forceinline__ bool TakesLate() const { return !IsFlat() && params_.block_groups == 1; }
+  // about the same time, or their parts are large. Parts of several groups, which take longest, are dealt out.
+  static constexpr bool kIsLarge = kChunks > kGroupChunks;
+  __device__ __forceinline__ bool TakesEarly() const { return !kIsLarge && IsFlat() && params_.block_groups == 1; }
+  __device__ __forceinline__ bool TakesLate() const { return (kIsLarge || !IsFlat()) && params_.block_groups == 1; }
   __device__ __forceinline__ void TakePart(int warp) const {
     if (warp_ != warp) return;
     if (Lane() == 0) tables_->next_part = table_.TakePart();
@@ -128,11 +130,9 @@ class WideRows {
     if (Chunks() <= 0) return;
     const int n = valid_ - Column(group);
     slice_.Start(Input(group), n, AroundOf<In>(params_, row_, Column(group), n), Chunks(),
-                 shared_ + warp_ * params_.warp_vectors);
+                 shared_ + (kIsLarge ? first_chunk_ * kChunkSlots * 32 : 0) + warp_ * params_.warp_vectors);
   }
-  __device__ __forceinline__ Stats<C>* GroupTable(int group) const {
-    return tables_->chunks + (group & 1) * kGroupChunks;
-  }
+  __device__ __forceinline__ Stats<C>* GroupTable(int group) const { return tables_->chunks + (group & 1) * kChunks; }
   __device__ __forceinline__ void Reduce(int group) {
     if (Chunks() <= 0) return;
     slice_.Reduce(Input(group), Column(group) == 0 ? valid_ : kManyColumns, scale_, [&](int k, const Stats<C>& stats) {
@@ -142,6 +142,12 @@ class WideRows {
   // Tells the other blocks the statistics of a group: one entry, or one for each chunk where the row is folded flat.
   __device__ __forceinline__ void Publish(int group) {
     if (warp_ != 0) return;
+    if constexpr (kIsLarge) {
+      const int first = group * params_.block_chunks;
+      const int chunks = min(params_.block_chunks, params_.chunks - first);
+      for (int i = Lane(); i < chunks; i += 32) table_.Publish(row_, Entries(), first + i, GroupTable(group)[i]);
+      return;
+    }
     const Stats<C> mine = GroupTable(group)[Lane()];
     if (IsFlat()) {
       const int chunk = group * params_.block_chunks + Lane();
@@ -213,23 +219,23 @@ class WideRows {
 
   const MatrixParams& params_;
   uint4* const shared_;
-  WideTables<C>* const tables_;
+  WideTables<C, kChunks>* const tables_;
   const Scale<C> scale_;
   GridTable<C> table_;
   const int warp_ = static_cast<int>(threadIdx.x) / 32;
   const int first_chunk_ = params_.warp_chunks * warp_ + min(warp_, params_.warps);  // of the warp's share of a group
-  Slice<In, kSkew, kLog> slice_;
+  Slice<In, kSkew, kLog, kIsLarge ? 5 : 4> slice_;
   int row_ = 0;
   int valid_ = 0;
   std::uint32_t turn_ = 0;
 };
 
-template <typename In, bool kSkew, bool kLog>
+template <typename In, bool kSkew, bool kLog, int kChunks = kGroupChunks>
 __global__ void __launch_bounds__(kMatrixThreads, 3) WideMatrixKernel(const __grid_constant__ MatrixParams params) {
   using C = ComputeOf<In>;
   extern __shared__ __align__(128) unsigned char dynamic[];
-  __shared__ WideTables<C> tables;
-  WideRows<In, kSkew, kLog> rows(params, reinterpret_cast<uint4*>(dynamic), &tables);
+  __shared__ WideTables<C, kChunks> tables;
+  WideRows<In, kSkew, kLog, kChunks> rows(params, reinterpret_cast<uint4*>(dynamic), &tables);
   rows.Run();
   GridTable<C>::End(params);
   EndBulkStores(params.completion);

@@ -3,6 +3,7 @@
 #include <cuda_pipeline.h>
 
 #include "kernels/cuda/bulk.cuh"
+#include "kernels/cuda/bulk_ring.cuh"
 #include "kernels/cuda/row_part.cuh"
 #include "kernels/cuda/single.cuh"
 
@@ -57,12 +58,19 @@ class Slice {
       }
       __pipeline_commit();
     }
-    if (first > 0 && lane_ == 0 && end_ > skip_) shared_[0] = LoadRange(base, skip_, min(end_, kVector));
-    const int tail = end_ / kVector;
-    // As LoadAligned() has it.
-    if (whole < end_ && (first == 0 || (tail > 0 && end_ > skip_)) && lane_ == 31) {
-      shared_[tail] = LoadRange(base + tail * kVector, 0, end_ % kVector);
-    }
+    StartEnds(base, first, whole);
+  }
+  // The same by one bulk copy, which ends a phase of `barrier`. All have read what was there before.
+  __device__ __forceinline__ void StartBulk(const In* p, std::int64_t n, Around around, int chunks, uint4* shared,
+                                            std::uint64_t* barrier) {
+    Attach(p, n, chunks, shared);
+    const In* const base = p - skip_;
+    const int first = around.before ? 0 : skip_;
+    const int whole = around.after ? end_ : end_ / kVector * kVector;
+    const int begin = first > 0 ? 1 : 0;
+    const int vectors = (whole + kVector - 1) / kVector - begin;
+    if (lane_ == 0) StartBulkLoad(shared_ + begin, base + begin * kVector, vectors * kVectorBytes, barrier);
+    StartEnds(base, first, whole);
   }
 
   // Calls publish(k, statistics) for every chunk, in order, as they arrive. `valid`: the row's columns that count, if
@@ -116,7 +124,9 @@ class Slice {
     return FirstVectorsStats<In, kSlots, kSkew, kLog, false>(v, skip_, valid, Lanes{lane_, 32}, scale);
   }
 
-  // As RowPart::Store. `n` and `valid` are counted from the slice's first column.
+  // As RowPart::Store. `n` and `valid` are counted from the slice's first column. kDirect: from registers, so that the
+  // place is free at once.
+  template <bool kDirect = false>
   __device__ __forceinline__ void Store(In* p, std::int64_t n, std::int64_t valid, bool row_first,
                                         const Normalizer<C>& normalize) const {
     In* const base = p - skip_;
@@ -134,10 +144,23 @@ class Slice {
     for (int at = body + lane_ * kVector; at < end; at += 32 * kVector) {
       StoreEdge(base, at, from, end, valid_end, normalize);
     }
-    StoreWhole(base, from > 0 ? 1 : 0, body / kVector, normalize);
+    if constexpr (kDirect) {
+      StoreDirect(base, from > 0 ? 1 : 0, body / kVector, normalize);
+    } else {
+      StoreWhole(base, from > 0 ? 1 : 0, body / kVector, normalize);
+    }
   }
 
  private:
+  // The row's first and last elements, where their vectors may not be read whole.
+  __device__ __forceinline__ void StartEnds(const In* base, int first, int whole) const {
+    if (first > 0 && lane_ == 0 && end_ > skip_) shared_[0] = LoadRange(base, skip_, min(end_, kVector));
+    const int tail = end_ / kVector;
+    // As LoadAligned() has it.
+    if (whole < end_ && (first == 0 || (tail > 0 && end_ > skip_)) && lane_ == 31) {
+      shared_[tail] = LoadRange(base + tail * kVector, 0, end_ % kVector);
+    }
+  }
   // Publishes chunks from k on, kCount at a time while so many whole ones are left; returns the next.
   template <int kCount, typename W, typename F>
   __device__ __forceinline__ int ReduceWhole(int k, W wait, const Scale<C>& scale, F publish) const {
@@ -258,6 +281,30 @@ class Slice {
     }
 #endif
   }
+  // Stores them from registers.
+  __device__ __forceinline__ void StoreDirect(In* base, int first, int last, const Normalizer<C>& normalize) const {
+#pragma unroll 1
+    for (int k = 0; k < chunks_; ++k) {
+      const int start = k * kChunkVectors + lane_ - LineVectors(base);
+      uint4 x[kChunkSlots];
+#pragma unroll
+      for (int j = 0; j < kChunkSlots; ++j) {
+        const int vector = start + j * 32;
+        if (vector >= first && vector < last) x[j] = shared_[vector];
+      }
+#pragma unroll
+      for (int j = 0; j < kChunkSlots; ++j) {
+        const int vector = start + j * 32;
+        if (vector >= first && vector < last) StoreOneDirect(base, vector, x[j], normalize);
+      }
+      const int after = start + kChunkVectors;
+      if (k == chunks_ - 1 && after >= first && after < last) StoreOneDirect(base, after, shared_[after], normalize);
+    }
+  }
+  __device__ __forceinline__ void StoreOneDirect(In* base, int vector, const uint4& x,
+                                                 const Normalizer<C>& normalize) const {
+    *reinterpret_cast<uint4*>(base + vector * kVector) = VectorResults<In, true>(x, kVector, normalize);
+  }
   // Replaces a lane's vectors of a chunk by their results, those in [first, last). kFull: that is all of them, and
   // their loads need not wait for comparisons.
   template <bool kFull>
@@ -317,9 +364,11 @@ class Slice {
   }
   // Waits for the copies of chunks up to `last`.
   __device__ __forceinline__ static void Wait(int last) {
-    static_assert(kMaxChunks <= 4, "the cases below");
+    static_assert(kMaxChunks <= 5, "the cases below");
     const int later = kMaxChunks - 1 - last;
-    if (later >= 3) {
+    if (kMaxChunks > 4 && later >= 4) {
+      __pipeline_wait_prior(4);
+    } else if (later >= 3) {
       __pipeline_wait_prior(3);
     } else if (later == 2) {
       __pipeline_wait_prior(2);

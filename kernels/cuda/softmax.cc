@@ -12,6 +12,7 @@
 #include "kernels/cuda/matrix.h"
 #include "kernels/cuda/plan.h"
 #include "kernels/cuda/tile.h"
+#include "kernels/cuda/wide.h"
 
 namespace softmax::kernels {
 namespace {
@@ -359,6 +360,18 @@ cudaError_t PrepareSoftmaxKernels() {
       if (!device.clusters) continue;
       const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
       if (error != cudaSuccess) return error;
+    }
+    for (const void* kernel : cuda::WideKernelsFor(type).ring) {
+      const int bytes = std::min(device.shared_bytes, cuda::kRingBytes);
+      if (const cudaError_t error = PrepareKernel(kernel, bytes); error != cudaSuccess) return error;
+    }
+    for (const auto& parts : cuda::WideKernelsFor(type).parts) {
+      for (const void* kernel : parts) {
+        if (kernel == nullptr) continue;
+        if (const cudaError_t error = PrepareKernel(kernel, device.shared_bytes - cuda::kMatrixTableBytes);
+            error != cudaSuccess)
+          return error;
+      }
     }
   }
   if (const cudaError_t error = cuda::LoadGatherKernels(); error != cudaSuccess) return error;

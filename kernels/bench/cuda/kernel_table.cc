@@ -13,6 +13,7 @@
 #include "kernels/cuda/matrix.h"
 #include "kernels/cuda/plan.h"
 #include "kernels/cuda/tile.h"
+#include "kernels/cuda/wide.h"
 #include "kernels/softmax.h"
 
 // softmax-kernel-table: what every kernel takes of the GPU here, as CSV. `local_bytes` of a thread are spilled
@@ -35,6 +36,7 @@ std::vector<const void*> AllKernels() {
     for (const void* kernel : cuda::MatrixKernelsFor(type)) add(kernel);
     for (const void* kernel : cuda::TileKernelsFor(type)) add(kernel);
     for (const void* kernel : cuda::LinkKernelsFor(type)) add(kernel);
+    for (const void* kernel : cuda::WideKernelsFor(type)) add(kernel);
     for (const void* kernel : cuda::BatchKernelsFor(type).kernels) add(kernel);
     for (const void* kernel : cuda::ColumnKernelsFor(type).kernels) add(kernel);
     for (const void* kernel : cuda::ColumnKernelsFor(type).few) add(kernel);
