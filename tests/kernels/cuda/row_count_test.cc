@@ -146,7 +146,7 @@ TEST_F(RowCountTest, RowsOfFewChunksOfBFloat16GiveTheBitsOfRowsAlone) {
 TEST_F(RowCountTest, EveryNumberOfWideRowsGivesTheSameBits) {
   for (const DataType type : {DataType::kFloat32, DataType::kBFloat16}) {
     for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-      for (const std::int64_t cols : {120'000, 540'001}) {
+      for (const std::int64_t cols : {100'003, 120'000, 540'001}) {
         RowCase c = CaseOf(type, operation, cols);
         const bool cut = operation == Operation::kLogSoftmax;
         if (cut) c.lengths = LengthsOf(kDistinct, cols);
@@ -184,6 +184,34 @@ TEST_F(RowCountTest, FewWideRowsOfFloat16GiveTheBitsOfRowsAlone) {
 
 TEST_F(RowCountTest, FewWideRowsOfBFloat16GiveTheBitsOfRowsAlone) {
   ExpectFewWideRowsGiveTheBitsOfRowsAlone(DataType::kBFloat16);
+}
+
+// So many bytes of aligned rows wider than a cluster that blocks read the next rows while they wait for each other.
+void ExpectManyBytesOfWideRowsGiveTheBitsOfRowsAlone(DataType type) {
+  constexpr std::int64_t kBytes = 192 << 20;
+  const auto bytes = static_cast<std::int64_t>(SizeOf(type));
+  const auto expect = [&](Operation operation, std::int64_t row_bytes, Values values, bool cut) {
+    RowCase c = CaseOf(type, operation, row_bytes / bytes);
+    if (cut) c.lengths = LengthsOf(kDistinct, c.cols);
+    c.in_place = cut;
+    ExpectSameBits(c, values, {kBytes / row_bytes + 1});
+  };
+  expect(Operation::kSoftmax, 1'500'032, Values::kNormal50, true);
+  expect(Operation::kSoftmax, 6'000'128, Values::kPartialInfinity, false);
+  expect(Operation::kLogSoftmax, 6'000'128, Values::kNormal50, true);
+  expect(Operation::kSoftmax, bytes == 2 ? 16'000'000 : 8'000'000, Values::kNormal, true);  // most groups of chunks
+}
+
+TEST_F(RowCountTest, ManyBytesOfWideRowsOfFloat32GiveTheBitsOfRowsAlone) {
+  ExpectManyBytesOfWideRowsGiveTheBitsOfRowsAlone(DataType::kFloat32);
+}
+
+TEST_F(RowCountTest, ManyBytesOfWideRowsOfFloat16GiveTheBitsOfRowsAlone) {
+  ExpectManyBytesOfWideRowsGiveTheBitsOfRowsAlone(DataType::kFloat16);
+}
+
+TEST_F(RowCountTest, ManyBytesOfWideRowsOfBFloat16GiveTheBitsOfRowsAlone) {
+  ExpectManyBytesOfWideRowsGiveTheBitsOfRowsAlone(DataType::kBFloat16);
 }
 
 void ExpectTilesGiveTheBitsOfRowsAlone(DataType type, Operation operation, std::int64_t bytes) {
