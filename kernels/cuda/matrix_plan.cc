@@ -5,14 +5,11 @@
 #include "kernels/cuda/divide.h"
 #include "kernels/cuda/matrix.h"
 #include "kernels/cuda/tile.h"
-#include "kernels/cuda/wide.h"
+#include "kernels/cuda/wide_plan.h"
 
 namespace softmax::kernels::cuda {
 namespace {
 
-// Which of the kernels for very wide rows a plan means, in its `slots`.
-constexpr int kRingSlots = 1;
-constexpr int kPartSlots = 2;
 constexpr int kMaxWideChunks = 1 << 17;  // 256 MB
 constexpr int kMostGapBytes = 64;        // between rows that are read together with what is between them
 
@@ -194,11 +191,6 @@ int SliceBytes(int bytes, std::int64_t blocks, const Device& device) {
   return chosen;
 }
 
-// What a slice takes in shared memory.
-int SliceVectors(int chunks, const MatrixPlan& plan) {
-  return chunks * kChunkSlots * 32 + (plan.lines ? 0 : kEdgeVectors);
-}
-
 // Rows of few chunks side by side: two chunks a warp, and one more for a warp where the row's last is nearly empty.
 void PlanSideSlices(int bytes, const Device& device, MatrixPlan* plan) {
   MatrixParams& p = plan->params;
@@ -216,112 +208,6 @@ void PlanSideSlices(int bytes, const Device& device, MatrixPlan* plan) {
   plan->dynamic_bytes = p.rows_per_block * row_bytes;
   plan->threads = 32 * p.warps * p.rows_per_block;
   plan->blocks = DivideUp(p.rows, p.rows_per_block);
-}
-
-// Blocks of a plan's kernel that the device holds at a time.
-int ResidentBlocks(DataType type, const MatrixPlan& plan, const Device& device) {
-  int blocks = 0;
-  const cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, MatrixKernelOf(type, plan),
-                                                                          plan.threads, plan.dynamic_bytes);
-  return error == cudaSuccess ? blocks * device.multiprocessors : 0;
-}
-
-// Chunks of a row that a block of the wide kernel takes: a group, or where chunks are told one by one, few enough that
-// three blocks share a multiprocessor, and that few rows give each one a block.
-int PartChunks(const MatrixParams& p, const Device& device) {
-  if (p.chunks > kFlatChunks) return kGroupChunks;
-  constexpr int kTableChunks = 4;  // what the tables take, rounded up
-  const int most = (device.shared_bytes + kMatrixTableBytes) / 3 / kChunkBytes - kTableChunks;
-  auto parts = static_cast<int>(DivideUp(p.chunks, std::clamp(most, kBlockWarps, kGroupChunks)));
-  while (p.chunks > 4 * parts && p.rows * parts * 2 <= device.multiprocessors) parts *= 2;
-  return static_cast<int>(DivideUp(p.chunks, parts));
-}
-
-// Parts that are read at a time: more and the blocks fall into step, fewer and the memory waits. As measured on an
-// H100.
-int PartWindow(const MatrixParams& p, int resident) {
-  return std::max(1, p.block_groups > 1 ? resident / 3 : resident * 2 / 3);
-}
-
-// Rows that the table in the workspace holds.
-int TableRows(DataType type, const MatrixParams& p) {
-  const int entries = p.chunks <= kFlatChunks ? p.chunks : p.groups;
-  constexpr std::int64_t kTableBytes = std::int64_t{kSoftmaxWorkspaceBytes} - kWorkspaceTable * 4;
-  const std::int64_t rows = kTableBytes / (entries * (type == DataType::kFloat64 ? 32 : 16));
-  return static_cast<int>(std::min({p.rows, rows, std::int64_t{kMaxTableRows}}));
-}
-
-// Plans rings for very many bytes of rows on 128-byte lines, as far as a multiprocessor holds its share of a row.
-// False: others are as good or better.
-bool PlanRing(DataType type, const Device& device, MatrixPlan* plan) {
-  constexpr std::int64_t kLeastBytes = std::int64_t{192} << 20;
-  MatrixParams& p = plan->params;
-  const auto bytes = static_cast<int>(SizeOf(type));
-  if (!device.clusters || bytes == 8 || !plan->lines || plan->skew || p.chunks <= kFlatChunks) return false;
-  if (p.rows * p.cols * bytes < kLeastBytes || device.shared_bytes < kRingBytes) return false;
-  p.groups = static_cast<int>(DivideUp(p.chunks, kGroupChunks));
-  constexpr int kHeldGroups = (kRingPlaces - 1) * kRingWarps / kGroupChunks;
-  const int most = (bytes == 2 ? kHeldGroups : 1) * device.multiprocessors;
-  const bool is_slow = p.log && bytes == 2 && 2 * p.groups <= device.multiprocessors;
-  if (p.groups > most || is_slow) return false;
-  plan->kind = MatrixKind::kWide;
-  plan->slots = kRingSlots;
-  plan->threads = kRingThreads;
-  plan->dynamic_bytes = kRingBytes;
-  plan->blocks = device.multiprocessors;
-  p.row_blocks = p.groups;  // a block leaves a row's place in the table once for each group
-  p.table_rows = TableRows(type, p);
-  // Chunks on their way for each warp: where a row fills the places, what waits has to be small.
-  p.part_window = p.groups > device.multiprocessors ? 1 : 2;
-  const bool fits =
-      ResidentBlocks(type, *plan, device) >= plan->blocks && p.rows <= std::numeric_limits<int>::max() / 2 / p.groups;
-  if (fits) return true;
-  plan->kind = MatrixKind::kNone;
-  plan->slots = 0;
-  plan->threads = kMatrixThreads;
-  return false;
-}
-
-// Plans parts of more chunks than a group, if fewer are enough for 16-bit rows then.
-bool PlanLargeParts(DataType type, const Device& device, MatrixPlan* plan) {
-  MatrixParams& p = plan->params;
-  if (SizeOf(type) != 2 || p.chunks > kFlatChunks) return false;
-  constexpr int kBlockBytes = (kFlatChunks + 2 * kPartChunks + 8) * 8 + kBlockWarps * kEdgeVectors * kVectorBytes;
-  const int most = std::min(kPartChunks, (device.shared_bytes / 3 - kBlockBytes) / kChunkBytes);
-  if (most <= kGroupChunks) return false;
-  const auto parts = static_cast<int>(DivideUp(p.chunks, most));
-  p.block_chunks = static_cast<int>(DivideUp(p.chunks, parts));
-  const bool is_few = p.rows * parts * 2 <= device.multiprocessors;
-  if (p.block_chunks <= kGroupChunks || is_few) return false;
-  p.warp_vectors = SliceVectors(0, *plan);
-  plan->slots = kPartSlots;
-  plan->dynamic_bytes = p.block_chunks * kChunkBytes + kBlockWarps * p.warp_vectors * kVectorBytes;
-  return true;
-}
-
-void PlanWide(DataType type, const Device& device, MatrixPlan* plan) {
-  MatrixParams& p = plan->params;
-  if (p.completion.workspace == nullptr || PlanRing(type, device, plan)) return;
-  if (!PlanLargeParts(type, device, plan)) {
-    p.block_chunks = PartChunks(p, device);
-    p.warp_vectors = SliceVectors(static_cast<int>(DivideUp(p.block_chunks, kBlockWarps)), *plan);
-    plan->dynamic_bytes = kBlockWarps * p.warp_vectors * kVectorBytes;
-  }
-  p.warp_chunks = p.block_chunks / kBlockWarps;
-  p.warps = p.block_chunks % kBlockWarps;
-  p.groups = static_cast<int>(DivideUp(p.chunks, p.block_chunks));
-  plan->kind = MatrixKind::kWide;
-  const std::int64_t resident = ResidentBlocks(type, *plan, device);
-  p.block_groups = resident == 0 ? 1 : static_cast<int>(DivideUp(p.groups, resident));
-  // A row that took most blocks would leave too few to read the next one meanwhile.
-  const bool takes_most = 2 * p.groups > resident && p.groups * p.rows > resident;
-  if (takes_most) p.block_groups = std::max(2, p.block_groups);
-  p.row_blocks = static_cast<int>(DivideUp(p.groups, p.block_groups));
-  p.table_rows = TableRows(type, p);
-  plan->blocks = std::min(resident, p.rows * p.row_blocks);
-  p.part_window = PartWindow(p, static_cast<int>(resident));
-  const bool fits = plan->blocks >= p.row_blocks && p.rows <= std::numeric_limits<int>::max() / p.row_blocks;
-  if (!fits) plan->kind = MatrixKind::kNone;
 }
 
 // Blocks of a multiprocessor that bulk copies serve, a row each. More bytes at a time, and the memory is slower; fewer,
@@ -540,9 +426,7 @@ const void* MatrixKernelOf(DataType type, const MatrixPlan& plan) {
     case MatrixKind::kSlice:
       return kernels.slice[plan.threads > kMatrixThreads ? 1 : 0][skew][log];
     case MatrixKind::kWide:
-      if (plan.slots == kRingSlots) return WideKernelsFor(type).ring[log];
-      if (plan.slots == kPartSlots) return WideKernelsFor(type).parts[skew][log];
-      return kernels.wide[skew][log];
+      return WideKernelOf(type, plan);
     case MatrixKind::kBulk:
       return BulkKernelOf(type, plan);
     case MatrixKind::kSingle:

@@ -2,7 +2,6 @@
 
 #include "kernels/cuda/divide.h"
 #include "kernels/cuda/tile.h"
-#include "kernels/cuda/wide.h"
 
 namespace softmax::kernels::cuda {
 namespace {
@@ -173,21 +172,6 @@ const TileKernels& TileKernelsFor(DataType type) {
       break;
   }
   return Float64TileKernels();
-}
-
-const WideKernels& WideKernelsFor(DataType type) {
-  static const WideKernels none = {};
-  switch (type) {
-    case DataType::kFloat16:
-      return Float16WideKernels();
-    case DataType::kBFloat16:
-      return BFloat16WideKernels();
-    case DataType::kFloat32:
-      return Float32WideKernels();
-    case DataType::kFloat64:
-      break;
-  }
-  return none;
 }
 
 }  // namespace softmax::kernels::cuda
