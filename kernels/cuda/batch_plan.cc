@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "kernels/cuda/batch.h"
+#include "kernels/cuda/batch_kind.h"
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/divide.h"
 #include "kernels/cuda/matrix.h"
@@ -17,39 +18,10 @@ constexpr int kStaticBytes = 12 * 1024;      // of the kernels' shared memory, a
 constexpr int kLinkBytes = 256 << 10;
 constexpr int kLeastLinkBlocks = 8;
 constexpr int kMostLinkBlocks = 32;
-// How rows are run, in the order of the table: by their chunks, most first, then small ones by what their lanes hold.
-constexpr int kSmallKinds = 11;
-constexpr int kKinds = kBatchChunks + 1 + kSmallKinds;
 constexpr int kLists = 2 * kBatchScales;  // of rows of one operation and scale, as all of a unit's are
 constexpr int kBuckets = kKinds * kLists;
 // Large rows of their own that fill all blocks so many times keep their order.
 constexpr int kManyRounds = 4;
-
-// The lanes and vectors per lane of small rows of each kind.
-struct SmallKind {
-  std::uint8_t lanes;
-  std::uint8_t slots;
-};
-constexpr SmallKind kSmall[kSmallKinds] = {{32, 8}, {32, 4}, {32, 2}, {16, 4}, {16, 2}, {8, 4},
-                                           {8, 2},  {4, 4},  {4, 2},  {2, 2},  {1, 2}};
-
-int KindOf(std::int64_t cols, int bytes) {
-  if (cols > SmallColumns(bytes)) {
-    return kBatchChunks - static_cast<int>(DivideUp(cols, ChunkColumns(bytes)));
-  }
-  const std::int64_t vectors = DivideUp(cols, VectorElements(bytes));
-  const int lanes = RowLanes(cols, bytes);
-  int kind = 0;
-  while (kSmall[kind].lanes > lanes) ++kind;
-  while (kind + 1 < kSmallKinds && kSmall[kind + 1].lanes == lanes && vectors <= kSmall[kind + 1].slots * lanes) ++kind;
-  return kBatchChunks + 1 + kind;
-}
-
-// Small rows of two chunks go through shared memory as large ones do.
-constexpr int kDoubleKind = kBatchChunks + 1;
-
-bool IsSmall(int kind) { return kind > kDoubleKind; }
-int ChunksOf(int kind) { return kind == kDoubleKind ? 2 : kBatchChunks - kind; }
 
 // Sorts and cuts one batch.
 class Planner {
@@ -514,20 +486,6 @@ void PlanBatch(DataType type, const Segment* segments, std::int64_t count, void*
   if (!planner.Cut(scratch != nullptr)) return;
   planner.PlanGrid();
   plan->possible = true;
-}
-
-const BatchKernels& BatchKernelsFor(DataType type) {
-  switch (type) {
-    case DataType::kFloat16:
-      return Float16BatchKernels();
-    case DataType::kBFloat16:
-      return BFloat16BatchKernels();
-    case DataType::kFloat64:
-      return Float64BatchKernels();
-    case DataType::kFloat32:
-      break;
-  }
-  return Float32BatchKernels();
 }
 
 }  // namespace softmax::kernels::cuda

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/batch.h"
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/divide.h"
 
@@ -159,6 +160,20 @@ const KernelTable& KernelTableFor(DataType type) {
       break;
   }
   return Float32Kernels();
+}
+
+const BatchKernels& BatchKernelsFor(DataType type) {
+  switch (type) {
+    case DataType::kFloat16:
+      return Float16BatchKernels();
+    case DataType::kBFloat16:
+      return BFloat16BatchKernels();
+    case DataType::kFloat64:
+      return Float64BatchKernels();
+    case DataType::kFloat32:
+      break;
+  }
+  return Float32BatchKernels();
 }
 
 }  // namespace softmax::kernels::cuda
