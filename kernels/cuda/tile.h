@@ -35,13 +35,25 @@ constexpr int PaddedSlots(int slots) {
 // Other kernels beside these are for many rows that
 // - miss the boundaries and have about as many columns as the widest of tiles: a warp for each, in shared memory
 //   (matrix_bulk_row.cuh),
-// - are aligned and of more chunks than a block takes: a warp for each chunk, in clusters (matrix_cluster.cuh).
+// - are aligned and of more chunks than a block takes: a warp for each chunk, in clusters (matrix_cluster.cuh),
+// - are wider still, or miss the boundaries: a part for each block of a cluster, in shared memory
+//   (matrix_bulk_cluster.cuh).
 // 16-bit softmax of more columns is as fast with a row in registers; fp32 log-softmax of fewer, in tiles.
 constexpr std::int64_t kMostBulkRowColumns = 896;
 constexpr std::int64_t kLeastBulkRowColumns = 513;
 constexpr int BulkRowVectors(int slots) { return slots * 32 + kEdgeVectors; }
 // Warps of a block that takes a chunk with each of them, at most. Log-softmax of 16 bits needs more registers.
 constexpr int ClusterWarps(int element_bytes, bool log) { return element_bytes == 2 && log ? 8 : 16; }
+// Chunks of a part, and warps that take them, at most.
+constexpr int kClusterPartChunks = 17;
+constexpr int PartWarps(int element_bytes) { return element_bytes == 2 ? 6 : 5; }
+// Whether the first lane's vectors lie apart (matrix_bulk.cuh): it saves instructions, which bound 16-bit rows.
+constexpr bool HasApart(int element_bytes, bool skew) { return element_bytes == 2 && skew; }
+// Static shared memory of such a block, at most.
+constexpr int PartTableBytes(int element_bytes, bool skew) {
+  return BulkTableBytes(element_bytes) +
+         (HasApart(element_bytes, skew) ? kClusterPartChunks * kChunkSlots * kVectorBytes : 0);
+}
 
 // Dense rows of few vectors are moved as tiles of rows, unless lanes have just as many vectors: whole ones in a number
 // that leaves few lanes idle. An even number of them costs a tile some of its speed, so those that go as tiles are
@@ -63,6 +75,7 @@ bool PlanTile(int bytes, const Device& device, MatrixPlan* plan);
 // Plan the kernels for many rows. False: the rows are others, of a size that others are better at, or few.
 bool PlanBulkRow(int bytes, const Device& device, MatrixPlan* plan);
 bool PlanCluster(int bytes, const Device& device, MatrixPlan* plan);
+bool PlanBulkCluster(int bytes, const Device& device, MatrixPlan* plan);
 
 // The kernel of a plan of kind kBulk.
 const void* BulkKernelOf(DataType type, const MatrixPlan& plan);
@@ -70,10 +83,11 @@ const void* BulkKernelOf(DataType type, const MatrixPlan& plan);
 // One input type's kernels, by share - 1, vectors and `log`; nullptr for those that HasTile() has not.
 struct TileKernels {
   static constexpr int kSizes = kMostTileVectors - kLeastTileVectors + 1;
-  static constexpr int kCount = 2 * kSizes * 2 + 2 + 2 + 2 + kSingleCount * 2 + 2;
+  static constexpr int kCount = 2 * kSizes * 2 + 2 + 2 + 2 * 2 + 2 + kSingleCount * 2 + 2;
   const void* tile[2][kSizes][2];
   const void* bulk[2];                  // by `log`
   const void* bulk_row[2];              // nullptr but for 16-bit softmax and fp32 log-softmax
+  const void* bulk_cluster[2][2];       // by `skew` and `log`; nullptr for aligned fp32 and doubles
   const void* cluster[2];               // not of doubles
   const void* single[kSingleCount][2];  // of doubles
   const void* pair[2];                  // the same, of two chunks

@@ -69,6 +69,13 @@ int WarpsOfCluster(int bytes, const MatrixParams& p, const Device& device) {
   return warps <= ClusterWarps(bytes, p.log) ? warps : 0;
 }
 
+// Whether parts are so large that the blocks of a multiprocessor have enough bytes on their way, as measured.
+bool AreLargeParts(int bytes, bool skew, int blocks, const MatrixParams& p) {
+  if (blocks > kMaxClusterBlocks) return p.chunks >= (skew ? 12 : p.log ? 11 : 14) * blocks;
+  if (bytes == 4) return p.chunks >= 12 * blocks;
+  return (skew || p.log) && 2 * p.chunks >= 29 * blocks;
+}
+
 }  // namespace
 
 bool IsTiny(const MatrixParams& p, int bytes, bool skew, const Device& device) {
@@ -154,10 +161,39 @@ bool PlanCluster(int bytes, const Device& device, MatrixPlan* plan) {
   return true;
 }
 
+bool PlanBulkCluster(int bytes, const Device& device, MatrixPlan* plan) {
+  MatrixParams& p = plan->params;
+  if (device.cluster_blocks == 1 || bytes == 8 || (bytes == 4 && !plan->skew)) return false;
+  auto blocks = static_cast<int>(DivideUp(p.chunks, kClusterPartChunks));
+  if (blocks > kMaxClusterBlocks) blocks = device.cluster_blocks;
+  const auto chunks = static_cast<int>(DivideUp(p.chunks, blocks));
+  if (blocks == 1 || chunks > kClusterPartChunks || !AreLargeParts(bytes, plan->skew, blocks, p)) return false;
+  p.slice_bytes = (chunks * kChunkSlots * 32 + kEdgeVectors + 1) * kVectorBytes;
+  // So much for each block that no more fit. The system takes 1 KB of each.
+  constexpr int kSystemBytes = 1024;
+  const int table_bytes = PartTableBytes(bytes, plan->skew);
+  const auto share = [&](int fit) { return (device.shared_bytes + kSystemBytes) / fit - kSystemBytes - table_bytes; };
+  const int needed = p.slice_bytes + p.chunks * 8;
+  // The largest clusters find their places sooner where there are more of them.
+  int fit = blocks > kMaxClusterBlocks ? 6 : plan->skew ? 5 : 4;
+  if (needed > share(fit)) --fit;
+  // Aligned rows gain only where there are many rounds of blocks.
+  const int rounds = plan->skew || blocks > kMaxClusterBlocks ? 1 : 8;
+  if (needed > share(fit) || !FillPlaces(p.rows * blocks, rounds * fit, device)) return false;
+  p.cluster_blocks = blocks;
+  p.warps = fit == 6 ? 4 : PartWarps(bytes);
+  plan->kind = MatrixKind::kBulk;
+  plan->threads = 32 * p.warps;
+  plan->blocks = p.rows * blocks;
+  plan->dynamic_bytes = share(fit) / kVectorBytes * kVectorBytes;
+  return true;
+}
+
 const void* BulkKernelOf(DataType type, const MatrixPlan& plan) {
   const TileKernels& kernels = TileKernelsFor(type);
   const int log = plan.params.log ? 1 : 0;
-  return plan.slots > 0 ? kernels.bulk_row[log] : kernels.bulk[log];
+  if (plan.slots > 0) return kernels.bulk_row[log];
+  return plan.params.cluster_blocks > 1 ? kernels.bulk_cluster[plan.skew ? 1 : 0][log] : kernels.bulk[log];
 }
 
 const TileKernels& TileKernelsFor(DataType type) {

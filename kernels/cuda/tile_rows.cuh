@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/cuda/matrix_bulk.cuh"
+#include "kernels/cuda/matrix_bulk_cluster.cuh"
 #include "kernels/cuda/matrix_bulk_row.cuh"
 #include "kernels/cuda/matrix_cluster.cuh"
 #include "kernels/cuda/matrix_tiny.cuh"
@@ -214,6 +215,15 @@ const void* BulkRow() {
   }
 }
 
+template <typename In, bool kSkew, bool kLog>
+const void* BulkCluster() {
+  if constexpr (sizeof(In) == 2 || kSkew) {
+    return reinterpret_cast<const void*>(&BulkClusterMatrixKernel<In, kSkew, kLog>);
+  } else {
+    return nullptr;
+  }
+}
+
 template <typename In, bool kLog>
 const void* Cluster() {
   return reinterpret_cast<const void*>(&ClusterMatrixKernel<In, kLog>);
@@ -232,6 +242,8 @@ const TileKernels& TileKernelsOf() {
                                    {reinterpret_cast<const void*>(&BulkMatrixKernel<In, false>),
                                     reinterpret_cast<const void*>(&BulkMatrixKernel<In, true>)},
                                    {BulkRow<In, false>(), BulkRow<In, true>()},
+                                   {{BulkCluster<In, false, false>(), BulkCluster<In, false, true>()},
+                                    {BulkCluster<In, true, false>(), BulkCluster<In, true, true>()}},
                                    {Cluster<In, false>(), Cluster<In, true>()},
                                    {},
                                    {}};

@@ -384,8 +384,8 @@ TEST_F(RowCountTest, RowsOfFloat64InHostMemoryGiveTheBitsOfRowsAlone) {
 // Lengths at the ends of chunks that warps or blocks take, as far as the rows are that wide.
 std::vector<std::uint32_t> ChunkLengths(const RowCase& c) {
   const std::int64_t chunk = 2048 / static_cast<std::int64_t>(SizeOf(c.input_type));
-  const std::int64_t some[kDistinct] = {8 * chunk,      8 * chunk + 1, 16 * chunk - 2, 16 * chunk,
-                                        16 * chunk + 3, 17 * chunk,    25 * chunk,     c.cols - chunk};
+  const std::int64_t some[kDistinct] = {3 * chunk + 1,  6 * chunk - 1,  8 * chunk,      8 * chunk + 1,
+                                        10 * chunk + 1, 16 * chunk - 2, 16 * chunk + 3, c.cols - chunk};
   std::vector<std::uint32_t> lengths;
   for (const std::int64_t length : some) {
     lengths.push_back(static_cast<std::uint32_t>(std::clamp<std::int64_t>(length, 1, c.cols)));
@@ -416,15 +416,15 @@ void ExpectManyRowsGiveTheBitsOfRowsAlone(DataType type, std::initializer_list<s
 }
 
 TEST_F(RowCountTest, ManyRowsOfFloat32GiveTheBitsOfRowsAlone) {
-  ExpectManyRowsGiveTheBitsOfRowsAlone(DataType::kFloat32, {781, 12672, 65536});
+  ExpectManyRowsGiveTheBitsOfRowsAlone(DataType::kFloat32, {781, 12672, 20011, 65536, 100003, 131101});
 }
 
 TEST_F(RowCountTest, ManyRowsOfFloat16GiveTheBitsOfRowsAlone) {
-  ExpectManyRowsGiveTheBitsOfRowsAlone(DataType::kFloat16, {781, 20000});
+  ExpectManyRowsGiveTheBitsOfRowsAlone(DataType::kFloat16, {781, 20000, 32771, 65537, 131072, 262144});
 }
 
 TEST_F(RowCountTest, ManyRowsOfBFloat16GiveTheBitsOfRowsAlone) {
-  ExpectManyRowsGiveTheBitsOfRowsAlone(DataType::kBFloat16, {895, 36000});
+  ExpectManyRowsGiveTheBitsOfRowsAlone(DataType::kBFloat16, {895, 36000, 50257, 100003, 131101, 250001});
 }
 
 // Aligned rows of an even number of vectors that lanes would have in part only: tiles in large tensors, lanes in small.
