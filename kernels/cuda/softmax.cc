@@ -228,6 +228,43 @@ cudaError_t PrepareKernel(const void* kernel, int shared_bytes) {
   return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
 }
 
+// The same for several kernels, of which some may be nullptr. `large_clusters`: they may run in those of 16 blocks.
+template <typename Kernels>
+cudaError_t PrepareAll(const Kernels& kernels, int shared_bytes, bool large_clusters) {
+  for (const void* kernel : kernels) {
+    if (kernel == nullptr) continue;
+    cudaError_t error = PrepareKernel(kernel, shared_bytes);
+    if (error == cudaSuccess && large_clusters) {
+      error = cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
+    }
+    if (error != cudaSuccess) return error;
+  }
+  return cudaSuccess;
+}
+
+cudaError_t PrepareKernelsOf(DataType type, const cuda::Device& device) {
+  const int all_bytes = device.shared_bytes;
+  const int beside_table = device.shared_bytes - cuda::kMatrixTableBytes;
+  const bool clusters = device.clusters;
+  cudaError_t error = cudaSuccess;
+  const auto prepare = [&](const auto& kernels, int shared_bytes, bool large_clusters) {
+    if (error == cudaSuccess) error = PrepareAll(kernels, shared_bytes, large_clusters);
+  };
+  prepare(cuda::KernelTableFor(type).small, 0, false);
+  prepare(cuda::KernelTableFor(type).all, all_bytes, false);
+  prepare(cuda::BatchKernelsFor(type).kernels, cuda::BatchUnitChunks(device) * cuda::kPieceVectors * cuda::kVectorBytes,
+          false);
+  prepare(cuda::ColumnKernelsFor(type).kernels, all_bytes, clusters);
+  prepare(cuda::ColumnKernelsFor(type).few, 0, false);
+  if (type != DataType::kFloat64) prepare(cuda::ColumnLanesKernelsFor(type), beside_table, clusters);
+  prepare(cuda::LinkKernelsFor(type), beside_table, false);
+  prepare(cuda::MatrixKernelsFor(type), beside_table, clusters);
+  prepare(cuda::TileKernelsFor(type), beside_table, clusters);
+  prepare(cuda::WideKernelsFor(type).ring, std::min(all_bytes, cuda::kRingBytes), false);
+  for (const auto& parts : cuda::WideKernelsFor(type).parts) prepare(parts, beside_table, false);
+  return error;
+}
+
 }  // namespace
 
 std::size_t SoftmaxBatchScratchBytes(const Segment* segments, std::int64_t count, Placement placement) {
@@ -307,72 +344,7 @@ cudaError_t PrepareSoftmaxKernels() {
   cuda::Device device;
   if (const cudaError_t error = cuda::CurrentDevice(&device); error != cudaSuccess) return error;
   for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16, DataType::kFloat64}) {
-    const cuda::KernelTable& kernels = cuda::KernelTableFor(type);
-    for (int other = 0; other < 2; ++other) {
-      cudaError_t error = PrepareKernel(kernels.small[other], 0);
-      if (error == cudaSuccess) error = PrepareKernel(kernels.all[other], device.shared_bytes);
-      if (error != cudaSuccess) return error;
-    }
-    for (const void* kernel : cuda::BatchKernelsFor(type).kernels) {
-      const int bytes = cuda::BatchUnitChunks(device) * cuda::kPieceVectors * cuda::kVectorBytes;
-      if (const cudaError_t error = PrepareKernel(kernel, bytes); error != cudaSuccess) return error;
-    }
-    for (const void* kernel : cuda::ColumnKernelsFor(type).kernels) {
-      if (kernel == nullptr) continue;
-      cudaError_t error = PrepareKernel(kernel, device.shared_bytes);
-      if (error == cudaSuccess && device.clusters) {
-        error = cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
-      }
-      if (error != cudaSuccess) return error;
-    }
-    for (const void* kernel : cuda::ColumnKernelsFor(type).few) {
-      if (kernel == nullptr) continue;
-      if (const cudaError_t error = PrepareKernel(kernel, 0); error != cudaSuccess) return error;
-    }
-    for (const void* kernel : cuda::LinkKernelsFor(type)) {
-      const cudaError_t error = PrepareKernel(kernel, device.shared_bytes - cuda::kMatrixTableBytes);
-      if (error != cudaSuccess) return error;
-    }
-    for (const void* kernel : cuda::MatrixKernelsFor(type)) {
-      if (kernel == nullptr) continue;
-      if (const cudaError_t error = PrepareKernel(kernel, device.shared_bytes - cuda::kMatrixTableBytes);
-          error != cudaSuccess)
-        return error;
-      if (!device.clusters) continue;
-      const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
-      if (error != cudaSuccess) return error;
-    }
-  }
-  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16, DataType::kFloat64}) {
-    for (const void* kernel : cuda::ColumnLanesKernelsFor(type)) {
-      if (kernel == nullptr) continue;
-      cudaError_t error = PrepareKernel(kernel, device.shared_bytes - cuda::kMatrixTableBytes);
-      if (error == cudaSuccess && device.clusters) {
-        error = cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
-      }
-      if (error != cudaSuccess) return error;
-    }
-    for (const void* kernel : cuda::TileKernelsFor(type)) {
-      if (kernel == nullptr) continue;
-      if (const cudaError_t error = PrepareKernel(kernel, device.shared_bytes - cuda::kMatrixTableBytes);
-          error != cudaSuccess)
-        return error;
-      if (!device.clusters) continue;
-      const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
-      if (error != cudaSuccess) return error;
-    }
-    for (const void* kernel : cuda::WideKernelsFor(type).ring) {
-      const int bytes = std::min(device.shared_bytes, cuda::kRingBytes);
-      if (const cudaError_t error = PrepareKernel(kernel, bytes); error != cudaSuccess) return error;
-    }
-    for (const auto& parts : cuda::WideKernelsFor(type).parts) {
-      for (const void* kernel : parts) {
-        if (kernel == nullptr) continue;
-        if (const cudaError_t error = PrepareKernel(kernel, device.shared_bytes - cuda::kMatrixTableBytes);
-            error != cudaSuccess)
-          return error;
-      }
-    }
+    if (const cudaError_t error = PrepareKernelsOf(type, device); error != cudaSuccess) return error;
   }
   if (const cudaError_t error = cuda::LoadGatherKernels(); error != cudaSuccess) return error;
   cudaFuncAttributes attributes = {};
