@@ -16,12 +16,16 @@ struct Free {
   Free* next;
 };
 
-// Constant-initialized: malloc comes here before any constructor has run. Every free() of every thread looks at the
-// first two, which do not change: what blocks that come and go change lies on other cache lines.
-struct Pool {
+// Both constant-initialized: malloc comes here before any constructor has run. They lie on cache lines of their own:
+// every free() of every thread looks at the range, which does not change; blocks that come and go change the pool.
+struct Range {
   std::atomic<std::uintptr_t> begin{0};
-  std::atomic<std::size_t> bytes{0};              // 0: no pool
-  alignas(128) std::atomic<std::size_t> used{0};  // given out and not given back
+  std::atomic<std::size_t> bytes{0};  // 0: no pool
+};
+alignas(128) constinit Range range;
+
+struct Pool {
+  std::atomic<std::size_t> used{0};  // given out and not given back
   std::mutex mu;
   Free* free = nullptr;  // under mu
   bool open = false;     // under mu: blocks are given out
@@ -43,8 +47,8 @@ bool ReceivePool::Install(std::byte* memory, std::size_t bytes) {
   if (count == 0 || pool.open || pool.used.load() > 0) return false;
   pool.free = nullptr;
   for (std::size_t i = count; i-- > 0;) pool.free = new (memory + i * kBlock) Free{pool.free};
-  pool.begin.store(reinterpret_cast<std::uintptr_t>(memory), std::memory_order_relaxed);
-  pool.bytes.store(count * kBlock, std::memory_order_release);
+  range.begin.store(reinterpret_cast<std::uintptr_t>(memory), std::memory_order_relaxed);
+  range.bytes.store(count * kBlock, std::memory_order_release);
   pool.open = true;
   return true;
 }
@@ -53,13 +57,13 @@ bool ReceivePool::Remove() {
   const std::lock_guard<std::mutex> lock(pool.mu);
   pool.open = false;
   if (pool.used.load() > 0) return false;
-  pool.bytes.store(0);
+  range.bytes.store(0);
   return true;
 }
 
 bool ReceivePool::Contains(const void* address) {
-  return reinterpret_cast<std::uintptr_t>(address) - pool.begin.load(std::memory_order_relaxed) <
-         pool.bytes.load(std::memory_order_relaxed);
+  return reinterpret_cast<std::uintptr_t>(address) - range.begin.load(std::memory_order_relaxed) <
+         range.bytes.load(std::memory_order_relaxed);
 }
 
 void ReceivePool::BeginReceiving() { receiver.receiving = true; }
@@ -106,7 +110,7 @@ void ReceivePool::Give(void* memory) {
   pool.used.fetch_sub(1, std::memory_order_relaxed);
 }
 
-std::size_t ReceivePool::blocks_total() { return pool.bytes.load(std::memory_order_relaxed) / kBlock; }
+std::size_t ReceivePool::blocks_total() { return range.bytes.load(std::memory_order_relaxed) / kBlock; }
 std::size_t ReceivePool::blocks_used() { return pool.used.load(std::memory_order_relaxed); }
 
 }  // namespace softmax::server
