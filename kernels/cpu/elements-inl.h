@@ -333,6 +333,38 @@ HWY_INLINE void StoreSomeVec(VecOf<T> value, Element* to, std::int64_t count) {
   }
 }
 
+// LoadSomeVec and StoreSomeVec without a branch where the target has masks for that: for several vectors side by side
+// of which one is in part and others may be missing.
+template <typename T, typename Element>
+HWY_INLINE VecOf<T> LoadMaskedVec(const Element* from, std::int64_t count) {
+#if SOFTMAX_HAS_MASKED_SIXTEEN
+  const auto lanes = static_cast<std::size_t>(std::clamp<std::int64_t>(count, 0, kLanes<T>));
+  if constexpr (std::is_same_v<T, Element>) {
+    const Tag<T> d;
+    const auto mask = hn::FirstN(d, lanes);
+    return hn::IfThenElse(mask, hn::MaskedLoad(mask, d, from), hn::Set(d, Constants<T>::kNegativeInfinity));
+  } else if constexpr (sizeof(Element) == 2 && std::is_same_v<T, float>) {
+    const hn::Rebind<std::uint16_t, Tag<T>> d;
+    const auto mask = hn::FirstN(d, lanes);
+    const auto bits = hn::IfThenElse(mask, hn::MaskedLoad(mask, d, &from->bits),
+                                     hn::Set(d, std::uint16_t{Constants<Element>::kNegativeInfinity.bits}));
+    return Widen(Tag<T>(), bits, Element());
+  }
+#endif
+  return LoadSomeVec<T>(from, count);
+}
+
+template <typename T>
+HWY_INLINE void StoreMaskedVec(VecOf<T> value, T* to, std::int64_t count) {
+#if SOFTMAX_HAS_MASKED_SIXTEEN
+  const Tag<T> d;
+  const auto lanes = static_cast<std::size_t>(std::clamp<std::int64_t>(count, 0, kLanes<T>));
+  hn::BlendedStore(value, hn::FirstN(d, lanes), d, to);
+#else
+  StoreSomeVec<T>(value, to, count);
+#endif
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace softmax::kernels::cpu
 HWY_AFTER_NAMESPACE();

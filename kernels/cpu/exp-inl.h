@@ -113,11 +113,14 @@ HWY_INLINE WholePart<T> NearestWhole(VecOf<T> distance, const Factor<T>& factor)
 template <typename T>
 constexpr T kHeadStart = sizeof(T) == 4 ? T(0x1p64) : T(0x1p512);
 
-HWY_INLINE VecOf<float> Scalef(hn::Mask<Tag<float>> mask, VecOf<float> p, VecOf<float> whole) {
-  return VecOf<float>{_mm512_maskz_scalef_ps(mask.raw, p.raw, whole.raw)};
+// Zero where `whole` is less than `smallest`, p times that power of two elsewhere, with NaN.
+HWY_INLINE VecOf<float> Scalef(VecOf<float> p, VecOf<float> whole, VecOf<float> smallest) {
+  return VecOf<float>{
+      _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(whole.raw, smallest.raw, _CMP_NLT_UQ), p.raw, whole.raw)};
 }
-HWY_INLINE VecOf<double> Scalef(hn::Mask<Tag<double>> mask, VecOf<double> p, VecOf<double> whole) {
-  return VecOf<double>{_mm512_maskz_scalef_pd(mask.raw, p.raw, whole.raw)};
+HWY_INLINE VecOf<double> Scalef(VecOf<double> p, VecOf<double> whole, VecOf<double> smallest) {
+  return VecOf<double>{
+      _mm512_maskz_scalef_pd(_mm512_cmp_pd_mask(whole.raw, smallest.raw, _CMP_NLT_UQ), p.raw, whole.raw)};
 }
 #else
 template <typename T>
@@ -129,10 +132,11 @@ template <typename T>
 HWY_INLINE VecOf<T> Raised(VecOf<T> p, const WholePart<T>& whole) {
   using C = ExpConstants<T>;
   const Tag<T> d;
-  const auto is_zero = hn::Lt(whole.value, hn::Set(d, C::kSmallestExponent));
+  const auto smallest = hn::Set(d, C::kSmallestExponent);
 #if SOFTMAX_HAS_SCALEF
-  return Scalef(hn::Not(is_zero), p, whole.value);
+  return Scalef(p, whole.value, smallest);
 #else
+  const auto is_zero = hn::Lt(whole.value, smallest);
   const hn::Rebind<typename C::Integer, Tag<T>> di;
   // A multiplication and not an addition to the exponent bits: NaN stays NaN.
   const auto power = hn::BitCast(d, hn::ShiftLeft<C::kFractionBits>(hn::BitCast(di, whole.shifted)));

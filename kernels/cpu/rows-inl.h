@@ -12,7 +12,7 @@
 #include <cmath>
 
 #include "kernels/cpu/log-inl.h"
-#include "kernels/cpu/sums-inl.h"
+#include "kernels/cpu/row_sums-inl.h"
 #include "kernels/types.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -22,151 +22,6 @@ namespace HWY_NAMESPACE {
 // Exponentials of one row kept on the stack while the output cannot hold them (256 KiB).
 template <typename T>
 constexpr std::int64_t kMostKept = 262144 / sizeof(T);
-
-#if SOFTMAX_HAS_MASKED_SIXTEEN
-// The largest of `count` elements, a multiple of 128: the even ones and the odd ones of a vector are each a
-// vector of floats after one instruction.
-HWY_INLINE VecOf<float> MaxOfPairs(const BFloat* in, std::int64_t count) {
-  const Tag<float> d;
-  const hn::Rebind<std::uint32_t, Tag<float>> d32;
-  const hn::ScalableTag<std::uint16_t> d16;
-  constexpr std::int64_t kPair = 2 * kLanes<float>;
-  const auto upper = hn::Set(d32, 0xffff0000u);
-  VecOf<float> max[4];
-  for (auto& vec : max) {
-    vec = hn::Set(d, Constants<float>::kNegativeInfinity);
-  }
-  for (std::int64_t i = 0; i < count; i += 4 * kPair) {
-    HWY_UNROLL(4)
-    for (int u = 0; u < 4; ++u) {
-      const auto pairs = hn::BitCast(d32, hn::LoadU(d16, &in[i + u * kPair].bits));
-      const auto evens = hn::BitCast(d, hn::ShiftLeft<16>(pairs));
-      const auto odds = hn::BitCast(d, hn::And(pairs, upper));
-      max[u] = hn::Max(max[u], hn::Max(evens, odds));
-    }
-  }
-  return hn::Max(hn::Max(max[0], max[1]), hn::Max(max[2], max[3]));
-}
-#endif
-
-// The largest element. Where one is NaN it may be any of the elements: the sum is NaN then.
-template <typename T, typename Element>
-T MaxOfRow(const Element* in, std::int64_t count) {
-  const Tag<T> d;
-  constexpr std::int64_t kL = kLanes<T>;
-  auto a = hn::Set(d, Constants<T>::kNegativeInfinity);
-  auto b = a;
-  auto c = a;
-  auto e = a;
-  std::int64_t i = 0;
-#if SOFTMAX_HAS_MASKED_SIXTEEN
-  if constexpr (std::is_same_v<Element, BFloat> && std::is_same_v<T, float>) {
-    i = count / (8 * kL) * (8 * kL);
-    a = MaxOfPairs(in, i);
-  }
-#endif
-  for (; i + 4 * kL <= count; i += 4 * kL) {
-    a = hn::Max(a, LoadVec<T>(in + i));
-    b = hn::Max(b, LoadVec<T>(in + i + kL));
-    c = hn::Max(c, LoadVec<T>(in + i + 2 * kL));
-    e = hn::Max(e, LoadVec<T>(in + i + 3 * kL));
-  }
-  for (; i < count; i += kL) {
-    a = hn::Max(a, LoadPartialVec<T>(in + i, std::min(kL, count - i)));
-  }
-  return hn::GetLane(LargestLane<T>(hn::Max(hn::Max(a, b), hn::Max(c, e))));
-}
-
-// Adds the exponentials of `count` elements, kCount vectors or less, to the partial sums and, with
-// kKeep, writes them to `kept`, which may be `in`.
-template <bool kKeep, bool kWhole, int kCount, typename T, typename Element>
-HWY_INLINE void AddExps(const Element* in, std::int64_t count, VecOf<T> max, const Factor<T>& factor, T* kept,
-                        VecOf<T>* HWY_RESTRICT partials) {
-  constexpr std::int64_t kL = kLanes<T>;
-  VecOf<T> e[kCount];
-  HWY_UNROLL(8)
-  for (int u = 0; u < kCount; ++u) {
-    e[u] = hn::Sub(kWhole ? LoadVec<T>(in + u * kL) : LoadSomeVec<T>(in + u * kL, count - u * kL), max);
-  }
-  BiasedExps<T>(e, factor);
-  HWY_UNROLL(8)
-  for (int u = 0; u < kCount; ++u) {
-    partials[u % kPartialVecs<T>] = hn::Add(partials[u % kPartialVecs<T>], e[u]);
-    if constexpr (kKeep && kWhole) {
-      hn::StoreU(e[u], Tag<T>(), kept + u * kL);
-    } else if constexpr (kKeep) {
-      StoreSomeVec<T>(e[u], kept + u * kL, count - u * kL);
-    }
-  }
-}
-
-// The same for one vector of each partial sum, or less, where they are more than go side by side.
-template <bool kKeep, bool kWhole, typename T, typename Element>
-HWY_INLINE void AddExpsOnce(const Element* in, std::int64_t count, VecOf<T> max, const Factor<T>& factor, T* kept,
-                            VecOf<T>* HWY_RESTRICT partials) {
-  constexpr int kCount = std::min(kPartialVecs<T>, kSideBySide);
-  for (int u = 0; u < kPartialVecs<T>; u += kCount) {
-    const std::int64_t at = u * kLanes<T>;
-    AddExps<kKeep, kWhole, kCount, T>(in + at, count - at, max, factor, kKeep ? kept + at : nullptr, partials + u);
-  }
-}
-
-// The biased sum of the row's exponentials; kKeep also writes them to `kept`, which may be `in`.
-template <bool kKeep, typename T, typename Element>
-Sum SumOfRow(const Element* in, std::int64_t count, T max, const Factor<T>& factor, T* kept) {
-  const Tag<T> d;
-  constexpr int kVecs = kPartialVecs<T>;
-  constexpr std::int64_t kGroup = std::max(kPartials<T>, kSideBySide * kLanes<T>);
-  static_assert(kTile<T> % kGroup == 0);
-  // What follows a row is most likely the next one. Beyond what the second-level cache holds it would
-  // be gone again before it is read.
-  constexpr std::int64_t kLine = 64 / sizeof(Element);
-  const bool fetches_next = count <= (std::int64_t{256} << 10) / static_cast<std::int64_t>(sizeof(Element));
-  const auto maximum = hn::Set(d, max);
-  VecOf<T> sums[kVecs];
-  VecOf<T> rests[kVecs];
-  for (int u = 0; u < kVecs; ++u) {
-    sums[u] = rests[u] = hn::Zero(d);
-  }
-  for (std::int64_t tile = 0; tile < count; tile += kTile<T>) {
-    const std::int64_t end = std::min<std::int64_t>(count, tile + kTile<T>);
-    VecOf<T> partials[kVecs];
-    for (int u = 0; u < kVecs; ++u) {
-      partials[u] = hn::Zero(d);
-    }
-    std::int64_t i = tile;
-    for (; i + kGroup <= end; i += kGroup) {
-      if (fetches_next) {
-        for (std::int64_t line = 0; line < kGroup; line += kLine) {
-          hwy::Prefetch(in + count + i + line);
-        }
-      }
-      T* const to = kKeep ? kept + i : nullptr;
-      if constexpr (kGroup > kPartials<T>) {
-        AddExps<kKeep, true, kSideBySide, T>(in + i, kGroup, maximum, factor, to, partials);
-      } else {
-        AddExpsOnce<kKeep, true, T>(in + i, kGroup, maximum, factor, to, partials);
-      }
-    }
-    for (; i < end; i += kPartials<T>) {
-      T* const to = kKeep ? kept + i : nullptr;
-      if (i + kPartials<T> <= end) {
-        AddExpsOnce<kKeep, true, T>(in + i, kPartials<T>, maximum, factor, to, partials);
-      } else {
-        AddExpsOnce<kKeep, false, T>(in + i, end - i, maximum, factor, to, partials);
-      }
-    }
-#if HWY_TARGET != HWY_SCALAR
-    if (count <= kTile<T>) {
-      return TotalOfTile<T, kVecs>(partials);
-    }
-#endif
-    for (int u = 0; u < kVecs; ++u) {
-      AddExactly(partials[u], sums[u], rests[u]);
-    }
-  }
-  return Total<T>(sums, rests);
-}
 
 // The last step of a row, element by element: loads from where the step says, and what it makes of
 // `count` elements from `i` on.
@@ -323,9 +178,10 @@ void LogRow(const In* in, std::int64_t count, T max, double scale, Sum log_sum, 
 // Keeps the exponentials beside the output, which cannot hold them or is better written once.
 template <typename T, typename In, typename Out>
 HWY_NOINLINE void SoftmaxRowAside(const In* in, Out* out, std::int64_t count, T max, const Factor<T>& factor,
-                                  const Segment& segment, bool streams) {
+                                  const Segment& segment, bool streams, Maxima<T, In>& maxima) {
   HWY_ALIGN T kept[kMostKept<T>];
   const Sum total = SumOfRow<true, T>(in, count, max, factor, kept);
+  maxima.LookAhead();
   if (HWY_UNLIKELY(std::isnan(total.high))) {
     return FillNan(out, count, segment);
   }
@@ -334,16 +190,17 @@ HWY_NOINLINE void SoftmaxRowAside(const In* in, Out* out, std::int64_t count, T 
 
 template <typename T, typename In, typename Out>
 HWY_INLINE void SoftmaxRow(const In* in, Out* out, std::int64_t count, T max, const Factor<T>& factor,
-                           const Segment& segment, bool streams) {
+                           const Segment& segment, bool streams, Maxima<T, In>& maxima) {
   const Tag<T> d;
   if constexpr (std::is_same_v<T, Out>) {
     if (!streams || count > kMostKept<T>) {
       const Sum total = SumOfRow<true, T>(in, count, max, factor, out);
+      maxima.LookAhead();
       return WriteRow(ScaleStep<T>{out, hn::Set(d, InverseOfBiased<T>(total))}, count, false, out);
     }
   }
   if (count <= kMostKept<T>) {
-    return SoftmaxRowAside(in, out, count, max, factor, segment, streams);
+    return SoftmaxRowAside(in, out, count, max, factor, segment, streams, maxima);
   }
   const Sum total = SumOfRow<false, T, In>(in, count, max, factor, nullptr);
   if (HWY_UNLIKELY(std::isnan(total.high))) {
@@ -355,8 +212,9 @@ HWY_INLINE void SoftmaxRow(const In* in, Out* out, std::int64_t count, T max, co
 
 template <typename T, typename In, typename Out>
 HWY_INLINE void LogSoftmaxRow(const In* in, Out* out, std::int64_t count, T max, const Factor<T>& factor,
-                              const Segment& segment, bool streams) {
+                              const Segment& segment, bool streams, Maxima<T, In>& maxima) {
   const Sum total = SumOfRow<false, T, In>(in, count, max, factor, nullptr);
+  maxima.LookAhead();
   if (HWY_UNLIKELY(std::isnan(total.high))) {
     return FillNan(out, count, segment);
   }
@@ -386,22 +244,22 @@ void RunLongRows(const Segment& segment, std::int64_t begin, std::int64_t end) {
   const bool is_log = segment.operation == Operation::kLogSoftmax;
   const bool streams = Streams<Out>(segment);
   const Out masked = is_log ? Constants<Out>::kNegativeInfinity : Constants<Out>::kZero;
+  Maxima<T, In> maxima(segment, begin, end);
   for (std::int64_t row = begin; row < end; ++row) {
-    const In* in = static_cast<const In*>(segment.input) + row * segment.input_stride;
+    const auto [in, count] = InputOf<In>(segment, row);
     Out* out = static_cast<Out*>(segment.output) + row * segment.output_stride;
-    const std::int64_t count = segment.lengths == nullptr ? segment.cols : segment.lengths[row];
     if (streams) {
       __builtin_prefetch(out + count, 1);  // the line that this row shares with the next is not streamed
     }
-    const T max = MaxOfRow<T>(in, count);
+    const T max = maxima.Take();
     if (!std::isfinite(max)) {
       FillNan(out, count, segment);
       continue;
     }
     if (is_log) {
-      LogSoftmaxRow<T>(in, out, count, max, factor, segment, streams);
+      LogSoftmaxRow<T>(in, out, count, max, factor, segment, streams, maxima);
     } else {
-      SoftmaxRow<T>(in, out, count, max, factor, segment, streams);
+      SoftmaxRow<T>(in, out, count, max, factor, segment, streams, maxima);
     }
     std::fill(out + count, out + segment.cols, masked);
   }

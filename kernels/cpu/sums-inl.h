@@ -105,9 +105,10 @@ HWY_INLINE Sum FoldVec(D d, hn::Vec<D> sums, hn::Vec<D> rests) {
   }
 }
 
-// The total of the partial sums of one tile; those beyond the first kVecs vectors are zero.
-template <typename T, int kVecs>
-HWY_INLINE Sum TotalOfTile(const VecOf<T> (&partials)[kVecs]) {
+// The total of partial sums given as vectors, those beyond kVecs vectors being zero; without kRests `rests` is not
+// read.
+template <bool kRests, typename T, int kVecs>
+HWY_INLINE Sum TotalOfVecs(const VecOf<T>* from, const VecOf<T>* from_rests) {
   const Tag<double> d;
   constexpr int kWide = kVecs * kLanes<T> / kLanes<double>;
   VecOf<double> sums[kWide];
@@ -116,11 +117,19 @@ HWY_INLINE Sum TotalOfTile(const VecOf<T> (&partials)[kVecs]) {
   for (int i = 0; i < kWide; ++i) {
     rests[i] = hn::Zero(d);
     if constexpr (sizeof(T) == 8) {
-      sums[i] = partials[i];
+      sums[i] = from[i];
+      if constexpr (kRests) {
+        rests[i] = from_rests[i];
+      }
     } else {
       const hn::Half<Tag<T>> half;
-      const auto& from = partials[i / 2];
-      sums[i] = hn::PromoteTo(d, i % 2 == 0 ? hn::LowerHalf(half, from) : hn::UpperHalf(half, from));
+      const auto part = [&](VecOf<T> vec) HWY_ATTR {
+        return hn::PromoteTo(d, i % 2 == 0 ? hn::LowerHalf(half, vec) : hn::UpperHalf(half, vec));
+      };
+      sums[i] = part(from[i / 2]);
+      if constexpr (kRests) {
+        sums[i] = hn::Add(sums[i], part(from_rests[i / 2]));
+      }
     }
   }
   HWY_UNROLL(4)
@@ -139,11 +148,20 @@ HWY_INLINE Sum TotalOfTile(const VecOf<T> (&partials)[kVecs]) {
   const double high = total.high + total.low;
   return {high, total.low - (high - total.high)};
 }
+
+// The total of the partial sums of one tile.
+template <typename T, int kVecs>
+HWY_INLINE Sum TotalOfTile(const VecOf<T> (&partials)[kVecs]) {
+  return TotalOfVecs<false, T, kVecs>(partials, nullptr);
+}
 #endif
 
 // The total of partial sums given as vectors.
 template <typename T, int kVecs>
 HWY_INLINE Sum Total(const VecOf<T> (&sums)[kVecs], const VecOf<T> (&rests)[kVecs]) {
+#if HWY_TARGET != HWY_SCALAR
+  return TotalOfVecs<true, T, kVecs>(sums, rests);
+#else
   const Tag<T> d;
   HWY_ALIGN T sum[kPartials<T>];
   HWY_ALIGN T rest[kPartials<T>];
@@ -154,16 +172,13 @@ HWY_INLINE Sum Total(const VecOf<T> (&sums)[kVecs], const VecOf<T> (&rests)[kVec
   if constexpr (sizeof(T) == 8) {
     return Fold<T>(sum, rest);
   } else {
-    const Tag<double> wide;
-    const hn::Rebind<float, Tag<double>> narrow;
     HWY_ALIGN double folded[kPartials<T>];
-    for (int i = 0; i < kPartials<T>; i += kLanes<double>) {
-      const auto high = hn::PromoteTo(wide, hn::LoadU(narrow, sum + i));
-      const auto low = hn::PromoteTo(wide, hn::LoadU(narrow, rest + i));
-      hn::Store(hn::Add(high, low), wide, folded + i);
+    for (int i = 0; i < kPartials<T>; ++i) {
+      folded[i] = static_cast<double>(sum[i]) + static_cast<double>(rest[i]);
     }
     return Fold<T>(folded, nullptr);
   }
+#endif
 }
 
 // The same total for partial sums that lie `stride` apart.
