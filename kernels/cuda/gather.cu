@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/gather.h"
+#include "kernels/cuda/launch.h"
 #include "kernels/softmax.h"
 
 namespace softmax::kernels {
@@ -121,8 +122,9 @@ __global__ void __launch_bounds__(kWarps * 32)
 template <std::uint32_t kEntries>
 cudaError_t LaunchTable(const Table<kEntries>& table, void* destination, cudaStream_t stream) {
   const std::uint32_t blocks = std::min(kMaxBlocks, (table.tiles + kWarps - 1) / kWarps);
-  GatherKernel<<<blocks, kWarps * 32, 0, stream>>>(table, static_cast<unsigned char*>(destination));
-  return cudaGetLastError();
+  auto* to = static_cast<unsigned char*>(destination);
+  void* args[] = {const_cast<Table<kEntries>*>(&table), &to};
+  return Launch(reinterpret_cast<const void*>(&GatherKernel<kEntries>), Grid{blocks, kWarps * 32}, args, stream);
 }
 
 // Launches what the table has, and empties it.

@@ -8,6 +8,7 @@
 #include "kernels/cuda/divide.h"
 #include "kernels/cuda/flag.h"
 #include "kernels/cuda/gather.h"
+#include "kernels/cuda/launch.h"
 #include "kernels/cuda/link.h"
 #include "kernels/cuda/matrix.h"
 #include "kernels/cuda/plan.h"
@@ -85,47 +86,13 @@ cudaError_t LaunchFlag(const Completion& completion, cudaStream_t stream) {
   std::uint32_t* flag = completion.flag;
   std::uint32_t value = completion.value;
   void* args[] = {&flag, &value};
-  return cudaLaunchKernel(cuda::FlagKernelAddress(), dim3(1), dim3(1), args, 0, stream);
+  return cuda::Launch(cuda::FlagKernelAddress(), cuda::Grid{.blocks = 1, .threads = 1}, args, stream);
 }
 
-struct Grid {
-  std::int64_t blocks;
-  int threads;
-  int dynamic_bytes;
-  int cluster_blocks;
-  bool cooperative;
-  bool dependent = false;  // it may take its places before the launch before it has ended (dependent.cuh)
-};
-
-cudaError_t Launch(const void* kernel, const Grid& grid, void* params, cudaStream_t stream) {
+// Of a kernel whose one argument is its parameters.
+cudaError_t Launch(const void* kernel, const cuda::Grid& grid, void* params, cudaStream_t stream) {
   void* args[] = {params};
-  const dim3 blocks(static_cast<unsigned>(grid.blocks));
-  const dim3 threads(static_cast<unsigned>(grid.threads));
-  const auto dynamic_bytes = static_cast<std::size_t>(grid.dynamic_bytes);
-  if (grid.cluster_blocks == 1 && !grid.cooperative && !grid.dependent) {
-    return cudaLaunchKernel(kernel, blocks, threads, args, dynamic_bytes, stream);
-  }
-  cudaLaunchAttribute attributes[2] = {};
-  unsigned count = 0;
-  if (grid.cooperative) {
-    attributes[count].id = cudaLaunchAttributeCooperative;
-    attributes[count++].val.cooperative = 1;
-  } else if (grid.cluster_blocks > 1) {
-    attributes[count].id = cudaLaunchAttributeClusterDimension;
-    attributes[count++].val.clusterDim = {static_cast<unsigned>(grid.cluster_blocks), 1, 1};
-  }
-  if (grid.dependent) {
-    attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attributes[count++].val.programmaticStreamSerializationAllowed = 1;
-  }
-  cudaLaunchConfig_t config = {};
-  config.gridDim = blocks;
-  config.blockDim = threads;
-  config.dynamicSmemBytes = dynamic_bytes;
-  config.stream = stream;
-  config.attrs = attributes;
-  config.numAttrs = count;
-  return cudaLaunchKernelExC(&config, kernel, args);
+  return cuda::Launch(kernel, grid, args, stream);
 }
 
 // The segments that are not empty: how many, and the last of them.
@@ -167,7 +134,7 @@ bool LaunchAcrossLink(DataType type, const Segment& segment, const Completion& c
   cuda::MatrixPlan plan = cuda::PlanMatrix(type, segment, completion, device);
   const void* const kernel = cuda::PlanLink(type, device, shared, &plan);
   if (kernel == nullptr) return false;
-  const Grid grid{plan.blocks, plan.threads, plan.dynamic_bytes, 1, false, device.clusters};
+  const cuda::Grid grid{plan.blocks, plan.threads, plan.dynamic_bytes, 1, false, device.clusters};
   *error = Launch(kernel, grid, &plan.params, stream);
   return true;
 }
@@ -180,10 +147,10 @@ bool LaunchOne(DataType type, const Segment& segment, const Completion& completi
     if (!plan.possible) return false;
     // Columns taken element by element are 1 to 2 % slower with it, and others up to 1 % faster.
     const bool dependent = device.clusters && (plan.vectors || plan.flat || plan.lanes);
-    const Grid grid{plan.blocks, plan.threads, plan.dynamic_bytes, plan.cluster_blocks, false, dependent};
+    const cuda::Grid grid{plan.blocks, plan.threads, plan.dynamic_bytes, plan.cluster_blocks, false, dependent};
     *error = Launch(cuda::ColumnKernelOf(type, plan), grid, &plan.params, stream);
     if (plan.passes && *error == cudaSuccess) {
-      const Grid results{plan.results, cuda::kPassThreads, 0, 1, false, dependent};
+      const cuda::Grid results{plan.results, cuda::kPassThreads, 0, 1, false, dependent};
       *error =
           Launch(cuda::ColumnLanesKernelsFor(type).passes[1 + plan.params.segment.log], results, &plan.params, stream);
     }
@@ -193,12 +160,12 @@ bool LaunchOne(DataType type, const Segment& segment, const Completion& completi
   if (plan.kind == cuda::MatrixKind::kNone) return false;
   const bool is_wide = plan.kind == cuda::MatrixKind::kWide;
   const bool is_few_grid = plan.kind == cuda::MatrixKind::kFew && plan.params.cluster_blocks == 1;
-  const Grid grid{plan.blocks,
-                  plan.threads,
-                  plan.dynamic_bytes,
-                  plan.params.cluster_blocks,
-                  is_wide || is_few_grid,
-                  device.clusters && !is_wide};
+  const cuda::Grid grid{plan.blocks,
+                        plan.threads,
+                        plan.dynamic_bytes,
+                        plan.params.cluster_blocks,
+                        is_wide || is_few_grid,
+                        device.clusters && !is_wide};
   *error = Launch(cuda::MatrixKernelOf(type, plan), grid, &plan.params, stream);
   return true;
 }
@@ -210,12 +177,12 @@ bool LaunchSorted(DataType type, const Segment* segments, std::int64_t count, vo
   cuda::BatchPlan plan;
   cuda::PlanBatch(type, segments, count, scratch, completion, device, placement, &plan);
   if (!plan.possible) return false;
-  const Grid grid{plan.blocks,
-                  cuda::kBatchThreads,
-                  plan.dynamic_bytes,
-                  plan.params.cluster_units > 0 ? plan.params.cluster_blocks : 1,
-                  false,
-                  device.clusters};
+  const cuda::Grid grid{plan.blocks,
+                        cuda::kBatchThreads,
+                        plan.dynamic_bytes,
+                        plan.params.cluster_units > 0 ? plan.params.cluster_blocks : 1,
+                        false,
+                        device.clusters};
   *error = Launch(cuda::BatchKernelsFor(type).kernels[plan.skew ? 1 : 0], grid, &plan.params, stream);
   return true;
 }
@@ -329,8 +296,8 @@ cudaError_t LaunchSoftmaxBatch(DataType input_type, DataType output_type, const 
   const cuda::KernelTable& kernels = cuda::KernelTableFor(input_type);
   const int other = input_type == output_type ? 0 : 1;
   const void* const kernel = plan.small_rows_only ? kernels.small[other] : kernels.all[other];
-  const Grid grid{plan.grid_blocks, cuda::kBlockThreads, plan.dynamic_bytes,
-                  plan.cluster_items > 0 ? plan.cluster_blocks : 1, false};
+  const cuda::Grid grid{plan.grid_blocks, cuda::kBlockThreads, plan.dynamic_bytes,
+                        plan.cluster_items > 0 ? plan.cluster_blocks : 1, false};
   return Launch(kernel, grid, &params, stream);
 }
 
