@@ -140,19 +140,13 @@ class BulkPart {
   __device__ __forceinline__ void Replace(int first, int last, const Normalizer<C>& normalize) const {
     if constexpr (kLog && sizeof(In) == 2) {
       if (normalize.IsPlain()) {
-        ReplaceEach(first, last, [&](const uint4& v) {
-          C x[kVector];
-          Unpack<In>(v, x);
-#pragma unroll
-          for (int e = 0; e < kVector; ++e) x[e] = fma(x[e] - normalize.max, normalize.scale.plain, -normalize.factor);
-          return Pack<In>(x);
-        });
+        ReplaceEach(first, last, [&](const uint4& v) { return Plain(v, normalize); });
         return;
       }
     }
     if constexpr (!kLog) {
       if (normalize.base.IsPlain()) {
-        ReplaceEach(first, last, [&](const uint4& v) { return PlainResults<In>(v, normalize); });
+        ReplaceEach(first, last, [&](const uint4& v) { return Plain(v, normalize); });
         return;
       }
     }
@@ -173,9 +167,19 @@ class BulkPart {
       shared_[v] = VectorResults<In, true>(shared_[v], valid_end - v * kVector, normalize);
     }
   }
-  // Replaces all vectors of a part of at most kSlots slots.
+  // Replaces all vectors of a part of at most kSlots slots, which is the row's only one.
   template <int kSlots>
-  __device__ __forceinline__ void ReplaceAll(int vectors, int valid, const Normalizer<C>& normalize) const {
+  __device__ __forceinline__ void ReplaceAll(int vectors, int cols, int valid, const Normalizer<C>& normalize) const {
+    if constexpr (sizeof(In) == 2) {
+      if (valid == cols && (kLog ? normalize.IsPlain() : normalize.base.IsPlain())) {
+#pragma unroll
+        for (int j = 0; j <= kSlots; ++j) {
+          const int v = j * 32 + lane_;
+          if (v < vectors) shared_[v] = Plain(shared_[v], normalize);
+        }
+        return;
+      }
+    }
 #pragma unroll
     for (int j = 0; j <= kSlots; ++j) {
       const int v = j * 32 + lane_;
@@ -205,6 +209,19 @@ class BulkPart {
   __device__ __forceinline__ int skip() const { return skip_; }
 
  private:
+  // The results of a vector where they have their plain form (math.cuh).
+  __device__ __forceinline__ static uint4 Plain(const uint4& v, const Normalizer<C>& normalize) {
+    if constexpr (!kLog) {
+      return PlainResults<In>(v, normalize);
+    } else {
+      C x[kVector];
+      Unpack<In>(v, x);
+#pragma unroll
+      for (int e = 0; e < kVector; ++e) x[e] = fma(x[e] - normalize.max, normalize.scale.plain, -normalize.factor);
+      return Pack<In>(x);
+    }
+  }
+
   __device__ __forceinline__ static In Nothing() {
     const uint4 nothing = NothingVector<In>();
     In element;

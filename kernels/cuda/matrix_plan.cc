@@ -296,7 +296,7 @@ void PlanLarge(DataType type, const Device& device, MatrixPlan* plan) {
   const auto bytes = static_cast<int>(SizeOf(type));
   MatrixParams& p = plan->params;
   if (bytes == 8 && PlanPair(device, plan)) return;
-  if (PlanFew(bytes, device, plan)) return;
+  if (PlanFew(bytes, device, plan) || PlanBulkRow(bytes, device, plan)) return;
   if (PlanBulk(bytes, device, plan)) return;
   if (PlanCluster(bytes, device, plan) || PlanBulkCluster(bytes, device, plan)) return;
   if (TakesDouble(bytes, device, *plan)) {

@@ -42,6 +42,10 @@ constexpr int PaddedSlots(int slots) {
 constexpr std::int64_t kMostBulkRowColumns = 896;
 constexpr std::int64_t kLeastBulkRowColumns = 513;
 constexpr int BulkRowVectors(int slots) { return slots * 32 + kEdgeVectors; }
+// So do 16-bit rows of a chunk and little more, with smaller blocks.
+constexpr int kBulkPairSlots = kChunkSlots + 1;
+constexpr int kMostBulkPairColumns = kBulkPairSlots * 32 * VectorElements(2);
+constexpr int BulkRowWarps(int slots) { return slots == kBulkPairSlots ? 4 : kBlockWarps; }
 // Warps of a block that takes a chunk with each of them, at most. Log-softmax of 16 bits needs more registers.
 constexpr int ClusterWarps(int element_bytes, bool log) { return element_bytes == 2 && log ? 8 : 16; }
 // Chunks of a part, and warps that take them, at most.
@@ -83,10 +87,11 @@ const void* BulkKernelOf(DataType type, const MatrixPlan& plan);
 // One input type's kernels, by share - 1, vectors and `log`; nullptr for those that HasTile() has not.
 struct TileKernels {
   static constexpr int kSizes = kMostTileVectors - kLeastTileVectors + 1;
-  static constexpr int kCount = 2 * kSizes * 2 + 2 + 2 + 2 * 2 + 2 + kSingleCount * 2 + 2;
+  static constexpr int kCount = 2 * kSizes * 2 + 2 + 2 + 2 + 2 * 2 + 2 + kSingleCount * 2 + 2;
   const void* tile[2][kSizes][2];
   const void* bulk[2];                  // by `log`
   const void* bulk_row[2];              // nullptr but for 16-bit softmax and fp32 log-softmax
+  const void* bulk_pair[2];             // the same of kBulkPairSlots; of 16 bits
   const void* bulk_cluster[2][2];       // by `skew` and `log`; nullptr for aligned fp32 and doubles
   const void* cluster[2];               // not of doubles
   const void* single[kSingleCount][2];  // of doubles

@@ -73,7 +73,7 @@ int WarpsOfCluster(int bytes, const MatrixParams& p, const Device& device) {
 bool AreLargeParts(int bytes, bool skew, int blocks, const MatrixParams& p) {
   if (blocks > kMaxClusterBlocks) return p.chunks >= (skew ? 12 : p.log ? 11 : 14) * blocks;
   if (bytes == 4) return p.chunks >= 12 * blocks;
-  return (skew || p.log) && 2 * p.chunks >= 29 * blocks;
+  return skew || p.log ? 2 * p.chunks >= 29 * blocks : p.chunks >= 16 * blocks;
 }
 
 }  // namespace
@@ -134,15 +134,20 @@ bool PlanTile(int bytes, const Device& device, MatrixPlan* plan) {
 
 bool PlanBulkRow(int bytes, const Device& device, MatrixPlan* plan) {
   MatrixParams& p = plan->params;
-  if (!device.clusters || !plan->skew || p.cols > SmallColumns(bytes)) return false;
+  if (!device.clusters || !plan->skew) return false;
+  const bool is_small = p.cols <= SmallColumns(bytes);
   const bool is_half = bytes == 2 && !p.log && p.cols > MostTileColumns(2) && p.cols <= kMostBulkRowColumns;
-  const bool is_float = bytes == 4 && p.log && p.cols >= kLeastBulkRowColumns;
-  constexpr int kPlaces = 40;
-  if (!(is_half || is_float) || !FillPlaces(p.rows, is_half ? 2 * kPlaces : kPlaces, device)) return false;
+  const bool is_float = is_small && bytes == 4 && p.log && p.cols >= kLeastBulkRowColumns;
+  const bool is_pair = !is_small && bytes == 2 && p.cols <= kMostBulkPairColumns;
+  // fp32 log-softmax, which takes the most arithmetic, gains with fewer rows.
+  const int places = is_float ? 12 : is_pair ? 40 : 80;
+  if (!(is_half || is_float || is_pair) || !FillPlaces(p.rows, places, device)) return false;
   plan->kind = MatrixKind::kBulk;
-  plan->slots = SmallSlots(bytes);
-  plan->blocks = DivideUp(p.rows, kBlockWarps);
-  plan->dynamic_bytes = kBlockWarps * BulkRowVectors(plan->slots) * kVectorBytes;
+  plan->slots = is_pair ? kBulkPairSlots : SmallSlots(bytes);
+  const int warps = BulkRowWarps(plan->slots);
+  plan->threads = 32 * warps;
+  plan->blocks = DivideUp(p.rows, warps);
+  plan->dynamic_bytes = warps * BulkRowVectors(plan->slots) * kVectorBytes;
   return true;
 }
 
@@ -192,6 +197,7 @@ bool PlanBulkCluster(int bytes, const Device& device, MatrixPlan* plan) {
 const void* BulkKernelOf(DataType type, const MatrixPlan& plan) {
   const TileKernels& kernels = TileKernelsFor(type);
   const int log = plan.params.log ? 1 : 0;
+  if (plan.slots == kBulkPairSlots) return kernels.bulk_pair[log];
   if (plan.slots > 0) return kernels.bulk_row[log];
   return plan.params.cluster_blocks > 1 ? kernels.bulk_cluster[plan.skew ? 1 : 0][log] : kernels.bulk[log];
 }

@@ -215,6 +215,15 @@ const void* BulkRow() {
   }
 }
 
+template <typename In, bool kLog>
+const void* BulkPair() {
+  if constexpr (sizeof(In) == 2) {
+    return reinterpret_cast<const void*>(&BulkRowMatrixKernel<In, kBulkPairSlots, kLog>);
+  } else {
+    return nullptr;
+  }
+}
+
 template <typename In, bool kSkew, bool kLog>
 const void* BulkCluster() {
   if constexpr (sizeof(In) == 2 || kSkew) {
@@ -242,6 +251,7 @@ const TileKernels& TileKernelsOf() {
                                    {reinterpret_cast<const void*>(&BulkMatrixKernel<In, false>),
                                     reinterpret_cast<const void*>(&BulkMatrixKernel<In, true>)},
                                    {BulkRow<In, false>(), BulkRow<In, true>()},
+                                   {BulkPair<In, false>(), BulkPair<In, true>()},
                                    {{BulkCluster<In, false, false>(), BulkCluster<In, false, true>()},
                                     {BulkCluster<In, true, false>(), BulkCluster<In, true, true>()}},
                                    {Cluster<In, false>(), Cluster<In, true>()},

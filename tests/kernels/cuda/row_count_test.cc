@@ -26,7 +26,7 @@ constexpr std::int64_t kOneRoundBytes = 9'200'000;  // of 16 bits: each thread o
 constexpr std::int64_t kRoundsBytes = 45'000'000;   // or several
 constexpr std::int64_t kFloat32Bytes = 36'000'000;
 // Rows off the boundaries that go to a warp or a few each where there are many.
-constexpr std::int64_t kBulkWidths[] = {1025, 1281, 1823, 2243, 4097, 8193, 10007, 20393};
+constexpr std::int64_t kBulkWidths[] = {1025, 1151, 1279, 1281, 1823, 2243, 4097, 8193, 10007, 20393};
 constexpr std::int64_t kDoubleBulkWidths[] = {513, 767, 1001, 2049, 4097, 5003, 8192, 9001};
 constexpr std::int64_t kBulkBytes = 18'000'000;
 // Rows in the host's memory, of all kinds that few blocks take and of one that they do not, and so many that each warp
