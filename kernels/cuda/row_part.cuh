@@ -121,7 +121,8 @@ __device__ __forceinline__ RowStats<ComputeOf<In>> FirstVectorsStats(const uint4
                                                                      const Scale<ComputeOf<In>>& scale) {
   const auto stats = VectorsStats<In, kMany, kSkew>(v, skip, lanes, scale);
   if constexpr (kLog) {
-    const bool precise = valid <= kPreciseColumns;
+    // Lanes without a row have no columns: care for them would keep a launch's last warp long. (Doubles would spill.)
+    const bool precise = (sizeof(In) == 8 || valid != 0) && valid <= kPreciseColumns;
     if (__any_sync(0xffffffffu, precise)) {
       const auto better = PreciseStats<In, kNarrow>(v, lanes, scale);
       if (precise) return better;

@@ -178,7 +178,8 @@ __global__ void __launch_bounds__(kMatrixThreads, (kTinyBlocks<In, kVectors * El
   In* at = tile + own * pitch;
   for (int row = own, end = 0; end < rows; row += groups, end += groups, at += groups * pitch) {
     const bool present = row < rows;
-    const int valid = !present                    ? 0
+    // Threads without a row want no care for log-softmax's sum.
+    const int valid = !present                    ? (kLog ? kManyColumns : 0)
                       : params.lengths == nullptr ? cols
                                                   : static_cast<int>(ValidLength(params, first + row));
     if (is_spread) {
