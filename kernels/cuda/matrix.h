@@ -49,6 +49,12 @@ constexpr int kDoubleKernels = kChunkSlots;
 // Warps of a block that takes a chunk with each of them, at most. Log-softmax needs more registers.
 constexpr int ChunkWarps(bool log) { return log ? 12 : 16; }
 
+// Threads of a block of small rows. 16-bit log-softmax of four slots off the boundaries, which fills a multiprocessor's
+// registers, leaves its places sooner in blocks of two warps.
+constexpr int SmallThreads(int element_bytes, int slots, bool skew, bool log) {
+  return element_bytes == 2 && slots == kChunkSlots && skew && log ? 64 : kMatrixThreads;
+}
+
 // Rows per group of lanes: at least four vectors in flight a lane.
 constexpr int SmallRows(int slots) { return slots < 4 ? 4 / slots : 1; }
 

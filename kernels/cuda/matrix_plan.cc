@@ -96,7 +96,8 @@ void PlanSmall(int bytes, const Device& device, MatrixPlan* plan) {
     plan->blocks = p.rows;
     return;
   }
-  const int groups = kMatrixThreads / p.lanes;
+  plan->threads = SmallThreads(bytes, plan->slots, plan->skew, p.log);
+  const int groups = plan->threads / p.lanes;
   plan->blocks = DivideUp(p.rows, groups);
   if (plan->slots <= 2 && plan->blocks <= std::int64_t{kOneWaveBlocks} * device.multiprocessors) {
     plan->kind = MatrixKind::kOneWave;
