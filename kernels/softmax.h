@@ -31,6 +31,8 @@ struct Completion {
 };
 
 // Where a launch's tensors are to be read and written as fast as they can. The bits do not depend on it.
+// kDevice: the input may be brought into the device's L2 from when the launch before it in the stream has begun. What
+// the device writes after that is seen; memory of the host must not be written once the launch is enqueued.
 // kHost: beyond a link whose two directions are used at the same time only if not too many rows are on their way at
 // once, since those are all read before the first of them is written. A matrix of 512 KB and more is run by few blocks
 // then, if its rows have at most 128 KB and lie densely from a 128-byte line on where they have less than 512 bytes, or

@@ -86,6 +86,7 @@ struct MatrixParams {
   bool log;
   bool next_early;    // the next launch may take its places as soon as all blocks have begun
   bool fetches_ends;  // of the output's rows, which have gaps between them: FetchEnd()
+  int ahead_bytes;    // of the input, which each block asks for before its turn: AskAhead()
   Completion completion;
 };
 
@@ -119,6 +120,10 @@ struct MatrixPlan {
 };
 
 MatrixPlan PlanMatrix(DataType type, const Segment& segment, const Completion& completion, const Device& device);
+
+// Lets the blocks of a plan ask for their input before their turn (AskAhead()). Not for memory that others than the
+// device may write until then, past its L2.
+void PlanAhead(DataType type, const Device& device, MatrixPlan* plan);
 
 // The kernel of a plan whose kind is not kNone.
 const void* MatrixKernelOf(DataType type, const MatrixPlan& plan);

@@ -368,6 +368,7 @@ __global__ void __launch_bounds__(kBulkThreads, kBulkWarps / (kBulkThreads / 32)
   const int first_chunk = warp * params.chunks / params.warps;
   const int last_chunk = (warp + 1) * params.chunks / params.warps;
   const std::int64_t row = blockIdx.x;
+  AskAhead<In>(params);
   BeginAccess(params);
   const auto valid = static_cast<int>(ValidLength(params, row));
   const Row bulk(static_cast<const In*>(params.input) + row * params.input_stride, valid, valid, true,

@@ -47,6 +47,7 @@ __global__ void __launch_bounds__(32 * PartWarps(sizeof(In)), kSkew ? 5 : 4)
   const ChunkTable<C> table(reinterpret_cast<Stats<C>*>(dynamic + params.slice_bytes), &control,
                             Team{params.cluster_blocks});
   table.Arrive(params.chunks);
+  AskAhead<In>(params);
   BeginAccess(params);
   {
     const BulkClusterPlace place(params);

@@ -56,6 +56,7 @@ __global__ void __launch_bounds__(32 * BulkRowWarps(kSlots), (kBulkRowBlocks<In,
   const Scale<C> scale = ScaleOf<C>(params);
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * kWarps + warp;
+  AskAhead<In>(params);
   BeginAccess(params);
   if (row < params.rows) {
     const auto valid = static_cast<int>(ValidLength(params, row));

@@ -189,6 +189,7 @@ __global__ void __launch_bounds__(32 * ChunkWarps(kLog), kChunkBlocks)
   const ChunkPlace first(static_cast<int>(threadIdx.x), params);
   const int first_column = first.chunk * kChunk;
   const In* const input = static_cast<const In*>(params.input) + first.row * params.input_stride + first_column;
+  AskAhead<In>(params);
   BeginAccess(params);
   if (first.row < params.rows) {
     const auto valid = static_cast<int>(ValidLength(params, first.row));

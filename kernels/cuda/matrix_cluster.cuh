@@ -35,6 +35,7 @@ __global__ void __launch_bounds__(32 * ClusterWarps(sizeof(In), kLog), ClusterBl
   const Scale<C> scale = ScaleOf<C>(params);
   const ChunkTable<C> table(entries, &control, Team{params.cluster_blocks});
   table.Arrive(params.chunks);
+  AskAhead<In>(params);
   BeginAccess(params);
   ChunkPart<In> part;
   {

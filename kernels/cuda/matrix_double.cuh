@@ -22,6 +22,7 @@ __global__ void __launch_bounds__(kMatrixThreads, (kDoubleBlocks<kSlots, kSkew>)
   const Scale<C> scale = ScaleOf<C>(params);
   const Lanes lanes{static_cast<int>(threadIdx.x) % 32, 32};
   const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * kBlockWarps + threadIdx.x / 32;
+  AskAhead<In>(params);
   BeginAccess(params);
   if (row < params.rows) {
     const auto valid = static_cast<int>(ValidLength(params, row));

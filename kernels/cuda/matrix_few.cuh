@@ -155,6 +155,7 @@ __global__ void __launch_bounds__(kGrid ? kMatrixThreads : kWideThreads, 2)
   const int chunk = (static_cast<int>(blockIdx.x) - row * params.cluster_blocks) * params.warps + warp;
   const int column = chunk * kChunk;
   const In* const input = static_cast<const In*>(params.input) + row * params.input_stride + column;
+  AskAhead<In>(params);
   BeginAccess(params);
   const auto valid = static_cast<int>(ValidLength(params, row));
   ChunkPart<In> part;

@@ -26,6 +26,7 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks) LargeMatrixKernel(const 
   const std::int64_t column = static_cast<std::int64_t>(first_chunk) * Element<In>::kChunk;
   const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) / params.cluster_blocks * params.rows_per_block + side;
   const bool active = row < params.rows;
+  AskAhead<In>(params);
   BeginAccess(params);
   const std::int64_t valid = active ? ValidLength(params, row) : 0;
 
@@ -88,6 +89,7 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks) SliceMatrixKernel(const 
   const std::int64_t row =
       static_cast<std::int64_t>(blockIdx.x) / params.cluster_blocks * (kSides ? params.rows_per_block : 1) + side;
   const bool active = !kSides || row < params.rows;
+  AskAhead<In>(params);
   BeginAccess(params);
   const std::int64_t valid = active ? ValidLength(params, row) : 0;
 

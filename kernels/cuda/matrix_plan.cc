@@ -53,23 +53,29 @@ int LimitingBytes(int blocks, const Device& device) {
   return ((device.shared_bytes + kSystemBytes) / blocks - kSystemBytes) / kVectorBytes * kVectorBytes;
 }
 
-// Whether the next launch may take its places early. Where a launch puts several blocks on each multiprocessor at once,
-// the next one's would come to lie unevenly if they took the places that are left beside them. 16-bit rows of three
-// slots and more leave none: they need the registers. Aligned rows that fill one wave are kept from more places than
-// they have by the shared memory that they ask for, if their registers leave them that many; log-softmax of three slots
-// and more was not measured.
+// Whether the next launch may take its places early. Then its input is on its way while this one ends (AskAhead()). But
+// where a launch puts several blocks on each multiprocessor at once, the next one's come to lie unevenly if they take
+// the places that are left beside them. That costs more where groups take several rows, and with some fp32 softmax:
+// long rows that fill one wave, and aligned ones of which a multiprocessor holds just six blocks. Rows that fill one
+// wave are kept from more places than they have by the shared memory that they ask for, if their registers leave them
+// that many; 16-bit ones of three slots and more need the registers.
 void PlanNextEarly(int bytes, const Device& device, MatrixPlan* plan) {
+  constexpr int kShortSlots = 5;
+  MatrixParams& p = plan->params;
   const std::int64_t multiprocessors = device.multiprocessors;
-  plan->params.next_early =
+  p.next_early =
       plan->blocks <= 2 * multiprocessors || plan->blocks > 6 * multiprocessors || (bytes == 2 && plan->slots > 2);
-  if (plan->params.next_early || !device.clusters || plan->skew || bytes == 8) return;
+  if (p.next_early || !device.clusters || bytes == 8) return;
   const bool is_full =
       plan->blocks > (kOneWaveBlocks - 1) * multiprocessors && plan->blocks <= kOneWaveBlocks * multiprocessors;
-  constexpr int kMostSlots = 5;
-  const bool has_places = is_full && bytes == 4 && plan->slots <= kMostSlots && !plan->params.log;
-  if (plan->kind != MatrixKind::kOneWave && !has_places) return;
-  plan->params.next_early = true;
-  if (is_full) plan->dynamic_bytes = LimitingBytes(kOneWaveBlocks, device);
+  const bool has_several = plan->kind == MatrixKind::kSmall && plan->slots <= 2;
+  const bool is_softmax = bytes == 4 && !p.log;
+  const bool is_long = is_softmax && is_full && plan->slots > kShortSlots;
+  const bool is_six = is_softmax && !plan->skew && plan->slots > 2 && plan->slots <= kShortSlots + 1 &&
+                      plan->blocks > 5 * multiprocessors;
+  if (has_several || is_long || is_six) return;
+  p.next_early = true;
+  if (is_full && plan->slots <= kShortSlots) plan->dynamic_bytes = LimitingBytes(kOneWaveBlocks, device);
 }
 
 // Small rows of doubles that are taken one by one, with fewer threads than lanes. Log-softmax gains by that where rows
@@ -395,6 +401,17 @@ MatrixPlan PlanMatrix(DataType type, const Segment& s, const Completion& complet
   }
   if (plan.blocks > std::numeric_limits<int>::max()) plan.kind = MatrixKind::kNone;
   return plan;
+}
+
+void PlanAhead(DataType type, const Device& device, MatrixPlan* plan) {
+  MatrixParams& p = plan->params;
+  // Where a launch lets no other come early, launches like it gain nothing. Parts of rows off the boundaries lost.
+  const bool is_part = plan->kind == MatrixKind::kBulk && plan->skew && p.cluster_blocks > 1;
+  if (!device.clusters || plan->kind == MatrixKind::kWide || !p.next_early || is_part) return;
+  const std::int64_t elements = p.rows * p.cols;
+  if (p.elements > elements + elements / 8) return;  // gaps are not worth reading
+  const std::int64_t share = p.elements * static_cast<std::int64_t>(SizeOf(type)) / plan->blocks;
+  p.ahead_bytes = static_cast<int>(share / kVectorBytes * kVectorBytes);
 }
 
 const void* MatrixKernelOf(DataType type, const MatrixPlan& plan) {

@@ -2,6 +2,7 @@
 
 #include <cuda_pipeline.h>
 
+#include "kernels/cuda/ahead.cuh"
 #include "kernels/cuda/complete.cuh"
 #include "kernels/cuda/dependent.cuh"
 #include "kernels/cuda/matrix.h"
@@ -74,6 +75,8 @@ __device__ __forceinline__ void PairLogs(const Stats<C> (&rows)[2], const Scale<
 template <typename In, int kSlots, bool kSkew, bool kLog, int kRows>
 __global__ void __launch_bounds__(kMatrixThreads) SmallMatrixKernel(const __grid_constant__ MatrixParams params) {
   using C = ComputeOf<In>;
+  // Several rows at a time leave no registers for it.
+  if constexpr (kRows == 1) AskAhead<In>(params);
   const Scale<C> scale = ScaleOf<C>(params);
   // Fewer lanes than a warp's hold at most three vectors each: see RowLanes().
   const int lane_count = kSlots > 3 ? 32 : params.lanes;

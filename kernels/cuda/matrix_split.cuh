@@ -28,6 +28,7 @@ __global__ void __launch_bounds__(kMatrixThreads) SplitMatrixKernel(const __grid
   const Lanes lanes{static_cast<int>(threadIdx.x) % 32, 32};
   const std::int64_t row = blockIdx.x;
   const int column = slot * 32 * kVector;
+  AskAhead<In>(params);
   BeginAccess(params);
   const int valid = static_cast<int>(ValidLength(params, row));
   const int n = valid - column;

@@ -280,6 +280,7 @@ __global__ void __launch_bounds__(kMatrixThreads, (kTinyBlocks<In, kColumns>))
   const bool whole = Row::kWhole && cols == kColumns;
   const bool padded = kPadEvery != 0 && whole;
   const int pitch = cols + (padded ? Row::kVector : 0);
+  AskAhead<In>(params);
   BeginAccess(params);
   const In* const input = static_cast<const In*>(params.input) + first * cols;
   if (padded) {
@@ -457,6 +458,7 @@ __global__ void __launch_bounds__(kMatrixThreads, (kNarrowBlocks<In, kColumns>))
   const std::int64_t left = params.rows - first;
   const int rows = left < params.rows_per_block ? static_cast<int>(left) : params.rows_per_block;
   const auto scale = ScaleOf<float>(params);
+  AskAhead<In>(params);
   BeginAccess(params);
   const bool whole = params.lengths == nullptr && Rows::Suits(scale);
   if constexpr (Rows::kVectors == 1) {

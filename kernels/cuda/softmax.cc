@@ -141,7 +141,7 @@ bool LaunchAcrossLink(DataType type, const Segment& segment, const Completion& c
 
 // Runs one segment with a kernel made for its shape, if there is one.
 bool LaunchOne(DataType type, const Segment& segment, const Completion& completion, const cuda::Device& device,
-               cudaStream_t stream, cudaError_t* error) {
+               Placement placement, cudaStream_t stream, cudaError_t* error) {
   if (segment.inner > 1) {
     cuda::ColumnPlan plan = cuda::PlanColumns(type, segment, completion, device);
     if (!plan.possible) return false;
@@ -158,6 +158,7 @@ bool LaunchOne(DataType type, const Segment& segment, const Completion& completi
   }
   cuda::MatrixPlan plan = cuda::PlanMatrix(type, segment, completion, device);
   if (plan.kind == cuda::MatrixKind::kNone) return false;
+  if (placement == Placement::kDevice) cuda::PlanAhead(type, device, &plan);
   const bool is_wide = plan.kind == cuda::MatrixKind::kWide;
   const bool is_few_grid = plan.kind == cuda::MatrixKind::kFew && plan.params.cluster_blocks == 1;
   const cuda::Grid grid{plan.blocks,
@@ -289,7 +290,8 @@ cudaError_t LaunchSoftmaxBatch(DataType input_type, DataType output_type, const 
         return error;
       }
     }
-    if (used.count == 1 && LaunchOne(input_type, *used.last, completion, device, stream, &error)) return error;
+    if (used.count == 1 && LaunchOne(input_type, *used.last, completion, device, placement, stream, &error))
+      return error;
   }
   const Plan plan = cuda::MakePlan(input_type, segments, count, device);
   LaunchParams params = MakeParams(input_type, output_type, segments, count, scratch, completion, plan);

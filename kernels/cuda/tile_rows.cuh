@@ -157,6 +157,7 @@ __global__ void __launch_bounds__(kMatrixThreads, (kTinyBlocks<In, kVectors * El
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * params.rows_per_block;
   const std::int64_t left = params.rows - first;
   const int rows = left < params.rows_per_block ? static_cast<int>(left) : params.rows_per_block;
+  AskAhead<In>(params);
   BeginAccess(params);
   if (params.fetches_ends) {
     In* const nowhere = tile + TileElements<In>(params.rows_per_block, pitch);
