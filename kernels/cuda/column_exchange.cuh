@@ -26,6 +26,12 @@ class ClusterExchange {
     }
 #endif
   }
+  // By one thread, when the block has waited: as many bytes will come in another turn, which WaitForTurn() waits for.
+  __device__ __forceinline__ void ExpectMore(int bytes) const {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier_), "r"(bytes) : "memory");
+#endif
+  }
   // By the whole block, once for all its exchanges, before the first Send of any member.
   static __device__ __forceinline__ void Arrive() {
 #if __CUDA_ARCH__ >= 900
@@ -61,6 +67,21 @@ class ClusterExchange {
           " selp.u32 %0, 1, 0, p;\n}"
           : "=r"(done)
           : "r"(barrier_)
+          : "memory");
+    }
+#endif
+  }
+  // The same in turns, counted from 0 on.
+  __device__ __forceinline__ void WaitForTurn(unsigned turn) const {
+#if __CUDA_ARCH__ >= 900
+    std::uint32_t done = 0;
+    while (done == 0) {
+      asm volatile(
+          "{\n .reg .pred p;\n"
+          " mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;\n"
+          " selp.u32 %0, 1, 0, p;\n}"
+          : "=r"(done)
+          : "r"(barrier_), "r"(turn % 2)
           : "memory");
     }
 #endif

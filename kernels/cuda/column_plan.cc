@@ -10,6 +10,7 @@ ColumnPlan PlanColumns(DataType type, const Segment& segment, const Completion& 
 }
 
 const void* ColumnKernelOf(DataType type, const ColumnPlan& plan) {
+  if (plan.stream) return StreamKernels().kernels[plan.cluster_blocks > 1 ? 1 : 0][plan.params.segment.log];
   if (plan.passes) return ColumnLanesKernelsFor(type).passes[0];
   if (plan.lanes) {
     return ColumnLanesKernelsFor(type).tiles[plan.whole ? 1 : 0].kernels[plan.slots][plan.params.segment.log];

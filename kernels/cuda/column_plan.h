@@ -93,6 +93,16 @@ constexpr int kPassVectors = 8;      // side by side, of results
 constexpr int kPassEntries = 128;    // of a row in the table, at most
 constexpr int kPassResultBytes = kPassVectors * kVectorBytes;
 
+// Those of column_stream.cuh.
+constexpr int kStreamThreads = 512;
+constexpr int kStreamWarps = kStreamThreads / 32;
+constexpr int kStreamWidth = 32;                               // rows of a strip
+constexpr int kStreamColumns = 1024;                           // of a block, at most
+constexpr int kStreamPitch = kStreamWidth * 4 + kVectorBytes;  // from one column to the next in shared memory
+constexpr int kStreamBytes = 16 * 1024;                        // of shared memory beside them
+constexpr int kStreamTableBytes = 2 * kStreamWidth * 8;        // and for each chunk of shared rows
+constexpr int kSectorBytes = 32;
+
 // n / d for n * d < 2^32.
 struct Divisor {
   std::uint32_t value;
@@ -177,6 +187,7 @@ struct ColumnPlan {
   bool whole = false;        // and whole outer blocks
   bool passes = false;       // column_passes.cuh takes them, this launch for the statistics and then another one
   std::int64_t results = 0;  // of so many blocks
+  bool stream = false;       // column_stream.cuh takes them
   int few = -1;  // which of kFewColumns, if any: such plans have no other parameters than segment, scales and strips
   std::int64_t blocks = 0;
   int threads = kBlockThreads;
@@ -227,5 +238,15 @@ const ColumnLanesKernels& ColumnLanesKernelsFor(DataType type);
 const ColumnLanesKernels& Float32ColumnLanesKernels();
 const ColumnLanesKernels& Float16ColumnLanesKernels();
 const ColumnLanesKernels& BFloat16ColumnLanesKernels();
+
+// Those of column_stream.cuh, for 32-bit elements: by whether rows have several chunks, and whether they are for
+// log-softmax.
+struct ColumnStreamKernels {
+  const void* kernels[2][2];
+
+  const void* const* begin() const { return &kernels[0][0]; }
+  const void* const* end() const { return begin() + sizeof(*this) / sizeof(void*); }
+};
+const ColumnStreamKernels& StreamKernels();
 
 }  // namespace softmax::kernels::cuda

@@ -56,6 +56,7 @@ class ColumnPlanner {
         device_(device),
         choice_(choice),
         p_(plan_.params),
+        type_(type),
         bytes_(static_cast<int>(SizeOf(type))),
         stats_bytes_(type == DataType::kFloat64 ? 16 : 8),
         vector_(VectorElements(bytes_)),
@@ -90,7 +91,7 @@ class ColumnPlanner {
 
   ColumnPlan Make() {
     if (!suits_) return plan_;
-    if (choice_.strip == 0 && (PlanFew() || PlanLanes())) return plan_;
+    if (choice_.strip == 0 && (PlanFew() || PlanStream() || PlanLanes())) return plan_;
     plan_.possible = small_ ? PlanSmall() : PlanLarge();
     if (plan_.blocks > std::numeric_limits<int>::max()) plan_.possible = false;
     if (!plan_.possible || plan_.passes) return plan_;
@@ -253,6 +254,13 @@ class ColumnPlanner {
   // See column_passes.cuh.
 
   bool PlanPasses();
+
+  // See column_stream.cuh.
+
+  bool PlanStream();
+  bool StreamSuits() const;
+  bool IsInPlace() const;
+  void SetOverlap();
 
   // Few columns: a thread for each unit.
 
@@ -464,6 +472,7 @@ class ColumnPlanner {
   const Device& device_;
   const ColumnChoice& choice_;
   ColumnParams& p_;
+  const DataType type_;
   const int bytes_;
   const int stats_bytes_;
   const int vector_;

@@ -43,6 +43,9 @@ std::vector<const void*> AllKernels() {
     if (type != DataType::kFloat64) {
       for (const void* kernel : cuda::ColumnLanesKernelsFor(type)) add(kernel);
     }
+    if (type == DataType::kFloat32) {
+      for (const void* kernel : cuda::StreamKernels()) add(kernel);
+    }
     for (int other = 0; other < 2; ++other) {
       add(cuda::KernelTableFor(type).small[other]);
       add(cuda::KernelTableFor(type).all[other]);

@@ -1,0 +1,13 @@
+#include "kernels/cuda/column_stream.cuh"
+
+namespace softmax::kernels::cuda {
+
+const ColumnStreamKernels& StreamKernels() {
+  static const ColumnStreamKernels kernels = {{{reinterpret_cast<const void*>(&ColumnStreamKernel<false, false>),
+                                                reinterpret_cast<const void*>(&ColumnStreamKernel<true, false>)},
+                                               {reinterpret_cast<const void*>(&ColumnStreamKernel<false, true>),
+                                                reinterpret_cast<const void*>(&ColumnStreamKernel<true, true>)}}};
+  return kernels;
+}
+
+}  // namespace softmax::kernels::cuda

@@ -1,0 +1,93 @@
+#include <array>
+#include <atomic>
+
+#include "kernels/cuda/column_planner.h"
+
+// The blocks of column_stream.cuh.
+namespace softmax::kernels::cuda {
+namespace {
+
+// Clusters of so many blocks that the device holds at a time, one block a multiprocessor. Asked once: all devices of a
+// process are taken to be alike, and if they are not, some are slower.
+int ClustersHeld(const void* kernel, int cluster_blocks, int bytes, const Device& device) {
+  static std::array<std::atomic<int>, kLargeClusterBlocks + 1> known;
+  int held = known[static_cast<std::size_t>(cluster_blocks)].load(std::memory_order_relaxed);
+  if (held > 0) return held;
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim = {static_cast<unsigned>(cluster_blocks), 1, 1};
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(cluster_blocks));
+  config.blockDim = dim3(kStreamThreads);
+  config.dynamicSmemBytes = static_cast<std::size_t>(bytes);
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  if (cudaOccupancyMaxActiveClusters(&held, kernel, &config) != cudaSuccess || held < 1) {
+    static_cast<void>(cudaGetLastError());
+    return std::max(1, device.multiprocessors / cluster_blocks);
+  }
+  known[static_cast<std::size_t>(cluster_blocks)].store(held, std::memory_order_relaxed);
+  return held;
+}
+
+constexpr int kFewestStrips = 3;    // of a block: the first one's copies and the last one's results have no company
+constexpr int kLeastColumns = 513;  // of fewer a block would have too few bytes on their way
+
+}  // namespace
+
+bool ColumnPlanner::StreamSuits() const {
+  const bool suits = device_.clusters && bytes_ == 4 && !plan_.vectors && s_.lengths == nullptr && !p_.grouped;
+  if (!suits || s_.cols < kLeastColumns) return false;
+  if (s_.inner < 2 * kStreamWidth || s_.inner > std::numeric_limits<std::int32_t>::max() / 64) return false;
+  // Blocks that share rows have to be about full.
+  const std::int64_t sharers = DivideUp(s_.cols, kStreamColumns);
+  return sharers == 1 || (sharers <= device_.cluster_blocks && 4 * s_.cols >= 3 * sharers * kStreamColumns);
+}
+
+// Strips as wide as a block's registers allow, less what a sector may have of two. Where columns begin `alignment`
+// bytes apart, or a multiple of that, sectors are met at as many places.
+void ColumnPlanner::SetOverlap() {
+  const auto output = reinterpret_cast<std::uintptr_t>(s_.output);
+  const auto lies = [this](std::int64_t elements, int bytes) { return elements % bytes * bytes_ % bytes == 0; };
+  int alignment = kSectorBytes;
+  while (output % static_cast<unsigned>(alignment) != 0 || !lies(s_.inner, alignment) ||
+         !lies(p_.segment.output_stride, alignment)) {
+    alignment /= 2;
+  }
+  const int most = kStreamWidth - (kSectorBytes - alignment) / bytes_;
+  p_.strip = RoundUp(static_cast<int>(DivideUp(s_.inner, DivideUp(s_.inner, most))), alignment / bytes_);
+  strips_ = DivideUp(s_.inner, p_.strip);
+  p_.strips = static_cast<std::int32_t>(strips_);
+}
+
+// Whether the output may have bytes of the input: strips that overlap read what others write.
+bool ColumnPlanner::IsInPlace() const {
+  const auto input = reinterpret_cast<std::uintptr_t>(s_.input);
+  const auto output = reinterpret_cast<std::uintptr_t>(s_.output);
+  const auto bytes = [this](std::int64_t stride) {
+    return static_cast<std::uintptr_t>(((s_.outer - 1) * stride + s_.cols * s_.inner) * bytes_);
+  };
+  return input < output + bytes(p_.segment.output_stride) && output < input + bytes(p_.segment.input_stride);
+}
+
+bool ColumnPlanner::PlanStream() {
+  if (!StreamSuits() || IsInPlace()) return false;
+  SetOverlap();
+  const std::int64_t strips = s_.outer * strips_;
+  const auto sharers = static_cast<int>(DivideUp(s_.cols, kStreamColumns));
+  const int columns = sharers == 1 ? static_cast<int>(s_.cols) : kStreamColumns;
+  const int bytes = kStreamBytes + columns * kStreamPitch + (sharers == 1 ? 0 : p_.chunks * kStreamTableBytes);
+  if (bytes > device_.shared_bytes || strips > std::numeric_limits<std::int32_t>::max() / 2) return false;
+  const int groups = sharers == 1 ? device_.multiprocessors
+                                  : ClustersHeld(StreamKernels().kernels[1][p_.segment.log], sharers, bytes, device_);
+  if (strips < std::int64_t{kFewestStrips} * groups) return false;
+  plan_.cluster_blocks = sharers;
+  p_.cluster_blocks = sharers;
+  plan_.blocks = std::int64_t{groups} * sharers;
+  plan_.threads = kStreamThreads;
+  plan_.dynamic_bytes = bytes;
+  plan_.stream = plan_.possible = true;
+  return true;
+}
+
+}  // namespace softmax::kernels::cuda
