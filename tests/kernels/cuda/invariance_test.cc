@@ -15,7 +15,7 @@ std::vector<std::byte> Row(const std::vector<std::byte>& all, const RowCase& c, 
   std::vector<std::byte> out(static_cast<std::size_t>(c.cols) * SizeOf(type));
   const std::size_t size = SizeOf(type);
   for (std::int64_t i = 0; i < c.cols; ++i) {
-    const std::int64_t from = (row / c.inner * c.cols + i) * c.inner + row % c.inner;
+    const std::int64_t from = (row / c.inner * c.cols + i) * c.inner + row % c.inner + row / c.inner * c.padding;
     std::copy_n(all.begin() + static_cast<std::ptrdiff_t>(from * static_cast<std::int64_t>(size)), size,
                 out.begin() + static_cast<std::ptrdiff_t>(i * static_cast<std::int64_t>(size)));
   }
@@ -158,6 +158,39 @@ TEST_F(InvarianceTest, ColumnsOffTheBoundariesGiveTheBitsOfContiguousRows) {
                                             {2, 4096, 157},
                                             {4, 20000, 13}}) {
       ExpectBitsOfContiguousRows(type, outer, cols, inner);
+    }
+  }
+}
+
+// So many that blocks stay and take strip after strip, which overlap: see column_stream.cuh. Whole strips are compared,
+// so that what is left out between two of them shows.
+TEST_F(InvarianceTest, StripsThatOverlapGiveTheBitsOfContiguousRows) {
+  for (const auto [outer, cols, inner] : {std::array<std::int64_t, 3>{36, 520, 281},
+                                          {13, 1000, 801},
+                                          {30, 1024, 362},
+                                          {16, 768, 642},
+                                          {5, 2040, 1129},
+                                          {8, 3000, 601},
+                                          {3, 4000, 1126}}) {
+    for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+      RowCase other;
+      other.operation = operation;
+      other.outer = outer;
+      other.cols = cols;
+      other.inner = inner;
+      other.input_offset = inner % 3;
+      other.output_offset = outer % 2 == 0 ? inner % 4 : 0;
+      other.padding = outer % 4;
+      const auto input = MakeValues(Values::kNormal, other.input_type, other.Elements(), 23);
+      const auto outputs = RunCase(other, input);
+      RowCase one = other;
+      one.outer = one.inner = 1;
+      one.padding = 0;
+      const std::int64_t rows = outer * inner;
+      for (std::int64_t row = 0; row < rows; row += row == 129 ? rows - 200 : 1) {
+        ASSERT_EQ(Row(outputs, other, row, other.input_type), RunCase(one, Row(input, other, row, other.input_type)))
+            << other.Name() << " row " << row;
+      }
     }
   }
 }

@@ -237,6 +237,31 @@ TEST_F(RowsTest, SharedRowsOfAnotherAxisTakeEveryValue) {
   }
 }
 
+// Strips that overlap; see column_stream.cuh. In place other kernels take them.
+TEST_F(RowsTest, ManyStripsOfAnotherAxisTakeEveryValue) {
+  for (const Values values : kAllValues) {
+    for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+      RowCase c;
+      c.outer = 40;
+      c.cols = 520;
+      c.inner = operation == Operation::kSoftmax ? 281 : 282;
+      c.operation = operation;
+      ExpectGood(c, values);
+      // The blocks of a cluster share rows.
+      c.outer = 8;
+      c.cols = 2040;
+      c.inner = 701;
+      if (values == Values::kPartialInfinity || values == Values::kLargest) ExpectGood(c, values);
+    }
+  }
+  RowCase c;
+  c.outer = 40;
+  c.cols = 520;
+  c.inner = 281;
+  c.in_place = true;
+  ExpectGood(c, Values::kNormal);
+}
+
 TEST_F(RowsTest, ALongOtherAxisIsWithinTheBounds) {
   RowCase c;
   c.outer = 3;
