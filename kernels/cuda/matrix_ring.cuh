@@ -13,9 +13,13 @@
 // those of the next one, and a place is read into again as soon as its result has left it, so that the memory does not
 // wait for the blocks' exchange. Bulk copies, since a fence waits for copies that a thread has started itself.
 //
-// Groups of chunks go round the blocks. Two warps more name them to the others and fold the rows' statistics.
+// Where the warps are few they have registers for more chunks, which go there from their places.
 //
-// No block waits in vain: of a row whose earlier rows are complete, each warp has places for all of its chunks.
+// A block's chunks are read in order, and only so many at a time as keep the memory busy: those on their way take
+// places from those that wait. Groups of chunks go round the blocks. One warp more folds the rows' statistics.
+//
+// No block waits in vain: of a row whose earlier rows are complete, each warp has places in shared memory for all of
+// its chunks.
 namespace softmax::kernels::cuda {
 
 constexpr int kRingGroups = 4;  // whose statistics are being gathered
@@ -29,23 +33,24 @@ struct RingTables {
     C log_low;
   };
   Stats<C> chunks[kRingGroups][kGroupChunks];
-  Row rows[kRingTurns];  // of the groups' rows
-  int items[kRingTurns];
-  int counts[kRingGroups];                           // chunks that have come
-  int turns[kRingGroups];                            // the group that has the place
-  int oldest[32];                                    // each warp's oldest turn that it is not done with
-  int wanted;                                        // turns that a warp waits for
-  int taken;                                         // turns whose item is known
-  int ready;                                         // turns whose row's statistics are known
-  std::uint64_t barriers[kRingWarps * kRingPlaces];  // of the places
+  Row rows[kRingTurns];     // of the groups' rows
+  int counts[kRingGroups];  // chunks that have come
+  int turns[kRingGroups];   // the group that has the place
+  int oldest[32];           // each warp's oldest turn that it is not done with
+  int arrived;              // the block's chunks that have come
+  int ready;                // turns whose row's statistics are known
+  std::uint64_t barriers[kRingPlaces];
 };
 static_assert(sizeof(RingTables<float>) <= kRingTableBytes, "as the plan has it");
 
-template <typename In, bool kLog>
+template <typename In, bool kLog, int kShape>
 class RingRows {
  public:
   using C = ComputeOf<In>;
   using Tables = RingTables<C>;
+  static constexpr int kWarps = kRingShapes[kShape].warps;
+  static constexpr int kPlaces = kRingShapes[kShape].places;
+  static constexpr int kKept = kRingShapes[kShape].kept;
 
   __device__ __forceinline__ RingRows(const MatrixParams& params, uint4* shared, Tables* tables)
       : params_(params), shared_(shared), tables_(tables), scale_(ScaleOf<C>(params)), table_(params) {}
@@ -56,30 +61,31 @@ class RingRows {
       tables->counts[thread] = 0;
       tables->turns[thread] = thread;
     }
-    const bool is_told = thread < kRingWarps || thread == kFoldingWarp;
-    if (thread < 32) tables->oldest[thread] = is_told ? 0 : INT_MAX;
-    if (thread < kRingWarps * kRingPlaces) StartBarrier(&tables->barriers[thread]);
-    if (thread == 0) tables->wanted = tables->taken = tables->ready = 0;
+    if (thread < 32) tables->oldest[thread] = thread < kWarps ? 0 : INT_MAX;
+    if (thread < kWarps * kPlaces) StartBarrier(&tables->barriers[thread]);
+    if (thread == 0) tables->arrived = tables->ready = 0;
   }
 
   // By each of the warps that take chunks.
   __device__ __forceinline__ void Run() {
-    next_.offset = warp_;
+    next_.offset = number_ = warp_;
+    next_.row = static_cast<int>(blockIdx.x) / params_.groups;
+    next_.group = static_cast<int>(blockIdx.x) - next_.row * params_.groups;
+    Settle();
 #pragma unroll 1
     for (;;) {
-      if (next_.item == kUnknown) Settle();
-      while (HasNext() && loads_ < params_.part_window && free_ != 0) Start();
+      while (MayStart()) Start();
       bool idle = true;
-      if (loads_ > 0 && HasArrived()) {
+      if (loading_ != 0 && HasArrived()) {
         Reduce();
         idle = false;
       }
-      if (holds_ > 0 && IsReady()) {
+      if (held_ != 0 && IsReady()) {
         Store();
         idle = false;
       }
       if (idle) {
-        if (loads_ == 0 && holds_ == 0 && next_.item == kEnd) break;
+        if (loading_ == 0 && held_ == 0 && !HasNext()) break;
         __nanosleep(20);
       }
       TellOldest();
@@ -87,65 +93,50 @@ class RingRows {
     if (Lane() == 0) Volatile(&tables_->oldest[warp_]) = INT_MAX;
   }
 
-  // By the first warp after them: names the block's next group when a warp wants it.
-  __device__ __forceinline__ void NameItems() {
-    int item = static_cast<int>(blockIdx.x);
-#pragma unroll 1
-    for (int turn = 0;; ++turn) {
-      while (Volatile(&tables_->wanted) < turn) __nanosleep(20);
-      while (__any_sync(0xffffffffu, Volatile(&tables_->oldest[Lane()]) <= turn - kRingTurns)) __nanosleep(20);
-      if (turn > 0) item += static_cast<int>(gridDim.x);
-      if (item >= Items()) item = kEnd;
-      if (Lane() == 0) {
-        tables_->items[turn % kRingTurns] = item;
-        __threadfence_block();
-        Volatile(&tables_->taken) = turn + 1;
-      }
-      __syncwarp();
-      if (item == kEnd) return;
-    }
-  }
-
   // By the last warp.
   __device__ __forceinline__ void FoldRows() {
     int row = -1;
+    int end = 0;  // of the block's chunks of rows up to this one
     Stats<C> stats = NoStats<C>();
     C low = 0;
     C high = 0;
+    int item = static_cast<int>(blockIdx.x);
 #pragma unroll 1
-    for (int turn = 0;; ++turn) {
-      while (Volatile(&tables_->taken) <= turn) __nanosleep(20);
-      __threadfence_block();
-      const int item = Volatile(&tables_->items[turn % kRingTurns]);
-      if (item == kEnd) break;
+    for (int turn = 0; item < Items(); ++turn, item += static_cast<int>(gridDim.x)) {
       if (item / params_.groups != row) {
         row = item / params_.groups;
+#pragma unroll 1
+        for (int group = item - row * params_.groups; group < params_.groups; group += static_cast<int>(gridDim.x)) {
+          end += ChunksOf(group);
+        }
+        // The other blocks are not done sooner, as a rule.
+        while (From(0, Volatile(&tables_->arrived)) < end) __nanosleep(40);
         stats = Fold(row);
         if (kLog) high = Normalizer<C>::LogOf(scale_, stats, &low);
       }
+      while (__any_sync(0xffffffffu, Volatile(&tables_->oldest[Lane()]) <= turn - kRingTurns)) __nanosleep(20);
       if (Lane() == 0) {
         table_.LeavePlace(row);
         tables_->rows[turn % kRingTurns] = {stats, high, low};
         __threadfence_block();
         Volatile(&tables_->ready) = turn + 1;
-        Volatile(&tables_->oldest[warp_]) = turn + 1;
       }
       __syncwarp();
     }
-    if (Lane() == 0) Volatile(&tables_->oldest[warp_]) = INT_MAX;
   }
 
-  static constexpr int kNamingWarp = kRingWarps;
-  static constexpr int kFoldingWarp = kRingWarps + 1;
+  static constexpr int kFoldingWarp = kWarps;
 
  private:
-  static constexpr int kUnknown = -1;
-  static constexpr int kEnd = INT_MAX;
+  using Queue = std::conditional_t<kKept == 0, std::uint32_t, std::uint64_t>;
+  static constexpr std::uint32_t kSharedPlaces = (1u << kPlaces) - 1;
+  static constexpr std::uint32_t kAllPlaces = (1u << (kPlaces + kKept)) - 1;
+  static constexpr int kMostLoads = 4;
+  static_assert(kPlaces + kKept <= 15, "numbers in four bits, see Push");
 
   // A chunk among those of the block: chunk `offset` of group `group` of row `row`.
   struct Cursor {
-    int item = kUnknown;  // of all groups of all rows
-    int turn = 0;         // of the block's
+    int turn = 0;  // of the block's groups
     int offset = 0;
     int row = 0;
     int group = 0;
@@ -161,37 +152,26 @@ class RingRows {
     return min(kGroupChunks, params_.chunks - group * kGroupChunks);
   }
 
-  // Finds the chunk that the cursor's offset is counted to, as far as groups have been named.
+  // Finds the chunk that the cursor's offset is counted to.
   __device__ __forceinline__ void Settle() {
-    const int taken = From(0, Volatile(&tables_->taken));
 #pragma unroll 1
-    for (;; ++next_.turn) {
-      next_.item = kUnknown;
-      if (next_.turn >= taken) break;
-      next_.item = Volatile(&tables_->items[next_.turn % kRingTurns]);
-      if (next_.item == kEnd) return;
-      next_.row = next_.item / params_.groups;
-      next_.group = next_.item - next_.row * params_.groups;
-      const int chunks = ChunksOf(next_.group);
-      if (next_.offset < chunks) return;
-      next_.offset -= chunks;
+    while (HasNext() && next_.offset >= ChunksOf(next_.group)) {
+      next_.offset -= ChunksOf(next_.group);
+      ++next_.turn;
+      next_.group += static_cast<int>(gridDim.x);
+#pragma unroll 1
+      for (; next_.group >= params_.groups; next_.group -= params_.groups) ++next_.row;
     }
-    if (Lane() == 0 && Volatile(&tables_->wanted) < next_.turn) atomicMax(&tables_->wanted, next_.turn);
-    __syncwarp();
   }
-  __device__ __forceinline__ bool HasNext() const { return next_.item != kUnknown && next_.item != kEnd; }
-  __device__ __forceinline__ void Step() {
-    next_.offset += kRingWarps;
-    const int chunks = ChunksOf(next_.group);
-    if (next_.offset < chunks) return;
-    next_.offset -= chunks;
-    ++next_.turn;
-    Settle();
+  __device__ __forceinline__ bool HasNext() const { return next_.row < params_.rows; }
+  __device__ __forceinline__ bool MayStart() const {
+    return HasNext() && (free_ & kSharedPlaces) != 0 && Count(loading_) < kMostLoads &&
+           number_ < From(0, Volatile(&tables_->arrived)) + params_.part_window;
   }
 
   // Starts reading the next chunk.
   __device__ __forceinline__ void Start() {
-    const int place = __ffs(static_cast<int>(free_)) - 1;
+    const int place = __ffs(static_cast<int>(free_ & kSharedPlaces)) - 1;
     free_ &= free_ - 1;
     const int chunk = next_.group * kGroupChunks + next_.offset;
     if (Lane() == place) {
@@ -204,41 +184,53 @@ class RingRows {
     __syncwarp();  // all have read what was there before
     slice_.StartBulk(Input(next_.row, column), n, AroundOf<In>(params_, next_.row, column, n), 1, Place(place),
                      Barrier(place));
-    Push(&loading_, &loads_, place);
-    Step();
+    Push(&loading_, place);
+    next_.offset += kWarps;
+    number_ += kWarps;
+    Settle();
   }
   __device__ __forceinline__ uint4* Place(int place) const {
-    return shared_ + (warp_ * kRingPlaces + place) * kChunkSlots * 32;
+    return shared_ + (warp_ * kPlaces + place) * kChunkSlots * 32;
   }
   __device__ __forceinline__ std::uint64_t* Barrier(int place) const {
-    return &tables_->barriers[warp_ * kRingPlaces + place];
+    return &tables_->barriers[warp_ * kPlaces + place];
   }
   __device__ __forceinline__ const In* Input(int row, int column) const {
     return static_cast<const In*>(params_.input) + row * params_.input_stride + column;
   }
 
-  // Queues of places.
-  __device__ __forceinline__ static void Push(std::uint32_t* queue, int* count, int place) {
-    *queue |= static_cast<std::uint32_t>(place) << (4 * *count);
-    ++*count;
+  // Queues of places, four bits each: one more than the place.
+  template <typename Q>
+  __device__ __forceinline__ static int Count(Q queue) {
+    if constexpr (sizeof(Q) == 8) return (67 - __clzll(static_cast<long long>(queue))) >> 2;
+    return (35 - __clz(static_cast<int>(queue))) >> 2;
   }
-  __device__ __forceinline__ static int Pop(std::uint32_t* queue, int* count) {
-    const int place = static_cast<int>(*queue & 15);
+  template <typename Q>
+  __device__ __forceinline__ static int Front(Q queue) {
+    return static_cast<int>(queue & 15) - 1;
+  }
+  template <typename Q>
+  __device__ __forceinline__ static void Push(Q* queue, int place) {
+    *queue |= static_cast<Q>(place + 1) << (4 * Count(*queue));
+  }
+  template <typename Q>
+  __device__ __forceinline__ static int Pop(Q* queue) {
+    const int place = Front(*queue);
     *queue >>= 4;
-    --*count;
     return place;
   }
   __device__ __forceinline__ int From(int place, int value) const { return __shfl_sync(0xffffffffu, value, place); }
 
   __device__ __forceinline__ bool HasArrived() const {
-    const auto place = static_cast<int>(loading_ & 15);
-    return __all_sync(0xffffffffu, HasBulkLoad(Barrier(place), phases_ >> place & 1));
+    const int place = Front(loading_);
+    return __all_sync(0xffffffffu, HasBulkLoad(Barrier(place), free_ >> (16 + place) & 1));
   }
   // The statistics of the oldest chunk that is being read.
   __device__ __forceinline__ void Reduce() {
     __syncwarp();  // the ends that lanes have copied
-    const int place = Pop(&loading_, &loads_);
-    phases_ ^= 1u << place;
+    const int place = Pop(&loading_);
+    free_ ^= 1u << (16 + place);
+    if (Lane() == 0) atomicAdd(&tables_->arrived, 1);
     const int row = From(place, row_);
     const int chunk = From(place, chunk_);
     const int turn = From(place, turn_);
@@ -249,7 +241,41 @@ class RingRows {
     while (Volatile(&tables_->turns[turn % kRingGroups]) != turn) __nanosleep(40);
     if (Lane() == 0) tables_->chunks[turn % kRingGroups][chunk % kGroupChunks] = stats;
     Publish(row, chunk / kGroupChunks, turn);
-    Push(&held_, &holds_, place);
+    Hold(place, row, chunk, turn);
+  }
+  // Until the row's statistics are known, in registers if there are any left.
+  __device__ __forceinline__ void Hold(int place, int row, int chunk, int turn) {
+    if constexpr (kKept > 0) {
+      const std::uint32_t left = (free_ & kAllPlaces) >> kPlaces;
+      if (left != 0) {
+        const int kept = __ffs(static_cast<int>(left)) - 1;
+        Keep<0>(kept, Place(place) + Lane());
+        free_ ^= 1u << place | 1u << (kPlaces + kept);
+        place = kPlaces + kept;
+        if (Lane() == place) {
+          row_ = row;
+          chunk_ = chunk;
+          turn_ = turn;
+        }
+      }
+    }
+    Push(&held_, place);
+  }
+  template <int k>
+  __device__ __forceinline__ void Keep(int kept, const uint4* from) {
+    if constexpr (k < kKept) {
+      if (k != kept) return Keep<k + 1>(kept, from);
+#pragma unroll
+      for (int j = 0; j < kChunkSlots; ++j) kept_[k * kChunkSlots + j] = from[j * 32];
+    }
+  }
+  template <int k>
+  __device__ __forceinline__ void Recall(int kept, uint4 (&v)[kChunkSlots]) const {
+    if constexpr (k < kKept) {
+      if (k != kept) return Recall<k + 1>(kept, v);
+#pragma unroll
+      for (int j = 0; j < kChunkSlots; ++j) v[j] = kept_[k * kChunkSlots + j];
+    }
   }
   // Counts a chunk of a group; the last one's warp tells the other blocks.
   __device__ __forceinline__ void Publish(int row, int group, int turn) {
@@ -280,39 +306,45 @@ class RingRows {
   }
   // Whether the statistics of the row of the oldest chunk that is held are known.
   __device__ __forceinline__ bool IsReady() const {
-    return From(static_cast<int>(held_ & 15), turn_) < From(0, Volatile(&tables_->ready));
+    return From(Front(held_), turn_) < From(0, Volatile(&tables_->ready));
   }
   __device__ __forceinline__ void Store() {
-    const int place = Pop(&held_, &holds_);
+    const int place = Pop(&held_);
     const int row = From(place, row_);
     const int column = From(place, chunk_) * Element<In>::kChunk;
     const int valid = static_cast<int>(ValidLength(params_, row));
     __threadfence_block();
     const auto& known = tables_->rows[From(place, turn_) % kRingTurns];
-    slice_.Attach(Input(row, column), valid - column, 1, Place(place));
     In* const to = static_cast<In*>(params_.output) + row * params_.output_stride + column;
     const auto cols = static_cast<int>(params_.cols);
+    const auto store = [&](const Normalizer<C>& normalize) {
+      if (kKept > 0 && place >= kPlaces) {
+        uint4 v[kChunkSlots];
+        Recall<0>(place - kPlaces, v);
+        slice_.StoreKept(to, cols - column, valid - column, v, normalize);
+        return;
+      }
+      slice_.Attach(Input(row, column), valid - column, 1, Place(place));
+      slice_.template Store<true>(to, cols - column, valid - column, column == 0, normalize);
+    };
     if constexpr (kLog) {
-      const Normalizer<C> normalize(scale_, known.stats.max, known.log_high, known.log_low, valid == 0);
-      slice_.template Store<true>(to, cols - column, valid - column, column == 0, normalize);
+      store(Normalizer<C>(scale_, known.stats.max, known.log_high, known.log_low, valid == 0));
     } else {
-      const Normalizer<C> normalize(scale_, known.stats, false, valid == 0);
-      slice_.template Store<true>(to, cols - column, valid - column, column == 0, normalize);
+      store(Normalizer<C>(scale_, known.stats, false, valid == 0));
     }
     free_ |= 1u << place;
   }
   // For those who write what is told of later groups over what was told of earlier ones.
   __device__ __forceinline__ void TellOldest() {
-    int oldest = next_.item == kEnd ? INT_MAX : next_.turn;
-    if (loads_ > 0) oldest = min(oldest, From(static_cast<int>(loading_ & 15), turn_));
-    if (holds_ > 0) oldest = min(oldest, From(static_cast<int>(held_ & 15), turn_));
-    if (Lane() == 0 && oldest != told_) Volatile(&tables_->oldest[warp_]) = oldest;
-    told_ = oldest;
+    int oldest = HasNext() ? next_.turn : INT_MAX;
+    if (loading_ != 0) oldest = min(oldest, From(Front(loading_), turn_));
+    if (held_ != 0) oldest = min(oldest, From(Front(held_), turn_));
+    if (Lane() == 0) Volatile(&tables_->oldest[warp_]) = oldest;
   }
 
   // The statistics of a row, as soon as all are there: as RowFold folds them.
   __device__ __forceinline__ Stats<C> Fold(int row) const {
-    constexpr int kAtOnce = 8;
+    constexpr int kAtOnce = kKept == 0 ? 8 : 16;
     const int entries = params_.groups;
     Stats<C> low = NoStats<C>();
     Stats<C> high = NoStats<C>();
@@ -341,33 +373,29 @@ class RingRows {
   const int warp_ = static_cast<int>(threadIdx.x) / 32;
   Slice<In, false, kLog, 1> slice_;
   Cursor next_;
-  std::uint32_t free_ = (1u << kRingPlaces) - 1;
-  std::uint32_t phases_ = 0;  // of the places' barriers
+  int number_ = 0;                   // of the next chunk among the block's
+  std::uint32_t free_ = kAllPlaces;  // places, those in registers last; from bit 16 on the phases of their barriers
   std::uint32_t loading_ = 0;
-  std::uint32_t held_ = 0;
-  int loads_ = 0;
-  int holds_ = 0;
-  int told_ = 0;
+  Queue held_ = 0;
+  uint4 kept_[kKept == 0 ? 1 : kKept * kChunkSlots];
   // Lane i: what lies in place i.
   int row_ = 0;
   int chunk_ = 0;
   int turn_ = 0;
 };
 
-template <typename In, bool kLog>
-__global__ void __launch_bounds__(kRingThreads, 1) RingMatrixKernel(const __grid_constant__ MatrixParams params) {
+template <typename In, bool kLog, int kShape>
+__global__ void __launch_bounds__(kRingShapes[kShape].Threads(), 1)
+    RingMatrixKernel(const __grid_constant__ MatrixParams params) {
 #if __CUDA_ARCH__ >= 900
   using C = ComputeOf<In>;
-  using Rows = RingRows<In, kLog>;
+  using Rows = RingRows<In, kLog, kShape>;
   extern __shared__ __align__(128) unsigned char dynamic[];
-  auto* const tables = reinterpret_cast<RingTables<C>*>(dynamic + kRingWarps * kRingPlaces * kChunkBytes);
+  auto* const tables = reinterpret_cast<RingTables<C>*>(dynamic + Rows::kWarps * Rows::kPlaces * kChunkBytes);
   Rows::Clear(tables);
   __syncthreads();
   Rows rows(params, reinterpret_cast<uint4*>(dynamic), tables);
-  const int warp = static_cast<int>(threadIdx.x) / 32;
-  if (warp == Rows::kNamingWarp) {
-    rows.NameItems();
-  } else if (warp == Rows::kFoldingWarp) {
+  if (static_cast<int>(threadIdx.x) / 32 == Rows::kFoldingWarp) {
     rows.FoldRows();
   } else {
     rows.Run();
@@ -388,8 +416,10 @@ const void* PartsMatrix() {
 
 template <typename In>
 const WideKernels& WideKernelsOf() {
-  static const WideKernels kernels{{reinterpret_cast<const void*>(&RingMatrixKernel<In, false>),
-                                    reinterpret_cast<const void*>(&RingMatrixKernel<In, true>)},
+  static const WideKernels kernels{{{reinterpret_cast<const void*>(&RingMatrixKernel<In, false, 0>),
+                                     reinterpret_cast<const void*>(&RingMatrixKernel<In, true, 0>)},
+                                    {reinterpret_cast<const void*>(&RingMatrixKernel<In, false, 1>),
+                                     reinterpret_cast<const void*>(&RingMatrixKernel<In, true, 1>)}},
                                    {{PartsMatrix<In, false, false>(), PartsMatrix<In, false, true>()},
                                     {PartsMatrix<In, true, false>(), PartsMatrix<In, true, true>()}}};
   return kernels;

@@ -151,6 +151,24 @@ class Slice {
     }
   }
 
+  // Stores the results of one chunk whose vectors the lanes have in registers, of a row on 16-byte boundaries.
+  __device__ __forceinline__ static void StoreKept(In* p, int n, int valid, const uint4 (&v)[kChunkSlots],
+                                                   const Normalizer<C>& normalize) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    if (min(n, valid) >= kChunkVectors * kVector) {
+      WithResults(normalize, [&](auto result) {
+#pragma unroll
+        for (int j = 0; j < kChunkSlots; ++j) reinterpret_cast<uint4*>(p)[j * 32 + lane] = result(v[j]);
+      });
+      return;
+    }
+#pragma unroll
+    for (int j = 0; j < kChunkSlots; ++j) {
+      const int at = (j * 32 + lane) * kVector;
+      if (at < n) StoreRange(p + at, VectorResults<In, true>(v[j], valid - at, normalize), 0, n - at);
+    }
+  }
+
  private:
   // The row's first and last elements, where their vectors may not be read whole.
   __device__ __forceinline__ void StartEnds(const In* base, int first, int whole) const {
@@ -283,27 +301,43 @@ class Slice {
   }
   // Stores them from registers.
   __device__ __forceinline__ void StoreDirect(In* base, int first, int last, const Normalizer<C>& normalize) const {
+    WithResults(normalize, [&](auto result) {
 #pragma unroll 1
-    for (int k = 0; k < chunks_; ++k) {
-      const int start = k * kChunkVectors + lane_ - LineVectors(base);
-      uint4 x[kChunkSlots];
+      for (int k = 0; k < chunks_; ++k) {
+        const int start = k * kChunkVectors + lane_ - LineVectors(base);
+        uint4 x[kChunkSlots];
 #pragma unroll
-      for (int j = 0; j < kChunkSlots; ++j) {
-        const int vector = start + j * 32;
-        if (vector >= first && vector < last) x[j] = shared_[vector];
-      }
+        for (int j = 0; j < kChunkSlots; ++j) {
+          const int vector = start + j * 32;
+          if (vector >= first && vector < last) x[j] = shared_[vector];
+        }
 #pragma unroll
-      for (int j = 0; j < kChunkSlots; ++j) {
-        const int vector = start + j * 32;
-        if (vector >= first && vector < last) StoreOneDirect(base, vector, x[j], normalize);
+        for (int j = 0; j < kChunkSlots; ++j) {
+          const int vector = start + j * 32;
+          if (vector >= first && vector < last) *reinterpret_cast<uint4*>(base + vector * kVector) = result(x[j]);
+        }
+        const int after = start + kChunkVectors;
+        if (k == chunks_ - 1 && after >= first && after < last) {
+          *reinterpret_cast<uint4*>(base + after * kVector) = result(shared_[after]);
+        }
       }
-      const int after = start + kChunkVectors;
-      if (k == chunks_ - 1 && after >= first && after < last) StoreOneDirect(base, after, shared_[after], normalize);
-    }
+    });
   }
-  __device__ __forceinline__ void StoreOneDirect(In* base, int vector, const uint4& x,
-                                                 const Normalizer<C>& normalize) const {
-    *reinterpret_cast<uint4*>(base + vector * kVector) = VectorResults<In, true>(x, kVector, normalize);
+  // Calls f with what gives a vector's results, in its plain form where there is one.
+  template <typename F>
+  __device__ __forceinline__ static void WithResults(const Normalizer<C>& normalize, F f) {
+    if constexpr (!kLog) {
+      if (normalize.base.IsPlain()) return f([&](const uint4& v) { return PlainResults<In>(v, normalize); });
+    } else if constexpr (sizeof(In) == 2) {
+      if (normalize.IsPlain()) return f([&](const uint4& v) { return PlainLogResults(v, normalize); });
+    }
+    f([&](const uint4& v) { return VectorResults<In, true>(v, kVector, normalize); });
+  }
+  __device__ __forceinline__ static uint4 PlainLogResults(const uint4& v, const Normalizer<C>& normalize) {
+    C x[kVector];
+    Unpack<In>(v, x);
+    normalize.template ApplyPlain<In>(x);
+    return Pack<In>(x);
   }
   // Replaces a lane's vectors of a chunk by their results, those in [first, last). kFull: that is all of them, and
   // their loads need not wait for comparisons.

@@ -229,7 +229,7 @@ cudaError_t PrepareKernelsOf(DataType type, const cuda::Device& device) {
   prepare(cuda::LinkKernelsFor(type), beside_table, false);
   prepare(cuda::MatrixKernelsFor(type), beside_table, clusters);
   prepare(cuda::TileKernelsFor(type), beside_table, clusters);
-  prepare(cuda::WideKernelsFor(type).ring, std::min(all_bytes, cuda::kRingBytes), false);
+  for (const auto& ring : cuda::WideKernelsFor(type).ring) prepare(ring, std::min(all_bytes, cuda::kRingBytes), false);
   for (const auto& parts : cuda::WideKernelsFor(type).parts) prepare(parts, beside_table, false);
   return error;
 }

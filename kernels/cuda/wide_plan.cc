@@ -10,8 +10,16 @@ namespace softmax::kernels::cuda {
 namespace {
 
 // Which of the kernels for very wide rows a plan means, in its `slots`.
-constexpr int kRingSlots = 1;
-constexpr int kPartSlots = 2;
+constexpr int kPartSlots = 1;
+constexpr int kRingSlots = 2;  // and the ring's shape
+
+// A block's groups of a row, at most, for rings: its warps have places for them in shared memory, and for some of the
+// next row.
+constexpr int kMostRingGroups = 2;
+constexpr bool HasPlaces(const RingShape& ring) {
+  return ring.warps * ring.places <= kRingPlaces && DivideUp(kMostRingGroups * kGroupChunks, ring.warps) <= ring.places;
+}
+static_assert(HasPlaces(kRingShapes[0]) && HasPlaces(kRingShapes[1]), "else blocks would wait in vain");
 
 // Blocks of a plan's kernel that the device holds at a time.
 int ResidentBlocks(DataType type, const MatrixPlan& plan, const Device& device) {
@@ -55,19 +63,21 @@ bool PlanRing(DataType type, const Device& device, MatrixPlan* plan) {
   if (!device.clusters || bytes == 8 || !plan->lines || plan->skew || p.chunks <= kFlatChunks) return false;
   if (p.rows * p.cols * bytes < kLeastBytes || device.shared_bytes < kRingBytes) return false;
   p.groups = static_cast<int>(DivideUp(p.chunks, kGroupChunks));
-  constexpr int kHeldGroups = (kRingPlaces - 1) * kRingWarps / kGroupChunks;
-  const int most = (bytes == 2 ? kHeldGroups : 1) * device.multiprocessors;
-  const bool is_slow = p.log && bytes == 2 && 2 * p.groups <= device.multiprocessors;
-  if (p.groups > most || is_slow) return false;
+  if (p.groups > kMostRingGroups * device.multiprocessors) return false;
+  const bool is_large = p.groups > device.multiprocessors;
+  // Few warps with more places take longer for a chunk, which has twice the elements where they have 16 bits.
+  const int index = is_large || (bytes == 4 && !p.log) ? 1 : 0;
+  const RingShape& shape = kRingShapes[index];
   plan->kind = MatrixKind::kWide;
-  plan->slots = kRingSlots;
-  plan->threads = kRingThreads;
+  plan->slots = kRingSlots + index;
+  plan->threads = shape.Threads();
   plan->dynamic_bytes = kRingBytes;
   plan->blocks = device.multiprocessors;
   p.row_blocks = p.groups;  // a block leaves a row's place in the table once for each group
   p.table_rows = TableRows(type, p);
-  // Chunks on their way for each warp: where a row fills the places, what waits has to be small.
-  p.part_window = p.groups > device.multiprocessors ? 1 : 2;
+  // Chunks on their way for each block: as measured on an H100. Where a row fills the places, what waits has to be
+  // small.
+  p.part_window = is_large ? 20 : 26;
   const bool fits =
       ResidentBlocks(type, *plan, device) >= plan->blocks && p.rows <= std::numeric_limits<int>::max() / 2 / p.groups;
   if (fits) return true;
@@ -128,7 +138,7 @@ void PlanWide(DataType type, const Device& device, MatrixPlan* plan) {
 const void* WideKernelOf(DataType type, const MatrixPlan& plan) {
   const int skew = plan.skew ? 1 : 0;
   const int log = plan.params.log ? 1 : 0;
-  if (plan.slots == kRingSlots) return WideKernelsFor(type).ring[log];
+  if (plan.slots >= kRingSlots) return WideKernelsFor(type).ring[plan.slots - kRingSlots][log];
   if (plan.slots == kPartSlots) return WideKernelsFor(type).parts[skew][log];
   return MatrixKernelsFor(type).wide[skew][log];
 }

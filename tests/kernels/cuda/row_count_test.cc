@@ -199,7 +199,8 @@ void ExpectManyBytesOfWideRowsGiveTheBitsOfRowsAlone(DataType type) {
   expect(Operation::kSoftmax, 1'500'032, Values::kNormal50, true);
   expect(Operation::kSoftmax, 6'000'128, Values::kPartialInfinity, false);
   expect(Operation::kLogSoftmax, 6'000'128, Values::kNormal50, true);
-  expect(Operation::kSoftmax, bytes == 2 ? 16'000'000 : 8'000'000, Values::kNormal, true);  // most groups of chunks
+  expect(Operation::kSoftmax, 16'000'000, Values::kNormal, true);      // nearly as many groups of chunks as blocks hold
+  expect(Operation::kLogSoftmax, 16'777'216, Values::kNormal, false);  // whole rows: every warp holds what it can
 }
 
 TEST_F(RowCountTest, ManyBytesOfWideRowsOfFloat32GiveTheBitsOfRowsAlone) {
