@@ -132,8 +132,8 @@ HWY_INLINE void CloseTile(ColumnSums<T>& state) {
   }
 }
 
-template <typename T, typename In, typename Out>
-void SumOfColumns(const RowTile<In, Out>& tile, const T* HWY_RESTRICT max, const Factor<T>& factor,
+template <typename T, typename In, typename Out, Grade kGrade>
+void SumOfColumns(const RowTile<In, Out>& tile, const T* HWY_RESTRICT max, const Factor<T, kGrade>& factor,
                   Sum* HWY_RESTRICT totals) {
   const Tag<T> d;
   ColumnSums<T> state;
@@ -157,8 +157,8 @@ void SumOfColumns(const RowTile<In, Out>& tile, const T* HWY_RESTRICT max, const
   }
 }
 
-template <typename T, typename In, typename Out>
-void ExpColumns(const RowTile<In, Out>& tile, const T* HWY_RESTRICT max, const Factor<T>& factor,
+template <typename T, typename In, typename Out, Grade kGrade>
+void ExpColumns(const RowTile<In, Out>& tile, const T* HWY_RESTRICT max, const Factor<T, kGrade>& factor,
                 const T* HWY_RESTRICT inverse) {
   const Tag<T> d;
   for (std::int64_t c = 0; c < tile.cols; ++c) {
@@ -217,8 +217,8 @@ void FloatLogColumns(const RowTile<In, Out>& tile, const float* HWY_RESTRICT max
   }
 }
 
-template <typename T, typename In, typename Out>
-void RunTile(RowTile<In, Out>& tile, const Segment& segment, const Factor<T>& factor) {
+template <typename T, typename In, typename Out, Grade kGrade>
+void RunTile(RowTile<In, Out>& tile, const Segment& segment, const Factor<T, kGrade>& factor) {
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   HWY_ALIGN T max[kTileRows];
   HWY_ALIGN T inverse[kTileRows] = {};
@@ -250,9 +250,8 @@ void RunTile(RowTile<In, Out>& tile, const Segment& segment, const Factor<T>& fa
 }
 
 // Rows [begin, end) of a segment with any `inner`.
-template <typename T, typename In, typename Out>
-void RunColumns(const Segment& segment, std::int64_t begin, std::int64_t end) {
-  const Factor<T> factor = MakeFactor<T>(segment.scale);
+template <typename T, typename In, typename Out, Grade kGrade>
+void RunColumns(const Segment& segment, const Factor<T, kGrade>& factor, std::int64_t begin, std::int64_t end) {
   for (std::int64_t row = begin; row < end;) {
     const std::int64_t outer = row / segment.inner;
     const std::int64_t inner = row % segment.inner;

@@ -36,8 +36,6 @@ constexpr int kLanes = static_cast<int>(hn::MaxLanes(Tag<T>()));
 // Vectors whose exponentials are computed side by side: what latency asks for and registers hold.
 constexpr int kSideBySide = SOFTMAX_HAS_SCALEF ? 8 : 4;
 
-// 2^f for f in [-0.5, 0.5] as 1 + f * (c1 + f * (c2 + ...)): minimax polynomials whose relative
-// errors are 2.6e-9 (fp32) and 1.8e-17 (fp64).
 template <typename T>
 struct ExpConstants;
 
@@ -52,10 +50,6 @@ struct ExpConstants<float> {
   static constexpr float kSmallestExponent = -188.0f;  // below, the result rounds to zero
   static constexpr float kRounder = 0x1.8p23f;
   static constexpr std::uint32_t kHeadMask = 0xfffff000u;
-  static constexpr int kTerms = 6;
-  static constexpr float kCoefficients[kTerms] = {0x1.62e43117337b0p-1f,  0x1.ebfbe2c53fd3dp-3f,
-                                                  0x1.c6ae72e0065ddp-5f,  0x1.3b270e65d3126p-7f,
-                                                  0x1.5f7276bfe7010p-10f, 0x1.470b48e30bd6ep-13f};
 };
 
 template <>
@@ -67,6 +61,31 @@ struct ExpConstants<double> {
   static constexpr double kSmallestExponent = -1500.0;
   static constexpr double kRounder = 0x1.8p52;
   static constexpr std::uint64_t kHeadMask = 0xfffffffff8000000u;
+};
+
+// 2^f for f in [-0.5, 0.5] as 1 + f * (c1 + f * (c2 + ...)): minimax polynomials whose relative errors are 2.6e-9
+// (fp32) and 1.8e-17 (fp64). The shorter one's is 7.8e-8 around a constant, which is as good as 1: a share of a sum has
+// it above and below.
+template <typename T, Grade kGrade>
+struct Polynomial;
+
+template <>
+struct Polynomial<float, Grade::kFull> {
+  static constexpr int kTerms = 6;
+  static constexpr float kCoefficients[kTerms] = {0x1.62e43117337b0p-1f,  0x1.ebfbe2c53fd3dp-3f,
+                                                  0x1.c6ae72e0065ddp-5f,  0x1.3b270e65d3126p-7f,
+                                                  0x1.5f7276bfe7010p-10f, 0x1.470b48e30bd6ep-13f};
+};
+
+template <>
+struct Polynomial<float, Grade::kSixteen> {
+  static constexpr int kTerms = 5;
+  static constexpr float kCoefficients[kTerms] = {0x1.62e428p-1f, 0x1.ebf8fap-3f, 0x1.c6b552p-5f, 0x1.3d1542p-7f,
+                                                  0x1.5ce2e0p-10f};
+};
+
+template <>
+struct Polynomial<double, Grade::kFull> {
   static constexpr int kTerms = 11;
   static constexpr double kCoefficients[kTerms] = {0x1.62e42fefa39f3p-1,  0x1.ebfbdff82c598p-3,  0x1.c6b08d7048f31p-5,
                                                    0x1.3b2ab6fba1e1cp-7,  0x1.5d87fe7bbbe09p-10, 0x1.43091309610fcp-13,
@@ -74,13 +93,14 @@ struct ExpConstants<double> {
                                                    0x1.e605f964b639dp-28, 0x1.c063841f3a21dp-32};
 };
 
-// distance * factor - whole, with less error than one rounding of the product.
-template <typename T>
-HWY_INLINE VecOf<T> Remainder(VecOf<T> distance, VecOf<T> whole, const Factor<T>& factor) {
+// distance * factor - whole, with less error than one rounding of the product; for 16-bit answers that of the factor
+// comes on top where leaving it out saves anything.
+template <typename T, Grade kGrade>
+HWY_INLINE VecOf<T> Remainder(VecOf<T> distance, VecOf<T> whole, const Factor<T, kGrade>& factor) {
   const Tag<T> d;
 #if HWY_NATIVE_FMA
   const auto high = hn::MulSub(distance, hn::Set(d, factor.high), whole);
-  return hn::MulAdd(distance, hn::Set(d, factor.low), high);
+  return kGrade == Grade::kSixteen ? high : hn::MulAdd(distance, hn::Set(d, factor.low), high);
 #else
   using Bits = hn::RebindToUnsigned<Tag<T>>;
   const auto head = hn::And(distance, hn::BitCast(d, hn::Set(Bits(), ExpConstants<T>::kHeadMask)));
@@ -99,8 +119,8 @@ struct WholePart {
 };
 
 // The whole number nearest to distance * factor.
-template <typename T>
-HWY_INLINE WholePart<T> NearestWhole(VecOf<T> distance, const Factor<T>& factor) {
+template <typename T, Grade kGrade>
+HWY_INLINE WholePart<T> NearestWhole(VecOf<T> distance, const Factor<T, kGrade>& factor) {
   using C = ExpConstants<T>;
   const Tag<T> d;
   const auto rounder = hn::Set(d, C::kRounder + C::kMaxExponent + C::kBias);
@@ -144,16 +164,16 @@ HWY_INLINE VecOf<T> Raised(VecOf<T> p, const WholePart<T>& whole) {
 #endif
 }
 
-template <typename T, std::size_t... i>
-HWY_INLINE void BiasedExpsOf(VecOf<T>* HWY_RESTRICT x, const Factor<T>& factor, std::index_sequence<i...>) {
-  using C = ExpConstants<T>;
+template <typename T, Grade kGrade, std::size_t... i>
+HWY_INLINE void BiasedExpsOf(VecOf<T>* HWY_RESTRICT x, const Factor<T, kGrade>& factor, std::index_sequence<i...>) {
+  using P = Polynomial<T, kGrade>;
   const Tag<T> d;
   const WholePart<T> wholes[] = {NearestWhole<T>(x[i], factor)...};
   ((x[i] = Remainder<T>(x[i], wholes[i].value, factor)), ...);
-  VecOf<T> p[] = {((void)i, hn::Set(d, C::kCoefficients[C::kTerms - 1] * kHeadStart<T>))...};
+  VecOf<T> p[] = {((void)i, hn::Set(d, P::kCoefficients[P::kTerms - 1] * kHeadStart<T>))...};
   HWY_UNROLL(12)
-  for (int term = C::kTerms - 2; term >= 0; --term) {
-    const auto coefficient = hn::Set(d, C::kCoefficients[term] * kHeadStart<T>);
+  for (int term = P::kTerms - 2; term >= 0; --term) {
+    const auto coefficient = hn::Set(d, P::kCoefficients[term] * kHeadStart<T>);
     ((p[i] = hn::MulAdd(p[i], x[i], coefficient)), ...);
   }
   ((p[i] = hn::MulAdd(p[i], x[i], hn::Set(d, kHeadStart<T>))), ...);
@@ -163,8 +183,8 @@ HWY_INLINE void BiasedExpsOf(VecOf<T>* HWY_RESTRICT x, const Factor<T>& factor, 
 // 2^kBias * exp(distance * scale) for distances <= 0, -inf included; NaN for NaN. For the other
 // distances, which only rows with a NaN have, it is some number. The vectors go through every step
 // side by side, so that each step of one hides the latency of the others.
-template <typename T, int kCount>
-HWY_INLINE void BiasedExps(VecOf<T> (&distances)[kCount], const Factor<T>& factor) {
+template <typename T, int kCount, Grade kGrade>
+HWY_INLINE void BiasedExps(VecOf<T> (&distances)[kCount], const Factor<T, kGrade>& factor) {
   BiasedExpsOf<T>(distances, factor, std::make_index_sequence<kCount>());
 }
 

@@ -6,7 +6,12 @@
 // more precision than T holds: the product then adds no error of its own.
 namespace softmax::kernels::cpu {
 
-template <typename T>
+// What an exponential is good for: any answer, or softmax of 16 bits only, which leaves room for a shorter polynomial
+// and for what rounding the factor costs.
+enum class Grade { kFull, kSixteen };
+
+// The grade is part of the type, so that whoever is handed a factor computes the exponentials that go with it.
+template <typename T, Grade kGrade = Grade::kFull>
 struct Factor {
   T high;  // high + low: for targets with fused multiply-add
   T low;
@@ -18,6 +23,18 @@ struct Factor {
 template <typename T>
 constexpr bool IsOrdinaryScale(double scale) {
   return sizeof(T) == 4 ? scale > 0x1p-100 && scale < 0x1p60 : scale > 0x1p-900 && scale < 0x1p900;
+}
+
+// Whether the factor's high part alone will do for 16-bit answers: without its low part an exponential is at most half
+// a unit in the last place off for every unit of distance, and the distance's own rounding is at most one.
+template <typename T>
+bool IsNearlyHigh(const Factor<T>& factor) {
+  return std::abs(factor.low) <= factor.high * static_cast<T>(0x1p-25);
+}
+
+template <typename T>
+Factor<T, Grade::kSixteen> ForSixteen(const Factor<T>& factor) {
+  return {factor.high, factor.low, factor.head, factor.tail};
 }
 
 template <typename T>

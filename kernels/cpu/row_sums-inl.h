@@ -75,8 +75,8 @@ T MaxOfRow(const Element* in, std::int64_t count) {
 
 // Adds the exponentials of `count` elements, kCount vectors or less, to the partial sums and, with
 // kKeep, writes them to `kept`, which may be `in`.
-template <bool kKeep, bool kWhole, int kCount, typename T, typename Element>
-HWY_INLINE void AddExps(const Element* in, std::int64_t count, VecOf<T> max, const Factor<T>& factor, T* kept,
+template <bool kKeep, bool kWhole, int kCount, typename T, typename Element, Grade kGrade>
+HWY_INLINE void AddExps(const Element* in, std::int64_t count, VecOf<T> max, const Factor<T, kGrade>& factor, T* kept,
                         VecOf<T>* HWY_RESTRICT partials) {
   constexpr std::int64_t kL = kLanes<T>;
   VecOf<T> e[kCount];
@@ -97,9 +97,9 @@ HWY_INLINE void AddExps(const Element* in, std::int64_t count, VecOf<T> max, con
 }
 
 // The same for one vector of each partial sum, or less, where they are more than go side by side.
-template <bool kKeep, bool kWhole, typename T, typename Element>
-HWY_INLINE void AddExpsOnce(const Element* in, std::int64_t count, VecOf<T> max, const Factor<T>& factor, T* kept,
-                            VecOf<T>* HWY_RESTRICT partials) {
+template <bool kKeep, bool kWhole, typename T, typename Element, Grade kGrade>
+HWY_INLINE void AddExpsOnce(const Element* in, std::int64_t count, VecOf<T> max, const Factor<T, kGrade>& factor,
+                            T* kept, VecOf<T>* HWY_RESTRICT partials) {
   constexpr int kCount = std::min(kPartialVecs<T>, kSideBySide);
   for (int u = 0; u < kPartialVecs<T>; u += kCount) {
     const std::int64_t at = u * kLanes<T>;
@@ -114,8 +114,8 @@ template <typename T>
 constexpr std::int64_t kStep = std::int64_t{kLanes<T>} * kStepVecs<T>;
 
 // AddExps for kStep elements. `next` is where those of the next row most likely are; nullptr: not to be fetched.
-template <bool kKeep, typename T, typename Element>
-HWY_INLINE void AddStep(const Element* in, const Element* next, VecOf<T> max, const Factor<T>& factor, T* kept,
+template <bool kKeep, typename T, typename Element, Grade kGrade>
+HWY_INLINE void AddStep(const Element* in, const Element* next, VecOf<T> max, const Factor<T, kGrade>& factor, T* kept,
                         VecOf<T>* HWY_RESTRICT partials) {
   if (next != nullptr) {
     HWY_UNROLL(16)
@@ -131,9 +131,9 @@ HWY_INLINE void AddStep(const Element* in, const Element* next, VecOf<T> max, co
 }
 
 // AddExps for a tile or less.
-template <bool kKeep, typename T, typename Element>
+template <bool kKeep, typename T, typename Element, Grade kGrade>
 HWY_INLINE void AddPart(const Element* in, std::int64_t count, const Element* next, VecOf<T> max,
-                        const Factor<T>& factor, T* kept, VecOf<T>* HWY_RESTRICT partials) {
+                        const Factor<T, kGrade>& factor, T* kept, VecOf<T>* HWY_RESTRICT partials) {
   std::int64_t i = 0;
   for (; i + kStep<T> <= count; i += kStep<T>) {
     AddStep<kKeep, T>(in + i, next == nullptr ? nullptr : next + i, max, factor, kKeep ? kept + i : nullptr, partials);
@@ -156,8 +156,8 @@ HWY_INLINE void AddPart(const Element* in, std::int64_t count, const Element* ne
 }
 
 // The biased sum of the row's exponentials; kKeep also writes them to `kept`, which may be `in`.
-template <bool kKeep, typename T, typename Element>
-Sum SumOfRow(const Element* in, std::int64_t count, T max, const Factor<T>& factor, T* kept) {
+template <bool kKeep, typename T, typename Element, Grade kGrade>
+Sum SumOfRow(const Element* in, std::int64_t count, T max, const Factor<T, kGrade>& factor, T* kept) {
   const Tag<T> d;
   constexpr int kVecs = kPartialVecs<T>;
   static_assert(kTile<T> % kStep<T> == 0);

@@ -38,13 +38,13 @@ struct ScaleStep {
 };
 
 // Computes the exponentials a second time: for rows too long to keep them.
-template <typename T, typename In>
+template <typename T, typename In, Grade kGrade>
 struct ExpStep {
   using Element = T;
   const In* in;
   VecOf<T> max;
   VecOf<T> inverse;
-  Factor<T> factor;
+  Factor<T, kGrade> factor;
 
   HWY_INLINE VecOf<T> Whole(std::int64_t i) const { return Of(LoadVec<T>(in + i)); }
   HWY_INLINE VecOf<T> Some(std::int64_t i, std::int64_t count) const { return Of(LoadPartialVec<T>(in + i, count)); }
@@ -176,8 +176,8 @@ void LogRow(const In* in, std::int64_t count, T max, double scale, Sum log_sum, 
 }
 
 // Keeps the exponentials beside the output, which cannot hold them or is better written once.
-template <typename T, typename In, typename Out>
-HWY_NOINLINE void SoftmaxRowAside(const In* in, Out* out, std::int64_t count, T max, const Factor<T>& factor,
+template <typename T, typename In, typename Out, Grade kGrade>
+HWY_NOINLINE void SoftmaxRowAside(const In* in, Out* out, std::int64_t count, T max, const Factor<T, kGrade>& factor,
                                   const Segment& segment, bool streams, Maxima<T, In>& maxima) {
   HWY_ALIGN T kept[kMostKept<T>];
   const Sum total = SumOfRow<true, T>(in, count, max, factor, kept);
@@ -188,8 +188,8 @@ HWY_NOINLINE void SoftmaxRowAside(const In* in, Out* out, std::int64_t count, T 
   WriteRow(ScaleStep<T>{kept, hn::Set(Tag<T>(), InverseOfBiased<T>(total))}, count, streams, out);
 }
 
-template <typename T, typename In, typename Out>
-HWY_INLINE void SoftmaxRow(const In* in, Out* out, std::int64_t count, T max, const Factor<T>& factor,
+template <typename T, typename In, typename Out, Grade kGrade>
+HWY_INLINE void SoftmaxRow(const In* in, Out* out, std::int64_t count, T max, const Factor<T, kGrade>& factor,
                            const Segment& segment, bool streams, Maxima<T, In>& maxima) {
   const Tag<T> d;
   if constexpr (std::is_same_v<T, Out>) {
@@ -207,11 +207,11 @@ HWY_INLINE void SoftmaxRow(const In* in, Out* out, std::int64_t count, T max, co
     return FillNan(out, count, segment);
   }
   const auto inverse = hn::Set(d, InverseOfBiased<T>(total));
-  WriteRow(ExpStep<T, In>{in, hn::Set(d, max), inverse, factor}, count, streams, out);
+  WriteRow(ExpStep<T, In, kGrade>{in, hn::Set(d, max), inverse, factor}, count, streams, out);
 }
 
-template <typename T, typename In, typename Out>
-HWY_INLINE void LogSoftmaxRow(const In* in, Out* out, std::int64_t count, T max, const Factor<T>& factor,
+template <typename T, typename In, typename Out, Grade kGrade>
+HWY_INLINE void LogSoftmaxRow(const In* in, Out* out, std::int64_t count, T max, const Factor<T, kGrade>& factor,
                               const Segment& segment, bool streams, Maxima<T, In>& maxima) {
   const Sum total = SumOfRow<false, T, In>(in, count, max, factor, nullptr);
   maxima.LookAhead();
@@ -238,9 +238,8 @@ bool Streams(const Segment& segment) {
 }
 
 // Rows [begin, end) of a segment with inner == 1.
-template <typename T, typename In, typename Out>
-void RunLongRows(const Segment& segment, std::int64_t begin, std::int64_t end) {
-  const Factor<T> factor = MakeFactor<T>(segment.scale);
+template <typename T, typename In, typename Out, Grade kGrade>
+void RunLongRows(const Segment& segment, const Factor<T, kGrade>& factor, std::int64_t begin, std::int64_t end) {
   const bool is_log = segment.operation == Operation::kLogSoftmax;
   const bool streams = Streams<Out>(segment);
   const Out masked = is_log ? Constants<Out>::kNegativeInfinity : Constants<Out>::kZero;

@@ -15,17 +15,29 @@ namespace softmax::kernels::cpu {
 namespace HWY_NAMESPACE {
 
 // T is the type computed in.
-template <typename T, typename In, typename Out>
-void Run(const Segment& segment, std::int64_t begin, std::int64_t end) {
+template <typename T, typename In, typename Out, Grade kGrade>
+void RunWith(const Segment& segment, const Factor<T, kGrade>& factor, std::int64_t begin, std::int64_t end) {
   if (segment.inner != 1) {
-    return RunColumns<T, In, Out>(segment, begin, end);
+    return RunColumns<T, In, Out>(segment, factor, begin, end);
   }
 #if HWY_TARGET != HWY_SCALAR
   if (segment.cols <= kShort<T>) {
-    return RunShortRows<T, In, Out>(segment, begin, end);
+    return RunShortRows<T, In, Out>(segment, factor, begin, end);
   }
 #endif
-  RunLongRows<T, In, Out>(segment, begin, end);
+  RunLongRows<T, In, Out>(segment, factor, begin, end);
+}
+
+template <typename T, typename In, typename Out>
+void Run(const Segment& segment, std::int64_t begin, std::int64_t end) {
+  const Factor<T> factor = MakeFactor<T>(segment.scale);
+  // Not for log-softmax, which spends its bound on the roundings of its last step.
+  if constexpr (sizeof(T) == 4 && sizeof(Out) == 2) {
+    if (segment.operation == Operation::kSoftmax && IsNearlyHigh(factor)) {
+      return RunWith<T, In, Out>(segment, ForSixteen(factor), begin, end);
+    }
+  }
+  RunWith<T, In, Out>(segment, factor, begin, end);
 }
 
 template <typename T, typename In>

@@ -53,8 +53,9 @@ HWY_INLINE Sum TotalOfShortRow(const VecOf<T>* HWY_RESTRICT e) {
 
 // The exponentials of as many rows, of kVecs vectors each, as go side by side, from row `first` on;
 // rows beyond the batch count as empty.
-template <typename T, int kVecs, typename In>
-HWY_INLINE void ExpRowGroup(const In* in, std::int64_t stride, const Factor<T>& factor, int first, RowBatch<T>& batch) {
+template <typename T, int kVecs, typename In, Grade kGrade>
+HWY_INLINE void ExpRowGroup(const In* in, std::int64_t stride, const Factor<T, kGrade>& factor, int first,
+                            RowBatch<T>& batch) {
   constexpr int kGroup = kSideBySide / kVecs;
   constexpr std::int64_t kL = kLanes<T>;
   const Tag<T> d;
@@ -92,9 +93,9 @@ HWY_INLINE void ExpRowGroup(const In* in, std::int64_t stride, const Factor<T>& 
 }
 
 // The same for one row that takes more vectors than that.
-template <typename T, typename In>
-HWY_INLINE void ExpOneRow(const In* in, const Factor<T>& factor, bool is_kept, std::int64_t count, T* exps, T& max,
-                          Sum& total) {
+template <typename T, typename In, Grade kGrade>
+HWY_INLINE void ExpOneRow(const In* in, const Factor<T, kGrade>& factor, bool is_kept, std::int64_t count, T* exps,
+                          T& max, Sum& total) {
   max = MaxOfRow<T>(in, count);
   if (!std::isfinite(max)) {
     total.high = std::numeric_limits<double>::quiet_NaN();
@@ -143,8 +144,8 @@ HWY_INLINE void FinishRow(const Segment& segment, const RowBatch<T>& batch, int 
 }
 
 // kVecs is the size of a row in vectors, or 0 for rows of more vectors than go side by side.
-template <typename T, int kVecs, typename In, typename Out>
-void RunBatches(const Segment& segment, std::int64_t begin, std::int64_t end) {
+template <typename T, int kVecs, typename In, typename Out, Grade kGrade>
+void RunBatches(const Segment& segment, const Factor<T, kGrade>& factor, std::int64_t begin, std::int64_t end) {
   constexpr std::int64_t kL = kLanes<T>;
   constexpr int kGroup = kVecs == 0 ? 1 : kSideBySide / kVecs;
   constexpr std::int64_t kLine = 64 / sizeof(In);
@@ -153,7 +154,6 @@ void RunBatches(const Segment& segment, std::int64_t begin, std::int64_t end) {
   const bool is_kept = segment.operation == Operation::kSoftmax;
   const bool streams = Streams<Out>(segment);
   const bool is_far = segment.outer * segment.input_stride > kNearBytes / static_cast<std::int64_t>(sizeof(In));
-  const Factor<T> factor = MakeFactor<T>(segment.scale);
   RowBatch<T> batch;
   for (std::int64_t row = begin; row < end; row += most) {
     const In* in = static_cast<const In*>(segment.input) + row * segment.input_stride;
@@ -185,19 +185,19 @@ void RunBatches(const Segment& segment, std::int64_t begin, std::int64_t end) {
 }
 
 // Rows [begin, end) of a segment with inner == 1 and cols <= kShort<T>.
-template <typename T, typename In, typename Out>
-void RunShortRows(const Segment& segment, std::int64_t begin, std::int64_t end) {
+template <typename T, typename In, typename Out, Grade kGrade>
+void RunShortRows(const Segment& segment, const Factor<T, kGrade>& factor, std::int64_t begin, std::int64_t end) {
   const std::int64_t vecs = (segment.cols + kLanes<T> - 1) / kLanes<T>;
   if (vecs <= 1) {
-    RunBatches<T, 1, In, Out>(segment, begin, end);
+    RunBatches<T, 1, In, Out>(segment, factor, begin, end);
   } else if (vecs <= 2) {
-    RunBatches<T, 2, In, Out>(segment, begin, end);
+    RunBatches<T, 2, In, Out>(segment, factor, begin, end);
   } else if (vecs <= 4) {
-    RunBatches<T, 4, In, Out>(segment, begin, end);
+    RunBatches<T, 4, In, Out>(segment, factor, begin, end);
   } else if (vecs <= kSideBySide) {
-    RunBatches<T, kSideBySide, In, Out>(segment, begin, end);
+    RunBatches<T, kSideBySide, In, Out>(segment, factor, begin, end);
   } else {
-    RunBatches<T, 0, In, Out>(segment, begin, end);
+    RunBatches<T, 0, In, Out>(segment, factor, begin, end);
   }
 }
 
