@@ -12,6 +12,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/cpu/lanes-inl.h"
 #include "kernels/cpu/rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -35,75 +36,171 @@ struct RowBatch {
   static constexpr int kMostRows = 64;
   HWY_ALIGN T exps[kBatchKept<T>];
   std::int64_t counts[kMostRows];
-  T max[kMostRows];
-  Sum totals[kMostRows];
+  HWY_ALIGN T max[kMostRows];
+  HWY_ALIGN double highs[kMostRows];  // of the totals
+  HWY_ALIGN double lows[kMostRows];
+  HWY_ALIGN T inverses[kMostRows];  // one by them, of rows whose reductions are done side by side
+
+  Sum Total(int row) const { return {highs[row], sizeof(T) == 8 ? lows[row] : 0.0}; }
+  void SetTotal(int row, Sum total) {
+    highs[row] = total.high;
+    lows[row] = total.low;
+  }
 };
 
-// The total of one row whose exponentials are kVecs vectors.
+// The partial sums of one row whose exponentials are kVecs vectors.
 template <typename T, int kVecs>
-HWY_INLINE Sum TotalOfShortRow(const VecOf<T>* HWY_RESTRICT e) {
-  constexpr int kSums = std::min(kVecs, kPartialVecs<T>);
-  VecOf<T> partials[kSums];
+struct ShortSums {
+  static constexpr int kCount = std::min(kVecs, kPartialVecs<T>);
+  VecOf<T> vecs[kCount];
+
+  HWY_INLINE explicit ShortSums(const VecOf<T>* HWY_RESTRICT e) {
+    HWY_UNROLL(8)
+    for (int u = 0; u < kVecs; ++u) {
+      vecs[u % kCount] = u < kCount ? e[u] : hn::Add(vecs[u % kCount], e[u]);
+    }
+  }
+};
+
+// The elements of a row, kVecs vectors if it is whole.
+template <typename T, int kVecs, bool kWhole, typename In>
+HWY_INLINE void LoadRow(const In* from, std::int64_t count, VecOf<T>* HWY_RESTRICT vecs) {
+  constexpr std::int64_t kL = kLanes<T>;
   HWY_UNROLL(8)
   for (int u = 0; u < kVecs; ++u) {
-    partials[u % kSums] = u < kSums ? e[u] : hn::Add(partials[u % kSums], e[u]);
+    vecs[u] = kWhole ? LoadVec<T>(from + u * kL) : LoadSomeVec<T>(from + u * kL, count - u * kL);
   }
-  return TotalOfTile<T, kSums>(partials);
 }
 
-// The exponentials of as many rows, of kVecs vectors each, as go side by side, from row `first` on;
-// rows beyond the batch count as empty.
-template <typename T, int kVecs, typename In, Grade kGrade>
+// The largest elements of as many rows as a vector has lanes. Rows that are not whole are left, made so, where their
+// exponentials are to be.
+template <typename T, int kVecs, bool kWhole, typename In>
+HWY_INLINE void FindMaxima(const In* in, std::int64_t stride, int first, int rows, RowBatch<T>& batch) {
+  const Tag<T> d;
+  VecOf<T> largest[kLanes<T>];
+  HWY_UNROLL(16)
+  for (int r = 0; r < kLanes<T>; ++r) {
+    if (!kWhole && first + r >= rows) {
+      largest[r] = hn::Zero(d);
+      continue;
+    }
+    VecOf<T> row[kVecs];
+    LoadRow<T, kVecs, kWhole>(in + (first + r) * stride, batch.counts[first + r], row);
+    largest[r] = row[0];
+    HWY_UNROLL(8)
+    for (int u = 0; u < kVecs; ++u) {
+      largest[r] = hn::Max(largest[r], row[u]);
+      if constexpr (!kWhole) {
+        hn::Store(row[u], d, batch.exps + ((first + r) * kVecs + u) * kLanes<T>);
+      }
+    }
+  }
+  hn::Store(LargestLanes<T>(largest), d, batch.max + first);
+}
+
+// The exponentials of as many rows as go side by side, from row `first` on, and their sums as far as vectors go.
+template <typename T, int kVecs, bool kWhole, typename In, Grade kGrade>
 HWY_INLINE void ExpRowGroup(const In* in, std::int64_t stride, const Factor<T, kGrade>& factor, int first,
-                            RowBatch<T>& batch) {
+                            RowBatch<T>& batch, Level* HWY_RESTRICT levels) {
   constexpr int kGroup = kSideBySide / kVecs;
-  constexpr std::int64_t kL = kLanes<T>;
+  constexpr std::int64_t kPitch = kVecs * kLanes<T>;
   const Tag<T> d;
   VecOf<T> e[kSideBySide];
   HWY_UNROLL(8)
   for (int r = 0; r < kGroup; ++r) {
-    const In* from = in + (first + r) * stride;
-    const std::int64_t count = batch.counts[first + r];
-    VecOf<T>* row = e + r * kVecs;
+    if constexpr (kWhole) {
+      LoadRow<T, kVecs, true>(in + (first + r) * stride, kPitch, e + r * kVecs);
+    } else {
+      LoadRow<T, kVecs, true>(batch.exps + (first + r) * kPitch, kPitch, e + r * kVecs);
+    }
+    const auto max = hn::Set(d, batch.max[first + r]);
     HWY_UNROLL(8)
     for (int u = 0; u < kVecs; ++u) {
-      row[u] = LoadSomeVec<T>(from + u * kL, count - u * kL);
-    }
-    auto largest = row[0];
-    HWY_UNROLL(8)
-    for (int u = 1; u < kVecs; ++u) {
-      largest = hn::Max(largest, row[u]);
-    }
-    largest = LargestLane<T>(largest);
-    batch.max[first + r] = hn::GetLane(largest);
-    HWY_UNROLL(8)
-    for (int u = 0; u < kVecs; ++u) {
-      row[u] = hn::Sub(row[u], largest);
+      e[r * kVecs + u] = hn::Sub(e[r * kVecs + u], max);
     }
   }
   BiasedExps<T>(e, factor);
   HWY_UNROLL(8)
   for (int i = 0; i < kSideBySide; ++i) {
-    hn::Store(e[i], d, batch.exps + (first * kVecs + i) * kL);
+    hn::Store(e[i], d, batch.exps + (first * kVecs + i) * kLanes<T>);
   }
   HWY_UNROLL(8)
   for (int r = 0; r < kGroup; ++r) {
-    batch.totals[first + r] = TotalOfShortRow<T, kVecs>(e + r * kVecs);
+    const ShortSums<T, kVecs> partials(e + r * kVecs);
+    levels[r] = FoldToVec<false, T, ShortSums<T, kVecs>::kCount>(partials.vecs, nullptr);
   }
 }
 
-// The same for one row that takes more vectors than that.
-template <typename T, typename In, Grade kGrade>
-HWY_INLINE void ExpOneRow(const In* in, const Factor<T, kGrade>& factor, bool is_kept, std::int64_t count, T* exps,
-                          T& max, Sum& total) {
-  max = MaxOfRow<T>(in, count);
-  if (!std::isfinite(max)) {
-    total.high = std::numeric_limits<double>::quiet_NaN();
-  } else if (is_kept) {
-    total = SumOfRow<true, T>(in, count, max, factor, exps);
+// The totals of as many rows as a vector has doubles, and one divided by them.
+template <typename T>
+HWY_INLINE void StoreTotals(Level* HWY_RESTRICT levels, int first, RowBatch<T>& batch) {
+  const Tag<double> d;
+  const Level total = FoldLanes<T>(levels);
+  const auto high = hn::Add(total.sums, total.rests);
+  hn::Store(high, d, batch.highs + first);
+  hn::Store(hn::Sub(total.rests, hn::Sub(high, total.sums)), d, batch.lows + first);
+  const auto inverse = hn::Div(hn::Set(d, 1.0), high);
+  if constexpr (sizeof(T) == 4) {
+    hn::Store(Narrow(inverse), hn::Rebind<float, Tag<double>>(), batch.inverses + first);
   } else {
-    total = SumOfRow<false, T, In>(in, count, max, factor, nullptr);
+    hn::Store(inverse, d, batch.inverses + first);
   }
+}
+
+// Rows whose reductions are done side by side.
+template <typename T, int kVecs>
+constexpr int kBlockRows = std::max(kLanes<T>, kSideBySide / kVecs);
+
+// Everything but the last step of a block of rows, as far as there are `rows`. A function of its own, as it is the same
+// for every type of output.
+template <typename T, int kVecs, bool kWhole, typename In, Grade kGrade>
+HWY_NOINLINE void ExpBlock(const In* in, std::int64_t stride, const Factor<T, kGrade>& factor, int first, int rows,
+                           RowBatch<T>& batch) {
+  constexpr int kGroup = kSideBySide / kVecs;
+  constexpr int kRows = kBlockRows<T, kVecs>;
+  // Rows that are missing from the last group count as empty.
+  const int end = kWhole ? kRows : std::min(kRows, (rows - first + kGroup - 1) / kGroup * kGroup);
+  Level levels[kRows];
+  for (int r = end; r < kRows; ++r) {
+    levels[r] = {hn::Zero(Tag<double>()), hn::Zero(Tag<double>())};
+  }
+  for (int r = 0; r < end; r += kLanes<T>) {
+    FindMaxima<T, kVecs, kWhole>(in, stride, first + r, first + end, batch);
+  }
+  for (int r = 0; r < end; r += kGroup) {
+    ExpRowGroup<T, kVecs, kWhole>(in, stride, factor, first + r, batch, levels + r);
+  }
+  for (int r = 0; r < end; r += kLanes<double>) {
+    StoreTotals<T>(levels + r, first + r, batch);
+  }
+}
+
+// Everything but the last step of the rows of a batch.
+template <typename T, int kVecs, typename In, Grade kGrade>
+HWY_INLINE void ExpRows(const In* in, std::int64_t stride, const Factor<T, kGrade>& factor, int rows, bool is_whole,
+                        RowBatch<T>& batch) {
+  for (int r = 0; r < rows; r += kBlockRows<T, kVecs>) {
+    if (is_whole && r + kBlockRows<T, kVecs> <= rows) {
+      ExpBlock<T, kVecs, true>(in, stride, factor, r, rows, batch);
+    } else {
+      ExpBlock<T, kVecs, false>(in, stride, factor, r, rows, batch);
+    }
+  }
+}
+
+// The same for one row of more vectors than go side by side.
+template <typename T, typename In, Grade kGrade>
+HWY_INLINE void ExpOneRow(const In* in, const Factor<T, kGrade>& factor, bool is_kept, int row, T* exps,
+                          RowBatch<T>& batch) {
+  const std::int64_t count = batch.counts[row];
+  const T max = MaxOfRow<T>(in, count);
+  Sum total = {std::numeric_limits<double>::quiet_NaN(), 0};
+  if (std::isfinite(max)) {
+    total = is_kept ? SumOfRow<true, T>(in, count, max, factor, exps)
+                    : SumOfRow<false, T, In>(in, count, max, factor, nullptr);
+  }
+  batch.max[row] = max;
+  batch.SetTotal(row, total);
 }
 
 template <typename T, typename Out>
@@ -123,20 +220,40 @@ HWY_INLINE void ScaleShortRow(const ScaleStep<T>& step, std::int64_t count, bool
   }
 }
 
+// The last step of a row of softmax that is kVecs vectors.
+template <int kVecs, bool kStreams, typename T, typename Out>
+HWY_INLINE void ScaleWholeRow(const ScaleStep<T>& step, Out* out) {
+  constexpr std::int64_t kL = kLanes<T>;
+  int u = 0;
+#if SOFTMAX_HAS_MASKED_SIXTEEN
+  if constexpr (std::is_same_v<T, float> && std::is_same_v<Out, BFloat>) {
+    u = static_cast<int>(WritePairs<kStreams>(step, 0, kVecs * kL, out) / kL);
+  }
+#endif
+  HWY_UNROLL(8)
+  for (; u < kVecs; ++u) {
+    if constexpr (kStreams) {
+      StreamVec<T>(step.Whole(u * kL), out + u * kL);
+    } else {
+      StoreVec<T>(step.Whole(u * kL), out + u * kL);
+    }
+  }
+}
+
 // The last step of one row.
-template <typename T, typename In, typename Out>
+template <int kVecs, typename T, typename In, typename Out>
 HWY_INLINE void FinishRow(const Segment& segment, const RowBatch<T>& batch, int r, const T* HWY_RESTRICT exps,
                           const In* in, bool streams, Out* out) {
-  const Sum total = batch.totals[r];
   const std::int64_t count = batch.counts[r];
-  if (HWY_UNLIKELY(std::isnan(total.high))) {
+  if (HWY_UNLIKELY(std::isnan(batch.highs[r]))) {
     return FillNan(out, count, segment);
   }
   const bool is_log = segment.operation == Operation::kLogSoftmax;
   if (is_log) {
-    LogRow<T>(in, count, batch.max[r], segment.scale, LogOfBiased<T>(total), streams, out);
+    LogRow<T>(in, count, batch.max[r], segment.scale, LogOfBiased<T>(batch.Total(r)), streams, out);
   } else {
-    ScaleShortRow(ScaleStep<T>{exps, hn::Set(Tag<T>(), InverseOfBiased<T>(total))}, count, streams, out);
+    const T inverse = kVecs == 0 ? InverseOfBiased<T>(batch.Total(r)) : batch.inverses[r];
+    ScaleShortRow(ScaleStep<T>{exps, hn::Set(Tag<T>(), inverse)}, count, streams, out);
   }
   if (HWY_UNLIKELY(count < segment.cols)) {
     std::fill(out + count, out + segment.cols, is_log ? Constants<Out>::kNegativeInfinity : Constants<Out>::kZero);
@@ -147,12 +264,12 @@ HWY_INLINE void FinishRow(const Segment& segment, const RowBatch<T>& batch, int 
 template <typename T, int kVecs, typename In, typename Out, Grade kGrade>
 void RunBatches(const Segment& segment, const Factor<T, kGrade>& factor, std::int64_t begin, std::int64_t end) {
   constexpr std::int64_t kL = kLanes<T>;
-  constexpr int kGroup = kVecs == 0 ? 1 : kSideBySide / kVecs;
   constexpr std::int64_t kLine = 64 / sizeof(In);
   const std::int64_t pitch = kVecs == 0 ? (segment.cols + kL - 1) / kL * kL : kVecs * kL;
   const auto most = static_cast<int>(std::min<std::int64_t>(kBatchKept<T> / pitch, RowBatch<T>::kMostRows));
   const bool is_kept = segment.operation == Operation::kSoftmax;
   const bool streams = Streams<Out>(segment);
+  const bool is_whole = segment.lengths == nullptr && segment.cols == kVecs * kL;
   const bool is_far = segment.outer * segment.input_stride > kNearBytes / static_cast<std::int64_t>(sizeof(In));
   RowBatch<T> batch;
   for (std::int64_t row = begin; row < end; row += most) {
@@ -162,21 +279,28 @@ void RunBatches(const Segment& segment, const Factor<T, kGrade>& factor, std::in
     for (int r = 0; r < most; ++r) {
       batch.counts[r] = r >= rows ? 0 : segment.lengths == nullptr ? segment.cols : segment.lengths[row + r];
     }
-    for (int r = 0; r < rows; r += kGroup) {
-      if constexpr (kVecs == 0) {
-        ExpOneRow<T>(in + r * segment.input_stride, factor, is_kept, batch.counts[r], batch.exps + r * pitch,
-                     batch.max[r], batch.totals[r]);
-      } else {
-        ExpRowGroup<T, kVecs>(in, segment.input_stride, factor, r, batch);
+    if constexpr (kVecs == 0) {
+      for (int r = 0; r < rows; ++r) {
+        ExpOneRow<T>(in + r * segment.input_stride, factor, is_kept, r, batch.exps + r * pitch, batch);
       }
+    } else {
+      ExpRows<T, kVecs>(in, segment.input_stride, factor, rows, is_whole, batch);
     }
     for (int r = 0; r < rows; ++r) {
       // The next batch comes while this one is written.
       for (std::int64_t c = 0; is_far && c < segment.cols; c += kLine) {
         hwy::Prefetch(in + (most + r) * segment.input_stride + c);
       }
-      FinishRow(segment, batch, r, batch.exps + r * pitch, in + r * segment.input_stride, streams,
-                out + r * segment.output_stride);
+      const T* exps = batch.exps + r * pitch;
+      Out* to = out + r * segment.output_stride;
+      if constexpr (kVecs != 0) {
+        if (is_whole && is_kept && HWY_LIKELY(!std::isnan(batch.highs[r]))) {
+          const ScaleStep<T> step{exps, hn::Set(Tag<T>(), batch.inverses[r])};
+          streams ? ScaleWholeRow<kVecs, true>(step, to) : ScaleWholeRow<kVecs, false>(step, to);
+          continue;
+        }
+      }
+      FinishRow<kVecs>(segment, batch, r, exps, in + r * segment.input_stride, streams, to);
     }
   }
   if (streams) {

@@ -105,22 +105,25 @@ HWY_INLINE Sum FoldVec(D d, hn::Vec<D> sums, hn::Vec<D> rests) {
   }
 }
 
-// The total of partial sums given as vectors, those beyond kVecs vectors being zero; without kRests `rests` is not
-// read.
+// The sums that are left at one level of the tree, as a vector.
+struct Level {
+  VecOf<double> sums;
+  VecOf<double> rests;
+};
+
+// The levels of the tree at which there is more than a vector of sums. The partial sums are given as vectors, those
+// beyond kVecs vectors being zero; without kRests `rests` is not read.
 template <bool kRests, typename T, int kVecs>
-HWY_INLINE Sum TotalOfVecs(const VecOf<T>* from, const VecOf<T>* from_rests) {
+HWY_INLINE Level FoldToVec(const VecOf<T>* from, const VecOf<T>* from_rests) {
   const Tag<double> d;
   constexpr int kWide = kVecs * kLanes<T> / kLanes<double>;
   VecOf<double> sums[kWide];
   VecOf<double> rests[kWide];
   HWY_UNROLL(8)
   for (int i = 0; i < kWide; ++i) {
-    rests[i] = hn::Zero(d);
     if constexpr (sizeof(T) == 8) {
       sums[i] = from[i];
-      if constexpr (kRests) {
-        rests[i] = from_rests[i];
-      }
+      rests[i] = kRests ? from_rests[i] : hn::Zero(d);
     } else {
       const hn::Half<Tag<T>> half;
       const auto part = [&](VecOf<T> vec) HWY_ATTR {
@@ -144,7 +147,17 @@ HWY_INLINE Sum TotalOfVecs(const VecOf<T>* from, const VecOf<T>* from_rests) {
       }
     }
   }
-  const Sum total = FoldVec<T>(d, sums[0], rests[0]);
+  if constexpr (sizeof(T) == 4) {
+    return {sums[0], hn::Zero(d)};
+  }
+  return {sums[0], rests[0]};
+}
+
+// The total of partial sums given as to FoldToVec.
+template <bool kRests, typename T, int kVecs>
+HWY_INLINE Sum TotalOfVecs(const VecOf<T>* from, const VecOf<T>* from_rests) {
+  const Level level = FoldToVec<kRests, T, kVecs>(from, from_rests);
+  const Sum total = FoldVec<T>(Tag<double>(), level.sums, level.rests);
   const double high = total.high + total.low;
   return {high, total.low - (high - total.high)};
 }

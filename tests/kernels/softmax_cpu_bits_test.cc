@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "kernels/cpu/softmax_cpu.h"
@@ -190,6 +191,60 @@ TEST_P(SoftmaxCpuBitsTest, OfHugeTensorsAreThoseOfSmallOnes) {
         }
         ASSERT_TRUE(
             std::all_of(first + bytes, first + bytes + kSpare, [](std::byte b) { return b == std::byte{0xa5}; }));
+      }
+    }
+  }
+}
+
+// A row of a block: mostly random numbers, but now and then what makes the whole row, and none other, something else.
+Bytes RowOfBlock(DataType type, std::int64_t cols, std::int64_t row, Random& random) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  constexpr double kSpecial[] = {kInfinity, -kInfinity, std::numeric_limits<double>::quiet_NaN()};
+  Bytes bytes = RandomRow(type, cols, random);
+  if (row % 7 == 3) {
+    StoreElement(type, bytes.data(), random.Below(cols), kSpecial[random.Below(3)]);
+  }
+  return bytes;
+}
+
+// Runs `rows` rows as the first ones of a tensor of `outer` and expects of each the bits that it has alone.
+void ExpectBlockLikeAlone(const Kind& kind, std::int64_t cols, std::int64_t rows, std::int64_t outer, bool has_lengths,
+                          Random& random) {
+  const std::size_t in_bytes = static_cast<std::size_t>(cols) * SizeOf(kind.input_type);
+  const std::size_t out_bytes = static_cast<std::size_t>(cols) * SizeOf(kind.output_type);
+  Bytes in;
+  std::vector<std::uint32_t> lengths;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const Bytes one = RowOfBlock(kind.input_type, cols, row, random);
+    in.insert(in.end(), one.begin(), one.end());
+    lengths.push_back(static_cast<std::uint32_t>(row % 3 == 0 ? cols : random.Below(cols + 1)));
+  }
+  Bytes out(static_cast<std::size_t>(rows) * out_bytes + 64);
+  std::byte* first = out.data() + (64 - reinterpret_cast<std::uintptr_t>(out.data()) % 64) % 64;
+  Segment segment{in.data(), first, nullptr, outer, cols, 1, cols, cols, kind.scale, kind.operation};
+  segment.lengths = has_lengths ? lengths.data() : nullptr;
+  cpu::Softmax(kind.input_type, kind.output_type, segment, 0, rows);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const auto begin = in.begin() + row * static_cast<std::ptrdiff_t>(in_bytes);
+    const Bytes one(begin, begin + static_cast<std::ptrdiff_t>(in_bytes));
+    const Bytes alone = Alone(kind, one, cols, has_lengths ? &lengths[static_cast<std::size_t>(row)] : nullptr);
+    ASSERT_EQ(0, std::memcmp(alone.data(), first + static_cast<std::size_t>(row) * out_bytes, out_bytes))
+        << testing::NameOf(kind.input_type) << " to " << testing::NameOf(kind.output_type) << ", columns " << cols
+        << ", row " << row << " of " << rows << ", tensor of " << outer;
+  }
+}
+
+// Many short rows are reduced side by side, whole ones by other code than those of odd widths.
+TEST_P(SoftmaxCpuBitsTest, OfShortRowsInBlocksAreThoseOfRowsAlone) {
+  testing::OnlyTarget target(GetParam());
+  Random random(14);
+  for (const Kind& kind : AllKinds()) {
+    for (const std::int64_t cols : {1, 4, 7, 8, 16, 32, 50, 64, 100, 128}) {
+      for (const std::int64_t rows : {2, 17, 70}) {
+        for (const std::int64_t outer : {rows, std::int64_t{1} << 24}) {
+          ASSERT_NO_FATAL_FAILURE(ExpectBlockLikeAlone(kind, cols, rows, outer, false, random));
+        }
+        ASSERT_NO_FATAL_FAILURE(ExpectBlockLikeAlone(kind, cols, rows, rows, true, random));
       }
     }
   }
