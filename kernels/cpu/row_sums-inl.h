@@ -45,9 +45,9 @@ HWY_INLINE VecOf<float> MaxOfPairs(const BFloat* in, std::int64_t count) {
 }
 #endif
 
-// The largest element. Where one is NaN it may be any of the elements: the sum is NaN then.
+// The largest of the elements that go through each lane. Where one is NaN it may be any of them: the sum is NaN then.
 template <typename T, typename Element>
-T MaxOfRow(const Element* in, std::int64_t count) {
+HWY_INLINE VecOf<T> MaxOfLanes(const Element* in, std::int64_t count) {
   const Tag<T> d;
   constexpr std::int64_t kL = kLanes<T>;
   auto a = hn::Set(d, Constants<T>::kNegativeInfinity);
@@ -70,7 +70,13 @@ T MaxOfRow(const Element* in, std::int64_t count) {
   for (; i < count; i += kL) {
     a = hn::Max(a, LoadPartialVec<T>(in + i, std::min(kL, count - i)));
   }
-  return hn::GetLane(LargestLane<T>(hn::Max(hn::Max(a, b), hn::Max(c, e))));
+  return hn::Max(hn::Max(a, b), hn::Max(c, e));
+}
+
+// The largest element.
+template <typename T, typename Element>
+T MaxOfRow(const Element* in, std::int64_t count) {
+  return hn::GetLane(LargestLane<T>(MaxOfLanes<T>(in, count)));
 }
 
 // Adds the exponentials of `count` elements, kCount vectors or less, to the partial sums and, with

@@ -39,7 +39,7 @@ struct RowBatch {
   HWY_ALIGN T max[kMostRows];
   HWY_ALIGN double highs[kMostRows];  // of the totals
   HWY_ALIGN double lows[kMostRows];
-  HWY_ALIGN T inverses[kMostRows];  // one by them, of rows whose reductions are done side by side
+  HWY_ALIGN T inverses[kMostRows];  // one by them
 
   Sum Total(int row) const { return {highs[row], sizeof(T) == 8 ? lows[row] : 0.0}; }
   void SetTotal(int row, Sum total) {
@@ -188,6 +188,52 @@ HWY_INLINE void ExpRows(const In* in, std::int64_t stride, const Factor<T, kGrad
   }
 }
 
+// Whether rows of more vectors than go side by side, but no more than a tile, are reduced side by side too: elsewhere
+// there are too few registers for it to pay.
+constexpr bool kHasWideBlocks = SOFTMAX_HAS_MASKED_SIXTEEN;
+
+// The partial sums of a row of a tile or less as far as vectors go; NaN where its largest element says so.
+template <bool kKeep, typename T, typename In, Grade kGrade>
+HWY_INLINE Level LevelOfTile(const In* in, std::int64_t count, T max, const Factor<T, kGrade>& factor, T* kept) {
+  const Tag<T> d;
+  VecOf<T> partials[kPartialVecs<T>];
+  for (auto& partial : partials) {
+    partial = hn::Zero(d);
+  }
+  AddPart<kKeep, T>(in, count, in + count, hn::Set(d, max), factor, kept, partials);
+  Level level = FoldToVec<false, T, kPartialVecs<T>>(partials, nullptr);
+  if (HWY_UNLIKELY(!std::isfinite(max))) {
+    level.sums = hn::Set(Tag<double>(), std::numeric_limits<double>::quiet_NaN());
+  }
+  return level;
+}
+
+// ExpBlock for rows whose exponentials begin `pitch` apart.
+template <typename T, bool kKeep, typename In, Grade kGrade>
+HWY_NOINLINE void ExpWideBlock(const In* in, std::int64_t stride, const Factor<T, kGrade>& factor, int first, int rows,
+                               std::int64_t pitch, RowBatch<T>& batch) {
+  const Tag<double> d;
+  VecOf<T> largest[kLanes<T>];
+  Level levels[kLanes<T>];
+  const int end = std::min(kLanes<T>, rows - first);
+  for (int r = 0; r < end; ++r) {
+    largest[r] = MaxOfLanes<T>(in + (first + r) * stride, batch.counts[first + r]);
+  }
+  for (int r = end; r < kLanes<T>; ++r) {
+    largest[r] = hn::Zero(Tag<T>());
+    levels[r] = {hn::Zero(d), hn::Zero(d)};
+  }
+  hn::Store(LargestLanes<T>(largest), Tag<T>(), batch.max + first);
+  for (int r = 0; r < end; ++r) {
+    const int row = first + r;
+    levels[r] = LevelOfTile<kKeep, T>(in + row * stride, batch.counts[row], batch.max[row], factor,
+                                      kKeep ? batch.exps + row * pitch : nullptr);
+  }
+  for (int r = 0; r < end; r += kLanes<double>) {
+    StoreTotals<T>(levels + r, first + r, batch);
+  }
+}
+
 // The same for one row of more vectors than go side by side.
 template <typename T, typename In, Grade kGrade>
 HWY_INLINE void ExpOneRow(const In* in, const Factor<T, kGrade>& factor, bool is_kept, int row, T* exps,
@@ -201,6 +247,28 @@ HWY_INLINE void ExpOneRow(const In* in, const Factor<T, kGrade>& factor, bool is
   }
   batch.max[row] = max;
   batch.SetTotal(row, total);
+}
+
+// Everything but the last step of the rows of a batch of rows of more vectors than go side by side.
+template <typename T, typename In, Grade kGrade>
+HWY_INLINE void ExpWideRows(const In* in, std::int64_t stride, const Factor<T, kGrade>& factor, int rows,
+                            std::int64_t pitch, bool is_kept, RowBatch<T>& batch) {
+  int r = 0;
+  if constexpr (kHasWideBlocks) {
+    // A block of fewer rows takes as long as one of all.
+    for (; pitch <= kTile<T> && r + kLanes<T> / 2 <= rows; r += kLanes<T>) {
+      is_kept ? ExpWideBlock<T, true>(in, stride, factor, r, rows, pitch, batch)
+              : ExpWideBlock<T, false>(in, stride, factor, r, rows, pitch, batch);
+    }
+  }
+  const int one_by_one = r;
+  for (; r < rows; ++r) {
+    ExpOneRow<T>(in + r * stride, factor, is_kept, r, batch.exps + r * pitch, batch);
+  }
+  // Not at once, so that nothing waits for a division.
+  for (r = one_by_one; r < rows; ++r) {
+    batch.inverses[r] = InverseOfBiased<T>(batch.Total(r));
+  }
 }
 
 template <typename T, typename Out>
@@ -241,7 +309,7 @@ HWY_INLINE void ScaleWholeRow(const ScaleStep<T>& step, Out* out) {
 }
 
 // The last step of one row.
-template <int kVecs, typename T, typename In, typename Out>
+template <typename T, typename In, typename Out>
 HWY_INLINE void FinishRow(const Segment& segment, const RowBatch<T>& batch, int r, const T* HWY_RESTRICT exps,
                           const In* in, bool streams, Out* out) {
   const std::int64_t count = batch.counts[r];
@@ -252,8 +320,7 @@ HWY_INLINE void FinishRow(const Segment& segment, const RowBatch<T>& batch, int 
   if (is_log) {
     LogRow<T>(in, count, batch.max[r], segment.scale, LogOfBiased<T>(batch.Total(r)), streams, out);
   } else {
-    const T inverse = kVecs == 0 ? InverseOfBiased<T>(batch.Total(r)) : batch.inverses[r];
-    ScaleShortRow(ScaleStep<T>{exps, hn::Set(Tag<T>(), inverse)}, count, streams, out);
+    ScaleShortRow(ScaleStep<T>{exps, hn::Set(Tag<T>(), batch.inverses[r])}, count, streams, out);
   }
   if (HWY_UNLIKELY(count < segment.cols)) {
     std::fill(out + count, out + segment.cols, is_log ? Constants<Out>::kNegativeInfinity : Constants<Out>::kZero);
@@ -280,9 +347,7 @@ void RunBatches(const Segment& segment, const Factor<T, kGrade>& factor, std::in
       batch.counts[r] = r >= rows ? 0 : segment.lengths == nullptr ? segment.cols : segment.lengths[row + r];
     }
     if constexpr (kVecs == 0) {
-      for (int r = 0; r < rows; ++r) {
-        ExpOneRow<T>(in + r * segment.input_stride, factor, is_kept, r, batch.exps + r * pitch, batch);
-      }
+      ExpWideRows<T>(in, segment.input_stride, factor, rows, pitch, is_kept, batch);
     } else {
       ExpRows<T, kVecs>(in, segment.input_stride, factor, rows, is_whole, batch);
     }
@@ -300,7 +365,7 @@ void RunBatches(const Segment& segment, const Factor<T, kGrade>& factor, std::in
           continue;
         }
       }
-      FinishRow<kVecs>(segment, batch, r, exps, in + r * segment.input_stride, streams, to);
+      FinishRow(segment, batch, r, exps, in + r * segment.input_stride, streams, to);
     }
   }
   if (streams) {
