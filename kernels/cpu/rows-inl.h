@@ -113,7 +113,8 @@ HWY_INLINE std::int64_t WritePairs(const Step& step, std::int64_t i, std::int64_
 
 // Writes a row without NaN. With kStreams whole cache lines go past the cache, for outputs that it cannot hold.
 template <bool kStreams, class Step, typename Out>
-void WriteRowBy(const Step& step, std::int64_t count, Out* out) {
+void WriteRowBy(const Step& given, std::int64_t count, Out* out) {
+  const Step step = given;  // which no store to the output can change, so that it stays in registers
   using E = typename Step::Element;
   constexpr std::int64_t kL = kLanes<E>;
   [[maybe_unused]] constexpr bool kInPairs = std::is_same_v<E, float> && std::is_same_v<Out, BFloat>;
