@@ -1,5 +1,6 @@
 #include "kernels/cuda/launch.h"
 
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <thread>
@@ -65,14 +66,19 @@ TEST_F(LaunchTest, OnTheDeviceOfTheMoment) {
   EXPECT_EQ(cudaSuccess, cudaSetDevice(0));
 }
 
-// The handles of before are gone with their context.
+// The handles of before are gone with their context. In a process of its own, as other tests keep memory on the device.
 TEST_F(LaunchTest, AfterTheDeviceWasReset) {
-  ExpectStores(1);
-  memory_.reset();
-  ASSERT_CUDA(cudaDeviceReset());
-  ASSERT_CUDA(PrepareSoftmaxKernels());
-  memory_ = std::make_unique<Memory>(sizeof(std::uint32_t), Place::kMapped);
-  ExpectStores(2);
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  const auto reset = [this] {
+    ExpectStores(1);
+    memory_.reset();
+    EXPECT_EQ(cudaSuccess, cudaDeviceReset());
+    EXPECT_EQ(cudaSuccess, PrepareSoftmaxKernels());
+    memory_ = std::make_unique<Memory>(sizeof(std::uint32_t), Place::kMapped);
+    ExpectStores(2);
+    std::exit(HasFailure() ? 1 : 0);
+  };
+  EXPECT_EXIT(reset(), ::testing::ExitedWithCode(0), "");
 }
 
 }  // namespace
