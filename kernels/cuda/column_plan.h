@@ -240,7 +240,7 @@ const ColumnLanesKernels& Float16ColumnLanesKernels();
 const ColumnLanesKernels& BFloat16ColumnLanesKernels();
 
 // Those of column_stream.cuh, for 32-bit elements: by whether rows have several chunks, and whether they are for
-// log-softmax.
+// log-softmax; none of both.
 struct ColumnStreamKernels {
   const void* kernels[2][2];
 

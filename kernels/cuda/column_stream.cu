@@ -3,10 +3,10 @@
 namespace softmax::kernels::cuda {
 
 const ColumnStreamKernels& StreamKernels() {
-  static const ColumnStreamKernels kernels = {{{reinterpret_cast<const void*>(&ColumnStreamKernel<false, false>),
-                                                reinterpret_cast<const void*>(&ColumnStreamKernel<true, false>)},
-                                               {reinterpret_cast<const void*>(&ColumnStreamKernel<false, true>),
-                                                reinterpret_cast<const void*>(&ColumnStreamKernel<true, true>)}}};
+  static const ColumnStreamKernels kernels = {
+      {{reinterpret_cast<const void*>(&ColumnStreamKernel<false, false>),
+        reinterpret_cast<const void*>(&ColumnStreamKernel<true, false>)},
+       {reinterpret_cast<const void*>(&ColumnStreamKernel<false, true>), nullptr}}};
   return kernels;
 }
 

@@ -39,9 +39,11 @@ bool ColumnPlanner::StreamSuits() const {
   const bool suits = device_.clusters && bytes_ == 4 && !plan_.vectors && s_.lengths == nullptr && !p_.grouped;
   if (!suits || s_.cols < kLeastColumns) return false;
   if (s_.inner < 2 * kStreamWidth || s_.inner > std::numeric_limits<std::int32_t>::max() / 64) return false;
-  // Blocks that share rows have to be about full.
   const std::int64_t sharers = DivideUp(s_.cols, kStreamColumns);
-  return sharers == 1 || (sharers <= device_.cluster_blocks && 4 * s_.cols >= 3 * sharers * kStreamColumns);
+  if (sharers == 1) return true;
+  // Blocks that share rows have to be about full, and log-softmax is slower in them than element by element.
+  const bool is_full = sharers <= device_.cluster_blocks && 4 * s_.cols >= 3 * sharers * kStreamColumns;
+  return is_full && s_.operation == Operation::kSoftmax;
 }
 
 // Strips as wide as a block's registers allow, less what a sector may have of two. Where columns begin `alignment`
