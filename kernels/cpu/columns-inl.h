@@ -114,7 +114,7 @@ void MaxOfColumns(const RowTile<In, Out>& tile, T* HWY_RESTRICT max) {
 template <typename T>
 struct ColumnSums {
   static constexpr int kCount = kPartials<T> * kTileRows;
-  HWY_ALIGN T partials[kCount];
+  HWY_ALIGN T partials[2][kCount];  // of a tile's halves
   HWY_ALIGN T sums[kCount];
   HWY_ALIGN T rests[kCount];
 };
@@ -125,10 +125,11 @@ HWY_INLINE void CloseTile(ColumnSums<T>& state) {
   for (int i = 0; i < ColumnSums<T>::kCount; i += kLanes<T>) {
     auto sum = hn::Load(d, state.sums + i);
     auto rest = hn::Load(d, state.rests + i);
-    AddExactly(hn::Load(d, state.partials + i), sum, rest);
+    AddExactly(hn::Add(hn::Load(d, state.partials[0] + i), hn::Load(d, state.partials[1] + i)), sum, rest);
     hn::Store(sum, d, state.sums + i);
     hn::Store(rest, d, state.rests + i);
-    hn::Store(hn::Zero(d), d, state.partials + i);
+    hn::Store(hn::Zero(d), d, state.partials[0] + i);
+    hn::Store(hn::Zero(d), d, state.partials[1] + i);
   }
 }
 
@@ -143,7 +144,7 @@ void SumOfColumns(const RowTile<In, Out>& tile, const T* HWY_RESTRICT max, const
       CloseTile(state);
     }
     const Column<T> column = LoadColumn<T>(tile, c);
-    T* partial = state.partials + c % kPartials<T> * kTileRows;
+    T* partial = state.partials[c / kHalfTile<T> % 2] + c % kPartials<T> * kTileRows;
     for (int u = 0; u < kRowVecs<T>; ++u) {
       T* at = partial + u * kLanes<T>;
       VecOf<T> e[] = {hn::Sub(column.vecs[u], hn::Load(d, max + u * kLanes<T>))};

@@ -136,10 +136,10 @@ HWY_INLINE void AddStep(const Element* in, const Element* next, VecOf<T> max, co
   }
 }
 
-// AddExps for a tile or less.
+// AddExps for half a tile or less.
 template <bool kKeep, typename T, typename Element, Grade kGrade>
-HWY_INLINE void AddPart(const Element* in, std::int64_t count, const Element* next, VecOf<T> max,
-                        const Factor<T, kGrade>& factor, T* kept, VecOf<T>* HWY_RESTRICT partials) {
+HWY_INLINE void AddPartOfHalf(const Element* in, std::int64_t count, const Element* next, VecOf<T> max,
+                              const Factor<T, kGrade>& factor, T* kept, VecOf<T>* HWY_RESTRICT partials) {
   std::int64_t i = 0;
   for (; i + kStep<T> <= count; i += kStep<T>) {
     AddStep<kKeep, T>(in + i, next == nullptr ? nullptr : next + i, max, factor, kKeep ? kept + i : nullptr, partials);
@@ -161,12 +161,32 @@ HWY_INLINE void AddPart(const Element* in, std::int64_t count, const Element* ne
   }
 }
 
+// The partial sums of a tile or less: those of its halves, added.
+template <bool kKeep, typename T, typename Element, Grade kGrade>
+HWY_INLINE void AddPart(const Element* in, std::int64_t count, const Element* next, VecOf<T> max,
+                        const Factor<T, kGrade>& factor, T* kept, VecOf<T>* HWY_RESTRICT partials) {
+  constexpr std::int64_t kHalf = kHalfTile<T>;
+  AddPartOfHalf<kKeep, T>(in, std::min(count, kHalf), next, max, factor, kept, partials);
+  if (count <= kHalf) {
+    return;
+  }
+  VecOf<T> second[kPartialVecs<T>];
+  for (auto& partial : second) {
+    partial = hn::Zero(Tag<T>());
+  }
+  AddPartOfHalf<kKeep, T>(in + kHalf, count - kHalf, next == nullptr ? nullptr : next + kHalf, max, factor,
+                          kKeep ? kept + kHalf : nullptr, second);
+  for (int u = 0; u < kPartialVecs<T>; ++u) {
+    partials[u] = hn::Add(partials[u], second[u]);
+  }
+}
+
 // The biased sum of the row's exponentials; kKeep also writes them to `kept`, which may be `in`.
 template <bool kKeep, typename T, typename Element, Grade kGrade>
 Sum SumOfRow(const Element* in, std::int64_t count, T max, const Factor<T, kGrade>& factor, T* kept) {
   const Tag<T> d;
   constexpr int kVecs = kPartialVecs<T>;
-  static_assert(kTile<T> % kStep<T> == 0);
+  static_assert(kHalfTile<T> % kStep<T> == 0);
   const auto maximum = hn::Set(d, max);
   // What follows a row is most likely the next one. Beyond what the second-level cache holds it would
   // be gone again before it is read.
@@ -189,13 +209,17 @@ Sum SumOfRow(const Element* in, std::int64_t count, T max, const Factor<T, kGrad
   }
   std::int64_t tile = 0;
   for (; tile + kTile<T> <= count; tile += kTile<T>) {
+    VecOf<T> second[kVecs];
+    for (auto& partial : second) {
+      partial = hn::Zero(d);
+    }
     HWY_UNROLL(8)
     for (std::int64_t i = tile; i < tile + kTile<T>; i += kStep<T>) {
       AddStep<kKeep, T>(in + i, fetches_next ? next + i : nullptr, maximum, factor, kKeep ? kept + i : nullptr,
-                        partials);
+                        i < tile + kHalfTile<T> ? partials : second);
     }
     for (int u = 0; u < kVecs; ++u) {
-      AddExactly(partials[u], sums[u], rests[u]);
+      AddExactly(hn::Add(partials[u], second[u]), sums[u], rests[u]);
       partials[u] = hn::Zero(d);
     }
   }

@@ -1,9 +1,10 @@
 // Sums of exponentials whose bits depend on the columns' indices and values only.
 //
-// Column c belongs to partial sum c % kPartials, on every target. A tile of kTile columns is summed
-// plainly from zero (8 additions a partial sum); tiles are added with the rounding error kept. At
-// the end the partial sums are added as one fixed tree. A column that is missing counts as +0,
-// which changes no bit.
+// Column c belongs to partial sum c % kPartials, on every target. Each half of a tile of kTile columns
+// is summed plainly from zero (4 additions a partial sum), then the halves are added: four roundings in a
+// row, where eight columns one after the other would take seven, too many for the promise if all go the
+// same way. Tiles are added with the rounding error kept. At the end the partial sums are added as one
+// fixed tree. A column that is missing counts as +0, which changes no bit.
 #if defined(SOFTMAX_KERNELS_CPU_SUMS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef SOFTMAX_KERNELS_CPU_SUMS_INL_H_
 #undef SOFTMAX_KERNELS_CPU_SUMS_INL_H_
@@ -22,7 +23,9 @@ namespace HWY_NAMESPACE {
 template <typename T>
 constexpr int kPartials = sizeof(T) == 4 ? 32 : 16;
 template <typename T>
-constexpr int kTile = kPartials<T> * 8;
+constexpr int kHalfTile = kPartials<T> * 4;
+template <typename T>
+constexpr int kTile = 2 * kHalfTile<T>;
 template <typename T>
 constexpr int kPartialVecs = kPartials<T> / kLanes<T>;
 
