@@ -65,19 +65,7 @@ class BatchExchange {
   // Until all warps of the team have arrived.
   __device__ __forceinline__ void Wait(int turn) const {
     __syncthreads();
-#if __CUDA_ARCH__ >= 900
-    if (!team_.IsCluster()) return;
-    std::uint32_t done = 0;
-    while (done == 0) {
-      asm volatile(
-          "{\n .reg .pred p;\n"
-          " mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;\n"
-          " selp.u32 %0, 1, 0, p;\n}"
-          : "=r"(done)
-          : "r"(Barrier(turn)), "r"((turn >> 1) & 1)
-          : "memory");
-    }
-#endif
+    if (team_.IsCluster()) WaitForPhase(Barrier(turn), (turn >> 1) & 1);
   }
   // By one thread of the first block, in the middle of a turn that is not the last: what Ticket() gives all blocks in
   // the middle of the next one.

@@ -12,6 +12,23 @@ __device__ __forceinline__ std::uint32_t SharedAddress(const void* p) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(p));
 }
 
+// Until the phase of this parity of a barrier in the block's shared memory has ended, and what the cluster sent for it
+// can be seen.
+__device__ __forceinline__ void WaitForPhase(std::uint32_t barrier, unsigned parity) {
+#if __CUDA_ARCH__ >= 900
+  std::uint32_t done = 0;
+  while (done == 0) {
+    asm volatile(
+        "{\n .reg .pred p;\n"
+        " mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;\n"
+        " selp.u32 %0, 1, 0, p;\n}"
+        : "=r"(done)
+        : "r"(barrier), "r"(parity)
+        : "memory");
+  }
+#endif
+}
+
 class ClusterExchange {
  public:
   __device__ __forceinline__ explicit ClusterExchange(std::uint64_t* barrier) : barrier_(SharedAddress(barrier)) {}
@@ -22,7 +39,7 @@ class ClusterExchange {
     if (threadIdx.x == 0) {
       asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barrier_) : "memory");
       asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-      asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier_), "r"(bytes) : "memory");
+      ExpectMore(bytes);
     }
 #endif
   }
@@ -57,35 +74,9 @@ class ClusterExchange {
     if (lane < members) SendTo(slot, stats, lane);
   }
   // Until everything has come.
-  __device__ __forceinline__ void Wait() const {
-#if __CUDA_ARCH__ >= 900
-    std::uint32_t done = 0;
-    while (done == 0) {
-      asm volatile(
-          "{\n .reg .pred p;\n"
-          " mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], 0;\n"
-          " selp.u32 %0, 1, 0, p;\n}"
-          : "=r"(done)
-          : "r"(barrier_)
-          : "memory");
-    }
-#endif
-  }
+  __device__ __forceinline__ void Wait() const { WaitForPhase(barrier_, 0); }
   // The same in turns, counted from 0 on.
-  __device__ __forceinline__ void WaitForTurn(unsigned turn) const {
-#if __CUDA_ARCH__ >= 900
-    std::uint32_t done = 0;
-    while (done == 0) {
-      asm volatile(
-          "{\n .reg .pred p;\n"
-          " mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;\n"
-          " selp.u32 %0, 1, 0, p;\n}"
-          : "=r"(done)
-          : "r"(barrier_), "r"(turn % 2)
-          : "memory");
-    }
-#endif
-  }
+  __device__ __forceinline__ void WaitForTurn(unsigned turn) const { WaitForPhase(barrier_, turn % 2); }
 
  private:
   template <typename C>

@@ -56,7 +56,6 @@ class ColumnPlanner {
         device_(device),
         choice_(choice),
         p_(plan_.params),
-        type_(type),
         bytes_(static_cast<int>(SizeOf(type))),
         stats_bytes_(type == DataType::kFloat64 ? 16 : 8),
         vector_(VectorElements(bytes_)),
@@ -472,7 +471,6 @@ class ColumnPlanner {
   const Device& device_;
   const ColumnChoice& choice_;
   ColumnParams& p_;
-  const DataType type_;
   const int bytes_;
   const int stats_bytes_;
   const int vector_;

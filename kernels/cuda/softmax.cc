@@ -291,8 +291,9 @@ cudaError_t LaunchSoftmaxBatch(DataType input_type, DataType output_type, const 
         return error;
       }
     }
-    if (used.count == 1 && LaunchOne(input_type, *used.last, completion, device, placement, stream, &error))
+    if (used.count == 1 && LaunchOne(input_type, *used.last, completion, device, placement, stream, &error)) {
       return error;
+    }
   }
   const Plan plan = cuda::MakePlan(input_type, segments, count, device);
   LaunchParams params = MakeParams(input_type, output_type, segments, count, scratch, completion, plan);
