@@ -140,7 +140,7 @@ __device__ __forceinline__ void RunDoubleUnit(const UnitRows<In>& rows, uint4* m
   for_rows([&](const BatchRow<In>& row, const Row& slice) { slice.Start(row.input, row.around); });
   middle();
   for_rows([&](const BatchRow<In>& row, const Row& slice) {
-    const auto stats = slice.template AnyStats<kChunks * kChunkSlots>(0, row.valid, scale);
+    const auto stats = slice.template RowStats<kChunks * kChunkSlots>(row.valid, scale);
     const Normalizer<ComputeOf<In>> normalize(scale, stats, kLog, row.valid == 0);
     slice.Store(row.output, row.cols, row.valid, true, normalize);
   });
@@ -175,10 +175,12 @@ class LargeUnit {
     const int all = __shfl_sync(0xffffffffu, end_, 31);
     const int block_shift = __ffs(team.blocks) - 1;  // a power of two
     const int block_pieces = (all + team.blocks - 1) >> block_shift;
-    const int each = (block_pieces + kBlockWarps - 1) / kBlockWarps;
     const int before = team.Rank() * block_pieces;
-    first_ = before + static_cast<int>(threadIdx.x) / 32 * each;
-    last_ = min(min(first_ + each, before + block_pieces), all);
+    const int pieces = max(0, min(block_pieces, all - before));
+    // The first warps take a piece more, so that all have about as many.
+    const int warp = static_cast<int>(threadIdx.x) / 32;
+    first_ = before + (warp * pieces + kBlockWarps - 1) / kBlockWarps;
+    last_ = before + ((warp + 1) * pieces + kBlockWarps - 1) / kBlockWarps;
     if (team.IsCluster() && threadIdx.x == 0) exchange.template Expect<C>(turn, all);
   }
 

@@ -78,33 +78,30 @@ class BatchSlice {
   // the row's columns that count, if the slice begins it.
   template <typename F>
   __device__ __forceinline__ void Reduce(std::int64_t valid, const Scale<C>& scale, F publish) const {
-#pragma unroll 1
-    for (int k = 0; k < chunks_; ++k) {
-      const int first = k * kChunkVectors;
-      if (end_ >= (first + kChunkVectors + (kSkew ? 1 : 0)) * kVector) {
-        publish(k, WholeStats(first, scale));
-      } else {
-        publish(k, AnyStats<kChunkSlots>(first, k == 0 ? valid : kManyColumns, scale));
-      }
+    int k = 0;
+    if constexpr (kLog) {
+      if (valid <= kPreciseColumns) publish(k++, FewStats(scale));
     }
+    const int filled = FillUp();
+#pragma unroll 1
+    for (; k < filled; ++k) publish(k, ChunkStats(k * kChunkVectors, scale));
+#pragma unroll 1
+    for (; k < chunks_; ++k) publish(k, NoStats<C>());
   }
 
-  // The statistics of up to kMost vectors a lane from vector `first` on, of which some may not count.
+  // The statistics of a row of up to kMost vectors a lane, of which `valid` columns count.
   template <int kMost>
-  __device__ __forceinline__ Stats<C> AnyStats(int first, std::int64_t valid, const Scale<C>& scale) const {
+  __device__ __forceinline__ Stats<C> RowStats(std::int64_t valid, const Scale<C>& scale) const {
     if constexpr (kLog) {
-      if (valid <= kPreciseColumns) {
-        uint4 v[1] = {AnyVector(first)};
-        return PreciseStats<In, false>(v, Lanes{lane_, 32}, scale);
-      }
+      if (valid <= kPreciseColumns) return FewStats(scale);
     }
     // Slots without columns change no bit.
-    const int vectors = (end_ + kVector - 1) / kVector - first;
+    const int vectors = (end_ + kVector - 1) / kVector;
     const int slots = max(1, min(kMost, (vectors + 31) / 32));
     C max = -Infinity<C>();
 #pragma unroll 1
     for (int j = 0; j < slots; ++j) {
-      const uint4 v[1] = {AnyVector(first + j * 32)};
+      const uint4 v[1] = {AnyVector(j * 32)};
       max = Larger(max, LaneMaximum<In, 1, true>(v, 0, Lanes{lane_, 32}));
     }
     max = LaneMax(max, 32);
@@ -112,7 +109,7 @@ class BatchSlice {
     C sums[kVector] = {};
 #pragma unroll 1
     for (int j = 0; j < slots; ++j) {
-      AddUp(AnyVector(first + j * 32), sums, [&](C x) { return base.Exp(x, scale); });
+      AddUp(AnyVector(j * 32), sums, [&](C x) { return base.Exp(x, scale); });
     }
     return Total(max, base, sums);
   }
@@ -172,8 +169,29 @@ class BatchSlice {
     return left < kVector ? MaskFrom<In>(v, left) : v;
   }
 
-  // The statistics of a chunk whose columns all count.
-  __device__ __forceinline__ Stats<C> WholeStats(int first, const Scale<C>& scale) const {
+  // Those of a row of which at most kPreciseColumns count.
+  __device__ __forceinline__ Stats<C> FewStats(const Scale<C>& scale) const {
+    const uint4 v[1] = {AnyVector(0)};
+    return PreciseStats<In, false>(v, Lanes{lane_, 32}, scale);
+  }
+
+  // Makes what follows the slice's columns in their last chunk -inf, so that all chunks are run alike. Returns how many
+  // hold columns.
+  __device__ __forceinline__ int FillUp() const {
+    constexpr int kColumns = kChunkVectors * kVector;
+    const int filled = min((end_ - skip_ + kColumns - 1) / kColumns, chunks_);
+    const int until = filled * kChunkVectors + (kSkew ? 1 : 0);
+    const int cut = end_ / kVector;
+    if (cut >= until) return filled;
+    if (lane_ == 0) shared_[cut] = MaskFrom<In>(shared_[cut], end_ % kVector);
+#pragma unroll 1
+    for (int vector = cut + 1 + lane_; vector < until; vector += 32) shared_[vector] = NothingVector<In>();
+    __syncwarp();
+    return filled;
+  }
+
+  // The statistics of a chunk.
+  __device__ __forceinline__ Stats<C> ChunkStats(int first, const Scale<C>& scale) const {
     const uint4* const from = shared_ + first + lane_;
     const BlendMask mask = Mask();
     uint4 v[kChunkSlots];
@@ -214,14 +232,15 @@ class BatchSlice {
     return {max, static_cast<C>(LaneSum(PlacesSum(sums), 32) * base.correction)};
   }
 
-  // Replaces the vectors below `end` by their results, those of columns that are not the slice's too.
+  // Replaces the vectors below `end` by their results, those of columns that are not the slice's and what follows in
+  // the last chunk too.
   __device__ __forceinline__ void Replace(int end, const Normalizer<C>& normalize) const {
     uint4* at = shared_ + lane_;
+    const int chunks_end = min(end, chunks_ * kChunkVectors);
     int first = 0;
-    const bool is_plain = !kLog && normalize.base.IsPlain();
     const auto by_chunk = [&](auto result) {
 #pragma unroll 1
-      for (; first + kChunkVectors <= end; first += kChunkVectors, at += kChunkVectors) {
+      for (; first < chunks_end; first += kChunkVectors, at += kChunkVectors) {
         uint4 v[kChunkSlots];
 #pragma unroll
         for (int j = 0; j < kChunkSlots; ++j) v[j] = at[j * 32];
@@ -229,16 +248,24 @@ class BatchSlice {
         for (int j = 0; j < kChunkSlots; ++j) at[j * 32] = result(v[j]);
       }
     };
-    if (is_plain) by_chunk([&](const uint4& v) { return PlainResults<In>(v, normalize); });
-    // Log-softmax of 16-bit elements is not bound by this, and doubles lack the registers.
-    if constexpr (kLog && sizeof(In) == 4) {
+    if constexpr (!kLog) {
+      if (normalize.base.IsPlain()) by_chunk([&](const uint4& v) { return PlainResults<In>(v, normalize); });
+    } else if constexpr (sizeof(In) == 4) {
       by_chunk([&](const uint4& v) { return VectorResults<In, true>(v, kVector, normalize); });
+    } else if constexpr (sizeof(In) == 2) {
+      if (normalize.IsPlain()) by_chunk([&](const uint4& v) { return PlainLogResults(v, normalize); });
     }
+    // What has no plain form, and the vector in which a row may end behind its last chunk.
 #pragma unroll 1
     for (; first < end; first += 32, at += 32) {
-      if (first + lane_ >= end) continue;
-      *at = is_plain ? PlainResults<In>(*at, normalize) : VectorResults<In, true>(*at, kVector, normalize);
+      if (first + lane_ < end) *at = VectorResults<In, true>(*at, kVector, normalize);
     }
+  }
+  __device__ __forceinline__ static uint4 PlainLogResults(const uint4& v, const Normalizer<C>& normalize) {
+    C x[kVector];
+    Unpack<In>(v, x);
+    normalize.template ApplyPlain<In>(x);
+    return Pack<In>(x);
   }
   __device__ __forceinline__ In Element(int at) const { return reinterpret_cast<const In*>(shared_)[at]; }
 
