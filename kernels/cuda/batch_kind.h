@@ -36,6 +36,10 @@ inline int KindOf(std::int64_t cols, int bytes) {
 // Small rows of two chunks go through shared memory as large ones do.
 constexpr int kDoubleKind = kBatchChunks + 1;
 
+// Large rows of one chunk. Small rows that take a whole warp may be run as such, with the same bits.
+constexpr int kOneChunk = kBatchChunks - 1;
+inline bool IsChunk(int kind) { return kind > kDoubleKind && kSmall[kind - kBatchChunks - 1].lanes == 32; }
+
 inline bool IsSmall(int kind) { return kind > kDoubleKind; }
 inline int ChunksOf(int kind) { return kind == kDoubleKind ? 2 : kBatchChunks - kind; }
 

@@ -1,9 +1,12 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <optional>
+#include <utility>
 
 #include "kernels/cuda/batch.h"
 #include "kernels/cuda/batch_kind.h"
+#include "kernels/cuda/batch_places.h"
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/divide.h"
 #include "kernels/cuda/matrix.h"
@@ -75,7 +78,8 @@ class Planner {
     for (std::int64_t i = 0; i < count; ++i) {
       const Segment& s = segments[i];
       if (IsEmpty(s)) continue;
-      const int kind = KindOf(s.cols, bytes_);
+      int kind = KindOf(s.cols, bytes_);
+      if (keeps_order_ && IsChunk(kind)) kind = kOneChunk;
       const std::size_t bucket = Bucket(kind, s, ScaleIndex(s.scale));
       std::uint32_t place = counts_[bucket]++;
       if (keeps_order_ && kind < kBatchChunks) place = ordered_ends_[OrderedList(ChunksOf(kind), bucket % kLists)]++;
@@ -98,9 +102,10 @@ class Planner {
     }
     p.cluster_units = cluster_units_;
     p.unit_count = unit_count_;
-    // Small rows are spread among the large ones, so that the trips to their many segments do not come all at once.
-    alone_units_ = unit_count_ - cluster_units_;
-    spread_units_ = p.units != nullptr && small_units_ < alone_units_ ? small_units_ : 0;
+    const std::uint32_t alone_units = unit_count_ - cluster_units_;
+    if (p.units != nullptr && small_units_ > 0 && small_units_ < alone_units) {
+      places_.emplace(cluster_units_, alone_units, small_units_, static_cast<std::uint32_t>(ResidentBlocks()));
+    }
     CutAll();
     return true;
   }
@@ -151,8 +156,9 @@ class Planner {
 
   static std::size_t Bucket(int kind, const Segment& s, int scale) {
     const int log = s.operation == Operation::kLogSoftmax ? 1 : 0;
-    return static_cast<std::size_t>(kind * kLists + log * kBatchScales + scale);
+    return BucketOf(kind, static_cast<std::size_t>(log * kBatchScales + scale));
   }
+  static std::size_t BucketOf(int kind, std::size_t list) { return static_cast<std::size_t>(kind * kLists) + list; }
 
   void Tally(int kind, const Segment& s) {
     ++segments_;
@@ -248,15 +254,20 @@ class Planner {
   }
 
   // Of many large rows of their own those that are near each other in memory are run at about the same time: in order
-  // they were 1 to 4 % faster than sorted. The table has those of clusters, then the others, each as one list after
-  // another.
+  // they were 1 to 4 % faster than sorted. Small rows of one warp are run with them, as chunks: in units of their own
+  // they are read one after another. The table has those of clusters, then the others, each as one list after another.
   void PlanOrder() {
     keeps_order_ = large_chunks_ >= std::int64_t{kManyRounds} * ResidentBlocks() * most_unit_chunks_;
     if (!keeps_order_) return;
+    for (int kind = kDoubleKind + 1; IsChunk(kind); ++kind) {
+      for (std::size_t list = 0; list < kLists; ++list) {
+        counts_[BucketOf(kOneChunk, list)] += std::exchange(counts_[BucketOf(kind, list)], 0);
+      }
+    }
     std::array<std::uint32_t, 2 * kLists> sizes = {};
     for (int chunks = 1; chunks <= widest_; ++chunks) {
       for (std::size_t list = 0; list < kLists; ++list) {
-        sizes[OrderedList(chunks, list)] += counts_[static_cast<std::size_t>((kBatchChunks - chunks) * kLists) + list];
+        sizes[OrderedList(chunks, list)] += counts_[BucketOf(kBatchChunks - chunks, list)];
       }
     }
     std::uint32_t next = 0;
@@ -304,7 +315,6 @@ class Planner {
     cluster_units_ = 0;
     small_units_ = 0;
     most_pieces_ = 0;
-    large_place_ = 0;
     std::uint32_t row = 0;
     if (keeps_order_) CutOrdered(&row);
     std::uint32_t at = row;
@@ -403,18 +413,10 @@ class Planner {
     most_pieces_ = std::max(most_pieces_, pieces);
   }
 
-  // Where the next unit goes: in order, or with the small ones at equal distances among the others.
-  std::uint32_t PlaceOf(bool small) {
-    if (spread_units_ == 0 || unit_count_ < plan_.params.cluster_units) return unit_count_;
-    const std::uint64_t all = alone_units_;
-    const std::uint64_t spread = spread_units_;
-    if (small) return plan_.params.cluster_units + static_cast<std::uint32_t>(small_units_ * all / spread);
-    const auto taken = [&](std::uint64_t place) {
-      const std::uint64_t nearest = (place * spread + all - 1) / all;
-      return nearest < spread && nearest * all / spread == place;
-    };
-    while (taken(large_place_)) ++large_place_;
-    return plan_.params.cluster_units + large_place_++;
+  // Where the next unit goes.
+  std::uint32_t PlaceOf(bool is_spread) {
+    if (!places_ || unit_count_ < plan_.params.cluster_units) return unit_count_;
+    return is_spread ? places_->NextSmall() : places_->NextOther();
   }
 
   const DataType type_;
@@ -452,9 +454,7 @@ class Planner {
   std::uint32_t unit_count_ = 0;
   std::uint32_t cluster_units_ = 0;
   std::uint32_t small_units_ = 0;
-  std::uint32_t alone_units_ = 0;   // of no cluster
-  std::uint32_t spread_units_ = 0;  // small ones among them that are spread
-  std::uint32_t large_place_ = 0;   // of the others, the next one's place
+  std::optional<UnitPlaces> places_;  // if small ones are spread
   int unit_chunks_ = 0;
   int small_steps_each_ = 0;
   int most_pieces_ = 0;  // of a unit, for a warp

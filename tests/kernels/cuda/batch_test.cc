@@ -96,7 +96,7 @@ TEST_F(BatchTest, RowsOfTheirOwnGiveTheBitsTheyGiveAlone) {
 // So many large rows of their own that they keep their order, and that blocks take units when they are ready for them:
 // twice, as the counters have to be clear again, and without counters.
 TEST_F(BatchTest, TensOfThousandsOfChunksGiveTheBitsTheyGiveAlone) {
-  constexpr std::int64_t kWidths[] = {3, 40, 300, 1000, 1100, 2500, 5000, 9000, 17000, 33000};
+  constexpr std::int64_t kWidths[] = {3, 40, 300, 450, 1000, 1100, 2500, 5000, 9000, 17000, 33000};
   constexpr std::size_t kBytes = 160 << 20;
   for (const DataType type : kAllTypes) {
     const std::size_t size = SizeOf(type);
@@ -113,7 +113,7 @@ TEST_F(BatchTest, TensOfThousandsOfChunksGiveTheBitsTheyGiveAlone) {
     for (std::int64_t row = 0;; ++row) {
       Segment s;
       s.outer = 1;
-      s.cols = s.input_stride = s.output_stride = kWidths[row * 7919 % 10] + row % 61;
+      s.cols = s.input_stride = s.output_stride = kWidths[row * 7919 % 11] + row % 61;
       s.operation = row % 3 == 0 ? Operation::kLogSoftmax : Operation::kSoftmax;
       s.input = in.data() + at;
       s.output = out.data() + at;
