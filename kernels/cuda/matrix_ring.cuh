@@ -407,7 +407,7 @@ __global__ void __launch_bounds__(kRingShapes[kShape].Threads(), 1)
 
 template <typename In, bool kSkew, bool kLog>
 const void* PartsMatrix() {
-  if constexpr (sizeof(In) == 2) {
+  if constexpr (sizeof(In) < 8) {
     return reinterpret_cast<const void*>(&WideMatrixKernel<In, kSkew, kLog, kPartChunks>);
   } else {
     return nullptr;

@@ -56,7 +56,7 @@ class WideRows {
 
   // The last entry that a part publishes, or one of the last.
   __device__ __forceinline__ int LastEntry(int part) const {
-    return IsFlat() ? part * params_.block_chunks : min((part + 1) * params_.block_groups, params_.groups) - 1;
+    return IsFlat() ? part * PartChunks() : min((part + 1) * params_.block_groups, params_.groups) - 1;
   }
 
   // Blocks that are done sooner take more parts. Where few blocks share a row, each takes its next part as soon as it
@@ -125,9 +125,10 @@ class WideRows {
     if (sizeof(In) == 8 || params_.block_groups > 1) return;  // doubles: not measured
     const int later = item + params_.part_window * 3 / 5;
     const int row = later / params_.row_blocks;
-    if (later >= params_.part_window && row < params_.rows && Lane() == 0 && Chunks() > 0) {
-      const int column = Column(later - row * params_.row_blocks);
-      const int n = min(static_cast<int>(ValidLength(params_, row)) - column, Chunks() * Element<In>::kChunk);
+    const int part = later - row * params_.row_blocks;
+    if (later >= params_.part_window && row < params_.rows && Lane() == 0 && Chunks(part) > 0) {
+      const int column = Column(part);
+      const int n = min(static_cast<int>(ValidLength(params_, row)) - column, Chunks(part) * Element<In>::kChunk);
       const In* const from = static_cast<const In*>(params_.input) + row * params_.input_stride + column;
       const auto begin = (reinterpret_cast<std::uintptr_t>(from) + kVectorBytes - 1) / kVectorBytes * kVectorBytes;
       const auto end = reinterpret_cast<std::uintptr_t>(from + max(n, 0)) / kVectorBytes * kVectorBytes;
@@ -136,23 +137,40 @@ class WideRows {
     __syncwarp();
   }
   __device__ __forceinline__ static int Lane() { return static_cast<int>(threadIdx.x) % 32; }
-  // The warp's share of a group: the first warps take a chunk more, so that all have about as many.
-  __device__ __forceinline__ int Chunks() const { return params_.warp_chunks + (warp_ < params_.warps ? 1 : 0); }
+  // Chunks from the beginning of one part, or group, to the next. The last large part is the longer one if it can be:
+  // it often ends in a chunk that is nearly empty.
+  __device__ __forceinline__ int PartChunks() const {
+    const bool is_last_longer =
+        kIsLarge && params_.block_chunks * params_.groups - params_.chunks >= params_.groups - 1;
+    return params_.block_chunks - (is_last_longer ? 1 : 0);
+  }
+  // The warp's share of a group: the first warps take a chunk more, so that all have about as many, or where parts are
+  // large the last ones, of which the very last one has what only the last part has.
+  __device__ __forceinline__ int Chunks(int group) const {
+    if constexpr (!kIsLarge) return params_.warp_chunks + (warp_ < params_.warps ? 1 : 0);
+    const int more = warp_ >= kBlockWarps - params_.warps ? 1 : 0;
+    const bool is_shorter = warp_ == kBlockWarps - 1 && group + 1 < params_.groups;
+    return params_.warp_chunks + more - (is_shorter ? params_.block_chunks - PartChunks() : 0);
+  }
+  __device__ __forceinline__ int FirstChunk() const {
+    const int more = kIsLarge ? max(0, warp_ - (kBlockWarps - params_.warps)) : min(warp_, params_.warps);
+    return params_.warp_chunks * warp_ + more;
+  }
   __device__ __forceinline__ int Column(int group) const {
-    return (group * params_.block_chunks + first_chunk_) * Element<In>::kChunk;
+    return (group * PartChunks() + first_chunk_) * Element<In>::kChunk;
   }
   __device__ __forceinline__ const In* Input(int group) const {
     return static_cast<const In*>(params_.input) + row_ * params_.input_stride + Column(group);
   }
   __device__ __forceinline__ void Start(int group) {
-    if (Chunks() <= 0) return;
+    if (Chunks(group) <= 0) return;
     const int n = valid_ - Column(group);
-    slice_.Start(Input(group), n, AroundOf<In>(params_, row_, Column(group), n), Chunks(),
+    slice_.Start(Input(group), n, AroundOf<In>(params_, row_, Column(group), n), Chunks(group),
                  shared_ + (kIsLarge ? first_chunk_ * kChunkSlots * 32 : 0) + warp_ * params_.warp_vectors);
   }
   __device__ __forceinline__ Stats<C>* GroupTable(int group) const { return tables_->chunks + (group & 1) * kChunks; }
   __device__ __forceinline__ void Reduce(int group) {
-    if (Chunks() <= 0) return;
+    if (Chunks(group) <= 0) return;
     slice_.Reduce(Input(group), Column(group) == 0 ? valid_ : kManyColumns, scale_, [&](int k, const Stats<C>& stats) {
       if (Lane() == 0) GroupTable(group)[first_chunk_ + k] = stats;
     });
@@ -161,8 +179,8 @@ class WideRows {
   __device__ __forceinline__ void Publish(int group) {
     if (warp_ != 0) return;
     if constexpr (kIsLarge) {
-      const int first = group * params_.block_chunks;
-      const int chunks = min(params_.block_chunks, params_.chunks - first);
+      const int first = group * PartChunks();
+      const int chunks = group + 1 < params_.groups ? PartChunks() : params_.chunks - first;
       for (int i = Lane(); i < chunks; i += 32) table_.Publish(row_, Entries(), first + i, GroupTable(group)[i]);
       return;
     }
@@ -230,7 +248,7 @@ class WideRows {
   }
   __device__ __forceinline__ void Store(int group, const Normalizer<C>& normalize) const {
     const int column = Column(group);
-    if (column >= params_.cols || Chunks() <= 0) return;
+    if (column >= params_.cols || Chunks(group) <= 0) return;
     slice_.Store(static_cast<In*>(params_.output) + row_ * params_.output_stride + column, params_.cols - column,
                  valid_ - column, column == 0, normalize);
   }
@@ -241,7 +259,7 @@ class WideRows {
   const Scale<C> scale_;
   GridTable<C> table_;
   const int warp_ = static_cast<int>(threadIdx.x) / 32;
-  const int first_chunk_ = params_.warp_chunks * warp_ + min(warp_, params_.warps);  // of the warp's share of a group
+  const int first_chunk_ = FirstChunk();  // of the warp's share of a group
   Slice<In, kSkew, kLog, kIsLarge ? 5 : 4> slice_;
   int row_ = 0;
   int valid_ = 0;

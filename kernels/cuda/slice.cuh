@@ -20,6 +20,8 @@ class Slice {
   static constexpr int kVector = Element<In>::kVector;
   static constexpr int kMaxChunks = kMost;
   static constexpr int kChunkVectors = kChunkSlots * 32;
+  // Log-softmax asks once for each chunk, and not for each vector, whether it has the plain form.
+  static constexpr bool kPlainLog = kMost > 4 && kLog && sizeof(In) == 2;
   static constexpr bool kSingles = kSkew && sizeof(In) == 8;
 
   // Names the place of a slice whose copy is in `shared` already: `chunks` chunks there and, unless every row begins on
@@ -350,6 +352,20 @@ class Slice {
         ReplaceEach<kFull>(start, first, last,
                            [&](const uint4& v) { return VectorResults<In, true>(v, kVector, normalize); });
       }
+    } else if constexpr (kPlainLog) {
+      WithResults(normalize, [&](auto result) {
+        uint4 x[kChunkSlots];
+#pragma unroll
+        for (int j = 0; j < kChunkSlots; ++j) {
+          const int vector = start + j * 32;
+          if (kFull || (vector >= first && vector < last)) x[j] = shared_[vector];
+        }
+#pragma unroll
+        for (int j = 0; j < kChunkSlots; ++j) {
+          const int vector = start + j * 32;
+          if (kFull || (vector >= first && vector < last)) shared_[vector] = result(x[j]);
+        }
+      });
     } else {
       uint4 x[kChunkSlots];
 #pragma unroll

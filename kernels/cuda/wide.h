@@ -26,7 +26,7 @@ constexpr int kPartChunks = 34;
 
 struct WideKernels {
   const void* ring[kRings][2];  // by shape and log, for rows on 128-byte lines
-  const void* parts[2][2];      // by skew and log: parts of up to kPartChunks chunks, of 16-bit elements
+  const void* parts[2][2];      // by skew and log: parts of up to kPartChunks chunks
 
   const void* const* begin() const { return &ring[0][0]; }
   const void* const* end() const { return begin() + 8; }

@@ -42,8 +42,10 @@ int PartChunks(const MatrixParams& p, const Device& device) {
 
 // Parts that are read at a time: more and the blocks fall into step, fewer and the memory waits. As measured on an
 // H100.
-int PartWindow(const MatrixParams& p, int resident) {
-  return std::max(1, p.block_groups > 1 ? resident / 3 : resident * 2 / 3);
+int PartWindow(DataType type, const MatrixPlan& plan, int resident) {
+  const bool is_large = plan.slots == kPartSlots && SizeOf(type) == 2;
+  const int window = plan.params.block_groups > 1 ? resident / 3 : is_large ? resident * 5 / 6 : resident * 2 / 3;
+  return std::max(1, window);
 }
 
 // Rows that the table in the workspace holds.
@@ -87,17 +89,19 @@ bool PlanRing(DataType type, const Device& device, MatrixPlan* plan) {
   return false;
 }
 
-// Plans parts of more chunks than a group, if fewer are enough for 16-bit rows then.
+// Plans parts of more chunks than a group, if fewer are enough then: of 16-bit rows, and of fp32 rows of few parts, as
+// measured on an H100.
+constexpr int kMostFloatParts = 3;
 bool PlanLargeParts(DataType type, const Device& device, MatrixPlan* plan) {
   MatrixParams& p = plan->params;
-  if (SizeOf(type) != 2 || p.chunks > kFlatChunks) return false;
+  if (SizeOf(type) == 8 || p.chunks > kFlatChunks) return false;
   constexpr int kBlockBytes = (kFlatChunks + 2 * kPartChunks + 8) * 8 + kBlockWarps * kEdgeVectors * kVectorBytes;
   const int most = std::min(kPartChunks, (device.shared_bytes / 3 - kBlockBytes) / kChunkBytes);
   if (most <= kGroupChunks) return false;
   const auto parts = static_cast<int>(DivideUp(p.chunks, most));
   p.block_chunks = static_cast<int>(DivideUp(p.chunks, parts));
   const bool is_few = p.rows * parts * 2 <= device.multiprocessors;
-  if (p.block_chunks <= kGroupChunks || is_few) return false;
+  if (p.block_chunks <= kGroupChunks || is_few || (SizeOf(type) == 4 && parts > kMostFloatParts)) return false;
   p.warp_vectors = SliceVectors(0, *plan);
   plan->slots = kPartSlots;
   plan->dynamic_bytes = p.block_chunks * kChunkBytes + kBlockWarps * p.warp_vectors * kVectorBytes;
@@ -130,7 +134,7 @@ void PlanWide(DataType type, const Device& device, MatrixPlan* plan) {
   p.row_blocks = static_cast<int>(DivideUp(p.groups, p.block_groups));
   p.table_rows = TableRows(type, p);
   plan->blocks = std::min(resident, p.rows * p.row_blocks);
-  p.part_window = PartWindow(p, static_cast<int>(resident));
+  p.part_window = PartWindow(type, *plan, static_cast<int>(resident));
   const bool fits = plan->blocks >= p.row_blocks && p.rows <= std::numeric_limits<int>::max() / p.row_blocks;
   if (!fits) plan->kind = MatrixKind::kNone;
 }
