@@ -1,5 +1,7 @@
 #include "server/rpc/answer_sender.h"
 
+#include <absl/container/inlined_vector.h>
+#include <grpc/slice.h>
 #include <grpcpp/support/slice.h>
 
 namespace softmax::server {
@@ -22,8 +24,7 @@ bool AnswerSender::ShouldReference(std::uint64_t bytes, const Connection* connec
 
 void AnswerSender::FlushPending() {
   if (pending_.empty()) return;
-  slices_.emplace_back(pending_.data(), pending_.size());
-  size_ += pending_.size();
+  grpc_slice_buffer_add(&slices_, grpc_slice_from_copied_buffer(pending_.data(), pending_.size()));
   pending_.clear();
 }
 
@@ -39,22 +40,21 @@ void AnswerSender::Append(std::string_view header, const std::byte* output, std:
   FlushPending();
   HeldAnswer* const held = connection->Hold(HeldAnswer{
       .span = *span, .bytes = bytes, .sent = now, .held_bytes = &connections_.held_bytes(), .connection = connection});
-  slices_.emplace_back(const_cast<std::byte*>(output), bytes, &ReleaseHeld, held);
-  size_ += bytes;
+  grpc_slice_buffer_add(&slices_,
+                        grpc_slice_new_with_user_data(const_cast<std::byte*>(output), bytes, &ReleaseHeld, held));
+}
+
+grpc_slice_buffer* AnswerSender::Message() {
+  FlushPending();
+  return &slices_;
 }
 
 grpc::ByteBuffer AnswerSender::Take() {
-  if (slices_.empty() && !pending_.empty()) {
-    grpc::Slice slice(pending_.data(), pending_.size());
-    pending_.clear();
-    return grpc::ByteBuffer(&slice, 1);
-  }
   FlushPending();
-  if (slices_.empty()) slices_.emplace_back();
-  grpc::ByteBuffer message(slices_.data(), slices_.size());
-  slices_.clear();
-  size_ = 0;
-  return message;
+  absl::InlinedVector<grpc::Slice, 16> slices;
+  while (slices_.count > 0) slices.emplace_back(grpc_slice_buffer_take_first(&slices_), grpc::Slice::STEAL_REF);
+  if (slices.empty()) slices.emplace_back();
+  return grpc::ByteBuffer(slices.data(), slices.size());
 }
 
 }  // namespace softmax::server

@@ -1,10 +1,10 @@
 #pragma once
 
+#include <grpc/slice_buffer.h>
 #include <grpcpp/support/byte_buffer.h>
 
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "server/batching/arena.h"
 #include "server/batching/work.h"
@@ -22,7 +22,12 @@ class AnswerSender {
   static constexpr std::uint64_t kCopyBytes = 1024;
 
   AnswerSender(Arena& arena, Connections& connections, Recorder& recorder)
-      : arena_(arena), connections_(connections), recorder_(recorder) {}
+      : arena_(arena), connections_(connections), recorder_(recorder) {
+    grpc_slice_buffer_init(&slices_);
+  }
+  ~AnswerSender() { grpc_slice_buffer_destroy(&slices_); }
+  AnswerSender(const AnswerSender&) = delete;
+  AnswerSender& operator=(const AnswerSender&) = delete;
 
   // Whether an output of this size can leave by reference at all, so that the connection is worth looking up.
   static bool MayReference(std::uint64_t bytes) { return bytes > kCopyBytes; }
@@ -36,8 +41,10 @@ class AnswerSender {
               const std::shared_ptr<Connection>& connection, TimePoint now);
   void Append(std::string_view bytes) { pending_.append(bytes); }
 
-  std::uint64_t size() const { return size_ + pending_.size(); }
-  // The message so far; starts a new one. Never without a slice: an invalid buffer aborts the process.
+  std::uint64_t size() const { return slices_.length + pending_.size(); }
+  // The message so far, until the next Append; whoever takes its slices starts a new one.
+  grpc_slice_buffer* Message();
+  // The same; starts a new one. Never without a slice: an invalid buffer aborts the process.
   grpc::ByteBuffer Take();
 
  private:
@@ -47,8 +54,7 @@ class AnswerSender {
   Connections& connections_;
   Recorder& recorder_;
   std::string pending_;  // copied bytes not yet in a slice
-  std::vector<grpc::Slice> slices_;
-  std::uint64_t size_ = 0;
+  grpc_slice_buffer slices_;
 };
 
 }  // namespace softmax::server

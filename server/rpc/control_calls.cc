@@ -26,7 +26,7 @@ HealthCheckResponse::ServingStatus ToWire(Health::Status status) {
 void InfoCall::Arm(QueueThread& thread) {
   auto* call = new InfoCall(thread);
   thread.server().softmax.RequestGetServerInfo(&call->context_, &call->request_, &call->responder_, thread.queue(),
-                                               thread.queue(), static_cast<Tag*>(call));
+                                               static_cast<Tag*>(call));
 }
 
 void InfoCall::Proceed(bool ok) {

@@ -12,14 +12,10 @@
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "grpc/reflection/v1alpha/reflection.grpc.pb.h"
 #include "server/rpc/channel_settings.h"
+#include "server/rpc/softmax_methods.h"
 #include "server/rpc/tls_files.h"
-#include "softmax/v1/softmax.grpc.pb.h"
 
 namespace softmax::server {
-
-// Softmax and SoftmaxStream as raw bytes (a tensor is never parsed into a message), the rest generated.
-using AsyncService = v1::SoftmaxService::WithRawMethod_Softmax<v1::SoftmaxService::WithRawMethod_SoftmaxStream<
-    v1::SoftmaxService::WithAsyncMethod_GetServerInfo<v1::SoftmaxService::Service>>>;
 
 // One grpc::Server with one completion queue: a queue thread's own. A socket given to it is polled by this queue's
 // thread and by no other, which one server with many queues does not do for sockets that it did not accept itself.
@@ -36,7 +32,7 @@ class QueueServer {
 
   static absl::StatusOr<std::unique_ptr<QueueServer>> Create(const Options& options);
 
-  AsyncService softmax;
+  SoftmaxMethods softmax;
   grpc::health::v1::Health::AsyncService health;
   grpc::reflection::v1alpha::ServerReflection::AsyncService reflection;
 

@@ -150,9 +150,9 @@ void QueueThread::AttendToCalls() {
 }
 
 void QueueThread::ReportSlow(const RequestSample& sample, std::uint64_t id, const Answer* answer,
-                             const grpc::ServerContextBase& context) {
-  const std::shared_ptr<Connection> connection = ConnectionOf(context);
-  state_.slow_requests.Report(sample, id, answer, context, connection == nullptr ? context.peer() : connection->peer());
+                             const ClientMetadata& metadata, const std::string& peer) {
+  const std::shared_ptr<Connection> connection = ConnectionOf(peer);
+  state_.slow_requests.Report(sample, id, answer, metadata, connection == nullptr ? peer : connection->peer());
 }
 
 void QueueThread::ShutdownAndJoin() {

@@ -61,21 +61,24 @@ class QueueThread {
   QueueServer& server() { return *server_; }
   Turns& turns() { return *turns_; }
   Recorder& recorder() { return recorder_; }
-  void ReportIfSlow(const RequestSample& sample, std::uint64_t id, const Answer* answer,
-                    const grpc::ServerContextBase& context) {
-    if (state_.slow_requests.IsSlow(sample.total)) ReportSlow(sample, id, answer, context);
+  // `call` is a ServerContext or a RawCall, here and in Admit.
+  template <typename Call>
+  void ReportIfSlow(const RequestSample& sample, std::uint64_t id, const Answer* answer, const Call& call) {
+    if (!state_.slow_requests.IsSlow(sample.total)) return;
+    ReportSlow(sample, id, answer, call.client_metadata(), call.peer());
   }
-  // The call's connection; null when it is gone already.
-  std::shared_ptr<Connection> ConnectionOf(const grpc::ServerContextBase& context) {
-    return state_.connections.Find(context.peer(), options_.index);
+  // By the name that gRPC has for a call's peer; null when it is gone already.
+  std::shared_ptr<Connection> ConnectionOf(const std::string& peer) {
+    return state_.connections.Find(peer, options_.index);
   }
   AnswerSender& sender() { return sender_; }
   grpc::ServerCompletionQueue* queue() { return server_->queue(); }
   std::list<UnaryCall*>& answering() { return answering_; }
   std::list<StreamCall*>& streams() { return streams_; }
   // Whether the call's caller may come in. A rejected one is counted.
-  absl::Status Admit(const grpc::ServerContextBase& context) {
-    absl::Status status = tokens_.Admit(context);
+  template <typename Call>
+  absl::Status Admit(const Call& call) {
+    absl::Status status = tokens_.Admit(call);
     if (!status.ok()) recorder_.RequestRejected(RejectReason::kUnauthorized);
     return status;
   }
@@ -89,8 +92,8 @@ class QueueThread {
   // Completes what has finished, and lets in what has its turn then. True: something happened.
   bool Progress();
   void AttendToCalls();
-  void ReportSlow(const RequestSample& sample, std::uint64_t id, const Answer* answer,
-                  const grpc::ServerContextBase& context);
+  void ReportSlow(const RequestSample& sample, std::uint64_t id, const Answer* answer, const ClientMetadata& metadata,
+                  const std::string& peer);
 
   // Constant after Start.
   ServiceState& state_;

@@ -1,7 +1,6 @@
 #include "server/rpc/request_rules.h"
 
 #include <absl/strings/str_cat.h>
-#include <grpc/support/time.h>
 
 namespace softmax::server {
 
@@ -25,12 +24,13 @@ absl::Status CheckEncoding(const MessageView& view) {
 
 absl::Status DrainingError() { return absl::UnavailableError("the server is draining; another replica will serve"); }
 
-TimePoint DeadlineOf(const grpc::ServerContextBase& context) {
-  // Most callers set none, and clocks are read for nothing then.
-  if (gpr_time_cmp(context.raw_deadline(), gpr_inf_future(context.raw_deadline().clock_type)) >= 0) return kNoDeadline;
-  const gpr_timespec deadline = gpr_convert_clock_type(context.raw_deadline(), GPR_CLOCK_MONOTONIC);
-  if (gpr_time_cmp(deadline, gpr_inf_future(GPR_CLOCK_MONOTONIC)) >= 0) return kNoDeadline;
-  const gpr_timespec left = gpr_time_sub(deadline, gpr_now(GPR_CLOCK_MONOTONIC));
+TimePoint DeadlineOf(gpr_timespec deadline) {
+  if (gpr_time_cmp(deadline, gpr_inf_future(deadline.clock_type)) >= 0) return kNoDeadline;
+  // The clock that gRPC says deadlines by is the steady one: none has to be read.
+  if (deadline.clock_type == GPR_CLOCK_MONOTONIC) {
+    return TimePoint(std::chrono::seconds(deadline.tv_sec) + Nanoseconds(deadline.tv_nsec));
+  }
+  const gpr_timespec left = gpr_time_sub(deadline, gpr_now(deadline.clock_type));
   return SteadyClock::now() + std::chrono::seconds(left.tv_sec) + Nanoseconds(left.tv_nsec);
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <absl/status/status.h>
-#include <grpcpp/server_context.h>
+#include <grpc/support/time.h>
 
 #include <cstdint>
 
@@ -19,8 +19,8 @@ absl::Status CheckEncoding(const MessageView& view);
 
 absl::Status DrainingError();
 
-// The call's deadline on the monotonic clock.
-TimePoint DeadlineOf(const grpc::ServerContextBase& context);
+// The call's deadline on the monotonic clock, from ServerContext's raw_deadline().
+TimePoint DeadlineOf(gpr_timespec deadline);
 // `timeout_us` after `arrived`; 0 is none.
 TimePoint DeadlineAfter(TimePoint arrived, std::uint32_t timeout_us);
 

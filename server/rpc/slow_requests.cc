@@ -29,10 +29,10 @@ const char* NameOf(Method method) {
 }  // namespace
 
 // 00-<32 hex digits>-<16 hex digits>-<2 hex digits>, in lower case.
-std::string_view TraceparentOf(const grpc::ServerContextBase& context) {
+std::string_view TraceparentOf(const ClientMetadata& metadata) {
   constexpr std::size_t kLength = 55;
-  const auto it = context.client_metadata().find("traceparent");
-  if (it == context.client_metadata().end() || it->second.size() != kLength) return {};
+  const auto it = metadata.find("traceparent");
+  if (it == metadata.end() || it->second.size() != kLength) return {};
   const std::string_view text(it->second.data(), kLength);
   for (std::size_t i = 0; i < kLength; ++i) {
     const bool dash = i == 2 || i == 35 || i == 52;
@@ -54,7 +54,7 @@ bool SlowRequests::Allowed(TimePoint now, std::uint64_t* left_out) {
 }
 
 void SlowRequests::Report(const RequestSample& sample, std::uint64_t id, const Answer* answer,
-                          const grpc::ServerContextBase& context, const std::string& peer) {
+                          const ClientMetadata& metadata, const std::string& peer) {
   std::uint64_t left_out = 0;
   if (!Allowed(SteadyClock::now(), &left_out)) return;
   std::vector<LogField> fields = {{"method", NameOf(sample.method)},
@@ -68,7 +68,7 @@ void SlowRequests::Report(const RequestSample& sample, std::uint64_t id, const A
     fields.emplace_back("execution_us", Microseconds(answer->execution));
     fields.emplace_back("batch_rows", answer->batch_rows);
   }
-  if (const std::string_view trace = TraceparentOf(context); !trace.empty()) fields.emplace_back("traceparent", trace);
+  if (const std::string_view trace = TraceparentOf(metadata); !trace.empty()) fields.emplace_back("traceparent", trace);
   if (left_out > 0) fields.emplace_back("left_out", left_out);
   LogWarning("slow request", fields);
 }

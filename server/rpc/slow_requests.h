@@ -1,7 +1,5 @@
 #pragma once
 
-#include <grpcpp/server_context.h>
-
 #include <atomic>
 #include <cstdint>
 #include <string>
@@ -10,6 +8,7 @@
 #include "server/base/clock.h"
 #include "server/batching/work.h"
 #include "server/metrics/metrics.h"
+#include "server/rpc/client_metadata.h"
 
 namespace softmax::server {
 
@@ -24,8 +23,8 @@ class SlowRequests {
   bool IsSlow(Nanoseconds total) const { return total >= threshold_ && threshold_.count() > 0; }
 
   // `peer` as people know it; `answer` may be null: the request did not run.
-  void Report(const RequestSample& sample, std::uint64_t id, const Answer* answer,
-              const grpc::ServerContextBase& context, const std::string& peer);
+  void Report(const RequestSample& sample, std::uint64_t id, const Answer* answer, const ClientMetadata& metadata,
+              const std::string& peer);
 
  private:
   // Whether there is room for a line now, and how many were left out since the last one.
@@ -38,6 +37,6 @@ class SlowRequests {
 };
 
 // The call's W3C traceparent; empty when it sent none, or one that is not well-formed. 55 characters at most.
-std::string_view TraceparentOf(const grpc::ServerContextBase& context);
+std::string_view TraceparentOf(const ClientMetadata& metadata);
 
 }  // namespace softmax::server

@@ -30,7 +30,7 @@ class StreamCall::Request final : public Work {
   }
   // The message stays as long as any of its requests.
   void LendInput(InputPieces* pieces) override {
-    ListPieces(&message_->buffer, decoded_.payload_offset, spec_.input_bytes(), pieces);
+    ListPieces(MessageView(&message_->buffer), decoded_.payload_offset, spec_.input_bytes(), pieces);
   }
   const std::uint32_t* lengths() const override { return decoded_.lengths.data(); }
   void ExpectCompletion() override { ++call_->expected_; }
@@ -52,7 +52,7 @@ StreamCall::StreamCall(QueueThread& thread) : thread_(thread), stream_(&context_
 
 void StreamCall::Arm(QueueThread& thread) {
   auto* call = new StreamCall(thread);
-  thread.server().softmax.RequestSoftmaxStream(&call->context_, &call->stream_, thread.queue(), thread.queue(),
+  thread.server().softmax.RequestSoftmaxStream(&call->context_, &call->stream_, thread.queue(),
                                                static_cast<Tag*>(&call->started_));
 }
 
@@ -79,7 +79,7 @@ void StreamCall::OnStarted(bool ok) {
     FinishIfDone();
     return;
   }
-  connection_ = thread_.ConnectionOf(context_);
+  connection_ = thread_.ConnectionOf(context_.peer());
   ReadIfRoom();
 }
 
@@ -131,7 +131,7 @@ void StreamCall::HandleMessage() {
     no_more_reads_ = true;
     return;
   }
-  const TimePoint call_deadline = DeadlineOf(context_);
+  const TimePoint call_deadline = DeadlineOf(context_.raw_deadline());
   submitting_ = true;
   for (DecodedRequest& decoded : requests) {
     thread_.recorder().RequestArrived(Method::kSoftmaxStream);

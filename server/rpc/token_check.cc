@@ -31,12 +31,12 @@ std::shared_ptr<const TokenSet> Tokens::current() const {
   return current_;
 }
 
-absl::Status TokenCheck::Judge(const grpc::ServerContextBase& context) {
+absl::Status TokenCheck::Judge(const ClientMetadata& metadata) {
   if (const std::uint64_t version = tokens_->version(); version != version_) {
     set_ = tokens_->current();
     version_ = version;
   }
-  const auto [begin, end] = context.client_metadata().equal_range("authorization");
+  const auto [begin, end] = metadata.equal_range("authorization");
   if (begin == end) return absl::UnauthenticatedError("authorization: missing; send \"Bearer TOKEN\"");
   if (std::next(begin) != end) return absl::UnauthenticatedError("authorization: sent more than once");
   const std::string_view token = TokenOf({begin->second.data(), begin->second.size()});

@@ -2,7 +2,6 @@
 
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
-#include <grpcpp/server_context.h>
 
 #include <atomic>
 #include <cstdint>
@@ -10,6 +9,7 @@
 #include <string>
 
 #include "server/base/mutex.h"
+#include "server/rpc/client_metadata.h"
 #include "server/rpc/secret_file.h"
 #include "server/rpc/token_set.h"
 
@@ -43,12 +43,14 @@ class TokenCheck {
   explicit TokenCheck(const Tokens* tokens) : tokens_(tokens) {}
 
   // UNAUTHENTICATED: no token, or something that is none. PERMISSION_DENIED: a token that is not known.
-  absl::Status Admit(const grpc::ServerContextBase& context) {
-    return tokens_ == nullptr ? absl::OkStatus() : Judge(context);
+  // `call` is a ServerContext or a RawCall.
+  template <typename Call>
+  absl::Status Admit(const Call& call) {
+    return tokens_ == nullptr ? absl::OkStatus() : Judge(call.client_metadata());
   }
 
  private:
-  absl::Status Judge(const grpc::ServerContextBase& context);
+  absl::Status Judge(const ClientMetadata& metadata);
 
   const Tokens* const tokens_;
   std::uint64_t version_ = 0;

@@ -5,14 +5,12 @@
 
 #include "server/rpc/message_view.h"
 #include "server/rpc/request_rules.h"
-#include "server/rpc/status.h"
 
 namespace softmax::server {
 
 void UnaryCall::Arm(QueueThread& thread) {
   auto* call = new UnaryCall(thread);
-  thread.server().softmax.RequestSoftmax(&call->context_, &call->message_, &call->responder_, thread.queue(),
-                                         thread.queue(), static_cast<Tag*>(call));
+  call->call_.Request(thread.server().grpc(), thread.server().softmax.softmax(), thread.queue());
 }
 
 UnaryCall::~UnaryCall() {
@@ -32,10 +30,9 @@ void UnaryCall::Proceed(bool ok) {
 }
 
 absl::Status UnaryCall::Decode() {
-  if (!message_.Valid()) {
-    return absl::InvalidArgumentError("the call carries no message; expected one SoftmaxRequest");
-  }
-  MessageView view(&message_);
+  // As gRPC says it of other methods.
+  if (call_.message() == nullptr) return absl::InternalError("Unable to parse request");
+  const MessageView view(call_.message());
   if (absl::Status status = CheckEncoding(view); !status.ok()) return status;
   DecodeRequest(view.slices(), thread_.state().limits, &request_);
   return request_.status;
@@ -50,7 +47,7 @@ void UnaryCall::Handle() {
     FinishWithError(DrainingError(), arrived_);
     return;
   }
-  if (absl::Status status = thread_.Admit(context_); !status.ok()) {
+  if (absl::Status status = thread_.Admit(call_); !status.ok()) {
     FinishWithError(status, arrived_);
     return;
   }
@@ -60,29 +57,25 @@ void UnaryCall::Handle() {
     return;
   }
   spec_ = request_.spec;
-  deadline_ = std::min(DeadlineOf(context_), DeadlineAfter(arrived_, request_.timeout_us));
-  connection_ = thread_.ConnectionOf(context_);
+  deadline_ = std::min(DeadlineOf(call_.raw_deadline()), DeadlineAfter(arrived_, request_.timeout_us));
+  connection_ = thread_.ConnectionOf(call_.peer());
   thread_.turns().Submit(this, caller(), Turns::Kind::kUnary, arrived_);
 }
 
 void UnaryCall::CopyInput(std::byte* destination) {
-  {
-    MessageView view(&message_);
-    CopyFromSlices(view.slices(), request_.payload_offset, spec_.input_bytes(), destination);
-  }
-  message_.Clear();  // gives the received bytes back to the transport's quota
+  CopyFromSlices(MessageView(call_.message()).slices(), request_.payload_offset, spec_.input_bytes(), destination);
+  call_.ClearMessage();
 }
 
 void UnaryCall::Complete(const Answer& answer) {
   const AnswerTogether together(together_ ? connection_.get() : nullptr);
   answered_at_ = SteadyClock::now();
-  message_.Clear();  // if it was lent; the next message can have its memory
+  call_.ClearMessage();  // if it was lent; the next message can have its memory
   thread_.turns().Done(*this, caller(), Turns::Kind::kUnary, answer.ran, answered_at_);
   if (!answer.status.ok()) {
-    AddPushback(&context_, answer.retry_after_ms);
     Account(static_cast<int>(answer.status.code()), answered_at_, &answer);
     state_ = State::kAnswering;
-    responder_.FinishWithError(ToGrpcStatus(answer.status), static_cast<Tag*>(this));
+    call_.FinishWithError(answer.status, answer.retry_after_ms);
     return;
   }
   if (deadline_ <= answered_at_) {
@@ -102,20 +95,20 @@ void UnaryCall::Complete(const Answer& answer) {
   thread_.recorder().PayloadCopiedIn(copied_bytes());
   Account(grpc::StatusCode::OK, answered_at_, &answer);
   state_ = State::kAnswering;
-  responder_.Finish(sender.Take(), grpc::Status::OK, static_cast<Tag*>(this));
+  call_.Finish(sender.Message());
 }
 
 void UnaryCall::FinishWithError(const absl::Status& status, TimePoint now) {
   Account(static_cast<int>(status.code()), now, nullptr);
   state_ = State::kAnswering;
-  responder_.FinishWithError(ToGrpcStatus(status), static_cast<Tag*>(this));
+  call_.FinishWithError(status, /*retry_after_ms=*/0);
 }
 
 void UnaryCall::Account(int code, TimePoint now, const Answer* answer) {
   thread_.state().requests_in_flight.Add(-1);
   const RequestSample sample = SampleOf(Method::kSoftmax, code, arrived_, now, answer);
   thread_.recorder().RequestFinished(sample);
-  thread_.ReportIfSlow(sample, request_.id, answer, context_);
+  thread_.ReportIfSlow(sample, request_.id, answer, call_);
 }
 
 }  // namespace softmax::server

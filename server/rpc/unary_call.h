@@ -1,14 +1,11 @@
 #pragma once
 
-#include <grpcpp/server_context.h>
-#include <grpcpp/support/async_unary_call.h>
-#include <grpcpp/support/byte_buffer.h>
-
 #include <list>
 
 #include "server/batching/work.h"
 #include "server/rpc/message_view.h"
 #include "server/rpc/queue_thread.h"
+#include "server/rpc/raw_call.h"
 #include "server/rpc/tag.h"
 
 namespace softmax::server {
@@ -24,7 +21,7 @@ class UnaryCall final : public Tag, public Work {
 
   void CopyInput(std::byte* destination) override;
   void LendInput(InputPieces* pieces) override {
-    ListPieces(&message_, request_.payload_offset, spec_.input_bytes(), pieces);
+    ListPieces(MessageView(call_.message()), request_.payload_offset, spec_.input_bytes(), pieces);
   }
   const std::uint32_t* lengths() const override { return request_.lengths.data(); }
   void ExpectCompletion() override {
@@ -35,10 +32,10 @@ class UnaryCall final : public Tag, public Work {
 
   TimePoint answered_at() const { return answered_at_; }
   // Gives the answer up: the transport drops what it still can.
-  void Cancel() { context_.TryCancel(); }
+  void Cancel() { call_.Cancel(); }
 
  private:
-  explicit UnaryCall(QueueThread& thread) : thread_(thread), responder_(&context_) {}
+  explicit UnaryCall(QueueThread& thread) : thread_(thread), call_(this) {}
   ~UnaryCall() override;
 
   void Handle();
@@ -48,9 +45,7 @@ class UnaryCall final : public Tag, public Work {
   void Account(int code, TimePoint now, const Answer* answer);
 
   QueueThread& thread_;
-  grpc::ServerContext context_;
-  grpc::ByteBuffer message_;
-  grpc::ServerAsyncResponseWriter<grpc::ByteBuffer> responder_;
+  RawCall call_;
   DecodedRequest request_;
   std::shared_ptr<Connection> connection_;  // null: it has gone
   enum class State : std::uint8_t { kWaiting, kRunning, kAnswering } state_ = State::kWaiting;

@@ -2,14 +2,18 @@
 
 #include <grpcpp/completion_queue.h>
 
-#include "server/rpc/queue_server.h"
+#include "softmax/v1/softmax.grpc.pb.h"
 #include "tests/bench/rotating_buffer.h"
 
 namespace softmax::bench {
 
+// Softmax and SoftmaxStream as raw bytes, as one would write it with gRPC's C++ interface.
+using AsyncService = v1::SoftmaxService::WithRawMethod_Softmax<v1::SoftmaxService::WithRawMethod_SoftmaxStream<
+    v1::SoftmaxService::WithAsyncMethod_GetServerInfo<v1::SoftmaxService::Service>>>;
+
 // One completion queue of the echo server, with its one thread.
 struct EchoQueue {
-  server::AsyncService* service = nullptr;
+  AsyncService* service = nullptr;
   grpc::ServerCompletionQueue* queue = nullptr;
   // Null: messages go back as they came. Otherwise each is also copied here once, as a batch would take it.
   RotatingBuffer* copy = nullptr;

@@ -48,7 +48,7 @@ int Run(const Settings& settings) {
   sigaddset(&signals, SIGINT);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 
-  softmax::server::AsyncService service;
+  softmax::bench::AsyncService service;
   grpc::ServerBuilder builder;
   std::vector<std::unique_ptr<grpc::ServerCompletionQueue>> queues;
   std::vector<std::unique_ptr<RotatingBuffer>> copies;

@@ -92,7 +92,7 @@ TEST(Hostile, CompressedRequestsAreRefusedByName) {
   ExpectServes(service);
 }
 
-// gRPC answers this one itself, before the call is ours to see.
+// As gRPC itself answers it for the other methods.
 TEST(Hostile, ACallWithoutAMessageIsRefused) {
   Service service;
   grpc::ByteBuffer answer;
