@@ -10,7 +10,7 @@ ColumnPlan PlanColumns(DataType type, const Segment& segment, const Completion& 
 }
 
 const void* ColumnKernelOf(DataType type, const ColumnPlan& plan) {
-  if (plan.stream) return StreamKernels().kernels[plan.cluster_blocks > 1 ? 1 : 0][plan.params.segment.log];
+  if (plan.stream) return StreamKernelsFor(type).kernels[plan.cluster_blocks > 1 ? 1 : 0][plan.params.segment.log];
   if (plan.passes) return ColumnLanesKernelsFor(type).passes[0];
   if (plan.lanes) {
     return ColumnLanesKernelsFor(type).tiles[plan.whole ? 1 : 0].kernels[plan.slots][plan.params.segment.log];
@@ -25,6 +25,12 @@ const ColumnLanesKernels& ColumnLanesKernelsFor(DataType type) {
   if (type == DataType::kFloat16) return Float16ColumnLanesKernels();
   if (type == DataType::kBFloat16) return BFloat16ColumnLanesKernels();
   return Float32ColumnLanesKernels();
+}
+
+const ColumnStreamKernels& StreamKernelsFor(DataType type) {
+  if (type == DataType::kFloat16) return Float16StreamKernels();
+  if (type == DataType::kBFloat16) return BFloat16StreamKernels();
+  return Float32StreamKernels();
 }
 
 const ColumnKernels& ColumnKernelsFor(DataType type) {

@@ -93,14 +93,16 @@ constexpr int kPassVectors = 8;      // side by side, of results
 constexpr int kPassEntries = 128;    // of a row in the table, at most
 constexpr int kPassResultBytes = kPassVectors * kVectorBytes;
 
-// Those of column_stream.cuh.
+// Those of column_stream.cuh and column_pairs.cuh.
 constexpr int kStreamThreads = 512;
 constexpr int kStreamWarps = kStreamThreads / 32;
-constexpr int kStreamWidth = 32;                               // rows of a strip
+constexpr int kStreamWidth = 32;                               // rows of a strip,
+constexpr int kPairsWidth = 64;                                // of 16-bit elements
 constexpr int kStreamColumns = 1024;                           // of a block, at most
 constexpr int kStreamPitch = kStreamWidth * 4 + kVectorBytes;  // from one column to the next in shared memory
 constexpr int kStreamBytes = 16 * 1024;                        // of shared memory beside them
-constexpr int kStreamTableBytes = 2 * kStreamWidth * 8;        // and for each chunk of shared rows
+// And for each chunk of shared rows.
+constexpr int StreamTableBytes(int element_bytes) { return 2 * (element_bytes == 2 ? kPairsWidth : kStreamWidth) * 8; }
 constexpr int kSectorBytes = 32;
 
 // n / d for n * d < 2^32.
@@ -169,6 +171,7 @@ struct ColumnParams {
   std::int32_t rows_offset;
   std::int32_t cluster_blocks;   // of column_lanes.cuh that share rows
   std::int32_t tail_places;      // there, places of a lane's last slot that some lane has
+  std::int32_t read_width;       // of column_pairs.cuh: rows that a block reads
   std::int32_t result_strips;    // of column_passes.cuh, when results are written
   std::int32_t workspace_table;  // there, words before the table
   bool grouped;                  // the chunks are folded in groups
@@ -239,14 +242,17 @@ const ColumnLanesKernels& Float32ColumnLanesKernels();
 const ColumnLanesKernels& Float16ColumnLanesKernels();
 const ColumnLanesKernels& BFloat16ColumnLanesKernels();
 
-// Those of column_stream.cuh, for 32-bit elements: by whether rows have several chunks, and whether they are for
-// log-softmax; none of both.
+// Those of column_stream.cuh, for 32-bit elements, and of column_pairs.cuh, for 16 bits: by whether rows have several
+// chunks, and whether they are for log-softmax; of 32 bits none of both.
 struct ColumnStreamKernels {
   const void* kernels[2][2];
 
   const void* const* begin() const { return &kernels[0][0]; }
   const void* const* end() const { return begin() + sizeof(*this) / sizeof(void*); }
 };
-const ColumnStreamKernels& StreamKernels();
+const ColumnStreamKernels& StreamKernelsFor(DataType type);
+const ColumnStreamKernels& Float32StreamKernels();
+const ColumnStreamKernels& Float16StreamKernels();
+const ColumnStreamKernels& BFloat16StreamKernels();
 
 }  // namespace softmax::kernels::cuda

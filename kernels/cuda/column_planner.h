@@ -258,6 +258,7 @@ class ColumnPlanner {
 
   bool PlanStream();
   bool StreamSuits() const;
+  bool HasWords() const;
   bool IsInPlace() const;
   void SetOverlap();
 

@@ -2,7 +2,7 @@
 
 namespace softmax::kernels::cuda {
 
-const ColumnStreamKernels& StreamKernels() {
+const ColumnStreamKernels& Float32StreamKernels() {
   static const ColumnStreamKernels kernels = {
       {{reinterpret_cast<const void*>(&ColumnStreamKernel<false, false>),
         reinterpret_cast<const void*>(&ColumnStreamKernel<true, false>)},

@@ -1,40 +1,29 @@
 #pragma once
 
-#include "kernels/cuda/column_copy.cuh"
-#include "kernels/cuda/column_exchange.cuh"
-#include "kernels/cuda/column_plan.h"
-#include "kernels/cuda/column_unit.cuh"
+#include "kernels/cuda/column_strips.cuh"
 #include "kernels/cuda/complete.cuh"
 #include "kernels/cuda/dependent.cuh"
 
-// The kernels for rows of 32-bit elements over another axis of a large inner size whose columns miss the sectors of
-// memory. What limits others there is that sectors are written in part, by two blocks. Here strips overlap by what a
-// sector may have of two, and each block writes whole sectors only, but for the first and last of a column.
-//
-// A block stays on its multiprocessor and takes strip after strip. Copies bring the next one to shared memory while the
-// results of this one, whose elements are in registers, are computed and written. A warp has two lanes of the tree, a
-// thread one row of them.
+// The kernels for rows of 32-bit elements in strips that overlap (column_strips.cuh). Copies bring the next strip to
+// shared memory while the results of this one, whose elements are in registers, are computed and written. A warp has
+// two lanes of the tree, a thread one row of them.
 namespace softmax::kernels::cuda {
 
 // kChunks: rows of several chunks, of which each block of a cluster has as many as its registers hold; elsewhere whole
 // rows.
 template <bool kLog, bool kChunks>
-class ColumnStream {
+class ColumnStream : ColumnStrips<float, kStreamWidth> {
  public:
   __device__ __forceinline__ ColumnStream(const ColumnParams& params, unsigned char* shared)
-      : params_(params),
-        shared_(*reinterpret_cast<Shared*>(shared)),
-        tile_(shared + sizeof(Shared)),
-        blocks_(kChunks ? params.cluster_blocks : 1),
-        rank_(kChunks ? static_cast<int>(blockIdx.x) % blocks_ : 0),
-        columns_(min(kStreamColumns, static_cast<int>(params.segment.cols) - rank_ * kStreamColumns)) {}
+      : ColumnStrips(params, shared + sizeof(Shared), kChunks ? params.cluster_blocks : 1),
+        shared_(*reinterpret_cast<Shared*>(shared)) {}
 
   __device__ __forceinline__ void Run() {
     const int strips = static_cast<int>(params_.segment.outer) * params_.strips;
     const int groups = static_cast<int>(gridDim.x) / blocks_;  // of blocks that share strips
     const int group = static_cast<int>(blockIdx.x) / blocks_;
     const Scale<float> scale(params_.scale_float);
-    if (kChunks) Meet();
+    if (kChunks) Meet(shared_.barriers);
 #pragma unroll
     for (int part = 0; part < kCopies; ++part) Copy(group, part, group < strips);
     unsigned turn = 0;
@@ -62,7 +51,12 @@ class ColumnStream {
       for (int chunk = 0; chunk < kParts; ++chunk) Sum(chunk, scale);
       __syncthreads();
       if constexpr (kChunks) {
-        Exchange(turn++, scale);
+        Exchange(
+            turn++, shared_.barriers, shared_.done, scale, [&](const ClusterExchange& exchange, Stats<float>* table) {
+              if (const int part = Warp(), chunk = rank_ * kParts + part; part < kParts && chunk < params_.chunks) {
+                exchange.Send(table + Lane() * params_.chunks + chunk, PartStats(part, Lane(), scale), blocks_);
+              }
+            });
         Write(StripOf(Again(index)), shared_.done[Lane()], scale);
       } else {
         Write(StripOf(Again(index)), PartStats(0, Lane(), scale), scale);
@@ -71,15 +65,8 @@ class ColumnStream {
   }
 
  private:
-  static constexpr int kVector = Element<float>::kVector;
-  static constexpr int kSlots = kStreamColumns / (32 * kVector);
-  static constexpr int kTurns = 32 / kStreamWarps;                   // lanes of a warp
   static constexpr int kParts = kChunks ? kSlots / kChunkSlots : 1;  // chunks of a block
   static constexpr int kPartSlots = kSlots / kParts;
-  static constexpr int kCopies = 4;  // parts of a strip, as they are copied
-  static constexpr int kCopySlots = kSlots / kCopies;
-  static constexpr int kCopyColumns = kStreamColumns / kCopies;
-  static constexpr int kSize = static_cast<int>(sizeof(float));
   static_assert(kStreamWidth == 32, "a lane for each row");
 
   struct Shared {
@@ -89,82 +76,6 @@ class ColumnStream {
     std::uint64_t barriers[2];
   };
   static_assert(sizeof(Shared) <= kStreamBytes, "planned for");
-
-  static __device__ __forceinline__ int Warp() { return static_cast<int>(threadIdx.x) / 32; }
-  static __device__ __forceinline__ int Lane() { return static_cast<int>(threadIdx.x) % 32; }
-  // The same, as far as the compiler knows some other value: what is made of it takes no registers elsewhere.
-  template <typename T>
-  static __device__ __forceinline__ T Again(T value) {
-    if constexpr (sizeof(T) == 4) {
-      asm volatile("" : "+r"(value));
-    } else {
-      asm volatile("" : "+l"(value));
-    }
-    return value;
-  }
-
-  struct Strip {
-    std::int64_t outer;
-    int first;  // inner element
-    int width;
-    bool is_last;
-  };
-  __device__ __forceinline__ Strip StripOf(int index) const {
-    const int outer = index / params_.strips;
-    const int first = (index - outer * params_.strips) * params_.strip;
-    const auto inner = static_cast<int>(params_.segment.inner);
-    return {outer, first, min(kStreamWidth, inner - first), first + params_.strip >= inner};
-  }
-  // From the tensor's first element of an outer block to the strip's in the warp's first column.
-  __device__ __forceinline__ std::int64_t Past(const Strip& strip) const {
-    return static_cast<std::int64_t>(rank_ * kStreamColumns + Warp() * kVector) * params_.segment.inner + strip.first;
-  }
-
-  // Starts the copies of a part of the strip's columns, as the aligned vectors that they lie in.
-  __device__ __forceinline__ void Copy(int index, int part, bool any) const {
-    constexpr int kVectors = kStreamPitch / kVectorBytes;                 // that a column may lie in
-    constexpr int kSide = kStreamThreads / kVectors / kVector * kVector;  // columns side by side, which lie alike
-    constexpr std::uintptr_t kMask = kVectorBytes - 1;
-    const auto thread = static_cast<int>(threadIdx.x);
-    const int line = thread / kVectors;
-    const int vector = thread - line * kVectors;
-    const int first = part * kCopyColumns + line;
-    const int end = min(columns_, (part + 1) * kCopyColumns);
-    if (any && line < kSide && first < end) {
-      const DeviceSegment& segment = params_.segment;
-      const Strip strip = StripOf(index);
-      const auto* const outer = static_cast<const float*>(segment.input) + strip.outer * segment.input_stride;
-      const auto least = reinterpret_cast<std::uintptr_t>(outer);
-      const auto most = reinterpret_cast<std::uintptr_t>(outer + segment.cols * segment.inner);
-      const auto element = reinterpret_cast<std::uintptr_t>(
-          outer + static_cast<std::int64_t>(rank_ * kStreamColumns + first) * segment.inner + strip.first);
-      if (vector * kVectorBytes < static_cast<int>(element & kMask) + strip.width * kSize) {
-        std::uintptr_t memory = (element & ~kMask) + static_cast<unsigned>(vector * kVectorBytes);
-        unsigned char* shared = tile_ + first * kStreamPitch + vector * kVectorBytes;
-        const auto step = static_cast<std::uintptr_t>(kSide * segment.inner * kSize);
-        const std::uintptr_t last = memory + step * static_cast<unsigned>((end - 1 - first) / kSide);
-        if (memory >= least && last + kVectorBytes <= most) {
-          ForCopies(first, end, kSide, [&] {
-            CopyAsync(shared, memory);
-            memory += step;
-            shared += kSide * kStreamPitch;
-          });
-        } else {
-#pragma unroll 1
-          for (int k = first; k < end; k += kSide) {
-            if (memory >= least && memory + kVectorBytes <= most) {
-              CopyAsync(shared, memory);
-            } else {
-              ReadElements<float>(memory, shared, least, most);
-            }
-            memory += step;
-            shared += kSide * kStreamPitch;
-          }
-        }
-      }
-    }
-    CommitCopies();
-  }
 
   // Where the thread's row lies in the warp's first columns in shared memory.
   __device__ __forceinline__ void FindColumns(const Strip& strip, const unsigned char* (&at)[kVector]) const {
@@ -177,10 +88,6 @@ class ColumnStream {
       const unsigned past = (first + static_cast<unsigned>(e) * pitch) % kVectorBytes;
       at[e] = tile_ + (Warp() * kVector + e) * kStreamPitch + past + Lane() * kSize;
     }
-  }
-  // From the warp's first column.
-  static __device__ __forceinline__ constexpr int ColumnOf(int slot, int turn, int place) {
-    return (slot * 32 + turn * kStreamWarps) * kVector + place;
   }
   __device__ __forceinline__ void Load(const unsigned char* const (&at)[kVector], int part) {
 #pragma unroll
@@ -258,62 +165,18 @@ class ColumnStream {
   // The exponentials stay.
   static constexpr bool kKeep = !kLog && !kChunks;
 
-  // Of the warps that are kStep, 2 kStep, ... apart, in the order of the tree.
-  template <int kStep>
-  static __device__ __forceinline__ double TreeSum(const double* p) {
-    if constexpr (kStep == kStreamWarps) {
-      return *p;
-    } else {
-      return TreeSum<2 * kStep>(p) + TreeSum<2 * kStep>(p + kStep * kStreamWidth);
-    }
-  }
   __device__ __forceinline__ Stats<float> PartStats(int chunk, int row, const Scale<float>& scale) const {
     const float max = Maximum(chunk, row);
     const double sum = TreeSum<1>(&shared_.sums[chunk][0][row]);
     return {max, static_cast<float>(sum * ExpBase<float>(max, scale).correction)};
   }
 
-  // Between the blocks of a cluster. What comes in turns goes to two tables, so that nobody overwrites what others
-  // still read: a block is ahead of others by one turn at most.
-  __device__ __forceinline__ int TurnBytes() const {
-    return params_.chunks * kStreamWidth * static_cast<int>(sizeof(Stats<float>));
-  }
-  __device__ __forceinline__ void Meet() const {
-    ClusterExchange(&shared_.barriers[0]).Expect(TurnBytes());
-    ClusterExchange(&shared_.barriers[1]).Expect(TurnBytes());
-    ClusterExchange::Arrive();
-    ClusterExchange::Begin();
-  }
-  __device__ __forceinline__ void Exchange(unsigned turn, const Scale<float>& scale) const {
-    const ClusterExchange exchange(&shared_.barriers[turn % 2]);
-    const int chunks = params_.chunks;
-    auto* const table = reinterpret_cast<Stats<float>*>(tile_ + kStreamColumns * kStreamPitch) +
-                        static_cast<int>(turn % 2) * chunks * kStreamWidth;
-    if (const int part = Warp(), chunk = rank_ * kParts + part; part < kParts && chunk < chunks) {
-      exchange.Send(table + Lane() * chunks + chunk, PartStats(part, Lane(), scale), blocks_);
-    }
-    exchange.WaitForTurn(turn / 2);
-    for (int row = Warp(); row < kStreamWidth; row += kStreamWarps) {
-      const Stats<float> stats = FoldFlat(table + row * chunks, chunks, Lane(), scale);
-      if (Lane() == 0) shared_.done[row] = stats;
-    }
-    if (threadIdx.x == 0) exchange.ExpectMore(TurnBytes());
-    __syncthreads();
-  }
-
   // Results.
 
-  // Elements from `p` on that lie in a sector that begins before it: the strip before this one writes them.
-  static __device__ __forceinline__ int Before(std::uintptr_t p) {
-    return static_cast<int>((0 - p) % kSectorBytes) / kSize;
-  }
   // Whether the thread's row is one that the strip writes in the column whose first element of the strip is at `to`.
   __device__ __forceinline__ bool IsMine(const Strip& strip, const float* to) const {
-    const auto p = reinterpret_cast<std::uintptr_t>(to);
-    const int begin = strip.first == 0 ? 0 : Before(p);
-    const int end =
-        strip.is_last ? strip.width : params_.strip + Before(p + static_cast<unsigned>(params_.strip * kSize));
-    return Lane() >= begin && Lane() < min(end, strip.width);
+    const Range range = RangeOf(strip, to);
+    return Lane() >= range.begin && Lane() < range.end;
   }
   __device__ __forceinline__ void Write(const Strip& strip, const Stats<float>& stats,
                                         const Scale<float>& scale) const {
@@ -370,12 +233,7 @@ class ColumnStream {
     }
   }
 
-  const ColumnParams& params_;
   Shared& shared_;
-  unsigned char* const tile_;
-  const int blocks_;   // of the cluster
-  const int rank_;     // in it
-  const int columns_;  // of this block
   float x_[kSlots][kTurns][kVector];
 };
 

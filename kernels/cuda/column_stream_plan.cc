@@ -3,7 +3,7 @@
 
 #include "kernels/cuda/column_planner.h"
 
-// The blocks of column_stream.cuh.
+// The blocks of column_stream.cuh and column_pairs.cuh.
 namespace softmax::kernels::cuda {
 namespace {
 
@@ -36,14 +36,22 @@ constexpr int kLeastColumns = 513;  // of fewer a block would have too few bytes
 }  // namespace
 
 bool ColumnPlanner::StreamSuits() const {
-  const bool suits = device_.clusters && bytes_ == 4 && !plan_.vectors && s_.lengths == nullptr && !p_.grouped;
+  const bool suits = device_.clusters && bytes_ < 8 && !plan_.vectors && s_.lengths == nullptr && !p_.grouped;
   if (!suits || s_.cols < kLeastColumns) return false;
-  if (s_.inner < 2 * kStreamWidth || s_.inner > std::numeric_limits<std::int32_t>::max() / 64) return false;
+  const int width = bytes_ == 2 ? kPairsWidth : kStreamWidth;
+  if (s_.inner < 2 * width || s_.inner > std::numeric_limits<std::int32_t>::max() / 64) return false;
+  if (bytes_ == 2 && !HasWords()) return false;
   const std::int64_t sharers = DivideUp(s_.cols, kStreamColumns);
   if (sharers == 1) return true;
-  // Blocks that share rows have to be about full, and log-softmax is slower in them than element by element.
+  // Blocks that share rows have to be about full, and log-softmax of 32 bits is slower in them than element by element.
   const bool is_full = sharers <= device_.cluster_blocks && 4 * s_.cols >= 3 * sharers * kStreamColumns;
-  return is_full && s_.operation == Operation::kSoftmax;
+  return is_full && (bytes_ == 2 || s_.operation == Operation::kSoftmax);
+}
+
+// Whether the words of the output are those of the input.
+bool ColumnPlanner::HasWords() const {
+  const auto past = reinterpret_cast<std::uintptr_t>(s_.input) ^ reinterpret_cast<std::uintptr_t>(s_.output);
+  return past % 4 == 0 && (p_.segment.input_stride - p_.segment.output_stride) % 2 == 0;
 }
 
 // Strips as wide as a block's registers allow, less what a sector may have of two. Where columns begin `alignment`
@@ -56,7 +64,9 @@ void ColumnPlanner::SetOverlap() {
          !lies(p_.segment.output_stride, alignment)) {
     alignment /= 2;
   }
-  const int most = kStreamWidth - (kSectorBytes - alignment) / bytes_;
+  // Where words begin with odd rows, the last row has none.
+  p_.read_width = bytes_ == 4 ? kStreamWidth : alignment < 4 ? kPairsWidth - 1 : kPairsWidth;
+  const int most = p_.read_width - (kSectorBytes - alignment) / bytes_;
   p_.strip = RoundUp(static_cast<int>(DivideUp(s_.inner, DivideUp(s_.inner, most))), alignment / bytes_);
   strips_ = DivideUp(s_.inner, p_.strip);
   p_.strips = static_cast<std::int32_t>(strips_);
@@ -78,10 +88,12 @@ bool ColumnPlanner::PlanStream() {
   const std::int64_t strips = s_.outer * strips_;
   const auto sharers = static_cast<int>(DivideUp(s_.cols, kStreamColumns));
   const int columns = sharers == 1 ? static_cast<int>(s_.cols) : kStreamColumns;
-  const int bytes = kStreamBytes + columns * kStreamPitch + (sharers == 1 ? 0 : p_.chunks * kStreamTableBytes);
+  const int table_bytes = sharers == 1 ? 0 : p_.chunks * StreamTableBytes(bytes_);
+  const int bytes = kStreamBytes + columns * kStreamPitch + table_bytes;
   if (bytes > device_.shared_bytes || strips > std::numeric_limits<std::int32_t>::max() / 2) return false;
-  const int groups = sharers == 1 ? device_.multiprocessors
-                                  : ClustersHeld(StreamKernels().kernels[1][p_.segment.log], sharers, bytes, device_);
+  const DataType type = bytes_ == 2 ? DataType::kBFloat16 : DataType::kFloat32;  // fp16 is like bf16
+  const void* const kernel = StreamKernelsFor(type).kernels[1][p_.segment.log];
+  const int groups = sharers == 1 ? device_.multiprocessors : ClustersHeld(kernel, sharers, bytes, device_);
   if (strips < std::int64_t{kFewestStrips} * groups) return false;
   plan_.cluster_blocks = sharers;
   p_.cluster_blocks = sharers;

@@ -225,7 +225,7 @@ cudaError_t PrepareKernelsOf(DataType type, const cuda::Device& device) {
   prepare(cuda::ColumnKernelsFor(type).kernels, all_bytes, clusters);
   prepare(cuda::ColumnKernelsFor(type).few, 0, false);
   if (type != DataType::kFloat64) prepare(cuda::ColumnLanesKernelsFor(type), beside_table, clusters);
-  if (type == DataType::kFloat32) prepare(cuda::StreamKernels(), all_bytes, clusters);
+  if (type != DataType::kFloat64) prepare(cuda::StreamKernelsFor(type), all_bytes, clusters);
   prepare(cuda::LinkKernelsFor(type), beside_table, false);
   prepare(cuda::MatrixKernelsFor(type), beside_table, clusters);
   prepare(cuda::TileKernelsFor(type), beside_table, clusters);

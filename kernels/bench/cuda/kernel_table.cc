@@ -42,9 +42,7 @@ std::vector<const void*> AllKernels() {
     for (const void* kernel : cuda::ColumnKernelsFor(type).few) add(kernel);
     if (type != DataType::kFloat64) {
       for (const void* kernel : cuda::ColumnLanesKernelsFor(type)) add(kernel);
-    }
-    if (type == DataType::kFloat32) {
-      for (const void* kernel : cuda::StreamKernels()) add(kernel);
+      for (const void* kernel : cuda::StreamKernelsFor(type)) add(kernel);
     }
     for (int other = 0; other < 2; ++other) {
       add(cuda::KernelTableFor(type).small[other]);

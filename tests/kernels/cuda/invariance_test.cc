@@ -162,34 +162,45 @@ TEST_F(InvarianceTest, ColumnsOffTheBoundariesGiveTheBitsOfContiguousRows) {
   }
 }
 
-// So many that blocks stay and take strip after strip, which overlap: see column_stream.cuh. Whole strips are compared,
-// so that what is left out between two of them shows.
+// Whole strips are compared, so that what is left out between two of them shows.
+void ExpectStripsOfContiguousRows(const RowCase& other) {
+  const auto input = MakeValues(Values::kNormal, other.input_type, other.Elements(), 23);
+  const auto outputs = RunCase(other, input);
+  RowCase one = other;
+  one.outer = one.inner = 1;
+  one.padding = 0;
+  const std::int64_t rows = other.outer * other.inner;
+  for (std::int64_t row = 0; row < rows; row += row == 129 ? rows - 200 : 1) {
+    ASSERT_EQ(Row(outputs, other, row, other.input_type), RunCase(one, Row(input, other, row, other.input_type)))
+        << other.Name() << " row " << row;
+  }
+}
+
+// So many that blocks stay and take strip after strip, which overlap: see column_strips.cuh.
 TEST_F(InvarianceTest, StripsThatOverlapGiveTheBitsOfContiguousRows) {
-  for (const auto [outer, cols, inner] : {std::array<std::int64_t, 3>{36, 520, 281},
-                                          {13, 1000, 801},
-                                          {30, 1024, 362},
-                                          {16, 768, 642},
-                                          {5, 2040, 1129},
-                                          {8, 3000, 601},
-                                          {3, 4000, 1126}}) {
-    for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-      RowCase other;
-      other.operation = operation;
-      other.outer = outer;
-      other.cols = cols;
-      other.inner = inner;
-      other.input_offset = inner % 3;
-      other.output_offset = outer % 2 == 0 ? inner % 4 : 0;
-      other.padding = outer % 4;
-      const auto input = MakeValues(Values::kNormal, other.input_type, other.Elements(), 23);
-      const auto outputs = RunCase(other, input);
-      RowCase one = other;
-      one.outer = one.inner = 1;
-      one.padding = 0;
-      const std::int64_t rows = outer * inner;
-      for (std::int64_t row = 0; row < rows; row += row == 129 ? rows - 200 : 1) {
-        ASSERT_EQ(Row(outputs, other, row, other.input_type), RunCase(one, Row(input, other, row, other.input_type)))
-            << other.Name() << " row " << row;
+  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
+    for (const auto [outer, cols, inner] : {std::array<std::int64_t, 3>{70, 520, 281},
+                                            {25, 1000, 801},
+                                            {50, 1024, 362},
+                                            {36, 768, 642},
+                                            {44, 1000, 520},
+                                            {40, 600, 600},
+                                            {9, 2040, 1129},
+                                            {11, 3000, 601},
+                                            {5, 4000, 1126}}) {
+      for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+        RowCase other;
+        other.input_type = other.output_type = type;
+        other.operation = operation;
+        other.outer = outer;
+        other.cols = cols;
+        other.inner = inner;
+        other.input_offset = inner % 3;
+        // 16-bit elements lie in words alike.
+        other.output_offset =
+            type == DataType::kFloat32 ? (outer % 2 == 0 ? inner % 4 : 0) : inner % 3 % 2 + outer % 2 * 2;
+        other.padding = outer % 4;
+        ExpectStripsOfContiguousRows(other);
       }
     }
   }

@@ -237,29 +237,32 @@ TEST_F(RowsTest, SharedRowsOfAnotherAxisTakeEveryValue) {
   }
 }
 
-// Strips that overlap; see column_stream.cuh. In place other kernels take them.
+// Strips that overlap; see column_strips.cuh. In place other kernels take them.
 TEST_F(RowsTest, ManyStripsOfAnotherAxisTakeEveryValue) {
-  for (const Values values : kAllValues) {
-    for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-      RowCase c;
-      c.outer = 40;
-      c.cols = 520;
-      c.inner = operation == Operation::kSoftmax ? 281 : 282;
-      c.operation = operation;
-      ExpectGood(c, values);
-      // The blocks of a cluster share rows.
-      c.outer = 8;
-      c.cols = 2040;
-      c.inner = 701;
-      if (values == Values::kPartialInfinity || values == Values::kLargest) ExpectGood(c, values);
+  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
+    RowCase c;
+    c.input_type = c.output_type = type;
+    for (const Values values : kAllValues) {
+      for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+        c.outer = 70;
+        c.cols = 520;
+        c.inner = operation == Operation::kSoftmax ? 281 : 282;
+        c.operation = operation;
+        ExpectGood(c, values);
+        // The blocks of a cluster share rows.
+        c.outer = 14;
+        c.cols = 2040;
+        c.inner = 701;
+        if (values == Values::kPartialInfinity || values == Values::kLargest) ExpectGood(c, values);
+      }
     }
+    c.operation = Operation::kSoftmax;
+    c.outer = 70;
+    c.cols = 520;
+    c.inner = 281;
+    c.in_place = true;
+    ExpectGood(c, Values::kNormal);
   }
-  RowCase c;
-  c.outer = 40;
-  c.cols = 520;
-  c.inner = 281;
-  c.in_place = true;
-  ExpectGood(c, Values::kNormal);
 }
 
 TEST_F(RowsTest, ALongOtherAxisIsWithinTheBounds) {
