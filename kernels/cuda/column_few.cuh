@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/cuda/ahead.cuh"
 #include "kernels/cuda/column_copy.cuh"
 #include "kernels/cuda/column_plan.h"
 #include "kernels/cuda/column_unit.cuh"
@@ -20,13 +21,35 @@ class ColumnFew {
 
   // The rows of the unit `unit` of the outer block `outer`.
   __device__ __forceinline__ void Run(std::int64_t outer, std::int64_t unit) {
+    if constexpr (kHasPlain) {
+      if (columns_ == kColumns) return RunAs<true>(outer, unit);
+    }
+    RunAs<false>(outer, unit);
+  }
+
+ private:
+  // kFull: there are as many columns as the kernel is for.
+  template <bool kFull>
+  __device__ __forceinline__ void RunAs(std::int64_t outer, std::int64_t unit) {
     std::int64_t pitch = segment_.inner * static_cast<int>(sizeof(In));
-    Load(static_cast<const In*>(segment_.input) + outer * segment_.input_stride + unit * kUnit, pitch);
+    Load<kFull>(static_cast<const In*>(segment_.input) + outer * segment_.input_stride + unit * kUnit, pitch);
     C max[kUnit];
     UnitMaximum<In, kUnit> maximum;
 #pragma unroll
     for (int c = 0; c < kColumns; ++c) maximum.Add(units_[c]);
     maximum.Get(max);
+    if constexpr (kHasPlain) {
+      if (IsPlain(max)) return RunPlain<kFull>(outer, unit, pitch, max);
+    }
+    if constexpr (kHasPlain && !kPrecise) {
+      RunSlowly(outer, unit, pitch, max);
+    } else {
+      RunAny<kFull>(outer, unit, pitch, max);
+    }
+  }
+  template <bool kFull>
+  __device__ __forceinline__ void RunAny(std::int64_t outer, std::int64_t unit, std::int64_t pitch,
+                                         const C (&max)[kUnit]) {
     C from[kUnit];
     C factor[kUnit];
     C low[kUnit];
@@ -34,31 +57,19 @@ class ColumnFew {
 #pragma unroll
     for (int k = 0; k < kUnit; ++k) {
       Forget();
-      const bool precise = kLog && columns_ <= kPreciseColumns;
-      const Normalizer<C> row(scale_, precise ? PreciseRow(k, max[k]) : Row(k, max[k]), kLog, false);
+      const bool precise = kPrecise && columns_ <= kPreciseColumns;
+      const Normalizer<C> row(scale_, precise ? PreciseRow(k, max[k]) : Row<false>(k, max[k]), kLog, false);
       from[k] = kLog && sizeof(In) == 2 ? row.max : kLog || sizeof(C) == 8 ? row.base.max_pre : Shift(row.base);
       base[k] = Base(row.base);
       factor[k] = row.factor;
       low[k] = row.log_lo;
     }
-    Forget();
-    asm volatile("" : "+l"(pitch));  // its multiples are not worth registers
-    In* const output = static_cast<In*>(segment_.output) + outer * segment_.output_stride + unit * kUnit;
-    auto* p = reinterpret_cast<unsigned char*>(output);
+    Write<kFull>(outer, unit, pitch, [&](C(&x)[kUnit]) {
 #pragma unroll
-    for (int c = 0; c < kColumns; ++c) {
-      if (c < columns_) {
-        C x[kUnit];
-        U::Open(units_[c], x);
-#pragma unroll
-        for (int k = 0; k < kUnit; ++k) x[k] = Result(x[k], from[k], base[k], factor[k], low[k]);
-        *reinterpret_cast<Raw*>(p) = U::Close(x);
-      }
-      p += pitch;
-    }
+      for (int k = 0; k < kUnit; ++k) x[k] = Result(x[k], from[k], base[k], factor[k], low[k]);
+    });
   }
 
- private:
   using U = Unit<In, kUnit>;
   using Raw = typename U::Raw;
   static constexpr int kVector = Element<In>::kVector;
@@ -66,17 +77,110 @@ class ColumnFew {
   static constexpr int kSlots = kColumns / (kLanes * kVector);
   // 32-bit units become their exponentials when these are summed; for others it costs less to take them again.
   static constexpr bool kKeeps = sizeof(In) == 4 && !kLog;
+  static constexpr bool kPrecise = kLog && kColumns <= kNarrowColumns;  // it may be
+  static constexpr bool kHasPlain = sizeof(In) == 2;
   static_assert(kSlots * kLanes * kVector == kColumns, "the tree of a row");
 
+  // Whether the rows, of 16-bit elements, have their plain forms.
+  __device__ __forceinline__ bool IsPlain(const C (&max)[kUnit]) const {
+    bool plain = !kLog || (scale_.plain != 0 && (!kPrecise || columns_ > kPreciseColumns));
+#pragma unroll
+    for (int k = 0; k < kUnit; ++k) {
+      plain = plain && ExpBase<C>(max[k], scale_).IsPlain() && (!kLog || fabsf(max[k]) <= kMostPlain);
+    }
+    return plain;
+  }
+  template <bool kFull>
+  __device__ __forceinline__ void RunPlain(std::int64_t outer, std::int64_t unit, std::int64_t pitch,
+                                           const C (&max)[kUnit]) {
+    C from[kUnit];
+    C factor[kUnit];
+#pragma unroll
+    for (int k = 0; k < kUnit; ++k) {
+      Forget();
+      const Normalizer<C> row(scale_, Row<true>(k, max[k]), kLog, false);
+      from[k] = kLog ? row.max : Shift(row.base);
+      factor[k] = row.factor;
+    }
+    Write<kFull>(outer, unit, pitch, [&](C(&x)[kUnit]) {
+#pragma unroll
+      for (int k = 0; k < kUnit; ++k) {
+        if constexpr (kLog) {
+          x[k] = fma(x[k] - from[k], scale_.plain, -factor[k]);
+        } else {
+          x[k] = scale_.PlainExp(x[k], from[k]) * factor[k];
+        }
+      }
+    });
+  }
+  // In any form, from the memory: rarely, so it is not worth registers.
+  __device__ __forceinline__ void RunSlowly(std::int64_t outer, std::int64_t unit, std::int64_t pitch,
+                                            const C (&max)[kUnit]) const {
+    const auto columns = static_cast<std::int64_t>(columns_);
+    pitch /= static_cast<int>(sizeof(In));
+#pragma unroll
+    for (int k = 0; k < kUnit; ++k) {
+      const In* const from = static_cast<const In*>(segment_.input) + outer * segment_.input_stride + unit * kUnit + k;
+      In* const to = static_cast<In*>(segment_.output) + outer * segment_.output_stride + unit * kUnit + k;
+      const ExpBase<C> base(max[k], scale_);
+      double sums[kLanes];
+#pragma unroll
+      for (int lane = 0; lane < kLanes; ++lane) {
+        double places[kVector];
+#pragma unroll 1
+        for (int e = 0; e < kVector; ++e) {
+          C place = 0;
+          for (int c = lane * kVector + e; c < columns; c += kLanes * kVector) {
+            place += base.Exp(ToCompute(from[c * pitch]), scale_);
+          }
+          places[e] = place;
+        }
+        sums[lane] = PlacesSum(places);
+      }
+      const Normalizer<C> row(scale_, Stats<C>{max[k], static_cast<C>(TreeSum(sums) * base.correction)}, kLog, false);
+#pragma unroll 1
+      for (int c = 0; c < columns; ++c) {
+        C x[1] = {ToCompute(from[c * pitch])};
+        row.template Apply<In, true>(x);
+        to[c * pitch] = FromCompute<In, C>(x[0]);
+      }
+    }
+  }
+  template <bool kFull, typename F>
+  __device__ __forceinline__ void Write(std::int64_t outer, std::int64_t unit, std::int64_t pitch, F result) {
+    Forget();
+    asm volatile("" : "+l"(pitch));  // its multiples are not worth registers
+    const int columns = Again(columns_);
+    In* const output = static_cast<In*>(segment_.output) + outer * segment_.output_stride + unit * kUnit;
+    auto* p = reinterpret_cast<unsigned char*>(output);
+#pragma unroll
+    for (int c = 0; c < kColumns; ++c) {
+      if (kFull || c < columns) {
+        C x[kUnit];
+        U::Open(units_[c], x);
+        result(x);
+        *reinterpret_cast<Raw*>(p) = U::Close(x);
+      }
+      p += pitch;
+    }
+  }
+
+  template <bool kFull>
   __device__ __forceinline__ void Load(const In* input, std::int64_t pitch) {
     const uint4 nothing = NothingVector<In>();
+    const int columns = Again(columns_);
     const auto* p = reinterpret_cast<const unsigned char*>(input);
 #pragma unroll
     for (int c = 0; c < kColumns; ++c) {
       memcpy(&units_[c], &nothing, sizeof(Raw));
-      if (c < columns_) units_[c] = U::Load(p);
+      if (kFull || c < columns) units_[c] = U::Load(p);
       p += pitch;
     }
+  }
+  // The same, as far as the compiler knows some other value.
+  static __device__ __forceinline__ int Again(int value) {
+    asm volatile("" : "+r"(value));
+    return value;
   }
   // Makes the compiler forget what the units were opened to, which would take more registers than they do. The
   // assembler sees through that, and where it would spill it is told that the units may have changed.
@@ -99,6 +203,7 @@ class ColumnFew {
     }
   }
   // Element k's row: as the lanes of a contiguous one do it.
+  template <bool kPlain>
   __device__ __forceinline__ RowStats<C> Row(int k, C max) {
     const ExpBase<C> base(max, scale_);
     double sums[kLanes];
@@ -113,7 +218,7 @@ class ColumnFew {
           Raw& unit = units_[(slot * kLanes + lane) * kVector + e];
           C x[kUnit];
           U::Open(unit, x);
-          const C y = base.Exp(x[k], scale_);
+          const C y = kPlain ? base.PlainExp(x[k], scale_) : base.Exp(x[k], scale_);
           places[e] += y;
           if constexpr (kKeeps) {
             x[k] = y;
@@ -123,12 +228,15 @@ class ColumnFew {
       }
       sums[lane] = PlacesSum(places);
     }
+    return Stats<C>{max, static_cast<C>(TreeSum(sums) * base.correction)};
+  }
+  static __device__ __forceinline__ double TreeSum(double (&sums)[kLanes]) {
 #pragma unroll
     for (int step = kLanes / 2; step > 0; step /= 2) {
 #pragma unroll
       for (int lane = 0; lane < step; ++lane) sums[lane] += sums[lane + step];
     }
-    return Stats<C>{max, static_cast<C>(sums[0] * base.correction)};
+    return sums[0];
   }
   // What PreciseStats gives.
   __device__ __forceinline__ RowStats<C> PreciseRow(int k, C max) const {
@@ -186,9 +294,10 @@ template <typename In, int kColumns, int kUnit, bool kLog>
 __global__ void __launch_bounds__(kBlockThreads, (kFewBlocks<In, kColumns, kUnit>))
     ColumnFewKernel(const __grid_constant__ ColumnParams params) {
   using C = ComputeOf<In>;
+  AskAhead<In>(params.segment.input, params.ahead_bytes);
   WaitForEarlierLaunches();
   AllowNextLaunch();
-  const unsigned thread = blockIdx.x * kBlockThreads + threadIdx.x;
+  const unsigned thread = blockIdx.x * blockDim.x + threadIdx.x;
   const auto units = static_cast<unsigned>(params.strips);
   const unsigned outer = thread / units;
   if (outer < static_cast<unsigned>(params.segment.outer)) {
@@ -207,7 +316,7 @@ __global__ void __launch_bounds__(kBlockThreads, (kFewBlocks<In, kColumns, kUnit
 template <typename In, int kColumns, bool kLog>
 const void* ColumnFewKernelOf(bool vectors) {
   constexpr int kUnit = FewUnitBytes(kColumns, sizeof(In)) / static_cast<int>(sizeof(In));
-  if constexpr (!HasFew(kColumns, sizeof(In), kLog)) {
+  if constexpr (FewUnitBytes(kColumns, sizeof(In)) == 0) {
     return nullptr;
   } else if constexpr (kColumns > 32) {
     return vectors ? reinterpret_cast<const void*>(&ColumnFewKernel<In, kColumns, kUnit, kLog>) : nullptr;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/cuda/ahead.cuh"
 #include "kernels/cuda/column_exchange.cuh"
 #include "kernels/cuda/column_tile.cuh"
 #include "kernels/cuda/complete.cuh"
@@ -184,11 +185,13 @@ __global__ void __launch_bounds__(kLanesThreads, kLanesBlocks)
   using C = ComputeOf<In>;
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ std::uint64_t barrier;
+  AskAhead<In>(params.segment.input, params.ahead_bytes);
   WaitForEarlierLaunches();
   AllowNextLaunch();
   const auto cols = static_cast<int>(params.segment.cols);
   const ColumnTile<In, kWhole> tile(params, blockIdx.x, 0, cols, shared);
   tile.Start(&barrier);
+  AskForLater(params.segment.input, params.ahead_bytes, params.later_blocks);
   const Scale<C> scale(params.scale_float);
   const int lanes = params.tasks.lanes;
   const int lane = static_cast<int>(threadIdx.x) & (lanes - 1);

@@ -9,6 +9,24 @@ ColumnPlan PlanColumns(DataType type, const Segment& segment, const Completion& 
   return ColumnPlanner(type, segment, completion, device, choice).Make();
 }
 
+void PlanAhead(DataType type, ColumnPlan* plan) {
+  // Neighbouring blocks have about what lies in neighbouring shares if outer blocks are small.
+  constexpr std::int64_t kMostOuterBytes = 8 << 20;
+  // About what the blocks that a device holds at a time have.
+  constexpr std::int64_t kLaterBytes = 7 << 20;
+  ColumnParams& p = plan->params;
+  const DeviceSegment& s = p.segment;
+  const auto element_bytes = static_cast<std::int64_t>(SizeOf(type));
+  const std::int64_t outer_bytes = s.cols * s.inner * element_bytes;
+  // Others gained nothing, or lost up to 5 %.
+  const bool suits = (plan->few >= 0 && element_bytes < 8) || (plan->lanes && element_bytes == 2);
+  if (!suits || s.input_stride != s.cols * s.inner || outer_bytes > kMostOuterBytes) return;
+  const std::int64_t share = s.outer * outer_bytes / plan->blocks / kVectorBytes * kVectorBytes;
+  if (share == 0) return;
+  p.ahead_bytes = static_cast<std::int32_t>(share);
+  p.later_blocks = static_cast<std::int32_t>(kLaterBytes / share);
+}
+
 const void* ColumnKernelOf(DataType type, const ColumnPlan& plan) {
   if (plan.stream) return StreamKernelsFor(type).kernels[plan.cluster_blocks > 1 ? 1 : 0][plan.params.segment.log];
   if (plan.passes) return ColumnLanesKernelsFor(type).passes[0];

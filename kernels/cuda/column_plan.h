@@ -68,10 +68,8 @@ constexpr int FewUnitBytes(int columns, int element_bytes) {
   if (columns <= 32) return element_bytes == 2 ? 4 : element_bytes == 4 ? 8 : 0;
   return element_bytes <= 4 ? 4 : 0;
 }
-// Log-softmax of 33 to 64 columns of 16 bits is faster in shared memory.
-constexpr bool HasFew(int columns, int element_bytes, bool log) {
-  return FewUnitBytes(columns, element_bytes) > 0 && !(columns > 32 && element_bytes == 2 && log);
-}
+// Threads of a block of theirs, but for doubles: places are free soon again.
+constexpr int kFewThreads = 64;
 
 // The kernels of column_lanes.cuh: threads of a block and blocks of a multiprocessor at most, and slots of a lane.
 constexpr int kLanesThreads = 384;
@@ -177,6 +175,8 @@ struct ColumnParams {
   bool grouped;                  // the chunks are folded in groups
   bool dense;                    // outer blocks follow each other without gaps
   bool early;                    // see column_early.cuh
+  std::int32_t ahead_bytes;      // of the input, which each block asks for before its turn: AskAhead(),
+  std::int32_t later_blocks;     // and of column_lanes.cuh for others: AskForLater()
 };
 
 struct ColumnPlan {
@@ -209,6 +209,9 @@ struct ColumnChoice {
 
 ColumnPlan PlanColumns(DataType type, const Segment& segment, const Completion& completion, const Device& device,
                        const ColumnChoice& choice = {});
+
+// Lets the blocks of a plan ask for their input before their turn, as PlanAhead() of matrix.h does.
+void PlanAhead(DataType type, ColumnPlan* plan);
 
 // One type's kernels: for each mode that for single elements, that for pairs (nullptr where they are not 16-bit ones),
 // that for 16-byte vectors and that for vectors of the tile; for each of kFewColumns those for softmax and then those

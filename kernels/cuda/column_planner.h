@@ -24,6 +24,7 @@ constexpr int kFlatThreads = 1024;       // that a multiprocessor has registers 
 constexpr int kFewestFlatThreads = 128;  // of a block
 constexpr int kStepTasks = 16;           // keep every warp busy
 constexpr int kMostWarps = 384 / 32;
+constexpr int kNarrowThreads = 128;
 // What a multiprocessor's shared memory is shared by: blocks, each with what CUDA reserves.
 constexpr int kReservedBytes = 2048;
 
@@ -78,6 +79,9 @@ class ColumnPlanner {
   int Threads() const {
     if (flat_) return flat_threads_;
     if (choice_.threads > 0) return choice_.threads;
+    // Strips of so few bytes that registers hold fewer blocks than shared memory does. Measured with 16 bits.
+    const bool narrow = bytes_ == 2 && small_ && p_.early && plan_.cluster_blocks == 1;
+    if (narrow && plan_.dynamic_bytes <= Share(4)) return kNarrowThreads;
     const bool many = plan_.mode == ColumnMode::kSteps || plan_.dynamic_bytes > Share(3);
     return many ? MostColumnThreads(plan_.mode, bytes_) : kBlockThreads;
   }
@@ -95,13 +99,13 @@ class ColumnPlanner {
     if (plan_.blocks > std::numeric_limits<int>::max()) plan_.possible = false;
     if (!plan_.possible || plan_.passes) return plan_;
     plan_.flat = flat_;
-    plan_.threads = Threads();
     p_.cluster_log = Log2(plan_.cluster_blocks);
     p_.units = Divisor::Of(p_.strip / unit_);
     const int wide = p_.strip * bytes_;
     p_.line_vectors = Divisor::Of(plan_.vectors ? wide / kVectorBytes : (wide + 2 * kVectorBytes - 2) / kVectorBytes);
     p_.rows = Divisor::Of(p_.strip);
     p_.early = IsEarly();
+    plan_.threads = Threads();
     p_.part_columns = Divisor::Of(small_ ? SmallPartColumns() : ChunkColumns(bytes_));
     return plan_;
   }
@@ -275,14 +279,15 @@ class ColumnPlanner {
     const bool wide = lies(reinterpret_cast<std::uintptr_t>(s_.input)) &&
                       lies(reinterpret_cast<std::uintptr_t>(s_.output)) && lies(past(s_.inner)) &&
                       lies(past(p_.segment.input_stride)) && lies(past(p_.segment.output_stride));
-    if (!HasFew(kFewColumns[few], bytes_, p_.segment.log != 0) || (kFewColumns[few] > 32 && !wide)) return false;
+    if (unit_bytes == 0 || (kFewColumns[few] > 32 && !wide)) return false;
     const std::int64_t units = s_.inner / (wide ? unit_bytes / bytes_ : 1);
     constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max() - kBlockThreads;
     if (units > kMost || s_.outer > kMost / units) return false;
     p_.strips = static_cast<std::int32_t>(units);
     plan_.few = few;
     plan_.vectors = wide;
-    plan_.blocks = DivideUp(s_.outer * units, kBlockThreads);
+    plan_.threads = bytes_ == 8 ? kBlockThreads : kFewThreads;
+    plan_.blocks = DivideUp(s_.outer * units, plan_.threads);
     plan_.possible = true;
     return true;
   }
