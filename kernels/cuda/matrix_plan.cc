@@ -405,8 +405,9 @@ MatrixPlan PlanMatrix(DataType type, const Segment& s, const Completion& complet
 
 void PlanAhead(DataType type, const Device& device, MatrixPlan* plan) {
   MatrixParams& p = plan->params;
-  // Where a launch lets no other come early, launches like it gain nothing. Parts of rows off the boundaries lost.
-  const bool is_part = plan->kind == MatrixKind::kBulk && plan->skew && p.cluster_blocks > 1;
+  // Where a launch lets no other come early, launches like it gain nothing. Parts of rows off the boundaries lost, and
+  // those of the largest clusters.
+  const bool is_part = plan->kind == MatrixKind::kBulk && p.cluster_blocks > (plan->skew ? 1 : kMaxClusterBlocks);
   if (!device.clusters || plan->kind == MatrixKind::kWide || !p.next_early || is_part) return;
   const std::int64_t elements = p.rows * p.cols;
   if (p.elements > elements + elements / 8) return;  // gaps are not worth reading
