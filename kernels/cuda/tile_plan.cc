@@ -170,7 +170,11 @@ bool PlanBulkCluster(int bytes, const Device& device, MatrixPlan* plan) {
   MatrixParams& p = plan->params;
   if (device.cluster_blocks == 1 || bytes == 8 || (bytes == 4 && !plan->skew)) return false;
   auto blocks = static_cast<int>(DivideUp(p.chunks, kClusterPartChunks));
-  if (blocks > kMaxClusterBlocks) blocks = device.cluster_blocks;
+  // The largest clusters, unless their parts of fp32 were small.
+  const bool is_large = blocks > kMaxClusterBlocks;
+  if (is_large && (bytes == 2 || AreLargeParts(bytes, plan->skew, device.cluster_blocks, p))) {
+    blocks = device.cluster_blocks;
+  }
   const auto chunks = static_cast<int>(DivideUp(p.chunks, blocks));
   if (blocks == 1 || chunks > kClusterPartChunks || !AreLargeParts(bytes, plan->skew, blocks, p)) return false;
   p.slice_bytes = (chunks * kChunkSlots * 32 + kEdgeVectors + 1) * kVectorBytes;
