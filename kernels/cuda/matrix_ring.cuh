@@ -13,13 +13,17 @@
 // those of the next one, and a place is read into again as soon as its result has left it, so that the memory does not
 // wait for the blocks' exchange. Bulk copies, since a fence waits for copies that a thread has started itself.
 //
-// Where the warps are few they have registers for more chunks, which go there from their places.
+// Where the warps are few they have registers for more chunks, which move there when shared memory is full. Results
+// leave from shared memory first, so that there is room to read.
 //
 // A block's chunks are read in order, and only so many at a time as keep the memory busy: those on their way take
 // places from those that wait. Groups of chunks go round the blocks. One warp more folds the rows' statistics.
 //
-// No block waits in vain: of a row whose earlier rows are complete, each warp has places in shared memory for all of
-// its chunks.
+// No block waits in vain for the first row that is not complete. A warp has places, in shared memory and registers
+// together, for all chunks that it has of one row, and begins chunks in order: while one of this row's is not begun, it
+// holds none of later rows, and those of earlier rows leave, as their statistics are known. So some place is free. If
+// none is in shared memory, a chunk that has been reduced moves to registers; one that is on its way will arrive. And a
+// block's first chunk that is not reduced waits for no other: the groups before its own are all told.
 namespace softmax::kernels::cuda {
 
 constexpr int kRingGroups = 4;  // whose statistics are being gathered
@@ -72,6 +76,7 @@ class RingRows {
     next_.row = static_cast<int>(blockIdx.x) / params_.groups;
     next_.group = static_cast<int>(blockIdx.x) - next_.row * params_.groups;
     Settle();
+    TellOldest();
 #pragma unroll 1
     for (;;) {
       while (MayStart()) Start();
@@ -80,15 +85,18 @@ class RingRows {
         Reduce();
         idle = false;
       }
-      if (held_ != 0 && IsReady()) {
-        Store();
+      if (const std::uint32_t ready = Ready(); ready != 0) {
+        Store(ready);
+        TellOldest();
         idle = false;
+      }
+      if constexpr (kKept > 0) {
+        if (HasNext() && (free_ & kSharedPlaces) == 0 && (free_ & kAllPlaces) != 0) Move();
       }
       if (idle) {
         if (loading_ == 0 && held_ == 0 && !HasNext()) break;
         __nanosleep(20);
       }
-      TellOldest();
     }
     if (Lane() == 0) Volatile(&tables_->oldest[warp_]) = INT_MAX;
   }
@@ -128,11 +136,10 @@ class RingRows {
   static constexpr int kFoldingWarp = kWarps;
 
  private:
-  using Queue = std::conditional_t<kKept == 0, std::uint32_t, std::uint64_t>;
   static constexpr std::uint32_t kSharedPlaces = (1u << kPlaces) - 1;
   static constexpr std::uint32_t kAllPlaces = (1u << (kPlaces + kKept)) - 1;
   static constexpr int kMostLoads = 4;
-  static_assert(kPlaces + kKept <= 15, "numbers in four bits, see Push");
+  static_assert(kPlaces <= 14 && kPlaces + kKept <= 16, "numbers in four bits, see Push, and bits of free_");
 
   // A chunk among those of the block: chunk `offset` of group `group` of row `row`.
   struct Cursor {
@@ -200,21 +207,14 @@ class RingRows {
   }
 
   // Queues of places, four bits each: one more than the place.
-  template <typename Q>
-  __device__ __forceinline__ static int Count(Q queue) {
-    if constexpr (sizeof(Q) == 8) return (67 - __clzll(static_cast<long long>(queue))) >> 2;
+  __device__ __forceinline__ static int Count(std::uint32_t queue) {
     return (35 - __clz(static_cast<int>(queue))) >> 2;
   }
-  template <typename Q>
-  __device__ __forceinline__ static int Front(Q queue) {
-    return static_cast<int>(queue & 15) - 1;
+  __device__ __forceinline__ static int Front(std::uint32_t queue) { return static_cast<int>(queue & 15) - 1; }
+  __device__ __forceinline__ static void Push(std::uint32_t* queue, int place) {
+    *queue |= static_cast<std::uint32_t>(place + 1) << (4 * Count(*queue));
   }
-  template <typename Q>
-  __device__ __forceinline__ static void Push(Q* queue, int place) {
-    *queue |= static_cast<Q>(place + 1) << (4 * Count(*queue));
-  }
-  template <typename Q>
-  __device__ __forceinline__ static int Pop(Q* queue) {
+  __device__ __forceinline__ static int Pop(std::uint32_t* queue) {
     const int place = Front(*queue);
     *queue >>= 4;
     return place;
@@ -230,36 +230,51 @@ class RingRows {
     __syncwarp();  // the ends that lanes have copied
     const int place = Pop(&loading_);
     free_ ^= 1u << (16 + place);
+    held_ |= 1u << place;
     if (Lane() == 0) atomicAdd(&tables_->arrived, 1);
+    const Stats<C> stats = ChunkStats(place);
+    const int chunk = From(place, chunk_);
+    const int turn = From(place, turn_);
+    while (Volatile(&tables_->turns[turn % kRingGroups]) != turn) __nanosleep(40);
+    if (Lane() == 0) tables_->chunks[turn % kRingGroups][chunk % kGroupChunks] = stats;
+    Publish(From(place, row_), chunk / kGroupChunks, turn);
+  }
+  __device__ __forceinline__ Stats<C> ChunkStats(int place) {
+    const int row = From(place, row_);
+    const int column = From(place, chunk_) * Element<In>::kChunk;
+    const int valid = static_cast<int>(ValidLength(params_, row));
+    if (valid >= column + Element<In>::kChunk) {
+      Stats<C> stats[1];
+      const uint4* const from = Place(place) + Lane();
+      const auto load = [&](int, uint4(&v)[kChunkSlots]) {
+#pragma unroll
+        for (int j = 0; j < kChunkSlots; ++j) v[j] = from[j * 32];
+      };
+      ChunksStats<In, 1, false>(load, 0, scale_, stats);
+      return stats[0];
+    }
+    slice_.Attach(Input(row, column), valid - column, 1, Place(place));
+    return slice_.AnyChunkStats(0, column == 0 ? valid : kManyColumns, scale_);
+  }
+  // Moves a chunk that is held from shared memory to registers that are free.
+  __device__ __forceinline__ void Move() {
+    const std::uint32_t shared = held_ & kSharedPlaces;
+    if (shared == 0) return;
+    const int place = 31 - __clz(static_cast<int>(shared));
+    const int kept = __ffs(static_cast<int>((free_ & kAllPlaces) >> kPlaces)) - 1;
+    Keep<0>(kept, Place(place) + Lane());
     const int row = From(place, row_);
     const int chunk = From(place, chunk_);
     const int turn = From(place, turn_);
-    const int column = chunk * Element<In>::kChunk;
-    const int valid = static_cast<int>(ValidLength(params_, row));
-    slice_.Attach(Input(row, column), valid - column, 1, Place(place));
-    const Stats<C> stats = slice_.AnyChunkStats(0, column == 0 ? valid : kManyColumns, scale_);
-    while (Volatile(&tables_->turns[turn % kRingGroups]) != turn) __nanosleep(40);
-    if (Lane() == 0) tables_->chunks[turn % kRingGroups][chunk % kGroupChunks] = stats;
-    Publish(row, chunk / kGroupChunks, turn);
-    Hold(place, row, chunk, turn);
-  }
-  // Until the row's statistics are known, in registers if there are any left.
-  __device__ __forceinline__ void Hold(int place, int row, int chunk, int turn) {
-    if constexpr (kKept > 0) {
-      const std::uint32_t left = (free_ & kAllPlaces) >> kPlaces;
-      if (left != 0) {
-        const int kept = __ffs(static_cast<int>(left)) - 1;
-        Keep<0>(kept, Place(place) + Lane());
-        free_ ^= 1u << place | 1u << (kPlaces + kept);
-        place = kPlaces + kept;
-        if (Lane() == place) {
-          row_ = row;
-          chunk_ = chunk;
-          turn_ = turn;
-        }
-      }
+    if (Lane() == kPlaces + kept) {
+      row_ = row;
+      chunk_ = chunk;
+      turn_ = turn;
     }
-    Push(&held_, place);
+    const std::uint32_t both = 1u << place | 1u << (kPlaces + kept);
+    free_ ^= both;
+    held_ ^= both;
+    __syncwarp();
   }
   template <int k>
   __device__ __forceinline__ void Keep(int kept, const uint4* from) {
@@ -270,11 +285,13 @@ class RingRows {
     }
   }
   template <int k>
-  __device__ __forceinline__ void Recall(int kept, uint4 (&v)[kChunkSlots]) const {
+  __device__ __forceinline__ void StoreKept(int kept, In* to, int n, int valid, const Normalizer<C>& normalize) const {
     if constexpr (k < kKept) {
-      if (k != kept) return Recall<k + 1>(kept, v);
+      if (k != kept) return StoreKept<k + 1>(kept, to, n, valid, normalize);
+      uint4 v[kChunkSlots];
 #pragma unroll
       for (int j = 0; j < kChunkSlots; ++j) v[j] = kept_[k * kChunkSlots + j];
+      slice_.StoreKept(to, n, valid, v, normalize);
     }
   }
   // Counts a chunk of a group; the last one's warp tells the other blocks.
@@ -304,12 +321,16 @@ class RingRows {
     if (Lane() == 0) table_.Publish(row, params_.groups, group, all);
     __syncwarp();
   }
-  // Whether the statistics of the row of the oldest chunk that is held are known.
-  __device__ __forceinline__ bool IsReady() const {
-    return From(Front(held_), turn_) < From(0, Volatile(&tables_->ready));
+  // The chunks that are held and whose row's statistics are known.
+  __device__ __forceinline__ std::uint32_t Ready() const {
+    if (held_ == 0) return 0;
+    const int ready = From(0, Volatile(&tables_->ready));
+    return __ballot_sync(0xffffffffu, turn_ < ready) & held_;
   }
-  __device__ __forceinline__ void Store() {
-    const int place = Pop(&held_);
+  // Stores one of them: from shared memory if there are any, for more loads.
+  __device__ __forceinline__ void Store(std::uint32_t ready) {
+    const int place = __ffs(static_cast<int>(ready)) - 1;
+    held_ ^= 1u << place;
     const int row = From(place, row_);
     const int column = From(place, chunk_) * Element<In>::kChunk;
     const int valid = static_cast<int>(ValidLength(params_, row));
@@ -319,9 +340,7 @@ class RingRows {
     const auto cols = static_cast<int>(params_.cols);
     const auto store = [&](const Normalizer<C>& normalize) {
       if (kKept > 0 && place >= kPlaces) {
-        uint4 v[kChunkSlots];
-        Recall<0>(place - kPlaces, v);
-        slice_.StoreKept(to, cols - column, valid - column, v, normalize);
+        StoreKept<0>(place - kPlaces, to, cols - column, valid - column, normalize);
         return;
       }
       slice_.Attach(Input(row, column), valid - column, 1, Place(place));
@@ -338,7 +357,10 @@ class RingRows {
   __device__ __forceinline__ void TellOldest() {
     int oldest = HasNext() ? next_.turn : INT_MAX;
     if (loading_ != 0) oldest = min(oldest, From(Front(loading_), turn_));
-    if (held_ != 0) oldest = min(oldest, From(Front(held_), turn_));
+    if (held_ != 0) {
+      const bool is_held = (held_ >> Lane() & 1) != 0;
+      oldest = min(oldest, __reduce_min_sync(0xffffffffu, is_held ? turn_ : INT_MAX));
+    }
     if (Lane() == 0) Volatile(&tables_->oldest[warp_]) = oldest;
   }
 
@@ -376,7 +398,7 @@ class RingRows {
   int number_ = 0;                   // of the next chunk among the block's
   std::uint32_t free_ = kAllPlaces;  // places, those in registers last; from bit 16 on the phases of their barriers
   std::uint32_t loading_ = 0;
-  Queue held_ = 0;
+  std::uint32_t held_ = 0;
   uint4 kept_[kKept == 0 ? 1 : kKept * kChunkSlots];
   // Lane i: what lies in place i.
   int row_ = 0;
@@ -414,12 +436,23 @@ const void* PartsMatrix() {
   }
 }
 
+// Of 16 bits no row is so wide that the registers have to hold much of it.
+template <typename In, bool kLog>
+const void* HugeRing() {
+  if constexpr (sizeof(In) == 4) {
+    return reinterpret_cast<const void*>(&RingMatrixKernel<In, kLog, 2>);
+  } else {
+    return nullptr;
+  }
+}
+
 template <typename In>
 const WideKernels& WideKernelsOf() {
   static const WideKernels kernels{{{reinterpret_cast<const void*>(&RingMatrixKernel<In, false, 0>),
                                      reinterpret_cast<const void*>(&RingMatrixKernel<In, true, 0>)},
                                     {reinterpret_cast<const void*>(&RingMatrixKernel<In, false, 1>),
-                                     reinterpret_cast<const void*>(&RingMatrixKernel<In, true, 1>)}},
+                                     reinterpret_cast<const void*>(&RingMatrixKernel<In, true, 1>)},
+                                    {HugeRing<In, false>(), HugeRing<In, true>()}},
                                    {{PartsMatrix<In, false, false>(), PartsMatrix<In, false, true>()},
                                     {PartsMatrix<In, true, false>(), PartsMatrix<In, true, true>()}}};
   return kernels;

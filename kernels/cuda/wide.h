@@ -14,8 +14,8 @@ struct RingShape {
 
   constexpr int Threads() const { return (warps + 1) * 32; }
 };
-constexpr int kRings = 2;
-constexpr RingShape kRingShapes[kRings] = {{22, 5, 0}, {15, 7, 2}};
+constexpr int kRings = 3;  // the last of fp32 alone
+constexpr RingShape kRingShapes[kRings] = {{22, 5, 0}, {15, 7, 2}, {11, 10, 5}};
 constexpr int kRingPlaces = 110;  // in shared memory, at most
 constexpr int kRingTableBytes = 2688;
 constexpr int kRingBytes = kRingPlaces * kChunkBytes + kRingTableBytes;
@@ -25,13 +25,14 @@ constexpr int kRingBytes = kRingPlaces * kChunkBytes + kRingTableBytes;
 constexpr int kPartChunks = 34;
 
 struct WideKernels {
+  static constexpr int kCount = kRings * 2 + 2 * 2;
   const void* ring[kRings][2];  // by shape and log, for rows on 128-byte lines
   const void* parts[2][2];      // by skew and log: parts of up to kPartChunks chunks
 
   const void* const* begin() const { return &ring[0][0]; }
-  const void* const* end() const { return begin() + 8; }
+  const void* const* end() const { return begin() + kCount; }
 };
-static_assert(sizeof(WideKernels) == 8 * sizeof(void*), "iterated as an array");
+static_assert(sizeof(WideKernels) == WideKernels::kCount * sizeof(void*), "iterated as an array");
 
 const WideKernels& WideKernelsFor(DataType type);
 const WideKernels& Float32WideKernels();

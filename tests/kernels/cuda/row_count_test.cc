@@ -201,6 +201,8 @@ void ExpectManyBytesOfWideRowsGiveTheBitsOfRowsAlone(DataType type) {
   expect(Operation::kLogSoftmax, 6'000'128, Values::kNormal50, true);
   expect(Operation::kSoftmax, 16'000'000, Values::kNormal, true);      // nearly as many groups of chunks as blocks hold
   expect(Operation::kLogSoftmax, 16'777'216, Values::kNormal, false);  // whole rows: every warp holds what it can
+  expect(Operation::kSoftmax, 33'554'432, Values::kNormal50, true);    // in registers as well
+  expect(Operation::kLogSoftmax, 30'000'128, Values::kNormal, false);
 }
 
 TEST_F(RowCountTest, ManyBytesOfWideRowsOfFloat32GiveTheBitsOfRowsAlone) {
