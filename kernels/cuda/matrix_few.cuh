@@ -10,66 +10,6 @@
 // statistics through device memory.
 namespace softmax::kernels::cuda {
 
-// A sum of CombineTwo() as Stats<float> holds it, left in a double: to round its bits takes half as long as to convert
-// it there and back. Not for what is a subnormal number as a float; no such sum is.
-__device__ __forceinline__ double RoundToFloat(double sum) {
-  auto bits = static_cast<std::uint64_t>(__double_as_longlong(sum));
-  bits += 0x0fffffff + (bits >> 29 & 1);  // half of the last place that stays, less where that is even
-  return __longlong_as_double(static_cast<std::int64_t>(bits & ~std::uint64_t{0x1fffffff}));
-}
-
-// What CombineTwo() gives from entry to entry: only the sums wait for each other.
-template <int kCount>
-__device__ __forceinline__ void CombineMany(const Stats<float> (&next)[kCount], const Scale<float>& scale, float* max,
-                                            double* sum) {
-  double factors[kCount];
-  double terms[kCount];
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) {
-    // The larger one's own factor is 1.
-    const bool is_larger = next[i].max > *max;
-    const float smaller = is_larger ? *max : next[i].max;
-    *max = Larger(*max, next[i].max);
-    const double factor = scale.Exp(smaller, MaxPre(*max, scale));
-    factors[i] = is_larger ? factor : 1.0;
-    terms[i] = next[i].sum * (is_larger ? 1.0 : factor);
-  }
-  // Products of floats are exact in a double.
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) *sum = RoundToFloat(fma(*sum, factors[i], terms[i]));
-}
-
-// What FoldFlat() gives for more than 16 chunks. kMaximaFirst: the lanes' factors are known before their sums, which
-// takes registers.
-template <int kAtOnce, bool kMaximaFirst>
-__device__ __forceinline__ Stats<float> FoldMany(const Stats<float>* table, int chunks, int lane,
-                                                 const Scale<float>& scale) {
-  const Stats<float> mine = lane < chunks ? table[lane] : NoStats<float>();
-  float max = mine.max;
-  double sum = mine.sum;
-  float row_max = 0;
-  double factor = 0;
-  if constexpr (kMaximaFirst) {
-    float lane_max = max;
-#pragma unroll 4
-    for (int i = lane + 32; i < chunks; i += 32) lane_max = Larger(lane_max, table[i].max);
-    row_max = LaneMax(lane_max, 32);
-    factor = scale.Exp(lane_max, MaxPre(row_max, scale));
-  }
-#pragma unroll 1
-  for (int first = lane + 32; first < chunks; first += 32 * kAtOnce) {
-    Stats<float> next[kAtOnce];
-#pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) {
-      next[i] = first + 32 * i < chunks ? table[first + 32 * i] : NoStats<float>();
-    }
-    CombineMany(next, scale, &max, &sum);
-  }
-  __syncwarp();
-  if constexpr (kMaximaFirst) return {row_max, static_cast<float>(LaneSum(sum * factor, 32))};
-  return CombineLanes(Stats<float>{max, static_cast<float>(sum)}, scale);
-}
-
 // How the blocks of one row bring their chunks' statistics together.
 template <bool kGrid>
 class FewExchange;
