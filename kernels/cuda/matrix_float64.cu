@@ -17,6 +17,7 @@ const TileKernels& Float64TileKernels() {
                                    {},
                                    {},
                                    {},
+                                   nullptr,
                                    {SOFTMAX_SINGLE(0), SOFTMAX_SINGLE(1), SOFTMAX_SINGLE(2), SOFTMAX_SINGLE(3),
                                     SOFTMAX_SINGLE(4), SOFTMAX_SINGLE(5)},
                                    {reinterpret_cast<const void*>(&SinglePairKernel<false>),

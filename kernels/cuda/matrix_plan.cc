@@ -437,6 +437,7 @@ const void* MatrixKernelOf(DataType type, const MatrixPlan& plan) {
     case MatrixKind::kSplit:
       return kernels.split[skew][log];
     case MatrixKind::kChunk:
+      if (plan.slots > kChunkSlots) return TileKernelsFor(type).cluster_pair;
       return plan.params.cluster_blocks > 1 ? TileKernelsFor(type).cluster[log] : kernels.chunk[log];
     case MatrixKind::kFew:
       return kernels.few[plan.params.cluster_blocks == 1 ? 1 : 0][log];

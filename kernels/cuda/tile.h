@@ -87,13 +87,14 @@ const void* BulkKernelOf(DataType type, const MatrixPlan& plan);
 // One input type's kernels, by share - 1, vectors and `log`; nullptr for those that HasTile() has not.
 struct TileKernels {
   static constexpr int kSizes = kMostTileVectors - kLeastTileVectors + 1;
-  static constexpr int kCount = 2 * kSizes * 2 + 2 + 2 + 2 + 2 * 2 + 2 + kSingleCount * 2 + 2;
+  static constexpr int kCount = 2 * kSizes * 2 + 2 + 2 + 2 + 2 * 2 + 2 + 1 + kSingleCount * 2 + 2;
   const void* tile[2][kSizes][2];
   const void* bulk[2];                  // by `log`
   const void* bulk_row[2];              // nullptr but for 16-bit softmax and fp32 log-softmax
   const void* bulk_pair[2];             // the same of kBulkPairSlots; of 16 bits
   const void* bulk_cluster[2][2];       // by `skew` and `log`; nullptr for aligned fp32 and doubles
   const void* cluster[2];               // not of doubles
+  const void* cluster_pair;             // the same with two chunks a warp; softmax of fp32
   const void* single[kSingleCount][2];  // of doubles
   const void* pair[2];                  // the same, of two chunks
 

@@ -69,6 +69,13 @@ int WarpsOfCluster(int bytes, const MatrixParams& p, const Device& device) {
   return warps <= ClusterWarps(bytes, p.log) ? warps : 0;
 }
 
+// Whether the warps of the largest clusters take two chunks each. Of fewer chunks too many warps would be idle;
+// log-softmax was slower.
+bool TakesChunkPairs(int bytes, const MatrixParams& p, const Device& device) {
+  constexpr int kLeastChunks = 400;
+  return bytes == 4 && !p.log && p.chunks >= kLeastChunks && device.cluster_blocks == kLargeClusterBlocks;
+}
+
 // Whether parts are so large that the blocks of a multiprocessor have enough bytes on their way, as measured.
 bool AreLargeParts(int bytes, bool skew, int blocks, const MatrixParams& p) {
   if (blocks > kMaxClusterBlocks) return p.chunks >= (skew ? 12 : p.log ? 11 : 14) * blocks;
@@ -156,10 +163,13 @@ bool PlanCluster(int bytes, const Device& device, MatrixPlan* plan) {
   if (device.cluster_blocks == 1 || bytes == 8 || plan->skew || p.cols % VectorElements(bytes) != 0) return false;
   constexpr int kPlaces = 40;
   if (p.chunks <= 2 * kBlockWarps || !FillPlaces(p.rows * p.chunks, kPlaces, device)) return false;
-  const int warps = WarpsOfCluster(bytes, p, device);
+  const int each = TakesChunkPairs(bytes, p, device) ? 2 : 1;
+  const int warps =
+      each == 2 ? static_cast<int>(DivideUp(p.chunks, 2 * kLargeClusterBlocks)) : WarpsOfCluster(bytes, p, device);
   if (warps == 0) return false;
   p.warps = warps;
-  p.cluster_blocks = static_cast<int>(DivideUp(p.chunks, warps));
+  p.cluster_blocks = static_cast<int>(DivideUp(p.chunks, each * warps));
+  plan->slots = each * kChunkSlots;
   plan->kind = MatrixKind::kChunk;
   plan->threads = 32 * warps;
   plan->blocks = p.rows * p.cluster_blocks;

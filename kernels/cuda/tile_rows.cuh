@@ -241,6 +241,15 @@ const void* Cluster() {
 }
 
 template <typename In>
+const void* ClusterPair() {
+  if constexpr (sizeof(In) == 4) {
+    return reinterpret_cast<const void*>(&ClusterMatrixKernel<In, false, 2>);
+  } else {
+    return nullptr;
+  }
+}
+
+template <typename In>
 const TileKernels& TileKernelsOf() {
 #define SOFTMAX_TILE(vectors, share) \
   { TileMatrix<In, vectors, share, false>(), TileMatrix<In, vectors, share, true>() }
@@ -257,6 +266,7 @@ const TileKernels& TileKernelsOf() {
                                    {{BulkCluster<In, false, false>(), BulkCluster<In, false, true>()},
                                     {BulkCluster<In, true, false>(), BulkCluster<In, true, true>()}},
                                    {Cluster<In, false>(), Cluster<In, true>()},
+                                   ClusterPair<In>(),
                                    {},
                                    {}};
 #undef SOFTMAX_TILES
