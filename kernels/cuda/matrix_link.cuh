@@ -73,7 +73,7 @@ __device__ __forceinline__ void RunLinkRows(const LinkRows<In>& rows, const Matr
                                             const Scale<ComputeOf<In>>& scale) {
   using C = ComputeOf<In>;
   constexpr int kRows = SmallRows(kSlots);
-  const int lane_count = kSlots > 3 ? 32 : params.lanes;
+  const int lane_count = kSlots > 4 ? 32 : params.lanes;  // three slots of fewer lanes go with four
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const Lanes lanes{lane & (lane_count - 1), lane_count};
   const int groups = 32 / lane_count;
