@@ -57,6 +57,8 @@ def parse_arguments(arguments):
     parser.add_argument("--out", default="out/bench", metavar="DIR", help="results and logs (out/bench)")
     parser.add_argument("--backend", default="auto", help="of the service: cuda, cpu, cuda,cpu, or auto (auto)")
     parser.add_argument("--only", default=",".join(SECTIONS), metavar="SECTIONS", help="with commas; all if unset")
+    parser.add_argument("--without", default="", metavar="SERVERS",
+                        help="echo_copy, null or both, with commas: not measured, so that the others take less time")
     parser.add_argument("--rounds", type=int, default=checks_module.ROUNDS, help="of every cell (7)")
     parser.add_argument("--seconds", type=float, default=checks_module.SECONDS, help="of a window (5)")
     parser.add_argument("--warmup", type=float, default=0.5, help="seconds of load before a window (0.5)")
@@ -74,6 +76,7 @@ def parse_arguments(arguments):
     parser.add_argument("--report", action="store_true", help="measure nothing, write the results of --out again")
     options = parser.parse_args(arguments)
     options.only = _words(parser, "--only", options.only, SECTIONS)
+    options.without = _words(parser, "--without", options.without, ("echo_copy", "null")) if options.without else []
     options.backend = ([machine.backend()] if options.backend == "auto"
                        else _words(parser, "--backend", options.backend, ("cuda", "cpu")))
     try:
@@ -188,7 +191,8 @@ def run(options, command):
                         shlex.split(options.server_flags), options.queues, options.numpy) as fleet:
         bench = plan.Bench(fleet, programs.find(options.programs, "softmax-loadgen"), options.backend,
                            (options.warmup, options.seconds), options.payloads, options.processes, settings["cores"],
-                           settings["gpus"], [], options.unread_clients, shlex.split(options.inprocess_flags))
+                           settings["gpus"], [], options.unread_clients, options.without,
+                           shlex.split(options.inprocess_flags))
         settings["queues"] = queues_of(fleet, options.backend)
         results.write_json(kept, settings)  # before anything is measured: a run that is killed can be reported
         code = measure(bench, journal, options)

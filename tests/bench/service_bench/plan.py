@@ -43,6 +43,7 @@ class Bench:
     gpus: int
     notes: list      # lines on what cannot be measured here
     unread_clients: int = 64
+    without: list = dataclasses.field(default_factory=list)  # of the transports' cells: echo_copy, null
     inprocess_flags: list = dataclasses.field(default_factory=list)
 
     @property
@@ -84,7 +85,7 @@ def transport_cell(bench, section, transport, payload, load):
     names = ["echo"] + (["echo_copy"] if payload >= COPY_FROM else []) + ["null"] + bench.backends
     return Cell(section, cell_name(transport, payload, load),
                 {f"{backend}/unary": contender(bench, backend, "unary", transport, payload, load)
-                 for backend in names})
+                 for backend in names if backend not in bench.without})
 
 
 def saturation_cells(bench):

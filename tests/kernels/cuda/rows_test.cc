@@ -244,6 +244,8 @@ TEST_F(RowsTest, ManyStripsOfAnotherAxisTakeEveryValue) {
     c.input_type = c.output_type = type;
     for (const Values values : kAllValues) {
       for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+        // fp16 goes as bf16 does.
+        if (type == DataType::kFloat16 && values != Values::kNormal && values != Values::kLargest) continue;
         c.outer = 70;
         c.cols = 520;
         c.inner = operation == Operation::kSoftmax ? 281 : 282;
