@@ -164,8 +164,9 @@ TEST_F(InvarianceTest, ColumnsOffTheBoundariesGiveTheBitsOfContiguousRows) {
 
 // Whole strips are compared, so that what is left out between two of them shows. The contiguous rows go together: a row
 // in company has the bits it has alone, which other tests hold to.
-void ExpectStripsOfContiguousRows(const RowCase& other) {
-  const auto input = MakeValues(Values::kNormal, other.input_type, other.Elements(), 23);
+void ExpectStripsOfContiguousRows(const RowCase& other, const std::vector<std::byte>& values) {
+  const std::vector<std::byte> input(
+      values.begin(), values.begin() + other.Elements() * static_cast<std::int64_t>(SizeOf(other.input_type)));
   const auto outputs = RunCase(other, input);
   const std::int64_t rows = other.outer * other.inner;
   std::vector<std::int64_t> compared;
@@ -188,33 +189,46 @@ void ExpectStripsOfContiguousRows(const RowCase& other) {
 }
 
 // So many that blocks stay and take strip after strip, which overlap: see column_strips.cuh.
-TEST_F(InvarianceTest, StripsThatOverlapGiveTheBitsOfContiguousRows) {
-  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
-    for (const auto [outer, cols, inner] : {std::array<std::int64_t, 3>{70, 520, 281},
-                                            {25, 1000, 801},
-                                            {50, 1024, 362},
-                                            {36, 768, 642},
-                                            {44, 1000, 520},
-                                            {40, 600, 600},
-                                            {9, 2040, 1129},
-                                            {11, 3000, 601},
-                                            {5, 4000, 1126}}) {
-      for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-        RowCase other;
-        other.input_type = other.output_type = type;
-        other.operation = operation;
-        other.outer = outer;
-        other.cols = cols;
-        other.inner = inner;
-        other.input_offset = inner % 3;
-        // 16-bit elements lie in words alike.
-        other.output_offset =
-            type == DataType::kFloat32 ? (outer % 2 == 0 ? inner % 4 : 0) : inner % 3 % 2 + outer % 2 * 2;
-        other.padding = outer % 4;
-        ExpectStripsOfContiguousRows(other);
-      }
+void ExpectBitsOfStripsThatOverlap(DataType type) {
+  constexpr std::int64_t kMostElements = 23'000'000;
+  const auto values = MakeValues(Values::kNormal, type, kMostElements, 23);
+  for (const auto [outer, cols, inner] : {std::array<std::int64_t, 3>{70, 520, 281},
+                                          {25, 1000, 801},
+                                          {50, 1024, 362},
+                                          {36, 768, 642},
+                                          {44, 1000, 520},
+                                          {40, 600, 600},
+                                          {9, 2040, 1129},
+                                          {11, 3000, 601},
+                                          {5, 4000, 1126}}) {
+    for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+      RowCase other;
+      other.input_type = other.output_type = type;
+      other.operation = operation;
+      other.outer = outer;
+      other.cols = cols;
+      other.inner = inner;
+      other.input_offset = inner % 3;
+      // 16-bit elements lie in words alike.
+      other.output_offset =
+          type == DataType::kFloat32 ? (outer % 2 == 0 ? inner % 4 : 0) : inner % 3 % 2 + outer % 2 * 2;
+      other.padding = outer % 4;
+      ASSERT_LE(other.Elements(), kMostElements);
+      ExpectStripsOfContiguousRows(other, values);
     }
   }
+}
+
+TEST_F(InvarianceTest, StripsOfFloat32ThatOverlapGiveTheBitsOfContiguousRows) {
+  ExpectBitsOfStripsThatOverlap(DataType::kFloat32);
+}
+
+TEST_F(InvarianceTest, StripsOfFloat16ThatOverlapGiveTheBitsOfContiguousRows) {
+  ExpectBitsOfStripsThatOverlap(DataType::kFloat16);
+}
+
+TEST_F(InvarianceTest, StripsOfBFloat16ThatOverlapGiveTheBitsOfContiguousRows) {
+  ExpectBitsOfStripsThatOverlap(DataType::kBFloat16);
 }
 
 // Columns that no cluster can hold.
