@@ -109,7 +109,7 @@ def table(build):
         check_server_figures(rows)
         for payload, load in ((64, ("24", "8")), (65536, ("24", "8"))):
             for transport in ("tcp", "unix"):
-                for backend in ("echo", "null", "cpu") + (("echo_copy",) if payload == 65536 else ()):
+                for backend in ("echo", "echo_c", "null", "cpu") + (("echo_copy",) if payload == 65536 else ()):
                     for connections, in_flight in (load, ("1", "1")):
                         row_of(rows, backend=backend, method="unary", transport=transport, payload_bytes=payload,
                                connections=connections, in_flight=in_flight)

@@ -1,5 +1,6 @@
 #include "tests/bench/echo_calls.h"
 
+#include <grpc/slice_buffer.h>
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/async_stream.h>
 #include <grpcpp/support/async_unary_call.h>
@@ -8,6 +9,7 @@
 #include <deque>
 
 #include "server/rpc/message_view.h"
+#include "server/rpc/raw_call.h"
 #include "server/rpc/tag.h"
 
 namespace softmax::bench {
@@ -18,7 +20,8 @@ using server::Tag;
 // Messages that a stream may have read and not yet sent back, as many requests as the service keeps of one stream.
 constexpr std::size_t kMaxUnsent = 256;
 
-void CopyMessage(grpc::ByteBuffer* message, RotatingBuffer* copy) {
+template <typename Message>
+void CopyMessage(Message* message, RotatingBuffer* copy) {
   if (copy == nullptr) return;
   server::MessageView view(message);
   for (const std::span<const std::uint8_t> slice : view.slices()) copy->Copy(slice);
@@ -55,11 +58,50 @@ class UnaryEcho final : public Tag {
   bool answered_ = false;
 };
 
+class RawEcho final : public Tag {
+ public:
+  explicit RawEcho(const EchoQueue& queue) : queue_(queue), call_(this) {
+    call_.Request(queue_.server, queue_.methods->softmax(), queue_.queue);
+  }
+
+  void Proceed(bool ok) override {
+    if (answered_ || !ok) {
+      delete this;
+      return;
+    }
+    ArmUnaryEcho(queue_);
+    answered_ = true;
+    if (call_.message() == nullptr) {
+      call_.FinishWithError(absl::InvalidArgumentError("no message"), /*retry_after_ms=*/0);
+      return;
+    }
+    CopyMessage(call_.message(), queue_.copy);
+    grpc_slice_buffer answer;
+    grpc_slice_buffer_init(&answer);
+    const grpc_slice_buffer& received = call_.message()->data.raw.slice_buffer;
+    for (std::size_t i = 0; i < received.count; ++i) {
+      grpc_slice_buffer_add(&answer, grpc_slice_ref(received.slices[i]));
+    }
+    call_.Finish(&answer);
+    grpc_slice_buffer_destroy(&answer);
+  }
+
+ private:
+  const EchoQueue& queue_;
+  server::RawCall call_;
+  bool answered_ = false;
+};
+
 // Reads and writes at the same time: the next message is read while the last one is sent back.
 class StreamEcho {
  public:
   explicit StreamEcho(const EchoQueue& queue) : queue_(queue), stream_(&context_) {
-    queue_.service->RequestSoftmaxStream(&context_, &stream_, queue_.queue, queue_.queue, static_cast<Tag*>(&started_));
+    Tag* const started = &started_;
+    if (queue_.methods != nullptr) {
+      queue_.methods->RequestSoftmaxStream(&context_, &stream_, queue_.queue, started);
+    } else {
+      queue_.service->RequestSoftmaxStream(&context_, &stream_, queue_.queue, queue_.queue, started);
+    }
   }
 
  private:
@@ -141,7 +183,13 @@ class StreamEcho {
 
 }  // namespace
 
-void ArmUnaryEcho(const EchoQueue& queue) { new UnaryEcho(queue); }
+void ArmUnaryEcho(const EchoQueue& queue) {
+  if (queue.methods != nullptr) {
+    new RawEcho(queue);
+  } else {
+    new UnaryEcho(queue);
+  }
+}
 
 void ArmStreamEcho(const EchoQueue& queue) { new StreamEcho(queue); }
 

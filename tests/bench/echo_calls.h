@@ -1,7 +1,9 @@
 #pragma once
 
 #include <grpcpp/completion_queue.h>
+#include <grpcpp/server.h>
 
+#include "server/rpc/softmax_methods.h"
 #include "softmax/v1/softmax.grpc.pb.h"
 #include "tests/bench/rotating_buffer.h"
 
@@ -13,7 +15,10 @@ using AsyncService = v1::SoftmaxService::WithRawMethod_Softmax<v1::SoftmaxServic
 
 // One completion queue of the echo server, with its one thread.
 struct EchoQueue {
+  // One of both: unary calls by gRPC's C++ interface, or by its C interface, as the service has them.
   AsyncService* service = nullptr;
+  server::SoftmaxMethods* methods = nullptr;
+  grpc::Server* server = nullptr;
   grpc::ServerCompletionQueue* queue = nullptr;
   // Null: messages go back as they came. Otherwise each is also copied here once, as a batch would take it.
   RotatingBuffer* copy = nullptr;

@@ -30,6 +30,7 @@ struct Settings {
   std::vector<std::string> addresses = {"127.0.0.1:50061"};
   unsigned threads = std::clamp(std::thread::hardware_concurrency() / 2, 1u, 8u);
   bool copy = false;
+  bool c_interface = false;
 };
 
 void Serve(const EchoQueue& queue) {
@@ -49,6 +50,7 @@ int Run(const Settings& settings) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 
   softmax::bench::AsyncService service;
+  softmax::server::SoftmaxMethods methods;
   grpc::ServerBuilder builder;
   std::vector<std::unique_ptr<grpc::ServerCompletionQueue>> queues;
   std::vector<std::unique_ptr<RotatingBuffer>> copies;
@@ -58,12 +60,14 @@ int Run(const Settings& settings) {
   }
   std::cout << "queues: " << settings.threads << (settings.copy ? ", with a copy" : "") << std::endl;
   softmax::server::ApplyServerSettings({}, &builder);
-  const std::unique_ptr<grpc::Server> server = softmax::bench::Listen(settings.addresses, &service, &builder);
+  grpc::Service* const served = settings.c_interface ? static_cast<grpc::Service*>(&methods) : &service;
+  const std::unique_ptr<grpc::Server> server = softmax::bench::Listen(settings.addresses, served, &builder);
   if (server == nullptr) return 3;
   std::vector<EchoQueue> serving;
   serving.reserve(settings.threads);  // calls keep pointers to them
   for (unsigned i = 0; i < settings.threads; ++i) {
-    serving.push_back({&service, queues[i].get(), settings.copy ? copies[i].get() : nullptr});
+    serving.push_back({settings.c_interface ? nullptr : &service, settings.c_interface ? &methods : nullptr,
+                       server.get(), queues[i].get(), settings.copy ? copies[i].get() : nullptr});
   }
   std::vector<std::thread> workers;
   for (const EchoQueue& queue : serving) workers.emplace_back([&queue] { Serve(queue); });
@@ -87,6 +91,8 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
   app.add_flag("--copy", settings.copy, "also copy every message once, into a buffer of 64 MiB in turn");
+  app.add_flag("--c-interface", settings.c_interface,
+               "unary calls by gRPC's C interface, as softmax-server has them, instead of the C++ one");
   CLI11_PARSE(app, argc, argv);
   return Run(settings);
 }

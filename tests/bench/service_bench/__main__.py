@@ -58,7 +58,7 @@ def parse_arguments(arguments):
     parser.add_argument("--backend", default="auto", help="of the service: cuda, cpu, cuda,cpu, or auto (auto)")
     parser.add_argument("--only", default=",".join(SECTIONS), metavar="SECTIONS", help="with commas; all if unset")
     parser.add_argument("--without", default="", metavar="SERVERS",
-                        help="echo_copy, null or both, with commas: not measured, so that the others take less time")
+                        help="of echo_c, echo_copy and null, with commas: not measured, to leave the others more time")
     parser.add_argument("--rounds", type=int, default=checks_module.ROUNDS, help="of every cell (7)")
     parser.add_argument("--seconds", type=float, default=checks_module.SECONDS, help="of a window (5)")
     parser.add_argument("--warmup", type=float, default=0.5, help="seconds of load before a window (0.5)")
@@ -76,7 +76,8 @@ def parse_arguments(arguments):
     parser.add_argument("--report", action="store_true", help="measure nothing, write the results of --out again")
     options = parser.parse_args(arguments)
     options.only = _words(parser, "--only", options.only, SECTIONS)
-    options.without = _words(parser, "--without", options.without, ("echo_copy", "null")) if options.without else []
+    options.without = (_words(parser, "--without", options.without, ("echo_c", "echo_copy", "null"))
+                       if options.without else [])
     options.backend = ([machine.backend()] if options.backend == "auto"
                        else _words(parser, "--backend", options.backend, ("cuda", "cpu")))
     try:

@@ -69,6 +69,8 @@ def _transport(journal, service):
             bars.append(_at_least("saturation", f"null / echo with a copy, {name}", 0.97, ratio("null", "echo_copy")))
         bars.append(_at_least("saturation", f"{service} / echo, {name}", _service_bar(service, payload),
                               ratio(service, "echo")))
+        bars.append(_at_least("saturation", f"{service} / echo by the C interface, {name}", None,
+                              ratio(service, "echo_c")))
         if payload >= 4 << 20 and service == "cuda":
             bars.append(_at_least("saturation", f"{service} / echo with a copy, {name}", 0.95,
                                   ratio(service, "echo_copy")))

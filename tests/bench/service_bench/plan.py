@@ -43,7 +43,7 @@ class Bench:
     gpus: int
     notes: list      # lines on what cannot be measured here
     unread_clients: int = 64
-    without: list = dataclasses.field(default_factory=list)  # of the transports' cells: echo_copy, null
+    without: list = dataclasses.field(default_factory=list)  # of the transports' cells: echo_c, echo_copy, null
     inprocess_flags: list = dataclasses.field(default_factory=list)
 
     @property
@@ -76,13 +76,13 @@ def contender(bench, backend, method, transport, payload, load):
     row = {"server": programs.SERVERS[backend], "backend": backend, "method": method, "transport": transport,
            "payload_bytes": payload, "connections": load.connections, "in_flight": load.in_flight}
     # These send back what they got, or what was in memory.
-    verify = None if backend in ("echo", "echo_copy", "null") else VERIFY
+    verify = None if backend in ("echo", "echo_c", "echo_copy", "null") else VERIFY
     return Contender(lambda: loads.run(bench.loadgen, bench.fleet.server(backend), transport, load, bench.window,
                                        verify), row)
 
 
 def transport_cell(bench, section, transport, payload, load):
-    names = ["echo"] + (["echo_copy"] if payload >= COPY_FROM else []) + ["null"] + bench.backends
+    names = ["echo", "echo_c"] + (["echo_copy"] if payload >= COPY_FROM else []) + ["null"] + bench.backends
     return Cell(section, cell_name(transport, payload, load),
                 {f"{backend}/unary": contender(bench, backend, "unary", transport, payload, load)
                  for backend in names if backend not in bench.without})

@@ -12,10 +12,11 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 START_SECONDS = 120  # pinning memory, loading kernels or importing torch
 SKIPPED = 77
 SERVICE_BACKENDS = ("cuda", "cpu", "null")
-BACKENDS = ("echo", "echo_copy") + SERVICE_BACKENDS + ("sync_baseline", "torch")
+BACKENDS = ("echo", "echo_c", "echo_copy") + SERVICE_BACKENDS + ("sync_baseline", "torch")
 # The column `server` of the results.
-SERVERS = {"echo": "softmax-echo-server", "echo_copy": "softmax-echo-server", "sync_baseline": "softmax-sync-baseline",
-           "torch": "torch_baseline", **{backend: "softmax-server" for backend in SERVICE_BACKENDS}}
+SERVERS = {"echo": "softmax-echo-server", "echo_c": "softmax-echo-server", "echo_copy": "softmax-echo-server",
+           "sync_baseline": "softmax-sync-baseline", "torch": "torch_baseline",
+           **{backend: "softmax-server" for backend in SERVICE_BACKENDS}}
 
 
 PR_SET_PDEATHSIG = 1
@@ -154,9 +155,9 @@ class Fleet:
         threads = ["--threads", str(queues)] if queues else []
         unix = "unix:" + os.path.join(self._sockets.name, name)
         addresses = ["--address", "127.0.0.1:0", "--address", unix]
-        if backend in ("echo", "echo_copy"):
-            return ([find(self.folder, "softmax-echo-server")] + addresses + threads
-                    + (["--copy"] if backend == "echo_copy" else []))
+        if backend in ("echo", "echo_c", "echo_copy"):
+            flags = {"echo": [], "echo_c": ["--c-interface"], "echo_copy": ["--copy"]}[backend]
+            return [find(self.folder, "softmax-echo-server")] + addresses + threads + flags
         if backend == "sync_baseline":
             return ([find(self.folder, "softmax-sync-baseline")] + addresses
                     + ([] if self._service == "cuda" else ["--cpu"]))
