@@ -253,19 +253,13 @@ class BatchSlice {
     } else if constexpr (sizeof(In) == 4) {
       by_chunk([&](const uint4& v) { return VectorResults<In, true>(v, kVector, normalize); });
     } else if constexpr (sizeof(In) == 2) {
-      if (normalize.IsPlain()) by_chunk([&](const uint4& v) { return PlainLogResults(v, normalize); });
+      if (normalize.IsPlain()) by_chunk([&](const uint4& v) { return PlainLogResults<In>(v, normalize); });
     }
     // What has no plain form, and the vector in which a row may end behind its last chunk.
 #pragma unroll 1
     for (; first < end; first += 32, at += 32) {
       if (first + lane_ < end) *at = VectorResults<In, true>(*at, kVector, normalize);
     }
-  }
-  __device__ __forceinline__ static uint4 PlainLogResults(const uint4& v, const Normalizer<C>& normalize) {
-    C x[kVector];
-    Unpack<In>(v, x);
-    normalize.template ApplyPlain<In>(x);
-    return Pack<In>(x);
   }
   __device__ __forceinline__ In Element(int at) const { return reinterpret_cast<const In*>(shared_)[at]; }
 

@@ -39,7 +39,7 @@ class ColumnPairs : ColumnStrips<In, kPairsWidth> {
 #pragma unroll 1
     for (int index = group; index < strips; index += groups) {
       const bool has_next = index + groups < strips;
-      const unsigned past = PastOf(StripOf(index));
+      const unsigned address = Base::AddressOf(StripOf(index));
 #pragma unroll
       for (int part = 0; part < kCopies; ++part) {
         // Copies of later parts are on their way, and those of the next strip's parts.
@@ -50,7 +50,7 @@ class ColumnPairs : ColumnStrips<In, kPairsWidth> {
         }
         __syncthreads();
         if (part > 0) Copy(index + groups, part - 1, has_next);
-        Load(past, part);
+        Load(address, part);
       }
       const Classes classes = ClassesOf(StripOf(index));
       SendMaxima(classes);
@@ -91,17 +91,9 @@ class ColumnPairs : ColumnStrips<In, kPairsWidth> {
     bool odd[2];
   };
   __device__ __forceinline__ Classes ClassesOf(const Strip& strip) const {
-    const DeviceSegment& segment = params_.segment;
-    const auto first = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(
-        static_cast<const In*>(segment.input) + strip.outer * segment.input_stride + strip.first));
-    const unsigned second = first + static_cast<unsigned>(segment.inner) * kSize;
+    const unsigned first = Base::AddressOf(strip);
+    const unsigned second = first + static_cast<unsigned>(params_.segment.inner) * kSize;
     return {{(first & 2) != 0, (second & 2) != 0}};
-  }
-  // Bytes from a 16-byte boundary to the strip's first row in columns of the first place.
-  __device__ __forceinline__ unsigned PastOf(const Strip& strip) const {
-    const DeviceSegment& segment = params_.segment;
-    return static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(static_cast<const In*>(segment.input) +
-                                                                  strip.outer * segment.input_stride + strip.first));
   }
   // Where the thread's words lie in the warp's first columns in shared memory.
   __device__ __forceinline__ void FindColumns(unsigned first, const unsigned char* (&at)[kVector]) const {
@@ -113,9 +105,10 @@ class ColumnPairs : ColumnStrips<In, kPairsWidth> {
       at[e] = tile_ + (Warp() * kVector + e) * kStreamPitch + past + Lane() * 4;
     }
   }
-  __device__ __forceinline__ void Load(unsigned past, int part) {
+  // `address`: AddressOf() the strip.
+  __device__ __forceinline__ void Load(unsigned address, int part) {
     const unsigned char* at[kVector];
-    FindColumns(past, at);
+    FindColumns(address, at);
 #pragma unroll
     for (int s = part * kCopySlots; s < (part + 1) * kCopySlots; ++s) {
       const bool whole = (s + 1) * 32 * kVector <= columns_;

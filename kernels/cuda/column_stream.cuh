@@ -79,10 +79,8 @@ class ColumnStream : ColumnStrips<float, kStreamWidth> {
 
   // Where the thread's row lies in the warp's first columns in shared memory.
   __device__ __forceinline__ void FindColumns(const Strip& strip, const unsigned char* (&at)[kVector]) const {
-    const DeviceSegment& segment = params_.segment;
-    const auto first = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(
-        static_cast<const float*>(segment.input) + strip.outer * segment.input_stride + strip.first));
-    const auto pitch = static_cast<unsigned>(Again(segment.inner)) * kSize;
+    const unsigned first = AddressOf(strip);
+    const auto pitch = static_cast<unsigned>(Again(params_.segment.inner)) * kSize;
 #pragma unroll
     for (int e = 0; e < kVector; ++e) {
       const unsigned past = (first + static_cast<unsigned>(e) * pitch) % kVectorBytes;

@@ -60,6 +60,12 @@ class ColumnStrips {
     return {outer, first, min(sizeof(In) == 4 ? kWidth : params_.read_width, inner - first),
             first + params_.strip >= inner};
   }
+  // Of its first element, as far as it says where columns lie: they are some elements' bytes apart.
+  __device__ __forceinline__ unsigned AddressOf(const Strip& strip) const {
+    const DeviceSegment& segment = params_.segment;
+    return static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(static_cast<const In*>(segment.input) +
+                                                                  strip.outer * segment.input_stride + strip.first));
+  }
   // From the tensor's first element of an outer block to the strip's in the warp's first column.
   __device__ __forceinline__ std::int64_t Past(const Strip& strip) const {
     return static_cast<std::int64_t>(rank_ * kStreamColumns + Warp() * kVector) * params_.segment.inner + strip.first;

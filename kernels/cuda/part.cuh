@@ -214,6 +214,15 @@ __device__ __forceinline__ uint4 PlainResults(const uint4& vector, const Normali
   return Pack<In>(x);
 }
 
+// The same of log-softmax, of 16-bit elements: where normalize.IsPlain().
+template <typename In>
+__device__ __forceinline__ uint4 PlainLogResults(const uint4& vector, const Normalizer<ComputeOf<In>>& normalize) {
+  ComputeOf<In> x[Element<In>::kVector];
+  Unpack<In>(vector, x);
+  normalize.template ApplyPlain<In>(x);
+  return Pack<In>(x);
+}
+
 // Writes the results of a vector of another element size: `count` elements at p, all of them as words if `wide`.
 template <typename Out, int kVector>
 __device__ __forceinline__ void StoreVector(Out* p, int count, bool wide, const Out (&y)[kVector]) {

@@ -331,15 +331,9 @@ class Slice {
     if constexpr (!kLog) {
       if (normalize.base.IsPlain()) return f([&](const uint4& v) { return PlainResults<In>(v, normalize); });
     } else if constexpr (sizeof(In) == 2) {
-      if (normalize.IsPlain()) return f([&](const uint4& v) { return PlainLogResults(v, normalize); });
+      if (normalize.IsPlain()) return f([&](const uint4& v) { return PlainLogResults<In>(v, normalize); });
     }
     f([&](const uint4& v) { return VectorResults<In, true>(v, kVector, normalize); });
-  }
-  __device__ __forceinline__ static uint4 PlainLogResults(const uint4& v, const Normalizer<C>& normalize) {
-    C x[kVector];
-    Unpack<In>(v, x);
-    normalize.template ApplyPlain<In>(x);
-    return Pack<In>(x);
   }
   // Replaces a lane's vectors of a chunk by their results, those in [first, last). kFull: that is all of them, and
   // their loads need not wait for comparisons.
@@ -352,8 +346,8 @@ class Slice {
         ReplaceEach<kFull>(start, first, last,
                            [&](const uint4& v) { return VectorResults<In, true>(v, kVector, normalize); });
       }
-    } else if constexpr (kPlainLog) {
-      WithResults(normalize, [&](auto result) {
+    } else {
+      const auto replace = [&](auto result) {
         uint4 x[kChunkSlots];
 #pragma unroll
         for (int j = 0; j < kChunkSlots; ++j) {
@@ -365,20 +359,11 @@ class Slice {
           const int vector = start + j * 32;
           if (kFull || (vector >= first && vector < last)) shared_[vector] = result(x[j]);
         }
-      });
-    } else {
-      uint4 x[kChunkSlots];
-#pragma unroll
-      for (int j = 0; j < kChunkSlots; ++j) {
-        const int vector = start + j * 32;
-        if (kFull || (vector >= first && vector < last)) x[j] = shared_[vector];
-      }
-#pragma unroll
-      for (int j = 0; j < kChunkSlots; ++j) {
-        const int vector = start + j * 32;
-        if (kFull || (vector >= first && vector < last)) {
-          shared_[vector] = VectorResults<In, true>(x[j], kVector, normalize);
-        }
+      };
+      if constexpr (kPlainLog) {
+        WithResults(normalize, replace);
+      } else {
+        replace([&](const uint4& v) { return VectorResults<In, true>(v, kVector, normalize); });
       }
     }
   }
