@@ -27,20 +27,39 @@ void CopyMessage(Message* message, RotatingBuffer* copy) {
   for (const std::span<const std::uint8_t> slice : view.slices()) copy->Copy(slice);
 }
 
-class UnaryEcho final : public Tag {
+// Answers its one message once, and offers the server the next call before it does.
+class OneEcho : public Tag {
  public:
-  explicit UnaryEcho(const EchoQueue& queue) : queue_(queue), responder_(&context_) {
-    queue_.service->RequestSoftmax(&context_, &message_, &responder_, queue_.queue, queue_.queue,
-                                   static_cast<Tag*>(this));
-  }
+  explicit OneEcho(const EchoQueue& queue) : queue_(queue) {}
 
-  void Proceed(bool ok) override {
+  void Proceed(bool ok) final {
     if (answered_ || !ok) {
       delete this;
       return;
     }
     ArmUnaryEcho(queue_);
     answered_ = true;
+    Answer();
+  }
+
+ protected:
+  virtual void Answer() = 0;
+
+  const EchoQueue& queue_;
+
+ private:
+  bool answered_ = false;
+};
+
+class UnaryEcho final : public OneEcho {
+ public:
+  explicit UnaryEcho(const EchoQueue& queue) : OneEcho(queue), responder_(&context_) {
+    queue_.service->RequestSoftmax(&context_, &message_, &responder_, queue_.queue, queue_.queue,
+                                   static_cast<Tag*>(this));
+  }
+
+ private:
+  void Answer() override {
     if (!message_.Valid()) {
       responder_.FinishWithError(grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "no message"),
                                  static_cast<Tag*>(this));
@@ -50,27 +69,19 @@ class UnaryEcho final : public Tag {
     responder_.Finish(message_, grpc::Status::OK, static_cast<Tag*>(this));
   }
 
- private:
-  const EchoQueue& queue_;
   grpc::ServerContext context_;
   grpc::ByteBuffer message_;
   grpc::ServerAsyncResponseWriter<grpc::ByteBuffer> responder_;
-  bool answered_ = false;
 };
 
-class RawEcho final : public Tag {
+class RawEcho final : public OneEcho {
  public:
-  explicit RawEcho(const EchoQueue& queue) : queue_(queue), call_(this) {
+  explicit RawEcho(const EchoQueue& queue) : OneEcho(queue), call_(this) {
     call_.Request(queue_.server, queue_.methods->softmax(), queue_.queue);
   }
 
-  void Proceed(bool ok) override {
-    if (answered_ || !ok) {
-      delete this;
-      return;
-    }
-    ArmUnaryEcho(queue_);
-    answered_ = true;
+ private:
+  void Answer() override {
     if (call_.message() == nullptr) {
       call_.FinishWithError(absl::InvalidArgumentError("no message"), /*retry_after_ms=*/0);
       return;
@@ -86,10 +97,7 @@ class RawEcho final : public Tag {
     grpc_slice_buffer_destroy(&answer);
   }
 
- private:
-  const EchoQueue& queue_;
   server::RawCall call_;
-  bool answered_ = false;
 };
 
 // Reads and writes at the same time: the next message is read while the last one is sent back.
