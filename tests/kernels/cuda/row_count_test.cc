@@ -334,6 +334,7 @@ void ExpectRowsInHostMemoryGiveTheBitsOfRowsAlone(DataType type) {
       c.padding = is_strided && i % 3 != 0 ? 3 : 0;
       c.lengths = LengthsOf(kDistinct, c.cols);
       c.in_place = i % 5 < 2;
+      ExpectSameBits(c, Values::kNormal50, counts);
       // Rows whose sums many elements make: they tell in which order.
       ExpectSameBits(c, Values::kNormal, counts);
     }
