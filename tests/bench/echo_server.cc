@@ -58,7 +58,8 @@ int Run(const Settings& settings) {
     queues.push_back(builder.AddCompletionQueue());
     if (settings.copy) copies.push_back(std::make_unique<RotatingBuffer>(kCopyBytes / settings.threads));
   }
-  std::cout << "queues: " << settings.threads << (settings.copy ? ", with a copy" : "") << std::endl;
+  std::cout << "queues: " << settings.threads << (settings.c_interface ? ", unary calls by the C interface" : "")
+            << (settings.copy ? ", with a copy" : "") << std::endl;
   softmax::server::ApplyServerSettings({}, &builder);
   grpc::Service* const served = settings.c_interface ? static_cast<grpc::Service*>(&methods) : &service;
   const std::unique_ptr<grpc::Server> server = softmax::bench::Listen(settings.addresses, served, &builder);
