@@ -2,6 +2,7 @@
 #include <random>
 
 #include "tests/kernels/cuda/row_case.h"
+#include "tests/support/two_values.h"
 
 // Right answers: every width, type and kind of value, judged against the reference in higher precision.
 namespace softmax::kernels::testing {
@@ -348,6 +349,24 @@ TEST_F(RowsTest, RowsWithOneLargeElementAreWithinTheBounds) {
       EXPECT_TRUE(judgement.ok) << c.Name() << ": " << judgement.failures << " wrong, " << judgement.message;
     }
   }
+}
+
+// See tests/support/two_values.h.
+TEST_F(RowsTest, RowsOfTwoValuesAreOffByTheMeanDistanceAtMost) {
+  double worst = 0;
+  for (const softmax::testing::TwoValues& row : softmax::testing::RowsOfTwoValues()) {
+    const std::vector<float> values = row.Row();
+    const auto* bytes = reinterpret_cast<const std::byte*>(values.data());
+    const std::vector<std::byte> input(bytes, bytes + values.size() * sizeof(float));
+    RowCase c;
+    c.cols = row.cols;
+    std::vector<std::byte> output = RunCase(c, input);
+    const double fraction = Judge(c.input_type, c.output_type, HostSegment(c, input.data(), output.data())).worst;
+    EXPECT_LE(fraction * 6, 6 + 1.5 * row.MeanDistance())
+        << row.cols << " columns, " << row.max << " and " << row.below;
+    worst = std::max(worst, fraction);
+  }
+  std::printf("  rows of two values: at most %.2f of the bound without the mean distance\n", worst);
 }
 
 TEST_F(RowsTest, ZeroesWouldFail) {
