@@ -52,6 +52,7 @@ step_dev() { build_and_test dev '^(ci|pure)$'; }
 
 step_python() {
   local python found=""
+  [ -d build/dev ] || skip "the step dev did not run before"
   # The distribution's grpcio belongs to the distribution's Python; another may stand before it in PATH.
   for python in python3 /usr/bin/python3; do
     if [ -z "$found" ] && "$python" -c 'import grpc, google.protobuf' 2>/dev/null; then found=$python; fi
