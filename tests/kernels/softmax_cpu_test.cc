@@ -90,6 +90,15 @@ TEST(SoftmaxCpuScaleTest, TakesScalesThatFloatsCannotHold) {
   }
 }
 
+// Of softmax of one row of floats, to `out`.
+Judgement RunAndJudge(const std::vector<float>& in, std::vector<float>& out) {
+  out.resize(in.size());
+  const auto cols = static_cast<std::int64_t>(in.size());
+  const Segment segment{in.data(), out.data(), nullptr, 1, cols, 1, cols, cols, 1.0, Operation::kSoftmax};
+  cpu::Softmax(DataType::kFloat32, DataType::kFloat32, segment, 0, 1);
+  return Judge(DataType::kFloat32, DataType::kFloat32, segment);
+}
+
 // Eight columns of each partial sum, the same in the first `lanes` of 32 neighbours, -inf in the others.
 struct HardRow {
   int lanes;
@@ -123,11 +132,8 @@ TEST(SoftmaxCpuSumsTest, KeepTheBoundWhereAllRoundingsGoOneWay) {
           in.push_back(lane < row.lanes ? value : -std::numeric_limits<float>::infinity());
         }
       }
-      std::vector<float> out(in.size());
-      const auto cols = static_cast<std::int64_t>(in.size());
-      const Segment segment{in.data(), out.data(), nullptr, 1, cols, 1, cols, cols, 1.0, Operation::kSoftmax};
-      cpu::Softmax(DataType::kFloat32, DataType::kFloat32, segment, 0, 1);
-      const Judgement result = Judge(DataType::kFloat32, DataType::kFloat32, segment);
+      std::vector<float> out;
+      const Judgement result = RunAndJudge(in, out);
       EXPECT_TRUE(result.ok) << testing::NameOfCpuTarget(target) << ": " << result.message;
     }
   }
@@ -138,12 +144,9 @@ TEST(SoftmaxCpuSumsTest, AreOffByTheMeanDistanceAtMostWhereItIsRoundedOneWay) {
     testing::OnlyTarget only(target);
     double worst = 0;
     for (const testing::TwoValues& row : testing::RowsOfTwoValues()) {
-      const std::vector<float> in = row.Row();
-      std::vector<float> out(in.size());
-      const Segment segment{in.data(), out.data(), nullptr,  1,   row.cols,
-                            1,         row.cols,   row.cols, 1.0, Operation::kSoftmax};
-      cpu::Softmax(DataType::kFloat32, DataType::kFloat32, segment, 0, 1);
-      const double fraction = Judge(DataType::kFloat32, DataType::kFloat32, segment).worst;
+      std::vector<float> out;
+      const double fraction = RunAndJudge(row.Row(), out).worst;
+      EXPECT_TRUE(testing::AreShares(out.data(), row.cols)) << row.cols;
       EXPECT_LE(fraction * 6, 6 + 1.5 * row.MeanDistance())
           << testing::NameOfCpuTarget(target) << ": " << row.cols << " columns, " << row.max << " and " << row.below;
       worst = std::max(worst, fraction);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -41,6 +42,11 @@ inline TwoValues WorstTwoValues(std::int64_t cols, float max) {
     worst.below = below;
   }
   return worst;
+}
+
+// Whether all results are numbers above 0 and at most 1: the largest error that a Judgement has is that of such.
+inline bool AreShares(const float* results, std::int64_t count) {
+  return std::all_of(results, results + count, [](float y) { return y > 0 && y <= 1; });
 }
 
 // Many of them: the wider the row, the farther away its elements still weigh.
