@@ -38,8 +38,8 @@ __global__ void __launch_bounds__(32 * PartWarps(sizeof(In)), kSkew ? 5 : 4)
   extern __shared__ __align__(128) unsigned char dynamic[];
   __shared__ typename ChunkTable<C>::Control control;
   __shared__ std::uint64_t barriers[PartWarps(sizeof(In))];
-  __shared__ Stats<C> mine[kClusterPartChunks];  // of the part's chunks
-  __shared__ uint4 apart[kApart ? kClusterPartChunks * kChunkSlots : 1];
+  __shared__ Stats<C> mine[PartChunks(sizeof(In))];  // of the part's chunks
+  __shared__ uint4 apart[kApart ? PartChunks(sizeof(In)) * kChunkSlots : 1];
   static_assert(sizeof(control) + sizeof(barriers) + sizeof(mine) + sizeof(apart) <= PartTableBytes(sizeof(In), kSkew),
                 "what the plan counts with");
   const Scale<C> scale = ScaleOf<C>(params);

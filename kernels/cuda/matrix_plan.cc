@@ -305,6 +305,7 @@ void PlanLarge(DataType type, const Device& device, MatrixPlan* plan) {
   if (bytes == 8 && PlanPair(device, plan)) return;
   if (PlanFew(bytes, device, plan) || PlanBulkRow(bytes, device, plan)) return;
   if (PlanBulk(bytes, device, plan)) return;
+  if (bytes == 4 && PlanBulkCluster(bytes, device, plan)) return;
   if (PlanCluster(bytes, device, plan) || PlanBulkCluster(bytes, device, plan)) return;
   if (TakesDouble(bytes, device, *plan)) {
     PlanDouble(bytes, plan);

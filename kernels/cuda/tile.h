@@ -49,14 +49,14 @@ constexpr int BulkRowWarps(int slots) { return slots == kBulkPairSlots ? 4 : kBl
 // Warps of a block that takes a chunk with each of them, at most. Log-softmax of 16 bits needs more registers.
 constexpr int ClusterWarps(int element_bytes, bool log) { return element_bytes == 2 && log ? 8 : 16; }
 // Chunks of a part, and warps that take them, at most.
-constexpr int kClusterPartChunks = 17;
+constexpr int PartChunks(int element_bytes) { return element_bytes == 4 ? 20 : 17; }
 constexpr int PartWarps(int element_bytes) { return element_bytes == 2 ? 6 : 5; }
 // Whether the first lane's vectors lie apart (matrix_bulk.cuh): it saves instructions, which bound 16-bit rows.
 constexpr bool HasApart(int element_bytes, bool skew) { return element_bytes == 2 && skew; }
 // Static shared memory of such a block, at most.
 constexpr int PartTableBytes(int element_bytes, bool skew) {
   return BulkTableBytes(element_bytes) +
-         (HasApart(element_bytes, skew) ? kClusterPartChunks * kChunkSlots * kVectorBytes : 0);
+         (HasApart(element_bytes, skew) ? PartChunks(element_bytes) * kChunkSlots * kVectorBytes : 0);
 }
 
 // Dense rows of few vectors are moved as tiles of rows, unless lanes have just as many vectors: whole ones in a number
@@ -92,7 +92,7 @@ struct TileKernels {
   const void* bulk[2];                  // by `log`
   const void* bulk_row[2];              // nullptr but for 16-bit softmax and fp32 log-softmax
   const void* bulk_pair[2];             // the same of kBulkPairSlots; of 16 bits
-  const void* bulk_cluster[2][2];       // by `skew` and `log`; nullptr for aligned fp32 and doubles
+  const void* bulk_cluster[2][2];       // by `skew` and `log`; of fp32 one kernel for both, nullptr for doubles
   const void* cluster[2];               // not of doubles
   const void* cluster_pair;             // the same with two chunks a warp; softmax of fp32
   const void* single[kSingleCount][2];  // of doubles

@@ -76,11 +76,32 @@ bool TakesChunkPairs(int bytes, const MatrixParams& p, const Device& device) {
   return bytes == 4 && !p.log && p.chunks >= kLeastChunks && device.cluster_blocks == kLargeClusterBlocks;
 }
 
+// Whether aligned fp32 rows go in parts: those of so many chunks that a cluster with a warp for each leaves places of
+// the multiprocessors empty. Not those that begin on lines and nearly fill them.
+bool TakesParts(const MatrixParams& p, bool lines) {
+  constexpr int kLeastChunks = 193;
+  constexpr int kFullChunks = 256;
+  const bool is_full = p.chunks > kFullChunks - 2 * kLargeClusterBlocks && p.chunks <= kFullChunks;
+  return p.chunks >= kLeastChunks && !(lines && is_full);
+}
+
 // Whether parts are so large that the blocks of a multiprocessor have enough bytes on their way, as measured.
 bool AreLargeParts(int bytes, bool skew, int blocks, const MatrixParams& p) {
   if (blocks > kMaxClusterBlocks) return p.chunks >= (skew ? 12 : p.log ? 11 : 14) * blocks;
   if (bytes == 4) return p.chunks >= 12 * blocks;
   return skew || p.log ? 2 * p.chunks >= 29 * blocks : p.chunks >= 16 * blocks;
+}
+
+// Blocks of a cluster that take a part of a row each: those of the largest cluster, unless their parts were small.
+int BlocksOfParts(int bytes, bool skew, const MatrixParams& p, const Device& device) {
+  constexpr int kUsual = 17;  // chunks of a part
+  constexpr int kFewer = 15;  // the same of 16 bits off the boundaries where the largest cluster is too large
+  constexpr int kMost = 12;   // blocks of such rows
+  const auto blocks = static_cast<int>(DivideUp(p.chunks, kUsual));
+  if (blocks <= kMaxClusterBlocks) return blocks;
+  // Aligned rows of 16 bits were not measured in others.
+  if ((bytes == 2 && !skew) || AreLargeParts(bytes, skew, device.cluster_blocks, p)) return device.cluster_blocks;
+  return bytes == 2 ? std::min(kMost, static_cast<int>(DivideUp(p.chunks, kFewer))) : blocks;
 }
 
 }  // namespace
@@ -178,26 +199,24 @@ bool PlanCluster(int bytes, const Device& device, MatrixPlan* plan) {
 
 bool PlanBulkCluster(int bytes, const Device& device, MatrixPlan* plan) {
   MatrixParams& p = plan->params;
-  if (device.cluster_blocks == 1 || bytes == 8 || (bytes == 4 && !plan->skew)) return false;
-  auto blocks = static_cast<int>(DivideUp(p.chunks, kClusterPartChunks));
-  // The largest clusters, unless their parts of fp32 were small.
-  const bool is_large = blocks > kMaxClusterBlocks;
-  if (is_large && (bytes == 2 || AreLargeParts(bytes, plan->skew, device.cluster_blocks, p))) {
-    blocks = device.cluster_blocks;
-  }
+  if (device.cluster_blocks == 1 || bytes == 8) return false;
+  if (bytes == 4 && !plan->skew && !TakesParts(p, plan->lines)) return false;
+  const bool skew = plan->skew || bytes == 4;
+  const int blocks = BlocksOfParts(bytes, skew, p, device);
   const auto chunks = static_cast<int>(DivideUp(p.chunks, blocks));
-  if (blocks == 1 || chunks > kClusterPartChunks || !AreLargeParts(bytes, plan->skew, blocks, p)) return false;
+  if (blocks == 1 || chunks > PartChunks(bytes) || !AreLargeParts(bytes, skew, blocks, p)) return false;
   p.slice_bytes = (chunks * kChunkSlots * 32 + kEdgeVectors + 1) * kVectorBytes;
   // So much for each block that no more fit. The system takes 1 KB of each.
   constexpr int kSystemBytes = 1024;
-  const int table_bytes = PartTableBytes(bytes, plan->skew);
+  const int table_bytes = PartTableBytes(bytes, skew);
   const auto share = [&](int fit) { return (device.shared_bytes + kSystemBytes) / fit - kSystemBytes - table_bytes; };
   const int needed = p.slice_bytes + p.chunks * 8;
-  // The largest clusters find their places sooner where there are more of them.
-  int fit = blocks > kMaxClusterBlocks ? 6 : plan->skew ? 5 : 4;
+  // The largest clusters find their places sooner where there are more of them. So do 16-bit ones of seven, which leave
+  // many of five places empty.
+  int fit = blocks > kMaxClusterBlocks || (bytes == 2 && skew && blocks == 7) ? 6 : skew ? 5 : 4;
   if (needed > share(fit)) --fit;
   // Aligned rows gain only where there are many rounds of blocks.
-  const int rounds = plan->skew || blocks > kMaxClusterBlocks ? 1 : 8;
+  const int rounds = skew || blocks > kMaxClusterBlocks ? 1 : 8;
   if (needed > share(fit) || !FillPlaces(p.rows * blocks, rounds * fit, device)) return false;
   p.cluster_blocks = blocks;
   p.warps = fit == 6 ? 4 : PartWarps(bytes);

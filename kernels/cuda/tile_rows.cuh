@@ -228,11 +228,7 @@ const void* BulkPair() {
 
 template <typename In, bool kSkew, bool kLog>
 const void* BulkCluster() {
-  if constexpr (sizeof(In) == 2 || kSkew) {
-    return reinterpret_cast<const void*>(&BulkClusterMatrixKernel<In, kSkew, kLog>);
-  } else {
-    return nullptr;
-  }
+  return reinterpret_cast<const void*>(&BulkClusterMatrixKernel < In, kSkew || sizeof(In) == 4, kLog >);
 }
 
 template <typename In, bool kLog>

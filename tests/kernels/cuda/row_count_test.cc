@@ -422,15 +422,15 @@ void ExpectManyRowsGiveTheBitsOfRowsAlone(DataType type, std::initializer_list<s
 }
 
 TEST_F(RowCountTest, ManyRowsOfFloat32GiveTheBitsOfRowsAlone) {
-  ExpectManyRowsGiveTheBitsOfRowsAlone(DataType::kFloat32, {781, 12672, 20011, 65536, 100003, 131101});
+  ExpectManyRowsGiveTheBitsOfRowsAlone(DataType::kFloat32, {781, 12672, 20011, 65536, 100003, 104556, 131101, 142673});
 }
 
 TEST_F(RowCountTest, ManyRowsOfFloat16GiveTheBitsOfRowsAlone) {
-  ExpectManyRowsGiveTheBitsOfRowsAlone(DataType::kFloat16, {781, 20000, 32771, 65537, 131072, 262144});
+  ExpectManyRowsGiveTheBitsOfRowsAlone(DataType::kFloat16, {781, 20000, 32771, 65537, 104556, 131072, 142673, 262144});
 }
 
 TEST_F(RowCountTest, ManyRowsOfBFloat16GiveTheBitsOfRowsAlone) {
-  ExpectManyRowsGiveTheBitsOfRowsAlone(DataType::kBFloat16, {895, 36000, 50257, 100003, 131101, 250001});
+  ExpectManyRowsGiveTheBitsOfRowsAlone(DataType::kBFloat16, {895, 36000, 50257, 100003, 131101, 170003, 250001});
 }
 
 // Aligned rows of an even number of vectors that lanes would have in part only: tiles in large tensors, lanes in small.
