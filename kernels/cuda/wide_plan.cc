@@ -100,7 +100,7 @@ bool PlanRing(DataType type, const Device& device, MatrixPlan* plan) {
 
 // Plans parts of more chunks than a group, if fewer are enough then: of 16-bit rows, and of fp32 rows of few parts, as
 // measured on an H100.
-constexpr int kMostFloatParts = 3;
+constexpr int kMostFloatParts = 4;
 bool PlanLargeParts(DataType type, const Device& device, MatrixPlan* plan) {
   MatrixParams& p = plan->params;
   if (SizeOf(type) == 8 || p.chunks > kFlatChunks) return false;
