@@ -115,7 +115,7 @@ bool IsTiny(const MatrixParams& p, int bytes, bool skew, const Device& device) {
   const std::int64_t all = p.rows * TinyPitch(static_cast<int>(p.cols), bytes);
   if (all < std::int64_t{device.shared_bytes} * device.multiprocessors) return false;
   if (bytes == 2) return vectors == 6;
-  return vectors == 10 || (p.log && (vectors == 6 || vectors == 12));
+  return vectors == 10 || (p.log && (vectors == 6 || vectors == 12 || vectors == 14));
 }
 
 int TileShare(std::int64_t cols, int bytes) {

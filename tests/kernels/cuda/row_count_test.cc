@@ -436,7 +436,7 @@ TEST_F(RowCountTest, ManyRowsOfBFloat16GiveTheBitsOfRowsAlone) {
 // Aligned rows of an even number of vectors that lanes would have in part only: tiles in large tensors, lanes in small.
 TEST_F(RowCountTest, PaddedTilesGiveTheBitsOfRowsAlone) {
   for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
-    for (const std::int64_t cols : {24, 40, 48}) {
+    for (const std::int64_t cols : {24, 40, 48, 56}) {
       const bool is_tiled = type == DataType::kFloat32 || cols == 48;
       if (!is_tiled) continue;
       for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
