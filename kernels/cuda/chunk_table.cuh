@@ -9,15 +9,15 @@
 // block's own shared memory, or sent to all blocks of a cluster, each of which waits for the bytes that must come.
 namespace softmax::kernels::cuda {
 
-// A sum of CombineTwo() as Stats<float> holds it, left in a double: to round its bits takes half as long as to convert
-// it there and back. Not for what is a subnormal number as a float; no such sum is.
+// A sum as Stats<float> holds it, left in a double: to round its bits takes half as long as to convert it there and
+// back. Not for what is a subnormal number as a float; no such sum is.
 __device__ __forceinline__ double RoundToFloat(double sum) {
   auto bits = static_cast<std::uint64_t>(__double_as_longlong(sum));
   bits += 0x0fffffff + (bits >> 29 & 1);  // half of the last place that stays, less where that is even
   return __longlong_as_double(static_cast<std::int64_t>(bits & ~std::uint64_t{0x1fffffff}));
 }
 
-// What CombineTwo() gives from entry to entry: only the sums wait for each other.
+// What Chain::Add() gives from entry to entry: only the sums wait for each other.
 template <int kCount>
 __device__ __forceinline__ void CombineMany(const Stats<float> (&next)[kCount], const Scale<float>& scale, float* max,
                                             double* sum) {
@@ -33,9 +33,8 @@ __device__ __forceinline__ void CombineMany(const Stats<float> (&next)[kCount], 
     factors[i] = is_larger ? factor : 1.0;
     terms[i] = next[i].sum * (is_larger ? 1.0 : factor);
   }
-  // Products of floats are exact in a double.
 #pragma unroll
-  for (int i = 0; i < kCount; ++i) *sum = RoundToFloat(fma(*sum, factors[i], terms[i]));
+  for (int i = 0; i < kCount; ++i) *sum = fma(*sum, factors[i], terms[i]);
 }
 
 // What FoldFlat() gives for more than 16 chunks. kMaximaFirst: the lanes' factors are known before their sums, which
@@ -65,7 +64,7 @@ __device__ __forceinline__ Stats<float> FoldMany(const Stats<float>* table, int 
     CombineMany(next, scale, &max, &sum);
   }
   __syncwarp();
-  if constexpr (kMaximaFirst) return {row_max, static_cast<float>(LaneSum(sum * factor, 32))};
+  if constexpr (kMaximaFirst) return {row_max, static_cast<float>(LaneSum(RoundToFloat(sum) * factor, 32))};
   return CombineLanes(Stats<float>{max, static_cast<float>(sum)}, scale);
 }
 

@@ -10,7 +10,9 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ClearTable() con
   for (int i = static_cast<int>(threadIdx.x); i < params_.table_entries * params_.strip; i += threads_) {
     const int entry = Quotient(i, params_.rows);
     const bool gathers = params_.grouped && entry < kGroupChunks;
-    if (gathers || (entry & ((1 << params_.cluster_log) - 1)) == rank_) table_[i] = NoStats<C>();
+    if (!gathers && (entry & ((1 << params_.cluster_log) - 1)) != rank_) continue;
+    table_[i] = NoStats<C>();
+    if constexpr (kHasChainSums) chain_sums_[i] = 0;
   }
 }
 
@@ -55,8 +57,10 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::TakeAll(int part
   const int apart = kFoldLanes >> params_.cluster_log;
   ForRows(parts < apart ? parts : apart, [&](int first, int row) {
     Stats<C> stats = AnyStats(0, first, row);
-    for (int part = first + apart; part < parts; part += apart) {
-      stats = CombineTwo(stats, PartStats(part, row), scale_);
+    if (parts > apart) {
+      auto chain = Chain<C>::From(stats);
+      for (int part = first + apart; part < parts; part += apart) chain.Add(PartStats(part, row), scale_);
+      stats = chain.End();
     }
     Stats<C>* const entry = Entry(ChunkAt(first), row);
     if (IsCluster()) {
@@ -73,13 +77,15 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::TakeStep(int ste
   const int apart = kFoldLanes >> (params_.grouped ? 0 : params_.cluster_log);
   ForRows(parts < apart ? parts : apart, [&](int first, int row) {
     const int chunk = ChunkAt(IndexOf(step, first));
-    Stats<C>* const entry = Entry(chunk % kFoldLanes, row);
-    Stats<C> stats = AnyStats(step, first, row);
-    if (!params_.grouped && chunk >= kFoldLanes) stats = CombineTwo(*entry, stats, scale_);
-    for (int part = first + apart; part < parts; part += apart) {
-      stats = CombineTwo(stats, PartStats(part, row), scale_);
+    const int entry = chunk % kFoldLanes;
+    const Stats<C> stats = AnyStats(step, first, row);
+    auto chain = Chain<C>::From(stats);
+    if (!params_.grouped && chunk >= kFoldLanes) {
+      chain = ChainAt(entry, row);
+      chain.Add(stats, scale_);
     }
-    *entry = stats;
+    for (int part = first + apart; part < parts; part += apart) chain.Add(PartStats(part, row), scale_);
+    Keep(entry, row, chain);
   });
   if (params_.grouped) EndGroup(IndexOf(step, parts - 1));
 }
@@ -93,8 +99,10 @@ __device__ void ColumnMatrix<In, kUnit, kMode>::EndGroup(int last) {
     const Stats<C> all = CombineLanes(*Entry(lane_, row), scale_);
     *Entry(lane_, row) = NoStats<C>();
     if (lane_ != 0) continue;
-    Stats<C>* const accumulator = Entry(kGroupChunks + chunk / kGroupChunks % kAccumulators, row);
-    *accumulator = CombineTwo(*accumulator, all, scale_);
+    const int accumulator = kGroupChunks + chunk / kGroupChunks % kAccumulators;
+    Chain<C> chain = ChainAt(accumulator, row);
+    chain.Add(all, scale_);
+    Keep(accumulator, row, chain);
   }
 }
 

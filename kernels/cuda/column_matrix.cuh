@@ -27,6 +27,7 @@ class ColumnMatrix {
  private:
   static constexpr bool kSmall = kMode == ColumnMode::kSmall;
   static constexpr bool kSteps = kMode == ColumnMode::kSteps;
+  static constexpr bool kHasChainSums = kSteps && sizeof(C) == 4;
   static constexpr int kVector = Element<In>::kVector;
   static constexpr int kChunk = Element<In>::kChunk;
   static constexpr int kSize = static_cast<int>(sizeof(In));
@@ -201,6 +202,15 @@ class ColumnMatrix {
   // Each block has the entries that are its rank modulo the cluster's size. Where all of its chunks are in one step,
   // they go to the cluster as they come.
   __device__ __forceinline__ Stats<C>* Entry(int entry, int row) const { return table_ + entry * params_.strip + row; }
+  // What is added to an entry step by step, and what it has at the end.
+  __device__ __forceinline__ Chain<C> ChainAt(int entry, int row) const {
+    const Stats<C> stats = *Entry(entry, row);
+    return {stats.max, kHasChainSums ? chain_sums_[entry * params_.strip + row] : stats.sum};
+  }
+  __device__ __forceinline__ void Keep(int entry, int row, const Chain<C>& chain) const {
+    *Entry(entry, row) = chain.End();
+    if constexpr (kHasChainSums) chain_sums_[entry * params_.strip + row] = chain.sum;
+  }
   // That are exchanged, or folded as they are.
   __device__ int Entries() const {
     if (kSteps) return params_.grouped ? kAccumulators : params_.table_entries;
@@ -274,6 +284,7 @@ class ColumnMatrix {
   C* const task_maxima_;      // likewise
   C* const maxima_;           // of the step's parts
   Stats<C>* const table_;     // of large rows
+  double* const chain_sums_;  // of the table's entries, if kHasChainSums
   RowTerms<C>* const terms_;  // of the rows that are done
   C* const shifts_;           // of the step's parts, and
   C* const flat_;             // what their lanes have found; see column_flat.cuh
@@ -304,6 +315,7 @@ __device__ __forceinline__ ColumnMatrix<In, kUnit, kMode>::ColumnMatrix(const Co
       task_maxima_(reinterpret_cast<C*>(shared + params.task_maxima_offset)),
       maxima_(reinterpret_cast<C*>(shared + params.maxima_offset)),
       table_(reinterpret_cast<Stats<C>*>(shared + params.table_offset)),
+      chain_sums_(reinterpret_cast<double*>(table_ + params.table_entries * params.strip)),
       terms_(reinterpret_cast<RowTerms<C>*>(shared + params.terms_offset)),
       shifts_(reinterpret_cast<C*>(shared + params.flat.shifts_offset)),
       flat_(reinterpret_cast<C*>(shared + params.flat.sums_offset)),

@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(kPassThreads, 3) ColumnStatsKernel(const __gri
   constexpr int kChunk = Element<In>::kChunk;
   constexpr int kSize = static_cast<int>(sizeof(In));
   extern __shared__ __align__(16) unsigned char tile[];
-  __shared__ Stats<float> done[kPassStripBytes / sizeof(In)];
+  __shared__ Chain<float> done[kPassStripBytes / sizeof(In)];
   WaitForEarlierLaunches();
   AllowNextLaunch();
   const DeviceSegment& segment = params.segment;
@@ -167,16 +167,20 @@ __global__ void __launch_bounds__(kPassThreads, 3) ColumnStatsKernel(const __gri
       }
 #pragma unroll
       for (int k = 0; k < Words::kRows; ++k) {
-        if (chunk != entry) stats[k] = CombineTwo(done[row + k], stats[k], scale);
+        auto chain = Chain<float>::From(stats[k]);
+        if (chunk != entry) {
+          chain = done[row + k];
+          chain.Add(stats[k], scale);
+        }
         __syncwarp();
-        if (lane == 0) done[row + k] = stats[k];
+        if (lane == 0) done[row + k] = chain;
       }
     }
   }
   __syncthreads();
   const std::int64_t first_row = static_cast<std::int64_t>(outer) * segment.inner + first;
   for (int row = static_cast<int>(threadIdx.x); row < width; row += kPassThreads) {
-    PassTable(params)[(first_row + row) * params.table_entries + entry] = PassEntry::Of(done[row]);
+    PassTable(params)[(first_row + row) * params.table_entries + entry] = PassEntry::Of(done[row].End());
   }
 }
 

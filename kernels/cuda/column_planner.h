@@ -218,7 +218,9 @@ class ColumnPlanner {
     };
     p_.rows_offset = take(rows * kStripRowBytes);
     p_.terms_offset = take(std::max(rows, (small_ ? p_.step_parts : 1) * flat_rows) * kStripTermBytes);
-    p_.table_offset = take(p_.table_entries * p_.strip * stats_bytes_);
+    // Between steps the sums of floats are doubles, too.
+    const int entry_bytes = plan_.mode == ColumnMode::kSteps ? 16 : stats_bytes_;
+    p_.table_offset = take(p_.table_entries * p_.strip * entry_bytes);
     p_.maxima_offset = take(part_rows * compute_bytes);
     p_.task_maxima_offset = take(flat_ ? 0 : std::max(task_rows, warps * p_.strip) * compute_bytes);
     p_.flat.shifts_offset = take(p_.step_parts * flat_rows * compute_bytes);

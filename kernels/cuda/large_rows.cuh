@@ -148,15 +148,13 @@ class LargeRows {
       fold.EndGroup(ChunkAt(mine_ - 1) / kGroupChunks, lanes_.lane, scale);
     }
     for (int a = warp_; a < kAccumulators; a += warps_) {
-      Stats<C> value = a < 32 ? fold.low : fold.high;
+      Stats<C> value = (a < 32 ? fold.low : fold.high).End();
       value.max = __shfl_sync(0xffffffffu, value.max, a % 32);
       value.sum = __shfl_sync(0xffffffffu, value.sum, a % 32);
       team_.Publish(table + a, value);
     }
     team_.Sync();
-    fold.low = table[lanes_.lane];
-    fold.high = table[lanes_.lane + 32];
-    return fold.Finish(scale);
+    return CombineLanes(CombineTwo(table[lanes_.lane], table[lanes_.lane + 32], scale), scale);
   }
 
   const LaunchParams& params_;

@@ -209,19 +209,45 @@ __device__ __forceinline__ Stats<C> CombineTwo(Stats<C> a, Stats<C> b, const Sca
   return {max, static_cast<C>(a.sum * a_factor + b.sum * b_factor)};
 }
 
+// What statistics are added to one after the other. Its sum is rounded to C at the end alone: beside one large element
+// all others are added to about the same number, and each rounding on the way could take half an ulp of the result.
+template <typename C>
+struct Chain {
+  C max;
+  double sum;
+
+  __device__ __forceinline__ static Chain From(const Stats<C>& first) { return {first.max, first.sum}; }
+  __device__ __forceinline__ void Add(const Stats<C>& next, const Scale<C>& scale) {
+    const C larger = Larger(max, next.max);
+    const C max_pre = MaxPre(larger, scale);
+    const double factor = scale.Exp(max, max_pre);
+    const double next_factor = scale.Exp(next.max, max_pre);
+    // A product of floats is exact.
+    const double term = next.sum * next_factor;
+    sum = sizeof(C) == 4 ? fma(sum, factor, term) : sum * factor + term;
+    max = larger;
+  }
+  __device__ __forceinline__ Stats<C> End() const { return {max, static_cast<C>(sum)}; }
+};
+
 // Folds the statistics of a row of at most kFlatChunks chunks: lane l takes every 32nd from l on in order, then the
 // lanes are combined. Called by whole warps; every lane gets the result.
 template <typename C>
 __device__ __forceinline__ Stats<C> FoldFlat(const Stats<C>* table, int chunks, int lane, const Scale<C>& scale) {
   Stats<C> mine = lane < chunks ? table[lane] : NoStats<C>();
-  // Several at a time, so that only the sums wait for each other; what is not there changes no bit.
-  constexpr int kAtOnce = sizeof(C) == 8 ? 1 : 4;
-  for (int first = lane + 32; first < chunks; first += 32 * kAtOnce) {
-    Stats<C> next[kAtOnce];
+  if (chunks > 32) {
+    auto chain = Chain<C>::From(mine);
+    // Several at a time, so that only the sums wait for each other; what is not there changes no bit.
+    constexpr int kAtOnce = sizeof(C) == 8 ? 1 : 4;
+    for (int first = lane + 32; first < chunks; first += 32 * kAtOnce) {
+      Stats<C> next[kAtOnce];
 #pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) next[i] = first + 32 * i < chunks ? table[first + 32 * i] : NoStats<C>();
+      for (int i = 0; i < kAtOnce; ++i) next[i] = first + 32 * i < chunks ? table[first + 32 * i] : NoStats<C>();
 #pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) mine = CombineTwo(mine, next[i], scale);
+      for (int i = 0; i < kAtOnce; ++i) chain.Add(next[i], scale);
+    }
+    __syncwarp();
+    mine = chain.End();
   }
   int lanes = 2;
   while (lanes < chunks && lanes < 32) lanes *= 2;
@@ -239,12 +265,12 @@ template <typename C>
 struct RowFold {
   bool flat = false;
   Stats<C> chunk = NoStats<C>();  // lane l: chunk l of the group being gathered
-  Stats<C> low = NoStats<C>();
-  Stats<C> high = NoStats<C>();
+  Chain<C> low = Chain<C>::From(NoStats<C>());
+  Chain<C> high = low;
 
   __device__ __forceinline__ void Add(int index, Stats<C> stats, int lane, const Scale<C>& scale) {
     if (flat) {
-      if (lane == index % 32) low = CombineTwo(low, stats, scale);
+      if (lane == index % 32) low.Add(stats, scale);
       return;
     }
     if (lane == index % kGroupChunks) chunk = stats;
@@ -255,13 +281,13 @@ struct RowFold {
     chunk = NoStats<C>();
     if (lane != group % 32) return;
     if (group % kAccumulators < 32) {
-      low = CombineTwo(low, all, scale);
+      low.Add(all, scale);
     } else {
-      high = CombineTwo(high, all, scale);
+      high.Add(all, scale);
     }
   }
   __device__ __forceinline__ Stats<C> Finish(const Scale<C>& scale) const {
-    return CombineLanes(flat ? low : CombineTwo(low, high, scale), scale);
+    return CombineLanes(flat ? low.End() : CombineTwo(low.End(), high.End(), scale), scale);
   }
 };
 

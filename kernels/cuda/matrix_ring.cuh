@@ -368,8 +368,8 @@ class RingRows {
   __device__ __forceinline__ Stats<C> Fold(int row) const {
     constexpr int kAtOnce = kKept == 0 ? 8 : 16;
     const int entries = params_.groups;
-    Stats<C> low = NoStats<C>();
-    Stats<C> high = NoStats<C>();
+    auto low = Chain<C>::From(NoStats<C>());
+    auto high = low;
 #pragma unroll 1
     for (int first = 0; first < entries; first += 32 * kAtOnce) {
       Stats<C> next[kAtOnce];
@@ -378,13 +378,13 @@ class RingRows {
       for (int i = 0; i < kAtOnce; ++i) {
         if (first + 32 * i >= entries) break;
         if (i % 2 == 0) {
-          low = CombineTwo(low, next[i], scale_);
+          low.Add(next[i], scale_);
         } else {
-          high = CombineTwo(high, next[i], scale_);
+          high.Add(next[i], scale_);
         }
       }
     }
-    return CombineLanes(CombineTwo(low, high, scale_), scale_);
+    return CombineLanes(CombineTwo(low.End(), high.End(), scale_), scale_);
   }
 
   const MatrixParams& params_;

@@ -202,8 +202,8 @@ class WideRows {
   __device__ __forceinline__ Stats<C> RowStats() const {
     const int thread = static_cast<int>(threadIdx.x);
     const int count = Entries();
-    Stats<C> low = NoStats<C>();
-    Stats<C> high = NoStats<C>();
+    auto low = Chain<C>::From(NoStats<C>());
+    auto high = low;
 #pragma unroll 1
     for (int begin = 0; begin < count; begin += kFlatChunks) {
       if (begin > 0) __syncthreads();
@@ -215,20 +215,20 @@ class WideRows {
     }
     if (TakesEarly()) TakePart(1);
     if (warp_ == 0) {
-      const Stats<C> stats = CombineLanes(CombineTwo(low, high, scale_), scale_);
+      const Stats<C> stats = CombineLanes(CombineTwo(low.End(), high.End(), scale_), scale_);
       if (Lane() == 0) tables_->row = stats;
     }
     __syncthreads();
     return tables_->row;
   }
-  __device__ __forceinline__ void FoldEntries(int count, Stats<C>* low, Stats<C>* high) const {
+  __device__ __forceinline__ void FoldEntries(int count, Chain<C>* low, Chain<C>* high) const {
     if (!IsFlat()) {
 #pragma unroll 1
       for (int i = Lane(); i < count; i += 32) {
         if (i % kAccumulators < 32) {
-          *low = CombineTwo(*low, tables_->entries[i], scale_);
+          low->Add(tables_->entries[i], scale_);
         } else {
-          *high = CombineTwo(*high, tables_->entries[i], scale_);
+          high->Add(tables_->entries[i], scale_);
         }
       }
       return;
@@ -243,7 +243,7 @@ class WideRows {
         next[i] = first + 32 * i < count ? tables_->entries[first + 32 * i] : NoStats<C>();
       }
 #pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) *low = CombineTwo(*low, next[i], scale_);
+      for (int i = 0; i < kAtOnce; ++i) low->Add(next[i], scale_);
     }
   }
   __device__ __forceinline__ void Store(int group, const Normalizer<C>& normalize) const {
