@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
 # gpu_check.sh [DIR]: the `gpu` tier, on a machine with a GPU. DIR is what scripts/gpu_pack.sh made (out/gpu); where it
-# is missing and nvcc is here, it is made first. Runs every GPU test plainly and, where compute-sanitizer is
-# installed, under its memcheck; then a served request and verified load on the GPU. Ends with one line of counts.
-#   SOFTMAX_GPU_PARTS="tests memcheck service"   which of these
-#   SOFTMAX_MEMCHECK_FILTER                      --gtest_filter of the memcheck run (it is 10 to 100 times slower)
-#   SOFTMAX_LOAD_SECONDS=5                       of each load
+# is missing and nvcc is here, it is made first. Runs every GPU test, that of the kernels in as many parts at once as
+# there are cores; where compute-sanitizer is installed, the kernels' suite `small` and the tests of the whole server
+# under its memcheck, and the suite under synccheck; then a served request and verified load on the GPU. Ends with one
+# line of counts.
+#   SOFTMAX_GPU_PARTS="tests sanitizers service"   which of these
+#   SOFTMAX_MEMCHECK_FILTER                        --gtest_filter of the kernels' tests that memcheck runs too (none)
+#   SOFTMAX_CHECK_SECONDS=560                      that one program may take
+#   SOFTMAX_LOAD_SECONDS=5                         of each load
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 DIR=${1:+$(realpath -m "$1")}
 . "$HERE/common.sh"
@@ -15,7 +18,7 @@ if [ -z "$DIR" ] && [ -f "$HERE/manifest" ]; then DIR=$HERE; fi
 DIR=${DIR:-$ROOT/out/gpu}
 [ -f "$DIR/manifest" ] || bash scripts/gpu_pack.sh "$DIR"
 cd "$DIR"
-PARTS=${SOFTMAX_GPU_PARTS:-tests memcheck service}
+PARTS=${SOFTMAX_GPU_PARTS:-tests sanitizers service}
 # For the tests of the whole server: on the GPU, and which program to start.
 export SOFTMAX_TEST_BACKEND=cuda SOFTMAX_SERVER=$PWD/softmax-server
 PASSED=0 FAILED=0 SKIPPED=0
@@ -24,38 +27,70 @@ mkdir -p "$LOGS"
 SERVER_PID=
 trap '[ -z "$SERVER_PID" ] || kill -KILL "$SERVER_PID" 2>/dev/null || true' EXIT
 
-# check NAME COMMAND...: one counted entry. "SKIPPED: no GPU" cannot be: there is one.
-check() {
-  local name=$1 log=$LOGS/$1.log started=$SECONDS code=0
-  shift
-  timeout "${SOFTMAX_CHECK_SECONDS:-560}" "$@" >"$log" 2>&1 || code=$?
-  if [ "$code" = 0 ] && ! grep -q 'SKIPPED: no GPU' "$log"; then
+# limited LOG COMMAND...: the command, within the time that one may take.
+limited() {
+  timeout "${SOFTMAX_CHECK_SECONDS:-560}" "${@:2}" >"$1" 2>&1
+}
+
+# verdict NAME LOG STARTED CODE: one counted entry. "SKIPPED: no GPU" cannot be: there is one.
+verdict() {
+  local took=$((SECONDS - $3)) passed
+  if [ "$4" = 0 ] && ! grep -q 'SKIPPED: no GPU' "$2"; then
     PASSED=$((PASSED + 1))
-    say "passed   $name ($((SECONDS - started)) s)  $(grep -E '\[  PASSED  \]|ERROR SUMMARY' "$log" | tail -n 1)"
+    passed=$(awk '/^\[  PASSED  \]/ { n += $4 } /ERROR SUMMARY/ { errors = $0 }
+                  END { if (n) printf "  %d tests", n; if (errors) printf "  %s", errors }' "$2")
+    say "passed   $1 ($took s)$passed"
   else
     FAILED=$((FAILED + 1))
-    say "FAILED   $name ($((SECONDS - started)) s, exit code $code)"
-    tail -n 40 "$log"
+    say "FAILED   $1 ($took s, exit code $4)"
+    grep '^\[  FAILED  \]' "$2" || tail -n 40 "$2"
   fi
 }
 
-# each_test PREFIX COMMAND...: every test of the manifest behind COMMAND.
+# check NAME COMMAND...
+check() {
+  local log=$LOGS/$1.log started=$SECONDS code=0
+  limited "$log" "${@:2}" || code=$?
+  verdict "$1" "$log" "$started" "$code"
+}
+
+# check_in_parts NAME FILTER COMMAND...: the same for a GoogleTest program, with a part of its tests on each core.
+check_in_parts() {
+  local log=$LOGS/$1.log started=$SECONDS code=0 parts i jobs=()
+  parts=$(cores)
+  [ "$parts" -le 16 ] || parts=16
+  for ((i = 0; i < parts; ++i)); do
+    GTEST_FILTER=$2 GTEST_TOTAL_SHARDS=$parts GTEST_SHARD_INDEX=$i limited "$log.$i" "${@:3}" &
+    jobs+=($!)
+  done
+  for i in "${jobs[@]}"; do wait "$i" || code=$?; done
+  for ((i = 0; i < parts; ++i)); do cat "$log.$i"; done >"$log"
+  verdict "$1" "$log" "$started" "$code"
+}
+
+# each_test PREFIX COMMAND...: every test of the manifest behind COMMAND, but those of the kernels.
 each_test() {
   local prefix=$1 kind binary arguments
   shift
   while IFS=$'\t' read -r kind binary arguments <&3; do
-    [ "$kind" = test ] || continue
-    # A filter may leave nothing of a binary.
-    [ -n "$("./$binary" --gtest_list_tests 2>/dev/null | grep '^  ' || true)" ] || continue
+    [ "$kind" = test ] && [ "$binary" != softmax_cuda_test ] || continue
     # shellcheck disable=SC2086 -- the arguments are words
     check "$prefix$binary" "$@" "./$binary" $arguments
   done 3<manifest
 }
 
+# kernel_tests PREFIX COMMAND...: those of the kernels behind COMMAND. The streams' test looks at how much of the
+# device's memory is taken, so nothing runs beside it.
+kernel_tests() {
+  check_in_parts "$1softmax_cuda_test" '-StreamsTest.*' "${@:2}" ./softmax_cuda_test
+  check "$1streams" "${@:2}" ./softmax_cuda_test --gtest_filter='StreamsTest.*'
+}
+
 part_tests() {
-  each_test ""
+  kernel_tests ""
   # What GPUs without clusters run.
-  check no_clusters_softmax_cuda_test env SOFTMAX_NO_CLUSTERS=1 ./softmax_cuda_test
+  kernel_tests no_clusters_ env SOFTMAX_NO_CLUSTERS=1
+  each_test ""
   if python3 -c 'import torch' 2>/dev/null; then
     check torch_difference python3 torch_difference.py ./softmax_of_file
   else
@@ -64,18 +99,24 @@ part_tests() {
   fi
 }
 
-part_memcheck() {
-  local sanitizer
+part_sanitizers() {
+  local sanitizer tool
   sanitizer=$(command -v compute-sanitizer || true)
   [ -n "$sanitizer" ] || sanitizer=/usr/local/cuda/bin/compute-sanitizer
   if [ ! -x "$sanitizer" ]; then
     SKIPPED=$((SKIPPED + 1))
-    say "skipped  memcheck: compute-sanitizer is not installed"
+    say "skipped  sanitizers: compute-sanitizer is not installed"
     return 0
   fi
-  export GTEST_FILTER=${SOFTMAX_MEMCHECK_FILTER:-*} SOFTMAX_TEST_CALLS=20000
-  each_test memcheck_ "$sanitizer" --tool memcheck --error-exitcode 9 --leak-check no
-  unset GTEST_FILTER SOFTMAX_TEST_CALLS
+  for tool in memcheck synccheck; do
+    check "${tool}_small" "$sanitizer" --tool "$tool" --error-exitcode 9 \
+      ./softmax-kernel-bench --suite small --samples 1 --providers softmax --csv "$LOGS/$tool.csv"
+  done
+  local memcheck=("$sanitizer" --tool memcheck --error-exitcode 9 --leak-check no)
+  if [ -n "${SOFTMAX_MEMCHECK_FILTER:-}" ]; then
+    check memcheck_softmax_cuda_test "${memcheck[@]}" ./softmax_cuda_test --gtest_filter="$SOFTMAX_MEMCHECK_FILTER"
+  fi
+  SOFTMAX_TEST_CALLS=20000 each_test memcheck_ "${memcheck[@]}"
 }
 
 # load NAME FLAGS...: verified load on the running server, its table shown.
