@@ -13,14 +13,20 @@ __device__ __forceinline__ void FenceForBulkCopies() {
 #endif
 }
 
-// By one thread: sets up `barrier` in shared memory and starts a copy that it waits for. Other threads must not wait
-// before they are in step with this one.
-__device__ __forceinline__ void LoadBulk(void* shared, const void* from, int bytes, std::uint64_t* barrier) {
+// By one thread, before others look at the barrier.
+__device__ __forceinline__ void StartBarrier(std::uint64_t* barrier) {
 #if __CUDA_ARCH__ >= 900
-  const auto to = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
   const auto at = static_cast<std::uint32_t>(__cvta_generic_to_shared(barrier));
   asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(at) : "memory");
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+#endif
+}
+
+// By one thread: a phase of the barrier ends when the bytes, which may be none, are there.
+__device__ __forceinline__ void StartBulkLoad(void* shared, const void* from, int bytes, std::uint64_t* barrier) {
+#if __CUDA_ARCH__ >= 900
+  const auto to = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
+  const auto at = static_cast<std::uint32_t>(__cvta_generic_to_shared(barrier));
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes > 0 ? bytes : 0)
                : "memory");
   if (bytes > 0) {
@@ -29,6 +35,12 @@ __device__ __forceinline__ void LoadBulk(void* shared, const void* from, int byt
                  : "memory");
   }
 #endif
+}
+
+// Both. Other threads must not wait before they are in step with this one.
+__device__ __forceinline__ void LoadBulk(void* shared, const void* from, int bytes, std::uint64_t* barrier) {
+  StartBarrier(barrier);
+  StartBulkLoad(shared, from, bytes, barrier);
 }
 
 // Until what LoadBulk() copies is there.

@@ -21,6 +21,8 @@ class BulkPart {
   static constexpr int kVector = Element<In>::kVector;
   static constexpr int kChunkVectors = kChunkSlots * 32;
   static constexpr int kSlotColumns = 32 * kVector;
+  // Vectors behind those of the chunks: where rows are skewed, the last lane's columns end there.
+  static constexpr int kBehind = kSkew ? 1 : 0;
 
   // Names the place of a part of `columns` columns. `n`: columns from its first on that count, maybe less than none or
   // more than it has. `row_first`: it begins the row.
@@ -37,19 +39,18 @@ class BulkPart {
     slots_ = PaddedSlots((row_first ? count + kSlotColumns - 1 : max(0, count + kSlotColumns - 1)) / kSlotColumns);
   }
 
-  // By a whole warp: starts the copy of what may be read in whole vectors of [from, to), and makes the others. With the
-  // one behind them where rows are skewed: the last lane's columns end there.
+  // By a whole warp: starts the copy of what may be read in whole vectors of [from, to), and makes the others, with
+  // `barrier` set up.
   __device__ __forceinline__ void Start(Around around, int from, int to, std::uint64_t* barrier) const {
     const int head = around.before || skip_ == 0 ? 0 : 1;
     const int whole = around.after ? (end_ + kVector - 1) / kVector : end_ / kVector;
-    const int behind = kSkew ? to : to - 1;  // the last vector
     const int first = max(head, from);
-    const int last = min(whole, behind + 1);
-    if (lane_ == 0) LoadBulk(shared_ + first, base_ + first * kVector, (last - first) * kVectorBytes, barrier);
+    const int last = min(whole, to);
+    if (lane_ == 0) StartBulkLoad(shared_ + first, base_ + first * kVector, (last - first) * kVectorBytes, barrier);
     In* const elements = reinterpret_cast<In*>(shared_);
     if (from == 0 && head > 0 && lane_ >= skip_ && lane_ < min(end_, kVector)) elements[lane_] = base_[lane_];
     const int at = whole * kVector + lane_;
-    if (whole >= first && whole <= behind && at < end_) elements[at] = base_[at];
+    if (whole >= first && whole < to && at < end_) elements[at] = base_[at];
   }
   // By the warp that takes the last of the columns that count, once the copy is there: the other places of the first
   // `slots` slots, and of the vector after them, hold nothing.
@@ -63,7 +64,7 @@ class BulkPart {
     if (at < Tail() * kVector) reinterpret_cast<In*>(shared_)[at] = Nothing();
   }
   __device__ __forceinline__ void FillBehind(int slots) const {
-    for (int v = Tail() + lane_; v < slots * 32 + (kSkew ? 1 : 0); v += 32) shared_[v] = NothingVector<In>();
+    for (int v = Tail() + lane_; v < slots * 32 + kBehind; v += 32) shared_[v] = NothingVector<In>();
   }
 
   // By a whole warp after that: makes what lies apart of slots [from, to).
@@ -373,7 +374,10 @@ __global__ void __launch_bounds__(kBulkThreads, kBulkWarps / (kBulkThreads / 32)
   const auto valid = static_cast<int>(ValidLength(params, row));
   const Row bulk(static_cast<const In*>(params.input) + row * params.input_stride, valid, valid, true,
                  reinterpret_cast<uint4*>(dynamic));
-  if (warp == 0) bulk.Start(AroundOf<In>(params, row, 0, valid), 0, params.chunks * Row::kChunkVectors, &barrier);
+  if (warp == 0) {
+    if (lane == 0) StartBarrier(&barrier);
+    bulk.Start(AroundOf<In>(params, row, 0, valid), 0, params.chunks * Row::kChunkVectors + Row::kBehind, &barrier);
+  }
   __syncthreads();
   WaitForBulkLoad(&barrier);
   const auto publish = [&](int k, const Stats<C>& stats) {

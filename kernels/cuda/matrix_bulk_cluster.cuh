@@ -46,6 +46,7 @@ __global__ void __launch_bounds__(32 * PartWarps(sizeof(In)), kSkew ? 5 : 4)
   // The statistics of the row's chunks come after the part.
   const ChunkTable<C> table(reinterpret_cast<Stats<C>*>(dynamic + params.slice_bytes), &control,
                             Team{params.cluster_blocks});
+  if (threadIdx.x % 32 == 0) StartBarrier(&barriers[ThreadAgain() / 32]);
   table.Arrive(params.chunks);
   AskAhead<In>(params);
   BeginAccess(params);
@@ -56,14 +57,17 @@ __global__ void __launch_bounds__(32 * PartWarps(sizeof(In)), kSkew ? 5 : 4)
     const auto valid = static_cast<int>(ValidLength(params, place.row));
     const Part part(static_cast<const In*>(params.input) + place.row * params.input_stride + column, columns,
                     valid - column, column == 0, reinterpret_cast<uint4*>(dynamic), apart);
-    part.Start(AroundOf<In>(params, place.row, column, min(columns, valid - column)), place.first * Part::kChunkVectors,
-               place.last * Part::kChunkVectors, &barriers[place.warp]);
+    const Around around = AroundOf<In>(params, place.row, column, min(columns, valid - column));
+    const bool is_last = place.last == place.chunks;
+    part.Start(around, place.first * Part::kChunkVectors,
+               place.last * Part::kChunkVectors + (is_last ? Part::kBehind : 0), &barriers[place.warp]);
     table.Begin();
     __syncwarp();
     WaitForBulkLoad(&barriers[place.warp]);
-    // Two warps copy the vector between their chunks. Where a row is cut there, one of them fills the rest of it, which
-    // must come after both copies; a row of full length ends within a warp's chunks.
-    if (params.lengths != nullptr) __syncthreads();
+    // The vector behind a warp's chunks is the next one's.
+    if (kSkew && !is_last) WaitForBulkLoad(&barriers[place.warp + 1]);
+    // It may end what is read, or be filled where a row is cut, by the next warp's threads.
+    if (params.lengths != nullptr || !around.after) __syncthreads();
     const int slots = part.slots();
     if (slots > place.first * kChunkSlots && slots <= place.last * kChunkSlots) part.Fill(slots);
     __syncwarp();

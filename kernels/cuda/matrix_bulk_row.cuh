@@ -55,6 +55,7 @@ __global__ void __launch_bounds__(32 * BulkRowWarps(kSlots), (kBulkRowBlocks<In,
   __shared__ std::uint64_t barriers[kWarps];
   const Scale<C> scale = ScaleOf<C>(params);
   const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
   const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * kWarps + warp;
   AskAhead<In>(params);
   BeginAccess(params);
@@ -62,7 +63,8 @@ __global__ void __launch_bounds__(32 * BulkRowWarps(kSlots), (kBulkRowBlocks<In,
     const auto valid = static_cast<int>(ValidLength(params, row));
     const Row bulk(static_cast<const In*>(params.input) + row * params.input_stride, valid, valid, true,
                    reinterpret_cast<uint4*>(dynamic) + warp * BulkRowVectors(kSlots));
-    bulk.Start(AroundOf<In>(params, row, 0, valid), 0, kSlots * 32, &barriers[warp]);
+    if (lane == 0) StartBarrier(&barriers[warp]);
+    bulk.Start(AroundOf<In>(params, row, 0, valid), 0, kSlots * 32 + Row::kBehind, &barriers[warp]);
     bulk.FillBehind(kSlots);
     __syncwarp();
     WaitForBulkLoad(&barriers[warp]);
