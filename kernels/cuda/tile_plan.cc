@@ -77,31 +77,50 @@ bool TakesChunkPairs(int bytes, const MatrixParams& p, const Device& device) {
 }
 
 // Whether aligned fp32 rows go in parts: those of so many chunks that a cluster with a warp for each leaves places of
-// the multiprocessors empty. Not those that begin on lines and nearly fill them.
+// the multiprocessors empty. Not those that begin on lines and nearly fill them. Log-softmax of so few chunks that the
+// largest cluster would take too few with each block has none with a warp for each.
 bool TakesParts(const MatrixParams& p, bool lines) {
   constexpr int kLeastChunks = 193;
   constexpr int kFullChunks = 256;
+  if (p.log && p.chunks > 64 && p.chunks <= 7 * kLargeClusterBlocks) return true;
   const bool is_full = p.chunks > kFullChunks - 2 * kLargeClusterBlocks && p.chunks <= kFullChunks;
   return p.chunks >= kLeastChunks && !(lines && is_full);
 }
 
-// Whether parts are so large that the blocks of a multiprocessor have enough bytes on their way, as measured.
-bool AreLargeParts(int bytes, bool skew, int blocks, const MatrixParams& p) {
-  if (blocks > kMaxClusterBlocks) return p.chunks >= (skew ? 12 : p.log ? 11 : 14) * blocks;
-  if (bytes == 4) return p.chunks >= 12 * blocks;
-  return skew || p.log ? 2 * p.chunks >= 29 * blocks : p.chunks >= 16 * blocks;
+// How the blocks of a cluster take a part of a row each.
+struct Parts {
+  int blocks = 0;  // of the cluster; 0: not in parts
+  int fit = 0;     // blocks on a multiprocessor, at most
+};
+
+// fp32 rows: parts of up to 17 chunks where a cluster of any device holds the row, or else its part of the largest
+// cluster, unless that is small.
+Parts FloatParts(const MatrixParams& p, const Device& device) {
+  const auto blocks = static_cast<int>(DivideUp(p.chunks, 17));
+  if (blocks > kMaxClusterBlocks && p.chunks >= 12 * device.cluster_blocks) return {device.cluster_blocks, 6};
+  if (p.chunks < 12 * blocks) return {};
+  return {blocks, blocks > kMaxClusterBlocks ? 6 : 5};
 }
 
-// Blocks of a cluster that take a part of a row each: those of the largest cluster, unless their parts were small.
-int BlocksOfParts(int bytes, bool skew, const MatrixParams& p, const Device& device) {
-  constexpr int kUsual = 17;  // chunks of a part
-  constexpr int kFewer = 15;  // the same of 16 bits off the boundaries where the largest cluster is too large
-  constexpr int kMost = 12;   // blocks of such rows
-  const auto blocks = static_cast<int>(DivideUp(p.chunks, kUsual));
-  if (blocks <= kMaxClusterBlocks) return blocks;
-  // Aligned rows of 16 bits were not measured in others.
-  if ((bytes == 2 && !skew) || AreLargeParts(bytes, skew, device.cluster_blocks, p)) return device.cluster_blocks;
-  return bytes == 2 ? std::min(kMost, static_cast<int>(DivideUp(p.chunks, kFewer))) : blocks;
+// 16-bit rows: parts of about 15 chunks, six on a multiprocessor. With fewer of them there less is on its way wherever
+// the parts come out small. But aligned rows whose parts are all large are better off with more warps for each, and
+// those that fill the largest cluster in it.
+Parts HalfParts(const MatrixParams& p, bool skew, const Device& device) {
+  constexpr int kUsual = 15;
+  constexpr int kMost = 16;
+  constexpr int kMostBlocks = 13;  // of a cluster that is not the largest, as measured
+  const auto large = static_cast<int>(DivideUp(p.chunks, 17));
+  if (!skew && large <= kMaxClusterBlocks && (p.log ? 2 * p.chunks >= 31 * large : p.chunks >= 16 * large)) {
+    return {large, 4};
+  }
+  if (large > kMaxClusterBlocks && p.chunks >= (skew ? 12 : p.log ? 11 : 14) * device.cluster_blocks) {
+    return {device.cluster_blocks, 6};
+  }
+  const int most_blocks = p.chunks <= kMost * kMaxClusterBlocks ? kMaxClusterBlocks : kMostBlocks;
+  const int blocks = std::min(most_blocks, static_cast<int>(DivideUp(p.chunks, kUsual)));
+  // Of two blocks only nearly full ones were measured.
+  if (p.chunks > kMost * blocks || (blocks == 2 && 2 * p.chunks < 29 * blocks)) return {};
+  return {blocks, 6};
 }
 
 }  // namespace
@@ -202,27 +221,25 @@ bool PlanBulkCluster(int bytes, const Device& device, MatrixPlan* plan) {
   if (device.cluster_blocks == 1 || bytes == 8) return false;
   if (bytes == 4 && !plan->skew && !TakesParts(p, plan->lines)) return false;
   const bool skew = plan->skew || bytes == 4;
-  const int blocks = BlocksOfParts(bytes, skew, p, device);
-  const auto chunks = static_cast<int>(DivideUp(p.chunks, blocks));
-  if (blocks == 1 || chunks > PartChunks(bytes) || !AreLargeParts(bytes, skew, blocks, p)) return false;
+  const Parts parts = bytes == 4 ? FloatParts(p, device) : HalfParts(p, skew, device);
+  if (parts.blocks < 2 || parts.blocks > device.cluster_blocks) return false;
+  const auto chunks = static_cast<int>(DivideUp(p.chunks, parts.blocks));
+  if (chunks > PartChunks(bytes)) return false;
   p.slice_bytes = (chunks * kChunkSlots * 32 + kEdgeVectors + 1) * kVectorBytes;
   // So much for each block that no more fit. The system takes 1 KB of each.
   constexpr int kSystemBytes = 1024;
   const int table_bytes = PartTableBytes(bytes, skew);
   const auto share = [&](int fit) { return (device.shared_bytes + kSystemBytes) / fit - kSystemBytes - table_bytes; };
   const int needed = p.slice_bytes + p.chunks * 8;
-  // The largest clusters find their places sooner where there are more of them. So do 16-bit ones of seven, which leave
-  // many of five places empty.
-  int fit = blocks > kMaxClusterBlocks || (bytes == 2 && skew && blocks == 7) ? 6 : skew ? 5 : 4;
-  if (needed > share(fit)) --fit;
+  const int fit = needed > share(parts.fit) ? parts.fit - 1 : parts.fit;
   // Aligned rows gain only where there are many rounds of blocks.
-  const int rounds = skew || blocks > kMaxClusterBlocks ? 1 : 8;
-  if (needed > share(fit) || !FillPlaces(p.rows * blocks, rounds * fit, device)) return false;
-  p.cluster_blocks = blocks;
+  const int rounds = skew || parts.blocks > kMaxClusterBlocks ? 1 : 8;
+  if (needed > share(fit) || !FillPlaces(p.rows * parts.blocks, rounds * fit, device)) return false;
+  p.cluster_blocks = parts.blocks;
   p.warps = fit == 6 ? 4 : PartWarps(bytes);
   plan->kind = MatrixKind::kBulk;
   plan->threads = 32 * p.warps;
-  plan->blocks = p.rows * blocks;
+  plan->blocks = p.rows * parts.blocks;
   plan->dynamic_bytes = share(fit) / kVectorBytes * kVectorBytes;
   return true;
 }
