@@ -55,6 +55,9 @@ constexpr int SmallThreads(int element_bytes, int slots, bool skew, bool log) {
   return element_bytes == 2 && slots == kChunkSlots && skew && log ? 64 : kMatrixThreads;
 }
 
+// Slots of small rows that, where there are few of them, lie in smaller blocks.
+constexpr int kMostFewSlots = 3;
+
 // Rows per group of lanes: at least four vectors in flight a lane.
 constexpr int SmallRows(int slots) { return slots < 4 ? 4 / slots : 1; }
 

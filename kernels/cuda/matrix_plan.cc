@@ -91,6 +91,16 @@ bool PlanSingle(MatrixPlan* plan) {
   return true;
 }
 
+// Few small rows go to as many multiprocessors as there are, in blocks of as few warps as that takes: the warps of a
+// block wait for each other's loads and stores.
+void Spread(const Device& device, MatrixPlan* plan) {
+  const MatrixParams& p = plan->params;
+  const auto blocks = [&](int threads) { return DivideUp(p.rows, threads / p.lanes); };
+  if (blocks(plan->threads) > device.multiprocessors) return;
+  while (plan->threads > 32 && blocks(plan->threads / 2) <= device.multiprocessors) plan->threads /= 2;
+  plan->blocks = blocks(plan->threads);
+}
+
 void PlanSmall(int bytes, const Device& device, MatrixPlan* plan) {
   MatrixParams& p = plan->params;
   const auto vectors = static_cast<int>(DivideUp(p.cols, VectorElements(bytes)));
@@ -110,6 +120,8 @@ void PlanSmall(int bytes, const Device& device, MatrixPlan* plan) {
   } else if (bytes != 8 || !PlanSingle(plan)) {
     plan->blocks = DivideUp(p.rows, std::int64_t{groups} * SmallRows(plan->slots));
   }
+  const bool has_three = plan->kind == MatrixKind::kSmall && plan->slots == kMostFewSlots;
+  if (plan->kind == MatrixKind::kOneWave || has_three) Spread(device, plan);
   PlanNextEarly(bytes, device, plan);
 }
 

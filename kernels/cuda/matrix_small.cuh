@@ -81,7 +81,9 @@ __global__ void __launch_bounds__(kMatrixThreads) SmallMatrixKernel(const __grid
   // Fewer lanes than a warp's hold at most three vectors each: see RowLanes().
   const int lane_count = kSlots > 3 ? 32 : params.lanes;
   const Lanes lanes{static_cast<int>(threadIdx.x) & (lane_count - 1), lane_count};
-  const int groups = SmallThreads(sizeof(In), kSlots, kSkew, kLog) / lane_count;
+  constexpr bool kMayBeFew = kRows == 1 && kSlots <= kMostFewSlots;
+  const int threads = kMayBeFew ? static_cast<int>(blockDim.x) : SmallThreads(sizeof(In), kSlots, kSkew, kLog);
+  const int groups = threads / lane_count;
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * (groups * kRows) + threadIdx.x / lane_count;
   // Whether the exponentials stay in registers: not where that costs a block on each multiprocessor.
   constexpr bool kKeeps = sizeof(In) != 2 || !kSkew || kRows == 1;

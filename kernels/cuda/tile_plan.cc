@@ -123,10 +123,22 @@ Parts HalfParts(const MatrixParams& p, bool skew, const Device& device) {
   return {blocks, 6};
 }
 
+// Whether there are so few rows that a thread for each takes longer than several lanes, since the launch lasts as long
+// as one row does. Up to so many rows, as measured.
+bool AreFewForThreads(const MatrixParams& p, int bytes, int vectors, bool skew) {
+  if (bytes == 8) return false;
+  const bool is_float_log = bytes == 4 && p.log;  // it takes the longest
+  const int least_vectors = !skew || bytes == 2 ? 3 : is_float_log ? 5 : 7;
+  if (vectors < least_vectors) return false;
+  const int most_rows = !skew && bytes == 4 && vectors > 10 ? 65536 : !skew || is_float_log ? 16384 : 4096;
+  return p.rows <= most_rows;
+}
+
 }  // namespace
 
 bool IsTiny(const MatrixParams& p, int bytes, bool skew, const Device& device) {
   const auto vectors = static_cast<int>(DivideUp(p.cols, VectorElements(bytes)));
+  if (AreFewForThreads(p, bytes, vectors, skew)) return false;
   if (skew) return vectors <= TinyVectors(bytes);
   if (bytes > 4) return false;
   if (vectors == 1) return bytes == 2 || p.log;
