@@ -86,8 +86,7 @@ __device__ RowStats<ComputeOf<In>> ColumnMatrix<In, kUnit, kMode>::PreciseRow(in
   return {max, sum.high + sum.low, C(0)};
 }
 
-// Columns 4 apart are added first, then 2, 1: taken in the order of their reversed bits, each finds the sum of
-// those it goes with waiting.
+// Columns 4 apart are added first, then 2, 1.
 template <typename In, int kUnit, ColumnMode kMode>
 __device__ TwoPart<ComputeOf<In>> ColumnMatrix<In, kUnit, kMode>::PreciseSum(const unsigned char* p, int limit,
                                                                              C max) const {
@@ -107,9 +106,7 @@ __device__ TwoPart<ComputeOf<In>> ColumnMatrix<In, kUnit, kMode>::PreciseSum(con
         sum.high = scale_.PreciseExp(ToCompute(x), MaxPre(max, scale_));
       }
     }
-    int bit = 0;
-    for (; k >> bit & 1; ++bit) sum.Add(waiting[bit].high, waiting[bit].low);
-    waiting[bit] = sum;
+    AddInTurn<kBits>(k, sum, waiting, [](TwoPart<C>& x, const TwoPart<C>& y) { x.Add(y.high, y.low); });
   }
   return waiting[kBits];
 }

@@ -82,6 +82,16 @@ __device__ __forceinline__ void Unpack(const uint4& vector, ComputeOf<T> (&x)[El
   }
 }
 
+// One element of a vector, where it is not a constant which: a place of an array would lie in memory.
+template <typename T>
+__device__ __forceinline__ ComputeOf<T> ElementOf(const uint4& vector, int place) {
+  ComputeOf<T> x[Element<T>::kVector];
+  Unpack<T>(vector, x);
+#pragma unroll
+  for (int e = 1; e < Element<T>::kVector; ++e) x[0] = e == place ? x[e] : x[0];
+  return x[0];
+}
+
 // A vector of -inf.
 template <typename T>
 __device__ __forceinline__ uint4 NothingVector() {

@@ -190,6 +190,22 @@ __device__ __forceinline__ void HalvingSum(TwoPart<C>* sums) {
   }
 }
 
+// The same of 2^kBits numbers that come one after the other in the order of their reversed bits, of which `sum` is
+// number k: each finds the sum of those that it goes with waiting, and that of all is waiting[kBits] at the end. The
+// places of `waiting` are constants, so that it lies in registers. add(x, y) adds y to x.
+template <int kBits, typename T, typename F>
+__device__ __forceinline__ void AddInTurn(int k, T sum, T (&waiting)[kBits + 1], F add) {
+  bool goes_on = true;
+#pragma unroll
+  for (int bit = 0; bit < kBits; ++bit) {
+    const bool finds = (k >> bit & 1) != 0;
+    if (goes_on && finds) add(sum, waiting[bit]);
+    if (goes_on && !finds) waiting[bit] = sum;
+    goes_on = goes_on && finds;
+  }
+  if (goes_on) waiting[kBits] = sum;
+}
+
 // The terms of a narrow log-softmax row (kNarrowColumns): the hardware's exponential serves, as the sum is not rounded.
 // The maximum's own term is exactly 1.
 // kFast: the fast form is known to serve. kFinite: the maximum is a number.

@@ -139,11 +139,11 @@ __device__ __forceinline__ RowStats<ComputeOf<In>> PreciseStats(const uint4* v, 
   using C = ComputeOf<In>;
   constexpr int kVector = Element<In>::kVector;
   const C max = LaneMax(LaneMaximum<In, 1, true>(v, 0, lanes), lanes.count);
-  TwoPart<C> sums[kVector];
-  C x[kVector];
-  Unpack<In>(v[0], x);
   if constexpr (kNarrow && sizeof(C) == 4) {
     if (lanes.count * kVector <= kNarrowColumns) {
+      TwoPart<C> sums[kVector];
+      C x[kVector];
+      Unpack<In>(v[0], x);
 #pragma unroll
       for (int e = 0; e < kVector; ++e) {
         sums[e].high = NarrowExp<In>(x[e], max, scale);
@@ -153,18 +153,20 @@ __device__ __forceinline__ RowStats<ComputeOf<In>> PreciseStats(const uint4* v, 
       return {max, sums[0].high, sums[0].low};
     }
   }
+  // One place after the other: such rows are rare, and all at once they would take more registers than all else.
   const C max_pre = MaxPre(max, scale);
-#pragma unroll
-  for (int e = 0; e < kVector; ++e) sums[e].high = scale.PreciseExp(x[e], max_pre);
-#pragma unroll
-  for (int e = 0; e < kVector; ++e) {
+  constexpr int kBits = kVector == 8 ? 3 : kVector / 2;
+  TwoPart<C> waiting[kBits + 1];
+#pragma unroll 1
+  for (int k = 0; k < kVector; ++k) {
+    TwoPart<C> sum;
+    sum.high = scale.PreciseExp(ElementOf<In>(v[0], static_cast<int>(__brev(k) >> (32 - kBits))), max_pre);
     for (int offset = lanes.count >> 1; offset > 0; offset >>= 1) {
-      sums[e].Add(__shfl_xor_sync(0xffffffffu, sums[e].high, offset),
-                  __shfl_xor_sync(0xffffffffu, sums[e].low, offset));
+      sum.Add(__shfl_xor_sync(0xffffffffu, sum.high, offset), __shfl_xor_sync(0xffffffffu, sum.low, offset));
     }
+    AddInTurn<kBits>(k, sum, waiting, [](TwoPart<C>& x, const TwoPart<C>& y) { x.Add(y.high, y.low); });
   }
-  HalvingSum<kVector, 1>(sums);
-  return {max, sums[0].high + sums[0].low, C(0)};
+  return {max, waiting[kBits].high + waiting[kBits].low, C(0)};
 }
 
 // Statistics of a row's first vectors, of which `n` elements count and `valid` are the row's; a whole warp calls it.
