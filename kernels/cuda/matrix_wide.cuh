@@ -260,7 +260,8 @@ class WideRows {
   GridTable<C> table_;
   const int warp_ = static_cast<int>(threadIdx.x) / 32;
   const int first_chunk_ = FirstChunk();  // of the warp's share of a group
-  Slice<In, kSkew, kLog, kIsLarge ? 5 : 4> slice_;
+  // In 80 registers two chunks at once, but of 32 bits, would spill.
+  Slice<In, kSkew, kLog, kIsLarge ? 5 : 4, false, sizeof(In) == 4 ? 2 : 1> slice_;
   int row_ = 0;
   int valid_ = 0;
   std::uint32_t turn_ = 0;

@@ -13,7 +13,8 @@
 namespace softmax::kernels::cuda {
 
 // kCompact: with loops over the vectors instead of long stretches of code, which take more registers.
-template <typename In, bool kSkew, bool kLog, int kMost = 4, bool kCompact = false>
+// kAtOnce: whole chunks that are reduced together, which takes registers too.
+template <typename In, bool kSkew, bool kLog, int kMost = 4, bool kCompact = false, int kAtOnce = 2>
 class Slice {
  public:
   using C = ComputeOf<In>;
@@ -86,7 +87,7 @@ class Slice {
   // The same where wait(k) waits for the copy of chunk k.
   template <typename W, typename F>
   __device__ __forceinline__ void ReduceAfter(W wait, std::int64_t valid, const Scale<C>& scale, F publish) const {
-    int k = ReduceWhole<2>(0, wait, scale, publish);
+    int k = ReduceWhole<kAtOnce>(0, wait, scale, publish);
 #pragma unroll 1
     for (; k < chunks_; ++k) {
       wait(k);
