@@ -85,7 +85,8 @@ class ChunkPart {
     for (int j = 0; j < kChunkSlots; ++j) {
       if (At(j, lane) >= n) continue;
       const int left = valid - At(j, lane);
-      if (is_plain) {
+      // The general form of log-softmax has the plain one in it; beside both there would be too few registers.
+      if (!kLog && is_plain) {
         vectors[j * 32] = PlainResults<kLog>(v_[j], left, normalize);
       } else {
         vectors[j * 32] = VectorResults<In, true>(v_[j], left, normalize);

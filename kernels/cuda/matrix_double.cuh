@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(kMatrixThreads, (kDoubleBlocks<kSlots, kSkew>)
   constexpr bool kFew = kSkew && kSlots <= kChunkSlots + 2;
   const Scale<C> scale = ScaleOf<C>(params);
   const Lanes lanes{static_cast<int>(threadIdx.x) % 32, 32};
-  const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * kBlockWarps + threadIdx.x / 32;
+  const int row = static_cast<int>(blockIdx.x) * kBlockWarps + static_cast<int>(threadIdx.x) / 32;
   AskAhead<In>(params);
   BeginAccess(params);
   if (row < params.rows) {
@@ -43,12 +43,14 @@ __global__ void __launch_bounds__(kMatrixThreads, (kDoubleBlocks<kSlots, kSkew>)
     // As FoldFlat() folds two.
     const Stats<C> stats = CombineLanes((lanes.lane & 1) == 0 ? first : second, scale, 2);
     const Normalizer<C> normalize(scale, stats, kLog, valid == 0);
-    In* const output = static_cast<In*>(params.output) + row * params.output_stride;
-    if (kFew && valid == params.cols && (!kLog || normalize.IsPlain())) {
-      part.StoreRow(output, valid, lanes, normalize);
-    } else {
+    // The two ways' common arithmetic would be done before both, and kept.
+    const bool plain = kFew && valid == params.cols && (!kLog || normalize.IsPlain());
+    if (!plain) {
+      In* const output = static_cast<In*>(params.output) + row * params.output_stride;
       part.Store(output, params.cols, valid, true, lanes, normalize);
     }
+    part.Forget();
+    if (plain) part.StoreRow(static_cast<In*>(params.output) + row * params.output_stride, valid, lanes, normalize);
   }
   Complete(params.completion);
 }

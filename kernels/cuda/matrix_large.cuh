@@ -23,12 +23,12 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks) LargeMatrixKernel(const 
   const Lanes lanes{static_cast<int>(threadIdx.x) % 32, 32};
   const int side = warp / params.warps;
   const int first_chunk = (team.Rank() * params.warps + warp % params.warps) * kChunks;
-  const std::int64_t column = static_cast<std::int64_t>(first_chunk) * Element<In>::kChunk;
-  const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) / params.cluster_blocks * params.rows_per_block + side;
+  const int column = first_chunk * Element<In>::kChunk;
+  const int row = static_cast<int>(blockIdx.x) / params.cluster_blocks * params.rows_per_block + side;
   const bool active = row < params.rows;
   AskAhead<In>(params);
   BeginAccess(params);
-  const std::int64_t valid = active ? ValidLength(params, row) : 0;
+  const int valid = active ? static_cast<int>(ValidLength(params, row)) : 0;
 
   RowPart<In, kSlots, kSkew> part;
   const In* const input = static_cast<const In*>(params.input) + row * params.input_stride + column;
@@ -40,10 +40,11 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks) LargeMatrixKernel(const 
   } else {
 #pragma unroll
     for (int k = 0; k < kChunks; ++k) {
-      // The last chunk of a row may be nearly empty; slots without columns change no bit.
-      const bool is_short = valid - column - k * Element<In>::kChunk <= 32 * Element<In>::kVector;
+      // The last chunk of a row may be nearly empty; slots without columns change no bit. Doubles have no registers for
+      // two ways, and other warps' full chunks take as long.
+      const bool is_short = sizeof(C) == 4 && valid - column - k * Element<In>::kChunk <= 32 * Element<In>::kVector;
       if (k == 0) {
-        const std::int64_t first_valid = column == 0 ? valid : kManyColumns;
+        const int first_valid = column == 0 ? valid : kManyColumns;
         mine[k] = is_short ? part.template FirstStats<1, kLog>(first_valid, lanes, scale)
                            : part.template FirstStats<kChunkSlots, kLog>(first_valid, lanes, scale);
       } else {

@@ -258,7 +258,7 @@ constexpr int kMostTinyBlocks = 5;
 
 // Blocks that a multiprocessor has to hold, so that enough bytes are on their way: the columns take their registers.
 template <typename In, int kColumns>
-constexpr int kTinyBlocks = sizeof(In) == 8  ? 0
+constexpr int kTinyBlocks = sizeof(In) == 8  ? (kColumns == 4 ? 3 : 0)
                             : kColumns <= 16 ? kMostTinyBlocks
                             : kColumns <= 32 ? 4
                             : kColumns <= 48 ? 3
@@ -317,12 +317,16 @@ class NarrowRows {
 
   // Replaces the rows by their results. False: a maximum is far out or no number, and Redo() is needed.
   __device__ __forceinline__ static bool Run(uint4 (&v)[kVectors], const Scale<float>& scale) {
+    // Vectors are closed when their last row is done, as all elements at once take twice the registers; of log-softmax
+    // they are also opened when their first row comes. (With softmax that spilled.)
     float x[kVectors][kVector];
-#pragma unroll
-    for (int j = 0; j < kVectors; ++j) Unpack<In>(v[j], x[j]);
     bool usual = true;
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
+#pragma unroll
+      for (int j = 0; j < kVectors; ++j) {
+        if ((kLog ? j * kVector / kColumns : 0) == r) Unpack<In>(v[j], x[j]);
+      }
       float row[kColumns];
 #pragma unroll
       for (int c = 0; c < kColumns; ++c) row[c] = x[(r * kColumns + c) / kVector][(r * kColumns + c) % kVector];
@@ -330,9 +334,11 @@ class NarrowRows {
       usual = usual && row_usual;
 #pragma unroll
       for (int c = 0; c < kColumns; ++c) x[(r * kColumns + c) / kVector][(r * kColumns + c) % kVector] = row[c];
-    }
 #pragma unroll
-    for (int j = 0; j < kVectors; ++j) v[j] = Pack<In>(x[j]);
+      for (int j = 0; j < kVectors; ++j) {
+        if (((j + 1) * kVector - 1) / kColumns == r) v[j] = Pack<In>(x[j]);
+      }
+    }
     return usual;
   }
 
