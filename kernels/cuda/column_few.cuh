@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/cuda/again.cuh"
 #include "kernels/cuda/ahead.cuh"
 #include "kernels/cuda/column_copy.cuh"
 #include "kernels/cuda/column_plan.h"
@@ -17,39 +18,43 @@ class ColumnFew {
   using C = ComputeOf<In>;
 
   __device__ __forceinline__ ColumnFew(const ColumnParams& params, const Scale<C>& scale)
-      : segment_(params.segment), scale_(scale), columns_(static_cast<int>(params.segment.cols)), zero_(params.zero) {}
+      : segment_(params.segment),
+        scale_(scale),
+        columns_(static_cast<int>(params.segment.cols)),
+        zero_(params.zero),
+        strips_(params.strips) {}
 
   // The rows of the unit `unit` of the outer block `outer`.
-  __device__ __forceinline__ void Run(std::int64_t outer, std::int64_t unit) {
+  __device__ __forceinline__ void Run(unsigned outer, unsigned unit) {
     if constexpr (kHasPlain) {
-      if (columns_ == kColumns) return RunAs<true>(outer, unit);
+      const bool done = columns_ == kColumns ? RunAs<true>(outer, unit) : RunAs<false>(outer, unit);
+      if (!done) RunSlowly();
+    } else {
+      RunAs<false>(outer, unit);
     }
-    RunAs<false>(outer, unit);
   }
 
  private:
-  // kFull: there are as many columns as the kernel is for.
+  // kFull: there are as many columns as the kernel is for. False: RunSlowly() is needed.
   template <bool kFull>
-  __device__ __forceinline__ void RunAs(std::int64_t outer, std::int64_t unit) {
-    std::int64_t pitch = segment_.inner * static_cast<int>(sizeof(In));
-    Load<kFull>(static_cast<const In*>(segment_.input) + outer * segment_.input_stride + unit * kUnit, pitch);
+  __device__ __forceinline__ bool RunAs(unsigned outer, unsigned unit) {
+    Load<kFull>(static_cast<const In*>(segment_.input) + outer * segment_.input_stride +
+                static_cast<std::int64_t>(unit) * kUnit);
     C max[kUnit];
     UnitMaximum<In, kUnit> maximum;
 #pragma unroll
     for (int c = 0; c < kColumns; ++c) maximum.Add(units_[c]);
     maximum.Get(max);
     if constexpr (kHasPlain) {
-      if (IsPlain(max)) return RunPlain<kFull>(outer, unit, pitch, max);
+      const bool plain = IsPlain<kFull>(max);
+      if (plain) RunPlain<kFull>(outer, unit, max);
+      if (plain || kFull || !kPrecise) return plain;
     }
-    if constexpr (kHasPlain && !kPrecise) {
-      RunSlowly(outer, unit, pitch, max);
-    } else {
-      RunAny<kFull>(outer, unit, pitch, max);
-    }
+    RunAny<kFull>(outer, unit, max);
+    return true;
   }
   template <bool kFull>
-  __device__ __forceinline__ void RunAny(std::int64_t outer, std::int64_t unit, std::int64_t pitch,
-                                         const C (&max)[kUnit]) {
+  __device__ __forceinline__ void RunAny(unsigned outer, unsigned unit, const C (&max)[kUnit]) {
     C from[kUnit];
     C factor[kUnit];
     C low[kUnit];
@@ -57,14 +62,14 @@ class ColumnFew {
 #pragma unroll
     for (int k = 0; k < kUnit; ++k) {
       Forget();
-      const bool precise = kPrecise && columns_ <= kPreciseColumns;
+      const bool precise = IsPrecise<kFull>();
       const Normalizer<C> row(scale_, precise ? PreciseRow(k, max[k]) : Row<false>(k, max[k]), kLog, false);
       from[k] = kLog && sizeof(In) == 2 ? row.max : kLog || sizeof(C) == 8 ? row.base.max_pre : Shift(row.base);
       base[k] = Base(row.base);
       factor[k] = row.factor;
       low[k] = row.log_lo;
     }
-    Write<kFull>(outer, unit, pitch, [&](C(&x)[kUnit]) {
+    Write<kFull>(outer, unit, [&](C(&x)[kUnit]) {
 #pragma unroll
       for (int k = 0; k < kUnit; ++k) x[k] = Result(x[k], from[k], base[k], factor[k], low[k]);
     });
@@ -81,9 +86,17 @@ class ColumnFew {
   static constexpr bool kHasPlain = sizeof(In) == 2;
   static_assert(kSlots * kLanes * kVector == kColumns, "the tree of a row");
 
+  // Whether the rows want the care of few columns. The kernels that have plain forms take their full ones apart.
+  template <bool kFull>
+  __device__ __forceinline__ bool IsPrecise() const {
+    static_assert(!kPrecise || kColumns == kPreciseColumns + 1, "those that are not full");
+    return kPrecise && !kFull && (kHasPlain || columns_ <= kPreciseColumns);
+  }
+
   // Whether the rows, of 16-bit elements, have their plain forms.
+  template <bool kFull>
   __device__ __forceinline__ bool IsPlain(const C (&max)[kUnit]) const {
-    bool plain = !kLog || (scale_.plain != 0 && (!kPrecise || columns_ > kPreciseColumns));
+    bool plain = !kLog || (scale_.plain != 0 && !IsPrecise<kFull>());
 #pragma unroll
     for (int k = 0; k < kUnit; ++k) {
       plain = plain && ExpBase<C>(max[k], scale_).IsPlain() && (!kLog || fabsf(max[k]) <= kMostPlain);
@@ -91,18 +104,16 @@ class ColumnFew {
     return plain;
   }
   template <bool kFull>
-  __device__ __forceinline__ void RunPlain(std::int64_t outer, std::int64_t unit, std::int64_t pitch,
-                                           const C (&max)[kUnit]) {
+  __device__ __forceinline__ void RunPlain(unsigned outer, unsigned unit, const C (&max)[kUnit]) {
     C from[kUnit];
     C factor[kUnit];
 #pragma unroll
     for (int k = 0; k < kUnit; ++k) {
-      Forget();
       const Normalizer<C> row(scale_, Row<true>(k, max[k]), kLog, false);
       from[k] = kLog ? row.max : Shift(row.base);
       factor[k] = row.factor;
     }
-    Write<kFull>(outer, unit, pitch, [&](C(&x)[kUnit]) {
+    Write<kFull>(outer, unit, [&](C(&x)[kUnit]) {
 #pragma unroll
       for (int k = 0; k < kUnit; ++k) {
         if constexpr (kLog) {
@@ -113,31 +124,40 @@ class ColumnFew {
       }
     });
   }
-  // In any form, from the memory: rarely, so it is not worth registers.
-  __device__ __forceinline__ void RunSlowly(std::int64_t outer, std::int64_t unit, std::int64_t pitch,
-                                            const C (&max)[kUnit]) const {
-    const auto columns = static_cast<std::int64_t>(columns_);
-    pitch /= static_cast<int>(sizeof(In));
-#pragma unroll
+  // In any form, from the memory: rarely, so it is not worth registers, and finds its place again for itself.
+  __device__ __forceinline__ void RunSlowly() const {
+    const unsigned thread = BlockAgain() * blockDim.x + static_cast<unsigned>(ThreadAgain());
+    const unsigned outer = thread / static_cast<unsigned>(strips_);
+    const unsigned unit = thread - outer * static_cast<unsigned>(strips_);
+    const auto columns = static_cast<std::int64_t>(Again(columns_));
+    const std::int64_t pitch = segment_.inner;
+#pragma unroll 1
     for (int k = 0; k < kUnit; ++k) {
-      const In* const from = static_cast<const In*>(segment_.input) + outer * segment_.input_stride + unit * kUnit + k;
-      In* const to = static_cast<In*>(segment_.output) + outer * segment_.output_stride + unit * kUnit + k;
-      const ExpBase<C> base(max[k], scale_);
+      const std::int64_t at = static_cast<std::int64_t>(unit) * kUnit + k;
+      const In* const from = static_cast<const In*>(segment_.input) + outer * segment_.input_stride + at;
+      In* const to = static_cast<In*>(segment_.output) + outer * segment_.output_stride + at;
+      C max = -Infinity<C>();
+      for (int c = 0; c < columns; ++c) max = Larger(max, ToCompute(from[c * pitch]));
+      const ExpBase<C> base(max, scale_);
       double sums[kLanes];
 #pragma unroll
       for (int lane = 0; lane < kLanes; ++lane) {
-        double places[kVector];
+        // As PlacesSum() adds them up.
+        constexpr int kBits = 3;
+        static_assert(kVector == 1 << kBits, "elements of 16 bits");
+        double waiting[kBits + 1];
 #pragma unroll 1
-        for (int e = 0; e < kVector; ++e) {
+        for (int i = 0; i < kVector; ++i) {
           C place = 0;
+          const int e = static_cast<int>(__brev(i) >> (32 - kBits));
           for (int c = lane * kVector + e; c < columns; c += kLanes * kVector) {
             place += base.Exp(ToCompute(from[c * pitch]), scale_);
           }
-          places[e] = place;
+          AddInTurn<kBits>(i, static_cast<double>(place), waiting, [](double& x, double y) { x += y; });
         }
-        sums[lane] = PlacesSum(places);
+        sums[lane] = waiting[kBits];
       }
-      const Normalizer<C> row(scale_, Stats<C>{max[k], static_cast<C>(TreeSum(sums) * base.correction)}, kLog, false);
+      const Normalizer<C> row(scale_, Stats<C>{max, static_cast<C>(TreeSum(sums) * base.correction)}, kLog, false);
 #pragma unroll 1
       for (int c = 0; c < columns; ++c) {
         C x[1] = {ToCompute(from[c * pitch])};
@@ -147,11 +167,13 @@ class ColumnFew {
     }
   }
   template <bool kFull, typename F>
-  __device__ __forceinline__ void Write(std::int64_t outer, std::int64_t unit, std::int64_t pitch, F result) {
+  __device__ __forceinline__ void Write(unsigned outer, unsigned unit, F result) {
     Forget();
+    std::int64_t pitch = segment_.inner * static_cast<int>(sizeof(In));
     asm volatile("" : "+l"(pitch));  // its multiples are not worth registers
     const int columns = Again(columns_);
-    In* const output = static_cast<In*>(segment_.output) + outer * segment_.output_stride + unit * kUnit;
+    In* const output =
+        static_cast<In*>(segment_.output) + outer * segment_.output_stride + static_cast<std::int64_t>(unit) * kUnit;
     auto* p = reinterpret_cast<unsigned char*>(output);
 #pragma unroll
     for (int c = 0; c < kColumns; ++c) {
@@ -166,7 +188,10 @@ class ColumnFew {
   }
 
   template <bool kFull>
-  __device__ __forceinline__ void Load(const In* input, std::int64_t pitch) {
+  __device__ __forceinline__ void Load(const In* input) {
+    std::int64_t pitch = segment_.inner * static_cast<int>(sizeof(In));
+    // Its multiples are not worth registers, except with log-softmax of 32 bits.
+    if constexpr (!kLog || sizeof(In) != 4) asm volatile("" : "+l"(pitch));
     const uint4 nothing = NothingVector<In>();
     const int columns = Again(columns_);
     const auto* p = reinterpret_cast<const unsigned char*>(input);
@@ -283,6 +308,7 @@ class ColumnFew {
   const Scale<C>& scale_;
   const int columns_;
   const std::uint32_t zero_;
+  const int strips_;
   Raw units_[kColumns];
 };
 
