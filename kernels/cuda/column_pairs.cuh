@@ -28,17 +28,15 @@ class ColumnPairs : ColumnStrips<In, kPairsWidth> {
         shared_(*reinterpret_cast<Shared*>(shared)) {}
 
   __device__ __forceinline__ void Run() {
-    const int strips = static_cast<int>(params_.segment.outer) * params_.strips;
-    const int groups = static_cast<int>(gridDim.x) / blocks_;  // of blocks that share strips
     const int group = static_cast<int>(blockIdx.x) / blocks_;
     const Scale<float> scale(params_.scale_float);
     if (kChunks) Base::Meet(shared_.barriers);
 #pragma unroll
-    for (int part = 0; part < kCopies; ++part) Copy(group, part, group < strips);
+    for (int part = 0; part < kCopies; ++part) Copy(group, part, group < Strips());
     unsigned turn = 0;
 #pragma unroll 1
-    for (int index = group; index < strips; index += groups) {
-      const bool has_next = index + groups < strips;
+    for (int index = group; index < Strips(); index += Groups()) {
+      const bool has_next = index + Groups() < Strips();
       const unsigned address = Base::AddressOf(StripOf(index));
 #pragma unroll
       for (int part = 0; part < kCopies; ++part) {
@@ -49,13 +47,13 @@ class ColumnPairs : ColumnStrips<In, kPairsWidth> {
           WaitCopiesButLast<kCopies - 2>();
         }
         __syncthreads();
-        if (part > 0) Copy(index + groups, part - 1, has_next);
+        if (part > 0) Copy(index + Groups(), part - 1, has_next);
         Load(address, part);
       }
       const Classes classes = ClassesOf(StripOf(index));
       SendMaxima(classes);
       __syncthreads();
-      Copy(index + groups, kCopies - 1, has_next);
+      Copy(index + Groups(), kCopies - 1, has_next);
       Sum(classes, scale);
       __syncthreads();
       if constexpr (kChunks) {
@@ -72,6 +70,15 @@ class ColumnPairs : ColumnStrips<In, kPairsWidth> {
   }
 
  private:
+  // Reckoned wherever they are asked for, as registers are for the strip's elements.
+  __device__ __forceinline__ int Strips() const {
+    return Again(static_cast<int>(params_.segment.outer)) * params_.strips;
+  }
+  // Of blocks that share strips.
+  __device__ __forceinline__ int Groups() const {
+    return kChunks ? Base::ClustersAgain() : static_cast<int>(gridDim.x);
+  }
+
   static constexpr int kRows = 2;  // of a thread
   static_assert(kPairsWidth == 32 * kRows && sizeof(In) * kRows == 4 && kSlots == kChunkSlots, "a block has a chunk");
   using Pair = std::conditional_t<std::is_same_v<In, __half>, __half2, __nv_bfloat162>;
@@ -189,17 +196,19 @@ class ColumnPairs : ColumnStrips<In, kPairsWidth> {
 #pragma unroll
     for (int i = 0; i < 2; ++i) ToWords(classes.odd[i], mine, shifts[i]);
     if (__all_sync(0xffffffffu, bases[0].IsPlain() && bases[1].IsPlain())) {
-      SumOf(classes, [&](float x, int i, int k) { return scale.PlainExp(x, shifts[i][k]); });
+      SumOf(classes, 0, [&](float x, int i, int k) { return scale.PlainExp(x, shifts[i][k]); });
     } else {
       float far[2][kRows];
       const float base[kRows] = {bases[0].base, bases[1].base};
 #pragma unroll
       for (int i = 0; i < 2; ++i) ToWords(classes.odd[i], base, far[i]);
-      SumOf(classes, [&](float x, int i, int k) { return scale.FastExp(x, far[i][k], shifts[i][k]); });
+      SumOf(classes, params_.zero, [&](float x, int i, int k) { return scale.FastExp(x, far[i][k], shifts[i][k]); });
     }
   }
+  // `zero`: 0, but where the assembler must not know it: what both forms would open the words to is not worth
+  // registers.
   template <typename F>
-  __device__ __forceinline__ void SumOf(const Classes& classes, F exp) {
+  __device__ __forceinline__ void SumOf(const Classes& classes, Word zero, F exp) {
     double lanes[kTurns][kRows];
 #pragma unroll
     for (int j = 0; j < kTurns; ++j) {
@@ -209,7 +218,7 @@ class ColumnPairs : ColumnStrips<In, kPairsWidth> {
 #pragma unroll
         for (int e = 0; e < kVector; ++e) {
           float x[kRows];
-          Open(x_[s][j][e], x);
+          Open(x_[s][j][e] ^ zero, x);
 #pragma unroll
           for (int k = 0; k < kRows; ++k) {
             const float y = exp(x[k], e % 2, k);
@@ -292,20 +301,20 @@ class ColumnPairs : ColumnStrips<In, kPairsWidth> {
   // Words of two rows that are both the strip's.
   template <typename F>
   __device__ __forceinline__ void WriteWords(const Classes& classes, const Strip& strip, In* to, F results) const {
-    const std::int64_t inner = Again(params_.segment.inner);
+    const int inner = Again(static_cast<int>(params_.segment.inner));
     unsigned mine = 0;  // a bit for each place
 #pragma unroll
     for (int e = 0; e < kVector; ++e) {
-      const Range range = RangeOf(strip, to + e * inner);
+      const Range range = RangeOf(strip, to + std::int64_t{e} * inner);
       const int row = kRows * Lane() - (classes.odd[e % 2] ? 1 : 0);
       mine |= row >= range.begin && row + 1 < range.end ? 1u << e : 0;
     }
     const int left = columns_ - Warp() * kVector;
     const Word zero = params_.zero;  // the assembler would keep what the words were opened to
-    const std::int64_t step = kStreamWarps * kVector * inner;
+    const std::int64_t step = std::int64_t{kStreamWarps * kVector} * inner;
     In* first = to + kRows * Lane();
-    const std::int64_t back[2] = {classes.odd[0] ? -1 : 0, classes.odd[1] ? -1 : 0};
-    const std::int64_t pitch[2] = {inner + back[1] - back[0], inner + back[0] - back[1]};
+    const int back[2] = {classes.odd[0] ? -1 : 0, classes.odd[1] ? -1 : 0};
+    const int pitch[2] = {inner + back[1] - back[0], inner + back[0] - back[1]};
     first += back[0];
 #pragma unroll
     for (int s = 0; s < kSlots; ++s) {
@@ -338,7 +347,7 @@ class ColumnPairs : ColumnStrips<In, kPairsWidth> {
 #pragma unroll 1
     for (int i = Lane(); i < kSlots * kTurns * kVector; i += 32) {
       const int column = ColumnOf(i / (kTurns * kVector), i / kVector % kTurns, i % kVector);
-      const int odd = classes.odd[i % 2] ? 1 : 0;
+      const int odd = (i % 2 == 0 ? classes.odd[0] : classes.odd[1]) ? 1 : 0;  // no array in memory
       const bool whole = row == 0 ? odd == 0 && strip.width > 1 : (row + odd) % 2 != 0;
       if (column >= left || whole) continue;
       const Range range = RangeOf(strip, to + column * segment.inner);

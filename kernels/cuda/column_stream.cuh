@@ -184,7 +184,12 @@ class ColumnStream : ColumnStrips<float, kStreamWidth> {
     if constexpr (kKeep) {
       WriteEach(strip, to, [&](float y) { return y * row.factor; });
     } else if constexpr (kLog) {
-      WriteEach(strip, to, [&](float x) { return AnyLogResult(x, scale, row.base.max_pre, row.factor, row.log_lo); });
+      // As AnyLogResult() has it, asked once for the row.
+      if (row.factor == row.factor) {
+        WriteEach(strip, to, [&](float x) { return LogResult(x, scale, row.base.max_pre, row.factor, row.log_lo); });
+      } else {
+        WriteEach(strip, to, [](float /*x*/) { return NAN; });
+      }
     } else if (row.base.IsPlain()) {
       WriteEach(strip, to, [&](float x) { return row.base.PlainExp(x, scale) * row.factor; });
     } else {

@@ -47,6 +47,17 @@ class ColumnStrips {
     return value;
   }
 
+  // Clusters of the launch.
+  __device__ __forceinline__ int ClustersAgain() const {
+#if __CUDA_ARCH__ >= 900
+    int clusters = 0;
+    asm volatile("mov.u32 %0, %%nclusterid.x;" : "=r"(clusters));
+    return clusters;
+#else
+    return static_cast<int>(gridDim.x) / blocks_;
+#endif
+  }
+
   struct Strip {
     std::int64_t outer;
     int first;  // inner element
