@@ -109,20 +109,21 @@ __global__ void __launch_bounds__(kBlockThreads, kMinBlocks<In>)
   if (clusters) Team{static_cast<int>(params.cluster_blocks)}.Sync();
   while (true) {
     const Team team{clusters ? static_cast<int>(params.cluster_blocks) : 1};
-    ForItems<true>(params, ShareOf(params, clusters),
-                   [&](const DeviceSegment& segment, std::int64_t begin, std::int64_t end) {
-                     const auto& scale = SharedScale<In>(segment.scale);
-                     if (segment.inner > 1) {
-                       ColumnRows<In, kSame> columns(params, shared, segment, scale);
-                       for (std::int64_t item = begin; item < end; ++item) columns.Run(item);
-                     } else if (segment.cols > Element<In>::kSmall) {
-                       large.Run(segment, begin, end, team, scale);
-                     } else {
-                       for (std::int64_t item = begin; item < end; ++item) {
-                         RunSmallRows<In, kSame>(segment, params.output_type, item, scale);
-                       }
-                     }
-                   });
+    ForItems<true>(
+        params, ShareOf(params, clusters),
+        [&](const DeviceSegment& segment, std::int64_t begin, std::int64_t end) __attribute__((always_inline)) {
+          const auto& scale = SharedScale<In>(segment.scale);
+          if (segment.inner > 1) {
+            ColumnRows<In, kSame> columns(params, shared, segment, scale);
+            for (std::int64_t item = begin; item < end; ++item) columns.Run(item);
+          } else if (segment.cols > Element<In>::kSmall) {
+            large.Run(segment, begin, end, team, scale);
+          } else {
+            for (std::int64_t item = begin; item < end; ++item) {
+              RunSmallRows<In, kSame>(segment, params.output_type, item, scale);
+            }
+          }
+        });
     if (!clusters) break;
     // No block may leave, or use its shared memory for other rows, while another still writes to it.
     team.Sync();

@@ -21,6 +21,8 @@ __device__ __forceinline__ void RunSmallRowsSlots(const DeviceSegment& segment, 
   uint4 v[kSlots];
   LoadPart(input, valid, Around{false, false}, segment.input_wide != 0, lanes, v);
   const auto stats = FirstStats<In, kSlots, kSlots <= 2>(segment.log != 0, v, valid, valid, lanes, scale);
+#pragma unroll
+  for (uint4& vector : v) Opaque(vector);  // its elements would take more registers than it does
   const Normalizer<ComputeOf<In>> normalize(scale, stats, segment.log != 0, valid == 0);
   ForOutputType<In, kSame>(output_type, [&](auto* type) {
     auto* output = static_cast<decltype(type)>(segment.output) + row * segment.output_stride;
