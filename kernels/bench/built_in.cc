@@ -25,6 +25,8 @@ SOFTMAX_SUITE(cpu, "cpu")
 SOFTMAX_SUITE(edge, "edge")
 SOFTMAX_SUITE(few_rows, "few-rows")
 SOFTMAX_SUITE(host, "host")
+SOFTMAX_SUITE(logits, "logits")
+SOFTMAX_SUITE(narrow, "narrow")
 SOFTMAX_SUITE(ragged, "ragged")
 SOFTMAX_SUITE(small, "small")
 SOFTMAX_SUITE(strided, "strided")
@@ -46,6 +48,8 @@ const Suite kSuites[] = {
     {"edge", softmax_suite_edge, softmax_suite_edge_end},
     {"few-rows", softmax_suite_few_rows, softmax_suite_few_rows_end},
     {"host", softmax_suite_host, softmax_suite_host_end},
+    {"logits", softmax_suite_logits, softmax_suite_logits_end},
+    {"narrow", softmax_suite_narrow, softmax_suite_narrow_end},
     {"ragged", softmax_suite_ragged, softmax_suite_ragged_end},
     {"small", softmax_suite_small, softmax_suite_small_end},
     {"strided", softmax_suite_strided, softmax_suite_strided_end},
