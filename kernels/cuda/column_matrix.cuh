@@ -252,6 +252,9 @@ class ColumnMatrix {
     int side;
     int unit;
   };
+  // Whether the strip writes a unit in a column, and so in others whole sectors apart. Of strips that overlap each
+  // writes the sectors that begin in it.
+  __device__ __forceinline__ bool Owns(int unit, int column) const;
   __device__ __forceinline__ void ComputePart(int step, int part, int column, int side, int unit) const;
   template <bool kMasked>
   __device__ __forceinline__ void ComputeForms(Walk* walk, int index, int columns, int first_row) const;
@@ -324,7 +327,7 @@ __device__ __forceinline__ ColumnMatrix<In, kUnit, kMode>::ColumnMatrix(const Co
   const unsigned outer = item / static_cast<unsigned>(params.strips);
   rank_ = static_cast<int>(blockIdx.x - (item << params.cluster_log));
   outer_ = static_cast<std::int64_t>(outer) * (kSmall ? params.step_parts : 1);
-  first_ = static_cast<std::int64_t>(item - outer * static_cast<unsigned>(params.strips)) * params.strip;
+  first_ = static_cast<std::int64_t>(item - outer * static_cast<unsigned>(params.strips)) * params.strip_step;
   const std::int64_t left = segment_.inner - first_;
   width_ = left < params.strip ? static_cast<int>(left) : params.strip;
   const std::int64_t outers = segment_.outer - outer_;

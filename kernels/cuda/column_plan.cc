@@ -4,6 +4,30 @@
 
 namespace softmax::kernels::cuda {
 
+bool ColumnPlanner::PlanFew() {
+  if (s_.lengths != nullptr || s_.inner * bytes_ < kMinStripBytes) return false;
+  int few = 0;
+  while (few < kFewSizes && s_.cols > kFewColumns[few]) ++few;
+  if (few == kFewSizes || bytes_ > FewUnitBytes(kFewColumns[few], bytes_)) return false;
+  const int unit_bytes = FewUnitBytes(kFewColumns[few], bytes_);
+  const auto lies = [unit_bytes](std::uintptr_t bytes) { return bytes % static_cast<unsigned>(unit_bytes) == 0; };
+  const auto past = [this](std::int64_t elements) { return static_cast<std::uintptr_t>(elements * bytes_); };
+  const bool wide = lies(reinterpret_cast<std::uintptr_t>(s_.input)) &&
+                    lies(reinterpret_cast<std::uintptr_t>(s_.output)) && lies(past(s_.inner)) &&
+                    lies(past(p_.segment.input_stride)) && lies(past(p_.segment.output_stride));
+  if (unit_bytes == 0 || (kFewColumns[few] > 32 && !wide)) return false;
+  const std::int64_t units = s_.inner / (wide ? unit_bytes / bytes_ : 1);
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max() - kBlockThreads;
+  if (units > kMost || s_.outer > kMost / units) return false;
+  p_.strips = static_cast<std::int32_t>(units);
+  plan_.few = few;
+  plan_.vectors = wide;
+  plan_.threads = bytes_ == 8 ? kBlockThreads : kFewThreads;
+  plan_.blocks = DivideUp(s_.outer * units, plan_.threads);
+  plan_.possible = true;
+  return true;
+}
+
 ColumnPlan PlanColumns(DataType type, const Segment& segment, const Completion& completion, const Device& device,
                        const ColumnChoice& choice) {
   return ColumnPlanner(type, segment, completion, device, choice).Make();

@@ -152,7 +152,8 @@ struct ColumnParams {
   Divisor part_columns;        // of a part that is full
   std::uint32_t zero;          // which the compiler does not know; see ColumnFew
   std::int32_t strips;         // per outer block
-  std::int32_t strip;          // inner elements per strip
+  std::int32_t strip;          // inner elements per strip,
+  std::int32_t strip_step;     // and from one strip to the next: fewer where strips overlap
   std::int32_t chunks;         // per row
   std::int32_t step_parts;     // outer blocks (small rows) or chunks
   std::int32_t stages;         // steps that shared memory holds

@@ -154,12 +154,14 @@ class ColumnPlanner {
     const std::int64_t units = s_.inner / unit_;
     const std::int64_t most = std::max<std::int64_t>(1, wanted / unit_);
     const std::int64_t even = DivideUp(units, DivideUp(units, most));
-    // Powers of two give the warps rows of threads side by side: worth a narrow last strip if there are many.
-    return static_cast<int>((units >= 8 * most ? most : even) * unit_);
+    // Powers of two give the warps rows of threads side by side: worth a narrow last strip if there are many. Strips
+    // that overlap are copied in them only.
+    return static_cast<int>((units >= 8 * most || overlap_ > 0 ? most : even) * unit_);
   }
   void SetStrip(int strip) {
     p_.strip = strip;
-    strips_ = DivideUp(s_.inner, strip);
+    p_.strip_step = strip - overlap_;
+    strips_ = DivideUp(s_.inner - overlap_, p_.strip_step);
     p_.strips = static_cast<std::int32_t>(std::min<std::int64_t>(strips_, std::numeric_limits<std::int32_t>::max()));
     p_.pitch = Pitch();
     flat_ = may_be_flat_ && p_.strips == 1;
@@ -216,7 +218,8 @@ class ColumnPlanner {
       offset = at + bytes;
       return at;
     };
-    p_.rows_offset = take(rows * kStripRowBytes);
+    const bool split = small_ && plan_.cluster_blocks > 1;
+    if (!split) p_.rows_offset = take(rows * kStripRowBytes);
     p_.terms_offset = take(std::max(rows, (small_ ? p_.step_parts : 1) * flat_rows) * kStripTermBytes);
     // Between steps the sums of floats are doubles, too.
     const int entry_bytes = plan_.mode == ColumnMode::kSteps ? 16 : stats_bytes_;
@@ -225,8 +228,14 @@ class ColumnPlanner {
     p_.task_maxima_offset = take(flat_ ? 0 : std::max(task_rows, warps * p_.strip) * compute_bytes);
     p_.flat.shifts_offset = take(p_.step_parts * flat_rows * compute_bytes);
     p_.flat.sums_offset = take(flat_ ? FlatSumsBytes() : 0);
+    int end = offset;
+    if (split) {
+      // Its blocks have exchanged maxima when they come to sums, and sums when they come to what is kept of rows.
+      p_.rows_offset = offset = p_.task_maxima_offset;
+      end = std::max(end, offset + rows * kStripRowBytes);
+    }
     p_.sums_offset = take(task_rows * static_cast<int>(sizeof(double)));
-    return RoundUp(offset, kVectorBytes);
+    return RoundUp(std::max(offset, end), kVectorBytes);
   }
 
   // Vectors of the tile; see column_flat.cuh.
@@ -270,30 +279,7 @@ class ColumnPlanner {
 
   // Few columns: a thread for each unit.
 
-  bool PlanFew() {
-    if (s_.lengths != nullptr || s_.inner * bytes_ < kMinStripBytes) return false;
-    int few = 0;
-    while (few < kFewSizes && s_.cols > kFewColumns[few]) ++few;
-    if (few == kFewSizes || bytes_ > FewUnitBytes(kFewColumns[few], bytes_)) return false;
-    const int unit_bytes = FewUnitBytes(kFewColumns[few], bytes_);
-    const auto lies = [unit_bytes](std::uintptr_t bytes) { return bytes % static_cast<unsigned>(unit_bytes) == 0; };
-    const auto past = [this](std::int64_t elements) { return static_cast<std::uintptr_t>(elements) * SizeOfElement(); };
-    const bool wide = lies(reinterpret_cast<std::uintptr_t>(s_.input)) &&
-                      lies(reinterpret_cast<std::uintptr_t>(s_.output)) && lies(past(s_.inner)) &&
-                      lies(past(p_.segment.input_stride)) && lies(past(p_.segment.output_stride));
-    if (unit_bytes == 0 || (kFewColumns[few] > 32 && !wide)) return false;
-    const std::int64_t units = s_.inner / (wide ? unit_bytes / bytes_ : 1);
-    constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max() - kBlockThreads;
-    if (units > kMost || s_.outer > kMost / units) return false;
-    p_.strips = static_cast<std::int32_t>(units);
-    plan_.few = few;
-    plan_.vectors = wide;
-    plan_.threads = bytes_ == 8 ? kBlockThreads : kFewThreads;
-    plan_.blocks = DivideUp(s_.outer * units, plan_.threads);
-    plan_.possible = true;
-    return true;
-  }
-  std::uintptr_t SizeOfElement() const { return static_cast<std::uintptr_t>(bytes_); }
+  bool PlanFew();
 
   // Small rows: whole ones, of several outer blocks where a strip is everything.
 
@@ -310,7 +296,8 @@ class ColumnPlanner {
       if (strip < 2 * wide && FitSmall(strip, Share(blocks)) && plan_.blocks >= ManyBlocks()) return true;
     }
     if (blocks > 3) {
-      if (FitSmall(kStripBytes, Share(blocks)) || FitSplit(kStripBytes)) return true;
+      if (FitOverlap()) return true;
+      if (FitSmall(kStripBytes, Share(blocks)) || (bytes_ == 2 && FitSplit(kStripBytes))) return true;
       if (FitSmall(kMinStripBytes, Share(blocks))) return true;
     }
     if (FitSmall(kStripBytes, Share(3)) || FitSmall(kStripBytes, Share(2))) return true;
@@ -324,20 +311,9 @@ class ColumnPlanner {
     const auto cols = static_cast<int>(s_.cols);
     return plan_.cluster_blocks == 1 ? cols : std::max(SplitColumns(cols, vector_, 0), SplitColumns(cols, vector_, 1));
   }
-  // Tries to split the rows. Of 16-bit elements only, with which it was measured, and not if there are so few blocks
-  // that narrower strips would keep more multiprocessors busy.
-  bool FitSplit(std::int64_t strip_bytes) {
-    if (bytes_ != 2 || !device_.clusters || RowLanes(s_.cols, bytes_) < kSplitBlocks) return false;
-    plan_.cluster_blocks = kSplitBlocks;
-    p_.table_entries = 2 * kSplitBlocks;
-    if (FitSmall(strip_bytes, Share(3)) && plan_.blocks >= 2 * std::int64_t{device_.multiprocessors}) {
-      p_.line_vectors = Divisor::Of(p_.strip * bytes_ / kVectorBytes);
-      if (IsEarly()) return true;
-    }
-    plan_.cluster_blocks = 1;
-    p_.table_entries = 0;
-    return false;
-  }
+  // Tries to split the rows, and strips that overlap.
+  bool FitSplit(std::int64_t strip_bytes);
+  bool FitOverlap();
   bool FitSmall(std::int64_t strip_bytes, int room) {
     const int cols = SmallPartColumns();
     SetStrip(Strip(std::max<std::int64_t>(strip_bytes / bytes_, unit_)));
@@ -488,6 +464,7 @@ class ColumnPlanner {
   bool may_be_flat_ = false;
   bool alike_ = false;  // input and output miss the boundaries alike
   bool flat_ = false;
+  int overlap_ = 0;          // elements of a strip that the next one reads too
   std::int64_t strips_ = 0;  // per outer block
   bool small_ = false;
   bool suits_ = false;

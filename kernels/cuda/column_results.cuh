@@ -40,6 +40,7 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputeUnits(int
   const int unit = thread - row * static_cast<int>(params_.units.value);
   if (row >= side || unit * kUnit >= width_) return;
   const int part_columns = static_cast<int>(params_.part_columns.value);
+  if (kSmall && kAligned && params_.strip_step < params_.strip && !Owns(unit, row)) return;
   const int parts = StepParts(step);
   while (row < parts * part_columns) {
     const int part = Quotient(row, params_.part_columns);
@@ -50,6 +51,17 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputeUnits(int
       row += side;
     } while (row < (part + 1) * part_columns);
   }
+}
+
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ bool ColumnMatrix<In, kUnit, kMode>::Owns(int unit, int column) const {
+  const auto first = static_cast<unsigned>(output_) + static_cast<unsigned>(ColumnOf(column) * segment_.inner * kSize);
+  const auto before = [](unsigned address) { return static_cast<int>((0 - address) % kSectorBytes); };
+  const int step = params_.strip_step * kSize;
+  const int begin = first_ == 0 ? 0 : before(first);
+  const bool is_last = first_ + width_ == segment_.inner;
+  const int end = is_last ? width_ * kSize : step + before(first + static_cast<unsigned>(step));
+  return unit * kVectorBytes >= begin && unit * kVectorBytes < end;
 }
 
 template <typename In, int kUnit, ColumnMode kMode>

@@ -3,7 +3,7 @@
 
 #include "kernels/cuda/column_planner.h"
 
-// The blocks of column_stream.cuh and column_pairs.cuh.
+// The blocks of column_stream.cuh, column_pairs.cuh and column_split.cuh.
 namespace softmax::kernels::cuda {
 namespace {
 
@@ -80,6 +80,31 @@ bool ColumnPlanner::IsInPlace() const {
     return static_cast<std::uintptr_t>(((s_.outer - 1) * stride + s_.cols * s_.inner) * bytes_);
   };
   return input < output + bytes(p_.segment.output_stride) && output < input + bytes(p_.segment.input_stride);
+}
+
+// Not if there are so few blocks that narrower strips would keep more multiprocessors busy.
+bool ColumnPlanner::FitSplit(std::int64_t strip_bytes) {
+  if (!device_.clusters || RowLanes(s_.cols, bytes_) < kSplitBlocks) return false;
+  plan_.cluster_blocks = kSplitBlocks;
+  p_.table_entries = 2 * kSplitBlocks;
+  if (FitSmall(strip_bytes, Share(3)) && plan_.blocks >= 2 * std::int64_t{device_.multiprocessors}) {
+    p_.line_vectors = Divisor::Of(p_.strip * bytes_ / kVectorBytes);
+    if (IsEarly()) return true;
+  }
+  plan_.cluster_blocks = 1;
+  p_.table_entries = 0;
+  return false;
+}
+
+// Wide strips that overlap by what lets each of them write whole sectors: those that two blocks write in part take the
+// L2 longest. Whole rows if they fit, of 16-bit elements, with which that was measured, and split ones if they do not.
+bool ColumnPlanner::FitOverlap() {
+  if (bytes_ == 8 || s_.inner * bytes_ < 2 * kLargeStripBytes || IsInPlace()) return false;
+  overlap_ = kSectorBytes / 2 / bytes_;
+  const bool is_whole = FitSmall(kLargeStripBytes, Share(3));
+  if (is_whole ? bytes_ == 2 && plan_.blocks >= ManyBlocks() : FitSplit(kLargeStripBytes)) return true;
+  overlap_ = 0;
+  return false;
 }
 
 bool ColumnPlanner::PlanStream() {

@@ -238,6 +238,29 @@ TEST_F(InvarianceTest, StripsOfBFloat16ThatOverlapGiveTheBitsOfContiguousRows) {
   ExpectBitsOfStripsThatOverlap(DataType::kBFloat16);
 }
 
+// Columns of whole vectors that miss the sectors of memory, rows split between two blocks or, of 300 columns, whole;
+// see ColumnMatrix::Owns.
+TEST_F(InvarianceTest, AlignedStripsThatOverlapGiveTheBitsOfContiguousRows) {
+  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
+    const auto values = MakeValues(Values::kNormal, type, 17'500'000, 29);
+    const auto vector = 16 / static_cast<std::int64_t>(SizeOf(type));
+    for (const auto [outer, cols, inner] :
+         {std::array<std::int64_t, 3>{150, 520, 200}, {48, 1000, 360}, {40, 1024, 328}, {90, 300, 520}}) {
+      for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+        RowCase other;
+        other.input_type = other.output_type = type;
+        other.operation = operation;
+        other.outer = outer;
+        other.cols = cols;
+        other.inner = inner + (type == DataType::kFloat32 ? vector : 0);
+        other.output_offset = cols == 1000 ? vector : 0;
+        other.padding = cols == 1024 ? vector : 0;
+        ExpectStripsOfContiguousRows(other, values);
+      }
+    }
+  }
+}
+
 // Columns that no cluster can hold.
 TEST_F(InvarianceTest, LongColumnsGiveTheBitsOfContiguousRows) {
   for (const DataType type : kAllTypes) {
