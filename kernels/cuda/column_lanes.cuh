@@ -228,6 +228,7 @@ __global__ void __launch_bounds__(ChunksThreads(kLog), kLanesBlocks)
   constexpr int kChunk = Element<In>::kChunk;
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ std::uint64_t barriers[2];
+  AskAhead<In>(params.segment.input, params.ahead_bytes);
   WaitForEarlierLaunches();
   AllowNextLaunch();
   const int blocks = params.cluster_blocks;
@@ -238,6 +239,7 @@ __global__ void __launch_bounds__(ChunksThreads(kLog), kLanesBlocks)
   const int columns = min(static_cast<int>(params.segment.cols) - first * kChunk, chunks * kChunk);
   const ColumnTile<In, kWhole> tile(params, item, first * kChunk, columns, shared);
   tile.Start(&barriers[0]);
+  AskForLater(params.segment.input, params.ahead_bytes, params.later_blocks);
   const int rows = tile.rows();
   const ClusterExchange exchange(&barriers[1]);
   if (blocks > 1) {
