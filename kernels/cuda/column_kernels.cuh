@@ -19,6 +19,16 @@ constexpr int kColumnBlocks = kMode == ColumnMode::kSteps ? 1 : 2;
 template <typename In, int kUnit, ColumnMode kMode>
 constexpr int kColumnThreads = kUnit == kFlatUnit ? MostFlatThreads(kMode) : MostColumnThreads(kMode, sizeof(In));
 
+// Blocks that begin together read together, and then all compute while the memory is idle. So the second and the third
+// one of a multiprocessor begin later, each about when the one before has its strip.
+__device__ __forceinline__ void BeginApart(const ColumnParams& params) {
+  constexpr unsigned kBlocks = 3;
+  const auto blocks = static_cast<unsigned>(params.apart_blocks);
+  if (params.apart_cycles == 0 || blockIdx.x < blocks || blockIdx.x >= kBlocks * blocks) return;
+  const long long until = clock64() + static_cast<long long>(blockIdx.x / blocks) * params.apart_cycles;
+  while (clock64() < until) __nanosleep(100);
+}
+
 template <typename In, int kUnit, ColumnMode kMode>
 __global__ void __launch_bounds__((kColumnThreads<In, kUnit, kMode>), kColumnBlocks<kMode>)
     ColumnMatrixKernel(const __grid_constant__ ColumnParams params) {
@@ -28,6 +38,7 @@ __global__ void __launch_bounds__((kColumnThreads<In, kUnit, kMode>), kColumnBlo
   __shared__ std::uint64_t barriers[2];
   WaitForEarlierLaunches();
   AllowNextLaunch();
+  if constexpr (kMode == ColumnMode::kSmall && sizeof(In) == 2 && kUnit == Element<In>::kVector) BeginApart(params);
   // The strip's first barrier comes before anyone uses the scale.
   if (threadIdx.x == 0) {
     if constexpr (sizeof(C) == 8) {

@@ -178,6 +178,8 @@ struct ColumnParams {
   bool early;                    // see column_early.cuh
   std::int32_t ahead_bytes;      // of the input, which each block asks for before its turn: AskAhead(),
   std::int32_t later_blocks;     // and of column_lanes.cuh for others: AskForLater()
+  std::int32_t apart_blocks;     // so many blocks begin side by side,
+  std::int32_t apart_cycles;     // and the next ones so much later; 0: all at once. See BeginApart().
 };
 
 struct ColumnPlan {

@@ -85,6 +85,14 @@ class ColumnPlanner {
     const bool many = plan_.mode == ColumnMode::kSteps || plan_.dynamic_bytes > Share(3);
     return many ? MostColumnThreads(plan_.mode, bytes_) : kBlockThreads;
   }
+  // Measured where three blocks of small 16-bit rows share a multiprocessor. In few rounds the first one's end counts,
+  // in many how far apart blocks stay, which may be more than what reading takes.
+  int ApartCycles() const {
+    const std::int64_t at_once = std::int64_t{3} * device_.multiprocessors;
+    const bool suits = device_.clusters && bytes_ == 2 && small_ && p_.early && plan_.dynamic_bytes > Share(4);
+    if (!suits || plan_.blocks <= at_once) return 0;
+    return plan_.blocks < 2 * at_once ? 5000 : 8000;
+  }
   bool IsEarly() const {
     const bool all_precise = p_.segment.log != 0 && s_.cols <= kPreciseColumns;
     const int vectors = static_cast<int>(p_.line_vectors.value);
@@ -106,6 +114,8 @@ class ColumnPlanner {
     p_.rows = Divisor::Of(p_.strip);
     p_.early = IsEarly();
     plan_.threads = Threads();
+    p_.apart_blocks = device_.multiprocessors;
+    p_.apart_cycles = ApartCycles();
     p_.part_columns = Divisor::Of(small_ ? SmallPartColumns() : ChunkColumns(bytes_));
     return plan_;
   }
