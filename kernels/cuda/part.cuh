@@ -169,6 +169,41 @@ __device__ __forceinline__ RowStats<ComputeOf<In>> PreciseStats(const uint4* v, 
   return {max, waiting[kBits].high + waiting[kBits].low, C(0)};
 }
 
+// The same with all places at once, which takes more registers than all else.
+template <typename In, bool kNarrow>
+__device__ __forceinline__ RowStats<ComputeOf<In>> PreciseStatsAtOnce(const uint4* v, Lanes lanes,
+                                                                      const Scale<ComputeOf<In>>& scale) {
+  using C = ComputeOf<In>;
+  constexpr int kVector = Element<In>::kVector;
+  const C max = LaneMax(LaneMaximum<In, 1, true>(v, 0, lanes), lanes.count);
+  TwoPart<C> sums[kVector];
+  C x[kVector];
+  Unpack<In>(v[0], x);
+  if constexpr (kNarrow && sizeof(C) == 4) {
+    if (lanes.count * kVector <= kNarrowColumns) {
+#pragma unroll
+      for (int e = 0; e < kVector; ++e) {
+        sums[e].high = NarrowExp<In>(x[e], max, scale);
+        if (lanes.count > 1) sums[e].Add(__shfl_xor_sync(0xffffffffu, sums[e].high, 1), C(0));
+      }
+      HalvingSum<kVector, 1>(sums);
+      return {max, sums[0].high, sums[0].low};
+    }
+  }
+  const C max_pre = MaxPre(max, scale);
+#pragma unroll
+  for (int e = 0; e < kVector; ++e) sums[e].high = scale.PreciseExp(x[e], max_pre);
+#pragma unroll
+  for (int e = 0; e < kVector; ++e) {
+    for (int offset = lanes.count >> 1; offset > 0; offset >>= 1) {
+      sums[e].Add(__shfl_xor_sync(0xffffffffu, sums[e].high, offset),
+                  __shfl_xor_sync(0xffffffffu, sums[e].low, offset));
+    }
+  }
+  HalvingSum<kVector, 1>(sums);
+  return {max, sums[0].high + sums[0].low, C(0)};
+}
+
 // Statistics of a row's first vectors, of which `n` elements count and `valid` are the row's; a whole warp calls it.
 template <typename In, int kSlots, bool kNarrow>
 __device__ __forceinline__ RowStats<ComputeOf<In>> FirstStats(bool log, const uint4* v, int n, std::int64_t valid,

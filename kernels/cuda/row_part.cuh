@@ -115,7 +115,7 @@ __device__ __forceinline__ void ChunksStats(F load, int skip, const Scale<Comput
 }
 
 // The same for a row's first vectors; `valid` are all of its columns that count. A whole warp calls it.
-template <typename In, int kMany, bool kSkew, bool kLog, bool kNarrow>
+template <typename In, int kMany, bool kSkew, bool kLog, bool kNarrow, bool kInTurn = true>
 __device__ __forceinline__ RowStats<ComputeOf<In>> FirstVectorsStats(const uint4 (&v)[kMany], int skip,
                                                                      std::int64_t valid, Lanes lanes,
                                                                      const Scale<ComputeOf<In>>& scale) {
@@ -124,7 +124,8 @@ __device__ __forceinline__ RowStats<ComputeOf<In>> FirstVectorsStats(const uint4
     // Lanes without a row have no columns: care for them would keep a launch's last warp long. (Doubles would spill.)
     const bool precise = (sizeof(In) == 8 || valid != 0) && valid <= kPreciseColumns;
     if (__any_sync(0xffffffffu, precise)) {
-      const auto better = PreciseStats<In, kNarrow>(v, lanes, scale);
+      const auto better =
+          kInTurn ? PreciseStats<In, kNarrow>(v, lanes, scale) : PreciseStatsAtOnce<In, kNarrow>(v, lanes, scale);
       if (precise) return better;
     }
   }
@@ -198,12 +199,12 @@ class RowPart {
     ChunksStats<In, kChunks, kSkew>([&](int i, uint4(&v)[kChunkSlots]) { Vectors(i * kChunkSlots, v); }, skip_, scale,
                                     stats);
   }
-  // Those of the first vectors of a row with `valid` columns; a whole warp calls it.
-  template <int kMany, bool kLog, bool kNarrow = false>
+  // Those of the first vectors of a row with `valid` columns; a whole warp calls it. kInTurn: see PreciseStats().
+  template <int kMany, bool kLog, bool kNarrow = false, bool kInTurn = true>
   __device__ __forceinline__ RowStats<C> FirstStats(std::int64_t valid, Lanes lanes, const Scale<C>& scale) const {
     uint4 v[kMany];
     Vectors(0, v);
-    return FirstVectorsStats<In, kMany, kSkew, kLog, kNarrow>(v, skip_, valid, lanes, scale);
+    return FirstVectorsStats<In, kMany, kSkew, kLog, kNarrow, kInTurn>(v, skip_, valid, lanes, scale);
   }
 
   // The vectors [first, first + kMany) of each lane, as counted from the first column.
