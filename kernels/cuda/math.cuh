@@ -385,14 +385,14 @@ struct Normalizer {
       }
     }
     if constexpr (kCount > VectorElements(sizeof(In))) {
-      // 16-bit elements are rarely here: a few at a time, or they would take the plain form's registers.
+      // 16-bit elements are rarely here: a few at a time, or they would take the plain form's registers. Those that are
+      // done go to the end, as places of registers are constants.
       constexpr int kEach = sizeof(In) != 2 ? kCount : kCount % 8 == 0 ? 8 : kCount % 4 == 0 ? 4 : 1;
 #pragma unroll 1
       for (int done = 0; done < kCount; done += kEach) {
         C y[kEach];
 #pragma unroll
         for (int e = 0; e < kEach; ++e) y[e] = AnyLogResult(x[e], scale, base.max_pre, factor, log_lo);
-          // Those that are done go to the end, as places of registers are constants.
 #pragma unroll
         for (int e = 0; e < kCount - kEach; ++e) x[e] = x[e + kEach];
 #pragma unroll

@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(kMatrixThreads) SmallMatrixKernel(const __grid
   constexpr bool kSharesLogs = kLog && !kSkew && kRows == 2 && sizeof(C) == 8;
   // Whether instructions bound the kernel, so that what all rows of so many slots have in common counts.
   constexpr bool kIsBusy = kSkew && sizeof(In) == 2 && kSlots == kChunkSlots;
-  // Many rows have the registers to take care of short ones all at once, and lose 2 to 3 % otherwise.
+  // Others have the registers to take care of short rows all at once, and lose 2 to 3 % otherwise.
   constexpr bool kInTurn = kMayBeFew;
   RowPart<In, kSlots, kSkew> part[kRows];
   int valid[kRows];

@@ -169,7 +169,7 @@ __device__ __forceinline__ RowStats<ComputeOf<In>> PreciseStats(const uint4* v, 
   return {max, waiting[kBits].high + waiting[kBits].low, C(0)};
 }
 
-// The same with all places at once, which takes more registers than all else.
+// The same with all places at once, which takes more registers than all else: for many small rows (matrix_small.cuh).
 template <typename In, bool kNarrow>
 __device__ __forceinline__ RowStats<ComputeOf<In>> PreciseStatsAtOnce(const uint4* v, Lanes lanes,
                                                                       const Scale<ComputeOf<In>>& scale) {

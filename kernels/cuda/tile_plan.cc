@@ -241,7 +241,9 @@ bool PlanBulkCluster(int bytes, const Device& device, MatrixPlan* plan) {
   // So much for each block that no more fit. The system takes 1 KB of each.
   constexpr int kSystemBytes = 1024;
   const int table_bytes = PartTableBytes(bytes, skew);
-  const auto share = [&](int fit) { return (device.shared_bytes + kSystemBytes) / fit - kSystemBytes - table_bytes; };
+  const auto share = [&](int fit) {
+    return ((device.shared_bytes + kSystemBytes) / fit - kSystemBytes - table_bytes) / kVectorBytes * kVectorBytes;
+  };
   const int needed = p.slice_bytes + p.chunks * 8;
   const int fit = needed > share(parts.fit) ? parts.fit - 1 : parts.fit;
   // Aligned rows gain only where there are many rounds of blocks.
@@ -252,7 +254,7 @@ bool PlanBulkCluster(int bytes, const Device& device, MatrixPlan* plan) {
   plan->kind = MatrixKind::kBulk;
   plan->threads = 32 * p.warps;
   plan->blocks = p.rows * parts.blocks;
-  plan->dynamic_bytes = share(fit) / kVectorBytes * kVectorBytes;
+  plan->dynamic_bytes = share(fit);
   return true;
 }
 

@@ -228,7 +228,8 @@ const void* BulkPair() {
 
 template <typename In, bool kSkew, bool kLog>
 const void* BulkCluster() {
-  return reinterpret_cast<const void*>(&BulkClusterMatrixKernel < In, kSkew || sizeof(In) == 4, kLog >);
+  constexpr bool kAny = kSkew || sizeof(In) == 4;
+  return reinterpret_cast<const void*>(&BulkClusterMatrixKernel<In, kAny, kLog>);
 }
 
 template <typename In, bool kLog>

@@ -422,15 +422,34 @@ void ExpectManyRowsGiveTheBitsOfRowsAlone(DataType type, std::initializer_list<s
 }
 
 TEST_F(RowCountTest, ManyRowsOfFloat32GiveTheBitsOfRowsAlone) {
-  ExpectManyRowsGiveTheBitsOfRowsAlone(DataType::kFloat32, {781, 12672, 20011, 65536, 100003, 104556, 131101, 142673});
+  ExpectManyRowsGiveTheBitsOfRowsAlone(
+      DataType::kFloat32, {781, 12672, 20011, 50257, 55184, 65536, 80003, 100003, 104556, 131101, 132600, 142673});
 }
 
 TEST_F(RowCountTest, ManyRowsOfFloat16GiveTheBitsOfRowsAlone) {
-  ExpectManyRowsGiveTheBitsOfRowsAlone(DataType::kFloat16, {781, 20000, 32771, 65537, 104556, 131072, 142673, 262144});
+  ExpectManyRowsGiveTheBitsOfRowsAlone(
+      DataType::kFloat16, {781, 20000, 32771, 65537, 104556, 131072, 142673, 142680, 185000, 262144, 264600});
 }
 
 TEST_F(RowCountTest, ManyRowsOfBFloat16GiveTheBitsOfRowsAlone) {
-  ExpectManyRowsGiveTheBitsOfRowsAlone(DataType::kBFloat16, {895, 36000, 50257, 100003, 131101, 170003, 250001});
+  ExpectManyRowsGiveTheBitsOfRowsAlone(
+      DataType::kBFloat16, {895, 36000, 50257, 88711, 100003, 118003, 131101, 160003, 170003, 185003, 250001});
+}
+
+// So many narrow rows that each has a thread: lanes share fewer of them.
+TEST_F(RowCountTest, ManyNarrowRowsGiveTheBitsOfRowsAlone) {
+  constexpr std::int64_t kMany = 66'001;
+  int i = 0;
+  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
+    for (const std::int64_t cols : {12, 20, 23, 24, 28, 31, 36, 40, 44, 47, 52, 55, 60}) {
+      for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+        RowCase c = CaseOf(type, operation, cols);
+        ExpectSameBits(c, kAllValues[i++ % std::size(kAllValues)], {kMany});
+        c.lengths = LengthsOf(kDistinct, c.cols);
+        ExpectSameBits(c, Values::kNormal, {kMany});
+      }
+    }
+  }
 }
 
 // Aligned rows of an even number of vectors that lanes would have in part only: tiles in large tensors, lanes in small.
