@@ -317,8 +317,10 @@ void PlanLarge(DataType type, const Device& device, MatrixPlan* plan) {
   if (bytes == 8 && PlanPair(device, plan)) return;
   if (PlanFew(bytes, device, plan) || PlanBulkRow(bytes, device, plan)) return;
   if (PlanBulk(bytes, device, plan)) return;
-  if (bytes == 4 && PlanBulkCluster(bytes, device, plan)) return;
-  if (PlanCluster(bytes, device, plan) || PlanBulkCluster(bytes, device, plan)) return;
+  const bool parts_first = bytes == 4;
+  if (parts_first && PlanBulkCluster(bytes, device, plan)) return;
+  if (PlanCluster(bytes, device, plan)) return;
+  if (!parts_first && PlanBulkCluster(bytes, device, plan)) return;
   if (TakesDouble(bytes, device, *plan)) {
     PlanDouble(bytes, plan);
     return;

@@ -67,15 +67,23 @@ TEST_F(InvarianceTest, ARowAmongManyGivesTheBitsItGivesAlone) {
   }
 }
 
+// Rows over the middle axis of a tensor.
+RowCase AxisCase(DataType type, Operation operation, std::int64_t outer, std::int64_t cols, std::int64_t inner) {
+  RowCase c;
+  c.input_type = c.output_type = type;
+  c.operation = operation;
+  c.outer = outer;
+  c.cols = cols;
+  c.inner = inner;
+  return c;
+}
+
 TEST_F(InvarianceTest, AnotherAxisGivesTheBitsOfTheContiguousRow) {
   for (const DataType type : kAllTypes) {
     for (const std::int64_t cols : Widths(40 + static_cast<unsigned>(type))) {
       for (const std::int64_t inner : {3, 17, 64}) {
         if (cols * inner > (inner == 64 ? 500'000 : 3'000'000)) continue;
-        RowCase other;
-        other.input_type = other.output_type = type;
-        other.cols = cols;
-        other.inner = inner;
+        const RowCase other = AxisCase(type, Operation::kSoftmax, 1, cols, inner);
         const auto input = MakeValues(Values::kNormal, type, other.Elements(), 13);
         const auto outputs = RunCase(other, input);
         RowCase one = other;
@@ -94,12 +102,7 @@ TEST_F(InvarianceTest, ManyRowsOverAnotherAxisGiveTheBitsOfContiguousOnes) {
   for (const DataType type : kAllTypes) {
     for (const std::int64_t cols : {577, 1000, 1024}) {
       for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-        RowCase other;
-        other.input_type = other.output_type = type;
-        other.operation = operation;
-        other.outer = 20;
-        other.cols = cols;
-        other.inner = 200;
+        const RowCase other = AxisCase(type, operation, 20, cols, 200);
         const auto input = MakeValues(Values::kNormal, type, other.Elements(), 15);
         const auto outputs = RunCase(other, input);
         RowCase one = other;
@@ -115,11 +118,7 @@ TEST_F(InvarianceTest, ManyRowsOverAnotherAxisGiveTheBitsOfContiguousOnes) {
 
 // Of some rows of a tensor with another axis.
 void ExpectBitsOfContiguousRows(DataType type, std::int64_t outer, std::int64_t cols, std::int64_t inner) {
-  RowCase other;
-  other.input_type = other.output_type = type;
-  other.outer = outer;
-  other.cols = cols;
-  other.inner = inner;
+  RowCase other = AxisCase(type, Operation::kSoftmax, outer, cols, inner);
   const auto input = MakeValues(Values::kNormal, type, other.Elements(), 19);
   for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
     other.operation = operation;
@@ -209,12 +208,7 @@ void ExpectBitsOfStripsThatOverlap(DataType type) {
                                           {11, 3000, 601},
                                           {5, 4000, 1126}}) {
     for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-      RowCase other;
-      other.input_type = other.output_type = type;
-      other.operation = operation;
-      other.outer = outer;
-      other.cols = cols;
-      other.inner = inner;
+      RowCase other = AxisCase(type, operation, outer, cols, inner);
       other.input_offset = inner % 3;
       // 16-bit elements lie in words alike.
       other.output_offset =
@@ -247,12 +241,7 @@ TEST_F(InvarianceTest, AlignedStripsThatOverlapGiveTheBitsOfContiguousRows) {
     for (const auto [outer, cols, inner] :
          {std::array<std::int64_t, 3>{150, 520, 200}, {48, 1000, 360}, {40, 1024, 328}, {90, 300, 520}}) {
       for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-        RowCase other;
-        other.input_type = other.output_type = type;
-        other.operation = operation;
-        other.outer = outer;
-        other.cols = cols;
-        other.inner = inner + (type == DataType::kFloat32 ? vector : 0);
+        RowCase other = AxisCase(type, operation, outer, cols, inner + (type == DataType::kFloat32 ? vector : 0));
         other.output_offset = cols == 1000 ? vector : 0;
         other.padding = cols == 1024 ? vector : 0;
         ExpectStripsOfContiguousRows(other, values);
