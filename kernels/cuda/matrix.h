@@ -97,6 +97,7 @@ enum class MatrixKind : std::uint8_t {
   kNone,     // none of these kernels takes the segment
   kTiny,     // dense rows in tiles: of at most kTinyVectors vectors, a thread each, or as tile.h has it
   kSmall,    // a group of lanes per row
+  kShare,    // the same for many aligned rows, with threads that stand for two lanes each (share.h)
   kOneWave,  // the same for as many rows as the device holds at a time
   kSplit,    // small rows too, a block for each of few
   kDouble,   // rows of two chunks of 16-bit elements, a warp for each of many

@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/divide.h"
 #include "kernels/cuda/matrix.h"
+#include "kernels/cuda/share.h"
 #include "kernels/cuda/tile.h"
 #include "kernels/cuda/wide_plan.h"
 
@@ -115,9 +116,11 @@ void PlanSmall(int bytes, const Device& device, MatrixPlan* plan) {
   plan->threads = SmallThreads(bytes, plan->slots, plan->skew, p.log);
   const int groups = plan->threads / p.lanes;
   plan->blocks = DivideUp(p.rows, groups);
-  if (plan->slots <= 2 && plan->blocks <= std::int64_t{kOneWaveBlocks} * device.multiprocessors) {
+  const bool is_one_wave = plan->blocks <= std::int64_t{kOneWaveBlocks} * device.multiprocessors;
+  const bool is_taken = !is_one_wave && PlanShare(bytes, plan);
+  if (plan->slots <= 2 && is_one_wave) {
     plan->kind = MatrixKind::kOneWave;
-  } else if (bytes != 8 || !PlanSingle(plan)) {
+  } else if (!is_taken && (bytes != 8 || !PlanSingle(plan))) {
     plan->blocks = DivideUp(p.rows, std::int64_t{groups} * SmallRows(plan->slots));
   }
   const bool has_three = plan->kind == MatrixKind::kSmall && plan->slots == kMostFewSlots;
@@ -445,6 +448,8 @@ const void* MatrixKernelOf(DataType type, const MatrixPlan& plan) {
       return kernels.tiny[(plan.params.cols - 1) / VectorElements(static_cast<int>(SizeOf(type)))][log];
     case MatrixKind::kSmall:
       return kernels.small[plan.slots - 1][skew][log];
+    case MatrixKind::kShare:
+      return ShareKernelsFor(type).share[plan.slots - kLeastShareVectors][log];
     case MatrixKind::kOneWave:
       return kernels.one_wave[plan.slots - 1][skew][log];
     case MatrixKind::kDouble:

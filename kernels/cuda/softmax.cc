@@ -12,6 +12,7 @@
 #include "kernels/cuda/link.h"
 #include "kernels/cuda/matrix.h"
 #include "kernels/cuda/plan.h"
+#include "kernels/cuda/share.h"
 #include "kernels/cuda/tile.h"
 #include "kernels/cuda/wide.h"
 
@@ -229,6 +230,7 @@ cudaError_t PrepareKernelsOf(DataType type, const cuda::Device& device) {
   if (type != DataType::kFloat64) prepare(cuda::StreamKernelsFor(type), all_bytes, clusters);
   prepare(cuda::LinkKernelsFor(type), beside_table, false);
   prepare(cuda::MatrixKernelsFor(type), beside_table, clusters);
+  prepare(cuda::ShareKernelsFor(type), beside_table, false);
   prepare(cuda::TileKernelsFor(type), beside_table, clusters);
   for (const auto& ring : cuda::WideKernelsFor(type).ring) prepare(ring, std::min(all_bytes, cuda::kRingBytes), false);
   for (const auto& parts : cuda::WideKernelsFor(type).parts) prepare(parts, beside_table, false);

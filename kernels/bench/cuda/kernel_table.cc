@@ -12,6 +12,7 @@
 #include "kernels/cuda/link.h"
 #include "kernels/cuda/matrix.h"
 #include "kernels/cuda/plan.h"
+#include "kernels/cuda/share.h"
 #include "kernels/cuda/tile.h"
 #include "kernels/cuda/wide.h"
 #include "kernels/softmax.h"
@@ -34,6 +35,7 @@ std::vector<const void*> AllKernels() {
   };
   for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16, DataType::kFloat64}) {
     for (const void* kernel : cuda::MatrixKernelsFor(type)) add(kernel);
+    for (const void* kernel : cuda::ShareKernelsFor(type)) add(kernel);
     for (const void* kernel : cuda::TileKernelsFor(type)) add(kernel);
     for (const void* kernel : cuda::LinkKernelsFor(type)) add(kernel);
     for (const void* kernel : cuda::WideKernelsFor(type)) add(kernel);

@@ -1,0 +1,113 @@
+#include <iterator>
+
+#include "kernels/cuda/matrix.h"
+#include "kernels/cuda/share.h"
+#include "tests/kernels/cuda/row_count.h"
+
+// Many aligned small rows, whose threads stand for two of the lanes that few such rows have (kernels/cuda/share.h).
+namespace softmax::kernels::testing {
+namespace {
+
+using ShareRowsTest = GpuTest;
+
+// Vectors of a row, for every number that its threads hold and all numbers of threads: whole numbers of vectors a
+// thread, and one vector more than that.
+constexpr std::int64_t kVectors[] = {7,  8,  9,  10, 11, 12, 13, 16, 17, 20, 22, 24,
+                                     25, 32, 33, 40, 41, 48, 49, 64, 65, 80, 81, 96};
+constexpr DataType kTypes[] = {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16};
+
+std::int64_t ColumnsOf(DataType type, std::int64_t vectors) {
+  return vectors * 16 / static_cast<std::int64_t>(SizeOf(type));
+}
+
+// More rows than one wave of lanes takes, in blocks of which the last is not full.
+std::int64_t ManyRows(std::int64_t vectors) { return 9'500'000 / (vectors * 16) | 1; }
+
+// So that the tests below do not test what they compare with.
+TEST_F(ShareRowsTest, ManyRowsAreTakenSo) {
+  cuda::Device device;
+  ASSERT_CUDA(cuda::CurrentDevice(&device));
+  for (const DataType type : kTypes) {
+    for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+      for (const std::int64_t vectors : {16, 32, 64}) {
+        Segment s;
+        s.operation = operation;
+        s.cols = s.input_stride = s.output_stride = ColumnsOf(type, vectors);
+        s.outer = ManyRows(vectors);
+        const auto kind = [&] { return cuda::PlanMatrix(type, s, {}, device).kind; };
+        EXPECT_EQ(cuda::MatrixKind::kShare, kind()) << SizeOf(type) << " bytes, " << vectors << " vectors";
+        s.outer = 1;
+        EXPECT_NE(cuda::MatrixKind::kShare, kind());
+      }
+    }
+  }
+}
+
+void ExpectSharedRowsGiveTheBitsOfRowsAlone(DataType type, Operation operation) {
+  std::size_t i = 0;
+  for (const std::int64_t vectors : kVectors) {
+    RowCase c = CaseOf(type, operation, ColumnsOf(type, vectors));
+    const std::int64_t count = ManyRows(vectors);
+    ExpectSameBits(c, kAllValues[i++ % std::size(kAllValues)], {count});
+    ExpectSameBits(c, Values::kNormal, {count + 2});
+    c.padding = i % 2 == 0 ? ColumnsOf(type, 1) : 0;
+    c.lengths = LengthsOf(kDistinctRows, c.cols);
+    c.in_place = i % 3 == 0;
+    ExpectSameBits(c, Values::kNormal50, {count});
+  }
+}
+
+TEST_F(ShareRowsTest, SoftmaxOfFloat32GivesTheBitsOfRowsAlone) {
+  ExpectSharedRowsGiveTheBitsOfRowsAlone(DataType::kFloat32, Operation::kSoftmax);
+}
+
+TEST_F(ShareRowsTest, LogSoftmaxOfFloat32GivesTheBitsOfRowsAlone) {
+  ExpectSharedRowsGiveTheBitsOfRowsAlone(DataType::kFloat32, Operation::kLogSoftmax);
+}
+
+TEST_F(ShareRowsTest, SoftmaxOfFloat16GivesTheBitsOfRowsAlone) {
+  ExpectSharedRowsGiveTheBitsOfRowsAlone(DataType::kFloat16, Operation::kSoftmax);
+}
+
+TEST_F(ShareRowsTest, LogSoftmaxOfFloat16GivesTheBitsOfRowsAlone) {
+  ExpectSharedRowsGiveTheBitsOfRowsAlone(DataType::kFloat16, Operation::kLogSoftmax);
+}
+
+TEST_F(ShareRowsTest, SoftmaxOfBFloat16GivesTheBitsOfRowsAlone) {
+  ExpectSharedRowsGiveTheBitsOfRowsAlone(DataType::kBFloat16, Operation::kSoftmax);
+}
+
+TEST_F(ShareRowsTest, LogSoftmaxOfBFloat16GivesTheBitsOfRowsAlone) {
+  ExpectSharedRowsGiveTheBitsOfRowsAlone(DataType::kBFloat16, Operation::kLogSoftmax);
+}
+
+// With every kind of values, against the reference.
+TEST_F(ShareRowsTest, EveryValueIsWithinTheBounds) {
+  for (const DataType type : kTypes) {
+    for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+      for (const Values values : kAllValues) {
+        RowCase c = CaseOf(type, operation, ColumnsOf(type, 40));
+        c.outer = 9001;
+        ExpectGood(c, values);
+      }
+    }
+  }
+}
+
+// Aligned rows of so large tensors that tiles take them: an odd vector more than lanes hold evenly.
+TEST_F(ShareRowsTest, LargeTensorsOfOddVectorsGiveTheBitsOfRowsAlone) {
+  constexpr std::int64_t kBytes = 66'000'000;
+  const auto expect = [](DataType type, Operation operation, std::int64_t vectors) {
+    RowCase c = CaseOf(type, operation, ColumnsOf(type, vectors));
+    const std::int64_t count = kBytes / (vectors * 16) | 1;
+    ExpectSameBits(c, Values::kPartialInfinity, {count});
+    c.lengths = LengthsOf(kDistinctRows, c.cols);
+    ExpectSameBits(c, Values::kNormal50, {count});
+  };
+  expect(DataType::kFloat16, Operation::kSoftmax, 9);
+  expect(DataType::kBFloat16, Operation::kLogSoftmax, 9);
+  expect(DataType::kFloat32, Operation::kLogSoftmax, 17);
+}
+
+}  // namespace
+}  // namespace softmax::kernels::testing
