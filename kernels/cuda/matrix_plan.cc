@@ -129,10 +129,9 @@ void PlanSmall(int bytes, const Device& device, MatrixPlan* plan) {
 }
 
 void PlanSmallRows(int bytes, bool dense, bool close, const Device& device, MatrixPlan* plan) {
-  // Of aligned rows those of seven 16-bit vectors, too: lanes would be idle, and a thread a row is slower.
-  const bool is_odd = bytes == 2 && DivideUp(plan->params.cols, VectorElements(bytes)) == 7;
   if (PlanBulkRow(bytes, device, plan)) return;
-  if (((plan->skew && close) || (dense && is_odd)) && PlanTile(bytes, device, plan)) return;
+  const bool is_tile = plan->skew ? close : dense && IsOddTile(plan->params, bytes, device);
+  if (is_tile && PlanTile(bytes, device, plan)) return;
   if (dense && IsTiny(plan->params, bytes, plan->skew, device)) {
     PlanTiny(bytes, device, plan);
   } else {
@@ -234,13 +233,15 @@ void PlanSideSlices(int bytes, const Device& device, MatrixPlan* plan) {
 
 // Blocks of a multiprocessor that bulk copies serve, a row each. More bytes at a time, and the memory is slower; fewer,
 // and it waits: as measured on an H100, where 24 warps of that kernel fit a multiprocessor.
-int BulkBlocks(std::int64_t cols, int row_bytes, int bytes) {
+int BulkBlocks(const MatrixParams& p, int row_bytes, int bytes) {
   // Rows of doubles of a few chunks have no even share for two warps, so there are more of them with one.
   constexpr int kFewDoubles = 896;
-  const int most_bytes = (bytes == 8 && cols <= kFewDoubles ? 130 : 100) * 1024;
+  const int most_bytes = (bytes == 8 && p.cols <= kFewDoubles ? 130 : 100) * 1024;
   const int least_bytes = most_bytes / 100 * 78;
   // Up to which rows come in threes whose arithmetic takes longer.
-  const int three_bytes = (bytes == 2 ? 135 : bytes == 8 ? 130 : 0) * 1024;
+  const int three_bytes = (bytes == 2 ? 135 : bytes == 8 ? 130 : p.log ? 118 : 0) * 1024;
+  constexpr int kFourChunks = 13;  // 16-bit softmax comes in fours
+  if (bytes == 2 && !p.log && p.chunks == kFourChunks) return 4;
   const int fewest = 3 * row_bytes <= three_bytes ? 3 : 2;
   const int blocks = std::clamp(most_bytes / row_bytes, fewest, kBulkWarps);
   // Fewer where their warps then fill all places.
@@ -258,7 +259,7 @@ bool PlanBulk(int bytes, const Device& device, MatrixPlan* plan) {
   if (!device.clusters || !takes || is_double || p.chunks > BulkChunks(bytes)) return false;
   p.warp_vectors = PaddedSlots(slots) * 32 + kEdgeVectors;
   const int row_bytes = p.warp_vectors * kVectorBytes;
-  const int blocks = BulkBlocks(p.cols, row_bytes, bytes);
+  const int blocks = BulkBlocks(p, row_bytes, bytes);
   if (4 * p.rows < std::int64_t{3} * blocks * device.multiprocessors) return false;
   p.warps = kBulkWarps / blocks;
   plan->kind = MatrixKind::kBulk;
@@ -319,6 +320,8 @@ void PlanLarge(DataType type, const Device& device, MatrixPlan* plan) {
   MatrixParams& p = plan->params;
   if (bytes == 8 && PlanPair(device, plan)) return;
   if (PlanFew(bytes, device, plan) || PlanBulkRow(bytes, device, plan)) return;
+  constexpr int kMostTwoParts = 30;  // chunks of 16-bit rows
+  if (bytes == 2 && plan->skew && p.chunks <= kMostTwoParts && PlanBulkCluster(bytes, device, plan)) return;
   if (PlanBulk(bytes, device, plan)) return;
   const bool parts_first = bytes == 4;
   if (parts_first && PlanBulkCluster(bytes, device, plan)) return;

@@ -65,6 +65,10 @@ constexpr int PartTableBytes(int element_bytes, bool skew) {
 // measured.
 bool IsTiny(const MatrixParams& p, int bytes, bool skew, const Device& device);
 
+// Whether dense aligned rows go as tiles of rows that several threads share: those of seven 16-bit vectors, and in
+// large tensors nine, as lanes would be idle, and a thread a row is slower.
+bool IsOddTile(const MatrixParams& p, int bytes, const Device& device);
+
 // Lanes that one thread of a tile stands for: two, unless that gives it too many vectors. 0: no tile takes such rows.
 int TileShare(std::int64_t cols, int bytes);
 

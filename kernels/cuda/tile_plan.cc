@@ -35,9 +35,9 @@ void SetTiles(int rows, int pitch, MatrixPlan* plan) {
 }
 
 // How often each thread of a tile has a row: of 32 bits once; 16-bit tiles are larger, as their blocks take longer for
-// the same bytes.
-int TileRounds(int bytes, int round_bytes, const Device& device) {
-  if (bytes == 4) return 1;
+// the same bytes, and so do those of which a multiprocessor holds fewer (kTileBlocks).
+int TileRounds(int bytes, int vectors, bool log, int round_bytes, const Device& device) {
+  if (bytes == 4) return log && (vectors == 5 || vectors == 6) ? 2 : 1;
   return std::max(1, (device.shared_bytes / 6 + round_bytes / 2) / round_bytes);
 }
 
@@ -102,6 +102,10 @@ Parts FloatParts(const MatrixParams& p, const Device& device) {
   return {blocks, blocks > kMaxClusterBlocks ? 6 : 5};
 }
 
+// Chunks of 16-bit rows from which on they go in two parts: off the boundaries those of which a multiprocessor would
+// hold only two whole ones (BulkBlocks()), of aligned ones only nearly full parts gain.
+constexpr int LeastTwoParts(bool skew) { return skew ? 23 : 29; }
+
 // 16-bit rows: parts of about 15 chunks, six on a multiprocessor. With fewer of them there less is on its way wherever
 // the parts come out small. But aligned rows whose parts are all large are better off with more warps for each, and
 // those that fill the largest cluster in it.
@@ -118,8 +122,7 @@ Parts HalfParts(const MatrixParams& p, bool skew, const Device& device) {
   }
   const int most_blocks = p.chunks <= kMost * kMaxClusterBlocks ? kMaxClusterBlocks : kMostBlocks;
   const int blocks = std::min(most_blocks, static_cast<int>(DivideUp(p.chunks, kUsual)));
-  // Of two blocks only nearly full ones were measured.
-  if (p.chunks > kMost * blocks || (blocks == 2 && 2 * p.chunks < 29 * blocks)) return {};
+  if (p.chunks > kMost * blocks || (blocks == 2 && p.chunks < LeastTwoParts(skew))) return {};
   return {blocks, 6};
 }
 
@@ -130,8 +133,9 @@ bool AreFewForThreads(const MatrixParams& p, int bytes, int vectors, bool skew) 
   const bool is_float_log = bytes == 4 && p.log;  // it takes the longest
   const int least_vectors = !skew || bytes == 2 ? 3 : is_float_log ? 5 : 7;
   if (vectors < least_vectors) return false;
-  const int most_rows = !skew && bytes == 4 && vectors > 10 ? 65536 : !skew || is_float_log ? 16384 : 4096;
-  return p.rows <= most_rows;
+  const bool is_wide = bytes == 4 && vectors > 10;
+  if (!skew) return p.rows <= (is_wide ? 65536 : 16384);
+  return p.rows <= (is_float_log ? 32768 : is_wide ? 16384 : 4096);
 }
 
 }  // namespace
@@ -147,6 +151,13 @@ bool IsTiny(const MatrixParams& p, int bytes, bool skew, const Device& device) {
   if (all < std::int64_t{device.shared_bytes} * device.multiprocessors) return false;
   if (bytes == 2) return vectors == 6;
   return vectors == 10 || (p.log && (vectors == 6 || vectors == 12 || vectors == 14));
+}
+
+bool IsOddTile(const MatrixParams& p, int bytes, const Device& device) {
+  const std::int64_t vectors = DivideUp(p.cols, VectorElements(bytes));
+  const bool is_large =
+      p.rows * vectors * kVectorBytes > std::int64_t{2} * device.shared_bytes * device.multiprocessors;
+  return bytes == 2 && (vectors == 7 || (vectors == 9 && is_large));
 }
 
 int TileShare(std::int64_t cols, int bytes) {
@@ -176,15 +187,19 @@ void PlanTiny(int bytes, const Device& device, MatrixPlan* plan) {
 bool PlanTile(int bytes, const Device& device, MatrixPlan* plan) {
   MatrixParams& p = plan->params;
   const int share = TileShare(p.cols, bytes);
-  if (share == 0) return false;
+  // fp32 log-softmax of more columns is faster with lanes, which hold half as much.
+  constexpr std::int64_t kMostLogColumns = 384;
+  const bool is_wide = bytes == 4 && p.log && p.cols > kMostLogColumns;
+  if (share == 0 || is_wide) return false;
   const int threads = p.lanes / share;
   const int groups = kMatrixThreads / threads;
   const int pitch = static_cast<int>(p.input_stride) * bytes;
-  const int most = TileRounds(bytes, groups * pitch, device);
+  const auto vectors = static_cast<int>(DivideUp(DivideUp(p.cols, VectorElements(bytes)), threads));
+  const int most = TileRounds(bytes, vectors, p.log, groups * pitch, device);
   const std::int64_t pairs = p.rows / (std::int64_t{2} * groups * device.multiprocessors);
   if (pairs < (bytes == 4 ? 4 : 1)) return false;
   p.lanes = threads;
-  plan->slots = static_cast<int>(DivideUp(DivideUp(p.cols, VectorElements(bytes)), threads));
+  plan->slots = vectors;
   const int rows = groups * static_cast<int>(std::clamp<std::int64_t>(pairs / 2, 1, most));
   SetTiles(rows, pitch, plan);
   if (p.fetches_ends) plan->dynamic_bytes += kVectorBytes;  // what FetchEnd() reads

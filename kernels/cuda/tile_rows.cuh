@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/cuda/first_vector.cuh"
 #include "kernels/cuda/matrix_bulk.cuh"
 #include "kernels/cuda/matrix_bulk_cluster.cuh"
 #include "kernels/cuda/matrix_bulk_row.cuh"
@@ -8,17 +9,42 @@
 #include "kernels/cuda/tile.h"
 
 // Rows of a tile in shared memory with a few threads each. A thread stands for kShare of the lanes that would share the
-// row elsewhere, threads.count apart, and adds up as they would. Elements move one at a time
-// there: whatever boundary a row begins on, its threads run the same instructions.
+// row elsewhere, threads.count apart, and adds up as they would. Elements move one at a time there, those of 16 bits
+// two at a time where rows allow it: whatever boundary a row begins on, its threads run the same instructions.
 namespace softmax::kernels::cuda {
 
+// Two 16-bit elements as one word.
+template <typename In>
+__device__ __forceinline__ void LoadPair(const In* p, float* first, float* second) {
+  using Pair = std::conditional_t<std::is_same_v<In, __half>, __half2, __nv_bfloat162>;
+  const Pair pair = *reinterpret_cast<const Pair*>(p);
+  *first = ToCompute(pair.x);
+  *second = ToCompute(pair.y);
+}
+template <typename In>
+__device__ __forceinline__ void StorePair(In* p, float first, float second) {
+  if constexpr (std::is_same_v<In, __half>) {
+    *reinterpret_cast<__half2*>(p) = __floats2half2_rn(first, second);
+  } else {
+    *reinterpret_cast<__nv_bfloat162*>(p) = __floats2bfloat162_rn(first, second);
+  }
+}
+
+enum class TileForm {
+  kSingles,
+  kSpread,  // there is only one last vector, of which each of the first threads has an element; of 32 bits
+  kPairs,   // every row begins with a word and has whole ones; of 16 bits
+};
+
 // Of a row's vectors, counted from its first column, a thread holds every threads.count-th: kVectors, of which all but
-// the last are whole. kSpread: there is only one last vector, of which each of the first threads has an element.
-template <typename In, int kVectors, int kShare, bool kLog, bool kSpread>
+// the last are whole.
+template <typename In, int kVectors, int kShare, bool kLog, TileForm kForm>
 class TileRow {
  public:
   using C = ComputeOf<In>;
   static constexpr int kVector = Element<In>::kVector;
+  static constexpr bool kSpread = kForm == TileForm::kSpread;
+  static constexpr int kEach = kForm == TileForm::kPairs ? 2 : 1;
   static constexpr int kSure = (kVectors - 1) * kVector;
   static constexpr int kElements = kSure + (kSpread ? 1 : kVector);
 
@@ -41,7 +67,7 @@ class TileRow {
     if constexpr (kLog) {
       const bool precise = valid <= kPreciseColumns;
       if (__any_sync(0xffffffffu, precise)) {
-        const C better = PreciseSum(x, max, threads, scale);
+        const C better = PreciseFirstSum<In>(x, max, threads, scale);
         if (precise) stats.sum = better;
       }
     }
@@ -66,16 +92,29 @@ class TileRow {
   __device__ __forceinline__ static void Read(const In* mine, int step, int shift, bool present, int last,
                                               C (&x)[kElements]) {
 #pragma unroll
-    for (int i = 0; i < kElements; ++i) {
-      x[i] = -Infinity<C>();
-      if (i < kSure ? present : i - kSure < last) x[i] = ToCompute(mine[Place(i, step, shift)]);
+    for (int i = 0; i < kElements; i += kEach) {
+#pragma unroll
+      for (int e = 0; e < kEach; ++e) x[i + e] = -Infinity<C>();
+      if (!(i < kSure ? present : i - kSure < last)) continue;
+      const In* const from = mine + Place(i, step, shift);
+      if constexpr (kEach == 2) {
+        LoadPair(from, &x[i], &x[i + 1]);
+      } else {
+        x[i] = ToCompute(*from);
+      }
     }
   }
 
   __device__ __forceinline__ static void Write(In* mine, int step, int shift, int last, const C (&x)[kElements]) {
 #pragma unroll
-    for (int i = 0; i < kElements; ++i) {
-      if (i < kSure || i - kSure < last) mine[Place(i, step, shift)] = FromCompute<In, C>(x[i]);
+    for (int i = 0; i < kElements; i += kEach) {
+      if (i >= kSure && i - kSure >= last) continue;
+      In* const to = mine + Place(i, step, shift);
+      if constexpr (kEach == 2) {
+        StorePair(to, x[i], x[i + 1]);
+      } else {
+        *to = FromCompute<In, C>(x[i]);
+      }
     }
   }
 
@@ -125,19 +164,6 @@ class TileRow {
     }
     return PlacesSum(lane_sums);
   }
-
-  // See PreciseStats. The columns lie in the first threads' first vectors.
-  __device__ __forceinline__ static C PreciseSum(const C (&x)[kElements], C max, Lanes threads, const Scale<C>& scale) {
-    const C max_pre = MaxPre(max, scale);
-    TwoPart<C> sums[kVector];
-#pragma unroll
-    for (int e = 0; e < kVector; ++e) {
-      sums[e].high = scale.PreciseExp(x[e], max_pre);
-      if constexpr (kVector < kPreciseColumns) sums[e].Add(__shfl_down_sync(0xffffffffu, sums[e].high, 1), C(0));
-    }
-    HalvingSum<kVector, 1>(sums);
-    return __shfl_sync(0xffffffffu, sums[0].high + sums[0].low, 0, threads.count);
-  }
 };
 
 // What a tile takes in shared memory.
@@ -147,8 +173,14 @@ __device__ __forceinline__ int TileElements(int rows, int pitch) {
   return (rows * pitch + kVector - 1) / kVector * kVector;
 }
 
+// Blocks that a multiprocessor has to hold. fp32 log-softmax of five and six vectors has no registers for four.
+template <typename In, int kVectors, bool kLog>
+constexpr int kTileBlocks = sizeof(In) == 4 && kLog && (kVectors == 5 || kVectors == 6)
+                                ? 3
+                                : kTinyBlocks<In, kVectors * Element<In>::kVector>;
+
 template <typename In, int kVectors, int kShare, bool kLog>
-__global__ void __launch_bounds__(kMatrixThreads, (kTinyBlocks<In, kVectors * Element<In>::kVector>))
+__global__ void __launch_bounds__(kMatrixThreads, (kTileBlocks<In, kVectors, kLog>))
     TileMatrixKernel(const __grid_constant__ MatrixParams params) {
   extern __shared__ __align__(16) unsigned char shared[];
   In* const tile = reinterpret_cast<In*>(shared);
@@ -173,8 +205,8 @@ __global__ void __launch_bounds__(kMatrixThreads, (kTinyBlocks<In, kVectors * El
   const bool is_odd = sizeof(In) == 2 && pitch % 2 != 0 && params.lanes != 4;
   const int own = !is_odd ? group : group < groups / 2 ? 2 * group : 2 * group - groups + 1;
   const int rest = cols - (kVectors - 1) * threads.count * Element<In>::kVector;
-  // 16-bit elements have no registers for two forms.
-  const bool is_spread = sizeof(In) == 4 && rest <= Element<In>::kVector;
+  constexpr TileForm kOther = sizeof(In) == 4 ? TileForm::kSpread : TileForm::kPairs;
+  const bool is_other = sizeof(In) == 4 ? rest <= Element<In>::kVector : (cols | pitch) % 2 == 0;
   LoadTile(static_cast<const In*>(params.input) + first * pitch, (rows - 1) * pitch + cols, tile);
   In* at = tile + own * pitch;
   for (int row = own, end = 0; end < rows; row += groups, end += groups, at += groups * pitch) {
@@ -183,10 +215,10 @@ __global__ void __launch_bounds__(kMatrixThreads, (kTinyBlocks<In, kVectors * El
     const int valid = !present                    ? (kLog ? kManyColumns : 0)
                       : params.lengths == nullptr ? cols
                                                   : static_cast<int>(ValidLength(params, first + row));
-    if (is_spread) {
-      TileRow<In, kVectors, kShare, kLog, sizeof(In) == 4>::Run(at, present ? cols : 0, valid, threads, scale);
+    if (is_other) {
+      TileRow<In, kVectors, kShare, kLog, kOther>::Run(at, present ? cols : 0, valid, threads, scale);
     } else {
-      TileRow<In, kVectors, kShare, kLog, false>::Run(at, present ? cols : 0, valid, threads, scale);
+      TileRow<In, kVectors, kShare, kLog, TileForm::kSingles>::Run(at, present ? cols : 0, valid, threads, scale);
     }
   }
   __syncthreads();
