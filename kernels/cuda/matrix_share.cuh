@@ -126,16 +126,10 @@ class ShareRow {
   uint4 v_[kVectors];
 };
 
-#if __CUDA_ARCH__ == 750
-constexpr int kMostShareBlocks = 4;  // its multiprocessors hold 1024 threads
-#else
-constexpr int kMostShareBlocks = 5;
-#endif
-
 // Blocks that a multiprocessor has to hold, so that enough bytes are on their way: the elements take their registers.
 template <typename In, int kVectors>
 constexpr int kShareBlocks = kVectors == 6                      ? 5
-                             : sizeof(In) == 4 && kVectors == 4 ? kMostShareBlocks
+                             : sizeof(In) == 4 && kVectors == 4 ? kMostSmallBlocks
                              : sizeof(In) == 4 || kVectors == 4 ? 4
                                                                 : 3;
 

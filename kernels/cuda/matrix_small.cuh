@@ -12,6 +12,13 @@
 // so that narrow rows too have enough loads in flight.
 namespace softmax::kernels::cuda {
 
+// Blocks of other small rows' kernels that a multiprocessor has to hold, at most.
+#if __CUDA_ARCH__ == 750
+constexpr int kMostSmallBlocks = 4;  // its multiprocessors hold 1024 threads
+#else
+constexpr int kMostSmallBlocks = 5;
+#endif
+
 template <typename C>
 __device__ __forceinline__ Scale<C> ScaleOf(const MatrixParams& params) {
   if constexpr (sizeof(C) == 8) {

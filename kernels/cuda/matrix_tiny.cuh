@@ -250,16 +250,10 @@ class TinyRow {
   }
 };
 
-#if __CUDA_ARCH__ == 750
-constexpr int kMostTinyBlocks = 4;  // its multiprocessors hold 1024 threads
-#else
-constexpr int kMostTinyBlocks = 5;
-#endif
-
 // Blocks that a multiprocessor has to hold, so that enough bytes are on their way: the columns take their registers.
 template <typename In, int kColumns>
 constexpr int kTinyBlocks = sizeof(In) == 8  ? (kColumns == 4 ? 3 : 0)
-                            : kColumns <= 16 ? kMostTinyBlocks
+                            : kColumns <= 16 ? kMostSmallBlocks
                             : kColumns <= 32 ? 4
                             : kColumns <= 48 ? 3
                                              : 2;
