@@ -227,27 +227,30 @@ void RunTile(RowTile<In, Out>& tile, const Segment& segment, const Factor<T, kGr
   Sum totals[kTileRows];
   MaxOfColumns<T>(tile, max);
   SumOfColumns<T>(tile, max, factor, totals);
+  const bool is_log = segment.operation == Operation::kLogSoftmax;
   for (int i = 0; i < tile.rows; ++i) {
     const Sum total = std::isfinite(max[i]) ? totals[i] : Sum{kNan, 0};
-    const Sum log_sum = LogOfBiased<T>(total);
-    logs.max[i] = kLogPart<T> * static_cast<double>(max[i]);
-    logs.log_high[i] = log_sum.high;
-    logs.log_low[i] = log_sum.low;
     inverse[i] = InverseOfBiased<T>(total);
+    const Sum kept = is_log && tile.cols > kShort<T> ? LogOfBiased<T>(total) : total;
+    logs.max[i] = kLogPart<T> * static_cast<double>(max[i]);
+    logs.log_high[i] = kept.high;
+    logs.log_low[i] = kept.low;
     if (tile.lengths[i] == 0) {
       tile.lengths[i] = tile.cols;  // a row without elements is NaN as a whole
     }
   }
+  if (!is_log) {
+    return ExpColumns<T>(tile, max, factor, inverse);
+  }
+  if (tile.cols <= kShort<T>) {
+    TakeLogs<T>(tile.rows, logs.log_high, logs.log_low);
+  }
   if constexpr (sizeof(T) == 4 && sizeof(Out) == 2) {
-    if (segment.operation == Operation::kLogSoftmax && LogsInFloats<T, Out>(segment.scale)) {
+    if (LogsInFloats<T, Out>(segment.scale)) {
       return FloatLogColumns(tile, max, logs, segment.scale);
     }
   }
-  if (segment.operation == Operation::kLogSoftmax) {
-    LogColumns<T>(tile, logs, segment.scale);
-  } else {
-    ExpColumns<T>(tile, max, factor, inverse);
-  }
+  LogColumns<T>(tile, logs, segment.scale);
 }
 
 // Rows [begin, end) of a segment with any `inner`.

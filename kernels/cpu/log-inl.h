@@ -7,7 +7,8 @@
 #define SOFTMAX_KERNELS_CPU_LOG_INL_H_
 #endif
 
-#include <cmath>
+#include <bit>
+#include <cstdint>
 #include <type_traits>
 
 #include "kernels/cpu/sums-inl.h"
@@ -78,8 +79,8 @@ using LogElement = std::conditional_t<sizeof(T) == 4 && sizeof(Out) < 8 && HWY_T
 // that the roundings of the distance, the logarithm and the result are the only ones, 2 ulp at most.
 template <typename T, typename Out>
 bool LogsInFloats(double scale) {
-  int exponent;
-  return sizeof(T) == 4 && sizeof(Out) == 2 && scale >= 1 && std::frexp(scale, &exponent) == 0.5;
+  constexpr std::uint64_t kFraction = (std::uint64_t{1} << ExpConstants<double>::kFractionBits) - 1;
+  return sizeof(T) == 4 && sizeof(Out) == 2 && scale >= 1 && (std::bit_cast<std::uint64_t>(scale) & kFraction) == 0;
 }
 
 // The same in floats.

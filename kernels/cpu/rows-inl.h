@@ -160,20 +160,26 @@ HWY_INLINE void WriteRow(const Step& step, std::int64_t count, bool streams, Out
   }
 }
 
-template <typename T, typename In, typename Out>
-void LogRow(const In* in, std::int64_t count, T max, double scale, Sum log_sum, bool streams, Out* out) {
+// Hands the last step of a row of log-softmax to `write`.
+template <typename T, typename Out, typename In, class Write>
+HWY_INLINE void WithLogStep(const In* in, T max, double scale, Sum log_sum, Write write) {
   if constexpr (sizeof(T) == 4 && sizeof(Out) == 2) {
     if (LogsInFloats<T, Out>(scale)) {
       const Tag<float> d;
       const auto log = hn::Set(d, static_cast<float>(log_sum.high));
-      const FloatLogStep<In> step{in, hn::Set(d, max), log, hn::Set(d, static_cast<float>(scale))};
-      return WriteRow(step, count, streams, out);
+      return write(FloatLogStep<In>{in, hn::Set(d, max), log, hn::Set(d, static_cast<float>(scale))});
     }
   }
   const Tag<double> d;
   const auto part = hn::Set(d, kLogPart<T> * static_cast<double>(max));
   const LogRows row{part, hn::Set(d, log_sum.high), hn::Set(d, log_sum.low)};
-  WriteRow(LogStep<T, In, Out>{in, row, hn::Set(d, scale / kLogPart<T>)}, count, streams, out);
+  write(LogStep<T, In, Out>{in, row, hn::Set(d, scale / kLogPart<T>)});
+}
+
+template <typename T, typename In, typename Out>
+HWY_NOINLINE void LogRow(const In* in, std::int64_t count, T max, double scale, Sum log_sum, bool streams, Out* out) {
+  WithLogStep<T, Out>(in, max, scale, log_sum,
+                      [&](const auto& step) HWY_ATTR { WriteRow(step, count, streams, out); });
 }
 
 // Keeps the exponentials beside the output, which cannot hold them or is better written once.
@@ -214,12 +220,12 @@ HWY_INLINE void SoftmaxRow(const In* in, Out* out, std::int64_t count, T max, co
 template <typename T, typename In, typename Out, Grade kGrade>
 HWY_INLINE void LogSoftmaxRow(const In* in, Out* out, std::int64_t count, T max, const Factor<T, kGrade>& factor,
                               const Segment& segment, bool streams, Maxima<T, In>& maxima) {
-  const Sum total = SumOfRow<false, T, In>(in, count, max, factor, nullptr);
+  const Sum log_sum = LogOfBiased<T>(SumOfRow<false, T, In>(in, count, max, factor, nullptr));
   maxima.LookAhead();
-  if (HWY_UNLIKELY(std::isnan(total.high))) {
+  if (HWY_UNLIKELY(std::isnan(log_sum.high))) {
     return FillNan(out, count, segment);
   }
-  LogRow<T>(in, count, max, segment.scale, LogOfBiased<T>(total), streams, out);
+  LogRow<T>(in, count, max, segment.scale, log_sum, streams, out);
 }
 
 // Whether the output is too large for the last-level cache, as 32 MiB of it beside the input are on

@@ -21,11 +21,9 @@ namespace HWY_NAMESPACE {
 
 #if HWY_TARGET != HWY_SCALAR
 
-// Exponentials that a batch keeps (16 KiB), and the widest rows that are short: eight to a batch.
+// Exponentials that a batch keeps.
 template <typename T>
-constexpr std::int64_t kBatchKept = 16384 / sizeof(T);
-template <typename T>
-constexpr std::int64_t kShort = kBatchKept<T> / 8;
+constexpr std::int64_t kBatchKept = 8 * kShort<T>;
 
 // Inputs that the second-level cache may hold: fetching ahead only costs there.
 constexpr std::int64_t kNearBytes = 2 << 20;
@@ -37,7 +35,7 @@ struct RowBatch {
   HWY_ALIGN T exps[kBatchKept<T>];
   std::int64_t counts[kMostRows];
   HWY_ALIGN T max[kMostRows];
-  HWY_ALIGN double highs[kMostRows];  // of the totals
+  HWY_ALIGN double highs[kMostRows];  // of the totals, and of their logarithms after TakeLogs()
   HWY_ALIGN double lows[kMostRows];
   HWY_ALIGN T inverses[kMostRows];  // one by them
 
@@ -288,23 +286,37 @@ HWY_INLINE void ScaleShortRow(const ScaleStep<T>& step, std::int64_t count, bool
   }
 }
 
-// The last step of a row of softmax that is kVecs vectors.
-template <int kVecs, bool kStreams, typename T, typename Out>
-HWY_INLINE void ScaleWholeRow(const ScaleStep<T>& step, Out* out) {
-  constexpr std::int64_t kL = kLanes<T>;
-  int u = 0;
+// The last step of a row of kCount elements, vectors without a rest.
+template <int kCount, bool kStreams, class Step, typename Out>
+HWY_INLINE void WriteWholeRow(const Step& step, Out* out) {
+  using E = typename Step::Element;
+  constexpr std::int64_t kL = kLanes<E>;
+  std::int64_t i = 0;
 #if SOFTMAX_HAS_MASKED_SIXTEEN
-  if constexpr (std::is_same_v<T, float> && std::is_same_v<Out, BFloat>) {
-    u = static_cast<int>(WritePairs<kStreams>(step, 0, kVecs * kL, out) / kL);
+  if constexpr (std::is_same_v<E, float> && std::is_same_v<Out, BFloat>) {
+    i = WritePairs<kStreams>(step, 0, kCount, out);
   }
 #endif
   HWY_UNROLL(8)
-  for (; u < kVecs; ++u) {
+  for (; i < kCount; i += kL) {
     if constexpr (kStreams) {
-      StreamVec<T>(step.Whole(u * kL), out + u * kL);
+      StreamVec<E>(step.Whole(i), out + i);
     } else {
-      StoreVec<T>(step.Whole(u * kL), out + u * kL);
+      StoreVec<E>(step.Whole(i), out + i);
     }
+  }
+}
+
+// The last step of a row of kVecs vectors that is no NaN.
+template <int kVecs, bool kStreams, typename T, typename In, typename Out>
+HWY_INLINE void FinishWholeRow(const Segment& segment, const RowBatch<T>& batch, int r, const In* in, Out* out) {
+  constexpr int kCount = kVecs * kLanes<T>;
+  if (segment.operation == Operation::kSoftmax) {
+    const ScaleStep<T> step{batch.exps + r * kCount, hn::Set(Tag<T>(), batch.inverses[r])};
+    WriteWholeRow<kCount, kStreams>(step, out);
+  } else {
+    WithLogStep<T, Out>(in, batch.max[r], segment.scale, batch.Total(r),
+                        [&](const auto& step) HWY_ATTR { WriteWholeRow<kCount, kStreams>(step, out); });
   }
 }
 
@@ -318,7 +330,7 @@ HWY_INLINE void FinishRow(const Segment& segment, const RowBatch<T>& batch, int 
   }
   const bool is_log = segment.operation == Operation::kLogSoftmax;
   if (is_log) {
-    LogRow<T>(in, count, batch.max[r], segment.scale, LogOfBiased<T>(batch.Total(r)), streams, out);
+    LogRow<T>(in, count, batch.max[r], segment.scale, batch.Total(r), streams, out);
   } else {
     ScaleShortRow(ScaleStep<T>{exps, hn::Set(Tag<T>(), batch.inverses[r])}, count, streams, out);
   }
@@ -351,21 +363,24 @@ void RunBatches(const Segment& segment, const Factor<T, kGrade>& factor, std::in
     } else {
       ExpRows<T, kVecs>(in, segment.input_stride, factor, rows, is_whole, batch);
     }
+    if (!is_kept) {
+      TakeLogs<T>(rows, batch.highs, batch.lows);
+    }
     for (int r = 0; r < rows; ++r) {
       // The next batch comes while this one is written.
       for (std::int64_t c = 0; is_far && c < segment.cols; c += kLine) {
         hwy::Prefetch(in + (most + r) * segment.input_stride + c);
       }
-      const T* exps = batch.exps + r * pitch;
+      const In* from = in + r * segment.input_stride;
       Out* to = out + r * segment.output_stride;
       if constexpr (kVecs != 0) {
-        if (is_whole && is_kept && HWY_LIKELY(!std::isnan(batch.highs[r]))) {
-          const ScaleStep<T> step{exps, hn::Set(Tag<T>(), batch.inverses[r])};
-          streams ? ScaleWholeRow<kVecs, true>(step, to) : ScaleWholeRow<kVecs, false>(step, to);
+        if (is_whole && HWY_LIKELY(!std::isnan(batch.highs[r]))) {
+          streams ? FinishWholeRow<kVecs, true>(segment, batch, r, from, to)
+                  : FinishWholeRow<kVecs, false>(segment, batch, r, from, to);
           continue;
         }
       }
-      FinishRow(segment, batch, r, exps, in + r * segment.input_stride, streams, to);
+      FinishRow(segment, batch, r, batch.exps + r * pitch, from, streams, to);
     }
   }
   if (streams) {

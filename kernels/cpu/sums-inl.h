@@ -12,6 +12,8 @@
 #define SOFTMAX_KERNELS_CPU_SUMS_INL_H_
 #endif
 
+#include <hwy/contrib/math/math-inl.h>
+
 #include <cmath>
 
 #include "kernels/cpu/elements-inl.h"
@@ -28,6 +30,10 @@ template <typename T>
 constexpr int kTile = 2 * kHalfTile<T>;
 template <typename T>
 constexpr int kPartialVecs = kPartials<T> / kLanes<T>;
+
+// Rows that go through a batch side by side (short_rows-inl.h): eight of the widest are 16 KiB of exponentials.
+template <typename T>
+constexpr std::int64_t kShort = HWY_TARGET == HWY_SCALAR ? 0 : 2048 / sizeof(T);
 
 // sum += value; the rounding error goes to rest (Knuth's TwoSum).
 template <typename V>
@@ -217,7 +223,7 @@ HWY_INLINE T InverseOfBiased(Sum total) {
   return static_cast<T>(1.0 / total.high);
 }
 
-// The logarithm; in twice the precision where T is double.
+// The logarithm of a long row's total; in twice the precision where T is double.
 template <typename T>
 HWY_INLINE Sum LogOfBiased(Sum total) {
   if constexpr (sizeof(T) == 4) {
@@ -227,6 +233,27 @@ HWY_INLINE Sum LogOfBiased(Sum total) {
         std::log(static_cast<long double>(total.high * 0x1p-512)) + static_cast<long double>(total.low / total.high);
     const auto high = static_cast<double>(log);
     return {high, static_cast<double>(log - high)};
+  }
+}
+
+// The logarithms of short rows' totals, in place of those. Of floats they are Highway's, a vector of rows at a time
+// (4 ulp of a double), and the arrays are read to the end of a vector. A long row has nothing to hide their latency,
+// which is more than that of the C library's. Rows along another axis choose alike, as they have the same bits.
+template <typename T>
+HWY_NOINLINE void TakeLogs(int rows, double* HWY_RESTRICT highs, double* HWY_RESTRICT lows) {
+  if constexpr (sizeof(T) == 4) {
+    const Tag<double> d;
+    for (int r = 0; r < rows; r += kLanes<double>) {
+      const auto total = hn::Load(d, highs + r);
+      const auto log = hn::Log(d, hn::Mul(total, hn::Set(d, 0x1p-64)));
+      hn::Store(hn::IfThenElse(hn::IsNaN(total), total, log), d, highs + r);  // Highway's of NaN is some number
+    }
+  } else {
+    for (int r = 0; r < rows; ++r) {
+      const Sum log = LogOfBiased<T>({highs[r], lows[r]});
+      highs[r] = log.high;
+      lows[r] = log.low;
+    }
   }
 }
 
