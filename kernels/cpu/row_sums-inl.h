@@ -20,25 +20,28 @@ namespace softmax::kernels::cpu {
 namespace HWY_NAMESPACE {
 
 #if SOFTMAX_HAS_MASKED_SIXTEEN
-// The largest of `count` elements, a multiple of 128: the even ones and the odd ones of a vector are each a
-// vector of floats after one instruction.
-HWY_INLINE VecOf<float> MaxOfPairs(const BFloat* in, std::int64_t count) {
+// The largest of every two of 32 neighbours: the even ones and the odd ones of a vector are each a vector of floats
+// after one instruction.
+HWY_INLINE VecOf<float> MaxOfPair(const BFloat* in) {
   const Tag<float> d;
   const hn::Rebind<std::uint32_t, Tag<float>> d32;
-  const hn::ScalableTag<std::uint16_t> d16;
+  const auto pairs = hn::BitCast(d32, hn::LoadU(hn::ScalableTag<std::uint16_t>(), &in->bits));
+  const auto evens = hn::BitCast(d, hn::ShiftLeft<16>(pairs));
+  const auto odds = hn::BitCast(d, hn::And(pairs, hn::Set(d32, 0xffff0000u)));
+  return hn::Max(evens, odds);
+}
+
+// The largest of `count` elements, a multiple of 128.
+HWY_INLINE VecOf<float> MaxOfPairs(const BFloat* in, std::int64_t count) {
   constexpr std::int64_t kPair = 2 * kLanes<float>;
-  const auto upper = hn::Set(d32, 0xffff0000u);
   VecOf<float> max[4];
   for (auto& vec : max) {
-    vec = hn::Set(d, Constants<float>::kNegativeInfinity);
+    vec = hn::Set(Tag<float>(), Constants<float>::kNegativeInfinity);
   }
   for (std::int64_t i = 0; i < count; i += 4 * kPair) {
     HWY_UNROLL(4)
     for (int u = 0; u < 4; ++u) {
-      const auto pairs = hn::BitCast(d32, hn::LoadU(d16, &in[i + u * kPair].bits));
-      const auto evens = hn::BitCast(d, hn::ShiftLeft<16>(pairs));
-      const auto odds = hn::BitCast(d, hn::And(pairs, upper));
-      max[u] = hn::Max(max[u], hn::Max(evens, odds));
+      max[u] = hn::Max(max[u], MaxOfPair(in + i + u * kPair));
     }
   }
   return hn::Max(hn::Max(max[0], max[1]), hn::Max(max[2], max[3]));

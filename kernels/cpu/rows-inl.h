@@ -178,8 +178,7 @@ HWY_INLINE void WithLogStep(const In* in, T max, double scale, Sum log_sum, Writ
 
 template <typename T, typename In, typename Out>
 HWY_NOINLINE void LogRow(const In* in, std::int64_t count, T max, double scale, Sum log_sum, bool streams, Out* out) {
-  WithLogStep<T, Out>(in, max, scale, log_sum,
-                      [&](const auto& step) HWY_ATTR { WriteRow(step, count, streams, out); });
+  WithLogStep<T, Out>(in, max, scale, log_sum, [&](const auto& step) HWY_ATTR { WriteRow(step, count, streams, out); });
 }
 
 // Keeps the exponentials beside the output, which cannot hold them or is better written once.
