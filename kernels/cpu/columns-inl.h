@@ -9,11 +9,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
-#include "kernels/cpu/log-inl.h"
-#include "kernels/cpu/sums-inl.h"
+#include "kernels/cpu/rows-inl.h"
 #include "kernels/types.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -133,9 +134,16 @@ HWY_INLINE void CloseTile(ColumnSums<T>& state) {
   }
 }
 
-template <typename T, typename In, typename Out, Grade kGrade>
+// The totals of the rows of a tile.
+struct RowTotals {
+  HWY_ALIGN double highs[kTileRows];
+  HWY_ALIGN double lows[kTileRows];
+};
+
+// The sums of the rows' exponentials; with kKeep those of column c are left in kept[c * 16].
+template <bool kKeep, typename T, typename In, typename Out, Grade kGrade>
 void SumOfColumns(const RowTile<In, Out>& tile, const T* HWY_RESTRICT max, const Factor<T, kGrade>& factor,
-                  Sum* HWY_RESTRICT totals) {
+                  RowTotals& totals, T* HWY_RESTRICT kept) {
   const Tag<T> d;
   ColumnSums<T> state;
   std::memset(&state, 0, sizeof(state));
@@ -150,11 +158,14 @@ void SumOfColumns(const RowTile<In, Out>& tile, const T* HWY_RESTRICT max, const
       VecOf<T> e[] = {hn::Sub(column.vecs[u], hn::Load(d, max + u * kLanes<T>))};
       BiasedExps<T>(e, factor);
       hn::Store(hn::Add(hn::Load(d, at), e[0]), d, at);
+      if constexpr (kKeep) {
+        hn::Store(e[0], d, kept + c * kTileRows + u * kLanes<T>);
+      }
     }
   }
   CloseTile(state);
-  for (int i = 0; i < tile.rows; ++i) {
-    totals[i] = StridedTotal(state.sums + i, state.rests + i, kTileRows);
+  for (int i = 0; i < kTileRows; i += kLanes<double>) {
+    StoreTotalsOfRows(state.sums + i, state.rests + i, kTileRows, totals.highs + i, totals.lows + i);
   }
 }
 
@@ -168,6 +179,21 @@ void ExpColumns(const RowTile<In, Out>& tile, const T* HWY_RESTRICT max, const F
       VecOf<T> e[] = {hn::Sub(column.vecs[u], hn::Load(d, max + u * kLanes<T>))};
       BiasedExps<T>(e, factor);
       column.vecs[u] = hn::Mul(e[0], hn::Load(d, inverse + u * kLanes<T>));
+    }
+    StoreColumn<T>(tile, c, column, Constants<Out>::kZero);
+  }
+}
+
+// The same with exponentials that were kept.
+template <typename T, typename In, typename Out>
+void ScaleColumns(const RowTile<In, Out>& tile, const T* HWY_RESTRICT kept, const T* HWY_RESTRICT inverse) {
+  const Tag<T> d;
+  for (std::int64_t c = 0; c < tile.cols; ++c) {
+    Column<T> column;
+    for (int u = 0; u < kRowVecs<T>; ++u) {
+      // Beyond the longest row only rows that are NaN are not masked.
+      const auto e = c < tile.longest ? hn::Load(d, kept + c * kTileRows + u * kLanes<T>) : hn::Zero(d);
+      column.vecs[u] = hn::Mul(e, hn::Load(d, inverse + u * kLanes<T>));
     }
     StoreColumn<T>(tile, c, column, Constants<Out>::kZero);
   }
@@ -218,26 +244,36 @@ void FloatLogColumns(const RowTile<In, Out>& tile, const float* HWY_RESTRICT max
   }
 }
 
+// `kept` has room for kMostKept<T> exponentials.
 template <typename T, typename In, typename Out, Grade kGrade>
-void RunTile(RowTile<In, Out>& tile, const Segment& segment, const Factor<T, kGrade>& factor) {
+HWY_NOINLINE void RunTile(RowTile<In, Out>& tile, const Segment& segment, const Factor<T, kGrade>& factor,
+                          T* HWY_RESTRICT kept) {
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   HWY_ALIGN T max[kTileRows];
   HWY_ALIGN T inverse[kTileRows] = {};
   RowLogs logs = {};
-  Sum totals[kTileRows];
+  RowTotals totals;
   MaxOfColumns<T>(tile, max);
-  SumOfColumns<T>(tile, max, factor, totals);
   const bool is_log = segment.operation == Operation::kLogSoftmax;
+  const bool is_kept = !is_log && tile.cols <= kMostKept<T> / kTileRows;
+  if (is_kept) {
+    SumOfColumns<true>(tile, max, factor, totals, kept);
+  } else {
+    SumOfColumns<false, T>(tile, max, factor, totals, nullptr);
+  }
   for (int i = 0; i < tile.rows; ++i) {
-    const Sum total = std::isfinite(max[i]) ? totals[i] : Sum{kNan, 0};
+    const Sum total = std::isfinite(max[i]) ? Sum{totals.highs[i], totals.lows[i]} : Sum{kNan, 0};
     inverse[i] = InverseOfBiased<T>(total);
-    const Sum kept = is_log && tile.cols > kShort<T> ? LogOfBiased<T>(total) : total;
+    const Sum log_sum = is_log && tile.cols > kShort<T> ? LogOfBiased<T>(total) : total;  // short: TakeLogs() below
     logs.max[i] = kLogPart<T> * static_cast<double>(max[i]);
-    logs.log_high[i] = kept.high;
-    logs.log_low[i] = kept.low;
+    logs.log_high[i] = log_sum.high;
+    logs.log_low[i] = log_sum.low;
     if (tile.lengths[i] == 0) {
       tile.lengths[i] = tile.cols;  // a row without elements is NaN as a whole
     }
+  }
+  if (is_kept) {
+    return ScaleColumns<T>(tile, kept, inverse);
   }
   if (!is_log) {
     return ExpColumns<T>(tile, max, factor, inverse);
@@ -253,9 +289,97 @@ void RunTile(RowTile<In, Out>& tile, const Segment& segment, const Factor<T, kGr
   LogColumns<T>(tile, logs, segment.scale);
 }
 
+// The lengths of a tile's rows, from row `first` of the segment on.
+template <typename In, typename Out>
+void SetLengths(const Segment& segment, std::int64_t first, RowTile<In, Out>& tile) {
+  tile.has_lengths = false;
+  tile.longest = 0;
+  for (int i = 0; i < tile.rows; ++i) {
+    tile.lengths[i] = segment.lengths == nullptr ? segment.cols : segment.lengths[first + i];
+    tile.has_lengths = tile.has_lengths || tile.lengths[i] != segment.cols;
+    tile.longest = std::max(tile.longest, tile.lengths[i]);
+  }
+}
+
+// Copies a few bytes, an even number of them, in pieces of one size that may overlap.
+HWY_INLINE void CopyFew(const std::byte* from, std::size_t bytes, std::byte* to) {
+  const auto copy = [&](auto size) HWY_ATTR {
+    constexpr std::size_t kPiece = decltype(size)::value;
+    for (std::size_t i = 0; i + kPiece < bytes; i += kPiece) {
+      std::memcpy(to + i, from + i, kPiece);
+    }
+    std::memcpy(to + bytes - kPiece, from + bytes - kPiece, kPiece);
+  };
+  if (bytes >= 16) {
+    copy(std::integral_constant<std::size_t, 16>());
+  } else if (bytes >= 8) {
+    copy(std::integral_constant<std::size_t, 8>());
+  } else if (bytes >= 4) {
+    copy(std::integral_constant<std::size_t, 4>());
+  } else {
+    copy(std::integral_constant<std::size_t, 2>());
+  }
+}
+
+// Copies `few` elements of each column; columns are so many elements apart.
+template <typename Element>
+void CopyColumns(const Element* from, std::int64_t from_apart, std::int64_t cols, int few, std::int64_t to_apart,
+                 Element* to) {
+  for (std::int64_t c = 0; c < cols; ++c) {
+    CopyFew(reinterpret_cast<const std::byte*>(from + c * from_apart), few * sizeof(Element),
+            reinterpret_cast<std::byte*>(to + c * to_apart));
+  }
+}
+
+// Calls visit(outer, inner, lane, few) for neighbours of one outer block among `rows` rows from row `first` on: `few`
+// rows from there on, which are lanes of a tile.
+template <class Visit>
+void ForNeighbours(const Segment& segment, std::int64_t first, int rows, Visit visit) {
+  for (int lane = 0; lane < rows;) {
+    const std::int64_t inner = (first + lane) % segment.inner;
+    const auto few = static_cast<int>(std::min<std::int64_t>(segment.inner - inner, rows - lane));
+    visit((first + lane) / segment.inner, inner, lane, few);
+    lane += few;
+  }
+}
+
+// Columns of rows that are packed (64 KiB), as tiles of fewer rows than 16 waste what is done for all 16.
+template <typename In, typename Out>
+constexpr std::int64_t kMostPacked = 65536 / static_cast<std::int64_t>(std::max(sizeof(In), sizeof(Out))) / kTileRows;
+
+// Rows [begin, end) of a segment with `inner` less than 16, and no more columns than are packed.
+template <typename T, typename In, typename Out, Grade kGrade>
+void RunPackedColumns(const Segment& segment, const Factor<T, kGrade>& factor, std::int64_t begin, std::int64_t end,
+                      T* HWY_RESTRICT kept) {
+  HWY_ALIGN In in[kMostPacked<In, Out> * kTileRows];
+  HWY_ALIGN Out out[kMostPacked<In, Out> * kTileRows];
+  RowTile<In, Out> tile;
+  tile.in = in;
+  tile.out = out;
+  tile.cols = segment.cols;
+  tile.inner = kTileRows;
+  for (std::int64_t row = begin; row < end; row += tile.rows) {
+    tile.rows = static_cast<int>(std::min<std::int64_t>(kTileRows, end - row));
+    SetLengths(segment, row, tile);
+    ForNeighbours(segment, row, tile.rows, [&](std::int64_t outer, std::int64_t inner, int lane, int few) HWY_ATTR {
+      const In* const from = static_cast<const In*>(segment.input) + outer * segment.input_stride + inner;
+      CopyColumns(from, segment.inner, segment.cols, few, kTileRows, in + lane);
+    });
+    RunTile<T>(tile, segment, factor, kept);
+    ForNeighbours(segment, row, tile.rows, [&](std::int64_t outer, std::int64_t inner, int lane, int few) HWY_ATTR {
+      Out* const to = static_cast<Out*>(segment.output) + outer * segment.output_stride + inner;
+      CopyColumns(out + lane, kTileRows, segment.cols, few, segment.inner, to);
+    });
+  }
+}
+
 // Rows [begin, end) of a segment with any `inner`.
 template <typename T, typename In, typename Out, Grade kGrade>
 void RunColumns(const Segment& segment, const Factor<T, kGrade>& factor, std::int64_t begin, std::int64_t end) {
+  HWY_ALIGN T kept[kMostKept<T>];
+  if (segment.inner < kTileRows && segment.cols <= kMostPacked<In, Out>) {
+    return RunPackedColumns<T, In, Out>(segment, factor, begin, end, kept);
+  }
   for (std::int64_t row = begin; row < end;) {
     const std::int64_t outer = row / segment.inner;
     const std::int64_t inner = row % segment.inner;
@@ -265,14 +389,8 @@ void RunColumns(const Segment& segment, const Factor<T, kGrade>& factor, std::in
     tile.cols = segment.cols;
     tile.inner = segment.inner;
     tile.rows = static_cast<int>(std::min({std::int64_t{kTileRows}, end - row, segment.inner - inner}));
-    tile.has_lengths = false;
-    tile.longest = 0;
-    for (int i = 0; i < tile.rows; ++i) {
-      tile.lengths[i] = segment.lengths == nullptr ? segment.cols : segment.lengths[row + i];
-      tile.has_lengths = tile.has_lengths || tile.lengths[i] != segment.cols;
-      tile.longest = std::max(tile.longest, tile.lengths[i]);
-    }
-    RunTile<T>(tile, segment, factor);
+    SetLengths(segment, row, tile);
+    RunTile<T>(tile, segment, factor, kept);
     row += tile.rows;
   }
 }

@@ -44,6 +44,19 @@ using BitsFor = hn::Vec<hn::Rebind<std::uint16_t, DF>>;
 // The floats that 16-bit elements stand for; the last argument only names their type.
 template <class DF>
 HWY_INLINE hn::Vec<DF> Widen(DF d, BitsFor<DF> bits, BFloat) {
+#if SOFTMAX_HAS_MASKED_SIXTEEN
+  if constexpr (hn::MaxLanes(d) == 16) {
+    // Lane i takes 16 bits number i for its upper half and zero for its lower one: a permutation instead of a widening,
+    // which takes more than twice as long, and a shift.
+    HWY_ALIGN static constexpr std::uint32_t kFrom[] = {
+        0x00000, 0x10000, 0x20000, 0x30000, 0x40000, 0x50000, 0x60000, 0x70000,
+        0x80000, 0x90000, 0xa0000, 0xb0000, 0xc0000, 0xd0000, 0xe0000, 0xf0000,
+    };
+    const __m512i from = hn::Load(hn::Rebind<std::uint32_t, DF>(), kFrom).raw;
+    return hn::Vec<DF>{
+        _mm512_castsi512_ps(_mm512_maskz_permutexvar_epi16(0xaaaaaaaau, from, _mm512_castsi256_si512(bits.raw)))};
+  }
+#endif
   const hn::Rebind<std::uint32_t, DF> d32;
   return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(d32, bits)));
 }

@@ -15,6 +15,18 @@ HWY_BEFORE_NAMESPACE();
 namespace softmax::kernels::cpu {
 namespace HWY_NAMESPACE {
 
+// Where every load is checked, code for each size of rows takes a compiler minutes: there is one for all, and none for
+// the largest.
+#undef SOFTMAX_HAS_EACH_SIZE
+#undef SOFTMAX_INLINE_EACH_SIZE
+#ifdef __SANITIZE_ADDRESS__
+#define SOFTMAX_HAS_EACH_SIZE 0
+#define SOFTMAX_INLINE_EACH_SIZE HWY_NOINLINE
+#else
+#define SOFTMAX_HAS_EACH_SIZE 1
+#define SOFTMAX_INLINE_EACH_SIZE HWY_INLINE
+#endif
+
 #if HWY_TARGET != HWY_SCALAR
 
 // Exponentials that a batch keeps.
@@ -25,17 +37,19 @@ constexpr std::int64_t kBatchKept = 16384 / sizeof(T);
 constexpr std::int64_t kNearBytes = 768 << 10;
 constexpr std::int64_t kNearBytesOfWide = 2 << 20;
 
-// Lines [kFrom, kTo) of a row are brought into the cache.
-template <int kFrom, int kTo, typename In>
-HWY_INLINE void FetchLines(const In* row) {
-  HWY_UNROLL(8)
-  for (int line = kFrom; line < kTo; ++line) {
+// Lines [first, end) of a row are brought into the cache.
+template <typename In>
+HWY_INLINE void FetchLines(const In* row, int first, int end) {
+  for (int line = first; line < end; ++line) {
     hwy::Prefetch(row + line * (64 / static_cast<int>(sizeof(In))));
   }
 }
-// Lines of a row of kVecs vectors; of more rows than one where it is less.
-template <typename T, int kVecs, typename In>
-constexpr int kRowLines = std::max<int>(1, sizeof(In) * kLanes<T> * kVecs / 64);
+
+// Lines of a row; one where it is less.
+template <typename In>
+HWY_INLINE int LinesOf(std::int64_t cols) {
+  return static_cast<int>(std::max<std::int64_t>(1, cols * static_cast<std::int64_t>(sizeof(In)) / 64));
+}
 
 constexpr int kMostRows = 64;
 
@@ -73,19 +87,17 @@ HWY_INLINE void ScaleShortRow(const ScaleStep<T>& step, std::int64_t count, bool
   }
 }
 
-// The last step of a row of kCount elements, vectors without a rest.
-template <int kCount, bool kStreams, class Step, typename Out>
-HWY_INLINE void WriteWholeRow(const Step& step, Out* out) {
+// The last step of a row of `count` elements, vectors without a rest.
+template <bool kStreams, class Step, typename Out>
+HWY_INLINE void WriteWholeRow(const Step& step, std::int64_t count, Out* out) {
   using E = typename Step::Element;
-  constexpr std::int64_t kL = kLanes<E>;
   std::int64_t i = 0;
 #if SOFTMAX_HAS_MASKED_SIXTEEN
   if constexpr (std::is_same_v<E, float> && std::is_same_v<Out, BFloat>) {
-    i = WritePairs<kStreams>(step, 0, kCount, out);
+    i = WritePairs<kStreams>(step, 0, count, out);
   }
 #endif
-  HWY_UNROLL(8)
-  for (; i < kCount; i += kL) {
+  for (; i < count; i += kLanes<E>) {
     if constexpr (kStreams) {
       StreamVec<E>(step.Whole(i), out + i);
     } else {
@@ -94,16 +106,16 @@ HWY_INLINE void WriteWholeRow(const Step& step, Out* out) {
   }
 }
 
-// The last step of a row of kVecs vectors that is no NaN.
-template <int kVecs, bool kStreams, typename T, typename In, typename Out>
-HWY_INLINE void FinishWholeRow(const Segment& segment, const RowBatch<T>& batch, int r, const In* in, Out* out) {
-  constexpr int kCount = kVecs * kLanes<T>;
+// The same of row r of a batch, which is no NaN.
+template <bool kStreams, typename T, typename In, typename Out>
+HWY_INLINE void FinishWholeRow(const Segment& segment, const RowBatch<T>& batch, int r, std::int64_t count,
+                               const In* in, Out* out) {
   if (segment.operation == Operation::kSoftmax) {
-    const ScaleStep<T> step{batch.exps + r * kCount, hn::Set(Tag<T>(), batch.inverses[r])};
-    WriteWholeRow<kCount, kStreams>(step, out);
+    const ScaleStep<T> step{batch.exps + r * count, hn::Set(Tag<T>(), batch.inverses[r])};
+    WriteWholeRow<kStreams>(step, count, out);
   } else {
     WithLogStep<T, Out>(in, batch.max[r], segment.scale, batch.Total(r),
-                        [&](const auto& step) HWY_ATTR { WriteWholeRow<kCount, kStreams>(step, out); });
+                        [&](const auto& step) HWY_ATTR { WriteWholeRow<kStreams>(step, count, out); });
   }
 }
 
@@ -126,23 +138,22 @@ HWY_INLINE void FinishRow(const Segment& segment, const RowBatch<T>& batch, int 
   }
 }
 
-// The same for the rows of a batch, NaN or not; lines of the rows `ahead` of them are fetched unless that is 0.
-template <int kVecs, bool kStreams, typename T, typename In, typename Out>
-HWY_NOINLINE void FinishWholeRows(const Segment& segment, const RowBatch<T>& batch, int rows, const In* in, int ahead,
-                                  Out* out) {
-  constexpr int kLines = kRowLines<T, kVecs, In>;
-  const bool is_log = segment.operation == Operation::kLogSoftmax;
+// The same of the rows of a batch, NaN or not; what is left of the rows `ahead` of them is fetched unless that is 0.
+template <bool kStreams, typename T, typename In, typename Out>
+SOFTMAX_INLINE_EACH_SIZE void FinishWholeRows(const Segment& segment, const RowBatch<T>& batch, int rows,
+                                              std::int64_t count, const In* in, int ahead, Out* out) {
+  const int lines = LinesOf<In>(count);
+  const int fetched = segment.operation == Operation::kSoftmax ? lines / 2 : 0;
   for (int r = 0; r < rows; ++r) {
     const In* const from = in + r * segment.input_stride;
     Out* const to = out + r * segment.output_stride;
     if (ahead != 0) {
-      const In* const next = from + ahead * segment.input_stride;
-      is_log ? FetchLines<0, kLines>(next) : FetchLines<kLines / 2, kLines>(next);
+      FetchLines(from + ahead * segment.input_stride, fetched, lines);
     }
     if (HWY_UNLIKELY(std::isnan(batch.highs[r]))) {
-      FillNan(to, segment.cols, segment);
+      FillNan(to, count, segment);
     } else {
-      FinishWholeRow<kVecs, kStreams>(segment, batch, r, from, to);
+      FinishWholeRow<kStreams>(segment, batch, r, count, from, to);
     }
   }
 }

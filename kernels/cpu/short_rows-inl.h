@@ -39,51 +39,79 @@ struct ShortSums {
 template <int kVecs>
 constexpr int kGroupRows = std::max(1, kSideBySide / kVecs);
 
-// The elements of a row, kVecs vectors if it is whole.
-template <typename T, int kVecs, bool kWhole, typename In>
-HWY_INLINE void LoadRow(const In* from, std::int64_t count, VecOf<T>* HWY_RESTRICT vecs) {
-  constexpr std::int64_t kL = kLanes<T>;
+// The elements of a row of kVecs vectors.
+template <typename T, int kVecs, typename In>
+HWY_INLINE void LoadRow(const In* from, VecOf<T>* HWY_RESTRICT vecs) {
   HWY_UNROLL(16)
   for (int u = 0; u < kVecs; ++u) {
-    vecs[u] = kWhole ? LoadVec<T>(from + u * kL) : LoadSomeVec<T>(from + u * kL, count - u * kL);
+    vecs[u] = LoadVec<T>(from + u * kLanes<T>);
+  }
+}
+
+// The largest of each lane's elements of a whole row.
+template <typename T, int kVecs, typename In>
+HWY_INLINE VecOf<T> MaxOfWholeRow(const In* in) {
+#if SOFTMAX_HAS_MASKED_SIXTEEN
+  if constexpr (kVecs > 1 && std::is_same_v<In, BFloat>) {
+    auto largest = MaxOfPair(in);
+    HWY_UNROLL(4)
+    for (int u = 2; u < kVecs; u += 2) {
+      largest = hn::Max(largest, MaxOfPair(in + u * kLanes<T>));
+    }
+    return largest;
+  }
+#endif
+  auto largest = LoadVec<T>(in);
+  HWY_UNROLL(16)
+  for (int u = 1; u < kVecs; ++u) {
+    largest = hn::Max(largest, LoadVec<T>(in + u * kLanes<T>));
+  }
+  return largest;
+}
+
+// The same of `count` elements, which are left at `to` as a whole row.
+template <typename T, int kVecs, typename In>
+HWY_INLINE VecOf<T> MaxOfMadeWhole(const In* in, std::int64_t count, T* HWY_RESTRICT to) {
+  constexpr std::int64_t kL = kLanes<T>;
+  auto largest = hn::Set(Tag<T>(), Constants<T>::kNegativeInfinity);
+  HWY_UNROLL(4)
+  for (int u = 0; u < kVecs; ++u) {
+    const auto vec = LoadSomeVec<T>(in + u * kL, count - u * kL);
+    hn::Store(vec, Tag<T>(), to + u * kL);
+    largest = hn::Max(largest, vec);
+  }
+  return largest;
+}
+
+// Either of a row of a batch; rows from `end` on are not there.
+template <typename T, int kVecs, bool kWhole, typename In>
+HWY_INLINE VecOf<T> MaxOfShortRow(const In* in, std::int64_t stride, int row, int end, RowBatch<T>& batch) {
+  if constexpr (kWhole) {
+    return MaxOfWholeRow<T, kVecs>(in + row * stride);
+  } else if (row < end) {
+    T* const to = batch.exps + row * kVecs * kLanes<T>;
+    return MaxOfMadeWhole<T, kVecs>(in + row * stride, batch.counts[row], to);
+  } else {
+    return hn::Zero(Tag<T>());
   }
 }
 
 // The largest elements of as many rows as a vector has lanes. Rows that are not whole are left, made so, where their
 // exponentials are to be.
 template <typename T, int kVecs, bool kWhole, typename In>
-HWY_INLINE void FindMaxima(const In* in, std::int64_t stride, int first, int rows, RowBatch<T>& batch) {
-  const Tag<T> d;
+HWY_INLINE void FindMaxima(const In* in, std::int64_t stride, int first, int end, RowBatch<T>& batch) {
   VecOf<T> largest[kLanes<T>];
-  HWY_UNROLL(16)
-  for (int r = 0; r < kLanes<T>; ++r) {
-    if (!kWhole && first + r >= rows) {
-      largest[r] = hn::Zero(d);
-      continue;
-    }
-    const In* const from = in + (first + r) * stride;
-#if SOFTMAX_HAS_MASKED_SIXTEEN
-    if constexpr (kWhole && kVecs > 1 && std::is_same_v<In, BFloat>) {
-      largest[r] = MaxOfPair(from);
-      HWY_UNROLL(4)
-      for (int u = 2; u < kVecs; u += 2) {
-        largest[r] = hn::Max(largest[r], MaxOfPair(from + u * kLanes<T>));
-      }
-      continue;
-    }
-#endif
-    VecOf<T> row[kVecs];
-    LoadRow<T, kVecs, kWhole>(from, batch.counts[first + r], row);
-    largest[r] = row[0];
+  if constexpr (kWhole || kVecs == 1) {
     HWY_UNROLL(16)
-    for (int u = 0; u < kVecs; ++u) {
-      largest[r] = hn::Max(largest[r], row[u]);
-      if constexpr (!kWhole) {
-        hn::Store(row[u], d, batch.exps + ((first + r) * kVecs + u) * kLanes<T>);
-      }
+    for (int r = 0; r < kLanes<T>; ++r) {
+      largest[r] = MaxOfShortRow<T, kVecs, kWhole>(in, stride, first + r, end, batch);
+    }
+  } else {
+    for (int r = 0; r < kLanes<T>; ++r) {
+      largest[r] = MaxOfShortRow<T, kVecs, kWhole>(in, stride, first + r, end, batch);
     }
   }
-  hn::Store(LargestLanes<T>(largest), d, batch.max + first);
+  hn::Store(LargestLanes<T>(largest), Tag<T>(), batch.max + first);
 }
 
 // The exponentials of kRows rows of kVecs vectors each, which is as many vectors as go side by side.
@@ -92,7 +120,7 @@ HWY_INLINE void ExpVecs(const In* in, std::int64_t stride, const Factor<T, kGrad
                         VecOf<T> (&e)[kVecs * kRows]) {
   HWY_UNROLL(8)
   for (int r = 0; r < kRows; ++r) {
-    LoadRow<T, kVecs, true>(in + r * stride, kVecs * kLanes<T>, e + r * kVecs);
+    LoadRow<T, kVecs>(in + r * stride, e + r * kVecs);
     const auto row_max = hn::Set(Tag<T>(), max[r]);
     HWY_UNROLL(8)
     for (int u = 0; u < kVecs; ++u) {
@@ -124,7 +152,7 @@ HWY_INLINE void ExpRowGroup(const In* in, std::int64_t stride, const Factor<T, k
     }
   }
   if constexpr (kStep != kVecs) {
-    LoadRow<T, kVecs, true>(exps, kVecs * kL, row);
+    LoadRow<T, kVecs>(exps, row);
   }
   HWY_UNROLL(8)
   for (int r = 0; r < kGroup; ++r) {
@@ -173,7 +201,7 @@ HWY_NOINLINE void ExpBlock(const In* in, std::int64_t stride, int ahead, const F
     const int row = first + r;
     if constexpr (kWhole) {
       for (int i = 0; ahead != 0 && i < kGroup; ++i) {
-        FetchLines<0, kRowLines<T, kVecs, In> / 2>(in + (row + i + ahead) * stride);
+        FetchLines(in + (row + i + ahead) * stride, 0, LinesOf<In>(kVecs * kLanes<T>) / 2);
       }
       ExpRowGroup<T, kVecs>(in + row * stride, stride, factor, row, batch, levels + r);
     } else {
@@ -315,8 +343,8 @@ void RunBatches(const Segment& segment, const Factor<T, kGrade>& factor, std::in
     }
     if constexpr (kVecs != 0) {
       if (is_whole) {
-        streams ? FinishWholeRows<kVecs, true>(segment, batch, rows, in, ahead, out)
-                : FinishWholeRows<kVecs, false>(segment, batch, rows, in, ahead, out);
+        streams ? FinishWholeRows<true>(segment, batch, rows, kVecs * kL, in, ahead, out)
+                : FinishWholeRows<false>(segment, batch, rows, kVecs * kL, in, ahead, out);
         continue;
       }
     }
@@ -346,8 +374,8 @@ void RunShortRows(const Segment& segment, const Factor<T, kGrade>& factor, std::
     RunBatches<T, 4, In, Out>(segment, factor, begin, end);
   } else if (vecs <= 8) {
     RunBatches<T, 8, In, Out>(segment, factor, begin, end);
-  } else if (!SOFTMAX_HAS_SCALEF && vecs <= 16) {
-    RunBatches<T, 16, In, Out>(segment, factor, begin, end);
+  } else if (SOFTMAX_HAS_EACH_SIZE && !SOFTMAX_HAS_SCALEF && vecs <= 16) {
+    RunBatches<T, SOFTMAX_HAS_EACH_SIZE ? 16 : 8, In, Out>(segment, factor, begin, end);
   } else {
     RunBatches<T, 0, In, Out>(segment, factor, begin, end);
   }

@@ -54,6 +54,24 @@ struct Sum {
 
 // The tree: partial sum i takes partial sum i + width, for width = half, quarter, ... 1. Rounding
 // errors are kept where T is double; partial sums of floats leave a double bits enough.
+//
+// This one is of kCount vectors, each a partial sum of several rows or several partial sums of one.
+template <typename T, int kCount>
+HWY_INLINE void FoldTree(VecOf<double>* HWY_RESTRICT sums, VecOf<double>* HWY_RESTRICT rests) {
+  HWY_UNROLL(4)
+  for (int width = kCount / 2; width > 0; width /= 2) {
+    HWY_UNROLL(4)
+    for (int i = 0; i < width; ++i) {
+      if constexpr (sizeof(T) == 8) {
+        rests[i] = hn::Add(rests[i], rests[i + width]);
+        AddExactly(sums[i + width], sums[i], rests[i]);
+      } else {
+        sums[i] = hn::Add(sums[i], sums[i + width]);
+      }
+    }
+  }
+}
+
 template <typename T>
 HWY_INLINE Sum Fold(double* HWY_RESTRICT sums, double* HWY_RESTRICT rests) {
   const Tag<double> d;
@@ -144,18 +162,7 @@ HWY_INLINE Level FoldToVec(const VecOf<T>* from, const VecOf<T>* from_rests) {
       }
     }
   }
-  HWY_UNROLL(4)
-  for (int width = kWide / 2; width > 0; width /= 2) {
-    HWY_UNROLL(4)
-    for (int i = 0; i < width; ++i) {
-      if constexpr (sizeof(T) == 8) {
-        rests[i] = hn::Add(rests[i], rests[i + width]);
-        AddExactly(sums[i + width], sums[i], rests[i]);
-      } else {
-        sums[i] = hn::Add(sums[i], sums[i + width]);
-      }
-    }
-  }
+  FoldTree<T, kWide>(sums, rests);
   if constexpr (sizeof(T) == 4) {
     return {sums[0], hn::Zero(d)};
   }
@@ -203,19 +210,30 @@ HWY_INLINE Sum Total(const VecOf<T> (&sums)[kVecs], const VecOf<T> (&rests)[kVec
 #endif
 }
 
-// The same total for partial sums that lie `stride` apart.
+// The same totals of several rows side by side, as many as a vector has doubles: partial sum p of row i is at
+// p * stride + i.
 template <typename T>
-HWY_INLINE Sum StridedTotal(const T* sums, const T* rests, int stride) {
-  HWY_ALIGN double sum[kPartials<T>];
-  HWY_ALIGN double rest[kPartials<T>];
-  for (int i = 0; i < kPartials<T>; ++i) {
-    sum[i] = static_cast<double>(sums[static_cast<std::ptrdiff_t>(i) * stride]);
-    rest[i] = static_cast<double>(rests[static_cast<std::ptrdiff_t>(i) * stride]);
+HWY_NOINLINE void StoreTotalsOfRows(const T* HWY_RESTRICT sums, const T* HWY_RESTRICT rests, int stride,
+                                    double* HWY_RESTRICT highs, double* HWY_RESTRICT lows) {
+  const Tag<double> d;
+  VecOf<double> sum[kPartials<T>];
+  VecOf<double> rest[kPartials<T>];
+  for (int p = 0; p < kPartials<T>; ++p) {
+    sum[p] = LoadVec<double>(sums + p * stride);
+    rest[p] = LoadVec<double>(rests + p * stride);
     if constexpr (sizeof(T) == 4) {
-      sum[i] += rest[i];
+      sum[p] = hn::Add(sum[p], rest[p]);
     }
   }
-  return Fold<T>(sum, rest);
+  FoldTree<T, kPartials<T>>(sum, rest);
+  if constexpr (sizeof(T) == 4) {
+    hn::Store(sum[0], d, highs);
+    hn::Store(hn::Zero(d), d, lows);
+  } else {
+    const auto high = hn::Add(sum[0], rest[0]);
+    hn::Store(high, d, highs);
+    hn::Store(hn::Sub(rest[0], hn::Sub(high, sum[0])), d, lows);
+  }
 }
 
 template <typename T>
