@@ -138,7 +138,7 @@ HWY_INLINE void ExpRowGroup(const In* in, std::int64_t stride, const Factor<T, k
   constexpr int kStep = std::min(kVecs, kSideBySide);
   constexpr std::int64_t kL = kLanes<T>;
   const Tag<T> d;
-  T* const exps = batch.exps + first * kVecs * kL;
+  T* const exps = batch.exps + first * (kVecs * kL);
   VecOf<T> row[kGroup * kVecs];
   for (int at = 0; at < kVecs; at += kStep) {
     VecOf<T> e[kGroup * kStep];
