@@ -94,7 +94,7 @@ TEST_F(ShareRowsTest, EveryValueIsWithinTheBounds) {
   }
 }
 
-// Aligned rows of so large tensors that tiles take them: an odd vector more than lanes hold evenly.
+// Aligned rows of one vector more than lanes hold evenly, in tensors so large that tiles take those of 16 bits.
 TEST_F(ShareRowsTest, LargeTensorsOfOddVectorsGiveTheBitsOfRowsAlone) {
   constexpr std::int64_t kBytes = 66'000'000;
   const auto expect = [](DataType type, Operation operation, std::int64_t vectors) {
