@@ -79,8 +79,9 @@ class ColumnLane {
         WriteEach([&](C x) { return fma(x - row.max, row.scale.plain, -row.factor); });
         return;
       }
-    } else {
-      WriteEach([&](C x) { return AnyLogResult(x, row.scale, row.base.max_pre, row.factor, row.log_lo); });
+    } else if (row.factor == row.factor) {
+      // As AnyLogResult() has it, asked once for the row.
+      WriteEach([&](C x) { return LogResult(x, row.scale, row.base.max_pre, row.factor, row.log_lo); });
       return;
     }
     WriteSlowly(row);
@@ -220,9 +221,13 @@ __global__ void __launch_bounds__(kLanesThreads, kLanesBlocks)
   Complete(params.completion);
 }
 
+// Blocks of rows of several chunks that a multiprocessor has to hold: they may have fewer threads than the most.
+template <typename In, bool kLog>
+constexpr int kChunksBlocks = kLog && sizeof(In) == 4 ? 3 : kLanesBlocks;
+
 // Rows of several chunks, of which each block of a cluster has some.
 template <typename In, bool kLog, bool kWhole>
-__global__ void __launch_bounds__(ChunksThreads(kLog), kLanesBlocks)
+__global__ void __launch_bounds__(ChunksThreads(kLog), (kChunksBlocks<In, kLog>))
     ColumnChunksKernel(const __grid_constant__ ColumnParams params) {
   using C = ComputeOf<In>;
   constexpr int kChunk = Element<In>::kChunk;

@@ -104,7 +104,14 @@ __device__ __forceinline__ C LogResult(C x, const Scale<C>& scale, C max_pre, C 
 // choice, so there is one for all kernels: they agree in every bit.
 template <typename C>
 __device__ __forceinline__ C AnyLogResult(C x, const Scale<C>& scale, C max_pre, C log_hi, C log_lo) {
-  return log_hi == log_hi ? LogResult(x, scale, max_pre, log_hi, log_lo) : C(NAN);
+  const C y = LogResult(x, scale, max_pre, log_hi, log_lo);
+  if constexpr (sizeof(C) == 4) {
+    // As bits: given the choice, compilers compute each element in a branch of its own, and all of the row's part there
+    // once more.
+    const unsigned keep = log_hi == log_hi ? 0xffffffffu : 0u;
+    return __uint_as_float((__float_as_uint(y) & keep) | (__float_as_uint(C(NAN)) & ~keep));
+  }
+  return log_hi == log_hi ? y : C(NAN);
 }
 
 }  // namespace softmax::kernels::cuda

@@ -81,6 +81,11 @@ class ChunkPart {
       for (int j = 0; j < kChunkSlots; ++j) vectors[j * 32] = PlainResults<kLog>(v_[j], kVector, normalize);
       return;
     }
+    if (kLog && sizeof(In) == 4 && IsFull(valid)) {
+#pragma unroll
+      for (int j = 0; j < kChunkSlots; ++j) vectors[j * 32] = VectorResults<In, true>(v_[j], kVector, normalize);
+      return;
+    }
 #pragma unroll
     for (int j = 0; j < kChunkSlots; ++j) {
       if (At(j, lane) >= n) continue;
