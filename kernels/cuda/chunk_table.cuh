@@ -100,17 +100,19 @@ class ChunkTable {
     }
   }
   // By the whole block: the statistics of the row whose chunks are the entries from `first` on. Where folding them is
-  // long, one warp does it for the block.
+  // long, or a cluster shares the row and other blocks have use for the time of the warps, one warp does it for the
+  // block, which then has one row.
   __device__ __forceinline__ Stats<C> Fold(int first, int chunks, const Scale<C>& scale) const {
-    const bool by_all = chunks <= kFoldedByAll;
+    const bool is_busy = team_.IsCluster() && gridDim.x > kFewBlocks;
+    const bool by_all = chunks <= kFoldedByAll && !is_busy;
     if (!team_.IsCluster()) __syncthreads();
     const int lane = static_cast<int>(threadIdx.x) % 32;
     Stats<C> stats;
     if (by_all || threadIdx.x < 32) {
       if (team_.IsCluster()) exchange_.Wait();
       if constexpr (sizeof(C) == 4) {
-        stats = by_all ? FoldFlat(table_ + first, chunks, lane, scale)
-                       : FoldMany<4, false>(table_ + first, chunks, lane, scale);
+        stats = chunks <= kFoldedByAll ? FoldFlat(table_ + first, chunks, lane, scale)
+                                       : FoldMany<4, false>(table_ + first, chunks, lane, scale);
       } else {
         stats = FoldFlat(table_ + first, chunks, lane, scale);
       }
@@ -133,6 +135,7 @@ class ChunkTable {
  private:
   // Up to so many, a barrier more takes longer than what the warps take from each other.
   static constexpr int kFoldedByAll = 128;
+  static constexpr unsigned kFewBlocks = 1024;  // of the launch
 
   Stats<C>* table_;
   Control* control_;
