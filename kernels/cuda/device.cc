@@ -44,6 +44,17 @@ bool HoldsCluster(int blocks, int shared_bytes) {
   return asked && clusters > 0;
 }
 
+// See Device::fast_memory. Where a device does not say, its memory is not.
+bool HasFastMemory(int multiprocessors, int index) {
+  constexpr double kFast = 30e9;  // bytes a second for each multiprocessor
+  int kilohertz = 0;
+  int bits = 0;
+  const bool asked = cudaDeviceGetAttribute(&kilohertz, cudaDevAttrMemoryClockRate, index) == cudaSuccess &&
+                     cudaDeviceGetAttribute(&bits, cudaDevAttrGlobalMemoryBusWidth, index) == cudaSuccess;
+  if (!asked) cudaGetLastError();  // it only means no
+  return asked && kilohertz * 1e3 * 2 * bits / 8 > kFast * multiprocessors;
+}
+
 cudaError_t Ask(int index, Device* device) {
   int shared = 0;
   int major = 0;
@@ -56,6 +67,7 @@ cudaError_t Ask(int index, Device* device) {
   }
   device->shared_bytes = shared - kReservedSharedBytes;
   if (error != cudaSuccess) return error;
+  device->fast_memory = HasFastMemory(device->multiprocessors, index);
   // The switch shows on a new device what an old one does.
   device->clusters = major >= 9 && std::getenv("SOFTMAX_NO_CLUSTERS") == nullptr;
   if (device->clusters) {

@@ -3,6 +3,7 @@
 #include "kernels/cuda/bulk.cuh"
 #include "kernels/cuda/complete.cuh"
 #include "kernels/cuda/matrix_small.cuh"
+#include "kernels/cuda/quotient.cuh"
 #include "kernels/cuda/single.cuh"
 #include "kernels/cuda/tile.h"
 
@@ -358,7 +359,7 @@ template <typename In, bool kLog>
 __global__ void __launch_bounds__(kBulkThreads, kBulkWarps / (kBulkThreads / 32))
     BulkMatrixKernel(const __grid_constant__ MatrixParams params) {
   using C = ComputeOf<In>;
-  using Row = BulkPart<In, true, kLog>;
+  using Row = BulkPart<In, true, kLog, HasApart(sizeof(In), true)>;
   extern __shared__ __align__(128) unsigned char dynamic[];
   __shared__ Stats<C> table[BulkChunks(sizeof(In))];
   __shared__ std::uint64_t barrier;
@@ -366,14 +367,14 @@ __global__ void __launch_bounds__(kBulkThreads, kBulkWarps / (kBulkThreads / 32)
   const Scale<C> scale = ScaleOf<C>(params);
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int first_chunk = warp * params.chunks / params.warps;
-  const int last_chunk = (warp + 1) * params.chunks / params.warps;
+  const int first_chunk = SmallQuotient(warp * params.chunks, params.warps);
+  const int last_chunk = SmallQuotient((warp + 1) * params.chunks, params.warps);
   const std::int64_t row = blockIdx.x;
   AskAhead<In>(params);
   BeginAccess(params);
   const auto valid = static_cast<int>(ValidLength(params, row));
   const Row bulk(static_cast<const In*>(params.input) + row * params.input_stride, valid, valid, true,
-                 reinterpret_cast<uint4*>(dynamic));
+                 reinterpret_cast<uint4*>(dynamic), reinterpret_cast<uint4*>(dynamic) + params.warp_vectors);
   if (warp == 0) {
     if (lane == 0) StartBarrier(&barrier);
     bulk.Start(AroundOf<In>(params, row, 0, valid), 0, params.chunks * Row::kChunkVectors + Row::kBehind, &barrier);
@@ -389,6 +390,7 @@ __global__ void __launch_bounds__(kBulkThreads, kBulkWarps / (kBulkThreads / 32)
   } else {
     if (bulk.slots() > first_chunk * kChunkSlots && bulk.slots() <= last_chunk * kChunkSlots) bulk.Fill(bulk.slots());
     __syncwarp();
+    bulk.SetApart(first_chunk * kChunkSlots, min(last_chunk * kChunkSlots, bulk.slots()));
     bulk.Reduce(first_chunk, last_chunk, valid, scale, publish);
   }
   __syncthreads();

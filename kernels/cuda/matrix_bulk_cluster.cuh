@@ -3,6 +3,7 @@
 #include "kernels/cuda/again.cuh"
 #include "kernels/cuda/chunk_table.cuh"
 #include "kernels/cuda/matrix_bulk.cuh"
+#include "kernels/cuda/quotient.cuh"
 
 // Rows of more chunks than one block takes well: the blocks of a cluster take a part each, copied there and back in
 // bulk by the warps that work on it. Parts of about 32 KB, as many as make 130 to 200 KB on a multiprocessor: their
@@ -20,10 +21,10 @@ struct BulkClusterPlace {
 
   __device__ __forceinline__ explicit BulkClusterPlace(const MatrixParams& params) : warp(ThreadAgain() / 32) {
     const int part = RankAgain();
-    before = part * params.chunks / params.cluster_blocks;
-    chunks = (part + 1) * params.chunks / params.cluster_blocks - before;
-    first = warp * chunks / params.warps;
-    last = (warp + 1) * chunks / params.warps;
+    before = SmallQuotient(part * params.chunks, params.cluster_blocks);
+    chunks = SmallQuotient((part + 1) * params.chunks, params.cluster_blocks) - before;
+    first = SmallQuotient(warp * chunks, params.warps);
+    last = SmallQuotient((warp + 1) * chunks, params.warps);
     row = BlockAgain() / static_cast<std::uint32_t>(params.cluster_blocks);
   }
 };

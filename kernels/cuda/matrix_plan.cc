@@ -231,64 +231,6 @@ void PlanSideSlices(int bytes, const Device& device, MatrixPlan* plan) {
   plan->blocks = DivideUp(p.rows, p.rows_per_block);
 }
 
-// Blocks of a multiprocessor that bulk copies serve, a row each. More bytes at a time, and the memory is slower; fewer,
-// and it waits: as measured on an H100, where 24 warps of that kernel fit a multiprocessor.
-int BulkBlocks(const MatrixParams& p, int row_bytes, int bytes) {
-  // Rows of doubles of a few chunks have no even share for two warps, so there are more of them with one.
-  constexpr int kFewDoubles = 896;
-  const int most_bytes = (bytes == 8 && p.cols <= kFewDoubles ? 130 : 100) * 1024;
-  const int least_bytes = most_bytes / 100 * 78;
-  // Up to which rows come in threes whose arithmetic takes longer.
-  const int three_bytes = (bytes == 2 ? 135 : bytes == 8 ? 130 : p.log ? 118 : 0) * 1024;
-  constexpr int kFourChunks = 13;  // 16-bit softmax comes in fours
-  if (bytes == 2 && !p.log && p.chunks == kFourChunks) return 4;
-  const int fewest = 3 * row_bytes <= three_bytes ? 3 : 2;
-  const int blocks = std::clamp(most_bytes / row_bytes, fewest, kBulkWarps);
-  // Fewer where their warps then fill all places.
-  const int even = kBulkWarps / static_cast<int>(DivideUp(kBulkWarps, blocks));
-  return even * row_bytes >= least_bytes ? even : blocks;
-}
-
-// Plans a block for each row, of which the warps take neighbouring chunks. False: the rows are of a size that others
-// are better at, aligned (of doubles, which are taken one by one, these too), or too few.
-bool PlanBulk(int bytes, const Device& device, MatrixPlan* plan) {
-  MatrixParams& p = plan->params;
-  const auto slots = static_cast<int>(DivideUp(p.cols, 32 * VectorElements(bytes)));
-  const bool is_double = bytes == 2 && slots <= kChunkSlots + 2;  // see TakesDouble()
-  const bool takes = plan->skew || bytes == 8;
-  if (!device.clusters || !takes || is_double || p.chunks > BulkChunks(bytes)) return false;
-  p.warp_vectors = PaddedSlots(slots) * 32 + kEdgeVectors;
-  const int row_bytes = p.warp_vectors * kVectorBytes;
-  const int blocks = BulkBlocks(p, row_bytes, bytes);
-  if (4 * p.rows < std::int64_t{3} * blocks * device.multiprocessors) return false;
-  p.warps = kBulkWarps / blocks;
-  plan->kind = MatrixKind::kBulk;
-  plan->threads = 32 * p.warps;
-  plan->blocks = p.rows;
-  plan->dynamic_bytes = row_bytes;
-  if (blocks * p.warps < kBulkWarps) {
-    // So much that no more blocks fit. The system takes 1 KB of each.
-    constexpr int kSystemBytes = 1024;
-    const int share = (device.shared_bytes + kSystemBytes) / blocks - kSystemBytes - BulkTableBytes(bytes);
-    plan->dynamic_bytes = std::max(row_bytes, share / kVectorBytes * kVectorBytes);
-  }
-  return true;
-}
-
-// Plans half a warp for each row of two chunks of doubles, where there are enough of them and much of the second chunk
-// is empty.
-bool PlanPair(const Device& device, MatrixPlan* plan) {
-  MatrixParams& p = plan->params;
-  constexpr int kRows = kMatrixThreads / kPairThreads;
-  if (!device.clusters || p.cols > kPairColumns || p.rows < std::int64_t{2} * kRows * device.multiprocessors)
-    return false;
-  plan->kind = MatrixKind::kPair;
-  p.warp_vectors = static_cast<int>(p.cols) / VectorElements(8) + 1;
-  plan->dynamic_bytes = kRows * p.warp_vectors * kVectorBytes;
-  plan->blocks = DivideUp(p.rows, kRows);
-  return true;
-}
-
 // Plans few aligned rows of whole vectors, of several blocks each. A single row so wide that a cluster's
 // multiprocessors would be long at its bytes has a grid; more of its blocks would be in each other's way at the table.
 bool PlanFew(int bytes, const Device& device, MatrixPlan* plan) {

@@ -40,7 +40,7 @@ constexpr int PaddedSlots(int slots) {
 //   (matrix_bulk_cluster.cuh).
 // 16-bit softmax of more columns is as fast with a row in registers; fp32 log-softmax of fewer, in tiles.
 constexpr std::int64_t kMostBulkRowColumns = 896;
-constexpr std::int64_t kLeastBulkRowColumns = 513;
+constexpr std::int64_t kLeastBulkRowColumns = 641;
 constexpr int BulkRowVectors(int slots) { return slots * 32 + kEdgeVectors; }
 // So do 16-bit rows of a chunk and little more, with smaller blocks.
 constexpr int kBulkPairSlots = kChunkSlots + 1;
@@ -84,6 +84,14 @@ bool PlanTile(int bytes, const Device& device, MatrixPlan* plan);
 bool PlanBulkRow(int bytes, const Device& device, MatrixPlan* plan);
 bool PlanCluster(int bytes, const Device& device, MatrixPlan* plan);
 bool PlanBulkCluster(int bytes, const Device& device, MatrixPlan* plan);
+
+// Plans a block for each row, of which the warps take neighbouring chunks. False: the rows are of a size that others
+// are better at, aligned (of doubles, which are taken one by one, these too), or too few.
+bool PlanBulk(int bytes, const Device& device, MatrixPlan* plan);
+
+// Plans half a warp for each row of two chunks of doubles, where there are enough of them and much of the second chunk
+// is empty.
+bool PlanPair(const Device& device, MatrixPlan* plan);
 
 // The kernel of a plan of kind kBulk.
 const void* BulkKernelOf(DataType type, const MatrixPlan& plan);
