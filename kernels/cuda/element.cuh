@@ -82,6 +82,23 @@ __device__ __forceinline__ void Unpack(const uint4& vector, ComputeOf<T> (&x)[El
   }
 }
 
+// Two 16-bit elements as one word.
+template <typename T>
+__device__ __forceinline__ void LoadPair(const T* p, float* first, float* second) {
+  using Pair = std::conditional_t<std::is_same_v<T, __half>, __half2, __nv_bfloat162>;
+  const Pair pair = *reinterpret_cast<const Pair*>(p);
+  *first = ToCompute(pair.x);
+  *second = ToCompute(pair.y);
+}
+template <typename T>
+__device__ __forceinline__ void StorePair(T* p, float first, float second) {
+  if constexpr (std::is_same_v<T, __half>) {
+    *reinterpret_cast<__half2*>(p) = __floats2half2_rn(first, second);
+  } else {
+    *reinterpret_cast<__nv_bfloat162*>(p) = __floats2bfloat162_rn(first, second);
+  }
+}
+
 // One element of a vector, where it is not a constant which: a place of an array would lie in memory.
 template <typename T>
 __device__ __forceinline__ ComputeOf<T> ElementOf(const uint4& vector, int place) {

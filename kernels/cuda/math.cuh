@@ -71,6 +71,13 @@ struct ExpBase<float> {
   }
   // Whether there is nothing to subtract before the product, so that PlainExp serves.
   __device__ __forceinline__ bool IsPlain() const { return base == 0; }
+  // After that PlainExp serves for these elements.
+  template <int kCount>
+  __device__ __forceinline__ void SubtractFrom(float (&x)[kCount]) const {
+    if (IsPlain()) return;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) x[i] -= base;
+  }
   __device__ __forceinline__ float PlainExp(float x, const Scale<float>& scale) const {
     return scale.PlainExp(x, shift);
   }
@@ -87,6 +94,8 @@ struct ExpBase<double> {
     return scale.Exp(x, max_pre);
   }
   __device__ __forceinline__ static constexpr bool IsPlain() { return true; }
+  template <int kCount>
+  __device__ __forceinline__ static void SubtractFrom(double (&)[kCount]) {}
   template <typename S>
   __device__ __forceinline__ double PlainExp(double x, const S& scale) const {
     return Exp(x, scale);

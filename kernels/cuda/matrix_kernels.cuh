@@ -6,6 +6,7 @@
 #include "kernels/cuda/matrix_double.cuh"
 #include "kernels/cuda/matrix_few.cuh"
 #include "kernels/cuda/matrix_large.cuh"
+#include "kernels/cuda/matrix_narrow.cuh"
 #include "kernels/cuda/matrix_split.cuh"
 #include "kernels/cuda/matrix_tiny.cuh"
 #include "kernels/cuda/matrix_wide.cuh"

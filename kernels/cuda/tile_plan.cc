@@ -34,11 +34,17 @@ void SetTiles(int rows, int pitch, MatrixPlan* plan) {
   plan->blocks = DivideUp(p.rows, rows);
 }
 
-// How often each thread of a tile has a row: of 32 bits once; 16-bit tiles are larger, as their blocks take longer for
-// the same bytes, and so do those of which a multiprocessor holds fewer (kTileBlocks).
-int TileRounds(int bytes, int vectors, bool log, int round_bytes, const Device& device) {
-  if (bytes == 4) return log && (vectors == 5 || vectors == 6) ? 2 : 1;
-  return std::max(1, (device.shared_bytes / 6 + round_bytes / 2) / round_bytes);
+// How often each thread of a tile has a row, `threads` to a row: of 32 bits once, or twice where the blocks that a
+// multiprocessor holds would otherwise have too little on their way. 16-bit tiles are larger, as their blocks take
+// longer for the same bytes, and so are those of which a multiprocessor holds fewer. As measured.
+int TileRounds(int bytes, int vectors, int threads, bool log, int round_bytes, const Device& device) {
+  if (bytes == 2) {
+    const int tiles = device.fast_memory && vectors > kLeastTileVectors ? 4 : 6;
+    return std::max(1, (device.shared_bytes / tiles + round_bytes / 2) / round_bytes);
+  }
+  if (log) return vectors <= 6 ? 2 : 1;
+  const bool is_usual = threads == 8 || threads == 16;
+  return device.fast_memory && round_bytes <= (is_usual ? 18 : 23) * 1024 ? 2 : 1;
 }
 
 // Whether blocks, or warps, fill the places that each multiprocessor has for them.
@@ -149,8 +155,8 @@ bool IsTiny(const MatrixParams& p, int bytes, bool skew, const Device& device) {
   if (vectors % 2 != 0) return vectors <= (bytes == 2 ? 5 : 15);
   const std::int64_t all = p.rows * TinyPitch(static_cast<int>(p.cols), bytes);
   if (all < std::int64_t{device.shared_bytes} * device.multiprocessors) return false;
-  if (bytes == 2) return vectors == 6;
-  return vectors == 10 || (p.log && (vectors == 6 || vectors == 12 || vectors == 14));
+  if (bytes == 2) return vectors <= 6;
+  return p.log ? vectors >= 4 && vectors <= 14 : vectors == 6 || vectors == 10 || vectors == 12;
 }
 
 bool IsOddTile(const MatrixParams& p, int bytes, const Device& device) {
@@ -187,15 +193,14 @@ void PlanTiny(int bytes, const Device& device, MatrixPlan* plan) {
 bool PlanTile(int bytes, const Device& device, MatrixPlan* plan) {
   MatrixParams& p = plan->params;
   const int share = TileShare(p.cols, bytes);
-  // fp32 log-softmax of more columns is faster with lanes, which hold half as much.
-  constexpr std::int64_t kMostLogColumns = 384;
-  const bool is_wide = bytes == 4 && p.log && p.cols > kMostLogColumns;
+  // fp32 log-softmax of so many columns is faster with bulk copies, or lanes, which hold half as much.
+  const bool is_wide = bytes == 4 && p.log && p.cols >= kLeastBulkRowColumns;
   if (share == 0 || is_wide) return false;
   const int threads = p.lanes / share;
   const int groups = kMatrixThreads / threads;
   const int pitch = static_cast<int>(p.input_stride) * bytes;
   const auto vectors = static_cast<int>(DivideUp(DivideUp(p.cols, VectorElements(bytes)), threads));
-  const int most = TileRounds(bytes, vectors, p.log, groups * pitch, device);
+  const int most = TileRounds(bytes, vectors, threads, p.log, groups * pitch, device);
   const std::int64_t pairs = p.rows / (std::int64_t{2} * groups * device.multiprocessors);
   if (pairs < (bytes == 4 ? 4 : 1)) return false;
   p.lanes = threads;

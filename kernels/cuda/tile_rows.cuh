@@ -10,30 +10,14 @@
 
 // Rows of a tile in shared memory with a few threads each. A thread stands for kShare of the lanes that would share the
 // row elsewhere, threads.count apart, and adds up as they would. Elements move one at a time there, those of 16 bits
-// two at a time where rows allow it: whatever boundary a row begins on, its threads run the same instructions.
+// two at a time: a warp's rows all begin with a word or all within one.
 namespace softmax::kernels::cuda {
-
-// Two 16-bit elements as one word.
-template <typename In>
-__device__ __forceinline__ void LoadPair(const In* p, float* first, float* second) {
-  using Pair = std::conditional_t<std::is_same_v<In, __half>, __half2, __nv_bfloat162>;
-  const Pair pair = *reinterpret_cast<const Pair*>(p);
-  *first = ToCompute(pair.x);
-  *second = ToCompute(pair.y);
-}
-template <typename In>
-__device__ __forceinline__ void StorePair(In* p, float first, float second) {
-  if constexpr (std::is_same_v<In, __half>) {
-    *reinterpret_cast<__half2*>(p) = __floats2half2_rn(first, second);
-  } else {
-    *reinterpret_cast<__nv_bfloat162*>(p) = __floats2bfloat162_rn(first, second);
-  }
-}
 
 enum class TileForm {
   kSingles,
-  kSpread,  // there is only one last vector, of which each of the first threads has an element; of 32 bits
+  kSpread,  // there is only one last vector, of which each of the first threads has an element, or two of 16 bits
   kPairs,   // every row begins with a word and has whole ones; of 16 bits
+  kHalves,  // rows begin with a word or within one; of 16 bits
 };
 
 // Of a row's vectors, counted from its first column, a thread holds every threads.count-th: kVectors, of which all but
@@ -44,27 +28,36 @@ class TileRow {
   using C = ComputeOf<In>;
   static constexpr int kVector = Element<In>::kVector;
   static constexpr bool kSpread = kForm == TileForm::kSpread;
-  static constexpr int kEach = kForm == TileForm::kPairs ? 2 : 1;
   static constexpr int kSure = (kVectors - 1) * kVector;
-  static constexpr int kElements = kSure + (kSpread ? 1 : kVector);
+  static constexpr int kTail = !kSpread ? kVector : sizeof(In) == 2 ? 2 : 1;  // of the last vector
+  static constexpr int kElements = kSure + kTail;
 
-  // Replaces the row by its results. A whole warp calls it; threads without a row pass no columns.
-  __device__ __forceinline__ static void Run(In* row, int cols, int valid, Lanes threads, const Scale<C>& scale) {
+  // Replaces the row by its results. A whole warp calls it; threads without a row, which are not `present`, read what
+  // lies in its place. `within`: it begins within a word.
+  __device__ __forceinline__ static void Run(In* row, int cols, int valid, bool present, bool within, Lanes threads,
+                                             const Scale<C>& scale) {
     const int first = threads.lane * kVector;
     const int step = threads.count * kVector;
-    // What a thread's last vector, or its element of it, is farther from `first` than those before.
-    const int shift = kSpread ? threads.lane - first : 0;
+    // What a thread's last vector, or its elements of it, is farther from `first` than those before.
+    const int shift = kSpread ? threads.lane * kTail - first : 0;
     const int last = cols - first - shift - (kVectors - 1) * step;  // elements of the last vector
+    const bool halves = kHasHalves && within;
     C x[kElements];
-    Read(row + first, step, shift, cols > 0, last, x);
-    if (valid < cols) {
-      ForMasked(first, step, shift, valid, [&](int i) { x[i] = -Infinity<C>(); });
-    }
+    Read(row + first, step, shift, halves, last, x);
+    const auto mask = [&] {
+      if (valid < cols) ForMasked(first, step, shift, valid, [&](int i) { x[i] = -Infinity<C>(); });
+    };
+    mask();
     const C max = LaneMax(Maximum(x), threads.count);
     const ExpBase<C> base(max, scale);
+    base.SubtractFrom(x);
     const double sum = Exponentials(base, scale, threads, x);
     Stats<C> stats{max, static_cast<C>(LaneSum(sum, threads.count) * base.correction)};
     if constexpr (kLog) {
+      if (!base.IsPlain()) {
+        Read(row + first, step, shift, halves, last, x);
+        mask();
+      }
       const bool precise = valid <= kPreciseColumns;
       if (__any_sync(0xffffffffu, precise)) {
         const C better = PreciseFirstSum<In>(x, max, threads, scale);
@@ -81,41 +74,74 @@ class TileRow {
     if (valid < cols) {
       ForMasked(first, step, shift, valid, [&](int i) { x[i] = normalize.masked; });
     }
-    if (cols > 0) Write(row + first, step, shift, last, x);
+    if (present) Write(row + first, step, shift, halves, last, x);
   }
 
  private:
+  static constexpr bool kHasHalves = sizeof(In) == 2 && kForm != TileForm::kPairs;
+
   __device__ __forceinline__ static int Place(int i, int step, int shift) {
     return i / kVector * step + i % kVector + (kSpread && i >= kSure ? shift : 0);
   }
 
-  __device__ __forceinline__ static void Read(const In* mine, int step, int shift, bool present, int last,
-                                              C (&x)[kElements]) {
+  // Calls single(i) or pair(i) for all elements of the whole vectors, in which the first pair begins with element
+  // kBegin.
+  template <int kBegin, typename F, typename G>
+  __device__ __forceinline__ static void ForWhole(F single, G pair) {
 #pragma unroll
-    for (int i = 0; i < kElements; i += kEach) {
-#pragma unroll
-      for (int e = 0; e < kEach; ++e) x[i + e] = -Infinity<C>();
-      if (!(i < kSure ? present : i - kSure < last)) continue;
-      const In* const from = mine + Place(i, step, shift);
-      if constexpr (kEach == 2) {
-        LoadPair(from, &x[i], &x[i + 1]);
+    for (int i = 0; i < kSure; ++i) {
+      const int place = i % kVector;
+      if (place < kBegin || (place == kVector - 1 && kBegin == 1)) {
+        single(i);
+      } else if (place % 2 == kBegin) {
+        pair(i);
+      }
+    }
+  }
+  // The same for all elements that there are, of the last vector `last` at most.
+  template <typename F, typename G>
+  __device__ __forceinline__ static void ForEach(bool halves, int last, F single, G pair) {
+    if constexpr (kHasHalves) {
+      if (halves) {
+        ForWhole<1>(single, pair);
       } else {
-        x[i] = ToCompute(*from);
+        ForWhole<0>(single, pair);
+      }
+    } else if constexpr (kForm == TileForm::kPairs) {
+      ForWhole<0>(single, pair);
+    } else {
+      ForWhole<kVector>(single, pair);
+    }
+    constexpr int kEach = kForm == TileForm::kPairs ? 2 : 1;
+#pragma unroll
+    for (int i = kSure; i < kElements; i += kEach) {
+      if (i - kSure >= last) continue;
+      if constexpr (kEach == 2) {
+        pair(i);
+      } else {
+        single(i);
       }
     }
   }
 
-  __device__ __forceinline__ static void Write(In* mine, int step, int shift, int last, const C (&x)[kElements]) {
+  __device__ __forceinline__ static void Read(const In* mine, int step, int shift, bool halves, int last,
+                                              C (&x)[kElements]) {
 #pragma unroll
-    for (int i = 0; i < kElements; i += kEach) {
-      if (i >= kSure && i - kSure >= last) continue;
-      In* const to = mine + Place(i, step, shift);
-      if constexpr (kEach == 2) {
-        StorePair(to, x[i], x[i + 1]);
-      } else {
-        *to = FromCompute<In, C>(x[i]);
-      }
-    }
+    for (int i = kSure; i < kElements; ++i) x[i] = -Infinity<C>();
+    ForEach(
+        halves, last, [&](int i) { x[i] = ToCompute(mine[Place(i, step, shift)]); },
+        [&](int i) {
+          if constexpr (sizeof(In) == 2) LoadPair(mine + Place(i, step, shift), &x[i], &x[i + 1]);
+        });
+  }
+
+  __device__ __forceinline__ static void Write(In* mine, int step, int shift, bool halves, int last,
+                                               const C (&x)[kElements]) {
+    ForEach(
+        halves, last, [&](int i) { mine[Place(i, step, shift)] = FromCompute<In, C>(x[i]); },
+        [&](int i) {
+          if constexpr (sizeof(In) == 2) StorePair(mine + Place(i, step, shift), x[i], x[i + 1]);
+        });
   }
 
   template <typename F>
@@ -134,7 +160,7 @@ class TileRow {
     return max == max ? max : -Infinity<C>();
   }
 
-  // The sum of the exponentials, which take the elements' places for softmax.
+  // The sum of the exponentials, which take the elements' places for softmax. Their base is subtracted already.
   __device__ __forceinline__ static double Exponentials(const ExpBase<C>& base, const Scale<C>& scale, Lanes threads,
                                                         C (&x)[kElements]) {
     double lane_sums[kShare];
@@ -144,18 +170,22 @@ class TileRow {
 #pragma unroll
       for (int v = lane; v < kVectors; v += kShare) {
         if (kSpread && v == kVectors - 1) {
-          const C exp = base.Exp(x[kSure], scale);
-          if constexpr (!kLog) x[kSure] = exp;
+          C exps[kTail];
+#pragma unroll
+          for (int i = 0; i < kTail; ++i) {
+            exps[i] = base.PlainExp(x[kSure + i], scale);
+            if constexpr (!kLog) x[kSure + i] = exps[i];
+          }
 #pragma unroll
           for (int e = 0; e < kVector; ++e) {
-            const C other = __shfl_sync(0xffffffffu, exp, e, threads.count);
+            const C other = __shfl_sync(0xffffffffu, exps[e % kTail], e / kTail, threads.count);
             if (threads.lane == 0) sums[e] += other;
           }
           break;
         }
 #pragma unroll
         for (int e = 0; e < kVector; ++e) {
-          const C exp = base.Exp(x[v * kVector + e], scale);
+          const C exp = base.PlainExp(x[v * kVector + e], scale);
           if constexpr (!kLog) x[v * kVector + e] = exp;
           sums[e] = v == lane ? exp : sums[e] + exp;
         }
@@ -201,24 +231,29 @@ __global__ void __launch_bounds__(kMatrixThreads, (kTileBlocks<In, kVectors, kLo
   const Lanes threads{static_cast<int>(threadIdx.x) & (params.lanes - 1), params.lanes};
   const int groups = kMatrixThreads / params.lanes;
   const int group = static_cast<int>(threadIdx.x) / params.lanes;
-  // Odd rows of 16 bits begin half a word apart: with only every other one in a warp fewer banks are shared.
-  const bool is_odd = sizeof(In) == 2 && pitch % 2 != 0 && params.lanes != 4;
+  // Odd rows of 16 bits begin half a word apart: with only every other one in a warp all of its rows begin alike.
+  const bool is_odd = sizeof(In) == 2 && pitch % 2 != 0;
   const int own = !is_odd ? group : group < groups / 2 ? 2 * group : 2 * group - groups + 1;
   const int rest = cols - (kVectors - 1) * threads.count * Element<In>::kVector;
-  constexpr TileForm kOther = sizeof(In) == 4 ? TileForm::kSpread : TileForm::kPairs;
-  const bool is_other = sizeof(In) == 4 ? rest <= Element<In>::kVector : (cols | pitch) % 2 == 0;
+  constexpr TileForm kUsual = sizeof(In) == 4 ? TileForm::kSingles : TileForm::kHalves;
+  constexpr TileForm kPairs = sizeof(In) == 4 ? TileForm::kSingles : TileForm::kPairs;
+  const bool is_spread = rest <= Element<In>::kVector && threads.count >= 4;
+  const bool in_pairs = sizeof(In) == 2 && (cols | pitch) % 2 == 0;
+  const bool within = own * pitch % 2 != 0;  // as are all rows of the thread, of which `groups` is even
   LoadTile(static_cast<const In*>(params.input) + first * pitch, (rows - 1) * pitch + cols, tile);
   In* at = tile + own * pitch;
   for (int row = own, end = 0; end < rows; row += groups, end += groups, at += groups * pitch) {
     const bool present = row < rows;
-    // Threads without a row want no care for log-softmax's sum.
-    const int valid = !present                    ? (kLog ? kManyColumns : 0)
+    // Threads without a row want no care.
+    const int valid = !present                    ? kManyColumns
                       : params.lengths == nullptr ? cols
                                                   : static_cast<int>(ValidLength(params, first + row));
-    if (is_other) {
-      TileRow<In, kVectors, kShare, kLog, kOther>::Run(at, present ? cols : 0, valid, threads, scale);
+    if (is_spread) {
+      TileRow<In, kVectors, kShare, kLog, TileForm::kSpread>::Run(at, cols, valid, present, within, threads, scale);
+    } else if (in_pairs) {
+      TileRow<In, kVectors, kShare, kLog, kPairs>::Run(at, cols, valid, present, within, threads, scale);
     } else {
-      TileRow<In, kVectors, kShare, kLog, TileForm::kSingles>::Run(at, present ? cols : 0, valid, threads, scale);
+      TileRow<In, kVectors, kShare, kLog, kUsual>::Run(at, cols, valid, present, within, threads, scale);
     }
   }
   __syncthreads();

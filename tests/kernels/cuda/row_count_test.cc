@@ -20,8 +20,8 @@ constexpr std::int64_t kCounts[] = {kDistinctRows, 40, 300, 603, 6000};  // 603:
 constexpr std::int64_t kMostElements = 2'100'000;
 // Dense rows, most of them off the 16-byte boundaries, which go in tiles where there are many: all sizes of a thread's
 // part.
-constexpr std::int64_t kTileWidths[] = {49,  56,  63,  65,  90,  97,  129, 132, 137, 155,
-                                        191, 257, 263, 383, 388, 500, 555, 700, 781, 1023};
+constexpr std::int64_t kTileWidths[] = {49,  56,  63,  65,  90,  97,  129, 132, 137, 155, 191, 257,
+                                        263, 383, 388, 389, 500, 519, 555, 639, 700, 781, 1023};
 constexpr std::int64_t kOneRoundBytes = 9'200'000;  // of 16 bits: each thread of a tile has one row,
 constexpr std::int64_t kRoundsBytes = 45'000'000;   // or several
 constexpr std::int64_t kFloat32Bytes = 36'000'000;

@@ -1,3 +1,4 @@
+#include <initializer_list>
 #include <iterator>
 
 #include "kernels/cuda/matrix.h"
@@ -94,19 +95,32 @@ TEST_F(ShareRowsTest, EveryValueIsWithinTheBounds) {
   }
 }
 
-// Aligned rows of one vector more than lanes hold evenly, in tensors so large that tiles take those of 16 bits.
-TEST_F(ShareRowsTest, LargeTensorsOfOddVectorsGiveTheBitsOfRowsAlone) {
+// In tensors so large that tiles take them.
+void ExpectLargeTensorsGiveTheBitsOfRowsAlone(DataType type, Operation operation,
+                                              std::initializer_list<std::int64_t> vectors) {
   constexpr std::int64_t kBytes = 66'000'000;
-  const auto expect = [](DataType type, Operation operation, std::int64_t vectors) {
-    RowCase c = CaseOf(type, operation, ColumnsOf(type, vectors));
-    const std::int64_t count = kBytes / (vectors * 16) | 1;
-    ExpectSameBits(c, Values::kPartialInfinity, {count});
+  for (const std::int64_t count : vectors) {
+    RowCase c = CaseOf(type, operation, ColumnsOf(type, count));
+    const std::int64_t rows = kBytes / (count * 16) | 1;
+    ExpectSameBits(c, Values::kPartialInfinity, {rows});
     c.lengths = LengthsOf(kDistinctRows, c.cols);
-    ExpectSameBits(c, Values::kNormal50, {count});
-  };
-  expect(DataType::kFloat16, Operation::kSoftmax, 9);
-  expect(DataType::kBFloat16, Operation::kLogSoftmax, 9);
-  expect(DataType::kFloat32, Operation::kLogSoftmax, 17);
+    ExpectSameBits(c, Values::kNormal50, {rows});
+  }
+}
+
+// Rows of one vector more than lanes hold evenly.
+TEST_F(ShareRowsTest, LargeTensorsOfOddVectorsGiveTheBitsOfRowsAlone) {
+  ExpectLargeTensorsGiveTheBitsOfRowsAlone(DataType::kFloat16, Operation::kSoftmax, {9});
+  ExpectLargeTensorsGiveTheBitsOfRowsAlone(DataType::kBFloat16, Operation::kLogSoftmax, {9});
+  ExpectLargeTensorsGiveTheBitsOfRowsAlone(DataType::kFloat32, Operation::kLogSoftmax, {17});
+}
+
+// Rows that lanes hold evenly, which are a thread's where there are so many.
+TEST_F(ShareRowsTest, LargeTensorsOfFewVectorsGiveTheBitsOfRowsAlone) {
+  ExpectLargeTensorsGiveTheBitsOfRowsAlone(DataType::kFloat16, Operation::kSoftmax, {2, 4});
+  ExpectLargeTensorsGiveTheBitsOfRowsAlone(DataType::kBFloat16, Operation::kLogSoftmax, {2, 4, 6});
+  ExpectLargeTensorsGiveTheBitsOfRowsAlone(DataType::kFloat32, Operation::kSoftmax, {6, 12});
+  ExpectLargeTensorsGiveTheBitsOfRowsAlone(DataType::kFloat32, Operation::kLogSoftmax, {4, 8, 14});
 }
 
 }  // namespace
