@@ -12,7 +12,7 @@ struct Device {
   bool clusters = false;
   int cluster_blocks = 1;  // the largest cluster; beyond kMaxClusterBlocks only where a kernel allows it
   // Whether each multiprocessor's share of the memory's rate is such that more bytes have to be on their way, and more
-  // blocks' arithmetic beside each other: that of an H200 (36 GB/s by its clock), not that of an H100 (25).
+  // blocks' arithmetic beside each other: that of an H200 (37 GB/s by its clock), not that of an H100 (25).
   bool fast_memory = false;
 };
 

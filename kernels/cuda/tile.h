@@ -38,7 +38,7 @@ constexpr int PaddedSlots(int slots) {
 // - are aligned and of more chunks than a block takes: a warp for each chunk, in clusters (matrix_cluster.cuh),
 // - are wider still, or miss the boundaries: a part for each block of a cluster, in shared memory
 //   (matrix_bulk_cluster.cuh).
-// 16-bit softmax of more columns is as fast with a row in registers; fp32 log-softmax of fewer, in tiles.
+// 16-bit softmax of more columns is as fast with a row in registers; fp32 log-softmax of fewer, by lanes.
 constexpr std::int64_t kMostBulkRowColumns = 896;
 constexpr std::int64_t kLeastBulkRowColumns = 641;
 constexpr int BulkRowVectors(int slots) { return slots * 32 + kEdgeVectors; }

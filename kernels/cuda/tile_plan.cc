@@ -193,8 +193,9 @@ void PlanTiny(int bytes, const Device& device, MatrixPlan* plan) {
 bool PlanTile(int bytes, const Device& device, MatrixPlan* plan) {
   MatrixParams& p = plan->params;
   const int share = TileShare(p.cols, bytes);
-  // fp32 log-softmax of so many columns is faster with bulk copies, or lanes, which hold half as much.
-  const bool is_wide = bytes == 4 && p.log && p.cols >= kLeastBulkRowColumns;
+  // fp32 log-softmax of more columns is faster with lanes, which hold half as much, or bulk copies.
+  constexpr std::int64_t kMostLogColumns = 512;
+  const bool is_wide = bytes == 4 && p.log && p.cols > kMostLogColumns;
   if (share == 0 || is_wide) return false;
   const int threads = p.lanes / share;
   const int groups = kMatrixThreads / threads;
