@@ -59,6 +59,7 @@ class ColumnFew {
     C factor[kUnit];
     C low[kUnit];
     C base[kUnit];
+    LogTerms<C> terms[kUnit];
 #pragma unroll
     for (int k = 0; k < kUnit; ++k) {
       Forget();
@@ -68,10 +69,18 @@ class ColumnFew {
       base[k] = Base(row.base);
       factor[k] = row.factor;
       low[k] = row.log_lo;
+      if constexpr (kLog && sizeof(In) == 4) terms[k] = LogTerms<C>(from[k], factor[k], low[k]);
     }
+    const LogScale<C> log_scale(scale_);
     Write<kFull>(outer, unit, [&](C(&x)[kUnit]) {
 #pragma unroll
-      for (int k = 0; k < kUnit; ++k) x[k] = Result(x[k], from[k], base[k], factor[k], low[k]);
+      for (int k = 0; k < kUnit; ++k) {
+        if constexpr (kLog && sizeof(In) == 4) {
+          x[k] = terms[k].Result(x[k], log_scale);
+        } else {
+          x[k] = Result(x[k], from[k], base[k], factor[k], low[k]);
+        }
+      }
     });
   }
 

@@ -275,22 +275,18 @@ template <typename In, int kUnit, ColumnMode kMode>
 __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::FlatLog(int step, int part, int vector) const {
   const int pitch = params_.strip;
   const Normalizer<C>* const rows = rows_ + (kSmall ? part * params_.strip : 0);
-  C max_pre[kVector];
-  C high[kVector];
-  C low[kVector];
+  LogTerms<C> terms[kVector];
   int row = FlatRow(vector * kVector - FlatPartOf(step, part).skip);
 #pragma unroll
   for (int e = 0; e < kVector; ++e) {
     const Normalizer<C>& mine = rows[row];
-    max_pre[e] = mine.base.max_pre;
-    high[e] = mine.factor;
-    low[e] = mine.log_lo;
+    terms[e] = LogTerms<C>(mine.base.max_pre, mine.factor, mine.log_lo, params_.zero);
     if (++row == pitch) row = 0;
   }
-  const Scale<C> scale = ParamScale();
+  const LogScale<C> scale(ParamScale(), params_.log_pre, params_.log_factor);
   FlatWrite(step, part, vector, [&](C(&x)[kVector]) {
 #pragma unroll
-    for (int e = 0; e < kVector; ++e) x[e] = AnyLogResult(x[e], scale, max_pre[e], high[e], low[e]);
+    for (int e = 0; e < kVector; ++e) x[e] = terms[e].NumberResult(x[e], scale);
   });
 }
 
@@ -319,7 +315,7 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::FlatResults(int 
   for (int task = static_cast<int>(threadIdx.x); task < StepParts(step) * walkers; task += threads_) {
     const int part = Quotient(task, params_.flat.walkers);
     const int vector = task - part * walkers;
-    if (!usual_ && (sizeof(In) == 2 || segment_.log == 0)) {
+    if (!usual_) {
       FlatAny(step, part, vector);
     } else if (segment_.log == 0) {
       FlatUsual<UnitForm::kExp>(step, part, vector);

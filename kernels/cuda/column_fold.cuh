@@ -26,7 +26,7 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::Finish(int index
   } else {
     terms_[at] = TermsOf<In>(done);
   }
-  usual_ = usual_ && IsUsual<In>(done);
+  usual_ = usual_ && (empty || IsUsual<In>(done));  // of an empty one all is masked
 }
 
 template <typename In, int kUnit, ColumnMode kMode>

@@ -33,7 +33,9 @@ template <typename In, int kUnit, ColumnMode kMode>
 __global__ void __launch_bounds__((kColumnThreads<In, kUnit, kMode>), kColumnBlocks<kMode>)
     ColumnMatrixKernel(const __grid_constant__ ColumnParams params) {
   using C = ComputeOf<In>;
-  extern __shared__ __align__(16) unsigned char shared[];
+  // On lines of 128 bytes: with the strips 16 bytes past them kernels took 2 to 17 % more time, 32 bytes past them up
+  // to 4 %.
+  extern __shared__ __align__(128) unsigned char shared[];
   __shared__ alignas(Scale<C>) unsigned char scale[sizeof(Scale<C>)];
   __shared__ std::uint64_t barriers[2];
   WaitForEarlierLaunches();

@@ -81,7 +81,9 @@ class ColumnLane {
       }
     } else if (row.factor == row.factor) {
       // As AnyLogResult() has it, asked once for the row.
-      WriteEach([&](C x) { return LogResult(x, row.scale, row.base.max_pre, row.factor, row.log_lo); });
+      const LogScale<C> scale(row.scale);
+      const LogTerms<C> terms(row.base.max_pre, row.factor, row.log_lo);
+      WriteEach([&](C x) { return terms.NumberResult(x, scale); });
       return;
     }
     WriteSlowly(row);
@@ -184,7 +186,7 @@ template <typename In, int kSlots, bool kLog, bool kWhole>
 __global__ void __launch_bounds__(kLanesThreads, kLanesBlocks)
     ColumnLanesKernel(const __grid_constant__ ColumnParams params) {
   using C = ComputeOf<In>;
-  extern __shared__ __align__(16) unsigned char shared[];
+  extern __shared__ __align__(128) unsigned char shared[];
   __shared__ std::uint64_t barrier;
   AskAhead<In>(params.segment.input, params.ahead_bytes);
   WaitForEarlierLaunches();
@@ -231,7 +233,7 @@ __global__ void __launch_bounds__(ChunksThreads(kLog), (kChunksBlocks<In, kLog>)
     ColumnChunksKernel(const __grid_constant__ ColumnParams params) {
   using C = ComputeOf<In>;
   constexpr int kChunk = Element<In>::kChunk;
-  extern __shared__ __align__(16) unsigned char shared[];
+  extern __shared__ __align__(128) unsigned char shared[];
   __shared__ std::uint64_t barriers[2];
   AskAhead<In>(params.segment.input, params.ahead_bytes);
   WaitForEarlierLaunches();

@@ -383,7 +383,7 @@ class ColumnPairs : ColumnStrips<In, kPairsWidth> {
 
 template <typename In, bool kLog, bool kChunks>
 __global__ void __launch_bounds__(kStreamThreads, 1) ColumnPairsKernel(const __grid_constant__ ColumnParams params) {
-  extern __shared__ __align__(16) unsigned char shared[];
+  extern __shared__ __align__(128) unsigned char shared[];
   WaitForEarlierLaunches();
   AllowNextLaunch();
   ColumnPairs<In, kLog, kChunks>(params, shared).Run();

@@ -119,7 +119,7 @@ __global__ void __launch_bounds__(kPassThreads, 3) ColumnStatsKernel(const __gri
   using Words = ColumnWords<In, true>;
   constexpr int kChunk = Element<In>::kChunk;
   constexpr int kSize = static_cast<int>(sizeof(In));
-  extern __shared__ __align__(16) unsigned char tile[];
+  extern __shared__ __align__(128) unsigned char tile[];
   __shared__ Chain<float> done[kPassStripBytes / sizeof(In)];
   WaitForEarlierLaunches();
   AllowNextLaunch();
@@ -228,7 +228,7 @@ class ColumnResults {
     const int line = static_cast<int>(threadIdx.x) / kPassVectors;
     if (vector >= vectors) return;
     const Normalizer<float>* const rows = rows_ + vector * kVector;
-    if (!usual && (sizeof(In) == 2 || !kLog)) {
+    if (!usual) {
       AnyLines(line, side, vector);
       return;
     }
@@ -242,6 +242,10 @@ class ColumnResults {
       low[e] = rows[e].log_lo;
     }
     const Scale<float> scale(params_.scale_float);
+    const LogScale<float> log_scale(scale, params_.log_pre, params_.log_factor);
+    LogTerms<float> terms[kVector];
+#pragma unroll
+    for (int e = 0; e < kVector; ++e) terms[e] = LogTerms<float>(from[e], factor[e], low[e], params_.zero);
     ForLines(line, side, vector, [&](float(&x)[kVector]) {
 #pragma unroll
       for (int e = 0; e < kVector; ++e) {
@@ -250,7 +254,7 @@ class ColumnResults {
         } else if constexpr (sizeof(In) == 2) {
           x[e] = fma(x[e] - from[e], scale.plain, -factor[e]);
         } else {
-          x[e] = AnyLogResult(x[e], scale, from[e], factor[e], low[e]);
+          x[e] = terms[e].NumberResult(x[e], log_scale);
         }
       }
     });

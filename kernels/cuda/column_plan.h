@@ -143,6 +143,8 @@ struct ColumnParams {
   DeviceSegment segment;
   ScaleParts<double> scale_double;
   ScaleParts<float> scale_float;
+  double log_pre;  // of scale_float, for log-softmax in double: see LogScale
+  double log_factor;
   Completion completion;
   ColumnTasks tasks;
   ColumnFlat flat;

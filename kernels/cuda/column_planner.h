@@ -64,6 +64,8 @@ class ColumnPlanner {
     p_ = {};
     p_.scale_double = ScaleParts<double>::Of(s.scale);
     p_.scale_float = ScaleParts<float>::Of(s.scale);
+    p_.log_pre = p_.scale_float.pre;
+    p_.log_factor = LogFactor(p_.scale_float);
     p_.completion = completion;
     small_ = s.cols <= SmallColumns(bytes_);
     p_.grouped = chunks_ > kFlatChunks;

@@ -103,7 +103,7 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputeForms(Wal
       }
     }
   };
-  if (!usual_ && (sizeof(In) == 2 || segment_.log == 0)) {
+  if (!usual_) {
     ComputeAny(walk, index, columns, rows);
   } else if (segment_.log == 0) {
     ComputeUsual<UnitForm::kExp>(walk, columns, terms_ + first_row, mask);
@@ -155,22 +155,18 @@ template <typename In, int kUnit, ColumnMode kMode>
 template <typename F>
 __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputeLog(Walk* walk, int end,
                                                                            const Normalizer<C>* rows, F mask) const {
-  C max_pre[kUnit];
-  C high[kUnit];
-  C low[kUnit];
+  LogTerms<C> terms[kUnit];
 #pragma unroll
   for (int e = 0; e < kUnit; ++e) {
-    max_pre[e] = rows[e].base.max_pre;
-    high[e] = rows[e].factor;
-    low[e] = rows[e].log_lo;
+    terms[e] = LogTerms<C>(rows[e].base.max_pre, rows[e].factor, rows[e].log_lo, params_.zero);
   }
-  const Scale<C> scale = ParamScale();
+  const LogScale<C> scale(ParamScale(), params_.log_pre, params_.log_factor);
 #pragma unroll 1
   while (walk->column < end) {
     C x[kUnit];
     RawUnit::Open(RawUnit::Load(walk->from), x);
 #pragma unroll
-    for (int e = 0; e < kUnit; ++e) x[e] = AnyLogResult(x[e], scale, max_pre[e], high[e], low[e]);
+    for (int e = 0; e < kUnit; ++e) x[e] = terms[e].NumberResult(x[e], scale);
     mask(x);
     Put(walk, x);
   }

@@ -186,7 +186,9 @@ class ColumnStream : ColumnStrips<float, kStreamWidth> {
     } else if constexpr (kLog) {
       // As AnyLogResult() has it, asked once for the row.
       if (row.factor == row.factor) {
-        WriteEach(strip, to, [&](float x) { return LogResult(x, scale, row.base.max_pre, row.factor, row.log_lo); });
+        const LogScale<float> log_scale(scale);
+        const LogTerms<float> terms(row.base.max_pre, row.factor, row.log_lo);
+        WriteEach(strip, to, [&](float x) { return terms.NumberResult(x, log_scale); });
       } else {
         WriteEach(strip, to, [](float /*x*/) { return NAN; });
       }
@@ -242,7 +244,7 @@ class ColumnStream : ColumnStrips<float, kStreamWidth> {
 
 template <bool kLog, bool kChunks>
 __global__ void __launch_bounds__(kStreamThreads, 1) ColumnStreamKernel(const __grid_constant__ ColumnParams params) {
-  extern __shared__ __align__(16) unsigned char shared[];
+  extern __shared__ __align__(128) unsigned char shared[];
   WaitForEarlierLaunches();
   AllowNextLaunch();
   ColumnStream<kLog, kChunks>(params, shared).Run();

@@ -124,14 +124,15 @@ struct alignas(2 * sizeof(C)) RowTerms {
   C factor;  // as in Normalizer
 };
 
-// Whether RowTerms serve: always but for maxima that are far out, and log-softmax with its long form.
+// Whether RowTerms serve, or for log-softmax of more than 16 bits LogTerms: always but for maxima that are far out,
+// 16-bit log-softmax with its long form, and log-softmax with NaN.
 template <typename In>
 __device__ __forceinline__ bool IsUsual(const Normalizer<ComputeOf<In>>& row) {
   if constexpr (sizeof(In) == 8) {
-    return !row.log;
+    return !row.log || row.factor == row.factor;
   } else {
-    if (row.log) return sizeof(In) == 2 && row.IsPlain();
-    return row.base.base == 0;
+    if (!row.log) return row.base.base == 0;
+    return sizeof(In) == 2 ? row.IsPlain() : row.factor == row.factor;
   }
 }
 template <typename In>

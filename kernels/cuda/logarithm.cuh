@@ -83,7 +83,7 @@ template <typename C>
 __device__ __forceinline__ C LogResult(C x, const Scale<C>& scale, C max_pre, C log_hi, C log_lo) {
   if constexpr (sizeof(C) == 4 && kHasFastDouble) {
     // What belongs to the row alone is computed once for all its elements.
-    const double factor = scale.log_limit == 0 ? 1e300 : static_cast<double>(scale.scale_hi) + scale.scale_lo;
+    const double factor = LogFactor(scale);
     const double log = static_cast<double>(log_hi) + log_lo;
     const double t = fma(static_cast<double>(x), static_cast<double>(scale.pre), -static_cast<double>(max_pre));
     return static_cast<C>(fma(t, factor, -log));
@@ -100,11 +100,10 @@ __device__ __forceinline__ C LogResult(C x, const Scale<C>& scale, C max_pre, C 
   return high + (error + (fma(t_error, scale.scale_hi, rest) - log_lo));
 }
 
-// The same for a row that may hold NaN, which it then has everywhere. Which of two NaN it would be is the compiler's
-// choice, so there is one for all kernels: they agree in every bit.
+// `y` for a row that may hold NaN, which it then has everywhere. Which of two NaN it would be is the compiler's choice,
+// so there is one for all kernels: they agree in every bit.
 template <typename C>
-__device__ __forceinline__ C AnyLogResult(C x, const Scale<C>& scale, C max_pre, C log_hi, C log_lo) {
-  const C y = LogResult(x, scale, max_pre, log_hi, log_lo);
+__device__ __forceinline__ C WithNan(C y, C log_hi) {
   if constexpr (sizeof(C) == 4) {
     // As bits: given the choice, compilers compute each element in a branch of its own, and all of the row's part there
     // once more.
@@ -113,5 +112,68 @@ __device__ __forceinline__ C AnyLogResult(C x, const Scale<C>& scale, C max_pre,
   }
   return log_hi == log_hi ? y : C(NAN);
 }
+// LogResult() for such a row.
+template <typename C>
+__device__ __forceinline__ C AnyLogResult(C x, const Scale<C>& scale, C max_pre, C log_hi, C log_lo) {
+  return WithNan(LogResult(x, scale, max_pre, log_hi, log_lo), log_hi);
+}
+
+// AnyLogResult() for many elements: what it converts to double, of the scale and of a row, is converted once. Hidden
+// from the compiler, which would rather convert it again for each element.
+template <typename C>
+struct LogScale {
+  static constexpr bool kInDouble = sizeof(C) == 4 && kHasFastDouble;
+
+  __device__ __forceinline__ explicit LogScale(const Scale<C>& s) : scale(s) {
+    if constexpr (kInDouble) {
+      pre = Hidden(scale.pre);
+      factor = Hidden(LogFactor(scale));
+    }
+  }
+  // The same where a launch has the doubles among its parameters, which cost no registers.
+  __device__ __forceinline__ LogScale(const Scale<C>& s, double log_pre, double log_factor)
+      : scale(s), pre(log_pre), factor(log_factor) {}
+  __device__ __forceinline__ static double Hidden(double value) {
+    asm("" : "+d"(value));
+    return value;
+  }
+
+  const Scale<C> scale;
+  double pre = 0;
+  double factor = 0;
+};
+template <typename C>
+class LogTerms {
+ public:
+  LogTerms() = default;
+  // `zero`: a 0 that the assembler does not know either, where it would convert again.
+  __device__ __forceinline__ LogTerms(C max_pre, C log_hi, C log_lo, std::uint32_t zero = 0)
+      : max_pre_(max_pre), log_hi_(log_hi), log_lo_(log_lo) {
+    if constexpr (LogScale<C>::kInDouble) {
+      from_ = Hidden(max_pre, zero);
+      log_ = Hidden(static_cast<double>(log_hi) + log_lo, zero);
+    }
+  }
+  // Of a row without NaN.
+  __device__ __forceinline__ C NumberResult(C x, const LogScale<C>& s) const {
+    if constexpr (LogScale<C>::kInDouble) {
+      return static_cast<C>(fma(fma(static_cast<double>(x), s.pre, -from_), s.factor, -log_));
+    }
+    return LogResult(x, s.scale, max_pre_, log_hi_, log_lo_);
+  }
+  __device__ __forceinline__ C Result(C x, const LogScale<C>& s) const { return WithNan(NumberResult(x, s), log_hi_); }
+
+ private:
+  __device__ __forceinline__ static double Hidden(double value, std::uint32_t zero) {
+    const double hidden = __hiloint2double(__double2hiint(value), __double2loint(value) ^ static_cast<int>(zero));
+    return LogScale<C>::Hidden(hidden);
+  }
+
+  C max_pre_;
+  C log_hi_;
+  C log_lo_;
+  double from_;
+  double log_;
+};
 
 }  // namespace softmax::kernels::cuda

@@ -69,6 +69,11 @@ struct ScaleParts<float> {
   }
 };
 
+// What prescaled differences multiply by in log-softmax in double: where they are infinite, what makes them so.
+SOFTMAX_HOST_DEVICE inline double LogFactor(const ScaleParts<float>& parts) {
+  return parts.log_limit == 0 ? 1e300 : static_cast<double>(parts.scale_hi) + parts.scale_lo;
+}
+
 template <>
 struct ScaleParts<double> {
   double pre;
