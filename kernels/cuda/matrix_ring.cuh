@@ -9,21 +9,23 @@
 #include "kernels/cuda/wide.h"
 
 // Many bytes in rows wider than a cluster holds: one block a multiprocessor, whose warps have each a ring of places for
-// chunks in shared memory and run on their own. While a warp's chunks wait for the statistics of their row it reads
-// those of the next one, and a place is read into again as soon as its result has left it, so that the memory does not
-// wait for the blocks' exchange. Bulk copies, since a fence waits for copies that a thread has started itself.
+// units of one or two chunks in shared memory and run on their own. While a warp's units wait for the statistics of
+// their row it reads those of the next one, and a place is read into again as soon as its result has left it, so that
+// the memory does not wait for the blocks' exchange. Bulk copies, since a fence waits for copies that a thread has
+// started itself. Two chunks together take little longer than one, most of whose time goes in steps that wait for each
+// other.
 //
-// Where the warps are few they have registers for more chunks, which move there when shared memory is full. Results
+// Where the warps are few they have registers for more units, which move there when shared memory is full. Results
 // leave from shared memory first, so that there is room to read.
 //
-// A block's chunks are read in order, and only so many at a time as keep the memory busy: those on their way take
-// places from those that wait. Groups of chunks go round the blocks. One warp more folds the rows' statistics.
+// A block's units are read in order, and only so many at a time as keep the memory busy: those on their way take places
+// from those that wait. Groups of chunks go round the blocks. One warp more folds the rows' statistics.
 //
 // No block waits in vain for the first row that is not complete. A warp has places, in shared memory and registers
-// together, for all chunks that it has of one row, and begins chunks in order: while one of this row's is not begun, it
+// together, for all units that it has of one row, and begins units in order: while one of this row's is not begun, it
 // holds none of later rows, and those of earlier rows leave, as their statistics are known. So some place is free. If
-// none is in shared memory, a chunk that has been reduced moves to registers; one that is on its way will arrive. And a
-// block's first chunk that is not reduced waits for no other: the groups before its own are all told.
+// none is in shared memory, a unit that has been reduced moves to registers; one that is on its way will arrive. And a
+// block's first unit that is not reduced waits for no other: the groups before its own are all told.
 namespace softmax::kernels::cuda {
 
 constexpr int kRingGroups = 4;  // whose statistics are being gathered
@@ -38,10 +40,10 @@ struct RingTables {
   };
   Stats<C> chunks[kRingGroups][kGroupChunks];
   Row rows[kRingTurns];     // of the groups' rows
-  int counts[kRingGroups];  // chunks that have come
+  int counts[kRingGroups];  // units that have come
   int turns[kRingGroups];   // the group that has the place
   int oldest[32];           // each warp's oldest turn that it is not done with
-  int arrived;              // the block's chunks that have come
+  int arrived;              // the block's units that have come
   int ready;                // turns whose row's statistics are known
   std::uint64_t barriers[kRingPlaces];
 };
@@ -55,6 +57,9 @@ class RingRows {
   static constexpr int kWarps = kRingShapes[kShape].warps;
   static constexpr int kPlaces = kRingShapes[kShape].places;
   static constexpr int kKept = kRingShapes[kShape].kept;
+  static constexpr int kEach = kRingShapes[kShape].chunks;
+  static constexpr int kGroupUnits = kGroupChunks / kEach;
+  static constexpr int kUnit = kEach * Element<In>::kChunk;  // columns
 
   __device__ __forceinline__ RingRows(const MatrixParams& params, uint4* shared, Tables* tables)
       : params_(params), shared_(shared), tables_(tables), scale_(ScaleOf<C>(params)), table_(params) {}
@@ -70,7 +75,7 @@ class RingRows {
     if (thread == 0) tables->arrived = tables->ready = 0;
   }
 
-  // By each of the warps that take chunks.
+  // By each of the warps that take units.
   __device__ __forceinline__ void Run() {
     next_.offset = number_ = warp_;
     next_.row = static_cast<int>(blockIdx.x) / params_.groups;
@@ -104,7 +109,7 @@ class RingRows {
   // By the last warp.
   __device__ __forceinline__ void FoldRows() {
     int row = -1;
-    int end = 0;  // of the block's chunks of rows up to this one
+    int end = 0;  // of the block's units of rows up to this one
     Stats<C> stats = NoStats<C>();
     C low = 0;
     C high = 0;
@@ -115,7 +120,7 @@ class RingRows {
         row = item / params_.groups;
 #pragma unroll 1
         for (int group = item - row * params_.groups; group < params_.groups; group += static_cast<int>(gridDim.x)) {
-          end += ChunksOf(group);
+          end += UnitsOf(group);
         }
         // The other blocks are not done sooner, as a rule.
         while (From(0, Volatile(&tables_->arrived)) < end) __nanosleep(40);
@@ -136,12 +141,14 @@ class RingRows {
   static constexpr int kFoldingWarp = kWarps;
 
  private:
+  static constexpr int kSlots = kEach * kChunkSlots;  // of a lane in a unit
+  static constexpr int kUnitVectors = kSlots * 32;
   static constexpr std::uint32_t kSharedPlaces = (1u << kPlaces) - 1;
   static constexpr std::uint32_t kAllPlaces = (1u << (kPlaces + kKept)) - 1;
   static constexpr int kMostLoads = 4;
   static_assert(kPlaces <= 14 && kPlaces + kKept <= 16, "numbers in four bits, see Push, and bits of free_");
 
-  // A chunk among those of the block: chunk `offset` of group `group` of row `row`.
+  // A unit of chunks among those of the block: unit `offset` of group `group` of row `row`.
   struct Cursor {
     int turn = 0;  // of the block's groups
     int offset = 0;
@@ -158,12 +165,13 @@ class RingRows {
   __device__ __forceinline__ int ChunksOf(int group) const {
     return min(kGroupChunks, params_.chunks - group * kGroupChunks);
   }
+  __device__ __forceinline__ int UnitsOf(int group) const { return (ChunksOf(group) + kEach - 1) / kEach; }
 
-  // Finds the chunk that the cursor's offset is counted to.
+  // Finds the unit that the cursor's offset is counted to.
   __device__ __forceinline__ void Settle() {
 #pragma unroll 1
-    while (HasNext() && next_.offset >= ChunksOf(next_.group)) {
-      next_.offset -= ChunksOf(next_.group);
+    while (HasNext() && next_.offset >= UnitsOf(next_.group)) {
+      next_.offset -= UnitsOf(next_.group);
       ++next_.turn;
       next_.group += static_cast<int>(gridDim.x);
 #pragma unroll 1
@@ -176,20 +184,20 @@ class RingRows {
            number_ < From(0, Volatile(&tables_->arrived)) + params_.part_window;
   }
 
-  // Starts reading the next chunk.
+  // Starts reading the next unit.
   __device__ __forceinline__ void Start() {
     const int place = __ffs(static_cast<int>(free_ & kSharedPlaces)) - 1;
     free_ &= free_ - 1;
-    const int chunk = next_.group * kGroupChunks + next_.offset;
+    const int unit = next_.group * kGroupUnits + next_.offset;
     if (Lane() == place) {
       row_ = next_.row;
-      chunk_ = chunk;
+      unit_ = unit;
       turn_ = next_.turn;
     }
-    const int column = chunk * Element<In>::kChunk;
+    const int column = unit * kUnit;
     const int n = static_cast<int>(ValidLength(params_, next_.row)) - column;
     __syncwarp();  // all have read what was there before
-    slice_.StartBulk(Input(next_.row, column), n, AroundOf<In>(params_, next_.row, column, n), 1, Place(place),
+    slice_.StartBulk(Input(next_.row, column), n, AroundOf<In>(params_, next_.row, column, n), kEach, Place(place),
                      Barrier(place));
     Push(&loading_, place);
     next_.offset += kWarps;
@@ -197,7 +205,7 @@ class RingRows {
     Settle();
   }
   __device__ __forceinline__ uint4* Place(int place) const {
-    return shared_ + (warp_ * kPlaces + place) * kChunkSlots * 32;
+    return shared_ + (warp_ * kPlaces + place) * kUnitVectors;
   }
   __device__ __forceinline__ std::uint64_t* Barrier(int place) const {
     return &tables_->barriers[warp_ * kPlaces + place];
@@ -225,38 +233,45 @@ class RingRows {
     const int place = Front(loading_);
     return __all_sync(0xffffffffu, HasBulkLoad(Barrier(place), free_ >> (16 + place) & 1));
   }
-  // The statistics of the oldest chunk that is being read.
+  // The statistics of the oldest unit that is being read.
   __device__ __forceinline__ void Reduce() {
     __syncwarp();  // the ends that lanes have copied
     const int place = Pop(&loading_);
     free_ ^= 1u << (16 + place);
     held_ |= 1u << place;
     if (Lane() == 0) atomicAdd(&tables_->arrived, 1);
-    const Stats<C> stats = ChunkStats(place);
-    const int chunk = From(place, chunk_);
+    Stats<C> stats[kEach];
+    UnitStats(place, stats);
+    const int unit = From(place, unit_);
     const int turn = From(place, turn_);
     while (Volatile(&tables_->turns[turn % kRingGroups]) != turn) __nanosleep(40);
-    if (Lane() == 0) tables_->chunks[turn % kRingGroups][chunk % kGroupChunks] = stats;
-    Publish(From(place, row_), chunk / kGroupChunks, turn);
-  }
-  __device__ __forceinline__ Stats<C> ChunkStats(int place) {
-    const int row = From(place, row_);
-    const int column = From(place, chunk_) * Element<In>::kChunk;
-    const int valid = static_cast<int>(ValidLength(params_, row));
-    if (valid >= column + Element<In>::kChunk) {
-      Stats<C> stats[1];
-      const uint4* const from = Place(place) + Lane();
-      const auto load = [&](int, uint4(&v)[kChunkSlots]) {
+    Stats<C>* const to = tables_->chunks[turn % kRingGroups] + unit % kGroupUnits * kEach;
+    if (Lane() == 0) {
 #pragma unroll
-        for (int j = 0; j < kChunkSlots; ++j) v[j] = from[j * 32];
-      };
-      ChunksStats<In, 1, false>(load, 0, scale_, stats);
-      return stats[0];
+      for (int i = 0; i < kEach; ++i) to[i] = stats[i];  // those of chunks that the row has not are not read
     }
-    slice_.Attach(Input(row, column), valid - column, 1, Place(place));
-    return slice_.AnyChunkStats(0, column == 0 ? valid : kManyColumns, scale_);
+    Publish(From(place, row_), unit / kGroupUnits, turn);
   }
-  // Moves a chunk that is held from shared memory to registers that are free.
+  __device__ __forceinline__ void UnitStats(int place, Stats<C> (&stats)[kEach]) {
+    const int row = From(place, row_);
+    const int column = From(place, unit_) * kUnit;
+    const int valid = static_cast<int>(ValidLength(params_, row));
+    if (valid >= column + kUnit) {
+      const uint4* const from = Place(place) + Lane();
+      const auto load = [&](int i, uint4(&v)[kChunkSlots]) {
+#pragma unroll
+        for (int j = 0; j < kChunkSlots; ++j) v[j] = from[(i * kChunkSlots + j) * 32];
+      };
+      ChunksStats<In, kEach, false>(load, 0, scale_, stats);
+      return;
+    }
+    slice_.Attach(Input(row, column), valid - column, kEach, Place(place));
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      stats[i] = slice_.AnyChunkStats(i, column == 0 && i == 0 ? valid : kManyColumns, scale_);
+    }
+  }
+  // Moves a unit that is held from shared memory to registers that are free.
   __device__ __forceinline__ void Move() {
     const std::uint32_t shared = held_ & kSharedPlaces;
     if (shared == 0) return;
@@ -264,11 +279,11 @@ class RingRows {
     const int kept = __ffs(static_cast<int>((free_ & kAllPlaces) >> kPlaces)) - 1;
     Keep<0>(kept, Place(place) + Lane());
     const int row = From(place, row_);
-    const int chunk = From(place, chunk_);
+    const int unit = From(place, unit_);
     const int turn = From(place, turn_);
     if (Lane() == kPlaces + kept) {
       row_ = row;
-      chunk_ = chunk;
+      unit_ = unit;
       turn_ = turn;
     }
     const std::uint32_t both = 1u << place | 1u << (kPlaces + kept);
@@ -281,20 +296,24 @@ class RingRows {
     if constexpr (k < kKept) {
       if (k != kept) return Keep<k + 1>(kept, from);
 #pragma unroll
-      for (int j = 0; j < kChunkSlots; ++j) kept_[k * kChunkSlots + j] = from[j * 32];
+      for (int j = 0; j < kSlots; ++j) kept_[k * kSlots + j] = from[j * 32];
     }
   }
   template <int k>
   __device__ __forceinline__ void StoreKept(int kept, In* to, int n, int valid, const Normalizer<C>& normalize) const {
     if constexpr (k < kKept) {
       if (k != kept) return StoreKept<k + 1>(kept, to, n, valid, normalize);
-      uint4 v[kChunkSlots];
 #pragma unroll
-      for (int j = 0; j < kChunkSlots; ++j) v[j] = kept_[k * kChunkSlots + j];
-      slice_.StoreKept(to, n, valid, v, normalize);
+      for (int i = 0; i < kEach; ++i) {
+        constexpr int kChunk = Element<In>::kChunk;
+        uint4 v[kChunkSlots];
+#pragma unroll
+        for (int j = 0; j < kChunkSlots; ++j) v[j] = kept_[k * kSlots + i * kChunkSlots + j];
+        slice_.StoreKept(to + i * kChunk, n - i * kChunk, valid - i * kChunk, v, normalize);
+      }
     }
   }
-  // Counts a chunk of a group; the last one's warp tells the other blocks.
+  // Counts a unit of a group; the last one's warp tells the other blocks.
   __device__ __forceinline__ void Publish(int row, int group, int turn) {
     const int place = turn % kRingGroups;
     const int chunks = ChunksOf(group);
@@ -303,7 +322,7 @@ class RingRows {
       __threadfence_block();
       before = atomicAdd(&tables_->counts[place], 1);
     }
-    if (From(0, before) + 1 < chunks) return;
+    if (From(0, before) + 1 < UnitsOf(group)) return;
     __threadfence_block();
     Stats<C> mine = NoStats<C>();
     if (Lane() < chunks) {
@@ -321,7 +340,7 @@ class RingRows {
     if (Lane() == 0) table_.Publish(row, params_.groups, group, all);
     __syncwarp();
   }
-  // The chunks that are held and whose row's statistics are known.
+  // The units that are held and whose row's statistics are known.
   __device__ __forceinline__ std::uint32_t Ready() const {
     if (held_ == 0) return 0;
     const int ready = From(0, Volatile(&tables_->ready));
@@ -332,7 +351,7 @@ class RingRows {
     const int place = __ffs(static_cast<int>(ready)) - 1;
     held_ ^= 1u << place;
     const int row = From(place, row_);
-    const int column = From(place, chunk_) * Element<In>::kChunk;
+    const int column = From(place, unit_) * kUnit;
     const int valid = static_cast<int>(ValidLength(params_, row));
     __threadfence_block();
     const auto& known = tables_->rows[From(place, turn_) % kRingTurns];
@@ -343,7 +362,7 @@ class RingRows {
         StoreKept<0>(place - kPlaces, to, cols - column, valid - column, normalize);
         return;
       }
-      slice_.Attach(Input(row, column), valid - column, 1, Place(place));
+      slice_.Attach(Input(row, column), valid - column, kEach, Place(place));
       slice_.template Store<true>(to, cols - column, valid - column, column == 0, normalize);
     };
     if constexpr (kLog) {
@@ -393,16 +412,16 @@ class RingRows {
   const Scale<C> scale_;
   GridTable<C> table_;
   const int warp_ = static_cast<int>(threadIdx.x) / 32;
-  Slice<In, false, kLog, 1> slice_;
+  Slice<In, false, kLog, kEach> slice_;
   Cursor next_;
-  int number_ = 0;                   // of the next chunk among the block's
+  int number_ = 0;                   // of the next unit among the block's
   std::uint32_t free_ = kAllPlaces;  // places, those in registers last; from bit 16 on the phases of their barriers
   std::uint32_t loading_ = 0;
   std::uint32_t held_ = 0;
-  uint4 kept_[kKept == 0 ? 1 : kKept * kChunkSlots];
+  uint4 kept_[kKept == 0 ? 1 : kKept * kSlots];
   // Lane i: what lies in place i.
   int row_ = 0;
-  int chunk_ = 0;
+  int unit_ = 0;
   int turn_ = 0;
 };
 
@@ -413,7 +432,8 @@ __global__ void __launch_bounds__(kRingShapes[kShape].Threads(), 1)
   using C = ComputeOf<In>;
   using Rows = RingRows<In, kLog, kShape>;
   extern __shared__ __align__(128) unsigned char dynamic[];
-  auto* const tables = reinterpret_cast<RingTables<C>*>(dynamic + Rows::kWarps * Rows::kPlaces * kChunkBytes);
+  auto* const tables =
+      reinterpret_cast<RingTables<C>*>(dynamic + Rows::kWarps * Rows::kPlaces * Rows::kEach * kChunkBytes);
   Rows::Clear(tables);
   __syncthreads();
   Rows rows(params, reinterpret_cast<uint4*>(dynamic), tables);
@@ -436,25 +456,17 @@ const void* PartsMatrix() {
   }
 }
 
-// Of 16 bits no row is so wide that the registers have to hold much of it.
-template <typename In, bool kLog>
-const void* HugeRing() {
-  if constexpr (sizeof(In) == 4) {
-    return reinterpret_cast<const void*>(&RingMatrixKernel<In, kLog, 2>);
-  } else {
-    return nullptr;
-  }
+template <typename In, bool kLog, bool kWide>
+const void* Ring() {
+  return reinterpret_cast<const void*>(&RingMatrixKernel<In, kLog, RingIndex(sizeof(In), kWide)>);
 }
 
 template <typename In>
 const WideKernels& WideKernelsOf() {
-  static const WideKernels kernels{{{reinterpret_cast<const void*>(&RingMatrixKernel<In, false, 0>),
-                                     reinterpret_cast<const void*>(&RingMatrixKernel<In, true, 0>)},
-                                    {reinterpret_cast<const void*>(&RingMatrixKernel<In, false, 1>),
-                                     reinterpret_cast<const void*>(&RingMatrixKernel<In, true, 1>)},
-                                    {HugeRing<In, false>(), HugeRing<In, true>()}},
-                                   {{PartsMatrix<In, false, false>(), PartsMatrix<In, false, true>()},
-                                    {PartsMatrix<In, true, false>(), PartsMatrix<In, true, true>()}}};
+  static const WideKernels kernels{
+      {{Ring<In, false, false>(), Ring<In, true, false>()}, {Ring<In, false, true>(), Ring<In, true, true>()}},
+      {{PartsMatrix<In, false, false>(), PartsMatrix<In, false, true>()},
+       {PartsMatrix<In, true, false>(), PartsMatrix<In, true, true>()}}};
   return kernels;
 }
 

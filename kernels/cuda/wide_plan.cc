@@ -11,17 +11,17 @@ namespace {
 
 // Which of the kernels for very wide rows a plan means, in its `slots`.
 constexpr int kPartSlots = 1;
-constexpr int kRingSlots = 2;  // and the ring's shape
+constexpr int kRingSlots = 2;  // and whether the rows are the wider ones
 
 // A block's groups of a row, at most, for each shape of rings: its warps have places for them, and for some of the next
 // row.
-constexpr int kMostRingGroups[kRings] = {2, 2, 4};
+constexpr int kMostRingGroups[kRings] = {1, 2, 1, 4};
 constexpr bool HasPlaces(int index) {
   const RingShape& ring = kRingShapes[index];
-  return ring.warps * ring.places <= kRingPlaces &&
-         DivideUp(kMostRingGroups[index] * kGroupChunks, ring.warps) <= ring.places + ring.kept;
+  return ring.warps * ring.places * ring.chunks <= kRingPlaces &&
+         DivideUp(kMostRingGroups[index] * kGroupChunks / ring.chunks, ring.warps) <= ring.places + ring.kept;
 }
-static_assert(HasPlaces(0) && HasPlaces(1) && HasPlaces(2), "else blocks would wait in vain");
+static_assert(HasPlaces(0) && HasPlaces(1) && HasPlaces(2) && HasPlaces(3), "else blocks would wait in vain");
 
 // Blocks of a plan's kernel that the device holds at a time.
 int ResidentBlocks(DataType type, const MatrixPlan& plan, const Device& device) {
@@ -58,15 +58,6 @@ int TableRows(DataType type, const MatrixParams& p) {
   return static_cast<int>(std::min({p.rows, rows, std::int64_t{kMaxTableRows}}));
 }
 
-// Which shape of rings a multiprocessor's groups of a row want, as measured on an H100. Few warps with more places take
-// longer for a chunk, which has twice the elements where they have 16 bits. -1: none has places for so many.
-int RingIndex(int bytes, const MatrixParams& p, const Device& device) {
-  constexpr int kFewGroups = 32;
-  const auto each = static_cast<int>(DivideUp(p.groups, device.multiprocessors));
-  if (each > kMostRingGroups[1]) return bytes == 4 && each <= kMostRingGroups[2] ? 2 : -1;
-  return each > 1 || (bytes == 4 && (!p.log || p.groups > kFewGroups)) ? 1 : 0;
-}
-
 // Plans rings for very many bytes of rows on 128-byte lines, as far as a multiprocessor holds its share of a row.
 // False: others are as good or better.
 bool PlanRing(DataType type, const Device& device, MatrixPlan* plan) {
@@ -76,19 +67,19 @@ bool PlanRing(DataType type, const Device& device, MatrixPlan* plan) {
   if (!device.clusters || bytes == 8 || !plan->lines || plan->skew || p.chunks <= kFlatChunks) return false;
   if (p.rows * p.cols * bytes < kLeastBytes || device.shared_bytes < kRingBytes) return false;
   p.groups = static_cast<int>(DivideUp(p.chunks, kGroupChunks));
-  const int index = RingIndex(bytes, p, device);
-  if (index < 0) return false;
+  const auto each = static_cast<int>(DivideUp(p.groups, device.multiprocessors));
+  const bool is_wide = each > kMostRingGroups[RingIndex(bytes, false)];
+  const int index = RingIndex(bytes, is_wide);
+  if (each > kMostRingGroups[index]) return false;
   const RingShape& shape = kRingShapes[index];
   plan->kind = MatrixKind::kWide;
-  plan->slots = kRingSlots + index;
+  plan->slots = kRingSlots + (is_wide ? 1 : 0);
   plan->threads = shape.Threads();
   plan->dynamic_bytes = kRingBytes;
   plan->blocks = device.multiprocessors;
   p.row_blocks = p.groups;  // a block leaves a row's place in the table once for each group
   p.table_rows = TableRows(type, p);
-  // Chunks on their way for each block: as measured on an H100. Where a row fills the places, what waits has to be
-  // small.
-  p.part_window = p.groups > device.multiprocessors ? 20 : 26;
+  p.part_window = shape.window;
   const bool fits =
       ResidentBlocks(type, *plan, device) >= plan->blocks && p.rows <= std::numeric_limits<int>::max() / 2 / p.groups;
   if (fits) return true;
