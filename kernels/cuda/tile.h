@@ -8,16 +8,16 @@
 namespace softmax::kernels::cuda {
 
 // Vectors of a row that each thread holds.
-constexpr int kLeastTileVectors = 4;
+constexpr int kLeastTileVectors = 3;
 constexpr int kMostTileVectors = 8;
 
 // Whether there is a kernel whose threads hold so many vectors and stand for so many lanes.
 constexpr bool HasTile(int element_bytes, int vectors, int share) {
-  return element_bytes == 2 ? share == 2 && vectors <= 6 : share == 2 || vectors > 4;
+  return element_bytes == 2 ? share == 2 && vectors >= 4 && vectors <= 6 : share == 2 || vectors > 4;
 }
 // Fewer columns are faster with a thread a row. More of 16 bits would take either so many registers that a
 // multiprocessor holds too few rows, or so many threads a row that they wait for each other's banks of shared memory.
-constexpr std::int64_t LeastTileColumns(int element_bytes) { return element_bytes == 2 ? 49 : 65; }
+constexpr std::int64_t LeastTileColumns(int element_bytes) { return element_bytes == 2 ? 49 : 33; }
 constexpr std::int64_t MostTileColumns(int element_bytes) { return element_bytes == 2 ? 768 : SmallColumns(4); }
 
 // Wider ones, of up to so many chunks, go through shared memory by bulk copies, a block for each (matrix_bulk.cuh).
@@ -65,8 +65,9 @@ constexpr int PartTableBytes(int element_bytes, bool skew) {
 // measured.
 bool IsTiny(const MatrixParams& p, int bytes, bool skew, const Device& device);
 
-// Whether dense aligned rows go as tiles of rows that several threads share: those of seven 16-bit vectors, and in
-// large tensors nine, as lanes would be idle, and a thread a row is slower.
+// Whether dense aligned rows go as tiles of rows that several threads share, as lanes would be idle and a thread a row
+// is slower: those of seven 16-bit vectors, and in large tensors nine; of fp32 those of twelve, of ten (log-softmax but
+// in large tensors) and, in large ones, log-softmax of fourteen. As measured on an H200.
 bool IsOddTile(const MatrixParams& p, int bytes, const Device& device);
 
 // Lanes that one thread of a tile stands for: two, unless that gives it too many vectors. 0: no tile takes such rows.
@@ -76,8 +77,9 @@ int TileShare(std::int64_t cols, int bytes);
 void PlanTiny(int bytes, const Device& device, MatrixPlan* plan);
 
 // Plans tiles of rows that several threads share, in which all of a block's threads have a row equally often. False:
-// the rows are not of that size, or so few that lanes on their own are faster: 16-bit rows that do not give each
-// multiprocessor two blocks; of 32 bits, where lanes are nearly as fast, eight.
+// the rows are not of that size, or so few that lanes on their own are faster: rows that do not give each
+// multiprocessor two blocks; of 32 bits, where lanes are nearly as fast for many vectors, four or eight. Nor
+// log-softmax of few fp32 columns in large tensors, where a thread a row is faster.
 bool PlanTile(int bytes, const Device& device, MatrixPlan* plan);
 
 // Plan the kernels for many rows. False: the rows are others, of a size that others are better at, or few.

@@ -39,7 +39,7 @@ void SetTiles(int rows, int pitch, MatrixPlan* plan) {
 // longer for the same bytes, and so are those of which a multiprocessor holds fewer. As measured.
 int TileRounds(int bytes, int vectors, int threads, bool log, int round_bytes, const Device& device) {
   if (bytes == 2) {
-    const int tiles = device.fast_memory && vectors > kLeastTileVectors ? 4 : 6;
+    const int tiles = device.fast_memory && vectors > 4 ? 4 : 6;
     return std::max(1, (device.shared_bytes / tiles + round_bytes / 2) / round_bytes);
   }
   if (log) return vectors <= 6 ? 2 : 1;
@@ -50,6 +50,19 @@ int TileRounds(int bytes, int vectors, int threads, bool log, int round_bytes, c
 // Whether blocks, or warps, fill the places that each multiprocessor has for them.
 bool FillPlaces(std::int64_t count, int places, const Device& device) {
   return count >= std::int64_t{places} * device.multiprocessors;
+}
+
+// Whether the tensor is larger than so many halves of the shared memory of all multiprocessors.
+bool FillsShared(const MatrixParams& p, int bytes, int halves, const Device& device) {
+  return 2 * p.rows * DivideUp(p.cols, VectorElements(bytes)) * kVectorBytes >
+         std::int64_t{halves} * device.shared_bytes * device.multiprocessors;
+}
+
+// Rows of a tile, in pairs for each multiprocessor, that are enough for it; see PlanTile().
+int LeastTilePairs(int bytes, int vectors, std::int64_t cols) {
+  constexpr std::int64_t kFewColumns = 256;
+  if (bytes == 2) return 1;
+  return cols > kFewColumns ? 4 : vectors >= 6 ? 2 : 1;
 }
 
 // Warps of each block of a cluster that takes a chunk with each warp. Of rows of up to 64 chunks the number that leaves
@@ -161,9 +174,10 @@ bool IsTiny(const MatrixParams& p, int bytes, bool skew, const Device& device) {
 
 bool IsOddTile(const MatrixParams& p, int bytes, const Device& device) {
   const std::int64_t vectors = DivideUp(p.cols, VectorElements(bytes));
-  const bool is_large =
-      p.rows * vectors * kVectorBytes > std::int64_t{2} * device.shared_bytes * device.multiprocessors;
-  return bytes == 2 && (vectors == 7 || (vectors == 9 && is_large));
+  if (bytes == 2) return vectors == 7 || (vectors == 9 && FillsShared(p, bytes, 4, device));
+  if (bytes != 4) return false;
+  if (vectors == 10) return !p.log || !FillsShared(p, bytes, 2, device);
+  return vectors == 12 || (vectors == 14 && p.log && FillsShared(p, bytes, 1, device));
 }
 
 int TileShare(std::int64_t cols, int bytes) {
@@ -195,15 +209,17 @@ bool PlanTile(int bytes, const Device& device, MatrixPlan* plan) {
   const int share = TileShare(p.cols, bytes);
   // fp32 log-softmax of more columns is faster with lanes, which hold half as much, or bulk copies.
   constexpr std::int64_t kMostLogColumns = 512;
-  const bool is_wide = bytes == 4 && p.log && p.cols > kMostLogColumns;
-  if (share == 0 || is_wide) return false;
+  constexpr std::int64_t kLeastLogColumns = 47;  // in large tensors
+  const bool is_float_log = bytes == 4 && p.log;
+  if (share == 0 || (is_float_log && p.cols > kMostLogColumns)) return false;
+  if (is_float_log && p.cols < kLeastLogColumns && plan->skew && FillsShared(p, bytes, 1, device)) return false;
   const int threads = p.lanes / share;
   const int groups = kMatrixThreads / threads;
   const int pitch = static_cast<int>(p.input_stride) * bytes;
   const auto vectors = static_cast<int>(DivideUp(DivideUp(p.cols, VectorElements(bytes)), threads));
   const int most = TileRounds(bytes, vectors, threads, p.log, groups * pitch, device);
   const std::int64_t pairs = p.rows / (std::int64_t{2} * groups * device.multiprocessors);
-  if (pairs < (bytes == 4 ? 4 : 1)) return false;
+  if (pairs < LeastTilePairs(bytes, vectors, p.cols)) return false;
   p.lanes = threads;
   plan->slots = vectors;
   const int rows = groups * static_cast<int>(std::clamp<std::int64_t>(pairs / 2, 1, most));

@@ -20,11 +20,12 @@ constexpr std::int64_t kCounts[] = {kDistinctRows, 40, 300, 603, 6000};  // 603:
 constexpr std::int64_t kMostElements = 2'100'000;
 // Dense rows, most of them off the 16-byte boundaries, which go in tiles where there are many: all sizes of a thread's
 // part.
-constexpr std::int64_t kTileWidths[] = {49,  56,  63,  65,  90,  97,  129, 132, 137, 155, 191, 257,
-                                        263, 383, 388, 389, 500, 519, 555, 639, 700, 781, 1023};
+constexpr std::int64_t kTileWidths[] = {33,  35,  40,  47,  48,  49,  56,  63,  65,  90,  97,  129, 132, 137,
+                                        155, 191, 257, 263, 383, 388, 389, 500, 519, 555, 639, 700, 781, 1023};
 constexpr std::int64_t kOneRoundBytes = 9'200'000;  // of 16 bits: each thread of a tile has one row,
 constexpr std::int64_t kRoundsBytes = 45'000'000;   // or several
 constexpr std::int64_t kFloat32Bytes = 36'000'000;
+constexpr std::int64_t kFewFloat32Bytes = 12'000'000;  // where the widest rows of a thread each go in tiles too
 // Rows off the boundaries that go to a warp or a few each where there are many.
 constexpr std::int64_t kBulkWidths[] = {1025, 1151, 1279, 1281, 1823, 2243, 4097, 8193, 8909, 10007, 12801, 20393};
 constexpr std::int64_t kDoubleBulkWidths[] = {513, 767, 1001, 2049, 4097, 5003, 8192, 9001};
@@ -170,7 +171,8 @@ void ExpectTilesGiveTheBitsOfRowsAlone(DataType type, Operation operation, std::
   for (std::size_t i = 0; i < std::size(kTileWidths); ++i) {
     RowCase c = CaseOf(type, operation, kTileWidths[i]);
     const auto row_bytes = c.cols * static_cast<std::int64_t>(SizeOf(type));
-    const std::vector<std::int64_t> counts = {bytes / row_bytes};
+    std::vector<std::int64_t> counts = {bytes / row_bytes};
+    if (type == DataType::kFloat32 && c.cols < 65) counts.push_back(kFewFloat32Bytes / row_bytes);
     ExpectSameBits(c, kAllValues[i % kKinds], counts);
     ExpectSameBits(c, kAllValues[(i + kKinds / 2) % kKinds], counts);
     c.lengths = LengthsOf(kDistinctRows, c.cols);
