@@ -12,6 +12,8 @@ FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-
          "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage",
          "--hide-scrollbars", "--lang=en-US")
 TIMEOUT_S = 60
+# Of chromedriver: the free port that it takes is one of IPv6, and it ends where another program has that port of IPv4.
+STARTS = 5
 
 
 def missing():
@@ -24,8 +26,7 @@ class Browser:
 
     def __init__(self):
         self._profile = tempfile.TemporaryDirectory(prefix="softmax_browser_", ignore_cleanup_errors=True)
-        self._driver = subprocess.Popen(["chromedriver", "--port=0"], stdout=subprocess.PIPE,
-                                        stderr=subprocess.DEVNULL, text=True)
+        self._driver = None
         self._session = None
 
     def __enter__(self):
@@ -37,27 +38,39 @@ class Browser:
         return self
 
     def _start(self):
-        port = None
-        for line in self._driver.stdout:
-            port = re.search(r"started successfully on port (\d+)", line)
-            if port:
-                break
-        if not port:
-            raise RuntimeError("chromedriver did not start")
-        self._root = f"http://127.0.0.1:{port.group(1)}/session"
+        self._root = f"http://127.0.0.1:{self._start_driver()}/session"
         options = {"args": [*FLAGS, f"--user-data-dir={self._profile.name}"], "binary": shutil.which("chromium")}
         started = self._call("POST", "", {"capabilities": {"alwaysMatch": {
             "goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}}})
         self._session = started["sessionId"]
+
+    def _start_driver(self):
+        """The port it listens on."""
+        said = []
+        for _ in range(STARTS):
+            self._driver = subprocess.Popen(["chromedriver", "--port=0"], stdout=subprocess.PIPE,
+                                            stderr=subprocess.DEVNULL, text=True)
+            for line in self._driver.stdout:
+                port = re.search(r"started successfully on port (\d+)", line)
+                if port:
+                    return port.group(1)
+                said.append(line)
+            self._end_driver()
+        raise RuntimeError(f"chromedriver did not start, {STARTS} times: {''.join(said)[-1000:]}")
+
+    def _end_driver(self):
+        if self._driver:
+            self._driver.terminate()
+            self._driver.wait(timeout=TIMEOUT_S)
+            self._driver.stdout.close()
+            self._driver = None
 
     def __exit__(self, *_):
         try:
             if self._session:
                 self._call("DELETE", f"/{self._session}")
         finally:
-            self._driver.terminate()
-            self._driver.wait(timeout=TIMEOUT_S)
-            self._driver.stdout.close()
+            self._end_driver()
             self._profile.cleanup()
 
     def _call(self, method, path, body=None):
