@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <deque>
+#include <future>
 #include <vector>
 
 #include "kernels/reference.h"
@@ -120,15 +122,24 @@ void FetchFromHost(void* target, const void* source, std::size_t pitch, std::siz
 
 std::string Check(DataType dtype, const Segment& segment, Strictness strictness, const Fetch& fetch) {
   const std::vector<RowRange> ranges = RowsToCheck(segment);
+  std::deque<RowCopy> copies;
+  std::vector<std::future<std::string>> problems;
   for (std::size_t i = 0; i < ranges.size(); ++i) {
     // Of an inner axis the first range is taken from the first block and the others from the last.
     const std::int64_t block = i == 0 ? 0 : segment.outer - 1;
-    const RowCopy rows(dtype, segment, ranges[i], block, fetch);
-    if (std::string problem = CheckCopy(dtype, rows.segment(), strictness); !problem.empty()) {
-      return "rows from " + std::to_string(ranges[i].first) + " on: " + problem;
+    const RowCopy& rows = copies.emplace_back(dtype, segment, ranges[i], block, fetch);
+    // A row of millions of columns takes seconds.
+    problems.push_back(std::async(std::launch::async,
+                                  [&rows, dtype, strictness] { return CheckCopy(dtype, rows.segment(), strictness); }));
+  }
+  std::string first;
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    const std::string problem = problems[i].get();
+    if (first.empty() && !problem.empty()) {
+      first = "rows from " + std::to_string(ranges[i].first) + " on: " + problem;
     }
   }
-  return "";
+  return first;
 }
 
 }  // namespace softmax::kernels::bench
