@@ -169,7 +169,7 @@ bool IsTiny(const MatrixParams& p, int bytes, bool skew, const Device& device) {
   const std::int64_t all = p.rows * TinyPitch(static_cast<int>(p.cols), bytes);
   if (all < std::int64_t{device.shared_bytes} * device.multiprocessors) return false;
   if (bytes == 2) return vectors <= 6;
-  return p.log ? vectors >= 4 && vectors <= 14 : vectors == 6 || vectors == 10 || vectors == 12;
+  return p.log ? vectors >= 4 && vectors <= 10 : vectors == 6;
 }
 
 bool IsOddTile(const MatrixParams& p, int bytes, const Device& device) {
