@@ -13,11 +13,11 @@ __device__ __forceinline__ void FenceForBulkCopies() {
 #endif
 }
 
-// By one thread, before others look at the barrier.
-__device__ __forceinline__ void StartBarrier(std::uint64_t* barrier) {
+// By one thread, before others look at the barrier. `arrivals`: that end a phase.
+__device__ __forceinline__ void StartBarrier(std::uint64_t* barrier, int arrivals = 1) {
 #if __CUDA_ARCH__ >= 900
   const auto at = static_cast<std::uint32_t>(__cvta_generic_to_shared(barrier));
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(at) : "memory");
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(arrivals) : "memory");
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 #endif
 }

@@ -38,26 +38,27 @@ class ColumnWords {
  public:
   static constexpr int kRows = 4 / static_cast<int>(sizeof(In));
 
-  // `word`: the rows' place in a column; `columns`: of the chunk.
-  __device__ __forceinline__ ColumnWords(const unsigned char* tile, int word, int columns) {
+  static constexpr int kSlotBytes = 32 * Element<In>::kVector * kPassStripBytes;
+
+  // `tile_of(s)`: where the columns of slot s lie; `word`: the rows' place in a column; `columns`: of the chunk.
+  template <typename F>
+  __device__ __forceinline__ ColumnWords(F tile_of, int word, int columns) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     // Eight lanes, as many as there are vectors to a line of banks, read different ones; see PassPlace().
     const int spread = (sizeof(In) == 2 ? lane : lane >> 1) & (kVector - 1);
-    const unsigned char* at[kVector];
+    int at[kVector];
 #pragma unroll
-    for (int e = 0; e < kVector; ++e) {
-      at[e] = tile + PassPlace(lane * kVector + (e ^ spread), word / 4) + word % 4 * 4;
-    }
+    for (int e = 0; e < kVector; ++e) at[e] = PassPlace(lane * kVector + (e ^ spread), word / 4) + word % 4 * 4;
     const int left = columns - lane * kVector;
 #pragma unroll
     for (int s = 0; s < kChunkSlots; ++s) {
+      const unsigned char* const tile = tile_of(s);
 #pragma unroll
       for (int e = 0; e < kVector; ++e) {
         words_[s][e] = NothingVector<In>().x;
         if (kAll || (e ^ spread) < left - s * 32 * kVector) {
-          words_[s][e] = *reinterpret_cast<const std::uint32_t*>(at[e]);
+          words_[s][e] = *reinterpret_cast<const std::uint32_t*>(tile + at[e]);
         }
-        at[e] += 32 * kVector * kPassStripBytes;
       }
     }
   }
@@ -160,10 +161,11 @@ __global__ void __launch_bounds__(kPassThreads, 3) ColumnStatsKernel(const __gri
     for (int row = warp * Words::kRows; row < width; row += kPassThreads / 32 * Words::kRows) {
       Stats<float> stats[Words::kRows];
       const int word = row / Words::kRows;
+      const auto tile_of = [](int slot) { return tile + slot * Words::kSlotBytes; };
       if (columns == kChunk) {
-        ColumnWords<In, true>(tile, word, columns).Reduce(scale, stats);
+        ColumnWords<In, true>(tile_of, word, columns).Reduce(scale, stats);
       } else {
-        ColumnWords<In, false>(tile, word, columns).Reduce(scale, stats);
+        ColumnWords<In, false>(tile_of, word, columns).Reduce(scale, stats);
       }
 #pragma unroll
       for (int k = 0; k < Words::kRows; ++k) {

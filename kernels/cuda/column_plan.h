@@ -184,6 +184,22 @@ struct ColumnParams {
   std::int32_t apart_cycles;     // and the next ones so much later; 0: all at once. See BeginApart().
 };
 
+// Of column_ring.cuh. What the grid's table knows as rows are strips here (grid_table.cuh), and what leaves one a unit:
+// a chunk of it.
+struct ColumnRingParams {
+  DeviceSegment segment;
+  ScaleParts<float> scale;
+  double log_pre;  // as in ColumnParams
+  double log_factor;
+  Completion completion;
+  std::int64_t rows;  // strips
+  std::int32_t table_rows;
+  std::int32_t row_blocks;
+  std::int32_t strips;  // per outer block
+  std::int32_t chunks;  // per row
+  std::uint32_t zero;   // as in ColumnParams
+};
+
 struct ColumnPlan {
   bool possible = false;
   bool vectors = false;  // units are 16-byte vectors,
@@ -196,12 +212,14 @@ struct ColumnPlan {
   bool passes = false;       // column_passes.cuh takes them, this launch for the statistics and then another one
   std::int64_t results = 0;  // of so many blocks
   bool stream = false;       // column_stream.cuh takes them
+  bool ring = false;         // column_ring.cuh takes them, with parameters of their own, launched cooperatively
   int few = -1;  // which of kFewColumns, if any: such plans have no other parameters than segment, scales and strips
   std::int64_t blocks = 0;
   int threads = kBlockThreads;
   int cluster_blocks = 1;
   int dynamic_bytes = 0;
   ColumnParams params;
+  ColumnRingParams ring_params;
 };
 
 // What a plan is told rather than finds out, for measurements; 0: it finds out.

@@ -104,10 +104,10 @@ class ColumnPlanner {
 
   ColumnPlan Make() {
     if (!suits_) return plan_;
-    if (choice_.strip == 0 && (PlanFew() || PlanStream() || PlanLanes())) return plan_;
+    if (choice_.strip == 0 && (PlanFew() || PlanStream() || (RingIsFast() && PlanRing()) || PlanLanes())) return plan_;
     plan_.possible = small_ ? PlanSmall() : PlanLarge();
     if (plan_.blocks > std::numeric_limits<int>::max()) plan_.possible = false;
-    if (!plan_.possible || plan_.passes) return plan_;
+    if (!plan_.possible || plan_.passes || plan_.ring) return plan_;
     plan_.flat = flat_;
     p_.cluster_log = Log2(plan_.cluster_blocks);
     p_.units = Divisor::Of(p_.strip / unit_);
@@ -281,6 +281,11 @@ class ColumnPlanner {
 
   bool PlanPasses();
 
+  // See column_ring.cuh.
+
+  bool RingIsFast() const;
+  bool PlanRing();
+
   // See column_stream.cuh.
 
   bool PlanStream();
@@ -361,7 +366,7 @@ class ColumnPlanner {
   bool PlanLarge() {
     plan_.mode = ColumnMode::kKept;
     if (!FindLarge()) return false;
-    if (plan_.passes) return true;
+    if (plan_.passes || plan_.ring) return true;
     plan_.blocks = s_.outer * strips_ * plan_.cluster_blocks;
     return true;
   }
@@ -379,7 +384,7 @@ class ColumnPlanner {
         }
       }
     }
-    if (PlanPasses()) return true;
+    if (PlanRing() || PlanPasses()) return true;
     for (int strip = wide; strip >= narrow; strip /= 2) {
       if (FitSteps(strip) && KeepsAll()) return true;
     }

@@ -392,7 +392,7 @@ class RingRows {
 #pragma unroll 1
     for (int first = 0; first < entries; first += 32 * kAtOnce) {
       Stats<C> next[kAtOnce];
-      table_.AwaitSome(row, entries, first + Lane(), next);
+      table_.AwaitSome(row, entries, first + Lane(), entries, next);
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
         if (first + 32 * i >= entries) break;

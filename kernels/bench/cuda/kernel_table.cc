@@ -9,6 +9,7 @@
 
 #include "kernels/cuda/batch.h"
 #include "kernels/cuda/column_plan.h"
+#include "kernels/cuda/column_ring.h"
 #include "kernels/cuda/link.h"
 #include "kernels/cuda/matrix.h"
 #include "kernels/cuda/plan.h"
@@ -45,6 +46,7 @@ std::vector<const void*> AllKernels() {
     if (type != DataType::kFloat64) {
       for (const void* kernel : cuda::ColumnLanesKernelsFor(type)) add(kernel);
       for (const void* kernel : cuda::StreamKernelsFor(type)) add(kernel);
+      for (const bool log : {false, true}) add(cuda::ColumnRingKernelOf(type, log));
     }
     for (int other = 0; other < 2; ++other) {
       add(cuda::KernelTableFor(type).small[other]);

@@ -220,6 +220,27 @@ void ExpectBitsOfStripsThatOverlap(DataType type) {
   }
 }
 
+// Strips that all blocks share, one after the other: fewer chunks than blocks and more of them, strips that are cut
+// off, and more of them than the blocks' table holds. See column_ring.cuh.
+TEST_F(InvarianceTest, StripsOfAllBlocksGiveTheBitsOfContiguousRows) {
+  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
+    const auto vector = 16 / static_cast<std::int64_t>(SizeOf(type));
+    for (const auto [outer, cols, vectors] : {std::array<std::int64_t, 3>{1, 60001, 6},
+                                              {2, 130001, 3},
+                                              {1, 250000, 5},
+                                              {9, 70001, 40 / vector},
+                                              {2, 34000, 320 / vector},
+                                              {3, 10007, 800 / vector}}) {
+      for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+        RowCase other = AxisCase(type, operation, outer, cols, vectors * vector);
+        other.padding = outer % 2 * vector;
+        other.in_place = outer == 1;
+        ExpectStripsOfContiguousRows(other, MakeValues(Values::kNormal, type, other.Elements(), 29));
+      }
+    }
+  }
+}
+
 TEST_F(InvarianceTest, StripsOfFloat32ThatOverlapGiveTheBitsOfContiguousRows) {
   ExpectBitsOfStripsThatOverlap(DataType::kFloat32);
 }

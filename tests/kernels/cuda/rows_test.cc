@@ -310,6 +310,21 @@ TEST_F(RowsTest, ALongOtherAxisTakesEveryValue) {
   }
 }
 
+// Columns that all blocks share, in strips of which the last one is cut off; see column_ring.cuh.
+TEST_F(RowsTest, ALongOtherAxisOfSeveralStripsTakesEveryValue) {
+  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
+    for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+      RowCase c;
+      c.input_type = c.output_type = type;
+      c.operation = operation;
+      c.outer = 2;
+      c.cols = 9001;
+      c.inner = 80 / static_cast<std::int64_t>(SizeOf(type));
+      for (const Values values : kAllValues) ExpectGood(c, values);
+    }
+  }
+}
+
 TEST_F(RowsTest, VeryWideRowsAreWithinTheBounds) {
   RowCase c;
   c.cols = 8'000'003;

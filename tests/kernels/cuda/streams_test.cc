@@ -20,11 +20,14 @@ constexpr auto kWatchdog = std::chrono::seconds(120);
 struct Shape {
   std::int64_t rows;
   std::int64_t cols;
+  std::int64_t inner = 1;
 };
-// Teams of blocks launched cooperatively, with and without whole vectors; clusters of all sizes; blocks; warps.
-constexpr std::array<Shape, 10> kShapes = {{{1, 1048576},
+// Teams of blocks launched cooperatively, with and without whole vectors, and over another axis; clusters of all sizes;
+// blocks; warps.
+constexpr std::array<Shape, 11> kShapes = {{{1, 1048576},
                                             {1, 131072},
                                             {2, 300001},
+                                            {2, 20000, 48},
                                             {3, 262144},
                                             {5, 131101},
                                             {16, 50257},
@@ -59,7 +62,7 @@ class StreamsTest : public GpuTest {
 
   void MakeInputs() {
     for (const Shape& shape : kShapes) {
-      const std::int64_t count = shape.rows * shape.cols;
+      const std::int64_t count = shape.rows * shape.cols * shape.inner;
       inputs_.push_back(std::make_unique<Memory>(count * sizeof(float), Place::kDevice));
       inputs_.back()->Write(MakeValues(Values::kNormal, DataType::kFloat32, count, 7, shape.cols));
     }
@@ -72,7 +75,9 @@ class StreamsTest : public GpuTest {
       segment.input = inputs_[i]->data();
       segment.output = lane->buffers.back()->output.data();
       segment.outer = kShapes[i].rows;
-      segment.cols = segment.input_stride = segment.output_stride = kShapes[i].cols;
+      segment.cols = kShapes[i].cols;
+      segment.inner = kShapes[i].inner;
+      segment.input_stride = segment.output_stride = segment.cols * segment.inner;
     }
     return lane;
   }
@@ -119,7 +124,8 @@ TEST_F(StreamsTest, ManyLaunchesAtOnceEndWithTheBitsOfOneAlone) {
   for (std::size_t i = 0; i < kShapes.size(); ++i) {
     const std::vector<std::byte> expected = alone[0]->buffers[i]->output.Read();
     for (const auto& lane : lanes) {
-      ASSERT_EQ(expected, lane->buffers[i]->output.Read()) << kShapes[i].rows << " x " << kShapes[i].cols;
+      ASSERT_EQ(expected, lane->buffers[i]->output.Read())
+          << kShapes[i].rows << " x " << kShapes[i].cols << " x " << kShapes[i].inner;
     }
   }
 }
