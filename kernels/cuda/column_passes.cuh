@@ -27,18 +27,20 @@ __device__ __forceinline__ PassEntry* PassTable(const ColumnParams& params) {
 
 // Where a column's vector lies in shared memory: in an order of its own, so that columns that are one apart, or lanes,
 // use all banks.
+template <int kStripBytes = kPassStripBytes>
 __device__ __forceinline__ int PassPlace(int column, int vector) {
-  constexpr int kVectors = kPassStripBytes / kVectorBytes;
-  return column * kPassStripBytes + (vector ^ (column / 2 % kVectors)) * kVectorBytes;
+  constexpr int kVectors = kStripBytes / kVectorBytes;
+  static_assert(kVectors == 4 || kVectors == 8, "a line of banks has two columns, or one");
+  return column * kStripBytes + (vector ^ (column * kVectors / 8 % kVectors)) * kVectorBytes;
 }
 
 // What a thread has of two neighbouring rows of 16-bit elements, or of one of 32 bits, in a chunk: the slots of a lane.
-template <typename In, bool kAll>
+template <typename In, bool kAll, int kStripBytes = kPassStripBytes>
 class ColumnWords {
  public:
   static constexpr int kRows = 4 / static_cast<int>(sizeof(In));
 
-  static constexpr int kSlotBytes = 32 * Element<In>::kVector * kPassStripBytes;
+  static constexpr int kSlotBytes = 32 * Element<In>::kVector * kStripBytes;
 
   // `tile_of(s)`: where the columns of slot s lie; `word`: the rows' place in a column; `columns`: of the chunk.
   template <typename F>
@@ -48,7 +50,8 @@ class ColumnWords {
     const int spread = (sizeof(In) == 2 ? lane : lane >> 1) & (kVector - 1);
     int at[kVector];
 #pragma unroll
-    for (int e = 0; e < kVector; ++e) at[e] = PassPlace(lane * kVector + (e ^ spread), word / 4) + word % 4 * 4;
+    for (int e = 0; e < kVector; ++e)
+      at[e] = PassPlace<kStripBytes>(lane * kVector + (e ^ spread), word / 4) + word % 4 * 4;
     const int left = columns - lane * kVector;
 #pragma unroll
     for (int s = 0; s < kChunkSlots; ++s) {

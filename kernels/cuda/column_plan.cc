@@ -54,7 +54,7 @@ void PlanAhead(DataType type, ColumnPlan* plan) {
 
 const void* ColumnKernelOf(DataType type, const ColumnPlan& plan) {
   if (plan.stream) return StreamKernelsFor(type).kernels[plan.cluster_blocks > 1 ? 1 : 0][plan.params.segment.log];
-  if (plan.ring) return ColumnRingKernelOf(type, plan.params.segment.log != 0);
+  if (plan.ring) return ColumnRingKernelOf(type, {plan.ring_wide, plan.ring_words}, plan.params.segment.log != 0);
   if (plan.passes) return ColumnLanesKernelsFor(type).passes[0];
   if (plan.lanes) {
     return ColumnLanesKernelsFor(type).tiles[plan.whole ? 1 : 0].kernels[plan.slots][plan.params.segment.log];

@@ -212,7 +212,9 @@ struct ColumnPlan {
   bool passes = false;       // column_passes.cuh takes them, this launch for the statistics and then another one
   std::int64_t results = 0;  // of so many blocks
   bool stream = false;       // column_stream.cuh takes them
-  bool ring = false;         // column_ring.cuh takes them, with parameters of their own, launched cooperatively
+  bool ring = false;         // column_ring.cuh takes them, with parameters of their own, launched cooperatively,
+  bool ring_wide = false;    // in wide strips,
+  bool ring_words = false;   // in words
   int few = -1;  // which of kFewColumns, if any: such plans have no other parameters than segment, scales and strips
   std::int64_t blocks = 0;
   int threads = kBlockThreads;

@@ -284,6 +284,7 @@ class ColumnPlanner {
   // See column_ring.cuh.
 
   bool RingIsFast() const;
+  bool IsWideRing(int of_block) const;
   bool PlanRing();
 
   // See column_stream.cuh.

@@ -5,8 +5,8 @@
 #include "kernels/cuda/column_ring.h"
 #include "kernels/cuda/grid_table.cuh"
 
-// Rows over another axis that no cluster holds, or none holds well, where columns are whole vectors: one block a
-// multiprocessor, all of which share each strip, and go through the strips in order. A unit is a chunk of a strip's
+// Rows over another axis that no cluster holds, or none holds well, where columns are whole vectors or words: one block
+// a multiprocessor, all of which share each strip, and go through the strips in order. A unit is a chunk of a strip's
 // columns; the block's units lie in a ring of places in shared memory from when they are read until their results are
 // written, so that the units of later strips are read while those of earlier ones wait for their rows' statistics.
 //
@@ -19,13 +19,15 @@
 // goes through the units in order too, so that none is two rounds of a barrier ahead of another.
 namespace softmax::kernels::cuda {
 
-template <typename In>
+template <typename In, bool kWide>
 struct ColumnRingTables {
-  static constexpr int kWidth = ColumnRingWidth(sizeof(In));
+  static constexpr ColumnRingForm kForm = {kWide, false};
+  static constexpr int kWidth = kForm.Width(sizeof(In));
+  static constexpr int kPlaces = kForm.Places();
   static constexpr int kUnitPlaces = ColumnRingUnitPlaces(sizeof(In));
   // Units that have places at a time, in part.
-  static constexpr int kTurns = kUnitPlaces == 2 ? 8 : 4;
-  static_assert(kTurns * kUnitPlaces >= kColumnRingPlaces, "a turn is over when it comes again");
+  static constexpr int kTurns = (kUnitPlaces == 2 ? 8 : 4) / (kWide ? 2 : 1);
+  static_assert(kTurns * kUnitPlaces >= kPlaces, "a turn is over when it comes again");
 
   struct Row {
     float from;    // softmax: the base's shift; log-softmax: the maximum
@@ -34,15 +36,15 @@ struct ColumnRingTables {
   };
   Row rows[kTurns][kWidth];
   std::uint64_t full[kTurns];
-  std::uint64_t empty[kColumnRingPlaces];
+  std::uint64_t empty[kPlaces];
   int usual[kTurns];  // whether all rows are, see IsUsual(); otherwise there are their maxima and sums
   int ready[kTurns];  // one more than the number of the unit whose rows are there
 };
 
-template <typename In, bool kLog>
+template <typename In, bool kWide, bool kWords, bool kLog>
 class ColumnRing {
  public:
-  using Tables = ColumnRingTables<In>;
+  using Tables = ColumnRingTables<In, kWide>;
 
   __device__ __forceinline__ ColumnRing(const ColumnRingParams& params, unsigned char* tile, Tables* tables)
       : params_(params), tile_(tile), tables_(tables), scale_(params.scale), table_(params) {}
@@ -51,7 +53,7 @@ class ColumnRing {
   __device__ __forceinline__ void Run() {
     const int thread = static_cast<int>(threadIdx.x);
     if (thread < kTurns) StartBarrier(&tables_->full[thread], 32);
-    if (thread < kColumnRingPlaces) StartBarrier(&tables_->empty[thread], kColumnRingWorkers);
+    if (thread < kPlaces) StartBarrier(&tables_->empty[thread], kColumnRingWorkers);
     if (thread < kTurns) tables_->ready[thread] = 0;
     __syncthreads();
     const int other = Warp() - kColumnRingWorkers - 1;
@@ -67,16 +69,22 @@ class ColumnRing {
   }
 
  private:
-  static constexpr int kVector = Element<In>::kVector;
   static constexpr int kSize = static_cast<int>(sizeof(In));
   static constexpr int kChunk = Element<In>::kChunk;
-  static constexpr int kReaders = ColumnRingReaders(sizeof(In));
+  static constexpr ColumnRingForm kForm = {kWide, kWords};
+  static constexpr int kStripBytes = kForm.StripBytes();
+  static constexpr int kPlaces = kForm.Places();
+  static constexpr int kReaders = kForm.Readers(sizeof(In));
   static constexpr int kFetchers = ColumnRingFetchers(sizeof(In));
   static constexpr int kWidth = Tables::kWidth;
   static constexpr int kTurns = Tables::kTurns;
   static constexpr int kUnitPlaces = Tables::kUnitPlaces;
-  static constexpr int kVectors = kPassStripBytes / kVectorBytes;  // of a column in a strip
-  static constexpr int kLines = 32 / kVectors;                     // columns that a warp copies or writes side by side
+  // What a lane copies or writes of a column in a strip, and how many columns a warp does side by side.
+  static constexpr int kPieceBytes = kWords ? 4 : kVectorBytes;
+  static constexpr int kPieces = kStripBytes / kPieceBytes;
+  static constexpr int kPieceRows = kPieceBytes / kSize;
+  static constexpr int kLines = 32 / kPieces;
+  using Piece = cuda::Unit<In, kPieceRows>;
 
   __device__ __forceinline__ static int Warp() { return static_cast<int>(threadIdx.x) / 32; }
   __device__ __forceinline__ static int Lane() { return static_cast<int>(threadIdx.x) % 32; }
@@ -118,9 +126,9 @@ class ColumnRing {
   __device__ __forceinline__ bool IsUnit(const Unit& unit) const { return unit.strip < params_.rows; }
   __device__ __forceinline__ static int PlaceAfter(int place, int count) {
     place += count;
-    return place < kColumnRingPlaces ? place : place - kColumnRingPlaces;
+    return place < kPlaces ? place : place - kPlaces;
   }
-  __device__ __forceinline__ unsigned char* PlaceAt(int place) const { return tile_ + place * kColumnRingPlaceBytes; }
+  __device__ __forceinline__ unsigned char* PlaceAt(int place) const { return tile_ + place * kForm.PlaceBytes(); }
   __device__ __forceinline__ int WidthOf(int side) const {
     return min(kWidth, static_cast<int>(params_.segment.inner) - side * kWidth);
   }
@@ -132,39 +140,64 @@ class ColumnRing {
   __device__ __forceinline__ std::int64_t Past(const Unit& unit, int column) const {
     return (static_cast<std::int64_t>(unit.chunk) * kChunk + column) * params_.segment.inner + unit.side * kWidth;
   }
-  __device__ __forceinline__ int Entries() const { return ColumnRingEntries(params_.chunks, kSize); }
+  // Where a piece of a column lies in a place: alike in columns 8 apart.
+  __device__ __forceinline__ static int PiecePlace(int column, int piece) {
+    constexpr int kOfVector = kVectorBytes / kPieceBytes;
+    return PassPlace<kStripBytes>(column, piece / kOfVector) + piece % kOfVector * kPieceBytes;
+  }
+  __device__ __forceinline__ int Entries() const { return ColumnRingEntries(kWidth, params_.chunks); }
 
   // The warps that read, in turn.
   __device__ __forceinline__ void Read(int reader) const {
-    static_assert(kReaders * kUnitPlaces <= kColumnRingPlaces, "they never wait for the same place");
+    static_assert(kReaders * kUnitPlaces <= kPlaces, "they never wait for the same place");
     const DeviceSegment& segment = params_.segment;
-    const int line = Lane() / kVectors;
-    const int vector = Lane() % kVectors;
+    constexpr int kTurnLines = 8;
+    const int line = Lane() / kPieces;
+    const int piece = Lane() % kPieces;
     const auto step = static_cast<std::uintptr_t>(kLines * segment.inner * kSize);
 #pragma unroll 1
     for (Unit unit = First(); IsUnit(unit); GoOn(&unit)) {
       if (unit.turn % kReaders != reader) continue;
       table_.AwaitPlace(unit.strip);
       const int columns = ColumnsOf(unit);
-      const bool has_vector = vector * kVector < WidthOf(unit.side);
+      const bool has_piece = piece * kPieceRows < WidthOf(unit.side);
       const In* const from = static_cast<const In*>(segment.input) + unit.outer * segment.input_stride;
-      auto memory = reinterpret_cast<std::uintptr_t>(from + Past(unit, line) + vector * kVector);
+      auto memory = reinterpret_cast<std::uintptr_t>(from + Past(unit, line) + piece * kPieceRows);
       int place = unit.place;
 #pragma unroll 1
       for (int i = 0; i < kUnitPlaces; ++i) {
         // Before its first use a place looks as if one had ended.
-        const int round = (unit.turn * kUnitPlaces + i) / kColumnRingPlaces;
+        const int round = (unit.turn * kUnitPlaces + i) / kPlaces;
         while (!HasBulkLoad(&tables_->empty[place], (round - 1) & 1)) __nanosleep(20);
-        unsigned char* to = PlaceAt(place) + PassPlace(line, vector);
-        const int end = has_vector ? columns - i * kColumnRingPlaceColumns : 0;
-        ForCopies(line, min(end, kColumnRingPlaceColumns), kLines, [&] {
-          CopyAsync(to, memory);
-          to += kLines * kPassStripBytes;
-          memory += step;
-        });
+        unsigned char* to = PlaceAt(place);
+        const int end = min(has_piece ? columns - i * kColumnRingPlaceColumns : 0, kColumnRingPlaceColumns);
+        if constexpr (kLines == kTurnLines) {
+          to += PiecePlace(line, piece);
+          ForCopies(line, end, kLines, [&] {
+            Copy(to, memory);
+            to += kLines * kStripBytes;
+            memory += step;
+          });
+        } else {
+#pragma unroll 2
+          for (int k = line; k < end; to += kTurnLines * kStripBytes) {
+#pragma unroll
+            for (int j = 0; j < kTurnLines; j += kLines, k += kLines) {
+              if (k < end) Copy(to + PiecePlace(line + j, piece), memory);
+              memory += step;
+            }
+          }
+        }
         place = PlaceAfter(place, 1);
       }
       ArriveAfterCopies(&tables_->full[unit.turn % kTurns]);
+    }
+  }
+  __device__ __forceinline__ static void Copy(unsigned char* shared, std::uintptr_t memory) {
+    if constexpr (kWords) {
+      CopyWordAsync(shared, memory);
+    } else {
+      CopyAsync(shared, memory);
     }
   }
   __device__ __forceinline__ static void ArriveAfterCopies(std::uint64_t* barrier) {
@@ -209,54 +242,55 @@ class ColumnRing {
   }
   // Tells the statistics of the warp's rows in a unit.
   __device__ __forceinline__ void Reduce(const Unit& unit) const {
-    using Words = ColumnWords<In, true>;
+    using Words = ColumnWords<In, true, kStripBytes>;
     constexpr int kRows = Words::kRows;
-    static_assert(kWidth == kRows * kColumnRingWorkers, "planned for");
-    const int word = Warp();
-    if (word * kRows >= WidthOf(unit.side)) return;
+    static_assert(kWidth % (kRows * kColumnRingWorkers) == 0, "planned for");
     const int columns = ColumnsOf(unit);
     const auto tile_of = [&](int slot) {
-      constexpr int kPlaceSlots = kColumnRingPlaceBytes / Words::kSlotBytes;
+      constexpr int kPlaceSlots = kForm.PlaceBytes() / Words::kSlotBytes;
       return PlaceAt(PlaceAfter(unit.place, slot / kPlaceSlots)) + slot % kPlaceSlots * Words::kSlotBytes;
     };
-    Stats<float> stats[kRows];
-    if (columns == kChunk) {
-      ColumnWords<In, true>(tile_of, word, columns).Reduce(scale_, stats);
-    } else {
-      ColumnWords<In, false>(tile_of, word, columns).Reduce(scale_, stats);
-    }
+#pragma unroll 1
+    for (int word = Warp(); word * kRows < WidthOf(unit.side); word += kColumnRingWorkers) {
+      Stats<float> stats[kRows];
+      if (columns == kChunk) {
+        Words(tile_of, word, columns).Reduce(scale_, stats);
+      } else {
+        ColumnWords<In, false, kStripBytes>(tile_of, word, columns).Reduce(scale_, stats);
+      }
 #pragma unroll
-    for (int k = 0; k < kRows; ++k) {
-      const int index = (word * kRows + k) * params_.chunks + unit.chunk;
-      if (Lane() == k) table_.Publish(unit.strip, Entries(), index, stats[k]);
+      for (int k = 0; k < kRows; ++k) {
+        const int index = (word * kRows + k) * params_.chunks + unit.chunk;
+        if (Lane() == k) table_.Publish(unit.strip, Entries(), index, stats[k]);
+      }
+      __syncwarp();
     }
-    __syncwarp();
   }
   // Writes the results of the warp's columns in each of a unit's places, and leaves them.
   __device__ __forceinline__ void Store(const Unit& unit) const {
     const int turn = unit.turn % kTurns;
-    const int vector = Lane() % kVectors;
-    const typename Tables::Row* const rows = tables_->rows[turn] + vector * kVector;
-    const bool has_vector = vector * kVector < WidthOf(unit.side);
+    const int piece = Lane() % kPieces;
+    const typename Tables::Row* const rows = tables_->rows[turn] + piece * kPieceRows;
+    const bool has_piece = piece * kPieceRows < WidthOf(unit.side);
     if (tables_->usual[turn] == 0) {
-      StoreAny(unit, has_vector, rows);
+      StoreAny(unit, has_piece, rows);
       return;
     }
-    float from[kVector];
-    float factor[kVector];
-    LogTerms<float> terms[kVector];
+    float from[kPieceRows];
+    float factor[kPieceRows];
+    LogTerms<float> terms[kPieceRows];
 #pragma unroll
-    for (int e = 0; e < kVector; ++e) {
+    for (int e = 0; e < kPieceRows; ++e) {
       from[e] = rows[e].from;
       factor[e] = rows[e].factor;
       if (kLog) terms[e] = LogTerms<float>(MaxPre(from[e], scale_), factor[e], rows[e].low, params_.zero);
     }
     const LogScale<float> log_scale(scale_, params_.log_pre, params_.log_factor);
-    ForVectors(unit, has_vector, [&](const unsigned char* at, In* to) {
-      float x[kVector];
-      Unpack<In>(*reinterpret_cast<const uint4*>(at), x);
+    ForPieces(unit, has_piece, [&](const unsigned char* at, In* to) {
+      float x[kPieceRows];
+      Piece::Open(Piece::Load(at), x);
 #pragma unroll
-      for (int e = 0; e < kVector; ++e) {
+      for (int e = 0; e < kPieceRows; ++e) {
         if constexpr (!kLog) {
           x[e] = scale_.PlainExp(x[e], from[e]) * factor[e];
         } else if constexpr (sizeof(In) == 2) {
@@ -265,14 +299,14 @@ class ColumnRing {
           x[e] = terms[e].NumberResult(x[e], log_scale);
         }
       }
-      *reinterpret_cast<uint4*>(to) = Pack<In>(x);
+      *reinterpret_cast<typename Piece::Raw*>(to) = Piece::Close(x);
     });
   }
   // In any form, element by element.
-  __device__ __forceinline__ void StoreAny(const Unit& unit, bool has_vector, const typename Tables::Row* rows) const {
-    ForVectors(unit, has_vector, [&](const unsigned char* at, In* to) {
+  __device__ __forceinline__ void StoreAny(const Unit& unit, bool has_piece, const typename Tables::Row* rows) const {
+    ForPieces(unit, has_piece, [&](const unsigned char* at, In* to) {
 #pragma unroll 1
-      for (int e = 0; e < kVector; ++e) {
+      for (int e = 0; e < kPieceRows; ++e) {
         const Normalizer<float> row(scale_, Stats<float>{rows[e].from, rows[e].factor}, kLog, false);
         float x[1] = {ToCompute(reinterpret_cast<const In*>(at)[e])};
         row.template Apply<In, true>(x);
@@ -281,23 +315,23 @@ class ColumnRing {
     });
   }
   template <typename F>
-  __device__ __forceinline__ void ForVectors(const Unit& unit, bool has_vector, F store) const {
+  __device__ __forceinline__ void ForPieces(const Unit& unit, bool has_piece, F store) const {
     constexpr int kStep = kColumnRingWorkers * kLines;
     constexpr int kTimes = kColumnRingPlaceColumns / kStep;
     const DeviceSegment& segment = params_.segment;
-    const int line = Warp() * kLines + Lane() / kVectors;
-    const int vector = Lane() % kVectors;
+    const int line = Warp() * kLines + Lane() / kPieces;
+    const int piece = Lane() % kPieces;
     In* to =
-        static_cast<In*>(segment.output) + unit.outer * segment.output_stride + Past(unit, line) + vector * kVector;
+        static_cast<In*>(segment.output) + unit.outer * segment.output_stride + Past(unit, line) + piece * kPieceRows;
     const std::int64_t step = kStep * segment.inner;
-    const int columns = has_vector ? ColumnsOf(unit) - line : 0;
+    const int columns = has_piece ? ColumnsOf(unit) - line : 0;
     int place = unit.place;
 #pragma unroll 1
     for (int i = 0; i < kUnitPlaces; ++i) {
-      const unsigned char* const at = PlaceAt(place) + PassPlace(line, vector);
+      const unsigned char* const at = PlaceAt(place) + PiecePlace(line, piece);
 #pragma unroll
       for (int k = 0; k < kTimes; ++k) {
-        if (i * kColumnRingPlaceColumns + k * kStep < columns) store(at + k * kStep * kPassStripBytes, to);
+        if (i * kColumnRingPlaceColumns + k * kStep < columns) store(at + k * kStep * kStripBytes, to);
         to += step;
       }
       __syncwarp();
@@ -349,13 +383,23 @@ class ColumnRing {
       const int turn = unit.turn % kTurns;
       const int first = kWidth * params_.chunks;
       const int width = WidthOf(unit.side);
-      Stats<float> stats[1];
+      constexpr int kEach = (kWidth + 31) / 32;
+      Stats<float> stats[kEach];
       table_.AwaitSome(unit.strip, Entries(), first + Lane(), first + width, stats);
-      const Normalizer<float> row(scale_, stats[0], kLog, false);
-      const bool usual = __all_sync(0xffffffffu, Lane() >= width || IsUsual<In>(row));
-      if (Lane() < width) {
-        const typename Tables::Row terms = {kLog ? row.max : row.base.shift, row.factor, row.log_lo};
-        tables_->rows[turn][Lane()] = usual ? terms : typename Tables::Row{stats[0].max, stats[0].sum, 0.0f};
+      bool usual = true;
+      typename Tables::Row terms[kEach];
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) {
+        const Normalizer<float> row(scale_, stats[i], kLog, false);
+        terms[i] = {kLog ? row.max : row.base.shift, row.factor, row.log_lo};
+        usual = usual && (Lane() + 32 * i >= width || IsUsual<In>(row));
+      }
+      usual = __all_sync(0xffffffffu, usual);
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) {
+        if (Lane() + 32 * i >= width) continue;
+        tables_->rows[turn][Lane() + 32 * i] =
+            usual ? terms[i] : typename Tables::Row{stats[i].max, stats[i].sum, 0.0f};
       }
       if (Lane() == 0) tables_->usual[turn] = usual ? 1 : 0;
       __threadfence_block();
@@ -375,13 +419,13 @@ class ColumnRing {
   const GridTable<float, ColumnRingParams> table_;
 };
 
-template <typename In, bool kLog>
-__global__ void __launch_bounds__(ColumnRingThreads(sizeof(In)), 1)
+template <typename In, bool kWide, bool kWords, bool kLog>
+__global__ void __launch_bounds__((ColumnRingForm{kWide, kWords}.Threads(sizeof(In))), 1)
     ColumnRingKernel(const __grid_constant__ ColumnRingParams params) {
 #if __CUDA_ARCH__ >= 900
   extern __shared__ __align__(128) unsigned char tile[];
-  __shared__ ColumnRingTables<In> tables;
-  ColumnRing<In, kLog>(params, tile, &tables).Run();
+  __shared__ ColumnRingTables<In, kWide> tables;
+  ColumnRing<In, kWide, kWords, kLog>(params, tile, &tables).Run();
   GridTable<float, ColumnRingParams>::End(params);
   Complete(params.completion);
 #endif

@@ -5,26 +5,45 @@
 // The kernels of column_ring.cuh.
 namespace softmax::kernels::cuda {
 
-constexpr int kColumnRingPlaces = 14;         // in shared memory
-constexpr int kColumnRingPlaceColumns = 256;  // of a strip, kPassStripBytes wide
-constexpr int kColumnRingPlaceBytes = kColumnRingPlaceColumns * kPassStripBytes;
-// Warps of a block: those that compute, that read and that fetch, and one that folds. As measured on an H200.
+// Shared memory that a block's places for columns of a strip take.
+constexpr int kColumnRingBytes = 224 * 1024;
+constexpr int kColumnRingPlaceColumns = 256;
+
+// What kernels there are for: strips of kPassStripBytes or kWideStripBytes; columns that are whole vectors, or words of
+// 4 bytes.
+constexpr int kWideStripBytes = 128;
+struct ColumnRingForm {
+  bool wide;
+  bool words;
+
+  constexpr int StripBytes() const { return wide ? kWideStripBytes : kPassStripBytes; }
+  constexpr int PlaceBytes() const { return kColumnRingPlaceColumns * StripBytes(); }
+  constexpr int Places() const { return kColumnRingBytes / PlaceBytes(); }
+  // The rows of a strip.
+  constexpr int Width(int element_bytes) const { return StripBytes() / element_bytes; }
+  // Warps of a block that read, as measured.
+  constexpr int Readers(int element_bytes) const {
+    if (wide && words) return element_bytes == 2 ? 1 : 3;
+    return (element_bytes == 2 ? 1 : 2) * (words ? 2 : 1);
+  }
+  constexpr int Threads(int element_bytes) const;
+};
+// Warps that compute, and that fetch; one more folds. As measured on an H200.
 constexpr int kColumnRingWorkers = 16;
-constexpr int ColumnRingReaders(int element_bytes) { return element_bytes == 2 ? 1 : 2; }
 constexpr int ColumnRingFetchers(int element_bytes) { return element_bytes == 2 ? 1 : 2; }
-constexpr int ColumnRingThreads(int element_bytes) {
-  return (kColumnRingWorkers + 1 + ColumnRingFetchers(element_bytes) + ColumnRingReaders(element_bytes)) * 32;
+constexpr int ColumnRingForm::Threads(int element_bytes) const {
+  return (kColumnRingWorkers + 1 + ColumnRingFetchers(element_bytes) + Readers(element_bytes)) * 32;
 }
-constexpr int kColumnRingBytes = kColumnRingPlaces * kColumnRingPlaceBytes;
+
+// The entries of a strip of `width` rows in the table: a row's chunks side by side, and after them those of whole rows.
+constexpr int ColumnRingEntries(int width, int chunks) { return width * (chunks + 1); }
 
 // Places that a chunk takes.
 constexpr int ColumnRingUnitPlaces(int element_bytes) { return ChunkColumns(element_bytes) / kColumnRingPlaceColumns; }
-// The rows of a strip.
-constexpr int ColumnRingWidth(int element_bytes) { return kPassStripBytes / element_bytes; }
-// The entries of a strip in the table: a row's chunks side by side, and after them those of whole rows.
-constexpr int ColumnRingEntries(int chunks, int element_bytes) { return ColumnRingWidth(element_bytes) * (chunks + 1); }
 
 // nullptr for fp64.
-const void* ColumnRingKernelOf(DataType type, bool log);
+const void* ColumnRingKernelOf(DataType type, ColumnRingForm form, bool log);
+// All that there are.
+constexpr ColumnRingForm kColumnRingForms[] = {{false, false}, {false, true}, {true, false}, {true, true}};
 
 }  // namespace softmax::kernels::cuda

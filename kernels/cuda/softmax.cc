@@ -235,8 +235,11 @@ cudaError_t PrepareKernelsOf(DataType type, const cuda::Device& device) {
   if (type != DataType::kFloat64) prepare(cuda::ColumnLanesKernelsFor(type), beside_table, clusters);
   if (type != DataType::kFloat64) prepare(cuda::StreamKernelsFor(type), all_bytes, clusters);
   if (clusters && type != DataType::kFloat64) {
-    const void* const rings[] = {cuda::ColumnRingKernelOf(type, false), cuda::ColumnRingKernelOf(type, true)};
-    prepare(rings, std::min(all_bytes, cuda::kColumnRingBytes), false);
+    for (const cuda::ColumnRingForm form : cuda::kColumnRingForms) {
+      const void* const rings[] = {cuda::ColumnRingKernelOf(type, form, false),
+                                   cuda::ColumnRingKernelOf(type, form, true)};
+      prepare(rings, std::min(all_bytes, cuda::kColumnRingBytes), false);
+    }
   }
   prepare(cuda::LinkKernelsFor(type), beside_table, false);
   prepare(cuda::MatrixKernelsFor(type), beside_table, clusters);

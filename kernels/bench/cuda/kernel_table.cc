@@ -46,7 +46,9 @@ std::vector<const void*> AllKernels() {
     if (type != DataType::kFloat64) {
       for (const void* kernel : cuda::ColumnLanesKernelsFor(type)) add(kernel);
       for (const void* kernel : cuda::StreamKernelsFor(type)) add(kernel);
-      for (const bool log : {false, true}) add(cuda::ColumnRingKernelOf(type, log));
+      for (const cuda::ColumnRingForm form : cuda::kColumnRingForms) {
+        for (const bool log : {false, true}) add(cuda::ColumnRingKernelOf(type, form, log));
+      }
     }
     for (int other = 0; other < 2; ++other) {
       add(cuda::KernelTableFor(type).small[other]);

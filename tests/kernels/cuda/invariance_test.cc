@@ -241,6 +241,35 @@ TEST_F(InvarianceTest, StripsOfAllBlocksGiveTheBitsOfContiguousRows) {
   }
 }
 
+// The same in wide strips, which fp32 has with few chunks and with very many, and 16 bits where they miss the sectors.
+TEST_F(InvarianceTest, WideStripsOfAllBlocksGiveTheBitsOfContiguousRows) {
+  for (const auto& [type, operation] :
+       {std::pair(DataType::kFloat32, Operation::kSoftmax), std::pair(DataType::kFloat32, Operation::kLogSoftmax),
+        std::pair(DataType::kFloat16, Operation::kLogSoftmax), std::pair(DataType::kBFloat16, Operation::kSoftmax)}) {
+    const auto vector = 16 / static_cast<std::int64_t>(SizeOf(type));
+    for (const auto [outer, cols, vectors] : {std::array<std::int64_t, 3>{5, 9001, 23}, {1, 101500, 8}}) {
+      const RowCase other = AxisCase(type, operation, outer, cols, vectors * vector);
+      ExpectStripsOfContiguousRows(other, MakeValues(Values::kNormal, type, other.Elements(), 37));
+    }
+  }
+}
+
+// The same where columns are words and no vectors, by their distance or by where they begin.
+TEST_F(InvarianceTest, StripsOfAllBlocksInWordsGiveTheBitsOfContiguousRows) {
+  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
+    for (const auto [outer, cols, inner, start] :
+         {std::array<std::int64_t, 4>{1, 60001, 46, 0}, {2, 34000, 160, 2}, {2, 100001, 14, 2}, {3, 9001, 602, 4}}) {
+      for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+        RowCase other = AxisCase(type, operation, outer, cols, inner + (type == DataType::kFloat32 ? outer % 2 : 0));
+        other.input_offset = start;
+        other.output_offset = start % 4;
+        other.padding = outer % 2 * 2;
+        ExpectStripsOfContiguousRows(other, MakeValues(Values::kNormal, type, other.Elements(), 31));
+      }
+    }
+  }
+}
+
 TEST_F(InvarianceTest, StripsOfFloat32ThatOverlapGiveTheBitsOfContiguousRows) {
   ExpectBitsOfStripsThatOverlap(DataType::kFloat32);
 }

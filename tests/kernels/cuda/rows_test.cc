@@ -319,7 +319,25 @@ TEST_F(RowsTest, ALongOtherAxisOfSeveralStripsTakesEveryValue) {
       c.operation = operation;
       c.outer = 2;
       c.cols = 9001;
-      c.inner = 80 / static_cast<std::int64_t>(SizeOf(type));
+      for (const std::int64_t bytes : {80, 84}) {  // vectors, words
+        c.inner = bytes / static_cast<std::int64_t>(SizeOf(type));
+        for (const Values values : kAllValues) ExpectGood(c, values);
+      }
+    }
+  }
+}
+
+// The same in wide strips.
+TEST_F(RowsTest, ALongOtherAxisOfWideStripsTakesEveryValue) {
+  for (const auto& [type, operation] :
+       {std::pair(DataType::kFloat32, Operation::kLogSoftmax), std::pair(DataType::kBFloat16, Operation::kSoftmax)}) {
+    RowCase c;
+    c.input_type = c.output_type = type;
+    c.operation = operation;
+    c.outer = 5;
+    c.cols = 9001;
+    for (const std::int64_t bytes : {368, 372}) {  // vectors that miss the sectors, words
+      c.inner = bytes / static_cast<std::int64_t>(SizeOf(type));
       for (const Values values : kAllValues) ExpectGood(c, values);
     }
   }
