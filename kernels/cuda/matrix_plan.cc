@@ -117,7 +117,7 @@ void PlanSmall(int bytes, const Device& device, MatrixPlan* plan) {
   const int groups = plan->threads / p.lanes;
   plan->blocks = DivideUp(p.rows, groups);
   const bool is_one_wave = plan->blocks <= std::int64_t{kOneWaveBlocks} * device.multiprocessors;
-  const bool is_taken = !is_one_wave && PlanShare(bytes, plan);
+  const bool is_taken = !is_one_wave && PlanShare(bytes, device, plan);
   if (plan->slots <= 2 && is_one_wave) {
     plan->kind = MatrixKind::kOneWave;
   } else if (!is_taken && (bytes != 8 || !PlanSingle(plan))) {

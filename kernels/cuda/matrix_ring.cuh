@@ -54,10 +54,10 @@ class RingRows {
  public:
   using C = ComputeOf<In>;
   using Tables = RingTables<C>;
-  static constexpr int kWarps = kRingShapes[kShape].warps;
-  static constexpr int kPlaces = kRingShapes[kShape].places;
-  static constexpr int kKept = kRingShapes[kShape].kept;
-  static constexpr int kEach = kRingShapes[kShape].chunks;
+  static constexpr int kWarps = RingShapeOf(sizeof(In), kShape).warps;
+  static constexpr int kPlaces = RingShapeOf(sizeof(In), kShape).places;
+  static constexpr int kKept = RingShapeOf(sizeof(In), kShape).kept;
+  static constexpr int kEach = RingShapeOf(sizeof(In), kShape).chunks;
   static constexpr int kGroupUnits = kGroupChunks / kEach;
   static constexpr int kUnit = kEach * Element<In>::kChunk;  // columns
 
@@ -426,7 +426,7 @@ class RingRows {
 };
 
 template <typename In, bool kLog, int kShape>
-__global__ void __launch_bounds__(kRingShapes[kShape].Threads(), 1)
+__global__ void __launch_bounds__(RingShapeOf(sizeof(In), kShape).Threads(), 1)
     RingMatrixKernel(const __grid_constant__ MatrixParams params) {
 #if __CUDA_ARCH__ >= 900
   using C = ComputeOf<In>;
@@ -456,17 +456,22 @@ const void* PartsMatrix() {
   }
 }
 
-template <typename In, bool kLog, bool kWide>
+template <typename In, int kShape, bool kLog>
 const void* Ring() {
-  return reinterpret_cast<const void*>(&RingMatrixKernel<In, kLog, RingIndex(sizeof(In), kWide)>);
+  if constexpr (HasRing(sizeof(In), kShape, kLog)) {
+    return reinterpret_cast<const void*>(&RingMatrixKernel<In, kLog, kShape>);
+  } else {
+    return nullptr;
+  }
 }
 
 template <typename In>
 const WideKernels& WideKernelsOf() {
-  static const WideKernels kernels{
-      {{Ring<In, false, false>(), Ring<In, true, false>()}, {Ring<In, false, true>(), Ring<In, true, true>()}},
-      {{PartsMatrix<In, false, false>(), PartsMatrix<In, false, true>()},
-       {PartsMatrix<In, true, false>(), PartsMatrix<In, true, true>()}}};
+  static const WideKernels kernels{{{Ring<In, 0, false>(), Ring<In, 0, true>()},
+                                    {Ring<In, 1, false>(), Ring<In, 1, true>()},
+                                    {Ring<In, 2, false>(), Ring<In, 2, true>()}},
+                                   {{PartsMatrix<In, false, false>(), PartsMatrix<In, false, true>()},
+                                    {PartsMatrix<In, true, false>(), PartsMatrix<In, true, true>()}}};
   return kernels;
 }
 

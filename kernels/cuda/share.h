@@ -22,7 +22,7 @@ constexpr bool HasShare(int element_bytes, int vectors, bool log) {
 }
 
 // Plans that for rows that lanes would have. False: they are others.
-bool PlanShare(int bytes, MatrixPlan* plan);
+bool PlanShare(int bytes, const Device& device, MatrixPlan* plan);
 
 // One input type's kernels, by vectors and `log`; nullptr for those that HasShare() has not.
 struct ShareKernels {

@@ -1,17 +1,26 @@
 #include "kernels/cuda/divide.h"
 #include "kernels/cuda/share.h"
+#include "kernels/cuda/tile.h"
 
 namespace softmax::kernels::cuda {
+namespace {
 
-bool PlanShare(int bytes, MatrixPlan* plan) {
+// Whether two threads a row are slower than four lanes. They touch as many lines as they have rows: only where the
+// arithmetic is most that was no loss. With slower memory it is one but for the fewest vectors of small tensors.
+bool IsPairSlow(const MatrixParams& p, int bytes, int vectors, const Device& device) {
+  if (!p.log || vectors == kMostShareVectors) return true;
+  return !device.fast_memory && (vectors > kLeastShareVectors || FillsShared(p, bytes, 1, device));
+}
+
+}  // namespace
+
+bool PlanShare(int bytes, const Device& device, MatrixPlan* plan) {
   MatrixParams& p = plan->params;
   // What lies in the sectors at the ends of rows with gaps is read early by the lanes' kernels alone.
   if (plan->skew || p.fetches_ends || p.lanes < 4 || p.cols % VectorElements(bytes) != 0) return false;
   const int threads = p.lanes / 2;
   const auto vectors = static_cast<int>(DivideUp(p.cols / VectorElements(bytes), threads));
-  // Two threads a row touch as many lines as they have rows: only where the arithmetic is most that was no loss.
-  const bool is_slow = threads == 2 && (!p.log || vectors == kMostShareVectors);
-  if (is_slow || !HasShare(bytes, vectors, p.log)) return false;
+  if (!HasShare(bytes, vectors, p.log) || (threads == 2 && IsPairSlow(p, bytes, vectors, device))) return false;
   plan->kind = MatrixKind::kShare;
   plan->slots = vectors;
   plan->threads = ShareThreads(vectors);

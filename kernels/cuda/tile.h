@@ -59,6 +59,9 @@ constexpr int PartTableBytes(int element_bytes, bool skew) {
          (HasApart(element_bytes, skew) ? PartChunks(element_bytes) * kChunkSlots * kVectorBytes : 0);
 }
 
+// Whether the tensor is larger than so many halves of the shared memory of all multiprocessors.
+bool FillsShared(const MatrixParams& p, int bytes, int halves, const Device& device);
+
 // Dense rows of few vectors are moved as tiles of rows, unless lanes have just as many vectors: whole ones in a number
 // that leaves few lanes idle. An even number of them costs a tile some of its speed, so those that go as tiles are
 // those that were faster so, in tensors that fill the shared memory of all multiprocessors. For doubles that was not
@@ -78,8 +81,8 @@ void PlanTiny(int bytes, const Device& device, MatrixPlan* plan);
 
 // Plans tiles of rows that several threads share, in which all of a block's threads have a row equally often. False:
 // the rows are not of that size, or so few that lanes on their own are faster: rows that do not give each
-// multiprocessor two blocks; of 32 bits, where lanes are nearly as fast for many vectors, four or eight. Nor
-// log-softmax of few fp32 columns in large tensors, where a thread a row is faster.
+// multiprocessor two blocks; of 32 bits, where lanes are nearly as fast for many vectors, four or eight. Nor few fp32
+// columns in large tensors, where a thread a row is faster.
 bool PlanTile(int bytes, const Device& device, MatrixPlan* plan);
 
 // Plan the kernels for many rows. False: the rows are others, of a size that others are better at, or few.

@@ -36,12 +36,14 @@ void SetTiles(int rows, int pitch, MatrixPlan* plan) {
 
 // How often each thread of a tile has a row, `threads` to a row: of 32 bits once, or twice where the blocks that a
 // multiprocessor holds would otherwise have too little on their way. 16-bit tiles are larger, as their blocks take
-// longer for the same bytes, and so are those of which a multiprocessor holds fewer. As measured.
+// longer for the same bytes, and so are those of which a multiprocessor holds fewer. As measured, with either memory.
 int TileRounds(int bytes, int vectors, int threads, bool log, int round_bytes, const Device& device) {
   if (bytes == 2) {
     const int tiles = device.fast_memory && vectors > 4 ? 4 : 6;
     return std::max(1, (device.shared_bytes / tiles + round_bytes / 2) / round_bytes);
   }
+  constexpr int kSmallRound = 13 * 1024;
+  if (log && !device.fast_memory) return threads >= 8 && round_bytes < kSmallRound ? 2 : 1;
   if (log) return vectors <= 6 ? 2 : 1;
   const bool is_usual = threads == 8 || threads == 16;
   return device.fast_memory && round_bytes <= (is_usual ? 18 : 23) * 1024 ? 2 : 1;
@@ -50,12 +52,6 @@ int TileRounds(int bytes, int vectors, int threads, bool log, int round_bytes, c
 // Whether blocks, or warps, fill the places that each multiprocessor has for them.
 bool FillPlaces(std::int64_t count, int places, const Device& device) {
   return count >= std::int64_t{places} * device.multiprocessors;
-}
-
-// Whether the tensor is larger than so many halves of the shared memory of all multiprocessors.
-bool FillsShared(const MatrixParams& p, int bytes, int halves, const Device& device) {
-  return 2 * p.rows * DivideUp(p.cols, VectorElements(bytes)) * kVectorBytes >
-         std::int64_t{halves} * device.shared_bytes * device.multiprocessors;
 }
 
 // Rows of a tile, in pairs for each multiprocessor, that are enough for it; see PlanTile().
@@ -157,7 +153,23 @@ bool AreFewForThreads(const MatrixParams& p, int bytes, int vectors, bool skew) 
   return p.rows <= (is_float_log ? 32768 : is_wide ? 16384 : 4096);
 }
 
+// Whether aligned rows of so many vectors, an even number, are faster as tiles in large tensors than by lanes. As
+// measured, with either memory.
+bool IsEvenTiny(int vectors, int bytes, bool log, const Device& device) {
+  if (device.fast_memory) {
+    if (bytes == 2) return vectors <= 6;
+    return log ? vectors >= 4 && vectors <= 10 : vectors == 6;
+  }
+  if (bytes == 2) return vectors == 6 || (log && vectors == 4);
+  return log && (vectors == 6 || vectors == 10);
+}
+
 }  // namespace
+
+bool FillsShared(const MatrixParams& p, int bytes, int halves, const Device& device) {
+  return 2 * p.rows * DivideUp(p.cols, VectorElements(bytes)) * kVectorBytes >
+         std::int64_t{halves} * device.shared_bytes * device.multiprocessors;
+}
 
 bool IsTiny(const MatrixParams& p, int bytes, bool skew, const Device& device) {
   const auto vectors = static_cast<int>(DivideUp(p.cols, VectorElements(bytes)));
@@ -168,8 +180,7 @@ bool IsTiny(const MatrixParams& p, int bytes, bool skew, const Device& device) {
   if (vectors % 2 != 0) return vectors <= (bytes == 2 ? 5 : 15);
   const std::int64_t all = p.rows * TinyPitch(static_cast<int>(p.cols), bytes);
   if (all < std::int64_t{device.shared_bytes} * device.multiprocessors) return false;
-  if (bytes == 2) return vectors <= 6;
-  return p.log ? vectors >= 4 && vectors <= 10 : vectors == 6;
+  return IsEvenTiny(vectors, bytes, p.log, device);
 }
 
 bool IsOddTile(const MatrixParams& p, int bytes, const Device& device) {
@@ -210,9 +221,12 @@ bool PlanTile(int bytes, const Device& device, MatrixPlan* plan) {
   // fp32 log-softmax of more columns is faster with lanes, which hold half as much, or bulk copies.
   constexpr std::int64_t kMostLogColumns = 512;
   constexpr std::int64_t kLeastLogColumns = 47;  // in large tensors
+  constexpr std::int64_t kLeastColumns = 38;     // softmax, in tensors several times as large
   const bool is_float_log = bytes == 4 && p.log;
   if (share == 0 || (is_float_log && p.cols > kMostLogColumns)) return false;
   if (is_float_log && p.cols < kLeastLogColumns && plan->skew && FillsShared(p, bytes, 1, device)) return false;
+  const bool is_float = bytes == 4 && !p.log;
+  if (is_float && p.cols < kLeastColumns && !device.fast_memory && FillsShared(p, bytes, 4, device)) return false;
   const int threads = p.lanes / share;
   const int groups = kMatrixThreads / threads;
   const int pitch = static_cast<int>(p.input_stride) * bytes;

@@ -11,17 +11,35 @@ namespace {
 
 // Which of the kernels for very wide rows a plan means, in its `slots`.
 constexpr int kPartSlots = 1;
-constexpr int kRingSlots = 2;  // and whether the rows are the wider ones
+constexpr int kRingSlots = 2;  // and the ring's index
 
-// A block's groups of a row, at most, for each shape of rings: its warps have places for them, and for some of the next
-// row.
-constexpr int kMostRingGroups[kRings] = {1, 2, 1, 4};
-constexpr bool HasPlaces(int index) {
-  const RingShape& ring = kRingShapes[index];
-  return ring.warps * ring.places * ring.chunks <= kRingPlaces &&
-         DivideUp(kMostRingGroups[index] * kGroupChunks / ring.chunks, ring.warps) <= ring.places + ring.kept;
+// Which ring rows want, and how many units a block has on their way at a time.
+struct RingChoice {
+  int index;
+  int window;
+};
+// Rows of which a multiprocessor has at most a group, and wider ones. As measured on an H200, and with slower memory on
+// an H100, where more bytes on their way at a time are no gain, and the places that wait for statistics are worth more.
+RingChoice RingOf(int bytes, bool is_wide, bool log, const Device& device) {
+  if (bytes == 2) {
+    if (device.fast_memory) return is_wide ? RingChoice{1, 20} : RingChoice{0, 18};
+    return is_wide ? RingChoice{2, 20} : RingChoice{1, 24};
+  }
+  if (device.fast_memory) return is_wide ? RingChoice{1, 14} : RingChoice{0, 16};
+  if (!is_wide) return {0, 14};
+  return log ? RingChoice{1, 12} : RingChoice{2, 11};
 }
-static_assert(HasPlaces(0) && HasPlaces(1) && HasPlaces(2) && HasPlaces(3), "else blocks would wait in vain");
+
+// A block's groups of a row, at most: its warps have places for them, and for some of the next row.
+constexpr int MostRingGroups(int bytes, bool is_wide) { return !is_wide ? 1 : bytes == 4 ? 4 : 2; }
+constexpr bool HasPlaces(int bytes, int index, bool is_wide) {
+  const RingShape ring = RingShapeOf(bytes, index);
+  return ring.warps * ring.places * ring.chunks <= kRingPlaces &&
+         DivideUp(MostRingGroups(bytes, is_wide) * kGroupChunks / ring.chunks, ring.warps) <= ring.places + ring.kept;
+}
+static_assert(HasPlaces(2, 0, false) && HasPlaces(2, 1, true) && HasPlaces(2, 2, true) && HasPlaces(4, 0, false) &&
+                  HasPlaces(4, 1, true) && HasPlaces(4, 2, true),
+              "else blocks would wait in vain");
 
 // Blocks of a plan's kernel that the device holds at a time.
 int ResidentBlocks(DataType type, const MatrixPlan& plan, const Device& device) {
@@ -68,18 +86,17 @@ bool PlanRing(DataType type, const Device& device, MatrixPlan* plan) {
   if (p.rows * p.cols * bytes < kLeastBytes || device.shared_bytes < kRingBytes) return false;
   p.groups = static_cast<int>(DivideUp(p.chunks, kGroupChunks));
   const auto each = static_cast<int>(DivideUp(p.groups, device.multiprocessors));
-  const bool is_wide = each > kMostRingGroups[RingIndex(bytes, false)];
-  const int index = RingIndex(bytes, is_wide);
-  if (each > kMostRingGroups[index]) return false;
-  const RingShape& shape = kRingShapes[index];
+  const bool is_wide = each > MostRingGroups(bytes, false);
+  if (each > MostRingGroups(bytes, is_wide)) return false;
+  const RingChoice ring = RingOf(bytes, is_wide, p.log != 0, device);
   plan->kind = MatrixKind::kWide;
-  plan->slots = kRingSlots + (is_wide ? 1 : 0);
-  plan->threads = shape.Threads();
+  plan->slots = kRingSlots + ring.index;
+  plan->threads = RingShapeOf(bytes, ring.index).Threads();
   plan->dynamic_bytes = kRingBytes;
   plan->blocks = device.multiprocessors;
   p.row_blocks = p.groups;  // a block leaves a row's place in the table once for each group
   p.table_rows = TableRows(type, p);
-  p.part_window = shape.window;
+  p.part_window = ring.window;
   const bool fits =
       ResidentBlocks(type, *plan, device) >= plan->blocks && p.rows <= std::numeric_limits<int>::max() / 2 / p.groups;
   if (fits) return true;
