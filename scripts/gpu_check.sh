@@ -46,6 +46,7 @@ verdict() {
     FAILED=$((FAILED + 1))
     say "FAILED   $1 ($took s, exit code $4)"
     grep -hA 6 ': Failure$' "$2" | head -n 60 || true
+    grep '^=========' "$2" | head -n 40 || true  # a sanitizer's reports, which stand above the program's own lines
     grep '^\[  FAILED  \]' "$2" || tail -n 40 "$2"
   fi
 }
