@@ -50,8 +50,9 @@ class ColumnWords {
     const int spread = (sizeof(In) == 2 ? lane : lane >> 1) & (kVector - 1);
     int at[kVector];
 #pragma unroll
-    for (int e = 0; e < kVector; ++e)
+    for (int e = 0; e < kVector; ++e) {
       at[e] = PassPlace<kStripBytes>(lane * kVector + (e ^ spread), word / 4) + word % 4 * 4;
+    }
     const int left = columns - lane * kVector;
 #pragma unroll
     for (int s = 0; s < kChunkSlots; ++s) {
