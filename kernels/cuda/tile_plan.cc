@@ -34,13 +34,17 @@ void SetTiles(int rows, int pitch, MatrixPlan* plan) {
   plan->blocks = DivideUp(p.rows, rows);
 }
 
-// How often each thread of a tile has a row, `threads` to a row: of 32 bits once, or twice where the blocks that a
-// multiprocessor holds would otherwise have too little on their way. 16-bit tiles are larger, as their blocks take
-// longer for the same bytes, and so are those of which a multiprocessor holds fewer. As measured, with either memory.
+// How often each thread of a tile has a row, `threads` to a row: once, or twice where the blocks that a multiprocessor
+// holds would otherwise have too little on their way, and with fast memory even more often of 16 bits, as their blocks
+// take longer for the same bytes. As measured, with either memory.
 int TileRounds(int bytes, int vectors, int threads, bool log, int round_bytes, const Device& device) {
-  if (bytes == 2) {
-    const int tiles = device.fast_memory && vectors > 4 ? 4 : 6;
+  if (bytes == 2 && device.fast_memory) {
+    const int tiles = vectors > 4 ? 4 : 6;
     return std::max(1, (device.shared_bytes / tiles + round_bytes / 2) / round_bytes);
+  }
+  if (bytes == 2) {
+    constexpr int kLargeRound = 21 * 1024 + 512;
+    return vectors < 6 || round_bytes < kLargeRound ? 2 : 1;
   }
   constexpr int kSmallRound = 13 * 1024;
   if (log && !device.fast_memory) return threads >= 8 && round_bytes < kSmallRound ? 2 : 1;
