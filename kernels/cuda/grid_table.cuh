@@ -17,7 +17,8 @@
 namespace softmax::kernels::cuda {
 
 // `Params` have `rows`, of which the table holds `table_rows`, how often each is left (`row_blocks`), and `completion`.
-template <typename C, typename Params = MatrixParams>
+// kQuick: they have `by_table_rows` too, and places are found with fewer instructions, but more registers.
+template <typename C, typename Params = MatrixParams, bool kQuick = false>
 class GridTable {
  public:
   __device__ __forceinline__ explicit GridTable(const Params& params) : GridTable(params, NextTag(params)) {}
@@ -155,13 +156,17 @@ class GridTable {
   __device__ __forceinline__ static std::uint32_t* TagWord(const Params& params) {
     return params.completion.workspace + kWorkspaceTag;
   }
+  __device__ __forceinline__ int PlaceOf(int row) const {
+    if constexpr (kQuick) return params_.by_table_rows.Remainder(row);
+    return row % params_.table_rows;
+  }
   __device__ __forceinline__ std::uint32_t* ReadersOf(int row) const {
-    return params_.completion.workspace + kWorkspaceReaders + row % params_.table_rows;
+    return params_.completion.workspace + kWorkspaceReaders + PlaceOf(row);
   }
   __device__ __forceinline__ std::uint32_t TagOf(int row) const { return tag_ + static_cast<std::uint32_t>(row); }
   __device__ __forceinline__ std::uint64_t* EntryOf(int row, int entries, int index) const {
     return reinterpret_cast<std::uint64_t*>(params_.completion.workspace + kWorkspaceTable) +
-           (row % params_.table_rows * entries + index) * kWords;
+           (PlaceOf(row) * entries + index) * kWords;
   }
   __device__ __forceinline__ static void Load(const std::uint64_t* from, std::uint64_t (&got)[kWords]) {
 #pragma unroll

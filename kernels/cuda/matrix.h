@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/divisor.h"
 #include "kernels/cuda/scale.h"
 #include "kernels/cuda/work.h"
 
@@ -91,6 +92,8 @@ struct MatrixParams {
   bool fetches_ends;  // of the output's rows, which have gaps between them: FetchEnd()
   int ahead_bytes;    // of the input, which each block asks for before its turn: AskAhead()
   Completion completion;
+  ExactDivisor by_row_blocks;  // of rows whose parts blocks take in turn
+  ExactDivisor by_table_rows;  // likewise
 };
 
 enum class MatrixKind : std::uint8_t {

@@ -94,8 +94,9 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks) SliceMatrixKernel(const 
   BeginAccess(params);
   const std::int64_t valid = active ? ValidLength(params, row) : 0;
 
-  // In 64 registers doubles have only loops, and log-softmax of 16 bits one chunk at a time.
-  Slice<In, kSkew, kLog, 4, sizeof(In) == 8, kLog && sizeof(In) == 2 ? 1 : 2> slice;
+  // In 64 registers doubles have only loops. 16 bits take one chunk at a time, which leaves room for the plain forms;
+  // aligned softmax was slower so.
+  Slice<In, kSkew, kLog, 4, sizeof(In) == 8, sizeof(In) == 2 && (kSkew || kLog) ? 1 : 2> slice;
   const In* const input = static_cast<const In*>(params.input) + row * params.input_stride + column;
   slice.Start(input, valid - column, AroundOf<In>(params, row, column, valid - column), chunks,
               reinterpret_cast<uint4*>(dynamic) + warp * params.warp_vectors);

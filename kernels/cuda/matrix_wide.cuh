@@ -54,6 +54,15 @@ class WideRows {
   __device__ __forceinline__ bool IsFlat() const { return params_.chunks <= kFlatChunks; }
   __device__ __forceinline__ int Entries() const { return IsFlat() ? params_.chunks : params_.groups; }
 
+  // 16-bit rows, whose elements take the most instructions for their bytes. The others have no registers for it.
+  static constexpr bool kQuick = sizeof(In) == 2;
+  __device__ __forceinline__ int RowOf(int item) const {
+    return kQuick ? params_.by_row_blocks.Quotient(item) : item / params_.row_blocks;
+  }
+  __device__ __forceinline__ int PartOf(int item) const {
+    return kQuick ? params_.by_row_blocks.Remainder(item) : item % params_.row_blocks;
+  }
+
   // The last entry that a part publishes, or one of the last.
   __device__ __forceinline__ int LastEntry(int part) const {
     return IsFlat() ? part * PartChunks() : min((part + 1) * params_.block_groups, params_.groups) - 1;
@@ -80,19 +89,19 @@ class WideRows {
   __device__ __forceinline__ void AskTurn(int item) {
     const int before = item - params_.part_window;
     if (before < 0) return;
-    turn_ = table_.TagAt(before / params_.row_blocks, Entries(), LastEntry(before % params_.row_blocks));
+    turn_ = table_.TagAt(RowOf(before), Entries(), LastEntry(PartOf(before)));
   }
   __device__ __forceinline__ void AwaitTurn(int item) {
     const int before = item - params_.part_window;
     if (before < 0) return;
-    while (!table_.IsPast(before / params_.row_blocks, turn_)) AskTurn(item);
+    while (!table_.IsPast(RowOf(before), turn_)) AskTurn(item);
   }
 
   // A block's part of a row: the last of its groups stays in shared memory, those before it are read again.
   __device__ __forceinline__ void RunPart(int item) {
-    row_ = item / params_.row_blocks;
+    row_ = RowOf(item);
     valid_ = static_cast<int>(ValidLength(params_, row_));
-    const int part = item % params_.row_blocks;
+    const int part = PartOf(item);
     const int first = part * params_.block_groups;
     const int last = min(first + params_.block_groups, params_.groups) - 1;
     Start(first);
@@ -124,7 +133,7 @@ class WideRows {
   __device__ __forceinline__ void PrefetchLater(int item) const {
     if (sizeof(In) == 8 || params_.block_groups > 1) return;  // doubles: not measured
     const int later = item + params_.part_window * 3 / 5;
-    const int row = later / params_.row_blocks;
+    const int row = RowOf(later);
     const int part = later - row * params_.row_blocks;
     if (later >= params_.part_window && row < params_.rows && Lane() == 0 && Chunks(part) > 0) {
       const int column = Column(part);
@@ -257,7 +266,7 @@ class WideRows {
   uint4* const shared_;
   WideTables<C, kChunks>* const tables_;
   const Scale<C> scale_;
-  GridTable<C> table_;
+  GridTable<C, MatrixParams, kQuick> table_;
   const int warp_ = static_cast<int>(threadIdx.x) / 32;
   const int first_chunk_ = FirstChunk();  // of the warp's share of a group
   // In 80 registers two chunks at once, but of 32 bits, would spill.

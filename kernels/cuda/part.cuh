@@ -94,7 +94,8 @@ __device__ __forceinline__ ComputeOf<In> LaneMaximum(const uint4* v, int n, Lane
 }
 
 // Adds the exponentials of a lane's elements up, by their place within the vector. kFast: the fast form serves.
-template <typename In, int kSlots, bool kFull, bool kFast>
+// kPlain: so does the plain one.
+template <typename In, int kSlots, bool kFull, bool kFast, bool kPlain = false>
 __device__ __forceinline__ void LaneExpSums(const uint4* v, int n, Lanes lanes, const ExpBase<ComputeOf<In>>& base,
                                             const Scale<ComputeOf<In>>& scale,
                                             ComputeOf<In> (&sums)[Element<In>::kVector]) {
@@ -106,7 +107,7 @@ __device__ __forceinline__ void LaneExpSums(const uint4* v, int n, Lanes lanes, 
     UnpackMasked<In>(v[j], kFull ? kVector : n - (j * lanes.count + lanes.lane) * kVector, x);
 #pragma unroll
     for (int e = 0; e < kVector; ++e) {
-      const C y = kFast ? base.Exp(x[e], scale) : scale.Exp(x[e], base.max_pre);
+      const C y = kPlain ? base.PlainExp(x[e], scale) : kFast ? base.Exp(x[e], scale) : scale.Exp(x[e], base.max_pre);
       sums[e] = j == 0 ? y : sums[e] + y;
     }
   }

@@ -21,6 +21,15 @@ class BlendMask {
       words_[i] = below <= 0 ? 0 : below >= 4 ? 0xffffffffu : (1u << (8 * below)) - 1;
     }
   }
+  // The same in fewer instructions, for kernels that have no registers to keep it in. Others spilled with it.
+  __device__ __forceinline__ static BlendMask Short(int bytes) {
+    BlendMask mask(0);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      asm("bmsk.clamp.b32 %0, 0, %1;" : "=r"(mask.words_[i]) : "r"(max(8 * bytes - 32 * i, 0)));
+    }
+    return mask;
+  }
   // `a` with these bytes replaced by those of `b`.
   __device__ __forceinline__ uint4 Blend(uint4 a, uint4 b) const {
     a.x = (a.x & ~words_[0]) | (b.x & words_[0]);
@@ -87,7 +96,8 @@ __device__ __forceinline__ void WarpSums(double (&totals)[kCount], const C (&cor
 }
 
 // The same for kCount whole chunks at a time, of which load(i, v) gives the i-th one's vectors. A whole warp calls it.
-template <typename In, int kCount, bool kSkew, typename F>
+// kSparing: exponentials in their plain form where it serves.
+template <typename In, int kCount, bool kSkew, bool kSparing = false, typename F>
 __device__ __forceinline__ void ChunksStats(F load, int skip, const Scale<ComputeOf<In>>& scale,
                                             Stats<ComputeOf<In>> (&stats)[kCount]) {
   using C = ComputeOf<In>;
@@ -107,7 +117,11 @@ __device__ __forceinline__ void ChunksStats(F load, int skip, const Scale<Comput
     const ExpBase<C> base(stats[i].max, scale);
     corrections[i] = base.correction;
     C sums[Element<In>::kVector];
-    LaneExpSums<In, kChunkSlots, true, true>(v, 0, Lanes{lane, 32}, base, scale, sums);
+    if (kSparing && base.IsPlain()) {
+      LaneExpSums<In, kChunkSlots, true, true, true>(v, 0, Lanes{lane, 32}, base, scale, sums);
+    } else {
+      LaneExpSums<In, kChunkSlots, true, true>(v, 0, Lanes{lane, 32}, base, scale, sums);
+    }
     if constexpr (kSkew) RotateSums<In>(skip, Lanes{lane, 32}, sums);
     totals[i] = PlacesSum(sums);
   }

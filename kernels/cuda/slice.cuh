@@ -21,8 +21,9 @@ class Slice {
   static constexpr int kVector = Element<In>::kVector;
   static constexpr int kMaxChunks = kMost;
   static constexpr int kChunkVectors = kChunkSlots * 32;
-  // Log-softmax asks once for each chunk, and not for each vector, whether it has the plain form.
-  static constexpr bool kPlainLog = kMost > 4 && kLog && sizeof(In) == 2;
+  // Fewer instructions where registers allow it, as 16-bit elements take the most of them for their bytes: each chunk
+  // asks once, and not each vector, if exponentials and results have their plain forms.
+  static constexpr bool kSparing = sizeof(In) == 2 && kAtOnce == 1;
   static constexpr bool kSingles = kSkew && sizeof(In) == 8;
 
   // Names the place of a slice whose copy is in `shared` already: `chunks` chunks there and, unless every row begins on
@@ -121,7 +122,7 @@ class Slice {
       if constexpr (kSkew) w[kSlots] = At(first + kSlots * 32);
     }
     uint4 v[kSlots];
-    const BlendMask mask(kSkew && lane_ == 0 ? skip_ * static_cast<int>(sizeof(In)) : 0);
+    const BlendMask mask = Mask();
 #pragma unroll
     for (int j = 0; j < kSlots; ++j) v[j] = kSkew ? mask.Blend(w[j], w[j + (kSkew ? 1 : 0)]) : w[j];
     return FirstVectorsStats<In, kSlots, kSkew, kLog, false>(v, skip_, valid, Lanes{lane_, 32}, scale);
@@ -190,7 +191,7 @@ class Slice {
       for (; k + kCount <= chunks_ && end_ >= ((k + kCount) * kChunkVectors + (kSkew ? 1 : 0)) * kVector; k += kCount) {
         wait(k + kCount - 1);
         __syncwarp();
-        const BlendMask mask(kSkew && lane_ == 0 ? skip_ * static_cast<int>(sizeof(In)) : 0);
+        const BlendMask mask = Mask();
         const auto load = [&](int i, uint4(&v)[kChunkSlots]) {
           const uint4* const from = shared_ + (k + i) * kChunkVectors + lane_;
 #pragma unroll
@@ -207,13 +208,17 @@ class Slice {
         } else if constexpr (kCompact) {
           CompactStats(k, scale, stats);
         } else {
-          ChunksStats<In, kCount, kSkew>(load, skip_, scale, stats);
+          ChunksStats<In, kCount, kSkew, kSparing>(load, skip_, scale, stats);
         }
 #pragma unroll
         for (int i = 0; i < kCount; ++i) publish(k + i, stats[i]);
       }
     }
     return k;
+  }
+  __device__ __forceinline__ BlendMask Mask() const {
+    const int bytes = kSkew && lane_ == 0 ? skip_ * static_cast<int>(sizeof(In)) : 0;
+    return kSparing ? BlendMask::Short(bytes) : BlendMask(bytes);
   }
   // The columns of chunk k, where lanes take them one by one.
   __device__ __forceinline__ const In* Singles(int k) const {
@@ -361,7 +366,7 @@ class Slice {
           if (kFull || (vector >= first && vector < last)) shared_[vector] = result(x[j]);
         }
       };
-      if constexpr (kPlainLog) {
+      if constexpr (kSparing) {
         WithResults(normalize, replace);
       } else {
         replace([&](const uint4& v) { return VectorResults<In, true>(v, kVector, normalize); });

@@ -343,6 +343,25 @@ TEST_F(RowsTest, ALongOtherAxisOfWideStripsTakesEveryValue) {
   }
 }
 
+// 16-bit rows in slices of a cluster, and in parts that blocks take in turn. Their exponentials' plain form is not for
+// all maxima.
+TEST_F(RowsTest, WideRowsOf16BitsTakeEveryMaximum) {
+  for (const DataType type : {DataType::kFloat16, DataType::kBFloat16}) {
+    for (const auto& [outer, cols] : {std::pair(17, 280001), std::pair(3, 530001)}) {
+      for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+        RowCase c;
+        c.input_type = c.output_type = type;
+        c.operation = operation;
+        c.outer = outer;
+        c.cols = cols;
+        for (const Values values : {Values::kNormal50, Values::kPartialInfinity, Values::kNan, Values::kLargest}) {
+          ExpectGood(c, values);
+        }
+      }
+    }
+  }
+}
+
 TEST_F(RowsTest, VeryWideRowsAreWithinTheBounds) {
   RowCase c;
   c.cols = 8'000'003;
