@@ -103,8 +103,14 @@ part_tests() {
   fi
 }
 
+# small_suite SANITIZER TOOL FLAGS...: the kernels' suite `small` under a tool.
+small_suite() {
+  check "$2_small" "$1" --tool "${@:2}" --error-exitcode 9 \
+    ./softmax-kernel-bench --suite small --samples 1 --providers softmax --csv "$LOGS/$2.csv"
+}
+
 part_sanitizers() {
-  local sanitizer tool
+  local sanitizer
   sanitizer=$(command -v compute-sanitizer || true)
   [ -n "$sanitizer" ] || sanitizer=/usr/local/cuda/bin/compute-sanitizer
   if [ ! -x "$sanitizer" ]; then
@@ -112,12 +118,9 @@ part_sanitizers() {
     say "skipped  sanitizers: compute-sanitizer is not installed"
     return 0
   fi
+  small_suite "$sanitizer" memcheck
   # A block of the rings has up to 110 barriers. With its usual number synccheck warns, and kernels fail in it.
-  for tool in memcheck "synccheck --num-cuda-barriers 128"; do
-    # shellcheck disable=SC2086 -- the tool and its options are words
-    check "${tool%% *}_small" "$sanitizer" --tool $tool --error-exitcode 9 \
-      ./softmax-kernel-bench --suite small --samples 1 --providers softmax --csv "$LOGS/${tool%% *}.csv"
-  done
+  small_suite "$sanitizer" synccheck --num-cuda-barriers 128
   local memcheck=("$sanitizer" --tool memcheck --error-exitcode 9 --leak-check no)
   check memcheck_softmax_cuda_test "${memcheck[@]}" ./softmax_cuda_test \
     --gtest_filter="${SOFTMAX_MEMCHECK_FILTER:-RowCountTest.NothingIsReadPastFewRows}"
