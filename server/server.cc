@@ -38,6 +38,8 @@ constexpr std::size_t kPlain = 0;
 constexpr std::size_t kHealth = 1;
 constexpr std::size_t kTls = 2;
 constexpr auto kCallsPoll = std::chrono::milliseconds(2);
+// How long cancelled calls may still take for their batches; longer only where a device hangs.
+constexpr auto kLastCalls = std::chrono::seconds(1);
 
 Shard::Options ShardOptions(const Config& config) {
   Shard::Options options;
@@ -401,7 +403,8 @@ void ServerImpl::ShutDown(std::chrono::system_clock::time_point deadline) {
   if (acceptor_ != nullptr) acceptor_->Stop();
   health_connections_.ShutdownAll();
   if (health_server_ != nullptr) health_server_->Shutdown();
-  for (const auto& queue : queues_) queue->ShutdownAndJoin();
+  const TimePoint until = SteadyClock::now() + kLastCalls;  // of all together
+  for (const auto& queue : queues_) queue->ShutdownAndJoin(until);
   if (metrics_ != nullptr) metrics_->ClearGauges();
 }
 

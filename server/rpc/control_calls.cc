@@ -78,7 +78,7 @@ void CheckCall::Proceed(bool ok) {
   responder_.Finish(response, grpc::Status::OK, static_cast<Tag*>(this));
 }
 
-WatchCall::WatchCall(HealthDesk& desk) : desk_(desk), writer_(&context_) {}
+WatchCall::WatchCall(HealthDesk& desk) : desk_(desk), counted_(desk.calls), writer_(&context_) {}
 
 WatchCall::~WatchCall() {
   if (state_ != State::kWaiting) desk_.watches.erase(place_);

@@ -24,9 +24,10 @@ class InfoCall final : public Tag {
   void Proceed(bool ok) override;
 
  private:
-  explicit InfoCall(QueueThread& thread) : thread_(thread), responder_(&context_) {}
+  explicit InfoCall(QueueThread& thread) : thread_(thread), counted_(thread.calls()), responder_(&context_) {}
 
   QueueThread& thread_;
+  const CallCount::Member counted_;
   grpc::ServerContext context_;
   v1::GetServerInfoRequest request_;
   grpc::ServerAsyncResponseWriter<v1::GetServerInfoResponse> responder_;
@@ -39,9 +40,10 @@ class CheckCall final : public Tag {
   void Proceed(bool ok) override;
 
  private:
-  explicit CheckCall(HealthDesk& desk) : desk_(desk), responder_(&context_) {}
+  explicit CheckCall(HealthDesk& desk) : desk_(desk), counted_(desk.calls), responder_(&context_) {}
 
   HealthDesk& desk_;
+  const CallCount::Member counted_;
   grpc::ServerContext context_;
   grpc::health::v1::HealthCheckRequest request_;
   grpc::ServerAsyncResponseWriter<grpc::health::v1::HealthCheckResponse> responder_;
@@ -73,6 +75,7 @@ class WatchCall final : public Tag {
   void DeleteIfDone();
 
   HealthDesk& desk_;
+  const CallCount::Member counted_;
   grpc::ServerContext context_;
   grpc::health::v1::HealthCheckRequest request_;
   grpc::ServerAsyncWriter<grpc::health::v1::HealthCheckResponse> writer_;

@@ -6,6 +6,7 @@
 #include <list>
 
 #include "grpc/health/v1/health.grpc.pb.h"
+#include "server/rpc/call_count.h"
 #include "server/rpc/health.h"
 
 namespace softmax::server {
@@ -19,6 +20,7 @@ struct HealthDesk {
   grpc::health::v1::Health::AsyncService& service;
   grpc::ServerCompletionQueue* queue;
   const std::atomic<bool>& ending;  // watches end
+  CallCount& calls;
   std::list<WatchCall*> watches{};
 };
 

@@ -39,7 +39,7 @@ absl::Status HealthServer::Start() {
   queue_ = builder.AddCompletionQueue();
   grpc_ = builder.BuildAndStart();
   if (grpc_ == nullptr) return absl::InternalError("gRPC could not start the health server");
-  desk_ = std::make_unique<HealthDesk>(HealthDesk{health_, service_, queue_.get(), ending_});
+  desk_ = std::make_unique<HealthDesk>(HealthDesk{health_, service_, queue_.get(), ending_, calls_});
   for (int i = 0; i < kArmedCalls; ++i) {
     CheckCall::Arm(*desk_);
     WatchCall::Arm(*desk_);
@@ -62,10 +62,12 @@ void HealthServer::Shutdown() {
   if (grpc_ == nullptr || ending_.exchange(true)) return;
   for (WatchCall* watch : desk_->watches) watch->Update();
   grpc_->Shutdown(std::chrono::system_clock::now());
-  queue_->Shutdown();
   void* tag = nullptr;
   bool ok = false;
-  while (queue_->Next(&tag, &ok)) static_cast<Tag*>(tag)->Proceed(ok);
+  while (calls_.calls() > 0 && queue_->Next(&tag, &ok)) static_cast<Tag*>(tag)->Proceed(ok);
+  queue_->Shutdown();
+  while (queue_->Next(&tag, &ok)) {
+  }
 }
 
 }  // namespace softmax::server

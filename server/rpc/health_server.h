@@ -38,6 +38,7 @@ class HealthServer {
   grpc::health::v1::Health::AsyncService service_;
   std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   std::unique_ptr<grpc::Server> grpc_;
+  CallCount calls_;
   std::unique_ptr<HealthDesk> desk_;
   std::atomic<bool> ending_{false};
   std::atomic<bool> attention_{false};

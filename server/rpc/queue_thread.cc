@@ -1,5 +1,9 @@
 #include "server/rpc/queue_thread.h"
 
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
 #include "server/base/receive_pool.h"
 #include "server/rpc/control_calls.h"
 #include "server/rpc/reflection_call.h"
@@ -37,7 +41,7 @@ QueueThread::QueueThread(ServiceState& state, const Options& options, std::uniqu
       queue_(server_->queue()),
       waker_(queue_),
       sender_(state.arena, state.connections, recorder),
-      desk_{state.health, server_->health, queue_, state.ending_watches},
+      desk_{state.health, server_->health, queue_, state.ending_watches, calls_},
       tokens_(state.tokens) {}
 
 QueueThread::~QueueThread() = default;
@@ -50,6 +54,7 @@ void QueueThread::Start(std::unique_ptr<Lane> lane) {
   thread_ = std::thread([this] {
     ReceivePool::BeginReceiving();
     Run();
+    ShutdownQueue();
     ReceivePool::EndReceiving();
   });
 }
@@ -65,49 +70,37 @@ void QueueThread::ArmCalls() {
   }
 }
 
-bool QueueThread::TakeReadyEvents() {
-  while (true) {
-    void* tag = nullptr;
-    bool ok = false;
-    switch (queue_->AsyncNext(&tag, &ok, gpr_inf_past(GPR_CLOCK_MONOTONIC))) {
-      case grpc::CompletionQueue::SHUTDOWN:
-        return false;
-      case grpc::CompletionQueue::TIMEOUT:
-        return true;
-      case grpc::CompletionQueue::GOT_EVENT:
-        break;
-    }
+void QueueThread::TakeReadyEvents() {
+  void* tag = nullptr;
+  bool ok = false;
+  while (queue_->AsyncNext(&tag, &ok, gpr_inf_past(GPR_CLOCK_MONOTONIC)) == grpc::CompletionQueue::GOT_EVENT) {
     static_cast<Tag*>(tag)->Proceed(ok);
     Progress();
     if (shard_->MustFlushEarly()) shard_->Flush(SteadyClock::now());
   }
 }
 
-// Sleeps until an event, or until an open batch has waited long enough, and acts on it. False: shut down.
-bool QueueThread::WaitForEvent() {
-  const TimePoint flush_at = shard_->next_flush();
+// Sleeps until an event, until an open batch has waited long enough, or until the end, and acts on it.
+void QueueThread::WaitForEvent() {
+  const TimePoint until = std::min(shard_->next_flush(), end_by_.load());
   gpr_timespec deadline = gpr_inf_future(GPR_CLOCK_MONOTONIC);
-  if (flush_at != kNoDeadline) {
+  if (until != kNoDeadline) {
     deadline = gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
-                            gpr_time_from_nanos((flush_at - SteadyClock::now()).count(), GPR_TIMESPAN));
+                            gpr_time_from_nanos((until - SteadyClock::now()).count(), GPR_TIMESPAN));
   }
   void* tag = nullptr;
   bool ok = false;
-  switch (queue_->AsyncNext(&tag, &ok, deadline)) {
-    case grpc::CompletionQueue::SHUTDOWN:
-      return false;
-    case grpc::CompletionQueue::TIMEOUT:
-      return true;
-    case grpc::CompletionQueue::GOT_EVENT:
-      static_cast<Tag*>(tag)->Proceed(ok);
-      return true;
-  }
-  return true;
+  if (queue_->AsyncNext(&tag, &ok, deadline) == grpc::CompletionQueue::GOT_EVENT) static_cast<Tag*>(tag)->Proceed(ok);
+}
+
+bool QueueThread::IsOver() const {
+  const TimePoint end_by = end_by_.load();
+  return end_by != kNoDeadline && (calls_.calls() == 0 || SteadyClock::now() >= end_by);
 }
 
 void QueueThread::Run() {
-  while (true) {
-    if (!TakeReadyEvents()) return;
+  while (!IsOver()) {
+    TakeReadyEvents();
     Progress();
     shard_->Flush(SteadyClock::now());
     if (attention_.exchange(false)) AttendToCalls();
@@ -120,7 +113,8 @@ void QueueThread::Run() {
       }
       continue;
     }
-    if (!WaitForEvent()) return;
+    if (IsOver()) return;
+    WaitForEvent();
     // What came while the thread slept is alone: it does not wait for company.
     if (!shard_->in_flight()) shard_->Flush(SteadyClock::now());
     Progress();
@@ -155,17 +149,25 @@ void QueueThread::ReportSlow(const RequestSample& sample, std::uint64_t id, cons
   state_.slow_requests.Report(sample, id, answer, metadata, connection == nullptr ? peer : connection->peer());
 }
 
-void QueueThread::ShutdownAndJoin() {
+void QueueThread::ShutdownQueue() {
+  if (calls_.calls() > 0) spdlog::warn("shutting down with {} calls that a device has not given back", calls_.calls());
   waker_.Close();
   queue_->Shutdown();
-  if (thread_.joinable()) {
-    thread_.join();
-    return;
-  }
-  // Never started, since a device failed first: gRPC aborts over a queue that still holds a wake-up.
+  // gRPC aborts over a queue that still holds an event: a wake-up, or one of those calls, which begin nothing any more.
   void* tag = nullptr;
   bool ok = false;
-  while (queue_->Next(&tag, &ok)) static_cast<Tag*>(tag)->Proceed(ok);
+  while (queue_->Next(&tag, &ok)) {
+  }
+}
+
+void QueueThread::ShutdownAndJoin(TimePoint until) {
+  end_by_.store(until);
+  waker_.Wake();
+  if (thread_.joinable()) {
+    thread_.join();
+  } else {
+    ShutdownQueue();  // never started, since a device failed first
+  }
 }
 
 }  // namespace softmax::server

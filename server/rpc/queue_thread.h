@@ -10,6 +10,7 @@
 #include "server/batching/turns.h"
 #include "server/metrics/metrics.h"
 #include "server/rpc/answer_sender.h"
+#include "server/rpc/call_count.h"
 #include "server/rpc/health_desk.h"
 #include "server/rpc/queue_server.h"
 #include "server/rpc/service_state.h"
@@ -53,14 +54,16 @@ class QueueThread {
     waker_.Wake();
   }
 
-  // After the server's Shutdown returned and the lanes are idle. Joins.
-  void ShutdownAndJoin();
+  // After the server's Shutdown returned. Ends the queue once its calls have ended, at `until` without those that have
+  // not: a device hangs. Joins.
+  void ShutdownAndJoin(TimePoint until);
 
   // For the calls of this thread, on this thread.
   ServiceState& state() { return state_; }
   QueueServer& server() { return *server_; }
   Turns& turns() { return *turns_; }
   Recorder& recorder() { return recorder_; }
+  CallCount& calls() { return calls_; }
   // `call` is a ServerContext or a RawCall, here and in Admit.
   template <typename Call>
   void ReportIfSlow(const RequestSample& sample, std::uint64_t id, const Answer* answer, const Call& call) {
@@ -86,9 +89,11 @@ class QueueThread {
  private:
   void ArmCalls();
   void Run();
-  // False: the queue is shut down and empty.
-  bool TakeReadyEvents();
-  bool WaitForEvent();
+  void TakeReadyEvents();
+  void WaitForEvent();
+  // Whether nothing is left to be done, or no time.
+  bool IsOver() const;
+  void ShutdownQueue();
   // Completes what has finished, and lets in what has its turn then. True: something happened.
   bool Progress();
   void AttendToCalls();
@@ -107,6 +112,7 @@ class QueueThread {
   std::unique_ptr<Turns> turns_;
 
   // The thread's own.
+  CallCount calls_;
   AnswerSender sender_;
   std::list<UnaryCall*> answering_;  // calls whose answer gRPC has not taken yet, oldest first
   std::list<StreamCall*> streams_;
@@ -114,6 +120,8 @@ class QueueThread {
   TokenCheck tokens_;
 
   std::atomic<bool> attention_{false};
+  // When it ends at the latest: kNoDeadline until ShutdownAndJoin.
+  std::atomic<TimePoint> end_by_{kNoDeadline};
   std::thread thread_;
 };
 

@@ -19,11 +19,12 @@ class ReflectionCall final : public Tag {
  private:
   enum class State { kWaiting, kReading, kWriting, kFinishing };
 
-  explicit ReflectionCall(QueueThread& thread) : thread_(thread), stream_(&context_) {}
+  explicit ReflectionCall(QueueThread& thread) : thread_(thread), counted_(thread.calls()), stream_(&context_) {}
   void Read();
   void Answer();
 
   QueueThread& thread_;
+  const CallCount::Member counted_;
   grpc::ServerContext context_;
   grpc::ServerAsyncReaderWriter<grpc::reflection::v1alpha::ServerReflectionResponse,
                                 grpc::reflection::v1alpha::ServerReflectionRequest>

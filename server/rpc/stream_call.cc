@@ -48,7 +48,7 @@ class StreamCall::Request final : public Work {
   const DecodedRequest decoded_;
 };
 
-StreamCall::StreamCall(QueueThread& thread) : thread_(thread), stream_(&context_) {}
+StreamCall::StreamCall(QueueThread& thread) : thread_(thread), counted_(thread.calls()), stream_(&context_) {}
 
 void StreamCall::Arm(QueueThread& thread) {
   auto* call = new StreamCall(thread);

@@ -81,6 +81,7 @@ class StreamCall {
   void FinishIfDone();
 
   QueueThread& thread_;
+  const CallCount::Member counted_;
   grpc::ServerContext context_;
   grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer> stream_;
   Operation started_{this, &StreamCall::OnStarted};

@@ -35,7 +35,7 @@ class UnaryCall final : public Tag, public Work {
   void Cancel() { call_.Cancel(); }
 
  private:
-  explicit UnaryCall(QueueThread& thread) : thread_(thread), call_(this) {}
+  explicit UnaryCall(QueueThread& thread) : thread_(thread), counted_(thread.calls()), call_(this) {}
   ~UnaryCall() override;
 
   void Handle();
@@ -45,6 +45,7 @@ class UnaryCall final : public Tag, public Work {
   void Account(int code, TimePoint now, const Answer* answer);
 
   QueueThread& thread_;
+  const CallCount::Member counted_;
   RawCall call_;
   DecodedRequest request_;
   std::shared_ptr<Connection> connection_;  // null: it has gone
