@@ -36,6 +36,8 @@ def main():
     parser.add_argument("--server", help="the softmax-server binary")
     parser.add_argument("--self-test", action="store_true")
     arguments = parser.parse_args()
+    if not arguments.root and not arguments.self_test:
+        parser.error("nothing to check: give --root DIR or --self-test")
     problems = []
     if arguments.self_test:
         problems += self_test.run(check)
