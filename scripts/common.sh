@@ -53,7 +53,8 @@ configure() {
   shift
   local launcher=()
   if command -v ccache >/dev/null; then
-    local ccache="cmake;-E;env;CCACHE_BASEDIR=$ROOT;CCACHE_NOHASHDIR=1;ccache"
+    local ccache="cmake;-E;env;CCACHE_BASEDIR=$ROOT;CCACHE_NOHASHDIR=1"
+    ccache+=";CCACHE_SLOPPINESS=pch_defines,time_macros;ccache"  # what precompiled headers need
     launcher=("-DCMAKE_CXX_COMPILER_LAUNCHER=$ccache" "-DCMAKE_CUDA_COMPILER_LAUNCHER=$ccache")
   fi
   cmake --preset "$preset" "${launcher[@]}" "$@"

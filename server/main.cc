@@ -7,11 +7,11 @@
 #include <iostream>
 #include <thread>
 
+#include "server/app/grpc_log.h"
+#include "server/app/server.h"
+#include "server/base/log.h"
 #include "server/base/process_settings.h"
-#include "server/config.h"
-#include "server/logging.h"
-#include "server/server.h"
-#include "server/server_grpc_log.h"
+#include "server/config/config.h"
 
 namespace softmax::server {
 namespace {

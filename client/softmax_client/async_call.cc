@@ -31,7 +31,7 @@ class AsyncCall final : public QueueEvent {
   // False: it ended before it was sent, and must be thrown away.
   bool Start(const TensorView& input, const SoftmaxOptions& options) {
     call_.emplace(owner_.core_, input, options);
-    const absl::Status known = call_->Judge();
+    const absl::Status known = call_->CheckLimits();
     if (!known.ok()) {
       done_(known);
       return false;

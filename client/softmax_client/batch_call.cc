@@ -6,9 +6,9 @@
 #include <stop_token>
 #include <utility>
 
-#include "client/softmax_client/pause.h"
+#include "client/softmax_client/fetch_server_info.h"
+#include "client/softmax_client/pause_in_grpc.h"
 #include "client/softmax_client/request.h"
-#include "client/softmax_client/server_question.h"
 #include "client/softmax_client/stream.h"
 
 namespace softmax::client {
@@ -37,7 +37,7 @@ class BatchCall {
       RunRound(connection);
       const auto delay = EndRound();
       if (!delay) {
-        for (const std::size_t i : open_) results_[i] = plan_.Told(results_[i].status());
+        for (const std::size_t i : open_) results_[i] = plan_.WithAttemptCount(results_[i].status());
         break;
       }
       Wait(*delay);
@@ -53,9 +53,9 @@ class BatchCall {
     for (std::size_t i = 0; i < items_.size(); ++i) {
       absl::Status status = CheckRequest(items_[i].input, items_[i].options);
       if (status.ok()) {
-        auto known = core_.server.Judge(items_[i].input, items_[i].options, RetryPlan::Clock::now());
+        auto known = core_.server.CheckLimits(items_[i].input, items_[i].options, RetryPlan::Clock::now());
         if (!known && !std::exchange(asked, true) && AskServer(core_, kQuestionPatience, {.max_attempts = 1}).ok()) {
-          known = core_.server.Judge(items_[i].input, items_[i].options, RetryPlan::Clock::now());
+          known = core_.server.CheckLimits(items_[i].input, items_[i].options, RetryPlan::Clock::now());
         }
         status = known.value_or(absl::OkStatus());
       }
@@ -119,7 +119,7 @@ class BatchCall {
     AttemptFailure failure;
     bool progress = false;
     for (const std::size_t i : open_) {
-      const absl::Status status = Told(i);
+      const absl::Status status = WithAttemptCount(i);
       core_.counters.AttemptEnded(status.code(), round_ > 0);
       if (status.ok()) core_.budget.OnSuccess();
       progress = progress || status.ok();
@@ -142,7 +142,7 @@ class BatchCall {
   }
 
   // The item's status, in the words of a call that the caller has cancelled if so.
-  absl::Status Told(std::size_t i) {
+  absl::Status WithAttemptCount(std::size_t i) {
     if (results_[i].status().code() == absl::StatusCode::kCancelled && options_.cancel.stop_requested()) {
       results_[i] = absl::CancelledError(core_.options.target + ": cancelled by the caller");
     }
@@ -150,7 +150,7 @@ class BatchCall {
   }
 
   void Wait(std::chrono::nanoseconds time) {
-    if (Pause(time, options_.cancel)) return;
+    if (PauseInGrpc(time, options_.cancel)) return;
     // What was refused before waits no longer.
     for (const std::size_t i : open_) {
       results_[i] = absl::CancelledError(core_.options.target + ": cancelled by the caller");

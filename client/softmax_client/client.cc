@@ -10,9 +10,9 @@
 #include "client/softmax_client/batch_call.h"
 #include "client/softmax_client/callback_queue.h"
 #include "client/softmax_client/client_core.h"
+#include "client/softmax_client/fetch_server_info.h"
 #include "client/softmax_client/options_check.h"
-#include "client/softmax_client/pause.h"
-#include "client/softmax_client/server_question.h"
+#include "client/softmax_client/pause_in_grpc.h"
 #include "client/softmax_client/softmax_client.h"
 #include "client/softmax_client/stream.h"
 #include "client/softmax_client/target.h"
@@ -39,7 +39,7 @@ std::optional<std::chrono::nanoseconds> Attempt(UnaryCall& call, const std::stop
 // Returns when the caller's memory is no longer referred to.
 void Run(UnaryCall& call, const std::stop_token& stop) {
   while (const auto delay = Attempt(call, stop)) {
-    if (delay->count() > 0 && !Pause(*delay, stop)) {
+    if (delay->count() > 0 && !PauseInGrpc(*delay, stop)) {
       call.EndCancelled();
       break;
     }
@@ -60,7 +60,7 @@ class GrpcClient final : public Client {
     absl::Status status = CheckRequest(input, options);
     if (!status.ok()) return status;
     UnaryCall call(core_, input, options);
-    status = call.Judge();
+    status = call.CheckLimits();
     if (!status.ok()) return status;
     Run(call, options.cancel);
     return call.TakeTensor();
@@ -77,7 +77,7 @@ class GrpcClient final : public Client {
     absl::Status status = CheckRequest(input, options);
     if (!status.ok()) return status;
     UnaryCall call(core_, input, options);
-    status = call.Judge();
+    status = call.CheckLimits();
     if (!status.ok()) return status;
     Run(call, options.cancel);
     return call.CopyInto(output, timing);

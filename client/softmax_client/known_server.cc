@@ -38,8 +38,8 @@ void KnownServer::CannotTell() {
   cannot_tell_ = true;
 }
 
-std::optional<absl::Status> KnownServer::Judge(const TensorView& input, const SoftmaxOptions& options,
-                                               Clock::time_point now) const {
+std::optional<absl::Status> KnownServer::CheckLimits(const TensorView& input, const SoftmaxOptions& options,
+                                                     Clock::time_point now) const {
   const std::uint64_t bytes =
       std::max<std::uint64_t>(input.data.size(), AnswerBytes(input, options.output_dtype.value_or(input.dtype)));
   std::lock_guard lock(mu_);

@@ -23,8 +23,8 @@ class KnownServer {
 
   // What is known against this request. Nothing: the server has to be asked first, which is worth a round trip for
   // large tensors, and before refusing one for what was learnt long ago.
-  std::optional<absl::Status> Judge(const TensorView& input, const SoftmaxOptions& options,
-                                    Clock::time_point now) const;
+  std::optional<absl::Status> CheckLimits(const TensorView& input, const SoftmaxOptions& options,
+                                          Clock::time_point now) const;
 
  private:
   absl::Status Check(const TensorView& input, const SoftmaxOptions& options) const;

@@ -74,7 +74,7 @@ std::optional<std::chrono::nanoseconds> RetryPlan::NextDelay(const AttemptFailur
   return delay;
 }
 
-absl::Status RetryPlan::Told(const absl::Status& status) const {
+absl::Status RetryPlan::WithAttemptCount(const absl::Status& status) const {
   if (attempts_ <= 1) return status;
   return Reworded(status, std::string(status.message()) + " (after " + std::to_string(attempts_) + " attempts" +
                               (throttled_ ? ", no budget for more)" : ")"));

@@ -56,7 +56,7 @@ class RetryPlan {
   void Restart() { attempts_ = counted_ = backoffs_ = 0; }
 
   // The last attempt's status with the number of attempts, if there were several.
-  absl::Status Told(const absl::Status& status) const;
+  absl::Status WithAttemptCount(const absl::Status& status) const;
 
   int attempts() const { return attempts_; }     // that have failed
   bool throttled() const { return throttled_; }  // the budget forbade the one that would have come

@@ -27,8 +27,8 @@ UnaryCall::UnaryCall(ClientCore& core, const TensorView& input, const SoftmaxOpt
   options_.lengths = {};
 }
 
-absl::Status UnaryCall::Judge() {
-  const auto known = core_.server.Judge(input_, options_, RetryPlan::Clock::now());
+absl::Status UnaryCall::CheckLimits() {
+  const auto known = core_.server.CheckLimits(input_, options_, RetryPlan::Clock::now());
   asking_ = !known.has_value();
   if (asking_) {
     const grpc::Slice empty;
@@ -77,7 +77,8 @@ std::optional<std::chrono::nanoseconds> UnaryCall::EndQuestion(const grpc::Statu
     return std::chrono::nanoseconds(0);
   }
   core_.server.Learn(address(), *info, RetryPlan::Clock::now());
-  const absl::Status known = core_.server.Judge(input_, options_, RetryPlan::Clock::now()).value_or(absl::OkStatus());
+  const absl::Status known =
+      core_.server.CheckLimits(input_, options_, RetryPlan::Clock::now()).value_or(absl::OkStatus());
   if (known.ok()) return std::chrono::nanoseconds(0);
   End(known);
   return std::nullopt;
@@ -97,7 +98,7 @@ std::optional<std::chrono::nanoseconds> UnaryCall::Failed(absl::Status status) {
     return std::nullopt;
   }
   if (delay) return delay;
-  End(plan_.Told(status));
+  End(plan_.WithAttemptCount(status));
   return std::nullopt;
 }
 

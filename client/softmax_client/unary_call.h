@@ -24,7 +24,7 @@ class UnaryCall {
   UnaryCall(ClientCore& core, const TensorView& input, const SoftmaxOptions& options);
 
   // INVALID_ARGUMENT or the like: it is known already that the server would not take it.
-  absl::Status Judge();
+  absl::Status CheckLimits();
 
   void BeginAttempt(grpc::ClientContext* context);
   const std::shared_ptr<grpc::Channel>& channel() const { return connection_.channel; }

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "server/batching/shard.h"
+#include "server/batching/batcher.h"
 
 namespace softmax::server {
 
@@ -21,15 +21,15 @@ Backlog::Backlog(const Options& options, Arena& arena) : options_(options), aren
 
 Backlog::~Backlog() { Stop(/*fail=*/true); }
 
-bool Backlog::Push(Work* work, Shard* home) {
-  const std::uint64_t bytes = Batch::NeedOf(work->spec()).total();
+bool Backlog::Push(PendingRequest* request, Batcher* home) {
+  const std::uint64_t bytes = Batch::NeedOf(request->spec()).total();
   {
     MutexLock lock(mu_);
     if (stopping_ || queue_.size() >= options_.max_requests ||
         queued_bytes_.load(std::memory_order_relaxed) + bytes > options_.max_bytes) {
       return false;
     }
-    queue_.push_back(Entry{work, home, bytes});
+    queue_.push_back(Entry{request, home, bytes});
     queued_requests_.fetch_add(1, std::memory_order_relaxed);
     queued_bytes_.fetch_add(bytes, std::memory_order_relaxed);
   }
@@ -49,14 +49,14 @@ void Backlog::Uncount(const Entry& entry) {
 
 TimePoint Backlog::NextDeadline() const {
   TimePoint next = kNoDeadline;
-  for (const Entry& entry : queue_) next = std::min(next, entry.work->deadline());
+  for (const Entry& entry : queue_) next = std::min(next, entry.request->deadline());
   return next;
 }
 
 void Backlog::TakeExpired(TimePoint now, Taken* taken) {
   taken->failure = absl::DeadlineExceededError("the deadline passed while waiting for memory");
   std::erase_if(queue_, [&](const Entry& entry) {
-    if (entry.work->deadline() > now) return false;
+    if (entry.request->deadline() > now) return false;
     Uncount(entry);
     taken->failed.push_back(entry);
     return true;
@@ -93,7 +93,7 @@ void Backlog::TakeRoomOrFailures(Taken* taken) {
     const Entry head = queue_.front();
     const Span room = arena_.TryReserve(head.bytes);
     if (room.slabs > 0) {
-      taken->work = head.work;
+      taken->request = head.request;
       taken->home = head.home;
       taken->room = SpanRef(&arena_, room);
       Uncount(head);
@@ -101,8 +101,8 @@ void Backlog::TakeRoomOrFailures(Taken* taken) {
       return;
     }
     const TimePoint now = SteadyClock::now();
-    if (waiting_ != head.work) {
-      waiting_ = head.work;
+    if (waiting_ != head.request) {
+      waiting_ = head.request;
       head_since_ns_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
     }
     TimePoint next = NextDeadline();
@@ -136,7 +136,7 @@ Backlog::Taken Backlog::Take() {
   arena_.SetWaiting(false);
   // A head that only made way for others' failures goes on waiting: each of them would otherwise let small requests
   // pass it by again.
-  if (queue_.empty() || queue_.front().work != waiting_) {
+  if (queue_.empty() || queue_.front().request != waiting_) {
     waiting_ = nullptr;
     head_since_ns_.store(0, std::memory_order_relaxed);
   }
@@ -150,14 +150,14 @@ void Backlog::Run() {
     if (taken.stopped) return;
     // A status for each: copies would share a count of references across the threads that they go to.
     for (const Entry& entry : taken.failed) {
-      entry.home->DeliverFailure(entry.work, absl::Status(taken.failure.code(), taken.failure.message()));
+      entry.home->DeliverFailure(entry.request, absl::Status(taken.failure.code(), taken.failure.message()));
     }
-    if (taken.work == nullptr) continue;
-    const TensorSpec& spec = taken.work->spec();
+    if (taken.request == nullptr) continue;
+    const TensorSpec& spec = taken.request->spec();
     const TimePoint now = SteadyClock::now();
     auto batch = std::make_unique<Batch>();
     batch->Open(spec.input_type, spec.output_type, std::move(taken.room), Batch::NeedOf(spec), now);
-    batch->Add(taken.work, now, taken.home->Gathers(spec));
+    batch->Add(taken.request, now, taken.home->Gathers(spec));
     batch->Close(CloseReason::kLarge);
     taken.home->Deliver(std::move(batch));
   }

@@ -12,15 +12,15 @@
 
 namespace softmax::server {
 
-class Shard;
+class Batcher;
 
 // Requests that cannot be placed at once: those that find no room, and those whose copy would hold a completion-queue
 // thread for too long. A small pool of threads takes them in order of arrival, waits for room, copies them into a batch
-// of their own and delivers that to the request's shard.
+// of their own and delivers that to the request's batcher.
 //
 // All memory of a request is reserved in one step or not at all and only the head of the queue waits for it, so nobody
 // holds memory while waiting for more. A request whose deadline passes in the queue is delivered as failed.
-// Thread-safe; outlives every shard's last Push, and is drained (all delivered) by Stop.
+// Thread-safe; outlives every batcher's last Push, and is drained (all delivered) by Stop.
 class Backlog {
  public:
   struct Options {
@@ -39,7 +39,7 @@ class Backlog {
   ~Backlog();  // Stops.
 
   // Takes the request for `home`, or returns false and leaves it: the queue is full.
-  [[nodiscard]] bool Push(Work* work, Shard* home) ABSL_LOCKS_EXCLUDED(mu_);
+  [[nodiscard]] bool Push(PendingRequest* request, Batcher* home) ABSL_LOCKS_EXCLUDED(mu_);
 
   // Whether new requests have to queue up (see patience). One relaxed load.
   bool blocking(TimePoint now) const;
@@ -53,15 +53,15 @@ class Backlog {
 
  private:
   struct Entry {
-    Work* work;
-    Shard* home;
+    PendingRequest* request;
+    Batcher* home;
     std::uint64_t bytes;
   };
 
   // What a thread took from the queue under the lock and acts on without it.
   struct Taken {
-    Work* work = nullptr;  // the head, with its room
-    Shard* home = nullptr;
+    PendingRequest* request = nullptr;  // the head, with its room
+    Batcher* home = nullptr;
     SpanRef room;
     std::vector<Entry> failed;
     absl::Status failure;
@@ -89,8 +89,8 @@ class Backlog {
   Mutex mu_;
   ConditionVariable changed_;
   std::deque<Entry> queue_ ABSL_GUARDED_BY(mu_);
-  const Work* waiting_ ABSL_GUARDED_BY(mu_) = nullptr;  // the head that head_since_ns_ is of
-  bool head_taken_ ABSL_GUARDED_BY(mu_) = false;        // one thread at a time waits for room
+  const PendingRequest* waiting_ ABSL_GUARDED_BY(mu_) = nullptr;  // the head that head_since_ns_ is of
+  bool head_taken_ ABSL_GUARDED_BY(mu_) = false;                  // one thread at a time waits for room
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   bool failing_ ABSL_GUARDED_BY(mu_) = false;
 

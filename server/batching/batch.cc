@@ -48,7 +48,7 @@ void Batch::Open(kernels::DataType input, kernels::DataType output, SpanRef span
   capacity_ = capacity;
   input_used_ = output_used_ = output_base_ = rows_ = input_payload_ = output_payload_ = 0;
   opened_ = now;
-  works_.clear();
+  requests_.clear();
   segments_.clear();
   pieces_.clear();
   gathered_segments_.clear();
@@ -58,7 +58,7 @@ void Batch::Open(kernels::DataType input, kernels::DataType output, SpanRef span
 bool Batch::Fits(const TensorSpec& spec, const BatchLimits& limits) const {
   const Need need = NeedOf(spec);
   return input_used_ + need.input <= capacity_.input && output_used_ + need.output <= capacity_.output &&
-         works_.size() < limits.requests;
+         requests_.size() < limits.requests;
 }
 
 bool Batch::ExtendLastSegment(const TensorSpec& spec, std::uint64_t input, std::uint64_t output) {
@@ -80,10 +80,10 @@ bool Batch::ExtendLastSegment(const TensorSpec& spec, std::uint64_t input, std::
 
 // What lies outside the memory that a device can read is copied to its place in the span, and read there; if that is
 // most of it, there is nothing to gain.
-bool Batch::TryGather(Work* work, std::uint64_t offset) {
+bool Batch::TryGather(PendingRequest* request, std::uint64_t offset) {
   InputPieces lent;
-  work->LendInput(&lent);
-  const std::uint64_t bytes = work->spec().input_bytes();
+  request->LendInput(&lent);
+  const std::uint64_t bytes = request->spec().input_bytes();
   if (lent.empty() || lent.size() > bytes / kMeanPieceBytes || ReadableBytes(lent) < bytes / 2) return false;
   bool last_copied = false;
   for (const InputPiece& piece : lent) {
@@ -91,7 +91,7 @@ bool Batch::TryGather(Work* work, std::uint64_t offset) {
     std::byte* const place = span_.address() + offset;
     if (!readable) {
       std::memcpy(place, piece.data, piece.bytes);
-      work->copied_ += piece.bytes;
+      request->copied_ += piece.bytes;
     }
     if (!readable && last_copied) {
       pieces_.back().bytes += piece.bytes;
@@ -104,23 +104,23 @@ bool Batch::TryGather(Work* work, std::uint64_t offset) {
   return true;
 }
 
-void Batch::Add(Work* work, TimePoint now, bool gather) {
-  const TensorSpec& spec = work->spec();
+void Batch::Add(PendingRequest* request, TimePoint now, bool gather) {
+  const TensorSpec& spec = request->spec();
   std::byte* const base = span_.address();
   const std::uint64_t input = input_used_;
   const std::uint64_t lengths = input + AlignUp(spec.input_bytes());
-  work->copied_ = 0;
-  const bool gathered = gather && TryGather(work, input);
+  request->copied_ = 0;
+  const bool gathered = gather && TryGather(request, input);
   if (!gathered) {
-    work->CopyInput(base + input);
-    work->copied_ = spec.input_bytes();
+    request->CopyInput(base + input);
+    request->copied_ = spec.input_bytes();
   }
-  if (spec.has_lengths) std::memcpy(base + lengths, work->lengths(), spec.lengths_bytes());
-  work->placed_ = now;
+  if (spec.has_lengths) std::memcpy(base + lengths, request->lengths(), spec.lengths_bytes());
+  request->placed_ = now;
 
   // Output addresses are relative to the output region until Close knows where it begins; in place they are final.
   const std::uint64_t output = in_place() ? input : output_used_;
-  work->output_offset_ = output;
+  request->output_offset_ = output;
   const std::uint64_t input_address = reinterpret_cast<std::uint64_t>(base) + input;
   const std::uint64_t output_address = in_place() ? input_address : output;
   if (last_gathered() != gathered || !ExtendLastSegment(spec, input_address, output_address)) {
@@ -143,7 +143,7 @@ void Batch::Add(Work* work, TimePoint now, bool gather) {
   rows_ += static_cast<std::uint64_t>(spec.rows());
   input_payload_ += spec.input_bytes();
   output_payload_ += spec.output_bytes();
-  works_.push_back(work);
+  requests_.push_back(request);
 }
 
 void Batch::Close(CloseReason reason) {
@@ -166,14 +166,14 @@ void Batch::Complete(const absl::Status& result, TimePoint now) {
   answer.batch_rows = rows_;
   answer.execution = now - launched_;
   const std::byte* const base = span_.address() + output_base_;
-  for (Work* work : works_) work->ExpectCompletion();
-  for (Work* work : works_) {
-    answer.output = base + work->output_offset_;
-    answer.queue = work->placed_ - work->arrived();
-    answer.batch = launched_ - work->placed_;
-    work->Complete(answer);
+  for (PendingRequest* request : requests_) request->AnnounceCompletion();
+  for (PendingRequest* request : requests_) {
+    answer.output = base + request->output_offset_;
+    answer.queue = request->placed_ - request->arrived();
+    answer.batch = launched_ - request->placed_;
+    request->Complete(answer);
   }
-  works_.clear();
+  requests_.clear();
   segments_.clear();
   pieces_.clear();
   gathered_segments_.clear();
@@ -182,7 +182,7 @@ void Batch::Complete(const absl::Status& result, TimePoint now) {
 
 BatchSample Batch::Sample(TimePoint now) const {
   BatchSample sample;
-  sample.requests = works_.size();
+  sample.requests = requests_.size();
   sample.rows = rows_;
   sample.input_bytes = input_payload_;
   sample.output_bytes = output_payload_;

@@ -7,8 +7,8 @@
 
 #include "kernels/types.h"
 #include "server/base/clock.h"
+#include "server/batching/pending_request.h"
 #include "server/batching/span_ref.h"
-#include "server/batching/work.h"
 #include "server/metrics/metrics.h"
 
 namespace softmax::server {
@@ -46,7 +46,7 @@ class Batch {
   bool Fits(const TensorSpec& spec, const BatchLimits& limits) const;
   // Copies the request's bytes in (the one host copy) and takes it. Fits() must hold. With `gather`, bytes that a
   // device can read where they were received are not copied: the lane gathers them.
-  void Add(Work* work, TimePoint now, bool gather = false);
+  void Add(PendingRequest* request, TimePoint now, bool gather = false);
 
   // Lays out the outputs and gives the unused slabs back. Only with requests in it.
   void Close(CloseReason reason);
@@ -54,8 +54,8 @@ class Batch {
   // Hands every request its answer, or `status`, and forgets them. `now` is when the completion was seen.
   void Complete(const absl::Status& status, TimePoint now);
 
-  bool empty() const { return works_.empty(); }
-  std::size_t requests() const { return works_.size(); }
+  bool empty() const { return requests_.empty(); }
+  std::size_t requests() const { return requests_.size(); }
   std::uint64_t rows() const { return rows_; }
   TimePoint opened() const { return opened_; }
   kernels::DataType input_type() const { return input_type_; }
@@ -81,7 +81,7 @@ class Batch {
  private:
   bool in_place() const { return kernels::SizeOf(input_type_) == kernels::SizeOf(output_type_); }
   bool ExtendLastSegment(const TensorSpec& spec, std::uint64_t input, std::uint64_t output);
-  bool TryGather(Work* work, std::uint64_t offset);
+  bool TryGather(PendingRequest* request, std::uint64_t offset);
   bool last_gathered() const {
     return !gathered_segments_.empty() && gathered_segments_.back() + 1 == segments_.size();
   }
@@ -99,7 +99,7 @@ class Batch {
   CloseReason reason_ = CloseReason::kIdle;
   TimePoint opened_;
   TimePoint launched_;
-  std::vector<Work*> works_;
+  std::vector<PendingRequest*> requests_;
   std::vector<kernels::Segment> segments_;
   std::vector<kernels::GatherPiece> pieces_;
   std::vector<std::uint32_t> gathered_segments_;

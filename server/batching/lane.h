@@ -4,8 +4,8 @@
 
 namespace softmax::server {
 
-// Runs closed batches. Implemented by execution/, seen by batching only through this. Every call is made by the shard's
-// thread; a lane belongs to one shard.
+// Runs closed batches. Implemented by execution/, seen by batching only through this. Every call is made by the
+// batcher's thread; a lane belongs to one batcher.
 class Lane {
  public:
   virtual ~Lane() = default;
@@ -20,7 +20,7 @@ class Lane {
   // A finished batch, or null. Never waits.
   virtual Batch* Poll() = 0;
 
-  // True: nothing tells the shard of a completion, it has to poll while batches are in flight. False: the lane calls
+  // True: nothing tells the batcher of a completion, it has to poll while batches are in flight. False: the lane calls
   // the wake function it was made with.
   virtual bool needs_polling() const = 0;
 };

@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "server/execution/faulty_lane.h"
+#include "server/execution/least_loaded_lane.h"
 #include "server/execution/self_test.h"
-#include "server/execution/spread_lane.h"
 
 namespace softmax::server {
 namespace {
@@ -44,7 +44,7 @@ absl::StatusOr<std::unique_ptr<Lane>> DeviceGroup::CreateLane(const std::functio
   }
   const std::uint32_t home = threads_++ % devices_.count();
   if (lanes.size() == 1) return std::move(lanes[0]);
-  return std::make_unique<SpreadLane>(std::move(lanes), home, devices_);
+  return std::make_unique<LeastLoadedLane>(std::move(lanes), home, devices_);
 }
 
 absl::Status DeviceGroup::Start() {

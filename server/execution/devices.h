@@ -12,7 +12,7 @@
 
 #include "server/base/clock.h"
 #include "server/base/mutex.h"
-#include "server/execution/kept_memory.h"
+#include "server/execution/quarantined_memory.h"
 
 namespace softmax::server {
 
@@ -77,8 +77,8 @@ class Devices {
   void RestartPatience(TimePoint now) { patience_from_.store(now.time_since_epoch().count()); }
   std::int64_t patience_from() const { return patience_from_.load(std::memory_order_relaxed); }
 
-  KeptMemory& kept() { return kept_; }
-  const KeptMemory& kept() const { return kept_; }
+  QuarantinedMemory& kept() { return kept_; }
+  const QuarantinedMemory& kept() const { return kept_; }
 
  private:
   // 128: neighbouring cache lines are fetched in pairs.
@@ -92,7 +92,7 @@ class Devices {
 
   const Nanoseconds timeout_;
   std::vector<Device> devices_;
-  KeptMemory kept_;
+  QuarantinedMemory kept_;
 
   // Own synchronization.
   std::atomic<std::uint32_t> lost_{0};

@@ -6,16 +6,16 @@
 #include <thread>
 #include <utility>
 
-#include "server/execution/kept_memory.h"
+#include "server/execution/quarantined_memory.h"
 
 namespace softmax::server {
 namespace {
 
 // One row 0, 1, 2, ...; its softmax is known in closed form: exp(i) (e - 1) / (e^n - 1).
-class SelfTestWork final : public Work {
+class SelfTestRequest final : public PendingRequest {
  public:
   static constexpr int kColumns = 16;
-  SelfTestWork() {
+  SelfTestRequest() {
     spec_.outer = 1;
     spec_.cols = kColumns;
     arrived_ = SteadyClock::now();
@@ -44,7 +44,7 @@ class SelfTestWork final : public Work {
 struct Launched {
   explicit Launched(std::byte* memory) : arena(memory, kSelfTestBytes, kSelfTestBytes) {}
   Arena arena;
-  SelfTestWork work;
+  SelfTestRequest request;
   Batch batch;
 };
 
@@ -61,12 +61,12 @@ void KeepForEver(std::unique_ptr<Lane> lane, std::unique_ptr<Launched> launched)
 absl::Status SelfTest(std::unique_ptr<Lane>& lane, std::byte* memory, Nanoseconds limit, const std::stop_token& stop) {
   auto launched = std::make_unique<Launched>(memory);
   Batch& batch = launched->batch;
-  SelfTestWork& work = launched->work;
+  SelfTestRequest& request = launched->request;
   const TimePoint begin = SteadyClock::now();
   const Span span = launched->arena.TryReserve(kSelfTestBytes);
-  batch.Open(work.spec().input_type, work.spec().output_type, SpanRef(&launched->arena, span),
-             Batch::NeedOf(work.spec()), begin);
-  batch.Add(&work, begin);
+  batch.Open(request.spec().input_type, request.spec().output_type, SpanRef(&launched->arena, span),
+             Batch::NeedOf(request.spec()), begin);
+  batch.Add(&request, begin);
   batch.Close(CloseReason::kIdle);
   batch.set_launched(begin);
   lane->Launch(&batch);
@@ -79,7 +79,7 @@ absl::Status SelfTest(std::unique_ptr<Lane>& lane, std::byte* memory, Nanosecond
     std::this_thread::yield();
   }
   batch.Complete(batch.status, SteadyClock::now());
-  return work.result;
+  return request.result;
 }
 
 }  // namespace softmax::server

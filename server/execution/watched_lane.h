@@ -28,7 +28,7 @@ class WatchedLane final : public Lane {
   bool needs_polling() const override { return lane_->needs_polling(); }
   std::uint64_t gather_bytes() const override { return lane_->gather_bytes(); }
 
-  // Whether a batch runs for longer than it may; the shard then has to be woken to Poll. Any thread, a few times a
+  // Whether a batch runs for longer than it may; the batcher then has to be woken to Poll. Any thread, a few times a
   // second.
   bool CheckOverdue(TimePoint now);
 

@@ -24,7 +24,7 @@ constexpr std::array<const char*, kCodes> kCodeNames = {
     "ABORTED",   "OUT_OF_RANGE",   "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
     "DATA_LOSS", "UNAUTHENTICATED"};
 constexpr std::array<const char*, kCloseReasons> kCloseNames = {"idle", "drained", "full", "delay", "large"};
-constexpr std::array<const char*, kRejectReasons> kRejectNames = {
+constexpr std::array<const char*, kRefuseReasons> kRefuseNames = {
     "queue_full", "no_memory", "draining", "invalid", "deadline", "unauthorized", "connection_bytes"};
 
 MetricFamily* AddFamily(const char* name, const char* help, MetricType type, Families* out) {
@@ -47,7 +47,7 @@ void AddCounterFamily(const char* name, const char* help, std::uint64_t value, F
   AddCounter(static_cast<double>(value), {}, AddFamily(name, help, MetricType::Counter, out));
 }
 
-// `per_unit` is how many of the shard's counts make one of the published unit. Division by a whole
+// `per_unit` is how many of a thread's counts make one of the published unit. Division by a whole
 // number keeps bounds short: 25000 ns come out as 2.5e-05.
 template <std::size_t N>
 void AddHistogram(const HistogramTotals<N>& totals, const BucketBounds<N>& bounds, double per_unit, Labels labels,
@@ -92,7 +92,7 @@ void AddOptional(const char* name, const char* help, MetricType type, const std:
 
 }  // namespace
 
-void AddRequestFamilies(const ShardTotals& totals, Families* out) {
+void AddRequestFamilies(const CounterTotals& totals, Families* out) {
   MetricFamily* requests = AddFamily("softmax_requests_total", "Requests answered, by method and gRPC status code.",
                                      MetricType::Counter, out);
   for (std::size_t method = 0; method < kMethods; ++method) {
@@ -117,12 +117,12 @@ void AddRequestFamilies(const ShardTotals& totals, Families* out) {
                      totals.batch_wait, kTimeBounds, kNanosecondsPerSecond, out);
   MetricFamily* rejected = AddFamily("softmax_requests_rejected_total", "Requests refused before they ran, by reason.",
                                      MetricType::Counter, out);
-  for (std::size_t i = 0; i < kRejectReasons; ++i) {
-    AddCounter(static_cast<double>(totals.rejected[i]), {{"reason", kRejectNames[i]}}, rejected);
+  for (std::size_t i = 0; i < kRefuseReasons; ++i) {
+    AddCounter(static_cast<double>(totals.rejected[i]), {{"reason", kRefuseNames[i]}}, rejected);
   }
 }
 
-void AddBatchFamilies(const ShardTotals& totals, Families* out) {
+void AddBatchFamilies(const CounterTotals& totals, Families* out) {
   AddHistogramFamily("softmax_execution_seconds", "Seconds from a batch's launch to its completion seen.",
                      totals.execution, kTimeBounds, kNanosecondsPerSecond, out);
   AddHistogramFamily("softmax_batch_rows", "Rows in a batch.", totals.batch_rows, kRowBounds, 1, out);
@@ -180,7 +180,7 @@ void AddReceiveBlocks(const GaugeSources& sources, Families* out) {
 
 }  // namespace
 
-void AddGaugeFamilies(const GaugeSources& sources, const ShardTotals& totals, Families* out) {
+void AddGaugeFamilies(const GaugeSources& sources, const CounterTotals& totals, Families* out) {
   const std::uint64_t arrived = totals.arrived > totals.finished ? totals.arrived : totals.finished;
   const auto counted = static_cast<double>(arrived - totals.finished);
   AddGauge(sources.requests_in_flight ? sources.requests_in_flight() : counted, {},

@@ -7,7 +7,7 @@
 #include "server/metrics/metrics.h"
 #include "server/metrics/nvml.h"
 #include "server/metrics/process_stats.h"
-#include "server/metrics/shard.h"
+#include "server/metrics/thread_counters.h"
 
 // The names, labels, units and help texts of everything that is published. Dashboards and alerts
 // rest on them: they do not change.
@@ -15,11 +15,11 @@ namespace softmax::server {
 
 using Families = std::vector<prometheus::MetricFamily>;
 
-void AddRequestFamilies(const ShardTotals& totals, Families* out);
-void AddBatchFamilies(const ShardTotals& totals, Families* out);
+void AddRequestFamilies(const CounterTotals& totals, Families* out);
+void AddBatchFamilies(const CounterTotals& totals, Families* out);
 // A source that is not set is left out, not published as 0; requests in flight are then counted
-// from the shards.
-void AddGaugeFamilies(const GaugeSources& sources, const ShardTotals& totals, Families* out);
+// from the threads' counters.
+void AddGaugeFamilies(const GaugeSources& sources, const CounterTotals& totals, Families* out);
 void AddBuildFamilies(const Metrics::Options& options, Families* out);
 void AddProcessFamilies(const ProcessStats& stats, Families* out);
 // Nothing at all without GPUs.

@@ -13,7 +13,7 @@
 namespace softmax::server {
 
 // Written by one thread only; read by any.
-class ShardCounter {
+class ThreadCounter {
  public:
   void Add(std::uint64_t n) { value_.store(value_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed); }
   std::uint64_t Get() const { return value_.load(std::memory_order_relaxed); }
@@ -65,7 +65,7 @@ struct BucketBounds {
 template <std::size_t N>
 BucketBounds(const std::array<std::uint64_t, N>&) -> BucketBounds<N>;
 
-// What a scrape has summed over shards.
+// What a scrape has summed over the threads.
 template <std::size_t N>
 struct HistogramTotals {
   std::array<std::uint64_t, N + 1> counts{};  // per bucket, not cumulative
@@ -100,8 +100,8 @@ class ShardHistogram {
   }
 
  private:
-  std::array<ShardCounter, kBounds.size() + 1> counts_;
-  ShardCounter sum_;
+  std::array<ThreadCounter, kBounds.size() + 1> counts_;
+  ThreadCounter sum_;
 };
 
 // Nanoseconds: 10 us to 10 s in steps of 1, 2.5, 5.

@@ -23,7 +23,7 @@ class Source final : public prometheus::Collectable {
 
   Recorder* AddShard() ABSL_LOCKS_EXCLUDED(mu_) {
     MutexLock lock(mu_);
-    return shards_.emplace_back(std::make_unique<Shard>()).get();
+    return thread_counters_.emplace_back(std::make_unique<ThreadCounters>()).get();
   }
 
   void SetGauges(GaugeSources gauges) ABSL_LOCKS_EXCLUDED(mu_) {
@@ -36,9 +36,9 @@ class Source final : public prometheus::Collectable {
   Families Collect() const override ABSL_LOCKS_EXCLUDED(mu_) {
     Families families;
     MutexLock lock(mu_);
-    ShardTotals totals;
-    for (const auto& shard : shards_) {
-      shard->AddTo(&totals);
+    CounterTotals totals;
+    for (const auto& counters : thread_counters_) {
+      counters->AddTo(&totals);
     }
     AddRequestFamilies(totals, &families);
     AddBatchFamilies(totals, &families);
@@ -53,7 +53,7 @@ class Source final : public prometheus::Collectable {
   const Metrics::Options options_;
   std::unique_ptr<GpuSampler> gpus_;  // null: the server does not use any
   mutable Mutex mu_;
-  std::vector<std::unique_ptr<Shard>> shards_ ABSL_GUARDED_BY(mu_);
+  std::vector<std::unique_ptr<ThreadCounters>> thread_counters_ ABSL_GUARDED_BY(mu_);
   GaugeSources gauges_ ABSL_GUARDED_BY(mu_);
 };
 

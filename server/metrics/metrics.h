@@ -21,7 +21,7 @@ enum class CloseReason : std::uint8_t {
   kDelay,    // max_queue_delay passed
   kLarge,    // a request that fills a span of its own
 };
-enum class RejectReason : std::uint8_t {
+enum class RefuseReason : std::uint8_t {
   kQueueFull,
   kNoMemory,
   kDraining,
@@ -56,7 +56,7 @@ class Recorder {
   virtual ~Recorder() = default;
   virtual void RequestArrived(Method method) = 0;
   virtual void RequestFinished(const RequestSample& sample) = 0;
-  virtual void RequestRejected(RejectReason reason) = 0;
+  virtual void RequestRefused(RefuseReason reason) = 0;
   virtual void BatchFinished(const BatchSample& sample) = 0;
   virtual void PayloadCopiedIn(std::uint64_t bytes) = 0;   // host copies of request payload
   virtual void PayloadCopiedOut(std::uint64_t bytes) = 0;  // host copies of answer payload (small or slow reader)

@@ -8,9 +8,9 @@
 
 #include <deque>
 
-#include "server/rpc/message_view.h"
-#include "server/rpc/raw_call.h"
-#include "server/rpc/tag.h"
+#include "server/rpc/queue/message_view.h"
+#include "server/rpc/queue/raw_call.h"
+#include "server/rpc/queue/tag.h"
 
 namespace softmax::bench {
 namespace {

@@ -3,7 +3,7 @@
 #include <grpcpp/completion_queue.h>
 #include <grpcpp/server.h>
 
-#include "server/rpc/softmax_methods.h"
+#include "server/rpc/calls/softmax_methods.h"
 #include "softmax/v1/softmax.grpc.pb.h"
 #include "tests/bench/rotating_buffer.h"
 

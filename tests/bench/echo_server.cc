@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "server/base/process_settings.h"
-#include "server/rpc/channel_settings.h"
-#include "server/rpc/tag.h"
+#include "server/rpc/accept/channel_settings.h"
+#include "server/rpc/queue/tag.h"
 #include "tests/bench/echo_calls.h"
 #include "tests/bench/listen.h"
 

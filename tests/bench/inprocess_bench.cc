@@ -39,7 +39,7 @@ struct Options {
   double warmup = 0.5;
   std::uint64_t arena_bytes = 512ull << 20;
   std::uint64_t slab_bytes = 64 << 10;
-  server::Shard::Options shard;
+  server::Batcher::Options batcher;
   std::string csv;
 };
 
@@ -66,11 +66,12 @@ void AddFlags(CLI::App& app, Options& options) {
   app.add_option("--seconds", options.seconds, "measured")->check(CLI::Range(0.05, 3600.0));
   app.add_option("--warmup", options.warmup, "seconds before")->check(CLI::Range(0.0, 600.0));
   app.add_option("--arena-bytes", options.arena_bytes, "as the server's")->transform(CLI::AsSizeValue(false));
-  app.add_option("--max-batch-bytes", options.shard.batch.bytes, "as the server's")
+  app.add_option("--max-batch-bytes", options.batcher.batch.bytes, "as the server's")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(std::uint64_t{1} << 10, std::uint64_t{1} << 30));
-  app.add_option("--max-batch-requests", options.shard.batch.requests, "as the server's")->check(CLI::Range(1, 65536));
-  app.add_option("--max-in-flight-batches", options.shard.max_in_flight, "as the server's")->check(CLI::Range(1, 64));
+  app.add_option("--max-batch-requests", options.batcher.batch.requests, "as the server's")
+      ->check(CLI::Range(1, 65536));
+  app.add_option("--max-in-flight-batches", options.batcher.max_in_flight, "as the server's")->check(CLI::Range(1, 64));
   app.add_option("--csv", options.csv, "append a line to this file too");
 }
 
@@ -91,8 +92,8 @@ std::string Check(Options& options) {
     options.in_flight =
         static_cast<std::uint32_t>(std::clamp<std::uint64_t>((8u << 20) / options.payload_bytes, 4, 512));
   }
-  // As server/server.cc has it.
-  options.shard.inline_copy_bytes = std::min<std::uint64_t>(1u << 20, options.shard.batch.bytes);
+  // As server/app/server.cc has it.
+  options.batcher.inline_copy_bytes = std::min<std::uint64_t>(1u << 20, options.batcher.batch.bytes);
   return "";
 }
 
@@ -105,8 +106,8 @@ server::ExecutorOptions ExecutorOptionsOf(const Options& options) {
   executor.devices = options.devices;
   executor.cpu_threads = options.cpu_threads;
   executor.arena_bytes = options.arena_bytes;
-  executor.max_in_flight = options.shard.max_in_flight;
-  executor.max_batch_requests = options.shard.batch.requests;
+  executor.max_in_flight = options.batcher.max_in_flight;
+  executor.max_batch_requests = options.batcher.batch.requests;
   return executor;
 }
 
@@ -209,9 +210,9 @@ int Run(const Options& options) {
   std::vector<std::unique_ptr<Caller>> callers;
   std::vector<std::unique_ptr<server::Lane>> lanes;
   for (std::uint32_t i = 0; i < options.threads; ++i) {
-    server::Shard::Options shard = options.shard;
-    shard.home = i;
-    callers.push_back(std::make_unique<Caller>(load, shard, arena, backlog, std::uint64_t{i} * options.in_flight));
+    server::Batcher::Options batcher = options.batcher;
+    batcher.home = i;
+    callers.push_back(std::make_unique<Caller>(load, batcher, arena, backlog, std::uint64_t{i} * options.in_flight));
     auto lane = devices.CreateLane(callers.back()->wake());
     if (!lane.ok()) {
       std::cerr << lane.status().message() << "\n";

@@ -16,7 +16,7 @@ using server::Answer;
 using server::SteadyClock;
 using server::TimePoint;
 
-// As the queue threads do (server/rpc/queue_thread.cc).
+// As the queue threads do (server/rpc/queue/queue_thread.cc).
 constexpr int kSpinPolls = 64;
 
 void CpuRelax() {
@@ -33,7 +33,7 @@ class Caller::BatchCounts final : public server::Recorder {
 
   void RequestArrived(server::Method /*method*/) override {}
   void RequestFinished(const server::RequestSample& /*sample*/) override {}
-  void RequestRejected(server::RejectReason /*reason*/) override {}
+  void RequestRefused(server::RefuseReason /*reason*/) override {}
   void PayloadCopiedIn(std::uint64_t /*bytes*/) override {}
   void PayloadCopiedOut(std::uint64_t /*bytes*/) override {}
   void BatchFinished(const server::BatchSample& sample) override {
@@ -49,7 +49,7 @@ class Caller::BatchCounts final : public server::Recorder {
   CallerFigures& figures_;
 };
 
-class Caller::Request final : public server::Work {
+class Caller::Request final : public server::PendingRequest {
  public:
   Request(Caller& caller, std::uint64_t seed)
       : caller_(caller), input_(static_cast<std::size_t>(caller.load_.rows * caller.load_.columns)) {
@@ -98,7 +98,7 @@ class Caller::Request final : public server::Work {
   bool judged_ = false;
 };
 
-Caller::Caller(const CallerLoad& load, const server::Shard::Options& options, server::Arena& arena,
+Caller::Caller(const CallerLoad& load, const server::Batcher::Options& options, server::Arena& arena,
                server::Backlog& backlog, std::uint64_t seed)
     : load_(load),
       options_(options),
@@ -119,7 +119,7 @@ Caller::~Caller() {
 
 void Caller::Start(std::unique_ptr<server::Lane> lane) {
   lane_ = std::move(lane);
-  shard_ = std::make_unique<server::Shard>(options_, arena_, backlog_, *lane_, *counts_, wake());
+  batcher_ = std::make_unique<server::Batcher>(options_, arena_, backlog_, *lane_, *counts_, wake());
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -139,9 +139,9 @@ void Caller::SubmitIdle() {
     idle_.pop_front();
     const TimePoint now = SteadyClock::now();
     request->Begin(now);
-    shard_->Submit(request, now);
-    shard_->Poll();
-    if (shard_->MustFlushEarly()) shard_->Flush(now);
+    batcher_->Submit(request, now);
+    batcher_->Poll();
+    if (batcher_->MustFlushEarly()) batcher_->Flush(now);
   }
 }
 
@@ -151,12 +151,12 @@ void Caller::Run() {
     const bool stop = phase_.load() == Phase::kStop;
     if (!stop) SubmitIdle();
     const TimePoint now = SteadyClock::now();
-    shard_->Poll();
-    shard_->Flush(now);
-    if (stop && shard_->pending() == 0) return;
-    if (shard_->Poll() || (!stop && !idle_.empty())) continue;
-    if (shard_->needs_polling()) {
-      for (int i = 0; i < kSpinPolls && !shard_->Poll(); ++i) CpuRelax();
+    batcher_->Poll();
+    batcher_->Flush(now);
+    if (stop && batcher_->pending() == 0) return;
+    if (batcher_->Poll() || (!stop && !idle_.empty())) continue;
+    if (batcher_->needs_polling()) {
+      for (int i = 0; i < kSpinPolls && !batcher_->Poll(); ++i) CpuRelax();
       continue;
     }
     wakes_.wait(seen, std::memory_order_acquire);

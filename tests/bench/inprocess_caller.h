@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
-#include "client/loadgen/histogram.h"
-#include "server/batching/shard.h"
+#include "client/loadgen/measure/histogram.h"
+#include "server/batching/batcher.h"
 #include "server/metrics/metrics.h"
 
 namespace softmax::bench {
@@ -35,16 +35,16 @@ struct CallerFigures {
   std::string first_failure;  // or the first wrong answer
 };
 
-// A queue thread of the server without its queue: it owns a shard and a lane, takes "events" (requests of its own that
-// were answered and start again), copies their bytes in, launches and polls in the queue thread's order. The requests'
-// bytes lie in memory of their own, as received slices would. Every request's first and last answer is judged against
-// the reference, before and after the measured window.
+// A queue thread of the server without its queue: it owns a batcher and a lane, takes "events" (requests of its own
+// that were answered and start again), copies their bytes in, launches and polls in the queue thread's order. The
+// requests' bytes lie in memory of their own, as received slices would. Every request's first and last answer is judged
+// against the reference, before and after the measured window.
 class Caller {
  public:
   enum class Phase : std::uint8_t { kWarmUp, kMeasure, kStop };
 
-  Caller(const CallerLoad& load, const server::Shard::Options& options, server::Arena& arena, server::Backlog& backlog,
-         std::uint64_t seed);
+  Caller(const CallerLoad& load, const server::Batcher::Options& options, server::Arena& arena,
+         server::Backlog& backlog, std::uint64_t seed);
   ~Caller();  // Stops.
 
   // For DeviceGroup::CreateLane.
@@ -73,7 +73,7 @@ class Caller {
   void Judge(Request& request);
 
   const CallerLoad load_;
-  const server::Shard::Options options_;
+  const server::Batcher::Options options_;
   server::Arena& arena_;
   server::Backlog& backlog_;
 
@@ -87,7 +87,7 @@ class Caller {
   std::vector<std::unique_ptr<Request>> requests_;
   std::deque<Request*> idle_;  // oldest first, as events come
   std::unique_ptr<server::Lane> lane_;
-  std::unique_ptr<server::Shard> shard_;
+  std::unique_ptr<server::Batcher> batcher_;
   std::thread thread_;
 };
 

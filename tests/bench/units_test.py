@@ -200,10 +200,10 @@ class Parts(unittest.TestCase):
         def text(*paths):
             return "".join(open(os.path.join(ROOT, path), encoding="utf-8").read() for path in paths)
 
-        for sources in (text("tests/bench/echo_server.cc"), text("server/main.cc", "server/rpc/queue_server.h",
-                                                                                "server/rpc/queue_server.cc")):
+        for sources in (text("tests/bench/echo_server.cc"), text("server/main.cc", "server/rpc/queue/queue_server.h",
+                                                                                "server/rpc/queue/queue_server.cc")):
             for header, call in (("server/base/process_settings.h", "ApplyProcessSettings()"),
-                                 ("server/rpc/channel_settings.h", "ApplyServerSettings(")):
+                                 ("server/rpc/accept/channel_settings.h", "ApplyServerSettings(")):
                 self.assertIn(f'#include "{header}"', sources)
                 self.assertIn(call, sources)
 

@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
-#include "client/loadgen/http_get.h"
-#include "client/loadgen/metrics_text.h"
+#include "client/loadgen/measure/http_get.h"
+#include "client/loadgen/measure/metrics_text.h"
 #include "tests/chaos/open_loop.h"
 #include "tests/end_to_end/server_process.h"
 

@@ -5,7 +5,7 @@
 
 #include <cstdlib>
 
-#include "client/loadgen/http_get.h"
+#include "client/loadgen/measure/http_get.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 
 namespace softmax::testing {

@@ -9,9 +9,9 @@
 
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "grpc/reflection/v1alpha/reflection.grpc.pb.h"
-#include "server/rpc/token_set.h"
+#include "server/rpc/security/token_set.h"
 #include "softmax/v1/softmax.grpc.pb.h"
-#include "tests/client/test_certificates.h"
+#include "tests/client/support/test_certificates.h"
 #include "tests/end_to_end/http2_client.h"
 #include "tests/end_to_end/server_process.h"
 #include "tests/end_to_end/service.h"

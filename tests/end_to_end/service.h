@@ -8,7 +8,7 @@
 
 #include "client/softmax_client/softmax_client.h"
 #include "kernels/reference.h"
-#include "server/server.h"
+#include "server/app/server.h"
 
 namespace softmax::testing {
 

@@ -6,7 +6,7 @@
 #include <iterator>
 #include <string>
 
-#include "server/config.h"
+#include "server/config/config.h"
 #include "tests/fuzz/require.h"
 
 namespace softmax::server {

@@ -1,5 +1,5 @@
 // libFuzzer over the judgement of a connection's first bytes. Byte 0, bit 0: a TLS port.
-#include "server/rpc/greeting.h"
+#include "server/rpc/accept/greeting.h"
 #include "tests/fuzz/require.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

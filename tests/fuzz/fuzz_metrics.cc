@@ -2,9 +2,9 @@
 // of them (byte 0: 0 and 1; the second scrape begins behind the first zero byte), an HTTP answer (2), an address (3).
 #include <string>
 
-#include "client/loadgen/http_get.h"
-#include "client/loadgen/metrics_text.h"
-#include "client/loadgen/server_metrics.h"
+#include "client/loadgen/measure/http_get.h"
+#include "client/loadgen/measure/metrics_text.h"
+#include "client/loadgen/measure/server_metrics.h"
 #include "tests/fuzz/require.h"
 
 namespace softmax::client {

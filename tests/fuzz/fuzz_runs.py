@@ -28,18 +28,18 @@ MAX_BYTES = {"config": 700, "metrics": 1000}  # others: 512
 SHARE = {"greeting": 0.05, "tokens": 0.25, "npy": 0.5}
 # The files whose lines a target is there to reach.
 DECODERS = {
-    "wire": ["server/rpc/wire_contract.cc", "server/rpc/wire_cursor.cc", "server/rpc/wire_decode.cc",
-             "server/rpc/wire_fault.cc", "server/rpc/wire_walk.cc"],
+    "wire": ["server/wire/contract.cc", "server/wire/cursor.cc", "server/wire/decode.cc",
+             "server/wire/fault.cc", "server/wire/walk.cc"],
     "client_wire": ["client/softmax_client/wire.cc", "client/softmax_client/server_info.cc",
                     "client/softmax_client/piece_reader.h", "client/softmax_client/fields.h"],
-    "config": ["server/config.cc", "server/config_flags.cc", "server/config_check.cc", "server/config_security.cc",
-               "server/config_print.cc"],
-    "greeting": ["server/rpc/greeting.cc"],
-    "metrics": ["client/loadgen/metrics_text.cc", "client/loadgen/metrics_window.cc",
-                "client/loadgen/server_metrics.cc", "client/loadgen/http_get.cc"],
+    "config": ["server/config/config.cc", "server/config/flags.cc", "server/config/check.cc", "server/config/security_check.cc",
+               "server/config/print.cc"],
+    "greeting": ["server/rpc/accept/greeting.cc"],
+    "metrics": ["client/loadgen/measure/metrics_text.cc", "client/loadgen/measure/metrics_window.cc",
+                "client/loadgen/measure/server_metrics.cc", "client/loadgen/measure/http_get.cc"],
     "npy": ["client/cli/npy.cc", "client/cli/text.cc"],
-    "tokens": ["server/rpc/token_set.cc"],
-    "values": ["server/config_values.cc", "client/softmax_client/target.cc"],
+    "tokens": ["server/rpc/security/token_set.cc"],
+    "values": ["server/config/values.cc", "client/softmax_client/target.cc"],
 }
 DECODERS["stream"] = DECODERS["wire"]
 

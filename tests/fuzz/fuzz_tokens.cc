@@ -1,7 +1,7 @@
 // libFuzzer over the file of bearer tokens, and over the header that carries one. Byte 0: 0 the file, else the header.
 #include <string>
 
-#include "server/rpc/token_set.h"
+#include "server/rpc/security/token_set.h"
 #include "tests/fuzz/require.h"
 
 namespace softmax::server {

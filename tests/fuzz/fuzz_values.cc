@@ -3,9 +3,9 @@
 #include <string>
 
 #include "client/softmax_client/target.h"
-#include "server/config_check.h"
-#include "server/config_security.h"
-#include "server/config_values.h"
+#include "server/config/check.h"
+#include "server/config/security_check.h"
+#include "server/config/values.h"
 #include "tests/fuzz/require.h"
 
 namespace softmax::server {

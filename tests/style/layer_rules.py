@@ -10,13 +10,17 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 MAY_INCLUDE = {
     "kernels/": ("kernels/",),
     "server/base/": ("kernels/types.h",),
+    "server/wire/": ("server/base/", "kernels/types.h"),
+    "server/config/": ("server/base/",),
     "server/metrics/": ("server/base/",),
     "server/batching/": ("server/base/", "server/metrics/metrics.h", "kernels/types.h"),
     "server/execution/": ("server/base/", "server/metrics/metrics.h", "server/batching/", "kernels/"),
-    "server/rpc/": ("server/base/", "server/logging.h", "server/metrics/metrics.h", "server/batching/",
-                    "kernels/types.h"),
+    "server/rpc/": ("server/base/", "server/wire/", "server/metrics/metrics.h", "server/batching/", "kernels/types.h"),
+    "server/rpc/security/": ("server/base/",),
+    "server/rpc/accept/": ("server/base/", "server/batching/", "server/rpc/security/"),
+    "server/rpc/health/": ("server/base/", "server/rpc/queue/", "server/rpc/calls/"),
     "server/": ("server/", "kernels/"),
-    "client/": ("client/", "server/base/process_settings.h", "kernels/types.h", "kernels/reference.h"),
+    "client/": ("client/", "server/base/", "server/wire/", "kernels/types.h", "kernels/reference.h"),
     "tests/": None,
 }
 
@@ -28,12 +32,12 @@ LIBRARIES = [
      ("kernels/cuda/", "kernels/softmax.h", "kernels/bench/", "server/execution/cuda/", "tests/")),
     ("prometheus-cpp", re.compile(r"^prometheus/"), ("server/metrics/", "tests/")),
     ("gRPC or protobuf", re.compile(r"^(grpc(pp)?/(?!health/v1)|google/protobuf/|grpc\.h)"),
-     ("server/rpc/", "server/main", "server/server", "client/", "tests/")),
+     ("server/rpc/", "server/main", "server/app/", "client/", "tests/")),
     ("the generated contract", re.compile(r"\.pb\.h$"),
-     ("server/rpc/", "server/main", "server/server", "client/", "tests/")),
+     ("server/rpc/", "server/main", "server/app/", "client/", "tests/")),
     ("spdlog", re.compile(r"^spdlog/"),
-     ("server/rpc/", "server/execution/", "server/main", "server/server", "server/logging", "client/", "tests/")),
-    ("CLI11", re.compile(r"^CLI/"), ("server/config", "server/main", "client/", "kernels/bench/", "tests/")),
+     ("server/rpc/", "server/execution/", "server/main", "server/app/", "server/base/log", "client/", "tests/")),
+    ("CLI11", re.compile(r"^CLI/"), ("server/config/", "server/main", "client/", "kernels/bench/", "tests/")),
     ("Highway", re.compile(r"^hwy/"), ("kernels/cpu/", "kernels/bench/", "tests/")),
     # ThreadSanitizer cannot see into the distribution's abseil, so its locks look like races.
     ("abseil's locks", re.compile(r"^absl/synchronization/"),
@@ -44,7 +48,7 @@ LIBRARIES = [
 
 # Files that promise more than their folder does.
 PUBLIC_CLIENT_HEADERS = re.compile(r"^client/softmax_client/(softmax_client|options|types)\.h$")
-WIRE = re.compile(r"^server/rpc/wire")
+WIRE = re.compile(r"^server/wire/")
 GRPC_OR_PROTOBUF = re.compile(r"^(grpc|google/protobuf/|softmax/v1/)|\.pb\.h$")
 
 

@@ -9,12 +9,12 @@
 
 namespace softmax::server {
 
-// Runs batches on the CPU: small ones at once on the shard's thread (handing over costs more than the work), larger
+// Runs batches on the CPU: small ones at once on the batcher's thread (handing over costs more than the work), larger
 // ones cut into pieces on the pool. Batches may finish in any order.
 class CpuLane final : public Lane {
  public:
-  // Up to this much a batch is run in Launch: some 50 us of work. Two workers beside the shard's thread would not have
-  // it done sooner on a machine whose cores are busy, and waking them costs as much as the work.
+  // Up to this much a batch is run in Launch: some 50 us of work. Two workers beside the batcher's thread would not
+  // have it done sooner on a machine whose cores are busy, and waking them costs as much as the work.
   static constexpr std::uint64_t kInlineBytes = 512u << 10;
 
   // `gathers`: batches may have pieces to gather, which are copied in Launch.
@@ -34,7 +34,7 @@ class CpuLane final : public Lane {
   CpuPool& pool_;
   const std::function<void()> wake_;
   const bool gathers_;
-  std::deque<Batch*> finished_here_;  // the shard's thread only
+  std::deque<Batch*> finished_here_;  // the batcher's thread only
 
   Mutex mu_;
   ConditionVariable changed_;

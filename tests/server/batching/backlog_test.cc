@@ -5,17 +5,17 @@
 #include <random>
 #include <thread>
 
-#include "server/batching/shard.h"
+#include "server/batching/batcher.h"
 #include "tests/server/batching/fakes.h"
 
 namespace softmax::server {
 namespace {
 
-using testing::TestWork;
+using testing::TestRequest;
 
 constexpr std::size_t kSlab = 1024;
 
-// A queue thread in small: polls its shard until everything submitted is answered. `lane` runs batches itself.
+// A queue thread in small: polls its batcher until everything submitted is answered. `lane` runs batches itself.
 class RunningLane final : public testing::FinishingLane {
  public:
   void Launch(Batch* batch) override {
@@ -25,17 +25,17 @@ class RunningLane final : public testing::FinishingLane {
   }
 };
 
-Shard::Options SmallOptions() {
-  Shard::Options options;
+Batcher::Options SmallOptions() {
+  Batcher::Options options;
   options.batch.bytes = 4 * kSlab;
   options.inline_copy_bytes = 4 * kSlab;
   return options;
 }
 
-void RunUntilAnswered(Shard& shard) {
-  while (shard.pending() > 0) {
-    shard.Poll();
-    shard.Flush(SteadyClock::now());
+void RunUntilAnswered(Batcher& batcher) {
+  while (batcher.pending() > 0) {
+    batcher.Poll();
+    batcher.Flush(SteadyClock::now());
     std::this_thread::yield();
   }
 }
@@ -53,12 +53,12 @@ TEST(Backlog, SixteenCallersOfTheLargestRequestWithRoomForTwo) {
     threads.emplace_back([&, t] {
       RunningLane lane;
       testing::CountingRecorder recorder;
-      Shard shard(SmallOptions(), arena, backlog, lane, recorder, [] {});
-      TestWork work(8, 32 * kSlab / 8 / 4, static_cast<float>(t));
-      shard.Submit(&work, SteadyClock::now());
-      RunUntilAnswered(shard);
-      if (work.completions == 1 && work.last.status.ok() &&
-          work.floats()[work.spec().elements() - 1] == 2.0f * static_cast<float>(t)) {
+      Batcher batcher(SmallOptions(), arena, backlog, lane, recorder, [] {});
+      TestRequest request(8, 32 * kSlab / 8 / 4, static_cast<float>(t));
+      batcher.Submit(&request, SteadyClock::now());
+      RunUntilAnswered(batcher);
+      if (request.completions == 1 && request.last.status.ok() &&
+          request.floats()[request.spec().elements() - 1] == 2.0f * static_cast<float>(t)) {
         ++right;
       }
     });
@@ -77,15 +77,15 @@ TEST(Backlog, FullQueueRefusesWithPushback) {
   Backlog backlog(options, arena);
   RunningLane lane;
   testing::CountingRecorder recorder;
-  Shard shard(SmallOptions(), arena, backlog, lane, recorder, [] {});
-  TestWork a(1, 8), b(1, 8), c(1, 8);
-  for (TestWork* work : {&a, &b, &c}) shard.Submit(work, SteadyClock::now());
+  Batcher batcher(SmallOptions(), arena, backlog, lane, recorder, [] {});
+  TestRequest a(1, 8), b(1, 8), c(1, 8);
+  for (TestRequest* request : {&a, &b, &c}) batcher.Submit(request, SteadyClock::now());
   EXPECT_EQ(a.completions + b.completions, 0);
   EXPECT_TRUE(absl::IsResourceExhausted(c.last.status));
   EXPECT_GT(c.last.retry_after_ms, 0u);
   EXPECT_EQ(backlog.queued_requests(), 2u);
   backlog.Stop(/*fail=*/true);
-  RunUntilAnswered(shard);
+  RunUntilAnswered(batcher);
   EXPECT_TRUE(absl::IsUnavailable(a.last.status));
   EXPECT_EQ(backlog.queued_requests(), 0u);
   EXPECT_EQ(backlog.queued_bytes(), 0u);
@@ -98,16 +98,16 @@ TEST(Backlog, ADeadlineThatPassesInTheQueueIsAnsweredThere) {
   Backlog backlog(Backlog::Options{}, arena);
   RunningLane lane;
   testing::CountingRecorder recorder;
-  Shard shard(SmallOptions(), arena, backlog, lane, recorder, [] {});
-  TestWork late(1, 8), patient(1, 8);
+  Batcher batcher(SmallOptions(), arena, backlog, lane, recorder, [] {});
+  TestRequest late(1, 8), patient(1, 8);
   late.set_deadline(SteadyClock::now() + std::chrono::milliseconds(20));
-  shard.Submit(&late, SteadyClock::now());
-  shard.Submit(&patient, SteadyClock::now());
-  while (late.completions == 0) shard.Poll();
+  batcher.Submit(&late, SteadyClock::now());
+  batcher.Submit(&patient, SteadyClock::now());
+  while (late.completions == 0) batcher.Poll();
   EXPECT_TRUE(absl::IsDeadlineExceeded(late.last.status));
   EXPECT_EQ(patient.completions, 0);
   everything.Reset();
-  RunUntilAnswered(shard);
+  RunUntilAnswered(batcher);
   EXPECT_TRUE(patient.last.status.ok());
   EXPECT_EQ(patient.floats()[0], 2);
 }
@@ -116,7 +116,7 @@ TEST(Backlog, ADeadlineThatPassesInTheQueueIsAnsweredThere) {
 // `patience`.
 struct BlockingHead {
   explicit BlockingHead(Nanoseconds patience) : backlog(WithPatience(patience), arena) {
-    shard.Submit(&large, SteadyClock::now());
+    batcher.Submit(&large, SteadyClock::now());
     while (!backlog.blocking(SteadyClock::now())) std::this_thread::yield();
   }
   static Backlog::Options WithPatience(Nanoseconds patience) {
@@ -130,21 +130,21 @@ struct BlockingHead {
   Backlog backlog;
   RunningLane lane;
   testing::CountingRecorder recorder;
-  Shard shard{SmallOptions(), arena, backlog, lane, recorder, [] {}};
+  Batcher batcher{SmallOptions(), arena, backlog, lane, recorder, [] {}};
   SpanRef half{&arena, arena.TryReserve(40 * kSlab)};
-  TestWork large{1, 60 * kSlab / 4};
+  TestRequest large{1, 60 * kSlab / 4};
 };
 
 TEST(Backlog, AWaitingLargeRequestIsNotStarvedBySmallOnes) {
   BlockingHead head(std::chrono::milliseconds(1));
   // Room for it there is, but it has to line up behind the large one.
-  TestWork small(1, 8);
-  head.shard.Submit(&small, SteadyClock::now());
-  head.shard.Flush(SteadyClock::now());
-  head.shard.Poll();
+  TestRequest small(1, 8);
+  head.batcher.Submit(&small, SteadyClock::now());
+  head.batcher.Flush(SteadyClock::now());
+  head.batcher.Poll();
   EXPECT_EQ(small.completions, 0);
   head.half.Reset();
-  RunUntilAnswered(head.shard);
+  RunUntilAnswered(head.batcher);
   EXPECT_TRUE(head.large.last.status.ok());
   EXPECT_TRUE(small.last.status.ok());
 }
@@ -153,15 +153,15 @@ TEST(Backlog, AWaitingLargeRequestIsNotStarvedBySmallOnes) {
 TEST(Backlog, OthersDeadlinesDoNotStarveTheHead) {
   BlockingHead head(std::chrono::milliseconds(20));
   for (int i = 0; i < 5; ++i) {
-    TestWork hasty(1, 8);
+    TestRequest hasty(1, 8);
     hasty.set_deadline(SteadyClock::now() + std::chrono::milliseconds(1));
-    head.shard.Submit(&hasty, SteadyClock::now());
-    while (hasty.completions == 0) head.shard.Poll();
+    head.batcher.Submit(&hasty, SteadyClock::now());
+    while (hasty.completions == 0) head.batcher.Poll();
     EXPECT_TRUE(absl::IsDeadlineExceeded(hasty.last.status));
     EXPECT_TRUE(head.backlog.blocking(SteadyClock::now()));
   }
   head.half.Reset();
-  RunUntilAnswered(head.shard);
+  RunUntilAnswered(head.batcher);
   EXPECT_TRUE(head.large.last.status.ok());
   EXPECT_FALSE(head.backlog.blocking(SteadyClock::now() + std::chrono::hours(1)));
 }
@@ -175,22 +175,22 @@ TEST(Backlog, AHeadWhoseMemoryDoesNotComeFreeIsRefused) {
   Backlog backlog(options, arena);
   RunningLane lane;
   testing::CountingRecorder recorder;
-  Shard shard(SmallOptions(), arena, backlog, lane, recorder, [] {});
+  Batcher batcher(SmallOptions(), arena, backlog, lane, recorder, [] {});
   const SpanRef lost(&arena, arena.TryReserve(40 * kSlab));
   const TimePoint began = SteadyClock::now();
-  TestWork large(1, 60 * kSlab / 4), larger(1, 62 * kSlab / 4), smaller(1, 20 * kSlab / 4);
-  for (TestWork* work : {&large, &smaller, &larger}) shard.Submit(work, began);
-  RunUntilAnswered(shard);
+  TestRequest large(1, 60 * kSlab / 4), larger(1, 62 * kSlab / 4), smaller(1, 20 * kSlab / 4);
+  for (TestRequest* request : {&large, &smaller, &larger}) batcher.Submit(request, began);
+  RunUntilAnswered(batcher);
   EXPECT_GE(SteadyClock::now() - began, options.max_wait);
-  for (const TestWork* work : {&large, &larger}) {
-    EXPECT_EQ(work->completions, 1);
-    EXPECT_TRUE(absl::IsResourceExhausted(work->last.status)) << work->last.status;
-    EXPECT_EQ(work->last.status.message(),
+  for (const TestRequest* request : {&large, &larger}) {
+    EXPECT_EQ(request->completions, 1);
+    EXPECT_TRUE(absl::IsResourceExhausted(request->last.status)) << request->last.status;
+    EXPECT_EQ(request->last.status.message(),
               "memory for 61440 bytes did not come free within 100 ms; try again after the pushback");
-    EXPECT_GE(work->last.retry_after_ms, 20u);
+    EXPECT_GE(request->last.retry_after_ms, 20u);
   }
   EXPECT_TRUE(smaller.last.status.ok()) << smaller.last.status;
-  EXPECT_EQ(recorder.rejected, (std::vector{RejectReason::kNoMemory, RejectReason::kNoMemory}));
+  EXPECT_EQ(recorder.rejected, (std::vector{RefuseReason::kNoMemory, RefuseReason::kNoMemory}));
   EXPECT_EQ(backlog.queued_requests(), 0u);
   EXPECT_EQ(backlog.queued_bytes(), 0u);
 }
@@ -210,23 +210,23 @@ TEST(Backlog, RandomMixFromManyThreads) {
       std::mt19937 random(static_cast<unsigned>(t));
       RunningLane lane;
       testing::CountingRecorder recorder;
-      Shard shard(SmallOptions(), arena, backlog, lane, recorder, [] {});
+      Batcher batcher(SmallOptions(), arena, backlog, lane, recorder, [] {});
       for (int round = 0; round < 60; ++round) {
-        std::vector<std::unique_ptr<TestWork>> works;
+        std::vector<std::unique_ptr<TestRequest>> requests;
         for (int i = 0; i < 12; ++i) {
           const std::int64_t cols = random() % 5 == 0 ? 1 + random() % (40 * kSlab / 4) : 1 + random() % 300;
-          works.push_back(std::make_unique<TestWork>(1, cols, static_cast<float>(random() % 100)));
+          requests.push_back(std::make_unique<TestRequest>(1, cols, static_cast<float>(random() % 100)));
           if (random() % 8 == 0) {
-            works.back()->set_deadline(SteadyClock::now() + std::chrono::microseconds(random() % 200));
+            requests.back()->set_deadline(SteadyClock::now() + std::chrono::microseconds(random() % 200));
           }
-          shard.Submit(works.back().get(), SteadyClock::now());
+          batcher.Submit(requests.back().get(), SteadyClock::now());
         }
-        RunUntilAnswered(shard);
-        for (const auto& work : works) {
-          if (work->completions != 1) ++wrong;
-          if (!work->last.status.ok()) continue;
-          const std::uint64_t last = work->spec().elements() - 1;
-          if (work->floats()[0] != 2 * work->value() || work->floats()[last] != 2 * work->value()) {
+        RunUntilAnswered(batcher);
+        for (const auto& request : requests) {
+          if (request->completions != 1) ++wrong;
+          if (!request->last.status.ok()) continue;
+          const std::uint64_t last = request->spec().elements() - 1;
+          if (request->floats()[0] != 2 * request->value() || request->floats()[last] != 2 * request->value()) {
             ++wrong;
           }
         }

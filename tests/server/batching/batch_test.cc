@@ -9,7 +9,7 @@ namespace {
 
 using kernels::DataType;
 using testing::TestMemory;
-using testing::TestWork;
+using testing::TestRequest;
 
 constexpr std::size_t kSlab = 4096;
 
@@ -33,8 +33,8 @@ class BatchTest : public ::testing::Test {
 
 TEST_F(BatchTest, RequestsOfOneWidthBecomeOneMatrix) {
   Open();
-  TestWork a(2, 8, 1), b(3, 8, 2), c(1, 4, 3);
-  for (TestWork* work : {&a, &b, &c}) batch_.Add(work, now_);
+  TestRequest a(2, 8, 1), b(3, 8, 2), c(1, 4, 3);
+  for (TestRequest* request : {&a, &b, &c}) batch_.Add(request, now_);
   ASSERT_EQ(batch_.segments().size(), 2u);
   EXPECT_EQ(batch_.segments()[0].outer, 5);
   EXPECT_EQ(batch_.segments()[0].cols, 8);
@@ -44,11 +44,11 @@ TEST_F(BatchTest, RequestsOfOneWidthBecomeOneMatrix) {
 
 TEST_F(BatchTest, DifferentScaleOperationOrLengthsStayApart) {
   Open();
-  TestWork a(1, 4), b(1, 4), c(1, 4), d(1, 4);
+  TestRequest a(1, 4), b(1, 4), c(1, 4), d(1, 4);
   b.mutable_spec().scale = 2;
   c.mutable_spec().operation = kernels::Operation::kLogSoftmax;
   d.set_lengths({3});
-  for (TestWork* work : {&a, &b, &c, &d}) batch_.Add(work, now_);
+  for (TestRequest* request : {&a, &b, &c, &d}) batch_.Add(request, now_);
   ASSERT_EQ(batch_.segments().size(), 4u);
   ASSERT_NE(batch_.segments()[3].lengths, nullptr);
   EXPECT_EQ(batch_.segments()[3].lengths[0], 3u);
@@ -56,7 +56,7 @@ TEST_F(BatchTest, DifferentScaleOperationOrLengthsStayApart) {
 
 TEST_F(BatchTest, RowsThatDoNotFillSixteenBytesAreNotJoined) {
   Open();
-  TestWork a(1, 3, 1), b(1, 3, 2);
+  TestRequest a(1, 3, 1), b(1, 3, 2);
   batch_.Add(&a, now_);
   batch_.Add(&b, now_);
   ASSERT_EQ(batch_.segments().size(), 2u);
@@ -65,37 +65,37 @@ TEST_F(BatchTest, RowsThatDoNotFillSixteenBytesAreNotJoined) {
 
 TEST_F(BatchTest, EqualSizesRunInPlaceAndWiderOutputsFollowTheInputs) {
   Open();
-  TestWork same(1, 4);
+  TestRequest same(1, 4);
   batch_.Add(&same, now_);
   EXPECT_EQ(batch_.segments()[0].input, batch_.segments()[0].output);
   batch_.Close(CloseReason::kIdle);
   batch_.Complete(absl::OkStatus(), now_);
 
   Open(DataType::kFloat64);
-  TestWork a(2, 5, 1.5f, DataType::kFloat64), b(1, 7, 2.5f, DataType::kFloat64);
+  TestRequest a(2, 5, 1.5f, DataType::kFloat64), b(1, 7, 2.5f, DataType::kFloat64);
   batch_.Add(&a, now_);
   batch_.Add(&b, now_);
   batch_.Close(CloseReason::kIdle);
   testing::PuppetLane::Run(batch_);
   batch_.Complete(absl::OkStatus(), now_);
-  for (TestWork* work : {&a, &b}) {
-    const auto* const out = reinterpret_cast<const double*>(work->output.data());
-    for (std::uint64_t i = 0; i < work->spec().elements(); ++i) {
-      EXPECT_EQ(out[i], 2.0 * work->value());
+  for (TestRequest* request : {&a, &b}) {
+    const auto* const out = reinterpret_cast<const double*>(request->output.data());
+    for (std::uint64_t i = 0; i < request->spec().elements(); ++i) {
+      EXPECT_EQ(out[i], 2.0 * request->value());
     }
   }
 }
 
 TEST_F(BatchTest, FitsUntilRequestsOrBytesAreUsedUp) {
   Open();
-  TestWork big(1, 2 * kSlab - 16), small(1, 8), one(1, 16);
+  TestRequest big(1, 2 * kSlab - 16), small(1, 8), one(1, 16);
   batch_.Add(&big, now_);
   EXPECT_TRUE(batch_.Fits(one.spec(), limits_));
-  TestWork too_big(1, 32);
+  TestRequest too_big(1, 32);
   EXPECT_FALSE(batch_.Fits(too_big.spec(), limits_));
-  std::vector<std::unique_ptr<TestWork>> more;
+  std::vector<std::unique_ptr<TestRequest>> more;
   for (int i = 0; i < 3; ++i) {
-    more.push_back(std::make_unique<TestWork>(1, 1));
+    more.push_back(std::make_unique<TestRequest>(1, 1));
     ASSERT_TRUE(batch_.Fits(more.back()->spec(), limits_));
     batch_.Add(more.back().get(), now_);
   }
@@ -105,35 +105,35 @@ TEST_F(BatchTest, FitsUntilRequestsOrBytesAreUsedUp) {
 TEST_F(BatchTest, CloseGivesTheUnusedSlabsBackAndCompleteTheRest) {
   Open();
   EXPECT_EQ(arena_.slabs_used(), 8u);
-  TestWork work(1, 16);
-  batch_.Add(&work, now_);
+  TestRequest request(1, 16);
+  batch_.Add(&request, now_);
   batch_.Close(CloseReason::kIdle);
   EXPECT_EQ(arena_.slabs_used(), 1u);
-  work.keep_span = true;
+  request.keep_span = true;
   batch_.Complete(absl::OkStatus(), now_);
   EXPECT_EQ(arena_.slabs_used(), 1u);  // the answer holds it
-  work.kept.Reset();
+  request.kept.Reset();
   EXPECT_EQ(arena_.slabs_used(), 0u);
 }
 
 TEST_F(BatchTest, AllAreToldOfTheirCompletionBeforeTheFirstIsCompleted) {
   Open();
-  TestWork works[] = {TestWork(1, 4), TestWork(1, 4), TestWork(1, 4)};
+  TestRequest requests[] = {TestRequest(1, 4), TestRequest(1, 4), TestRequest(1, 4)};
   int expected = 0;
-  for (TestWork& work : works) {
-    work.on_expect = [&] { ++expected; };
-    work.on_complete = [&] { EXPECT_EQ(expected, 3); };
-    batch_.Add(&work, now_);
+  for (TestRequest& request : requests) {
+    request.on_expect = [&] { ++expected; };
+    request.on_complete = [&] { EXPECT_EQ(expected, 3); };
+    batch_.Add(&request, now_);
   }
   batch_.Close(CloseReason::kIdle);
   batch_.Complete(absl::OkStatus(), now_);
-  for (const TestWork& work : works) EXPECT_EQ(work.completions, 1);
+  for (const TestRequest& request : requests) EXPECT_EQ(request.completions, 1);
   EXPECT_EQ(expected, 3);
 }
 
 TEST_F(BatchTest, TimesAndCompanyAreTold) {
   Open();
-  TestWork a(2, 4), b(3, 4);
+  TestRequest a(2, 4), b(3, 4);
   const TimePoint placed = a.arrived() + std::chrono::microseconds(5);
   batch_.Add(&a, placed);
   batch_.Add(&b, b.arrived());
@@ -149,7 +149,7 @@ TEST_F(BatchTest, TimesAndCompanyAreTold) {
 
 TEST_F(BatchTest, AFailureReachesEveryRequest) {
   Open();
-  TestWork a(1, 4), b(1, 4);
+  TestRequest a(1, 4), b(1, 4);
   batch_.Add(&a, now_);
   batch_.Add(&b, now_);
   batch_.Close(CloseReason::kIdle);

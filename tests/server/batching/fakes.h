@@ -7,9 +7,9 @@
 #include <random>
 #include <vector>
 
+#include "server/batching/batcher.h"
 #include "server/batching/lane.h"
-#include "server/batching/shard.h"
-#include "server/batching/work.h"
+#include "server/batching/pending_request.h"
 
 namespace softmax::server::testing {
 
@@ -27,10 +27,10 @@ class TestMemory {
 };
 
 // A fp32 request of one value everywhere; remembers how it was answered.
-class TestWork final : public Work {
+class TestRequest final : public PendingRequest {
  public:
-  TestWork(std::int64_t rows, std::int64_t cols, float value = 1,
-           kernels::DataType output = kernels::DataType::kFloat32)
+  TestRequest(std::int64_t rows, std::int64_t cols, float value = 1,
+              kernels::DataType output = kernels::DataType::kFloat32)
       : value_(value) {
     spec_.outer = rows;
     spec_.cols = cols;
@@ -44,7 +44,7 @@ class TestWork final : public Work {
     for (std::uint64_t i = 0; i < spec_.elements(); ++i) floats[i] = value_;
   }
   const std::uint32_t* lengths() const override { return lengths_.data(); }
-  void ExpectCompletion() override {
+  void AnnounceCompletion() override {
     if (on_expect) on_expect();
   }
   void Complete(const Answer& answer) override {
@@ -132,12 +132,12 @@ class CountingRecorder final : public Recorder {
  public:
   void RequestArrived(Method) override {}
   void RequestFinished(const RequestSample&) override {}
-  void RequestRejected(RejectReason reason) override { rejected.push_back(reason); }
+  void RequestRefused(RefuseReason reason) override { rejected.push_back(reason); }
   void BatchFinished(const BatchSample& sample) override { batches.push_back(sample); }
   void PayloadCopiedIn(std::uint64_t) override {}
   void PayloadCopiedOut(std::uint64_t) override {}
 
-  std::vector<RejectReason> rejected;
+  std::vector<RefuseReason> rejected;
   std::vector<BatchSample> batches;
 };
 

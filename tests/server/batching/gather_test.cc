@@ -12,9 +12,9 @@ constexpr std::size_t kPoolBytes = 4 * ReceivePool::kLargest;
 constexpr std::int64_t kColumns = 4096;
 
 // A row 0, 1, 2, ... cut into pieces, in the pool's memory or beside it.
-class LentWork final : public Work {
+class LentRequest final : public PendingRequest {
  public:
-  LentWork(std::byte* pool, std::int64_t rows, std::vector<std::uint64_t> cuts, std::vector<bool> in_pool) {
+  LentRequest(std::byte* pool, std::int64_t rows, std::vector<std::uint64_t> cuts, std::vector<bool> in_pool) {
     spec_.outer = rows;
     spec_.cols = kColumns;
     arrived_ = SteadyClock::now();
@@ -88,20 +88,20 @@ class GatherTest : public ::testing::Test {
  protected:
   GatherTest() : memory_(16 * kSlab), pool_(kPoolBytes), arena_(memory_.data(), 16 * kSlab, kSlab) {
     EXPECT_TRUE(ReceivePool::Install(pool_.data(), kPoolBytes));
-    Shard::Options options;
+    Batcher::Options options;
     options.batch.bytes = 2 * kSlab;
     options.inline_copy_bytes = 2 * kSlab;
     options.gather_bytes = 16 << 10;
-    shard_ = std::make_unique<Shard>(options, arena_, backlog_, lane_, recorder_, [this] {
+    batcher_ = std::make_unique<Batcher>(options, arena_, backlog_, lane_, recorder_, [this] {
       ++wakes_;
       wakes_.notify_all();
     });
   }
   ~GatherTest() override { EXPECT_TRUE(ReceivePool::Remove()); }
-  void Run(Work* work) {
-    shard_->Submit(work, now_);
-    shard_->Flush(now_);
-    shard_->Poll();
+  void Run(PendingRequest* request) {
+    batcher_->Submit(request, now_);
+    batcher_->Flush(now_);
+    batcher_->Poll();
   }
 
   testing::TestMemory memory_;
@@ -111,53 +111,54 @@ class GatherTest : public ::testing::Test {
   GatheringLane lane_;
   testing::CountingRecorder recorder_;
   std::atomic<int> wakes_{0};
-  std::unique_ptr<Shard> shard_;
+  std::unique_ptr<Batcher> batcher_;
   const TimePoint now_ = SteadyClock::now();
 };
 
 TEST_F(GatherTest, WhatIsInThePoolIsNotCopied) {
-  LentWork work(pool_.data(), 1, {5001}, {true, true});
-  Run(&work);
-  EXPECT_TRUE(work.right);
-  EXPECT_EQ(work.copied, 0u);
-  EXPECT_EQ(work.copies, 0);
+  LentRequest request(pool_.data(), 1, {5001}, {true, true});
+  Run(&request);
+  EXPECT_TRUE(request.right);
+  EXPECT_EQ(request.copied, 0u);
+  EXPECT_EQ(request.copies, 0);
   EXPECT_EQ(lane_.gathered, 1u);
 }
 
 TEST_F(GatherTest, OnlyWhatIsNotInThePoolIsCopied) {
-  LentWork work(pool_.data(), 1, {1001, 3001, 5002}, {false, false, true, true});
-  Run(&work);
-  EXPECT_TRUE(work.right);
-  EXPECT_EQ(work.copied, 3001u);
+  LentRequest request(pool_.data(), 1, {1001, 3001, 5002}, {false, false, true, true});
+  Run(&request);
+  EXPECT_TRUE(request.right);
+  EXPECT_EQ(request.copied, 3001u);
 }
 
 TEST_F(GatherTest, MostlyOutsideThePoolIsCopiedWhole) {
-  LentWork work(pool_.data(), 1, {1001}, {true, false});
-  Run(&work);
-  EXPECT_TRUE(work.right);
-  EXPECT_EQ(work.copies, 1);
-  EXPECT_EQ(work.copied, kColumns * sizeof(float));
+  LentRequest request(pool_.data(), 1, {1001}, {true, false});
+  Run(&request);
+  EXPECT_TRUE(request.right);
+  EXPECT_EQ(request.copies, 1);
+  EXPECT_EQ(request.copied, kColumns * sizeof(float));
   EXPECT_EQ(lane_.gathered, 0u);
 }
 
 TEST_F(GatherTest, CutTooFineIsCopied) {
   std::vector<std::uint64_t> cuts;
   for (std::uint64_t cut = 1000; cut < kColumns * sizeof(float); cut += 1000) cuts.push_back(cut);
-  LentWork work(pool_.data(), 1, cuts, std::vector<bool>(cuts.size() + 1, true));
-  Run(&work);
-  EXPECT_TRUE(work.right);
-  EXPECT_EQ(work.copies, 1);
+  LentRequest request(pool_.data(), 1, cuts, std::vector<bool>(cuts.size() + 1, true));
+  Run(&request);
+  EXPECT_TRUE(request.right);
+  EXPECT_EQ(request.copies, 1);
 }
 
 TEST_F(GatherTest, CopiedAndGatheredRequestsShareABatchAndNoSegment) {
-  LentWork first(pool_.data(), 1, {}, {true});
-  LentWork copied(pool_.data(), 1, {}, {false});
-  LentWork second(pool_.data() + kSlab, 2, {9000}, {true, true});
-  for (Work* work : {static_cast<Work*>(&first), static_cast<Work*>(&copied), static_cast<Work*>(&second)}) {
-    shard_->Submit(work, now_);
+  LentRequest first(pool_.data(), 1, {}, {true});
+  LentRequest copied(pool_.data(), 1, {}, {false});
+  LentRequest second(pool_.data() + kSlab, 2, {9000}, {true, true});
+  for (PendingRequest* request : {static_cast<PendingRequest*>(&first), static_cast<PendingRequest*>(&copied),
+                                  static_cast<PendingRequest*>(&second)}) {
+    batcher_->Submit(request, now_);
   }
-  shard_->Flush(now_);
-  shard_->Poll();
+  batcher_->Flush(now_);
+  batcher_->Poll();
   EXPECT_TRUE(first.right);
   EXPECT_TRUE(copied.right);
   EXPECT_TRUE(second.right);
@@ -167,12 +168,12 @@ TEST_F(GatherTest, CopiedAndGatheredRequestsShareABatchAndNoSegment) {
 }
 
 TEST_F(GatherTest, NeighboursThatAreGatheredShareASegment) {
-  LentWork first(pool_.data(), 1, {}, {true});
-  LentWork second(pool_.data() + kSlab, 1, {9000}, {true, true});
-  shard_->Submit(&first, now_);
-  shard_->Submit(&second, now_);
-  shard_->Flush(now_);
-  shard_->Poll();
+  LentRequest first(pool_.data(), 1, {}, {true});
+  LentRequest second(pool_.data() + kSlab, 1, {9000}, {true, true});
+  batcher_->Submit(&first, now_);
+  batcher_->Submit(&second, now_);
+  batcher_->Flush(now_);
+  batcher_->Poll();
   EXPECT_TRUE(first.right);
   EXPECT_TRUE(second.right);
   EXPECT_EQ(lane_.segments, 1u);
@@ -180,45 +181,45 @@ TEST_F(GatherTest, NeighboursThatAreGatheredShareASegment) {
 }
 
 TEST_F(GatherTest, SmallRequestsAreCopied) {
-  testing::TestWork work(1, 4095, 3);  // four bytes under the limit; it lends nothing
-  Run(&work);
-  EXPECT_EQ(work.copies, 1);
-  EXPECT_EQ(work.floats()[4094], 6);
+  testing::TestRequest request(1, 4095, 3);  // four bytes under the limit; it lends nothing
+  Run(&request);
+  EXPECT_EQ(request.copies, 1);
+  EXPECT_EQ(request.floats()[4094], 6);
   EXPECT_EQ(lane_.gathered, 0u);
 }
 
 TEST_F(GatherTest, LargerThanABatchRunsAtOnceAndAlone) {
-  LentWork work(pool_.data(), 9, {70001}, {true, true});  // 144 KiB; a batch has 128
-  shard_->Submit(&work, now_);
+  LentRequest request(pool_.data(), 9, {70001}, {true, true});  // 144 KiB; a batch has 128
+  batcher_->Submit(&request, now_);
   EXPECT_EQ(lane_.launched.size(), 1u) << "without the backlog's threads";
-  shard_->Poll();
-  EXPECT_TRUE(work.right);
-  EXPECT_EQ(work.copied, 0u);
+  batcher_->Poll();
+  EXPECT_TRUE(request.right);
+  EXPECT_EQ(request.copied, 0u);
   EXPECT_EQ(recorder_.batches.at(0).reason, CloseReason::kLarge);
 }
 
 TEST_F(GatherTest, WithoutRoomItWaitsInTheBacklogAndIsGatheredThere) {
   const Span rest = arena_.TryReserve(14 * kSlab);
-  LentWork work(pool_.data(), 9, {70001}, {true, true});  // needs three slabs
-  shard_->Submit(&work, now_);
+  LentRequest request(pool_.data(), 9, {70001}, {true, true});  // needs three slabs
+  batcher_->Submit(&request, now_);
   EXPECT_TRUE(lane_.launched.empty());
   arena_.Release(rest);
   wakes_.wait(0);
-  shard_->Poll();
-  shard_->Poll();
-  EXPECT_TRUE(work.right);
-  EXPECT_EQ(work.copied, 0u);
+  batcher_->Poll();
+  batcher_->Poll();
+  EXPECT_TRUE(request.right);
+  EXPECT_EQ(request.copied, 0u);
 }
 
 TEST_F(GatherTest, MoreThanTheLaneGathersIsCopiedByTheBacklog) {
-  LentWork work(pool_.data(), 17, {70001}, {true, false});  // 272 KiB; the lane takes 256
-  shard_->Submit(&work, now_);
+  LentRequest request(pool_.data(), 17, {70001}, {true, false});  // 272 KiB; the lane takes 256
+  batcher_->Submit(&request, now_);
   EXPECT_TRUE(lane_.launched.empty());
   wakes_.wait(0);
-  shard_->Poll();
-  shard_->Poll();
-  EXPECT_TRUE(work.right);
-  EXPECT_EQ(work.copies, 1);
+  batcher_->Poll();
+  batcher_->Poll();
+  EXPECT_TRUE(request.right);
+  EXPECT_EQ(request.copies, 1);
 }
 
 }  // namespace

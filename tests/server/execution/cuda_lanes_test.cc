@@ -21,7 +21,7 @@ constexpr std::uint64_t kArenaBytes = 1 << 20;
 constexpr std::uint64_t kSlabBytes = 4096;
 
 struct Request {
-  testing::TestWork work{1, 8, 1};
+  testing::TestRequest request{1, 8, 1};
   Batch batch;
 };
 
@@ -67,10 +67,10 @@ class CudaLanesTest : public ::testing::Test {
   std::unique_ptr<Request> Launch() {
     auto request = std::make_unique<Request>();
     const TimePoint now = SteadyClock::now();
-    const TensorSpec& spec = request->work.spec();
+    const TensorSpec& spec = request->request.spec();
     request->batch.Open(spec.input_type, spec.output_type, SpanRef(arena_.get(), arena_->TryReserve(kSlabBytes)),
                         Batch::NeedOf(spec), now);
-    request->batch.Add(&request->work, now);
+    request->batch.Add(&request->request, now);
     request->batch.Close(CloseReason::kIdle);
     request->batch.set_launched(now);
     lane_->Launch(&request->batch);
@@ -91,7 +91,7 @@ class CudaLanesTest : public ::testing::Test {
     const absl::Status status = back->status;
     back->Complete(status, SteadyClock::now());
     if (status.ok()) {
-      EXPECT_FLOAT_EQ(request->work.floats()[0], 0.125f);
+      EXPECT_FLOAT_EQ(request->request.floats()[0], 0.125f);
     }
     return status;
   }
@@ -124,7 +124,7 @@ TEST_F(CudaLanesTest, BatchesGoToAllDevices) {
     EXPECT_TRUE(back->status.ok());
     back->Complete(back->status, SteadyClock::now());
   }
-  for (const auto& request : requests) EXPECT_FLOAT_EQ(request->work.floats()[7], 0.125f);
+  for (const auto& request : requests) EXPECT_FLOAT_EQ(request->request.floats()[7], 0.125f);
   EXPECT_EQ(arena_->slabs_used(), 0u);
 }
 

@@ -37,10 +37,10 @@ class DeviceGroupTest : public ::testing::Test {
   }
 
   // Launches a batch of one request.
-  void Launch(testing::TestWork* work, Batch* batch, TimePoint now) {
-    batch->Open(work->spec().input_type, work->spec().output_type,
-                SpanRef(arena_.get(), arena_->TryReserve(kSlabBytes)), Batch::NeedOf(work->spec()), now);
-    batch->Add(work, now);
+  void Launch(testing::TestRequest* request, Batch* batch, TimePoint now) {
+    batch->Open(request->spec().input_type, request->spec().output_type,
+                SpanRef(arena_.get(), arena_->TryReserve(kSlabBytes)), Batch::NeedOf(request->spec()), now);
+    batch->Add(request, now);
     batch->Close(CloseReason::kIdle);
     batch->set_launched(now);
     lane_->Launch(batch);
@@ -48,9 +48,9 @@ class DeviceGroupTest : public ::testing::Test {
 
   // One small batch, and how it ended. Sweeps meanwhile, as a server does.
   absl::Status Run() {
-    testing::TestWork work(1, 8, 1);
+    testing::TestRequest request(1, 8, 1);
     Batch batch;
-    Launch(&work, &batch, SteadyClock::now());
+    Launch(&request, &batch, SteadyClock::now());
     Batch* back = nullptr;
     while ((back = lane_->Poll()) == nullptr) {
       group_->Sweep(SteadyClock::now());
@@ -60,7 +60,7 @@ class DeviceGroupTest : public ::testing::Test {
     const absl::Status status = batch.status;
     batch.Complete(status, SteadyClock::now());
     if (status.ok()) {
-      EXPECT_FLOAT_EQ(work.floats()[0], 0.125f);
+      EXPECT_FLOAT_EQ(request.floats()[0], 0.125f);
     }
     return status;
   }
@@ -150,10 +150,10 @@ TEST_F(DeviceGroupTest, EndsInTheMiddleOfATest) {
 // A process that was stopped for an hour, or whose clock jumped, has not seen its device hang.
 TEST_F(DeviceGroupTest, AnHourWithoutSweepsIsNobodysFault) {
   Make(1, {{Kind::kHang, 1}}, {.batch_timeout = std::chrono::minutes(1)});
-  testing::TestWork work(1, 8, 1);
+  testing::TestRequest request(1, 8, 1);
   Batch batch;
   const TimePoint now = SteadyClock::now();
-  Launch(&work, &batch, now);
+  Launch(&request, &batch, now);
   const TimePoint later = now + std::chrono::hours(1);
   group_->Sweep(later);
   auto* const watched = dynamic_cast<WatchedLane*>(lane_.get());

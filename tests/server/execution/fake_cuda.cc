@@ -243,8 +243,8 @@ cudaError_t LaunchSoftmaxBatch(DataType input_type, DataType output_type, const 
   ++device.launches;
   device.host_launches += placement == Placement::kHost ? 1 : 0;
   device.shared_launches += placement == Placement::kSharedHost ? 1 : 0;
-  const auto kernel = [=, work = std::vector<Segment>(segments, segments + count)] {
-    for (const Segment& segment : work) {
+  const auto kernel = [=, request = std::vector<Segment>(segments, segments + count)] {
+    for (const Segment& segment : request) {
       cpu::Softmax(input_type, output_type, segment, 0, segment.outer * segment.inner);
     }
     __atomic_store_n(completion.flag, completion.value, __ATOMIC_RELEASE);

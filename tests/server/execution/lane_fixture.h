@@ -14,20 +14,20 @@ class LaneFixture : public ::testing::Test {
   static constexpr std::size_t kSlab = 4096;
 
   struct Launched {
-    Launched() : work(1, 8, 1) {}
-    TestWork work;
+    Launched() : request(1, 8, 1) {}
+    TestRequest request;
     Batch batch;
   };
 
   // Opens and closes a batch that takes a slab, or so many.
   std::unique_ptr<Launched> Fill(std::uint64_t bytes = kSlab) {
     auto launched = std::make_unique<Launched>();
-    if (bytes > kSlab) launched->work.mutable_spec().outer = static_cast<std::int64_t>(bytes / 32);
+    if (bytes > kSlab) launched->request.mutable_spec().outer = static_cast<std::int64_t>(bytes / 32);
     const TimePoint now = SteadyClock::now();
-    const TensorSpec& spec = launched->work.spec();
+    const TensorSpec& spec = launched->request.spec();
     launched->batch.Open(spec.input_type, spec.output_type, SpanRef(&arena_, arena_.TryReserve(bytes)),
                          Batch::Need{bytes, 0}, now);
-    launched->batch.Add(&launched->work, now);
+    launched->batch.Add(&launched->request, now);
     launched->batch.Close(CloseReason::kIdle);
     launched->batch.set_launched(now);
     return launched;

@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "server/execution/kept_memory.h"
 #include "server/execution/memory_shortage.h"
+#include "server/execution/quarantined_memory.h"
 #include "tests/server/batching/fakes.h"
 #include "tests/support/temp_folder.h"
 
@@ -50,11 +50,11 @@ TEST(MemoryShortageTest, ReadsWhatTheSystemTells) {
   EXPECT_TRUE(ReadMemoryLimits().total);  // this machine's
 }
 
-TEST(KeptMemoryTest, KnowsTheLargestRunThatIsLeft) {
+TEST(QuarantinedMemoryTest, KnowsTheLargestRunThatIsLeft) {
   constexpr std::size_t kSlab = 4096;
   testing::TestMemory memory(64 * kSlab);
   Arena arena(memory.data(), 64 * kSlab, kSlab);
-  KeptMemory kept;
+  QuarantinedMemory kept;
   EXPECT_EQ(kept.LargestRun(memory.data(), 64 * kSlab), 64 * kSlab);
   SpanRef first(&arena, arena.TryReserve(10 * kSlab)), second(&arena, arena.TryReserve(10 * kSlab)),
       third(&arena, arena.TryReserve(10 * kSlab));

@@ -41,7 +41,7 @@ TEST_F(WatchedLaneTest, WhatComesBackInTimePassesThrough) {
   puppet_->FinishOne();
   EXPECT_EQ(lane_->Poll(), &one->batch);
   EXPECT_TRUE(Complete(&one->batch).ok());
-  EXPECT_TRUE(one->work.last.status.ok());
+  EXPECT_TRUE(one->request.last.status.ok());
   EXPECT_EQ(arena_.slabs_used(), 0u);
   EXPECT_FALSE(lane_->CheckOverdue(SteadyClock::now() + 2 * kTimeout));  // nothing runs
   EXPECT_EQ(devices_->lost(), 0u);
@@ -60,7 +60,7 @@ TEST_F(WatchedLaneTest, ADeviceThatHangsIsGivenUpAndItsMemoryNeverUsedAgain) {
   EXPECT_EQ(lane_->Poll(), &two->batch);
   EXPECT_EQ(lane_->Poll(), nullptr);
   for (Batch* batch : {&one->batch, &two->batch}) EXPECT_TRUE(absl::IsInternal(Complete(batch)));
-  EXPECT_THAT(std::string(two->work.last.status.message()), HasSubstr("hangs"));
+  EXPECT_THAT(std::string(two->request.last.status.message()), HasSubstr("hangs"));
   EXPECT_EQ(arena_.slabs_used(), held);
   EXPECT_TRUE(devices_->hangs(0));
   EXPECT_THAT(devices_->views()[0].reason, HasSubstr("a device hangs"));

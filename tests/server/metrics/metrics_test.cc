@@ -55,7 +55,7 @@ TEST(Metrics, PublishesEventsUnderTheirNames) {
   Recorder* recorder = metrics->AddRecorder();
   recorder->RequestFinished(Sample(Method::kSoftmax, 0, microseconds(30)));
   recorder->RequestFinished(Sample(Method::kSoftmaxStream, 3, milliseconds(2)));
-  recorder->RequestRejected(RejectReason::kDraining);
+  recorder->RequestRefused(RefuseReason::kDraining);
   recorder->PayloadCopiedIn(640);
   recorder->PayloadCopiedOut(64);
   BatchSample batch;

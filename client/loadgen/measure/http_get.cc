@@ -1,0 +1,208 @@
+#include "client/loadgen/measure/http_get.h"
+
+#include <absl/strings/ascii.h>
+#include <absl/strings/match.h>
+#include <absl/strings/numbers.h>
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_split.h>
+#include <netdb.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <optional>
+
+namespace softmax::client {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kHeaderLimit = 64u << 10;
+
+class Socket {
+ public:
+  explicit Socket(int fd) : fd_(fd) {}
+  ~Socket() {
+    if (fd_ >= 0) close(fd_);
+  }
+  Socket(Socket&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
+  Socket& operator=(Socket&&) = delete;
+
+  int fd() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+absl::Status SystemError(int error) { return absl::UnavailableError(std::strerror(error)); }
+
+absl::Status WaitFor(int fd, short events, Clock::time_point deadline) {
+  while (true) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    if (left <= 0) return absl::DeadlineExceededError("no answer in time");
+    pollfd waiting{fd, events, 0};
+    const int ready = poll(&waiting, 1, static_cast<int>(std::min<std::int64_t>(left, 3600'000)));
+    if (ready > 0) return absl::OkStatus();
+    if (ready < 0 && errno != EINTR) return SystemError(errno);
+  }
+}
+
+absl::StatusOr<Socket> ConnectTo(const addrinfo& address, Clock::time_point deadline) {
+  Socket socket(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (socket.fd() < 0) return SystemError(errno);
+  if (connect(socket.fd(), address.ai_addr, address.ai_addrlen) != 0) {
+    if (errno != EINPROGRESS) return SystemError(errno);
+    if (absl::Status status = WaitFor(socket.fd(), POLLOUT, deadline); !status.ok()) return status;
+    int error = 0;
+    socklen_t size = sizeof(error);
+    getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &error, &size);
+    if (error != 0) return SystemError(error);
+  }
+  return socket;
+}
+
+absl::StatusOr<Socket> Connect(const HttpLocation& location, Clock::time_point deadline) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (const int rc = getaddrinfo(location.host.c_str(), location.port.c_str(), &hints, &found); rc != 0) {
+    return absl::UnavailableError(absl::StrCat("cannot be resolved: ", gai_strerror(rc)));
+  }
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, freeaddrinfo);
+  absl::Status last = absl::UnavailableError("has no address");
+  for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
+    absl::StatusOr<Socket> socket = ConnectTo(*address, deadline);
+    if (socket.ok()) return socket;
+    last = socket.status();
+  }
+  return last;
+}
+
+absl::Status Send(int fd, std::string_view text, Clock::time_point deadline) {
+  while (!text.empty()) {
+    if (absl::Status status = WaitFor(fd, POLLOUT, deadline); !status.ok()) return status;
+    const ssize_t sent = send(fd, text.data(), text.size(), MSG_NOSIGNAL);
+    if (sent > 0) {
+      text.remove_prefix(static_cast<std::size_t>(sent));
+    } else if (errno != EAGAIN && errno != EINTR) {
+      return SystemError(errno);
+    }
+  }
+  return absl::OkStatus();
+}
+
+// All that comes until the other side closes: HTTP/1.0's end of an answer.
+absl::StatusOr<std::string> ReceiveAll(int fd, std::size_t limit, Clock::time_point deadline) {
+  std::string text;
+  std::array<char, 16384> piece;
+  while (true) {
+    if (absl::Status status = WaitFor(fd, POLLIN, deadline); !status.ok()) return status;
+    const ssize_t got = recv(fd, piece.data(), piece.size(), 0);
+    if (got == 0) return text;
+    if (got < 0) {
+      if (errno == EAGAIN || errno == EINTR) continue;
+      return SystemError(errno);
+    }
+    text.append(piece.data(), static_cast<std::size_t>(got));
+    if (text.size() > limit) return absl::ResourceExhaustedError(absl::StrCat("answers more than ", limit, " bytes"));
+  }
+}
+
+// The value of a header field, without blanks around it.
+std::optional<std::string> HeaderField(const std::string& head, const std::string& name) {
+  for (absl::string_view line : absl::StrSplit(head, "\r\n")) {
+    if (absl::StartsWithIgnoreCase(line, absl::StrCat(name, ":"))) {
+      return std::string(absl::StripAsciiWhitespace(line.substr(name.size() + 1)));
+    }
+  }
+  return std::nullopt;
+}
+
+absl::Status Named(const HttpLocation& location, const absl::Status& status) {
+  const bool v6 = location.host.find(':') != std::string::npos;
+  const std::string host = v6 ? absl::StrCat("[", location.host, "]") : location.host;
+  return {status.code(), absl::StrCat("http://", host, ":", location.port, location.path, ": ", status.message())};
+}
+
+absl::StatusOr<std::string> Ask(const HttpLocation& location, const HttpLimits& limits) {
+  const Clock::time_point deadline = Clock::now() + limits.timeout;
+  absl::StatusOr<Socket> socket = Connect(location, deadline);
+  if (!socket.ok()) return socket.status();
+  const std::string question =
+      absl::StrCat("GET ", location.path, " HTTP/1.0\r\nHost: ", location.host, ":", location.port,
+                   "\r\nAccept: text/plain\r\nUser-Agent: softmax-loadgen\r\nConnection: close\r\n\r\n");
+  if (absl::Status status = Send(socket->fd(), question, deadline); !status.ok()) return status;
+  absl::StatusOr<std::string> answer = ReceiveAll(socket->fd(), limits.body_bytes + kHeaderLimit, deadline);
+  if (!answer.ok()) return answer.status();
+  return HttpBody(*std::move(answer), limits.body_bytes);
+}
+
+bool IsPrintable(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](unsigned char c) { return c > 0x20 && c < 0x7f; });
+}
+
+}  // namespace
+
+absl::StatusOr<HttpLocation> ParseHttpLocation(std::string_view text, std::string_view default_path) {
+  const auto bad = [&](const char* why) {
+    return absl::InvalidArgumentError(absl::StrCat("metrics address \"", std::string(text), "\": ", why));
+  };
+  if (!IsPrintable(text)) return absl::InvalidArgumentError("metrics address: holds blanks or control characters");
+  std::string_view rest = text;
+  if (rest.starts_with("http://")) rest.remove_prefix(7);
+  if (rest.find("://") != std::string_view::npos) return bad("only http is spoken");
+  const std::size_t slash = std::min(rest.find('/'), rest.size());
+  const std::string_view path = slash < rest.size() ? rest.substr(slash) : default_path;
+  rest = rest.substr(0, slash);
+  const std::size_t colon = rest.rfind(':');
+  if (colon == std::string_view::npos || colon == 0) return bad("want host:port, such as localhost:9400");
+  std::string_view host = rest.substr(0, colon);
+  if (host.starts_with('[') && host.ends_with(']')) {
+    host = host.substr(1, host.size() - 2);
+  } else if (host.find(':') != std::string_view::npos) {
+    return bad("an IPv6 address stands in brackets, such as [::1]:9400");
+  }
+  int port = 0;
+  if (!absl::SimpleAtoi(std::string(rest.substr(colon + 1)), &port) || port < 1 || port > 65535) {
+    return bad("the port must be 1 to 65535");
+  }
+  return HttpLocation{std::string(host), std::to_string(port), std::string(path)};
+}
+
+absl::StatusOr<std::string> HttpBody(std::string answer, std::size_t body_bytes) {
+  const std::size_t end = answer.find("\r\n\r\n");
+  if (!answer.starts_with("HTTP/1.") || end == std::string::npos || end < 12) {
+    return absl::DataLossError("does not answer in HTTP");
+  }
+  const std::string head = answer.substr(0, end);
+  if (head.compare(8, 4, " 200") != 0) {
+    return absl::NotFoundError(absl::StrCat("answers ", head.substr(0, std::min<std::size_t>(head.find("\r\n"), 60))));
+  }
+  if (HeaderField(head, "Transfer-Encoding").has_value()) {
+    return absl::DataLossError("answers in a transfer encoding that was not asked for");
+  }
+  std::uint64_t length = 0;
+  const std::optional<std::string> told = HeaderField(head, "Content-Length");
+  if (told && !absl::SimpleAtoi(*told, &length)) return absl::DataLossError("answers with an invalid Content-Length");
+  const std::size_t size = answer.size() - end - 4;
+  if (told && size < length) {
+    return absl::DataLossError(absl::StrCat("cut its answer short: ", size, " of ", length, " bytes"));
+  }
+  if (size > body_bytes) return absl::ResourceExhaustedError(absl::StrCat("answers more than ", body_bytes, " bytes"));
+  answer.erase(0, end + 4);
+  if (told) answer.resize(length);
+  return answer;
+}
+
+absl::StatusOr<std::string> HttpGet(const HttpLocation& location, const HttpLimits& limits) {
+  absl::StatusOr<std::string> body = Ask(location, limits);
+  if (!body.ok()) return Named(location, body.status());
+  return body;
+}
+
+}  // namespace softmax::client

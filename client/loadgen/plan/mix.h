@@ -1,0 +1,66 @@
+#pragma once
+
+#include <absl/strings/string_view.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "client/loadgen/plan/distribution.h"
+#include "client/softmax_client/types.h"
+
+// What kinds of requests a run sends and how often each.
+namespace softmax::client {
+
+// One kind of request and how often it is sent relative to the others.
+struct ShapeSpec {
+  std::vector<std::int64_t> shape;
+  double weight = 1;
+};
+
+// "4096x1024", or "4096x1024:3" with a weight.
+std::optional<ShapeSpec> ParseShape(const std::string& text);
+std::string ShapeText(const std::vector<std::int64_t>& shape);
+
+// The shape of a payload of `bytes`: rows of at most 1024 columns where the number of elements
+// allows it.
+std::optional<ShapeSpec> ShapeForPayload(std::uint64_t bytes, DataType dtype);
+
+template <typename T>
+struct Weighted {
+  T value;
+  double weight = 1;
+};
+
+// "float32", or "float32:3" with a weight. Nothing: no such name, or a weight that is not above 0.
+std::optional<Weighted<DataType>> ParseWeightedType(absl::string_view text);
+std::optional<Weighted<Operation>> ParseWeightedOperation(absl::string_view text);
+
+struct Mix {
+  // Each shape with its weight; or, where it is empty, matrices of `rows` x `columns`, drawn one by one.
+  std::vector<ShapeSpec> shapes;
+  std::optional<Distribution> rows;
+  std::optional<Distribution> columns;
+  std::vector<Weighted<DataType>> dtypes = {{DataType::kFloat32}};
+  std::vector<Weighted<Operation>> operations = {{Operation::kSoftmax}};
+};
+
+// One line of the report: what is sent with one weight and reported together.
+struct RequestClass {
+  std::string name;  // "64x1024", with type and operation where the mix has several
+  std::size_t shape_index = 0;
+  std::vector<std::int64_t> shape;  // empty: drawn
+  DataType dtype = DataType::kFloat32;
+  Operation operation = Operation::kSoftmax;
+  double weight = 1;
+};
+
+// Every shape with every type and operation, the weights multiplied; in the order of the shapes.
+std::vector<RequestClass> ClassesOf(const Mix& mix);
+
+// "float32", or "float32+float16" where there are several.
+std::string TypesText(const Mix& mix);
+std::string OperationsText(const Mix& mix);
+
+}  // namespace softmax::client

@@ -1,0 +1,186 @@
+#include <absl/strings/str_cat.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <thread>
+
+#include "client/loadgen/measure/http_get.h"
+#include "client/loadgen/plan/raw_options.h"
+
+namespace softmax::client {
+namespace {
+
+std::chrono::nanoseconds FromSeconds(double seconds) { return std::chrono::nanoseconds(std::llround(seconds * 1e9)); }
+
+std::string CheckArrivals(const CLI::App& app, RawOptions& raw) {
+  LoadOptions& load = raw.plan.load;
+  load.arrivals.kind = raw.arrivals == "poisson" ? ArrivalKind::kPoisson : ArrivalKind::kConstant;
+  load.arrivals.seed = load.seed;
+  if (app.count("--rate") != 0) load = AtRate(load, raw.rate);
+  if (app.count("--schedule") != 0) {
+    auto segments = ParseSchedule(raw.schedule);
+    if (!segments.ok()) return absl::StrCat("--schedule ", segments.status().message());
+    load.arrivals.segments = *std::move(segments);
+    load.loop = Loop::kOpen;
+  }
+  if (app.count("--trace") != 0) {
+    auto trace = ReadTrace(raw.trace, std::max<std::size_t>(1, load.mix.shapes.size()));
+    if (!trace.ok()) return absl::StrCat("--trace ", raw.trace, ": ", trace.status().message());
+    if (app.count("--arrivals") != 0) return "--arrivals has no meaning with --trace, which says when to send";
+    load.arrivals.trace = std::make_shared<const std::vector<TraceEntry>>(*std::move(trace));
+    load.loop = Loop::kOpen;
+  }
+  if (app.count("--schedule") != 0 && app.count("--duration") != 0) {
+    return "--duration cannot be given with --schedule, which has its own";
+  }
+  if (app.count("--duration") == 0 && app.count("--schedule") + app.count("--trace") != 0) {
+    load.duration = FromSeconds(load.arrivals.Seconds());
+  }
+  return "";
+}
+
+// A search or a sweep says how much is sent, and nothing else may.
+std::string CheckPlan(const CLI::App& app, RawOptions& raw) {
+  Plan& plan = raw.plan;
+  const bool several = plan.search || !raw.sweep.empty();
+  if (plan.search && !raw.sweep.empty()) return "--search and --sweep exclude each other";
+  for (const char* flag : {"--rate", "--schedule", "--trace"}) {
+    if (several && app.count(flag) != 0) {
+      return absl::StrCat(flag, " cannot be given with ", plan.search ? "--search" : "--sweep",
+                          ", which sets the rate");
+    }
+  }
+  if (!raw.sweep.empty()) {
+    const std::size_t colon = raw.sweep.find(':');
+    const std::string kind = raw.sweep.substr(0, colon);
+    const auto values = colon == std::string::npos ? std::nullopt : ParseSweepValues(raw.sweep.substr(colon + 1));
+    if ((kind != "rate" && kind != "concurrency") || !values) {
+      return "--sweep " + raw.sweep + ": expected rate: or concurrency: and 1,2,4 or 100..1000/100 or 1..64*2";
+    }
+    plan.sweep = kind == "rate" ? SweepKind::kRate : SweepKind::kConcurrency;
+    plan.sweep_values = *values;
+    for (const double value : *values) {
+      if (kind == "concurrency" && (value != std::floor(value) || value > 1e6)) {
+        return absl::StrCat("--sweep ", raw.sweep, ": ", value, " is not a number of requests up to 1000000");
+      }
+      const auto addresses = static_cast<double>(plan.load.addresses.size());
+      if (kind == "concurrency" && std::fmod(value, addresses) != 0) {
+        return absl::StrCat("--sweep ", raw.sweep, ": ", value, " requests cannot be shared evenly by ", addresses,
+                            " addresses");
+      }
+    }
+  }
+  if (!plan.search) return "";
+  if (plan.load.slo.limit.count() == 0) return "--search needs --slo, such as --slo p99=2ms";
+  const std::string text = raw.search_range.empty() ? "100..200000" : raw.search_range;
+  const auto range = ParseSchedule(text + "@1s");
+  if (!range.ok() || range->size() != 1 || range->front().from_per_s >= range->front().to_per_s) {
+    return "--search-range " + text + ": expected LOW..HIGH requests per second";
+  }
+  plan.search_low = range->front().from_per_s;
+  plan.search_high = range->front().to_per_s;
+  plan.search_precision = raw.search_precision_percent / 100;
+  return "";
+}
+
+std::string CheckSlo(const CLI::App& app, RawOptions& raw) {
+  ServiceLevel& slo = raw.plan.load.slo;
+  if (app.count("--slo-latency") != 0) slo.limit = FromSeconds(raw.slo_latency);
+  if (app.count("--slo") == 0) return "";
+  const auto level = ParseServiceLevel(raw.slo);
+  if (!level) return "--slo " + raw.slo + ": expected a percentile and a time, such as p99=2ms or p99.9<=500us";
+  slo = *level;
+  return "";
+}
+
+void ChooseSenders(const CLI::App& app, bool open, LoadOptions& load) {
+  if (app.count("--processes") == 0) {
+    load.processes = DefaultProcesses(open ? Loop::kOpen : Loop::kClosed, std::thread::hardware_concurrency());
+    if (app.count("--connections") != 0) load.processes = std::min(load.processes, load.connections);
+  }
+  // Two for each thread: while one waits for the server, the other one has answers.
+  if (app.count("--connections") == 0) load.connections = std::max(load.connections, 4 * load.processes);
+}
+
+std::string CheckCounts(const CLI::App& app, RawOptions& raw) {
+  LoadOptions& load = raw.plan.load;
+  const bool open = load.loop == Loop::kOpen || raw.plan.search || raw.plan.sweep == SweepKind::kRate;
+  ChooseSenders(app, open, load);
+  if (load.connections < load.processes) {
+    return absl::StrCat("--connections ", load.connections, " is less than --processes ", load.processes,
+                        ": some would have nothing to do");
+  }
+  load.method = raw.stream ? Method::kStream : Method::kUnary;
+  if (!raw.stream && load.requests_per_message != 1) return "--requests-per-message needs --stream";
+  if (raw.stream && load.attempts != 1) {
+    return "--attempts is for unary calls: what a stream loses when it breaks is reported and not sent again";
+  }
+  if (open) {
+    if (app.count("--in-flight") != 0) return "--in-flight is for closed loops; an open loop has --max-in-flight";
+    if (load.requests_per_message != 1) return "--requests-per-message is for closed loops: each arrival is a message";
+    if (load.max_in_flight < load.TotalConnections()) {
+      return absl::StrCat("--max-in-flight ", load.max_in_flight, " is less than the ", load.TotalConnections(),
+                          " connections of --connections ", load.connections);
+    }
+    // A sending thread of an open loop watches the clock, so each costs a core.
+    if (app.count("--threads") == 0) load.threads = 1;
+    return "";
+  }
+  if (app.count("--max-in-flight") != 0) return "--max-in-flight is for open loops (--rate, --schedule, --trace)";
+  if (load.in_flight % load.requests_per_message != 0) {
+    return absl::StrCat("--in-flight ", load.in_flight, " is not a multiple of --requests-per-message ",
+                        load.requests_per_message);
+  }
+  return "";
+}
+
+// Found out now and not after the run.
+std::string CheckFile(const char* flag, const std::string& path) {
+  if (path.empty() || path == "-") return "";
+  const std::size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  struct stat info {};
+  const bool exists = stat(path.c_str(), &info) == 0;
+  if (exists && S_ISDIR(info.st_mode)) return absl::StrCat(flag, " ", path, ": is a folder");
+  if (access(exists ? path.c_str() : folder.c_str(), W_OK) == 0) return "";
+  return absl::StrCat(flag, " ", path, ": cannot be written: ", std::strerror(errno));
+}
+
+std::string CheckReports(const CLI::App& /*app*/, RawOptions& raw) {
+  const Plan& plan = raw.plan;
+  for (const std::string& address : plan.load.server_metrics) {
+    const auto location = ParseHttpLocation(address, "/metrics");
+    if (!location.ok()) return absl::StrCat("--server-metrics ", location.status().message());
+  }
+  std::string problem = CheckFile("--json", plan.json_path);
+  if (problem.empty()) problem = CheckFile("--csv", plan.csv_path);
+  if (problem.empty()) problem = CheckFile("--html", plan.html_path);
+  const int to_output = (plan.json_path == "-") + (plan.csv_path == "-") + (plan.html_path == "-");
+  if (problem.empty() && to_output > 1) return "only one of --json, --csv and --html can go to standard output";
+  return problem;
+}
+
+}  // namespace
+
+std::string CheckTogether(const CLI::App& app, RawOptions& raw) {
+  LoadOptions& load = raw.plan.load;
+  load.checking = raw.no_verify ? Checking::kSizesOnly : Checking::kSample;
+  load.duration = FromSeconds(raw.duration);
+  load.warmup = FromSeconds(raw.warmup);
+  load.stable_within = raw.stable_percent / 100;
+  load.max_warmup = FromSeconds(std::max(raw.max_warmup, raw.warmup));
+  load.connect_timeout = FromSeconds(raw.connect_timeout);
+  load.timeout = FromSeconds(raw.timeout);
+  for (const auto check :
+       {CheckWhatIsSent, CheckSecurity, CheckArrivals, CheckSlo, CheckPlan, CheckCounts, CheckReports}) {
+    std::string problem = check(app, raw);
+    if (!problem.empty()) return problem;
+  }
+  return "";
+}
+
+}  // namespace softmax::client

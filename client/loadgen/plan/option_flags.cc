@@ -1,0 +1,197 @@
+#include <absl/strings/str_format.h>
+
+#include <map>
+
+#include "client/loadgen/plan/raw_options.h"
+
+namespace softmax::client {
+namespace {
+
+// A bare number is in seconds.
+CLI::AsNumberWithUnit Seconds() {
+  return CLI::AsNumberWithUnit(
+      std::map<std::string, double>{{"us", 1e-6}, {"ms", 1e-3}, {"s", 1}, {"m", 60}, {"h", 3600}});
+}
+
+// Adds flags of one group of the help text.
+class Group {
+ public:
+  Group(CLI::App& app, std::string name) : app_(app), name_(std::move(name)) {}
+
+  template <typename T>
+  CLI::Option* Add(const char* flag, T& value, const char* what) {
+    return app_.add_option(flag, value, what)->capture_default_str()->group(name_);
+  }
+  // Without a default in the help text.
+  template <typename T>
+  CLI::Option* AddUnset(const char* flag, T& value, const char* what) {
+    return app_.add_option(flag, value, what)->group(name_);
+  }
+  CLI::Option* AddSeconds(const char* flag, double& value, double least, double most, const char* what) {
+    const std::string text = absl::StrFormat("TIME=%gs", value);
+    return Add(flag, value, what)->transform(Seconds())->check(CLI::Range(least, most))->option_text(text);
+  }
+  CLI::Option* AddFlag(const char* flag, bool& value, const char* what) {
+    return app_.add_flag(flag, value, what)->group(name_);
+  }
+
+ private:
+  CLI::App& app_;
+  const std::string name_;
+};
+
+void AddTargetFlags(CLI::App& app, RawOptions& raw) {
+  LoadOptions& load = raw.plan.load;
+  Group group(app, "Where and how");
+  group
+      .AddUnset(
+          "--address,--target", raw.addresses,
+          "localhost:50051 if unset; host:port, dns:///host:port, ipv4:a:1,b:2, unix:/path; may be repeated, or be "
+          "a list with commas: every server gets its share")
+      ->option_text("ADDRESS ...");
+  group
+      .AddUnset("--connections", load.connections,
+                "connections to each address, dealt out to the processes; 8 if unset, and at least 4 for each process")
+      ->check(CLI::Range(1, 4096));
+  group
+      .AddUnset("--processes", load.processes,
+                "processes that send; if unset, in a closed loop one for every 4 cores (1 to 4), in an open loop 1")
+      ->check(CLI::Range(1, 64));
+  group.Add("--threads", load.threads, "sending threads per process; with an open loop 1 unless set")
+      ->check(CLI::Range(1, 64));
+  group.AddFlag("--stream", raw.stream, "one bidirectional stream per connection, not unary calls");
+  group.Add("--requests-per-message", load.requests_per_message, "with --stream")->check(CLI::Range(1, 1024));
+  group.AddSeconds("--connect-timeout", raw.connect_timeout, 0.001, 3600, "how long to wait for the connections");
+  group.AddSeconds("--timeout", raw.timeout, 0, 4000,
+                   "how long a request may take, all its attempts together; 0: no limit");
+  group
+      .Add("--attempts", load.attempts,
+           "unary calls: tries of a request that finds its server away, or too busy and told when to come back; on "
+           "another address where there is one; 1: no retries")
+      ->check(CLI::Range(1, 1000));
+}
+
+// The names that softmax-client has.
+void AddSecurityFlags(CLI::App& app, RawOptions& raw) {
+  Group group(app, "Security");
+  group.AddFlag("--tls", raw.tls, "speak TLS; implied by the three files below");
+  group.AddUnset("--ca", raw.ca, "PEM file of whom to trust; unset: the machine's own list");
+  group.AddUnset("--cert", raw.certificate, "PEM file of this client's certificate, where the server asks for one");
+  group.AddUnset("--key", raw.key, "PEM file of its private key");
+  group.AddUnset("--authority", raw.plan.load.authority, "name to ask for, and that the certificate must have");
+  group.AddUnset("--token-file", raw.token_file, "file with a bearer token; needs TLS or unix sockets");
+}
+
+void AddLoopFlags(CLI::App& app, RawOptions& raw) {
+  LoadOptions& load = raw.plan.load;
+  Group group(app, "How much (a closed loop unless one of --rate, --schedule, --trace is given)");
+  group.Add("--in-flight", load.in_flight, "closed loop: requests kept in flight on each connection")
+      ->check(CLI::Range(1, 65536));
+  group.AddUnset("--rate", raw.rate, "open loop: requests per second, sent when due whatever the server does")
+      ->check(CLI::Range(1e-3, 1e8));
+  group
+      .AddUnset("--schedule", raw.schedule,
+                "open loop: RATE@DURATION steady, A..B@DURATION ramp, A..B/STEP@DURATION steps; several with commas")
+      ->excludes("--rate");
+  group
+      .AddUnset("--trace", raw.trace,
+                "open loop: a file with one arrival a line, in seconds, and optionally the index of a --shape")
+      ->excludes("--rate")
+      ->excludes("--schedule");
+  group.Add("--arrivals", raw.arrivals, "how requests of --rate and --schedule are spaced: constant or poisson")
+      ->check(CLI::IsMember({"constant", "poisson"}));
+  group
+      .Add("--max-in-flight", load.max_in_flight,
+           "open loop: unanswered requests on all connections; one that is due beyond them is dropped and counted")
+      ->check(CLI::Range(1, 1 << 20));
+}
+
+void AddRequestFlags(CLI::App& app, RawOptions& raw) {
+  Group group(app, "What");
+  group.AddUnset("--shape", raw.shapes, "4096x1024, or 4096x1024:3 with a weight; may be repeated");
+  group.AddUnset("--payload-bytes", raw.payload_bytes, "instead of --shape: the tensor's bytes")
+      ->check(CLI::PositiveNumber)
+      ->excludes("--shape");
+  group
+      .AddUnset("--rows", raw.rows,
+                "instead of --shape, matrices drawn at random: N, uniform:LO:HI, loguniform:LO:HI, zipf:EXPONENT:LO:HI")
+      ->excludes("--shape")
+      ->excludes("--payload-bytes");
+  group.AddUnset("--cols", raw.columns, "the same for their columns; 1024 if only --rows is given")
+      ->excludes("--shape")
+      ->excludes("--payload-bytes");
+  group
+      .AddUnset("--dtype", raw.dtypes,
+                "float32 (the default), float16, bfloat16, float64; float32:3,float16:1 is a mix")
+      ->delimiter(',');
+  group.AddUnset("--output-dtype", raw.output_dtype, "element type of the answers; the input's if unset");
+  group.AddUnset("--op", raw.operations, "softmax (the default), log_softmax; softmax:9,log_softmax:1 is a mix")
+      ->delimiter(',');
+  group.AddUnset("--axis", raw.axis, "the axis; the last if unset");
+  group.AddUnset("--scale", raw.scale, "factor on the input; 1 if unset");
+  group.Add("--seed", raw.plan.load.seed, "of values, order, shapes and arrivals: the same seed sends the same");
+}
+
+void AddRunFlags(CLI::App& app, RawOptions& raw) {
+  LoadOptions& load = raw.plan.load;
+  Group group(app, "Run");
+  group.AddSeconds("--duration", raw.duration, 0.01, 1e6,
+                   "how long is measured: 500ms, 10s, 2m; a bare number is in seconds");
+  group.AddSeconds("--warmup", raw.warmup, 0, 1e6, "load before that");
+  group
+      .Add("--stable", raw.stable_percent,
+           "warm up until rate and median of the last three windows of 0.5 s differ by at most this many percent; 0: "
+           "off")
+      ->check(CLI::Range(0.0, 100.0));
+  group.AddSeconds("--max-warmup", raw.max_warmup, 0.1, 1e5, "with --stable: measure after this long all the same");
+  group.AddUnset("--slo", raw.slo,
+                 "what the service should keep, such as \"p99<=2ms\" (or p99=2ms): goodput counts it");
+  group.AddUnset("--slo-latency", raw.slo_latency, "only the time: the same as --slo p99=TIME")
+      ->transform(Seconds())
+      ->check(CLI::Range(1e-6, 1e4))
+      ->excludes("--slo");
+  group.Add("--repeats", raw.plan.repeats, "do every run this often and report 95 % confidence intervals")
+      ->check(CLI::Range(1, 1000));
+  group.AddUnset(
+      "--sweep", raw.sweep,
+      "a run for each value: rate:1000,2000, rate:1000..9000/1000, concurrency:1..64*2 (requests in flight)");
+  group.AddFlag("--search", raw.plan.search, "find the highest rate that keeps --slo (all errors and drops break it)");
+  group.Add("--search-range", raw.search_range, "LOW..HIGH requests per second")->default_str("100..200000");
+  group.Add("--search-precision", raw.search_precision_percent, "percent")->check(CLI::Range(0.1, 50.0));
+  group
+      .Add("--verify", load.verify_fraction,
+           "fraction of answers that is verified; the first of each connection always is")
+      ->check(CLI::Range(0.0, 1.0));
+  group.AddFlag("--no-verify,--raw-echo", raw.no_verify,
+                "look at status and size of the answers only (for servers that merely echo)");
+}
+
+void AddReportFlags(CLI::App& app, RawOptions& raw) {
+  Group group(app, "Report");
+  group.AddFlag("--allow-errors", raw.plan.allow_errors, "exit 0 in spite of failed calls (not of wrong answers)");
+  group.AddUnset("--json", raw.plan.json_path, "write the figures as JSON; - is standard output");
+  group.AddUnset("--csv", raw.plan.csv_path, "append the figures to a CSV file; - is standard output");
+  group.AddUnset("--html", raw.plan.html_path, "write a report for a browser, one file that needs no network");
+  group
+      .AddUnset(
+          "--server-metrics", raw.plan.load.server_metrics,
+          "host:port of the server's /metrics: what it says of the same window goes into the report; several with "
+          "commas, or repeated: each and their sum")
+      ->delimiter(',');
+  group.AddUnset("--server-pid", raw.plan.load.server_pids, "print the CPU use of these processes too")->delimiter(',');
+}
+
+}  // namespace
+
+void AddAllFlags(CLI::App& app, RawOptions& raw) {
+  app.set_config("--scenario", "", "a file with any of these flags, one a line: rate = 1000, shape = [\"1x16\"]");
+  app.allow_config_extras(CLI::config_extras_mode::error);
+  AddTargetFlags(app, raw);
+  AddSecurityFlags(app, raw);
+  AddLoopFlags(app, raw);
+  AddRequestFlags(app, raw);
+  AddRunFlags(app, raw);
+  AddReportFlags(app, raw);
+}
+
+}  // namespace softmax::client

@@ -1,0 +1,132 @@
+#include "client/loadgen/plan/options.h"
+
+#include <absl/strings/numbers.h>
+#include <absl/strings/str_join.h>
+#include <absl/strings/str_split.h>
+#include <absl/time/time.h>
+
+#include <cmath>
+#include <cstdio>
+
+#include "client/loadgen/plan/raw_options.h"
+
+namespace softmax::client {
+namespace {
+
+constexpr std::size_t kMaxSweepValues = 1000;
+
+bool ParsePositive(absl::string_view text, double* value) {
+  return absl::SimpleAtod(text, value) && std::isfinite(*value) && *value > 0;
+}
+
+std::string JoinCommand(int argc, char** argv) {
+  std::string command = "softmax-loadgen";
+  for (int i = 1; i < argc; ++i) command += std::string(" ") + argv[i];
+  return command;
+}
+
+}  // namespace
+
+std::optional<ServiceLevel> ParseServiceLevel(const std::string& text) {
+  if (text.empty() || text[0] != 'p') return std::nullopt;
+  const std::size_t at = text.find_first_of("<=:");
+  if (at == std::string::npos) return std::nullopt;
+  const std::size_t after = text.compare(at, 2, "<=") == 0 ? at + 2 : at + 1;
+  ServiceLevel level;
+  absl::Duration limit;
+  if (!ParsePositive(absl::string_view(text).substr(1, at - 1), &level.percentile) || level.percentile >= 100 ||
+      !absl::ParseDuration(text.substr(after), &limit) || limit <= absl::ZeroDuration()) {
+    return std::nullopt;
+  }
+  level.limit = absl::ToChronoNanoseconds(limit);
+  return level;
+}
+
+std::optional<std::vector<double>> ParseSweepValues(const std::string& text) {
+  std::vector<double> values;
+  const std::size_t dots = text.find("..");
+  if (dots == std::string::npos) {
+    for (const absl::string_view part : absl::StrSplit(text, ',')) {
+      double value = 0;
+      if (!ParsePositive(part, &value)) return std::nullopt;
+      values.push_back(value);
+    }
+    return values.size() <= kMaxSweepValues ? std::optional(values) : std::nullopt;
+  }
+  const std::size_t by = text.find_first_of("/*", dots);
+  double low = 0;
+  double high = 0;
+  double step = 0;
+  if (by == std::string::npos || !ParsePositive(text.substr(0, dots), &low) ||
+      !ParsePositive(text.substr(dots + 2, by - dots - 2), &high) || !ParsePositive(text.substr(by + 1), &step) ||
+      high < low) {
+    return std::nullopt;
+  }
+  const bool factor = text[by] == '*';
+  if (factor && step < 1.001) return std::nullopt;
+  for (double i = 0;; ++i) {
+    const double value = factor ? low * std::pow(step, i) : low + step * i;
+    if (value > high * (1 + 1e-9)) return values;
+    values.push_back(value);
+    if (values.size() > kMaxSweepValues) return std::nullopt;
+  }
+}
+
+LoadOptions AtRate(LoadOptions load, double per_second) {
+  load.loop = Loop::kOpen;
+  load.arrivals.trace = nullptr;
+  load.arrivals.segments = {{per_second, per_second, static_cast<double>(load.duration.count()) / 1e9}};
+  return load;
+}
+
+LoadOptions AtConcurrency(LoadOptions load, int requests) {
+  load.loop = Loop::kClosed;
+  const int to_each = requests / static_cast<int>(load.addresses.size());
+  load.connections = std::min(load.connections, to_each);
+  while (to_each % load.connections != 0) --load.connections;
+  load.processes = std::min(load.processes, load.connections);
+  load.in_flight = to_each / load.connections;
+  return load;
+}
+
+int DefaultProcesses(Loop loop, unsigned cores) {
+  return loop == Loop::kOpen ? 1 : std::clamp(static_cast<int>(cores) / 4, 1, 4);
+}
+
+std::string AddressesText(const LoadOptions& load) {
+  return absl::StrJoin(load.addresses, ",",
+                       [](std::string* out, const Address& address) { out->append(address.target); });
+}
+
+std::optional<Plan> ParseCommandLine(int argc, char** argv, int* exit_code) {
+  RawOptions raw;
+  raw.plan.command = JoinCommand(argc, argv);
+  CLI::App app(
+      "Load for softmax-server. Closed loop: every slot sends its next request when it has its answer. Open loop: "
+      "requests are sent when they are due, and their latency counts from then.",
+      "softmax-loadgen");
+  app.footer(
+      "Exit codes: 0 all well; 1 an answer was wrong or a call failed, or no rate kept the SLO; 2 wrong usage; "
+      "3 server unreachable.");
+  app.set_version_flag("--version", "softmax-loadgen " SOFTMAX_VERSION, "Print the version and exit");
+  AddAllFlags(app, raw);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& told) {
+    *exit_code = app.exit(told);
+    return std::nullopt;
+  } catch (const CLI::ParseError& error) {
+    std::fprintf(stderr, "softmax-loadgen: %s (--help lists all flags)\n", error.what());
+    *exit_code = 2;
+    return std::nullopt;
+  }
+  const std::string problem = CheckTogether(app, raw);
+  if (!problem.empty()) {
+    std::fprintf(stderr, "softmax-loadgen: %s\n", problem.c_str());
+    *exit_code = 2;
+    return std::nullopt;
+  }
+  return raw.plan;
+}
+
+}  // namespace softmax::client

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "client/loadgen/plan/options.h"
+
+// Internal to reading the command line.
+namespace softmax::client {
+
+// What stands on the command line, before it is checked as a whole. Times are in seconds.
+struct RawOptions {
+  Plan plan;
+  std::vector<std::string> addresses;
+  std::vector<std::string> shapes;
+  std::uint64_t payload_bytes = 0;
+  std::string rows;
+  std::string columns;
+  std::vector<std::string> dtypes;
+  std::vector<std::string> operations;
+  std::string output_dtype;
+  std::int32_t axis = -1;
+  double scale = 1;
+  bool stream = false;
+  double rate = 0;
+  std::string schedule;
+  std::string trace;
+  std::string arrivals = "constant";
+  std::string slo;
+  double slo_latency = 0;
+  double duration = 10;
+  double warmup = 1;
+  double stable_percent = 0;
+  double max_warmup = 30;
+  double connect_timeout = 5;
+  bool tls = false;
+  std::string ca;
+  std::string certificate;
+  std::string key;
+  std::string token_file;
+  double timeout = 0;
+  bool no_verify = false;
+  std::string sweep;
+  std::string search_range;
+  double search_precision_percent = 2;
+};
+
+void AddAllFlags(CLI::App& app, RawOptions& raw);
+
+// What single flags cannot know; fills in the rest of raw.plan. Returns what is wrong, in one line; empty: all is well.
+std::string CheckTogether(const CLI::App& app, RawOptions& raw);
+// Its part about servers and requests.
+std::string CheckWhatIsSent(const CLI::App& app, RawOptions& raw);
+// Its part about TLS and tokens, after the addresses are known: reads the files.
+std::string CheckSecurity(const CLI::App& app, RawOptions& raw);
+
+}  // namespace softmax::client

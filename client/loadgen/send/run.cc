@@ -1,0 +1,236 @@
+#include "client/loadgen/send/run.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "client/loadgen/measure/cpu_usage.h"
+#include "client/loadgen/measure/server_metrics.h"
+#include "client/loadgen/measure/timeline.h"
+#include "client/loadgen/report/progress.h"
+#include "client/loadgen/send/interrupt.h"
+#include "client/loadgen/send/sender_processes.h"
+
+namespace softmax::client {
+namespace {
+
+constexpr std::int64_t kStableWindowNs = 500000000;
+// A window that begins is announced so long before, so that every sender has seen it in time.
+constexpr std::int64_t kAnnounceNs = 100000000;
+constexpr std::int64_t kMinStretchNs = 100000000;
+constexpr std::int64_t kStretches = 60;
+constexpr std::chrono::milliseconds kMetricsTimeout(500);
+
+// The parent takes time from the senders where cores are few.
+void Pause() { std::this_thread::sleep_for(std::chrono::milliseconds(5)); }
+
+// Waits until every process has its connections.
+RunEnd WaitForConnections(const LoadOptions& options, const Board& board, Children& children) {
+  for (;;) {
+    int connected = 0;
+    for (int p = 0; p < options.processes; ++p) {
+      const ProcessState state = board.process(p).state.load();
+      if (state == ProcessState::kUnreachable) {
+        std::fprintf(stderr, "softmax-loadgen: %s\n", board.process(p).failure.Get());
+        return RunEnd::kUnreachable;
+      }
+      if (state == ProcessState::kConnected) ++connected;
+    }
+    if (connected == options.processes) return RunEnd::kMeasured;
+    if (Interrupted()) return RunEnd::kStopped;
+    children.Running();
+    if (children.failed()) {
+      std::fprintf(stderr, "softmax-loadgen: a sending process ended before it was connected\n");
+      return RunEnd::kFailed;
+    }
+    Pause();
+  }
+}
+
+// What is read at both ends of the window: CPU times, and what the server says of itself.
+class WindowEnds {
+ public:
+  explicit WindowEnds(const LoadOptions& options) : options_(options) {}
+
+  void Begin() {
+    server_before_ = CpuSecondsOf(options_.server_pids);
+    machine_before_ = ReadMachineTimes();
+    metrics_before_ = FetchAll();
+  }
+
+  void End(double seconds, RunResult* result) const {
+    if (!options_.server_pids.empty() && seconds > 0) {
+      result->server_cores = (CpuSecondsOf(options_.server_pids) - server_before_) / seconds;
+    }
+    const std::optional<MachineTimes> after = ReadMachineTimes();
+    if (machine_before_ && after && after->total > machine_before_->total) {
+      result->machine_busy = (after->busy - machine_before_->busy) / (after->total - machine_before_->total);
+    }
+    if (!options_.server_metrics.empty()) AddServers(result);
+  }
+
+ private:
+  using Snapshots = std::vector<absl::StatusOr<MetricsSnapshot>>;
+
+  Snapshots FetchAll() const {
+    Snapshots all;
+    for (const std::string& address : options_.server_metrics) all.push_back(FetchMetrics(address, kMetricsTimeout));
+    return all;
+  }
+
+  void AddServers(RunResult* result) const {
+    const Snapshots all_after = FetchAll();
+    std::vector<MetricsSnapshot> before;
+    std::vector<MetricsSnapshot> after;
+    nlohmann::json each = nlohmann::json::array();
+    for (std::size_t i = 0; i < all_after.size(); ++i) {
+      const absl::Status& status = metrics_before_[i].ok() ? all_after[i].status() : metrics_before_[i].status();
+      if (!status.ok()) {
+        absl::StrAppend(&result->server_unknown, result->server_unknown.empty() ? "" : "; ", status.message());
+        continue;
+      }
+      before.push_back(*metrics_before_[i]);
+      after.push_back(*all_after[i]);
+      each.push_back(ServerDelta(before.back(), after.back()));
+    }
+    if (!after.empty()) result->server_json = ServerDelta(Together(before), Together(after)).dump();
+    if (all_after.size() > 1) result->servers_json = each.dump();
+  }
+
+  const LoadOptions& options_;
+  double server_before_ = 0;
+  std::optional<MachineTimes> machine_before_;
+  Snapshots metrics_before_;
+};
+
+// Directs one run from the parent: sets the window's borders, reads the board at times, hears Ctrl-C.
+class Director {
+ public:
+  Director(const std::string& name, const LoadOptions& options, const Board& board, Children& children)
+      : options_(options),
+        board_(board),
+        control_(board.control()),
+        children_(children),
+        progress_(name),
+        reader_(board),
+        ends_(options) {}
+
+  // Returns when all processes have ended. What only the parent sees of the run goes into `result`.
+  void Run(RunResult* result) {
+    Go();
+    while (children_.Running()) {
+      const std::int64_t now = NowNs();
+      if (Interrupted() && now < control_.end_ns.load()) {
+        result->interrupted = true;
+        control_.end_ns.store(now);
+      }
+      if (control_.start_ns.load() == kNever) WatchWarmup(now, result);
+      WatchWindow(now, result);
+      progress_.Update(board_);
+      Pause();
+    }
+    // The processes may all have ended before this one, on a busy machine, had a look again.
+    if (began_) {
+      WatchWindow(std::max(NowNs(), control_.end_ns.load()), result);
+    } else if (!options_.server_metrics.empty()) {
+      result->server_unknown = "the window passed before this process could read them; the machine is too busy";
+    }
+  }
+
+ private:
+  void Go() {
+    const std::int64_t now = NowNs();
+    const std::int64_t start = options_.stable_within > 0 ? kNever : now + options_.warmup.count();
+    control_.end_ns.store(start == kNever ? kNever : start + options_.duration.count());
+    control_.start_ns.store(start);
+    control_.go_ns.store(now);
+    next_stretch_ns_ = now + kStableWindowNs;
+  }
+
+  // The window begins when the last stretches of the warm-up agree, or when that takes too long.
+  void WatchWarmup(std::int64_t now, RunResult* result) {
+    if (now < next_stretch_ns_ || control_.end_ns.load() != kNever) return;
+    next_stretch_ns_ += kStableWindowNs;
+    const std::int64_t elapsed = now - control_.go_ns.load();
+    warmup_.push_back(reader_.Read(static_cast<double>(elapsed) / 1e9));
+    const bool stable = elapsed >= options_.warmup.count() && LastAgree(warmup_, options_.stable_within);
+    if (!stable && elapsed < options_.max_warmup.count()) return;
+    result->warmup_stable = stable;
+    const std::int64_t start = now + kAnnounceNs;
+    control_.end_ns.store(start + options_.duration.count());
+    control_.start_ns.store(start);
+  }
+
+  void WatchWindow(std::int64_t now, RunResult* result) {
+    const std::int64_t start = control_.start_ns.load();
+    const std::int64_t end = control_.end_ns.load();
+    if (now < start || ended_) return;
+    const auto seconds = [&](std::int64_t ns) { return static_cast<double>(ns - start) / 1e9; };
+    const std::int64_t stretch = std::max(kMinStretchNs, options_.duration.count() / kStretches);
+    if (!began_) {
+      began_ = true;
+      ends_.Begin();
+      reader_.Read(0);
+      next_stretch_ns_ = start + stretch;
+    }
+    if (now >= end) {
+      ended_ = true;
+      ends_.End(seconds(end), result);
+    }
+    // A last stretch that is much shorter than the others would look like a dip.
+    if (now < next_stretch_ns_ && !(ended_ && next_stretch_ns_ - now < stretch / 2)) return;
+    result->timeline.push_back(reader_.Read(seconds(now)));
+    while (next_stretch_ns_ <= now) next_stretch_ns_ += stretch;
+  }
+
+  const LoadOptions& options_;
+  const Board& board_;
+  Control& control_;
+  Children& children_;
+  ProgressLine progress_;
+  TimelineReader reader_;
+  WindowEnds ends_;
+  std::vector<TimelinePoint> warmup_;
+  std::int64_t next_stretch_ns_ = 0;
+  bool began_ = false;
+  bool ended_ = false;
+};
+
+}  // namespace
+
+RunEnd RunOnce(const std::string& name, const LoadOptions& options, const Workload& workload, RunResult* result) {
+  const auto board =
+      Board::Create(options.processes, options.threads, workload.classes().size(), options.addresses.size());
+  Children children;
+  if (board == nullptr || !children.Start(options, workload, *board)) {
+    std::fprintf(stderr, "softmax-loadgen: cannot start: %s\n", std::strerror(errno));
+    return RunEnd::kFailed;
+  }
+  const RunEnd connected = WaitForConnections(options, *board, children);
+  if (connected != RunEnd::kMeasured) return connected;
+  RunResult seen;
+  Director(name, options, *board, children).Run(&seen);
+  *result = ReadBoard(options, workload, *board);
+  result->name = name;
+  result->warmup_stable = seen.warmup_stable;
+  result->server_cores = seen.server_cores;
+  result->machine_busy = seen.machine_busy;
+  result->server_json = std::move(seen.server_json);
+  result->servers_json = std::move(seen.servers_json);
+  result->server_unknown = std::move(seen.server_unknown);
+  result->interrupted = seen.interrupted;
+  result->timeline = std::move(seen.timeline);
+  result->lost_process = children.failed();
+  Judge(result);
+  return RunEnd::kMeasured;
+}
+
+}  // namespace softmax::client

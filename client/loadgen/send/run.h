@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+
+#include "client/loadgen/measure/run_result.h"
+#include "client/loadgen/plan/workload.h"
+
+namespace softmax::client {
+
+// kStopped: interrupted before anything was sent. kFailed: it could not start. What there is to say was said.
+enum class RunEnd { kMeasured, kUnreachable, kStopped, kFailed };
+
+// Forks the sending processes, lets them connect, warm up and measure. `result` is set when kMeasured is returned.
+// Must be called before the process has used gRPC or started a thread; may be called again and again.
+RunEnd RunOnce(const std::string& name, const LoadOptions& options, const Workload& workload, RunResult* result);
+
+}  // namespace softmax::client

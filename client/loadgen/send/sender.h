@@ -1,0 +1,187 @@
+#pragma once
+
+#include <grpcpp/alarm.h>
+#include <grpcpp/completion_queue.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "client/loadgen/plan/workload.h"
+#include "client/loadgen/send/pacer.h"
+#include "client/loadgen/send/shared_tally.h"
+#include "client/loadgen/send/verifier.h"
+#include "client/softmax_client/connection_pool.h"
+#include "client/softmax_client/retry.h"
+
+namespace softmax::client {
+
+// Something that waits on the completion queue; its address is the tag.
+class Event {
+ public:
+  virtual void OnEvent(bool ok) = 0;
+
+ protected:
+  ~Event() = default;
+};
+
+// Which of a run's sending threads this is.
+struct SenderPlace {
+  int process = 0;
+  int thread = 0;
+  std::uint64_t index = 0;  // among those of all processes that have a connection
+  std::uint64_t count = 1;
+};
+
+// All of them, in order.
+std::vector<SenderPlace> SenderPlaces(const LoadOptions& options);
+
+// One request on its way.
+struct Sent {
+  std::uint32_t variant = 0;
+  std::int64_t due_ns = 0;   // closed loop: sent_ns
+  std::int64_t sent_ns = 0;  // just before it is handed to gRPC, for the first time
+};
+
+class Lane;
+
+// An event from time to time, for what must be looked at even when no answer comes.
+class Heartbeat final : public Event {
+ public:
+  Heartbeat(grpc::CompletionQueue* queue, std::function<void()> look) : queue_(queue), look_(std::move(look)) {}
+  void Start();
+  void Stop();  // its last event is still to come
+  void OnEvent(bool ok) override;
+
+ private:
+  grpc::CompletionQueue* const queue_;
+  const std::function<void()> look_;
+  grpc::Alarm alarm_;
+  bool stopped_ = false;
+};
+
+// What the sending threads of one process share. Outlives them.
+struct SharedParts {
+  Verifier* verifier = nullptr;   // nullptr: only sizes are checked
+  RetryBudget* budget = nullptr;  // nullptr: nothing is sent again
+};
+
+// What all lanes of one sending thread share. Used by that thread only.
+class SenderThread {
+ public:
+  SenderThread(const LoadOptions& options, const Workload& workload, const Board& board, const SharedParts& shared,
+               const SenderPlace& place);
+  ~SenderThread();
+
+  // Sends on these connections, a lane each, until the window has ended and every answer has come (or was given up).
+  // Where there are several addresses, neighbours are to different ones.
+  void Run(std::vector<Connection> connections);
+
+  const LoadOptions& options() const { return options_; }
+  const std::vector<Connection>& connections() const { return connections_; }
+  const RetryOptions& retry_options() const { return retry_options_; }
+  RetryBudget* budget() { return shared_.budget; }
+  const Workload& workload() const { return workload_; }
+  grpc::CompletionQueue* queue() { return &queue_; }
+  Verifier* verifier() { return shared_.verifier; }
+
+  // Closed loop: the next variant to send.
+  std::uint32_t NextVariant() { return workload_.VariantAt(position_++); }
+
+  // Whether this answer is one of the sampled fraction.
+  bool Sample() { return random_() < sample_below_; }
+
+  // Which connection a call of the lane `home` takes: its own, but where there are several addresses none that is
+  // broken or leads to `avoid`, where there is another.
+  std::size_t ConnectionFor(std::size_t home, std::size_t avoid = kAvoidNone) const;
+  grpc::GenericStub& StubOf(std::size_t connection) { return stubs_[connection]; }
+  // Says who asks, on a call or stream that is about to begin.
+  void Authorize(grpc::ClientContext* context) const {
+    if (!authorization_.empty()) context->AddMetadata("authorization", authorization_);
+  }
+
+  // Books a request that is being sent for the first time; each is followed by one RecordAnswer or RecordError.
+  void RecordSend(const Sent& sent);
+  // One attempt of it, the first too, at that address; each is followed by RecordAttemptEnd.
+  void RecordAttempt(const Sent& sent, std::size_t address);
+  void RecordAttemptEnd(const Sent& sent, std::size_t address, int code);
+  // An attempt that failed and is made again; or would have been if the budget allowed it.
+  void RecordRetry(const Sent& sent, int code);
+  void RecordThrottled(const Sent& sent);
+  void RecordAnswer(const Sent& sent);
+  void RecordError(int code, const std::string& message);
+  // An error that is no request's own.
+  void RecordFault(int code, const std::string& message);
+
+  // Closed loop: no more requests are to be sent.
+  bool Ended(std::int64_t now_ns) const { return now_ns >= control_.end_ns.load(std::memory_order_relaxed); }
+
+  // A lane that has nothing more in flight and sends no more.
+  void LaneDone() { --live_lanes_; }
+
+ private:
+  bool TakeEvent(std::int64_t wait_ns);
+  void SendWhatIsDue();
+  void Dispatch(const Due& due);
+  void AwaitDue(std::int64_t due_ns, std::int64_t now_ns);
+  // Takes events, without a look at the clock before each, until every lane is done.
+  void AwaitAnswers();
+  // Gives up what is open for too long after the end.
+  void CancelLateCalls();
+  // Whether this request is one of the window's as far as what was sent is concerned.
+  bool InWindow(const Sent& sent) const {
+    return sent.due_ns >= control_.start_ns.load(std::memory_order_relaxed) && !Ended(sent.due_ns);
+  }
+
+  const LoadOptions& options_;
+  const Workload& workload_;
+  const Board& board_;
+  Control& control_;
+  ThreadTally& tally_;
+  const SharedParts shared_;
+  const SenderPlace place_;
+  const RetryOptions retry_options_;
+  const std::string authorization_;  // empty: none
+  const bool open_;
+
+  grpc::CompletionQueue queue_;
+  std::mt19937_64 random_;
+  std::uint64_t sample_below_ = 0;
+  std::uint64_t position_ = 0;
+  std::size_t live_lanes_ = 0;
+  std::size_t next_lane_ = 0;
+  std::int64_t outstanding_ = 0;  // open loop: given to a lane and not yet answered
+  bool cancelled_ = false;
+  std::vector<Connection> connections_;
+  std::deque<grpc::GenericStub> stubs_;  // of each
+  std::vector<std::unique_ptr<Lane>> lanes_;
+};
+
+// One connection and so many requests in flight; where there are several addresses and this connection is broken, its
+// unary calls take another. Lives on its thread.
+class Lane {
+ public:
+  virtual ~Lane() = default;
+
+  // Before anything else. In a closed loop the lane sends from then on, until the window has ended.
+  virtual void Start() = 0;
+  // Open loop: sends that variant, or refuses because `capacity` requests are in flight or the connection is broken.
+  virtual bool Send(std::uint32_t variant, std::int64_t due_ns) = 0;
+  // Open loop: nothing more is sent. The lane says LaneDone as soon as it has its answers.
+  virtual void Stop() = 0;
+  // Answers are no longer waited for.
+  virtual void Cancel() = 0;
+};
+
+// `home`: the lane's place among those of its thread.
+std::unique_ptr<Lane> MakeUnaryLane(SenderThread& thread, std::size_t home, int capacity);
+std::unique_ptr<Lane> MakeStreamLane(SenderThread& thread, std::size_t home, int capacity);
+
+}  // namespace softmax::client

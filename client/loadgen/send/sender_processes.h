@@ -1,0 +1,37 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <vector>
+
+#include "client/loadgen/plan/options.h"
+#include "client/loadgen/plan/workload.h"
+#include "client/loadgen/send/shared_tally.h"
+
+namespace softmax::client {
+
+// The sending processes of one run, each waited for once. What still runs at the end is killed.
+class Children {
+ public:
+  Children() = default;
+  ~Children() { Kill(); }
+  Children(const Children&) = delete;
+  Children& operator=(const Children&) = delete;
+
+  // Forks; a child does not return from here. False: some could not be forked. The calling process must never have
+  // used gRPC, and must have no other thread.
+  bool Start(const LoadOptions& options, const Workload& workload, const Board& board);
+
+  // Looks who has ended. True while any runs.
+  bool Running();
+  void Kill();
+
+  // Whether one ended badly.
+  bool failed() const { return failed_; }
+
+ private:
+  std::vector<pid_t> pids_;  // 0: has been waited for
+  bool failed_ = false;
+};
+
+}  // namespace softmax::client

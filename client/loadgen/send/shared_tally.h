@@ -1,0 +1,151 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "client/loadgen/measure/histogram.h"
+
+// Where the sending processes write down what they see and the parent reads it: one block of memory
+// shared between them, made before they are forked, so that nothing has to be sent or merged on the
+// way. All of it starts as zeros.
+namespace softmax::client {
+
+inline constexpr int kCodes = 17;  // grpc::StatusCode 0 to 16
+
+// One line of text that the first writer wins.
+class FirstText {
+ public:
+  void Set(const char* text);
+  const char* Get() const { return ready_.load(std::memory_order_acquire) ? text_ : ""; }
+
+ private:
+  std::atomic<bool> taken_;
+  std::atomic<bool> ready_;
+  char text_[512];
+};
+
+// Later than any time that is met: the window's borders while they are not known.
+inline constexpr std::int64_t kNever = std::int64_t{1} << 62;
+
+// Written by the parent. Times are CLOCK_MONOTONIC nanoseconds, the same in all processes.
+struct Control {
+  std::atomic<std::int64_t> go_ns;     // sending begins, with the warm-up; 0: not yet
+  std::atomic<std::int64_t> start_ns;  // the measured window begins; kNever while the warm-up has no end
+  std::atomic<std::int64_t> end_ns;    // and ends; moved forward to stop early
+};
+
+// What one thread saw of one class of requests. Written by that thread only. A request belongs to the window in a
+// closed loop when its answer came within it, in an open loop when it was due within it.
+struct ClassTally {
+  Histogram latency;                         // of the window's requests, from the moment they were due
+  std::atomic<std::uint64_t> answered;       // good answers that came within the window
+  std::atomic<std::uint64_t> payload_bytes;  // of their requests, one way
+  std::atomic<std::uint64_t> within_slo;     // of the window's requests, those answered in time
+};
+
+// What one thread saw of one address. Written by that thread only. Of the window's requests.
+struct alignas(64) AddressTally {
+  std::atomic<std::uint64_t> attempts;
+  std::atomic<std::uint64_t> answered;
+  std::atomic<std::uint64_t> failed;  // attempts; some of their requests were answered by another one
+};
+
+struct alignas(64) ThreadTally {
+  std::atomic<std::uint64_t> answers;         // good ones, warm-up included: for the progress line
+  std::atomic<std::uint64_t> errors[kCodes];  // at any time, by status code
+  FirstText first_error;
+  std::atomic<std::uint64_t> sent;  // in the window
+  // Open loop, in the window: due when every slot was taken; due when the thread was so far behind that the window
+  // was over; sent more than kLateNs behind time.
+  std::atomic<std::uint64_t> dropped_full;
+  std::atomic<std::uint64_t> dropped_behind;
+  std::atomic<std::uint64_t> late;
+  // Of the window's requests: attempts that failed and were made again, by status code; those that the budget for
+  // retries did not allow to be made again.
+  std::atomic<std::uint64_t> retried[kCodes];
+  std::atomic<std::uint64_t> throttled;
+  std::atomic<std::int64_t> cpu_ns;  // of this thread in the window
+  Histogram warmup;                  // latencies before the window
+  Histogram service;                 // open loop: of the window's requests, from the actual send
+  Histogram lag;                     // open loop: from the moment a request was due to its send
+};
+
+inline constexpr std::int64_t kLateNs = 1000000;
+
+enum class ProcessState : int { kStarting = 0, kConnected = 1, kUnreachable = 2, kDone = 3 };
+
+struct ProcessTally {
+  std::atomic<ProcessState> state;
+  std::atomic<std::uint64_t> verified;  // answers compared with a judged one, or judged
+  std::atomic<std::uint64_t> judged;    // against the reference
+  std::atomic<std::uint64_t> wrong;
+  std::atomic<std::int64_t> cpu_ns;  // within the window
+  FirstText first_wrong;
+  FirstText failure;
+};
+
+// Owned by the parent; children use their inherited mapping.
+class Board {
+ public:
+  // nullptr: there is no memory for it.
+  static std::unique_ptr<Board> Create(int processes, int threads, std::size_t classes, std::size_t addresses = 1);
+  ~Board();
+  Board(const Board&) = delete;
+  Board& operator=(const Board&) = delete;
+
+  Control& control() const { return *control_; }
+  ProcessTally& process(int p) const { return processes_[p]; }
+  ThreadTally& thread(int p, int t) const { return threads_[p * threads_per_process_ + t]; }
+  ClassTally& of_class(int p, int t, std::size_t c) const {
+    return classes_[static_cast<std::size_t>(p * threads_per_process_ + t) * class_count_ + c];
+  }
+
+  AddressTally& of_address(int p, int t, std::size_t a) const {
+    return addresses_[static_cast<std::size_t>(p * threads_per_process_ + t) * address_count_ + a];
+  }
+
+  int processes() const { return process_count_; }
+  int threads_per_process() const { return threads_per_process_; }
+  std::size_t classes() const { return class_count_; }
+  std::size_t addresses() const { return address_count_; }
+  // Calls `visit` with each thread's tally.
+  template <typename Visit>
+  void EachThread(const Visit& visit) const {
+    for (int i = 0; i < process_count_ * threads_per_process_; ++i) visit(threads_[i]);
+  }
+  // Calls `visit` with each thread's tally of that class.
+  template <typename Visit>
+  void EachOfClass(std::size_t c, const Visit& visit) const {
+    for (int p = 0; p < process_count_; ++p) {
+      for (int t = 0; t < threads_per_process_; ++t) visit(of_class(p, t, c));
+    }
+  }
+  // Calls `visit` with each thread's tally of that address.
+  template <typename Visit>
+  void EachOfAddress(std::size_t a, const Visit& visit) const {
+    for (int p = 0; p < process_count_; ++p) {
+      for (int t = 0; t < threads_per_process_; ++t) visit(of_address(p, t, a));
+    }
+  }
+
+ private:
+  Board() = default;
+
+  void* memory_ = nullptr;
+  std::size_t size_ = 0;
+  int process_count_ = 0;
+  int threads_per_process_ = 0;
+  std::size_t class_count_ = 0;
+  std::size_t address_count_ = 0;
+  Control* control_ = nullptr;
+  ProcessTally* processes_ = nullptr;
+  ThreadTally* threads_ = nullptr;
+  ClassTally* classes_ = nullptr;
+  AddressTally* addresses_ = nullptr;
+};
+
+std::int64_t NowNs();
+
+}  // namespace softmax::client

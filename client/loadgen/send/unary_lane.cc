@@ -1,0 +1,229 @@
+#include <grpcpp/alarm.h>
+
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include "client/loadgen/send/sender.h"
+#include "client/softmax_client/channel.h"
+#include "client/softmax_client/failure.h"
+#include "client/softmax_client/retry.h"
+
+namespace softmax::client {
+namespace {
+
+// In a closed loop a server that refuses is not asked again at once by the same slot.
+constexpr std::chrono::milliseconds kPauseAfterRefusal(10);
+
+bool IsRefusal(grpc::StatusCode code) {
+  return code == grpc::StatusCode::UNAVAILABLE || code == grpc::StatusCode::RESOURCE_EXHAUSTED;
+}
+
+class UnaryLane;
+
+// One request at a time, through all its attempts.
+class UnaryCall final : public Event {
+ public:
+  explicit UnaryCall(UnaryLane& lane) : lane_(lane) {}
+
+  void Send(std::uint32_t variant, std::optional<std::int64_t> due_ns);
+  void OnEvent(bool ok) override;
+  void Cancel() {
+    if (context_) context_->TryCancel();
+    if (waits_for_ != WaitsFor::kAnswer) alarm_.Cancel();
+  }
+
+ private:
+  // What the next event tells.
+  enum class WaitsFor { kAnswer, kNextAttempt, kNextRequest };
+
+  void Begin(std::size_t connection);
+  // Books the answer, or the failure of a request that is not sent again. False: it is, after a pause.
+  bool OnAttemptEnd();
+  // What is wrong with the answer's size; empty: nothing.
+  std::string SizeProblem() const;
+  bool PlansRetry(int code);
+  void Pause(std::chrono::nanoseconds time, WaitsFor then);
+
+  UnaryLane& lane_;
+  std::optional<grpc::ClientContext> context_;
+  std::unique_ptr<grpc::GenericClientAsyncResponseReader> reader_;
+  grpc::ByteBuffer response_;
+  grpc::Status status_;
+  grpc::Alarm alarm_;
+  Sent sent_;
+  std::chrono::system_clock::time_point deadline_;  // where there is one
+  std::optional<RetryPlan> plan_;
+  std::size_t connection_ = 0;  // of the last attempt
+  WaitsFor waits_for_ = WaitsFor::kAnswer;
+};
+
+// All calls that one connection has room for. Idle ones are kept with the last used on top, whose memory is warm.
+class UnaryLane final : public Lane {
+ public:
+  UnaryLane(SenderThread& thread, std::size_t home, int capacity) : thread_(thread), home_(home) {
+    for (int i = 0; i < capacity; ++i) {
+      calls_.push_back(std::make_unique<UnaryCall>(*this));
+      idle_.push_back(calls_.back().get());
+    }
+  }
+
+  void Start() override {
+    if (thread_.options().loop == Loop::kOpen) return;
+    idle_.clear();
+    for (auto& call : calls_) call->Send(thread_.NextVariant(), std::nullopt);
+  }
+
+  bool Send(std::uint32_t variant, std::int64_t due_ns) override {
+    if (idle_.empty()) return false;
+    UnaryCall* call = idle_.back();
+    idle_.pop_back();
+    call->Send(variant, due_ns);
+    return true;
+  }
+
+  void Stop() override {
+    stopped_ = true;
+    if (idle_.size() == calls_.size()) thread_.LaneDone();
+  }
+
+  void Cancel() override {
+    cancelled_ = true;
+    for (auto& call : calls_) call->Cancel();
+  }
+
+  // Whether a call of a closed loop goes on.
+  bool GoesOn() const { return thread_.options().loop == Loop::kClosed && !cancelled_ && !thread_.Ended(NowNs()); }
+  void Free(UnaryCall* call) {
+    idle_.push_back(call);
+    const bool sends = thread_.options().loop == Loop::kOpen && !stopped_;
+    if (!sends && idle_.size() == calls_.size()) thread_.LaneDone();
+  }
+  // Whether this answer is to be verified: the first of each connection, then the sampled fraction.
+  bool Verifies() {
+    if (thread_.verifier() == nullptr || (first_verified_ && !thread_.Sample())) return false;
+    first_verified_ = true;
+    return true;
+  }
+
+  SenderThread& thread() { return thread_; }
+  std::size_t home() const { return home_; }
+  bool cancelled() const { return cancelled_; }
+
+ private:
+  SenderThread& thread_;
+  const std::size_t home_;
+  std::vector<std::unique_ptr<UnaryCall>> calls_;
+  std::vector<UnaryCall*> idle_;
+  bool stopped_ = false;
+  bool cancelled_ = false;
+  bool first_verified_ = false;
+};
+
+void UnaryCall::Send(std::uint32_t variant, std::optional<std::int64_t> due_ns) {
+  SenderThread& thread = lane_.thread();
+  const LoadOptions& options = thread.options();
+  if (options.timeout.count() > 0) deadline_ = std::chrono::system_clock::now() + options.timeout;
+  if (thread.budget() != nullptr) {
+    const auto limit =
+        options.timeout.count() > 0 ? RetryPlan::Clock::now() + options.timeout : RetryPlan::Clock::time_point::max();
+    plan_.emplace(thread.retry_options(), *thread.budget(), limit);
+  }
+  const std::size_t connection = thread.ConnectionFor(lane_.home());
+  sent_.variant = variant;
+  sent_.sent_ns = NowNs();
+  sent_.due_ns = due_ns.value_or(sent_.sent_ns);
+  thread.RecordSend(sent_);
+  Begin(connection);
+}
+
+void UnaryCall::Begin(std::size_t connection) {
+  static const std::string kMethod = kSoftmaxMethod;
+  SenderThread& thread = lane_.thread();
+  connection_ = connection;
+  const std::string& message = thread.workload().variants()[sent_.variant].message;
+  // The workload outlives every call, so gRPC needs neither a copy nor a count of references.
+  const grpc::Slice slice(message.data(), message.size(), grpc::Slice::STATIC_SLICE);
+  const grpc::ByteBuffer request(&slice, 1);
+  reader_.reset();
+  context_.emplace();
+  if (thread.options().timeout.count() > 0) context_->set_deadline(deadline_);
+  thread.Authorize(&*context_);
+  thread.RecordAttempt(sent_, thread.connections()[connection].address);
+  reader_ = thread.StubOf(connection).PrepareUnaryCall(&*context_, kMethod, request, thread.queue());
+  reader_->StartCall();
+  reader_->Finish(&response_, &status_, static_cast<Event*>(this));
+}
+
+void UnaryCall::OnEvent(bool /*ok*/) {
+  SenderThread& thread = lane_.thread();
+  const WaitsFor what = std::exchange(waits_for_, WaitsFor::kAnswer);
+  if (what == WaitsFor::kNextAttempt && !lane_.cancelled()) {
+    return Begin(thread.ConnectionFor(lane_.home(), thread.connections()[connection_].address));
+  }
+  if (what == WaitsFor::kNextAttempt) {
+    thread.RecordError(status_.error_code(), status_.error_message());
+  } else if (what == WaitsFor::kAnswer && !OnAttemptEnd()) {
+    return;
+  }
+  if (!lane_.GoesOn()) return lane_.Free(this);
+  if (what == WaitsFor::kAnswer && IsRefusal(status_.error_code())) {
+    return Pause(kPauseAfterRefusal, WaitsFor::kNextRequest);
+  }
+  Send(thread.NextVariant(), std::nullopt);
+}
+
+bool UnaryCall::OnAttemptEnd() {
+  SenderThread& thread = lane_.thread();
+  if (status_.ok()) {
+    const std::string problem = SizeProblem();
+    if (!problem.empty()) status_ = grpc::Status(grpc::StatusCode::INTERNAL, problem);
+  }
+  const int code = status_.error_code();
+  thread.RecordAttemptEnd(sent_, thread.connections()[connection_].address, code);
+  if (code == 0) {
+    if (thread.budget() != nullptr) thread.budget()->OnSuccess();
+    thread.RecordAnswer(sent_);
+    if (lane_.Verifies()) thread.verifier()->Submit(sent_.variant, response_);  // shares the bytes
+    response_.Clear();  // an idle call of an open loop holds no memory
+    return true;
+  }
+  if (PlansRetry(code)) return false;
+  thread.RecordError(code, status_.error_message());
+  return true;
+}
+
+// A header of at most 256 bytes, then the tensor.
+std::string UnaryCall::SizeProblem() const {
+  const std::uint64_t expected = lane_.thread().workload().variants()[sent_.variant].answer_bytes;
+  const std::uint64_t length = response_.Length();
+  if (length >= expected && length <= expected + 256) return "";
+  return "answer of " + std::to_string(length) + " bytes, expected " + std::to_string(expected) + " and a header";
+}
+
+// As the client library does it, so that its users' load is what is measured.
+bool UnaryCall::PlansRetry(int code) {
+  if (!plan_ || lane_.cancelled()) return false;
+  const AttemptFailure failure{static_cast<absl::StatusCode>(code), RetryAdviceIn(*context_), false};
+  const auto delay = plan_->NextDelay(failure, RetryPlan::Clock::now(), RandomFraction());
+  if (plan_->throttled()) lane_.thread().RecordThrottled(sent_);
+  if (!delay) return false;
+  lane_.thread().RecordRetry(sent_, code);
+  Pause(*delay, WaitsFor::kNextAttempt);
+  return true;
+}
+
+void UnaryCall::Pause(std::chrono::nanoseconds time, WaitsFor then) {
+  waits_for_ = then;
+  const auto until =
+      std::chrono::system_clock::now() + std::chrono::duration_cast<std::chrono::system_clock::duration>(time);
+  alarm_.Set(lane_.thread().queue(), until, static_cast<Event*>(this));
+}
+
+}  // namespace
+
+std::unique_ptr<Lane> MakeUnaryLane(SenderThread& thread, std::size_t home, int capacity) {
+  return std::make_unique<UnaryLane>(thread, home, capacity);
+}
+
+}  // namespace softmax::client

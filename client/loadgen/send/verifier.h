@@ -1,0 +1,70 @@
+#pragma once
+
+#include <grpcpp/support/byte_buffer.h>
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "client/loadgen/plan/workload.h"
+#include "client/loadgen/send/shared_tally.h"
+#include "client/softmax_client/wire.h"
+
+namespace softmax::client {
+
+// Checks sampled answers on a thread of its own, so that the sending threads only hand over a
+// reference.
+//
+// The first answer to each variant is judged element by element against a reference in higher
+// precision, and kept. Later ones that equal it bit by bit are right too (the server promises equal
+// bits for equal rows); one that differs is judged on its own. Thread-safe. Outlived by the
+// workload and the tally.
+class Verifier {
+ public:
+  Verifier(const LoadOptions& options, const Workload& workload, ProcessTally& tally);
+  ~Verifier();  // Checks what is queued, then returns.
+
+  // A unary answer. Waits when too much is queued: no sampled answer is dropped.
+  void Submit(std::uint32_t variant, grpc::ByteBuffer answer);
+  // One answer of a stream message, already decoded; `message` is the whole of it.
+  void Submit(std::uint32_t variant, ResponseFields fields, const grpc::ByteBuffer& message);
+
+ private:
+  struct Item {
+    std::uint32_t variant = 0;
+    grpc::ByteBuffer message;
+    std::optional<ResponseFields> fields;  // empty: `message` is a SoftmaxResponse, not yet decoded
+  };
+
+  void Push(Item item);
+  void Run();
+  // Why the answer is wrong; empty when it is right.
+  std::string Check(const Item& item);
+  std::string CheckFields(const Variant& variant, const ResponseFields& fields) const;
+  std::string JudgeValues(const Variant& variant, const std::vector<std::byte>& output) const;
+
+  // Constant after construction.
+  const LoadOptions& options_;
+  const Workload& workload_;
+  ProcessTally& tally_;
+
+  // Used by the thread only: the judged answer to each variant, empty until there is one.
+  std::vector<std::vector<std::byte>> known_;
+
+  std::mutex mu_;
+  std::condition_variable wake_thread_;
+  std::condition_variable wake_senders_;
+  std::deque<Item> queue_;          // guarded by mu_
+  std::uint64_t queued_bytes_ = 0;  // guarded by mu_
+  bool stopping_ = false;           // guarded by mu_
+
+  std::thread thread_;  // last: runs from the end of construction
+};
+
+}  // namespace softmax::client

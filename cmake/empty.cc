@@ -1,0 +1,2 @@
+// Has only headers: cmake/SoftmaxTest.cmake.
+int main() {}

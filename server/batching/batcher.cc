@@ -1,0 +1,235 @@
+#include "server/batching/batcher.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+
+namespace softmax::server {
+namespace {
+
+constexpr std::size_t kSpareBatches = 8;
+// What a refused caller is told to wait: long enough for several batches, short against any human's patience.
+constexpr std::uint32_t kRetryAfterMs = 20;
+constexpr std::uint32_t kRetryWithoutMemoryMs = 1000;
+
+}  // namespace
+
+Batcher::Batcher(const Options& options, Arena& arena, Backlog& backlog, Lane& lane, Recorder& recorder,
+                 std::function<void()> wake)
+    : options_(options), arena_(arena), backlog_(backlog), lane_(lane), recorder_(recorder), wake_(std::move(wake)) {}
+
+Batcher::~Batcher() = default;
+
+std::size_t Batcher::TypeIndex(const TensorSpec& spec) {
+  return (static_cast<std::size_t>(spec.input_type) - 1) * 4 + static_cast<std::size_t>(spec.output_type) - 1;
+}
+
+std::unique_ptr<Batch> Batcher::NewBatch() {
+  if (spare_.empty()) return std::make_unique<Batch>();
+  std::unique_ptr<Batch> batch = std::move(spare_.back());
+  spare_.pop_back();
+  return batch;
+}
+
+void Batcher::Refuse(PendingRequest* request, absl::Status status, RefuseReason reason, std::uint32_t retry_after_ms) {
+  recorder_.RequestRefused(reason);
+  Answer answer;
+  answer.status = std::move(status);
+  answer.retry_after_ms = retry_after_ms;
+  request->Complete(answer);
+}
+
+void Batcher::RefusePending(PendingRequest* request, absl::Status status, RefuseReason reason,
+                            std::uint32_t retry_after_ms) {
+  --pending_;
+  Refuse(request, std::move(status), reason, retry_after_ms);
+}
+
+void Batcher::SubmitToBacklog(PendingRequest* request) {
+  if (backlog_.Push(request, this)) return;
+  RefusePending(request, absl::ResourceExhaustedError("the server's queue is full; try again after the pushback"),
+                RefuseReason::kQueueFull, kRetryAfterMs);
+}
+
+void Batcher::Submit(PendingRequest* request, TimePoint now) {
+  ++pending_;
+  const TensorSpec& spec = request->spec();
+  if (request->deadline() <= now) {
+    RefusePending(request, absl::DeadlineExceededError("the deadline passed before the request ran"),
+                  RefuseReason::kDeadline, 0);
+    return;
+  }
+  if (spec.elements() == 0) {
+    Answer answer;
+    answer.ran = true;
+    --pending_;
+    request->Complete(answer);
+    return;
+  }
+  const Batch::Need need = Batch::NeedOf(spec);
+  if (need.total() > arena_.bytes_total()) {
+    // The configuration's check leaves room for every allowed request but for the rounding of its parts.
+    RefusePending(request,
+                  absl::InvalidArgumentError(absl::StrCat("input.data: the request needs ", need.total(),
+                                                          " bytes of memory; the server has ", arena_.bytes_total(),
+                                                          " (arena_bytes)")),
+                  RefuseReason::kInvalid, 0);
+    return;
+  }
+  const bool gather = Gathers(spec);
+  if (backlog_.blocking(now) || (!gather && need.input > options_.inline_copy_bytes)) {
+    SubmitToBacklog(request);
+    return;
+  }
+  if (need.total() > options_.batch.bytes) {
+    if (!gather || !SubmitAlone(request, now)) SubmitToBacklog(request);
+    return;
+  }
+  Batch* batch = OpenBatch(spec, now);
+  if (batch == nullptr) {
+    SubmitToBacklog(request);
+    return;
+  }
+  batch->Add(request, now, gather);
+  open_bytes_ += need.total();
+  if (batch->requests() >= options_.batch.requests) CloseOpen(TypeIndex(spec), CloseReason::kFull);
+}
+
+// A batch of its own for a request that no open batch could hold and that need not be copied. False: there is no room.
+bool Batcher::SubmitAlone(PendingRequest* request, TimePoint now) {
+  const TensorSpec& spec = request->spec();
+  const Batch::Need need = Batch::NeedOf(spec);
+  const Span span = arena_.TryReserve(need.total(), options_.home);
+  if (span.slabs == 0) return false;
+  std::unique_ptr<Batch> batch = NewBatch();
+  batch->Open(spec.input_type, spec.output_type, SpanRef(&arena_, span), need, now);
+  batch->Add(request, now, /*gather=*/true);
+  batch->Close(CloseReason::kLarge);
+  ready_.push_back(std::move(batch));
+  LaunchReady(now);
+  return true;
+}
+
+// The open batch for these types with room for the request, or null when the arena has none.
+Batch* Batcher::OpenBatch(const TensorSpec& spec, TimePoint now) {
+  const std::size_t index = TypeIndex(spec);
+  if (open_[index] != nullptr) {
+    if (open_[index]->Fits(spec, options_.batch)) return open_[index].get();
+    CloseOpen(index, CloseReason::kFull);
+    LaunchReady(now);
+  }
+  Batch::Need capacity = Batch::CapacityOf(spec.input_type, spec.output_type, options_.batch);
+  Span span = arena_.TryReserve(capacity.total(), options_.home);
+  if (span.slabs == 0) {  // no room for company: perhaps for this one alone
+    capacity = Batch::NeedOf(spec);
+    span = arena_.TryReserve(capacity.total(), options_.home);
+  }
+  if (span.slabs == 0) return nullptr;
+  open_[index] = NewBatch();
+  open_[index]->Open(spec.input_type, spec.output_type, SpanRef(&arena_, span), capacity, now);
+  ++open_count_;
+  return open_[index].get();
+}
+
+void Batcher::CloseOpen(std::size_t index, CloseReason reason) {
+  open_[index]->Close(reason);
+  open_bytes_ -= open_[index]->bytes();
+  ready_.push_back(std::move(open_[index]));
+  --open_count_;
+}
+
+void Batcher::LaunchReady(TimePoint now) {
+  while (!ready_.empty() && in_flight_ < options_.max_in_flight) {
+    Batch* const batch = ready_.front().release();
+    ready_.pop_front();
+    batch->set_launched(now);
+    ++in_flight_;
+    lane_.Launch(batch);
+  }
+}
+
+void Batcher::Flush(TimePoint now) {
+  LaunchReady(now);
+  for (std::size_t i = 0; i < kTypePairs && open_count_ > 0; ++i) {
+    if (in_flight_ >= options_.max_in_flight) return;
+    if (open_[i] == nullptr) continue;
+    if (now - open_[i]->opened() < options_.max_queue_delay) continue;
+    const CloseReason reason = options_.max_queue_delay.count() > 0 ? CloseReason::kDelay
+                               : in_flight_ == 0                    ? CloseReason::kIdle
+                                                                    : CloseReason::kDrained;
+    CloseOpen(i, reason);
+    LaunchReady(now);
+  }
+}
+
+TimePoint Batcher::next_flush() const {
+  if (options_.max_queue_delay.count() == 0 || open_count_ == 0) return kNoDeadline;
+  TimePoint next = kNoDeadline;
+  for (const std::unique_ptr<Batch>& batch : open_) {
+    if (batch != nullptr) next = std::min(next, batch->opened() + options_.max_queue_delay);
+  }
+  return next;
+}
+
+void Batcher::Finish(std::unique_ptr<Batch> batch, TimePoint now) {
+  recorder_.BatchFinished(batch->Sample(now));
+  pending_ -= batch->requests();
+  const absl::Status status = batch->status;
+  batch->Complete(status, now);
+  if (spare_.size() < kSpareBatches) spare_.push_back(std::move(batch));
+}
+
+bool Batcher::TakeInbox() {
+  if (!inbox_filled_.load(std::memory_order_relaxed)) return false;
+  inbox_filled_.exchange(false, std::memory_order_acquire);
+  std::vector<std::unique_ptr<Batch>> batches;
+  std::vector<Failure> failures;
+  {
+    MutexLock lock(inbox_mu_);
+    batches.swap(inbox_);
+    failures.swap(failures_);
+  }
+  for (std::unique_ptr<Batch>& batch : batches) ready_.push_back(std::move(batch));
+  for (Failure& failure : failures) {
+    const bool memory = absl::IsResourceExhausted(failure.status);
+    const RefuseReason reason = memory                                     ? RefuseReason::kNoMemory
+                                : absl::IsDeadlineExceeded(failure.status) ? RefuseReason::kDeadline
+                                                                           : RefuseReason::kDraining;
+    RefusePending(failure.request, std::move(failure.status), reason, memory ? kRetryWithoutMemoryMs : 0);
+  }
+  LaunchReady(SteadyClock::now());
+  return true;
+}
+
+bool Batcher::Poll() {
+  bool progress = TakeInbox();
+  while (in_flight_ > 0) {
+    std::unique_ptr<Batch> batch(lane_.Poll());
+    if (batch == nullptr) break;
+    --in_flight_;
+    const TimePoint now = SteadyClock::now();
+    // The next launch first: the device works while the answers leave.
+    LaunchReady(now);
+    Finish(std::move(batch), now);
+    progress = true;
+  }
+  return progress;
+}
+
+// The wake is inside the lock: once the owner has taken the delivery, nobody touches this batcher on its behalf any
+// more.
+void Batcher::Deliver(std::unique_ptr<Batch> batch) {
+  MutexLock lock(inbox_mu_);
+  inbox_.push_back(std::move(batch));
+  inbox_filled_.store(true, std::memory_order_release);
+  wake_();
+}
+
+void Batcher::DeliverFailure(PendingRequest* request, absl::Status status) {
+  MutexLock lock(inbox_mu_);
+  failures_.push_back(Failure{request, std::move(status)});
+  inbox_filled_.store(true, std::memory_order_release);
+  wake_();
+}
+
+}  // namespace softmax::server

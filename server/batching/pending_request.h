@@ -1,0 +1,72 @@
+#pragma once
+
+#include <absl/container/inlined_vector.h>
+#include <absl/status/status.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "server/base/clock.h"
+#include "server/base/tensor_spec.h"
+#include "server/batching/span_ref.h"
+
+namespace softmax::server {
+
+// What a request is answered with.
+struct Answer {
+  absl::Status status;                // not OK: nothing below is meaningful but the times
+  const std::byte* output = nullptr;  // spec().output_bytes() bytes inside `span`
+  const SpanRef* span = nullptr;      // borrowed for the call; copy it to keep the output (null: empty tensor)
+  std::uint32_t retry_after_ms = 0;   // with RESOURCE_EXHAUSTED: when to try again
+  bool ran = false;
+  Nanoseconds queue{0};      // waited for room
+  Nanoseconds batch{0};      // waited in its batch for the launch
+  Nanoseconds execution{0};  // launch to completion seen
+  std::uint64_t batch_rows = 0;
+};
+
+// A part of a request's input where it was received. Borrowed.
+struct InputPiece {
+  const std::byte* data = nullptr;
+  std::uint64_t bytes = 0;
+};
+using InputPieces = absl::InlinedVector<InputPiece, 32>;
+
+// One caller's request. Owned by the rpc side, borrowed by batching from Batcher::Submit until Complete, which runs
+// exactly once, on the thread of the batcher it was submitted to.
+class PendingRequest {
+ public:
+  virtual ~PendingRequest() = default;
+
+  // Writes spec().input_bytes() bytes. Runs on the batcher's thread or on one of the backlog's.
+  virtual void CopyInput(std::byte* destination) = 0;
+  // Instead of CopyInput: the parts of the input in their order, spec().input_bytes() together, which stay until
+  // Complete. None (the default): it has to be copied.
+  virtual void LendInput(InputPieces* pieces) { pieces->clear(); }
+  // spec().rows() lengths when spec().has_lengths.
+  virtual const std::uint32_t* lengths() const = 0;
+  // Told to each request of a finished batch before the first of them is completed, so that answers that leave for one
+  // place can leave together.
+  virtual void AnnounceCompletion() {}
+  // May delete this.
+  virtual void Complete(const Answer& answer) = 0;
+
+  const TensorSpec& spec() const { return spec_; }
+  TimePoint arrived() const { return arrived_; }
+  TimePoint deadline() const { return deadline_; }
+  // Bytes of the input that the host has copied, in Complete.
+  std::uint64_t copied_bytes() const { return copied_; }
+
+ protected:
+  TensorSpec spec_;
+  TimePoint arrived_;
+  TimePoint deadline_ = kNoDeadline;
+
+ private:
+  friend class Batch;
+  TimePoint placed_;                 // its bytes are in the batch
+  std::uint64_t output_offset_ = 0;  // inside the batch's span
+  std::uint64_t copied_ = 0;
+};
+
+}  // namespace softmax::server

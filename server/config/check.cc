@@ -1,0 +1,328 @@
+#include "server/config/check.h"
+
+#include <arpa/inet.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <initializer_list>
+#include <limits>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "server/config/security_check.h"
+#include "server/config/values.h"
+
+namespace softmax::server {
+namespace {
+
+constexpr std::uint64_t kSmallestSlab = 4096;  // a page: slabs are handed to devices
+// Listeners, epoll sets, devices, the scrape port's workers and log files.
+constexpr std::uint64_t kReservedFiles = 256;
+// The connection itself, and the accept loop's own copy of it.
+constexpr std::uint64_t kFilesPerConnection = 2;
+// gRPC counts messages in int; the header of one is far below 16 MiB.
+constexpr std::uint64_t kLargestMessage = std::numeric_limits<std::int32_t>::max() - (16u << 20);
+
+absl::Status Refuse(const std::string& text) { return absl::InvalidArgumentError(text); }
+
+std::string Bytes(const char* flag, std::uint64_t value) { return std::string(flag) + "=" + FormatBytes(value); }
+
+std::string Count(const char* flag, std::uint64_t value) { return std::string(flag) + "=" + std::to_string(value); }
+
+// The first that is not OK.
+absl::Status First(std::initializer_list<absl::Status> statuses) {
+  for (const absl::Status& status : statuses) {
+    if (!status.ok()) {
+      return status;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Positive(std::initializer_list<std::pair<const char*, std::uint64_t>> values) {
+  for (const auto& [flag, value] : values) {
+    if (value == 0) {
+      return Refuse(Count(flag, value) + ": must be above 0");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckCounts(const Config& c) {
+  if (c.max_rank > 8) {
+    return Refuse(Count("--max-rank", c.max_rank) + ": at most 8");
+  }
+  if (c.max_rows > (1ull << 31) || c.max_columns > (1ull << 31)) {
+    return Refuse(Count("--max-rows", c.max_rows) + ", " + Count("--max-columns", c.max_columns) +
+                  ": at most 2147483648 each");
+  }
+  return Positive({{"--max-batch-bytes", c.max_batch_bytes},
+                   {"--max-batch-requests", c.max_batch_requests},
+                   {"--max-in-flight-batches", c.max_in_flight_batches},
+                   {"--max-request-bytes", c.max_request_bytes},
+                   {"--max-response-bytes", c.max_response_bytes},
+                   {"--max-rank", c.max_rank},
+                   {"--max-rows", c.max_rows},
+                   {"--max-columns", c.max_columns},
+                   {"--max-requests-per-stream-message", c.max_requests_per_stream_message},
+                   {"--max-in-flight-per-stream", c.max_in_flight_per_stream},
+                   {"--max-in-flight-bytes-per-connection", c.max_in_flight_bytes_per_connection},
+                   {"--max-concurrent-streams", c.max_concurrent_streams},
+                   {"--max-connections", c.max_connections},
+                   {"--max-queued-requests", c.max_queued_requests},
+                   {"--max-queued-bytes", c.max_queued_bytes},
+                   {"--arena-bytes", c.arena_bytes},
+                   {"--slab-bytes", c.slab_bytes},
+                   {"--gather-bytes", c.gather_bytes},
+                   {"--max-unread-bytes-per-connection", c.max_unread_bytes_per_connection},
+                   {"--memory-quota", c.memory_quota}});
+}
+
+absl::Status CheckDurations(const Config& c) {
+  const std::pair<const char*, Config::Duration> positive[] = {{"--answer-timeout", c.answer_timeout},
+                                                               {"--drain-timeout", c.drain_timeout},
+                                                               {"--keepalive-time", c.keepalive_time},
+                                                               {"--keepalive-timeout", c.keepalive_timeout}};
+  for (const auto& [flag, value] : positive) {
+    if (value < std::chrono::milliseconds(1)) {
+      return Refuse(std::string(flag) + "=" + FormatDuration(value) + ": must be at least 1ms");
+    }
+  }
+  const std::pair<const char*, Config::Duration> optional[] = {{"--max-connection-idle", c.max_connection_idle},
+                                                               {"--max-connection-age", c.max_connection_age},
+                                                               {"--device-timeout", c.device_timeout}};
+  for (const auto& [flag, value] : optional) {
+    if (value.count() != 0 && value < std::chrono::seconds(1)) {
+      return Refuse(std::string(flag) + "=" + FormatDuration(value) + ": must be 0s (never) or at least 1s");
+    }
+  }
+  if (c.max_queue_delay > std::chrono::seconds(1)) {
+    return Refuse("--max-queue-delay=" + FormatDuration(c.max_queue_delay) +
+                  ": at most 1s, or callers time out while their batch waits for company");
+  }
+  return absl::OkStatus();
+}
+
+// `part` may be at most half of the arena: a request's input and answer are reserved together, in
+// one step.
+absl::Status AtMostHalfOfArena(const char* flag, std::uint64_t part, const Config& c) {
+  if (part > c.arena_bytes / 2) {
+    return Refuse(Bytes(flag, part) + " is more than half of " + Bytes("--arena-bytes", c.arena_bytes));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AtMost(const char* small_flag, std::uint64_t small, const char* large_flag, std::uint64_t large) {
+  if (small > large) {
+    return Refuse(Bytes(small_flag, small) + " is more than " + Bytes(large_flag, large));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AtMostMessage(const char* flag, std::uint64_t value) {
+  return value > kLargestMessage ? Refuse(Bytes(flag, value) + ": gRPC carries at most " +
+                                          std::to_string(kLargestMessage) + " bytes in a message")
+                                 : absl::OkStatus();
+}
+
+absl::Status CheckMemory(const Config& c) {
+  if (c.slab_bytes < kSmallestSlab || (c.slab_bytes & (c.slab_bytes - 1)) != 0) {
+    return Refuse(Bytes("--slab-bytes", c.slab_bytes) + ": must be a power of two, at least 4KiB");
+  }
+  if (c.arena_bytes % c.slab_bytes != 0) {
+    return Refuse(Bytes("--arena-bytes", c.arena_bytes) + " is not a whole number of slabs of " +
+                  Bytes("--slab-bytes", c.slab_bytes));
+  }
+  return First({
+      AtMostMessage("--max-request-bytes", c.max_request_bytes),
+      AtMostMessage("--max-response-bytes", c.max_response_bytes),
+      AtMostHalfOfArena("--max-request-bytes", c.max_request_bytes, c),
+      AtMostHalfOfArena("--max-response-bytes", c.max_response_bytes, c),
+      AtMostHalfOfArena("--max-batch-bytes", c.max_batch_bytes, c),
+      AtMost("--max-request-bytes", c.max_request_bytes, "--memory-quota", c.memory_quota),
+      AtMost("--max-response-bytes", c.max_response_bytes, "--memory-quota", c.memory_quota),
+      AtMost("--max-request-bytes", c.max_request_bytes, "--max-queued-bytes", c.max_queued_bytes),
+      AtMost("--max-request-bytes", c.max_request_bytes, "--max-in-flight-bytes-per-connection",
+             c.max_in_flight_bytes_per_connection),
+      AtMost("--max-unread-bytes-per-connection", c.max_unread_bytes_per_connection, "--arena-bytes", c.arena_bytes),
+  });
+}
+
+absl::Status CheckFiles(const Config& c, std::uint64_t limit) {
+  if (c.max_connections > (std::uint64_t{1} << 32) ||
+      c.max_connections * kFilesPerConnection + kReservedFiles > limit) {
+    return Refuse(Count("--max-connections", c.max_connections) + " does not fit under the limit of open files, " +
+                  std::to_string(limit) + ": each takes 2, and 256 are kept for the server (ulimit -Hn)");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckUnixPath(const std::string& text, const std::string& path) {
+  if (path.front() != '/') {
+    return Refuse(text + ": the path of a unix socket must be absolute");
+  }
+  if (path.size() >= sizeof(sockaddr_un::sun_path)) {
+    return Refuse(text + ": the path of a unix socket has at most " +
+                  std::to_string(sizeof(sockaddr_un::sun_path) - 1) + " bytes");
+  }
+  const auto slash = path.rfind('/');
+  const std::string folder = slash == 0 ? "/" : path.substr(0, slash);
+  struct stat info {};
+  if (stat(folder.c_str(), &info) != 0) {
+    return Refuse(text + ": folder " + folder + ": " + std::strerror(errno));
+  }
+  if (!S_ISDIR(info.st_mode)) {
+    return Refuse(text + ": " + folder + " is not a folder");
+  }
+  if ((info.st_mode & S_IWOTH) != 0 && (info.st_mode & S_ISVTX) == 0) {
+    return Refuse(text + ": anybody may replace a socket in " + folder +
+                  ", which is writable by all and has no sticky bit");
+  }
+  return absl::OkStatus();
+}
+
+struct Listener {
+  std::string flag_and_value;
+  Address address;
+};
+
+absl::Status AddListener(const char* flag, const std::string& text, std::vector<Listener>* out) {
+  const std::string shown = std::string(flag) + "=" + text;
+  const auto address = ParseAddress(text);
+  if (!address.ok()) {
+    return Refuse(shown + ": " + std::string(address.status().message()));
+  }
+  if (address->is_unix()) {
+    if (absl::Status status = CheckUnixPath(shown, address->unix_path); !status.ok()) {
+      return status;
+    }
+  }
+  for (const Listener& other : *out) {
+    const bool same = other.address.host == address->host && other.address.port == address->port &&
+                      other.address.unix_path == address->unix_path;
+    if (same && (address->port != 0 || address->is_unix())) {
+      return Refuse(shown + " and " + other.flag_and_value + " are the same address");
+    }
+  }
+  out->push_back({shown, *address});
+  return absl::OkStatus();
+}
+
+absl::Status CollectListeners(const Config& c, std::vector<Listener>* out) {
+  if (c.address.empty()) {
+    return Refuse("--address: at least one is needed");
+  }
+  for (const std::string& text : c.address) {
+    if (absl::Status status = AddListener("--address", text, out); !status.ok()) {
+      return status;
+    }
+  }
+  if (IsSet(c.health_address)) {
+    if (absl::Status status = AddListener("--health-address", c.health_address, out); !status.ok()) {
+      return status;
+    }
+  }
+  if (IsSet(c.metrics_address)) {
+    if (absl::Status status = AddListener("--metrics-address", c.metrics_address, out); !status.ok()) {
+      return status;
+    }
+    const Address& address = out->back().address;
+    if (address.is_unix() || address.host.find(':') != std::string::npos) {
+      return Refuse(out->back().flag_and_value + ": must be an IPv4 host:port, or none");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckTesting(const Config& c, const std::vector<Listener>& listeners) {
+  if (c.backend == Backend::kNull && !c.unsafe_testing) {
+    return Refuse("--backend=null answers rubbish and needs --unsafe-testing");
+  }
+  if (IsSet(c.fault) && !c.unsafe_testing) {
+    return Refuse("--fault=" + c.fault + " breaks the server on purpose and needs --unsafe-testing");
+  }
+  for (const Listener& listener : listeners) {
+    if (c.unsafe_testing && !listener.address.is_unix() && !listener.address.IsLoopback()) {
+      return Refuse("--unsafe-testing with " + listener.flag_and_value +
+                    ": every address must be loopback (127.0.0.1, [::1]), unix: or none");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckPoller(const Config& c) {
+  if (c.poller == "auto" || c.poller == "poll" || c.poller == "epoll1") return absl::OkStatus();
+  return Refuse("--poller=" + c.poller + " is not known; auto, poll and epoll1 are");
+}
+
+absl::Status CheckBackend(const Config& c) {
+  if (!c.devices.empty() && (c.backend == Backend::kCpu || c.backend == Backend::kNull)) {
+    return Refuse("--devices=" + FormatOrdinals(c.devices) + " with --backend=" + BackendName(c.backend) +
+                  ", which uses no CUDA device");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+bool Address::IsLoopback() const {
+  in_addr v4{};
+  if (inet_pton(AF_INET, host.c_str(), &v4) == 1) {
+    return (ntohl(v4.s_addr) >> 24) == 127;
+  }
+  return host == "localhost" || host == "::1";
+}
+
+absl::StatusOr<Address> ParseAddress(const std::string& text) {
+  constexpr char kWant[] = "want host:port, [v6]:port or unix:/path";
+  Address address;
+  if (text.starts_with("unix:")) {
+    address.unix_path = text.substr(5);
+    if (address.unix_path.empty()) {
+      return absl::InvalidArgumentError(kWant);
+    }
+    return address;
+  }
+  const auto colon = text.rfind(':');
+  if (colon == std::string::npos || colon == 0) {
+    return absl::InvalidArgumentError(kWant);
+  }
+  address.host = text.substr(0, colon);
+  if (address.host.front() == '[' && address.host.back() == ']') {
+    address.host = address.host.substr(1, address.host.size() - 2);
+    in6_addr v6{};
+    if (inet_pton(AF_INET6, address.host.c_str(), &v6) != 1) {
+      return absl::InvalidArgumentError("no IPv6 address in the brackets");
+    }
+  } else if (address.host.find_first_of(":[]/ ") != std::string::npos) {
+    return absl::InvalidArgumentError(kWant);
+  }
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data() + colon + 1, end, address.port);
+  if (error != std::errc() || stop != end || address.port < 0 || address.port > 65535) {
+    return absl::InvalidArgumentError("the port must be a number from 0 to 65535");
+  }
+  return address;
+}
+
+std::uint64_t OpenFileLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+    return 0;
+  }
+  return limit.rlim_max;
+}
+
+absl::Status CheckConfig(const Config& config, std::uint64_t open_file_limit) {
+  std::vector<Listener> listeners;
+  return First({CheckCounts(config), CheckDurations(config), CheckMemory(config), CheckFiles(config, open_file_limit),
+                CheckPoller(config), CheckBackend(config), CollectListeners(config, &listeners),
+                CheckTesting(config, listeners), CheckSecurity(config)});
+}
+
+}  // namespace softmax::server

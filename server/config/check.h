@@ -1,0 +1,34 @@
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <string>
+
+#include "server/config/config.h"
+
+namespace softmax::server {
+
+struct Address {
+  std::string host;       // without brackets; empty for a unix socket
+  int port = 0;           // 0: any free one
+  std::string unix_path;  // empty for TCP
+
+  bool is_unix() const { return !unix_path.empty(); }
+  // True for 127.0.0.0/8, ::1 and localhost. Any other name counts as public, whatever it resolves
+  // to.
+  bool IsLoopback() const;
+};
+
+// "host:port", "[v6]:port" or "unix:/path".
+absl::StatusOr<Address> ParseAddress(const std::string& text);
+
+// The hard limit of RLIMIT_NOFILE, which the server raises itself to.
+std::uint64_t OpenFileLimit();
+
+// Refuses what contradicts itself or is unsafe: INVALID_ARGUMENT that names the flags and their
+// values.
+absl::Status CheckConfig(const Config& config, std::uint64_t open_file_limit = OpenFileLimit());
+
+}  // namespace softmax::server

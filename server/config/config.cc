@@ -1,0 +1,259 @@
+#include "server/config/config.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <set>
+#include <string_view>
+
+#include "server/config/check.h"
+#include "server/config/flags.h"
+#include "server/config/values.h"
+
+extern "C" char** environ;  // NOLINT: POSIX names it so
+
+namespace softmax::server {
+namespace {
+
+constexpr int kUsageError = 2;
+constexpr std::string_view kPrefix = "SOFTMAX_";
+
+// Flags that say what to do, not how to serve; only --config has a variable, and none stands in a
+// file.
+struct Actions {
+  std::string config_file;
+  bool print_config = false;
+};
+
+std::string VariableName(const std::string& flag) {
+  std::string name(kPrefix);
+  for (const char c : flag) {
+    name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  }
+  return name;
+}
+
+std::vector<std::string> FlagNames() {
+  std::vector<std::string> names;
+  for (const FieldName& field : ConfigFieldNames()) {
+    names.push_back(field.name);
+  }
+  return names;
+}
+
+std::string Suggestion(const std::string& word, const std::string& prefix) {
+  const auto nearest = Nearest(word, FlagNames());
+  return nearest ? " (did you mean " + prefix + *nearest + "?)" : "";
+}
+
+std::unique_ptr<CLI::App> MakeApp(Config* config, Actions* actions) {
+  auto app =
+      std::make_unique<CLI::App>("Serves softmax over gRPC, in batches, on CUDA or on the CPU.", "softmax-server");
+  app->set_help_flag("-h,--help", "Print this and leave")->group("General");
+  app->set_version_flag("--version", std::string("softmax-server ") + Version() + " (" + Commit() + ")",
+                        "Print the version and leave")
+      ->group("General");
+  app->add_option("--config", actions->config_file, "A TOML file with any of the flags as keys")
+      ->group("General")
+      ->type_name("FILE");
+  app->add_flag("--print-config", actions->print_config,
+                "Print the configuration that would be served with, as a config file, and leave")
+      ->group("General");
+  AddConfigFlags(ConfigSource::kCommandLine, config, app.get());
+  app->footer(
+      "Each flag may also be set by a variable (SOFTMAX_MAX_BATCH_BYTES for --max-batch-bytes) or "
+      "in "
+      "the config\nfile (max-batch-bytes = \"1MiB\"). The command line beats the environment, "
+      "which "
+      "beats the file.\nSIZE: bytes, or with KiB, MiB, GiB. TIME: a number with us, ms, s, m or "
+      "h.");
+  return app;
+}
+
+// Empty: applied. Otherwise what is wrong.
+std::string ApplyCommandLine(int argc, const char* const* argv, Config* config, Actions* actions) {
+  const auto app = MakeApp(config, actions);
+  try {
+    app->parse(argc, argv);
+  } catch (const CLI::ExtrasError& error) {
+    for (const std::string& word : app->remaining()) {
+      if (word.starts_with("--")) {
+        const std::string name = word.substr(2, word.find('=') - 2);
+        return "unknown flag --" + name + Suggestion(name, "--");
+      }
+    }
+    return error.what();
+  } catch (const CLI::Success&) {
+    throw;
+  } catch (const CLI::ParseError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+// One value, or several of one repeated flag, from somewhere other than the command line.
+std::string ApplyValues(const std::string& name, const std::vector<std::string>& values, ConfigSource source,
+                        Config* config) {
+  CLI::App app;
+  AddConfigFlags(source, config, &app);
+  std::vector<std::string> arguments;
+  for (const std::string& value : values) {
+    arguments.push_back("--" + name + "=" + value);
+  }
+  std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
+  try {
+    app.parse(arguments);
+  } catch (const CLI::ParseError& error) {
+    std::string text = error.what();
+    // The source is named by the caller, in its own spelling.
+    const std::string flag = "--" + name + ": ";
+    return text.starts_with(flag) ? text.substr(flag.size()) : text;
+  }
+  return "";
+}
+
+std::vector<std::string> Split(const FieldName& field, const std::string& value) {
+  if (field.arity != FieldArity::kRepeated) {
+    return {value};
+  }
+  return CLI::detail::split(value, ',');
+}
+
+std::string ApplyEnvironment(Config* config) {
+  for (const FieldName& field : ConfigFieldNames()) {
+    const std::string variable = VariableName(field.name);
+    const char* value = std::getenv(variable.c_str());
+    if (value == nullptr) {
+      continue;
+    }
+    const std::string error = ApplyValues(field.name, Split(field, value), ConfigSource::kEnvironment, config);
+    if (!error.empty()) {
+      return "environment variable " + variable + ": " + error;
+    }
+  }
+  return "";
+}
+
+// Kubernetes sets SOFTMAX_SERVER_PORT and the like for a Service of that name, so an unknown name
+// is no error.
+std::vector<std::string> UnknownVariables() {
+  std::set<std::string> known = {VariableName("config")};
+  for (const std::string& name : FlagNames()) {
+    known.insert(VariableName(name));
+  }
+  std::vector<std::string> warnings;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const std::string name(text.substr(0, text.find('=')));
+    const bool of_a_service = name.find("_SERVICE_") != std::string::npos || name.find("_PORT") != std::string::npos;
+    if (name.starts_with(kPrefix) && !of_a_service && !known.contains(name)) {
+      warnings.push_back("environment variable " + name + " is not known and has no effect");
+    }
+  }
+  return warnings;
+}
+
+// CLI11 takes a quote that is not closed for a part of the value, and knows no escapes.
+bool HasStrayCharacter(const std::string& value) {
+  return std::any_of(value.begin(), value.end(), [](unsigned char c) { return c == '"' || std::iscntrl(c) != 0; });
+}
+
+std::string ApplyFileItem(const CLI::ConfigItem& item, const std::vector<FieldName>& fields, Config* config) {
+  std::string name = item.name;
+  std::replace(name.begin(), name.end(), '_', '-');
+  const auto field =
+      std::find_if(fields.begin(), fields.end(), [&](const FieldName& known) { return known.name == name; });
+  if (field == fields.end()) {
+    return "unknown key " + item.name + Suggestion(name, "");
+  }
+  std::vector<std::string> values = item.inputs;
+  if (field->arity == FieldArity::kCommas) {
+    values = {CLI::detail::join(values, ",")};
+  }
+  if (field->arity == FieldArity::kOne && values.size() != 1) {
+    return "key " + item.name + ": wants one value and is given " + std::to_string(values.size()) +
+           " (is the value quoted, and the key there only once?)";
+  }
+  if (std::any_of(values.begin(), values.end(), HasStrayCharacter)) {
+    return "key " + item.name + ": its value holds a quotation mark or a control character (is a quote not closed?)";
+  }
+  const std::string error = ApplyValues(name, values, ConfigSource::kFile, config);
+  return error.empty() ? "" : "key " + item.name + ": " + error;
+}
+
+std::string ApplyFile(const std::string& path, Config* config) {
+  const std::string prefix = "config file " + path + ": ";
+  std::vector<CLI::ConfigItem> items;
+  try {
+    items = CLI::ConfigTOML().from_file(path);
+  } catch (const CLI::Error&) {
+    return prefix + "cannot be read";
+  }
+  const std::vector<FieldName> fields = ConfigFieldNames();
+  std::set<std::string> seen;
+  for (const CLI::ConfigItem& item : items) {
+    if (!item.parents.empty()) {
+      return prefix + "section or key " + item.parents.front() + ": there are no sections, only keys";
+    }
+    if (!seen.insert(item.name).second) {
+      return prefix + "key " + item.name + " is there twice";
+    }
+    if (const std::string error = ApplyFileItem(item, fields, config); !error.empty()) {
+      return prefix + error;
+    }
+  }
+  return "";
+}
+
+std::string Apply(int argc, const char* const* argv, ParseResult* result, Actions* actions) {
+  // First for --help, --config and mistakes of its own; then again, over what it beats.
+  Config scratch;
+  if (std::string error = ApplyCommandLine(argc, argv, &scratch, actions); !error.empty()) {
+    return error;
+  }
+  if (const char* file = std::getenv("SOFTMAX_CONFIG"); actions->config_file.empty() && file) {
+    actions->config_file = file;
+  }
+  if (!actions->config_file.empty()) {
+    if (std::string error = ApplyFile(actions->config_file, &result->config); !error.empty()) {
+      return error;
+    }
+  }
+  if (std::string error = ApplyEnvironment(&result->config); !error.empty()) {
+    return error;
+  }
+  Actions again;
+  if (std::string error = ApplyCommandLine(argc, argv, &result->config, &again); !error.empty()) {
+    return error;
+  }
+  return std::string(CheckConfig(result->config).message());
+}
+
+}  // namespace
+
+ParseResult ParseConfig(int argc, const char* const* argv) {
+  ParseResult result;
+  Actions actions;
+  try {
+    if (const std::string error = Apply(argc, argv, &result, &actions); !error.empty()) {
+      result.exit_code = kUsageError;
+      result.error = "softmax-server: " + error + "\nRun softmax-server --help for every flag.\n";
+      return result;
+    }
+  } catch (const CLI::CallForVersion& version) {
+    result.output = std::string(version.what()) + "\n";
+    return result;
+  } catch (const CLI::Success&) {
+    Config defaults;
+    Actions none;
+    result.output = MakeApp(&defaults, &none)->help();
+    return result;
+  }
+  result.warnings = UnknownVariables();
+  result.run = !actions.print_config;
+  result.output = actions.print_config ? PrintConfig(result.config) : "";
+  return result;
+}
+
+}  // namespace softmax::server

@@ -1,0 +1,192 @@
+#include "server/config/values.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <numeric>
+
+namespace softmax::server {
+namespace {
+
+struct Unit {
+  const char* name;
+  std::int64_t factor;
+};
+
+// Nanoseconds, largest first.
+constexpr std::array<Unit, 6> kDurationUnits = {{{"h", 3'600'000'000'000},
+                                                 {"m", 60'000'000'000},
+                                                 {"s", 1'000'000'000},
+                                                 {"ms", 1'000'000},
+                                                 {"us", 1'000},
+                                                 {"ns", 1}}};
+constexpr std::array<Unit, 5> kByteUnits = {{{"TiB", std::int64_t{1} << 40},
+                                             {"GiB", std::int64_t{1} << 30},
+                                             {"MiB", std::int64_t{1} << 20},
+                                             {"KiB", std::int64_t{1} << 10},
+                                             {"", 1}}};
+// Doubles hold every nanosecond up to 104 days.
+constexpr double kMaxDurationNs = 100.0 * 24 * 3600 * 1e9;
+
+std::string Quote(const std::string& text) { return "'" + text + "'"; }
+
+template <std::size_t N>
+std::string Format(std::int64_t value, const std::array<Unit, N>& units, const char* zero) {
+  if (value == 0) {
+    return zero;
+  }
+  const auto* unit = std::find_if(units.begin(), units.end(), [&](const Unit& u) { return value % u.factor == 0; });
+  return std::to_string(value / unit->factor) + unit->name;
+}
+
+template <typename T>
+bool ParseWhole(const std::string& text, T* out) {
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, *out);
+  return error == std::errc() && stop == end;
+}
+
+std::string Join(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& word : words) {
+    out += (out.empty() ? "" : ", ") + word;
+  }
+  return out;
+}
+
+std::size_t EditDistance(const std::string& a, const std::string& b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t change = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({change, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
+
+std::string ParseBytes(const std::string& text, std::uint64_t* out) {
+  const std::string want = Quote(text) +
+                           " is not a size: want a whole number of bytes, or one with "
+                           "KiB, MiB, GiB, TiB (or kB, MB, GB, TB: powers of 1000)";
+  if (text.empty() || text.front() < '0' || text.front() > '9') {
+    return want;
+  }
+  std::string number = text;
+  try {
+    CLI::AsSizeValue(/*kb_is_1000=*/true)(number);
+  } catch (const CLI::ValidationError&) {  // no such unit, or too large for 64 bits
+    return want;
+  }
+  std::uint64_t bytes = 0;
+  if (!ParseWhole(number, &bytes)) {
+    return want;
+  }
+  if (bytes > (std::uint64_t{1} << 62)) {
+    return Quote(text) + " is more than 4 EiB";
+  }
+  *out = bytes;
+  return "";
+}
+
+std::string ParseDuration(const std::string& text, std::chrono::nanoseconds* out) {
+  const std::string want = Quote(text) + " is not a duration: want a number with ns, us, ms, s, m or h, such as 200us";
+  double number = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number, std::chars_format::fixed);
+  if (error != std::errc() || !std::isfinite(number) || number < 0) {
+    return want;
+  }
+  const std::string name(stop, end);
+  const auto* unit =
+      std::find_if(kDurationUnits.begin(), kDurationUnits.end(), [&](const Unit& u) { return name == u.name; });
+  if (unit == kDurationUnits.end() && !(number == 0 && name.empty())) {
+    return want;
+  }
+  const double ns = number == 0 ? 0 : number * static_cast<double>(unit->factor);
+  if (ns > kMaxDurationNs) {
+    return Quote(text) + " is more than 100 days";
+  }
+  *out = std::chrono::nanoseconds(std::llround(ns));
+  return "";
+}
+
+std::string ParseCount(const std::string& text, CountRange range, std::uint64_t* out) {
+  std::uint64_t value = 0;
+  if (!ParseWhole(text, &value) || value < range.min || value > range.max) {
+    return Quote(text) + " is not a whole number from " + std::to_string(range.min) + " to " +
+           std::to_string(range.max);
+  }
+  *out = value;
+  return "";
+}
+
+std::string ParseOrdinals(const std::string& text, std::vector<std::uint32_t>* out) {
+  out->clear();
+  if (text == "all") {
+    return "";
+  }
+  for (const std::string& word : CLI::detail::split(text, ',')) {
+    std::uint32_t ordinal = 0;
+    if (!ParseWhole(CLI::detail::trim_copy(word), &ordinal) || ordinal > 1023) {
+      return Quote(text) + " is not a list of CUDA devices: want all, or ordinals such as 0,1";
+    }
+    if (std::find(out->begin(), out->end(), ordinal) != out->end()) {
+      return Quote(text) + " names device " + std::to_string(ordinal) + " twice";
+    }
+    out->push_back(ordinal);
+  }
+  return "";
+}
+
+std::string ParseBackend(const std::string& text, Backend* out) {
+  for (const Backend backend : {Backend::kAuto, Backend::kCuda, Backend::kCpu, Backend::kNull}) {
+    if (text == BackendName(backend)) {
+      *out = backend;
+      return "";
+    }
+  }
+  return Quote(text) + " is not one of auto, cuda, cpu, null";
+}
+
+std::string ParseChoice(const std::string& text, const std::vector<std::string>& choices, std::string* out) {
+  if (std::find(choices.begin(), choices.end(), text) == choices.end()) {
+    return Quote(text) + " is not one of " + Join(choices);
+  }
+  *out = text;
+  return "";
+}
+
+std::string FormatBytes(std::uint64_t bytes) { return Format(static_cast<std::int64_t>(bytes), kByteUnits, "0"); }
+
+std::string FormatDuration(std::chrono::nanoseconds duration) { return Format(duration.count(), kDurationUnits, "0s"); }
+
+std::string FormatOrdinals(const std::vector<std::uint32_t>& ordinals) {
+  std::vector<std::string> words;
+  for (const std::uint32_t ordinal : ordinals) {
+    words.push_back(std::to_string(ordinal));
+  }
+  return words.empty() ? "all" : CLI::detail::join(words, ",");
+}
+
+std::optional<std::string> Nearest(const std::string& word, const std::vector<std::string>& candidates) {
+  std::optional<std::string> best;
+  std::size_t best_distance = std::max<std::size_t>(2, word.size() / 4) + 1;
+  for (const std::string& candidate : candidates) {
+    if (const std::size_t distance = EditDistance(word, candidate); distance < best_distance) {
+      best_distance = distance;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+}  // namespace softmax::server

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "server/config/fields.h"
+
+// Values as people write them. Parsers return what is wrong, quoting the text, or an empty string.
+namespace softmax::server {
+
+std::string ParseBytes(const std::string& text, std::uint64_t* out);  // "64MiB", "64mb", "4096"
+std::string ParseDuration(const std::string& text,
+                          std::chrono::nanoseconds* out);  // "200us", "1.5s", "0"
+std::string ParseCount(const std::string& text, CountRange range, std::uint64_t* out);
+std::string ParseOrdinals(const std::string& text,
+                          std::vector<std::uint32_t>* out);  // "all", "0,1"
+std::string ParseBackend(const std::string& text, Backend* out);
+std::string ParseChoice(const std::string& text, const std::vector<std::string>& choices, std::string* out);
+
+// The shortest exact form, which the parsers read back as the same value.
+std::string FormatBytes(std::uint64_t bytes);
+std::string FormatDuration(std::chrono::nanoseconds duration);
+std::string FormatOrdinals(const std::vector<std::uint32_t>& ordinals);
+
+// The candidate that is fewest edits away from `word`, if it is near enough to be a typo of it.
+std::optional<std::string> Nearest(const std::string& word, const std::vector<std::string>& candidates);
+
+}  // namespace softmax::server

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "server/metrics/histogram.h"
+#include "server/metrics/metrics.h"
+
+namespace softmax::server {
+
+constexpr std::size_t kMethods = 3;
+constexpr std::size_t kCodes = 17;  // grpc::StatusCode 0 to 16; anything else counts as UNKNOWN
+constexpr std::size_t kCloseReasons = 5;
+constexpr std::size_t kRefuseReasons = 7;
+
+// The sum of all threads at one scrape.
+struct CounterTotals {
+  std::array<std::array<std::uint64_t, kCodes>, kMethods> requests{};
+  std::array<HistogramTotals<kTimeBounds.size()>, kMethods> request_time;
+  HistogramTotals<kTimeBounds.size()> queue_time, batch_wait, execution;
+  HistogramTotals<kRowBounds.size()> batch_rows;
+  HistogramTotals<kRequestBounds.size()> batch_requests;
+  HistogramTotals<kByteBounds.size()> batch_bytes;
+  std::array<std::uint64_t, kCloseReasons> batches{};
+  std::array<std::uint64_t, kRefuseReasons> rejected{};
+  std::uint64_t input_bytes = 0;
+  std::uint64_t output_bytes = 0;
+  std::uint64_t copied_in = 0;
+  std::uint64_t copied_out = 0;
+  std::uint64_t arrived = 0;
+  std::uint64_t finished = 0;
+};
+
+// One thread's counts. 128: neighbouring cache lines are fetched in pairs, so two threads' counters must not
+// share a pair.
+class alignas(128) ThreadCounters final : public Recorder {
+ public:
+  void RequestArrived(Method method) override;
+  void RequestFinished(const RequestSample& sample) override;
+  void RequestRefused(RefuseReason reason) override;
+  void BatchFinished(const BatchSample& sample) override;
+  void PayloadCopiedIn(std::uint64_t bytes) override;
+  void PayloadCopiedOut(std::uint64_t bytes) override;
+
+  // Any thread. Every number is a true past value; two of them may be from slightly different
+  // moments.
+  void AddTo(CounterTotals* totals) const;
+
+ private:
+  std::array<std::array<ThreadCounter, kCodes>, kMethods> requests_;
+  std::array<ShardHistogram<kTimeBounds>, kMethods> request_time_;
+  ShardHistogram<kTimeBounds> queue_time_, batch_wait_, execution_;
+  ShardHistogram<kRowBounds> batch_rows_;
+  ShardHistogram<kRequestBounds> batch_requests_;
+  ShardHistogram<kByteBounds> batch_bytes_;
+  std::array<ThreadCounter, kCloseReasons> batches_;
+  std::array<ThreadCounter, kRefuseReasons> refused_;
+  ThreadCounter input_bytes_, output_bytes_, copied_in_, copied_out_, arrived_;
+};
+
+}  // namespace softmax::server

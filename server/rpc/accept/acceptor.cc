@@ -1,0 +1,293 @@
+#include "server/rpc/accept/acceptor.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <spdlog/spdlog.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "server/rpc/accept/listen.h"
+
+namespace softmax::server {
+namespace {
+
+// epoll's 64 bits say what is ready: a listener's index, a connection's duplicate descriptor, the control eventfd, or
+// a connection that has not been handed over yet.
+constexpr std::uint64_t kListener = 1ull << 32;
+constexpr std::uint64_t kConnection = 2ull << 32;
+constexpr std::uint64_t kControl = 3ull << 32;
+constexpr std::uint64_t kArrival = 4ull << 32;
+// How long accepting rests when the process has no descriptor left: long enough not to spin, short against a client's
+// patience.
+constexpr int kPauseMs = 50;
+// How often a destination with an open connection is polled.
+constexpr int kPollMs = 5;
+// How often connections that have said nothing are looked at.
+constexpr int kArrivalsMs = 200;
+
+void Watch(int epoll, int fd, std::uint32_t events, std::uint64_t what) {
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = what;
+  epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
+}
+
+// Whether the other side will say no more.
+bool HasHungUp(int fd) {
+  pollfd state{fd, POLLRDHUP, 0};
+  return poll(&state, 1, 0) > 0;
+}
+
+}  // namespace
+
+Acceptor::Acceptor(const Options& options)
+    : options_(options), epoll_(epoll_create1(EPOLL_CLOEXEC)), control_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  Watch(epoll_, control_, EPOLLIN, kControl);
+}
+
+absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::Create(const Options& options) {
+  std::unique_ptr<Acceptor> acceptor(new Acceptor(options));
+  for (const Place& place : options.places) {
+    absl::StatusOr<ListeningSocket> socket = Listen(place.address, options.unix_socket_mode);
+    if (!socket.ok()) return socket.status();
+    acceptor->bound_.push_back(socket->address);
+    acceptor->listeners_.push_back(Listener{socket->fd, place.destination, socket->unix_path});
+  }
+  return acceptor;
+}
+
+Acceptor::~Acceptor() {
+  Stop();
+  CloseListeners(/*all=*/true);
+  close(epoll_);
+  close(control_);
+}
+
+void Acceptor::Start(std::vector<Destination> destinations) {
+  destinations_ = std::move(destinations);
+  for (std::size_t i = 0; i < listeners_.size(); ++i) {
+    Watch(epoll_, listeners_[i].fd, EPOLLIN, kListener | i);
+  }
+  thread_ = std::thread([this] { Run(); });
+}
+
+void Acceptor::StopListening() {
+  if (!thread_.joinable()) {  // never started
+    CloseListeners(/*all=*/true);
+    return;
+  }
+  stop_listening_.store(true);
+  eventfd_write(control_, 1);
+  listening_.wait(true);
+}
+
+void Acceptor::Stop() {
+  stop_.store(true);
+  eventfd_write(control_, 1);
+  if (thread_.joinable()) thread_.join();
+}
+
+void Acceptor::CloseListeners(bool all) {
+  for (Listener& listener : listeners_) {
+    const bool stays =
+        !all && listener.destination < destinations_.size() && destinations_[listener.destination].while_draining;
+    if (stays || listener.fd < 0) continue;
+    close(listener.fd);
+    listener.fd = -1;
+    silent_sockets_.CloseAll(listener.destination);
+    if (!listener.unix_path.empty()) unlink(listener.unix_path.c_str());
+  }
+  listening_.store(false);
+  listening_.notify_all();
+}
+
+int Acceptor::WaitMs() const {
+  int wait = -1;
+  const auto at_most = [&wait](int ms) { wait = wait < 0 ? ms : std::min(wait, ms); };
+  if (paused_) at_most(kPauseMs);
+  if (silent_sockets_.size() > 0) at_most(kArrivalsMs);
+  for (const Destination& destination : destinations_) {
+    if (destination.poll && destination.connections->size() > 0) at_most(kPollMs);
+  }
+  return wait;
+}
+
+void Acceptor::Run() {
+  epoll_event events[64];
+  while (!stop_.load()) {
+    const int ready = epoll_wait(epoll_, events, std::size(events), WaitMs());
+    if (paused_ && ready == 0) ResumeAccepting();
+    for (int i = 0; i < ready; ++i) HandleEvent(events[i].data.u64);
+    if (silent_sockets_.size() > 0) {
+      const std::size_t closed = silent_sockets_.CloseOlderThan(SteadyClock::now() - options_.greeting_timeout);
+      refused_.fetch_add(closed, std::memory_order_relaxed);
+      if (closed > 0) spdlog::debug("closed {} connections that said nothing", closed);
+    }
+    for (const Destination& destination : destinations_) {
+      if (destination.poll && destination.connections->size() > 0) destination.poll();
+    }
+    if (stop_listening_.exchange(false)) CloseListeners(/*all=*/false);
+  }
+  CloseListeners(/*all=*/true);
+}
+
+void Acceptor::HandleEvent(std::uint64_t what) {
+  const std::uint64_t number = what & 0xffffffffu;
+  if (what >= kArrival) {
+    Greet(static_cast<int>(number));
+  } else if (what >= kControl) {
+    eventfd_t ignored;
+    eventfd_read(control_, &ignored);
+  } else if (what >= kConnection) {
+    Forget(static_cast<int>(number));
+    if (paused_) ResumeAccepting();  // a descriptor is free again
+  } else if (number < listeners_.size() && listeners_[number].fd >= 0) {
+    AcceptReady(listeners_[number]);
+  }
+}
+
+void Acceptor::AcceptReady(const Listener& listener) {
+  while (!paused_) {
+    const int fd = accept4(listener.fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd >= 0) {
+      OnAccepted(fd, listener.destination);
+      continue;
+    }
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return;
+    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+      PauseAccepting(errno);
+      return;
+    }
+    if (errno != ECONNABORTED && errno != EINTR) {
+      spdlog::warn("accepting a connection: {}", std::strerror(errno));
+      return;
+    }
+  }
+}
+
+void Acceptor::PauseAccepting(int error) {
+  if (!complained_) {
+    spdlog::error("accepting connections rests: {}; {} are open, raise the descriptor limit", std::strerror(error),
+                  accepted_.size());
+    complained_ = true;
+  }
+  paused_ = true;
+  for (const Listener& listener : listeners_) {
+    if (listener.fd >= 0) epoll_ctl(epoll_, EPOLL_CTL_DEL, listener.fd, nullptr);
+  }
+}
+
+void Acceptor::ResumeAccepting() {
+  paused_ = false;
+  for (std::size_t i = 0; i < listeners_.size(); ++i) {
+    if (listeners_[i].fd >= 0) Watch(epoll_, listeners_[i].fd, EPOLLIN, kListener | i);
+  }
+}
+
+void Acceptor::Refused(const char* why, int fd) {
+  refused_.fetch_add(1, std::memory_order_relaxed);
+  spdlog::debug("refusing the connection from {}: {}", PeerName(fd), why);
+}
+
+// Those that have said nothing yet make room for newcomers, the oldest first.
+bool Acceptor::MakeRoom(std::size_t destination) {
+  const Destination& to = destinations_[destination];
+  if (to.connections->size() + silent_sockets_.size(destination) < to.max_connections) {
+    complained_ = false;
+    return true;
+  }
+  if (silent_sockets_.CloseOldest(destination)) {
+    refused_.fetch_add(1, std::memory_order_relaxed);
+    return true;
+  }
+  if (!complained_) {
+    spdlog::warn("refusing connections: max-connections {} are open", to.max_connections);
+    complained_ = true;
+  }
+  return false;
+}
+
+void Acceptor::OnAccepted(int fd, std::size_t destination) {
+  if (!MakeRoom(destination)) {
+    refused_.fetch_add(1, std::memory_order_relaxed);
+    close(fd);
+    return;
+  }
+  if (!options_.wait_for_greeting) {
+    HandOver(fd, destination);
+    return;
+  }
+  silent_sockets_.Add(fd, destination, SteadyClock::now());
+  // Edge-triggered: half a greeting must not wake the loop again and again. Most have come with the connection.
+  Watch(epoll_, fd, EPOLLIN | EPOLLRDHUP | EPOLLET, kArrival | static_cast<std::uint64_t>(fd));
+}
+
+void Acceptor::Greet(int fd) {
+  const std::optional<std::size_t> destination = silent_sockets_.DestinationOf(fd);
+  if (!destination.has_value()) return;
+  char bytes[kGreetingBytes];
+  const ssize_t got = recv(fd, bytes, sizeof(bytes), MSG_PEEK | MSG_DONTWAIT);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (got <= 0) {
+    silent_sockets_.Close(fd);
+    return;
+  }
+  const std::string_view said(bytes, static_cast<std::size_t>(got));
+  switch (JudgeGreeting(destinations_[*destination].handoff->protocol(), said)) {
+    case Greeting::kIncomplete:
+      if (!HasHungUp(fd)) return;
+      break;
+    case Greeting::kRight:
+      epoll_ctl(epoll_, EPOLL_CTL_DEL, fd, nullptr);
+      silent_sockets_.Take(fd);
+      HandOver(fd, *destination);
+      return;
+    case Greeting::kHttp1:
+      Refused("it speaks HTTP/1", fd);
+      AnswerHttp1(fd);
+      break;
+    case Greeting::kWrong:
+      Refused("it speaks neither gRPC nor what it takes to begin it", fd);
+      break;
+  }
+  silent_sockets_.Close(fd);
+}
+
+void Acceptor::HandOver(int fd, std::size_t destination) {
+  const int duplicate = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  if (duplicate < 0) {
+    const int error = errno;
+    close(fd);
+    PauseAccepting(error);
+    return;
+  }
+  const Destination& to = destinations_[destination];
+  const int one = 1;
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));  // fails on a unix socket: fine
+  const std::string name = to.handoff->PeerOf(fd);
+  const std::size_t server = to.handoff->Choose();
+  accepted_[duplicate] = Accepted{destination, name, server};
+  to.connections->Add(name, duplicate, PeerName(fd), server);
+  Watch(epoll_, duplicate, EPOLLRDHUP, kConnection | static_cast<std::uint64_t>(duplicate));
+  to.handoff->HandOff(fd, server);
+}
+
+void Acceptor::Forget(int duplicate) {
+  const auto it = accepted_.find(duplicate);
+  if (it == accepted_.end()) return;
+  epoll_ctl(epoll_, EPOLL_CTL_DEL, duplicate, nullptr);
+  const Destination& from = destinations_[it->second.destination];
+  from.handoff->Left(it->second.server);
+  from.connections->Remove(it->second.peer, duplicate, it->second.server);
+  accepted_.erase(it);
+}
+
+}  // namespace softmax::server

@@ -1,0 +1,107 @@
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "server/rpc/accept/connections.h"
+#include "server/rpc/accept/silent_sockets.h"
+#include "server/rpc/accept/socket_handoff.h"
+
+namespace softmax::server {
+
+// The server's own accept loop. gRPC 1.51's ends for ever at the first accept error that is not EAGAIN (a burst of
+// connections at the descriptor limit), has no limit on connections, and keeps no handle to end one. This one counts
+// and refuses, waits out EMFILE, waits for a connection's first bytes so that silent ones and those that speak
+// something else never take a place, and hands each socket to gRPC.
+class Acceptor {
+ public:
+  // Where accepted connections go.
+  struct Destination {
+    std::unique_ptr<SocketHandoff> handoff;
+    Connections* connections = nullptr;
+    std::uint32_t max_connections = 4096;
+    bool while_draining = false;  // StopListening leaves its listeners open
+    // Called every few milliseconds while a connection is open here; for a server whose completion queue has no thread.
+    std::function<void()> poll;
+  };
+  struct Place {
+    std::string address;          // host:port (port 0: any free one), [v6]:port, or unix:/path
+    std::size_t destination = 0;  // index into what Start is given
+  };
+  struct Options {
+    std::vector<Place> places;
+    unsigned unix_socket_mode = 0600;
+    Nanoseconds greeting_timeout = std::chrono::seconds(10);  // for the first bytes
+    bool wait_for_greeting = true;                            // off in tests that show what it is for
+  };
+
+  // Binds and listens; nothing is accepted before Start. Fails with the address and why ("in use").
+  static absl::StatusOr<std::unique_ptr<Acceptor>> Create(const Options& options);
+  ~Acceptor();  // Stops.
+
+  // What is listened on, ports resolved, as clients write it; in the order of Options::places.
+  const std::vector<std::string>& addresses() const { return bound_; }
+  void Start(std::vector<Destination> destinations);
+  // Closes the listening sockets of destinations that do not serve while draining; accepted connections live on.
+  void StopListening();
+  // Ends the watch over the accepted connections as well. Joins.
+  void Stop();
+  // Connections turned away: over the limit, silent, or speaking something else.
+  std::uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
+
+ private:
+  struct Listener {
+    int fd = -1;
+    std::size_t destination = 0;
+    std::string unix_path;  // removed at the end
+  };
+  struct Accepted {
+    std::size_t destination;
+    std::string peer;
+    std::size_t server = 0;  // behind the destination's handoff
+  };
+
+  explicit Acceptor(const Options& options);
+  void Run();
+  int WaitMs() const;
+  void HandleEvent(std::uint64_t what);
+  void AcceptReady(const Listener& listener);
+  void PauseAccepting(int error);
+  void ResumeAccepting();
+  void OnAccepted(int fd, std::size_t destination);
+  void Greet(int fd);
+  bool MakeRoom(std::size_t destination);
+  void HandOver(int fd, std::size_t destination);
+  void Forget(int duplicate);
+  void CloseListeners(bool all);
+  void Refused(const char* why, int fd);
+
+  const Options options_;
+  std::vector<std::string> bound_;
+
+  // The accept thread's, after Start.
+  std::vector<Destination> destinations_;
+  std::vector<Listener> listeners_;
+  SilentSockets silent_sockets_;
+  std::unordered_map<int, Accepted> accepted_;  // by the connection's duplicate descriptor
+  bool paused_ = false;
+  bool complained_ = false;  // said once that the limit is reached; again after it was not
+
+  int epoll_ = -1;
+  int control_ = -1;  // an eventfd: something below changed
+  std::atomic<bool> stop_listening_{false};
+  std::atomic<bool> listening_{true};
+  std::atomic<bool> stop_{false};
+  std::atomic<std::uint64_t> refused_{0};
+  std::thread thread_;
+};
+
+}  // namespace softmax::server

@@ -1,0 +1,158 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "server/base/clock.h"
+#include "server/base/mutex.h"
+#include "server/base/striped_counter.h"
+#include "server/batching/admission_queue.h"
+#include "server/batching/span_ref.h"
+
+namespace softmax::server {
+
+class Connection;
+
+// An answer that left by reference: gRPC holds the span's bytes until the socket took them. There is no way to take
+// them back, so each is accounted to its connection.
+struct HeldAnswer {
+  SpanRef span;
+  std::uint64_t bytes = 0;
+  TimePoint sent;
+  StripedCounter* held_bytes = nullptr;         // of all connections
+  std::shared_ptr<Connection> connection = {};  // lives as long as gRPC holds the answer
+  std::list<HeldAnswer>::iterator place = {};   // in the connection's list
+};
+
+// One accepted connection. Keeps a duplicate of its descriptor: the only way to end a connection whose peer does not
+// read (cancelling a call does not free bytes that wait for a full socket).
+class Connection {
+ public:
+  using Held = std::list<HeldAnswer>;
+
+  Connection(int fd, std::string peer, std::size_t server) : fd_(fd), peer_(std::move(peer)), server_(server) {}
+  ~Connection();
+
+  // Which server, and so which thread, it was given to.
+  std::size_t server() const { return server_; }
+  // For that thread, and for no other.
+  ConnectionShare& share() { return share_; }
+  // Likewise: bytes of answers that wait in its streams for the write before them.
+  std::uint64_t& queued_bytes() { return queued_bytes_; }
+  std::uint64_t queued_bytes() const { return queued_bytes_; }
+  // Likewise: announces an answer that is written, inside an CorkScope, before that thread does anything else.
+  void AnnounceAnswer() { ++announced_answers_; }
+  const std::string& peer() const { return peer_; }
+  int fd() const { return fd_; }
+  std::uint64_t unread_bytes() const { return unread_bytes_.load(std::memory_order_relaxed); }
+
+  // Takes the answer, whose `connection` this is, until Release. The pointer stays valid that long.
+  HeldAnswer* Hold(HeldAnswer answer) ABSL_LOCKS_EXCLUDED(mu_);
+  // Any thread, perhaps inside the transport: only bookkeeping. May end the connection's life.
+  static void Release(HeldAnswer* held);
+  // When the oldest answer still held was sent; kNoDeadline when none is.
+  TimePoint oldest() const ABSL_LOCKS_EXCLUDED(mu_);
+  // Ends the connection in both directions at once. gRPC then sees an error and frees what it holds.
+  void Shutdown();
+  // Lets gRPC see the peer's end after what has arrived by now.
+  void ShutdownReads();
+  // Whether the socket is shut in both directions: by gRPC, when it has seen the end, or by Shutdown.
+  bool Ended() const;
+
+ private:
+  friend class CorkScope;
+  void SetCork(bool on);
+
+  const int fd_;
+  const std::string peer_;
+  const std::size_t server_;
+  ConnectionShare share_;
+  std::uint64_t queued_bytes_ = 0;
+  std::uint32_t announced_answers_ = 0;
+  bool can_cork_ = true;
+  bool corked_ = false;
+  std::atomic<std::uint64_t> unread_bytes_{0};
+  mutable Mutex mu_;
+  Held held_ ABSL_GUARDED_BY(mu_);
+};
+
+// While one of a connection's announced answers is written. gRPC sends each answer with a system call of its own, and
+// the kernel would carry each through its whole stack to the reader; between the first of several and the last, the
+// socket only gathers (TCP_CORK). For the connection's thread.
+class CorkScope {
+ public:
+  // Larger answers leave at once: the reader takes one from the caches while the next is written.
+  static constexpr std::uint64_t kMostBytes = 16u << 10;
+  static bool IsWorthIt(std::uint64_t bytes) { return bytes <= kMostBytes; }
+
+  explicit CorkScope(Connection* connection) : connection_(connection) {
+    if (connection_ == nullptr || connection_->announced_answers_ <= 1) return;
+    if (connection_->can_cork_ && !connection_->corked_) connection_->SetCork(true);
+  }
+  ~CorkScope() {
+    if (connection_ == nullptr || connection_->announced_answers_ == 0) return;
+    if (--connection_->announced_answers_ == 0 && connection_->corked_) connection_->SetCork(false);
+  }
+  CorkScope(const CorkScope&) = delete;
+  CorkScope& operator=(const CorkScope&) = delete;
+
+ private:
+  Connection* const connection_;  // may be null
+};
+
+// All connections, found by the name gRPC gives a call's peer. Thread-safe.
+class Connections {
+ public:
+  struct Options {
+    std::uint64_t max_unread_bytes = 64u << 20;  // per connection; above it answers are copied to the heap
+    Nanoseconds answer_timeout = std::chrono::seconds(10);
+  };
+
+  explicit Connections(const Options& options) : options_(options) {}
+
+  // `fd` is the duplicate, owned from here on; `name` is what ServerContext::peer() says for this connection.
+  void Add(const std::string& name, int fd, std::string peer, std::size_t server);
+  // The one that `server` was given; `fd` tells a newer connection of the same name apart, which stays.
+  void Remove(const std::string& name, int fd, std::size_t server);
+  // The connection of this name that `server` was given. Null when it is gone already; its name, which is a
+  // descriptor's number, may be another server's connection by then.
+  std::shared_ptr<Connection> Find(const std::string& name, std::size_t server);
+  std::size_t size() const;
+
+  // Whether some answer is held longer than answer_timeout (its call should be cancelled); connections that hold one
+  // for half a second longer are shut down. Called a few times a second.
+  bool SweepOverdue(TimePoint now);
+  void ShutdownAll();
+  // Ends every connection, softly where gRPC sees it soon (and before `deadline`). Takes some 100 ms at most.
+  void EndAll(TimePoint deadline);
+
+  const Options& options() const { return options_; }
+  StripedCounter& held_bytes() { return held_bytes_; }
+
+ private:
+  // By the server, then by the name's hash: each queue's thread looks up its own connections all the time, and its
+  // buckets' cache lines stay with its core.
+  struct alignas(128) Bucket {
+    mutable Mutex mu;
+    std::unordered_map<std::string, std::shared_ptr<Connection>> by_name ABSL_GUARDED_BY(mu);
+  };
+  Bucket& BucketOf(const std::string& name, std::size_t server) {
+    return buckets_[(server * kBucketsEach + std::hash<std::string>()(name) % kBucketsEach) % buckets_.size()];
+  }
+
+  std::vector<std::shared_ptr<Connection>> All() const;
+
+  const Options options_;
+  StripedCounter held_bytes_;
+  static constexpr std::size_t kBucketsEach = 4;
+  std::array<Bucket, 64> buckets_;
+};
+
+}  // namespace softmax::server

@@ -1,0 +1,44 @@
+#include "server/rpc/accept/greeting.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+
+namespace softmax::server {
+namespace {
+
+constexpr std::string_view kHttp2Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+static_assert(kHttp2Preface.size() == kGreetingBytes);
+constexpr char kTlsHandshake = 0x16;  // the record type of a ClientHello
+constexpr std::string_view kMethods[] = {"GET ", "HEAD ", "POST ", "PUT ", "DELETE ", "OPTIONS ", "PATCH ", "CONNECT "};
+
+bool IsHttp1(std::string_view bytes) {
+  return std::any_of(std::begin(kMethods), std::end(kMethods),
+                     [&](std::string_view method) { return bytes.substr(0, method.size()) == method; });
+}
+
+}  // namespace
+
+Greeting JudgeGreeting(Protocol protocol, std::string_view bytes) {
+  if (bytes.empty()) return Greeting::kIncomplete;
+  if (protocol == Protocol::kTls) return bytes[0] == kTlsHandshake ? Greeting::kRight : Greeting::kWrong;
+  const std::string_view head = bytes.substr(0, kGreetingBytes);
+  if (head == kHttp2Preface.substr(0, head.size())) {
+    return head.size() == kGreetingBytes ? Greeting::kRight : Greeting::kIncomplete;
+  }
+  return IsHttp1(bytes) ? Greeting::kHttp1 : Greeting::kWrong;
+}
+
+void AnswerHttp1(int fd) {
+  constexpr std::string_view kAnswer =
+      "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n"
+      "This port speaks gRPC, which is HTTP/2.\n";
+  send(fd, kAnswer.data(), kAnswer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  shutdown(fd, SHUT_WR);
+  // What lies unread when a socket is closed makes the kernel reset it, and the client would lose the answer.
+  char sink[4096];
+  for (int i = 0; i < 16 && recv(fd, sink, sizeof(sink), MSG_DONTWAIT) > 0; ++i) {
+  }
+}
+
+}  // namespace softmax::server

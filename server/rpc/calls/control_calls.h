@@ -1,0 +1,89 @@
+#pragma once
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/async_stream.h>
+#include <grpcpp/support/async_unary_call.h>
+
+#include <list>
+
+#include "grpc/health/v1/health.pb.h"
+#include "server/rpc/health/health_context.h"
+#include "server/rpc/queue/queue_thread.h"
+#include "server/rpc/queue/tag.h"
+
+// GetServerInfo and health: small calls, armed on every queue thread (health on the health server, too). They have no
+// thread of their own on purpose: all completion queues of a process share one epoll set, and a thread that sleeps in a
+// queue of its own would become the one that polls and reads for all the others while these only look in: 0.39 of the
+// echo at 64 B with such threads, 0.74 without (docs/measurements/service_h100.md). Queue threads never block, so these
+// are answered whatever the load.
+namespace softmax::server {
+
+class InfoCall final : public Tag {
+ public:
+  static void Arm(QueueThread& thread);
+  void Proceed(bool ok) override;
+
+ private:
+  explicit InfoCall(QueueThread& thread) : thread_(thread), counted_(thread.calls()), responder_(&context_) {}
+
+  QueueThread& thread_;
+  const CallCount::Member counted_;
+  grpc::ServerContext context_;
+  v1::GetServerInfoRequest request_;
+  grpc::ServerAsyncResponseWriter<v1::GetServerInfoResponse> responder_;
+  bool answering_ = false;
+};
+
+class CheckCall final : public Tag {
+ public:
+  static void Arm(HealthContext& health);
+  void Proceed(bool ok) override;
+
+ private:
+  explicit CheckCall(HealthContext& health) : health_(health), counted_(health.calls), responder_(&context_) {}
+
+  HealthContext& health_;
+  const CallCount::Member counted_;
+  grpc::ServerContext context_;
+  grpc::health::v1::HealthCheckRequest request_;
+  grpc::ServerAsyncResponseWriter<grpc::health::v1::HealthCheckResponse> responder_;
+  bool answering_ = false;
+};
+
+// Tells the status at once, then every change, until the client leaves or the server drains.
+class WatchCall final : public Tag {
+ public:
+  static void Arm(HealthContext& health);
+  void Proceed(bool ok) override;
+  // The status may have changed, or the server ends its watches.
+  void Update();
+
+ private:
+  // Notes that the client left; a tag of its own, since it may come while a write is under way.
+  class Gone final : public Tag {
+   public:
+    explicit Gone(WatchCall* call) : call_(call) {}
+    void Proceed(bool ok) override;
+
+   private:
+    WatchCall* const call_;
+  };
+  enum class State { kWaiting, kIdle, kWriting, kFinishing, kFinished };
+
+  explicit WatchCall(HealthContext& health);
+  ~WatchCall() override;
+  void DeleteIfDone();
+
+  HealthContext& health_;
+  const CallCount::Member counted_;
+  grpc::ServerContext context_;
+  grpc::health::v1::HealthCheckRequest request_;
+  grpc::ServerAsyncWriter<grpc::health::v1::HealthCheckResponse> writer_;
+  Gone gone_{this};
+  State state_ = State::kWaiting;
+  bool client_gone_ = false;
+  int last_sent_ = -1;
+  std::list<WatchCall*>::iterator place_;
+};
+
+}  // namespace softmax::server

@@ -1,0 +1,119 @@
+#include "server/rpc/calls/reflection_call.h"
+
+#include <absl/strings/str_cat.h>
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/descriptor.pb.h>
+
+#include <set>
+
+#include "server/rpc/queue/status.h"
+
+namespace softmax::server {
+namespace {
+
+using google::protobuf::DescriptorPool;
+using google::protobuf::FileDescriptor;
+using grpc::reflection::v1alpha::ServerReflectionRequest;
+using grpc::reflection::v1alpha::ServerReflectionResponse;
+
+constexpr const char* kServices[] = {"softmax.v1.SoftmaxService", "grpc.health.v1.Health",
+                                     "grpc.reflection.v1alpha.ServerReflection"};
+
+void Refuse(grpc::StatusCode code, const std::string& message, ServerReflectionResponse* response) {
+  response->mutable_error_response()->set_error_code(code);
+  response->mutable_error_response()->set_error_message(message);
+}
+
+// The file and what it imports, each once.
+void AddFile(const FileDescriptor* file, std::set<const FileDescriptor*>* seen, ServerReflectionResponse* response) {
+  if (!seen->insert(file).second) return;
+  google::protobuf::FileDescriptorProto proto;
+  file->CopyTo(&proto);
+  response->mutable_file_descriptor_response()->add_file_descriptor_proto(proto.SerializeAsString());
+  for (int i = 0; i < file->dependency_count(); ++i) AddFile(file->dependency(i), seen, response);
+}
+
+void AnswerFile(const FileDescriptor* file, const std::string& name, ServerReflectionResponse* response) {
+  if (file == nullptr) {
+    Refuse(grpc::StatusCode::NOT_FOUND, absl::StrCat("\"", name, "\" is not known here"), response);
+    return;
+  }
+  std::set<const FileDescriptor*> seen;
+  AddFile(file, &seen, response);
+}
+
+ServerReflectionResponse AnswerTo(const ServerReflectionRequest& request) {
+  ServerReflectionResponse response;
+  response.set_valid_host(request.host());
+  *response.mutable_original_request() = request;
+  const DescriptorPool* const pool = DescriptorPool::generated_pool();
+  switch (request.message_request_case()) {
+    case ServerReflectionRequest::kListServices:
+      for (const char* service : kServices) response.mutable_list_services_response()->add_service()->set_name(service);
+      break;
+    case ServerReflectionRequest::kFileByFilename:
+      AnswerFile(pool->FindFileByName(request.file_by_filename()), request.file_by_filename(), &response);
+      break;
+    case ServerReflectionRequest::kFileContainingSymbol:
+      AnswerFile(pool->FindFileContainingSymbol(request.file_containing_symbol()), request.file_containing_symbol(),
+                 &response);
+      break;
+    case ServerReflectionRequest::kFileContainingExtension:
+    case ServerReflectionRequest::kAllExtensionNumbersOfType:
+      Refuse(grpc::StatusCode::NOT_FOUND, "there are no extensions", &response);
+      break;
+    case ServerReflectionRequest::MESSAGE_REQUEST_NOT_SET:
+      Refuse(grpc::StatusCode::INVALID_ARGUMENT, "message_request: nothing is asked", &response);
+      break;
+  }
+  return response;
+}
+
+}  // namespace
+
+void ReflectionCall::Arm(QueueThread& thread) {
+  auto* call = new ReflectionCall(thread);
+  thread.server().reflection.RequestServerReflectionInfo(&call->context_, &call->stream_, thread.queue(),
+                                                         thread.queue(), static_cast<Tag*>(call));
+}
+
+void ReflectionCall::Proceed(bool ok) {
+  switch (state_) {
+    case State::kWaiting:
+      if (!ok) break;
+      Arm(thread_);
+      if (const absl::Status status = thread_.Authorize(context_); !status.ok()) {
+        state_ = State::kFinishing;
+        stream_.Finish(ToGrpcStatus(status), static_cast<Tag*>(this));
+        return;
+      }
+      Read();
+      return;
+    case State::kReading:
+      if (ok) {
+        Answer();
+        return;
+      }
+      state_ = State::kFinishing;  // the client has no more questions
+      stream_.Finish(grpc::Status::OK, static_cast<Tag*>(this));
+      return;
+    case State::kWriting:
+      Read();
+      return;
+    case State::kFinishing:
+      break;
+  }
+  delete this;
+}
+
+void ReflectionCall::Read() {
+  state_ = State::kReading;
+  stream_.Read(&request_, static_cast<Tag*>(this));
+}
+
+void ReflectionCall::Answer() {
+  state_ = State::kWriting;
+  stream_.Write(AnswerTo(request_), static_cast<Tag*>(this));
+}
+
+}  // namespace softmax::server

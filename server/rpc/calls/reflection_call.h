@@ -1,0 +1,36 @@
+#pragma once
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/async_stream.h>
+
+#include "grpc/reflection/v1alpha/reflection.pb.h"
+#include "server/rpc/queue/queue_thread.h"
+#include "server/rpc/queue/tag.h"
+
+namespace softmax::server {
+
+// Server reflection, one question at a time. Our own rather than the library's, because that one brings a thread that
+// sleeps in a completion queue (see control_calls.h).
+class ReflectionCall final : public Tag {
+ public:
+  static void Arm(QueueThread& thread);
+  void Proceed(bool ok) override;
+
+ private:
+  enum class State { kWaiting, kReading, kWriting, kFinishing };
+
+  explicit ReflectionCall(QueueThread& thread) : thread_(thread), counted_(thread.calls()), stream_(&context_) {}
+  void Read();
+  void Answer();
+
+  QueueThread& thread_;
+  const CallCount::Member counted_;
+  grpc::ServerContext context_;
+  grpc::ServerAsyncReaderWriter<grpc::reflection::v1alpha::ServerReflectionResponse,
+                                grpc::reflection::v1alpha::ServerReflectionRequest>
+      stream_;
+  grpc::reflection::v1alpha::ServerReflectionRequest request_;
+  State state_ = State::kWaiting;
+};
+
+}  // namespace softmax::server

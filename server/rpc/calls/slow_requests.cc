@@ -1,0 +1,76 @@
+#include "server/rpc/calls/slow_requests.h"
+
+#include <absl/strings/ascii.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "server/base/log.h"
+
+namespace softmax::server {
+namespace {
+
+std::uint64_t Microseconds(Nanoseconds duration) {
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(duration.count(), 0) / 1000);
+}
+
+const char* NameOf(Method method) {
+  switch (method) {
+    case Method::kSoftmax:
+      return "Softmax";
+    case Method::kSoftmaxStream:
+      return "SoftmaxStream";
+    case Method::kGetServerInfo:
+      return "GetServerInfo";
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+// 00-<32 hex digits>-<16 hex digits>-<2 hex digits>, in lower case.
+std::string_view TraceparentOf(const ClientMetadata& metadata) {
+  constexpr std::size_t kLength = 55;
+  const auto it = metadata.find("traceparent");
+  if (it == metadata.end() || it->second.size() != kLength) return {};
+  const std::string_view text(it->second.data(), kLength);
+  for (std::size_t i = 0; i < kLength; ++i) {
+    const bool dash = i == 2 || i == 35 || i == 52;
+    const auto c = static_cast<unsigned char>(text[i]);
+    if (dash ? c != '-' : !absl::ascii_isdigit(c) && (c < 'a' || c > 'f')) return {};
+  }
+  return text;
+}
+
+bool SlowRequests::Allowed(TimePoint now, std::uint64_t* left_out) {
+  const std::int64_t second = std::chrono::duration_cast<std::chrono::seconds>(now.time_since_epoch()).count();
+  if (second_.exchange(second) != second) lines_.store(0);
+  if (lines_.fetch_add(1) >= kLinesPerSecond) {
+    left_out_.fetch_add(1);
+    return false;
+  }
+  *left_out = left_out_.exchange(0);
+  return true;
+}
+
+void SlowRequests::Report(const RequestSample& sample, std::uint64_t id, const Answer* answer,
+                          const ClientMetadata& metadata, const std::string& peer) {
+  std::uint64_t left_out = 0;
+  if (!Allowed(SteadyClock::now(), &left_out)) return;
+  std::vector<LogField> fields = {{"method", NameOf(sample.method)},
+                                  {"request_id", id},
+                                  {"peer", peer},
+                                  {"code", static_cast<std::uint64_t>(sample.code)},
+                                  {"total_us", Microseconds(sample.total)}};
+  if (answer != nullptr && answer->ran) {
+    fields.emplace_back("queue_us", Microseconds(answer->queue));
+    fields.emplace_back("batch_us", Microseconds(answer->batch));
+    fields.emplace_back("execution_us", Microseconds(answer->execution));
+    fields.emplace_back("batch_rows", answer->batch_rows);
+  }
+  if (const std::string_view trace = TraceparentOf(metadata); !trace.empty()) fields.emplace_back("traceparent", trace);
+  if (left_out > 0) fields.emplace_back("left_out", left_out);
+  LogWarning("slow request", fields);
+}
+
+}  // namespace softmax::server

@@ -1,0 +1,279 @@
+#include "server/rpc/calls/stream_call.h"
+
+#include <algorithm>
+
+#include "server/rpc/calls/request_rules.h"
+#include "server/rpc/queue/message_view.h"
+#include "server/rpc/queue/status.h"
+
+namespace softmax::server {
+namespace {
+
+// Answers that are ready share a message up to this size; one answer alone may be larger.
+constexpr std::uint64_t kMessageBytes = 256u << 10;
+
+}  // namespace
+
+// One request of a stream. Deletes itself when it is answered.
+class StreamCall::Request final : public PendingRequest {
+ public:
+  Request(StreamCall* call, std::shared_ptr<Message> message, DecodedRequest decoded, TimePoint arrived)
+      : call_(call), message_(std::move(message)), decoded_(std::move(decoded)) {
+    spec_ = decoded_.spec;
+    arrived_ = arrived;
+    deadline_ = DeadlineAfter(arrived, decoded_.timeout_us);
+  }
+
+  void CopyInput(std::byte* destination) override {
+    MessageView view(&message_->buffer);
+    CopyFromSlices(view.slices(), decoded_.payload_offset, spec_.input_bytes(), destination);
+  }
+  // The message stays as long as any of its requests.
+  void LendInput(InputPieces* pieces) override {
+    ListPieces(MessageView(&message_->buffer), decoded_.payload_offset, spec_.input_bytes(), pieces);
+  }
+  const std::uint32_t* lengths() const override { return decoded_.lengths.data(); }
+  void AnnounceCompletion() override { ++call_->expected_; }
+  void Complete(const Answer& answer) override {
+    std::unique_ptr<Request> self(this);
+    call_->Answered(this, answer);
+  }
+
+  const DecodedRequest& decoded() const { return decoded_; }
+  void LimitDeadline(TimePoint deadline) { deadline_ = std::min(deadline_, deadline); }
+
+ private:
+  StreamCall* const call_;
+  const std::shared_ptr<Message> message_;
+  const DecodedRequest decoded_;
+};
+
+StreamCall::StreamCall(QueueThread& thread) : thread_(thread), counted_(thread.calls()), stream_(&context_) {}
+
+void StreamCall::Arm(QueueThread& thread) {
+  auto* call = new StreamCall(thread);
+  thread.server().softmax.RequestSoftmaxStream(&call->context_, &call->stream_, thread.queue(),
+                                               static_cast<Tag*>(&call->started_));
+}
+
+StreamCall::~StreamCall() {
+  if (!finished_seen_) return;  // never matched
+  thread_.streams().erase(place_);
+  thread_.state().active_calls.Add(-1);
+}
+
+void StreamCall::OnStarted(bool ok) {
+  if (!ok) {
+    delete this;
+    return;
+  }
+  Arm(thread_);
+  thread_.state().active_calls.Add(1);
+  place_ = thread_.streams().insert(thread_.streams().end(), this);
+  if (thread_.state().draining.load()) {
+    Drain();
+    return;
+  }
+  if (end_status_ = thread_.Authorize(context_); !end_status_.ok()) {
+    no_more_reads_ = true;
+    FinishIfDone();
+    return;
+  }
+  connection_ = thread_.ConnectionOf(context_.peer());
+  ReadIfRoom();
+}
+
+void StreamCall::ReadIfRoom() {
+  if (reading_ || no_more_reads_ || broken_ || in_flight_ >= thread_.state().max_in_flight_per_stream) {
+    return;
+  }
+  // Its own answers make room and come back here; what others of the connection hold, a request is refused for.
+  if (in_flight_ > 0 && !thread_.admission().HasBytes(share(), thread_.state().limits.max_request_bytes)) return;
+  if (IsBehind()) return;  // OnWritten comes back here
+  reading_ = true;
+  incoming_ = std::make_shared<Message>();
+  stream_.Read(&incoming_->buffer, static_cast<Tag*>(&read_));
+}
+
+bool StreamCall::IsBehind() const {
+  if (outgoing_.empty()) return false;
+  return outgoing_.size() >= thread_.state().max_in_flight_per_stream ||
+         (connection_ != nullptr &&
+          connection_->queued_bytes() >= thread_.state().connections.options().max_unread_bytes);
+}
+
+void StreamCall::OnRead(bool ok) {
+  reading_ = false;
+  if (ok && !no_more_reads_) {
+    HandleMessage();
+    ReadIfRoom();
+  } else {
+    no_more_reads_ = true;
+  }
+  WriteIfReady();
+  FinishIfDone();
+}
+
+void StreamCall::HandleMessage() {
+  const TimePoint now = SteadyClock::now();
+  std::vector<DecodedRequest> requests;
+  absl::Status status;
+  if (!incoming_->buffer.Valid()) {
+    status = absl::InvalidArgumentError("the stream carries an invalid message");
+  } else {
+    MessageView view(&incoming_->buffer);
+    status = CheckEncoding(view);
+    if (status.ok()) status = DecodeStreamRequest(view.slices(), thread_.state().limits, &requests);
+  }
+  if (!status.ok()) {
+    thread_.recorder().RequestRefused(RefuseReason::kInvalid);
+    end_status_ = status;
+    no_more_reads_ = true;
+    return;
+  }
+  const TimePoint call_deadline = DeadlineOf(context_.raw_deadline());
+  submitting_ = true;
+  for (DecodedRequest& decoded : requests) {
+    thread_.recorder().RequestArrived(Method::kSoftmaxStream);
+    if (!decoded.status.ok()) {
+      thread_.recorder().RequestRefused(RefuseReason::kInvalid);
+      thread_.recorder().RequestFinished(
+          SampleOf(Method::kSoftmaxStream, static_cast<int>(decoded.status.code()), now, now, nullptr));
+      QueueError(decoded.id, decoded.status, 0);
+      continue;
+    }
+    auto request = std::make_unique<Request>(this, incoming_, std::move(decoded), now);
+    request->LimitDeadline(call_deadline);
+    ++in_flight_;
+    thread_.state().requests_in_flight.Add(1);
+    thread_.admission().Submit(request.release(), share(), AdmissionQueue::Kind::kStreamed, now);
+  }
+  submitting_ = false;
+  incoming_.reset();
+}
+
+void StreamCall::QueueError(std::uint64_t id, const absl::Status& status, std::uint32_t retry_after_ms) {
+  Outgoing& out = outgoing_.emplace_back();
+  EncodeStreamError(id, status, retry_after_ms, &out.header);
+}
+
+void StreamCall::Answered(Request* request, const Answer& answer) {
+  const TimePoint now = SteadyClock::now();
+  thread_.admission().Done(*request, share(), AdmissionQueue::Kind::kStreamed, answer.ran, now);
+  --in_flight_;
+  thread_.state().requests_in_flight.Add(-1);
+  absl::Status status = answer.status;
+  if (status.ok() && request->deadline() <= now) {
+    status = absl::DeadlineExceededError("the deadline passed while the request ran");
+  }
+  const RequestSample sample =
+      SampleOf(Method::kSoftmaxStream, static_cast<int>(status.code()), request->arrived(), now, &answer);
+  thread_.recorder().RequestFinished(sample);
+  thread_.ReportIfSlow(sample, request->decoded().id, &answer, context_);
+  if (answer.ran) thread_.recorder().PayloadCopiedIn(request->copied_bytes());
+  if (broken_) {
+    // Nobody reads it.
+  } else if (!status.ok()) {
+    QueueError(request->decoded().id, status, answer.retry_after_ms);
+  } else {
+    QueueAnswer(request, answer, now);
+  }
+  if (expected_ > 0) --expected_;
+  if (submitting_ || expected_ > 0) return;
+  WriteIfReady();
+  ReadIfRoom();
+  FinishIfDone();
+}
+
+void StreamCall::QueueAnswer(Request* request, const Answer& answer, TimePoint now) {
+  Outgoing& out = outgoing_.emplace_back();
+  EncodeAnswerHeader(request->decoded(), TimingOf(answer), /*in_stream=*/true, &out.header);
+  const std::uint64_t bytes = request->spec().output_bytes();
+  out.output = answer.output;
+  out.bytes = bytes;
+  // A copy now frees the batch's span, which one slow stream would otherwise hold for all of the batch. Answers that
+  // are always copied are bounded by their number.
+  if (bytes <= AnswerSender::kCopyBytes) return CopyOut(&out);
+  const bool stays = thread_.sender().ShouldReference(bytes, connection_.get());
+  out.ready = now;
+  if (connection_ != nullptr) connection_->queued_bytes() += out.queued_bytes = bytes;
+  if (stays) {
+    out.span = *answer.span;
+  } else {
+    CopyOut(&out);
+  }
+}
+
+void StreamCall::CopyOut(Outgoing* out) {
+  if (out->bytes > 0) out->header.append(reinterpret_cast<const char*>(out->output), out->bytes);
+  thread_.recorder().PayloadCopiedOut(out->bytes);
+  out->bytes = 0;
+  out->span.Reset();
+}
+
+void StreamCall::CopyOutOlderThan(TimePoint then) {
+  for (Outgoing& out : outgoing_) {
+    if (out.ready > then) return;
+    if (out.bytes > 0) CopyOut(&out);
+  }
+}
+
+void StreamCall::DropOutgoing() {
+  for (const Outgoing& out : outgoing_) {
+    if (out.queued_bytes > 0) connection_->queued_bytes() -= out.queued_bytes;
+  }
+  outgoing_.clear();
+}
+
+void StreamCall::WriteIfReady() {
+  if (writing_ || broken_ || finishing_ || outgoing_.empty()) return;
+  AnswerSender& sender = thread_.sender();
+  const TimePoint now = SteadyClock::now();
+  do {
+    Outgoing& out = outgoing_.front();
+    if (out.queued_bytes > 0) connection_->queued_bytes() -= out.queued_bytes;
+    sender.Append(out.header, out.output, out.bytes, &out.span, connection_, now);
+    outgoing_.pop_front();
+  } while (!outgoing_.empty() &&
+           sender.size() + outgoing_.front().header.size() + outgoing_.front().bytes <= kMessageBytes);
+  writing_ = true;
+  writing_since_ = now;
+  stream_.Write(sender.Take(), static_cast<Tag*>(&written_));
+}
+
+void StreamCall::OnWritten(bool ok) {
+  writing_ = false;
+  writing_since_ = kNoDeadline;
+  if (!ok) {
+    broken_ = true;
+    no_more_reads_ = true;
+    DropOutgoing();
+  }
+  WriteIfReady();
+  ReadIfRoom();
+  FinishIfDone();
+}
+
+void StreamCall::Drain() {
+  if (no_more_reads_) return;
+  no_more_reads_ = true;
+  if (end_status_.ok()) end_status_ = DrainingError();
+  FinishIfDone();
+}
+
+void StreamCall::FinishIfDone() {
+  if (finished_seen_) {
+    if (!reading_ && in_flight_ == 0) delete this;
+    return;
+  }
+  if (finishing_ || !no_more_reads_ || writing_ || in_flight_ > 0 || !outgoing_.empty()) return;
+  finishing_ = true;
+  stream_.Finish(ToGrpcStatus(end_status_), static_cast<Tag*>(&finished_));
+}
+
+void StreamCall::OnFinished(bool /*ok*/) {
+  finished_seen_ = true;
+  FinishIfDone();
+}
+
+}  // namespace softmax::server

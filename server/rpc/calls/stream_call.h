@@ -1,0 +1,109 @@
+#pragma once
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/async_stream.h>
+#include <grpcpp/support/byte_buffer.h>
+
+#include <deque>
+#include <list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/batching/pending_request.h"
+#include "server/rpc/queue/queue_thread.h"
+#include "server/rpc/queue/tag.h"
+
+namespace softmax::server {
+
+// One SoftmaxStream call. Reads ahead until max_in_flight_per_stream requests are unanswered, then stops reading, which
+// is HTTP/2's own back-pressure; answers leave as they come, as many in a message as are ready. Lives on its queue
+// thread.
+class StreamCall {
+ public:
+  static void Arm(QueueThread& thread);
+
+  // When the write under way began; kNoDeadline when none is.
+  TimePoint writing_since() const { return writing_since_; }
+  void Cancel() { context_.TryCancel(); }
+  // Takes answers that have waited since then out of the arena, where they are in others' way.
+  void CopyOutOlderThan(TimePoint then);
+  // Reads no more; ends with UNAVAILABLE when everything accepted is answered.
+  void Drain();
+
+ private:
+  class Request;
+  // gRPC allows one operation of each kind at a time: each kind is a tag.
+  class Operation final : public Tag {
+   public:
+    Operation(StreamCall* call, void (StreamCall::*done)(bool)) : call_(call), done_(done) {}
+    void Proceed(bool ok) override { (call_->*done_)(ok); }
+
+   private:
+    StreamCall* const call_;
+    void (StreamCall::*const done_)(bool);
+  };
+  // A received message, shared by the requests in it.
+  struct Message {
+    grpc::ByteBuffer buffer;
+  };
+  // An encoded answer waiting for the write before it.
+  struct Outgoing {
+    std::string header;
+    const std::byte* output = nullptr;
+    std::uint64_t bytes = 0;  // at `output`, in `span`; 0: what there is stands in the header
+    SpanRef span;
+    std::uint64_t queued_bytes = 0;  // with the connection, until it is written
+    TimePoint ready;
+  };
+
+  explicit StreamCall(QueueThread& thread);
+  ~StreamCall();
+
+  void OnStarted(bool ok);
+  void OnRead(bool ok);
+  void OnWritten(bool ok);
+  void OnFinished(bool ok);
+
+  ConnectionShare* share() const { return connection_ == nullptr ? nullptr : &connection_->share(); }
+  void ReadIfRoom();
+  void HandleMessage();
+  void Submit(std::unique_ptr<Request> request);
+  void Answered(Request* request, const Answer& answer);
+  void QueueAnswer(Request* request, const Answer& answer, TimePoint now);
+  void CopyOut(Outgoing* out);
+  // Whether the client reads its answers too slowly to be asked for more.
+  bool IsBehind() const;
+  void DropOutgoing();
+  void QueueError(std::uint64_t id, const absl::Status& status, std::uint32_t retry_after_ms);
+  void WriteIfReady();
+  // Ends the call once nothing is under way; the object goes with its last operation.
+  void FinishIfDone();
+
+  QueueThread& thread_;
+  const CallCount::Member counted_;
+  grpc::ServerContext context_;
+  grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer> stream_;
+  Operation started_{this, &StreamCall::OnStarted};
+  Operation read_{this, &StreamCall::OnRead};
+  Operation written_{this, &StreamCall::OnWritten};
+  Operation finished_{this, &StreamCall::OnFinished};
+
+  std::shared_ptr<Message> incoming_;
+  std::deque<Outgoing> outgoing_;
+  std::shared_ptr<Connection> connection_;  // null: it has gone
+  std::uint32_t in_flight_ = 0;
+  std::uint32_t expected_ = 0;  // answers that come right after one another, so that one message can take them all
+  bool reading_ = false;
+  bool writing_ = false;
+  bool no_more_reads_ = false;  // the client half-closed, the call broke, or a drain began
+  bool broken_ = false;         // a write failed: answers have nowhere to go
+  bool finishing_ = false;
+  bool finished_seen_ = false;
+  bool submitting_ = false;  // answers that come at once wait for the end of the message
+  absl::Status end_status_;
+  TimePoint writing_since_ = kNoDeadline;
+  std::list<StreamCall*>::iterator place_;
+};
+
+}  // namespace softmax::server

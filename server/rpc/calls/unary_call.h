@@ -1,0 +1,59 @@
+#pragma once
+
+#include <list>
+
+#include "server/batching/pending_request.h"
+#include "server/rpc/queue/message_view.h"
+#include "server/rpc/queue/queue_thread.h"
+#include "server/rpc/queue/raw_call.h"
+#include "server/rpc/queue/tag.h"
+
+namespace softmax::server {
+
+// One Softmax call, from waiting to be matched to its last operation's end. Lives on its queue thread; only CopyInput
+// and LendInput may run elsewhere.
+class UnaryCall final : public Tag, public PendingRequest {
+ public:
+  // Offers the server one more call to match.
+  static void Arm(QueueThread& thread);
+
+  void Proceed(bool ok) override;
+
+  void CopyInput(std::byte* destination) override;
+  void LendInput(InputPieces* pieces) override {
+    ListPieces(MessageView(call_.message()), request_.payload_offset, spec_.input_bytes(), pieces);
+  }
+  const std::uint32_t* lengths() const override { return request_.lengths.data(); }
+  void AnnounceCompletion() override {
+    together_ = connection_ != nullptr && CorkScope::IsWorthIt(spec_.output_bytes());
+    if (together_) connection_->AnnounceAnswer();
+  }
+  void Complete(const Answer& answer) override;
+
+  TimePoint answered_at() const { return answered_at_; }
+  // Gives the answer up: the transport drops what it still can.
+  void Cancel() { call_.Cancel(); }
+
+ private:
+  explicit UnaryCall(QueueThread& thread) : thread_(thread), counted_(thread.calls()), call_(this) {}
+  ~UnaryCall() override;
+
+  void Handle();
+  absl::Status Decode();
+  void FinishWithError(const absl::Status& status, TimePoint now);
+  ConnectionShare* share() const { return connection_ == nullptr ? nullptr : &connection_->share(); }
+  void Account(int code, TimePoint now, const Answer* answer);
+
+  QueueThread& thread_;
+  const CallCount::Member counted_;
+  RawCall call_;
+  DecodedRequest request_;
+  std::shared_ptr<Connection> connection_;  // null: it has gone
+  enum class State : std::uint8_t { kWaiting, kRunning, kAnswering } state_ = State::kWaiting;
+  TimePoint answered_at_;
+  bool listed_ = false;
+  bool together_ = false;  // with other answers of its batch
+  std::list<UnaryCall*>::iterator place_;
+};
+
+}  // namespace softmax::server

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <grpc/slice_buffer.h>
+#include <grpcpp/support/byte_buffer.h>
+
+#include <memory>
+#include <string>
+
+#include "server/batching/arena.h"
+#include "server/batching/pending_request.h"
+#include "server/metrics/metrics.h"
+#include "server/rpc/accept/connections.h"
+
+namespace softmax::server {
+
+// Turns headers and outputs into one outgoing message. An output leaves by reference (no copy; gRPC holds its span
+// until the socket took it) when it is worth it, its connection holds less than its share, and the arena is not short
+// of room; otherwise it is copied, counted, and its span is free at once. Thread-compatible: one per queue thread.
+class AnswerSender {
+ public:
+  // Below this a copy is cheaper than another slice's reference count and vector element.
+  static constexpr std::uint64_t kCopyBytes = 1024;
+
+  AnswerSender(Arena& arena, Connections& connections, Recorder& recorder)
+      : arena_(arena), connections_(connections), recorder_(recorder) {
+    grpc_slice_buffer_init(&slices_);
+  }
+  ~AnswerSender() { grpc_slice_buffer_destroy(&slices_); }
+  AnswerSender(const AnswerSender&) = delete;
+  AnswerSender& operator=(const AnswerSender&) = delete;
+
+  // Whether an output of this size can leave by reference at all, so that the connection is worth looking up.
+  static bool MayReference(std::uint64_t bytes) { return bytes > kCopyBytes; }
+
+  // Whether an output of so many bytes may stay in the arena until the connection's peer has read it. `connection` may
+  // be null.
+  bool ShouldReference(std::uint64_t bytes, const Connection* connection) const;
+
+  // Appends `header`, then the output. `connection` may be null.
+  void Append(std::string_view header, const std::byte* output, std::uint64_t bytes, const SpanRef* span,
+              const std::shared_ptr<Connection>& connection, TimePoint now);
+  void Append(std::string_view bytes) { pending_.append(bytes); }
+
+  std::uint64_t size() const { return slices_.length + pending_.size(); }
+  // The message so far, until the next Append; whoever takes its slices starts a new one.
+  grpc_slice_buffer* Message();
+  // The same; starts a new one. Never without a slice: an invalid buffer aborts the process.
+  grpc::ByteBuffer Take();
+
+ private:
+  void FlushPending();
+
+  Arena& arena_;
+  Connections& connections_;
+  Recorder& recorder_;
+  std::string pending_;  // copied bytes not yet in a slice
+  grpc_slice_buffer slices_;
+};
+
+}  // namespace softmax::server

@@ -1,0 +1,173 @@
+#include "server/rpc/queue/queue_thread.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "server/base/receive_pool.h"
+#include "server/rpc/calls/control_calls.h"
+#include "server/rpc/calls/reflection_call.h"
+#include "server/rpc/calls/stream_call.h"
+#include "server/rpc/calls/unary_call.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace softmax::server {
+namespace {
+
+// Calls waiting to be matched, per method: with too few, arrivals take the server's slow path.
+constexpr int kArmedUnaryCalls = 64;
+constexpr int kArmedStreamCalls = 8;
+constexpr int kArmedControlCalls = 2;
+// Looks at the completion flag before the (a microsecond dear) empty poll of the queue.
+constexpr int kSpinPolls = 64;
+
+void CpuRelax() {
+#if defined(__x86_64__)
+  _mm_pause();
+#endif
+}
+
+}  // namespace
+
+QueueThread::QueueThread(ServiceState& state, const Options& options, std::unique_ptr<QueueServer> server,
+                         Recorder& recorder)
+    : state_(state),
+      options_(options),
+      recorder_(recorder),
+      server_(std::move(server)),
+      queue_(server_->queue()),
+      waker_(queue_),
+      sender_(state.arena, state.connections, recorder),
+      context_{state.health, server_->health, queue_, state.ending_watches, calls_},
+      tokens_(state.tokens) {}
+
+QueueThread::~QueueThread() = default;
+
+void QueueThread::Start(std::unique_ptr<Lane> lane) {
+  lane_ = std::move(lane);
+  batcher_ = std::make_unique<Batcher>(options_.batcher, state_.arena, state_.backlog, *lane_, recorder_, wake());
+  admission_ = std::make_unique<AdmissionQueue>(options_.admission, *batcher_);
+  ArmCalls();
+  thread_ = std::thread([this] {
+    ReceivePool::BeginReceiving();
+    Run();
+    ShutdownQueue();
+    ReceivePool::EndReceiving();
+  });
+}
+
+void QueueThread::ArmCalls() {
+  for (int i = 0; i < kArmedUnaryCalls; ++i) UnaryCall::Arm(*this);
+  for (int i = 0; i < kArmedStreamCalls; ++i) StreamCall::Arm(*this);
+  for (int i = 0; i < kArmedControlCalls; ++i) {
+    InfoCall::Arm(*this);
+    CheckCall::Arm(context_);
+    WatchCall::Arm(context_);
+    if (server_->reflects()) ReflectionCall::Arm(*this);
+  }
+}
+
+void QueueThread::TakeReadyEvents() {
+  void* tag = nullptr;
+  bool ok = false;
+  while (queue_->AsyncNext(&tag, &ok, gpr_inf_past(GPR_CLOCK_MONOTONIC)) == grpc::CompletionQueue::GOT_EVENT) {
+    static_cast<Tag*>(tag)->Proceed(ok);
+    Progress();
+    if (batcher_->MustFlushEarly()) batcher_->Flush(SteadyClock::now());
+  }
+}
+
+// Sleeps until an event, until an open batch has waited long enough, or until the end, and acts on it.
+void QueueThread::WaitForEvent() {
+  const TimePoint until = std::min(batcher_->next_flush(), end_by_.load());
+  gpr_timespec deadline = gpr_inf_future(GPR_CLOCK_MONOTONIC);
+  if (until != kNoDeadline) {
+    deadline = gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                            gpr_time_from_nanos((until - SteadyClock::now()).count(), GPR_TIMESPAN));
+  }
+  void* tag = nullptr;
+  bool ok = false;
+  if (queue_->AsyncNext(&tag, &ok, deadline) == grpc::CompletionQueue::GOT_EVENT) static_cast<Tag*>(tag)->Proceed(ok);
+}
+
+bool QueueThread::IsOver() const {
+  const TimePoint end_by = end_by_.load();
+  return end_by != kNoDeadline && (calls_.calls() == 0 || SteadyClock::now() >= end_by);
+}
+
+void QueueThread::Run() {
+  while (!IsOver()) {
+    TakeReadyEvents();
+    Progress();
+    batcher_->Flush(SteadyClock::now());
+    if (attention_.exchange(false)) AttendToCalls();
+    // A batch that ran inside Launch is finished by now.
+    if (Progress()) continue;
+    if (batcher_->needs_polling()) {
+      for (int i = 0; i < kSpinPolls; ++i) {
+        if (Progress()) break;
+        CpuRelax();
+      }
+      continue;
+    }
+    if (IsOver()) return;
+    WaitForEvent();
+    // What came while the thread slept is alone: it does not wait for company.
+    if (!batcher_->in_flight()) batcher_->Flush(SteadyClock::now());
+    Progress();
+  }
+}
+
+bool QueueThread::Progress() {
+  const bool finished = batcher_->Poll();
+  return (admission_->may_admit() && admission_->AdmitWaiting(SteadyClock::now())) || finished;
+}
+
+void QueueThread::AttendToCalls() {
+  const TimePoint now = SteadyClock::now();
+  const TimePoint overdue = now - state_.connections.options().answer_timeout;
+  for (UnaryCall* call : answering_) {
+    if (call->answered_at() > overdue) break;
+    call->Cancel();
+  }
+  const bool draining = state_.draining.load();
+  for (auto it = streams_.begin(); it != streams_.end();) {
+    StreamCall* const stream = *it++;  // Drain may end the stream
+    if (stream->writing_since() <= overdue) stream->Cancel();
+    stream->CopyOutOlderThan(overdue);
+    if (draining) stream->Drain();
+  }
+  for (WatchCall* watch : context_.watches) watch->Update();
+}
+
+void QueueThread::ReportSlow(const RequestSample& sample, std::uint64_t id, const Answer* answer,
+                             const ClientMetadata& metadata, const std::string& peer) {
+  const std::shared_ptr<Connection> connection = ConnectionOf(peer);
+  state_.slow_requests.Report(sample, id, answer, metadata, connection == nullptr ? peer : connection->peer());
+}
+
+void QueueThread::ShutdownQueue() {
+  if (calls_.calls() > 0) spdlog::warn("shutting down with {} calls that a device has not given back", calls_.calls());
+  waker_.Close();
+  queue_->Shutdown();
+  // gRPC aborts over a queue that still holds an event: a wake-up, or one of those calls, which begin nothing any more.
+  void* tag = nullptr;
+  bool ok = false;
+  while (queue_->Next(&tag, &ok)) {
+  }
+}
+
+void QueueThread::ShutdownAndJoin(TimePoint until) {
+  end_by_.store(until);
+  waker_.Wake();
+  if (thread_.joinable()) {
+    thread_.join();
+  } else {
+    ShutdownQueue();  // never started, since a device failed first
+  }
+}
+
+}  // namespace softmax::server

@@ -1,0 +1,128 @@
+#pragma once
+
+#include <atomic>
+#include <list>
+#include <memory>
+#include <thread>
+
+#include "server/batching/admission_queue.h"
+#include "server/batching/batcher.h"
+#include "server/batching/lane.h"
+#include "server/metrics/metrics.h"
+#include "server/rpc/health/health_context.h"
+#include "server/rpc/queue/answer_sender.h"
+#include "server/rpc/queue/call_count.h"
+#include "server/rpc/queue/queue_server.h"
+#include "server/rpc/queue/service_state.h"
+#include "server/rpc/queue/waker.h"
+#include "server/rpc/security/token_check.h"
+
+namespace softmax::server {
+
+class StreamCall;
+class UnaryCall;
+
+// One gRPC server with its one completion queue and the one thread that polls it: it accepts calls, copies their
+// tensors into this thread's batches, launches them, sees their completion and answers, without handing anything to
+// another thread on the way. The unit of concurrency.
+//
+// The thread takes every ready event first, looking for finished batches in between, and launches when no event is
+// ready; a request that arrives while it sleeps is launched at once. It spins only while a batch is in flight on a lane
+// that has to be polled, and sleeps in the queue otherwise.
+class QueueThread {
+ public:
+  using LaneFactory = std::function<std::unique_ptr<Lane>(std::function<void()> wake)>;
+
+  struct Options {
+    std::uint32_t index = 0;  // of the server, as connections are dealt out to it
+    Batcher::Options batcher;
+    AdmissionQueue::Options admission;
+  };
+
+  QueueThread(ServiceState& state, const Options& options, std::unique_ptr<QueueServer> server, Recorder& recorder);
+  ~QueueThread();
+
+  // The lane's failures to start are the factory's to report.
+  void Start(std::unique_ptr<Lane> lane);
+  std::function<void()> wake() {
+    return [this] { waker_.Wake(); };
+  }
+
+  // Any thread: look soon at the drain flag, overdue answers, and health for its watchers.
+  void RequestAttention() {
+    attention_.store(true);
+    waker_.Wake();
+  }
+
+  // After the server's Shutdown returned. Ends the queue once its calls have ended, at `until` without those that have
+  // not: a device hangs. Joins.
+  void ShutdownAndJoin(TimePoint until);
+
+  // For the calls of this thread, on this thread.
+  ServiceState& state() { return state_; }
+  QueueServer& server() { return *server_; }
+  AdmissionQueue& admission() { return *admission_; }
+  Recorder& recorder() { return recorder_; }
+  CallCount& calls() { return calls_; }
+  // `call` is a ServerContext or a RawCall, here and in Authorize.
+  template <typename Call>
+  void ReportIfSlow(const RequestSample& sample, std::uint64_t id, const Answer* answer, const Call& call) {
+    if (!state_.slow_requests.IsSlow(sample.total)) return;
+    ReportSlow(sample, id, answer, call.client_metadata(), call.peer());
+  }
+  // By the name that gRPC has for a call's peer; null when it is gone already.
+  std::shared_ptr<Connection> ConnectionOf(const std::string& peer) {
+    return state_.connections.Find(peer, options_.index);
+  }
+  AnswerSender& sender() { return sender_; }
+  grpc::ServerCompletionQueue* queue() { return server_->queue(); }
+  std::list<UnaryCall*>& answering() { return answering_; }
+  std::list<StreamCall*>& streams() { return streams_; }
+  // Whether the call's caller may come in. A rejected one is counted.
+  template <typename Call>
+  absl::Status Authorize(const Call& call) {
+    absl::Status status = tokens_.Authorize(call);
+    if (!status.ok()) recorder_.RequestRefused(RefuseReason::kUnauthorized);
+    return status;
+  }
+
+ private:
+  void ArmCalls();
+  void Run();
+  void TakeReadyEvents();
+  void WaitForEvent();
+  // Whether nothing is left to be done, or no time.
+  bool IsOver() const;
+  void ShutdownQueue();
+  // Completes what has finished, and lets in what has its turn then. True: something happened.
+  bool Progress();
+  void AttendToCalls();
+  void ReportSlow(const RequestSample& sample, std::uint64_t id, const Answer* answer, const ClientMetadata& metadata,
+                  const std::string& peer);
+
+  // Constant after Start.
+  ServiceState& state_;
+  const Options options_;
+  Recorder& recorder_;
+  const std::unique_ptr<QueueServer> server_;
+  grpc::ServerCompletionQueue* const queue_;
+  Waker waker_;
+  std::unique_ptr<Lane> lane_;
+  std::unique_ptr<Batcher> batcher_;
+  std::unique_ptr<AdmissionQueue> admission_;
+
+  // The thread's own.
+  CallCount calls_;
+  AnswerSender sender_;
+  std::list<UnaryCall*> answering_;  // calls whose answer gRPC has not taken yet, oldest first
+  std::list<StreamCall*> streams_;
+  HealthContext context_;
+  TokenCheck tokens_;
+
+  std::atomic<bool> attention_{false};
+  // When it ends at the latest: kNoDeadline until ShutdownAndJoin.
+  std::atomic<TimePoint> end_by_{kNoDeadline};
+  std::thread thread_;
+};
+
+}  // namespace softmax::server

@@ -1,0 +1,112 @@
+#include <bit>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "server/wire/tags.h"
+#include "server/wire/wire.h"
+
+// Writes what the generated serializer would: fields in number order, scalars of value 0 left out,
+// integers in their shortest form.
+namespace softmax::server {
+namespace {
+
+constexpr std::size_t VarintSize(std::uint64_t value) {
+  return (static_cast<std::size_t>(std::bit_width(value | 1)) + 6) / 7;
+}
+
+// All our tags have one byte.
+constexpr std::size_t ScalarSize(std::uint64_t value) { return value == 0 ? 0 : 1 + VarintSize(value); }
+constexpr std::size_t BlockSize(std::uint64_t size) { return 1 + VarintSize(size) + size; }
+
+// The messages' sizes are known before they are written: each is written in place, to room that is there already.
+char* PutVarint(std::uint64_t value, char* at) {
+  for (; value >= 0x80; value >>= 7) *at++ = static_cast<char>(value | 0x80);
+  *at++ = static_cast<char>(value);
+  return at;
+}
+
+char* PutScalar(std::uint32_t tag, std::uint64_t value, char* at) {
+  if (value == 0) return at;
+  *at++ = static_cast<char>(tag);
+  return PutVarint(value, at);
+}
+
+char* PutBlockStart(std::uint32_t tag, std::uint64_t size, char* at) {
+  *at++ = static_cast<char>(tag);
+  return PutVarint(size, at);
+}
+
+// Makes room for so many bytes more, and says where.
+char* Extend(std::string* out, std::size_t size) {
+  const std::size_t begin = out->size();
+  out->resize(begin + size);
+  return out->data() + begin;
+}
+
+std::size_t TimingSize(const AnswerTiming& timing) {
+  return ScalarSize(timing.queue_ns) + ScalarSize(timing.batch_ns) + ScalarSize(timing.execution_ns) +
+         ScalarSize(timing.batch_rows);
+}
+
+char* PutTiming(const AnswerTiming& timing, char* at) {
+  at = PutScalar(kTimingQueue, timing.queue_ns, at);
+  at = PutScalar(kTimingBatch, timing.batch_ns, at);
+  at = PutScalar(kTimingExecution, timing.execution_ns, at);
+  return PutScalar(kTimingBatchRows, timing.batch_rows, at);
+}
+
+std::size_t ShapeSize(const DecodedRequest& request) {
+  std::size_t size = 0;
+  for (std::uint32_t i = 0; i < request.rank; ++i) {
+    size += VarintSize(static_cast<std::uint64_t>(request.shape[i]));
+  }
+  return size;
+}
+
+// A proto3 string has to be UTF-8, or the caller's parser refuses the whole message; a status may
+// quote anything.
+char* PutText(std::string_view text, char* at) {
+  for (const char c : text) *at++ = static_cast<unsigned char>(c) < 0x80 ? c : '?';
+  return at;
+}
+
+}  // namespace
+
+void EncodeAnswerHeader(const DecodedRequest& request, const AnswerTiming& timing, bool in_stream,
+                        std::string* header) {
+  const auto dtype = static_cast<std::uint64_t>(request.spec.output_type);
+  const std::uint64_t payload = request.spec.output_bytes();
+  const std::size_t timing_size = TimingSize(timing);
+  const std::size_t shape_size = ShapeSize(request);
+  const std::uint64_t output_size = ScalarSize(dtype) + BlockSize(shape_size) + (payload == 0 ? 0 : BlockSize(payload));
+  const std::uint64_t element_size = ScalarSize(request.id) + BlockSize(timing_size) + BlockSize(output_size);
+  const std::uint64_t size = in_stream ? BlockSize(element_size) : element_size;
+  char* at = Extend(header, size - payload);
+  if (in_stream) at = PutBlockStart(kStreamElement, element_size, at);
+  at = PutScalar(kResponseId, request.id, at);
+  at = PutBlockStart(kResponseTiming, timing_size, at);
+  at = PutTiming(timing, at);
+  at = PutBlockStart(kResponseOutput, output_size, at);
+  at = PutScalar(kTensorDtype, dtype, at);
+  at = PutBlockStart(kTensorShapePacked, shape_size, at);
+  for (std::uint32_t i = 0; i < request.rank; ++i) at = PutVarint(static_cast<std::uint64_t>(request.shape[i]), at);
+  if (payload > 0) PutBlockStart(kTensorData, payload, at);
+}
+
+void EncodeStreamError(std::uint64_t id, const absl::Status& status, std::uint32_t retry_after_ms, std::string* out) {
+  const std::string_view text(status.message().data(), status.message().size());
+  const auto code = static_cast<std::uint64_t>(static_cast<int>(status.code()));
+  const std::size_t status_size =
+      ScalarSize(code) + (text.empty() ? 0 : BlockSize(text.size())) + ScalarSize(retry_after_ms);
+  const std::size_t element_size = ScalarSize(id) + BlockSize(status_size);
+  char* at = Extend(out, BlockSize(element_size));
+  at = PutBlockStart(kStreamElement, element_size, at);
+  at = PutScalar(kResponseId, id, at);
+  at = PutBlockStart(kResponseStatus, status_size, at);
+  at = PutScalar(kStatusCode, code, at);
+  if (!text.empty()) at = PutText(text, PutBlockStart(kStatusMessage, text.size(), at));
+  PutScalar(kStatusRetryAfter, retry_after_ms, at);
+}
+
+}  // namespace softmax::server

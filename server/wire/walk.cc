@@ -1,0 +1,169 @@
+#include "server/wire/walk.h"
+
+#include <bit>
+
+#include "server/wire/tags.h"
+
+namespace softmax::server {
+namespace {
+
+bool ReadInt32(WireCursor* cursor, std::int32_t* value) {
+  std::uint64_t wide;
+  if (!cursor->ReadVarint(&wide)) return false;
+  *value = static_cast<std::int32_t>(wide);
+  return true;
+}
+
+// Calls `add(value)` for each value of a packed field, which must end where the last value ends.
+template <typename Add>
+bool ReadPacked(WireCursor* cursor, Add add) {
+  std::uint64_t length;
+  if (!cursor->ReadLength(&length)) return false;
+  const std::uint64_t outer = cursor->Narrow(length);
+  while (!cursor->AtLimit()) {
+    std::uint64_t value;
+    if (!cursor->ReadVarint(&value)) {
+      if (cursor->fault() == WireFault::kTruncated) cursor->Fail(WireFault::kPackedOverhang, length);
+      return false;
+    }
+    add(value);
+  }
+  cursor->Widen(outer);
+  return true;
+}
+
+void AddDimension(RawRequest* request, std::uint64_t value) {
+  if (request->rank < kMaxShapeRank) {
+    request->shape[request->rank] = static_cast<std::int64_t>(value);
+  }
+  ++request->rank;
+}
+
+void AddLength(RawRequest* request, std::uint64_t value) {
+  const auto length = static_cast<std::uint32_t>(value);
+  if (request->lengths_count == 0 || length > request->lengths_largest) {
+    request->lengths_largest = length;
+    request->lengths_largest_at = request->lengths_count;
+  }
+  ++request->lengths_count;
+}
+
+bool WalkTensor(WireCursor* cursor, int depth, RawRequest* request) {
+  while (!cursor->AtLimit()) {
+    std::uint64_t value;
+    if (!cursor->ReadTag(&request->tag)) return false;
+    switch (request->tag) {
+      case kTensorDtype:
+        if (!ReadInt32(cursor, &request->dtype)) return false;
+        break;
+      case kTensorShapePacked:
+        if (!ReadPacked(cursor, [&](std::uint64_t v) { AddDimension(request, v); })) return false;
+        break;
+      case kTensorShape:
+        if (!cursor->ReadVarint(&value)) return false;
+        AddDimension(request, value);
+        break;
+      case kTensorData:
+        if (!cursor->ReadLength(&value)) return false;
+        request->data_offset = cursor->position();
+        request->data_size = value;
+        if (!cursor->Skip(value)) return false;
+        break;
+      default:
+        if (!cursor->SkipField(request->tag, depth)) return false;
+    }
+  }
+  return true;
+}
+
+bool WalkInput(WireCursor* cursor, int depth, RawRequest* request) {
+  std::uint64_t length;
+  if (!cursor->ReadLength(&length)) return false;
+  const std::uint64_t outer = cursor->Narrow(length);
+  request->has_input = true;
+  request->in_input = true;
+  if (!WalkTensor(cursor, depth - 1, request)) return false;
+  request->in_input = false;
+  cursor->Widen(outer);
+  return true;
+}
+
+bool WalkLengths(WireCursor* cursor, RawRequest* request) {
+  if (request->lengths_count == 0) {
+    request->lengths_begin = *cursor;
+    request->lengths_tag = request->tag;
+  }
+  if (request->tag == kRequestLengthsPacked) {
+    return ReadPacked(cursor, [&](std::uint64_t v) { AddLength(request, v); });
+  }
+  std::uint64_t value;
+  if (!cursor->ReadVarint(&value)) return false;
+  AddLength(request, value);
+  return true;
+}
+
+bool WalkField(WireCursor* cursor, int depth, RawRequest* request) {
+  std::uint64_t value;
+  switch (request->tag) {
+    case kRequestId:
+      if (!cursor->ReadVarint(&request->id)) return false;
+      request->has_id = true;
+      return true;
+    case kRequestOperation:
+      return ReadInt32(cursor, &request->operation);
+    case kRequestAxis:
+      request->has_axis = true;
+      return ReadInt32(cursor, &request->axis);
+    case kRequestScale:
+      if (!cursor->ReadFixed64(&value)) return false;
+      request->has_scale = true;
+      request->scale = std::bit_cast<double>(value);
+      return true;
+    case kRequestOutputDtype:
+      return ReadInt32(cursor, &request->output_dtype);
+    case kRequestLengths:
+    case kRequestLengthsPacked:
+      return WalkLengths(cursor, request);
+    case kRequestTimeout:
+      if (!cursor->ReadVarint(&value)) return false;
+      request->timeout_us = static_cast<std::uint32_t>(value);
+      return true;
+    case kRequestInput:
+      return WalkInput(cursor, depth, request);
+    default:
+      return cursor->SkipField(request->tag, depth);
+  }
+}
+
+}  // namespace
+
+bool WalkRequest(WireCursor* cursor, int depth, RawRequest* request) {
+  while (!cursor->AtLimit()) {
+    if (!cursor->ReadTag(&request->tag)) return false;
+    if (!WalkField(cursor, depth, request)) return false;
+  }
+  return true;
+}
+
+void ReadLengths(const RawRequest& request, std::uint32_t* out) {
+  WireCursor cursor = request.lengths_begin;
+  std::uint32_t tag = request.lengths_tag;
+  const std::uint32_t* const end = out + request.lengths_count;
+  const auto append = [&](std::uint64_t value) { *out++ = static_cast<std::uint32_t>(value); };
+  // All of this has been walked, so that nothing fails.
+  for (bool good = true; good;) {
+    if (tag == kRequestLengthsPacked) {
+      good = ReadPacked(&cursor, append);
+    } else if (tag == kRequestLengths) {
+      std::uint64_t value = 0;
+      good = cursor.ReadVarint(&value);
+      append(value);
+    } else {
+      good = cursor.SkipField(tag, kWireDepth);
+    }
+    if (out == end) return;
+    good = good && cursor.ReadTag(&tag);
+  }
+}
+
+}  // namespace softmax::server

@@ -1,0 +1,225 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "tests/client/support/fake_server.h"
+#include "tests/client/support/run_program.h"
+
+namespace softmax::client {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// The program against a fake server in this process.
+class LoadgenTest : public ::testing::Test {
+ protected:
+  // What every run has, but for what `more` says itself.
+  std::vector<std::string> Arguments(std::vector<std::string> more) {
+    const std::vector<std::pair<std::string, std::string>> usual = {{"--address", server_.address()},
+                                                                    {"--connections", "2"},
+                                                                    {"--in-flight", "2"},
+                                                                    {"--duration", "0.5"},
+                                                                    {"--warmup", "0.1"},
+                                                                    {"--shape", "4x32"}};
+    for (const auto& [name, value] : usual) {
+      if (std::find(more.begin(), more.end(), name) != more.end()) continue;
+      more.insert(more.end(), {name, value});
+    }
+    return more;
+  }
+  ProgramResult Run(std::vector<std::string> more) { return RunProgram(SOFTMAX_LOADGEN, Arguments(std::move(more))); }
+
+  FakeServer server_;
+};
+
+// The first run of a JSON report.
+nlohmann::json FirstRun(const std::string& text) {
+  const nlohmann::json document = nlohmann::json::parse(text, nullptr, false);
+  if (document.is_discarded() || document["schema"] != 1 || document["runs"].empty()) {
+    ADD_FAILURE() << "not a report of schema 1 with a run: " << text;
+    return {};
+  }
+  return document["runs"][0];
+}
+
+std::uint64_t Calls(const nlohmann::json& run) { return run["latency"]["count"]; }
+
+TEST_F(LoadgenTest, RightAnswersAreVerifiedAndExitIsZero) {
+  const ProgramResult result = Run({"--verify", "1", "--json", "-"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const nlohmann::json run = FirstRun(result.out);
+  EXPECT_GT(Calls(run), 10u) << result.out;
+  EXPECT_GE(run["verified"], Calls(run));
+  EXPECT_EQ(run["wrong"], 0);
+  EXPECT_EQ(run["errors"], nlohmann::json::object());
+  EXPECT_THAT(result.err, HasSubstr("p99.9 us"));
+}
+
+TEST_F(LoadgenTest, AllTypesOperationsAndAxesAreVerified) {
+  for (const char* dtype : {"float32", "float16", "bfloat16", "float64"}) {
+    for (const char* op : {"softmax", "log_softmax"}) {
+      const ProgramResult result = Run({"--dtype", dtype, "--op", op, "--axis", "0", "--scale", "0.5", "--output-dtype",
+                                        "float32", "--duration", "0.5"});
+      EXPECT_EQ(result.exit_code, 0) << dtype << op << result.out << result.err;
+    }
+  }
+}
+
+TEST_F(LoadgenTest, WrongAnswersExitWithOneAndAreCounted) {
+  server_.behavior().wrong_values = true;
+  for (const std::vector<std::string>& how : {std::vector<std::string>{}, {"--stream"}, {"--processes", "2"}}) {
+    ProgramResult result = Run(how);
+    EXPECT_EQ(result.exit_code, 1) << result.out;
+    EXPECT_THAT(result.out, HasSubstr("expected"));
+    EXPECT_THAT(result.out, Not(HasSubstr(": 0 wrong")));
+  }
+  EXPECT_EQ(Run({"--allow-errors"}).exit_code, 1);  // which forgives errors, not wrong answers
+  EXPECT_EQ(Run({"--no-verify"}).exit_code, 0);     // only sizes are looked at
+}
+
+TEST_F(LoadgenTest, AnAnswerThatBelongsToAnotherRequestIsWrong) {
+  server_.behavior().swap_answers = true;
+  const ProgramResult result = Run({"--verify", "1"});
+  EXPECT_EQ(result.exit_code, 1) << result.out;
+}
+
+TEST_F(LoadgenTest, ErrorsAreCountedByCodeAndFailTheRun) {
+  server_.behavior().refuse = true;
+  const ProgramResult result = Run({});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.out, HasSubstr("RESOURCE_EXHAUSTED"));
+  EXPECT_THAT(result.out, HasSubstr("queue: full"));
+}
+
+TEST_F(LoadgenTest, AllowErrorsForgivesThemWhenThereAreAnswersToo) {
+  server_.behavior().delay_ms = 60;
+  const std::vector<std::string> how = {"--timeout", "0.03", "--allow-errors", "--duration", "1"};
+  Program program(SOFTMAX_LOADGEN, Arguments(how));
+  std::this_thread::sleep_for(std::chrono::milliseconds(400));
+  server_.behavior().delay_ms = 0;
+  const ProgramResult result = program.Wait();
+  EXPECT_EQ(result.exit_code, 0) << result.out;
+  EXPECT_THAT(result.out, HasSubstr("DEADLINE_EXCEEDED"));
+}
+
+TEST_F(LoadgenTest, StreamsCarrySeveralRequestsAMessage) {
+  const ProgramResult result =
+      Run({"--stream", "--in-flight", "12", "--requests-per-message", "4", "--verify", "1", "--json", "-"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(server_.largest_message(), 4);
+  const nlohmann::json run = FirstRun(result.out);
+  EXPECT_GT(Calls(run), 10u);
+  EXPECT_GE(run["verified"], Calls(run));
+}
+
+TEST_F(LoadgenTest, LargeStreamMessagesAreRightToo) {
+  const ProgramResult result =
+      RunProgram(SOFTMAX_LOADGEN, {"--address", server_.address(), "--connections", "1", "--stream", "--in-flight", "4",
+                                   "--requests-per-message", "2", "--shape", "20x1000", "--shape", "3x77", "--duration",
+                                   "0.5", "--warmup", "0.1", "--verify", "1"});
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+}
+
+TEST_F(LoadgenTest, BrokenStreamsAreErrorsAndItStillEnds) {
+  server_.behavior().break_streams = true;
+  const ProgramResult result = Run({"--stream"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.out, HasSubstr("ABORTED"));
+}
+
+TEST_F(LoadgenTest, ProcessesShareTheConnectionsAndAddUp) {
+  const ProgramResult result = Run({"--processes", "2", "--threads", "1", "--json", "-"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const std::uint64_t calls = Calls(FirstRun(result.out));
+  EXPECT_LE(calls, static_cast<std::uint64_t>(server_.requests()));
+  EXPECT_GT(calls, 10u);
+}
+
+TEST_F(LoadgenTest, AMixReportsEachShape) {
+  const ProgramResult result = RunProgram(SOFTMAX_LOADGEN, {"--address", server_.address(), "--shape", "1x10:9",
+                                                            "--shape", "2x3x4", "--duration", "0.5", "--warmup", "0"});
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+  EXPECT_THAT(result.out, HasSubstr("1x10 "));
+  EXPECT_THAT(result.out, HasSubstr("2x3x4 "));
+  EXPECT_THAT(result.out, HasSubstr("total "));
+}
+
+TEST_F(LoadgenTest, InterruptStopsSendingAndReports) {
+  Program program(SOFTMAX_LOADGEN, Arguments({"--duration", "600", "--json", "-"}));
+  for (int i = 0; i < 4000 && server_.requests() < 50; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // beyond the warm-up
+  const auto start = std::chrono::steady_clock::now();
+  program.Signal(SIGINT);
+  const ProgramResult result = program.Wait();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const nlohmann::json run = FirstRun(result.out);
+  EXPECT_EQ(run["interrupted"], true);
+  EXPECT_GT(Calls(run), 0u);
+  EXPECT_LT(run["duration_s"], 600);
+}
+
+TEST_F(LoadgenTest, CsvGrowsByALineARunUnderOneHeader) {
+  const std::string path = ::testing::TempDir() + "loadgen_test.csv";
+  std::remove(path.c_str());
+  EXPECT_EQ(Run({"--csv", path, "--duration", "0.1"}).exit_code, 0);
+  EXPECT_EQ(Run({"--csv", path, "--duration", "0.1"}).exit_code, 0);
+  std::FILE* file = std::fopen(path.c_str(), "r");
+  ASSERT_NE(file, nullptr);
+  char line[1024];
+  std::vector<std::string> lines;
+  while (std::fgets(line, sizeof(line), file) != nullptr) lines.push_back(line);
+  std::fclose(file);
+  ASSERT_EQ(lines.size(), 3u);
+  const auto commas = [](const std::string& text) { return std::count(text.begin(), text.end(), ','); };
+  EXPECT_EQ(lines[0].rfind("address,", 0), 0u);
+  EXPECT_EQ(commas(lines[0]), commas(lines[1]));
+  EXPECT_NE(Run({"--csv", "/nonexistent/x.csv", "--duration", "0.1"}).exit_code, 0);
+}
+
+TEST(LoadgenProgramTest, AnUnreachableServerIsExitThree) {
+  const ProgramResult result =
+      RunProgram(SOFTMAX_LOADGEN, {"--address", "127.0.0.1:1", "--connect-timeout", "0.3", "--processes", "2"});
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_THAT(result.err, HasSubstr("no connection to 127.0.0.1:1"));
+}
+
+TEST(LoadgenProgramTest, WrongUsageIsExitTwoAndSaysWhat) {
+  const auto error = [](const std::vector<std::string>& arguments) {
+    const ProgramResult result = RunProgram(SOFTMAX_LOADGEN, arguments);
+    EXPECT_EQ(result.exit_code, 2) << ::testing::PrintToString(arguments);
+    return result.err;
+  };
+  EXPECT_THAT(error({"--shape", "4y5"}), HasSubstr("4y5"));
+  EXPECT_THAT(error({"--shape", "4x0"}), HasSubstr("4x0"));
+  EXPECT_THAT(error({"--payload-bytes", "6"}), HasSubstr("multiple"));
+  EXPECT_THAT(error({"--axis", "2", "--shape", "4x4"}), HasSubstr("--axis 2"));
+  EXPECT_THAT(error({"--scale", "0"}), HasSubstr("--scale"));
+  EXPECT_THAT(error({"--processes", "9", "--connections", "8"}), HasSubstr("--connections 8"));
+  EXPECT_THAT(error({"--requests-per-message", "2"}), HasSubstr("--stream"));
+  EXPECT_THAT(error({"--no-such-flag"}), HasSubstr("--no-such-flag"));
+  EXPECT_THAT(error({"--dtype", "int8"}), HasSubstr("int8"));
+  EXPECT_THAT(error({"--server-metrics", "nowhere"}), HasSubstr("--server-metrics metrics address \"nowhere\""));
+  // Not after a run of ten minutes.
+  EXPECT_THAT(error({"--json", "/nonexistent/x"}), HasSubstr("--json /nonexistent/x: cannot be written"));
+  EXPECT_THAT(error({"--html", ::testing::TempDir()}), HasSubstr("is a folder"));
+  EXPECT_THAT(error({"--json", "-", "--csv", "-"}), HasSubstr("only one of --json, --csv and --html"));
+}
+
+TEST(LoadgenProgramTest, HelpAndVersionAreNoErrors) {
+  const ProgramResult help = RunProgram(SOFTMAX_LOADGEN, {"--help"});
+  EXPECT_EQ(help.exit_code, 0);
+  EXPECT_THAT(help.out, HasSubstr("--duration TIME=10s"));
+  const ProgramResult version = RunProgram(SOFTMAX_LOADGEN, {"--version"});
+  EXPECT_EQ(version.exit_code, 0);
+  EXPECT_THAT(version.out, HasSubstr("softmax-loadgen "));
+}
+
+}  // namespace
+}  // namespace softmax::client

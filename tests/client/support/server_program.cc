@@ -1,0 +1,49 @@
+#include "tests/client/support/server_program.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "client/softmax_client/softmax_client.h"
+
+namespace softmax::client {
+
+ServerProgram::ServerProgram(const std::string& address, int delay_ms) : address_(address), delay_ms_(delay_ms) {
+  Start();
+}
+
+ServerProgram::~ServerProgram() { Kill(); }
+
+void ServerProgram::Kill() {
+  if (program_ == nullptr) return;
+  program_->Signal(SIGKILL);
+  program_.reset();
+}
+
+void ServerProgram::Stop() { program_->Stop(); }
+
+void ServerProgram::Start() {
+  program_ =
+      std::make_unique<Program>(SOFTMAX_FAKE_SERVER, std::vector<std::string>{address_, std::to_string(delay_ms_)});
+  const auto client = Client::Create({.target = address_});
+  const absl::Status status = (*client)->WaitForConnection(std::chrono::seconds(60));
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+std::string FreeAddress() {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  auto* generic = reinterpret_cast<sockaddr*>(&address);
+  EXPECT_EQ(bind(fd, generic, size), 0);
+  EXPECT_EQ(getsockname(fd, generic, &size), 0);
+  close(fd);
+  return "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+}
+
+}  // namespace softmax::client

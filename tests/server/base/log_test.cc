@@ -1,0 +1,133 @@
+#include "server/base/log.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+
+namespace softmax::server {
+namespace {
+
+using testing::HasSubstr;
+using testing::MatchesRegex;
+
+// What `log` writes to stderr.
+template <typename F>
+std::string Written(F log) {
+  testing::internal::CaptureStderr();
+  log();
+  return testing::internal::GetCapturedStderr();
+}
+
+TEST(Logging, WritesTextLinesWithTimeLevelAndThread) {
+  ASSERT_TRUE(InitLogging("info", "text").ok());
+  const std::string line = Written([] { spdlog::warn("{} slabs", 8192); });
+  EXPECT_THAT(line, MatchesRegex("[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3}Z "
+                                 "warning \\[[0-9]+\\] 8192 slabs\n"));
+}
+
+TEST(Logging, WritesJsonThatAMessageCannotBreak) {
+  ASSERT_TRUE(InitLogging("info", "json").ok());
+  const std::string line = Written([] { spdlog::error("a \"b\" \\ \n\r\t\x01\x7f \xff\xc0\xaf gr\xc3\xbcn {}", "}"); });
+  EXPECT_THAT(line, MatchesRegex("\\{\"time\":\"[-0-9T:.]+Z\",\"level\":\"error\",\"thread\":[0-9]+,"
+                                 "\"message\":\".*\"\\}\n"));
+  EXPECT_THAT(line, HasSubstr(R"("message":"a \"b\" \\ \n\r\t\u0001\u007f \ufffd\ufffd\ufffd gr)"
+                              "\xc3\xbcn }\"}\n"));
+}
+
+TEST(Logging, FieldsStandBesideTheMessageAndCannotBeForged) {
+  const std::vector<LogField> fields = {{"request_id", 7}, {"peer", "a\" b=\"c\n"}};
+  ASSERT_TRUE(InitLogging("info", "text").ok());
+  EXPECT_THAT(Written([&] { LogWarning("slow x=1", fields); }),
+              HasSubstr("] slow x=1 request_id=7 peer=\"a\\\" b=\\\"c\\n\"\n"));
+  ASSERT_TRUE(InitLogging("info", "json").ok());
+  EXPECT_THAT(Written([&] { LogWarning("slow", fields); }),
+              HasSubstr(R"("message":"slow","request_id":7,"peer":"a\" b=\"c\n"})"));
+  EXPECT_THAT(Written([] { spdlog::info("next"); }), HasSubstr("\"message\":\"next\"}\n"));
+}
+
+TEST(Logging, StepsThroughTheLevels) {
+  ASSERT_TRUE(InitLogging("info", "text").ok());
+  EXPECT_EQ(StepLogLevel(/*more=*/true), "debug");
+  EXPECT_EQ(StepLogLevel(true), "trace");
+  EXPECT_EQ(StepLogLevel(true), "trace");
+  for (const char* level : {"debug", "info", "warning", "error", "error"}) EXPECT_EQ(StepLogLevel(false), level);
+}
+
+TEST(Logging, OneMessageIsOneLineInTextToo) {
+  ASSERT_TRUE(InitLogging("info", "text").ok());
+  const std::string line = Written([] { spdlog::info("id\n2026-01-01T00:00:00.000Z info [1] forged \x1b[31m"); });
+  EXPECT_EQ(std::count(line.begin(), line.end(), '\n'), 1);
+  EXPECT_THAT(line, HasSubstr("id\\n2026"));
+  EXPECT_EQ(line.find('\x1b'), std::string::npos);
+}
+
+TEST(Logging, ReplacesTruncatedAndForbiddenUtf8) {
+  ASSERT_TRUE(InitLogging("info", "json").ok());
+  // Cut in the middle, a surrogate, beyond U+10FFFF, over-long.
+  for (const char* bad : {"\xe2\x82", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe0\x80\x80"}) {
+    const std::string line = Written([&] { spdlog::info("<{}>", bad); });
+    EXPECT_THAT(line, HasSubstr("<\\ufffd"));
+    for (const char c : line) {
+      EXPECT_EQ(static_cast<unsigned char>(c) & 0x80, 0);
+    }
+  }
+  EXPECT_THAT(Written([] { spdlog::info("\xe2\x82\xac \xf0\x9f\x98\x80"); }),
+              HasSubstr("\xe2\x82\xac \xf0\x9f\x98\x80"));
+}
+
+TEST(Logging, PrintsNothingBelowTheLevel) {
+  ASSERT_TRUE(InitLogging("warning", "text").ok());
+  EXPECT_EQ(Written([] { spdlog::info("quiet"); }), "");
+  EXPECT_THAT(Written([] { spdlog::warn("loud"); }), HasSubstr("loud"));
+  ASSERT_TRUE(InitLogging("off", "text").ok());
+  EXPECT_EQ(Written([] { spdlog::critical("quiet"); }), "");
+}
+
+TEST(Logging, RefusesUnknownLevelsAndFormats) {
+  EXPECT_THAT(std::string(InitLogging("loud", "text").message()), HasSubstr("'loud'"));
+  EXPECT_THAT(std::string(InitLogging("info", "xml").message()), HasSubstr("'xml'"));
+}
+
+// Runs in a child, whose stderr is `fd`.
+void LogTo(int fd) {
+  if (!InitLogging("info", "text").ok()) {
+    _exit(3);
+  }
+  dup2(fd, STDERR_FILENO);
+  for (int i = 0; i < 100; ++i) {
+    spdlog::error("nobody reads this {}", i);
+  }
+  _exit(0);
+}
+
+TEST(LoggingDeathTest, LivesOnWithoutAReaderOfItsLines) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  close(ends[0]);
+  EXPECT_EXIT(LogTo(ends[1]), testing::ExitedWithCode(0), "");
+  close(ends[1]);
+}
+
+TEST(LoggingDeathTest, LivesOnWithAFullDisk) {
+  const int full = open("/dev/full", O_WRONLY);
+  ASSERT_GE(full, 0);
+  EXPECT_EXIT(LogTo(full), testing::ExitedWithCode(0), "");
+  close(full);
+}
+
+TEST(LoggingDeathTest, LivesOnWithAClosedStderr) {
+  EXPECT_EXIT(
+      {
+        close(STDERR_FILENO);
+        LogTo(-1);
+      },
+      testing::ExitedWithCode(0), "");
+}
+
+}  // namespace
+}  // namespace softmax::server

@@ -1,0 +1,267 @@
+#include "server/batching/admission_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "tests/server/batching/fakes.h"
+
+namespace softmax::server {
+namespace {
+
+using testing::TestRequest;
+
+constexpr std::size_t kSlab = 4096;
+constexpr std::size_t kMemory = 4096 * kSlab;
+
+class AdmissionQueueTest : public ::testing::Test {
+ protected:
+  void Make(const AdmissionQueue::Options& options, std::uint32_t batch_requests = 256) {
+    Batcher::Options batcher;
+    batcher.batch.bytes = 64 << 10;
+    batcher.batch.requests = batch_requests;
+    batcher.max_in_flight = 1;
+    batcher_ = std::make_unique<Batcher>(batcher, arena_, backlog_, lane_, recorder_, [] {});
+    admission_ = std::make_unique<AdmissionQueue>(options, *batcher_);
+  }
+
+  TestRequest* Submit(ConnectionShare* caller, TimePoint deadline = kNoDeadline) {
+    requests_.push_back(std::make_unique<TestRequest>(1, 16));
+    TestRequest* const request = requests_.back().get();
+    request->set_deadline(deadline);
+    request->on_complete = [this, request, caller] {
+      order_.push_back(caller);
+      if (request->last.status.ok()) {
+        ++(request->deadline() >= now_ ? in_time_ : in_vain_);
+      }
+      admission_->Done(*request, caller, AdmissionQueue::Kind::kUnary, request->last.ran, now_);
+    };
+    admission_->Submit(request, caller, AdmissionQueue::Kind::kUnary, now_);
+    return request;
+  }
+
+  // Launches what is open, finishes it, and lets the next in.
+  void Round() {
+    batcher_->Flush(now_);
+    now_ += std::chrono::microseconds(100);
+    for (std::size_t left = lane_.running.size(); left > 0; --left) lane_.FinishOne();
+    batcher_->Poll();
+    admission_->AdmitWaiting(now_);
+  }
+
+  testing::TestMemory memory_{kMemory};
+  Arena arena_{memory_.data(), kMemory, kSlab};
+  Backlog backlog_{Backlog::Options{}, arena_};
+  testing::PuppetLane lane_;
+  testing::CountingRecorder recorder_;
+  TimePoint now_ = SteadyClock::now();
+  std::vector<std::unique_ptr<TestRequest>> requests_;
+  std::vector<const ConnectionShare*> order_;
+  int in_time_ = 0;
+  int in_vain_ = 0;  // run and done after the deadline
+  std::unique_ptr<Batcher> batcher_;
+  std::unique_ptr<AdmissionQueue> admission_;
+};
+
+TEST_F(AdmissionQueueTest, OneBesideAThousandIsInTheNextBatch) {
+  Make({.requests = 16});
+  ConnectionShare greedy, modest;
+  for (int i = 0; i < 1000; ++i) Submit(&greedy);
+  Round();  // what the greedy one had with the batcher while it was alone
+  Submit(&modest);
+  order_.clear();
+  Round();
+  EXPECT_EQ(std::count(order_.begin(), order_.end(), &modest), 1);
+  // From now on there are two.
+  order_.clear();
+  Submit(&modest);
+  Round();
+  EXPECT_EQ(std::count(order_.begin(), order_.end(), &modest), 1);
+  EXPECT_LE(order_.size(), 17u);
+  while (admission_->waiting() > 0 || batcher_->pending() > 0) Round();
+  for (const auto& request : requests_) EXPECT_EQ(request->completions, 1);
+}
+
+TEST_F(AdmissionQueueTest, WithoutALimitTheThousandComeFirst) {
+  Make({.requests = 0});
+  ConnectionShare greedy, modest;
+  for (int i = 0; i < 1000; ++i) Submit(&greedy);
+  Submit(&modest);
+  Round();
+  EXPECT_EQ(std::count(order_.begin(), order_.end(), &modest), 0);
+  while (batcher_->pending() > 0) Round();
+}
+
+TEST_F(AdmissionQueueTest, AConnectionAloneHasAWiderLimit) {
+  Make({.requests = 16, .alone_factor = 4});
+  ConnectionShare alone;
+  for (int i = 0; i < 200; ++i) Submit(&alone);
+  EXPECT_EQ(admission_->waiting(), 200u - 64u);
+  while (admission_->waiting() > 0 || batcher_->pending() > 0) Round();
+  EXPECT_EQ(order_.size(), 200u);
+}
+
+TEST_F(AdmissionQueueTest, ThoseThatWaitAreLetInInACircle) {
+  Make({.requests = 2});
+  ConnectionShare callers[3];
+  for (int i = 0; i < 40; ++i) {
+    for (ConnectionShare& caller : callers) Submit(&caller);
+  }
+  while (admission_->waiting() > 0 || batcher_->pending() > 0) Round();
+  ASSERT_EQ(order_.size(), 120u);
+  for (const ConnectionShare& caller : callers) {  // each has its third of any stretch
+    const auto first_half = std::count(order_.begin(), order_.begin() + 60, &caller);
+    EXPECT_NEAR(static_cast<double>(first_half), 20, 3);
+  }
+}
+
+TEST_F(AdmissionQueueTest, BytesAreLimitedToo) {
+  Make({.requests = 16, .bytes = 128, .alone_factor = 1});
+  ConnectionShare caller;
+  for (int i = 0; i < 5; ++i) Submit(&caller);  // of 64 bytes
+  EXPECT_EQ(admission_->waiting(), 3u);
+  while (admission_->waiting() > 0 || batcher_->pending() > 0) Round();
+}
+
+// Those that wait for their turn count like those in a batch, and each gives its bytes back once, refused ones too.
+TEST_F(AdmissionQueueTest, AConnectionHoldsNoMoreBytesThanItMay) {
+  Make({.requests = 2, .in_flight_bytes = 640, .alone_factor = 1});
+  ConnectionShare full, other;
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(Submit(&full)->completions, 0);  // of 64 bytes
+  EXPECT_EQ(admission_->waiting(), 8u);
+  TestRequest* const refused = Submit(&full);
+  EXPECT_EQ(refused->completions, 1);
+  EXPECT_TRUE(absl::IsResourceExhausted(refused->last.status)) << refused->last.status;
+  EXPECT_EQ(refused->last.status.message(),
+            "the connection's unanswered requests hold 640 bytes, this one has 64, and "
+            "max_in_flight_bytes_per_connection is 640; try again after the pushback");
+  EXPECT_GE(refused->last.retry_after_ms, 20u);
+  EXPECT_EQ(recorder_.rejected, std::vector{RefuseReason::kConnectionBytes});
+  EXPECT_FALSE(admission_->HasBytes(&full, 1));
+  EXPECT_EQ(Submit(&other)->completions, 0);
+  while (admission_->waiting() > 0 || batcher_->pending() > 0) Round();
+  EXPECT_EQ(full.in_flight_bytes, 0u);
+  EXPECT_TRUE(admission_->HasBytes(&full, 640));
+  EXPECT_EQ(Submit(&full)->completions, 0);
+  Round();
+  EXPECT_EQ(recorder_.rejected.size(), 1u);
+}
+
+TEST_F(AdmissionQueueTest, LengthsAreBytesOfAConnectionToo) {
+  Make({.in_flight_bytes = 100});
+  ConnectionShare caller;
+  TestRequest plain(1, 16), with_lengths(1, 16);  // 64 bytes, and 4 a row
+  with_lengths.set_lengths({16});
+  plain.on_complete = [&] { admission_->Done(plain, &caller, AdmissionQueue::Kind::kUnary, plain.last.ran, now_); };
+  with_lengths.on_complete = [&] {
+    admission_->Done(with_lengths, &caller, AdmissionQueue::Kind::kUnary, with_lengths.last.ran, now_);
+  };
+  admission_->Submit(&with_lengths, &caller, AdmissionQueue::Kind::kUnary, now_);
+  EXPECT_EQ(caller.in_flight_bytes, 68u);
+  admission_->Submit(&plain, &caller, AdmissionQueue::Kind::kUnary, now_);
+  EXPECT_TRUE(absl::IsResourceExhausted(plain.last.status));
+  Round();
+  EXPECT_EQ(caller.in_flight_bytes, 0u);
+}
+
+TEST_F(AdmissionQueueTest, WhatCannotBeRunInTimeIsRefusedAtOnce) {
+  Make({.requests = 0});
+  ConnectionShare caller;
+  // 20 requests each 100 us.
+  for (int i = 0; i < 40; ++i) {
+    for (int k = 0; k < 20; ++k) Submit(&caller);
+    Round();
+  }
+  const std::size_t refused_before = recorder_.rejected.size();
+  for (int i = 0; i < 200; ++i) Submit(&caller);  // a millisecond's work
+  TestRequest* const late = Submit(&caller, now_ + std::chrono::microseconds(200));
+  EXPECT_EQ(late->completions, 1);
+  EXPECT_TRUE(absl::IsResourceExhausted(late->last.status)) << late->last.status;
+  EXPECT_GT(late->last.retry_after_ms, 0u);
+  EXPECT_EQ(recorder_.rejected.size(), refused_before + 1);
+  TestRequest* const passed = Submit(&caller, now_);
+  EXPECT_TRUE(absl::IsDeadlineExceeded(passed->last.status)) << passed->last.status;
+  TestRequest* const in_time = Submit(&caller, now_ + std::chrono::milliseconds(5));
+  EXPECT_EQ(in_time->completions, 0);
+  while (batcher_->pending() > 0) Round();
+  EXPECT_TRUE(in_time->last.status.ok());
+  // Nothing is before it now.
+  TestRequest* const alone = Submit(&caller, now_ + std::chrono::microseconds(200));
+  EXPECT_EQ(alone->completions, 0);
+  Round();
+  EXPECT_TRUE(alone->last.status.ok());
+}
+
+// Thirty connections ask for twice what can be done, and give up after 5 ms. If more were let in than can be done in
+// that time, each would be done when nobody waits for it any more.
+TEST_F(AdmissionQueueTest, InAnOverloadWhatIsRunIsInTime) {
+  constexpr int kBatch = 50;  // each 100 us
+  Make({.requests = 16}, kBatch);
+  ConnectionShare callers[30];
+  int next = 0;
+  const auto rounds = [&](int count) {
+    for (int i = 0; i < count; ++i) {
+      for (int k = 0; k < 2 * kBatch; ++k) {
+        Submit(&callers[next++ % std::ssize(callers)], now_ + std::chrono::milliseconds(5));
+      }
+      Round();
+    }
+  };
+  rounds(300);
+  in_time_ = in_vain_ = 0;
+  rounds(500);
+  EXPECT_GE(in_time_, 500 * kBatch * 95 / 100);
+  EXPECT_LE(in_vain_, 500 * kBatch / 100);
+  while (admission_->waiting() > 0 || batcher_->pending() > 0) Round();
+  for (const auto& request : requests_) ASSERT_EQ(request->completions, 1);
+}
+
+// As much as can be done for a while, then a tenth of that, and then much at once: it does not take ten times as long.
+TEST_F(AdmissionQueueTest, LittleToDoIsNotTakenForLittleThatCanBeDone) {
+  Make({.requests = 16}, 200);
+  ConnectionShare callers[20];
+  const auto submit = [&](int each, TimePoint deadline) {
+    for (int i = 0; i < each; ++i) {
+      for (ConnectionShare& caller : callers) Submit(&caller, deadline);
+    }
+  };
+  for (int i = 0; i < 100; ++i) {
+    submit(10, kNoDeadline);
+    Round();
+  }
+  for (int i = 0; i < 300; ++i) {
+    submit(1, kNoDeadline);
+    batcher_->Flush(now_);
+    submit(1, kNoDeadline);  // the next come while this runs: no pause
+    Round();
+  }
+  const std::size_t refused_before = recorder_.rejected.size();
+  submit(10, now_ + std::chrono::microseconds(400));
+  EXPECT_EQ(recorder_.rejected.size(), refused_before);
+  while (admission_->waiting() > 0 || batcher_->pending() > 0) Round();
+}
+
+// Refusals inside Submit free room for others, which must not go deeper and deeper into the stack.
+TEST_F(AdmissionQueueTest, AThousandThatAreLateAreRefusedOneAfterAnother) {
+  Make({.requests = 1, .alone_factor = 1});
+  ConnectionShare caller;
+  Submit(&caller);
+  for (int i = 0; i < 20000; ++i) Submit(&caller, now_ + std::chrono::microseconds(1));
+  Round();
+  EXPECT_EQ(admission_->waiting(), 0u);
+  EXPECT_EQ(order_.size(), 20001u);
+  EXPECT_TRUE(absl::IsDeadlineExceeded(requests_.back()->last.status));
+}
+
+TEST_F(AdmissionQueueTest, ARequestWhoseConnectionHasGoneIsRun) {
+  Make({});
+  TestRequest* const request = Submit(nullptr);
+  Round();
+  EXPECT_TRUE(request->last.status.ok());
+  EXPECT_EQ(request->completions, 1);
+}
+
+}  // namespace
+}  // namespace softmax::server

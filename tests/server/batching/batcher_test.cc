@@ -1,0 +1,185 @@
+#include "server/batching/batcher.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/server/batching/fakes.h"
+
+namespace softmax::server {
+namespace {
+
+using testing::TestRequest;
+
+constexpr std::size_t kSlab = 1024;
+
+class BatcherTest : public ::testing::Test {
+ protected:
+  BatcherTest() : memory_(256 * kSlab), arena_(memory_.data(), 256 * kSlab, kSlab) {}
+
+  Batcher& Make(Batcher::Options options = {}) {
+    options.batch.bytes = 8 * kSlab;
+    options.batch.requests = 4;
+    options.inline_copy_bytes = 8 * kSlab;
+    backlog_ = std::make_unique<Backlog>(Backlog::Options{}, arena_);
+    batcher_ = std::make_unique<Batcher>(options, arena_, *backlog_, lane_, recorder_, [this] {
+      ++wakes_;
+      wakes_.notify_all();
+    });
+    return *batcher_;
+  }
+  void WaitForWake() { wakes_.wait(0); }
+
+  testing::TestMemory memory_;
+  Arena arena_;
+  testing::PuppetLane lane_;
+  testing::CountingRecorder recorder_;
+  std::atomic<int> wakes_{0};
+  std::unique_ptr<Backlog> backlog_;
+  std::unique_ptr<Batcher> batcher_;
+  const TimePoint now_ = SteadyClock::now();
+};
+
+TEST_F(BatcherTest, ALoneRequestIsLaunchedAtTheFirstFlush) {
+  Batcher& batcher = Make();
+  TestRequest request(1, 8, 3);
+  batcher.Submit(&request, now_);
+  EXPECT_TRUE(lane_.running.empty());
+  batcher.Flush(now_);
+  ASSERT_EQ(lane_.running.size(), 1u);
+  lane_.FinishOne();
+  EXPECT_TRUE(batcher.Poll());
+  EXPECT_EQ(request.completions, 1);
+  EXPECT_EQ(request.floats()[7], 6);
+  EXPECT_EQ(batcher.pending(), 0u);
+  ASSERT_EQ(recorder_.batches.size(), 1u);
+  EXPECT_EQ(recorder_.batches[0].reason, CloseReason::kIdle);
+}
+
+TEST_F(BatcherTest, ASmallRequestNeedsRoomForItselfOnly) {
+  Batcher& batcher = Make();
+  const Span rest = arena_.TryReserve(255 * kSlab);  // one slab is left, a batch would take eight
+  ASSERT_EQ(rest.slabs, 255u);
+  TestRequest request(1, 8, 3);
+  batcher.Submit(&request, now_);
+  EXPECT_EQ(backlog_->queued_requests(), 0u);
+  batcher.Flush(now_);
+  ASSERT_EQ(lane_.running.size(), 1u);
+  lane_.FinishOne();
+  batcher.Poll();
+  EXPECT_EQ(request.completions, 1);
+  EXPECT_TRUE(request.last.status.ok());
+  arena_.Release(rest);
+}
+
+TEST_F(BatcherTest, WhatArrivesWhileBusySharesOneLaunch) {
+  Batcher::Options options;
+  options.max_in_flight = 1;
+  Batcher& batcher = Make(options);
+  TestRequest first(1, 8), second(1, 8), third(1, 4);
+  batcher.Submit(&first, now_);
+  batcher.Flush(now_);
+  batcher.Submit(&second, now_);
+  batcher.Submit(&third, now_);
+  batcher.Flush(now_);
+  EXPECT_EQ(lane_.running.size(), 1u);  // one in flight at most
+  lane_.FinishOne();
+  batcher.Poll();
+  batcher.Flush(now_);
+  ASSERT_EQ(lane_.running.size(), 1u);
+  EXPECT_EQ(lane_.running.front()->requests(), 2u);
+  lane_.FinishOne();
+  batcher.Poll();
+  EXPECT_EQ(second.completions + third.completions, 2);
+}
+
+TEST_F(BatcherTest, AFullBatchClosesWithoutAFlush) {
+  Batcher& batcher = Make();
+  std::vector<std::unique_ptr<TestRequest>> requests;
+  for (int i = 0; i < 5; ++i) {
+    requests.push_back(std::make_unique<TestRequest>(1, 8));
+    batcher.Submit(requests.back().get(), now_);
+  }
+  batcher.Poll();
+  batcher.Flush(now_);
+  ASSERT_EQ(lane_.running.size(), 2u);
+  EXPECT_EQ(lane_.running[0]->requests(), 4u);
+  EXPECT_EQ(lane_.running[1]->requests(), 1u);
+  while (!lane_.running.empty()) lane_.FinishOne();
+  batcher.Poll();
+  ASSERT_EQ(recorder_.batches.size(), 2u);
+  EXPECT_EQ(recorder_.batches[0].reason, CloseReason::kFull);
+}
+
+TEST_F(BatcherTest, TypesDoNotMixInABatch) {
+  Batcher& batcher = Make();
+  TestRequest narrow(1, 8), wide(1, 8, 1, kernels::DataType::kFloat64);
+  batcher.Submit(&narrow, now_);
+  batcher.Submit(&wide, now_);
+  batcher.Flush(now_);
+  EXPECT_EQ(lane_.running.size(), 2u);
+  while (!lane_.running.empty()) lane_.FinishOne();
+  batcher.Poll();
+  EXPECT_EQ(reinterpret_cast<const double*>(wide.output.data())[0], 2.0);
+}
+
+TEST_F(BatcherTest, QueueDelayHoldsABatchForCompanyAndNoLonger) {
+  Batcher::Options options;
+  options.max_queue_delay = std::chrono::hours(24);  // only the clock below can end it
+  Batcher& batcher = Make(options);
+  TestRequest request(1, 8);
+  batcher.Submit(&request, now_);
+  batcher.Flush(now_ + std::chrono::hours(23));
+  EXPECT_TRUE(lane_.running.empty());
+  EXPECT_EQ(batcher.next_flush(), now_ + std::chrono::hours(24));
+  batcher.Flush(now_ + std::chrono::hours(24));
+  ASSERT_EQ(lane_.running.size(), 1u);
+  lane_.FinishOne();
+  batcher.Poll();
+  EXPECT_EQ(recorder_.batches[0].reason, CloseReason::kDelay);
+}
+
+TEST_F(BatcherTest, APassedDeadlineIsRefusedBeforeACopy) {
+  Batcher& batcher = Make();
+  TestRequest request(1, 8);
+  request.set_deadline(now_ - std::chrono::seconds(1));
+  batcher.Submit(&request, now_);
+  EXPECT_TRUE(absl::IsDeadlineExceeded(request.last.status));
+  EXPECT_EQ(request.copies, 0);
+  EXPECT_EQ(batcher.pending(), 0u);
+}
+
+TEST_F(BatcherTest, AnEmptyTensorIsAnsweredAtOnce) {
+  Batcher& batcher = Make();
+  TestRequest request(0, 8);
+  batcher.Submit(&request, now_);
+  EXPECT_EQ(request.completions, 1);
+  EXPECT_TRUE(request.last.status.ok());
+}
+
+TEST_F(BatcherTest, ADeviceFailureIsTheAnswer) {
+  Batcher& batcher = Make();
+  TestRequest request(1, 8);
+  batcher.Submit(&request, now_);
+  batcher.Flush(now_);
+  lane_.FinishOne(absl::InternalError("gone"));
+  batcher.Poll();
+  EXPECT_TRUE(absl::IsInternal(request.last.status));
+}
+
+TEST_F(BatcherTest, ALargeRequestComesBackThroughTheBacklog) {
+  Batcher& batcher = Make();
+  TestRequest request(4, 4 * kSlab / 4, 5);  // 16 KiB, more than a batch
+  batcher.Submit(&request, now_);
+  EXPECT_EQ(batcher.pending(), 1u);
+  WaitForWake();
+  EXPECT_TRUE(batcher.Poll());
+  ASSERT_EQ(lane_.running.size(), 1u);
+  lane_.FinishOne();
+  batcher.Poll();
+  EXPECT_EQ(request.completions, 1);
+  EXPECT_EQ(request.floats()[0], 10);
+  EXPECT_EQ(recorder_.batches[0].reason, CloseReason::kLarge);
+  EXPECT_EQ(arena_.slabs_used(), 0u);
+}
+
+}  // namespace
+}  // namespace softmax::server

@@ -1,0 +1,358 @@
+#include "server/config/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace softmax::server {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::AllOf;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+// No variable of the caller's environment may reach a test, nor one of a test the next.
+class ConfigTest : public testing::Test {
+ protected:
+  ~ConfigTest() override {
+    for (const std::string& name : variables_) {
+      unsetenv(name.c_str());
+    }
+  }
+
+  void SetVariable(const std::string& name, const std::string& value) {
+    setenv(name.c_str(), value.c_str(), 1);
+    variables_.push_back(name);
+  }
+
+  static std::string WriteFile(const std::string& text) {
+    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+    const std::string path = testing::TempDir() + "config_test_" + test->name() + ".toml";
+    std::ofstream(path) << text;
+    return path;
+  }
+
+  static ParseResult Parse(const std::vector<std::string>& arguments) {
+    std::vector<const char*> argv = {"softmax-server"};
+    for (const std::string& argument : arguments) {
+      argv.push_back(argument.c_str());
+    }
+    return ParseConfig(static_cast<int>(argv.size()), argv.data());
+  }
+
+  static ParseResult ParseFile(const std::string& text) { return Parse({"--config", WriteFile(text)}); }
+
+  static void ExpectRefused(const ParseResult& result, const std::vector<std::string>& words) {
+    EXPECT_FALSE(result.run);
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_EQ(result.output, "");
+    EXPECT_THAT(result.error, HasSubstr("--help"));
+    for (const std::string& word : words) {
+      EXPECT_THAT(result.error, HasSubstr(word));
+    }
+  }
+
+ private:
+  std::vector<std::string> variables_;
+};
+
+TEST_F(ConfigTest, DefaultsRun) {
+  const ParseResult result = Parse({});
+  EXPECT_TRUE(result.run) << result.error;
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.config.address, ElementsAre("0.0.0.0:50051"));
+  EXPECT_EQ(result.config.metrics_address, "0.0.0.0:9400");
+  EXPECT_EQ(result.config.max_batch_bytes, 1u << 20);
+  EXPECT_EQ(result.config.arena_bytes, 512u << 20);
+  EXPECT_TRUE(result.config.devices.empty());
+}
+
+TEST_F(ConfigTest, ReadsEveryKindOfValue) {
+  const ParseResult result =
+      Parse({"--address", "127.0.0.1:1", "--address=[::1]:2", "--metrics-address", "none", "--devices=1,0",
+             "--backend=cuda", "--threads", "4", "--max-batch-bytes=2mib", "--max-request-bytes", "1MB",
+             "--max-queue-delay=200us", "--drain-timeout", "1.5s", "--keepalive-time=2m", "--reflection=false",
+             "--log-format=json", "--unsafe-testing"});
+  ASSERT_TRUE(result.run) << result.error;
+  const Config& config = result.config;
+  EXPECT_THAT(config.address, ElementsAre("127.0.0.1:1", "[::1]:2"));
+  EXPECT_EQ(config.metrics_address, "none");
+  EXPECT_THAT(config.devices, ElementsAre(1, 0));
+  EXPECT_EQ(config.backend, Backend::kCuda);
+  EXPECT_EQ(config.threads, 4u);
+  EXPECT_EQ(config.max_batch_bytes, 2u << 20);
+  EXPECT_EQ(config.max_request_bytes, 1'000'000u);
+  EXPECT_EQ(config.max_queue_delay, microseconds(200));
+  EXPECT_EQ(config.drain_timeout, milliseconds(1500));
+  EXPECT_EQ(config.keepalive_time, seconds(120));
+  EXPECT_FALSE(config.reflection);
+  EXPECT_EQ(config.log_format, "json");
+  EXPECT_TRUE(config.unsafe_testing);
+}
+
+TEST_F(ConfigTest, HelpShowsEveryGroupAndItsFlagsWithDefaults) {
+  const ParseResult result = Parse({"--help"});
+  EXPECT_FALSE(result.run);
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.error, "");
+  for (const char* group : {"\nListening:", "\nExecution:", "\nBatching:", "\nLimits:", "\nMemory:",
+                            "\nDrain and health:", "\nMetrics:", "\nLogging:", "\nTesting:"}) {
+    EXPECT_THAT(result.output, HasSubstr(group));
+  }
+  for (const char* flag : {"--address ADDRESS=0.0.0.0:50051",
+                           "--metrics-address ADDRESS=0.0.0.0:9400",
+                           "--backend",
+                           "--devices",
+                           "--threads",
+                           "--cpu-threads",
+                           "--filler-threads",
+                           "--max-batch-bytes SIZE=1MiB",
+                           "--max-batch-requests COUNT=256",
+                           "--max-queue-delay",
+                           "--max-in-flight-batches",
+                           "--arena-bytes SIZE=512MiB",
+                           "--slab-bytes SIZE=64KiB",
+                           "--max-request-bytes SIZE=64MiB",
+                           "--max-response-bytes",
+                           "--max-rank",
+                           "--max-rows",
+                           "--max-columns",
+                           "--max-queued-requests",
+                           "--max-queued-bytes",
+                           "--max-connections",
+                           "--max-concurrent-streams",
+                           "--max-in-flight-per-stream",
+                           "--max-requests-per-stream-message",
+                           "--max-unread-bytes-per-connection",
+                           "--answer-timeout TIME=10s",
+                           "--memory-quota SIZE=4GiB",
+                           "--drain-delay",
+                           "--drain-timeout",
+                           "--reflection",
+                           "--keepalive-time",
+                           "--keepalive-timeout",
+                           "--log-level",
+                           "--log-format",
+                           "--unsafe-testing",
+                           "--config",
+                           "--print-config",
+                           "--version"}) {
+    EXPECT_THAT(result.output, HasSubstr(std::string("  ") + flag));
+  }
+}
+
+TEST_F(ConfigTest, HelpWinsOverABrokenEnvironmentAndFile) {
+  SetVariable("SOFTMAX_THREADS", "many");
+  const ParseResult result = Parse({"--help", "--config", "/nonexistent"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.output, HasSubstr("--threads"));
+}
+
+TEST_F(ConfigTest, VersionIsPrinted) {
+  const ParseResult result = Parse({"--version"});
+  EXPECT_FALSE(result.run);
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.output, testing::StartsWith(std::string("softmax-server ") + Version()));
+  EXPECT_THAT(result.output, testing::EndsWith("\n"));
+}
+
+TEST_F(ConfigTest, FlagBeatsEnvironmentBeatsFileBeatsDefault) {
+  const std::string file = WriteFile(
+      "max-batch-requests = 11\nmax-queued-requests = 12\nmax-connections = 13\n"
+      "address = [\"127.0.0.1:1\", \"127.0.0.1:2\"]\n");
+  SetVariable("SOFTMAX_MAX_BATCH_REQUESTS", "21");
+  SetVariable("SOFTMAX_MAX_QUEUED_REQUESTS", "22");
+  SetVariable("SOFTMAX_ADDRESS", "127.0.0.1:3,127.0.0.1:4");
+  const ParseResult result = Parse({"--max-batch-requests=31", "--config=" + file});
+  ASSERT_TRUE(result.run) << result.error;
+  EXPECT_EQ(result.config.max_batch_requests, 31u);
+  EXPECT_EQ(result.config.max_queued_requests, 22u);
+  EXPECT_EQ(result.config.max_connections, 13u);
+  EXPECT_EQ(result.config.max_rank, 8u);
+  EXPECT_THAT(result.config.address, ElementsAre("127.0.0.1:3", "127.0.0.1:4"));
+  const ParseResult with_flag = Parse({"--address=127.0.0.1:5", "--address=127.0.0.1:6", "--config", file});
+  EXPECT_THAT(with_flag.config.address, ElementsAre("127.0.0.1:5", "127.0.0.1:6"));
+}
+
+TEST_F(ConfigTest, TheConfigFileMayBeNamedByAVariable) {
+  SetVariable("SOFTMAX_CONFIG", WriteFile("threads = 3\n"));
+  EXPECT_EQ(Parse({}).config.threads, 3u);
+  const std::string other = testing::TempDir() + "config_test_other.toml";
+  std::ofstream(other) << "threads = 5\n";
+  EXPECT_EQ(Parse({"--config", other}).config.threads, 5u);
+}
+
+TEST_F(ConfigTest, FileTakesCommentsUnderscoresAndLists) {
+  const ParseResult result = ParseFile(
+      "# how we run\n\nmax_batch_bytes = \"2MiB\"  # larger\ndevices = [0, 2]\n"
+      "reflection = false\nlog-level = 'debug'\n");
+  ASSERT_TRUE(result.run) << result.error;
+  EXPECT_EQ(result.config.max_batch_bytes, 2u << 20);
+  EXPECT_THAT(result.config.devices, ElementsAre(0, 2));
+  EXPECT_FALSE(result.config.reflection);
+  EXPECT_EQ(result.config.log_level, "debug");
+}
+
+TEST_F(ConfigTest, ATypoInAFlagIsNamedAndTheRightOneSuggested) {
+  ExpectRefused(Parse({"--max-bach-bytes=1MiB"}), {"unknown flag --max-bach-bytes", "--max-batch-bytes?"});
+  ExpectRefused(Parse({"--zzz"}), {"unknown flag --zzz"});
+  EXPECT_THAT(Parse({"--zzz"}).error, Not(HasSubstr("did you mean")));
+  ExpectRefused(Parse({"serve"}), {"serve"});
+}
+
+TEST_F(ConfigTest, AWrongValueIsNamedWithItsFlag) {
+  const std::vector<std::vector<std::string>> cases = {
+      {"--max-batch-bytes=3x", "--max-batch-bytes", "'3x'"},
+      {"--max-batch-bytes=", "--max-batch-bytes"},
+      {"--max-batch-bytes=-1", "--max-batch-bytes", "'-1'"},
+      {"--max-batch-bytes=1.5MiB", "--max-batch-bytes", "'1.5MiB'"},
+      {"--max-batch-bytes=MiB", "--max-batch-bytes", "'MiB'"},
+      {"--max-batch-bytes=99999999999EiB", "--max-batch-bytes"},
+      {"--max-batch-bytes=99999999999999999999", "--max-batch-bytes"},
+      {"--max-queue-delay=5", "--max-queue-delay", "'5'", "us"},
+      {"--max-queue-delay=5 parsecs", "--max-queue-delay"},
+      {"--max-queue-delay=-5us", "--max-queue-delay"},
+      {"--max-queue-delay=nan", "--max-queue-delay"},
+      {"--max-queue-delay=1e300s", "--max-queue-delay"},
+      {"--drain-timeout=101h1", "--drain-timeout"},
+      {"--drain-timeout=9999999h", "--drain-timeout", "100 days"},
+      {"--threads=two", "--threads", "'two'", "0 to 256"},
+      {"--threads=257", "--threads", "'257'"},
+      {"--max-rank=9", "--max-rank", "'9'", "1 to 8"},
+      {"--max-rank=0", "--max-rank", "'0'"},
+      {"--devices=0,x", "--devices", "'0,x'"},
+      {"--devices=0,0", "--devices", "twice"},
+      {"--devices=", "--devices"},
+      {"--backend=gpu", "--backend", "'gpu'", "auto, cuda, cpu, null"},
+      {"--reflection=maybe", "--reflection", "'maybe'"},
+      {"--log-level=loud", "--log-level", "'loud'", "warning"},
+      {"--address=50051", "--address=50051", "host:port"},
+      {"--address=", "--address"},
+      {"--config=/nonexistent/file", "/nonexistent/file", "cannot be read"},
+  };
+  for (const auto& words : cases) {
+    SCOPED_TRACE(words.front());
+    ExpectRefused(Parse({words.front()}), {words.begin() + 1, words.end()});
+  }
+  ExpectRefused(Parse({"--threads", "1", "--threads", "2"}), {"--threads"});
+  ExpectRefused(Parse({"--threads"}), {"--threads"});
+}
+
+TEST_F(ConfigTest, AWrongValueInTheEnvironmentIsNamedWithItsVariable) {
+  SetVariable("SOFTMAX_MAX_BATCH_BYTES", "lots");
+  ExpectRefused(Parse({}), {"SOFTMAX_MAX_BATCH_BYTES", "'lots'"});
+}
+
+TEST_F(ConfigTest, AnUnknownVariableIsWarnedAboutUnlessItIsOfAKubernetesService) {
+  SetVariable("SOFTMAX_MAX_BACH_BYTES", "1MiB");
+  SetVariable("SOFTMAX_SERVER_PORT_50051_TCP", "tcp://10.0.0.1:50051");
+  SetVariable("SOFTMAX_SERVER_SERVICE_HOST", "10.0.0.1");
+  const ParseResult result = Parse({});
+  EXPECT_TRUE(result.run) << result.error;
+  // The test's own environment may hold others.
+  EXPECT_THAT(result.warnings, Contains(HasSubstr("SOFTMAX_MAX_BACH_BYTES")));
+  EXPECT_THAT(result.warnings, Not(Contains(HasSubstr("SOFTMAX_SERVER_"))));
+}
+
+TEST_F(ConfigTest, AMistakeInTheFileIsNamedWithFileAndKey) {
+  const std::vector<std::vector<std::string>> cases = {
+      {"max-bach-bytes = 1\n", "max-bach-bytes", "did you mean max-batch-bytes?"},
+      {"threads = many\n", "key threads", "'many'"},
+      {"threads = 1\nmax-rank = 8\nthreads = 2\n", "threads", "twice"},
+      {"threads = [1, 2]\n", "threads", "one value"},
+      {"[server]\nthreads = 1\n", "server", "sections"},
+      {"config = \"other.toml\"\n", "unknown key config"},
+      {"help = true\n", "unknown key help"},
+      {"this is no toml\n", "this is no toml"},
+      {"address = \"127.0.0.1:50\n", "key address", "is a quote not closed?"},
+      {"log-level = \"in\x01fo\"\n", "key log-level", "control character"},
+  };
+  for (const auto& words : cases) {
+    SCOPED_TRACE(words.front());
+    const ParseResult result = ParseFile(words.front());
+    ExpectRefused(result, {words.begin() + 1, words.end()});
+    EXPECT_THAT(result.error, HasSubstr("config file "));
+  }
+}
+
+TEST_F(ConfigTest, TestDoorsOpenFromTheCommandLineOnly) {
+  const std::vector<std::string> local = {"--address=127.0.0.1:0", "--metrics-address=none", "--backend=null"};
+  SetVariable("SOFTMAX_UNSAFE_TESTING", "true");
+  ExpectRefused(Parse(local), {"SOFTMAX_UNSAFE_TESTING", "command line only"});
+  unsetenv("SOFTMAX_UNSAFE_TESTING");
+  ExpectRefused(ParseFile("unsafe-testing = true\n"), {"unsafe-testing", "command line only"});
+  ExpectRefused(Parse(local), {"--backend=null", "--unsafe-testing"});
+  std::vector<std::string> open = local;
+  open.push_back("--unsafe-testing");
+  EXPECT_TRUE(Parse(open).run) << Parse(open).error;
+}
+
+TEST_F(ConfigTest, AContradictionIsAUsageErrorWhereverItsValuesCameFrom) {
+  SetVariable("SOFTMAX_ARENA_BYTES", "64MiB");
+  ExpectRefused(Parse({}), {"--max-request-bytes=64MiB", "--arena-bytes=64MiB"});
+}
+
+TEST_F(ConfigTest, ThePrintedConfigReadsBackAsTheSame) {
+  const std::vector<std::string> arguments = {
+      "--address=127.0.0.1:1",    "--address=[::1]:2",  "--devices=2,0", "--max-batch-bytes=1234567",
+      "--max-queue-delay=1500ns", "--reflection=false", "--threads=3",   "--log-format=json"};
+  std::vector<std::string> print = arguments;
+  print.push_back("--print-config");
+  const ParseResult printed = Parse(print);
+  EXPECT_FALSE(printed.run);
+  EXPECT_EQ(printed.exit_code, 0) << printed.error;
+  EXPECT_THAT(printed.output, AllOf(HasSubstr("max-batch-bytes = \"1234567\""), HasSubstr("devices = [2,0]"),
+                                    HasSubstr("max-queue-delay = \"1500ns\""), Not(HasSubstr("unsafe"))));
+  const ParseResult read = ParseFile(printed.output);
+  ASSERT_TRUE(read.run) << read.error;
+  EXPECT_EQ(PrintConfig(read.config), printed.output);
+  EXPECT_NE(PrintConfig(read.config), PrintConfig(Config()));
+}
+
+TEST_F(ConfigTest, SettingsAreInBaseUnitsUnderTheNameOfTheFlag) {
+  Config config;
+  config.max_queue_delay = microseconds(200);
+  const auto settings = ConfigSettings(config);
+  const auto value = [&](const std::string& name) {
+    for (const auto& [known, number] : settings) {
+      if (known == name) {
+        return number;
+      }
+    }
+    ADD_FAILURE() << name << " is missing";
+    return -1.0;
+  };
+  EXPECT_EQ(value("max_batch_bytes"), 1048576);
+  EXPECT_EQ(value("memory_quota_bytes"), 4294967296);
+  EXPECT_DOUBLE_EQ(value("max_queue_delay_seconds"), 0.0002);
+  EXPECT_EQ(value("max_connections"), 4096);
+  EXPECT_EQ(value("reflection"), 1);
+  EXPECT_EQ(value("unsafe_testing"), 0);
+}
+
+TEST_F(ConfigTest, ZeroChoosesByTheNumberOfCores) {
+  Config config;
+  EXPECT_EQ(EffectiveThreads(config, 1), 1u);
+  EXPECT_EQ(EffectiveThreads(config, 2), 1u);
+  EXPECT_EQ(EffectiveThreads(config, 16), 8u);
+  EXPECT_EQ(EffectiveThreads(config, 128), 8u);
+  EXPECT_EQ(EffectiveCpuThreads(config, 0), 1u);
+  EXPECT_EQ(EffectiveCpuThreads(config, 6), 6u);
+  EXPECT_EQ(EffectiveFillerThreads(config, 2), 1u);
+  EXPECT_EQ(EffectiveFillerThreads(config, 16), 4u);
+  config.threads = 12;
+  EXPECT_EQ(EffectiveThreads(config, 2), 12u);
+}
+
+}  // namespace
+}  // namespace softmax::server

@@ -1,0 +1,139 @@
+#include "server/metrics/thread_counters.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace softmax::server {
+namespace {
+
+using std::chrono::microseconds;
+
+RequestSample Sample(int code, bool ran) {
+  RequestSample sample;
+  sample.code = code;
+  sample.total = microseconds(40);
+  sample.queue = microseconds(5);
+  sample.batch = microseconds(7);
+  sample.ran = ran;
+  return sample;
+}
+
+BatchSample Batch() {
+  BatchSample batch;
+  batch.requests = 3;
+  batch.rows = 10;
+  batch.input_bytes = 100;
+  batch.output_bytes = 200;
+  batch.reason = CloseReason::kFull;
+  batch.execution = microseconds(20);
+  return batch;
+}
+
+TEST(ThreadCounters, CountsWhatDidNotRunWithoutQueueAndBatchTimes) {
+  ThreadCounters shard;
+  shard.RequestFinished(Sample(/*code=*/0, /*ran=*/true));
+  shard.RequestFinished(Sample(/*code=*/8, /*ran=*/false));
+  CounterTotals totals;
+  shard.AddTo(&totals);
+  EXPECT_EQ(totals.requests[0][0], 1u);
+  EXPECT_EQ(totals.requests[0][8], 1u);
+  EXPECT_EQ(totals.request_time[0].count(), 2u);
+  EXPECT_EQ(totals.queue_time.count(), 1u);
+  EXPECT_EQ(totals.batch_wait.count(), 1u);
+  EXPECT_EQ(totals.batch_wait.sum, 7000u);
+}
+
+TEST(ThreadCounters, TakesACodeThatIsNoneAsUnknown) {
+  ThreadCounters shard;
+  shard.RequestFinished(Sample(/*code=*/17, /*ran=*/false));
+  shard.RequestFinished(Sample(/*code=*/-1, /*ran=*/false));
+  CounterTotals totals;
+  shard.AddTo(&totals);
+  EXPECT_EQ(totals.requests[0][2], 2u);
+}
+
+TEST(ThreadCounters, TakesANegativeTimeAsZero) {
+  ThreadCounters shard;
+  RequestSample sample = Sample(/*code=*/0, /*ran=*/true);
+  sample.queue = microseconds(-1);
+  shard.RequestFinished(sample);
+  CounterTotals totals;
+  shard.AddTo(&totals);
+  EXPECT_EQ(totals.queue_time.counts[0], 1u);
+  EXPECT_EQ(totals.queue_time.sum, 0u);
+}
+
+TEST(ThreadCounters, ShardsOfTwoThreadsShareNoCacheLinePair) {
+  EXPECT_EQ(alignof(ThreadCounters), 128u);
+  EXPECT_EQ(sizeof(ThreadCounters) % 128, 0u);
+}
+
+// One pass of a writer: what every total must be a multiple of at the end.
+void RecordOnce(ThreadCounters* shard) {
+  shard->RequestArrived(Method::kSoftmax);
+  shard->BatchFinished(Batch());
+  shard->PayloadCopiedIn(100);
+  shard->PayloadCopiedOut(1);
+  shard->RequestRefused(RefuseReason::kQueueFull);
+  shard->RequestFinished(Sample(/*code=*/0, /*ran=*/true));
+}
+
+TEST(ThreadCounters, NothingIsLostOrWentBackWhileThreadsRecordAndAnotherReads) {
+  constexpr int kThreads = 4;
+  constexpr std::uint64_t kRounds = 300'000;
+  std::vector<std::unique_ptr<ThreadCounters>> all_counters;
+  for (int i = 0; i < kThreads; ++i) {
+    all_counters.push_back(std::make_unique<ThreadCounters>());
+  }
+  const auto sum = [&] {
+    CounterTotals totals;
+    for (const auto& counters : all_counters) {
+      counters->AddTo(&totals);
+    }
+    return totals;
+  };
+  std::atomic<int> running{kThreads};
+  std::vector<std::thread> writers;
+  for (const auto& counters : all_counters) {
+    writers.emplace_back([&running, counters = counters.get()] {
+      for (std::uint64_t i = 0; i < kRounds; ++i) {
+        RecordOnce(counters);
+      }
+      --running;
+    });
+  }
+  std::uint64_t last_finished = 0;
+  std::uint64_t last_sum = 0;
+  do {
+    const CounterTotals totals = sum();
+    EXPECT_GE(totals.finished, last_finished);
+    EXPECT_GE(totals.request_time[0].sum, last_sum);
+    last_finished = totals.finished;
+    last_sum = totals.request_time[0].sum;
+  } while (running > 0);
+  for (std::thread& writer : writers) {
+    writer.join();
+  }
+  constexpr std::uint64_t kAll = kThreads * kRounds;
+  const CounterTotals totals = sum();
+  EXPECT_EQ(totals.arrived, kAll);
+  EXPECT_EQ(totals.finished, kAll);
+  EXPECT_EQ(totals.request_time[0].count(), kAll);
+  EXPECT_EQ(totals.request_time[0].sum, kAll * 40'000);
+  EXPECT_EQ(totals.batches[static_cast<std::size_t>(CloseReason::kFull)], kAll);
+  EXPECT_EQ(totals.batch_rows.sum, kAll * 10);
+  EXPECT_EQ(totals.batch_bytes.sum, kAll * 300);
+  EXPECT_EQ(totals.input_bytes, kAll * 100);
+  EXPECT_EQ(totals.output_bytes, kAll * 200);
+  EXPECT_EQ(totals.copied_in, kAll * 100);
+  EXPECT_EQ(totals.copied_out, kAll);
+  EXPECT_EQ(totals.rejected[static_cast<std::size_t>(RefuseReason::kQueueFull)], kAll);
+}
+
+}  // namespace
+}  // namespace softmax::server

@@ -1,0 +1,194 @@
+#include "server/rpc/accept/acceptor.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <mutex>
+#include <string>
+
+#include "server/rpc/accept/listen.h"
+#include "tests/support/temp_folder.h"
+
+namespace softmax::server {
+namespace {
+
+constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+constexpr int kPatienceMs = 5000;
+
+// Keeps what comes in, as gRPC would.
+class FakeDoor final : public SocketHandoff {
+ public:
+  explicit FakeDoor(std::atomic<int>* entered) : SocketHandoff(1), entered_(entered) {}
+  ~FakeDoor() override {
+    for (int fd : fds_) close(fd);
+  }
+  Protocol protocol() const override { return Protocol::kHttp2; }
+  std::string PeerOf(int fd) const override { return "fd:" + std::to_string(fd); }
+  void HandOff(int fd, std::size_t /*server*/) override {
+    fds_.push_back(fd);
+    entered_->fetch_add(1);
+  }
+
+ private:
+  std::atomic<int>* const entered_;
+  std::vector<int> fds_;
+};
+
+class AcceptorTest : public ::testing::Test {
+ protected:
+  void Start(std::uint32_t max_connections, bool wait_for_greeting,
+             Nanoseconds greeting_timeout = std::chrono::hours(1)) {
+    Acceptor::Options options;
+    options.places = {{"127.0.0.1:0", 0}};
+    options.wait_for_greeting = wait_for_greeting;
+    options.greeting_timeout = greeting_timeout;
+    acceptor_ = *Acceptor::Create(options);
+    std::vector<Acceptor::Destination> destinations(1);
+    destinations[0].handoff = std::make_unique<FakeDoor>(&entered_);
+    destinations[0].connections = &connections_;
+    destinations[0].max_connections = max_connections;
+    acceptor_->Start(std::move(destinations));
+  }
+  ~AcceptorTest() override {
+    if (acceptor_ != nullptr) acceptor_->Stop();
+    acceptor_.reset();
+    for (int fd : clients_) close(fd);
+  }
+
+  int Connect(std::string_view says = "") {
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    const std::string& text = acceptor_->addresses().front();
+    address.sin_port = htons(static_cast<std::uint16_t>(std::stoi(text.substr(text.rfind(':') + 1))));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+    Say(fd, says);
+    clients_.push_back(fd);
+    return fd;
+  }
+  static void Say(int fd, std::string_view text) {
+    if (!text.empty()) send(fd, text.data(), text.size(), MSG_NOSIGNAL);
+  }
+  // All the server says until it closes; "?" when it does not.
+  static std::string ReadToEnd(int fd) {
+    std::string all;
+    char buffer[512];
+    while (true) {
+      pollfd ready{fd, POLLIN, 0};
+      if (poll(&ready, 1, kPatienceMs) <= 0) return "?";
+      const ssize_t got = recv(fd, buffer, sizeof(buffer), 0);
+      if (got <= 0) return all;
+      all.append(buffer, static_cast<std::size_t>(got));
+    }
+  }
+  bool Entered(int count) const {
+    for (int i = 0; i < kPatienceMs / 5 && entered_ < count; ++i) usleep(5000);
+    return entered_ == count;
+  }
+
+  std::atomic<int> entered_{0};
+  Connections connections_{Connections::Options{}};
+  std::unique_ptr<Acceptor> acceptor_;
+  std::vector<int> clients_;
+};
+
+TEST_F(AcceptorTest, ASilentCrowdKeepsNobodyOut) {
+  Start(/*max_connections=*/4, /*wait_for_greeting=*/true);
+  for (int i = 0; i < 50; ++i) Connect();
+  for (int i = 0; i < 4; ++i) {
+    Connect(kPreface);
+    EXPECT_TRUE(Entered(i + 1));
+  }
+  EXPECT_EQ(ReadToEnd(Connect(kPreface)), "");  // the fifth that speaks is one too many
+  EXPECT_EQ(entered_, 4);
+}
+
+// What the wait is for: without it the same crowd takes every place.
+TEST_F(AcceptorTest, WithoutTheWaitASilentCrowdTakesEveryPlace) {
+  Start(/*max_connections=*/4, /*wait_for_greeting=*/false);
+  for (int i = 0; i < 50; ++i) Connect();
+  EXPECT_TRUE(Entered(4));
+  EXPECT_EQ(ReadToEnd(Connect(kPreface)), "");
+  EXPECT_EQ(entered_, 4);
+}
+
+TEST_F(AcceptorTest, AGreetingMayComeInPieces) {
+  Start(4, true);
+  const int fd = Connect();
+  for (char c : kPreface) {
+    EXPECT_EQ(entered_, 0);
+    Say(fd, {&c, 1});
+    usleep(1000);
+  }
+  EXPECT_TRUE(Entered(1));
+}
+
+TEST_F(AcceptorTest, SilenceEnds) {
+  Start(4, true, std::chrono::milliseconds(300));
+  const int silent = Connect();
+  const int half = Connect(kPreface.substr(0, 10));
+  EXPECT_EQ(ReadToEnd(silent), "");
+  EXPECT_EQ(ReadToEnd(half), "");
+  EXPECT_EQ(entered_, 0);
+  for (int ms = 0; ms < 5000 && acceptor_->refused() < 2; ++ms) usleep(1000);  // counted once they are closed
+  EXPECT_EQ(acceptor_->refused(), 2u);
+}
+
+TEST_F(AcceptorTest, WhoHangsUpInTheMiddleOfItsGreetingIsForgottenAtOnce) {
+  Start(4, true);  // the greeting may take an hour
+  const int half = Connect(kPreface.substr(0, 10));
+  usleep(20000);
+  shutdown(half, SHUT_WR);
+  EXPECT_EQ(ReadToEnd(half), "");
+  const int at_once = Connect();
+  Say(at_once, kPreface.substr(0, 10));
+  shutdown(at_once, SHUT_WR);
+  EXPECT_EQ(ReadToEnd(at_once), "");
+  EXPECT_EQ(entered_, 0);
+}
+
+TEST_F(AcceptorTest, OtherProtocolsAreTurnedAway) {
+  Start(4, true);
+  EXPECT_EQ(ReadToEnd(Connect("GET / HTTP/1.1\r\nHost: x\r\n\r\n")).substr(0, 24), "HTTP/1.1 400 Bad Request");
+  EXPECT_EQ(ReadToEnd(Connect(std::string(5000, '\xff'))), "");
+  EXPECT_EQ(entered_, 0);
+  EXPECT_EQ(acceptor_->refused(), 2u);
+}
+
+TEST(Listen, AUnixSocketHasItsMode) {
+  const testing::TempFolder folder;
+  for (const unsigned mode : {0600u, 0660u, 0666u}) {
+    const auto listening = Listen("unix:" + folder.path("s"), mode);
+    ASSERT_TRUE(listening.ok()) << listening.status();
+    struct stat info {};
+    ASSERT_EQ(stat(folder.path("s").c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 0777, mode);
+    close(listening->fd);
+    unlink(folder.path("s").c_str());
+  }
+}
+
+TEST(Listen, ADeadServersSocketIsReplacedALiveOnesIsNot) {
+  const testing::TempFolder folder;
+  const std::string address = "unix:" + folder.path("s");
+  const auto first = Listen(address);
+  ASSERT_TRUE(first.ok());
+  const auto second = Listen(address);
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_NE(std::string(second.status().message()).find("in use"), std::string::npos);
+  close(first->fd);  // as a kill would leave it: the file stays
+  const auto third = Listen(address);
+  EXPECT_TRUE(third.ok()) << third.status();
+  close(third->fd);
+  folder.Write("s", "a file");
+  EXPECT_FALSE(Listen(address).ok());
+}
+
+}  // namespace
+}  // namespace softmax::server

@@ -1,0 +1,152 @@
+#include "server/rpc/accept/connections.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <string_view>
+
+namespace softmax::server {
+namespace {
+
+int AnyDescriptor() { return open("/dev/null", O_RDWR | O_CLOEXEC); }
+
+// The two ends of a TCP connection that sends at once. The writer's is the Connection's to close.
+struct TcpPair {
+  TcpPair() {
+    const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    auto* const any = reinterpret_cast<sockaddr*>(&address);
+    EXPECT_EQ(bind(listener, any, size), 0);
+    EXPECT_EQ(listen(listener, 1), 0);
+    EXPECT_EQ(getsockname(listener, any, &size), 0);
+    reader = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    EXPECT_EQ(connect(reader, any, size), 0);
+    writer = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+    const int one = 1;
+    EXPECT_EQ(setsockopt(writer, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)), 0);
+    close(listener);
+  }
+  ~TcpPair() { close(reader); }
+
+  // What has arrived. On loopback that is all that was sent.
+  std::string Read() const {
+    char bytes[64];
+    const ssize_t got = recv(reader, bytes, sizeof(bytes), MSG_DONTWAIT);
+    return got > 0 ? std::string(bytes, static_cast<std::size_t>(got)) : std::string();
+  }
+
+  int reader = -1;
+  int writer = -1;
+};
+
+void Answer(Connection* connection, std::string_view bytes) {
+  const CorkScope together(connection);
+  EXPECT_EQ(write(connection->fd(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+}
+
+// A call of a connection that has ended may come late, when its descriptor's number is another connection's already.
+TEST(Connections, ANameUsedAgainIsNoConnectionOfTheServerThatHadIt) {
+  Connections connections{Connections::Options{}};
+  const int old_fd = AnyDescriptor();
+  connections.Add("fd:7", old_fd, "10.0.0.1:1", /*server=*/0);
+  ASSERT_NE(connections.Find("fd:7", 0), nullptr);
+  EXPECT_EQ(connections.Find("fd:7", 0)->peer(), "10.0.0.1:1");
+  EXPECT_EQ(connections.Find("fd:7", 1), nullptr);
+
+  connections.Add("fd:7", AnyDescriptor(), "10.0.0.2:2", /*server=*/1);
+  EXPECT_EQ(connections.Find("fd:7", 0)->peer(), "10.0.0.1:1");  // still the one that it had
+  ASSERT_NE(connections.Find("fd:7", 1), nullptr);
+  EXPECT_EQ(connections.Find("fd:7", 1)->peer(), "10.0.0.2:2");
+  connections.Remove("fd:7", old_fd, /*server=*/0);  // the newer one stays
+  EXPECT_EQ(connections.Find("fd:7", 0), nullptr);
+  EXPECT_EQ(connections.Find("fd:7", 1)->peer(), "10.0.0.2:2");
+  EXPECT_EQ(connections.size(), 1u);
+}
+
+// On one server the name is the newer connection's at once, and the older one's end does not take it away.
+TEST(Connections, ANameUsedAgainOnItsServerIsTheNewerConnection) {
+  Connections connections{Connections::Options{}};
+  const int old_fd = AnyDescriptor();
+  connections.Add("fd:7", old_fd, "10.0.0.1:1", /*server=*/0);
+  connections.Add("fd:7", AnyDescriptor(), "10.0.0.2:2", /*server=*/0);
+  EXPECT_EQ(connections.Find("fd:7", 0)->peer(), "10.0.0.2:2");
+  connections.Remove("fd:7", old_fd, /*server=*/0);
+  ASSERT_NE(connections.Find("fd:7", 0), nullptr);
+  EXPECT_EQ(connections.Find("fd:7", 0)->peer(), "10.0.0.2:2");
+  EXPECT_EQ(connections.size(), 1u);
+}
+
+// Servers' buckets are shared from some number on: their connections stay apart.
+TEST(Connections, ManyServersKeepTheirsApart) {
+  Connections connections{Connections::Options{}};
+  constexpr std::size_t kServers = 40;
+  for (std::size_t server = 0; server < kServers; ++server) {
+    connections.Add("fd:" + std::to_string(server), AnyDescriptor(), std::to_string(server), server);
+  }
+  for (std::size_t server = 0; server < kServers; ++server) {
+    for (std::size_t other = 0; other < kServers; ++other) {
+      const auto found = connections.Find("fd:" + std::to_string(other), server);
+      EXPECT_EQ(found != nullptr, server == other) << server << " " << other;
+    }
+  }
+}
+
+TEST(CorkScope, AnnouncedAnswersArriveWithTheLastOfThem) {
+  const TcpPair pair;
+  Connection connection(pair.writer, "peer", 0);
+  for (int round = 0; round < 2; ++round) {
+    for (int i = 0; i < 3; ++i) connection.AnnounceAnswer();
+    Answer(&connection, "a");
+    Answer(&connection, "b");
+    EXPECT_EQ(pair.Read(), "");
+    Answer(&connection, "c");
+    EXPECT_EQ(pair.Read(), "abc");
+  }
+}
+
+TEST(CorkScope, ALoneOrUnexpectedAnswerArrivesAtOnce) {
+  const TcpPair pair;
+  Connection connection(pair.writer, "peer", 0);
+  Answer(&connection, "refused");
+  EXPECT_EQ(pair.Read(), "refused");
+  connection.AnnounceAnswer();
+  Answer(&connection, "alone");
+  EXPECT_EQ(pair.Read(), "alone");
+  const CorkScope of_no_connection(nullptr);
+}
+
+// An answer that nobody announced takes the place of one that was: nothing waits for what never comes.
+TEST(CorkScope, NothingStaysBehindWhenAnotherAnswerComesInBetween) {
+  const TcpPair pair;
+  Connection connection(pair.writer, "peer", 0);
+  connection.AnnounceAnswer();
+  connection.AnnounceAnswer();
+  Answer(&connection, "a");
+  Answer(&connection, "x");
+  EXPECT_EQ(pair.Read(), "ax");
+  Answer(&connection, "b");
+  EXPECT_EQ(pair.Read(), "b");
+}
+
+TEST(CorkScope, AUnixSocketIsWrittenAsEver) {
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  Connection connection(ends[0], "peer", 0);
+  connection.AnnounceAnswer();
+  connection.AnnounceAnswer();
+  Answer(&connection, "a");
+  Answer(&connection, "b");
+  char bytes[4];
+  EXPECT_EQ(recv(ends[1], bytes, sizeof(bytes), MSG_DONTWAIT), 2);
+  close(ends[1]);
+}
+
+}  // namespace
+}  // namespace softmax::server

@@ -1,0 +1,43 @@
+#include "server/rpc/accept/greeting.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace softmax::server {
+namespace {
+
+constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+TEST(Greeting, Http2IsRightOnlyAsAWhole) {
+  for (std::size_t size = 0; size < kPreface.size(); ++size) {
+    EXPECT_EQ(JudgeGreeting(Protocol::kHttp2, kPreface.substr(0, size)), Greeting::kIncomplete) << size;
+  }
+  EXPECT_EQ(JudgeGreeting(Protocol::kHttp2, kPreface), Greeting::kRight);
+  EXPECT_EQ(JudgeGreeting(Protocol::kHttp2, std::string(kPreface) + "more"), Greeting::kRight);
+}
+
+TEST(Greeting, OneWrongByteIsSeen) {
+  for (std::size_t i = 0; i < kPreface.size(); ++i) {
+    std::string text(kPreface);
+    text[i] = '\x01';
+    EXPECT_EQ(JudgeGreeting(Protocol::kHttp2, text), Greeting::kWrong) << i;
+  }
+}
+
+TEST(Greeting, Http1IsToldApart) {
+  for (const char* text : {"GET / HTTP/1.1\r\n", "POST /x", "HEAD /", "OPTIONS *"}) {
+    EXPECT_EQ(JudgeGreeting(Protocol::kHttp2, text), Greeting::kHttp1) << text;
+  }
+  EXPECT_EQ(JudgeGreeting(Protocol::kHttp2, "GETX"), Greeting::kWrong);
+}
+
+TEST(Greeting, TlsBeginsWithAHandshakeRecord) {
+  EXPECT_EQ(JudgeGreeting(Protocol::kTls, ""), Greeting::kIncomplete);
+  EXPECT_EQ(JudgeGreeting(Protocol::kTls, "\x16\x03\x01"), Greeting::kRight);
+  EXPECT_EQ(JudgeGreeting(Protocol::kTls, kPreface), Greeting::kWrong);
+  EXPECT_EQ(JudgeGreeting(Protocol::kHttp2, "\x16\x03\x01"), Greeting::kWrong);
+}
+
+}  // namespace
+}  // namespace softmax::server
