@@ -28,8 +28,9 @@ target_link_libraries(softmax_config PUBLIC softmax::grpc PRIVATE softmax::optio
 set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/config_print.cc PROPERTIES COMPILE_DEFINITIONS
   "SOFTMAX_VERSION=\"${PROJECT_VERSION}\";SOFTMAX_COMMIT=\"${softmax_commit}\"")
 
-# Debian's spdlog target would link libspdlog and libfmt as shared objects; both are used as headers only.
+# Debian's spdlog target would link libspdlog and libfmt as shared objects (it has no static ones); both are used as
+# headers only, by this one file.
 add_library(softmax_logging STATIC ${CMAKE_CURRENT_LIST_DIR}/logging.cc)
 add_library(softmax::logging ALIAS softmax_logging)
-target_compile_definitions(softmax_logging PUBLIC SPDLOG_HEADER_ONLY FMT_HEADER_ONLY)
+target_compile_definitions(softmax_logging PRIVATE SPDLOG_HEADER_ONLY FMT_HEADER_ONLY)
 target_link_libraries(softmax_logging PUBLIC softmax::grpc PRIVATE softmax::options)
