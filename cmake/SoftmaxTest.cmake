@@ -18,7 +18,7 @@ target_link_libraries(softmax_test_headers PRIVATE GTest::gtest GTest::gmock sof
 softmax_precompile(softmax_test_headers <gmock/gmock.h> <gtest/gtest.h> <absl/status/statusor.h>)
 
 # softmax_test(name PROGRAM program [FILTER gtest-filter] [SHARDS n] [SERIAL] [LABELS ...] [TIMEOUT s]
-#              [ENVIRONMENT ...]): what ctest runs of a program: all of it or what the filter says, in n parts side by side.
+#              [ENVIRONMENT ...]): what ctest runs of a program, all of it or what the filter says, in n parts.
 # Labels: ci (default), pure (also run under ThreadSanitizer: links no gRPC), depth (only in `test.sh --all`), gpu.
 # SERIAL: nothing runs beside it, because it measures time.
 function(softmax_test name)

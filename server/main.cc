@@ -1,4 +1,4 @@
-#include <spdlog/spdlog.h>
+#include <absl/strings/str_cat.h>
 #include <sys/resource.h>
 
 #include <atomic>
@@ -41,13 +41,13 @@ bool IsOrder(int signal) { return signal == SIGHUP || signal == SIGUSR1 || signa
 
 void Obey(int signal, Server& server) {
   if (signal == SIGHUP) {
-    spdlog::info("SIGHUP: looking at certificates and tokens");
+    LogInfo("SIGHUP: looking at certificates and tokens");
     server.RefreshSecrets();
     return;
   }
   const std::string level(StepLogLevel(/*more=*/signal == SIGUSR1));
   // Said at the new level, so that it is seen whatever that is.
-  spdlog::log(spdlog::get_level(), "log-level is {} now", level);
+  LogAtSetLevel(absl::StrCat("log-level is ", level, " now"));
 }
 
 // The signal number that ended the wait, or 0 when a device failed.
@@ -99,20 +99,20 @@ int Run(const Config& config) {
 
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Create(config);
   if (!server.ok()) {
-    spdlog::error("cannot start: {}", std::string(server.status().message()));
+    LogError("cannot start: ", server.status().message());
     return ExitCodeOf(server.status());
   }
   const int signal = WaitForEnd(**server, signals);
   if (signal == 0) {
-    spdlog::error("a device failed: {}", std::string((*server)->health().message()));
+    LogError("a device failed: ", (*server)->health().message());
   } else {
-    spdlog::info("{}: draining; a second signal ends at once", strsignal(signal));
+    LogInfo(strsignal(signal), ": draining; a second signal ends at once");
   }
   DrainUntilSecondSignal(**server, signals);
   const int exit_code = signal == 0 ? kExitDeviceFailed : kExitOk;
   if ((*server)->hangs()) {
     // A usual exit frees what the CUDA runtime has, and may wait for the device for ever.
-    spdlog::shutdown();
+    EndLogging();
     std::_Exit(exit_code);
   }
   return exit_code;
@@ -134,6 +134,6 @@ int main(int argc, char** argv) {
   }
   softmax::server::ChoosePoller(parsed.config);
   softmax::server::RouteGrpcLog();
-  for (const std::string& warning : parsed.warnings) spdlog::warn("{}", warning);
+  for (const std::string& warning : parsed.warnings) softmax::server::LogWarning(warning);
   return softmax::server::Run(parsed.config);
 }

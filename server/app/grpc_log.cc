@@ -1,10 +1,11 @@
 #include "server/app/grpc_log.h"
 
 #include <grpc/support/log.h>
-#include <spdlog/spdlog.h>
 
 #include <atomic>
 #include <chrono>
+
+#include "server/base/log.h"
 
 namespace softmax::server {
 namespace {
@@ -16,14 +17,14 @@ bool FirstOfItsSecond() {
   return last.exchange(second) != second;
 }
 
-void Log(gpr_log_func_args* message) {
+void LogOfGrpc(gpr_log_func_args* message) {
   const bool error = message->severity == GPR_LOG_SEVERITY_ERROR;
-  const auto level = error && FirstOfItsSecond() ? spdlog::level::warn : spdlog::level::debug;
-  spdlog::log(level, "gRPC: {}", message->message);
+  const auto level = error && FirstOfItsSecond() ? LogLevel::kWarning : LogLevel::kDebug;
+  Log(level, "gRPC: ", message->message);
 }
 
 }  // namespace
 
-void RouteGrpcLog() { gpr_set_log_function(&Log); }
+void RouteGrpcLog() { gpr_set_log_function(&LogOfGrpc); }
 
 }  // namespace softmax::server

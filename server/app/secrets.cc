@@ -1,8 +1,8 @@
 #include "server/app/secrets.h"
 
 #include <absl/strings/str_cat.h>
-#include <spdlog/spdlog.h>
 
+#include "server/base/log.h"
 #include "server/config/security_check.h"
 
 namespace softmax::server {
@@ -17,10 +17,9 @@ void RefreshOne(const char* what, Source* source) {
   if (source == nullptr) return;
   const absl::StatusOr<bool> changed = source->Refresh();
   if (!changed.ok()) {
-    spdlog::error("{} changed and cannot be used, the last good one stays: {}", what,
-                  std::string(changed.status().message()));
+    LogError(what, " changed and cannot be used, the last good one stays: ", changed.status().message());
   } else if (*changed) {
-    spdlog::info("{} changed; new {} see the new one", what, what[0] == 'c' ? "connections" : "calls");
+    LogInfo(what, " changed; new ", what[0] == 'c' ? "connections" : "calls", " see the new one");
   }
 }
 

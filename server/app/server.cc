@@ -1,9 +1,9 @@
 #include "server/app/server.h"
 
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_format.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/server.h>
-#include <spdlog/spdlog.h>
 
 #include <condition_variable>
 #include <mutex>
@@ -12,6 +12,7 @@
 #include "server/app/faults.h"
 #include "server/app/info.h"
 #include "server/app/secrets.h"
+#include "server/base/log.h"
 #include "server/base/receive_pool.h"
 #include "server/config/check.h"
 #include "server/config/security_check.h"
@@ -256,22 +257,21 @@ std::vector<Acceptor::Destination> ServerImpl::Destinations() {
 void ServerImpl::Announce() const {
   for (const std::string& address : addresses_) {
     const bool tls = secrets_->tls() != nullptr && address.rfind("unix:", 0) != 0;
-    spdlog::info("listening on {}", address);
-    spdlog::info("{}: {}, {}", address,
-                 !tls                                           ? "plain text"
-                 : secrets_->tls()->wants_client_certificates() ? "TLS, clients show certificates"
-                                                                : "TLS",
-                 secrets_->tokens() != nullptr ? "with tokens" : "without tokens");
+    LogInfo("listening on ", address);
+    LogInfo(address, ": ",
+            !tls                                           ? "plain text"
+            : secrets_->tls()->wants_client_certificates() ? "TLS, clients show certificates"
+                                                           : "TLS",
+            ", ", secrets_->tokens() != nullptr ? "with tokens" : "without tokens");
   }
-  if (!health_address_.empty()) spdlog::info("health on {}", health_address_);
-  if (!metrics_address_.empty()) spdlog::info("metrics on {}", metrics_address_);
+  if (!health_address_.empty()) LogInfo("health on ", health_address_);
+  if (!metrics_address_.empty()) LogInfo("metrics on ", metrics_address_);
   const double most = static_cast<double>(config_.max_connections) *
                       static_cast<double>(config_.max_concurrent_streams) *
                       static_cast<double>(config_.max_request_bytes);
-  spdlog::info(
-      "max-connections {} x max-concurrent-streams {} x max-request-bytes are {:.0f} times the memory-quota, at which "
-      "gRPC cancels calls",
-      config_.max_connections, config_.max_concurrent_streams, most / static_cast<double>(config_.memory_quota));
+  LogInfo("max-connections ", config_.max_connections, " x max-concurrent-streams ", config_.max_concurrent_streams,
+          " x max-request-bytes are ", absl::StrFormat("%.0f", most / static_cast<double>(config_.memory_quota)),
+          " times the memory-quota, at which gRPC cancels calls");
 }
 
 absl::Status ServerImpl::Start() {
@@ -342,7 +342,7 @@ void ServerImpl::Sweep(std::stop_token stop) {
     devices_.Sweep(now);
     if (!devices_.usable()) state_.health.SetLive(false);
     if (config_.unsafe_testing && now - warned > std::chrono::minutes(1)) {
-      spdlog::warn("unsafe-testing is on: this server's answers are not to be trusted");
+      LogWarning("unsafe-testing is on: this server's answers are not to be trusted");
       warned = now;
     }
   }
@@ -362,7 +362,7 @@ void ServerImpl::HurryDrain() {
 }
 
 void ServerImpl::Drain() {
-  spdlog::info("draining: {} requests in flight", state_.requests_in_flight.Sum());
+  LogInfo("draining: ", state_.requests_in_flight.Sum(), " requests in flight");
   state_.health.SetReady(false);
   WaitUnlessHurried(config_.drain_delay);
   state_.draining.store(true);
@@ -377,10 +377,10 @@ void ServerImpl::Drain() {
   connections_.EndAll(until);
   WaitForCalls(until);
   const std::int64_t left = state_.active_calls.Sum();
-  if (left > 0) spdlog::warn("drain-timeout: cancelling {} calls", left);
+  if (left > 0) LogWarning("drain-timeout: cancelling ", left, " calls");
   ShutDown(std::chrono::system_clock::now() +
            (left > 0 ? std::chrono::milliseconds(0) : std::chrono::milliseconds(1000)));
-  spdlog::info("drained");
+  LogInfo("drained");
 }
 
 void ServerImpl::WaitForCalls(TimePoint until) {

@@ -122,6 +122,22 @@ class LineFormatter final : public spdlog::formatter {
   const bool json_;
 };
 
+spdlog::level::level_enum LevelOf(LogLevel level) {
+  switch (level) {
+    case LogLevel::kTrace:
+      return spdlog::level::trace;
+    case LogLevel::kDebug:
+      return spdlog::level::debug;
+    case LogLevel::kInfo:
+      return spdlog::level::info;
+    case LogLevel::kWarning:
+      return spdlog::level::warn;
+    case LogLevel::kError:
+      break;
+  }
+  return spdlog::level::err;
+}
+
 std::optional<spdlog::level::level_enum> LevelOf(std::string_view name) {
   for (const auto& [known, value] : kLevels) {
     if (known == name) {
@@ -158,6 +174,14 @@ std::string_view StepLogLevel(bool more) {
   spdlog::set_level(static_cast<spdlog::level::level_enum>(next));
   return LevelName(static_cast<spdlog::level::level_enum>(next));
 }
+
+void EndLogging() { spdlog::shutdown(); }
+
+bool Logs(LogLevel level) { return spdlog::should_log(LevelOf(level)); }
+
+void LogText(LogLevel level, std::string_view text) { spdlog::log(LevelOf(level), "{}", text); }
+
+void LogAtSetLevel(std::string_view text) { spdlog::log(spdlog::get_level(), "{}", text); }
 
 void LogWarning(std::string_view message, const std::vector<LogField>& fields) {
   fields_of_message = &fields;

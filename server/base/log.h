@@ -1,15 +1,18 @@
 #pragma once
 
 #include <absl/status/status.h>
+#include <absl/strings/str_cat.h>
 
+#include <concepts>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
+// What the server logs goes through here: the library behind it costs every file that includes it 13 s to compile.
 namespace softmax::server {
 
-// Makes spdlog's default logger write to stderr, one line a message:
+// Makes messages go to stderr, one line each:
 //   text  2026-01-31T12:00:00.123Z info [4711] message
 //   json  {"time":"2026-01-31T12:00:00.123Z","level":"info","thread":4711,"message":"message"}
 // Control characters and broken UTF-8 in a message come out escaped, so that a request's bytes
@@ -20,6 +23,45 @@ absl::Status InitLogging(std::string_view level, std::string_view format);
 
 // One step more or fewer messages from now on, within trace to error; the new level's name. Any thread.
 std::string_view StepLogLevel(bool more);
+
+// Ends logging for good; for a process that leaves without the usual exit.
+void EndLogging();
+
+enum class LogLevel : std::uint8_t { kTrace, kDebug, kInfo, kWarning, kError };
+
+// Whether messages of `level` are printed now.
+bool Logs(LogLevel level);
+
+// `text` as a message, whatever bytes it holds. Any thread.
+void LogText(LogLevel level, std::string_view text);
+
+// At the level that is set, so that it is seen whatever that is.
+void LogAtSetLevel(std::string_view text);
+
+template <typename T>
+concept LogPart = std::convertible_to<const T&, const absl::AlphaNum&>;
+
+// The parts, put together as absl::StrCat does, and only where they are printed.
+template <LogPart... Parts>
+void Log(LogLevel level, const Parts&... parts) {
+  if (Logs(level)) LogText(level, absl::StrCat(parts...));
+}
+template <LogPart... Parts>
+void LogDebug(const Parts&... parts) {
+  Log(LogLevel::kDebug, parts...);
+}
+template <LogPart... Parts>
+void LogInfo(const Parts&... parts) {
+  Log(LogLevel::kInfo, parts...);
+}
+template <LogPart... Parts>
+void LogWarning(const Parts&... parts) {
+  Log(LogLevel::kWarning, parts...);
+}
+template <LogPart... Parts>
+void LogError(const Parts&... parts) {
+  Log(LogLevel::kError, parts...);
+}
 
 // A part of a message that machines look for. Values may hold any bytes.
 struct LogField {

@@ -1,9 +1,11 @@
 #include "server/config/config.h"
 
-#include <CLI/CLI.hpp>
+#include <absl/strings/str_join.h>
+
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <optional>
 #include <set>
 #include <string_view>
 
@@ -19,13 +21,6 @@ namespace {
 constexpr int kUsageError = 2;
 constexpr std::string_view kPrefix = "SOFTMAX_";
 
-// Flags that say what to do, not how to serve; only --config has a variable, and none stands in a
-// file.
-struct Actions {
-  std::string config_file;
-  bool print_config = false;
-};
-
 std::string VariableName(const std::string& flag) {
   std::string name(kPrefix);
   for (const char c : flag) {
@@ -34,90 +29,11 @@ std::string VariableName(const std::string& flag) {
   return name;
 }
 
-std::vector<std::string> FlagNames() {
-  std::vector<std::string> names;
-  for (const FieldName& field : ConfigFieldNames()) {
-    names.push_back(field.name);
-  }
-  return names;
-}
-
-std::string Suggestion(const std::string& word, const std::string& prefix) {
-  const auto nearest = Nearest(word, FlagNames());
-  return nearest ? " (did you mean " + prefix + *nearest + "?)" : "";
-}
-
-std::unique_ptr<CLI::App> MakeApp(Config* config, Actions* actions) {
-  auto app =
-      std::make_unique<CLI::App>("Serves softmax over gRPC, in batches, on CUDA or on the CPU.", "softmax-server");
-  app->set_help_flag("-h,--help", "Print this and leave")->group("General");
-  app->set_version_flag("--version", std::string("softmax-server ") + Version() + " (" + Commit() + ")",
-                        "Print the version and leave")
-      ->group("General");
-  app->add_option("--config", actions->config_file, "A TOML file with any of the flags as keys")
-      ->group("General")
-      ->type_name("FILE");
-  app->add_flag("--print-config", actions->print_config,
-                "Print the configuration that would be served with, as a config file, and leave")
-      ->group("General");
-  AddConfigFlags(ConfigSource::kCommandLine, config, app.get());
-  app->footer(
-      "Each flag may also be set by a variable (SOFTMAX_MAX_BATCH_BYTES for --max-batch-bytes) or "
-      "in "
-      "the config\nfile (max-batch-bytes = \"1MiB\"). The command line beats the environment, "
-      "which "
-      "beats the file.\nSIZE: bytes, or with KiB, MiB, GiB. TIME: a number with us, ms, s, m or "
-      "h.");
-  return app;
-}
-
-// Empty: applied. Otherwise what is wrong.
-std::string ApplyCommandLine(int argc, const char* const* argv, Config* config, Actions* actions) {
-  const auto app = MakeApp(config, actions);
-  try {
-    app->parse(argc, argv);
-  } catch (const CLI::ExtrasError& error) {
-    for (const std::string& word : app->remaining()) {
-      if (word.starts_with("--")) {
-        const std::string name = word.substr(2, word.find('=') - 2);
-        return "unknown flag --" + name + Suggestion(name, "--");
-      }
-    }
-    return error.what();
-  } catch (const CLI::Success&) {
-    throw;
-  } catch (const CLI::ParseError& error) {
-    return error.what();
-  }
-  return "";
-}
-
-// One value, or several of one repeated flag, from somewhere other than the command line.
-std::string ApplyValues(const std::string& name, const std::vector<std::string>& values, ConfigSource source,
-                        Config* config) {
-  CLI::App app;
-  AddConfigFlags(source, config, &app);
-  std::vector<std::string> arguments;
-  for (const std::string& value : values) {
-    arguments.push_back("--" + name + "=" + value);
-  }
-  std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
-  try {
-    app.parse(arguments);
-  } catch (const CLI::ParseError& error) {
-    std::string text = error.what();
-    // The source is named by the caller, in its own spelling.
-    const std::string flag = "--" + name + ": ";
-    return text.starts_with(flag) ? text.substr(flag.size()) : text;
-  }
-  return "";
-}
-
 std::vector<std::string> Split(const FieldName& field, const std::string& value) {
   if (field.arity != FieldArity::kRepeated) {
     return {value};
   }
-  return CLI::detail::split(value, ',');
+  return SplitAtCommas(value);
 }
 
 std::string ApplyEnvironment(Config* config) {
@@ -159,7 +75,7 @@ bool HasStrayCharacter(const std::string& value) {
   return std::any_of(value.begin(), value.end(), [](unsigned char c) { return c == '"' || std::iscntrl(c) != 0; });
 }
 
-std::string ApplyFileItem(const CLI::ConfigItem& item, const std::vector<FieldName>& fields, Config* config) {
+std::string ApplyFileItem(const ConfigFileItem& item, const std::vector<FieldName>& fields, Config* config) {
   std::string name = item.name;
   std::replace(name.begin(), name.end(), '_', '-');
   const auto field =
@@ -167,9 +83,9 @@ std::string ApplyFileItem(const CLI::ConfigItem& item, const std::vector<FieldNa
   if (field == fields.end()) {
     return "unknown key " + item.name + Suggestion(name, "");
   }
-  std::vector<std::string> values = item.inputs;
+  std::vector<std::string> values = item.values;
   if (field->arity == FieldArity::kCommas) {
-    values = {CLI::detail::join(values, ",")};
+    values = {absl::StrJoin(values, ",")};
   }
   if (field->arity == FieldArity::kOne && values.size() != 1) {
     return "key " + item.name + ": wants one value and is given " + std::to_string(values.size()) +
@@ -184,15 +100,13 @@ std::string ApplyFileItem(const CLI::ConfigItem& item, const std::vector<FieldNa
 
 std::string ApplyFile(const std::string& path, Config* config) {
   const std::string prefix = "config file " + path + ": ";
-  std::vector<CLI::ConfigItem> items;
-  try {
-    items = CLI::ConfigTOML().from_file(path);
-  } catch (const CLI::Error&) {
+  const std::optional<std::vector<ConfigFileItem>> items = ReadConfigFile(path);
+  if (!items) {
     return prefix + "cannot be read";
   }
   const std::vector<FieldName> fields = ConfigFieldNames();
   std::set<std::string> seen;
-  for (const CLI::ConfigItem& item : items) {
+  for (const ConfigFileItem& item : *items) {
     if (!item.parents.empty()) {
       return prefix + "section or key " + item.parents.front() + ": there are no sections, only keys";
     }
@@ -209,7 +123,7 @@ std::string ApplyFile(const std::string& path, Config* config) {
 std::string Apply(int argc, const char* const* argv, ParseResult* result, Actions* actions) {
   // First for --help, --config and mistakes of its own; then again, over what it beats.
   Config scratch;
-  if (std::string error = ApplyCommandLine(argc, argv, &scratch, actions); !error.empty()) {
+  if (std::string error = ApplyCommandLine(argc, argv, &scratch, actions); !error.empty() || actions->told) {
     return error;
   }
   if (const char* file = std::getenv("SOFTMAX_CONFIG"); actions->config_file.empty() && file) {
@@ -235,19 +149,13 @@ std::string Apply(int argc, const char* const* argv, ParseResult* result, Action
 ParseResult ParseConfig(int argc, const char* const* argv) {
   ParseResult result;
   Actions actions;
-  try {
-    if (const std::string error = Apply(argc, argv, &result, &actions); !error.empty()) {
-      result.exit_code = kUsageError;
-      result.error = "softmax-server: " + error + "\nRun softmax-server --help for every flag.\n";
-      return result;
-    }
-  } catch (const CLI::CallForVersion& version) {
-    result.output = std::string(version.what()) + "\n";
+  if (const std::string error = Apply(argc, argv, &result, &actions); !error.empty()) {
+    result.exit_code = kUsageError;
+    result.error = "softmax-server: " + error + "\nRun softmax-server --help for every flag.\n";
     return result;
-  } catch (const CLI::Success&) {
-    Config defaults;
-    Actions none;
-    result.output = MakeApp(&defaults, &none)->help();
+  }
+  if (actions.told) {
+    result.output = *actions.told;
     return result;
   }
   result.warnings = UnknownVariables();

@@ -1,6 +1,9 @@
 #include "server/config/flags.h"
 
+#include <CLI/CLI.hpp>
+#include <algorithm>
 #include <functional>
+#include <memory>
 #include <utility>
 
 #include "server/config/values.h"
@@ -134,18 +137,122 @@ class NameCollector {
   void Add(FieldText text, FieldArity arity = FieldArity::kOne) { names.push_back({text.name, arity}); }
 };
 
-}  // namespace
-
+// Adds one CLI11 option per field, which writes the field when it is given and leaves it alone otherwise. `config` must
+// outlive `app`. A wrong value throws CLI::ValidationError that names the flag.
 void AddConfigFlags(ConfigSource source, Config* config, CLI::App* app) {
   FlagAdder adder(source, app);
   VisitConfig(*config, adder);
 }
+
+std::unique_ptr<CLI::App> MakeApp(Config* config, Actions* actions) {
+  auto app =
+      std::make_unique<CLI::App>("Serves softmax over gRPC, in batches, on CUDA or on the CPU.", "softmax-server");
+  app->set_help_flag("-h,--help", "Print this and leave")->group("General");
+  app->set_version_flag("--version", std::string("softmax-server ") + Version() + " (" + Commit() + ")",
+                        "Print the version and leave")
+      ->group("General");
+  app->add_option("--config", actions->config_file, "A TOML file with any of the flags as keys")
+      ->group("General")
+      ->type_name("FILE");
+  app->add_flag("--print-config", actions->print_config,
+                "Print the configuration that would be served with, as a config file, and leave")
+      ->group("General");
+  AddConfigFlags(ConfigSource::kCommandLine, config, app.get());
+  app->footer(
+      "Each flag may also be set by a variable (SOFTMAX_MAX_BATCH_BYTES for --max-batch-bytes) or "
+      "in "
+      "the config\nfile (max-batch-bytes = \"1MiB\"). The command line beats the environment, "
+      "which "
+      "beats the file.\nSIZE: bytes, or with KiB, MiB, GiB. TIME: a number with us, ms, s, m or "
+      "h.");
+  return app;
+}
+
+}  // namespace
 
 std::vector<FieldName> ConfigFieldNames() {
   NameCollector collector;
   const Config config;
   VisitConfig(config, collector);
   return std::move(collector.names);
+}
+
+std::vector<std::string> FlagNames() {
+  std::vector<std::string> names;
+  for (const FieldName& field : ConfigFieldNames()) {
+    names.push_back(field.name);
+  }
+  return names;
+}
+
+std::string Suggestion(const std::string& word, const std::string& prefix) {
+  const auto nearest = Nearest(word, FlagNames());
+  return nearest ? " (did you mean " + prefix + *nearest + "?)" : "";
+}
+
+std::string ApplyCommandLine(int argc, const char* const* argv, Config* config, Actions* actions) {
+  const auto app = MakeApp(config, actions);
+  try {
+    app->parse(argc, argv);
+  } catch (const CLI::ExtrasError& error) {
+    for (const std::string& word : app->remaining()) {
+      if (word.starts_with("--")) {
+        const std::string name = word.substr(2, word.find('=') - 2);
+        return "unknown flag --" + name + Suggestion(name, "--");
+      }
+    }
+    return error.what();
+  } catch (const CLI::CallForVersion& version) {
+    actions->told = std::string(version.what()) + "\n";
+  } catch (const CLI::Success&) {
+    Config defaults;
+    Actions none;
+    actions->told = MakeApp(&defaults, &none)->help();
+  } catch (const CLI::ParseError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::string ApplyValues(const std::string& name, const std::vector<std::string>& values, ConfigSource source,
+                        Config* config) {
+  CLI::App app;
+  AddConfigFlags(source, config, &app);
+  std::vector<std::string> arguments;
+  for (const std::string& value : values) {
+    arguments.push_back("--" + name + "=" + value);
+  }
+  std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
+  try {
+    app.parse(arguments);
+  } catch (const CLI::ParseError& error) {
+    std::string text = error.what();
+    // The source is named by the caller, in its own spelling.
+    const std::string flag = "--" + name + ": ";
+    return text.starts_with(flag) ? text.substr(flag.size()) : text;
+  }
+  return "";
+}
+
+std::optional<std::vector<ConfigFileItem>> ReadConfigFile(const std::string& path) {
+  std::vector<ConfigFileItem> items;
+  try {
+    for (CLI::ConfigItem& item : CLI::ConfigTOML().from_file(path)) {
+      items.push_back({std::move(item.parents), std::move(item.name), std::move(item.inputs)});
+    }
+  } catch (const CLI::Error&) {
+    return std::nullopt;
+  }
+  return items;
+}
+
+bool ExpandSize(std::string* text) {
+  try {
+    CLI::AsSizeValue(/*kb_is_1000=*/true)(*text);
+  } catch (const CLI::ValidationError&) {
+    return false;
+  }
+  return true;
 }
 
 }  // namespace softmax::server

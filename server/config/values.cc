@@ -1,11 +1,16 @@
 #include "server/config/values.h"
 
-#include <CLI/CLI.hpp>
+#include <absl/strings/ascii.h>
+#include <absl/strings/str_join.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
 #include <numeric>
+#include <sstream>
+
+#include "server/config/flags.h"
 
 namespace softmax::server {
 namespace {
@@ -81,13 +86,8 @@ std::string ParseBytes(const std::string& text, std::uint64_t* out) {
     return want;
   }
   std::string number = text;
-  try {
-    CLI::AsSizeValue(/*kb_is_1000=*/true)(number);
-  } catch (const CLI::ValidationError&) {  // no such unit, or too large for 64 bits
-    return want;
-  }
   std::uint64_t bytes = 0;
-  if (!ParseWhole(number, &bytes)) {
+  if (!ExpandSize(&number) || !ParseWhole(number, &bytes)) {
     return want;
   }
   if (bytes > (std::uint64_t{1} << 62)) {
@@ -134,9 +134,9 @@ std::string ParseOrdinals(const std::string& text, std::vector<std::uint32_t>* o
   if (text == "all") {
     return "";
   }
-  for (const std::string& word : CLI::detail::split(text, ',')) {
+  for (const std::string& word : SplitAtCommas(text)) {
     std::uint32_t ordinal = 0;
-    if (!ParseWhole(CLI::detail::trim_copy(word), &ordinal) || ordinal > 1023) {
+    if (!ParseWhole(std::string(absl::StripAsciiWhitespace(word)), &ordinal) || ordinal > 1023) {
       return Quote(text) + " is not a list of CUDA devices: want all, or ordinals such as 0,1";
     }
     if (std::find(out->begin(), out->end(), ordinal) != out->end()) {
@@ -174,7 +174,19 @@ std::string FormatOrdinals(const std::vector<std::uint32_t>& ordinals) {
   for (const std::uint32_t ordinal : ordinals) {
     words.push_back(std::to_string(ordinal));
   }
-  return words.empty() ? "all" : CLI::detail::join(words, ",");
+  return words.empty() ? "all" : absl::StrJoin(words, ",");
+}
+
+std::vector<std::string> SplitAtCommas(const std::string& text) {
+  if (text.empty()) {
+    return {""};
+  }
+  std::vector<std::string> words;
+  std::istringstream rest(text);
+  for (std::string word; std::getline(rest, word, ',');) {
+    words.push_back(word);
+  }
+  return words;
 }
 
 std::optional<std::string> Nearest(const std::string& word, const std::vector<std::string>& candidates) {

@@ -25,6 +25,9 @@ std::string FormatBytes(std::uint64_t bytes);
 std::string FormatDuration(std::chrono::nanoseconds duration);
 std::string FormatOrdinals(const std::vector<std::uint32_t>& ordinals);
 
+// "a,b" and "a,b," are two words, "" is one.
+std::vector<std::string> SplitAtCommas(const std::string& text);
+
 // The candidate that is fewest edits away from `word`, if it is near enough to be a typo of it.
 std::optional<std::string> Nearest(const std::string& word, const std::vector<std::string>& candidates);
 

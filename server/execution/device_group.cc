@@ -1,10 +1,10 @@
 #include "server/execution/device_group.h"
 
 #include <absl/strings/str_cat.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 
+#include "server/base/log.h"
 #include "server/execution/faulty_lane.h"
 #include "server/execution/least_loaded_lane.h"
 #include "server/execution/self_test.h"
@@ -76,8 +76,8 @@ void DeviceGroup::TellLosses() {
   for (std::uint32_t device = 0; device < views.size(); ++device) {
     if (views[device].state != Devices::State::kLost || told_[device]) continue;
     told_[device] = true;
-    spdlog::error("device {} ({}) is lost, {} of {} are left: {}", device, views[device].name,
-                  devices_.count() - devices_.lost(), devices_.count(), views[device].reason);
+    LogError("device ", device, " (", views[device].name, ") is lost, ", devices_.count() - devices_.lost(), " of ",
+             devices_.count(), " are left: ", views[device].reason);
   }
 }
 

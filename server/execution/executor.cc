@@ -2,8 +2,8 @@
 
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
-#include <spdlog/spdlog.h>
 
+#include "server/base/log.h"
 #include "server/execution/cpu/cpu_executor.h"
 #if SOFTMAX_WITH_CUDA
 #include "server/execution/cuda/cuda_executor.h"
@@ -36,12 +36,12 @@ absl::StatusOr<std::unique_ptr<Executor>> CreateExecutor(const ExecutorOptions& 
   }
   absl::StatusOr<std::unique_ptr<Executor>> cuda = CreateCuda(options);
   if (cuda.ok()) {
-    spdlog::info("backend auto: cuda, because it found {}", absl::StrJoin((*cuda)->devices(), ", "));
+    LogInfo("backend auto: cuda, because it found ", absl::StrJoin((*cuda)->devices(), ", "));
     return cuda;
   }
   // A device that is there but cannot be used as configured is worth more than a silent, slower server.
   if (!absl::IsUnavailable(cuda.status())) return cuda;
-  spdlog::info("backend auto: cpu, because {}", std::string(cuda.status().message()));
+  LogInfo("backend auto: cpu, because ", cuda.status().message());
   return CreateCpuExecutor(options, /*null=*/false);
 }
 

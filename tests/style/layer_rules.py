@@ -35,8 +35,7 @@ LIBRARIES = [
      ("server/rpc/", "server/main", "server/app/", "client/", "tests/")),
     ("the generated contract", re.compile(r"\.pb\.h$"),
      ("server/rpc/", "server/main", "server/app/", "client/", "tests/")),
-    ("spdlog", re.compile(r"^spdlog/"),
-     ("server/rpc/", "server/execution/", "server/main", "server/app/", "server/base/log", "client/", "tests/")),
+    ("spdlog or fmt", re.compile(r"^(spdlog|fmt)/"), ("server/base/log.cc",)),
     ("CLI11", re.compile(r"^CLI/"), ("server/config/", "server/main", "client/", "kernels/bench/", "tests/")),
     ("Highway", re.compile(r"^hwy/"), ("kernels/cpu/", "kernels/bench/", "tests/")),
     # ThreadSanitizer cannot see into the distribution's abseil, so its locks look like races.

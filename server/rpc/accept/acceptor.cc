@@ -4,7 +4,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <spdlog/spdlog.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -14,6 +13,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "server/base/log.h"
 #include "server/rpc/accept/listen.h"
 
 namespace softmax::server {
@@ -129,7 +129,7 @@ void Acceptor::Run() {
     if (silent_sockets_.size() > 0) {
       const std::size_t closed = silent_sockets_.CloseOlderThan(SteadyClock::now() - options_.greeting_timeout);
       refused_.fetch_add(closed, std::memory_order_relaxed);
-      if (closed > 0) spdlog::debug("closed {} connections that said nothing", closed);
+      if (closed > 0) LogDebug("closed ", closed, " connections that said nothing");
     }
     for (const Destination& destination : destinations_) {
       if (destination.poll && destination.connections->size() > 0) destination.poll();
@@ -167,7 +167,7 @@ void Acceptor::AcceptReady(const Listener& listener) {
       return;
     }
     if (errno != ECONNABORTED && errno != EINTR) {
-      spdlog::warn("accepting a connection: {}", std::strerror(errno));
+      LogWarning("accepting a connection: ", std::strerror(errno));
       return;
     }
   }
@@ -175,8 +175,8 @@ void Acceptor::AcceptReady(const Listener& listener) {
 
 void Acceptor::PauseAccepting(int error) {
   if (!complained_) {
-    spdlog::error("accepting connections rests: {}; {} are open, raise the descriptor limit", std::strerror(error),
-                  accepted_.size());
+    LogError("accepting connections rests: ", std::strerror(error), "; ", accepted_.size(),
+             " are open, raise the descriptor limit");
     complained_ = true;
   }
   paused_ = true;
@@ -194,7 +194,7 @@ void Acceptor::ResumeAccepting() {
 
 void Acceptor::Refused(const char* why, int fd) {
   refused_.fetch_add(1, std::memory_order_relaxed);
-  spdlog::debug("refusing the connection from {}: {}", PeerName(fd), why);
+  LogDebug("refusing the connection from ", PeerName(fd), ": ", why);
 }
 
 // Those that have said nothing yet make room for newcomers, the oldest first.
@@ -209,7 +209,7 @@ bool Acceptor::MakeRoom(std::size_t destination) {
     return true;
   }
   if (!complained_) {
-    spdlog::warn("refusing connections: max-connections {} are open", to.max_connections);
+    LogWarning("refusing connections: max-connections ", to.max_connections, " are open");
     complained_ = true;
   }
   return false;

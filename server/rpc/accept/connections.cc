@@ -3,11 +3,12 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <spdlog/spdlog.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <thread>
+
+#include "server/base/log.h"
 
 namespace softmax::server {
 namespace {
@@ -114,9 +115,9 @@ bool Connections::SweepOverdue(TimePoint now) {
     if (oldest == kNoDeadline || now - oldest < options_.answer_timeout) continue;
     overdue = true;
     if (now - oldest < options_.answer_timeout + kShutdownGrace) continue;
-    spdlog::warn("closing connection {}: it has not read an answer for {} ms ({} bytes unread)", connection->peer(),
-                 std::chrono::duration_cast<std::chrono::milliseconds>(now - oldest).count(),
-                 connection->unread_bytes());
+    LogWarning("closing connection ", connection->peer(), ": it has not read an answer for ",
+               std::chrono::duration_cast<std::chrono::milliseconds>(now - oldest).count(), " ms (",
+               connection->unread_bytes(), " bytes unread)");
     connection->Shutdown();
   }
   return overdue;

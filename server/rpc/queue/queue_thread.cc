@@ -1,9 +1,8 @@
 #include "server/rpc/queue/queue_thread.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 
+#include "server/base/log.h"
 #include "server/base/receive_pool.h"
 #include "server/rpc/calls/control_calls.h"
 #include "server/rpc/calls/reflection_call.h"
@@ -150,7 +149,7 @@ void QueueThread::ReportSlow(const RequestSample& sample, std::uint64_t id, cons
 }
 
 void QueueThread::ShutdownQueue() {
-  if (calls_.calls() > 0) spdlog::warn("shutting down with {} calls that a device has not given back", calls_.calls());
+  if (calls_.calls() > 0) LogWarning("shutting down with ", calls_.calls(), " calls that a device has not given back");
   waker_.Close();
   queue_->Shutdown();
   // gRPC aborts over a queue that still holds an event: a wake-up, or one of those calls, which begin nothing any more.
