@@ -15,7 +15,9 @@ function(softmax_precompile target)
   endif()
   # So that ccache can tell what a source saw of them.
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-    target_compile_options(${target} PRIVATE -fpch-preprocess)
+    # g++ 12 forgets which precompiled headers are the system's, and warns of what it only supposes in them.
+    target_compile_options(${target} PRIVATE -fpch-preprocess -Wno-array-bounds -Wno-stringop-overflow
+                                             -Wno-stringop-overread)
   else()
     target_compile_options(${target} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
   endif()
