@@ -2,8 +2,8 @@
 import re
 import subprocess
 
-DOCUMENTS = ("README.md", "docs/decisions.md", "docs/testing.md", "docs/numerics.md", "docs/client.md",
-             "docs/benchmarks.md", "docs/operations.md", "docs/security.md")
+DOCUMENTS = ("README.md", "docs/kernels.md", "docs/glossary.md", "docs/testing.md", "docs/numerics.md",
+             "docs/client.md", "docs/benchmarks.md", "docs/operations.md", "docs/security.md")
 SPAN = re.compile(r"`([^`\n]+)`")
 PATH = re.compile(r"^(?:\./)?((?:client|cmake|deploy|docs|kernels|proto|scripts|server|tests|\.ci)/[\w./-]*[\w])/?$")
 FLAG = re.compile(r"(?<![\w-])(--[a-z][a-z0-9-]+)")
@@ -22,10 +22,14 @@ def _known_text(files):
     return "\n".join(text for path, text in files.items() if path.startswith(SOURCES) and not path.endswith(".md"))
 
 
+def _documents(files):
+    return DOCUMENTS + tuple(sorted(path for path in files if path.startswith("docs/decisions/")))
+
+
 def check(files):
     problems = []
     source = _known_text(files)
-    for path in DOCUMENTS:
+    for path in _documents(files):
         text = files.get(path, "")
         for span in SPAN.findall(text):
             named = PATH.match(span)

@@ -21,7 +21,7 @@ struct ChannelSettings {
   int max_connection_age_grace_ms = 0;  // for the calls under way
 };
 
-// Values measured or explained in docs/decisions.md ("Transport settings").
+// Values measured or explained in docs/decisions/transport.md ("Transport settings").
 inline void ApplyServerSettings(const ChannelSettings& settings, grpc::ServerBuilder* builder) {
   // Rows' lengths travel beside the payload: at worst one byte for each 2-byte element (one column, 16-bit type).
   const std::uint64_t message = settings.max_message_bytes + settings.max_message_bytes / 2 + kHeaderAllowanceBytes;

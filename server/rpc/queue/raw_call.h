@@ -17,7 +17,7 @@ namespace softmax::server {
 
 // One unary call of raw bytes, by gRPC's C interface. The C++ one waits for a call's end by an operation of its own
 // beside the one that answers: another way through all filters and another event, a seventh of the instructions of a
-// small call (docs/decisions.md, "unary calls by the C interface"). Here the answer's operation waits for both.
+// small call (docs/decisions/transport.md, "Which gRPC interface?"). Here the answer's operation waits for both.
 //
 // Named as in grpc::ServerContext where it does the same. For its queue's thread.
 class RawCall {
