@@ -24,11 +24,10 @@ def write(folder, into):
             what = "resident memory, MiB" if name == "rss" else name
             held += (f"| {what}, of the server that is never killed, after 5 minutes / at the end | "
                      f"{state['level'][name] / unit:.1f} / {state['end'][name] / unit:.1f} |\n")
-    text = f"""# Chaos
+    verdict = "; ".join(state["problems"]) if state["problems"] else "passed"
+    text = f"""# Chaos: faults under verified load
 
-`tests/chaos/chaos.py`, {len(rows)} minutes, seed {state["seed"]}, commit {state["commit"]}. Three servers, an open loop
-of {state["rate"]:.0f} calls/s and a batch of 16 each second through the client library, every answer compared; deadline
-5 s, 5 attempts. The figures of each minute are in `chaos.csv`.
+{len(rows)} minutes, {sum(faults.values()):,} faults, {_sum(rows, "started"):,} calls: {verdict}.
 
 | what | figure |
 | --- | --- |
@@ -42,7 +41,16 @@ of {state["rate"]:.0f} calls/s and a batch of 16 each second through the client 
 | servers started again | {_sum(rows, "starts"):,} |
 | longest call | {max(int(float(row["longest_ms"] or 0)) for row in rows):,} ms |
 {held}| faults | {sum(faults.values()):,}: {", ".join(f"{kind} {count}" for kind, count in sorted(faults.items()))} |
-| verdict | {"; ".join(state["problems"]) if state["problems"] else "passed"} |
+| verdict | {verdict} |
+
+## Method
+
+`tests/chaos/chaos.py`: three servers, an open loop of {state["rate"]:.0f} calls/s and a batch of 16 each second through
+the client library, every answer compared; deadline 5 s, 5 attempts.
+
+## Provenance
+
+Commit {state["commit"]}, seed {state["seed"]}. The figures of each minute are in `chaos.csv`.
 """
     into.mkdir(parents=True, exist_ok=True)
     shutil.copy(folder / "chaos.csv", into / "chaos.csv")

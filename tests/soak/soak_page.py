@@ -48,11 +48,10 @@ def text(state, rows, growth, problems, warmup):
     spans = {name: f"{min(row[name] for row in late):.0f} to {max(row[name] for row in late):.0f}"
              for name in ("descriptors", "threads")}
     rates = " / ".join(f"{rate:.0f}" for rate in sorted({row["due"] / row["window_s"] for row in rows}, reverse=True))
+    verdict = "; ".join(problems) if problems else "passed"
     return f"""# Soak
 
-`tests/soak/soak.py`, {len(rows)} minutes, commit {state["commit"]}. The figures of each minute are in `soak.csv`.
-
-![Memory, descriptors, threads, rate and latency](soak.svg)
+{len(rows)} minutes, {total["sent"]:,} requests: {verdict}.
 
 | what | figure |
 | --- | --- |
@@ -65,7 +64,11 @@ def text(state, rows, growth, problems, warmup):
 | its slope after {warmup} minutes | {slope} |
 | descriptors, after {warmup} minutes | {spans["descriptors"]} |
 | threads, after {warmup} minutes | {spans["threads"]} |
-| verdict | {"; ".join(problems) if problems else "passed"} |
+| verdict | {verdict} |
+
+![Memory, descriptors, threads, rate and latency](soak.svg)
+
+Measured by `tests/soak/soak.py`, commit {state["commit"]}. The figures of each minute are in `soak.csv`.
 """
 
 
