@@ -1,36 +1,66 @@
-"""What the documents name must exist: files, flags, metrics."""
+"""What the documents name must exist (files, flags, metrics), and the tables of docs/reference.md must be whole."""
 import re
 import subprocess
 
-DOCUMENTS = ("README.md", "docs/kernels.md", "docs/glossary.md", "docs/testing.md", "docs/numerics.md",
-             "docs/client.md", "docs/benchmarks.md", "docs/operations.md", "docs/security.md")
+REFERENCE = "docs/reference.md"
 SPAN = re.compile(r"`([^`\n]+)`")
 PATH = re.compile(r"^(?:\./)?((?:client|cmake|deploy|docs|kernels|proto|scripts|server|tests|\.ci)/[\w./-]*[\w])/?$")
 FLAG = re.compile(r"(?<![\w-])(--[a-z][a-z0-9-]+)")
 # Only in code spans: `softmax_client` and the like are names of other things.
 METRIC = re.compile(r"^(softmax_[a-z_]+_(?:total|seconds|bytes|rows|in_flight|queued|info|ready|degraded|testing))\b")
-FLAG_ROW = re.compile(r"^\| `(--[a-z][a-z0-9-]+)` \|", re.MULTILINE)
 HELP_FLAG = re.compile(r"^\s+(?:-\w,\s*)?(--[a-z][a-z0-9-]+)", re.MULTILINE)
 # Flags of other people's programs that the documents use.
-FOREIGN_FLAGS = {"--build", "--build-arg", "--cflags", "--component", "--entrypoint", "--gpus", "--help", "--install",
-                 "--label-regex", "--libs", "--plugin", "--prefix", "--preset", "--rm", "--target", "--test-dir",
-                 "--variant", "--version", "--workflow"}
+FOREIGN_FLAGS = {"--amend", "--build", "--build-arg", "--cflags", "--component", "--entrypoint", "--gpus", "--help",
+                 "--install", "--label-regex", "--libs", "--plugin", "--prefix", "--preset", "--rm", "--target",
+                 "--test-dir", "--variant", "--version", "--workflow"}
 SOURCES = ("server/", "client/", "kernels/bench/", "scripts/", "tests/bench/")
+
+# A section of the reference -> its rows, the files that register what stands in it, and how they write a name.
+METRIC_ROW = re.compile(r"^\| `((?:softmax|process)_[a-z0-9_]+)` \|", re.MULTILINE)
+METRIC_NAME = re.compile(r'"((?:softmax|process)_[a-z0-9_]+)"')
+FLAG_ROW = re.compile(r"^\| `(--[a-z][a-z0-9-]+)`[^|]*\|", re.MULTILINE)
+FLAG_NAME = re.compile(r'"(--[a-z][a-z0-9-]+)(?:,--[a-z0-9-]+)*"')
+FIELD_NAME = re.compile(r'\{"([a-z][a-z0-9-]+)",\s*k[A-Z]')
+TABLES = (
+    ("## Metrics", METRIC_ROW, re.compile(r"^server/metrics/.*\.cc$"), METRIC_NAME, ""),
+    ("## Flags of softmax-server", FLAG_ROW, re.compile(r"^server/config(_|/)fields\.h$"), FIELD_NAME, "--"),
+    ("## Flags of softmax-client", FLAG_ROW, re.compile(r"^client/cli/options\.cc$"), FLAG_NAME, ""),
+    ("## Flags of softmax-loadgen", FLAG_ROW, re.compile(r"^client/loadgen/(.*/)?option_flags\.cc$"), FLAG_NAME, ""),
+)
+# What a program does instead of its work; every program has the first two.
+ACTIONS = {"--help", "--version", "--config", "--print-config"}
+
+
+def documents(files):
+    """Pages that speak of the tree as it is; measurements speak of what was there when they were made."""
+    return [path for path in files if path.endswith(".md") and not path.startswith("docs/measurements/")]
 
 
 def _known_text(files):
     return "\n".join(text for path, text in files.items() if path.startswith(SOURCES) and not path.endswith(".md"))
 
 
-def _documents(files):
-    return DOCUMENTS + tuple(sorted(path for path in files if path.startswith("docs/decisions/")))
+def _section(text, heading):
+    return f"\n{text}".split(f"\n{heading}\n", 1)[-1].split("\n## ", 1)[0] if f"\n{heading}\n" in f"\n{text}" else ""
+
+
+def _check_tables(files):
+    """Everything that the code registers stands in its table of the reference, and nothing else does."""
+    for heading, row, sources, name, prefix in TABLES:
+        code = "\n".join(text for path, text in files.items() if sources.match(path))
+        has = {prefix + found for found in name.findall(code)} - ACTIONS
+        told = set(row.findall(_section(files.get(REFERENCE, ""), heading))) - ACTIONS
+        for missing in sorted(has - told):
+            yield f'{REFERENCE}: "{heading}" lacks {missing}'
+        for surplus in sorted(told - has):
+            yield f'{REFERENCE}: "{heading}" has {surplus}, which the code does not have'
 
 
 def check(files):
     problems = []
     source = _known_text(files)
-    for path in _documents(files):
-        text = files.get(path, "")
+    for path in documents(files):
+        text = files[path]
         for span in SPAN.findall(text):
             named = PATH.match(span)
             if named and not _exists(files, named.group(1)):
@@ -41,7 +71,7 @@ def check(files):
         for metric in sorted({name for span in SPAN.findall(text) for name in METRIC.findall(span)}):
             if f'"{metric}"' not in source:
                 problems.append(f"{path}: names the metric {metric}, which the server does not have")
-    return problems
+    return problems + list(_check_tables(files))
 
 
 def _exists(files, name):
@@ -49,12 +79,11 @@ def _exists(files, name):
 
 
 def check_help(files, server):
-    """The configuration table of README.md and `softmax-server --help` have the same flags."""
+    """The flags of docs/reference.md and those of `softmax-server --help` are the same."""
     told = subprocess.run([server, "--help"], capture_output=True, text=True, timeout=30, check=False)
     if told.returncode != 0:
         return [f"{server} --help: exit code {told.returncode}: {told.stderr.strip()}"]
-    has = set(HELP_FLAG.findall(told.stdout)) - {"--help", "--version", "--config", "--print-config"}
-    section = files["README.md"].split("\n## Configuration", 1)[-1].split("\n## ", 1)[0]
-    documented = set(FLAG_ROW.findall(section)) - {"--config", "--print-config"}
-    problems = [f"README.md: the configuration table lacks {flag}" for flag in sorted(has - documented)]
-    return problems + [f"README.md: softmax-server has no {flag}" for flag in sorted(documented - has)]
+    has = set(HELP_FLAG.findall(told.stdout)) - ACTIONS
+    documented = set(FLAG_ROW.findall(_section(files.get(REFERENCE, ""), "## Flags of softmax-server"))) - ACTIONS
+    problems = [f"{REFERENCE}: the flags of softmax-server lack {flag}" for flag in sorted(has - documented)]
+    return problems + [f"{REFERENCE}: softmax-server has no {flag}" for flag in sorted(documented - has)]

@@ -4,6 +4,25 @@ import tempfile
 
 ONCE = "#pragma once\n"
 
+REFERENCE = """# Reference
+
+## Flags of softmax-server
+
+| `--address` | 0.0.0.0:50051 | Where to serve |
+
+## Flags of softmax-client
+
+| `--address` | localhost:50051 | Whom to ask |
+
+## Flags of softmax-loadgen
+
+| `--address`, `--target` | localhost:50051 | Whom to load |
+
+## Metrics
+
+| `softmax_rows_total` | counter | Rows run |
+"""
+
 GOOD = {
     "kernels/types.h": "#pragma once\n",
     "kernels/softmax.h": ONCE + "#include <cuda_runtime_api.h>\n#include \"kernels/types.h\"\n",
@@ -17,7 +36,14 @@ GOOD = {
     "server/execution/executor.cc": "#include \"server/base/log.h\"\n",
     "server/rpc/unary.cc": "#include <grpcpp/grpcpp.h>\n#include \"server/batching/batcher.h\"\n",
     "client/softmax_client/softmax_client.h": ONCE + "#include <span>\n",
-    "README.md": "`server/config/config.cc` reads `--address`; `softmax_rows_total` counts.\n",
+    "README.md": "`server/config/config.cc` reads `--address`; `softmax_rows_total` counts: [more](docs/README.md).\n",
+    "server/config/fields.h": ONCE + "const FieldText kText = {\"address\", kListening, \"Where to serve\"};\n",
+    "client/cli/options.cc": "auto flag = \"--address\";\n",
+    "client/loadgen/plan/option_flags.cc": "auto flag = \"--address,--target\";\n",
+    "docs/README.md": "[Tables](reference.md), [figures](measurements/README.md#h100), [else](https://a.org/a.md)\n",
+    "docs/measurements/README.md": "Of a commit that had `--old-flag`: [figures](h100.md)\n",
+    "docs/measurements/h100.md": "1. a list\n\n| " + "wide " * 30 + "|\n\nCode:\n\n    " + "wide " * 30 + "\n",
+    "docs/reference.md": REFERENCE,
 }
 
 # What is written over the good tree -> a part of the message it must lead to.
@@ -57,6 +83,21 @@ BAD = [
     ("README.md", "`server/gone.cc`\n", "which does not exist"),
     ("README.md", "`--no-such-flag`\n", "which no program has"),
     ("README.md", "`softmax_gone_total`\n", "which the server does not have"),
+    ("CONTRIBUTING.md", "`server/gone.cc`\n", "which does not exist"),
+    ("server/metrics/metrics.cc", "auto names = {\"softmax_rows_total\", \"softmax_slabs\"};\n", "lacks softmax_slabs"),
+    ("docs/reference.md", REFERENCE + "| `process_gone` | gauge | Nothing |\n", "has process_gone, which the code"),
+    ("docs/reference.md", REFERENCE.replace("| `softmax_", "Rows: `softmax_"), "lacks softmax_rows_total"),
+    ("docs/reference.md", REFERENCE.replace("server\n\n", "server\n\n| `--gone` | 1 | Gone |\n"), "has --gone, which"),
+    ("client/cli/options.cc", "auto flags = {\"--address\", \"--new\"};\n", "softmax-client\" lacks --new"),
+    ("client/loadgen/plan/option_flags.cc", "int none;\n", "softmax-loadgen\" has --address, which the code"),
+    ("docs/stray.md", "Nobody finds this page.\n", "docs/README.md does not link to it"),
+    ("docs/measurements/stray.md", "Nobody finds this page.\n", "docs/measurements/README.md does not link to it"),
+    ("docs/README.md", "[Tables](reference.md)\n", "docs/measurements/README.md: docs/README.md does not link to it"),
+    ("README.md", "[more](docs/gone.md#part)\n", "links to docs/gone.md, which does not exist"),
+    ("docs/reference.md", "wide " * 30 + "\n" + REFERENCE, "150 columns outside a table"),
+    ("docs/reference.md", "- an item\n\n    " + "wide " * 30 + "\n\n" + REFERENCE, "columns outside a table"),
+    ("docs/reference.md", "A line\n    " + "wide " * 30 + "\n" + REFERENCE, "columns outside a table"),
+    ("README.md", "word " * 1301 + "\n", "1300 is the limit"),
 ]
 
 
