@@ -9,29 +9,29 @@ choose_cuda
 [ -n "$NVCC" ] || die "nvcc >= 12.4 is needed"
 # Old-style tags, so that the path also counts for what the bundled libraries need themselves.
 configure gpu -DCMAKE_BUILD_RPATH='$ORIGIN/lib' -DCMAKE_EXE_LINKER_FLAGS=-Wl,--disable-new-dtags
-cmake --build build/gpu -j "$(cores)"
+cmake --build build/gpu -j "$(cores)" --target all depth
 
 rm -rf "$DIR"
 mkdir -p "$DIR/lib"
-# manifest: kind, program, arguments. A test's arguments are ctest's; benches and programs are found by their names.
+# manifest: kind, name, program, arguments. A test's name and arguments are ctest's; benches and programs have none.
 ctest --test-dir build/gpu --label-regex '^gpu$' --show-only=json-v1 | python3 -c '
 import json, os, sys
 for test in json.load(sys.stdin)["tests"]:
     command = test["command"]
-    print("test", command[0], *command[1:], sep="\t")
+    print("test", test["name"], command[0], *command[1:], sep="\t")
 ' >"$DIR/found"
 for name in softmax-server softmax-client softmax-loadgen; do
-  printf 'program\t%s\n' "$(program gpu "$name")" >>"$DIR/found"
+  printf 'program\t%s\t%s\n' "$name" "$(program gpu "$name")" >>"$DIR/found"
 done
 find build/gpu -type f -perm -u+x \( -name 'softmax-*-bench' -o -name 'softmax-echo-server' -o \
   -name 'softmax-sync-baseline' -o -name softmax-kernel-table -o -name softmax_of_file \) \
   -not -path '*/CMakeFiles/*' |
-  sed 's/^/bench\t/' >>"$DIR/found"
+  sed 's/.*/bench\t-\t&/' >>"$DIR/found"
 
-while IFS=$'\t' read -r kind path arguments; do
+while IFS=$'\t' read -r kind name path arguments; do
   # One binary may hold several tests.
   [ -f "$DIR/${path##*/}" ] || strip -o "$DIR/${path##*/}" "$path"
-  printf '%s\t%s\t%s\n' "$kind" "${path##*/}" "$arguments" >>"$DIR/manifest"
+  printf '%s\t%s\t%s\t%s\n' "$kind" "$name" "${path##*/}" "$arguments" >>"$DIR/manifest"
   # glibc and the compiler's libraries are taken from the machine: tools there need its own.
   ldd "$path" | awk '$2 == "=>" && $3 ~ /^\// {print $3}' |
     grep -vE '/lib(c|m|dl|rt|pthread|resolv|stdc\+\+|gcc_s)\.so' | xargs -r cp -Lnt "$DIR/lib" || true

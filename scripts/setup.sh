@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs what building (`setup.sh build`) or testing (`setup.sh test`) needs and is not installed yet. Debian 12 and
-# Ubuntu 24.04, as root or with sudo. SOFTMAX_SKIP_INSTALL=1 installs nothing on any system. Nothing of NVIDIA's is
-# ever installed.
+# Installs what building (`setup.sh build`), testing (`setup.sh test`) or testing everything (`setup.sh all`) needs and
+# is not installed yet. Debian 12 and Ubuntu 24.04, as root or with sudo. SOFTMAX_SKIP_INSTALL=1 installs nothing on any
+# system. Nothing of NVIDIA's is ever installed.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 BUILD_PACKAGES="g++ cmake ninja-build pkg-config git ca-certificates curl python3 ccache
@@ -9,8 +9,8 @@ BUILD_PACKAGES="g++ cmake ninja-build pkg-config git ca-certificates curl python
   libabsl-dev libssl-dev libc-ares-dev libre2-dev zlib1g-dev
   libspdlog-dev libfmt-dev prometheus-cpp-dev libhwy-dev libcli11-dev libgtest-dev libgmock-dev
   nlohmann-json3-dev"
-TEST_PACKAGES="clang clang-tidy clang-format python3-grpcio python3-protobuf libdnnl-dev python3-matplotlib
-  python3-yaml llvm libfaketime"
+TEST_PACKAGES="clang-format python3-yaml"
+ALL_PACKAGES="clang clang-tidy python3-grpcio python3-protobuf libdnnl-dev llvm libfaketime"
 
 # Sets DISTRIBUTION and adds the packages whose names differ; Ubuntu has Chromium as a snap only, so there the test in a
 # browser is skipped.
@@ -19,8 +19,8 @@ detect_distribution() {
   [ -r /etc/os-release ] && . /etc/os-release
   DISTRIBUTION="$ID $VERSION_ID"
   case $DISTRIBUTION in
-    "debian 12") TEST_PACKAGES+=" libclang-rt-14-dev chromium chromium-driver" ;;
-    "ubuntu 24.04") TEST_PACKAGES+=" libclang-rt-18-dev" ;;
+    "debian 12") ALL_PACKAGES+=" libclang-rt-14-dev chromium chromium-driver" ;;
+    "ubuntu 24.04") ALL_PACKAGES+=" libclang-rt-18-dev" ;;
     *) die "found $PRETTY_NAME; packages are installed on Debian 12 and Ubuntu 24.04 only." \
            "Install the packages named in scripts/setup.sh and set SOFTMAX_SKIP_INSTALL=1" ;;
   esac
@@ -116,7 +116,7 @@ fetch_kubernetes_schemas() {
 
 main() {
   local what=${1:-build}
-  case $what in build | test) ;; *) die "usage: setup.sh [build|test]" ;; esac
+  case $what in build | test | all) ;; *) die "usage: setup.sh [build|test|all]" ;; esac
   if [ "${SOFTMAX_SKIP_INSTALL:-0}" = 1 ]; then
     say "setup: SOFTMAX_SKIP_INSTALL=1, nothing is installed"
     return 0
@@ -127,10 +127,14 @@ main() {
   : >"$LOG"
   # shellcheck disable=SC2086 -- the lists are words
   install_packages $BUILD_PACKAGES
-  if [ "$what" = test ]; then
+  if [ "$what" != build ]; then
     # shellcheck disable=SC2086
     install_packages $TEST_PACKAGES
     fetch_prometheus
+  fi
+  if [ "$what" = all ]; then
+    # shellcheck disable=SC2086
+    install_packages $ALL_PACKAGES
     fetch_buf
     fetch_kubernetes_schemas
   fi

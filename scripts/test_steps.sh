@@ -2,6 +2,7 @@
 # The steps of test.sh, one a call: `test_steps.sh NAME`. Exit code 0: passed, 77: skipped (the last line says why).
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
+STEP=$1
 LOGS=$ROOT/build/logs
 export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1
 export UBSAN_OPTIONS=print_stacktrace=1
@@ -12,16 +13,20 @@ skip() { say "$*"; exit 77; }
 
 sources() { find client kernels server tests -type f -regex '.*\.\(h\|cc\|cu\|cuh\)'; }
 
-# build_and_test PRESET LABELS [command prefix...]: builds everything, runs the tests of these labels, but for those
-# that the expression CTEST_EXCLUDE names.
-build_and_test() {
+# run_tests PRESET LABELS [command prefix...]: the tests of these labels, without those that match CTEST_EXCLUDE.
+run_tests() {
   local preset=$1 labels=$2
   shift 2
-  configure "$preset"
-  cmake --build "build/$preset" -j "$(cores)"
   "$@" ctest --test-dir "build/$preset" --label-regex "$labels" \
     --exclude-regex "${CTEST_EXCLUDE:-^$}" --output-on-failure -j "$(cores)" \
-    --no-tests=error --output-junit "$LOGS/junit_$preset.xml"
+    --no-tests=error --output-junit "$LOGS/junit_$STEP.xml"
+}
+
+# build_and_test PRESET LABELS [command prefix...]: builds everything, then runs these tests.
+build_and_test() {
+  configure "$1"
+  cmake --build "build/$1" -j "$(cores)"
+  run_tests "$@"
 }
 
 step_format() {
@@ -50,6 +55,29 @@ step_buf() {
 
 step_dev() { build_and_test dev '^(ci|pure)$'; }
 
+# What measures, drives browsers, or runs beside other people's programs.
+step_depth() {
+  configure dev
+  cmake --build build/dev -j "$(cores)" --target all depth
+  run_tests dev '^depth$'
+}
+
+# Without optimisation, the tests in which many modules meet: two classes of one name show there.
+step_debug() {
+  local programs="server_test batching_test execution_test metrics_test wire_test"
+  configure debug
+  # shellcheck disable=SC2086 -- the list is words
+  cmake --build build/debug -j "$(cores)" --target $programs
+  run_tests debug '^(ci|pure)$'
+}
+
+# Every instruction set of the CPU kernels; the other presets have one or two.
+step_simd() {
+  configure simd
+  cmake --build build/simd -j "$(cores)" --target kernels_test
+  run_tests simd '^pure$'
+}
+
 step_python() {
   local python found=""
   [ -d build/dev ] || skip "the step dev did not run before"
@@ -61,11 +89,9 @@ step_python() {
   "$found" -B client/examples/python/softmax_request_test.py "$(program dev softmax-server)"
 }
 
-# What runs other compilers, browsers and languages has nothing for a sanitizer to see, and what measures for minutes
-# runs programs that other tests run too.
+# What runs other compilers and languages has nothing for a sanitizer to see.
 step_asan() {
-  local others='install_test|html_report_(browser|live)_test|example_.*|deploy_.*'
-  export CTEST_EXCLUDE="^($others|soak_test|service_bench_(table|scenarios)_test)\$"
+  export CTEST_EXCLUDE='^(install_test|example_.*|deploy_.*)$'
   build_and_test asan '^(ci|pure)$'
 }
 
