@@ -72,8 +72,8 @@ check_in_parts() {
   verdict "$1" "$log" "$started" "$code"
 }
 
-# each_test PREFIX COMMAND...: every test of the manifest behind COMMAND, but those of the kernels and those that EXCLUDED
-# names: what a filter says after a minus.
+# each_test PREFIX COMMAND...: every test of the manifest behind COMMAND, but the kernels' and those that EXCLUDED
+# names, in the words that a filter has after a minus.
 each_test() {
   local prefix=$1 kind name binary arguments
   shift
