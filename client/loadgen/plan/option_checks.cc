@@ -16,40 +16,40 @@ namespace {
 
 std::chrono::nanoseconds FromSeconds(double seconds) { return std::chrono::nanoseconds(std::llround(seconds * 1e9)); }
 
-std::string CheckArrivals(const CLI::App& app, RawOptions& raw) {
+std::string CheckArrivals(const GivenFlags& given, RawOptions& raw) {
   LoadOptions& load = raw.plan.load;
   load.arrivals.kind = raw.arrivals == "poisson" ? ArrivalKind::kPoisson : ArrivalKind::kConstant;
   load.arrivals.seed = load.seed;
-  if (app.count("--rate") != 0) load = AtRate(load, raw.rate);
-  if (app.count("--schedule") != 0) {
+  if (given.count("--rate") != 0) load = AtRate(load, raw.rate);
+  if (given.count("--schedule") != 0) {
     auto segments = ParseSchedule(raw.schedule);
     if (!segments.ok()) return absl::StrCat("--schedule ", segments.status().message());
     load.arrivals.segments = *std::move(segments);
     load.loop = Loop::kOpen;
   }
-  if (app.count("--trace") != 0) {
+  if (given.count("--trace") != 0) {
     auto trace = ReadTrace(raw.trace, std::max<std::size_t>(1, load.mix.shapes.size()));
     if (!trace.ok()) return absl::StrCat("--trace ", raw.trace, ": ", trace.status().message());
-    if (app.count("--arrivals") != 0) return "--arrivals has no meaning with --trace, which says when to send";
+    if (given.count("--arrivals") != 0) return "--arrivals has no meaning with --trace, which says when to send";
     load.arrivals.trace = std::make_shared<const std::vector<TraceEntry>>(*std::move(trace));
     load.loop = Loop::kOpen;
   }
-  if (app.count("--schedule") != 0 && app.count("--duration") != 0) {
+  if (given.count("--schedule") != 0 && given.count("--duration") != 0) {
     return "--duration cannot be given with --schedule, which has its own";
   }
-  if (app.count("--duration") == 0 && app.count("--schedule") + app.count("--trace") != 0) {
+  if (given.count("--duration") == 0 && given.count("--schedule") + given.count("--trace") != 0) {
     load.duration = FromSeconds(load.arrivals.Seconds());
   }
   return "";
 }
 
 // A search or a sweep says how much is sent, and nothing else may.
-std::string CheckPlan(const CLI::App& app, RawOptions& raw) {
+std::string CheckPlan(const GivenFlags& given, RawOptions& raw) {
   Plan& plan = raw.plan;
   const bool several = plan.search || !raw.sweep.empty();
   if (plan.search && !raw.sweep.empty()) return "--search and --sweep exclude each other";
   for (const char* flag : {"--rate", "--schedule", "--trace"}) {
-    if (several && app.count(flag) != 0) {
+    if (several && given.count(flag) != 0) {
       return absl::StrCat(flag, " cannot be given with ", plan.search ? "--search" : "--sweep",
                           ", which sets the rate");
     }
@@ -87,29 +87,29 @@ std::string CheckPlan(const CLI::App& app, RawOptions& raw) {
   return "";
 }
 
-std::string CheckSlo(const CLI::App& app, RawOptions& raw) {
+std::string CheckSlo(const GivenFlags& given, RawOptions& raw) {
   ServiceLevel& slo = raw.plan.load.slo;
-  if (app.count("--slo-latency") != 0) slo.limit = FromSeconds(raw.slo_latency);
-  if (app.count("--slo") == 0) return "";
+  if (given.count("--slo-latency") != 0) slo.limit = FromSeconds(raw.slo_latency);
+  if (given.count("--slo") == 0) return "";
   const auto level = ParseServiceLevel(raw.slo);
   if (!level) return "--slo " + raw.slo + ": expected a percentile and a time, such as p99=2ms or p99.9<=500us";
   slo = *level;
   return "";
 }
 
-void ChooseSenders(const CLI::App& app, bool open, LoadOptions& load) {
-  if (app.count("--processes") == 0) {
+void ChooseSenders(const GivenFlags& given, bool open, LoadOptions& load) {
+  if (given.count("--processes") == 0) {
     load.processes = DefaultProcesses(open ? Loop::kOpen : Loop::kClosed, std::thread::hardware_concurrency());
-    if (app.count("--connections") != 0) load.processes = std::min(load.processes, load.connections);
+    if (given.count("--connections") != 0) load.processes = std::min(load.processes, load.connections);
   }
   // Two for each thread: while one waits for the server, the other one has answers.
-  if (app.count("--connections") == 0) load.connections = std::max(load.connections, 4 * load.processes);
+  if (given.count("--connections") == 0) load.connections = std::max(load.connections, 4 * load.processes);
 }
 
-std::string CheckCounts(const CLI::App& app, RawOptions& raw) {
+std::string CheckCounts(const GivenFlags& given, RawOptions& raw) {
   LoadOptions& load = raw.plan.load;
   const bool open = load.loop == Loop::kOpen || raw.plan.search || raw.plan.sweep == SweepKind::kRate;
-  ChooseSenders(app, open, load);
+  ChooseSenders(given, open, load);
   if (load.connections < load.processes) {
     return absl::StrCat("--connections ", load.connections, " is less than --processes ", load.processes,
                         ": some would have nothing to do");
@@ -120,17 +120,17 @@ std::string CheckCounts(const CLI::App& app, RawOptions& raw) {
     return "--attempts is for unary calls: what a stream loses when it breaks is reported and not sent again";
   }
   if (open) {
-    if (app.count("--in-flight") != 0) return "--in-flight is for closed loops; an open loop has --max-in-flight";
+    if (given.count("--in-flight") != 0) return "--in-flight is for closed loops; an open loop has --max-in-flight";
     if (load.requests_per_message != 1) return "--requests-per-message is for closed loops: each arrival is a message";
     if (load.max_in_flight < load.TotalConnections()) {
       return absl::StrCat("--max-in-flight ", load.max_in_flight, " is less than the ", load.TotalConnections(),
                           " connections of --connections ", load.connections);
     }
     // A sending thread of an open loop watches the clock, so each costs a core.
-    if (app.count("--threads") == 0) load.threads = 1;
+    if (given.count("--threads") == 0) load.threads = 1;
     return "";
   }
-  if (app.count("--max-in-flight") != 0) return "--max-in-flight is for open loops (--rate, --schedule, --trace)";
+  if (given.count("--max-in-flight") != 0) return "--max-in-flight is for open loops (--rate, --schedule, --trace)";
   if (load.in_flight % load.requests_per_message != 0) {
     return absl::StrCat("--in-flight ", load.in_flight, " is not a multiple of --requests-per-message ",
                         load.requests_per_message);
@@ -150,7 +150,7 @@ std::string CheckFile(const char* flag, const std::string& path) {
   return absl::StrCat(flag, " ", path, ": cannot be written: ", std::strerror(errno));
 }
 
-std::string CheckReports(const CLI::App& /*app*/, RawOptions& raw) {
+std::string CheckReports(const GivenFlags& /*given*/, RawOptions& raw) {
   const Plan& plan = raw.plan;
   for (const std::string& address : plan.load.server_metrics) {
     const auto location = ParseHttpLocation(address, "/metrics");
@@ -166,7 +166,7 @@ std::string CheckReports(const CLI::App& /*app*/, RawOptions& raw) {
 
 }  // namespace
 
-std::string CheckTogether(const CLI::App& app, RawOptions& raw) {
+std::string CheckTogether(const GivenFlags& given, RawOptions& raw) {
   LoadOptions& load = raw.plan.load;
   load.checking = raw.no_verify ? Checking::kSizesOnly : Checking::kSample;
   load.duration = FromSeconds(raw.duration);
@@ -177,7 +177,7 @@ std::string CheckTogether(const CLI::App& app, RawOptions& raw) {
   load.timeout = FromSeconds(raw.timeout);
   for (const auto check :
        {CheckWhatIsSent, CheckSecurity, CheckArrivals, CheckSlo, CheckPlan, CheckCounts, CheckReports}) {
-    std::string problem = check(app, raw);
+    std::string problem = check(given, raw);
     if (!problem.empty()) return problem;
   }
   return "";

@@ -1,5 +1,7 @@
 #include <absl/strings/str_format.h>
 
+#include <CLI/CLI.hpp>
+#include <cstdio>
 #include <map>
 
 #include "client/loadgen/plan/raw_options.h"
@@ -181,8 +183,6 @@ void AddReportFlags(CLI::App& app, RawOptions& raw) {
   group.AddUnset("--server-pid", raw.plan.load.server_pids, "print the CPU use of these processes too")->delimiter(',');
 }
 
-}  // namespace
-
 void AddAllFlags(CLI::App& app, RawOptions& raw) {
   app.set_config("--scenario", "", "a file with any of these flags, one a line: rate = 1000, shape = [\"1x16\"]");
   app.allow_config_extras(CLI::config_extras_mode::error);
@@ -192,6 +192,39 @@ void AddAllFlags(CLI::App& app, RawOptions& raw) {
   AddRequestFlags(app, raw);
   AddRunFlags(app, raw);
   AddReportFlags(app, raw);
+}
+
+GivenFlags Given(const CLI::App& app) {
+  GivenFlags given;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) given.Add("--" + name, option->count());
+  }
+  return given;
+}
+
+}  // namespace
+
+std::optional<GivenFlags> ParseFlags(int argc, char** argv, RawOptions& raw, int* exit_code) {
+  CLI::App app(
+      "Load for softmax-server. Closed loop: every slot sends its next request when it has its answer. Open loop: "
+      "requests are sent when they are due, and their latency counts from then.",
+      "softmax-loadgen");
+  app.footer(
+      "Exit codes: 0 all well; 1 an answer was wrong or a call failed, or no rate kept the SLO; 2 wrong usage; "
+      "3 server unreachable.");
+  app.set_version_flag("--version", "softmax-loadgen " SOFTMAX_VERSION, "Print the version and exit");
+  AddAllFlags(app, raw);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& told) {
+    *exit_code = app.exit(told);
+    return std::nullopt;
+  } catch (const CLI::ParseError& error) {
+    std::fprintf(stderr, "softmax-loadgen: %s (--help lists all flags)\n", error.what());
+    *exit_code = 2;
+    return std::nullopt;
+  }
+  return Given(app);
 }
 
 }  // namespace softmax::client

@@ -101,26 +101,9 @@ std::string AddressesText(const LoadOptions& load) {
 std::optional<Plan> ParseCommandLine(int argc, char** argv, int* exit_code) {
   RawOptions raw;
   raw.plan.command = JoinCommand(argc, argv);
-  CLI::App app(
-      "Load for softmax-server. Closed loop: every slot sends its next request when it has its answer. Open loop: "
-      "requests are sent when they are due, and their latency counts from then.",
-      "softmax-loadgen");
-  app.footer(
-      "Exit codes: 0 all well; 1 an answer was wrong or a call failed, or no rate kept the SLO; 2 wrong usage; "
-      "3 server unreachable.");
-  app.set_version_flag("--version", "softmax-loadgen " SOFTMAX_VERSION, "Print the version and exit");
-  AddAllFlags(app, raw);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& told) {
-    *exit_code = app.exit(told);
-    return std::nullopt;
-  } catch (const CLI::ParseError& error) {
-    std::fprintf(stderr, "softmax-loadgen: %s (--help lists all flags)\n", error.what());
-    *exit_code = 2;
-    return std::nullopt;
-  }
-  const std::string problem = CheckTogether(app, raw);
+  const std::optional<GivenFlags> given = ParseFlags(argc, argv, raw, exit_code);
+  if (!given) return std::nullopt;
+  const std::string problem = CheckTogether(*given, raw);
   if (!problem.empty()) {
     std::fprintf(stderr, "softmax-loadgen: %s\n", problem.c_str());
     *exit_code = 2;

@@ -1,7 +1,8 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,13 +48,25 @@ struct RawOptions {
   double search_precision_percent = 2;
 };
 
-void AddAllFlags(CLI::App& app, RawOptions& raw);
+// Which flags were given, and how often. Knows them all, so that a misspelt one is found out.
+class GivenFlags {
+ public:
+  void Add(const std::string& flag, std::size_t count) { counts_[flag] = count; }
+  std::size_t count(const std::string& flag) const { return counts_.at(flag); }
+
+ private:
+  std::map<std::string, std::size_t> counts_;
+};
+
+// Reads the command line, each flag for itself. Nothing: the program is to end with `*exit_code`, and what there is to
+// say was said. CLI11, which takes long to compile, is included behind this alone.
+std::optional<GivenFlags> ParseFlags(int argc, char** argv, RawOptions& raw, int* exit_code);
 
 // What single flags cannot know; fills in the rest of raw.plan. Returns what is wrong, in one line; empty: all is well.
-std::string CheckTogether(const CLI::App& app, RawOptions& raw);
+std::string CheckTogether(const GivenFlags& given, RawOptions& raw);
 // Its part about servers and requests.
-std::string CheckWhatIsSent(const CLI::App& app, RawOptions& raw);
+std::string CheckWhatIsSent(const GivenFlags& given, RawOptions& raw);
 // Its part about TLS and tokens, after the addresses are known: reads the files.
-std::string CheckSecurity(const CLI::App& app, RawOptions& raw);
+std::string CheckSecurity(const GivenFlags& given, RawOptions& raw);
 
 }  // namespace softmax::client

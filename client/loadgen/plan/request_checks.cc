@@ -17,7 +17,7 @@ std::string AddressProblem(const absl::Status& status) {
   return absl::StrCat("--address ", absl::StripPrefix(status.message(), "target: "));
 }
 
-std::string CheckAddresses(const CLI::App& /*app*/, RawOptions& raw) {
+std::string CheckAddresses(const GivenFlags& /*given*/, RawOptions& raw) {
   if (raw.addresses.empty()) return "";
   std::vector<Address>& addresses = raw.plan.load.addresses;
   addresses.clear();
@@ -34,7 +34,7 @@ std::string CheckAddresses(const CLI::App& /*app*/, RawOptions& raw) {
   return "";
 }
 
-std::string CheckTypes(const CLI::App& app, RawOptions& raw) {
+std::string CheckTypes(const GivenFlags& given, RawOptions& raw) {
   Mix& mix = raw.plan.load.mix;
   if (!raw.dtypes.empty()) mix.dtypes.clear();
   for (const std::string& text : raw.dtypes) {
@@ -48,7 +48,7 @@ std::string CheckTypes(const CLI::App& app, RawOptions& raw) {
     if (!operation) return "--op " + text + ": expected softmax or log_softmax, optionally :weight";
     mix.operations.push_back(*operation);
   }
-  if (app.count("--output-dtype") != 0) {
+  if (given.count("--output-dtype") != 0) {
     raw.plan.load.output_dtype = DataTypeFromName(raw.output_dtype);
     if (!raw.plan.load.output_dtype) {
       return "--output-dtype " + raw.output_dtype + ": expected float32, float16, bfloat16 or float64";
@@ -64,10 +64,10 @@ std::string CheckDistribution(const char* flag, const std::string& text, std::op
   return "";
 }
 
-std::string CheckDrawn(const CLI::App& app, RawOptions& raw) {
+std::string CheckDrawn(const GivenFlags& given, RawOptions& raw) {
   Mix& mix = raw.plan.load.mix;
-  const std::string rows = app.count("--rows") != 0 ? raw.rows : "1";
-  const std::string columns = app.count("--cols") != 0 ? raw.columns : "1024";
+  const std::string rows = given.count("--rows") != 0 ? raw.rows : "1";
+  const std::string columns = given.count("--cols") != 0 ? raw.columns : "1024";
   std::string problem = CheckDistribution("--rows", rows, &mix.rows);
   if (problem.empty()) problem = CheckDistribution("--cols", columns, &mix.columns);
   if (!problem.empty()) return problem;
@@ -78,7 +78,7 @@ std::string CheckDrawn(const CLI::App& app, RawOptions& raw) {
   return "";
 }
 
-std::string CheckShapes(const CLI::App& app, RawOptions& raw) {
+std::string CheckShapes(const GivenFlags& given, RawOptions& raw) {
   Mix& mix = raw.plan.load.mix;
   for (const std::string& text : raw.shapes) {
     auto shape = ParseShape(text);
@@ -96,16 +96,16 @@ std::string CheckShapes(const CLI::App& app, RawOptions& raw) {
       mix.shapes.push_back(*shape);
     }
   }
-  if (app.count("--rows") + app.count("--cols") != 0) return CheckDrawn(app, raw);
+  if (given.count("--rows") + given.count("--cols") != 0) return CheckDrawn(given, raw);
   if (mix.shapes.empty()) mix.shapes.push_back({{64, 1024}, 1});
   return "";
 }
 
-std::string CheckAxisAndScale(const CLI::App& app, RawOptions& raw) {
+std::string CheckAxisAndScale(const GivenFlags& given, RawOptions& raw) {
   LoadOptions& load = raw.plan.load;
-  if (app.count("--scale") != 0) load.scale = raw.scale;
+  if (given.count("--scale") != 0) load.scale = raw.scale;
   if (!std::isfinite(raw.scale) || raw.scale <= 0) return "--scale must be finite and above 0";
-  if (app.count("--axis") == 0) return "";
+  if (given.count("--axis") == 0) return "";
   load.axis = raw.axis;
   std::vector<std::vector<std::int64_t>> shapes;
   for (const ShapeSpec& spec : load.mix.shapes) shapes.push_back(spec.shape);
@@ -121,9 +121,9 @@ std::string CheckAxisAndScale(const CLI::App& app, RawOptions& raw) {
 
 }  // namespace
 
-std::string CheckWhatIsSent(const CLI::App& app, RawOptions& raw) {
+std::string CheckWhatIsSent(const GivenFlags& given, RawOptions& raw) {
   for (const auto check : {CheckAddresses, CheckTypes, CheckShapes, CheckAxisAndScale}) {
-    std::string problem = check(app, raw);
+    std::string problem = check(given, raw);
     if (!problem.empty()) return problem;
   }
   return "";

@@ -78,7 +78,7 @@ std::string CheckToken(RawOptions& raw) {
 
 }  // namespace
 
-std::string CheckSecurity(const CLI::App& /*app*/, RawOptions& raw) {
+std::string CheckSecurity(const GivenFlags& /*given*/, RawOptions& raw) {
   if (!IsHeaderText(raw.plan.load.authority)) {
     return absl::StrCat("--authority '", raw.plan.load.authority, "': must be of visible ASCII characters");
   }
