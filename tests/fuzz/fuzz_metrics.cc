@@ -1,5 +1,6 @@
 // libFuzzer over what the load generator reads of others: a scrape in Prometheus' text format, and what is made of two
 // of them (byte 0: 0 and 1; the second scrape begins behind the first zero byte), an HTTP answer (2), an address (3).
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "client/loadgen/measure/http_get.h"

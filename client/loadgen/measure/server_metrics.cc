@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <utility>
@@ -178,6 +180,10 @@ json ServerDelta(const MetricsSnapshot& before, const MetricsSnapshot& after) {
   AddBuild(after, &server);
   // A server may send labels that are not UTF-8, and to write those out would throw in the caller's hands.
   return json::parse(server.dump(-1, ' ', false, json::error_handler_t::replace));
+}
+
+std::string ServerDeltaText(const MetricsSnapshot& before, const MetricsSnapshot& after) {
+  return ServerDelta(before, after).dump();
 }
 
 }  // namespace softmax::client

@@ -3,7 +3,7 @@
 #include <absl/status/statusor.h>
 
 #include <chrono>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,5 +43,8 @@ MetricsSnapshot Together(const std::vector<MetricsSnapshot>& snapshots);
 // Quantiles are interpolated within a bucket {above, le, n} and so no finer than these; what has no value (no
 // observation, no such metric) is null.
 nlohmann::json ServerDelta(const MetricsSnapshot& before, const MetricsSnapshot& after);
+
+// The same as JSON text, for those who need not know the library.
+std::string ServerDeltaText(const MetricsSnapshot& before, const MetricsSnapshot& after);
 
 }  // namespace softmax::client

@@ -1,13 +1,13 @@
 #include "client/loadgen/send/run.h"
 
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -90,7 +90,7 @@ class WindowEnds {
     const Snapshots all_after = FetchAll();
     std::vector<MetricsSnapshot> before;
     std::vector<MetricsSnapshot> after;
-    nlohmann::json each = nlohmann::json::array();
+    std::vector<std::string> each;
     for (std::size_t i = 0; i < all_after.size(); ++i) {
       const absl::Status& status = metrics_before_[i].ok() ? all_after[i].status() : metrics_before_[i].status();
       if (!status.ok()) {
@@ -99,10 +99,10 @@ class WindowEnds {
       }
       before.push_back(*metrics_before_[i]);
       after.push_back(*all_after[i]);
-      each.push_back(ServerDelta(before.back(), after.back()));
+      each.push_back(ServerDeltaText(before.back(), after.back()));
     }
-    if (!after.empty()) result->server_json = ServerDelta(Together(before), Together(after)).dump();
-    if (all_after.size() > 1) result->servers_json = each.dump();
+    if (!after.empty()) result->server_json = ServerDeltaText(Together(before), Together(after));
+    if (all_after.size() > 1) result->servers_json = absl::StrCat("[", absl::StrJoin(each, ","), "]");
   }
 
   const LoadOptions& options_;

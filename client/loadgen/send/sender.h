@@ -1,9 +1,9 @@
 #pragma once
 
 #include <grpcpp/alarm.h>
+#include <grpcpp/client_context.h>
 #include <grpcpp/completion_queue.h>
 #include <grpcpp/generic/generic_stub.h>
-#include <grpcpp/grpcpp.h>
 
 #include <cstdint>
 #include <deque>

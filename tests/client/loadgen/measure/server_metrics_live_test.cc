@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "client/loadgen/measure/server_metrics.h"
