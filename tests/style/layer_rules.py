@@ -45,6 +45,12 @@ LIBRARIES = [
      ("server/", "client/", "tests/", "kernels/bench/")),
 ]
 
+# Take up to 14 s of compiling wherever they are included, and a header carries them on.
+IN_NO_HEADER = [
+    ("CLI11", re.compile(r"^CLI/")),
+    ("nlohmann/json (json_fwd.hpp may be)", re.compile(r"^nlohmann/(?!json_fwd\.hpp$)")),
+]
+
 # Files that promise more than their folder does.
 PUBLIC_CLIENT_HEADERS = re.compile(r"^client/softmax_client/(softmax_client|options|types)\.h$")
 WIRE = re.compile(r"^server/wire/")
@@ -69,6 +75,9 @@ def _check_library(path, target):
     for name, headers, places in LIBRARIES:
         if headers.search(target) and not path.startswith(places):
             return f"{path}: includes <{target}>: {name} may be used only in " + ", ".join(places)
+    for name, headers in IN_NO_HEADER:
+        if headers.search(target) and path.endswith((".h", ".cuh")):
+            return f"{path}: includes <{target}>: {name} may be included in no header"
     if (PUBLIC_CLIENT_HEADERS.match(path) or WIRE.match(path)) and GRPC_OR_PROTOBUF.search(target):
         return f"{path}: includes <{target}>: this file knows neither gRPC nor protobuf"
     return None
