@@ -13,20 +13,6 @@ namespace {
 
 unsigned Cores() { return std::max(1u, std::thread::hardware_concurrency()); }
 
-BackendKind KindOf(Backend backend) {
-  switch (backend) {
-    case Backend::kAuto:
-      return BackendKind::kAuto;
-    case Backend::kCuda:
-      return BackendKind::kCuda;
-    case Backend::kCpu:
-      return BackendKind::kCpu;
-    case Backend::kNull:
-      return BackendKind::kNull;
-  }
-  return BackendKind::kAuto;
-}
-
 std::uint32_t To32(std::uint64_t value) {
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(value, UINT32_MAX));
 }
@@ -68,7 +54,7 @@ WireLimits WireLimitsFor(const Config& config) {
 
 ExecutorOptions ExecutorOptionsFor(const Config& config) {
   ExecutorOptions options;
-  options.kind = KindOf(config.backend);
+  options.backend = config.backend;
   options.devices.assign(config.devices.begin(), config.devices.end());
   options.cpu_threads = To32(EffectiveCpuThreads(config, Cores()));
   options.arena_bytes = config.arena_bytes;
