@@ -19,7 +19,7 @@ namespace softmax::kernels {
 // kSoftmaxWorkspaceZeroBytes left zero by every launch, and the rest not written by anybody else in between. One per
 // stream: launches that may run at the same time must not share it. Rows so wide that only many blocks together hold
 // them need it to be read once; without it they are read twice.
-constexpr std::size_t kSoftmaxWorkspaceBytes = 512 * 1024;
+constexpr std::size_t kSoftmaxWorkspaceBytes = std::size_t{512} << 10;
 constexpr std::size_t kSoftmaxWorkspaceZeroBytes = 4096;
 
 // Tells the host that everything a launch wrote is visible to it: the launch's last block stores `value` to `*flag`

@@ -1,7 +1,7 @@
 #include "client/loadgen/plan/experiment.h"
 #include "client/loadgen/plan/options.h"
 #include "client/loadgen/report/report.h"
-#include "client/loadgen/send/interrupt.h"
+#include "client/loadgen/send/run.h"
 #include "server/base/process_settings.h"
 
 int main(int argc, char** argv) {

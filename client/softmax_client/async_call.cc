@@ -43,7 +43,7 @@ class AsyncCall final : public QueueEvent {
 
   // Whoever calls it sees to it that the call is not being destroyed meanwhile.
   void Cancel() {
-    std::lock_guard lock(mu_);
+    server::MutexLock lock(mu_);
     cancelled_ = true;
     if (context_) context_->TryCancel();
     if (pausing_) alarm_.Cancel();
@@ -66,7 +66,7 @@ class AsyncCall final : public QueueEvent {
   void StartAttempt() {
     response_.Clear();
     {
-      std::lock_guard lock(mu_);
+      server::MutexLock lock(mu_);
       context_.emplace();
       call_->BeginAttempt(&*context_);
       if (cancelled_) context_->TryCancel();
@@ -84,7 +84,7 @@ class AsyncCall final : public QueueEvent {
     reader_.reset();
     bool cancelled = false;
     {
-      std::lock_guard lock(mu_);
+      server::MutexLock lock(mu_);
       context_.reset();
       cancelled = cancelled_;
       if (delay && !cancelled) {
@@ -104,7 +104,7 @@ class AsyncCall final : public QueueEvent {
 
   void AfterPause() {
     {
-      std::lock_guard lock(mu_);
+      server::MutexLock lock(mu_);
       pausing_ = false;
     }
     StartAttempt();
@@ -130,10 +130,10 @@ class AsyncCall final : public QueueEvent {
   bool ended_ = false;
   bool pausing_event_ = false;  // the event to come is the alarm's before another attempt
 
-  std::mutex mu_;
-  std::optional<grpc::ClientContext> context_;  // its beginning and its end are guarded by mu_
-  bool cancelled_ = false;                      // guarded by mu_
-  bool pausing_ = false;                        // guarded by mu_: the alarm may be cut short
+  server::Mutex mu_;
+  std::optional<grpc::ClientContext> context_;  // begins and ends under mu_; Cancel may use it in between
+  bool cancelled_ ABSL_GUARDED_BY(mu_) = false;
+  bool pausing_ ABSL_GUARDED_BY(mu_) = false;  // the alarm may be cut short
   grpc::Alarm alarm_;
   std::optional<std::stop_callback<std::function<void()>>> on_stop_;
 };
@@ -142,23 +142,23 @@ void AsyncCalls::Start(const TensorView& input, const SoftmaxOptions& options, C
   auto call = std::make_unique<AsyncCall>(*this, std::move(done));
   AsyncCall* const started = call.get();
   {
-    std::lock_guard lock(mu_);
+    server::MutexLock lock(mu_);
     calls_.insert(call.release());
   }
   if (!started->Start(input, options)) Remove(started);
 }
 
 void AsyncCalls::Remove(AsyncCall* call) {
-  std::lock_guard lock(mu_);
+  server::MutexLock lock(mu_);
   calls_.erase(call);
   delete call;
   if (calls_.empty()) empty_.notify_all();
 }
 
 AsyncCalls::~AsyncCalls() {
-  std::unique_lock lock(mu_);
+  server::MutexLock lock(mu_);
   for (AsyncCall* call : calls_) call->Cancel();
-  empty_.wait(lock, [this] { return calls_.empty(); });
+  while (!calls_.empty()) empty_.wait(mu_);
 }
 
 }  // namespace softmax::client

@@ -1,12 +1,11 @@
 #pragma once
 
-#include <condition_variable>
-#include <mutex>
 #include <unordered_set>
 
 #include "client/softmax_client/callback_queue.h"
 #include "client/softmax_client/client_core.h"
 #include "client/softmax_client/softmax_client.h"
+#include "server/base/mutex.h"
 
 namespace softmax::client {
 
@@ -29,9 +28,9 @@ class AsyncCalls {
   ClientCore& core_;
   CallbackQueue& queue_;
 
-  std::mutex mu_;
-  std::condition_variable empty_;
-  std::unordered_set<AsyncCall*> calls_;  // guarded by mu_
+  server::Mutex mu_;
+  server::ConditionVariable empty_;
+  std::unordered_set<AsyncCall*> calls_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace softmax::client

@@ -1,8 +1,6 @@
 #include "client/softmax_client/batch_call.h"
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
 #include <stop_token>
 #include <utility>
 
@@ -10,6 +8,7 @@
 #include "client/softmax_client/pause_in_grpc.h"
 #include "client/softmax_client/request.h"
 #include "client/softmax_client/stream.h"
+#include "server/base/mutex.h"
 
 namespace softmax::client {
 namespace {
@@ -97,13 +96,13 @@ class BatchCall {
   }
 
   void AwaitRoom() {
-    std::unique_lock lock(mu_);
-    room_.wait(lock, [this] { return in_flight_ < options_.max_in_flight; });
+    server::MutexLock lock(mu_);
+    while (in_flight_ >= options_.max_in_flight) room_.wait(mu_);
     ++in_flight_;
   }
 
   void Returned() {
-    std::lock_guard lock(mu_);
+    server::MutexLock lock(mu_);
     --in_flight_;
     room_.notify_one();
   }
@@ -172,9 +171,9 @@ class BatchCall {
   // Written on the callback thread while a stream is open, read after its end.
   std::vector<absl::StatusOr<Tensor>> results_;
 
-  std::mutex mu_;
-  std::condition_variable room_;
-  std::size_t in_flight_ = 0;  // guarded by mu_
+  server::Mutex mu_;
+  server::ConditionVariable room_;
+  std::size_t in_flight_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
 }  // namespace

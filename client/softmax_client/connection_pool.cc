@@ -56,12 +56,12 @@ std::shared_ptr<grpc::Channel> ConnectionPool::NewChannel(std::size_t address) c
 
 Connection ConnectionPool::Next(std::size_t avoid) {
   const std::size_t turn = next_.fetch_add(1, std::memory_order_relaxed);
-  std::lock_guard lock(mu_);
+  server::MutexLock lock(mu_);
   return connections_[PickConnection(connections_, turn, avoid)];
 }
 
 std::vector<Connection> ConnectionPool::Snapshot() {
-  std::lock_guard lock(mu_);
+  server::MutexLock lock(mu_);
   return connections_;
 }
 
@@ -97,7 +97,7 @@ bool ConnectionPool::WaitUntilReady(std::chrono::system_clock::time_point deadli
 }
 
 void ConnectionPool::Abandon(const std::shared_ptr<grpc::Channel>& channel) {
-  std::lock_guard lock(mu_);
+  server::MutexLock lock(mu_);
   for (Connection& mine : connections_) {
     if (mine.channel == channel) mine.channel = NewChannel(mine.address);
   }

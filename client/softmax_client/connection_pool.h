@@ -6,13 +6,13 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "client/softmax_client/channel.h"
 #include "client/softmax_client/options.h"
 #include "client/softmax_client/target.h"
+#include "server/base/mutex.h"
 
 namespace softmax::client {
 
@@ -55,8 +55,8 @@ class ConnectionPool {
   ChannelSettings settings_;  // constant after construction
   const bool health_checks_;
   std::atomic<std::size_t> next_ = 0;
-  std::mutex mu_;
-  std::vector<Connection> connections_;  // guarded by mu_; neighbours are to different addresses
+  server::Mutex mu_;
+  std::vector<Connection> connections_ ABSL_GUARDED_BY(mu_);  // neighbours are to different addresses
 };
 
 }  // namespace softmax::client

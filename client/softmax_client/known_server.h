@@ -3,11 +3,11 @@
 #include <absl/status/status.h>
 
 #include <chrono>
-#include <mutex>
 #include <optional>
 #include <string>
 
 #include "client/softmax_client/options.h"
+#include "server/base/mutex.h"
 
 namespace softmax::client {
 
@@ -27,13 +27,13 @@ class KnownServer {
                                           Clock::time_point now) const;
 
  private:
-  absl::Status Check(const TensorView& input, const SoftmaxOptions& options) const;
+  absl::Status Check(const TensorView& input, const SoftmaxOptions& options) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  mutable std::mutex mu_;
-  bool cannot_tell_ = false;        // guarded by mu_
-  std::string address_;             // guarded by mu_
-  std::optional<ServerInfo> info_;  // guarded by mu_
-  Clock::time_point learnt_;        // guarded by mu_
+  mutable server::Mutex mu_;
+  bool cannot_tell_ ABSL_GUARDED_BY(mu_) = false;
+  std::string address_ ABSL_GUARDED_BY(mu_);
+  std::optional<ServerInfo> info_ ABSL_GUARDED_BY(mu_);
+  Clock::time_point learnt_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace softmax::client

@@ -31,24 +31,26 @@ grpc::Slice Loan::Lend(std::span<const std::byte> memory, std::shared_ptr<Loan>*
 
 void Loan::OnDropped(void* shared_loan) {
   const std::unique_ptr<std::shared_ptr<Loan>> loan(static_cast<std::shared_ptr<Loan>*>(shared_loan));
-  std::lock_guard lock((*loan)->mu_);
+  server::MutexLock lock((*loan)->mu_);
   (*loan)->ended_ = true;
   (*loan)->changed_.notify_all();
 }
 
 bool Loan::Ended() const {
-  std::lock_guard lock(mu_);
+  server::MutexLock lock(mu_);
   return ended_;
 }
 
 bool Loan::WaitFor(std::chrono::milliseconds time) {
-  std::unique_lock lock(mu_);
-  return changed_.wait_for(lock, time, [this] { return ended_; });
+  const auto until = std::chrono::steady_clock::now() + time;
+  server::MutexLock lock(mu_);
+  while (!ended_ && std::chrono::steady_clock::now() < until) changed_.wait_until(mu_, until);
+  return ended_;
 }
 
 void Loan::Wait() {
-  std::unique_lock lock(mu_);
-  changed_.wait(lock, [this] { return ended_; });
+  server::MutexLock lock(mu_);
+  while (!ended_) changed_.wait(mu_);
 }
 
 absl::Status CheckRequest(const TensorView& input, const SoftmaxOptions& options) {

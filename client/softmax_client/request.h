@@ -6,14 +6,13 @@
 #include <grpcpp/support/slice.h>
 
 #include <chrono>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "client/softmax_client/softmax_client.h"
 #include "client/softmax_client/wire.h"
+#include "server/base/mutex.h"
 
 // What unary calls and streams share: from a view to slices, and from a received message to a
 // tensor. Internal.
@@ -34,9 +33,9 @@ class Loan {
  private:
   static void OnDropped(void* shared_loan);
 
-  mutable std::mutex mu_;
-  std::condition_variable changed_;
-  bool ended_ = false;  // guarded by mu_
+  mutable server::Mutex mu_;
+  server::ConditionVariable changed_;
+  bool ended_ ABSL_GUARDED_BY(mu_) = false;
 };
 
 // A request ready to be sent.

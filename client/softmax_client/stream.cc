@@ -5,9 +5,7 @@
 #include <grpcpp/generic/generic_stub.h>
 
 #include <chrono>
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <optional>
 #include <unordered_map>
 #include <utility>
@@ -15,6 +13,7 @@
 
 #include "client/softmax_client/failure.h"
 #include "client/softmax_client/request.h"
+#include "server/base/mutex.h"
 
 namespace softmax::client {
 namespace {
@@ -23,8 +22,7 @@ constexpr std::chrono::milliseconds kLoanCheck(1);
 // A message that is this large is sent even if more requests wait.
 constexpr std::size_t kMessageBytes = 1 << 20;
 
-// Events run on the callback thread; Send, Finish and the destructor on the caller's. Everything
-// below the lock is guarded by it; callbacks run without it.
+// Events run on the callback thread; Send, Finish and the destructor on the caller's. Callbacks run without the lock.
 class GrpcStream final : public Stream {
  public:
   GrpcStream(ClientCore& core, const Connection& connection, CallbackQueue& queue, const StreamOptions& options,
@@ -36,7 +34,7 @@ class GrpcStream final : public Stream {
         options_(options),
         on_answer_(std::move(on_answer)),
         stub_(connection.channel) {
-    std::lock_guard lock(mu_);
+    server::MutexLock lock(mu_);
     context_.emplace();
     core_.Prepare(&*context_,
                   options_.timeout ? std::make_optional(RetryPlan::Clock::now() + *options_.timeout) : std::nullopt);
@@ -46,17 +44,17 @@ class GrpcStream final : public Stream {
   }
 
   ~GrpcStream() override {
-    std::unique_lock lock(mu_);
+    server::MutexLock lock(mu_);
     CancelLocked();
     closing_ = true;
     MaybeHalfClose();
-    changed_.wait(lock, [this] { return ended_ && open_events_ == 0; });
+    while (!ended_ || open_events_ > 0) changed_.wait(mu_);
   }
 
   absl::Status Send(std::uint64_t id, const TensorView& input, const SoftmaxOptions& options) override {
     absl::Status valid = CheckRequest(input, options);
     if (!valid.ok()) return valid;
-    std::lock_guard lock(mu_);
+    server::MutexLock lock(mu_);
     if (closing_) return absl::FailedPreconditionError("the stream is finished");
     if (finishing_) return absl::UnavailableError(target_ + ": the stream has broken");
     if (pending_.size() >= options_.max_in_flight) {
@@ -75,15 +73,15 @@ class GrpcStream final : public Stream {
   }
 
   absl::Status Finish() override {
-    std::unique_lock lock(mu_);
+    server::MutexLock lock(mu_);
     closing_ = true;
     MaybeHalfClose();
-    changed_.wait(lock, [this] { return ended_; });
+    while (!ended_) changed_.wait(mu_);
     return result_;
   }
 
   void Cancel() override {
-    std::lock_guard lock(mu_);
+    server::MutexLock lock(mu_);
     CancelLocked();
   }
 
@@ -113,20 +111,20 @@ class GrpcStream final : public Stream {
     void (GrpcStream::*method_)(bool);
   };
 
-  void CancelLocked() {
+  void CancelLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     cancelled_ = true;
     if (context_) context_->TryCancel();
   }
 
   // The last thing an event does: after it the stream may be gone.
   void EventDone() {
-    std::lock_guard lock(mu_);
+    server::MutexLock lock(mu_);
     --open_events_;
     changed_.notify_all();
   }
 
   void OnStarted(bool ok) {
-    std::lock_guard lock(mu_);
+    server::MutexLock lock(mu_);
     started_ = true;
     if (!ok) return AskForStatus();
     StartRead();
@@ -134,13 +132,13 @@ class GrpcStream final : public Stream {
     MaybeHalfClose();
   }
 
-  void StartRead() {
+  void StartRead() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     ++open_events_;
     stream_->Read(&received_, on_read_.tag());
   }
 
   // Sends what waits, several requests in a message, unless a message is on its way.
-  void MaybeWrite() {
+  void MaybeWrite() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     if (!started_ || writing_ || waiting_.empty() || finishing_ || write_failed_) return;
     std::vector<grpc::Slice> slices;
     std::size_t bytes = 0;
@@ -159,7 +157,7 @@ class GrpcStream final : public Stream {
   }
 
   void OnWritten(bool ok) {
-    std::lock_guard lock(mu_);
+    server::MutexLock lock(mu_);
     writing_ = false;
     write_failed_ = !ok;  // the read fails too, and ends the stream
     MaybeWrite();
@@ -167,7 +165,7 @@ class GrpcStream final : public Stream {
     if (read_ended_) AskForStatus();
   }
 
-  void MaybeHalfClose() {
+  void MaybeHalfClose() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     if (!closing_ || !started_ || half_closed_ || writing_ || !waiting_.empty() || finishing_ || write_failed_) {
       return;
     }
@@ -179,7 +177,7 @@ class GrpcStream final : public Stream {
 
   void OnRead(bool ok) {
     if (!ok) {
-      std::lock_guard lock(mu_);
+      server::MutexLock lock(mu_);
       read_ended_ = true;
       return AskForStatus();
     }
@@ -188,14 +186,14 @@ class GrpcStream final : public Stream {
       std::vector<ResponseFields> responses;
       const absl::Status decoded = DecodeStreamResponse(received.pieces(), &responses);
       if (!decoded.ok()) {
-        std::lock_guard lock(mu_);
+        server::MutexLock lock(mu_);
         CancelLocked();
       }
       for (const ResponseFields& response : responses) {
         if (decoded.ok()) Answer(received.pieces(), response);
       }
     }
-    std::lock_guard lock(mu_);
+    server::MutexLock lock(mu_);
     received_.Clear();
     StartRead();
   }
@@ -203,7 +201,7 @@ class GrpcStream final : public Stream {
   void Answer(Pieces message, const ResponseFields& fields) {
     Pending pending;
     {
-      std::lock_guard lock(mu_);
+      server::MutexLock lock(mu_);
       const auto place = pending_.find(fields.id);
       if (place == pending_.end()) {
         CancelLocked();  // an answer to nothing: this is not our server's protocol
@@ -219,12 +217,12 @@ class GrpcStream final : public Stream {
 
   void Deliver(std::uint64_t id, absl::StatusOr<Tensor> answer, std::shared_ptr<Loan> loan) {
     if (!loan || loan->Ended()) return on_answer_(id, std::move(answer));
-    std::lock_guard lock(mu_);
+    server::MutexLock lock(mu_);
     late_.push_back({id, std::move(answer), std::move(loan)});
     SetAlarm();
   }
 
-  void SetAlarm() {
+  void SetAlarm() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     if (alarm_set_) return;
     alarm_set_ = true;
     ++open_events_;
@@ -234,17 +232,17 @@ class GrpcStream final : public Stream {
   void OnAlarm(bool /*ok*/) {
     std::vector<Late> late;
     {
-      std::lock_guard lock(mu_);
+      server::MutexLock lock(mu_);
       alarm_set_ = false;
       late.swap(late_);
     }
     for (Late& one : late) Deliver(one.id, std::move(one.answer), std::move(one.loan));
-    std::lock_guard lock(mu_);
+    server::MutexLock lock(mu_);
     MaybeEnd();
   }
 
   // Once nothing is being written or read.
-  void AskForStatus() {
+  void AskForStatus() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     if (writing_ || finishing_) return;
     finishing_ = true;
     ++open_events_;
@@ -253,8 +251,9 @@ class GrpcStream final : public Stream {
 
   void OnFinished(bool /*ok*/) {
     std::unordered_map<std::uint64_t, Pending> unanswered;
+    absl::Status result;
     {
-      std::lock_guard lock(mu_);
+      server::MutexLock lock(mu_);
       unanswered.swap(pending_);
       waiting_.clear();
       if (status_.ok() && !unanswered.empty()) {
@@ -263,21 +262,21 @@ class GrpcStream final : public Stream {
                              : grpc::Status(grpc::StatusCode::INTERNAL,
                                             "the server ended the stream with requests unanswered");
       }
-      result_ = Explain(core_.pool, {status_, *context_, connection_}, options_.timeout);
+      result = result_ = Explain(core_.pool, {status_, *context_, connection_}, options_.timeout);
       // With the call goes every reference to callers' memory that is not on its way into the
       // socket.
       stream_.reset();
       context_.reset();
     }
     for (auto& [id, pending] : unanswered) {
-      Deliver(id, result_, std::move(pending.loan));
+      Deliver(id, result, std::move(pending.loan));
     }
-    std::lock_guard lock(mu_);
+    server::MutexLock lock(mu_);
     status_known_ = true;
     MaybeEnd();
   }
 
-  void MaybeEnd() {
+  void MaybeEnd() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     if (!status_known_ || !late_.empty()) return;
     ended_ = true;
     changed_.notify_all();
@@ -293,28 +292,28 @@ class GrpcStream final : public Stream {
   grpc::GenericStub stub_;
   grpc::ByteBuffer received_;  // used by the read that is open, and by its event
 
-  std::mutex mu_;
-  std::condition_variable changed_;
-  std::optional<grpc::ClientContext> context_;  // until the status is known
-  std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream_;
-  std::unordered_map<std::uint64_t, Pending> pending_;
-  std::deque<std::vector<grpc::Slice>> waiting_;  // requests not yet given to gRPC
-  std::vector<Late> late_;
-  grpc::Status status_;
-  absl::Status result_;  // the status as it is told; constant once it is there
-  grpc::Alarm alarm_;
-  int open_events_ = 0;
-  bool started_ = false;
-  bool writing_ = false;  // a message or the half-close
-  bool write_failed_ = false;
-  bool read_ended_ = false;
-  bool closing_ = false;
-  bool cancelled_ = false;
-  bool half_closed_ = false;
-  bool finishing_ = false;
-  bool status_known_ = false;
-  bool ended_ = false;
-  bool alarm_set_ = false;
+  server::Mutex mu_;
+  server::ConditionVariable changed_;
+  std::optional<grpc::ClientContext> context_ ABSL_GUARDED_BY(mu_);  // until the status is known
+  std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream_ ABSL_GUARDED_BY(mu_);
+  std::unordered_map<std::uint64_t, Pending> pending_ ABSL_GUARDED_BY(mu_);
+  std::deque<std::vector<grpc::Slice>> waiting_ ABSL_GUARDED_BY(mu_);  // requests not yet given to gRPC
+  std::vector<Late> late_ ABSL_GUARDED_BY(mu_);
+  grpc::Status status_ ABSL_GUARDED_BY(mu_);
+  absl::Status result_ ABSL_GUARDED_BY(mu_);  // the status as it is told
+  grpc::Alarm alarm_ ABSL_GUARDED_BY(mu_);
+  int open_events_ ABSL_GUARDED_BY(mu_) = 0;
+  bool started_ ABSL_GUARDED_BY(mu_) = false;
+  bool writing_ ABSL_GUARDED_BY(mu_) = false;  // a message or the half-close
+  bool write_failed_ ABSL_GUARDED_BY(mu_) = false;
+  bool read_ended_ ABSL_GUARDED_BY(mu_) = false;
+  bool closing_ ABSL_GUARDED_BY(mu_) = false;
+  bool cancelled_ ABSL_GUARDED_BY(mu_) = false;
+  bool half_closed_ ABSL_GUARDED_BY(mu_) = false;
+  bool finishing_ ABSL_GUARDED_BY(mu_) = false;
+  bool status_known_ ABSL_GUARDED_BY(mu_) = false;
+  bool ended_ ABSL_GUARDED_BY(mu_) = false;
+  bool alarm_set_ ABSL_GUARDED_BY(mu_) = false;
 
   Step on_started_{this, &GrpcStream::OnStarted};
   Step on_written_{this, &GrpcStream::OnWritten};

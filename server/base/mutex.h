@@ -2,6 +2,7 @@
 
 #include <absl/base/thread_annotations.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 
@@ -15,6 +16,7 @@ class ABSL_LOCKABLE Mutex {
   void unlock() ABSL_UNLOCK_FUNCTION() { mu_.unlock(); }
 
  private:
+  friend class ConditionVariable;
   std::mutex mu_;
 };
 
@@ -29,7 +31,26 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
   Mutex& mu_;
 };
 
-// Waits on a Mutex: callers hold it before and after.
-using ConditionVariable = std::condition_variable_any;
+// A std::condition_variable that waits on a Mutex: callers hold it before and after. Without predicates, for clang
+// takes a lambda to hold no lock: callers loop.
+class ConditionVariable {
+ public:
+  void wait(Mutex& mu) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    std::unique_lock<std::mutex> lock(mu.mu_, std::adopt_lock);
+    changed_.wait(lock);
+    lock.release();
+  }
+  template <typename Clock, typename Duration>
+  void wait_until(Mutex& mu, std::chrono::time_point<Clock, Duration> time) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    std::unique_lock<std::mutex> lock(mu.mu_, std::adopt_lock);
+    changed_.wait_until(lock, time);
+    lock.release();
+  }
+  void notify_one() { changed_.notify_one(); }
+  void notify_all() { changed_.notify_all(); }
+
+ private:
+  std::condition_variable changed_;
+};
 
 }  // namespace softmax::server

@@ -2,7 +2,8 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
+
+#include "server/base/mutex.h"
 
 namespace softmax::server {
 namespace {
@@ -26,9 +27,9 @@ alignas(128) constinit Range range;
 
 struct Pool {
   std::atomic<std::size_t> used{0};  // given out and not given back
-  std::mutex mu;
-  Free* free = nullptr;  // under mu
-  bool open = false;     // under mu: blocks are given out
+  Mutex mu;
+  Free* free ABSL_GUARDED_BY(mu) = nullptr;
+  bool open ABSL_GUARDED_BY(mu) = false;  // blocks are given out
 };
 alignas(128) constinit Pool pool;
 
@@ -43,7 +44,7 @@ constinit thread_local Receiver receiver{};
 
 bool ReceivePool::Install(std::byte* memory, std::size_t bytes) {
   const std::size_t count = bytes / kBlock;
-  const std::lock_guard<std::mutex> lock(pool.mu);
+  MutexLock lock(pool.mu);
   if (count == 0 || pool.open || pool.used.load() > 0) return false;
   pool.free = nullptr;
   for (std::size_t i = count; i-- > 0;) pool.free = new (memory + i * kBlock) Free{pool.free};
@@ -54,7 +55,7 @@ bool ReceivePool::Install(std::byte* memory, std::size_t bytes) {
 }
 
 bool ReceivePool::Remove() {
-  const std::lock_guard<std::mutex> lock(pool.mu);
+  MutexLock lock(pool.mu);
   pool.open = false;
   if (pool.used.load() > 0) return false;
   range.bytes.store(0);
@@ -70,7 +71,7 @@ void ReceivePool::BeginReceiving() { receiver.receiving = true; }
 
 void ReceivePool::EndReceiving() {
   receiver.receiving = false;
-  const std::lock_guard<std::mutex> lock(pool.mu);
+  MutexLock lock(pool.mu);
   while (receiver.head != nullptr) {
     Free* const block = receiver.head;
     receiver.head = block->next;
@@ -89,7 +90,7 @@ void* ReceivePool::TryTake(std::size_t bytes) {
     --receiver.kept;
     return block;
   }
-  const std::lock_guard<std::mutex> lock(pool.mu);
+  MutexLock lock(pool.mu);
   if (!pool.open || pool.free == nullptr) return nullptr;
   Free* const block = pool.free;
   pool.free = block->next;
@@ -104,7 +105,7 @@ void ReceivePool::Give(void* memory) {
     ++receiver.kept;
     return;
   }
-  const std::lock_guard<std::mutex> lock(pool.mu);
+  MutexLock lock(pool.mu);
   block->next = pool.free;
   pool.free = block;
   pool.used.fetch_sub(1, std::memory_order_relaxed);

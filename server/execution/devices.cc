@@ -8,7 +8,7 @@
 namespace softmax::server {
 
 Devices::Devices(const std::vector<std::string>& names, Nanoseconds timeout)
-    : timeout_(timeout), devices_(names.size()) {
+    : timeout_(timeout), devices_(names.size()), reasons_(names.size()) {
   for (std::size_t i = 0; i < names.size(); ++i) devices_[i].name = names[i];
 }
 
@@ -39,7 +39,7 @@ void Devices::Lose(std::uint32_t device, const std::string& reason, Loss loss) {
     if (loss == Loss::kHangs) gone.hangs.store(true);
     if (gone.state.load() == State::kLost) return;
     gone.state.store(State::kLost);
-    gone.reason = reason;
+    reasons_[device] = reason;
     lost_.fetch_add(1);
     if (first_lost_ == kNone) {
       first_lost_ = device;
@@ -79,8 +79,9 @@ bool Devices::any_hangs() const {
 std::vector<Devices::View> Devices::views() const {
   MutexLock lock(mu_);
   std::vector<View> views;
-  for (const Device& device : devices_) {
-    views.push_back({device.name, device.state.load(), device.reason, device.bytes_in_flight.load()});
+  for (std::uint32_t i = 0; i < count(); ++i) {
+    const Device& device = devices_[i];
+    views.push_back({device.name, device.state.load(), reasons_[i], device.bytes_in_flight.load()});
   }
   return views;
 }
@@ -88,11 +89,11 @@ std::vector<Devices::View> Devices::views() const {
 absl::Status Devices::health(TimePoint now, Nanoseconds degraded_limit) const {
   if (lost() == 0) return absl::OkStatus();
   MutexLock lock(mu_);
-  const Device& first = devices_[first_lost_];
-  if (lost() == count()) return absl::InternalError(first.reason);
+  const std::string& reason = reasons_[first_lost_];
+  if (lost() == count()) return absl::InternalError(reason);
   if (now - first_lost_at_ < degraded_limit) return absl::OkStatus();
-  return absl::InternalError(
-      absl::StrCat("device ", first_lost_, " (", first.name, ") was lost and degraded-limit is over: ", first.reason));
+  return absl::InternalError(absl::StrCat("device ", first_lost_, " (", devices_[first_lost_].name,
+                                          ") was lost and degraded-limit is over: ", reason));
 }
 
 }  // namespace softmax::server

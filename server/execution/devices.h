@@ -3,6 +3,7 @@
 #include <absl/status/status.h>
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -87,7 +88,6 @@ class Devices {
     std::atomic<std::uint64_t> bytes_in_flight{0};
     std::atomic<State> state{State::kServing};
     std::atomic<bool> hangs{false};
-    std::string reason;  // guarded by mu_
   };
 
   const Nanoseconds timeout_;
@@ -99,7 +99,8 @@ class Devices {
   std::atomic<std::int64_t> patience_from_{0};
 
   mutable Mutex mu_;
-  ConditionVariable changed_;
+  std::condition_variable_any changed_;                    // waits for a stop token, too
+  std::vector<std::string> reasons_ ABSL_GUARDED_BY(mu_);  // why each device was lost
   TimePoint first_lost_at_ ABSL_GUARDED_BY(mu_);
   std::uint32_t first_lost_ ABSL_GUARDED_BY(mu_) = kNone;
 };

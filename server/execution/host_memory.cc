@@ -1,8 +1,27 @@
 #include "server/execution/host_memory.h"
 
+#include <absl/strings/str_cat.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+
+#include <fstream>
 
 namespace softmax::server {
+namespace {
+
+// A version 1 control group without a limit has a number near 2^63.
+constexpr std::uint64_t kUnlimited = std::uint64_t{1} << 62;
+
+std::optional<std::uint64_t> ReadNumber(const std::string& path) {
+  std::ifstream file(path);
+  std::uint64_t value = 0;
+  if (!(file >> value) || value >= kUnlimited) return std::nullopt;
+  return value;
+}
+
+std::string Size(std::uint64_t bytes) { return absl::StrCat(bytes, " bytes (", bytes >> 20, " MiB)"); }
+
+}  // namespace
 
 std::unique_ptr<HostMemory> HostMemory::Allocate(std::size_t bytes) {
   void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -12,5 +31,34 @@ std::unique_ptr<HostMemory> HostMemory::Allocate(std::size_t bytes) {
 }
 
 HostMemory::~HostMemory() { munmap(data_, bytes_); }
+
+MemoryLimits ReadMemoryLimits(const std::string& root) {
+  MemoryLimits limits;
+  std::ifstream meminfo(root + "/proc/meminfo");
+  std::string name, unit;
+  for (std::uint64_t kib = 0; meminfo >> name >> kib && std::getline(meminfo, unit);) {
+    if (name == "MemTotal:") limits.total = kib << 10;
+    if (name == "MemAvailable:") limits.available = kib << 10;
+  }
+  limits.control_group = ReadNumber(root + "/sys/fs/cgroup/memory.max");
+  if (!limits.control_group) limits.control_group = ReadNumber(root + "/sys/fs/cgroup/memory/memory.limit_in_bytes");
+  rlimit space{};
+  if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY) limits.address_space = space.rlim_cur;
+  return limits;
+}
+
+absl::Status MemoryShortage(const std::string& flag, const std::string& attempt, std::uint64_t bytes,
+                            const std::string& reason, const MemoryLimits& limits) {
+  std::string text = absl::StrCat(flag, ": ", attempt, " ", Size(bytes), " of memory");
+  if (!reason.empty()) absl::StrAppend(&text, ": ", reason);
+  if (limits.available && limits.total) {
+    absl::StrAppend(&text, "; of the machine's ", *limits.total >> 20, " MiB ", *limits.available >> 20,
+                    " are available");
+  }
+  if (limits.control_group) absl::StrAppend(&text, "; the container may have ", *limits.control_group >> 20, " MiB");
+  if (limits.address_space) absl::StrAppend(&text, "; RLIMIT_AS allows ", *limits.address_space >> 20, " MiB");
+  absl::StrAppend(&text, ". Set a smaller --", flag, ", or give the process more memory");
+  return absl::ResourceExhaustedError(text);
+}
 
 }  // namespace softmax::server

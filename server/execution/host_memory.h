@@ -1,7 +1,12 @@
 #pragma once
 
+#include <absl/status/status.h>
+
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 
 namespace softmax::server {
 
@@ -22,5 +27,19 @@ class HostMemory {
   std::byte* const data_;
   const std::size_t bytes_;
 };
+
+// What this process may have of the machine's memory, in bytes; empty: unlimited, or not told.
+struct MemoryLimits {
+  std::optional<std::uint64_t> total, available;  // of the machine
+  std::optional<std::uint64_t> control_group;     // of the container
+  std::optional<std::uint64_t> address_space;     // RLIMIT_AS
+};
+// `root`: where /proc and /sys are found, for tests.
+MemoryLimits ReadMemoryLimits(const std::string& root = "");
+
+// RESOURCE_EXHAUSTED for memory that was refused at start: how much it was, what there is, and what to do. `flag` sets
+// its size ("arena-bytes"); `attempt` says what failed ("cannot pin"); `reason`: the system's words, or empty.
+absl::Status MemoryShortage(const std::string& flag, const std::string& attempt, std::uint64_t bytes,
+                            const std::string& reason, const MemoryLimits& limits = ReadMemoryLimits());
 
 }  // namespace softmax::server

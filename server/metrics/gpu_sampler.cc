@@ -1,6 +1,5 @@
 #include "server/metrics/gpu_sampler.h"
 
-#include <condition_variable>
 #include <thread>
 #include <utility>
 
@@ -14,7 +13,7 @@ struct GpuSampler::State {
 
   const Options options;
   Mutex mu;
-  std::condition_variable_any changed;
+  ConditionVariable changed;
   bool stopping ABSL_GUARDED_BY(mu) = false;
   bool ended ABSL_GUARDED_BY(mu) = false;
   TimePoint taken_at ABSL_GUARDED_BY(mu);

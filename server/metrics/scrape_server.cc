@@ -119,7 +119,7 @@ ScrapeServer::~ScrapeServer() {
   waker.join();
 }
 
-std::string ScrapeServer::Start(const std::string& address, std::shared_ptr<prometheus::Collectable> source) {
+std::string ScrapeServer::Start(const std::string& address, const std::shared_ptr<prometheus::Collectable>& source) {
   if (exposer_) {
     return "metrics are served already, at port " + std::to_string(port_);
   }

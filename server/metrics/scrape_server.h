@@ -21,7 +21,7 @@ class ScrapeServer {
   ~ScrapeServer();
 
   // Empty: serving. Otherwise why not, naming the address.
-  std::string Start(const std::string& address, std::shared_ptr<prometheus::Collectable> source);
+  std::string Start(const std::string& address, const std::shared_ptr<prometheus::Collectable>& source);
   int port() const { return port_; }
 
  private:

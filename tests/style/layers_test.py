@@ -7,8 +7,8 @@ Includes run one way only:
 
 and a library may be named only where its layer allows it: batching without gRPC, locks of abseil, prometheus or CUDA
 is what makes ThreadSanitizer's word on it worth something. Besides: sizes of files and lines, words that may not stand
-in the tree, names that the documentation mentions, whether the tables of docs/reference.md are whole, and links, widths
-and lengths of pages.
+in the tree, two types of one name, names that the documentation mentions, whether the tables of docs/reference.md are
+whole, and links, widths and lengths of pages.
 
     layers_test.py --root DIR                          the tree in DIR
     layers_test.py --root DIR --server P   also: the flags in docs/reference.md equal those of softmax-server --help
@@ -24,12 +24,13 @@ import layer_rules  # noqa: E402
 import page_rules  # noqa: E402
 import self_test  # noqa: E402
 import text_rules  # noqa: E402
+import type_rules  # noqa: E402
 from tree import read_tree  # noqa: E402
 
 
 def check(root):
     files = read_tree(root)
-    rules = (layer_rules, text_rules, doc_rules, page_rules)
+    rules = (layer_rules, text_rules, type_rules, doc_rules, page_rules)
     return [problem for rule in rules for problem in rule.check(files)]
 
 

@@ -39,6 +39,13 @@ GOOD = {
     "client/loadgen/measure/server_metrics.cc": "#include <nlohmann/json.hpp>\n",
     "server/rpc/unary.cc": "#include <grpcpp/grpcpp.h>\n#include \"server/batching/batcher.h\"\n",
     "client/softmax_client/softmax_client.h": ONCE + "#include <span>\n",
+    # A type's name is its whole name, and what stands in functions and unnamed namespaces is nobody else's.
+    "server/metrics/shard.h": ONCE + "namespace softmax::server {\nstruct Row;\n"
+                              "class alignas(128) Shard final : Base {\n  struct Part {};\n};\n"
+                              "namespace {\nstruct Own {};\n}\n}\n",
+    "server/batching/shard.h": ONCE + "namespace softmax::server {\nclass Shard;\nstruct Part {};\nclass Row {};\n"
+                               "namespace {\nstruct Own {};\n}\nvoid F() { struct Row {}; }\n}\n"
+                               "namespace softmax::client {\nclass Shard {};\n}\n// class Row {\n",
     "README.md": "`server/config/config.cc` reads `--address`; `softmax_rows_total` counts: [more](docs/README.md).\n",
     "server/config/fields.h": ONCE + "const FieldText kText = {\"address\", kListening, \"Where to serve\"};\n",
     "client/cli/options.cc": "auto flag = \"--address\";\n",
@@ -84,6 +91,15 @@ BAD = [
     ("server/config/config.cc", "auto flag = \"--address /ro" + "ot/x\";\n", "somebody's machine"),
     ("server/config/config.cc", "// ----" + "--------\nauto flag = \"--address\";\n", "a banner line"),
     ("server/config/config.cc", "class BatchMana" + "ger;\nauto flag = \"--address\";\n", "name it after"),
+    # Two such classes were linked into the server once: the destructor of one ran on objects of the other.
+    ("server/batching/shard.h", ONCE + "namespace softmax::server {\nclass Shard {\n};\n}\n",
+     "softmax::server::Shard: "),
+    ("server/batching/shard.h", ONCE + "namespace softmax {\nnamespace server {\nstruct Shard {};\n}\n}\n",
+     "softmax::server::Shard: defined in server/batching/shard.h and in server/metrics/shard.h"),
+    ("server/batching/shard.cc",
+     "void F() { G(\"{\"); }\nnamespace softmax::server {\nenum class Shard : int { kA };\n}\n",
+     "softmax::server::Shard: "),
+    ("client/shard.cc", "namespace softmax {\nstruct server::Shard::Part {};\n}\n", "softmax::server::Shard::Part: "),
     ("server/config/ConfigFile.cc", "int x;\n", "snake_case"),
     ("README.md", "`server/gone.cc`\n", "which does not exist"),
     ("README.md", "`--no-such-flag`\n", "which no program has"),

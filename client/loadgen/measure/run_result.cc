@@ -91,6 +91,15 @@ void AddRates(const ClassTotals& all, RunResult* result) {
 
 }  // namespace
 
+const char* CodeName(int code) {
+  static constexpr const char* kNames[kCodes] = {
+      "OK",        "CANCELLED",      "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",
+      "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
+      "ABORTED",   "OUT_OF_RANGE",   "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
+      "DATA_LOSS", "UNAUTHENTICATED"};
+  return code >= 0 && code < kCodes ? kNames[code] : "UNKNOWN";
+}
+
 std::uint64_t RunResult::attempts() const {
   return std::accumulate(addresses.begin(), addresses.end(), std::uint64_t{0},
                          [](std::uint64_t sum, const AddressFigures& of) { return sum + of.attempts; });

@@ -13,6 +13,9 @@
 
 namespace softmax::client {
 
+// "UNAVAILABLE" of a grpc::StatusCode; "UNKNOWN" for what is none.
+const char* CodeName(int code);
+
 inline constexpr std::array<double, 5> kPercentiles = {50, 90, 99, 99.9, 99.99};
 
 struct LatencyFigures {

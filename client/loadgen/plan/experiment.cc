@@ -7,7 +7,6 @@
 #include <cstdio>
 
 #include "client/loadgen/plan/workload.h"
-#include "client/loadgen/send/interrupt.h"
 
 namespace softmax::client {
 namespace {

@@ -6,7 +6,7 @@
 #include <array>
 #include <cstdio>
 
-#include "client/loadgen/measure/code_name.h"
+#include "client/loadgen/measure/run_result.h"
 
 namespace softmax::client {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "client/loadgen/measure/code_name.h"
+#include "client/loadgen/measure/run_result.h"
 #include "client/loadgen/measure/statistics.h"
 #include "client/loadgen/report/report.h"
 

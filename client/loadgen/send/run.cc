@@ -2,6 +2,7 @@
 
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -16,7 +17,6 @@
 #include "client/loadgen/measure/server_metrics.h"
 #include "client/loadgen/measure/timeline.h"
 #include "client/loadgen/report/progress.h"
-#include "client/loadgen/send/interrupt.h"
 #include "client/loadgen/send/sender_processes.h"
 
 namespace softmax::client {
@@ -28,6 +28,10 @@ constexpr std::int64_t kAnnounceNs = 100000000;
 constexpr std::int64_t kMinStretchNs = 100000000;
 constexpr std::int64_t kStretches = 60;
 constexpr std::chrono::milliseconds kMetricsTimeout(500);
+
+volatile sig_atomic_t g_interrupted = 0;
+
+void OnInterrupt(int /*signal*/) { g_interrupted = 1; }
 
 // The parent takes time from the senders where cores are few.
 void Pause() { std::this_thread::sleep_for(std::chrono::milliseconds(5)); }
@@ -205,6 +209,14 @@ class Director {
 };
 
 }  // namespace
+
+void CatchInterrupts() {
+  signal(SIGPIPE, SIG_IGN);
+  signal(SIGINT, OnInterrupt);
+  signal(SIGTERM, OnInterrupt);
+}
+
+bool Interrupted() { return g_interrupted != 0; }
 
 RunEnd RunOnce(const std::string& name, const LoadOptions& options, const Workload& workload, RunResult* result) {
   const auto board =

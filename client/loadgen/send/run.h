@@ -14,4 +14,8 @@ enum class RunEnd { kMeasured, kUnreachable, kStopped, kFailed };
 // Must be called before the process has used gRPC or started a thread; may be called again and again.
 RunEnd RunOnce(const std::string& name, const LoadOptions& options, const Workload& workload, RunResult* result);
 
+// From here on SIGINT and SIGTERM do not end the process but are remembered, and SIGPIPE is ignored.
+void CatchInterrupts();
+bool Interrupted();
+
 }  // namespace softmax::client

@@ -1,18 +1,163 @@
 #include "client/loadgen/send/sender_processes.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <optional>
 #include <thread>
+#include <vector>
 
-#include "client/loadgen/send/process.h"
+#include "client/loadgen/send/sender.h"
+#include "client/loadgen/send/verifier.h"
+#include "client/softmax_client/channel.h"
+#include "client/softmax_client/connection_pool.h"
+#include "client/softmax_client/softmax_client.h"
 
 namespace softmax::client {
+namespace {
+
+std::int64_t CpuNs() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto of = [](const timeval& t) { return std::int64_t{t.tv_sec} * 1000000000 + std::int64_t{t.tv_usec} * 1000; };
+  return of(usage.ru_utime) + of(usage.ru_stime);
+}
+
+using Connections = std::vector<Connection>;
+
+// As the client library connects to one address or several.
+Connection NewConnection(const LoadOptions& options, std::size_t address) {
+  const Address& to = options.addresses[address];
+  ChannelSettings settings;
+  settings.round_robin = settings.health_checks = options.addresses.size() > 1 || to.by_name;
+  if (options.tls) settings.credentials = MakeCredentials(*options.tls);
+  settings.authority = options.authority;
+  Connection connection{CreateChannel(to.target, settings), address};
+  connection.channel->GetState(true);  // starts connecting: all of them do at once
+  return connection;
+}
+
+// Why there is no connection, as far as another attempt tells.
+std::string WhyNot(const LoadOptions& options, const std::string& target) {
+  constexpr std::chrono::seconds kPatience(1);
+  ClientOptions as_here{.target = target, .deadline = kPatience, .retry = {.max_attempts = 1}};
+  as_here.tls = options.tls;
+  as_here.authority = options.authority;
+  if (!options.token.empty()) as_here.bearer_token = [&options] { return options.token; };
+  const auto client = Client::Create(as_here);
+  const absl::Status why = client.ok() ? (*client)->GetServerInfo().status() : client.status();
+  return why.ok() ? target + ": it can be reached, but does not report that it is serving" : std::string(why.message());
+}
+
+// Connections to each address; those of one address are `options.addresses.size()` apart. False, and a reason on the
+// board: one cannot be reached in time.
+bool Connect(const LoadOptions& options, int process, ProcessTally& tally, Connections* connections) {
+  for (int c = process; c < options.connections; c += options.processes) {
+    for (std::size_t a = 0; a < options.addresses.size(); ++a) connections->push_back(NewConnection(options, a));
+  }
+  const auto deadline = std::chrono::system_clock::now() +
+                        std::chrono::duration_cast<std::chrono::system_clock::duration>(options.connect_timeout);
+  for (const Connection& connection : *connections) {
+    if (connection.channel->WaitForConnected(deadline)) continue;
+    const std::string& target = options.addresses[connection.address].target;
+    const std::string within = std::to_string(options.connect_timeout.count() / 1000000) + " ms";
+    tally.failure.Set(
+        ("no connection to " + target + " within " + within + "; at last: " + WhyNot(options, target)).c_str());
+    return false;
+  }
+  return true;
+}
+
+void SleepUntil(std::int64_t ns) {
+  const std::int64_t now = NowNs();
+  if (ns > now) std::this_thread::sleep_for(std::chrono::nanoseconds(ns - now));
+}
+
+std::int64_t ThreadCpuNs(clockid_t clock) {
+  timespec time{};
+  clock_gettime(clock, &time);
+  return time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+// One sending thread, as the process sees it from outside.
+struct RunningSender {
+  std::thread thread;
+  ThreadTally* tally = nullptr;
+  clockid_t clock = {};  // its CPU time
+  std::int64_t cpu_before_ns = 0;
+};
+
+// Measures the CPU time of this process and its senders in the window, whose borders may move.
+void MeasureCpu(const Control& control, ProcessTally& tally, std::vector<RunningSender>& senders) {
+  constexpr std::int64_t kStep = 5000000;
+  const auto begin = [&] { return std::min(control.start_ns.load(), control.end_ns.load()); };
+  while (NowNs() < begin()) SleepUntil(std::min(begin(), NowNs() + kStep));
+  const std::int64_t before = CpuNs();
+  for (RunningSender& sender : senders) sender.cpu_before_ns = ThreadCpuNs(sender.clock);
+  while (NowNs() < control.end_ns.load()) {
+    SleepUntil(std::min(control.end_ns.load(), NowNs() + kStep));
+  }
+  tally.cpu_ns = CpuNs() - before;
+  for (RunningSender& sender : senders) {
+    sender.tally->cpu_ns = std::max<std::int64_t>(0, ThreadCpuNs(sender.clock) - sender.cpu_before_ns);
+  }
+}
+
+// The connections that thread `thread` of this process sends on: as many to each address.
+Connections ConnectionsOf(const LoadOptions& options, const Connections& connections, int thread) {
+  Connections mine;
+  for (std::size_t c = 0; c < connections.size(); ++c) {
+    const std::size_t turn = c / options.addresses.size();
+    if (turn % static_cast<std::size_t>(options.threads) == static_cast<std::size_t>(thread)) {
+      mine.push_back(connections[c]);
+    }
+  }
+  return mine;
+}
+
+// The whole life of one sending process: connects, sends until the window ends, writes what it saw on the board.
+void RunSendingProcess(const LoadOptions& options, const Workload& workload, const Board& board, int process) {
+  ProcessTally& tally = board.process(process);
+  Connections connections;
+  if (!Connect(options, process, tally, &connections)) {
+    tally.state = ProcessState::kUnreachable;
+    return;
+  }
+  std::optional<Verifier> verifier;
+  if (options.checking == Checking::kSample) verifier.emplace(options, workload, tally);
+  RetryBudget budget{RetryOptions()};
+  const SharedParts shared{verifier ? &*verifier : nullptr, options.attempts > 1 ? &budget : nullptr};
+  tally.state = ProcessState::kConnected;
+  // All processes begin together. Timers of this process are to be exact (the default lets them be 50 us late).
+  prctl(PR_SET_TIMERSLACK, 1);
+  while (board.control().go_ns.load() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+
+  std::vector<RunningSender> senders;
+  for (const SenderPlace& place : SenderPlaces(options)) {
+    if (place.process != process) continue;
+    RunningSender& running = senders.emplace_back();
+    running.tally = &board.thread(process, place.thread);
+    running.thread = std::thread([&, place] {
+      SenderThread sender(options, workload, board, shared, place);
+      sender.Run(ConnectionsOf(options, connections, place.thread));
+    });
+    pthread_getcpuclockid(running.thread.native_handle(), &running.clock);
+  }
+  MeasureCpu(board.control(), tally, senders);
+  for (RunningSender& sender : senders) sender.thread.join();
+  verifier.reset();
+  tally.state = ProcessState::kDone;
+}
+
+}  // namespace
 
 bool Children::Start(const LoadOptions& options, const Workload& workload, const Board& board) {
   std::fflush(nullptr);

@@ -21,7 +21,7 @@ Verifier::Verifier(const LoadOptions& options, const Workload& workload, Process
 
 Verifier::~Verifier() {
   {
-    std::lock_guard lock(mu_);
+    server::MutexLock lock(mu_);
     stopping_ = true;
   }
   wake_thread_.notify_one();
@@ -38,22 +38,26 @@ void Verifier::Submit(std::uint32_t variant, ResponseFields fields, const grpc::
 
 void Verifier::Push(Item item) {
   const std::uint64_t bytes = item.message.Length();
-  std::unique_lock lock(mu_);
-  wake_senders_.wait(lock, [&] { return queue_.empty() || queued_bytes_ + bytes <= kMaxQueuedBytes; });
-  queued_bytes_ += bytes;
-  queue_.push_back(std::move(item));
-  lock.unlock();
+  {
+    server::MutexLock lock(mu_);
+    while (!queue_.empty() && queued_bytes_ + bytes > kMaxQueuedBytes) wake_senders_.wait(mu_);
+    queued_bytes_ += bytes;
+    queue_.push_back(std::move(item));
+  }
   wake_thread_.notify_one();
 }
 
+bool Verifier::Pop(Item* item) {
+  server::MutexLock lock(mu_);
+  while (!stopping_ && queue_.empty()) wake_thread_.wait(mu_);
+  if (queue_.empty()) return false;
+  *item = std::move(queue_.front());
+  queue_.pop_front();
+  return true;
+}
+
 void Verifier::Run() {
-  std::unique_lock lock(mu_);
-  for (;;) {
-    wake_thread_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
-    if (queue_.empty()) return;
-    Item item = std::move(queue_.front());
-    queue_.pop_front();
-    lock.unlock();
+  for (Item item; Pop(&item);) {
     const std::uint64_t bytes = item.message.Length();
     const std::string problem = Check(item);
     Increment(tally_.verified);
@@ -62,7 +66,7 @@ void Verifier::Run() {
       tally_.first_wrong.Set(problem.c_str());
     }
     item = Item();
-    lock.lock();
+    server::MutexLock lock(mu_);
     queued_bytes_ -= bytes;
     wake_senders_.notify_all();
   }

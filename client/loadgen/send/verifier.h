@@ -2,11 +2,9 @@
 
 #include <grpcpp/support/byte_buffer.h>
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -15,6 +13,7 @@
 #include "client/loadgen/plan/workload.h"
 #include "client/loadgen/send/shared_tally.h"
 #include "client/softmax_client/wire.h"
+#include "server/base/mutex.h"
 
 namespace softmax::client {
 
@@ -43,6 +42,7 @@ class Verifier {
   };
 
   void Push(Item item);
+  bool Pop(Item* item);  // waits for one; false: there will be none
   void Run();
   // Why the answer is wrong; empty when it is right.
   std::string Check(const Item& item);
@@ -57,12 +57,12 @@ class Verifier {
   // Used by the thread only: the judged answer to each variant, empty until there is one.
   std::vector<std::vector<std::byte>> known_;
 
-  std::mutex mu_;
-  std::condition_variable wake_thread_;
-  std::condition_variable wake_senders_;
-  std::deque<Item> queue_;          // guarded by mu_
-  std::uint64_t queued_bytes_ = 0;  // guarded by mu_
-  bool stopping_ = false;           // guarded by mu_
+  server::Mutex mu_;
+  server::ConditionVariable wake_thread_;
+  server::ConditionVariable wake_senders_;
+  std::deque<Item> queue_ ABSL_GUARDED_BY(mu_);
+  std::uint64_t queued_bytes_ ABSL_GUARDED_BY(mu_) = 0;
+  bool stopping_ ABSL_GUARDED_BY(mu_) = false;
 
   std::thread thread_;  // last: runs from the end of construction
 };

@@ -10,7 +10,6 @@
 #include "server/execution/cpu/cpu_lane.h"
 #include "server/execution/cpu/cpu_pool.h"
 #include "server/execution/host_memory.h"
-#include "server/execution/memory_shortage.h"
 #include "server/execution/self_test.h"
 
 namespace softmax::server {

@@ -10,7 +10,7 @@
 #include "server/execution/cuda/cuda_call.h"
 #include "server/execution/cuda/cuda_lane.h"
 #include "server/execution/cuda/pinned_memory.h"
-#include "server/execution/memory_shortage.h"
+#include "server/execution/host_memory.h"
 #include "server/execution/self_test.h"
 
 namespace softmax::server {

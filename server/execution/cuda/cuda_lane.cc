@@ -5,7 +5,7 @@
 #include <atomic>
 
 #include "server/execution/cuda/cuda_call.h"
-#include "server/execution/memory_shortage.h"
+#include "server/execution/host_memory.h"
 
 namespace softmax::server {
 namespace {

@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""clang-tidy over every source of server/, client/ and kernels/ that build/lint compiles; findings are errors.
+
+A source that passed is not read again until it, a header of ours that it includes, its compiler's arguments or
+.clang-tidy change; build/lint/passed/ holds a stamp for each such state.
+
+    lint.py [PATH...]    all sources, or those below these paths
+"""
+import concurrent.futures
+import functools
+import hashlib
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build/lint"
+OURS = ("server/", "client/", "kernels/")
+# Includes start at the root of the tree (tests/style), so a quoted path is a file of ours or a generated one. Macros
+# name some, too: HWY_TARGET_INCLUDE.
+QUOTED_PATH = re.compile(rb'"([\w./-]+/[\w.-]+\.(?:h|cc))"')
+
+
+@functools.lru_cache(maxsize=None)
+def read(path):
+    """The file's content and the files it names, from the tree or generated; empty: neither has it."""
+    for folder in (ROOT, BUILD / "proto/gen"):
+        file = folder / path
+        if file.is_file():
+            content = file.read_bytes()
+            return content, sorted(name.decode() for name in set(QUOTED_PATH.findall(content)))
+    return b"", []
+
+
+def state(path, command, settings):
+    """A hash of everything of ours that clang-tidy sees of this source."""
+    digest = hashlib.sha256(settings + command.encode())
+    seen, left = {path}, [path]
+    while left:
+        name = left.pop()
+        content, named = read(name)
+        digest.update(name.encode() + b"\0" + content)
+        left += [other for other in named if other not in seen]
+        seen.update(named)
+    return digest.hexdigest()
+
+
+def lint(path, stamp):
+    """What clang-tidy says of a source; empty: nothing."""
+    if stamp.exists():
+        return ""
+    done = subprocess.run(["clang-tidy", "-quiet", "-p", BUILD, path], cwd=ROOT, capture_output=True, text=True,
+                          check=False)
+    if done.returncode != 0:
+        return done.stdout + done.stderr
+    stamp.touch()
+    return ""
+
+
+def main():
+    wanted = tuple(sys.argv[1:]) or OURS
+    version = subprocess.run(["clang-tidy", "--version"], capture_output=True, check=True).stdout
+    settings = version + (ROOT / ".clang-tidy").read_bytes()
+    entries = json.loads((BUILD / "compile_commands.json").read_text())
+    commands = {os.path.relpath(entry["file"], ROOT): entry["command"] for entry in entries}
+    passed = BUILD / "passed"
+    passed.mkdir(exist_ok=True)
+    stamps = {path: passed / state(path, command, settings)
+              for path, command in sorted(commands.items()) if path.startswith(OURS) and path.startswith(wanted)}
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as threads:
+        found = [text for text in threads.map(lint, stamps, stamps.values()) if text]
+    print("\n".join(found) or f"lint: {len(stamps)} sources, nothing found")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
