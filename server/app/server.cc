@@ -12,6 +12,7 @@
 #include "server/app/faults.h"
 #include "server/app/info.h"
 #include "server/app/secrets.h"
+#include "server/base/address.h"
 #include "server/base/log.h"
 #include "server/base/receive_pool.h"
 #include "server/config/check.h"
@@ -180,8 +181,8 @@ absl::Status ServerImpl::StartMetrics() {
   if (std::string error = metrics_->Serve(config_.metrics_address); !error.empty()) {
     return absl::UnavailableError(absl::StrCat("metrics-address: ", error));
   }
-  metrics_address_ =
-      absl::StrCat(config_.metrics_address.substr(0, config_.metrics_address.rfind(':')), ":", metrics_->port());
+  const std::string host(SplitHostPort(config_.metrics_address)->host);
+  metrics_address_ = absl::StrCat(host, ":", metrics_->port());
   return absl::OkStatus();
 }
 
