@@ -131,7 +131,7 @@ absl::Status UnaryCall::CopyInto(std::span<std::byte> output, ServerTiming* timi
     return WithTarget(address(),
                       absl::InternalError("the server's answer has another type or size than was asked for"));
   }
-  CopyFromPieces(received_->pieces(), fields_.payload_offset, output.size(), output.data());
+  server::CopyFromSlices(received_->pieces(), fields_.payload_offset, output.size(), output.data());
   if (timing != nullptr) *timing = fields_.timing;
   return absl::OkStatus();
 }
