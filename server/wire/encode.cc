@@ -1,4 +1,3 @@
-#include <bit>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -11,11 +10,6 @@
 namespace softmax::server {
 namespace {
 
-constexpr std::size_t VarintSize(std::uint64_t value) {
-  return (static_cast<std::size_t>(std::bit_width(value | 1)) + 6) / 7;
-}
-
-// All our tags have one byte.
 constexpr std::size_t ScalarSize(std::uint64_t value) { return value == 0 ? 0 : 1 + VarintSize(value); }
 constexpr std::size_t BlockSize(std::uint64_t size) { return 1 + VarintSize(size) + size; }
 
