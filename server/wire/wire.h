@@ -77,6 +77,9 @@ void VisitSlices(Slices slices, std::uint64_t offset, std::uint64_t size, Visito
   }
 }
 
+// The number that gRPC and the proto's Status have for a status's code: absl's own.
+inline int CodeNumber(const absl::Status& status) { return static_cast<int>(status.code()); }
+
 // Nanoseconds and rows as in the proto's Timing.
 struct AnswerTiming {
   std::uint64_t queue_ns = 0;
