@@ -68,7 +68,7 @@ void UnaryCall::CopyInput(std::byte* destination) {
 }
 
 void UnaryCall::Complete(const Answer& answer) {
-  const CorkScope together(together_ ? connection_.get() : nullptr);
+  const CorkScope together(together_ ? &connection_->cork() : nullptr);
   answered_at_ = SteadyClock::now();
   call_.ClearMessage();  // if it was lent; the next message can have its memory
   thread_.admission().Done(*this, share(), AdmissionQueue::Kind::kUnary, answer.ran, answered_at_);

@@ -25,8 +25,8 @@ class UnaryCall final : public Tag, public PendingRequest {
   }
   const std::uint32_t* lengths() const override { return request_.lengths.data(); }
   void AnnounceCompletion() override {
-    together_ = connection_ != nullptr && CorkScope::IsWorthIt(spec_.output_bytes());
-    if (together_) connection_->AnnounceAnswer();
+    together_ = connection_ != nullptr && Cork::IsWorthIt(spec_.output_bytes());
+    if (together_) connection_->cork().Announce();
   }
   void Complete(const Answer& answer) override;
 
