@@ -39,10 +39,9 @@ class UnaryCall final : public Tag, public PendingRequest {
   ~UnaryCall() override;
 
   void Handle();
-  absl::Status Decode();
   void FinishWithError(const absl::Status& status, TimePoint now);
   ConnectionShare* share() const { return connection_ == nullptr ? nullptr : &connection_->share(); }
-  void Account(int code, TimePoint now, const Answer* answer);
+  void Account(const absl::Status& status, TimePoint now, const Answer* answer);
 
   QueueThread& thread_;
   const CallCount::Member counted_;
