@@ -90,7 +90,7 @@ void EncodeAnswerHeader(const DecodedRequest& request, const AnswerTiming& timin
 
 void EncodeStreamError(std::uint64_t id, const absl::Status& status, std::uint32_t retry_after_ms, std::string* out) {
   const std::string_view text(status.message().data(), status.message().size());
-  const auto code = static_cast<std::uint64_t>(static_cast<int>(status.code()));
+  const auto code = static_cast<std::uint64_t>(CodeNumber(status));
   const std::size_t status_size =
       ScalarSize(code) + (text.empty() ? 0 : BlockSize(text.size())) + ScalarSize(retry_after_ms);
   const std::size_t element_size = ScalarSize(id) + BlockSize(status_size);

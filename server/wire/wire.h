@@ -53,6 +53,9 @@ void DecodeRequest(Slices slices, const WireLimits& limits, DecodedRequest* out)
 // in `out` carries its own status.
 absl::Status DecodeStreamRequest(Slices slices, const WireLimits& limits, std::vector<DecodedRequest>* out);
 
+// The number that gRPC and the proto's Status have for a status's code: absl's own.
+inline int CodeNumber(const absl::Status& status) { return static_cast<int>(status.code()); }
+
 // Nanoseconds and rows as in the proto's Timing.
 struct AnswerTiming {
   std::uint64_t queue_ns = 0;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "server/rpc/calls/request_rules.h"
+#include "server/rpc/calls/call_deadline.h"
 #include "server/rpc/queue/message_view.h"
 #include "server/rpc/queue/status.h"
 
@@ -70,16 +70,12 @@ void StreamCall::OnStarted(bool ok) {
   Arm(thread_);
   thread_.state().active_calls.Add(1);
   place_ = thread_.streams().insert(thread_.streams().end(), this);
-  if (thread_.state().draining.load()) {
-    Drain();
-    return;
-  }
-  if (end_status_ = thread_.Authorize(context_); !end_status_.ok()) {
+  if (end_status_ = thread_.door().Enter(context_); !end_status_.ok()) {
     no_more_reads_ = true;
     FinishIfDone();
     return;
   }
-  connection_ = thread_.ConnectionOf(context_.peer());
+  connection_ = thread_.door().ConnectionOf(context_.peer());
   ReadIfRoom();
 }
 
@@ -116,36 +112,23 @@ void StreamCall::OnRead(bool ok) {
 
 void StreamCall::HandleMessage() {
   const TimePoint now = SteadyClock::now();
+  FrontDoor& door = thread_.door();
   std::vector<DecodedRequest> requests;
-  absl::Status status;
-  if (!incoming_->buffer.Valid()) {
-    status = absl::InvalidArgumentError("the stream carries an invalid message");
-  } else {
-    MessageView view(&incoming_->buffer);
-    status = CheckEncoding(view);
-    if (status.ok()) status = DecodeStreamRequest(view.slices(), thread_.state().limits, &requests);
-  }
-  if (!status.ok()) {
-    thread_.recorder().RequestRefused(RefuseReason::kInvalid);
-    end_status_ = status;
+  if (absl::Status status = door.Decode(&incoming_->buffer, &requests); !status.ok()) {
+    end_status_ = std::move(status);
     no_more_reads_ = true;
     return;
   }
   const TimePoint call_deadline = DeadlineOf(context_.raw_deadline());
   submitting_ = true;
   for (DecodedRequest& decoded : requests) {
-    thread_.recorder().RequestArrived(Method::kSoftmaxStream);
-    if (!decoded.status.ok()) {
-      thread_.recorder().RequestRefused(RefuseReason::kInvalid);
-      thread_.recorder().RequestFinished(
-          SampleOf(Method::kSoftmaxStream, static_cast<int>(decoded.status.code()), now, now, nullptr));
+    if (!door.StreamedRequestArrived(decoded, now)) {
       QueueError(decoded.id, decoded.status, 0);
       continue;
     }
     auto request = std::make_unique<Request>(this, incoming_, std::move(decoded), now);
     request->LimitDeadline(call_deadline);
     ++in_flight_;
-    thread_.state().requests_in_flight.Add(1);
     thread_.admission().Submit(request.release(), share(), AdmissionQueue::Kind::kStreamed, now);
   }
   submitting_ = false;
@@ -160,15 +143,12 @@ void StreamCall::QueueError(std::uint64_t id, const absl::Status& status, std::u
 void StreamCall::Answered(Request* request, const Answer& answer) {
   const TimePoint now = SteadyClock::now();
   --in_flight_;
-  thread_.state().requests_in_flight.Add(-1);
   absl::Status status = answer.status;
   if (status.ok() && request->deadline() <= now) {
     status = absl::DeadlineExceededError("the deadline passed while the request ran");
   }
-  const RequestSample sample =
-      SampleOf(Method::kSoftmaxStream, static_cast<int>(status.code()), request->arrived(), now, &answer);
-  thread_.recorder().RequestFinished(sample);
-  thread_.ReportIfSlow(sample, request->decoded().id, &answer, context_);
+  thread_.door().RequestFinished(SampleOf(Method::kSoftmaxStream, status, request->arrived(), now, &answer),
+                                 request->decoded().id, &answer, context_);
   if (answer.ran) thread_.recorder().PayloadCopiedIn(request->copied_bytes());
   if (broken_) {
     // Nobody reads it.
