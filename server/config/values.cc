@@ -79,9 +79,9 @@ std::size_t EditDistance(const std::string& a, const std::string& b) {
 }  // namespace
 
 std::string ParseBytes(const std::string& text, std::uint64_t* out) {
-  const std::string want = Quote(text) +
-                           " is not a size: want a whole number of bytes, or one with "
-                           "KiB, MiB, GiB, TiB (or kB, MB, GB, TB: powers of 1000)";
+  std::string want = Quote(text) +
+                     " is not a size: want a whole number of bytes, or one with "
+                     "KiB, MiB, GiB, TiB (or kB, MB, GB, TB: powers of 1000)";
   if (text.empty() || text.front() < '0' || text.front() > '9') {
     return want;
   }
@@ -98,7 +98,7 @@ std::string ParseBytes(const std::string& text, std::uint64_t* out) {
 }
 
 std::string ParseDuration(const std::string& text, std::chrono::nanoseconds* out) {
-  const std::string want = Quote(text) + " is not a duration: want a number with ns, us, ms, s, m or h, such as 200us";
+  std::string want = Quote(text) + " is not a duration: want a number with ns, us, ms, s, m or h, such as 200us";
   double number = 0;
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, number, std::chars_format::fixed);
@@ -170,11 +170,7 @@ std::string FormatBytes(std::uint64_t bytes) { return Format(static_cast<std::in
 std::string FormatDuration(std::chrono::nanoseconds duration) { return Format(duration.count(), kDurationUnits, "0s"); }
 
 std::string FormatOrdinals(const std::vector<std::uint32_t>& ordinals) {
-  std::vector<std::string> words;
-  for (const std::uint32_t ordinal : ordinals) {
-    words.push_back(std::to_string(ordinal));
-  }
-  return words.empty() ? "all" : absl::StrJoin(words, ",");
+  return ordinals.empty() ? "all" : absl::StrJoin(ordinals, ",");
 }
 
 std::vector<std::string> SplitAtCommas(const std::string& text) {
