@@ -30,15 +30,15 @@ struct Completion {
   std::uint32_t* workspace = nullptr;  // kSoftmaxWorkspaceBytes; may be nullptr where there is no flag
 };
 
-// Where a launch's tensors are to be read and written as fast as they can. The bits do not depend on it.
-// kDevice: the input may be brought into the device's L2 from when the launch before it in the stream has begun. What
-// the device writes after that is seen; memory of the host must not be written once the launch is enqueued.
-// kHost: beyond a link whose two directions are used at the same time only if not too many rows are on their way at
-// once, since those are all read before the first of them is written. A matrix of 512 KB and more is run by few blocks
-// then, if its rows have at most 128 KB and lie densely from a 128-byte line on where they have less than 512 bytes, or
-// else as in device memory (of wider rows from 4 MB on, with scratch, as with kSharedHost).
-// kSharedHost: the same with other launches beside it, from 256 KB on and for batches, too: such a launch takes longer
-// alone, and more of them together less.
+// Where a launch's tensors lie. Its speed depends on it; no bit of its results does.
+// kDevice: in the device's memory. The input may be prefetched into the L2 as soon as the previous launch in the stream
+// has begun. Later writes by the device are seen; the host must not write its memory once the launch is enqueued.
+// kHost: in the host's memory, across a link. Both directions of the link work at the same time only if few rows are in
+// flight at once, since all of those are read before the first is written. So few blocks run a matrix of 512 KB and
+// more, if its rows have at most 128 KB and, where they have less than 512 bytes, lie densely from a 128-byte line on.
+// Others are run as in device memory (wider rows from 4 MB on, with scratch, as with kSharedHost).
+// kSharedHost: as kHost, while other launches use the link, too. Few blocks are used from 256 KB on, and for batches as
+// well. Such a launch takes longer alone, but several at once take less time together.
 enum class Placement : std::uint8_t { kDevice, kHost, kSharedHost };
 
 // Bytes of scratch that LaunchSoftmaxBatch needs for these segments (0 for few). It grows with the segments and, up to

@@ -21,8 +21,9 @@ struct Connection {
   std::size_t address = 0;  // its place in the target
 };
 
-// Which of them the next call takes, beginning with number `turn`: of those that stand where one does, and of them not
-// one to the address `avoid` where another one is left. There is at least one.
+// The index of the connection for the next call: a connected one, preferably to another address than `avoid`. With none
+// connected, one to another address than `avoid` whose last attempt to connect has not failed. The search begins with
+// number `turn` (modulo their count), which is also the last resort. `connections` is not empty.
 std::size_t PickConnection(const std::vector<Connection>& connections, std::size_t turn, std::size_t avoid);
 inline constexpr std::size_t kAvoidNone = -1;
 

@@ -93,8 +93,8 @@ struct Polynomial<double, Grade::kFull> {
                                                    0x1.e605f964b639dp-28, 0x1.c063841f3a21dp-32};
 };
 
-// distance * factor - whole, with less error than one rounding of the product; for 16-bit answers that of the factor
-// comes on top where leaving it out saves anything.
+// distance * factor - whole, with less error than one rounding of the product has. For 16-bit answers, fused
+// multiply-add leaves out the low part of the factor, an instruction less; the factor's rounding error then remains.
 template <typename T, Grade kGrade>
 HWY_INLINE VecOf<T> Remainder(VecOf<T> distance, VecOf<T> whole, const Factor<T, kGrade>& factor) {
   const Tag<T> d;

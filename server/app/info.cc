@@ -2,34 +2,12 @@
 
 #include <absl/strings/str_cat.h>
 
-#include <algorithm>
-#include <climits>
-#include <thread>
+#include <chrono>
 
-#include "server/config/security_check.h"
+#include "server/app/component_options.h"
 
 namespace softmax::server {
 namespace {
-
-unsigned Cores() { return std::max(1u, std::thread::hardware_concurrency()); }
-
-BackendKind KindOf(Backend backend) {
-  switch (backend) {
-    case Backend::kAuto:
-      return BackendKind::kAuto;
-    case Backend::kCuda:
-      return BackendKind::kCuda;
-    case Backend::kCpu:
-      return BackendKind::kCpu;
-    case Backend::kNull:
-      return BackendKind::kNull;
-  }
-  return BackendKind::kAuto;
-}
-
-std::uint32_t To32(std::uint64_t value) {
-  return static_cast<std::uint32_t>(std::min<std::uint64_t>(value, UINT32_MAX));
-}
 
 void FillLimits(const Config& config, v1::Limits* limits) {
   limits->set_max_request_bytes(config.max_request_bytes);
@@ -54,46 +32,6 @@ void FillLimits(const Config& config, v1::Limits* limits) {
 }
 
 }  // namespace
-
-WireLimits WireLimitsFor(const Config& config) {
-  WireLimits limits;
-  limits.max_request_bytes = config.max_request_bytes;
-  limits.max_response_bytes = config.max_response_bytes;
-  limits.max_rank = To32(config.max_rank);
-  limits.max_rows = config.max_rows;
-  limits.max_columns = config.max_columns;
-  limits.max_requests_per_stream_message = To32(config.max_requests_per_stream_message);
-  return limits;
-}
-
-ExecutorOptions ExecutorOptionsFor(const Config& config) {
-  ExecutorOptions options;
-  options.kind = KindOf(config.backend);
-  options.devices.assign(config.devices.begin(), config.devices.end());
-  options.cpu_threads = To32(EffectiveCpuThreads(config, Cores()));
-  options.arena_bytes = config.arena_bytes;
-  options.receive_bytes = config.receive_bytes;
-  options.max_in_flight = To32(config.max_in_flight_batches);
-  options.max_batch_requests = To32(config.max_batch_requests);
-  return options;
-}
-
-ChannelSettings ChannelSettingsFor(const Config& config) {
-  using std::chrono::duration_cast;
-  using std::chrono::milliseconds;
-  ChannelSettings settings;
-  settings.max_message_bytes = std::max(config.max_request_bytes, config.max_response_bytes);
-  settings.max_concurrent_streams = static_cast<int>(To32(config.max_concurrent_streams));
-  const auto ms = [](Config::Duration duration) {
-    return static_cast<int>(std::min<std::int64_t>(duration_cast<milliseconds>(duration).count(), INT_MAX));
-  };
-  settings.keepalive_time_ms = ms(config.keepalive_time);
-  settings.keepalive_timeout_ms = ms(config.keepalive_timeout);
-  settings.max_connection_idle_ms = ms(config.max_connection_idle);
-  settings.max_connection_age_ms = ms(config.max_connection_age);
-  settings.max_connection_age_grace_ms = ms(config.drain_timeout);
-  return settings;
-}
 
 v1::GetServerInfoResponse ServerInfoFor(const Config& config, const std::string& backend,
                                         const std::vector<std::string>& devices) {
@@ -121,14 +59,6 @@ void DescribeDevices(const Devices& devices, v1::GetServerInfoResponse* info) {
     if (views[device].state != Devices::State::kLost) continue;
     info->add_lost_devices(absl::StrCat(device, ": ", views[device].name, ": ", views[device].reason));
   }
-}
-
-std::vector<DeviceGauges> DeviceGaugesOf(const Devices& devices) {
-  std::vector<DeviceGauges> gauges;
-  for (const Devices::View& view : devices.views()) {
-    gauges.push_back({view.name, view.state == Devices::State::kServing, static_cast<double>(view.bytes_in_flight)});
-  }
-  return gauges;
 }
 
 }  // namespace softmax::server

@@ -2,11 +2,11 @@
 
 #include <cstdint>
 #include <deque>
-#include <vector>
 
 #include "server/base/clock.h"
 #include "server/batching/batcher.h"
 #include "server/batching/pending_request.h"
+#include "server/batching/rate_estimator.h"
 
 namespace softmax::server {
 
@@ -17,23 +17,22 @@ struct ConnectionShare {
   std::uint64_t batched_bytes = 0;  // theirs
   // Of all its requests that were taken and are not answered, with the batcher or waiting.
   std::uint64_t in_flight_bytes = 0;
-  struct Waiting {
-    PendingRequest* request;
-    std::uint32_t units;
-  };
-  std::deque<Waiting> waiting;
+  std::deque<PendingRequest*> waiting;
   std::uint64_t waiting_cost = 0;
-  bool listed = false;
+  bool listed = false;  // in the queue's circle
 };
 
-// The gate before a batcher: connections take turns. One with a thousand requests in flight would otherwise fill every
-// batch, and whoever has one behind it waits for a thousand answers to leave. Here a connection has a few requests with
-// the batcher at a time, the rest waits in its own queue, and as its requests are answered the connections that wait
-// are let in one request each, in a circle. A connection that is alone has a wider limit.
+// Shares a batcher among connections. Without it, a connection with a thousand requests in flight would fill every
+// batch, and a connection with one request would wait for a thousand answers to leave. Here a connection has a few
+// requests with the batcher at a time, and the others wait in a queue of its own. As requests are answered, those that
+// wait are let in round robin, one of each connection. A connection that is alone has a wider limit.
 //
-// Deadlines are looked at here, too: what cannot be run in time, by the rate measured on this thread, is refused: at
-// once, or when its turn comes and more was before it than it seemed. In an overload those that are run are thus the
-// ones that somebody still waits for. All on the batcher's thread.
+// Deadlines are checked here, too. A request that cannot be run in time, by the rate measured on this thread, is
+// refused: at once, or after it has waited if more was before it than estimated. So in an overload the requests that
+// are run are those whose callers still wait for the answer.
+//
+// A request that is let in carries a ticket (PendingRequest::Ticket), and reports back here when it is finished. All on
+// the batcher's thread.
 class AdmissionQueue {
  public:
   struct Options {
@@ -45,29 +44,34 @@ class AdmissionQueue {
   };
   // What a request costs its thread, next to others: a stream's has no call of its own.
   enum class Kind : std::uint32_t { kStreamed = 1, kUnary = 8 };
+  using Clock = TimePoint (*)();
 
-  AdmissionQueue(const Options& options, Batcher& batcher) : options_(options), batcher_(batcher) {}
+  // The clock is read once for each stretch that the rate is measured over.
+  AdmissionQueue(const Options& options, Batcher& batcher, Clock clock = SteadyClock::now)
+      : options_(options), batcher_(batcher), clock_(clock) {}
 
-  // Takes the request, whose caller may be null (its connection has gone): it is completed exactly once, perhaps before
-  // this returns. Its Complete calls Done, with the same arguments and its answer's `ran`.
-  void Submit(PendingRequest* request, ConnectionShare* caller, Kind kind, TimePoint now);
-  void Done(const PendingRequest& request, ConnectionShare* caller, Kind kind, bool ran, TimePoint now);
+  // Takes the request, whose share may be null (its connection has gone): it is completed exactly once, perhaps before
+  // this returns. When Complete runs, the share is without it again.
+  void Submit(PendingRequest* request, ConnectionShare* share, Kind kind, TimePoint now);
 
-  // Whether so many bytes more would be taken from this caller.
-  bool HasBytes(const ConnectionShare* caller, std::uint64_t more) const {
-    return caller == nullptr || options_.in_flight_bytes == 0 ||
-           caller->in_flight_bytes + more <= options_.in_flight_bytes;
+  // Whether so many bytes more would be taken for this share.
+  bool HasBytes(const ConnectionShare* share, std::uint64_t more) const {
+    return share == nullptr || options_.in_flight_bytes == 0 ||
+           share->in_flight_bytes + more <= options_.in_flight_bytes;
   }
 
-  // Lets in what has its turn. Called after batches have finished, never from Complete. True: something was let in.
+  // Lets waiting requests in, as far as there is room. Called after batches have finished, never from Complete. True:
+  // something was let in.
   bool AdmitWaiting(TimePoint now);
   // Whether AdmitWaiting may find something.
   bool may_admit() const { return freed_ && !circle_.empty(); }
 
-  // Requests that wait for their turn.
+  // Requests that wait to be let in.
   std::uint64_t waiting() const { return waiting_; }
 
  private:
+  friend class PendingRequest;
+
   // A request costs as much as this many bytes more than it has: accepting and answering the call.
   static constexpr std::uint64_t kCallBytes = 16u << 10;
   static std::uint64_t CostOf(const PendingRequest& request) {
@@ -76,34 +80,34 @@ class AdmissionQueue {
   static std::uint64_t BytesOf(const PendingRequest& request) {
     return request.spec().input_bytes() + request.spec().lengths_bytes();
   }
-  bool HasRoom(const ConnectionShare& caller, const PendingRequest& request, TimePoint now) const;
-  void Account(const PendingRequest& request, ConnectionShare* caller, std::uint32_t units, TimePoint now);
-  // Cost of what is before a request of this caller that comes now, if it goes to the batcher at once or if it waits.
-  std::uint64_t CostBefore(const ConnectionShare* caller, bool waits) const;
+  bool HasRoom(const ConnectionShare& share, const PendingRequest& request, TimePoint now) const;
+  // Cost of what is before a request of this share that comes now, if it goes to the batcher at once or if it waits.
+  std::uint64_t CostBefore(const ConnectionShare* share, bool waits) const;
   // How long so much may take, if that is longer than the request's deadline leaves; zero otherwise.
   Nanoseconds TooLate(const PendingRequest& request, std::uint64_t cost_before, TimePoint now) const;
-  void Refuse(PendingRequest* request, Nanoseconds wait, TimePoint now);
-  // Hands the request to the batcher, or refuses it for what TooLate says.
-  void Enter(PendingRequest* request, ConnectionShare* caller, std::uint32_t units, Nanoseconds too_late,
-             TimePoint now);
-  void RefuseBytes(PendingRequest* request, const ConnectionShare& caller);
+
+  // Counts the request as one with the batcher, until Release. Those that are refused are counted, too.
+  void Count(const PendingRequest& request, TimePoint now);
+  // Once for each counted request, when it is finished and before its caller is answered.
+  void Release(const PendingRequest& request, bool ran);
+  // Hands the request to the batcher, or refuses it for what TooLate said.
+  void Admit(PendingRequest* request, Nanoseconds too_late, TimePoint now);
+  void RefuseLate(PendingRequest* request, Nanoseconds wait, TimePoint now);
+  void RefuseBytes(PendingRequest* request);
+  void Enqueue(PendingRequest* request, ConnectionShare& share);
+  // Takes the oldest waiting request of the share, which is at the front of the circle and goes to its end.
+  PendingRequest* Dequeue(ConnectionShare& share);
 
   const Options options_;
   Batcher& batcher_;
-  std::deque<ConnectionShare*> circle_;  // callers with waiting requests, the next first
+  const Clock clock_;
+  std::deque<ConnectionShare*> circle_;  // shares with waiting requests, the next first
   std::uint64_t waiting_ = 0;
   std::uint64_t waiting_cost_ = 0;
-  std::uint32_t busy_ = 0;  // callers with requests in the batcher
-  TimePoint shared_until_{};
-  bool freed_ = false;
-
-  void Measure(TimePoint now);
-
-  // The measured rate: time for a unit of cost, while there is as much to do as can be done.
-  std::uint64_t cost_in_batcher_ = 0;
-  std::uint64_t cost_done_ = 0;
-  TimePoint measured_since_{};
-  double ns_per_cost_ = 0;
+  std::uint32_t busy_ = 0;    // shares with requests in the batcher
+  TimePoint shared_until_{};  // until then no connection counts as alone
+  bool freed_ = false;        // room came free since AdmitWaiting looked
+  RateEstimator rate_;        // of what is with the batcher
 };
 
 }  // namespace softmax::server

@@ -171,7 +171,7 @@ void Batch::Complete(const absl::Status& result, TimePoint now) {
     answer.output = base + request->output_offset_;
     answer.queue = request->placed_ - request->arrived();
     answer.batch = launched_ - request->placed_;
-    request->Complete(answer);
+    request->Finish(answer);
   }
   requests_.clear();
   segments_.clear();

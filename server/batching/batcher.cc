@@ -36,7 +36,7 @@ void Batcher::Refuse(PendingRequest* request, absl::Status status, RefuseReason 
   Answer answer;
   answer.status = std::move(status);
   answer.retry_after_ms = retry_after_ms;
-  request->Complete(answer);
+  request->Finish(answer);
 }
 
 void Batcher::RefusePending(PendingRequest* request, absl::Status status, RefuseReason reason,
@@ -63,7 +63,7 @@ void Batcher::Submit(PendingRequest* request, TimePoint now) {
     Answer answer;
     answer.ran = true;
     --pending_;
-    request->Complete(answer);
+    request->Finish(answer);
     return;
   }
   const Batch::Need need = Batch::NeedOf(spec);

@@ -12,6 +12,9 @@
 
 namespace softmax::server {
 
+class AdmissionQueue;
+struct ConnectionShare;
+
 // What a request is answered with.
 struct Answer {
   absl::Status status;                // not OK: nothing below is meaningful but the times
@@ -32,8 +35,8 @@ struct InputPiece {
 };
 using InputPieces = absl::InlinedVector<InputPiece, 32>;
 
-// One caller's request. Owned by the rpc side, borrowed by batching from Batcher::Submit until Complete, which runs
-// exactly once, on the thread of the batcher it was submitted to.
+// One caller's request. Owned by the rpc side, borrowed by batching from Submit until Complete, which runs exactly
+// once, on the thread of the batcher it was submitted to.
 class PendingRequest {
  public:
   virtual ~PendingRequest() = default;
@@ -48,8 +51,10 @@ class PendingRequest {
   // Told to each request of a finished batch before the first of them is completed, so that answers that leave for one
   // place can leave together.
   virtual void AnnounceCompletion() {}
-  // May delete this.
-  virtual void Complete(const Answer& answer) = 0;
+
+  // For batching, which ends every request here: the admission queue that let the request in takes note, then Complete
+  // answers the caller.
+  void Finish(const Answer& answer);
 
   const TensorSpec& spec() const { return spec_; }
   TimePoint arrived() const { return arrived_; }
@@ -63,7 +68,21 @@ class PendingRequest {
   TimePoint deadline_ = kNoDeadline;
 
  private:
+  friend class AdmissionQueue;
   friend class Batch;
+
+  // What the admission queue has on its books for this request. Nobody else reads or writes it.
+  struct Ticket {
+    AdmissionQueue* queue = nullptr;   // null: none let it in, or it is finished
+    ConnectionShare* share = nullptr;  // null: the connection has gone
+    std::uint32_t units = 0;
+    std::uint64_t cost = 0;
+  };
+
+  // Answers the caller. May delete this.
+  virtual void Complete(const Answer& answer) = 0;
+
+  Ticket ticket_;
   TimePoint placed_;                 // its bytes are in the batch
   std::uint64_t output_offset_ = 0;  // inside the batch's span
   std::uint64_t copied_ = 0;

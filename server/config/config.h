@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-namespace softmax::server {
+#include "server/base/backend.h"
 
-enum class Backend : std::uint8_t { kAuto, kCuda, kCpu, kNull };
+namespace softmax::server {
 
 // Everything that can be set, with its default. Each field is the flag of the same name (max_batch_bytes is
 // --max-batch-bytes), which config_fields.h describes.

@@ -24,14 +24,14 @@ absl::StatusOr<std::unique_ptr<Executor>> CreateCuda(const ExecutorOptions& opti
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Executor>> CreateExecutor(const ExecutorOptions& options) {
-  switch (options.kind) {
-    case BackendKind::kCuda:
+  switch (options.backend) {
+    case Backend::kCuda:
       return CreateCuda(options);
-    case BackendKind::kCpu:
+    case Backend::kCpu:
       return CreateCpuExecutor(options, /*null=*/false);
-    case BackendKind::kNull:
+    case Backend::kNull:
       return CreateCpuExecutor(options, /*null=*/true);
-    case BackendKind::kAuto:
+    case Backend::kAuto:
       break;
   }
   absl::StatusOr<std::unique_ptr<Executor>> cuda = CreateCuda(options);

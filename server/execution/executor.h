@@ -11,15 +11,14 @@
 #include <string>
 #include <vector>
 
+#include "server/base/backend.h"
 #include "server/batching/lane.h"
 #include "server/execution/faults.h"
 
 namespace softmax::server {
 
-enum class BackendKind : std::uint8_t { kAuto, kCuda, kCpu, kNull };
-
 struct ExecutorOptions {
-  BackendKind kind = BackendKind::kAuto;
+  Backend backend = Backend::kAuto;
   std::vector<int> devices;       // CUDA ordinals; empty: all
   std::uint32_t cpu_threads = 1;  // workers of the CPU backend, beside the completion-queue threads
   std::size_t arena_bytes = 0;

@@ -5,7 +5,7 @@
 namespace softmax::server {
 namespace {
 
-// Between two polls of a process that runs, be the machine ever so busy.
+// A longer gap between two polls means that the process was stopped; a busy machine alone does not cause one.
 constexpr Nanoseconds kLongestGap = std::chrono::milliseconds(100);
 
 }  // namespace
@@ -15,7 +15,7 @@ void FaultyLane::Launch(Batch* batch) {
     case FaultPlan::Launch::kRuns:
       return lane_->Launch(batch);
     case FaultPlan::Launch::kHangs:
-      return;  // nobody sees it again
+      return;  // Poll never returns it
     case FaultPlan::Launch::kRefused:
       batch->status = absl::InternalError("fault: a launch failed");
       break;

@@ -8,7 +8,8 @@
 
 namespace softmax::server {
 
-// A lane that does what a FaultPlan says of its device. Servers without faults have none.
+// Applies a FaultPlan to a device's lane: batches fail, hang or come late as the plan says. Servers without faults have
+// none.
 class FaultyLane final : public Lane {
  public:
   // `plan` outlives this.
@@ -33,8 +34,8 @@ class FaultyLane final : public Lane {
   const Nanoseconds delay_;
   std::deque<Batch*> failed_;
   std::deque<Late> late_;
-  // How long the process has run, as far as this was polled: a device that is late is stopped together with it, as that
-  // of a virtual machine is.
+  // The time that delays are measured in: it stands still while the process is stopped, as the device of a virtual
+  // machine stops together with the machine. Advanced by Poll only.
   Nanoseconds ran_{0};
   TimePoint last_poll_;
 };

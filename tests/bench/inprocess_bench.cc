@@ -92,17 +92,17 @@ std::string Check(Options& options) {
     options.in_flight =
         static_cast<std::uint32_t>(std::clamp<std::uint64_t>((8u << 20) / options.payload_bytes, 4, 512));
   }
-  // As server/app/server.cc has it.
+  // As server/app/component_options.cc has it.
   options.batcher.inline_copy_bytes = std::min<std::uint64_t>(1u << 20, options.batcher.batch.bytes);
   return "";
 }
 
 server::ExecutorOptions ExecutorOptionsOf(const Options& options) {
   server::ExecutorOptions executor;
-  executor.kind = options.backend == "cuda"   ? server::BackendKind::kCuda
-                  : options.backend == "cpu"  ? server::BackendKind::kCpu
-                  : options.backend == "null" ? server::BackendKind::kNull
-                                              : server::BackendKind::kAuto;
+  executor.backend = options.backend == "cuda"   ? server::Backend::kCuda
+                     : options.backend == "cpu"  ? server::Backend::kCpu
+                     : options.backend == "null" ? server::Backend::kNull
+                                                 : server::Backend::kAuto;
   executor.devices = options.devices;
   executor.cpu_threads = options.cpu_threads;
   executor.arena_bytes = options.arena_bytes;

@@ -34,7 +34,7 @@ TEST(RotatingBuffer, TakesMoreThanItHolds) {
 // One caller on the CPU backend, stopped after a moment; its figures.
 CallerFigures RunCaller(const CallerLoad& load, std::size_t arena_bytes, std::uint64_t* recorded) {
   server::ExecutorOptions executor_options;
-  executor_options.kind = server::BackendKind::kCpu;
+  executor_options.backend = server::Backend::kCpu;
   executor_options.arena_bytes = arena_bytes;
   auto executor = server::CreateExecutor(executor_options);
   EXPECT_TRUE(executor.ok()) << executor.status();

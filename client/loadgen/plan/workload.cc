@@ -11,10 +11,11 @@ namespace softmax::client {
 namespace {
 
 constexpr std::size_t kScheduleLength = 4096;
-// Per class, where two variants fit in it: what is sent again and again lies in a core's cache, so that fetching it is
-// not the generator's limit.
+// A class has as many variants as this holds, but at least two. It fits into a core's cache: the variants are sent
+// again and again, and reading them from memory would limit the generator.
 constexpr std::uint64_t kVariantMemory = 256u << 10;
-// Of shapes drawn at random a run has so many, all equally often, in a shuffled order.
+// A class with random shapes draws kMinDrawn of them, then more, up to kMaxDrawn, until they fill kDrawnMemory. Each is
+// sent equally often, in a shuffled order.
 constexpr std::uint64_t kMinDrawn = 8;
 constexpr std::uint64_t kMaxDrawn = 1024;
 constexpr std::uint64_t kDrawnMemory = 128u << 20;

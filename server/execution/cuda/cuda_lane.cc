@@ -121,8 +121,8 @@ const std::vector<kernels::Segment>& CudaLane::SegmentsToRun(const Batch& batch,
   return patched_;
 }
 
-// Gathered inputs are in the device's memory. With a batch before it still running, this one's reads are to go beside
-// that one's writes.
+// Gathered inputs are in the device's memory. If an earlier batch is still running, this batch reads the host's memory
+// while the earlier one writes to it, and the launch is planned for a shared link.
 kernels::Placement CudaLane::PlacementOf(const Batch& batch) const {
   if (!batch.pieces().empty()) return kernels::Placement::kDevice;
   return running_.empty() ? kernels::Placement::kHost : kernels::Placement::kSharedHost;

@@ -137,8 +137,8 @@ class Connections {
   StripedCounter& held_bytes() { return held_bytes_; }
 
  private:
-  // By the server, then by the name's hash: each queue's thread looks up its own connections all the time, and its
-  // buckets' cache lines stay with its core.
+  // Each server has its own buckets, chosen by the hash of the name. A queue's thread looks up its own connections all
+  // the time, so the cache lines of their buckets stay with its core.
   struct alignas(128) Bucket {
     mutable Mutex mu;
     std::unordered_map<std::string, std::shared_ptr<Connection>> by_name ABSL_GUARDED_BY(mu);

@@ -159,7 +159,6 @@ void StreamCall::QueueError(std::uint64_t id, const absl::Status& status, std::u
 
 void StreamCall::Answered(Request* request, const Answer& answer) {
   const TimePoint now = SteadyClock::now();
-  thread_.admission().Done(*request, share(), AdmissionQueue::Kind::kStreamed, answer.ran, now);
   --in_flight_;
   thread_.state().requests_in_flight.Add(-1);
   absl::Status status = answer.status;

@@ -71,7 +71,6 @@ void UnaryCall::Complete(const Answer& answer) {
   const CorkScope together(together_ ? connection_.get() : nullptr);
   answered_at_ = SteadyClock::now();
   call_.ClearMessage();  // if it was lent; the next message can have its memory
-  thread_.admission().Done(*this, share(), AdmissionQueue::Kind::kUnary, answer.ran, answered_at_);
   if (!answer.status.ok()) {
     Account(static_cast<int>(answer.status.code()), answered_at_, &answer);
     state_ = State::kAnswering;

@@ -18,27 +18,28 @@ constexpr std::size_t kMemory = 4096 * kSlab;
 
 class AdmissionQueueTest : public ::testing::Test {
  protected:
+  AdmissionQueueTest() { now_ = SteadyClock::now(); }
+
   void Make(const AdmissionQueue::Options& options, std::uint32_t batch_requests = 256) {
     Batcher::Options batcher;
     batcher.batch.bytes = 64 << 10;
     batcher.batch.requests = batch_requests;
     batcher.max_in_flight = 1;
     batcher_ = std::make_unique<Batcher>(batcher, arena_, backlog_, lane_, recorder_, [] {});
-    admission_ = std::make_unique<AdmissionQueue>(options, *batcher_);
+    admission_ = std::make_unique<AdmissionQueue>(options, *batcher_, [] { return now_; });
   }
 
-  TestRequest* Submit(ConnectionShare* caller, TimePoint deadline = kNoDeadline) {
+  TestRequest* Submit(ConnectionShare* share, TimePoint deadline = kNoDeadline) {
     requests_.push_back(std::make_unique<TestRequest>(1, 16));
     TestRequest* const request = requests_.back().get();
     request->set_deadline(deadline);
-    request->on_complete = [this, request, caller] {
-      order_.push_back(caller);
+    request->on_complete = [this, request, share] {
+      order_.push_back(share);
       if (request->last.status.ok()) {
         ++(request->deadline() >= now_ ? in_time_ : in_vain_);
       }
-      admission_->Done(*request, caller, AdmissionQueue::Kind::kUnary, request->last.ran, now_);
     };
-    admission_->Submit(request, caller, AdmissionQueue::Kind::kUnary, now_);
+    admission_->Submit(request, share, AdmissionQueue::Kind::kUnary, now_);
     return request;
   }
 
@@ -56,7 +57,7 @@ class AdmissionQueueTest : public ::testing::Test {
   Backlog backlog_{Backlog::Options{}, arena_};
   testing::PuppetLane lane_;
   testing::CountingRecorder recorder_;
-  TimePoint now_ = SteadyClock::now();
+  static inline TimePoint now_;  // the queue's clock
   std::vector<std::unique_ptr<TestRequest>> requests_;
   std::vector<const ConnectionShare*> order_;
   int in_time_ = 0;
@@ -105,22 +106,22 @@ TEST_F(AdmissionQueueTest, AConnectionAloneHasAWiderLimit) {
 
 TEST_F(AdmissionQueueTest, ThoseThatWaitAreLetInInACircle) {
   Make({.requests = 2});
-  ConnectionShare callers[3];
+  ConnectionShare shares[3];
   for (int i = 0; i < 40; ++i) {
-    for (ConnectionShare& caller : callers) Submit(&caller);
+    for (ConnectionShare& share : shares) Submit(&share);
   }
   while (admission_->waiting() > 0 || batcher_->pending() > 0) Round();
   ASSERT_EQ(order_.size(), 120u);
-  for (const ConnectionShare& caller : callers) {  // each has its third of any stretch
-    const auto first_half = std::count(order_.begin(), order_.begin() + 60, &caller);
+  for (const ConnectionShare& share : shares) {  // each has its third of any stretch
+    const auto first_half = std::count(order_.begin(), order_.begin() + 60, &share);
     EXPECT_NEAR(static_cast<double>(first_half), 20, 3);
   }
 }
 
 TEST_F(AdmissionQueueTest, BytesAreLimitedToo) {
   Make({.requests = 16, .bytes = 128, .alone_factor = 1});
-  ConnectionShare caller;
-  for (int i = 0; i < 5; ++i) Submit(&caller);  // of 64 bytes
+  ConnectionShare share;
+  for (int i = 0; i < 5; ++i) Submit(&share);  // of 64 bytes
   EXPECT_EQ(admission_->waiting(), 3u);
   while (admission_->waiting() > 0 || batcher_->pending() > 0) Round();
 }
@@ -151,44 +152,40 @@ TEST_F(AdmissionQueueTest, AConnectionHoldsNoMoreBytesThanItMay) {
 
 TEST_F(AdmissionQueueTest, LengthsAreBytesOfAConnectionToo) {
   Make({.in_flight_bytes = 100});
-  ConnectionShare caller;
+  ConnectionShare share;
   TestRequest plain(1, 16), with_lengths(1, 16);  // 64 bytes, and 4 a row
   with_lengths.set_lengths({16});
-  plain.on_complete = [&] { admission_->Done(plain, &caller, AdmissionQueue::Kind::kUnary, plain.last.ran, now_); };
-  with_lengths.on_complete = [&] {
-    admission_->Done(with_lengths, &caller, AdmissionQueue::Kind::kUnary, with_lengths.last.ran, now_);
-  };
-  admission_->Submit(&with_lengths, &caller, AdmissionQueue::Kind::kUnary, now_);
-  EXPECT_EQ(caller.in_flight_bytes, 68u);
-  admission_->Submit(&plain, &caller, AdmissionQueue::Kind::kUnary, now_);
+  admission_->Submit(&with_lengths, &share, AdmissionQueue::Kind::kUnary, now_);
+  EXPECT_EQ(share.in_flight_bytes, 68u);
+  admission_->Submit(&plain, &share, AdmissionQueue::Kind::kUnary, now_);
   EXPECT_TRUE(absl::IsResourceExhausted(plain.last.status));
   Round();
-  EXPECT_EQ(caller.in_flight_bytes, 0u);
+  EXPECT_EQ(share.in_flight_bytes, 0u);
 }
 
 TEST_F(AdmissionQueueTest, WhatCannotBeRunInTimeIsRefusedAtOnce) {
   Make({.requests = 0});
-  ConnectionShare caller;
+  ConnectionShare share;
   // 20 requests each 100 us.
   for (int i = 0; i < 40; ++i) {
-    for (int k = 0; k < 20; ++k) Submit(&caller);
+    for (int k = 0; k < 20; ++k) Submit(&share);
     Round();
   }
   const std::size_t refused_before = recorder_.rejected.size();
-  for (int i = 0; i < 200; ++i) Submit(&caller);  // a millisecond's work
-  TestRequest* const late = Submit(&caller, now_ + std::chrono::microseconds(200));
+  for (int i = 0; i < 200; ++i) Submit(&share);  // a millisecond's work
+  TestRequest* const late = Submit(&share, now_ + std::chrono::microseconds(200));
   EXPECT_EQ(late->completions, 1);
   EXPECT_TRUE(absl::IsResourceExhausted(late->last.status)) << late->last.status;
   EXPECT_GT(late->last.retry_after_ms, 0u);
   EXPECT_EQ(recorder_.rejected.size(), refused_before + 1);
-  TestRequest* const passed = Submit(&caller, now_);
+  TestRequest* const passed = Submit(&share, now_);
   EXPECT_TRUE(absl::IsDeadlineExceeded(passed->last.status)) << passed->last.status;
-  TestRequest* const in_time = Submit(&caller, now_ + std::chrono::milliseconds(5));
+  TestRequest* const in_time = Submit(&share, now_ + std::chrono::milliseconds(5));
   EXPECT_EQ(in_time->completions, 0);
   while (batcher_->pending() > 0) Round();
   EXPECT_TRUE(in_time->last.status.ok());
   // Nothing is before it now.
-  TestRequest* const alone = Submit(&caller, now_ + std::chrono::microseconds(200));
+  TestRequest* const alone = Submit(&share, now_ + std::chrono::microseconds(200));
   EXPECT_EQ(alone->completions, 0);
   Round();
   EXPECT_TRUE(alone->last.status.ok());
@@ -199,12 +196,12 @@ TEST_F(AdmissionQueueTest, WhatCannotBeRunInTimeIsRefusedAtOnce) {
 TEST_F(AdmissionQueueTest, InAnOverloadWhatIsRunIsInTime) {
   constexpr int kBatch = 50;  // each 100 us
   Make({.requests = 16}, kBatch);
-  ConnectionShare callers[30];
+  ConnectionShare shares[30];
   int next = 0;
   const auto rounds = [&](int count) {
     for (int i = 0; i < count; ++i) {
       for (int k = 0; k < 2 * kBatch; ++k) {
-        Submit(&callers[next++ % std::ssize(callers)], now_ + std::chrono::milliseconds(5));
+        Submit(&shares[next++ % std::ssize(shares)], now_ + std::chrono::milliseconds(5));
       }
       Round();
     }
@@ -221,10 +218,10 @@ TEST_F(AdmissionQueueTest, InAnOverloadWhatIsRunIsInTime) {
 // As much as can be done for a while, then a tenth of that, and then much at once: it does not take ten times as long.
 TEST_F(AdmissionQueueTest, LittleToDoIsNotTakenForLittleThatCanBeDone) {
   Make({.requests = 16}, 200);
-  ConnectionShare callers[20];
+  ConnectionShare shares[20];
   const auto submit = [&](int each, TimePoint deadline) {
     for (int i = 0; i < each; ++i) {
-      for (ConnectionShare& caller : callers) Submit(&caller, deadline);
+      for (ConnectionShare& share : shares) Submit(&share, deadline);
     }
   };
   for (int i = 0; i < 100; ++i) {
@@ -246,13 +243,58 @@ TEST_F(AdmissionQueueTest, LittleToDoIsNotTakenForLittleThatCanBeDone) {
 // Refusals inside Submit free room for others, which must not go deeper and deeper into the stack.
 TEST_F(AdmissionQueueTest, AThousandThatAreLateAreRefusedOneAfterAnother) {
   Make({.requests = 1, .alone_factor = 1});
-  ConnectionShare caller;
-  Submit(&caller);
-  for (int i = 0; i < 20000; ++i) Submit(&caller, now_ + std::chrono::microseconds(1));
+  ConnectionShare share;
+  Submit(&share);
+  for (int i = 0; i < 20000; ++i) Submit(&share, now_ + std::chrono::microseconds(1));
   Round();
   EXPECT_EQ(admission_->waiting(), 0u);
   EXPECT_EQ(order_.size(), 20001u);
   EXPECT_TRUE(absl::IsDeadlineExceeded(requests_.back()->last.status));
+}
+
+// However a request ends, its caller may send the next as soon as it has the answer.
+TEST_F(AdmissionQueueTest, AShareIsWithoutARequestBeforeItsCallerIsAnswered) {
+  Make({.in_flight_bytes = 64});
+  ConnectionShare share;
+  TestRequest run(1, 16), failed(1, 16), late(1, 16), empty(0, 16);
+  late.set_deadline(now_);
+  int answered = 0;
+  for (TestRequest* request : {&run, &failed, &late, &empty}) {
+    request->on_complete = [&] {
+      ++answered;
+      EXPECT_EQ(share.batched, 0u);
+      EXPECT_EQ(share.batched_bytes, 0u);
+      EXPECT_EQ(share.in_flight_bytes, 0u);
+    };
+  }
+  for (TestRequest* request : {&run, &failed}) {
+    admission_->Submit(request, &share, AdmissionQueue::Kind::kStreamed, now_);
+    EXPECT_EQ(share.batched, 1u);
+    EXPECT_EQ(share.in_flight_bytes, 64u);
+    batcher_->Flush(now_);
+    lane_.FinishOne(request == &run ? absl::OkStatus() : absl::InternalError("device"));
+    batcher_->Poll();
+  }
+  for (TestRequest* request : {&late, &empty}) {
+    admission_->Submit(request, &share, AdmissionQueue::Kind::kStreamed, now_);
+  }
+  EXPECT_EQ(answered, 4);
+  EXPECT_TRUE(run.last.ran && empty.last.ran);
+  EXPECT_FALSE(failed.last.ran || late.last.ran);
+}
+
+// A request that comes again, past the queue: it is not given back to the share a second time.
+TEST_F(AdmissionQueueTest, ATicketIsForOneTimeOnly) {
+  Make({});
+  ConnectionShare share;
+  TestRequest request(1, 16);
+  admission_->Submit(&request, &share, AdmissionQueue::Kind::kUnary, now_);
+  Round();
+  batcher_->Submit(&request, now_);
+  Round();
+  EXPECT_EQ(request.completions, 2);
+  EXPECT_EQ(share.batched, 0u);
+  EXPECT_EQ(share.in_flight_bytes, 0u);
 }
 
 TEST_F(AdmissionQueueTest, ARequestWhoseConnectionHasGoneIsRun) {

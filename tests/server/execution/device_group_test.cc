@@ -25,7 +25,7 @@ class DeviceGroupTest : public ::testing::Test {
     faults.launches = std::move(launches);
     plan_ = std::make_unique<FaultPlan>(faults);
     ExecutorOptions executor;
-    executor.kind = BackendKind::kCpu;
+    executor.backend = Backend::kCpu;
     executor.arena_bytes = kArenaBytes;
     executor.faults = plan_.get();
     executor_ = *CreateExecutor(executor);

@@ -1,0 +1,28 @@
+#include "server/app/announce.h"
+
+#include <absl/strings/str_format.h>
+
+#include "server/base/log.h"
+
+namespace softmax::server {
+
+void Announce(const Config& config, const Secrets& secrets, const ListenAddresses& addresses) {
+  for (const std::string& address : addresses.service) {
+    const bool tls = secrets.tls() != nullptr && address.rfind("unix:", 0) != 0;
+    LogInfo("listening on ", address);
+    LogInfo(address, ": ",
+            !tls                                         ? "plain text"
+            : secrets.tls()->wants_client_certificates() ? "TLS, clients show certificates"
+                                                         : "TLS",
+            ", ", secrets.tokens() != nullptr ? "with tokens" : "without tokens");
+  }
+  if (!addresses.health.empty()) LogInfo("health on ", addresses.health);
+  if (!addresses.metrics.empty()) LogInfo("metrics on ", addresses.metrics);
+  const double most = static_cast<double>(config.max_connections) * static_cast<double>(config.max_concurrent_streams) *
+                      static_cast<double>(config.max_request_bytes);
+  LogInfo("max-connections ", config.max_connections, " x max-concurrent-streams ", config.max_concurrent_streams,
+          " x max-request-bytes are ", absl::StrFormat("%.0f", most / static_cast<double>(config.memory_quota)),
+          " times the memory-quota, at which gRPC cancels calls");
+}
+
+}  // namespace softmax::server

@@ -1,0 +1,130 @@
+#include "server/app/component_options.h"
+
+#include <algorithm>
+#include <climits>
+#include <thread>
+
+#include "server/config/check.h"
+#include "server/config/security_check.h"
+
+namespace softmax::server {
+namespace {
+
+unsigned Cores() { return std::max(1u, std::thread::hardware_concurrency()); }
+
+Batcher::Options BatcherOptions(const Config& config) {
+  Batcher::Options options;
+  options.batch.bytes = config.max_batch_bytes;
+  options.batch.requests = static_cast<std::uint32_t>(config.max_batch_requests);
+  options.max_in_flight = static_cast<std::uint32_t>(config.max_in_flight_batches);
+  options.max_queue_delay = config.max_queue_delay;
+  options.gather_bytes = config.receive_bytes > 0 ? config.gather_bytes : 0;
+  options.inline_copy_bytes = std::min<std::uint64_t>(1u << 20, config.max_batch_bytes);
+  return options;
+}
+
+}  // namespace
+
+std::uint32_t To32(std::uint64_t value) {
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(value, UINT32_MAX));
+}
+
+WireLimits WireLimitsFor(const Config& config) {
+  WireLimits limits;
+  limits.max_request_bytes = config.max_request_bytes;
+  limits.max_response_bytes = config.max_response_bytes;
+  limits.max_rank = To32(config.max_rank);
+  limits.max_rows = config.max_rows;
+  limits.max_columns = config.max_columns;
+  limits.max_requests_per_stream_message = To32(config.max_requests_per_stream_message);
+  return limits;
+}
+
+ExecutorOptions ExecutorOptionsFor(const Config& config) {
+  ExecutorOptions options;
+  options.backend = config.backend;
+  options.devices.assign(config.devices.begin(), config.devices.end());
+  options.cpu_threads = To32(EffectiveCpuThreads(config, Cores()));
+  options.arena_bytes = config.arena_bytes;
+  options.receive_bytes = config.receive_bytes;
+  options.max_in_flight = To32(config.max_in_flight_batches);
+  options.max_batch_requests = To32(config.max_batch_requests);
+  return options;
+}
+
+std::uint32_t QueueThreadsFor(const Config& config) {
+  return static_cast<std::uint32_t>(EffectiveThreads(config, Cores()));
+}
+
+ChannelSettings ChannelSettingsFor(const Config& config) {
+  using std::chrono::duration_cast;
+  using std::chrono::milliseconds;
+  ChannelSettings settings;
+  settings.max_message_bytes = std::max(config.max_request_bytes, config.max_response_bytes);
+  settings.max_concurrent_streams = static_cast<int>(To32(config.max_concurrent_streams));
+  const auto ms = [](Config::Duration duration) {
+    return static_cast<int>(std::min<std::int64_t>(duration_cast<milliseconds>(duration).count(), INT_MAX));
+  };
+  settings.keepalive_time_ms = ms(config.keepalive_time);
+  settings.keepalive_timeout_ms = ms(config.keepalive_timeout);
+  settings.max_connection_idle_ms = ms(config.max_connection_idle);
+  settings.max_connection_age_ms = ms(config.max_connection_age);
+  settings.max_connection_age_grace_ms = ms(config.drain_timeout);
+  return settings;
+}
+
+QueueThread::Options QueueThreadOptionsFor(const Config& config, std::uint32_t index) {
+  QueueThread::Options options;
+  options.index = index;
+  options.batcher = BatcherOptions(config);
+  options.batcher.home = index;
+  options.admission.requests = static_cast<std::uint32_t>(config.max_batched_per_connection);
+  options.admission.in_flight_bytes = config.max_in_flight_bytes_per_connection;
+  return options;
+}
+
+DeviceGroup::Options DeviceGroupOptionsFor(const Config& config) {
+  DeviceGroup::Options options;
+  options.batch_timeout = config.device_timeout;
+  options.degraded_limit = config.degraded_limit;
+  options.arena_bytes = config.arena_bytes;
+  // Reserved in one step: the request, and its answer where that lies apart.
+  options.largest_request_bytes = config.max_request_bytes + config.max_response_bytes;
+  return options;
+}
+
+Backlog::Options BacklogOptionsFor(const Config& config) {
+  Backlog::Options options;
+  options.threads = static_cast<std::uint32_t>(EffectiveFillerThreads(config, Cores()));
+  options.max_requests = config.max_queued_requests;
+  options.max_bytes = config.max_queued_bytes;
+  // Whoever holds memory has to give it back by then: a hanging device, an answer that waits to be sent, one that is
+  // not read. What is not free after it is kept for a lost device, or a mistake.
+  const Config::Duration device = config.device_timeout.count() > 0 ? config.device_timeout : Config().device_timeout;
+  options.max_wait = device + 2 * config.answer_timeout;
+  return options;
+}
+
+Connections::Options ConnectionsOptionsFor(const Config& config) {
+  Connections::Options options;
+  options.max_unread_bytes = config.max_unread_bytes_per_connection;
+  options.answer_timeout = config.answer_timeout;
+  return options;
+}
+
+absl::StatusOr<Acceptor::Options> AcceptorOptionsFor(const Config& config) {
+  Acceptor::Options options;
+  for (const std::string& text : config.address) {
+    const absl::StatusOr<Address> address = ParseAddress(text);
+    // A unix socket's callers are told apart by its file's mode, and nobody listens in between.
+    const bool tls = IsSet(config.tls_cert) && !(address.ok() && address->is_unix());
+    options.places.push_back({text, tls ? kTlsDestination : kPlainDestination});
+  }
+  if (IsSet(config.health_address)) options.places.push_back({config.health_address, kHealthDestination});
+  if (absl::Status status = ParseSocketMode(config.unix_socket_mode, &options.unix_socket_mode); !status.ok()) {
+    return status;
+  }
+  return options;
+}
+
+}  // namespace softmax::server

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "server/batching/backlog.h"
+#include "server/config/config.h"
+#include "server/execution/device_group.h"
+#include "server/execution/executor.h"
+#include "server/rpc/accept/acceptor.h"
+#include "server/rpc/accept/channel_settings.h"
+#include "server/rpc/accept/connections.h"
+#include "server/rpc/queue/queue_thread.h"
+#include "server/wire/wire.h"
+
+// What the parts of the server are told of the configuration.
+namespace softmax::server {
+
+WireLimits WireLimitsFor(const Config& config);
+ExecutorOptions ExecutorOptionsFor(const Config& config);
+DeviceGroup::Options DeviceGroupOptionsFor(const Config& config);
+Backlog::Options BacklogOptionsFor(const Config& config);
+std::uint32_t QueueThreadsFor(const Config& config);
+ChannelSettings ChannelSettingsFor(const Config& config);
+QueueThread::Options QueueThreadOptionsFor(const Config& config, std::uint32_t index);
+Connections::Options ConnectionsOptionsFor(const Config& config);
+
+// Indices of the acceptor's destinations.
+constexpr std::size_t kPlainDestination = 0;
+constexpr std::size_t kHealthDestination = 1;
+constexpr std::size_t kTlsDestination = 2;
+constexpr std::size_t kDestinations = 3;
+// The health address, where there is one, is the last place.
+absl::StatusOr<Acceptor::Options> AcceptorOptionsFor(const Config& config);
+
+// UINT32_MAX for what is larger.
+std::uint32_t To32(std::uint64_t value);
+
+}  // namespace softmax::server

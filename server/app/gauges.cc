@@ -1,0 +1,39 @@
+#include "server/app/gauges.h"
+
+#include "server/base/receive_pool.h"
+
+namespace softmax::server {
+namespace {
+
+std::vector<DeviceGauges> DeviceGaugesOf(const Devices& devices) {
+  std::vector<DeviceGauges> gauges;
+  for (const Devices::View& view : devices.views()) {
+    gauges.push_back({view.name, view.state == Devices::State::kServing, static_cast<double>(view.bytes_in_flight)});
+  }
+  return gauges;
+}
+
+}  // namespace
+
+GaugeSources GaugesOf(ServiceState& state, const Devices& devices, const Config& config) {
+  GaugeSources sources;
+  sources.requests_in_flight = [&state] { return static_cast<double>(state.requests_in_flight.Sum()); };
+  sources.requests_queued = [&state] { return static_cast<double>(state.backlog.queued_requests()); };
+  sources.bytes_queued = [&state] { return static_cast<double>(state.backlog.queued_bytes()); };
+  sources.slabs_total = [&state] { return static_cast<double>(state.arena.slabs_total()); };
+  sources.slabs_used = [&state] { return static_cast<double>(state.arena.slabs_used()); };
+  sources.slabs_held_by_answers = [&state, slab_bytes = config.slab_bytes] {
+    return static_cast<double>((static_cast<std::uint64_t>(state.connections.held_bytes().Sum()) + slab_bytes - 1) /
+                               slab_bytes);
+  };
+  sources.receive_blocks_total = [] { return static_cast<double>(ReceivePool::blocks_total()); };
+  sources.receive_blocks_used = [] { return static_cast<double>(ReceivePool::blocks_used()); };
+  sources.connections = [&state] { return static_cast<double>(state.connections.size()); };
+  sources.unsafe_testing = [unsafe = config.unsafe_testing] { return unsafe ? 1.0 : 0.0; };
+  sources.degraded = [&devices] { return devices.degraded() ? 1.0 : 0.0; };
+  sources.devices = [&devices] { return DeviceGaugesOf(devices); };
+  sources.ready = [&state] { return state.health.ready() ? 1.0 : 0.0; };
+  return sources;
+}
+
+}  // namespace softmax::server

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "server/config/config.h"
+#include "server/execution/devices.h"
+#include "server/metrics/metrics.h"
+#include "server/rpc/queue/service_state.h"
+
+namespace softmax::server {
+
+// What a scrape reads of a running server. `state` and `devices` outlive the sources.
+GaugeSources GaugesOf(ServiceState& state, const Devices& devices, const Config& config);
+
+}  // namespace softmax::server

@@ -1,0 +1,46 @@
+#include "server/app/sweeper.h"
+
+#include <chrono>
+
+#include "server/base/log.h"
+
+namespace softmax::server {
+namespace {
+
+// How often overdue answers and the devices' health are looked at.
+constexpr auto kSweepInterval = std::chrono::milliseconds(100);
+// How many of these pass between two looks at certificates and tokens.
+constexpr int kSweepsPerRefresh = 5;
+// How many between two looks of the queue threads at their streams.
+constexpr int kSweepsPerAttention = 10;
+
+}  // namespace
+
+Sweeper::Sweeper(ServiceState& state, DeviceGroup& devices, Secrets& secrets, const Queues& queues, bool unsafe_testing)
+    : state_(state),
+      devices_(devices),
+      secrets_(secrets),
+      queues_(queues),
+      unsafe_testing_(unsafe_testing),
+      thread_([this](const std::stop_token& stop) { Run(stop); }) {}
+
+void Sweeper::Run(const std::stop_token& stop) {
+  TimePoint warned = SteadyClock::now() - std::chrono::hours(1);
+  for (int sweep = 0; !stop.stop_requested(); ++sweep) {
+    std::this_thread::sleep_for(kSweepInterval);
+    if (sweep % kSweepsPerRefresh == 0) secrets_.Refresh();
+    const TimePoint now = SteadyClock::now();
+    // A stream's answers may be overdue before gRPC has seen them.
+    if (state_.connections.SweepOverdue(now) || sweep % kSweepsPerAttention == 0) {
+      for (const auto& queue : queues_) queue->RequestAttention();
+    }
+    devices_.Sweep(now);
+    if (!devices_.usable()) state_.health.SetLive(false);
+    if (unsafe_testing_ && now - warned > std::chrono::minutes(1)) {
+      LogWarning("unsafe-testing is on: this server's answers are not to be trusted");
+      warned = now;
+    }
+  }
+}
+
+}  // namespace softmax::server

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <memory>
+#include <stop_token>
+#include <thread>
+#include <vector>
+
+#include "server/app/secrets.h"
+#include "server/execution/device_group.h"
+#include "server/rpc/queue/queue_thread.h"
+#include "server/rpc/queue/service_state.h"
+
+namespace softmax::server {
+
+// Looks a few times a second at what no event tells of: overdue answers, the devices' health, changed certificates and
+// tokens. A thread of its own, from construction to destruction; all that it is given outlives it.
+class Sweeper {
+ public:
+  using Queues = std::vector<std::unique_ptr<QueueThread>>;
+
+  Sweeper(ServiceState& state, DeviceGroup& devices, Secrets& secrets, const Queues& queues, bool unsafe_testing);
+
+ private:
+  void Run(const std::stop_token& stop);
+
+  ServiceState& state_;
+  DeviceGroup& devices_;
+  Secrets& secrets_;
+  const Queues& queues_;
+  const bool unsafe_testing_;  // said once a minute
+  std::jthread thread_;        // last: joins before the state above dies
+};
+
+}  // namespace softmax::server
