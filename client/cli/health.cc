@@ -55,7 +55,7 @@ Verdict AskUntil(Clock::time_point until, const std::string& address, const CliO
     const std::chrono::nanoseconds left = until - Clock::now();
     const auto timeout = options.wait.count() > 0 ? std::clamp<std::chrono::nanoseconds>(left, kPause, options.timeout)
                                                   : options.timeout;
-    const Verdict verdict = Ask(*stub, options, timeout);
+    Verdict verdict = Ask(*stub, options, timeout);
     if (verdict.exit_code == 0 || Clock::now() >= until) return verdict;
     std::this_thread::sleep_for(kPause);
   }

@@ -1,5 +1,6 @@
 #include "server/config/config.h"
 
+#include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
 
 #include <algorithm>
@@ -45,7 +46,7 @@ std::string ApplyEnvironment(Config* config) {
     }
     const std::string error = ApplyValues(field.name, Split(field, value), ConfigSource::kEnvironment, config);
     if (!error.empty()) {
-      return "environment variable " + variable + ": " + error;
+      return absl::StrCat("environment variable ", variable, ": ", error);
     }
   }
   return "";

@@ -1,5 +1,7 @@
 #include "server/config/flags.h"
 
+#include <absl/strings/str_cat.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <functional>
@@ -219,9 +221,8 @@ std::string ApplyValues(const std::string& name, const std::vector<std::string>&
   CLI::App app;
   AddConfigFlags(source, config, &app);
   std::vector<std::string> arguments;
-  for (const std::string& value : values) {
-    arguments.push_back("--" + name + "=" + value);
-  }
+  arguments.reserve(values.size());
+  for (const std::string& value : values) arguments.push_back(absl::StrCat("--", name, "=", value));
   std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
   try {
     app.parse(arguments);

@@ -67,9 +67,9 @@ std::size_t EditDistance(const std::string& a, const std::string& b) {
 }  // namespace
 
 std::string ParseBytes(const std::string& text, std::uint64_t* out) {
-  const std::string want = Quote(text) +
-                           " is not a size: want a whole number of bytes, or one with "
-                           "KiB, MiB, GiB, TiB (or kB, MB, GB, TB: powers of 1000)";
+  std::string want = Quote(text) +
+                     " is not a size: want a whole number of bytes, or one with "
+                     "KiB, MiB, GiB, TiB (or kB, MB, GB, TB: powers of 1000)";
   if (text.empty() || text.front() < '0' || text.front() > '9') {
     return want;
   }
@@ -148,11 +148,7 @@ std::string FormatBytes(std::uint64_t bytes) { return Format(static_cast<std::in
 std::string FormatDuration(std::chrono::nanoseconds duration) { return Format(duration.count(), kDurationUnits, "0s"); }
 
 std::string FormatOrdinals(const std::vector<std::uint32_t>& ordinals) {
-  std::vector<std::string> words;
-  for (const std::uint32_t ordinal : ordinals) {
-    words.push_back(std::to_string(ordinal));
-  }
-  return words.empty() ? "all" : absl::StrJoin(words, ",");
+  return ordinals.empty() ? "all" : absl::StrJoin(ordinals, ",");
 }
 
 std::vector<std::string> SplitAtCommas(const std::string& text) {

@@ -54,7 +54,7 @@ absl::Status AddSegment(absl::string_view text, std::vector<RateSegment>* segmen
   if (!ParseRate(range.second, &step)) return Wrong(text, "needs a step above 0 behind the /");
   const double steps = std::floor(std::abs(to - from) / step + 1e-9);
   if (steps > kMaxSteps) return Wrong(text, absl::StrCat("has more than ", kMaxSteps, " steps"));
-  for (double i = 0; i <= steps; ++i) {
+  for (int i = 0; i <= static_cast<int>(steps); ++i) {
     const double rate = to < from ? from - i * step : from + i * step;
     segments->push_back({rate, rate, seconds});
   }

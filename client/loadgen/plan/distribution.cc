@@ -68,15 +68,14 @@ std::int64_t Distribution::Draw(std::mt19937_64& random) const {
   std::int64_t value = low_;
   switch (kind_) {
     case Kind::kUniform:
-      value = low_ + static_cast<std::int64_t>(u * (high - low + 1));
+      value += static_cast<std::int64_t>(u * (high - low + 1));
       break;
     case Kind::kLogUniform:
       // Over [low, high + 1), so that the last value has its share too.
       value = static_cast<std::int64_t>(std::exp(std::log(low) + u * (std::log(high + 1) - std::log(low))));
       break;
     case Kind::kZipf:
-      value = low_ +
-              (std::upper_bound(cumulative_.begin(), cumulative_.end(), u * cumulative_.back()) - cumulative_.begin());
+      value += std::upper_bound(cumulative_.begin(), cumulative_.end(), u * cumulative_.back()) - cumulative_.begin();
       break;
   }
   return std::clamp(value, low_, high_);

@@ -1,5 +1,6 @@
 #include "client/loadgen/send/sender_processes.h"
 
+#include <absl/strings/str_cat.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -68,9 +69,10 @@ bool Connect(const LoadOptions& options, int process, ProcessTally& tally, Conne
   for (const Connection& connection : *connections) {
     if (connection.channel->WaitForConnected(deadline)) continue;
     const std::string& target = options.addresses[connection.address].target;
-    const std::string within = std::to_string(options.connect_timeout.count() / 1000000) + " ms";
+    const std::int64_t within_ms = options.connect_timeout.count() / 1000000;
     tally.failure.Set(
-        ("no connection to " + target + " within " + within + "; at last: " + WhyNot(options, target)).c_str());
+        absl::StrCat("no connection to ", target, " within ", within_ms, " ms; at last: ", WhyNot(options, target))
+            .c_str());
     return false;
   }
   return true;

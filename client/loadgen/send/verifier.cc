@@ -28,9 +28,7 @@ Verifier::~Verifier() {
   thread_.join();
 }
 
-void Verifier::Submit(std::uint32_t variant, grpc::ByteBuffer answer) {
-  Push({variant, std::move(answer), std::nullopt});
-}
+void Verifier::Submit(std::uint32_t variant, const grpc::ByteBuffer& answer) { Push({variant, answer, std::nullopt}); }
 
 void Verifier::Submit(std::uint32_t variant, ResponseFields fields, const grpc::ByteBuffer& message) {
   Push({variant, message, std::move(fields)});

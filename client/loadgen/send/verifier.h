@@ -30,7 +30,7 @@ class Verifier {
   ~Verifier();  // Checks what is queued, then returns.
 
   // A unary answer. Waits when too much is queued: no sampled answer is dropped.
-  void Submit(std::uint32_t variant, grpc::ByteBuffer answer);
+  void Submit(std::uint32_t variant, const grpc::ByteBuffer& answer);
   // One answer of a stream message, already decoded; `message` is the whole of it.
   void Submit(std::uint32_t variant, ResponseFields fields, const grpc::ByteBuffer& message);
 
