@@ -1,12 +1,13 @@
 #include "client/cli/options.h"
 
 #include <CLI/CLI.hpp>
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
 #include <map>
+
+#include "server/base/duration.h"
 
 namespace softmax::client {
 namespace {
@@ -132,19 +133,11 @@ void TakeOptional(const CLI::App& app, RawOptions& raw) {
 }  // namespace
 
 std::optional<std::chrono::nanoseconds> ParseDuration(const std::string& text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || !(value >= 0) || value > 1e6) return std::nullopt;
-  const std::string unit(end, text.data() + text.size());
-  double seconds = value;
-  if (unit == "ms") {
-    seconds = value / 1000;
-  } else if (unit == "m") {
-    seconds = value * 60;
-  } else if (unit != "s" && !unit.empty()) {
-    return std::nullopt;
-  }
-  return std::chrono::nanoseconds(std::llround(seconds * 1e9));
+  static constexpr server::Unit kUnits[] = {
+      {"", 1'000'000'000}, {"s", 1'000'000'000}, {"ms", 1'000'000}, {"m", 60'000'000'000}};
+  const auto written = server::ReadDuration(text, kUnits, std::chars_format::general);
+  if (!written || written->number > 1e6) return std::nullopt;
+  return std::chrono::nanoseconds(std::llround(written->ns));
 }
 
 std::optional<CliOptions> ParseCliCommandLine(int argc, char** argv, int* exit_code) {

@@ -115,7 +115,8 @@ class BatchCall {
   // How long to wait before the next round, for what is left in open_; nothing: there is none.
   std::optional<std::chrono::nanoseconds> EndRound() {
     std::vector<std::size_t> left;
-    AttemptFailure failure;
+    absl::StatusCode code = absl::StatusCode::kUnknown;
+    std::optional<std::int64_t> pushback_ms;
     bool progress = false;
     for (const std::size_t i : open_) {
       const absl::Status status = WithAttemptCount(i);
@@ -128,16 +129,14 @@ class BatchCall {
                                         (status.code() == absl::StatusCode::kResourceExhausted && advice));
       if (!again) continue;
       left.push_back(i);
-      failure.code = status.code();
-      if (advice) failure.pushback_ms = std::max(*advice, failure.pushback_ms.value_or(0));
+      code = status.code();
+      if (advice) pushback_ms = std::max(*advice, pushback_ms.value_or(0));
     }
     ++round_;
     open_ = std::move(left);
     if (open_.empty()) return std::nullopt;
     if (progress) plan_.Restart();
-    failure.waits_for_server = core_.options.wait_for_ready && failure.code == absl::StatusCode::kUnavailable &&
-                               !failure.pushback_ms && !core_.pool.AnyReady();
-    return plan_.NextDelay(failure, RetryPlan::Clock::now(), RandomFraction());
+    return plan_.NextDelay(core_.FailureOf(code, pushback_ms), RetryPlan::Clock::now(), RandomFraction());
   }
 
   // The item's status, in the words of a call that the caller has cancelled if so.

@@ -11,4 +11,9 @@ void ClientCore::Prepare(grpc::ClientContext* context, std::optional<RetryPlan::
   if (options.bearer_token) context->AddMetadata("authorization", "Bearer " + options.bearer_token());
 }
 
+AttemptFailure ClientCore::FailureOf(absl::StatusCode code, std::optional<std::int64_t> pushback_ms) {
+  return {code, pushback_ms,
+          options.wait_for_ready && code == absl::StatusCode::kUnavailable && !pushback_ms && !pool.AnyReady()};
+}
+
 }  // namespace softmax::client

@@ -24,6 +24,9 @@ struct ClientCore {
   // What every attempt takes with it: how long it may take, and who asks.
   void Prepare(grpc::ClientContext* context, std::optional<RetryPlan::Clock::time_point> deadline) const;
 
+  // An attempt that failed now, for RetryPlan.
+  AttemptFailure FailureOf(absl::StatusCode code, std::optional<std::int64_t> pushback_ms);
+
   const ClientOptions options;
   ConnectionPool pool;
   RetryBudget budget;

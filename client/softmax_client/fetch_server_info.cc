@@ -32,9 +32,7 @@ absl::StatusOr<ServerInfo> AskServer(ClientCore& core, std::chrono::nanoseconds 
       return *info;
     }
     const absl::Status failed = Explain(core.pool, {status, context, connection}, timeout);
-    AttemptFailure failure{failed.code(), RetryAdviceOf(failed), false};
-    failure.waits_for_server = core.options.wait_for_ready && failed.code() == absl::StatusCode::kUnavailable &&
-                               !failure.pushback_ms && !core.pool.AnyReady();
+    const AttemptFailure failure = core.FailureOf(failed.code(), RetryAdviceOf(failed));
     const auto delay = plan.NextDelay(failure, RetryPlan::Clock::now(), RandomFraction());
     if (!delay) return plan.WithAttemptCount(failed);
     PauseInGrpc(*delay, {});

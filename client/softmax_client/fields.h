@@ -1,39 +1,44 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
-#include "client/softmax_client/piece_reader.h"
+#include "server/wire/cursor.h"
+#include "server/wire/tags.h"
 
 // Walks the fields of a protobuf message.
 namespace softmax::client {
 
-// Wire types.
-inline constexpr std::uint32_t kVarint = 0;
-inline constexpr std::uint32_t kFixed64 = 1;
-inline constexpr std::uint32_t kBytes = 2;
+// Skips the value of a field that nobody knows. Groups are refused: this contract has none.
+inline bool SkipField(server::WireCursor* cursor, std::uint32_t tag) { return cursor->SkipField(tag, /*depth=*/0); }
 
-// Calls on_field(field, wire_type) for each field up to the reader's limit; on_field reads or skips
-// the value and returns false when it is malformed.
+// Calls on_field(tag) for each field up to the cursor's limit; on_field reads or skips the value and returns false when
+// it is malformed.
 template <typename OnField>
-bool ForEachField(PieceReader& reader, OnField on_field) {
-  while (reader.remaining() > 0) {
-    std::uint64_t tag = 0;
-    if (!reader.ReadVarint(&tag) || tag > UINT32_MAX || tag >> 3 == 0) return false;
-    if (!on_field(static_cast<std::uint32_t>(tag >> 3), static_cast<std::uint32_t>(tag & 7))) {
-      return false;
-    }
+bool ForEachField(server::WireCursor* cursor, OnField on_field) {
+  while (!cursor->AtLimit()) {
+    std::uint32_t tag;
+    if (!cursor->ReadTag(&tag) || !on_field(tag)) return false;
   }
   return true;
 }
 
 // The same inside one length-delimited value.
 template <typename OnField>
-bool ForEachFieldInside(PieceReader& reader, OnField on_field) {
-  std::uint64_t length = 0;
-  if (!reader.ReadLength(&length)) return false;
-  const std::uint64_t outer = reader.PushLimit(length);
-  if (!ForEachField(reader, on_field)) return false;
-  reader.PopLimit(outer);
+bool ForEachFieldInside(server::WireCursor* cursor, OnField on_field) {
+  std::uint64_t length;
+  if (!cursor->ReadLength(&length)) return false;
+  const std::uint64_t outer = cursor->Narrow(length);
+  if (!ForEachField(cursor, on_field)) return false;
+  cursor->Widen(outer);
+  return true;
+}
+
+inline bool ReadText(server::WireCursor* cursor, std::string* out) {
+  std::uint64_t length;
+  if (!cursor->ReadLength(&length)) return false;
+  out->resize(length);
+  cursor->Read(length, out->data());
   return true;
 }
 

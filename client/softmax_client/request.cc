@@ -132,7 +132,7 @@ absl::StatusOr<Tensor> TakeTensor(Pieces message, const ResponseFields& fields, 
                                " bytes, which is not what its shape needs");
   }
   Tensor tensor(expected_dtype, std::move(shape), fields.payload_bytes);
-  CopyFromPieces(message, fields.payload_offset, fields.payload_bytes, tensor.mutable_data().data());
+  server::CopyFromSlices(message, fields.payload_offset, fields.payload_bytes, tensor.mutable_data().data());
   tensor.set_timing(fields.timing);
   return tensor;
 }

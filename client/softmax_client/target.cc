@@ -1,9 +1,11 @@
 #include "client/softmax_client/target.h"
 
+#include <absl/strings/ascii.h>
 #include <absl/strings/match.h>
-#include <absl/strings/numbers.h>
 #include <absl/strings/str_split.h>
 #include <absl/strings/string_view.h>
+
+#include "server/base/address.h"
 
 namespace softmax::client {
 namespace {
@@ -18,10 +20,11 @@ absl::string_view SchemeOf(absl::string_view address) {
 }
 
 bool EndsWithPort(absl::string_view address) {
-  const std::size_t colon = address.rfind(':');
-  if (colon == absl::string_view::npos || colon == 0) return false;
-  int port = 0;
-  return absl::SimpleAtoi(address.substr(colon + 1), &port) && port >= 1 && port <= 65535;
+  const auto pieces = server::SplitHostPort({address.data(), address.size()});
+  if (!pieces) return false;
+  // gRPC takes a port with blanks around it.
+  const auto port = absl::StripAsciiWhitespace(absl::string_view(pieces->port.data(), pieces->port.size()));
+  return server::ParsePort({port.data(), port.size()}).value_or(0) > 0;
 }
 
 absl::Status Wrong(absl::string_view address, absl::string_view why) {

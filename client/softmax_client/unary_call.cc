@@ -89,9 +89,7 @@ std::optional<std::chrono::nanoseconds> UnaryCall::Failed(absl::Status status) {
     status = absl::CancelledError(address() + ": cancelled by the caller");
   }
   core_.counters.AttemptEnded(status.code(), sent_ > 1);
-  AttemptFailure failure{status.code(), RetryAdviceOf(status), false};
-  failure.waits_for_server = core_.options.wait_for_ready && status.code() == absl::StatusCode::kUnavailable &&
-                             !failure.pushback_ms && !core_.pool.AnyReady();
+  const AttemptFailure failure = core_.FailureOf(status.code(), RetryAdviceOf(status));
   const auto delay = plan_.NextDelay(failure, RetryPlan::Clock::now(), RandomFraction());
   if (delay && options_.cancel.stop_requested()) {
     EndCancelled();
@@ -133,7 +131,7 @@ absl::Status UnaryCall::CopyInto(std::span<std::byte> output, ServerTiming* timi
     return WithTarget(address(),
                       absl::InternalError("the server's answer has another type or size than was asked for"));
   }
-  CopyFromPieces(received_->pieces(), fields_.payload_offset, output.size(), output.data());
+  server::CopyFromSlices(received_->pieces(), fields_.payload_offset, output.size(), output.data());
   if (timing != nullptr) *timing = fields_.timing;
   return absl::OkStatus();
 }

@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "client/softmax_client/types.h"
+#include "server/wire/slices.h"
 
 // Writes requests and reads answers of proto/softmax/v1/softmax.proto by hand, so that a tensor's
 // bytes are never copied into a message. No gRPC here; a test holds it against the generated code.
 namespace softmax::client {
 
-// A received message as gRPC left it: pieces of any size, cut anywhere. Borrowed.
-using Pieces = std::span<const std::span<const std::uint8_t>>;
+using Pieces = server::Slices;
 
 // Whether a message stands alone or is one element of a stream message, which then needs its own
 // tag and length.
@@ -59,10 +59,7 @@ struct ResponseFields {
 absl::Status DecodeResponse(Pieces pieces, ResponseFields* out);
 absl::Status DecodeStreamResponse(Pieces pieces, std::vector<ResponseFields>* out);
 
-// Copies `size` bytes that start at `offset` of the whole message. The range must lie inside.
-void CopyFromPieces(Pieces pieces, std::uint64_t offset, std::uint64_t size, void* destination);
-
-// Whether those bytes equal `expected`, without copying them.
+// Whether the bytes from `offset` of the whole message on equal `expected`, without copying them.
 bool EqualsPieces(Pieces pieces, std::uint64_t offset, std::span<const std::byte> expected);
 
 }  // namespace softmax::client

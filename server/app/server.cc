@@ -10,6 +10,7 @@
 #include "server/app/gauges.h"
 #include "server/app/info.h"
 #include "server/app/secrets.h"
+#include "server/base/address.h"
 #include "server/base/receive_pool.h"
 #include "server/config/security_check.h"
 #include "server/rpc/accept/socket_handoff.h"
@@ -83,8 +84,8 @@ absl::Status ServerImpl::StartMetrics() {
   if (std::string error = parts_.metrics->Serve(config_.metrics_address); !error.empty()) {
     return absl::UnavailableError(absl::StrCat("metrics-address: ", error));
   }
-  addresses_.metrics =
-      absl::StrCat(config_.metrics_address.substr(0, config_.metrics_address.rfind(':')), ":", parts_.metrics->port());
+  const std::string host(SplitHostPort(config_.metrics_address)->host);
+  addresses_.metrics = absl::StrCat(host, ":", parts_.metrics->port());
   return absl::OkStatus();
 }
 

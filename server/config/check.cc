@@ -6,7 +6,6 @@
 #include <sys/un.h>
 
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <initializer_list>
 #include <limits>
@@ -14,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "server/base/address.h"
 #include "server/config/security_check.h"
 #include "server/config/values.h"
 
@@ -281,20 +281,19 @@ bool Address::IsLoopback() const {
 absl::StatusOr<Address> ParseAddress(const std::string& text) {
   constexpr char kWant[] = "want host:port, [v6]:port or unix:/path";
   Address address;
-  if (text.starts_with("unix:")) {
-    address.unix_path = text.substr(5);
-    if (address.unix_path.empty()) {
+  if (const auto path = UnixPath(text)) {
+    if (path->empty()) {
       return absl::InvalidArgumentError(kWant);
     }
+    address.unix_path = *path;
     return address;
   }
-  const auto colon = text.rfind(':');
-  if (colon == std::string::npos || colon == 0) {
+  const auto pieces = SplitHostPort(text);
+  if (!pieces) {
     return absl::InvalidArgumentError(kWant);
   }
-  address.host = text.substr(0, colon);
-  if (address.host.front() == '[' && address.host.back() == ']') {
-    address.host = address.host.substr(1, address.host.size() - 2);
+  address.host = pieces->host;
+  if (pieces->in_brackets) {
     in6_addr v6{};
     if (inet_pton(AF_INET6, address.host.c_str(), &v6) != 1) {
       return absl::InvalidArgumentError("no IPv6 address in the brackets");
@@ -302,11 +301,11 @@ absl::StatusOr<Address> ParseAddress(const std::string& text) {
   } else if (address.host.find_first_of(":[]/ ") != std::string::npos) {
     return absl::InvalidArgumentError(kWant);
   }
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data() + colon + 1, end, address.port);
-  if (error != std::errc() || stop != end || address.port < 0 || address.port > 65535) {
+  const auto port = ParsePort(pieces->port);
+  if (!port) {
     return absl::InvalidArgumentError("the port must be a number from 0 to 65535");
   }
+  address.port = *port;
   return address;
 }
 

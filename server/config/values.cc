@@ -4,45 +4,33 @@
 #include <absl/strings/str_join.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <numeric>
+#include <span>
 #include <sstream>
 
+#include "server/base/duration.h"
 #include "server/config/flags.h"
 
 namespace softmax::server {
 namespace {
 
-struct Unit {
-  const char* name;
-  std::int64_t factor;
-};
-
-// Nanoseconds, largest first.
-constexpr std::array<Unit, 6> kDurationUnits = {{{"h", 3'600'000'000'000},
-                                                 {"m", 60'000'000'000},
-                                                 {"s", 1'000'000'000},
-                                                 {"ms", 1'000'000},
-                                                 {"us", 1'000},
-                                                 {"ns", 1}}};
-constexpr std::array<Unit, 5> kByteUnits = {{{"TiB", std::int64_t{1} << 40},
-                                             {"GiB", std::int64_t{1} << 30},
-                                             {"MiB", std::int64_t{1} << 20},
-                                             {"KiB", std::int64_t{1} << 10},
-                                             {"", 1}}};
+constexpr Unit kByteUnits[] = {{"TiB", std::int64_t{1} << 40},
+                               {"GiB", std::int64_t{1} << 30},
+                               {"MiB", std::int64_t{1} << 20},
+                               {"KiB", std::int64_t{1} << 10},
+                               {"", 1}};
 // Doubles hold every nanosecond up to 104 days.
 constexpr double kMaxDurationNs = 100.0 * 24 * 3600 * 1e9;
 
 std::string Quote(const std::string& text) { return "'" + text + "'"; }
 
-template <std::size_t N>
-std::string Format(std::int64_t value, const std::array<Unit, N>& units, const char* zero) {
+std::string Format(std::int64_t value, std::span<const Unit> units, const char* zero) {
   if (value == 0) {
     return zero;
   }
-  const auto* unit = std::find_if(units.begin(), units.end(), [&](const Unit& u) { return value % u.factor == 0; });
+  const auto unit = std::find_if(units.begin(), units.end(), [&](const Unit& u) { return value % u.factor == 0; });
   return std::to_string(value / unit->factor) + unit->name;
 }
 
@@ -98,24 +86,14 @@ std::string ParseBytes(const std::string& text, std::uint64_t* out) {
 }
 
 std::string ParseDuration(const std::string& text, std::chrono::nanoseconds* out) {
-  std::string want = Quote(text) + " is not a duration: want a number with ns, us, ms, s, m or h, such as 200us";
-  double number = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number, std::chars_format::fixed);
-  if (error != std::errc() || !std::isfinite(number) || number < 0) {
-    return want;
+  const auto written = ReadDuration(text);
+  if (!written) {
+    return Quote(text) + " is not a duration: want a number with ns, us, ms, s, m or h, such as 200us";
   }
-  const std::string name(stop, end);
-  const auto* unit =
-      std::find_if(kDurationUnits.begin(), kDurationUnits.end(), [&](const Unit& u) { return name == u.name; });
-  if (unit == kDurationUnits.end() && !(number == 0 && name.empty())) {
-    return want;
-  }
-  const double ns = number == 0 ? 0 : number * static_cast<double>(unit->factor);
-  if (ns > kMaxDurationNs) {
+  if (written->ns > kMaxDurationNs) {
     return Quote(text) + " is more than 100 days";
   }
-  *out = std::chrono::nanoseconds(std::llround(ns));
+  *out = std::chrono::nanoseconds(std::llround(written->ns));
   return "";
 }
 

@@ -10,7 +10,6 @@
 
 #include <atomic>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <cstring>
 #include <exception>
@@ -18,33 +17,34 @@
 #include <utility>
 #include <vector>
 
+#include "server/base/address.h"
+
 namespace softmax::server {
 namespace {
 
 constexpr const char* kWorkers = "64";
 constexpr const char* kRequestTimeoutMs = "1000";
 
-struct HostPort {
+struct Place {
   std::string host;
   int port = 0;
 };
 
 // IPv4 only: the distribution's build of the HTTP library has no IPv6. Empty: parsed.
-std::string Split(const std::string& address, HostPort* out) {
+std::string Parse(const std::string& address, Place* out) {
   const std::string bad = "address " + address + " is not valid: ";
-  const auto colon = address.rfind(':');
-  if (colon == std::string::npos || colon == 0) {
+  const auto pieces = SplitHostPort(address);
+  if (!pieces) {
     return bad + "want host:port, such as 0.0.0.0:9400";
   }
-  out->host = address.substr(0, colon);
-  if (out->host.find(':') != std::string::npos) {
+  if (pieces->in_brackets || pieces->host.find(':') != std::string_view::npos) {
     return bad + "metrics are served on IPv4 only, such as 0.0.0.0:9400";
   }
-  const char* end = address.data() + address.size();
-  const auto [stop, error] = std::from_chars(address.data() + colon + 1, end, out->port);
-  if (error != std::errc() || stop != end || out->port < 0 || out->port > 65535) {
+  const auto port = ParsePort(pieces->port);
+  if (!port) {
     return bad + "the port must be a number from 0 to 65535";
   }
+  *out = {std::string(pieces->host), *port};
   return "";
 }
 
@@ -57,7 +57,7 @@ std::string BindError(const std::string& address, int error) {
 
 // Binds for a moment, because the Exposer says only that something failed; and turns names into
 // numbers for it.
-std::string Probe(const std::string& address, const HostPort& wanted, std::string* numeric) {
+std::string Probe(const std::string& address, const Place& wanted, std::string* numeric) {
   addrinfo hints{};
   hints.ai_family = AF_INET;
   hints.ai_socktype = SOCK_STREAM;
@@ -123,8 +123,8 @@ std::string ScrapeServer::Start(const std::string& address, const std::shared_pt
   if (exposer_) {
     return "metrics are served already, at port " + std::to_string(port_);
   }
-  HostPort wanted;
-  if (std::string error = Split(address, &wanted); !error.empty()) {
+  Place wanted;
+  if (std::string error = Parse(address, &wanted); !error.empty()) {
     return error;
   }
   if (std::string error = Probe(address, wanted, &host_); !error.empty()) {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "server/wire/wire.h"
+#include "server/wire/slices.h"
 
 namespace softmax::server {
 
@@ -24,9 +24,9 @@ enum class WireFault : std::uint8_t {
   kPackedOverhang,  // the last value of a packed field runs past the field's length
 };
 
-// Reads forward through a message that lies in slices, and never past a limit. The path inside one
-// slice is inline; only what straddles a boundary is read byte by byte. A value type: a copy is a
-// bookmark. Borrows the slices.
+// Reads forward through a message that lies in slices, and never past a limit: the only reader of untrusted bytes, for
+// requests and answers alike. The path inside one slice is inline; only what straddles a boundary is read byte by byte.
+// A value type: a copy is a bookmark. Borrows the slices.
 //
 // Every Read returns false on a fault, after which fault() says what and position() where; the
 // cursor is then good for nothing else. What is accepted, down to bits that are dropped, equals the
@@ -155,5 +155,23 @@ class WireCursor {
   std::uint64_t fault_value_ = 0;
   WireFault fault_ = WireFault::kNone;
 };
+
+// Calls `add(value)` for each value of a packed field, which must end where the last value ends.
+template <typename Add>
+bool ReadPacked(WireCursor* cursor, Add add) {
+  std::uint64_t length;
+  if (!cursor->ReadLength(&length)) return false;
+  const std::uint64_t outer = cursor->Narrow(length);
+  while (!cursor->AtLimit()) {
+    std::uint64_t value;
+    if (!cursor->ReadVarint(&value)) {
+      if (cursor->fault() == WireFault::kTruncated) cursor->Fail(WireFault::kPackedOverhang, length);
+      return false;
+    }
+    add(value);
+  }
+  cursor->Widen(outer);
+  return true;
+}
 
 }  // namespace softmax::server

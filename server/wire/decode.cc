@@ -1,7 +1,6 @@
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "server/wire/contract.h"
@@ -120,14 +119,6 @@ absl::Status DecodeStreamRequest(Slices slices, const WireLimits& limits, std::v
   if (status.ok() && !out->empty()) return status;
   if (!status.ok()) out->clear();
   return OrCompressed(slices, std::move(status));
-}
-
-void CopyFromSlices(Slices slices, std::uint64_t offset, std::uint64_t size, void* destination) {
-  auto* to = static_cast<std::uint8_t*>(destination);
-  VisitSlices(slices, offset, size, [&to](const std::uint8_t* data, std::uint64_t step) {
-    std::memcpy(to, data, step);
-    to += step;
-  });
 }
 
 }  // namespace softmax::server

@@ -1,4 +1,3 @@
-#include <bit>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -11,11 +10,6 @@
 namespace softmax::server {
 namespace {
 
-constexpr std::size_t VarintSize(std::uint64_t value) {
-  return (static_cast<std::size_t>(std::bit_width(value | 1)) + 6) / 7;
-}
-
-// All our tags have one byte.
 constexpr std::size_t ScalarSize(std::uint64_t value) { return value == 0 ? 0 : 1 + VarintSize(value); }
 constexpr std::size_t BlockSize(std::uint64_t size) { return 1 + VarintSize(size) + size; }
 
@@ -96,7 +90,7 @@ void EncodeAnswerHeader(const DecodedRequest& request, const AnswerTiming& timin
 
 void EncodeStreamError(std::uint64_t id, const absl::Status& status, std::uint32_t retry_after_ms, std::string* out) {
   const std::string_view text(status.message().data(), status.message().size());
-  const auto code = static_cast<std::uint64_t>(static_cast<int>(status.code()));
+  const auto code = static_cast<std::uint64_t>(CodeNumber(status));
   const std::size_t status_size =
       ScalarSize(code) + (text.empty() ? 0 : BlockSize(text.size())) + ScalarSize(retry_after_ms);
   const std::size_t element_size = ScalarSize(id) + BlockSize(status_size);

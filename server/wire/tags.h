@@ -1,10 +1,17 @@
 #pragma once
 
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 
-// The tags (field number << 3 | wire type) of proto/softmax/v1/softmax.proto that the server reads
-// and writes.
+// The tags (field number << 3 | wire type) of proto/softmax/v1/softmax.proto that are read and written by hand, by the
+// server or the client. Every tag has one byte.
 namespace softmax::server {
+
+// The bytes of a number on the wire.
+constexpr std::size_t VarintSize(std::uint64_t value) {
+  return (static_cast<std::size_t>(std::bit_width(value | 1)) + 6) / 7;
+}
 
 enum RequestTag : std::uint32_t {
   kRequestId = 1 << 3,
@@ -47,5 +54,30 @@ enum TimingTag : std::uint32_t {
 
 // `requests` of a SoftmaxStreamRequest and `responses` of a SoftmaxStreamResponse alike.
 constexpr std::uint32_t kStreamElement = 1 << 3 | 2;
+
+enum InfoTag : std::uint32_t {
+  kInfoVersion = 1 << 3 | 2,
+  kInfoBuild = 2 << 3 | 2,
+  kInfoBackend = 3 << 3 | 2,
+  kInfoDevices = 4 << 3 | 2,
+  kInfoDtypes = 5 << 3,
+  kInfoDtypesPacked = 5 << 3 | 2,
+  kInfoOperations = 6 << 3,
+  kInfoOperationsPacked = 6 << 3 | 2,
+  kInfoLimits = 7 << 3 | 2,
+  kInfoDegraded = 8 << 3,
+  kInfoUnsafeTesting = 9 << 3,
+  kInfoLostDevices = 10 << 3 | 2,
+};
+
+enum LimitsTag : std::uint32_t {
+  kLimitsRequestBytes = 1 << 3,
+  kLimitsResponseBytes = 2 << 3,
+  kLimitsRank = 3 << 3,
+  kLimitsRows = 4 << 3,
+  kLimitsColumns = 5 << 3,
+  kLimitsRequestsPerStreamMessage = 6 << 3,
+  kLimitsInFlightPerStream = 7 << 3,
+};
 
 }  // namespace softmax::server

@@ -14,24 +14,6 @@ bool ReadInt32(WireCursor* cursor, std::int32_t* value) {
   return true;
 }
 
-// Calls `add(value)` for each value of a packed field, which must end where the last value ends.
-template <typename Add>
-bool ReadPacked(WireCursor* cursor, Add add) {
-  std::uint64_t length;
-  if (!cursor->ReadLength(&length)) return false;
-  const std::uint64_t outer = cursor->Narrow(length);
-  while (!cursor->AtLimit()) {
-    std::uint64_t value;
-    if (!cursor->ReadVarint(&value)) {
-      if (cursor->fault() == WireFault::kTruncated) cursor->Fail(WireFault::kPackedOverhang, length);
-      return false;
-    }
-    add(value);
-  }
-  cursor->Widen(outer);
-  return true;
-}
-
 void AddDimension(RawRequest* request, std::uint64_t value) {
   if (request->rank < kMaxShapeRank) {
     request->shape[request->rank] = static_cast<std::int64_t>(value);

@@ -4,19 +4,15 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "server/base/tensor_spec.h"
+#include "server/wire/slices.h"
 
 // Reads requests from, and writes answers to, the wire by hand, so that a tensor's bytes are never
-// parsed into a message: the decoder says where in the received slices the payload lies. The only
-// reader of untrusted bytes. No gRPC here.
+// parsed into a message: the decoder says where in the received slices the payload lies. No gRPC here.
 namespace softmax::server {
-
-// A received message as gRPC left it: pieces of any size, cut anywhere. Borrowed.
-using Slices = std::span<const std::span<const std::uint8_t>>;
 
 struct WireLimits {
   std::uint64_t max_request_bytes = 64u << 20;   // payload of one request, and 4 bytes a length
@@ -57,25 +53,8 @@ void DecodeRequest(Slices slices, const WireLimits& limits, DecodedRequest* out)
 // in `out` carries its own status.
 absl::Status DecodeStreamRequest(Slices slices, const WireLimits& limits, std::vector<DecodedRequest>* out);
 
-// Copies `size` bytes that start at `offset` of the whole message to `destination`. The range must
-// lie inside.
-void CopyFromSlices(Slices slices, std::uint64_t offset, std::uint64_t size, void* destination);
-
-// The same range where it is, part by part, without empty parts.
-template <typename Visitor>  // void(const std::uint8_t* data, std::uint64_t size)
-void VisitSlices(Slices slices, std::uint64_t offset, std::uint64_t size, Visitor visit) {
-  for (const auto& slice : slices) {
-    if (size == 0) return;
-    if (offset >= slice.size()) {
-      offset -= slice.size();
-      continue;
-    }
-    const std::uint64_t step = size < slice.size() - offset ? size : slice.size() - offset;
-    visit(slice.data() + offset, step);
-    size -= step;
-    offset = 0;
-  }
-}
+// The number that gRPC and the proto's Status have for a status's code: absl's own.
+inline int CodeNumber(const absl::Status& status) { return static_cast<int>(status.code()); }
 
 // Nanoseconds and rows as in the proto's Timing.
 struct AnswerTiming {

@@ -9,6 +9,7 @@
 
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "softmax/v1/softmax.grpc.pb.h"
+#include "tests/end_to_end/faulty_service.h"
 #include "tests/end_to_end/server_process.h"
 #include "tests/end_to_end/service.h"
 
@@ -192,6 +193,52 @@ TEST(Drain, HealthTurnsAndEveryAcceptedRequestIsAnswered) {
   ASSERT_GE(seen.size(), 2u);
   EXPECT_EQ(seen.front(), HealthCheckResponse::SERVING);
   EXPECT_EQ(seen.back(), HealthCheckResponse::NOT_SERVING);
+}
+
+// A stream that is open, and one that is opened: what comes to them is refused, and what was accepted is answered.
+TEST(Drain, WhatComesToStreamsIsRefusedAndCounted) {
+  ServerProcess server(
+      WithFault("late:3s", {"--threads=1", "--device-timeout=30s", "--drain-delay=1ms", "--drain-timeout=30s"}));
+  ASSERT_FALSE(server.target().empty()) << server.Log();
+  const auto refused_comes_to = [&](const std::string& requests) {
+    const auto refused = [&] {
+      return MetricOf(server.metrics(), R"(softmax_requests_rejected_total{reason="draining"} )");
+    };
+    for (int i = 0; i < 200 && refused() != requests; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return refused() == requests;
+  };
+  const auto channel = grpc::CreateChannel(server.target(), grpc::InsecureChannelCredentials());
+  const auto stub = v1::SoftmaxService::NewStub(channel);
+  grpc::ClientContext watch_context, open_context, late_context;
+  const auto watch = Health::NewStub(channel)->Watch(&watch_context, {});
+  HealthCheckResponse health;
+  ASSERT_TRUE(watch->Read(&health));
+  v1::SoftmaxStreamRequest message;
+  message.add_requests()->set_id(1);
+  message.mutable_requests(0)->mutable_input()->set_dtype(v1::DATA_TYPE_FLOAT32);
+  message.mutable_requests(0)->mutable_input()->add_shape(2);
+  message.mutable_requests(0)->mutable_input()->set_data(std::string(8, '\0'));
+  const auto open = stub->SoftmaxStream(&open_context);
+  ASSERT_TRUE(open->Write(message));
+  while (MetricOf(server.metrics(), "softmax_requests_in_flight ") != "1") std::this_thread::yield();
+
+  server.Signal(SIGTERM);
+  while (watch->Read(&health)) {
+  }
+  ASSERT_TRUE(open->Write(message));
+  EXPECT_TRUE(refused_comes_to("1"));
+  const auto late = stub->SoftmaxStream(&late_context);
+  v1::SoftmaxStreamResponse answers;
+  EXPECT_FALSE(late->Read(&answers));
+  EXPECT_EQ(late->Finish().error_code(), grpc::UNAVAILABLE);
+  EXPECT_TRUE(refused_comes_to("2"));
+
+  ASSERT_TRUE(open->Read(&answers));
+  ASSERT_EQ(answers.responses_size(), 1);
+  EXPECT_EQ(answers.responses(0).status().code(), grpc::OK) << answers.responses(0).status().message();
+  EXPECT_FALSE(open->Read(&answers));
+  EXPECT_EQ(open->Finish().error_code(), grpc::UNAVAILABLE);
+  EXPECT_EQ(server.Wait(15000), 0) << server.Log();
 }
 
 TEST(Drain, ASecondSignalEndsAtOnce) {

@@ -31,7 +31,7 @@ DECODERS = {
     "wire": ["server/wire/contract.cc", "server/wire/cursor.cc", "server/wire/decode.cc",
              "server/wire/fault.cc", "server/wire/walk.cc"],
     "client_wire": ["client/softmax_client/wire.cc", "client/softmax_client/server_info.cc",
-                    "client/softmax_client/piece_reader.h", "client/softmax_client/fields.h"],
+                    "client/softmax_client/fields.h", "server/wire/cursor.cc"],
     "config": ["server/config/config.cc", "server/config/flags.cc", "server/config/check.cc",
                "server/config/security_check.cc", "server/config/print.cc"],
     "greeting": ["server/rpc/accept/greeting.cc"],
@@ -39,7 +39,8 @@ DECODERS = {
                 "client/loadgen/measure/server_metrics.cc", "client/loadgen/measure/http_get.cc"],
     "npy": ["client/cli/npy.cc", "client/cli/text.cc"],
     "tokens": ["server/rpc/security/token_set.cc"],
-    "values": ["server/config/values.cc", "client/softmax_client/target.cc"],
+    "values": ["server/config/values.cc", "client/softmax_client/target.cc", "server/base/address.cc",
+               "server/base/duration.cc"],
 }
 DECODERS["stream"] = DECODERS["wire"]
 

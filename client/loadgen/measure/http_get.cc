@@ -17,6 +17,8 @@
 #include <memory>
 #include <optional>
 
+#include "server/base/address.h"
+
 namespace softmax::client {
 namespace {
 
@@ -159,19 +161,14 @@ absl::StatusOr<HttpLocation> ParseHttpLocation(std::string_view text, std::strin
   const std::size_t slash = std::min(rest.find('/'), rest.size());
   const std::string_view path = slash < rest.size() ? rest.substr(slash) : default_path;
   rest = rest.substr(0, slash);
-  const std::size_t colon = rest.rfind(':');
-  if (colon == std::string_view::npos || colon == 0) return bad("want host:port, such as localhost:9400");
-  std::string_view host = rest.substr(0, colon);
-  if (host.starts_with('[') && host.ends_with(']')) {
-    host = host.substr(1, host.size() - 2);
-  } else if (host.find(':') != std::string_view::npos) {
+  const auto pieces = server::SplitHostPort(rest);
+  if (!pieces) return bad("want host:port, such as localhost:9400");
+  if (!pieces->in_brackets && pieces->host.find(':') != std::string_view::npos) {
     return bad("an IPv6 address stands in brackets, such as [::1]:9400");
   }
-  int port = 0;
-  if (!absl::SimpleAtoi(std::string(rest.substr(colon + 1)), &port) || port < 1 || port > 65535) {
-    return bad("the port must be 1 to 65535");
-  }
-  return HttpLocation{std::string(host), std::to_string(port), std::string(path)};
+  const int port = server::ParsePort(pieces->port).value_or(0);
+  if (port == 0) return bad("the port must be 1 to 65535");
+  return HttpLocation{std::string(pieces->host), std::to_string(port), std::string(path)};
 }
 
 absl::StatusOr<std::string> HttpBody(std::string answer, std::size_t body_bytes) {

@@ -89,7 +89,7 @@ std::string Verifier::Check(const Item& item) {
   std::vector<std::byte>& known = known_[item.variant];
   if (!known.empty() && EqualsPieces(received.pieces(), fields.payload_offset, known)) return "";
   std::vector<std::byte> output(fields.payload_bytes);
-  CopyFromPieces(received.pieces(), fields.payload_offset, output.size(), output.data());
+  server::CopyFromSlices(received.pieces(), fields.payload_offset, output.size(), output.data());
   Increment(tally_.judged);
   problem = JudgeValues(variant, output);
   if (problem.empty() && known.empty()) known = std::move(output);

@@ -1,7 +1,5 @@
 #include "server/rpc/accept/connections.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -48,13 +46,6 @@ void Connection::Release(HeldAnswer* held) {
 TimePoint Connection::oldest() const {
   MutexLock lock(mu_);
   return held_.empty() ? kNoDeadline : held_.front().sent;
-}
-
-// Fails on a unix socket, whose writes cost little; it is not asked again.
-void Connection::SetCork(bool on) {
-  const int value = on ? 1 : 0;
-  can_cork_ = setsockopt(fd_, IPPROTO_TCP, TCP_CORK, &value, sizeof(value)) == 0;
-  corked_ = on && can_cork_;
 }
 
 void Connection::Shutdown() { shutdown(fd_, SHUT_RDWR); }

@@ -15,6 +15,7 @@
 #include "server/base/striped_counter.h"
 #include "server/batching/admission_queue.h"
 #include "server/batching/span_ref.h"
+#include "server/rpc/accept/cork.h"
 
 namespace softmax::server {
 
@@ -47,8 +48,8 @@ class Connection {
   // Likewise: bytes of answers that wait in its streams for the write before them.
   std::uint64_t& queued_bytes() { return queued_bytes_; }
   std::uint64_t queued_bytes() const { return queued_bytes_; }
-  // Likewise: announces an answer that is written, inside an CorkScope, before that thread does anything else.
-  void AnnounceAnswer() { ++announced_answers_; }
+  // Likewise: gathers its answers.
+  Cork& cork() { return cork_; }
   const std::string& peer() const { return peer_; }
   int fd() const { return fd_; }
   std::uint64_t unread_bytes() const { return unread_bytes_.load(std::memory_order_relaxed); }
@@ -67,44 +68,15 @@ class Connection {
   bool Ended() const;
 
  private:
-  friend class CorkScope;
-  void SetCork(bool on);
-
   const int fd_;
   const std::string peer_;
   const std::size_t server_;
   ConnectionShare share_;
   std::uint64_t queued_bytes_ = 0;
-  std::uint32_t announced_answers_ = 0;
-  bool can_cork_ = true;
-  bool corked_ = false;
+  Cork cork_{fd_};
   std::atomic<std::uint64_t> unread_bytes_{0};
   mutable Mutex mu_;
   Held held_ ABSL_GUARDED_BY(mu_);
-};
-
-// While one of a connection's announced answers is written. gRPC sends each answer with a system call of its own, and
-// the kernel would carry each through its whole stack to the reader; between the first of several and the last, the
-// socket only gathers (TCP_CORK). For the connection's thread.
-class CorkScope {
- public:
-  // Larger answers leave at once: the reader takes one from the caches while the next is written.
-  static constexpr std::uint64_t kMostBytes = 16u << 10;
-  static bool IsWorthIt(std::uint64_t bytes) { return bytes <= kMostBytes; }
-
-  explicit CorkScope(Connection* connection) : connection_(connection) {
-    if (connection_ == nullptr || connection_->announced_answers_ <= 1) return;
-    if (connection_->can_cork_ && !connection_->corked_) connection_->SetCork(true);
-  }
-  ~CorkScope() {
-    if (connection_ == nullptr || connection_->announced_answers_ == 0) return;
-    if (--connection_->announced_answers_ == 0 && connection_->corked_) connection_->SetCork(false);
-  }
-  CorkScope(const CorkScope&) = delete;
-  CorkScope& operator=(const CorkScope&) = delete;
-
- private:
-  Connection* const connection_;  // may be null
 };
 
 // All connections, found by the name gRPC gives a call's peer. Thread-safe.

@@ -1,6 +1,5 @@
 #include "server/rpc/accept/listen.h"
 
-#include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -11,6 +10,8 @@
 
 #include <cerrno>
 #include <cstring>
+
+#include "server/base/address.h"
 
 namespace softmax::server {
 namespace {
@@ -95,19 +96,14 @@ absl::StatusOr<ListeningSocket> ListenAt(const std::string& address, const addri
 }
 
 absl::StatusOr<ListeningSocket> ListenTcp(const std::string& address) {
-  const std::size_t colon = address.rfind(':');
-  if (colon == std::string::npos) return Failure(address, "expected host:port or unix:/path");
-  std::string host = address.substr(0, colon);
-  const std::string port = address.substr(colon + 1);
-  if (host.size() >= 2 && host.front() == '[' && host.back() == ']') {
-    host = host.substr(1, host.size() - 2);
-  }
+  const auto pieces = SplitHostPort(address);
+  if (!pieces) return Failure(address, "expected host:port or unix:/path");
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE;
   addrinfo* found = nullptr;
-  const int error = getaddrinfo(host.empty() ? nullptr : host.c_str(), port.c_str(), &hints, &found);
+  const int error = getaddrinfo(std::string(pieces->host).c_str(), std::string(pieces->port).c_str(), &hints, &found);
   if (error != 0) return Failure(address, gai_strerror(error));
   absl::StatusOr<ListeningSocket> result = ListenAt(address, *found);
   freeaddrinfo(found);
@@ -117,7 +113,7 @@ absl::StatusOr<ListeningSocket> ListenTcp(const std::string& address) {
 }  // namespace
 
 absl::StatusOr<ListeningSocket> Listen(const std::string& address, unsigned unix_mode) {
-  if (absl::StartsWith(address, "unix:")) return ListenUnix(address, address.substr(5), unix_mode);
+  if (const auto path = UnixPath(address)) return ListenUnix(address, std::string(*path), unix_mode);
   return ListenTcp(address);
 }
 

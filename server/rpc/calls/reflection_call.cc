@@ -82,7 +82,7 @@ void ReflectionCall::Proceed(bool ok) {
     case State::kWaiting:
       if (!ok) break;
       Arm(thread_);
-      if (const absl::Status status = thread_.Authorize(context_); !status.ok()) {
+      if (const absl::Status status = thread_.door().Authorize(context_); !status.ok()) {
         state_ = State::kFinishing;
         stream_.Finish(ToGrpcStatus(status), static_cast<Tag*>(this));
         return;

@@ -10,7 +10,7 @@
 namespace softmax::server {
 
 // Server reflection, one question at a time. Our own rather than the library's, because that one brings a thread that
-// sleeps in a completion queue (see control_calls.h).
+// sleeps in a completion queue (see health_calls.h).
 class ReflectionCall final : public Tag {
  public:
   static void Arm(QueueThread& thread);

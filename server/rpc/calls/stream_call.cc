@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "server/rpc/calls/request_rules.h"
+#include "server/rpc/calls/call_deadline.h"
 #include "server/rpc/queue/message_view.h"
 #include "server/rpc/queue/status.h"
 
@@ -33,19 +33,24 @@ class StreamCall::Request final : public PendingRequest {
     ListPieces(MessageView(&message_->buffer), decoded_.payload_offset, spec_.input_bytes(), pieces);
   }
   const std::uint32_t* lengths() const override { return decoded_.lengths.data(); }
-  void AnnounceCompletion() override { ++call_->expected_; }
+  void AnnounceCompletion() override {
+    announced_ = true;
+    ++call_->gathering_;
+  }
   void Complete(const Answer& answer) override {
     std::unique_ptr<Request> self(this);
     call_->Answered(this, answer);
   }
 
   const DecodedRequest& decoded() const { return decoded_; }
+  bool announced() const { return announced_; }
   void LimitDeadline(TimePoint deadline) { deadline_ = std::min(deadline_, deadline); }
 
  private:
   StreamCall* const call_;
   const std::shared_ptr<Message> message_;
   const DecodedRequest decoded_;
+  bool announced_ = false;
 };
 
 StreamCall::StreamCall(QueueThread& thread) : thread_(thread), counted_(thread.calls()), stream_(&context_) {}
@@ -57,7 +62,7 @@ void StreamCall::Arm(QueueThread& thread) {
 }
 
 StreamCall::~StreamCall() {
-  if (!finished_seen_) return;  // never matched
+  if (state_ == State::kOffered) return;
   thread_.streams().erase(place_);
   thread_.state().active_calls.Add(-1);
 }
@@ -70,27 +75,27 @@ void StreamCall::OnStarted(bool ok) {
   Arm(thread_);
   thread_.state().active_calls.Add(1);
   place_ = thread_.streams().insert(thread_.streams().end(), this);
-  if (thread_.state().draining.load()) {
-    Drain();
-    return;
-  }
-  if (end_status_ = thread_.Authorize(context_); !end_status_.ok()) {
-    no_more_reads_ = true;
+  state_ = State::kOpen;
+  if (absl::Status status = thread_.door().Enter(context_); !status.ok()) {
+    End(std::move(status));
     FinishIfDone();
     return;
   }
-  connection_ = thread_.ConnectionOf(context_.peer());
+  connection_ = thread_.door().ConnectionOf(context_.peer());
   ReadIfRoom();
 }
 
+void StreamCall::End(absl::Status status) {
+  if (state_ != State::kOpen) return;
+  state_ = State::kEnding;
+  end_status_ = std::move(status);
+}
+
 void StreamCall::ReadIfRoom() {
-  if (reading_ || no_more_reads_ || broken_ || in_flight_ >= thread_.state().max_in_flight_per_stream) {
-    return;
-  }
+  if (state_ != State::kOpen || reading() || in_flight_ >= thread_.state().max_in_flight_per_stream) return;
   // Its own answers make room and come back here; what others of the connection hold, a request is refused for.
   if (in_flight_ > 0 && !thread_.admission().HasBytes(share(), thread_.state().limits.max_request_bytes)) return;
   if (IsBehind()) return;  // OnWritten comes back here
-  reading_ = true;
   incoming_ = std::make_shared<Message>();
   stream_.Read(&incoming_->buffer, static_cast<Tag*>(&read_));
 }
@@ -103,53 +108,41 @@ bool StreamCall::IsBehind() const {
 }
 
 void StreamCall::OnRead(bool ok) {
-  reading_ = false;
-  if (ok && !no_more_reads_) {
-    HandleMessage();
+  std::shared_ptr<Message> message = std::move(incoming_);
+  if (!ok) {
+    End(absl::OkStatus());
+  } else if (state_ == State::kOpen) {
+    HandleMessage(message);
+    message.reset();  // before more is read
     ReadIfRoom();
-  } else {
-    no_more_reads_ = true;
+  } else if (!end_status_.ok()) {
+    (void)thread_.door().RefuseDraining();  // only a drain ends a call while a read is under way
   }
   WriteIfReady();
   FinishIfDone();
 }
 
-void StreamCall::HandleMessage() {
+void StreamCall::HandleMessage(const std::shared_ptr<Message>& message) {
   const TimePoint now = SteadyClock::now();
+  FrontDoor& door = thread_.door();
   std::vector<DecodedRequest> requests;
-  absl::Status status;
-  if (!incoming_->buffer.Valid()) {
-    status = absl::InvalidArgumentError("the stream carries an invalid message");
-  } else {
-    MessageView view(&incoming_->buffer);
-    status = CheckEncoding(view);
-    if (status.ok()) status = DecodeStreamRequest(view.slices(), thread_.state().limits, &requests);
-  }
-  if (!status.ok()) {
-    thread_.recorder().RequestRefused(RefuseReason::kInvalid);
-    end_status_ = status;
-    no_more_reads_ = true;
+  if (absl::Status status = door.Decode(&message->buffer, &requests); !status.ok()) {
+    End(std::move(status));
     return;
   }
   const TimePoint call_deadline = DeadlineOf(context_.raw_deadline());
-  submitting_ = true;
+  ++gathering_;
   for (DecodedRequest& decoded : requests) {
-    thread_.recorder().RequestArrived(Method::kSoftmaxStream);
-    if (!decoded.status.ok()) {
-      thread_.recorder().RequestRefused(RefuseReason::kInvalid);
-      thread_.recorder().RequestFinished(
-          SampleOf(Method::kSoftmaxStream, static_cast<int>(decoded.status.code()), now, now, nullptr));
+    if (!door.StreamedRequestArrived(decoded, now)) {
       QueueError(decoded.id, decoded.status, 0);
       continue;
     }
-    auto request = std::make_unique<Request>(this, incoming_, std::move(decoded), now);
+    auto request = std::make_unique<Request>(this, message, std::move(decoded), now);
     request->LimitDeadline(call_deadline);
     ++in_flight_;
-    thread_.state().requests_in_flight.Add(1);
     thread_.admission().Submit(request.release(), share(), AdmissionQueue::Kind::kStreamed, now);
   }
-  submitting_ = false;
-  incoming_.reset();
+  --gathering_;
 }
 
 void StreamCall::QueueError(std::uint64_t id, const absl::Status& status, std::uint32_t retry_after_ms) {
@@ -160,25 +153,22 @@ void StreamCall::QueueError(std::uint64_t id, const absl::Status& status, std::u
 void StreamCall::Answered(Request* request, const Answer& answer) {
   const TimePoint now = SteadyClock::now();
   --in_flight_;
-  thread_.state().requests_in_flight.Add(-1);
   absl::Status status = answer.status;
   if (status.ok() && request->deadline() <= now) {
     status = absl::DeadlineExceededError("the deadline passed while the request ran");
   }
-  const RequestSample sample =
-      SampleOf(Method::kSoftmaxStream, static_cast<int>(status.code()), request->arrived(), now, &answer);
-  thread_.recorder().RequestFinished(sample);
-  thread_.ReportIfSlow(sample, request->decoded().id, &answer, context_);
+  thread_.door().RequestFinished(SampleOf(Method::kSoftmaxStream, status, request->arrived(), now, &answer),
+                                 request->decoded().id, &answer, context_);
   if (answer.ran) thread_.recorder().PayloadCopiedIn(request->copied_bytes());
-  if (broken_) {
+  if (state_ == State::kBroken) {
     // Nobody reads it.
   } else if (!status.ok()) {
     QueueError(request->decoded().id, status, answer.retry_after_ms);
   } else {
     QueueAnswer(request, answer, now);
   }
-  if (expected_ > 0) --expected_;
-  if (submitting_ || expected_ > 0) return;
+  if (request->announced()) --gathering_;
+  if (gathering_ > 0) return;
   WriteIfReady();
   ReadIfRoom();
   FinishIfDone();
@@ -225,7 +215,7 @@ void StreamCall::DropOutgoing() {
 }
 
 void StreamCall::WriteIfReady() {
-  if (writing_ || broken_ || finishing_ || outgoing_.empty()) return;
+  if (writing() || outgoing_.empty()) return;
   AnswerSender& sender = thread_.sender();
   const TimePoint now = SteadyClock::now();
   do {
@@ -235,17 +225,14 @@ void StreamCall::WriteIfReady() {
     outgoing_.pop_front();
   } while (!outgoing_.empty() &&
            sender.size() + outgoing_.front().header.size() + outgoing_.front().bytes <= kMessageBytes);
-  writing_ = true;
   writing_since_ = now;
   stream_.Write(sender.Take(), static_cast<Tag*>(&written_));
 }
 
 void StreamCall::OnWritten(bool ok) {
-  writing_ = false;
   writing_since_ = kNoDeadline;
   if (!ok) {
-    broken_ = true;
-    no_more_reads_ = true;
+    state_ = State::kBroken;
     DropOutgoing();
   }
   WriteIfReady();
@@ -254,24 +241,31 @@ void StreamCall::OnWritten(bool ok) {
 }
 
 void StreamCall::Drain() {
-  if (no_more_reads_) return;
-  no_more_reads_ = true;
-  if (end_status_.ok()) end_status_ = DrainingError();
+  if (state_ != State::kOpen) return;
+  End(DrainingError());
   FinishIfDone();
 }
 
 void StreamCall::FinishIfDone() {
-  if (finished_seen_) {
-    if (!reading_ && in_flight_ == 0) delete this;
-    return;
+  switch (state_) {
+    case State::kEnding:
+    case State::kBroken:
+      if (in_flight_ > 0 || writing() || !outgoing_.empty()) return;
+      state_ = State::kFinishing;
+      stream_.Finish(ToGrpcStatus(end_status_), static_cast<Tag*>(&finished_));
+      return;
+    case State::kFinished:
+      if (!reading()) delete this;
+      return;
+    case State::kOffered:
+    case State::kOpen:
+    case State::kFinishing:
+      return;
   }
-  if (finishing_ || !no_more_reads_ || writing_ || in_flight_ > 0 || !outgoing_.empty()) return;
-  finishing_ = true;
-  stream_.Finish(ToGrpcStatus(end_status_), static_cast<Tag*>(&finished_));
 }
 
 void StreamCall::OnFinished(bool /*ok*/) {
-  finished_seen_ = true;
+  state_ = State::kFinished;
   FinishIfDone();
 }
 

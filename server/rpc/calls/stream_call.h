@@ -4,6 +4,7 @@
 #include <grpcpp/support/async_stream.h>
 #include <grpcpp/support/byte_buffer.h>
 
+#include <cstdint>
 #include <deque>
 #include <list>
 #include <memory>
@@ -32,6 +33,22 @@ class StreamCall {
   void Drain();
 
  private:
+  // The call's life; each state is set at one place.
+  //
+  //   kOffered --matched--> kOpen --(1)--> kEnding --(3)--> kFinishing --status sent--> kFinished --(4)--> deleted
+  //                           |              |                  ^
+  //                           +-----(2)------+--> kBroken --(3)-+
+  //
+  //   (1) no more requests: the client half-closed or went, the call was refused, its message cannot be read, or a
+  //       drain began
+  //   (2) a write failed: answers have nowhere to go, and are dropped
+  //   (3) every accepted request is answered, and every answer is written or dropped
+  //   (4) no read is under way
+  //
+  // A call that is never matched is deleted in kOffered. Beside the state a read is under way or not (reading) from
+  // kOpen on, and in kOpen and kEnding a write (writing): a read may outlive kOpen, and what it brings is refused then.
+  enum class State : std::uint8_t { kOffered, kOpen, kEnding, kBroken, kFinishing, kFinished };
+
   class Request;
   // gRPC allows one operation of each kind at a time: each kind is a tag.
   class Operation final : public Tag {
@@ -65,10 +82,13 @@ class StreamCall {
   void OnWritten(bool ok);
   void OnFinished(bool ok);
 
+  bool reading() const { return incoming_ != nullptr; }
+  bool writing() const { return writing_since_ != kNoDeadline; }
+  // Takes no more requests, and ends with this status.
+  void End(absl::Status status);
   ConnectionShare* share() const { return connection_ == nullptr ? nullptr : &connection_->share(); }
   void ReadIfRoom();
-  void HandleMessage();
-  void Submit(std::unique_ptr<Request> request);
+  void HandleMessage(const std::shared_ptr<Message>& message);
   void Answered(Request* request, const Answer& answer);
   void QueueAnswer(Request* request, const Answer& answer, TimePoint now);
   void CopyOut(Outgoing* out);
@@ -77,7 +97,7 @@ class StreamCall {
   void DropOutgoing();
   void QueueError(std::uint64_t id, const absl::Status& status, std::uint32_t retry_after_ms);
   void WriteIfReady();
-  // Ends the call once nothing is under way; the object goes with its last operation.
+  // Takes the arrows (3) and (4). Perhaps deletes this.
   void FinishIfDone();
 
   QueueThread& thread_;
@@ -89,18 +109,14 @@ class StreamCall {
   Operation written_{this, &StreamCall::OnWritten};
   Operation finished_{this, &StreamCall::OnFinished};
 
-  std::shared_ptr<Message> incoming_;
+  State state_ = State::kOffered;
+  std::shared_ptr<Message> incoming_;  // being read; null: no read is under way
   std::deque<Outgoing> outgoing_;
   std::shared_ptr<Connection> connection_;  // null: it has gone
-  std::uint32_t in_flight_ = 0;
-  std::uint32_t expected_ = 0;  // answers that come right after one another, so that one message can take them all
-  bool reading_ = false;
-  bool writing_ = false;
-  bool no_more_reads_ = false;  // the client half-closed, the call broke, or a drain began
-  bool broken_ = false;         // a write failed: answers have nowhere to go
-  bool finishing_ = false;
-  bool finished_seen_ = false;
-  bool submitting_ = false;  // answers that come at once wait for the end of the message
+  std::uint32_t in_flight_ = 0;             // requests accepted and not answered
+  // What comes before anything else does, so that one message can take all answers: those of a finished batch, and the
+  // rest of a message whose requests may be answered at once.
+  std::uint32_t gathering_ = 0;
   absl::Status end_status_;
   TimePoint writing_since_ = kNoDeadline;
   std::list<StreamCall*>::iterator place_;

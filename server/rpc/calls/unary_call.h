@@ -25,8 +25,8 @@ class UnaryCall final : public Tag, public PendingRequest {
   }
   const std::uint32_t* lengths() const override { return request_.lengths.data(); }
   void AnnounceCompletion() override {
-    together_ = connection_ != nullptr && CorkScope::IsWorthIt(spec_.output_bytes());
-    if (together_) connection_->AnnounceAnswer();
+    together_ = connection_ != nullptr && Cork::IsWorthIt(spec_.output_bytes());
+    if (together_) connection_->cork().Announce();
   }
   void Complete(const Answer& answer) override;
 
@@ -39,10 +39,9 @@ class UnaryCall final : public Tag, public PendingRequest {
   ~UnaryCall() override;
 
   void Handle();
-  absl::Status Decode();
   void FinishWithError(const absl::Status& status, TimePoint now);
   ConnectionShare* share() const { return connection_ == nullptr ? nullptr : &connection_->share(); }
-  void Account(int code, TimePoint now, const Answer* answer);
+  void Account(const absl::Status& status, TimePoint now, const Answer* answer);
 
   QueueThread& thread_;
   const CallCount::Member counted_;

@@ -5,7 +5,7 @@
 
 #include <chrono>
 
-#include "server/rpc/calls/control_calls.h"
+#include "server/rpc/calls/health_calls.h"
 #include "server/rpc/queue/tag.h"
 
 namespace softmax::server {

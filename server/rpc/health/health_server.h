@@ -15,7 +15,7 @@ namespace softmax::server {
 // until the very end of a drain.
 //
 // It has a completion queue and no thread: a thread that slept in it would become the reader of every socket of the
-// process (control_calls.h). The accept loop looks in while a connection is open; a probe waits up to its interval.
+// process (health_calls.h). The accept loop looks in while a connection is open; a probe waits up to its interval.
 class HealthServer {
  public:
   static constexpr std::uint32_t kMaxConnections = 64;

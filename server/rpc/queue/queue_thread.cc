@@ -4,7 +4,8 @@
 
 #include "server/base/log.h"
 #include "server/base/receive_pool.h"
-#include "server/rpc/calls/control_calls.h"
+#include "server/rpc/calls/health_calls.h"
+#include "server/rpc/calls/info_call.h"
 #include "server/rpc/calls/reflection_call.h"
 #include "server/rpc/calls/stream_call.h"
 #include "server/rpc/calls/unary_call.h"
@@ -39,9 +40,9 @@ QueueThread::QueueThread(ServiceState& state, const Options& options, std::uniqu
       server_(std::move(server)),
       queue_(server_->queue()),
       waker_(queue_),
+      door_(state, recorder, options.index),
       sender_(state.arena, state.connections, recorder),
-      context_{state.health, server_->health, queue_, state.ending_watches, calls_},
-      tokens_(state.tokens) {}
+      context_{state.health, server_->health, queue_, state.ending_watches, calls_} {}
 
 QueueThread::~QueueThread() = default;
 
@@ -140,12 +141,6 @@ void QueueThread::AttendToCalls() {
     if (draining) stream->Drain();
   }
   for (WatchCall* watch : context_.watches) watch->Update();
-}
-
-void QueueThread::ReportSlow(const RequestSample& sample, std::uint64_t id, const Answer* answer,
-                             const ClientMetadata& metadata, const std::string& peer) {
-  const std::shared_ptr<Connection> connection = ConnectionOf(peer);
-  state_.slow_requests.Report(sample, id, answer, metadata, connection == nullptr ? peer : connection->peer());
 }
 
 void QueueThread::ShutdownQueue() {

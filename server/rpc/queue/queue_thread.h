@@ -9,13 +9,13 @@
 #include "server/batching/batcher.h"
 #include "server/batching/lane.h"
 #include "server/metrics/metrics.h"
+#include "server/rpc/calls/front_door.h"
 #include "server/rpc/health/health_context.h"
 #include "server/rpc/queue/answer_sender.h"
 #include "server/rpc/queue/call_count.h"
 #include "server/rpc/queue/queue_server.h"
 #include "server/rpc/queue/service_state.h"
 #include "server/rpc/queue/waker.h"
-#include "server/rpc/security/token_check.h"
 
 namespace softmax::server {
 
@@ -64,27 +64,11 @@ class QueueThread {
   AdmissionQueue& admission() { return *admission_; }
   Recorder& recorder() { return recorder_; }
   CallCount& calls() { return calls_; }
-  // `call` is a ServerContext or a RawCall, here and in Authorize.
-  template <typename Call>
-  void ReportIfSlow(const RequestSample& sample, std::uint64_t id, const Answer* answer, const Call& call) {
-    if (!state_.slow_requests.IsSlow(sample.total)) return;
-    ReportSlow(sample, id, answer, call.client_metadata(), call.peer());
-  }
-  // By the name that gRPC has for a call's peer; null when it is gone already.
-  std::shared_ptr<Connection> ConnectionOf(const std::string& peer) {
-    return state_.connections.Find(peer, options_.index);
-  }
+  FrontDoor& door() { return door_; }
   AnswerSender& sender() { return sender_; }
   grpc::ServerCompletionQueue* queue() { return server_->queue(); }
   std::list<UnaryCall*>& answering() { return answering_; }
   std::list<StreamCall*>& streams() { return streams_; }
-  // Whether the call's caller may come in. A rejected one is counted.
-  template <typename Call>
-  absl::Status Authorize(const Call& call) {
-    absl::Status status = tokens_.Authorize(call);
-    if (!status.ok()) recorder_.RequestRefused(RefuseReason::kUnauthorized);
-    return status;
-  }
 
  private:
   void ArmCalls();
@@ -97,8 +81,6 @@ class QueueThread {
   // Completes what has finished, and lets in what has its turn then. True: something happened.
   bool Progress();
   void AttendToCalls();
-  void ReportSlow(const RequestSample& sample, std::uint64_t id, const Answer* answer, const ClientMetadata& metadata,
-                  const std::string& peer);
 
   // Constant after Start.
   ServiceState& state_;
@@ -113,11 +95,11 @@ class QueueThread {
 
   // The thread's own.
   CallCount calls_;
+  FrontDoor door_;
   AnswerSender sender_;
   std::list<UnaryCall*> answering_;  // calls whose answer gRPC has not taken yet, oldest first
   std::list<StreamCall*> streams_;
   HealthContext context_;
-  TokenCheck tokens_;
 
   std::atomic<bool> attention_{false};
   // When it ends at the latest: kNoDeadline until ShutdownAndJoin.

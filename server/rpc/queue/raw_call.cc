@@ -1,10 +1,11 @@
 #include "server/rpc/queue/raw_call.h"
 
-#include <absl/strings/string_view.h>
 #include <grpc/slice.h>
 #include <grpc/slice_buffer.h>
 #include <grpc/support/alloc.h>
 #include <grpc/support/log.h>
+
+#include "server/rpc/queue/status.h"
 
 namespace softmax::server {
 namespace {
@@ -12,8 +13,6 @@ namespace {
 grpc::string_ref TextOf(const grpc_slice& slice) {
   return {reinterpret_cast<const char*>(GRPC_SLICE_START_PTR(slice)), GRPC_SLICE_LENGTH(slice)};
 }
-
-grpc_slice CopiedSlice(absl::string_view text) { return grpc_slice_from_copied_buffer(text.data(), text.size()); }
 
 }  // namespace
 
@@ -70,23 +69,13 @@ void RawCall::Finish(grpc_slice_buffer* answer) {
 }
 
 void RawCall::FinishWithError(const absl::Status& status, std::uint32_t retry_after_ms) {
-  grpc_metadata pushback{};
-  pushback.key = grpc_slice_from_static_string("grpc-retry-pushback-ms");
-  pushback.value = CopiedSlice(std::to_string(retry_after_ms));
-  grpc_slice message = CopiedSlice(status.message());
+  StatusOperation sent(status, retry_after_ms);
   grpc_op operations[3] = {};
   operations[0].op = GRPC_OP_SEND_INITIAL_METADATA;
-  operations[1].op = GRPC_OP_SEND_STATUS_FROM_SERVER;
-  auto& sent = operations[1].data.send_status_from_server;
-  sent.status = static_cast<grpc_status_code>(status.code());
-  sent.status_details = &message;
-  sent.trailing_metadata = &pushback;
-  sent.trailing_metadata_count = retry_after_ms > 0 ? 1 : 0;
+  operations[1] = sent.operation();
   operations[2].op = GRPC_OP_RECV_CLOSE_ON_SERVER;
   operations[2].data.recv_close_on_server.cancelled = &cancelled_;
   Start(operations, 3);
-  grpc_slice_unref(message);
-  grpc_slice_unref(pushback.value);
 }
 
 void RawCall::Cancel() {

@@ -47,7 +47,7 @@ struct TcpPair {
 };
 
 void Answer(Connection* connection, std::string_view bytes) {
-  const CorkScope together(connection);
+  const CorkScope together(&connection->cork());
   EXPECT_EQ(write(connection->fd(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
 }
 
@@ -102,7 +102,7 @@ TEST(CorkScope, AnnouncedAnswersArriveWithTheLastOfThem) {
   const TcpPair pair;
   Connection connection(pair.writer, "peer", 0);
   for (int round = 0; round < 2; ++round) {
-    for (int i = 0; i < 3; ++i) connection.AnnounceAnswer();
+    for (int i = 0; i < 3; ++i) connection.cork().Announce();
     Answer(&connection, "a");
     Answer(&connection, "b");
     EXPECT_EQ(pair.Read(), "");
@@ -116,7 +116,7 @@ TEST(CorkScope, ALoneOrUnexpectedAnswerArrivesAtOnce) {
   Connection connection(pair.writer, "peer", 0);
   Answer(&connection, "refused");
   EXPECT_EQ(pair.Read(), "refused");
-  connection.AnnounceAnswer();
+  connection.cork().Announce();
   Answer(&connection, "alone");
   EXPECT_EQ(pair.Read(), "alone");
   const CorkScope of_no_connection(nullptr);
@@ -126,8 +126,8 @@ TEST(CorkScope, ALoneOrUnexpectedAnswerArrivesAtOnce) {
 TEST(CorkScope, NothingStaysBehindWhenAnotherAnswerComesInBetween) {
   const TcpPair pair;
   Connection connection(pair.writer, "peer", 0);
-  connection.AnnounceAnswer();
-  connection.AnnounceAnswer();
+  connection.cork().Announce();
+  connection.cork().Announce();
   Answer(&connection, "a");
   Answer(&connection, "x");
   EXPECT_EQ(pair.Read(), "ax");
@@ -139,8 +139,8 @@ TEST(CorkScope, AUnixSocketIsWrittenAsEver) {
   int ends[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
   Connection connection(ends[0], "peer", 0);
-  connection.AnnounceAnswer();
-  connection.AnnounceAnswer();
+  connection.cork().Announce();
+  connection.cork().Announce();
   Answer(&connection, "a");
   Answer(&connection, "b");
   char bytes[4];

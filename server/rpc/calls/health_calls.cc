@@ -1,8 +1,6 @@
-#include "server/rpc/calls/control_calls.h"
+#include "server/rpc/calls/health_calls.h"
 
 #include <absl/strings/str_cat.h>
-
-#include "server/rpc/queue/status.h"
 
 namespace softmax::server {
 namespace {
@@ -22,36 +20,6 @@ HealthCheckResponse::ServingStatus ToWire(Health::Status status) {
 }
 
 }  // namespace
-
-void InfoCall::Arm(QueueThread& thread) {
-  auto* call = new InfoCall(thread);
-  thread.server().softmax.RequestGetServerInfo(&call->context_, &call->request_, &call->responder_, thread.queue(),
-                                               static_cast<Tag*>(call));
-}
-
-void InfoCall::Proceed(bool ok) {
-  if (answering_ || !ok) {
-    delete this;
-    return;
-  }
-  Arm(thread_);
-  answering_ = true;
-  const TimePoint arrived = SteadyClock::now();
-  thread_.recorder().RequestArrived(Method::kGetServerInfo);
-  const absl::Status authorized = thread_.Authorize(context_);
-  RequestSample sample;
-  sample.method = Method::kGetServerInfo;
-  sample.code = static_cast<int>(authorized.code());
-  sample.total = SteadyClock::now() - arrived;
-  thread_.recorder().RequestFinished(sample);
-  if (!authorized.ok()) {
-    responder_.FinishWithError(ToGrpcStatus(authorized), static_cast<Tag*>(this));
-    return;
-  }
-  v1::GetServerInfoResponse info = thread_.state().info;
-  thread_.state().describe_devices(&info);
-  responder_.Finish(info, grpc::Status::OK, static_cast<Tag*>(this));
-}
 
 void CheckCall::Arm(HealthContext& health) {
   auto* call = new CheckCall(health);

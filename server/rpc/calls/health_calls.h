@@ -8,31 +8,15 @@
 
 #include "grpc/health/v1/health.pb.h"
 #include "server/rpc/health/health_context.h"
-#include "server/rpc/queue/queue_thread.h"
+#include "server/rpc/queue/call_count.h"
 #include "server/rpc/queue/tag.h"
 
-// GetServerInfo and health: small calls, armed on every queue thread (health on the health server, too). They have no
-// thread of their own on purpose: all completion queues of a process share one epoll set, and a thread that sleeps in a
-// queue of its own would become the one that polls and reads for all the others while these only look in: 0.39 of the
-// echo at 64 B with such threads, 0.74 without (docs/measurements/service_h100.md). Queue threads never block, so these
-// are answered whatever the load.
+// The calls of health: small ones, armed on every queue thread and on the health server. Like GetServerInfo and
+// reflection they have no thread of their own, on purpose: all completion queues of a process share one epoll set, and
+// a thread that sleeps in a queue of its own would become the one that polls and reads for all the others while these
+// only look in: 0.39 of the echo at 64 B with such threads, 0.74 without (docs/measurements/service_h100.md). Queue
+// threads never block, so these are answered whatever the load.
 namespace softmax::server {
-
-class InfoCall final : public Tag {
- public:
-  static void Arm(QueueThread& thread);
-  void Proceed(bool ok) override;
-
- private:
-  explicit InfoCall(QueueThread& thread) : thread_(thread), counted_(thread.calls()), responder_(&context_) {}
-
-  QueueThread& thread_;
-  const CallCount::Member counted_;
-  grpc::ServerContext context_;
-  v1::GetServerInfoRequest request_;
-  grpc::ServerAsyncResponseWriter<v1::GetServerInfoResponse> responder_;
-  bool answering_ = false;
-};
 
 class CheckCall final : public Tag {
  public:

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <absl/status/status.h>
+#include <grpcpp/support/byte_buffer.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/base/clock.h"
+#include "server/batching/pending_request.h"
+#include "server/metrics/metrics.h"
+#include "server/rpc/accept/connections.h"
+#include "server/rpc/calls/call_sample.h"
+#include "server/rpc/queue/service_state.h"
+#include "server/rpc/security/token_check.h"
+#include "server/wire/wire.h"
+
+namespace softmax::server {
+
+absl::Status DrainingError();
+
+// The way in and out of one queue thread, for every kind of call: whether a call may come in, whether its message can
+// be read, and what is counted and logged of its requests. Every refusal by server/rpc is counted here; batching counts
+// its own. For the queue's thread. A `Call` has client_metadata() and peer(): a ServerContext or a RawCall.
+class FrontDoor {
+ public:
+  // `server`: the queue server's index, as connections are handed out to it.
+  FrontDoor(ServiceState& state, Recorder& recorder, std::uint32_t server)
+      : state_(state), recorder_(recorder), server_(server), tokens_(state.tokens) {}
+
+  // The way in of calls that are answered during a drain, too. UNAUTHENTICATED or PERMISSION_DENIED: by its token.
+  template <typename Call>
+  absl::Status Authorize(const Call& call) {
+    return Counted(RefuseReason::kUnauthorized, tokens_.Authorize(call));
+  }
+  // The way in of calls that bring requests: UNAVAILABLE during a drain, and as Authorize.
+  template <typename Call>
+  absl::Status Enter(const Call& call) {
+    return state_.draining.load(std::memory_order_relaxed) ? RefuseDraining() : Authorize(call);
+  }
+  // UNAVAILABLE, for what comes to a call that is ending already because of a drain.
+  absl::Status RefuseDraining() { return Counted(RefuseReason::kDraining, DrainingError()); }
+
+  // A unary call's message; null: it came without one. The result is the request's status, too.
+  absl::Status Decode(const grpc_byte_buffer* message, DecodedRequest* request);
+  // A stream's message. Not OK: the stream has to end. OK: every request has its own status.
+  absl::Status Decode(grpc::ByteBuffer* message, std::vector<DecodedRequest>* requests);
+
+  // Each request that arrives finishes once.
+  void RequestArrived(Method method) {
+    recorder_.RequestArrived(method);
+    state_.requests_in_flight.Add(1);
+  }
+  // A request of a stream's message. False: its status refuses it, and it has finished already.
+  bool StreamedRequestArrived(const DecodedRequest& request, TimePoint now) {
+    RequestArrived(Method::kSoftmaxStream);
+    if (request.status.ok()) return true;
+    RefuseStreamed(request, now);
+    return false;
+  }
+  // `answer` may be null: the request did not run. Logs a slow one.
+  template <typename Call>
+  void RequestFinished(const RequestSample& sample, std::uint64_t id, const Answer* answer, const Call& call) {
+    CountFinished(sample);
+    if (state_.slow_requests.IsSlow(sample.total)) ReportSlow(sample, id, answer, call.client_metadata(), call.peer());
+  }
+
+  // By the name that gRPC has for a call's peer; null when it is gone already.
+  std::shared_ptr<Connection> ConnectionOf(const std::string& peer) { return state_.connections.Find(peer, server_); }
+
+ private:
+  // The status; unless it is OK, it is counted as a refusal.
+  absl::Status Counted(RefuseReason reason, absl::Status status) {
+    if (!status.ok()) recorder_.RequestRefused(reason);
+    return status;
+  }
+  void RefuseStreamed(const DecodedRequest& request, TimePoint now);
+  void CountFinished(const RequestSample& sample) {
+    state_.requests_in_flight.Add(-1);
+    recorder_.RequestFinished(sample);
+  }
+  void ReportSlow(const RequestSample& sample, std::uint64_t id, const Answer* answer, const ClientMetadata& metadata,
+                  const std::string& peer);
+
+  ServiceState& state_;
+  Recorder& recorder_;
+  const std::uint32_t server_;
+  TokenCheck tokens_;
+};
+
+}  // namespace softmax::server

@@ -1,0 +1,35 @@
+#include "server/rpc/calls/info_call.h"
+
+#include "server/rpc/queue/status.h"
+
+namespace softmax::server {
+
+void InfoCall::Arm(QueueThread& thread) {
+  auto* call = new InfoCall(thread);
+  thread.server().softmax.RequestGetServerInfo(&call->context_, &call->request_, &call->responder_, thread.queue(),
+                                               static_cast<Tag*>(call));
+}
+
+void InfoCall::Proceed(bool ok) {
+  if (answering_ || !ok) {
+    delete this;
+    return;
+  }
+  Arm(thread_);
+  answering_ = true;
+  const TimePoint arrived = SteadyClock::now();
+  FrontDoor& door = thread_.door();
+  door.RequestArrived(Method::kGetServerInfo);
+  const absl::Status status = door.Authorize(context_);
+  const RequestSample sample = SampleOf(Method::kGetServerInfo, status, arrived, SteadyClock::now(), nullptr);
+  door.RequestFinished(sample, /*id=*/0, nullptr, context_);
+  if (!status.ok()) {
+    responder_.FinishWithError(ToGrpcStatus(status), static_cast<Tag*>(this));
+    return;
+  }
+  v1::GetServerInfoResponse info = thread_.state().info;
+  thread_.state().describe_devices(&info);
+  responder_.Finish(info, grpc::Status::OK, static_cast<Tag*>(this));
+}
+
+}  // namespace softmax::server

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/async_unary_call.h>
+
+#include "server/rpc/queue/queue_thread.h"
+#include "server/rpc/queue/tag.h"
+
+namespace softmax::server {
+
+// One GetServerInfo call. On the queue threads for the reason that health_calls.h gives.
+class InfoCall final : public Tag {
+ public:
+  static void Arm(QueueThread& thread);
+  void Proceed(bool ok) override;
+
+ private:
+  explicit InfoCall(QueueThread& thread) : thread_(thread), counted_(thread.calls()), responder_(&context_) {}
+
+  QueueThread& thread_;
+  const CallCount::Member counted_;
+  grpc::ServerContext context_;
+  v1::GetServerInfoRequest request_;
+  grpc::ServerAsyncResponseWriter<v1::GetServerInfoResponse> responder_;
+  bool answering_ = false;
+};
+
+}  // namespace softmax::server
