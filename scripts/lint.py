@@ -71,8 +71,11 @@ def main():
     stamps = {path: passed / state(path, command, settings)
               for path, command in sorted(commands.items()) if path.startswith(OURS) and path.startswith(wanted)}
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as threads:
-        found = [text for text in threads.map(lint, stamps, stamps.values()) if text]
-    print("\n".join(found) or f"lint: {len(stamps)} sources, nothing found")
+        found = 0
+        for text in filter(None, threads.map(lint, stamps, stamps.values())):
+            found += 1
+            print(text, flush=True)
+    print(f"lint: {len(stamps)} sources, {found} with findings")
     return 1 if found else 0
 
 

@@ -11,14 +11,16 @@ constexpr auto kLastCalls = std::chrono::seconds(1);
 
 }  // namespace
 
-void Drain::WaitUnlessHurried(Nanoseconds duration) {
-  std::unique_lock lock(hurry_mu_);
-  hurry_changed_.wait_for(lock, duration, [this] { return hurry_; });
+bool Drain::WaitUnlessHurried(Nanoseconds duration) {
+  const TimePoint until = SteadyClock::now() + duration;
+  MutexLock lock(hurry_mu_);
+  while (!hurry_ && SteadyClock::now() < until) hurry_changed_.wait_until(hurry_mu_, until);
+  return hurry_;
 }
 
 void Drain::Hurry() {
   {
-    std::lock_guard lock(hurry_mu_);
+    MutexLock lock(hurry_mu_);
     hurry_ = true;
   }
   hurry_changed_.notify_all();
@@ -48,8 +50,7 @@ void Drain::Run() {
 
 void Drain::WaitForCalls(TimePoint until) {
   while (state_.active_calls.Sum() > 0 && SteadyClock::now() < until) {
-    std::unique_lock lock(hurry_mu_);
-    if (hurry_changed_.wait_for(lock, kCallsPoll, [this] { return hurry_; })) return;
+    if (WaitUnlessHurried(kCallsPoll)) return;
   }
 }
 

@@ -1,12 +1,11 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "server/app/sweeper.h"
+#include "server/base/mutex.h"
 #include "server/metrics/metrics.h"
 #include "server/rpc/accept/acceptor.h"
 #include "server/rpc/accept/connections.h"
@@ -40,12 +39,12 @@ class Drain {
   // Server::Drain. Blocks; once.
   void Run();
   // Makes Run skip what is left of its waits. Any thread.
-  void Hurry();
+  void Hurry() ABSL_LOCKS_EXCLUDED(hurry_mu_);
   // Shuts down at once what Run has not.
   void Abort();
 
  private:
-  void WaitUnlessHurried(Nanoseconds duration);
+  bool WaitUnlessHurried(Nanoseconds duration) ABSL_LOCKS_EXCLUDED(hurry_mu_);  // true: hurried
   void WaitForCalls(TimePoint until);
   void ShutDown(std::chrono::system_clock::time_point deadline);
 
@@ -54,10 +53,11 @@ class Drain {
   RunningParts& parts_;
   const Options options_;
 
-  std::mutex hurry_mu_;
-  std::condition_variable hurry_changed_;
-  bool hurry_ = false;
   bool shut_down_ = false;
+
+  Mutex hurry_mu_;
+  ConditionVariable hurry_changed_;
+  bool hurry_ ABSL_GUARDED_BY(hurry_mu_) = false;
 };
 
 }  // namespace softmax::server

@@ -23,8 +23,9 @@ GaugeSources GaugesOf(ServiceState& state, const Devices& devices, const Config&
   sources.slabs_total = [&state] { return static_cast<double>(state.arena.slabs_total()); };
   sources.slabs_used = [&state] { return static_cast<double>(state.arena.slabs_used()); };
   sources.slabs_held_by_answers = [&state, slab_bytes = config.slab_bytes] {
-    return static_cast<double>((static_cast<std::uint64_t>(state.connections.held_bytes().Sum()) + slab_bytes - 1) /
-                               slab_bytes);
+    const std::uint64_t slabs =
+        (static_cast<std::uint64_t>(state.connections.held_bytes().Sum()) + slab_bytes - 1) / slab_bytes;
+    return static_cast<double>(slabs);
   };
   sources.receive_blocks_total = [] { return static_cast<double>(ReceivePool::blocks_total()); };
   sources.receive_blocks_used = [] { return static_cast<double>(ReceivePool::blocks_used()); };
