@@ -29,7 +29,7 @@ run_part() {
     fresh) bash scripts/fresh_machine.sh ;;
     image) bash tests/image/build_image.sh ;;
     tests)
-      configure dev && cmake --build build/dev -j "$(cores)" &&
+      configure dev && cmake --build build/dev -j "$(cores)" --target all depth &&
         ctest --test-dir build/dev --label-regex '^long$' --output-on-failure
       ;;
     fuzz) fuzz ;;
