@@ -13,12 +13,13 @@ skip() { say "$*"; exit 77; }
 
 sources() { find client kernels server tests -type f -regex '.*\.\(h\|cc\|cu\|cuh\)'; }
 
-# run_tests PRESET LABELS [command prefix...]: the tests of these labels, without those that match CTEST_EXCLUDE.
+# run_tests PRESET LABELS [command prefix...]: the tests of these labels that match CTEST_INCLUDE, without those that
+# match CTEST_EXCLUDE.
 run_tests() {
   local preset=$1 labels=$2
   shift 2
   "$@" ctest --test-dir "build/$preset" --label-regex "$labels" \
-    --exclude-regex "${CTEST_EXCLUDE:-^$}" --output-on-failure -j "$(cores)" \
+    --tests-regex "${CTEST_INCLUDE:-.}" --exclude-regex "${CTEST_EXCLUDE:-^$}" --output-on-failure -j "$(cores)" \
     --no-tests=error --output-junit "$LOGS/junit_$STEP.xml"
 }
 
@@ -68,6 +69,7 @@ step_debug() {
   configure debug
   # shellcheck disable=SC2086 -- the list is words
   cmake --build build/debug -j "$(cores)" --target $programs
+  export CTEST_INCLUDE="^(${programs// /|})(_[0-9]+)?\$"
   run_tests debug '^(ci|pure)$'
 }
 
@@ -75,6 +77,7 @@ step_debug() {
 step_simd() {
   configure simd
   cmake --build build/simd -j "$(cores)" --target kernels_test
+  export CTEST_INCLUDE='^kernels_test(_[0-9]+)?$'
   run_tests simd '^pure$'
 }
 
