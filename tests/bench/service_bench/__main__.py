@@ -110,6 +110,17 @@ def measure_round(cell, number):
     return windows
 
 
+told_to_stop = False
+
+
+def stop(*_):
+    """For signals: what runs is left at once, so that servers are ended. Python swallows an exception that a signal
+    raises inside a finaliser; then the flag ends the run after the present cell."""
+    global told_to_stop
+    told_to_stop = True
+    raise KeyboardInterrupt
+
+
 def measure(bench, journal, options):
     """The exit code. A signal ends it as --stop-after does, so that the servers are ended and the results written."""
     try:
@@ -132,7 +143,8 @@ def measure_sections(bench, journal, options):
             if cell.name in failed or journal.has(section, cell.name, number):
                 continue
             started = time.monotonic()
-            if options.stop_after and started - began + longest.get(section, 0) > options.stop_after:
+            late = options.stop_after and started - began + longest.get(section, 0) > options.stop_after
+            if late or told_to_stop:
                 return EXIT_STOPPED
             where = f"{section}: {cell.name}: round {number + 1} of {options.rounds}: "
             try:
@@ -208,9 +220,8 @@ def run(options, command):
 
 def main(arguments):
     options = parse_arguments(arguments)
-    # Both raise KeyboardInterrupt, so that servers are ended; a shell's background job would ignore SIGINT otherwise.
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)
+        signal.signal(number, stop)
     try:
         return run(options, "service_bench " + shlex.join(arguments))
     except KeyboardInterrupt:

@@ -66,7 +66,7 @@ TEST_F(CliTest, SeveralServersMayBeNamedAndEachIsAskedForItsHealth) {
   EXPECT_EQ(health.exit_code, 0);
   EXPECT_EQ(health.out, server_.address() + ": SERVING\n" + other.address() + ": SERVING\n");
   other.behavior().serving = false;
-  const ProgramResult one_draining = RunProgram(SOFTMAX_CLIENT, {"--address", both, "--health", "--wait", "100ms"});
+  const ProgramResult one_draining = RunProgram(SOFTMAX_CLIENT, {"--address", both, "--health", "--wait", "3s"});
   EXPECT_EQ(one_draining.exit_code, 1);
   EXPECT_EQ(one_draining.out, server_.address() + ": SERVING\n");
   EXPECT_EQ(one_draining.err, other.address() + ": NOT_SERVING\n");
