@@ -1,14 +1,18 @@
 include(GoogleTest)
 find_package(GTest REQUIRED)
 
-# softmax_test_program(name SOURCES ... LIBS ...): the GoogleTest program of one module. Its headers come precompiled,
-# and it is compiled for a short build: a test's own speed matters nowhere.
+# softmax_test_program(name [SEPARATE] SOURCES ... LIBS ...): the GoogleTest program of one module. Its headers come
+# precompiled, and it is compiled for a short build: a test's own speed matters nowhere.
+# SEPARATE: its sources use one name for several things, so they are never compiled together (CMAKE_UNITY_BUILD).
 function(softmax_test_program name)
-  cmake_parse_arguments(arg "" "" "SOURCES;LIBS" ${ARGN})
+  cmake_parse_arguments(arg "SEPARATE" "" "SOURCES;LIBS" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
   target_compile_options(${name} PRIVATE -O1 -g1)
   target_link_libraries(${name} PRIVATE ${arg_LIBS} GTest::gtest GTest::gmock GTest::gtest_main softmax::options)
   softmax_precompile(${name} FROM softmax_test_headers)
+  if(arg_SEPARATE)
+    set_target_properties(${name} PROPERTIES UNITY_BUILD OFF)
+  endif()
 endfunction()
 
 # Never linked: owns the precompiled headers of all test programs.

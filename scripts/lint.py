@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """clang-tidy over every source of server/, client/ and kernels/ that build/lint compiles; findings are errors.
 
-A source that passed is not read again until it, a header of ours that it includes, its compiler's arguments or
-.clang-tidy change; build/lint/passed/ holds a stamp for each such state.
+Like the compiler there, it reads the sources of a target by eights: most of a source's time goes to the headers, which
+are the same ones. What passed is not read again until a source, a header of ours that it includes, its compiler's
+arguments or .clang-tidy change; build/lint/passed/ holds a stamp for each such state.
 
-    lint.py [PATH...]    all sources, or those below these paths
+    lint.py [PATH...]    all sources, or those of the targets below these paths
 """
 import concurrent.futures
 import functools
@@ -24,10 +25,16 @@ OURS = ("server/", "client/", "kernels/")
 QUOTED_PATH = re.compile(rb'"([\w./-]+/[\w.-]+\.(?:h|cc))"')
 
 
+def place(file):
+    """Relative to the tree, or to the build for what CMake wrote there: the sources of a target by eights."""
+    path = os.path.relpath(file, BUILD)
+    return os.path.relpath(file, ROOT) if path.startswith("..") else path
+
+
 @functools.lru_cache(maxsize=None)
 def read(path):
-    """The file's content and the files it names, from the tree or generated; empty: neither has it."""
-    for folder in (ROOT, BUILD / "proto/gen"):
+    """The file's content and the files it names, from the tree or generated; empty: nobody has it."""
+    for folder in (ROOT, BUILD, BUILD / "proto/gen"):
         file = folder / path
         if file.is_file():
             content = file.read_bytes()
@@ -52,8 +59,9 @@ def lint(path, stamp):
     """What clang-tidy says of a source; empty: nothing."""
     if stamp.exists():
         return ""
-    done = subprocess.run(["clang-tidy", "-quiet", "-p", BUILD, path], cwd=ROOT, capture_output=True, text=True,
-                          check=False)
+    source = ROOT / path if (ROOT / path).is_file() else BUILD / path
+    done = subprocess.run(["clang-tidy", "-quiet", f"--config-file={ROOT}/.clang-tidy", "-p", BUILD, source], cwd=ROOT,
+                          capture_output=True, text=True, check=False)
     if done.returncode != 0:
         return done.stdout + done.stderr
     stamp.touch()
@@ -65,7 +73,7 @@ def main():
     version = subprocess.run(["clang-tidy", "--version"], capture_output=True, check=True).stdout
     settings = version + (ROOT / ".clang-tidy").read_bytes()
     entries = json.loads((BUILD / "compile_commands.json").read_text())
-    commands = {os.path.relpath(entry["file"], ROOT): entry["command"] for entry in entries}
+    commands = {place(entry["file"]): entry["command"] for entry in entries}
     passed = BUILD / "passed"
     passed.mkdir(exist_ok=True)
     stamps = {path: passed / state(path, command, settings)
@@ -75,7 +83,7 @@ def main():
         for text in filter(None, threads.map(lint, stamps, stamps.values())):
             found += 1
             print(text, flush=True)
-    print(f"lint: {len(stamps)} sources, {found} with findings")
+    print(f"lint: {len(stamps)} compilations, {found} with findings")
     return 1 if found else 0
 
 

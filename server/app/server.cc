@@ -124,7 +124,7 @@ absl::Status ServerImpl::Listen() {
   if (IsSet(config_.health_address)) {
     addresses_.health = addresses_.service.back();
     addresses_.service.pop_back();
-    parts_.health_server = std::make_unique<HealthServer>(state_.health);
+    parts_.health_server = std::make_unique<HealthServer>(state_.health, health_connections_);
     return parts_.health_server->Start();
   }
   return absl::OkStatus();
@@ -145,13 +145,21 @@ std::vector<Acceptor::Destination> ServerImpl::Destinations() {
   plain.handoff = std::make_unique<PlainHandoff>(std::move(servers));
   plain.connections = tls.connections = &connections_;
   plain.max_connections = tls.max_connections = limit;
+  plain.max_streams = tls.max_streams = static_cast<std::uint32_t>(config_.max_concurrent_streams);
+  plain.run = tls.run = [this](std::size_t server, std::function<void()> hand_over) {
+    parts_.queues[server]->RunSoon(std::move(hand_over));
+  };
   if (!tls_acceptors.empty()) tls.handoff = std::make_unique<TlsHandoff>(std::move(tls_acceptors));
   health.connections = &health_connections_;
   if (parts_.health_server != nullptr) {
     health.handoff = std::make_unique<PlainHandoff>(std::vector<grpc::Server*>{parts_.health_server->grpc()});
     health.max_connections = HealthServer::kMaxConnections;
+    health.max_streams = HealthServer::kMaxStreams;
     health.while_draining = true;
-    health.poll = [this] { parts_.health_server->Poll(); };
+    health.displaces = true;
+    health.run = [this](std::size_t /*server*/, std::function<void()> hand_over) {
+      parts_.health_server->RunSoon(std::move(hand_over));
+    };
   }
   return destinations;
 }
@@ -177,6 +185,7 @@ absl::Status ServerImpl::Start() {
     if (parts_.health_server != nullptr) parts_.health_server->RequestAttention();
   });
   state_.health.SetUnsafeTesting(config_.unsafe_testing);
+  if (faults_ != nullptr && faults_->faults().unguarded) ReadGuard::SetEnabled(false);
   parts_.acceptor->Start(Destinations());
   parts_.sweeper = std::make_unique<Sweeper>(state_, devices_, *secrets_, parts_.queues, config_.unsafe_testing);
   state_.health.SetReady(true);

@@ -198,13 +198,13 @@ TEST(Drain, HealthTurnsAndEveryAcceptedRequestIsAnswered) {
 // A stream that is open, and one that is opened: what comes to them is refused, and what was accepted is answered.
 TEST(Drain, WhatComesToStreamsIsRefusedAndCounted) {
   ServerProcess server(
-      WithFault("late:3s", {"--threads=1", "--device-timeout=30s", "--drain-delay=1ms", "--drain-timeout=30s"}));
+      WithFault("late:6s", {"--threads=1", "--device-timeout=30s", "--drain-delay=1ms", "--drain-timeout=30s"}));
   ASSERT_FALSE(server.target().empty()) << server.Log();
   const auto refused_comes_to = [&](const std::string& requests) {
     const auto refused = [&] {
       return MetricOf(server.metrics(), R"(softmax_requests_rejected_total{reason="draining"} )");
     };
-    for (int i = 0; i < 200 && refused() != requests; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    for (int i = 0; i < 500 && refused() != requests; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
     return refused() == requests;
   };
   const auto channel = grpc::CreateChannel(server.target(), grpc::InsecureChannelCredentials());

@@ -28,8 +28,6 @@ constexpr std::uint64_t kArrival = 4ull << 32;
 // How long accepting rests when the process has no descriptor left: long enough not to spin, short against a client's
 // patience.
 constexpr int kPauseMs = 50;
-// How often a destination with an open connection is polled.
-constexpr int kPollMs = 5;
 // How often connections that have said nothing are looked at.
 constexpr int kArrivalsMs = 200;
 
@@ -114,9 +112,6 @@ int Acceptor::WaitMs() const {
   const auto at_most = [&wait](int ms) { wait = wait < 0 ? ms : std::min(wait, ms); };
   if (paused_) at_most(kPauseMs);
   if (silent_sockets_.size() > 0) at_most(kArrivalsMs);
-  for (const Destination& destination : destinations_) {
-    if (destination.poll && destination.connections->size() > 0) at_most(kPollMs);
-  }
   return wait;
 }
 
@@ -130,9 +125,6 @@ void Acceptor::Run() {
       const std::size_t closed = silent_sockets_.CloseOlderThan(SteadyClock::now() - options_.greeting_timeout);
       refused_.fetch_add(closed, std::memory_order_relaxed);
       if (closed > 0) LogDebug("closed ", closed, " connections that said nothing");
-    }
-    for (const Destination& destination : destinations_) {
-      if (destination.poll && destination.connections->size() > 0) destination.poll();
     }
     if (stop_listening_.exchange(false)) CloseListeners(/*all=*/false);
   }
@@ -197,6 +189,22 @@ void Acceptor::Refused(const char* why, int fd) {
   LogDebug("refusing the connection from ", PeerName(fd), ": ", why);
 }
 
+// The oldest connection ends, so that those who hold their places keep nobody out.
+bool Acceptor::Displace(std::size_t destination) {
+  int oldest = -1;
+  std::uint64_t number = accepted_number_;
+  for (const auto& [duplicate, accepted] : accepted_) {
+    if (accepted.destination != destination || accepted.number >= number) continue;
+    oldest = duplicate;
+    number = accepted.number;
+  }
+  if (oldest < 0) return false;
+  LogDebug("closing connection ", PeerName(oldest), ": the oldest makes room");
+  shutdown(oldest, SHUT_RDWR);
+  Forget(oldest);
+  return true;
+}
+
 // Those that have said nothing yet make room for newcomers, the oldest first.
 bool Acceptor::MakeRoom(std::size_t destination) {
   const Destination& to = destinations_[destination];
@@ -208,6 +216,7 @@ bool Acceptor::MakeRoom(std::size_t destination) {
     refused_.fetch_add(1, std::memory_order_relaxed);
     return true;
   }
+  if (to.displaces && Displace(destination)) return true;
   if (!complained_) {
     LogWarning("refusing connections: max-connections ", to.max_connections, " are open");
     complained_ = true;
@@ -274,10 +283,15 @@ void Acceptor::HandOver(int fd, std::size_t destination) {
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));  // fails on a unix socket: fine
   const std::string name = to.handoff->PeerOf(fd);
   const std::size_t server = to.handoff->Choose();
-  accepted_[duplicate] = Accepted{destination, name, server};
-  to.connections->Add(name, duplicate, PeerName(fd), server);
+  accepted_[duplicate] = Accepted{destination, name, server, accepted_number_++};
+  ReadGuard::Account account;
+  if (to.handoff->protocol() == Protocol::kHttp2) account = ReadGuard::Watch(fd, to.max_streams);
+  to.connections->Add(name, duplicate, PeerName(fd), server, account);
   Watch(epoll_, duplicate, EPOLLRDHUP, kConnection | static_cast<std::uint64_t>(duplicate));
-  to.handoff->HandOff(fd, server);
+  if (!to.run) return to.handoff->HandOff(fd, server);
+  to.run(server, [socket = std::make_shared<OwnedSocket>(fd), handoff = to.handoff.get(), server] {
+    handoff->HandOff(socket->Take(), server);
+  });
 }
 
 void Acceptor::Forget(int duplicate) {

@@ -28,9 +28,12 @@ class Acceptor {
     std::unique_ptr<SocketHandoff> handoff;
     Connections* connections = nullptr;
     std::uint32_t max_connections = 4096;
-    bool while_draining = false;  // StopListening leaves its listeners open
-    // Called every few milliseconds while a connection is open here; for a server whose completion queue has no thread.
-    std::function<void()> poll;
+    std::uint32_t max_streams = 256;  // that gRPC lets a connection have open
+    bool while_draining = false;      // StopListening leaves its listeners open
+    bool displaces = false;           // over the limit, the oldest connection makes room
+    // Runs the handing over on the thread of the server that it goes to: gRPC reads a connection's first bytes there
+    // and then, which may take as long as the client sends. Null: it runs on the accept thread, for tests.
+    std::function<void(std::size_t server, std::function<void()> hand_over)> run;
   };
   struct Place {
     std::string address;          // host:port (port 0: any free one), [v6]:port, or unix:/path
@@ -66,7 +69,8 @@ class Acceptor {
   struct Accepted {
     std::size_t destination;
     std::string peer;
-    std::size_t server = 0;  // behind the destination's handoff
+    std::size_t server = 0;    // behind the destination's handoff
+    std::uint64_t number = 0;  // in the order of arrival
   };
 
   explicit Acceptor(const Options& options);
@@ -79,6 +83,7 @@ class Acceptor {
   void OnAccepted(int fd, std::size_t destination);
   void Greet(int fd);
   bool MakeRoom(std::size_t destination);
+  bool Displace(std::size_t destination);
   void HandOver(int fd, std::size_t destination);
   void Forget(int duplicate);
   void CloseListeners(bool all);
@@ -92,6 +97,7 @@ class Acceptor {
   std::vector<Listener> listeners_;
   SilentSockets silent_sockets_;
   std::unordered_map<int, Accepted> accepted_;  // by the connection's duplicate descriptor
+  std::uint64_t accepted_number_ = 0;
   bool paused_ = false;
   bool complained_ = false;  // said once that the limit is reached; again after it was not
 

@@ -26,6 +26,7 @@ Connection::~Connection() { close(fd_); }
 
 HeldAnswer* Connection::Hold(HeldAnswer answer) {
   unread_bytes_.fetch_add(answer.bytes, std::memory_order_relaxed);
+  account_.AnswerSent(answer.bytes);
   answer.held_bytes->Add(static_cast<std::int64_t>(answer.bytes));
   MutexLock lock(mu_);
   HeldAnswer& held = held_.emplace_back(std::move(answer));
@@ -37,6 +38,7 @@ void Connection::Release(HeldAnswer* held) {
   // The span is given back, and perhaps the connection's life ended, outside the lock.
   const std::shared_ptr<Connection> connection = std::move(held->connection);
   connection->unread_bytes_.fetch_sub(held->bytes, std::memory_order_relaxed);
+  connection->account_.AnswerTaken(held->bytes);
   held->held_bytes->Add(-static_cast<std::int64_t>(held->bytes));
   Held freed;
   MutexLock lock(connection->mu_);
@@ -57,8 +59,14 @@ bool Connection::Ended() const {
   return poll(&state, 1, 0) > 0 && (state.revents & (POLLHUP | POLLERR)) != 0;
 }
 
-void Connections::Add(const std::string& name, int fd, std::string peer, std::size_t server) {
-  auto connection = std::make_shared<Connection>(fd, std::move(peer), server);
+void Connection::SentTooMuch() {
+  if (sent_too_much_) ReadGuard::End(fd_, FrameMeter::Verdict::kMessages);
+  sent_too_much_ = true;
+}
+
+void Connections::Add(const std::string& name, int fd, std::string peer, std::size_t server,
+                      ReadGuard::Account account) {
+  auto connection = std::make_shared<Connection>(fd, std::move(peer), server, account);
   Bucket& bucket = BucketOf(name, server);
   MutexLock lock(bucket.mu);
   bucket.by_name[name] = std::move(connection);
@@ -71,6 +79,7 @@ void Connections::Remove(const std::string& name, int fd, std::size_t server) {
   const auto it = bucket.by_name.find(name);
   if (it == bucket.by_name.end() || it->second->fd() != fd) return;
   gone = std::move(it->second);
+  ReadGuard::Forget(gone->account());
   bucket.by_name.erase(it);
 }
 

@@ -16,6 +16,7 @@
 #include "server/batching/admission_queue.h"
 #include "server/batching/span_ref.h"
 #include "server/rpc/accept/cork.h"
+#include "server/rpc/guard/read_guard.h"
 
 namespace softmax::server {
 
@@ -38,7 +39,8 @@ class Connection {
  public:
   using Held = std::list<HeldAnswer>;
 
-  Connection(int fd, std::string peer, std::size_t server) : fd_(fd), peer_(std::move(peer)), server_(server) {}
+  Connection(int fd, std::string peer, std::size_t server, ReadGuard::Account account = {})
+      : fd_(fd), peer_(std::move(peer)), server_(server), account_(account) {}
   ~Connection();
 
   // Which server, and so which thread, it was given to.
@@ -50,6 +52,10 @@ class Connection {
   std::uint64_t queued_bytes() const { return queued_bytes_; }
   // Likewise: gathers its answers.
   Cork& cork() { return cork_; }
+  // For that thread: a message of megabytes came for a call that takes a few bytes. The first is only refused.
+  void SentTooMuch();
+  // Where it is told what the connection does for its client. Any thread.
+  const ReadGuard::Account& account() const { return account_; }
   const std::string& peer() const { return peer_; }
   int fd() const { return fd_; }
   std::uint64_t unread_bytes() const { return unread_bytes_.load(std::memory_order_relaxed); }
@@ -71,6 +77,8 @@ class Connection {
   const int fd_;
   const std::string peer_;
   const std::size_t server_;
+  const ReadGuard::Account account_;
+  bool sent_too_much_ = false;
   ConnectionShare share_;
   std::uint64_t queued_bytes_ = 0;
   Cork cork_{fd_};
@@ -90,7 +98,7 @@ class Connections {
   explicit Connections(const Options& options) : options_(options) {}
 
   // `fd` is the duplicate, owned from here on; `name` is what ServerContext::peer() says for this connection.
-  void Add(const std::string& name, int fd, std::string peer, std::size_t server);
+  void Add(const std::string& name, int fd, std::string peer, std::size_t server, ReadGuard::Account account = {});
   // The one that `server` was given; `fd` tells a newer connection of the same name apart, which stays.
   void Remove(const std::string& name, int fd, std::size_t server);
   // The connection of this name that `server` was given. Null when it is gone already; its name, which is a

@@ -2,11 +2,13 @@
 
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "server/rpc/accept/greeting.h"
@@ -25,7 +27,22 @@ class LeastLoaded {
   std::size_t last_ = 0;
 };
 
-// The way into gRPC for sockets that we accepted ourselves. Used by the accept thread alone.
+// A socket that is closed unless somebody takes it.
+class OwnedSocket {
+ public:
+  explicit OwnedSocket(int fd) : fd_(fd) {}
+  ~OwnedSocket() {
+    if (fd_ >= 0) close(fd_);
+  }
+  OwnedSocket(const OwnedSocket&) = delete;
+  OwnedSocket& operator=(const OwnedSocket&) = delete;
+  int Take() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;
+};
+
+// The way into gRPC for sockets that we accepted ourselves. Used by the accept thread alone, but for HandOff.
 class SocketHandoff {
  public:
   explicit SocketHandoff(std::size_t servers) : least_loaded_(servers) {}
@@ -36,7 +53,7 @@ class SocketHandoff {
   virtual std::string PeerOf(int fd) const = 0;
   // To which of the servers behind the handoff the next socket goes. It counts there until Left.
   std::size_t Choose() { return least_loaded_.Take(); }
-  // Hands the socket over, for good.
+  // Hands the socket over, for good. Any thread, one at a time for each server.
   virtual void HandOff(int fd, std::size_t server) = 0;
   // A socket that went to this server has ended.
   void Left(std::size_t server) { least_loaded_.Left(server); }

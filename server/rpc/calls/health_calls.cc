@@ -2,6 +2,9 @@
 
 #include <absl/strings/str_cat.h>
 
+#include "server/rpc/calls/control_message.h"
+#include "server/rpc/queue/status.h"
+
 namespace softmax::server {
 namespace {
 
@@ -21,42 +24,49 @@ HealthCheckResponse::ServingStatus ToWire(Health::Status status) {
 
 }  // namespace
 
-void CheckCall::Arm(HealthContext& health) {
-  auto* call = new CheckCall(health);
-  health.service.RequestCheck(&call->context_, &call->request_, &call->responder_, health.queue, health.queue,
-                              static_cast<Tag*>(call));
+void CheckCall::Arm(ControlContext& place) {
+  auto* call = new CheckCall(place);
+  place.service.RequestCheck(&call->context_, &call->request_, &call->responder_, place.queue, place.queue,
+                             static_cast<Tag*>(call));
 }
 
 void CheckCall::Proceed(bool ok) {
   if (answering_ || !ok) {
+    if (answering_ && ok) place_.CallFinished(context_.peer());
     delete this;
     return;
   }
-  Arm(health_);
+  place_.pace.Begin([&place = place_] { Arm(place); });
   answering_ = true;
-  const Health::Status status = health_.health.Check(request_.service());
+  grpc::health::v1::HealthCheckRequest request;
+  if (const absl::Status status = place_.Parse(request_, context_.peer(), &request); !status.ok()) {
+    responder_.FinishWithError(ToGrpcStatus(status), static_cast<Tag*>(this));
+    return;
+  }
+  const Health::Status status = place_.health.Check(request.service());
   if (status == Health::Status::kUnknownService) {
-    responder_.FinishWithError(grpc::Status(grpc::StatusCode::NOT_FOUND,
-                                            absl::StrCat("service: \"", request_.service(), "\" is not known here")),
-                               static_cast<Tag*>(this));
+    responder_.FinishWithError(
+        grpc::Status(grpc::StatusCode::NOT_FOUND,
+                     absl::StrCat("service: \"", Excerpt(request.service()), "\" is not known here")),
+        static_cast<Tag*>(this));
     return;
   }
   HealthCheckResponse response;
   response.set_status(ToWire(status));
-  responder_.Finish(response, grpc::Status::OK, static_cast<Tag*>(this));
+  responder_.Finish(SerializeControl(response), grpc::Status::OK, static_cast<Tag*>(this));
 }
 
-WatchCall::WatchCall(HealthContext& health) : health_(health), counted_(health.calls), writer_(&context_) {}
+WatchCall::WatchCall(ControlContext& place) : place_(place), counted_(place.calls), writer_(&context_) {}
 
 WatchCall::~WatchCall() {
-  if (state_ != State::kWaiting) health_.watches.erase(place_);
+  if (state_ != State::kWaiting) place_.watches.erase(watching_);
 }
 
-void WatchCall::Arm(HealthContext& health) {
-  auto* call = new WatchCall(health);
+void WatchCall::Arm(ControlContext& place) {
+  auto* call = new WatchCall(place);
   call->context_.AsyncNotifyWhenDone(static_cast<Tag*>(&call->gone_));
-  health.service.RequestWatch(&call->context_, &call->request_, &call->writer_, health.queue, health.queue,
-                              static_cast<Tag*>(call));
+  place.service.RequestWatch(&call->context_, &call->request_, &call->writer_, place.queue, place.queue,
+                             static_cast<Tag*>(call));
 }
 
 void WatchCall::Gone::Proceed(bool /*ok*/) {
@@ -67,16 +77,23 @@ void WatchCall::Gone::Proceed(bool /*ok*/) {
 
 void WatchCall::Proceed(bool ok) {
   switch (state_) {
-    case State::kWaiting:
+    case State::kWaiting: {
       if (!ok) {
         delete this;  // never matched: the notice of its end does not come either
         return;
       }
-      Arm(health_);
-      place_ = health_.watches.insert(health_.watches.end(), this);
+      place_.pace.Begin([&place = place_] { Arm(place); });
+      watching_ = place_.watches.insert(place_.watches.end(), this);
       state_ = State::kIdle;
+      grpc::health::v1::HealthCheckRequest request;
+      if (const absl::Status status = place_.Parse(request_, context_.peer(), &request); !status.ok()) {
+        Finish(ToGrpcStatus(status));
+        return;
+      }
+      service_ = request.service();
       Update();
       return;
+    }
     case State::kWriting:
       state_ = State::kIdle;
       Update();
@@ -93,17 +110,21 @@ void WatchCall::Proceed(bool ok) {
 
 void WatchCall::Update() {
   if (state_ != State::kIdle) return;  // looked at again when the operation under way ends
-  if (client_gone_ || health_.ending.load()) {
-    state_ = State::kFinishing;
-    writer_.Finish(grpc::Status(grpc::StatusCode::UNAVAILABLE, "the server is shutting down"), static_cast<Tag*>(this));
+  if (client_gone_ || place_.ending.load()) {
+    Finish(grpc::Status(grpc::StatusCode::UNAVAILABLE, "the server is shutting down"));
     return;
   }
   HealthCheckResponse response;
-  response.set_status(ToWire(health_.health.Check(request_.service())));
+  response.set_status(ToWire(place_.health.Check(service_)));
   if (response.status() == last_sent_) return;
   last_sent_ = response.status();
   state_ = State::kWriting;
-  writer_.Write(response, static_cast<Tag*>(this));
+  writer_.Write(SerializeControl(response), static_cast<Tag*>(this));
+}
+
+void WatchCall::Finish(const grpc::Status& status) {
+  state_ = State::kFinishing;
+  writer_.Finish(status, static_cast<Tag*>(this));
 }
 
 void WatchCall::DeleteIfDone() {

@@ -6,8 +6,7 @@
 
 #include <list>
 
-#include "grpc/health/v1/health.pb.h"
-#include "server/rpc/health/health_context.h"
+#include "server/rpc/calls/control_context.h"
 #include "server/rpc/queue/call_count.h"
 #include "server/rpc/queue/tag.h"
 
@@ -20,24 +19,24 @@ namespace softmax::server {
 
 class CheckCall final : public Tag {
  public:
-  static void Arm(HealthContext& health);
+  static void Arm(ControlContext& place);
   void Proceed(bool ok) override;
 
  private:
-  explicit CheckCall(HealthContext& health) : health_(health), counted_(health.calls), responder_(&context_) {}
+  explicit CheckCall(ControlContext& place) : place_(place), counted_(place.calls), responder_(&context_) {}
 
-  HealthContext& health_;
+  ControlContext& place_;
   const CallCount::Member counted_;
   grpc::ServerContext context_;
-  grpc::health::v1::HealthCheckRequest request_;
-  grpc::ServerAsyncResponseWriter<grpc::health::v1::HealthCheckResponse> responder_;
+  grpc::ByteBuffer request_;
+  grpc::ServerAsyncResponseWriter<grpc::ByteBuffer> responder_;
   bool answering_ = false;
 };
 
 // Tells the status at once, then every change, until the client leaves or the server drains.
 class WatchCall final : public Tag {
  public:
-  static void Arm(HealthContext& health);
+  static void Arm(ControlContext& place);
   void Proceed(bool ok) override;
   // The status may have changed, or the server ends its watches.
   void Update();
@@ -54,20 +53,22 @@ class WatchCall final : public Tag {
   };
   enum class State { kWaiting, kIdle, kWriting, kFinishing, kFinished };
 
-  explicit WatchCall(HealthContext& health);
+  explicit WatchCall(ControlContext& place);
+  void Finish(const grpc::Status& status);
   ~WatchCall() override;
   void DeleteIfDone();
 
-  HealthContext& health_;
+  ControlContext& place_;
   const CallCount::Member counted_;
   grpc::ServerContext context_;
-  grpc::health::v1::HealthCheckRequest request_;
-  grpc::ServerAsyncWriter<grpc::health::v1::HealthCheckResponse> writer_;
+  grpc::ByteBuffer request_;
+  std::string service_;
+  grpc::ServerAsyncWriter<grpc::ByteBuffer> writer_;
   Gone gone_{this};
   State state_ = State::kWaiting;
   bool client_gone_ = false;
   int last_sent_ = -1;
-  std::list<WatchCall*>::iterator place_;
+  std::list<WatchCall*>::iterator watching_;
 };
 
 }  // namespace softmax::server

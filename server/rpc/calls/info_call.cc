@@ -1,5 +1,6 @@
 #include "server/rpc/calls/info_call.h"
 
+#include "server/rpc/calls/control_message.h"
 #include "server/rpc/queue/status.h"
 
 namespace softmax::server {
@@ -12,15 +13,18 @@ void InfoCall::Arm(QueueThread& thread) {
 
 void InfoCall::Proceed(bool ok) {
   if (answering_ || !ok) {
+    if (answering_ && ok) thread_.control().CallFinished(context_.peer());
     delete this;
     return;
   }
-  Arm(thread_);
+  thread_.control().pace.Begin([&thread = thread_] { Arm(thread); });
   answering_ = true;
   const TimePoint arrived = SteadyClock::now();
   FrontDoor& door = thread_.door();
   door.RequestArrived(Method::kGetServerInfo);
-  const absl::Status status = door.Authorize(context_);
+  v1::GetServerInfoRequest request;
+  absl::Status status = door.Authorize(context_);
+  if (status.ok()) status = thread_.control().Parse(request_, context_.peer(), &request);
   const RequestSample sample = SampleOf(Method::kGetServerInfo, status, arrived, SteadyClock::now(), nullptr);
   door.RequestFinished(sample, /*id=*/0, nullptr, context_);
   if (!status.ok()) {
@@ -29,7 +33,7 @@ void InfoCall::Proceed(bool ok) {
   }
   v1::GetServerInfoResponse info = thread_.state().info;
   thread_.state().describe_devices(&info);
-  responder_.Finish(info, grpc::Status::OK, static_cast<Tag*>(this));
+  responder_.Finish(SerializeControl(info), grpc::Status::OK, static_cast<Tag*>(this));
 }
 
 }  // namespace softmax::server

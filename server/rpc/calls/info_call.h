@@ -20,8 +20,8 @@ class InfoCall final : public Tag {
   QueueThread& thread_;
   const CallCount::Member counted_;
   grpc::ServerContext context_;
-  v1::GetServerInfoRequest request_;
-  grpc::ServerAsyncResponseWriter<v1::GetServerInfoResponse> responder_;
+  grpc::ByteBuffer request_;
+  grpc::ServerAsyncResponseWriter<grpc::ByteBuffer> responder_;
   bool answering_ = false;
 };
 

@@ -6,6 +6,7 @@
 
 #include <set>
 
+#include "server/rpc/calls/control_message.h"
 #include "server/rpc/queue/status.h"
 
 namespace softmax::server {
@@ -81,10 +82,9 @@ void ReflectionCall::Proceed(bool ok) {
   switch (state_) {
     case State::kWaiting:
       if (!ok) break;
-      Arm(thread_);
+      thread_.control().pace.Begin([&thread = thread_] { Arm(thread); });
       if (const absl::Status status = thread_.door().Authorize(context_); !status.ok()) {
-        state_ = State::kFinishing;
-        stream_.Finish(ToGrpcStatus(status), static_cast<Tag*>(this));
+        Finish(ToGrpcStatus(status));
         return;
       }
       Read();
@@ -94,13 +94,18 @@ void ReflectionCall::Proceed(bool ok) {
         Answer();
         return;
       }
-      state_ = State::kFinishing;  // the client has no more questions
-      stream_.Finish(grpc::Status::OK, static_cast<Tag*>(this));
+      Finish(grpc::Status::OK);  // the client has no more questions
       return;
     case State::kWriting:
-      Read();
+      if (!ok) {
+        Finish(grpc::Status::OK);  // nobody reads it
+        return;
+      }
+      if (const auto connection = thread_.door().ConnectionOf(context_.peer())) connection->account().RequestAnswered();
+      thread_.control().pace.Begin([this] { Read(); });
       return;
     case State::kFinishing:
+      if (ok) thread_.control().CallFinished(context_.peer());
       break;
   }
   delete this;
@@ -112,8 +117,18 @@ void ReflectionCall::Read() {
 }
 
 void ReflectionCall::Answer() {
+  ServerReflectionRequest request;
+  if (const absl::Status status = thread_.control().Parse(request_, context_.peer(), &request); !status.ok()) {
+    Finish(ToGrpcStatus(status));
+    return;
+  }
   state_ = State::kWriting;
-  stream_.Write(AnswerTo(request_), static_cast<Tag*>(this));
+  stream_.Write(SerializeControl(AnswerTo(request)), static_cast<Tag*>(this));
+}
+
+void ReflectionCall::Finish(const grpc::Status& status) {
+  state_ = State::kFinishing;
+  stream_.Finish(status, static_cast<Tag*>(this));
 }
 
 }  // namespace softmax::server

@@ -2,8 +2,8 @@
 
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/async_stream.h>
+#include <grpcpp/support/byte_buffer.h>
 
-#include "grpc/reflection/v1alpha/reflection.pb.h"
 #include "server/rpc/queue/queue_thread.h"
 #include "server/rpc/queue/tag.h"
 
@@ -22,14 +22,13 @@ class ReflectionCall final : public Tag {
   explicit ReflectionCall(QueueThread& thread) : thread_(thread), counted_(thread.calls()), stream_(&context_) {}
   void Read();
   void Answer();
+  void Finish(const grpc::Status& status);
 
   QueueThread& thread_;
   const CallCount::Member counted_;
   grpc::ServerContext context_;
-  grpc::ServerAsyncReaderWriter<grpc::reflection::v1alpha::ServerReflectionResponse,
-                                grpc::reflection::v1alpha::ServerReflectionRequest>
-      stream_;
-  grpc::reflection::v1alpha::ServerReflectionRequest request_;
+  grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer> stream_;
+  grpc::ByteBuffer request_;
   State state_ = State::kWaiting;
 };
 

@@ -12,7 +12,7 @@
 namespace softmax::server {
 
 // SoftmaxService's methods: Softmax for RawCall, SoftmaxStream as raw bytes (a tensor is never parsed into a message),
-// GetServerInfo as messages. The generated class does not say what the server calls a method by.
+// GetServerInfo likewise (control_message.h). The generated class does not say what the server calls a method by.
 class SoftmaxMethods final : public grpc::Service {
  public:
   SoftmaxMethods() {
@@ -22,7 +22,7 @@ class SoftmaxMethods final : public grpc::Service {
     Add("/softmax.v1.SoftmaxService/GetServerInfo", RpcMethod::NORMAL_RPC);
     MarkMethodRaw(0);
     MarkMethodRaw(kStream);
-    MarkMethodAsync(kInfo);
+    MarkMethodRaw(kInfo);
   }
 
   // For RawCall::Request, once the server has started.
@@ -34,8 +34,8 @@ class SoftmaxMethods final : public grpc::Service {
     RequestAsyncBidiStreaming(kStream, context, stream, queue, queue, tag);
   }
 
-  void RequestGetServerInfo(grpc::ServerContext* context, v1::GetServerInfoRequest* request,
-                            grpc::ServerAsyncResponseWriter<v1::GetServerInfoResponse>* writer,
+  void RequestGetServerInfo(grpc::ServerContext* context, grpc::ByteBuffer* request,
+                            grpc::ServerAsyncResponseWriter<grpc::ByteBuffer>* writer,
                             grpc::ServerCompletionQueue* queue, void* tag) {
     RequestAsyncUnary(kInfo, context, request, writer, queue, queue, tag);
   }

@@ -160,6 +160,7 @@ void StreamCall::Answered(Request* request, const Answer& answer) {
   thread_.door().RequestFinished(SampleOf(Method::kSoftmaxStream, status, request->arrived(), now, &answer),
                                  request->decoded().id, &answer, context_);
   if (answer.ran) thread_.recorder().PayloadCopiedIn(request->copied_bytes());
+  if (connection_ != nullptr) connection_->account().RequestAnswered();
   if (state_ == State::kBroken) {
     // Nobody reads it.
   } else if (!status.ok()) {
@@ -231,6 +232,7 @@ void StreamCall::WriteIfReady() {
 
 void StreamCall::OnWritten(bool ok) {
   writing_since_ = kNoDeadline;
+  has_answered_ = has_answered_ || ok;
   if (!ok) {
     state_ = State::kBroken;
     DropOutgoing();
@@ -264,7 +266,8 @@ void StreamCall::FinishIfDone() {
   }
 }
 
-void StreamCall::OnFinished(bool /*ok*/) {
+void StreamCall::OnFinished(bool ok) {
+  if (connection_ != nullptr && (ok || has_answered_)) connection_->account().CallFinished();
   state_ = State::kFinished;
   FinishIfDone();
 }

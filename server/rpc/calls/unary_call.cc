@@ -26,6 +26,10 @@ void UnaryCall::Proceed(bool ok) {
     Handle();
     return;
   }
+  if (state_ == State::kAnswering && connection_ != nullptr &&
+      (!call_.cancelled() || deadline_ <= SteadyClock::now())) {
+    connection_->account().CallFinished();
+  }
   delete this;  // the server shuts down, or the answer is out (or given up)
 }
 
@@ -82,6 +86,7 @@ void UnaryCall::Complete(const Answer& answer) {
 
 void UnaryCall::FinishWithError(const absl::Status& status, TimePoint now) {
   Account(status, now, nullptr);
+  if (connection_ == nullptr) connection_ = thread_.door().ConnectionOf(call_.peer());
   state_ = State::kAnswering;
   call_.FinishWithError(status, /*retry_after_ms=*/0);
 }

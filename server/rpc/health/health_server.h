@@ -5,43 +5,59 @@
 #include <grpcpp/server.h>
 
 #include <atomic>
+#include <functional>
 #include <memory>
+#include <thread>
+#include <vector>
 
-#include "server/rpc/health/health_context.h"
+#include "server/base/mutex.h"
+#include "server/rpc/calls/control_context.h"
 
 namespace softmax::server {
 
 // A second gRPC server with grpc.health.v1 and nothing else, for probes that know neither TLS nor tokens. It serves
 // until the very end of a drain.
 //
-// It has a completion queue and no thread: a thread that slept in it would become the reader of every socket of the
-// process (health_calls.h). The accept loop looks in while a connection is open; a probe waits up to its interval.
+// Its thread never sleeps in the completion queue, since it would become the reader of every socket of the process
+// (health_calls.h): it looks in every few milliseconds while a connection is open, and a probe waits so long.
 class HealthServer {
  public:
   static constexpr std::uint32_t kMaxConnections = 64;
+  static constexpr std::uint32_t kMaxStreams = 16;  // of one connection
 
-  // `health` outlives this.
-  explicit HealthServer(Health& health) : health_(health) {}
+  // Both outlive this. `connections`: those to this server.
+  HealthServer(Health& health, Connections& connections) : health_(health), connections_(connections) {}
   ~HealthServer();
 
   absl::Status Start();
   grpc::Server* grpc() { return grpc_.get(); }
-  // Answers what is there to answer, without waiting. One thread.
-  void Poll();
+  // Any thread: runs this soon on the server's thread, unless it ends before.
+  void RunSoon(std::function<void()> job) ABSL_LOCKS_EXCLUDED(mu_);
   // Any thread: the status changed.
   void RequestAttention() { attention_.store(true); }
-  // Once nobody polls any more.
+  // Joins.
   void Shutdown();
 
  private:
+  void Run() ABSL_LOCKS_EXCLUDED(mu_);
+  // Answers some of what is there to answer, without waiting.
+  void Poll();
+
   Health& health_;
-  grpc::health::v1::Health::AsyncService service_;
+  Connections& connections_;
+  HealthService service_;
+  grpc::AsyncGenericService unknown_;
   std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   std::unique_ptr<grpc::Server> grpc_;
   CallCount calls_;
-  std::unique_ptr<HealthContext> context_;
+  std::unique_ptr<ControlContext> context_;
   std::atomic<bool> ending_{false};
   std::atomic<bool> attention_{false};
+
+  Mutex mu_;
+  ConditionVariable changed_;
+  std::vector<std::function<void()>> jobs_ ABSL_GUARDED_BY(mu_);
+  std::thread thread_;
 };
 
 }  // namespace softmax::server

@@ -10,6 +10,7 @@ absl::StatusOr<std::unique_ptr<QueueServer>> QueueServer::Create(const Options& 
   builder.SetResourceQuota(options.quota);
   builder.RegisterService(&server->softmax);
   builder.RegisterService(&server->health);
+  builder.RegisterAsyncGenericService(&server->unknown);
   if (options.reflection) builder.RegisterService(&server->reflection);
   server->queue_ = builder.AddCompletionQueue();
   if (options.tls != nullptr) {

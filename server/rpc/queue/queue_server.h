@@ -9,13 +9,17 @@
 #include <chrono>
 #include <memory>
 
-#include "grpc/health/v1/health.grpc.pb.h"
 #include "grpc/reflection/v1alpha/reflection.grpc.pb.h"
 #include "server/rpc/accept/channel_settings.h"
+#include "server/rpc/calls/control_context.h"
 #include "server/rpc/calls/softmax_methods.h"
 #include "server/rpc/security/tls_files.h"
 
 namespace softmax::server {
+
+// Messages as bytes (calls/control_message.h).
+using ReflectionService = grpc::reflection::v1alpha::ServerReflection::WithRawMethod_ServerReflectionInfo<
+    grpc::reflection::v1alpha::ServerReflection::Service>;
 
 // One grpc::Server with one completion queue: a queue thread's own. A socket given to it is polled by this queue's
 // thread and by no other, which one server with many queues does not do for sockets that it did not accept itself.
@@ -33,8 +37,9 @@ class QueueServer {
   static absl::StatusOr<std::unique_ptr<QueueServer>> Create(const Options& options);
 
   SoftmaxMethods softmax;
-  grpc::health::v1::Health::AsyncService health;
-  grpc::reflection::v1alpha::ServerReflection::AsyncService reflection;
+  HealthService health;
+  ReflectionService reflection;
+  grpc::AsyncGenericService unknown;
 
   grpc::ServerCompletionQueue* queue() { return queue_.get(); }
   grpc::Server* grpc() { return grpc_.get(); }

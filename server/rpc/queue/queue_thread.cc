@@ -9,6 +9,7 @@
 #include "server/rpc/calls/reflection_call.h"
 #include "server/rpc/calls/stream_call.h"
 #include "server/rpc/calls/unary_call.h"
+#include "server/rpc/calls/unknown_call.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -23,6 +24,9 @@ constexpr int kArmedStreamCalls = 8;
 constexpr int kArmedControlCalls = 2;
 // Looks at the completion flag before the (a microsecond dear) empty poll of the queue.
 constexpr int kSpinPolls = 64;
+
+constexpr char kKnownServices[] =
+    "softmax.v1.SoftmaxService, grpc.health.v1.Health and grpc.reflection.v1alpha.ServerReflection are";
 
 void CpuRelax() {
 #if defined(__x86_64__)
@@ -42,7 +46,8 @@ QueueThread::QueueThread(ServiceState& state, const Options& options, std::uniqu
       waker_(queue_),
       door_(state, recorder, options.index),
       sender_(state.arena, state.connections, recorder),
-      context_{state.health, server_->health, queue_, state.ending_watches, calls_} {}
+      control_{state.health,         server_->health, server_->unknown,  kKnownServices, queue_,
+               state.ending_watches, calls_,          state.connections, options.index} {}
 
 QueueThread::~QueueThread() = default;
 
@@ -64,8 +69,9 @@ void QueueThread::ArmCalls() {
   for (int i = 0; i < kArmedStreamCalls; ++i) StreamCall::Arm(*this);
   for (int i = 0; i < kArmedControlCalls; ++i) {
     InfoCall::Arm(*this);
-    CheckCall::Arm(context_);
-    WatchCall::Arm(context_);
+    CheckCall::Arm(control_);
+    WatchCall::Arm(control_);
+    UnknownCall::Arm(control_);
     if (server_->reflects()) ReflectionCall::Arm(*this);
   }
 }
@@ -82,7 +88,7 @@ void QueueThread::TakeReadyEvents() {
 
 // Sleeps until an event, until an open batch has waited long enough, or until the end, and acts on it.
 void QueueThread::WaitForEvent() {
-  const TimePoint until = std::min(batcher_->next_flush(), end_by_.load());
+  const TimePoint until = std::min({batcher_->next_flush(), control_.pace.next(), end_by_.load()});
   gpr_timespec deadline = gpr_inf_future(GPR_CLOCK_MONOTONIC);
   if (until != kNoDeadline) {
     deadline = gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
@@ -104,6 +110,8 @@ void QueueThread::Run() {
     Progress();
     batcher_->Flush(SteadyClock::now());
     if (attention_.exchange(false)) AttendToCalls();
+    if (has_jobs_.load(std::memory_order_acquire)) RunJobs();
+    if (control_.pace.next() != kNoDeadline) control_.pace.Advance(SteadyClock::now());
     // A batch that ran inside Launch is finished by now.
     if (Progress()) continue;
     if (batcher_->needs_polling()) {
@@ -140,7 +148,26 @@ void QueueThread::AttendToCalls() {
     stream->CopyOutOlderThan(overdue);
     if (draining) stream->Drain();
   }
-  for (WatchCall* watch : context_.watches) watch->Update();
+  for (WatchCall* watch : control_.watches) watch->Update();
+}
+
+void QueueThread::RunSoon(std::function<void()> job) {
+  {
+    MutexLock lock(jobs_mu_);
+    jobs_.push_back(std::move(job));
+    has_jobs_.store(true, std::memory_order_release);
+  }
+  waker_.Wake();
+}
+
+void QueueThread::RunJobs() {
+  std::vector<std::function<void()>> jobs;
+  {
+    MutexLock lock(jobs_mu_);
+    jobs.swap(jobs_);
+    has_jobs_.store(false, std::memory_order_relaxed);
+  }
+  for (const std::function<void()>& job : jobs) job();
 }
 
 void QueueThread::ShutdownQueue() {

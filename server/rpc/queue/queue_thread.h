@@ -1,16 +1,19 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <list>
 #include <memory>
 #include <thread>
+#include <vector>
 
+#include "server/base/mutex.h"
 #include "server/batching/admission_queue.h"
 #include "server/batching/batcher.h"
 #include "server/batching/lane.h"
 #include "server/metrics/metrics.h"
+#include "server/rpc/calls/control_context.h"
 #include "server/rpc/calls/front_door.h"
-#include "server/rpc/health/health_context.h"
 #include "server/rpc/queue/answer_sender.h"
 #include "server/rpc/queue/call_count.h"
 #include "server/rpc/queue/queue_server.h"
@@ -54,6 +57,9 @@ class QueueThread {
     waker_.Wake();
   }
 
+  // Any thread: runs this soon on the thread, unless it ends before.
+  void RunSoon(std::function<void()> job) ABSL_LOCKS_EXCLUDED(jobs_mu_);
+
   // After the server's Shutdown returned. Ends the queue once its calls have ended, at `until` without those that have
   // not: a device hangs. Joins.
   void ShutdownAndJoin(TimePoint until);
@@ -65,6 +71,7 @@ class QueueThread {
   Recorder& recorder() { return recorder_; }
   CallCount& calls() { return calls_; }
   FrontDoor& door() { return door_; }
+  ControlContext& control() { return control_; }
   AnswerSender& sender() { return sender_; }
   grpc::ServerCompletionQueue* queue() { return server_->queue(); }
   std::list<UnaryCall*>& answering() { return answering_; }
@@ -81,6 +88,7 @@ class QueueThread {
   // Completes what has finished, and lets in what has its turn then. True: something happened.
   bool Progress();
   void AttendToCalls();
+  void RunJobs() ABSL_LOCKS_EXCLUDED(jobs_mu_);
 
   // Constant after Start.
   ServiceState& state_;
@@ -99,8 +107,11 @@ class QueueThread {
   AnswerSender sender_;
   std::list<UnaryCall*> answering_;  // calls whose answer gRPC has not taken yet, oldest first
   std::list<StreamCall*> streams_;
-  HealthContext context_;
+  ControlContext control_;
 
+  Mutex jobs_mu_;
+  std::vector<std::function<void()>> jobs_ ABSL_GUARDED_BY(jobs_mu_);
+  std::atomic<bool> has_jobs_{false};
   std::atomic<bool> attention_{false};
   // When it ends at the latest: kNoDeadline until ShutdownAndJoin.
   std::atomic<TimePoint> end_by_{kNoDeadline};

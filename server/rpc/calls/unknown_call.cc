@@ -1,0 +1,27 @@
+#include "server/rpc/calls/unknown_call.h"
+
+#include <absl/strings/str_cat.h>
+
+#include "server/rpc/calls/control_message.h"
+
+namespace softmax::server {
+
+void UnknownCall::Arm(ControlContext& context) {
+  auto* const call = new UnknownCall(context);
+  context.unknown.RequestCall(&call->context_, &call->stream_, context.queue, context.queue, static_cast<Tag*>(call));
+}
+
+void UnknownCall::Proceed(bool ok) {
+  if (answering_ || !ok) {
+    delete this;
+    return;
+  }
+  place_.pace.Begin([&place = place_] { Arm(place); });
+  answering_ = true;
+  stream_.Finish(
+      grpc::Status(grpc::StatusCode::UNIMPLEMENTED,
+                   absl::StrCat("method: ", Excerpt(context_.method()), " is not known here; ", place_.known_services)),
+      static_cast<Tag*>(this));
+}
+
+}  // namespace softmax::server
