@@ -1,14 +1,20 @@
 // TLS, client certificates and tokens, from outside.
+#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <openssl/ssl.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <csignal>
 #include <thread>
 
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "grpc/reflection/v1alpha/reflection.grpc.pb.h"
+#include "server/rpc/guard/read_guard.h"
 #include "server/rpc/security/token_set.h"
 #include "softmax/v1/softmax.grpc.pb.h"
 #include "tests/client/support/test_certificates.h"
@@ -75,6 +81,38 @@ class SecureTest : public ::testing::Test {
   const client::Identity second_ = client::IssueFor("localhost", new_authority_, "127.0.0.1");
   const TempFolder folder_;
 };
+
+// Whoever floods a TLS server is known by what it sends, decrypted.
+TEST_F(SecureTest, AFloodOverTlsEndsItsConnection) {
+  Service service(WithTls());
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port =
+      htons(static_cast<std::uint16_t>(std::stoi(service.target().substr(service.target().rfind(':') + 1))));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  SSL_CTX* const context = SSL_CTX_new(TLS_client_method());
+  SSL* const ssl = SSL_new(context);
+  const unsigned char h2[] = "\2h2";
+  SSL_set_alpn_protos(ssl, h2, 3);
+  SSL_set_fd(ssl, fd);
+  ASSERT_EQ(SSL_connect(ssl), 1);
+  std::signal(SIGPIPE, SIG_IGN);
+  const std::uint64_t before = server::ReadGuard::ended(server::FrameMeter::Verdict::kFrames);
+  std::string bytes = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + std::string("\0\0\0\4\0\0\0\0\0", 9);
+  int chunks = 0;
+  for (; chunks < 1000 && SSL_write(ssl, bytes.data(), static_cast<int>(bytes.size())) > 0; ++chunks) {
+    bytes.clear();
+    for (int i = 0; i < 1000; ++i) bytes.append("\0\0\4\10\0\0\0\0\0\0\0\0\1", 13);  // WINDOW_UPDATE by 1
+  }
+  EXPECT_LT(chunks, 1000);
+  EXPECT_EQ(server::ReadGuard::ended(server::FrameMeter::Verdict::kFrames), before + 1);
+  SSL_free(ssl);
+  SSL_CTX_free(context);
+  close(fd);
+  EXPECT_TRUE(Call(service, Trusting(old_authority_.certificate)).ok());
+}
 
 TEST_F(SecureTest, AnswersLargeAndSmallOverTlsAndGivesEverySlabBack) {
   Service service(WithTls());

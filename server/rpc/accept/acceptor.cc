@@ -284,8 +284,12 @@ void Acceptor::HandOver(int fd, std::size_t destination) {
   const std::string name = to.handoff->PeerOf(fd);
   const std::size_t server = to.handoff->Choose();
   accepted_[duplicate] = Accepted{destination, name, server, accepted_number_++};
-  ReadGuard::Account account;
-  if (to.handoff->protocol() == Protocol::kHttp2) account = ReadGuard::Watch(fd, to.max_streams);
+  char greeting[kGreetingBytes];
+  std::string_view client_random;
+  if (to.handoff->protocol() == Protocol::kTls && recv(fd, greeting, sizeof(greeting), MSG_PEEK | MSG_DONTWAIT) > 0) {
+    client_random = ClientRandom({greeting, sizeof(greeting)});
+  }
+  const ReadGuard::Account account = ReadGuard::Watch(fd, to.max_streams, client_random);
   to.connections->Add(name, duplicate, PeerName(fd), server, account);
   Watch(epoll_, duplicate, EPOLLRDHUP, kConnection | static_cast<std::uint64_t>(duplicate));
   if (!to.run) return to.handoff->HandOff(fd, server);

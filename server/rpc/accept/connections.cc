@@ -60,7 +60,7 @@ bool Connection::Ended() const {
 }
 
 void Connection::SentTooMuch() {
-  if (sent_too_much_) ReadGuard::End(fd_, FrameMeter::Verdict::kMessages);
+  if (sent_too_much_) ReadGuard::End(fd_, FrameMeter::Verdict::kMessages, /*goes_in_the_clear=*/false);
   sent_too_much_ = true;
 }
 

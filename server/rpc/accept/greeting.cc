@@ -8,7 +8,6 @@ namespace softmax::server {
 namespace {
 
 constexpr std::string_view kHttp2Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-static_assert(kHttp2Preface.size() == kGreetingBytes);
 constexpr char kTlsHandshake = 0x16;  // the record type of a ClientHello
 constexpr std::string_view kMethods[] = {"GET ", "HEAD ", "POST ", "PUT ", "DELETE ", "OPTIONS ", "PATCH ", "CONNECT "};
 
@@ -21,12 +20,20 @@ bool IsHttp1(std::string_view bytes) {
 
 Greeting JudgeGreeting(Protocol protocol, std::string_view bytes) {
   if (bytes.empty()) return Greeting::kIncomplete;
-  if (protocol == Protocol::kTls) return bytes[0] == kTlsHandshake ? Greeting::kRight : Greeting::kWrong;
-  const std::string_view head = bytes.substr(0, kGreetingBytes);
+  if (protocol == Protocol::kTls) {
+    if (bytes[0] != kTlsHandshake) return Greeting::kWrong;
+    return bytes.size() < kGreetingBytes ? Greeting::kIncomplete : Greeting::kRight;
+  }
+  const std::string_view head = bytes.substr(0, kHttp2Preface.size());
   if (head == kHttp2Preface.substr(0, head.size())) {
-    return head.size() == kGreetingBytes ? Greeting::kRight : Greeting::kIncomplete;
+    return head.size() == kHttp2Preface.size() ? Greeting::kRight : Greeting::kIncomplete;
   }
   return IsHttp1(bytes) ? Greeting::kHttp1 : Greeting::kWrong;
+}
+
+std::string_view ClientRandom(std::string_view bytes) {
+  constexpr std::size_t kRandomAt = 11;  // behind a record's head, a message's head and a version
+  return bytes.substr(kRandomAt, kGreetingBytes - kRandomAt);
 }
 
 void AnswerHttp1(int fd) {

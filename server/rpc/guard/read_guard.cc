@@ -8,8 +8,11 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <string>
+#include <unordered_map>
 
 #include "server/base/log.h"
+#include "server/base/mutex.h"
 #include "server/rpc/accept/listen.h"
 
 namespace softmax::server {
@@ -18,6 +21,7 @@ namespace softmax::server {
 struct alignas(128) ReadGuard::Slot {
   std::atomic<std::uint64_t> generation{0};  // odd: watched
   int fd = -1;
+  std::string client_random;  // empty: not encrypted
   std::optional<FrameMeter> meter;
   alignas(64) Earnings earnings;
 };
@@ -31,6 +35,16 @@ using Chunk = std::array<std::atomic<ReadGuard::Slot*>, kChunk>;
 std::array<std::atomic<Chunk*>, kChunks> chunks{};
 std::array<std::atomic<std::uint64_t>, FrameMeter::kVerdicts> ended_for{};
 std::atomic<bool> is_enabled{true};
+
+// TLS connections whose decrypted bytes nobody has seen yet, by their client's random number.
+struct Unclaimed {
+  Mutex mu;
+  std::unordered_map<std::string, ReadGuard::Account> accounts ABSL_GUARDED_BY(mu);
+};
+Unclaimed& GetUnclaimed() {
+  static auto* const unclaimed = new Unclaimed;
+  return *unclaimed;
+}
 
 ReadGuard::Slot* FindSlot(int fd) {
   const auto number = static_cast<std::size_t>(fd);
@@ -109,33 +123,51 @@ void ReadGuard::Account::AnswerTaken(std::uint64_t bytes) const {
   }
 }
 
-ReadGuard::Account ReadGuard::Watch(int fd, std::uint64_t streams) {
+ReadGuard::Account ReadGuard::Watch(int fd, std::uint64_t streams, std::string_view client_random) {
   if (!is_enabled.load(std::memory_order_relaxed)) return {};
   Slot* const slot = MakeSlot(fd);
   if (slot == nullptr) return {};
   slot->fd = fd;
+  slot->client_random = client_random;
   slot->earnings.calls.store(0, std::memory_order_relaxed);
   slot->earnings.frames.store(0, std::memory_order_relaxed);
   slot->earnings.unread.store(0, std::memory_order_relaxed);
   slot->meter.emplace(streams, slot->earnings, SteadyClock::now());
   const std::uint64_t generation = (slot->generation.load(std::memory_order_relaxed) | 1) + 2;
   slot->generation.store(generation, std::memory_order_release);
-  return Account(slot, generation);
+  const Account account(slot, generation);
+  if (!client_random.empty()) {
+    Unclaimed& unclaimed = GetUnclaimed();
+    MutexLock lock(unclaimed.mu);
+    unclaimed.accounts.insert_or_assign(std::string(client_random), account);
+  }
+  return account;
+}
+
+ReadGuard::Account ReadGuard::Claim(std::string_view client_random) {
+  Unclaimed& unclaimed = GetUnclaimed();
+  MutexLock lock(unclaimed.mu);
+  const auto it = unclaimed.accounts.find(std::string(client_random));
+  if (it == unclaimed.accounts.end()) return {};
+  const Account account = it->second;
+  unclaimed.accounts.erase(it);
+  return account;
 }
 
 void ReadGuard::Forget(const Account& account) {
   if (account.slot_ == nullptr) return;
   std::uint64_t generation = account.generation_;
-  account.slot_->generation.compare_exchange_strong(generation, generation + 1, std::memory_order_relaxed);
+  if (!account.slot_->generation.compare_exchange_strong(generation, generation + 1, std::memory_order_relaxed)) return;
+  if (!account.slot_->client_random.empty()) (void)Claim(account.slot_->client_random);
 }
 
-void ReadGuard::End(int fd, FrameMeter::Verdict reason) {
+void ReadGuard::End(int fd, FrameMeter::Verdict reason, bool goes_in_the_clear) {
   const std::uint64_t before = ended_for[static_cast<std::size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
   // Whoever comes back again and again does not fill the log: the first, the second, the fourth and so on are named.
   if ((before & (before + 1)) == 0) {
     LogWarning("ending connection ", PeerName(fd), ": ", Why(reason), " (", before + 1, " so far)");
   }
-  SayGoAway(fd, Why(reason));
+  if (goes_in_the_clear) SayGoAway(fd, Why(reason));
   shutdown(fd, SHUT_RDWR);
 }
 
@@ -148,19 +180,23 @@ void ReadGuard::SetEnabled(bool enabled) { is_enabled.store(enabled); }
 bool ReadGuard::Passes(int fd, const msghdr& message, std::size_t bytes) {
   Slot* const slot = FindSlot(fd);
   const std::uint64_t generation = slot == nullptr ? 0 : slot->generation.load(std::memory_order_acquire);
-  if ((generation & 1) == 0) return true;
+  if ((generation & 1) == 0 || !slot->client_random.empty()) return true;
+  const Account account(slot, generation);
   for (std::size_t i = 0; i < message.msg_iovlen && bytes > 0; ++i) {
     const std::size_t piece = std::min(bytes, message.msg_iov[i].iov_len);
-    const FrameMeter::Verdict verdict =
-        slot->meter->Take({static_cast<const char*>(message.msg_iov[i].iov_base), piece});
-    if (verdict != FrameMeter::Verdict::kFine) {
-      Forget(Account(slot, generation));
-      End(fd, verdict);
-      return false;
-    }
+    if (!Passes(account, {static_cast<const char*>(message.msg_iov[i].iov_base), piece})) return false;
     bytes -= piece;
   }
   return true;
+}
+
+bool ReadGuard::Passes(const Account& account, std::string_view decrypted) {
+  if (account.earnings() == nullptr) return true;
+  const FrameMeter::Verdict verdict = account.slot_->meter->Take(decrypted);
+  if (verdict == FrameMeter::Verdict::kFine) return true;
+  Forget(account);
+  End(account.slot_->fd, verdict, account.slot_->client_random.empty());
+  return false;
 }
 
 }  // namespace softmax::server

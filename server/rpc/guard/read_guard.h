@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "server/rpc/guard/frame_meter.h"
@@ -40,7 +41,8 @@ class ReadGuard {
   };
 
   // From now on `fd`, of which nothing has been read, is watched. `streams`: that the server lets it have open.
-  static Account Watch(int fd, std::uint64_t streams);
+  // `client_random`: a TLS client's, by which its decrypted bytes are known; empty: the bytes are not encrypted.
+  static Account Watch(int fd, std::uint64_t streams, std::string_view client_random = {});
   // The connection has ended.
   static void Forget(const Account& account);
 
@@ -49,11 +51,15 @@ class ReadGuard {
   // Test builds show what the guard is for by a server without it.
   static void SetEnabled(bool enabled);
 
-  // Ends a connection: counts and logs it, says GOAWAY and shuts the socket, which gRPC then closes.
-  static void End(int fd, FrameMeter::Verdict reason);
+  // Ends a connection: counts and logs it, says GOAWAY (in the clear only) and shuts the socket, which gRPC then
+  // closes.
+  static void End(int fd, FrameMeter::Verdict reason, bool goes_in_the_clear);
 
   // For recvmsg and SSL_read: whether gRPC may see these bytes; else the connection has been ended.
   static bool Passes(int fd, const msghdr& message, std::size_t bytes);
+  static bool Passes(const Account& account, std::string_view decrypted);
+  // Once for each TLS connection: the account that was opened with this client_random.
+  static Account Claim(std::string_view client_random);
 };
 
 }  // namespace softmax::server

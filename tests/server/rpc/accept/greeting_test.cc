@@ -34,7 +34,11 @@ TEST(Greeting, Http1IsToldApart) {
 
 TEST(Greeting, TlsBeginsWithAHandshakeRecord) {
   EXPECT_EQ(JudgeGreeting(Protocol::kTls, ""), Greeting::kIncomplete);
-  EXPECT_EQ(JudgeGreeting(Protocol::kTls, "\x16\x03\x01"), Greeting::kRight);
+  EXPECT_EQ(JudgeGreeting(Protocol::kTls, "\x16\x03\x01"), Greeting::kIncomplete);
+  const std::string hello = "\x16\x03\x01" + std::string(8, '\1') + std::string(32, 'r');
+  EXPECT_EQ(JudgeGreeting(Protocol::kTls, hello.substr(0, hello.size() - 1)), Greeting::kIncomplete);
+  EXPECT_EQ(JudgeGreeting(Protocol::kTls, hello), Greeting::kRight);
+  EXPECT_EQ(ClientRandom(hello + "and more"), std::string(32, 'r'));
   EXPECT_EQ(JudgeGreeting(Protocol::kTls, kPreface), Greeting::kWrong);
   EXPECT_EQ(JudgeGreeting(Protocol::kHttp2, "\x16\x03\x01"), Greeting::kWrong);
 }

@@ -1,0 +1,137 @@
+// Calls that bring no tensor: what they take, what they say, and that nobody can keep others from them.
+#include <gmock/gmock.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "grpc/health/v1/health.grpc.pb.h"
+#include "softmax/v1/softmax.grpc.pb.h"
+#include "tests/end_to_end/http2_client.h"
+#include "tests/end_to_end/service.h"
+
+namespace softmax::testing {
+namespace {
+
+using grpc::health::v1::Health;
+using grpc::health::v1::HealthCheckRequest;
+using grpc::health::v1::HealthCheckResponse;
+using ::testing::HasSubstr;
+
+std::shared_ptr<grpc::Channel> ChannelTo(const std::string& target) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
+}
+
+// A unary call of any method with one message.
+grpc::Status Call(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
+                  const std::string& message) {
+  grpc::GenericStub stub(channel);
+  grpc::CompletionQueue queue;
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+  const grpc::Slice slice(message);
+  const grpc::ByteBuffer request(&slice, 1);
+  grpc::ByteBuffer answer;
+  grpc::Status status;
+  const auto call = stub.PrepareUnaryCall(&context, method, request, &queue);
+  call->StartCall();
+  call->Finish(&answer, &status, nullptr);
+  void* tag = nullptr;
+  bool ok = false;
+  queue.Next(&tag, &ok);
+  return status;
+}
+
+TEST(ControlCalls, AnUnknownMethodIsNamedAndSoIsWhatThereIs) {
+  Service service([](server::Config& config) { config.health_address = "127.0.0.1:0"; });
+  for (const std::string& target : {service.target(), service.server().health_address()}) {
+    const auto channel = ChannelTo(target);
+    for (const char* method : {"/inference.GRPCInferenceService/ModelInfer", "/softmax.v1.SoftmaxService/Softmaxx",
+                               "/x", "/grpc.health.v1.Health/List"}) {
+      const grpc::Status status = Call(channel, method, "");
+      EXPECT_EQ(status.error_code(), grpc::UNIMPLEMENTED);
+      EXPECT_THAT(status.error_message(), HasSubstr(std::string("method: ") + method + " is not known here"));
+      EXPECT_THAT(status.error_message(), HasSubstr("grpc.health.v1.Health"));
+    }
+    const grpc::Status status = Call(channel, "/" + std::string(5000, 'x'), "");
+    EXPECT_EQ(status.error_code(), grpc::UNIMPLEMENTED);
+    EXPECT_LT(status.error_message().size(), 400u);
+  }
+}
+
+TEST(ControlCalls, TakeAFewKibibytes) {
+  Service service;
+  for (const char* method :
+       {"/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch", "/softmax.v1.SoftmaxService/GetServerInfo",
+        "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"}) {
+    HealthCheckRequest request;  // a string in the first field: any of these reads it
+    request.set_service(std::string(4090, 'x'));
+    if (std::string(method).find("Watch") == std::string::npos) {  // which would go on
+      EXPECT_NE(Call(ChannelTo(service.target()), method, request.SerializeAsString()).error_code(),
+                grpc::RESOURCE_EXHAUSTED)
+          << method;
+    }
+    for (const std::size_t bytes : {4097u, 8u << 20}) {
+      request.set_service(std::string(bytes, 'x'));
+      const grpc::Status status = Call(ChannelTo(service.target()), method, request.SerializeAsString());
+      EXPECT_EQ(status.error_code(), grpc::RESOURCE_EXHAUSTED) << method;
+      EXPECT_THAT(status.error_message(), HasSubstr("at most 4096")) << method;
+      EXPECT_THAT(status.error_message(), HasSubstr(std::to_string(request.ByteSizeLong()))) << method;
+    }
+  }
+}
+
+TEST(ControlCalls, ARepeatedLargeMessageEndsTheConnection) {
+  Service service;
+  HealthCheckRequest request;
+  request.set_service(std::string(1 << 20, 'x'));
+  const auto channel = ChannelTo(service.target());
+  const std::string message = request.SerializeAsString();
+  EXPECT_EQ(Call(channel, "/grpc.health.v1.Health/Check", message).error_code(), grpc::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(Call(channel, "/grpc.health.v1.Health/Check", message).error_code(), grpc::UNAVAILABLE);
+}
+
+TEST(ControlCalls, AQuestionThatIsNoMessageIsNamed) {
+  Service service;
+  const grpc::Status status = Call(ChannelTo(service.target()), "/grpc.health.v1.Health/Check", "\x0a\x7f");
+  EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), HasSubstr("grpc.health.v1.HealthCheckRequest"));
+}
+
+// Connections that stay on the health port make room for those that come.
+TEST(ControlCalls, NobodyHoldsThePlacesOfTheHealthPort) {
+  Service service([](server::Config& config) { config.health_address = "127.0.0.1:0"; });
+  const std::string& target = service.server().health_address();
+  std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
+  std::vector<std::unique_ptr<grpc::ClientReader<HealthCheckResponse>>> watches;
+  std::vector<std::unique_ptr<Http2Client>> silent;
+  for (int i = 0; i < 70; ++i) {
+    if (i % 2 == 0) {
+      contexts.push_back(std::make_unique<grpc::ClientContext>());
+      watches.push_back(Health::NewStub(ChannelTo(target))->Watch(contexts.back().get(), {}));
+      HealthCheckResponse response;
+      EXPECT_TRUE(watches.back()->Read(&response)) << i;
+    } else {
+      silent.push_back(std::make_unique<Http2Client>(target, 65535u));
+    }
+  }
+  for (int i = 0; i < 10; ++i) {
+    const auto channel = ChannelTo(target);
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(5));
+    HealthCheckResponse response;
+    const grpc::Status status = Health::NewStub(channel)->Check(&context, {}, &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    EXPECT_EQ(response.status(), HealthCheckResponse::SERVING);
+  }
+  for (const auto& context : contexts) context->TryCancel();
+}
+
+}  // namespace
+}  // namespace softmax::testing
