@@ -106,10 +106,11 @@ TEST_F(TlsTest, PlainTextAndTlsDoNotMixAndSaySo) {
   FakeServer secure("127.0.0.1:0", ServerSide(localhost_, nullptr));
   const absl::Status plain = Call({.target = secure.address()});
   EXPECT_EQ(plain.code(), absl::StatusCode::kUnavailable) << plain;
+  EXPECT_THAT(std::string(plain.message()), HasSubstr("cut off at once, as by a server that speaks TLS there"));
   FakeServer open;
   const absl::Status tls = Call({.target = open.address(), .tls = TlsOptions{authority_.certificate}});
   EXPECT_EQ(tls.code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(std::string(tls.message()), HasSubstr("TLS handshake failed"));
+  EXPECT_THAT(std::string(tls.message()), HasSubstr("TLS handshake failed: what listens there speaks plain text"));
 }
 
 TEST_F(TlsTest, ATokenGoesWithEveryAttemptAndMayChange) {
