@@ -6,7 +6,10 @@
 #include <string>
 #include <thread>
 
+#include "client/cli/visible.h"
 #include "client/softmax_client/channel.h"
+#include "client/softmax_client/failure.h"
+#include "client/softmax_client/options_check.h"
 #include "client/softmax_client/target.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 
@@ -42,7 +45,9 @@ Verdict Ask(Stub& stub, const CliOptions& options, std::chrono::nanoseconds time
   }
   const bool unreachable = status.error_code() == grpc::StatusCode::UNAVAILABLE ||
                            status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
-  return {unreachable ? 3 : 1, status.error_message()};
+  const bool unavailable = status.error_code() == grpc::StatusCode::UNAVAILABLE;
+  return {unreachable ? 3 : 1,
+          unavailable ? WhyUnavailable(status.error_message(), options.tls.has_value()) : status.error_message()};
 }
 
 // Asks until the server is serving or the time to wait for it is over.
@@ -50,6 +55,7 @@ Verdict AskUntil(Clock::time_point until, const std::string& address, const CliO
   ChannelSettings settings;
   if (options.tls) settings.credentials = MakeCredentials(*options.tls);
   settings.authority = options.authority;
+  settings.no_proxy = true;  // whether a server is well is not for a proxy to say
   const auto stub = grpc::health::v1::Health::NewStub(CreateChannel(address, settings));
   for (;;) {
     const std::chrono::nanoseconds left = until - Clock::now();
@@ -65,8 +71,9 @@ Verdict AskUntil(Clock::time_point until, const std::string& address, const CliO
 
 int CheckHealth(const CliOptions& options) {
   const auto addresses = ParseTarget(options.address);
-  if (!addresses.ok()) {
-    std::fprintf(stderr, "softmax-client: %s\n", std::string(addresses.status().message()).c_str());
+  const absl::Status status = addresses.ok() ? CheckOptions(ForClient(options), *addresses) : addresses.status();
+  if (!status.ok()) {
+    Say(std::string(status.message()));
     return 2;
   }
   const auto until = Clock::now() + options.wait;
@@ -76,7 +83,7 @@ int CheckHealth(const CliOptions& options) {
     const bool good = verdict.exit_code == 0;
     // One server's own word stands alone, for scripts.
     const std::string which = verdict.answered && addresses->size() == 1 ? "" : address.target + ": ";
-    std::fprintf(good ? stdout : stderr, "%s%s\n", which.c_str(), verdict.text.c_str());
+    std::fprintf(good ? stdout : stderr, "%s\n", Visible(which + verdict.text).c_str());
     exit_code = std::max(exit_code, verdict.exit_code);
   }
   return exit_code;

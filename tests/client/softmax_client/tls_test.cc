@@ -149,7 +149,7 @@ TEST_F(TlsTest, TheCommandLineClientHasTheSame) {
   std::vector<std::string> arguments = {"--address", server.address(), "--ca", ca, "--timeout", "2s"};
   const ProgramResult anonymous = RunProgram(SOFTMAX_CLIENT, arguments, "1 2 3");
   EXPECT_EQ(anonymous.exit_code, 3);
-  EXPECT_THAT(anonymous.err, HasSubstr(server.address() + ": no connection within 2000 ms; at last: "));
+  EXPECT_THAT(anonymous.err, HasSubstr(server.address() + ": no connection within 1500 ms; at last: "));
   arguments.insert(arguments.end(), {"--cert", save("me.pem", me.certificate), "--key", save("me.key", me.private_key),
                                      "--token-file", save("token", "secret\n")});
   const ProgramResult answer = RunProgram(SOFTMAX_CLIENT, arguments, "1 2 3");
