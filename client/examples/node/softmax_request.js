@@ -52,14 +52,19 @@ async function softmax(client, values, shape) {
 
 async function main() {
   const address = process.argv[2] || 'localhost:50051';
-  const rows = fs.readFileSync(0, 'utf8').split('\n').filter((line) => line.trim())
+  const rows = fs.readFileSync(0, 'utf8').split(/\r\n|\r|\n/).filter((line) => line.trim())
       .map((line) => line.trim().split(/\s+/).map(Number));
   const width = rows.length ? rows[0].length : 0;
   if (!width || rows.some((row) => row.length !== width || row.some(Number.isNaN))) {
     throw new Error('expected rows of the same number of numbers on standard input');
   }
+  const numbers = rows.flat();
+  const values = Float32Array.from(numbers);
+  if (values.some((value, i) => !Number.isFinite(value) && Number.isFinite(numbers[i]))) {
+    throw new Error('a number is too large for float32');
+  }
   const client = await connect(address);
-  const result = await softmax(client, Float32Array.from(rows.flat()), [rows.length, width]);
+  const result = await softmax(client, values, [rows.length, width]);
   for (let start = 0; start < result.length; start += width) {
     console.log(Array.from(result.subarray(start, start + width), (y) => Number(y.toPrecision(8))).join(' '));
   }

@@ -9,6 +9,7 @@ Needs grpcio and protobuf (Debian: python3-grpcio, python3-protobuf) and the gen
     echo '1 2 3' | PYTHONPATH=OUT python3 client/examples/python/softmax_request.py localhost:50051
 """
 import array
+import math
 import sys
 
 import grpc
@@ -54,7 +55,10 @@ def main():
     rows = [[float(word) for word in line.split()] for line in sys.stdin if line.strip()]
     if not rows or any(len(row) != len(rows[0]) for row in rows):
         sys.exit("expected rows of the same number of numbers on standard input")
-    values = array.array("f", (value for row in rows for value in row))
+    numbers = [value for row in rows for value in row]
+    values = array.array("f", numbers)
+    if any(math.isinf(value) and math.isfinite(number) for value, number in zip(values, numbers)):
+        sys.exit("a number is too large for float32")
     try:
         result = softmax(connect(address), values, [len(rows), len(rows[0])])
     except grpc.RpcError as error:
