@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "client/cli/visible.h"
 #include "client/softmax_client/channel.h"
@@ -20,6 +21,8 @@ using Clock = std::chrono::steady_clock;
 using grpc::health::v1::HealthCheckResponse;
 
 constexpr std::chrono::milliseconds kPause(50);
+// A server that cannot be reached is told of after so long, not only at the end of the wait.
+constexpr std::chrono::milliseconds kSilence(500);
 
 struct Verdict {
   int exit_code = 3;
@@ -57,12 +60,16 @@ Verdict AskUntil(Clock::time_point until, const std::string& address, const CliO
   settings.authority = options.authority;
   settings.no_proxy = true;  // whether a server is well is not for a proxy to say
   const auto stub = grpc::health::v1::Health::NewStub(CreateChannel(address, settings));
+  bool told = false;
   for (;;) {
     const std::chrono::nanoseconds left = until - Clock::now();
-    const auto timeout = options.wait.count() > 0 ? std::clamp<std::chrono::nanoseconds>(left, kPause, options.timeout)
+    const std::chrono::nanoseconds longest =
+        told ? options.timeout : std::min<std::chrono::nanoseconds>(options.timeout, kSilence);
+    const auto timeout = options.wait.count() > 0 ? std::max<std::chrono::nanoseconds>(kPause, std::min(left, longest))
                                                   : options.timeout;
     Verdict verdict = Ask(*stub, options, timeout);
     if (verdict.exit_code == 0 || Clock::now() >= until) return verdict;
+    if (verdict.exit_code == 3 && !std::exchange(told, true)) Say("waiting for " + address + ": " + verdict.text);
     std::this_thread::sleep_for(kPause);
   }
 }

@@ -237,6 +237,9 @@ TEST_F(InputsTest, AServerThatIsDownIsToldOfSoon) {
   EXPECT_THAT(result.err, StartsWith("softmax-client: 127.0.0.1:1: no connection within 500 ms; at last: "));
   EXPECT_THAT(result.err, HasSubstr("nobody listens there"));
   EXPECT_THAT(result.err, HasSubstr("waiting 1 s more\n"));
+  const ProgramResult health = RunProgram(SOFTMAX_CLIENT, {"--address", "127.0.0.1:1", "--health", "--wait", "1s"});
+  EXPECT_EQ(health.exit_code, 3);
+  EXPECT_THAT(health.err, StartsWith("softmax-client: waiting for 127.0.0.1:1: "));
 }
 
 }  // namespace
