@@ -1,5 +1,7 @@
 #pragma once
 
+#include <absl/status/status.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -21,6 +23,10 @@ double ElementAt(const Array& array, std::int64_t index);
 
 // The same values in another type, each rounded once to nearest even.
 Array Converted(const Array& array, DataType dtype);
+
+// INVALID_ARGUMENT names the first finite value that became infinite when `from` was converted to `to`: in a softmax
+// one such makes a whole row NaN.
+absl::Status CheckNoneOverflowed(const Array& from, const Array& to);
 
 // An array of that type and shape from values, which must be as many as the shape says.
 Array FromValues(std::span<const double> values, std::vector<std::int64_t> shape, DataType dtype);

@@ -5,8 +5,12 @@
 #include <cstdio>
 #include <string>
 #include <thread>
+#include <utility>
 
+#include "client/cli/visible.h"
 #include "client/softmax_client/channel.h"
+#include "client/softmax_client/failure.h"
+#include "client/softmax_client/options_check.h"
 #include "client/softmax_client/target.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 
@@ -17,6 +21,8 @@ using Clock = std::chrono::steady_clock;
 using grpc::health::v1::HealthCheckResponse;
 
 constexpr std::chrono::milliseconds kPause(50);
+// A server that cannot be reached is told of after so long, not only at the end of the wait.
+constexpr std::chrono::milliseconds kSilence(500);
 
 struct Verdict {
   int exit_code = 3;
@@ -42,7 +48,9 @@ Verdict Ask(Stub& stub, const CliOptions& options, std::chrono::nanoseconds time
   }
   const bool unreachable = status.error_code() == grpc::StatusCode::UNAVAILABLE ||
                            status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
-  return {unreachable ? 3 : 1, status.error_message()};
+  const bool unavailable = status.error_code() == grpc::StatusCode::UNAVAILABLE;
+  return {unreachable ? 3 : 1,
+          unavailable ? WhyUnavailable(status.error_message(), options.tls.has_value()) : status.error_message()};
 }
 
 // Asks until the server is serving or the time to wait for it is over.
@@ -50,13 +58,18 @@ Verdict AskUntil(Clock::time_point until, const std::string& address, const CliO
   ChannelSettings settings;
   if (options.tls) settings.credentials = MakeCredentials(*options.tls);
   settings.authority = options.authority;
+  settings.no_proxy = true;  // whether a server is well is not for a proxy to say
   const auto stub = grpc::health::v1::Health::NewStub(CreateChannel(address, settings));
+  bool told = false;
   for (;;) {
     const std::chrono::nanoseconds left = until - Clock::now();
-    const auto timeout = options.wait.count() > 0 ? std::clamp<std::chrono::nanoseconds>(left, kPause, options.timeout)
+    const std::chrono::nanoseconds longest =
+        told ? options.timeout : std::min<std::chrono::nanoseconds>(options.timeout, kSilence);
+    const auto timeout = options.wait.count() > 0 ? std::max<std::chrono::nanoseconds>(kPause, std::min(left, longest))
                                                   : options.timeout;
     Verdict verdict = Ask(*stub, options, timeout);
     if (verdict.exit_code == 0 || Clock::now() >= until) return verdict;
+    if (verdict.exit_code == 3 && !std::exchange(told, true)) Say("waiting for " + address + ": " + verdict.text);
     std::this_thread::sleep_for(kPause);
   }
 }
@@ -65,8 +78,9 @@ Verdict AskUntil(Clock::time_point until, const std::string& address, const CliO
 
 int CheckHealth(const CliOptions& options) {
   const auto addresses = ParseTarget(options.address);
-  if (!addresses.ok()) {
-    std::fprintf(stderr, "softmax-client: %s\n", std::string(addresses.status().message()).c_str());
+  const absl::Status status = addresses.ok() ? CheckOptions(ForClient(options), *addresses) : addresses.status();
+  if (!status.ok()) {
+    Say(std::string(status.message()));
     return 2;
   }
   const auto until = Clock::now() + options.wait;
@@ -76,7 +90,7 @@ int CheckHealth(const CliOptions& options) {
     const bool good = verdict.exit_code == 0;
     // One server's own word stands alone, for scripts.
     const std::string which = verdict.answered && addresses->size() == 1 ? "" : address.target + ": ";
-    std::fprintf(good ? stdout : stderr, "%s%s\n", which.c_str(), verdict.text.c_str());
+    std::fprintf(good ? stdout : stderr, "%s\n", Visible(which + verdict.text).c_str());
     exit_code = std::max(exit_code, verdict.exit_code);
   }
   return exit_code;

@@ -1,35 +1,58 @@
 #include <absl/strings/str_format.h>
+#include <signal.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <utility>
 
 #include "client/cli/files.h"
 #include "client/cli/health.h"
 #include "client/cli/options.h"
+#include "client/cli/read_file.h"
+#include "client/cli/visible.h"
 #include "client/softmax_client/softmax_client.h"
 #include "server/base/process_settings.h"
 
 namespace softmax::client {
 namespace {
 
+// A server that cannot be reached is told of after so long, not only at the end of the timeout.
+constexpr std::chrono::milliseconds kSilence(500);
+
 // Prints the one line about what went wrong, and says how to exit.
 int Report(const absl::Status& status) {
-  std::fprintf(stderr, "softmax-client: %s\n", std::string(status.message()).c_str());
+  Say(std::string(status.message()));
   if (status.code() == absl::StatusCode::kInvalidArgument) return 2;
   return status.code() == absl::StatusCode::kUnavailable ? 3 : 1;
 }
 
+absl::Status AwaitConnection(Client& client, std::chrono::nanoseconds timeout) {
+  const std::chrono::nanoseconds first = std::min<std::chrono::nanoseconds>(timeout, kSilence);
+  absl::Status connected = client.WaitForConnection(first);
+  if (connected.ok() || first == timeout) return connected;
+  const std::chrono::duration<double> rest = timeout - first;
+  Say(absl::StrFormat("%s; waiting %g s more", std::string(connected.message()), rest.count()));
+  return client.WaitForConnection(timeout - first);
+}
+
 absl::StatusOr<std::unique_ptr<Client>> Connect(const CliOptions& options) {
-  ClientOptions wanted{
-      .target = options.address, .deadline = options.timeout, .retry = {.max_attempts = options.attempts}};
-  wanted.tls = options.tls;
-  wanted.authority = options.authority;
-  if (!options.token.empty()) wanted.bearer_token = [token = options.token] { return token; };
-  auto client = Client::Create(std::move(wanted));
+  auto client = Client::Create(ForClient(options));
   if (!client.ok()) return client;
-  const absl::Status connected = (*client)->WaitForConnection(options.timeout);
+  const absl::Status connected = AwaitConnection(**client, options.timeout);
   if (!connected.ok()) return connected;
   return client;
+}
+
+// The tensor as it is sent.
+absl::StatusOr<Array> InputOf(const CliOptions& options, const LoadedArray& loaded) {
+  const DataType native = loaded.format == Format::kNpy ? loaded.array.dtype : DataType::kFloat32;
+  Array input = Converted(loaded.array, options.dtype.value_or(native));
+  const absl::Status fits = options.overflow_to_infinity ? absl::OkStatus() : CheckNoneOverflowed(loaded.array, input);
+  if (fits.ok()) return input;
+  return absl::InvalidArgumentError(NameOfInput(options.input) + ": " + std::string(fits.message()) +
+                                    "; choose another --dtype, or --overflow-to-infinity");
 }
 
 int PrintInfo(const CliOptions& options) {
@@ -37,8 +60,9 @@ int PrintInfo(const CliOptions& options) {
   if (!client.ok()) return Report(client.status());
   const auto info = (*client)->GetServerInfo();
   if (!info.ok()) return Report(info.status());
-  std::string text = absl::StrFormat("version    %s (%s)\nbackend    %s\n", info->version, info->build, info->backend);
-  for (const std::string& device : info->devices) text += "device     " + device + "\n";
+  std::string text = absl::StrFormat("version    %s (%s)\nbackend    %s\n", Visible(info->version),
+                                     Visible(info->build), Visible(info->backend));
+  for (const std::string& device : info->devices) text += "device     " + Visible(device) + "\n";
   text += "dtypes    ";
   for (const DataType dtype : info->dtypes) text += " " + std::string(NameOf(dtype));
   text += "\noperations";
@@ -50,17 +74,19 @@ int PrintInfo(const CliOptions& options) {
       limits.max_request_bytes, limits.max_response_bytes, limits.max_rank, limits.max_rows, limits.max_columns,
       limits.max_requests_per_stream_message, limits.max_in_flight_per_stream);
   if (info->degraded) text += "degraded   a device was lost\n";
-  for (const std::string& device : info->lost_devices) text += "lost       " + device + "\n";
+  for (const std::string& device : info->lost_devices) text += "lost       " + Visible(device) + "\n";
   if (info->unsafe_testing) text += "unsafe     test switches are on: answers may be wrong\n";
   std::fputs(text.c_str(), stdout);
   return 0;
 }
 
 int RunSoftmax(const CliOptions& options) {
-  auto loaded = LoadArray(options.input, options.format);
+  const auto loaded = LoadArray(options.input, options.format);
   if (!loaded.ok()) return Report(loaded.status());
-  const DataType native = loaded->format == Format::kNpy ? loaded->array.dtype : DataType::kFloat32;
-  const Array input = Converted(loaded->array, options.dtype.value_or(native));
+  const auto input = InputOf(options, *loaded);
+  if (!input.ok()) return Report(input.status());
+  const auto output_format = PlanOutput(options.output, loaded->format);
+  if (!output_format.ok()) return Report(output_format.status());
   auto client = Connect(options);
   if (!client.ok()) return Report(client.status());
   SoftmaxOptions softmax;
@@ -69,10 +95,10 @@ int RunSoftmax(const CliOptions& options) {
   softmax.scale = options.scale;
   softmax.output_dtype = options.output_dtype;
   softmax.lengths = options.lengths;
-  const auto answer = (*client)->Softmax({input.dtype, input.shape, input.data}, softmax);
+  const auto answer = (*client)->Softmax({input->dtype, input->shape, input->data}, softmax);
   if (!answer.ok()) return Report(answer.status());
   const Array output{answer->dtype(), answer->shape(), {answer->data().begin(), answer->data().end()}};
-  const absl::Status saved = SaveArray(options.output, loaded->format, output);
+  const absl::Status saved = SaveArray(options.output, *output_format, output);
   return saved.ok() ? 0 : Report(saved);
 }
 
@@ -82,6 +108,10 @@ int RunSoftmax(const CliOptions& options) {
 int main(int argc, char** argv) {
   using namespace softmax::client;
   softmax::ApplyProcessSettings();
+  // What gRPC would log of its own is in the errors.
+  setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
+  // A file above the limit of the process is an error of its write, and not the end before anything was said.
+  signal(SIGXFSZ, SIG_IGN);
   int exit_code = 0;
   const auto options = ParseCliCommandLine(argc, argv, &exit_code);
   if (!options) return exit_code;

@@ -3,6 +3,9 @@
 #include <charconv>
 #include <cstring>
 #include <optional>
+#include <utility>
+
+#include "client/cli/visible.h"
 
 namespace softmax::client {
 namespace {
@@ -37,10 +40,13 @@ absl::StatusOr<DataType> ReadDescr(std::string_view header) {
   }
   const std::size_t end = rest->find(rest->front(), 1);
   const std::string_view descr = rest->substr(1, end == std::string_view::npos ? end : end - 1);
-  if (descr == "<f4") return DataType::kFloat32;
-  if (descr == "<f2") return DataType::kFloat16;
-  if (descr == "<f8") return DataType::kFloat64;
-  return Bad("its elements are '" + std::string(descr) + "'; supported are '<f2', '<f4' and '<f8'");
+  // '<' is little-endian; '=' or nothing is the order of the machine, which is the same wherever this runs.
+  const std::string_view type = descr.starts_with('<') || descr.starts_with('=') ? descr.substr(1) : descr;
+  if (type == "f4") return DataType::kFloat32;
+  if (type == "f2") return DataType::kFloat16;
+  if (type == "f8") return DataType::kFloat64;
+  return Bad("its elements are '" + Visible(descr.substr(0, 20)) +
+             "'; supported are '<f2', '<f4' and '<f8': save array.astype('<f4')");
 }
 
 absl::StatusOr<std::vector<std::int64_t>> ReadShape(std::string_view header) {
@@ -55,7 +61,9 @@ absl::StatusOr<std::vector<std::int64_t>> ReadShape(std::string_view header) {
     const auto [next, error] = std::from_chars(list.data(), list.data() + list.size(), dimension);
     if (error != std::errc() || dimension < 0) return Bad("its 'shape' holds no plain numbers");
     shape.push_back(dimension);
-    list = Trimmed(list.substr(static_cast<std::size_t>(next - list.data())));
+    list.remove_prefix(static_cast<std::size_t>(next - list.data()));
+    if (list.starts_with('L')) list.remove_prefix(1);  // Python 2 writes (2L, 3L)
+    list = Trimmed(list);
     if (list.empty()) break;
     if (list.front() != ',') return Bad("its 'shape' holds no plain numbers");
     list = Trimmed(list.substr(1));
@@ -66,6 +74,21 @@ absl::StatusOr<std::vector<std::int64_t>> ReadShape(std::string_view header) {
                " are supported");
   }
   return shape;
+}
+
+// From numpy's Fortran order, where the first index runs fastest, to the order of rows.
+void SortByRows(Array* array) {
+  const std::size_t rank = array->shape.size();
+  const std::size_t size = SizeOf(array->dtype);
+  std::vector<std::byte> sorted(array->data.size());
+  std::vector<std::int64_t> index(rank, 0);
+  for (std::size_t from = 0; from < sorted.size(); from += size) {
+    std::int64_t to = 0;
+    for (std::size_t d = 0; d < rank; ++d) to = to * array->shape[d] + index[d];
+    std::memcpy(&sorted[static_cast<std::size_t>(to) * size], &array->data[from], size);
+    for (std::size_t d = 0; d < rank && ++index[d] == array->shape[d]; ++d) index[d] = 0;
+  }
+  array->data = std::move(sorted);
 }
 
 // The header's text; the data follows it.
@@ -95,11 +118,8 @@ absl::StatusOr<Array> ReadNpy(std::string_view bytes) {
   const auto dtype = ReadDescr(*header);
   if (!dtype.ok()) return dtype.status();
   const auto order = After(*header, "fortran_order");
-  if (!order || (order->substr(0, 4) != "True" && order->substr(0, 5) != "False")) {
+  if (!order || (!order->starts_with("True") && !order->starts_with("False"))) {
     return Bad("its header has no 'fortran_order'");
-  }
-  if (order->substr(0, 4) == "True") {
-    return Bad("its elements are in Fortran order; save it with numpy.ascontiguousarray(...)");
   }
   auto shape = ReadShape(*header);
   if (!shape.ok()) return shape.status();
@@ -113,6 +133,7 @@ absl::StatusOr<Array> ReadNpy(std::string_view bytes) {
   }
   Array array{*dtype, *std::move(shape), std::vector<std::byte>(data.size())};
   if (!data.empty()) std::memcpy(array.data.data(), data.data(), data.size());
+  if (order->starts_with("True")) SortByRows(&array);
   return array;
 }
 

@@ -1,16 +1,24 @@
 #include "client/cli/options.h"
 
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
 #include <CLI/CLI.hpp>
 #include <cmath>
-#include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <map>
 
+#include "client/cli/nearest.h"
+#include "client/cli/read_file.h"
+#include "client/cli/version.h"
+#include "client/cli/visible.h"
+#include "client/softmax_client/header_text.h"
 #include "server/base/duration.h"
 
 namespace softmax::client {
 namespace {
+
+constexpr std::size_t kMostSecurityBytes = 1 << 20;
+constexpr double kLongestNs = 1e4 * 3600e9;  // 10,000 hours: far from where clocks overflow
 
 struct RawOptions {
   CliOptions options;
@@ -61,10 +69,13 @@ void AddOptions(CLI::App& app, RawOptions& raw) {
   CliOptions& o = raw.options;
   app.add_option("input", o.input, "a .npy or .csv file, or a file of numbers; - is standard input")
       ->capture_default_str();
-  app.add_option("--output", o.output, "where the answer goes; - is standard output")->capture_default_str();
-  AddName(app, "--format", kFormats, "=auto", o.format, "of the input; the answer has the same");
+  app.add_option("--output", o.output, "where the answer goes, as .npy, .csv or .txt if so named; - is standard output")
+      ->capture_default_str();
+  AddName(app, "--format", kFormats, "=auto", o.format, "of the input, and of an answer without a suffix");
   AddName(app, "--dtype", kDataTypes, "", raw.dtype,
           "element type to send; unset: the file's, and float32 for numbers in text");
+  app.add_flag("--overflow-to-infinity", o.overflow_to_infinity,
+               "send what is too large for the element type as infinity, instead of refusing it");
   AddName(app, "--output-dtype", kDataTypes, "", raw.output_dtype, "element type of the answer; unset: the one sent");
   AddName(app, "--op", kOperations, "=softmax", raw.operation, "what is computed");
   app.add_option("--axis", raw.axis, "negative counts from the end; unset: the last");
@@ -72,7 +83,8 @@ void AddOptions(CLI::App& app, RawOptions& raw) {
   app.add_option("--lengths", o.lengths, "valid elements of each row, as 3,2,3")->delimiter(',');
   app.add_option("--address", o.address, "host:port, dns:///host:port, ipv4:a:1,b:2, unix:/path, or a list with commas")
       ->capture_default_str();
-  app.add_option("--timeout", raw.timeout, "for connecting, and for the call with its retries: 10s, 500ms, 2m")
+  app.add_option("--timeout", raw.timeout,
+                 "for connecting, and for the call with its retries: 10s, 500ms, 200us, 2m, 1h")
       ->check(CheckDuration)
       ->capture_default_str();
   auto* info = app.add_flag("--info", raw.info, "print what the server is and allows, and end");
@@ -83,38 +95,59 @@ void AddOptions(CLI::App& app, RawOptions& raw) {
       ->needs(health);
 }
 
+// An empty name, as of a variable that is not set, must not turn a security flag off.
+std::string CheckNamed(const std::string& path) { return path.empty() ? "names no file" : ""; }
+
 void AddSecurityOptions(CLI::App& app, RawOptions& raw) {
   app.add_flag("--tls", raw.tls, "speak TLS; implied by the three files below");
-  app.add_option("--ca", raw.ca, "PEM file of whom to trust; unset: the machine's own list")->check(CLI::ExistingFile);
+  app.add_option("--ca", raw.ca, "PEM file of whom to trust; unset: the machine's own list")->check(CheckNamed);
   auto* certificate =
-      app.add_option("--cert", raw.certificate, "PEM file of this client's certificate")->check(CLI::ExistingFile);
-  auto* key = app.add_option("--key", raw.key, "PEM file of its private key")->check(CLI::ExistingFile);
+      app.add_option("--cert", raw.certificate, "PEM file of this client's certificate")->check(CheckNamed);
+  auto* key = app.add_option("--key", raw.key, "PEM file of its private key")->check(CheckNamed);
   certificate->needs(key);
   key->needs(certificate);
   app.add_option("--authority", raw.options.authority, "name to ask for, and that the certificate must have");
   app.add_option("--token-file", raw.token_file, "file with a bearer token; needs TLS or a unix socket")
-      ->check(CLI::ExistingFile);
+      ->check(CheckNamed);
   app.add_option("--attempts", raw.options.attempts, "how often to try when the server is away or busy")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
 }
 
-std::string ReadText(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+// The file of a security flag. An empty one would be the flag's default without a word.
+absl::Status ReadSecurityFile(const char* flag, const std::string& path, std::string* text) {
+  if (path.empty()) return absl::OkStatus();  // not given
+  const auto bytes = ReadFile(path, kMostSecurityBytes);
+  const absl::Status status =
+      bytes.ok() && bytes->empty() ? absl::InvalidArgumentError(NameOfInput(path) + ": is empty") : bytes.status();
+  if (!status.ok()) return absl::InvalidArgumentError(std::string(flag) + ": " + std::string(status.message()));
+  *text = *bytes;
+  return absl::OkStatus();
 }
 
-void TakeSecurity(RawOptions& raw) {
-  if (raw.tls || !raw.ca.empty() || !raw.certificate.empty()) {
-    raw.options.tls.emplace();
-    if (!raw.ca.empty()) raw.options.tls->root_certificates = ReadText(raw.ca);
-    if (!raw.certificate.empty()) raw.options.tls->certificate_chain = ReadText(raw.certificate);
-    if (!raw.key.empty()) raw.options.tls->private_key = ReadText(raw.key);
-  }
-  if (!raw.token_file.empty()) {
-    raw.options.token = ReadText(raw.token_file);
-    while (!raw.options.token.empty() && raw.options.token.back() == '\n') raw.options.token.pop_back();
-  }
+absl::Status TakeTls(RawOptions& raw) {
+  if (!raw.tls && raw.ca.empty() && raw.certificate.empty()) return absl::OkStatus();
+  TlsOptions& tls = raw.options.tls.emplace();
+  absl::Status status = ReadSecurityFile("--ca", raw.ca, &tls.root_certificates);
+  if (status.ok()) status = ReadSecurityFile("--cert", raw.certificate, &tls.certificate_chain);
+  if (status.ok()) status = ReadSecurityFile("--key", raw.key, &tls.private_key);
+  return status;
+}
+
+absl::Status TakeToken(RawOptions& raw) {
+  if (raw.token_file.empty()) return absl::OkStatus();
+  std::string& token = raw.options.token;
+  absl::Status status = ReadSecurityFile("--token-file", raw.token_file, &token);
+  if (!status.ok()) return status;
+  while (token.ends_with('\n')) token.pop_back();
+  return CheckHeaderText("--token-file: " + NameOfInput(raw.token_file), token);
+}
+
+absl::Status TakeTimes(RawOptions& raw) {
+  CliOptions& o = raw.options;
+  o.timeout = ParseDuration(raw.timeout).value_or(o.timeout);
+  o.wait = ParseDuration(raw.wait).value_or(o.wait);
+  return o.timeout.count() > 0 ? absl::OkStatus() : absl::InvalidArgumentError("--timeout must be above 0");
 }
 
 void TakeOptional(const CLI::App& app, RawOptions& raw) {
@@ -124,19 +157,41 @@ void TakeOptional(const CLI::App& app, RawOptions& raw) {
   if (app.count("--op") != 0) o.operation = raw.operation;
   if (app.count("--axis") != 0) o.axis = raw.axis;
   if (app.count("--scale") != 0) o.scale = raw.scale;
-  o.timeout = ParseDuration(raw.timeout).value_or(o.timeout);
-  o.wait = ParseDuration(raw.wait).value_or(o.wait);
   if (raw.info) o.action = Action::kInfo;
   if (raw.health) o.action = Action::kHealth;
 }
 
+// The first word that looks like a flag and is none, with the flag that it may be a slip of.
+std::string UnknownFlag(const CLI::App& app, const CLI::ParseError& error) {
+  std::vector<std::string> flags;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) flags.push_back(name);
+  }
+  for (const std::string& word : app.remaining()) {
+    if (!word.starts_with("--")) continue;
+    const std::string name = word.substr(2, word.find('=') - 2);
+    const auto nearest = Nearest(name, flags);
+    return "unknown flag --" + name + (nearest ? " (did you mean --" + *nearest + "?)" : "");
+  }
+  return error.what();
+}
+
 }  // namespace
 
+ClientOptions ForClient(const CliOptions& options) {
+  ClientOptions result{
+      .target = options.address, .deadline = options.timeout, .retry = {.max_attempts = options.attempts}};
+  result.tls = options.tls;
+  result.authority = options.authority;
+  if (!options.token.empty()) result.bearer_token = [token = options.token] { return token; };
+  return result;
+}
+
 std::optional<std::chrono::nanoseconds> ParseDuration(const std::string& text) {
-  static constexpr server::Unit kUnits[] = {
-      {"", 1'000'000'000}, {"s", 1'000'000'000}, {"ms", 1'000'000}, {"m", 60'000'000'000}};
-  const auto written = server::ReadDuration(text, kUnits, std::chars_format::general);
-  if (!written || written->number > 1e6) return std::nullopt;
+  static constexpr server::Unit kSeconds[] = {{"", 1'000'000'000}};
+  auto written = server::ReadDuration(text, server::kDurationUnits, std::chars_format::general);
+  if (!written) written = server::ReadDuration(text, kSeconds, std::chars_format::general);
+  if (!written || written->ns > kLongestNs) return std::nullopt;
   return std::chrono::nanoseconds(std::llround(written->ns));
 }
 
@@ -148,7 +203,7 @@ std::optional<CliOptions> ParseCliCommandLine(int argc, char** argv, int* exit_c
       "Exit codes: 0 done (--health: serving); 1 an error (--health: not serving); 2 wrong usage "
       "or input; "
       "3 server unreachable.");
-  app.set_version_flag("--version", "softmax-client " SOFTMAX_VERSION, "Print the version and exit");
+  app.set_version_flag("--version", VersionText(), "Print the version and exit");
   AddOptions(app, raw);
   AddSecurityOptions(app, raw);
   try {
@@ -157,14 +212,16 @@ std::optional<CliOptions> ParseCliCommandLine(int argc, char** argv, int* exit_c
     *exit_code = app.exit(told);
     return std::nullopt;
   } catch (const CLI::ParseError& error) {
-    std::fprintf(stderr, "softmax-client: %s (--help lists all flags)\n", error.what());
+    Say(UnknownFlag(app, error) + " (--help lists all flags)");
     *exit_code = 2;
     return std::nullopt;
   }
   TakeOptional(app, raw);
-  TakeSecurity(raw);
-  if (raw.options.timeout.count() == 0) {
-    std::fprintf(stderr, "softmax-client: --timeout must be above 0\n");
+  absl::Status status = TakeTimes(raw);
+  if (status.ok()) status = TakeTls(raw);
+  if (status.ok()) status = TakeToken(raw);
+  if (!status.ok()) {
+    Say(std::string(status.message()));
     *exit_code = 2;
     return std::nullopt;
   }

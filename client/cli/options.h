@@ -21,12 +21,13 @@ struct CliOptions {
   int attempts = RetryOptions().max_attempts;
   std::optional<TlsOptions> tls;  // unset: plain text
   std::string authority;
-  std::string token;  // empty: none
+  std::string token;  // empty: none; otherwise of visible ASCII
 
   std::string input = "-";
   std::string output = "-";
-  Format format = Format::kAuto;  // of the input
-  std::optional<DataType> dtype;  // sent as; unset: the file's (text: float32)
+  Format format = Format::kAuto;      // of the input
+  std::optional<DataType> dtype;      // sent as; unset: the file's (text: float32)
+  bool overflow_to_infinity = false;  // what is too large for `dtype` becomes infinite, instead of an error
   std::optional<DataType> output_dtype;
   std::optional<Operation> operation;
   std::optional<std::int32_t> axis;
@@ -37,7 +38,10 @@ struct CliOptions {
   std::chrono::nanoseconds wait{0};  // --health: how long it may take to be serving
 };
 
-// "10s", "500ms", "2m", or plain seconds.
+// What the library is told of these.
+ClientOptions ForClient(const CliOptions& options);
+
+// "10s", "500ms", "200us", "2m", "1h", or plain seconds.
 std::optional<std::chrono::nanoseconds> ParseDuration(const std::string& text);
 
 // Reads the command line. Nothing: the program is to end with `*exit_code`, and what there is to

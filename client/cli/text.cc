@@ -1,12 +1,16 @@
 #include "client/cli/text.h"
 
+#include <algorithm>
 #include <charconv>
-#include <optional>
+#include <cmath>
+#include <cstdlib>
+
+#include "client/cli/visible.h"
 
 namespace softmax::client {
 namespace {
 
-bool IsSpace(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+bool IsSpace(char c) { return c == ' ' || c == '\t'; }
 
 std::string_view Trimmed(std::string_view text) {
   while (!text.empty() && IsSpace(text.front())) text.remove_prefix(1);
@@ -14,12 +18,50 @@ std::string_view Trimmed(std::string_view text) {
   return text;
 }
 
-std::optional<double> Number(std::string_view text) {
-  if (!text.empty() && text.front() == '+') text.remove_prefix(1);
+// Text as editors, spreadsheets and shells save it, without a byte-order mark.
+absl::StatusOr<std::string_view> PlainText(std::string_view bytes) {
+  if (bytes.starts_with("\xff\xfe") || bytes.starts_with("\xfe\xff")) {
+    return absl::InvalidArgumentError("is UTF-16; save it as UTF-8");
+  }
+  if (bytes.find('\0') != std::string_view::npos) {
+    return absl::InvalidArgumentError("has zero bytes, as UTF-16 and binary files have; save it as UTF-8 text");
+  }
+  constexpr std::string_view kMark = "\xef\xbb\xbf";
+  if (bytes.starts_with(kMark)) bytes.remove_prefix(kMark.size());
+  return bytes;
+}
+
+// Takes the next line, which ends with LF, CRLF or CR, without its comment: numpy.savetxt begins its header with '#'.
+std::string_view TakeLine(std::string_view* text) {
+  const std::size_t end = std::min(text->find_first_of("\r\n"), text->size());
+  const std::string_view line = text->substr(0, end);
+  text->remove_prefix(end);
+  text->remove_prefix(text->starts_with("\r\n") ? 2 : text->empty() ? 0 : 1);
+  return Trimmed(line.substr(0, line.find('#')));
+}
+
+absl::Status AtLine(std::size_t line, const std::string& what) {
+  return absl::InvalidArgumentError("line " + std::to_string(line) + ": " + what);
+}
+
+// Too small for a double is 0. Too large below zero is what masks are written with: minus infinity. Too large above it
+// would make the whole row NaN.
+absl::StatusOr<double> BeyondDouble(std::string_view text, std::size_t line) {
+  const double value = std::strtod(std::string(text).c_str(), nullptr);
+  if (std::isfinite(value) || value < 0) return value;
+  return AtLine(line, "'" + Visible(text.substr(0, 40)) + "' is too large for a number; inf is infinity");
+}
+
+absl::StatusOr<double> Number(std::string_view field, std::size_t line) {
+  std::string_view text = field;
+  if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
   double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error == std::errc::invalid_argument || stop != end) {
+    return AtLine(line, "'" + Visible(field.substr(0, 40)) + "' is not a number");
+  }
+  return error == std::errc() ? absl::StatusOr<double>(value) : BeyondDouble(text, line);
 }
 
 // Takes the next field off a line that is not empty.
@@ -34,18 +76,11 @@ std::string_view TakeField(std::string_view* line, Separator separator) {
   return field;
 }
 
-absl::Status AtLine(std::size_t line, const std::string& what) {
-  return absl::InvalidArgumentError("line " + std::to_string(line) + ": " + what);
-}
-
 // Appends a line's numbers.
 absl::Status ReadLine(std::string_view line, std::size_t number, Separator separator, std::vector<double>* values) {
   for (;;) {
-    const std::string_view field = TakeField(&line, separator);
-    const auto value = Number(field);
-    if (!value) {
-      return AtLine(number, "'" + std::string(field.substr(0, 40)) + "' is not a number");
-    }
+    const auto value = Number(TakeField(&line, separator), number);
+    if (!value.ok()) return value.status();
     values->push_back(*value);
     if (line.empty()) return absl::OkStatus();
     if (separator == Separator::kComma) line.remove_prefix(1);
@@ -61,16 +96,24 @@ void AppendNumber(T value, std::string* out) {
 
 }  // namespace
 
-absl::StatusOr<Array> ReadRows(std::string_view text, Separator separator) {
+Separator GuessSeparator(std::string_view text) {
+  while (!text.empty()) {
+    if (TakeLine(&text).find(',') != std::string_view::npos) return Separator::kComma;
+  }
+  return Separator::kSpace;
+}
+
+absl::StatusOr<Array> ReadRows(std::string_view bytes, Separator separator) {
+  const auto plain = PlainText(bytes);
+  if (!plain.ok()) return plain.status();
+  std::string_view text = *plain;
   std::vector<double> values;
   std::size_t rows = 0;
   std::size_t columns = 0;
   std::size_t line_number = 0;
   while (!text.empty()) {
     ++line_number;
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = Trimmed(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
+    const std::string_view line = TakeLine(&text);
     if (line.empty()) continue;
     const std::size_t before = values.size();
     const absl::Status read = ReadLine(line, line_number, separator, &values);

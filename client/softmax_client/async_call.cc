@@ -65,16 +65,26 @@ class AsyncCall final : public QueueEvent {
   // On the last line the call may end on the callback thread, and `this` with it.
   void StartAttempt() {
     response_.Clear();
+    bool begun = false;
     {
       server::MutexLock lock(mu_);
       context_.emplace();
-      call_->BeginAttempt(&*context_);
-      if (cancelled_) context_->TryCancel();
+      begun = call_->BeginAttempt(&*context_);
+      if (!begun) context_.reset();
+      if (begun && cancelled_) context_->TryCancel();
     }
+    if (!begun) return EndUnsent();
     stub_.emplace(call_->channel());
     reader_ = stub_->PrepareUnaryCall(&*context_, call_->method(), call_->message(), owner_.queue_.Get());
     reader_->StartCall();
     reader_->Finish(&response_, &status_, static_cast<QueueEvent*>(this));
+  }
+
+  // The callback runs on the callback thread also when Start comes here. On the last line the call may end.
+  void EndUnsent() {
+    ended_ = true;
+    loan_ = call_->ReleaseMessage();
+    alarm_.Set(owner_.queue_.Get(), std::chrono::system_clock::now(), static_cast<QueueEvent*>(this));
   }
 
   // Whether the call has ended with it.

@@ -70,10 +70,15 @@ class BatchCall {
   void RunRound(const Connection& connection) {
     StreamOptions stream_options{options_.max_in_flight, options_.max_requests_per_message,
                                  deadline_ - RetryPlan::Clock::now()};
-    const auto stream =
+    const auto opened =
         MakeStream(core_, connection, queue_, stream_options, [this](std::uint64_t id, absl::StatusOr<Tensor> answer) {
           OnAnswer(static_cast<std::size_t>(id), std::move(answer));
         });
+    if (!opened.ok()) {
+      for (const std::size_t i : open_) results_[i] = opened.status();
+      return;
+    }
+    const std::unique_ptr<Stream>& stream = *opened;
     const std::stop_callback cancel(options_.cancel, [&stream] { stream->Cancel(); });
     std::vector<std::size_t> refused;
     for (const std::size_t i : open_) {

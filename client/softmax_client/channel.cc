@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <climits>
 
+#include "client/softmax_client/proxy.h"
+
 namespace softmax::client {
 namespace {
 
@@ -49,6 +51,7 @@ std::shared_ptr<grpc::Channel> CreateChannel(const std::string& target, const Ch
   }
   // The DNS of a target must not be able to set how calls are sent.
   args.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
+  if (settings.no_proxy || IsOnThisMachine(target)) args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   if (!settings.authority.empty()) args.SetString(GRPC_ARG_DEFAULT_AUTHORITY, settings.authority);
   SetBalancing(settings, &args);
   return grpc::CreateCustomChannel(

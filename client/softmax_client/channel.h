@@ -32,6 +32,8 @@ struct ChannelSettings {
   std::chrono::milliseconds keepalive_timeout{20000};
   std::shared_ptr<grpc::ChannelCredentials> credentials;  // nullptr: plain text
   std::string authority;                                  // empty: the target's host
+  // Never by a proxy of the environment; what is on this machine goes by none anyway.
+  bool no_proxy = false;
   // Calls go in turn to every address that the target's name has, and connections that break are made anew at once.
   bool round_robin = false;
   // With round_robin: only to those that report SERVING.

@@ -28,7 +28,7 @@ constexpr std::chrono::milliseconds kReasonPatience(50);
 std::optional<std::chrono::nanoseconds> Attempt(UnaryCall& call, const std::stop_token& stop) {
   grpc::ByteBuffer response;
   grpc::ClientContext context;
-  call.BeginAttempt(&context);
+  if (!call.BeginAttempt(&context)) return std::nullopt;
   const std::stop_callback cancel(stop, [&context] { context.TryCancel(); });
   const grpc::internal::RpcMethod method(call.method(), grpc::internal::RpcMethod::NORMAL_RPC);
   const grpc::Status status =

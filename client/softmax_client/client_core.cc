@@ -1,14 +1,21 @@
 #include "client/softmax_client/client_core.h"
 
+#include "client/softmax_client/header_text.h"
+
 namespace softmax::client {
 
-void ClientCore::Prepare(grpc::ClientContext* context, std::optional<RetryPlan::Clock::time_point> deadline) const {
+absl::Status ClientCore::Prepare(grpc::ClientContext* context,
+                                 std::optional<RetryPlan::Clock::time_point> deadline) const {
   if (deadline) {
     const std::chrono::nanoseconds left = *deadline - RetryPlan::Clock::now();
     context->set_deadline(std::chrono::system_clock::now() +
                           std::chrono::duration_cast<std::chrono::system_clock::duration>(left));
   }
-  if (options.bearer_token) context->AddMetadata("authorization", "Bearer " + options.bearer_token());
+  if (!options.bearer_token) return absl::OkStatus();
+  const std::string token = options.bearer_token();
+  absl::Status status = CheckHeaderText("bearer_token", token);
+  if (status.ok()) context->AddMetadata("authorization", "Bearer " + token);
+  return status;
 }
 
 AttemptFailure ClientCore::FailureOf(absl::StatusCode code, std::optional<std::int64_t> pushback_ms) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <absl/status/status.h>
 #include <grpcpp/client_context.h>
 
 #include <chrono>
@@ -21,8 +22,9 @@ struct ClientCore {
   ClientCore(ClientOptions client_options, std::vector<Address> addresses)
       : options(std::move(client_options)), pool(options, std::move(addresses)), budget(options.retry) {}
 
-  // What every attempt takes with it: how long it may take, and who asks.
-  void Prepare(grpc::ClientContext* context, std::optional<RetryPlan::Clock::time_point> deadline) const;
+  // What every attempt takes with it: how long it may take, and who asks. INVALID_ARGUMENT: the caller's token cannot
+  // be sent, and so the attempt must not be made.
+  absl::Status Prepare(grpc::ClientContext* context, std::optional<RetryPlan::Clock::time_point> deadline) const;
 
   // An attempt that failed now, for RetryPlan.
   AttemptFailure FailureOf(absl::StatusCode code, std::optional<std::int64_t> pushback_ms);

@@ -36,6 +36,7 @@ class ConnectionPool {
   Connection Next(std::size_t avoid = kAvoidNone);
 
   const std::string& AddressOf(const Connection& connection) const { return addresses_[connection.address].target; }
+  bool UsesTls() const { return settings_.credentials != nullptr; }
   bool AnyReady();
 
   // Connects what is not connected. False: not even one address has all of its connections in time.

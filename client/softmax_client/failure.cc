@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "client/softmax_client/proxy.h"
 #include "client/softmax_client/retry.h"
 
 namespace softmax::client {
@@ -21,6 +22,15 @@ std::string ServerOf(const ConnectionPool& pool, const Ended& ended) {
   return known ? absl::StrCat(address, " (", peer, ")") : address;
 }
 
+// Where a call went astray, it may have been at the proxy.
+std::string RouteOf(const ConnectionPool& pool, const Ended& ended) {
+  const std::string server = ServerOf(pool, ended);
+  const grpc::StatusCode code = ended.status.error_code();
+  if (code != grpc::StatusCode::UNAVAILABLE && code != grpc::StatusCode::DEADLINE_EXCEEDED) return server;
+  const auto proxy = ProxyOf(pool.AddressOf(ended.connection));
+  return proxy ? absl::StrCat(server, " (by the proxy ", proxy->address, " of ", proxy->variable, ")") : server;
+}
+
 bool Connected(const Ended& ended) { return ended.connection.channel->GetState(false) == GRPC_CHANNEL_READY; }
 
 std::string OnDeadline(const Ended& ended, std::optional<std::chrono::nanoseconds> timeout) {
@@ -32,8 +42,28 @@ std::string OnDeadline(const Ended& ended, std::optional<std::chrono::nanosecond
   return absl::StrCat("deadline exceeded: no answer", within);
 }
 
-std::string OnUnavailable(const Ended& ended) {
-  std::string text = ended.status.error_message();
+// Whether the connection ended before both sides had agreed on one.
+bool CutAtItsBeginning(const std::string& text) {
+  const bool never_connected = absl::StrContains(text, "failed to connect to all addresses") ||
+                               absl::StrContains(text, "connections to all backends failing");
+  return never_connected &&
+         (absl::StrContains(text, "Connection reset by peer") || absl::StrContains(text, "Socket closed"));
+}
+
+std::string TextOf(const ConnectionPool& pool, const Ended& ended, std::optional<std::chrono::nanoseconds> timeout) {
+  switch (ended.status.error_code()) {
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+      return OnDeadline(ended, timeout);
+    case grpc::StatusCode::UNAVAILABLE:
+      return WhyUnavailable(ended.status.error_message(), pool.UsesTls());
+    default:
+      return ended.status.error_message();
+  }
+}
+
+}  // namespace
+
+std::string WhyUnavailable(const std::string& text, bool tls) {
   // OpenSSL 1.1's and 3's words, and those for an authority of the right name with another key.
   for (const absl::string_view untrusted :
        {"CERTIFICATE_VERIFY_FAILED", "certificate verify failed", "asn1 encoding routines::EVP lib"}) {
@@ -42,29 +72,22 @@ std::string OnUnavailable(const Ended& ended) {
   if (absl::StrContains(text, "is not in peer certificate")) {
     return absl::StrCat("the server's certificate is for another name: ", text);
   }
+  if (absl::StrContains(text, "wrong version number") || absl::StrContains(text, "WRONG_VERSION_NUMBER")) {
+    return absl::StrCat("TLS handshake failed: what listens there speaks plain text: ", text);
+  }
   if (absl::StrContains(text, "Ssl handshake failed")) return absl::StrCat("TLS handshake failed: ", text);
   if (absl::StrContains(text, "DNS resolution failed")) return absl::StrCat("the name has no address: ", text);
   if (absl::StrContains(text, "Connection refused") || absl::StrContains(text, "No such file or directory"))
     return absl::StrCat("nobody listens there: ", text);
+  if (CutAtItsBeginning(text)) {
+    return absl::StrCat("cut off at once, as by a server that speaks ", tls ? "plain text" : "TLS", " there: ", text);
+  }
   if (absl::StrContains(text, "keepalive")) return absl::StrCat("the server has stopped replying: ", text);
   for (const absl::string_view broken : {"Socket closed", "Connection reset by peer", "Broken pipe", "GOAWAY"}) {
     if (absl::StrContains(text, broken)) return absl::StrCat("the connection broke before the answer came: ", text);
   }
   return text;
 }
-
-std::string TextOf(const Ended& ended, std::optional<std::chrono::nanoseconds> timeout) {
-  switch (ended.status.error_code()) {
-    case grpc::StatusCode::DEADLINE_EXCEEDED:
-      return OnDeadline(ended, timeout);
-    case grpc::StatusCode::UNAVAILABLE:
-      return OnUnavailable(ended);
-    default:
-      return ended.status.error_message();
-  }
-}
-
-}  // namespace
 
 std::optional<std::int64_t> RetryAdviceIn(const grpc::ClientContext& context) {
   const auto& trailers = context.GetServerTrailingMetadata();
@@ -79,7 +102,7 @@ std::optional<std::int64_t> RetryAdviceIn(const grpc::ClientContext& context) {
 absl::Status Explain(const ConnectionPool& pool, const Ended& ended, std::optional<std::chrono::nanoseconds> timeout) {
   if (ended.status.ok()) return absl::OkStatus();
   absl::Status status(static_cast<absl::StatusCode>(ended.status.error_code()),
-                      absl::StrCat(ServerOf(pool, ended), ": ", TextOf(ended, timeout)));
+                      absl::StrCat(RouteOf(pool, ended), ": ", TextOf(pool, ended, timeout)));
   if (const auto advice = RetryAdviceIn(ended.context)) SetRetryAdvice(*advice, &status);
   return status;
 }

@@ -21,6 +21,10 @@ struct Ended {
   const Connection& connection;
 };
 
+// In words that say what is wrong, where gRPC's do not: the message of an attempt that is UNAVAILABLE. `tls`: whether
+// it spoke TLS.
+std::string WhyUnavailable(const std::string& text, bool tls);
+
 // The status with the server's address before the message, and in words that say what went wrong where gRPC's do not;
 // with the server's advice when to come back.
 // `timeout`: the call's, as the caller gave it.

@@ -21,7 +21,8 @@ absl::StatusOr<ServerInfo> AskServer(ClientCore& core, std::chrono::nanoseconds 
     const Connection connection = core.pool.Next(avoid);
     avoid = connection.address;
     grpc::ClientContext context;
-    core.Prepare(&context, deadline);
+    const absl::Status prepared = core.Prepare(&context, deadline);
+    if (!prepared.ok()) return prepared;
     grpc::ByteBuffer answer;
     const grpc::Status status =
         grpc::internal::BlockingUnaryCall(connection.channel.get(), method, &context, question, &answer);

@@ -71,7 +71,8 @@ struct ClientOptions {
   // The name that is asked for, and that a certificate must have, instead of the target's host.
   std::string authority;
   // Makes `authorization: Bearer ...` of every attempt, so that tokens may change. Needs TLS, or unix: targets. Must be
-  // thread-safe and must not block.
+  // thread-safe and must not block. A token that is empty or not of visible ASCII characters is not sent: the call is
+  // INVALID_ARGUMENT, and the message does not show the token.
   std::function<std::string()> bearer_token;
 };
 

@@ -8,6 +8,8 @@
 #include <climits>
 #include <cmath>
 
+#include "client/softmax_client/header_text.h"
+
 namespace softmax::client {
 namespace {
 
@@ -73,6 +75,10 @@ absl::Status CheckOptions(const ClientOptions& options, const std::vector<Addres
   if (options.bearer_token && !options.tls &&
       !std::all_of(addresses.begin(), addresses.end(), [](const Address& a) { return a.is_local; })) {
     return Wrong("bearer_token: needs tls, or targets that are unix: sockets; in plain text anybody could read it");
+  }
+  if (!options.authority.empty()) {
+    absl::Status status = CheckHeaderText("authority", options.authority);
+    if (!status.ok()) return status;
   }
   if (options.tls) {
     absl::Status status = CheckTls(*options.tls);

@@ -1,5 +1,8 @@
 #include "client/softmax_client/request.h"
 
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
+
 #include <algorithm>
 #include <climits>
 #include <cmath>
@@ -18,6 +21,14 @@ constexpr std::uint64_t kMaxPayloadBytes = INT_MAX - (1 << 20);
 std::uint32_t MicrosecondsOf(std::chrono::nanoseconds timeout) {
   const std::int64_t us = std::max<std::int64_t>(1, timeout.count() / 1000);
   return static_cast<std::uint32_t>(std::min<std::int64_t>(us, UINT32_MAX));
+}
+
+// "float32 [2, 3]".
+std::string Described(std::uint64_t dtype, std::size_t rank, const std::array<std::int64_t, kMaxRank>& shape) {
+  const bool known = dtype >= static_cast<std::uint64_t>(DataType::kFloat32) &&
+                     dtype <= static_cast<std::uint64_t>(DataType::kFloat64);
+  const std::string name = known ? std::string(NameOf(static_cast<DataType>(dtype))) : absl::StrCat("type ", dtype);
+  return absl::StrCat(name, " [", absl::StrJoin(shape.begin(), shape.begin() + rank, ", "), "]");
 }
 
 }  // namespace
@@ -113,25 +124,34 @@ OutgoingRequest MakeRequest(const TensorView& input, const SoftmaxOptions& optio
   return request;
 }
 
-absl::Status StatusOf(const ResponseFields& fields) {
-  absl::Status status(static_cast<absl::StatusCode>(fields.code), fields.message);
-  if (!status.ok() && fields.retry_after_ms != 0) SetRetryAdvice(fields.retry_after_ms, &status);
-  return status;
+ExpectedAnswer::ExpectedAnswer(const TensorView& input, const SoftmaxOptions& options)
+    : dtype(options.output_dtype.value_or(input.dtype)), rank(input.shape.size()) {
+  std::copy(input.shape.begin(), input.shape.end(), shape.begin());
 }
 
-absl::StatusOr<Tensor> TakeTensor(Pieces message, const ResponseFields& fields, DataType expected_dtype) {
-  if (fields.code != 0) return StatusOf(fields);
-  if (!fields.has_output || fields.dtype != static_cast<std::uint64_t>(expected_dtype)) {
-    return absl::InternalError("the server's answer has no output of type " + std::string(NameOf(expected_dtype)));
+absl::Status CheckAnswer(const ResponseFields& fields, const ExpectedAnswer& expected) {
+  if (fields.code != 0) {
+    absl::Status status(static_cast<absl::StatusCode>(fields.code), fields.message);
+    if (fields.retry_after_ms != 0) SetRetryAdvice(fields.retry_after_ms, &status);
+    return status;
   }
-  std::vector<std::int64_t> shape(fields.shape.begin(),
-                                  fields.shape.begin() + static_cast<std::ptrdiff_t>(fields.rank));
-  const auto elements = ElementsOf(shape);
-  if (!elements || *elements * SizeOf(expected_dtype) != fields.payload_bytes) {
+  if (!fields.has_output) return absl::InternalError("the server's answer has no output");
+  const auto wanted = static_cast<std::uint64_t>(expected.dtype);
+  if (fields.dtype != wanted || fields.rank != expected.rank || fields.shape != expected.shape) {
+    return absl::InternalError("the server's answer is " + Described(fields.dtype, fields.rank, fields.shape) +
+                               ", and " + Described(wanted, expected.rank, expected.shape) + " was asked for");
+  }
+  const auto elements = ElementsOf({fields.shape.data(), fields.rank});
+  if (!elements || *elements * SizeOf(expected.dtype) != fields.payload_bytes) {
     return absl::InternalError("the server's answer has " + std::to_string(fields.payload_bytes) +
                                " bytes, which is not what its shape needs");
   }
-  Tensor tensor(expected_dtype, std::move(shape), fields.payload_bytes);
+  return absl::OkStatus();
+}
+
+Tensor TakeTensor(Pieces message, const ResponseFields& fields) {
+  Tensor tensor(static_cast<DataType>(fields.dtype), {fields.shape.begin(), fields.shape.begin() + fields.rank},
+                fields.payload_bytes);
   server::CopyFromSlices(message, fields.payload_offset, fields.payload_bytes, tensor.mutable_data().data());
   tensor.set_timing(fields.timing);
   return tensor;

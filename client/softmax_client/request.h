@@ -5,6 +5,7 @@
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/slice.h>
 
+#include <array>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -50,12 +51,21 @@ absl::Status CheckRequest(const TensorView& input, const SoftmaxOptions& options
 
 OutgoingRequest MakeRequest(const TensorView& input, const SoftmaxOptions& options, std::uint64_t id, Framing framing);
 
-// What the server says of one request: OK, or its refusal with its advice.
-absl::Status StatusOf(const ResponseFields& fields);
+// What the answer to a request has to be. A copy: the caller's own shape may be gone when the answer comes.
+struct ExpectedAnswer {
+  ExpectedAnswer() = default;
+  ExpectedAnswer(const TensorView& input, const SoftmaxOptions& options);
 
-// The answer's tensor, with its bytes copied out of the message. INTERNAL when it is not an answer
-// to such a request.
-absl::StatusOr<Tensor> TakeTensor(Pieces message, const ResponseFields& fields, DataType expected_dtype);
+  DataType dtype = DataType::kFloat32;
+  std::size_t rank = 0;
+  std::array<std::int64_t, kMaxRank> shape = {};
+};
+
+// OK, or the server's refusal with its advice; INTERNAL when it is no answer to such a request.
+absl::Status CheckAnswer(const ResponseFields& fields, const ExpectedAnswer& expected);
+
+// The tensor of an answer that CheckAnswer found good, with its bytes copied out of the message.
+Tensor TakeTensor(Pieces message, const ResponseFields& fields);
 
 // The same status with the server's address before the message.
 absl::Status WithTarget(const std::string& target, const absl::Status& status);

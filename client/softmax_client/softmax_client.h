@@ -27,7 +27,8 @@
 // Errors are absl statuses with gRPC's codes; the message begins with the server's address. What
 // can be seen to be wrong before sending is INVALID_ARGUMENT and is not sent; what a server's
 // GetServerInfo is known to rule out has the code that the server would answer with, and is not sent
-// either. Large tensors (2 MiB) make the client ask for that once.
+// either. Large tensors (2 MiB) make the client ask for that once. An answer of another type or shape than was asked
+// for, or one that cannot be decoded, is INTERNAL.
 namespace softmax::client {
 
 // When the server that refused with this status (RESOURCE_EXHAUSTED) wants to be asked again; nothing: it does not say.
@@ -57,7 +58,8 @@ class Stream {
   virtual absl::Status Send(std::uint64_t id, const TensorView& input, const SoftmaxOptions& options = {}) = 0;
 
   // No more requests; waits until all are answered. What the stream itself came to: not OK when it
-  // broke, in which case every unanswered request's callback has run with that status.
+  // broke, in which case every unanswered request's callback has run with that status. INTERNAL: the server sent what
+  // cannot be decoded, or an answer to no request.
   virtual absl::Status Finish() = 0;
 
   // Ends the stream: the callbacks of unanswered requests run with CANCELLED. Returns at once; from any thread.
@@ -104,6 +106,7 @@ class Client {
                                                            const BatchOptions& options = {}) = 0;
 
   // A stream over one of the connections. `on_answer` runs exactly once for every request that Send took.
+  // INVALID_ARGUMENT: options out of range, or a bearer_token that cannot be sent.
   virtual absl::StatusOr<std::unique_ptr<Stream>> OpenStream(const StreamOptions& options,
                                                              StreamCallback on_answer) = 0;
 

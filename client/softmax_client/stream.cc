@@ -26,7 +26,7 @@ constexpr std::size_t kMessageBytes = 1 << 20;
 class GrpcStream final : public Stream {
  public:
   GrpcStream(ClientCore& core, const Connection& connection, CallbackQueue& queue, const StreamOptions& options,
-             StreamCallback on_answer)
+             std::unique_ptr<grpc::ClientContext> context, StreamCallback on_answer)
       : core_(core),
         connection_(connection),
         target_(core.pool.AddressOf(connection)),
@@ -35,10 +35,8 @@ class GrpcStream final : public Stream {
         on_answer_(std::move(on_answer)),
         stub_(connection.channel) {
     server::MutexLock lock(mu_);
-    context_.emplace();
-    core_.Prepare(&*context_,
-                  options_.timeout ? std::make_optional(RetryPlan::Clock::now() + *options_.timeout) : std::nullopt);
-    stream_ = stub_.PrepareCall(&*context_, kSoftmaxStreamMethod, queue_);
+    context_ = std::move(context);
+    stream_ = stub_.PrepareCall(context_.get(), kSoftmaxStreamMethod, queue_);
     ++open_events_;
     stream_->StartCall(on_started_.tag());
   }
@@ -66,7 +64,7 @@ class GrpcStream final : public Stream {
       return absl::AlreadyExistsError("id " + std::to_string(id) + " is still unanswered");
     }
     OutgoingRequest request = MakeRequest(input, options, id, Framing::kStreamElement);
-    place->second = {options.output_dtype.value_or(input.dtype), std::move(request.loan)};
+    place->second = {ExpectedAnswer(input, options), std::move(request.loan)};
     waiting_.push_back(std::move(request.slices));
     MaybeWrite();
     return absl::OkStatus();
@@ -87,7 +85,7 @@ class GrpcStream final : public Stream {
 
  private:
   struct Pending {
-    DataType dtype = DataType::kFloat32;
+    ExpectedAnswer expected;
     std::shared_ptr<Loan> loan;
   };
   // An answer whose request's memory gRPC still refers to.
@@ -114,6 +112,12 @@ class GrpcStream final : public Stream {
   void CancelLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     cancelled_ = true;
     if (context_) context_->TryCancel();
+  }
+
+  // The server does not keep to the protocol: the stream ends, and says why.
+  void BreakLocked(const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    if (broken_.ok()) broken_ = WithTarget(target_, why);
+    CancelLocked();
   }
 
   // The last thing an event does: after it the stream may be gone.
@@ -187,7 +191,7 @@ class GrpcStream final : public Stream {
       const absl::Status decoded = DecodeStreamResponse(received.pieces(), &responses);
       if (!decoded.ok()) {
         server::MutexLock lock(mu_);
-        CancelLocked();
+        BreakLocked(decoded);
       }
       for (const ResponseFields& response : responses) {
         if (decoded.ok()) Answer(received.pieces(), response);
@@ -204,15 +208,16 @@ class GrpcStream final : public Stream {
       server::MutexLock lock(mu_);
       const auto place = pending_.find(fields.id);
       if (place == pending_.end()) {
-        CancelLocked();  // an answer to nothing: this is not our server's protocol
-        return;
+        return BreakLocked(absl::InternalError("the server answered request " + std::to_string(fields.id) +
+                                               ", which is not unanswered"));
       }
       pending = std::move(place->second);
       pending_.erase(place);
     }
-    auto answer = TakeTensor(message, fields, pending.dtype);
-    if (!answer.ok()) answer = WithTarget(target_, answer.status());
-    Deliver(fields.id, std::move(answer), std::move(pending.loan));
+    const absl::Status answered = CheckAnswer(fields, pending.expected);
+    Deliver(fields.id,
+            answered.ok() ? absl::StatusOr<Tensor>(TakeTensor(message, fields)) : WithTarget(target_, answered),
+            std::move(pending.loan));
   }
 
   void Deliver(std::uint64_t id, absl::StatusOr<Tensor> answer, std::shared_ptr<Loan> loan) {
@@ -262,7 +267,8 @@ class GrpcStream final : public Stream {
                              : grpc::Status(grpc::StatusCode::INTERNAL,
                                             "the server ended the stream with requests unanswered");
       }
-      result = result_ = Explain(core_.pool, {status_, *context_, connection_}, options_.timeout);
+      result_ = broken_.ok() ? Explain(core_.pool, {status_, *context_, connection_}, options_.timeout) : broken_;
+      result = result_;
       // With the call goes every reference to callers' memory that is not on its way into the
       // socket.
       stream_.reset();
@@ -294,12 +300,13 @@ class GrpcStream final : public Stream {
 
   server::Mutex mu_;
   server::ConditionVariable changed_;
-  std::optional<grpc::ClientContext> context_ ABSL_GUARDED_BY(mu_);  // until the status is known
+  std::unique_ptr<grpc::ClientContext> context_ ABSL_GUARDED_BY(mu_);  // until the status is known
   std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream_ ABSL_GUARDED_BY(mu_);
   std::unordered_map<std::uint64_t, Pending> pending_ ABSL_GUARDED_BY(mu_);
   std::deque<std::vector<grpc::Slice>> waiting_ ABSL_GUARDED_BY(mu_);  // requests not yet given to gRPC
   std::vector<Late> late_ ABSL_GUARDED_BY(mu_);
   grpc::Status status_ ABSL_GUARDED_BY(mu_);
+  absl::Status broken_ ABSL_GUARDED_BY(mu_);  // not OK: the server did not keep to the protocol
   absl::Status result_ ABSL_GUARDED_BY(mu_);  // the status as it is told
   grpc::Alarm alarm_ ABSL_GUARDED_BY(mu_);
   int open_events_ ABSL_GUARDED_BY(mu_) = 0;
@@ -324,9 +331,13 @@ class GrpcStream final : public Stream {
 
 }  // namespace
 
-std::unique_ptr<Stream> MakeStream(ClientCore& core, const Connection& connection, CallbackQueue& queue,
-                                   const StreamOptions& options, StreamCallback on_answer) {
-  return std::make_unique<GrpcStream>(core, connection, queue, options, std::move(on_answer));
+absl::StatusOr<std::unique_ptr<Stream>> MakeStream(ClientCore& core, const Connection& connection, CallbackQueue& queue,
+                                                   const StreamOptions& options, StreamCallback on_answer) {
+  auto context = std::make_unique<grpc::ClientContext>();
+  const absl::Status prepared = core.Prepare(
+      context.get(), options.timeout ? std::make_optional(RetryPlan::Clock::now() + *options.timeout) : std::nullopt);
+  if (!prepared.ok()) return prepared;
+  return std::make_unique<GrpcStream>(core, connection, queue, options, std::move(context), std::move(on_answer));
 }
 
 }  // namespace softmax::client

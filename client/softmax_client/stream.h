@@ -10,7 +10,7 @@
 namespace softmax::client {
 
 // The one kind of Stream there is. The core and the queue outlive it.
-std::unique_ptr<Stream> MakeStream(ClientCore& core, const Connection& connection, CallbackQueue& queue,
-                                   const StreamOptions& options, StreamCallback on_answer);
+absl::StatusOr<std::unique_ptr<Stream>> MakeStream(ClientCore& core, const Connection& connection, CallbackQueue& queue,
+                                                   const StreamOptions& options, StreamCallback on_answer);
 
 }  // namespace softmax::client

@@ -12,13 +12,6 @@ namespace {
 
 constexpr absl::string_view kSchemes[] = {"ipv4:", "ipv6:", "dns:", "unix-abstract:", "unix:"};
 
-absl::string_view SchemeOf(absl::string_view address) {
-  for (const absl::string_view scheme : kSchemes) {
-    if (absl::StartsWith(address, scheme)) return scheme;
-  }
-  return "";
-}
-
 bool EndsWithPort(absl::string_view address) {
   const auto pieces = server::SplitHostPort({address.data(), address.size()});
   if (!pieces) return false;
@@ -38,11 +31,21 @@ absl::Status Check(absl::string_view address, absl::string_view scheme) {
   if (scheme.empty() && absl::StrContains(address, "/")) {
     return Wrong(address, "must be host:port, dns:///host:port, ipv4:, ipv6: or unix:");
   }
+  if (scheme == "dns:" && absl::StartsWith(address, "dns://") && !absl::StrContains(address.substr(6), "/")) {
+    return Wrong(address, "names a DNS server only; write dns:///host:port");
+  }
   if (!EndsWithPort(address.substr(scheme.size()))) return Wrong(address, "has no port (1 to 65535) at its end");
   return absl::OkStatus();
 }
 
 }  // namespace
+
+absl::string_view SchemeOf(absl::string_view address) {
+  for (const absl::string_view scheme : kSchemes) {
+    if (absl::StartsWith(address, scheme)) return scheme;
+  }
+  return "";
+}
 
 absl::StatusOr<std::vector<Address>> ParseTarget(const std::string& target) {
   if (target.empty()) return absl::InvalidArgumentError("target: is empty");

@@ -1,12 +1,16 @@
 #pragma once
 
 #include <absl/status/statusor.h>
+#include <absl/strings/string_view.h>
 
 #include <string>
 #include <vector>
 
 // Reads ClientOptions::target. No gRPC here.
 namespace softmax::client {
+
+// "dns:", "ipv4:", "unix:" and the like, where the address begins with one; otherwise empty.
+absl::string_view SchemeOf(absl::string_view address);
 
 struct Address {
   std::string target;     // as gRPC takes it, and as messages name it

@@ -16,7 +16,7 @@ UnaryCall::UnaryCall(ClientCore& core, const TensorView& input, const SoftmaxOpt
     : core_(core),
       input_(input),
       options_(options),
-      expected_dtype_(options.output_dtype.value_or(input.dtype)),
+      expected_(input, options),
       timeout_(options.timeout.value_or(core.options.deadline)),
       deadline_(RetryPlan::Clock::now() + timeout_),
       plan_(core.options.retry, core.budget, deadline_) {
@@ -37,11 +37,19 @@ absl::Status UnaryCall::CheckLimits() {
   return known.value_or(absl::OkStatus());
 }
 
-void UnaryCall::BeginAttempt(grpc::ClientContext* context) {
+bool UnaryCall::BeginAttempt(grpc::ClientContext* context) {
   // Elsewhere than where it has just failed, if there is an elsewhere.
   connection_ = core_.pool.Next(connection_.channel ? connection_.address : kAvoidNone);
   // A server that leaves the question open must not cost the call its answer.
-  core_.Prepare(context, asking_ ? std::min(deadline_, RetryPlan::Clock::now() + kQuestionPatience) : deadline_);
+  const absl::Status prepared =
+      core_.Prepare(context, asking_ ? std::min(deadline_, RetryPlan::Clock::now() + kQuestionPatience) : deadline_);
+  if (prepared.ok()) return true;
+  if (sent_ > 0) {
+    End(prepared);
+  } else {
+    status_ = prepared;  // what was never sent does not count as a call
+  }
+  return false;
 }
 
 std::optional<std::chrono::nanoseconds> UnaryCall::EndAttempt(const grpc::Status& status,
@@ -51,9 +59,9 @@ std::optional<std::chrono::nanoseconds> UnaryCall::EndAttempt(const grpc::Status
   ++sent_;
   if (!status.ok()) return Failed(Explain(core_.pool, {status, context, connection_}, timeout_));
   received_.emplace(response);
-  const absl::Status decoded = DecodeResponse(received_->pieces(), &fields_);
-  if (!decoded.ok()) return Failed(WithTarget(address(), decoded));
-  if (fields_.code != 0) return Failed(WithTarget(address(), StatusOf(fields_)));
+  absl::Status answered = DecodeResponse(received_->pieces(), &fields_);
+  if (answered.ok()) answered = CheckAnswer(fields_, expected_);
+  if (!answered.ok()) return Failed(WithTarget(address(), answered));
   core_.counters.AttemptEnded(absl::StatusCode::kOk, sent_ > 1);
   End(absl::OkStatus());
   return std::nullopt;
@@ -120,17 +128,11 @@ void UnaryCall::AbandonConnection() {
 
 absl::StatusOr<Tensor> UnaryCall::TakeTensor() const {
   if (!status_.ok()) return status_;
-  auto tensor = client::TakeTensor(received_->pieces(), fields_, expected_dtype_);
-  if (!tensor.ok()) return WithTarget(address(), tensor.status());
-  return tensor;
+  return client::TakeTensor(received_->pieces(), fields_);
 }
 
 absl::Status UnaryCall::CopyInto(std::span<std::byte> output, ServerTiming* timing) const {
   if (!status_.ok()) return status_;
-  if (fields_.dtype != static_cast<std::uint64_t>(expected_dtype_) || fields_.payload_bytes != output.size()) {
-    return WithTarget(address(),
-                      absl::InternalError("the server's answer has another type or size than was asked for"));
-  }
   server::CopyFromSlices(received_->pieces(), fields_.payload_offset, output.size(), output.data());
   if (timing != nullptr) *timing = fields_.timing;
   return absl::OkStatus();

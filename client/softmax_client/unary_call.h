@@ -17,7 +17,8 @@ namespace softmax::client {
 // One Softmax call through all its attempts, without the running of them, which is the caller's: blocking or by events.
 // Before a large tensor the first attempt may be to ask the server for its limits. Not thread-safe.
 //
-//   do { BeginAttempt, run method() with message() over channel(), EndAttempt } while there is a delay to wait for
+//   do { BeginAttempt (false: it has ended), run method() with message() over channel(), EndAttempt } while there is a
+//   delay to wait for
 class UnaryCall {
  public:
   // The request has been checked. Borrows the input and what options refer to until ReleaseMessage.
@@ -26,7 +27,8 @@ class UnaryCall {
   // INVALID_ARGUMENT or the like: it is known already that the server would not take it.
   absl::Status CheckLimits();
 
-  void BeginAttempt(grpc::ClientContext* context);
+  // False: the attempt must not be made, and the call has ended.
+  bool BeginAttempt(grpc::ClientContext* context);
   const std::shared_ptr<grpc::Channel>& channel() const { return connection_.channel; }
   const char* method() const { return asking_ ? kGetServerInfoMethod : kSoftmaxMethod; }
   const grpc::ByteBuffer& message() const { return asking_ ? nothing_ : message_; }
@@ -57,7 +59,7 @@ class UnaryCall {
   ClientCore& core_;
   TensorView input_;        // its shape is the caller's for no longer than the constructor
   SoftmaxOptions options_;  // and so are its lengths
-  const DataType expected_dtype_;
+  const ExpectedAnswer expected_;
   const std::chrono::nanoseconds timeout_;
   const RetryPlan::Clock::time_point deadline_;
   RetryPlan plan_;

@@ -18,17 +18,24 @@ function call(client, method, request) {
   });
 }
 
+// This machine is not sought by a proxy of the environment (http_proxy), which knows another localhost.
+function straight(address) {
+  const local = /^(dns:\/\/\/|ipv[46]:)?(localhost:|127\.|\[::1\]:)|^unix:/.test(address);
+  return local ? {'grpc.enable_http_proxy': 0} : {};
+}
+
 // A client that takes answers as large as the server sends them; gRPC's own limit is 4 MiB.
 async function connect(address) {
   const definition = protoLoader.loadSync(PROTO, {keepCase: true, longs: Number, enums: String});
   const {SoftmaxService} = grpc.loadPackageDefinition(definition).softmax.v1;
   const plain = grpc.credentials.createInsecure();
-  const first = new SoftmaxService(address, plain);
+  const first = new SoftmaxService(address, plain, straight(address));
   const info = await call(first, 'GetServerInfo', {});
   first.close();
   // The limit counts the tensor; the answer's header comes on top.
   const receive = Math.min(Number(info.limits.max_response_bytes) + (1 << 16), 2 ** 31 - 1);
   return new SoftmaxService(address, plain, {
+    ...straight(address),
     'grpc.max_receive_message_length': receive,
     'grpc.max_send_message_length': -1,
   });
@@ -45,14 +52,19 @@ async function softmax(client, values, shape) {
 
 async function main() {
   const address = process.argv[2] || 'localhost:50051';
-  const rows = fs.readFileSync(0, 'utf8').split('\n').filter((line) => line.trim())
+  const rows = fs.readFileSync(0, 'utf8').split(/\r\n|\r|\n/).filter((line) => line.trim())
       .map((line) => line.trim().split(/\s+/).map(Number));
   const width = rows.length ? rows[0].length : 0;
   if (!width || rows.some((row) => row.length !== width || row.some(Number.isNaN))) {
     throw new Error('expected rows of the same number of numbers on standard input');
   }
+  const numbers = rows.flat();
+  const values = Float32Array.from(numbers);
+  if (values.some((value, i) => !Number.isFinite(value) && Number.isFinite(numbers[i]))) {
+    throw new Error('a number is too large for float32');
+  }
   const client = await connect(address);
-  const result = await softmax(client, Float32Array.from(rows.flat()), [rows.length, width]);
+  const result = await softmax(client, values, [rows.length, width]);
   for (let start = 0; start < result.length; start += width) {
     console.log(Array.from(result.subarray(start, start + width), (y) => Number(y.toPrecision(8))).join(' '));
   }

@@ -61,15 +61,27 @@ class SoftmaxRequest(unittest.TestCase):
             for got, want in zip(result[start:start + width], expected):
                 self.assertLessEqual(abs(got - want), 1e-5 * want + 1e-37)
 
+    def run_command(self, text, **variables):
+        return subprocess.run([sys.executable, os.path.join(HERE, "softmax_request.py"), self.address],
+                              input=text, capture_output=True, text=True, timeout=60, check=False,
+                              env={**os.environ, "PYTHONPATH": self.folder, **variables})
+
     def test_answers_as_a_command(self):
-        done = subprocess.run([sys.executable, os.path.join(HERE, "softmax_request.py"), self.address],
-                              input="1 2 3\n0 0 0\n", capture_output=True, text=True, timeout=60, check=False,
-                              env={**os.environ, "PYTHONPATH": self.folder})
+        done = self.run_command("1 2 3\n0 0 0\n")
         self.assertEqual(done.returncode, 0, done.stderr)
         rows = [[float(word) for word in line.split()] for line in done.stdout.splitlines()]
         self.assertEqual(len(rows), 2)
         for got, want in zip(rows[0] + rows[1], reference([1, 2, 3]) + [1 / 3] * 3):
             self.assertAlmostEqual(got, want, delta=1e-6)
+
+    def test_no_proxy_is_asked_for_this_machine(self):
+        done = self.run_command("0 0\n", http_proxy="http://127.0.0.1:1")
+        self.assertEqual(done.stdout, "0.5 0.5\n", done.stderr)
+
+    def test_a_number_too_large_for_float32_is_refused(self):
+        done = self.run_command("1e39 0\n")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("too large for float32", done.stderr)
 
     def test_answers_many_widths(self):
         randomness = random.Random(7)

@@ -47,6 +47,28 @@ TEST(NpyTest, ReadsWhatNumpyWrites) {
   EXPECT_EQ(vector->shape, std::vector<std::int64_t>{1});
 }
 
+TEST(NpyTest, ReadsWhatOldAndOtherNumpiesWrite) {
+  const std::string data("\0\0\x80\x3f\0\0\0\x40\0\0\x40\x40\0\0\x80\x40\0\0\xa0\x40\0\0\xc0\x40", 24);  // 1 to 6
+  const auto read = [&](const std::string& descr, const std::string& order, const std::string& shape) {
+    const auto array =
+        ReadNpy(Npy(1, "{'descr': '" + descr + "', 'fortran_order': " + order + ", 'shape': " + shape + ", }\n", data));
+    EXPECT_TRUE(array.ok()) << array.status();
+    std::vector<double> values;
+    for (std::int64_t i = 0; array.ok() && i < CountOf(*array); ++i) values.push_back(ElementAt(*array, i));
+    return values;
+  };
+  const std::vector<double> in_order = {1, 2, 3, 4, 5, 6};
+  EXPECT_EQ(read("=f4", "False", "(2, 3)"), in_order);
+  EXPECT_EQ(read("f4", "False", "(2, 3)"), in_order);
+  EXPECT_EQ(read("<f4", "False", "(2L, 3L)"), in_order);
+  EXPECT_EQ(read("<f4", "False", "(6L,)"), in_order);
+  EXPECT_EQ(read("<f4", "True", "(6,)"), in_order);
+  EXPECT_EQ(read("<f4", "True", "(1, 6)"), in_order);
+  EXPECT_EQ(read("<f4", "True", "(6, 1)"), in_order);
+  EXPECT_EQ(read("<f4", "True", "(2, 3)"), (std::vector<double>{1, 3, 5, 2, 4, 6}));
+  EXPECT_EQ(read("<f4", "True", "(3, 1, 2)"), (std::vector<double>{1, 4, 2, 5, 3, 6}));
+}
+
 TEST(NpyTest, WritesWhatItReads) {
   for (const DataType dtype : {DataType::kFloat32, DataType::kFloat16, DataType::kFloat64}) {
     for (const std::vector<std::int64_t>& shape : {std::vector<std::int64_t>{6}, {2, 3}, {1, 2, 3, 1, 1, 1, 1, 1}}) {
@@ -75,8 +97,10 @@ TEST(NpyTest, BadFilesAreNamedForWhatTheyAre) {
   EXPECT_THAT(ErrorOf(Npy(1, "{'descr': '<i8', 'fortran_order': False, 'shape': (1,)}", data)), HasSubstr("'<i8'"));
   EXPECT_THAT(ErrorOf(Npy(1, "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}", data)),
               HasSubstr("descr"));
-  EXPECT_THAT(ErrorOf(Npy(1, "{'descr': '<f4', 'fortran_order': True, 'shape': (1, 2)}", data)),
-              HasSubstr("Fortran order"));
+  EXPECT_THAT(ErrorOf(Npy(1, "{'descr': '<i8', 'fortran_order': False, 'shape': (1,)}", data)),
+              HasSubstr("save array.astype('<f4')"));
+  EXPECT_THAT(ErrorOf(Npy(1, "{'descr': '\x1b[31m', 'fortran_order': False, 'shape': (1,)}", data)),
+              HasSubstr("'\\x1b[31m'"));
   EXPECT_THAT(ErrorOf(Npy(1, "{'descr': '<f4', 'shape': (1, 2)}", data)), HasSubstr("fortran_order"));
   EXPECT_THAT(ErrorOf(Npy(1, "{'descr': '<f4', 'fortran_order': False, 'shape': ()}", data)),
               HasSubstr("without dimensions"));
@@ -168,7 +192,9 @@ TEST(OptionsTest, ReadsDurations) {
   EXPECT_EQ(ParseDuration("250ms"), milliseconds(250));
   EXPECT_EQ(ParseDuration("2m"), milliseconds(120000));
   EXPECT_EQ(ParseDuration("1.5"), milliseconds(1500));
-  for (const char* bad : {"", "s", "-1s", "1h", "nan", "1 s", "1e9"}) {
+  EXPECT_EQ(ParseDuration("1h"), milliseconds(3600000));
+  EXPECT_EQ(ParseDuration("200us"), std::chrono::microseconds(200));
+  for (const char* bad : {"", "s", "-1s", "1d", "nan", "1 s", "1e9", "1e5h"}) {
     EXPECT_FALSE(ParseDuration(bad)) << bad;
   }
 }

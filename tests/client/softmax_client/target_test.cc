@@ -51,6 +51,8 @@ TEST(TargetTest, WhatCannotBeAnAddressIsNamed) {
   EXPECT_THAT(message(":50051"), HasSubstr("no port"));
   EXPECT_THAT(message("a:1,dns:///host"), HasSubstr("'dns:///host' has no port"));
   EXPECT_THAT(message("unix:"), HasSubstr("no path"));
+  EXPECT_THAT(message("dns://host:1"), HasSubstr("'dns://host:1' names a DNS server only; write dns:///host:port"));
+  EXPECT_TRUE(ParseTarget("dns://10.0.0.1/host:1").ok());
   EXPECT_THAT(message("http://localhost:1"), HasSubstr("must be host:port"));
 }
 

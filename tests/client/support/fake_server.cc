@@ -159,7 +159,7 @@ class FakeServer::Service final : public softmax::v1::SoftmaxService::Service {
       for (int i = message.requests_size() - 1; i >= 0; --i) {
         softmax::v1::SoftmaxResponse* answer = answers.add_responses();
         const grpc::Status status = Answer(*context, message.requests(i), answer);
-        answer->set_id(message.requests(i).id());
+        answer->set_id(message.requests(i).id() + (server_.behavior_.unknown_ids ? 1000 : 0));
         if (status.ok()) continue;
         const int pushback = server_.behavior_.pushback_ms;
         if (pushback > 0) answer->mutable_status()->set_retry_after_ms(static_cast<std::uint32_t>(pushback));
@@ -208,10 +208,17 @@ class FakeServer::Service final : public softmax::v1::SoftmaxService::Service {
     if (server_.behavior_.fail_next > 0 && server_.behavior_.fail_next-- > 0) {
       const int pushback = server_.behavior_.pushback_ms;
       if (pushback != kNoPushback) context.AddTrailingMetadata("grpc-retry-pushback-ms", std::to_string(pushback));
-      return grpc::Status(static_cast<grpc::StatusCode>(server_.behavior_.fail_code.load()), "not now");
+      return grpc::Status(static_cast<grpc::StatusCode>(server_.behavior_.fail_code.load()),
+                          server_.behavior_.control_characters ? "\x1b[2Jnot\nnow\a" : "not now");
     }
     const grpc::Status status = ComputeAnswer(request, response);
     if (!status.ok() || response->output().data().empty()) return status;
+    const auto elements = static_cast<std::int64_t>(
+        response->output().data().size() / kernels::SizeOf(static_cast<kernels::DataType>(response->output().dtype())));
+    std::vector<std::int64_t> shape(response->output().shape().begin(), response->output().shape().end());
+    if (server_.behavior_.flatten_answers) shape = {elements};
+    if (server_.behavior_.undecodable_answers) shape = {elements, 1, 1, 1, 1, 1, 1, 1, 1};
+    response->mutable_output()->mutable_shape()->Assign(shape.begin(), shape.end());
     std::string& data = *response->mutable_output()->mutable_data();
     // The low half of one element's bits: near enough to pass for right at a glance.
     if (server_.behavior_.wrong_values) data[data.size() - 3] = static_cast<char>(data[data.size() - 3] ^ 0x7f);

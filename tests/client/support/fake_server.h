@@ -30,6 +30,10 @@ class FakeServer {
     std::atomic<bool> few_abilities{false};         // GetServerInfo: no float64, at most 3 MiB
     std::atomic<bool> wrong_values{false};          // one element of every answer is off by a little
     std::atomic<bool> swap_answers{false};          // answers carry the values of another request
+    std::atomic<bool> flatten_answers{false};       // answers have one dimension, whatever was asked
+    std::atomic<bool> undecodable_answers{false};   // answers have nine dimensions, more than the contract allows
+    std::atomic<bool> unknown_ids{false};           // a stream's answers are for requests that nobody sent
+    std::atomic<bool> control_characters{false};    // the words that go with fail_code would steer a terminal
     std::atomic<bool> refuse{false};                // RESOURCE_EXHAUSTED
     std::atomic<int> delay_ms{0};                   // before every answer, unless the call is cancelled
     std::atomic<bool> break_streams{false};         // a stream ends with ABORTED after its first message

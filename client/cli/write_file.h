@@ -1,0 +1,19 @@
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <string>
+#include <string_view>
+
+namespace softmax::client {
+
+// Looks before the work is done whose result a file is to hold ("-": standard output). INVALID_ARGUMENT names the file
+// and why it could not be written: its folder is missing or closed, it is a folder, it is read-only.
+absl::Status CheckWritable(const std::string& path);
+
+// Puts the bytes there, whole or not at all: they are written beside the file, which is then renamed, so that an old
+// file outlives a failure. Only what is no regular file (a pipe, /dev/null, standard output for "-") is written to
+// directly. UNKNOWN names the file and why it failed.
+absl::Status WriteFile(const std::string& path, std::string_view bytes);
+
+}  // namespace softmax::client
