@@ -135,6 +135,19 @@ std::string ParseBackend(const std::string& text, Backend* out) {
   return Quote(text) + " is not one of auto, cuda, cpu, null";
 }
 
+std::string ParseSwitch(const std::string& text, bool* out) {
+  const std::string word = absl::AsciiStrToLower(text);
+  if (word == "true" || word == "1" || word == "yes" || word == "on") {
+    *out = true;
+    return "";
+  }
+  if (word == "false" || word == "0" || word == "no" || word == "off") {
+    *out = false;
+    return "";
+  }
+  return Quote(text) + " is not one of true, false";
+}
+
 std::string ParseChoice(const std::string& text, const std::vector<std::string>& choices, std::string* out) {
   if (std::find(choices.begin(), choices.end(), text) == choices.end()) {
     return Quote(text) + " is not one of " + Join(choices);

@@ -18,6 +18,7 @@ std::string ParseCount(const std::string& text, CountRange range, std::uint64_t*
 std::string ParseOrdinals(const std::string& text,
                           std::vector<std::uint32_t>* out);  // "all", "0,1"
 std::string ParseBackend(const std::string& text, Backend* out);
+std::string ParseSwitch(const std::string& text, bool* out);  // "true", "False", "1", "off"
 std::string ParseChoice(const std::string& text, const std::vector<std::string>& choices, std::string* out);
 
 // The shortest exact form, which the parsers read back as the same value.
