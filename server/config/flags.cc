@@ -21,7 +21,12 @@ class FlagAdder {
   void Texts(FieldText text, std::vector<std::string>& field) {
     const std::string shown = CLI::detail::join(field, ",");
     app_->add_option_function<std::vector<std::string>>(
-            Flag(text), [&field](const std::vector<std::string>& values) { field = values; }, text.help)
+            Flag(text),
+            [&field](const std::vector<std::string>& values) {
+              field.clear();
+              for (const std::string& value : values) field.push_back(WithHost(value));
+            },
+            text.help)
         ->group(text.group)
         ->type_name("ADDRESS")
         ->allow_extra_args(false)
@@ -29,7 +34,12 @@ class FlagAdder {
         ->default_str(shown);
   }
 
-  void Text(FieldText text, std::string& field) { Word(text, field, "ADDRESS"); }
+  void Text(FieldText text, std::string& field) {
+    Add(text, "ADDRESS", field, [&field](const std::string& value) {
+      field = WithHost(value);
+      return std::string(value.empty() ? "must not be empty" : "");
+    });
+  }
 
   void Word(FieldText text, std::string& field, const char* type) {
     Add(text, type, field, [&field](const std::string& value) {

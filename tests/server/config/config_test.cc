@@ -245,6 +245,18 @@ TEST_F(ConfigTest, AnEmptyElementOfAListIsRefused) {
   ExpectRefused(Parse({"--address=", "127.0.0.1:1"}), {"--address", "empty"});
 }
 
+TEST_F(ConfigTest, APortAloneIsEveryAddress) {
+  const ParseResult result = Parse({"--address=:50051", "--metrics-address=:9400", "--health-address=:8080"});
+  ASSERT_TRUE(result.run) << result.error;
+  const auto everywhere = [](const char* port) {
+    return testing::AnyOf(std::string("[::]:") + port, std::string("0.0.0.0:") + port);
+  };
+  EXPECT_THAT(result.config.address, ElementsAre(everywhere("50051")));
+  EXPECT_THAT(result.config.metrics_address, everywhere("9400"));
+  EXPECT_THAT(result.config.health_address, everywhere("8080"));
+  ExpectRefused(Parse({"--address=:x"}), {"0 to 65535"});
+}
+
 TEST_F(ConfigTest, SwitchesTakeWhatOtherProgramsWrite) {
   for (const char* yes : {"true", "True", "TRUE", "1", "yes", "on"}) {
     SetVariable("SOFTMAX_REFLECTION", yes);

@@ -44,7 +44,8 @@ function firstShown({ runs, search, settings }) {
 
 const mean = (values) => (values.length && values.every(isNumber) ? sum(values) / values.length : null);
 
-// In the order of the runs, which a sweep gives its sense; a search jumps to and fro. Runs of one name: {runs, label, x: their mean rate, y: p => their mean percentile}.
+// In the order of the runs, which a sweep gives its sense; a search jumps to and fro.
+// Runs of one name: {runs, label, x: their mean rate, y: p => their mean percentile}.
 function groupsOf(runs, search) {
   const groups = new Map();
   for (const run of runs.filter((candidate) => isNumber(candidate.achieved_per_s))) {
@@ -68,8 +69,8 @@ function drawCurve(results, chosen, choose) {
   const isLimited = (group) => group.runs.some((run) => run.generator?.limited);
   const line = (name, style, p) => ({
     name, style, dots: true,
-    points: groups.map((group) => ({ x: group.x, y: group.y(p), hollow: isLimited(group), label: p === 99 && group.label,
-      chosen: group.runs.includes(chosen) })),
+    points: groups.map((group) => ({ x: group.x, y: group.y(p), hollow: isLimited(group),
+      label: p === 99 && group.label, chosen: group.runs.includes(chosen) })),
   });
   const series = [line("p50", "soft", 50), line("p99", "accent", 99), line("p99.9", "dashed", 99.9)];
   const slos = [...new Set(results.runs.filter(isSlo).map((run) => run.slo_us))];
