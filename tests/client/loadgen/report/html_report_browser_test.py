@@ -259,6 +259,10 @@ class Contents(Report):
         self.assertEqual(self.text(".run-name h2"), nearest["name"])
         without = dict(self.results, search=None)
         self.show(self.render("without", without))
+        kept = [run for run in self.results["runs"] if run["within_slo"] >= 0.99]
+        self.assertEqual(self.text(".run-name h2"), max(kept, key=lambda run: run["goodput_per_s"])["name"])
+        aimless = dict(without, settings={})
+        self.show(self.render("aimless", aimless))
         self.assertEqual(self.text(".run-name h2"), self.results["runs"][-2]["name"], "the last is limited")
 
     def test_a_long_timeline_loses_no_stall(self):
