@@ -18,14 +18,13 @@ namespace {
 constexpr std::chrono::milliseconds kPatience(1000);
 constexpr int kDeadlySignals[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 
-// Bytes that are not written yet, of the writer that called FlushBeforeDeath. Never freed: a signal may come late.
-std::atomic<const std::atomic<std::size_t>*> g_unwritten{nullptr};
+// What the writer that called FlushBeforeDeath has not written yet, for a signal's handler.
+std::atomic<std::size_t> g_unwritten{0};
 
 // The thread that writes is another one and goes on meanwhile.
 void AwaitWriter(int signal) {
-  const std::atomic<std::size_t>* unwritten = g_unwritten.load();
   const timespec pause{0, 10'000'000};
-  for (int i = 0; i < 100 && unwritten != nullptr && unwritten->load() > 0; ++i) nanosleep(&pause, nullptr);
+  for (int i = 0; i < 100 && g_unwritten.load() > 0; ++i) nanosleep(&pause, nullptr);
   // SA_RESETHAND has put back what ends the process.
   raise(signal);
 }
@@ -55,8 +54,11 @@ struct LogWriter::Queue {
   bool writing = false;    // a line that was taken from `lines`
   bool ending = false;
   bool ended = false;
-  // `bytes` and what is being written, for a signal's handler.
-  std::atomic<std::size_t>* unwritten = new std::atomic<std::size_t>(0);
+  bool before_death = false;  // g_unwritten is of this one
+
+  void Tell() const {
+    if (before_death) g_unwritten.store(bytes + (writing ? 1 : 0));
+  }
 };
 
 LogWriter::LogWriter(int fd, std::size_t most_bytes, std::function<std::string(std::uint64_t)> lost_line)
@@ -83,6 +85,7 @@ LogWriter::~LogWriter() {
   Flush();
   std::unique_lock lock(queue_->mu);
   queue_->ending = true;
+  if (std::exchange(queue_->before_death, false)) g_unwritten.store(0);
   queue_->changed.notify_all();
   if (!queue_->writing) queue_->changed.wait_for(lock, kPatience, [&] { return queue_->ended; });
 }
@@ -97,7 +100,7 @@ void LogWriter::Add(std::string line) {
     queue.lines.pop_front();
     ++queue.lost;
   }
-  queue.unwritten->store(queue.bytes + (queue.writing ? 1 : 0));
+  queue.Tell();
   queue.changed.notify_all();
 }
 
@@ -107,7 +110,11 @@ void LogWriter::Flush() {
 }
 
 void LogWriter::FlushBeforeDeath() {
-  g_unwritten.store(queue_->unwritten);
+  {
+    const std::lock_guard lock(queue_->mu);
+    queue_->before_death = true;
+    queue_->Tell();
+  }
   for (const int signal : kDeadlySignals) {
     struct sigaction now {};
     // A sanitizer or a debugger that is there already knows better.
@@ -134,7 +141,7 @@ void LogWriter::Run(const std::shared_ptr<Queue>& shared) {
     WriteAll(queue.fd, text);
     lock.lock();
     queue.writing = false;
-    queue.unwritten->store(queue.bytes);
+    queue.Tell();
     queue.changed.notify_all();
   }
   queue.ended = true;
