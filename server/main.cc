@@ -130,7 +130,7 @@ int main(int argc, char** argv) {
   const absl::Status logging = softmax::server::InitLogging(parsed.config.log_level, parsed.config.log_format);
   if (!logging.ok()) {
     std::cerr << logging.message() << "\n";
-    return softmax::server::kExitUsage;
+    return softmax::server::ExitCodeOf(logging);
   }
   softmax::server::ChoosePoller(parsed.config);
   softmax::server::RouteGrpcLog();

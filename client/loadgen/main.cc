@@ -1,3 +1,5 @@
+#include <cstdio>
+
 #include "client/loadgen/plan/experiment.h"
 #include "client/loadgen/plan/options.h"
 #include "client/loadgen/report/report.h"
@@ -7,6 +9,10 @@
 int main(int argc, char** argv) {
   softmax::ApplyProcessSettings();
   int exit_code = 0;
+  if (const std::string problem = softmax::PollStrategyProblem(); !problem.empty()) {
+    std::fprintf(stderr, "softmax-loadgen: %s\n", problem.c_str());
+    return 2;
+  }
   const auto plan = softmax::client::ParseCommandLine(argc, argv, &exit_code);
   if (!plan) return exit_code;
   // A wait costs something for every connection of the thread.

@@ -84,7 +84,7 @@ absl::Status ServerImpl::StartMetrics() {
   if (std::string error = parts_.metrics->Serve(config_.metrics_address); !error.empty()) {
     return absl::UnavailableError(absl::StrCat("metrics-address: ", error));
   }
-  const std::string host(SplitHostPort(config_.metrics_address)->host);
+  const std::string host = config_.metrics_address.substr(0, config_.metrics_address.rfind(':'));
   addresses_.metrics = absl::StrCat(host, ":", parts_.metrics->port());
   return absl::OkStatus();
 }

@@ -1,8 +1,9 @@
 #include "server/base/log.h"
 
 #include <spdlog/formatter.h>
-#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -10,9 +11,14 @@
 #include <ctime>
 #include <iterator>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
+
+#include "server/base/log_writer.h"
+#include "server/base/safe_text.h"
 
 namespace softmax::server {
 namespace {
@@ -25,50 +31,13 @@ constexpr std::array<std::pair<std::string_view, spdlog::level::level_enum>, 6> 
      {"error", spdlog::level::err},
      {"off", spdlog::level::off}}};
 
-// How many bytes the UTF-8 character at the front of `text` has; 0 when there is no valid one.
-std::size_t CharacterLength(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = byte(0);
-  const std::size_t length = first < 0x80                    ? 1
-                             : first >= 0xc2 && first < 0xe0 ? 2
-                             : first >= 0xe0 && first < 0xf0 ? 3
-                             : first >= 0xf0 && first < 0xf5 ? 4
-                                                             : 0;
-  if (length > text.size()) {
-    return 0;
-  }
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) {
-      return 0;
-    }
-  }
-  // Over-long forms, surrogates and what lies beyond U+10FFFF.
-  const bool bad = length > 2 && ((first == 0xe0 && byte(1) < 0xa0) || (first == 0xed && byte(1) >= 0xa0) ||
-                                  (first == 0xf0 && byte(1) < 0x90) || (first == 0xf4 && byte(1) >= 0x90));
-  return bad ? 0 : length;
-}
+// Bounds what a stranger can make the log hold.
+constexpr std::size_t kMostMessageBytes = 4096;
+constexpr std::size_t kMostFieldBytes = 512;
+// Of lines that wait for a slow reader.
+constexpr std::size_t kMostWaitingBytes = 4 << 20;
 
-// Escapes as JSON does, in text as well: one message is one line, whatever bytes it quotes.
-void AppendEscaped(std::string_view text, bool json, spdlog::memory_buf_t* out) {
-  while (!text.empty()) {
-    const std::size_t length = CharacterLength(text);
-    const auto c = static_cast<unsigned char>(text.front());
-    if (length == 0) {
-      fmt::format_to(std::back_inserter(*out), "\\u{:04x}", json ? 0xfffd : c);
-    } else if (c == '\n' || c == '\r' || c == '\t') {
-      out->push_back('\\');
-      out->push_back(c == '\n' ? 'n' : c == '\r' ? 'r' : 't');
-    } else if (c < 0x20 || c == 0x7f) {
-      fmt::format_to(std::back_inserter(*out), "\\u{:04x}", c);
-    } else {
-      if (json && (c == '"' || c == '\\')) {
-        out->push_back('\\');
-      }
-      out->append(text.data(), text.data() + length);
-    }
-    text.remove_prefix(length == 0 ? 1 : length);
-  }
-}
+void Append(std::string_view text, spdlog::memory_buf_t* out) { out->append(text.data(), text.data() + text.size()); }
 
 std::string_view LevelName(spdlog::level::level_enum level) {
   for (const auto& [name, value] : kLevels) {
@@ -88,7 +57,7 @@ void AppendFields(bool json, spdlog::memory_buf_t* out) {
   for (const LogField& field : *fields_of_message) {
     fmt::format_to(std::back_inserter(*out), fmt::runtime(json ? ",\"{}\":" : " {}="), field.key);
     if (field.quoted) out->push_back('"');
-    AppendEscaped(field.value, json || field.quoted, out);
+    Append(SafeText(field.value, json || field.quoted ? TextFor::kJson : TextFor::kPeople, kMostFieldBytes), out);
     if (field.quoted) out->push_back('"');
   }
 }
@@ -109,17 +78,47 @@ class LineFormatter final : public spdlog::formatter {
     constexpr std::string_view kJson = R"({{"time":"{}.{:03}Z","level":"{}","thread":{},"message":")";
     fmt::format_to(std::back_inserter(out), fmt::runtime(json_ ? kJson : kText), date, ms % 1000,
                    LevelName(message.level), message.thread_id);
-    AppendEscaped({message.payload.data(), message.payload.size()}, json_, &out);
+    Append(SafeText({message.payload.data(), message.payload.size()}, json_ ? TextFor::kJson : TextFor::kPeople,
+                    kMostMessageBytes),
+           &out);
     if (json_) out.push_back('"');
     AppendFields(json_, &out);
-    const std::string_view end = json_ ? "}\n" : "\n";
-    out.append(end.data(), end.data() + end.size());
+    Append(json_ ? "}\n" : "\n", &out);
   }
 
   std::unique_ptr<spdlog::formatter> clone() const override { return std::make_unique<LineFormatter>(json_); }
 
  private:
   const bool json_;
+};
+
+std::string LostLine(LineFormatter& formatter, std::uint64_t lost) {
+  const std::string text = std::to_string(lost) + " messages were lost: whoever reads this log was too slow";
+  spdlog::memory_buf_t line;
+  formatter.format(spdlog::details::log_msg("", spdlog::level::warn, text), line);
+  return {line.data(), line.size()};
+}
+
+// Lines are made by the thread that logs, and written by another one.
+class QueueSink final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  explicit QueueSink(bool json)
+      : spdlog::sinks::base_sink<std::mutex>(std::make_unique<LineFormatter>(json)),
+        writer_(STDERR_FILENO, kMostWaitingBytes,
+                [formatter = LineFormatter(json)](std::uint64_t lost) mutable { return LostLine(formatter, lost); }) {
+    writer_.FlushBeforeDeath();
+  }
+
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    writer_.Add({line.data(), line.size()});
+  }
+  void flush_() override { writer_.Flush(); }
+
+ private:
+  LogWriter writer_;
 };
 
 spdlog::level::level_enum LevelOf(LogLevel level) {
@@ -159,8 +158,13 @@ absl::Status InitLogging(std::string_view level, std::string_view format) {
     return absl::InvalidArgumentError("log format '" + std::string(format) + "' is not one of text, json");
   }
   std::signal(SIGPIPE, SIG_IGN);
-  auto logger = std::make_shared<spdlog::logger>("", std::make_shared<spdlog::sinks::stderr_sink_mt>());
-  logger->set_formatter(std::make_unique<LineFormatter>(format == "json"));
+  std::shared_ptr<QueueSink> sink;
+  try {
+    sink = std::make_shared<QueueSink>(format == "json");
+  } catch (const std::system_error& error) {
+    return absl::UnavailableError(std::string("no thread can be had for the log: ") + error.what());
+  }
+  auto logger = std::make_shared<spdlog::logger>("", std::move(sink));
   logger->set_level(*chosen);
   // Nothing to tell, and nobody to tell it to: stderr is what failed.
   logger->set_error_handler([](const std::string&) {});
@@ -174,6 +178,8 @@ std::string_view StepLogLevel(bool more) {
   spdlog::set_level(static_cast<spdlog::level::level_enum>(next));
   return LevelName(static_cast<spdlog::level::level_enum>(next));
 }
+
+void FlushLogging() { spdlog::default_logger_raw()->flush(); }
 
 void EndLogging() { spdlog::shutdown(); }
 

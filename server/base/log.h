@@ -15,16 +15,19 @@ namespace softmax::server {
 // Makes messages go to stderr, one line each:
 //   text  2026-01-31T12:00:00.123Z info [4711] message
 //   json  {"time":"2026-01-31T12:00:00.123Z","level":"info","thread":4711,"message":"message"}
-// Control characters and broken UTF-8 in a message come out escaped, so that a request's bytes
-// cannot forge a line. A closed or full stderr loses lines and nothing else: SIGPIPE is ignored
-// from here on. Levels: trace, debug, info, warning, error, off. Call before other threads start;
-// may be called again.
+// What would forge or garble a line comes out escaped (safe_text.h), and a message has at most 4 KiB. A thread of the
+// log's own writes them: a closed or full stderr, or one that nobody reads, loses lines and nothing else, and the log
+// says how many were lost. SIGPIPE is ignored from here on. Levels: trace, debug, info, warning, error, off. Call
+// before other threads start; may be called again.
 absl::Status InitLogging(std::string_view level, std::string_view format);
 
 // One step more or fewer messages from now on, within trace to error; the new level's name. Any thread.
 std::string_view StepLogLevel(bool more);
 
-// Ends logging for good; for a process that leaves without the usual exit.
+// Waits until all messages are written, a second at most.
+void FlushLogging();
+
+// Ends logging for good, as FlushLogging waits; for a process that leaves without the usual exit.
 void EndLogging();
 
 enum class LogLevel : std::uint8_t { kTrace, kDebug, kInfo, kWarning, kError };

@@ -6,11 +6,15 @@
 #include <climits>
 #include <cstdint>
 #include <cstdlib>
+#include <sstream>
+#include <string>
 #include <thread>
 
 #include "absl/synchronization/mutex.h"
 
 namespace softmax {
+
+inline constexpr char kPollStrategy[] = "GRPC_POLL_STRATEGY";
 
 // Call first thing in main, before any thread or gRPC call.
 // - The distribution's abseil is built with lock-order checking on, under one global spinlock: 85,000 calls/s instead
@@ -34,9 +38,26 @@ inline void ApplyProcessSettings() {
 // ("poll") reach 343,000. But a wait then costs 0.4 us for every open socket of the queue, idle ones too, and with one
 // or two threads there is nothing to gain but for health on an address of its own: in the one epoll set a probe's bytes
 // wait for all that is read before them (p90 of a check at twice the capacity 105 to 131 ms, and 10 to 15 ms with
-// "poll"). A GRPC_POLL_STRATEGY in the environment is left alone.
+// "poll"). A GRPC_POLL_STRATEGY in the environment is left alone
+// (an empty one is none).
 inline void SetPoller(bool own_sockets) {
-  setenv("GRPC_POLL_STRATEGY", own_sockets ? "poll" : "epoll1", /*overwrite=*/0);
+  const char* set = std::getenv(kPollStrategy);
+  if (set != nullptr && *set != 0) return;
+  setenv(kPollStrategy, own_sockets ? "poll" : "epoll1", /*overwrite=*/1);
+}
+
+// What is wrong with a GRPC_POLL_STRATEGY in the environment; empty: nothing. gRPC ends the process by abort() for one
+// that it does not know. It may be a list, of which the first that the machine has is taken.
+inline std::string PollStrategyProblem() {
+  const char* set = std::getenv(kPollStrategy);
+  if (set == nullptr || *set == 0) return "";
+  std::istringstream list(set);
+  for (std::string name; std::getline(list, name, ',');) {
+    if (name != "epoll1" && name != "poll" && name != "all") {
+      return std::string("environment variable ") + kPollStrategy + ": '" + name + "' is not one of epoll1, poll, all";
+    }
+  }
+  return "";
 }
 
 // What pays for a server with so many queues of one thread each.

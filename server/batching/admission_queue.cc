@@ -39,7 +39,7 @@ Nanoseconds AdmissionQueue::TooLate(const PendingRequest& request, std::uint64_t
   if (request.deadline() == kNoDeadline || cost_before == 0) return Nanoseconds{0};
   if (request.deadline() <= now) return Nanoseconds{0};  // passed already: the batcher says so
   const Nanoseconds wait(static_cast<std::int64_t>(rate_.NanosecondsFor(cost_before) * kMargin));
-  return request.deadline() <= now + wait ? wait : Nanoseconds{0};
+  return request.deadline() <= Later(now, wait) ? wait : Nanoseconds{0};
 }
 
 void AdmissionQueue::Count(const PendingRequest& request, TimePoint now) {

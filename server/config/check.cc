@@ -231,10 +231,7 @@ absl::Status CollectListeners(const Config& c, std::vector<Listener>* out) {
     if (absl::Status status = AddListener("--metrics-address", c.metrics_address, out); !status.ok()) {
       return status;
     }
-    const Address& address = out->back().address;
-    if (address.is_unix() || address.host.find(':') != std::string::npos) {
-      return Refuse(out->back().flag_and_value + ": must be an IPv4 host:port, or none");
-    }
+    if (out->back().address.is_unix()) return Refuse(out->back().flag_and_value + ": must be host:port, or none");
   }
   return absl::OkStatus();
 }

@@ -10,6 +10,8 @@
 #include <set>
 #include <string_view>
 
+#include "server/base/process_settings.h"
+#include "server/base/text_file.h"
 #include "server/config/check.h"
 #include "server/config/flags.h"
 #include "server/config/values.h"
@@ -20,6 +22,7 @@ namespace softmax::server {
 namespace {
 
 constexpr int kUsageError = 2;
+constexpr std::size_t kMostConfigFileBytes = 1 << 20;
 constexpr std::string_view kPrefix = "SOFTMAX_";
 
 std::string VariableName(const std::string& flag) {
@@ -28,6 +31,15 @@ std::string VariableName(const std::string& flag) {
     name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   }
   return name;
+}
+
+// An empty variable is none: compose passes ${X:-} on as one.
+std::optional<std::string> Variable(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  if (value == nullptr || *value == 0) {
+    return std::nullopt;
+  }
+  return value;
 }
 
 std::vector<std::string> Split(const FieldName& field, const std::string& value) {
@@ -40,11 +52,11 @@ std::vector<std::string> Split(const FieldName& field, const std::string& value)
 std::string ApplyEnvironment(Config* config) {
   for (const FieldName& field : ConfigFieldNames()) {
     const std::string variable = VariableName(field.name);
-    const char* value = std::getenv(variable.c_str());
-    if (value == nullptr) {
+    const std::optional<std::string> value = Variable(variable);
+    if (!value) {
       continue;
     }
-    const std::string error = ApplyValues(field.name, Split(field, value), ConfigSource::kEnvironment, config);
+    const std::string error = ApplyValues(field.name, Split(field, *value), ConfigSource::kEnvironment, config);
     if (!error.empty()) {
       return absl::StrCat("environment variable ", variable, ": ", error);
     }
@@ -76,9 +88,14 @@ bool HasStrayCharacter(const std::string& value) {
   return std::any_of(value.begin(), value.end(), [](unsigned char c) { return c == '"' || std::iscntrl(c) != 0; });
 }
 
+// max_rank is another spelling of max-rank.
+std::string NameOfKey(std::string key) {
+  std::replace(key.begin(), key.end(), '_', '-');
+  return key;
+}
+
 std::string ApplyFileItem(const ConfigFileItem& item, const std::vector<FieldName>& fields, Config* config) {
-  std::string name = item.name;
-  std::replace(name.begin(), name.end(), '_', '-');
+  const std::string name = NameOfKey(item.name);
   const auto field =
       std::find_if(fields.begin(), fields.end(), [&](const FieldName& known) { return known.name == name; });
   if (field == fields.end()) {
@@ -101,17 +118,17 @@ std::string ApplyFileItem(const ConfigFileItem& item, const std::vector<FieldNam
 
 std::string ApplyFile(const std::string& path, Config* config) {
   const std::string prefix = "config file " + path + ": ";
-  const std::optional<std::vector<ConfigFileItem>> items = ReadConfigFile(path);
-  if (!items) {
-    return prefix + "cannot be read";
+  std::string text;
+  if (const std::string problem = ReadTextFile(path, kMostConfigFileBytes, &text); !problem.empty()) {
+    return prefix + problem;
   }
   const std::vector<FieldName> fields = ConfigFieldNames();
   std::set<std::string> seen;
-  for (const ConfigFileItem& item : *items) {
+  for (const ConfigFileItem& item : ParseConfigText(text)) {
     if (!item.parents.empty()) {
       return prefix + "section or key " + item.parents.front() + ": there are no sections, only keys";
     }
-    if (!seen.insert(item.name).second) {
+    if (!seen.insert(NameOfKey(item.name)).second) {
       return prefix + "key " + item.name + " is there twice";
     }
     if (const std::string error = ApplyFileItem(item, fields, config); !error.empty()) {
@@ -127,13 +144,16 @@ std::string Apply(int argc, const char* const* argv, ParseResult* result, Action
   if (std::string error = ApplyCommandLine(argc, argv, &scratch, actions); !error.empty() || actions->told) {
     return error;
   }
-  if (const char* file = std::getenv("SOFTMAX_CONFIG"); actions->config_file.empty() && file) {
-    actions->config_file = file;
+  if (actions->config_file.empty()) {
+    actions->config_file = Variable(VariableName("config")).value_or("");
   }
   if (!actions->config_file.empty()) {
     if (std::string error = ApplyFile(actions->config_file, &result->config); !error.empty()) {
       return error;
     }
+  }
+  if (std::string problem = PollStrategyProblem(); !problem.empty()) {
+    return problem;
   }
   if (std::string error = ApplyEnvironment(&result->config); !error.empty()) {
     return error;

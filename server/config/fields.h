@@ -36,8 +36,9 @@ struct CountRange {
 // backend), Count, Bytes, Duration, Switch, TestingSwitch and TestingWord.
 template <typename C, typename V>
 void VisitListening(C& c, V& v) {
-  v.Texts({"address", kListening, "Where to serve: host:port, [v6]:port or unix:/path; may be given more than once"},
-          c.address);
+  v.Texts(
+      {"address", kListening, "Where to serve: host:port, [v6]:port, :port or unix:/path; may be given more than once"},
+      c.address);
   v.Text({"health-address", kListening,
           "Where to serve grpc.health.v1 alone, in plain text, for probes that know neither TLS nor tokens: "
           "host:port, or none"},
@@ -189,7 +190,8 @@ void VisitConfig(C& c, V& v) {
   VisitLimits(c, v);
   VisitMemory(c, v);
   VisitDrain(c, v);
-  v.Text({"metrics-address", kMetrics, "Where Prometheus scrapes /metrics: host:port, or none"}, c.metrics_address);
+  v.Text({"metrics-address", kMetrics, "Where Prometheus scrapes /metrics: host:port, [v6]:port, :port, or none"},
+         c.metrics_address);
   v.Choice({"log-level", kLogging, "The least important messages to print"}, c.log_level,
            {"trace", "debug", "info", "warning", "error", "off"});
   v.Choice({"log-format", kLogging, "Lines for people or for machines"}, c.log_format, {"text", "json"});

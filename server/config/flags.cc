@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <sstream>
 #include <utility>
 
 #include "server/config/values.h"
@@ -20,7 +21,12 @@ class FlagAdder {
   void Texts(FieldText text, std::vector<std::string>& field) {
     const std::string shown = CLI::detail::join(field, ",");
     app_->add_option_function<std::vector<std::string>>(
-            Flag(text), [&field](const std::vector<std::string>& values) { field = values; }, text.help)
+            Flag(text),
+            [&field](const std::vector<std::string>& values) {
+              field.clear();
+              for (const std::string& value : values) field.push_back(WithHost(value));
+            },
+            text.help)
         ->group(text.group)
         ->type_name("ADDRESS")
         ->allow_extra_args(false)
@@ -28,7 +34,12 @@ class FlagAdder {
         ->default_str(shown);
   }
 
-  void Text(FieldText text, std::string& field) { Word(text, field, "ADDRESS"); }
+  void Text(FieldText text, std::string& field) {
+    Add(text, "ADDRESS", field, [&field](const std::string& value) {
+      field = WithHost(value);
+      return std::string(value.empty() ? "must not be empty" : "");
+    });
+  }
 
   void Word(FieldText text, std::string& field, const char* type) {
     Add(text, type, field, [&field](const std::string& value) {
@@ -67,12 +78,8 @@ class FlagAdder {
   }
 
   void Switch(FieldText text, bool& field) {
-    Add(text, "true|false", field ? "true" : "false", [&field](const std::string& value) {
-      std::string chosen;
-      std::string error = ParseChoice(value, {"true", "false"}, &chosen);
-      field = error.empty() ? chosen == "true" : field;
-      return error;
-    });
+    Add(text, "true|false", field ? "true" : "false",
+        [&field](const std::string& value) { return ParseSwitch(value, &field); });
   }
 
   void TestingSwitch(FieldText text, bool& field) {
@@ -154,6 +161,7 @@ std::unique_ptr<CLI::App> MakeApp(Config* config, Actions* actions) {
                         "Print the version and leave")
       ->group("General");
   app->add_option("--config", actions->config_file, "A TOML file with any of the flags as keys")
+      ->check([](const std::string& path) { return std::string(path.empty() ? "must not be empty" : ""); })
       ->group("General")
       ->type_name("FILE");
   app->add_flag("--print-config", actions->print_config,
@@ -193,6 +201,13 @@ std::string Suggestion(const std::string& word, const std::string& prefix) {
 }
 
 std::string ApplyCommandLine(int argc, const char* const* argv, Config* config, Actions* actions) {
+  // CLI11 would take the next argument for the value that is missing here.
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word.starts_with("--") && word.find('=') == word.size() - 1) {
+      return word.substr(0, word.size() - 1) + ": must not be empty";
+    }
+  }
   const auto app = MakeApp(config, actions);
   try {
     app->parse(argc, argv);
@@ -218,6 +233,9 @@ std::string ApplyCommandLine(int argc, const char* const* argv, Config* config, 
 
 std::string ApplyValues(const std::string& name, const std::vector<std::string>& values, ConfigSource source,
                         Config* config) {
+  if (std::find(values.begin(), values.end(), "") != values.end()) {
+    return values.size() == 1 ? "must not be empty" : "one of its values is empty";
+  }
   CLI::App app;
   AddConfigFlags(source, config, &app);
   std::vector<std::string> arguments;
@@ -235,14 +253,11 @@ std::string ApplyValues(const std::string& name, const std::vector<std::string>&
   return "";
 }
 
-std::optional<std::vector<ConfigFileItem>> ReadConfigFile(const std::string& path) {
+std::vector<ConfigFileItem> ParseConfigText(const std::string& text) {
+  std::istringstream stream(text);
   std::vector<ConfigFileItem> items;
-  try {
-    for (CLI::ConfigItem& item : CLI::ConfigTOML().from_file(path)) {
-      items.push_back({std::move(item.parents), std::move(item.name), std::move(item.inputs)});
-    }
-  } catch (const CLI::Error&) {
-    return std::nullopt;
+  for (CLI::ConfigItem& item : CLI::ConfigTOML().from_config(stream)) {
+    items.push_back({std::move(item.parents), std::move(item.name), std::move(item.inputs)});
   }
   return items;
 }

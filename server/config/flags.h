@@ -46,7 +46,7 @@ struct ConfigFileItem {
   std::string name;
   std::vector<std::string> values;
 };
-std::optional<std::vector<ConfigFileItem>> ReadConfigFile(const std::string& path);  // nothing: it cannot be read
+std::vector<ConfigFileItem> ParseConfigText(const std::string& text);
 
 // Makes "67108864" of "64MiB". False: no such unit, or too large for 64 bits.
 bool ExpandSize(std::string* text);

@@ -2,6 +2,8 @@
 
 #include <absl/strings/ascii.h>
 #include <absl/strings/str_join.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -133,6 +135,27 @@ std::string ParseBackend(const std::string& text, Backend* out) {
     }
   }
   return Quote(text) + " is not one of auto, cuda, cpu, null";
+}
+
+std::string WithHost(const std::string& address) {
+  if (!address.starts_with(':')) return address;
+  const int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return "0.0.0.0" + address;
+  close(fd);
+  return "[::]" + address;
+}
+
+std::string ParseSwitch(const std::string& text, bool* out) {
+  const std::string word = absl::AsciiStrToLower(text);
+  if (word == "true" || word == "1" || word == "yes" || word == "on") {
+    *out = true;
+    return "";
+  }
+  if (word == "false" || word == "0" || word == "no" || word == "off") {
+    *out = false;
+    return "";
+  }
+  return Quote(text) + " is not one of true, false";
 }
 
 std::string ParseChoice(const std::string& text, const std::vector<std::string>& choices, std::string* out) {

@@ -18,6 +18,9 @@ std::string ParseCount(const std::string& text, CountRange range, std::uint64_t*
 std::string ParseOrdinals(const std::string& text,
                           std::vector<std::uint32_t>* out);  // "all", "0,1"
 std::string ParseBackend(const std::string& text, Backend* out);
+// "[::]:9400" of ":9400", which is every address of both families; "0.0.0.0:9400" on a machine without IPv6.
+std::string WithHost(const std::string& address);
+std::string ParseSwitch(const std::string& text, bool* out);  // "true", "False", "1", "off"
 std::string ParseChoice(const std::string& text, const std::vector<std::string>& choices, std::string* out);
 
 // The shortest exact form, which the parsers read back as the same value.

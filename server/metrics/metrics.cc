@@ -65,7 +65,10 @@ class PrometheusMetrics final : public Metrics {
   void SetGauges(GaugeSources sources) override { source_->SetGauges(std::move(sources)); }
   void ClearGauges() override { source_->SetGauges({}); }
   std::string Render() override { return prometheus::TextSerializer().Serialize(source_->Collect()); }
-  std::string Serve(const std::string& address) override { return scrape_server_.Start(address, source_); }
+  std::string Serve(const std::string& address) override {
+    return scrape_server_.Start(
+        address, [source = source_] { return prometheus::TextSerializer().Serialize(source->Collect()); });
+  }
   int port() const override { return scrape_server_.port(); }
 
  private:

@@ -1,158 +1,145 @@
 #include "server/metrics/scrape_server.h"
 
-#include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <prometheus/collectable.h>
-#include <prometheus/exposer.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
-#include <exception>
-#include <thread>
+#include <list>
+#include <memory>
+#include <system_error>
 #include <utility>
-#include <vector>
 
 #include "server/base/address.h"
+#include "server/metrics/scrape_connection.h"
 
 namespace softmax::server {
 namespace {
 
-constexpr const char* kWorkers = "64";
-constexpr const char* kRequestTimeoutMs = "1000";
-
-struct Place {
-  std::string host;
-  int port = 0;
-};
-
-// IPv4 only: the distribution's build of the HTTP library has no IPv6. Empty: parsed.
-std::string Parse(const std::string& address, Place* out) {
-  const std::string bad = "address " + address + " is not valid: ";
-  const auto pieces = SplitHostPort(address);
-  if (!pieces) {
-    return bad + "want host:port, such as 0.0.0.0:9400";
-  }
-  if (pieces->in_brackets || pieces->host.find(':') != std::string_view::npos) {
-    return bad + "metrics are served on IPv4 only, such as 0.0.0.0:9400";
-  }
-  const auto port = ParsePort(pieces->port);
-  if (!port) {
-    return bad + "the port must be a number from 0 to 65535";
-  }
-  *out = {std::string(pieces->host), *port};
-  return "";
-}
+// More than any number of scrapers; the oldest connection gives way.
+constexpr std::size_t kMostConnections = 256;
+constexpr int kTickMs = 200;  // how often connections that take too long are looked for
+constexpr int kSocketFlags = SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK;
 
 std::string BindError(const std::string& address, int error) {
-  if (error == EADDRINUSE) {
-    return "address " + address + " is in use";
-  }
+  if (error == EADDRINUSE) return "address " + address + " is in use";
   return "address " + address + " cannot be bound: " + std::strerror(error);
 }
 
-// Binds for a moment, because the Exposer says only that something failed; and turns names into
-// numbers for it.
-std::string Probe(const std::string& address, const Place& wanted, std::string* numeric) {
+// Empty: `*fd` listens at `*port`.
+std::string Listen(const std::string& address, int* fd, int* port) {
+  const std::string bad = "address " + address + " is not valid: ";
+  const auto pieces = SplitHostPort(address);
+  if (!pieces || (!pieces->in_brackets && pieces->host.find(':') != std::string_view::npos)) {
+    return bad + "want host:port or [v6]:port, such as 0.0.0.0:9400";
+  }
+  if (!ParsePort(pieces->port)) return bad + "the port must be a number from 0 to 65535";
   addrinfo hints{};
-  hints.ai_family = AF_INET;
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE;
   addrinfo* found = nullptr;
-  const std::string port = std::to_string(wanted.port);
-  if (const int rc = getaddrinfo(wanted.host.c_str(), port.c_str(), &hints, &found); rc != 0) {
+  const std::string host(pieces->host);
+  if (const int rc = getaddrinfo(host.c_str(), std::string(pieces->port).c_str(), &hints, &found); rc != 0) {
     return "address " + address + " cannot be resolved: " + gai_strerror(rc);
   }
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, freeaddrinfo);
-  const int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) {
+  *fd = socket(found->ai_family, kSocketFlags, 0);
+  if (*fd < 0) return BindError(address, errno);
+  const int on = 1;
+  setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  sockaddr_storage bound{};
+  socklen_t size = sizeof(bound);
+  if (bind(*fd, found->ai_addr, found->ai_addrlen) != 0 || listen(*fd, SOMAXCONN) != 0 ||
+      getsockname(*fd, reinterpret_cast<sockaddr*>(&bound), &size) != 0) {
     return BindError(address, errno);
   }
-  const int on = 1;
-  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  const bool ok = bind(fd, found->ai_addr, found->ai_addrlen) == 0 && listen(fd, 1) == 0;
-  const int error = errno;
-  close(fd);
-  if (!ok) {
-    return BindError(address, error);
-  }
-  char host[NI_MAXHOST];
-  getnameinfo(found->ai_addr, found->ai_addrlen, host, sizeof(host), nullptr, 0, NI_NUMERICHOST);
-  *numeric = host;
+  *port = ntohs(bound.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(bound).sin6_port
+                                            : reinterpret_cast<const sockaddr_in&>(bound).sin_port);
   return "";
 }
 
-void ConnectOnce(const std::string& host, int port) {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<std::uint16_t>(port));
-  inet_pton(AF_INET, host.c_str(), &address.sin_addr);
-  if (fd >= 0) {
-    (void)connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
-    close(fd);
+void Accept(int listener, std::list<ScrapeConnection>* connections) {
+  for (;;) {
+    const int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0) {
+      // Without a descriptor the connection stays in the queue, and poll would say so at once, again and again.
+      if (errno == EMFILE || errno == ENFILE) usleep(kTickMs * 1000);
+      return;
+    }
+    connections->emplace_back(fd);
+    if (connections->size() > kMostConnections) connections->pop_front();
   }
+}
+
+void Serve(int listener, int wake, const std::function<std::string()>& render) {
+  std::list<ScrapeConnection> connections;  // the oldest first
+  for (;;) {
+    std::vector<pollfd> waits = {{wake, POLLIN, 0}, {listener, POLLIN, 0}};
+    for (const ScrapeConnection& connection : connections) waits.push_back({connection.fd(), connection.events(), 0});
+    // Without connections there is nothing to time.
+    poll(waits.data(), waits.size(), connections.empty() ? -1 : kTickMs);
+    if (waits[0].revents != 0) return;
+    std::size_t i = 2;
+    for (auto it = connections.begin(); it != connections.end(); ++i) {
+      if (waits[i].revents != 0) it->Proceed(render);
+      it = it->done() ? connections.erase(it) : std::next(it);
+    }
+    if (waits[1].revents != 0) Accept(listener, &connections);
+  }
+}
+
+// With every signal blocked: the program's are for the threads that wait for them.
+std::thread StartThread(const std::function<void()>& run) {
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread thread;
+  try {
+    thread = std::thread(run);
+  } catch (const std::system_error&) {
+    // Said by the caller: the thread is none.
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return thread;
 }
 
 }  // namespace
 
-ScrapeServer::ScrapeServer() = default;
-
 ScrapeServer::~ScrapeServer() {
-  if (!exposer_) {
-    return;
+  if (thread_.joinable()) {
+    eventfd_write(wake_, 1);
+    thread_.join();
   }
-  // The library looks whether it should stop after each connection, or every 2 s when none comes.
-  std::atomic<bool> stopped{false};
-  std::thread waker([&] {
-    while (!stopped) {
-      ConnectOnce(host_ == "0.0.0.0" ? "127.0.0.1" : host_, port_);
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-  });
-  exposer_.reset();
-  stopped = true;
-  waker.join();
+  if (listener_ >= 0) close(listener_);
+  if (wake_ >= 0) close(wake_);
 }
 
-std::string ScrapeServer::Start(const std::string& address, const std::shared_ptr<prometheus::Collectable>& source) {
-  if (exposer_) {
-    return "metrics are served already, at port " + std::to_string(port_);
+std::string ScrapeServer::Start(const std::string& address, std::function<std::string()> render) {
+  if (thread_.joinable()) return "metrics are served already, at port " + std::to_string(port_);
+  std::string problem = Listen(address, &listener_, &port_);
+  if (problem.empty()) {
+    wake_ = eventfd(0, EFD_CLOEXEC);
+    if (wake_ < 0) problem = "address " + address + " cannot be served: " + std::strerror(errno);
   }
-  Place wanted;
-  if (std::string error = Parse(address, &wanted); !error.empty()) {
-    return error;
+  if (problem.empty()) {
+    thread_ = StartThread(
+        [listener = listener_, wake = wake_, render = std::move(render)] { Serve(listener, wake, render); });
+    if (!thread_.joinable()) problem = "address " + address + " cannot be served: no thread can be had";
   }
-  if (std::string error = Probe(address, wanted, &host_); !error.empty()) {
-    return error;
+  if (problem.empty()) return "";
+  for (int* fd : {&listener_, &wake_}) {
+    if (*fd >= 0) close(*fd);
+    *fd = -1;
   }
-  const std::vector<std::string> options = {"listening_ports",
-                                            host_ + ":" + std::to_string(wanted.port),
-                                            "num_threads",
-                                            kWorkers,
-                                            "request_timeout_ms",
-                                            kRequestTimeoutMs,
-                                            "enable_keep_alive",
-                                            "no",
-                                            "enable_directory_listing",
-                                            "no"};
-  try {
-    auto exposer = std::make_unique<prometheus::Exposer>(options);
-    exposer->RegisterCollectable(source);
-    const std::vector<int> ports = exposer->GetListeningPorts();
-    if (ports.empty()) {
-      return "address " + address + " cannot be served: no listening port";
-    }
-    port_ = ports.front();
-    exposer_ = std::move(exposer);
-  } catch (const std::exception& error) {
-    return "address " + address + " cannot be served: " + error.what();
-  }
-  return "";
+  port_ = 0;
+  return problem;
 }
 
 }  // namespace softmax::server

@@ -1,32 +1,30 @@
 #pragma once
 
-#include <memory>
+#include <atomic>
+#include <functional>
 #include <string>
-
-namespace prometheus {
-class Collectable;
-class Exposer;
-}  // namespace prometheus
+#include <thread>
+#include <vector>
 
 namespace softmax::server {
 
-// Answers GET /metrics, and nothing else, on one address.
-//
-// An Exposer worker is bound to one connection until that has sent its request or ran into the time
-// limit, so idle and half-sent connections are outlasted by many cheap workers and a short limit,
-// not by a queue.
+// Answers GET and HEAD of /metrics, and nothing else, on one address, from one thread. Connections that are idle, send
+// slowly or do not read cost a descriptor, and none waits for another.
 class ScrapeServer {
  public:
-  ScrapeServer();
+  ScrapeServer() = default;
   ~ScrapeServer();
+  ScrapeServer(const ScrapeServer&) = delete;
+  ScrapeServer& operator=(const ScrapeServer&) = delete;
 
-  // Empty: serving. Otherwise why not, naming the address.
-  std::string Start(const std::string& address, const std::shared_ptr<prometheus::Collectable>& source);
+  // `render` makes the text of /metrics, on the server's thread. Empty: serving. Otherwise why not, naming the address.
+  std::string Start(const std::string& address, std::function<std::string()> render);
   int port() const { return port_; }
 
  private:
-  std::unique_ptr<prometheus::Exposer> exposer_;
-  std::string host_;  // numeric, as bound
+  std::thread thread_;
+  int listener_ = -1;
+  int wake_ = -1;  // an eventfd: the thread is to end
   int port_ = 0;
 };
 

@@ -1,22 +1,16 @@
 #include "client/loadgen/measure/run_result.h"
 
+#include <absl/strings/str_format.h>
+
 #include <algorithm>
+#include <cmath>
 #include <memory>
 
 namespace softmax::client {
 namespace {
 
-LatencyFigures FiguresOf(const Histogram& histogram) {
-  LatencyFigures figures;
-  figures.count = histogram.Count();
-  figures.mean_us = histogram.Mean() / 1e3;
-  figures.min_us = static_cast<double>(histogram.Min()) / 1e3;
-  figures.max_us = static_cast<double>(histogram.Max()) / 1e3;
-  for (std::size_t i = 0; i < kPercentiles.size(); ++i) {
-    figures.at_us[i] = static_cast<double>(histogram.Quantile(kPercentiles[i] / 100)) / 1e3;
-  }
-  return figures;
-}
+// Rounding of 100 - 99.9 must not take the tenth of 10,000 away.
+constexpr double kLeastBeyond = 10 - 1e-6;
 
 struct ClassTotals {
   std::uint64_t answered = 0;
@@ -90,6 +84,30 @@ void AddRates(const ClassTotals& all, RunResult* result) {
 }
 
 }  // namespace
+
+LatencyFigures FiguresOf(const Histogram& histogram) {
+  LatencyFigures figures;
+  figures.count = histogram.Count();
+  if (figures.count == 0) return figures;
+  figures.mean_us = histogram.Mean() / 1e3;
+  figures.min_us = static_cast<double>(histogram.Min()) / 1e3;
+  figures.max_us = static_cast<double>(histogram.Max()) / 1e3;
+  for (std::size_t i = 0; i < kPercentiles.size(); ++i) {
+    const double beyond = static_cast<double>(figures.count) * (100 - kPercentiles[i]) / 100;
+    if (beyond < kLeastBeyond) continue;
+    figures.at_us[i] = static_cast<double>(histogram.Quantile(kPercentiles[i] / 100)) / 1e3;
+  }
+  return figures;
+}
+
+std::string FigureText(double value, int digits) {
+  return std::isnan(value) ? "-" : absl::StrFormat("%.*f", digits, value);
+}
+
+std::string RateText(double per_second) {
+  if (std::isnan(per_second)) return "-";
+  return per_second == 0 || per_second >= 1 ? absl::StrFormat("%.1f", per_second) : absl::StrFormat("%.3g", per_second);
+}
 
 const char* CodeName(int code) {
   static constexpr const char* kNames[kCodes] = {

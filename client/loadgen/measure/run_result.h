@@ -2,10 +2,12 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <numeric>
 #include <string>
 #include <vector>
 
+#include "client/loadgen/measure/histogram.h"
 #include "client/loadgen/measure/timeline.h"
 #include "client/loadgen/plan/options.h"
 #include "client/loadgen/plan/workload.h"
@@ -18,13 +20,25 @@ const char* CodeName(int code);
 
 inline constexpr std::array<double, 5> kPercentiles = {50, 90, 99, 99.9, 99.99};
 
+// Of what was not measured.
+inline constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
 struct LatencyFigures {
   std::uint64_t count = 0;
-  double mean_us = 0;
-  double min_us = 0;
-  double max_us = 0;
-  std::array<double, kPercentiles.size()> at_us = {};  // as in kPercentiles
+  // kUnknown without one answer.
+  double mean_us = kUnknown;
+  double min_us = kUnknown;
+  double max_us = kUnknown;
+  // As in kPercentiles; kUnknown where fewer than ten answers lie beyond it: that would tell of chance alone.
+  std::array<double, kPercentiles.size()> at_us = {kUnknown, kUnknown, kUnknown, kUnknown, kUnknown};
 };
+
+LatencyFigures FiguresOf(const Histogram& histogram);
+
+// "12.3"; "-" of what is kUnknown.
+std::string FigureText(double value, int digits = 1);
+// "1234.5", and "0.00123" of slow ones.
+std::string RateText(double per_second);
 
 // What one class of requests came to.
 struct ClassFigures {

@@ -8,14 +8,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <sstream>
+
+#include "server/base/text_file.h"
 
 namespace softmax::client {
 namespace {
 
 constexpr std::size_t kMaxSteps = 10000;
 constexpr double kMaxRate = 1e8;
+// Seconds that a window is open behind the last arrival of a trace, so that it and its answer belong to it.
+constexpr double kLeastAfterLast = 0.1;
+constexpr std::size_t kMostTraceBytes = std::size_t{1} << 30;
 
 absl::Status Wrong(absl::string_view text, absl::string_view why) {
   return absl::InvalidArgumentError(absl::StrCat("\"", text, "\" ", why));
@@ -131,19 +134,22 @@ absl::StatusOr<std::vector<TraceEntry>> ParseTrace(absl::string_view text, std::
 }
 
 absl::StatusOr<std::vector<TraceEntry>> ReadTrace(const std::string& path, std::size_t shapes) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf())) return absl::NotFoundError("cannot be read");
-  return ParseTrace(text.str(), shapes);
+  std::string text;
+  const std::string problem = server::ReadTextFile(path, kMostTraceBytes, &text);
+  if (!problem.empty()) return absl::InvalidArgumentError(problem);
+  return ParseTrace(text, shapes);
 }
 
 double ArrivalPlan::InitialRate() const {
   if (!trace) return segments.front().from_per_s;
-  return static_cast<double>(trace->size()) / std::max(Seconds(), 1e-3);
+  return static_cast<double>(trace->size()) / Seconds();
 }
 
 double ArrivalPlan::Seconds() const {
-  return trace ? static_cast<double>(trace->back().offset_ns + 1) / 1e9 : RateProfile(segments).seconds();
+  if (!trace) return RateProfile(segments).seconds();
+  const double last = static_cast<double>(trace->back().offset_ns) / 1e9;
+  const double gap = trace->size() > 1 ? last / static_cast<double>(trace->size() - 1) : 0;
+  return last + std::max(gap, kLeastAfterLast);
 }
 
 ArrivalSequence::ArrivalSequence(const ArrivalPlan& plan, std::uint64_t index, std::uint64_t count)

@@ -70,6 +70,7 @@ struct ArrivalPlan {
 
   // At the beginning (of a trace: its mean): what the warm-up sends at.
   double InitialRate() const;
+  // Of a trace: what its arrivals take at their mean rate, and at least 100 ms more than the last one's time.
   double Seconds() const;
 };
 

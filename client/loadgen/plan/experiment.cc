@@ -11,9 +11,9 @@
 namespace softmax::client {
 namespace {
 
-// "1000", "12500.5": without an exponent and without zeros behind.
+// "1000", "12500.5", "0.001": without an exponent and without zeros behind.
 std::string NumberText(double value) {
-  std::string text = absl::StrFormat("%.2f", value);
+  std::string text = absl::StrFormat(value < 1 ? "%.6f" : "%.2f", value);
   while (text.back() == '0') text.pop_back();
   if (text.back() == '.') text.pop_back();
   return text;
@@ -30,8 +30,9 @@ std::string NameOfRun(const LoadOptions& load) {
 // On a terminal, where a plan of many runs goes on for long.
 void SayRun(const RunResult& run) {
   if (isatty(STDERR_FILENO) == 0) return;
-  std::fprintf(stderr, "%-20s offered %.0f/s  answered %.0f/s  p50 %.0f us  p99 %.0f us  errors %lu  dropped %lu\n",
-               run.name.c_str(), run.offered_per_s, run.achieved_per_s, run.latency.at_us[0], run.latency.at_us[2],
+  std::fprintf(stderr, "%-20s offered %s/s  answered %s/s  p50 %s us  p99 %s us  errors %lu  dropped %lu\n",
+               run.name.c_str(), RateText(run.offered_per_s).c_str(), RateText(run.achieved_per_s).c_str(),
+               FigureText(run.latency.at_us[0]).c_str(), FigureText(run.latency.at_us[2]).c_str(),
                static_cast<unsigned long>(run.error_count), static_cast<unsigned long>(run.dropped()));
 }
 

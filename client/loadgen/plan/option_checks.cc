@@ -1,18 +1,17 @@
 #include <absl/strings/str_cat.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <thread>
 
 #include "client/loadgen/measure/http_get.h"
 #include "client/loadgen/plan/raw_options.h"
+#include "client/loadgen/report/output_file.h"
 
 namespace softmax::client {
 namespace {
+
+constexpr double kMostSeconds = 1e7;  // as a trace may last
 
 std::chrono::nanoseconds FromSeconds(double seconds) { return std::chrono::nanoseconds(std::llround(seconds * 1e9)); }
 
@@ -25,6 +24,7 @@ std::string CheckArrivals(const GivenFlags& given, RawOptions& raw) {
     auto segments = ParseSchedule(raw.schedule);
     if (!segments.ok()) return absl::StrCat("--schedule ", segments.status().message());
     load.arrivals.segments = *std::move(segments);
+    if (load.arrivals.Seconds() > kMostSeconds) return "--schedule takes more than 1e7 seconds";
     load.loop = Loop::kOpen;
   }
   if (given.count("--trace") != 0) {
@@ -140,14 +140,9 @@ std::string CheckCounts(const GivenFlags& given, RawOptions& raw) {
 
 // Found out now and not after the run.
 std::string CheckFile(const char* flag, const std::string& path) {
-  if (path.empty() || path == "-") return "";
-  const std::size_t slash = path.rfind('/');
-  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
-  struct stat info {};
-  const bool exists = stat(path.c_str(), &info) == 0;
-  if (exists && S_ISDIR(info.st_mode)) return absl::StrCat(flag, " ", path, ": is a folder");
-  if (access(exists ? path.c_str() : folder.c_str(), W_OK) == 0) return "";
-  return absl::StrCat(flag, " ", path, ": cannot be written: ", std::strerror(errno));
+  if (path.empty()) return "";
+  const std::string problem = OutputProblem(path);
+  return problem.empty() ? "" : absl::StrCat(flag, " ", path, ": ", problem);
 }
 
 std::string CheckReports(const GivenFlags& /*given*/, RawOptions& raw) {

@@ -3,11 +3,16 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <map>
+#include <sstream>
 
 #include "client/loadgen/plan/raw_options.h"
+#include "client/loadgen/report/version.h"
+#include "server/base/text_file.h"
 
 namespace softmax::client {
 namespace {
+
+constexpr std::size_t kMostScenarioBytes = 1 << 20;
 
 // A bare number is in seconds.
 CLI::AsNumberWithUnit Seconds() {
@@ -183,8 +188,29 @@ void AddReportFlags(CLI::App& app, RawOptions& raw) {
   group.AddUnset("--server-pid", raw.plan.load.server_pids, "print the CPU use of these processes too")->delimiter(',');
 }
 
+// CLI11 reads a file by itself, whatever it is; this one is read before that.
+class ScenarioFile : public CLI::ConfigBase {
+ public:
+  // What is wrong; empty: nothing.
+  std::string Read(const std::string& path) {
+    const std::string problem = server::ReadTextFile(path, kMostScenarioBytes, &text_);
+    return problem.empty() ? "" : path + ": " + problem;
+  }
+
+  std::vector<CLI::ConfigItem> from_config(std::istream&) const override {
+    std::istringstream text(text_);
+    return ConfigBase::from_config(text);
+  }
+
+ private:
+  std::string text_;
+};
+
 void AddAllFlags(CLI::App& app, RawOptions& raw) {
-  app.set_config("--scenario", "", "a file with any of these flags, one a line: rate = 1000, shape = [\"1x16\"]");
+  const auto scenario = std::make_shared<ScenarioFile>();
+  app.set_config("--scenario", "", "a file with any of these flags, one a line: rate = 1000, shape = [\"1x16\"]")
+      ->check([scenario](const std::string& path) { return scenario->Read(path); });
+  app.config_formatter(scenario);
   app.allow_config_extras(CLI::config_extras_mode::error);
   AddTargetFlags(app, raw);
   AddSecurityFlags(app, raw);
@@ -212,7 +238,8 @@ std::optional<GivenFlags> ParseFlags(int argc, char** argv, RawOptions& raw, int
   app.footer(
       "Exit codes: 0 all well; 1 an answer was wrong or a call failed, or no rate kept the SLO; 2 wrong usage; "
       "3 server unreachable.");
-  app.set_version_flag("--version", "softmax-loadgen " SOFTMAX_VERSION, "Print the version and exit");
+  app.set_version_flag("--version", absl::StrFormat("softmax-loadgen %s (%s)", Version(), Commit()),
+                       "Print the version and exit");
   AddAllFlags(app, raw);
   try {
     app.parse(argc, argv);

@@ -1,12 +1,16 @@
 #include "client/loadgen/plan/options.h"
 
+#include <absl/strings/ascii.h>
 #include <absl/strings/numbers.h>
 #include <absl/strings/str_join.h>
+#include <absl/strings/str_replace.h>
 #include <absl/strings/str_split.h>
 #include <absl/time/time.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 
 #include "client/loadgen/plan/raw_options.h"
 
@@ -21,11 +25,19 @@ bool ParsePositive(absl::string_view text, double* value) {
 
 std::string JoinCommand(int argc, char** argv) {
   std::string command = "softmax-loadgen";
-  for (int i = 1; i < argc; ++i) command += std::string(" ") + argv[i];
+  for (int i = 1; i < argc; ++i) command += " " + ShellQuoted(argv[i]);
   return command;
 }
 
 }  // namespace
+
+std::string ShellQuoted(const std::string& word) {
+  const auto is_plain = [](unsigned char c) {
+    return absl::ascii_isalnum(c) || std::strchr("_-+./:,=@%^", c) != nullptr;
+  };
+  if (!word.empty() && std::all_of(word.begin(), word.end(), is_plain)) return word;
+  return "'" + absl::StrReplaceAll(word, {{"'", "'\\''"}}) + "'";
+}
 
 std::optional<ServiceLevel> ParseServiceLevel(const std::string& text) {
   if (text.empty() || text[0] != 'p') return std::nullopt;

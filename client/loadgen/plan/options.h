@@ -92,7 +92,7 @@ struct Plan {
   std::string json_path;  // empty: none; "-": standard output
   std::string csv_path;
   std::string html_path;
-  std::string command;  // as it was called, for the report
+  std::string command;  // as it was called, for the report; fit to be pasted into a shell
 };
 
 // "100,200,400", "100..1000/100" (steps) or "1..64*2" (factors).
@@ -108,6 +108,9 @@ LoadOptions AtConcurrency(LoadOptions load, int requests);
 // How many processes send where nothing is said: on a machine whose cores they share with the server, so many that the
 // generator is not the limit. An open loop has one, because each watches the clock and costs a core.
 int DefaultProcesses(Loop loop, unsigned cores);
+
+// A word of a command as a shell has to be given it.
+std::string ShellQuoted(const std::string& word);
 
 // "a:1,b:2".
 std::string AddressesText(const LoadOptions& load);

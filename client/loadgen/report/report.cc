@@ -2,31 +2,24 @@
 
 #include <sys/stat.h>
 
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 
 #include "client/loadgen/report/html/html_report.h"
+#include "client/loadgen/report/output_file.h"
 
 namespace softmax::client {
 namespace {
 
 // False: the file could not be written, and that was said.
-bool WriteText(const std::string& path, const std::string& text, const char* mode) {
-  std::FILE* file = path == "-" ? stdout : std::fopen(path.c_str(), mode);
-  if (file == nullptr) {
-    std::fprintf(stderr, "softmax-loadgen: cannot write %s: %s\n", path.c_str(), std::strerror(errno));
-    return false;
-  }
-  bool good = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  good = (file == stdout ? std::fflush(file) : std::fclose(file)) == 0 && good;
-  if (!good) std::fprintf(stderr, "softmax-loadgen: cannot write all of %s\n", path.c_str());
-  return good;
+bool Said(const std::string& path, const std::string& problem) {
+  if (problem.empty()) return true;
+  std::fprintf(stderr, "softmax-loadgen: cannot write %s: %s\n", path.c_str(), problem.c_str());
+  return false;
 }
 
 bool WriteHtml(const Plan& plan, const Outcome& outcome) {
   const auto page = HtmlReport(ReportJson(plan, outcome));
-  if (page.ok()) return WriteText(plan.html_path, *page, "w");
+  if (page.ok()) return Said(plan.html_path, ReplaceFile(plan.html_path, *page));
   std::fprintf(stderr, "softmax-loadgen: no HTML report: %s\n", std::string(page.status().message()).c_str());
   return false;
 }
@@ -39,11 +32,12 @@ bool WriteReports(const Plan& plan, const Outcome& outcome) {
   const bool taken = plan.json_path == "-" || plan.csv_path == "-" || plan.html_path == "-";
   std::fputs(ReportTable(plan, outcome).c_str(), taken ? stderr : stdout);
   std::fflush(nullptr);
-  if (!plan.json_path.empty()) good = WriteText(plan.json_path, ReportJson(plan, outcome), "w") && good;
+  if (!plan.json_path.empty())
+    good = Said(plan.json_path, ReplaceFile(plan.json_path, ReportJson(plan, outcome))) && good;
   if (!plan.csv_path.empty()) {
     struct stat info {};
     const bool fresh = plan.csv_path == "-" || stat(plan.csv_path.c_str(), &info) != 0 || info.st_size == 0;
-    good = WriteText(plan.csv_path, ReportCsv(outcome, fresh), "a") && good;
+    good = Said(plan.csv_path, AppendToFile(plan.csv_path, ReportCsv(outcome, fresh))) && good;
   }
   if (!plan.html_path.empty()) good = WriteHtml(plan, outcome) && good;
   return good;

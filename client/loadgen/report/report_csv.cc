@@ -2,6 +2,8 @@
 #include <absl/strings/str_join.h>
 #include <absl/strings/str_replace.h>
 
+#include <cmath>
+
 #include "client/loadgen/report/report.h"
 
 namespace softmax::client {
@@ -36,17 +38,22 @@ std::string Setup(const RunResult& run) {
                          load.processes, load.threads, run.seconds);
 }
 
+// What was not measured.
+std::string OrEmpty(double us) { return std::isnan(us) ? "" : FigureText(us, 3); }
+
 std::string Line(const RunResult& run, const ClassFigures& of) {
   const LatencyFigures& f = of.latency;
   const std::string server = run.server_cores < 0 ? "" : absl::StrFormat("%.3f", run.server_cores);
   std::string text = Setup(run);
-  absl::StrAppendFormat(&text, "%s,%d,%.1f,%.6f,%.3f,%.3f,%.3f,%.3f,%.3f,%d,%d,%d,%.3f,%s,", Field(of.name), f.count,
-                        of.per_second, of.gigabytes_per_second, f.at_us[0], f.at_us[1], f.at_us[2], f.at_us[3],
-                        f.max_us, run.error_count, run.verified, run.wrong, run.generator_cores, server);
-  absl::StrAppendFormat(&text, "%s,%s,%.1f,%.1f,%.3f,%.3f,%.3f,%.3f,%.3f,%d,%d,%d,%d,", Field(run.name),
-                        run.load.loop == Loop::kOpen ? "open" : "closed", run.offered_per_s, run.goodput_per_s,
-                        f.mean_us, f.at_us[4], run.service.at_us[0], run.service.at_us[2], run.lag.at_us[2], run.sent,
-                        run.dropped(), run.late, run.generator_limit.empty() ? 0 : 1);
+  absl::StrAppendFormat(&text, "%s,%d,%s,%.6f,%s,%s,%s,%s,%s,%d,%d,%d,%.3f,%s,", Field(of.name), f.count,
+                        RateText(of.per_second), of.gigabytes_per_second, OrEmpty(f.at_us[0]), OrEmpty(f.at_us[1]),
+                        OrEmpty(f.at_us[2]), OrEmpty(f.at_us[3]), OrEmpty(f.max_us), run.error_count, run.verified,
+                        run.wrong, run.generator_cores, server);
+  absl::StrAppendFormat(&text, "%s,%s,%s,%s,%s,%s,%s,%s,%s,%d,%d,%d,%d,", Field(run.name),
+                        run.load.loop == Loop::kOpen ? "open" : "closed", RateText(run.offered_per_s),
+                        RateText(run.goodput_per_s), OrEmpty(f.mean_us), OrEmpty(f.at_us[4]),
+                        OrEmpty(run.service.at_us[0]), OrEmpty(run.service.at_us[2]), OrEmpty(run.lag.at_us[2]),
+                        run.sent, run.dropped(), run.late, run.generator_limit.empty() ? 0 : 1);
   absl::StrAppendFormat(&text, "%d,%d,%s,%s,%s,%s\n", run.attempts(), run.retries(),
                         ByAddress(run, &AddressFigures::attempts), ByAddress(run, &AddressFigures::answered),
                         ByAddress(run, &AddressFigures::failed), TlsName(run.load));

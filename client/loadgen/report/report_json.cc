@@ -1,11 +1,15 @@
 #include <absl/strings/str_format.h>
+#include <absl/time/clock.h>
 #include <absl/time/time.h>
+#include <grpcpp/grpcpp.h>
 
 #include <nlohmann/json.hpp>
 
+#include "client/loadgen/measure/machine_name.h"
 #include "client/loadgen/measure/run_result.h"
 #include "client/loadgen/measure/statistics.h"
 #include "client/loadgen/report/report.h"
+#include "client/loadgen/report/version.h"
 
 namespace softmax::client {
 namespace {
@@ -63,6 +67,7 @@ Json Settings(const Plan& plan) {
   return settings;
 }
 
+// JSON has no NaN: what is kUnknown is written as null.
 Json Figures(const LatencyFigures& figures) {
   Json percentiles = Json::array();
   for (std::size_t i = 0; i < kPercentiles.size(); ++i) {
@@ -111,8 +116,8 @@ Json Timeline(const RunResult& run) {
                         {"sent", point.sent},
                         {"answered", point.answered},
                         {"errors", point.errors},
-                        {"p50_us", point.p50_us},
-                        {"p99_us", point.p99_us}});
+                        {"p50_us", point.answered > 0 ? Json(point.p50_us) : Json(nullptr)},
+                        {"p99_us", point.answered > 0 ? Json(point.p99_us) : Json(nullptr)}});
   }
   return timeline;
 }
@@ -207,12 +212,22 @@ Json Summary(const Outcome& outcome) {
   return summary;
 }
 
+// Where the generator ran.
+Json Machine() {
+  const MachineName machine = ThisMachine();
+  return {
+      {"host", machine.host}, {"processor", machine.processor}, {"cores", machine.cores}, {"system", machine.system}};
+}
+
 }  // namespace
 
 std::string ReportJson(const Plan& plan, const Outcome& outcome) {
   Json document;
   document["schema"] = 1;
-  document["tool"] = {{"version", SOFTMAX_VERSION}, {"command", plan.command}};
+  document["tool"] = {
+      {"version", Version()}, {"commit", Commit()}, {"grpc", grpc::Version()}, {"command", plan.command}};
+  document["machine"] = Machine();
+  document["date"] = absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::Now(), absl::UTCTimeZone());
   document["settings"] = Settings(plan);
   document["runs"] = Json::array();
   for (const RunResult& run : outcome.runs) document["runs"].push_back(Run(run));

@@ -3,19 +3,21 @@
 #include <absl/time/time.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "client/loadgen/measure/run_result.h"
 #include "client/loadgen/measure/statistics.h"
 #include "client/loadgen/report/report.h"
+#include "server/base/safe_text.h"
 
 namespace softmax::client {
 namespace {
 
 std::string Columns(const LatencyFigures& f) {
   std::string text;
-  for (std::size_t i = 0; i < 4; ++i) absl::StrAppendFormat(&text, " %10.1f", f.at_us[i]);
-  return text + absl::StrFormat(" %10.1f\n", f.max_us);
+  for (std::size_t i = 0; i < 4; ++i) absl::StrAppendFormat(&text, " %10s", FigureText(f.at_us[i]));
+  return text + absl::StrFormat(" %10s\n", FigureText(f.max_us));
 }
 
 // One width for the first column of all rows.
@@ -25,8 +27,12 @@ int NameWidth(const RunResult& run) {
   return static_cast<int>(width);
 }
 
+std::string WholeRateText(double per_second) {
+  return per_second >= 100 ? absl::StrFormat("%.0f", per_second) : RateText(per_second);
+}
+
 std::string Row(int width, const ClassFigures& of) {
-  return absl::StrFormat("%-*s %12d %12.0f %9.3f", width, of.name, of.latency.count, of.per_second,
+  return absl::StrFormat("%-*s %12d %12s %9.3f", width, of.name, of.latency.count, WholeRateText(of.per_second),
                          of.gigabytes_per_second) +
          Columns(of.latency);
 }
@@ -58,13 +64,13 @@ std::string HeadText(const RunResult& run) {
 
 std::string OfferedText(const RunResult& run) {
   if (run.load.loop == Loop::kClosed) return "";
-  return absl::StrFormat("offered    %.1f/s; answered %.1f/s; sent %d, dropped %d, late %d (over 1 ms)\n",
-                         run.offered_per_s, run.achieved_per_s, run.sent, run.dropped(), run.late);
+  return absl::StrFormat("offered    %s/s; answered %s/s; sent %d, dropped %d, late %d (over 1 ms)\n",
+                         RateText(run.offered_per_s), RateText(run.achieved_per_s), run.sent, run.dropped(), run.late);
 }
 
 std::string GoodputText(const RunResult& run) {
   if (run.load.slo.limit.count() == 0) return "";
-  return absl::StrFormat("goodput    %.1f/s within %s: %.3f %% of the requests\n", run.goodput_per_s,
+  return absl::StrFormat("goodput    %s/s within %s: %.3f %% of the requests\n", RateText(run.goodput_per_s),
                          ServiceLevelText(run.load.slo).substr(ServiceLevelText(run.load.slo).find('=') + 1),
                          run.within_slo * 100);
 }
@@ -81,7 +87,8 @@ std::string CodesText(const std::array<std::uint64_t, kCodes>& counts) {
 
 std::string ErrorText(const RunResult& run) {
   if (run.error_count == 0) return "errors     none\n";
-  return "errors    " + CodesText(run.errors) + "; the first: " + run.first_error + "\n";
+  return "errors    " + CodesText(run.errors) +
+         "; the first: " + server::SafeText(run.first_error, server::TextFor::kPeople, 1000) + "\n";
 }
 
 std::string AttemptsText(const RunResult& run) {
@@ -158,8 +165,9 @@ std::string Cell(const Outcome& outcome, const RunGroup& group, const Figure& fi
   std::vector<double> values;
   for (std::size_t i = group.first; i < group.last; ++i) values.push_back(figure(outcome.runs[i]));
   const Interval interval = MeanInterval(values);
-  const std::string mean = absl::StrFormat("%.1f", interval.mean);
-  return absl::StrFormat(" %20s", values.size() == 1 ? mean : absl::StrFormat("%s +- %.1f", mean, interval.half_width));
+  const std::string mean = RateText(interval.mean);
+  const bool alone = values.size() == 1 || std::isnan(interval.mean);
+  return absl::StrFormat(" %20s", alone ? mean : absl::StrFormat("%s +- %.1f", mean, interval.half_width));
 }
 
 std::string GroupRow(const Outcome& outcome, const RunGroup& group) {
@@ -215,6 +223,10 @@ std::string ReportTable(const Plan& plan, const Outcome& outcome) {
                             "p50 us", "p99 us", "p99.9 us", "errors", "dropped", load.attempts > 1 ? "  retries" : "");
     for (const RunGroup& group : GroupsOf(outcome)) text += GroupRow(outcome, group);
     for (const RunResult& run : outcome.runs) {
+      if (run.latency.count == 0 && !run.interrupted) {
+        text +=
+            absl::StrFormat("note       %s: nothing was answered within the window of %g s\n", run.name, run.seconds);
+      }
       if (run.wrong == 0) continue;
       text += absl::StrFormat("verified   %s: %d wrong; the first: %s\n", run.name, run.wrong, run.first_wrong);
     }

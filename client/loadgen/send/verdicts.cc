@@ -35,9 +35,9 @@ std::string GeneratorLimit(const RunResult& r) {
   const bool lags = late > kMaxLateShare && r.late >= kFewLate;
   if (!lags && behind <= kMaxBehindShare) return "";
   return absl::StrFormat(
-      "schedule lag p99 %.0f us, %.2f %% of the sends over 1 ms late, %.2f %% not sent in time: give it more --threads "
+      "schedule lag p99 %s us, %.2f %% of the sends over 1 ms late, %.2f %% not sent in time: give it more --threads "
       "or --processes, or a machine of its own",
-      r.lag.at_us[2], late * 100, behind * 100);
+      FigureText(r.lag.at_us[2], 0), late * 100, behind * 100);
 }
 
 bool Varies(const RunResult& r) {
@@ -78,6 +78,11 @@ void Judge(RunResult* result) {
   RunResult& r = *result;
   r.generator_limit = r.seconds > 0 ? GeneratorLimit(r) : "";
   JudgeLoad(r, &r.verdicts);
+  if (r.latency.count == 0 && !r.interrupted) {
+    r.verdicts.push_back(absl::StrFormat(
+        "Nothing was answered within the window of %g s, so that there are no figures: is --duration too short?",
+        r.seconds));
+  }
   if (r.error_count > 0) {
     r.verdicts.push_back(absl::StrFormat("%d requests failed; the percentiles leave them out.", r.error_count));
   }

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
+#include <cstdlib>
 #include <string>
 
 namespace softmax::server {
@@ -19,6 +21,7 @@ template <typename F>
 std::string Written(F log) {
   testing::internal::CaptureStderr();
   log();
+  FlushLogging();
   return testing::internal::GetCapturedStderr();
 }
 
@@ -65,6 +68,15 @@ TEST(Logging, OneMessageIsOneLineInTextToo) {
   EXPECT_EQ(line.find('\x1b'), std::string::npos);
 }
 
+TEST(Logging, BoundsWhatAStrangerMakesItSay) {
+  ASSERT_TRUE(InitLogging("info", "text").ok());
+  const std::string line = Written([] { LogInfo(std::string(15000, 'x')); });
+  EXPECT_LT(line.size(), 4400u);
+  EXPECT_THAT(line, HasSubstr("x... (10904 bytes more)\n"));
+  const std::vector<LogField> fields = {{"peer", std::string(15000, 'y')}};
+  EXPECT_LT(Written([&] { LogWarning("slow", fields); }).size(), 800u);
+}
+
 TEST(Logging, ReplacesTruncatedAndForbiddenUtf8) {
   ASSERT_TRUE(InitLogging("info", "json").ok());
   // Cut in the middle, a surrogate, beyond U+10FFFF, over-long.
@@ -100,7 +112,7 @@ void LogTo(int fd) {
   for (int i = 0; i < 100; ++i) {
     LogError("nobody reads this ", i);
   }
-  _exit(0);
+  std::exit(0);
 }
 
 TEST(LoggingDeathTest, LivesOnWithoutAReaderOfItsLines) {
@@ -109,6 +121,31 @@ TEST(LoggingDeathTest, LivesOnWithoutAReaderOfItsLines) {
   close(ends[0]);
   EXPECT_EXIT(LogTo(ends[1]), testing::ExitedWithCode(0), "");
   close(ends[1]);
+}
+
+// A pipe that somebody holds open and does not read: it takes 64 KiB, and a write of more waits for ever.
+TEST(LoggingDeathTest, NeitherLoggingNorTheEndWaitsForAReaderThatNeverReads) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const auto log_and_leave = [&] {
+    alarm(10);
+    if (!InitLogging("info", "text").ok()) _exit(3);
+    dup2(ends[1], STDERR_FILENO);
+    for (int i = 0; i < 20000; ++i) LogError("nobody reads this ", i, std::string(1000, 'x'));
+    std::exit(0);
+  };
+  EXPECT_EXIT(log_and_leave(), testing::ExitedWithCode(0), "");
+  close(ends[0]);
+  close(ends[1]);
+}
+
+TEST(LoggingDeathTest, TheLastWordsBeforeAnAbortAreWritten) {
+  const auto log_and_abort = [] {
+    if (!InitLogging("info", "text").ok()) _exit(3);
+    LogError("last words");
+    std::abort();
+  };
+  EXPECT_EXIT(log_and_abort(), testing::KilledBySignal(SIGABRT), "last words");
 }
 
 TEST(LoggingDeathTest, LivesOnWithAFullDisk) {

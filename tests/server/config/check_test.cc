@@ -195,8 +195,7 @@ TEST(CheckConfig, RefusesAddressesThatCannotBe) {
       {only("unix:here.sock"), {"unix:here.sock", "absolute"}},
       {only("unix:/nonexistent/a.sock"), {"/nonexistent", "No such file"}},
       {only("unix:/tmp/" + std::string(200, 'x')), {"at most 107 bytes"}},
-      {[](Config& c) { c.metrics_address = "unix:/tmp/m"; }, {"--metrics-address", "IPv4"}},
-      {[](Config& c) { c.metrics_address = "[::]:9400"; }, {"--metrics-address", "IPv4"}},
+      {[](Config& c) { c.metrics_address = "unix:/tmp/m"; }, {"--metrics-address", "host:port"}},
       {[](Config& c) { c.metrics_address = "0.0.0.0:50051"; },
        {"--metrics-address=0.0.0.0:50051", "--address=0.0.0.0:50051", "same"}},
       {[](Config& c) {

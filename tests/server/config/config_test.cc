@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <string>
@@ -192,6 +194,97 @@ TEST_F(ConfigTest, TheConfigFileMayBeNamedByAVariable) {
   EXPECT_EQ(Parse({"--config", other}).config.threads, 5u);
 }
 
+TEST_F(ConfigTest, AConfigThatIsNoFileIsRefusedHoweverItIsNamed) {
+  const std::string pipe_path = testing::TempDir() + "config_test_pipe";
+  unlink(pipe_path.c_str());
+  ASSERT_EQ(mkfifo(pipe_path.c_str(), 0600), 0);
+  for (const std::string& path : {testing::TempDir(), std::string("/dev/zero"), std::string("/dev/null"), pipe_path}) {
+    SCOPED_TRACE(path);
+    ExpectRefused(Parse({"--config", path}), {"config file " + path, "cannot be read"});
+    ExpectRefused(Parse({"--config=" + path, "--print-config"}), {"config file " + path, "cannot be read"});
+    SetVariable("SOFTMAX_CONFIG", path);
+    ExpectRefused(Parse({}), {"config file " + path, "cannot be read"});
+    unsetenv("SOFTMAX_CONFIG");
+  }
+  unlink(pipe_path.c_str());
+  ExpectRefused(Parse({"--config", ""}), {"--config", "must not be empty"});
+  ExpectRefused(Parse({"--config=", WriteFile("threads = 3\n")}), {"--config", "must not be empty"});
+}
+
+TEST_F(ConfigTest, AnEndlessConfigFileIsRefused) {
+  ExpectRefused(ParseFile("threads = 3\n" + std::string(1 << 20, '#')), {"1048576 bytes"});
+}
+
+TEST_F(ConfigTest, FilesOfOtherSystemsAreReadOrNamed) {
+  for (const char* text : {"\xef\xbb\xbfthreads = 3\nmax-rank = 4\n", "threads = 3\r\nmax-rank = 4\r\n",
+                           "threads = 3\rmax-rank = 4\r", "threads = 3\r\nmax-rank = 4\r"}) {
+    const ParseResult result = ParseFile(text);
+    EXPECT_EQ(result.config.threads, 3u) << result.error;
+    EXPECT_EQ(result.config.max_rank, 4u) << result.error;
+  }
+  ExpectRefused(ParseFile(std::string("\xff\xfet\0=\0", 6)), {"UTF-16", "UTF-8"});
+}
+
+TEST_F(ConfigTest, AnEmptyVariableIsNone) {
+  for (const char* name : {"SOFTMAX_CONFIG", "SOFTMAX_THREADS", "SOFTMAX_ADDRESS", "SOFTMAX_TLS_CERT",
+                           "SOFTMAX_REFLECTION", "SOFTMAX_DEVICES", "GRPC_POLL_STRATEGY"}) {
+    SetVariable(name, "");
+  }
+  const ParseResult result = Parse({});
+  EXPECT_TRUE(result.run) << result.error;
+  EXPECT_EQ(PrintConfig(result.config), PrintConfig(Config()));
+}
+
+TEST_F(ConfigTest, AnEmptyElementOfAListIsRefused) {
+  for (const char* list : {",127.0.0.1:1", "127.0.0.1:1,,127.0.0.1:2", ","}) {
+    SetVariable("SOFTMAX_ADDRESS", list);
+    ExpectRefused(Parse({}), {"SOFTMAX_ADDRESS", "empty"});
+  }
+  unsetenv("SOFTMAX_ADDRESS");
+  ExpectRefused(ParseFile("address = [\"\", \"127.0.0.1:1\"]\n"), {"key address", "empty"});
+  ExpectRefused(Parse({"--address=", "127.0.0.1:1"}), {"--address", "empty"});
+}
+
+TEST_F(ConfigTest, APortAloneIsEveryAddress) {
+  const ParseResult result = Parse({"--address=:50051", "--metrics-address=:9400", "--health-address=:8080"});
+  ASSERT_TRUE(result.run) << result.error;
+  const auto everywhere = [](const char* port) {
+    return testing::AnyOf(std::string("[::]:") + port, std::string("0.0.0.0:") + port);
+  };
+  EXPECT_THAT(result.config.address, ElementsAre(everywhere("50051")));
+  EXPECT_THAT(result.config.metrics_address, everywhere("9400"));
+  EXPECT_THAT(result.config.health_address, everywhere("8080"));
+  ExpectRefused(Parse({"--address=:x"}), {"0 to 65535"});
+}
+
+TEST_F(ConfigTest, SwitchesTakeWhatOtherProgramsWrite) {
+  for (const char* yes : {"true", "True", "TRUE", "1", "yes", "on"}) {
+    SetVariable("SOFTMAX_REFLECTION", yes);
+    EXPECT_TRUE(Parse({}).config.reflection) << yes;
+  }
+  for (const char* no : {"false", "False", "0", "no", "off"}) {
+    SetVariable("SOFTMAX_REFLECTION", no);
+    const ParseResult result = Parse({});
+    EXPECT_TRUE(result.run) << result.error;
+    EXPECT_FALSE(result.config.reflection) << no;
+  }
+  EXPECT_FALSE(ParseFile("reflection = False\n").config.reflection);
+  EXPECT_FALSE(Parse({"--reflection=0"}).config.reflection);
+  SetVariable("SOFTMAX_REFLECTION", "2");
+  ExpectRefused(Parse({}), {"SOFTMAX_REFLECTION", "'2'"});
+}
+
+TEST_F(ConfigTest, APollStrategyThatGrpcWouldAbortForIsRefused) {
+  for (const char* known : {"poll", "epoll1", "epoll1,poll", "all"}) {
+    SetVariable("GRPC_POLL_STRATEGY", known);
+    EXPECT_TRUE(Parse({}).run) << known;
+  }
+  for (const char* unknown : {"epoll", "epollex", "poll,bogus", "POLL", "none", "1"}) {
+    SetVariable("GRPC_POLL_STRATEGY", unknown);
+    ExpectRefused(Parse({}), {"GRPC_POLL_STRATEGY", "epoll1, poll"});
+  }
+}
+
 TEST_F(ConfigTest, FileTakesCommentsUnderscoresAndLists) {
   const ParseResult result = ParseFile(
       "# how we run\n\nmax_batch_bytes = \"2MiB\"  # larger\ndevices = [0, 2]\n"
@@ -269,6 +362,8 @@ TEST_F(ConfigTest, AMistakeInTheFileIsNamedWithFileAndKey) {
       {"max-bach-bytes = 1\n", "max-bach-bytes", "did you mean max-batch-bytes?"},
       {"threads = many\n", "key threads", "'many'"},
       {"threads = 1\nmax-rank = 8\nthreads = 2\n", "threads", "twice"},
+      {"max-rank = 8\nmax_rank = 7\n", "max_rank", "twice"},
+      {"log_level = \"info\"\nlog-level = \"off\"\n", "log-level", "twice"},
       {"threads = [1, 2]\n", "threads", "one value"},
       {"[server]\nthreads = 1\n", "server", "sections"},
       {"config = \"other.toml\"\n", "unknown key config"},

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 
 #include "client/loadgen/plan/distribution.h"
 
@@ -138,6 +139,38 @@ TEST(TraceTest, WhatIsWrongIsNamedWithItsLine) {
   EXPECT_THAT(error("1 0 7\n"), HasSubstr("more than"));
   EXPECT_THAT(error("# nothing\n"), HasSubstr("no arrivals"));
   EXPECT_THAT(std::string(ReadTrace("/nonexistent", 1).status().message()), HasSubstr("cannot be read"));
+  EXPECT_THAT(std::string(ReadTrace("/dev/zero", 1).status().message()), HasSubstr("a device"));
+  EXPECT_THAT(std::string(ReadTrace("/tmp", 1).status().message()), HasSubstr("a folder"));
+}
+
+TEST(TraceTest, ItsWindowIsOpenBehindTheLastArrival) {
+  const auto seconds = [](const char* text) {
+    ArrivalPlan plan;
+    plan.trace = std::make_shared<const std::vector<TraceEntry>>(*ParseTrace(text, 1));
+    return plan.Seconds();
+  };
+  EXPECT_DOUBLE_EQ(seconds("0\n0\n0\n"), 0.1);
+  EXPECT_DOUBLE_EQ(seconds("0\n"), 0.1);
+  EXPECT_DOUBLE_EQ(seconds("5\n"), 5.1);
+  EXPECT_DOUBLE_EQ(seconds("0\n1\n2\n"), 3);
+  EXPECT_DOUBLE_EQ(seconds("0\n10000000\n"), 2e7);
+}
+
+TEST(TraceTest, FilesOfOtherSystemsAreRead) {
+  const std::string path = ::testing::TempDir() + "loadgen_trace";
+  for (const char* text : {"\xef\xbb\xbf"
+                           "0\r\n1\r\n",
+                           "0\r1\r", "0\n1"}) {
+    std::ofstream(path, std::ios::binary) << text;
+    const auto trace = ReadTrace(path, 1);
+    ASSERT_TRUE(trace.ok()) << trace.status();
+    EXPECT_EQ(trace->size(), 2u);
+  }
+  std::ofstream(path, std::ios::binary) << std::string(
+      "\xff\xfe"
+      "0\0",
+      4);
+  EXPECT_THAT(std::string(ReadTrace(path, 1).status().message()), HasSubstr("UTF-16"));
 }
 
 TEST(DistributionTest, DrawsHaveTheirShape) {

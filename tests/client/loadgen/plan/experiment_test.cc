@@ -127,6 +127,37 @@ TEST_F(ExperimentTest, AServerWithoutMetricsIsSaidAndTheRunGoesOn) {
   EXPECT_GT(run["latency"]["count"], 0);
 }
 
+TEST_F(ExperimentTest, EveryArrivalOfATraceIsSentAndCounted) {
+  const std::string path = ::testing::TempDir() + "loadgen_counted_trace";
+  for (const auto& [text, count] : {std::pair{"0\n0\n0\n", 3}, {"0\n", 1}, {"0\n0.2\n0.4\n", 3}, {"0.3\n0.3\n", 2}}) {
+    std::ofstream(path) << text;
+    const ProgramResult result =
+        RunProgram(SOFTMAX_LOADGEN, {"--trace", path, "--address", server_.address(), "--connections", "2", "--shape",
+                                     "2x16", "--warmup", "0", "--json", "-"});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    const json run = json::parse(result.out, nullptr, false)["runs"][0];
+    EXPECT_EQ(run["sent"], count) << text;
+    EXPECT_EQ(run["dropped"], 0) << text;
+    EXPECT_EQ(run["latency"]["count"], count) << text;
+    EXPECT_NEAR(run["offered_per_s"].get<double>() * run["duration_s"].get<double>(), count, 1e-6) << text;
+    EXPECT_NEAR(run["achieved_per_s"].get<double>() * run["duration_s"].get<double>(), count, 1e-6) << text;
+  }
+}
+
+TEST_F(ExperimentTest, ASlowRateHasItsName) {
+  const json document = Run({"--rate", "0.001"});
+  EXPECT_EQ(document["runs"][0]["name"], "rate 0.001/s");
+}
+
+TEST_F(ExperimentTest, AScenarioThatIsNoFileIsRefused) {
+  for (const char* path : {"/dev/zero", "/tmp", "/nonexistent"}) {
+    const ProgramResult result = RunProgram(SOFTMAX_LOADGEN, {"--scenario", path});
+    EXPECT_EQ(result.exit_code, 2) << path;
+    EXPECT_THAT(result.err, HasSubstr(path));
+    EXPECT_THAT(result.err, HasSubstr("cannot be read"));
+  }
+}
+
 TEST_F(ExperimentTest, AScenarioFileSaysWhatFlagsWould) {
   const std::string path = ::testing::TempDir() + "loadgen_scenario.toml";
   std::ofstream(path) << "# load\nrate = 100\narrivals = \"poisson\"\nduration = \"300ms\"\nwarmup = 0\n"

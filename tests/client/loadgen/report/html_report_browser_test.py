@@ -227,6 +227,23 @@ class Contents(Report):
         self.assertIn("5,000 ± 12.0", self.text("#repeats"))
         self.assertIn("199.4 ± 31.3", self.text("#repeats"))
 
+    def test_a_sweeps_curve_follows_the_sweep_and_the_best_run_that_keeps_the_slo_is_open(self):
+        results = copy.deepcopy(self.results)
+        results["search"] = None
+        results["settings"]["slo"] = "p99<=2ms"
+        results["runs"] = results["runs"][:3]
+        for run, level, rate, kept in zip(results["runs"], (1, 2, 4), (100, 300, 200), (1, 0.995, 0.5)):
+            run.update(name=f"concurrency {level}", loop="closed", offered_per_s=rate, achieved_per_s=rate,
+                       goodput_per_s=rate * kept, slo_us=2000, within_slo=kept)
+            run["generator"]["limited"] = False
+        self.show(self.render("sweep", results))
+        places = [x for x, _ in self.series("Latency against throughput", "p99")]
+        self.assertLess(places[0], places[2])
+        self.assertLess(places[2], places[1], "the third run, whose rate is lower, comes after the second")
+        names = self.run_js("return [...document.querySelectorAll('.point-name')].map((name) => name.textContent);")
+        self.assertEqual(names, ["1", "2", "4"])
+        self.assertIn("concurrency 2", self.text(".chosen"))
+
     def test_many_limited_runs_are_told_by_an_example(self):
         results = copy.deepcopy(self.results)
         for i, run in enumerate(results["runs"]):
@@ -242,6 +259,10 @@ class Contents(Report):
         self.assertEqual(self.text(".run-name h2"), nearest["name"])
         without = dict(self.results, search=None)
         self.show(self.render("without", without))
+        kept = [run for run in self.results["runs"] if run["within_slo"] >= 0.99]
+        self.assertEqual(self.text(".run-name h2"), max(kept, key=lambda run: run["goodput_per_s"])["name"])
+        aimless = dict(without, settings={})
+        self.show(self.render("aimless", aimless))
         self.assertEqual(self.text(".run-name h2"), self.results["runs"][-2]["name"], "the last is limited")
 
     def test_a_long_timeline_loses_no_stall(self):

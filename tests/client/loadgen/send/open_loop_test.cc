@@ -74,10 +74,10 @@ TEST(StallTest, AnOpenLoopReportsTheStallThatAClosedLoopHides) {
 
   // One request in ten came during a stall, and waited 50 ms on average.
   EXPECT_GT(Percentile(open["latency"], 99), 70000) << open["latency"];
-  EXPECT_GT(Percentile(open["latency"], 99.9), 80000);
+  EXPECT_GT(open["latency"]["max_us"], 80000);
   // Both met the stall, but only four requests of the closed loop did.
   EXPECT_GT(closed["latency"]["max_us"], 80000) << closed["latency"];
-  ASSERT_GT(closed["latency"]["count"], 500) << "this machine is too slow for the comparison";
+  ASSERT_GE(closed["latency"]["count"], 1000) << "this machine is too slow for the comparison";
   EXPECT_LT(Percentile(closed["latency"], 99), 40000) << closed["latency"];
 }
 

@@ -10,11 +10,20 @@ function drawTop(results) {
   });
   return [
     el("div", { class: "top" },
-      el("div", {}, el("p", { class: "by" }, ["softmax-loadgen", tool.version].filter(Boolean).join(" ")),
+      el("div", {}, el("p", { class: "by" }, aboutRun(results)),
         el("h1", {}, target ? `Load on ${target}` : "Load report")),
       el("div", { class: "tools" }, themeButton(), download)),
     tool.command && el("pre", { class: "command", "aria-label": "Command" }, tool.command),
   ];
+}
+
+// "softmax-loadgen 0.1.0 (1a2b3c), gRPC 1.51.1; 2026-01-31T12:00:00Z on host, 16 cores of ..., Linux 6.1"
+function aboutRun({ tool = {}, machine = {}, date }) {
+  const program = ["softmax-loadgen", tool.version, tool.commit && `(${tool.commit})`].filter(Boolean).join(" ");
+  const place = [machine.host, machine.processor && `${machine.cores} cores of ${machine.processor}`, machine.system];
+  return [[program, tool.grpc && `gRPC ${tool.grpc}`].filter(Boolean).join(", "),
+    [date, place.some(Boolean) && place.filter(Boolean).join(", ")].filter(Boolean).join(" on ")].filter(Boolean)
+    .join("; ");
 }
 
 function themeButton() {

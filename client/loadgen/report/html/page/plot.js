@@ -1,7 +1,7 @@
 // A plot of lines with a legend above it that shows the values under the cursor, by pointer or by arrow keys.
 //
 // plot({title, height, x: {scale, ticks: [{x, text}], name, text}, y: {scale, text}, series, limits, cursor, choose})
-//   series  [{name, style, points: [{x, y}], dots, text}]; a null y leaves a gap
+//   series  [{name, style, points: [{x, y, label}], dots, text}]; a null y leaves a gap
 //   limits  [{y, text}], drawn as dashed lines where they are in range
 //   cursor  shared by plots over the same x: they move together
 //   choose  called with the x under the pointer on a click
@@ -119,6 +119,21 @@ function drawLimitNames({ y, series, limits = [] }, frame) {
   });
 }
 
+// Above their dots; one that would lie upon the name before it is left out.
+function drawPointNames(line, frame) {
+  const names = [];
+  let last = null;
+  for (const point of line.points.filter((candidate) => candidate.label && isNumber(candidate.y))) {
+    const place = { x: frame.px(point.x), y: frame.py(point.y) - 7 };
+    const near = last && Math.abs(place.x - last.x) < point.label.length * 7 && Math.abs(place.y - last.y) < 12;
+    if (near) continue;
+    last = place;
+    names.push(svg("text", { class: "point-name", x: place.x.toFixed(1), y: place.y.toFixed(1),
+      "text-anchor": "middle" }, point.label));
+  }
+  return names;
+}
+
 function drawSeries({ series }, frame) {
   const parts = [];
   for (const line of series) {
@@ -135,6 +150,7 @@ function drawSeries({ series }, frame) {
       parts.push(svg("circle", { class: `dot ${line.style}${point.hollow ? " hollow" : ""}`,
         cx: frame.px(point.x).toFixed(1), cy: frame.py(point.y).toFixed(1), r: point.chosen ? 5 : 3 }));
     }
+    parts.push(...drawPointNames(line, frame));
   }
   return parts;
 }

@@ -23,42 +23,54 @@ function nameRuns(runs) {
   }
 }
 
-// The run at the rate a search found, else the last one that says something about the server.
-function firstShown({ runs, search }) {
+// Whether the run kept its SLO: a percentile of what was due, as the settings name it ("p99<=2ms").
+function keptSlo(run, settings) {
+  const wanted = Number(/^p([0-9.]+)/.exec(settings?.slo || "")?.[1]);
+  return isSlo(run) && isNumber(run.within_slo) && run.within_slo * 100 >= wanted;
+}
+
+// The run at the rate a search found, else the best that kept the SLO, else the last one that says something about the
+// server.
+function firstShown({ runs, search, settings }) {
   const found = search?.rate_per_s;
   if (isNumber(found) && found > 0 && runs.some((run) => run.offered_per_s > 0)) {
     const distance = (run) => Math.abs(numberOr(run.offered_per_s, Infinity) - found);
     return runs.reduce((best, run) => (distance(run) < distance(best) ? run : best));
   }
+  const kept = runs.filter((run) => keptSlo(run, settings));
+  if (kept.length) return kept.reduce((best, run) => (run.goodput_per_s > best.goodput_per_s ? run : best));
   return [...runs].reverse().find((run) => !run.generator?.limited) || runs[runs.length - 1];
 }
 
 const mean = (values) => (values.length && values.every(isNumber) ? sum(values) / values.length : null);
 
-// Runs of one name: {runs, x: their mean rate, y: p => their mean percentile}.
-function groupsOf(runs) {
+// In the order of the runs, which a sweep gives its sense; a search jumps to and fro.
+// Runs of one name: {runs, label, x: their mean rate, y: p => their mean percentile}.
+function groupsOf(runs, search) {
   const groups = new Map();
   for (const run of runs.filter((candidate) => isNumber(candidate.achieved_per_s))) {
     const key = run.name || run.title;
     groups.set(key, [...(groups.get(key) || []), run]);
   }
-  return [...groups.values()].map((same) => ({
+  const all = [...groups.values()].map((same) => ({
     runs: same,
+    label: (same[0].name || same[0].title).replace(/^(rate|concurrency) /, ""),
     offered: mean(same.map((run) => (run.offered_per_s > 0 ? run.offered_per_s : run.achieved_per_s))),
     x: mean(same.map((run) => run.achieved_per_s)),
     y: (p) => mean(same.map((run) => percentileOf(run.latency, p))),
-  })).sort((a, b) => a.offered - b.offered);
+  }));
+  return search ? all.sort((a, b) => a.offered - b.offered) : all;
 }
 
-// Latency against throughput, in the order of what was offered.
+// Latency against throughput, each point with its load.
 function drawCurve(results, chosen, choose) {
-  const groups = groupsOf(results.runs);
+  const groups = groupsOf(results.runs, results.search);
   if (groups.length < 2) return null;
   const isLimited = (group) => group.runs.some((run) => run.generator?.limited);
   const line = (name, style, p) => ({
     name, style, dots: true,
     points: groups.map((group) => ({ x: group.x, y: group.y(p), hollow: isLimited(group),
-      chosen: group.runs.includes(chosen) })),
+      label: p === 99 && group.label, chosen: group.runs.includes(chosen) })),
   });
   const series = [line("p50", "soft", 50), line("p99", "accent", 99), line("p99.9", "dashed", 99.9)];
   const slos = [...new Set(results.runs.filter(isSlo).map((run) => run.slo_us))];

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <string>
+
+namespace softmax::server {
+
+// One connection of the scrape server: a request is read, answered, and the connection closed. Never blocks.
+class ScrapeConnection {
+ public:
+  explicit ScrapeConnection(int fd);  // which it owns
+  ~ScrapeConnection();
+  ScrapeConnection(const ScrapeConnection&) = delete;
+  ScrapeConnection& operator=(const ScrapeConnection&) = delete;
+
+  int fd() const { return fd_; }
+  short events() const;  // what to poll for
+  // After poll has seen one of them.
+  void Proceed(const std::function<std::string()>& render);
+  // It has its answer, or has taken too long.
+  bool done() const;
+
+ private:
+  void Read(const std::function<std::string()>& render);
+  void Write();
+
+  const int fd_;
+  std::string request_;
+  std::string answer_;  // empty: the request is not whole yet
+  std::size_t sent_ = 0;
+  bool ended_ = false;
+  std::chrono::steady_clock::time_point give_up_;
+};
+
+// The answer to the head of a request, up to its empty line. `render` makes the text of /metrics.
+std::string ScrapeAnswer(const std::string& head, const std::function<std::string()>& render);
+
+}  // namespace softmax::server

@@ -1,0 +1,46 @@
+#include "server/base/safe_text.h"
+
+#include <gtest/gtest.h>
+
+namespace softmax::server {
+namespace {
+
+std::string ForPeople(const std::string& text) { return SafeText(text, TextFor::kPeople, 1000); }
+
+TEST(SafeText, LeavesUsualTextAlone) {
+  for (const char* text : {"", "plain", "gr\xc3\xbcn", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "a \"b\" \\", "\xc2\xa0"}) {
+    EXPECT_EQ(ForPeople(text), text);
+  }
+}
+
+TEST(SafeText, ControlsOfBothKindsAreEscaped) {
+  EXPECT_EQ(ForPeople("\n\r\t"), "\\n\\r\\t");
+  EXPECT_EQ(ForPeople("\x1b[31m\x7f"), "\\u001b[31m\\u007f");
+  EXPECT_EQ(ForPeople("\xc2\x80\xc2\x85\xc2\x9b\xc2\x9f"), "\\u0080\\u0085\\u009b\\u009f");
+}
+
+TEST(SafeText, LineEndsOfUnicodeAreEscaped) {
+  EXPECT_EQ(ForPeople("a\xe2\x80\xa8"
+                      "b\xe2\x80\xa9"),
+            "a\\u2028b\\u2029");
+}
+
+TEST(SafeText, MarksOfDirectionAndWithoutWidthAreEscaped) {
+  EXPECT_EQ(ForPeople("\xe2\x80\xae\xe2\x80\xaa\xe2\x81\xa6\xe2\x81\xa9\xe2\x80\x8f\xd8\x9c"),
+            "\\u202e\\u202a\\u2066\\u2069\\u200f\\u061c");
+  EXPECT_EQ(ForPeople("\xe2\x80\x8b\xef\xbb\xbf"), "\\u200b\\ufeff");
+}
+
+TEST(SafeText, BrokenUtf8IsEscapedByteByByte) {
+  EXPECT_EQ(ForPeople("\xff\xc0\xaf"), "\\u00ff\\u00c0\\u00af");
+  EXPECT_EQ(SafeText("\xff\"\\", TextFor::kJson, 1000), "\\ufffd\\\"\\\\");
+}
+
+TEST(SafeText, LongTextIsCutBetweenCharacters) {
+  EXPECT_EQ(SafeText("abcdef", TextFor::kPeople, 6), "abcdef");
+  EXPECT_EQ(SafeText("abcdefg", TextFor::kPeople, 6), "abcdef... (1 bytes more)");
+  EXPECT_EQ(SafeText("ab\xe2\x82\xac", TextFor::kPeople, 4), "ab... (3 bytes more)");
+}
+
+}  // namespace
+}  // namespace softmax::server
