@@ -32,7 +32,7 @@ void CheckCall::Arm(ControlContext& place) {
 
 void CheckCall::Proceed(bool ok) {
   if (answering_ || !ok) {
-    if (answering_ && ok) place_.CallFinished(context_.peer());
+    if (answering_) place_.CallFinished(context_.peer());
     delete this;
     return;
   }

@@ -13,7 +13,7 @@ void InfoCall::Arm(QueueThread& thread) {
 
 void InfoCall::Proceed(bool ok) {
   if (answering_ || !ok) {
-    if (answering_ && ok) thread_.control().CallFinished(context_.peer());
+    if (answering_) thread_.control().CallFinished(context_.peer());
     delete this;
     return;
   }

@@ -105,7 +105,7 @@ void ReflectionCall::Proceed(bool ok) {
       thread_.control().pace.Begin([this] { Read(); });
       return;
     case State::kFinishing:
-      if (ok) thread_.control().CallFinished(context_.peer());
+      thread_.control().CallFinished(context_.peer());
       break;
   }
   delete this;

@@ -232,7 +232,6 @@ void StreamCall::WriteIfReady() {
 
 void StreamCall::OnWritten(bool ok) {
   writing_since_ = kNoDeadline;
-  has_answered_ = has_answered_ || ok;
   if (!ok) {
     state_ = State::kBroken;
     DropOutgoing();
@@ -266,8 +265,8 @@ void StreamCall::FinishIfDone() {
   }
 }
 
-void StreamCall::OnFinished(bool ok) {
-  if (connection_ != nullptr && (ok || has_answered_)) connection_->account().CallFinished();
+void StreamCall::OnFinished(bool /*ok*/) {
+  if (connection_ != nullptr) connection_->account().CallFinished();
   state_ = State::kFinished;
   FinishIfDone();
 }

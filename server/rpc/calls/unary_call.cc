@@ -26,10 +26,7 @@ void UnaryCall::Proceed(bool ok) {
     Handle();
     return;
   }
-  if (state_ == State::kAnswering && connection_ != nullptr &&
-      (!call_.cancelled() || deadline_ <= SteadyClock::now())) {
-    connection_->account().CallFinished();
-  }
+  if (state_ == State::kAnswering && connection_ != nullptr) connection_->account().CallFinished();
   delete this;  // the server shuts down, or the answer is out (or given up)
 }
 

@@ -9,6 +9,7 @@ namespace {
 // RFC 9113, section 6.
 constexpr std::uint8_t kData = 0;
 constexpr std::uint8_t kHeaders = 1;
+constexpr std::uint8_t kReset = 3;
 constexpr std::uint8_t kSettings = 4;
 constexpr std::uint8_t kPing = 6;
 constexpr std::uint8_t kContinuation = 9;
@@ -67,6 +68,9 @@ FrameMeter::Verdict FrameMeter::TakeHeader() {
       block_bytes_ += length;
       ++block_frames_;
       ++frames_;
+      break;
+    case kReset:
+      ++calls_;
       break;
     case kSettings:
       if ((flags & kAck) != 0) acknowledged_settings_ = true;

@@ -11,7 +11,7 @@ namespace softmax::server {
 
 // What a connection has done for its client: the queue threads write it, and the meter forgives frames for it.
 struct Earnings {
-  std::atomic<std::uint64_t> calls{0};   // finished, in whatever way but that the client took it back
+  std::atomic<std::uint64_t> calls{0};   // finished, in whatever way
   std::atomic<std::uint64_t> frames{0};  // that the client may have needed for them
   std::atomic<std::int64_t> unread{0};   // bytes of answers on their way
 };
@@ -20,8 +20,9 @@ struct Earnings {
 // kilobytes a call and has no limit on calls that are begun and taken back, on headers that never end, or on frames
 // that carry nothing.
 //
-// Two debts grow with what arrives and shrink with what is earned and with time: calls begun, and frames that bring
-// neither a call nor much of a message. Honest clients stay far below both limits, at any speed, since what they
+// Two debts grow with what arrives. A call is one from its begin until it has finished, and one more that only time
+// forgives where the client takes it back, finished or not. Frames that bring neither a call nor much of a message are
+// forgiven by calls and answers, and by time. Honest clients stay far below both limits, at any speed, since what they
 // receive pays for what they send (docs/decisions/hostile-connections.md has the numbers).
 //
 // For the thread that reads the connection.
@@ -29,14 +30,14 @@ class FrameMeter {
  public:
   enum class Verdict : std::uint8_t {
     kFine,
-    kCalls,     // too many begun that did not finish
-    kFrames,    // too many that carry nothing: SETTINGS, PING, WINDOW_UPDATE, RST_STREAM, empty DATA and the like
+    kCalls,     // too many begun that did not finish, or taken back
+    kFrames,    // too many that carry nothing: SETTINGS, PING, WINDOW_UPDATE, empty DATA and the like
     kHeaders,   // one call's headers do not end
     kMessages,  // messages of megabytes for calls that take a few bytes; not the meter's to see
   };
   static constexpr int kVerdicts = 5;
 
-  // Above the streams that a connection may have open: calls that were taken back.
+  // Above the streams that a connection may have open.
   static constexpr std::uint64_t kSpareCalls = 1024;
   static constexpr std::uint64_t kCallsPerSecond = 4096;
   static constexpr std::uint64_t kSpareFrames = 16384;

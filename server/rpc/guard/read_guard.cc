@@ -75,7 +75,7 @@ const char* Why(FrameMeter::Verdict verdict) {
     case FrameMeter::Verdict::kFine:
       return "nothing";
     case FrameMeter::Verdict::kCalls:
-      return "too many calls begun that did not finish";
+      return "too many calls begun and not finished, or taken back";
     case FrameMeter::Verdict::kFrames:
       return "too many frames that carry nothing";
     case FrameMeter::Verdict::kHeaders:
@@ -137,6 +137,7 @@ ReadGuard::Account ReadGuard::Watch(int fd, std::uint64_t streams, std::string_v
   slot->generation.store(generation, std::memory_order_release);
   const Account account(slot, generation);
   if (!client_random.empty()) {
+    PrepareTls();
     Unclaimed& unclaimed = GetUnclaimed();
     MutexLock lock(unclaimed.mu);
     unclaimed.accounts.insert_or_assign(std::string(client_random), account);

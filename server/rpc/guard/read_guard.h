@@ -58,6 +58,8 @@ class ReadGuard {
   // For recvmsg and SSL_read: whether gRPC may see these bytes; else the connection has been ended.
   static bool Passes(int fd, const msghdr& message, std::size_t bytes);
   static bool Passes(const Account& account, std::string_view decrypted);
+  // Makes the linker take the SSL_read of this library.
+  static void PrepareTls();
   // Once for each TLS connection: the account that was opened with this client_random.
   static Account Claim(std::string_view client_random);
 };

@@ -33,6 +33,8 @@ const ReadGuard::Account& AccountOf(SSL* ssl) {
 
 }  // namespace
 
+void ReadGuard::PrepareTls() { (void)Index(); }
+
 // What the caller is told: so many bytes, or that the connection is broken.
 int GuardedRead(SSL* ssl, void* buffer, int got) {
   if (got <= 0 || SSL_is_server(ssl) == 0) return got;

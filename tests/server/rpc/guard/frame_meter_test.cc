@@ -76,8 +76,20 @@ TEST_F(FrameMeterTest, ACrowdThatIsTakenBackAtOnceIsNoFlood) {
       ASSERT_EQ(Call(4096), Verdict::kFine) << round;
       ASSERT_EQ(Take(Frame(kReset, 0, next_stream_, 4)), Verdict::kFine) << round;
     }
+    Finish(256);
     std::this_thread::sleep_for(std::chrono::milliseconds(70));
   }
+}
+
+// A server that is quick to answer does not earn the forgiveness of a flood.
+TEST_F(FrameMeterTest, CallsThatAreTakenBackAreLimitedThoughTheyFinish) {
+  int calls = 0;
+  while (Call(64) == Verdict::kFine && Take(Frame(kReset, 0, next_stream_, 4)) == Verdict::kFine) {
+    ++calls;
+    Finish(1);
+  }
+  EXPECT_GE(calls, static_cast<int>(FrameMeter::kSpareCalls));
+  EXPECT_LE(calls, static_cast<int>(2 * (kStreams + FrameMeter::kSpareCalls)));
 }
 
 TEST_F(FrameMeterTest, WhoeverDoesNotAcknowledgeSettingsIsForgivenNothingByTime) {
@@ -95,7 +107,6 @@ TEST_F(FrameMeterTest, FramesThatCarryNothingAreLimited) {
                                     {Frame(kData, 0, 1, 0), limit},
                                     {Frame(kData, 8, 1, 4096), limit},  // padded
                                     {Frame(kData, 0, 1, 1), limit},
-                                    {Frame(kReset, 0, 1, 4), limit},
                                     {Frame(static_cast<Type>(0x42), 0, 0, 1), limit}}) {
     Earnings earnings;
     FrameMeter meter(kStreams, earnings, SteadyClock::now());
