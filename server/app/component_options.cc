@@ -67,6 +67,7 @@ ChannelSettings ChannelSettingsFor(const Config& config) {
   };
   settings.keepalive_time_ms = ms(config.keepalive_time);
   settings.keepalive_timeout_ms = ms(config.keepalive_timeout);
+  settings.min_ping_interval_ms = ms(config.min_ping_interval);
   settings.max_connection_idle_ms = ms(config.max_connection_idle);
   settings.max_connection_age_ms = ms(config.max_connection_age);
   settings.max_connection_age_grace_ms = ms(config.drain_timeout);

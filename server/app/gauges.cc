@@ -1,6 +1,7 @@
 #include "server/app/gauges.h"
 
 #include "server/base/receive_pool.h"
+#include "server/rpc/guard/read_guard.h"
 
 namespace softmax::server {
 namespace {
@@ -11,6 +12,17 @@ std::vector<DeviceGauges> DeviceGaugesOf(const Devices& devices) {
     gauges.push_back({view.name, view.state == Devices::State::kServing, static_cast<double>(view.bytes_in_flight)});
   }
   return gauges;
+}
+
+std::vector<std::pair<std::string, double>> ConnectionsEnded() {
+  using Verdict = FrameMeter::Verdict;
+  std::vector<std::pair<std::string, double>> ended;
+  for (const auto& [name, verdict] :
+       {std::pair("calls", Verdict::kCalls), std::pair("frames", Verdict::kFrames),
+        std::pair("headers", Verdict::kHeaders), std::pair("messages", Verdict::kMessages)}) {
+    ended.emplace_back(name, static_cast<double>(ReadGuard::ended(verdict)));
+  }
+  return ended;
 }
 
 }  // namespace
@@ -33,6 +45,7 @@ GaugeSources GaugesOf(ServiceState& state, const Devices& devices, const Config&
   sources.unsafe_testing = [unsafe = config.unsafe_testing] { return unsafe ? 1.0 : 0.0; };
   sources.degraded = [&devices] { return devices.degraded() ? 1.0 : 0.0; };
   sources.devices = [&devices] { return DeviceGaugesOf(devices); };
+  sources.connections_ended = &ConnectionsEnded;
   sources.ready = [&state] { return state.health.ready() ? 1.0 : 0.0; };
   return sources;
 }

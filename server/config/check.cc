@@ -87,7 +87,8 @@ absl::Status CheckDurations(const Config& c) {
   const std::pair<const char*, Config::Duration> positive[] = {{"--answer-timeout", c.answer_timeout},
                                                                {"--drain-timeout", c.drain_timeout},
                                                                {"--keepalive-time", c.keepalive_time},
-                                                               {"--keepalive-timeout", c.keepalive_timeout}};
+                                                               {"--keepalive-timeout", c.keepalive_timeout},
+                                                               {"--min-ping-interval", c.min_ping_interval}};
   for (const auto& [flag, value] : positive) {
     if (value < std::chrono::milliseconds(1)) {
       return Refuse(std::string(flag) + "=" + FormatDuration(value) + ": must be at least 1ms");

@@ -75,6 +75,7 @@ struct Config {
   Duration drain_timeout = std::chrono::seconds(30);   // from refusing to cancelling what is left
   Duration keepalive_time = std::chrono::seconds(60);
   Duration keepalive_timeout = std::chrono::seconds(20);
+  Duration min_ping_interval = std::chrono::seconds(5);  // clients' keepalive may not be busier
 
   // Logging.
   std::string log_level = "info";  // trace, debug, info, warning, error, off

@@ -50,6 +50,9 @@ void VisitListening(C& c, V& v) {
   v.Duration({"keepalive-timeout", kListening,
               "Close a connection whose ping, or whose unread bytes, stay unanswered this long"},
              c.keepalive_timeout);
+  v.Duration({"min-ping-interval", kListening,
+              "Close a connection whose client pings more often than this, with calls or without"},
+             c.min_ping_interval);
 }
 
 template <typename C, typename V>

@@ -205,6 +205,13 @@ void AddGaugeFamilies(const GaugeSources& sources, const CounterTotals& totals, 
   }
   AddReceiveBlocks(sources, out);
   AddSourceFamily("softmax_connections", "Open client connections.", sources.connections, out);
+  if (sources.connections_ended) {
+    MetricFamily* ended = AddFamily("softmax_connections_ended_total",
+                                    "Connections ended for what their clients sent: more calls, frames, headers or "
+                                    "messages than any use needs.",
+                                    MetricType::Counter, out);
+    for (const auto& [reason, count] : sources.connections_ended()) AddCounter(count, {{"reason", reason}}, ended);
+  }
   AddSourceFamily("softmax_unsafe_testing", "1 when started with --unsafe-testing: answers may be wrong on purpose.",
                   sources.unsafe_testing, out);
   AddSourceFamily("softmax_degraded", "1 when a device was lost and the others serve on.", sources.degraded, out);

@@ -77,6 +77,8 @@ struct GaugeSources {
   std::function<double()> receive_blocks_total, receive_blocks_used;
   std::function<double()> connections, unsafe_testing, degraded, ready;
   std::function<std::vector<DeviceGauges>()> devices;
+  // Connections that were ended for what their clients sent: reason -> how many so far.
+  std::function<std::vector<std::pair<std::string, double>>()> connections_ended;
 };
 
 class Metrics {

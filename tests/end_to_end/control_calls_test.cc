@@ -104,6 +104,24 @@ TEST(ControlCalls, AQuestionThatIsNoMessageIsNamed) {
   EXPECT_THAT(status.error_message(), HasSubstr("grpc.health.v1.HealthCheckRequest"));
 }
 
+// A silent stream and a connection without calls, both with a client's keepalive.
+TEST(ControlCalls, PingsMayComeAsOftenAsTheFlagSays) {
+  const std::string ping("\0\0\x8\6\0\0\0\0\0softmax!", 17);
+  for (const bool with_call : {false, true}) {
+    for (const int interval_ms : {50, 60'000}) {
+      Service service(
+          [&](server::Config& config) { config.min_ping_interval = std::chrono::milliseconds(interval_ms); });
+      Http2Client client(service.target(), 65535u);
+      if (with_call) client.StartCall();
+      for (int i = 0; i < 8; ++i) {
+        client.SendRaw(ping);
+        client.ReadFor(70);
+      }
+      EXPECT_EQ(client.ClosedWithin(500), interval_ms > 1000) << with_call;
+    }
+  }
+}
+
 // Connections that stay on the health port make room for those that come.
 TEST(ControlCalls, NobodyHoldsThePlacesOfTheHealthPort) {
   Service service([](server::Config& config) { config.health_address = "127.0.0.1:0"; });

@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "server/base/log.h"
+#include "server/base/socket_name.h"
 #include "server/rpc/accept/listen.h"
 
 namespace softmax::server {

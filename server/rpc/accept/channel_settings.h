@@ -16,6 +16,7 @@ struct ChannelSettings {
   int max_concurrent_streams = 256;
   int keepalive_time_ms = 60000;
   int keepalive_timeout_ms = 20000;
+  int min_ping_interval_ms = 5000;
   int max_connection_idle_ms = 0;       // 0: never closed
   int max_connection_age_ms = 0;        // 0: never closed
   int max_connection_age_grace_ms = 0;  // for the calls under way
@@ -31,7 +32,9 @@ inline void ApplyServerSettings(const ChannelSettings& settings, grpc::ServerBui
   builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, settings.max_concurrent_streams);
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, settings.keepalive_time_ms);
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, settings.keepalive_timeout_ms);
-  builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 30000);
+  // Clients' usual keepalive of 10 s passes, on streams that are silent and on connections that have no call.
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, settings.min_ping_interval_ms);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   // The filter that counts a connection's calls is left out where it has nothing to do.
   if (settings.max_connection_idle_ms > 0) {
     builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, settings.max_connection_idle_ms);

@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "server/base/address.h"
+#include "server/base/socket_name.h"
 
 namespace softmax::server {
 namespace {
@@ -68,16 +69,6 @@ absl::StatusOr<ListeningSocket> ListenUnix(const std::string& address, const std
   return result;
 }
 
-std::string ToString(const sockaddr_storage& name, socklen_t length) {
-  char host[NI_MAXHOST];
-  char port[NI_MAXSERV];
-  if (getnameinfo(reinterpret_cast<const sockaddr*>(&name), length, host, sizeof(host), port, sizeof(port),
-                  NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
-    return "unknown";
-  }
-  return name.ss_family == AF_INET6 ? absl::StrCat("[", host, "]:", port) : absl::StrCat(host, ":", port);
-}
-
 absl::StatusOr<ListeningSocket> ListenAt(const std::string& address, const addrinfo& where) {
   const int fd = socket(where.ai_family, kSocketFlags, 0);
   if (fd < 0) return Failure(address, errno);
@@ -92,7 +83,7 @@ absl::StatusOr<ListeningSocket> ListenAt(const std::string& address, const addri
   sockaddr_storage name{};
   socklen_t length = sizeof(name);
   getsockname(fd, reinterpret_cast<sockaddr*>(&name), &length);
-  return ListeningSocket{fd, ToString(name, length), ""};
+  return ListeningSocket{fd, SocketName(name, length), ""};
 }
 
 absl::StatusOr<ListeningSocket> ListenTcp(const std::string& address) {
@@ -115,17 +106,6 @@ absl::StatusOr<ListeningSocket> ListenTcp(const std::string& address) {
 absl::StatusOr<ListeningSocket> Listen(const std::string& address, unsigned unix_mode) {
   if (const auto path = UnixPath(address)) return ListenUnix(address, std::string(*path), unix_mode);
   return ListenTcp(address);
-}
-
-std::string PeerName(int fd) {
-  sockaddr_storage name{};
-  socklen_t length = sizeof(name);
-  if (getpeername(fd, reinterpret_cast<sockaddr*>(&name), &length) != 0) return "unknown";
-  if (name.ss_family != AF_UNIX) return ToString(name, length);
-  ucred credentials{};
-  socklen_t size = sizeof(credentials);
-  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) return "unix";
-  return absl::StrCat("unix pid ", credentials.pid, " uid ", credentials.uid);
 }
 
 }  // namespace softmax::server

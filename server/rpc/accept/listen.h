@@ -17,7 +17,4 @@ struct ListeningSocket {
 // live one's is "in use".
 absl::StatusOr<ListeningSocket> Listen(const std::string& address, unsigned unix_mode = 0600);
 
-// Who is at the other end, for logs: "127.0.0.1:4711", or "unix pid 12 uid 1000".
-std::string PeerName(int fd);
-
 }  // namespace softmax::server

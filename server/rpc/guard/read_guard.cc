@@ -13,7 +13,7 @@
 
 #include "server/base/log.h"
 #include "server/base/mutex.h"
-#include "server/rpc/accept/listen.h"
+#include "server/base/socket_name.h"
 
 namespace softmax::server {
 
