@@ -23,11 +23,6 @@ void Increment(std::atomic<std::uint64_t>& counter, std::uint64_t by) {
   counter.store(counter.load(std::memory_order_relaxed) + by, std::memory_order_relaxed);
 }
 
-void SleepUntil(std::int64_t ns) {
-  timespec until{ns / 1000000000, ns % 1000000000};
-  clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr);
-}
-
 }  // namespace
 
 std::vector<SenderPlace> SenderPlaces(const LoadOptions& options) {

@@ -78,11 +78,6 @@ bool Connect(const LoadOptions& options, int process, ProcessTally& tally, Conne
   return true;
 }
 
-void SleepUntil(std::int64_t ns) {
-  const std::int64_t now = NowNs();
-  if (ns > now) std::this_thread::sleep_for(std::chrono::nanoseconds(ns - now));
-}
-
 std::int64_t ThreadCpuNs(clockid_t clock) {
   timespec time{};
   clock_gettime(clock, &time);

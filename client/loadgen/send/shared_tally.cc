@@ -1,6 +1,7 @@
 #include "client/loadgen/send/shared_tally.h"
 
 #include <sys/mman.h>
+#include <time.h>
 
 #include <chrono>
 #include <cstdio>
@@ -59,6 +60,11 @@ Board::~Board() { munmap(memory_, size_); }
 std::int64_t NowNs() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
       .count();
+}
+
+void SleepUntil(std::int64_t ns) {
+  const timespec until{ns / 1000000000, ns % 1000000000};
+  clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr);
 }
 
 }  // namespace softmax::client

@@ -147,5 +147,7 @@ class Board {
 };
 
 std::int64_t NowNs();
+// Returns at once when that was before now.
+void SleepUntil(std::int64_t ns);
 
 }  // namespace softmax::client
