@@ -113,7 +113,7 @@ class StreamCall {
   std::shared_ptr<Message> incoming_;  // being read; null: no read is under way
   std::deque<Outgoing> outgoing_;
   std::shared_ptr<Connection> connection_;  // null: it has gone
-  std::uint32_t in_flight_ = 0;  // requests accepted and not answered
+  std::uint32_t in_flight_ = 0;             // requests accepted and not answered
   // What comes before anything else does, so that one message can take all answers: those of a finished batch, and the
   // rest of a message whose requests may be answered at once.
   std::uint32_t gathering_ = 0;
