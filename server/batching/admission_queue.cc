@@ -16,6 +16,10 @@ constexpr double kMostPushbackMs = 1000;
 
 }  // namespace
 
+void PendingRequest::BeginWork(TimePoint now) {
+  if (ticket_.queue != nullptr) ticket_.queue->BeginWork(*this, now);
+}
+
 void PendingRequest::Finish(const Answer& answer) {
   if (ticket_.queue != nullptr) std::exchange(ticket_.queue, nullptr)->Release(*this, answer.ran);
   Complete(answer);
@@ -42,8 +46,12 @@ Nanoseconds AdmissionQueue::TooLate(const PendingRequest& request, std::uint64_t
   return request.deadline() <= Later(now, wait) ? wait : Nanoseconds{0};
 }
 
-void AdmissionQueue::Count(const PendingRequest& request, TimePoint now) {
+void AdmissionQueue::BeginWork(PendingRequest& request, TimePoint now) {
+  request.ticket_.is_work = true;
   rate_.Begin(request.ticket_.cost, now);
+}
+
+void AdmissionQueue::Count(const PendingRequest& request) {
   ConnectionShare* const share = request.ticket_.share;
   if (share == nullptr) return;
   if (share->batched == 0) ++busy_;
@@ -52,7 +60,7 @@ void AdmissionQueue::Count(const PendingRequest& request, TimePoint now) {
 }
 
 void AdmissionQueue::Release(const PendingRequest& request, bool ran) {
-  if (rate_.End(request.ticket_.cost, ran)) {
+  if (request.ticket_.is_work && rate_.End(request.ticket_.cost, ran)) {
     rate_.Measure(/*saturated=*/waiting_ > 0 || options_.requests == 0, clock_());
   }
   ConnectionShare* const share = request.ticket_.share;
@@ -88,7 +96,7 @@ void AdmissionQueue::RefuseBytes(PendingRequest* request) {
 }
 
 void AdmissionQueue::Admit(PendingRequest* request, Nanoseconds too_late, TimePoint now) {
-  Count(*request, now);
+  Count(*request);
   if (too_late.count() > 0) {
     RefuseLate(request, too_late, now);
   } else {
@@ -101,7 +109,7 @@ void AdmissionQueue::Submit(PendingRequest* request, ConnectionShare* share, Kin
   const bool has_bytes = HasBytes(share, BytesOf(*request));
   if (share != nullptr) share->in_flight_bytes += BytesOf(*request);
   if (!has_bytes) {
-    Count(*request, now);
+    Count(*request);
     return RefuseBytes(request);
   }
   if (share != nullptr && busy_ > (share->batched > 0 ? 1u : 0u)) shared_until_ = now + options_.shared_for;

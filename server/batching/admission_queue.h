@@ -87,7 +87,9 @@ class AdmissionQueue {
   Nanoseconds TooLate(const PendingRequest& request, std::uint64_t cost_before, TimePoint now) const;
 
   // Counts the request as one with the batcher, until Release. Those that are refused are counted, too.
-  void Count(const PendingRequest& request, TimePoint now);
+  void Count(const PendingRequest& request);
+  // At most once for each counted request.
+  void BeginWork(PendingRequest& request, TimePoint now);
   // Once for each counted request, when it is finished and before its caller is answered.
   void Release(const PendingRequest& request, bool ran);
   // Hands the request to the batcher, or refuses it for what TooLate said.
@@ -107,7 +109,7 @@ class AdmissionQueue {
   std::uint32_t busy_ = 0;    // shares with requests in the batcher
   TimePoint shared_until_{};  // until then no connection counts as alone
   bool freed_ = false;        // room came free since AdmitWaiting looked
-  RateEstimator rate_;        // of what is with the batcher
+  RateEstimator rate_;        // of what lies in the batcher's batches; waiting for memory is no work
 };
 
 }  // namespace softmax::server

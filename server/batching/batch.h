@@ -48,6 +48,11 @@ class Batch {
   // device can read where they were received are not copied: the lane gathers them.
   void Add(PendingRequest* request, TimePoint now, bool gather = false);
 
+  // Every request's, for a batch that another thread has filled.
+  void BeginWork(TimePoint now) {
+    for (PendingRequest* request : requests_) request->BeginWork(now);
+  }
+
   // Lays out the outputs and gives the unused slabs back. Only with requests in it.
   void Close(CloseReason reason);
 

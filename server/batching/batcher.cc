@@ -90,6 +90,7 @@ void Batcher::Submit(PendingRequest* request, TimePoint now) {
     SubmitToBacklog(request);
     return;
   }
+  request->BeginWork(now);
   batch->Add(request, now, gather);
   open_bytes_ += need.total();
   if (batch->requests() >= options_.batch.requests) CloseOpen(TypeIndex(spec), CloseReason::kFull);
@@ -103,6 +104,7 @@ bool Batcher::SubmitAlone(PendingRequest* request, TimePoint now) {
   if (span.slabs == 0) return false;
   std::unique_ptr<Batch> batch = NewBatch();
   batch->Open(spec.input_type, spec.output_type, SpanRef(&arena_, span), need, now);
+  request->BeginWork(now);
   batch->Add(request, now, /*gather=*/true);
   batch->Close(CloseReason::kLarge);
   ready_.push_back(std::move(batch));
@@ -189,7 +191,11 @@ bool Batcher::TakeInbox() {
     batches.swap(inbox_);
     failures.swap(failures_);
   }
-  for (std::unique_ptr<Batch>& batch : batches) ready_.push_back(std::move(batch));
+  const TimePoint now = SteadyClock::now();
+  for (std::unique_ptr<Batch>& batch : batches) {
+    batch->BeginWork(now);
+    ready_.push_back(std::move(batch));
+  }
   for (Failure& failure : failures) {
     const bool memory = absl::IsResourceExhausted(failure.status);
     const RefuseReason reason = memory                                     ? RefuseReason::kNoMemory
@@ -197,7 +203,7 @@ bool Batcher::TakeInbox() {
                                                                            : RefuseReason::kDraining;
     RefusePending(failure.request, std::move(failure.status), reason, memory ? kRetryWithoutMemoryMs : 0);
   }
-  LaunchReady(SteadyClock::now());
+  LaunchReady(now);
   return true;
 }
 

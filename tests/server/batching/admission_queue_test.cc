@@ -240,6 +240,37 @@ TEST_F(AdmissionQueueTest, LittleToDoIsNotTakenForLittleThatCanBeDone) {
   while (admission_->waiting() > 0 || batcher_->pending() > 0) Round();
 }
 
+// A large request waits for memory that unread answers hold. That is no work: neither is the large one before anybody,
+// nor does the time count for what the thread can do.
+TEST_F(AdmissionQueueTest, WaitingForMemoryIsNotCountedAsWork) {
+  now_ -= std::chrono::minutes(1);  // for which the large one will have waited
+  Make({.requests = 0});
+  ConnectionShare share, large_share;
+  for (int i = 0; i < 40; ++i) {
+    for (int k = 0; k < 20; ++k) Submit(&share);
+    Round();
+  }
+  SpanRef unread(&arena_, arena_.TryReserve(kMemory / 2 + kSlab));
+  TestRequest large(1, kMemory / 2 / 4);
+  admission_->Submit(&large, &large_share, AdmissionQueue::Kind::kUnary, now_);
+  TestRequest* const small = Submit(&share, now_ + std::chrono::milliseconds(1));
+  EXPECT_EQ(small->completions, 0) << small->last.status;
+  Round();
+  unread.Reset();
+  while (lane_.running.empty()) batcher_->Poll();
+  now_ = SteadyClock::now();
+  // From now on it is work.
+  TestRequest* const late = Submit(&share, now_ + std::chrono::microseconds(200));
+  EXPECT_TRUE(absl::IsResourceExhausted(late->last.status)) << late->last.status;
+  Round();
+  EXPECT_EQ(large.completions, 1);
+  for (int i = 0; i < 200; ++i) Submit(&share);  // a millisecond's work
+  TestRequest* const in_time = Submit(&share, now_ + std::chrono::milliseconds(5));
+  EXPECT_EQ(in_time->completions, 0) << in_time->last.status;
+  while (batcher_->pending() > 0) Round();
+  EXPECT_TRUE(in_time->last.status.ok());
+}
+
 // Refusals inside Submit free room for others, which must not go deeper and deeper into the stack.
 TEST_F(AdmissionQueueTest, AThousandThatAreLateAreRefusedOneAfterAnother) {
   Make({.requests = 1, .alone_factor = 1});
