@@ -45,8 +45,8 @@ void Batcher::RefusePending(PendingRequest* request, absl::Status status, Refuse
   Refuse(request, std::move(status), reason, retry_after_ms);
 }
 
-void Batcher::SubmitToBacklog(PendingRequest* request) {
-  if (backlog_.Push(request, this)) return;
+void Batcher::SubmitToBacklog(PendingRequest* request, bool small) {
+  if (backlog_.Push(request, this, small)) return;
   RefusePending(request, absl::ResourceExhaustedError("the server's queue is full; try again after the pushback"),
                 RefuseReason::kQueueFull, kRetryAfterMs);
 }
@@ -77,17 +77,18 @@ void Batcher::Submit(PendingRequest* request, TimePoint now) {
     return;
   }
   const bool gather = Gathers(spec);
-  if (backlog_.blocking(now) || (!gather && need.input > options_.inline_copy_bytes)) {
-    SubmitToBacklog(request);
+  const bool small = need.total() <= options_.batch.bytes && (gather || need.input <= options_.inline_copy_bytes);
+  if (backlog_.MustQueue(small, now)) {
+    SubmitToBacklog(request, small);
     return;
   }
-  if (need.total() > options_.batch.bytes) {
-    if (!gather || !SubmitAlone(request, now)) SubmitToBacklog(request);
+  if (!small) {
+    if (!gather || !SubmitAlone(request, now)) SubmitToBacklog(request, small);
     return;
   }
   Batch* batch = OpenBatch(spec, now);
   if (batch == nullptr) {
-    SubmitToBacklog(request);
+    SubmitToBacklog(request, small);
     return;
   }
   request->BeginWork(now);

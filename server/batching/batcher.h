@@ -83,7 +83,7 @@ class Batcher {
 
   static std::size_t TypeIndex(const TensorSpec& spec);
   void RefusePending(PendingRequest* request, absl::Status status, RefuseReason reason, std::uint32_t retry_after_ms);
-  void SubmitToBacklog(PendingRequest* request);
+  void SubmitToBacklog(PendingRequest* request, bool small);
   bool SubmitAlone(PendingRequest* request, TimePoint now);
   Batch* OpenBatch(const TensorSpec& spec, TimePoint now);
   void CloseOpen(std::size_t index, CloseReason reason);

@@ -45,7 +45,7 @@ QueueThread::QueueThread(ServiceState& state, const Options& options, std::uniqu
       queue_(server_->queue()),
       waker_(queue_),
       door_(state, recorder, options.index),
-      sender_(state.arena, state.connections, recorder),
+      sender_(state.arena, state.backlog, state.connections, recorder),
       control_{state.health,         server_->health, server_->unknown,  kKnownServices, queue_,
                state.ending_watches, calls_,          state.connections, options.index} {}
 
