@@ -59,35 +59,36 @@ TimePoint Backlog::NextDeadline() const {
   return next;
 }
 
-void Backlog::TakeExpired(TimePoint now, Taken* taken) {
-  taken->failure = absl::DeadlineExceededError("the deadline passed while waiting for memory");
+template <typename Fails>
+void Backlog::TakeFailed(absl::Status failure, Taken* taken, const Fails& fails) {
+  taken->failure = std::move(failure);
   std::erase_if(queue_, [&](const Entry& entry) {
-    if (entry.request->deadline() > now) return false;
+    if (!fails(entry)) return false;
     Uncount(entry);
     taken->failed.push_back(entry);
     return true;
   });
+}
+
+void Backlog::TakeExpired(TimePoint now, Taken* taken) {
+  TakeFailed(absl::DeadlineExceededError("the deadline passed while waiting for memory"), taken,
+             [now](const Entry& entry) { return entry.request->deadline() <= now; });
+}
+
+void Backlog::TakeLeft(Taken* taken) {
+  TakeFailed(absl::CancelledError("the client left"), taken,
+             [](const Entry& entry) { return entry.request->CallerLeft(); });
 }
 
 void Backlog::TakeHopeless(std::uint64_t bytes, Taken* taken) {
   const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(options_.max_wait).count();
-  taken->failure = absl::ResourceExhaustedError(absl::StrCat("memory for ", bytes, " bytes did not come free within ",
-                                                             waited, " ms; try again after the pushback"));
-  std::erase_if(queue_, [&](const Entry& entry) {
-    if (entry.bytes < bytes) return false;
-    Uncount(entry);
-    taken->failed.push_back(entry);
-    return true;
-  });
+  TakeFailed(absl::ResourceExhaustedError(absl::StrCat("memory for ", bytes, " bytes did not come free within ", waited,
+                                                       " ms; try again after the pushback")),
+             taken, [bytes](const Entry& entry) { return entry.bytes >= bytes; });
 }
 
 void Backlog::TakeAll(Taken* taken) {
-  taken->failure = absl::UnavailableError("the server is shutting down");
-  for (const Entry& entry : queue_) {
-    Uncount(entry);
-    taken->failed.push_back(entry);
-  }
-  queue_.clear();
+  TakeFailed(absl::UnavailableError("the server is shutting down"), taken, [](const Entry&) { return true; });
 }
 
 bool Backlog::TakeRoom(std::deque<Entry>::iterator entry, Taken* taken) {
@@ -105,6 +106,7 @@ bool Backlog::TakeRoom(std::deque<Entry>::iterator entry, Taken* taken) {
 void Backlog::TakeRoomOrFailures(Taken* taken) {
   while (true) {
     if (failing_) return TakeAll(taken);
+    if (queue_.front().request->CallerLeft()) return TakeLeft(taken);
     // Announced before the attempt, so that a release after the attempt is not missed.
     arena_.SetWaiting(true);
     if (TakeRoom(queue_.begin(), taken)) return;

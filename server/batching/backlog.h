@@ -86,7 +86,11 @@ class Backlog {
   bool TakeRoom(std::deque<Entry>::iterator entry, Taken* taken) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // How long the head has waited beyond patience; below zero: nobody has.
   Nanoseconds Impatience(TimePoint now) const;
+  // Those of the queue that `fails` says.
+  template <typename Fails>
+  void TakeFailed(absl::Status failure, Taken* taken, const Fails& fails) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void TakeExpired(TimePoint now, Taken* taken) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void TakeLeft(Taken* taken) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void TakeHopeless(std::uint64_t bytes, Taken* taken) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void TakeAll(Taken* taken) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   TimePoint NextDeadline() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -2,6 +2,7 @@
 
 #include <absl/status/status.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -60,6 +61,10 @@ class Batch {
   void Complete(const absl::Status& status, TimePoint now);
 
   bool empty() const { return requests_.empty(); }
+  // Whether nobody is there any more for whom it would run.
+  bool CallersLeft() const {
+    return std::all_of(requests_.begin(), requests_.end(), [](const auto* request) { return request->CallerLeft(); });
+  }
   std::size_t requests() const { return requests_.size(); }
   std::uint64_t rows() const { return rows_; }
   TimePoint opened() const { return opened_; }

@@ -12,6 +12,8 @@ constexpr std::size_t kSpareBatches = 8;
 constexpr std::uint32_t kRetryAfterMs = 20;
 constexpr std::uint32_t kRetryWithoutMemoryMs = 1000;
 
+absl::Status CallerLeftError() { return absl::CancelledError("the client left before the request ran"); }
+
 }  // namespace
 
 Batcher::Batcher(const Options& options, Arena& arena, Backlog& backlog, Lane& lane, Recorder& recorder,
@@ -45,6 +47,13 @@ void Batcher::RefusePending(PendingRequest* request, absl::Status status, Refuse
   Refuse(request, std::move(status), reason, retry_after_ms);
 }
 
+void Batcher::Drop(PendingRequest* request) {
+  --pending_;
+  Answer answer;
+  answer.status = CallerLeftError();
+  request->Finish(answer);
+}
+
 void Batcher::SubmitToBacklog(PendingRequest* request, bool small) {
   if (backlog_.Push(request, this, small)) return;
   RefusePending(request, absl::ResourceExhaustedError("the server's queue is full; try again after the pushback"),
@@ -53,6 +62,7 @@ void Batcher::SubmitToBacklog(PendingRequest* request, bool small) {
 
 void Batcher::Submit(PendingRequest* request, TimePoint now) {
   ++pending_;
+  if (request->CallerLeft()) return Drop(request);
   const TensorSpec& spec = request->spec();
   if (request->deadline() <= now) {
     RefusePending(request, absl::DeadlineExceededError("the deadline passed before the request ran"),
@@ -143,11 +153,15 @@ void Batcher::CloseOpen(std::size_t index, CloseReason reason) {
 
 void Batcher::LaunchReady(TimePoint now) {
   while (!ready_.empty() && in_flight_ < options_.max_in_flight) {
-    Batch* const batch = ready_.front().release();
+    std::unique_ptr<Batch> batch = std::move(ready_.front());
     ready_.pop_front();
     batch->set_launched(now);
+    if (batch->CallersLeft()) {
+      dropped_.push_back(std::move(batch));
+      continue;
+    }
     ++in_flight_;
-    lane_.Launch(batch);
+    lane_.Launch(batch.release());
   }
 }
 
@@ -198,6 +212,10 @@ bool Batcher::TakeInbox() {
     ready_.push_back(std::move(batch));
   }
   for (Failure& failure : failures) {
+    if (absl::IsCancelled(failure.status)) {
+      Drop(failure.request);
+      continue;
+    }
     const bool memory = absl::IsResourceExhausted(failure.status);
     const RefuseReason reason = memory                                     ? RefuseReason::kNoMemory
                                 : absl::IsDeadlineExceeded(failure.status) ? RefuseReason::kDeadline
@@ -205,6 +223,16 @@ bool Batcher::TakeInbox() {
     RefusePending(failure.request, std::move(failure.status), reason, memory ? kRetryWithoutMemoryMs : 0);
   }
   LaunchReady(now);
+  return true;
+}
+
+bool Batcher::CompleteDropped() {
+  if (dropped_.empty()) return false;
+  const TimePoint now = SteadyClock::now();
+  for (const std::unique_ptr<Batch>& batch : std::exchange(dropped_, {})) {
+    pending_ -= batch->requests();
+    batch->Complete(CallerLeftError(), now);
+  }
   return true;
 }
 
@@ -220,7 +248,7 @@ bool Batcher::Poll() {
     Finish(std::move(batch), now);
     progress = true;
   }
-  return progress;
+  return CompleteDropped() || progress;
 }
 
 // The wake is inside the lock: once the owner has taken the delivery, nobody touches this batcher on its behalf any

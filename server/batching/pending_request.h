@@ -48,6 +48,8 @@ class PendingRequest {
   virtual void LendInput(InputPieces* pieces) { pieces->clear(); }
   // spec().rows() lengths when spec().has_lengths.
   virtual const std::uint32_t* lengths() const = 0;
+  // Whether nobody is there any more to be answered. Any thread.
+  virtual bool CallerLeft() const { return false; }
   // Told to each request of a finished batch before the first of them is completed, so that answers that leave for one
   // place can leave together.
   virtual void AnnounceCompletion() {}

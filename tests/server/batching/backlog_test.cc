@@ -260,6 +260,22 @@ TEST(Backlog, AHeadWhoseMemoryDoesNotComeFreeIsRefused) {
   EXPECT_EQ(backlog.queued_bytes(), 0u);
 }
 
+// The head's turns end, too, when nobody waits for it any more.
+TEST(Backlog, AHeadWhoseCallerLeftMakesWayForTheNext) {
+  WaitingHead head({.turn = std::chrono::milliseconds(50)});
+  TestRequest next(1, 20 * kSlab / 4);
+  head.batcher.Submit(&next, SteadyClock::now());
+  head.large.left = true;
+  const TimePoint give_up = SteadyClock::now() + std::chrono::seconds(10);
+  while (next.completions == 0 && SteadyClock::now() < give_up) head.batcher.Poll();
+  EXPECT_TRUE(next.last.status.ok());
+  EXPECT_TRUE(absl::IsCancelled(head.large.last.status)) << head.large.last.status;
+  EXPECT_EQ(head.large.copies, 0);
+  EXPECT_TRUE(head.recorder.rejected.empty());
+  head.half.Reset();
+  RunUntilAnswered(head.batcher);
+}
+
 // Every request is answered exactly once and right, whatever the mix of sizes and deadlines; all slabs come back.
 TEST(Backlog, RandomMixFromManyThreads) {
   testing::TestMemory memory(128 * kSlab);
