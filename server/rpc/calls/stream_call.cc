@@ -33,6 +33,7 @@ class StreamCall::Request final : public PendingRequest {
     ListPieces(MessageView(&message_->buffer), decoded_.payload_offset, spec_.input_bytes(), pieces);
   }
   const std::uint32_t* lengths() const override { return decoded_.lengths.data(); }
+  bool CallerLeft() const override { return call_->connection_ != nullptr && call_->connection_->left(); }
   void AnnounceCompletion() override {
     announced_ = true;
     ++call_->gathering_;

@@ -26,6 +26,9 @@ class StreamCall {
 
   // When the write under way began; kNoDeadline when none is.
   TimePoint writing_since() const { return writing_since_; }
+  bool writing() const { return writing_since_ != kNoDeadline; }
+  // Null: it has gone.
+  Connection* connection() const { return connection_.get(); }
   void Cancel() { context_.TryCancel(); }
   // Takes answers that have waited since then out of the arena, where they are in others' way.
   void CopyOutOlderThan(TimePoint then);
@@ -83,7 +86,6 @@ class StreamCall {
   void OnFinished(bool ok);
 
   bool reading() const { return incoming_ != nullptr; }
-  bool writing() const { return writing_since_ != kNoDeadline; }
   // Takes no more requests, and ends with this status.
   void End(absl::Status status);
   ConnectionShare* share() const { return connection_ == nullptr ? nullptr : &connection_->share(); }
