@@ -104,10 +104,12 @@ TEST(SlowClients, WhoReadsSteadilyGetsItsAnswer) {
   ASSERT_FALSE(server.target().empty()) << server.Log();
   const std::unique_ptr<Http2Client> client = Asked(server, 2 << 20);
   const auto begin = Clock::now();
-  for (std::size_t read = 0; read < (8u << 20) && Clock::now() - begin < std::chrono::seconds(30);) {
+  std::size_t read = 0;
+  while (read < (8u << 20) && Clock::now() - begin < std::chrono::seconds(30);) {
     read += client->Read(64 << 10);
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
+  EXPECT_GE(read, 8u << 20);
   EXPECT_GT(Clock::now() - begin, std::chrono::seconds(3)) << "no slow reader";
   EXPECT_TRUE(Becomes([&] { return Ended(server, "OK") == 1; }, std::chrono::seconds(5)));
   EXPECT_EQ(Ended(server, "CANCELLED"), 0);
