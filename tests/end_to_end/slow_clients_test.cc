@@ -105,7 +105,7 @@ TEST(SlowClients, WhoReadsSteadilyGetsItsAnswer) {
   const std::unique_ptr<Http2Client> client = Asked(server, 2 << 20);
   const auto begin = Clock::now();
   std::size_t read = 0;
-  while (read < (8u << 20) && Clock::now() - begin < std::chrono::seconds(30);) {
+  while (read < (8u << 20) && Clock::now() - begin < std::chrono::seconds(30)) {
     read += client->Read(64 << 10);
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }

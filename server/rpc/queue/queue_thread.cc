@@ -148,7 +148,7 @@ void QueueThread::AttendToCalls() {
   const bool draining = state_.draining.load();
   for (auto it = streams_.begin(); it != streams_.end();) {
     StreamCall* const stream = *it++;  // Drain may end the stream
-    if (stream->writing() && overdue(stream->connection(), stream->writing_since())) stream->Cancel();
+    if (stream->writing() && overdue(stream->connection(), stream->writing_since())) stream->GiveUp();
     stream->CopyOutOlderThan(now - connections.options().answer_timeout);
     if (draining) stream->Drain();
   }
