@@ -31,7 +31,7 @@ void Sweeper::Run(const std::stop_token& stop) {
     if (sweep % kSweepsPerRefresh == 0) secrets_.Refresh();
     const TimePoint now = SteadyClock::now();
     // A stream's answers may be overdue before gRPC has seen them.
-    if (state_.connections.SweepOverdue(now) || sweep % kSweepsPerAttention == 0) {
+    if (state_.connections.SweepOverdue(state_.backlog.memory_is_short(), now) || sweep % kSweepsPerAttention == 0) {
       for (const auto& queue : queues_) queue->RequestAttention();
     }
     devices_.Sweep(now);

@@ -16,23 +16,26 @@ constexpr double kMostPushbackMs = 1000;
 
 }  // namespace
 
+void PendingRequest::BeginWork(TimePoint now) {
+  if (ticket_.queue != nullptr) ticket_.queue->BeginWork(*this, now);
+}
+
 void PendingRequest::Finish(const Answer& answer) {
   if (ticket_.queue != nullptr) std::exchange(ticket_.queue, nullptr)->Release(*this, answer.ran);
   Complete(answer);
 }
 
-bool AdmissionQueue::HasRoom(const ConnectionShare& share, const PendingRequest& request, TimePoint now) const {
-  if (options_.requests == 0 || share.batched == 0) return true;
+bool AdmissionQueue::HasRoom(const ConnectionShare::Line& line, const PendingRequest& request, TimePoint now) const {
+  if (options_.requests == 0 || line.batched == 0) return true;
   const std::uint64_t factor = now < shared_until_ ? 1 : options_.alone_factor;
-  return share.batched < options_.requests * factor * static_cast<std::uint32_t>(Kind::kUnary) &&
-         share.batched_bytes + request.spec().input_bytes() <= options_.bytes * factor;
+  return line.batched < options_.requests * factor * static_cast<std::uint32_t>(Kind::kUnary) &&
+         line.batched_bytes + request.spec().input_bytes() <= options_.bytes * factor;
 }
 
-// Before this request the circle lets in as much of each other share as of its own, or all that the other share has.
-std::uint64_t AdmissionQueue::CostBefore(const ConnectionShare* share, bool waits) const {
-  if (share == nullptr || !waits) return rate_.in_progress();
-  const std::uint64_t shares = circle_.size() + (share->listed ? 0 : 1);
-  return rate_.in_progress() + std::min(waiting_cost_, share->waiting_cost * shares);
+// Before this request the circle lets in as much of each other line as of its own, or all that the other line has.
+std::uint64_t AdmissionQueue::CostBefore(const ConnectionShare::Line& line) const {
+  const std::uint64_t lines = circle_.size() + (line.listed ? 0 : 1);
+  return rate_.in_progress() + std::min(waiting_cost_, line.waiting_cost * lines);
 }
 
 Nanoseconds AdmissionQueue::TooLate(const PendingRequest& request, std::uint64_t cost_before, TimePoint now) const {
@@ -42,25 +45,31 @@ Nanoseconds AdmissionQueue::TooLate(const PendingRequest& request, std::uint64_t
   return request.deadline() <= Later(now, wait) ? wait : Nanoseconds{0};
 }
 
-void AdmissionQueue::Count(const PendingRequest& request, TimePoint now) {
+void AdmissionQueue::BeginWork(PendingRequest& request, TimePoint now) {
+  request.ticket_.is_work = true;
   rate_.Begin(request.ticket_.cost, now);
+}
+
+void AdmissionQueue::Count(const PendingRequest& request) {
   ConnectionShare* const share = request.ticket_.share;
   if (share == nullptr) return;
-  if (share->batched == 0) ++busy_;
-  share->batched += request.ticket_.units;
-  share->batched_bytes += request.spec().input_bytes();
+  if (share->batched() == 0) ++busy_;
+  ConnectionShare::Line& line = LineOf(*share, request);
+  line.batched += request.ticket_.units;
+  line.batched_bytes += request.spec().input_bytes();
 }
 
 void AdmissionQueue::Release(const PendingRequest& request, bool ran) {
-  if (rate_.End(request.ticket_.cost, ran)) {
+  if (request.ticket_.is_work && rate_.End(request.ticket_.cost, ran)) {
     rate_.Measure(/*saturated=*/waiting_ > 0 || options_.requests == 0, clock_());
   }
   ConnectionShare* const share = request.ticket_.share;
   if (share == nullptr) return;
-  share->batched -= request.ticket_.units;
-  share->batched_bytes -= request.spec().input_bytes();
+  ConnectionShare::Line& line = LineOf(*share, request);
+  line.batched -= request.ticket_.units;
+  line.batched_bytes -= request.spec().input_bytes();
   share->in_flight_bytes -= BytesOf(request);
-  if (share->batched == 0) --busy_;
+  if (share->batched() == 0) --busy_;
   freed_ = true;
 }
 
@@ -76,7 +85,8 @@ void AdmissionQueue::RefuseLate(PendingRequest* request, Nanoseconds wait, TimeP
 void AdmissionQueue::RefuseBytes(PendingRequest* request) {
   const ConnectionShare& share = *request->ticket_.share;
   // Half of what is before it has been answered by then.
-  const double wait_ms = rate_.NanosecondsFor(rate_.in_progress() + share.waiting_cost) / 2e6;
+  const double wait_ms =
+      rate_.NanosecondsFor(rate_.in_progress() + share.small.waiting_cost + share.large.waiting_cost) / 2e6;
   const std::uint64_t bytes = BytesOf(*request);
   batcher_.Refuse(
       request,
@@ -88,7 +98,7 @@ void AdmissionQueue::RefuseBytes(PendingRequest* request) {
 }
 
 void AdmissionQueue::Admit(PendingRequest* request, Nanoseconds too_late, TimePoint now) {
-  Count(*request, now);
+  Count(*request);
   if (too_late.count() > 0) {
     RefuseLate(request, too_late, now);
   } else {
@@ -101,33 +111,35 @@ void AdmissionQueue::Submit(PendingRequest* request, ConnectionShare* share, Kin
   const bool has_bytes = HasBytes(share, BytesOf(*request));
   if (share != nullptr) share->in_flight_bytes += BytesOf(*request);
   if (!has_bytes) {
-    Count(*request, now);
+    Count(*request);
     return RefuseBytes(request);
   }
-  if (share != nullptr && busy_ > (share->batched > 0 ? 1u : 0u)) shared_until_ = now + options_.shared_for;
-  const bool waits = share != nullptr && (!share->waiting.empty() || !HasRoom(*share, *request, now));
-  const Nanoseconds too_late = TooLate(*request, CostBefore(share, waits), now);
+  if (share == nullptr) return Admit(request, TooLate(*request, rate_.in_progress(), now), now);
+  if (busy_ > (share->batched() > 0 ? 1u : 0u)) shared_until_ = now + options_.shared_for;
+  ConnectionShare::Line& line = LineOf(*share, *request);
+  const bool waits = !line.waiting.empty() || !HasRoom(line, *request, now);
+  const Nanoseconds too_late = TooLate(*request, waits ? CostBefore(line) : rate_.in_progress(), now);
   if (!waits || too_late.count() > 0) return Admit(request, too_late, now);
-  Enqueue(request, *share);
+  Enqueue(request, line);
 }
 
-void AdmissionQueue::Enqueue(PendingRequest* request, ConnectionShare& share) {
-  share.waiting.push_back(request);
-  share.waiting_cost += request->ticket_.cost;
+void AdmissionQueue::Enqueue(PendingRequest* request, ConnectionShare::Line& line) {
+  line.waiting.push_back(request);
+  line.waiting_cost += request->ticket_.cost;
   waiting_cost_ += request->ticket_.cost;
   ++waiting_;
-  if (!std::exchange(share.listed, true)) circle_.push_back(&share);
+  if (!std::exchange(line.listed, true)) circle_.push_back(&line);
 }
 
-PendingRequest* AdmissionQueue::Dequeue(ConnectionShare& share) {
-  PendingRequest* const request = share.waiting.front();
-  share.waiting.pop_front();
-  share.waiting_cost -= request->ticket_.cost;
+PendingRequest* AdmissionQueue::Dequeue(ConnectionShare::Line& line) {
+  PendingRequest* const request = line.waiting.front();
+  line.waiting.pop_front();
+  line.waiting_cost -= request->ticket_.cost;
   waiting_cost_ -= request->ticket_.cost;
   --waiting_;
   circle_.pop_front();
-  share.listed = !share.waiting.empty();
-  if (share.listed) circle_.push_back(&share);
+  line.listed = !line.waiting.empty();
+  if (line.listed) circle_.push_back(&line);
   return request;
 }
 
@@ -138,13 +150,13 @@ bool AdmissionQueue::AdmitWaiting(TimePoint now) {
   while (may_admit()) {
     freed_ = false;
     for (std::size_t left = circle_.size(); left > 0; --left) {
-      ConnectionShare& share = *circle_.front();
-      if (!HasRoom(share, *share.waiting.front(), now)) {
+      ConnectionShare::Line& line = *circle_.front();
+      if (!HasRoom(line, *line.waiting.front(), now)) {
         circle_.pop_front();
-        circle_.push_back(&share);
+        circle_.push_back(&line);
         continue;
       }
-      PendingRequest* const request = Dequeue(share);
+      PendingRequest* const request = Dequeue(line);
       Admit(request, TooLate(*request, rate_.in_progress(), now), now);
       admitted = true;
       freed_ = true;  // another may have room

@@ -21,7 +21,7 @@ Backlog::Backlog(const Options& options, Arena& arena) : options_(options), aren
 
 Backlog::~Backlog() { Stop(/*fail=*/true); }
 
-bool Backlog::Push(PendingRequest* request, Batcher* home) {
+bool Backlog::Push(PendingRequest* request, Batcher* home, bool small) {
   const std::uint64_t bytes = Batch::NeedOf(request->spec()).total();
   {
     MutexLock lock(mu_);
@@ -29,7 +29,7 @@ bool Backlog::Push(PendingRequest* request, Batcher* home) {
         queued_bytes_.load(std::memory_order_relaxed) + bytes > options_.max_bytes) {
       return false;
     }
-    queue_.push_back(Entry{request, home, bytes});
+    queue_.push_back(Entry{request, home, bytes, small});
     queued_requests_.fetch_add(1, std::memory_order_relaxed);
     queued_bytes_.fetch_add(bytes, std::memory_order_relaxed);
   }
@@ -37,9 +37,15 @@ bool Backlog::Push(PendingRequest* request, Batcher* home) {
   return true;
 }
 
-bool Backlog::blocking(TimePoint now) const {
+Nanoseconds Backlog::Impatience(TimePoint now) const {
   const std::int64_t since = head_since_ns_.load(std::memory_order_relaxed);
-  return since != 0 && now.time_since_epoch().count() - since > options_.patience.count();
+  return since == 0 ? Nanoseconds(-1) : now.time_since_epoch() - Nanoseconds(since) - options_.patience;
+}
+
+bool Backlog::MustQueue(bool small, TimePoint now) const {
+  const Nanoseconds impatience = Impatience(now);
+  if (impatience.count() < 0) return false;
+  return !small || impatience % (options_.turn + options_.overtaking) < options_.turn;
 }
 
 void Backlog::Uncount(const Entry& entry) {
@@ -53,58 +59,70 @@ TimePoint Backlog::NextDeadline() const {
   return next;
 }
 
-void Backlog::TakeExpired(TimePoint now, Taken* taken) {
-  taken->failure = absl::DeadlineExceededError("the deadline passed while waiting for memory");
+template <typename Fails>
+void Backlog::TakeFailed(absl::Status failure, Taken* taken, const Fails& fails) {
+  taken->failure = std::move(failure);
   std::erase_if(queue_, [&](const Entry& entry) {
-    if (entry.request->deadline() > now) return false;
+    if (!fails(entry)) return false;
     Uncount(entry);
     taken->failed.push_back(entry);
     return true;
   });
+}
+
+void Backlog::TakeExpired(TimePoint now, Taken* taken) {
+  TakeFailed(absl::DeadlineExceededError("the deadline passed while waiting for memory"), taken,
+             [now](const Entry& entry) { return entry.request->deadline() <= now; });
+}
+
+void Backlog::TakeLeft(Taken* taken) {
+  TakeFailed(absl::CancelledError("the client left"), taken,
+             [](const Entry& entry) { return entry.request->CallerLeft(); });
 }
 
 void Backlog::TakeHopeless(std::uint64_t bytes, Taken* taken) {
   const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(options_.max_wait).count();
-  taken->failure = absl::ResourceExhaustedError(absl::StrCat("memory for ", bytes, " bytes did not come free within ",
-                                                             waited, " ms; try again after the pushback"));
-  std::erase_if(queue_, [&](const Entry& entry) {
-    if (entry.bytes < bytes) return false;
-    Uncount(entry);
-    taken->failed.push_back(entry);
-    return true;
-  });
+  TakeFailed(absl::ResourceExhaustedError(absl::StrCat("memory for ", bytes, " bytes did not come free within ", waited,
+                                                       " ms; try again after the pushback")),
+             taken, [bytes](const Entry& entry) { return entry.bytes >= bytes; });
 }
 
 void Backlog::TakeAll(Taken* taken) {
-  taken->failure = absl::UnavailableError("the server is shutting down");
-  for (const Entry& entry : queue_) {
-    Uncount(entry);
-    taken->failed.push_back(entry);
-  }
-  queue_.clear();
+  TakeFailed(absl::UnavailableError("the server is shutting down"), taken, [](const Entry&) { return true; });
 }
 
-// Waits for the head's room. Returns early with what failed in the meantime.
+bool Backlog::TakeRoom(std::deque<Entry>::iterator entry, Taken* taken) {
+  const Span room = arena_.TryReserve(entry->bytes);
+  if (room.slabs == 0) return false;
+  taken->request = entry->request;
+  taken->home = entry->home;
+  taken->room = SpanRef(&arena_, room);
+  Uncount(*entry);
+  queue_.erase(entry);
+  return true;
+}
+
+// Waits for the head's room, or outside its turn for a small request's. Returns early with what failed in the meantime.
 void Backlog::TakeRoomOrFailures(Taken* taken) {
   while (true) {
     if (failing_) return TakeAll(taken);
+    if (queue_.front().request->CallerLeft()) return TakeLeft(taken);
     // Announced before the attempt, so that a release after the attempt is not missed.
     arena_.SetWaiting(true);
+    if (TakeRoom(queue_.begin(), taken)) return;
     const Entry head = queue_.front();
-    const Span room = arena_.TryReserve(head.bytes);
-    if (room.slabs > 0) {
-      taken->request = head.request;
-      taken->home = head.home;
-      taken->room = SpanRef(&arena_, room);
-      Uncount(head);
-      queue_.pop_front();
-      return;
-    }
     const TimePoint now = SteadyClock::now();
     if (waiting_ != head.request) {
       waiting_ = head.request;
       head_since_ns_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
     }
+    if (!MustQueue(/*small=*/true, now)) {
+      const auto small = std::find_if(queue_.begin() + 1, queue_.end(), [](const Entry& entry) { return entry.small; });
+      if (small != queue_.end() && TakeRoom(small, taken)) return;
+    }
+    const Nanoseconds impatience = Impatience(now);
+    const Nanoseconds round = options_.turn + options_.overtaking;
+    if (impatience >= round + options_.turn) memory_is_short_.store(true, std::memory_order_relaxed);
     TimePoint next = NextDeadline();
     if (next <= now) return TakeExpired(now, taken);
     if (options_.max_wait.count() > 0) {
@@ -112,11 +130,10 @@ void Backlog::TakeRoomOrFailures(Taken* taken) {
       if (hopeless <= now) return TakeHopeless(head.bytes, taken);
       next = std::min(next, hopeless);
     }
-    if (next == kNoDeadline) {
-      changed_.wait(mu_);
-    } else {
-      changed_.wait_until(mu_, next);
-    }
+    // It looks again at the end of the head's next turn, when small requests may overtake.
+    const std::int64_t turns = impatience < options_.turn ? 0 : (impatience - options_.turn) / round + 1;
+    next = std::min(next, now - impatience + turns * round + options_.turn);
+    changed_.wait_until(mu_, next);
   }
 }
 
@@ -139,6 +156,7 @@ Backlog::Taken Backlog::Take() {
   if (queue_.empty() || queue_.front().request != waiting_) {
     waiting_ = nullptr;
     head_since_ns_.store(0, std::memory_order_relaxed);
+    memory_is_short_.store(false, std::memory_order_relaxed);
   }
   changed_.notify_all();
   return taken;

@@ -2,6 +2,7 @@
 
 #include <absl/status/status.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -48,6 +49,11 @@ class Batch {
   // device can read where they were received are not copied: the lane gathers them.
   void Add(PendingRequest* request, TimePoint now, bool gather = false);
 
+  // Every request's, for a batch that another thread has filled.
+  void BeginWork(TimePoint now) {
+    for (PendingRequest* request : requests_) request->BeginWork(now);
+  }
+
   // Lays out the outputs and gives the unused slabs back. Only with requests in it.
   void Close(CloseReason reason);
 
@@ -55,6 +61,10 @@ class Batch {
   void Complete(const absl::Status& status, TimePoint now);
 
   bool empty() const { return requests_.empty(); }
+  // Whether nobody is there any more for whom it would run.
+  bool CallersLeft() const {
+    return std::all_of(requests_.begin(), requests_.end(), [](const auto* request) { return request->CallerLeft(); });
+  }
   std::size_t requests() const { return requests_.size(); }
   std::uint64_t rows() const { return rows_; }
   TimePoint opened() const { return opened_; }

@@ -12,6 +12,8 @@ constexpr std::size_t kSpareBatches = 8;
 constexpr std::uint32_t kRetryAfterMs = 20;
 constexpr std::uint32_t kRetryWithoutMemoryMs = 1000;
 
+absl::Status CallerLeftError() { return absl::CancelledError("the client left before the request ran"); }
+
 }  // namespace
 
 Batcher::Batcher(const Options& options, Arena& arena, Backlog& backlog, Lane& lane, Recorder& recorder,
@@ -45,14 +47,22 @@ void Batcher::RefusePending(PendingRequest* request, absl::Status status, Refuse
   Refuse(request, std::move(status), reason, retry_after_ms);
 }
 
-void Batcher::SubmitToBacklog(PendingRequest* request) {
-  if (backlog_.Push(request, this)) return;
+void Batcher::Drop(PendingRequest* request) {
+  --pending_;
+  Answer answer;
+  answer.status = CallerLeftError();
+  request->Finish(answer);
+}
+
+void Batcher::SubmitToBacklog(PendingRequest* request, bool small) {
+  if (backlog_.Push(request, this, small)) return;
   RefusePending(request, absl::ResourceExhaustedError("the server's queue is full; try again after the pushback"),
                 RefuseReason::kQueueFull, kRetryAfterMs);
 }
 
 void Batcher::Submit(PendingRequest* request, TimePoint now) {
   ++pending_;
+  if (request->CallerLeft()) return Drop(request);
   const TensorSpec& spec = request->spec();
   if (request->deadline() <= now) {
     RefusePending(request, absl::DeadlineExceededError("the deadline passed before the request ran"),
@@ -77,19 +87,21 @@ void Batcher::Submit(PendingRequest* request, TimePoint now) {
     return;
   }
   const bool gather = Gathers(spec);
-  if (backlog_.blocking(now) || (!gather && need.input > options_.inline_copy_bytes)) {
-    SubmitToBacklog(request);
+  const bool small = need.total() <= options_.batch.bytes && (gather || need.input <= options_.inline_copy_bytes);
+  if (backlog_.MustQueue(small, now)) {
+    SubmitToBacklog(request, small);
     return;
   }
-  if (need.total() > options_.batch.bytes) {
-    if (!gather || !SubmitAlone(request, now)) SubmitToBacklog(request);
+  if (!small) {
+    if (!gather || !SubmitAlone(request, now)) SubmitToBacklog(request, small);
     return;
   }
   Batch* batch = OpenBatch(spec, now);
   if (batch == nullptr) {
-    SubmitToBacklog(request);
+    SubmitToBacklog(request, small);
     return;
   }
+  request->BeginWork(now);
   batch->Add(request, now, gather);
   open_bytes_ += need.total();
   if (batch->requests() >= options_.batch.requests) CloseOpen(TypeIndex(spec), CloseReason::kFull);
@@ -103,6 +115,7 @@ bool Batcher::SubmitAlone(PendingRequest* request, TimePoint now) {
   if (span.slabs == 0) return false;
   std::unique_ptr<Batch> batch = NewBatch();
   batch->Open(spec.input_type, spec.output_type, SpanRef(&arena_, span), need, now);
+  request->BeginWork(now);
   batch->Add(request, now, /*gather=*/true);
   batch->Close(CloseReason::kLarge);
   ready_.push_back(std::move(batch));
@@ -140,11 +153,15 @@ void Batcher::CloseOpen(std::size_t index, CloseReason reason) {
 
 void Batcher::LaunchReady(TimePoint now) {
   while (!ready_.empty() && in_flight_ < options_.max_in_flight) {
-    Batch* const batch = ready_.front().release();
+    std::unique_ptr<Batch> batch = std::move(ready_.front());
     ready_.pop_front();
     batch->set_launched(now);
+    if (batch->CallersLeft()) {
+      dropped_.push_back(std::move(batch));
+      continue;
+    }
     ++in_flight_;
-    lane_.Launch(batch);
+    lane_.Launch(batch.release());
   }
 }
 
@@ -189,15 +206,33 @@ bool Batcher::TakeInbox() {
     batches.swap(inbox_);
     failures.swap(failures_);
   }
-  for (std::unique_ptr<Batch>& batch : batches) ready_.push_back(std::move(batch));
+  const TimePoint now = SteadyClock::now();
+  for (std::unique_ptr<Batch>& batch : batches) {
+    batch->BeginWork(now);
+    ready_.push_back(std::move(batch));
+  }
   for (Failure& failure : failures) {
+    if (absl::IsCancelled(failure.status)) {
+      Drop(failure.request);
+      continue;
+    }
     const bool memory = absl::IsResourceExhausted(failure.status);
     const RefuseReason reason = memory                                     ? RefuseReason::kNoMemory
                                 : absl::IsDeadlineExceeded(failure.status) ? RefuseReason::kDeadline
                                                                            : RefuseReason::kDraining;
     RefusePending(failure.request, std::move(failure.status), reason, memory ? kRetryWithoutMemoryMs : 0);
   }
-  LaunchReady(SteadyClock::now());
+  LaunchReady(now);
+  return true;
+}
+
+bool Batcher::CompleteDropped() {
+  if (dropped_.empty()) return false;
+  const TimePoint now = SteadyClock::now();
+  for (const std::unique_ptr<Batch>& batch : std::exchange(dropped_, {})) {
+    pending_ -= batch->requests();
+    batch->Complete(CallerLeftError(), now);
+  }
   return true;
 }
 
@@ -213,7 +248,7 @@ bool Batcher::Poll() {
     Finish(std::move(batch), now);
     progress = true;
   }
-  return progress;
+  return CompleteDropped() || progress;
 }
 
 // The wake is inside the lock: once the owner has taken the delivery, nobody touches this batcher on its behalf any

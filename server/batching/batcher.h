@@ -82,8 +82,11 @@ class Batcher {
   };
 
   static std::size_t TypeIndex(const TensorSpec& spec);
+  // Ends a pending request that nobody waits for.
+  void Drop(PendingRequest* request);
+  bool CompleteDropped();
   void RefusePending(PendingRequest* request, absl::Status status, RefuseReason reason, std::uint32_t retry_after_ms);
-  void SubmitToBacklog(PendingRequest* request);
+  void SubmitToBacklog(PendingRequest* request, bool small);
   bool SubmitAlone(PendingRequest* request, TimePoint now);
   Batch* OpenBatch(const TensorSpec& spec, TimePoint now);
   void CloseOpen(std::size_t index, CloseReason reason);
@@ -104,8 +107,9 @@ class Batcher {
   static constexpr std::size_t kTypePairs = 16;
   std::unique_ptr<Batch> open_[kTypePairs];
   std::uint32_t open_count_ = 0;
-  std::uint64_t open_bytes_ = 0;              // in open batches
-  std::deque<std::unique_ptr<Batch>> ready_;  // closed, waiting for the lane
+  std::uint64_t open_bytes_ = 0;                 // in open batches
+  std::deque<std::unique_ptr<Batch>> ready_;     // closed, waiting for the lane
+  std::vector<std::unique_ptr<Batch>> dropped_;  // not launched, since all their callers have left; Poll completes them
   std::uint32_t in_flight_ = 0;
   std::uint64_t pending_ = 0;
   std::vector<std::unique_ptr<Batch>> spare_;  // finished batches, their lists' memory kept

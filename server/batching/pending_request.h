@@ -48,10 +48,15 @@ class PendingRequest {
   virtual void LendInput(InputPieces* pieces) { pieces->clear(); }
   // spec().rows() lengths when spec().has_lengths.
   virtual const std::uint32_t* lengths() const = 0;
+  // Whether nobody is there any more to be answered. Any thread.
+  virtual bool CallerLeft() const { return false; }
   // Told to each request of a finished batch before the first of them is completed, so that answers that leave for one
   // place can leave together.
   virtual void AnnounceCompletion() {}
 
+  // For batching, when the request lies in a batch of its thread: from now on it is work. Until then it has waited for
+  // memory, or others have copied it.
+  void BeginWork(TimePoint now);
   // For batching, which ends every request here: the admission queue that let the request in takes note, then Complete
   // answers the caller.
   void Finish(const Answer& answer);
@@ -77,6 +82,7 @@ class PendingRequest {
     ConnectionShare* share = nullptr;  // null: the connection has gone
     std::uint32_t units = 0;
     std::uint64_t cost = 0;
+    bool is_work = false;  // from BeginWork on
   };
 
   // Answers the caller. May delete this.

@@ -185,6 +185,12 @@ void Http2Client::ReadFor(int milliseconds) {
   }
 }
 
+std::size_t Http2Client::Read(std::size_t most) {
+  std::string drop(most, '\0');
+  const ssize_t got = recv(fd_, drop.data(), most, MSG_DONTWAIT);
+  return got > 0 ? static_cast<std::size_t>(got) : 0;
+}
+
 std::string GrpcFrame(const std::string& message) {
   return std::string(1, '\0') + BigEndian(static_cast<std::uint32_t>(message.size()), 4) + message;
 }

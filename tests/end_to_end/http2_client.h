@@ -27,6 +27,8 @@ class Http2Client {
   bool SendRaw(const std::string& bytes);
   // Reads and drops whatever arrives for so long.
   void ReadFor(int milliseconds);
+  // Reads and drops so many bytes at most, as far as they have arrived; how many.
+  std::size_t Read(std::size_t most);
   // Whether the server ends the connection within that time; drops what it says.
   bool ClosedWithin(int milliseconds);
 

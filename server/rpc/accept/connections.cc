@@ -1,6 +1,10 @@
 #include "server/rpc/accept/connections.h"
 
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -14,15 +18,44 @@ namespace {
 // After the call was cancelled, gRPC frees an answer that waited for the peer's window; what is held still after this
 // waits for the socket.
 constexpr Nanoseconds kShutdownGrace = std::chrono::milliseconds(500);
+// How many times answer_timeout an answer may take whose client reads slowly.
+constexpr int kSlowReaders = 10;
+// Less than this that the peer has acknowledged may be pings and their like, and is no progress.
+constexpr std::uint64_t kLeastProgress = 4096;
 constexpr auto kEndPoll = std::chrono::milliseconds(1);
 // How long a connection's end is left to gRPC before both directions are shut.
 constexpr auto kReadsEnd = std::chrono::milliseconds(100);
 // What arrived before that end is still read.
 constexpr auto kForcedEnd = std::chrono::milliseconds(20);
 
+// Bytes that the peer has taken so far. A unix socket does not count them: what waits in it is told, as a number that
+// differs by kLeastProgress when the peer has taken something.
+std::uint64_t TakenBytes(int fd) {
+  // The C library's structure ends before what Linux 4.1 added.
+  struct {
+    tcp_info info;
+    std::uint64_t pacing_rate, max_pacing_rate, bytes_acked;
+  } told{};
+  socklen_t size = sizeof(told);
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &told, &size) == 0) return told.bytes_acked;
+  int waiting = 0;
+  return ioctl(fd, SIOCOUTQ, &waiting) == 0 ? static_cast<std::uint64_t>(waiting) * kLeastProgress : 0;
+}
+
 }  // namespace
 
 Connection::~Connection() { close(fd_); }
+
+TimePoint Connection::LastProgress(TimePoint now) {
+  MutexLock lock(mu_);
+  const std::uint64_t taken = TakenBytes(fd_);
+  if (taken - taken_bytes_ >= kLeastProgress) {
+    taken_bytes_ = taken;
+    progress_ = looked_;
+  }
+  looked_ = now;
+  return progress_;
+}
 
 HeldAnswer* Connection::Hold(HeldAnswer answer) {
   unread_bytes_.fetch_add(answer.bytes, std::memory_order_relaxed);
@@ -79,6 +112,7 @@ void Connections::Remove(const std::string& name, int fd, std::size_t server) {
   const auto it = bucket.by_name.find(name);
   if (it == bucket.by_name.end() || it->second->fd() != fd) return;
   gone = std::move(it->second);
+  gone->SetLeft();
   ReadGuard::Forget(gone->account());
   bucket.by_name.erase(it);
 }
@@ -108,13 +142,25 @@ std::vector<std::shared_ptr<Connection>> Connections::All() const {
   return all;
 }
 
-bool Connections::SweepOverdue(TimePoint now) {
+TimePoint Connections::OverdueAt(Connection* connection, TimePoint sent, bool memory_is_short, TimePoint now) const {
+  const TimePoint unread = Later(sent, options_.answer_timeout);
+  if (connection == nullptr || now < Later(sent, look_after())) return unread;
+  const TimePoint progress = std::max(sent, connection->LastProgress(now));
+  if (memory_is_short) return unread;
+  return std::min(Later(progress, options_.answer_timeout), Later(sent, kSlowReaders * options_.answer_timeout));
+}
+
+bool Connections::SweepOverdue(bool memory_is_short, TimePoint now) {
   bool overdue = false;
   for (const std::shared_ptr<Connection>& connection : All()) {
     const TimePoint oldest = connection->oldest();
-    if (oldest == kNoDeadline || now - oldest < options_.answer_timeout) continue;
+    if (oldest == kNoDeadline || OverdueAt(connection.get(), oldest, memory_is_short, now) > now) {
+      connection->overdue_since() = kNoDeadline;
+      continue;
+    }
     overdue = true;
-    if (now - oldest < options_.answer_timeout + kShutdownGrace) continue;
+    connection->overdue_since() = std::min(connection->overdue_since(), now);
+    if (now - connection->overdue_since() < kShutdownGrace) continue;
     LogWarning("closing connection ", connection->peer(), ": it has not read an answer for ",
                std::chrono::duration_cast<std::chrono::milliseconds>(now - oldest).count(), " ms (",
                connection->unread_bytes(), " bytes unread)");

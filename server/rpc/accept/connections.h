@@ -72,6 +72,15 @@ class Connection {
   void ShutdownReads();
   // Whether the socket is shut in both directions: by gRPC, when it has seen the end, or by Shutdown.
   bool Ended() const;
+  // Whether it is none of Connections any more: the client has closed it, so that gRPC drops every answer. Any thread.
+  bool left() const { return left_.load(std::memory_order_relaxed); }
+  void SetLeft() { left_.store(true, std::memory_order_relaxed); }
+
+  // Looks how much the peer has taken. When it had taken something at the latest, as far as two looks tell: after the
+  // look before the one that saw it. Any thread.
+  TimePoint LastProgress(TimePoint now) ABSL_LOCKS_EXCLUDED(mu_);
+  // The sweeper's: since when it has been known that an answer is overdue; kNoDeadline: none is.
+  TimePoint& overdue_since() { return overdue_since_; }
 
  private:
   const int fd_;
@@ -83,8 +92,13 @@ class Connection {
   std::uint64_t queued_bytes_ = 0;
   Cork cork_{fd_};
   std::atomic<std::uint64_t> unread_bytes_{0};
+  std::atomic<bool> left_{false};
+  TimePoint overdue_since_ = kNoDeadline;
   mutable Mutex mu_;
   Held held_ ABSL_GUARDED_BY(mu_);
+  std::uint64_t taken_bytes_ ABSL_GUARDED_BY(mu_) = 0;  // by the peer, at progress_
+  TimePoint looked_ ABSL_GUARDED_BY(mu_);
+  TimePoint progress_ ABSL_GUARDED_BY(mu_);
 };
 
 // All connections, found by the name gRPC gives a call's peer. Thread-safe.
@@ -106,9 +120,16 @@ class Connections {
   std::shared_ptr<Connection> Find(const std::string& name, std::size_t server);
   std::size_t size() const;
 
-  // Whether some answer is held longer than answer_timeout (its call should be cancelled); connections that hold one
-  // for half a second longer are shut down. Called a few times a second.
-  bool SweepOverdue(TimePoint now);
+  // When an answer that was sent then is given up: when its connection has taken nothing for answer_timeout, and after
+  // ten times answer_timeout at the latest. While memory is short (Backlog), slow readers have no more time than those
+  // that do not read. `connection` may be null. Any thread, a few times each second from a quarter of answer_timeout
+  // on: from these looks it knows what the connection took.
+  TimePoint OverdueAt(Connection* connection, TimePoint sent, bool memory_is_short, TimePoint now) const;
+  // From which age on OverdueAt looks at a connection.
+  Nanoseconds look_after() const { return options_.answer_timeout / 4; }
+  // Whether some answer is overdue (its call should be cancelled); connections that hold it for half a second longer
+  // are shut down. Called a few times a second.
+  bool SweepOverdue(bool memory_is_short, TimePoint now);
   void ShutdownAll();
   // Ends every connection, softly where gRPC sees it soon (and before `deadline`). Takes some 100 ms at most.
   void EndAll(TimePoint deadline);

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -69,6 +70,9 @@ class PlainHandoff final : public SocketHandoff {
       : SocketHandoff(servers.size()), servers_(std::move(servers)) {}
   Protocol protocol() const override { return Protocol::kHttp2; }
   std::string PeerOf(int fd) const override;
+  // Whether this is a name that PeerOf has given. gRPC takes it as it is, so that a call of a name that Connections
+  // does not know comes of one that has ended. (The others' names are gRPC's, and made by us alike: see TlsHandoff.)
+  static bool IsPeer(std::string_view name) { return name.starts_with("fd:"); }
   void HandOff(int fd, std::size_t server) override;
 
  private:

@@ -27,8 +27,6 @@ absl::Status CheckEncoding(const MessageView& view) {
 }
 
 absl::Status DecodeUnary(const grpc_byte_buffer* message, const WireLimits& limits, DecodedRequest* request) {
-  // As gRPC says it of other methods.
-  if (message == nullptr) return absl::InternalError("Unable to parse request");
   const MessageView view(message);
   if (absl::Status status = CheckEncoding(view); !status.ok()) return status;
   DecodeRequest(view.slices(), limits, request);
@@ -46,6 +44,8 @@ absl::Status DecodeStreamed(grpc::ByteBuffer* message, const WireLimits& limits,
 }  // namespace
 
 absl::Status DrainingError() { return absl::UnavailableError("the server is draining; another replica will serve"); }
+
+absl::Status NoMessageError() { return absl::InternalError("Unable to parse request"); }
 
 absl::Status FrontDoor::Decode(const grpc_byte_buffer* message, DecodedRequest* request) {
   return Counted(RefuseReason::kInvalid, DecodeUnary(message, state_.limits, request));

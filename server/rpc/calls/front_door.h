@@ -20,6 +20,8 @@
 namespace softmax::server {
 
 absl::Status DrainingError();
+// As gRPC says it of other methods.
+absl::Status NoMessageError();
 
 // The way in and out of one queue thread, for every kind of call: whether a call may come in, whether its message can
 // be read, and what is counted and logged of its requests. Every refusal by server/rpc is counted here; batching counts
@@ -43,7 +45,10 @@ class FrontDoor {
   // UNAVAILABLE, for what comes to a call that is ending already because of a drain.
   absl::Status RefuseDraining() { return Counted(RefuseReason::kDraining, DrainingError()); }
 
-  // A unary call's message; null: it came without one. The result is the request's status, too.
+  // NoMessageError, for a call whose client has sent no message and is there still: one that left is no refusal.
+  absl::Status RefuseWithoutMessage() { return Counted(RefuseReason::kInvalid, NoMessageError()); }
+
+  // A unary call's message. The result is the request's status, too.
   absl::Status Decode(const grpc_byte_buffer* message, DecodedRequest* request);
   // A stream's message. Not OK: the stream has to end. OK: every request has its own status.
   absl::Status Decode(grpc::ByteBuffer* message, std::vector<DecodedRequest>* requests);
@@ -64,6 +69,15 @@ class FrontDoor {
   template <typename Call>
   void RequestFinished(const RequestSample& sample, std::uint64_t id, const Answer* answer, const Call& call) {
     CountFinished(sample);
+    ReportIfSlow(sample, id, answer, call);
+  }
+  // The two parts of it, for a request that is answered before it is known how it finishes.
+  void CountFinished(const RequestSample& sample) {
+    state_.requests_in_flight.Add(-1);
+    recorder_.RequestFinished(sample);
+  }
+  template <typename Call>
+  void ReportIfSlow(const RequestSample& sample, std::uint64_t id, const Answer* answer, const Call& call) {
     if (state_.slow_requests.IsSlow(sample.total)) ReportSlow(sample, id, answer, call.client_metadata(), call.peer());
   }
 
@@ -77,10 +91,6 @@ class FrontDoor {
     return status;
   }
   void RefuseStreamed(const DecodedRequest& request, TimePoint now);
-  void CountFinished(const RequestSample& sample) {
-    state_.requests_in_flight.Add(-1);
-    recorder_.RequestFinished(sample);
-  }
   void ReportSlow(const RequestSample& sample, std::uint64_t id, const Answer* answer, const ClientMetadata& metadata,
                   const std::string& peer);
 

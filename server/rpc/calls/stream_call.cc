@@ -33,6 +33,7 @@ class StreamCall::Request final : public PendingRequest {
     ListPieces(MessageView(&message_->buffer), decoded_.payload_offset, spec_.input_bytes(), pieces);
   }
   const std::uint32_t* lengths() const override { return decoded_.lengths.data(); }
+  bool CallerLeft() const override { return call_->connection_ != nullptr && call_->connection_->left(); }
   void AnnounceCompletion() override {
     announced_ = true;
     ++call_->gathering_;
@@ -157,16 +158,19 @@ void StreamCall::Answered(Request* request, const Answer& answer) {
   if (status.ok() && request->deadline() <= now) {
     status = absl::DeadlineExceededError("the deadline passed while the request ran");
   }
-  thread_.door().RequestFinished(SampleOf(Method::kSoftmaxStream, status, request->arrived(), now, &answer),
-                                 request->decoded().id, &answer, context_);
+  const RequestSample sample = SampleOf(Method::kSoftmaxStream, status, request->arrived(), now, &answer);
+  thread_.door().ReportIfSlow(sample, request->decoded().id, &answer, context_);
+  const bool large = status.ok() && request->spec().output_bytes() > AnswerSender::kCopyBytes;
+  if (!large) thread_.door().CountFinished(sample);
   if (answer.ran) thread_.recorder().PayloadCopiedIn(request->copied_bytes());
   if (connection_ != nullptr) connection_->account().RequestAnswered();
   if (state_ == State::kBroken) {
-    // Nobody reads it.
+    if (large) CountFinished(sample, /*written=*/false);  // nobody reads it
   } else if (!status.ok()) {
     QueueError(request->decoded().id, status, answer.retry_after_ms);
   } else {
     QueueAnswer(request, answer, now);
+    if (large) outgoing_.back().sample = sample;
   }
   if (request->announced()) --gathering_;
   if (gathering_ > 0) return;
@@ -208,8 +212,14 @@ void StreamCall::CopyOutOlderThan(TimePoint then) {
   }
 }
 
+void StreamCall::CountFinished(RequestSample sample, bool written) {
+  if (!written) sample.code = CodeNumber(absl::CancelledError());
+  thread_.door().CountFinished(sample);
+}
+
 void StreamCall::DropOutgoing() {
   for (const Outgoing& out : outgoing_) {
+    if (out.sample.has_value()) CountFinished(*out.sample, /*written=*/false);
     if (out.queued_bytes > 0) connection_->queued_bytes() -= out.queued_bytes;
   }
   outgoing_.clear();
@@ -222,6 +232,7 @@ void StreamCall::WriteIfReady() {
   do {
     Outgoing& out = outgoing_.front();
     if (out.queued_bytes > 0) connection_->queued_bytes() -= out.queued_bytes;
+    if (out.sample.has_value()) writing_samples_.push_back(*out.sample);
     sender.Append(out.header, out.output, out.bytes, &out.span, connection_, now);
     outgoing_.pop_front();
   } while (!outgoing_.empty() &&
@@ -232,6 +243,8 @@ void StreamCall::WriteIfReady() {
 
 void StreamCall::OnWritten(bool ok) {
   writing_since_ = kNoDeadline;
+  for (const RequestSample& sample : writing_samples_) CountFinished(sample, ok && !given_up_);
+  writing_samples_.clear();
   if (!ok) {
     state_ = State::kBroken;
     DropOutgoing();

@@ -8,6 +8,7 @@
 #include <deque>
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,14 @@ class StreamCall {
 
   // When the write under way began; kNoDeadline when none is.
   TimePoint writing_since() const { return writing_since_; }
-  void Cancel() { context_.TryCancel(); }
+  bool writing() const { return writing_since_ != kNoDeadline; }
+  // Null: it has gone.
+  Connection* connection() const { return connection_.get(); }
+  // The client does not read.
+  void GiveUp() {
+    given_up_ = true;
+    context_.TryCancel();
+  }
   // Takes answers that have waited since then out of the arena, where they are in others' way.
   void CopyOutOlderThan(TimePoint then);
   // Reads no more; ends with UNAVAILABLE when everything accepted is answered.
@@ -70,7 +78,8 @@ class StreamCall {
     const std::byte* output = nullptr;
     std::uint64_t bytes = 0;  // at `output`, in `span`; 0: what there is stands in the header
     SpanRef span;
-    std::uint64_t queued_bytes = 0;  // with the connection, until it is written
+    std::uint64_t queued_bytes = 0;       // with the connection, until it is written
+    std::optional<RequestSample> sample;  // counted when it is written or dropped; none: it is counted already
     TimePoint ready;
   };
 
@@ -83,7 +92,6 @@ class StreamCall {
   void OnFinished(bool ok);
 
   bool reading() const { return incoming_ != nullptr; }
-  bool writing() const { return writing_since_ != kNoDeadline; }
   // Takes no more requests, and ends with this status.
   void End(absl::Status status);
   ConnectionShare* share() const { return connection_ == nullptr ? nullptr : &connection_->share(); }
@@ -91,6 +99,8 @@ class StreamCall {
   void HandleMessage(const std::shared_ptr<Message>& message);
   void Answered(Request* request, const Answer& answer);
   void QueueAnswer(Request* request, const Answer& answer, TimePoint now);
+  // Counts the request of an answer above AnswerSender::kCopyBytes: what is written, or dropped.
+  void CountFinished(RequestSample sample, bool written);
   void CopyOut(Outgoing* out);
   // Whether the client reads its answers too slowly to be asked for more.
   bool IsBehind() const;
@@ -112,8 +122,10 @@ class StreamCall {
   State state_ = State::kOffered;
   std::shared_ptr<Message> incoming_;  // being read; null: no read is under way
   std::deque<Outgoing> outgoing_;
-  std::shared_ptr<Connection> connection_;  // null: it has gone
-  std::uint32_t in_flight_ = 0;             // requests accepted and not answered
+  std::vector<RequestSample> writing_samples_;  // of the answers in the write under way
+  std::shared_ptr<Connection> connection_;      // null: it has gone
+  bool given_up_ = false;
+  std::uint32_t in_flight_ = 0;  // requests accepted and not answered
   // What comes before anything else does, so that one message can take all answers: those of a finished batch, and the
   // rest of a message whose requests may be answered at once.
   std::uint32_t gathering_ = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "server/rpc/accept/socket_handoff.h"
 #include "server/rpc/calls/call_deadline.h"
 #include "server/rpc/queue/message_view.h"
 
@@ -26,6 +27,7 @@ void UnaryCall::Proceed(bool ok) {
     Handle();
     return;
   }
+  if (counts_at_end_) CountAtEnd();
   if (state_ == State::kAnswering && connection_ != nullptr) connection_->account().CallFinished();
   delete this;  // the server shuts down, or the answer is out (or given up)
 }
@@ -35,14 +37,18 @@ void UnaryCall::Handle() {
   FrontDoor& door = thread_.door();
   door.RequestArrived(Method::kSoftmax);
   absl::Status status = door.Enter(call_);
-  if (status.ok()) status = door.Decode(call_.message(), &request_);
+  if (status.ok()) {
+    status = call_.message() == nullptr ? NoMessageError() : door.Decode(call_.message(), &request_);
+  }
   if (!status.ok()) {
     FinishWithError(status, arrived_);
     return;
   }
   spec_ = request_.spec;
   deadline_ = std::min(DeadlineOf(call_.raw_deadline()), DeadlineAfter(arrived_, request_.timeout_us));
-  connection_ = door.ConnectionOf(call_.peer());
+  const std::string peer = call_.peer();
+  connection_ = door.ConnectionOf(peer);
+  left_early_ = connection_ == nullptr && PlainHandoff::IsPeer(peer);
   thread_.admission().Submit(this, share(), AdmissionQueue::Kind::kUnary, arrived_);
 }
 
@@ -89,7 +95,23 @@ void UnaryCall::FinishWithError(const absl::Status& status, TimePoint now) {
 }
 
 void UnaryCall::Account(const absl::Status& status, TimePoint now, const Answer* answer) {
-  thread_.door().RequestFinished(SampleOf(Method::kSoftmax, status, arrived_, now, answer), request_.id, answer, call_);
+  FrontDoor& door = thread_.door();
+  const RequestSample sample = SampleOf(Method::kSoftmax, status, arrived_, now, answer);
+  if (!CountsAtEnd()) return door.RequestFinished(sample, request_.id, answer, call_);
+  counts_at_end_ = true;
+  sample_ = sample;
+  door.ReportIfSlow(sample, request_.id, answer, call_);
+}
+
+void UnaryCall::CountAtEnd() {
+  FrontDoor& door = thread_.door();
+  if (given_up_ || call_.cancelled()) {
+    const bool late = deadline_ <= SteadyClock::now();
+    sample_.code = CodeNumber(late ? absl::DeadlineExceededError("") : absl::CancelledError());
+  } else if (sample_.code == CodeNumber(NoMessageError())) {
+    (void)door.RefuseWithoutMessage();
+  }
+  door.CountFinished(sample_);
 }
 
 }  // namespace softmax::server

@@ -16,6 +16,8 @@ bool AnswerSender::ShouldReference(std::uint64_t bytes, const Connection* connec
   if (bytes <= kCopyBytes) return false;
   // Low water: an eighth of the arena. Below it an unread answer costs others their room.
   if (arena_.slabs_total() - arena_.slabs_used() < arena_.slabs_total() / 8) return false;
+  // What small requests had is free again when the waiting one has its turn, and not when their answers are read.
+  if (backlog_.memory_is_short()) return false;
   if (connection == nullptr) return false;
   // The first is always by reference: a share smaller than one answer must not forbid all.
   const std::uint64_t unread = connection->unread_bytes() + connection->queued_bytes();

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "server/batching/arena.h"
+#include "server/batching/backlog.h"
 #include "server/batching/pending_request.h"
 #include "server/metrics/metrics.h"
 #include "server/rpc/accept/connections.h"
@@ -14,15 +15,15 @@
 namespace softmax::server {
 
 // Turns headers and outputs into one outgoing message. An output leaves by reference (no copy; gRPC holds its span
-// until the socket took it) when it is worth it, its connection holds less than its share, and the arena is not short
-// of room; otherwise it is copied, counted, and its span is free at once. Thread-compatible: one per queue thread.
+// until the socket took it) when it is worth it, its connection holds less than its share, and nobody is in need of the
+// arena's room; otherwise it is copied, counted, and its span is free at once. Thread-compatible: one per queue thread.
 class AnswerSender {
  public:
   // Below this a copy is cheaper than another slice's reference count and vector element.
   static constexpr std::uint64_t kCopyBytes = 1024;
 
-  AnswerSender(Arena& arena, Connections& connections, Recorder& recorder)
-      : arena_(arena), connections_(connections), recorder_(recorder) {
+  AnswerSender(Arena& arena, Backlog& backlog, Connections& connections, Recorder& recorder)
+      : arena_(arena), backlog_(backlog), connections_(connections), recorder_(recorder) {
     grpc_slice_buffer_init(&slices_);
   }
   ~AnswerSender() { grpc_slice_buffer_destroy(&slices_); }
@@ -51,6 +52,7 @@ class AnswerSender {
   void FlushPending();
 
   Arena& arena_;
+  Backlog& backlog_;
   Connections& connections_;
   Recorder& recorder_;
   std::string pending_;  // copied bytes not yet in a slice

@@ -45,7 +45,7 @@ QueueThread::QueueThread(ServiceState& state, const Options& options, std::uniqu
       queue_(server_->queue()),
       waker_(queue_),
       door_(state, recorder, options.index),
-      sender_(state.arena, state.connections, recorder),
+      sender_(state.arena, state.backlog, state.connections, recorder),
       control_{state.health,         server_->health, server_->unknown,  kKnownServices, queue_,
                state.ending_watches, calls_,          state.connections, options.index} {}
 
@@ -136,16 +136,20 @@ bool QueueThread::Progress() {
 
 void QueueThread::AttendToCalls() {
   const TimePoint now = SteadyClock::now();
-  const TimePoint overdue = now - state_.connections.options().answer_timeout;
+  const Connections& connections = state_.connections;
+  const bool memory_is_short = state_.backlog.memory_is_short();
+  const auto overdue = [&](Connection* connection, TimePoint sent) {
+    return connections.OverdueAt(connection, sent, memory_is_short, now) <= now;
+  };
   for (UnaryCall* call : answering_) {
-    if (call->answered_at() > overdue) break;
-    call->Cancel();
+    if (now - call->answered_at() < connections.look_after()) break;
+    if (overdue(call->connection(), call->answered_at())) call->GiveUp();
   }
   const bool draining = state_.draining.load();
   for (auto it = streams_.begin(); it != streams_.end();) {
     StreamCall* const stream = *it++;  // Drain may end the stream
-    if (stream->writing_since() <= overdue) stream->Cancel();
-    stream->CopyOutOlderThan(overdue);
+    if (stream->writing() && overdue(stream->connection(), stream->writing_since())) stream->GiveUp();
+    stream->CopyOutOlderThan(now - connections.options().answer_timeout);
     if (draining) stream->Drain();
   }
   for (WatchCall* watch : control_.watches) watch->Update();

@@ -43,6 +43,9 @@ class RawCall {
   // Refers to the call's memory.
   ClientMetadata client_metadata() const;
 
+  // After the second event: whether the client took the call back, or its connection ended.
+  bool cancelled() const { return cancelled_ != 0; }
+
   // Takes the slices.
   void Finish(grpc_slice_buffer* answer);
   // `retry_after_ms`: 0 says nothing of it.

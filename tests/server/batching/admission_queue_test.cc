@@ -240,6 +240,57 @@ TEST_F(AdmissionQueueTest, LittleToDoIsNotTakenForLittleThatCanBeDone) {
   while (admission_->waiting() > 0 || batcher_->pending() > 0) Round();
 }
 
+// A large request waits for memory that unread answers hold. That is no work: neither is the large one before anybody,
+// nor does the time count for what the thread can do.
+TEST_F(AdmissionQueueTest, WaitingForMemoryIsNotCountedAsWork) {
+  now_ -= std::chrono::minutes(1);  // for which the large one will have waited
+  Make({.requests = 0});
+  ConnectionShare share, large_share;
+  for (int i = 0; i < 40; ++i) {
+    for (int k = 0; k < 20; ++k) Submit(&share);
+    Round();
+  }
+  SpanRef unread(&arena_, arena_.TryReserve(kMemory / 2 + kSlab));
+  TestRequest large(1, kMemory / 2 / 4);
+  admission_->Submit(&large, &large_share, AdmissionQueue::Kind::kUnary, now_);
+  TestRequest* const small = Submit(&share, now_ + std::chrono::milliseconds(1));
+  EXPECT_EQ(small->completions, 0) << small->last.status;
+  Round();
+  unread.Reset();
+  while (lane_.running.empty()) batcher_->Poll();
+  now_ = SteadyClock::now();
+  // From now on it is work.
+  TestRequest* const late = Submit(&share, now_ + std::chrono::microseconds(200));
+  EXPECT_TRUE(absl::IsResourceExhausted(late->last.status)) << late->last.status;
+  Round();
+  EXPECT_EQ(large.completions, 1);
+  for (int i = 0; i < 200; ++i) Submit(&share);  // a millisecond's work
+  TestRequest* const in_time = Submit(&share, now_ + std::chrono::milliseconds(5));
+  EXPECT_EQ(in_time->completions, 0) << in_time->last.status;
+  while (batcher_->pending() > 0) Round();
+  EXPECT_TRUE(in_time->last.status.ok());
+}
+
+// One connection's large request waits for memory, and another of them for its turn: its small ones, of other callers
+// behind a proxy perhaps, go on.
+TEST_F(AdmissionQueueTest, ALargeRequestThatWaitsDoesNotHoldUpSmallOnesOfItsConnection) {
+  Make({.requests = 2, .bytes = 1 << 20});
+  ConnectionShare share;
+  SpanRef unread(&arena_, arena_.TryReserve(kMemory / 2 + kSlab));
+  TestRequest large(1, kMemory / 2 / 4), next(1, kMemory / 2 / 4);
+  for (TestRequest* request : {&large, &next}) {
+    admission_->Submit(request, &share, AdmissionQueue::Kind::kUnary, now_);
+  }
+  for (int i = 0; i < 20; ++i) Submit(&share);
+  while (order_.size() < 20 && admission_->may_admit() + batcher_->pending() > 1) Round();
+  EXPECT_EQ(order_.size(), 20u);
+  EXPECT_EQ(large.completions + next.completions, 0);
+  unread.Reset();
+  while (next.completions == 0) Round();
+  EXPECT_TRUE(large.last.status.ok() && next.last.status.ok());
+  EXPECT_EQ(share.batched(), 0u);
+}
+
 // Refusals inside Submit free room for others, which must not go deeper and deeper into the stack.
 TEST_F(AdmissionQueueTest, AThousandThatAreLateAreRefusedOneAfterAnother) {
   Make({.requests = 1, .alone_factor = 1});
@@ -262,14 +313,14 @@ TEST_F(AdmissionQueueTest, AShareIsWithoutARequestBeforeItsCallerIsAnswered) {
   for (TestRequest* request : {&run, &failed, &late, &empty}) {
     request->on_complete = [&] {
       ++answered;
-      EXPECT_EQ(share.batched, 0u);
-      EXPECT_EQ(share.batched_bytes, 0u);
+      EXPECT_EQ(share.batched(), 0u);
+      EXPECT_EQ(share.small.batched_bytes, 0u);
       EXPECT_EQ(share.in_flight_bytes, 0u);
     };
   }
   for (TestRequest* request : {&run, &failed}) {
     admission_->Submit(request, &share, AdmissionQueue::Kind::kStreamed, now_);
-    EXPECT_EQ(share.batched, 1u);
+    EXPECT_EQ(share.batched(), 1u);
     EXPECT_EQ(share.in_flight_bytes, 64u);
     batcher_->Flush(now_);
     lane_.FinishOne(request == &run ? absl::OkStatus() : absl::InternalError("device"));
@@ -293,7 +344,7 @@ TEST_F(AdmissionQueueTest, ATicketIsForOneTimeOnly) {
   batcher_->Submit(&request, now_);
   Round();
   EXPECT_EQ(request.completions, 2);
-  EXPECT_EQ(share.batched, 0u);
+  EXPECT_EQ(share.batched(), 0u);
   EXPECT_EQ(share.in_flight_bytes, 0u);
 }
 

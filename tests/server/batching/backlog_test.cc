@@ -112,18 +112,13 @@ TEST(Backlog, ADeadlineThatPassesInTheQueueIsAnsweredThere) {
   EXPECT_EQ(patient.floats()[0], 2);
 }
 
-// A large request for which there is no room as long as `half` is taken, waiting at the head for longer than
-// `patience`.
-struct BlockingHead {
-  explicit BlockingHead(Nanoseconds patience) : backlog(WithPatience(patience), arena) {
+// A large request for which there is no room as long as `half` is taken, and whose turn has begun.
+struct WaitingHead {
+  explicit WaitingHead(const Backlog::Options& options) : backlog(options, arena) {
     batcher.Submit(&large, SteadyClock::now());
-    while (!backlog.blocking(SteadyClock::now())) std::this_thread::yield();
+    while (!backlog.MustQueue(/*small=*/false, SteadyClock::now())) std::this_thread::yield();
   }
-  static Backlog::Options WithPatience(Nanoseconds patience) {
-    Backlog::Options options;
-    options.patience = patience;
-    return options;
-  }
+  bool IsItsTurn() const { return backlog.MustQueue(/*small=*/true, SteadyClock::now()); }
 
   testing::TestMemory memory{64 * kSlab};
   Arena arena{memory.data(), 64 * kSlab, kSlab};
@@ -135,8 +130,8 @@ struct BlockingHead {
   TestRequest large{1, 60 * kSlab / 4};
 };
 
-TEST(Backlog, AWaitingLargeRequestIsNotStarvedBySmallOnes) {
-  BlockingHead head(std::chrono::milliseconds(1));
+TEST(Backlog, InALargeRequestsTurnSmallOnesQueueUpBehindIt) {
+  WaitingHead head({.patience = std::chrono::milliseconds(1), .turn = std::chrono::hours(1)});
   // Room for it there is, but it has to line up behind the large one.
   TestRequest small(1, 8);
   head.batcher.Submit(&small, SteadyClock::now());
@@ -151,19 +146,89 @@ TEST(Backlog, AWaitingLargeRequestIsNotStarvedBySmallOnes) {
 
 // Requests behind the head whose deadlines pass do not let small ones pass it by again and again.
 TEST(Backlog, OthersDeadlinesDoNotStarveTheHead) {
-  BlockingHead head(std::chrono::milliseconds(20));
+  WaitingHead head({.patience = std::chrono::milliseconds(20), .turn = std::chrono::hours(1)});
   for (int i = 0; i < 5; ++i) {
     TestRequest hasty(1, 8);
     hasty.set_deadline(SteadyClock::now() + std::chrono::milliseconds(1));
     head.batcher.Submit(&hasty, SteadyClock::now());
     while (hasty.completions == 0) head.batcher.Poll();
     EXPECT_TRUE(absl::IsDeadlineExceeded(hasty.last.status));
-    EXPECT_TRUE(head.backlog.blocking(SteadyClock::now()));
+    EXPECT_TRUE(head.IsItsTurn());
   }
   head.half.Reset();
   RunUntilAnswered(head.batcher);
   EXPECT_TRUE(head.large.last.status.ok());
-  EXPECT_FALSE(head.backlog.blocking(SteadyClock::now() + std::chrono::hours(1)));
+  EXPECT_FALSE(head.backlog.MustQueue(/*small=*/true, SteadyClock::now() + std::chrono::minutes(1)));
+}
+
+// Its memory may not come for a long time: whoever queued up in its turn is answered at the end of that, and whoever
+// comes then does not queue up. Nor does the small one's neighbour that is too large to overtake go before it.
+TEST(Backlog, SmallRequestsOvertakeAHeadAfterItsTurn) {
+  WaitingHead head({.patience = std::chrono::milliseconds(1),
+                    .turn = std::chrono::milliseconds(100),
+                    .overtaking = std::chrono::hours(1)});
+  TestRequest medium(1, 20 * kSlab / 4), queued(1, 8), passing(1, 8);
+  head.batcher.Submit(&medium, SteadyClock::now());
+  head.batcher.Submit(&queued, SteadyClock::now());
+  EXPECT_EQ(head.backlog.queued_requests(), 3u);
+  const TimePoint give_up = SteadyClock::now() + std::chrono::seconds(10);
+  while (queued.completions == 0 && SteadyClock::now() < give_up) head.batcher.Poll();
+  EXPECT_TRUE(queued.last.status.ok());
+  EXPECT_FALSE(head.IsItsTurn());
+  head.batcher.Submit(&passing, SteadyClock::now());
+  head.batcher.Flush(SteadyClock::now());
+  head.batcher.Poll();
+  EXPECT_EQ(passing.completions, 1);
+  EXPECT_EQ(head.large.completions + medium.completions, 0);
+  head.half.Reset();
+  RunUntilAnswered(head.batcher);
+  EXPECT_TRUE(head.large.last.status.ok());
+  EXPECT_TRUE(medium.last.status.ok());
+}
+
+// Small requests without a pause: one has its memory always, except in the large request's turn.
+TEST(Backlog, AWaitingLargeRequestIsNotStarvedBySmallOnes) {
+  testing::TestMemory memory(64 * kSlab);
+  Arena arena(memory.data(), 64 * kSlab, kSlab);
+  Backlog backlog({.overtaking = std::chrono::milliseconds(100)}, arena);
+  testing::PuppetLane lane;
+  testing::CountingRecorder recorder;
+  Batcher batcher(SmallOptions(), arena, backlog, lane, recorder, [] {});
+  TestRequest large(1, 64 * kSlab / 4);
+  std::vector<std::unique_ptr<TestRequest>> small;
+  bool submitted = false;
+  const TimePoint give_up = SteadyClock::now() + std::chrono::seconds(10);
+  while (large.completions == 0 && SteadyClock::now() < give_up) {
+    std::erase_if(small, [](const auto& request) { return request->completions > 0; });
+    small.push_back(std::make_unique<TestRequest>(1, 8));
+    const bool running = !lane.running.empty();
+    batcher.Submit(small.back().get(), SteadyClock::now());
+    batcher.Flush(SteadyClock::now());
+    if (!std::exchange(submitted, true)) batcher.Submit(&large, SteadyClock::now());
+    if (running) lane.FinishOne();  // after the next has begun
+    batcher.Poll();
+  }
+  EXPECT_EQ(large.completions, 1);
+  while (batcher.pending() > 0) {
+    batcher.Flush(SteadyClock::now());
+    while (!lane.running.empty()) lane.FinishOne();
+    batcher.Poll();
+  }
+}
+
+// From then on answers are copied (AnswerSender), and slow readers are given up (Connections).
+TEST(Backlog, MemoryIsShortAfterAHeadsSecondTurn) {
+  WaitingHead head({.patience = std::chrono::milliseconds(1),
+                    .turn = std::chrono::milliseconds(1),
+                    .overtaking = std::chrono::milliseconds(200)});
+  EXPECT_FALSE(head.backlog.memory_is_short());
+  const TimePoint give_up = SteadyClock::now() + std::chrono::seconds(10);
+  while (!head.backlog.memory_is_short() && SteadyClock::now() < give_up) std::this_thread::yield();
+  EXPECT_TRUE(head.backlog.memory_is_short());
+  head.half.Reset();
+  RunUntilAnswered(head.batcher);
+  EXPECT_TRUE(head.large.last.status.ok());
+  EXPECT_FALSE(head.backlog.memory_is_short());
 }
 
 // Its memory is never given back. What is smaller is served, what is as large is not let wait its own time.
@@ -193,6 +258,22 @@ TEST(Backlog, AHeadWhoseMemoryDoesNotComeFreeIsRefused) {
   EXPECT_EQ(recorder.rejected, (std::vector{RefuseReason::kNoMemory, RefuseReason::kNoMemory}));
   EXPECT_EQ(backlog.queued_requests(), 0u);
   EXPECT_EQ(backlog.queued_bytes(), 0u);
+}
+
+// The head's turns end, too, when nobody waits for it any more.
+TEST(Backlog, AHeadWhoseCallerLeftMakesWayForTheNext) {
+  WaitingHead head({.turn = std::chrono::milliseconds(50)});
+  TestRequest next(1, 20 * kSlab / 4);
+  head.batcher.Submit(&next, SteadyClock::now());
+  head.large.left = true;
+  const TimePoint give_up = SteadyClock::now() + std::chrono::seconds(10);
+  while (next.completions == 0 && SteadyClock::now() < give_up) head.batcher.Poll();
+  EXPECT_TRUE(next.last.status.ok());
+  EXPECT_TRUE(absl::IsCancelled(head.large.last.status)) << head.large.last.status;
+  EXPECT_EQ(head.large.copies, 0);
+  EXPECT_TRUE(head.recorder.rejected.empty());
+  head.half.Reset();
+  RunUntilAnswered(head.batcher);
 }
 
 // Every request is answered exactly once and right, whatever the mix of sizes and deadlines; all slabs come back.

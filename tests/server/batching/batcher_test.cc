@@ -109,6 +109,47 @@ TEST_F(BatcherTest, AFullBatchClosesWithoutAFlush) {
   EXPECT_EQ(recorder_.batches[0].reason, CloseReason::kFull);
 }
 
+TEST_F(BatcherTest, WhatNobodyWaitsForIsNotLaunched) {
+  Batcher::Options options;
+  options.max_in_flight = 1;
+  Batcher& batcher = Make(options);
+  TestRequest running(1, 8), left(1, 8), left_too(1, 8), before(1, 8);
+  batcher.Submit(&running, now_);
+  batcher.Flush(now_);
+  batcher.Submit(&left, now_);
+  batcher.Submit(&left_too, now_);
+  batcher.Flush(now_);
+  for (TestRequest* request : {&left, &left_too, &before}) request->left = true;
+  batcher.Submit(&before, now_);
+  EXPECT_EQ(before.copies, 0);
+  lane_.FinishOne();
+  batcher.Poll();
+  batcher.Flush(now_);
+  batcher.Poll();
+  EXPECT_TRUE(lane_.running.empty());
+  for (TestRequest* request : {&left, &left_too, &before}) {
+    EXPECT_EQ(request->completions, 1);
+    EXPECT_TRUE(absl::IsCancelled(request->last.status)) << request->last.status;
+    EXPECT_FALSE(request->last.ran);
+  }
+  EXPECT_EQ(batcher.pending(), 0u);
+  EXPECT_EQ(arena_.slabs_used(), 0u);
+  EXPECT_EQ(recorder_.batches.size(), 1u);
+}
+
+TEST_F(BatcherTest, ABatchThatOneStillWaitsForIsLaunched) {
+  Batcher& batcher = Make();
+  TestRequest left(1, 8), there(1, 8, 3);
+  batcher.Submit(&left, now_);
+  batcher.Submit(&there, now_);
+  left.left = true;
+  batcher.Flush(now_);
+  ASSERT_EQ(lane_.running.size(), 1u);
+  lane_.FinishOne();
+  batcher.Poll();
+  EXPECT_EQ(there.floats()[7], 6);
+}
+
 TEST_F(BatcherTest, TypesDoNotMixInABatch) {
   Batcher& batcher = Make();
   TestRequest narrow(1, 8), wide(1, 8, 1, kernels::DataType::kFloat64);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstring>
 #include <deque>
 #include <functional>
@@ -44,6 +45,7 @@ class TestRequest final : public PendingRequest {
     for (std::uint64_t i = 0; i < spec_.elements(); ++i) floats[i] = value_;
   }
   const std::uint32_t* lengths() const override { return lengths_.data(); }
+  bool CallerLeft() const override { return left; }
   void AnnounceCompletion() override {
     if (on_expect) on_expect();
   }
@@ -66,6 +68,7 @@ class TestRequest final : public PendingRequest {
   float value() const { return value_; }
   const float* floats() const { return reinterpret_cast<const float*>(output.data()); }
 
+  std::atomic<bool> left{false};
   int copies = 0;
   int completions = 0;
   bool keep_span = false;

@@ -7,6 +7,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <functional>
+#include <memory>
+#include <string>
 #include <string_view>
 
 namespace softmax::server {
@@ -96,6 +99,91 @@ TEST(Connections, ManyServersKeepTheirsApart) {
       EXPECT_EQ(found != nullptr, server == other) << server << " " << other;
     }
   }
+}
+
+// Connections whose one connection has been sent more than its socket takes, and looks at it ten times a second.
+class SlowReaderTest : public ::testing::Test {
+ protected:
+  static constexpr Nanoseconds kTimeout = std::chrono::seconds(10);
+  static constexpr Nanoseconds kLook = std::chrono::milliseconds(100);
+
+  SlowReaderTest() { Use(pair_.writer, pair_.reader); }
+  void Use(int writer, int reader) {
+    connection_ = std::make_unique<Connection>(writer, "peer", 0);
+    reader_ = reader;
+    Fill();
+  }
+  void Fill() {
+    const std::string bytes(64 << 10, 'x');
+    while (send(connection_->fd(), bytes.data(), bytes.size(), MSG_DONTWAIT) > 0) {
+    }
+  }
+  void Read(std::size_t bytes) {
+    std::string drop(bytes, 0);
+    recv(reader_, drop.data(), drop.size(), MSG_DONTWAIT);
+    Fill();
+  }
+  // How long an answer stays that is sent now, if between two looks the reader does so.
+  Nanoseconds Stays(const std::function<void()>& reader, bool memory_is_short = false) {
+    const TimePoint sent = now_;
+    while (connections_.OverdueAt(connection_.get(), sent, memory_is_short, now_) > now_) {
+      reader();
+      now_ += kLook;
+    }
+    return now_ - sent;
+  }
+
+  const TcpPair pair_;
+  Connections connections_{{.answer_timeout = kTimeout}};
+  std::unique_ptr<Connection> connection_;
+  int reader_ = -1;
+  TimePoint now_ = SteadyClock::now();
+};
+
+TEST_F(SlowReaderTest, WhoDoesNotReadHasTheAnswerTimeout) {
+  EXPECT_EQ(Stays([] {}), kTimeout);
+  Read(1 << 20);  // of an answer before
+  EXPECT_EQ(Stays([] {}), kTimeout);
+}
+
+TEST_F(SlowReaderTest, WhoReadsSteadilyHasTenTimes) {
+  EXPECT_EQ(Stays([this] { Read(300 << 10); }), 10 * kTimeout);
+}
+
+TEST_F(SlowReaderTest, WhoStopsReadingHasTheAnswerTimeoutFromThenOn) {
+  int looks = 0;
+  const Nanoseconds stays = Stays([&] {
+    if (++looks <= 200) Read(300 << 10);
+  });
+  EXPECT_GE(stays, 200 * kLook + kTimeout - std::chrono::seconds(1));
+  EXPECT_LE(stays, 200 * kLook + kTimeout);
+}
+
+TEST_F(SlowReaderTest, WhileMemoryIsShortReadingIsNoReason) {
+  EXPECT_EQ(Stays([this] { Read(300 << 10); }, /*memory_is_short=*/true), kTimeout);
+}
+
+TEST_F(SlowReaderTest, ThroughAUnixSocketToo) {
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  Use(ends[0], ends[1]);
+  EXPECT_EQ(Stays([] {}), kTimeout);
+  const auto read = [&] {
+    char drop[4096];
+    recv(ends[1], drop, sizeof(drop), MSG_DONTWAIT);
+  };
+  EXPECT_GT(Stays(read), kTimeout + std::chrono::seconds(1));
+  close(ends[1]);
+}
+
+TEST(Connections, AConnectionThatIsRemovedHasLeft) {
+  Connections connections{Connections::Options{}};
+  const int fd = AnyDescriptor();
+  connections.Add("fd:7", fd, "10.0.0.1:1", /*server=*/0);
+  const std::shared_ptr<Connection> connection = connections.Find("fd:7", 0);
+  EXPECT_FALSE(connection->left());
+  connections.Remove("fd:7", fd, /*server=*/0);
+  EXPECT_TRUE(connection->left());
 }
 
 TEST(CorkScope, AnnouncedAnswersArriveWithTheLastOfThem) {

@@ -1,0 +1,173 @@
+// Clients that are slow or leave: they cost others nothing, are not given up while they read, and are counted as what
+// they were.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "softmax/v1/softmax.pb.h"
+#include "tests/end_to_end/faulty_service.h"
+#include "tests/end_to_end/http2_client.h"
+
+namespace softmax::testing {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::uint32_t kOpenWindow = 0x7fff0000u;
+
+std::string Frame(std::int64_t columns) {
+  v1::SoftmaxRequest request;
+  request.mutable_input()->set_dtype(v1::DATA_TYPE_FLOAT32);
+  request.mutable_input()->add_shape(columns);
+  request.mutable_input()->set_data(std::string(static_cast<std::size_t>(columns) * 4, '\0'));
+  return GrpcFrame(request.SerializeAsString());
+}
+
+std::int64_t Number(const ServerProcess& server, const std::string& series) {
+  const std::string text = MetricOf(server.metrics(), series);
+  return text.empty() ? 0 : std::stoll(text);
+}
+
+std::int64_t Ended(const ServerProcess& server, const std::string& code) {
+  return Number(server, R"(softmax_requests_total{method="Softmax",code=")" + code + R"("} )");
+}
+
+std::int64_t UsedSlabs(const ServerProcess& server) { return Number(server, R"(softmax_slabs{state="used"} )"); }
+
+template <typename Condition>
+bool Becomes(Condition condition, std::chrono::seconds within) {
+  for (const auto until = Clock::now() + within; Clock::now() < until;) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return condition();
+}
+
+// A client that has sent a request of so many columns and reads nothing of its answer.
+std::unique_ptr<Http2Client> Asked(const ServerProcess& server, std::int64_t columns) {
+  auto client = std::make_unique<Http2Client>(server.target(), kOpenWindow);
+  const std::uint32_t stream = client->StartCall();
+  client->ReadFor(50);  // the server's window comes
+  EXPECT_TRUE(client->SendBody(stream, Frame(columns), true));
+  return client;
+}
+
+std::unique_ptr<client::Client> NewClient(const ServerProcess& server, std::chrono::milliseconds deadline) {
+  client::ClientOptions options;
+  options.target = server.target();
+  options.deadline = deadline;
+  options.retry.max_attempts = 1;
+  return std::move(*client::Client::Create(options));
+}
+
+TEST(SlowClients, WhoLeavesInMidUploadIsCountedAsCancelled) {
+  ServerProcess server({"--threads=1"});
+  ASSERT_FALSE(server.target().empty()) << server.Log();
+  const std::string frame = Frame(4096);
+  for (int i = 0; i < 3; ++i) {
+    Http2Client client(server.target(), kOpenWindow);
+    const std::uint32_t stream = client.StartCall();
+    EXPECT_TRUE(client.SendBody(stream, frame.substr(0, frame.size() / 2), false));
+    if (i == 1) client.Reset(stream);
+    client.ReadFor(20);
+  }
+  EXPECT_TRUE(Becomes([&] { return Ended(server, "CANCELLED") == 3; }, std::chrono::seconds(10)))
+      << Ended(server, "CANCELLED");
+  EXPECT_EQ(Ended(server, "INTERNAL"), 0);
+  EXPECT_EQ(Number(server, R"(softmax_requests_rejected_total{reason="invalid"} )"), 0);
+}
+
+// A device that takes half a second: what came behind its first batches is dropped when the client leaves.
+TEST(SlowClients, WhatThoseWhoLeftHadAskedForIsNotRun) {
+  ServerProcess server(WithFault("late:500ms", {"--threads=1"}));
+  ASSERT_FALSE(server.target().empty()) << server.Log();
+  constexpr int kCalls = 60;
+  {
+    Http2Client client(server.target(), kOpenWindow);
+    client.ReadFor(50);
+    const std::string frame = Frame(1024);
+    for (int i = 0; i < kCalls; ++i) EXPECT_TRUE(client.SendBody(client.StartCall(), frame, true));
+    client.ReadFor(50);
+  }
+  EXPECT_TRUE(Becomes([&] { return Ended(server, "CANCELLED") == kCalls; }, std::chrono::seconds(20)))
+      << Ended(server, "CANCELLED");
+  EXPECT_EQ(Ended(server, "OK"), 0);
+  EXPECT_LE(Number(server, "softmax_batch_requests_sum "), kCalls / 2);
+  EXPECT_EQ(UsedSlabs(server), 0);
+}
+
+// 8 MiB, as fast as a reader takes them that looks a hundred times a second and has room for 16 KiB.
+TEST(SlowClients, WhoReadsSteadilyGetsItsAnswer) {
+  ServerProcess server({"--answer-timeout=2s", "--threads=1"});
+  ASSERT_FALSE(server.target().empty()) << server.Log();
+  const std::unique_ptr<Http2Client> client = Asked(server, 2 << 20);
+  const auto begin = Clock::now();
+  std::size_t read = 0;
+  while (read < (8u << 20) && Clock::now() - begin < std::chrono::seconds(30)) {
+    read += client->Read(64 << 10);
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_GE(read, 8u << 20);
+  EXPECT_GT(Clock::now() - begin, std::chrono::seconds(3)) << "no slow reader";
+  EXPECT_TRUE(Becomes([&] { return Ended(server, "OK") == 1; }, std::chrono::seconds(5)));
+  EXPECT_EQ(Ended(server, "CANCELLED"), 0);
+}
+
+TEST(SlowClients, WhoDoesNotReadIsGivenUpAndCountedAsCancelled) {
+  for (const std::uint32_t window : {0u, kOpenWindow}) {
+    ServerProcess server({"--answer-timeout=1s", "--threads=1"});
+    ASSERT_FALSE(server.target().empty()) << server.Log();
+    Http2Client client(server.target(), window);
+    const std::uint32_t stream = client.StartCall();
+    client.ReadFor(50);
+    EXPECT_TRUE(client.SendBody(stream, Frame(3 << 20), true));
+    EXPECT_TRUE(Becomes([&] { return Ended(server, "CANCELLED") == 1; }, std::chrono::seconds(5)))
+        << "window " << window;
+    EXPECT_TRUE(Becomes([&] { return UsedSlabs(server) == 0; }, std::chrono::seconds(5)));
+    EXPECT_EQ(Ended(server, "OK"), 0);
+  }
+}
+
+// Four connections do not read 12 MiB each, and there are 64: a request of 30 MiB waits until they are given up. Small
+// requests do not.
+TEST(SlowClients, SmallRequestsOvertakeALargeOneThatWaitsForUnreadAnswers) {
+  ServerProcess server({"--answer-timeout=3s", "--threads=1", "--arena-bytes=64MiB", "--max-request-bytes=32MiB",
+                        "--max-response-bytes=32MiB"});
+  ASSERT_FALSE(server.target().empty()) << server.Log();
+  const auto small = NewClient(server, std::chrono::seconds(1));
+  const Question question = MakeQuestion({4, 64}, 1);
+  for (int i = 0; i < 200; ++i) ASSERT_TRUE(small->Softmax(question.view(), question.options()).ok());
+  std::vector<std::unique_ptr<Http2Client>> unread;
+  for (int i = 0; i < 4; ++i) unread.push_back(Asked(server, 3 << 20));
+  ASSERT_TRUE(Becomes([&] { return UsedSlabs(server) > 600; }, std::chrono::seconds(2))) << UsedSlabs(server);
+  std::atomic<bool> answered{false};
+  absl::Status large_status;
+  std::jthread large([&] {
+    const Question large_question = MakeQuestion({30, 256 << 10}, 2);
+    large_status =
+        NewClient(server, std::chrono::seconds(30))->Softmax(large_question.view(), large_question.options()).status();
+    answered = true;
+  });
+  EXPECT_TRUE(Becomes([&] { return Number(server, "softmax_requests_queued ") > 0; }, std::chrono::seconds(2)));
+  int failed = 0, asked = 0;
+  Clock::duration slowest{0};
+  while (!answered) {
+    const auto begin = Clock::now();
+    failed += !small->Softmax(question.view(), question.options()).ok();
+    slowest = std::max(slowest, Clock::now() - begin);
+    ++asked;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  large.join();
+  EXPECT_TRUE(large_status.ok()) << large_status;
+  EXPECT_GT(asked, 100);
+  EXPECT_EQ(failed, 0) << "of " << asked;
+  EXPECT_LT(slowest, std::chrono::milliseconds(500));
+  std::printf("%d small requests, the slowest %.1f ms\n", asked,
+              std::chrono::duration<double, std::milli>(slowest).count());
+}
+
+}  // namespace
+}  // namespace softmax::testing
