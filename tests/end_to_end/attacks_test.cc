@@ -32,10 +32,10 @@ int Connections() {
 
 #if defined(__SANITIZE_ADDRESS__)
 constexpr double kSlow = 10;
-constexpr std::int64_t kMayGrow = INT64_MAX;  // freed memory is kept back
+constexpr std::int64_t kFloodMayGrow = INT64_MAX;  // freed memory is kept back
 #else
 constexpr double kSlow = 1;
-constexpr std::int64_t kMayGrow = 64ll << 20;
+constexpr std::int64_t kFloodMayGrow = 64ll << 20;
 #endif
 
 std::string BigEndian(std::uint32_t value, int bytes) {
@@ -173,7 +173,7 @@ std::vector<Attack> Attacks() {
   return attacks;
 }
 
-std::int64_t ResidentBytes(pid_t pid) {
+std::int64_t ResidentBytesOf(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/statm");
   std::int64_t total = 0;
   std::int64_t resident = 0;
@@ -226,7 +226,7 @@ TEST_P(Floods, EndWithTheirConnection) {
   ASSERT_FALSE(server.target().empty()) << server.Log();
   GoodClient good(server.target());
   std::this_thread::sleep_for(milliseconds(200));
-  const std::int64_t before = ResidentBytes(server.pid());
+  const std::int64_t before = ResidentBytesOf(server.pid());
   std::vector<std::future<std::optional<Clock::duration>>> floods;
   for (int i = 0; i < Connections(); ++i) {
     floods.push_back(
@@ -237,7 +237,7 @@ TEST_P(Floods, EndWithTheirConnection) {
     ASSERT_TRUE(ended.has_value()) << "the flood goes on";
     EXPECT_LT(std::chrono::duration<double>(*ended).count(), kSlow);
   }
-  EXPECT_LT(server.PeakResidentBytes() - before, kMayGrow * Connections());
+  EXPECT_LT(server.PeakResidentBytes() - before, kFloodMayGrow * Connections());
   if (!attack.grpc_ends_it) {
     EXPECT_NE(server.FindInLog("ending connection "), "") << server.Log();
   }

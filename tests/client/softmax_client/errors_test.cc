@@ -19,10 +19,10 @@ using std::chrono::seconds;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-constexpr seconds kDeadline(20);
+constexpr seconds kLongEnough(20);
 
-std::unique_ptr<Client> ClientOf(const std::string& target) {
-  return *Client::Create({.target = target, .deadline = kDeadline});
+std::unique_ptr<Client> ClientTo(const std::string& target) {
+  return *Client::Create({.target = target, .deadline = kLongEnough});
 }
 
 // The status of a call that has to fail with `code` before its deadline.
@@ -30,41 +30,41 @@ std::string MessageOf(Client& client, absl::StatusCode code, const Sample& input
   const auto start = std::chrono::steady_clock::now();
   const absl::Status status = client.Softmax(input.view(), options).status();
   EXPECT_EQ(status.code(), code) << status;
-  EXPECT_LT(std::chrono::steady_clock::now() - start, kDeadline);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, kLongEnough);
   return std::string(status.message());
 }
 
-const Sample& Small() {
+const Sample& OneRow() {
   static const Sample sample = MakeSample(DataType::kFloat32, {1, 16}, 1);
   return sample;
 }
 
 TEST(ErrorsTest, AWrongAddress) {
-  const auto client = ClientOf("no-such-host.invalid:50051");
-  const std::string message = MessageOf(*client, absl::StatusCode::kUnavailable, Small());
+  const auto client = ClientTo("no-such-host.invalid:50051");
+  const std::string message = MessageOf(*client, absl::StatusCode::kUnavailable, OneRow());
   EXPECT_THAT(message, StartsWith("no-such-host.invalid:50051: the name has no address"));
 }
 
 TEST(ErrorsTest, ARefusedPort) {
   const std::string address = FreeAddress();
-  const std::string message = MessageOf(*ClientOf(address), absl::StatusCode::kUnavailable, Small());
+  const std::string message = MessageOf(*ClientTo(address), absl::StatusCode::kUnavailable, OneRow());
   EXPECT_THAT(message, StartsWith(address + ": nobody listens there"));
   EXPECT_THAT(message, HasSubstr("after 5 attempts"));
 }
 
 TEST(ErrorsTest, ASocketThatIsNotThere) {
   const std::string message =
-      MessageOf(*ClientOf("unix:/nonexistent/softmax.sock"), absl::StatusCode::kUnavailable, Small());
+      MessageOf(*ClientTo("unix:/nonexistent/softmax.sock"), absl::StatusCode::kUnavailable, OneRow());
   EXPECT_THAT(message, StartsWith("unix:/nonexistent/softmax.sock: nobody listens there"));
 }
 
 TEST(ErrorsTest, AServerThatDiesInTheMiddleOfACall) {
   ServerProgram server(FreeAddress(), 30000);
   const auto client =
-      *Client::Create({.target = server.address(), .deadline = kDeadline, .retry = {.max_attempts = 1}});
+      *Client::Create({.target = server.address(), .deadline = kLongEnough, .retry = {.max_attempts = 1}});
   ASSERT_TRUE(client->WaitForConnection(seconds(20)).ok());
   auto message =
-      std::async(std::launch::async, [&] { return MessageOf(*client, absl::StatusCode::kUnavailable, Small()); });
+      std::async(std::launch::async, [&] { return MessageOf(*client, absl::StatusCode::kUnavailable, OneRow()); });
   std::this_thread::sleep_for(milliseconds(300));
   server.Kill();
   EXPECT_THAT(message.get(), StartsWith(server.address() + ": the connection broke before the answer came"));
@@ -77,10 +77,10 @@ TEST(ErrorsTest, AServerThatStopsReplying) {
                                        .keepalive_time = milliseconds(200),
                                        .keepalive_timeout = milliseconds(300),
                                        .retry = {.max_attempts = 1}});
-  ASSERT_TRUE(client->Softmax(Small().view()).ok());
+  ASSERT_TRUE(client->Softmax(OneRow().view()).ok());
   server.Stop();
   const auto start = std::chrono::steady_clock::now();
-  const absl::Status status = client->Softmax(Small().view()).status();
+  const absl::Status status = client->Softmax(OneRow().view()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(status.message()), StartsWith(server.address() + ": the server has stopped replying"));
   EXPECT_LT(std::chrono::steady_clock::now() - start, seconds(60));  // long before the deadline
@@ -88,17 +88,17 @@ TEST(ErrorsTest, AServerThatStopsReplying) {
 
 TEST(ErrorsTest, AnExpiredDeadline) {
   FakeServer server;
-  const auto client = ClientOf(server.address());
-  ASSERT_TRUE(client->Softmax(Small().view()).ok());
+  const auto client = ClientTo(server.address());
+  ASSERT_TRUE(client->Softmax(OneRow().view()).ok());
   server.behavior().delay_ms = 5000;
-  EXPECT_EQ(MessageOf(*client, absl::StatusCode::kDeadlineExceeded, Small(), {.timeout = milliseconds(150)}),
+  EXPECT_EQ(MessageOf(*client, absl::StatusCode::kDeadlineExceeded, OneRow(), {.timeout = milliseconds(150)}),
             server.address() + ": deadline exceeded: no answer within 150 ms");
 }
 
 TEST(ErrorsTest, AnOversizeTensor) {
   FakeServer server;
   server.behavior().few_abilities = true;  // 3 MiB at most
-  const auto client = ClientOf(server.address());
+  const auto client = ClientTo(server.address());
   const Sample large = MakeSample(DataType::kFloat32, {1, 1 << 20}, 1);
   const Sample fits = MakeSample(DataType::kFloat32, {1, 600000}, 1);
   const std::string expected =
@@ -119,7 +119,7 @@ TEST(ErrorsTest, AnOversizeTensor) {
 TEST(ErrorsTest, AnAsynchronousCallAsksForTheLimitsToo) {
   FakeServer server;
   server.behavior().few_abilities = true;
-  const auto client = ClientOf(server.address());
+  const auto client = ClientTo(server.address());
   const Sample large = MakeSample(DataType::kFloat32, {1, 1 << 20}, 1);
   const auto answer = client->SoftmaxFuture(large.view()).get();
   EXPECT_THAT(std::string(answer.status().message()), HasSubstr("above the server's max_request_bytes of 3145728"));
@@ -129,19 +129,19 @@ TEST(ErrorsTest, AnAsynchronousCallAsksForTheLimitsToo) {
 TEST(ErrorsTest, ADtypeTheServerLacks) {
   FakeServer server;
   server.behavior().few_abilities = true;
-  const auto client = ClientOf(server.address());
+  const auto client = ClientTo(server.address());
   ASSERT_TRUE(client->GetServerInfo().ok());
   const Sample input = MakeSample(DataType::kFloat64, {1, 16}, 1);
   EXPECT_EQ(MessageOf(*client, absl::StatusCode::kInvalidArgument, input),
             server.address() + ": input.dtype: the server does not have float64");
-  EXPECT_EQ(MessageOf(*client, absl::StatusCode::kInvalidArgument, Small(), {.output_dtype = DataType::kFloat64}),
+  EXPECT_EQ(MessageOf(*client, absl::StatusCode::kInvalidArgument, OneRow(), {.output_dtype = DataType::kFloat64}),
             server.address() + ": output_dtype: the server does not have float64");
   EXPECT_EQ(server.requests(), 0);
 }
 
 TEST(ErrorsTest, LargeAnswersNeedNoSettingAndAreAskedAboutOnce) {
   FakeServer server;
-  const auto client = ClientOf(server.address());
+  const auto client = ClientTo(server.address());
   const Sample large = MakeSample(DataType::kFloat32, {1, 2 << 20}, 1);  // 8 MiB: above gRPC's own 4
   for (int i = 0; i < 3; ++i) EXPECT_EQ(client->Softmax(large.view()).status(), absl::OkStatus());
   EXPECT_EQ(server.questions(), 1);
@@ -151,7 +151,7 @@ TEST(ErrorsTest, LargeAnswersNeedNoSettingAndAreAskedAboutOnce) {
 TEST(ErrorsTest, AServerThatLeavesTheQuestionOpenIsAskedOnlyOnce) {
   FakeServer server;
   server.behavior().leave_questions_open = true;
-  const auto client = ClientOf(server.address());
+  const auto client = ClientTo(server.address());
   const Sample large = MakeSample(DataType::kFloat32, {1, 1 << 20}, 1);
   EXPECT_EQ(client->Softmax(large.view()).status(), absl::OkStatus());
   EXPECT_EQ(client->SoftmaxFuture(large.view()).get().status(), absl::OkStatus());
