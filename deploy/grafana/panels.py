@@ -104,6 +104,9 @@ ROWS = [
           (f"sum({rate('softmax_host_copied_bytes_total', COPIED_OUT)}) / "
            f"sum({rate('softmax_output_bytes_total')})", "out")]),
         ("Connections", "lines", "short", "", [(gauge("softmax_connections"), "{{instance}}")]),
+        ("Connections ended", "lines", "short",
+         "A second, for what their clients sent: calls, frames, headers or messages that no use needs",
+         [(rate("softmax_connections_ended_total"), "{{instance}} {{reason}}")]),
         ("Resident memory", "lines", "bytes", "", [(gauge("process_resident_memory_bytes"), "{{instance}}")]),
         ("CPU", "lines", "short", "Cores", [(rate("process_cpu_seconds_total"), "{{instance}}")]),
         ("Open files", "lines", "short", "", [(gauge("process_open_fds"), "{{instance}}")]),

@@ -34,7 +34,7 @@ int Connections() {
 constexpr double kSlow = 10;
 constexpr std::int64_t kFloodMayGrow = INT64_MAX;  // freed memory is kept back
 #else
-constexpr double kSlow = 1;
+constexpr double kSlow = 3;  // alone on two cores: 0.3
 constexpr std::int64_t kFloodMayGrow = 64ll << 20;
 #endif
 
@@ -190,7 +190,7 @@ class GoodClient {
   double P99Ms() {
     thread_.request_stop();
     thread_.join();
-    EXPECT_GT(ms_.size(), 50u);
+    EXPECT_GT(ms_.size(), 10u);
     std::sort(ms_.begin(), ms_.end());
     return ms_.empty() ? 0 : ms_[ms_.size() * 99 / 100];
   }
