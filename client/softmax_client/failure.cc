@@ -24,7 +24,7 @@ std::string ServerOf(const ConnectionPool& pool, const Ended& ended) {
 
 // Where a call went astray, it may have been at the proxy.
 std::string RouteOf(const ConnectionPool& pool, const Ended& ended) {
-  const std::string server = ServerOf(pool, ended);
+  std::string server = ServerOf(pool, ended);
   const grpc::StatusCode code = ended.status.error_code();
   if (code != grpc::StatusCode::UNAVAILABLE && code != grpc::StatusCode::DEADLINE_EXCEEDED) return server;
   const auto proxy = ProxyOf(pool.AddressOf(ended.connection));

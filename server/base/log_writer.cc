@@ -135,7 +135,7 @@ void LogWriter::Run(const std::shared_ptr<Queue>& shared) {
     std::string text = std::move(queue.lines.front());
     queue.lines.pop_front();
     queue.bytes -= text.size();
-    if (queue.lost > 0) text = queue.lost_line(std::exchange(queue.lost, 0)) + text;
+    if (queue.lost > 0) text.insert(0, queue.lost_line(std::exchange(queue.lost, 0)));
     queue.writing = true;
     lock.unlock();
     WriteAll(queue.fd, text);

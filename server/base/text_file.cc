@@ -54,7 +54,7 @@ std::string ReadTextFile(const std::string& path, std::size_t most_bytes, std::s
   // O_NONBLOCK: opening a pipe that nobody writes to would wait.
   const int fd = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
   if (fd < 0) return Errno();
-  const std::string problem = ReadAll(fd, most_bytes, text);
+  std::string problem = ReadAll(fd, most_bytes, text);
   close(fd);
   if (!problem.empty()) return problem;
   if (text->starts_with("\xff\xfe") || text->starts_with("\xfe\xff")) return std::string("is UTF-16") + kSaveAsUtf8;

@@ -91,7 +91,7 @@ void Backlog::TakeAll(Taken* taken) {
   TakeFailed(absl::UnavailableError("the server is shutting down"), taken, [](const Entry&) { return true; });
 }
 
-bool Backlog::TakeRoom(std::deque<Entry>::iterator entry, Taken* taken) {
+bool Backlog::TakeRoom(const std::deque<Entry>::iterator& entry, Taken* taken) {
   const Span room = arena_.TryReserve(entry->bytes);
   if (room.slabs == 0) return false;
   taken->request = entry->request;

@@ -83,7 +83,7 @@ class Backlog {
   Taken Take() ABSL_LOCKS_EXCLUDED(mu_);
   void TakeRoomOrFailures(Taken* taken) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // False: there is no room for this one.
-  bool TakeRoom(std::deque<Entry>::iterator entry, Taken* taken) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool TakeRoom(const std::deque<Entry>::iterator& entry, Taken* taken) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // How long the head has waited beyond patience; below zero: nobody has.
   Nanoseconds Impatience(TimePoint now) const;
   // Those of the queue that `fails` says.

@@ -13,7 +13,7 @@ namespace {
 
 // "1000", "12500.5", "0.001": without an exponent and without zeros behind.
 std::string NumberText(double value) {
-  std::string text = absl::StrFormat(value < 1 ? "%.6f" : "%.2f", value);
+  std::string text = absl::StrFormat("%.*f", value < 1 ? 6 : 2, value);
   while (text.back() == '0') text.pop_back();
   if (text.back() == '.') text.pop_back();
   return text;

@@ -28,7 +28,7 @@ std::string Write(const std::string& path, const std::string& text, const char* 
   if (file == nullptr) return std::strerror(errno);
   bool good = std::fwrite(text.data(), 1, text.size(), file) == text.size();
   good = std::fflush(file) == 0 && good;
-  const std::string problem = good ? "" : std::strerror(errno);
+  std::string problem = good ? "" : std::strerror(errno);
   if (file != stdout && std::fclose(file) != 0 && good) return std::strerror(errno);
   return problem;
 }
