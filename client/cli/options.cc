@@ -7,12 +7,12 @@
 #include <cmath>
 #include <map>
 
-#include "client/cli/nearest.h"
 #include "client/cli/read_file.h"
 #include "client/cli/version.h"
 #include "client/cli/visible.h"
 #include "client/softmax_client/header_text.h"
 #include "server/base/duration.h"
+#include "server/base/nearest.h"
 
 namespace softmax::client {
 namespace {
@@ -170,7 +170,7 @@ std::string UnknownFlag(const CLI::App& app, const CLI::ParseError& error) {
   for (const std::string& word : app.remaining()) {
     if (!word.starts_with("--")) continue;
     const std::string name = word.substr(2, word.find('=') - 2);
-    const auto nearest = Nearest(name, flags);
+    const auto nearest = server::Nearest(name, flags);
     return "unknown flag --" + name + (nearest ? " (did you mean --" + *nearest + "?)" : "");
   }
   return error.what();

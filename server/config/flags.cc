@@ -9,6 +9,7 @@
 #include <sstream>
 #include <utility>
 
+#include "server/base/nearest.h"
 #include "server/config/values.h"
 
 namespace softmax::server {

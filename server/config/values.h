@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,8 +29,5 @@ std::string FormatOrdinals(const std::vector<std::uint32_t>& ordinals);
 
 // "a,b" and "a,b," are two words, "" is one.
 std::vector<std::string> SplitAtCommas(const std::string& text);
-
-// The candidate that is fewest edits away from `word`, if it is near enough to be a typo of it.
-std::optional<std::string> Nearest(const std::string& word, const std::vector<std::string>& candidates);
 
 }  // namespace softmax::server

@@ -34,7 +34,7 @@ int Connections() {
 constexpr double kSlow = 10;
 constexpr std::int64_t kFloodMayGrow = INT64_MAX;  // freed memory is kept back
 #else
-constexpr double kSlow = 3;  // alone on two cores: 0.3
+constexpr double kSlow = 3;  // alone on two cores: 0.12
 constexpr std::int64_t kFloodMayGrow = 64ll << 20;
 #endif
 
@@ -232,10 +232,12 @@ TEST_P(Floods, EndWithTheirConnection) {
     floods.push_back(
         std::async(std::launch::async, [&] { return Flood(server.target(), attack, std::chrono::seconds(10)); }));
   }
+  double slowest = 0;
   for (auto& flood : floods) {
     const auto ended = flood.get();
     ASSERT_TRUE(ended.has_value()) << "the flood goes on";
-    EXPECT_LT(std::chrono::duration<double>(*ended).count(), kSlow);
+    slowest = std::max(slowest, std::chrono::duration<double>(*ended).count());
+    EXPECT_LT(slowest, kSlow);
   }
   EXPECT_LT(server.PeakResidentBytes() - before, kFloodMayGrow * Connections());
   if (!attack.grpc_ends_it) {
@@ -244,7 +246,7 @@ TEST_P(Floods, EndWithTheirConnection) {
   const double p99 = good.P99Ms();
   RecordProperty("good_p99_ms", std::to_string(p99));
   if (std::getenv("SOFTMAX_TEST_PRINT") != nullptr) {
-    std::printf("%-60s good p99 %6.2f ms, grew %4.1f MiB\n", attack.name.c_str(), p99,
+    std::printf("%-60s ended after %5.3f s, good p99 %6.2f ms, grew %4.1f MiB\n", attack.name.c_str(), slowest, p99,
                 static_cast<double>(server.PeakResidentBytes() - before) / (1 << 20));
   }
   // SIGTERM ends it in time, whatever is left of the flood.

@@ -1,18 +1,11 @@
 #include "server/rpc/calls/control_message.h"
 
-#include <absl/strings/escaping.h>
 #include <absl/strings/str_cat.h>
 #include <grpcpp/support/slice.h>
 
 #include <vector>
 
 namespace softmax::server {
-namespace {
-
-constexpr std::size_t kExcerptBytes = 100;
-
-}  // namespace
-
 absl::Status ParseControl(const grpc::ByteBuffer& bytes, google::protobuf::MessageLite* message) {
   if (bytes.Length() > kMaxControlBytes) {
     return absl::ResourceExhaustedError(
@@ -30,11 +23,6 @@ absl::Status ParseControl(const grpc::ByteBuffer& bytes, google::protobuf::Messa
 grpc::ByteBuffer SerializeControl(const google::protobuf::MessageLite& message) {
   const grpc::Slice slice(message.SerializeAsString());
   return grpc::ByteBuffer(&slice, 1);
-}
-
-std::string Excerpt(std::string_view text) {
-  const std::string shown = absl::CHexEscape({text.data(), std::min(text.size(), kExcerptBytes)});
-  return text.size() <= kExcerptBytes ? shown : absl::StrCat(shown, "... (", text.size(), " bytes)");
 }
 
 }  // namespace softmax::server

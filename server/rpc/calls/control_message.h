@@ -14,7 +14,7 @@ constexpr std::size_t kMaxControlBytes = 4096;
 absl::Status ParseControl(const grpc::ByteBuffer& bytes, google::protobuf::MessageLite* message);
 grpc::ByteBuffer SerializeControl(const google::protobuf::MessageLite& message);
 
-// A client's text, in an error or a log line: at most 100 bytes of it, what does not print being escaped.
-std::string Excerpt(std::string_view text);
+// Of a client's own text, in an answer.
+constexpr std::size_t kExcerptBytes = 100;
 
 }  // namespace softmax::server

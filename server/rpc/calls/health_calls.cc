@@ -2,6 +2,7 @@
 
 #include <absl/strings/str_cat.h>
 
+#include "server/base/safe_text.h"
 #include "server/rpc/calls/control_message.h"
 #include "server/rpc/queue/status.h"
 
@@ -47,7 +48,8 @@ void CheckCall::Proceed(bool ok) {
   if (status == Health::Status::kUnknownService) {
     responder_.FinishWithError(
         grpc::Status(grpc::StatusCode::NOT_FOUND,
-                     absl::StrCat("service: \"", Excerpt(request.service()), "\" is not known here")),
+                     absl::StrCat("service: \"", SafeText(request.service(), TextFor::kPeople, kExcerptBytes),
+                                  "\" is not known here")),
         static_cast<Tag*>(this));
     return;
   }

@@ -2,6 +2,7 @@
 
 #include <absl/strings/str_cat.h>
 
+#include "server/base/safe_text.h"
 #include "server/rpc/calls/control_message.h"
 
 namespace softmax::server {
@@ -18,10 +19,10 @@ void UnknownCall::Proceed(bool ok) {
   }
   place_.pace.Begin([&place = place_] { Arm(place); });
   answering_ = true;
-  stream_.Finish(
-      grpc::Status(grpc::StatusCode::UNIMPLEMENTED,
-                   absl::StrCat("method: ", Excerpt(context_.method()), " is not known here; ", place_.known_services)),
-      static_cast<Tag*>(this));
+  stream_.Finish(grpc::Status(grpc::StatusCode::UNIMPLEMENTED,
+                              absl::StrCat("method: ", SafeText(context_.method(), TextFor::kPeople, kExcerptBytes),
+                                           " is not known here; ", place_.known_services)),
+                 static_cast<Tag*>(this));
 }
 
 }  // namespace softmax::server

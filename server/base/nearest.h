@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-namespace softmax::client {
+namespace softmax::server {
 
-// The candidate that `word` is most likely a slip of. Nothing: none is near.
+// The candidate that is fewest edits away from `word`, if it is near enough to be a typo of it.
 std::optional<std::string> Nearest(const std::string& word, const std::vector<std::string>& candidates);
 
-}  // namespace softmax::client
+}  // namespace softmax::server
