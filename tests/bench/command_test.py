@@ -23,8 +23,11 @@ def positive(row, *names):
 
 
 def check_row(row):
-    positive(row, "calls_per_s", "p50_us", "p99_us", "p999_us")
-    assert float(row["p50_us"]) <= float(row["p99_us"]) <= float(row["p999_us"]), row
+    positive(row, "calls_per_s")
+    # A percentile beyond which too few answers lie is left out, and so is every higher one.
+    times = [row["p50_us"], row["p99_us"], row["p999_us"]]
+    known = [float(us) for us in times if us]
+    assert known == sorted(known) and all(us > 0 for us in known) and not any(times[len(known):]), row
     bytes_per_s = float(row["calls_per_s"]) * int(row["payload_bytes"])
     assert abs(float(row["GBps"]) * 1e9 / bytes_per_s - 1) < 0.01, row
     if row["ratio_to_echo"]:

@@ -89,7 +89,8 @@ def minute(options, state, number):
                      "--seed", str(number)])
     seen = sampler.stop()
     run = document["runs"][0]
-    at = {point["p"]: round(point["us"]) for point in run["latency"]["percentiles"]}
+    # A percentile beyond which too few answers lie has no figure.
+    at = {point["p"]: "" if point["us"] is None else round(point["us"]) for point in run["latency"]["percentiles"]}
     return {"minute": number, "clock": time.strftime("%H:%M:%S", time.gmtime()), "due": run["sent"] + run["dropped"],
             "sent": run["sent"], "dropped": run["dropped"], "errors": sum(run["errors"].values()),
             "wrong": run["wrong"], "verified": run["verified"], "p50_us": at[50], "p99_us": at[99],
@@ -136,8 +137,8 @@ def judge(rows):
 
 def read(folder, window):
     with (folder / "soak.csv").open(newline="") as file:
-        return [{name: value if name == "clock" else float(value) for name, value in row.items()} | {"window_s": window}
-                for row in csv.DictReader(file)]
+        return [{name: value if name == "clock" else float(value or "nan") for name, value in row.items()}
+                | {"window_s": window} for row in csv.DictReader(file)]
 
 
 def report(options):

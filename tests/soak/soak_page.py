@@ -1,5 +1,6 @@
 """What a soak came to: soak.csv, soak.svg and soak.md."""
 import json
+import math
 import shutil
 
 WIDTH, HEIGHT, LEFT = 860, 150, 70
@@ -7,13 +8,14 @@ PANELS = [("resident memory, MiB", "rss_bytes", 2**20), ("descriptors", "descrip
           ("requests answered a second", "per_s", 1), ("p99, ms", "p99_us", 1000)]
 
 
-def _panel(top, title, xs, ys):
+def _panel(top, title, all_xs, all_ys):
+    xs, ys = zip(*[(x, y) for x, y in zip(all_xs, all_ys) if not math.isnan(y)] or [(all_xs[0], 0)])
     low, high = min(ys), max(ys)
     if high - low < max(1, abs(high) * 0.02):  # a flat line is to look like one
         middle, half = (high + low) / 2, max(1, abs(high) * 0.02)
         low, high = middle - half, middle + half
     def at(x, y):
-        return (f"{LEFT + (WIDTH - LEFT - 20) * (x - xs[0]) / (xs[-1] - xs[0]):.1f},"
+        return (f"{LEFT + (WIDTH - LEFT - 20) * (x - all_xs[0]) / (all_xs[-1] - all_xs[0]):.1f},"
                 f"{top + HEIGHT - 25 - (HEIGHT - 55) * (y - low) / (high - low):.1f}")
     line = " ".join(at(x, y) for x, y in zip(xs, ys))
     texts = [f'<text x="{LEFT}" y="{top + 18}" font-weight="bold">{title}</text>',

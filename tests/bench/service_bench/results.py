@@ -98,7 +98,7 @@ def text(table, checks, bars, notes):
             f"{row['ratio_to_echo']:.3f} ({row['ratio_low']:.3f} to {row['ratio_high']:.3f})")
         cells = [row["backend"], row["method"], row["transport"], bars_module.size(row["payload_bytes"]),
                  f"{row['connections']} x {row['in_flight']}", f"{row['calls_per_s']:,.0f}", f"{row['GBps']:.2f}",
-                 f"{row['p50_us']:.0f}", f"{row['p99_us']:.0f}", _short(row["server_cpu_us_per_call"]),
+                 _whole(row["p50_us"]), _whole(row["p99_us"]), _short(row["server_cpu_us_per_call"]),
                  _short(row["mean_batch_requests"]), ratio]
         lines.append("| " + " | ".join(cells) + " |")
     lines += ["", "| bar | asked | measured (95 % interval) | pairs | met |", "|---|---|---|---|---|"]
@@ -110,6 +110,11 @@ def text(table, checks, bars, notes):
     lines += [""] + [f"note: {note}" for note in notes]
     lines.append("valid: " + ("yes" if all(check.ok for check in checks) else "NO"))
     return "\n".join(lines)
+
+
+# A percentile is unknown where too few answers lie beyond it.
+def _whole(value):
+    return "-" if value is None else f"{value:.0f}"
 
 
 def _short(value):

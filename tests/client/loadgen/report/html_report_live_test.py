@@ -52,7 +52,7 @@ class RealRun(unittest.TestCase):
         done = subprocess.run(
             [ARGUMENTS.loadgen, "--address", ",".join(server.target for server in cls.servers),
              "--server-metrics", ",".join(server.metrics for server in cls.servers), "--attempts", "3",
-             "--sweep", "rate:50,150", "--duration", "1.5", "--warmup", "0.2", "--shape", "3x40", "--shape", "1x7",
+             "--sweep", "rate:1000,1500", "--duration", "1.5", "--warmup", "0.2", "--shape", "3x40", "--shape", "1x7",
              "--connections", "1", "--slo", "p99=10s", "--html", page, "--json", results],
             capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
         if done.returncode != 0:
@@ -81,9 +81,9 @@ class RealRun(unittest.TestCase):
     def test_the_headline_is_the_runs(self):
         self.assertEqual(self.run_js("return document.title;"),
                          "Load on " + ",".join(server.target for server in self.servers))
-        self.assertEqual([row[0] for row in self.rows(".runs")], ["rate 50/s", "rate 150/s"])
+        self.assertEqual([row[0] for row in self.rows(".runs")], ["rate 1,000/s", "rate 1,500/s"])
         text = self.run_js("return document.querySelector('.figures').innerText;")
-        self.assertIn("of 150/s offered", text)
+        self.assertIn("of 1,500/s offered", text)
         self.assertIn(f"of {self.shown['verified']:,} verified", text)
 
     def test_both_servers_and_their_sum_are_shown(self):
