@@ -130,7 +130,7 @@ step_cuda() {
   CUDACXX=$(find_nvcc)
   [ -n "$CUDACXX" ] || skip "no nvcc >= 12.4, so no CUDA source was compiled"
   export CUDACXX
-  configure gpu -B build/cuda "-DSOFTMAX_CUDA_ARCHITECTURES=75-virtual;90-real"
+  configure gpu -B build/cuda
   objects=$(ninja -C build/cuda -t targets all |
     sed -n 's/^\([^:]*\(\.cu\|execution\/cuda\/[^:]*\.cc\)\.o\): .*/\1/p')
   [ -n "$objects" ] || die "the build has no CUDA source"
