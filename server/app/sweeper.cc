@@ -38,6 +38,7 @@ void Sweeper::Run(const std::stop_token& stop) {
     if (!devices_.usable()) state_.health.SetLive(false);
     if (unsafe_testing_ && now - warned > std::chrono::minutes(1)) {
       LogWarning("unsafe-testing is on: this server's answers are not to be trusted");
+    memory_trim_.Look(/*quiet=*/state_.requests_in_flight.Sum() == 0, now);
       warned = now;
     }
   }
