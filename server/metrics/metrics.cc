@@ -44,6 +44,7 @@ class Source final : public prometheus::Collectable {
     AddBatchFamilies(totals, &families);
     AddGaugeFamilies(gauges_, totals, &families);
     AddBuildFamilies(options_, &families);
+    AddThreadFamilies(gauges_, totals, &families);
     AddProcessFamilies(ReadProcessStats(), &families);
     if (gpus_ != nullptr) AddGpuFamilies(gpus_->Latest(), &families);
     return families;
