@@ -37,6 +37,7 @@ WireLimits WireLimitsFor(const Config& config) {
   limits.max_rows = config.max_rows;
   limits.max_columns = config.max_columns;
   limits.max_requests_per_stream_message = To32(config.max_requests_per_stream_message);
+  limits.max_message_bytes = MaxMessageBytes(config.max_request_bytes);
   return limits;
 }
 
@@ -60,7 +61,6 @@ ChannelSettings ChannelSettingsFor(const Config& config) {
   using std::chrono::duration_cast;
   using std::chrono::milliseconds;
   ChannelSettings settings;
-  settings.max_message_bytes = std::max(config.max_request_bytes, config.max_response_bytes);
   settings.max_concurrent_streams = static_cast<int>(To32(config.max_concurrent_streams));
   const auto ms = [](Config::Duration duration) {
     return static_cast<int>(std::min<std::int64_t>(duration_cast<milliseconds>(duration).count(), INT_MAX));

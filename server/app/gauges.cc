@@ -27,7 +27,7 @@ std::vector<std::pair<std::string, double>> ConnectionsEnded() {
 
 }  // namespace
 
-GaugeSources GaugesOf(ServiceState& state, const Devices& devices, const Config& config) {
+GaugeSources GaugesOf(ServiceState& state, const Devices& devices, const QueueThreads& queues, const Config& config) {
   GaugeSources sources;
   sources.requests_in_flight = [&state] { return static_cast<double>(state.requests_in_flight.Sum()); };
   sources.requests_queued = [&state] { return static_cast<double>(state.backlog.queued_requests()); };
@@ -45,6 +45,13 @@ GaugeSources GaugesOf(ServiceState& state, const Devices& devices, const Config&
   sources.unsafe_testing = [unsafe = config.unsafe_testing] { return unsafe ? 1.0 : 0.0; };
   sources.degraded = [&devices] { return devices.degraded() ? 1.0 : 0.0; };
   sources.devices = [&devices] { return DeviceGaugesOf(devices); };
+  sources.queue_threads_busy = [&queues] {
+    std::vector<double> seconds;
+    for (const auto& queue : queues) {
+      seconds.push_back(std::chrono::duration<double>(queue->CpuTime().value_or(Nanoseconds(0))).count());
+    }
+    return seconds;
+  };
   sources.connections_ended = &ConnectionsEnded;
   sources.ready = [&state] { return state.health.ready() ? 1.0 : 0.0; };
   return sources;

@@ -179,7 +179,7 @@ absl::Status ServerImpl::Start() {
   if (absl::Status status = BuildGrpc(); !status.ok()) return status;
   if (absl::Status status = StartThreads(); !status.ok()) return status;
   if (faults_ != nullptr) TakeSlabs(faults_->faults().slabs_left);
-  parts_.metrics->SetGauges(GaugesOf(state_, devices_.devices(), config_));
+  parts_.metrics->SetGauges(GaugesOf(state_, devices_.devices(), parts_.queues, config_));
   state_.health.AddListener([this] {
     for (const auto& queue : parts_.queues) queue->RequestAttention();
     if (parts_.health_server != nullptr) parts_.health_server->RequestAttention();

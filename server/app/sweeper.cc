@@ -27,7 +27,10 @@ Sweeper::Sweeper(ServiceState& state, DeviceGroup& devices, Secrets& secrets, co
 void Sweeper::Run(const std::stop_token& stop) {
   TimePoint warned = SteadyClock::now() - std::chrono::hours(1);
   for (int sweep = 0; !stop.stop_requested(); ++sweep) {
+    const TimePoint due = SteadyClock::now() + kSweepInterval;
     std::this_thread::sleep_for(kSweepInterval);
+    // Since it was due: where this thread is late, the others are too.
+    for (const auto& queue : queues_) queue->MeasureLag(due);
     if (sweep % kSweepsPerRefresh == 0) secrets_.Refresh();
     const TimePoint now = SteadyClock::now();
     // A stream's answers may be overdue before gRPC has seen them.
@@ -35,6 +38,7 @@ void Sweeper::Run(const std::stop_token& stop) {
       for (const auto& queue : queues_) queue->RequestAttention();
     }
     devices_.Sweep(now);
+    memory_trim_.Look(/*quiet=*/state_.requests_in_flight.Sum() == 0, now);
     if (!devices_.usable()) state_.health.SetLive(false);
     if (unsafe_testing_ && now - warned > std::chrono::minutes(1)) {
       LogWarning("unsafe-testing is on: this server's answers are not to be trusted");

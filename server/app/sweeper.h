@@ -5,6 +5,7 @@
 #include <thread>
 #include <vector>
 
+#include "server/app/memory_trim.h"
 #include "server/app/secrets.h"
 #include "server/execution/device_group.h"
 #include "server/rpc/queue/queue_thread.h"
@@ -13,7 +14,8 @@
 namespace softmax::server {
 
 // Looks a few times a second at what no event tells of: overdue answers, the devices' health, changed certificates and
-// tokens. A thread of its own, from construction to destruction; all that it is given outlives it.
+// tokens, memory that lies idle, how late the queue threads are. A thread of its own, from construction to destruction;
+// all that it is given outlives it.
 class Sweeper {
  public:
   using Queues = std::vector<std::unique_ptr<QueueThread>>;
@@ -28,6 +30,7 @@ class Sweeper {
   Secrets& secrets_;
   const Queues& queues_;
   const bool unsafe_testing_;  // said once a minute
+  MemoryTrim memory_trim_;     // of the thread
   std::jthread thread_;        // last: joins before the state above dies
 };
 

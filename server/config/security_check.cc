@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cstring>
 
+#include "server/base/file_mode.h"
 #include "server/config/check.h"
 
 namespace softmax::server {
@@ -21,10 +22,8 @@ absl::Status CheckReadable(const std::string& flag, const std::string& path, boo
   if (stat(path.c_str(), &info) != 0) return Refuse(shown + ": " + std::strerror(errno));
   if (!S_ISREG(info.st_mode)) return Refuse(shown + ": is not a file");
   if (access(path.c_str(), R_OK) != 0) return Refuse(shown + ": " + std::strerror(errno));
-  if (secret && (info.st_mode & S_IRWXO) != 0) {
-    char mode[8];
-    std::snprintf(mode, sizeof(mode), "%04o", info.st_mode & 07777u);
-    return Refuse(shown + ": its mode " + mode + " lets others read or write it; chmod o= " + path);
+  if (const std::string problem = OthersProblem(path, info.st_mode); secret && !problem.empty()) {
+    return Refuse(shown + ": " + problem);
   }
   return absl::OkStatus();
 }

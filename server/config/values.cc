@@ -2,6 +2,7 @@
 
 #include <absl/strings/ascii.h>
 #include <absl/strings/str_join.h>
+#include <absl/strings/str_split.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -9,7 +10,6 @@
 #include <charconv>
 #include <cmath>
 #include <span>
-#include <sstream>
 
 #include "server/base/duration.h"
 #include "server/config/flags.h"
@@ -158,16 +158,6 @@ std::string FormatOrdinals(const std::vector<std::uint32_t>& ordinals) {
   return ordinals.empty() ? "all" : absl::StrJoin(ordinals, ",");
 }
 
-std::vector<std::string> SplitAtCommas(const std::string& text) {
-  if (text.empty()) {
-    return {""};
-  }
-  std::vector<std::string> words;
-  std::istringstream rest(text);
-  for (std::string word; std::getline(rest, word, ',');) {
-    words.push_back(word);
-  }
-  return words;
-}
+std::vector<std::string> SplitAtCommas(const std::string& text) { return absl::StrSplit(text, ','); }
 
 }  // namespace softmax::server

@@ -180,6 +180,18 @@ void AddReceiveBlocks(const GaugeSources& sources, Families* out) {
 
 }  // namespace
 
+void AddThreadFamilies(const GaugeSources& sources, const CounterTotals& totals, Families* out) {
+  AddHistogramFamily("softmax_queue_thread_lag_seconds",
+                     "Seconds a queue thread came late to a wake-up, asked ten times a second.", totals.lag,
+                     kTimeBounds, kNanosecondsPerSecond, out);
+  if (!sources.queue_threads_busy) return;
+  MetricFamily* busy = AddFamily("softmax_queue_thread_busy_seconds_total",
+                                 "CPU time of each queue thread, in seconds; a thread that polls a GPU counts as busy.",
+                                 MetricType::Counter, out);
+  const std::vector<double> seconds = sources.queue_threads_busy();
+  for (std::size_t i = 0; i < seconds.size(); ++i) AddCounter(seconds[i], {{"thread", std::to_string(i)}}, busy);
+}
+
 void AddGaugeFamilies(const GaugeSources& sources, const CounterTotals& totals, Families* out) {
   const std::uint64_t arrived = totals.arrived > totals.finished ? totals.arrived : totals.finished;
   const auto counted = static_cast<double>(arrived - totals.finished);

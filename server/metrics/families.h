@@ -20,6 +20,8 @@ void AddBatchFamilies(const CounterTotals& totals, Families* out);
 // A source that is not set is left out, not published as 0; requests in flight are then counted
 // from the threads' counters.
 void AddGaugeFamilies(const GaugeSources& sources, const CounterTotals& totals, Families* out);
+// Of the queue threads: how late they come, and how busy they are.
+void AddThreadFamilies(const GaugeSources& sources, const CounterTotals& totals, Families* out);
 void AddBuildFamilies(const Metrics::Options& options, Families* out);
 void AddProcessFamilies(const ProcessStats& stats, Families* out);
 // Nothing at all without GPUs.

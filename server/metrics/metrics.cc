@@ -8,6 +8,7 @@
 #include "server/base/mutex.h"
 #include "server/metrics/families.h"
 #include "server/metrics/gpu_sampler.h"
+#include "server/metrics/open_metrics.h"
 #include "server/metrics/scrape_server.h"
 
 namespace softmax::server {
@@ -43,6 +44,7 @@ class Source final : public prometheus::Collectable {
     AddRequestFamilies(totals, &families);
     AddBatchFamilies(totals, &families);
     AddGaugeFamilies(gauges_, totals, &families);
+    AddThreadFamilies(gauges_, totals, &families);
     AddBuildFamilies(options_, &families);
     AddProcessFamilies(ReadProcessStats(), &families);
     if (gpus_ != nullptr) AddGpuFamilies(gpus_->Latest(), &families);
@@ -66,8 +68,10 @@ class PrometheusMetrics final : public Metrics {
   void ClearGauges() override { source_->SetGauges({}); }
   std::string Render() override { return prometheus::TextSerializer().Serialize(source_->Collect()); }
   std::string Serve(const std::string& address) override {
-    return scrape_server_.Start(
-        address, [source = source_] { return prometheus::TextSerializer().Serialize(source->Collect()); });
+    return scrape_server_.Start(address, [source = source_](TextFormat format) {
+      return format == TextFormat::kOpenMetrics ? OpenMetricsText(source->Collect())
+                                                : prometheus::TextSerializer().Serialize(source->Collect());
+    });
   }
   int port() const override { return scrape_server_.port(); }
 

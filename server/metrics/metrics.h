@@ -60,6 +60,8 @@ class Recorder {
   virtual void BatchFinished(const BatchSample& sample) = 0;
   virtual void PayloadCopiedIn(std::uint64_t bytes) = 0;   // host copies of request payload
   virtual void PayloadCopiedOut(std::uint64_t bytes) = 0;  // host copies of answer payload (small or slow reader)
+  // The thread was woken at a time it knew, and came to it this much later.
+  virtual void CameLate(Nanoseconds /*late*/) {}
 };
 
 // One device, in the order of GetServerInfo's list.
@@ -77,6 +79,8 @@ struct GaugeSources {
   std::function<double()> receive_blocks_total, receive_blocks_used;
   std::function<double()> connections, unsafe_testing, degraded, ready;
   std::function<std::vector<DeviceGauges>()> devices;
+  // CPU time of each queue thread, in seconds.
+  std::function<std::vector<double>()> queue_threads_busy;
   // Connections that were ended for what their clients sent: reason -> how many so far.
   std::function<std::vector<std::pair<std::string, double>>()> connections_ended;
 };

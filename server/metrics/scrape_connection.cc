@@ -6,6 +6,8 @@
 
 #include <cerrno>
 
+#include "server/metrics/open_metrics.h"
+
 namespace softmax::server {
 namespace {
 
@@ -23,7 +25,7 @@ std::string Answer(const char* status, const std::string& more_headers, const st
 
 }  // namespace
 
-std::string ScrapeAnswer(const std::string& head, const std::function<std::string()>& render) {
+std::string ScrapeAnswer(const std::string& head, const Render& render) {
   constexpr char kPlain[] = "Content-Type: text/plain; charset=utf-8\r\n";
   const std::string line = head.substr(0, head.find_first_of("\r\n"));
   const std::size_t space = line.find(' ');
@@ -39,7 +41,11 @@ std::string ScrapeAnswer(const std::string& head, const std::function<std::strin
   }
   const std::string path = target.substr(0, target.find('?'));
   if (path != "/metrics") return Answer("404 Not Found", kPlain, "metrics are at /metrics\n", !is_head);
-  return Answer("200 OK", "Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n", render(), !is_head);
+  const TextFormat format = WantsOpenMetrics(head) ? TextFormat::kOpenMetrics : TextFormat::kPrometheus;
+  const char* const type = format == TextFormat::kOpenMetrics
+                               ? "Content-Type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n"
+                               : "Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n";
+  return Answer("200 OK", type, render(format), !is_head);
 }
 
 ScrapeConnection::ScrapeConnection(int fd) : fd_(fd), give_up_(Clock::now() + kToAsk) {}
@@ -50,12 +56,12 @@ short ScrapeConnection::events() const { return answer_.empty() ? POLLIN : POLLO
 
 bool ScrapeConnection::done() const { return ended_ || Clock::now() >= give_up_; }
 
-void ScrapeConnection::Proceed(const std::function<std::string()>& render) {
+void ScrapeConnection::Proceed(const Render& render) {
   if (answer_.empty()) Read(render);
   if (!answer_.empty()) Write();
 }
 
-void ScrapeConnection::Read(const std::function<std::string()>& render) {
+void ScrapeConnection::Read(const Render& render) {
   char block[4096];
   const ssize_t size = recv(fd_, block, sizeof(block), 0);
   if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;

@@ -7,6 +7,10 @@
 
 namespace softmax::server {
 
+enum class TextFormat { kPrometheus, kOpenMetrics };
+// Makes the text of /metrics.
+using Render = std::function<std::string(TextFormat format)>;
+
 // One connection of the scrape server: a request is read, answered, and the connection closed. Never blocks.
 class ScrapeConnection {
  public:
@@ -18,12 +22,12 @@ class ScrapeConnection {
   int fd() const { return fd_; }
   short events() const;  // what to poll for
   // After poll has seen one of them.
-  void Proceed(const std::function<std::string()>& render);
+  void Proceed(const Render& render);
   // It has its answer, or has taken too long.
   bool done() const;
 
  private:
-  void Read(const std::function<std::string()>& render);
+  void Read(const Render& render);
   void Write();
 
   const int fd_;
@@ -34,7 +38,7 @@ class ScrapeConnection {
   std::chrono::steady_clock::time_point give_up_;
 };
 
-// The answer to the head of a request, up to its empty line. `render` makes the text of /metrics.
-std::string ScrapeAnswer(const std::string& head, const std::function<std::string()>& render);
+// The answer to the head of a request, up to its empty line.
+std::string ScrapeAnswer(const std::string& head, const Render& render);
 
 }  // namespace softmax::server

@@ -1,7 +1,5 @@
 #include "server/metrics/scrape_server.h"
 
-#include <netdb.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -12,11 +10,11 @@
 #include <cerrno>
 #include <cstring>
 #include <list>
-#include <memory>
 #include <system_error>
 #include <utility>
 
 #include "server/base/address.h"
+#include "server/base/tcp_listen.h"
 #include "server/metrics/scrape_connection.h"
 
 namespace softmax::server {
@@ -25,42 +23,19 @@ namespace {
 // More than any number of scrapers; the oldest connection gives way.
 constexpr std::size_t kMostConnections = 256;
 constexpr int kTickMs = 200;  // how often connections that take too long are looked for
-constexpr int kSocketFlags = SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK;
 
-std::string BindError(const std::string& address, int error) {
-  if (error == EADDRINUSE) return "address " + address + " is in use";
-  return "address " + address + " cannot be bound: " + std::strerror(error);
-}
-
-// Empty: `*fd` listens at `*port`.
-std::string Listen(const std::string& address, int* fd, int* port) {
+// Empty: the descriptors listen at `*port`.
+std::string Listen(const std::string& address, std::vector<int>* fds, int* port) {
   const std::string bad = "address " + address + " is not valid: ";
   const auto pieces = SplitHostPort(address);
   if (!pieces || (!pieces->in_brackets && pieces->host.find(':') != std::string_view::npos)) {
     return bad + "want host:port or [v6]:port, such as 0.0.0.0:9400";
   }
   if (!ParsePort(pieces->port)) return bad + "the port must be a number from 0 to 65535";
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE;
-  addrinfo* found = nullptr;
-  const std::string host(pieces->host);
-  if (const int rc = getaddrinfo(host.c_str(), std::string(pieces->port).c_str(), &hints, &found); rc != 0) {
-    return "address " + address + " cannot be resolved: " + gai_strerror(rc);
-  }
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, freeaddrinfo);
-  *fd = socket(found->ai_family, kSocketFlags, 0);
-  if (*fd < 0) return BindError(address, errno);
-  const int on = 1;
-  setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  sockaddr_storage bound{};
-  socklen_t size = sizeof(bound);
-  if (bind(*fd, found->ai_addr, found->ai_addrlen) != 0 || listen(*fd, SOMAXCONN) != 0 ||
-      getsockname(*fd, reinterpret_cast<sockaddr*>(&bound), &size) != 0) {
-    return BindError(address, errno);
-  }
-  *port = ntohs(bound.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(bound).sin6_port
-                                            : reinterpret_cast<const sockaddr_in&>(bound).sin_port);
+  TcpListeners listeners = ListenTcp(address, Wildcard::kBothFamilies, SOMAXCONN);
+  if (!listeners.problem.empty()) return "address " + address + " " + listeners.problem;
+  *fds = std::move(listeners.fds);
+  *port = listeners.port;
   return "";
 }
 
@@ -77,20 +52,23 @@ void Accept(int listener, std::list<ScrapeConnection>* connections) {
   }
 }
 
-void Serve(int listener, int wake, const std::function<std::string()>& render) {
+void Serve(const std::vector<int>& listeners, int wake, const Render& render) {
   std::list<ScrapeConnection> connections;  // the oldest first
   for (;;) {
-    std::vector<pollfd> waits = {{wake, POLLIN, 0}, {listener, POLLIN, 0}};
+    std::vector<pollfd> waits = {{wake, POLLIN, 0}};
+    for (const int listener : listeners) waits.push_back({listener, POLLIN, 0});
     for (const ScrapeConnection& connection : connections) waits.push_back({connection.fd(), connection.events(), 0});
     // Without connections there is nothing to time.
     poll(waits.data(), waits.size(), connections.empty() ? -1 : kTickMs);
     if (waits[0].revents != 0) return;
-    std::size_t i = 2;
+    std::size_t i = 1 + listeners.size();
     for (auto it = connections.begin(); it != connections.end(); ++i) {
       if (waits[i].revents != 0) it->Proceed(render);
       it = it->done() ? connections.erase(it) : std::next(it);
     }
-    if (waits[1].revents != 0) Accept(listener, &connections);
+    for (std::size_t l = 0; l < listeners.size(); ++l) {
+      if (waits[1 + l].revents != 0) Accept(listeners[l], &connections);
+    }
   }
 }
 
@@ -117,27 +95,27 @@ ScrapeServer::~ScrapeServer() {
     eventfd_write(wake_, 1);
     thread_.join();
   }
-  if (listener_ >= 0) close(listener_);
+  for (const int fd : listeners_) close(fd);
   if (wake_ >= 0) close(wake_);
 }
 
-std::string ScrapeServer::Start(const std::string& address, std::function<std::string()> render) {
+std::string ScrapeServer::Start(const std::string& address, Render render) {
   if (thread_.joinable()) return "metrics are served already, at port " + std::to_string(port_);
-  std::string problem = Listen(address, &listener_, &port_);
+  std::string problem = Listen(address, &listeners_, &port_);
   if (problem.empty()) {
     wake_ = eventfd(0, EFD_CLOEXEC);
     if (wake_ < 0) problem = "address " + address + " cannot be served: " + std::strerror(errno);
   }
   if (problem.empty()) {
     thread_ = StartThread(
-        [listener = listener_, wake = wake_, render = std::move(render)] { Serve(listener, wake, render); });
+        [listeners = listeners_, wake = wake_, render = std::move(render)] { Serve(listeners, wake, render); });
     if (!thread_.joinable()) problem = "address " + address + " cannot be served: no thread can be had";
   }
   if (problem.empty()) return "";
-  for (int* fd : {&listener_, &wake_}) {
-    if (*fd >= 0) close(*fd);
-    *fd = -1;
-  }
+  for (const int fd : listeners_) close(fd);
+  listeners_.clear();
+  if (wake_ >= 0) close(wake_);
+  wake_ = -1;
   port_ = 0;
   return problem;
 }

@@ -6,6 +6,8 @@
 #include <thread>
 #include <vector>
 
+#include "server/metrics/scrape_connection.h"
+
 namespace softmax::server {
 
 // Answers GET and HEAD of /metrics, and nothing else, on one address, from one thread. Connections that are idle, send
@@ -18,12 +20,12 @@ class ScrapeServer {
   ScrapeServer& operator=(const ScrapeServer&) = delete;
 
   // `render` makes the text of /metrics, on the server's thread. Empty: serving. Otherwise why not, naming the address.
-  std::string Start(const std::string& address, std::function<std::string()> render);
+  std::string Start(const std::string& address, Render render);
   int port() const { return port_; }
 
  private:
   std::thread thread_;
-  int listener_ = -1;
+  std::vector<int> listeners_;
   int wake_ = -1;  // an eventfd: the thread is to end
   int port_ = 0;
 };

@@ -41,6 +41,8 @@ void ThreadCounters::PayloadCopiedIn(std::uint64_t bytes) { copied_in_.Add(bytes
 
 void ThreadCounters::PayloadCopiedOut(std::uint64_t bytes) { copied_out_.Add(bytes); }
 
+void ThreadCounters::CameLate(Nanoseconds late) { lag_.Observe(Count(late)); }
+
 void ThreadCounters::AddTo(CounterTotals* totals) const {
   for (std::size_t method = 0; method < kMethods; ++method) {
     for (std::size_t code = 0; code < kCodes; ++code) {
@@ -53,6 +55,7 @@ void ThreadCounters::AddTo(CounterTotals* totals) const {
   queue_time_.AddTo(&totals->queue_time);
   batch_wait_.AddTo(&totals->batch_wait);
   execution_.AddTo(&totals->execution);
+  lag_.AddTo(&totals->lag);
   batch_rows_.AddTo(&totals->batch_rows);
   batch_requests_.AddTo(&totals->batch_requests);
   batch_bytes_.AddTo(&totals->batch_bytes);

@@ -18,7 +18,7 @@ constexpr std::size_t kRefuseReasons = 7;
 struct CounterTotals {
   std::array<std::array<std::uint64_t, kCodes>, kMethods> requests{};
   std::array<HistogramTotals<kTimeBounds.size()>, kMethods> request_time;
-  HistogramTotals<kTimeBounds.size()> queue_time, batch_wait, execution;
+  HistogramTotals<kTimeBounds.size()> queue_time, batch_wait, execution, lag;
   HistogramTotals<kRowBounds.size()> batch_rows;
   HistogramTotals<kRequestBounds.size()> batch_requests;
   HistogramTotals<kByteBounds.size()> batch_bytes;
@@ -42,6 +42,7 @@ class alignas(128) ThreadCounters final : public Recorder {
   void BatchFinished(const BatchSample& sample) override;
   void PayloadCopiedIn(std::uint64_t bytes) override;
   void PayloadCopiedOut(std::uint64_t bytes) override;
+  void CameLate(Nanoseconds late) override;
 
   // Any thread. Every number is a true past value; two of them may be from slightly different
   // moments.
@@ -50,7 +51,7 @@ class alignas(128) ThreadCounters final : public Recorder {
  private:
   std::array<std::array<ThreadCounter, kCodes>, kMethods> requests_;
   std::array<ShardHistogram<kTimeBounds>, kMethods> request_time_;
-  ShardHistogram<kTimeBounds> queue_time_, batch_wait_, execution_;
+  ShardHistogram<kTimeBounds> queue_time_, batch_wait_, execution_, lag_;
   ShardHistogram<kRowBounds> batch_rows_;
   ShardHistogram<kRequestBounds> batch_requests_;
   ShardHistogram<kByteBounds> batch_bytes_;

@@ -1,6 +1,7 @@
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "server/wire/contract.h"
@@ -11,17 +12,38 @@
 namespace softmax::server {
 namespace {
 
-// The encoding that a message's first two bytes speak of, or nullptr. gRPC hands compressed bytes
-// on when decompression is off. No client of ours begins a message like this: 1f is a wire type
-// that does not exist, and 78 is field 15 as a varint, which it is in no request.
+using std::literals::string_view_literals::operator""sv;
+
+struct Magic {
+  const char* encoding;
+  std::string_view bytes;
+};
+// How messages of these encodings begin. No client of ours begins one like this, and it is asked only of messages that
+// have been refused: most are no tag at all, 78 is field 15 as a varint, which it is in no request, and the rest are
+// fields that are not there.
+constexpr Magic kMagics[] = {{"gzip", "\x1f\x8b"},         {"deflate", "\x78\x01"},     {"deflate", "\x78\x5e"},
+                             {"deflate", "\x78\x9c"},      {"deflate", "\x78\xda"},     {"zstd", "\x28\xb5\x2f\xfd"},
+                             {"snappy", "\xff\x06\x00"sv}, {"lz4", "\x04\x22\x4d\x18"}, {"bzip2", "BZh"}};
+
+// The encoding that a message's first bytes speak of, or nullptr. gRPC hands compressed bytes on when decompression is
+// off, and says nothing of an encoding that it does not know.
 const char* CompressionSeen(Slices slices) {
-  std::uint8_t first[2];
+  std::uint8_t first[4];
   WireCursor cursor(slices);
-  if (cursor.remaining() < sizeof(first)) return nullptr;
-  cursor.Read(sizeof(first), first);
-  if (first[0] == 0x1f && first[1] == 0x8b) return "gzip";
-  const bool zlib = first[0] == 0x78 && (first[1] == 0x01 || first[1] == 0x5e || first[1] == 0x9c || first[1] == 0xda);
-  return zlib ? "deflate" : nullptr;
+  const std::uint64_t size = std::min<std::uint64_t>(cursor.remaining(), sizeof(first));
+  cursor.Read(size, first);
+  const std::string_view begin(reinterpret_cast<const char*>(first), size);
+  for (const Magic& magic : kMagics) {
+    if (begin.starts_with(magic.bytes)) return magic.encoding;
+  }
+  return nullptr;
+}
+
+// RESOURCE_EXHAUSTED: a good request, in a message with much beside it.
+absl::Status CheckMessage(std::uint64_t bytes, const WireLimits& limits) {
+  if (bytes <= limits.max_message_bytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("message: has ", bytes, " bytes; must be at most ", limits.max_message_bytes));
 }
 
 // What to say of a message that was refused for `status`: the reason, unless it is compressed.
@@ -107,13 +129,22 @@ absl::Status DecodeStream(Slices slices, const WireLimits& limits, std::vector<D
 void DecodeRequest(Slices slices, const WireLimits& limits, DecodedRequest* out) {
   *out = DecodedRequest{};
   WireCursor cursor(slices);
+  const std::uint64_t bytes = cursor.remaining();
   DecodeToLimit(&cursor, kWireDepth, limits, out);
+  if (out->status.ok()) out->status = CheckMessage(bytes, limits);
   if (!out->status.ok()) out->status = OrCompressed(slices, std::move(out->status));
 }
 
 absl::Status DecodeStreamRequest(Slices slices, const WireLimits& limits, std::vector<DecodedRequest>* out) {
   out->clear();
   absl::Status status = DecodeStream(slices, limits, out);
+  const absl::Status whole = CheckMessage(WireCursor(slices).remaining(), limits);
+  if (status.ok() && !whole.ok()) {
+    if (out->empty()) return whole;
+    for (DecodedRequest& request : *out) {
+      if (request.status.ok()) request.status = whole;
+    }
+  }
   // Compressed bytes may happen to be a message of unknown fields; one that asks for nothing
   // deserves the question.
   if (status.ok() && !out->empty()) return status;

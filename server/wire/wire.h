@@ -21,6 +21,7 @@ struct WireLimits {
   std::uint64_t max_rows = 1ull << 31;
   std::uint64_t max_columns = 1ull << 31;
   std::uint32_t max_requests_per_stream_message = 1024;
+  std::uint64_t max_message_bytes = UINT64_MAX;  // of one message, whatever is in it
 };
 
 // One decoded request. Borrows nothing: the payload and the lengths are positions in the slices it
@@ -44,8 +45,9 @@ struct DecodedRequest {
 // Decodes one SoftmaxRequest that fills `slices`. Same result as the generated parser followed by
 // the contract's rules: fields in any order, last value of a repeated scalar wins, repeated `input`
 // messages merge (the shape appends, data is replaced), unknown fields are skipped, packed and
-// unpacked shape and lengths. `out->status` is INVALID_ARGUMENT with field, value and limit, or
-// UNIMPLEMENTED for what looks like a compressed message.
+// unpacked shape and lengths. `out->status` is INVALID_ARGUMENT with field, value and limit,
+// UNIMPLEMENTED for what looks like a compressed message, or RESOURCE_EXHAUSTED for a message whose
+// request would be good, and which is larger than any good request needs.
 void DecodeRequest(Slices slices, const WireLimits& limits, DecodedRequest* out);
 
 // Decodes one SoftmaxStreamRequest. Not OK: the message cannot be cut into requests with ids

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "softmax/v1/softmax.grpc.pb.h"
+#include "tests/end_to_end/faulty_service.h"
 #include "tests/end_to_end/http2_client.h"
 #include "tests/end_to_end/server_process.h"
 #include "tests/end_to_end/service.h"
@@ -92,14 +93,59 @@ TEST(Hostile, CompressedRequestsAreRefusedByName) {
   ExpectServes(service);
 }
 
-// As gRPC itself answers it for the other methods.
 TEST(Hostile, ACallWithoutAMessageIsRefused) {
   Service service;
   grpc::ByteBuffer answer;
   const grpc::Status status = RawCall(service.NewChannel(), nullptr, &answer);
-  EXPECT_EQ(status.error_code(), grpc::INTERNAL) << status.error_message();
-  EXPECT_EQ(status.error_message(), "Unable to parse request");
+  EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT) << status.error_message();
+  EXPECT_EQ(status.error_message(), "message: is absent; must be one SoftmaxRequest");
   ExpectServes(service);
+}
+
+// gRPC's own limit would answer above 1.5 times the limit with another code, no words of ours, and be counted nowhere.
+TEST(Hostile, ATensorAboveTheLimitIsRefusedAlikeWhateverItsSize) {
+  ServerProcess server({"--max-request-bytes=1MiB", "--max-response-bytes=1MiB", "--arena-bytes=8MiB",
+                        "--max-unread-bytes-per-connection=8MiB"});
+  ASSERT_FALSE(server.target().empty()) << server.Log();
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxSendMessageSize(-1);
+  const auto channel = grpc::CreateCustomChannel(server.target(), grpc::InsecureChannelCredentials(), arguments);
+  const auto expect_words = [](const std::string& message, std::int64_t bytes) {
+    EXPECT_EQ(message, "input.data: the data and lengths have " + std::to_string(bytes) +
+                           " bytes; must be at most 1048576 (max_request_bytes)");
+  };
+  const auto stub = v1::SoftmaxService::NewStub(channel);
+  grpc::ClientContext context;
+  const auto stream = stub->SoftmaxStream(&context);
+  int refused = 0;
+  for (const std::int64_t bytes : {(1 << 20) + 4, 3 << 19, (3 << 19) + (1 << 17), 4 << 20, 64 << 20}) {
+    v1::SoftmaxStreamRequest message;
+    v1::SoftmaxRequest& request = *message.add_requests();
+    request.set_id(static_cast<std::uint64_t>(bytes));
+    request.mutable_input()->set_dtype(v1::DATA_TYPE_FLOAT32);
+    request.mutable_input()->add_shape(bytes / 4);
+    request.mutable_input()->set_data(std::string(static_cast<std::size_t>(bytes), '\0'));
+    const std::string text = request.SerializeAsString();
+    grpc::ByteBuffer answer;
+    const grpc::Status status = RawCall(channel, &text, &answer);
+    EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT) << bytes << ": " << status.error_message();
+    expect_words(status.error_message(), bytes);
+    // In a stream, which goes on.
+    ASSERT_TRUE(stream->Write(message));
+    v1::SoftmaxStreamResponse response;
+    ASSERT_TRUE(stream->Read(&response)) << bytes;
+    EXPECT_EQ(response.responses(0).id(), request.id());
+    EXPECT_EQ(response.responses(0).status().code(), grpc::INVALID_ARGUMENT);
+    expect_words(response.responses(0).status().message(), bytes);
+    refused += 2;
+  }
+  stream->WritesDone();
+  EXPECT_EQ(stream->Finish().error_code(), grpc::OK);
+  EXPECT_EQ(MetricOf(server.metrics(), R"(softmax_requests_rejected_total{reason="invalid"} )"),
+            std::to_string(refused));
+  EXPECT_EQ(MetricOf(server.metrics(), R"(softmax_requests_total{method="Softmax",code="INVALID_ARGUMENT"} )"),
+            std::to_string(refused / 2));
+  EXPECT_EQ(MetricOf(server.metrics(), R"(softmax_requests_total{method="Softmax",code="CANCELLED"} )"), "");
 }
 
 TEST(Hostile, StreamsResetInTheMiddleOfAMessage) {

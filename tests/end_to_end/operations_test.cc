@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "softmax/v1/softmax.grpc.pb.h"
+#include "tests/end_to_end/faulty_service.h"
 #include "tests/end_to_end/server_process.h"
 #include "tests/end_to_end/service.h"
 #include "tests/support/temp_folder.h"
@@ -99,6 +100,42 @@ TEST(Connections, ThatEndByAgeLoseNoCall) {
       }
     });
   }
+}
+
+// What a server's own request times cannot show: they begin when its thread has come.
+TEST(QueueThreads, SayHowLateAndHowBusyTheyAre) {
+  ServerProcess server({"--backend=cpu", "--threads=2"});
+  ASSERT_FALSE(server.target().empty()) << server.Log();
+  const auto number = [&](const std::string& series) {
+    const std::string text = MetricOf(server.metrics(), series);
+    return text.empty() ? -1.0 : std::stod(text);
+  };
+  const auto waits_for = [&](double samples) {
+    for (int i = 0; i < 200 && number("softmax_queue_thread_lag_seconds_count ") < samples; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    return number("softmax_queue_thread_lag_seconds_count ");
+  };
+  const double before = waits_for(10);
+  EXPECT_GE(before, 10);
+  const std::string late = R"(softmax_queue_thread_lag_seconds_bucket{le="0.5"} )";
+  const double late_before = number("softmax_queue_thread_lag_seconds_count ") - number(late);
+  server.Signal(SIGSTOP);
+  std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+  server.Signal(SIGCONT);
+  waits_for(before + 10);
+  EXPECT_GE(number("softmax_queue_thread_lag_seconds_count ") - number(late), late_before + 2);  // both threads
+  const double busy = number(R"(softmax_queue_thread_busy_seconds_total{thread="0"} )");
+  EXPECT_GE(busy, 0);
+  EXPECT_GE(number(R"(softmax_queue_thread_busy_seconds_total{thread="1"} )"), 0);
+  client::ClientOptions options;
+  options.target = server.target();
+  const auto client = *client::Client::Create(options);
+  const Question question = MakeQuestion({2, 100}, 1);
+  for (int i = 0; i < 2000; ++i) EXPECT_TRUE(client->Softmax(question.view()).ok());
+  EXPECT_GT(number(R"(softmax_queue_thread_busy_seconds_total{thread="0"} )") +
+                number(R"(softmax_queue_thread_busy_seconds_total{thread="1"} )"),
+            busy + 0.01);
 }
 
 TEST(SlowRequests, AreLoggedWithTheirStagesAndNames) {

@@ -123,6 +123,35 @@ TEST_F(SecureTest, AnswersLargeAndSmallOverTlsAndGivesEverySlabBack) {
   EXPECT_TRUE(service.AllSlabsFree());
 }
 
+// What the server takes for usable, gRPC and its clients take as well.
+TEST_F(SecureTest, KeysOfEveryKindAreServed) {
+  for (const char* kind : {"RSA-2048", "P-384", "P-521", "ED25519"}) {
+    const client::Identity identity = client::IssueFor("localhost", old_authority_, "127.0.0.1", {.key = kind});
+    const Service::Edit tls = WithTls();
+    Place(identity);
+    Service service(tls);
+    EXPECT_EQ(Call(service, Trusting(old_authority_.certificate)), absl::OkStatus()) << kind;
+  }
+}
+
+TEST_F(SecureTest, WhatNobodyCouldConnectToLaterIsNamedInTheLogAndNotUsed) {
+  Place(first_);
+  ServerProcess server({"--tls-cert=" + folder_.path("cert.pem"), "--tls-key=" + folder_.path("key.pem")});
+  ASSERT_FALSE(server.target().empty()) << server.Log();
+  Place(client::IssueFor("localhost", old_authority_, "127.0.0.1", {.key = "RSA-1024"}));
+  const std::string stays = "the last good one stays: ";
+  for (int i = 0; i < 100 && server.FindInLog(stays).find("too small") == std::string::npos; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  EXPECT_THAT(server.Log(),
+              HasSubstr(stays + folder_.path("cert.pem") + ": no client could connect: ee key too small"));
+  client::ClientOptions options = Trusting(old_authority_.certificate);
+  options.target = server.target();
+  const Question question = MakeQuestion({4, 100}, 1);
+  EXPECT_EQ((*client::Client::Create(options))->Softmax(question.view(), question.options()).status(),
+            absl::OkStatus());
+}
+
 TEST_F(SecureTest, PlainTextFindsNobody) {
   Service service(WithTls());
   client::ClientOptions plain;
@@ -350,6 +379,9 @@ TEST_F(SecureTest, WhatCannotBeServedWithIsOneLineAndExitCode2) {
   const std::string key = "--tls-key=" + folder_.path("key.pem");
   folder_.Write("other.pem", second_.private_key);
   folder_.Write("rubbish", "rubbish");
+  const client::Identity small = client::IssueFor("localhost", old_authority_, "", {.key = "RSA-1024"});
+  const std::string small_cert = "--tls-cert=" + folder_.Write("small_cert.pem", small.certificate);
+  const std::string small_key = "--tls-key=" + folder_.Write("small_key.pem", small.private_key);
   const struct {
     std::vector<std::string> flags;
     const char* says;
@@ -357,6 +389,7 @@ TEST_F(SecureTest, WhatCannotBeServedWithIsOneLineAndExitCode2) {
                {{cert, "--tls-key=" + folder_.path("gone")}, "No such file"},
                {{cert, "--tls-key=" + folder_.path("other.pem")}, "is not the key of the certificate"},
                {{"--tls-cert=" + folder_.path("rubbish"), key}, "holds no certificate"},
+               {{small_key, small_cert}, "small_cert.pem: no client could connect: ee key too small"},
                {{cert, key, "--tls-client-ca=" + folder_.path("rubbish")}, "holds no certificate"},
                {{"--token-file=" + folder_.path("rubbish")}, "line 1"}};
   for (const auto& [flags, says] : cases) {

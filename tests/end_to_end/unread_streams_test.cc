@@ -22,12 +22,16 @@ std::int64_t Number(const ServerProcess& server, const std::string& series) {
 // Sends as fast as the server takes it and never reads, on a connection of its own.
 class UnreadStream {
  public:
-  UnreadStream(const std::string& target, std::int64_t columns, int requests_per_message) {
+  UnreadStream(const std::string& target, std::int64_t columns, int requests_per_message)
+      : UnreadStream(ChannelOfItsOwn(target), Message(columns, requests_per_message)) {}
+
+  static std::shared_ptr<grpc::Channel> ChannelOfItsOwn(const std::string& target) {
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    stub_ =
-        v1::SoftmaxService::NewStub(grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments));
-    stream_ = stub_->SoftmaxStream(&context_);
+    arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);  // or the client's window grows, and takes what nobody reads
+    return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
+  }
+  static v1::SoftmaxStreamRequest Message(std::int64_t columns, int requests_per_message) {
     v1::SoftmaxStreamRequest message;
     for (int i = 0; i < requests_per_message; ++i) {
       v1::SoftmaxRequest* const request = message.add_requests();
@@ -36,6 +40,12 @@ class UnreadStream {
       request->mutable_input()->add_shape(columns);
       request->mutable_input()->set_data(std::string(static_cast<std::size_t>(columns) * 4, '\0'));
     }
+    return message;
+  }
+
+  UnreadStream(const std::shared_ptr<grpc::Channel>& channel, const v1::SoftmaxStreamRequest& message)
+      : stub_(v1::SoftmaxService::NewStub(channel)) {
+    stream_ = stub_->SoftmaxStream(&context_);
     writer_ = std::jthread([this, message] {
       while (stream_->Write(message)) {
       }
@@ -102,6 +112,34 @@ TEST(UnreadStreams, LeaveTheArenaWhenTheirTimeIsOver) {
   // Of what was given up none is counted as answered: what went into the client's window has left before.
   EXPECT_GT(Number(server, R"(softmax_requests_total{method="SoftmaxStream",code="CANCELLED"} )"), 0);
   EXPECT_LT(Number(server, kAnswered), 100);
+}
+
+// A request of a few bytes makes an error of a hundred: they count to what a connection may leave unread, and are
+// counted where other refusals are.
+TEST(UnreadStreams, OfBadRequestsCountToTheConnectionsShare) {
+  ServerProcess server({"--answer-timeout=10m", "--max-unread-bytes-per-connection=1MiB"});
+  ASSERT_FALSE(server.target().empty()) << server.Log();
+  v1::SoftmaxStreamRequest message;
+  for (int i = 0; i < 1024; ++i) {
+    v1::SoftmaxRequest* const request = message.add_requests();
+    request->set_id(static_cast<std::uint64_t>(i) + 1);
+    request->mutable_input()->set_dtype(v1::DATA_TYPE_FLOAT32);
+    for (int d = 0; d < 8; ++d) request->mutable_input()->add_shape(d < 7 ? 1000000 : 0);
+  }
+  const auto channel = UnreadStream::ChannelOfItsOwn(server.target());
+  std::vector<std::unique_ptr<UnreadStream>> streams;
+  for (int i = 0; i < 32; ++i) streams.push_back(std::make_unique<UnreadStream>(channel, message));
+  std::int64_t refused = -1;
+  for (int i = 0; i < 40; ++i) {
+    const std::int64_t now = Number(server, R"(softmax_requests_rejected_total{reason="invalid"} )");
+    if (now == refused && now >= 1024 * 32) break;
+    refused = now;
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  }
+  EXPECT_EQ(refused, Number(server, R"(softmax_requests_total{method="SoftmaxStream",code="INVALID_ARGUMENT"} )"));
+  // A message of each stream, and until 1 MiB is full seven more.
+  EXPECT_GE(refused, 1024 * 32);
+  EXPECT_LE(refused, 1024 * (32 + 12));
 }
 
 // Answers that are too small to hold any of the arena are given up, too.

@@ -28,7 +28,7 @@ constexpr std::uint64_t kControl = 3ull << 32;
 constexpr std::uint64_t kArrival = 4ull << 32;
 // How long accepting rests when the process has no descriptor left: long enough not to spin, short against a client's
 // patience.
-constexpr int kPauseMs = 50;
+constexpr std::chrono::milliseconds kPause(50);
 // How often connections that have said nothing are looked at.
 constexpr int kArrivalsMs = 200;
 
@@ -37,6 +37,16 @@ void Watch(int epoll, int fd, std::uint32_t events, std::uint64_t what) {
   event.events = events;
   event.data.u64 = what;
   epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
+}
+
+// Whether this is [::]:PORT, and 0.0.0.0:PORT is asked for as well.
+bool HasIpv4Twin(const Acceptor::Place& place, const std::vector<Acceptor::Place>& all) {
+  constexpr std::string_view kAny6 = "[::]:";
+  if (!place.address.starts_with(kAny6) || place.address.ends_with(":0")) return false;
+  const std::string twin = "0.0.0.0:" + place.address.substr(kAny6.size());
+  return std::any_of(all.begin(), all.end(), [&](const Acceptor::Place& other) {
+    return other.address == twin && other.destination == place.destination;
+  });
 }
 
 // Whether the other side will say no more.
@@ -55,10 +65,13 @@ Acceptor::Acceptor(const Options& options)
 absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::Create(const Options& options) {
   std::unique_ptr<Acceptor> acceptor(new Acceptor(options));
   for (const Place& place : options.places) {
-    absl::StatusOr<ListeningSocket> socket = Listen(place.address, options.unix_socket_mode);
-    if (!socket.ok()) return socket.status();
-    acceptor->bound_.push_back(socket->address);
-    acceptor->listeners_.push_back(Listener{socket->fd, place.destination, socket->unix_path});
+    const Wildcard wildcard = HasIpv4Twin(place, options.places) ? Wildcard::kIpv6Only : Wildcard::kBothFamilies;
+    absl::StatusOr<Listening> listening = Listen(place.address, options.unix_socket_mode, wildcard);
+    if (!listening.ok()) return listening.status();
+    acceptor->bound_.push_back(listening->address);
+    for (const int fd : listening->fds) {
+      acceptor->listeners_.push_back(Listener{fd, place.destination, listening->unix_path});
+    }
   }
   return acceptor;
 }
@@ -111,7 +124,10 @@ void Acceptor::CloseListeners(bool all) {
 int Acceptor::WaitMs() const {
   int wait = -1;
   const auto at_most = [&wait](int ms) { wait = wait < 0 ? ms : std::min(wait, ms); };
-  if (paused_) at_most(kPauseMs);
+  if (paused_) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(resume_at_ - SteadyClock::now()).count();
+    at_most(static_cast<int>(std::max<std::int64_t>(left, 0)));
+  }
   if (silent_sockets_.size() > 0) at_most(kArrivalsMs);
   return wait;
 }
@@ -120,7 +136,8 @@ void Acceptor::Run() {
   epoll_event events[64];
   while (!stop_.load()) {
     const int ready = epoll_wait(epoll_, events, std::size(events), WaitMs());
-    if (paused_ && ready == 0) ResumeAccepting();
+    // By the clock: others' events, such as greetings that come byte by byte, may never leave it a quiet moment.
+    if (paused_ && SteadyClock::now() >= resume_at_) ResumeAccepting();
     for (int i = 0; i < ready; ++i) HandleEvent(events[i].data.u64);
     if (silent_sockets_.size() > 0) {
       const std::size_t closed = silent_sockets_.CloseOlderThan(SteadyClock::now() - options_.greeting_timeout);
@@ -173,6 +190,7 @@ void Acceptor::PauseAccepting(int error) {
     complained_ = true;
   }
   paused_ = true;
+  resume_at_ = SteadyClock::now() + kPause;
   for (const Listener& listener : listeners_) {
     if (listener.fd >= 0) epoll_ctl(epoll_, EPOLL_CTL_DEL, listener.fd, nullptr);
   }

@@ -99,6 +99,7 @@ class Acceptor {
   std::unordered_map<int, Accepted> accepted_;  // by the connection's duplicate descriptor
   std::uint64_t accepted_number_ = 0;
   bool paused_ = false;
+  TimePoint resume_at_;      // when it is
   bool complained_ = false;  // said once that the limit is reached; again after it was not
 
   int epoll_ = -1;

@@ -2,7 +2,6 @@
 
 #include <grpcpp/server_builder.h>
 
-#include <climits>
 #include <cstdint>
 
 namespace softmax::server {
@@ -12,7 +11,6 @@ constexpr std::uint64_t kHeaderAllowanceBytes = 64u << 10;
 
 // The transport's settings, one set for the service and for the echo server it is measured against.
 struct ChannelSettings {
-  std::uint64_t max_message_bytes = 64u << 20;  // payload, either direction
   int max_concurrent_streams = 256;
   int keepalive_time_ms = 60000;
   int keepalive_timeout_ms = 20000;
@@ -22,11 +20,17 @@ struct ChannelSettings {
   int max_connection_age_grace_ms = 0;  // for the calls under way
 };
 
+// The largest message that a payload within its limit needs. Rows' lengths travel beside it: at worst one byte for each
+// 2-byte element (one column, 16-bit type).
+inline std::uint64_t MaxMessageBytes(std::uint64_t max_payload_bytes) {
+  return max_payload_bytes + max_payload_bytes / 2 + kHeaderAllowanceBytes;
+}
+
 // Values measured or explained in docs/decisions/transport.md ("Transport settings").
 inline void ApplyServerSettings(const ChannelSettings& settings, grpc::ServerBuilder* builder) {
-  // Rows' lengths travel beside the payload: at worst one byte for each 2-byte element (one column, 16-bit type).
-  const std::uint64_t message = settings.max_message_bytes + settings.max_message_bytes / 2 + kHeaderAllowanceBytes;
-  builder->SetMaxReceiveMessageSize(static_cast<int>(message < INT_MAX ? message : INT_MAX));
+  // gRPC 1.51 looks at a message's size when it is there whole, so that its limit saves nothing, and says neither what
+  // is too large nor to whom it counts it. The decoder does.
+  builder->SetMaxReceiveMessageSize(-1);
   builder->SetMaxSendMessageSize(-1);
   builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, 16777215);
   builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, settings.max_concurrent_streams);

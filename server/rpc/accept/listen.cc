@@ -1,8 +1,6 @@
 #include "server/rpc/accept/listen.h"
 
 #include <absl/strings/str_cat.h>
-#include <arpa/inet.h>
-#include <netdb.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -12,7 +10,6 @@
 #include <cstring>
 
 #include "server/base/address.h"
-#include "server/base/socket_name.h"
 
 namespace softmax::server {
 namespace {
@@ -38,7 +35,7 @@ bool IsStale(const sockaddr_un& name) {
   return refused;
 }
 
-absl::StatusOr<ListeningSocket> ListenUnix(const std::string& address, const std::string& path, unsigned mode) {
+absl::StatusOr<Listening> ListenUnix(const std::string& address, const std::string& path, unsigned mode) {
   sockaddr_un name{};
   name.sun_family = AF_UNIX;
   if (path.empty() || path.size() >= sizeof(name.sun_path)) {
@@ -52,60 +49,27 @@ absl::StatusOr<ListeningSocket> ListenUnix(const std::string& address, const std
     if (!IsStale(name)) return Failure(address, EADDRINUSE);
     unlink(path.c_str());
   }
-  ListeningSocket result;
-  result.address = address;
-  result.unix_path = path;
-  result.fd = socket(AF_UNIX, kSocketFlags, 0);
-  if (result.fd < 0) return Failure(address, errno);
+  const int fd = socket(AF_UNIX, kSocketFlags, 0);
+  if (fd < 0) return Failure(address, errno);
   // The file gets the socket's own mode, less the umask, and then exactly what was asked for; nobody can connect before
   // listen.
-  fchmod(result.fd, mode);
-  if (bind(result.fd, reinterpret_cast<const sockaddr*>(&name), sizeof(name)) != 0 || chmod(path.c_str(), mode) != 0 ||
-      listen(result.fd, kBacklog) != 0) {
-    const int error = errno;
-    close(result.fd);
-    return Failure(address, error);
-  }
-  return result;
-}
-
-absl::StatusOr<ListeningSocket> ListenAt(const std::string& address, const addrinfo& where) {
-  const int fd = socket(where.ai_family, kSocketFlags, 0);
-  if (fd < 0) return Failure(address, errno);
-  const int one = 1;
-  // Not SO_REUSEPORT: a second, forgotten server would share the port silently.
-  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-  if (bind(fd, where.ai_addr, where.ai_addrlen) != 0 || listen(fd, kBacklog) != 0) {
+  fchmod(fd, mode);
+  if (bind(fd, reinterpret_cast<const sockaddr*>(&name), sizeof(name)) != 0 || chmod(path.c_str(), mode) != 0 ||
+      listen(fd, kBacklog) != 0) {
     const int error = errno;
     close(fd);
     return Failure(address, error);
   }
-  sockaddr_storage name{};
-  socklen_t length = sizeof(name);
-  getsockname(fd, reinterpret_cast<sockaddr*>(&name), &length);
-  return ListeningSocket{fd, SocketName(name, length), ""};
-}
-
-absl::StatusOr<ListeningSocket> ListenTcp(const std::string& address) {
-  const auto pieces = SplitHostPort(address);
-  if (!pieces) return Failure(address, "expected host:port or unix:/path");
-  addrinfo hints{};
-  hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE;
-  addrinfo* found = nullptr;
-  const int error = getaddrinfo(std::string(pieces->host).c_str(), std::string(pieces->port).c_str(), &hints, &found);
-  if (error != 0) return Failure(address, gai_strerror(error));
-  absl::StatusOr<ListeningSocket> result = ListenAt(address, *found);
-  freeaddrinfo(found);
-  return result;
+  return Listening{{fd}, address, path};
 }
 
 }  // namespace
 
-absl::StatusOr<ListeningSocket> Listen(const std::string& address, unsigned unix_mode) {
+absl::StatusOr<Listening> Listen(const std::string& address, unsigned unix_mode, Wildcard wildcard) {
   if (const auto path = UnixPath(address)) return ListenUnix(address, std::string(*path), unix_mode);
-  return ListenTcp(address);
+  TcpListeners listeners = ListenTcp(address, wildcard, kBacklog);
+  if (!listeners.problem.empty()) return Failure(address, "the address " + listeners.problem);
+  return Listening{std::move(listeners.fds), std::move(listeners.address), ""};
 }
 
 }  // namespace softmax::server

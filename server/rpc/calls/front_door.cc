@@ -45,7 +45,7 @@ absl::Status DecodeStreamed(grpc::ByteBuffer* message, const WireLimits& limits,
 
 absl::Status DrainingError() { return absl::UnavailableError("the server is draining; another replica will serve"); }
 
-absl::Status NoMessageError() { return absl::InternalError("Unable to parse request"); }
+absl::Status NoMessageError() { return absl::InvalidArgumentError("message: is absent; must be one SoftmaxRequest"); }
 
 absl::Status FrontDoor::Decode(const grpc_byte_buffer* message, DecodedRequest* request) {
   return Counted(RefuseReason::kInvalid, DecodeUnary(message, state_.limits, request));

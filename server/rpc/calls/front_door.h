@@ -20,7 +20,6 @@
 namespace softmax::server {
 
 absl::Status DrainingError();
-// As gRPC says it of other methods.
 absl::Status NoMessageError();
 
 // The way in and out of one queue thread, for every kind of call: whether a call may come in, whether its message can

@@ -1,6 +1,7 @@
 #include "server/rpc/calls/stream_call.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "server/rpc/calls/call_deadline.h"
 #include "server/rpc/queue/message_view.h"
@@ -102,7 +103,7 @@ void StreamCall::ReadIfRoom() {
 }
 
 bool StreamCall::IsBehind() const {
-  if (outgoing_.empty()) return false;
+  if (outgoing_.empty() && !writing()) return false;
   return outgoing_.size() >= thread_.state().max_in_flight_per_stream ||
          (connection_ != nullptr &&
           connection_->queued_bytes() >= thread_.state().connections.options().max_unread_bytes);
@@ -149,6 +150,9 @@ void StreamCall::HandleMessage(const std::shared_ptr<Message>& message) {
 void StreamCall::QueueError(std::uint64_t id, const absl::Status& status, std::uint32_t retry_after_ms) {
   Outgoing& out = outgoing_.emplace_back();
   EncodeStreamError(id, status, retry_after_ms, &out.header);
+  out.is_error = true;
+  // A message of a few KiB may ask for a hundred times as much in errors: they count like answers that wait.
+  if (connection_ != nullptr) connection_->queued_bytes() += out.queued_bytes = out.header.size();
 }
 
 void StreamCall::Answered(Request* request, const Answer& answer) {
@@ -231,7 +235,11 @@ void StreamCall::WriteIfReady() {
   const TimePoint now = SteadyClock::now();
   do {
     Outgoing& out = outgoing_.front();
-    if (out.queued_bytes > 0) connection_->queued_bytes() -= out.queued_bytes;
+    if (out.is_error) {
+      writing_error_bytes_ += out.queued_bytes;
+    } else if (out.queued_bytes > 0) {
+      connection_->queued_bytes() -= out.queued_bytes;
+    }
     if (out.sample.has_value()) writing_samples_.push_back(*out.sample);
     sender.Append(out.header, out.output, out.bytes, &out.span, connection_, now);
     outgoing_.pop_front();
@@ -245,6 +253,7 @@ void StreamCall::OnWritten(bool ok) {
   writing_since_ = kNoDeadline;
   for (const RequestSample& sample : writing_samples_) CountFinished(sample, ok && !given_up_);
   writing_samples_.clear();
+  if (connection_ != nullptr) connection_->queued_bytes() -= std::exchange(writing_error_bytes_, 0);
   if (!ok) {
     state_ = State::kBroken;
     DropOutgoing();

@@ -78,7 +78,8 @@ class StreamCall {
     const std::byte* output = nullptr;
     std::uint64_t bytes = 0;  // at `output`, in `span`; 0: what there is stands in the header
     SpanRef span;
-    std::uint64_t queued_bytes = 0;       // with the connection, until it is written
+    std::uint64_t queued_bytes = 0;       // with the connection, until it leaves
+    bool is_error = false;                // leaves when its write is done; an answer, when the write takes it
     std::optional<RequestSample> sample;  // counted when it is written or dropped; none: it is counted already
     TimePoint ready;
   };
@@ -123,6 +124,7 @@ class StreamCall {
   std::shared_ptr<Message> incoming_;  // being read; null: no read is under way
   std::deque<Outgoing> outgoing_;
   std::vector<RequestSample> writing_samples_;  // of the answers in the write under way
+  std::uint64_t writing_error_bytes_ = 0;       // of the errors in it: with the connection, too
   std::shared_ptr<Connection> connection_;      // null: it has gone
   bool given_up_ = false;
   std::uint32_t in_flight_ = 0;  // requests accepted and not answered

@@ -108,7 +108,7 @@ void UnaryCall::CountAtEnd() {
   if (given_up_ || call_.cancelled()) {
     const bool late = deadline_ <= SteadyClock::now();
     sample_.code = CodeNumber(late ? absl::DeadlineExceededError("") : absl::CancelledError());
-  } else if (sample_.code == CodeNumber(NoMessageError())) {
+  } else if (call_.message() == nullptr && sample_.code == CodeNumber(NoMessageError())) {
     (void)door.RefuseWithoutMessage();
   }
   door.CountFinished(sample_);

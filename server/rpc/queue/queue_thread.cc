@@ -1,5 +1,7 @@
 #include "server/rpc/queue/queue_thread.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 
 #include "server/base/log.h"
@@ -57,10 +59,13 @@ void QueueThread::Start(std::unique_ptr<Lane> lane) {
   admission_ = std::make_unique<AdmissionQueue>(options_.admission, *batcher_);
   ArmCalls();
   thread_ = std::thread([this] {
+    clockid_t clock = kNoClock;
+    if (pthread_getcpuclockid(pthread_self(), &clock) == 0) cpu_clock_.store(clock);
     ReceivePool::BeginReceiving();
     Run();
     ShutdownQueue();
     ReceivePool::EndReceiving();
+    cpu_clock_.store(kNoClock);
   });
 }
 
@@ -110,6 +115,7 @@ void QueueThread::Run() {
     Progress();
     batcher_->Flush(SteadyClock::now());
     if (attention_.exchange(false)) AttendToCalls();
+    if (lag_due_.load(std::memory_order_relaxed) != kNoDeadline) RecordLag();
     if (has_jobs_.load(std::memory_order_acquire)) RunJobs();
     if (control_.pace.next() != kNoDeadline) control_.pace.Advance(SteadyClock::now());
     // A batch that ran inside Launch is finished by now.
@@ -127,6 +133,17 @@ void QueueThread::Run() {
     if (!batcher_->in_flight()) batcher_->Flush(SteadyClock::now());
     Progress();
   }
+}
+
+void QueueThread::RecordLag() {
+  recorder_.CameLate(SteadyClock::now() - lag_due_.exchange(kNoDeadline, std::memory_order_relaxed));
+}
+
+std::optional<Nanoseconds> QueueThread::CpuTime() const {
+  const clockid_t clock = cpu_clock_.load();
+  timespec time{};
+  if (clock == kNoClock || clock_gettime(clock, &time) != 0) return std::nullopt;
+  return std::chrono::seconds(time.tv_sec) + Nanoseconds(time.tv_nsec);
 }
 
 bool QueueThread::Progress() {

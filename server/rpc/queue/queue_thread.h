@@ -1,9 +1,12 @@
 #pragma once
 
+#include <time.h>
+
 #include <atomic>
 #include <functional>
 #include <list>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -60,6 +63,14 @@ class QueueThread {
   // Any thread: runs this soon on the thread, unless it ends before.
   void RunSoon(std::function<void()> job) ABSL_LOCKS_EXCLUDED(jobs_mu_);
 
+  // Any thread, one at a time: the thread records how much later than `due` it came to this.
+  void MeasureLag(TimePoint due) {
+    if (lag_due_.load(std::memory_order_relaxed) == kNoDeadline) lag_due_.store(due, std::memory_order_relaxed);
+    waker_.Wake();
+  }
+  // Any thread: the thread's CPU time so far; nothing when it has not begun or has ended.
+  std::optional<Nanoseconds> CpuTime() const;
+
   // After the server's Shutdown returned. Ends the queue once its calls have ended, at `until` without those that have
   // not: a device hangs. Joins.
   void ShutdownAndJoin(TimePoint until);
@@ -89,6 +100,9 @@ class QueueThread {
   bool Progress();
   void AttendToCalls();
   void RunJobs() ABSL_LOCKS_EXCLUDED(jobs_mu_);
+  void RecordLag();
+
+  static constexpr clockid_t kNoClock = 0;  // CLOCK_REALTIME, which is no thread's
 
   // Constant after Start.
   ServiceState& state_;
@@ -113,6 +127,8 @@ class QueueThread {
   std::vector<std::function<void()>> jobs_ ABSL_GUARDED_BY(jobs_mu_);
   std::atomic<bool> has_jobs_{false};
   std::atomic<bool> attention_{false};
+  std::atomic<TimePoint> lag_due_{kNoDeadline};  // kNoDeadline: nobody asks
+  std::atomic<clockid_t> cpu_clock_{kNoClock};
   // When it ends at the latest: kNoDeadline until ShutdownAndJoin.
   std::atomic<TimePoint> end_by_{kNoDeadline};
   std::thread thread_;

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "server/base/file_mode.h"
+
 namespace softmax::server {
 namespace {
 
@@ -16,11 +18,19 @@ constexpr std::int64_t kNanosPerSecond = 1'000'000'000;
 
 }  // namespace
 
-absl::StatusOr<std::string> ReadSecretFile(const std::string& path) {
-  const auto failure = [&](const char* why) { return absl::InvalidArgumentError(absl::StrCat(path, ": ", why)); };
+absl::StatusOr<std::string> ReadSecretFile(const std::string& path, Readers readers) {
+  const auto failure = [&](const std::string& why) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": ", why));
+  };
   // Non-blocking: a pipe in the file's place must not hang the server.
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return failure(std::strerror(errno));
+  struct stat info {};
+  if (fstat(fd, &info) != 0) info.st_mode = 0777;
+  if (const std::string problem = OthersProblem(path, info.st_mode); readers == Readers::kOwners && !problem.empty()) {
+    close(fd);
+    return failure(problem);
+  }
   std::string text;
   char buffer[16384];
   ssize_t got = 0;

@@ -9,8 +9,11 @@
 
 namespace softmax::server {
 
-// The text of a file of keys, certificates or tokens, at most 1 MiB. INVALID_ARGUMENT: "PATH: why".
-absl::StatusOr<std::string> ReadSecretFile(const std::string& path);
+enum class Readers { kAnybody, kOwners };
+
+// The text of a file of keys, certificates or tokens, at most 1 MiB. INVALID_ARGUMENT: "PATH: why"; with kOwners, that
+// others than its user and group may read or write it, too.
+absl::StatusOr<std::string> ReadSecretFile(const std::string& path, Readers readers);
 
 // Tells whether one of some files is another one than at the last look: by number, size and time, behind links, so that
 // a replaced link (as Kubernetes does it) counts as well.

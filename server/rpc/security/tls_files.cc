@@ -1,33 +1,15 @@
 #include "server/rpc/security/tls_files.h"
 
 #include <absl/strings/str_cat.h>
-#include <openssl/bio.h>
 #include <openssl/err.h>
-#include <openssl/pem.h>
-#include <openssl/x509.h>
+
+#include "server/rpc/security/pem.h"
+#include "server/rpc/security/tls_trial.h"
 
 namespace softmax::server {
 namespace {
 
-using Certificate = std::unique_ptr<X509, decltype(&X509_free)>;
-using Key = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
-using Memory = std::unique_ptr<BIO, decltype(&BIO_free)>;
-
-Memory MemoryWith(const std::string& text) {
-  return Memory(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())), BIO_free);
-}
-
-// Nobody is there to type a password.
-int NoPassword(char* /*buffer*/, int /*size*/, int /*writing*/, void* asked) {
-  *static_cast<bool*>(asked) = true;
-  return -1;
-}
-
-Certificate FirstCertificate(const std::string& pem) {
-  return Certificate(PEM_read_bio_X509(MemoryWith(pem).get(), nullptr, nullptr, nullptr), X509_free);
-}
-
-absl::Status Refuse(const std::string& path, const char* why) {
+absl::Status Refuse(const std::string& path, const std::string& why) {
   ERR_clear_error();  // gRPC reads the same queue
   return absl::InvalidArgumentError(absl::StrCat(path, ": ", why));
 }
@@ -35,22 +17,22 @@ absl::Status Refuse(const std::string& path, const char* why) {
 }  // namespace
 
 absl::Status CheckPem(const TlsFiles::Paths& paths, const TlsFiles::Pem& pem) {
-  const Certificate certificate = FirstCertificate(pem.certificate);
+  const Certificate certificate = ReadCertificate(MemoryWith(pem.certificate).get());
   if (certificate == nullptr) return Refuse(paths.certificate, "holds no certificate in PEM");
   bool encrypted = false;
-  const Key key(PEM_read_bio_PrivateKey(MemoryWith(pem.key).get(), nullptr, &NoPassword, &encrypted), EVP_PKEY_free);
+  const PrivateKey key = ReadPrivateKey(MemoryWith(pem.key).get(), &encrypted);
   if (encrypted) return Refuse(paths.key, "is encrypted; the server needs a key without a password");
   if (key == nullptr) return Refuse(paths.key, "holds no private key in PEM");
   if (X509_check_private_key(certificate.get(), key.get()) != 1) {
-    return Refuse(paths.key, absl::StrCat("is not the key of the certificate in ", paths.certificate).c_str());
+    return Refuse(paths.key, absl::StrCat("is not the key of the certificate in ", paths.certificate));
   }
-  if (X509_cmp_current_time(X509_get0_notAfter(certificate.get())) < 0) {
-    return Refuse(paths.certificate, "has expired");
+  if (const std::string problem = TlsProblem(pem.certificate, pem.key); !problem.empty()) {
+    return Refuse(paths.certificate, absl::StrCat("no client could connect: ", problem));
   }
-  if (!paths.client_authorities.empty() && FirstCertificate(pem.client_authorities) == nullptr) {
-    return Refuse(paths.client_authorities, "holds no certificate in PEM");
+  if (paths.client_authorities.empty()) return absl::OkStatus();
+  if (const std::string problem = AuthoritiesProblem(pem.client_authorities); !problem.empty()) {
+    return Refuse(paths.client_authorities, problem);
   }
-  ERR_clear_error();
   return absl::OkStatus();
 }
 
@@ -68,13 +50,13 @@ absl::StatusOr<std::unique_ptr<TlsFiles>> TlsFiles::Load(const Paths& paths) {
 
 absl::StatusOr<TlsFiles::Pem> TlsFiles::Read() const {
   Pem pem;
-  const auto read = [](const std::string& path, std::string* text) {
-    absl::StatusOr<std::string> content = ReadSecretFile(path);
+  const auto read = [](const std::string& path, std::string* text, Readers readers = Readers::kAnybody) {
+    absl::StatusOr<std::string> content = ReadSecretFile(path, readers);
     if (content.ok()) *text = std::move(*content);
     return content.status();
   };
   if (absl::Status status = read(paths_.certificate, &pem.certificate); !status.ok()) return status;
-  if (absl::Status status = read(paths_.key, &pem.key); !status.ok()) return status;
+  if (absl::Status status = read(paths_.key, &pem.key, Readers::kOwners); !status.ok()) return status;
   if (wants_client_certificates()) {
     if (absl::Status status = read(paths_.client_authorities, &pem.client_authorities); !status.ok()) return status;
   }
@@ -83,10 +65,17 @@ absl::StatusOr<TlsFiles::Pem> TlsFiles::Read() const {
 }
 
 absl::StatusOr<bool> TlsFiles::Refresh() {
-  // Before reading: what changes meanwhile is seen at the next look.
-  if (!changes_.Look()) return false;
+  // Before reading: what changes meanwhile is seen at the next look. What cannot be used may be usable later, as a
+  // certificate is that is not valid yet.
+  const bool changed = changes_.Look();
+  if (!changed && refused_.ok()) return false;
   absl::StatusOr<Pem> pem = Read();
-  if (!pem.ok()) return pem.status();
+  if (!pem.ok()) {
+    if (!changed && refused_ == pem.status()) return false;
+    refused_ = pem.status();
+    return refused_;
+  }
+  refused_ = absl::OkStatus();
   auto next = std::make_shared<Set>();
   next->pem = std::move(*pem);
   MutexLock lock(mu_);

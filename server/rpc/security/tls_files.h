@@ -37,7 +37,7 @@ class TlsFiles {
   static absl::StatusOr<std::unique_ptr<TlsFiles>> Load(const Paths& paths);
 
   // Looks at the files, a few times a minute at least. True: new connections get a new set. Not OK: a file changed and
-  // the whole is not usable now; said once per change.
+  // the whole is not usable now; said once per change and reason.
   absl::StatusOr<bool> Refresh() ABSL_LOCKS_EXCLUDED(mu_);
 
   std::shared_ptr<const Set> current() const ABSL_LOCKS_EXCLUDED(mu_);
@@ -48,12 +48,14 @@ class TlsFiles {
   absl::StatusOr<Pem> Read() const;
 
   const Paths paths_;
-  FileChanges changes_;  // of the refreshing thread
+  FileChanges changes_;   // of the refreshing thread
+  absl::Status refused_;  // likewise: what was wrong at the last look
   mutable Mutex mu_;
   std::shared_ptr<const Set> current_ ABSL_GUARDED_BY(mu_);
 };
 
-// Whether certificate and key belong together and all three can be read; names the file by its path in `paths`.
+// Whether certificate and key belong together, all three can be read, and clients can connect (tls_trial.h); names the
+// file by its path in `paths`.
 absl::Status CheckPem(const TlsFiles::Paths& paths, const TlsFiles::Pem& pem);
 
 // Credentials that give each new connection the current set. `files` outlives the server.

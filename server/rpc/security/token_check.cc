@@ -12,7 +12,7 @@ absl::StatusOr<std::unique_ptr<Tokens>> Tokens::Load(const std::string& path) {
 
 absl::StatusOr<bool> Tokens::Refresh() {
   if (!changes_.Look()) return false;
-  const absl::StatusOr<std::string> text = ReadSecretFile(path_);
+  const absl::StatusOr<std::string> text = ReadSecretFile(path_, Readers::kOwners);
   if (!text.ok()) return text.status();
   absl::StatusOr<TokenSet> set = TokenSet::Parse(*text);
   if (!set.ok()) {

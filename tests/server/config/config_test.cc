@@ -236,7 +236,7 @@ TEST_F(ConfigTest, AnEmptyVariableIsNone) {
 }
 
 TEST_F(ConfigTest, AnEmptyElementOfAListIsRefused) {
-  for (const char* list : {",127.0.0.1:1", "127.0.0.1:1,,127.0.0.1:2", ","}) {
+  for (const char* list : {",127.0.0.1:1", "127.0.0.1:1,,127.0.0.1:2", "127.0.0.1:1,", ","}) {
     SetVariable("SOFTMAX_ADDRESS", list);
     ExpectRefused(Parse({}), {"SOFTMAX_ADDRESS", "empty"});
   }

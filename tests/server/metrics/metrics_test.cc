@@ -154,6 +154,24 @@ TEST(Metrics, NamesEveryDeviceAndWhetherItServes) {
   EXPECT_THAT(text, Not(HasSubstr("softmax_device_in_flight_bytes")));
 }
 
+TEST(Metrics, TellsHowLateAndHowBusyQueueThreadsAre) {
+  const auto metrics = MakeMetrics();
+  Recorder* const first = metrics->AddRecorder();
+  Recorder* const second = metrics->AddRecorder();
+  first->CameLate(microseconds(40));
+  second->CameLate(milliseconds(600));
+  second->CameLate(Nanoseconds(-5));  // two cores' clocks
+  GaugeSources sources;
+  sources.queue_threads_busy = [] { return std::vector<double>{1.5, 20}; };
+  metrics->SetGauges(sources);
+  const std::string text = metrics->Render();
+  EXPECT_EQ(ValueOf(text, R"(softmax_queue_thread_lag_seconds_bucket{le="5e-05"})"), 2);
+  EXPECT_EQ(ValueOf(text, R"(softmax_queue_thread_lag_seconds_bucket{le="0.5"})"), 2);
+  EXPECT_EQ(ValueOf(text, R"(softmax_queue_thread_lag_seconds_bucket{le="1"})"), 3);
+  EXPECT_EQ(ValueOf(text, R"(softmax_queue_thread_busy_seconds_total{thread="0"})"), 1.5);
+  EXPECT_EQ(ValueOf(text, R"(softmax_queue_thread_busy_seconds_total{thread="1"})"), 20);
+}
+
 TEST(Metrics, ClearGaugesWaitsForTheScrapeThatReadsThem) {
   const auto metrics = MakeMetrics();
   std::atomic<bool> entered{false}, leave{false}, left{false}, cleared{false};

@@ -132,6 +132,53 @@ TEST_F(ScrapeServerTest, SaysWhatFormatItIsIn) {
   EXPECT_TRUE(IsOk(Get(metrics_->port(), "/metrics?x=1", seconds(5))));
 }
 
+TEST_F(ScrapeServerTest, SpeaksOpenMetricsToWhoeverWantsThatMore) {
+  const auto metrics = Metrics::Create({"1", "c", "cpu", {{"max_rank", 8}}});
+  Recorder* const recorder = metrics->AddRecorder();
+  recorder->RequestFinished({});
+  recorder->BatchFinished({});
+  ASSERT_EQ(metrics->Serve("127.0.0.1:0"), "");
+  const auto accepting = [&](const std::string& header) {
+    return Ask(metrics->port(), "GET /metrics HTTP/1.1\r\n" + header + "\r\n\r\n");
+  };
+  const std::string kOpen = "\r\nContent-Type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n";
+  for (const char* header :
+       {"Accept: application/openmetrics-text", "accept:application/openmetrics-text; version=1.0.0; charset=utf-8",
+        "Accept: application/openmetrics-text;version=1.0.0;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,"
+        "text/plain;version=0.0.4;q=0.3,*/*;q=0.2"}) {
+    const std::string answer = accepting(header);
+    EXPECT_THAT(answer, HasSubstr(kOpen)) << header;
+    EXPECT_THAT(answer, testing::EndsWith("\n# EOF\n"));
+    EXPECT_THAT(answer, HasSubstr("\n# TYPE softmax_requests counter\n"));
+    EXPECT_THAT(answer, HasSubstr("\n# HELP softmax_requests "));
+    EXPECT_THAT(answer, HasSubstr("\nsoftmax_requests_total{method=\"Softmax\",code=\"OK\"} 1\n"));
+    EXPECT_THAT(answer, HasSubstr("\nsoftmax_batch_rows_bucket{le=\"1.0\"} "));
+    EXPECT_THAT(answer, HasSubstr("\nsoftmax_batch_rows_bucket{le=\"+Inf\"} 1\n"));
+    EXPECT_THAT(answer, HasSubstr("\nsoftmax_request_seconds_bucket{method=\"Softmax\",le=\"0.00025\"} "));
+    EXPECT_THAT(answer, HasSubstr("\n# TYPE softmax_setting gauge\nsoftmax_setting{name=\"max_rank\"} 8\n"));
+  }
+  for (const char* header : {"Accept: */*", "Accept: text/plain", "Host: application/openmetrics-text",
+                             "Accept: application/openmetrics-text;version=0.0.1",
+                             "Accept: application/openmetrics-text;q=0.1,text/plain;q=0.9"}) {
+    EXPECT_THAT(accepting(header), HasSubstr("\r\nContent-Type: text/plain; version=0.0.4; ")) << header;
+  }
+}
+
+TEST_F(ScrapeServerTest, ListensOnBothAddressesOfLocalhost) {
+  ASSERT_EQ(metrics_->Serve("localhost:0"), "");
+  EXPECT_TRUE(IsOk(Get(metrics_->port(), "/metrics", seconds(5))));
+  const int fd = socket(AF_INET6, SOCK_STREAM, 0);
+  sockaddr_in6 address{};
+  address.sin6_family = AF_INET6;
+  address.sin6_port = htons(static_cast<std::uint16_t>(metrics_->port()));
+  address.sin6_addr = in6addr_loopback;
+  const bool there = connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
+  const int error = errno;
+  close(fd);
+  if (!there && (error == EADDRNOTAVAIL || error == EAFNOSUPPORT)) GTEST_SKIP() << "no IPv6 here";
+  EXPECT_TRUE(there);
+}
+
 TEST_F(ScrapeServerTest, AnswersHeadWithoutABody) {
   ASSERT_EQ(metrics_->Serve("127.0.0.1:0"), "");
   const std::string answer = Ask(metrics_->port(), "HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n");

@@ -100,6 +100,43 @@ TEST(WireDecode, AReusedResultKeepsNothing) {
   EXPECT_TRUE(request.lengths.empty());
 }
 
+TEST(WireDecode, AGoodRequestMayNotHaveMuchBesideIt) {
+  WireLimits limits;
+  limits.max_request_bytes = 64;
+  limits.max_message_bytes = 200;
+  const std::string good = Input(Tensor(1, {16}, 64));
+  const auto with_unknown = [&](const std::string& request, std::size_t bytes) {
+    return Decode(request + Block(50, std::string(bytes, 'x')), limits).status;
+  };
+  EXPECT_EQ(with_unknown(good, 10), absl::OkStatus());
+  const std::string at_limit = good + Block(50, std::string(200 - good.size() - 3, 'x'));
+  ASSERT_EQ(at_limit.size(), 200u);
+  EXPECT_EQ(Decode(at_limit, limits).status, absl::OkStatus());
+  const absl::Status beyond = Decode(at_limit + Scalar(51, 1), limits).status;
+  EXPECT_EQ(beyond, absl::ResourceExhaustedError("message: has 203 bytes; must be at most 200"));
+  // What is wrong with the request itself is said at every size of the message.
+  for (const std::int64_t columns : {17, 40, 60, 10000}) {
+    const absl::Status status =
+        Decode(Input(Tensor(1, {columns}, static_cast<std::size_t>(columns) * 4)), limits).status;
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << columns;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("must be at most 64 (max_request_bytes)")) << columns;
+  }
+  EXPECT_EQ(with_unknown(Scalar(1, 1), 1000).code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(WireDecode, AnEncodingThatGrpcDoesNotKnowIsNamedByItsFirstBytes) {
+  for (const auto& [name, begin] : {std::pair{"zstd", std::string("\x28\xb5\x2f\xfd")},
+                                    {"snappy", std::string("\xff\x06\0\0sNaPpY", 10)},
+                                    {"lz4", std::string("\x04\x22\x4d\x18")},
+                                    {"bzip2", std::string("BZh91AY&SY")},
+                                    {"gzip", std::string("\x1f\x8b\x08")},
+                                    {"deflate", std::string("\x78\x9c")}}) {
+    const absl::Status status = Decode(begin + std::string(50, '\xfe')).status;
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << name << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(name));
+  }
+}
+
 TEST(WireDecode, EachLimitIsMetToTheLastAndRefusedBeyond) {
   const auto code_of = [](const std::string& bytes, const WireLimits& limits) {
     return Message(Decode(bytes, limits));

@@ -42,6 +42,25 @@ Decoded Decode(const std::string& bytes, const WireLimits& limits = {}) {
   return whole;
 }
 
+TEST(WireStream, OfAMessageThatIsTooLargeEachRequestIsRefusedForItsOwnReason) {
+  WireLimits limits;
+  limits.max_request_bytes = 24;
+  limits.max_message_bytes = 150;
+  const std::string large = Element(Scalar(1, 9) + Input(Tensor(1, {50}, 200)));
+  const Decoded decoded = Decode(Element(Request(7)) + large + Element(Request(8)), limits);
+  ASSERT_EQ(decoded.status, absl::OkStatus());
+  ASSERT_EQ(decoded.requests.size(), 3u);
+  EXPECT_EQ(decoded.requests[0].status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(decoded.requests[0].status.message()), HasSubstr("must be at most 150"));
+  EXPECT_EQ(decoded.requests[1].status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(decoded.requests[1].status.message()), HasSubstr("max_request_bytes"));
+  EXPECT_EQ(decoded.requests[2].id, 8u);
+  EXPECT_EQ(decoded.requests[2].status, decoded.requests[0].status);
+  // Nobody is there to be told but the stream.
+  EXPECT_EQ(Decode(Block(50, std::string(300, 'x')), limits).status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(Decode(Element(Request(7)), limits).requests[0].status, absl::OkStatus());
+}
+
 TEST(WireStream, RequestsComeInOrderWithTheirPayloadsOffsets) {
   std::string bytes;
   for (int i = 0; i < 4; ++i) {

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -161,6 +162,110 @@ TEST_F(AcceptorTest, OtherProtocolsAreTurnedAway) {
   EXPECT_EQ(acceptor_->refused(), 2u);
 }
 
+// The process runs out of descriptors while many dribble: accepting goes on when its pause is over, not when they stop.
+TEST_F(AcceptorTest, DribblingGreetingsDoNotHoldUpAccepting) {
+  Start(/*max_connections=*/100, /*wait_for_greeting=*/true);
+  std::vector<int> dribbling;
+  for (int i = 0; i < 40; ++i) dribbling.push_back(Connect(kPreface.substr(0, 1)));
+  usleep(50000);  // they are accepted
+  std::vector<int> taken;
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  rlimit few = before;
+  few.rlim_cur = static_cast<rlim_t>(dribbling.back()) + 60;
+  const int late = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  setrlimit(RLIMIT_NOFILE, &few);
+  for (int fd = dup(0); fd >= 0; fd = dup(0)) taken.push_back(fd);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  const std::string& text = acceptor_->addresses().front();
+  address.sin_port = htons(static_cast<std::uint16_t>(std::stoi(text.substr(text.rfind(':') + 1))));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_EQ(connect(late, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  Say(late, kPreface);
+  usleep(20000);  // accepting fails, and rests
+  for (int fd : taken) close(fd);
+  setrlimit(RLIMIT_NOFILE, &before);
+  // Somebody says something every 5 ms, one after another, for 800 ms.
+  bool entered = false;
+  for (int i = 0; i < 160 && !entered; ++i) {
+    Say(dribbling[static_cast<std::size_t>(i) % 40], kPreface.substr(1 + static_cast<std::size_t>(i) / 40, 1));
+    usleep(5000);
+    entered = entered_ == 1;
+  }
+  EXPECT_TRUE(entered);
+  close(late);
+}
+
+bool Reaches(int family, int port) {
+  const int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in6 v6{};
+  v6.sin6_family = AF_INET6;
+  v6.sin6_port = htons(static_cast<std::uint16_t>(port));
+  v6.sin6_addr = in6addr_loopback;
+  sockaddr_in v4{};
+  v4.sin_family = AF_INET;
+  v4.sin_port = v6.sin6_port;
+  v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const bool reached = family == AF_INET6 ? connect(fd, reinterpret_cast<const sockaddr*>(&v6), sizeof(v6)) == 0
+                                          : connect(fd, reinterpret_cast<const sockaddr*>(&v4), sizeof(v4)) == 0;
+  close(fd);
+  return reached;
+}
+
+int PortOf(const std::string& address) { return std::stoi(address.substr(address.rfind(':') + 1)); }
+
+TEST(Listen, AnIpv6WildcardAloneServesBothFamilies) {
+  Acceptor::Options options;
+  options.places = {{"[::]:0", 0}};
+  const auto acceptor = Acceptor::Create(options);
+  ASSERT_TRUE(acceptor.ok()) << acceptor.status();
+  const int port = PortOf((*acceptor)->addresses()[0]);
+  EXPECT_TRUE(Reaches(AF_INET, port));
+  EXPECT_TRUE(Reaches(AF_INET6, port));
+}
+
+TEST(Listen, BothWildcardsMayHaveOnePort) {
+  const auto free = Listen("0.0.0.0:0");
+  ASSERT_TRUE(free.ok());
+  const std::string port = std::to_string(PortOf(free->address));
+  close(free->fds[0]);
+  for (const std::vector<Acceptor::Place>& places :
+       {std::vector<Acceptor::Place>{{"0.0.0.0:" + port, 0}, {"[::]:" + port, 0}},
+        {{"[::]:" + port, 0}, {"0.0.0.0:" + port, 0}}}) {
+    Acceptor::Options options;
+    options.places = places;
+    const auto acceptor = Acceptor::Create(options);
+    ASSERT_TRUE(acceptor.ok()) << acceptor.status();
+    EXPECT_TRUE(Reaches(AF_INET, std::stoi(port)));
+    EXPECT_TRUE(Reaches(AF_INET6, std::stoi(port)));
+  }
+  // Two servers, one for each family, are a mistake.
+  Acceptor::Options options;
+  options.places = {{"0.0.0.0:" + port, 0}, {"[::]:" + port, 1}};
+  EXPECT_FALSE(Acceptor::Create(options).ok());
+}
+
+TEST(Listen, LocalhostIsBothLoopbackAddresses) {
+  for (const int again : {0, 1}) {
+    const auto listening = Listen("localhost:0");
+    ASSERT_TRUE(listening.ok()) << listening.status();
+    const int port = PortOf(listening->address);
+    EXPECT_EQ(listening->address, "localhost:" + std::to_string(port)) << again;
+    EXPECT_EQ(listening->fds.size(), 2u);
+    EXPECT_TRUE(Reaches(AF_INET, port));
+    EXPECT_TRUE(Reaches(AF_INET6, port));
+    // Half of it is not enough.
+    for (const int fd : {listening->fds[0], listening->fds[1]}) {
+      EXPECT_FALSE(Listen(listening->address).ok());
+      close(fd);
+    }
+    const auto same = Listen(listening->address);
+    ASSERT_TRUE(same.ok()) << same.status();
+    for (const int fd : same->fds) close(fd);
+  }
+}
+
 TEST(Listen, AUnixSocketHasItsMode) {
   const testing::TempFolder folder;
   for (const unsigned mode : {0600u, 0660u, 0666u}) {
@@ -169,7 +274,7 @@ TEST(Listen, AUnixSocketHasItsMode) {
     struct stat info {};
     ASSERT_EQ(stat(folder.path("s").c_str(), &info), 0);
     EXPECT_EQ(info.st_mode & 0777, mode);
-    close(listening->fd);
+    close(listening->fds[0]);
     unlink(folder.path("s").c_str());
   }
 }
@@ -182,10 +287,10 @@ TEST(Listen, ADeadServersSocketIsReplacedALiveOnesIsNot) {
   const auto second = Listen(address);
   EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_NE(std::string(second.status().message()).find("in use"), std::string::npos);
-  close(first->fd);  // as a kill would leave it: the file stays
+  close(first->fds[0]);  // as a kill would leave it: the file stays
   const auto third = Listen(address);
   EXPECT_TRUE(third.ok()) << third.status();
-  close(third->fd);
+  close(third->fds[0]);
   folder.Write("s", "a file");
   EXPECT_FALSE(Listen(address).ok());
 }

@@ -154,7 +154,7 @@ TEST_F(FrontDoorTest, WhatCannotBeReadIsRefusedAsInvalid) {
   FrontDoor door = NewDoor();
   const std::string bytes = TwoNumbers(7).SerializeAsString();
   DecodedRequest request;
-  EXPECT_EQ(door.RefuseWithoutMessage(), absl::InternalError("Unable to parse request"));
+  EXPECT_EQ(door.RefuseWithoutMessage(), absl::InvalidArgumentError("message: is absent; must be one SoftmaxRequest"));
   for (const auto& [compression, name] : {std::pair{GRPC_COMPRESS_GZIP, "gzip"}, {GRPC_COMPRESS_DEFLATE, "deflate"}}) {
     EXPECT_EQ(door.Decode(Message(bytes, compression).get(), &request),
               absl::UnimplementedError(std::string("grpc-encoding: ") + name +

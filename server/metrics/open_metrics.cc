@@ -1,0 +1,104 @@
+#include "server/metrics/open_metrics.h"
+
+#include <prometheus/text_serializer.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <set>
+#include <sstream>
+#include <string_view>
+
+namespace softmax::server {
+namespace {
+
+constexpr std::string_view kTotal = "_total";
+constexpr std::string_view kBound = "le=\"";
+
+// "# TYPE softmax_requests_total counter": the name begins at the third word.
+constexpr std::size_t kNameAt = std::string_view("# TYPE ").size();
+
+bool IsAbout(const std::string& line, std::string_view what) { return line.starts_with(what); }
+
+std::string CounterHead(const std::string& line, const std::set<std::string>& counters) {
+  const std::size_t end = line.find(' ', kNameAt);
+  const std::string name = line.substr(kNameAt, end - kNameAt);
+  if (!counters.contains(name)) return line;
+  return line.substr(0, kNameAt) + name.substr(0, name.size() - kTotal.size()) + line.substr(end);
+}
+
+// The text of a HELP line has quotation marks escaped here, and not there.
+std::string Escaped(const std::string& line) {
+  std::string escaped;
+  for (const char c : line) {
+    if (c == '"') escaped += '\\';
+    escaped += c;
+  }
+  return escaped;
+}
+
+std::string FloatBound(const std::string& line) {
+  const std::size_t at = line.find(kBound);
+  if (at == std::string::npos) return line;
+  const std::size_t begin = at + kBound.size();
+  const std::size_t end = line.find('"', begin);
+  const bool whole =
+      std::all_of(line.begin() + static_cast<std::ptrdiff_t>(begin), line.begin() + static_cast<std::ptrdiff_t>(end),
+                  [](unsigned char c) { return std::isdigit(c) != 0; });
+  return whole ? line.substr(0, end) + ".0" + line.substr(end) : line;
+}
+
+std::string Lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+// How much one of the header's alternatives, such as "text/plain;version=0.0.4;q=0.5", is wanted.
+double QualityOf(const std::string& alternative) {
+  const std::size_t at = alternative.find(";q=");
+  return at == std::string::npos ? 1 : std::strtod(alternative.c_str() + at + 3, nullptr);
+}
+
+}  // namespace
+
+std::string OpenMetricsText(const std::vector<prometheus::MetricFamily>& families) {
+  std::set<std::string> counters;
+  for (const prometheus::MetricFamily& family : families) {
+    if (family.type == prometheus::MetricType::Counter && family.name.ends_with(kTotal)) counters.insert(family.name);
+  }
+  std::istringstream lines(prometheus::TextSerializer().Serialize(families));
+  std::string text;
+  for (std::string line; std::getline(lines, line);) {
+    if (IsAbout(line, "# HELP ")) {
+      text += Escaped(CounterHead(line, counters));
+    } else if (IsAbout(line, "# TYPE ")) {
+      text += CounterHead(line, counters);
+    } else {
+      text += FloatBound(line);
+    }
+    text += '\n';
+  }
+  return text + "# EOF\n";
+}
+
+bool WantsOpenMetrics(const std::string& head) {
+  std::istringstream lines(head);
+  double open = 0;
+  double plain = 0;
+  for (std::string line; std::getline(lines, line);) {
+    line = Lower(line);
+    line.erase(std::remove_if(line.begin(), line.end(), [](unsigned char c) { return std::isspace(c) != 0; }),
+               line.end());
+    if (!line.starts_with("accept:")) continue;
+    std::istringstream alternatives(line.substr(std::string_view("accept:").size()));
+    for (std::string one; std::getline(alternatives, one, ',');) {
+      const bool is_other_version =
+          one.find(";version=") != std::string::npos && one.find(";version=1.0.0") == std::string::npos;
+      if (one.starts_with("application/openmetrics-text") && !is_other_version) open = std::max(open, QualityOf(one));
+      if (one.starts_with("text/plain")) plain = std::max(plain, QualityOf(one));
+    }
+  }
+  return open > plain;
+}
+
+}  // namespace softmax::server

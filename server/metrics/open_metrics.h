@@ -1,0 +1,17 @@
+#pragma once
+
+#include <prometheus/metric_family.h>
+
+#include <string>
+#include <vector>
+
+namespace softmax::server {
+
+// The text of OpenMetrics 1.0, which prometheus-cpp does not write: as Prometheus' own, but that a counter's family is
+// named without _total, bounds are floats, and the end is said.
+std::string OpenMetricsText(const std::vector<prometheus::MetricFamily>& families);
+
+// Whether the head of a request would rather have that than Prometheus' text, by its Accept header.
+bool WantsOpenMetrics(const std::string& head);
+
+}  // namespace softmax::server
