@@ -80,4 +80,6 @@ copy_licences
 copy_settings
 mkdir -p "$TARGET$PREFIX"
 cp -a "$PREFIX/." "$TARGET$PREFIX/"
+# Nobody reads manuals in there.
+rm -rf "$TARGET$PREFIX"/share/{man,bash-completion,zsh}
 say "image root: $(du -sm "$TARGET" | cut -f 1) MB in $TARGET"

@@ -114,6 +114,18 @@ fetch_kubernetes_schemas() {
   }
 }
 
+GRPC_JS_VERSION=1.14.7
+# For the test of public clients (tests/compatibility).
+fetch_grpc_js() {
+  if [ -d "$TOOLS/grpc-js/node_modules/@grpc/grpc-js" ] || ! command -v npm >/dev/null; then return 0; fi
+  mkdir -p "$TOOLS/grpc-js"
+  npm install --silent --no-audit --no-fund --ignore-scripts --cache "$TOOLS/npm-cache" --prefix "$TOOLS/grpc-js" \
+    "@grpc/grpc-js@$GRPC_JS_VERSION" >>"$LOG" 2>&1 || {
+    rm -rf "$TOOLS/grpc-js"
+    say "setup: npm could not install @grpc/grpc-js; it is not tried against the server"
+  }
+}
+
 main() {
   local what=${1:-build}
   case $what in build | test | all) ;; *) die "usage: setup.sh [build|test|all]" ;; esac
@@ -137,6 +149,7 @@ main() {
     install_packages $ALL_PACKAGES
     fetch_buf
     fetch_kubernetes_schemas
+    fetch_grpc_js
   fi
   say "setup: $DISTRIBUTION has what is needed to $what"
 }

@@ -1,5 +1,4 @@
 #include <absl/strings/str_cat.h>
-#include <sys/resource.h>
 
 #include <atomic>
 #include <csignal>
@@ -7,28 +6,23 @@
 #include <iostream>
 #include <thread>
 
+#include "server/app/component_options.h"
 #include "server/app/grpc_log.h"
 #include "server/app/server.h"
 #include "server/base/log.h"
 #include "server/base/process_settings.h"
+#include "server/base/shortage.h"
 #include "server/config/config.h"
 
 namespace softmax::server {
 namespace {
 
-// Exit codes, as README lists them.
+constexpr char kProgram[] = "softmax-server";
+// Exit codes, as README lists them; and kExitUnavailable: an address, a device, memory or threads cannot be had.
 constexpr int kExitOk = 0;
 constexpr int kExitFailure = 1;
 constexpr int kExitUsage = 2;
-constexpr int kExitUnavailable = 3;  // an address, a device or memory cannot be had
 constexpr int kExitDeviceFailed = 70;
-
-void RaiseDescriptorLimit() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
-}
 
 int ExitCodeOf(const absl::Status& status) {
   if (absl::IsInvalidArgument(status)) return kExitUsage;
@@ -123,10 +117,17 @@ int Run(const Config& config) {
 
 int main(int argc, char** argv) {
   softmax::ApplyProcessSettings();
+  softmax::server::ExitWithoutMemory(softmax::server::kProgram);
   const softmax::server::ParseResult parsed = softmax::server::ParseConfig(argc, argv);
   std::cout << parsed.output;
   std::cerr << parsed.error;
+  if (!softmax::server::OutputArrived(softmax::server::kProgram)) return softmax::server::kExitUnavailable;
   if (!parsed.run) return parsed.exit_code;
+  if (const std::string shortage = softmax::server::ThreadShortage(softmax::server::ThreadsFor(parsed.config));
+      !shortage.empty()) {
+    std::cerr << softmax::server::kProgram << ": " << shortage << "\n";
+    return softmax::server::kExitUnavailable;
+  }
   const absl::Status logging = softmax::server::InitLogging(parsed.config.log_level, parsed.config.log_format);
   if (!logging.ok()) {
     std::cerr << logging.message() << "\n";

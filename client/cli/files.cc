@@ -5,11 +5,11 @@
 
 #include <string_view>
 
+#include "client/base/read_file.h"
+#include "client/base/say.h"
+#include "client/base/write_file.h"
 #include "client/cli/npy.h"
-#include "client/cli/read_file.h"
 #include "client/cli/text.h"
-#include "client/cli/visible.h"
-#include "client/cli/write_file.h"
 
 namespace softmax::client {
 namespace {

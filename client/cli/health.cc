@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-#include "client/cli/visible.h"
+#include "client/base/say.h"
 #include "client/softmax_client/channel.h"
 #include "client/softmax_client/failure.h"
 #include "client/softmax_client/options_check.h"
@@ -36,7 +36,7 @@ Verdict Ask(Stub& stub, const CliOptions& options, std::chrono::nanoseconds time
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() +
                        std::chrono::duration_cast<std::chrono::system_clock::duration>(timeout));
-  context.set_wait_for_ready(options.wait.count() > 0);
+  // Not set_wait_for_ready, which keeps the reason to itself: who waits asks again.
   if (!options.token.empty()) context.AddMetadata("authorization", "Bearer " + options.token);
   grpc::health::v1::HealthCheckRequest request;
   request.set_service(options.service);
@@ -60,6 +60,7 @@ Verdict AskUntil(Clock::time_point until, const std::string& address, const CliO
   settings.authority = options.authority;
   settings.no_proxy = true;  // whether a server is well is not for a proxy to say
   const auto stub = grpc::health::v1::Health::NewStub(CreateChannel(address, settings));
+  const auto begin = Clock::now();
   bool told = false;
   for (;;) {
     const std::chrono::nanoseconds left = until - Clock::now();
@@ -69,7 +70,9 @@ Verdict AskUntil(Clock::time_point until, const std::string& address, const CliO
                                                   : options.timeout;
     Verdict verdict = Ask(*stub, options, timeout);
     if (verdict.exit_code == 0 || Clock::now() >= until) return verdict;
-    if (verdict.exit_code == 3 && !std::exchange(told, true)) Say("waiting for " + address + ": " + verdict.text);
+    if (verdict.exit_code == 3 && Clock::now() - begin >= kSilence && !std::exchange(told, true)) {
+      Say("waiting for " + address + ": " + verdict.text);
+    }
     std::this_thread::sleep_for(kPause);
   }
 }

@@ -7,19 +7,25 @@
 #include <cstdlib>
 #include <utility>
 
+#include "client/base/read_file.h"
+#include "client/base/say.h"
 #include "client/cli/files.h"
 #include "client/cli/health.h"
 #include "client/cli/options.h"
-#include "client/cli/read_file.h"
-#include "client/cli/visible.h"
 #include "client/softmax_client/softmax_client.h"
 #include "server/base/process_settings.h"
+#include "server/base/shortage.h"
 
 namespace softmax::client {
 namespace {
 
+constexpr char kProgram[] = "softmax-client";
+
 // A server that cannot be reached is told of after so long, not only at the end of the timeout.
 constexpr std::chrono::milliseconds kSilence(500);
+
+// What gRPC opens for itself, and the file of the answer.
+constexpr std::size_t kDescriptors = 7;
 
 // Prints the one line about what went wrong, and says how to exit.
 int Report(const absl::Status& status) {
@@ -99,7 +105,28 @@ int RunSoftmax(const CliOptions& options) {
   if (!answer.ok()) return Report(answer.status());
   const Array output{answer->dtype(), answer->shape(), {answer->data().begin(), answer->data().end()}};
   const absl::Status saved = SaveArray(options.output, *output_format, output);
-  return saved.ok() ? 0 : Report(saved);
+  if (saved.ok()) return 0;
+  const int exit_code = Report(saved);
+  return absl::IsResourceExhausted(saved) ? server::kExitUnavailable : exit_code;
+}
+
+int Do(const CliOptions& options) {
+  const auto addresses = static_cast<std::size_t>(std::count(options.address.begin(), options.address.end(), ',')) + 1;
+  std::string shortage = server::ThreadShortage(server::GrpcThreads());
+  if (shortage.empty()) shortage = server::DescriptorShortage(kDescriptors + addresses);
+  if (!shortage.empty()) {
+    Say(shortage);
+    return server::kExitUnavailable;
+  }
+  switch (options.action) {
+    case Action::kInfo:
+      return PrintInfo(options);
+    case Action::kHealth:
+      return CheckHealth(options);
+    case Action::kSoftmax:
+      return RunSoftmax(options);
+  }
+  return 1;
 }
 
 }  // namespace
@@ -112,16 +139,15 @@ int main(int argc, char** argv) {
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
   // A file above the limit of the process is an error of its write, and not the end before anything was said.
   signal(SIGXFSZ, SIG_IGN);
-  int exit_code = 0;
-  const auto options = ParseCliCommandLine(argc, argv, &exit_code);
-  if (!options) return exit_code;
-  switch (options->action) {
-    case Action::kInfo:
-      return PrintInfo(*options);
-    case Action::kHealth:
-      return CheckHealth(*options);
-    case Action::kSoftmax:
-      return RunSoftmax(*options);
+  softmax::server::ExitWithoutMemory(kProgram);
+  softmax::server::RaiseDescriptorLimit();
+  if (const std::string problem = softmax::PollStrategyProblem(); !problem.empty()) {
+    Say(problem);
+    return 2;
   }
-  return 1;
+  int exit_code = 0;
+  if (const auto options = ParseCliCommandLine(argc, argv, &exit_code)) exit_code = Do(*options);
+  // What was printed, of --help too.
+  if (exit_code == 0 && !softmax::server::OutputArrived(kProgram)) exit_code = softmax::server::kExitUnavailable;
+  return exit_code;
 }

@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "client/cli/visible.h"
+#include "client/base/say.h"
 
 namespace softmax::client {
 namespace {

@@ -1,23 +1,20 @@
 #include "client/cli/options.h"
 
 #include <absl/status/status.h>
-#include <absl/status/statusor.h>
 
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <map>
 
-#include "client/cli/read_file.h"
+#include "client/base/command_line.h"
+#include "client/base/say.h"
+#include "client/base/security_files.h"
 #include "client/cli/version.h"
-#include "client/cli/visible.h"
-#include "client/softmax_client/header_text.h"
 #include "server/base/duration.h"
-#include "server/base/nearest.h"
 
 namespace softmax::client {
 namespace {
 
-constexpr std::size_t kMostSecurityBytes = 1 << 20;
 constexpr double kLongestNs = 1e4 * 3600e9;  // 10,000 hours: far from where clocks overflow
 
 struct RawOptions {
@@ -68,8 +65,11 @@ void AddName(CLI::App& app, const std::string& flag, const std::map<std::string,
 void AddOptions(CLI::App& app, RawOptions& raw) {
   CliOptions& o = raw.options;
   app.add_option("input", o.input, "a .npy or .csv file, or a file of numbers; - is standard input")
+      ->type_name("FILE")
       ->capture_default_str();
-  app.add_option("--output", o.output, "where the answer goes, as .npy, .csv or .txt if so named; - is standard output")
+  app.add_option("-o,--output", o.output,
+                 "where the answer goes, as .npy, .csv or .txt if so named; - is standard output")
+      ->type_name("FILE")
       ->capture_default_str();
   AddName(app, "--format", kFormats, "=auto", o.format, "of the input, and of an answer without a suffix");
   AddName(app, "--dtype", kDataTypes, "", raw.dtype,
@@ -82,16 +82,19 @@ void AddOptions(CLI::App& app, RawOptions& raw) {
   app.add_option("--scale", raw.scale, "factor on the input; unset: 1");
   app.add_option("--lengths", o.lengths, "valid elements of each row, as 3,2,3")->delimiter(',');
   app.add_option("--address", o.address, "host:port, dns:///host:port, ipv4:a:1,b:2, unix:/path, or a list with commas")
+      ->type_name("ADDRESS")
       ->capture_default_str();
   app.add_option("--timeout", raw.timeout,
                  "for connecting, and for the call with its retries: 10s, 500ms, 200us, 2m, 1h")
       ->check(CheckDuration)
+      ->type_name("TIME")
       ->capture_default_str();
   auto* info = app.add_flag("--info", raw.info, "print what the server is and allows, and end");
   auto* health = app.add_flag("--health", raw.health, "ask grpc.health.v1 of every address, and end")->excludes(info);
   app.add_option("--service", o.service, "whose health; empty: the server's as a whole")->needs(health);
   app.add_option("--wait", raw.wait, "how long --health waits for all of them to be serving")
       ->check(CheckDuration)
+      ->type_name("TIME")
       ->needs(health);
 }
 
@@ -100,47 +103,31 @@ std::string CheckNamed(const std::string& path) { return path.empty() ? "names n
 
 void AddSecurityOptions(CLI::App& app, RawOptions& raw) {
   app.add_flag("--tls", raw.tls, "speak TLS; implied by the three files below");
-  app.add_option("--ca", raw.ca, "PEM file of whom to trust; unset: the machine's own list")->check(CheckNamed);
-  auto* certificate =
-      app.add_option("--cert", raw.certificate, "PEM file of this client's certificate")->check(CheckNamed);
-  auto* key = app.add_option("--key", raw.key, "PEM file of its private key")->check(CheckNamed);
+  app.add_option("--ca", raw.ca, "PEM file of whom to trust; unset: the machine's own list")
+      ->check(CheckNamed)
+      ->type_name("FILE");
+  auto* certificate = app.add_option("--cert", raw.certificate, "PEM file of this client's certificate")
+                          ->check(CheckNamed)
+                          ->type_name("FILE");
+  auto* key = app.add_option("--key", raw.key, "PEM file of its private key")->check(CheckNamed)->type_name("FILE");
   certificate->needs(key);
   key->needs(certificate);
   app.add_option("--authority", raw.options.authority, "name to ask for, and that the certificate must have");
   app.add_option("--token-file", raw.token_file, "file with a bearer token; needs TLS or a unix socket")
-      ->check(CheckNamed);
+      ->check(CheckNamed)
+      ->type_name("FILE");
   app.add_option("--attempts", raw.options.attempts, "how often to try when the server is away or busy")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
 }
 
-// The file of a security flag. An empty one would be the flag's default without a word.
-absl::Status ReadSecurityFile(const char* flag, const std::string& path, std::string* text) {
-  if (path.empty()) return absl::OkStatus();  // not given
-  const auto bytes = ReadFile(path, kMostSecurityBytes);
-  const absl::Status status =
-      bytes.ok() && bytes->empty() ? absl::InvalidArgumentError(NameOfInput(path) + ": is empty") : bytes.status();
-  if (!status.ok()) return absl::InvalidArgumentError(std::string(flag) + ": " + std::string(status.message()));
-  *text = *bytes;
-  return absl::OkStatus();
-}
-
 absl::Status TakeTls(RawOptions& raw) {
   if (!raw.tls && raw.ca.empty() && raw.certificate.empty()) return absl::OkStatus();
   TlsOptions& tls = raw.options.tls.emplace();
-  absl::Status status = ReadSecurityFile("--ca", raw.ca, &tls.root_certificates);
-  if (status.ok()) status = ReadSecurityFile("--cert", raw.certificate, &tls.certificate_chain);
-  if (status.ok()) status = ReadSecurityFile("--key", raw.key, &tls.private_key);
+  absl::Status status = ReadPem("--ca", raw.ca, "CERTIFICATE", &tls.root_certificates);
+  if (status.ok()) status = ReadPem("--cert", raw.certificate, "CERTIFICATE", &tls.certificate_chain);
+  if (status.ok()) status = ReadPem("--key", raw.key, "PRIVATE KEY", &tls.private_key);
   return status;
-}
-
-absl::Status TakeToken(RawOptions& raw) {
-  if (raw.token_file.empty()) return absl::OkStatus();
-  std::string& token = raw.options.token;
-  absl::Status status = ReadSecurityFile("--token-file", raw.token_file, &token);
-  if (!status.ok()) return status;
-  while (token.ends_with('\n')) token.pop_back();
-  return CheckHeaderText("--token-file: " + NameOfInput(raw.token_file), token);
 }
 
 absl::Status TakeTimes(RawOptions& raw) {
@@ -159,21 +146,6 @@ void TakeOptional(const CLI::App& app, RawOptions& raw) {
   if (app.count("--scale") != 0) o.scale = raw.scale;
   if (raw.info) o.action = Action::kInfo;
   if (raw.health) o.action = Action::kHealth;
-}
-
-// The first word that looks like a flag and is none, with the flag that it may be a slip of.
-std::string UnknownFlag(const CLI::App& app, const CLI::ParseError& error) {
-  std::vector<std::string> flags;
-  for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames()) flags.push_back(name);
-  }
-  for (const std::string& word : app.remaining()) {
-    if (!word.starts_with("--")) continue;
-    const std::string name = word.substr(2, word.find('=') - 2);
-    const auto nearest = server::Nearest(name, flags);
-    return "unknown flag --" + name + (nearest ? " (did you mean --" + *nearest + "?)" : "");
-  }
-  return error.what();
 }
 
 }  // namespace
@@ -199,27 +171,34 @@ std::optional<CliOptions> ParseCliCommandLine(int argc, char** argv, int* exit_c
   RawOptions raw;
   CLI::App app("One softmax over the network: reads a tensor, sends it, writes the answer.", "softmax-client");
   app.footer(
-      "Example: echo 1 2 3 | softmax-client\n"
-      "Exit codes: 0 done (--health: serving); 1 an error (--health: not serving); 2 wrong usage "
-      "or input; "
-      "3 server unreachable.");
-  app.set_version_flag("--version", VersionText(), "Print the version and exit");
+      "Exit codes: 0 done (--health: serving); 1 an error (--health: not serving); 2 wrong usage or input; 3 server "
+      "unreachable, or threads, memory or room not to be had.\n\n"
+      "Examples:\n"
+      "  echo 1 2 3 | softmax-client\n"
+      "  softmax-client logits.npy -o probabilities.npy --address softmax.example:50051 --ca ca.pem\n"
+      "  softmax-client scores.csv --op log_softmax --dtype float16 -o log.csv\n"
+      "  softmax-client --health --wait 10s");
+  app.set_version_flag("--version,-V,-v", VersionText(), "Print the version and exit");
   AddOptions(app, raw);
   AddSecurityOptions(app, raw);
   try {
     app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    PrintHelp(app);
+    *exit_code = 0;
+    return std::nullopt;
   } catch (const CLI::Success& told) {
     *exit_code = app.exit(told);
     return std::nullopt;
   } catch (const CLI::ParseError& error) {
-    Say(UnknownFlag(app, error) + " (--help lists all flags)");
+    Say(WhatIsWrong(app, error) + " (--help lists all flags)");
     *exit_code = 2;
     return std::nullopt;
   }
   TakeOptional(app, raw);
   absl::Status status = TakeTimes(raw);
   if (status.ok()) status = TakeTls(raw);
-  if (status.ok()) status = TakeToken(raw);
+  if (status.ok()) status = ReadToken("--token-file", raw.token_file, &raw.options.token);
   if (!status.ok()) {
     Say(std::string(status.message()));
     *exit_code = 2;

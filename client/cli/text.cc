@@ -5,7 +5,8 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "client/cli/visible.h"
+#include "client/base/say.h"
+#include "server/base/text_file.h"
 
 namespace softmax::client {
 namespace {
@@ -16,19 +17,6 @@ std::string_view Trimmed(std::string_view text) {
   while (!text.empty() && IsSpace(text.front())) text.remove_prefix(1);
   while (!text.empty() && IsSpace(text.back())) text.remove_suffix(1);
   return text;
-}
-
-// Text as editors, spreadsheets and shells save it, without a byte-order mark.
-absl::StatusOr<std::string_view> PlainText(std::string_view bytes) {
-  if (bytes.starts_with("\xff\xfe") || bytes.starts_with("\xfe\xff")) {
-    return absl::InvalidArgumentError("is UTF-16; save it as UTF-8");
-  }
-  if (bytes.find('\0') != std::string_view::npos) {
-    return absl::InvalidArgumentError("has zero bytes, as UTF-16 and binary files have; save it as UTF-8 text");
-  }
-  constexpr std::string_view kMark = "\xef\xbb\xbf";
-  if (bytes.starts_with(kMark)) bytes.remove_prefix(kMark.size());
-  return bytes;
 }
 
 // Takes the next line, which ends with LF, CRLF or CR, without its comment: numpy.savetxt begins its header with '#'.
@@ -104,9 +92,8 @@ Separator GuessSeparator(std::string_view text) {
 }
 
 absl::StatusOr<Array> ReadRows(std::string_view bytes, Separator separator) {
-  const auto plain = PlainText(bytes);
-  if (!plain.ok()) return plain.status();
-  std::string_view text = *plain;
+  std::string_view text = bytes;
+  if (const std::string why = server::TakeMark(&text); !why.empty()) return absl::InvalidArgumentError(why);
   std::vector<double> values;
   std::size_t rows = 0;
   std::size_t columns = 0;

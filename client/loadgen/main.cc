@@ -1,27 +1,57 @@
-#include <cstdio>
+#include <string>
 
+#include "client/base/say.h"
 #include "client/loadgen/plan/experiment.h"
 #include "client/loadgen/plan/options.h"
 #include "client/loadgen/report/report.h"
 #include "client/loadgen/send/run.h"
 #include "server/base/process_settings.h"
+#include "server/base/shortage.h"
+
+namespace {
+
+using softmax::client::LoadOptions;
+using softmax::server::kExitUnavailable;
+
+constexpr char kProgram[] = "softmax-loadgen";
+
+// All processes share what a user or a container may have of threads: tried in this one, for all of them.
+std::string Shortage(const LoadOptions& load) {
+  const auto processes = static_cast<std::size_t>(load.processes);
+  const auto senders = static_cast<std::size_t>(load.threads);
+  // Of each process: the sender, its verifier, gRPC.
+  std::string shortage = softmax::server::ThreadShortage(processes * (senders + 2 + softmax::server::GrpcThreads()));
+  if (!shortage.empty()) return shortage;
+  // Of each process: some for gRPC itself, two for each queue, one for each connection.
+  const std::size_t connections = static_cast<std::size_t>(load.TotalConnections()) / processes + 1;
+  return softmax::server::DescriptorShortage(8 + 2 * senders + connections);
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   softmax::ApplyProcessSettings();
+  softmax::server::ExitWithoutMemory(kProgram);
+  softmax::server::RaiseDescriptorLimit();
   int exit_code = 0;
   if (const std::string problem = softmax::PollStrategyProblem(); !problem.empty()) {
-    std::fprintf(stderr, "softmax-loadgen: %s\n", problem.c_str());
+    softmax::client::Say(problem);
     return 2;
   }
   const auto plan = softmax::client::ParseCommandLine(argc, argv, &exit_code);
-  if (!plan) return exit_code;
+  if (!plan) return softmax::server::OutputArrived(kProgram) ? exit_code : kExitUnavailable;
+  const LoadOptions& load = plan->load;
+  if (const std::string shortage = Shortage(load); !shortage.empty()) {
+    softmax::client::Say(shortage);
+    return kExitUnavailable;
+  }
   // A wait costs something for every connection of the thread.
-  const softmax::client::LoadOptions& load = plan->load;
   softmax::SetPoller(load.TotalConnections() <= 64 * load.processes * load.threads);
   softmax::client::CatchInterrupts();
   const softmax::client::Outcome outcome = softmax::client::RunPlan(*plan);
   exit_code = softmax::client::ExitCodeFor(*plan, outcome);
   if (outcome.runs.empty()) return exit_code;
   const bool written = softmax::client::WriteReports(*plan, outcome);
-  return exit_code == 0 && !written ? 1 : exit_code;
+  const bool arrived = written && softmax::server::OutputArrived(kProgram);
+  return exit_code == 0 && !arrived ? kExitUnavailable : exit_code;
 }

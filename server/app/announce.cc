@@ -1,10 +1,19 @@
 #include "server/app/announce.h"
 
 #include <absl/strings/str_format.h>
+#include <absl/strings/str_join.h>
 
+#include "server/app/component_options.h"
 #include "server/base/log.h"
 
 namespace softmax::server {
+
+void Introduce(const Config& config, const Executor& executor) {
+  LogInfo("softmax-server ", Version(), " (", Commit(), "): backend ", executor.name(), ", ",
+          absl::StrJoin(executor.devices(), "; "), "; ", QueueThreadsFor(config), " queue threads of at most ",
+          ThreadsFor(config), " threads; memory: arena-bytes ", config.arena_bytes >> 20, " MiB, memory-quota ",
+          config.memory_quota >> 20, " MiB");
+}
 
 void Announce(const Config& config, const Secrets& secrets, const ListenAddresses& addresses) {
   for (const std::string& address : addresses.service) {
@@ -20,9 +29,10 @@ void Announce(const Config& config, const Secrets& secrets, const ListenAddresse
   if (!addresses.metrics.empty()) LogInfo("metrics on ", addresses.metrics);
   const double most = static_cast<double>(config.max_connections) * static_cast<double>(config.max_concurrent_streams) *
                       static_cast<double>(config.max_request_bytes);
-  LogInfo("max-connections ", config.max_connections, " x max-concurrent-streams ", config.max_concurrent_streams,
-          " x max-request-bytes are ", absl::StrFormat("%.0f", most / static_cast<double>(config.memory_quota)),
-          " times the memory-quota, at which gRPC cancels calls");
+  // Nothing to worry about: the default settings have it, too.
+  LogDebug("max-connections ", config.max_connections, " x max-concurrent-streams ", config.max_concurrent_streams,
+           " x max-request-bytes are ", absl::StrFormat("%.0f", most / static_cast<double>(config.memory_quota)),
+           " times the memory-quota, at which gRPC cancels calls");
 }
 
 }  // namespace softmax::server

@@ -5,6 +5,7 @@
 
 #include "server/app/secrets.h"
 #include "server/config/config.h"
+#include "server/execution/executor.h"
 
 namespace softmax::server {
 
@@ -14,6 +15,9 @@ struct ListenAddresses {
   std::string metrics;  // empty: none, as with health
   std::string health;
 };
+
+// What starts here: version, commit, backend, devices, threads and memory, in one line.
+void Introduce(const Config& config, const Executor& executor);
 
 // The log lines of a server that has started.
 void Announce(const Config& config, const Secrets& secrets, const ListenAddresses& addresses);

@@ -4,6 +4,7 @@
 #include <climits>
 #include <thread>
 
+#include "server/base/shortage.h"
 #include "server/config/check.h"
 #include "server/config/security_check.h"
 
@@ -55,6 +56,13 @@ ExecutorOptions ExecutorOptionsFor(const Config& config) {
 
 std::uint32_t QueueThreadsFor(const Config& config) {
   return static_cast<std::uint32_t>(EffectiveThreads(config, Cores()));
+}
+
+std::size_t ThreadsFor(const Config& config) {
+  // Log, metrics, health, acceptor, sweeper, tester of devices, sampler of GPUs, and one for the drain.
+  constexpr std::size_t kOthers = 8;
+  return QueueThreadsFor(config) + EffectiveFillerThreads(config, Cores()) + EffectiveCpuThreads(config, Cores()) +
+         kOthers + GrpcThreads();
 }
 
 ChannelSettings ChannelSettingsFor(const Config& config) {

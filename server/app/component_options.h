@@ -23,6 +23,8 @@ ExecutorOptions ExecutorOptionsFor(const Config& config);
 DeviceGroup::Options DeviceGroupOptionsFor(const Config& config);
 Backlog::Options BacklogOptionsFor(const Config& config);
 std::uint32_t QueueThreadsFor(const Config& config);
+// All that the server will start, those of gRPC among them.
+std::size_t ThreadsFor(const Config& config);
 ChannelSettings ChannelSettingsFor(const Config& config);
 QueueThread::Options QueueThreadOptionsFor(const Config& config, std::uint32_t index);
 Connections::Options ConnectionsOptionsFor(const Config& config);

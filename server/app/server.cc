@@ -221,6 +221,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(const Config& config) {
   options.faults = plan.get();
   absl::StatusOr<std::unique_ptr<Executor>> executor = CreateExecutor(options);
   if (!executor.ok()) return executor.status();
+  Introduce(config, **executor);
   auto server = std::make_unique<ServerImpl>(config, std::move(plan), std::move(*executor));
   if (absl::Status status = server->Start(); !status.ok()) return status;
   return server;

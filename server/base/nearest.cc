@@ -37,4 +37,14 @@ std::optional<std::string> Nearest(const std::string& word, const std::vector<st
   return best;
 }
 
+std::string UnknownFlag(const std::vector<std::string>& words, const std::vector<std::string>& flags) {
+  for (const std::string& word : words) {
+    if (!word.starts_with("--")) continue;
+    const std::string name = word.substr(2, word.find('=') - 2);
+    const auto nearest = Nearest(name, flags);
+    return "unknown flag --" + name + (nearest ? " (did you mean --" + *nearest + "?)" : "");
+  }
+  return "";
+}
+
 }  // namespace softmax::server

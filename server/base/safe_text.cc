@@ -1,7 +1,9 @@
 #include "server/base/safe_text.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <iterator>
 
 namespace softmax::server {
 namespace {
@@ -29,31 +31,63 @@ std::size_t CharacterLength(std::string_view text) {
   return bad ? 0 : length;
 }
 
-// Of a valid character of up to 3 bytes; those of 4 are harmless.
+// Of a valid character.
 std::uint32_t CodePoint(std::string_view character) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(character[i]); };
   if (character.size() == 1) return byte(0);
-  if (character.size() == 2) return (byte(0) & 0x1fu) << 6 | (byte(1) & 0x3fu);
-  return (byte(0) & 0x0fu) << 12 | (byte(1) & 0x3fu) << 6 | (byte(2) & 0x3fu);
+  std::uint32_t code = byte(0) & (0xffu >> (character.size() + 1));
+  for (std::size_t i = 1; i < character.size(); ++i) code = code << 6 | (byte(i) & 0x3fu);
+  return code;
 }
+
+struct Range {
+  std::uint32_t first;
+  std::uint32_t last;
+};
+
+// Controls, spaces that look like others, what has no width, and what turns the direction of the text around it.
+constexpr Range kHarmful[] = {
+    {0, 0x1f},           // controls
+    {0x7f, 0xa0},        // C1 controls, no-break space
+    {0xad, 0xad},        // soft hyphen
+    {0x61c, 0x61c},      // Arabic letter mark
+    {0x115f, 0x1160},    // Hangul fillers
+    {0x1680, 0x1680},    // Ogham space
+    {0x180e, 0x180e},    // Mongolian vowel separator
+    {0x2000, 0x200f},    // spaces, joiners, marks of direction
+    {0x2028, 0x202f},    // line and paragraph separators, embeddings
+    {0x205f, 0x206f},    // spaces, isolates
+    {0x3000, 0x3000},    // ideographic space
+    {0x3164, 0x3164},    // Hangul filler
+    {0xe000, 0xf8ff},    // private use
+    {0xfe00, 0xfe0f},    // variation selectors
+    {0xfeff, 0xfeff},    // byte-order mark
+    {0xfff0, 0xffff},    // annotations, no characters
+    {0xe0000, 0x10ffff}  // tags, private use
+};
 
 bool IsHarmful(std::uint32_t c) {
-  const bool control = c < 0x20 || (c >= 0x7f && c <= 0x9f);
-  const bool line_end = c == 0x2028 || c == 0x2029;
-  const bool direction =
-      c == 0x061c || c == 0x200e || c == 0x200f || (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
-  const bool without_width = c == 0x200b || c == 0x2060 || c == 0xfeff;
-  return control || line_end || direction || without_width;
+  return std::any_of(std::begin(kHarmful), std::end(kHarmful),
+                     [c](const Range& range) { return range.first <= c && c <= range.last; });
 }
 
-void AppendEscape(std::uint32_t c, std::string* out) {
+void Append(const char* format, std::uint32_t number, std::string* out) {
+  char escape[16];
+  std::snprintf(escape, sizeof(escape), format, number);
+  *out += escape;
+}
+
+void AppendEscape(std::uint32_t c, bool json, std::string* out) {
   if (c == '\n' || c == '\r' || c == '\t') {
     *out += c == '\n' ? "\\n" : c == '\r' ? "\\r" : "\\t";
-    return;
+  } else if (c < 0x10000) {
+    Append("\\u%04x", c, out);
+  } else if (json) {
+    Append("\\u%04x", 0xd800 + ((c - 0x10000) >> 10), out);
+    Append("\\u%04x", 0xdc00 + (c & 0x3ff), out);
+  } else {
+    Append("\\U%08x", c, out);
   }
-  char escape[8];
-  std::snprintf(escape, sizeof(escape), "\\u%04x", c & 0xffffu);
-  *out += escape;
 }
 
 }  // namespace
@@ -69,9 +103,9 @@ std::string SafeText(std::string_view text, TextFor reader, std::size_t most_byt
     }
     const auto first = static_cast<unsigned char>(text.front());
     if (length == 0) {
-      AppendEscape(json ? 0xfffd : first, &out);
-    } else if (length < 4 && IsHarmful(CodePoint(text.substr(0, length)))) {
-      AppendEscape(CodePoint(text.substr(0, length)), &out);
+      Append(json ? "\\u%04x" : "\\x%02x", json ? 0xfffd : first, &out);
+    } else if (const std::uint32_t code = CodePoint(text.substr(0, length)); IsHarmful(code)) {
+      AppendEscape(code, json, &out);
     } else {
       if (json && (first == '"' || first == '\\')) out += '\\';
       out += text.substr(0, length);

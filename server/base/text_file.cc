@@ -10,8 +10,6 @@
 namespace softmax::server {
 namespace {
 
-constexpr char kSaveAsUtf8[] = "; save it as UTF-8";
-
 std::string Errno() { return std::string("cannot be read: ") + std::strerror(errno); }
 
 std::string WhatItIs(mode_t mode) {
@@ -21,21 +19,11 @@ std::string WhatItIs(mode_t mode) {
   return "a device";
 }
 
-std::string ReadAll(int fd, std::size_t most_bytes, std::string* text) {
+// Empty: a file that can be read to its end.
+std::string WhyNoFile(int fd) {
   struct stat info {};
   if (fstat(fd, &info) != 0) return Errno();
-  if (!S_ISREG(info.st_mode)) return "cannot be read: it is " + WhatItIs(info.st_mode) + ", not a file";
-  text->clear();
-  // Read to its end: files of /proc and of some network file systems say that they have no bytes.
-  char block[1 << 16];
-  for (;;) {
-    const ssize_t size = read(fd, block, sizeof(block));
-    if (size < 0 && errno == EINTR) continue;
-    if (size < 0) return Errno();
-    if (size == 0) return "";
-    text->append(block, static_cast<std::size_t>(size));
-    if (text->size() > most_bytes) return "has more than " + std::to_string(most_bytes) + " bytes";
-  }
+  return S_ISREG(info.st_mode) ? "" : "cannot be read: it is " + WhatItIs(info.st_mode) + ", not a file";
 }
 
 void UnifyLineEnds(std::string* text) {
@@ -50,18 +38,43 @@ void UnifyLineEnds(std::string* text) {
 
 }  // namespace
 
+std::string ReadToEnd(int fd, std::size_t most_bytes, std::string* bytes) {
+  bytes->clear();
+  // Not by its size: files of /proc and of some network file systems say that they have no bytes.
+  char block[1 << 16];
+  for (;;) {
+    const ssize_t size = read(fd, block, sizeof(block));
+    if (size < 0 && errno == EINTR) continue;
+    if (size < 0) return Errno();
+    if (size == 0) return "";
+    if (bytes->size() + static_cast<std::size_t>(size) > most_bytes) {
+      return "has more than " + std::to_string(most_bytes) + " bytes, the most that are read";
+    }
+    bytes->append(block, static_cast<std::size_t>(size));
+  }
+}
+
+std::string TakeMark(std::string_view* bytes) {
+  if (bytes->starts_with("\xff\xfe") || bytes->starts_with("\xfe\xff")) return "is UTF-16; save it as UTF-8";
+  if (bytes->find('\0') != std::string_view::npos) {
+    return "has zero bytes, as UTF-16 and binary files have; save it as UTF-8";
+  }
+  constexpr std::string_view kMark = "\xef\xbb\xbf";
+  if (bytes->starts_with(kMark)) bytes->remove_prefix(kMark.size());
+  return "";
+}
+
 std::string ReadTextFile(const std::string& path, std::size_t most_bytes, std::string* text) {
   // O_NONBLOCK: opening a pipe that nobody writes to would wait.
   const int fd = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
   if (fd < 0) return Errno();
-  std::string problem = ReadAll(fd, most_bytes, text);
+  std::string problem = WhyNoFile(fd);
+  if (problem.empty()) problem = ReadToEnd(fd, most_bytes, text);
   close(fd);
+  std::string_view rest = *text;
+  if (problem.empty()) problem = TakeMark(&rest);
   if (!problem.empty()) return problem;
-  if (text->starts_with("\xff\xfe") || text->starts_with("\xfe\xff")) return std::string("is UTF-16") + kSaveAsUtf8;
-  if (text->find('\0') != std::string::npos) {
-    return std::string("has zero bytes, as UTF-16 and binary files have") + kSaveAsUtf8;
-  }
-  if (text->starts_with("\xef\xbb\xbf")) text->erase(0, 3);
+  text->erase(0, text->size() - rest.size());
   UnifyLineEnds(text);
   return "";
 }

@@ -9,6 +9,7 @@
 #include <sstream>
 #include <utility>
 
+#include "server/base/help_text.h"
 #include "server/base/nearest.h"
 #include "server/config/values.h"
 
@@ -158,7 +159,7 @@ std::unique_ptr<CLI::App> MakeApp(Config* config, Actions* actions) {
   auto app =
       std::make_unique<CLI::App>("Serves softmax over gRPC, in batches, on CUDA or on the CPU.", "softmax-server");
   app->set_help_flag("-h,--help", "Print this and leave")->group("General");
-  app->set_version_flag("--version", std::string("softmax-server ") + Version() + " (" + Commit() + ")",
+  app->set_version_flag("--version,-V,-v", std::string("softmax-server ") + Version() + " (" + Commit() + ")",
                         "Print the version and leave")
       ->group("General");
   app->add_option("--config", actions->config_file, "A TOML file with any of the flags as keys")
@@ -170,12 +171,14 @@ std::unique_ptr<CLI::App> MakeApp(Config* config, Actions* actions) {
       ->group("General");
   AddConfigFlags(ConfigSource::kCommandLine, config, app.get());
   app->footer(
-      "Each flag may also be set by a variable (SOFTMAX_MAX_BATCH_BYTES for --max-batch-bytes) or "
-      "in "
-      "the config\nfile (max-batch-bytes = \"1MiB\"). The command line beats the environment, "
-      "which "
-      "beats the file.\nSIZE: bytes, or with KiB, MiB, GiB. TIME: a number with us, ms, s, m or "
-      "h.");
+      "Each flag may also be set by a variable (SOFTMAX_MAX_BATCH_BYTES for --max-batch-bytes) or in the config file "
+      "(max-batch-bytes = \"1MiB\"). The command line beats the environment, which beats the file.\n"
+      "SIZE: bytes, or with KiB, MiB, GiB. TIME: a number with us, ms, s, m or h.\n\n"
+      "Examples:\n"
+      "  softmax-server --address :50051                    every address of IPv4 and IPv6\n"
+      "  softmax-server --backend cpu --address unix:/tmp/softmax.sock\n"
+      "  softmax-server --tls-cert chain.pem --tls-key key.pem --token-file tokens --health-address :8081\n"
+      "  softmax-server --config softmax.toml --print-config");
   return app;
 }
 
@@ -213,19 +216,15 @@ std::string ApplyCommandLine(int argc, const char* const* argv, Config* config, 
   try {
     app->parse(argc, argv);
   } catch (const CLI::ExtrasError& error) {
-    for (const std::string& word : app->remaining()) {
-      if (word.starts_with("--")) {
-        const std::string name = word.substr(2, word.find('=') - 2);
-        return "unknown flag --" + name + Suggestion(name, "--");
-      }
-    }
-    return error.what();
+    const std::string unknown = UnknownFlag(app->remaining(), FlagNames());
+    return unknown.empty() ? error.what() : unknown;
   } catch (const CLI::CallForVersion& version) {
     actions->told = std::string(version.what()) + "\n";
   } catch (const CLI::Success&) {
     Config defaults;
     Actions none;
     actions->told = MakeApp(&defaults, &none)->help();
+    actions->told = WrapHelp(*actions->told, TerminalColumns());
   } catch (const CLI::ParseError& error) {
     return error.what();
   }

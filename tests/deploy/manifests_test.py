@@ -246,6 +246,52 @@ class ManifestsTest(unittest.TestCase):
             self.assertIn("/spec/replicas: type", found)
 
 
+# Loopback with one family alone, as a pod or a host may have.
+ONE_FAMILY = {
+    "[::1]": "ip link set lo up && ip addr del 127.0.0.1/8 dev lo",
+    "127.0.0.1": "echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6 && ip link set lo up",
+}
+
+
+class FamiliesTest(unittest.TestCase):
+    """IPv4 alone, IPv6 alone, or both: the server can be reached by what there is."""
+
+    def environments(self):
+        base = read_yaml("kubernetes/base/deployment.yaml")["spec"]["template"]["spec"]["containers"][0]
+        mtls = read_yaml("kubernetes/components/mtls/deployment.yaml")["spec"]["template"]["spec"]["containers"][0]
+        compose = read_yaml("compose.yaml")["services"]["softmax-server"]["environment"]
+        return {"base": memory.environment_of(base), "mtls": memory.environment_of(mtls), "compose": compose}
+
+    def test_ports_are_those_of_every_address(self):
+        found = self.environments()
+        for where in ("base", "compose"):
+            self.assertEqual(found[where]["SOFTMAX_ADDRESS"], ":50051", where)
+            self.assertEqual(found[where]["SOFTMAX_METRICS_ADDRESS"], ":9400", where)
+        self.assertEqual(found["mtls"]["SOFTMAX_HEALTH_ADDRESS"], ":8081")
+        for _, environment in found.items():
+            self.assertFalse([v for v in environment.values() if "0.0.0.0" in v])
+
+    def serve_in(self, prepare, host, environment):
+        script = f"""{prepare} || exit 77
+            "$0" & server=$!
+            trap 'kill -KILL $server' EXIT
+            "$1" --health --wait 30s --address {host}:50051 || exit 1
+            exec 3<>/dev/tcp/{host.strip("[]")}/9400 && printf 'GET /metrics HTTP/1.0\\r\\n\\r\\n' >&3 && head -1 <&3"""
+        return run("unshare", "--net", "bash", "-c", script, SERVER, CLIENT,
+                   env={"PATH": os.environ["PATH"], **environment, "SOFTMAX_BACKEND": "cpu",
+                        "SOFTMAX_LOG_FORMAT": "text"})
+
+    def test_the_pod_is_reached_where_there_is_one_family(self):
+        if os.getuid() != 0 or run("unshare", "--net", "true").returncode != 0 or tool("ip") is None:
+            self.skipTest("needs root, unshare and ip")
+        for host, prepare in ONE_FAMILY.items():
+            asked = self.serve_in(prepare, host, self.environments()["base"])
+            if asked.returncode == 77:
+                self.skipTest("loopback cannot be changed here: " + asked.stderr)
+            self.assertEqual(asked.returncode, 0, asked.stderr)
+            self.assertEqual(asked.stdout.split(), ["SERVING", "HTTP/1.1", "200", "OK"], asked.stderr)
+
+
 class ComposeTest(unittest.TestCase):
     def setUp(self):
         self.services = read_yaml("compose.yaml")["services"]

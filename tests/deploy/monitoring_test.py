@@ -86,7 +86,7 @@ class RulesTest(unittest.TestCase):
         with open(os.path.join(ROOT, "docs/operations.md"), encoding="utf-8") as opened:
             headings = {line[4:].strip().lower() for line in opened if line.startswith("### ")}
         for alert in ALERTS:
-            file, anchor = alert["annotations"]["runbook_url"].split("#")
+            file, anchor = alert["annotations"]["runbook"].split("#")
             self.assertEqual(file, "docs/operations.md")
             self.assertEqual(anchor, alert["alert"].lower())
             self.assertIn(anchor, headings)

@@ -51,6 +51,17 @@ grpc::Status Call(const std::string& target, std::uint64_t id, const std::string
   return v1::SoftmaxService::NewStub(channel)->Softmax(&context, request, &answer);
 }
 
+TEST(Announcement, TheFirstLineSaysWhatStarts) {
+  ServerProcess server({"--threads=2"});
+  ASSERT_FALSE(server.target().empty()) << server.Log();
+  const std::string first = server.Log().substr(0, server.Log().find('\n'));
+  EXPECT_THAT(first, ::testing::ContainsRegex("softmax-server [0-9.]+ \\([0-9a-z]+\\): backend [a-z]+, .+; 2 queue "
+                                              "threads of at most [0-9]+ threads; memory: arena-bytes 64 MiB, "
+                                              "memory-quota [0-9]+ MiB"));
+  // The default settings are no reason to warn.
+  EXPECT_THAT(server.Log(), Not(HasSubstr("times the memory-quota")));
+}
+
 TEST(Signals, TurnTheLogUpAndDown) {
   ServerProcess server({});
   ASSERT_FALSE(server.target().empty()) << server.Log();

@@ -3,13 +3,17 @@
 
 Of this source tree they see nothing but their own folder.
 """
+import fcntl
 import glob
 import os
+import pty
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import unittest
 
 from running import run, server
@@ -17,6 +21,7 @@ from running import run, server
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 BUILD, FAKE_SERVER, CXX = sys.argv[1:4]
+PROGRAMS = ("softmax-server", "softmax-client", "softmax-loadgen")
 CXX_FLAGS = sys.argv[4] if len(sys.argv) > 4 else ""
 
 
@@ -101,5 +106,97 @@ class InstalledClient(unittest.TestCase):
         self.assertIn("unix:/nonexistent: nobody listens there", nobody.stderr)
 
 
+class Manuals(unittest.TestCase):
+    """Man pages and completions: installed, whole, and such as their readers take."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp()
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        run(["cmake", "--install", BUILD, "--component", "manuals", "--prefix", cls.folder])
+        cls.share = os.path.join(cls.folder, "share")
+
+    def read(self, *path):
+        with open(os.path.join(self.share, *path), encoding="utf-8") as file:
+            return file.read()
+
+    def binary(self, program):
+        return next(path for path in glob.glob(f"{BUILD}/**/{program}", recursive=True) if os.access(path, os.X_OK))
+
+    def flags_of(self, program):
+        told = run([self.binary(program), "--help"])
+        flags = set()
+        for names in re.findall(r"^  (-\S+)", told, re.MULTILINE):
+            flags.update(names.split(","))
+        self.assertGreater(len(flags), 15)
+        return flags
+
+    def test_every_flag_is_in_all_three(self):
+        for program in PROGRAMS:
+            page = self.read("man/man1", program + ".1").replace("\\-", "-")
+            bash = self.read("bash-completion/completions", program)
+            zsh = self.read("zsh/site-functions", "_" + program)
+            for flag in self.flags_of(program):
+                self.assertIn(f"\\fB{flag}\\fR", page, program)
+                self.assertRegex(bash, rf"[ \"]{flag}[ \"]", program)
+                self.assertRegex(zsh, rf"'{flag}[=\[]", program)
+            for section in ("NAME", "SYNOPSIS", "DESCRIPTION", "EXAMPLES"):
+                self.assertIn(f".SH {section}\n", page, program)
+
+    def test_man_and_the_shells_read_them(self):
+        for program in PROGRAMS:
+            if shutil.which("man"):
+                page = os.path.join(self.share, "man/man1", program + ".1")
+                shown = subprocess.run(["man", "--warnings", "-l", page], capture_output=True, text=True, timeout=60,
+                                       check=False, env={**os.environ, "LC_ALL": "C.UTF-8", "MANWIDTH": "100"})
+                self.assertEqual((shown.returncode, shown.stderr), (0, ""), program)
+                self.assertIn("--version", shown.stdout)
+            run(["bash", "-n", os.path.join(self.share, "bash-completion/completions", program)])
+            if shutil.which("zsh"):
+                run(["zsh", "-n", os.path.join(self.share, "zsh/site-functions", "_" + program)])
+
+    def help_on_a_terminal(self, program, columns):
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        process = subprocess.Popen([self.binary(program), "--help"], stdout=theirs)
+        os.close(theirs)
+        text = b""
+        while True:
+            try:
+                block = os.read(ours, 65536)
+            except OSError:  # how a terminal says that nobody writes any more
+                block = b""
+            if not block:
+                break
+            text += block
+        os.close(ours)
+        self.assertEqual(process.wait(), 0)
+        return text.decode().replace("\r\n", "\n")
+
+    def test_help_is_as_wide_as_the_terminal(self):
+        for program in PROGRAMS:
+            whole = run([self.binary(program), "--help"])
+            for columns in (60, 80, 100):
+                shown = self.help_on_a_terminal(program, columns)
+                self.assertEqual(shown.split(), whole.split(), program)
+                # Flags and examples may stand out, texts do not.
+                long = [line for line in shown.split("\n") if len(line) > columns and line.startswith(" " * 20)]
+                self.assertEqual(long, [], program)
+            self.assertIn("\nExamples:\n  " + program, whole.replace("echo 1 2 3 | ", ""))
+
+    def completed(self, *words):
+        script = os.path.join(self.share, "bash-completion/completions/softmax-client")
+        told = run(["bash", "-c", 'source "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _softmax_client; '
+                    'printf "%s\\n" "${COMPREPLY[@]}"', script, "softmax-client", *words])
+        return told.split()
+
+    def test_bash_completes(self):
+        self.assertEqual(self.completed("--he"), ["--help", "--health"])
+        self.assertEqual(self.completed("--dtype", "flo"), ["float16", "float32", "float64"])
+        self.assertEqual(self.completed("--dtype", "=", "b"), ["bfloat16"])
+        with open(os.path.join(self.folder, "some.npy"), "w", encoding="ascii"):
+            self.assertEqual(self.completed("-o", self.folder + "/so"), [self.folder + "/some.npy"])
+
+
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=sys.argv[:1] + sys.argv[5:])

@@ -8,7 +8,7 @@ PATH = re.compile(r"^(?:\./)?((?:client|cmake|deploy|docs|kernels|proto|scripts|
 FLAG = re.compile(r"(?<![\w-])(--[a-z][a-z0-9-]+)")
 # Only in code spans: `softmax_client` and the like are names of other things.
 METRIC = re.compile(r"^(softmax_[a-z_]+_(?:total|seconds|bytes|rows|in_flight|queued|info|ready|degraded|testing))\b")
-HELP_FLAG = re.compile(r"^\s+(?:-\w,\s*)?(--[a-z][a-z0-9-]+)", re.MULTILINE)
+HELP_FLAG = re.compile(r"^\s+(?:-\w,\s*)*(--[a-z][a-z0-9-]+)", re.MULTILINE)
 # Flags of other people's programs that the documents use.
 FOREIGN_FLAGS = {"--amend", "--build", "--build-arg", "--cflags", "--component", "--entrypoint", "--gpus", "--help",
                  "--install", "--label-regex", "--libs", "--plugin", "--prefix", "--preset", "--rm", "--short",
@@ -19,7 +19,7 @@ SOURCES = ("server/", "client/", "kernels/bench/", "scripts/", "tests/bench/")
 METRIC_ROW = re.compile(r"^\| `((?:softmax|process)_[a-z0-9_]+)` \|", re.MULTILINE)
 METRIC_NAME = re.compile(r'"((?:softmax|process)_[a-z0-9_]+)"')
 FLAG_ROW = re.compile(r"^\| `(--[a-z][a-z0-9-]+)`[^|]*\|", re.MULTILINE)
-FLAG_NAME = re.compile(r'"(--[a-z][a-z0-9-]+)(?:,--[a-z0-9-]+)*"')
+FLAG_NAME = re.compile(r'"(?:-\w,)*(--[a-z][a-z0-9-]+)(?:,--?[A-Za-z0-9-]+)*"')
 FIELD_NAME = re.compile(r'\{"([a-z][a-z0-9-]+)",\s*k[A-Z]')
 TABLES = (
     ("## Metrics", METRIC_ROW, re.compile(r"^server/metrics/.*\.cc$"), METRIC_NAME, ""),

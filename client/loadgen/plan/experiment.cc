@@ -102,7 +102,7 @@ Outcome RunPlan(const Plan& plan) {
 }
 
 int ExitCodeFor(const Plan& plan, const Outcome& outcome) {
-  if (outcome.last == RunEnd::kUnreachable) return 3;
+  if (outcome.last == RunEnd::kUnreachable || outcome.last == RunEnd::kUnavailable) return 3;
   if (outcome.last == RunEnd::kFailed || outcome.runs.empty()) return 1;
   for (const RunResult& run : outcome.runs) {
     if (run.wrong > 0 || run.lost_process) return 1;

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <thread>
 
+#include "client/base/write_file.h"
 #include "client/loadgen/measure/http_get.h"
 #include "client/loadgen/plan/raw_options.h"
-#include "client/loadgen/report/output_file.h"
 
 namespace softmax::client {
 namespace {
@@ -141,8 +141,8 @@ std::string CheckCounts(const GivenFlags& given, RawOptions& raw) {
 // Found out now and not after the run.
 std::string CheckFile(const char* flag, const std::string& path) {
   if (path.empty()) return "";
-  const std::string problem = OutputProblem(path);
-  return problem.empty() ? "" : absl::StrCat(flag, " ", path, ": ", problem);
+  const absl::Status writable = CheckWritable(path);
+  return writable.ok() ? "" : absl::StrCat(flag, " ", writable.message());
 }
 
 std::string CheckReports(const GivenFlags& /*given*/, RawOptions& raw) {

@@ -1,10 +1,11 @@
 #include <absl/strings/str_format.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <map>
 #include <sstream>
 
+#include "client/base/command_line.h"
+#include "client/base/say.h"
 #include "client/loadgen/plan/raw_options.h"
 #include "client/loadgen/report/version.h"
 #include "server/base/text_file.h"
@@ -82,11 +83,13 @@ void AddTargetFlags(CLI::App& app, RawOptions& raw) {
 void AddSecurityFlags(CLI::App& app, RawOptions& raw) {
   Group group(app, "Security");
   group.AddFlag("--tls", raw.tls, "speak TLS; implied by the three files below");
-  group.AddUnset("--ca", raw.ca, "PEM file of whom to trust; unset: the machine's own list");
-  group.AddUnset("--cert", raw.certificate, "PEM file of this client's certificate, where the server asks for one");
-  group.AddUnset("--key", raw.key, "PEM file of its private key");
+  group.AddUnset("--ca", raw.ca, "PEM file of whom to trust; unset: the machine's own list")->type_name("FILE");
+  group.AddUnset("--cert", raw.certificate, "PEM file of this client's certificate, where the server asks for one")
+      ->type_name("FILE");
+  group.AddUnset("--key", raw.key, "PEM file of its private key")->type_name("FILE");
   group.AddUnset("--authority", raw.plan.load.authority, "name to ask for, and that the certificate must have");
-  group.AddUnset("--token-file", raw.token_file, "file with a bearer token; needs TLS or unix sockets");
+  group.AddUnset("--token-file", raw.token_file, "file with a bearer token; needs TLS or unix sockets")
+      ->type_name("FILE");
 }
 
 void AddLoopFlags(CLI::App& app, RawOptions& raw) {
@@ -103,6 +106,7 @@ void AddLoopFlags(CLI::App& app, RawOptions& raw) {
   group
       .AddUnset("--trace", raw.trace,
                 "open loop: a file with one arrival a line, in seconds, and optionally the index of a --shape")
+      ->type_name("FILE")
       ->excludes("--rate")
       ->excludes("--schedule");
   group.Add("--arrivals", raw.arrivals, "how requests of --rate and --schedule are spaced: constant or poisson")
@@ -176,9 +180,11 @@ void AddRunFlags(CLI::App& app, RawOptions& raw) {
 void AddReportFlags(CLI::App& app, RawOptions& raw) {
   Group group(app, "Report");
   group.AddFlag("--allow-errors", raw.plan.allow_errors, "exit 0 in spite of failed calls (not of wrong answers)");
-  group.AddUnset("--json", raw.plan.json_path, "write the figures as JSON; - is standard output");
-  group.AddUnset("--csv", raw.plan.csv_path, "append the figures to a CSV file; - is standard output");
-  group.AddUnset("--html", raw.plan.html_path, "write a report for a browser, one file that needs no network");
+  group.AddUnset("--json", raw.plan.json_path, "write the figures as JSON; - is standard output")->type_name("FILE");
+  group.AddUnset("--csv", raw.plan.csv_path, "append the figures to a CSV file; - is standard output")
+      ->type_name("FILE");
+  group.AddUnset("--html", raw.plan.html_path, "write a report for a browser, one file that needs no network")
+      ->type_name("FILE");
   group
       .AddUnset(
           "--server-metrics", raw.plan.load.server_metrics,
@@ -209,6 +215,7 @@ class ScenarioFile : public CLI::ConfigBase {
 void AddAllFlags(CLI::App& app, RawOptions& raw) {
   const auto scenario = std::make_shared<ScenarioFile>();
   app.set_config("--scenario", "", "a file with any of these flags, one a line: rate = 1000, shape = [\"1x16\"]")
+      ->type_name("FILE")
       ->check([scenario](const std::string& path) { return scenario->Read(path); });
   app.config_formatter(scenario);
   app.allow_config_extras(CLI::config_extras_mode::error);
@@ -237,17 +244,26 @@ std::optional<GivenFlags> ParseFlags(int argc, char** argv, RawOptions& raw, int
       "softmax-loadgen");
   app.footer(
       "Exit codes: 0 all well; 1 an answer was wrong or a call failed, or no rate kept the SLO; 2 wrong usage; "
-      "3 server unreachable.");
-  app.set_version_flag("--version", absl::StrFormat("softmax-loadgen %s (%s)", Version(), Commit()),
+      "3 server unreachable, or threads, memory or room not to be had.\n\n"
+      "Examples:\n"
+      "  softmax-loadgen --shape 64x1024 --duration 10s\n"
+      "  softmax-loadgen --rate 1000 --shape 1x1000 --slo 'p99<=2ms' --html report.html\n"
+      "  softmax-loadgen --search --slo 'p99<=2ms' --json run.json\n"
+      "  softmax-loadgen --sweep 'concurrency:1..64*2' --server-metrics localhost:9400");
+  app.set_version_flag("--version,-V,-v", absl::StrFormat("softmax-loadgen %s (%s)", Version(), Commit()),
                        "Print the version and exit");
   AddAllFlags(app, raw);
   try {
     app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    PrintHelp(app);
+    *exit_code = 0;
+    return std::nullopt;
   } catch (const CLI::Success& told) {
     *exit_code = app.exit(told);
     return std::nullopt;
   } catch (const CLI::ParseError& error) {
-    std::fprintf(stderr, "softmax-loadgen: %s (--help lists all flags)\n", error.what());
+    Say(WhatIsWrong(app, error) + " (--help lists all flags)");
     *exit_code = 2;
     return std::nullopt;
   }

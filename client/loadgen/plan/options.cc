@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "client/base/say.h"
 #include "client/loadgen/plan/raw_options.h"
 
 namespace softmax::client {
@@ -117,7 +118,7 @@ std::optional<Plan> ParseCommandLine(int argc, char** argv, int* exit_code) {
   if (!given) return std::nullopt;
   const std::string problem = CheckTogether(*given, raw);
   if (!problem.empty()) {
-    std::fprintf(stderr, "softmax-loadgen: %s\n", problem.c_str());
+    Say(problem);
     *exit_code = 2;
     return std::nullopt;
   }

@@ -1,26 +1,29 @@
 #include "client/loadgen/report/report.h"
 
+#include <absl/status/status.h>
+#include <absl/strings/str_cat.h>
 #include <sys/stat.h>
 
 #include <cstdio>
 
+#include "client/base/say.h"
+#include "client/base/write_file.h"
 #include "client/loadgen/report/html/html_report.h"
-#include "client/loadgen/report/output_file.h"
+#include "server/base/shortage.h"
 
 namespace softmax::client {
 namespace {
 
 // False: the file could not be written, and that was said.
-bool Said(const std::string& path, const std::string& problem) {
-  if (problem.empty()) return true;
-  std::fprintf(stderr, "softmax-loadgen: cannot write %s: %s\n", path.c_str(), problem.c_str());
-  return false;
+bool Arrived(const absl::Status& written) {
+  if (!written.ok()) Say(absl::StrCat("cannot write ", written.message()));
+  return written.ok();
 }
 
 bool WriteHtml(const Plan& plan, const Outcome& outcome) {
   const auto page = HtmlReport(ReportJson(plan, outcome));
-  if (page.ok()) return Said(plan.html_path, ReplaceFile(plan.html_path, *page));
-  std::fprintf(stderr, "softmax-loadgen: no HTML report: %s\n", std::string(page.status().message()).c_str());
+  if (page.ok()) return Arrived(WriteFile(plan.html_path, *page));
+  Say(absl::StrCat("no HTML report: ", page.status().message()));
   return false;
 }
 
@@ -31,13 +34,12 @@ bool WriteReports(const Plan& plan, const Outcome& outcome) {
   // Where the figures go to standard output for a program, the table makes room for them.
   const bool taken = plan.json_path == "-" || plan.csv_path == "-" || plan.html_path == "-";
   std::fputs(ReportTable(plan, outcome).c_str(), taken ? stderr : stdout);
-  std::fflush(nullptr);
-  if (!plan.json_path.empty())
-    good = Said(plan.json_path, ReplaceFile(plan.json_path, ReportJson(plan, outcome))) && good;
+  good = server::OutputArrived("softmax-loadgen");
+  if (!plan.json_path.empty()) good = Arrived(WriteFile(plan.json_path, ReportJson(plan, outcome))) && good;
   if (!plan.csv_path.empty()) {
     struct stat info {};
     const bool fresh = plan.csv_path == "-" || stat(plan.csv_path.c_str(), &info) != 0 || info.st_size == 0;
-    good = Said(plan.csv_path, AppendToFile(plan.csv_path, ReportCsv(outcome, fresh))) && good;
+    good = Arrived(AppendToFile(plan.csv_path, ReportCsv(outcome, fresh))) && good;
   }
   if (!plan.html_path.empty()) good = WriteHtml(plan, outcome) && good;
   return good;

@@ -7,12 +7,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstdio>
 #include <cstring>
 #include <optional>
 #include <thread>
 #include <vector>
 
+#include "client/base/say.h"
 #include "client/loadgen/measure/cpu_usage.h"
 #include "client/loadgen/measure/server_metrics.h"
 #include "client/loadgen/measure/timeline.h"
@@ -43,7 +43,7 @@ RunEnd WaitForConnections(const LoadOptions& options, const Board& board, Childr
     for (int p = 0; p < options.processes; ++p) {
       const ProcessState state = board.process(p).state.load();
       if (state == ProcessState::kUnreachable) {
-        std::fprintf(stderr, "softmax-loadgen: %s\n", board.process(p).failure.Get());
+        Say(board.process(p).failure.Get());
         return RunEnd::kUnreachable;
       }
       if (state == ProcessState::kConnected) ++connected;
@@ -51,8 +51,9 @@ RunEnd WaitForConnections(const LoadOptions& options, const Board& board, Childr
     if (connected == options.processes) return RunEnd::kMeasured;
     if (Interrupted()) return RunEnd::kStopped;
     children.Running();
+    if (children.lacking()) return RunEnd::kUnavailable;
     if (children.failed()) {
-      std::fprintf(stderr, "softmax-loadgen: a sending process ended before it was connected\n");
+      Say("a sending process ended before it was connected");
       return RunEnd::kFailed;
     }
     Pause();
@@ -223,8 +224,9 @@ RunEnd RunOnce(const std::string& name, const LoadOptions& options, const Worklo
       Board::Create(options.processes, options.threads, workload.classes().size(), options.addresses.size());
   Children children;
   if (board == nullptr || !children.Start(options, workload, *board)) {
-    std::fprintf(stderr, "softmax-loadgen: cannot start: %s\n", std::strerror(errno));
-    return RunEnd::kFailed;
+    Say(absl::StrCat(options.processes,
+                     " sending processes and what they share cannot be had: ", std::strerror(errno)));
+    return RunEnd::kUnavailable;
   }
   const RunEnd connected = WaitForConnections(options, *board, children);
   if (connected != RunEnd::kMeasured) return connected;

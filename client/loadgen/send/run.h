@@ -7,8 +7,9 @@
 
 namespace softmax::client {
 
-// kStopped: interrupted before anything was sent. kFailed: it could not start. What there is to say was said.
-enum class RunEnd { kMeasured, kUnreachable, kStopped, kFailed };
+// kUnavailable: processes or memory are not to be had. kStopped: interrupted before anything was sent. kFailed: it
+// could not start. What there is to say was said.
+enum class RunEnd { kMeasured, kUnreachable, kUnavailable, kStopped, kFailed };
 
 // Forks the sending processes, lets them connect, warm up and measure. `result` is set when kMeasured is returned.
 // Must be called before the process has used gRPC or started a thread; may be called again and again.

@@ -28,10 +28,13 @@ class Children {
 
   // Whether one ended badly.
   bool failed() const { return failed_; }
+  // Whether one ended because something was not to be had, and said so.
+  bool lacking() const { return lacking_; }
 
  private:
   std::vector<pid_t> pids_;  // 0: has been waited for
   bool failed_ = false;
+  bool lacking_ = false;
 };
 
 }  // namespace softmax::client

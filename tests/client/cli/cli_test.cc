@@ -8,6 +8,7 @@
 #include "client/cli/files.h"
 #include "tests/client/support/fake_server.h"
 #include "tests/client/support/run_program.h"
+#include "tests/client/support/scoped_environment.h"
 
 namespace softmax::client {
 namespace {
@@ -106,6 +107,24 @@ TEST_F(CliTest, ExitCodesTellWhoseFaultItIs) {
   const ProgramResult away = RunProgram(SOFTMAX_CLIENT, {"--address", "127.0.0.1:1", "--timeout", "300ms"}, "1 2");
   EXPECT_EQ(away.exit_code, 3);
   EXPECT_THAT(away.err, HasSubstr("127.0.0.1:1: no connection"));
+}
+
+TEST_F(CliTest, APollStrategyThatGrpcDoesNotKnowIsRefused) {
+  const ScopedEnvironment wrong({{"GRPC_POLL_STRATEGY", "epollex"}});
+  const ProgramResult result = Run({}, "1 2");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(result.err,
+            "softmax-client: environment variable GRPC_POLL_STRATEGY: 'epollex' is not one of epoll1, poll, all\n");
+}
+
+TEST_F(CliTest, ShortFlagsAreTheUsualOnes) {
+  const std::string out = ::testing::TempDir() + "cli_short.csv";
+  EXPECT_EQ(Run({"-o", out}, "0 0").exit_code, 0);
+  EXPECT_EQ(LoadArray(out, Format::kAuto)->array.shape, (std::vector<std::int64_t>{1, 2}));
+  EXPECT_EQ(Run({"-V"}).out, Run({"--version"}).out);
+  EXPECT_EQ(Run({"-v"}).out, Run({"--version"}).out);
+  EXPECT_THAT(Run({"--help"}).out, HasSubstr("-o,--output FILE=-"));
+  EXPECT_THAT(Run({"--help"}).out, HasSubstr("\nExamples:\n"));
 }
 
 TEST_F(CliTest, InfoPrintsWhatTheServerIs) {

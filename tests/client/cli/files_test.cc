@@ -100,7 +100,7 @@ TEST(NpyTest, BadFilesAreNamedForWhatTheyAre) {
   EXPECT_THAT(ErrorOf(Npy(1, "{'descr': '<i8', 'fortran_order': False, 'shape': (1,)}", data)),
               HasSubstr("save array.astype('<f4')"));
   EXPECT_THAT(ErrorOf(Npy(1, "{'descr': '\x1b[31m', 'fortran_order': False, 'shape': (1,)}", data)),
-              HasSubstr("'\\x1b[31m'"));
+              HasSubstr("'\\u001b[31m'"));
   EXPECT_THAT(ErrorOf(Npy(1, "{'descr': '<f4', 'shape': (1, 2)}", data)), HasSubstr("fortran_order"));
   EXPECT_THAT(ErrorOf(Npy(1, "{'descr': '<f4', 'fortran_order': False, 'shape': ()}", data)),
               HasSubstr("without dimensions"));

@@ -113,6 +113,29 @@ TEST_F(TlsTest, PlainTextAndTlsDoNotMixAndSaySo) {
   EXPECT_THAT(std::string(tls.message()), HasSubstr("TLS handshake failed: what listens there speaks plain text"));
 }
 
+TEST_F(TlsTest, TheProgramSaysSoWhileItWaits) {
+  FakeServer secure("127.0.0.1:0", ServerSide(localhost_, nullptr));
+  FakeServer open;
+  const struct {
+    std::vector<std::string> flags;
+    std::string says;
+  } cases[] = {{{"--address", secure.address()}, "cut off at once, as by a server that speaks TLS there"},
+               {{"--address", open.address(), "--tls"}, "what listens there speaks plain text"}};
+  for (const auto& [flags, says] : cases) {
+    for (const std::vector<std::string>& way :
+         {std::vector<std::string>{"--timeout", "1s"}, {"--info", "--timeout", "1s"}, {"--health", "--wait", "1s"}}) {
+      std::vector<std::string> arguments = flags;
+      arguments.insert(arguments.end(), way.begin(), way.end());
+      const ProgramResult result = RunProgram(SOFTMAX_CLIENT, arguments, "1 2 3");
+      EXPECT_EQ(result.exit_code, 3) << way.front();
+      // While it waits, and at the end.
+      const std::size_t first = result.err.find(says);
+      EXPECT_NE(first, std::string::npos) << way.front() << ": " << result.err;
+      EXPECT_NE(result.err.find(says, first + 1), std::string::npos) << way.front() << ": " << result.err;
+    }
+  }
+}
+
 TEST_F(TlsTest, ATokenGoesWithEveryAttemptAndMayChange) {
   FakeServer server("127.0.0.1:0", ServerSide(localhost_, nullptr));
   std::atomic<int> made = 0;

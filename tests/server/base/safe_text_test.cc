@@ -8,7 +8,7 @@ namespace {
 std::string ForPeople(const std::string& text) { return SafeText(text, TextFor::kPeople, 1000); }
 
 TEST(SafeText, LeavesUsualTextAlone) {
-  for (const char* text : {"", "plain", "gr\xc3\xbcn", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "a \"b\" \\", "\xc2\xa0"}) {
+  for (const char* text : {"", "plain", "gr\xc3\xbcn", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "a \"b\" \\"}) {
     EXPECT_EQ(ForPeople(text), text);
   }
 }
@@ -29,10 +29,19 @@ TEST(SafeText, MarksOfDirectionAndWithoutWidthAreEscaped) {
   EXPECT_EQ(ForPeople("\xe2\x80\xae\xe2\x80\xaa\xe2\x81\xa6\xe2\x81\xa9\xe2\x80\x8f\xd8\x9c"),
             "\\u202e\\u202a\\u2066\\u2069\\u200f\\u061c");
   EXPECT_EQ(ForPeople("\xe2\x80\x8b\xef\xbb\xbf"), "\\u200b\\ufeff");
+  EXPECT_EQ(ForPeople("\xc2\xa0\xe3\x80\x80\xee\x80\x80"), "\\u00a0\\u3000\\ue000");
+  EXPECT_EQ(ForPeople("\xf3\xa0\x80\x81"), "\\U000e0001");
+  EXPECT_EQ(SafeText("\xf3\xa0\x80\x81", TextFor::kJson, 1000), "\\udb40\\udc01");
 }
 
 TEST(SafeText, BrokenUtf8IsEscapedByteByByte) {
-  EXPECT_EQ(ForPeople("\xff\xc0\xaf"), "\\u00ff\\u00c0\\u00af");
+  EXPECT_EQ(ForPeople("\xff\xc0\xaf"), "\\xff\\xc0\\xaf");
+  EXPECT_EQ(ForPeople("\xc3"), "\\xc3");
+  EXPECT_EQ(ForPeople("\xe2\x82"
+                      "a"),
+            "\\xe2\\x82a");
+  EXPECT_EQ(ForPeople("\xe0\x80\x80\xf0\x80\x80\x80"), "\\xe0\\x80\\x80\\xf0\\x80\\x80\\x80");
+  EXPECT_EQ(ForPeople("\xed\xa0\x80\xf4\x90\x80\x80"), "\\xed\\xa0\\x80\\xf4\\x90\\x80\\x80");
   EXPECT_EQ(SafeText("\xff\"\\", TextFor::kJson, 1000), "\\ufffd\\\"\\\\");
 }
 

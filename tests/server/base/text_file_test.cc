@@ -87,7 +87,7 @@ TEST_F(TextFileTest, TheSizeIsLimited) {
   EXPECT_EQ(Read("12345", &problem, 5), "12345");
   EXPECT_EQ(problem, "");
   Read("123456", &problem, 5);
-  EXPECT_EQ(problem, "has more than 5 bytes");
+  EXPECT_EQ(problem, "has more than 5 bytes, the most that are read");
 }
 
 }  // namespace

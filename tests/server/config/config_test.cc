@@ -148,7 +148,7 @@ TEST_F(ConfigTest, HelpShowsEveryGroupAndItsFlagsWithDefaults) {
                            "--unsafe-testing",
                            "--config",
                            "--print-config",
-                           "--version"}) {
+                           "-V,-v,--version"}) {
     EXPECT_THAT(result.output, HasSubstr(std::string("  ") + flag));
   }
 }

@@ -203,11 +203,13 @@ TEST(LoadgenProgramTest, WrongUsageIsExitTwoAndSaysWhat) {
   EXPECT_THAT(error({"--scale", "0"}), HasSubstr("--scale"));
   EXPECT_THAT(error({"--processes", "9", "--connections", "8"}), HasSubstr("--connections 8"));
   EXPECT_THAT(error({"--requests-per-message", "2"}), HasSubstr("--stream"));
-  EXPECT_THAT(error({"--no-such-flag"}), HasSubstr("--no-such-flag"));
+  EXPECT_THAT(error({"--no-such-flag"}), HasSubstr("unknown flag --no-such-flag (--help lists all flags)"));
+  EXPECT_THAT(error({"--in-fligth=3"}), HasSubstr("unknown flag --in-fligth (did you mean --in-flight?)"));
   EXPECT_THAT(error({"--dtype", "int8"}), HasSubstr("int8"));
   EXPECT_THAT(error({"--server-metrics", "nowhere"}), HasSubstr("--server-metrics metrics address \"nowhere\""));
   // Not after a run of ten minutes.
-  EXPECT_THAT(error({"--json", "/nonexistent/x"}), HasSubstr("--json /nonexistent/x: cannot be written"));
+  EXPECT_THAT(error({"--json", "/nonexistent/x"}),
+              HasSubstr("--json /nonexistent/x: its folder /nonexistent: No such file"));
   EXPECT_THAT(error({"--html", ::testing::TempDir()}), HasSubstr("is a folder"));
   EXPECT_THAT(error({"--json", "-", "--csv", "-"}), HasSubstr("only one of --json, --csv and --html"));
 }

@@ -123,20 +123,22 @@ TEST_F(LoadgenTlsTest, WhatCannotBeUsedIsOneLineWithFlagAndValue) {
   const std::string token = folder_.Write("token", "secret");
   const std::string empty = folder_.Write("empty", "\n");
   const std::string two = folder_.Write("two", "one\ntwo\n");
+  const std::string windows = folder_.Write("windows", "secret\r\n");
   const struct {
     std::vector<std::string> flags;
     std::string says;
   } cases[] = {
-      {{"--ca", gone}, "--ca " + gone + ": cannot be read: No such file or directory"},
-      {{"--ca", folder_.path("")}, "--ca " + folder_.path("") + ": cannot be read: Is a directory"},
+      {{"--ca", gone}, "--ca " + gone + ": No such file or directory"},
+      {{"--ca", folder_.path("")}, "--ca " + folder_.path("") + ": is a folder, not a file"},
       {{"--ca", rubbish}, "--ca " + rubbish + ": is not PEM of a CERTIFICATE"},
       {{"--ca", key}, "--ca " + key + ": is not PEM of a CERTIFICATE"},
       {{"--cert", ca_}, "--cert " + ca_ + ": needs --key too"},
       {{"--key", key}, "--key " + key + ": needs --cert too"},
       {{"--cert", ca_, "--key", ca_}, "--key " + ca_ + ": is not PEM of a PRIVATE KEY"},
-      {{"--tls", "--token-file", gone}, "--token-file " + gone + ": cannot be read: No such file"},
+      {{"--tls", "--token-file", gone}, "--token-file " + gone + ": No such file"},
       {{"--tls", "--token-file", empty}, "--token-file " + empty + ": is empty"},
-      {{"--tls", "--token-file", two}, "--token-file " + two + ": must hold one token"},
+      {{"--tls", "--token-file", two}, "--token-file " + two + ": character 4 is a line feed"},
+      {{"--tls", "--token-file", windows}, "--token-file " + windows + ": character 7 is a carriage return"},
       {{"--token-file", token}, "--token-file " + token + ": needs --tls (or --ca) for --address 127.0.0.1:1"},
       {{"--authority", "a b"}, "--authority 'a b': must be of visible ASCII characters"},
   };

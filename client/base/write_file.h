@@ -13,7 +13,11 @@ absl::Status CheckWritable(const std::string& path);
 
 // Puts the bytes there, whole or not at all: they are written beside the file, which is then renamed, so that an old
 // file outlives a failure. Only what is no regular file (a pipe, /dev/null, standard output for "-") is written to
-// directly. UNKNOWN names the file and why it failed.
+// directly. RESOURCE_EXHAUSTED, where there is no room, and UNKNOWN name the file and why it
+// failed.
 absl::Status WriteFile(const std::string& path, std::string_view bytes);
+
+// Writes the bytes behind what the file has.
+absl::Status AppendToFile(const std::string& path, std::string_view bytes);
 
 }  // namespace softmax::client

@@ -1,4 +1,4 @@
-#include "client/cli/write_file.h"
+#include "client/base/write_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -11,7 +11,7 @@
 #include <optional>
 #include <system_error>
 
-#include "client/cli/visible.h"
+#include "client/base/say.h"
 
 namespace softmax::client {
 namespace {
@@ -20,8 +20,11 @@ constexpr mode_t kModeOfNew = 0666;  // less the umask
 
 std::string NameOf(const std::string& path) { return path == "-" ? "standard output" : Visible(path); }
 
-absl::Status Failed(const std::string& path, int error) {
-  return absl::UnknownError(NameOf(path) + ": " + std::strerror(error));
+absl::Status Failed(const std::string& path, std::size_t bytes, int error) {
+  const std::string what = NameOf(path) + ": " + std::strerror(error);
+  const bool full = error == ENOSPC || error == EDQUOT || error == EFBIG;
+  return full ? absl::ResourceExhaustedError(what + ", for " + std::to_string(bytes) + " bytes")
+              : absl::UnknownError(what);
 }
 
 // What is there now; nothing: nothing is.
@@ -41,6 +44,11 @@ int WriteAndClose(int file, std::string_view bytes) {
   }
   const int closed = close(file) == 0 ? 0 : errno;
   return error != 0 ? error : closed;
+}
+
+absl::Status Print(std::string_view bytes) {
+  const bool good = std::fwrite(bytes.data(), 1, bytes.size(), stdout) == bytes.size() && std::fflush(stdout) == 0;
+  return good ? absl::OkStatus() : Failed("-", bytes.size(), errno);
 }
 
 // A link stays one: what it points to is replaced.
@@ -76,11 +84,15 @@ absl::Status CheckWritable(const std::string& path) {
   return wrong("its folder " + Visible(folder) + ": " + std::strerror(errno));
 }
 
+absl::Status AppendToFile(const std::string& path, std::string_view bytes) {
+  if (path == "-") return Print(bytes);
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, kModeOfNew);
+  const int error = file < 0 ? errno : WriteAndClose(file, bytes);
+  return error == 0 ? absl::OkStatus() : Failed(path, bytes.size(), error);
+}
+
 absl::Status WriteFile(const std::string& path, std::string_view bytes) {
-  if (path == "-") {
-    const bool good = std::fwrite(bytes.data(), 1, bytes.size(), stdout) == bytes.size() && std::fflush(stdout) == 0;
-    return good ? absl::OkStatus() : Failed(path, errno);
-  }
+  if (path == "-") return Print(bytes);
   const auto old = Existing(path);
   int error = 0;
   if (old && !S_ISREG(old->st_mode)) {
@@ -89,7 +101,7 @@ absl::Status WriteFile(const std::string& path, std::string_view bytes) {
   } else {
     error = Replace(Resolved(path), old, bytes);
   }
-  return error == 0 ? absl::OkStatus() : Failed(path, error);
+  return error == 0 ? absl::OkStatus() : Failed(path, bytes.size(), error);
 }
 
 }  // namespace softmax::client

@@ -1,4 +1,4 @@
-#include "client/cli/read_file.h"
+#include "client/base/read_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -7,7 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "client/cli/visible.h"
+#include "client/base/say.h"
+#include "server/base/text_file.h"
 
 namespace softmax::client {
 namespace {
@@ -25,21 +26,6 @@ std::string WhyUnreadable(int file) {
   return device && isatty(file) == 0 ? "is a device, not a file" : "";
 }
 
-absl::StatusOr<std::string> ReadAll(int file, const std::string& path, std::size_t most_bytes) {
-  std::string bytes;
-  char block[1 << 16];
-  for (;;) {
-    const ssize_t size = read(file, block, sizeof(block));
-    if (size == 0) return bytes;
-    if (size < 0 && errno == EINTR) continue;
-    if (size < 0) return Wrong(path, std::strerror(errno));
-    if (bytes.size() + static_cast<std::size_t>(size) > most_bytes) {
-      return Wrong(path, "has more than " + std::to_string(most_bytes) + " bytes, the most that are read");
-    }
-    bytes.append(block, static_cast<std::size_t>(size));
-  }
-}
-
 }  // namespace
 
 std::string NameOfInput(const std::string& path) { return path == "-" ? "standard input" : Visible(path); }
@@ -48,9 +34,11 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, std::size_t most_b
   const bool standard = path == "-";
   const int file = standard ? STDIN_FILENO : open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY);
   if (file < 0) return Wrong(path, std::strerror(errno));
-  const std::string why = WhyUnreadable(file);
-  auto bytes = why.empty() ? ReadAll(file, path, most_bytes) : Wrong(path, why);
+  std::string bytes;
+  std::string why = WhyUnreadable(file);
+  if (why.empty()) why = server::ReadToEnd(file, most_bytes, &bytes);
   if (!standard) close(file);
+  if (!why.empty()) return Wrong(path, why);
   return bytes;
 }
 

@@ -5,8 +5,7 @@
 
 namespace softmax::client {
 
-// Text of strangers (a file, a server) for one line of a terminal or a log: control characters, broken UTF-8 and
-// characters that cannot be seen are named, as \n, \x1b or <U+FEFF>.
+// Text of strangers (a file, a server) for one line of a terminal or a log: what is no plain text is escaped.
 std::string Visible(std::string_view text);
 
 // One line on standard error, visible, behind the program's name.

@@ -1,4 +1,4 @@
-#include "client/loadgen/report/output_file.h"
+#include "client/base/write_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,13 +17,13 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-class OutputFileTest : public ::testing::Test {
+class WriteFileTest : public ::testing::Test {
  protected:
-  OutputFileTest() {
+  WriteFileTest() {
     fs::remove_all(folder_);
     fs::create_directory(folder_);
   }
-  ~OutputFileTest() override { fs::remove_all(folder_); }
+  ~WriteFileTest() override { fs::remove_all(folder_); }
 
   static std::string Read(const std::string& path) {
     std::ifstream file(path);
@@ -33,60 +33,61 @@ class OutputFileTest : public ::testing::Test {
     return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
   }
 
-  const std::string folder_ = ::testing::TempDir() + "output_file_test";
+  const std::string folder_ = ::testing::TempDir() + "write_file_test";
   const std::string path_ = folder_ + "/figures.json";
 };
 
-TEST_F(OutputFileTest, ReplacesWhatWasThere) {
-  EXPECT_EQ(ReplaceFile(path_, "old and long"), "");
+TEST_F(WriteFileTest, ReplacesWhatWasThere) {
+  EXPECT_TRUE(WriteFile(path_, "old and long").ok());
   chmod(path_.c_str(), 0640);
-  EXPECT_EQ(ReplaceFile(path_, "new"), "");
+  EXPECT_TRUE(WriteFile(path_, "new").ok());
   EXPECT_EQ(Read(path_), "new");
   EXPECT_EQ(fs::status(path_).permissions(), fs::perms(0640));
   EXPECT_EQ(Files(), 1u);
 }
 
-TEST_F(OutputFileTest, AWriteThatFailsHalfWayLeavesWhatWasThere) {
+TEST_F(WriteFileTest, AWriteThatFailsHalfWayLeavesWhatWasThere) {
   std::ofstream(path_) << "keep";
   // In a child, whose files may have 1000 bytes.
   const auto write = [&] {
     signal(SIGXFSZ, SIG_IGN);
     const rlimit little{1000, 1000};
     setrlimit(RLIMIT_FSIZE, &little);
-    _exit(ReplaceFile(path_, std::string(5000, 'x')).empty() ? 1 : 0);
+    _exit(absl::IsResourceExhausted(WriteFile(path_, std::string(5000, 'x'))) ? 0 : 1);
   };
   EXPECT_EXIT(write(), ::testing::ExitedWithCode(0), "");
   EXPECT_EQ(Read(path_), "keep");
   EXPECT_EQ(Files(), 1u);
 }
 
-TEST_F(OutputFileTest, ALinkStaysALink) {
+TEST_F(WriteFileTest, ALinkStaysALink) {
   const std::string link = folder_ + "/link";
   std::ofstream(path_) << "old";
   fs::create_symlink(path_, link);
-  EXPECT_EQ(ReplaceFile(link, "new"), "");
+  EXPECT_TRUE(WriteFile(link, "new").ok());
   EXPECT_TRUE(fs::is_symlink(link));
   EXPECT_EQ(Read(path_), "new");
 }
 
-TEST_F(OutputFileTest, ADeviceIsWrittenAsItIs) {
-  EXPECT_EQ(OutputProblem("/dev/null"), "");
-  EXPECT_EQ(ReplaceFile("/dev/null", "text"), "");
+TEST_F(WriteFileTest, ADeviceIsWrittenAsItIs) {
+  EXPECT_TRUE(CheckWritable("/dev/null").ok());
+  EXPECT_TRUE(WriteFile("/dev/null", "text").ok());
   EXPECT_TRUE(fs::is_character_file("/dev/null"));
-  EXPECT_NE(ReplaceFile("/dev/full", "text"), "");
+  EXPECT_EQ(WriteFile("/dev/full", "text"),
+            absl::ResourceExhaustedError("/dev/full: No space left on device, for 4 bytes"));
 }
 
-TEST_F(OutputFileTest, WhatCannotBeWrittenIsFoundBefore) {
-  EXPECT_EQ(OutputProblem(path_), "");
-  EXPECT_EQ(OutputProblem("-"), "");
-  EXPECT_THAT(OutputProblem(folder_ + "/missing/figures.json"), HasSubstr("No such file"));
-  EXPECT_THAT(OutputProblem(folder_), HasSubstr("is a folder"));
+TEST_F(WriteFileTest, WhatCannotBeWrittenIsFoundBefore) {
+  EXPECT_TRUE(CheckWritable(path_).ok());
+  EXPECT_TRUE(CheckWritable("-").ok());
+  EXPECT_THAT(CheckWritable(folder_ + "/missing/figures.json").message(), HasSubstr("No such file"));
+  EXPECT_THAT(CheckWritable(folder_).message(), HasSubstr("is a folder"));
   EXPECT_EQ(Files(), 0u);
 }
 
-TEST_F(OutputFileTest, AppendsBehindWhatWasThere) {
-  EXPECT_EQ(AppendToFile(path_, "a\n"), "");
-  EXPECT_EQ(AppendToFile(path_, "b\n"), "");
+TEST_F(WriteFileTest, AppendsBehindWhatWasThere) {
+  EXPECT_TRUE(AppendToFile(path_, "a\n").ok());
+  EXPECT_TRUE(AppendToFile(path_, "b\n").ok());
   EXPECT_EQ(Read(path_), "a\nb\n");
 }
 

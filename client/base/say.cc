@@ -1,0 +1,18 @@
+#include "client/base/say.h"
+
+#include <cerrno>
+#include <cstdio>
+
+#include "server/base/safe_text.h"
+
+namespace softmax::client {
+
+std::string Visible(std::string_view text) {
+  return server::SafeText(text, server::TextFor::kPeople, std::string_view::npos);
+}
+
+void Say(std::string_view message) {
+  std::fprintf(stderr, "%s: %s\n", program_invocation_short_name, Visible(message).c_str());
+}
+
+}  // namespace softmax::client
