@@ -50,8 +50,9 @@ int ListenAt(const addrinfo& where, int port, Wildcard wildcard, int backlog, Tc
   const int one = 1;
   // Not SO_REUSEPORT: a second, forgotten server would share the port silently.
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-  if (where.ai_family == AF_INET6 && wildcard == Wildcard::kIpv6Only) {
-    setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one));
+  if (where.ai_family == AF_INET6) {  // whatever net.ipv6.bindv6only says
+    const int only = wildcard == Wildcard::kIpv6Only ? 1 : 0;
+    setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof(only));
   }
   socklen_t length = sizeof(name);
   if (bind(fd, reinterpret_cast<const sockaddr*>(&name), where.ai_addrlen) != 0 || listen(fd, backlog) != 0 ||
