@@ -10,6 +10,7 @@ void ThreadCounters::RequestRefused(RefuseReason) {}
 void ThreadCounters::BatchFinished(const BatchSample&) {}
 void ThreadCounters::PayloadCopiedIn(std::uint64_t) {}
 void ThreadCounters::PayloadCopiedOut(std::uint64_t) {}
+void ThreadCounters::CameLate(Nanoseconds) {}
 void ThreadCounters::AddTo(CounterTotals*) const {}
 
 }  // namespace softmax::server
