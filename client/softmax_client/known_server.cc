@@ -13,10 +13,9 @@ std::uint64_t AnswerBytes(const TensorView& input, DataType output_dtype) {
   return input.data.size() / SizeOf(input.dtype) * SizeOf(output_dtype);
 }
 
-absl::Status TooLarge(absl::StatusCode code, const std::string& what, std::uint64_t bytes, const std::string& limit,
-                      std::uint64_t most) {
-  return absl::Status(code, what + ": " + std::to_string(bytes) + " bytes, above the server's " + limit + " of " +
-                                std::to_string(most));
+absl::Status TooLarge(const std::string& what, std::uint64_t bytes, const std::string& limit, std::uint64_t most) {
+  return absl::InvalidArgumentError(what + ": " + std::to_string(bytes) + " bytes, above the server's " + limit +
+                                    " of " + std::to_string(most));
 }
 
 template <typename T>
@@ -63,13 +62,11 @@ absl::Status KnownServer::Check(const TensorView& input, const SoftmaxOptions& o
   }
   // The codes are those that the server itself would answer with.
   if (limits.max_request_bytes != 0 && input.data.size() > limits.max_request_bytes) {
-    return TooLarge(absl::StatusCode::kResourceExhausted, server + "data", input.data.size(), "max_request_bytes",
-                    limits.max_request_bytes);
+    return TooLarge(server + "data", input.data.size(), "max_request_bytes", limits.max_request_bytes);
   }
   const std::uint64_t answer = AnswerBytes(input, output_dtype);
   if (limits.max_response_bytes != 0 && answer > limits.max_response_bytes) {
-    return TooLarge(absl::StatusCode::kInvalidArgument, server + "output_dtype: the answer", answer,
-                    "max_response_bytes", limits.max_response_bytes);
+    return TooLarge(server + "output_dtype: the answer", answer, "max_response_bytes", limits.max_response_bytes);
   }
   return absl::OkStatus();
 }

@@ -103,7 +103,7 @@ TEST(ErrorsTest, AnOversizeTensor) {
   const Sample fits = MakeSample(DataType::kFloat32, {1, 600000}, 1);
   const std::string expected =
       server.address() + ": data: 4194304 bytes, above the server's max_request_bytes of 3145728";
-  EXPECT_EQ(MessageOf(*client, absl::StatusCode::kResourceExhausted, large), expected);
+  EXPECT_EQ(MessageOf(*client, absl::StatusCode::kInvalidArgument, large), expected);
   const auto future = client->SoftmaxFuture(large.view()).get();
   EXPECT_EQ(future.status().message(), expected);
   const BatchItem items[] = {{fits.view()}, {large.view()}};

@@ -47,7 +47,7 @@ TEST(KnownServerTest, WhatTheServerDoesNotTakeHasItsCodeAndItsName) {
   };
   EXPECT_EQ(judged(500, DataType::kFloat32, {}), absl::OkStatus());
   EXPECT_EQ(judged(1004, DataType::kFloat32, {.output_dtype = DataType::kFloat16}),
-            absl::ResourceExhaustedError("a:1: data: 1004 bytes, above the server's max_request_bytes of 1000"));
+            absl::InvalidArgumentError("a:1: data: 1004 bytes, above the server's max_request_bytes of 1000"));
   EXPECT_EQ(judged(504, DataType::kFloat32, {}),
             absl::InvalidArgumentError("a:1: output_dtype: the answer: 504 bytes, above the server's "
                                        "max_response_bytes of 500"));
