@@ -40,13 +40,13 @@ std::uint32_t CodePoint(std::string_view character) {
   return code;
 }
 
-struct Range {
+struct CodePoints {
   std::uint32_t first;
   std::uint32_t last;
 };
 
 // Controls, spaces that look like others, what has no width, and what turns the direction of the text around it.
-constexpr Range kHarmful[] = {
+constexpr CodePoints kHarmful[] = {
     {0, 0x1f},           // controls
     {0x7f, 0xa0},        // C1 controls, no-break space
     {0xad, 0xad},        // soft hyphen
@@ -68,7 +68,7 @@ constexpr Range kHarmful[] = {
 
 bool IsHarmful(std::uint32_t c) {
   return std::any_of(std::begin(kHarmful), std::end(kHarmful),
-                     [c](const Range& range) { return range.first <= c && c <= range.last; });
+                     [c](const CodePoints& range) { return range.first <= c && c <= range.last; });
 }
 
 void Append(const char* format, std::uint32_t number, std::string* out) {
