@@ -138,7 +138,7 @@ void DecodeRequest(Slices slices, const WireLimits& limits, DecodedRequest* out)
 absl::Status DecodeStreamRequest(Slices slices, const WireLimits& limits, std::vector<DecodedRequest>* out) {
   out->clear();
   absl::Status status = DecodeStream(slices, limits, out);
-  const absl::Status whole = CheckMessage(WireCursor(slices).remaining(), limits);
+  absl::Status whole = CheckMessage(WireCursor(slices).remaining(), limits);
   if (status.ok() && !whole.ok()) {
     if (out->empty()) return whole;
     for (DecodedRequest& request : *out) {

@@ -130,7 +130,7 @@ std::string AuthorityProblem(X509* authority) {
 std::string TlsProblem(const std::string& certificate, const std::string& key) {
   ERR_clear_error();
   const Context context = ServerContext(certificate, key);
-  const std::string problem = context == nullptr ? Reason() : HandshakeProblem(context.get());
+  std::string problem = context == nullptr ? Reason() : HandshakeProblem(context.get());
   ERR_clear_error();  // gRPC reads the same queue
   return problem;
 }
