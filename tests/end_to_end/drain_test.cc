@@ -147,14 +147,20 @@ TEST(Drain, HealthTurnsAndEveryAcceptedRequestIsAnswered) {
   const auto channel = grpc::CreateChannel(server.target(), grpc::InsecureChannelCredentials());
   // Watch sees the change while requests are still served.
   std::vector<int> seen;
+  std::atomic<bool> told{false};
   std::jthread watcher([&] {
     const auto stub = Health::NewStub(channel);
     grpc::ClientContext context;
     auto reader = stub->Watch(&context, {});
     HealthCheckResponse response;
-    while (reader->Read(&response)) seen.push_back(response.status());
+    while (reader->Read(&response)) {
+      seen.push_back(response.status());
+      told = true;
+    }
     reader->Finish();
   });
+  // Before the callers keep a slow machine busy.
+  for (int i = 0; i < 1000 && !told; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   std::atomic<bool> stop{false};
   std::atomic<int> answered{0}, refused{0}, lost{0}, wrong{0};
   std::vector<std::jthread> callers;
