@@ -12,6 +12,15 @@
 namespace softmax::testing {
 namespace {
 
+// Seen under AddressSanitizer: 2336 taken, 30 answered. Not looked into; the client's window may be wider there.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr std::int64_t kMostTaken = 5000;
+constexpr std::int64_t kMostAnswered = 100;
+#else
+constexpr std::int64_t kMostTaken = 2000;
+constexpr std::int64_t kMostAnswered = 30;
+#endif
+
 constexpr char kAnswered[] = R"(softmax_requests_total{method="SoftmaxStream",code="OK"} )";
 
 std::int64_t Number(const ServerProcess& server, const std::string& series) {
@@ -86,9 +95,8 @@ TEST(UnreadStreams, AreNotReadEither) {
   ServerProcess server({"--answer-timeout=10m"});
   ASSERT_FALSE(server.target().empty()) << server.Log();
   const UnreadStream stream(server.target(), 1024, 16);
-  // 64 KiB of the client's window, one write of 256 KiB, 256 answers that wait, 256 requests in flight: some 600, and
-  // more where the client guesses a faster link and widens its window. It does not go on.
-  EXPECT_LT(TakenInAll(server), 5000);
+  // 64 KiB of the client's window, one write of 256 KiB, 256 answers that wait, 256 requests in flight: some 600.
+  EXPECT_LT(TakenInAll(server), kMostTaken);
   EXPECT_FALSE(stream.ended());
 }
 
@@ -109,9 +117,9 @@ TEST(UnreadStreams, LeaveTheArenaWhenTheirTimeIsOver) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
   EXPECT_EQ(Number(server, R"(softmax_slabs{state="used"} )"), 0);
-  // Of what was given up none is counted as answered: what went into the client's window has left before.
+  // Of what was given up none is counted as answered: a write or two may have left before.
   EXPECT_GT(Number(server, R"(softmax_requests_total{method="SoftmaxStream",code="CANCELLED"} )"), 0);
-  EXPECT_LT(Number(server, kAnswered), 100);
+  EXPECT_LT(Number(server, kAnswered), kMostAnswered);
 }
 
 // So many bad requests in a message: a few bytes each, and an error of a hundred and more.
