@@ -27,7 +27,7 @@ std::string FormatBytes(std::uint64_t bytes);
 std::string FormatDuration(std::chrono::nanoseconds duration);
 std::string FormatOrdinals(const std::vector<std::uint32_t>& ordinals);
 
-// "a,b" and "a,b," are two words, "" is one.
+// "a,b" are two words, "a,b," three, the last of them empty, and "" is one.
 std::vector<std::string> SplitAtCommas(const std::string& text);
 
 }  // namespace softmax::server
