@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <memory>
-#include <vector>
 
 #include "server/app/sweeper.h"
 #include "server/base/mutex.h"
@@ -18,7 +17,7 @@ namespace softmax::server {
 // What runs in a server, in the order of its start. Null or empty: not started.
 struct RunningParts {
   std::unique_ptr<Metrics> metrics;
-  std::vector<std::unique_ptr<QueueThread>> queues;
+  QueueThreads queues;
   std::unique_ptr<HealthServer> health_server;
   std::unique_ptr<Acceptor> acceptor;
   std::unique_ptr<Sweeper> sweeper;

@@ -16,7 +16,8 @@ constexpr int kSweepsPerAttention = 10;
 
 }  // namespace
 
-Sweeper::Sweeper(ServiceState& state, DeviceGroup& devices, Secrets& secrets, const Queues& queues, bool unsafe_testing)
+Sweeper::Sweeper(ServiceState& state, DeviceGroup& devices, Secrets& secrets, const QueueThreads& queues,
+                 bool unsafe_testing)
     : state_(state),
       devices_(devices),
       secrets_(secrets),

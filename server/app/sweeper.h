@@ -1,9 +1,7 @@
 #pragma once
 
-#include <memory>
 #include <stop_token>
 #include <thread>
-#include <vector>
 
 #include "server/app/memory_trim.h"
 #include "server/app/secrets.h"
@@ -18,9 +16,7 @@ namespace softmax::server {
 // all that it is given outlives it.
 class Sweeper {
  public:
-  using Queues = std::vector<std::unique_ptr<QueueThread>>;
-
-  Sweeper(ServiceState& state, DeviceGroup& devices, Secrets& secrets, const Queues& queues, bool unsafe_testing);
+  Sweeper(ServiceState& state, DeviceGroup& devices, Secrets& secrets, const QueueThreads& queues, bool unsafe_testing);
 
  private:
   void Run(const std::stop_token& stop);
@@ -28,7 +24,7 @@ class Sweeper {
   ServiceState& state_;
   DeviceGroup& devices_;
   Secrets& secrets_;
-  const Queues& queues_;
+  const QueueThreads& queues_;
   const bool unsafe_testing_;  // said once a minute
   MemoryTrim memory_trim_;     // of the thread
   std::jthread thread_;        // last: joins before the state above dies

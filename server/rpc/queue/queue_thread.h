@@ -134,4 +134,6 @@ class QueueThread {
   std::thread thread_;
 };
 
+using QueueThreads = std::vector<std::unique_ptr<QueueThread>>;
+
 }  // namespace softmax::server
