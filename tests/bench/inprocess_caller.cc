@@ -69,12 +69,15 @@ class Caller::Request final : public server::PendingRequest {
     const Phase phase = caller_.phase_.load(std::memory_order_relaxed);
     if (!answer.status.ok()) {
       if (figures.failed++ == 0) figures.first_failure = answer.status.ToString();
-    } else if (phase == Phase::kMeasure) {
-      ++figures.answered;
-      caller_.latency_->Record(static_cast<std::uint64_t>((SteadyClock::now() - arrived_).count()));
-    } else if (caller_.load_.verify && (phase == Phase::kStop || !judged_)) {
-      judged_ = true;
-      Judge(answer.output);
+    } else {
+      if (phase == Phase::kMeasure) {
+        ++figures.answered;
+        caller_.latency_->Record(static_cast<std::uint64_t>((SteadyClock::now() - arrived_).count()));
+      }
+      if (caller_.load_.verify && (phase == Phase::kStop || !judged_)) {
+        judged_ = true;
+        Judge(answer.output);
+      }
     }
     caller_.idle_.push_back(this);
   }

@@ -48,8 +48,7 @@ void LoseOneOfTwo(const std::string& fault, const std::string& reason) {
   EXPECT_THAT(MetricOf(server.metrics(), "softmax_device_serving{device=\"1\""), HasSubstr("} 0"));
   EXPECT_EQ(HealthOf(server.target(), "readiness"), "SERVING");
   EXPECT_EQ(HealthOf(server.target(), "liveness"), "SERVING");
-  EXPECT_TRUE(
-      Eventually([&] { return server.Log().find("is lost, 1 of 2 are left: " + reason) != std::string::npos; }));
+  EXPECT_TRUE(server.LogComesToHave("is lost, 1 of 2 are left: " + reason));
   EXPECT_THAT(server.Log(), HasSubstr("device 1 ("));
   server.Signal(SIGTERM);
   EXPECT_EQ(server.Wait(20000), 0) << server.Log();

@@ -32,10 +32,6 @@ bool Eventually(const std::function<bool()>& is) {
   return false;
 }
 
-bool LogComesToHave(const ServerProcess& server, const std::string& text) {
-  return Eventually([&] { return server.Log().find(text) != std::string::npos; });
-}
-
 grpc::Status Call(const std::string& target, std::uint64_t id, const std::string& traceparent) {
   const auto channel = grpc::CreateChannel(target, grpc::InsecureChannelCredentials());
   grpc::ClientContext context;
@@ -66,12 +62,12 @@ TEST(Signals, TurnTheLogUpAndDown) {
   ServerProcess server({});
   ASSERT_FALSE(server.target().empty()) << server.Log();
   server.Signal(SIGUSR1);
-  EXPECT_TRUE(LogComesToHave(server, "debug [")) << server.Log();
-  EXPECT_TRUE(LogComesToHave(server, "log-level is debug now"));
+  EXPECT_TRUE(server.LogComesToHave("debug [")) << server.Log();
+  EXPECT_TRUE(server.LogComesToHave("log-level is debug now"));
   server.Signal(SIGUSR2);
-  EXPECT_TRUE(LogComesToHave(server, "log-level is info now"));
+  EXPECT_TRUE(server.LogComesToHave("log-level is info now"));
   server.Signal(SIGUSR2);
-  EXPECT_TRUE(LogComesToHave(server, "log-level is warning now"));
+  EXPECT_TRUE(server.LogComesToHave("log-level is warning now"));
   server.Signal(SIGHUP);
   EXPECT_TRUE(Call(server.target(), 1, "").ok());
   server.Signal(SIGTERM);
@@ -154,7 +150,7 @@ TEST(SlowRequests, AreLoggedWithTheirStagesAndNames) {
   ASSERT_FALSE(server.target().empty()) << server.Log();
   const std::string trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
   ASSERT_TRUE(Call(server.target(), 4711, trace).ok());
-  ASSERT_TRUE(LogComesToHave(server, "slow request")) << server.Log();
+  ASSERT_TRUE(server.LogComesToHave("slow request")) << server.Log();
   const std::string line = server.FindInLog("slow request");
   for (const char* part : {"method=\"Softmax\"", "request_id=4711", "peer=\"127.0.0.1:", "code=0",
                            "total_us=", "queue_us=", "batch_us=", "execution_us=", "batch_rows=1"}) {
@@ -171,7 +167,7 @@ TEST(SlowRequests, TakeNoTraceparentThatIsNone) {
         std::string("\" forged=\"1")}) {
     ASSERT_TRUE(Call(server.target(), 1, bad).ok());
   }
-  ASSERT_TRUE(LogComesToHave(server, "slow request"));
+  ASSERT_TRUE(server.LogComesToHave("slow request"));
   EXPECT_THAT(server.Log(), Not(HasSubstr("traceparent")));
   EXPECT_THAT(server.Log(), Not(HasSubstr("forged")));
 }

@@ -113,6 +113,14 @@ std::string ServerProcess::FindInLog(const std::string& before) const {
   return end == std::string::npos ? "" : log.substr(begin, end - begin);
 }
 
+bool ServerProcess::LogComesToHave(const std::string& text) const {
+  for (int i = 0; i < 1000; ++i) {
+    if (Log().find(text) != std::string::npos) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
+
 std::int64_t ServerProcess::PeakResidentBytes() const {
   std::ifstream status("/proc/" + std::to_string(pid_) + "/status");
   for (std::string line; std::getline(status, line);) {

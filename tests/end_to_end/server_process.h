@@ -25,6 +25,8 @@ class ServerProcess {
   std::string Log() const;
   // The rest of the first line that has this; empty: none has.
   std::string FindInLog(const std::string& before) const;
+  // The server writes its log from a thread of its own: whether a line comes to have this within ten seconds.
+  bool LogComesToHave(const std::string& text) const;
   // From /proc: the most resident memory so far, in bytes.
   std::int64_t PeakResidentBytes() const;
   bool Running();
