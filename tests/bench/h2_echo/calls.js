@@ -43,7 +43,8 @@ async function main() {
     assert(message.equals(await call('Softmax', message)), `${size} bytes`);
   }
   const many = Array.from({ length: 500 }, (_, i) => Buffer.alloc(i, i));
-  (await Promise.all(many.map((message) => call('Softmax', message)))).forEach((answer, i) => assert(many[i].equals(answer)));
+  const answers = await Promise.all(many.map((message) => call('Softmax', message)));
+  answers.forEach((answer, i) => assert(many[i].equals(answer)));
   await stream(many);
   await stream([]);
   const error = async (...args) => (await call(...args)).code;

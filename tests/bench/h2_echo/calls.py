@@ -69,7 +69,8 @@ def metadata(channel):
 
 def errors(channel):
     softmax = channel.unary_unary(SERVICE + "Softmax")
-    ends_with(lambda: channel.unary_unary(SERVICE + "Nothing")(b"x", timeout=10), grpc.StatusCode.UNIMPLEMENTED, "method")
+    nothing = channel.unary_unary(SERVICE + "Nothing")
+    ends_with(lambda: nothing(b"x", timeout=10), grpc.StatusCode.UNIMPLEMENTED, "method")
     ends_with(lambda: channel.unary_unary("/x/y")(b"x" * 3_000_000, timeout=10), grpc.StatusCode.UNIMPLEMENTED)
     for code in grpc.StatusCode:
         if code != grpc.StatusCode.OK:
@@ -88,6 +89,8 @@ def deadlines(channel):
         began = time.monotonic()
         ends_with(lambda timeout=timeout: never(b"x", timeout=timeout), grpc.StatusCode.DEADLINE_EXCEEDED)
         assert timeout * 0.9 < time.monotonic() - began < timeout + 5
+    # The server's own, of a client that would wait for ever.
+    ends_with(lambda: never(b"x", metadata=[("grpc-timeout", "100m")]), grpc.StatusCode.DEADLINE_EXCEEDED, "is over")
     waits = [never.future(b"x", timeout=0.1 + i / 1000) for i in range(100)]
     assert all(wait.exception().code() == grpc.StatusCode.DEADLINE_EXCEEDED for wait in waits)
     assert channel.unary_unary(SERVICE + "Softmax")(b"x", timeout=99_999_999) == b"x"

@@ -33,6 +33,10 @@ nghttp2_session* NewSession(EchoConnection* connection) {
   const Options options(made);
   nghttp2_option_set_no_auto_window_update(made, 1);
   nghttp2_option_set_max_outbound_ack(made, 100);
+  // Unknown frames are dropped, but counted before (CountFrame).
+  for (int type = NGHTTP2_CONTINUATION + 1; type <= 0xff; ++type) {
+    nghttp2_option_set_user_recv_extension_type(made, static_cast<std::uint8_t>(type));
+  }
   nghttp2_session* session = nullptr;
   nghttp2_session_server_new2(&session, EchoConnection::SharedCallbacks().get(), connection, made);
   const nghttp2_settings_entry settings[] = {{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, kMaxStreams},
@@ -55,6 +59,9 @@ const Callbacks& EchoConnection::SharedCallbacks() {
           Self(self)->CountFrame();
           return 0;
         });
+    nghttp2_session_callbacks_set_unpack_extension_callback(
+        callbacks.get(),
+        [](nghttp2_session*, void**, const nghttp2_frame_hd*, void*) -> int { return NGHTTP2_ERR_CANCEL; });
     nghttp2_session_callbacks_set_on_begin_headers_callback(
         callbacks.get(), [](nghttp2_session* session, const nghttp2_frame* frame, void* self) -> int {
           if (frame->headers.cat == NGHTTP2_HCAT_REQUEST) {

@@ -5,8 +5,9 @@ two generators: `driver`, on nghttp2 (softmax-h2-driver), and `grpc`, softmax-lo
 
     python3 tests/bench/h2_echo/transport_bench.py --programs build/dev --out out/transport
 
-OUT/rounds.jsonl has every window, OUT/transport.csv the medians with the ratios to echo and echo_c of the same round
-and their interval. Exit code 1: calls failed, or answers were wrong."""
+OUT/rounds.jsonl has every window, and a run goes on with those that it finds there; OUT/transport.csv the medians, and
+the ratios to echo and echo_c of the same round with their interval. Exit code 1: calls failed, or were answered
+wrong."""
 import argparse
 import csv
 import json
@@ -64,17 +65,17 @@ def by_driver(options, server, method, payload, connections, in_flight):
 def by_grpc(options, server, method, payload, connections, in_flight):
     load = loads.Load(connections, in_flight, min(connections, options.processes), 1 if connections == 1 else 2, method,
                       loads.of_payload(payload))
-    before = programs_cpu(server.pid)
+    before = ticks_of(server.pid)
     said = loads.run(programs.find(options.programs, "softmax-loadgen"), server, "tcp", load,
                      (options.warmup, options.seconds), None)
-    user, system = (after - was for after, was in zip(programs_cpu(server.pid), before))
+    user, system = (after - was for after, was in zip(ticks_of(server.pid), before))
     # The split is of the whole run, warm-up included; the sum is the window's.
     each = said["server_cpu_us_per_call"] or 0
     return {**said, "server_user_us": each * user / max(user + system, 1),
             "server_system_us": each * system / max(user + system, 1)}
 
 
-def programs_cpu(pid):
+def ticks_of(pid):
     """Ticks of the processor: (user, system)."""
     with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
         fields = file.read().rpartition(")")[2].split()
@@ -86,14 +87,16 @@ GENERATORS = {"driver": by_driver, "grpc": by_grpc}
 
 def measure(options, fleet, journal):
     began, code = time.monotonic(), 0
-    for number in range(options.rounds):
+    first = 1 + max((window["round"] for window in journal), default=-1)
+    for number in range(first, first + options.rounds):
         started = time.monotonic()
         for generator, method, payload, connections, in_flight, servers in cells(options.payloads):
             if generator not in options.generators:
                 continue
             for name in servers if number % 2 == 0 else reversed(servers):
                 try:
-                    figures = GENERATORS[generator](options, fleet.server(name), method, payload, connections, in_flight)
+                    figures = GENERATORS[generator](options, fleet.server(name), method, payload, connections,
+                                                    in_flight)
                 except RuntimeError as error:
                     print(f"FAILED {error}", flush=True)
                     code = 1
@@ -137,18 +140,23 @@ def main():
     parser.add_argument("--payloads", default=",".join(map(str, PAYLOADS)))
     parser.add_argument("--generators", default="driver,grpc")
     parser.add_argument("--threads", type=int, default=max(1, (os.cpu_count() or 1) // 2), help="of the driver")
-    parser.add_argument("--processes", type=int, default=4 if (os.cpu_count() or 1) >= 8 else 1, help="of softmax-loadgen")
+    parser.add_argument("--processes", type=int, default=4 if (os.cpu_count() or 1) >= 8 else 1,
+                        help="of softmax-loadgen")
     parser.add_argument("--queues", type=int, help="threads of each server")
-    parser.add_argument("--stop-after", type=float, default=1e9, metavar="SECONDS", help="begin no round that ends later")
+    parser.add_argument("--stop-after", type=float, default=1e9, metavar="SECONDS",
+                        help="begin no round that ends later")
     options = parser.parse_args()
     options.payloads = [int(text) for text in options.payloads.split(",")]
     options.generators = options.generators.split(",")
     os.makedirs(options.out, exist_ok=True)
-    journal = []
+    kept, journal = os.path.join(options.out, "rounds.jsonl"), []
+    if os.path.exists(kept):
+        with open(kept, encoding="utf-8") as file:
+            journal = [json.loads(line) for line in file]
     with tempfile.TemporaryDirectory() as logs, programs.Fleet(options.programs, logs, "cpu",
                                                                queues=options.queues) as fleet:
         code = measure(options, fleet, journal)
-    with open(os.path.join(options.out, "rounds.jsonl"), "w", encoding="utf-8") as file:
+    with open(kept, "w", encoding="utf-8") as file:
         file.writelines(json.dumps(window) + "\n" for window in journal)
     with open(os.path.join(options.out, "transport.csv"), "w", newline="", encoding="utf-8") as file:
         out = csv.DictWriter(file, COLUMNS, lineterminator="\n")
