@@ -17,7 +17,6 @@ import time
 
 GROWTH_MIB = 64
 END_SECONDS = 3
-FLOOD_SECONDS = 2
 
 
 def resident_mib(pid, field="VmRSS"):
@@ -57,8 +56,8 @@ def flood_beside(options, attack, flags):
         alone, problem = good_calls(options, address, 0.5)
         problems = [problem]
         before = resident_mib(server.pid)
-        begin(FLOOD_SECONDS)
-        beside, problem = good_calls(options, address, FLOOD_SECONDS - 0.5)
+        begin(options.seconds)
+        beside, problem = good_calls(options, address, options.seconds - 0.5)
         problems.append(problem)
         ended = [flood.communicate(timeout=60)[0].strip() for flood in floods]
         most = resident_mib(server.pid, "VmHWM")
@@ -97,6 +96,7 @@ def main():
     for name in ("server", "driver", "flood"):
         parser.add_argument("--" + name, required=True, type=os.path.abspath)
     parser.add_argument("--connections", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=2, help="of a flood that is not ended")
     parser.add_argument("--rest", type=float, default=0.2, help="seconds until memory after the flood is looked at")
     parser.add_argument("--may-go-on", action="store_true", help="floods that the server does not end are no failure")
     parser.add_argument("--only", default="", help="floods whose names have this")
