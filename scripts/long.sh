@@ -6,12 +6,13 @@
 #   fuzz     the fuzz targets until they have made SOFTMAX_FUZZ_GOAL executions in all (100 million; those of earlier
 #            runs, in docs/measurements/fuzz.csv, count)
 #   chaos    30 minutes of verified load across faults: docs/measurements/chaos.md
+#   simulation  an hour of simulated worlds that nobody has seen
 #   soak     an hour at 0.8 of the capacity: docs/measurements/soak.md
 # The last three write a line a minute, go on where they were stopped (remove build/soak or build/chaos to begin anew),
 # and run one at a time, for they spoil each other's figures.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-PARTS="fresh image tests fuzz chaos soak"
+PARTS="fresh image tests fuzz simulation chaos soak"
 
 fuzz() {
   local preset targets
@@ -33,6 +34,10 @@ run_part() {
         ctest --test-dir build/dev --label-regex '^long$' --output-on-failure
       ;;
     fuzz) fuzz ;;
+    simulation)
+      configure dev && cmake --build build/dev -j "$(cores)" --target softmax-simulation &&
+        "$(program dev softmax-simulation)" --fresh --seconds "${SOFTMAX_SIMULATION_SECONDS:-3600}"
+      ;;
     chaos)
       configure dev && cmake --build build/dev -j "$(cores)" --target softmax-server softmax-open-loop &&
         python3 -B tests/chaos/chaos.py run --server "$(program dev softmax-server)" \

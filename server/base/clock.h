@@ -10,6 +10,9 @@ using SteadyClock = std::chrono::steady_clock;
 using TimePoint = SteadyClock::time_point;
 using Nanoseconds = std::chrono::nanoseconds;
 
+// Where the time comes from: SteadyClock::now, or a test's own time. Batching and the watched lanes read no other.
+using Clock = TimePoint (*)();
+
 constexpr TimePoint kNoDeadline = TimePoint::max();
 
 // The two together; the longest time there is, 292 years, or the shortest, where they are beyond it.

@@ -51,7 +51,6 @@ class AdmissionQueue {
   };
   // What a request costs its thread, next to others: a stream's has no call of its own.
   enum class Kind : std::uint32_t { kStreamed = 1, kUnary = 8 };
-  using Clock = TimePoint (*)();
 
   // The clock is read once for each stretch that the rate is measured over.
   AdmissionQueue(const Options& options, Batcher& batcher, Clock clock = SteadyClock::now)

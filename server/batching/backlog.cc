@@ -8,7 +8,7 @@
 
 namespace softmax::server {
 
-Backlog::Backlog(const Options& options, Arena& arena) : options_(options), arena_(arena) {
+Backlog::Backlog(const Options& options, Arena& arena, Clock clock) : options_(options), arena_(arena), clock_(clock) {
   // Taking the lock orders the notice after a waiter's failed attempt: it either saw the room or is waiting by now.
   arena_.SetReleaseListener([this] {
     { MutexLock lock(mu_); }
@@ -102,83 +102,100 @@ bool Backlog::TakeRoom(const std::deque<Entry>::iterator& entry, Taken* taken) {
   return true;
 }
 
-// Waits for the head's room, or outside its turn for a small request's. Returns early with what failed in the meantime.
-void Backlog::TakeRoomOrFailures(Taken* taken) {
-  while (true) {
-    if (failing_) return TakeAll(taken);
-    if (queue_.front().request->CallerLeft()) return TakeLeft(taken);
-    // Announced before the attempt, so that a release after the attempt is not missed.
-    arena_.SetWaiting(true);
-    if (TakeRoom(queue_.begin(), taken)) return;
-    const Entry head = queue_.front();
-    const TimePoint now = SteadyClock::now();
-    if (waiting_ != head.request) {
-      waiting_ = head.request;
-      head_since_ns_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
-    }
-    if (!MustQueue(/*small=*/true, now)) {
-      const auto small = std::find_if(queue_.begin() + 1, queue_.end(), [](const Entry& entry) { return entry.small; });
-      if (small != queue_.end() && TakeRoom(small, taken)) return;
-    }
-    const Nanoseconds impatience = Impatience(now);
-    const Nanoseconds round = options_.turn + options_.overtaking;
-    if (impatience >= round + options_.turn) memory_is_short_.store(true, std::memory_order_relaxed);
-    TimePoint next = NextDeadline();
-    if (next <= now) return TakeExpired(now, taken);
-    if (options_.max_wait.count() > 0) {
-      const TimePoint hopeless(Nanoseconds(head_since_ns_.load(std::memory_order_relaxed)) + options_.max_wait);
-      if (hopeless <= now) return TakeHopeless(head.bytes, taken);
-      next = std::min(next, hopeless);
-    }
-    // It looks again at the end of the head's next turn, when small requests may overtake.
-    const std::int64_t turns = impatience < options_.turn ? 0 : (impatience - options_.turn) / round + 1;
-    next = std::min(next, now - impatience + turns * round + options_.turn);
-    changed_.wait_until(mu_, next);
+// The head's room, or outside its turn a small request's; or what failed in the meantime.
+bool Backlog::TakeRoomOrFailures(TimePoint now, Taken* taken, TimePoint* next) {
+  if (failing_) {
+    TakeAll(taken);
+    return true;
   }
+  if (queue_.front().request->CallerLeft()) {
+    TakeLeft(taken);
+    return true;
+  }
+  // Announced before the attempt, so that a release after the attempt is not missed.
+  arena_.SetWaiting(true);
+  if (TakeRoom(queue_.begin(), taken)) return true;
+  const Entry head = queue_.front();
+  if (waiting_ != head.request) {
+    waiting_ = head.request;
+    head_since_ns_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
+  }
+  if (!MustQueue(/*small=*/true, now)) {
+    const auto small = std::find_if(queue_.begin() + 1, queue_.end(), [](const Entry& entry) { return entry.small; });
+    if (small != queue_.end() && TakeRoom(small, taken)) return true;
+  }
+  const Nanoseconds impatience = Impatience(now);
+  const Nanoseconds round = options_.turn + options_.overtaking;
+  if (impatience >= round + options_.turn) memory_is_short_.store(true, std::memory_order_relaxed);
+  *next = NextDeadline();
+  if (*next <= now) {
+    TakeExpired(now, taken);
+    return true;
+  }
+  if (options_.max_wait.count() > 0) {
+    const TimePoint hopeless(Nanoseconds(head_since_ns_.load(std::memory_order_relaxed)) + options_.max_wait);
+    if (hopeless <= now) {
+      TakeHopeless(head.bytes, taken);
+      return true;
+    }
+    *next = std::min(*next, hopeless);
+  }
+  // It looks again at the end of the head's next turn, when small requests may overtake.
+  const std::int64_t turns = impatience < options_.turn ? 0 : (impatience - options_.turn) / round + 1;
+  *next = std::min(*next, now - impatience + turns * round + options_.turn);
+  return false;
 }
 
-Backlog::Taken Backlog::Take() {
+// A head that only made way for others' failures goes on waiting: each of them would otherwise let small requests pass
+// it by again.
+void Backlog::EndTurn() {
+  arena_.SetWaiting(false);
+  if (!queue_.empty() && queue_.front().request == waiting_) return;
+  waiting_ = nullptr;
+  head_since_ns_.store(0, std::memory_order_relaxed);
+  memory_is_short_.store(false, std::memory_order_relaxed);
+}
+
+std::optional<Backlog::Taken> Backlog::Take() {
   Taken taken;
   MutexLock lock(mu_);
   while (head_taken_ || queue_.empty()) {
-    if (stopping_ && queue_.empty()) {
-      taken.stopped = true;
-      return taken;
-    }
+    if (stopping_ && queue_.empty()) return std::nullopt;
     changed_.wait(mu_);
   }
   head_taken_ = true;
-  TakeRoomOrFailures(&taken);
+  for (TimePoint next; !TakeRoomOrFailures(clock_(), &taken, &next);) changed_.wait_until(mu_, next);
   head_taken_ = false;
-  arena_.SetWaiting(false);
-  // A head that only made way for others' failures goes on waiting: each of them would otherwise let small requests
-  // pass it by again.
-  if (queue_.empty() || queue_.front().request != waiting_) {
-    waiting_ = nullptr;
-    head_since_ns_.store(0, std::memory_order_relaxed);
-    memory_is_short_.store(false, std::memory_order_relaxed);
-  }
+  EndTurn();
   changed_.notify_all();
   return taken;
 }
 
-void Backlog::Run() {
-  while (true) {
-    Taken taken = Take();
-    if (taken.stopped) return;
-    // A status for each: copies would share a count of references across the threads that they go to.
-    for (const Entry& entry : taken.failed) {
-      entry.home->DeliverFailure(entry.request, absl::Status(taken.failure.code(), taken.failure.message()));
-    }
-    if (taken.request == nullptr) continue;
-    const TensorSpec& spec = taken.request->spec();
-    const TimePoint now = SteadyClock::now();
-    auto batch = std::make_unique<Batch>();
-    batch->Open(spec.input_type, spec.output_type, std::move(taken.room), Batch::NeedOf(spec), now);
-    batch->Add(taken.request, now, taken.home->Gathers(spec));
-    batch->Close(CloseReason::kLarge);
-    taken.home->Deliver(std::move(batch));
+bool Backlog::TryTake(Taken* taken, TimePoint* next) {
+  MutexLock lock(mu_);
+  *next = kNoDeadline;
+  if (queue_.empty() || !TakeRoomOrFailures(clock_(), taken, next)) return false;
+  EndTurn();
+  return true;
+}
+
+void Backlog::CarryOut(Taken taken) {
+  // A status for each: copies would share a count of references across the threads that they go to.
+  for (const Entry& entry : taken.failed) {
+    entry.home->DeliverFailure(entry.request, absl::Status(taken.failure.code(), taken.failure.message()));
   }
+  if (taken.request == nullptr) return;
+  const TensorSpec& spec = taken.request->spec();
+  const TimePoint now = clock_();
+  auto batch = std::make_unique<Batch>();
+  batch->Open(spec.input_type, spec.output_type, std::move(taken.room), Batch::NeedOf(spec), now);
+  batch->Add(taken.request, now, taken.home->Gathers(spec));
+  batch->Close(CloseReason::kLarge);
+  taken.home->Deliver(std::move(batch));
+}
+
+void Backlog::Run() {
+  while (std::optional<Taken> taken = Take()) CarryOut(std::move(*taken));
 }
 
 void Backlog::Stop(bool fail) {

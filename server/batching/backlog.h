@@ -3,6 +3,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -40,7 +41,8 @@ class Backlog {
     Nanoseconds max_wait{0};
   };
 
-  Backlog(const Options& options, Arena& arena);
+  // options.threads == 0: it has none of its own, and whoever made it calls TryTake and CarryOut.
+  Backlog(const Options& options, Arena& arena, Clock clock = SteadyClock::now);
   ~Backlog();  // Stops.
 
   // Takes the request for `home`, or returns false and leaves it: the queue is full. `small`: it may overtake.
@@ -61,14 +63,12 @@ class Backlog {
   std::uint64_t queued_requests() const { return queued_requests_.load(std::memory_order_relaxed); }
   std::uint64_t queued_bytes() const { return queued_bytes_.load(std::memory_order_relaxed); }
 
- private:
   struct Entry {
     PendingRequest* request;
     Batcher* home;
     std::uint64_t bytes;
     bool small;
   };
-
   // What a thread took from the queue under the lock and acts on without it.
   struct Taken {
     PendingRequest* request = nullptr;  // the head, or one that overtakes it, with its room
@@ -76,12 +76,18 @@ class Backlog {
     SpanRef room;
     std::vector<Entry> failed;
     absl::Status failure;
-    bool stopped = false;
   };
+  // One look at the queue. False: there is nothing to take before `next`, unless something is pushed or freed.
+  bool TryTake(Taken* taken, TimePoint* next) ABSL_LOCKS_EXCLUDED(mu_);
+  // Copies the request into a batch of its own and delivers it, or delivers the failures. Once for each TryTake.
+  void CarryOut(Taken taken);
 
+ private:
   void Run();
-  Taken Take() ABSL_LOCKS_EXCLUDED(mu_);
-  void TakeRoomOrFailures(Taken* taken) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // None: stopped, and nothing is left.
+  std::optional<Taken> Take() ABSL_LOCKS_EXCLUDED(mu_);
+  bool TakeRoomOrFailures(TimePoint now, Taken* taken, TimePoint* next) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void EndTurn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // False: there is no room for this one.
   bool TakeRoom(const std::deque<Entry>::iterator& entry, Taken* taken) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // How long the head has waited beyond patience; below zero: nobody has.
@@ -99,6 +105,7 @@ class Backlog {
   // Constant after construction.
   const Options options_;
   Arena& arena_;
+  const Clock clock_;
 
   // Own synchronization.
   std::atomic<std::uint64_t> queued_requests_{0};

@@ -17,8 +17,14 @@ absl::Status CallerLeftError() { return absl::CancelledError("the client left be
 }  // namespace
 
 Batcher::Batcher(const Options& options, Arena& arena, Backlog& backlog, Lane& lane, Recorder& recorder,
-                 std::function<void()> wake)
-    : options_(options), arena_(arena), backlog_(backlog), lane_(lane), recorder_(recorder), wake_(std::move(wake)) {}
+                 std::function<void()> wake, Clock clock)
+    : options_(options),
+      arena_(arena),
+      backlog_(backlog),
+      lane_(lane),
+      recorder_(recorder),
+      wake_(std::move(wake)),
+      clock_(clock) {}
 
 Batcher::~Batcher() = default;
 
@@ -181,6 +187,8 @@ void Batcher::Flush(TimePoint now) {
 
 TimePoint Batcher::next_flush() const {
   if (options_.max_queue_delay.count() == 0 || open_count_ == 0) return kNoDeadline;
+  // What finishes next is followed by a Flush; until then nothing more could be launched.
+  if (in_flight_ >= options_.max_in_flight) return kNoDeadline;
   TimePoint next = kNoDeadline;
   for (const std::unique_ptr<Batch>& batch : open_) {
     if (batch != nullptr) next = std::min(next, batch->opened() + options_.max_queue_delay);
@@ -206,7 +214,7 @@ bool Batcher::TakeInbox() {
     batches.swap(inbox_);
     failures.swap(failures_);
   }
-  const TimePoint now = SteadyClock::now();
+  const TimePoint now = clock_();
   for (std::unique_ptr<Batch>& batch : batches) {
     batch->BeginWork(now);
     ready_.push_back(std::move(batch));
@@ -228,7 +236,7 @@ bool Batcher::TakeInbox() {
 
 bool Batcher::CompleteDropped() {
   if (dropped_.empty()) return false;
-  const TimePoint now = SteadyClock::now();
+  const TimePoint now = clock_();
   for (const std::unique_ptr<Batch>& batch : std::exchange(dropped_, {})) {
     pending_ -= batch->requests();
     batch->Complete(CallerLeftError(), now);
@@ -242,7 +250,7 @@ bool Batcher::Poll() {
     std::unique_ptr<Batch> batch(lane_.Poll());
     if (batch == nullptr) break;
     --in_flight_;
-    const TimePoint now = SteadyClock::now();
+    const TimePoint now = clock_();
     // The next launch first: the device works while the answers leave.
     LaunchReady(now);
     Finish(std::move(batch), now);

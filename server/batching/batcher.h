@@ -34,7 +34,7 @@ class Batcher {
   };
 
   Batcher(const Options& options, Arena& arena, Backlog& backlog, Lane& lane, Recorder& recorder,
-          std::function<void()> wake);
+          std::function<void()> wake, Clock clock = SteadyClock::now);
   ~Batcher();
   Batcher(const Batcher&) = delete;
   Batcher& operator=(const Batcher&) = delete;
@@ -102,6 +102,7 @@ class Batcher {
   Lane& lane_;
   Recorder& recorder_;
   const std::function<void()> wake_;
+  const Clock clock_;
 
   // The owning thread's.
   static constexpr std::size_t kTypePairs = 16;

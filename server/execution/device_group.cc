@@ -48,7 +48,7 @@ absl::StatusOr<std::unique_ptr<Lane>> DeviceGroup::CreateLane(const std::functio
 }
 
 absl::Status DeviceGroup::Start() {
-  last_sweep_ = SteadyClock::now();
+  last_sweep_ = devices_.clock()();
   if (devices_.count() == 1) return absl::OkStatus();
   std::vector<std::unique_ptr<Lane>> lanes;
   for (std::uint32_t device = 0; device < devices_.count(); ++device) {
@@ -83,7 +83,7 @@ void DeviceGroup::TellLosses() {
 
 absl::Status DeviceGroup::health() const {
   if (devices_.lost() == 0) return absl::OkStatus();
-  if (absl::Status status = devices_.health(SteadyClock::now(), options_.degraded_limit); !status.ok()) return status;
+  if (absl::Status status = devices_.health(devices_.clock()(), options_.degraded_limit); !status.ok()) return status;
   const std::uint64_t room = devices_.kept().LargestRun(executor_.memory(), options_.arena_bytes);
   if (room >= options_.largest_request_bytes) return absl::OkStatus();
   return absl::InternalError(absl::StrCat("a device was lost, and what it may still write leaves ", room,

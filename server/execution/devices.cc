@@ -7,8 +7,8 @@
 
 namespace softmax::server {
 
-Devices::Devices(const std::vector<std::string>& names, Nanoseconds timeout)
-    : timeout_(timeout), devices_(names.size()), reasons_(names.size()) {
+Devices::Devices(const std::vector<std::string>& names, Nanoseconds timeout, Clock clock)
+    : timeout_(timeout), clock_(clock), devices_(names.size()), reasons_(names.size()) {
   for (std::size_t i = 0; i < names.size(); ++i) devices_[i].name = names[i];
 }
 
@@ -43,7 +43,7 @@ void Devices::Lose(std::uint32_t device, const std::string& reason, Loss loss) {
     lost_.fetch_add(1);
     if (first_lost_ == kNone) {
       first_lost_ = device;
-      first_lost_at_ = SteadyClock::now();
+      first_lost_at_ = clock_();
     }
     for (Device& other : devices_) {
       if (other.state.load() == State::kServing) other.state.store(State::kTesting);
@@ -52,16 +52,25 @@ void Devices::Lose(std::uint32_t device, const std::string& reason, Loss loss) {
   changed_.notify_all();
 }
 
+std::optional<Devices::Test> Devices::FindTest() const {
+  for (std::uint32_t i = 0; i < count(); ++i) {
+    if (devices_[i].state.load() == State::kTesting) return Test{i, lost()};
+  }
+  return std::nullopt;
+}
+
+std::optional<Devices::Test> Devices::NextTest() const {
+  MutexLock lock(mu_);
+  return FindTest();
+}
+
 std::optional<Devices::Test> Devices::WaitForTest(const std::stop_token& stop) {
   MutexLock lock(mu_);
   std::optional<Test> test;
-  const auto find = [this, &test] {
-    for (std::uint32_t i = 0; i < count() && !test; ++i) {
-      if (devices_[i].state.load() == State::kTesting) test = Test{i, lost()};
-    }
+  changed_.wait(mu_, stop, [this, &test]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    test = FindTest();
     return test.has_value();
-  };
-  changed_.wait(mu_, stop, find);
+  });
   if (stop.stop_requested()) return std::nullopt;  // also where there is something to test
   return test;
 }

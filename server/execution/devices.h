@@ -41,10 +41,11 @@ class Devices {
   };
 
   // `timeout`: how long a batch may run before its device counts as hanging; zero: for ever.
-  Devices(const std::vector<std::string>& names, Nanoseconds timeout);
+  Devices(const std::vector<std::string>& names, Nanoseconds timeout, Clock clock = SteadyClock::now);
 
   std::uint32_t count() const { return static_cast<std::uint32_t>(devices_.size()); }
   Nanoseconds timeout() const { return timeout_; }
+  Clock clock() const { return clock_; }
   State state(std::uint32_t device) const { return devices_[device].state.load(std::memory_order_acquire); }
 
   // The serving device with the fewest bytes in flight, the first from `home` on where several have; kNone: none
@@ -63,6 +64,8 @@ class Devices {
   void Lose(std::uint32_t device, const std::string& reason, Loss loss) ABSL_LOCKS_EXCLUDED(mu_);
   // Waits for a device that has to be tested; none: `stop` was requested.
   std::optional<Test> WaitForTest(const std::stop_token& stop) ABSL_LOCKS_EXCLUDED(mu_);
+  // Without waiting: a device that has to be tested, if there is one.
+  std::optional<Test> NextTest() const ABSL_LOCKS_EXCLUDED(mu_);
   // The device serves again, unless another was lost since the test began.
   void Pass(const Test& test) ABSL_LOCKS_EXCLUDED(mu_);
 
@@ -82,6 +85,8 @@ class Devices {
   const QuarantinedMemory& kept() const { return kept_; }
 
  private:
+  std::optional<Test> FindTest() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
   // 128: neighbouring cache lines are fetched in pairs.
   struct alignas(128) Device {
     std::string name;
@@ -91,6 +96,7 @@ class Devices {
   };
 
   const Nanoseconds timeout_;
+  const Clock clock_;
   std::vector<Device> devices_;
   QuarantinedMemory kept_;
 

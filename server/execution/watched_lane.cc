@@ -24,7 +24,7 @@ void WatchedLane::Launch(Batch* batch) {
     failed_.push_back(batch);
     return;
   }
-  running_.push_back({batch, SteadyClock::now()});
+  running_.push_back({batch, devices_.clock()()});
   SetOldest();
   lane_->Launch(batch);
 }
@@ -79,7 +79,7 @@ Batch* WatchedLane::Poll() {
   }
   if (!overdue_.load(std::memory_order_relaxed)) return nullptr;
   overdue_.store(false);
-  const TimePoint now = SteadyClock::now();
+  const TimePoint now = devices_.clock()();
   if (!Overdue(now)) return nullptr;  // it came back in between
   GiveUp(now);
   return Poll();

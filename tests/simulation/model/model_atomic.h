@@ -1,0 +1,56 @@
+#pragma once
+
+#include <atomic>
+
+#include "tests/simulation/model/interleaver.h"
+
+// In place of std::atomic in what is included after this: each operation is a step of the Interleaver.
+namespace std {
+
+template <typename T>
+class ModelAtomic {
+ public:
+  ModelAtomic() = default;
+  constexpr ModelAtomic(T value) : value_(value) {}  // NOLINT: as std::atomic
+
+  T load(memory_order = memory_order_seq_cst) const {
+    softmax::simulation::Interleaver::Step();
+    return value_;
+  }
+  void store(T value, memory_order = memory_order_seq_cst) {
+    softmax::simulation::Interleaver::Step();
+    value_ = value;
+  }
+  T fetch_or(T bits, memory_order = memory_order_seq_cst) {
+    return Change([bits](T value) { return value | bits; });
+  }
+  T fetch_add(T n, memory_order = memory_order_seq_cst) {
+    return Change([n](T value) { return value + n; });
+  }
+  T fetch_sub(T n, memory_order = memory_order_seq_cst) {
+    return Change([n](T value) { return value - n; });
+  }
+  bool compare_exchange_weak(T& expected, T desired, memory_order = memory_order_seq_cst) {
+    softmax::simulation::Interleaver::Step();
+    if (value_ != expected) {
+      expected = value_;
+      return false;
+    }
+    value_ = desired;
+    return true;
+  }
+
+ private:
+  template <typename F>
+  T Change(const F& f) {
+    softmax::simulation::Interleaver::Step();
+    const T before = value_;
+    value_ = static_cast<T>(f(before));
+    return before;
+  }
+  T value_{};
+};
+
+}  // namespace std
+
+#define atomic ModelAtomic
