@@ -90,7 +90,9 @@ step_python() {
     if [ -z "$found" ] && "$python" -c 'import grpc, google.protobuf' 2>/dev/null; then found=$python; fi
   done
   [ -n "$found" ] || skip "no python3-grpcio"
-  "$found" -B client/examples/python/softmax_request_test.py "$(program dev softmax-server)"
+  "$found" -B tests/compatibility/grpcio_client_test.py "$(program dev softmax-server)"
+  command -v mypy >/dev/null || skip "no mypy, so the types of the Python package were not checked"
+  mypy --strict client/python/softmax_client
 }
 
 # What runs other compilers and languages has nothing for a sanitizer to see, and no clock of a sanitizer's is right.
