@@ -5,6 +5,7 @@ the repository, in its folder `source`.
 """
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 BUNDLED = HERE / "source"
 ROOT = BUNDLED if BUNDLED.is_dir() else HERE.parent.parent
 NEEDED = ("CMakeLists.txt", "cmake", "client/CMakeLists.txt", "client/softmax_client", "client/python", "server/base",
-          "server/wire", "proto/CMakeLists.txt")
+          "server/wire")
+SHARED = re.compile(r"lib(c|m|dl|rt|pthread|resolv|gcc_s|stdc\+\+|ssl|crypto|z)\.so|ld-linux")
 
 
 def version():
@@ -33,12 +35,18 @@ class CMakeBuild(build_ext):
         work.mkdir(parents=True, exist_ok=True)
         ccache = ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
         subprocess.run(["cmake", "-S", str(ROOT), "-B", str(work), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
-                        "-DSOFTMAX_PYTHON_ONLY=ON", "-DSOFTMAX_STATIC=ON", f"-DSOFTMAX_PYTHON={sys.executable}",
-                        *ccache], check=True)
+                        "-DSOFTMAX_PYTHON_ONLY=ON", f"-DSOFTMAX_PYTHON={sys.executable}", *ccache], check=True)
         subprocess.run(["cmake", "--build", str(work), "--target", "softmax_python"], check=True)
         target.parent.mkdir(parents=True, exist_ok=True)
         built = next((work / "client/python/softmax_client").glob("_native*.so"))
         subprocess.run(["strip", "--strip-unneeded", "-o", str(target), str(built)], check=True)
+        # With the libraries it needs, but for those that other modules of the process must share.
+        told = subprocess.run(["ldd", str(built)], check=True, capture_output=True, text=True).stdout
+        (target.parent / "lib").mkdir(exist_ok=True)
+        for name, path in re.findall(r"(\S+) => (/\S+)", told):
+            if not SHARED.match(name):
+                shutil.copy2(path, target.parent / "lib" / name)
+
 
 
 class SourceTree(sdist):
