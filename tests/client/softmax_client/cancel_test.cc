@@ -73,8 +73,8 @@ TEST_F(CancelTest, EveryWayToCallReturnsCancelled) {
 TEST_F(CancelTest, ACallIsLeftNowAndThenAndCanBeStoppedThere) {
   const auto client = Connect();
   std::vector<std::byte> output(small_.data.size());
-  for (const bool pausing : {false, true}) {
-    // In the wait for an answer, and in the one for another attempt.
+  // In the wait for another attempt, and in the one for an answer.
+  for (const bool pausing : {true, false}) {
     server_.behavior().delay_ms = pausing ? 0 : kForEverMs;
     server_.behavior().fail_next = pausing ? 1 : 0;
     server_.behavior().pushback_ms = kForEverMs;
