@@ -42,7 +42,7 @@ step_format() {
 
 step_shell() {
   local file
-  for file in scripts/*.sh .ci/run tests/image/*.sh; do bash -n "$file"; done
+  for file in scripts/*.sh .ci/run tests/image/*.sh tests/install/*.sh deploy/debian/p*; do bash -n "$file"; done
 }
 
 step_style() {

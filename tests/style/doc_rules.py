@@ -12,6 +12,7 @@ HELP_FLAG = re.compile(r"^\s+(?:-\w,\s*)*(--[a-z][a-z0-9-]+)", re.MULTILINE)
 # Flags of other people's programs that the documents use.
 FOREIGN_FLAGS = {"--amend", "--build", "--build-arg", "--cflags", "--component", "--entrypoint", "--gpus", "--help",
                  "--install", "--label-regex", "--libs", "--no-isolation", "--plugin", "--prefix", "--preset", "--rm",
+                 "--set",
                  "--short", "--system-site-packages", "--target", "--test-dir", "--variant", "--version",
                  "--workflow"}
 SOURCES = ("server/", "client/", "kernels/bench/", "scripts/", "tests/bench/")
