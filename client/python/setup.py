@@ -17,8 +17,8 @@ from setuptools.command.sdist import sdist
 HERE = pathlib.Path(__file__).resolve().parent
 BUNDLED = HERE / "source"
 ROOT = BUNDLED if BUNDLED.is_dir() else HERE.parent.parent
-NEEDED = ("CMakeLists.txt", "cmake", "client/CMakeLists.txt", "client/softmax_client", "client/python", "server/base",
-          "server/wire")
+NEEDED = ("CMakeLists.txt", "cmake", "client/CMakeLists.txt", "client/softmax_client", "client/python/CMakeLists.txt",
+          "client/python/native", "client/python/softmax_client", "server/base", "server/wire")
 SHARED = re.compile(r"lib(c|m|dl|rt|pthread|resolv|gcc_s|stdc\+\+|ssl|crypto|z)\.so|ld-linux")
 
 
@@ -52,7 +52,7 @@ class CMakeBuild(build_ext):
 class SourceTree(sdist):
     def make_release_tree(self, base_dir, files):
         super().make_release_tree(base_dir, files)
-        ignored = shutil.ignore_patterns("__pycache__", "build", "dist", "*.egg-info")
+        ignored = shutil.ignore_patterns("__pycache__")
         for name in NEEDED:
             target = os.path.join(base_dir, "source", name)
             os.makedirs(os.path.dirname(target), exist_ok=True)
