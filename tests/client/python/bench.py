@@ -4,11 +4,13 @@
     PYTHONPATH=build/dev/client/python bench.py SERVER CLIENT_RATE [ROUNDS] [SECONDS]
 
 SERVER is softmax-server, started with its null backend (it copies, and computes nothing); CLIENT_RATE is client_rate.cc
-built. Prints a line for each load and way: the median of the rounds, and of the rounds' ratios to C++.
+built. Prints a line for each load and way, medians of the rounds: calls/s, GB/s
+of tensors each way, the ratio to C++, and microseconds of processor time that the client takes for a call.
 """
 import asyncio
 import os
 import re
+import resource
 import shutil
 import statistics
 import subprocess
@@ -91,13 +93,19 @@ def grpcio(address, size, threads, seconds):
         return threads_rate([lambda x=x: call(x) for x in arrays], seconds)
 
 
+def processor_seconds():
+    """Of this process and of the C++ client's, but not the server's, which has not ended."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
 def main():
-    server, rate = sys.argv[1:3]
+    server, rate_program = sys.argv[1:3]
     rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 7
     seconds = float(sys.argv[4]) if len(sys.argv) > 4 else 1.5
 
     def cpp(address, size, threads, _):
-        return float(subprocess.run([rate, address, str(size), str(threads), str(seconds)], check=True,
+        return float(subprocess.run([rate_program, address, str(size), str(threads), str(seconds)], check=True,
                                     capture_output=True, text=True).stdout)
 
     loads = [("1 MiB, 4 threads", 1 << 20, 4, {"C++": cpp, "Python": package}),
@@ -124,11 +132,14 @@ def main():
                     results = {way: [] for way in ways}
                     for _ in range(rounds):
                         for way, measure in ways.items():
-                            results[way].append(measure(address, size, count, seconds))
-                    for way, rates in results.items():
-                        ratio = statistics.median(a / b for a, b in zip(rates, results["C++"]))
-                        print(f"{name} | {way} | {statistics.median(rates):.0f} calls/s | "
-                              f"{statistics.median(rates) * size * 2 / 1e9:.2f} GB/s both ways | {ratio:.2f} of C++",
+                            before = processor_seconds()
+                            rate = measure(address, size, count, seconds)
+                            cost = (processor_seconds() - before) / (rate * seconds)
+                            results[way].append((rate, cost * 1e6))
+                    for way, measured in results.items():
+                        ratio = statistics.median(a[0] / b[0] for a, b in zip(measured, results["C++"]))
+                        rates, costs = (statistics.median(each) for each in zip(*measured))
+                        print(f"{name} | {way} | {rates:.0f} | {rates * size / 1e9:.3f} | {ratio:.2f} | {costs:.0f}",
                               flush=True)
             finally:
                 process.terminate()
