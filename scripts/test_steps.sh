@@ -12,7 +12,7 @@ export GTEST_BRIEF=1
 
 skip() { say "$*"; exit 77; }
 
-sources() { find client kernels server tests -type f -regex '.*\.\(h\|cc\|cu\|cuh\)'; }
+sources() { find client kernels server tests -type f -not -path '*/build/*' -regex '.*\.\(h\|cc\|cu\|cuh\)'; }
 
 # run_tests PRESET LABELS [command prefix...]: the tests of these labels that match CTEST_INCLUDE, without those that
 # match CTEST_EXCLUDE.
