@@ -9,8 +9,10 @@ BUILD_PACKAGES="g++ cmake ninja-build pkg-config git ca-certificates curl python
   libabsl-dev libssl-dev libc-ares-dev libre2-dev zlib1g-dev
   libspdlog-dev libfmt-dev prometheus-cpp-dev libhwy-dev libcli11-dev libgtest-dev libgmock-dev
   nlohmann-json3-dev"
-TEST_PACKAGES="clang-format python3-yaml"
-ALL_PACKAGES="clang clang-tidy python3-grpcio python3-protobuf libdnnl-dev llvm libfaketime libnghttp2-dev"
+# The second line is for the Python package.
+TEST_PACKAGES="clang-format python3-yaml
+  python3-dev python3-numpy python3-pytest python3-setuptools python3-wheel pybind11-dev libdlpack-dev"
+ALL_PACKAGES="mypy clang clang-tidy python3-grpcio python3-protobuf libdnnl-dev llvm libfaketime libnghttp2-dev"
 
 # Sets DISTRIBUTION and adds the packages whose names differ; Ubuntu has Chromium as a snap only, so there the test in a
 # browser is skipped.

@@ -12,7 +12,7 @@ export GTEST_BRIEF=1
 
 skip() { say "$*"; exit 77; }
 
-sources() { find client kernels server tests -type f -regex '.*\.\(h\|cc\|cu\|cuh\)'; }
+sources() { find client kernels server tests -type f -not -path '*/build/*' -regex '.*\.\(h\|cc\|cu\|cuh\)'; }
 
 # run_tests PRESET LABELS [command prefix...]: the tests of these labels that match CTEST_INCLUDE, without those that
 # match CTEST_EXCLUDE.
@@ -42,7 +42,7 @@ step_format() {
 
 step_shell() {
   local file
-  for file in scripts/*.sh .ci/run tests/image/*.sh; do bash -n "$file"; done
+  for file in scripts/*.sh .ci/run tests/image/*.sh tests/install/*.sh deploy/debian/p*; do bash -n "$file"; done
 }
 
 step_style() {
@@ -90,7 +90,9 @@ step_python() {
     if [ -z "$found" ] && "$python" -c 'import grpc, google.protobuf' 2>/dev/null; then found=$python; fi
   done
   [ -n "$found" ] || skip "no python3-grpcio"
-  "$found" -B client/examples/python/softmax_request_test.py "$(program dev softmax-server)"
+  "$found" -B tests/compatibility/grpcio_client_test.py "$(program dev softmax-server)"
+  command -v mypy >/dev/null || skip "no mypy, so the types of the Python package were not checked"
+  mypy --strict client/python/softmax_client
 }
 
 # What runs other compilers and languages has nothing for a sanitizer to see, and no clock of a sanitizer's is right.

@@ -1,3 +1,4 @@
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/impl/codegen/client_unary_call.h>
 #include <grpcpp/impl/codegen/rpc_method.h>
 
@@ -23,23 +24,62 @@ namespace {
 
 constexpr std::chrono::milliseconds kLoanPatience(100);
 constexpr std::chrono::milliseconds kReasonPatience(50);
+constexpr std::chrono::nanoseconds kWatchInterval = std::chrono::milliseconds(50);
+
+grpc::Status BlockingCall(UnaryCall& call, grpc::ClientContext* context, grpc::ByteBuffer* response) {
+  const grpc::internal::RpcMethod method(call.method(), grpc::internal::RpcMethod::NORMAL_RPC);
+  return grpc::internal::BlockingUnaryCall(call.channel().get(), method, context, call.message(), response);
+}
+
+// The same with a wait that is left now and then.
+grpc::Status WatchedCall(UnaryCall& call, grpc::ClientContext* context, grpc::ByteBuffer* response,
+                         const std::function<void()>& while_waiting) {
+  grpc::CompletionQueue queue;
+  grpc::GenericStub stub(call.channel());
+  grpc::Status status;
+  {
+    const auto reader = stub.PrepareUnaryCall(context, call.method(), call.message(), &queue);
+    reader->StartCall();
+    reader->Finish(response, &status, nullptr);
+    void* tag = nullptr;
+    bool ok = false;
+    while (queue.AsyncNext(&tag, &ok, std::chrono::system_clock::now() + kWatchInterval) ==
+           grpc::CompletionQueue::TIMEOUT) {
+      while_waiting();
+    }
+  }
+  queue.Shutdown();
+  void* tag = nullptr;
+  for (bool ok = false; queue.Next(&tag, &ok);) {
+  }
+  return status;
+}
 
 // One attempt on this thread. What is returned is the wait before the next.
-std::optional<std::chrono::nanoseconds> Attempt(UnaryCall& call, const std::stop_token& stop) {
+std::optional<std::chrono::nanoseconds> Attempt(UnaryCall& call, const SoftmaxOptions& options) {
   grpc::ByteBuffer response;
   grpc::ClientContext context;
   if (!call.BeginAttempt(&context)) return std::nullopt;
-  const std::stop_callback cancel(stop, [&context] { context.TryCancel(); });
-  const grpc::internal::RpcMethod method(call.method(), grpc::internal::RpcMethod::NORMAL_RPC);
-  const grpc::Status status =
-      grpc::internal::BlockingUnaryCall(call.channel().get(), method, &context, call.message(), &response);
+  const std::stop_callback cancel(options.cancel, [&context] { context.TryCancel(); });
+  const grpc::Status status = options.while_waiting ? WatchedCall(call, &context, &response, options.while_waiting)
+                                                    : BlockingCall(call, &context, &response);
   return call.EndAttempt(status, context, response);
 }
 
+// False: it was stopped before the time was over.
+bool Pause(std::chrono::nanoseconds time, const SoftmaxOptions& options) {
+  while (options.while_waiting && time > kWatchInterval) {
+    if (!PauseInGrpc(kWatchInterval, options.cancel)) return false;
+    options.while_waiting();
+    time -= kWatchInterval;
+  }
+  return PauseInGrpc(time, options.cancel);
+}
+
 // Returns when the caller's memory is no longer referred to.
-void Run(UnaryCall& call, const std::stop_token& stop) {
-  while (const auto delay = Attempt(call, stop)) {
-    if (delay->count() > 0 && !PauseInGrpc(*delay, stop)) {
+void Run(UnaryCall& call, const SoftmaxOptions& options) {
+  while (const auto delay = Attempt(call, options)) {
+    if (delay->count() > 0 && !Pause(*delay, options)) {
       call.EndCancelled();
       break;
     }
@@ -62,7 +102,7 @@ class GrpcClient final : public Client {
     UnaryCall call(core_, input, options);
     status = call.CheckLimits();
     if (!status.ok()) return status;
-    Run(call, options.cancel);
+    Run(call, options);
     return call.TakeTensor();
   }
 
@@ -79,7 +119,7 @@ class GrpcClient final : public Client {
     UnaryCall call(core_, input, options);
     status = call.CheckLimits();
     if (!status.ok()) return status;
-    Run(call, options.cancel);
+    Run(call, options);
     return call.CopyInto(output, timing);
   }
 

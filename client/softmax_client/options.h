@@ -86,6 +86,9 @@ struct SoftmaxOptions {
   // A stop request ends the call with CANCELLED, whatever it is waiting for. Not for requests of a stream, which is
   // cancelled as a whole.
   std::stop_token cancel;
+  // For programs with interrupts of their own, such as Python's Ctrl-C: runs on the calling thread some 20 times a
+  // second while Softmax or SoftmaxInto waits, and may request the stop. Other calls do not look at it.
+  std::function<void()> while_waiting;
 };
 
 struct StreamOptions {

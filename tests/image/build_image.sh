@@ -6,6 +6,7 @@
 #   MAX_MB, MAX_READY_MS   the limits: 120 MB of files, 2000 ms from start to healthy
 #   CUDA_TOOLKIT           a CUDA toolkit's directory, /usr/local/cuda for one: mounted into the build, so that the
 #                          image has the kernels for every architecture (half an hour on two cores)
+#   IMAGE_ARCHIVE          where to write the image as an OCI archive, when it is good
 #   BASE_IMAGE             an image of Debian 12 that exists already, instead of one made here
 . "$(dirname "${BASH_SOURCE[0]}")/../../scripts/common.sh"
 export STORAGE_DRIVER=vfs BUILDAH_ISOLATION=chroot
@@ -118,4 +119,7 @@ try_server() {
 build_image
 check_settings
 try_server
+if [ -n "${IMAGE_ARCHIVE:-}" ]; then
+  buildah push --quiet localhost/softmax-server "oci-archive:$IMAGE_ARCHIVE:softmax-server:latest"
+fi
 say "image: built, started as user 65532 on a read-only root, healthy, answered, stopped with exit code 0"

@@ -70,6 +70,31 @@ TEST_F(CancelTest, EveryWayToCallReturnsCancelled) {
   EXPECT_EQ(client->Stats().calls_by_code[1], 10u);
 }
 
+TEST_F(CancelTest, ACallIsLeftNowAndThenAndCanBeStoppedThere) {
+  const auto client = Connect();
+  std::vector<std::byte> output(small_.data.size());
+  // In the wait for another attempt, and in the one for an answer.
+  for (const bool pausing : {true, false}) {
+    server_.behavior().delay_ms = pausing ? 0 : kForEverMs;
+    server_.behavior().fail_next = pausing ? 1 : 0;
+    server_.behavior().pushback_ms = kForEverMs;
+    std::stop_source stop;
+    int times = 0;
+    const auto caller = std::this_thread::get_id();
+    SoftmaxOptions options{.cancel = stop.get_token()};
+    options.while_waiting = [&] {
+      EXPECT_EQ(std::this_thread::get_id(), caller);
+      if (++times == 3) stop.request_stop();
+    };
+    EXPECT_EQ(client->SoftmaxInto(small_.view(), output, options).code(), absl::StatusCode::kCancelled);
+    EXPECT_GE(times, 3);
+  }
+  server_.behavior().delay_ms = 0;
+  SoftmaxOptions options;
+  options.while_waiting = [] {};
+  EXPECT_TRUE(client->SoftmaxInto(small_.view(), output, options).ok());
+}
+
 TEST_F(CancelTest, AStreamIsCancelledAsAWhole) {
   server_.behavior().delay_ms = kForEverMs;
   const auto client = Connect();

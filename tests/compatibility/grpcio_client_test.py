@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs softmax_request.py against a real server: `softmax_request_test.py PATH_OF_SOFTMAX_SERVER`."""
+"""Runs grpcio_client.py against a real server: `grpcio_client_test.py PATH_OF_SOFTMAX_SERVER`."""
 import array
 import importlib
 import math
@@ -14,7 +14,7 @@ import time
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
+ROOT = os.path.dirname(os.path.dirname(HERE))
 
 
 def generate(folder):
@@ -62,7 +62,7 @@ class SoftmaxRequest(unittest.TestCase):
                 self.assertLessEqual(abs(got - want), 1e-5 * want + 1e-37)
 
     def run_command(self, text, **variables):
-        return subprocess.run([sys.executable, os.path.join(HERE, "softmax_request.py"), self.address],
+        return subprocess.run([sys.executable, os.path.join(HERE, "grpcio_client.py"), self.address],
                               input=text, capture_output=True, text=True, timeout=60, check=False,
                               env={**os.environ, "PYTHONPATH": self.folder, **variables})
 
@@ -121,7 +121,7 @@ def main():
         try:
             SoftmaxRequest.folder = folder
             SoftmaxRequest.grpc = importlib.import_module("grpc")
-            SoftmaxRequest.example = importlib.import_module("softmax_request")
+            SoftmaxRequest.example = importlib.import_module("grpcio_client")
             result = unittest.main(argv=sys.argv[:1], exit=False, verbosity=2).result
         finally:
             server.terminate()

@@ -1,0 +1,208 @@
+#include "client/python/native/client.h"
+
+#include <absl/status/status.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "client/python/native/errors.h"
+#include "client/python/native/stream.h"
+
+namespace softmax::python {
+namespace {
+
+std::chrono::nanoseconds SecondsOf(double seconds) {
+  // 292 years are what nanoseconds can count.
+  const double limited = std::clamp(seconds, -1e9, 9e9);
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(limited));
+}
+
+// Called by gRPC's threads and by those of calls; the function is kept by the client, for it must end with the GIL.
+std::string Token(py::handle function) {
+  if (_Py_IsFinalizing() != 0) return "";
+  const py::gil_scoped_acquire locked;
+  try {
+    return function().cast<std::string>();
+  } catch (py::error_already_set& error) {
+    error.discard_as_unraisable("softmax_client: the function for tokens");
+  } catch (const py::cast_error&) {
+    PyErr_SetString(PyExc_TypeError, "must return a str");
+    PyErr_WriteUnraisable(function.ptr());
+  }
+  return "";  // which the library refuses
+}
+
+}  // namespace
+
+RequestOptions OptionsOf(const py::tuple& values) {
+  RequestOptions result;
+  client::SoftmaxOptions& options = result.options;
+  if (values[0].cast<bool>()) options.operation = client::Operation::kLogSoftmax;
+  options.axis = values[1].cast<std::int32_t>();
+  if (!values[2].is_none()) options.scale = values[2].cast<double>();
+  if (const int dtype = values[3].cast<int>(); dtype != 0) options.output_dtype = static_cast<client::DataType>(dtype);
+  if (!values[4].is_none()) {
+    result.lengths = values[4].cast<py::buffer>().request();
+    options.lengths = {static_cast<const std::uint32_t*>(result.lengths->ptr),
+                       static_cast<std::size_t>(result.lengths->size)};
+  }
+  if (!values[5].is_none()) options.timeout = SecondsOf(values[5].cast<double>());
+  return result;
+}
+
+Client::Client(client::ClientOptions options, const py::object& token) : token_(token) {
+  ForbidAfterFork();
+  if (!token_.is_none()) options.bearer_token = [function = py::handle(token_)] { return Token(function); };
+  MarkUsed();
+  auto created = client::Client::Create(std::move(options));
+  if (!created.ok()) Raise(created.status());
+  client_ = *std::move(created);
+}
+
+Client::~Client() {
+  if (Forked()) {
+    static_cast<void>(client_.release());  // its threads are in the parent, and to wait for them would never end
+    return;
+  }
+  Close();
+}
+
+py::object Client::Softmax(py::handle x, const py::object& out, const py::tuple& options) {
+  const Gate::Passage passage(gate_);
+  const Borrowed input = Borrowed::Input(x);
+  RequestOptions request = OptionsOf(options);
+  const client::TensorView view = input.view();
+  const client::DataType dtype = request.options.output_dtype.value_or(view.dtype);
+  const py::object result = out.is_none() ? EmptyArray(dtype, view.shape) : out;
+  const Borrowed output = Borrowed::Output(result, dtype, view.shape);
+
+  bool interrupted = false;
+  std::stop_source stop;
+  std::optional<std::stop_callback<std::function<void()>>> closing;
+  if (OnMainThread()) {
+    closing.emplace(gate_.stop(), [&stop] { stop.request_stop(); });
+    request.options.cancel = stop.get_token();
+    request.options.while_waiting = [&] {
+      if (!interrupted && SignalRaised()) interrupted = stop.request_stop();
+    };
+  } else {
+    request.options.cancel = gate_.stop();
+  }
+  absl::Status status;
+  {
+    const Unlocked unlocked;
+    status = client_->SoftmaxInto(view, output.writable(), request.options);
+  }
+  if (interrupted) throw py::error_already_set();
+  if (!status.ok()) Raise(status);
+  return result;
+}
+
+py::list Client::SoftmaxBatch(const py::list& xs, const py::tuple& options, std::size_t max_in_flight) {
+  const Gate::Passage passage(gate_);
+  RequestOptions request = OptionsOf(options);
+  std::vector<Borrowed> inputs;
+  std::vector<client::BatchItem> items;
+  for (const py::handle x : xs) inputs.push_back(Borrowed::Input(x));
+  for (const Borrowed& input : inputs) items.push_back({input.view(), request.options});
+
+  std::stop_source stop;
+  const std::stop_callback closing(gate_.stop(), [&stop] { stop.request_stop(); });
+  client::BatchOptions batch{.timeout = request.options.timeout, .cancel = stop.get_token()};
+  batch.max_in_flight = max_in_flight;
+  auto answers = Interruptible([&] { return client_->SoftmaxBatch(items, batch); }, [&] { stop.request_stop(); });
+
+  py::list results;
+  for (auto& answer : answers) {
+    results.append(answer.ok() ? ArrayOf(*std::move(answer)) : ExceptionOf(answer.status()));
+  }
+  return results;
+}
+
+std::stop_source Client::Start(py::handle x, const py::object& out, const py::tuple& options,
+                               const py::object& future) {
+  const Gate::Passage passage(gate_);
+  RequestOptions request = OptionsOf(options);
+  auto pending = std::make_unique<Pending>();
+  pending->future = future;
+  pending->input = Borrowed::Input(x);
+  const client::TensorView view = pending->input.view();
+  if (!out.is_none()) {
+    pending->output = Borrowed::Output(out, request.options.output_dtype.value_or(view.dtype), view.shape);
+    pending->out = out;
+  }
+  std::stop_source stop = pending->stop;
+  request.options.cancel = stop.get_token();
+  Pending* const sent = pending.release();  // until the callback, which runs exactly once
+  const Unlocked unlocked;
+  client_->SoftmaxAsync(view, request.options, [this, sent](absl::StatusOr<client::Tensor> answer) {
+    sent->answer = std::move(answer);
+    answered_.Put(std::unique_ptr<Pending>(sent));
+  });
+  return stop;
+}
+
+std::shared_ptr<Stream> Client::OpenStream(std::size_t max_in_flight, std::size_t max_requests_per_message,
+                                           std::optional<double> timeout) {
+  const Gate::Passage passage(gate_);
+  client::StreamOptions options{max_in_flight, max_requests_per_message};
+  if (timeout) options.timeout = SecondsOf(*timeout);
+  auto stream = Stream::Open(shared_from_this(), *client_, options);
+  const std::lock_guard lock(mu_);
+  std::erase_if(streams_, [](const std::weak_ptr<Stream>& other) { return other.expired(); });
+  streams_.push_back(stream);
+  return stream;
+}
+
+client::ServerInfo Client::GetServerInfo() {
+  const Gate::Passage passage(gate_);
+  absl::StatusOr<client::ServerInfo> info;
+  {
+    const Unlocked unlocked;
+    info = client_->GetServerInfo();
+  }
+  if (!info.ok()) Raise(info.status());
+  return *std::move(info);
+}
+
+void Client::WaitForConnection(double timeout) {
+  using Clock = std::chrono::steady_clock;
+  const Gate::Passage passage(gate_);
+  const auto until = Clock::now() + SecondsOf(timeout);
+  for (;;) {
+    absl::Status status;
+    {
+      const Unlocked unlocked;
+      status = client_->WaitForConnection(
+          std::min<std::chrono::nanoseconds>(kSignalInterval, std::max(until - Clock::now(), Clock::duration::zero())));
+    }
+    if (status.ok()) return;
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+    if (Clock::now() >= until || gate_.stop().stop_requested()) Raise(status);
+  }
+}
+
+client::ClientStats Client::Stats() {
+  const Gate::Passage passage(gate_);
+  return client_->Stats();
+}
+
+void Client::Close() {
+  if (Forked()) return;
+  std::vector<std::weak_ptr<Stream>> streams;
+  {
+    const std::lock_guard lock(mu_);
+    streams.swap(streams_);
+  }
+  for (const auto& weak : streams) {
+    if (const auto stream = weak.lock()) stream->Close();
+  }
+  const bool first = gate_.Close();
+  const Unlocked unlocked;
+  gate_.AwaitAll();
+  if (first) client_.reset();
+}
+
+}  // namespace softmax::python

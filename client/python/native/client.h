@@ -1,0 +1,58 @@
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "client/python/native/mailbox.h"
+#include "client/python/native/running.h"
+#include "client/softmax_client/softmax_client.h"
+
+namespace softmax::python {
+
+// The options of a request, as softmax_client/client.py has checked and ordered them.
+struct RequestOptions {
+  client::SoftmaxOptions options;
+  std::optional<py::buffer_info> lengths;  // whose memory options.lengths is
+};
+RequestOptions OptionsOf(const py::tuple& values);
+
+class Stream;
+
+// A client::Client for Python: softmax_client.Client and AsyncClient are over it. Thread-safe, as far as Python is.
+class Client : public std::enable_shared_from_this<Client> {
+ public:
+  Client(client::ClientOptions options, const py::object& token);
+  ~Client();
+
+  // Blocks, without the GIL. An array, or `out`.
+  py::object Softmax(py::handle x, const py::object& out, const py::tuple& options);
+  // Of `xs`, in their order: arrays, and exceptions.
+  py::list SoftmaxBatch(const py::list& xs, const py::tuple& options, std::size_t max_in_flight);
+  // The answer comes to answered() with that future. The result cancels the call.
+  std::stop_source Start(py::handle x, const py::object& out, const py::tuple& options, const py::object& future);
+  Mailbox& answered() { return answered_; }
+  std::shared_ptr<Stream> OpenStream(std::size_t max_in_flight, std::size_t max_requests_per_message,
+                                     std::optional<double> timeout);
+
+  client::ServerInfo GetServerInfo();
+  void WaitForConnection(double timeout);
+  client::ClientStats Stats();
+
+  // Cancels what runs and waits for its end; no more calls. Any number of times.
+  void Close();
+
+ private:
+  Gate gate_;
+  py::object token_;  // called by the client's calls
+  Mailbox answered_;
+  std::mutex mu_;
+  std::vector<std::weak_ptr<Stream>> streams_;  // guarded by mu_
+  std::unique_ptr<client::Client> client_;
+};
+
+}  // namespace softmax::python

@@ -1,0 +1,19 @@
+"""Softmax over the network, for numpy arrays and torch tensors: a client of softmax-server.
+
+    import numpy as np, softmax_client
+
+    with softmax_client.Client("localhost:50051") as client:
+        print(client.softmax(np.array([[1, 2, 3]], np.float32)))
+
+Client is for threads, AsyncClient for asyncio. Errors are SoftmaxError, with gRPC's status code.
+"""
+
+from .aio import AsyncClient, AsyncStream
+from .client import Client, Stream
+from .errors import (AccessDeniedError, CancelledError, DeadlineExceededError, InvalidArgumentError,
+                     ResourceExhaustedError, SoftmaxError, StatusCode, UnavailableError)
+from .options import Retry, Tls
+
+__all__ = ["AccessDeniedError", "AsyncClient", "AsyncStream", "CancelledError", "Client", "DeadlineExceededError",
+           "InvalidArgumentError", "ResourceExhaustedError", "Retry", "SoftmaxError", "StatusCode", "Stream", "Tls",
+           "UnavailableError"]

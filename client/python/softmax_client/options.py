@@ -1,0 +1,87 @@
+"""What callers choose: for a client, and for one request."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from typing import Any, Dict, Optional, Tuple
+
+import numpy as np
+
+_TYPES: Dict[Any, int] = {"float32": 1, "float16": 2, "bfloat16": 3, "float64": 4, None: 0}
+
+# (log, axis, scale, output type or 0, lengths, timeout), as the native module takes them.
+Request = Tuple[bool, int, Optional[float], int, Any, Optional[float]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Retry:
+    """When a failed attempt is made again; never past the call's deadline. Times are in seconds.
+
+    Tried again are UNAVAILABLE, and RESOURCE_EXHAUSTED where the server says when to come back. Before attempt n + 1
+    lies the time that the server asked for, or a random one of up to initial_backoff * multiplier ** (n - 1), at most
+    max_backoff. All calls of a client share a budget: a failed attempt takes 1 of max_tokens, a good call returns
+    token_ratio, and below half of it nothing is retried.
+    """
+
+    max_attempts: int = 5  # the first included; 1: no retries
+    initial_backoff: float = 0.01
+    max_backoff: float = 1.0
+    multiplier: float = 2.0
+    max_tokens: float = 1000.0
+    token_ratio: float = 0.1
+
+
+@dataclasses.dataclass(frozen=True)
+class Tls:
+    """Keys and certificates, as PEM text. Empty root_certificates: those that this machine trusts.
+
+    certificate_chain and private_key are for servers that ask their clients who they are (mTLS): both or neither.
+    """
+
+    root_certificates: str = ""
+    certificate_chain: str = ""
+    private_key: str = dataclasses.field(default="", repr=False)
+
+    @classmethod
+    def from_files(cls, root_certificates: Optional[str] = None, certificate_chain: Optional[str] = None,
+                   private_key: Optional[str] = None) -> "Tls":
+        """The same, read from these files."""
+        return cls(*(pathlib.Path(path).read_text(encoding="ascii") if path else ""
+                     for path in (root_certificates, certificate_chain, private_key)))
+
+
+def type_number(dtype: Any) -> int:
+    """The wire's number of an element type: a name, or a type of numpy, ml_dtypes or torch. None: the input's."""
+    try:
+        return _TYPES[dtype]
+    except (KeyError, TypeError):
+        pass
+    name = str(dtype)[6:] if str(dtype).startswith("torch.") else np.dtype(dtype).name
+    if name not in _TYPES:
+        raise TypeError(f"dtype: {name}; float32, float16, bfloat16 and float64 can be had")
+    return _TYPES[name]
+
+
+def _lengths(lengths: Any) -> Any:
+    values = np.asarray(lengths)
+    if values.dtype.kind not in "iu" and values.size > 0:
+        raise TypeError(f"lengths: {values.dtype}, must be whole numbers")
+    if values.size > 0 and (values.min() < 0 or values.max() > 0xFFFFFFFF):
+        raise ValueError("lengths: must be 0 to 4294967295")
+    return np.ascontiguousarray(values, np.uint32).reshape(-1)
+
+
+_DEFAULT: Dict[bool, Request] = {log: (log, -1, None, 0, None, None) for log in (False, True)}
+
+
+def request_of(log: bool, axis: int, scale: Optional[float], dtype: Any, lengths: Any,
+               timeout: Optional[float]) -> Request:
+    """Checked as far as the native module does not."""
+    if axis == -1 and scale is None and dtype is None and lengths is None and timeout is None:
+        return _DEFAULT[log]
+    if not -(2**31) <= axis < 2**31:
+        raise ValueError(f"axis: {axis} is out of range")
+    return (log, axis, scale, type_number(dtype), None if lengths is None else _lengths(lengths), timeout)
+
+

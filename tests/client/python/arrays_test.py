@@ -1,0 +1,186 @@
+"""What can be sent and where answers come: kinds of arrays, copies, errors."""
+import array
+import pathlib
+import subprocess
+import sys
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import softmax_client
+from reference import Dlpack, check, from_bfloat16, to_bfloat16
+from softmax_client import _native
+
+RANDOM = np.random.default_rng(7)
+
+
+def values(*shape, dtype=np.float32):
+    return RANDOM.standard_normal(shape).astype(dtype)
+
+
+class OnlyInterface:
+    def __init__(self, x):
+        self.x, self.__array_interface__ = x, x.__array_interface__
+
+
+@pytest.mark.parametrize("make, address", [
+    (lambda x: x, lambda a: a.ctypes.data),
+    (lambda x: memoryview(x), lambda a: np.asarray(a).ctypes.data),
+    (lambda x: array.array("f", x.tolist()), lambda a: a.buffer_info()[0]),
+    (OnlyInterface, lambda a: a.x.ctypes.data),
+    (Dlpack, lambda a: a.array.ctypes.data),
+])
+def test_every_kind_of_array_is_sent_from_where_it_lies(client, make, address):
+    x = values(33)
+    given = make(x)
+    assert _native.address_of(given) == address(given)
+    check(client.softmax(given), x, "float32", -1, False)
+
+
+def test_an_answer_is_copied_into_one_new_array_and_nothing_else(client):
+    x = values(64, 4096)  # 1 MiB
+    client.softmax(x)
+    tracemalloc.start()
+    try:
+        y = client.softmax(x)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert y.flags.c_contiguous and y.flags.writeable and y.flags.owndata
+    assert x.nbytes <= peak < x.nbytes + 100_000
+
+
+def test_out_is_the_callers_memory(client):
+    x = values(5, 700)
+    out = np.zeros_like(x)
+    place = out.ctypes.data
+    assert client.softmax(x, out=out) is out and out.ctypes.data == place
+    check(out, x, "float32", -1, False)
+    before = x.copy()
+    assert client.log_softmax(x, out=x) is x
+    check(x, before, "float32", -1, True)
+
+
+@pytest.mark.parametrize("out, error", [
+    (np.zeros((2, 3), np.float64), ValueError), (np.zeros((3, 2), np.float32), ValueError),
+    (np.zeros((2, 6), np.float32)[:, ::2], ValueError), (np.zeros((2, 3), ">f4"), ValueError),
+    ([[0, 0, 0], [0, 0, 0]], TypeError), (b"x" * 24, BufferError)])
+def test_a_wrong_out_is_refused(client, out, error):
+    with pytest.raises(error):
+        client.softmax(values(2, 3), out=out)
+
+
+def test_a_read_only_out_is_refused_and_a_read_only_input_is_not(client):
+    x = values(2, 3)
+    x.flags.writeable = False
+    y = client.softmax(x)
+    with pytest.raises((ValueError, BufferError)):
+        client.softmax(y, out=x)
+
+
+def test_gaps_and_foreign_byte_order_are_copied_first(client):
+    x = values(6, 8)
+    for given in (x[:, ::2], x.T, x[::-1], x.astype(">f4"), np.asfortranarray(x)):
+        y = client.softmax(given)
+        assert y.flags.c_contiguous
+        check(y, np.ascontiguousarray(given, "<f4"), "float32", -1, False)
+
+
+def test_lists_are_float32(client):
+    y = client.softmax([[1, 2, 3], [0, 0, 0]])
+    assert y.dtype == np.float32
+    check(y, np.array([[1, 2, 3], [0, 0, 0]], np.float32), "float32", -1, False)
+
+
+def test_bfloat16_through_dlpack(client):
+    bits = to_bfloat16(values(7, 50))
+    given, out = Dlpack(bits), Dlpack(np.zeros_like(bits))
+    assert client.softmax(given, out=out) is out
+    check(from_bfloat16(out.array), from_bfloat16(bits), "bfloat16", -1, False)
+    assert given.deleted == 1 and out.deleted == 1
+    check(client.softmax(given, dtype="float32"), from_bfloat16(bits), "float32", -1, False)
+    try:
+        import ml_dtypes  # noqa: F401
+    except ImportError:
+        with pytest.raises(TypeError, match="ml_dtypes"):
+            client.softmax(given)
+
+
+def test_bfloat16_of_ml_dtypes(client):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    x = values(7, 50).astype(ml_dtypes.bfloat16)
+    assert _native.address_of(x) == x.ctypes.data
+    for y in (client.softmax(x), client.softmax(x[::-1])[::-1], client.softmax(x, out=np.empty_like(x))):
+        assert y.dtype == ml_dtypes.bfloat16
+        check(y.astype(np.float32), x.astype(np.float32), "bfloat16", -1, False)
+
+
+@pytest.mark.parametrize("name", ["float32", "float16", "bfloat16", "float64"])
+def test_torch_tensors_come_back_as_tensors(client, name):
+    torch = pytest.importorskip("torch")
+    x = torch.randn(4, 100).to(getattr(torch, name))
+    assert _native.address_of(x) == x.data_ptr()
+    for given in (x, x.t()):
+        y = client.softmax(given)
+        assert y.dtype == x.dtype and y.shape == given.shape
+        check(y.to(torch.float64).numpy(), given.to(torch.float64).numpy().astype(
+            "float64" if name == "float64" else "float32"), name, -1, False)
+
+
+def test_memory_on_a_device_is_named(client):
+    with pytest.raises(TypeError, match="CPU"):
+        client.softmax(Dlpack(values(4), device=2))
+
+
+@pytest.mark.parametrize("x", [np.arange(3), np.array(["a"]), np.array([1j]), b"abc", object(), None, {"a": 1}])
+def test_what_is_no_tensor_is_a_type_error(client, x):
+    with pytest.raises(TypeError):
+        client.softmax(x)
+
+
+@pytest.mark.parametrize("x, options, word", [
+    (np.float32(1), {}, "rank 0"), (np.zeros((1,) * 9, np.float32), {}, "rank 9"),
+    (np.zeros((2, 2), np.float32), {"axis": 2}, "axis"), (np.zeros((2, 2), np.float32), {"axis": 2**40}, "axis"),
+    (np.zeros((2, 2), np.float32), {"scale": -1.0}, "scale"),
+    (np.zeros((2, 2), np.float32), {"lengths": [1]}, "lengths"),
+    (np.zeros((2, 2), np.float32), {"lengths": [1, 3]}, "lengths"),
+    (np.zeros((2, 2), np.float32), {"lengths": [1, -3]}, "lengths")])
+def test_a_wrong_argument_is_a_value_error_that_names_it(client, x, options, word):
+    with pytest.raises(ValueError, match=word):
+        client.softmax(x, **options)
+
+
+def test_options_reach_the_server(client):
+    x = values(3, 4, 5)
+    check(client.softmax(x, axis=1, scale=0.5), x, "float32", 1, False, 0.5)
+    for dtype in ("float64", np.float64, np.dtype("float64"), np.double):
+        assert client.softmax(x, dtype=dtype).dtype == np.float64
+    y = client.softmax(x, lengths=np.full((3, 4), 2))
+    assert (y[..., 2:] == 0).all()
+    check(y[..., :2], x[..., :2], "float32", -1, False)
+    assert (client.log_softmax(x, lengths=[2] * 12)[..., 2:] == -np.inf).all()
+    with pytest.raises(TypeError):
+        client.softmax(x, dtype="int8")
+
+
+def test_what_the_server_tells(client, server):
+    info = client.server_info()
+    assert info["backend"] == "cpu" and "bfloat16" in info["dtypes"] and info["max_rank"] == 8
+    before = client.stats()["calls"]
+    client.softmax([1.0])
+    assert client.stats()["calls"] == before + 1
+
+
+def test_options_of_a_client_are_checked():
+    for options in ({"connections": 0}, {"deadline": -1.0}, {"token": "t"}, {"target": "nonsense"}):
+        with pytest.raises(softmax_client.InvalidArgumentError):
+            softmax_client.Client(**{"target": "localhost:1", **options})
+
+
+def test_the_example(server):
+    example = pathlib.Path(__file__).parents[3] / "client/examples/python/softmax_request.py"
+    done = subprocess.run([sys.executable, "-B", example, server.address], input="1 2 3\n0 0 0\n", text=True,
+                          capture_output=True, timeout=60, check=True)
+    rows = np.array([line.split() for line in done.stdout.splitlines()], float)
+    assert np.allclose(rows, [[0.0900306, 0.2447285, 0.6652410], [1 / 3] * 3], atol=1e-6)
