@@ -10,8 +10,9 @@ FLAG = re.compile(r"(?<![\w-])(--[a-z][a-z0-9-]+)")
 METRIC = re.compile(r"^(softmax_[a-z_]+_(?:total|seconds|bytes|rows|in_flight|queued|info|ready|degraded|testing))\b")
 HELP_FLAG = re.compile(r"^\s+(?:-\w,\s*)*(--[a-z][a-z0-9-]+)", re.MULTILINE)
 # Flags of other people's programs that the documents use.
-FOREIGN_FLAGS = {"--amend", "--build", "--build-arg", "--cflags", "--component", "--entrypoint", "--gpus", "--help",
-                 "--install", "--label-regex", "--libs", "--plugin", "--prefix", "--preset", "--rm", "--short",
+FOREIGN_FLAGS = {"--amend", "--build", "--build-arg", "--cflags", "--component", "--concurrency-range",
+                 "--entrypoint", "--gpus", "--help", "--input-data", "--install", "--label-regex", "--libs",
+                 "--plugin", "--prefix", "--preset", "--request-rate-range", "--rm", "--short", "--streaming",
                  "--target", "--test-dir", "--variant", "--version", "--workflow"}
 SOURCES = ("server/", "client/", "kernels/bench/", "scripts/", "tests/bench/")
 
