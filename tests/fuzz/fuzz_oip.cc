@@ -36,6 +36,12 @@ bool Says(const absl::Status& status, const char* words) {
   return status.message().find(words) != absl::string_view::npos;
 }
 
+// Behind the name of a field: the fuzzer writes these words into names that are quoted, too.
+bool SaysMalformed(const absl::Status& status) {
+  constexpr std::size_t kLongestField = std::string_view("raw_input_contents").size();
+  return status.message().find(": malformed near byte") <= kLongestField;
+}
+
 void CheckRefused(const InferRequest& request) {
   const std::string_view text(request.status.message().data(), request.status.message().size());
   Require(!text.empty() && text.size() <= 400, "a refusal has a reason of readable length");
@@ -103,7 +109,7 @@ void FuzzOne(std::uint8_t flags, const std::vector<std::size_t>& sizes, std::str
   inference::ModelInferRequest parsed;
   const bool well_formed = parsed.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
   const bool compressed = Says(a.status, "grpc-encoding");
-  Require(compressed || well_formed != Says(a.status, "malformed near byte"), "malformed as the generated parser says");
+  Require(compressed || well_formed != SaysMalformed(a.status), "malformed as the generated parser says");
   if (!a.status.ok()) return CheckRefused(a);
   Require(a.id == parsed.id(), "the id is the request's");
   CheckAccepted(parsed, cut.slices(), bytes.size(), limits, a);
