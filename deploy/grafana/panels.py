@@ -2,7 +2,7 @@
 
 # Of the servers chosen in the dashboard's two lists.
 WHERE = 'job=~"$job",instance=~"$instance"'
-SERVING = 'method!="GetServerInfo",' + WHERE
+SERVING = 'method!~"GetServerInfo|Control",' + WHERE
 
 
 def rate(metric, labels=WHERE):

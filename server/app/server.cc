@@ -9,6 +9,7 @@
 #include "server/app/faults.h"
 #include "server/app/gauges.h"
 #include "server/app/info.h"
+#include "server/app/oip_pages.h"
 #include "server/app/secrets.h"
 #include "server/base/address.h"
 #include "server/base/receive_pool.h"
@@ -81,7 +82,8 @@ absl::Status ServerImpl::StartMetrics() {
   options.settings = ConfigSettings(config_);
   parts_.metrics = Metrics::Create(std::move(options));
   if (config_.metrics_address == "none") return absl::OkStatus();
-  if (std::string error = parts_.metrics->Serve(config_.metrics_address); !error.empty()) {
+  if (std::string error = parts_.metrics->Serve(config_.metrics_address, OipPages(state_.health, Version()));
+      !error.empty()) {
     return absl::UnavailableError(absl::StrCat("metrics-address: ", error));
   }
   const std::string host = config_.metrics_address.substr(0, config_.metrics_address.rfind(':'));

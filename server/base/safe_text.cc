@@ -92,6 +92,15 @@ void AppendEscape(std::uint32_t c, bool json, std::string* out) {
 
 }  // namespace
 
+bool IsUtf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t length = CharacterLength(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
 std::string SafeText(std::string_view text, TextFor reader, std::size_t most_bytes) {
   const bool json = reader == TextFor::kJson;
   std::string out;

@@ -6,6 +6,9 @@
 
 namespace softmax::server {
 
+// Whether all of it is UTF-8: no over-long forms, no surrogates. As protobuf has it for strings.
+bool IsUtf8(std::string_view text);
+
 enum class TextFor { kPeople, kJson };  // kJson: what stands between the quotation marks of a string
 
 // Text of a stranger, made fit for a log or a terminal: one line, in which nothing is invisible or turns the rest

@@ -165,6 +165,7 @@ void Batch::Complete(const absl::Status& result, TimePoint now) {
   answer.span = &span_;
   answer.batch_rows = rows_;
   answer.execution = now - launched_;
+  answer.launched = launched_;
   const std::byte* const base = span_.address() + output_base_;
   for (PendingRequest* request : requests_) request->AnnounceCompletion();
   for (PendingRequest* request : requests_) {

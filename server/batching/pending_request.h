@@ -26,6 +26,7 @@ struct Answer {
   Nanoseconds batch{0};      // waited in its batch for the launch
   Nanoseconds execution{0};  // launch to completion seen
   std::uint64_t batch_rows = 0;
+  TimePoint launched{};  // of its batch: tells whether two ran together
 };
 
 // A part of a request's input where it was received. Borrowed.

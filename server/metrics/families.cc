@@ -92,14 +92,18 @@ void AddOptional(const char* name, const char* help, MetricType type, const std:
 }  // namespace
 
 void AddRequestFamilies(const CounterTotals& totals, Families* out) {
-  MetricFamily* requests = AddFamily("softmax_requests_total", "Requests answered, by method and gRPC status code.",
-                                     MetricType::Counter, out);
+  MetricFamily* requests =
+      AddFamily("softmax_requests_total", "Requests answered, by method, protocol and gRPC status code.",
+                MetricType::Counter, out);
   for (std::size_t method = 0; method < kMethods; ++method) {
     for (std::size_t code = 0; code < kCodes; ++code) {
       // OK is there from the start, so that a rate over a young server is 0 and not missing.
       if (const auto count = totals.requests[method][code]; count > 0 || code == 0) {
         AddCounter(static_cast<double>(count),
-                   {{"method", NameOf(static_cast<Method>(method))}, {"code", kCodeNames[code]}}, requests);
+                   {{"method", NameOf(static_cast<Method>(method))},
+                    {"protocol", ProtocolOf(static_cast<Method>(method))},
+                    {"code", kCodeNames[code]}},
+                   requests);
       }
     }
   }
@@ -108,8 +112,10 @@ void AddRequestFamilies(const CounterTotals& totals, Families* out) {
                 "Seconds from a request's last byte to its answer handed to the transport, by method.",
                 MetricType::Histogram, out);
   for (std::size_t method = 0; method < kMethods; ++method) {
-    AddHistogram(totals.request_time[method], kTimeBounds, kNanosecondsPerSecond,
-                 {{"method", NameOf(static_cast<Method>(method))}}, seconds);
+    AddHistogram(
+        totals.request_time[method], kTimeBounds, kNanosecondsPerSecond,
+        {{"method", NameOf(static_cast<Method>(method))}, {"protocol", ProtocolOf(static_cast<Method>(method))}},
+        seconds);
   }
   AddHistogramFamily("softmax_queue_duration_seconds", "Seconds a request waited for memory before it was in a batch.",
                      totals.queue_time, kTimeBounds, kNanosecondsPerSecond, out);

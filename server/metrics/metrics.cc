@@ -75,11 +75,12 @@ class PrometheusMetrics final : public Metrics {
   void SetGauges(GaugeSources sources) override { source_->SetGauges(std::move(sources)); }
   void ClearGauges() override { source_->SetGauges({}); }
   std::string Render() override { return prometheus::TextSerializer().Serialize(source_->Collect()); }
-  std::string Serve(const std::string& address) override {
-    return scrape_server_.Start(address, [source = source_](TextFormat format) {
+  std::string Serve(const std::string& address, HttpPages pages) override {
+    const auto render = [source = source_](TextFormat format) {
       return format == TextFormat::kOpenMetrics ? OpenMetricsText(source->Collect(), source->Exemplars())
                                                 : prometheus::TextSerializer().Serialize(source->Collect());
-    });
+    };
+    return scrape_server_.Start(address, render, std::move(pages));
   }
   int port() const override { return scrape_server_.port(); }
 

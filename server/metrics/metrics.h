@@ -9,12 +9,21 @@
 #include <vector>
 
 #include "server/base/clock.h"
+#include "server/metrics/http_page.h"
 
 // Everything the server tells Prometheus. Code says what happened; metric names, units and buckets
 // stand in the .cc only. Linked against prometheus-cpp there and nowhere else.
 namespace softmax::server {
 
-enum class Method : std::uint8_t { kSoftmax, kSoftmaxStream, kGetServerInfo };  // SoftmaxStream: per request
+// Streams: per request. kInferControl: every method of the Open Inference Protocol that brings no tensor.
+enum class Method : std::uint8_t {
+  kSoftmax,
+  kSoftmaxStream,
+  kGetServerInfo,
+  kModelInfer,
+  kModelStreamInfer,
+  kInferControl,
+};
 // As gRPC names the method, and as the label `method` says.
 constexpr const char* NameOf(Method method) {
   switch (method) {
@@ -24,9 +33,17 @@ constexpr const char* NameOf(Method method) {
       return "SoftmaxStream";
     case Method::kGetServerInfo:
       return "GetServerInfo";
+    case Method::kModelInfer:
+      return "ModelInfer";
+    case Method::kModelStreamInfer:
+      return "ModelStreamInfer";
+    case Method::kInferControl:
+      return "Control";
   }
   return "unknown";
 }
+// As the label `protocol` says.
+constexpr const char* ProtocolOf(Method method) { return method >= Method::kModelInfer ? "oip" : "native"; }
 enum class CloseReason : std::uint8_t {
   kIdle,     // nothing of this thread was in flight: a lone request never waits
   kDrained,  // the ready events were taken, one launch takes what came
@@ -120,9 +137,9 @@ class Metrics {
   // The exposition text, as a scrape of /metrics would see it.
   virtual std::string Render() = 0;
 
-  // Serves /metrics at host:port (port 0: any free one). Empty: serving; otherwise why not
+  // Serves /metrics, and `pages` beside it, at host:port (port 0: any free one). Empty: serving; otherwise why not
   // ("address 0.0.0.0:9400 is in use"). At most once.
-  virtual std::string Serve(const std::string& address) = 0;
+  virtual std::string Serve(const std::string& address, HttpPages pages = nullptr) = 0;
   virtual int port() const = 0;
 };
 

@@ -25,7 +25,7 @@ std::string Answer(const char* status, const std::string& more_headers, const st
 
 }  // namespace
 
-std::string ScrapeAnswer(const std::string& head, const Render& render) {
+std::string ScrapeAnswer(const std::string& head, const Render& render, const HttpPages& pages) {
   constexpr char kPlain[] = "Content-Type: text/plain; charset=utf-8\r\n";
   const std::string line = head.substr(0, head.find_first_of("\r\n"));
   const std::size_t space = line.find(' ');
@@ -36,10 +36,13 @@ std::string ScrapeAnswer(const std::string& head, const Render& render) {
   const std::string method = line.substr(0, space);
   const std::string target = line.substr(space + 1, end - space - 1);
   const bool is_head = method == "HEAD";
+  const std::string path = target.substr(0, target.find('?'));
+  if (const std::optional<HttpPage> page = pages ? pages(method, path) : std::nullopt) {
+    return Answer(page->status, std::string("Content-Type: ") + page->type + "\r\n", page->body, !is_head);
+  }
   if (method != "GET" && !is_head) {
     return Answer("405 Method Not Allowed", std::string(kPlain) + "Allow: GET, HEAD\r\n", "want GET\n", true);
   }
-  const std::string path = target.substr(0, target.find('?'));
   if (path != "/metrics") return Answer("404 Not Found", kPlain, "metrics are at /metrics\n", !is_head);
   const TextFormat format = WantsOpenMetrics(head) ? TextFormat::kOpenMetrics : TextFormat::kPrometheus;
   const char* const type = format == TextFormat::kOpenMetrics
@@ -56,12 +59,12 @@ short ScrapeConnection::events() const { return answer_.empty() ? POLLIN : POLLO
 
 bool ScrapeConnection::done() const { return ended_ || Clock::now() >= give_up_; }
 
-void ScrapeConnection::Proceed(const Render& render) {
-  if (answer_.empty()) Read(render);
+void ScrapeConnection::Proceed(const Render& render, const HttpPages& pages) {
+  if (answer_.empty()) Read(render, pages);
   if (!answer_.empty()) Write();
 }
 
-void ScrapeConnection::Read(const Render& render) {
+void ScrapeConnection::Read(const Render& render, const HttpPages& pages) {
   char block[4096];
   const ssize_t size = recv(fd_, block, sizeof(block), 0);
   if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
@@ -73,7 +76,7 @@ void ScrapeConnection::Read(const Render& render) {
   // Lines may end in a bare line feed.
   const bool whole = request_.find("\r\n\r\n") != std::string::npos || request_.find("\n\n") != std::string::npos;
   if (!whole && request_.size() < kMostRequestBytes) return;
-  answer_ = whole ? ScrapeAnswer(request_, render) : ScrapeAnswer("", render);
+  answer_ = whole ? ScrapeAnswer(request_, render, pages) : ScrapeAnswer("", render);
   give_up_ = Clock::now() + kToRead;
 }
 

@@ -5,6 +5,8 @@
 #include <functional>
 #include <string>
 
+#include "server/metrics/http_page.h"
+
 namespace softmax::server {
 
 enum class TextFormat { kPrometheus, kOpenMetrics };
@@ -22,12 +24,12 @@ class ScrapeConnection {
   int fd() const { return fd_; }
   short events() const;  // what to poll for
   // After poll has seen one of them.
-  void Proceed(const Render& render);
+  void Proceed(const Render& render, const HttpPages& pages);
   // It has its answer, or has taken too long.
   bool done() const;
 
  private:
-  void Read(const Render& render);
+  void Read(const Render& render, const HttpPages& pages);
   void Write();
 
   const int fd_;
@@ -38,7 +40,7 @@ class ScrapeConnection {
   std::chrono::steady_clock::time_point give_up_;
 };
 
-// The answer to the head of a request, up to its empty line.
-std::string ScrapeAnswer(const std::string& head, const Render& render);
+// The answer to the head of a request, up to its empty line. `pages`: what there is beside /metrics; null: nothing.
+std::string ScrapeAnswer(const std::string& head, const Render& render, const HttpPages& pages = nullptr);
 
 }  // namespace softmax::server

@@ -52,7 +52,7 @@ void Accept(int listener, std::list<ScrapeConnection>* connections) {
   }
 }
 
-void Serve(const std::vector<int>& listeners, int wake, const Render& render) {
+void Serve(const std::vector<int>& listeners, int wake, const Render& render, const HttpPages& pages) {
   std::list<ScrapeConnection> connections;  // the oldest first
   for (;;) {
     std::vector<pollfd> waits = {{wake, POLLIN, 0}};
@@ -63,7 +63,7 @@ void Serve(const std::vector<int>& listeners, int wake, const Render& render) {
     if (waits[0].revents != 0) return;
     std::size_t i = 1 + listeners.size();
     for (auto it = connections.begin(); it != connections.end(); ++i) {
-      if (waits[i].revents != 0) it->Proceed(render);
+      if (waits[i].revents != 0) it->Proceed(render, pages);
       it = it->done() ? connections.erase(it) : std::next(it);
     }
     for (std::size_t l = 0; l < listeners.size(); ++l) {
@@ -99,7 +99,7 @@ ScrapeServer::~ScrapeServer() {
   if (wake_ >= 0) close(wake_);
 }
 
-std::string ScrapeServer::Start(const std::string& address, Render render) {
+std::string ScrapeServer::Start(const std::string& address, Render render, HttpPages pages) {
   if (thread_.joinable()) return "metrics are served already, at port " + std::to_string(port_);
   std::string problem = Listen(address, &listeners_, &port_);
   if (problem.empty()) {
@@ -107,8 +107,9 @@ std::string ScrapeServer::Start(const std::string& address, Render render) {
     if (wake_ < 0) problem = "address " + address + " cannot be served: " + std::strerror(errno);
   }
   if (problem.empty()) {
-    thread_ = StartThread(
-        [listeners = listeners_, wake = wake_, render = std::move(render)] { Serve(listeners, wake, render); });
+    thread_ = StartThread([listeners = listeners_, wake = wake_, render = std::move(render), pages = std::move(pages)] {
+      Serve(listeners, wake, render, pages);
+    });
     if (!thread_.joinable()) problem = "address " + address + " cannot be served: no thread can be had";
   }
   if (problem.empty()) return "";

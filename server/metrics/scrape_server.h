@@ -10,8 +10,8 @@
 
 namespace softmax::server {
 
-// Answers GET and HEAD of /metrics, and nothing else, on one address, from one thread. Connections that are idle, send
-// slowly or do not read cost a descriptor, and none waits for another.
+// Answers GET and HEAD of /metrics, and what `pages` has beside it, on one address, from one thread. Connections that
+// are idle, send slowly or do not read cost a descriptor, and none waits for another.
 class ScrapeServer {
  public:
   ScrapeServer() = default;
@@ -20,7 +20,7 @@ class ScrapeServer {
   ScrapeServer& operator=(const ScrapeServer&) = delete;
 
   // `render` makes the text of /metrics, on the server's thread. Empty: serving. Otherwise why not, naming the address.
-  std::string Start(const std::string& address, Render render);
+  std::string Start(const std::string& address, Render render, HttpPages pages = nullptr);
   int port() const { return port_; }
 
  private:

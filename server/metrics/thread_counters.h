@@ -11,7 +11,7 @@
 
 namespace softmax::server {
 
-constexpr std::size_t kMethods = 3;
+constexpr std::size_t kMethods = 6;
 constexpr std::size_t kCodes = 17;  // grpc::StatusCode 0 to 16; anything else counts as UNKNOWN
 constexpr std::size_t kCloseReasons = 5;
 constexpr std::size_t kRefuseReasons = 7;

@@ -22,6 +22,7 @@ enum class WireFault : std::uint8_t {
   kOpenGroup,       // the message ends inside a group
   kDeepNesting,     // more groups in one another than the generated parser takes
   kPackedOverhang,  // the last value of a packed field runs past the field's length
+  kNotUtf8,         // a string of other bytes
 };
 
 // Reads forward through a message that lies in slices, and never past a limit: the only reader of untrusted bytes, for

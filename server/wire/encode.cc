@@ -2,6 +2,7 @@
 #include <string>
 #include <string_view>
 
+#include "server/wire/put.h"
 #include "server/wire/tags.h"
 #include "server/wire/wire.h"
 
@@ -9,34 +10,6 @@
 // integers in their shortest form.
 namespace softmax::server {
 namespace {
-
-constexpr std::size_t ScalarSize(std::uint64_t value) { return value == 0 ? 0 : 1 + VarintSize(value); }
-constexpr std::size_t BlockSize(std::uint64_t size) { return 1 + VarintSize(size) + size; }
-
-// The messages' sizes are known before they are written: each is written in place, to room that is there already.
-char* PutVarint(std::uint64_t value, char* at) {
-  for (; value >= 0x80; value >>= 7) *at++ = static_cast<char>(value | 0x80);
-  *at++ = static_cast<char>(value);
-  return at;
-}
-
-char* PutScalar(std::uint32_t tag, std::uint64_t value, char* at) {
-  if (value == 0) return at;
-  *at++ = static_cast<char>(tag);
-  return PutVarint(value, at);
-}
-
-char* PutBlockStart(std::uint32_t tag, std::uint64_t size, char* at) {
-  *at++ = static_cast<char>(tag);
-  return PutVarint(size, at);
-}
-
-// Makes room for so many bytes more, and says where.
-char* Extend(std::string* out, std::size_t size) {
-  const std::size_t begin = out->size();
-  out->resize(begin + size);
-  return out->data() + begin;
-}
 
 std::size_t TimingSize(const AnswerTiming& timing) {
   return ScalarSize(timing.queue_ns) + ScalarSize(timing.batch_ns) + ScalarSize(timing.execution_ns) +
@@ -56,13 +29,6 @@ std::size_t ShapeSize(const DecodedRequest& request) {
     size += VarintSize(static_cast<std::uint64_t>(request.shape[i]));
   }
   return size;
-}
-
-// A proto3 string has to be UTF-8, or the caller's parser refuses the whole message; a status may
-// quote anything.
-char* PutText(std::string_view text, char* at) {
-  for (const char c : text) *at++ = static_cast<unsigned char>(c) < 0x80 ? c : '?';
-  return at;
 }
 
 }  // namespace

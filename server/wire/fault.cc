@@ -40,6 +40,8 @@ std::string DescribeFaultItself(const WireCursor& cursor) {
       return absl::StrCat("groups lie in one another deeper than ", value);
     case WireFault::kPackedOverhang:
       return absl::StrCat("the last packed value runs past the field's length of ", value);
+    case WireFault::kNotUtf8:
+      return absl::StrCat("a string of ", value, " bytes is not UTF-8");
     case WireFault::kNone:
       break;
   }

@@ -246,6 +246,40 @@ class ManifestsTest(unittest.TestCase):
             self.assertIn("/spec/replicas: type", found)
 
 
+class KServeTest(unittest.TestCase):
+    """What KServe is told of the server agrees with the Deployment that is tested above."""
+
+    def test_the_runtime_is_the_deployments_server(self):
+        runtime = read_yaml("kubernetes/kserve/serving_runtime.yaml")
+        service = read_yaml("kubernetes/kserve/inference_service.yaml")
+        base = read_yaml("kubernetes/base/deployment.yaml")["spec"]["template"]["spec"]["containers"][0]
+        container = one_of(runtime["spec"]["containers"])
+        self.assertEqual(container["env"], base["env"])
+        self.assertEqual(container["resources"], base["resources"])
+        self.assertEqual(container["image"], base["image"])
+        self.assertEqual(runtime["spec"]["protocolVersions"], ["grpc-v2"])
+        port = one_of(container["ports"])
+        self.assertEqual(port["name"], "h2c")
+        self.assertEqual(f":{port['containerPort']}", memory.environment_of(container)["SOFTMAX_ADDRESS"])
+        for probe, name in (("readinessProbe", "readiness"), ("livenessProbe", "liveness")):
+            self.assertEqual(container[probe]["grpc"], {"port": port["containerPort"], "service": name})
+        model = service["spec"]["predictor"]["model"]
+        self.assertEqual(model["runtime"], runtime["metadata"]["name"])
+        self.assertIn(model["modelFormat"], runtime["spec"]["supportedModelFormats"])
+        self.assertIn(model["protocolVersion"], runtime["spec"]["protocolVersions"])
+
+    def test_the_overlay_is_both(self):
+        objects = kustomize("kserve")
+        if objects is None:
+            self.skipTest("no kubectl 1.21 or newer")
+        self.assertEqual({o["kind"] for o in objects}, {"ServingRuntime", "InferenceService"})
+
+
+def one_of(values):
+    (value,) = values
+    return value
+
+
 # Loopback with one family alone, as a pod or a host may have.
 ONE_FAMILY = {
     "[::1]": "ip link set lo up && ip addr del 127.0.0.1/8 dev lo",

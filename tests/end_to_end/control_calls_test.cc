@@ -52,7 +52,7 @@ TEST(ControlCalls, AnUnknownMethodIsNamedAndSoIsWhatThereIs) {
   Service service([](server::Config& config) { config.health_address = "127.0.0.1:0"; });
   for (const std::string& target : {service.target(), service.server().health_address()}) {
     const auto channel = ChannelTo(target);
-    for (const char* method : {"/inference.GRPCInferenceService/ModelInfer", "/softmax.v1.SoftmaxService/Softmaxx",
+    for (const char* method : {"/inference.GRPCInferenceService/ModelInfers", "/softmax.v1.SoftmaxService/Softmaxx",
                                "/x", "/grpc.health.v1.Health/List"}) {
       const grpc::Status status = Call(channel, method, "");
       EXPECT_EQ(status.error_code(), grpc::UNIMPLEMENTED);

@@ -98,7 +98,7 @@ TEST(Hostile, ACallWithoutAMessageIsRefused) {
   grpc::ByteBuffer answer;
   const grpc::Status status = RawCall(service.NewChannel(), nullptr, &answer);
   EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT) << status.error_message();
-  EXPECT_EQ(status.error_message(), "message: is absent; must be one SoftmaxRequest");
+  EXPECT_EQ(status.error_message(), "message: is absent; must be there once");
   ExpectServes(service);
 }
 
@@ -143,9 +143,12 @@ TEST(Hostile, ATensorAboveTheLimitIsRefusedAlikeWhateverItsSize) {
   EXPECT_EQ(stream->Finish().error_code(), grpc::OK);
   EXPECT_EQ(MetricOf(server.metrics(), R"(softmax_requests_rejected_total{reason="invalid"} )"),
             std::to_string(refused));
-  EXPECT_EQ(MetricOf(server.metrics(), R"(softmax_requests_total{method="Softmax",code="INVALID_ARGUMENT"} )"),
+  EXPECT_EQ(MetricOf(server.metrics(),
+                     R"(softmax_requests_total{method="Softmax",protocol="native",code="INVALID_ARGUMENT"} )"),
             std::to_string(refused / 2));
-  EXPECT_EQ(MetricOf(server.metrics(), R"(softmax_requests_total{method="Softmax",code="CANCELLED"} )"), "");
+  EXPECT_EQ(
+      MetricOf(server.metrics(), R"(softmax_requests_total{method="Softmax",protocol="native",code="CANCELLED"} )"),
+      "");
 }
 
 TEST(Hostile, StreamsResetInTheMiddleOfAMessage) {

@@ -32,7 +32,7 @@ std::int64_t Number(const ServerProcess& server, const std::string& series) {
 }
 
 std::int64_t Ended(const ServerProcess& server, const std::string& code) {
-  return Number(server, R"(softmax_requests_total{method="Softmax",code=")" + code + R"("} )");
+  return Number(server, R"(softmax_requests_total{method="Softmax",protocol="native",code=")" + code + R"("} )");
 }
 
 std::int64_t UsedSlabs(const ServerProcess& server) { return Number(server, R"(softmax_slabs{state="used"} )"); }

@@ -21,7 +21,7 @@ constexpr std::int64_t kMostTaken = 2000;
 constexpr std::int64_t kMostAnswered = 30;
 #endif
 
-constexpr char kAnswered[] = R"(softmax_requests_total{method="SoftmaxStream",code="OK"} )";
+constexpr char kAnswered[] = R"(softmax_requests_total{method="SoftmaxStream",protocol="native",code="OK"} )";
 
 std::int64_t Number(const ServerProcess& server, const std::string& series) {
   const std::string text = MetricOf(server.metrics(), series);
@@ -118,7 +118,7 @@ TEST(UnreadStreams, LeaveTheArenaWhenTheirTimeIsOver) {
   }
   EXPECT_EQ(Number(server, R"(softmax_slabs{state="used"} )"), 0);
   // Of what was given up none is counted as answered: a write or two may have left before.
-  EXPECT_GT(Number(server, R"(softmax_requests_total{method="SoftmaxStream",code="CANCELLED"} )"), 0);
+  EXPECT_GT(Number(server, R"(softmax_requests_total{method="SoftmaxStream",protocol="native",code="CANCELLED"} )"), 0);
   EXPECT_LT(Number(server, kAnswered), kMostAnswered);
 }
 
@@ -146,7 +146,9 @@ std::int64_t RefusedInAll(const ServerProcess& server, const v1::SoftmaxStreamRe
     refused = now;
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
   }
-  EXPECT_EQ(refused, Number(server, R"(softmax_requests_total{method="SoftmaxStream",code="INVALID_ARGUMENT"} )"));
+  EXPECT_EQ(
+      refused,
+      Number(server, R"(softmax_requests_total{method="SoftmaxStream",protocol="native",code="INVALID_ARGUMENT"} )"));
   return refused;
 }
 

@@ -32,6 +32,8 @@ DECODERS = {
              "server/wire/fault.cc", "server/wire/walk.cc"],
     "client_wire": ["client/softmax_client/wire.cc", "client/softmax_client/server_info.cc",
                     "client/softmax_client/fields.h", "server/wire/cursor.cc"],
+    "oip": ["server/wire/contract.cc", "server/wire/cursor.cc", "server/wire/oip_decode.cc",
+            "server/wire/oip_encode.cc", "server/wire/oip_walk.cc"],
     "config": ["server/config/config.cc", "server/config/flags.cc", "server/config/check.cc",
                "server/config/security_check.cc", "server/config/print.cc"],
     "greeting": ["server/rpc/accept/greeting.cc"],

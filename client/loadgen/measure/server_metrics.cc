@@ -62,8 +62,10 @@ json Sizes(const WindowHistogram& sizes) {
           {"buckets", Buckets(sizes, 1)}};
 }
 
-// GetServerInfo is asked by clients on their own account and is no load.
-bool IsLoad(const MetricSample& sample) { return sample.Label("method") != "GetServerInfo"; }
+// GetServerInfo and the calls without tensors are asked by clients on their own account and are no load.
+bool IsLoad(const MetricSample& sample) {
+  return sample.Label("method") != "GetServerInfo" && sample.Label("method") != "Control";
+}
 
 json Gpu(const MetricsWindow& window, const MetricsSnapshot& after) {
   json gpu = json::object();

@@ -115,6 +115,11 @@ std::string CheckCounts(const GivenFlags& given, RawOptions& raw) {
                         ": some would have nothing to do");
   }
   load.method = raw.stream ? Method::kStream : Method::kUnary;
+  if (raw.protocol != "native" && raw.protocol != "oip") {
+    return absl::StrCat("--protocol ", raw.protocol, ": expected native or oip");
+  }
+  load.protocol = raw.protocol == "oip" ? Protocol::kOip : Protocol::kNative;
+  if (load.protocol == Protocol::kOip && raw.stream) return "--protocol oip is for unary calls, not for --stream";
   if (!raw.stream && load.requests_per_message != 1) return "--requests-per-message needs --stream";
   if (raw.stream && load.attempts != 1) {
     return "--attempts is for unary calls: what a stream loses when it breaks is reported and not sent again";

@@ -67,6 +67,7 @@ void AddTargetFlags(CLI::App& app, RawOptions& raw) {
       ->check(CLI::Range(1, 64));
   group.Add("--threads", load.threads, "sending threads per process; with an open loop 1 unless set")
       ->check(CLI::Range(1, 64));
+  group.Add("--protocol", raw.protocol, "native, or oip: the Open Inference Protocol (KServe v2), unary calls only");
   group.AddFlag("--stream", raw.stream, "one bidirectional stream per connection, not unary calls");
   group.Add("--requests-per-message", load.requests_per_message, "with --stream")->check(CLI::Range(1, 1024));
   group.AddSeconds("--connect-timeout", raw.connect_timeout, 0.001, 3600, "how long to wait for the connections");

@@ -16,6 +16,9 @@ namespace softmax::client {
 
 enum class Method { kUnary, kStream };
 
+// kOip: the Open Inference Protocol (KServe v2), which other servers speak, too.
+enum class Protocol { kNative, kOip };
+
 // Closed: every slot sends its next request when it has its answer. Open: requests are sent when they are due, however
 // the server answers, and their latency counts from the moment they were due.
 enum class Loop { kClosed, kOpen };
@@ -52,6 +55,7 @@ struct LoadOptions {
   std::optional<DataType> output_dtype;
   std::optional<std::int32_t> axis;
   std::optional<double> scale;
+  Protocol protocol = Protocol::kNative;
   Method method = Method::kUnary;
   int requests_per_message = 1;  // streams only
   Loop loop = Loop::kClosed;

@@ -25,6 +25,7 @@ struct RawOptions {
   std::int32_t axis = -1;
   double scale = 1;
   bool stream = false;
+  std::string protocol = "native";
   double rate = 0;
   std::string schedule;
   std::string trace;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <random>
 
+#include "client/loadgen/plan/oip_message.h"
 #include "client/softmax_client/wire.h"
 #include "kernels/reference.h"
 
@@ -131,6 +132,10 @@ std::string Workload::Header(const Variant& variant, std::uint64_t id, bool stre
     fields.timeout_us = static_cast<std::uint32_t>(options_.timeout.count() / 1000);
   }
   std::string header;
+  if (options_.protocol == Protocol::kOip) {
+    AppendInferRequestHeader(fields, &header);
+    return header;
+  }
   AppendRequestHeader(fields, stream_element ? Framing::kStreamElement : Framing::kUnary, &header);
   return header;
 }

@@ -30,7 +30,7 @@ struct Variant {
   Operation operation = Operation::kSoftmax;
   std::vector<std::int64_t> shape;
   Geometry geometry;
-  std::string message;             // a whole SoftmaxRequest
+  std::string message;             // a whole SoftmaxRequest, or ModelInferRequest
   std::size_t payload_offset = 0;  // the tensor's bytes within it run to its end
   std::uint64_t answer_bytes = 0;  // of the answer's tensor
 

@@ -59,6 +59,9 @@ const char* TlsName(const LoadOptions& load) {
   return load.tls->certificate_chain.empty() ? "TLS" : "mutual TLS";
 }
 
-const char* MethodName(const LoadOptions& load) { return load.method == Method::kStream ? "stream" : "unary"; }
+const char* MethodName(const LoadOptions& load) {
+  if (load.protocol == Protocol::kOip) return "ModelInfer";
+  return load.method == Method::kStream ? "stream" : "unary";
+}
 
 }  // namespace softmax::client

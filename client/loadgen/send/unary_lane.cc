@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "client/loadgen/plan/oip_message.h"
 #include "client/loadgen/send/sender.h"
 #include "client/softmax_client/channel.h"
 #include "client/softmax_client/failure.h"
@@ -138,8 +139,10 @@ void UnaryCall::Send(std::uint32_t variant, std::optional<std::int64_t> due_ns) 
 }
 
 void UnaryCall::Begin(std::size_t connection) {
-  static const std::string kMethod = kSoftmaxMethod;
+  static const std::string kNative = kSoftmaxMethod;
+  static const std::string kOip = kModelInferMethod;
   SenderThread& thread = lane_.thread();
+  const std::string& method = thread.options().protocol == Protocol::kOip ? kOip : kNative;
   connection_ = connection;
   const std::string& message = thread.workload().variants()[sent_.variant].message;
   // The workload outlives every call, so gRPC needs neither a copy nor a count of references.
@@ -150,7 +153,7 @@ void UnaryCall::Begin(std::size_t connection) {
   if (thread.options().timeout.count() > 0) context_->set_deadline(deadline_);
   thread.Authorize(&*context_);
   thread.RecordAttempt(sent_, thread.connections()[connection].address);
-  reader_ = thread.StubOf(connection).PrepareUnaryCall(&*context_, kMethod, request, thread.queue());
+  reader_ = thread.StubOf(connection).PrepareUnaryCall(&*context_, method, request, thread.queue());
   reader_->StartCall();
   reader_->Finish(&response_, &status_, static_cast<Event*>(this));
 }

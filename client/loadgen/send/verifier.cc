@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "client/loadgen/plan/oip_message.h"
 #include "client/softmax_client/channel.h"
 #include "kernels/reference.h"
 
@@ -77,7 +78,8 @@ std::string Verifier::Check(const Item& item) {
   if (item.fields) {
     fields = *item.fields;
   } else {
-    const absl::Status decoded = DecodeResponse(received.pieces(), &fields);
+    const absl::Status decoded = options_.protocol == Protocol::kOip ? DecodeInferResponse(received.pieces(), &fields)
+                                                                     : DecodeResponse(received.pieces(), &fields);
     if (!decoded.ok()) return std::string(decoded.message());
     if (fields.id != variant.id) {
       return "answer has id " + std::to_string(fields.id) + ", its request had " + std::to_string(variant.id);

@@ -19,6 +19,12 @@ inline AnswerTiming TimingOf(const Answer& answer) {
   return timing;
 }
 
+// What the caller is told of a request that is complete.
+inline absl::Status StatusOf(const Answer& answer, TimePoint deadline, TimePoint now) {
+  if (!answer.status.ok() || deadline > now) return answer.status;
+  return absl::DeadlineExceededError("the deadline passed while the request ran");
+}
+
 // A request as it is counted at its end. `status` is what its caller gets; `answer` may be null: it did not run.
 inline RequestSample SampleOf(Method method, const absl::Status& status, TimePoint arrived, TimePoint now,
                               const Answer* answer) {

@@ -33,30 +33,50 @@ absl::Status DecodeUnary(const grpc_byte_buffer* message, const WireLimits& limi
   return request->status;
 }
 
+absl::Status DecodeInfer(const MessageView& view, const WireLimits& limits, InferRequest* request) {
+  if (absl::Status status = CheckEncoding(view); !status.ok()) return status;
+  DecodeInferRequest(view.slices(), limits, request);
+  return request->status;
+}
+
+absl::Status CheckStreamed(grpc::ByteBuffer* message) {
+  if (!message->Valid()) return absl::InvalidArgumentError("the stream carries an invalid message");
+  return CheckEncoding(MessageView(message));
+}
+
 absl::Status DecodeStreamed(grpc::ByteBuffer* message, const WireLimits& limits,
                             std::vector<DecodedRequest>* requests) {
-  if (!message->Valid()) return absl::InvalidArgumentError("the stream carries an invalid message");
-  const MessageView view(message);
-  if (absl::Status status = CheckEncoding(view); !status.ok()) return status;
-  return DecodeStreamRequest(view.slices(), limits, requests);
+  if (absl::Status status = CheckStreamed(message); !status.ok()) return status;
+  return DecodeStreamRequest(MessageView(message).slices(), limits, requests);
 }
 
 }  // namespace
 
 absl::Status DrainingError() { return absl::UnavailableError("the server is draining; another replica will serve"); }
 
-absl::Status NoMessageError() { return absl::InvalidArgumentError("message: is absent; must be one SoftmaxRequest"); }
+absl::Status NoMessageError() { return absl::InvalidArgumentError("message: is absent; must be there once"); }
 
 absl::Status FrontDoor::Decode(const grpc_byte_buffer* message, DecodedRequest* request) {
   return Counted(RefuseReason::kInvalid, DecodeUnary(message, state_.limits, request));
+}
+
+absl::Status FrontDoor::Decode(const grpc_byte_buffer* message, InferRequest* request) {
+  return Counted(RefuseReason::kInvalid, DecodeInfer(MessageView(message), state_.limits, request));
+}
+
+absl::Status FrontDoor::Decode(grpc::ByteBuffer* message, InferRequest* request) {
+  absl::Status status = CheckStreamed(message);
+  if (!status.ok()) return Counted(RefuseReason::kInvalid, std::move(status));
+  (void)DecodeInfer(MessageView(message), state_.limits, request);
+  return absl::OkStatus();
 }
 
 absl::Status FrontDoor::Decode(grpc::ByteBuffer* message, std::vector<DecodedRequest>* requests) {
   return Counted(RefuseReason::kInvalid, DecodeStreamed(message, state_.limits, requests));
 }
 
-void FrontDoor::RefuseStreamed(const DecodedRequest& request, TimePoint now) {
-  CountFinished(SampleOf(Method::kSoftmaxStream, Counted(RefuseReason::kInvalid, request.status), now, now, nullptr));
+void FrontDoor::RefuseStreamed(Method method, const absl::Status& status, TimePoint now) {
+  CountFinished(SampleOf(method, Counted(RefuseReason::kInvalid, status), now, now, nullptr));
 }
 
 void FrontDoor::ReportSlow(const RequestSample& sample, std::uint64_t id, const Answer* answer,

@@ -15,6 +15,7 @@
 #include "server/rpc/calls/call_sample.h"
 #include "server/rpc/queue/service_state.h"
 #include "server/rpc/security/token_check.h"
+#include "server/wire/oip.h"
 #include "server/wire/wire.h"
 
 namespace softmax::server {
@@ -49,8 +50,10 @@ class FrontDoor {
 
   // A unary call's message. The result is the request's status, too.
   absl::Status Decode(const grpc_byte_buffer* message, DecodedRequest* request);
+  absl::Status Decode(const grpc_byte_buffer* message, InferRequest* request);
   // A stream's message. Not OK: the stream has to end. OK: every request has its own status.
   absl::Status Decode(grpc::ByteBuffer* message, std::vector<DecodedRequest>* requests);
+  absl::Status Decode(grpc::ByteBuffer* message, InferRequest* request);
 
   // Each request that arrives finishes once.
   void RequestArrived(Method method) {
@@ -58,10 +61,10 @@ class FrontDoor {
     state_.requests_in_flight.Add(1);
   }
   // A request of a stream's message. False: its status refuses it, and it has finished already.
-  bool StreamedRequestArrived(const DecodedRequest& request, TimePoint now) {
-    RequestArrived(Method::kSoftmaxStream);
-    if (request.status.ok()) return true;
-    RefuseStreamed(request, now);
+  bool StreamedRequestArrived(Method method, const absl::Status& status, TimePoint now) {
+    RequestArrived(method);
+    if (status.ok()) return true;
+    RefuseStreamed(method, status, now);
     return false;
   }
   // `answer` may be null: the request did not run. Logs a slow one.
@@ -89,7 +92,7 @@ class FrontDoor {
     if (!status.ok()) recorder_.RequestRefused(reason);
     return status;
   }
-  void RefuseStreamed(const DecodedRequest& request, TimePoint now);
+  void RefuseStreamed(Method method, const absl::Status& status, TimePoint now);
   void ReportSlow(const RequestSample& sample, std::uint64_t id, const Answer* answer, const ClientMetadata& metadata,
                   const std::string& peer);
 

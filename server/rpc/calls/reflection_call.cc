@@ -17,8 +17,8 @@ using google::protobuf::FileDescriptor;
 using grpc::reflection::v1alpha::ServerReflectionRequest;
 using grpc::reflection::v1alpha::ServerReflectionResponse;
 
-constexpr const char* kServices[] = {"softmax.v1.SoftmaxService", "grpc.health.v1.Health",
-                                     "grpc.reflection.v1alpha.ServerReflection"};
+constexpr const char* kServices[] = {"softmax.v1.SoftmaxService", "inference.GRPCInferenceService",
+                                     "grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"};
 
 void Refuse(grpc::StatusCode code, const std::string& message, ServerReflectionResponse* response) {
   response->mutable_error_response()->set_error_code(code);

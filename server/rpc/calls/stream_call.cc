@@ -13,6 +13,12 @@ namespace {
 // Answers that are ready share a message up to this size; one answer alone may be larger.
 constexpr std::uint64_t kMessageBytes = 256u << 10;
 
+std::string EncodedError(std::uint64_t id, const absl::Status& status, std::uint32_t retry_after_ms) {
+  std::string encoded;
+  EncodeStreamError(id, status, retry_after_ms, &encoded);
+  return encoded;
+}
+
 }  // namespace
 
 // One request of a stream. Deletes itself when it is answered.
@@ -55,10 +61,11 @@ class StreamCall::Request final : public PendingRequest {
   bool announced_ = false;
 };
 
-StreamCall::StreamCall(QueueThread& thread) : thread_(thread), counted_(thread.calls()), stream_(&context_) {}
+StreamCall::StreamCall(QueueThread& thread, bool joins)
+    : thread_(thread), counted_(thread.calls()), joins_(joins), stream_(&context_) {}
 
 void StreamCall::Arm(QueueThread& thread) {
-  auto* call = new StreamCall(thread);
+  auto* call = new StreamCall(thread, /*joins=*/true);
   thread.server().softmax.RequestSoftmaxStream(&call->context_, &call->stream_, thread.queue(),
                                                static_cast<Tag*>(&call->started_));
 }
@@ -74,7 +81,7 @@ void StreamCall::OnStarted(bool ok) {
     delete this;
     return;
   }
-  Arm(thread_);
+  Rearm();
   thread_.state().active_calls.Add(1);
   place_ = thread_.streams().insert(thread_.streams().end(), this);
   state_ = State::kOpen;
@@ -135,8 +142,8 @@ void StreamCall::HandleMessage(const std::shared_ptr<Message>& message) {
   const TimePoint call_deadline = DeadlineOf(context_.raw_deadline());
   ++gathering_;
   for (DecodedRequest& decoded : requests) {
-    if (!door.StreamedRequestArrived(decoded, now)) {
-      QueueError(decoded.id, decoded.status, 0);
+    if (!door.StreamedRequestArrived(Method::kSoftmaxStream, decoded.status, now)) {
+      QueueError(EncodedError(decoded.id, decoded.status, 0));
       continue;
     }
     auto request = std::make_unique<Request>(this, message, std::move(decoded), now);
@@ -147,47 +154,60 @@ void StreamCall::HandleMessage(const std::shared_ptr<Message>& message) {
   --gathering_;
 }
 
-void StreamCall::QueueError(std::uint64_t id, const absl::Status& status, std::uint32_t retry_after_ms) {
+void StreamCall::QueueError(std::string encoded) {
   Outgoing& out = outgoing_.emplace_back();
-  EncodeStreamError(id, status, retry_after_ms, &out.header);
+  out.header = std::move(encoded);
   out.is_error = true;
   // A message of a few KiB may ask for a hundred times as much in errors: they count like answers that wait.
   if (connection_ != nullptr) connection_->queued_bytes() += out.queued_bytes = out.header.size();
 }
 
+StreamCall::Booked StreamCall::Book(RequestSample sample, absl::Status status, std::uint64_t largest_output,
+                                    std::uint64_t copied, std::uint64_t log_id, const Answer& answer) {
+  --in_flight_;
+  thread_.door().ReportIfSlow(sample, log_id, &answer, context_);
+  Booked booked{std::move(status), sample, /*counts_when_written=*/false};
+  booked.counts_when_written = booked.status.ok() && largest_output > AnswerSender::kCopyBytes;
+  if (!booked.counts_when_written) thread_.door().CountFinished(sample);
+  if (answer.ran) thread_.recorder().PayloadCopiedIn(copied);
+  if (connection_ != nullptr) connection_->account().RequestAnswered();
+  // Nobody reads it.
+  if (state_ == State::kBroken && booked.counts_when_written) CountFinished(sample, /*written=*/false);
+  return booked;
+}
+
 void StreamCall::Answered(Request* request, const Answer& answer) {
   const TimePoint now = SteadyClock::now();
-  --in_flight_;
-  absl::Status status = answer.status;
-  if (status.ok() && request->deadline() <= now) {
-    status = absl::DeadlineExceededError("the deadline passed while the request ran");
-  }
+  absl::Status status = StatusOf(answer, request->deadline(), now);
+  const std::uint64_t bytes = request->spec().output_bytes();
   const RequestSample sample = SampleOf(Method::kSoftmaxStream, status, request->arrived(), now, &answer);
-  thread_.door().ReportIfSlow(sample, request->decoded().id, &answer, context_);
-  const bool large = status.ok() && request->spec().output_bytes() > AnswerSender::kCopyBytes;
-  if (!large) thread_.door().CountFinished(sample);
-  if (answer.ran) thread_.recorder().PayloadCopiedIn(request->copied_bytes());
-  if (connection_ != nullptr) connection_->account().RequestAnswered();
+  const Booked booked = Book(sample, std::move(status), bytes, request->copied_bytes(), request->decoded().id, answer);
   if (state_ == State::kBroken) {
-    if (large) CountFinished(sample, /*written=*/false);  // nobody reads it
-  } else if (!status.ok()) {
-    QueueError(request->decoded().id, status, answer.retry_after_ms);
+    // Its answer has nowhere to go.
+  } else if (!booked.status.ok()) {
+    QueueError(EncodedError(request->decoded().id, booked.status, answer.retry_after_ms));
   } else {
-    QueueAnswer(request, answer, now);
-    if (large) outgoing_.back().sample = sample;
+    std::string header;
+    EncodeAnswerHeader(request->decoded(), TimingOf(answer), /*in_stream=*/true, &header);
+    QueueOutput(std::move(header), answer.output, bytes, answer.span, now);
+    if (booked.counts_when_written) outgoing_.back().sample = booked.sample;
   }
   if (request->announced()) --gathering_;
+  Continue();
+}
+
+void StreamCall::Continue() {
   if (gathering_ > 0) return;
   WriteIfReady();
   ReadIfRoom();
   FinishIfDone();
 }
 
-void StreamCall::QueueAnswer(Request* request, const Answer& answer, TimePoint now) {
+void StreamCall::QueueOutput(std::string header, const std::byte* output, std::uint64_t bytes, const SpanRef* span,
+                             TimePoint now) {
   Outgoing& out = outgoing_.emplace_back();
-  EncodeAnswerHeader(request->decoded(), TimingOf(answer), /*in_stream=*/true, &out.header);
-  const std::uint64_t bytes = request->spec().output_bytes();
-  out.output = answer.output;
+  out.header = std::move(header);
+  out.output = output;
   out.bytes = bytes;
   // A copy now frees the batch's span, which one slow stream would otherwise hold for all of the batch. Answers that
   // are always copied are bounded by their number.
@@ -196,7 +216,7 @@ void StreamCall::QueueAnswer(Request* request, const Answer& answer, TimePoint n
   out.ready = now;
   if (connection_ != nullptr) connection_->queued_bytes() += out.queued_bytes = bytes;
   if (stays) {
-    out.span = *answer.span;
+    out.span = *span;
   } else {
     CopyOut(&out);
   }
@@ -233,8 +253,10 @@ void StreamCall::WriteIfReady() {
   if (writing() || outgoing_.empty()) return;
   AnswerSender& sender = thread_.sender();
   const TimePoint now = SteadyClock::now();
+  bool goes_on = false;
   do {
     Outgoing& out = outgoing_.front();
+    goes_on = out.goes_on;
     if (out.is_error) {
       writing_error_bytes_ += out.queued_bytes;
     } else if (out.queued_bytes > 0) {
@@ -243,8 +265,8 @@ void StreamCall::WriteIfReady() {
     if (out.sample.has_value()) writing_samples_.push_back(*out.sample);
     sender.Append(out.header, out.output, out.bytes, &out.span, connection_, now);
     outgoing_.pop_front();
-  } while (!outgoing_.empty() &&
-           sender.size() + outgoing_.front().header.size() + outgoing_.front().bytes <= kMessageBytes);
+  } while (goes_on || (joins_ && !outgoing_.empty() &&
+                       sender.size() + outgoing_.front().header.size() + outgoing_.front().bytes <= kMessageBytes));
   writing_since_ = now;
   stream_.Write(sender.Take(), static_cast<Tag*>(&written_));
 }

@@ -18,9 +18,9 @@
 
 namespace softmax::server {
 
-// One SoftmaxStream call. Reads ahead until max_in_flight_per_stream requests are unanswered, then stops reading, which
-// is HTTP/2's own back-pressure; answers leave as they come, as many in a message as are ready. Lives on its queue
-// thread.
+// One SoftmaxStream call; InferStreamCall is one of another contract. Reads ahead until max_in_flight_per_stream
+// requests are unanswered, then stops reading, which is HTTP/2's own back-pressure; answers leave as they come, as many
+// in a message as are ready and the contract allows. Lives on its queue thread.
 class StreamCall {
  public:
   static void Arm(QueueThread& thread);
@@ -40,7 +40,7 @@ class StreamCall {
   // Reads no more; ends with UNAVAILABLE when everything accepted is answered.
   void Drain();
 
- private:
+ protected:
   // The call's life; each state is set at one place.
   //
   //   kOffered --matched--> kOpen --(1)--> kEnding --(3)--> kFinishing --status sent--> kFinished --(4)--> deleted
@@ -80,12 +80,18 @@ class StreamCall {
     SpanRef span;
     std::uint64_t queued_bytes = 0;       // with the connection, until it leaves
     bool is_error = false;                // leaves when its write is done; an answer, when the write takes it
+    bool goes_on = false;                 // the next is of the same answer, and so of the same message
     std::optional<RequestSample> sample;  // counted when it is written or dropped; none: it is counted already
     TimePoint ready;
   };
 
-  explicit StreamCall(QueueThread& thread);
-  ~StreamCall();
+  // `joins`: whether several answers may be one message.
+  StreamCall(QueueThread& thread, bool joins);
+  virtual ~StreamCall();
+
+  // Offers one more call of the same kind.
+  virtual void Rearm() { Arm(thread_); }
+  virtual void HandleMessage(const std::shared_ptr<Message>& message);
 
   void OnStarted(bool ok);
   void OnRead(bool ok);
@@ -97,22 +103,34 @@ class StreamCall {
   void End(absl::Status status);
   ConnectionShare* share() const { return connection_ == nullptr ? nullptr : &connection_->share(); }
   void ReadIfRoom();
-  void HandleMessage(const std::shared_ptr<Message>& message);
   void Answered(Request* request, const Answer& answer);
-  void QueueAnswer(Request* request, const Answer& answer, TimePoint now);
+  // A request that was complete, booked: what its caller is told, and what is counted when its answer is written.
+  struct Booked {
+    absl::Status status;
+    RequestSample sample;
+    bool counts_when_written = false;
+  };
+  Booked Book(RequestSample sample, absl::Status status, std::uint64_t largest_output, std::uint64_t copied,
+              std::uint64_t log_id, const Answer& answer);
+  // The next output, behind what `header` says of it. `span` is copied.
+  void QueueOutput(std::string header, const std::byte* output, std::uint64_t bytes, const SpanRef* span,
+                   TimePoint now);
+  // Goes on when a request has been answered.
+  void Continue();
   // Counts the request of an answer above AnswerSender::kCopyBytes: what is written, or dropped.
   void CountFinished(RequestSample sample, bool written);
   void CopyOut(Outgoing* out);
   // Whether the client reads its answers too slowly to be asked for more.
   bool IsBehind() const;
   void DropOutgoing();
-  void QueueError(std::uint64_t id, const absl::Status& status, std::uint32_t retry_after_ms);
+  void QueueError(std::string encoded);
   void WriteIfReady();
   // Takes the arrows (3) and (4). Perhaps deletes this.
   void FinishIfDone();
 
   QueueThread& thread_;
   const CallCount::Member counted_;
+  const bool joins_;
   grpc::ServerContext context_;
   grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer> stream_;
   Operation started_{this, &StreamCall::OnStarted};

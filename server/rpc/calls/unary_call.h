@@ -3,33 +3,17 @@
 #include <list>
 
 #include "server/batching/pending_request.h"
-#include "server/rpc/queue/message_view.h"
 #include "server/rpc/queue/queue_thread.h"
 #include "server/rpc/queue/raw_call.h"
 #include "server/rpc/queue/tag.h"
 
 namespace softmax::server {
 
-// One Softmax call, from waiting to be matched to its last operation's end. Lives on its queue thread; only CopyInput
-// and LendInput may run elsewhere.
-class UnaryCall final : public Tag, public PendingRequest {
+// One unary call that brings tensors, from waiting to be matched to its last operation's end: what is the same for
+// every contract. Lives on its queue thread.
+class UnaryCall : public Tag {
  public:
-  // Offers the server one more call to match.
-  static void Arm(QueueThread& thread);
-
-  void Proceed(bool ok) override;
-
-  void CopyInput(std::byte* destination) override;
-  void LendInput(InputPieces* pieces) override {
-    ListPieces(MessageView(call_.message()), request_.payload_offset, spec_.input_bytes(), pieces);
-  }
-  const std::uint32_t* lengths() const override { return request_.lengths.data(); }
-  bool CallerLeft() const override { return connection_ == nullptr ? left_early_ : connection_->left(); }
-  void AnnounceCompletion() override {
-    together_ = connection_ != nullptr && Cork::IsWorthIt(spec_.output_bytes());
-    if (together_) connection_->cork().Announce();
-  }
-  void Complete(const Answer& answer) override;
+  void Proceed(bool ok) final;
 
   TimePoint answered_at() const { return answered_at_; }
   // Null: it has gone.
@@ -40,13 +24,41 @@ class UnaryCall final : public Tag, public PendingRequest {
     call_.Cancel();
   }
 
- private:
-  explicit UnaryCall(QueueThread& thread) : thread_(thread), counted_(thread.calls()), call_(this) {}
+ protected:
+  UnaryCall(QueueThread& thread, Method method)
+      : thread_(thread), counted_(thread.calls()), call_(this), method_(method) {}
   ~UnaryCall() override;
 
+  // Offers the server this call, of the method that it calls so.
+  void Offer(void* method) { call_.Request(thread_.server().grpc(), method, thread_.queue()); }
+  // Offers one more call of the same kind.
+  virtual void Rearm() = 0;
+  // Reads the message, which is there.
+  virtual absl::Status Decode() = 0;
+  // Hands in what Decode read; the connection is known. `deadline`: the call's own.
+  virtual void Submit(TimePoint arrived, TimePoint deadline) = 0;
+  // What the log calls the request.
+  virtual std::uint64_t log_id() const = 0;
+  // The request is counted. `answer` may be null: it did not run.
+  virtual void OnCounted(const RequestSample& /*sample*/, const Answer* /*answer*/) {}
+
+  // First of all when a request is complete. False: the caller was told an error.
+  bool CanAnswer(const Answer& answer, TimePoint deadline);
+  // Before an answer with an output of so many bytes, which may leave by reference.
+  void ListIfLarge(std::uint64_t bytes);
+  // Answers with what the thread's sender has.
+  void FinishWithAnswer(const Answer& answer);
+
+  ConnectionShare* share() const { return connection_ == nullptr ? nullptr : &connection_->share(); }
+  const std::shared_ptr<Connection>& connection_ref() const { return connection_; }
+  bool caller_left() const { return connection_ == nullptr ? left_early_ : connection_->left(); }
+  QueueThread& thread() const { return thread_; }
+  RawCall& call() { return call_; }
+  const RawCall& call() const { return call_; }
+
+ private:
   void Handle();
   void FinishWithError(const absl::Status& status, TimePoint now);
-  ConnectionShare* share() const { return connection_ == nullptr ? nullptr : &connection_->share(); }
   void Account(const absl::Status& status, TimePoint now, const Answer* answer);
   // Whether the call's end tells more of it than its answer did: a large answer may not be read, and without a message
   // the client may have left.
@@ -56,16 +68,17 @@ class UnaryCall final : public Tag, public PendingRequest {
   QueueThread& thread_;
   const CallCount::Member counted_;
   RawCall call_;
-  DecodedRequest request_;
   std::shared_ptr<Connection> connection_;  // null: it has gone
+  const Method method_;
   enum class State : std::uint8_t { kWaiting, kRunning, kAnswering } state_ = State::kWaiting;
+  TimePoint call_arrived_;
+  TimePoint call_deadline_ = kNoDeadline;  // of its request, once that is complete
   TimePoint answered_at_;
   RequestSample sample_;  // CountsAtEnd: what is counted then
   bool counts_at_end_ = false;
   bool given_up_ = false;
   bool left_early_ = false;  // before the call was taken
   bool listed_ = false;
-  bool together_ = false;  // with other answers of its batch
   std::list<UnaryCall*>::iterator place_;
 };
 

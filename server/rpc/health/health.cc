@@ -22,7 +22,7 @@ Health::Status Health::Check(const std::string& service) const {
   bool serving = false;
   if (service.empty() || service == "readiness") {
     serving = ready_ && live_;
-  } else if (service == "softmax.v1.SoftmaxService") {
+  } else if (service == "softmax.v1.SoftmaxService" || service == "inference.GRPCInferenceService") {
     serving = ready_ && live_ && !unsafe_;
   } else if (service == "liveness") {
     serving = live_;

@@ -13,7 +13,8 @@ namespace softmax::server {
 //
 //   ""                            as readiness
 //   "readiness"                   SERVING from the self-test's end to the begin of a drain
-//   "softmax.v1.SoftmaxService"   as readiness, but never SERVING while test switches falsify answers
+//   "softmax.v1.SoftmaxService"   as readiness, but never SERVING while test switches falsify answers; and
+//                                 "inference.GRPCInferenceService", which is the same service by another name
 //   "liveness"                    SERVING until no lane can work again: through overload and drain
 class Health {
  public:

@@ -9,6 +9,7 @@ absl::StatusOr<std::unique_ptr<QueueServer>> QueueServer::Create(const Options& 
   ApplyServerSettings(options.channel, &builder);
   builder.SetResourceQuota(options.quota);
   builder.RegisterService(&server->softmax);
+  builder.RegisterService(&server->inference);
   builder.RegisterService(&server->health);
   builder.RegisterAsyncGenericService(&server->unknown);
   if (options.reflection) builder.RegisterService(&server->reflection);

@@ -13,6 +13,7 @@
 #include "server/rpc/accept/channel_settings.h"
 #include "server/rpc/calls/control_context.h"
 #include "server/rpc/calls/softmax_methods.h"
+#include "server/rpc/oip/infer_methods.h"
 #include "server/rpc/security/tls_files.h"
 
 namespace softmax::server {
@@ -37,6 +38,7 @@ class QueueServer {
   static absl::StatusOr<std::unique_ptr<QueueServer>> Create(const Options& options);
 
   SoftmaxMethods softmax;
+  InferMethods inference;
   HealthService health;
   ReflectionService reflection;
   grpc::AsyncGenericService unknown;

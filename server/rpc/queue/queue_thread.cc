@@ -9,9 +9,12 @@
 #include "server/rpc/calls/health_calls.h"
 #include "server/rpc/calls/info_call.h"
 #include "server/rpc/calls/reflection_call.h"
+#include "server/rpc/calls/softmax_call.h"
 #include "server/rpc/calls/stream_call.h"
-#include "server/rpc/calls/unary_call.h"
 #include "server/rpc/calls/unknown_call.h"
+#include "server/rpc/oip/infer_call.h"
+#include "server/rpc/oip/infer_control_call.h"
+#include "server/rpc/oip/infer_stream_call.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -28,7 +31,8 @@ constexpr int kArmedControlCalls = 2;
 constexpr int kSpinPolls = 64;
 
 constexpr char kKnownServices[] =
-    "softmax.v1.SoftmaxService, grpc.health.v1.Health and grpc.reflection.v1alpha.ServerReflection are";
+    "softmax.v1.SoftmaxService, inference.GRPCInferenceService, grpc.health.v1.Health and "
+    "grpc.reflection.v1alpha.ServerReflection are";
 
 void CpuRelax() {
 #if defined(__x86_64__)
@@ -49,7 +53,8 @@ QueueThread::QueueThread(ServiceState& state, const Options& options, std::uniqu
       door_(state, recorder, options.index),
       sender_(state.arena, state.backlog, state.connections, recorder),
       control_{state.health,         server_->health, server_->unknown,  kKnownServices, queue_,
-               state.ending_watches, calls_,          state.connections, options.index} {}
+               state.ending_watches, calls_,          state.connections, options.index},
+      model_counts_(state.model_statistics.AddThread()) {}
 
 QueueThread::~QueueThread() = default;
 
@@ -70,10 +75,17 @@ void QueueThread::Start(std::unique_ptr<Lane> lane) {
 }
 
 void QueueThread::ArmCalls() {
-  for (int i = 0; i < kArmedUnaryCalls; ++i) UnaryCall::Arm(*this);
-  for (int i = 0; i < kArmedStreamCalls; ++i) StreamCall::Arm(*this);
+  for (int i = 0; i < kArmedUnaryCalls; ++i) {
+    SoftmaxCall::Arm(*this);
+    InferCall::Arm(*this);
+  }
+  for (int i = 0; i < kArmedStreamCalls; ++i) {
+    StreamCall::Arm(*this);
+    InferStreamCall::Arm(*this);
+  }
   for (int i = 0; i < kArmedControlCalls; ++i) {
     InfoCall::Arm(*this);
+    for (std::size_t method = 0; method < InferMethods::kControlMethods; ++method) InferControlCall::Arm(*this, method);
     CheckCall::Arm(control_);
     WatchCall::Arm(control_);
     UnknownCall::Arm(control_);

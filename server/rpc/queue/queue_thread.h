@@ -87,6 +87,7 @@ class QueueThread {
   grpc::ServerCompletionQueue* queue() { return server_->queue(); }
   std::list<UnaryCall*>& answering() { return answering_; }
   std::list<StreamCall*>& streams() { return streams_; }
+  ThreadModelCounts& model_counts() { return model_counts_; }
 
  private:
   void ArmCalls();
@@ -122,6 +123,7 @@ class QueueThread {
   std::list<UnaryCall*> answering_;  // calls whose answer gRPC has not taken yet, oldest first
   std::list<StreamCall*> streams_;
   ControlContext control_;
+  ThreadModelCounts& model_counts_;
 
   Mutex jobs_mu_;
   std::vector<std::function<void()>> jobs_ ABSL_GUARDED_BY(jobs_mu_);

@@ -10,6 +10,7 @@
 #include "server/rpc/accept/connections.h"
 #include "server/rpc/calls/slow_requests.h"
 #include "server/rpc/health/health.h"
+#include "server/rpc/oip/model_statistics.h"
 #include "server/rpc/security/token_check.h"
 #include "server/wire/wire.h"
 #include "softmax/v1/softmax.pb.h"
@@ -34,6 +35,7 @@ struct ServiceState {
   const Tokens* tokens = nullptr;                                    // null: everybody may come in
 
   SlowRequests slow_requests;
+  ModelStatistics model_statistics;
 
   std::atomic<bool> draining{false};
   // Health watches end, which would otherwise hold up the server's shutdown.

@@ -69,15 +69,15 @@ TEST(Metrics, PublishesEventsUnderTheirNames) {
 
   const std::string text = metrics->Render();
   const std::pair<const char*, double> expected[] = {
-      {R"(softmax_requests_total{method="Softmax",code="OK"})", 1},
-      {R"(softmax_requests_total{method="SoftmaxStream",code="INVALID_ARGUMENT"})", 1},
-      {R"(softmax_requests_total{method="GetServerInfo",code="OK"})", 0},
-      {R"(softmax_request_duration_seconds_bucket{method="Softmax",le="2.5e-05"})", 0},
-      {R"(softmax_request_duration_seconds_bucket{method="Softmax",le="5e-05"})", 1},
-      {R"(softmax_request_duration_seconds_sum{method="SoftmaxStream"})", 0.002},
+      {R"(softmax_requests_total{method="Softmax",protocol="native",code="OK"})", 1},
+      {R"(softmax_requests_total{method="SoftmaxStream",protocol="native",code="INVALID_ARGUMENT"})", 1},
+      {R"(softmax_requests_total{method="GetServerInfo",protocol="native",code="OK"})", 0},
+      {R"(softmax_request_duration_seconds_bucket{method="Softmax",protocol="native",le="2.5e-05"})", 0},
+      {R"(softmax_request_duration_seconds_bucket{method="Softmax",protocol="native",le="5e-05"})", 1},
+      {R"(softmax_request_duration_seconds_sum{method="SoftmaxStream",protocol="native"})", 0.002},
       {R"(softmax_queue_duration_seconds_count)", 1},
       // The names before version 0.2, for one version.
-      {R"(softmax_request_seconds_bucket{method="Softmax",le="5e-05"})", 1},
+      {R"(softmax_request_seconds_bucket{method="Softmax",protocol="native",le="5e-05"})", 1},
       {R"(softmax_queue_seconds_count)", 1},
       {R"(softmax_batch_wait_seconds_count)", 1},
       {R"(softmax_execution_seconds_sum)", 0.25},
@@ -241,7 +241,7 @@ TEST(Metrics, AddUpOverThreadsWhileBeingScraped) {
   while (running > 0) {
     const std::string text = metrics->Render();
     ExpectConsistentHistogram(text, "softmax_queue_duration_seconds");
-    const double ok = ValueOf(text, R"(softmax_requests_total{method="Softmax",code="OK"})");
+    const double ok = ValueOf(text, R"(softmax_requests_total{method="Softmax",protocol="native",code="OK"})");
     EXPECT_GE(ok, last);
     last = ok;
     ++scrapes;
@@ -252,9 +252,9 @@ TEST(Metrics, AddUpOverThreadsWhileBeingScraped) {
   EXPECT_GE(scrapes, 1);
   const std::string text = metrics->Render();
   const double half = kThreads * kRounds / 2;
-  EXPECT_EQ(ValueOf(text, R"(softmax_requests_total{method="Softmax",code="OK"})"), half);
-  EXPECT_EQ(ValueOf(text, R"(softmax_requests_total{method="Softmax",code="CANCELLED"})"), half);
-  EXPECT_EQ(ValueOf(text, R"(softmax_request_duration_seconds_count{method="Softmax"})"), 2 * half);
+  EXPECT_EQ(ValueOf(text, R"(softmax_requests_total{method="Softmax",protocol="native",code="OK"})"), half);
+  EXPECT_EQ(ValueOf(text, R"(softmax_requests_total{method="Softmax",protocol="native",code="CANCELLED"})"), half);
+  EXPECT_EQ(ValueOf(text, R"(softmax_request_duration_seconds_count{method="Softmax",protocol="native"})"), 2 * half);
   EXPECT_EQ(ValueOf(text, "softmax_queue_duration_seconds_count"), half);
   EXPECT_EQ(ValueOf(text, "softmax_requests_in_flight"), 0);
 }

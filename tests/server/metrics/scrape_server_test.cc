@@ -151,10 +151,12 @@ TEST_F(ScrapeServerTest, SpeaksOpenMetricsToWhoeverWantsThatMore) {
     EXPECT_THAT(answer, testing::EndsWith("\n# EOF\n"));
     EXPECT_THAT(answer, HasSubstr("\n# TYPE softmax_requests counter\n"));
     EXPECT_THAT(answer, HasSubstr("\n# HELP softmax_requests "));
-    EXPECT_THAT(answer, HasSubstr("\nsoftmax_requests_total{method=\"Softmax\",code=\"OK\"} 1\n"));
+    EXPECT_THAT(answer, HasSubstr("\nsoftmax_requests_total{method=\"Softmax\",protocol=\"native\",code=\"OK\"} 1\n"));
     EXPECT_THAT(answer, HasSubstr("\nsoftmax_batch_rows_bucket{le=\"1.0\"} "));
     EXPECT_THAT(answer, HasSubstr("\nsoftmax_batch_rows_bucket{le=\"+Inf\"} 1\n"));
-    EXPECT_THAT(answer, HasSubstr("\nsoftmax_request_duration_seconds_bucket{method=\"Softmax\",le=\"0.00025\"} "));
+    EXPECT_THAT(
+        answer,
+        HasSubstr("\nsoftmax_request_duration_seconds_bucket{method=\"Softmax\",protocol=\"native\",le=\"0.00025\"} "));
     EXPECT_THAT(answer, HasSubstr("\n# TYPE softmax_setting gauge\nsoftmax_setting{name=\"max_rank\"} 8\n"));
   }
   for (const char* header : {"Accept: */*", "Accept: text/plain", "Host: application/openmetrics-text",
@@ -183,11 +185,12 @@ TEST_F(ScrapeServerTest, SlowRequestsAreExemplarsOfTheirBucket) {
   ASSERT_EQ(metrics->Serve("127.0.0.1:0"), "");
   const std::string open =
       Ask(metrics->port(), "GET /metrics HTTP/1.1\r\nAccept: application/openmetrics-text\r\n\r\n");
-  const std::string bucket = "\nsoftmax_request_duration_seconds_bucket{method=\"Softmax\",le=\"";
+  const std::string bucket = "\nsoftmax_request_duration_seconds_bucket{method=\"Softmax\",protocol=\"native\",le=\"";
   EXPECT_THAT(open, HasSubstr(bucket + "0.5\"} 0 # {trace_id=\"" + newer + "\"} 0.4 "));
   EXPECT_THAT(open, HasSubstr(bucket + "+Inf\"} 0 # {trace_id=\"" + slowest + "\"} 60 "));
   EXPECT_THAT(open, HasSubstr(bucket + "0.25\"} 0\n"));
-  EXPECT_THAT(open, HasSubstr("{method=\"SoftmaxStream\",le=\"0.5\"} 0 # {trace_id=\"" + streamed + "\"} 0.4 "));
+  EXPECT_THAT(open, HasSubstr("{method=\"SoftmaxStream\",protocol=\"native\",le=\"0.5\"} 0 # {trace_id=\"" + streamed +
+                              "\"} 0.4 "));
   EXPECT_THAT(open, Not(HasSubstr(old)));
   EXPECT_THAT(Ask(metrics->port(), "GET /metrics HTTP/1.1\r\n\r\n"), Not(HasSubstr("trace_id")));
 }

@@ -159,7 +159,7 @@ TEST_F(FrontDoorTest, WhatCannotBeReadIsRefusedAsInvalid) {
   FrontDoor door = NewDoor();
   const std::string bytes = TwoNumbers(7).SerializeAsString();
   DecodedRequest request;
-  EXPECT_EQ(door.RefuseWithoutMessage(), absl::InvalidArgumentError("message: is absent; must be one SoftmaxRequest"));
+  EXPECT_EQ(door.RefuseWithoutMessage(), absl::InvalidArgumentError("message: is absent; must be there once"));
   for (const auto& [compression, name] : {std::pair{GRPC_COMPRESS_GZIP, "gzip"}, {GRPC_COMPRESS_DEFLATE, "deflate"}}) {
     EXPECT_EQ(door.Decode(Message(bytes, compression).get(), &request),
               absl::UnimplementedError(std::string("grpc-encoding: ") + name +
@@ -193,9 +193,9 @@ TEST_F(FrontDoorTest, AStreamsBadRequestIsRefusedAloneAndFinishesAtOnce) {
   ASSERT_EQ(door.Decode(&buffer, &requests), absl::OkStatus());
   ASSERT_EQ(requests.size(), 2u);
   const TimePoint now = SteadyClock::now();
-  EXPECT_TRUE(door.StreamedRequestArrived(requests[0], now));
+  EXPECT_TRUE(door.StreamedRequestArrived(Method::kSoftmaxStream, requests[0].status, now));
   EXPECT_THAT(recorder_.refused, IsEmpty());
-  EXPECT_FALSE(door.StreamedRequestArrived(requests[1], now));
+  EXPECT_FALSE(door.StreamedRequestArrived(Method::kSoftmaxStream, requests[1].status, now));
   EXPECT_THAT(recorder_.refused, ElementsAre(RefuseReason::kInvalid));
   EXPECT_THAT(recorder_.arrived, ElementsAre(Method::kSoftmaxStream, Method::kSoftmaxStream));
   ASSERT_EQ(recorder_.finished.size(), 1u);

@@ -1,0 +1,40 @@
+#include "server/rpc/calls/softmax_call.h"
+
+#include <algorithm>
+#include <string>
+
+#include "server/rpc/calls/call_deadline.h"
+
+namespace softmax::server {
+
+void SoftmaxCall::Arm(QueueThread& thread) {
+  auto* call = new SoftmaxCall(thread);
+  call->Offer(thread.server().softmax.softmax());
+}
+
+void SoftmaxCall::Submit(TimePoint arrived, TimePoint deadline) {
+  spec_ = request_.spec;
+  arrived_ = arrived;
+  deadline_ = std::min(deadline, DeadlineAfter(arrived, request_.timeout_us));
+  thread().admission().Submit(this, share(), AdmissionQueue::Kind::kUnary, arrived);
+}
+
+void SoftmaxCall::CopyInput(std::byte* destination) {
+  CopyFromSlices(MessageView(call().message()).slices(), request_.payload_offset, spec_.input_bytes(), destination);
+  call().ClearMessage();
+}
+
+void SoftmaxCall::Complete(const Answer& answer) {
+  const CorkScope together(together_ ? &connection()->cork() : nullptr);
+  if (!CanAnswer(answer, deadline_)) return;
+  const std::uint64_t bytes = spec_.output_bytes();
+  ListIfLarge(bytes);
+  static thread_local std::string header;
+  header.clear();
+  EncodeAnswerHeader(request_, TimingOf(answer), /*in_stream=*/false, &header);
+  thread().sender().Append(header, answer.output, bytes, answer.span, connection_ref(), answered_at());
+  thread().recorder().PayloadCopiedIn(copied_bytes());
+  FinishWithAnswer(answer);
+}
+
+}  // namespace softmax::server

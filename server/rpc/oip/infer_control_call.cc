@@ -1,0 +1,79 @@
+#include "server/rpc/oip/infer_control_call.h"
+
+#include <array>
+#include <string>
+
+#include "server/rpc/calls/control_message.h"
+#include "server/rpc/oip/infer_control.h"
+#include "server/rpc/queue/status.h"
+
+namespace softmax::server {
+namespace {
+
+using Answerer = absl::StatusOr<grpc::ByteBuffer> (*)(QueueThread& thread, const grpc::ByteBuffer& bytes,
+                                                      const std::string& peer);
+
+template <typename Request>
+absl::StatusOr<grpc::ByteBuffer> AnswerTo(QueueThread& thread, const grpc::ByteBuffer& bytes, const std::string& peer) {
+  Request request;
+  if (absl::Status status = thread.control().Parse(bytes, peer, &request); !status.ok()) return status;
+  const ServiceState& state = thread.state();
+  const auto response = InferControl({state.health, state.model_statistics, state.info.version()}).Answer(request);
+  if (!response.ok()) return response.status();
+  return SerializeControl(*response);
+}
+
+// In the order of InferMethods::kControlNames.
+constexpr std::array<Answerer, InferMethods::kControlMethods> kAnswerers = {
+    &AnswerTo<inference::ServerLiveRequest>,
+    &AnswerTo<inference::ServerReadyRequest>,
+    &AnswerTo<inference::ModelReadyRequest>,
+    &AnswerTo<inference::ServerMetadataRequest>,
+    &AnswerTo<inference::ModelMetadataRequest>,
+    &AnswerTo<inference::ModelConfigRequest>,
+    &AnswerTo<inference::ModelStatisticsRequest>,
+    &AnswerTo<inference::RepositoryIndexRequest>,
+    &AnswerTo<inference::RepositoryModelLoadRequest>,
+    &AnswerTo<inference::RepositoryModelUnloadRequest>,
+    &AnswerTo<inference::SystemSharedMemoryStatusRequest>,
+    &AnswerTo<inference::SystemSharedMemoryRegisterRequest>,
+    &AnswerTo<inference::SystemSharedMemoryUnregisterRequest>,
+    &AnswerTo<inference::CudaSharedMemoryStatusRequest>,
+    &AnswerTo<inference::CudaSharedMemoryRegisterRequest>,
+    &AnswerTo<inference::CudaSharedMemoryUnregisterRequest>,
+    &AnswerTo<inference::TraceSettingRequest>,
+    &AnswerTo<inference::LogSettingsRequest>,
+};
+
+}  // namespace
+
+void InferControlCall::Arm(QueueThread& thread, std::size_t method) {
+  auto* call = new InferControlCall(thread, method);
+  thread.server().inference.RequestControl(method, &call->context_, &call->request_, &call->responder_, thread.queue(),
+                                           static_cast<Tag*>(call));
+}
+
+void InferControlCall::Proceed(bool ok) {
+  if (answering_ || !ok) {
+    if (answering_) thread_.control().CallFinished(context_.peer());
+    delete this;
+    return;
+  }
+  thread_.control().pace.Begin([&thread = thread_, method = method_] { Arm(thread, method); });
+  answering_ = true;
+  const TimePoint arrived = SteadyClock::now();
+  FrontDoor& door = thread_.door();
+  door.RequestArrived(Method::kInferControl);
+  const absl::Status entry = door.Authorize(context_);
+  const absl::StatusOr<grpc::ByteBuffer> answer =
+      entry.ok() ? kAnswerers[method_](thread_, request_, context_.peer()) : entry;
+  const RequestSample sample = SampleOf(Method::kInferControl, answer.status(), arrived, SteadyClock::now(), nullptr);
+  door.RequestFinished(sample, /*id=*/0, nullptr, context_);
+  if (answer.ok()) {
+    responder_.Finish(*answer, grpc::Status::OK, static_cast<Tag*>(this));
+  } else {
+    responder_.FinishWithError(ToGrpcStatus(answer.status()), static_cast<Tag*>(this));
+  }
+}
+
+}  // namespace softmax::server

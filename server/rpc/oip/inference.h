@@ -1,0 +1,103 @@
+#pragma once
+
+#include <absl/container/inlined_vector.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "server/batching/admission_queue.h"
+#include "server/batching/pending_request.h"
+#include "server/rpc/accept/connections.h"
+#include "server/rpc/queue/answer_sender.h"
+#include "server/rpc/queue/message_view.h"
+#include "server/wire/oip.h"
+
+namespace softmax::server {
+
+// One ModelInferRequest on its way: each of its tensors is a request of its own for batching, and when the last is
+// complete, its owner answers them together. On the owner's queue thread, but for what PendingRequest says.
+class Inference {
+ public:
+  // The call that the request came with.
+  class Owner {
+   public:
+    virtual ~Owner() = default;
+    // The received message; it stays until InputTaken or Completed. Any thread.
+    virtual MessageView Message() const = 0;
+    // Every tensor has been copied. Any thread.
+    virtual void InputTaken() {}
+    virtual bool CallerLeft() const = 0;
+    // As PendingRequest::AnnounceCompletion, of a tensor with so many bytes of output. Where it leaves together with
+    // others of its batch; null: alone.
+    virtual Cork* Announce(std::uint64_t /*bytes*/) { return nullptr; }
+    // All tensors are complete; `answer` is that of the request: the first error there is, and the longest times. May
+    // delete the inference.
+    virtual void Completed(const Answer& answer) = 0;
+  };
+
+  explicit Inference(Owner* owner) : owner_(owner) {}
+  Inference(const Inference&) = delete;
+  Inference& operator=(const Inference&) = delete;
+
+  InferRequest& request() { return request_; }
+  const InferRequest& request() const { return request_; }
+
+  // `deadline`: the call's; the request's own timeout may be sooner.
+  void Submit(AdmissionQueue& admission, ConnectionShare* share, AdmissionQueue::Kind kind, TimePoint arrived,
+              TimePoint deadline);
+
+  TimePoint arrived() const { return arrived_; }
+  TimePoint deadline() const { return deadline_; }
+  std::uint64_t rows() const;
+  std::uint64_t largest_output() const;
+  std::uint64_t copied_bytes() const;
+  // The number that the id is, for the log; 0: none.
+  std::uint64_t log_id() const;
+
+  // An output where it lies, once Completed.
+  struct Output {
+    const std::byte* data = nullptr;
+    std::uint64_t bytes = 0;
+    SpanRef* span = nullptr;
+  };
+  std::size_t outputs() const { return parts_.size(); }
+  Output output(std::size_t i) { return {parts_[i].answer.output, parts_[i].spec().output_bytes(), &parts_[i].span}; }
+
+ private:
+  class Part final : public PendingRequest {
+   public:
+    Part(Inference* whole, const InferTensor* tensor);
+    void Submit(AdmissionQueue& admission, ConnectionShare* share, AdmissionQueue::Kind kind) {
+      admission.Submit(this, share, kind, arrived_);
+    }
+    void CopyInput(std::byte* destination) override;
+    void LendInput(InputPieces* pieces) override;
+    const std::uint32_t* lengths() const override { return tensor_->request.lengths.data(); }
+    bool CallerLeft() const override { return whole_->owner_->CallerLeft(); }
+    void AnnounceCompletion() override { cork_ = whole_->owner_->Announce(spec_.output_bytes()); }
+
+    Answer answer;  // once complete
+    SpanRef span;   // what its output is in
+
+   private:
+    void Complete(const Answer& completed) override;
+
+    Inference* const whole_;
+    const InferTensor* const tensor_;
+    Cork* cork_ = nullptr;
+  };
+
+  void PartCompleted();
+
+  Owner* const owner_;
+  InferRequest request_;
+  TimePoint arrived_;
+  TimePoint deadline_ = kNoDeadline;
+  absl::InlinedVector<Part, 1> parts_;
+  std::size_t incomplete_ = 0;
+  std::atomic<std::size_t> not_copied_{0};
+};
+
+}  // namespace softmax::server

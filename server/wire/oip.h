@@ -1,0 +1,77 @@
+#pragma once
+
+#include <absl/container/inlined_vector.h>
+#include <absl/status/status.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/types.h"
+#include "server/wire/slices.h"
+#include "server/wire/wire.h"
+
+// The Open Inference Protocol's messages that bring tensors (proto/inference/inference.proto), by hand as those of
+// softmax.v1 in wire.h: the rules of a tensor are the same code, the names are the protocol's.
+namespace softmax::server {
+
+// A name under which the service is called. Every one takes all four types; `datatype` is what its metadata says, from
+// which some clients take the type that they send.
+struct InferModel {
+  const char* name;
+  kernels::Operation operation;
+  kernels::DataType datatype;
+};
+
+constexpr std::size_t kInferModels = 8;
+std::span<const InferModel, kInferModels> InferModels();
+// Null: there is none. `version` is "" or "1".
+const InferModel* FindInferModel(std::string_view name, std::string_view version);
+constexpr std::size_t IndexOf(const InferModel& model, std::span<const InferModel, kInferModels> models) {
+  return static_cast<std::size_t>(&model - models.data());
+}
+// "FP32"; the protocol's name for a type.
+const char* DatatypeName(kernels::DataType type);
+
+constexpr std::size_t kMaxInferIdBytes = 4096;
+constexpr std::size_t kMaxInferInputs = 64;
+constexpr std::size_t kMaxInferNameBytes = 64;
+
+// One input that is to be answered: a request as the native contract has it.
+struct InferTensor {
+  DecodedRequest request;           // payload_offset is where it lies in the message, unless it is in `gathered`
+  std::string output;               // the name of its answer
+  std::vector<std::byte> gathered;  // typed contents that came in several pieces; empty: they lie in the message
+};
+
+// One decoded ModelInferRequest. Borrows nothing, as DecodedRequest.
+struct InferRequest {
+  // Why this request cannot run; the fields below are then incomplete, but `id` is right, where it came before what
+  // is malformed.
+  absl::Status status;
+  std::string id;
+  const InferModel* model = nullptr;  // null: unknown
+  std::uint32_t timeout_us = 0;
+  bool typed = false;        // the answer, too, has typed contents
+  bool tells_final = false;  // the answer of a stream says that it is the last of its request
+  absl::InlinedVector<InferTensor, 1> tensors;
+};
+
+// Decodes one ModelInferRequest that fills `slices`: as the generated parser, followed by the rules of the protocol and
+// the native contract's. Not OK in out->status: NOT_FOUND (model or version), UNIMPLEMENTED (shared memory, or what
+// looks like a compressed message), otherwise as DecodeRequest.
+void DecodeInferRequest(Slices slices, const WireLimits& limits, InferRequest* out);
+
+// Appends to `header` everything of a serialized ModelInferResponse (with `in_stream`: of a ModelStreamInferResponse)
+// but the outputs' bytes, and to `ends`, for each output, where its bytes belong: behind so many of header's. An output
+// follows in spec.output_bytes() bytes.
+using InferHeaderEnds = absl::InlinedVector<std::size_t, 1>;
+void EncodeInferHeader(const InferRequest& request, bool in_stream, std::string* header, InferHeaderEnds* ends);
+
+// Appends a whole ModelStreamInferResponse that carries an error.
+void EncodeInferStreamError(std::string_view id, const absl::Status& status, std::string* out);
+
+}  // namespace softmax::server

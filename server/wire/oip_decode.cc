@@ -1,0 +1,346 @@
+#include <absl/strings/match.h>
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "server/base/safe_text.h"
+#include "server/wire/contract.h"
+#include "server/wire/oip.h"
+#include "server/wire/oip_walk.h"
+#include "server/wire/whole_message.h"
+
+namespace softmax::server {
+namespace {
+
+using Kind = InferParameter::Kind;
+
+constexpr std::size_t kExcerpt = 60;
+// What an answer's header may have beside the outputs: the id, and each output's name, type, shape and lengths.
+constexpr std::uint64_t kMostHeaderBytes = kMaxInferIdBytes + kMaxInferInputs * 256 + 256;
+constexpr std::uint64_t kMostMessageBytes = std::numeric_limits<std::int32_t>::max();
+
+template <typename... Args>
+[[gnu::cold]] absl::Status Invalid(const Args&... args) {
+  return absl::InvalidArgumentError(absl::StrCat(args...));
+}
+
+std::string Quoted(const InferText& text) {
+  if (text.text.size() < text.size) return absl::StrCat("a text of ", text.size, " bytes");
+  return absl::StrCat("\"", SafeText(text.text, TextFor::kPeople, kExcerpt), "\"");
+}
+
+const char* KindName(Kind kind) {
+  switch (kind) {
+    case Kind::kNone:
+      return "no value";
+    case Kind::kBool:
+      return "a bool_param";
+    case Kind::kInt64:
+      return "an int64_param";
+    case Kind::kString:
+      return "a string_param";
+    case Kind::kDouble:
+      return "a double_param";
+    case Kind::kUint64:
+      return "a uint64_param";
+  }
+  return "";
+}
+
+[[gnu::cold]] absl::Status WrongKind(const char* name, const InferParameter& parameter, const char* wanted) {
+  return Invalid("parameters[\"", name, "\"]: has ", KindName(parameter.kind), "; must have ", wanted);
+}
+
+// A whole number of either sign; nothing when it is of another kind. One above the signed range comes as the largest.
+std::optional<std::int64_t> IntegerOf(const InferParameter& parameter) {
+  if (parameter.kind == Kind::kInt64) return static_cast<std::int64_t>(parameter.bits);
+  if (parameter.kind != Kind::kUint64) return std::nullopt;
+  return static_cast<std::int64_t>(std::min<std::uint64_t>(parameter.bits, std::numeric_limits<std::int64_t>::max()));
+}
+
+int DtypeOf(std::string_view name) {
+  for (int dtype = 1; dtype <= 4; ++dtype) {
+    if (name == DatatypeName(static_cast<kernels::DataType>(dtype))) return dtype;
+  }
+  return 0;
+}
+
+absl::Status ApplyAxis(const RawInferRequest& raw, RawRequest* native) {
+  if (!raw.has_axis) return absl::OkStatus();
+  const std::optional<std::int64_t> axis = IntegerOf(raw.axis);
+  if (!axis) return WrongKind("axis", raw.axis, "an int64_param");
+  native->has_axis = true;
+  // What no rank has stays what no rank has.
+  native->axis = static_cast<std::int32_t>(std::clamp<std::int64_t>(*axis, INT32_MIN, INT32_MAX));
+  return absl::OkStatus();
+}
+
+absl::Status ApplyScale(const RawInferRequest& raw, RawRequest* native) {
+  if (!raw.has_scale) return absl::OkStatus();
+  native->has_scale = true;
+  if (raw.scale.kind == Kind::kDouble) {
+    native->scale = std::bit_cast<double>(raw.scale.bits);
+  } else if (const std::optional<std::int64_t> whole = IntegerOf(raw.scale)) {
+    native->scale = static_cast<double>(*whole);
+  } else {
+    return WrongKind("scale", raw.scale, "a double_param or int64_param");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ApplyOutputDtype(const RawInferRequest& raw, RawRequest* native) {
+  if (!raw.has_output_dtype) return absl::OkStatus();
+  if (raw.output_dtype.kind != Kind::kString) return WrongKind("output_dtype", raw.output_dtype, "a string_param");
+  native->output_dtype = DtypeOf(raw.output_dtype.text.text);
+  if (native->output_dtype != 0) return absl::OkStatus();
+  return Invalid("parameters[\"output_dtype\"]: is ", Quoted(raw.output_dtype.text),
+                 "; must be \"FP32\", \"FP16\", \"BF16\" or \"FP64\"");
+}
+
+absl::Status ApplyTimeout(const RawInferRequest& raw, InferRequest* out) {
+  if (!raw.has_timeout) return absl::OkStatus();
+  const std::optional<std::int64_t> timeout = IntegerOf(raw.timeout);
+  if (!timeout) return WrongKind("timeout", raw.timeout, "an int64_param");
+  if (*timeout < 0) return Invalid("parameters[\"timeout\"]: is ", *timeout, "; must be >= 0 microseconds");
+  // Longer than an hour is as good as none.
+  out->timeout_us = static_cast<std::uint32_t>(std::min<std::int64_t>(*timeout, UINT32_MAX));
+  return absl::OkStatus();
+}
+
+absl::Status ApplyTellsFinal(const RawInferRequest& raw, InferRequest* out) {
+  if (!raw.has_tells_final) return absl::OkStatus();
+  if (raw.tells_final.kind != Kind::kBool) {
+    return WrongKind("triton_enable_empty_final_response", raw.tells_final, "a bool_param");
+  }
+  out->tells_final = raw.tells_final.bits != 0;
+  return absl::OkStatus();
+}
+
+// What the request says once for all of its inputs.
+absl::Status ApplyParameters(const RawInferRequest& raw, RawRequest* native, InferRequest* out) {
+  if (raw.has_unknown) {
+    return Invalid("parameters: ", Quoted(raw.unknown),
+                   " is not known here; known are axis, scale, output_dtype and timeout, and ignored are priority and "
+                   "sequence_*");
+  }
+  if (absl::Status status = ApplyAxis(raw, native); !status.ok()) return status;
+  if (absl::Status status = ApplyScale(raw, native); !status.ok()) return status;
+  if (absl::Status status = ApplyOutputDtype(raw, native); !status.ok()) return status;
+  if (absl::Status status = ApplyTimeout(raw, out); !status.ok()) return status;
+  if (absl::Status status = ApplyTellsFinal(raw, out); !status.ok()) return status;
+  native->operation = static_cast<std::int32_t>(out->model->operation);
+  return absl::OkStatus();
+}
+
+absl::Status ApplyModel(const RawInferRequest& raw, InferRequest* out) {
+  if (raw.id.size > kMaxInferIdBytes) {
+    return Invalid("id: has ", raw.id.size, " bytes; must be at most ", kMaxInferIdBytes);
+  }
+  out->model = FindInferModel(raw.model_name.text, raw.model_version.text);
+  if (out->model != nullptr && raw.model_version.size == raw.model_version.text.size()) return absl::OkStatus();
+  const bool knows_name = FindInferModel(raw.model_name.text, "") != nullptr;
+  out->model = nullptr;
+  if (knows_name) {
+    return absl::NotFoundError(
+        absl::StrCat("model_version: is ", Quoted(raw.model_version), "; must be empty or \"1\""));
+  }
+  return absl::NotFoundError(absl::StrCat("model_name: ", Quoted(raw.model_name),
+                                          " is not known here; softmax and log_softmax are, and each with _fp16, "
+                                          "_bf16 and _fp64"));
+}
+
+// How many inputs there are, and that each has its data in one way.
+absl::Status CheckCounts(const RawInferRequest& raw) {
+  if (raw.inputs_count == 0) return Invalid("inputs: has 0 tensors; must have at least 1");
+  if (raw.inputs_count > kMaxInferInputs) {
+    return Invalid("inputs: has ", raw.inputs_count, " tensors; must have at most ", kMaxInferInputs);
+  }
+  if (raw.outputs_count > kMaxInferInputs) {
+    return Invalid("outputs: has ", raw.outputs_count, " names; must have at most ", kMaxInferInputs);
+  }
+  if (raw.raw_count > 0 && raw.raw_count != raw.inputs_count) {
+    return Invalid("raw_input_contents: has ", raw.raw_count, " values; must have ", raw.inputs_count,
+                   ", one for each of inputs, or none");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckNoParameter(const std::string& place, bool has, const InferText& key) {
+  if (!has) return absl::OkStatus();
+  if (absl::StartsWith(key.text, "shared_memory_")) {
+    return absl::UnimplementedError(
+        absl::StrCat(place, ".parameters: ", Quoted(key), ": there is no shared memory here; send raw_input_contents"));
+  }
+  if (key.text == "classification") {
+    return absl::UnimplementedError(absl::StrCat(place, ".parameters: \"classification\" is not served"));
+  }
+  return Invalid(place, ".parameters: ", Quoted(key), " is not known here; must have none");
+}
+
+absl::Status CheckName(const std::string& place, const RawInferInput& input) {
+  if (input.name.size <= kMaxInferNameBytes && absl::StartsWith(input.name.text, "X")) return absl::OkStatus();
+  return Invalid(place, ".name: is ", Quoted(input.name), "; must be \"X\", or begin with it and have at most ",
+                 kMaxInferNameBytes, " bytes");
+}
+
+// Where the input's data are, into `native`; what is wrong with them in this protocol.
+absl::Status FindData(const RawInferRequest& raw, std::size_t index, const std::string& place, RawRequest* native) {
+  const RawInferInput& input = raw.inputs[index];
+  const bool typed = input.fp32.bytes > 0 || input.fp64.bytes > 0 || input.other_contents > 0;
+  if (raw.raw_count > 0) {
+    if (typed) return Invalid(place, ".contents: is set beside raw_input_contents; must have one of them");
+    native->data_offset = raw.raw[index].offset;
+    native->data_size = raw.raw[index].size;
+    return absl::OkStatus();
+  }
+  if (!typed) return absl::OkStatus();
+  const auto type = static_cast<kernels::DataType>(native->dtype);
+  const bool is_fp64 = type == kernels::DataType::kFloat64;
+  if (!is_fp64 && type != kernels::DataType::kFloat32) {
+    return Invalid(place, ".contents: is set, and ", DatatypeName(type), " has no typed contents; must be sent in ",
+                   "raw_input_contents");
+  }
+  const TypedValues& wanted = is_fp64 ? input.fp64 : input.fp32;
+  if (input.other_contents > 0 || (is_fp64 ? input.fp32 : input.fp64).bytes > 0) {
+    return Invalid(place, ".contents: has values of another type than ", DatatypeName(type), "; must have only ",
+                   is_fp64 ? "fp64_contents" : "fp32_contents");
+  }
+  native->data_offset = wanted.offset;
+  native->data_size = wanted.bytes;
+  return absl::OkStatus();
+}
+
+// The native contract's words for a field, in this protocol's.
+absl::Status InOurWords(const absl::Status& status, const std::string& place, const std::string& data) {
+  const std::string_view text(status.message().data(), status.message().size());
+  constexpr std::string_view kData = "input.data";
+  constexpr std::string_view kInput = "input";
+  if (text.starts_with(kData)) return Invalid(data, std::string(text.substr(kData.size())));
+  if (text.starts_with(kInput)) return Invalid(place, std::string(text.substr(kInput.size())));
+  return Invalid("parameters, with ", place, ": ", std::string(text));
+}
+
+absl::Status DecodeInput(const RawInferRequest& raw, std::size_t index, const RawRequest& common,
+                         const WireLimits& limits, InferTensor* out) {
+  const RawInferInput& input = raw.inputs[index];
+  const std::string place = absl::StrCat("inputs[", index, "]");
+  if (absl::Status status = CheckName(place, input); !status.ok()) return status;
+  if (absl::Status status = CheckNoParameter(place, input.has_parameter, input.parameter); !status.ok()) return status;
+  RawRequest native = common;
+  native.has_input = true;
+  native.dtype = DtypeOf(input.datatype.text);
+  if (native.dtype == 0) {
+    return Invalid(place, ".datatype: is ", Quoted(input.datatype),
+                   "; must be \"FP32\", \"FP16\", \"BF16\" or \"FP64\"");
+  }
+  native.rank = input.rank;
+  std::copy_n(input.shape, kMaxShapeRank, native.shape);
+  if (absl::Status status = FindData(raw, index, place, &native); !status.ok()) return status;
+  if (absl::Status status = ApplyContract(native, limits, &out->request); !status.ok()) {
+    return InOurWords(status, place,
+                      raw.raw_count > 0 ? absl::StrCat("raw_input_contents[", index, "]") : place + ".contents");
+  }
+  const bool fp64 = native.dtype == static_cast<int>(kernels::DataType::kFloat64);
+  if (raw.raw_count == 0 && (fp64 ? input.fp64 : input.fp32).pieces > 1) {
+    out->gathered.resize(native.data_size);
+    GatherContents(input, fp64, out->gathered.data());
+  }
+  out->output = "Y" + input.name.text.substr(1);
+  return absl::OkStatus();
+}
+
+// Which of the outputs are asked for: keeps those tensors only.
+absl::Status ApplyOutputs(const RawInferRequest& raw, InferRequest* out) {
+  std::array<bool, kMaxInferInputs> wanted{};
+  for (std::size_t i = 0; i < raw.outputs.size(); ++i) {
+    const std::string place = absl::StrCat("outputs[", i, "]");
+    const RawInferOutput& output = raw.outputs[i];
+    const auto it = std::find_if(out->tensors.begin(), out->tensors.end(),
+                                 [&](const InferTensor& tensor) { return tensor.output == output.name.text; });
+    if (it == out->tensors.end()) {
+      return Invalid(place, ".name: is ", Quoted(output.name), "; must be the name of an input with Y for its X");
+    }
+    if (std::exchange(wanted[static_cast<std::size_t>(it - out->tensors.begin())], true)) {
+      return Invalid(place, ".name: ", Quoted(output.name), " is there twice; must be there once");
+    }
+    if (absl::Status status = CheckNoParameter(place, output.has_parameter, output.parameter); !status.ok()) {
+      return status;
+    }
+  }
+  if (raw.outputs.empty()) return absl::OkStatus();
+  std::size_t index = 0;
+  const auto dropped =
+      std::remove_if(out->tensors.begin(), out->tensors.end(), [&](const InferTensor&) { return !wanted[index++]; });
+  out->tensors.erase(dropped, out->tensors.end());
+  return absl::OkStatus();
+}
+
+absl::Status CheckNamesAndSizes(const WireLimits& limits, const InferRequest& request) {
+  std::uint64_t in = 0;
+  std::uint64_t out = 0;
+  for (std::size_t i = 0; i < request.tensors.size(); ++i) {
+    const InferTensor& tensor = request.tensors[i];
+    for (std::size_t j = 0; j < i; ++j) {
+      if (request.tensors[j].output == tensor.output) {
+        return Invalid("inputs[", i, "].name: is that of inputs[", j, "], too; must be its own");
+      }
+    }
+    in += tensor.request.spec.input_bytes();
+    out += tensor.request.spec.output_bytes();
+  }
+  if (in > limits.max_request_bytes) {
+    return Invalid("inputs: have ", in, " bytes together; must have at most ", limits.max_request_bytes,
+                   " (max_request_bytes)");
+  }
+  const std::uint64_t most = std::min(limits.max_response_bytes, kMostMessageBytes - kMostHeaderBytes);
+  if (out > most) {
+    return Invalid("outputs: have ", out, " bytes together; must have at most ", most, " (max_response_bytes)");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ApplyRules(const RawInferRequest& raw, const WireLimits& limits, InferRequest* out) {
+  if (absl::Status status = ApplyModel(raw, out); !status.ok()) return status;
+  RawRequest common;
+  if (absl::Status status = ApplyParameters(raw, &common, out); !status.ok()) return status;
+  if (absl::Status status = CheckCounts(raw); !status.ok()) return status;
+  for (std::size_t i = 0; i < raw.inputs.size(); ++i) {
+    if (absl::Status status = DecodeInput(raw, i, common, limits, &out->tensors.emplace_back()); !status.ok()) {
+      return status;
+    }
+  }
+  if (absl::Status status = CheckNamesAndSizes(limits, *out); !status.ok()) return status;
+  if (absl::Status status = ApplyOutputs(raw, out); !status.ok()) return status;
+  // The 16-bit types have no typed form: an answer in one is raw.
+  const auto has_typed_form = [](const InferTensor& tensor) {
+    return tensor.request.spec.output_type == kernels::DataType::kFloat32 ||
+           tensor.request.spec.output_type == kernels::DataType::kFloat64;
+  };
+  out->typed = raw.raw_count == 0 && std::all_of(out->tensors.begin(), out->tensors.end(), has_typed_form);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void DecodeInferRequest(Slices slices, const WireLimits& limits, InferRequest* out) {
+  *out = InferRequest{};
+  WireCursor cursor(slices);
+  const std::uint64_t bytes = cursor.remaining();
+  RawInferRequest raw;
+  const bool well_formed = WalkInferRequest(&cursor, &raw);
+  out->id = raw.id.text;
+  out->status = well_formed ? ApplyRules(raw, limits, out) : Invalid(raw.field, ": ", DescribeFault(cursor));
+  if (out->status.ok()) out->status = CheckMessage(bytes, limits);
+  if (!out->status.ok()) {
+    out->tensors.clear();
+    out->status = OrCompressed(slices, std::move(out->status));
+  }
+}
+
+}  // namespace softmax::server

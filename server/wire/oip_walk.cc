@@ -1,0 +1,292 @@
+#include "server/wire/oip_walk.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "server/base/safe_text.h"
+#include "server/wire/oip_tags.h"
+
+namespace softmax::server {
+namespace {
+
+constexpr int kTopDepth = kWireDepth;
+
+// How many bytes at the end of `text` begin a character that may go on.
+std::size_t OpenCharacter(std::string_view text) {
+  for (std::size_t back = 1; back <= std::min<std::size_t>(3, text.size()); ++back) {
+    const auto byte = static_cast<unsigned char>(text[text.size() - back]);
+    if (byte >= 0xc0) return back;
+    if (byte < 0x80) return 0;
+  }
+  return 0;
+}
+
+// Of a string that no rule accepts, so that its length costs no memory.
+bool SkipLongText(WireCursor* cursor, std::uint64_t size) {
+  std::array<char, 4096> block;
+  std::size_t open = 0;
+  for (std::uint64_t left = size; left > 0;) {
+    const auto step = static_cast<std::size_t>(std::min<std::uint64_t>(left, block.size() - open));
+    cursor->Read(step, block.data() + open);
+    left -= step;
+    const std::string_view text(block.data(), open + step);
+    open = left == 0 ? 0 : OpenCharacter(text);
+    if (!IsUtf8(text.substr(0, text.size() - open))) return cursor->Fail(WireFault::kNotUtf8, size);
+    std::copy_n(block.data() + text.size() - open, open, block.data());
+  }
+  return true;
+}
+
+bool ReadText(WireCursor* cursor, InferText* text) {
+  text->text.clear();
+  if (!cursor->ReadLength(&text->size)) return false;
+  if (text->size > kMaxInferIdBytes) return SkipLongText(cursor, text->size);
+  text->text.resize(text->size);
+  cursor->Read(text->size, text->text.data());
+  if (IsUtf8(text->text)) return true;
+  text->text.clear();  // an answer that echoes it could not be read
+  return cursor->Fail(WireFault::kNotUtf8, text->size);
+}
+
+// Reads an embedded message: `field(tag)` reads one of its fields.
+template <typename Field>
+bool WalkMessage(WireCursor* cursor, Field field) {
+  std::uint64_t length;
+  if (!cursor->ReadLength(&length)) return false;
+  const std::uint64_t outer = cursor->Narrow(length);
+  while (!cursor->AtLimit()) {
+    std::uint32_t tag;
+    if (!cursor->ReadTag(&tag) || !field(tag)) return false;
+  }
+  cursor->Widen(outer);
+  return true;
+}
+
+bool WalkParameter(WireCursor* cursor, int depth, InferParameter* parameter) {
+  using Kind = InferParameter::Kind;
+  return WalkMessage(cursor, [&](std::uint32_t tag) {
+    switch (tag) {
+      case kParameterBool:
+        parameter->kind = Kind::kBool;
+        return cursor->ReadVarint(&parameter->bits);
+      case kParameterInt64:
+        parameter->kind = Kind::kInt64;
+        return cursor->ReadVarint(&parameter->bits);
+      case kParameterString:
+        parameter->kind = Kind::kString;
+        return ReadText(cursor, &parameter->text);
+      case kParameterDouble:
+        parameter->kind = Kind::kDouble;
+        return cursor->ReadFixed64(&parameter->bits);
+      case kParameterUint64:
+        parameter->kind = Kind::kUint64;
+        return cursor->ReadVarint(&parameter->bits);
+      default:
+        return cursor->SkipField(tag, depth);
+    }
+  });
+}
+
+// An entry of a map: the last of several keys and all parts of several values count.
+bool WalkEntry(WireCursor* cursor, int depth, InferText* key, InferParameter* value) {
+  return WalkMessage(cursor, [&](std::uint32_t tag) {
+    if (tag == kEntryKey) return ReadText(cursor, key);
+    if (tag == kEntryValue) return WalkParameter(cursor, depth - 1, value);
+    return cursor->SkipField(tag, depth);
+  });
+}
+
+// The parameters of an input or output: none is known, so that the first one's name is all that is needed.
+bool WalkUnknownEntry(WireCursor* cursor, int depth, bool* has, InferText* first) {
+  InferText key;
+  InferParameter value;
+  if (!WalkEntry(cursor, depth, &key, &value)) return false;
+  if (!std::exchange(*has, true)) *first = std::move(key);
+  return true;
+}
+
+bool IsIgnored(std::string_view key) { return key == "priority" || key.starts_with("sequence_"); }
+
+bool WalkRequestEntry(WireCursor* cursor, int depth, RawInferRequest* request) {
+  InferText key;
+  InferParameter value;
+  if (!WalkEntry(cursor, depth, &key, &value)) return false;
+  struct Known {
+    std::string_view key;
+    InferParameter RawInferRequest::*value;
+    bool RawInferRequest::*has;
+  };
+  static constexpr std::array<Known, 5> kKnown = {{
+      {"axis", &RawInferRequest::axis, &RawInferRequest::has_axis},
+      {"scale", &RawInferRequest::scale, &RawInferRequest::has_scale},
+      {"output_dtype", &RawInferRequest::output_dtype, &RawInferRequest::has_output_dtype},
+      {"timeout", &RawInferRequest::timeout, &RawInferRequest::has_timeout},
+      {"triton_enable_empty_final_response", &RawInferRequest::tells_final, &RawInferRequest::has_tells_final},
+  }};
+  for (const Known& known : kKnown) {
+    if (key.text != known.key) continue;
+    request->*known.has = true;
+    request->*known.value = std::move(value);
+    return true;
+  }
+  if (!IsIgnored(key.text) && !std::exchange(request->has_unknown, true)) request->unknown = std::move(key);
+  return true;
+}
+
+// One field of values of `size` bytes each, packed or one alone. `out`: where they are copied to; null: only counted.
+bool ReadValues(WireCursor* cursor, bool packed, std::uint64_t size, TypedValues* values, std::byte** out) {
+  std::uint64_t length = size;
+  if (packed) {
+    if (!cursor->ReadLength(&length)) return false;
+    if (length % size != 0) return cursor->Fail(WireFault::kPackedOverhang, length);
+    if (length == 0) return true;
+  }
+  if (cursor->remaining() < length) return cursor->Fail(WireFault::kTruncated, cursor->remaining());
+  if (values->bytes == 0) values->offset = cursor->position();
+  values->bytes += length;
+  ++values->pieces;
+  if (*out == nullptr) return cursor->Skip(length);
+  cursor->Read(length, *out);
+  *out += length;
+  return true;
+}
+
+// What is no FP32 or FP64: whether there is any is all that is needed.
+bool WalkOtherContents(WireCursor* cursor, std::uint32_t tag, int depth, RawInferInput* input) {
+  constexpr std::uint32_t kBytesContents = 8 << 3 | 2;
+  const std::uint32_t number = tag >> 3;
+  const bool is_integers = number < (kInferFp32 >> 3);
+  const auto note = [&](std::uint64_t) { input->other_contents = number; };
+  if (is_integers && (tag & 7) == 2) return ReadPacked(cursor, note);
+  if (tag == kBytesContents || (is_integers && (tag & 7) == 0)) note(0);
+  return cursor->SkipField(tag, depth);
+}
+
+bool WalkContents(WireCursor* cursor, int depth, RawInferInput* input, std::byte** fp32, std::byte** fp64) {
+  return WalkMessage(cursor, [&](std::uint32_t tag) {
+    switch (tag) {
+      case kInferFp32:
+      case kInferFp32Packed:
+        return ReadValues(cursor, tag == kInferFp32Packed, sizeof(float), &input->fp32, fp32);
+      case kInferFp64:
+      case kInferFp64Packed:
+        return ReadValues(cursor, tag == kInferFp64Packed, sizeof(double), &input->fp64, fp64);
+      default:
+        return WalkOtherContents(cursor, tag, depth, input);
+    }
+  });
+}
+
+void AddDimension(RawInferInput* input, std::uint64_t value) {
+  if (input->rank < kMaxShapeRank) input->shape[input->rank] = static_cast<std::int64_t>(value);
+  ++input->rank;
+}
+
+bool WalkInputField(WireCursor* cursor, std::uint32_t tag, int depth, RawInferInput* input) {
+  std::uint64_t value;
+  std::byte* none = nullptr;
+  switch (tag) {
+    case kInferTensorName:
+      return ReadText(cursor, &input->name);
+    case kInferTensorDatatype:
+      return ReadText(cursor, &input->datatype);
+    case kInferTensorShapePacked:
+      return ReadPacked(cursor, [&](std::uint64_t v) { AddDimension(input, v); });
+    case kInferTensorShape:
+      if (!cursor->ReadVarint(&value)) return false;
+      AddDimension(input, value);
+      return true;
+    case kInferTensorParameters:
+      return WalkUnknownEntry(cursor, depth - 1, &input->has_parameter, &input->parameter);
+    case kInferTensorContents:
+      return WalkContents(cursor, depth - 1, input, &none, &none);
+    default:
+      return cursor->SkipField(tag, depth);
+  }
+}
+
+bool WalkInput(WireCursor* cursor, int depth, RawInferRequest* request) {
+  // Those that are too many are read all the same: what is malformed in them has to be found.
+  RawInferInput beyond;
+  const bool keeps = request->inputs_count++ < kMaxInferInputs;
+  RawInferInput& input = keeps ? request->inputs.emplace_back() : beyond;
+  input.begin = *cursor;
+  return WalkMessage(cursor, [&](std::uint32_t tag) { return WalkInputField(cursor, tag, depth, &input); });
+}
+
+bool WalkOutput(WireCursor* cursor, int depth, RawInferRequest* request) {
+  RawInferOutput beyond;
+  const bool keeps = request->outputs_count++ < kMaxInferInputs;
+  RawInferOutput& output = keeps ? request->outputs.emplace_back() : beyond;
+  return WalkMessage(cursor, [&](std::uint32_t tag) {
+    if (tag == kInferTensorName) return ReadText(cursor, &output.name);
+    if (tag == kInferRequestedParameters) {
+      return WalkUnknownEntry(cursor, depth - 1, &output.has_parameter, &output.parameter);
+    }
+    return cursor->SkipField(tag, depth);
+  });
+}
+
+bool WalkRaw(WireCursor* cursor, RawInferRequest* request) {
+  std::uint64_t length;
+  if (!cursor->ReadLength(&length)) return false;
+  if (request->raw_count++ < kMaxInferInputs) request->raw.push_back({cursor->position(), length});
+  return cursor->Skip(length);
+}
+
+bool WalkField(WireCursor* cursor, std::uint32_t tag, RawInferRequest* request) {
+  switch (tag) {
+    case kInferModelName:
+      request->field = "model_name";
+      return ReadText(cursor, &request->model_name);
+    case kInferModelVersion:
+      request->field = "model_version";
+      return ReadText(cursor, &request->model_version);
+    case kInferId:
+      request->field = "id";
+      return ReadText(cursor, &request->id);
+    case kInferParameters:
+      request->field = "parameters";
+      return WalkRequestEntry(cursor, kTopDepth - 1, request);
+    case kInferInputs:
+      request->field = "inputs";
+      return WalkInput(cursor, kTopDepth - 1, request);
+    case kInferOutputs:
+      request->field = "outputs";
+      return WalkOutput(cursor, kTopDepth - 1, request);
+    case kInferRawInput:
+      request->field = "raw_input_contents";
+      return WalkRaw(cursor, request);
+    default:
+      request->field = "message";
+      return cursor->SkipField(tag, kTopDepth);
+  }
+}
+
+}  // namespace
+
+bool WalkInferRequest(WireCursor* cursor, RawInferRequest* request) {
+  while (!cursor->AtLimit()) {
+    std::uint32_t tag;
+    if (!cursor->ReadTag(&tag)) return false;
+    if (!WalkField(cursor, tag, request)) return false;
+  }
+  return true;
+}
+
+void GatherContents(const RawInferInput& input, bool fp64, std::byte* out) {
+  WireCursor cursor = input.begin;
+  RawInferInput again;
+  std::byte* none = nullptr;
+  std::byte** const fp32_out = fp64 ? &none : &out;
+  std::byte** const fp64_out = fp64 ? &out : &none;
+  // All of this has been walked, so that nothing fails.
+  (void)WalkMessage(&cursor, [&](std::uint32_t tag) {
+    if (tag == kInferTensorContents) return WalkContents(&cursor, kWireDepth - 2, &again, fp32_out, fp64_out);
+    return cursor.SkipField(tag, kWireDepth - 1);
+  });
+}
+
+}  // namespace softmax::server

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <absl/container/inlined_vector.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "server/wire/cursor.h"
+#include "server/wire/oip.h"
+#include "server/wire/walk.h"
+
+// What a ModelInferRequest says, before any rule but protobuf's own was looked at.
+namespace softmax::server {
+
+// A string as far as a rule can need it.
+struct InferText {
+  std::string text;  // empty when it is longer than kMaxInferIdBytes
+  std::uint64_t size = 0;
+};
+
+// An InferParameter.
+struct InferParameter {
+  enum class Kind : std::uint8_t { kNone, kBool, kInt64, kString, kDouble, kUint64 };
+  Kind kind = Kind::kNone;
+  std::uint64_t bits = 0;  // of any kind but kString
+  InferText text;          // kString
+};
+
+// A typed contents' field of one kind.
+struct TypedValues {
+  std::uint64_t bytes = 0;
+  std::uint64_t offset = 0;  // of the first
+  std::uint64_t pieces = 0;  // 1: all of them lie there together
+};
+
+struct RawInferInput {
+  InferText name;
+  InferText datatype;
+  std::uint64_t rank = 0;  // dimensions seen; shape[] has the first kMaxShapeRank
+  std::int64_t shape[kMaxShapeRank] = {};
+  TypedValues fp32;
+  TypedValues fp64;
+  std::uint32_t other_contents = 0;  // number of a field of other contents that has any
+  bool has_parameter = false;
+  InferText parameter;  // the key of the first
+  WireCursor begin;     // of the input's message, limited to it
+};
+
+struct RawInferOutput {
+  InferText name;
+  bool has_parameter = false;
+  InferText parameter;
+};
+
+struct RawInferRequest {
+  InferText model_name;
+  InferText model_version;
+  InferText id;
+
+  InferParameter axis;
+  InferParameter scale;
+  InferParameter output_dtype;
+  InferParameter timeout;
+  InferParameter tells_final;
+  bool has_axis = false;
+  bool has_scale = false;
+  bool has_output_dtype = false;
+  bool has_timeout = false;
+  bool has_tells_final = false;
+  bool has_unknown = false;
+  InferText unknown;  // the first key that is none of these, nor ignored
+
+  // The first kMaxInferInputs of each; the counts are of all.
+  absl::InlinedVector<RawInferInput, 1> inputs;
+  absl::InlinedVector<RawInferOutput, 1> outputs;
+  std::uint64_t inputs_count = 0;
+  std::uint64_t outputs_count = 0;
+  struct Bytes {
+    std::uint64_t offset = 0;
+    std::uint64_t size = 0;
+  };
+  absl::InlinedVector<Bytes, 1> raw;
+  std::uint64_t raw_count = 0;
+
+  // Where the walk stands, for the message when it fails.
+  const char* field = "message";
+};
+
+// Reads one ModelInferRequest up to the cursor's limit, as the generated parser would have it. False: malformed, and
+// cursor->fault() says why.
+bool WalkInferRequest(WireCursor* cursor, RawInferRequest* request);
+
+// Copies an input's typed values, which came in several pieces, one behind the other. For an input that
+// WalkInferRequest accepted.
+void GatherContents(const RawInferInput& input, bool fp64, std::byte* out);
+
+}  // namespace softmax::server

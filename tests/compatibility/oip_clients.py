@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""The public clients of the Open Inference Protocol against a running server: oip_clients.py HOST:PORT
+
+Runs tritonclient.grpc (pip install tritonclient[grpc] numpy) and perf_analyzer where they are installed, and says what
+passed. Ends with 1 where something failed, and with 77 where neither client is there.
+"""
+import queue
+import shutil
+import subprocess
+import sys
+
+TARGET = sys.argv[1] if len(sys.argv) > 1 else "localhost:50051"
+RESULTS = []
+
+
+def check(name, run):
+    try:
+        run()
+    except Exception as error:  # whatever a public client throws is a result
+        RESULTS.append((name, f"FAILED: {type(error).__name__}: {error}"))
+    else:
+        RESULTS.append((name, "passed"))
+    print(*RESULTS[-1], sep=": ", flush=True)
+
+
+def reference(numpy, x, log=False):
+    shifted = x.astype(numpy.float64) - x.max(axis=-1, keepdims=True)
+    logs = shifted - numpy.log(numpy.exp(shifted).sum(axis=-1, keepdims=True))
+    return logs if log else numpy.exp(logs)
+
+
+def run_tritonclient():
+    try:
+        import numpy
+        import tritonclient.grpc as triton
+    except ImportError as error:
+        print(f"tritonclient: skipped, {error}")
+        return
+    client = triton.InferenceServerClient(TARGET)
+    x = numpy.random.default_rng(1).standard_normal((4, 1000))
+
+    def tensor(values, datatype):
+        made = triton.InferInput("X", list(values.shape), datatype)
+        made.set_data_from_numpy(values)
+        return made
+
+    def right(answer, values, log=False, tolerance=1e-5):
+        numpy.testing.assert_allclose(answer.as_numpy("Y"), reference(numpy, values, log), atol=tolerance)
+
+    def control():
+        assert client.is_server_live() and client.is_server_ready() and client.is_model_ready("softmax")
+        assert not client.is_model_ready("resnet")
+        assert client.get_model_metadata("softmax").inputs[0].name == "X"
+        assert client.get_model_config("softmax").config.max_batch_size > 0
+        assert len(client.get_model_repository_index().models) == 8
+        client.get_trace_settings()
+        client.get_log_settings()
+        client.unregister_system_shared_memory()
+        client.unregister_cuda_shared_memory()
+
+    def each_type():
+        for datatype, model, kind, tolerance in (("FP32", "softmax", numpy.float32, 1e-6),
+                                                 ("FP16", "softmax_fp16", numpy.float16, 1e-3),
+                                                 ("FP64", "log_softmax_fp64", numpy.float64, 1e-12)):
+            values = x.astype(kind)
+            right(client.infer(model, [tensor(values, datatype)]), values, model.startswith("log"), tolerance)
+        values = (x.astype(numpy.float32).view(numpy.uint32) & 0xffff0000).view(numpy.float32)
+        right(client.infer("softmax_bf16", [tensor(values, "BF16")]), values, tolerance=4e-3)
+
+    def asynchronous():
+        answers = queue.Queue()
+        for i in range(100):
+            client.async_infer("softmax", [tensor(x.astype(numpy.float32), "FP32")], request_id=str(i),
+                               callback=lambda result, error: answers.put((result, error)))
+        ids = set()
+        for _ in range(100):
+            result, error = answers.get(timeout=30)
+            assert error is None, error
+            right(result, x)
+            ids.add(result.get_response().id)
+        assert len(ids) == 100
+
+    def streaming():
+        answers = queue.Queue()
+        client.start_stream(callback=lambda result, error: answers.put((result, error)))
+        for i in range(100):
+            client.async_stream_infer("softmax", [tensor(x.astype(numpy.float32), "FP32")], request_id=str(i))
+        for _ in range(100):
+            result, error = answers.get(timeout=30)
+            assert error is None, error
+            right(result, x)
+        client.stop_stream()
+
+    def statistics():
+        before = client.get_inference_statistics("softmax").model_stats[0].inference_stats.success.count
+        client.infer("softmax", [tensor(x.astype(numpy.float32), "FP32")])
+        after = client.get_inference_statistics("softmax").model_stats[0].inference_stats.success.count
+        assert after > before
+
+    def errors():
+        for model, name in (("resnet", "X"), ("softmax", "A")):
+            made = triton.InferInput(name, [4, 1000], "FP32")
+            made.set_data_from_numpy(x.astype(numpy.float32))
+            try:
+                client.infer(model, [made])
+            except triton.InferenceServerException as error:
+                assert error.message(), "an error without a message"
+            else:
+                raise AssertionError(f"{model} with input {name} was answered")
+
+    for name, run in (("control calls", control), ("each type", each_type), ("asynchronous", asynchronous),
+                      ("stream", streaming), ("statistics", statistics), ("errors", errors)):
+        check(f"tritonclient, {name}", run)
+
+
+def run_perf_analyzer():
+    program = shutil.which("perf_analyzer")
+    if program is None:
+        print("perf_analyzer: skipped, not installed")
+        return
+    common = [program, "-u", TARGET, "-i", "grpc", "--input-data", "zero", "-p", "2000"]
+    for name, arguments in (
+            ("synchronous", ["-m", "softmax", "--shape", "X:1024", "--sync", "--concurrency-range", "4"]),
+            ("asynchronous", ["-m", "softmax_fp16", "--shape", "X:1024", "-a", "--concurrency-range", "16"]),
+            ("request rate", ["-m", "softmax_fp64", "--shape", "X:1024", "--request-rate-range", "200"]),
+            ("stream", ["-m", "log_softmax", "--shape", "X:1024", "--streaming", "-a", "--concurrency-range", "8"]),
+            ("batch", ["-m", "softmax", "--shape", "X:1024", "-b", "64", "--concurrency-range", "4"])):
+        check(f"perf_analyzer, {name}",
+              lambda arguments=arguments: subprocess.run([*common, *arguments], check=True, timeout=300))
+
+
+run_tritonclient()
+run_perf_analyzer()
+if not RESULTS:
+    sys.exit(77)
+failed = sum(result != "passed" for _, result in RESULTS)
+print(f"{len(RESULTS) - failed} passed, {failed} failed")
+sys.exit(failed > 0)

@@ -1,0 +1,315 @@
+// Tensors through the Open Inference Protocol, as its public clients send them (docs/oip.md), and what comes back.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "server/rpc/security/token_set.h"
+#include "softmax/v1/softmax.grpc.pb.h"
+#include "tests/end_to_end/oip_fixture.h"
+#include "tests/support/temp_folder.h"
+
+namespace softmax::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+class Oip : public OipTest {};
+
+TEST_F(Oip, RawTensorsOfEveryTypeShapeAndAxisUnderAnyName) {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    SCOPED_TRACE(seed);
+    Question question = RandomQuestion(seed, 5000);
+    if (!question.lengths.empty()) continue;  // which this protocol has no place for
+    ModelInferRequest request = RequestOf(question, "id " + std::to_string(seed));
+    const bool log = question.operation == kernels::Operation::kLogSoftmax;
+    request.set_model_name(kModels[(log ? 4 : 0) + seed % 4]);
+    if (seed % 3 == 0) request.set_model_version("1");
+    if (seed % 5 == 0) request.add_outputs()->set_name("Y");
+    (*request.mutable_parameters())["priority"].set_uint64_param(1);
+    (*request.mutable_parameters())["sequence_id"].set_int64_param(0);
+    (*request.mutable_parameters())["sequence_start"].set_bool_param(false);
+    (*request.mutable_parameters())["triton_enable_empty_final_response"].set_bool_param(false);
+    ModelInferResponse response;
+    const grpc::Status status = Infer(request, &response);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    EXPECT_EQ(response.id(), request.id());
+    EXPECT_EQ(response.model_name(), request.model_name());
+    EXPECT_EQ(response.model_version(), "1");
+    EXPECT_EQ(response.outputs(0).name(), "Y");
+    EXPECT_TRUE(response.parameters().empty());
+    ExpectRight(question, response);
+  }
+  EXPECT_TRUE(service_.AllSlabsFree());
+}
+
+TEST_F(Oip, LargeTensorsLeaveUncopied) {
+  const Question question = MakeQuestion({64, 16384}, 5);  // 4 MiB
+  ModelInferResponse response;
+  ASSERT_TRUE(Infer(RequestOf(question), &response).ok());
+  ExpectRight(question, response);
+  EXPECT_TRUE(service_.AllSlabsFree());
+}
+
+TEST_F(Oip, TypedRequestsHaveTypedAnswers) {
+  for (const kernels::DataType type : {kernels::DataType::kFloat32, kernels::DataType::kFloat64}) {
+    const Question question = MakeQuestion({7, 33}, 3, type);
+    ModelInferRequest request = RequestOf(question);
+    request.clear_raw_input_contents();
+    inference::InferTensorContents* const contents = request.mutable_inputs(0)->mutable_contents();
+    const std::size_t elements = 7 * 33;
+    for (std::size_t i = 0; i < elements; ++i) {
+      if (type == kernels::DataType::kFloat32) {
+        float value;
+        std::memcpy(&value, question.data.data() + i * sizeof(value), sizeof(value));
+        contents->add_fp32_contents(value);
+      } else {
+        double value;
+        std::memcpy(&value, question.data.data() + i * sizeof(value), sizeof(value));
+        contents->add_fp64_contents(value);
+      }
+    }
+    ModelInferResponse response;
+    const grpc::Status status = Infer(request, &response);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    EXPECT_EQ(response.raw_output_contents_size(), 0);
+    ASSERT_EQ(response.outputs_size(), 1);
+    std::vector<std::byte> answer;
+    const auto append = [&](const auto& values) {
+      const auto* const begin = reinterpret_cast<const std::byte*>(values.data());
+      answer.insert(answer.end(), begin, begin + sizeof(*values.data()) * static_cast<std::size_t>(values.size()));
+    };
+    if (type == kernels::DataType::kFloat32) append(response.outputs(0).contents().fp32_contents());
+    if (type == kernels::DataType::kFloat64) append(response.outputs(0).contents().fp64_contents());
+    ASSERT_EQ(answer.size(), question.data.size());
+    const kernels::Judgement judgement = JudgeAnswer(question, answer);
+    EXPECT_TRUE(judgement.ok) << judgement.message;
+    // A 16-bit answer has no typed form.
+    (*request.mutable_parameters())["output_dtype"].set_string_param("BF16");
+    ASSERT_TRUE(Infer(request, &response).ok());
+    EXPECT_EQ(response.raw_output_contents_size(), 1);
+    EXPECT_EQ(response.raw_output_contents(0).size(), elements * 2);
+  }
+}
+
+TEST_F(Oip, SeveralInputsAreAnsweredEach) {
+  std::vector<Question> questions = {MakeQuestion({3, 100}, 1), MakeQuestion({50}, 2, kernels::DataType::kFloat16),
+                                     MakeQuestion({2, 4096}, 3, kernels::DataType::kFloat64), MakeQuestion({0, 5}, 4),
+                                     MakeQuestion({8, 65536}, 5)};
+  ModelInferRequest request = RequestOf(questions[0], "several");
+  for (std::size_t i = 1; i < questions.size(); ++i) {
+    questions[i].output_type = questions[i].input_type;
+    ModelInferRequest next = RequestOf(questions[i]);
+    next.mutable_inputs(0)->set_name("X" + std::to_string(i));
+    *request.add_inputs() = next.inputs(0);
+    request.add_raw_input_contents(next.raw_input_contents(0));
+  }
+  ModelInferResponse response;
+  grpc::Status status = Infer(request, &response);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  ASSERT_EQ(response.outputs_size(), 5);
+  for (int i = 0; i < 5; ++i) {
+    SCOPED_TRACE(i);
+    EXPECT_EQ(response.outputs(i).name(), i == 0 ? "Y" : "Y" + std::to_string(i));
+    ExpectRight(questions[static_cast<std::size_t>(i)], response, i);
+  }
+  // Only what is asked for.
+  request.add_outputs()->set_name("Y2");
+  status = Infer(request, &response);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  ASSERT_EQ(response.outputs_size(), 1);
+  EXPECT_EQ(response.outputs(0).name(), "Y2");
+  ExpectRight(questions[2], response);
+  EXPECT_TRUE(service_.AllSlabsFree());
+}
+
+TEST_F(Oip, AStreamAnswersEachRequestByItsId) {
+  const auto context = Context();
+  const auto stream = stub_->ModelStreamInfer(context.get());
+  std::map<std::string, Question> questions;
+  for (std::uint64_t seed = 0; questions.size() < 300; ++seed) {
+    Question question = RandomQuestion(seed, 4000);
+    if (question.lengths.empty()) questions.emplace(std::to_string(seed), std::move(question));
+  }
+  std::jthread writer([&] {
+    for (const auto& [id, question] : questions) {
+      ModelInferRequest request = RequestOf(question, id);
+      const bool asks = id.back() == '7';
+      if (asks || id.back() == '8') {
+        (*request.mutable_parameters())["triton_enable_empty_final_response"].set_bool_param(asks);
+      }
+      stream->Write(request);
+    }
+    stream->WritesDone();
+  });
+  inference::ModelStreamInferResponse response;
+  std::set<std::string> seen;
+  while (stream->Read(&response)) {
+    const std::string id = response.infer_response().id();
+    ASSERT_TRUE(questions.count(id) == 1 && seen.insert(id).second) << id;
+    EXPECT_EQ(response.error_message(), "");
+    ExpectRight(questions.at(id), response.infer_response());
+    const auto& parameters = response.infer_response().parameters();
+    ASSERT_EQ(parameters.count("triton_final_response"), id.back() == '7' ? 1u : 0u);
+    EXPECT_TRUE(parameters.empty() || parameters.at("triton_final_response").bool_param());
+  }
+  EXPECT_EQ(seen.size(), questions.size());
+  EXPECT_TRUE(stream->Finish().ok());
+  EXPECT_TRUE(service_.AllSlabsFree());
+}
+
+TEST_F(Oip, SeveralLargeOutputsOfAStreamAreOneMessage) {
+  const auto context = Context();
+  const auto stream = stub_->ModelStreamInfer(context.get());
+  const Question question = MakeQuestion({16, 16384}, 1);  // 1 MiB
+  ModelInferRequest request = RequestOf(question, "a");
+  for (const char* name : {"X1", "X2"}) {
+    *request.add_inputs() = request.inputs(0);
+    request.mutable_inputs()->rbegin()->set_name(name);
+    request.add_raw_input_contents(request.raw_input_contents(0));
+  }
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(stream->Write(request));
+  stream->WritesDone();
+  int answers = 0;
+  inference::ModelStreamInferResponse response;
+  for (; stream->Read(&response); ++answers) {
+    ASSERT_EQ(response.infer_response().outputs_size(), 3);
+    for (int i = 0; i < 3; ++i) ExpectRight(question, response.infer_response(), i);
+  }
+  EXPECT_EQ(answers, 5);
+  EXPECT_TRUE(stream->Finish().ok());
+  EXPECT_TRUE(service_.AllSlabsFree());
+}
+
+// As the public asynchronous clients work: many calls at once, each found again by its id.
+TEST_F(Oip, ManyAsynchronousCallsEachHaveTheirId) {
+  struct Call {
+    grpc::ClientContext context;
+    ModelInferResponse response;
+    grpc::Status status;
+    std::unique_ptr<grpc::ClientAsyncResponseReader<ModelInferResponse>> reader;
+  };
+  std::vector<Question> questions;
+  std::vector<std::unique_ptr<Call>> calls;
+  grpc::CompletionQueue queue;
+  for (std::uint64_t i = 0; i < 200; ++i) {
+    questions.push_back(MakeQuestion({1, static_cast<std::int64_t>(1 + i)}, i));
+    calls.push_back(std::make_unique<Call>());
+    calls.back()->reader =
+        stub_->AsyncModelInfer(&calls.back()->context, RequestOf(questions.back(), std::to_string(i)), &queue);
+    calls.back()->reader->Finish(&calls.back()->response, &calls.back()->status, reinterpret_cast<void*>(i));
+  }
+  for (int i = 0; i < 200; ++i) {
+    void* tag = nullptr;
+    bool ok = false;
+    ASSERT_TRUE(queue.Next(&tag, &ok));
+    const auto index = reinterpret_cast<std::uint64_t>(tag);
+    ASSERT_TRUE(calls[index]->status.ok()) << calls[index]->status.error_message();
+    EXPECT_EQ(calls[index]->response.id(), std::to_string(index));
+    ExpectRight(questions[index], calls[index]->response);
+  }
+}
+
+TEST_F(Oip, ATimeoutIsKept) {
+  ModelInferRequest request = RequestOf(MakeQuestion({4, 8}, 1));
+  (*request.mutable_parameters())["timeout"].set_int64_param(1);
+  ModelInferResponse response;
+  const grpc::Status status = Infer(request, &response);
+  EXPECT_EQ(status.error_code(), grpc::DEADLINE_EXCEEDED);
+  EXPECT_FALSE(status.error_message().empty());
+  (*request.mutable_parameters())["timeout"].set_int64_param(0);
+  EXPECT_TRUE(Infer(request, &response).ok());
+  (*request.mutable_parameters())["timeout"].set_int64_param(INT64_MAX);
+  EXPECT_TRUE(Infer(request, &response).ok());
+}
+
+TEST_F(Oip, CompressionIsRefusedByName) {
+  const auto context = Context();
+  context->set_compression_algorithm(GRPC_COMPRESS_GZIP);
+  ModelInferResponse response;
+  const grpc::Status status = stub_->ModelInfer(context.get(), RequestOf(MakeQuestion({64, 64}, 1)), &response);
+  EXPECT_EQ(status.error_code(), grpc::UNIMPLEMENTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("gzip"));
+}
+
+TEST_F(Oip, ADrainSaysUnavailable) {
+  const auto context = Context();
+  const auto stream = stub_->ModelStreamInfer(context.get());
+  ASSERT_TRUE(stream->Write(RequestOf(MakeQuestion({2, 3}, 1), "before")));
+  inference::ModelStreamInferResponse streamed;
+  ASSERT_TRUE(stream->Read(&streamed));
+  service_.Drain();
+  EXPECT_FALSE(stream->Read(&streamed));
+  const grpc::Status status = stream->Finish();
+  EXPECT_EQ(status.error_code(), grpc::UNAVAILABLE);
+  EXPECT_THAT(status.error_message(), HasSubstr("draining"));
+}
+
+class OipBatches : public OipTest {
+ protected:
+  OipBatches()
+      : OipTest([](server::Config& config) {
+          config.threads = 1;
+          config.max_queue_delay = std::chrono::milliseconds(300);
+        }) {}
+};
+
+// A request of each contract, sent at once, in one batch.
+TEST_F(OipBatches, AreSharedWithTheNativeContract) {
+  const Question question = MakeQuestion({5, 64}, 1);
+  const auto native = v1::SoftmaxService::NewStub(channel_);
+  v1::SoftmaxRequest request;
+  request.mutable_input()->set_dtype(v1::DATA_TYPE_FLOAT32);
+  for (const std::int64_t dim : question.shape) request.mutable_input()->add_shape(dim);
+  request.mutable_input()->set_data(Bytes(question.data));
+  std::uint64_t most_rows = 0;
+  for (int round = 0; round < 5 && most_rows < 10; ++round) {
+    std::jthread other([&] {
+      ModelInferResponse response;
+      EXPECT_TRUE(Infer(RequestOf(question), &response).ok());
+      ExpectRight(question, response);
+    });
+    v1::SoftmaxResponse response;
+    ASSERT_TRUE(native->Softmax(Context().get(), request, &response).ok());
+    most_rows = std::max(most_rows, response.timing().batch_rows());
+  }
+  EXPECT_EQ(most_rows, 10u);
+}
+
+class OipTokens : public OipTest {
+ protected:
+  OipTokens() : OipTest([](server::Config& config) { config.token_file = TokenFile(); }) {}
+
+ private:
+  static std::string TokenFile() {
+    static const TempFolder folder;
+    std::string digest;
+    for (const std::uint8_t byte : server::DigestOf("secret")) {
+      digest += "0123456789abcdef"[byte >> 4];
+      digest += "0123456789abcdef"[byte & 15];
+    }
+    return folder.Write("tokens", digest);
+  }
+};
+
+TEST_F(OipTokens, AreAskedForByEveryCall) {
+  ModelInferResponse response;
+  grpc::Status status = Infer(RequestOf(MakeQuestion({2, 3}, 1)), &response);
+  EXPECT_EQ(status.error_code(), grpc::UNAUTHENTICATED);
+  EXPECT_FALSE(status.error_message().empty());
+  EXPECT_EQ(Fail(&GRPCInferenceService::Stub::ServerMetadata, inference::ServerMetadataRequest()).error_code(),
+            grpc::UNAUTHENTICATED);
+  const auto context = Context();
+  context->AddMetadata("authorization", "Bearer secret");
+  status = stub_->ModelInfer(context.get(), RequestOf(MakeQuestion({2, 3}, 1)), &response);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+}
+
+}  // namespace
+}  // namespace softmax::testing

@@ -1,0 +1,138 @@
+#include <google/protobuf/stubs/logging.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "inference/inference.pb.h"
+#include "server/wire/oip.h"
+#include "tests/fuzz/require.h"
+#include "tests/server/wire/sliced_message.h"
+
+// libFuzzer over the decoder of ModelInferRequest and what is made of its result, held against the generated parser.
+// The input is as fuzz_wire's, but for bit 0 of its first byte: the answer is a stream's.
+namespace softmax::server {
+namespace {
+
+using softmax::testing::Difference;
+using softmax::testing::Require;
+using softmax::testing::SlicedMessage;
+
+WireLimits LimitsFor(std::uint8_t flags) {
+  WireLimits limits;
+  if ((flags & 2) != 0) {
+    limits.max_request_bytes = 200;
+    limits.max_response_bytes = 300;
+    limits.max_rank = 3;
+    limits.max_rows = 10;
+    limits.max_columns = 10;
+  }
+  return limits;
+}
+
+bool Says(const absl::Status& status, const char* words) {
+  return status.message().find(words) != absl::string_view::npos;
+}
+
+// Behind the name of a field: the fuzzer writes these words into names that are quoted, too.
+bool SaysMalformed(const absl::Status& status) {
+  constexpr std::size_t kLongestField = std::string_view("raw_input_contents").size();
+  return status.message().find(": malformed near byte") <= kLongestField;
+}
+
+void CheckRefused(const InferRequest& request) {
+  const std::string_view text(request.status.message().data(), request.status.message().size());
+  Require(!text.empty() && text.size() <= 400, "a refusal has a reason of readable length");
+  Require(request.tensors.empty(), "a refused request has no tensor");
+  std::string out;
+  EncodeInferStreamError(request.id, request.status, &out);
+  inference::ModelStreamInferResponse parsed;
+  Require(parsed.ParseFromString(out), "an error is well-formed");
+  Require(parsed.infer_response().id() == request.id, "and has the request's id");
+}
+
+void CheckAnswer(const InferRequest& request, bool in_stream) {
+  std::string header;
+  InferHeaderEnds ends;
+  EncodeInferHeader(request, in_stream, &header, &ends);
+  Require(ends.size() == request.tensors.size() && ends.back() == header.size(), "each output has its place");
+  std::string whole;
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    whole.append(header, begin, ends[i] - begin);
+    whole.append(request.tensors[i].request.spec.output_bytes(), '\0');
+    begin = ends[i];
+  }
+  inference::ModelStreamInferResponse streamed;
+  inference::ModelInferResponse alone;
+  Require(in_stream ? streamed.ParseFromString(whole) : alone.ParseFromString(whole), "an answer is well-formed");
+  const inference::ModelInferResponse& parsed = in_stream ? streamed.infer_response() : alone;
+  Require(parsed.id() == request.id, "an answer has the request's id");
+  Require(parsed.outputs_size() == static_cast<int>(ends.size()), "and its outputs");
+}
+
+void CheckAccepted(const inference::ModelInferRequest& parsed, Slices slices, std::uint64_t size,
+                   const WireLimits& limits, const InferRequest& request) {
+  Require(request.model != nullptr && parsed.model_name() == request.model->name, "the model is known");
+  Require(!request.tensors.empty() && request.tensors.size() <= kMaxInferInputs, "there are tensors, not too many");
+  std::uint64_t out = 0;
+  for (const InferTensor& tensor : request.tensors) {
+    const TensorSpec& spec = tensor.request.spec;
+    Require(static_cast<std::uint64_t>(spec.rows()) <= limits.max_rows, "rows within the limit");
+    out += spec.output_bytes();
+    if (!tensor.gathered.empty()) {
+      Require(tensor.gathered.size() == spec.input_bytes(), "all typed values were gathered");
+      continue;
+    }
+    Require(tensor.request.payload_offset <= size && spec.input_bytes() <= size - tensor.request.payload_offset,
+            "the payload lies inside the message");
+    (void)softmax::testing::Payload(slices, tensor.request);
+  }
+  Require(out <= limits.max_response_bytes, "the answer is within its limit");
+}
+
+void FuzzOne(std::uint8_t flags, const std::vector<std::size_t>& sizes, std::string_view bytes) {
+  const SlicedMessage cut(bytes, sizes);
+  const SlicedMessage whole(bytes);
+  const WireLimits limits = LimitsFor(flags);
+  InferRequest a;
+  InferRequest b;
+  DecodeInferRequest(cut.slices(), limits, &a);
+  DecodeInferRequest(whole.slices(), limits, &b);
+  Require(a.status == b.status && a.id == b.id && a.tensors.size() == b.tensors.size(), "one verdict however cut");
+  for (std::size_t i = 0; i < a.tensors.size(); ++i) {
+    Require(Difference(a.tensors[i].request, b.tensors[i].request).empty(), "the slices make no difference");
+    Require(a.tensors[i].gathered == b.tensors[i].gathered, "nor for typed values");
+  }
+  inference::ModelInferRequest parsed;
+  const bool well_formed = parsed.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
+  const bool compressed = Says(a.status, "grpc-encoding");
+  Require(compressed || well_formed != SaysMalformed(a.status), "malformed as the generated parser says");
+  if (!a.status.ok()) return CheckRefused(a);
+  Require(a.id == parsed.id(), "the id is the request's");
+  CheckAccepted(parsed, cut.slices(), bytes.size(), limits, a);
+  std::uint64_t out = 0;
+  for (const InferTensor& tensor : a.tensors) out += tensor.request.spec.output_bytes();
+  if (out <= (1 << 20)) CheckAnswer(a, (flags & 1) != 0);
+}
+
+}  // namespace
+}  // namespace softmax::server
+
+extern "C" int LLVMFuzzerInitialize(int*, char***) {
+  google::protobuf::SetLogHandler(nullptr);  // it says of each string that it is no UTF-8
+  return 0;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const std::uint8_t flags = data[0];
+  std::size_t count = flags >> 4;
+  if (count > size - 1) count = size - 1;
+  const std::vector<std::size_t> sizes(data + 1, data + 1 + count);
+  softmax::server::FuzzOne(flags, sizes,
+                           std::string_view(reinterpret_cast<const char*>(data) + 1 + count, size - 1 - count));
+  return 0;
+}

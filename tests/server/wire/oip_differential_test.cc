@@ -1,0 +1,382 @@
+#include <google/protobuf/stubs/logging.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "inference/inference.pb.h"
+#include "server/wire/oip.h"
+#include "tests/server/wire/oip_model.h"
+#include "tests/server/wire/sliced_message.h"
+#include "tests/support/wire_builder.h"
+
+// The Open Inference Protocol's decoder against the generated parser, followed by the rules as these classes say them,
+// over random messages with random damage in random slices. Seeds are fixed: a failure repeats.
+namespace softmax::testing {
+namespace {
+
+using inference::ModelInferRequest;
+using server::InferRequest;
+using server::WireLimits;
+using Random = std::mt19937_64;
+
+bool OneIn(Random& random, unsigned n) { return random() % n == 0; }
+
+WireLimits TightLimits() {
+  WireLimits limits;
+  limits.max_request_bytes = 400;
+  limits.max_response_bytes = 500;
+  limits.max_rank = 6;
+  limits.max_rows = 60;
+  limits.max_columns = 60;
+  return limits;
+}
+
+void SetAnyParameter(Random& random, inference::InferParameter* parameter) {
+  switch (random() % 6) {
+    case 0:
+      parameter->set_bool_param(OneIn(random, 2));
+      break;
+    case 1:
+      parameter->set_int64_param(static_cast<std::int64_t>(random() % 7) - 3);
+      break;
+    case 2:
+      parameter->set_string_param(OneIn(random, 2) ? "FP16" : "x");
+      break;
+    case 3:
+      parameter->set_double_param(OneIn(random, 3) ? -1.0 : 0.5);
+      break;
+    case 4:
+      parameter->set_uint64_param(random() >> (random() % 64));
+      break;
+    default:
+      break;
+  }
+}
+
+void SetGoodParameters(Random& random, ModelInferRequest* request) {
+  auto& parameters = *request->mutable_parameters();
+  if (OneIn(random, 4)) parameters["axis"].set_int64_param(static_cast<std::int64_t>(random() % 4) - 2);
+  if (OneIn(random, 4)) parameters["scale"].set_double_param(0.75);
+  if (OneIn(random, 4)) parameters["output_dtype"].set_string_param(kOipTypes[random() % 4]);
+  if (OneIn(random, 4)) parameters["timeout"].set_int64_param(static_cast<std::int64_t>(random() % 100000));
+  if (OneIn(random, 4)) parameters["priority"].set_uint64_param(random());
+  if (OneIn(random, 6)) parameters["sequence_id"].set_int64_param(1);
+  if (OneIn(random, 6)) parameters["triton_enable_empty_final_response"].set_bool_param(OneIn(random, 2));
+}
+
+void AddInput(Random& random, bool typed, ModelInferRequest* request) {
+  auto* const input = request->add_inputs();
+  input->set_name("X" + (request->inputs_size() > 1 ? std::to_string(request->inputs_size()) : ""));
+  if (OneIn(random, 60)) input->set_name(OneIn(random, 2) ? "Z" : "X");
+  const int dtype = typed ? (OneIn(random, 2) ? 1 : 4) : 1 + static_cast<int>(random() % 4);
+  input->set_datatype(OneIn(random, 50) ? "INT8" : kOipTypes[static_cast<std::size_t>(dtype - 1)]);
+  const int rank = 1 + static_cast<int>(random() % (OneIn(random, 20) ? 9 : 3));
+  std::int64_t elements = 1;
+  for (int i = 0; i < rank; ++i) {
+    const auto dim = static_cast<std::int64_t>(random() % 4) + (OneIn(random, 10) ? 0 : 1);
+    input->add_shape(OneIn(random, 80) ? static_cast<std::int64_t>(random()) : dim);
+    elements *= dim;
+  }
+  if (OneIn(random, 30)) ++elements;
+  if (OneIn(random, 80)) (*input->mutable_parameters())[OneIn(random, 2) ? "shared_memory_region" : "x"];
+  if (typed) {
+    for (std::int64_t i = 0; i < elements; ++i) {
+      const double value = static_cast<double>(random() % 1000) / 8;
+      if (dtype == 1) input->mutable_contents()->add_fp32_contents(static_cast<float>(value));
+      if (dtype == 4) input->mutable_contents()->add_fp64_contents(value);
+    }
+    if (OneIn(random, 50)) input->mutable_contents()->add_int_contents(1);
+    if (OneIn(random, 50)) input->mutable_contents()->add_bytes_contents("");
+    return;
+  }
+  std::string data(static_cast<std::size_t>(elements) * OipSizeOf(dtype), '\0');
+  for (char& c : data) c = static_cast<char>(random());
+  request->add_raw_input_contents(data);
+  if (OneIn(random, 80)) request->add_raw_input_contents("");
+}
+
+ModelInferRequest AnyRequest(Random& random) {
+  ModelInferRequest request;
+  request.set_model_name(OneIn(random, 40) ? "other" : OneIn(random, 3) ? "log_softmax_bf16" : "softmax");
+  if (OneIn(random, 4)) request.set_model_version(OneIn(random, 8) ? "2" : "1");
+  if (!OneIn(random, 4)) request.set_id("id-" + std::to_string(random() % 1000) + (OneIn(random, 9) ? "\xc3\xa9" : ""));
+  SetGoodParameters(random, &request);
+  constexpr const char* kAny[] = {"axis", "scale", "output_dtype", "timeout", "unknown", "", "sequence_end"};
+  if (OneIn(random, 12)) SetAnyParameter(random, &(*request.mutable_parameters())[kAny[random() % 7]]);
+  const bool typed = OneIn(random, 2);
+  for (std::uint64_t count = OneIn(random, 50) ? 0 : 1 + random() % (OneIn(random, 3) ? 3 : 1); count > 0; --count) {
+    AddInput(random, typed != OneIn(random, 60), &request);
+  }
+  for (const auto& input : request.inputs()) {
+    if (!OneIn(random, 5)) continue;
+    request.add_outputs()->set_name(OneIn(random, 30) ? "Y9" : "Y" + input.name().substr(1));
+    if (OneIn(random, 30)) {
+      auto& parameters = *request.mutable_outputs()->rbegin()->mutable_parameters();
+      parameters[OneIn(random, 2) ? "shared_memory_offset" : "x"].set_int64_param(1);
+    }
+  }
+  return request;
+}
+
+std::string AnyField(Random& random) {
+  const auto field = static_cast<std::uint32_t>(random() % 9);
+  switch (random() % 6) {
+    case 0:
+      return Tag(field, 0, static_cast<int>(random() % 7)) + Varint(random() >> (random() % 64));
+    case 1:
+      return Tag(field, 1) + std::string(8, static_cast<char>(random()));
+    case 2:
+      return Tag(field, 2) + Varint(random() % 6, static_cast<int>(random() % 7)) + "fivex";
+    case 3:
+      return Groups(field, OneIn(random, 5) ? 97 + static_cast<int>(random() % 6) : 2);
+    case 4:
+      return Tag(field, 5) + "four";
+    default:
+      return Block(field, Block(static_cast<std::uint32_t>(random() % 9), Groups(3, 96 + random() % 5)));
+  }
+}
+
+void Damage(Random& random, std::string* bytes) {
+  if (bytes->empty()) return;
+  switch (random() % 5) {
+    case 0:
+      (*bytes)[random() % bytes->size()] = static_cast<char>(random());
+      break;
+    case 1:
+      (*bytes)[random() % bytes->size()] ^= static_cast<char>(1u << random() % 8);
+      break;
+    case 2:
+      bytes->resize(random() % (bytes->size() + 1));
+      break;
+    case 3:
+      bytes->insert(random() % (bytes->size() + 1), AnyField(random));
+      break;
+    default:
+      bytes->erase(random() % bytes->size(), 1 + random() % 3);
+  }
+}
+
+// Typed contents as no serializer of today writes them: one value a field, or in several packed pieces.
+std::string InPieces(Random& random, const ModelInferRequest& request) {
+  ModelInferRequest rest = request;
+  rest.clear_inputs();
+  std::string bytes = rest.SerializeAsString();
+  for (auto input : request.inputs()) {
+    std::string contents;
+    for (const float value : input.contents().fp32_contents()) {
+      std::string raw(reinterpret_cast<const char*>(&value), sizeof(value));
+      contents += OneIn(random, 2) ? Tag(6, 5) + raw : Block(6, raw);
+    }
+    std::string more;
+    for (const double value : input.contents().fp64_contents()) {
+      std::string raw(reinterpret_cast<const char*>(&value), sizeof(value));
+      (OneIn(random, 2) ? contents : more) += OneIn(random, 2) ? Tag(7, 1) + raw : Block(7, raw);
+    }
+    input.clear_contents();
+    bytes += Block(5, input.SerializeAsString() + Block(5, contents) + Block(5, more));
+  }
+  return bytes;
+}
+
+bool SeveralParameters(const ModelInferRequest& request) {
+  for (const auto& input : request.inputs()) {
+    if (input.parameters_size() > 1) return true;
+  }
+  for (const auto& output : request.outputs()) {
+    if (output.parameters_size() > 1) return true;
+  }
+  return false;
+}
+
+bool SaysCompressed(const absl::Status& status) {
+  return status.message().find("grpc-encoding") != absl::string_view::npos;
+}
+
+struct Tally {
+  long refused_by_parser = 0;
+  long refused_by_rules = 0;
+  long accepted = 0;
+  long typed = 0;
+  long gathered = 0;
+  long several = 0;
+};
+
+std::string PayloadOf(server::Slices slices, const server::InferTensor& tensor) {
+  if (tensor.gathered.empty()) return Payload(slices, tensor.request);
+  return {reinterpret_cast<const char*>(tensor.gathered.data()), tensor.gathered.size()};
+}
+
+void Compare(const std::string& bytes, server::Slices slices, const InferRequest& decoded, Tally* tally) {
+  ModelInferRequest parsed;
+  if (!parsed.ParseFromString(bytes)) {
+    ++tally->refused_by_parser;
+    EXPECT_TRUE(decoded.status.message().find("malformed near byte") != absl::string_view::npos ||
+                SaysCompressed(decoded.status))
+        << decoded.status;
+    return;
+  }
+  const OipVerdict expected = JudgeInfer(parsed, TightLimits());
+  EXPECT_EQ(decoded.id, parsed.id());
+  if (expected.code != absl::StatusCode::kOk) {
+    ++tally->refused_by_rules;
+    EXPECT_FALSE(decoded.status.ok());
+    if (SaysCompressed(decoded.status) || SeveralParameters(parsed)) return;
+    EXPECT_EQ(decoded.status.code(), expected.code) << decoded.status << "\n" << parsed.DebugString();
+    EXPECT_EQ(decoded.status.message().find("malformed"), absl::string_view::npos) << decoded.status;
+    return;
+  }
+  ASSERT_TRUE(decoded.status.ok()) << decoded.status << "\n" << parsed.DebugString();
+  ++tally->accepted;
+  tally->typed += decoded.typed;
+  EXPECT_EQ(decoded.typed, expected.typed);
+  EXPECT_EQ(decoded.timeout_us, expected.timeout_us);
+  EXPECT_EQ(decoded.tells_final, expected.tells_final);
+  EXPECT_EQ(decoded.model->name, parsed.model_name());
+  ASSERT_EQ(decoded.tensors.size(), expected.outputs.size());
+  tally->several += decoded.tensors.size() > 1;
+  for (std::size_t i = 0; i < decoded.tensors.size(); ++i) {
+    const server::InferTensor& tensor = decoded.tensors[i];
+    EXPECT_EQ(tensor.output, expected.outputs[i]);
+    server::DecodedRequest same = tensor.request;
+    same.spec = expected.specs[i];
+    EXPECT_EQ(Difference(tensor.request, same), "");
+    EXPECT_EQ(PayloadOf(slices, tensor), expected.payloads[i]);
+    tally->gathered += !tensor.gathered.empty();
+  }
+}
+
+std::string AnyMessage(Random& random) {
+  const ModelInferRequest request = AnyRequest(random);
+  std::string bytes = OneIn(random, 4) ? InPieces(random, request) : request.SerializeAsString();
+  if (OneIn(random, 5)) bytes += AnyField(random);
+  for (std::uint64_t count = random() % 4; count > 1; --count) Damage(random, &bytes);
+  return bytes;
+}
+
+TEST(OipDifferential, TheDecoderEqualsTheGeneratedParserAndTheRules) {
+  google::protobuf::LogSilencer quiet;  // it says of each string that it is no UTF-8
+  Random random(20261126);
+  Tally tally;
+  for (int round = 0; round < 200'000; ++round) {
+    const std::string bytes = AnyMessage(random);
+    const SlicedMessage message = SlicedMessage::Cut(bytes, random() % 6, random);
+    InferRequest decoded;
+    DecodeInferRequest(message.slices(), TightLimits(), &decoded);
+    Compare(bytes, message.slices(), decoded, &tally);
+    ASSERT_FALSE(HasFailure()) << "round " << round;
+  }
+  EXPECT_GT(tally.accepted, 40'000);
+  EXPECT_GT(tally.refused_by_rules, 20'000);
+  EXPECT_GT(tally.refused_by_parser, 20'000);
+  EXPECT_GT(tally.typed, 10'000);
+  EXPECT_GT(tally.gathered, 4'000);
+  EXPECT_GT(tally.several, 4'000);
+}
+
+TEST(OipDifferential, EveryCutOfASmallMessageGivesTheSame) {
+  Random random(8);
+  for (int round = 0; round < 500; ++round) {
+    const std::string bytes = AnyMessage(random);
+    if (bytes.size() > 300) continue;
+    InferRequest whole;
+    DecodeInferRequest(SlicedMessage(bytes).slices(), TightLimits(), &whole);
+    for (std::size_t cut = 0; cut <= bytes.size(); ++cut) {
+      InferRequest decoded;
+      DecodeInferRequest(SlicedMessage(bytes, {cut, random() % 3}).slices(), TightLimits(), &decoded);
+      ASSERT_EQ(whole.status, decoded.status) << "cut " << cut;
+      ASSERT_EQ(whole.id, decoded.id);
+      ASSERT_EQ(whole.tensors.size(), decoded.tensors.size());
+      for (std::size_t i = 0; i < whole.tensors.size(); ++i) {
+        ASSERT_EQ(Difference(whole.tensors[i].request, decoded.tensors[i].request), "");
+        ASSERT_EQ(whole.tensors[i].gathered, decoded.tensors[i].gathered);
+      }
+    }
+  }
+}
+
+// What is written by hand equals what the generated serializer makes of what the generated parser reads.
+TEST(OipDifferential, AnAnswerEqualsTheGeneratedSerializer) {
+  Random random(3);
+  int answers = 0;
+  while (answers < 3000) {
+    const ModelInferRequest request = AnyRequest(random);
+    const std::string bytes = request.SerializeAsString();
+    InferRequest decoded;
+    DecodeInferRequest(SlicedMessage(bytes).slices(), TightLimits(), &decoded);
+    if (!decoded.status.ok()) continue;
+    ++answers;
+    const bool in_stream = OneIn(random, 2);
+    std::string header;
+    server::InferHeaderEnds ends;
+    EncodeInferHeader(decoded, in_stream, &header, &ends);
+    ASSERT_EQ(ends.size(), decoded.tensors.size());
+    std::string whole;
+    std::vector<std::string> payloads;
+    std::size_t begin = 0;
+    for (std::size_t i = 0; i < ends.size(); ++i) {
+      std::string payload(decoded.tensors[i].request.spec.output_bytes(), '\0');
+      for (char& c : payload) c = static_cast<char>(random() % 64);
+      whole += header.substr(begin, ends[i] - begin) + payload;
+      begin = ends[i];
+      payloads.push_back(payload);
+    }
+    ASSERT_EQ(begin, header.size());
+    inference::ModelStreamInferResponse streamed;
+    inference::ModelInferResponse alone;
+    ASSERT_TRUE(in_stream ? streamed.ParseFromString(whole) : alone.ParseFromString(whole));
+    EXPECT_EQ(in_stream ? streamed.SerializeAsString() : alone.SerializeAsString(), whole);
+    const inference::ModelInferResponse& parsed = in_stream ? streamed.infer_response() : alone;
+    EXPECT_EQ(parsed.model_name(), request.model_name());
+    EXPECT_EQ(parsed.model_version(), "1");
+    EXPECT_EQ(parsed.id(), request.id());
+    EXPECT_EQ(parsed.parameters_size(), in_stream && decoded.tells_final ? 1 : 0);
+    for (const auto& [key, value] : parsed.parameters()) {
+      EXPECT_EQ(key, "triton_final_response");
+      EXPECT_TRUE(value.bool_param());
+    }
+    ASSERT_EQ(parsed.outputs_size(), static_cast<int>(payloads.size()));
+    ASSERT_EQ(parsed.raw_output_contents_size(), decoded.typed ? 0 : parsed.outputs_size());
+    for (int i = 0; i < parsed.outputs_size(); ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      const auto& output = parsed.outputs(i);
+      EXPECT_EQ(output.name(), decoded.tensors[at].output);
+      EXPECT_EQ(output.datatype(), server::DatatypeName(decoded.tensors[at].request.spec.output_type));
+      std::string got;
+      if (decoded.typed) {
+        for (const float value : output.contents().fp32_contents()) {
+          got.append(reinterpret_cast<const char*>(&value), sizeof(value));
+        }
+        for (const double value : output.contents().fp64_contents()) {
+          got.append(reinterpret_cast<const char*>(&value), sizeof(value));
+        }
+      } else {
+        got = parsed.raw_output_contents(i);
+      }
+      EXPECT_EQ(got, payloads[at]);
+    }
+    ASSERT_FALSE(HasFailure());
+  }
+}
+
+TEST(OipDifferential, AnErrorEqualsTheGeneratedSerializer) {
+  for (const char* const id : {"", "7", "a longer id"}) {
+    for (const char* const text : {"x", "inputs[0].shape: has rank 9; must be 1 to 8"}) {
+      std::string bytes;
+      server::EncodeInferStreamError(id, absl::InvalidArgumentError(text), &bytes);
+      inference::ModelStreamInferResponse parsed;
+      ASSERT_TRUE(parsed.ParseFromString(bytes));
+      EXPECT_EQ(parsed.SerializeAsString(), bytes);
+      EXPECT_EQ(parsed.error_message(), text);
+      EXPECT_TRUE(parsed.has_infer_response());
+      EXPECT_EQ(parsed.infer_response().id(), id);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace softmax::testing

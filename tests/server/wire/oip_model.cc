@@ -1,0 +1,151 @@
+#include "tests/server/wire/oip_model.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "tests/server/wire/contract_model.h"
+
+namespace softmax::testing {
+namespace {
+
+using inference::ModelInferRequest;
+using server::WireLimits;
+
+int DtypeOf(const std::string& name) {
+  for (int i = 0; i < 4; ++i) {
+    if (kOipTypes[i] == name) return i + 1;
+  }
+  return 0;
+}
+
+OipVerdict Bad(absl::StatusCode code = absl::StatusCode::kInvalidArgument) {
+  OipVerdict expected;
+  expected.code = code;
+  return expected;
+}
+
+bool SetParameters(const ModelInferRequest& request, v1::SoftmaxRequest* common, OipVerdict* expected) {
+  using P = inference::InferParameter;
+  for (const auto& [key, value] : request.parameters()) {
+    const auto kind = value.parameter_choice_case();
+    const bool whole = kind == P::kInt64Param || kind == P::kUint64Param;
+    const bool huge = kind == P::kUint64Param && value.uint64_param() > INT64_MAX;
+    const std::int64_t number = kind == P::kInt64Param ? value.int64_param()
+                                : huge                 ? INT64_MAX
+                                                       : static_cast<std::int64_t>(value.uint64_param());
+    if (key == "axis") {
+      if (!whole || number > INT32_MAX || number < INT32_MIN) return false;
+      common->set_axis(static_cast<std::int32_t>(number));
+    } else if (key == "scale") {
+      if (!whole && kind != P::kDoubleParam) return false;
+      common->set_scale(whole ? static_cast<double>(number) : value.double_param());
+    } else if (key == "output_dtype") {
+      if (kind != P::kStringParam || DtypeOf(value.string_param()) == 0) return false;
+      common->set_output_dtype(static_cast<v1::DataType>(DtypeOf(value.string_param())));
+    } else if (key == "timeout") {
+      if (!whole || number < 0) return false;
+      expected->timeout_us = static_cast<std::uint32_t>(std::min<std::int64_t>(number, UINT32_MAX));
+    } else if (key == "triton_enable_empty_final_response") {
+      if (kind != P::kBoolParam) return false;
+      expected->tells_final = value.bool_param();
+    } else if (key != "priority" && key.rfind("sequence_", 0) != 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// The input's data as the native contract would have them; false: they are in no way that is allowed.
+bool SetData(const ModelInferRequest& request, int i, v1::Tensor* tensor) {
+  const inference::InferTensorContents& contents = request.inputs(i).contents();
+  const bool others = contents.bool_contents_size() + contents.int_contents_size() + contents.int64_contents_size() +
+                          contents.uint_contents_size() + contents.uint64_contents_size() +
+                          contents.bytes_contents_size() >
+                      0;
+  const bool any = others || contents.fp32_contents_size() > 0 || contents.fp64_contents_size() > 0;
+  if (request.raw_input_contents_size() > 0) {
+    tensor->set_data(request.raw_input_contents(i));
+    return !any;
+  }
+  if (others || (contents.fp32_contents_size() > 0 && tensor->dtype() != v1::DATA_TYPE_FLOAT32) ||
+      (contents.fp64_contents_size() > 0 && tensor->dtype() != v1::DATA_TYPE_FLOAT64)) {
+    return false;
+  }
+  const auto append = [&](const auto& values) {
+    for (const auto value : values) {
+      tensor->mutable_data()->append(reinterpret_cast<const char*>(&value), sizeof(value));
+    }
+  };
+  append(contents.fp32_contents());
+  append(contents.fp64_contents());
+  return true;
+}
+
+template <typename Parameters>
+absl::StatusCode CodeOfParameters(const Parameters& parameters) {
+  return parameters.begin()->first.rfind("shared_memory_", 0) == 0 ? absl::StatusCode::kUnimplemented
+                                                                   : absl::StatusCode::kInvalidArgument;
+}
+
+}  // namespace
+
+OipVerdict JudgeInfer(const ModelInferRequest& request, const WireLimits& limits) {
+  if (request.id().size() > server::kMaxInferIdBytes) return Bad();
+  if (server::FindInferModel(request.model_name(), request.model_version()) == nullptr) {
+    return Bad(absl::StatusCode::kNotFound);
+  }
+  OipVerdict expected;
+  v1::SoftmaxRequest common;
+  if (!SetParameters(request, &common, &expected)) return Bad();
+  common.set_operation(request.model_name().find("log_") == 0 ? v1::OPERATION_LOG_SOFTMAX : v1::OPERATION_SOFTMAX);
+  const int count = request.inputs_size();
+  if (count == 0 || count > 64 || request.outputs_size() > 64) return Bad();
+  if (request.raw_input_contents_size() != 0 && request.raw_input_contents_size() != count) return Bad();
+  std::uint64_t in = 0;
+  std::uint64_t out = 0;
+  std::set<std::string> names;
+  for (int i = 0; i < count; ++i) {
+    const auto& input = request.inputs(i);
+    if (input.name().empty() || input.name()[0] != 'X' || input.name().size() > 64) return Bad();
+    // Several that begin with the same name: which comes first is not said here.
+    if (!input.parameters().empty()) return Bad(CodeOfParameters(input.parameters()));
+    if (DtypeOf(input.datatype()) == 0) return Bad();
+    v1::SoftmaxRequest native = common;
+    native.mutable_input()->set_dtype(static_cast<v1::DataType>(DtypeOf(input.datatype())));
+    *native.mutable_input()->mutable_shape() = input.shape();
+    if (!SetData(request, i, native.mutable_input())) return Bad();
+    const Verdict verdict = Judge(native, limits);
+    if (!verdict.field.empty()) return Bad();
+    expected.outputs.push_back("Y" + input.name().substr(1));
+    expected.specs.push_back(verdict.spec);
+    expected.payloads.push_back(native.input().data());
+    names.insert(input.name());
+    in += verdict.spec.input_bytes();
+    out += verdict.spec.output_bytes();
+  }
+  if (names.size() < static_cast<std::size_t>(count)) return Bad();
+  if (in > limits.max_request_bytes || out > limits.max_response_bytes) return Bad();
+  std::set<std::string> wanted;
+  for (const auto& output : request.outputs()) {
+    if (std::find(expected.outputs.begin(), expected.outputs.end(), output.name()) == expected.outputs.end()) {
+      return Bad();
+    }
+    if (!wanted.insert(output.name()).second) return Bad();
+    if (!output.parameters().empty()) return Bad(CodeOfParameters(output.parameters()));
+  }
+  expected.typed = request.raw_input_contents_size() == 0;
+  for (std::size_t i = expected.outputs.size(); i-- > 0;) {
+    const auto at = static_cast<std::ptrdiff_t>(i);
+    if (!wanted.empty() && wanted.count(expected.outputs[i]) == 0) {
+      expected.outputs.erase(expected.outputs.begin() + at);
+      expected.specs.erase(expected.specs.begin() + at);
+      expected.payloads.erase(expected.payloads.begin() + at);
+    } else if (OipSizeOf(static_cast<int>(expected.specs[i].output_type)) == 2) {
+      expected.typed = false;
+    }
+  }
+  return expected;
+}
+
+}  // namespace softmax::testing

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "inference/inference.pb.h"
+#include "server/wire/oip.h"
+
+namespace softmax::testing {
+
+inline constexpr const char* kOipTypes[] = {"FP32", "FP16", "BF16", "FP64"};
+inline std::size_t OipSizeOf(int dtype) { return dtype == 1 ? 4 : dtype == 4 ? 8 : 2; }
+
+// What a ModelInferRequest is worth: the rules of the protocol and of the native contract, from the generated class.
+struct OipVerdict {
+  absl::StatusCode code = absl::StatusCode::kOk;
+  std::vector<std::string> outputs;
+  std::vector<server::TensorSpec> specs;
+  std::vector<std::string> payloads;
+  bool typed = false;
+  std::uint32_t timeout_us = 0;
+  bool tells_final = false;
+};
+
+OipVerdict JudgeInfer(const inference::ModelInferRequest& request, const server::WireLimits& limits);
+
+}  // namespace softmax::testing
