@@ -104,7 +104,7 @@ def _copies(point):
 
 
 def _mixed_softmax(point):
-    """As it is written in torch: probabilities in more bits by the argument dtype, in fewer by a conversion after it."""
+    """As it is written in torch: results in more bits by the argument dtype, in fewer by a conversion after it."""
     source, target = (DTYPES[name] for name in point.types())
     function = torch.log_softmax if point.op == "log_softmax" else torch.softmax
     if target.itemsize > source.itemsize:

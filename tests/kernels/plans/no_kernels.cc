@@ -5,6 +5,7 @@
 #include "kernels/cuda/column_ring.h"
 #include "kernels/cuda/link.h"
 #include "kernels/cuda/matrix.h"
+#include "kernels/cuda/mixed.h"
 #include "kernels/cuda/share.h"
 #include "kernels/cuda/tile.h"
 #include "kernels/cuda/wide.h"
@@ -32,6 +33,7 @@ SOFTMAX_NO_KERNELS_OF_FOUR(BatchKernels, Batch)
 SOFTMAX_NO_KERNELS_OF_FOUR(ColumnKernels, Column)
 SOFTMAX_NO_KERNELS_OF_FOUR(LinkKernels, Link)
 SOFTMAX_NO_KERNELS_OF_FOUR(MatrixKernels, Matrix)
+SOFTMAX_NO_KERNELS_OF_FOUR(MixedKernels, Mixed)
 SOFTMAX_NO_KERNELS_OF_FOUR(TileKernels, Tile)
 SOFTMAX_NO_KERNELS_OF_THREE(ColumnLanesKernels, ColumnLanes)
 SOFTMAX_NO_KERNELS_OF_THREE(ColumnStreamKernels, Stream)

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/batch.h"
 #include "kernels/cuda/column_plan.h"
 #include "kernels/cuda/matrix.h"
 #include "kernels/cuda/tile.h"
@@ -76,7 +77,6 @@ int SharedBytesOfModel() { return shared_bytes_of_model; }
 
 std::string RoomOf(const Shape& shape, const cuda::Device& device) {
   shared_bytes_of_model = device.shared_bytes;
-  if (shape.input_type != shape.output_type) return "general";
   std::uint32_t workspace = 0;  // only its address is looked at
   const Completion completion{nullptr, 0, &workspace};
   Segment s;
@@ -87,9 +87,16 @@ std::string RoomOf(const Shape& shape, const cuda::Device& device) {
   s.inner = shape.inner;
   s.input_stride = s.output_stride = shape.cols * shape.inner;
   s.operation = shape.operation;
+  if (shape.inner > 1 && shape.input_type != shape.output_type) return "general";
   if (shape.inner > 1) return ColumnRoom(cuda::PlanColumns(shape.input_type, s, completion, device));
-  return MatrixRoom(cuda::PlanMatrix(shape.input_type, s, completion, device),
-                    static_cast<int>(SizeOf(shape.input_type)));
+  const cuda::MatrixPlan plan = cuda::PlanMatrix(shape.input_type, shape.output_type, s, completion, device);
+  if (plan.mixed && plan.kind == cuda::MatrixKind::kNone) {
+    cuda::BatchPlan batch;
+    cuda::PlanBatch(shape.input_type, shape.output_type, &s, 1, nullptr, completion, device, Placement::kDevice,
+                    &batch);
+    if (batch.possible) return "batch";
+  }
+  return MatrixRoom(plan, static_cast<int>(SizeOf(shape.input_type)));
 }
 
 }  // namespace softmax::kernels::testing

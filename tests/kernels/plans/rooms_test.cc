@@ -148,6 +148,9 @@ std::string Table() {
   out << "The family of kernels (docs/kernels.md) that takes a dense tensor in device memory: a line for columns that\n"
          "follow each other in the test's list and are run alike. fp16 is run as bf16 is.\n";
   for (const DataType type : {DataType::kFloat32, DataType::kBFloat16, DataType::kFloat64}) LastAxis(type, type, out);
+  LastAxis(DataType::kBFloat16, DataType::kFloat32, out);
+  LastAxis(DataType::kFloat32, DataType::kBFloat16, out);
+  LastAxis(DataType::kFloat64, DataType::kFloat32, out);
   for (const DataType type : {DataType::kFloat32, DataType::kBFloat16, DataType::kFloat64}) OtherAxes(type, out);
   return out.str();
 }
