@@ -10,7 +10,7 @@ BUILD_PACKAGES="g++ cmake ninja-build pkg-config git ca-certificates curl python
   libspdlog-dev libfmt-dev prometheus-cpp-dev libhwy-dev libcli11-dev libgtest-dev libgmock-dev
   nlohmann-json3-dev"
 TEST_PACKAGES="clang-format python3-yaml"
-ALL_PACKAGES="clang clang-tidy python3-grpcio python3-protobuf libdnnl-dev llvm libfaketime"
+ALL_PACKAGES="clang clang-tidy python3-grpcio python3-protobuf libdnnl-dev llvm libfaketime libnghttp2-dev"
 
 # Sets DISTRIBUTION and adds the packages whose names differ; Ubuntu has Chromium as a snap only, so there the test in a
 # browser is skipped.

@@ -81,11 +81,11 @@ for name in $STEPS; do step "$name"; done
 say "not run  the tier long: scripts/long.sh"
 say "not run  the tier gpu: scripts/gpu_check.sh, on a machine with a GPU"
 [ -z "$FAILED_NAMES" ] || say "failed steps:$FAILED_NAMES"
+WHY=': Failure$|ERROR: .*Sanitizer|: error: |\[  FAILED  \]|\*\*\*(Failed|Timeout|Exception)|^(FAIL|AssertionError)'
 # What failed in them, last: whoever reads only the end sees why.
 for name in $FAILED_NAMES; do
   say "$name:"
-  grep -E -A 8 ': Failure$|ERROR: .*Sanitizer|: error: |\[  FAILED  \]|\*\*\*(Failed|Timeout|Exception)|^(FAIL|Error|AssertionError)' \
-    "$LOGS/test_$name.log" | cut -c 1-240 | head -n 40 || true
+  grep -E -A 8 "$WHY" "$LOGS/test_$name.log" | cut -c 1-240 | head -n 40 || true
 done
 say "$PASSED passed, $FAILED failed, $SKIPPED skipped"
 [ "$FAILED" = 0 ]

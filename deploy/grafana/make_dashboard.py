@@ -7,7 +7,7 @@ import json
 import os
 import sys
 
-from panels import ROWS, WHERE
+from panels import OPEN, ROWS, THRESHOLDS, WHERE
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 OUTPUT = os.path.join(HERE, "softmax.json")
@@ -18,9 +18,10 @@ SIZES = {"stat": (4, 4), "lines": (8, 8), "bars": (8, 8), "stacked": (8, 8), "he
 TYPES = {"stat": "stat", "heatmap": "heatmap", "table": "table"}
 
 
-def options_of(kind):
+def options_of(kind, title):
     if kind == "stat":
-        return {"colorMode": "none", "graphMode": "area", "reduceOptions": {"calcs": ["lastNotNull"]}}
+        return {"colorMode": "value" if title in THRESHOLDS else "none", "graphMode": "area",
+                "reduceOptions": {"calcs": ["lastNotNull"]}}
     if kind == "heatmap":
         return {"calculate": False, "yAxis": {"unit": "s"}, "color": {"scheme": "Blues", "mode": "scheme"},
                 "cellGap": 1, "tooltip": {"show": True, "yHistogram": True}}
@@ -29,13 +30,21 @@ def options_of(kind):
     return {"legend": {"displayMode": "list", "placement": "bottom"}, "tooltip": {"mode": "multi", "sort": "desc"}}
 
 
-def field_config(kind, unit):
+def field_config(kind, unit, title):
     custom = {}
     if kind in ("lines", "bars", "stacked"):
         custom = {"drawStyle": "bars" if kind == "bars" else "line", "lineWidth": 1, "showPoints": "never",
                   "fillOpacity": {"lines": 0, "bars": 60, "stacked": 30}[kind], "axisSoftMin": 0,
                   "stacking": {"mode": "none" if kind == "lines" else "normal"}}
-    return {"defaults": {"unit": unit, "custom": custom}, "overrides": []}
+    defaults = {"unit": unit, "custom": custom}
+    if title in THRESHOLDS:
+        yellow, red = THRESHOLDS[title]
+        steps = (("green", None), ("yellow", yellow), ("red", red))
+        defaults["thresholds"] = {"mode": "absolute",
+                                  "steps": [{"color": color, "value": value} for color, value in steps]}
+        if custom:
+            custom["thresholdsStyle"] = {"mode": "dashed"}
+    return {"defaults": defaults, "overrides": []}
 
 
 def target(kind, index, query, legend):
@@ -51,7 +60,7 @@ def target(kind, index, query, legend):
 
 def panel(number, place, title, kind, unit, text, queries):
     made = {"id": number, "type": TYPES.get(kind, "timeseries"), "title": title, "description": text, "gridPos": place,
-            "datasource": SOURCE, "fieldConfig": field_config(kind, unit), "options": options_of(kind),
+            "datasource": SOURCE, "fieldConfig": field_config(kind, unit, title), "options": options_of(kind, title),
             "targets": [target(kind, i, query, legend) for i, (query, legend) in enumerate(queries)]}
     if kind == "table":
         hidden = {"Time": True, "__name__": True, "Value": title != "Settings"}
@@ -60,18 +69,23 @@ def panel(number, place, title, kind, unit, text, queries):
 
 
 def panels():
-    made, y = [], 0
+    made, y, number = [], 0, 0
     for row_title, members in ROWS:
-        made.append({"id": len(made) + 1, "type": "row", "title": row_title, "collapsed": False, "panels": [],
-                     "gridPos": {"x": 0, "y": y, "w": COLUMNS, "h": 1}})
+        number += 1
+        row = {"id": number, "type": "row", "title": row_title, "collapsed": row_title not in OPEN, "panels": [],
+               "gridPos": {"x": 0, "y": y, "w": COLUMNS, "h": 1}}
+        made.append(row)
+        # Grafana has a closed row's panels within it, an open one's behind it.
+        place = row["panels"] if row["collapsed"] else made
         y += 1
         x, height = 0, 0
         for title, kind, unit, text, queries in members:
             width, panel_height = SIZES[kind]
             if x + width > COLUMNS:
                 x, y = 0, y + height
-            made.append(panel(len(made) + 1, {"x": x, "y": y, "w": width, "h": panel_height}, title, kind, unit, text,
-                              queries))
+            number += 1
+            place.append(panel(number, {"x": x, "y": y, "w": width, "h": panel_height}, title, kind, unit, text,
+                               queries))
             x, height = x + width, panel_height
         y += height
     return made

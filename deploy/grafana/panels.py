@@ -37,7 +37,7 @@ ROWS = [
          [(f"(sum({rate('softmax_requests_total', FAILURES + SERVING)}) or vector(0))"
            f" / sum({rate('softmax_requests_total', SERVING)})", "")]),
         ("p99", "stat", "s", "From a request's last byte to its answer handed to the transport",
-         [quantiles("softmax_request_seconds", SERVING, ("0.99",))[0]]),
+         [quantiles("softmax_request_duration_seconds", SERVING, ("0.99",))[0]]),
         ("In flight", "stat", "short", "Requests received and not yet answered",
          [(f"sum({gauge('softmax_requests_in_flight')})", "")]),
         ("Degraded or testing", "stat", "short", "Servers that lost a device, or whose answers are not to be trusted",
@@ -60,18 +60,19 @@ ROWS = [
     ]),
     ("Latency", [
         ("Request time", "lines", "s", "Inside the server, all methods that compute",
-         quantiles("softmax_request_seconds", SERVING)),
+         quantiles("softmax_request_duration_seconds", SERVING)),
         ("Request time by method, p99", "lines", "s", "",
-         [(f"histogram_quantile(0.99, sum by (method, le) ({rate('softmax_request_seconds_bucket', SERVING)}))",
-           "{{method}}")]),
+         [("histogram_quantile(0.99, sum by (method, le) "
+           f"({rate('softmax_request_duration_seconds_bucket', SERVING)}))", "{{method}}")]),
         ("Stages, mean", "stacked", "s", "Waiting for memory, in an open batch, on the device",
-         [(mean("softmax_queue_seconds"), "queue"), (mean("softmax_batch_wait_seconds"), "batch"),
-          (mean("softmax_execution_seconds"), "execution")]),
+         [(mean("softmax_queue_duration_seconds"), "queue"), (mean("softmax_batch_wait_duration_seconds"), "batch"),
+          (mean("softmax_execution_duration_seconds"), "execution")]),
         ("Stages, p99", "lines", "s", "",
-         [(quantiles(f"softmax_{stage}_seconds", WHERE, ("0.99",))[0][0], stage)
+         [(quantiles(f"softmax_{stage}_duration_seconds", WHERE, ("0.99",))[0][0], stage)
           for stage in ("queue", "batch_wait", "execution")]),
         ("Request times", "heatmap", "s", "How many requests took how long",
-         [(f"sum by (le) (increase(softmax_request_seconds_bucket{{{SERVING}}}[$__rate_interval]))", "{{le}}")]),
+         [(f"sum by (le) (increase(softmax_request_duration_seconds_bucket{{{SERVING}}}[$__rate_interval]))",
+           "{{le}}")]),
     ]),
     ("Batches", [
         ("Requests a batch", "lines", "short", "More of them share a launch when more are in flight",
@@ -144,3 +145,16 @@ ROWS = [
         ("Up since", "lines", "s", "", [(f"time() - {gauge('process_start_time_seconds')}", "{{instance}}")]),
     ]),
 ]
+
+# The rows that are open at first; the others are a click away.
+OPEN = ("Now", "Traffic")
+
+# (yellow from, red from) by panel, where the alerts of softmax.rules.yaml have a bound; yours to choose, as theirs.
+THRESHOLDS = {
+    "Failures": (0.0005, 0.001),
+    "p99": (0.025, 0.05),
+    "Degraded or testing": (1, 1),
+    "Request time": (0.025, 0.05),
+    "Arena": (0.8, 0.95),
+    "Queue threads, how late": (0.05, 0.1),
+}

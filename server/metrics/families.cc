@@ -17,7 +17,6 @@ using Labels = std::vector<ClientMetric::Label>;
 
 constexpr double kNanosecondsPerSecond = 1e9;
 
-constexpr std::array<const char*, kMethods> kMethodNames = {"Softmax", "SoftmaxStream", "GetServerInfo"};
 constexpr std::array<const char*, kCodes> kCodeNames = {
     "OK",        "CANCELLED",      "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",
     "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
@@ -99,22 +98,24 @@ void AddRequestFamilies(const CounterTotals& totals, Families* out) {
     for (std::size_t code = 0; code < kCodes; ++code) {
       // OK is there from the start, so that a rate over a young server is 0 and not missing.
       if (const auto count = totals.requests[method][code]; count > 0 || code == 0) {
-        AddCounter(static_cast<double>(count), {{"method", kMethodNames[method]}, {"code", kCodeNames[code]}},
-                   requests);
+        AddCounter(static_cast<double>(count),
+                   {{"method", NameOf(static_cast<Method>(method))}, {"code", kCodeNames[code]}}, requests);
       }
     }
   }
-  MetricFamily* seconds = AddFamily(
-      "softmax_request_seconds", "Seconds from a request's last byte to its answer handed to the transport, by method.",
-      MetricType::Histogram, out);
+  MetricFamily* seconds =
+      AddFamily("softmax_request_duration_seconds",
+                "Seconds from a request's last byte to its answer handed to the transport, by method.",
+                MetricType::Histogram, out);
   for (std::size_t method = 0; method < kMethods; ++method) {
-    AddHistogram(totals.request_time[method], kTimeBounds, kNanosecondsPerSecond, {{"method", kMethodNames[method]}},
-                 seconds);
+    AddHistogram(totals.request_time[method], kTimeBounds, kNanosecondsPerSecond,
+                 {{"method", NameOf(static_cast<Method>(method))}}, seconds);
   }
-  AddHistogramFamily("softmax_queue_seconds", "Seconds a request waited for memory before it was in a batch.",
+  AddHistogramFamily("softmax_queue_duration_seconds", "Seconds a request waited for memory before it was in a batch.",
                      totals.queue_time, kTimeBounds, kNanosecondsPerSecond, out);
-  AddHistogramFamily("softmax_batch_wait_seconds", "Seconds a request spent in an open batch until that was launched.",
-                     totals.batch_wait, kTimeBounds, kNanosecondsPerSecond, out);
+  AddHistogramFamily("softmax_batch_wait_duration_seconds",
+                     "Seconds a request spent in an open batch until that was launched.", totals.batch_wait,
+                     kTimeBounds, kNanosecondsPerSecond, out);
   MetricFamily* rejected = AddFamily("softmax_requests_rejected_total", "Requests refused before they ran, by reason.",
                                      MetricType::Counter, out);
   for (std::size_t i = 0; i < kRefuseReasons; ++i) {
@@ -123,7 +124,7 @@ void AddRequestFamilies(const CounterTotals& totals, Families* out) {
 }
 
 void AddBatchFamilies(const CounterTotals& totals, Families* out) {
-  AddHistogramFamily("softmax_execution_seconds", "Seconds from a batch's launch to its completion seen.",
+  AddHistogramFamily("softmax_execution_duration_seconds", "Seconds from a batch's launch to its completion seen.",
                      totals.execution, kTimeBounds, kNanosecondsPerSecond, out);
   AddHistogramFamily("softmax_batch_rows", "Rows in a batch.", totals.batch_rows, kRowBounds, 1, out);
   AddHistogramFamily("softmax_batch_requests", "Requests in a batch.", totals.batch_requests, kRequestBounds, 1, out);
@@ -229,6 +230,18 @@ void AddGaugeFamilies(const GaugeSources& sources, const CounterTotals& totals, 
   AddSourceFamily("softmax_degraded", "1 when a device was lost and the others serve on.", sources.degraded, out);
   AddDeviceFamilies(sources, out);
   AddSourceFamily("softmax_ready", "1 when the server takes requests.", sources.ready, out);
+}
+
+void AddOldNames(Families* out) {
+  constexpr std::string_view kNew = "_duration_seconds";
+  for (std::size_t i = 0, known = out->size(); i < known; ++i) {
+    const std::string name = (*out)[i].name;
+    if (!name.ends_with(kNew)) continue;
+    MetricFamily old = (*out)[i];
+    old.name = name.substr(0, name.size() - kNew.size()) + "_seconds";
+    old.help = "Deprecated: the same as " + name + ".";
+    out->push_back(std::move(old));
+  }
 }
 
 void AddBuildFamilies(const Metrics::Options& options, Families* out) {

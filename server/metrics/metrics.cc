@@ -22,7 +22,7 @@ class Source final : public prometheus::Collectable {
     if (options_.backend == "cuda") gpus_ = std::make_unique<GpuSampler>(GpuSampler::Options{});
   }
 
-  Recorder* AddShard() ABSL_LOCKS_EXCLUDED(mu_) {
+  Recorder* AddRecorder() ABSL_LOCKS_EXCLUDED(mu_) {
     MutexLock lock(mu_);
     return thread_counters_.emplace_back(std::make_unique<ThreadCounters>()).get();
   }
@@ -48,7 +48,15 @@ class Source final : public prometheus::Collectable {
     AddBuildFamilies(options_, &families);
     AddProcessFamilies(ReadProcessStats(), &families);
     if (gpus_ != nullptr) AddGpuFamilies(gpus_->Latest(), &families);
+    AddOldNames(&families);
     return families;
+  }
+
+  std::vector<Exemplar> Exemplars() const ABSL_LOCKS_EXCLUDED(mu_) {
+    std::vector<Exemplar> exemplars;
+    MutexLock lock(mu_);
+    for (const auto& counters : thread_counters_) counters->AddTo(&exemplars);
+    return exemplars;
   }
 
  private:
@@ -63,13 +71,13 @@ class PrometheusMetrics final : public Metrics {
  public:
   explicit PrometheusMetrics(Options options) : source_(std::make_shared<Source>(std::move(options))) {}
 
-  Recorder* AddRecorder() override { return source_->AddShard(); }
+  Recorder* AddRecorder() override { return source_->AddRecorder(); }
   void SetGauges(GaugeSources sources) override { source_->SetGauges(std::move(sources)); }
   void ClearGauges() override { source_->SetGauges({}); }
   std::string Render() override { return prometheus::TextSerializer().Serialize(source_->Collect()); }
   std::string Serve(const std::string& address) override {
     return scrape_server_.Start(address, [source = source_](TextFormat format) {
-      return format == TextFormat::kOpenMetrics ? OpenMetricsText(source->Collect())
+      return format == TextFormat::kOpenMetrics ? OpenMetricsText(source->Collect(), source->Exemplars())
                                                 : prometheus::TextSerializer().Serialize(source->Collect());
     });
   }

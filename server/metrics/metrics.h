@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,18 @@
 namespace softmax::server {
 
 enum class Method : std::uint8_t { kSoftmax, kSoftmaxStream, kGetServerInfo };  // SoftmaxStream: per request
+// As gRPC names the method, and as the label `method` says.
+constexpr const char* NameOf(Method method) {
+  switch (method) {
+    case Method::kSoftmax:
+      return "Softmax";
+    case Method::kSoftmaxStream:
+      return "SoftmaxStream";
+    case Method::kGetServerInfo:
+      return "GetServerInfo";
+  }
+  return "unknown";
+}
 enum class CloseReason : std::uint8_t {
   kIdle,     // nothing of this thread was in flight: a lone request never waits
   kDrained,  // the ready events were taken, one launch takes what came
@@ -60,6 +73,9 @@ class Recorder {
   virtual void BatchFinished(const BatchSample& sample) = 0;
   virtual void PayloadCopiedIn(std::uint64_t bytes) = 0;   // host copies of request payload
   virtual void PayloadCopiedOut(std::uint64_t bytes) = 0;  // host copies of answer payload (small or slow reader)
+  // A request that was slow, by its trace (32 hex digits): the newest of each bucket of the request's time is published
+  // as its exemplar, to scrapers that take OpenMetrics.
+  virtual void SlowRequest(const RequestSample& /*sample*/, std::string_view /*trace_id*/) {}
   // The thread was woken at a time it knew, and came to it this much later.
   virtual void CameLate(Nanoseconds /*late*/) {}
 };

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <functional>
+#include <iomanip>
 #include <set>
 #include <sstream>
 #include <string_view>
@@ -14,6 +16,7 @@ namespace {
 
 constexpr std::string_view kTotal = "_total";
 constexpr std::string_view kBound = "le=\"";
+constexpr std::string_view kWithExemplars = "softmax_request_duration_seconds_bucket{";
 
 // "# TYPE softmax_requests_total counter": the name begins at the third word.
 constexpr std::size_t kNameAt = std::string_view("# TYPE ").size();
@@ -48,6 +51,26 @@ std::string FloatBound(const std::string& line) {
   return whole ? line.substr(0, end) + ".0" + line.substr(end) : line;
 }
 
+// Takes the exemplars that are of this bucket, or of one before it, from `exemplars`: " # {trace_id="..."} 1.5
+// 1700000000.25" of the newest; empty: there is none. The lines of a histogram come with its bounds ascending.
+std::string TakeExemplar(const std::string& line, std::vector<Exemplar>* exemplars) {
+  if (exemplars->empty() || !line.starts_with(kWithExemplars)) return {};
+  const double bound = std::strtod(line.c_str() + line.find(kBound) + kBound.size(), nullptr);
+  const auto is_of_it = [&](const Exemplar& exemplar) {
+    return std::chrono::duration<double>(exemplar.value).count() <= bound &&
+           line.find("method=\"" + std::string(NameOf(exemplar.method)) + '"') != std::string::npos;
+  };
+  const auto taken = std::partition(exemplars->begin(), exemplars->end(), std::not_fn(is_of_it));
+  if (taken == exemplars->end()) return {};
+  const auto newest =
+      std::max_element(taken, exemplars->end(), [](const auto& a, const auto& b) { return a.time < b.time; });
+  std::ostringstream text;
+  text << " # {trace_id=\"" << newest->trace_id << "\"} " << std::chrono::duration<double>(newest->value).count() << ' '
+       << std::fixed << std::setprecision(3) << std::chrono::duration<double>(newest->time.time_since_epoch()).count();
+  exemplars->erase(taken, exemplars->end());
+  return text.str();
+}
+
 std::string Lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
   return text;
@@ -61,7 +84,7 @@ double QualityOf(const std::string& alternative) {
 
 }  // namespace
 
-std::string OpenMetricsText(const std::vector<prometheus::MetricFamily>& families) {
+std::string OpenMetricsText(const std::vector<prometheus::MetricFamily>& families, std::vector<Exemplar> exemplars) {
   std::set<std::string> counters;
   for (const prometheus::MetricFamily& family : families) {
     if (family.type == prometheus::MetricType::Counter && family.name.ends_with(kTotal)) counters.insert(family.name);
@@ -74,7 +97,7 @@ std::string OpenMetricsText(const std::vector<prometheus::MetricFamily>& familie
     } else if (IsAbout(line, "# TYPE ")) {
       text += CounterHead(line, counters);
     } else {
-      text += FloatBound(line);
+      text += FloatBound(line) + TakeExemplar(line, &exemplars);
     }
     text += '\n';
   }

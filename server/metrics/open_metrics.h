@@ -5,11 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "server/metrics/exemplar.h"
+
 namespace softmax::server {
 
 // The text of OpenMetrics 1.0, which prometheus-cpp does not write: as Prometheus' own, but that a counter's family is
-// named without _total, bounds are floats, and the end is said.
-std::string OpenMetricsText(const std::vector<prometheus::MetricFamily>& families);
+// named without _total, bounds are floats, and the end is said. Of `exemplars`, the newest of each bucket stands behind
+// the bucket of softmax_request_duration_seconds.
+std::string OpenMetricsText(const std::vector<prometheus::MetricFamily>& families, std::vector<Exemplar> exemplars);
 
 // Whether the head of a request would rather have that than Prometheus' text, by its Accept header.
 bool WantsOpenMetrics(const std::string& head);

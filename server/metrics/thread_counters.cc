@@ -1,6 +1,7 @@
 #include "server/metrics/thread_counters.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace softmax::server {
 namespace {
@@ -41,6 +42,12 @@ void ThreadCounters::PayloadCopiedIn(std::uint64_t bytes) { copied_in_.Add(bytes
 
 void ThreadCounters::PayloadCopiedOut(std::uint64_t bytes) { copied_out_.Add(bytes); }
 
+void ThreadCounters::SlowRequest(const RequestSample& sample, std::string_view trace_id) {
+  MutexLock lock(mu_);
+  exemplars_[static_cast<std::size_t>(sample.method)][kTimeBounds.IndexOf(Count(sample.total))] = {
+      sample.method, sample.total, std::string(trace_id), std::chrono::system_clock::now()};
+}
+
 void ThreadCounters::CameLate(Nanoseconds late) { lag_.Observe(Count(late)); }
 
 void ThreadCounters::AddTo(CounterTotals* totals) const {
@@ -70,6 +77,14 @@ void ThreadCounters::AddTo(CounterTotals* totals) const {
   totals->copied_in += copied_in_.Get();
   totals->copied_out += copied_out_.Get();
   totals->arrived += arrived_.Get();
+}
+
+void ThreadCounters::AddTo(std::vector<Exemplar>* exemplars) const {
+  MutexLock lock(mu_);
+  for (const auto& of_method : exemplars_) {
+    std::copy_if(of_method.begin(), of_method.end(), std::back_inserter(*exemplars),
+                 [](const Exemplar& exemplar) { return !exemplar.trace_id.empty(); });
+  }
 }
 
 }  // namespace softmax::server

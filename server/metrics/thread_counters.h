@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "server/base/mutex.h"
+#include "server/metrics/exemplar.h"
 #include "server/metrics/histogram.h"
 #include "server/metrics/metrics.h"
 
@@ -42,11 +44,13 @@ class alignas(128) ThreadCounters final : public Recorder {
   void BatchFinished(const BatchSample& sample) override;
   void PayloadCopiedIn(std::uint64_t bytes) override;
   void PayloadCopiedOut(std::uint64_t bytes) override;
+  void SlowRequest(const RequestSample& sample, std::string_view trace_id) override ABSL_LOCKS_EXCLUDED(mu_);
   void CameLate(Nanoseconds late) override;
 
   // Any thread. Every number is a true past value; two of them may be from slightly different
   // moments.
   void AddTo(CounterTotals* totals) const;
+  void AddTo(std::vector<Exemplar>* exemplars) const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
   std::array<std::array<ThreadCounter, kCodes>, kMethods> requests_;
@@ -57,6 +61,8 @@ class alignas(128) ThreadCounters final : public Recorder {
   ShardHistogram<kByteBounds> batch_bytes_;
   std::array<ThreadCounter, kCloseReasons> batches_;
   std::array<ThreadCounter, kRefuseReasons> refused_;
+  mutable Mutex mu_;  // of what is rare
+  std::array<std::array<Exemplar, kTimeBounds.size() + 1>, kMethods> exemplars_ ABSL_GUARDED_BY(mu_);
   ThreadCounter input_bytes_, output_bytes_, copied_in_, copied_out_, arrived_;
 };
 

@@ -37,8 +37,8 @@ struct CallerFigures {
 
 // A queue thread of the server without its queue: it owns a batcher and a lane, takes "events" (requests of its own
 // that were answered and start again), copies their bytes in, launches and polls in the queue thread's order. The
-// requests' bytes lie in memory of their own, as received slices would. Every request's first answer, and its last after
-// the measured window, is judged against the reference.
+// requests' bytes lie in memory of their own, as received slices would. Every request's first answer, and its last
+// after the measured window, is judged against the reference.
 class Caller {
  public:
   enum class Phase : std::uint8_t { kWarmUp, kMeasure, kStop };

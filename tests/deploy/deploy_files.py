@@ -66,10 +66,15 @@ def alert_rules():
     return [rule for group in read_yaml("prometheus/softmax.rules.yaml")["groups"] for rule in group["rules"]]
 
 
+def dashboard_panels(dashboard):
+    """Rows and panels, those of closed rows too."""
+    return [inner for panel in dashboard["panels"] for inner in (panel, *panel.get("panels", []))]
+
+
 def dashboard_queries():
     """(panel, query) of the dashboard's panels, annotations included."""
     dashboard = json.loads(read("grafana/softmax.json"))
     queries = [("annotation " + a["name"], a["expr"]) for a in dashboard["annotations"]["list"]]
-    for panel in dashboard["panels"]:
+    for panel in dashboard_panels(dashboard):
         queries += [(panel["title"], target["expr"]) for target in panel.get("targets", [])]
     return queries

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import unittest
 
-from deploy_files import DEPLOY, ROOT, alert_rules, dashboard_queries, read, read_yaml, run, tool
+from deploy_files import DEPLOY, ROOT, alert_rules, dashboard_panels, dashboard_queries, read, read_yaml, run, tool
 import make_dashboard
 import prometheus_rule
 
@@ -109,7 +109,8 @@ class RulesTest(unittest.TestCase):
 class DashboardTest(unittest.TestCase):
     def setUp(self):
         self.dashboard = json.loads(read("grafana/softmax.json"))
-        self.panels = [panel for panel in self.dashboard["panels"] if panel["type"] != "row"]
+        self.rows_and_panels = dashboard_panels(self.dashboard)
+        self.panels = [panel for panel in self.rows_and_panels if panel["type"] != "row"]
 
     def test_it_is_what_the_panels_make(self):
         self.assertEqual(self.dashboard, make_dashboard.dashboard(), "run deploy/grafana/make_dashboard.py")
@@ -123,14 +124,25 @@ class DashboardTest(unittest.TestCase):
 
     def test_panels_do_not_overlap_and_lie_on_the_grid(self):
         taken = set()
-        for panel in self.dashboard["panels"]:
+        for panel in self.rows_and_panels:
             place = panel["gridPos"]
             self.assertLessEqual(place["x"] + place["w"], 24)
             cells = {(x, y) for x in range(place["x"], place["x"] + place["w"])
                      for y in range(place["y"], place["y"] + place["h"])}
             self.assertFalse(cells & taken, panel["title"])
             taken |= cells
-        self.assertEqual(len({panel["id"] for panel in self.dashboard["panels"]}), len(self.dashboard["panels"]))
+        self.assertEqual(len({panel["id"] for panel in self.rows_and_panels}), len(self.rows_and_panels))
+
+    def test_two_rows_are_open_and_thresholds_are_the_alerts(self):
+        rows = [row for row in self.rows_and_panels if row["type"] == "row"]
+        self.assertEqual([row["title"] for row in rows if not row["collapsed"]], ["Now", "Traffic"])
+        self.assertTrue(all(bool(row["panels"]) == row["collapsed"] for row in rows))
+        red = {panel["title"]: panel["fieldConfig"]["defaults"]["thresholds"]["steps"][-1]["value"]
+               for panel in self.panels if "thresholds" in panel["fieldConfig"]["defaults"]}
+        alerts = {rule["alert"]: str(rule["expr"]) for rule in alert_rules() if "alert" in rule}
+        for title, alert in (("Failures", "SoftmaxErrors"), ("p99", "SoftmaxSlow"), ("Request time", "SoftmaxSlow"),
+                             ("Queue threads, how late", "SoftmaxThreadsLate")):
+            self.assertTrue(alerts[alert].strip().endswith(f"> {red[title]}"), title)
 
     def test_every_panel_asks_the_chosen_servers_of_the_chosen_prometheus(self):
         for panel in self.panels:

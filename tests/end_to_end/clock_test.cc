@@ -84,7 +84,7 @@ TEST(Clock, StepsOfTheWallClockAreNotNoticed) {
   const Counts& counts = callers.counts();
   EXPECT_EQ(counts.wrong + counts.internal + counts.unavailable + counts.other, 0) << server.Log();
   // No step is in a measured time: all of them together are less than the time that the test took.
-  EXPECT_LT(std::stod(MetricOf(server.metrics(), R"(softmax_request_seconds_sum{method="Softmax"} )")), 600);
+  EXPECT_LT(std::stod(MetricOf(server.metrics(), R"(softmax_request_duration_seconds_sum{method="Softmax"} )")), 600);
   EXPECT_EQ(HealthOf(server.target(), "readiness"), "SERVING");
   clock.Set(3600);
   server.Signal(SIGTERM);

@@ -62,7 +62,8 @@ void FrontDoor::RefuseStreamed(const DecodedRequest& request, TimePoint now) {
 void FrontDoor::ReportSlow(const RequestSample& sample, std::uint64_t id, const Answer* answer,
                            const ClientMetadata& metadata, const std::string& peer) {
   const std::shared_ptr<Connection> connection = ConnectionOf(peer);
-  state_.slow_requests.Report(sample, id, answer, metadata, connection == nullptr ? peer : connection->peer());
+  state_.slow_requests.Report(sample, id, answer, metadata, connection == nullptr ? peer : connection->peer(),
+                              recorder_);
 }
 
 }  // namespace softmax::server

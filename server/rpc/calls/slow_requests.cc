@@ -10,20 +10,12 @@
 namespace softmax::server {
 namespace {
 
+// In a traceparent.
+constexpr std::size_t kTraceIdAt = 3;
+constexpr std::size_t kTraceIdLength = 32;
+
 std::uint64_t Microseconds(Nanoseconds duration) {
   return static_cast<std::uint64_t>(std::max<std::int64_t>(duration.count(), 0) / 1000);
-}
-
-const char* NameOf(Method method) {
-  switch (method) {
-    case Method::kSoftmax:
-      return "Softmax";
-    case Method::kSoftmaxStream:
-      return "SoftmaxStream";
-    case Method::kGetServerInfo:
-      return "GetServerInfo";
-  }
-  return "unknown";
 }
 
 }  // namespace
@@ -54,7 +46,9 @@ bool SlowRequests::Allowed(TimePoint now, std::uint64_t* left_out) {
 }
 
 void SlowRequests::Report(const RequestSample& sample, std::uint64_t id, const Answer* answer,
-                          const ClientMetadata& metadata, const std::string& peer) {
+                          const ClientMetadata& metadata, const std::string& peer, Recorder& recorder) {
+  const std::string_view trace = TraceparentOf(metadata);
+  if (!trace.empty()) recorder.SlowRequest(sample, trace.substr(kTraceIdAt, kTraceIdLength));
   std::uint64_t left_out = 0;
   if (!Allowed(SteadyClock::now(), &left_out)) return;
   std::vector<LogField> fields = {{"method", NameOf(sample.method)},
@@ -68,7 +62,7 @@ void SlowRequests::Report(const RequestSample& sample, std::uint64_t id, const A
     fields.emplace_back("execution_us", Microseconds(answer->execution));
     fields.emplace_back("batch_rows", answer->batch_rows);
   }
-  if (const std::string_view trace = TraceparentOf(metadata); !trace.empty()) fields.emplace_back("traceparent", trace);
+  if (!trace.empty()) fields.emplace_back("traceparent", trace);
   if (left_out > 0) fields.emplace_back("left_out", left_out);
   LogWarning("slow request", fields);
 }

@@ -13,7 +13,8 @@
 namespace softmax::server {
 
 // Logs requests that took long, with the times of their stages and the caller's names for them: a few a second, and how
-// many more there were. Thread-safe; costs a comparison for a request that is not slow.
+// many more there were. Those with a traceparent become exemplars of the request's time. Thread-safe; costs a
+// comparison for a request that is not slow.
 class SlowRequests {
  public:
   static constexpr std::uint32_t kLinesPerSecond = 10;
@@ -24,7 +25,7 @@ class SlowRequests {
 
   // `peer` as people know it; `answer` may be null: the request did not run.
   void Report(const RequestSample& sample, std::uint64_t id, const Answer* answer, const ClientMetadata& metadata,
-              const std::string& peer);
+              const std::string& peer, Recorder& recorder);
 
  private:
   // Whether there is room for a line now, and how many were left out since the last one.

@@ -45,6 +45,7 @@ class Bench:
     unread_clients: int = 64
     without: list = dataclasses.field(default_factory=list)  # of the transports' cells: echo_c, echo_copy, null
     inprocess_flags: list = dataclasses.field(default_factory=list)
+    extra: list = dataclasses.field(default_factory=list)  # of the transports' and streams' cells: h2, h2_copy
 
     @property
     def service(self):
@@ -76,13 +77,15 @@ def contender(bench, backend, method, transport, payload, load):
     row = {"server": programs.SERVERS[backend], "backend": backend, "method": method, "transport": transport,
            "payload_bytes": payload, "connections": load.connections, "in_flight": load.in_flight}
     # These send back what they got, or what was in memory.
-    verify = None if backend in ("echo", "echo_c", "echo_copy", "null") else VERIFY
+    verify = None if backend in ("echo", "echo_c", "echo_copy", "null") + programs.H2_BACKENDS else VERIFY
     return Contender(lambda: loads.run(bench.loadgen, bench.fleet.server(backend), transport, load, bench.window,
                                        verify), row)
 
 
 def transport_cell(bench, section, transport, payload, load):
-    names = ["echo", "echo_c"] + (["echo_copy"] if payload >= COPY_FROM else []) + ["null"] + bench.backends
+    copies = ["echo_copy", "h2_copy"]
+    names = ["echo", "echo_c", "echo_copy", "null"] + bench.extra + bench.backends
+    names = [name for name in names if payload >= COPY_FROM or name not in copies]
     return Cell(section, cell_name(transport, payload, load),
                 {f"{backend}/unary": contender(bench, backend, "unary", transport, payload, load)
                  for backend in names if backend not in bench.without})
@@ -107,6 +110,7 @@ def stream_cells(bench):
     for payload in [p for p in STREAM_PAYLOADS if p in bench.payloads]:
         load = saturation(payload, bench.processes)
         pairs = [("echo", "stream"), (bench.service, "stream"), (bench.service, "unary")]
+        pairs += [("h2", "stream")] if "h2" in bench.extra else []
         cells.append(_methods_cell(bench, f"stream {payload}", pairs, payload, load, load))
     for payload in [p for p in STREAM16_PAYLOADS if p in bench.payloads]:
         load = saturation(payload, bench.processes)

@@ -12,9 +12,12 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 START_SECONDS = 120  # pinning memory, loading kernels or importing torch
 SKIPPED = 77
 SERVICE_BACKENDS = ("cuda", "cpu", "null")
-BACKENDS = ("echo", "echo_c", "echo_copy") + SERVICE_BACKENDS + ("sync_baseline", "torch")
+# An echo without gRPC: tests/bench/h2_echo. It is measured where it is asked for.
+H2_BACKENDS = ("h2", "h2_copy")
+BACKENDS = ("echo", "echo_c", "echo_copy") + H2_BACKENDS + SERVICE_BACKENDS + ("sync_baseline", "torch")
 # The column `server` of the results.
 SERVERS = {"echo": "softmax-echo-server", "echo_c": "softmax-echo-server", "echo_copy": "softmax-echo-server",
+           **{backend: "softmax-h2-echo-server" for backend in H2_BACKENDS},
            "sync_baseline": "softmax-sync-baseline", "torch": "torch_baseline",
            **{backend: "softmax-server" for backend in SERVICE_BACKENDS}}
 
@@ -158,6 +161,9 @@ class Fleet:
         if backend in ("echo", "echo_c", "echo_copy"):
             flags = {"echo": [], "echo_c": ["--c-interface"], "echo_copy": ["--copy"]}[backend]
             return [find(self.folder, "softmax-echo-server")] + addresses + threads + flags
+        if backend in H2_BACKENDS:
+            flags = ["--copy"] if backend == "h2_copy" else []
+            return [find(self.folder, SERVERS[backend])] + addresses + threads + flags
         if backend == "sync_baseline":
             return ([find(self.folder, "softmax-sync-baseline")] + addresses
                     + ([] if self._service == "cuda" else ["--cpu"]))

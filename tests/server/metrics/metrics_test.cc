@@ -72,15 +72,20 @@ TEST(Metrics, PublishesEventsUnderTheirNames) {
       {R"(softmax_requests_total{method="Softmax",code="OK"})", 1},
       {R"(softmax_requests_total{method="SoftmaxStream",code="INVALID_ARGUMENT"})", 1},
       {R"(softmax_requests_total{method="GetServerInfo",code="OK"})", 0},
-      {R"(softmax_request_seconds_bucket{method="Softmax",le="2.5e-05"})", 0},
+      {R"(softmax_request_duration_seconds_bucket{method="Softmax",le="2.5e-05"})", 0},
+      {R"(softmax_request_duration_seconds_bucket{method="Softmax",le="5e-05"})", 1},
+      {R"(softmax_request_duration_seconds_sum{method="SoftmaxStream"})", 0.002},
+      {R"(softmax_queue_duration_seconds_count)", 1},
+      // The names before version 0.2, for one version.
       {R"(softmax_request_seconds_bucket{method="Softmax",le="5e-05"})", 1},
-      {R"(softmax_request_seconds_sum{method="SoftmaxStream"})", 0.002},
       {R"(softmax_queue_seconds_count)", 1},
-      {R"(softmax_batch_wait_seconds_bucket{le="1e-05"})", 0},
-      {R"(softmax_batch_wait_seconds_bucket{le="2.5e-05"})", 1},
-      {R"(softmax_execution_seconds_bucket{le="0.1"})", 0},
-      {R"(softmax_execution_seconds_bucket{le="0.25"})", 1},
-      {R"(softmax_execution_seconds_bucket{le="+Inf"})", 1},
+      {R"(softmax_batch_wait_seconds_count)", 1},
+      {R"(softmax_execution_seconds_sum)", 0.25},
+      {R"(softmax_batch_wait_duration_seconds_bucket{le="1e-05"})", 0},
+      {R"(softmax_batch_wait_duration_seconds_bucket{le="2.5e-05"})", 1},
+      {R"(softmax_execution_duration_seconds_bucket{le="0.1"})", 0},
+      {R"(softmax_execution_duration_seconds_bucket{le="0.25"})", 1},
+      {R"(softmax_execution_duration_seconds_bucket{le="+Inf"})", 1},
       {R"(softmax_batch_rows_sum)", 7},
       {R"(softmax_batch_requests_bucket{le="2"})", 1},
       {R"(softmax_batch_bytes_bucket{le="1024"})", 0},
@@ -235,7 +240,7 @@ TEST(Metrics, AddUpOverThreadsWhileBeingScraped) {
   double last = 0;
   while (running > 0) {
     const std::string text = metrics->Render();
-    ExpectConsistentHistogram(text, "softmax_queue_seconds");
+    ExpectConsistentHistogram(text, "softmax_queue_duration_seconds");
     const double ok = ValueOf(text, R"(softmax_requests_total{method="Softmax",code="OK"})");
     EXPECT_GE(ok, last);
     last = ok;
@@ -249,8 +254,8 @@ TEST(Metrics, AddUpOverThreadsWhileBeingScraped) {
   const double half = kThreads * kRounds / 2;
   EXPECT_EQ(ValueOf(text, R"(softmax_requests_total{method="Softmax",code="OK"})"), half);
   EXPECT_EQ(ValueOf(text, R"(softmax_requests_total{method="Softmax",code="CANCELLED"})"), half);
-  EXPECT_EQ(ValueOf(text, R"(softmax_request_seconds_count{method="Softmax"})"), 2 * half);
-  EXPECT_EQ(ValueOf(text, "softmax_queue_seconds_count"), half);
+  EXPECT_EQ(ValueOf(text, R"(softmax_request_duration_seconds_count{method="Softmax"})"), 2 * half);
+  EXPECT_EQ(ValueOf(text, "softmax_queue_duration_seconds_count"), half);
   EXPECT_EQ(ValueOf(text, "softmax_requests_in_flight"), 0);
 }
 

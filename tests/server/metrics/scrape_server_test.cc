@@ -154,7 +154,7 @@ TEST_F(ScrapeServerTest, SpeaksOpenMetricsToWhoeverWantsThatMore) {
     EXPECT_THAT(answer, HasSubstr("\nsoftmax_requests_total{method=\"Softmax\",code=\"OK\"} 1\n"));
     EXPECT_THAT(answer, HasSubstr("\nsoftmax_batch_rows_bucket{le=\"1.0\"} "));
     EXPECT_THAT(answer, HasSubstr("\nsoftmax_batch_rows_bucket{le=\"+Inf\"} 1\n"));
-    EXPECT_THAT(answer, HasSubstr("\nsoftmax_request_seconds_bucket{method=\"Softmax\",le=\"0.00025\"} "));
+    EXPECT_THAT(answer, HasSubstr("\nsoftmax_request_duration_seconds_bucket{method=\"Softmax\",le=\"0.00025\"} "));
     EXPECT_THAT(answer, HasSubstr("\n# TYPE softmax_setting gauge\nsoftmax_setting{name=\"max_rank\"} 8\n"));
   }
   for (const char* header : {"Accept: */*", "Accept: text/plain", "Host: application/openmetrics-text",
@@ -162,6 +162,34 @@ TEST_F(ScrapeServerTest, SpeaksOpenMetricsToWhoeverWantsThatMore) {
                              "Accept: application/openmetrics-text;q=0.1,text/plain;q=0.9"}) {
     EXPECT_THAT(accepting(header), HasSubstr("\r\nContent-Type: text/plain; version=0.0.4; ")) << header;
   }
+}
+
+// The newest of a bucket, behind that bucket, of its method only; Prometheus' own text has no place for them.
+TEST_F(ScrapeServerTest, SlowRequestsAreExemplarsOfTheirBucket) {
+  const auto metrics = Metrics::Create({"1", "c", "cpu", {}});
+  Recorder* const first = metrics->AddRecorder();
+  Recorder* const second = metrics->AddRecorder();
+  const auto slow = [](Method method, int ms) {
+    RequestSample sample;
+    sample.method = method;
+    sample.total = std::chrono::milliseconds(ms);
+    return sample;
+  };
+  const std::string old(32, 'a'), newer(32, 'b'), streamed(32, 'c'), slowest(32, 'd');
+  first->SlowRequest(slow(Method::kSoftmax, 300), old);
+  second->SlowRequest(slow(Method::kSoftmax, 400), newer);
+  second->SlowRequest(slow(Method::kSoftmaxStream, 400), streamed);
+  first->SlowRequest(slow(Method::kSoftmax, 60000), slowest);
+  ASSERT_EQ(metrics->Serve("127.0.0.1:0"), "");
+  const std::string open =
+      Ask(metrics->port(), "GET /metrics HTTP/1.1\r\nAccept: application/openmetrics-text\r\n\r\n");
+  const std::string bucket = "\nsoftmax_request_duration_seconds_bucket{method=\"Softmax\",le=\"";
+  EXPECT_THAT(open, HasSubstr(bucket + "0.5\"} 0 # {trace_id=\"" + newer + "\"} 0.4 "));
+  EXPECT_THAT(open, HasSubstr(bucket + "+Inf\"} 0 # {trace_id=\"" + slowest + "\"} 60 "));
+  EXPECT_THAT(open, HasSubstr(bucket + "0.25\"} 0\n"));
+  EXPECT_THAT(open, HasSubstr("{method=\"SoftmaxStream\",le=\"0.5\"} 0 # {trace_id=\"" + streamed + "\"} 0.4 "));
+  EXPECT_THAT(open, Not(HasSubstr(old)));
+  EXPECT_THAT(Ask(metrics->port(), "GET /metrics HTTP/1.1\r\n\r\n"), Not(HasSubstr("trace_id")));
 }
 
 TEST_F(ScrapeServerTest, ListensOnBothAddressesOfLocalhost) {

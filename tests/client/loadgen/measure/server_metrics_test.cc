@@ -121,11 +121,13 @@ TEST(ServerDelta, CountsOnlyTheWindow) {
 
 // 100 observations before; in the window 10 up to 1 ms and 90 above it, up to 2.5 ms.
 constexpr const char* kStageBefore =
-    "softmax_batch_wait_seconds_bucket{le=\"0.001\"} 100\nsoftmax_batch_wait_seconds_bucket{le=\"0.0025\"} 100\n"
-    "softmax_batch_wait_seconds_bucket{le=\"+Inf\"} 100\nsoftmax_batch_wait_seconds_sum 0.05\n";
+    "softmax_batch_wait_duration_seconds_bucket{le=\"0.001\"} "
+    "100\nsoftmax_batch_wait_duration_seconds_bucket{le=\"0.0025\"} 100\n"
+    "softmax_batch_wait_duration_seconds_bucket{le=\"+Inf\"} 100\nsoftmax_batch_wait_duration_seconds_sum 0.05\n";
 constexpr const char* kStageAfter =
-    "softmax_batch_wait_seconds_bucket{le=\"0.001\"} 110\nsoftmax_batch_wait_seconds_bucket{le=\"0.0025\"} 200\n"
-    "softmax_batch_wait_seconds_bucket{le=\"+Inf\"} 200\nsoftmax_batch_wait_seconds_sum 0.25\n";
+    "softmax_batch_wait_duration_seconds_bucket{le=\"0.001\"} "
+    "110\nsoftmax_batch_wait_duration_seconds_bucket{le=\"0.0025\"} 200\n"
+    "softmax_batch_wait_duration_seconds_bucket{le=\"+Inf\"} 200\nsoftmax_batch_wait_duration_seconds_sum 0.25\n";
 
 TEST(ServerDelta, StagesHaveMeanAndInterpolatedQuantiles) {
   const json stage = Delta(kStageBefore, kStageAfter)["stages"]["batch"];
@@ -145,13 +147,14 @@ TEST(ServerDelta, StagesHaveMeanAndInterpolatedQuantiles) {
 // Of 100 observations that took 1 us together none of the slowest half can have taken the 5 us that half of the first
 // bucket is.
 TEST(ServerDelta, AQuantileIsNoMoreThanTheMeanAllows) {
-  const std::string before = "softmax_queue_seconds_bucket{le=\"+Inf\"} 0\n";
+  const std::string before = "softmax_queue_duration_seconds_bucket{le=\"+Inf\"} 0\n";
   const std::string buckets =
-      "softmax_queue_seconds_bucket{le=\"1e-05\"} 100\nsoftmax_queue_seconds_bucket{le=\"+Inf\"} 100\n";
-  const json told = Delta(before, buckets + "softmax_queue_seconds_sum 1e-06\n")["stages"]["queue"];
+      "softmax_queue_duration_seconds_bucket{le=\"1e-05\"} 100\nsoftmax_queue_duration_seconds_bucket{le=\"+Inf\"} "
+      "100\n";
+  const json told = Delta(before, buckets + "softmax_queue_duration_seconds_sum 1e-06\n")["stages"]["queue"];
   EXPECT_NEAR(told["p50_us"].get<double>(), 0.02, 1e-9);
   EXPECT_NEAR(told["p99_us"].get<double>(), 1.0, 1e-9);
-  const json none = Delta(before, buckets + "softmax_queue_seconds_sum 0\n")["stages"]["queue"];
+  const json none = Delta(before, buckets + "softmax_queue_duration_seconds_sum 0\n")["stages"]["queue"];
   EXPECT_EQ(none["p99_us"], 0.0);
   const json untold = Delta(before, buckets)["stages"]["queue"];
   EXPECT_TRUE(untold["mean_us"].is_null());
@@ -186,9 +189,10 @@ TEST(ServerDelta, AddsUpHistogramsOfSeveralMethods) {
     for (const auto& [method, n] :
          {std::pair{"Softmax", softmax}, {"SoftmaxStream", stream}, {"GetServerInfo", info}}) {
       for (const char* le : {"0.001", "+Inf"}) {
-        absl::StrAppend(&out, "softmax_request_seconds_bucket{method=\"", method, "\",le=\"", le, "\"} ", n, "\n");
+        absl::StrAppend(&out, "softmax_request_duration_seconds_bucket{method=\"", method, "\",le=\"", le, "\"} ", n,
+                        "\n");
       }
-      absl::StrAppend(&out, "softmax_request_seconds_sum{method=\"", method, "\"} ", n * 0.0005, "\n");
+      absl::StrAppend(&out, "softmax_request_duration_seconds_sum{method=\"", method, "\"} ", n * 0.0005, "\n");
     }
     return out;
   };
@@ -252,7 +256,7 @@ MetricsSnapshot At(std::string address, std::string_view text) {
 }
 
 TEST(ServersTogether, CountsAddUpAndOneThatBeganAnewLeavesTheOthersAlone) {
-  const std::string buckets = "softmax_queue_seconds_bucket{le=\"0.1\"} ";
+  const std::string buckets = "softmax_queue_duration_seconds_bucket{le=\"0.1\"} ";
   const auto before =
       Together({At("a:1", "process_start_time_seconds 10\nsoftmax_rows_total 500\n" + buckets +
                               "7\n"

@@ -26,11 +26,13 @@ constexpr char kSecret[] = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25f
 // What the front door sees of a call.
 class FakeCall {
  public:
-  explicit FakeCall(std::string authorization = "") : authorization_(std::move(authorization)) {}
+  explicit FakeCall(std::string authorization = "", std::string traceparent = "")
+      : authorization_(std::move(authorization)), traceparent_(std::move(traceparent)) {}
   ClientMetadata client_metadata() const {
     ++metadata_reads;
     ClientMetadata metadata;
     if (!authorization_.empty()) metadata.emplace("authorization", authorization_);
+    if (!traceparent_.empty()) metadata.emplace("traceparent", traceparent_);
     return metadata;
   }
   std::string peer() const {
@@ -43,6 +45,7 @@ class FakeCall {
 
  private:
   const std::string authorization_;
+  const std::string traceparent_;
 };
 
 class FakeRecorder final : public Recorder {
@@ -53,7 +56,9 @@ class FakeRecorder final : public Recorder {
   void BatchFinished(const BatchSample&) override {}
   void PayloadCopiedIn(std::uint64_t) override {}
   void PayloadCopiedOut(std::uint64_t) override {}
+  void SlowRequest(const RequestSample&, std::string_view trace_id) override { traces.emplace_back(trace_id); }
 
+  std::vector<std::string> traces;
   std::vector<Method> arrived;
   std::vector<RequestSample> finished;
   std::vector<RefuseReason> refused;
@@ -225,6 +230,19 @@ TEST_F(FrontDoorTest, OnlyASlowRequestIsAskedWhoseItIs) {
   finish(milliseconds(3));  // logs "slow request"
   EXPECT_EQ(call.metadata_reads, 1);
   EXPECT_EQ(call.peer_reads, 1);
+}
+
+TEST_F(FrontDoorTest, ASlowRequestsTraceIsRecorded) {
+  state_.slow_requests.SetThreshold(milliseconds(2));
+  FrontDoor door = NewDoor();
+  const TimePoint now = SteadyClock::now();
+  const std::string trace_id = "0af7651916cd43dd8448eb211c80319c";
+  for (const std::string& trace : {"00-" + trace_id + "-b7ad6b7169203331-01", std::string(55, 'a'), std::string()}) {
+    door.RequestArrived(Method::kSoftmax);
+    door.RequestFinished(SampleOf(Method::kSoftmax, absl::OkStatus(), now - milliseconds(3), now, nullptr), 1, nullptr,
+                         FakeCall("", trace));
+  }
+  EXPECT_THAT(recorder_.traces, ElementsAre(trace_id));
 }
 
 TEST(SampleOf, HasGrpcsCodeAndTheTimesOfWhatRan) {

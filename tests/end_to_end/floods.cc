@@ -1,0 +1,146 @@
+#include "tests/end_to_end/floods.h"
+
+#include <arpa/inet.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <stdexcept>
+
+namespace softmax::testing {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::string BigEndian(std::uint32_t value, int bytes) {
+  std::string text;
+  for (int i = bytes - 1; i >= 0; --i) text.push_back(static_cast<char>(value >> (8 * i)));
+  return text;
+}
+
+std::string Frame(int type, int flags, std::uint32_t stream, const std::string& body = "") {
+  return BigEndian(static_cast<std::uint32_t>(body.size()), 3) + static_cast<char>(type) + static_cast<char>(flags) +
+         BigEndian(stream, 4) + body;
+}
+
+enum FrameType { kData, kHeaders, kPriority, kReset, kSettings, kPushPromise, kPing, kGoAway, kWindow, kContinuation };
+constexpr int kEndStream = 1;
+constexpr int kAck = 1;
+constexpr int kEndHeaders = 4;
+constexpr int kPadded = 8;
+
+std::string Literal(const std::string& text) { return std::string(1, static_cast<char>(text.size())) + text; }
+
+// HPACK without a table.
+std::string Block(const std::string& path) {
+  return "\x83\x86\x04" + Literal(path) + "\x01" + Literal("localhost") + "\x0f\x10" + Literal("application/grpc") +
+         std::string(1, '\0') + Literal("te") + Literal("trailers");
+}
+
+constexpr char kUnary[] = "/softmax.v1.SoftmaxService/Softmax";
+constexpr char kStream[] = "/softmax.v1.SoftmaxService/SoftmaxStream";
+constexpr char kInfo[] = "/softmax.v1.SoftmaxService/GetServerInfo";
+constexpr char kCheck[] = "/grpc.health.v1.Health/Check";
+constexpr char kWatch[] = "/grpc.health.v1.Health/Watch";
+constexpr char kReflection[] = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
+
+std::string Times(int n, const std::string& text) {
+  std::string all;
+  for (int i = 0; i < n; ++i) all += text;
+  return all;
+}
+
+// One call after another, each followed by `rest` (a frame's type, flags and body for its stream).
+std::function<std::string(std::uint32_t*)> Calls(const std::string& path, int flags,
+                                                 const std::function<std::string(std::uint32_t)>& rest = nullptr) {
+  const std::string block = Block(path);
+  return [block, flags, rest](std::uint32_t* stream) {
+    std::string frames = Frame(kHeaders, flags, *stream, block);
+    if (rest != nullptr) frames += rest(*stream);
+    *stream += 2;
+    return frames;
+  };
+}
+
+std::function<std::string(std::uint32_t*)> Always(const std::string& frames) {
+  return [frames](std::uint32_t*) { return frames; };
+}
+
+std::string ResetOf(std::uint32_t stream) { return Frame(kReset, 0, stream, BigEndian(8, 4)); }
+
+}  // namespace
+
+std::vector<Attack> Attacks() {
+  const std::string ack = Frame(kSettings, kAck, 0);
+  const std::string open = ack + Frame(kHeaders, kEndHeaders, 1, Block(kStream));
+  const std::string headers = Frame(kHeaders, 0, 1, Block(kUnary));
+  const std::string header = std::string(1, '\0') + Literal("a") + Literal("b");
+  std::vector<Attack> attacks = {
+      // What acknowledges the settings and then breaks them, gRPC ends as well.
+      {"unknown methods", Calls("/x/y", kEndHeaders | kEndStream), ack, false, true},
+      {"unknown methods, answers read", Calls("/x/y", kEndHeaders | kEndStream), ack, true, true},
+      {"unknown methods, settings not acknowledged", Calls("/x/y", kEndHeaders | kEndStream), "", true},
+      {"unknown methods with messages",
+       Calls("/x/y", kEndHeaders,
+             [](std::uint32_t stream) { return Frame(kData, kEndStream, stream, std::string(5, '\0')); }),
+       ack, false, true},
+      {"calls that stay open, settings not acknowledged", Calls(kStream, kEndHeaders), ""},
+      {"unary calls without a message, settings not acknowledged", Calls(kUnary, kEndHeaders), ""},
+      {"reset after a message", Calls(kUnary, kEndHeaders,
+                                      [](std::uint32_t stream) {
+                                        return Frame(kData, kEndStream, stream, std::string(5, '\0')) + ResetOf(stream);
+                                      })},
+      {"SETTINGS", Always(Frame(kSettings, 0, 0))},
+      {"SETTINGS, answers read", Always(Frame(kSettings, 0, 0)), ack, true},
+      {"PING", Always(Frame(kPing, 0, 0, "12345678")), ack, false, true},
+      {"WINDOW_UPDATE by 1", Always(Frame(kWindow, 0, 0, BigEndian(1, 4)))},
+      {"empty DATA", Always(Frame(kData, 0, 1)), open},
+      {"padded DATA", Always(Frame(kData, kPadded, 1, std::string(1, '\7') + std::string(7, '\0'))), open},
+      {"PRIORITY", Always(Frame(kPriority, 0, 1, BigEndian(0, 4) + "1"))},
+      {"frames of an unknown type", Always(Frame(0x42, 0, 0, "x"))},
+      {"RST_STREAM of one stream", Always(ResetOf(1)), open},
+      {"headers that do not end", Always(Frame(kContinuation, 0, 1, Times(100, header))), ack + headers},
+      {"headers that do not end, in empty frames", Always(Frame(kContinuation, 0, 1)), ack + headers},
+      {"a number in the headers that does not end", Always(Frame(kContinuation, 0, 1, std::string(16000, '\xff'))),
+       ack + headers, false, true},
+  };
+  for (const char* method : {kUnary, kStream, kInfo, kCheck, kWatch, kReflection}) {
+    attacks.push_back({std::string("rapid reset of ") + method, Calls(method, kEndHeaders, ResetOf)});
+  }
+  return attacks;
+}
+
+std::optional<Clock::duration> Flood(const std::string& target, const Attack& attack, Clock::duration most) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(std::stoi(target.substr(target.rfind(':') + 1))));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    close(fd);
+    throw std::runtime_error("cannot connect to " + target);
+  }
+  const auto began = Clock::now();
+  std::string bytes = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + Frame(kSettings, 0, 0) + attack.first;
+  std::uint32_t stream = 1;
+  std::optional<Clock::duration> ended;
+  while (!ended && Clock::now() - began < most) {
+    pollfd ready{fd, static_cast<short>(attack.reads ? POLLIN | POLLOUT : POLLOUT), 0};
+    if (poll(&ready, 1, 100) <= 0) continue;
+    if ((ready.revents & POLLIN) != 0) {
+      char sink[65536];
+      if (recv(fd, sink, sizeof(sink), MSG_DONTWAIT) == 0) ended = Clock::now() - began;
+    }
+    if ((ready.revents & (POLLERR | POLLHUP)) != 0) ended = Clock::now() - began;
+    if ((ready.revents & POLLOUT) == 0) continue;
+    while (bytes.size() < 65536) bytes += attack.more(&stream);
+    const ssize_t sent = send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent > 0) bytes.erase(0, static_cast<std::size_t>(sent));
+    if (sent < 0 && errno != EAGAIN) ended = Clock::now() - began;
+  }
+  close(fd);
+  return ended;
+}
+
+}  // namespace softmax::testing
