@@ -14,7 +14,7 @@ SUITES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kernels
 @dataclasses.dataclass(frozen=True)
 class Point:
     section: str
-    dtype: str
+    dtype: str  # "bf16>fp32": of the input and the output
     op: str
     rows: int
     cols: int
@@ -38,9 +38,14 @@ class Point:
     def key(self, provider):
         return (self.section, self.dtype, self.op, str(self.rows), str(self.cols), provider)
 
+    def types(self):
+        """Of the input and the output."""
+        first, _, last = self.dtype.partition(">")
+        return first, last or first
+
     def bytes_moved(self):
         """Read and written by one run."""
-        return 2 * self.rows * self.cols * SIZES[self.dtype]
+        return self.rows * self.cols * sum(SIZES[dtype] for dtype in self.types())
 
 
 class _Random:
@@ -102,9 +107,10 @@ def _points_of_line(words, tensor_bytes, seed):
                 widths, least_cols = _widths(item, seed)
                 for cols in widths:
                     for rows_item in rows_items.split(","):
-                        fill = max(1, tensor_bytes // (cols * SIZES[dtype]))
+                        point = Point(section, dtype, op, 0, cols, least_cols=least_cols)
+                        fill = max(1, tensor_bytes // (cols * SIZES[point.types()[0]]))
                         rows = fill if rows_item == "fill" else int(rows_item)
-                        yield _with_layout(Point(section, dtype, op, rows, cols, least_cols=least_cols), layout)
+                        yield _with_layout(dataclasses.replace(point, rows=rows), layout)
 
 
 def parse(text, tensor_bytes=256 << 20, seed=1):

@@ -27,10 +27,12 @@ SOFTMAX_SUITE(few_rows, "few-rows")
 SOFTMAX_SUITE(host, "host")
 SOFTMAX_SUITE(logits, "logits")
 SOFTMAX_SUITE(narrow, "narrow")
+SOFTMAX_SUITE(pairs, "pairs")
 SOFTMAX_SUITE(ragged, "ragged")
 SOFTMAX_SUITE(small, "small")
 SOFTMAX_SUITE(strided, "strided")
 SOFTMAX_SUITE(tutorial, "tutorial")
+SOFTMAX_SUITE(users, "users")
 
 namespace softmax::kernels::bench {
 namespace {
@@ -50,10 +52,12 @@ const Suite kSuites[] = {
     {"host", softmax_suite_host, softmax_suite_host_end},
     {"logits", softmax_suite_logits, softmax_suite_logits_end},
     {"narrow", softmax_suite_narrow, softmax_suite_narrow_end},
+    {"pairs", softmax_suite_pairs, softmax_suite_pairs_end},
     {"ragged", softmax_suite_ragged, softmax_suite_ragged_end},
     {"small", softmax_suite_small, softmax_suite_small_end},
     {"strided", softmax_suite_strided, softmax_suite_strided_end},
     {"tutorial", softmax_suite_tutorial, softmax_suite_tutorial_end},
+    {"users", softmax_suite_users, softmax_suite_users_end},
 };
 
 }  // namespace

@@ -33,14 +33,15 @@ std::vector<RowRange> RowsToCheck(const Segment& segment) {
 // Dense copies of some rows, with the shape they have there.
 class RowCopy {
  public:
-  RowCopy(DataType dtype, const Segment& from, const RowRange& rows, std::int64_t block, const Fetch& fetch) {
-    const auto size = static_cast<std::int64_t>(SizeOf(dtype));
+  RowCopy(DataType dtype, DataType output_dtype, const Segment& from, const RowRange& rows, std::int64_t block,
+          const Fetch& fetch) {
     segment_ = from;
     const bool last_axis = from.inner == 1;
     segment_.outer = last_axis ? rows.count : 1;
     segment_.inner = last_axis ? 1 : rows.count;
     segment_.input_stride = segment_.output_stride = from.cols * segment_.inner;
-    const auto copy = [&](const void* source, std::int64_t stride, std::vector<char>* target) {
+    const auto copy = [&](DataType type, const void* source, std::int64_t stride, std::vector<char>* target) {
+      const auto size = static_cast<std::int64_t>(SizeOf(type));
       target->resize(static_cast<std::size_t>(rows.count * from.cols * size));
       const std::int64_t start = last_axis ? rows.first * stride : block * stride + rows.first;
       const std::int64_t pitch = last_axis ? stride : from.inner;
@@ -48,8 +49,8 @@ class RowCopy {
             static_cast<std::size_t>((last_axis ? from.cols : rows.count) * size),
             static_cast<std::size_t>(last_axis ? rows.count : from.cols));
     };
-    copy(from.input, from.input_stride, &input_);
-    copy(from.output, from.output_stride, &output_);
+    copy(dtype, from.input, from.input_stride, &input_);
+    copy(output_dtype, from.output, from.output_stride, &output_);
     segment_.input = input_.data();
     segment_.output = output_.data();
   }
@@ -104,8 +105,8 @@ std::string RoughRow(DataType dtype, const Segment& segment, std::int64_t row) {
   return "";
 }
 
-std::string CheckCopy(DataType dtype, const Segment& segment, Strictness strictness) {
-  if (strictness == Strictness::kBounds) return Judge(dtype, dtype, segment).message;
+std::string CheckCopy(DataType dtype, DataType output_dtype, const Segment& segment, Strictness strictness) {
+  if (strictness == Strictness::kBounds) return Judge(dtype, output_dtype, segment).message;
   for (std::int64_t row = 0; row < segment.outer * segment.inner; ++row) {
     if (std::string problem = RoughRow(dtype, segment, row); !problem.empty()) return problem;
   }
@@ -120,17 +121,19 @@ void FetchFromHost(void* target, const void* source, std::size_t pitch, std::siz
   }
 }
 
-std::string Check(DataType dtype, const Segment& segment, Strictness strictness, const Fetch& fetch) {
+std::string Check(DataType dtype, DataType output_dtype, const Segment& segment, Strictness strictness,
+                  const Fetch& fetch) {
   const std::vector<RowRange> ranges = RowsToCheck(segment);
   std::deque<RowCopy> copies;
   std::vector<std::future<std::string>> problems;
   for (std::size_t i = 0; i < ranges.size(); ++i) {
     // Of an inner axis the first range is taken from the first block and the others from the last.
     const std::int64_t block = i == 0 ? 0 : segment.outer - 1;
-    const RowCopy& rows = copies.emplace_back(dtype, segment, ranges[i], block, fetch);
+    const RowCopy& rows = copies.emplace_back(dtype, output_dtype, segment, ranges[i], block, fetch);
     // A row of millions of columns takes seconds.
-    problems.push_back(std::async(std::launch::async,
-                                  [&rows, dtype, strictness] { return CheckCopy(dtype, rows.segment(), strictness); }));
+    problems.push_back(std::async(std::launch::async, [&rows, dtype, output_dtype, strictness] {
+      return CheckCopy(dtype, output_dtype, rows.segment(), strictness);
+    }));
   }
   std::string first;
   for (std::size_t i = 0; i < ranges.size(); ++i) {

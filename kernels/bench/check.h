@@ -21,6 +21,7 @@ void FetchFromHost(void* target, const void* source, std::size_t pitch, std::siz
 
 // Compares rows at the beginning, in the middle and at the end of a finished segment with the reference; more of them
 // when they are short. Empty, or what is wrong.
-std::string Check(DataType dtype, const Segment& segment, Strictness strictness, const Fetch& fetch);
+std::string Check(DataType dtype, DataType output_dtype, const Segment& segment, Strictness strictness,
+                  const Fetch& fetch);
 
 }  // namespace softmax::kernels::bench

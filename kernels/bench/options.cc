@@ -32,9 +32,14 @@ void AddOptions(CLI::App& app, RawOptions& raw) {
   o.run.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   app.add_option("--suite", raw.suites, "a file of shapes, or one of " + BuiltInNames() + "; may be repeated");
   app.add_option("--shape", raw.shapes, "4096x1024, rows by columns; may be repeated");
-  app.add_option("--dtype", raw.dtypes, "of --shape, and a filter of --suite; default fp32, and all of a suite")
+  app.add_option(
+         "--dtype", raw.dtypes,
+         "of --shape, and a filter of --suite: fp32, fp16, bf16, fp64, or bf16>fp32 where the output has another type; "
+         "default fp32, and all of a suite")
       ->delimiter(',')
-      ->check(CLI::IsMember({"fp32", "fp16", "bf16", "fp64"}));
+      ->check(CLI::Validator(
+          [](const std::string& types) { return ParseTypes(types) ? "" : types + " is no type, and no two with >"; },
+          "TYPE"));
   app.add_option("--op", raw.operations, "of --shape, and a filter of --suite; default softmax, and all of a suite")
       ->delimiter(',')
       ->check(CLI::IsMember({"softmax", "log_softmax"}));
@@ -95,7 +100,7 @@ std::string AddPoints(RawOptions& raw) {
     if (problem.empty()) problem = ParseSuite(text, settings, &of_suite);
     if (!problem.empty()) return std::string("--suite ").append(suite).append(": ").append(problem);
     for (const Point& point : of_suite) {
-      if (IsAmong(raw.dtypes, NameOf(point.dtype)) && IsAmong(raw.operations, NameOf(point.operation))) {
+      if (IsAmong(raw.dtypes, TypesOf(point)) && IsAmong(raw.operations, NameOf(point.operation))) {
         points.push_back(point);
       }
     }

@@ -15,10 +15,9 @@ std::vector<std::int64_t> RaggedWidths(const Point& point, std::uint64_t seed) {
 
 Segment Dense(const Point& point, std::int64_t rows, std::int64_t cols, std::int64_t start, const void* input,
               void* output) {
-  const std::int64_t offset = start * static_cast<std::int64_t>(SizeOf(point.dtype));
   Segment segment;
-  segment.input = static_cast<const char*>(input) + offset;
-  segment.output = static_cast<char*>(output) + offset;
+  segment.input = static_cast<const char*>(input) + start * static_cast<std::int64_t>(SizeOf(point.dtype));
+  segment.output = static_cast<char*>(output) + start * static_cast<std::int64_t>(SizeOf(point.output_dtype));
   segment.outer = rows;
   segment.cols = cols;
   segment.input_stride = cols;
@@ -45,11 +44,24 @@ const char* NameOf(DataType dtype) {
 
 const char* NameOf(Operation operation) { return operation == Operation::kLogSoftmax ? "log_softmax" : "softmax"; }
 
+std::string TypesOf(const Point& point) {
+  const std::string name = NameOf(point.dtype);
+  return point.mixed() ? name + ">" + NameOf(point.output_dtype) : name;
+}
+
 std::optional<DataType> ParseDataType(const std::string& name) {
   for (const DataType dtype : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16, DataType::kFloat64}) {
     if (name == NameOf(dtype)) return dtype;
   }
   return std::nullopt;
+}
+
+std::optional<std::pair<DataType, DataType>> ParseTypes(const std::string& name) {
+  const std::size_t arrow = name.find('>');
+  const auto input = ParseDataType(name.substr(0, arrow));
+  const auto output = arrow == std::string::npos ? input : ParseDataType(name.substr(arrow + 1));
+  if (!input || !output) return std::nullopt;
+  return std::pair(*input, *output);
 }
 
 std::optional<Operation> ParseOperation(const std::string& name) {
@@ -60,8 +72,8 @@ std::optional<Operation> ParseOperation(const std::string& name) {
 }
 
 std::string Key(const Point& point, const std::string& provider) {
-  return point.section + "," + NameOf(point.dtype) + "," + NameOf(point.operation) + "," + std::to_string(point.rows) +
-         "," + std::to_string(point.cols) + "," + provider;
+  return point.section + "," + TypesOf(point) + "," + NameOf(point.operation) + "," + std::to_string(point.rows) + "," +
+         std::to_string(point.cols) + "," + provider;
 }
 
 std::uint64_t Random::Next() {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/types.h"
@@ -11,8 +12,9 @@ namespace softmax::kernels::bench {
 
 // One shape to be measured: M rows of N columns, in one of the layouts of kernels/types.h.
 struct Point {
-  std::string section;  // the first column of the results; cpu_* and host_* choose how it is run
-  DataType dtype = DataType::kFloat32;
+  std::string section;                  // the first column of the results; cpu_* and host_* choose how it is run
+  DataType dtype = DataType::kFloat32;  // of the input,
+  DataType output_dtype = DataType::kFloat32;
   Operation operation = Operation::kSoftmax;
   std::int64_t rows = 0;
   std::int64_t cols = 0;        // ragged: the widest row
@@ -21,6 +23,7 @@ struct Point {
   std::int64_t segments = 1;    // the rows are dealt out evenly to so many segments of one launch
   std::int64_t least_cols = 0;  // ragged, if not 0: each row is a segment with a width from least_cols to cols
 
+  bool mixed() const { return output_dtype != dtype; }
   bool ragged() const { return least_cols > 0; }
   bool plain() const { return inner == 1 && segments == 1 && !ragged() && outer_stride() == cols; }
   std::int64_t outer() const { return rows / inner; }
@@ -30,7 +33,11 @@ struct Point {
 // The names used in suite files, on the command line and in the results.
 const char* NameOf(DataType dtype);
 const char* NameOf(Operation operation);
+// "fp32", or "bf16>fp32" where the output has another type.
+std::string TypesOf(const Point& point);
 std::optional<DataType> ParseDataType(const std::string& name);
+// The input's type and the output's, of what TypesOf() gives.
+std::optional<std::pair<DataType, DataType>> ParseTypes(const std::string& name);
 std::optional<Operation> ParseOperation(const std::string& name);
 
 // What tells one row of the results from another: "section,dtype,op,M,N,provider".

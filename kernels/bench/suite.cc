@@ -100,11 +100,12 @@ class Line {
   std::string AppendTypes(const std::string& dtype, const std::string& operation, std::vector<Point>* points) {
     Point point;
     point.section = words_[0];
-    const auto parsed_dtype = ParseDataType(dtype);
+    const auto types = ParseTypes(dtype);
     const auto parsed_operation = ParseOperation(operation);
-    if (!parsed_dtype) return "dtype " + dtype + " is none of fp32, fp16, bf16, fp64";
+    if (!types) return "dtype " + dtype + " is none of fp32, fp16, bf16, fp64, nor two with >";
     if (!parsed_operation) return "op " + operation + " is neither softmax nor log_softmax";
-    point.dtype = *parsed_dtype;
+    point.dtype = types->first;
+    point.output_dtype = types->second;
     point.operation = *parsed_operation;
     for (const std::string& item : Split(words_[4], ',')) {
       const auto widths = ParseWidths(item, settings_);
@@ -199,8 +200,8 @@ std::string Describe(const Point& point) {
   } else if (point.stride != 0) {
     layout = " " + std::to_string(point.stride);
   }
-  return point.section + " " + NameOf(point.dtype) + " " + NameOf(point.operation) + " " + std::to_string(point.rows) +
-         " " + std::to_string(point.cols) + layout;
+  return point.section + " " + TypesOf(point) + " " + NameOf(point.operation) + " " + std::to_string(point.rows) + " " +
+         std::to_string(point.cols) + layout;
 }
 
 }  // namespace softmax::kernels::bench

@@ -6,7 +6,7 @@
 #include "kernels/cuda/scale.h"
 #include "kernels/cuda/work.h"
 
-// A batch of several segments of contiguous rows, input and output of one type, in one launch. The host sorts the
+// A batch of several segments of contiguous rows in one launch. The host sorts the
 // segments by how their rows are run and cuts them into units of about equal size; blocks take units when they are
 // ready for them, and have the next unit's segments on their way while they work. The bits are those of the general
 // kernel (kernel.cuh).
@@ -22,6 +22,9 @@ constexpr int kBatchChunks = kMaxClusterBlocks * kUnitChunks;  // of the widest 
 constexpr int kInlineBatchSegments = 56;
 constexpr int kInlineUnits = 56;
 constexpr int kInlineExtras = 48;
+// Blocks a multiprocessor has to hold: as many as its shared memory has room for, and the registers of doubles and of
+// stores of another type.
+constexpr int BatchBlocks(int element_bytes, bool mixed) { return element_bytes == 8 || mixed ? 2 : 3; }
 // One chunk, where it lies on lines.
 constexpr int kPieceVectors = kChunkSlots * 32 + kEdgeVectors;
 
@@ -77,7 +80,9 @@ struct BatchParams {
   std::uint32_t cluster_units;
   std::uint32_t unit_count;
   int cluster_blocks;
-  int warp_pieces;  // that a warp has room for in shared memory
+  int warp_pieces;   // that a warp has room for in shared memory
+  int output_bytes;  // of an element
+  DataType output_type;
   // How many units of clusters are taken, how many others, and how many blocks have ended; nullptr: units are dealt
   // out.
   std::uint32_t* taken;
@@ -106,8 +111,8 @@ std::size_t BatchScratchBytes(std::int64_t segments, std::int64_t rows);
 
 // Not possible: some rows need the general kernel. Segments must have passed CheckSegment; `scratch` is used when the
 // parameters do not hold the tables.
-void PlanBatch(DataType type, const Segment* segments, std::int64_t count, void* scratch, const Completion& completion,
-               const Device& device, Placement placement, BatchPlan* plan);
+void PlanBatch(DataType type, DataType output_type, const Segment* segments, std::int64_t count, void* scratch,
+               const Completion& completion, const Device& device, Placement placement, BatchPlan* plan);
 
 // Of one type, without and with `skew`.
 struct BatchKernels {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "kernels/cuda/alignment.h"
 #include "kernels/cuda/batch.h"
 #include "kernels/cuda/batch_kind.h"
 #include "kernels/cuda/batch_places.h"
@@ -29,9 +30,10 @@ constexpr int kManyRounds = 4;
 // Sorts and cuts one batch.
 class Planner {
  public:
-  Planner(DataType type, const Device& device, Placement placement, BatchPlan* plan)
+  Planner(DataType type, DataType output_type, const Device& device, Placement placement, BatchPlan* plan)
       : type_(type),
         bytes_(static_cast<int>(SizeOf(type))),
+        output_bytes_(static_cast<int>(SizeOf(output_type))),
         device_(device),
         placement_(placement),
         most_unit_chunks_(BatchUnitChunks(device)),
@@ -130,13 +132,9 @@ class Planner {
     if (s.inner != 1 || s.outer > kMost) return false;
     if (s.outer > 1 && (s.input_stride > kMost || s.output_stride > kMost)) return false;
     if (s.cols > std::int64_t{device_.clusters ? kBatchChunks : most_unit_chunks_} * ChunkColumns(bytes_)) return false;
-    const auto offset = [this, &s](const void* p, std::int64_t stride) {
-      const auto start = static_cast<int>(reinterpret_cast<std::uintptr_t>(p) % kVectorBytes);
-      return std::array{start, s.outer == 1 ? 0 : static_cast<int>(stride * bytes_ % kVectorBytes)};
-    };
-    const auto input = offset(s.input, s.input_stride);
-    if (input != offset(s.output, s.output_stride)) return false;
-    plan_.skew = plan_.skew || input[0] != 0 || input[1] != 0;
+    if (!AreAlike(s, bytes_, output_bytes_)) return false;
+    plan_.skew = plan_.skew || reinterpret_cast<std::uintptr_t>(s.input) % kVectorBytes != 0 ||
+                 (s.outer > 1 && s.input_stride * bytes_ % kVectorBytes != 0);
     return true;
   }
 
@@ -218,7 +216,8 @@ class Planner {
 
   int ResidentBlocks() const {
     const int by_memory = device_.shared_bytes / (most_unit_chunks_ * kPieceVectors * kVectorBytes + kStaticBytes / 2);
-    const int resident = device_.multiprocessors * std::clamp(by_memory, 1, type_ == DataType::kFloat64 ? 2 : 3);
+    const int resident =
+        device_.multiprocessors * std::clamp(by_memory, 1, BatchBlocks(bytes_, plan_.params.output_type != type_));
     return placement_ == Placement::kSharedHost ? std::min(resident, LinkBlocks()) : resident;
   }
 
@@ -421,6 +420,7 @@ class Planner {
 
   const DataType type_;
   const int bytes_;
+  const int output_bytes_;
   const Device& device_;
   const Placement placement_;
   const int most_unit_chunks_;
@@ -473,14 +473,16 @@ std::size_t BatchScratchBytes(std::int64_t segments, std::int64_t rows) {
   return static_cast<std::size_t>(segments) * (sizeof(BatchSegment) + sizeof(BatchExtra)) + units * sizeof(BatchUnit);
 }
 
-void PlanBatch(DataType type, const Segment* segments, std::int64_t count, void* scratch, const Completion& completion,
-               const Device& device, Placement placement, BatchPlan* plan) {
+void PlanBatch(DataType type, DataType output_type, const Segment* segments, std::int64_t count, void* scratch,
+               const Completion& completion, const Device& device, Placement placement, BatchPlan* plan) {
   plan->params.segments = nullptr;
   plan->params.singles = nullptr;
   plan->params.extras = nullptr;
   plan->params.units = nullptr;
   plan->params.completion = completion;
-  Planner planner(type, device, placement, plan);
+  plan->params.output_type = output_type;
+  plan->params.output_bytes = static_cast<int>(SizeOf(output_type));
+  Planner planner(type, output_type, device, placement, plan);
   if (!planner.Count(segments, count)) return;
   planner.Fill(segments, count, scratch);
   if (!planner.Cut(scratch != nullptr)) return;

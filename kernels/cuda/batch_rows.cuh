@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/batch.h"
 #include "kernels/cuda/batch_exchange.cuh"
+#include "kernels/cuda/batch_row.cuh"
 #include "kernels/cuda/batch_slice.cuh"
 #include "kernels/cuda/complete.cuh"
 #include "kernels/cuda/dependent.cuh"
@@ -12,95 +13,7 @@
 // through shared memory, dealt out evenly to the warps of the block or cluster.
 namespace softmax::kernels::cuda {
 
-// 16 bytes that the host wrote before the launch, past the first cache: blocks may come while an earlier launch works.
-// Past the second one too (__ldcv) a batch's first units took 4 to 7 us, as each load is then a trip over the bus.
-template <typename T>
-__device__ __forceinline__ T ReadHost(const T* from) {
-  static_assert(sizeof(T) == sizeof(uint4), "read as one vector");
-  const uint4 words = __ldcg(reinterpret_cast<const uint4*>(from));
-  T value;
-  memcpy(&value, &words, sizeof(value));
-  return value;
-}
-
-// The segment of a unit's table that holds a row.
-__device__ __forceinline__ int FindRow(const BatchSegment* segments, int count, std::uint32_t row) {
-  int begin = 0;
-  while (count > 1) {
-    const int half = count / 2;
-    if (segments[begin + half].first_row <= row) begin += half;
-    count -= half;
-  }
-  return begin;
-}
-
-// A row of a segment.
-template <typename In>
-struct BatchRow {
-  const In* input;
-  In* output;
-  std::uint32_t cols;
-  std::uint32_t valid;
-  Around around;  // of the first column
-
-  __device__ __forceinline__ BatchRow(const BatchParams& params, const BatchSegment& segment, std::uint32_t global_row)
-      : cols(segment.cols), valid(segment.cols) {
-    const std::int64_t row = global_row - segment.first_row;
-    std::int64_t input_stride = cols;
-    std::int64_t output_stride = cols;
-    if (segment.extra != 0) {
-      const std::uint32_t index = segment.extra - 1;
-      const BatchExtra extra = params.extras != nullptr ? ReadHost(params.extras + index) : params.inline_extras[index];
-      input_stride = extra.input_stride;
-      output_stride = extra.output_stride;
-      if (extra.lengths != nullptr) valid = min(extra.lengths[row], cols);
-    }
-    input = static_cast<const In*>(segment.input) + row * input_stride;
-    output = static_cast<In*>(segment.output) + row * output_stride;
-    around.before = row * input_stride >= Element<In>::kVector;
-    around.after = (segment.rows - 1 - row) * input_stride + cols - valid >= Element<In>::kVector;
-  }
-  __device__ __forceinline__ explicit BatchRow(const BatchSingle& single)
-      : input(reinterpret_cast<const In*>(single.input & kAddressMask)),
-        output(reinterpret_cast<In*>(single.output & kAddressMask)),
-        cols(static_cast<std::uint32_t>(single.input >> kAddressBits) |
-             static_cast<std::uint32_t>(single.output >> kAddressBits) << 16),
-        valid(cols),
-        around{false, false} {}
-
-  // What may be read around the row's elements from `column` on.
-  __device__ __forceinline__ Around AroundFrom(std::int64_t column) const {
-    return {around.before || column >= Element<In>::kVector, around.after};
-  }
-};
-
-// The rows of a unit, whose part of the table is in shared memory.
-template <typename In>
-class UnitRows {
- public:
-  __device__ __forceinline__ UnitRows(const BatchParams& params, const BatchUnit& unit, const BatchSegment* segments)
-      : params_(params), unit_(unit), segments_(segments) {}
-
-  // Where the unit's row r stands in the table.
-  __device__ __forceinline__ int Find(std::uint32_t r) const {
-    if (params_.singles != nullptr) return static_cast<int>(r);
-    return FindRow(segments_, unit_.segments, unit_.first_row + r);
-  }
-  // Row r, which stands at `place`.
-  __device__ __forceinline__ BatchRow<In> At(int place, std::uint32_t r) const {
-    if (params_.singles != nullptr) return BatchRow<In>(reinterpret_cast<const BatchSingle*>(segments_)[place]);
-    return BatchRow<In>(params_, segments_[place], unit_.first_row + r);
-  }
-  __device__ __forceinline__ BatchRow<In> At(std::uint32_t r) const { return At(Find(r), r); }
-  __device__ __forceinline__ int count() const { return unit_.rows; }
-
- private:
-  const BatchParams& params_;
-  const BatchUnit& unit_;
-  const BatchSegment* const segments_;
-};
-
-template <typename In, bool kSkew, bool kLog, int kSlots>
+template <typename In, bool kSkew, bool kLog, bool kMixed, int kSlots>
 __device__ __forceinline__ void RunSmallUnit(const BatchUnit& unit, const UnitRows<In>& rows,
                                              const Scale<ComputeOf<In>>& scale) {
   const Lanes lanes{static_cast<int>(threadIdx.x) & (unit.lanes - 1), unit.lanes};
@@ -115,15 +28,34 @@ __device__ __forceinline__ void RunSmallUnit(const BatchUnit& unit, const UnitRo
     part.Load(part.PlaceOf(row.input, valid, row.around, lanes), lanes);
     const auto stats = part.template FirstStats<kSlots, kLog, kSlots <= 2>(valid, lanes, scale);
     part.Forget();
-    if (!active) continue;
+    if (!kMixed && !active) continue;
     const Normalizer<ComputeOf<In>> normalize(scale, stats, kLog, valid == 0);
-    part.Store(row.output, row.cols, valid, true, lanes, normalize);
+    ForRowOutput<In, kMixed>(rows.output_type(), row, [&](auto* output) {
+      if constexpr (kMixed) {
+        part.template StoreMixed<false>(output, active ? static_cast<int>(row.cols) : 0, valid, lanes, normalize);
+      } else {
+        part.Store(output, row.cols, valid, true, lanes, normalize);
+      }
+    });
   }
+}
+
+// Stores the results of a row from `column` on, of which the slice has the first.
+template <typename In, bool kMixed, typename Slice>
+__device__ __forceinline__ void StoreSlice(const Slice& slice, DataType type, const BatchRow<In>& row,
+                                           std::int64_t column, const Normalizer<ComputeOf<In>>& normalize) {
+  ForRowOutput<In, kMixed>(type, row, [&](auto* output) {
+    if constexpr (kMixed) {
+      slice.StoreMixed(output + column, row.cols - column, row.valid - column, column == 0, normalize);
+    } else {
+      slice.Store(output + column, row.cols - column, row.valid - column, column == 0, normalize);
+    }
+  });
 }
 
 // Small rows that are two chunks wide: a warp each, through shared memory, as registers would not hold them. `mine`:
 // the warp's part of it. Calls middle() between the copies and what they are for.
-template <typename In, bool kSkew, bool kLog, typename F>
+template <typename In, bool kSkew, bool kLog, bool kMixed, typename F>
 __device__ __forceinline__ void RunDoubleUnit(const UnitRows<In>& rows, uint4* mine, const Scale<ComputeOf<In>>& scale,
                                               F middle) {
   using Row = BatchSlice<In, kSkew, kLog>;
@@ -142,12 +74,12 @@ __device__ __forceinline__ void RunDoubleUnit(const UnitRows<In>& rows, uint4* m
   for_rows([&](const BatchRow<In>& row, const Row& slice) {
     const auto stats = slice.template RowStats<kChunks * kChunkSlots>(row.valid, scale);
     const Normalizer<ComputeOf<In>> normalize(scale, stats, kLog, row.valid == 0);
-    slice.Store(row.output, row.cols, row.valid, true, normalize);
+    StoreSlice<In, kMixed>(slice, rows.output_type(), row, 0, normalize);
   });
 }
 
 // Large rows: one chunk is a piece. Lane r of every warp knows row r of the unit.
-template <typename In, bool kSkew, bool kLog>
+template <typename In, bool kSkew, bool kLog, bool kMixed>
 class LargeUnit {
  public:
   using C = ComputeOf<In>;
@@ -207,8 +139,7 @@ class LargeUnit {
     ForRuns([&](const Run& run, const BatchRow<In>& row) {
       const Stats<C> stats = FoldFlat(table_ + run.first, run.chunks, lane_, scale);
       const Normalizer<C> normalize(scale, stats, kLog, row.valid == 0);
-      SliceOf(row, run).Store(row.output + run.column, row.cols - run.column, row.valid - run.column, run.column == 0,
-                              normalize);
+      StoreSlice<In, kMixed>(SliceOf(row, run), rows_.output_type(), row, run.column, normalize);
     });
   }
 
@@ -270,7 +201,7 @@ struct BatchTables {
   BatchExchange::Control control;
 };
 
-template <typename In, bool kSkew>
+template <typename In, bool kSkew, bool kMixed>
 class BatchRows {
  public:
   using C = ComputeOf<In>;
@@ -393,7 +324,7 @@ class BatchRows {
                                           const BatchExchange& exchange, F fetch) const {
     const Scale<C>& scale = ScaleAt(unit.scale);
     if (unit.lanes == 0) {
-      const LargeUnit<In, kSkew, kLog> large(rows, team, exchange, turn, tables_.stats[turn % 2], mine_);
+      const LargeUnit<In, kSkew, kLog, kMixed> large(rows, team, exchange, turn, tables_.stats[turn % 2], mine_);
       large.Start();
       large.Finish(scale, fetch);
       return;
@@ -405,15 +336,15 @@ class BatchRows {
     };
     if constexpr (SmallSlots(sizeof(In)) > kChunkSlots) {
       if (unit.slots > kChunkSlots) {
-        RunDoubleUnit<In, kSkew, kLog>(rows, mine_, scale, middle);
+        RunDoubleUnit<In, kSkew, kLog, kMixed>(rows, mine_, scale, middle);
         return;
       }
     }
     middle();
     if (unit.slots <= 2) {
-      RunSmallUnit<In, kSkew, kLog, 2>(unit, rows, scale);
+      RunSmallUnit<In, kSkew, kLog, kMixed, 2>(unit, rows, scale);
     } else {
-      RunSmallUnit<In, kSkew, kLog, kChunkSlots>(unit, rows, scale);
+      RunSmallUnit<In, kSkew, kLog, kMixed, kChunkSlots>(unit, rows, scale);
     }
   }
 
@@ -442,12 +373,12 @@ __device__ __forceinline__ void EndTaking(std::uint32_t* taken) {
   *ended = 0;
 }
 
-template <typename In, bool kSkew, int kMinBlocks>
-__global__ void __launch_bounds__(kBatchThreads, kMinBlocks)
+template <typename In, bool kSkew, bool kMixed = false>
+__global__ void __launch_bounds__(kBatchThreads, BatchBlocks(sizeof(In), kMixed))
     BatchRowsKernel(const __grid_constant__ BatchParams params) {
   extern __shared__ __align__(128) unsigned char dynamic[];
   __shared__ BatchTables<ComputeOf<In>> tables;
-  BatchRows<In, kSkew> rows(params, tables, reinterpret_cast<uint4*>(dynamic));
+  BatchRows<In, kSkew, kMixed> rows(params, tables, reinterpret_cast<uint4*>(dynamic));
   // The units of clusters, then the others: in a loop, so that both run the same code.
 #pragma unroll 1
   for (int list = params.cluster_units > 0 ? 0 : 1; list < 2; ++list) {
@@ -467,12 +398,10 @@ __global__ void __launch_bounds__(kBatchThreads, kMinBlocks)
   Complete(params.completion);
 }
 
-// Blocks a multiprocessor has to hold: as many as its shared memory has room for.
 template <typename In>
 const BatchKernels& BatchKernelsOf() {
-  constexpr int kMinBlocks = sizeof(In) == 8 ? 2 : 3;
-  static const BatchKernels kernels{{reinterpret_cast<const void*>(&BatchRowsKernel<In, false, kMinBlocks>),
-                                     reinterpret_cast<const void*>(&BatchRowsKernel<In, true, kMinBlocks>)}};
+  static const BatchKernels kernels{{reinterpret_cast<const void*>(&BatchRowsKernel<In, false>),
+                                     reinterpret_cast<const void*>(&BatchRowsKernel<In, true>)}};
   return kernels;
 }
 

@@ -114,19 +114,24 @@ class BatchSlice {
     return Total(max, base, sums);
   }
 
+  // The same as Store(), as elements of another type.
+  template <typename Out>
+  __device__ __forceinline__ void StoreMixed(Out* p, std::int64_t n, std::int64_t valid, bool row_first,
+                                             const Normalizer<C>& normalize) const {
+    int end;
+    int valid_end;
+    EndsOf(n, valid, &end, &valid_end);
+    StoreMixedRow<1>(reinterpret_cast<const In*>(shared_), p - skip_, row_first ? skip_ : 0, end, valid_end, normalize);
+  }
   // Stores the results of `n` columns, of which `valid` are not masked, both counted from the slice's first column.
   // `row_first`: the slice begins the row, so what lies before it is another's.
   __device__ __forceinline__ void Store(In* p, std::int64_t n, std::int64_t valid, bool row_first,
                                         const Normalizer<C>& normalize) const {
     In* const base = p - skip_;
     const int from = row_first ? skip_ : 0;
-    const int columns = chunks_ * kChunkVectors * kVector;
-    // The vector after the last slot belongs to the next slice, unless the row ends in it.
-    const int most = n <= columns ? columns + kVector : columns;
-    const std::int64_t row_end = n + skip_;
-    const int end = row_end < most ? static_cast<int>(row_end) : most;
-    const std::int64_t row_valid = valid + skip_;
-    const int valid_end = row_valid <= 0 ? 0 : row_valid < end ? static_cast<int>(row_valid) : end;
+    int end;
+    int valid_end;
+    EndsOf(n, valid, &end, &valid_end);
     Replace((valid_end + kVector - 1) / kVector, normalize);
     FenceForBulkCopies();
     __syncwarp();
@@ -142,6 +147,17 @@ class BatchSlice {
 
  private:
   static constexpr int kSize = static_cast<int>(sizeof(In));
+
+  // Where the slice's columns, and those that are not masked, end: elements from its first vector on.
+  __device__ __forceinline__ void EndsOf(std::int64_t n, std::int64_t valid, int* end, int* valid_end) const {
+    const int columns = chunks_ * kChunkVectors * kVector;
+    // The vector after the last slot belongs to the next slice, unless the row ends in it.
+    const int most = n <= columns ? columns + kVector : columns;
+    const std::int64_t row_end = n + skip_;
+    *end = row_end < most ? static_cast<int>(row_end) : most;
+    const std::int64_t row_valid = valid + skip_;
+    *valid_end = row_valid <= 0 ? 0 : row_valid < *end ? static_cast<int>(row_valid) : *end;
+  }
 
   // One of the four words of the row's first vector, of which the row has only the end. A word that is the row's in
   // part is read whole: no memory begins between its two elements.

@@ -44,13 +44,13 @@ int BulkBlocks(const MatrixParams& p, int row_bytes, int bytes, const Device& de
 bool PlanBulk(int bytes, const Device& device, MatrixPlan* plan) {
   MatrixParams& p = plan->params;
   const auto slots = static_cast<int>(DivideUp(p.cols, 32 * VectorElements(bytes)));
-  const bool is_double = bytes == 2 && slots <= kChunkSlots + 2;  // see TakesDouble()
-  const bool takes = plan->skew || bytes == 8;
+  const bool is_double = !plan->mixed && bytes == 2 && slots <= kChunkSlots + 2;  // see TakesDouble()
+  const bool takes = plan->skew || bytes == 8 || plan->mixed;
   if (!device.clusters || !takes || is_double || p.chunks > BulkChunks(bytes)) return false;
   p.warp_vectors = PaddedSlots(slots) * 32 + kEdgeVectors;
   const int row_bytes = p.warp_vectors * kVectorBytes;
   const int blocks = BulkBlocks(p, row_bytes, bytes, device);
-  if (4 * p.rows < std::int64_t{3} * blocks * device.multiprocessors) return false;
+  if (!plan->mixed && 4 * p.rows < std::int64_t{3} * blocks * device.multiprocessors) return false;
   p.warps = kBulkWarps / blocks;
   plan->kind = MatrixKind::kBulk;
   plan->threads = 32 * p.warps;

@@ -7,7 +7,7 @@
 #include "kernels/cuda/scale.h"
 #include "kernels/cuda/work.h"
 
-// One matrix of contiguous rows, input and output of one type: kernels compiled for the shape of the row, launched with
+// One matrix of contiguous rows: kernels compiled for the shape of the row, launched with
 // a block (or cluster) for each row or few rows. The bits are those of the general kernel (kernel.cuh).
 namespace softmax::kernels::cuda {
 
@@ -27,6 +27,22 @@ constexpr int BoundaryStep(int cols, int element_bytes) {
 constexpr bool HasNarrow(std::int64_t cols, int element_bytes) {
   return cols <= (element_bytes == 2 ? kNarrowColumns : element_bytes == 4 ? kPreciseColumns : 0);
 }
+// Those that are one vector go by lanes but for fp32 log-softmax: no kernel is needed for the others.
+constexpr bool HasNarrowKernel(int cols, int element_bytes, bool log) {
+  return HasNarrow(cols, element_bytes) && (element_bytes == 2 || log || cols * element_bytes != kVectorBytes);
+}
+// A thread for each row: wider ones than narrow ones, and of fp32 log-softmax not those that always go as tiles.
+constexpr bool HasTinyKernel(int vectors, int element_bytes, bool log) {
+  if (vectors > TinyVectors(element_bytes)) return false;
+  const bool is_tile = element_bytes == 4 && log && (vectors == 14 || vectors == 16);
+  return !is_tile && (element_bytes == 8 || vectors * VectorElements(element_bytes) > kNarrowColumns);
+}
+// Small rows by lanes; of doubles the others go element by element (single.h).
+constexpr bool HasSmall(int slots, int element_bytes, bool skew, bool log) {
+  return element_bytes != 8 || (slots <= 2 || (!skew && !log));
+}
+// Two chunks a warp in registers; so many rows of doubles go as slices.
+constexpr bool HasLarge(int slots, int element_bytes) { return element_bytes != 8 || slots == 4; }
 // How often each thread of a block does that, for enough bytes on their way.
 constexpr int NarrowEach(int cols, int element_bytes) {
   const int vectors = BoundaryStep(cols, element_bytes) * cols * element_bytes / kVectorBytes;
@@ -46,6 +62,10 @@ constexpr int kMatrixTableBytes = 2 * kFlatChunks * 16;  // of static shared mem
 
 constexpr int kOneWaveBlocks = 4;  // a multiprocessor holds so many of any kernel for one wave
 constexpr int kDoubleKernels = kChunkSlots;
+// Aligned rows of more slots are faster with two warps.
+constexpr bool HasDouble(int element_bytes, int slots, bool skew) {
+  return element_bytes == 2 && slots <= (skew ? 2 * kChunkSlots : kChunkSlots + 2);
+}
 
 // Warps of a block that takes a chunk with each of them, at most. Log-softmax needs more registers.
 constexpr int ChunkWarps(bool log) { return log ? 12 : 16; }
@@ -87,6 +107,7 @@ struct MatrixParams {
   int row_blocks;    // blocks that share a row
   int table_rows;    // rows that the table in the workspace holds
   int part_window;   // parts of rows that are read at a time
+  DataType output_type;
   bool log;
   bool next_early;    // the next launch may take its places as soon as all blocks have begun
   bool fetches_ends;  // of the output's rows, which have gaps between them: FetchEnd()
@@ -118,6 +139,7 @@ enum class MatrixKind : std::uint8_t {
 struct MatrixPlan {
   MatrixKind kind = MatrixKind::kNone;
   int slots = 0;       // 16-byte vectors per lane, compiled for
+  bool mixed = false;  // the results are of another type: mixed.h
   bool skew = false;   // rows do not start on 16-byte boundaries, but input and output miss them alike
   bool lines = false;  // rows start on 128-byte lines
   int threads = kMatrixThreads;
@@ -126,7 +148,8 @@ struct MatrixPlan {
   MatrixParams params;
 };
 
-MatrixPlan PlanMatrix(DataType type, const Segment& segment, const Completion& completion, const Device& device);
+MatrixPlan PlanMatrix(DataType type, DataType output_type, const Segment& segment, const Completion& completion,
+                      const Device& device);
 
 // Lets the blocks of a plan ask for their input before their turn (AskAhead()). Not for memory that others than the
 // device may write until then, past its L2.

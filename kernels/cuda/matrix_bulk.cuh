@@ -204,6 +204,15 @@ class BulkPart {
     const int at = body * kVector + lane_;
     if (last > body && at < end) base[at] = elements[at];
   }
+  // Stores results as elements of another type, of vectors [first, last) of a part with `cols` columns, of which
+  // `valid` are not masked, from the elements that Replace() has not replaced. A whole warp calls it.
+  template <typename Out>
+  __device__ __forceinline__ void StoreMixed(Out* output, int first, int last, int cols, int valid, bool row_first,
+                                             const Normalizer<C>& normalize) const {
+    const int begin = first == 0 && row_first ? skip_ : first * kVector;
+    StoreMixedRow<sizeof(In) == 4 ? 2 : 1>(reinterpret_cast<const In*>(shared_), output - skip_, begin,
+                                           min(last * kVector, cols + skip_), valid + skip_, normalize);
+  }
   // Vectors that hold `cols` columns.
   __device__ __forceinline__ int Vectors(int cols) const { return (cols + skip_ + kVector - 1) / kVector; }
   __device__ __forceinline__ int slots() const { return slots_; }
@@ -355,7 +364,7 @@ class BulkPart {
 };
 
 // Rows that miss the boundaries (doubles: any), a block for each: down to one warp.
-template <typename In, bool kLog>
+template <typename In, bool kLog, bool kMixed = false>
 __global__ void __launch_bounds__(kBulkThreads, kBulkWarps / (kBulkThreads / 32))
     BulkMatrixKernel(const __grid_constant__ MatrixParams params) {
   using C = ComputeOf<In>;
@@ -401,13 +410,19 @@ __global__ void __launch_bounds__(kBulkThreads, kBulkWarps / (kBulkThreads / 32)
   const auto cols = static_cast<int>(params.cols);
   const int first = first_chunk * Row::kChunkVectors;
   const int last = last_chunk == params.chunks ? bulk.Vectors(cols) : last_chunk * Row::kChunkVectors;
-  if (valid == cols) {
-    bulk.Replace(first, last, normalize);
-  } else {
-    bulk.ReplaceMasked(first, last, valid, normalize);
-  }
-  bulk.Store(static_cast<In*>(params.output) + row * params.output_stride, first, last, cols, true);
-  EndBulkStores(params.completion);
+  ForOutput<In, kMixed>(params, row, [&](auto* output) {
+    if constexpr (kMixed) {
+      bulk.StoreMixed(output, first, last, cols, valid, true, normalize);
+    } else {
+      if (valid == cols) {
+        bulk.Replace(first, last, normalize);
+      } else {
+        bulk.ReplaceMasked(first, last, valid, normalize);
+      }
+      bulk.Store(output, first, last, cols, true);
+      EndBulkStores(params.completion);
+    }
+  });
   Complete(params.completion);
 }
 

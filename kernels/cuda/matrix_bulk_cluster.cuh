@@ -29,7 +29,7 @@ struct BulkClusterPlace {
   }
 };
 
-template <typename In, bool kSkew, bool kLog>
+template <typename In, bool kSkew, bool kLog, bool kMixed = false>
 __global__ void __launch_bounds__(32 * PartWarps(sizeof(In)), kSkew ? 5 : 4)
     BulkClusterMatrixKernel(const __grid_constant__ MatrixParams params) {
   using C = ComputeOf<In>;
@@ -39,8 +39,8 @@ __global__ void __launch_bounds__(32 * PartWarps(sizeof(In)), kSkew ? 5 : 4)
   extern __shared__ __align__(128) unsigned char dynamic[];
   __shared__ typename ChunkTable<C>::Control control;
   __shared__ std::uint64_t barriers[PartWarps(sizeof(In))];
-  __shared__ Stats<C> mine[PartChunks(sizeof(In))];  // of the part's chunks
-  __shared__ uint4 apart[kApart ? PartChunks(sizeof(In)) * kChunkSlots : 1];
+  __shared__ Stats<C> mine[PartChunks(sizeof(In), kMixed)];  // of the part's chunks
+  __shared__ uint4 apart[kApart ? PartChunks(sizeof(In), kMixed) * kChunkSlots : 1];
   static_assert(sizeof(control) + sizeof(barriers) + sizeof(mine) + sizeof(apart) <= PartTableBytes(sizeof(In), kSkew),
                 "what the plan counts with");
   const Scale<C> scale = ScaleOf<C>(params);
@@ -90,14 +90,19 @@ __global__ void __launch_bounds__(32 * PartWarps(sizeof(In)), kSkew ? 5 : 4)
   const bool ends_row = place.last == place.chunks && left <= columns;
   const int first = place.first * Part::kChunkVectors;
   const int last = ends_row ? part.Vectors(left) : place.last * Part::kChunkVectors;
-  if (valid == params.cols) {
-    part.Replace(first, last, normalize);
-  } else {
-    part.ReplaceMasked(first, last, valid - column, normalize);
-  }
-  part.Store(static_cast<In*>(params.output) + place.row * params.output_stride + column, first, last,
-             min(columns, left), column == 0);
-  EndBulkStores(params.completion);
+  ForOutput<In, kMixed>(params, place.row, [&](auto* output) {
+    if constexpr (kMixed) {
+      part.StoreMixed(output + column, first, last, min(columns, left), valid - column, column == 0, normalize);
+    } else {
+      if (valid == params.cols) {
+        part.Replace(first, last, normalize);
+      } else {
+        part.ReplaceMasked(first, last, valid - column, normalize);
+      }
+      part.Store(output + column, first, last, min(columns, left), column == 0);
+      EndBulkStores(params.completion);
+    }
+  });
   Complete(params.completion);
 }
 

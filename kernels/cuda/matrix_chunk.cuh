@@ -71,7 +71,18 @@ class ChunkPart {
 #pragma unroll
     for (int j = 0; j < kChunkSlots; ++j) Opaque(v_[j]);
   }
-  // Stores the results of the first n columns.
+  // Stores the results of the first n columns as elements of another type. A whole warp calls it.
+  template <typename Out>
+  __device__ __forceinline__ void StoreMixed(Out* p, int n, int valid, int lane, const Normalizer<C>& normalize) const {
+#pragma unroll
+    for (int j = 0; j < kChunkSlots; ++j) {
+      if (At(j, 0) >= n) break;
+      C x[kVector];
+      ComputeResults<In, true>(v_[j], valid - At(j, lane), normalize, x);
+      cuda::StoreMixed<In, true, true>(p, At(j, lane), 0, n, x);
+    }
+  }
+  // The same of the input's type.
   template <bool kLog>
   __device__ __forceinline__ void Store(In* p, int n, int valid, int lane, const Normalizer<C>& normalize) const {
     auto* const vectors = reinterpret_cast<uint4*>(p) + lane;
@@ -184,9 +195,13 @@ constexpr int kChunkBlocks = 2;  // 1024 threads are all there can be
 constexpr int kChunkBlocks = 3;
 #endif
 
+// To store other types takes more registers: 64 are left to a thread.
+constexpr int kMixedThreads = 1024;  // of a multiprocessor
+
 // A block takes several rows side by side where they are short.
-template <typename In, bool kLog>
-__global__ void __launch_bounds__(32 * ChunkWarps(kLog), kChunkBlocks)
+template <typename In, bool kLog, bool kMixed = false>
+__global__ void __launch_bounds__(32 * ChunkWarps(kLog),
+                                  kMixed ? kMixedThreads / (32 * ChunkWarps(kLog)) : kChunkBlocks)
     ChunkMatrixKernel(const __grid_constant__ MatrixParams params) {
   using C = ComputeOf<In>;
   constexpr int kChunk = Element<In>::kChunk;
@@ -211,8 +226,14 @@ __global__ void __launch_bounds__(32 * ChunkWarps(kLog), kChunkBlocks)
     const Normalizer<C> normalize(scale, stats, kLog, valid == 0);
     const ChunkPlace place(ThreadAgain(), params);
     const int column = place.chunk * kChunk;
-    In* const output = static_cast<In*>(params.output) + place.row * params.output_stride + column;
-    part.template Store<kLog>(output, static_cast<int>(params.cols) - column, valid - column, place.lane, normalize);
+    const auto n = static_cast<int>(params.cols) - column;
+    ForOutput<In, kMixed>(params, place.row, [&](auto* output) {
+      if constexpr (kMixed) {
+        part.StoreMixed(output + column, n, valid - column, place.lane, normalize);
+      } else {
+        part.template Store<kLog>(output + column, n, valid - column, place.lane, normalize);
+      }
+    });
   }
   Complete(params.completion);
 }

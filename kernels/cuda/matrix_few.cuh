@@ -81,7 +81,7 @@ __device__ __forceinline__ Stats<float> FoldFewRow(const Stats<float>* entries, 
 }
 
 // kGrid: there is one row.
-template <typename In, bool kLog, bool kGrid>
+template <typename In, bool kLog, bool kGrid, bool kMixed = false>
 __global__ void __launch_bounds__(kGrid ? kMatrixThreads : kWideThreads, 2)
     FewMatrixKernel(const __grid_constant__ MatrixParams params) {
   constexpr int kChunk = Element<In>::kChunk;
@@ -107,8 +107,14 @@ __global__ void __launch_bounds__(kGrid ? kMatrixThreads : kWideThreads, 2)
   stats = FoldFewRow<kGrid>(entries, params.chunks, scale);
   part.Forget();
   const Normalizer<float> normalize(scale, stats, kLog, valid == 0);
-  In* const output = static_cast<In*>(params.output) + row * params.output_stride + column;
-  part.template Store<kLog>(output, static_cast<int>(params.cols) - column, valid - column, lane, normalize);
+  const auto n = static_cast<int>(params.cols) - column;
+  ForOutput<In, kMixed>(params, row, [&](auto* output) {
+    if constexpr (kMixed) {
+      part.StoreMixed(output + column, n, valid - column, lane, normalize);
+    } else {
+      part.template Store<kLog>(output + column, n, valid - column, lane, normalize);
+    }
+  });
   exchange.End();
   Complete(params.completion);
 }

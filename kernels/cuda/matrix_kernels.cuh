@@ -16,8 +16,8 @@ namespace softmax::kernels::cuda {
 
 template <typename In, int kSlots, bool kSkew, bool kLog>
 const void* SmallMatrix() {
-  if constexpr (sizeof(In) == 8 && kSkew && kSlots > 2) {
-    return nullptr;  // single.h
+  if constexpr (!HasSmall(kSlots, sizeof(In), kSkew, kLog)) {
+    return nullptr;
   } else {
     return reinterpret_cast<const void*>(&SmallMatrixKernel<In, kSlots, kSkew, kLog, SmallRows(kSlots)>);
   }
@@ -26,9 +26,13 @@ const void* SmallMatrix() {
 // Blocks a multiprocessor has to hold: as many as leave the registers that the kept vectors need.
 template <typename In, int kSlots, bool kSkew, bool kLog>
 const void* LargeMatrix() {
-  constexpr int kThreads = kSlots == kChunkSlots ? kWideThreads : kMatrixThreads;
-  constexpr int kMinBlocks = kSlots == kChunkSlots ? 2 : 3;
-  return reinterpret_cast<const void*>(&LargeMatrixKernel<In, kSlots, kSkew, kLog, kThreads, kMinBlocks>);
+  if constexpr (!HasLarge(kSlots, sizeof(In))) {
+    return nullptr;
+  } else {
+    constexpr int kThreads = kSlots == kChunkSlots ? kWideThreads : kMatrixThreads;
+    constexpr int kMinBlocks = kSlots == kChunkSlots ? 2 : 3;
+    return reinterpret_cast<const void*>(&LargeMatrixKernel<In, kSlots, kSkew, kLog, kThreads, kMinBlocks>);
+  }
 }
 
 template <typename In, bool kLog>
@@ -62,7 +66,7 @@ const void* OneWaveMatrix() {
 
 template <typename In, int kSlots, bool kSkew, bool kLog>
 const void* DoubleMatrix() {
-  if constexpr (sizeof(In) == 2) {
+  if constexpr (HasDouble(sizeof(In), kSlots, kSkew)) {
     return reinterpret_cast<const void*>(&DoubleMatrixKernel<In, kSlots, kSkew, kLog>);
   } else {
     return nullptr;
@@ -81,8 +85,7 @@ const void* WideMatrix() {
 
 template <typename In, int kVectors, bool kLog>
 const void* TinyMatrix() {
-  if constexpr (kVectors <= TinyVectors(sizeof(In)) &&
-                (sizeof(In) == 8 || kVectors * Element<In>::kVector > kNarrowColumns)) {
+  if constexpr (HasTinyKernel(kVectors, sizeof(In), kLog)) {
     return reinterpret_cast<const void*>(&TinyMatrixKernel<In, kVectors * Element<In>::kVector, kLog>);
   } else {
     return nullptr;
@@ -100,7 +103,7 @@ const void* SixteenBitMatrix() {
 
 template <typename In, int kColumns, bool kLog>
 const void* NarrowMatrix() {
-  if constexpr (HasNarrow(kColumns, sizeof(In))) {
+  if constexpr (HasNarrowKernel(kColumns, sizeof(In), kLog)) {
     return reinterpret_cast<const void*>(&NarrowMatrixKernel<In, kColumns, kLog>);
   } else {
     return nullptr;

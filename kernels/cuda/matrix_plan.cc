@@ -2,8 +2,10 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/cuda/alignment.h"
 #include "kernels/cuda/divide.h"
 #include "kernels/cuda/matrix.h"
+#include "kernels/cuda/mixed.h"
 #include "kernels/cuda/share.h"
 #include "kernels/cuda/tile.h"
 #include "kernels/cuda/wide_plan.h"
@@ -17,24 +19,22 @@ constexpr int kMostGapBytes = 64;        // between rows that are read together 
 // Where the rows of a segment begin, as seen by 16-byte accesses.
 struct Alignment {
   bool both = false;   // input and output rows begin on boundaries
-  bool alike = false;  // they miss them by the same distance
   bool lines = false;  // input rows begin on 128-byte lines
   bool dense = false;  // rows follow each other without gaps, from a boundary on
   bool close = false;  // the same with gaps so small that they may be read
 };
 
-Alignment AlignmentOf(const Segment& s, int bytes) {
+Alignment AlignmentOf(const Segment& s, int bytes, int output_bytes) {
   const auto input = reinterpret_cast<std::uintptr_t>(s.input) % kVectorBytes;
   const auto output = reinterpret_cast<std::uintptr_t>(s.output) % kVectorBytes;
   const bool one = s.outer == 1;
   const auto input_step = one ? 0 : s.input_stride * bytes % kVectorBytes;
-  const auto output_step = one ? 0 : s.output_stride * bytes % kVectorBytes;
+  const auto output_step = one ? 0 : s.output_stride * output_bytes % kVectorBytes;
   Alignment alignment;
   alignment.both = input == 0 && output == 0 && input_step == 0 && output_step == 0;
   constexpr int kLineBytes = kEdgeVectors * kVectorBytes;
   alignment.lines =
       reinterpret_cast<std::uintptr_t>(s.input) % kLineBytes == 0 && (one || s.input_stride * bytes % kLineBytes == 0);
-  alignment.alike = input == output && input_step == output_step;
   alignment.dense = input == 0 && output == 0 && (one || (s.input_stride == s.cols && s.output_stride == s.cols));
   const std::int64_t gap = s.input_stride - s.cols;
   const bool is_small = gap >= 0 && gap * bytes <= kMostGapBytes && s.output_stride >= s.cols;
@@ -142,8 +142,8 @@ void PlanSmallRows(int bytes, bool dense, bool close, const Device& device, Matr
 // Aligned rows need registers for that: where they fill most of the second chunk, two warps are faster.
 bool TakesDouble(int bytes, const Device& device, const MatrixPlan& plan) {
   const MatrixParams& p = plan.params;
-  const std::int64_t most = plan.skew ? 2 * kChunkSlots : kChunkSlots + 2;
-  return bytes == 2 && p.cols <= most * 32 * VectorElements(bytes) &&
+  const std::int64_t slots = DivideUp(p.cols, 32 * VectorElements(bytes));
+  return slots <= 2 * kChunkSlots && HasDouble(bytes, static_cast<int>(slots), plan.skew) &&
          p.rows >= std::int64_t{4} * device.multiprocessors;
 }
 
@@ -161,7 +161,7 @@ void PlanDouble(int bytes, MatrixPlan* plan) {
 bool TakesChunks(int bytes, const Device& device, const MatrixPlan& plan) {
   const MatrixParams& p = plan.params;
   if (bytes == 8 || plan.skew || p.cols % VectorElements(bytes) != 0) return false;
-  if (p.log && TakesDouble(bytes, device, plan)) return false;
+  if (p.log && !plan.mixed && TakesDouble(bytes, device, plan)) return false;
   constexpr int kPlaces = 48;  // warps that a multiprocessor holds
   const int most = p.log && bytes == 4 ? 10 : ChunkWarps(p.log);
   return p.chunks <= most && p.rows * p.chunks >= std::int64_t{kPlaces} * device.multiprocessors;
@@ -317,18 +317,44 @@ void PlanLarge(DataType type, const Device& device, MatrixPlan* plan) {
   plan->blocks = DivideUp(p.rows, p.rows_per_block) * p.cluster_blocks;
 }
 
+// Rows whose results are of another type, few or many: parts and bulk copies take what chunks do not.
+void PlanMixed(DataType type, const Device& device, MatrixPlan* plan) {
+  const auto bytes = static_cast<int>(SizeOf(type));
+  MatrixParams& p = plan->params;
+  if (p.chunks > kFlatChunks || (bytes == 8 && p.chunks == 0)) return;
+  if (p.chunks == 0) {
+    plan->kind = MatrixKind::kSmall;
+    plan->slots = static_cast<int>(DivideUp(DivideUp(p.cols, VectorElements(bytes)), p.lanes));
+    plan->threads = SmallThreads(bytes, plan->slots, plan->skew, p.log);
+    plan->blocks = DivideUp(p.rows, plan->threads / p.lanes);
+    if (plan->slots <= kMostFewSlots) Spread(device, plan);
+    return;
+  }
+  // From registers lanes would store 64 bytes apart.
+  const bool is_spread = static_cast<int>(SizeOf(p.output_type)) > 2 * bytes;
+  if (!is_spread && TakesChunks(bytes, device, *plan)) {
+    PlanChunks(plan);
+    return;
+  }
+  if ((!is_spread && PlanFew(bytes, device, plan)) || PlanBulkCluster(bytes, device, plan)) return;
+  PlanBulk(bytes, device, plan);
+}
+
 }  // namespace
 
-MatrixPlan PlanMatrix(DataType type, const Segment& s, const Completion& completion, const Device& device) {
+MatrixPlan PlanMatrix(DataType type, DataType output_type, const Segment& s, const Completion& completion,
+                      const Device& device) {
   MatrixPlan plan;
   if (s.inner != 1) return plan;
   const auto bytes = static_cast<int>(SizeOf(type));
-  const Alignment alignment = AlignmentOf(s, bytes);
-  if (!alignment.alike) return plan;
+  const auto output_bytes = static_cast<int>(SizeOf(output_type));
+  if (!AreAlike(s, bytes, output_bytes)) return plan;
+  const Alignment alignment = AlignmentOf(s, bytes, output_bytes);
   MatrixParams& p = plan.params;
   p = {};
   p.input = s.input;
   p.output = s.output;
+  p.output_type = output_type;
   p.lengths = s.lengths;
   p.rows = s.outer;
   p.cols = s.cols;
@@ -344,22 +370,26 @@ MatrixPlan PlanMatrix(DataType type, const Segment& s, const Completion& complet
   p.completion = completion;
   p.lanes = RowLanes(s.cols, bytes);
   p.cluster_blocks = 1;
+  plan.mixed = output_type != type;
   plan.skew = !alignment.both;
   plan.lines = alignment.lines;
   // From 400 columns on some were slower with that; fewer than 256 were not measured.
   const bool has_gaps = s.outer > 1 && s.output_stride != s.cols;
   p.fetches_ends = has_gaps && s.cols >= 256 && s.cols <= 320;
-  if (s.cols <= SmallColumns(bytes)) {
+  p.chunks = s.cols <= SmallColumns(bytes)
+                 ? 0
+                 : static_cast<int>(std::min<std::int64_t>(DivideUp(s.cols, ChunkColumns(bytes)), kMaxWideChunks + 1));
+  if (plan.mixed) {
+    PlanMixed(type, device, &plan);
+  } else if (p.chunks == 0) {
     PlanSmallRows(bytes, alignment.dense, alignment.close, device, &plan);
-  } else if (s.cols <= std::int64_t{kFlatChunks} * ChunkColumns(bytes)) {
-    p.chunks = static_cast<int>(DivideUp(s.cols, ChunkColumns(bytes)));
+  } else if (p.chunks <= kFlatChunks) {
     if (TakesChunks(bytes, device, plan)) {
       PlanChunks(&plan);
     } else {
       PlanLarge(type, device, &plan);
     }
-  } else if (s.cols <= std::int64_t{kMaxWideChunks} * ChunkColumns(bytes)) {
-    p.chunks = static_cast<int>(DivideUp(s.cols, ChunkColumns(bytes)));
+  } else if (p.chunks <= kMaxWideChunks) {
     PlanWide(type, device, &plan);
   }
   if (plan.blocks > std::numeric_limits<int>::max()) plan.kind = MatrixKind::kNone;
@@ -379,6 +409,7 @@ void PlanAhead(DataType type, const Device& device, MatrixPlan* plan) {
 }
 
 const void* MatrixKernelOf(DataType type, const MatrixPlan& plan) {
+  if (plan.mixed) return MixedKernelOf(type, plan);
   const MatrixKernels& kernels = MatrixKernelsFor(type);
   const int skew = plan.skew ? 1 : 0;
   const int log = plan.params.log ? 1 : 0;

@@ -40,6 +40,14 @@ __device__ __forceinline__ std::int64_t ValidLength(const MatrixParams& params, 
   return length < params.cols ? length : params.cols;
 }
 
+// Calls f with the beginning of an output row: of In's type, or (kMixed) of the other that the launch names.
+template <typename In, bool kMixed, typename F>
+__device__ __forceinline__ void ForOutput(const MatrixParams& params, std::int64_t row, F f) {
+  ForOutputType<In, !kMixed>(params.output_type, [&](auto* type) {
+    f(static_cast<decltype(type)>(params.output) + row * params.output_stride);
+  });
+}
+
 // Rows with gaps leave the sectors at their ends in part as they were, so the memory has to be read before it is
 // written, which costs more than it should. A row's end (0 or 1) is therefore read early, with the other reads, to
 // `nowhere`.
@@ -79,7 +87,7 @@ __device__ __forceinline__ void PairLogs(const Stats<C> (&rows)[2], const Scale<
   }
 }
 
-template <typename In, int kSlots, bool kSkew, bool kLog, int kRows>
+template <typename In, int kSlots, bool kSkew, bool kLog, int kRows, bool kMixed = false>
 __global__ void __launch_bounds__(kMatrixThreads) SmallMatrixKernel(const __grid_constant__ MatrixParams params) {
   using C = ComputeOf<In>;
   // Several rows at a time leave no registers for it.
@@ -93,18 +101,18 @@ __global__ void __launch_bounds__(kMatrixThreads) SmallMatrixKernel(const __grid
   const int groups = threads / lane_count;
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * (groups * kRows) + threadIdx.x / lane_count;
   // Whether the exponentials stay in registers: not where that costs a block on each multiprocessor.
-  constexpr bool kKeeps = sizeof(In) != 2 || !kSkew || kRows == 1;
+  constexpr bool kKeeps = !kMixed && (sizeof(In) != 2 || !kSkew || kRows == 1);
   // Whether lanes share the logarithms. Rows off the boundaries have no registers for it.
   constexpr bool kSharesLogs = kLog && !kSkew && kRows == 2 && sizeof(C) == 8;
   // Whether instructions bound the kernel, so that what all rows of so many slots have in common counts.
-  constexpr bool kIsBusy = kSkew && sizeof(In) == 2 && kSlots == kChunkSlots;
+  constexpr bool kIsBusy = !kMixed && kSkew && sizeof(In) == 2 && kSlots == kChunkSlots;
   // Others have the registers to take care of short rows all at once, and lose 2 to 3 % otherwise.
   constexpr bool kInTurn = kMayBeFew;
   RowPart<In, kSlots, kSkew> part[kRows];
   int valid[kRows];
   BeginAccess(params);
   // Doubles would gain nothing.
-  const bool fetches_ends = sizeof(In) < 8 && params.fetches_ends;
+  const bool fetches_ends = !kMixed && sizeof(In) < 8 && params.fetches_ends;
   if (fetches_ends && lanes.lane < 2) {
     __shared__ std::uint32_t nowhere;
 #pragma unroll
@@ -143,6 +151,18 @@ __global__ void __launch_bounds__(kMatrixThreads) SmallMatrixKernel(const __grid
       const Normalizer<C> normalize(scale, stats[r].max, high[r], low[r], valid[r] == 0);
       part[r].Store(static_cast<In*>(params.output) + row * params.output_stride, params.cols, valid[r], true, lanes,
                     normalize);
+    }
+  } else if constexpr (kMixed) {
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      const std::int64_t row = first + r * groups;
+      const RowStats<C> stats = part[r].template FirstStats<kSlots, kLog, kSlots == 1, kInTurn>(valid[r], lanes, scale);
+      part[r].Forget();
+      const Normalizer<C> normalize(scale, stats, kLog, valid[r] == 0);
+      const int cols = row < params.rows ? static_cast<int>(params.cols) : 0;
+      ForOutput<In, true>(params, row, [&](auto* output) {
+        part[r].template StoreMixed<true>(output, cols, valid[r], lanes, normalize);
+      });
     }
   } else {
 #pragma unroll

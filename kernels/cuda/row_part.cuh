@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kernels/cuda/part.cuh"
+#include "kernels/cuda/mixed_store.cuh"
 
 // A stretch of a row held by a group of lanes as the aligned vectors that memory has: what lies before the row's first
 // element in the first vector is carried along, and what does not count after its last one is -inf. Results are
@@ -274,7 +274,27 @@ class RowPart {
     StoreResults(p, n, valid, row_first, lanes,
                  [&](int j, int left) { return VectorResults<In, true>(w_[j], left, normalize); });
   }
-  // The same for a row of 16-bit elements that is all in this part, of which no column is masked, and if its
+  // The same as elements of another type. A whole warp calls it; lanes without a row have no columns. kExchanges: see
+  // mixed_store.cuh; it takes registers.
+  template <bool kExchanges, typename Out>
+  __device__ __forceinline__ void StoreMixed(Out* p, int n, int valid, Lanes lanes,
+                                             const Normalizer<C>& normalize) const {
+    Out* const base = p - skip_;
+    const int end = n > 0 ? n + skip_ : 0;
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) {
+      const bool is_extra = j == kSlots;  // which only lane 0 has
+      const int at = is_extra ? kSlots * lanes.count * kVector : At(j, lanes);
+      C x[kVector];
+      ComputeResults<In, true>(w_[j], valid + skip_ - at, normalize, x);
+      if (kExchanges && !is_extra && lanes.count > 1) {
+        cuda::StoreMixed<In, true, false>(base, at, skip_, end, x);
+      } else if (!is_extra || lanes.lane == 0) {
+        cuda::StoreMixed<In, false, false>(base, at, skip_, end, x);
+      }
+    }
+  }
+  // As Store(), for a row of 16-bit elements that is all in this part, of which no column is masked, and if its
   // log-softmax has the plain form: so few instructions that branches from vector to vector would count.
   __device__ __forceinline__ void StoreRow(In* p, int n, Lanes lanes, const Normalizer<C>& normalize) {
     In* const base = p - skip_;
@@ -301,7 +321,7 @@ class RowPart {
     const bool is_cut = end % kVector != 0 && (body > 0 || skip_ == 0);
     if (is_cut && (body & (lanes.count - 1)) == lanes.lane) StoreRange(base + body * kVector, last, 0, end % kVector);
   }
-  // The same for a whole row's exponentials.
+  // As Store(), for a whole row's exponentials.
   __device__ __forceinline__ void StoreProducts(In* p, std::int64_t n, std::int64_t valid, Lanes lanes,
                                                 const Normalizer<C>& normalize,
                                                 C (&y)[kCount][Element<In>::kVector]) const {

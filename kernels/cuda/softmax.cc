@@ -1,6 +1,7 @@
 #include "kernels/softmax.h"
 
 #include <algorithm>
+#include <span>
 
 #include "kernels/cuda/batch.h"
 #include "kernels/cuda/check.h"
@@ -12,6 +13,7 @@
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/link.h"
 #include "kernels/cuda/matrix.h"
+#include "kernels/cuda/mixed.h"
 #include "kernels/cuda/plan.h"
 #include "kernels/cuda/share.h"
 #include "kernels/cuda/tile.h"
@@ -133,7 +135,7 @@ bool HasBytes(DataType type, const Segment* segments, std::int64_t count, std::i
 // Runs one matrix beyond the link to the host with few blocks, if they have a kernel for its rows.
 bool LaunchAcrossLink(DataType type, const Segment& segment, const Completion& completion, const cuda::Device& device,
                       bool shared, cudaStream_t stream, cudaError_t* error) {
-  cuda::MatrixPlan plan = cuda::PlanMatrix(type, segment, completion, device);
+  cuda::MatrixPlan plan = cuda::PlanMatrix(type, type, segment, completion, device);
   const void* const kernel = cuda::PlanLink(type, device, shared, &plan);
   if (kernel == nullptr) return false;
   const cuda::Grid grid{plan.blocks, plan.threads, plan.dynamic_bytes, 1, false, device.clusters};
@@ -142,9 +144,10 @@ bool LaunchAcrossLink(DataType type, const Segment& segment, const Completion& c
 }
 
 // Runs one segment with a kernel made for its shape, if there is one.
-bool LaunchOne(DataType type, const Segment& segment, const Completion& completion, const cuda::Device& device,
-               Placement placement, cudaStream_t stream, cudaError_t* error) {
+bool LaunchOne(DataType type, DataType output_type, const Segment& segment, const Completion& completion,
+               const cuda::Device& device, Placement placement, cudaStream_t stream, cudaError_t* error) {
   if (segment.inner > 1) {
+    if (output_type != type) return false;
     cuda::ColumnPlan plan = cuda::PlanColumns(type, segment, completion, device);
     if (!plan.possible) return false;
     if (plan.ring) {
@@ -164,7 +167,7 @@ bool LaunchOne(DataType type, const Segment& segment, const Completion& completi
     }
     return true;
   }
-  cuda::MatrixPlan plan = cuda::PlanMatrix(type, segment, completion, device);
+  cuda::MatrixPlan plan = cuda::PlanMatrix(type, output_type, segment, completion, device);
   if (plan.kind == cuda::MatrixKind::kNone) return false;
   if (placement == Placement::kDevice) cuda::PlanAhead(type, device, &plan);
   const bool is_wide = plan.kind == cuda::MatrixKind::kWide;
@@ -180,11 +183,11 @@ bool LaunchOne(DataType type, const Segment& segment, const Completion& completi
 }
 
 // Runs several segments with the kernel for batches, if it takes them all.
-bool LaunchSorted(DataType type, const Segment* segments, std::int64_t count, void* scratch,
+bool LaunchSorted(DataType type, DataType output_type, const Segment* segments, std::int64_t count, void* scratch,
                   const Completion& completion, const cuda::Device& device, Placement placement, cudaStream_t stream,
                   cudaError_t* error) {
   cuda::BatchPlan plan;
-  cuda::PlanBatch(type, segments, count, scratch, completion, device, placement, &plan);
+  cuda::PlanBatch(type, output_type, segments, count, scratch, completion, device, placement, &plan);
   if (!plan.possible) return false;
   const cuda::Grid grid{plan.blocks,
                         cuda::kBatchThreads,
@@ -192,7 +195,9 @@ bool LaunchSorted(DataType type, const Segment* segments, std::int64_t count, vo
                         plan.params.cluster_units > 0 ? plan.params.cluster_blocks : 1,
                         false,
                         device.clusters};
-  *error = Launch(cuda::BatchKernelsFor(type).kernels[plan.skew ? 1 : 0], grid, &plan.params, stream);
+  const void* const kernel =
+      output_type == type ? cuda::BatchKernelsFor(type).kernels[plan.skew ? 1 : 0] : cuda::MixedKernelsFor(type).batch;
+  *error = Launch(kernel, grid, &plan.params, stream);
   return true;
 }
 
@@ -228,8 +233,8 @@ cudaError_t PrepareKernelsOf(DataType type, const cuda::Device& device) {
   };
   prepare(cuda::KernelTableFor(type).small, 0, false);
   prepare(cuda::KernelTableFor(type).all, all_bytes, false);
-  prepare(cuda::BatchKernelsFor(type).kernels, cuda::BatchUnitChunks(device) * cuda::kPieceVectors * cuda::kVectorBytes,
-          false);
+  const int batch_bytes = cuda::BatchUnitChunks(device) * cuda::kPieceVectors * cuda::kVectorBytes;
+  prepare(cuda::BatchKernelsFor(type).kernels, batch_bytes, false);
   prepare(cuda::ColumnKernelsFor(type).kernels, all_bytes, clusters);
   prepare(cuda::ColumnKernelsFor(type).few, 0, false);
   if (type != DataType::kFloat64) prepare(cuda::ColumnLanesKernelsFor(type), beside_table, clusters);
@@ -243,6 +248,9 @@ cudaError_t PrepareKernelsOf(DataType type, const cuda::Device& device) {
   }
   prepare(cuda::LinkKernelsFor(type), beside_table, false);
   prepare(cuda::MatrixKernelsFor(type), beside_table, clusters);
+  const cuda::MixedKernels& mixed = cuda::MixedKernelsFor(type);
+  prepare(std::span(mixed.begin(), &mixed.batch), beside_table, clusters);
+  prepare(std::span(&mixed.batch, 1), batch_bytes, false);
   prepare(cuda::ShareKernelsFor(type), beside_table, false);
   prepare(cuda::TileKernelsFor(type), beside_table, clusters);
   for (const auto& ring : cuda::WideKernelsFor(type).ring) prepare(ring, std::min(all_bytes, cuda::kRingBytes), false);
@@ -290,26 +298,27 @@ cudaError_t LaunchSoftmaxBatch(DataType input_type, DataType output_type, const 
   if (const cudaError_t error = cuda::CurrentDevice(&device); error != cudaSuccess) return error;
   const Used used = UsedOf(segments, count);
   if (used.count == 0) return LaunchFlag(completion, stream);
-  if (input_type == output_type) {
-    cudaError_t error = cudaSuccess;
-    const bool shared = placement == Placement::kSharedHost;
-    const auto has = [&](std::int64_t bytes) { return HasBytes(input_type, segments, count, bytes); };
-    bool few_blocks = shared && has(kMuchBytes);
-    if (used.count == 1 && (few_blocks || (placement == Placement::kHost && has(kMuchAloneBytes)))) {
-      if (LaunchAcrossLink(input_type, *used.last, completion, device, shared, stream, &error)) return error;
-      const auto bytes = static_cast<int>(SizeOf(input_type));
-      few_blocks = few_blocks || (used.last->cols > cuda::LinkColumns(bytes) && has(kMuchWideBytes));
-    }
-    if (used.count > 1 || few_blocks) {
-      const Placement used_placement = few_blocks ? Placement::kSharedHost : Placement::kDevice;
-      if (used.count == 1 && scratch_bytes < cuda::BatchScratchBytes(1, used.last->outer)) scratch = nullptr;
-      if (LaunchSorted(input_type, segments, count, scratch, completion, device, used_placement, stream, &error)) {
-        return error;
-      }
-    }
-    if (used.count == 1 && LaunchOne(input_type, *used.last, completion, device, placement, stream, &error)) {
-      return error;
-    }
+  cudaError_t error = cudaSuccess;
+  const bool shared = placement == Placement::kSharedHost;
+  const bool mixed = input_type != output_type;
+  const auto has = [&](std::int64_t bytes) { return HasBytes(input_type, segments, count, bytes); };
+  bool few_blocks = shared && has(kMuchBytes);
+  if (used.count == 1 && (few_blocks || (placement == Placement::kHost && has(kMuchAloneBytes)))) {
+    if (!mixed && LaunchAcrossLink(input_type, *used.last, completion, device, shared, stream, &error)) return error;
+    const auto bytes = static_cast<int>(SizeOf(input_type));
+    few_blocks = few_blocks || ((mixed || used.last->cols > cuda::LinkColumns(bytes)) && has(kMuchWideBytes));
+  }
+  // One segment of mixed types that no kernel for a matrix takes goes as a batch, too.
+  const auto launch_sorted = [&] {
+    const Placement used_placement = few_blocks ? Placement::kSharedHost : Placement::kDevice;
+    if (used.count == 1 && scratch_bytes < cuda::BatchScratchBytes(1, used.last->outer)) scratch = nullptr;
+    return LaunchSorted(input_type, output_type, segments, count, scratch, completion, device, used_placement, stream,
+                        &error);
+  };
+  if ((used.count > 1 || few_blocks) && launch_sorted()) return error;
+  if (used.count == 1) {
+    if (LaunchOne(input_type, output_type, *used.last, completion, device, placement, stream, &error)) return error;
+    if (mixed && !few_blocks && launch_sorted()) return error;
   }
   const Plan plan = cuda::MakePlan(input_type, segments, count, device);
   LaunchParams params = MakeParams(input_type, output_type, segments, count, scratch, completion, plan);

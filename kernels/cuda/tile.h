@@ -15,6 +15,10 @@ constexpr int kMostTileVectors = 8;
 constexpr bool HasTile(int element_bytes, int vectors, int share) {
   return element_bytes == 2 ? share == 2 && vectors >= 4 && vectors <= 6 : share == 2 || vectors > 4;
 }
+// Wide rows of fp32, which have a share of 1, go as tiles for softmax alone.
+constexpr bool HasTileKernel(int element_bytes, int vectors, int share, bool log) {
+  return HasTile(element_bytes, vectors, share) && !(element_bytes == 4 && share == 1 && log);
+}
 // Fewer columns are faster with a thread a row. More of 16 bits would take either so many registers that a
 // multiprocessor holds too few rows, or so many threads a row that they wait for each other's banks of shared memory.
 constexpr std::int64_t LeastTileColumns(int element_bytes) { return element_bytes == 2 ? 49 : 33; }
@@ -48,15 +52,15 @@ constexpr int kMostBulkPairColumns = kBulkPairSlots * 32 * VectorElements(2);
 constexpr int BulkRowWarps(int slots) { return slots == kBulkPairSlots ? 4 : kBlockWarps; }
 // Warps of a block that takes a chunk with each of them, at most. Log-softmax of 16 bits needs more registers.
 constexpr int ClusterWarps(int element_bytes, bool log) { return element_bytes == 2 && log ? 8 : 16; }
-// Chunks of a part, and warps that take them, at most.
-constexpr int PartChunks(int element_bytes) { return element_bytes == 4 ? 20 : 17; }
+// Chunks of a part, and warps that take them, at most. Rows of fp32 whose results are of another type have parts alone.
+constexpr int PartChunks(int element_bytes, bool mixed) { return element_bytes == 2 ? 17 : mixed ? 32 : 20; }
 constexpr int PartWarps(int element_bytes) { return element_bytes == 2 ? 6 : 5; }
 // Whether the first lane's vectors lie apart (matrix_bulk.cuh): it saves instructions, which bound 16-bit rows.
 constexpr bool HasApart(int element_bytes, bool skew) { return element_bytes == 2 && skew; }
 // Static shared memory of such a block, at most.
 constexpr int PartTableBytes(int element_bytes, bool skew) {
   return BulkTableBytes(element_bytes) +
-         (HasApart(element_bytes, skew) ? PartChunks(element_bytes) * kChunkSlots * kVectorBytes : 0);
+         (HasApart(element_bytes, skew) ? PartChunks(element_bytes, false) * kChunkSlots * kVectorBytes : 0);
 }
 
 // Whether the tensor is larger than so many halves of the shared memory of all multiprocessors.

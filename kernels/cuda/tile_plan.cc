@@ -286,12 +286,12 @@ bool PlanCluster(int bytes, const Device& device, MatrixPlan* plan) {
 bool PlanBulkCluster(int bytes, const Device& device, MatrixPlan* plan) {
   MatrixParams& p = plan->params;
   if (device.cluster_blocks == 1 || bytes == 8) return false;
-  if (bytes == 4 && !plan->skew && !TakesParts(p, plan->lines)) return false;
-  const bool skew = plan->skew || bytes == 4;
+  if (bytes == 4 && !plan->skew && !plan->mixed && !TakesParts(p, plan->lines)) return false;
+  const bool skew = plan->skew || bytes == 4 || plan->mixed;
   const Parts parts = bytes == 4 ? FloatParts(p, device) : HalfParts(p, skew, device);
   if (parts.blocks < 2 || parts.blocks > device.cluster_blocks) return false;
   const auto chunks = static_cast<int>(DivideUp(p.chunks, parts.blocks));
-  if (chunks > PartChunks(bytes)) return false;
+  if (chunks > PartChunks(bytes, plan->mixed)) return false;
   p.slice_bytes = (chunks * kChunkSlots * 32 + kEdgeVectors + 1) * kVectorBytes;
   // So much for each block that no more fit. The system takes 1 KB of each.
   constexpr int kSystemBytes = 1024;
@@ -300,10 +300,12 @@ bool PlanBulkCluster(int bytes, const Device& device, MatrixPlan* plan) {
     return ((device.shared_bytes + kSystemBytes) / fit - kSystemBytes - table_bytes) / kVectorBytes * kVectorBytes;
   };
   const int needed = p.slice_bytes + p.chunks * 8;
-  const int fit = needed > share(parts.fit) ? parts.fit - 1 : parts.fit;
+  int fit = needed > share(parts.fit) ? parts.fit - 1 : parts.fit;
+  while (plan->mixed && needed > share(fit)) --fit;
   // Aligned rows gain only where there are many rounds of blocks.
   const int rounds = skew || parts.blocks > kMaxClusterBlocks ? 1 : 8;
-  if (needed > share(fit) || !FillPlaces(p.rows * parts.blocks, rounds * fit, device)) return false;
+  if (needed > share(fit)) return false;
+  if (!plan->mixed && !FillPlaces(p.rows * parts.blocks, rounds * fit, device)) return false;
   p.cluster_blocks = parts.blocks;
   p.warps = fit == 6 ? 4 : PartWarps(bytes);
   plan->kind = MatrixKind::kBulk;

@@ -268,7 +268,7 @@ __global__ void __launch_bounds__(kMatrixThreads, (kTileBlocks<In, kVectors, kLo
 
 template <typename In, int kVectors, int kShare, bool kLog>
 const void* TileMatrix() {
-  if constexpr (HasTile(sizeof(In), kVectors, kShare)) {
+  if constexpr (HasTileKernel(sizeof(In), kVectors, kShare, kLog)) {
     return reinterpret_cast<const void*>(&TileMatrixKernel<In, kVectors, kShare, kLog>);
   } else {
     return nullptr;

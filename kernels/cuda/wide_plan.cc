@@ -9,10 +9,6 @@
 namespace softmax::kernels::cuda {
 namespace {
 
-// Which of the kernels for very wide rows a plan means, in its `slots`.
-constexpr int kPartSlots = 1;
-constexpr int kRingSlots = 2;  // and the ring's index
-
 // Which ring rows want, and how many units a block has on their way at a time.
 struct RingChoice {
   int index;

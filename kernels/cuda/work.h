@@ -33,6 +33,10 @@ constexpr int kEdgeVectors = 8;
 constexpr int kStashBytes = kBlockWarps * kChunkBytes;
 
 constexpr int VectorElements(int element_bytes) { return kVectorBytes / element_bytes; }
+// Neighbouring elements that one access moves on either side where input and output are of these types.
+constexpr int PieceElements(int input_bytes, int output_bytes) {
+  return kVectorBytes / (input_bytes > output_bytes ? input_bytes : output_bytes);
+}
 constexpr int ChunkColumns(int element_bytes) { return kChunkBytes / element_bytes; }
 // Rows of at most this many columns are small. 32-bit ones may be two chunks wide: it saves their barriers.
 constexpr int SmallSlots(int element_bytes) { return element_bytes == 4 ? 8 : kChunkSlots; }

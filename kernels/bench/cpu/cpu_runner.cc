@@ -76,7 +76,7 @@ class CpuRunner final : public Runner {
 
   bool Offers(const Point& point, const std::string& provider) const override {
     if (provider == kOneDnn) {
-      const bool type = point.dtype == DataType::kFloat32 || point.dtype == DataType::kBFloat16;
+      const bool type = !point.mixed() && (point.dtype == DataType::kFloat32 || point.dtype == DataType::kBFloat16);
       return OneDnn::Available() && point.plain() && type;
     }
     return (provider == kOurs || provider == kCopy) && point.segments == 1 && !point.ragged();
@@ -105,7 +105,7 @@ std::string CpuRunner::Fill(const Point& point) {
   const std::int64_t elements = SpanElements(point, settings_.seed);
   const auto size = static_cast<std::int64_t>(SizeOf(point.dtype));
   input_ = Allocate(static_cast<std::size_t>(elements * size));
-  output_ = Allocate(static_cast<std::size_t>(elements * size));
+  output_ = Allocate(static_cast<std::size_t>(elements) * SizeOf(point.output_dtype));
   if (input_ == nullptr || output_ == nullptr) return "out of memory";
   const std::int64_t drawn = std::min<std::int64_t>(elements, 999983);
   std::mt19937_64 random(settings_.seed);
@@ -140,7 +140,7 @@ Candidate CpuRunner::Make(const Point& point, const std::string& provider) {
     candidate.run = [point, pool, threads, segment] {
       pool->Run([&](int thread) {
         const Slice rows = SliceOf(point.rows, point.inner > 1 ? kRowGroup : 1, thread, threads);
-        cpu::Softmax(point.dtype, point.dtype, segment, rows.begin, rows.end);
+        cpu::Softmax(point.dtype, point.output_dtype, segment, rows.begin, rows.end);
       });
     };
   }
@@ -148,12 +148,13 @@ Candidate CpuRunner::Make(const Point& point, const std::string& provider) {
 }
 
 Candidate CpuRunner::Checked(const Point& point, Candidate candidate) {
-  std::memset(output_.get(), 0xff, static_cast<std::size_t>(SpanElements(point, settings_.seed)) * SizeOf(point.dtype));
+  std::memset(output_.get(), 0xff,
+              static_cast<std::size_t>(SpanElements(point, settings_.seed)) * SizeOf(point.output_dtype));
   candidate.run();
   if (candidate.provider != kCopy) {
     const Segment segment = MakeSegments(point, settings_.seed, input_.get(), output_.get()).front();
     const Strictness strictness = candidate.provider == kOurs ? Strictness::kBounds : Strictness::kRough;
-    candidate.error = Check(point.dtype, segment, strictness, FetchFromHost);
+    candidate.error = Check(point.dtype, point.output_dtype, segment, strictness, FetchFromHost);
   }
   // The first calls are slower: libraries prepare themselves, pages and caches are cold.
   double us = TimeUs(candidate, 1);
@@ -180,7 +181,8 @@ std::vector<Result> CpuRunner::Measure(const Point& point, const std::vector<std
       if (candidate.error.empty()) candidate.us.push_back(time(candidate, candidate.repeats));
     }
   }
-  const double bytes = 2.0 * static_cast<double>(point.rows * point.cols) * static_cast<double>(SizeOf(point.dtype));
+  const double bytes = static_cast<double>(point.rows * point.cols) *
+                       static_cast<double>(SizeOf(point.dtype) + SizeOf(point.output_dtype));
   const auto gbps = [bytes](const Candidate& candidate) { return bytes / Median(candidate.us) / 1e3; };
   std::vector<Result> results;
   for (const Candidate& candidate : candidates) {

@@ -69,8 +69,10 @@ class DeviceRunner final : public Runner {
   Memory input_{Memory::Where::kDevice};
   Memory output_{Memory::Where::kDevice};
   DataType filled_with_ = DataType::kFloat32;
-  std::size_t span_bytes_ = 0;
-  std::size_t payload_bytes_ = 0;
+  std::size_t input_span_bytes_ = 0;
+  std::size_t output_span_bytes_ = 0;
+  std::size_t input_bytes_ = 0;  // without gaps
+  std::size_t output_bytes_ = 0;
   std::vector<Slot> slots_;
   bool flush_ = false;
 };
@@ -93,29 +95,31 @@ const Provider& DeviceRunner::Cudnn() const {
 
 // The tensors of `count` slots, filled.
 void DeviceRunner::MakeSlots(const Point& point, std::size_t count) {
-  const std::size_t pitch = RoundUp(span_bytes_, kAlignment);
-  const bool fresh = input_.Reserve(pitch * count);
-  output_.Reserve(pitch * count);
+  const std::size_t input_pitch = RoundUp(input_span_bytes_, kAlignment);
+  const std::size_t output_pitch = RoundUp(output_span_bytes_, kAlignment);
+  const bool fresh = input_.Reserve(input_pitch * count);
+  output_.Reserve(output_pitch * count);
   if (fresh || filled_with_ != point.dtype) {
     CudaCheck(LaunchFill(point.dtype, input_.data(), input_.bytes(), settings_.seed, stream_.get()), "fill");
     filled_with_ = point.dtype;
   }
   slots_.clear();
   for (std::size_t i = 0; i < count; ++i) {
-    slots_.push_back({i, point.dtype,
-                      MakeSegments(point, settings_.seed, input_.data() + i * pitch, output_.data() + i * pitch),
-                      payload_bytes_});
+    slots_.push_back(
+        {i, point.dtype, point.output_dtype,
+         MakeSegments(point, settings_.seed, input_.data() + i * input_pitch, output_.data() + i * output_pitch),
+         input_bytes_, output_bytes_});
   }
 }
 
 std::string DeviceRunner::CheckOnce(const Provider& provider, const Launch& launch) {
   const Slot& slot = slots_.front();
-  CudaCheck(cudaMemsetAsync(slot.segments.front().output, 0xff, span_bytes_, stream_.get()), "poison");
+  CudaCheck(cudaMemsetAsync(slot.segments.front().output, 0xff, output_span_bytes_, stream_.get()), "poison");
   CudaCheck(launch(slot, stream_.get()), "launch");
   stream_.Synchronize();
   const std::size_t last = slot.segments.size() - 1;
   for (const std::size_t i : std::set<std::size_t>{0, last / 2, last}) {
-    std::string problem = Check(slot.dtype, slot.segments[i], provider.strictness, FetchFromDevice);
+    std::string problem = Check(slot.dtype, slot.output_dtype, slot.segments[i], provider.strictness, FetchFromDevice);
     if (!problem.empty()) return problem;
   }
   return "";
@@ -153,7 +157,7 @@ void DeviceRunner::PlanGraphs(const Point& point, std::vector<Candidate>& candid
   const bool batch = slots_.front().segments.size() > 1;
   const bool graphs = short_launches || batch;
   const auto launches = static_cast<std::size_t>(std::clamp(std::lround(kGraphUs / copy_us), 1L, long{kMostLaunches}));
-  const std::size_t cold_slots = sampler_.cold_bytes() / (2 * payload_bytes_) + 1;
+  const std::size_t cold_slots = sampler_.cold_bytes() / (input_bytes_ + output_bytes_) + 1;
   const std::size_t slots = graphs ? std::min(launches, cold_slots) : cold_slots;
   flush_ = slots < cold_slots;
   MakeSlots(point, slots);
@@ -193,8 +197,12 @@ void DeviceRunner::Time(const Point& point, std::vector<Candidate>& candidates) 
 }
 
 void DeviceRunner::Prepare(const Point& point) {
-  span_bytes_ = static_cast<std::size_t>(SpanElements(point, settings_.seed)) * SizeOf(point.dtype);
-  payload_bytes_ = static_cast<std::size_t>(PayloadElements(point, settings_.seed)) * SizeOf(point.dtype);
+  const auto span = static_cast<std::size_t>(SpanElements(point, settings_.seed));
+  const auto payload = static_cast<std::size_t>(PayloadElements(point, settings_.seed));
+  input_span_bytes_ = span * SizeOf(point.dtype);
+  output_span_bytes_ = span * SizeOf(point.output_dtype);
+  input_bytes_ = payload * SizeOf(point.dtype);
+  output_bytes_ = payload * SizeOf(point.output_dtype);
   MakeSlots(point, 1);
 }
 
@@ -216,7 +224,7 @@ std::vector<Result> DeviceRunner::Measure(const Point& point, const std::vector<
     }
   }
   const auto gbps = [this](const Candidate& candidate) {
-    return 2.0 * static_cast<double>(payload_bytes_) / Median(candidate.us) / 1e3;
+    return static_cast<double>(input_bytes_ + output_bytes_) / Median(candidate.us) / 1e3;
   };
   std::vector<Result> results;
   for (const Candidate& candidate : candidates) {

@@ -95,8 +95,8 @@ void HostRunner::Softmax(const Point& point, std::int64_t first_row, std::int64_
   const std::size_t offset = static_cast<std::size_t>(first_row * point.cols) * SizeOf(point.dtype);
   Point part = point;
   part.rows = rows;
-  CudaCheck(ours_.Launch(point.dtype, MakeSegments(part, settings_.seed, input + offset, output + offset), stream,
-                         streams_[stream].get(), placement),
+  CudaCheck(ours_.Launch(point.dtype, point.dtype, MakeSegments(part, settings_.seed, input + offset, output + offset),
+                         stream, streams_[stream].get(), placement),
             "launch");
 }
 
@@ -149,7 +149,7 @@ std::string HostRunner::CheckOnce(const Point& point, const Action& method) {
   std::fill_n(host_output_.data(), BytesOf(point), '\xff');
   method();
   const Segment segment = MakeSegments(point, settings_.seed, host_input_.data(), host_output_.data()).front();
-  return Check(point.dtype, segment, Strictness::kBounds, FetchFromHost);
+  return Check(point.dtype, point.dtype, segment, Strictness::kBounds, FetchFromHost);
 }
 
 std::vector<Result> HostRunner::Measure(const Point& point, const std::vector<std::string>& providers) {

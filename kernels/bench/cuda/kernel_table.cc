@@ -12,6 +12,7 @@
 #include "kernels/cuda/column_ring.h"
 #include "kernels/cuda/link.h"
 #include "kernels/cuda/matrix.h"
+#include "kernels/cuda/mixed.h"
 #include "kernels/cuda/plan.h"
 #include "kernels/cuda/share.h"
 #include "kernels/cuda/tile.h"
@@ -36,6 +37,7 @@ std::vector<const void*> AllKernels() {
   };
   for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16, DataType::kFloat64}) {
     for (const void* kernel : cuda::MatrixKernelsFor(type)) add(kernel);
+    for (const void* kernel : cuda::MixedKernelsFor(type)) add(kernel);
     for (const void* kernel : cuda::ShareKernelsFor(type)) add(kernel);
     for (const void* kernel : cuda::TileKernelsFor(type)) add(kernel);
     for (const void* kernel : cuda::LinkKernelsFor(type)) add(kernel);

@@ -16,8 +16,10 @@ cudaError_t LaunchFill(DataType dtype, void* data, std::size_t bytes, std::uint6
 enum class CopyForm { kRuntime, kOneVector, kFourVectors, kFourVectorsStreaming, kPersistent };
 inline constexpr CopyForm kCopyForms[] = {CopyForm::kRuntime, CopyForm::kOneVector, CopyForm::kFourVectors,
                                           CopyForm::kFourVectorsStreaming, CopyForm::kPersistent};
-// Both pointers on a 16-byte boundary.
-cudaError_t LaunchCopy(CopyForm form, const void* input, void* output, std::size_t bytes, cudaStream_t stream);
+// Both pointers on a 16-byte boundary. Where the output is a power of two larger or smaller, as many bytes are read and
+// written, by kernels: kRuntime is then cudaErrorNotSupported.
+cudaError_t LaunchCopy(CopyForm form, const void* input, std::size_t input_bytes, void* output,
+                       std::size_t output_bytes, cudaStream_t stream);
 
 // Reads the memory, a multiple of 16 bytes, so that nothing else stays in the L2 cache.
 cudaError_t LaunchRead(const void* data, std::size_t bytes, cudaStream_t stream);

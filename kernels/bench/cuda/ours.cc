@@ -8,18 +8,18 @@ Ours::Ours() {
   CudaCheck(cudaMemset(workspaces_.data(), 0, kWorkspaces * kSoftmaxWorkspaceBytes), "cudaMemset");
 }
 
-cudaError_t Ours::Launch(DataType dtype, const std::vector<Segment>& segments, std::size_t slot, cudaStream_t stream,
-                         Placement placement) {
+cudaError_t Ours::Launch(DataType dtype, DataType output_dtype, const std::vector<Segment>& segments, std::size_t slot,
+                         cudaStream_t stream, Placement placement) {
   auto* const workspace =
       reinterpret_cast<std::uint32_t*>(workspaces_.data() + slot % kWorkspaces * kSoftmaxWorkspaceBytes);
   if (segments.size() == 1 && placement == Placement::kDevice) {
-    return LaunchSoftmax(dtype, dtype, segments.front(), stream, workspace);
+    return LaunchSoftmax(dtype, output_dtype, segments.front(), stream, workspace);
   }
   const auto count = static_cast<std::int64_t>(segments.size());
   while (scratch_.size() <= slot) scratch_.push_back(std::make_unique<Memory>(Memory::Where::kHost));
   Memory& scratch = *scratch_[slot];
   scratch.Reserve(SoftmaxBatchScratchBytes(segments.data(), count, placement));
-  return LaunchSoftmaxBatch(dtype, dtype, segments.data(), count, scratch.data(), scratch.bytes(),
+  return LaunchSoftmaxBatch(dtype, output_dtype, segments.data(), count, scratch.data(), scratch.bytes(),
                             {nullptr, 0, workspace}, stream, placement);
 }
 

@@ -19,8 +19,8 @@ class Ours {
   // Loads the kernels; throws.
   Ours();
 
-  cudaError_t Launch(DataType dtype, const std::vector<Segment>& segments, std::size_t slot, cudaStream_t stream,
-                     Placement placement = Placement::kDevice);
+  cudaError_t Launch(DataType dtype, DataType output_dtype, const std::vector<Segment>& segments, std::size_t slot,
+                     cudaStream_t stream, Placement placement = Placement::kDevice);
 
  private:
   static constexpr std::size_t kWorkspaces = 8;  // more than streams that launch at the same time

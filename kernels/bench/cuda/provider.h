@@ -17,8 +17,10 @@ namespace softmax::kernels::bench {
 struct Slot {
   std::size_t index = 0;
   DataType dtype = DataType::kFloat32;
+  DataType output_dtype = DataType::kFloat32;
   std::vector<Segment> segments;
-  std::size_t payload_bytes = 0;  // of the input, without gaps
+  std::size_t input_bytes = 0;  // without gaps
+  std::size_t output_bytes = 0;
 };
 
 // Enqueues one run over a slot. cudaErrorNotSupported: this form cannot run this shape.

@@ -10,7 +10,7 @@ Provider MakeCopy() {
   for (const CopyForm form : kCopyForms) {
     provider.forms.push_back([form](const Slot& slot, cudaStream_t stream) {
       const Segment& first = slot.segments.front();
-      return LaunchCopy(form, first.input, first.output, slot.payload_bytes, stream);
+      return LaunchCopy(form, first.input, slot.input_bytes, first.output, slot.output_bytes, stream);
     });
   }
   return provider;
@@ -19,7 +19,7 @@ Provider MakeCopy() {
 Provider MakeOurs() {
   const auto ours = std::make_shared<Ours>();
   const Launch launch = [ours](const Slot& slot, cudaStream_t stream) {
-    return ours->Launch(slot.dtype, slot.segments, slot.index, stream);
+    return ours->Launch(slot.dtype, slot.output_dtype, slot.segments, slot.index, stream);
   };
   return {kOurs, {launch}, [](const Point&) { return true; }, Strictness::kBounds};
 }

@@ -5,8 +5,8 @@ namespace softmax::kernels::bench {
 namespace {
 
 bool IsOffered(const Point& point, std::int64_t most_cols) {
-  return point.plain() && point.operation == Operation::kSoftmax && point.dtype != DataType::kFloat64 &&
-         point.cols <= most_cols;
+  return point.plain() && !point.mixed() && point.operation == Operation::kSoftmax &&
+         point.dtype != DataType::kFloat64 && point.cols <= most_cols;
 }
 
 Provider Make(const char* name, std::int64_t most_cols, const std::vector<ReferenceKernel>& kernels) {

@@ -67,12 +67,12 @@ TEST(CheckTest, FindsAWrongElementInEachPlaceItLooksAt) {
         output[row * 100 + c] = static_cast<float>(std::exp(input[row * 100 + c]) / sum);
       }
     }
-    EXPECT_EQ(Check(DataType::kFloat32, segment, strictness, FetchFromHost), "");
+    EXPECT_EQ(Check(DataType::kFloat32, DataType::kFloat32, segment, strictness, FetchFromHost), "");
     for (const std::size_t row : {std::size_t{0}, std::size_t{32}, std::size_t{63}}) {
       float& element = output[row * 100 + 50];
       const float right = element;
       element *= 1.01F;
-      EXPECT_NE(Check(DataType::kFloat32, segment, strictness, FetchFromHost), "") << row;
+      EXPECT_NE(Check(DataType::kFloat32, DataType::kFloat32, segment, strictness, FetchFromHost), "") << row;
       element = right;
     }
   }

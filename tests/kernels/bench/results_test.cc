@@ -14,7 +14,7 @@ using ::testing::ElementsAre;
 Result GoodResult() {
   Point point;
   point.section = "throughput";
-  point.dtype = DataType::kBFloat16;
+  point.dtype = point.output_dtype = DataType::kBFloat16;
   point.operation = Operation::kLogSoftmax;
   point.rows = 4096;
   point.cols = 256;

@@ -313,7 +313,7 @@ TEST_F(RowCountTest, FewBlocksTakeMatricesInHostMemory) {
       s.cols = row_bytes / static_cast<std::int64_t>(SizeOf(type));
       s.outer = (64 << 20) / row_bytes;
       s.input_stride = s.output_stride = s.cols;
-      cuda::MatrixPlan plan = cuda::PlanMatrix(type, s, {}, device);
+      cuda::MatrixPlan plan = cuda::PlanMatrix(type, type, s, {}, device);
       EXPECT_NE(nullptr, cuda::PlanLink(type, device, false, &plan)) << row_bytes;
       EXPECT_LE(plan.blocks, 1024) << row_bytes;
     }

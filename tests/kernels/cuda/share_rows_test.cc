@@ -35,7 +35,7 @@ TEST_F(ShareRowsTest, ManyRowsAreTakenSo) {
         s.operation = operation;
         s.cols = s.input_stride = s.output_stride = ColumnsOf(type, vectors);
         s.outer = ManyRows(vectors);
-        const auto kind = [&] { return cuda::PlanMatrix(type, s, {}, device).kind; };
+        const auto kind = [&] { return cuda::PlanMatrix(type, type, s, {}, device).kind; };
         EXPECT_EQ(cuda::MatrixKind::kShare, kind()) << SizeOf(type) << " bytes, " << vectors << " vectors";
         s.outer = 1;
         EXPECT_NE(cuda::MatrixKind::kShare, kind());

@@ -1,0 +1,179 @@
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include "tests/kernels/cuda/batch.h"
+
+// Results of another type than the input's are those of one type until the last rounding: whichever kernel runs a row.
+namespace softmax::kernels::testing {
+namespace {
+
+using MixedRowsTest = GpuTest;
+
+// The type that holds what is computed before the last rounding.
+DataType ComputedType(DataType input_type) {
+  return input_type == DataType::kFloat64 ? DataType::kFloat64 : DataType::kFloat32;
+}
+
+// The first element of some rows in which they differ once rounded to a type, where any NaN is as good as another; -1:
+// none.
+std::int64_t Difference(const RowCase& c, const std::vector<std::byte>& full, const std::vector<std::byte>& output) {
+  constexpr std::int64_t kAllRows = 100;
+  const DataType computed = ComputedType(c.input_type);
+  std::vector<std::byte> rounded(SizeOf(c.output_type));
+  const std::int64_t step = c.outer <= kAllRows ? 1 : c.outer / kAllRows * 2 + 1;
+  for (std::int64_t row = 0; row < c.outer;
+       row = row + step >= c.outer && row < c.outer - 1 ? c.outer - 1 : row + step) {
+    for (std::int64_t i = row * c.cols; i < (row + 1) * c.cols; ++i) {
+      const double value = LoadElement(computed, full.data(), i);
+      StoreElement(c.output_type, rounded.data(), 0, value);
+      if (std::memcmp(rounded.data(), &output[static_cast<std::size_t>(i) * rounded.size()], rounded.size()) == 0)
+        continue;
+      if (!std::isnan(value) || !std::isnan(LoadElement(c.output_type, output.data(), i))) return i;
+    }
+  }
+  return -1;
+}
+
+void ExpectOneValueForAllTypes(RowCase c, const std::vector<std::byte>& input) {
+  c.output_type = ComputedType(c.input_type);
+  const auto full = RunCase(c, input);
+  for (const DataType output : kAllTypes) {
+    c.output_type = output;
+    const auto results = RunCase(c, input);
+    // RunCase() looks at gaps.
+    if (c.padding == 0) {
+      EXPECT_EQ(-1, Difference(c, full, results)) << c.Name();
+    }
+  }
+}
+void ExpectOneValueForAllTypes(const RowCase& c, Values values) {
+  ExpectOneValueForAllTypes(c, MakeValues(values, c.input_type, c.Elements(), 23, c.cols));
+}
+
+struct Rows {
+  std::int64_t outer;
+  std::int64_t cols;
+};
+
+TEST_F(MixedRowsTest, EveryTypeHasTheValueOfOneType) {
+  // Small rows of every number of slots, one chunk and more, in a block, in clusters, so few that many blocks share
+  // each, and so wide that the general kernel is left; on and off the boundaries.
+  constexpr Rows kRows[] = {{5000, 1},    {3000, 5},    {3000, 8},    {2000, 16},   {2000, 31},  {1000, 64},
+                            {500, 100},   {500, 192},   {400, 257},   {300, 512},   {300, 700},  {300, 1000},
+                            {6, 1024},    {1700, 2049}, {1650, 4096}, {60, 5003},   {700, 9001}, {16, 16384},
+                            {200, 50257}, {1, 131072},  {1, 50257},   {26, 262144}, {3, 300001}};
+  for (const DataType input : kAllTypes) {
+    for (const Rows rows : kRows) {
+      RowCase c;
+      c.input_type = input;
+      c.outer = rows.outer;
+      c.cols = rows.cols;
+      const auto values = MakeValues(Values::kNormal50, input, c.Elements(), 31, c.cols);
+      for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+        c.operation = operation;
+        ExpectOneValueForAllTypes(c, values);
+      }
+    }
+  }
+}
+
+TEST_F(MixedRowsTest, AnyStartAndGapIsAsGood) {
+  constexpr Rows kRows[] = {{40, 7}, {40, 130}, {40, 777}, {900, 1030}, {40, 3001}, {5, 40000}};
+  for (const DataType input : kAllTypes) {
+    for (const Rows rows : kRows) {
+      for (const std::int64_t start : {1, 2, 3, 4, 7}) {
+        RowCase c;
+        c.input_type = input;
+        c.outer = rows.outer;
+        c.cols = rows.cols;
+        c.input_offset = start;
+        for (const std::int64_t other : {start, start + 8, start + 1}) {
+          c.output_offset = other;
+          ExpectOneValueForAllTypes(c, Values::kNormal);
+        }
+        c.output_offset = start;
+        c.padding = start;
+        ExpectOneValueForAllTypes(c, Values::kNormal);
+      }
+    }
+  }
+}
+
+TEST_F(MixedRowsTest, EveryValueAndLengthIsAsGood) {
+  constexpr Rows kRows[] = {{30, 3},     {30, 100},   {30, 1000}, {900, 1040},
+                            {900, 2051}, {40, 12288}, {6, 65537}, {2, 65536}};
+  for (const DataType input : kAllTypes) {
+    for (const Rows rows : kRows) {
+      for (const Values values : kAllValues) {
+        RowCase c;
+        c.input_type = input;
+        c.outer = rows.outer;
+        c.cols = rows.cols;
+        c.operation = values == Values::kSpike ? Operation::kLogSoftmax : Operation::kSoftmax;
+        ExpectOneValueForAllTypes(c, values);
+        for (std::int64_t r = 0; r < c.outer; ++r) {
+          c.lengths.push_back(static_cast<std::uint32_t>((r * 2654435761) % (c.cols + 1)));
+        }
+        c.operation = values == Values::kSpike ? Operation::kSoftmax : Operation::kLogSoftmax;
+        ExpectOneValueForAllTypes(c, values);
+      }
+    }
+  }
+}
+
+// So many rows of one type that lie in each other's place: both types have 16 bits.
+TEST_F(MixedRowsTest, InPlaceIsAsGood) {
+  for (const std::int64_t cols : {3, 64, 129, 1000, 2048, 2051, 20000, 100003}) {
+    RowCase c;
+    c.input_type = DataType::kBFloat16;
+    c.output_type = DataType::kFloat16;
+    c.outer = std::max<std::int64_t>(2, 2'000'000 / cols);
+    c.cols = cols;
+    const auto input = MakeValues(Values::kNormal, c.input_type, c.Elements(), 29, cols);
+    const auto apart = RunCase(c, input);
+    c.in_place = true;
+    EXPECT_EQ(apart, RunCase(c, input)) << c.Name();
+  }
+}
+
+TEST_F(MixedRowsTest, RowsInCompanyHaveTheBitsTheyHaveAlone) {
+  unsigned seed = 7000;
+  for (const DataType input : kAllTypes) {
+    for (const DataType output : kAllTypes) {
+      if (input == output) continue;
+      const std::int64_t widest = std::int64_t{65536} * 8 / static_cast<std::int64_t>(SizeOf(input));
+      for (const int count : {2, 33, 300}) {
+        auto parts = ContiguousParts(input, count, count == 33 ? 2000 : widest, count != 300, ++seed);
+        for (BatchPart& part : parts) part.shape.output_type = output;
+        const auto outputs = RunBatch(input, output, parts, count == 2 ? Place::kMapped : Place::kDevice);
+        for (std::size_t i = 0; i < parts.size(); ++i) {
+          EXPECT_EQ(RunCase(parts[i].shape, parts[i].input), outputs[i])
+              << "part " << i << ": " << parts[i].shape.Name();
+        }
+      }
+    }
+  }
+}
+
+TEST_F(MixedRowsTest, EveryPairIsWithinTheBounds) {
+  for (const DataType input : kAllTypes) {
+    for (const DataType output : kAllTypes) {
+      if (input == output) continue;
+      for (const Rows rows : {Rows{40, 64}, Rows{30, 1000}, Rows{1650, 4096}, Rows{40, 32000}, Rows{3, 50257}}) {
+        for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+          RowCase c;
+          c.input_type = input;
+          c.output_type = output;
+          c.outer = rows.outer;
+          c.cols = rows.cols;
+          c.operation = operation;
+          ExpectGood(c, Values::kNormal);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace softmax::kernels::testing

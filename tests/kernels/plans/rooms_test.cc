@@ -1,0 +1,189 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iomanip>
+#include <iostream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/kernels/plans/room.h"
+
+// Which family of kernels takes which shape, for models of four devices, as the table rooms.txt beside this file says.
+// A change of the planners has to change the table.
+namespace softmax::kernels::testing {
+namespace {
+
+// Columns that are whole vectors of every type.
+std::vector<std::int64_t> WholeWidths() {
+  std::vector<std::int64_t> widths;
+  for (std::int64_t cols = 8; cols <= 128; cols += 8) widths.push_back(cols);
+  for (std::int64_t cols = 160; cols <= 1024; cols += 32) widths.push_back(cols);
+  for (std::int64_t cols = 1280; cols <= 16384; cols += 256) widths.push_back(cols);
+  for (const std::int64_t cols : {20480, 24576, 32000, 32768, 49152, 65536, 98304, 128256, 131072, 151936, 196608,
+                                  262144, 262152, 524288, 1048576, 2097152, 8388608}) {
+    widths.push_back(cols);
+  }
+  return widths;
+}
+
+// Columns that are not.
+std::vector<std::int64_t> OddWidths() {
+  std::vector<std::int64_t> widths;
+  for (std::int64_t cols = 1; cols <= 65; cols += 2) widths.push_back(cols);
+  for (std::int64_t cols = 97; cols <= 1025; cols += 32) widths.push_back(cols);
+  for (const std::int64_t cols : {1281,  1535,  2049,  3001,   4097,   5003,   8193,   12289,  16385,  20011,
+                                  32769, 50257, 65537, 100003, 131073, 170003, 262143, 262145, 400009, 1000003}) {
+    widths.push_back(cols);
+  }
+  return widths;
+}
+
+// How many rows: so many, or as make the input so large.
+struct Size {
+  const char* name;
+  std::int64_t rows;
+  std::int64_t bytes = 0;
+
+  std::int64_t RowsOf(DataType type, std::int64_t cols) const {
+    if (bytes == 0) return rows;
+    return std::max<std::int64_t>(1, bytes / static_cast<std::int64_t>(SizeOf(type)) / cols);
+  }
+};
+constexpr Size kSizes[] = {
+    {"1 row", 1}, {"64 rows", 64}, {"4096 rows", 4096}, {"256 MiB of input", 0, std::int64_t{256} << 20}};
+
+const char* NameOf(DataType type) {
+  switch (type) {
+    case DataType::kFloat32:
+      return "fp32";
+    case DataType::kFloat16:
+      return "fp16";
+    case DataType::kBFloat16:
+      return "bf16";
+    case DataType::kFloat64:
+      break;
+  }
+  return "fp64";
+}
+const char* NameOf(Operation operation) { return operation == Operation::kSoftmax ? "softmax" : "log-softmax"; }
+
+using Rooms = std::vector<std::string>;  // one for each device
+Rooms RoomsOf(const Shape& shape) {
+  Rooms rooms;
+  for (const DeviceModel& model : kDeviceModels) rooms.push_back(RoomOf(shape, model.device));
+  return rooms;
+}
+
+void Line(const std::string& first, const Rooms& rooms, std::ostream& out) {
+  out << std::left << std::setw(20) << first;
+  for (std::size_t i = 0; i + 1 < rooms.size(); ++i) out << std::setw(15) << rooms[i];
+  out << rooms.back() << "\n";
+}
+void Head(const std::string& title, const char* first, std::ostream& out) {
+  out << "\n# " << title << "\n";
+  Rooms names;
+  for (const DeviceModel& model : kDeviceModels) names.emplace_back(model.name);
+  Line(first, names, out);
+}
+
+// One line for neighbours in the list that all devices run alike.
+void Runs(Shape shape, const Size& size, const std::vector<std::int64_t>& widths, std::ostream& out) {
+  const auto rooms_of = [&](std::int64_t cols) {
+    shape.cols = cols;
+    shape.outer = size.RowsOf(shape.input_type, cols);
+    return RoomsOf(shape);
+  };
+  for (std::size_t begin = 0; begin < widths.size();) {
+    const Rooms rooms = rooms_of(widths[begin]);
+    std::size_t end = begin + 1;
+    while (end < widths.size() && rooms_of(widths[end]) == rooms) ++end;
+    std::string name = std::to_string(widths[begin]);
+    if (end > begin + 1) name += ".." + std::to_string(widths[end - 1]);
+    Line(name, rooms, out);
+    begin = end;
+  }
+}
+
+void LastAxis(DataType input, DataType output, std::ostream& out) {
+  for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+    for (const Size& size : kSizes) {
+      std::string title = NameOf(input);
+      if (input != output) title += std::string(" in, ") + NameOf(output) + " out,";
+      title += std::string(" ") + NameOf(operation) + ", " + size.name;
+      const Shape shape{input, output, operation, 1, 1, 1};
+      Head(title, "whole vectors", out);
+      Runs(shape, size, WholeWidths(), out);
+      Head(title, "odd columns", out);
+      Runs(shape, size, OddWidths(), out);
+    }
+  }
+}
+
+struct Sizes {
+  std::int64_t outer;
+  std::int64_t cols;
+  std::int64_t inner;
+};
+constexpr Sizes kAxisShapes[] = {
+    {64, 4096, 256},  {64, 1000, 256},  {3, 70000, 64},   {4096, 781, 3},   {256, 1024, 1000}, {1024, 32, 1024},
+    {1, 16384, 4096}, {32, 257, 7168},  {1024, 8193, 7},  {4096, 64, 64},   {1, 65536, 4096},  {1, 65536, 1024},
+    {64, 1000, 1000}, {64, 1000, 1001}, {16, 4096, 1001}, {4096, 257, 33},  {4096, 500, 31},   {128, 8, 65536},
+    {65536, 64, 16},  {1, 4096, 65536}, {16, 20000, 256}, {1, 10000, 6656}, {2, 100000, 1000}, {1, 65536, 1002},
+    {16, 20000, 202}, {8, 19, 2097152}, {4, 150, 262144}, {4, 21, 263169},  {4, 2, 1048576},   {5, 48, 3}};
+
+void OtherAxes(DataType type, std::ostream& out) {
+  for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+    Head(std::string(NameOf(type)) + " " + NameOf(operation) + ", the middle axis", "outer, cols, inner", out);
+    for (const Sizes& s : kAxisShapes) {
+      const auto name = std::to_string(s.outer) + "," + std::to_string(s.cols) + "," + std::to_string(s.inner);
+      Line(name, RoomsOf({type, type, operation, s.outer, s.cols, s.inner}), out);
+    }
+  }
+}
+
+std::string Table() {
+  std::ostringstream out;
+  out << "The family of kernels (docs/kernels.md) that takes a dense tensor in device memory: a line for columns that\n"
+         "follow each other in the test's list and are run alike. fp16 is run as bf16 is.\n";
+  for (const DataType type : {DataType::kFloat32, DataType::kBFloat16, DataType::kFloat64}) LastAxis(type, type, out);
+  LastAxis(DataType::kBFloat16, DataType::kFloat32, out);
+  LastAxis(DataType::kFloat32, DataType::kBFloat16, out);
+  LastAxis(DataType::kFloat64, DataType::kFloat32, out);
+  for (const DataType type : {DataType::kFloat32, DataType::kBFloat16, DataType::kFloat64}) OtherAxes(type, out);
+  return out.str();
+}
+
+TEST(RoomsTest, EveryShapeIsRunAsTheTableSays) {
+  std::ifstream file(SOFTMAX_ROOMS_TABLE);
+  std::ostringstream expected;
+  expected << file.rdbuf();
+  const std::string now = Table();
+  if (now == expected.str()) return;
+  const std::string path = ::testing::TempDir() + "rooms.txt";
+  std::ofstream(path) << now;
+  std::istringstream old_lines(expected.str());
+  std::istringstream new_lines(now);
+  std::string old_line;
+  std::string new_line;
+  while (old_line == new_line && std::getline(new_lines, new_line)) std::getline(old_lines, old_line);
+  FAIL() << "tests/kernels/plans/rooms.txt says\n  " << old_line << "\nthe planners\n  " << new_line
+         << "\nThe whole table as they have it is in " << path << ": where that is meant, put it in the other's place.";
+}
+
+TEST(RoomsTest, BothTypesOf16BitsAreRunAlike) {
+  for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+    for (const Size& size : kSizes) {
+      for (const std::int64_t cols : OddWidths()) {
+        Shape shape{DataType::kFloat16, DataType::kFloat16, operation, size.RowsOf(DataType::kFloat16, cols), cols, 1};
+        const Rooms half = RoomsOf(shape);
+        shape.input_type = shape.output_type = DataType::kBFloat16;
+        EXPECT_EQ(half, RoomsOf(shape)) << cols << " columns, " << size.name;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace softmax::kernels::testing
