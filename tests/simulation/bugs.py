@@ -1,4 +1,4 @@
-"""Faults for the simulator to find: (name, where it is known from, file, what stands there, what the fault has instead).
+"""Faults for the simulator to find: (name, where it is known from, file, what stands there, what it has instead).
 A commit is the one that mended the fault; "mutant": nobody has made it yet."""
 
 BATCHING = "server/batching/"
@@ -20,8 +20,6 @@ BUGS = [
      "if (devices_.state(device_) == Devices::State::kLost) {", "if (false) {"),
     ("batches wait for a device's test for ever", "252f321", EXECUTION + "least_loaded_lane.cc",
      "  while (!held_.empty() && TryLaunch(held_.front())) held_.pop_front();\n", ""),
-    ("a device serves again without a test", "252f321", EXECUTION + "devices.cc",
-     "if (other.state.load() == State::kServing) other.state.store(State::kTesting);", ""),
     ("waiting for memory counts as work", "a01ee1a", BATCHING + "admission_queue.cc",
      "  line.batched_bytes += request.spec().input_bytes();\n}",
      "  line.batched_bytes += request.spec().input_bytes();\n"
@@ -33,7 +31,8 @@ BUGS = [
     ("a head without memory waits for ever", "55e9f87", BATCHING + "backlog.cc",
      "    if (hopeless <= now) {\n      TakeHopeless(head.bytes, taken);\n      return true;\n    }\n", ""),
     ("a connection may hold any number of bytes", "704c464", BATCHING + "admission_queue.h",
-     "share->in_flight_bytes + more <= options_.in_flight_bytes;", "share->in_flight_bytes <= options_.in_flight_bytes;"),
+     "share->in_flight_bytes + more <= options_.in_flight_bytes;",
+     "share->in_flight_bytes <= options_.in_flight_bytes;"),
     ("a connection's books keep what was answered", "bdb0634", BATCHING + "admission_queue.cc",
      "  share->in_flight_bytes -= BytesOf(request);\n", ""),
     ("one connection fills every batch", "07bd9c4", BATCHING + "admission_queue.cc",
@@ -67,7 +66,8 @@ BUGS = [
     ("requests with lengths share a segment", "mutant", BATCHING + "batch.cc",
      "|| spec.has_lengths) return false;", ") return false;"),
     ("a trimmed span keeps one slab too few", "mutant", BATCHING + "arena.cc",
-     "  const std::uint32_t keep = SlabsFor(bytes);", "  const std::uint32_t keep = std::max(SlabsFor(bytes), 2u) - 1;"),
+     "  const std::uint32_t keep = SlabsFor(bytes);",
+     "  const std::uint32_t keep = std::max(SlabsFor(bytes), 2u) - 1;"),
     ("a free run goes on over a used word", "mutant", BATCHING + "arena.cc",
      "    if (word == 0) {  // nothing free in the rest of this word\n      run = 0;\n",
      "    if (word == 0) {  // nothing free in the rest of this word\n"),
@@ -85,8 +85,7 @@ BUGS = [
     ("a deadline is not looked at", "mutant", BATCHING + "batcher.cc",
      "  if (request->deadline() <= now) {\n    RefusePending", "  if (false) {\n    RefusePending"),
     ("a request is answered twice", "mutant", BATCHING + "backlog.cc",
-     "    if (!fails(entry)) return false;\n    Uncount(entry);\n    taken->failed.push_back(entry);\n    return true;",
-     "    if (!fails(entry)) return false;\n    Uncount(entry);\n    taken->failed.push_back(entry);\n    return false;"),
+     "    taken->failed.push_back(entry);\n    return true;", "    taken->failed.push_back(entry);\n    return false;"),
     ("the backlog's bytes are not taken off its books", "mutant", BATCHING + "backlog.cc",
      "  queued_bytes_.fetch_sub(entry.bytes, std::memory_order_relaxed);\n", ""),
     ("the backlog takes one request too many", "mutant", BATCHING + "backlog.cc",
@@ -94,7 +93,8 @@ BUGS = [
     ("a refusal is not counted", "mutant", BATCHING + "batcher.cc",
      "  recorder_.RequestRefused(reason);\n", ""),
     ("answers come from another request's place", "mutant", BATCHING + "batch.cc",
-     "    answer.output = base + request->output_offset_;", "    answer.output = base + requests_.front()->output_offset_;"),
+     "    answer.output = base + request->output_offset_;",
+     "    answer.output = base + requests_.front()->output_offset_;"),
     ("open batches wait for company beside an idle lane", "mutant", BATCHING + "batcher.cc",
      "    if (now - open_[i]->opened() < options_.max_queue_delay) continue;",
      "    if (open_[i]->requests() < 2 && in_flight_ == 0) continue;"),

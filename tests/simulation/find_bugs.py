@@ -13,10 +13,11 @@ import time
 from bugs import BUGS
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SOURCES = [f"tests/simulation/{name}.cc" for name in ("world", "script", "shrink", "main")] + [
-    f"server/batching/{name}.cc" for name in ("admission_queue", "arena", "backlog", "batch", "batcher")] + [
-    f"server/execution/{name}.cc" for name in ("devices", "watched_lane", "least_loaded_lane", "quarantined_memory")] + [
-    "server/base/receive_pool.cc"]
+SOURCES = [f"{folder}/{name}.cc" for folder, names in {
+    "tests/simulation": ("world", "fates", "script", "shrink", "main"),
+    "server/batching": ("admission_queue", "arena", "backlog", "batch", "batcher"),
+    "server/execution": ("devices", "watched_lane", "least_loaded_lane", "quarantined_memory"),
+    "server/base": ("receive_pool",)}.items() for name in names]
 FOLDERS = ["server", "tests/simulation", "kernels"]
 
 

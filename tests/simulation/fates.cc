@@ -1,0 +1,263 @@
+#include <absl/strings/match.h>
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "tests/simulation/contents.h"
+#include "tests/simulation/world_state.h"
+
+namespace softmax::simulation {
+
+void Request::Begin(const Action& action, Connection* connection) {
+  action_ = &action;
+  connection_ = connection;
+  left_ = copied_ = completed_ = false;
+  spec_ = {};
+  spec_.input_type = action.input;
+  spec_.output_type = action.output;
+  spec_.operation = action.operation;
+  spec_.scale = action.half_scale ? 0.5 : 1.0;
+  spec_.outer = action.rows;
+  spec_.cols = action.columns;
+  spec_.has_lengths = action.has_lengths;
+  arrived_ = g_now;
+  deadline_ = action.deadline.count() > 0 ? g_now + action.deadline : server::kNoDeadline;
+  lengths_.clear();
+  for (std::int64_t row = 0; action.has_lengths && row < spec_.outer; ++row) {
+    lengths_.push_back(LengthOf(action.id, row, spec_.cols));
+  }
+}
+
+void Request::CopyInput(std::byte* destination) {
+  const std::size_t size = kernels::SizeOf(spec_.input_type);
+  for (std::int64_t row = 0; row < spec_.outer; ++row) {
+    for (std::int64_t column = 0; column < spec_.cols; column = NextColumn(column)) {
+      const auto index = static_cast<std::uint64_t>(row * spec_.cols + column);
+      Store(destination, index, size, ElementOf(action_->id, index));
+    }
+  }
+  copied_ = true;
+  world_.Copied(*this, world_.running_thread_ == thread_);
+}
+
+bool Request::IsAnswer(const std::byte* output_bytes) const {
+  const std::size_t in = kernels::SizeOf(spec_.input_type);
+  const std::size_t out = kernels::SizeOf(spec_.output_type);
+  for (std::int64_t row = 0; row < spec_.outer; ++row) {
+    const std::uint64_t length = spec_.has_lengths ? lengths_[static_cast<std::size_t>(row)] : 0;
+    for (std::int64_t column = 0; column < spec_.cols; column = NextColumn(column)) {
+      const auto index = static_cast<std::uint64_t>(row * spec_.cols + column);
+      const std::uint64_t element = Narrowed(ElementOf(action_->id, index), in);
+      const std::uint64_t expected = AnswerTo(element, spec_.operation, spec_.scale, length);
+      if (Load(output_bytes, index, out) != Narrowed(expected, out)) return false;
+    }
+  }
+  return true;
+}
+
+void Request::Complete(const server::Answer& answer) {
+  world_.verdict_.Expect(!completed_, "exactly once: request #", action_->id, " was completed twice");
+  world_.verdict_.Expect(world_.running_thread_ == thread_, "threads: request #", action_->id, " of thread ", thread_,
+                         " was completed on thread ", world_.running_thread_);
+  completed_ = true;
+  world_.Completed(*this, answer);
+}
+
+void SimulatedLane::Launch(server::Batch* batch) {
+  World& world = world_;
+  Device& device = world.hardware_[device_];
+  const std::uint32_t number = ++world.batches_;
+  const std::byte* const begin = batch->span().address();
+  world.Note(1, number, batch->requests(), "thread ", thread_, " launches batch ", number, " of ", batch->requests(),
+             " requests on device ", device_);
+  world.verdict_.Expect(
+      world.devices_.state(device_) == server::Devices::State::kServing || world.devices_.count() == 1,
+      "devices: batch ", number, " was launched on device ", device_, ", which does not serve");
+  world.spans_.Take(begin, batch->bytes(), number);
+  ++world.threads_[thread_].running;
+  world.verdict_.Expect(world.threads_[thread_].running <= world.settings_.batcher.max_in_flight, "limits: thread ",
+                        thread_, " has ", world.threads_[thread_].running, " batches in flight");
+  Random random(world.script_.seed, kLatency, world.launches_++);
+  TimePoint due = g_now + world.settings_.latency + Nanoseconds(random.Below(20'000)) + Nanoseconds(batch->bytes() / 8);
+  if (device.hangs) {
+    due = server::kNoDeadline;
+    --world.threads_[thread_].running;
+    // It may write at any time later.
+    world.Push(EventKind::kLateWrite, g_now + Nanoseconds(random.Below(50'000'000)),
+               static_cast<std::uint32_t>(batch->bytes()), batch->span().address());
+  }
+  if (!running_.empty()) due = std::max(due, running_.back().due);
+  running_.push_back({batch, due, begin, batch->bytes(), device.fails});
+  if (due != server::kNoDeadline && !world.settings_.lanes_poll) world.Push(EventKind::kLaneDone, due, thread_);
+  world.WatchDevices();
+}
+
+server::Batch* SimulatedLane::Poll() {
+  if (running_.empty() || running_.front().due > g_now) return nullptr;
+  const Running done = running_.front();
+  running_.pop_front();
+  --world_.threads_[thread_].running;
+  if (done.fails) {
+    done.batch->status = absl::InternalError("simulated: the device failed");
+  } else {
+    Run(*done.batch);
+    world_.spans_.GiveBack(done.begin, done.bytes);
+  }
+  world_.Note(2, thread_, device_, "device ", device_, " returns a batch to thread ", thread_,
+              done.fails ? ": failed" : "");
+  return done.batch;
+}
+
+bool SimulatedLane::needs_polling() const { return world_.settings_.lanes_poll; }
+
+// What is before a request is work for the devices, for each of the others at most so long, and no waiting for memory.
+void World::CheckEstimate(const Request& request, const absl::Status& status) {
+  const std::string before_it = "may take ";
+  const std::string message(status.message());
+  const std::size_t at = message.find(before_it);
+  if (at == std::string::npos || must_watch_) return;
+  const long estimate_us = std::strtol(message.c_str() + at + before_it.size(), nullptr, 10);
+  verdict_.Expect(std::chrono::microseconds(estimate_us) < kLongestWork * (arrived_ - completed_ + 8),
+                  "estimates: request #", request.action().id, " was refused for ", estimate_us,
+                  " us of work before it");
+}
+
+void World::Copied(Request& request, bool by_own_thread) {
+  Thread& thread = threads_[request.thread()];
+  const std::uint64_t since = thread.copied - request.copied_before;
+  ++thread.copied;
+  ++thread.settled;
+  ++thread.placed;
+  if (!by_own_thread) {
+    // A small request that is alone passes a large one that waits for memory, but for its turns. (Of those that pass,
+    // the first takes its room first: where the arena is only a few batches large, that may be long in coming.)
+    const bool small = server::Batch::NeedOf(request.spec()).total() <= settings_.slab_bytes &&
+                       arena_.bytes_total() >= 16 * settings_.batcher.batch.bytes;
+    const Nanoseconds waited = g_now - std::max(request.arrived(), memory_was_short_at_);
+    verdict_.Expect(!request.is_alone || !small || must_watch_ || waited < kLongestPassing, "head of line: request #",
+                    request.action().id, ", small and its connection's only one, waited ", waited.count(),
+                    " ns for memory while there was some");
+    return;
+  }
+  verdict_.Expect(request.deadline() > g_now, "deadlines: request #", request.action().id,
+                  " was taken although its deadline had passed");
+  // Who has the only request of a connection waits for a few turns of the others at most, unless memory is short.
+  if (settings_.admission.requests == 0 || !request.is_alone || arena_.slabs_used() * 2 > arena_.slabs_total()) return;
+  const std::uint64_t overtaken_by = since > request.ahead ? since - request.ahead : 0;
+  const std::uint64_t most = 8 * (std::uint64_t{settings_.connections} + 1) * (settings_.admission.requests + 1) *
+                             settings_.admission.alone_factor;
+  verdict_.Expect(overtaken_by <= most, "turns: request #", request.action().id, ", its connection's only one, was ",
+                  "overtaken by ", overtaken_by, " later ones");
+}
+
+void World::CheckFate(const Request& request, const server::Answer& answer) {
+  const Action& action = request.action();
+  const auto allowed = [&] {
+    switch (answer.status.code()) {
+      case absl::StatusCode::kOk:
+        return true;
+      case absl::StatusCode::kDeadlineExceeded:
+        return action.deadline.count() > 0 && request.deadline() <= g_now;
+      case absl::StatusCode::kCancelled:
+        return request.CallerLeft();
+      case absl::StatusCode::kResourceExhausted:
+        // What has passed already is DEADLINE_EXCEEDED, however much is before it.
+        return !absl::StrContains(answer.status.message(), "the deadline leaves -");
+      case absl::StatusCode::kUnavailable:
+        return stopped_ || devices_.lost() == devices_.count();
+      case absl::StatusCode::kInternal:
+        return device_trouble_;
+      case absl::StatusCode::kInvalidArgument:
+        return server::Batch::NeedOf(request.spec()).total() > arena_.bytes_total();
+      default:
+        return false;
+    }
+  };
+  verdict_.Expect(allowed(), "fates: request #", action.id, " was answered with ", answer.status.ToString());
+}
+
+void World::Completed(Request& request, const server::Answer& answer) {
+  const Action& action = request.action();
+  ++completed_;
+  Note(12, action.id, static_cast<std::uint64_t>(answer.status.code()), "request #", action.id, " is answered with ",
+       absl::StatusCodeToString(answer.status.code()));
+  CheckFate(request, answer);
+  CheckEstimate(request, answer.status);
+  Thread& thread = threads_[request.thread()];
+  if (request.copied()) {
+    --thread.placed;
+  } else {
+    ++thread.settled;
+  }
+  if (absl::IsCancelled(answer.status)) ++dropped_;
+  if (Connection* const connection = request.connection()) {
+    connection->requests[request.place] = connection->requests.back();
+    connection->requests[request.place]->place = request.place;
+    connection->requests.pop_back();
+  }
+  if (!answer.status.ok()) return Recycle(&request);
+  ++answered_;
+  verdict_.Expect(answer.ran, "answers: request #", action.id, " is OK and did not run");
+  const bool ran_alone = answer.batch_rows == static_cast<std::uint64_t>(request.spec().rows());
+  verdict_.Expect(!request.CallerLeft() || !ran_alone || request.left_at() >= g_now - answer.execution,
+                  "for nobody: request #", action.id, " was launched alone although its caller had left");
+  if (request.spec().elements() == 0) {
+    ++empty_;
+    return Recycle(&request);
+  }
+  verdict_.Expect(request.IsAnswer(answer.output), "answers: request #", action.id, " was answered with wrong bytes");
+  if (request.CallerLeft()) return Recycle(&request);
+  // Large answers leave by reference and keep their slabs until they were sent.
+  request.output = answer.output;
+  request.held = *answer.span;
+  spans_.Take(answer.output, request.spec().output_bytes(), spans_.UserAt(answer.output));
+  Push(EventKind::kSent, g_now + action.reads_after, 0, &request);
+}
+
+void World::Sent(Request* request) {
+  verdict_.Expect(request->IsAnswer(request->output), "answers: the answer of request #", request->action().id,
+                  " changed before it was sent");
+  spans_.GiveBack(request->output, request->spec().output_bytes());
+  request->held.Reset();
+  Recycle(request);
+}
+
+void World::Recycle(Request* request) {
+  // The last of a connection that has gone.
+  if (request->share != nullptr && request->share.use_count() == 1) CheckShare(*request->share);
+  request->share.reset();
+  threads_[request->thread()].spare.emplace_back(request);
+}
+
+void World::CheckShare(const server::ConnectionShare& share) {
+  verdict_.Expect(share.batched() == 0 && share.in_flight_bytes == 0 && share.small.waiting.empty() &&
+                      share.large.waiting.empty() && share.small.batched_bytes == 0 && share.large.batched_bytes == 0,
+                  "bytes: a connection without requests counts ", share.batched(), " units and ", share.in_flight_bytes,
+                  " bytes");
+}
+
+void World::CheckEnd() {
+  verdict_.Expect(completed_ == arrived_, "exactly once: ", arrived_ - completed_, " of ", arrived_,
+                  " requests were never answered");
+  for (const Connection& connection : connections_) CheckShare(*connection.share);
+  for (const Thread& thread : threads_) {
+    verdict_.Expect(thread.batcher->pending() == 0 && thread.admission->waiting() == 0, "bytes: a thread counts ",
+                    thread.batcher->pending(), " pending and ", thread.admission->waiting(), " waiting requests");
+  }
+  verdict_.Expect(backlog_.queued_requests() == 0 && backlog_.queued_bytes() == 0, "bytes: the backlog counts ",
+                  backlog_.queued_requests(), " requests and ", backlog_.queued_bytes(), " bytes");
+  if (devices_.lost() == 0) {
+    verdict_.Expect(arena_.slabs_used() == 0, "spans: ", arena_.slabs_used(), " slabs were not given back");
+  } else {
+    verdict_.Expect(arena_.slabs_used() >= spans_.used(), "spans: what a lost device may still write was given back");
+  }
+  for (const server::Devices::View& device : devices_.views()) {
+    verdict_.Expect(device.bytes_in_flight == 0, "bytes: a device counts ", device.bytes_in_flight, " in flight");
+  }
+  std::uint64_t counted = recorder_.batched + empty_ + dropped_;
+  for (const std::uint64_t refused : recorder_.refused) counted += refused;
+  verdict_.Expect(counted == completed_, "counters: they say ", counted, " requests and ", completed_, " there were");
+}
+
+}  // namespace softmax::simulation
