@@ -6,12 +6,11 @@
 
 #include <cerrno>
 
+#include "server/base/clock.h"
 #include "server/metrics/open_metrics.h"
 
 namespace softmax::server {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kMostRequestBytes = 16 << 10;
 constexpr std::chrono::seconds kToAsk(5);
@@ -51,13 +50,13 @@ std::string ScrapeAnswer(const std::string& head, const Render& render, const Ht
   return Answer("200 OK", type, render(format), !is_head);
 }
 
-ScrapeConnection::ScrapeConnection(int fd) : fd_(fd), give_up_(Clock::now() + kToAsk) {}
+ScrapeConnection::ScrapeConnection(int fd) : fd_(fd), give_up_(SteadyClock::now() + kToAsk) {}
 
 ScrapeConnection::~ScrapeConnection() { close(fd_); }
 
 short ScrapeConnection::events() const { return answer_.empty() ? POLLIN : POLLOUT; }
 
-bool ScrapeConnection::done() const { return ended_ || Clock::now() >= give_up_; }
+bool ScrapeConnection::done() const { return ended_ || SteadyClock::now() >= give_up_; }
 
 void ScrapeConnection::Proceed(const Render& render, const HttpPages& pages) {
   if (answer_.empty()) Read(render, pages);
@@ -77,7 +76,7 @@ void ScrapeConnection::Read(const Render& render, const HttpPages& pages) {
   const bool whole = request_.find("\r\n\r\n") != std::string::npos || request_.find("\n\n") != std::string::npos;
   if (!whole && request_.size() < kMostRequestBytes) return;
   answer_ = whole ? ScrapeAnswer(request_, render, pages) : ScrapeAnswer("", render);
-  give_up_ = Clock::now() + kToRead;
+  give_up_ = SteadyClock::now() + kToRead;
 }
 
 void ScrapeConnection::Write() {
