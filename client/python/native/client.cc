@@ -75,7 +75,7 @@ py::object Client::Softmax(py::handle x, const py::object& out, const py::tuple&
   RequestOptions request = OptionsOf(options);
   const client::TensorView view = input.view();
   const client::DataType dtype = request.options.output_dtype.value_or(view.dtype);
-  const py::object result = out.is_none() ? EmptyArray(dtype, view.shape) : out;
+  py::object result = out.is_none() ? EmptyArray(dtype, view.shape) : out;
   const Borrowed output = Borrowed::Output(result, dtype, view.shape);
 
   bool interrupted = false;
@@ -105,6 +105,8 @@ py::list Client::SoftmaxBatch(const py::list& xs, const py::tuple& options, std:
   RequestOptions request = OptionsOf(options);
   std::vector<Borrowed> inputs;
   std::vector<client::BatchItem> items;
+  inputs.reserve(xs.size());
+  items.reserve(xs.size());
   for (const py::handle x : xs) inputs.push_back(Borrowed::Input(x));
   for (const Borrowed& input : inputs) items.push_back({input.view(), request.options});
 
