@@ -79,6 +79,11 @@ std::string MetricOf(const std::string& address, const std::string& series) {
   return text->substr(begin, text->find('\n', begin) - begin);
 }
 
+std::int64_t NumberOf(const ServerProcess& server, const std::string& series) {
+  const std::string text = MetricOf(server.metrics(), series);
+  return text.empty() ? -1 : std::stoll(text);
+}
+
 std::string HealthOf(const std::string& target, const std::string& service) {
   const auto stub = grpc::health::v1::Health::NewStub(grpc::CreateChannel(target, grpc::InsecureChannelCredentials()));
   grpc::ClientContext context;

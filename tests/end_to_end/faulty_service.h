@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <thread>
 #include <vector>
@@ -42,6 +43,8 @@ std::vector<std::string> WithFault(const std::string& fault, const std::vector<s
 client::ServerInfo InfoOf(const std::string& target);
 // The line of /metrics that begins with this, without it; empty: none does.
 std::string MetricOf(const std::string& address, const std::string& series);
+// The same as a whole number; -1: none does.
+std::int64_t NumberOf(const ServerProcess& server, const std::string& series);
 // The health of a service name: "SERVING", "NOT_SERVING", or the error.
 std::string HealthOf(const std::string& target, const std::string& service);
 

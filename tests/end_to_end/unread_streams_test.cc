@@ -23,11 +23,6 @@ constexpr std::int64_t kMostAnswered = 30;
 
 constexpr char kAnswered[] = R"(softmax_requests_total{method="SoftmaxStream",protocol="native",code="OK"} )";
 
-std::int64_t Number(const ServerProcess& server, const std::string& series) {
-  const std::string text = MetricOf(server.metrics(), series);
-  return text.empty() ? -1 : std::stoll(text);
-}
-
 // Sends as fast as the server takes it and never reads, on a connection of its own.
 class UnreadStream {
  public:
@@ -83,7 +78,7 @@ std::int64_t TakenInAll(const ServerProcess& server) {
   std::int64_t before = -1;
   for (int i = 0; i < 20; ++i) {
     const std::int64_t now =
-        std::max<std::int64_t>(Number(server, kAnswered), 0) + Number(server, "softmax_requests_in_flight ");
+        std::max<std::int64_t>(NumberOf(server, kAnswered), 0) + NumberOf(server, "softmax_requests_in_flight ");
     if (now == before && now > 0) return now;
     before = now;
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
@@ -105,7 +100,7 @@ TEST(UnreadStreams, HoldTheirShareOfTheArenaAndNoMore) {
   ASSERT_FALSE(server.target().empty()) << server.Log();
   const UnreadStream stream(server.target(), 64 << 10, 1);  // 256 KiB each, and the arena has 64 MiB
   TakenInAll(server);
-  EXPECT_LE(Number(server, R"(softmax_slabs{state="used"} )"), (8 << 20) / (64 << 10) + 16);
+  EXPECT_LE(NumberOf(server, R"(softmax_slabs{state="used"} )"), (8 << 20) / (64 << 10) + 16);
 }
 
 TEST(UnreadStreams, LeaveTheArenaWhenTheirTimeIsOver) {
@@ -113,13 +108,14 @@ TEST(UnreadStreams, LeaveTheArenaWhenTheirTimeIsOver) {
   ASSERT_FALSE(server.target().empty()) << server.Log();
   const UnreadStream stream(server.target(), 64 << 10, 1);
   // Not before the stream has ended: until then the arena may be empty for a moment between two answers.
-  for (int i = 0; i < 300 && (!stream.ended() || Number(server, R"(softmax_slabs{state="used"} )") > 0); ++i) {
+  for (int i = 0; i < 300 && (!stream.ended() || NumberOf(server, R"(softmax_slabs{state="used"} )") > 0); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
-  EXPECT_EQ(Number(server, R"(softmax_slabs{state="used"} )"), 0);
+  EXPECT_EQ(NumberOf(server, R"(softmax_slabs{state="used"} )"), 0);
   // Of what was given up none is counted as answered: a write or two may have left before.
-  EXPECT_GT(Number(server, R"(softmax_requests_total{method="SoftmaxStream",protocol="native",code="CANCELLED"} )"), 0);
-  EXPECT_LT(Number(server, kAnswered), kMostAnswered);
+  EXPECT_GT(NumberOf(server, R"(softmax_requests_total{method="SoftmaxStream",protocol="native",code="CANCELLED"} )"),
+            0);
+  EXPECT_LT(NumberOf(server, kAnswered), kMostAnswered);
 }
 
 // So many bad requests in a message: a few bytes each, and an error of a hundred and more.
@@ -141,14 +137,14 @@ std::int64_t RefusedInAll(const ServerProcess& server, const v1::SoftmaxStreamRe
   for (int i = 0; i < 32; ++i) streams.push_back(std::make_unique<UnreadStream>(channel, message));
   std::int64_t refused = -1;
   for (int i = 0; i < 40; ++i) {
-    const std::int64_t now = Number(server, R"(softmax_requests_rejected_total{reason="invalid"} )");
+    const std::int64_t now = NumberOf(server, R"(softmax_requests_rejected_total{reason="invalid"} )");
     if (now == refused && now >= 32) break;
     refused = now;
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
   }
   EXPECT_EQ(
       refused,
-      Number(server, R"(softmax_requests_total{method="SoftmaxStream",protocol="native",code="INVALID_ARGUMENT"} )"));
+      NumberOf(server, R"(softmax_requests_total{method="SoftmaxStream",protocol="native",code="INVALID_ARGUMENT"} )"));
   return refused;
 }
 
