@@ -44,10 +44,7 @@ World::World(const Script& script, const std::function<void(const std::string&)>
   }
 }
 
-World::~World() {
-  // Devices that hang still have theirs.
-  if (devices_.lost() == 0) std::free(memory_);
-}
+World::~World() { std::free(memory_); }
 
 void World::Push(EventKind kind, TimePoint at, std::uint32_t index, void* what) {
   events_.push({at, order_++, kind, index, what});
