@@ -1,9 +1,7 @@
 #pragma once
 
 #include <chrono>
-#include <cstdint>
 #include <string>
-#include <vector>
 
 #include "server/base/clock.h"
 #include "server/metrics/metrics.h"

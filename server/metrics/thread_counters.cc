@@ -8,9 +8,6 @@ namespace {
 
 constexpr std::size_t kUnknownCode = 2;  // grpc::StatusCode::UNKNOWN
 
-// A clock read on two cores may come out a little negative.
-std::uint64_t Count(Nanoseconds time) { return static_cast<std::uint64_t>(std::max<std::int64_t>(time.count(), 0)); }
-
 }  // namespace
 
 void ThreadCounters::RequestArrived(Method) { arrived_.Add(1); }
@@ -19,10 +16,10 @@ void ThreadCounters::RequestFinished(const RequestSample& sample) {
   const auto method = static_cast<std::size_t>(sample.method);
   const auto code = static_cast<std::size_t>(sample.code);
   requests_[method][code < kCodes ? code : kUnknownCode].Add(1);
-  request_time_[method].Observe(Count(sample.total));
+  request_time_[method].Observe(CountOf(sample.total));
   if (sample.ran) {
-    queue_time_.Observe(Count(sample.queue));
-    batch_wait_.Observe(Count(sample.batch));
+    queue_time_.Observe(CountOf(sample.queue));
+    batch_wait_.Observe(CountOf(sample.batch));
   }
 }
 
@@ -33,7 +30,7 @@ void ThreadCounters::BatchFinished(const BatchSample& sample) {
   batch_rows_.Observe(sample.rows);
   batch_requests_.Observe(sample.requests);
   batch_bytes_.Observe(sample.input_bytes + sample.output_bytes);
-  execution_.Observe(Count(sample.execution));
+  execution_.Observe(CountOf(sample.execution));
   input_bytes_.Add(sample.input_bytes);
   output_bytes_.Add(sample.output_bytes);
 }
@@ -44,11 +41,11 @@ void ThreadCounters::PayloadCopiedOut(std::uint64_t bytes) { copied_out_.Add(byt
 
 void ThreadCounters::SlowRequest(const RequestSample& sample, std::string_view trace_id) {
   MutexLock lock(mu_);
-  exemplars_[static_cast<std::size_t>(sample.method)][kTimeBounds.IndexOf(Count(sample.total))] = {
+  exemplars_[static_cast<std::size_t>(sample.method)][kTimeBounds.IndexOf(CountOf(sample.total))] = {
       sample.method, sample.total, std::string(trace_id), std::chrono::system_clock::now()};
 }
 
-void ThreadCounters::CameLate(Nanoseconds late) { lag_.Observe(Count(late)); }
+void ThreadCounters::CameLate(Nanoseconds late) { lag_.Observe(CountOf(late)); }
 
 void ThreadCounters::AddTo(CounterTotals* totals) const {
   for (std::size_t method = 0; method < kMethods; ++method) {

@@ -3,6 +3,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
+#include <vector>
 
 #include "server/base/mutex.h"
 #include "server/metrics/exemplar.h"
@@ -61,9 +63,9 @@ class alignas(128) ThreadCounters final : public Recorder {
   ShardHistogram<kByteBounds> batch_bytes_;
   std::array<ThreadCounter, kCloseReasons> batches_;
   std::array<ThreadCounter, kRefuseReasons> refused_;
+  ThreadCounter input_bytes_, output_bytes_, copied_in_, copied_out_, arrived_;
   mutable Mutex mu_;  // of what is rare
   std::array<std::array<Exemplar, kTimeBounds.size() + 1>, kMethods> exemplars_ ABSL_GUARDED_BY(mu_);
-  ThreadCounter input_bytes_, output_bytes_, copied_in_, copied_out_, arrived_;
 };
 
 }  // namespace softmax::server

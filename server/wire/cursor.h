@@ -157,6 +157,28 @@ class WireCursor {
   WireFault fault_ = WireFault::kNone;
 };
 
+// Calls on_field(tag) for each field up to the cursor's limit; on_field reads or skips the value and returns false when
+// it is malformed.
+template <typename OnField>
+bool ForEachField(WireCursor* cursor, OnField on_field) {
+  while (!cursor->AtLimit()) {
+    std::uint32_t tag;
+    if (!cursor->ReadTag(&tag) || !on_field(tag)) return false;
+  }
+  return true;
+}
+
+// The same inside one length-delimited value.
+template <typename OnField>
+bool ForEachFieldInside(WireCursor* cursor, OnField on_field) {
+  std::uint64_t length;
+  if (!cursor->ReadLength(&length)) return false;
+  const std::uint64_t outer = cursor->Narrow(length);
+  if (!ForEachField(cursor, on_field)) return false;
+  cursor->Widen(outer);
+  return true;
+}
+
 // Calls `add(value)` for each value of a packed field, which must end where the last value ends.
 template <typename Add>
 bool ReadPacked(WireCursor* cursor, Add add) {

@@ -72,9 +72,9 @@ int DtypeOf(std::string_view name) {
 }
 
 absl::Status ApplyAxis(const RawInferRequest& raw, RawRequest* native) {
-  if (!raw.has_axis) return absl::OkStatus();
-  const std::optional<std::int64_t> axis = IntegerOf(raw.axis);
-  if (!axis) return WrongKind("axis", raw.axis, "an int64_param");
+  if (!raw.axis) return absl::OkStatus();
+  const std::optional<std::int64_t> axis = IntegerOf(*raw.axis);
+  if (!axis) return WrongKind("axis", *raw.axis, "an int64_param");
   native->has_axis = true;
   // What no rank has stays what no rank has.
   native->axis = static_cast<std::int32_t>(std::clamp<std::int64_t>(*axis, INT32_MIN, INT32_MAX));
@@ -82,31 +82,31 @@ absl::Status ApplyAxis(const RawInferRequest& raw, RawRequest* native) {
 }
 
 absl::Status ApplyScale(const RawInferRequest& raw, RawRequest* native) {
-  if (!raw.has_scale) return absl::OkStatus();
+  if (!raw.scale) return absl::OkStatus();
   native->has_scale = true;
-  if (raw.scale.kind == Kind::kDouble) {
-    native->scale = std::bit_cast<double>(raw.scale.bits);
-  } else if (const std::optional<std::int64_t> whole = IntegerOf(raw.scale)) {
+  if (raw.scale->kind == Kind::kDouble) {
+    native->scale = std::bit_cast<double>(raw.scale->bits);
+  } else if (const std::optional<std::int64_t> whole = IntegerOf(*raw.scale)) {
     native->scale = static_cast<double>(*whole);
   } else {
-    return WrongKind("scale", raw.scale, "a double_param or int64_param");
+    return WrongKind("scale", *raw.scale, "a double_param or int64_param");
   }
   return absl::OkStatus();
 }
 
 absl::Status ApplyOutputDtype(const RawInferRequest& raw, RawRequest* native) {
-  if (!raw.has_output_dtype) return absl::OkStatus();
-  if (raw.output_dtype.kind != Kind::kString) return WrongKind("output_dtype", raw.output_dtype, "a string_param");
-  native->output_dtype = DtypeOf(raw.output_dtype.text.text);
+  if (!raw.output_dtype) return absl::OkStatus();
+  if (raw.output_dtype->kind != Kind::kString) return WrongKind("output_dtype", *raw.output_dtype, "a string_param");
+  native->output_dtype = DtypeOf(raw.output_dtype->text.text);
   if (native->output_dtype != 0) return absl::OkStatus();
-  return Invalid("parameters[\"output_dtype\"]: is ", Quoted(raw.output_dtype.text),
+  return Invalid("parameters[\"output_dtype\"]: is ", Quoted(raw.output_dtype->text),
                  "; must be \"FP32\", \"FP16\", \"BF16\" or \"FP64\"");
 }
 
 absl::Status ApplyTimeout(const RawInferRequest& raw, InferRequest* out) {
-  if (!raw.has_timeout) return absl::OkStatus();
-  const std::optional<std::int64_t> timeout = IntegerOf(raw.timeout);
-  if (!timeout) return WrongKind("timeout", raw.timeout, "an int64_param");
+  if (!raw.timeout) return absl::OkStatus();
+  const std::optional<std::int64_t> timeout = IntegerOf(*raw.timeout);
+  if (!timeout) return WrongKind("timeout", *raw.timeout, "an int64_param");
   if (*timeout < 0) return Invalid("parameters[\"timeout\"]: is ", *timeout, "; must be >= 0 microseconds");
   // Longer than an hour is as good as none.
   out->timeout_us = static_cast<std::uint32_t>(std::min<std::int64_t>(*timeout, UINT32_MAX));
@@ -114,18 +114,18 @@ absl::Status ApplyTimeout(const RawInferRequest& raw, InferRequest* out) {
 }
 
 absl::Status ApplyTellsFinal(const RawInferRequest& raw, InferRequest* out) {
-  if (!raw.has_tells_final) return absl::OkStatus();
-  if (raw.tells_final.kind != Kind::kBool) {
-    return WrongKind("triton_enable_empty_final_response", raw.tells_final, "a bool_param");
+  if (!raw.tells_final) return absl::OkStatus();
+  if (raw.tells_final->kind != Kind::kBool) {
+    return WrongKind("triton_enable_empty_final_response", *raw.tells_final, "a bool_param");
   }
-  out->tells_final = raw.tells_final.bits != 0;
+  out->tells_final = raw.tells_final->bits != 0;
   return absl::OkStatus();
 }
 
 // What the request says once for all of its inputs.
 absl::Status ApplyParameters(const RawInferRequest& raw, RawRequest* native, InferRequest* out) {
-  if (raw.has_unknown) {
-    return Invalid("parameters: ", Quoted(raw.unknown),
+  if (raw.unknown) {
+    return Invalid("parameters: ", Quoted(*raw.unknown),
                    " is not known here; known are axis, scale, output_dtype and timeout, and ignored are priority and "
                    "sequence_*");
   }
@@ -171,16 +171,16 @@ absl::Status CheckCounts(const RawInferRequest& raw) {
   return absl::OkStatus();
 }
 
-absl::Status CheckNoParameter(const std::string& place, bool has, const InferText& key) {
-  if (!has) return absl::OkStatus();
-  if (absl::StartsWith(key.text, "shared_memory_")) {
-    return absl::UnimplementedError(
-        absl::StrCat(place, ".parameters: ", Quoted(key), ": there is no shared memory here; send raw_input_contents"));
+absl::Status CheckNoParameter(const std::string& place, const std::optional<InferText>& key) {
+  if (!key) return absl::OkStatus();
+  if (absl::StartsWith(key->text, "shared_memory_")) {
+    return absl::UnimplementedError(absl::StrCat(place, ".parameters: ", Quoted(*key),
+                                                 ": there is no shared memory here; send raw_input_contents"));
   }
-  if (key.text == "classification") {
+  if (key->text == "classification") {
     return absl::UnimplementedError(absl::StrCat(place, ".parameters: \"classification\" is not served"));
   }
-  return Invalid(place, ".parameters: ", Quoted(key), " is not known here; must have none");
+  return Invalid(place, ".parameters: ", Quoted(*key), " is not known here; must have none");
 }
 
 absl::Status CheckName(const std::string& place, const RawInferInput& input) {
@@ -231,7 +231,7 @@ absl::Status DecodeInput(const RawInferRequest& raw, std::size_t index, const Ra
   const RawInferInput& input = raw.inputs[index];
   const std::string place = absl::StrCat("inputs[", index, "]");
   if (absl::Status status = CheckName(place, input); !status.ok()) return status;
-  if (absl::Status status = CheckNoParameter(place, input.has_parameter, input.parameter); !status.ok()) return status;
+  if (absl::Status status = CheckNoParameter(place, input.parameter); !status.ok()) return status;
   RawRequest native = common;
   native.has_input = true;
   native.dtype = DtypeOf(input.datatype.text);
@@ -269,7 +269,7 @@ absl::Status ApplyOutputs(const RawInferRequest& raw, InferRequest* out) {
     if (std::exchange(wanted[static_cast<std::size_t>(it - out->tensors.begin())], true)) {
       return Invalid(place, ".name: ", Quoted(output.name), " is there twice; must be there once");
     }
-    if (absl::Status status = CheckNoParameter(place, output.has_parameter, output.parameter); !status.ok()) {
+    if (absl::Status status = CheckNoParameter(place, output.parameter); !status.ok()) {
       return status;
     }
   }

@@ -50,23 +50,9 @@ bool ReadText(WireCursor* cursor, InferText* text) {
   return cursor->Fail(WireFault::kNotUtf8, text->size);
 }
 
-// Reads an embedded message: `field(tag)` reads one of its fields.
-template <typename Field>
-bool WalkMessage(WireCursor* cursor, Field field) {
-  std::uint64_t length;
-  if (!cursor->ReadLength(&length)) return false;
-  const std::uint64_t outer = cursor->Narrow(length);
-  while (!cursor->AtLimit()) {
-    std::uint32_t tag;
-    if (!cursor->ReadTag(&tag) || !field(tag)) return false;
-  }
-  cursor->Widen(outer);
-  return true;
-}
-
 bool WalkParameter(WireCursor* cursor, int depth, InferParameter* parameter) {
   using Kind = InferParameter::Kind;
-  return WalkMessage(cursor, [&](std::uint32_t tag) {
+  return ForEachFieldInside(cursor, [&](std::uint32_t tag) {
     switch (tag) {
       case kParameterBool:
         parameter->kind = Kind::kBool;
@@ -91,7 +77,7 @@ bool WalkParameter(WireCursor* cursor, int depth, InferParameter* parameter) {
 
 // An entry of a map: the last of several keys and all parts of several values count.
 bool WalkEntry(WireCursor* cursor, int depth, InferText* key, InferParameter* value) {
-  return WalkMessage(cursor, [&](std::uint32_t tag) {
+  return ForEachFieldInside(cursor, [&](std::uint32_t tag) {
     if (tag == kEntryKey) return ReadText(cursor, key);
     if (tag == kEntryValue) return WalkParameter(cursor, depth - 1, value);
     return cursor->SkipField(tag, depth);
@@ -99,11 +85,11 @@ bool WalkEntry(WireCursor* cursor, int depth, InferText* key, InferParameter* va
 }
 
 // The parameters of an input or output: none is known, so that the first one's name is all that is needed.
-bool WalkUnknownEntry(WireCursor* cursor, int depth, bool* has, InferText* first) {
+bool WalkUnknownEntry(WireCursor* cursor, int depth, std::optional<InferText>* first) {
   InferText key;
   InferParameter value;
   if (!WalkEntry(cursor, depth, &key, &value)) return false;
-  if (!std::exchange(*has, true)) *first = std::move(key);
+  if (!first->has_value()) *first = std::move(key);
   return true;
 }
 
@@ -115,23 +101,21 @@ bool WalkRequestEntry(WireCursor* cursor, int depth, RawInferRequest* request) {
   if (!WalkEntry(cursor, depth, &key, &value)) return false;
   struct Known {
     std::string_view key;
-    InferParameter RawInferRequest::*value;
-    bool RawInferRequest::*has;
+    std::optional<InferParameter> RawInferRequest::*value;
   };
   static constexpr std::array<Known, 5> kKnown = {{
-      {"axis", &RawInferRequest::axis, &RawInferRequest::has_axis},
-      {"scale", &RawInferRequest::scale, &RawInferRequest::has_scale},
-      {"output_dtype", &RawInferRequest::output_dtype, &RawInferRequest::has_output_dtype},
-      {"timeout", &RawInferRequest::timeout, &RawInferRequest::has_timeout},
-      {"triton_enable_empty_final_response", &RawInferRequest::tells_final, &RawInferRequest::has_tells_final},
+      {"axis", &RawInferRequest::axis},
+      {"scale", &RawInferRequest::scale},
+      {"output_dtype", &RawInferRequest::output_dtype},
+      {"timeout", &RawInferRequest::timeout},
+      {"triton_enable_empty_final_response", &RawInferRequest::tells_final},
   }};
   for (const Known& known : kKnown) {
     if (key.text != known.key) continue;
-    request->*known.has = true;
     request->*known.value = std::move(value);
     return true;
   }
-  if (!IsIgnored(key.text) && !std::exchange(request->has_unknown, true)) request->unknown = std::move(key);
+  if (!IsIgnored(key.text) && !request->unknown.has_value()) request->unknown = std::move(key);
   return true;
 }
 
@@ -165,7 +149,7 @@ bool WalkOtherContents(WireCursor* cursor, std::uint32_t tag, int depth, RawInfe
 }
 
 bool WalkContents(WireCursor* cursor, int depth, RawInferInput* input, std::byte** fp32, std::byte** fp64) {
-  return WalkMessage(cursor, [&](std::uint32_t tag) {
+  return ForEachFieldInside(cursor, [&](std::uint32_t tag) {
     switch (tag) {
       case kInferFp32:
       case kInferFp32Packed:
@@ -199,7 +183,7 @@ bool WalkInputField(WireCursor* cursor, std::uint32_t tag, int depth, RawInferIn
       AddDimension(input, value);
       return true;
     case kInferTensorParameters:
-      return WalkUnknownEntry(cursor, depth - 1, &input->has_parameter, &input->parameter);
+      return WalkUnknownEntry(cursor, depth - 1, &input->parameter);
     case kInferTensorContents:
       return WalkContents(cursor, depth - 1, input, &none, &none);
     default:
@@ -213,17 +197,17 @@ bool WalkInput(WireCursor* cursor, int depth, RawInferRequest* request) {
   const bool keeps = request->inputs_count++ < kMaxInferInputs;
   RawInferInput& input = keeps ? request->inputs.emplace_back() : beyond;
   input.begin = *cursor;
-  return WalkMessage(cursor, [&](std::uint32_t tag) { return WalkInputField(cursor, tag, depth, &input); });
+  return ForEachFieldInside(cursor, [&](std::uint32_t tag) { return WalkInputField(cursor, tag, depth, &input); });
 }
 
 bool WalkOutput(WireCursor* cursor, int depth, RawInferRequest* request) {
   RawInferOutput beyond;
   const bool keeps = request->outputs_count++ < kMaxInferInputs;
   RawInferOutput& output = keeps ? request->outputs.emplace_back() : beyond;
-  return WalkMessage(cursor, [&](std::uint32_t tag) {
+  return ForEachFieldInside(cursor, [&](std::uint32_t tag) {
     if (tag == kInferTensorName) return ReadText(cursor, &output.name);
     if (tag == kInferRequestedParameters) {
-      return WalkUnknownEntry(cursor, depth - 1, &output.has_parameter, &output.parameter);
+      return WalkUnknownEntry(cursor, depth - 1, &output.parameter);
     }
     return cursor->SkipField(tag, depth);
   });
@@ -268,12 +252,7 @@ bool WalkField(WireCursor* cursor, std::uint32_t tag, RawInferRequest* request) 
 }  // namespace
 
 bool WalkInferRequest(WireCursor* cursor, RawInferRequest* request) {
-  while (!cursor->AtLimit()) {
-    std::uint32_t tag;
-    if (!cursor->ReadTag(&tag)) return false;
-    if (!WalkField(cursor, tag, request)) return false;
-  }
-  return true;
+  return ForEachField(cursor, [&](std::uint32_t tag) { return WalkField(cursor, tag, request); });
 }
 
 void GatherContents(const RawInferInput& input, bool fp64, std::byte* out) {
@@ -283,7 +262,7 @@ void GatherContents(const RawInferInput& input, bool fp64, std::byte* out) {
   std::byte** const fp32_out = fp64 ? &none : &out;
   std::byte** const fp64_out = fp64 ? &out : &none;
   // All of this has been walked, so that nothing fails.
-  (void)WalkMessage(&cursor, [&](std::uint32_t tag) {
+  (void)ForEachFieldInside(&cursor, [&](std::uint32_t tag) {
     if (tag == kInferTensorContents) return WalkContents(&cursor, kWireDepth - 2, &again, fp32_out, fp64_out);
     return cursor.SkipField(tag, kWireDepth - 1);
   });

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "server/wire/cursor.h"
@@ -41,16 +42,14 @@ struct RawInferInput {
   std::int64_t shape[kMaxShapeRank] = {};
   TypedValues fp32;
   TypedValues fp64;
-  std::uint32_t other_contents = 0;  // number of a field of other contents that has any
-  bool has_parameter = false;
-  InferText parameter;  // the key of the first
-  WireCursor begin;     // of the input's message, limited to it
+  std::uint32_t other_contents = 0;    // number of a field of other contents that has any
+  std::optional<InferText> parameter;  // the key of the first
+  WireCursor begin;                    // of the input's message, limited to it
 };
 
 struct RawInferOutput {
   InferText name;
-  bool has_parameter = false;
-  InferText parameter;
+  std::optional<InferText> parameter;
 };
 
 struct RawInferRequest {
@@ -58,18 +57,12 @@ struct RawInferRequest {
   InferText model_version;
   InferText id;
 
-  InferParameter axis;
-  InferParameter scale;
-  InferParameter output_dtype;
-  InferParameter timeout;
-  InferParameter tells_final;
-  bool has_axis = false;
-  bool has_scale = false;
-  bool has_output_dtype = false;
-  bool has_timeout = false;
-  bool has_tells_final = false;
-  bool has_unknown = false;
-  InferText unknown;  // the first key that is none of these, nor ignored
+  std::optional<InferParameter> axis;
+  std::optional<InferParameter> scale;
+  std::optional<InferParameter> output_dtype;
+  std::optional<InferParameter> timeout;
+  std::optional<InferParameter> tells_final;
+  std::optional<InferText> unknown;  // the first key that is none of these, nor ignored
 
   // The first kMaxInferInputs of each; the counts are of all.
   absl::InlinedVector<RawInferInput, 1> inputs;

@@ -78,7 +78,7 @@ void SimulatedLane::Launch(server::Batch* batch) {
   ++world.threads_[thread_].running;
   world.verdict_.Expect(world.threads_[thread_].running <= world.settings_.batcher.max_in_flight, "limits: thread ",
                         thread_, " has ", world.threads_[thread_].running, " batches in flight");
-  Random random(world.script_.seed, kLatency, world.launches_++);
+  Random random(world.script_.seed, kLatency, number - 1);
   TimePoint due = g_now + world.settings_.latency + Nanoseconds(random.Below(20'000)) + Nanoseconds(batch->bytes() / 8);
   if (device.hangs) {
     due = server::kNoDeadline;

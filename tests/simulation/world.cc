@@ -208,7 +208,7 @@ void World::PokeFillers() {
   if (queued == looked_at_queued_ && arena_.slabs_used() >= looked_at_used_ && g_now < looks_again_at_ && !stopped_)
     return;
   for (std::uint32_t i = 0; i < fillers_.size(); ++i) {
-    if (fillers_[i].taken.has_value()) continue;
+    if (fillers_[i].has_value()) continue;
     server::Backlog::Taken taken;
     TimePoint next;
     if (!backlog_.TryTake(&taken, &next)) {
@@ -223,7 +223,7 @@ void World::PokeFillers() {
     }
     Note(9, i, taken.failed.size(), "filler ", i, taken.request != nullptr ? " takes a request" : " takes failures");
     Random random(script_.seed, kCopy, order_);
-    fillers_[i].taken = std::move(taken);
+    fillers_[i] = std::move(taken);
     Push(EventKind::kCarry, g_now + Nanoseconds(random.Below(30'000)), i);
   }
 }
@@ -264,9 +264,9 @@ void World::Happen(const Event& event) {
       looks_again_at_ = g_now;
       return PokeFillers();
     case EventKind::kCarry: {
-      server::Backlog::Taken taken = std::move(*fillers_[event.index].taken);
-      fillers_[event.index].taken.reset();
-      backlog_.CarryOut(std::move(taken));
+      std::optional<server::Backlog::Taken> taken;
+      taken.swap(fillers_[event.index]);
+      backlog_.CarryOut(*std::move(taken));
       return PokeFillers();
     }
     case EventKind::kSent:

@@ -34,7 +34,7 @@ constexpr std::uint32_t kMostIdleTurns = 500;
 constexpr Nanoseconds kLongestPassing = milliseconds(4);
 constexpr Nanoseconds kLongestWork = std::chrono::microseconds(300);
 
-enum WorldStream : std::uint64_t { kLatency = 100, kTurn, kCopy, kTest, kGarbage };
+enum WorldStream : std::uint64_t { kLatency = 100, kTurn, kCopy };
 
 enum class EventKind : std::uint8_t {
   kTurn,
@@ -163,10 +163,6 @@ struct Thread {
   std::uint64_t placed = 0;   // requests that lie in a batch and are not completed
 };
 
-struct Filler {
-  std::optional<server::Backlog::Taken> taken;
-};
-
 class World {
  public:
   World(const Script& script, const std::function<void(const std::string&)>& tell);
@@ -225,7 +221,7 @@ class World {
   std::vector<Thread> threads_;
   std::vector<Device> hardware_;
   std::vector<Connection> connections_;
-  std::vector<Filler> fillers_;
+  std::vector<std::optional<server::Backlog::Taken>> fillers_;  // the backlog's threads, and what each copies
   std::uint32_t running_thread_ = UINT32_MAX;
   TimePoint fillers_at_ = server::kNoDeadline;
   // What a filler saw that found nothing to take.
@@ -234,7 +230,6 @@ class World {
   TimePoint looks_again_at_{};
   TimePoint memory_was_short_at_{};
   std::uint32_t batches_ = 0;
-  std::uint64_t launches_ = 0;
   std::uint64_t arrived_ = 0, completed_ = 0, answered_ = 0, empty_ = 0, dropped_ = 0;
   std::uint32_t losses_ = 0;
   bool draining_ = false;

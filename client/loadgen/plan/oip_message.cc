@@ -7,6 +7,7 @@
 #include <iterator>
 #include <string_view>
 
+#include "client/softmax_client/fields.h"
 #include "server/wire/cursor.h"
 #include "server/wire/oip_tags.h"
 #include "server/wire/put.h"
@@ -54,46 +55,35 @@ void AppendParameters(const RequestFields& fields, std::string* out) {
   }
 }
 
-bool ReadText(WireCursor* cursor, std::string* text) {
-  std::uint64_t length;
-  if (!cursor->ReadLength(&length)) return false;
-  text->resize(length);
-  cursor->Read(length, text->data());
-  return true;
-}
-
 void AddDimension(ResponseFields* out, std::uint64_t value) {
   if (out->rank < out->shape.size()) out->shape[out->rank] = static_cast<std::int64_t>(value);
   ++out->rank;
 }
 
-bool ReadOutput(WireCursor* cursor, ResponseFields* out) {
-  std::uint64_t length;
-  if (!cursor->ReadLength(&length)) return false;
-  const std::uint64_t outer = cursor->Narrow(length);
-  while (!cursor->AtLimit()) {
-    std::uint32_t tag;
-    std::uint64_t value = 0;
-    std::string text;
-    if (!cursor->ReadTag(&tag)) return false;
-    bool good = true;
-    if (tag == server::kInferTensorDatatype) {
-      good = ReadText(cursor, &text);
+bool ReadOutputField(WireCursor* cursor, std::uint32_t tag, ResponseFields* out) {
+  std::uint64_t value;
+  std::string text;
+  switch (tag) {
+    case server::kInferTensorDatatype:
+      if (!ReadText(cursor, &text)) return false;
       for (std::size_t type = 1; type < std::size(kDatatypes); ++type) {
         if (text == kDatatypes[type]) out->dtype = type;
       }
-    } else if (tag == server::kInferTensorShapePacked) {
-      good = server::ReadPacked(cursor, [&](std::uint64_t v) { AddDimension(out, v); });
-    } else if (tag == server::kInferTensorShape) {
-      good = cursor->ReadVarint(&value);
+      return true;
+    case server::kInferTensorShapePacked:
+      return server::ReadPacked(cursor, [&](std::uint64_t v) { AddDimension(out, v); });
+    case server::kInferTensorShape:
+      if (!cursor->ReadVarint(&value)) return false;
       AddDimension(out, value);
-    } else {
-      good = cursor->SkipField(tag, kDepth);
-    }
-    if (!good) return false;
+      return true;
+    default:
+      return cursor->SkipField(tag, kDepth);
   }
-  cursor->Widen(outer);
-  return out->rank <= out->shape.size();
+}
+
+bool ReadOutput(WireCursor* cursor, ResponseFields* out) {
+  const auto on_field = [&](std::uint32_t tag) { return ReadOutputField(cursor, tag, out); };
+  return ForEachFieldInside(cursor, on_field) && out->rank <= out->shape.size();
 }
 
 bool ReadField(WireCursor* cursor, std::uint32_t tag, bool* has_metadata, ResponseFields* out) {
@@ -144,12 +134,8 @@ absl::Status DecodeInferResponse(Pieces pieces, ResponseFields* out) {
   *out = ResponseFields{};
   WireCursor cursor(pieces);
   bool has_metadata = false;
-  while (!cursor.AtLimit()) {
-    std::uint32_t tag;
-    if (!cursor.ReadTag(&tag) || !ReadField(&cursor, tag, &has_metadata, out)) {
-      return absl::InternalError("the answer is no ModelInferResponse");
-    }
-  }
+  const auto on_field = [&](std::uint32_t tag) { return ReadField(&cursor, tag, &has_metadata, out); };
+  if (!ForEachField(&cursor, on_field)) return absl::InternalError("the answer is no ModelInferResponse");
   return absl::OkStatus();
 }
 

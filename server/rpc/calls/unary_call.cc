@@ -53,11 +53,9 @@ bool UnaryCall::CanAnswer(const Answer& answer, TimePoint deadline) {
     call_.FinishWithError(answer.status, answer.retry_after_ms);
     return false;
   }
-  if (deadline <= answered_at_) {
-    FinishWithError(absl::DeadlineExceededError("the deadline passed while the request ran"), answered_at_);
-    return false;
-  }
-  return true;
+  const absl::Status in_time = StatusOf(answer, deadline, answered_at_);
+  if (!in_time.ok()) FinishWithError(in_time, answered_at_);
+  return in_time.ok();
 }
 
 void UnaryCall::ListIfLarge(std::uint64_t bytes) {

@@ -4,48 +4,35 @@
 #include <utility>
 
 namespace softmax::server {
-namespace {
-
-void Increment(std::atomic<std::uint64_t>& counter, std::uint64_t by) {
-  counter.store(counter.load(std::memory_order_relaxed) + by, std::memory_order_relaxed);
-}
-
-// A clock read on two cores may come out a little negative.
-std::uint64_t Count64(Nanoseconds time) { return static_cast<std::uint64_t>(std::max<std::int64_t>(time.count(), 0)); }
-
-std::uint64_t Get(const std::atomic<std::uint64_t>& counter) { return counter.load(std::memory_order_relaxed); }
-
-}  // namespace
-
 void ThreadModelCounts::Count(const InferModel& model, const RequestSample& sample, std::uint64_t rows,
                               const Answer* answer, TimePoint now) {
   Counts& counts = counts_[IndexOf(model, InferModels())];
   if (sample.code != 0) {
-    Increment(counts.failed, 1);
-    Increment(counts.failed_ns, Count64(sample.total));
+    counts.failed.Add(1);
+    counts.failed_ns.Add(CountOf(sample.total));
     return;
   }
-  Increment(counts.succeeded, 1);
-  Increment(counts.succeeded_ns, Count64(sample.total));
+  counts.succeeded.Add(1);
+  counts.succeeded_ns.Add(CountOf(sample.total));
   counts.last.store(now, std::memory_order_relaxed);
   if (answer == nullptr || !answer->ran) return;
-  Increment(counts.queue_ns, Count64(answer->queue + answer->batch));
-  Increment(counts.execution_ns, Count64(answer->execution));
-  Increment(counts.rows, rows);
+  counts.queue_ns.Add(CountOf(answer->queue + answer->batch));
+  counts.execution_ns.Add(CountOf(answer->execution));
+  counts.rows.Add(rows);
   // A thread's batches complete one after the other, and no two are launched at one time.
-  if (std::exchange(counts.launched, answer->launched) != answer->launched) Increment(counts.batches, 1);
+  if (std::exchange(counts.launched, answer->launched) != answer->launched) counts.batches.Add(1);
 }
 
 void ThreadModelCounts::AddTo(std::size_t model, ModelTotals* totals) const {
   const Counts& counts = counts_[model];
-  totals->succeeded += Get(counts.succeeded);
-  totals->succeeded_ns += Get(counts.succeeded_ns);
-  totals->failed += Get(counts.failed);
-  totals->failed_ns += Get(counts.failed_ns);
-  totals->queue_ns += Get(counts.queue_ns);
-  totals->execution_ns += Get(counts.execution_ns);
-  totals->rows += Get(counts.rows);
-  totals->batches += Get(counts.batches);
+  totals->succeeded += counts.succeeded.Get();
+  totals->succeeded_ns += counts.succeeded_ns.Get();
+  totals->failed += counts.failed.Get();
+  totals->failed_ns += counts.failed_ns.Get();
+  totals->queue_ns += counts.queue_ns.Get();
+  totals->execution_ns += counts.execution_ns.Get();
+  totals->rows += counts.rows.Get();
+  totals->batches += counts.batches.Get();
   totals->last = std::max(totals->last, counts.last.load(std::memory_order_relaxed));
 }
 

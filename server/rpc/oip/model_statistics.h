@@ -7,6 +7,7 @@
 
 #include "server/base/clock.h"
 #include "server/base/mutex.h"
+#include "server/base/thread_counter.h"
 #include "server/batching/pending_request.h"
 #include "server/metrics/metrics.h"
 #include "server/wire/oip.h"
@@ -35,9 +36,8 @@ class alignas(128) ThreadModelCounts {
   void AddTo(std::size_t model, ModelTotals* totals) const;
 
  private:
-  using Counter = std::atomic<std::uint64_t>;
   struct Counts {
-    Counter succeeded{0}, succeeded_ns{0}, failed{0}, failed_ns{0}, queue_ns{0}, execution_ns{0}, rows{0}, batches{0};
+    ThreadCounter succeeded, succeeded_ns, failed, failed_ns, queue_ns, execution_ns, rows, batches;
     std::atomic<TimePoint> last{TimePoint{}};
     TimePoint launched{};  // the last batch that was counted; the thread's own
   };

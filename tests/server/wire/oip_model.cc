@@ -35,8 +35,9 @@ bool SetParameters(const ModelInferRequest& request, v1::SoftmaxRequest* common,
                                 : huge                 ? INT64_MAX
                                                        : static_cast<std::int64_t>(value.uint64_param());
     if (key == "axis") {
-      if (!whole || number > INT32_MAX || number < INT32_MIN) return false;
-      common->set_axis(static_cast<std::int32_t>(number));
+      if (!whole) return false;
+      // What no rank has is refused with the first input, after what is wrong with that in this protocol.
+      common->set_axis(static_cast<std::int32_t>(std::clamp<std::int64_t>(number, INT32_MIN, INT32_MAX)));
     } else if (key == "scale") {
       if (!whole && kind != P::kDoubleParam) return false;
       common->set_scale(whole ? static_cast<double>(number) : value.double_param());
