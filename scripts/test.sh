@@ -15,6 +15,10 @@ LOGS=$ROOT/build/logs
 PASSED=0 FAILED=0 SKIPPED=0
 FAILED_NAMES=""
 
+# The lines of a log that say what failed.
+WHY=': Failure$|ERROR: .*Sanitizer|: error: |multiple definition|undefined reference|^(FAIL|AssertionError)'
+WHY+='|\[  FAILED  \]|\*\*\*(Failed|Timeout|Exception)'
+
 # A step's exit code when something it needs is not installed; its last line of output says what.
 SKIP=77
 
@@ -28,6 +32,8 @@ step() {
     0)
       PASSED=$((PASSED + 1))
       say "passed   $name (${took} s)"
+      # One that passed only when it was tried again is named, with what it said.
+      grep -E -A 4 "$WHY" "$log" | cut -c 1-240 | sed 's/^/         unsteady: /' | head -n 20 || true
       ;;
     "$SKIP")
       SKIPPED=$((SKIPPED + 1))
@@ -37,7 +43,7 @@ step() {
       FAILED=$((FAILED + 1))
       FAILED_NAMES+=" $name"
       say "FAILED   $name (${took} s, exit code $code); the end of build/logs/test_$name.log:"
-      tail -n 60 "$log"
+      tail -n 12 "$log" | cut -c 1-240
       ;;
   esac
   count_tests "$name"
@@ -81,11 +87,10 @@ for name in $STEPS; do step "$name"; done
 say "not run  the tier long: scripts/long.sh"
 say "not run  the tier gpu: scripts/gpu_check.sh, on a machine with a GPU"
 [ -z "$FAILED_NAMES" ] || say "failed steps:$FAILED_NAMES"
-WHY=': Failure$|ERROR: .*Sanitizer|: error: |\[  FAILED  \]|\*\*\*(Failed|Timeout|Exception)|^(FAIL|AssertionError)'
-# What failed in them, last: whoever reads only the end sees why.
+# What failed in them, last: whoever reads only the end sees why. The servers' own log lines are not the reason.
 for name in $FAILED_NAMES; do
-  say "$name:"
-  grep -E -A 8 "$WHY" "$LOGS/test_$name.log" | cut -c 1-240 | head -n 40 || true
+  say "$name failed:"
+  grep -vE '^\[20[0-9-]+ ' "$LOGS/test_$name.log" | grep -E -A 4 "$WHY" | cut -c 1-240 | head -n 40 || true
 done
 say "$PASSED passed, $FAILED failed, $SKIPPED skipped"
 [ "$FAILED" = 0 ]

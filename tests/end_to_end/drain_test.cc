@@ -142,7 +142,7 @@ TEST(ServerInfo, TellsEveryLimitThatIsConfigured) {
 }
 
 TEST(Drain, HealthTurnsAndEveryAcceptedRequestIsAnswered) {
-  ServerProcess server({"--drain-delay=300ms"});
+  ServerProcess server({"--drain-delay=1s"});
   ASSERT_FALSE(server.target().empty()) << server.Log();
   const auto channel = grpc::CreateChannel(server.target(), grpc::InsecureChannelCredentials());
   // Watch sees the change while requests are still served.

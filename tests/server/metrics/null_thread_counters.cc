@@ -10,7 +10,9 @@ void ThreadCounters::RequestRefused(RefuseReason) {}
 void ThreadCounters::BatchFinished(const BatchSample&) {}
 void ThreadCounters::PayloadCopiedIn(std::uint64_t) {}
 void ThreadCounters::PayloadCopiedOut(std::uint64_t) {}
+void ThreadCounters::SlowRequest(const RequestSample&, std::string_view) {}
 void ThreadCounters::CameLate(Nanoseconds) {}
 void ThreadCounters::AddTo(CounterTotals*) const {}
+void ThreadCounters::AddTo(std::vector<Exemplar>*) const {}
 
 }  // namespace softmax::server
