@@ -34,6 +34,7 @@ class StreamCall::Request final : public PendingRequest {
     ListPieces(MessageView(&message_->buffer), decoded_.payload_offset, spec_.input_bytes(), pieces);
   }
   const std::uint32_t* lengths() const override { return decoded_.lengths.data(); }
+  const std::int32_t* indices() const override { return decoded_.indices.data(); }
   bool CallerLeft() const override { return call_->connection_ != nullptr && call_->connection_->left(); }
   void AnnounceCompletion() override {
     announced_ = true;
@@ -185,9 +186,9 @@ void StreamCall::Answered(Request* request, const Answer& answer) {
 
 void StreamCall::QueueAnswer(Request* request, const Answer& answer, TimePoint now) {
   Outgoing& out = outgoing_.emplace_back();
-  EncodeAnswerHeader(request->decoded(), TimingOf(answer), /*in_stream=*/true, &out.header);
+  EncodeAnswerHeader(request->decoded(), TimingOf(answer), /*in_stream=*/true, &out.header, &out.parts);
   const std::uint64_t bytes = request->spec().output_bytes();
-  out.output = answer.output;
+  out.places = answer;
   out.bytes = bytes;
   // A copy now frees the batch's span, which one slow stream would otherwise hold for all of the batch. Answers that
   // are always copied are bounded by their number.
@@ -203,7 +204,12 @@ void StreamCall::QueueAnswer(Request* request, const Answer& answer, TimePoint n
 }
 
 void StreamCall::CopyOut(Outgoing* out) {
-  if (out->bytes > 0) out->header.append(reinterpret_cast<const char*>(out->output), out->bytes);
+  // From the last part on, so that the places of those before it stay right.
+  for (; out->parts.count > 0; --out->parts.count) {
+    const AnswerParts::Part& part = out->parts.part[out->parts.count - 1];
+    const std::byte* const data = AnswerSender::AddressOf(part, out->places);
+    out->header.insert(part.header_end, reinterpret_cast<const char*>(data), part.bytes);
+  }
   thread_.recorder().PayloadCopiedOut(out->bytes);
   out->bytes = 0;
   out->span.Reset();
@@ -241,7 +247,7 @@ void StreamCall::WriteIfReady() {
       connection_->queued_bytes() -= out.queued_bytes;
     }
     if (out.sample.has_value()) writing_samples_.push_back(*out.sample);
-    sender.Append(out.header, out.output, out.bytes, &out.span, connection_, now);
+    sender.Append(out.header, out.parts, out.places, &out.span, connection_, now);
     outgoing_.pop_front();
   } while (!outgoing_.empty() &&
            sender.size() + outgoing_.front().header.size() + outgoing_.front().bytes <= kMessageBytes);

@@ -75,8 +75,9 @@ class StreamCall {
   // An encoded answer waiting for the write before it.
   struct Outgoing {
     std::string header;
-    const std::byte* output = nullptr;
-    std::uint64_t bytes = 0;  // at `output`, in `span`; 0: what there is stands in the header
+    AnswerParts parts;        // none: what there is stands in the header
+    AnswerPlaces places;      // in `span`
+    std::uint64_t bytes = 0;  // of the parts
     SpanRef span;
     std::uint64_t queued_bytes = 0;       // with the connection, until it leaves
     bool is_error = false;                // leaves when its write is done; an answer, when the write takes it

@@ -71,16 +71,16 @@ void UnaryCall::Complete(const Answer& answer) {
     FinishWithError(absl::DeadlineExceededError("the deadline passed while the request ran"), answered_at_);
     return;
   }
-  const std::uint64_t bytes = spec_.output_bytes();
-  if (AnswerSender::MayReference(bytes)) {
+  if (AnswerSender::MayReference(spec_.output_bytes())) {
     place_ = thread_.answering().insert(thread_.answering().end(), this);
     listed_ = true;
   }
   static thread_local std::string header;
   header.clear();
-  EncodeAnswerHeader(request_, TimingOf(answer), /*in_stream=*/false, &header);
+  AnswerParts parts;
+  EncodeAnswerHeader(request_, TimingOf(answer), /*in_stream=*/false, &header, &parts);
   AnswerSender& sender = thread_.sender();
-  sender.Append(header, answer.output, bytes, answer.span, connection_, answered_at_);
+  sender.Append(header, parts, answer, answer.span, connection_, answered_at_);
   thread_.recorder().PayloadCopiedIn(copied_bytes());
   Account(answer.status, answered_at_, &answer);
   state_ = State::kAnswering;

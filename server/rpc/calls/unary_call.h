@@ -24,6 +24,7 @@ class UnaryCall final : public Tag, public PendingRequest {
     ListPieces(MessageView(call_.message()), request_.payload_offset, spec_.input_bytes(), pieces);
   }
   const std::uint32_t* lengths() const override { return request_.lengths.data(); }
+  const std::int32_t* indices() const override { return request_.indices.data(); }
   bool CallerLeft() const override { return connection_ == nullptr ? left_early_ : connection_->left(); }
   void AnnounceCompletion() override {
     together_ = connection_ != nullptr && Cork::IsWorthIt(spec_.output_bytes());
