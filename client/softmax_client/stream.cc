@@ -215,9 +215,9 @@ class GrpcStream final : public Stream {
       pending_.erase(place);
     }
     const absl::Status answered = CheckAnswer(fields, pending.expected);
-    Deliver(fields.id,
-            answered.ok() ? absl::StatusOr<Tensor>(TakeTensor(message, fields)) : WithTarget(target_, answered),
-            std::move(pending.loan));
+    absl::StatusOr<Tensor> answer = WithTarget(target_, answered);
+    if (answered.ok()) answer = TakeTensor(message, fields, pending.expected);
+    Deliver(fields.id, std::move(answer), std::move(pending.loan));
   }
 
   void Deliver(std::uint64_t id, absl::StatusOr<Tensor> answer, std::shared_ptr<Loan> loan) {
