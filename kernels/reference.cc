@@ -4,7 +4,9 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <sstream>
+#include <string>
 #include <vector>
 
 namespace softmax::kernels {
@@ -142,9 +144,104 @@ class RowJudge {
     }
   }
 
+  void JudgeSummaryRow(std::int64_t row, const SummarySegment& summary) {
+    row_ = row;
+    input_start_ = row / segment_.inner * segment_.input_stride + row % segment_.inner;
+    valid_ = segment_.lengths == nullptr ? segment_.cols : segment_.lengths[row];
+    LoadRow();
+    const bool is_nan = has_nan_ || std::isinf(max_);
+    std::vector<std::int32_t> order;
+    if (!is_nan && summary.top_values != nullptr) order = LargestOf(distance_, summary.top_k);
+    Real log_sum = std::numeric_limits<Real>::quiet_NaN();
+    Real entropy = log_sum;
+    sum_ = log_sum;
+    if (!is_nan) MeasureRow(&log_sum, &entropy);
+    for (std::int32_t i = 0; summary.top_values != nullptr && i < summary.top_k; ++i) {
+      const std::int64_t place = row * summary.top_k + i;
+      const std::int32_t index = static_cast<std::size_t>(i) < order.size() ? order[static_cast<std::size_t>(i)] : -1;
+      if (summary.top_indices[place] != index) Fail(index, summary.top_indices[place], index, 0);
+      JudgeValue(index, summary.top_values, place, log_sum, is_nan && index < 0);
+    }
+    for (std::int64_t place = row * summary.at; place < (row + 1) * summary.at; ++place) {
+      JudgeValue(summary.indices[place], summary.values_at, place, log_sum, false);
+    }
+    if (summary.log_sum_exp != nullptr) JudgeNormalizers(summary, log_sum, is_nan);
+    const Real size = std::max<Real>(1, std::log(static_cast<Real>(std::max<std::int64_t>(1, valid_))));
+    if (summary.entropy != nullptr) JudgeNumber("the entropy", summary.entropy, entropy, 64 * NumberUlp(size));
+  }
+
   Judgement Take() { return std::move(judgement_); }
 
  private:
+  // The places of the k largest, equal ones in their order.
+  static std::vector<std::int32_t> LargestOf(const std::vector<Real>& x, std::int32_t k) {
+    std::vector<std::int32_t> order(x.size());
+    std::iota(order.begin(), order.end(), 0);
+    const auto is_before = [&x](std::int32_t a, std::int32_t b) {
+      const Real left = x[static_cast<std::size_t>(a)];
+      const Real right = x[static_cast<std::size_t>(b)];
+      return left > right || (left == right && a < b);
+    };
+    const auto found = std::min(order.size(), static_cast<std::size_t>(k));
+    std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(found), order.end(), is_before);
+    order.resize(found);
+    return order;
+  }
+
+  // Turns the row's elements into distances.
+  void MeasureRow(Real* log_sum, Real* entropy) {
+    CompensatedSum<Real> sum;
+    CompensatedSum<Real> products;
+    for (Real& x : distance_) {
+      x = (max_ - x) * static_cast<Real>(segment_.scale);
+      const Real e = std::exp(-x);
+      sum.Add(e);
+      if (e != 0) products.Add(e * x);
+    }
+    sum_ = sum.Total();
+    *log_sum = std::log(sum_);
+    *entropy = *log_sum + products.Total() / sum_;
+  }
+
+  // The value of column c at `place` of an array.
+  void JudgeValue(std::int64_t c, const void* values, std::int64_t place, Real log_sum, bool is_nan) {
+    summary_values_ = values;
+    summary_place_ = place;
+    if (is_nan || (c >= 0 && std::isnan(sum_) && (c < valid_ || valid_ == 0))) {
+      ExpectNan(c);
+    } else if (c < 0 || c >= valid_ || std::isinf(distance_[static_cast<std::size_t>(c)])) {
+      ExpectExactly(c, Masked());
+    } else {
+      const Real d = distance_[static_cast<std::size_t>(c)];
+      const Real expected = is_log_ ? -d - log_sum : std::exp(-d) / sum_;
+      JudgeElement(c, expected, Bound(expected, d));
+    }
+    summary_values_ = nullptr;
+  }
+
+  void JudgeNormalizers(const SummarySegment& summary, Real log_sum, bool is_nan) {
+    const Real max = has_nan_ ? std::numeric_limits<Real>::quiet_NaN() : max_ * static_cast<Real>(segment_.scale);
+    const Real expected = is_nan ? max : max + log_sum;
+    const bool is_double = NumberType() == DataType::kFloat64 && std::isfinite(max) && max != 0;
+    JudgeNumber("the maximum", summary.maximum, max, is_double ? NumberUlp(max) : 0);
+    const Real size = std::max({std::fabs(max), std::fabs(expected), Real{1}});
+    JudgeNumber("log(sum(exp))", summary.log_sum_exp, expected, std::isfinite(size) ? 8 * NumberUlp(size) : 0);
+  }
+
+  DataType NumberType() const { return input_type_ == DataType::kFloat64 ? DataType::kFloat64 : DataType::kFloat32; }
+  Real NumberUlp(Real size) const {
+    return std::ldexp(static_cast<Real>(1), std::ilogb(size) - (SizeOf(NumberType()) == 8 ? 52 : 23));
+  }
+  void JudgeNumber(const char* name, const void* numbers, Real expected, Real bound) {
+    const double got = LoadElement(NumberType(), numbers, row_);
+    const double rounded = RoundTo(NumberType(), static_cast<double>(expected));
+    const bool is_same = got == rounded || (std::isnan(got) && std::isnan(rounded));
+    if (is_same || std::fabs(static_cast<Real>(got) - expected) <= bound) return;
+    const bool is_first = judgement_.failures == 0;
+    Fail(-1, got, static_cast<double>(expected), static_cast<double>(bound));
+    if (is_first) judgement_.message += std::string(", of ") + name;
+  }
+
   void LoadRow() {
     distance_.resize(static_cast<std::size_t>(valid_));
     has_nan_ = false;
@@ -253,6 +350,7 @@ class RowJudge {
   double Masked() const { return is_log_ ? -std::numeric_limits<double>::infinity() : 0.0; }
 
   double Got(std::int64_t c) const {
+    if (summary_values_ != nullptr) return LoadElement(output_type_, summary_values_, summary_place_);
     return LoadElement(output_type_, segment_.output, output_start_ + c * segment_.inner);
   }
 
@@ -304,6 +402,11 @@ class RowJudge {
   Real max_ = 0;
   std::vector<Real> distance_;  // the row's elements, then (max - x) * scale
   Judgement judgement_;
+
+  // Of a summary.
+  Real sum_ = 0;                          // of the exponentials; NaN where there is none
+  const void* summary_values_ = nullptr;  // what Got() looks at instead of the output
+  std::int64_t summary_place_ = 0;
 };
 
 template <typename Real>
@@ -317,7 +420,23 @@ Judgement JudgeRows(DataType input_type, DataType output_type, const Segment& se
   return judge.Take();
 }
 
+template <typename Real>
+Judgement JudgeSummaryRows(DataType input_type, DataType output_type, const SummarySegment& summary) {
+  RowJudge<Real> judge(input_type, output_type, summary.rows);
+  if (summary.rows.cols > 0) {
+    for (std::int64_t row = 0; row < summary.rows.outer * summary.rows.inner; ++row) {
+      judge.JudgeSummaryRow(row, summary);
+    }
+  }
+  return judge.Take();
+}
+
 }  // namespace
+
+Judgement JudgeSummary(DataType input_type, DataType output_type, const SummarySegment& summary) {
+  return input_type == DataType::kFloat64 ? JudgeSummaryRows<long double>(input_type, output_type, summary)
+                                          : JudgeSummaryRows<double>(input_type, output_type, summary);
+}
 
 Judgement Judge(DataType input_type, DataType output_type, const Segment& segment) {
   return input_type == DataType::kFloat64 ? JudgeRows<long double>(input_type, output_type, segment)

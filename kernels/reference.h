@@ -24,6 +24,14 @@ struct Judgement {
 //   NaN, infinities, masked rows, zeros beyond lengths: exact, as kernels/types.h says
 Judgement Judge(DataType input_type, DataType output_type, const Segment& segment);
 
+// The same of a summary's arrays, with the same bounds for its values. Indices have to be exact. Further bounds, N the
+// row's elements:
+//   maximum       exactly the largest input times scale, rounded; 1 ulp for fp64
+//   log_sum_exp   8 ulp(max(|maximum|, |log_sum_exp|, 1)), of the type that the numbers have
+//   entropy       64 ulp(max(1, ln N)), the same
+// summary.rows.output is not looked at.
+Judgement JudgeSummary(DataType input_type, DataType output_type, const SummarySegment& summary);
+
 // One element of a tensor as a double, and a double as an element (rounded to nearest even).
 double LoadElement(DataType type, const void* data, std::int64_t index);
 void StoreElement(DataType type, void* data, std::int64_t index, double value);

@@ -40,6 +40,33 @@ struct Segment {
   Operation operation = Operation::kSoftmax;
 };
 
+// The largest SummarySegment::top_k.
+constexpr std::int32_t kMaxTopK = 1024;
+
+// What is wanted of each row instead of its results. Every array has its rows one after the other, row r = o * inner +
+// i, and is nullptr where it is not wanted. "Value" means the result that the softmax of the same rows would store,
+// with the same bits, in the output type. Numbers are of the type computed in: float, or double for fp64 inputs.
+//   top_values, top_indices  the top_k largest inputs' values, largest first, equal inputs by the smallest index. If
+//                            fewer lie before the row's length, the rest are masked (0 or -inf), with index -1
+//   values_at                the values at `indices`, `at` of them a row; masked at -1. Indices are below cols
+//   log_sum_exp, maximum     log(sum(exp(x))), x = scale * input, and the largest x. All -inf or no elements: -inf. Any
+//                            NaN: NaN. Otherwise any +inf: +inf
+//   entropy                  -sum(p log p) in nats
+// A row that comes out all NaN has NaN values, indices of -1 and an entropy of NaN; values_at are masked at -1 there
+// too and, unless its length is 0, beyond the length.
+struct SummarySegment {
+  Segment rows;  // output and output_stride are not looked at
+  std::int32_t top_k = 0;
+  std::int64_t at = 0;
+  const std::int32_t* indices = nullptr;
+  void* top_values = nullptr;
+  std::int32_t* top_indices = nullptr;
+  void* values_at = nullptr;
+  void* log_sum_exp = nullptr;
+  void* maximum = nullptr;
+  void* entropy = nullptr;
+};
+
 // Bytes to be brought together from wherever they are; of no alignment.
 struct GatherPiece {
   const void* source = nullptr;

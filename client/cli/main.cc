@@ -12,6 +12,7 @@
 #include "client/cli/files.h"
 #include "client/cli/health.h"
 #include "client/cli/options.h"
+#include "client/cli/summary_text.h"
 #include "client/softmax_client/softmax_client.h"
 #include "server/base/process_settings.h"
 #include "server/base/shortage.h"
@@ -61,6 +62,16 @@ absl::StatusOr<Array> InputOf(const CliOptions& options, const LoadedArray& load
                                     "; choose another --dtype, or --overflow-to-infinity");
 }
 
+SoftmaxOptions OptionsOf(const CliOptions& options) {
+  SoftmaxOptions softmax;
+  softmax.operation = options.operation.value_or(Operation::kSoftmax);
+  softmax.axis = options.axis;
+  softmax.scale = options.scale;
+  softmax.output_dtype = options.output_dtype;
+  softmax.lengths = options.lengths;
+  return softmax;
+}
+
 int PrintInfo(const CliOptions& options) {
   auto client = Connect(options);
   if (!client.ok()) return Report(client.status());
@@ -75,10 +86,10 @@ int PrintInfo(const CliOptions& options) {
   for (const Operation operation : info->operations) text += " " + std::string(NameOf(operation));
   const ServerLimits& limits = info->limits;
   text += absl::StrFormat(
-      "\nlimits     request %d bytes, answer %d bytes, rank %d, rows %d, columns %d\n"
+      "\nlimits     request %d bytes, answer %d bytes, rank %d, rows %d, columns %d, top %d\n"
       "           stream: %d requests in a message, %d in flight\n",
       limits.max_request_bytes, limits.max_response_bytes, limits.max_rank, limits.max_rows, limits.max_columns,
-      limits.max_requests_per_stream_message, limits.max_in_flight_per_stream);
+      limits.max_top_k, limits.max_requests_per_stream_message, limits.max_in_flight_per_stream);
   if (info->degraded) text += "degraded   a device was lost\n";
   for (const std::string& device : info->lost_devices) text += "lost       " + Visible(device) + "\n";
   if (info->unsafe_testing) text += "unsafe     test switches are on: answers may be wrong\n";
@@ -86,7 +97,41 @@ int PrintInfo(const CliOptions& options) {
   return 0;
 }
 
+// The rows along the axis, which the server has found to be good.
+std::size_t RowsOf(const CliOptions& options, const Array& input) {
+  const auto rank = static_cast<std::int32_t>(input.shape.size());
+  const std::int32_t axis = options.axis.value_or(-1);
+  std::size_t rows = 1;
+  for (std::int32_t i = 0; i < rank; ++i) {
+    if (i != (axis < 0 ? axis + rank : axis))
+      rows *= static_cast<std::size_t>(input.shape[static_cast<std::size_t>(i)]);
+  }
+  return input.data.empty() ? 0 : rows;
+}
+
+int RunSummary(const CliOptions& options) {
+  const auto labels = ReadLabels(options.labels);
+  if (!labels.ok()) return Report(labels.status());
+  const auto loaded = LoadArray(options.input, options.format);
+  if (!loaded.ok()) return Report(loaded.status());
+  const auto input = InputOf(options, *loaded);
+  if (!input.ok()) return Report(input.status());
+  auto client = Connect(options);
+  if (!client.ok()) return Report(client.status());
+  const std::size_t rows = RowsOf(options, *input);
+  const std::vector<std::int32_t> indices = IndicesOf(options, rows);
+  SoftmaxOptions softmax = OptionsOf(options);
+  softmax.summary = {options.top, indices, options.log_sum_exp, options.entropy, false};
+  const auto answer = (*client)->Softmax({input->dtype, input->shape, input->data}, softmax);
+  if (!answer.ok()) return Report(answer.status());
+  const bool is_double = input->dtype == DataType::kFloat64;
+  std::fputs(SummaryText(options, answer->summary(), rows, is_double, *labels).c_str(), stdout);
+  return 0;
+}
+
 int RunSoftmax(const CliOptions& options) {
+  if (options.wants_summary()) return RunSummary(options);
+
   const auto loaded = LoadArray(options.input, options.format);
   if (!loaded.ok()) return Report(loaded.status());
   const auto input = InputOf(options, *loaded);
@@ -95,13 +140,7 @@ int RunSoftmax(const CliOptions& options) {
   if (!output_format.ok()) return Report(output_format.status());
   auto client = Connect(options);
   if (!client.ok()) return Report(client.status());
-  SoftmaxOptions softmax;
-  softmax.operation = options.operation.value_or(Operation::kSoftmax);
-  softmax.axis = options.axis;
-  softmax.scale = options.scale;
-  softmax.output_dtype = options.output_dtype;
-  softmax.lengths = options.lengths;
-  const auto answer = (*client)->Softmax({input->dtype, input->shape, input->data}, softmax);
+  const auto answer = (*client)->Softmax({input->dtype, input->shape, input->data}, OptionsOf(options));
   if (!answer.ok()) return Report(answer.status());
   const Array output{answer->dtype(), answer->shape(), {answer->data().begin(), answer->data().end()}};
   const absl::Status saved = SaveArray(options.output, *output_format, output);

@@ -98,6 +98,16 @@ void AddOptions(CLI::App& app, RawOptions& raw) {
       ->needs(health);
 }
 
+void AddSummaryOptions(CLI::App& app, CliOptions& o) {
+  app.add_option("--top", o.top, "print the most probable elements of each row, so many: row, index, value, label")
+      ->type_name("COUNT");
+  app.add_option("--at", o.at, "print the elements at these indices of each row, as 7,42")->delimiter(',');
+  app.add_flag("--log-sum-exp", o.log_sum_exp, "print each row's log(sum(exp)) and maximum");
+  app.add_flag("--entropy", o.entropy, "print each row's entropy");
+  app.add_option("--labels", o.labels, "names for --top and --at, one a line, the first for index 0")
+      ->type_name("FILE");
+}
+
 // An empty name, as of a variable that is not set, must not turn a security flag off.
 std::string CheckNamed(const std::string& path) { return path.empty() ? "names no file" : ""; }
 
@@ -177,9 +187,11 @@ std::optional<CliOptions> ParseCliCommandLine(int argc, char** argv, int* exit_c
       "  echo 1 2 3 | softmax-client\n"
       "  softmax-client logits.npy -o probabilities.npy --address softmax.example:50051 --ca ca.pem\n"
       "  softmax-client scores.csv --op log_softmax --dtype float16 -o log.csv\n"
+      "  softmax-client logits.npy --top 5 --labels words.txt\n"
       "  softmax-client --health --wait 10s");
   app.set_version_flag("--version,-V,-v", VersionText(), "Print the version and exit");
   AddOptions(app, raw);
+  AddSummaryOptions(app, raw.options);
   AddSecurityOptions(app, raw);
   try {
     app.parse(argc, argv);
@@ -197,6 +209,9 @@ std::optional<CliOptions> ParseCliCommandLine(int argc, char** argv, int* exit_c
   }
   TakeOptional(app, raw);
   absl::Status status = TakeTimes(raw);
+  if (status.ok() && raw.options.wants_summary() && raw.options.output != "-") {
+    status = absl::InvalidArgumentError("--output is for whole answers; --top and the like print lines");
+  }
   if (status.ok()) status = TakeTls(raw);
   if (status.ok()) status = ReadToken("--token-file", raw.token_file, &raw.options.token);
   if (!status.ok()) {

@@ -34,6 +34,14 @@ struct CliOptions {
   std::optional<double> scale;
   std::vector<std::uint32_t> lengths;
 
+  // What is printed of each row instead of the tensor; nothing of these: the tensor.
+  std::uint32_t top = 0;
+  std::vector<std::int32_t> at;
+  bool log_sum_exp = false;
+  bool entropy = false;
+  std::string labels;  // a file with the names of the axis's elements, one a line; empty: none
+  bool wants_summary() const { return top > 0 || !at.empty() || log_sum_exp || entropy; }
+
   std::string service;               // --health
   std::chrono::nanoseconds wait{0};  // --health: how long it may take to be serving
 };

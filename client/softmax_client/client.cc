@@ -108,6 +108,9 @@ class GrpcClient final : public Client {
 
   absl::Status SoftmaxInto(const TensorView& input, std::span<std::byte> output, const SoftmaxOptions& options,
                            ServerTiming* timing) override {
+    if (options.summary.any()) {
+      return absl::InvalidArgumentError("summary: there is no place for it in the output; call Softmax");
+    }
     const DataType dtype = options.output_dtype.value_or(input.dtype);
     const std::uint64_t expected = input.data.size() / SizeOf(input.dtype) * SizeOf(dtype);
     if (output.size() != expected) {

@@ -64,6 +64,11 @@ absl::Status KnownServer::Check(const TensorView& input, const SoftmaxOptions& o
   if (limits.max_request_bytes != 0 && input.data.size() > limits.max_request_bytes) {
     return TooLarge(server + "data", input.data.size(), "max_request_bytes", limits.max_request_bytes);
   }
+  if (options.summary.top_k > limits.max_top_k) {
+    return absl::InvalidArgumentError(server + "summary.top_k: is " + std::to_string(options.summary.top_k) +
+                                      "; must be at most " + std::to_string(limits.max_top_k) + " (max_top_k)");
+  }
+  if (options.summary.any() && !options.summary.full) return absl::OkStatus();
   const std::uint64_t answer = AnswerBytes(input, output_dtype);
   if (limits.max_response_bytes != 0 && answer > limits.max_response_bytes) {
     return TooLarge(server + "output_dtype: the answer", answer, "max_response_bytes", limits.max_response_bytes);

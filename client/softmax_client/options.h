@@ -82,6 +82,7 @@ struct SoftmaxOptions {
   std::optional<double> scale;                      // finite and > 0; unset: 1
   std::optional<DataType> output_dtype;             // unset: the input's
   std::span<const std::uint32_t> lengths;           // empty, or one per row; read before the call returns
+  SummaryOptions summary;                           // nothing: the whole tensor; its indices are read like the lengths
   std::optional<std::chrono::nanoseconds> timeout;  // unset: the client's deadline (a stream: none)
   // A stop request ends the call with CANCELLED, whatever it is waiting for. Not for requests of a stream, which is
   // cancelled as a whole.
@@ -120,6 +121,7 @@ struct ServerLimits {
   std::uint64_t max_columns = 0;
   std::uint32_t max_requests_per_stream_message = 0;
   std::uint32_t max_in_flight_per_stream = 0;
+  std::uint32_t max_top_k = 0;  // of a summary; 0: the server knows none, and answers with whole tensors
 };
 
 struct ServerInfo {

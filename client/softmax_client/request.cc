@@ -31,6 +31,32 @@ std::string Described(std::uint64_t dtype, std::size_t rank, const std::array<st
   return absl::StrCat(name, " [", absl::StrJoin(shape.begin(), shape.begin() + rank, ", "), "]");
 }
 
+// Rows of the shape, whose product is known to be countable unless it is empty.
+std::uint64_t RowsOf(std::span<const std::int64_t> shape, std::int32_t axis) {
+  std::uint64_t rows = 1;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (static_cast<std::int32_t>(i) != axis) rows *= static_cast<std::uint64_t>(shape[i]);
+  }
+  return rows;
+}
+
+absl::Status CheckSummary(std::span<const std::int64_t> shape, std::int32_t axis, const SummaryOptions& summary) {
+  const std::uint64_t rows = RowsOf(shape, axis);
+  const std::size_t count = summary.indices.size();
+  if (rows == 0 ? count != 0 : count % rows != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("summary.indices: has ", count, ", must be a multiple of ", rows, ", as many for each row"));
+  }
+  const std::int64_t cols = shape[static_cast<std::size_t>(axis)];
+  for (std::size_t i = 0; i < count; ++i) {
+    if (summary.indices[i] >= -1 && summary.indices[i] < cols) continue;
+    return absl::InvalidArgumentError(absl::StrCat("summary.indices: value ", i, ", of row ", i / (count / rows),
+                                                   ", is ", summary.indices[i], ", must be -1 (none) or from 0 to ",
+                                                   cols - 1));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 grpc::Slice Loan::Lend(std::span<const std::byte> memory, std::shared_ptr<Loan>* loan) {
@@ -79,7 +105,7 @@ absl::Status CheckRequest(const TensorView& input, const SoftmaxOptions& options
     return absl::InvalidArgumentError("data: " + std::to_string(input.data.size()) + " bytes, but the shape and " +
                                       std::string(NameOf(input.dtype)) + " need " + std::to_string(expected));
   }
-  if (expected + options.lengths.size_bytes() > kMaxPayloadBytes) {
+  if (expected + options.lengths.size_bytes() + options.summary.indices.size_bytes() > kMaxPayloadBytes) {
     return absl::InvalidArgumentError("data: " + std::to_string(expected) + " bytes, more than one message can hold (" +
                                       std::to_string(kMaxPayloadBytes) + ")");
   }
@@ -92,7 +118,7 @@ absl::Status CheckRequest(const TensorView& input, const SoftmaxOptions& options
   if (options.scale && !(std::isfinite(*options.scale) && *options.scale > 0)) {
     return absl::InvalidArgumentError("scale: " + std::to_string(*options.scale) + ", must be finite and above 0");
   }
-  return absl::OkStatus();
+  return CheckSummary(input.shape, axis < 0 ? axis + signed_rank : axis, options.summary);
 }
 
 OutgoingRequest MakeRequest(const TensorView& input, const SoftmaxOptions& options, std::uint64_t id, Framing framing) {
@@ -103,6 +129,7 @@ OutgoingRequest MakeRequest(const TensorView& input, const SoftmaxOptions& optio
   fields.scale = options.scale;
   fields.output_dtype = options.output_dtype;
   fields.lengths = options.lengths;
+  fields.summary = options.summary;
   // A unary call's deadline travels beside the message.
   if (framing == Framing::kStreamElement && options.timeout) {
     fields.timeout_us = MicrosecondsOf(*options.timeout);
@@ -127,6 +154,18 @@ OutgoingRequest MakeRequest(const TensorView& input, const SoftmaxOptions& optio
 ExpectedAnswer::ExpectedAnswer(const TensorView& input, const SoftmaxOptions& options)
     : dtype(options.output_dtype.value_or(input.dtype)), rank(input.shape.size()) {
   std::copy(input.shape.begin(), input.shape.end(), shape.begin());
+  const SummaryOptions& summary = options.summary;
+  has_summary = summary.any();
+  has_tensor = summary.full || !has_summary;
+  number_size = input.dtype == DataType::kFloat64 ? 8 : 4;
+  if (!has_summary || input.data.empty()) return;
+  const auto axis = options.axis.value_or(-1);
+  const std::uint64_t rows = RowsOf(input.shape, axis < 0 ? axis + static_cast<std::int32_t>(rank) : axis);
+  part_bytes[Summary::kTopValues] = rows * summary.top_k * SizeOf(dtype);
+  part_bytes[Summary::kTopIndices] = rows * summary.top_k * sizeof(std::int32_t);
+  part_bytes[Summary::kValuesAt] = summary.indices.size() * SizeOf(dtype);
+  part_bytes[Summary::kLogSumExp] = part_bytes[Summary::kMaximum] = summary.log_sum_exp ? rows * number_size : 0;
+  part_bytes[Summary::kEntropy] = summary.entropy ? rows * number_size : 0;
 }
 
 absl::Status CheckAnswer(const ResponseFields& fields, const ExpectedAnswer& expected) {
@@ -135,6 +174,14 @@ absl::Status CheckAnswer(const ResponseFields& fields, const ExpectedAnswer& exp
     if (fields.retry_after_ms != 0) SetRetryAdvice(fields.retry_after_ms, &status);
     return status;
   }
+  if (expected.has_summary && !fields.has_summary) {
+    return absl::InternalError(
+        "the server's answer has no summary; max_top_k of its limits tells whether it knows any");
+  }
+  if (expected.has_summary && fields.part_bytes != expected.part_bytes) {
+    return absl::InternalError("the server's answer has a summary of other parts or sizes than was asked for");
+  }
+  if (!expected.has_tensor) return absl::OkStatus();
   if (!fields.has_output) return absl::InternalError("the server's answer has no output");
   const auto wanted = static_cast<std::uint64_t>(expected.dtype);
   if (fields.dtype != wanted || fields.rank != expected.rank || fields.shape != expected.shape) {
@@ -149,11 +196,20 @@ absl::Status CheckAnswer(const ResponseFields& fields, const ExpectedAnswer& exp
   return absl::OkStatus();
 }
 
-Tensor TakeTensor(Pieces message, const ResponseFields& fields) {
-  Tensor tensor(static_cast<DataType>(fields.dtype), {fields.shape.begin(), fields.shape.begin() + fields.rank},
-                fields.payload_bytes);
-  server::CopyFromSlices(message, fields.payload_offset, fields.payload_bytes, tensor.mutable_data().data());
+Tensor TakeTensor(Pieces message, const ResponseFields& fields, const ExpectedAnswer& expected) {
+  Tensor tensor(expected.dtype, {expected.shape.begin(), expected.shape.begin() + expected.rank},
+                expected.has_tensor ? fields.payload_bytes : 0);
+  if (expected.has_tensor) {
+    server::CopyFromSlices(message, fields.payload_offset, fields.payload_bytes, tensor.mutable_data().data());
+  }
   tensor.set_timing(fields.timing);
+  if (!expected.has_summary) return tensor;
+  Summary summary(expected.dtype, expected.number_size, expected.part_bytes);
+  for (std::size_t i = 0; i < Summary::kParts; ++i) {
+    server::CopyFromSlices(message, fields.part_offset[i], fields.part_bytes[i],
+                           summary.mutable_part(static_cast<Summary::Part>(i)));
+  }
+  tensor.set_summary(std::move(summary));
   return tensor;
 }
 

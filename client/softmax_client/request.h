@@ -59,13 +59,17 @@ struct ExpectedAnswer {
   DataType dtype = DataType::kFloat32;
   std::size_t rank = 0;
   std::array<std::int64_t, kMaxRank> shape = {};
+  bool has_tensor = true;
+  bool has_summary = false;
+  std::size_t number_size = 4;  // of a summary's numbers
+  std::array<std::uint64_t, Summary::kParts> part_bytes = {};
 };
 
 // OK, or the server's refusal with its advice; INTERNAL when it is no answer to such a request.
 absl::Status CheckAnswer(const ResponseFields& fields, const ExpectedAnswer& expected);
 
-// The tensor of an answer that CheckAnswer found good, with its bytes copied out of the message.
-Tensor TakeTensor(Pieces message, const ResponseFields& fields);
+// The tensor of an answer that CheckAnswer found good, with its bytes and its summary's copied out of the message.
+Tensor TakeTensor(Pieces message, const ResponseFields& fields, const ExpectedAnswer& expected);
 
 // The same status with the server's address before the message.
 absl::Status WithTarget(const std::string& target, const absl::Status& status);

@@ -47,6 +47,8 @@ bool ReadLimits(WireCursor* cursor, ServerLimits* limits) {
         return ReadNumber(cursor, &limits->max_rows);
       case server::kLimitsColumns:
         return ReadNumber(cursor, &limits->max_columns);
+      case server::kLimitsTopK:
+        return ReadNumber(cursor, &limits->max_top_k);
       case server::kLimitsRequestsPerStreamMessage:
         return ReadNumber(cursor, &limits->max_requests_per_stream_message);
       case server::kLimitsInFlightPerStream:

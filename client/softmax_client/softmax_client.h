@@ -87,7 +87,7 @@ class Client {
   virtual absl::StatusOr<Tensor> Softmax(const TensorView& input, const SoftmaxOptions& options = {}) = 0;
 
   // The same, with the answer's elements put into the caller's memory, which must have exactly
-  // their size. `output` may be the input's memory. Untouched when not OK.
+  // their size. `output` may be the input's memory. Untouched when not OK. Not for summaries.
   virtual absl::Status SoftmaxInto(const TensorView& input, std::span<std::byte> output,
                                    const SoftmaxOptions& options = {}, ServerTiming* timing = nullptr) = 0;
 

@@ -216,7 +216,8 @@ class GrpcStream final : public Stream {
     }
     const absl::Status answered = CheckAnswer(fields, pending.expected);
     Deliver(fields.id,
-            answered.ok() ? absl::StatusOr<Tensor>(TakeTensor(message, fields)) : WithTarget(target_, answered),
+            answered.ok() ? absl::StatusOr<Tensor>(TakeTensor(message, fields, pending.expected))
+                          : WithTarget(target_, answered),
             std::move(pending.loan));
   }
 

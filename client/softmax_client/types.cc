@@ -34,6 +34,17 @@ std::optional<Operation> OperationFromName(std::string_view name) {
   return std::nullopt;
 }
 
+Summary::Summary(DataType dtype, std::size_t number_size, const std::array<std::uint64_t, kParts>& sizes)
+    : dtype_(dtype), number_size_(number_size) {
+  std::size_t end = 0;
+  for (std::size_t i = 0; i < kParts; ++i) {
+    offset_[i] = end;
+    size_[i] = sizes[i];
+    end += (sizes[i] + 7) / 8 * 8;
+  }
+  data_.reset(new std::byte[end]);
+}
+
 std::optional<std::uint64_t> ElementsOf(std::span<const std::int64_t> shape) {
   constexpr std::uint64_t kMaxElements = std::numeric_limits<std::int64_t>::max() / 8;
   bool empty = false;

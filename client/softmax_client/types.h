@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 // The values that callers of the client library pass in and get back. No gRPC and no protobuf type.
@@ -62,6 +63,73 @@ struct ServerTiming {
   std::uint64_t batch_rows = 0;
 };
 
+// What of each row's distribution is wanted; "row" means the elements along the axis, and rows come in row-major order
+// over the other dimensions. See SummaryRequest in proto/softmax/v1/softmax.proto for what the parts mean.
+struct SummaryOptions {
+  std::uint32_t top_k = 0;                // the most probable elements; 0: not wanted; at most ServerLimits::max_top_k
+  std::span<const std::int32_t> indices;  // the elements at these, as many for each row; -1: none. Empty: not wanted
+  bool log_sum_exp = false;               // with the maximum
+  bool entropy = false;
+  bool full = false;  // the whole tensor, too
+
+  bool any() const { return top_k > 0 || !indices.empty() || log_sum_exp || entropy; }
+};
+
+// The parts of a summary as they were received, in memory of the answer's own, each aligned for its elements. Those
+// that were not asked for are empty.
+class Summary {
+ public:
+  // rows * top_k, a row after the other; values<T>() as Tensor's.
+  std::span<const std::int32_t> top_indices() const { return As<std::int32_t>(kTopIndices); }
+  template <typename T>
+  std::span<const T> top_values() const {
+    return sizeof(T) == SizeOf(dtype_) ? As<T>(kTopValues) : std::span<const T>();
+  }
+  // One for each index asked for.
+  template <typename T>
+  std::span<const T> values_at() const {
+    return sizeof(T) == SizeOf(dtype_) ? As<T>(kValuesAt) : std::span<const T>();
+  }
+  // One a row: float, or double where float64 was sent; otherwise empty.
+  template <typename T>
+  std::span<const T> log_sum_exp() const {
+    return Numbers<T>(kLogSumExp);
+  }
+  template <typename T>
+  std::span<const T> maximum() const {
+    return Numbers<T>(kMaximum);
+  }
+  template <typename T>
+  std::span<const T> entropy() const {
+    return Numbers<T>(kEntropy);
+  }
+  DataType dtype() const { return dtype_; }  // of the values
+
+  enum Part : std::uint8_t { kTopValues, kTopIndices, kValuesAt, kLogSumExp, kMaximum, kEntropy, kParts };
+  std::span<const std::byte> bytes(Part part) const { return {data_.get() + offset_[part], size_[part]}; }
+
+  // For the library: the parts' sizes in bytes, and where they are to be written.
+  Summary() = default;
+  Summary(DataType dtype, std::size_t number_size, const std::array<std::uint64_t, kParts>& sizes);
+  std::byte* mutable_part(Part part) { return data_.get() + offset_[part]; }
+
+ private:
+  template <typename T>
+  std::span<const T> As(Part part) const {
+    return {reinterpret_cast<const T*>(data_.get() + offset_[part]), size_[part] / sizeof(T)};
+  }
+  template <typename T>
+  std::span<const T> Numbers(Part part) const {
+    return sizeof(T) == number_size_ ? As<T>(part) : std::span<const T>();
+  }
+
+  DataType dtype_ = DataType::kFloat32;
+  std::size_t number_size_ = 4;
+  std::array<std::size_t, kParts> offset_ = {};
+  std::array<std::size_t, kParts> size_ = {};
+  std::unique_ptr<std::byte[]> data_;
+};
+
 // A dense row-major tensor that owns its bytes (aligned for every element type). Move-only: copies
 // of answers are never made by accident.
 class Tensor {
@@ -77,6 +145,9 @@ class Tensor {
   std::span<std::byte> mutable_data() { return {data_.get(), size_}; }
   const ServerTiming& timing() const { return timing_; }
   void set_timing(const ServerTiming& timing) { timing_ = timing; }
+  // What SoftmaxOptions::summary asked for. Without `full` the tensor has no bytes then, but its shape.
+  const Summary& summary() const { return summary_; }
+  void set_summary(Summary summary) { summary_ = std::move(summary); }
 
   // The elements as T, which must be as wide as the element type (float, double or std::uint16_t);
   // otherwise empty.
@@ -92,6 +163,7 @@ class Tensor {
   std::size_t size_ = 0;
   std::unique_ptr<std::byte[]> data_;
   ServerTiming timing_;
+  Summary summary_;
 };
 
 }  // namespace softmax::client

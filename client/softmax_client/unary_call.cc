@@ -25,6 +25,7 @@ UnaryCall::UnaryCall(ClientCore& core, const TensorView& input, const SoftmaxOpt
   message_ = grpc::ByteBuffer(request.slices.data(), request.slices.size());
   input_.shape = {};
   options_.lengths = {};
+  options_.summary.indices = {};
 }
 
 absl::Status UnaryCall::CheckLimits() {
@@ -128,7 +129,7 @@ void UnaryCall::AbandonConnection() {
 
 absl::StatusOr<Tensor> UnaryCall::TakeTensor() const {
   if (!status_.ok()) return status_;
-  return client::TakeTensor(received_->pieces(), fields_);
+  return client::TakeTensor(received_->pieces(), fields_, expected_);
 }
 
 absl::Status UnaryCall::CopyInto(std::span<std::byte> output, ServerTiming* timing) const {

@@ -38,6 +38,21 @@ void AppendScale(double scale, std::string* out) {
   for (int shift = 0; shift < 64; shift += 8) out->push_back(static_cast<char>(bits >> shift));
 }
 
+void AppendSummary(const SummaryOptions& summary, std::string* out) {
+  std::string block;
+  if (summary.top_k != 0) AppendField(server::kSummaryRequestTopK, summary.top_k, &block);
+  if (!summary.indices.empty()) {
+    static_assert(std::endian::native == std::endian::little);
+    AppendField(server::kSummaryRequestIndices, summary.indices.size_bytes(), &block);
+    block.append(reinterpret_cast<const char*>(summary.indices.data()), summary.indices.size_bytes());
+  }
+  if (summary.log_sum_exp) AppendField(server::kSummaryRequestLogSumExp, 1, &block);
+  if (summary.entropy) AppendField(server::kSummaryRequestEntropy, 1, &block);
+  if (summary.full) AppendField(server::kSummaryRequestFull, 1, &block);
+  AppendField(server::kRequestSummary, block.size(), out);
+  *out += block;
+}
+
 absl::Status Malformed(const char* where) {
   return absl::InternalError(std::string("the server's answer cannot be decoded: malformed ") + where);
 }
@@ -107,6 +122,19 @@ bool ReadOutput(WireCursor* cursor, ResponseFields* out) {
   });
 }
 
+bool ReadSummary(WireCursor* cursor, ResponseFields* out) {
+  out->has_summary = true;
+  return ForEachFieldInside(cursor, [&](std::uint32_t tag) {
+    if (tag < server::kSummaryTopValues || tag > server::kSummaryEntropy || (tag & 7) != 2) {
+      return SkipField(cursor, tag);
+    }
+    const std::size_t part = (tag - server::kSummaryTopValues) >> 3;
+    if (!cursor->ReadLength(&out->part_bytes[part])) return false;
+    out->part_offset[part] = cursor->position();
+    return cursor->Skip(out->part_bytes[part]);
+  });
+}
+
 bool ReadResponseField(WireCursor* cursor, std::uint32_t tag, ResponseFields* out) {
   switch (tag) {
     case server::kResponseId:
@@ -115,6 +143,8 @@ bool ReadResponseField(WireCursor* cursor, std::uint32_t tag, ResponseFields* ou
       return ReadStatus(cursor, out);
     case server::kResponseTiming:
       return ReadTiming(cursor, out);
+    case server::kResponseSummary:
+      return ReadSummary(cursor, out);
     case server::kResponseOutput:
       return ReadOutput(cursor, out);
     default:
@@ -144,6 +174,7 @@ void AppendRequestHeader(const RequestFields& fields, Framing framing, std::stri
   }
   AppendPackedField(server::kRequestLengthsPacked, fields.lengths, &request);
   if (fields.timeout_us != 0) AppendField(server::kRequestTimeout, fields.timeout_us, &request);
+  if (fields.summary.any()) AppendSummary(fields.summary, &request);
   AppendField(server::kRequestInput, tensor.size() + fields.data_bytes, &request);
   request += tensor;
 

@@ -30,6 +30,7 @@ struct RequestFields {
   std::optional<DataType> output_dtype;
   std::span<const std::uint32_t> lengths;
   std::uint32_t timeout_us = 0;
+  SummaryOptions summary;  // written unless it asks for nothing
   DataType dtype = DataType::kFloat32;
   std::span<const std::int64_t> shape;
   std::uint64_t data_bytes = 0;
@@ -52,6 +53,9 @@ struct ResponseFields {
   std::array<std::int64_t, kMaxRank> shape = {};
   std::uint64_t payload_offset = 0;  // from the start of the whole message
   std::uint64_t payload_bytes = 0;
+  bool has_summary = false;
+  std::array<std::uint64_t, Summary::kParts> part_offset = {};  // of the summary's parts, as the payload's
+  std::array<std::uint64_t, Summary::kParts> part_bytes = {};
 };
 
 // Unknown fields, and known ones with a wrong wire type, are skipped. Not OK: the bytes cannot be

@@ -104,6 +104,10 @@ ROWS = [
            f"sum({rate('softmax_input_bytes_total')})", "in"),
           (f"sum({rate('softmax_host_copied_bytes_total', COPIED_OUT)}) / "
            f"sum({rate('softmax_output_bytes_total')})", "out")]),
+        ("Answers, by what was asked for", "lines", "reqps", "The whole tensor, or parts of a summary",
+         [(f"sum by (kind) ({rate('softmax_answers_total')})", "{{kind}}")]),
+        ("Bytes that summaries saved", "lines", "Bps", "What their whole answers would have been larger by",
+         [(f"sum({rate('softmax_answer_saved_bytes_total')})", "saved")]),
         ("Connections", "lines", "short", "", [(gauge("softmax_connections"), "{{instance}}")]),
         ("Connections ended", "lines", "short",
          "A second, for what their clients sent: calls, frames, headers or messages that no use needs",

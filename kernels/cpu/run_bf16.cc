@@ -14,6 +14,11 @@ void RunBFloat16OnTarget(DataType output_type, const Segment& segment, std::int6
   RunInto<float, BFloat>(output_type, segment, begin, end);
 }
 
+void SummarizeBFloat16OnTarget(DataType output_type, const SummarySegment& segment, std::int64_t begin,
+                               std::int64_t end) {
+  SummarizeInto<float, BFloat>(output_type, segment, begin, end);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace softmax::kernels::cpu
 HWY_AFTER_NAMESPACE();
@@ -22,9 +27,14 @@ HWY_AFTER_NAMESPACE();
 namespace softmax::kernels::cpu {
 
 HWY_EXPORT(RunBFloat16OnTarget);
+HWY_EXPORT(SummarizeBFloat16OnTarget);
 
 void RunBFloat16(DataType output_type, const Segment& segment, std::int64_t begin, std::int64_t end) {
   HWY_DYNAMIC_DISPATCH(RunBFloat16OnTarget)(output_type, segment, begin, end);
+}
+
+void SummarizeBFloat16(DataType output_type, const SummarySegment& segment, std::int64_t begin, std::int64_t end) {
+  HWY_DYNAMIC_DISPATCH(SummarizeBFloat16OnTarget)(output_type, segment, begin, end);
 }
 
 }  // namespace softmax::kernels::cpu

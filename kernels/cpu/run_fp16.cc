@@ -14,6 +14,11 @@ void RunFloat16OnTarget(DataType output_type, const Segment& segment, std::int64
   RunInto<float, Half>(output_type, segment, begin, end);
 }
 
+void SummarizeFloat16OnTarget(DataType output_type, const SummarySegment& segment, std::int64_t begin,
+                              std::int64_t end) {
+  SummarizeInto<float, Half>(output_type, segment, begin, end);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace softmax::kernels::cpu
 HWY_AFTER_NAMESPACE();
@@ -22,9 +27,14 @@ HWY_AFTER_NAMESPACE();
 namespace softmax::kernels::cpu {
 
 HWY_EXPORT(RunFloat16OnTarget);
+HWY_EXPORT(SummarizeFloat16OnTarget);
 
 void RunFloat16(DataType output_type, const Segment& segment, std::int64_t begin, std::int64_t end) {
   HWY_DYNAMIC_DISPATCH(RunFloat16OnTarget)(output_type, segment, begin, end);
+}
+
+void SummarizeFloat16(DataType output_type, const SummarySegment& segment, std::int64_t begin, std::int64_t end) {
+  HWY_DYNAMIC_DISPATCH(SummarizeFloat16OnTarget)(output_type, segment, begin, end);
 }
 
 }  // namespace softmax::kernels::cpu

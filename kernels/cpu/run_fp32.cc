@@ -14,6 +14,11 @@ void RunFloat32OnTarget(DataType output_type, const Segment& segment, std::int64
   RunInto<float, float>(output_type, segment, begin, end);
 }
 
+void SummarizeFloat32OnTarget(DataType output_type, const SummarySegment& segment, std::int64_t begin,
+                              std::int64_t end) {
+  SummarizeInto<float, float>(output_type, segment, begin, end);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace softmax::kernels::cpu
 HWY_AFTER_NAMESPACE();
@@ -22,9 +27,14 @@ HWY_AFTER_NAMESPACE();
 namespace softmax::kernels::cpu {
 
 HWY_EXPORT(RunFloat32OnTarget);
+HWY_EXPORT(SummarizeFloat32OnTarget);
 
 void RunFloat32(DataType output_type, const Segment& segment, std::int64_t begin, std::int64_t end) {
   HWY_DYNAMIC_DISPATCH(RunFloat32OnTarget)(output_type, segment, begin, end);
+}
+
+void SummarizeFloat32(DataType output_type, const SummarySegment& segment, std::int64_t begin, std::int64_t end) {
+  HWY_DYNAMIC_DISPATCH(SummarizeFloat32OnTarget)(output_type, segment, begin, end);
 }
 
 }  // namespace softmax::kernels::cpu

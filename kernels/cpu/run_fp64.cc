@@ -14,6 +14,11 @@ void RunFloat64OnTarget(DataType output_type, const Segment& segment, std::int64
   RunInto<double, double>(output_type, segment, begin, end);
 }
 
+void SummarizeFloat64OnTarget(DataType output_type, const SummarySegment& segment, std::int64_t begin,
+                              std::int64_t end) {
+  SummarizeInto<double, double>(output_type, segment, begin, end);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace softmax::kernels::cpu
 HWY_AFTER_NAMESPACE();
@@ -22,9 +27,14 @@ HWY_AFTER_NAMESPACE();
 namespace softmax::kernels::cpu {
 
 HWY_EXPORT(RunFloat64OnTarget);
+HWY_EXPORT(SummarizeFloat64OnTarget);
 
 void RunFloat64(DataType output_type, const Segment& segment, std::int64_t begin, std::int64_t end) {
   HWY_DYNAMIC_DISPATCH(RunFloat64OnTarget)(output_type, segment, begin, end);
+}
+
+void SummarizeFloat64(DataType output_type, const SummarySegment& segment, std::int64_t begin, std::int64_t end) {
+  HWY_DYNAMIC_DISPATCH(SummarizeFloat64OnTarget)(output_type, segment, begin, end);
 }
 
 }  // namespace softmax::kernels::cpu

@@ -24,11 +24,17 @@ namespace softmax::kernels::cpu {
 
 HWY_EXPORT(NameOfTarget);
 
+namespace {
+
+bool IsOrdinary(DataType input_type, double scale) {
+  return input_type == DataType::kFloat64 ? IsOrdinaryScale<double>(scale) : IsOrdinaryScale<float>(scale);
+}
+
+}  // namespace
+
 void Softmax(DataType input_type, DataType output_type, const Segment& segment, std::int64_t row_begin,
              std::int64_t row_end) {
-  const bool is_ordinary =
-      input_type == DataType::kFloat64 ? IsOrdinaryScale<double>(segment.scale) : IsOrdinaryScale<float>(segment.scale);
-  if (!is_ordinary) {
+  if (!IsOrdinary(input_type, segment.scale)) {
     return RunAnyScale(input_type, output_type, segment, row_begin, row_end);
   }
   switch (input_type) {
@@ -40,6 +46,23 @@ void Softmax(DataType input_type, DataType output_type, const Segment& segment, 
       return RunBFloat16(output_type, segment, row_begin, row_end);
     case DataType::kFloat64:
       return RunFloat64(output_type, segment, row_begin, row_end);
+  }
+}
+
+void Summarize(DataType input_type, DataType output_type, const SummarySegment& segment, std::int64_t row_begin,
+               std::int64_t row_end) {
+  if (!IsOrdinary(input_type, segment.rows.scale)) {
+    return SummarizeAnyScale(input_type, output_type, segment, row_begin, row_end);
+  }
+  switch (input_type) {
+    case DataType::kFloat32:
+      return SummarizeFloat32(output_type, segment, row_begin, row_end);
+    case DataType::kFloat16:
+      return SummarizeFloat16(output_type, segment, row_begin, row_end);
+    case DataType::kBFloat16:
+      return SummarizeBFloat16(output_type, segment, row_begin, row_end);
+    case DataType::kFloat64:
+      return SummarizeFloat64(output_type, segment, row_begin, row_end);
   }
 }
 

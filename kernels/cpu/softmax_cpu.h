@@ -6,7 +6,7 @@
 #include "kernels/types.h"
 
 // The CPU kernels (Google Highway, dynamic dispatch). Plain functions on the caller's thread: no
-// threads, no locks, no allocation above 256 KiB of stack, no errors (the caller has validated the
+// threads, no locks, no allocation (but see Summarize) above 256 KiB of stack, no errors (the caller has validated the
 // segment). Semantics: kernels/types.h.
 namespace softmax::kernels::cpu {
 
@@ -15,6 +15,10 @@ namespace softmax::kernels::cpu {
 // thread a multiple of 16 rows.
 void Softmax(DataType input_type, DataType output_type, const Segment& segment, std::int64_t row_begin,
              std::int64_t row_end);
+
+// The same of summaries (kernels/types.h); rows of another axis are copied, one at a time, to memory that it takes.
+void Summarize(DataType input_type, DataType output_type, const SummarySegment& segment, std::int64_t row_begin,
+               std::int64_t row_end);
 
 // The instruction set that Softmax uses on this machine, e.g. "AVX3_ZEN4" (Highway's name).
 std::string TargetName();

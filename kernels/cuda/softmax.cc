@@ -16,6 +16,7 @@
 #include "kernels/cuda/mixed.h"
 #include "kernels/cuda/plan.h"
 #include "kernels/cuda/share.h"
+#include "kernels/cuda/summary.h"
 #include "kernels/cuda/tile.h"
 #include "kernels/cuda/wide.h"
 
@@ -343,6 +344,7 @@ cudaError_t PrepareSoftmaxKernels() {
     if (const cudaError_t error = PrepareKernelsOf(type, device); error != cudaSuccess) return error;
   }
   if (const cudaError_t error = cuda::LoadGatherKernels(); error != cudaSuccess) return error;
+  if (const cudaError_t error = cuda::LoadSummaryKernels(); error != cudaSuccess) return error;
   cudaFuncAttributes attributes = {};
   return cudaFuncGetAttributes(&attributes, cuda::FlagKernelAddress());
 }

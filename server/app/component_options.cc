@@ -37,6 +37,7 @@ WireLimits WireLimitsFor(const Config& config) {
   limits.max_rank = To32(config.max_rank);
   limits.max_rows = config.max_rows;
   limits.max_columns = config.max_columns;
+  limits.max_top_k = static_cast<std::uint32_t>(config.max_top_k);
   limits.max_requests_per_stream_message = To32(config.max_requests_per_stream_message);
   limits.max_message_bytes = MaxMessageBytes(config.max_request_bytes);
   return limits;
@@ -51,6 +52,7 @@ ExecutorOptions ExecutorOptionsFor(const Config& config) {
   options.receive_bytes = config.receive_bytes;
   options.max_in_flight = To32(config.max_in_flight_batches);
   options.max_batch_requests = To32(config.max_batch_requests);
+  options.max_input_bytes = std::max(config.max_request_bytes, config.max_batch_bytes);
   return options;
 }
 

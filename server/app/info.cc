@@ -15,6 +15,7 @@ void FillLimits(const Config& config, v1::Limits* limits) {
   limits->set_max_rank(To32(config.max_rank));
   limits->set_max_rows(config.max_rows);
   limits->set_max_columns(config.max_columns);
+  limits->set_max_top_k(static_cast<std::uint32_t>(config.max_top_k));
   limits->set_max_requests_per_stream_message(To32(config.max_requests_per_stream_message));
   limits->set_max_in_flight_per_stream(To32(config.max_in_flight_per_stream));
   limits->set_max_concurrent_streams_per_connection(To32(config.max_concurrent_streams));

@@ -84,7 +84,7 @@ class AdmissionQueue {
     return kCallBytes + request.spec().input_bytes() + request.spec().output_bytes();
   }
   static std::uint64_t BytesOf(const PendingRequest& request) {
-    return request.spec().input_bytes() + request.spec().lengths_bytes();
+    return request.spec().input_bytes() + request.spec().lengths_bytes() + request.spec().indices_bytes();
   }
   // Small requests are those of which `requests` are no more than `bytes`.
   ConnectionShare::Line& LineOf(ConnectionShare& share, const PendingRequest& request) const {

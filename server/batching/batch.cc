@@ -25,8 +25,9 @@ std::uint64_t ReadableBytes(const InputPieces& pieces) {
 Batch::Need Batch::NeedOf(const TensorSpec& spec) {
   Need need;
   need.input = AlignUp(spec.input_bytes()) + AlignUp(spec.lengths_bytes());
+  if (spec.summary.any()) need.input += AlignUp(spec.indices_bytes()) + AlignUp(spec.summary_layout().total);
   if (kernels::SizeOf(spec.input_type) != kernels::SizeOf(spec.output_type)) {
-    need.output = AlignUp(spec.output_bytes());
+    need.output = AlignUp(spec.tensor_bytes());
   }
   return need;
 }
@@ -47,11 +48,15 @@ void Batch::Open(kernels::DataType input, kernels::DataType output, SpanRef span
   span_ = std::move(span);
   capacity_ = capacity;
   input_used_ = output_used_ = output_base_ = rows_ = input_payload_ = output_payload_ = 0;
+  answers_ = {};
+  saved_bytes_ = 0;
   opened_ = now;
   requests_.clear();
   segments_.clear();
   pieces_.clear();
   gathered_segments_.clear();
+  summaries_.clear();
+  gathered_summaries_.clear();
   status = absl::OkStatus();
 }
 
@@ -61,11 +66,11 @@ bool Batch::Fits(const TensorSpec& spec, const BatchLimits& limits) const {
          requests_.size() < limits.requests;
 }
 
-bool Batch::ExtendLastSegment(const TensorSpec& spec, std::uint64_t input, std::uint64_t output) {
-  if (segments_.empty() || spec.inner != 1 || spec.has_lengths) return false;
+bool Batch::ExtendLastSegment(const kernels::Segment& rows, std::uint64_t output) {
+  if (segments_.empty() || rows.inner != 1 || rows.lengths != nullptr) return false;
   kernels::Segment& last = segments_.back();
-  if (last.inner != 1 || last.lengths != nullptr || last.cols != spec.cols || last.operation != spec.operation ||
-      last.scale != spec.scale) {
+  if (last.inner != 1 || last.lengths != nullptr || last.cols != rows.cols || last.operation != rows.operation ||
+      last.scale != rows.scale) {
     return false;
   }
   const std::int64_t elements = last.outer * last.cols;
@@ -73,9 +78,44 @@ bool Batch::ExtendLastSegment(const TensorSpec& spec, std::uint64_t input, std::
       reinterpret_cast<std::uint64_t>(last.input) + static_cast<std::uint64_t>(elements) * kernels::SizeOf(input_type_);
   const auto output_end = reinterpret_cast<std::uint64_t>(last.output) +
                           static_cast<std::uint64_t>(elements) * kernels::SizeOf(output_type_);
-  if (input_end != input || output_end != output) return false;
-  last.outer += spec.outer;
+  if (input_end != reinterpret_cast<std::uint64_t>(rows.input) || output_end != output) return false;
+  last.outer += rows.outer;
   return true;
+}
+
+void Batch::AddSegment(const kernels::Segment& rows, std::uint64_t output, bool gathered) {
+  if (last_gathered() == gathered && ExtendLastSegment(rows, output)) return;
+  if (gathered) gathered_segments_.push_back(static_cast<std::uint32_t>(segments_.size()));
+  segments_.push_back(rows);
+  segments_.back().output = reinterpret_cast<void*>(output);
+}
+
+// `offset`: where the request's indices begin in the span, and its summary behind them.
+void Batch::AddSummary(PendingRequest* request, const kernels::Segment& rows, std::uint64_t offset, bool gathered) {
+  const TensorSpec& spec = request->spec();
+  std::byte* const base = span_.address();
+  kernels::SummarySegment summary;
+  summary.rows = rows;
+  summary.top_k = static_cast<std::int32_t>(spec.summary.top_k);
+  summary.at = spec.summary.at;
+  if (spec.summary.at > 0) {
+    std::memcpy(base + offset, request->indices(), spec.indices_bytes());
+    summary.indices = reinterpret_cast<const std::int32_t*>(base + offset);
+    offset += AlignUp(spec.indices_bytes());
+  }
+  request->summary_offset_ = offset;
+  const SummaryLayout layout = spec.summary_layout();
+  const auto place = [&](SummaryLayout::Part part) -> void* {
+    return layout.bytes[part] == 0 ? nullptr : base + offset + layout.offset[part];
+  };
+  summary.top_values = place(SummaryLayout::kTopValues);
+  summary.top_indices = static_cast<std::int32_t*>(place(SummaryLayout::kTopIndices));
+  summary.values_at = place(SummaryLayout::kValuesAt);
+  summary.log_sum_exp = place(SummaryLayout::kLogSumExp);
+  summary.maximum = place(SummaryLayout::kMaximum);
+  summary.entropy = place(SummaryLayout::kEntropy);
+  if (gathered) gathered_summaries_.push_back(static_cast<std::uint32_t>(summaries_.size()));
+  summaries_.push_back(summary);
 }
 
 // What lies outside the memory that a device can read is copied to its place in the span, and read there; if that is
@@ -118,24 +158,21 @@ void Batch::Add(PendingRequest* request, TimePoint now, bool gather) {
   if (spec.has_lengths) std::memcpy(base + lengths, request->lengths(), spec.lengths_bytes());
   request->placed_ = now;
 
+  kernels::Segment rows;
+  rows.input = base + input;
+  if (spec.has_lengths) rows.lengths = reinterpret_cast<const std::uint32_t*>(base + lengths);
+  rows.outer = spec.outer;
+  rows.cols = spec.cols;
+  rows.inner = spec.inner;
+  rows.input_stride = rows.output_stride = spec.cols * spec.inner;
+  rows.scale = spec.scale;
+  rows.operation = spec.operation;
+  if (spec.summary.any()) AddSummary(request, rows, lengths + AlignUp(spec.lengths_bytes()), gathered);
   // Output addresses are relative to the output region until Close knows where it begins; in place they are final.
   const std::uint64_t output = in_place() ? input : output_used_;
   request->output_offset_ = output;
-  const std::uint64_t input_address = reinterpret_cast<std::uint64_t>(base) + input;
-  const std::uint64_t output_address = in_place() ? input_address : output;
-  if (last_gathered() != gathered || !ExtendLastSegment(spec, input_address, output_address)) {
-    if (gathered) gathered_segments_.push_back(static_cast<std::uint32_t>(segments_.size()));
-    kernels::Segment segment;
-    segment.input = base + input;
-    segment.output = reinterpret_cast<void*>(output_address);
-    if (spec.has_lengths) segment.lengths = reinterpret_cast<const std::uint32_t*>(base + lengths);
-    segment.outer = spec.outer;
-    segment.cols = spec.cols;
-    segment.inner = spec.inner;
-    segment.input_stride = segment.output_stride = spec.cols * spec.inner;
-    segment.scale = spec.scale;
-    segment.operation = spec.operation;
-    segments_.push_back(segment);
+  if (spec.has_tensor()) {
+    AddSegment(rows, in_place() ? reinterpret_cast<std::uint64_t>(rows.input) : output, gathered);
   }
   const Need need = NeedOf(spec);
   input_used_ += need.input;
@@ -143,7 +180,19 @@ void Batch::Add(PendingRequest* request, TimePoint now, bool gather) {
   rows_ += static_cast<std::uint64_t>(spec.rows());
   input_payload_ += spec.input_bytes();
   output_payload_ += spec.output_bytes();
+  CountAnswer(spec);
   requests_.push_back(request);
+}
+
+void Batch::CountAnswer(const TensorSpec& spec) {
+  const auto count = [this](AnswerKind kind, bool wanted) { answers_[static_cast<std::size_t>(kind)] += wanted; };
+  count(AnswerKind::kTensor, spec.has_tensor());
+  count(AnswerKind::kTopK, spec.summary.top_k > 0);
+  count(AnswerKind::kIndices, spec.summary.at > 0);
+  count(AnswerKind::kLogSumExp, spec.summary.log_sum_exp);
+  count(AnswerKind::kEntropy, spec.summary.entropy);
+  const std::uint64_t whole = spec.elements() * kernels::SizeOf(spec.output_type);
+  if (!spec.has_tensor() && whole > spec.output_bytes()) saved_bytes_ += whole - spec.output_bytes();
 }
 
 void Batch::Close(CloseReason reason) {
@@ -170,6 +219,7 @@ void Batch::Complete(const absl::Status& result, TimePoint now) {
   for (PendingRequest* request : requests_) request->AnnounceCompletion();
   for (PendingRequest* request : requests_) {
     answer.output = base + request->output_offset_;
+    answer.summary = span_.address() + request->summary_offset_;
     answer.queue = request->placed_ - request->arrived();
     answer.batch = launched_ - request->placed_;
     request->Finish(answer);
@@ -178,12 +228,16 @@ void Batch::Complete(const absl::Status& result, TimePoint now) {
   segments_.clear();
   pieces_.clear();
   gathered_segments_.clear();
+  summaries_.clear();
+  gathered_summaries_.clear();
   span_.Reset();
 }
 
 BatchSample Batch::Sample(TimePoint now) const {
   BatchSample sample;
   sample.requests = requests_.size();
+  sample.answers = answers_;
+  sample.saved_bytes = saved_bytes_;
   sample.rows = rows_;
   sample.input_bytes = input_payload_;
   sample.output_bytes = output_payload_;

@@ -3,6 +3,7 @@
 #include <absl/status/status.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -26,12 +27,14 @@ struct BatchLimits {
 // A batch is open (requests are added), then closed (laid out and launched), then finished; it is never reopened.
 // Inputs lie one after another, each at a multiple of 16 bytes; requests of one width, operation and scale that meet
 // without a gap form one row-major matrix, so that the kernel sees few segments. Where both types have one size the
-// kernel works in place; otherwise the outputs follow the inputs. Used by one thread at a time.
+// kernel works in place; otherwise the outputs follow the inputs. A request that asks for a summary has room for that,
+// and for its indices, behind its input, and room for a whole output only if it asks for that, too. Used by one thread
+// at a time.
 class Batch {
  public:
   static constexpr std::uint64_t kAlignment = 16;
 
-  // What a request needs in a batch: its input and lengths, and its output where that lies apart.
+  // What a request needs in a batch: its input, lengths, indices and summary, and its output where that lies apart.
   struct Need {
     std::uint64_t input = 0;
     std::uint64_t output = 0;
@@ -70,7 +73,9 @@ class Batch {
   TimePoint opened() const { return opened_; }
   kernels::DataType input_type() const { return input_type_; }
   kernels::DataType output_type() const { return output_type_; }
+  // Of whole outputs. In place they overwrite their inputs, so summaries() are run first.
   const std::vector<kernels::Segment>& segments() const { return segments_; }
+  const std::vector<kernels::SummarySegment>& summaries() const { return summaries_; }
   std::uint64_t bytes() const { return input_used_ + output_used_; }
 
   // What the lane has to bring together before the kernel runs, offsets as in the span; no two overlap. Empty: all
@@ -78,6 +83,7 @@ class Batch {
   const std::vector<kernels::GatherPiece>& pieces() const { return pieces_; }
   // Indices of the segments whose input is in pieces(), and not at its place in the span.
   const std::vector<std::uint32_t>& gathered_segments() const { return gathered_segments_; }
+  const std::vector<std::uint32_t>& gathered_summaries() const { return gathered_summaries_; }
   std::uint64_t input_bytes() const { return input_used_; }
   BatchSample Sample(TimePoint now) const;
   const SpanRef& span() const { return span_; }
@@ -90,7 +96,10 @@ class Batch {
 
  private:
   bool in_place() const { return kernels::SizeOf(input_type_) == kernels::SizeOf(output_type_); }
-  bool ExtendLastSegment(const TensorSpec& spec, std::uint64_t input, std::uint64_t output);
+  void AddSegment(const kernels::Segment& rows, std::uint64_t output, bool gathered);
+  void AddSummary(PendingRequest* request, const kernels::Segment& rows, std::uint64_t offset, bool gathered);
+  void CountAnswer(const TensorSpec& spec);
+  bool ExtendLastSegment(const kernels::Segment& rows, std::uint64_t output);
   bool TryGather(PendingRequest* request, std::uint64_t offset);
   bool last_gathered() const {
     return !gathered_segments_.empty() && gathered_segments_.back() + 1 == segments_.size();
@@ -106,6 +115,8 @@ class Batch {
   std::uint64_t rows_ = 0;
   std::uint64_t input_payload_ = 0;
   std::uint64_t output_payload_ = 0;
+  std::array<std::uint64_t, kAnswerKinds> answers_ = {};
+  std::uint64_t saved_bytes_ = 0;
   CloseReason reason_ = CloseReason::kIdle;
   TimePoint opened_;
   TimePoint launched_;
@@ -113,6 +124,8 @@ class Batch {
   std::vector<kernels::Segment> segments_;
   std::vector<kernels::GatherPiece> pieces_;
   std::vector<std::uint32_t> gathered_segments_;
+  std::vector<kernels::SummarySegment> summaries_;
+  std::vector<std::uint32_t> gathered_summaries_;
 };
 
 }  // namespace softmax::server

@@ -15,12 +15,17 @@ namespace softmax::server {
 class AdmissionQueue;
 struct ConnectionShare;
 
-// What a request is answered with.
-struct Answer {
-  absl::Status status;                // not OK: nothing below is meaningful but the times
-  const std::byte* output = nullptr;  // spec().output_bytes() bytes inside `span`
-  const SpanRef* span = nullptr;      // borrowed for the call; copy it to keep the output (null: empty tensor)
-  std::uint32_t retry_after_ms = 0;   // with RESOURCE_EXHAUSTED: when to try again
+// Where an answer's payload is: the tensor, and the summary as spec().summary_layout() has it.
+struct AnswerPlaces {
+  const std::byte* output = nullptr;
+  const std::byte* summary = nullptr;
+};
+
+// What a request is answered with. Its places are inside `span`.
+struct Answer : AnswerPlaces {
+  absl::Status status;               // not OK: nothing else is meaningful but the times
+  const SpanRef* span = nullptr;     // borrowed for the call; copy it to keep the output (null: empty tensor)
+  std::uint32_t retry_after_ms = 0;  // with RESOURCE_EXHAUSTED: when to try again
   bool ran = false;
   Nanoseconds queue{0};      // waited for room
   Nanoseconds batch{0};      // waited in its batch for the launch
@@ -49,6 +54,8 @@ class PendingRequest {
   virtual void LendInput(InputPieces* pieces) { pieces->clear(); }
   // spec().rows() lengths when spec().has_lengths.
   virtual const std::uint32_t* lengths() const = 0;
+  // spec().indices_bytes() of indices.
+  virtual const std::int32_t* indices() const { return nullptr; }
   // Whether nobody is there any more to be answered. Any thread.
   virtual bool CallerLeft() const { return false; }
   // Told to each request of a finished batch before the first of them is completed, so that answers that leave for one
@@ -92,6 +99,7 @@ class PendingRequest {
   Ticket ticket_;
   TimePoint placed_;                 // its bytes are in the batch
   std::uint64_t output_offset_ = 0;  // inside the batch's span
+  std::uint64_t summary_offset_ = 0;
   std::uint64_t copied_ = 0;
 };
 

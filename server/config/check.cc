@@ -61,6 +61,9 @@ absl::Status CheckCounts(const Config& c) {
     return Refuse(Count("--max-rows", c.max_rows) + ", " + Count("--max-columns", c.max_columns) +
                   ": at most 2147483648 each");
   }
+  if (c.max_top_k > 1024) {
+    return Refuse(Count("--max-top-k", c.max_top_k) + ": at most 1024");
+  }
   return Positive({{"--max-batch-bytes", c.max_batch_bytes},
                    {"--max-batch-requests", c.max_batch_requests},
                    {"--max-in-flight-batches", c.max_in_flight_batches},
@@ -69,6 +72,7 @@ absl::Status CheckCounts(const Config& c) {
                    {"--max-rank", c.max_rank},
                    {"--max-rows", c.max_rows},
                    {"--max-columns", c.max_columns},
+                   {"--max-top-k", c.max_top_k},
                    {"--max-requests-per-stream-message", c.max_requests_per_stream_message},
                    {"--max-in-flight-per-stream", c.max_in_flight_per_stream},
                    {"--max-in-flight-bytes-per-connection", c.max_in_flight_bytes_per_connection},

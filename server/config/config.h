@@ -48,6 +48,7 @@ struct Config {
   std::uint64_t max_rank = 8;
   std::uint64_t max_rows = 1ull << 31;
   std::uint64_t max_columns = 1ull << 31;
+  std::uint64_t max_top_k = 1024;  // of a summary
   std::uint64_t max_requests_per_stream_message = 1024;
   std::uint64_t max_in_flight_per_stream = 256;
   std::uint64_t max_batched_per_connection = 16;

@@ -117,6 +117,8 @@ void VisitLimits(C& c, V& v) {
   v.Count({"max-rank", kLimits, "Most dimensions of a tensor"}, c.max_rank, {1, 8});
   v.Count({"max-rows", kLimits, "Most rows of a request"}, c.max_rows, {1, 1ull << 31});
   v.Count({"max-columns", kLimits, "Longest axis of a request"}, c.max_columns, {1, 1ull << 31});
+  v.Count({"max-top-k", kLimits, "Most of the largest elements that a summary may ask for in each row"}, c.max_top_k,
+          {1, 1024});
   v.Count({"max-requests-per-stream-message", kLimits, "Most requests in one message of a stream"},
           c.max_requests_per_stream_message);
   v.Count({"max-in-flight-per-stream", kLimits, "Unanswered requests of one stream before it is no longer read"},

@@ -22,10 +22,11 @@ struct ExecutorOptions {
   std::vector<int> devices;       // CUDA ordinals; empty: all
   std::uint32_t cpu_threads = 1;  // workers of the CPU backend, beside the completion-queue threads
   std::size_t arena_bytes = 0;
-  std::size_t receive_bytes = 0;           // for receive_memory(); backends that copy have none
-  std::uint32_t max_in_flight = 2;         // batches a lane runs at a time
-  std::uint32_t max_batch_requests = 256;  // segments of one batch at most
-  FaultPlan* faults = nullptr;             // null: none; outlives the executor
+  std::size_t receive_bytes = 0;              // for receive_memory(); backends that copy have none
+  std::uint32_t max_in_flight = 2;            // batches a lane runs at a time
+  std::uint32_t max_batch_requests = 256;     // segments of one batch at most
+  std::uint64_t max_input_bytes = 64u << 20;  // of one batch, or of one request alone
+  FaultPlan* faults = nullptr;                // null: none; outlives the executor
 };
 
 // Where batches run: owns the arena's memory (pinned for CUDA) and what the lanes share. Everything it needs is

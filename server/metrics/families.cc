@@ -145,6 +145,16 @@ void AddBatchFamilies(const CounterTotals& totals, Families* out) {
   AddCounterFamily("softmax_input_bytes_total", "Bytes of tensors read by batches that ran.", totals.input_bytes, out);
   AddCounterFamily("softmax_output_bytes_total", "Bytes of tensors written by batches that ran.", totals.output_bytes,
                    out);
+  MetricFamily* answers = AddFamily("softmax_answers_total",
+                                    "Requests run, by what they asked for; one that asks for several counts for each.",
+                                    MetricType::Counter, out);
+  constexpr const char* kKindNames[kAnswerKinds] = {"tensor", "top_k", "indices", "log_sum_exp", "entropy"};
+  for (std::size_t i = 0; i < kAnswerKinds; ++i) {
+    AddCounter(static_cast<double>(totals.answers[i]), {{"kind", kKindNames[i]}}, answers);
+  }
+  AddCounterFamily("softmax_answer_saved_bytes_total",
+                   "Bytes by which summaries were smaller than the tensors that they stood for.", totals.saved_bytes,
+                   out);
   MetricFamily* copied = AddFamily("softmax_host_copied_bytes_total",
                                    "Payload bytes copied by the host's CPU: in is at most 1 x the input, "
                                    "out is only small answers and those of slow readers.",

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -61,7 +63,13 @@ enum class RefuseReason : std::uint8_t {
   kConnectionBytes,  // the connection's unanswered requests hold as much as they may
 };
 
+// What an answer carries; one may be of several kinds.
+enum class AnswerKind : std::uint8_t { kTensor, kTopK, kIndices, kLogSumExp, kEntropy };
+constexpr std::size_t kAnswerKinds = 5;
+
 struct BatchSample {
+  std::array<std::uint64_t, kAnswerKinds> answers = {};  // requests by kind of answer
+  std::uint64_t saved_bytes = 0;                         // of tensors that summaries stood for
   std::uint64_t requests = 0;
   std::uint64_t rows = 0;
   std::uint64_t input_bytes = 0;

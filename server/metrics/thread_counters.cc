@@ -31,6 +31,8 @@ void ThreadCounters::BatchFinished(const BatchSample& sample) {
   batch_requests_.Observe(sample.requests);
   batch_bytes_.Observe(sample.input_bytes + sample.output_bytes);
   execution_.Observe(CountOf(sample.execution));
+  for (std::size_t i = 0; i < kAnswerKinds; ++i) answers_[i].Add(sample.answers[i]);
+  saved_bytes_.Add(sample.saved_bytes);
   input_bytes_.Add(sample.input_bytes);
   output_bytes_.Add(sample.output_bytes);
 }
@@ -69,6 +71,8 @@ void ThreadCounters::AddTo(CounterTotals* totals) const {
   for (std::size_t i = 0; i < kRefuseReasons; ++i) {
     totals->rejected[i] += refused_[i].Get();
   }
+  for (std::size_t i = 0; i < kAnswerKinds; ++i) totals->answers[i] += answers_[i].Get();
+  totals->saved_bytes += saved_bytes_.Get();
   totals->input_bytes += input_bytes_.Get();
   totals->output_bytes += output_bytes_.Get();
   totals->copied_in += copied_in_.Get();

@@ -28,6 +28,8 @@ struct CounterTotals {
   HistogramTotals<kByteBounds.size()> batch_bytes;
   std::array<std::uint64_t, kCloseReasons> batches{};
   std::array<std::uint64_t, kRefuseReasons> rejected{};
+  std::array<std::uint64_t, kAnswerKinds> answers{};
+  std::uint64_t saved_bytes = 0;
   std::uint64_t input_bytes = 0;
   std::uint64_t output_bytes = 0;
   std::uint64_t copied_in = 0;
@@ -63,6 +65,8 @@ class alignas(128) ThreadCounters final : public Recorder {
   ShardHistogram<kByteBounds> batch_bytes_;
   std::array<ThreadCounter, kCloseReasons> batches_;
   std::array<ThreadCounter, kRefuseReasons> refused_;
+  std::array<ThreadCounter, kAnswerKinds> answers_;
+  ThreadCounter saved_bytes_;
   ThreadCounter input_bytes_, output_bytes_, copied_in_, copied_out_, arrived_;
   mutable Mutex mu_;  // of what is rare
   std::array<std::array<Exemplar, kTimeBounds.size() + 1>, kMethods> exemplars_ ABSL_GUARDED_BY(mu_);

@@ -3,6 +3,7 @@
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -17,9 +18,9 @@ constexpr std::int32_t kLastOperation = 2;
 // More elements than this could not be counted in bytes of any type within 63 bits.
 constexpr std::int64_t kMaxElements = std::numeric_limits<std::int64_t>::max() / 8;
 
-// An answer's header is at most 160 bytes: id 11, timing 2 + 44, output 6 + 2 + 2 + 80 + 6, stream
+// An answer's header is at most 204 bytes: id 11, timing 2 + 44, summary 6 + 6 * 6, output 6 + 2 + 2 + 80 + 6, stream
 // element 6.
-constexpr std::uint64_t kAnswerHeaderBytes = 160;
+constexpr std::uint64_t kAnswerHeaderBytes = 204;
 constexpr std::uint64_t kMaxMessageBytes = std::numeric_limits<std::int32_t>::max();
 
 template <typename... Args>
@@ -108,13 +109,17 @@ absl::Status CheckSizes(const RawRequest& raw, const WireLimits& limits, const T
     return Refuse("input.data: has ", raw.data_size, " bytes; must be ", spec.input_bytes(), " for shape ",
                   ShapeText(raw), " of ", kernels::SizeOf(spec.input_type), "-byte elements");
   }
-  const std::uint64_t request_bytes = raw.data_size + raw.lengths_count * sizeof(std::uint32_t);
+  const std::uint64_t request_bytes = raw.data_size + raw.lengths_count * sizeof(std::uint32_t) + raw.indices_size;
   if (request_bytes > limits.max_request_bytes) {
-    return Refuse("input.data: the data and lengths have ", request_bytes, " bytes; must be at most ",
-                  limits.max_request_bytes, " (max_request_bytes)");
+    return Refuse("input.data: the data", raw.indices_size > 0 ? ", lengths and indices" : " and lengths", " have ",
+                  request_bytes, " bytes; must be at most ", limits.max_request_bytes, " (max_request_bytes)");
   }
   const std::uint64_t limit = std::min(limits.max_response_bytes, kMaxMessageBytes - kAnswerHeaderBytes);
   if (spec.output_bytes() > limit) {
+    if (spec.summary.any()) {
+      return Refuse("summary: makes an answer of ", spec.output_bytes(), " bytes; must be at most ", limit,
+                    " (max_response_bytes)");
+    }
     return Refuse("output_dtype: ", static_cast<int>(spec.output_type), " makes an answer of ", spec.output_bytes(),
                   " bytes; must be at most ", limit, " (max_response_bytes)");
   }
@@ -133,6 +138,48 @@ absl::Status CheckLengths(const RawRequest& raw, const TensorSpec& spec) {
   return absl::OkStatus();
 }
 
+absl::Status CheckSummary(const RawRequest& raw, const WireLimits& limits, TensorSpec* spec) {
+  if (!raw.has_summary) return absl::OkStatus();
+  if (raw.top_k > limits.max_top_k) {
+    return Refuse("summary.top_k: is ", raw.top_k, "; must be at most ", limits.max_top_k, " (max_top_k)");
+  }
+  if (raw.top_k == 0 && raw.indices_size == 0 && !raw.log_sum_exp && !raw.entropy && !raw.full) {
+    return Refuse("summary: asks for nothing; must have a top_k of 1 to ", limits.max_top_k,
+                  " (max_top_k), indices, log_sum_exp, entropy or full");
+  }
+  const std::uint64_t each = static_cast<std::uint64_t>(spec->rows()) * sizeof(std::int32_t);
+  if (each == 0 ? raw.indices_size != 0 : raw.indices_size % each != 0) {
+    return Refuse("summary.indices: has ", raw.indices_size, " bytes; must be a multiple of ", each,
+                  ", 4 bytes for each row");
+  }
+  spec->summary.top_k = raw.top_k;
+  spec->summary.at = each == 0 ? 0 : static_cast<std::int64_t>(raw.indices_size / each);
+  spec->summary.log_sum_exp = raw.log_sum_exp;
+  spec->summary.entropy = raw.entropy;
+  spec->summary.partial = raw.top_k > 0 || spec->summary.at > 0 || raw.log_sum_exp || raw.entropy;
+  spec->summary.full = raw.full;
+  return absl::OkStatus();
+}
+
+// A piece at a time: bad ones cost no memory.
+absl::Status CheckIndices(const RawRequest& raw, const TensorSpec& spec) {
+  std::array<std::int32_t, 1024> piece;
+  WireCursor cursor = raw.indices_begin;
+  const std::uint64_t count = raw.indices_size / sizeof(std::int32_t);
+  for (std::uint64_t begin = 0; begin < count; begin += piece.size()) {
+    const std::uint64_t some = std::min<std::uint64_t>(piece.size(), count - begin);
+    cursor.Read(some * sizeof(std::int32_t), piece.data());
+    const auto is_bad = [&spec](std::int32_t index) { return index < -1 || index >= spec.cols; };
+    const auto end = piece.begin() + static_cast<std::ptrdiff_t>(some);
+    const auto bad = std::find_if(piece.begin(), end, is_bad);
+    if (bad == end) continue;
+    const std::uint64_t at = begin + static_cast<std::uint64_t>(bad - piece.begin());
+    return Refuse("summary.indices: value ", at, ", of row ", at / static_cast<std::uint64_t>(spec.summary.at), ", is ",
+                  *bad, "; must be -1 (none) or from 0 to ", spec.cols - 1, ", below the axis length");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status ApplyContract(const RawRequest& raw, const WireLimits& limits, DecodedRequest* out) {
@@ -140,10 +187,10 @@ absl::Status ApplyContract(const RawRequest& raw, const WireLimits& limits, Deco
   if (absl::Status status = CheckTypes(raw, &spec); !status.ok()) return status;
   if (absl::Status status = CheckShape(raw, limits); !status.ok()) return status;
   if (absl::Status status = CheckAxis(raw, &spec); !status.ok()) return status;
-  if (absl::Status status = CheckSizes(raw, limits, spec); !status.ok()) {
-    return status;
-  }
+  if (absl::Status status = CheckSummary(raw, limits, &spec); !status.ok()) return status;
+  if (absl::Status status = CheckSizes(raw, limits, spec); !status.ok()) return status;
   if (absl::Status status = CheckLengths(raw, spec); !status.ok()) return status;
+  if (absl::Status status = CheckIndices(raw, spec); !status.ok()) return status;
   out->timeout_us = raw.timeout_us;
   out->rank = static_cast<std::uint32_t>(raw.rank);
   std::copy_n(raw.shape, kMaxShapeRank, out->shape);
@@ -154,6 +201,12 @@ absl::Status ApplyContract(const RawRequest& raw, const WireLimits& limits, Deco
   if (spec.has_lengths) {
     out->lengths.resize(raw.lengths_count);
     ReadLengths(raw, out->lengths.data());
+  }
+  // An empty tensor has no element to ask for, so its indices are checked and forgotten, too.
+  if (spec.elements() == 0) spec.summary.at = 0;
+  if (spec.summary.at > 0) {
+    out->indices.resize(raw.indices_size / sizeof(std::int32_t));
+    ReadIndices(raw, out->indices.data());
   }
   return absl::OkStatus();
 }

@@ -40,12 +40,39 @@ constexpr std::size_t kMaxInferIdBytes = 4096;
 constexpr std::size_t kMaxInferInputs = 64;
 constexpr std::size_t kMaxInferNameBytes = 64;
 
+// What an answer can have of an input, in the order in which it comes. All but the first are made of a summary.
+enum class InferOutput : std::uint8_t { kTensor, kClasses, kTopValues, kTopIndices, kLogSumExp, kMaximum, kEntropy };
+constexpr std::size_t kInferOutputKinds = 7;
+// What an output's name ends with, behind the name that the whole tensor has.
+constexpr std::string_view kInferEndings[kInferOutputKinds] = {
+    "", "", "_top_values", "_top_indices", "_log_sum_exp", "_maximum", "_entropy"};
+
+// A set of them.
+class InferOutputSet {
+ public:
+  constexpr void Add(InferOutput output) { bits_ |= BitOf(output); }
+  constexpr void Remove(InferOutput output) { bits_ &= ~BitOf(output); }
+  constexpr bool Has(InferOutput output) const { return (bits_ & BitOf(output)) != 0; }
+  constexpr bool empty() const { return bits_ == 0; }
+  constexpr bool HasOnlyTheTensor() const { return bits_ == BitOf(InferOutput::kTensor); }
+
+ private:
+  static constexpr std::uint32_t BitOf(InferOutput output) { return 1u << static_cast<unsigned>(output); }
+  std::uint32_t bits_ = 0;
+};
+
 // One input that is to be answered: a request as the native contract has it.
 struct InferTensor {
   DecodedRequest request;           // payload_offset is where it lies in the message, unless it is in `gathered`
-  std::string output;               // the name of its answer
+  std::uint32_t axis = 0;           // of the shape
+  std::string output;               // the name of its whole answer
+  InferOutputSet outputs;           // what is wanted of it
+  std::string classes;              // once it is computed, where kClasses is wanted: that output's bytes
   std::vector<std::byte> gathered;  // typed contents that came in several pieces; empty: they lie in the message
 };
+
+// The most bytes that a class's text, with its length in front, takes.
+std::uint64_t MostClassBytes(const TensorSpec& spec);
 
 // One decoded ModelInferRequest. Borrows nothing, as DecodedRequest.
 struct InferRequest {
@@ -65,11 +92,20 @@ struct InferRequest {
 // looks like a compressed message), otherwise as DecodeRequest.
 void DecodeInferRequest(Slices slices, const WireLimits& limits, InferRequest* out);
 
+// What the answer has of one tensor: a piece of the header, with the payload's parts in their places (counted from the
+// piece's begin).
+struct InferPiece {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  AnswerParts parts;
+
+  std::string_view HeaderIn(std::string_view header) const { return header.substr(begin, end - begin); }
+};
+using InferPieces = absl::InlinedVector<InferPiece, 1>;
+
 // Appends to `header` everything of a serialized ModelInferResponse (with `in_stream`: of a ModelStreamInferResponse)
-// but the outputs' bytes, and to `ends`, for each output, where its bytes belong: behind so many of header's. An output
-// follows in spec.output_bytes() bytes.
-using InferHeaderEnds = absl::InlinedVector<std::size_t, 1>;
-void EncodeInferHeader(const InferRequest& request, bool in_stream, std::string* header, InferHeaderEnds* ends);
+// but the outputs' bytes, and to `pieces` where those belong, a piece a tensor.
+void EncodeInferHeader(const InferRequest& request, bool in_stream, std::string* header, InferPieces* pieces);
 
 // Appends a whole ModelStreamInferResponse that carries an error.
 void EncodeInferStreamError(std::string_view id, const absl::Status& status, std::string* out);

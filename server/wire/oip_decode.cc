@@ -22,7 +22,7 @@ using Kind = InferParameter::Kind;
 
 constexpr std::size_t kExcerpt = 60;
 // What an answer's header may have beside the outputs: the id, and each output's name, type, shape and lengths.
-constexpr std::uint64_t kMostHeaderBytes = kMaxInferIdBytes + kMaxInferInputs * 256 + 256;
+constexpr std::uint64_t kMostHeaderBytes = kMaxInferIdBytes + kMaxInferInputs * kInferOutputKinds * 256 + 256;
 constexpr std::uint64_t kMostMessageBytes = std::numeric_limits<std::int32_t>::max();
 
 template <typename... Args>
@@ -113,27 +113,56 @@ absl::Status ApplyTimeout(const RawInferRequest& raw, InferRequest* out) {
   return absl::OkStatus();
 }
 
-absl::Status ApplyTellsFinal(const RawInferRequest& raw, InferRequest* out) {
-  if (!raw.tells_final) return absl::OkStatus();
-  if (raw.tells_final->kind != Kind::kBool) {
-    return WrongKind("triton_enable_empty_final_response", *raw.tells_final, "a bool_param");
+absl::Status ReadBool(const char* name, const std::optional<InferParameter>& parameter, bool* value) {
+  if (!parameter) return absl::OkStatus();
+  if (parameter->kind != Kind::kBool) return WrongKind(name, *parameter, "a bool_param");
+  *value = parameter->bits != 0;
+  return absl::OkStatus();
+}
+
+// Of a parameter at `place`.
+absl::Status ReadTopK(const std::string& place, const InferParameter& parameter, const WireLimits& limits,
+                      std::uint32_t* k) {
+  const std::optional<std::int64_t> number = IntegerOf(parameter);
+  if (!number) return Invalid(place, ": has ", KindName(parameter.kind), "; must have an int64_param");
+  if (*number < 1 || *number > limits.max_top_k) {
+    return Invalid(place, ": is ", *number, "; must be from 1 to ", limits.max_top_k, " (max_top_k)");
   }
-  out->tells_final = raw.tells_final->bits != 0;
+  *k = static_cast<std::uint32_t>(*number);
+  return absl::OkStatus();
+}
+
+absl::Status ApplySummary(const RawInferRequest& raw, const WireLimits& limits, RawRequest* native) {
+  if (raw.top_k) {
+    if (absl::Status status = ReadTopK("parameters[\"top_k\"]", *raw.top_k, limits, &native->top_k); !status.ok()) {
+      return status;
+    }
+  }
+  if (absl::Status status = ReadBool("log_sum_exp", raw.log_sum_exp, &native->log_sum_exp); !status.ok()) {
+    return status;
+  }
+  if (absl::Status status = ReadBool("entropy", raw.entropy, &native->entropy); !status.ok()) return status;
+  native->has_summary = native->top_k > 0 || native->log_sum_exp || native->entropy;
   return absl::OkStatus();
 }
 
 // What the request says once for all of its inputs.
-absl::Status ApplyParameters(const RawInferRequest& raw, RawRequest* native, InferRequest* out) {
+absl::Status ApplyParameters(const RawInferRequest& raw, const WireLimits& limits, RawRequest* native,
+                             InferRequest* out) {
   if (raw.unknown) {
     return Invalid("parameters: ", Quoted(*raw.unknown),
-                   " is not known here; known are axis, scale, output_dtype and timeout, and ignored are priority and "
-                   "sequence_*");
+                   " is not known here; known are axis, scale, output_dtype, timeout, top_k, log_sum_exp and entropy, "
+                   "and ignored are priority and sequence_*");
   }
   if (absl::Status status = ApplyAxis(raw, native); !status.ok()) return status;
   if (absl::Status status = ApplyScale(raw, native); !status.ok()) return status;
   if (absl::Status status = ApplyOutputDtype(raw, native); !status.ok()) return status;
   if (absl::Status status = ApplyTimeout(raw, out); !status.ok()) return status;
-  if (absl::Status status = ApplyTellsFinal(raw, out); !status.ok()) return status;
+  if (absl::Status status = ReadBool("triton_enable_empty_final_response", raw.tells_final, &out->tells_final);
+      !status.ok()) {
+    return status;
+  }
+  if (absl::Status status = ApplySummary(raw, limits, native); !status.ok()) return status;
   native->operation = static_cast<std::int32_t>(out->model->operation);
   return absl::OkStatus();
 }
@@ -177,16 +206,93 @@ absl::Status CheckNoParameter(const std::string& place, const std::optional<Infe
     return absl::UnimplementedError(absl::StrCat(place, ".parameters: ", Quoted(*key),
                                                  ": there is no shared memory here; send raw_input_contents"));
   }
-  if (key->text == "classification") {
-    return absl::UnimplementedError(absl::StrCat(place, ".parameters: \"classification\" is not served"));
-  }
   return Invalid(place, ".parameters: ", Quoted(*key), " is not known here; must have none");
 }
 
-absl::Status CheckName(const std::string& place, const RawInferInput& input) {
-  if (input.name.size <= kMaxInferNameBytes && absl::StartsWith(input.name.text, "X")) return absl::OkStatus();
-  return Invalid(place, ".name: is ", Quoted(input.name), "; must be \"X\", or begin with it and have at most ",
-                 kMaxInferNameBytes, " bytes");
+// `common`: what the parameters ask for.
+absl::Status CheckName(const std::string& place, const RawInferInput& input, const RawRequest& common) {
+  if (input.name.size > kMaxInferNameBytes || !absl::StartsWith(input.name.text, "X")) {
+    return Invalid(place, ".name: is ", Quoted(input.name), "; must be \"X\", or begin with it and have at most ",
+                   kMaxInferNameBytes, " bytes");
+  }
+  for (const std::string_view ending : kInferEndings) {
+    if (common.has_summary && !ending.empty() && std::string_view(input.name.text).ends_with(ending)) {
+      return Invalid(place, ".name: is ", Quoted(input.name), "; must not end as the further outputs do, with ",
+                     std::string(ending));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// The class_count of each of outputs[]; 0: it has none.
+using ClassCounts = absl::InlinedVector<std::uint32_t, 1>;
+
+absl::Status ReadClassCounts(const RawInferRequest& raw, const RawRequest& common, const WireLimits& limits,
+                             ClassCounts* counts) {
+  counts->assign(raw.outputs.size(), 0);
+  for (std::size_t i = 0; i < raw.outputs.size(); ++i) {
+    if (!raw.outputs[i].classification) continue;
+    const std::string place = absl::StrCat("outputs[", i, "].parameters[\"classification\"]");
+    if (common.top_k > 0) return Invalid(place, ": is set beside parameters[\"top_k\"]; must have one of them");
+    if (absl::Status status = ReadTopK(place, *raw.outputs[i].classification, limits, &(*counts)[i]); !status.ok()) {
+      return status;
+    }
+  }
+  return absl::OkStatus();
+}
+
+// The outputs that the parameters offer beside the whole tensor.
+InferOutputSet Further(const RawRequest& common) {
+  InferOutputSet further;
+  if (common.top_k > 0) {
+    further.Add(InferOutput::kTopValues);
+    further.Add(InferOutput::kTopIndices);
+  }
+  if (common.log_sum_exp) {
+    further.Add(InferOutput::kLogSumExp);
+    further.Add(InferOutput::kMaximum);
+  }
+  if (common.entropy) further.Add(InferOutput::kEntropy);
+  return further;
+}
+
+// Which of an input's outputs has this name; nothing: none that there is.
+std::optional<InferOutput> OutputNamed(std::string_view name, std::string_view whole, const RawRequest& common) {
+  if (!name.starts_with(whole)) return std::nullopt;
+  name.remove_prefix(whole.size());
+  if (name.empty()) return InferOutput::kTensor;
+  const InferOutputSet further = Further(common);
+  for (std::size_t i = 0; i < kInferOutputKinds; ++i) {
+    const auto output = static_cast<InferOutput>(i);
+    if (name == kInferEndings[i] && further.Has(output)) return output;
+  }
+  return std::nullopt;
+}
+
+// What is wanted of the input whose whole answer has the name tensor->output, into its set and `native`.
+void ChooseOutputs(const RawInferRequest& raw, const ClassCounts& counts, InferTensor* tensor, RawRequest* native) {
+  InferOutputSet& wanted = tensor->outputs;
+  std::uint32_t classes = 0;
+  if (raw.outputs.empty()) {
+    wanted = Further(*native);
+    if (wanted.empty()) wanted.Add(InferOutput::kTensor);
+  }
+  for (std::size_t i = 0; i < raw.outputs.size(); ++i) {
+    const std::optional<InferOutput> output = OutputNamed(raw.outputs[i].name.text, tensor->output, *native);
+    if (!output) continue;
+    const bool as_classes = *output == InferOutput::kTensor && counts[i] > 0;
+    wanted.Add(as_classes ? InferOutput::kClasses : *output);
+    if (as_classes) classes = counts[i];
+  }
+  if (classes > 0) {
+    native->top_k = classes;
+  } else if (!wanted.Has(InferOutput::kTopValues) && !wanted.Has(InferOutput::kTopIndices)) {
+    native->top_k = 0;
+  }
+  native->log_sum_exp = wanted.Has(InferOutput::kLogSumExp) || wanted.Has(InferOutput::kMaximum);
+  native->entropy = wanted.Has(InferOutput::kEntropy);
+  native->has_summary = native->top_k > 0 || native->log_sum_exp || native->entropy;
+  native->full = native->has_summary && wanted.Has(InferOutput::kTensor);
 }
 
 // Where the input's data are, into `native`; what is wrong with them in this protocol.
@@ -227,10 +333,10 @@ absl::Status InOurWords(const absl::Status& status, const std::string& place, co
 }
 
 absl::Status DecodeInput(const RawInferRequest& raw, std::size_t index, const RawRequest& common,
-                         const WireLimits& limits, InferTensor* out) {
+                         const ClassCounts& counts, const WireLimits& limits, InferTensor* out) {
   const RawInferInput& input = raw.inputs[index];
   const std::string place = absl::StrCat("inputs[", index, "]");
-  if (absl::Status status = CheckName(place, input); !status.ok()) return status;
+  if (absl::Status status = CheckName(place, input, common); !status.ok()) return status;
   if (absl::Status status = CheckNoParameter(place, input.parameter); !status.ok()) return status;
   RawRequest native = common;
   native.has_input = true;
@@ -242,6 +348,8 @@ absl::Status DecodeInput(const RawInferRequest& raw, std::size_t index, const Ra
   native.rank = input.rank;
   std::copy_n(input.shape, kMaxShapeRank, native.shape);
   if (absl::Status status = FindData(raw, index, place, &native); !status.ok()) return status;
+  out->output = "Y" + input.name.text.substr(1);
+  ChooseOutputs(raw, counts, out, &native);
   if (absl::Status status = ApplyContract(native, limits, &out->request); !status.ok()) {
     return InOurWords(status, place,
                       raw.raw_count > 0 ? absl::StrCat("raw_input_contents[", index, "]") : place + ".contents");
@@ -251,32 +359,45 @@ absl::Status DecodeInput(const RawInferRequest& raw, std::size_t index, const Ra
     out->gathered.resize(native.data_size);
     GatherContents(input, fp64, out->gathered.data());
   }
-  out->output = "Y" + input.name.text.substr(1);
+  TensorSpec& spec = out->request.spec;
+  out->axis =
+      static_cast<std::uint32_t>(native.has_axis && native.axis >= 0
+                                     ? native.axis
+                                     : static_cast<std::int32_t>(input.rank) + (native.has_axis ? native.axis : -1));
+  // Of a row that is shorter there are no more classes.
+  if (out->outputs.Has(InferOutput::kClasses)) {
+    spec.summary.top_k = static_cast<std::uint32_t>(
+        std::clamp<std::int64_t>(spec.cols, 1, static_cast<std::int64_t>(spec.summary.top_k)));
+  }
   return absl::OkStatus();
 }
 
-// Which of the outputs are asked for: keeps those tensors only.
-absl::Status ApplyOutputs(const RawInferRequest& raw, InferRequest* out) {
-  std::array<bool, kMaxInferInputs> wanted{};
+// Each of the outputs that are asked for is there, and once; keeps only the tensors of which something is.
+absl::Status CheckOutputs(const RawInferRequest& raw, const RawRequest& common, InferRequest* out) {
   for (std::size_t i = 0; i < raw.outputs.size(); ++i) {
     const std::string place = absl::StrCat("outputs[", i, "]");
     const RawInferOutput& output = raw.outputs[i];
-    const auto it = std::find_if(out->tensors.begin(), out->tensors.end(),
-                                 [&](const InferTensor& tensor) { return tensor.output == output.name.text; });
+    const auto it = std::find_if(out->tensors.begin(), out->tensors.end(), [&](const InferTensor& tensor) {
+      return OutputNamed(output.name.text, tensor.output, common).has_value();
+    });
     if (it == out->tensors.end()) {
-      return Invalid(place, ".name: is ", Quoted(output.name), "; must be the name of an input with Y for its X");
+      return Invalid(place, ".name: is ", Quoted(output.name),
+                     "; must be the name of an input with Y for its X, or that with an ending of the further outputs "
+                     "that parameters ask for");
     }
-    if (std::exchange(wanted[static_cast<std::size_t>(it - out->tensors.begin())], true)) {
-      return Invalid(place, ".name: ", Quoted(output.name), " is there twice; must be there once");
+    for (std::size_t j = 0; j < i; ++j) {
+      if (raw.outputs[j].name.text == output.name.text) {
+        return Invalid(place, ".name: ", Quoted(output.name), " is there twice; must be there once");
+      }
     }
-    if (absl::Status status = CheckNoParameter(place, output.parameter); !status.ok()) {
-      return status;
+    if (output.classification && it->output != output.name.text) {
+      return Invalid(place, ".parameters: \"classification\" is there for ", Quoted(output.name),
+                     "; must be there for whole tensors only");
     }
+    if (absl::Status status = CheckNoParameter(place, output.parameter); !status.ok()) return status;
   }
-  if (raw.outputs.empty()) return absl::OkStatus();
-  std::size_t index = 0;
-  const auto dropped =
-      std::remove_if(out->tensors.begin(), out->tensors.end(), [&](const InferTensor&) { return !wanted[index++]; });
+  const auto dropped = std::remove_if(out->tensors.begin(), out->tensors.end(),
+                                      [](const InferTensor& tensor) { return tensor.outputs.empty(); });
   out->tensors.erase(dropped, out->tensors.end());
   return absl::OkStatus();
 }
@@ -293,6 +414,10 @@ absl::Status CheckNamesAndSizes(const WireLimits& limits, const InferRequest& re
     }
     in += tensor.request.spec.input_bytes();
     out += tensor.request.spec.output_bytes();
+    if (tensor.outputs.Has(InferOutput::kClasses)) {
+      const TensorSpec& spec = tensor.request.spec;
+      out += static_cast<std::uint64_t>(spec.rows()) * spec.summary.top_k * MostClassBytes(spec);
+    }
   }
   if (in > limits.max_request_bytes) {
     return Invalid("inputs: have ", in, " bytes together; must have at most ", limits.max_request_bytes,
@@ -308,25 +433,37 @@ absl::Status CheckNamesAndSizes(const WireLimits& limits, const InferRequest& re
 absl::Status ApplyRules(const RawInferRequest& raw, const WireLimits& limits, InferRequest* out) {
   if (absl::Status status = ApplyModel(raw, out); !status.ok()) return status;
   RawRequest common;
-  if (absl::Status status = ApplyParameters(raw, &common, out); !status.ok()) return status;
+  if (absl::Status status = ApplyParameters(raw, limits, &common, out); !status.ok()) return status;
   if (absl::Status status = CheckCounts(raw); !status.ok()) return status;
+  ClassCounts counts;
+  if (absl::Status status = ReadClassCounts(raw, common, limits, &counts); !status.ok()) return status;
   for (std::size_t i = 0; i < raw.inputs.size(); ++i) {
-    if (absl::Status status = DecodeInput(raw, i, common, limits, &out->tensors.emplace_back()); !status.ok()) {
+    if (absl::Status status = DecodeInput(raw, i, common, counts, limits, &out->tensors.emplace_back()); !status.ok()) {
       return status;
     }
   }
   if (absl::Status status = CheckNamesAndSizes(limits, *out); !status.ok()) return status;
-  if (absl::Status status = ApplyOutputs(raw, out); !status.ok()) return status;
-  // The 16-bit types have no typed form: an answer in one is raw.
+  if (absl::Status status = CheckOutputs(raw, common, out); !status.ok()) return status;
+  // The 16-bit types and what is no whole tensor have no typed form: an answer with one is raw.
   const auto has_typed_form = [](const InferTensor& tensor) {
-    return tensor.request.spec.output_type == kernels::DataType::kFloat32 ||
-           tensor.request.spec.output_type == kernels::DataType::kFloat64;
+    const kernels::DataType type = tensor.request.spec.output_type;
+    return tensor.outputs.HasOnlyTheTensor() &&
+           (type == kernels::DataType::kFloat32 || type == kernels::DataType::kFloat64);
   };
   out->typed = raw.raw_count == 0 && std::all_of(out->tensors.begin(), out->tensors.end(), has_typed_form);
   return absl::OkStatus();
 }
 
 }  // namespace
+
+std::uint64_t MostClassBytes(const TensorSpec& spec) {
+  // Six decimals of a probability, or of a logarithm with all digits before the point that its type can have.
+  std::uint64_t value = 8;
+  if (spec.operation == kernels::Operation::kLogSoftmax) {
+    value = spec.output_type == kernels::DataType::kFloat64 ? 317 : 47;
+  }
+  return sizeof(std::uint32_t) + value + std::string_view(":2147483647").size();
+}
 
 void DecodeInferRequest(Slices slices, const WireLimits& limits, InferRequest* out) {
   *out = InferRequest{};

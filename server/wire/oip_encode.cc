@@ -21,55 +21,150 @@ char* PutBytes(std::uint32_t tag, std::string_view text, char* at) {
   return at + text.copy(at, text.size());
 }
 
-// One output's metadata: `contents` is the size of its InferTensorContents, 0 when it has none.
+const char* NumberName(const TensorSpec& spec) {
+  return spec.input_type == kernels::DataType::kFloat64 ? "FP64" : "FP32";
+}
+
+// One output of a tensor, as the answer is to have it.
+struct Output {
+  const InferTensor* tensor = nullptr;
+  std::string_view ending;
+  const char* datatype = "";
+  bool is_classes = false;  // its bytes are there already, and no part of what was computed
+  bool is_whole = true;     // of the tensor's shape; otherwise the axis is gone and
+  std::int64_t last = 0;    // this is the last dimension
+  AnswerParts::Part part;
+  bool typed = false;
+
+  std::int64_t dimension(std::uint32_t i) const {
+    const DecodedRequest& request = tensor->request;
+    if (is_whole) return request.shape[i];
+    if (i + 1 == request.rank) return last;
+    return request.shape[i < tensor->axis ? i : i + 1];
+  }
+};
+
+Output OutputOf(const InferTensor& tensor, InferOutput what, bool typed) {
+  const TensorSpec& spec = tensor.request.spec;
+  Output output;
+  output.tensor = &tensor;
+  output.ending = kInferEndings[static_cast<std::size_t>(what)];
+  output.typed = typed;
+  if (what == InferOutput::kTensor) {
+    output.datatype = DatatypeName(spec.output_type);
+    output.part.bytes = spec.tensor_bytes();
+    return output;
+  }
+  output.is_whole = false;
+  const bool is_empty = spec.elements() == 0;
+  if (what == InferOutput::kClasses) {
+    output.datatype = "BYTES";
+    output.is_classes = true;
+    output.last = is_empty ? 0 : spec.summary.top_k;
+    output.part.bytes = tensor.classes.size();
+    return output;
+  }
+  const SummaryLayout layout = spec.summary_layout();
+  const auto fill = [&](SummaryLayout::Part part, const char* datatype, std::int64_t last) {
+    output.datatype = datatype;
+    output.last = is_empty ? 0 : last;
+    output.part = {.offset = layout.offset[part], .bytes = layout.bytes[part], .of_summary = true};
+  };
+  switch (what) {
+    case InferOutput::kTensor:
+    case InferOutput::kClasses:
+      break;
+    case InferOutput::kTopValues:
+      fill(SummaryLayout::kTopValues, DatatypeName(spec.output_type), spec.summary.top_k);
+      break;
+    case InferOutput::kTopIndices:
+      fill(SummaryLayout::kTopIndices, "INT32", spec.summary.top_k);
+      break;
+    case InferOutput::kLogSumExp:
+      fill(SummaryLayout::kLogSumExp, NumberName(spec), 1);
+      break;
+    case InferOutput::kMaximum:
+      fill(SummaryLayout::kMaximum, NumberName(spec), 1);
+      break;
+    case InferOutput::kEntropy:
+      fill(SummaryLayout::kEntropy, NumberName(spec), 1);
+      break;
+  }
+  return output;
+}
+
+// Calls `use` with each output that is wanted of a tensor.
+template <typename Use>
+void ForEachOutput(const InferTensor& tensor, bool typed, const Use& use) {
+  for (std::size_t i = 0; i < kInferOutputKinds; ++i) {
+    const auto what = static_cast<InferOutput>(i);
+    if (tensor.outputs.Has(what)) use(OutputOf(tensor, what, typed));
+  }
+}
+
+// An output's metadata: `contents` is the size of its InferTensorContents, 0 when it has none.
 struct OutputSizes {
+  std::uint64_t name = 0;
   std::uint64_t shape = 0;
   std::uint64_t contents = 0;
   std::uint64_t whole = 0;
 };
 
-OutputSizes SizesOf(const InferTensor& tensor, bool typed) {
+OutputSizes SizesOf(const Output& output) {
   OutputSizes sizes;
-  const DecodedRequest& request = tensor.request;
-  for (std::uint32_t i = 0; i < request.rank; ++i) {
-    sizes.shape += VarintSize(static_cast<std::uint64_t>(request.shape[i]));
+  sizes.name = output.tensor->output.size() + output.ending.size();
+  for (std::uint32_t i = 0; i < output.tensor->request.rank; ++i) {
+    sizes.shape += VarintSize(static_cast<std::uint64_t>(output.dimension(i)));
   }
-  const std::uint64_t payload = request.spec.output_bytes();
-  if (typed && payload > 0) sizes.contents = BlockSize(payload);
-  sizes.whole = TextSize(tensor.output) + TextSize(DatatypeName(request.spec.output_type)) + BlockSize(sizes.shape) +
+  if (output.typed && output.part.bytes > 0) sizes.contents = BlockSize(output.part.bytes);
+  sizes.whole = BlockSize(sizes.name) + TextSize(output.datatype) + BlockSize(sizes.shape) +
                 (sizes.contents == 0 ? 0 : BlockSize(sizes.contents));
   return sizes;
 }
 
 // Up to where typed contents begin.
-void AppendOutput(const InferTensor& tensor, const OutputSizes& sizes, std::string* out) {
-  const std::uint64_t payload = sizes.contents == 0 ? 0 : tensor.request.spec.output_bytes();
+void AppendOutput(const Output& output, std::string* out) {
+  const OutputSizes sizes = SizesOf(output);
+  const std::string& name = output.tensor->output;
+  const std::uint64_t payload = sizes.contents == 0 ? 0 : output.part.bytes;
   char* at = Extend(out, BlockSize(sizes.whole) - payload);
   at = PutBlockStart(kInferResponseOutputs, sizes.whole, at);
-  at = PutBytes(kInferTensorName, tensor.output, at);
-  at = PutBytes(kInferTensorDatatype, DatatypeName(tensor.request.spec.output_type), at);
+  at = PutBlockStart(kInferTensorName, sizes.name, at);
+  at += name.copy(at, name.size());
+  at += output.ending.copy(at, output.ending.size());
+  at = PutBytes(kInferTensorDatatype, output.datatype, at);
   at = PutBlockStart(kInferTensorShapePacked, sizes.shape, at);
-  for (std::uint32_t i = 0; i < tensor.request.rank; ++i) {
-    at = PutVarint(static_cast<std::uint64_t>(tensor.request.shape[i]), at);
+  for (std::uint32_t i = 0; i < output.tensor->request.rank; ++i) {
+    at = PutVarint(static_cast<std::uint64_t>(output.dimension(i)), at);
   }
   if (payload == 0) return;
   at = PutBlockStart(kInferTensorContents, sizes.contents, at);
-  const bool fp64 = tensor.request.spec.output_type == kernels::DataType::kFloat64;
+  const bool fp64 = output.tensor->request.spec.output_type == kernels::DataType::kFloat64;
   PutBlockStart(fp64 ? kInferFp64Packed : kInferFp32Packed, payload, at);
+}
+
+void AddPart(const Output& output, std::size_t header_end, AnswerParts* parts) {
+  if (output.part.bytes == 0) return;
+  AnswerParts::Part& part = parts->part[parts->count++];
+  part = output.part;
+  part.header_end = header_end;
 }
 
 }  // namespace
 
-void EncodeInferHeader(const InferRequest& request, bool in_stream, std::string* header, InferHeaderEnds* ends) {
+void EncodeInferHeader(const InferRequest& request, bool in_stream, std::string* header, InferPieces* pieces) {
   const std::string_view name = request.model->name;
   const bool tells_final = in_stream && request.tells_final;
   const std::uint64_t front =
       TextSize(name) + TextSize(kVersion) + TextSize(request.id) + (tells_final ? BlockSize(kFinal.size()) : 0);
+  std::size_t begin = header->size();
   if (in_stream) {
     std::uint64_t size = front;
     for (const InferTensor& tensor : request.tensors) {
-      size += BlockSize(SizesOf(tensor, request.typed).whole);
-      if (!request.typed) size += BlockSize(tensor.request.spec.output_bytes());
+      ForEachOutput(tensor, request.typed, [&](const Output& output) {
+        size += BlockSize(SizesOf(output).whole);
+        if (!request.typed) size += BlockSize(output.part.bytes);
+      });
     }
     PutBlockStart(kInferStreamResponse, size, Extend(header, BlockSize(size) - size));
   }
@@ -78,15 +173,28 @@ void EncodeInferHeader(const InferRequest& request, bool in_stream, std::string*
   at = PutBytes(kInferResponseModelVersion, kVersion, at);
   at = PutBytes(kInferResponseId, request.id, at);
   if (tells_final) PutBytes(kInferResponseParameters, kFinal, at);
-  for (const InferTensor& tensor : request.tensors) {
-    AppendOutput(tensor, SizesOf(tensor, request.typed), header);
-    if (request.typed) ends->push_back(header->size());
+  if (!request.typed) {
+    for (const InferTensor& tensor : request.tensors) {
+      ForEachOutput(tensor, /*typed=*/false, [&](const Output& output) { AppendOutput(output, header); });
+    }
   }
-  if (request.typed) return;
   for (const InferTensor& tensor : request.tensors) {
-    const std::uint64_t payload = tensor.request.spec.output_bytes();
-    PutBlockStart(kInferResponseRawOutput, payload, Extend(header, BlockSize(payload) - payload));
-    ends->push_back(header->size());
+    InferPiece& piece = pieces->emplace_back();
+    piece.begin = begin;
+    ForEachOutput(tensor, request.typed, [&](const Output& output) {
+      if (request.typed) {
+        AppendOutput(output, header);
+      } else {
+        const std::uint64_t payload = output.part.bytes;
+        PutBlockStart(kInferResponseRawOutput, payload, Extend(header, BlockSize(payload) - payload));
+      }
+      if (output.is_classes) {
+        header->append(tensor.classes);
+      } else {
+        AddPart(output, header->size() - begin, &piece.parts);
+      }
+    });
+    begin = piece.end = header->size();
   }
 }
 

@@ -84,12 +84,18 @@ bool WalkEntry(WireCursor* cursor, int depth, InferText* key, InferParameter* va
   });
 }
 
-// The parameters of an input or output: none is known, so that the first one's name is all that is needed.
-bool WalkUnknownEntry(WireCursor* cursor, int depth, std::optional<InferText>* first) {
+// A parameter of an input or output. `classification`: where the value of this key goes; null: it is not known, either.
+// Of the others the first one's name is all that is needed.
+bool WalkTensorEntry(WireCursor* cursor, int depth, std::optional<InferText>* first,
+                     std::optional<InferParameter>* classification) {
   InferText key;
   InferParameter value;
   if (!WalkEntry(cursor, depth, &key, &value)) return false;
-  if (!first->has_value()) *first = std::move(key);
+  if (classification != nullptr && key.text == "classification") {
+    *classification = std::move(value);
+  } else if (!first->has_value()) {
+    *first = std::move(key);
+  }
   return true;
 }
 
@@ -103,12 +109,15 @@ bool WalkRequestEntry(WireCursor* cursor, int depth, RawInferRequest* request) {
     std::string_view key;
     std::optional<InferParameter> RawInferRequest::*value;
   };
-  static constexpr std::array<Known, 5> kKnown = {{
+  static constexpr std::array<Known, 8> kKnown = {{
       {"axis", &RawInferRequest::axis},
       {"scale", &RawInferRequest::scale},
       {"output_dtype", &RawInferRequest::output_dtype},
       {"timeout", &RawInferRequest::timeout},
       {"triton_enable_empty_final_response", &RawInferRequest::tells_final},
+      {"top_k", &RawInferRequest::top_k},
+      {"log_sum_exp", &RawInferRequest::log_sum_exp},
+      {"entropy", &RawInferRequest::entropy},
   }};
   for (const Known& known : kKnown) {
     if (key.text != known.key) continue;
@@ -183,7 +192,7 @@ bool WalkInputField(WireCursor* cursor, std::uint32_t tag, int depth, RawInferIn
       AddDimension(input, value);
       return true;
     case kInferTensorParameters:
-      return WalkUnknownEntry(cursor, depth - 1, &input->parameter);
+      return WalkTensorEntry(cursor, depth - 1, &input->parameter, nullptr);
     case kInferTensorContents:
       return WalkContents(cursor, depth - 1, input, &none, &none);
     default:
@@ -207,7 +216,7 @@ bool WalkOutput(WireCursor* cursor, int depth, RawInferRequest* request) {
   return ForEachFieldInside(cursor, [&](std::uint32_t tag) {
     if (tag == kInferTensorName) return ReadText(cursor, &output.name);
     if (tag == kInferRequestedParameters) {
-      return WalkUnknownEntry(cursor, depth - 1, &output.parameter);
+      return WalkTensorEntry(cursor, depth - 1, &output.parameter, &output.classification);
     }
     return cursor->SkipField(tag, depth);
   });

@@ -49,7 +49,8 @@ struct RawInferInput {
 
 struct RawInferOutput {
   InferText name;
-  std::optional<InferText> parameter;
+  std::optional<InferParameter> classification;
+  std::optional<InferText> parameter;  // the key of the first other
 };
 
 struct RawInferRequest {
@@ -62,6 +63,9 @@ struct RawInferRequest {
   std::optional<InferParameter> output_dtype;
   std::optional<InferParameter> timeout;
   std::optional<InferParameter> tells_final;
+  std::optional<InferParameter> top_k;
+  std::optional<InferParameter> log_sum_exp;
+  std::optional<InferParameter> entropy;
   std::optional<InferText> unknown;  // the first key that is none of these, nor ignored
 
   // The first kMaxInferInputs of each; the counts are of all.

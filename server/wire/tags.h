@@ -22,7 +22,16 @@ enum RequestTag : std::uint32_t {
   kRequestLengths = 6 << 3,
   kRequestLengthsPacked = 6 << 3 | 2,
   kRequestTimeout = 7 << 3,
+  kRequestSummary = 8 << 3 | 2,
   kRequestInput = 15 << 3 | 2,
+};
+
+enum SummaryRequestTag : std::uint32_t {
+  kSummaryRequestTopK = 1 << 3,
+  kSummaryRequestIndices = 2 << 3 | 2,
+  kSummaryRequestLogSumExp = 3 << 3,
+  kSummaryRequestEntropy = 4 << 3,
+  kSummaryRequestFull = 5 << 3,
 };
 
 enum TensorTag : std::uint32_t {
@@ -36,7 +45,18 @@ enum ResponseTag : std::uint32_t {
   kResponseId = 1 << 3,
   kResponseStatus = 2 << 3 | 2,
   kResponseTiming = 3 << 3 | 2,
+  kResponseSummary = 4 << 3 | 2,
   kResponseOutput = 15 << 3 | 2,
+};
+
+// Of a Summary: in the order of its fields.
+enum SummaryTag : std::uint32_t {
+  kSummaryTopValues = 1 << 3 | 2,
+  kSummaryTopIndices = 2 << 3 | 2,
+  kSummaryValuesAt = 3 << 3 | 2,
+  kSummaryLogSumExp = 4 << 3 | 2,
+  kSummaryMaximum = 5 << 3 | 2,
+  kSummaryEntropy = 6 << 3 | 2,
 };
 
 enum StatusTag : std::uint32_t {
@@ -79,5 +99,8 @@ enum LimitsTag : std::uint32_t {
   kLimitsRequestsPerStreamMessage = 6 << 3,
   kLimitsInFlightPerStream = 7 << 3,
 };
+
+// Of Limits, in two bytes.
+constexpr std::uint32_t kLimitsTopK = 18 << 3;
 
 }  // namespace softmax::server

@@ -70,6 +70,56 @@ bool WalkInput(WireCursor* cursor, int depth, RawRequest* request) {
   return true;
 }
 
+bool ReadBool(WireCursor* cursor, bool* value) {
+  std::uint64_t wide;
+  if (!cursor->ReadVarint(&wide)) return false;
+  *value = wide != 0;
+  return true;
+}
+
+bool WalkSummary(WireCursor* cursor, int depth, RawRequest* request) {
+  while (!cursor->AtLimit()) {
+    std::uint64_t value;
+    if (!cursor->ReadTag(&request->tag)) return false;
+    switch (request->tag) {
+      case kSummaryRequestTopK:
+        if (!cursor->ReadVarint(&value)) return false;
+        request->top_k = static_cast<std::uint32_t>(value);
+        break;
+      case kSummaryRequestIndices:
+        if (!cursor->ReadLength(&value)) return false;
+        request->indices_size = value;
+        request->indices_begin = *cursor;
+        if (!cursor->Skip(value)) return false;
+        break;
+      case kSummaryRequestLogSumExp:
+        if (!ReadBool(cursor, &request->log_sum_exp)) return false;
+        break;
+      case kSummaryRequestEntropy:
+        if (!ReadBool(cursor, &request->entropy)) return false;
+        break;
+      case kSummaryRequestFull:
+        if (!ReadBool(cursor, &request->full)) return false;
+        break;
+      default:
+        if (!cursor->SkipField(request->tag, depth)) return false;
+    }
+  }
+  return true;
+}
+
+bool WalkSummaryField(WireCursor* cursor, int depth, RawRequest* request) {
+  std::uint64_t length;
+  if (!cursor->ReadLength(&length)) return false;
+  const std::uint64_t outer = cursor->Narrow(length);
+  request->has_summary = true;
+  request->in_summary = true;
+  if (!WalkSummary(cursor, depth - 1, request)) return false;
+  request->in_summary = false;
+  cursor->Widen(outer);
+  return true;
+}
+
 bool WalkLengths(WireCursor* cursor, RawRequest* request) {
   if (request->lengths_count == 0) {
     request->lengths_begin = *cursor;
@@ -110,6 +160,8 @@ bool WalkField(WireCursor* cursor, int depth, RawRequest* request) {
       if (!cursor->ReadVarint(&value)) return false;
       request->timeout_us = static_cast<std::uint32_t>(value);
       return true;
+    case kRequestSummary:
+      return WalkSummaryField(cursor, depth, request);
     case kRequestInput:
       return WalkInput(cursor, depth, request);
     default:
@@ -125,6 +177,11 @@ bool WalkRequest(WireCursor* cursor, int depth, RawRequest* request) {
     if (!WalkField(cursor, depth, request)) return false;
   }
   return true;
+}
+
+void ReadIndices(const RawRequest& request, void* out) {
+  WireCursor cursor = request.indices_begin;
+  cursor.Read(request.indices_size, out);
 }
 
 void ReadLengths(const RawRequest& request, std::uint32_t* out) {

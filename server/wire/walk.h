@@ -39,9 +39,18 @@ struct RawRequest {
   std::uint32_t lengths_tag = 0;  // of the first field that has any (or is packed and empty),
   WireCursor lengths_begin;       // and the place behind that tag
 
+  bool has_summary = false;
+  bool log_sum_exp = false;
+  bool entropy = false;
+  bool full = false;
+  std::uint32_t top_k = 0;
+  std::uint64_t indices_size = 0;  // bytes
+  WireCursor indices_begin;        // where they are, if there are any
+
   // Where the walk stands, for the message when it fails.
   std::uint32_t tag = 0;
   bool in_input = false;
+  bool in_summary = false;
 };
 
 // Reads one SoftmaxRequest up to the cursor's limit. Values survive as the generated parser would
@@ -53,6 +62,9 @@ bool WalkRequest(WireCursor* cursor, int depth, RawRequest* request);
 // Decodes the request's lengths, lengths_count of them, to `out`. For a request that WalkRequest
 // accepted.
 void ReadLengths(const RawRequest& request, std::uint32_t* out);
+
+// Copies the request's indices, indices_size bytes, to `out`. Likewise.
+void ReadIndices(const RawRequest& request, void* out);
 
 // "input.shape: a varint is cut off at byte 17", for a walk that has failed.
 std::string DescribeFault(const WireCursor& cursor, const RawRequest& request);

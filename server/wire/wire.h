@@ -2,6 +2,7 @@
 
 #include <absl/status/status.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -15,11 +16,12 @@
 namespace softmax::server {
 
 struct WireLimits {
-  std::uint64_t max_request_bytes = 64u << 20;   // payload of one request, and 4 bytes a length
+  std::uint64_t max_request_bytes = 64u << 20;   // payload of one request, and 4 bytes a length or index
   std::uint64_t max_response_bytes = 64u << 20;  // payload of one answer; its header comes on top
   std::uint32_t max_rank = 8;
   std::uint64_t max_rows = 1ull << 31;
   std::uint64_t max_columns = 1ull << 31;
+  std::uint32_t max_top_k = kernels::kMaxTopK;
   std::uint32_t max_requests_per_stream_message = 1024;
   std::uint64_t max_message_bytes = UINT64_MAX;  // of one message, whatever is in it
 };
@@ -40,6 +42,8 @@ struct DecodedRequest {
   // One per row when spec.has_lengths. Kept decoded: they are validated, few against the payload,
   // and may arrive in several packed and unpacked pieces.
   std::vector<std::uint32_t> lengths;
+  // spec.summary.at of each row; the wire's bytes are theirs.
+  std::vector<std::int32_t> indices;
 };
 
 // Decodes one SoftmaxRequest that fills `slices`. Same result as the generated parser followed by
@@ -66,10 +70,30 @@ struct AnswerTiming {
   std::uint64_t batch_rows = 0;
 };
 
-// Appends to `header` everything of a serialized SoftmaxResponse but the payload's bytes, which
-// must follow directly (spec.output_bytes() of them). With `in_stream` the bytes are one
-// `responses` element of a SoftmaxStreamResponse.
-void EncodeAnswerHeader(const DecodedRequest& request, const AnswerTiming& timing, bool in_stream, std::string* header);
+// Where the payload's bytes go between those of an answer's header: each part follows the header's first `header_end`
+// bytes. The last one ends the answer.
+struct AnswerParts {
+  struct Part {
+    std::size_t header_end = 0;
+    std::uint64_t offset = 0;  // in the summary (SummaryLayout), or 0 in the tensor
+    std::uint64_t bytes = 0;
+    bool of_summary = false;
+  };
+  std::array<Part, SummaryLayout::kParts + 1> part;
+  std::size_t count = 0;  // those that are not empty
+
+  std::uint64_t bytes() const {
+    std::uint64_t sum = 0;
+    for (std::size_t i = 0; i < count; ++i) sum += part[i].bytes;
+    return sum;
+  }
+};
+
+// Appends to `header` everything of a serialized SoftmaxResponse but the payload's bytes (spec.output_bytes() of them).
+// Without a summary these follow directly; `parts` says so and, with one, where each part of the payload goes. With
+// `in_stream` the bytes are one `responses` element of a SoftmaxStreamResponse.
+void EncodeAnswerHeader(const DecodedRequest& request, const AnswerTiming& timing, bool in_stream, std::string* header,
+                        AnswerParts* parts);
 
 // Appends a whole `responses` element that carries an error (stream only; a unary call fails with
 // its status).

@@ -42,7 +42,7 @@ TEST_F(OipControl, ServerMetadataListsWhatIsServed) {
   const auto metadata = Ask(&GRPCInferenceService::Stub::ServerMetadata, inference::ServerMetadataRequest());
   EXPECT_EQ(metadata.name(), "softmax-server");
   EXPECT_FALSE(metadata.version().empty());
-  EXPECT_THAT(metadata.extensions(), ElementsAre("statistics", "model_configuration"));
+  EXPECT_THAT(metadata.extensions(), ElementsAre("statistics", "model_configuration", "classification"));
 }
 
 TEST_F(OipControl, ModelMetadataAndConfigNameTheSameTensors) {

@@ -145,7 +145,7 @@ Question RandomQuestion(std::uint64_t seed, std::int64_t max_elements) {
   return question;
 }
 
-kernels::Judgement JudgeAnswer(const Question& question, std::span<const std::byte> answer) {
+kernels::Segment SegmentOf(const Question& question) {
   const int rank = static_cast<int>(question.shape.size());
   const int axis = question.axis < 0 ? question.axis + rank : question.axis;
   kernels::Segment segment;
@@ -158,6 +158,11 @@ kernels::Judgement JudgeAnswer(const Question& question, std::span<const std::by
   segment.operation = question.operation;
   if (!question.lengths.empty()) segment.lengths = question.lengths.data();
   segment.input = question.data.data();
+  return segment;
+}
+
+kernels::Judgement JudgeAnswer(const Question& question, std::span<const std::byte> answer) {
+  kernels::Segment segment = SegmentOf(question);
   segment.output = const_cast<std::byte*>(answer.data());
   const std::size_t expected =
       question.data.size() / kernels::SizeOf(question.input_type) * kernels::SizeOf(question.output_type);

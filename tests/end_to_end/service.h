@@ -61,6 +61,8 @@ Question MakeQuestion(std::vector<std::int64_t> shape, std::uint64_t seed,
 // Of random shape (up to max_elements), types, operation, axis, scale and lengths.
 Question RandomQuestion(std::uint64_t seed, std::int64_t max_elements);
 
+// Its rows as kernels see them, without a place for results. Borrows the question's data and lengths.
+kernels::Segment SegmentOf(const Question& question);
 // Judges an answer by kernels/reference.h.
 kernels::Judgement JudgeAnswer(const Question& question, std::span<const std::byte> answer);
 

@@ -55,22 +55,26 @@ void CheckRefused(const InferRequest& request) {
 
 void CheckAnswer(const InferRequest& request, bool in_stream) {
   std::string header;
-  InferHeaderEnds ends;
-  EncodeInferHeader(request, in_stream, &header, &ends);
-  Require(ends.size() == request.tensors.size() && ends.back() == header.size(), "each output has its place");
+  InferPieces pieces;
+  EncodeInferHeader(request, in_stream, &header, &pieces);
+  Require(pieces.size() == request.tensors.size() && pieces.back().end == header.size(), "each output has its place");
   std::string whole;
-  std::size_t begin = 0;
-  for (std::size_t i = 0; i < ends.size(); ++i) {
-    whole.append(header, begin, ends[i] - begin);
-    whole.append(request.tensors[i].request.spec.output_bytes(), '\0');
-    begin = ends[i];
+  for (const InferPiece& piece : pieces) {
+    std::size_t done = 0;
+    for (std::size_t j = 0; j < piece.parts.count; ++j) {
+      const AnswerParts::Part& part = piece.parts.part[j];
+      whole.append(piece.HeaderIn(header).substr(done, part.header_end - done));
+      whole.append(part.bytes, '\0');
+      done = part.header_end;
+    }
+    whole.append(piece.HeaderIn(header).substr(done));
   }
   inference::ModelStreamInferResponse streamed;
   inference::ModelInferResponse alone;
   Require(in_stream ? streamed.ParseFromString(whole) : alone.ParseFromString(whole), "an answer is well-formed");
   const inference::ModelInferResponse& parsed = in_stream ? streamed.infer_response() : alone;
   Require(parsed.id() == request.id, "an answer has the request's id");
-  Require(parsed.outputs_size() == static_cast<int>(ends.size()), "and its outputs");
+  Require(parsed.outputs_size() == static_cast<int>(pieces.size()), "and its outputs");
 }
 
 void CheckAccepted(const inference::ModelInferRequest& parsed, Slices slices, std::uint64_t size,

@@ -31,6 +31,7 @@ WireLimits LimitsFor(std::uint8_t flags) {
     limits.max_rank = 3;
     limits.max_rows = 10;
     limits.max_columns = 10;
+    limits.max_top_k = 7;
     limits.max_requests_per_stream_message = 3;
   }
   return limits;
@@ -69,12 +70,23 @@ void CheckAccepted(Slices slices, std::uint64_t message_size, const WireLimits& 
   for (const std::uint32_t length : request.lengths) {
     Require(length <= spec.cols, "no length passes the axis");
   }
-  const std::string payload = softmax::testing::Payload(slices, request);
+  Require(request.indices.size() * 4 == spec.indices_bytes(), "the same number of indices for each row");
+  for (const std::int32_t index : request.indices)
+    Require(index >= -1 && index < spec.cols, "no index passes the axis");
+  Require(spec.summary.top_k <= limits.max_top_k, "top_k is within its limit");
+  (void)softmax::testing::Payload(slices, request);
   if (spec.output_bytes() > (1 << 20)) return;
   std::string answer;
-  EncodeAnswerHeader(request, {1, 1u << 20, ~0ull, 0}, true, &answer);
-  Require(answer.size() <= 160, "an answer's header keeps within its reserve");
-  answer.append(spec.output_bytes(), '\0');
+  AnswerParts parts;
+  EncodeAnswerHeader(request, {1, 1u << 20, ~0ull, 0}, true, &answer, &parts);
+  Require(answer.size() <= 204, "an answer's header keeps within its reserve");
+  std::uint64_t payload = 0;
+  for (std::size_t i = parts.count; i > 0; --i) {
+    const AnswerParts::Part& part = parts.part[i - 1];
+    answer.insert(part.header_end, part.bytes, '\0');
+    payload += part.bytes;
+  }
+  Require(payload == spec.output_bytes(), "the parts are the whole payload");
   Require(WellFormed(answer), "an answer is well-formed");
 }
 

@@ -19,6 +19,8 @@ MAY_INCLUDE = {
     "server/rpc/security/": ("server/base/",),
     "server/rpc/guard/": ("server/base/",),
     "server/rpc/accept/": ("server/base/", "server/batching/", "server/rpc/guard/", "server/rpc/security/"),
+    "server/rpc/oip/": ("server/rpc/", "server/base/", "server/wire/", "server/metrics/metrics.h", "server/batching/",
+                        "kernels/types.h", "kernels/reference.h"),
     "server/rpc/health/": ("server/base/", "server/rpc/queue/", "server/rpc/calls/"),
     "server/": ("server/", "kernels/"),
     "client/": ("client/", "server/base/", "server/wire/", "kernels/types.h", "kernels/reference.h"),

@@ -194,6 +194,50 @@ void AppendLengths(Cases* cases) {
   Bad(cases, "ten million unpacked lengths", std::move(unpacked), says);
 }
 
+std::string Int32s(const std::vector<std::int32_t>& values) {
+  return std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(std::int32_t));
+}
+std::string Summary(std::string_view fields) { return Block(8, fields); }
+
+void AppendSummaries(Cases* cases) {
+  const std::string input = Input(Tensor(1, {2, 3}, 24));
+  for (const std::int64_t k : {1, 3, 4, 1024}) Good(cases, "top " + std::to_string(k), Summary(Scalar(1, k)) + input);
+  for (const std::int64_t k : {std::int64_t{1025}, std::int64_t{100000}, std::int64_t{kInt32Max}, std::int64_t{-1}}) {
+    Bad(cases, "top " + std::to_string(k), Summary(Scalar(1, k)) + input,
+        "summary.top_k: is " + std::to_string(static_cast<std::uint32_t>(k)) + "; must be at most 1024 (max_top_k)");
+  }
+  for (const char* name : {"no fields", "top 0"}) {
+    const std::string fields = name[0] == 'n' ? "" : Scalar(1, 0);
+    Bad(cases, std::string("summary of ") + name, Summary(fields) + input, "summary: asks for nothing; must have");
+  }
+  Bad(cases, "summary as a varint", Scalar(8, 1) + Input(Dtype(0)), "input.dtype: is 0");
+  Good(cases, "the tensor alone", Summary(Scalar(5, 1)) + input);
+  Good(cases, "everything",
+       Summary(Scalar(1, 2) + Block(2, Int32s({0, 2})) + Scalar(3, 1) + Scalar(4, 1) + Scalar(5, 1)) + input);
+  Good(cases, "summaries merge", Summary(Scalar(1, 2000)) + input + Summary(Scalar(1, 2)));
+  Good(cases, "indices", Summary(Block(2, Int32s({-1, 0, 1, 2}))) + input);
+  for (const std::int32_t index : {-2, 3, kInt32Max, kInt32Min}) {
+    Bad(cases, "index " + std::to_string(index), Summary(Block(2, Int32s({0, 1, 2, index}))) + input,
+        "summary.indices: value 3, of row 1, is " + std::to_string(index) + "; must be -1 (none) or from 0 to 2");
+  }
+  for (const std::size_t size : {1, 4, 7, 12, 20}) {
+    Bad(cases, "indices of " + std::to_string(size) + " bytes", Summary(Block(2, std::string(size, '\0'))) + input,
+        "summary.indices: has " + std::to_string(size) + " bytes; must be a multiple of 8");
+  }
+  Bad(cases, "indices without rows", Summary(Block(2, Int32s({0}))) + Input(Tensor(1, {0, 3}, 0)),
+      "summary.indices: has 4 bytes");
+  Good(cases, "a summary without rows", Summary(Scalar(1, 5)) + Input(Tensor(1, {0, 3}, 0)));
+  Good(cases, "a summary without columns", Summary(Scalar(1, 5)) + Input(Tensor(1, {3, 0}, 0)));
+  Bad(cases, "an index without columns", Summary(Block(2, Int32s({0}))) + Input(Tensor(1, {1, 0}, 0)),
+      "summary.indices: value 0, of row 0, is 0; must be -1 (none)");
+  std::vector<std::int32_t> many(10'000'000, 2);
+  many.back() = 3;
+  Bad(cases, "ten million indices, the last out of range", Summary(Block(2, Int32s(many))) + input,
+      "summary.indices: value 9999999, of row 1, is 3");
+  Bad(cases, "twenty million indices", Summary(Block(2, std::string(80'000'000, '\0'))) + input,
+      "input.data: the data, lengths and indices have 80000024 bytes; must be at most 67108864");
+}
+
 void AppendRepeats(Cases* cases) {
   const std::string tensor = Tensor(1, {2, 3}, 24);
   const std::string input = Input(tensor);
@@ -241,6 +285,7 @@ void AppendBrokenContracts(Cases* cases) {
   AppendEnumsAndAxes(cases);
   AppendScales(cases);
   AppendLengths(cases);
+  AppendSummaries(cases);
   AppendRepeats(cases);
   AppendLargeAnswers(cases);
 }

@@ -50,6 +50,17 @@ async function softmax(client, values, shape) {
   return Float32Array.from({length: bytes.length / 4}, (_, i) => bytes.readFloatLE(i * 4));
 }
 
+// The k most probable elements of each row, as {index, probability}, and no tensor.
+async function top(client, values, shape, k) {
+  const data = Buffer.alloc(values.length * 4);
+  values.forEach((value, i) => data.writeFloatLE(value, i * 4));
+  const answer = await call(client, 'Softmax',
+                            {summary: {top_k: k}, input: {dtype: 'DATA_TYPE_FLOAT32', shape, data}});
+  const {top_values: probabilities, top_indices: indices} = answer.summary;
+  return Array.from({length: indices.length / 4},
+                    (_, i) => ({index: indices.readInt32LE(i * 4), probability: probabilities.readFloatLE(i * 4)}));
+}
+
 async function main() {
   const address = process.argv[2] || 'localhost:50051';
   const rows = fs.readFileSync(0, 'utf8').split(/\r\n|\r|\n/).filter((line) => line.trim())
@@ -78,4 +89,4 @@ if (require.main === module) {
   });
 }
 
-module.exports = {connect, softmax};
+module.exports = {connect, softmax, top};

@@ -3,7 +3,8 @@
 #
 #     echo '1 2 3' | softmax_request.sh localhost:50051
 #
-# softmax-client reads and writes .npy and .csv files too; see softmax-client --help.
+# With `--top 5` behind it softmax-client prints the five most probable of each row: row, index, probability. It
+# reads and writes .npy and .csv files too; see softmax-client --help.
 set -eu
 TARGET=${1:-localhost:50051}
 CLIENT=${SOFTMAX_CLIENT:-softmax-client}

@@ -189,7 +189,7 @@ Json Search(const Plan& plan, const SearchResult& search) {
 }
 
 // Means of repeated runs with their 95 % confidence intervals.
-Json Summary(const Outcome& outcome) {
+Json SummaryOf(const Outcome& outcome) {
   Json summary = Json::array();
   for (const RunGroup& group : GroupsOf(outcome)) {
     const auto interval = [&](auto figure) {
@@ -231,7 +231,7 @@ std::string ReportJson(const Plan& plan, const Outcome& outcome) {
   document["settings"] = Settings(plan);
   document["runs"] = Json::array();
   for (const RunResult& run : outcome.runs) document["runs"].push_back(Run(run));
-  document["summary"] = Summary(outcome);
+  document["summary"] = SummaryOf(outcome);
   document["search"] = outcome.search ? Search(plan, *outcome.search) : Json(nullptr);
   // Texts of the server may hold any bytes.
   return document.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -33,37 +33,53 @@ CpuLane::~CpuLane() {
   while (on_pool_ > 0) changed_.wait(mu_);
 }
 
-std::shared_ptr<CpuJob> CpuLane::CutIntoPieces(const Batch& batch) {
+std::shared_ptr<CpuJob> CpuLane::NewJob(const Batch& batch) {
   auto job = std::make_shared<CpuJob>();
   job->input_type = batch.input_type();
   job->output_type = batch.output_type();
-  const auto element_bytes = static_cast<std::int64_t>(kernels::SizeOf(batch.input_type()));
-  for (const kernels::Segment& segment : batch.segments()) {
-    const std::int64_t rows = segment.outer * segment.inner;
-    const std::int64_t step = RowsPerPiece(segment, element_bytes);
-    for (std::int64_t row = 0; row < rows; row += step) {
-      job->pieces.push_back(CpuJob::Piece{segment, row, std::min(rows, row + step)});
-    }
+  return job;
+}
+
+void CpuLane::AddPieces(const kernels::Segment& segment, const kernels::SummarySegment* summary, CpuJob* job) {
+  const std::int64_t rows = segment.outer * segment.inner;
+  const std::int64_t step = RowsPerPiece(segment, static_cast<std::int64_t>(kernels::SizeOf(job->input_type)));
+  for (std::int64_t row = 0; row < rows; row += step) {
+    job->pieces.push_back(CpuJob::Piece{segment, summary, row, std::min(rows, row + step)});
   }
   job->left.store(job->pieces.size(), std::memory_order_relaxed);
-  return job;
+}
+
+void CpuLane::RunHere(const Batch& batch) {
+  CpuJob job;
+  job.input_type = batch.input_type();
+  job.output_type = batch.output_type();
+  for (const kernels::SummarySegment& summary : batch.summaries()) {
+    CpuPool::RunPiece(job, CpuJob::Piece{summary.rows, &summary, 0, summary.rows.outer * summary.rows.inner});
+  }
+  for (const kernels::Segment& segment : batch.segments()) {
+    CpuPool::RunPiece(job, CpuJob::Piece{segment, nullptr, 0, segment.outer * segment.inner});
+  }
 }
 
 void CpuLane::Launch(Batch* batch) {
   batch->status = absl::OkStatus();
   Gather(*batch);
   if (batch->bytes() <= kInlineBytes) {
-    CpuJob job;
-    job.input_type = batch->input_type();
-    job.output_type = batch->output_type();
-    for (const kernels::Segment& segment : batch->segments()) {
-      CpuPool::RunPiece(job, CpuJob::Piece{segment, 0, segment.outer * segment.inner});
-    }
+    RunHere(*batch);
     finished_here_.push_back(batch);
     return;
   }
-  std::shared_ptr<CpuJob> job = CutIntoPieces(*batch);
-  job->done = [this, batch] { Finished(batch); };
+  const auto finished = [this, batch] { Finished(batch); };
+  std::shared_ptr<CpuJob> job = NewJob(*batch);
+  for (const kernels::Segment& segment : batch->segments()) AddPieces(segment, nullptr, job.get());
+  job->done = finished;
+  if (!batch->summaries().empty()) {
+    std::shared_ptr<CpuJob> before = NewJob(*batch);
+    for (const kernels::SummarySegment& summary : batch->summaries()) AddPieces(summary.rows, &summary, before.get());
+    before->done = finished;
+    if (!job->pieces.empty()) before->done = [this, job] { pool_.Submit(job); };
+    job = std::move(before);
+  }
   {
     MutexLock lock(mu_);
     ++on_pool_;

@@ -28,7 +28,10 @@ class CpuLane final : public Lane {
   std::uint64_t gather_bytes() const override { return gathers_ ? UINT64_MAX : 0; }
 
  private:
-  static std::shared_ptr<CpuJob> CutIntoPieces(const Batch& batch);
+  static std::shared_ptr<CpuJob> NewJob(const Batch& batch);
+  // `summary`: what is run of the segment's rows; nullptr: whole answers.
+  static void AddPieces(const kernels::Segment& segment, const kernels::SummarySegment* summary, CpuJob* job);
+  static void RunHere(const Batch& batch);
   void Finished(Batch* batch) ABSL_LOCKS_EXCLUDED(mu_);
 
   CpuPool& pool_;

@@ -18,6 +18,9 @@ CpuPool::~CpuPool() {
 }
 
 void CpuPool::RunPiece(const CpuJob& job, const CpuJob::Piece& piece) {
+  if (piece.summary != nullptr) {
+    return kernels::cpu::Summarize(job.input_type, job.output_type, *piece.summary, piece.row_begin, piece.row_end);
+  }
   kernels::cpu::Softmax(job.input_type, job.output_type, piece.segment, piece.row_begin, piece.row_end);
 }
 

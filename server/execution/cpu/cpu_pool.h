@@ -17,6 +17,7 @@ namespace softmax::server {
 struct CpuJob {
   struct Piece {
     kernels::Segment segment;
+    const kernels::SummarySegment* summary = nullptr;  // what is run of its rows; nullptr: a whole answer of segment's
     std::int64_t row_begin = 0;
     std::int64_t row_end = 0;
   };

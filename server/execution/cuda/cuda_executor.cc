@@ -65,12 +65,18 @@ class CudaExecutor final : public Executor {
     lane.device = devices_[device];
     lane.max_in_flight = options_.max_in_flight;
     lane.scratch_bytes = ScratchFor(options_.max_batch_requests);
+    lane.summary_scratch_bytes = kernels::SummaryScratchBytes(options_.max_batch_requests);
+    lane.summary_bytes = SummaryBytesOn(lane.device);
     lane.staging_bytes = std::min(kStagingBytes, options_.receive_bytes);
     lane.faults = options_.faults;
     return CudaLane::Create(lane);
   }
 
  private:
+  std::size_t SummaryBytesOn(int device) const {
+    return cudaSetDevice(device) == cudaSuccess ? kernels::SummaryWorkspaceBytes(options_.max_input_bytes) : 0;
+  }
+
   const std::vector<int> devices_;
   const std::unique_ptr<PinnedMemory> memory_;
   const std::unique_ptr<PinnedMemory> received_;

@@ -50,8 +50,9 @@ absl::Status CudaLane::Initialize() {
     return CudaError("cudaStreamCreateWithFlags", e);
   }
   if (absl::Status status = AllocateMemory(); !status.ok()) return status;
-  if (cudaError_t e = MakeCall(faults, "cudaMemset",
-                               [this] { return cudaMemset(workspace_, 0, kernels::kSoftmaxWorkspaceBytes); })) {
+  if (cudaError_t e = MakeCall(faults, "cudaMemset", [this] {
+        return cudaMemset(workspace_, 0, kernels::kSoftmaxWorkspaceBytes + options_.summary_bytes);
+      })) {
     return CudaError("cudaMemset", e);
   }
   return absl::OkStatus();
@@ -59,21 +60,23 @@ absl::Status CudaLane::Initialize() {
 
 absl::Status CudaLane::AllocateDeviceMemory() {
   const std::size_t staging = options_.staging_bytes * options_.max_in_flight;
-  const std::size_t bytes = kernels::kSoftmaxWorkspaceBytes + staging;
+  const std::size_t bytes = kernels::kSoftmaxWorkspaceBytes + staging + options_.summary_bytes;
   if (cudaError_t e = MakeAllocation(options_.faults, "cudaMalloc",
                                      [&] { return cudaMalloc(reinterpret_cast<void**>(&workspace_), bytes); })) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "threads: cannot have ", bytes, " bytes of memory of device ", options_.device, ": ", cudaGetErrorString(e),
-        "; nvidia-smi names who holds it, receive-bytes=0 does with ", kernels::kSoftmaxWorkspaceBytes));
+        "; nvidia-smi names who holds it, receive-bytes=0 does with ", bytes - staging));
   }
-  if (staging > 0) staging_ = reinterpret_cast<std::byte*>(workspace_) + kernels::kSoftmaxWorkspaceBytes;
+  summary_workspace_ = reinterpret_cast<std::byte*>(workspace_) + kernels::kSoftmaxWorkspaceBytes;
+  if (staging > 0) staging_ = summary_workspace_ + options_.summary_bytes;
   return absl::OkStatus();
 }
 
 absl::Status CudaLane::AllocateMemory() {
   FaultPlan* const faults = options_.faults;
   if (absl::Status status = AllocateDeviceMemory(); !status.ok()) return status;
-  const std::size_t slot_bytes = kFlagBytes + (options_.scratch_bytes + 127) / 128 * 128;
+  const std::size_t scratch_bytes = (options_.scratch_bytes + 127) / 128 * 128;
+  const std::size_t slot_bytes = kFlagBytes + scratch_bytes + (options_.summary_scratch_bytes + 127) / 128 * 128;
   const std::size_t bytes = slot_bytes * options_.max_in_flight;
   void* block = nullptr;
   if (cudaError_t e = MakeAllocation(faults, "cudaHostAlloc", [&] {
@@ -87,6 +90,7 @@ absl::Status CudaLane::AllocateMemory() {
     slot.flag = reinterpret_cast<volatile std::uint32_t*>(host_block_ + i * slot_bytes);
     *slot.flag = 0;
     slot.scratch = host_block_ + i * slot_bytes + kFlagBytes;
+    slot.summary_scratch = slot.scratch + scratch_bytes;
     if (staging_ != nullptr) slot.staging = staging_ + i * options_.staging_bytes;
     slots_.push_back(slot);
   }
@@ -121,6 +125,30 @@ const std::vector<kernels::Segment>& CudaLane::SegmentsToRun(const Batch& batch,
   return patched_;
 }
 
+const std::vector<kernels::SummarySegment>& CudaLane::SummariesToRun(const Batch& batch, const Slot& slot) {
+  if (batch.gathered_summaries().empty()) return batch.summaries();
+  patched_summaries_ = batch.summaries();
+  for (const std::uint32_t index : batch.gathered_summaries()) {
+    const void*& input = patched_summaries_[index].rows.input;
+    input = slot.staging + (static_cast<const std::byte*>(input) - batch.span().address());
+  }
+  return patched_summaries_;
+}
+
+cudaError_t CudaLane::LaunchSummaries(const Batch& batch, const Slot& slot, const kernels::Completion& completion) {
+  const std::vector<kernels::SummarySegment>* segments = &SummariesToRun(batch, slot);
+  std::vector<kernels::SummarySegment> broken;
+  if (batch.segments().empty() && IsBroken()) [[unlikely]] {
+    broken = *segments;
+    for (kernels::SummarySegment& segment : broken) segment.rows.input = reinterpret_cast<const void*>(kNowhere);
+    segments = &broken;
+  }
+  return kernels::LaunchSummaries(batch.input_type(), batch.output_type(), segments->data(),
+                                  static_cast<std::int64_t>(segments->size()), slot.summary_scratch,
+                                  options_.summary_scratch_bytes, summary_workspace_, options_.summary_bytes,
+                                  completion, stream_);
+}
+
 // Gathered inputs are in the device's memory. If an earlier batch is still running, this batch reads the host's memory
 // while the earlier one writes to it, and the launch is planned for a shared link.
 kernels::Placement CudaLane::PlacementOf(const Batch& batch) const {
@@ -128,15 +156,23 @@ kernels::Placement CudaLane::PlacementOf(const Batch& batch) const {
   return running_.empty() ? kernels::Placement::kHost : kernels::Placement::kSharedHost;
 }
 
+// Whether a test has the next kernel read where there is nothing: the error that no CUDA context survives.
+bool CudaLane::IsBroken() const { return options_.faults != nullptr && options_.faults->NextCall("kernel") != 0; }
+
 cudaError_t CudaLane::LaunchKernel(const Batch& batch, const Slot& slot, const kernels::Completion& completion) {
   const std::vector<kernels::Segment>* segments = &SegmentsToRun(batch, slot);
   const std::vector<kernels::GatherPiece>& pieces = batch.pieces();
   const cudaError_t gathered =
       kernels::LaunchGather(pieces.data(), static_cast<std::int64_t>(pieces.size()), slot.staging, stream_);
   if (gathered != cudaSuccess) return gathered;
+  if (!batch.summaries().empty()) {
+    // Before the whole answers, which may be in their inputs' place. The launch that comes last tells of both.
+    const bool is_last = batch.segments().empty();
+    const cudaError_t error = LaunchSummaries(batch, slot, is_last ? completion : kernels::Completion{});
+    if (is_last || error != cudaSuccess) return error;
+  }
   std::vector<kernels::Segment> broken;
-  if (options_.faults != nullptr && options_.faults->NextCall("kernel") != 0) [[unlikely]] {
-    // A kernel that reads where there is nothing: the error that no CUDA context survives.
+  if (IsBroken()) [[unlikely]] {
     broken = *segments;
     for (kernels::Segment& segment : broken) segment.input = reinterpret_cast<const void*>(kNowhere);
     segments = &broken;

@@ -27,12 +27,12 @@ void SoftmaxCall::CopyInput(std::byte* destination) {
 void SoftmaxCall::Complete(const Answer& answer) {
   const CorkScope together(together_ ? &connection()->cork() : nullptr);
   if (!CanAnswer(answer, deadline_)) return;
-  const std::uint64_t bytes = spec_.output_bytes();
-  ListIfLarge(bytes);
+  ListIfLarge(spec_.output_bytes());
   static thread_local std::string header;
   header.clear();
-  EncodeAnswerHeader(request_, TimingOf(answer), /*in_stream=*/false, &header);
-  thread().sender().Append(header, answer.output, bytes, answer.span, connection_ref(), answered_at());
+  AnswerParts parts;
+  EncodeAnswerHeader(request_, TimingOf(answer), /*in_stream=*/false, &header, &parts);
+  thread().sender().Append(header, parts, answer, answer.span, connection_ref(), answered_at());
   thread().recorder().PayloadCopiedIn(copied_bytes());
   FinishWithAnswer(answer);
 }

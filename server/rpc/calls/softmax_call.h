@@ -17,6 +17,7 @@ class SoftmaxCall final : public UnaryCall, public PendingRequest {
     ListPieces(MessageView(call().message()), request_.payload_offset, spec_.input_bytes(), pieces);
   }
   const std::uint32_t* lengths() const override { return request_.lengths.data(); }
+  const std::int32_t* indices() const override { return request_.indices.data(); }
   bool CallerLeft() const override { return caller_left(); }
   void AnnounceCompletion() override {
     together_ = connection() != nullptr && Cork::IsWorthIt(spec_.output_bytes());

@@ -40,6 +40,7 @@ class StreamCall::Request final : public PendingRequest {
     ListPieces(MessageView(&message_->buffer), decoded_.payload_offset, spec_.input_bytes(), pieces);
   }
   const std::uint32_t* lengths() const override { return decoded_.lengths.data(); }
+  const std::int32_t* indices() const override { return decoded_.indices.data(); }
   bool CallerLeft() const override { return call_->connection_ != nullptr && call_->connection_->left(); }
   void AnnounceCompletion() override {
     announced_ = true;
@@ -188,8 +189,9 @@ void StreamCall::Answered(Request* request, const Answer& answer) {
     QueueError(EncodedError(request->decoded().id, booked.status, answer.retry_after_ms));
   } else {
     std::string header;
-    EncodeAnswerHeader(request->decoded(), TimingOf(answer), /*in_stream=*/true, &header);
-    QueueOutput(std::move(header), answer.output, bytes, answer.span, now);
+    AnswerParts parts;
+    EncodeAnswerHeader(request->decoded(), TimingOf(answer), /*in_stream=*/true, &header, &parts);
+    QueueOutput(std::move(header), parts, answer, answer.span, now);
     if (booked.counts_when_written) outgoing_.back().sample = booked.sample;
   }
   if (request->announced()) --gathering_;
@@ -203,12 +205,13 @@ void StreamCall::Continue() {
   FinishIfDone();
 }
 
-void StreamCall::QueueOutput(std::string header, const std::byte* output, std::uint64_t bytes, const SpanRef* span,
-                             TimePoint now) {
+void StreamCall::QueueOutput(std::string header, const AnswerParts& parts, const AnswerPlaces& places,
+                             const SpanRef* span, TimePoint now) {
   Outgoing& out = outgoing_.emplace_back();
   out.header = std::move(header);
-  out.output = output;
-  out.bytes = bytes;
+  out.parts = parts;
+  out.places = places;
+  const std::uint64_t bytes = out.bytes = parts.bytes();
   // A copy now frees the batch's span, which one slow stream would otherwise hold for all of the batch. Answers that
   // are always copied are bounded by their number.
   if (bytes <= AnswerSender::kCopyBytes) return CopyOut(&out);
@@ -223,7 +226,12 @@ void StreamCall::QueueOutput(std::string header, const std::byte* output, std::u
 }
 
 void StreamCall::CopyOut(Outgoing* out) {
-  if (out->bytes > 0) out->header.append(reinterpret_cast<const char*>(out->output), out->bytes);
+  // From the last part on, so that the places of those before it stay right.
+  for (; out->parts.count > 0; --out->parts.count) {
+    const AnswerParts::Part& part = out->parts.part[out->parts.count - 1];
+    const std::byte* const data = AnswerSender::AddressOf(part, out->places);
+    out->header.insert(part.header_end, reinterpret_cast<const char*>(data), part.bytes);
+  }
   thread_.recorder().PayloadCopiedOut(out->bytes);
   out->bytes = 0;
   out->span.Reset();
@@ -263,7 +271,7 @@ void StreamCall::WriteIfReady() {
       connection_->queued_bytes() -= out.queued_bytes;
     }
     if (out.sample.has_value()) writing_samples_.push_back(*out.sample);
-    sender.Append(out.header, out.output, out.bytes, &out.span, connection_, now);
+    sender.Append(out.header, out.parts, out.places, &out.span, connection_, now);
     outgoing_.pop_front();
   } while (goes_on || (joins_ && !outgoing_.empty() &&
                        sender.size() + outgoing_.front().header.size() + outgoing_.front().bytes <= kMessageBytes));

@@ -75,8 +75,9 @@ class StreamCall {
   // An encoded answer waiting for the write before it.
   struct Outgoing {
     std::string header;
-    const std::byte* output = nullptr;
-    std::uint64_t bytes = 0;  // at `output`, in `span`; 0: what there is stands in the header
+    AnswerParts parts;        // none: what there is stands in the header
+    AnswerPlaces places;      // in `span`
+    std::uint64_t bytes = 0;  // of the parts
     SpanRef span;
     std::uint64_t queued_bytes = 0;       // with the connection, until it leaves
     bool is_error = false;                // leaves when its write is done; an answer, when the write takes it
@@ -112,8 +113,8 @@ class StreamCall {
   };
   Booked Book(RequestSample sample, absl::Status status, std::uint64_t largest_output, std::uint64_t copied,
               std::uint64_t log_id, const Answer& answer);
-  // The next output, behind what `header` says of it. `span` is copied.
-  void QueueOutput(std::string header, const std::byte* output, std::uint64_t bytes, const SpanRef* span,
+  // The next of what is to be written: `header` with the parts of the payload in their places. `span` is copied.
+  void QueueOutput(std::string header, const AnswerParts& parts, const AnswerPlaces& places, const SpanRef* span,
                    TimePoint now);
   // Goes on when a request has been answered.
   void Continue();

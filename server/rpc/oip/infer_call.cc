@@ -1,7 +1,6 @@
 #include "server/rpc/oip/infer_call.h"
 
 #include <string>
-#include <string_view>
 
 namespace softmax::server {
 
@@ -21,15 +20,12 @@ void InferCall::Completed(const Answer& answer) {
   ListIfLarge(inference_.largest_output());
   static thread_local std::string header;
   header.clear();
-  InferHeaderEnds ends;
-  EncodeInferHeader(inference_.request(), /*in_stream=*/false, &header, &ends);
-  std::size_t begin = 0;
-  for (std::size_t i = 0; i < inference_.outputs(); ++i) {
-    const Inference::Output output = inference_.output(i);
-    thread().sender().Append(std::string_view(header).substr(begin, ends[i] - begin), output.data, output.bytes,
-                             output.span, connection_ref(), answered_at());
-    output.span->Reset();  // gRPC has its own, where it needs one
-    begin = ends[i];
+  InferPieces pieces;
+  EncodeInferHeader(inference_.request(), /*in_stream=*/false, &header, &pieces);
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    thread().sender().Append(pieces[i].HeaderIn(header), pieces[i].parts, inference_.places(i), &inference_.span(i),
+                             connection_ref(), answered_at());
+    inference_.span(i).Reset();  // gRPC has its own, where it needs one
   }
   thread().recorder().PayloadCopiedIn(inference_.copied_bytes());
   FinishWithAnswer(answer);

@@ -95,6 +95,7 @@ absl::StatusOr<inference::ServerMetadataResponse> InferControl::Answer(const inf
   response.set_version(sources_.version);
   response.add_extensions("statistics");
   response.add_extensions("model_configuration");
+  response.add_extensions("classification");
   return response;
 }
 

@@ -83,14 +83,12 @@ void InferStreamCall::Completed(Request* request, const Answer& answer) {
     QueueError(EncodedError(decoded.id, booked.status));
   } else {
     std::string header;
-    InferHeaderEnds ends;
-    EncodeInferHeader(decoded, /*in_stream=*/true, &header, &ends);
-    std::size_t begin = 0;
-    for (std::size_t i = 0; i < inference.outputs(); ++i) {
-      const Inference::Output output = inference.output(i);
-      QueueOutput(header.substr(begin, ends[i] - begin), output.data, output.bytes, output.span, now);
-      outgoing_.back().goes_on = i + 1 < inference.outputs();
-      begin = ends[i];
+    InferPieces pieces;
+    EncodeInferHeader(decoded, /*in_stream=*/true, &header, &pieces);
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      QueueOutput(std::string(pieces[i].HeaderIn(header)), pieces[i].parts, inference.places(i), &inference.span(i),
+                  now);
+      outgoing_.back().goes_on = i + 1 < pieces.size();
     }
     if (booked.counts_when_written) outgoing_.back().sample = booked.sample;
   }

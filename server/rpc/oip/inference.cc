@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "server/rpc/calls/call_deadline.h"
+#include "server/rpc/oip/class_texts.h"
 
 namespace softmax::server {
 
@@ -64,6 +65,14 @@ void Inference::PartCompleted() {
     whole.batch = std::max(whole.batch, part.batch);
     whole.execution = std::max(whole.execution, part.execution);
     whole.launched = std::max(whole.launched, part.launched);
+  }
+  if (whole.status.ok()) {
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      InferTensor& tensor = request_.tensors[i];
+      if (tensor.outputs.Has(InferOutput::kClasses)) {
+        tensor.classes = ClassTexts(tensor.request.spec, parts_[i].answer.summary);
+      }
+    }
   }
   owner_->Completed(whole);
 }

@@ -56,14 +56,9 @@ class Inference {
   // The number that the id is, for the log; 0: none.
   std::uint64_t log_id() const;
 
-  // An output where it lies, once Completed.
-  struct Output {
-    const std::byte* data = nullptr;
-    std::uint64_t bytes = 0;
-    SpanRef* span = nullptr;
-  };
-  std::size_t outputs() const { return parts_.size(); }
-  Output output(std::size_t i) { return {parts_[i].answer.output, parts_[i].spec().output_bytes(), &parts_[i].span}; }
+  // A tensor's answer where it lies, once Completed, and what it lies in.
+  const AnswerPlaces& places(std::size_t i) const { return parts_[i].answer; }
+  SpanRef& span(std::size_t i) { return parts_[i].span; }
 
  private:
   class Part final : public PendingRequest {

@@ -30,10 +30,20 @@ void AnswerSender::FlushPending() {
   pending_.clear();
 }
 
-void AnswerSender::Append(std::string_view header, const std::byte* output, std::uint64_t bytes, const SpanRef* span,
-                          const std::shared_ptr<Connection>& connection, TimePoint now) {
-  pending_.append(header);
-  if (bytes == 0) return;
+void AnswerSender::Append(std::string_view header, const AnswerParts& parts, const AnswerPlaces& places,
+                          const SpanRef* span, const std::shared_ptr<Connection>& connection, TimePoint now) {
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < parts.count; ++i) {
+    const AnswerParts::Part& part = parts.part[i];
+    pending_.append(header.substr(begin, part.header_end - begin));
+    begin = part.header_end;
+    AppendPart(AddressOf(part, places), part.bytes, span, connection, now);
+  }
+  pending_.append(header.substr(begin));
+}
+
+void AnswerSender::AppendPart(const std::byte* output, std::uint64_t bytes, const SpanRef* span,
+                              const std::shared_ptr<Connection>& connection, TimePoint now) {
   if (!ShouldReference(bytes, connection.get())) {
     pending_.append(reinterpret_cast<const char*>(output), bytes);
     recorder_.PayloadCopiedOut(bytes);

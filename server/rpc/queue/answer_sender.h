@@ -11,6 +11,7 @@
 #include "server/batching/pending_request.h"
 #include "server/metrics/metrics.h"
 #include "server/rpc/accept/connections.h"
+#include "server/wire/wire.h"
 
 namespace softmax::server {
 
@@ -37,8 +38,12 @@ class AnswerSender {
   // be null.
   bool ShouldReference(std::uint64_t bytes, const Connection* connection) const;
 
-  // Appends `header`, then the output. `connection` may be null.
-  void Append(std::string_view header, const std::byte* output, std::uint64_t bytes, const SpanRef* span,
+  // Where a part of an answer's payload is.
+  static const std::byte* AddressOf(const AnswerParts::Part& part, const AnswerPlaces& places) {
+    return (part.of_summary ? places.summary : places.output) + part.offset;
+  }
+  // Appends an answer: `header`, with the parts of the payload in their places. `connection` may be null.
+  void Append(std::string_view header, const AnswerParts& parts, const AnswerPlaces& places, const SpanRef* span,
               const std::shared_ptr<Connection>& connection, TimePoint now);
   void Append(std::string_view bytes) { pending_.append(bytes); }
 
@@ -50,6 +55,8 @@ class AnswerSender {
 
  private:
   void FlushPending();
+  void AppendPart(const std::byte* data, std::uint64_t bytes, const SpanRef* span,
+                  const std::shared_ptr<Connection>& connection, TimePoint now);
 
   Arena& arena_;
   Backlog& backlog_;

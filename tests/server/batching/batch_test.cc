@@ -54,6 +54,42 @@ TEST_F(BatchTest, DifferentScaleOperationOrLengthsStayApart) {
   EXPECT_EQ(batch_.segments()[3].lengths[0], 3u);
 }
 
+TEST_F(BatchTest, ASummaryHasRoomForItselfAndNoTensor) {
+  Open(DataType::kFloat64);
+  TestRequest summary(2, 8, 1, DataType::kFloat64), both(2, 8, 2, DataType::kFloat64),
+      whole(2, 8, 3, DataType::kFloat64);
+  for (TestRequest* request : {&summary, &both}) {
+    SummarySpec& spec = request->mutable_spec().summary;
+    spec.top_k = 3;
+    spec.log_sum_exp = spec.partial = true;
+  }
+  both.mutable_spec().summary.full = true;
+  const std::uint64_t parts = 2 * 3 * 8 + 2 * 3 * 4 + 8 + 8;  // values, indices, two floats twice
+  EXPECT_EQ(summary.spec().output_bytes(), parts);
+  EXPECT_EQ(both.spec().output_bytes(), parts + 2 * 8 * 8);
+  EXPECT_EQ(Batch::NeedOf(summary.spec()).output, 0u);
+  EXPECT_EQ(Batch::NeedOf(both.spec()).output, 2u * 8 * 8);
+  for (TestRequest* request : {&summary, &both, &whole}) batch_.Add(request, now_);
+  batch_.Close(CloseReason::kIdle);
+  ASSERT_EQ(batch_.summaries().size(), 2u);
+  EXPECT_EQ(batch_.segments().size(), 2u);
+  const auto at = [this](const void* place) { return static_cast<const std::byte*>(place) - batch_.span().address(); };
+  const kernels::SummarySegment& first = batch_.summaries()[0];
+  EXPECT_EQ(at(first.top_values), 64);  // behind its input
+  EXPECT_EQ(at(first.top_indices), 64 + 48);
+  EXPECT_EQ(at(first.log_sum_exp), 64 + 48 + 24);
+  EXPECT_EQ(at(first.maximum), 64 + 48 + 24 + 8);
+  EXPECT_EQ(first.values_at, nullptr);
+  EXPECT_EQ(first.entropy, nullptr);
+  EXPECT_EQ(at(batch_.summaries()[1].rows.input), 64 + 96);
+  const BatchSample sample = batch_.Sample(now_);
+  EXPECT_EQ(sample.answers[static_cast<std::size_t>(AnswerKind::kTensor)], 2u);
+  EXPECT_EQ(sample.answers[static_cast<std::size_t>(AnswerKind::kTopK)], 2u);
+  EXPECT_EQ(sample.saved_bytes, 2 * 8 * 8 - parts);
+  batch_.Complete(absl::OkStatus(), now_);
+  EXPECT_EQ(both.last.summary - summary.last.summary, 64 + 96);
+}
+
 TEST_F(BatchTest, RowsThatDoNotFillSixteenBytesAreNotJoined) {
   Open();
   TestRequest a(1, 3, 1), b(1, 3, 2);

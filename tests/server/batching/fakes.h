@@ -53,7 +53,8 @@ class TestRequest final : public PendingRequest {
     ++completions;
     last = answer;
     if (answer.status.ok() && answer.span != nullptr) {
-      output.assign(answer.output, answer.output + spec_.output_bytes());
+      if (spec_.has_tensor()) output.assign(answer.output, answer.output + spec_.tensor_bytes());
+      if (spec_.summary.any()) summary.assign(answer.summary, answer.summary + spec_.summary_layout().total);
       if (keep_span) kept = *answer.span;
     }
     if (on_complete) on_complete();
@@ -75,6 +76,7 @@ class TestRequest final : public PendingRequest {
   SpanRef kept;
   Answer last;
   std::vector<std::byte> output;
+  std::vector<std::byte> summary;  // as spec().summary_layout() has it
   std::function<void()> on_complete;
   std::function<void()> on_expect;
 

@@ -129,6 +129,7 @@ TEST_F(ConfigTest, HelpShowsEveryGroupAndItsFlagsWithDefaults) {
                            "--max-rank",
                            "--max-rows",
                            "--max-columns",
+                           "--max-top-k COUNT=1024",
                            "--max-queued-requests",
                            "--max-queued-bytes",
                            "--max-connections",

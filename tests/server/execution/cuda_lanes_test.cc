@@ -104,6 +104,42 @@ class CudaLanesTest : public ::testing::Test {
   bool hung_ = false;
 };
 
+TEST_F(CudaLanesTest, SummariesTakeALaunchAndWholeAnswersBesideThemAnother) {
+  ASSERT_TRUE(Make(1).ok());
+  for (const bool beside_a_whole_answer : {false, true}) {
+    const std::size_t before = fake::Launches(0);
+    testing::TestRequest small{3, 8, 1};
+    testing::TestRequest whole{2, 8, 1};
+    SummarySpec& summary = small.mutable_spec().summary;
+    summary.top_k = 2;
+    summary.log_sum_exp = true;
+    summary.partial = true;
+    Batch batch;
+    const TimePoint now = SteadyClock::now();
+    batch.Open(kernels::DataType::kFloat32, kernels::DataType::kFloat32,
+               SpanRef(arena_.get(), arena_->TryReserve(kSlabBytes)), Batch::Need{kSlabBytes, 0}, now);
+    batch.Add(&small, now);
+    if (beside_a_whole_answer) batch.Add(&whole, now);
+    batch.Close(CloseReason::kIdle);
+    batch.set_launched(now);
+    lane_->Launch(&batch);
+    ASSERT_EQ(WaitForOne(), &batch);
+    ASSERT_TRUE(batch.status.ok()) << batch.status;
+    batch.Complete(absl::OkStatus(), SteadyClock::now());
+    EXPECT_EQ(fake::Launches(0), before + (beside_a_whole_answer ? 2u : 1u));
+    const SummaryLayout layout = small.spec().summary_layout();
+    const auto* const values = reinterpret_cast<const float*>(small.summary.data() + layout.offset[0]);
+    const auto* const indices = reinterpret_cast<const std::int32_t*>(small.summary.data() + layout.offset[1]);
+    for (int i = 0; i < 6; ++i) {
+      EXPECT_FLOAT_EQ(values[i], 0.125f);
+      EXPECT_EQ(indices[i], i % 2);  // equal inputs, by index
+    }
+    if (beside_a_whole_answer) {
+      EXPECT_FLOAT_EQ(whole.floats()[15], 0.125f);
+    }
+  }
+}
+
 TEST_F(CudaLanesTest, BatchesGoToAllDevices) {
   ASSERT_TRUE(Make(4).ok());
   EXPECT_EQ(executor_->devices().size(), 4u);

@@ -218,6 +218,10 @@ std::size_t SoftmaxBatchScratchBytes(const Segment* /*segments*/, std::int64_t c
   return static_cast<std::size_t>(count) * 32;
 }
 
+std::size_t SummaryScratchBytes(std::int64_t count) { return static_cast<std::size_t>(count) * 32; }
+
+std::size_t SummaryWorkspaceBytes(std::uint64_t input_bytes) { return input_bytes / 13; }
+
 cudaError_t PrepareSoftmaxKernels() { return cudaSuccess; }
 
 cudaError_t LaunchGather(const GatherPiece* pieces, std::int64_t count, void* destination, cudaStream_t stream) {
@@ -230,9 +234,11 @@ cudaError_t LaunchGather(const GatherPiece* pieces, std::int64_t count, void* de
   return cudaSuccess;
 }
 
-cudaError_t LaunchSoftmaxBatch(DataType input_type, DataType output_type, const Segment* segments, std::int64_t count,
-                               void* scratch, std::size_t scratch_bytes, Completion completion, cudaStream_t stream,
-                               Placement placement) {
+namespace {
+
+// What every launch does; `work` is the kernel's, and `input` where it reads first.
+cudaError_t Launch(const void* input, void* scratch, std::size_t scratch_bytes, Completion completion,
+                   cudaStream_t stream, Placement placement, const std::function<void()>& work) {
   std::memset(scratch, 0x5a, scratch_bytes);
   std::lock_guard lock(fake::machine().mu);
   // A launch reports what went wrong before it on this thread, too.
@@ -243,13 +249,11 @@ cudaError_t LaunchSoftmaxBatch(DataType input_type, DataType output_type, const 
   ++device.launches;
   device.host_launches += placement == Placement::kHost ? 1 : 0;
   device.shared_launches += placement == Placement::kSharedHost ? 1 : 0;
-  const auto kernel = [=, request = std::vector<Segment>(segments, segments + count)] {
-    for (const Segment& segment : request) {
-      cpu::Softmax(input_type, output_type, segment, 0, segment.outer * segment.inner);
-    }
-    __atomic_store_n(completion.flag, completion.value, __ATOMIC_RELEASE);
+  const auto kernel = [work, completion] {
+    work();
+    if (completion.flag != nullptr) __atomic_store_n(completion.flag, completion.value, __ATOMIC_RELEASE);
   };
-  if (reinterpret_cast<std::uintptr_t>(segments[0].input) < 65536) {
+  if (reinterpret_cast<std::uintptr_t>(input) < 65536) {
     device.sticky = cudaErrorIllegalAddress;
   } else if (device.held) {
     device.waiting.push_back(kernel);
@@ -257,6 +261,31 @@ cudaError_t LaunchSoftmaxBatch(DataType input_type, DataType output_type, const 
     kernel();
   }
   return cudaSuccess;
+}
+
+}  // namespace
+
+cudaError_t LaunchSoftmaxBatch(DataType input_type, DataType output_type, const Segment* segments, std::int64_t count,
+                               void* scratch, std::size_t scratch_bytes, Completion completion, cudaStream_t stream,
+                               Placement placement) {
+  return Launch(segments[0].input, scratch, scratch_bytes, completion, stream, placement,
+                [=, request = std::vector<Segment>(segments, segments + count)] {
+                  for (const Segment& segment : request) {
+                    cpu::Softmax(input_type, output_type, segment, 0, segment.outer * segment.inner);
+                  }
+                });
+}
+
+cudaError_t LaunchSummaries(DataType input_type, DataType output_type, const SummarySegment* segments,
+                            std::int64_t count, void* scratch, std::size_t scratch_bytes, void* workspace,
+                            std::size_t workspace_bytes, Completion completion, cudaStream_t stream) {
+  EXPECT_TRUE(workspace != nullptr && workspace_bytes > 0);
+  return Launch(segments[0].rows.input, scratch, scratch_bytes, completion, stream, Placement::kDevice,
+                [=, request = std::vector<SummarySegment>(segments, segments + count)] {
+                  for (const SummarySegment& segment : request) {
+                    cpu::Summarize(input_type, output_type, segment, 0, segment.rows.outer * segment.rows.inner);
+                  }
+                });
 }
 
 }  // namespace softmax::kernels

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 namespace softmax::testing {
@@ -58,13 +59,31 @@ Verdict Judge(const v1::SoftmaxRequest& request, const server::WireLimits& limit
   spec.cols = dims[axis];
   spec.inner = static_cast<std::int64_t>(Product({begin + axis + 1, dims.end()}));
   const Wide rows = static_cast<Wide>(spec.outer) * static_cast<Wide>(spec.inner);
+  const int output_dtype = request.output_dtype() == 0 ? dtype : request.output_dtype();
+  const v1::SummaryRequest& summary = request.summary();
+  const std::uint64_t chosen = summary.indices().size() / 4;
+  const bool partial = summary.top_k() > 0 || chosen > 0 || summary.log_sum_exp() || summary.entropy();
+  if (request.has_summary()) {
+    if (summary.top_k() > limits.max_top_k) return {"summary.top_k"};
+    if (!partial && summary.indices().empty() && !summary.full()) return {"summary"};
+    if (rows == 0 ? !summary.indices().empty() : summary.indices().size() % (4 * rows) != 0) {
+      return {"summary.indices"};
+    }
+  }
   if (rows > limits.max_rows) return {"input.shape"};
   if (static_cast<std::uint64_t>(spec.cols) > limits.max_columns) return {"input.shape"};
   if (Product(dims) * Size(dtype) != input.data().size()) return {"input.data"};
-  const std::uint64_t request_bytes = input.data().size() + 4ull * static_cast<std::uint64_t>(request.lengths_size());
+  const std::uint64_t request_bytes =
+      input.data().size() + summary.indices().size() + 4ull * static_cast<std::uint64_t>(request.lengths_size());
   if (request_bytes > limits.max_request_bytes) return {"input.data"};
-  const int output_dtype = request.output_dtype() == 0 ? dtype : request.output_dtype();
-  if (Product(dims) * Size(output_dtype) > limits.max_response_bytes) return {"output_dtype"};
+  const bool has_tensor = !partial || summary.full();
+  Wide answer = has_tensor ? Product(dims) * Size(output_dtype) : 0;
+  if (partial && Product(dims) > 0) {
+    const Wide numbers = (summary.log_sum_exp() ? 2 : 0) + (summary.entropy() ? 1 : 0);
+    answer += rows * summary.top_k() * (Size(output_dtype) + 4) + chosen * Size(output_dtype) +
+              rows * numbers * (dtype == 4 ? 8 : 4);
+  }
+  if (answer > limits.max_response_bytes) return {partial ? "summary" : "output_dtype"};
   if (request.lengths_size() != 0) {
     if (static_cast<Wide>(request.lengths_size()) != rows) return {"lengths"};
     for (const std::uint32_t length : request.lengths()) {
@@ -75,6 +94,18 @@ Verdict Judge(const v1::SoftmaxRequest& request, const server::WireLimits& limit
       verdict.lengths.assign(request.lengths().begin(), request.lengths().end());
     }
   }
+  for (std::size_t i = 0; i < chosen; ++i) {
+    std::int32_t index = 0;
+    std::memcpy(&index, summary.indices().data() + 4 * i, 4);
+    if (index < -1 || index >= spec.cols) return {"summary.indices"};
+    if (Product(dims) > 0) verdict.indices.push_back(index);
+  }
+  if (Product(dims) > 0) spec.summary.at = static_cast<std::int64_t>(chosen / static_cast<std::uint64_t>(rows));
+  spec.summary.top_k = summary.top_k();
+  spec.summary.log_sum_exp = summary.log_sum_exp();
+  spec.summary.entropy = summary.entropy();
+  spec.summary.full = summary.full();
+  spec.summary.partial = partial;
   spec.input_type = static_cast<kernels::DataType>(dtype);
   spec.output_type = static_cast<kernels::DataType>(output_dtype);
   spec.operation =

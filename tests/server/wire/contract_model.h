@@ -13,6 +13,7 @@ struct Verdict {
   std::string field;  // empty: accepted, and the rest holds
   server::TensorSpec spec;
   std::vector<std::uint32_t> lengths;
+  std::vector<std::int32_t> indices;
 };
 
 Verdict Judge(const v1::SoftmaxRequest& request, const server::WireLimits& limits);

@@ -29,6 +29,7 @@ WireLimits TightLimits() {
   limits.max_rank = 6;
   limits.max_rows = 60;
   limits.max_columns = 60;
+  limits.max_top_k = 20;
   return limits;
 }
 
@@ -48,6 +49,23 @@ void FillLengths(Random& random, std::int64_t rows, v1::SoftmaxRequest* request)
   for (std::int64_t i = 0; i < rows && i < 100; ++i) {
     request->add_lengths(static_cast<std::uint32_t>(random() % (OneIn(random, 50) ? 1000 : 2)));
   }
+}
+
+void FillSummary(Random& random, std::int64_t rows, std::int64_t cols, v1::SoftmaxRequest* request) {
+  v1::SummaryRequest* summary = request->mutable_summary();
+  if (OneIn(random, 2)) summary->set_top_k(static_cast<std::uint32_t>(random() % (OneIn(random, 20) ? 50 : 4)));
+  if (OneIn(random, 2)) summary->set_log_sum_exp(OneIn(random, 2));
+  if (OneIn(random, 3)) summary->set_entropy(true);
+  if (OneIn(random, 3)) summary->set_full(true);
+  if (!OneIn(random, 3)) return;
+  const std::int64_t count = rows * static_cast<std::int64_t>(random() % 3) + (OneIn(random, 15) ? 1 : 0);
+  std::string* indices = summary->mutable_indices();
+  for (std::int64_t i = 0; i < count && i < 100; ++i) {
+    const auto limit = static_cast<std::uint64_t>(cols + (OneIn(random, 60) ? 3 : 1));
+    const auto index = static_cast<std::int32_t>(random() % limit) - 1;
+    indices->append(reinterpret_cast<const char*>(&index), 4);
+  }
+  if (OneIn(random, 30)) indices->push_back('x');
 }
 
 // Valid in about half of the cases; otherwise one of its fields breaks a rule.
@@ -82,6 +100,9 @@ v1::SoftmaxRequest AnyRequest(Random& random) {
   const int axis = request.has_axis() ? (request.axis() + rank) % rank : rank - 1;
   if (OneIn(random, 3) && axis >= 0 && input->shape(axis) > 0) {
     FillLengths(random, elements / input->shape(axis), &request);
+  }
+  if (OneIn(random, 3) && axis >= 0 && input->shape(axis) > 0) {
+    FillSummary(random, elements / input->shape(axis), input->shape(axis), &request);
   }
   return request;
 }
@@ -166,6 +187,8 @@ struct Tally {
   long refused_by_contract = 0;
   long accepted = 0;
   long with_lengths = 0;
+  long with_indices = 0;
+  long with_summary = 0;
 };
 
 void ExpectEqualToModel(const std::string& bytes, server::Slices slices, const DecodedRequest& decoded,
@@ -179,6 +202,7 @@ void ExpectEqualToModel(const std::string& bytes, server::Slices slices, const D
   DecodedRequest expected = decoded;
   expected.spec = verdict.spec;
   expected.lengths = verdict.lengths;
+  expected.indices = verdict.indices;
   EXPECT_EQ(Difference(decoded, expected), "");
   ASSERT_LE(decoded.payload_offset + decoded.spec.input_bytes(), bytes.size());
   EXPECT_EQ(Payload(slices, decoded), parsed.input().data());
@@ -199,6 +223,8 @@ void Compare(const std::string& bytes, server::Slices slices, const DecodedReque
   if (verdict.field.empty()) {
     ++tally->accepted;
     tally->with_lengths += verdict.spec.has_lengths;
+    tally->with_indices += !verdict.indices.empty();
+    tally->with_summary += verdict.spec.summary.any();
     ExpectEqualToModel(bytes, slices, decoded, parsed, verdict);
     return;
   }
@@ -235,6 +261,8 @@ TEST(WireDifferential, TheDecoderEqualsTheGeneratedParserAndTheContract) {
   EXPECT_GT(tally.refused_by_contract, 40'000);
   EXPECT_GT(tally.refused_by_parser, 40'000);
   EXPECT_GT(tally.with_lengths, 5'000);
+  EXPECT_GT(tally.with_indices, 2'000);
+  EXPECT_GT(tally.with_summary, 5'000);
   RecordProperty("accepted", static_cast<int>(tally.accepted));
   RecordProperty("refused_by_contract", static_cast<int>(tally.refused_by_contract));
   RecordProperty("refused_by_parser", static_cast<int>(tally.refused_by_parser));

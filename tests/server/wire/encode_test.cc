@@ -11,8 +11,12 @@
 namespace softmax::testing {
 namespace {
 
+using server::AnswerParts;
 using server::AnswerTiming;
 using server::DecodedRequest;
+using server::SummaryLayout;
+using server::SummarySpec;
+using server::TensorSpec;
 
 // Small, large, zero: every length of varint.
 std::uint64_t AnyNumber(std::mt19937_64& random) { return random() % 4 == 0 ? 0 : random() >> (random() % 64); }
@@ -31,20 +35,60 @@ DecodedRequest AnyRequest(std::mt19937_64& random) {
   if (large_last) request.shape[request.rank - 1] = static_cast<std::int64_t>(random() % 20000);
   for (std::uint32_t i = 0; i + 1 < request.rank; ++i) request.spec.outer *= request.shape[i];
   request.spec.cols = request.shape[request.rank - 1];
+  if (random() % 2 == 0) {
+    SummarySpec& summary = request.spec.summary;
+    summary.top_k = random() % 2 == 0 ? random() % 300 : 0;
+    summary.at = static_cast<std::int64_t>(random() % 3);
+    summary.log_sum_exp = random() % 2 == 0;
+    summary.entropy = random() % 2 == 0;
+    summary.partial = summary.top_k > 0 || summary.at > 0 || summary.log_sum_exp || summary.entropy;
+    summary.full = random() % 3 == 0;
+    request.spec.input_type = random() % 3 == 0 ? kernels::DataType::kFloat64 : kernels::DataType::kFloat32;
+  }
   return request;
 }
 
-v1::SoftmaxResponse Expected(const DecodedRequest& request, const AnswerTiming& timing, const std::string& payload) {
+// The header with the parts of the payload in their places; each has a letter of its own.
+std::string Assembled(const std::string& header, const AnswerParts& parts, const SummaryLayout& layout) {
+  std::string answer;
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < parts.count; ++i) {
+    const AnswerParts::Part& part = parts.part[i];
+    answer += header.substr(begin, part.header_end - begin);
+    begin = part.header_end;
+    char letter = 't';
+    for (int p = 0; part.of_summary && p < SummaryLayout::kParts; ++p) {
+      if (layout.bytes[p] > 0 && layout.offset[p] == part.offset) letter = static_cast<char>('0' + p);
+    }
+    answer.append(part.bytes, letter);
+  }
+  return answer + header.substr(begin);
+}
+
+v1::SoftmaxResponse Expected(const DecodedRequest& request, const AnswerTiming& timing) {
   v1::SoftmaxResponse response;
   response.set_id(request.id);
   response.mutable_timing()->set_queue_ns(timing.queue_ns);
   response.mutable_timing()->set_batch_ns(timing.batch_ns);
   response.mutable_timing()->set_execution_ns(timing.execution_ns);
   response.mutable_timing()->set_batch_rows(timing.batch_rows);
+  const TensorSpec& spec = request.spec;
+  if (spec.summary.any()) {
+    const SummaryLayout layout = spec.summary_layout();
+    const auto part = [&](int p) { return std::string(layout.bytes[p], static_cast<char>('0' + p)); };
+    v1::Summary* summary = response.mutable_summary();
+    summary->set_top_values(part(SummaryLayout::kTopValues));
+    summary->set_top_indices(part(SummaryLayout::kTopIndices));
+    summary->set_values_at(part(SummaryLayout::kValuesAt));
+    summary->set_log_sum_exp(part(SummaryLayout::kLogSumExp));
+    summary->set_maximum(part(SummaryLayout::kMaximum));
+    summary->set_entropy(part(SummaryLayout::kEntropy));
+  }
+  if (!spec.has_tensor()) return response;
   v1::Tensor* output = response.mutable_output();
-  output->set_dtype(static_cast<v1::DataType>(request.spec.output_type));
+  output->set_dtype(static_cast<v1::DataType>(spec.output_type));
   for (std::uint32_t i = 0; i < request.rank; ++i) output->add_shape(request.shape[i]);
-  output->set_data(payload);
+  output->set_data(std::string(spec.tensor_bytes(), 't'));
   return response;
 }
 
@@ -53,18 +97,19 @@ TEST(WireEncode, AnAnswerIsWhatTheGeneratedSerializerWrites) {
   for (int round = 0; round < 20000; ++round) {
     const DecodedRequest request = AnyRequest(random);
     const AnswerTiming timing = {AnyNumber(random), AnyNumber(random), AnyNumber(random), AnyNumber(random)};
-    const std::string payload(request.spec.output_bytes(), static_cast<char>(random()));
-    const v1::SoftmaxResponse expected = Expected(request, timing, payload);
+    const SummaryLayout layout = request.spec.summary_layout();
+    const v1::SoftmaxResponse expected = Expected(request, timing);
 
     std::string unary = "kept";
-    EncodeAnswerHeader(request, timing, false, &unary);
-    ASSERT_EQ(unary + payload, "kept" + expected.SerializeAsString()) << expected.ShortDebugString();
+    AnswerParts parts;
+    EncodeAnswerHeader(request, timing, false, &unary, &parts);
+    ASSERT_EQ(Assembled(unary, parts, layout), "kept" + expected.SerializeAsString()) << expected.ShortDebugString();
 
     v1::SoftmaxStreamResponse stream;
     *stream.add_responses() = expected;
     std::string element;
-    EncodeAnswerHeader(request, timing, true, &element);
-    ASSERT_EQ(element + payload, stream.SerializeAsString());
+    EncodeAnswerHeader(request, timing, true, &element, &parts);
+    ASSERT_EQ(Assembled(element, parts, layout), stream.SerializeAsString());
   }
 }
 
@@ -78,10 +123,12 @@ TEST(WireEncode, HeadersStayBelowTheReserveThatTheDecoderKeeps) {
   }
   request.spec.outer = 1;
   request.spec.cols = (std::int64_t{1} << 28) - 21;
+  request.spec.summary = {1, 1, true, true, true, true};
   std::string header;
-  EncodeAnswerHeader(request, {~0ull, ~0ull, ~0ull, ~0ull}, true, &header);
-  EXPECT_LE(header.size(), 160u);
-  EXPECT_GE(header.size(), 150u);
+  AnswerParts parts;
+  EncodeAnswerHeader(request, {~0ull, ~0ull, ~0ull, ~0ull}, true, &header, &parts);
+  EXPECT_LE(header.size(), 204u);
+  EXPECT_GE(header.size(), 160u);
 }
 
 TEST(WireEncode, AStreamsErrorIsWhatTheGeneratedSerializerWrites) {
@@ -119,7 +166,8 @@ TEST(WireEncode, AnswersAndErrorsShareAMessage) {
   request.spec.outer = 1;
   request.spec.cols = 1;
   std::string out;
-  EncodeAnswerHeader(request, {}, true, &out);
+  AnswerParts parts;
+  EncodeAnswerHeader(request, {}, true, &out, &parts);
   out += "\x01\x02\x03\x04";
   server::EncodeStreamError(5, absl::ResourceExhaustedError("later"), 30, &out);
   v1::SoftmaxStreamResponse parsed;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <random>
 #include <set>
 #include <string>
@@ -33,6 +34,7 @@ WireLimits TightLimits() {
   limits.max_rank = 6;
   limits.max_rows = 60;
   limits.max_columns = 60;
+  limits.max_top_k = 4;
   return limits;
 }
 
@@ -66,13 +68,22 @@ void SetGoodParameters(Random& random, ModelInferRequest* request) {
   if (OneIn(random, 4)) parameters["timeout"].set_int64_param(static_cast<std::int64_t>(random() % 100000));
   if (OneIn(random, 4)) parameters["priority"].set_uint64_param(random());
   if (OneIn(random, 6)) parameters["sequence_id"].set_int64_param(1);
+  if (OneIn(random, 6))
+    parameters["top_k"].set_int64_param(static_cast<std::int64_t>(random() % 5) + !OneIn(random, 9));
+  if (OneIn(random, 6)) parameters["log_sum_exp"].set_bool_param(!OneIn(random, 4));
+  if (OneIn(random, 6)) parameters["entropy"].set_bool_param(!OneIn(random, 4));
   if (OneIn(random, 6)) parameters["triton_enable_empty_final_response"].set_bool_param(OneIn(random, 2));
+}
+
+std::string AnyEnding(Random& random) {
+  return std::string(server::kInferEndings[random() % server::kInferOutputKinds]);
 }
 
 void AddInput(Random& random, bool typed, ModelInferRequest* request) {
   auto* const input = request->add_inputs();
   input->set_name("X" + (request->inputs_size() > 1 ? std::to_string(request->inputs_size()) : ""));
   if (OneIn(random, 60)) input->set_name(OneIn(random, 2) ? "Z" : "X");
+  if (OneIn(random, 60)) input->set_name("X" + AnyEnding(random));
   const int dtype = typed ? (OneIn(random, 2) ? 1 : 4) : 1 + static_cast<int>(random() % 4);
   input->set_datatype(OneIn(random, 50) ? "INT8" : kOipTypes[static_cast<std::size_t>(dtype - 1)]);
   const int rank = 1 + static_cast<int>(random() % (OneIn(random, 20) ? 9 : 3));
@@ -106,15 +117,34 @@ ModelInferRequest AnyRequest(Random& random) {
   if (OneIn(random, 4)) request.set_model_version(OneIn(random, 8) ? "2" : "1");
   if (!OneIn(random, 4)) request.set_id("id-" + std::to_string(random() % 1000) + (OneIn(random, 9) ? "\xc3\xa9" : ""));
   SetGoodParameters(random, &request);
-  constexpr const char* kAny[] = {"axis", "scale", "output_dtype", "timeout", "unknown", "", "sequence_end"};
-  if (OneIn(random, 12)) SetAnyParameter(random, &(*request.mutable_parameters())[kAny[random() % 7]]);
+  constexpr const char* kAny[] = {"axis", "scale",        "output_dtype", "timeout",     "unknown",
+                                  "",     "sequence_end", "top_k",        "log_sum_exp", "entropy"};
+  if (OneIn(random, 12)) SetAnyParameter(random, &(*request.mutable_parameters())[kAny[random() % 10]]);
   const bool typed = OneIn(random, 2);
   for (std::uint64_t count = OneIn(random, 50) ? 0 : 1 + random() % (OneIn(random, 3) ? 3 : 1); count > 0; --count) {
     AddInput(random, typed != OneIn(random, 60), &request);
   }
   for (const auto& input : request.inputs()) {
-    if (!OneIn(random, 5)) continue;
-    request.add_outputs()->set_name(OneIn(random, 30) ? "Y9" : "Y" + input.name().substr(1));
+    if (!OneIn(random, 4)) continue;
+    const std::string name = "Y" + input.name().substr(1);
+    request.add_outputs()->set_name(OneIn(random, 30) ? "Y9" : name);
+    if (OneIn(random, 3)) {
+      auto& parameter = (*request.mutable_outputs()->rbegin()->mutable_parameters())["classification"];
+      if (!OneIn(random, 12)) parameter.set_int64_param(static_cast<std::int64_t>(random() % 5) + !OneIn(random, 9));
+      if (OneIn(random, 12)) SetAnyParameter(random, &parameter);
+    }
+    // What the parameters offer, and now and then what they do not.
+    const auto ask = [&](const char* key, const char* ending) {
+      if (request.parameters().count(key) == 0 ? OneIn(random, 60) : OneIn(random, 2)) {
+        request.add_outputs()->set_name(name + ending);
+      }
+    };
+    ask("top_k", "_top_values");
+    ask("top_k", "_top_indices");
+    ask("log_sum_exp", "_log_sum_exp");
+    ask("log_sum_exp", "_maximum");
+    ask("entropy", "_entropy");
+    if (OneIn(random, 40)) (*request.mutable_outputs()->rbegin()->mutable_parameters())["classification"];
     if (OneIn(random, 30)) {
       auto& parameters = *request.mutable_outputs()->rbegin()->mutable_parameters();
       parameters[OneIn(random, 2) ? "shared_memory_offset" : "x"].set_int64_param(1);
@@ -204,7 +234,19 @@ struct Tally {
   long typed = 0;
   long gathered = 0;
   long several = 0;
+  long further = 0;
+  long classes = 0;
 };
+
+std::set<std::string> EndingsOf(const server::InferTensor& tensor) {
+  std::set<std::string> endings;
+  for (std::size_t i = 0; i < server::kInferOutputKinds; ++i) {
+    const auto output = static_cast<server::InferOutput>(i);
+    if (!tensor.outputs.Has(output)) continue;
+    endings.insert(output == server::InferOutput::kClasses ? "classes" : std::string(server::kInferEndings[i]));
+  }
+  return endings;
+}
 
 std::string PayloadOf(server::Slices slices, const server::InferTensor& tensor) {
   if (tensor.gathered.empty()) return Payload(slices, tensor.request);
@@ -242,6 +284,9 @@ void Compare(const std::string& bytes, server::Slices slices, const InferRequest
   for (std::size_t i = 0; i < decoded.tensors.size(); ++i) {
     const server::InferTensor& tensor = decoded.tensors[i];
     EXPECT_EQ(tensor.output, expected.outputs[i]);
+    EXPECT_EQ(EndingsOf(tensor), expected.endings[i]);
+    tally->classes += tensor.outputs.Has(server::InferOutput::kClasses);
+    tally->further += tensor.outputs.Has(server::InferOutput::kTopValues);
     server::DecodedRequest same = tensor.request;
     same.spec = expected.specs[i];
     EXPECT_EQ(Difference(tensor.request, same), "");
@@ -276,6 +321,8 @@ TEST(OipDifferential, TheDecoderEqualsTheGeneratedParserAndTheRules) {
   EXPECT_GT(tally.typed, 10'000);
   EXPECT_GT(tally.gathered, 4'000);
   EXPECT_GT(tally.several, 4'000);
+  EXPECT_GT(tally.further, 2'000);
+  EXPECT_GT(tally.classes, 1'000);
 }
 
 TEST(OipDifferential, EveryCutOfASmallMessageGivesTheSame) {
@@ -299,6 +346,58 @@ TEST(OipDifferential, EveryCutOfASmallMessageGivesTheSame) {
   }
 }
 
+struct WantedOutput {
+  std::string name;
+  std::string datatype;
+  std::uint64_t elements = 0;
+  std::string payload;
+};
+
+std::uint64_t ElementsOf(const inference::ModelInferResponse::InferOutputTensor& output) {
+  std::uint64_t elements = 1;
+  for (const std::int64_t dimension : output.shape()) elements *= static_cast<std::uint64_t>(dimension);
+  return elements;
+}
+
+// A piece with random bytes where the payload belongs, and what the outputs in it are to be.
+std::string Filled(Random& random, const server::InferPiece& piece, const std::string& header,
+                   const server::InferTensor& tensor, std::vector<WantedOutput>* wanted) {
+  const server::TensorSpec& spec = tensor.request.spec;
+  const std::string number = spec.input_type == kernels::DataType::kFloat64 ? "FP64" : "FP32";
+  const std::string value = server::DatatypeName(spec.output_type);
+  const bool is_empty = spec.elements() == 0;
+  const std::uint64_t rows = is_empty ? 0 : static_cast<std::uint64_t>(spec.rows());
+  const std::uint64_t best = rows * spec.summary.top_k;
+  const WantedOutput all[server::kInferOutputKinds] = {{"", value, spec.elements(), ""},
+                                                       {"", "BYTES", best, tensor.classes},
+                                                       {"", value, best, ""},
+                                                       {"", "INT32", best, ""},
+                                                       {"", number, rows, ""},
+                                                       {"", number, rows, ""},
+                                                       {"", number, rows, ""}};
+  std::string filled;
+  std::size_t done = 0;
+  std::size_t part = 0;
+  for (std::size_t i = 0; i < server::kInferOutputKinds; ++i) {
+    const auto output = static_cast<server::InferOutput>(i);
+    if (!tensor.outputs.Has(output)) continue;
+    wanted->push_back(all[i]);
+    WantedOutput& want = wanted->back();
+    want.name = tensor.output + std::string(server::kInferEndings[i]);
+    if (is_empty || output == server::InferOutput::kClasses) continue;
+    const std::map<std::string, std::size_t> sizes = {{"FP16", 2}, {"BF16", 2}, {"FP32", 4}, {"INT32", 4}, {"FP64", 8}};
+    want.payload.resize(want.elements * sizes.at(want.datatype));
+    for (char& c : want.payload) c = static_cast<char>(random() % 64);
+    const server::AnswerParts::Part& place = piece.parts.part[part++];
+    EXPECT_EQ(place.bytes, want.payload.size());
+    EXPECT_EQ(place.of_summary, output != server::InferOutput::kTensor);
+    filled += std::string(piece.HeaderIn(header).substr(done, place.header_end - done)) + want.payload;
+    done = place.header_end;
+  }
+  EXPECT_EQ(part, piece.parts.count);
+  return filled + std::string(piece.HeaderIn(header).substr(done));
+}
+
 // What is written by hand equals what the generated serializer makes of what the generated parser reads.
 TEST(OipDifferential, AnAnswerEqualsTheGeneratedSerializer) {
   Random random(3);
@@ -310,22 +409,23 @@ TEST(OipDifferential, AnAnswerEqualsTheGeneratedSerializer) {
     DecodeInferRequest(SlicedMessage(bytes).slices(), TightLimits(), &decoded);
     if (!decoded.status.ok()) continue;
     ++answers;
+    for (server::InferTensor& tensor : decoded.tensors) {
+      if (tensor.outputs.Has(server::InferOutput::kClasses)) tensor.classes = std::string("\3\0\0\0000:1", 7);
+    }
     const bool in_stream = OneIn(random, 2);
     std::string header;
-    server::InferHeaderEnds ends;
-    EncodeInferHeader(decoded, in_stream, &header, &ends);
-    ASSERT_EQ(ends.size(), decoded.tensors.size());
+    server::InferPieces pieces;
+    EncodeInferHeader(decoded, in_stream, &header, &pieces);
+    ASSERT_EQ(pieces.size(), decoded.tensors.size());
     std::string whole;
-    std::vector<std::string> payloads;
-    std::size_t begin = 0;
-    for (std::size_t i = 0; i < ends.size(); ++i) {
-      std::string payload(decoded.tensors[i].request.spec.output_bytes(), '\0');
-      for (char& c : payload) c = static_cast<char>(random() % 64);
-      whole += header.substr(begin, ends[i] - begin) + payload;
-      begin = ends[i];
-      payloads.push_back(payload);
+    std::vector<WantedOutput> wanted;
+    std::size_t end = 0;
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      ASSERT_EQ(pieces[i].begin, end);
+      end = pieces[i].end;
+      whole += Filled(random, pieces[i], header, decoded.tensors[i], &wanted);
     }
-    ASSERT_EQ(begin, header.size());
+    ASSERT_EQ(end, header.size());
     inference::ModelStreamInferResponse streamed;
     inference::ModelInferResponse alone;
     ASSERT_TRUE(in_stream ? streamed.ParseFromString(whole) : alone.ParseFromString(whole));
@@ -339,13 +439,14 @@ TEST(OipDifferential, AnAnswerEqualsTheGeneratedSerializer) {
       EXPECT_EQ(key, "triton_final_response");
       EXPECT_TRUE(value.bool_param());
     }
-    ASSERT_EQ(parsed.outputs_size(), static_cast<int>(payloads.size()));
+    ASSERT_EQ(parsed.outputs_size(), static_cast<int>(wanted.size()));
     ASSERT_EQ(parsed.raw_output_contents_size(), decoded.typed ? 0 : parsed.outputs_size());
     for (int i = 0; i < parsed.outputs_size(); ++i) {
-      const auto at = static_cast<std::size_t>(i);
+      const WantedOutput& want = wanted[static_cast<std::size_t>(i)];
       const auto& output = parsed.outputs(i);
-      EXPECT_EQ(output.name(), decoded.tensors[at].output);
-      EXPECT_EQ(output.datatype(), server::DatatypeName(decoded.tensors[at].request.spec.output_type));
+      EXPECT_EQ(output.name(), want.name);
+      EXPECT_EQ(output.datatype(), want.datatype);
+      EXPECT_EQ(ElementsOf(output), want.elements) << parsed.DebugString();
       std::string got;
       if (decoded.typed) {
         for (const float value : output.contents().fp32_contents()) {
@@ -357,7 +458,7 @@ TEST(OipDifferential, AnAnswerEqualsTheGeneratedSerializer) {
       } else {
         got = parsed.raw_output_contents(i);
       }
-      EXPECT_EQ(got, payloads[at]);
+      EXPECT_EQ(got, want.payload);
     }
     ASSERT_FALSE(HasFailure());
   }

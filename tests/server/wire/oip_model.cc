@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <set>
 
 #include "tests/server/wire/contract_model.h"
@@ -25,7 +26,8 @@ OipVerdict Bad(absl::StatusCode code = absl::StatusCode::kInvalidArgument) {
   return expected;
 }
 
-bool SetParameters(const ModelInferRequest& request, v1::SoftmaxRequest* common, OipVerdict* expected) {
+bool SetParameters(const ModelInferRequest& request, const WireLimits& limits, v1::SoftmaxRequest* common,
+                   OipVerdict* expected) {
   using P = inference::InferParameter;
   for (const auto& [key, value] : request.parameters()) {
     const auto kind = value.parameter_choice_case();
@@ -50,6 +52,14 @@ bool SetParameters(const ModelInferRequest& request, v1::SoftmaxRequest* common,
     } else if (key == "triton_enable_empty_final_response") {
       if (kind != P::kBoolParam) return false;
       expected->tells_final = value.bool_param();
+    } else if (key == "top_k") {
+      if (!whole || number < 1 || number > limits.max_top_k) return false;
+      common->mutable_summary()->set_top_k(static_cast<std::uint32_t>(number));
+    } else if (key == "log_sum_exp" || key == "entropy") {
+      if (kind != P::kBoolParam) return false;
+      if (!value.bool_param()) continue;
+      if (key == "entropy") common->mutable_summary()->set_entropy(true);
+      if (key == "log_sum_exp") common->mutable_summary()->set_log_sum_exp(true);
     } else if (key != "priority" && key.rfind("sequence_", 0) != 0) {
       return false;
     }
@@ -89,6 +99,32 @@ absl::StatusCode CodeOfParameters(const Parameters& parameters) {
                                                                    : absl::StatusCode::kInvalidArgument;
 }
 
+// The endings of the outputs that a request's parameters offer beside the whole tensor.
+std::set<std::string> Offered(const v1::SummaryRequest& summary) {
+  std::set<std::string> offered;
+  if (summary.top_k() > 0) offered = {"_top_values", "_top_indices"};
+  if (summary.log_sum_exp()) offered.insert({"_log_sum_exp", "_maximum"});
+  if (summary.entropy()) offered.insert("_entropy");
+  return offered;
+}
+
+bool EndsWith(const std::string& text, const std::string& end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+// 0: no class_count; nothing: a wrong one.
+std::optional<std::uint32_t> ClassesOf(const ModelInferRequest::InferRequestedOutputTensor& output,
+                                       const WireLimits& limits) {
+  const auto it = output.parameters().find("classification");
+  if (it == output.parameters().end()) return 0;
+  const bool is_signed = it->second.parameter_choice_case() == inference::InferParameter::kInt64Param;
+  if (!is_signed && it->second.parameter_choice_case() != inference::InferParameter::kUint64Param) return std::nullopt;
+  const std::uint64_t count =
+      is_signed ? static_cast<std::uint64_t>(it->second.int64_param()) : it->second.uint64_param();
+  if (count < 1 || count > limits.max_top_k) return std::nullopt;
+  return static_cast<std::uint32_t>(count);
+}
+
 }  // namespace
 
 OipVerdict JudgeInfer(const ModelInferRequest& request, const WireLimits& limits) {
@@ -98,17 +134,25 @@ OipVerdict JudgeInfer(const ModelInferRequest& request, const WireLimits& limits
   }
   OipVerdict expected;
   v1::SoftmaxRequest common;
-  if (!SetParameters(request, &common, &expected)) return Bad();
+  if (!SetParameters(request, limits, &common, &expected)) return Bad();
+  const std::set<std::string> offered = Offered(common.summary());
   common.set_operation(request.model_name().find("log_") == 0 ? v1::OPERATION_LOG_SOFTMAX : v1::OPERATION_SOFTMAX);
   const int count = request.inputs_size();
   if (count == 0 || count > 64 || request.outputs_size() > 64) return Bad();
   if (request.raw_input_contents_size() != 0 && request.raw_input_contents_size() != count) return Bad();
+  for (const auto& output : request.outputs()) {
+    const std::optional<std::uint32_t> classes = ClassesOf(output, limits);
+    if (!classes.has_value() || (*classes > 0 && common.summary().top_k() > 0)) return Bad();
+  }
   std::uint64_t in = 0;
   std::uint64_t out = 0;
   std::set<std::string> names;
   for (int i = 0; i < count; ++i) {
     const auto& input = request.inputs(i);
     if (input.name().empty() || input.name()[0] != 'X' || input.name().size() > 64) return Bad();
+    for (const char* const end : {"_top_values", "_top_indices", "_log_sum_exp", "_maximum", "_entropy"}) {
+      if (!offered.empty() && EndsWith(input.name(), end)) return Bad();
+    }
     // Several that begin with the same name: which comes first is not said here.
     if (!input.parameters().empty()) return Bad(CodeOfParameters(input.parameters()));
     if (DtypeOf(input.datatype()) == 0) return Bad();
@@ -116,9 +160,45 @@ OipVerdict JudgeInfer(const ModelInferRequest& request, const WireLimits& limits
     native.mutable_input()->set_dtype(static_cast<v1::DataType>(DtypeOf(input.datatype())));
     *native.mutable_input()->mutable_shape() = input.shape();
     if (!SetData(request, i, native.mutable_input())) return Bad();
-    const Verdict verdict = Judge(native, limits);
+    const std::string name = "Y" + input.name().substr(1);
+    std::set<std::string> wanted = offered;
+    if (request.outputs().empty() && offered.empty()) wanted = {""};
+    std::uint32_t classes = 0;
+    if (!request.outputs().empty()) {
+      wanted.clear();
+      for (const auto& output : request.outputs()) {
+        const bool is_whole = output.name() == name;
+        if (is_whole && ClassesOf(output, limits).value() > 0) {
+          classes = ClassesOf(output, limits).value();
+          wanted.insert("classes");
+        } else if (is_whole) {
+          wanted.insert("");
+        }
+        for (const std::string& end : offered) {
+          if (output.name() == name + end) wanted.insert(end);
+        }
+      }
+    }
+    native.clear_summary();
+    v1::SummaryRequest summary;
+    if (wanted.count("_top_values") + wanted.count("_top_indices") > 0) summary.set_top_k(common.summary().top_k());
+    if (classes > 0) summary.set_top_k(classes);
+    summary.set_log_sum_exp(wanted.count("_log_sum_exp") + wanted.count("_maximum") > 0);
+    summary.set_entropy(wanted.count("_entropy") > 0);
+    if (summary.ByteSizeLong() > 0) {
+      summary.set_full(wanted.count("") > 0);
+      *native.mutable_summary() = summary;
+    }
+    Verdict verdict = Judge(native, limits);
     if (!verdict.field.empty()) return Bad();
-    expected.outputs.push_back("Y" + input.name().substr(1));
+    if (classes > 0) {
+      verdict.spec.summary.top_k = static_cast<std::uint32_t>(
+          std::max<std::int64_t>(1, std::min<std::int64_t>(verdict.spec.cols, verdict.spec.summary.top_k)));
+      out += static_cast<std::uint64_t>(verdict.spec.rows()) * verdict.spec.summary.top_k *
+             server::MostClassBytes(verdict.spec);
+    }
+    expected.outputs.push_back(name);
+    expected.endings.push_back(wanted);
     expected.specs.push_back(verdict.spec);
     expected.payloads.push_back(native.input().data());
     names.insert(input.name());
@@ -129,20 +209,27 @@ OipVerdict JudgeInfer(const ModelInferRequest& request, const WireLimits& limits
   if (in > limits.max_request_bytes || out > limits.max_response_bytes) return Bad();
   std::set<std::string> wanted;
   for (const auto& output : request.outputs()) {
-    if (std::find(expected.outputs.begin(), expected.outputs.end(), output.name()) == expected.outputs.end()) {
-      return Bad();
-    }
+    const auto is_of = [&](const std::string& name) {
+      return output.name() == name ||
+             (output.name().rfind(name, 0) == 0 && offered.count(output.name().substr(name.size())) > 0);
+    };
+    const auto it = std::find_if(expected.outputs.begin(), expected.outputs.end(), is_of);
+    if (it == expected.outputs.end()) return Bad();
     if (!wanted.insert(output.name()).second) return Bad();
-    if (!output.parameters().empty()) return Bad(CodeOfParameters(output.parameters()));
+    auto parameters = output.parameters();
+    if (parameters.erase("classification") > 0 && *it != output.name()) return Bad();
+    if (!parameters.empty()) return Bad(CodeOfParameters(parameters));
   }
   expected.typed = request.raw_input_contents_size() == 0;
   for (std::size_t i = expected.outputs.size(); i-- > 0;) {
     const auto at = static_cast<std::ptrdiff_t>(i);
-    if (!wanted.empty() && wanted.count(expected.outputs[i]) == 0) {
+    if (expected.endings[i].empty()) {
+      expected.endings.erase(expected.endings.begin() + at);
       expected.outputs.erase(expected.outputs.begin() + at);
       expected.specs.erase(expected.specs.begin() + at);
       expected.payloads.erase(expected.payloads.begin() + at);
-    } else if (OipSizeOf(static_cast<int>(expected.specs[i].output_type)) == 2) {
+    } else if (OipSizeOf(static_cast<int>(expected.specs[i].output_type)) == 2 ||
+               expected.endings[i] != std::set<std::string>{""}) {
       expected.typed = false;
     }
   }

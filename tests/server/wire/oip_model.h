@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,8 @@ inline std::size_t OipSizeOf(int dtype) { return dtype == 1 ? 4 : dtype == 4 ? 8
 // What a ModelInferRequest is worth: the rules of the protocol and of the native contract, from the generated class.
 struct OipVerdict {
   absl::StatusCode code = absl::StatusCode::kOk;
-  std::vector<std::string> outputs;
+  std::vector<std::string> outputs;            // the name of each whole answer
+  std::vector<std::set<std::string>> endings;  // what of it is wanted, by the ends of names; "classes": as such
   std::vector<server::TensorSpec> specs;
   std::vector<std::string> payloads;
   bool typed = false;

@@ -65,11 +65,18 @@ inline std::string Difference(const server::DecodedRequest& a, const server::Dec
   if (a.rank != b.rank || !std::equal(a.shape, a.shape + 8, b.shape)) return "shape";
   if (a.payload_offset != b.payload_offset) return "payload_offset";
   if (a.lengths != b.lengths) return "lengths";
+  if (a.indices != b.indices) return "indices";
   const server::TensorSpec& x = a.spec;
   const server::TensorSpec& y = b.spec;
   if (x.input_type != y.input_type || x.output_type != y.output_type) return "types";
   if (x.operation != y.operation || x.scale != y.scale) return "operation or scale";
   if (x.outer != y.outer || x.cols != y.cols || x.inner != y.inner) return "geometry";
+  const server::SummarySpec& s = x.summary;
+  const server::SummarySpec& t = y.summary;
+  if (s.top_k != t.top_k || s.at != t.at || s.log_sum_exp != t.log_sum_exp || s.entropy != t.entropy ||
+      s.partial != t.partial || s.full != t.full) {
+    return "summary";
+  }
   return x.has_lengths == y.has_lengths ? "" : "has_lengths";
 }
 
