@@ -255,6 +255,38 @@ py::object ArrayOf(client::Tensor tensor) {
   return dtype == DataType::kBFloat16 ? array.attr("view")(type) : array;
 }
 
+py::tuple SummaryOf(const client::Tensor& answer, std::int32_t axis) {
+  using client::Summary;
+  const client::Summary& summary = answer.summary();
+  std::vector<std::int64_t> shape(answer.shape().begin(), answer.shape().end());
+  shape.erase((axis < 0 ? shape.end() : shape.begin()) + axis);
+  std::int64_t rows = 1;
+  for (const std::int64_t dimension : shape) rows *= dimension;
+  const auto array_of = [&](Summary::Part part, const py::object& type, std::size_t size,
+                            bool has_number) -> py::object {
+    const std::span<const std::byte> bytes = summary.bytes(part);
+    if (bytes.empty()) return py::none();
+    std::vector<std::int64_t> dimensions = shape;
+    if (has_number) dimensions.push_back(static_cast<std::int64_t>(bytes.size() / size) / rows);
+    py::object array = Numpy::Get().empty(TupleOf(dimensions), type);
+    std::memcpy(reinterpret_cast<void*>(array.attr("ctypes").attr("data").cast<std::uintptr_t>()), bytes.data(),
+                bytes.size());
+    return array;
+  };
+  const py::object value = summary.bytes(Summary::kTopValues).empty() && summary.bytes(Summary::kValuesAt).empty()
+                               ? py::none()
+                               : NumpyType(summary.dtype());
+  const std::size_t value_size = SizeOf(summary.dtype());
+  const DataType number = summary.log_sum_exp<double>().empty() && summary.entropy<double>().empty()
+                              ? DataType::kFloat32
+                              : DataType::kFloat64;
+  const auto numbers_of = [&](Summary::Part part) { return array_of(part, NumpyType(number), SizeOf(number), false); };
+  return py::make_tuple(array_of(Summary::kTopValues, value, value_size, true),
+                        array_of(Summary::kTopIndices, py::str("int32"), sizeof(std::int32_t), true),
+                        array_of(Summary::kValuesAt, value, value_size, true), numbers_of(Summary::kLogSumExp),
+                        numbers_of(Summary::kMaximum), numbers_of(Summary::kEntropy));
+}
+
 void BindAnswerMemory(py::module_& module) {
   py::class_<AnswerMemory>(module, "AnswerMemory", py::buffer_protocol()).def_buffer(&AnswerMemory::Buffer);
 }

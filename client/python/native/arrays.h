@@ -47,6 +47,11 @@ py::object EmptyArray(client::DataType dtype, std::span<const std::int64_t> shap
 // A numpy array over the answer's own memory.
 py::object ArrayOf(client::Tensor tensor);
 
+// The summary of an answer's rows along `axis`: (top_values, top_indices, values_at, log_sum_exp, maximum, entropy),
+// each a numpy array of the tensor's shape without the axis, the first three with their number behind it. None: it has
+// none.
+py::tuple SummaryOf(const client::Tensor& answer, std::int32_t axis);
+
 // What ArrayOf's arrays keep alive.
 void BindAnswerMemory(py::module_& module);
 

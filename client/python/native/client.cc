@@ -49,6 +49,15 @@ RequestOptions OptionsOf(const py::tuple& values) {
                        static_cast<std::size_t>(result.lengths->size)};
   }
   if (!values[5].is_none()) options.timeout = SecondsOf(values[5].cast<double>());
+  if (values.size() == 6) return result;
+  options.summary.top_k = values[6].cast<std::uint32_t>();
+  if (!values[7].is_none()) {
+    result.indices = values[7].cast<py::buffer>().request();
+    options.summary.indices = {static_cast<const std::int32_t*>(result.indices->ptr),
+                               static_cast<std::size_t>(result.indices->size)};
+  }
+  options.summary.log_sum_exp = values[8].cast<bool>();
+  options.summary.entropy = values[9].cast<bool>();
   return result;
 }
 
@@ -69,6 +78,28 @@ Client::~Client() {
   Close();
 }
 
+template <typename Call>
+auto Client::Blocking(client::SoftmaxOptions* options, Call call) {
+  bool interrupted = false;
+  std::stop_source stop;
+  std::optional<std::stop_callback<std::function<void()>>> closing;
+  if (OnMainThread()) {
+    closing.emplace(gate_.stop(), [&stop] { stop.request_stop(); });
+    options->cancel = stop.get_token();
+    options->while_waiting = [&] {
+      if (!interrupted && SignalRaised()) interrupted = stop.request_stop();
+    };
+  } else {
+    options->cancel = gate_.stop();
+  }
+  auto result = [&call] {
+    const Unlocked unlocked;
+    return call();
+  }();
+  if (interrupted) throw py::error_already_set();
+  return result;
+}
+
 py::object Client::Softmax(py::handle x, const py::object& out, const py::tuple& options) {
   const Gate::Passage passage(gate_);
   const Borrowed input = Borrowed::Input(x);
@@ -78,26 +109,20 @@ py::object Client::Softmax(py::handle x, const py::object& out, const py::tuple&
   py::object result = out.is_none() ? EmptyArray(dtype, view.shape) : out;
   const Borrowed output = Borrowed::Output(result, dtype, view.shape);
 
-  bool interrupted = false;
-  std::stop_source stop;
-  std::optional<std::stop_callback<std::function<void()>>> closing;
-  if (OnMainThread()) {
-    closing.emplace(gate_.stop(), [&stop] { stop.request_stop(); });
-    request.options.cancel = stop.get_token();
-    request.options.while_waiting = [&] {
-      if (!interrupted && SignalRaised()) interrupted = stop.request_stop();
-    };
-  } else {
-    request.options.cancel = gate_.stop();
-  }
-  absl::Status status;
-  {
-    const Unlocked unlocked;
-    status = client_->SoftmaxInto(view, output.writable(), request.options);
-  }
-  if (interrupted) throw py::error_already_set();
+  const absl::Status status =
+      Blocking(&request.options, [&] { return client_->SoftmaxInto(view, output.writable(), request.options); });
   if (!status.ok()) Raise(status);
   return result;
+}
+
+py::tuple Client::Summarize(py::handle x, const py::tuple& options) {
+  const Gate::Passage passage(gate_);
+  const Borrowed input = Borrowed::Input(x);
+  RequestOptions request = OptionsOf(options);
+  const client::TensorView view = input.view();
+  const auto answer = Blocking(&request.options, [&] { return client_->Softmax(view, request.options); });
+  if (!answer.ok()) Raise(answer.status());
+  return SummaryOf(*answer, request.options.axis.value_or(-1));
 }
 
 py::list Client::SoftmaxBatch(const py::list& xs, const py::tuple& options, std::size_t max_in_flight) {
@@ -130,6 +155,7 @@ std::stop_source Client::Start(py::handle x, const py::object& out, const py::tu
   auto pending = std::make_unique<Pending>();
   pending->future = future;
   pending->input = Borrowed::Input(x);
+  if (request.options.summary.any()) pending->summary_axis = request.options.axis.value_or(-1);
   const client::TensorView view = pending->input.view();
   if (!out.is_none()) {
     pending->output = Borrowed::Output(out, request.options.output_dtype.value_or(view.dtype), view.shape);

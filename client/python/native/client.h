@@ -18,6 +18,7 @@ namespace softmax::python {
 struct RequestOptions {
   client::SoftmaxOptions options;
   std::optional<py::buffer_info> lengths;  // whose memory options.lengths is
+  std::optional<py::buffer_info> indices;  // and options.summary.indices
 };
 RequestOptions OptionsOf(const py::tuple& values);
 
@@ -31,6 +32,8 @@ class Client : public std::enable_shared_from_this<Client> {
 
   // Blocks, without the GIL. An array, or `out`.
   py::object Softmax(py::handle x, const py::object& out, const py::tuple& options);
+  // The same, of a request with a summary: a tuple as SummaryOf makes it.
+  py::tuple Summarize(py::handle x, const py::tuple& options);
   // Of `xs`, in their order: arrays, and exceptions.
   py::list SoftmaxBatch(const py::list& xs, const py::tuple& options, std::size_t max_in_flight);
   // The answer comes to answered() with that future. The result cancels the call.
@@ -47,6 +50,11 @@ class Client : public std::enable_shared_from_this<Client> {
   void Close();
 
  private:
+  // What `call` returns, which runs without the GIL; `options` are made such that it ends with this client, or when a
+  // signal's handler raises.
+  template <typename Call>
+  auto Blocking(client::SoftmaxOptions* options, Call call);
+
   Gate gate_;
   py::object token_;  // called by the client's calls
   Mailbox answered_;

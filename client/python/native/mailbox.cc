@@ -17,6 +17,7 @@ namespace softmax::python {
 py::object Pending::Result() {
   if (!answer.ok()) return ExceptionOf(answer.status());
   try {
+    if (summary_axis) return SummaryOf(*answer, *summary_axis);
     if (!output) return ArrayOf(*std::move(answer));
   } catch (py::error_already_set& error) {
     return error.value();

@@ -25,7 +25,8 @@ struct Pending {
   py::object future;  // asyncio's, or None
   Borrowed input;
   std::optional<Borrowed> output;
-  py::object out;  // whose memory `output` is, or None
+  py::object out;                            // whose memory `output` is, or None
+  std::optional<std::int32_t> summary_axis;  // the answer is a summary of the rows along it
   std::stop_source stop;
   absl::StatusOr<client::Tensor> answer;
 

@@ -94,6 +94,7 @@ PYBIND11_MODULE(_native, module) {
   py::class_<Client, std::shared_ptr<Client>>(module, "Client")
       .def(py::init(&MakeClient))
       .def("softmax", &Client::Softmax)
+      .def("summarize", &Client::Summarize)
       .def("softmax_batch", &Client::SoftmaxBatch)
       .def("start", &Client::Start)
       .def("take_answered", &TakeAnswered)

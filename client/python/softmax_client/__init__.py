@@ -12,8 +12,8 @@ from .aio import AsyncClient, AsyncStream
 from .client import Client, Stream
 from .errors import (AccessDeniedError, CancelledError, DeadlineExceededError, InvalidArgumentError,
                      ResourceExhaustedError, SoftmaxError, StatusCode, UnavailableError)
-from .options import Retry, Tls
+from .options import Retry, Summary, Tls
 
 __all__ = ["AccessDeniedError", "AsyncClient", "AsyncStream", "CancelledError", "Client", "DeadlineExceededError",
-           "InvalidArgumentError", "ResourceExhaustedError", "Retry", "SoftmaxError", "StatusCode", "Stream", "Tls",
-           "UnavailableError"]
+           "InvalidArgumentError", "ResourceExhaustedError", "Retry", "SoftmaxError", "StatusCode", "Stream", "Summary",
+           "Tls", "UnavailableError"]

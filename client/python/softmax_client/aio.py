@@ -7,7 +7,7 @@ from typing import Any, AsyncIterator, Dict, Optional, Tuple
 
 from . import _native
 from .client import NativeOwner, output_for
-from .options import request_of
+from .options import Summary, request_of, summary_request_of
 
 
 class AsyncClient(NativeOwner):
@@ -60,6 +60,13 @@ class AsyncClient(NativeOwner):
         """As Client.log_softmax. With `out` the answer is copied once more."""
         result = output_for(x, dtype) if out is None else out
         return await self._call(x, result, request_of(True, axis, scale, dtype, lengths, timeout))
+
+    async def summarize(self, x: Any, *, top_k: int = 0, indices: Any = None, log_sum_exp: bool = False,
+                        entropy: bool = False, log: bool = False, axis: int = -1, scale: Optional[float] = None,
+                        dtype: Any = None, lengths: Any = None, timeout: Optional[float] = None) -> Summary:
+        """As Client.summarize."""
+        request = request_of(log, axis, scale, dtype, lengths, timeout)
+        return Summary(*await self._call(x, None, summary_request_of(request, top_k, indices, log_sum_exp, entropy)))
 
     def stream(self, *, max_in_flight: int = 256, max_requests_per_message: int = 64,
                timeout: Optional[float] = None) -> "AsyncStream":

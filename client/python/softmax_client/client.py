@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tupl
 
 from . import _native
 from .errors import SoftmaxError
-from .options import Retry, Tls, request_of, type_number
+from .options import Retry, Summary, Tls, request_of, summary_request_of, type_number
 
 Token = Union[None, str, Callable[[], str]]
 
@@ -102,6 +102,22 @@ class Client(NativeOwner):
         """log(softmax(scale * x)) along `axis`; masked elements are -inf. Everything else is as in softmax()."""
         result = output_for(x, dtype) if out is None else out
         return self._native.softmax(x, result, request_of(True, axis, scale, dtype, lengths, timeout))
+
+    def summarize(self, x: Any, *, top_k: int = 0, indices: Any = None, log_sum_exp: bool = False,
+                  entropy: bool = False, log: bool = False, axis: int = -1, scale: Optional[float] = None,
+                  dtype: Any = None, lengths: Any = None, timeout: Optional[float] = None) -> Summary:
+        """Only what is asked of each row along `axis`, instead of the whole answer: a Summary.
+
+        top_k: so many most probable elements, values and indices; at most the server's max_top_k.
+        indices: the values at these, as many for each row, row after row; -1: none. For the log-probability of one
+            label a row: log=True, indices=labels.
+        log_sum_exp: the logarithm of the sum of exponentials, and the maximum.
+        log: values are of log_softmax(). Values have the bits that the whole answer has.
+
+        Everything else is as in softmax().
+        """
+        request = request_of(log, axis, scale, dtype, lengths, timeout)
+        return Summary(*self._native.summarize(x, summary_request_of(request, top_k, indices, log_sum_exp, entropy)))
 
     def softmax_batch(self, xs: Iterable[Any], *, log: bool = False, axis: int = -1, scale: Optional[float] = None,
                       dtype: Any = None, timeout: Optional[float] = None, max_in_flight: int = 256,

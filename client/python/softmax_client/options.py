@@ -72,6 +72,32 @@ def _lengths(lengths: Any) -> Any:
     return np.ascontiguousarray(values, np.uint32).reshape(-1)
 
 
+def _indices(indices: Any) -> Any:
+    values = np.asarray(indices)
+    if values.dtype.kind not in "iu" and values.size > 0:
+        raise TypeError(f"indices: {values.dtype}, must be whole numbers")
+    if values.size > 0 and (values.min() < -1 or values.max() > 0x7FFFFFFF):
+        raise ValueError("indices: must be -1 (none) to 2147483647")
+    return np.ascontiguousarray(values, np.int32).reshape(-1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Summary:
+    """What was asked of each row. Arrays have the input's shape without the axis; the first three have k or the number
+    of indices behind it. None: not asked for, or the input is empty.
+
+    Rows with a NaN or an inf, or with nothing but -inf, have NaN as their values and -1 as their indices; the rest of
+    docs/answers.md's table of edge rows holds as well.
+    """
+
+    top_values: Any = None  # the k most probable elements, largest first
+    top_indices: Any = None  # int32; equal inputs by the smallest
+    values_at: Any = None
+    log_sum_exp: Any = None  # float32, or float64 of float64
+    maximum: Any = None  # of the scaled input
+    entropy: Any = None  # in nats
+
+
 _DEFAULT: Dict[bool, Request] = {log: (log, -1, None, 0, None, None) for log in (False, True)}
 
 
@@ -85,3 +111,10 @@ def request_of(log: bool, axis: int, scale: Optional[float], dtype: Any, lengths
     return (log, axis, scale, type_number(dtype), None if lengths is None else _lengths(lengths), timeout)
 
 
+def summary_request_of(request: Request, top_k: int, indices: Any, log_sum_exp: bool, entropy: bool) -> Tuple[Any, ...]:
+    """The same with what is wanted of each row."""
+    if not 0 <= top_k < 2**32:
+        raise ValueError(f"top_k: {top_k} is out of range")
+    if not (top_k or log_sum_exp or entropy) and indices is None:
+        raise ValueError("asks for nothing: give top_k, indices, log_sum_exp or entropy")
+    return (*request, top_k, None if indices is None else _indices(indices), log_sum_exp, entropy)
