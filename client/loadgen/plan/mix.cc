@@ -1,7 +1,10 @@
 #include "client/loadgen/plan/mix.h"
 
+#include <absl/strings/match.h>
 #include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
+#include <absl/strings/str_split.h>
 
 #include <charconv>
 #include <cmath>
@@ -17,6 +20,22 @@ bool TakeWeight(absl::string_view* text, double* weight) {
   const absl::string_view digits = text->substr(colon + 1);
   *text = text->substr(0, colon);
   return absl::SimpleAtod(digits, weight) && std::isfinite(*weight) && *weight > 0;
+}
+
+std::optional<SummaryOptions> AnswerFromName(std::string_view name) {
+  SummaryOptions answer;
+  if (name == "tensor") return answer;
+  for (const absl::string_view part : absl::StrSplit(absl::string_view(name.data(), name.size()), '+')) {
+    if (part == "log-sum-exp" && !answer.log_sum_exp) {
+      answer.log_sum_exp = true;
+    } else if (part == "entropy" && !answer.entropy) {
+      answer.entropy = true;
+    } else if (answer.top_k != 0 || !absl::StartsWith(part, "top") ||
+               !absl::SimpleAtoi(part.substr(3), &answer.top_k) || answer.top_k == 0) {
+      return std::nullopt;
+    }
+  }
+  return answer;
 }
 
 template <typename T>
@@ -91,33 +110,58 @@ std::optional<Weighted<Operation>> ParseWeightedOperation(absl::string_view text
   return ParseWeighted<Operation>(text, OperationFromName);
 }
 
+std::optional<Weighted<SummaryOptions>> ParseWeightedAnswer(absl::string_view text) {
+  return ParseWeighted<SummaryOptions>(text, AnswerFromName);
+}
+
+std::string NameOf(const SummaryOptions& answer) {
+  std::vector<std::string> parts;
+  if (answer.top_k > 0) parts.push_back(absl::StrCat("top", answer.top_k));
+  if (answer.log_sum_exp) parts.emplace_back("log-sum-exp");
+  if (answer.entropy) parts.emplace_back("entropy");
+  return parts.empty() ? "tensor" : absl::StrJoin(parts, "+");
+}
+
 std::vector<RequestClass> ClassesOf(const Mix& mix) {
   std::vector<RequestClass> classes;
   const std::size_t shapes = mix.shapes.empty() ? 1 : mix.shapes.size();
-  for (std::size_t s = 0; s < shapes; ++s) {
-    for (const auto& dtype : mix.dtypes) {
-      for (const auto& operation : mix.operations) {
-        RequestClass made;
-        made.shape_index = s;
-        made.dtype = dtype.value;
-        made.operation = operation.value;
-        made.weight = dtype.weight * operation.weight;
-        made.name = DrawnName(mix);
-        if (!mix.shapes.empty()) {
-          made.shape = mix.shapes[s].shape;
-          made.weight *= mix.shapes[s].weight;
-          made.name = ShapeText(made.shape);
-        }
-        if (mix.dtypes.size() > 1) absl::StrAppend(&made.name, " ", std::string(NameOf(dtype.value)));
-        if (mix.operations.size() > 1) absl::StrAppend(&made.name, " ", std::string(NameOf(operation.value)));
-        classes.push_back(std::move(made));
-      }
+  const std::size_t kinds = mix.dtypes.size() * mix.operations.size() * mix.answers.size();
+  for (std::size_t i = 0; i < shapes * kinds; ++i) {
+    const auto& answer = mix.answers[i % mix.answers.size()];
+    const auto& operation = mix.operations[i / mix.answers.size() % mix.operations.size()];
+    const auto& dtype = mix.dtypes[i / (mix.answers.size() * mix.operations.size()) % mix.dtypes.size()];
+    RequestClass made;
+    made.shape_index = i / kinds;
+    made.dtype = dtype.value;
+    made.operation = operation.value;
+    made.answer = answer.value;
+    made.weight = dtype.weight * operation.weight * answer.weight;
+    made.name = DrawnName(mix);
+    if (!mix.shapes.empty()) {
+      const ShapeSpec& spec = mix.shapes[made.shape_index];
+      made.shape = spec.shape;
+      made.weight *= spec.weight;
+      made.name = ShapeText(made.shape);
     }
+    if (mix.dtypes.size() > 1) absl::StrAppend(&made.name, " ", std::string(NameOf(dtype.value)));
+    if (mix.operations.size() > 1) absl::StrAppend(&made.name, " ", std::string(NameOf(operation.value)));
+    if (mix.answers.size() > 1) absl::StrAppend(&made.name, " ", NameOf(answer.value));
+    classes.push_back(std::move(made));
   }
   return classes;
 }
 
 std::string TypesText(const Mix& mix) { return Joined(mix.dtypes); }
 std::string OperationsText(const Mix& mix) { return Joined(mix.operations); }
+
+std::string AnswersText(const Mix& mix) {
+  return absl::StrJoin(mix.answers, " or ",
+                       [](std::string* out, const auto& answer) { absl::StrAppend(out, NameOf(answer.value)); });
+}
+
+std::string AskedText(const Mix& mix) {
+  const bool tensors = mix.answers.size() == 1 && !mix.answers[0].value.any();
+  return OperationsText(mix) + (tensors ? "" : " " + AnswersText(mix));
+}
 
 }  // namespace softmax::client

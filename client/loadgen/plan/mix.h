@@ -37,6 +37,11 @@ struct Weighted {
 std::optional<Weighted<DataType>> ParseWeightedType(absl::string_view text);
 std::optional<Weighted<Operation>> ParseWeightedOperation(absl::string_view text);
 
+// "tensor", or parts of each row with + between: "top20+log-sum-exp+entropy"; with ":3" a weight. Nothing: neither, or
+// a part twice.
+std::optional<Weighted<SummaryOptions>> ParseWeightedAnswer(absl::string_view text);
+std::string NameOf(const SummaryOptions& answer);
+
 struct Mix {
   // Each shape with its weight; or, where it is empty, matrices of `rows` x `columns`, drawn one by one.
   std::vector<ShapeSpec> shapes;
@@ -44,6 +49,7 @@ struct Mix {
   std::optional<Distribution> columns;
   std::vector<Weighted<DataType>> dtypes = {{DataType::kFloat32}};
   std::vector<Weighted<Operation>> operations = {{Operation::kSoftmax}};
+  std::vector<Weighted<SummaryOptions>> answers = {{SummaryOptions()}};  // without indices; nothing: the tensor
 };
 
 // One line of the report: what is sent with one weight and reported together.
@@ -53,14 +59,18 @@ struct RequestClass {
   std::vector<std::int64_t> shape;  // empty: drawn
   DataType dtype = DataType::kFloat32;
   Operation operation = Operation::kSoftmax;
+  SummaryOptions answer;
   double weight = 1;
 };
 
-// Every shape with every type and operation, the weights multiplied; in the order of the shapes.
+// Every shape with every type, operation and answer, the weights multiplied; in the order of the shapes.
 std::vector<RequestClass> ClassesOf(const Mix& mix);
 
 // "float32", or "float32+float16" where there are several.
 std::string TypesText(const Mix& mix);
 std::string OperationsText(const Mix& mix);
+std::string AnswersText(const Mix& mix);
+// The operations, and the answers where they are not whole tensors.
+std::string AskedText(const Mix& mix);
 
 }  // namespace softmax::client

@@ -139,6 +139,12 @@ void AddRequestFlags(CLI::App& app, RawOptions& raw) {
   group.AddUnset("--output-dtype", raw.output_dtype, "element type of the answers; the input's if unset");
   group.AddUnset("--op", raw.operations, "softmax (the default), log_softmax; softmax:9,log_softmax:1 is a mix")
       ->delimiter(',');
+  group
+      .AddUnset(
+          "--answer", raw.answers,
+          "tensor (the default), or of each row top20, log-sum-exp, entropy, with + between; tensor:1,top20:9 is a "
+          "mix")
+      ->delimiter(',');
   group.AddUnset("--axis", raw.axis, "the axis; the last if unset");
   group.AddUnset("--scale", raw.scale, "factor on the input; 1 if unset");
   group.Add("--seed", raw.plan.load.seed, "of values, order, shapes and arrivals: the same seed sends the same");

@@ -21,6 +21,7 @@ struct RawOptions {
   std::string columns;
   std::vector<std::string> dtypes;
   std::vector<std::string> operations;
+  std::vector<std::string> answers;
   std::string output_dtype;
   std::int32_t axis = -1;
   double scale = 1;

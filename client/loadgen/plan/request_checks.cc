@@ -48,6 +48,15 @@ std::string CheckTypes(const GivenFlags& given, RawOptions& raw) {
     if (!operation) return "--op " + text + ": expected softmax or log_softmax, optionally :weight";
     mix.operations.push_back(*operation);
   }
+  if (!raw.answers.empty()) mix.answers.clear();
+  for (const std::string& text : raw.answers) {
+    const auto answer = ParseWeightedAnswer(text);
+    if (!answer) {
+      return "--answer " + text +
+             ": expected tensor, or topN, log-sum-exp and entropy with + between, optionally :weight";
+    }
+    mix.answers.push_back(*answer);
+  }
   if (given.count("--output-dtype") != 0) {
     raw.plan.load.output_dtype = DataTypeFromName(raw.output_dtype);
     if (!raw.plan.load.output_dtype) {

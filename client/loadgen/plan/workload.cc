@@ -87,7 +87,7 @@ void Workload::AddVariant(std::size_t class_index, std::vector<std::int64_t> sha
   variant.shape = std::move(shape);
   variant.geometry = GeometryOf(variant.shape, options_.axis.value_or(-1));
   const std::uint64_t elements = variant.geometry.elements();
-  variant.answer_bytes = elements * SizeOf(options_.AnswerType(of.dtype));
+  variant.answer = of.answer;
   variant.message = Header(variant, variant.id, false);
   variant.payload_offset = variant.message.size();
   std::string values(elements * SizeOf(of.dtype), 0);  // aligned, which the place in the message is not
@@ -97,6 +97,13 @@ void Workload::AddVariant(std::size_t class_index, std::vector<std::int64_t> sha
                           NextNormal(random));
   }
   variant.message += values;
+  SoftmaxOptions asked;
+  asked.axis = options_.axis;
+  asked.output_dtype = options_.output_dtype;
+  asked.summary = of.answer;
+  variant.expected = ExpectedAnswer({of.dtype, variant.shape, variant.payload()}, asked);
+  variant.answer_bytes = variant.expected.has_tensor ? elements * SizeOf(variant.expected.dtype) : 0;
+  for (const std::uint64_t bytes : variant.expected.part_bytes) variant.answer_bytes += bytes;
   variants_.push_back(std::move(variant));
 }
 
@@ -125,6 +132,7 @@ std::string Workload::Header(const Variant& variant, std::uint64_t id, bool stre
   fields.axis = options_.axis;
   fields.scale = options_.scale;
   fields.output_dtype = options_.output_dtype;
+  fields.summary = variant.answer;
   fields.dtype = variant.dtype;
   fields.shape = variant.shape;
   fields.data_bytes = variant.geometry.elements() * SizeOf(variant.dtype);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "client/loadgen/plan/options.h"
+#include "client/softmax_client/request.h"
 
 // The requests of a run, made before it: their bytes lie ready in memory, and a lane only points
 // gRPC at them.
@@ -32,7 +33,9 @@ struct Variant {
   Geometry geometry;
   std::string message;             // a whole SoftmaxRequest, or ModelInferRequest
   std::size_t payload_offset = 0;  // the tensor's bytes within it run to its end
-  std::uint64_t answer_bytes = 0;  // of the answer's tensor
+  SummaryOptions answer;           // what of each row is asked for; nothing: the tensor
+  ExpectedAnswer expected;
+  std::uint64_t answer_bytes = 0;  // of the answer's payload
 
   std::span<const std::byte> payload() const { return std::as_bytes(std::span(message)).subspan(payload_offset); }
 };

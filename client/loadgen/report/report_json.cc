@@ -49,6 +49,7 @@ Json Settings(const Plan& plan) {
   settings["dtype"] = TypesText(load.mix);
   settings["output_dtype"] = load.output_dtype ? std::string(NameOf(*load.output_dtype)) : "as the input";
   settings["op"] = OperationsText(load.mix);
+  settings["answer"] = AnswersText(load.mix);
   settings["connections"] = std::to_string(load.connections);
   if (IsOpen(plan)) {
     settings["max_in_flight"] = std::to_string(load.max_in_flight);

@@ -58,7 +58,7 @@ std::string TlsText(const LoadOptions& load) { return load.tls ? absl::StrCat(" 
 std::string HeadText(const RunResult& run) {
   const LoadOptions& load = run.load;
   return absl::StrFormat("%s%s  %s %s  %s  %s  %d processes x %d threads  %.2f s%s\n", AddressesText(load),
-                         TlsText(load), TypesText(load.mix), OperationsText(load.mix), MethodName(load), LoopText(load),
+                         TlsText(load), TypesText(load.mix), AskedText(load.mix), MethodName(load), LoopText(load),
                          load.processes, load.threads, run.seconds, run.interrupted ? "  (interrupted)" : "");
 }
 
@@ -217,7 +217,7 @@ std::string ReportTable(const Plan& plan, const Outcome& outcome) {
   } else {
     const LoadOptions& load = plan.load;
     text = absl::StrFormat("%s%s  %s %s  %s  %d runs of %s\n", AddressesText(load), TlsText(load), TypesText(load.mix),
-                           OperationsText(load.mix), MethodName(load), outcome.runs.size(),
+                           AskedText(load.mix), MethodName(load), outcome.runs.size(),
                            absl::FormatDuration(absl::FromChrono(load.duration)));
     text += absl::StrFormat("%-20s %4s %20s %20s %20s %20s %20s %8s %8s%s\n", "run", "runs", "requests/s", "goodput/s",
                             "p50 us", "p99 us", "p99.9 us", "errors", "dropped", load.attempts > 1 ? "  retries" : "");

@@ -196,7 +196,7 @@ bool UnaryCall::OnAttemptEnd() {
   return true;
 }
 
-// A header of at most 256 bytes, then the tensor.
+// A header of at most 256 bytes, and the payload.
 std::string UnaryCall::SizeProblem() const {
   const std::uint64_t expected = lane_.thread().workload().variants()[sent_.variant].answer_bytes;
   const std::uint64_t length = response_.Length();

@@ -13,6 +13,44 @@ constexpr std::uint64_t kMaxQueuedBytes = 128u << 20;
 
 void Increment(std::atomic<std::uint64_t>& counter) { counter.fetch_add(1, std::memory_order_relaxed); }
 
+// The tensor, then the summary's parts.
+std::vector<std::byte> PayloadOf(const Tensor& answer) {
+  std::vector<std::byte> payload(answer.data().begin(), answer.data().end());
+  for (int part = 0; part < Summary::kParts; ++part) {
+    const auto bytes = answer.summary().bytes(static_cast<Summary::Part>(part));
+    payload.insert(payload.end(), bytes.begin(), bytes.end());
+  }
+  return payload;
+}
+
+// Whether an answer of the expected sizes has that payload.
+bool EqualsKnown(Pieces pieces, const ResponseFields& fields, std::span<const std::byte> known) {
+  if (!EqualsPieces(pieces, fields.payload_offset, known.first(fields.payload_bytes))) return false;
+  known = known.subspan(fields.payload_bytes);
+  for (std::size_t i = 0; i < fields.part_bytes.size(); ++i) {
+    if (!EqualsPieces(pieces, fields.part_offset[i], known.first(fields.part_bytes[i]))) return false;
+    known = known.subspan(fields.part_bytes[i]);
+  }
+  return true;
+}
+
+// For the judge, who only reads it.
+kernels::SummarySegment SummaryOf(const kernels::Segment& rows, const Variant& variant, const Summary& summary) {
+  const auto place_of = [&summary](Summary::Part part) {
+    const auto bytes = summary.bytes(part);
+    return bytes.empty() ? nullptr : const_cast<std::byte*>(bytes.data());
+  };
+  kernels::SummarySegment segment;
+  segment.rows = rows;
+  segment.top_k = static_cast<std::int32_t>(variant.answer.top_k);
+  segment.top_values = place_of(Summary::kTopValues);
+  segment.top_indices = reinterpret_cast<std::int32_t*>(place_of(Summary::kTopIndices));
+  segment.log_sum_exp = place_of(Summary::kLogSumExp);
+  segment.maximum = place_of(Summary::kMaximum);
+  segment.entropy = place_of(Summary::kEntropy);
+  return segment;
+}
+
 }  // namespace
 
 Verifier::Verifier(const LoadOptions& options, const Workload& workload, ProcessTally& tally)
@@ -85,55 +123,38 @@ std::string Verifier::Check(const Item& item) {
       return "answer has id " + std::to_string(fields.id) + ", its request had " + std::to_string(variant.id);
     }
   }
-  std::string problem = CheckFields(variant, fields);
-  if (!problem.empty()) return problem;
-
+  const absl::Status good = CheckAnswer(fields, variant.expected);
+  if (!good.ok()) return std::string(good.message());
   std::vector<std::byte>& known = known_[item.variant];
-  if (!known.empty() && EqualsPieces(received.pieces(), fields.payload_offset, known)) return "";
-  std::vector<std::byte> output(fields.payload_bytes);
-  server::CopyFromSlices(received.pieces(), fields.payload_offset, output.size(), output.data());
+  if (!known.empty() && EqualsKnown(received.pieces(), fields, known)) return "";
+  const Tensor answer = TakeTensor(received.pieces(), fields, variant.expected);
   Increment(tally_.judged);
-  problem = JudgeValues(variant, output);
-  if (problem.empty() && known.empty()) known = std::move(output);
+  const std::string problem = JudgeValues(variant, answer);
+  if (problem.empty() && known.empty()) known = PayloadOf(answer);
   return problem;
 }
 
-std::string Verifier::CheckFields(const Variant& variant, const ResponseFields& fields) const {
-  if (fields.code != 0) {
-    return "answer with status OK carries the error " + std::to_string(fields.code) + ": " + fields.message;
-  }
-  if (!fields.has_output || fields.dtype != static_cast<std::uint64_t>(options_.AnswerType(variant.dtype))) {
-    return "answer has element type " + std::to_string(fields.dtype) + ", expected " +
-           std::string(NameOf(options_.AnswerType(variant.dtype)));
-  }
-  const std::vector<std::int64_t>& shape = variant.shape;
-  if (!std::equal(shape.begin(), shape.end(), fields.shape.begin(),
-                  fields.shape.begin() + static_cast<std::ptrdiff_t>(fields.rank))) {
-    return "answer does not have the shape of its request, " + ShapeText(shape);
-  }
-  if (fields.payload_bytes != variant.answer_bytes) {
-    return "answer has " + std::to_string(fields.payload_bytes) + " bytes, expected " +
-           std::to_string(variant.answer_bytes);
-  }
-  return "";
-}
-
-std::string Verifier::JudgeValues(const Variant& variant, const std::vector<std::byte>& output) const {
+std::string Verifier::JudgeValues(const Variant& variant, const Tensor& answer) const {
   // Copied to where elements are aligned.
   const std::vector<std::byte> input(variant.payload().begin(), variant.payload().end());
   const Geometry& geometry = variant.geometry;
   kernels::Segment segment;
   segment.input = input.data();
-  segment.output = const_cast<std::byte*>(output.data());  // Judge only reads it
   segment.outer = geometry.outer;
   segment.cols = geometry.cols;
   segment.inner = geometry.inner;
   segment.input_stride = segment.output_stride = geometry.cols * geometry.inner;
   segment.scale = options_.scale.value_or(1.0);
   segment.operation = static_cast<kernels::Operation>(variant.operation);
-  const kernels::Judgement judgement =
-      kernels::Judge(static_cast<kernels::DataType>(variant.dtype),
-                     static_cast<kernels::DataType>(options_.AnswerType(variant.dtype)), segment);
+  const auto input_type = static_cast<kernels::DataType>(variant.dtype);
+  const auto output_type = static_cast<kernels::DataType>(variant.expected.dtype);
+  kernels::Judgement judgement;
+  if (variant.expected.has_summary) {
+    judgement = kernels::JudgeSummary(input_type, output_type, SummaryOf(segment, variant, answer.summary()));
+  } else {
+    segment.output = const_cast<std::byte*>(answer.data().data());  // Judge only reads it
+    judgement = kernels::Judge(input_type, output_type, segment);
+  }
   if (judgement.ok) return "";
   return "request " + std::to_string(variant.id) + " of shape " + ShapeText(variant.shape) + ": " + judgement.message +
          " (" + std::to_string(judgement.failures) + " elements wrong)";

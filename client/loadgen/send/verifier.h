@@ -46,8 +46,7 @@ class Verifier {
   void Run();
   // Why the answer is wrong; empty when it is right.
   std::string Check(const Item& item);
-  std::string CheckFields(const Variant& variant, const ResponseFields& fields) const;
-  std::string JudgeValues(const Variant& variant, const std::vector<std::byte>& output) const;
+  std::string JudgeValues(const Variant& variant, const Tensor& answer) const;
 
   // Constant after construction.
   const LoadOptions& options_;

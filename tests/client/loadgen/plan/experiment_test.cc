@@ -203,6 +203,8 @@ TEST(LoadgenUsageTest, AnImpossibleMixIsOneClearLineAndExitTwo) {
   EXPECT_THAT(error({"--rows", "4", "--shape", "4x4"}), HasSubstr("--shape"));
   EXPECT_THAT(error({"--dtype", "float32:0"}), HasSubstr("float32:0"));
   EXPECT_THAT(error({"--op", "hardmax"}), HasSubstr("hardmax"));
+  EXPECT_THAT(error({"--answer", "best"}), HasSubstr("--answer best"));
+  EXPECT_THAT(error({"--answer", "top3", "--protocol", "oip"}), HasSubstr("--answer tensor only"));
 }
 
 }  // namespace

@@ -29,6 +29,29 @@ TEST(MixTest, WeightsAreReadAndMustBeAboveZero) {
   for (const char* wrong : {"4x5:0", "4x5:-1", "4x5:", "4x5:x", "4x", "x4", ""}) EXPECT_FALSE(ParseShape(wrong));
   EXPECT_FALSE(ParseWeightedType("int8"));
   EXPECT_FALSE(ParseWeightedType("float16:0"));
+  EXPECT_EQ(ParseWeightedAnswer("top20+log-sum-exp:3")->weight, 3);
+  EXPECT_EQ(ParseWeightedAnswer("entropy+top20")->value.top_k, 20u);
+  for (const char* same : {"tensor", "top5", "top1024+log-sum-exp+entropy", "entropy"}) {
+    EXPECT_EQ(NameOf(ParseWeightedAnswer(same)->value), same);
+  }
+  for (const char* wrong :
+       {"", "top", "top0", "topx", "top-1", "top3+top4", "tensor+top3", "lse", "entropy+entropy", "+"}) {
+    EXPECT_FALSE(ParseWeightedAnswer(wrong)) << wrong;
+  }
+}
+
+TEST(MixTest, EveryKindOfRequestIsAClass) {
+  Mix mix;
+  mix.shapes = {{{4, 5}, 1}, {{6}, 2}};
+  mix.dtypes = {{DataType::kFloat32, 3}, {DataType::kFloat16, 1}};
+  mix.answers = {*ParseWeightedAnswer("tensor"), *ParseWeightedAnswer("top2:9")};
+  const std::vector<RequestClass> classes = ClassesOf(mix);
+  ASSERT_EQ(classes.size(), 8u);
+  EXPECT_EQ(classes[0].name, "4x5 float32 tensor");
+  EXPECT_EQ(classes[7].name, "6 float16 top2");
+  EXPECT_EQ(classes[5].weight, 2 * 3 * 9);
+  EXPECT_EQ(classes[5].answer.top_k, 2u);
+  EXPECT_EQ(AskedText(mix), "softmax tensor or top2");
 }
 
 std::vector<std::int64_t> ShapeOf(const softmax::v1::SoftmaxRequest& request) {
