@@ -144,7 +144,7 @@ def table(build):
 
 
 def scenarios(build):
-    names = ("mixed", "batches", "overload", "fairness", "unread", "idle", "inprocess")
+    names = ("answers", "mixed", "batches", "overload", "fairness", "unread", "idle", "inprocess")
     with tempfile.TemporaryDirectory() as folder:
         code, said = service_bench(["--out", folder, "--programs", build, "--seconds", "0.3", "--rounds", "1",
                                     "--unread-clients", "4", "--only", ",".join(names)] + SMALL)

@@ -5,6 +5,7 @@
 #include <grpcpp/support/async_stream.h>
 #include <grpcpp/support/async_unary_call.h>
 #include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/slice.h>
 
 #include <deque>
 
@@ -66,6 +67,10 @@ class UnaryEcho final : public OneEcho {
       return;
     }
     CopyMessage(&message_, queue_.copy);
+    if (queue_.answer_bytes > 0) {
+      const grpc::Slice answer(grpc_slice_malloc(queue_.answer_bytes), grpc::Slice::STEAL_REF);
+      message_ = grpc::ByteBuffer(&answer, 1);
+    }
     responder_.Finish(message_, grpc::Status::OK, static_cast<Tag*>(this));
   }
 
@@ -90,8 +95,12 @@ class RawEcho final : public OneEcho {
     grpc_slice_buffer answer;
     grpc_slice_buffer_init(&answer);
     const grpc_slice_buffer& received = call_.message()->data.raw.slice_buffer;
-    for (std::size_t i = 0; i < received.count; ++i) {
-      grpc_slice_buffer_add(&answer, grpc_slice_ref(received.slices[i]));
+    if (queue_.answer_bytes > 0) {
+      grpc_slice_buffer_add(&answer, grpc_slice_malloc(queue_.answer_bytes));
+    } else {
+      for (std::size_t i = 0; i < received.count; ++i) {
+        grpc_slice_buffer_add(&answer, grpc_slice_ref(received.slices[i]));
+      }
     }
     call_.Finish(&answer);
     grpc_slice_buffer_destroy(&answer);

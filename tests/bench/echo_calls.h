@@ -22,6 +22,8 @@ struct EchoQueue {
   grpc::ServerCompletionQueue* queue = nullptr;
   // Null: messages go back as they came. Otherwise each is also copied here once, as a batch would take it.
   RotatingBuffer* copy = nullptr;
+  // Not 0: unary calls are answered with so many bytes instead. Streams go back as they came.
+  std::size_t answer_bytes = 0;
 };
 
 // Offers the server one more call to match, unary or a stream. A call deletes itself at its end; `queue` outlives it.

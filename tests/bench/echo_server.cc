@@ -31,6 +31,7 @@ struct Settings {
   unsigned threads = std::clamp(std::thread::hardware_concurrency() / 2, 1u, 8u);
   bool copy = false;
   bool c_interface = false;
+  std::size_t answer_bytes = 0;
 };
 
 void Serve(const EchoQueue& queue) {
@@ -68,7 +69,8 @@ int Run(const Settings& settings) {
   serving.reserve(settings.threads);  // calls keep pointers to them
   for (unsigned i = 0; i < settings.threads; ++i) {
     serving.push_back({settings.c_interface ? nullptr : &service, settings.c_interface ? &methods : nullptr,
-                       server.get(), queues[i].get(), settings.copy ? copies[i].get() : nullptr});
+                       server.get(), queues[i].get(), settings.copy ? copies[i].get() : nullptr,
+                       settings.answer_bytes});
   }
   std::vector<std::thread> workers;
   for (const EchoQueue& queue : serving) workers.emplace_back([&queue] { Serve(queue); });
@@ -94,6 +96,10 @@ int main(int argc, char** argv) {
   app.add_flag("--copy", settings.copy, "also copy every message once, into a buffer of 64 MiB in turn");
   app.add_flag("--c-interface", settings.c_interface,
                "unary calls by gRPC's C interface, as softmax-server has them, instead of the C++ one");
+  app.add_option("--answer-bytes", settings.answer_bytes,
+                 "a sink: unary calls are answered with so many bytes instead; 0: an echo")
+      ->check(CLI::Range(0, 1 << 20))
+      ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   return Run(settings);
 }

@@ -34,6 +34,7 @@ SECTIONS = {
     "latency": (plan.latency_cells, "unary over TCP, one request at a time"),
     "unix": (plan.unix_cells, "both over a unix socket"),
     "stream": (plan.stream_cells, "streams, one and 16 requests a message"),
+    "answers": (plan.answers_cells, "the 20 best of rows of logits, beside a sink"),
     "baselines": (plan.baseline_cells, "a plain synchronous server, and Python with torch"),
     "generator": (plan.generator_cells, "whether more connections or processes raise anything"),
     "mixed": (scenarios.mixed_cells, "rows of many widths against one width"),

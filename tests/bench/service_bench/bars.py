@@ -24,8 +24,8 @@ class Bar:
 def all_bars(journal, settings):
     service = settings["backends"][0]
     found = []
-    for make in (_transport, _latency, _unix, _streams, _mixed, _baselines, _inprocess, _overload, _fairness, _unread,
-                 _idle):
+    for make in (_transport, _latency, _unix, _streams, _answers, _mixed, _baselines, _inprocess, _overload, _fairness,
+                 _unread, _idle):
         found += make(journal, service)
     return [bar for bar in found if bar.value is not None]
 
@@ -152,6 +152,17 @@ def _mixed(journal, _service):
     return [_at_least("mixed", f"widths {cell} / uniform ones of the same mean", 0.95,
                       ratios.ratio(journal.pairs("mixed", cell, "mixed", "uniform", "calls_per_s")))
             for cell in journal.cells("mixed")]
+
+
+def _answers(journal, service):
+    bars, bar = [], 0.90 if service == "cuda" else 0.70
+    for cell in journal.cells("answers"):
+        bars.append(_at_least("answers", f"20 best of {cell} / a sink of the same bytes", bar,
+                              ratios.ratio(journal.pairs("answers", cell, "small", "sink", "calls_per_s"))))
+        bars.append(_at_least("answers", f"20 best of {cell} / the whole tensor",
+                              1.5 if cell.startswith("1x262144") else None,
+                              ratios.ratio(journal.pairs("answers", cell, "small", "tensor", "calls_per_s"))))
+    return bars
 
 
 def _baselines(journal, service):

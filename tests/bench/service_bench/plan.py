@@ -1,6 +1,7 @@
 """What is measured: sections of cells. A cell is measured in rounds; in a round every contender has one window, one
 after the other, so that their figures can be compared as pairs."""
 import dataclasses
+import functools
 import typing
 
 import loads
@@ -141,6 +142,36 @@ def baseline_cells(bench):
         cells.append(Cell("baselines", cell_name("tcp", payload, load),
                           {f"{backend}/unary": contender(bench, backend, "unary", "tcp", payload, load)
                            for backend in backends}))
+    return cells
+
+
+# Of answers that are as small as the question: rows of logits, their 20 best and their normalizer.
+ANSWER = "top20+log-sum-exp"
+ANSWER_SHAPES = [("1x262144", "float32"), ("1x128256", "bfloat16"), ("1x128256", "float32"), ("1x16384", "float32"),
+                 ("1x1024", "float32")]
+ANSWER_BYTES = 20 * 8 + 8 + 64  # the parts in fp32, and a header
+
+
+def answers_cells(bench):
+    """The service, asked for little and for everything, beside a sink: a raw server that takes the same bytes and
+    answers with as few."""
+    cells = []
+    for shape, dtype in ANSWER_SHAPES:
+        payload = int(shape.split("x")[1]) * (2 if dtype == "bfloat16" else 4)
+        if payload > max(bench.payloads):
+            continue
+        what = ("--shape", shape, "--dtype", dtype)
+        load = dataclasses.replace(saturation(payload, bench.processes), what=what)
+        small = dataclasses.replace(load, what=what + ("--answer", ANSWER))
+
+        def window(server, load, verify):
+            return Contender(lambda: loads.run(bench.loadgen, server(), "tcp", load, bench.window, verify))
+
+        service = functools.partial(bench.fleet.server, bench.service)
+        sink = functools.partial(bench.fleet.server, "sink", ("--answer-bytes", str(ANSWER_BYTES)))
+        cells.append(Cell("answers", f"{shape} {dtype}", {"sink": window(sink, small, None),
+                                                         "small": window(service, small, VERIFY),
+                                                         "tensor": window(service, load, VERIFY)}))
     return cells
 
 

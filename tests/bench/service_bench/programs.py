@@ -14,9 +14,10 @@ SKIPPED = 77
 SERVICE_BACKENDS = ("cuda", "cpu", "null")
 # An echo without gRPC: tests/bench/h2_echo. It is measured where it is asked for.
 H2_BACKENDS = ("h2", "h2_copy")
-BACKENDS = ("echo", "echo_c", "echo_copy") + H2_BACKENDS + SERVICE_BACKENDS + ("sync_baseline", "torch")
+BACKENDS = ("echo", "echo_c", "echo_copy", "sink") + H2_BACKENDS + SERVICE_BACKENDS + ("sync_baseline", "torch")
 # The column `server` of the results.
 SERVERS = {"echo": "softmax-echo-server", "echo_c": "softmax-echo-server", "echo_copy": "softmax-echo-server",
+           "sink": "softmax-echo-server",
            **{backend: "softmax-h2-echo-server" for backend in H2_BACKENDS},
            "sync_baseline": "softmax-sync-baseline", "torch": "torch_baseline",
            **{backend: "softmax-server" for backend in SERVICE_BACKENDS}}
@@ -158,8 +159,8 @@ class Fleet:
         threads = ["--threads", str(queues)] if queues else []
         unix = "unix:" + os.path.join(self._sockets.name, name)
         addresses = ["--address", "127.0.0.1:0", "--address", unix]
-        if backend in ("echo", "echo_c", "echo_copy"):
-            flags = {"echo": [], "echo_c": ["--c-interface"], "echo_copy": ["--copy"]}[backend]
+        if backend in ("echo", "echo_c", "echo_copy", "sink"):
+            flags = {"echo": [], "echo_copy": ["--copy"]}.get(backend, ["--c-interface"])
             return [find(self.folder, "softmax-echo-server")] + addresses + threads + flags
         if backend in H2_BACKENDS:
             flags = ["--copy"] if backend == "h2_copy" else []
