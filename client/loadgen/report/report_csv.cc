@@ -33,9 +33,9 @@ std::string Setup(const RunResult& run) {
   const LoadOptions& load = run.load;
   const std::string output = load.output_dtype ? std::string(NameOf(*load.output_dtype)) : TypesText(load.mix);
   return absl::StrFormat("%s,%s,%d,%s,%s,%s,%d,%d,%d,%d,%.6f,", Field(AddressesText(load)), MethodName(load),
-                         load.requests_per_message, TypesText(load.mix), output, AskedText(load.mix),
-                         load.connections, load.loop == Loop::kOpen ? load.max_in_flight : load.in_flight,
-                         load.processes, load.threads, run.seconds);
+                         load.requests_per_message, TypesText(load.mix), output, AskedText(load.mix), load.connections,
+                         load.loop == Loop::kOpen ? load.max_in_flight : load.in_flight, load.processes, load.threads,
+                         run.seconds);
 }
 
 // What was not measured.
