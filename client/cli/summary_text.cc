@@ -18,7 +18,9 @@ double Element(DataType dtype, std::span<const std::byte> bytes, std::size_t ind
 }
 
 // So many digits that floats and 16-bit values are told apart, and doubles.
-std::string Number(double value, bool is_double) { return absl::StrFormat(is_double ? "%.17g" : "%.9g", value); }
+std::string Number(double value, bool is_double) {
+  return is_double ? absl::StrFormat("%.17g", value) : absl::StrFormat("%.9g", value);
+}
 
 }  // namespace
 

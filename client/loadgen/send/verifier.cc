@@ -129,7 +129,7 @@ std::string Verifier::Check(const Item& item) {
   if (!known.empty() && EqualsKnown(received.pieces(), fields, known)) return "";
   const Tensor answer = TakeTensor(received.pieces(), fields, variant.expected);
   Increment(tally_.judged);
-  const std::string problem = JudgeValues(variant, answer);
+  std::string problem = JudgeValues(variant, answer);
   if (problem.empty() && known.empty()) known = PayloadOf(answer);
   return problem;
 }
