@@ -56,7 +56,12 @@ def check_report(folder, sections):
     assert document["valid"] is False, "a run of one short round must not count"
     by = {check["what"][0]: check for check in document["checks"]}
     assert by["4"]["ok"] is not True and by["2"]["ok"] is True, document["checks"]
-    assert {bar["section"] for bar in document["bars"]} == set(sections), document["bars"]
+    # A busy machine may answer too few in a short window for a p99, and so for a bar of one.
+    thin = {entry["section"] for entry in document["rounds"]
+            if any(window["figures"].get("p99_us", 0) is None for window in entry["windows"].values())}
+    missing = set(sections) - {bar["section"] for bar in document["bars"]}
+    assert missing <= thin, (missing, document["bars"])
+    assert {bar["section"] for bar in document["bars"]} <= set(sections), document["bars"]
     for bar in document["bars"]:
         assert bar["value"]["low"] <= bar["value"]["median"] <= bar["value"]["high"], bar
     with open(os.path.join(folder, "service.html"), encoding="utf-8") as file:
