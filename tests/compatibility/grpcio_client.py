@@ -50,6 +50,21 @@ def softmax(stub, values, shape, timeout=10.0):
     return result
 
 
+def top(stub, values, shape, k, timeout=10.0):
+    """The k most probable elements of each row, as lists of (index, probability) pairs, and the rows' log(sum(exp)) in
+    an array.array('f'). The answer is this small; no tensor comes back."""
+    request = softmax_pb2.SoftmaxRequest(
+        summary=softmax_pb2.SummaryRequest(top_k=k, log_sum_exp=True),
+        input=softmax_pb2.Tensor(dtype=softmax_pb2.DATA_TYPE_FLOAT32, shape=shape, data=values.tobytes()))
+    summary = stub.Softmax(request, timeout=timeout).summary
+    probabilities, indices, log_sum_exp = array.array("f"), array.array("i"), array.array("f")
+    probabilities.frombytes(summary.top_values)
+    indices.frombytes(summary.top_indices)
+    log_sum_exp.frombytes(summary.log_sum_exp)
+    pairs = list(zip(indices, probabilities))
+    return [pairs[start:start + k] for start in range(0, len(pairs), k)], log_sum_exp
+
+
 def main():
     address = sys.argv[1] if len(sys.argv) > 1 else "localhost:50051"
     rows = [[float(word) for word in line.split()] for line in sys.stdin if line.strip()]
