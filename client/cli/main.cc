@@ -97,18 +97,6 @@ int PrintInfo(const CliOptions& options) {
   return 0;
 }
 
-// The rows along the axis, which the server has found to be good.
-std::size_t RowsOf(const CliOptions& options, const Array& input) {
-  const auto rank = static_cast<std::int32_t>(input.shape.size());
-  const std::int32_t axis = options.axis.value_or(-1);
-  std::size_t rows = 1;
-  for (std::int32_t i = 0; i < rank; ++i) {
-    if (i != (axis < 0 ? axis + rank : axis))
-      rows *= static_cast<std::size_t>(input.shape[static_cast<std::size_t>(i)]);
-  }
-  return input.data.empty() ? 0 : rows;
-}
-
 int RunSummary(const CliOptions& options) {
   const auto labels = ReadLabels(options.labels);
   if (!labels.ok()) return Report(labels.status());
@@ -118,7 +106,7 @@ int RunSummary(const CliOptions& options) {
   if (!input.ok()) return Report(input.status());
   auto client = Connect(options);
   if (!client.ok()) return Report(client.status());
-  const std::size_t rows = RowsOf(options, *input);
+  const std::size_t rows = input->data.empty() ? 0 : RowsOf(input->shape, options.axis.value_or(-1));
   const std::vector<std::int32_t> indices = IndicesOf(options, rows);
   SoftmaxOptions softmax = OptionsOf(options);
   softmax.summary = {options.top, indices, options.log_sum_exp, options.entropy, false};

@@ -31,15 +31,6 @@ std::string Described(std::uint64_t dtype, std::size_t rank, const std::array<st
   return absl::StrCat(name, " [", absl::StrJoin(shape.begin(), shape.begin() + rank, ", "), "]");
 }
 
-// Rows of the shape, whose product is known to be countable unless it is empty.
-std::uint64_t RowsOf(std::span<const std::int64_t> shape, std::int32_t axis) {
-  std::uint64_t rows = 1;
-  for (std::size_t i = 0; i < shape.size(); ++i) {
-    if (static_cast<std::int32_t>(i) != axis) rows *= static_cast<std::uint64_t>(shape[i]);
-  }
-  return rows;
-}
-
 absl::Status CheckSummary(std::span<const std::int64_t> shape, std::int32_t axis, const SummaryOptions& summary) {
   const std::uint64_t rows = RowsOf(shape, axis);
   const std::size_t count = summary.indices.size();
@@ -159,8 +150,7 @@ ExpectedAnswer::ExpectedAnswer(const TensorView& input, const SoftmaxOptions& op
   has_tensor = summary.full || !has_summary;
   number_size = input.dtype == DataType::kFloat64 ? 8 : 4;
   if (!has_summary || input.data.empty()) return;
-  const auto axis = options.axis.value_or(-1);
-  const std::uint64_t rows = RowsOf(input.shape, axis < 0 ? axis + static_cast<std::int32_t>(rank) : axis);
+  const std::uint64_t rows = RowsOf(input.shape, options.axis.value_or(-1));
   part_bytes[Summary::kTopValues] = rows * summary.top_k * SizeOf(dtype);
   part_bytes[Summary::kTopIndices] = rows * summary.top_k * sizeof(std::int32_t);
   part_bytes[Summary::kValuesAt] = summary.indices.size() * SizeOf(dtype);

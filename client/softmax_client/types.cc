@@ -61,4 +61,13 @@ std::optional<std::uint64_t> ElementsOf(std::span<const std::int64_t> shape) {
   return elements;
 }
 
+std::uint64_t RowsOf(std::span<const std::int64_t> shape, std::int32_t axis) {
+  const auto at = static_cast<std::size_t>(axis < 0 ? axis + static_cast<std::int32_t>(shape.size()) : axis);
+  std::uint64_t rows = 1;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (i != at) rows *= static_cast<std::uint64_t>(shape[i]);
+  }
+  return rows;
+}
+
 }  // namespace softmax::client

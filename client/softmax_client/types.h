@@ -36,6 +36,10 @@ std::optional<Operation> OperationFromName(std::string_view name);
 // not fit in 63 bits.
 std::optional<std::uint64_t> ElementsOf(std::span<const std::int64_t> shape);
 
+// The rows along the axis, which may be negative: the product of the other dimensions. May wrap around where the shape
+// is empty.
+std::uint64_t RowsOf(std::span<const std::int64_t> shape, std::int32_t axis);
+
 // A dense row-major tensor in the caller's memory. Borrows both spans; `data` may have any
 // alignment.
 struct TensorView {

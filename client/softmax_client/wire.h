@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -56,6 +57,9 @@ struct ResponseFields {
   bool has_summary = false;
   std::array<std::uint64_t, Summary::kParts> part_offset = {};  // of the summary's parts, as the payload's
   std::array<std::uint64_t, Summary::kParts> part_bytes = {};
+
+  // Of the tensor and the summary's parts.
+  std::uint64_t bytes() const { return std::accumulate(part_bytes.begin(), part_bytes.end(), payload_bytes); }
 };
 
 // Unknown fields, and known ones with a wrong wire type, are skipped. Not OK: the bytes cannot be

@@ -51,7 +51,6 @@ constexpr std::string_view kInferEndings[kInferOutputKinds] = {
 class InferOutputSet {
  public:
   constexpr void Add(InferOutput output) { bits_ |= BitOf(output); }
-  constexpr void Remove(InferOutput output) { bits_ &= ~BitOf(output); }
   constexpr bool Has(InferOutput output) const { return (bits_ & BitOf(output)) != 0; }
   constexpr bool empty() const { return bits_ == 0; }
   constexpr bool HasOnlyTheTensor() const { return bits_ == BitOf(InferOutput::kTensor); }

@@ -56,12 +56,7 @@ def check_report(folder, sections):
     assert document["valid"] is False, "a run of one short round must not count"
     by = {check["what"][0]: check for check in document["checks"]}
     assert by["4"]["ok"] is not True and by["2"]["ok"] is True, document["checks"]
-    # A busy machine may answer too few in a short window for a p99, and so for a bar of one.
-    thin = {entry["section"] for entry in document["rounds"]
-            if any(window["figures"].get("p99_us", 0) is None for window in entry["windows"].values())}
-    missing = set(sections) - {bar["section"] for bar in document["bars"]}
-    assert missing <= thin, (missing, document["bars"])
-    assert {bar["section"] for bar in document["bars"]} <= set(sections), document["bars"]
+    assert {bar["section"] for bar in document["bars"]} == set(sections), document["bars"]
     for bar in document["bars"]:
         assert bar["value"]["low"] <= bar["value"]["median"] <= bar["value"]["high"], bar
     with open(os.path.join(folder, "service.html"), encoding="utf-8") as file:
@@ -151,7 +146,8 @@ def table(build):
 def scenarios(build):
     names = ("answers", "mixed", "batches", "overload", "fairness", "unread", "idle", "inprocess")
     with tempfile.TemporaryDirectory() as folder:
-        code, said = service_bench(["--out", folder, "--programs", build, "--seconds", "0.3", "--rounds", "1",
+        # On a busy machine a shorter window has too few answers for a p99, and so for a bar of one.
+        code, said = service_bench(["--out", folder, "--programs", build, "--seconds", "1", "--rounds", "1",
                                     "--unread-clients", "4", "--only", ",".join(names)] + SMALL)
         assert code == 0, said
         assert read_table(folder) == []  # the table has the transport's rows only

@@ -12,14 +12,14 @@
 #include <thread>
 #include <vector>
 
+#include "server/wire/oip.h"
 #include "tests/end_to_end/oip_fixture.h"
-#include "tests/support/kernel_cases.h"
+#include "tests/support/summary_cases.h"
 
 namespace softmax::testing {
 namespace {
 
 using client::Summary;
-using kernels::LoadElement;
 using ::testing::HasSubstr;
 
 // A question and what it asks of each row; `indices` belongs to it.
@@ -95,27 +95,8 @@ std::string FaultOf(const SmallQuestion& small, const Summary& summary, std::spa
   segment.log_sum_exp = places[Summary::kLogSumExp];
   segment.maximum = places[Summary::kMaximum];
   segment.entropy = places[Summary::kEntropy];
-  const kernels::Judgement judgement = kernels::JudgeSummary(question.input_type, question.output_type, segment);
-  if (!judgement.ok) return judgement.message;
-  const auto differs = [&](std::int64_t row, std::int64_t index, const void* values, std::int64_t place) {
-    if (index < 0) return false;  // the reference has judged it
-    const std::int64_t at = row / rows.inner * rows.input_stride + index * rows.inner + row % rows.inner;
-    if (std::isnan(LoadElement(question.output_type, whole.data(), at)) &&
-        std::isnan(LoadElement(question.output_type, values, place))) {
-      return false;  // which NaN it is says nothing
-    }
-    return std::memcmp(whole.data() + at * value, static_cast<const std::byte*>(values) + place * value,
-                       static_cast<std::size_t>(value)) != 0;
-  };
-  for (std::int64_t row = 0; row < count; ++row) {
-    for (std::int64_t i = row * small.top_k; i < (row + 1) * small.top_k; ++i) {
-      if (differs(row, segment.top_indices[i], segment.top_values, i)) return "a top value has other bits";
-    }
-    for (std::int64_t i = row * small.at; i < (row + 1) * small.at; ++i) {
-      if (differs(row, segment.indices[i], segment.values_at, i)) return "a chosen value has other bits";
-    }
-  }
-  return "";
+  segment.rows.output = const_cast<std::byte*>(whole.data());  // only read
+  return testing::FaultOf(question.input_type, question.output_type, segment);
 }
 
 // 10,000 random questions, small and whole answers in each other's batches.
@@ -359,6 +340,28 @@ TEST_F(SmallOip, ClassesOfEveryKindOfRow) {
   EXPECT_EQ(TextsOf(streamed.infer_response().raw_output_contents(0)).size(), 6u);
   ExpectRight(question, streamed.infer_response(), 1);
   EXPECT_TRUE(stream->Finish().ok());
+}
+
+// What the limit of an answer counts for a class is enough for the longest text there is.
+TEST_F(SmallOip, ClassesAreNoLongerThanTheirLimitCounts) {
+  for (const kernels::DataType type : {kernels::DataType::kFloat32, kernels::DataType::kFloat64}) {
+    Question question = MakeQuestion({1, 2}, 1, type);
+    question.operation = kernels::Operation::kLogSoftmax;
+    const bool is_double = type == kernels::DataType::kFloat64;
+    kernels::StoreElement(type, question.data.data(), 0, 0);
+    kernels::StoreElement(type, question.data.data(), 1, is_double ? -1.7e308 : -3.4e38);
+    ModelInferRequest request = RequestOf(question);
+    request.add_outputs()->set_name("Y");
+    (*request.mutable_outputs(0)->mutable_parameters())["classification"].set_int64_param(2);
+    const std::vector<std::string> texts = TextsOf(Answer(request).raw_output_contents(0));
+    ASSERT_EQ(texts.size(), 2u);
+    EXPECT_EQ(texts[0], "0.000000:0");
+    server::TensorSpec spec;
+    spec.input_type = spec.output_type = type;
+    spec.operation = kernels::Operation::kLogSoftmax;
+    EXPECT_GT(texts[1].size(), is_double ? 317u : 47u) << texts[1];  // the index makes it longer
+    EXPECT_LE(texts[1].size() + sizeof(std::uint32_t), server::MostClassBytes(spec)) << texts[1];
+  }
 }
 
 TEST_F(SmallOip, WhatIsBadIsRefusedWithItsName) {

@@ -94,34 +94,40 @@ class SummaryMemory {
 
 // What is wrong with a summary whose arrays and input are in host memory; empty: nothing. `rows.output` is the whole
 // answer.
-inline std::string FaultOf(const KernelCase& test, const SummarySegment& summary) {
-  const kernels::Judgement judgement = kernels::JudgeSummary(test.input_type, test.output_type, summary);
-  if (!judgement.ok) return NameOf(test) + ": " + judgement.message;
-  const std::size_t size = SizeOf(test.output_type);
+inline std::string FaultOf(DataType input_type, DataType output_type, const SummarySegment& summary) {
+  const kernels::Judgement judgement = kernels::JudgeSummary(input_type, output_type, summary);
+  if (!judgement.ok) return judgement.message;
+  const Segment& rows = summary.rows;
+  const std::size_t size = SizeOf(output_type);
   const auto differs = [&](std::int64_t row, std::int64_t index, const void* values, std::int64_t place) {
     if (index < 0) return false;  // the reference has judged it
-    const std::int64_t at = row / test.inner * summary.rows.output_stride + index * test.inner + row % test.inner;
+    const std::int64_t at = row / rows.inner * rows.output_stride + index * rows.inner + row % rows.inner;
     // Which NaN it is says nothing.
-    if (std::isnan(kernels::LoadElement(test.output_type, summary.rows.output, at)) &&
-        std::isnan(kernels::LoadElement(test.output_type, values, place))) {
+    if (std::isnan(kernels::LoadElement(output_type, rows.output, at)) &&
+        std::isnan(kernels::LoadElement(output_type, values, place))) {
       return false;
     }
-    return std::memcmp(static_cast<const std::byte*>(summary.rows.output) + at * static_cast<std::int64_t>(size),
+    return std::memcmp(static_cast<const std::byte*>(rows.output) + at * static_cast<std::int64_t>(size),
                        static_cast<const std::byte*>(values) + place * static_cast<std::int64_t>(size), size) != 0;
   };
-  for (std::int64_t row = 0; row < test.rows(); ++row) {
+  for (std::int64_t row = 0; row < rows.outer * rows.inner; ++row) {
     for (std::int64_t i = row * summary.top_k; i < (row + 1) * summary.top_k; ++i) {
       if (differs(row, summary.top_indices[i], summary.top_values, i)) {
-        return NameOf(test) + ": top value " + std::to_string(i) + " has other bits than the whole answer";
+        return "top value " + std::to_string(i) + " has other bits than the whole answer";
       }
     }
     for (std::int64_t i = row * summary.at; i < (row + 1) * summary.at; ++i) {
       if (differs(row, summary.indices[i], summary.values_at, i)) {
-        return NameOf(test) + ": chosen value " + std::to_string(i) + " has other bits than the whole answer";
+        return "chosen value " + std::to_string(i) + " has other bits than the whole answer";
       }
     }
   }
   return "";
+}
+
+inline std::string FaultOf(const KernelCase& test, const SummarySegment& summary) {
+  const std::string fault = FaultOf(test.input_type, test.output_type, summary);
+  return fault.empty() ? "" : NameOf(test) + ": " + fault;
 }
 
 }  // namespace softmax::testing

@@ -231,11 +231,10 @@ class StreamLane final : public Lane, public Event {
   void Record(const Sent& sent, ResponseFields& response) {
     if (response.code != 0) return Failed(sent, response.code, response.message);
     const std::uint64_t expected = VariantAt(sent.variant).answer_bytes;
-    std::uint64_t bytes = response.payload_bytes;
-    for (const std::uint64_t part : response.part_bytes) bytes += part;
-    if (bytes != expected) {
-      return Failed(sent, grpc::StatusCode::INTERNAL,
-                    "stream answer of " + std::to_string(bytes) + " bytes, expected " + std::to_string(expected));
+    if (response.bytes() != expected) {
+      return Failed(
+          sent, grpc::StatusCode::INTERNAL,
+          "stream answer of " + std::to_string(response.bytes()) + " bytes, expected " + std::to_string(expected));
     }
     thread_.RecordAttemptEnd(sent, address_, 0);
     thread_.RecordAnswer(sent);

@@ -23,8 +23,9 @@ std::vector<std::byte> PayloadOf(const Tensor& answer) {
   return payload;
 }
 
-// Whether an answer of the expected sizes has that payload.
+// Whether an answer has that payload.
 bool EqualsKnown(Pieces pieces, const ResponseFields& fields, std::span<const std::byte> known) {
+  if (fields.bytes() != known.size()) return false;  // it has more than was asked for
   if (!EqualsPieces(pieces, fields.payload_offset, known.first(fields.payload_bytes))) return false;
   known = known.subspan(fields.payload_bytes);
   for (std::size_t i = 0; i < fields.part_bytes.size(); ++i) {

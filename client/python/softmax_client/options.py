@@ -63,22 +63,21 @@ def type_number(dtype: Any) -> int:
     return _TYPES[name]
 
 
-def _lengths(lengths: Any) -> Any:
-    values = np.asarray(lengths)
+def _whole_numbers(name: str, numbers: Any, least: int, most: int, dtype: Any) -> Any:
+    values = np.asarray(numbers)
     if values.dtype.kind not in "iu" and values.size > 0:
-        raise TypeError(f"lengths: {values.dtype}, must be whole numbers")
-    if values.size > 0 and (values.min() < 0 or values.max() > 0xFFFFFFFF):
-        raise ValueError("lengths: must be 0 to 4294967295")
-    return np.ascontiguousarray(values, np.uint32).reshape(-1)
+        raise TypeError(f"{name}: {values.dtype}, must be whole numbers")
+    if values.size > 0 and (values.min() < least or values.max() > most):
+        raise ValueError(f"{name}: must be {least} to {most}")
+    return np.ascontiguousarray(values, dtype).reshape(-1)
+
+
+def _lengths(lengths: Any) -> Any:
+    return _whole_numbers("lengths", lengths, 0, 0xFFFFFFFF, np.uint32)
 
 
 def _indices(indices: Any) -> Any:
-    values = np.asarray(indices)
-    if values.dtype.kind not in "iu" and values.size > 0:
-        raise TypeError(f"indices: {values.dtype}, must be whole numbers")
-    if values.size > 0 and (values.min() < -1 or values.max() > 0x7FFFFFFF):
-        raise ValueError("indices: must be -1 (none) to 2147483647")
-    return np.ascontiguousarray(values, np.int32).reshape(-1)
+    return _whole_numbers("indices", indices, -1, 0x7FFFFFFF, np.int32)
 
 
 @dataclasses.dataclass(frozen=True)
