@@ -44,9 +44,8 @@ int BulkBlocks(const MatrixParams& p, int row_bytes, int bytes, const Device& de
 bool PlanBulk(int bytes, const Device& device, MatrixPlan* plan) {
   MatrixParams& p = plan->params;
   const auto slots = static_cast<int>(DivideUp(p.cols, 32 * VectorElements(bytes)));
-  const bool is_double = !plan->mixed && bytes == 2 && slots <= kChunkSlots + 2;  // see TakesDouble()
   const bool takes = plan->skew || bytes == 8 || plan->mixed;
-  if (!device.clusters || !takes || is_double || p.chunks > BulkChunks(bytes)) return false;
+  if (!device.clusters || !takes || p.chunks > BulkChunks(bytes)) return false;
   p.warp_vectors = PaddedSlots(slots) * 32 + kEdgeVectors;
   const int row_bytes = p.warp_vectors * kVectorBytes;
   const int blocks = BulkBlocks(p, row_bytes, bytes, device);
@@ -64,18 +63,6 @@ bool PlanBulk(int bytes, const Device& device, MatrixPlan* plan) {
     const int share = (device.shared_bytes + kSystemBytes) / blocks - kSystemBytes - BulkTableBytes(bytes);
     plan->dynamic_bytes = std::max(needed, share / kVectorBytes * kVectorBytes);
   }
-  return true;
-}
-
-bool PlanPair(const Device& device, MatrixPlan* plan) {
-  MatrixParams& p = plan->params;
-  constexpr int kRows = kMatrixThreads / kPairThreads;
-  if (!device.clusters || p.cols > kPairColumns || p.rows < std::int64_t{2} * kRows * device.multiprocessors)
-    return false;
-  plan->kind = MatrixKind::kPair;
-  p.warp_vectors = static_cast<int>(p.cols) / VectorElements(8) + 1;
-  plan->dynamic_bytes = kRows * p.warp_vectors * kVectorBytes;
-  plan->blocks = DivideUp(p.rows, kRows);
   return true;
 }
 

@@ -21,11 +21,7 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::Finish(int index
   const bool empty = ValidLength(segment_, Row(index, row)) == 0;
   const int at = (kSmall ? index * params_.strip : 0) + row;
   const Normalizer<C>& done = *new (rows_ + at) Normalizer<C>(scale_, stats, segment_.log != 0, empty);
-  if constexpr (kFlat) {
-    ForFlatCopies(kSmall ? index : 0, row, [&](int place) { terms_[place] = TermsOf<In>(done); });
-  } else {
-    terms_[at] = TermsOf<In>(done);
-  }
+  terms_[at] = TermsOf<In>(done);
   usual_ = usual_ && (empty || IsUsual<In>(done));  // of an empty one all is masked
 }
 

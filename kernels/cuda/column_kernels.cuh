@@ -2,7 +2,6 @@
 
 #include "kernels/cuda/column_early.cuh"
 #include "kernels/cuda/column_few.cuh"
-#include "kernels/cuda/column_flat.cuh"
 #include "kernels/cuda/column_fold.cuh"
 #include "kernels/cuda/column_results.cuh"
 #include "kernels/cuda/column_split.cuh"
@@ -16,8 +15,8 @@ namespace softmax::kernels::cuda {
 // Blocks of MostColumnThreads() that a multiprocessor has to hold.
 template <ColumnMode kMode>
 constexpr int kColumnBlocks = kMode == ColumnMode::kSteps ? 1 : 2;
-template <typename In, int kUnit, ColumnMode kMode>
-constexpr int kColumnThreads = kUnit == kFlatUnit ? MostFlatThreads(kMode) : MostColumnThreads(kMode, sizeof(In));
+template <typename In, ColumnMode kMode>
+constexpr int kColumnThreads = MostColumnThreads(kMode, sizeof(In));
 
 // Blocks that begin together read together, and then all compute while the memory is idle. So the second and the third
 // one of a multiprocessor begin later, each about when the one before has its strip.
@@ -30,7 +29,7 @@ __device__ __forceinline__ void BeginApart(const ColumnParams& params) {
 }
 
 template <typename In, int kUnit, ColumnMode kMode>
-__global__ void __launch_bounds__((kColumnThreads<In, kUnit, kMode>), kColumnBlocks<kMode>)
+__global__ void __launch_bounds__((kColumnThreads<In, kMode>), kColumnBlocks<kMode>)
     ColumnMatrixKernel(const __grid_constant__ ColumnParams params) {
   using C = ComputeOf<In>;
   // On lines of 128 bytes: with the strips 16 bytes past them kernels took 2 to 17 % more time, 32 bytes past them up
@@ -56,7 +55,7 @@ __global__ void __launch_bounds__((kColumnThreads<In, kUnit, kMode>), kColumnBlo
 template <typename In, int kUnit, ColumnMode kMode>
 const void* ColumnKernel() {
   // Pairs are for 16-bit elements.
-  if constexpr ((kUnit == 2 && sizeof(In) == 4) || (kUnit == kFlatUnit && !HasFlat(kMode, sizeof(In)))) {
+  if constexpr (kUnit == 2 && sizeof(In) == 4) {
     return nullptr;
   } else {
     return reinterpret_cast<const void*>(&ColumnMatrixKernel<In, kUnit, kMode>);
@@ -74,11 +73,10 @@ const ColumnKernels& ColumnKernelsOf() {
   constexpr int kVector = Element<In>::kVector;
   static const ColumnKernels kernels{
       {ColumnKernel<In, 1, ColumnMode::kSmall>(), ColumnKernel<In, 2, ColumnMode::kSmall>(),
-       ColumnKernel<In, kVector, ColumnMode::kSmall>(), ColumnKernel<In, kFlatUnit, ColumnMode::kSmall>(),
-       ColumnKernel<In, 1, ColumnMode::kKept>(), ColumnKernel<In, 2, ColumnMode::kKept>(),
-       ColumnKernel<In, kVector, ColumnMode::kKept>(), ColumnKernel<In, kFlatUnit, ColumnMode::kKept>(),
+       ColumnKernel<In, kVector, ColumnMode::kSmall>(), ColumnKernel<In, 1, ColumnMode::kKept>(),
+       ColumnKernel<In, 2, ColumnMode::kKept>(), ColumnKernel<In, kVector, ColumnMode::kKept>(),
        ColumnKernel<In, 1, ColumnMode::kSteps>(), ColumnKernel<In, 2, ColumnMode::kSteps>(),
-       ColumnKernel<In, kVector, ColumnMode::kSteps>(), ColumnKernel<In, kFlatUnit, ColumnMode::kSteps>()},
+       ColumnKernel<In, kVector, ColumnMode::kSteps>()},
       {FewKernel<In, 8>(false, false), FewKernel<In, 8>(true, false), FewKernel<In, 8>(false, true),
        FewKernel<In, 8>(true, true), FewKernel<In, 16>(false, false), FewKernel<In, 16>(true, false),
        FewKernel<In, 16>(false, true), FewKernel<In, 16>(true, true), FewKernel<In, 32>(false, false),

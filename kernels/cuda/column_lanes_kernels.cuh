@@ -3,9 +3,8 @@
 #include <utility>
 
 #include "kernels/cuda/column_lanes.cuh"
-#include "kernels/cuda/column_passes.cuh"
 
-// The kernels of column_lanes.cuh and column_passes.cuh, named for one type.
+// The kernels of column_lanes.cuh, named for one type.
 namespace softmax::kernels::cuda {
 
 template <typename In, int kSlots, bool kLog, bool kWhole>
@@ -36,10 +35,7 @@ template <typename In>
 const ColumnLanesKernels& ColumnLanesKernelsOf() {
   using Slots = std::make_integer_sequence<int, kMostSlots>;
   static const ColumnLanesKernels kernels = {ColumnTileKernelsOf<In, false>(Slots()),
-                                             ColumnTileKernelsOf<In, true>(Slots()),
-                                             {reinterpret_cast<const void*>(&ColumnStatsKernel<In>),
-                                              reinterpret_cast<const void*>(&ColumnResultsKernel<In, false>),
-                                              reinterpret_cast<const void*>(&ColumnResultsKernel<In, true>)}};
+                                             ColumnTileKernelsOf<In, true>(Slots())};
   return kernels;
 }
 

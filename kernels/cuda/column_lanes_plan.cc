@@ -3,7 +3,7 @@
 #include "kernels/cuda/column_planner.h"
 #include "kernels/cuda/matrix.h"
 
-// The tiles and the blocks of column_lanes.cuh and column_passes.cuh.
+// The tiles and the blocks of column_lanes.cuh.
 namespace softmax::kernels::cuda {
 namespace {
 
@@ -96,7 +96,7 @@ bool ColumnPlanner::FitOuterBlocks() {
   const auto tile = [outer_bytes](std::int64_t parts) { return parts * outer_bytes + 2 * kVectorBytes; };
   if (tile(1) > Share(2)) return false;
   // Few of them are better cut.
-  if (4 * s_.outer < device_.multiprocessors && outer_bytes > kFlatTileBytes / 4) return false;
+  if (4 * s_.outer < device_.multiprocessors && outer_bytes > kOuterTileBytes / 4) return false;
   SetWhole();
   const std::int64_t most =
       p_.dense ? std::min({kMostTileBytes / outer_bytes, s_.outer / ManyBlocks(), std::int64_t{kMostParts}}) : 1;
@@ -197,32 +197,6 @@ int ColumnPlanner::LinesPitch(int width) const {
     }
     if (fits) return pitch;
   }
-}
-
-bool ColumnPlanner::PlanPasses() {
-  if (p_.completion.workspace == nullptr || bytes_ == 8 || !plan_.vectors || p_.grouped || s_.lengths != nullptr) {
-    return false;
-  }
-  constexpr std::int64_t kRoom = static_cast<std::int64_t>(kSoftmaxWorkspaceBytes) / 4 - kWorkspaceTable;  // words
-  const std::int64_t rows = s_.outer * s_.inner;
-  // An entry for each chunk, or for those that the fold would take one after the other.
-  const bool each = chunks_ <= kPassEntries && 2 * rows * chunks_ <= kRoom;
-  const auto entries = static_cast<int>(each ? chunks_ : std::min<std::int64_t>(chunks_, kFoldLanes));
-  if (2 * rows * entries > kRoom) return false;
-  const int width = static_cast<int>(std::min<std::int64_t>(kPassStripBytes / bytes_, s_.inner));
-  p_.strip = width;
-  p_.strips = static_cast<std::int32_t>(DivideUp(s_.inner, width));
-  p_.result_strips = static_cast<std::int32_t>(DivideUp(s_.inner, kPassResultBytes / bytes_));
-  p_.line_vectors = Divisor::Of(width * bytes_ / kVectorBytes);
-  p_.workspace_table = kWorkspaceTable;
-  p_.table_entries = entries;
-  plan_.threads = kPassThreads;
-  plan_.cluster_blocks = 1;
-  plan_.dynamic_bytes = ChunkColumns(bytes_) * kPassStripBytes;
-  plan_.blocks = s_.outer * entries * p_.strips;
-  plan_.results = s_.outer * entries * DivideUp(chunks_, entries) * p_.result_strips;
-  plan_.passes = plan_.results <= std::numeric_limits<int>::max();
-  return plan_.passes;
 }
 
 }  // namespace softmax::kernels::cuda

@@ -32,10 +32,8 @@ class ColumnMatrix {
   static constexpr int kChunk = Element<In>::kChunk;
   static constexpr int kSize = static_cast<int>(sizeof(In));
   static constexpr bool kAligned = kUnit * kSize == kVectorBytes;  // every column of a strip
-  static constexpr bool kFlat = kUnit == kFlatUnit;
-  static constexpr int kWidth = kFlat ? 1 : kUnit;
-  static constexpr int kReduced = kAligned ? ColumnReduced(kMode, kSize) : kWidth;
-  using RawUnit = Unit<In, kWidth>;
+  static constexpr int kReduced = kAligned ? ColumnReduced(kMode, kSize) : kUnit;
+  using RawUnit = Unit<In, kUnit>;
   using Raw = typename RawUnit::Raw;
   using Reduced = Unit<In, kReduced>;
 
@@ -158,37 +156,6 @@ class ColumnMatrix {
   __device__ __forceinline__ void SumExponentials(int step, const Place& place, const C (&max)[kReduced],
                                                   double (&sum)[kReduced]) const;
 
-  // See column_flat.cuh.
-  struct FlatPart;
-  __device__ __forceinline__ FlatPart FlatPartOf(int step, int part) const;
-  __device__ __forceinline__ uint4 FlatVector(const FlatPart& part, int vector) const;
-  // Leaves the maxima of the parts; returns whether some row's exponentials need more than a shift.
-  __device__ __forceinline__ bool FlatMaxima(int step, int parts) const;
-  __device__ __forceinline__ C FlatMaximum(int step, int part, int row, int place) const;
-  // Leaves the sums of the tasks.
-  __device__ __forceinline__ void FlatSums(int step, int parts, bool far) const;
-  template <bool kFar>
-  __device__ __forceinline__ void FlatLaneSums(int step, int parts, int round) const;
-  __device__ __forceinline__ void FlatFold(int step, int parts, int round) const;
-  // The row that an element of a part, or of the columns just before it, belongs to.
-  __device__ __forceinline__ int FlatRow(int element) const {
-    const int n = element + kVector * params_.strip;
-    return n - Quotient(n, params_.rows) * params_.strip;
-  }
-  // Calls f with the places of a part's row among the shifts or terms: as many as let a vector that begins in any row
-  // read on.
-  template <typename F>
-  __device__ __forceinline__ void ForFlatCopies(int part, int row, F f) const {
-    for (int k = row; k < params_.strip + kVector - 1; k += params_.strip) f(part * params_.flat.row_pitch + k);
-  }
-  __device__ __forceinline__ void FlatResults(int step) const;
-  template <typename F>
-  __device__ __forceinline__ void FlatWrite(int step, int part, int vector, F result) const;
-  template <UnitForm kForm>
-  __device__ __forceinline__ void FlatUsual(int step, int part, int vector) const;
-  __device__ __forceinline__ void FlatLog(int step, int part, int vector) const;
-  __device__ void FlatAny(int step, int part, int vector) const;
-
   // From the statistics of tasks to those of rows.
 
   __device__ __forceinline__ void CopyAndReduce();
@@ -264,7 +231,7 @@ class ColumnMatrix {
   __device__ __forceinline__ void ComputeLog(Walk* walk, int end, const Normalizer<C>* rows, F mask) const;
   __device__ void ComputeAny(Walk* walk, int index, int columns, const Normalizer<C>* rows) const;
   // Stores the results of a unit and goes to the next one.
-  static __device__ __forceinline__ void Put(Walk* walk, const C (&x)[kWidth]);
+  static __device__ __forceinline__ void Put(Walk* walk, const C (&x)[kUnit]);
   // The scale again, where its parts cost no registers.
   __device__ __forceinline__ Scale<C> ParamScale() const {
     if constexpr (sizeof(C) == 8) {
@@ -289,8 +256,6 @@ class ColumnMatrix {
   Stats<C>* const table_;     // of large rows
   double* const chain_sums_;  // of the table's entries, if kHasChainSums
   RowTerms<C>* const terms_;  // of the rows that are done
-  C* const shifts_;           // of the step's parts, and
-  C* const flat_;             // what their lanes have found; see column_flat.cuh
   Normalizer<C>* const rows_;
   unsigned char* tile_;  // the strip's first element in shared memory
 
@@ -320,8 +285,6 @@ __device__ __forceinline__ ColumnMatrix<In, kUnit, kMode>::ColumnMatrix(const Co
       table_(reinterpret_cast<Stats<C>*>(shared + params.table_offset)),
       chain_sums_(reinterpret_cast<double*>(table_ + params.table_entries * params.strip)),
       terms_(reinterpret_cast<RowTerms<C>*>(shared + params.terms_offset)),
-      shifts_(reinterpret_cast<C*>(shared + params.flat.shifts_offset)),
-      flat_(reinterpret_cast<C*>(shared + params.flat.sums_offset)),
       rows_(reinterpret_cast<Normalizer<C>*>(shared + params.rows_offset)) {
   const unsigned item = blockIdx.x >> params.cluster_log;
   const unsigned outer = item / static_cast<unsigned>(params.strips);

@@ -29,9 +29,8 @@ bool ColumnPlanner::PlanFew() {
   return true;
 }
 
-ColumnPlan PlanColumns(DataType type, const Segment& segment, const Completion& completion, const Device& device,
-                       const ColumnChoice& choice) {
-  return ColumnPlanner(type, segment, completion, device, choice).Make();
+ColumnPlan PlanColumns(DataType type, const Segment& segment, const Completion& completion, const Device& device) {
+  return ColumnPlanner(type, segment, completion, device).Make();
 }
 
 void PlanAhead(DataType type, ColumnPlan* plan) {
@@ -55,13 +54,12 @@ void PlanAhead(DataType type, ColumnPlan* plan) {
 const void* ColumnKernelOf(DataType type, const ColumnPlan& plan) {
   if (plan.stream) return StreamKernelsFor(type).kernels[plan.cluster_blocks > 1 ? 1 : 0][plan.params.segment.log];
   if (plan.ring) return ColumnRingKernelOf(type, {plan.ring_wide, plan.ring_words}, plan.params.segment.log != 0);
-  if (plan.passes) return ColumnLanesKernelsFor(type).passes[0];
   if (plan.lanes) {
     return ColumnLanesKernelsFor(type).tiles[plan.whole ? 1 : 0].kernels[plan.slots][plan.params.segment.log];
   }
   const ColumnKernels& kernels = ColumnKernelsFor(type);
   if (plan.few >= 0) return kernels.few[4 * plan.few + 2 * plan.params.segment.log + (plan.vectors ? 1 : 0)];
-  const int unit = plan.flat ? 3 : plan.vectors ? 2 : plan.pairs ? 1 : 0;
+  const int unit = plan.vectors ? 2 : plan.pairs ? 1 : 0;
   return kernels.kernels[kColumnUnits * static_cast<int>(plan.mode) + unit];
 }
 

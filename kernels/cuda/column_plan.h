@@ -27,22 +27,14 @@ enum class ColumnMode {
   kSteps,  // chunks, step by step, by larger blocks
 };
 constexpr int kColumnModes = 3;
-// In what units a thread takes a strip, beside one element, two neighbouring ones and a 16-byte vector of a column:
-// vectors of shared memory, whatever columns lie in them. See column_flat.cuh.
-constexpr int kFlatUnit = 0;
-constexpr int kColumnUnits = 4;
+// In what units a thread takes a strip: one element, two neighbouring ones, or a 16-byte vector of a column.
+constexpr int kColumnUnits = 3;
 
 // Of a block. As many as the registers allow for one block a multiprocessor where it has much shared memory, for two
 // where it has half of it; kBlockThreads each where there are three.
 constexpr int MostColumnThreads(ColumnMode mode, int element_bytes) {
   if (element_bytes == 8) return mode == ColumnMode::kSteps ? 512 : kBlockThreads;
   return mode == ColumnMode::kSteps ? 768 : 384;
-}
-// The same for the kernels of column_flat.cuh.
-constexpr int MostFlatThreads(ColumnMode mode) { return mode == ColumnMode::kSteps ? 768 : 512; }
-// Doubles gain nothing by them, and 32-bit elements only in small rows.
-constexpr bool HasFlat(ColumnMode mode, int element_bytes) {
-  return element_bytes == 2 || (element_bytes == 4 && mode == ColumnMode::kSmall);
 }
 // Neighbouring inner elements that a thread reduces together where everything is aligned: as wide as leaves work for
 // all threads.
@@ -84,13 +76,6 @@ constexpr bool HasLanes(int slots, int element_bytes) {
   return element_bytes < 8 && slots >= kFewestSlots && slots <= SmallSlots(element_bytes);
 }
 
-// Those of column_passes.cuh.
-constexpr int kPassThreads = 256;
-constexpr int kPassStripBytes = 64;  // of what statistics are taken of
-constexpr int kPassVectors = 8;      // side by side, of results
-constexpr int kPassEntries = 128;    // of a row in the table, at most
-constexpr int kPassResultBytes = kPassVectors * kVectorBytes;
-
 // Those of column_stream.cuh and column_pairs.cuh.
 constexpr int kStreamThreads = 512;
 constexpr int kStreamWarps = kStreamThreads / 32;
@@ -124,21 +109,6 @@ struct ColumnTasks {
   std::int32_t spread_scale;
 };
 
-// How the vectors of a part are dealt out where they are the units; see column_flat.cuh.
-struct ColumnFlat {
-  Divisor walkers;             // threads a part: `walks` for each vector of as many columns as a vector has elements
-  Divisor lane_walkers;        // the same where they take the sums of lanes,
-  Divisor lane_vectors;        // of which each has a share of so many vectors in a slot
-  std::int32_t walks;          // threads
-  std::int32_t lane_walks;     // likewise
-  std::int32_t round_log;      // lane tasks that are summed up at one time
-  std::int32_t lane_pitch;     // elements from the sums of one lane to those of the next
-  std::int32_t row_pitch;      // shifts and terms from one part to the next
-  std::int32_t shifts_offset;  // in shared memory, as that of the sums
-  std::int32_t sums_offset;
-};
-constexpr int kFlatLanesLog = 3;  // lanes of the tree that a warp folds at one time, where there are so many
-
 struct ColumnParams {
   DeviceSegment segment;
   ScaleParts<double> scale_double;
@@ -147,7 +117,6 @@ struct ColumnParams {
   double log_factor;
   Completion completion;
   ColumnTasks tasks;
-  ColumnFlat flat;
   Divisor units;               // of a full strip
   Divisor line_vectors;        // aligned 16-byte vectors that a column of a strip may touch
   Divisor rows;                // of a full strip
@@ -170,18 +139,16 @@ struct ColumnParams {
   std::int32_t table_offset;
   std::int32_t terms_offset;
   std::int32_t rows_offset;
-  std::int32_t cluster_blocks;   // of column_lanes.cuh that share rows
-  std::int32_t tail_places;      // there, places of a lane's last slot that some lane has
-  std::int32_t read_width;       // of column_pairs.cuh: rows that a block reads
-  std::int32_t result_strips;    // of column_passes.cuh, when results are written
-  std::int32_t workspace_table;  // there, words before the table
-  bool grouped;                  // the chunks are folded in groups
-  bool dense;                    // outer blocks follow each other without gaps
-  bool early;                    // see column_early.cuh
-  std::int32_t ahead_bytes;      // of the input, which each block asks for before its turn: AskAhead(),
-  std::int32_t later_blocks;     // and of column_lanes.cuh for others: AskForLater()
-  std::int32_t apart_blocks;     // so many blocks begin side by side,
-  std::int32_t apart_cycles;     // and the next ones so much later; 0: all at once. See BeginApart().
+  std::int32_t cluster_blocks;  // of column_lanes.cuh that share rows
+  std::int32_t tail_places;     // there, places of a lane's last slot that some lane has
+  std::int32_t read_width;      // of column_pairs.cuh: rows that a block reads
+  bool grouped;                 // the chunks are folded in groups
+  bool dense;                   // outer blocks follow each other without gaps
+  bool early;                   // see column_early.cuh
+  std::int32_t ahead_bytes;     // of the input, which each block asks for before its turn: AskAhead(),
+  std::int32_t later_blocks;    // and of column_lanes.cuh for others: AskForLater()
+  std::int32_t apart_blocks;    // so many blocks begin side by side,
+  std::int32_t apart_cycles;    // and the next ones so much later; 0: all at once. See BeginApart().
 };
 
 // Of column_ring.cuh. What the grid's table knows as rows are strips here (grid_table.cuh), and what leaves one a unit:
@@ -203,18 +170,15 @@ struct ColumnRingParams {
 struct ColumnPlan {
   bool possible = false;
   bool vectors = false;  // units are 16-byte vectors,
-  bool pairs = false;    // or two 16-bit elements,
-  bool flat = false;     // or vectors of the tile
+  bool pairs = false;    // or two 16-bit elements
   ColumnMode mode = ColumnMode::kSmall;
-  bool lanes = false;        // column_lanes.cuh takes the rows,
-  int slots = 0;             // with so many slots a lane (0: several chunks),
-  bool whole = false;        // and whole outer blocks
-  bool passes = false;       // column_passes.cuh takes them, this launch for the statistics and then another one
-  std::int64_t results = 0;  // of so many blocks
-  bool stream = false;       // column_stream.cuh takes them
-  bool ring = false;         // column_ring.cuh takes them, with parameters of their own, launched cooperatively,
-  bool ring_wide = false;    // in wide strips,
-  bool ring_words = false;   // in words
+  bool lanes = false;       // column_lanes.cuh takes the rows,
+  int slots = 0;            // with so many slots a lane (0: several chunks),
+  bool whole = false;       // and whole outer blocks
+  bool stream = false;      // column_stream.cuh takes them
+  bool ring = false;        // column_ring.cuh takes them, with parameters of their own, launched cooperatively,
+  bool ring_wide = false;   // in wide strips,
+  bool ring_words = false;  // in words
   int few = -1;  // which of kFewColumns, if any: such plans have no other parameters than segment, scales and strips
   std::int64_t blocks = 0;
   int threads = kBlockThreads;
@@ -224,22 +188,13 @@ struct ColumnPlan {
   ColumnRingParams ring_params;
 };
 
-// What a plan is told rather than finds out, for measurements; 0: it finds out.
-struct ColumnChoice {
-  int strip = 0;
-  int cluster_blocks = 0;
-  int tile_bytes = 0;  // of shared memory per block
-  int threads = 0;
-};
-
-ColumnPlan PlanColumns(DataType type, const Segment& segment, const Completion& completion, const Device& device,
-                       const ColumnChoice& choice = {});
+ColumnPlan PlanColumns(DataType type, const Segment& segment, const Completion& completion, const Device& device);
 
 // Lets the blocks of a plan ask for their input before their turn, as PlanAhead() of matrix.h does.
 void PlanAhead(DataType type, ColumnPlan* plan);
 
-// One type's kernels: for each mode that for single elements, that for pairs (nullptr where they are not 16-bit ones),
-// that for 16-byte vectors and that for vectors of the tile; for each of kFewColumns those for softmax and then those
+// One type's kernels: for each mode that for single elements, that for pairs (nullptr where they are not 16-bit ones)
+// and that for 16-byte vectors; for each of kFewColumns those for softmax and then those
 // for log-softmax, or nullptr.
 struct ColumnKernels {
   const void* kernels[kColumnUnits * kColumnModes];
@@ -260,7 +215,6 @@ struct ColumnTileKernels {
 // By whether tiles are whole outer blocks, or neighbouring columns of one.
 struct ColumnLanesKernels {
   ColumnTileKernels tiles[2];
-  const void* passes[3];  // statistics; results of softmax, log-softmax
 
   const void* const* begin() const { return &tiles[0].kernels[0][0]; }
   const void* const* end() const { return begin() + sizeof(*this) / sizeof(void*); }

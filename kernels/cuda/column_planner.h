@@ -6,23 +6,18 @@
 #include "kernels/cuda/column_plan.h"
 #include "kernels/cuda/divide.h"
 
-// Internal to column_plan.cc and column_flat_plan.cc.
+// Internal to the column_*plan.cc files.
 namespace softmax::kernels::cuda {
 
 constexpr int kMinStripBytes = 32;  // one sector
 constexpr int kStripBytes = 64;
 constexpr int kLargeStripBytes = 128;
 constexpr int kWidestStripBytes = 256;
-constexpr int kFlatTileBytes = 48 * 1024;         // of several outer blocks, about
-constexpr int kFlatVectorsTileBytes = 12 * 1024;  // the same with the vectors of the tile as units
-constexpr int kBlocksPerMultiprocessor = 6;       // at least, where there is a choice
-constexpr int kMostStages = 8;                    // see WaitCopies
+constexpr int kOuterTileBytes = 48 * 1024;   // of several outer blocks, about
+constexpr int kBlocksPerMultiprocessor = 6;  // at least, where there is a choice
+constexpr int kMostStages = 8;               // see WaitCopies
 constexpr int kFewStages = 3;
-constexpr int kMostFlatWords = 257;      // columns of 32 bits that are faster as vectors of the tile
-constexpr int kMostFlatBlocks = 6;       // a multiprocessor, that are worth more rounds
-constexpr int kFlatThreads = 1024;       // that a multiprocessor has registers for, and
-constexpr int kFewestFlatThreads = 128;  // of a block
-constexpr int kStepTasks = 16;           // keep every warp busy
+constexpr int kStepTasks = 16;  // keep every warp busy
 constexpr int kMostWarps = 384 / 32;
 constexpr int kNarrowThreads = 128;
 // What a multiprocessor's shared memory is shared by: blocks, each with what CUDA reserves.
@@ -51,11 +46,9 @@ inline int PowerOfTwoIn(int value, int most) {
 // Plans one launch for the columns of a segment.
 class ColumnPlanner {
  public:
-  ColumnPlanner(DataType type, const Segment& s, const Completion& completion, const Device& device,
-                const ColumnChoice& choice)
+  ColumnPlanner(DataType type, const Segment& s, const Completion& completion, const Device& device)
       : s_(s),
         device_(device),
-        choice_(choice),
         p_(plan_.params),
         bytes_(static_cast<int>(SizeOf(type))),
         stats_bytes_(type == DataType::kFloat64 ? 16 : 8),
@@ -79,8 +72,6 @@ class ColumnPlanner {
   }
 
   int Threads() const {
-    if (flat_) return flat_threads_;
-    if (choice_.threads > 0) return choice_.threads;
     // Strips of so few bytes that registers hold fewer blocks than shared memory does. Measured with 16 bits.
     const bool narrow = bytes_ == 2 && small_ && p_.early && plan_.cluster_blocks == 1;
     if (narrow && plan_.dynamic_bytes <= Share(4)) return kNarrowThreads;
@@ -104,11 +95,10 @@ class ColumnPlanner {
 
   ColumnPlan Make() {
     if (!suits_) return plan_;
-    if (choice_.strip == 0 && (PlanFew() || PlanStream() || (RingIsFast() && PlanRing()) || PlanLanes())) return plan_;
+    if (PlanFew() || PlanStream() || (RingIsFast() && PlanRing()) || PlanLanes()) return plan_;
     plan_.possible = small_ ? PlanSmall() : PlanLarge();
     if (plan_.blocks > std::numeric_limits<int>::max()) plan_.possible = false;
-    if (!plan_.possible || plan_.passes || plan_.ring) return plan_;
-    plan_.flat = flat_;
+    if (!plan_.possible || plan_.ring) return plan_;
     p_.cluster_log = Log2(plan_.cluster_blocks);
     p_.units = Divisor::Of(p_.strip / unit_);
     const int wide = p_.strip * bytes_;
@@ -152,9 +142,6 @@ class ColumnPlanner {
     plan_.pairs = !plan_.vectors && bytes_ == 2 && lie(4);
     unit_ = plan_.vectors ? vector_ : plan_.pairs ? 2 : 1;
     alike_ = input == output && past(d.input_stride) == past(d.output_stride);
-    const bool faster = bytes_ == 2 || (bytes_ == 4 && small_ && s_.cols <= kMostFlatWords);
-    may_be_flat_ = faster && !plan_.vectors && input == output && past(d.input_stride) == past(d.output_stride) &&
-                   s_.lengths == nullptr;
   }
 
   // Shared memory that lets so many blocks stay on a multiprocessor.
@@ -176,7 +163,6 @@ class ColumnPlanner {
     strips_ = DivideUp(s_.inner - overlap_, p_.strip_step);
     p_.strips = static_cast<std::int32_t>(std::min<std::int64_t>(strips_, std::numeric_limits<std::int32_t>::max()));
     p_.pitch = Pitch();
-    flat_ = may_be_flat_ && p_.strips == 1;
   }
   // From one column to the next in shared memory: as memory has it where the strip is everything, and otherwise so that
   // columns lie in shared memory as they do in memory relative to 16-byte boundaries, with room for what is beside
@@ -192,11 +178,9 @@ class ColumnPlanner {
 
   void SetTasks(int lanes, int parts) {
     ColumnTasks& t = p_.tasks;
-    const int units = p_.strip / (flat_ ? 1 : plan_.vectors ? ColumnReduced(plan_.mode, bytes_) : unit_);
-    // Of the tile's vectors a warp takes the sums of four rows and eight lanes, which lie on different banks.
-    const int side = flat_ ? std::min(4, 2 * ((units + 1) / 2))
-                           : SideOf(units, plan_.vectors ? 128 / (ColumnReduced(plan_.mode, bytes_) * bytes_) : 8);
-    const int warp_lanes = std::min(lanes, flat_ ? 1 << kFlatLanesLog : 32 / side);
+    const int units = p_.strip / (plan_.vectors ? ColumnReduced(plan_.mode, bytes_) : unit_);
+    const int side = SideOf(units, plan_.vectors ? 128 / (ColumnReduced(plan_.mode, bytes_) * bytes_) : 8);
+    const int warp_lanes = std::min(lanes, 32 / side);
     t.lanes = lanes;
     t.side_log = Log2(side);
     t.warp_lanes_log = Log2(warp_lanes);
@@ -213,15 +197,12 @@ class ColumnPlanner {
   // Offsets in shared memory behind the tile; returns all bytes. What leaves no room for three blocks a multiprocessor
   // has more warps in a block.
   int Layout() {
-    if (flat_) return FlatLayout();
     const int bytes = LayoutFor(kBlockWarps);
     return bytes <= Share(3) ? bytes : LayoutFor(kMostWarps);
   }
   int LayoutFor(int warps) {
     const int rows = (small_ ? p_.step_parts : 1) * p_.strip;
     const int part_rows = p_.step_parts * p_.strip;
-    if (flat_) SetFlat();
-    const int flat_rows = flat_ ? p_.flat.row_pitch : 0;
     const int task_rows = part_rows << p_.tasks.lane_tasks_log;
     const int compute_bytes = stats_bytes_ / 2;
     int offset = p_.stages * p_.stage_bytes;
@@ -232,14 +213,12 @@ class ColumnPlanner {
     };
     const bool split = small_ && plan_.cluster_blocks > 1;
     if (!split) p_.rows_offset = take(rows * kStripRowBytes);
-    p_.terms_offset = take(std::max(rows, (small_ ? p_.step_parts : 1) * flat_rows) * kStripTermBytes);
+    p_.terms_offset = take(rows * kStripTermBytes);
     // Between steps the sums of floats are doubles, too.
     const int entry_bytes = plan_.mode == ColumnMode::kSteps ? 16 : stats_bytes_;
     p_.table_offset = take(p_.table_entries * p_.strip * entry_bytes);
     p_.maxima_offset = take(part_rows * compute_bytes);
-    p_.task_maxima_offset = take(flat_ ? 0 : std::max(task_rows, warps * p_.strip) * compute_bytes);
-    p_.flat.shifts_offset = take(p_.step_parts * flat_rows * compute_bytes);
-    p_.flat.sums_offset = take(flat_ ? FlatSumsBytes() : 0);
+    p_.task_maxima_offset = take(std::max(task_rows, warps * p_.strip) * compute_bytes);
     int end = offset;
     if (split) {
       // Its blocks have exchanged maxima when they come to sums, and sums when they come to what is kept of rows.
@@ -250,21 +229,9 @@ class ColumnPlanner {
     return RoundUp(std::max(offset, end), kVectorBytes);
   }
 
-  // Vectors of the tile; see column_flat.cuh.
-
-  int FlatLanes() const { return 1 << (p_.tasks.warp_lanes_log + p_.flat.round_log); }
-  int FlatLaneSumsBytes() const { return p_.step_parts * FlatLanes() * p_.flat.lane_pitch * stats_bytes_ / 2; }
-  int FlatSumsBytes() const;
-  int BlocksThatShare(int bytes) const;
-  // As few rounds as let the most blocks share a multiprocessor.
-  int FlatLayout();
-  void SetFlat();
-  // Vectors that meet the rows of a part in the same way.
-  int FlatPeriods() const;
-  int FlatWalks(int pitch, int threads) const;
-  int FlatLaneWalks(int pitch, int threads) const;
-  // Of those threads that the blocks of a multiprocessor leave to each, as many as have the least idle.
-  void SetFlatThreads(int pitch);
+  int BlocksThatShare(int bytes) const {
+    return std::max(1, (device_.shared_bytes + kReservedBytes) / (bytes + kReservedBytes));
+  }
 
   // See column_lanes.cuh.
 
@@ -276,10 +243,6 @@ class ColumnPlanner {
   int BlocksHeld(int bytes, int most, std::int64_t all_blocks) const;
   void SetWhole();
   void SetTable(std::int64_t tile_bytes);
-
-  // See column_passes.cuh.
-
-  bool PlanPasses();
 
   // See column_ring.cuh.
 
@@ -303,10 +266,9 @@ class ColumnPlanner {
 
   bool PlanSmall() {
     plan_.mode = ColumnMode::kSmall;
-    if (choice_.strip > 0) return FitSmall(std::int64_t{choice_.strip} * bytes_, Share(1));
     const std::int64_t wide = s_.inner * bytes_;
     // A strip that is everything comes in one piece. Few of them are better cut.
-    const bool spare = s_.outer < device_.multiprocessors && s_.cols * wide > kFlatTileBytes / 4;
+    const bool spare = s_.outer < device_.multiprocessors && s_.cols * wide > kOuterTileBytes / 4;
     if (s_.inner <= kMaxStripWidth && !spare && (FitSmall(wide, Share(3)) || FitSmall(wide, Share(2)))) return true;
     // Where columns of whole vectors miss the sectors of memory, smaller strips are faster, as was measured.
     const int blocks = plan_.vectors && wide % kMinStripBytes != 0 ? 6 : 3;
@@ -350,8 +312,7 @@ class ColumnPlanner {
   int SmallParts(int cols) const {
     if (strips_ > 1) return 1;
     const std::int64_t block = cols * s_.inner * bytes_;
-    const int tile_bytes = flat_ ? kFlatVectorsTileBytes : kFlatTileBytes;
-    const std::int64_t parts = std::min({tile_bytes / block, kMaxStripRows / s_.inner, s_.outer / ManyBlocks()});
+    const std::int64_t parts = std::min({kOuterTileBytes / block, kMaxStripRows / s_.inner, s_.outer / ManyBlocks()});
     return static_cast<int>(std::max<std::int64_t>(1, parts));
   }
   void SetSmallPart(int cols, int parts) {
@@ -367,12 +328,11 @@ class ColumnPlanner {
   bool PlanLarge() {
     plan_.mode = ColumnMode::kKept;
     if (!FindLarge()) return false;
-    if (plan_.passes || plan_.ring) return true;
+    if (plan_.ring) return true;
     plan_.blocks = s_.outer * strips_ * plan_.cluster_blocks;
     return true;
   }
   bool FindLarge() {
-    if (choice_.strip > 0) return FitKept(choice_.strip, Share(2)) || FitSteps(choice_.strip);
     const int narrow = std::max(kMinStripBytes / bytes_, unit_);
     const int wide = std::max(std::min(kLargeStripBytes / bytes_, 32), unit_);
     // First whatever keeps the whole strip on the chip, with as many blocks side by side as that allows. Where columns
@@ -385,7 +345,7 @@ class ColumnPlanner {
         }
       }
     }
-    if (PlanRing() || PlanPasses()) return true;
+    if (PlanRing()) return true;
     for (int strip = wide; strip >= narrow; strip /= 2) {
       if (FitSteps(strip) && KeepsAll()) return true;
     }
@@ -429,7 +389,6 @@ class ColumnPlanner {
     const int most = device_.clusters ? static_cast<int>(std::min<std::int64_t>(device_.cluster_blocks, chunks_)) : 1;
     bool fit = false;
     for (int cluster = 1; cluster <= most; cluster *= 2) {
-      if (choice_.cluster_blocks > 0 && cluster != std::min(choice_.cluster_blocks, most)) continue;
       plan_.cluster_blocks = cluster;
       SetTasks(32, 1);
       fit = fits();
@@ -440,7 +399,6 @@ class ColumnPlanner {
   }
   // Several chunks a step keep every warp busy. Of a group they are a power of two.
   bool FitStages(int room) {
-    if (choice_.tile_bytes > 0) room = choice_.tile_bytes;
     const int tasks = static_cast<int>(p_.tasks.groups.value) << p_.tasks.lane_tasks_log;
     while (p_.step_parts * tasks < kStepTasks && p_.step_parts < kFoldLanes && p_.step_parts < ChunksOfBlock()) {
       p_.step_parts *= 2;
@@ -471,17 +429,13 @@ class ColumnPlanner {
   ColumnPlan plan_;
   const Segment& s_;
   const Device& device_;
-  const ColumnChoice& choice_;
   ColumnParams& p_;
   const int bytes_;
   const int stats_bytes_;
   const int vector_;
   const std::int64_t chunks_;
   int unit_ = 1;
-  int flat_threads_ = kBlockThreads;
-  bool may_be_flat_ = false;
-  bool alike_ = false;  // input and output miss the boundaries alike
-  bool flat_ = false;
+  bool alike_ = false;       // input and output miss the boundaries alike
   int overlap_ = 0;          // elements of a strip that the next one reads too
   std::int64_t strips_ = 0;  // per outer block
   bool small_ = false;

@@ -25,11 +25,7 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::WriteResults() c
 
 template <typename In, int kUnit, ColumnMode kMode>
 __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputeStep(int step) const {
-  if constexpr (kFlat) {
-    FlatResults(step);
-  } else {
-    ComputeUnits(step);
-  }
+  ComputeUnits(step);
 }
 
 template <typename In, int kUnit, ColumnMode kMode>
@@ -115,7 +111,7 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputeForms(Wal
 }
 
 template <typename In, int kUnit, ColumnMode kMode>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::Put(Walk* walk, const C (&x)[kWidth]) {
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::Put(Walk* walk, const C (&x)[kUnit]) {
   *reinterpret_cast<Raw*>(walk->to) = RawUnit::Close(x);
   walk->from += walk->from_step;
   walk->to += walk->to_step;

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "kernels/cuda/bulk_ring.cuh"
-#include "kernels/cuda/column_passes.cuh"
 #include "kernels/cuda/column_ring.h"
+#include "kernels/cuda/column_words.cuh"
 #include "kernels/cuda/grid_table.cuh"
 
 // Rows over another axis that no cluster holds, or none holds well, where columns are whole vectors or words: one block
@@ -143,7 +143,7 @@ class ColumnRing {
   // Where a piece of a column lies in a place: alike in columns 8 apart.
   __device__ __forceinline__ static int PiecePlace(int column, int piece) {
     constexpr int kOfVector = kVectorBytes / kPieceBytes;
-    return PassPlace<kStripBytes>(column, piece / kOfVector) + piece % kOfVector * kPieceBytes;
+    return RingPlace<kStripBytes>(column, piece / kOfVector) + piece % kOfVector * kPieceBytes;
   }
   __device__ __forceinline__ int Entries() const { return ColumnRingEntries(kWidth, params_.chunks); }
 

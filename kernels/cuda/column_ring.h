@@ -13,14 +13,14 @@ constexpr int kColumnRingPlaceColumns = 256;
 constexpr int kColumnRingWorkers = 16;
 constexpr int ColumnRingFetchers(int element_bytes) { return element_bytes == 2 ? 1 : 2; }
 
-// What kernels there are for: strips of kPassStripBytes or kWideStripBytes; columns that are whole vectors, or words of
-// 4 bytes.
+// What kernels there are for: narrow strips or wide ones; columns that are whole vectors, or words of 4 bytes.
+constexpr int kRingStripBytes = 64;
 constexpr int kWideStripBytes = 128;
 struct ColumnRingForm {
   bool wide;
   bool words;
 
-  constexpr int StripBytes() const { return wide ? kWideStripBytes : kPassStripBytes; }
+  constexpr int StripBytes() const { return wide ? kWideStripBytes : kRingStripBytes; }
   constexpr int PlaceBytes() const { return kColumnRingPlaceColumns * StripBytes(); }
   constexpr int Places() const { return kColumnRingBytes / PlaceBytes(); }
   // The rows of a strip.

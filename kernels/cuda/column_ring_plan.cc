@@ -20,9 +20,9 @@ bool FillCluster(std::int64_t chunks, int bytes, const Device& device) {
 // full are faster: more strips side by side are on their way.
 bool ColumnPlanner::RingIsFast() const {
   constexpr std::int64_t kMostClusterColumns = 8192;
-  if (s_.cols <= kMostClusterColumns || s_.inner * bytes_ < kPassStripBytes) return false;
+  if (s_.cols <= kMostClusterColumns || s_.inner * bytes_ < kRingStripBytes) return false;
   if (plan_.vectors && !device_.fast_memory && FillCluster(chunks_, bytes_, device_)) return false;
-  return s_.outer * DivideUp(s_.inner, kPassStripBytes / bytes_) * chunks_ >= device_.multiprocessors;
+  return s_.outer * DivideUp(s_.inner, kRingStripBytes / bytes_) * chunks_ >= device_.multiprocessors;
 }
 
 // Whether wide strips are faster, as measured on an H100. They ask the L2 for whole lines, but half as many are on

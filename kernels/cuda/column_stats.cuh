@@ -37,9 +37,7 @@ template <typename In, int kUnit, ColumnMode kMode>
 __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::Reduce(int step) {
   const int parts = StepParts(step);
   const bool all_precise = segment_.log != 0 && segment_.cols <= kPreciseColumns;
-  if constexpr (kFlat) {
-    if (!all_precise) FlatSums(step, parts, FlatMaxima(step, parts));
-  } else if (!all_precise) {
+  if (!all_precise) {
     const Place first = PlaceOf(warp_, parts);
     if (!IsEarly()) {
       Maxima(step, parts, first);

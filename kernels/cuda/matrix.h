@@ -37,10 +37,6 @@ constexpr bool HasTinyKernel(int vectors, int element_bytes, bool log) {
   const bool is_tile = element_bytes == 4 && log && (vectors == 14 || vectors == 16);
   return !is_tile && (element_bytes == 8 || vectors * VectorElements(element_bytes) > kNarrowColumns);
 }
-// Small rows by lanes; of doubles the others go element by element (single.h).
-constexpr bool HasSmall(int slots, int element_bytes, bool skew, bool log) {
-  return element_bytes != 8 || (slots <= 2 || (!skew && !log));
-}
 // Two chunks a warp in registers; so many rows of doubles go as slices.
 constexpr bool HasLarge(int slots, int element_bytes) { return element_bytes != 8 || slots == 4; }
 // How often each thread of a block does that, for enough bytes on their way.
@@ -61,12 +57,6 @@ constexpr int kWorkspaceTable = kWorkspaceTag + 32;
 constexpr int kMatrixTableBytes = 2 * kFlatChunks * 16;  // of static shared memory, at most
 
 constexpr int kOneWaveBlocks = 4;  // a multiprocessor holds so many of any kernel for one wave
-constexpr int kDoubleKernels = kChunkSlots;
-// Aligned rows of more slots are faster with two warps.
-constexpr bool HasDouble(int element_bytes, int slots, bool skew) {
-  return element_bytes == 2 && slots <= (skew ? 2 * kChunkSlots : kChunkSlots + 2);
-}
-
 // Warps of a block that takes a chunk with each of them, at most. Log-softmax needs more registers.
 constexpr int ChunkWarps(bool log) { return log ? 12 : 16; }
 
@@ -124,15 +114,12 @@ enum class MatrixKind : std::uint8_t {
   kShare,    // the same for many aligned rows, with threads that stand for two lanes each (share.h)
   kOneWave,  // the same for as many rows as the device holds at a time
   kSplit,    // small rows too, a block for each of few
-  kDouble,   // rows of two chunks of 16-bit elements, a warp for each of many
   kChunk,    // many rows of whole vectors, a warp for each chunk, in a block or a cluster (tile.h)
   kFew,      // so few rows that many blocks share each, a warp for each chunk
   kLarge,    // the warps of a block or cluster per row
   kWide,     // blocks that take parts of rows in turn, launched cooperatively
   kSlice,    // the same, through shared memory
   kBulk,     // through shared memory by bulk copies: warps of a block per row, or of a cluster (tile.h)
-  kSingle,   // small rows of doubles, a few threads each, element by element (single.h)
-  kPair,     // the same of two chunks, through shared memory
 };
 
 // How a segment is run. Which kernel takes it never shows in the results.
@@ -160,14 +147,13 @@ const void* MatrixKernelOf(DataType type, const MatrixPlan& plan);
 
 // One input type's kernels. The last two indices are `skew` and `log`.
 struct MatrixKernels {
-  static constexpr int kCount = kSmallSlots * 4 + 2 * 4 + 4 + kDoubleKernels * 4 + 2 * 4 + 2 * 4 + 2 * 2 +
-                                kTinyVectors * 2 + 2 + kNarrowColumns * 2 + 2 + 2 * 2;
-  const void* small[kSmallSlots][2][2];  // by slots; of doubles off the boundaries up to 2 (single.h)
+  static constexpr int kCount =
+      kSmallSlots * 4 + 2 * 4 + 4 + 2 * 4 + 2 * 4 + 2 * 2 + kTinyVectors * 2 + 2 + kNarrowColumns * 2 + 2 + 2 * 2;
+  const void* small[kSmallSlots][2][2];  // by slots; kernels for 5 and 7 take 6 and 8
   const void* one_wave[2][2][2];         // 1, 2 slots
   const void* split[2][2];
-  const void* doubled[kDoubleKernels][2][2];  // from kChunkSlots + 1 slots on, for elements of 16 bits
-  const void* large[2][2][2];                 // 4, 8 slots
-  const void* slice[2][2][2];                 // kMatrixThreads, kWideThreads
+  const void* large[2][2][2];  // 4, 8 slots
+  const void* slice[2][2][2];  // kMatrixThreads, kWideThreads
   const void* wide[2][2];
   const void* tiny[kTinyVectors][2];      // by vectors; nullptr beyond TinyVectors()
   const void* twelve[2];                  // 9 to 12 columns of 16 bits

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "kernels/cuda/matrix_chunk.cuh"
-#include "kernels/cuda/matrix_double.cuh"
 #include "kernels/cuda/matrix_few.cuh"
 #include "kernels/cuda/matrix_large.cuh"
 #include "kernels/cuda/matrix_narrow.cuh"
@@ -16,11 +15,7 @@ namespace softmax::kernels::cuda {
 
 template <typename In, int kSlots, bool kSkew, bool kLog>
 const void* SmallMatrix() {
-  if constexpr (!HasSmall(kSlots, sizeof(In), kSkew, kLog)) {
-    return nullptr;
-  } else {
-    return reinterpret_cast<const void*>(&SmallMatrixKernel<In, kSlots, kSkew, kLog, SmallRows(kSlots)>);
-  }
+  return reinterpret_cast<const void*>(&SmallMatrixKernel<In, kSlots, kSkew, kLog, SmallRows(kSlots)>);
 }
 
 // Blocks a multiprocessor has to hold: as many as leave the registers that the kept vectors need.
@@ -62,15 +57,6 @@ const void* SliceMatrix() {
 template <typename In, int kSlots, bool kSkew, bool kLog>
 const void* OneWaveMatrix() {
   return reinterpret_cast<const void*>(&SmallMatrixKernel<In, kSlots, kSkew, kLog, 1>);
-}
-
-template <typename In, int kSlots, bool kSkew, bool kLog>
-const void* DoubleMatrix() {
-  if constexpr (HasDouble(sizeof(In), kSlots, kSkew)) {
-    return reinterpret_cast<const void*>(&DoubleMatrixKernel<In, kSlots, kSkew, kLog>);
-  } else {
-    return nullptr;
-  }
 }
 
 template <typename In, bool kSkew, bool kLog>
@@ -124,14 +110,12 @@ const MatrixKernels& MatrixKernelsOf() {
   { NarrowMatrix<In, columns, false>(), NarrowMatrix<In, columns, true>() }
   static const MatrixKernels kernels{
       {SOFTMAX_VARIANTS(SmallMatrix, 1), SOFTMAX_VARIANTS(SmallMatrix, 2), SOFTMAX_VARIANTS(SmallMatrix, 3),
-       SOFTMAX_VARIANTS(SmallMatrix, 4), SOFTMAX_VARIANTS(SmallMatrix, std::min(5, kMost)),
+       SOFTMAX_VARIANTS(SmallMatrix, 4), SOFTMAX_VARIANTS(SmallMatrix, std::min(6, kMost)),
        SOFTMAX_VARIANTS(SmallMatrix, std::min(6, kMost)), SOFTMAX_VARIANTS(SmallMatrix, kMost),
        SOFTMAX_VARIANTS(SmallMatrix, kMost)},
       {SOFTMAX_VARIANTS(OneWaveMatrix, 1), SOFTMAX_VARIANTS(OneWaveMatrix, 2)},
       {{SplitMatrix<In, false, false>(), SplitMatrix<In, false, true>()},
        {SplitMatrix<In, true, false>(), SplitMatrix<In, true, true>()}},
-      {SOFTMAX_VARIANTS(DoubleMatrix, 5), SOFTMAX_VARIANTS(DoubleMatrix, 6), SOFTMAX_VARIANTS(DoubleMatrix, 7),
-       SOFTMAX_VARIANTS(DoubleMatrix, 8)},
       {SOFTMAX_VARIANTS(LargeMatrix, 4),
        {{LargeMatrix<In, 8, false, false>(), LargeMatrix<In, 8, false, true>()}, {nullptr, nullptr}}},
       {SOFTMAX_VARIANTS(SliceMatrix, kMatrixThreads), SOFTMAX_VARIANTS(SliceMatrix, kWideThreads)},

@@ -79,19 +79,6 @@ void PlanNextEarly(int bytes, const Device& device, MatrixPlan* plan) {
   if (is_full && plan->slots <= kShortSlots) plan->dynamic_bytes = LimitingBytes(kOneWaveBlocks, device);
 }
 
-// Small rows of doubles that are taken one by one, with fewer threads than lanes. Log-softmax gains by that where rows
-// begin on boundaries, too.
-bool PlanSingle(MatrixPlan* plan) {
-  const MatrixParams& p = plan->params;
-  const int size = SingleSizeOf(p.cols);
-  const bool takes = plan->skew || p.log;
-  if (!takes || size == kSingleCount) return false;
-  plan->kind = MatrixKind::kSingle;
-  plan->slots = size;
-  plan->blocks = DivideUp(p.rows, kMatrixThreads / kSingleSizes[size].threads);
-  return true;
-}
-
 // Few small rows go to as many multiprocessors as there are, in blocks of as few warps as that takes: the warps of a
 // block wait for each other's loads and stores.
 void Spread(const Device& device, MatrixPlan* plan) {
@@ -120,7 +107,7 @@ void PlanSmall(int bytes, const Device& device, MatrixPlan* plan) {
   const bool is_taken = !is_one_wave && PlanShare(bytes, device, plan);
   if (plan->slots <= 2 && is_one_wave) {
     plan->kind = MatrixKind::kOneWave;
-  } else if (!is_taken && (bytes != 8 || !PlanSingle(plan))) {
+  } else if (!is_taken) {
     plan->blocks = DivideUp(p.rows, std::int64_t{groups} * SmallRows(plan->slots));
   }
   const bool has_three = plan->kind == MatrixKind::kSmall && plan->slots == kMostFewSlots;
@@ -129,7 +116,6 @@ void PlanSmall(int bytes, const Device& device, MatrixPlan* plan) {
 }
 
 void PlanSmallRows(int bytes, bool dense, bool close, const Device& device, MatrixPlan* plan) {
-  if (PlanBulkRow(bytes, device, plan)) return;
   const bool is_tile = plan->skew ? close : dense && IsOddTile(plan->params, bytes, device);
   if (is_tile && PlanTile(bytes, device, plan)) return;
   if (dense && IsTiny(plan->params, bytes, plan->skew, device)) {
@@ -139,29 +125,12 @@ void PlanSmallRows(int bytes, bool dense, bool close, const Device& device, Matr
   }
 }
 
-// Aligned rows need registers for that: where they fill most of the second chunk, two warps are faster.
-bool TakesDouble(int bytes, const Device& device, const MatrixPlan& plan) {
-  const MatrixParams& p = plan.params;
-  const std::int64_t slots = DivideUp(p.cols, 32 * VectorElements(bytes));
-  return slots <= 2 * kChunkSlots && HasDouble(bytes, static_cast<int>(slots), plan.skew) &&
-         p.rows >= std::int64_t{4} * device.multiprocessors;
-}
-
-void PlanDouble(int bytes, MatrixPlan* plan) {
-  const MatrixParams& p = plan->params;
-  plan->kind = MatrixKind::kDouble;
-  plan->slots = static_cast<int>(DivideUp(DivideUp(p.cols, VectorElements(bytes)), 32));
-  plan->blocks = DivideUp(p.rows, kBlockWarps);
-}
-
 // Aligned rows of a few chunks are fastest with a warp for each of them, however few columns the last one holds. Not
 // with fewer warps than the multiprocessors have places: the next launch would take the others early and come to lie
-// unevenly. Nor log-softmax of little more than one chunk of 16 bits, which has too little to read for all its
-// instructions. Log-softmax of more fp32 chunks was not measured.
+// unevenly.  Log-softmax of more fp32 chunks was not measured.
 bool TakesChunks(int bytes, const Device& device, const MatrixPlan& plan) {
   const MatrixParams& p = plan.params;
   if (bytes == 8 || plan.skew || p.cols % VectorElements(bytes) != 0) return false;
-  if (p.log && !plan.mixed && TakesDouble(bytes, device, plan)) return false;
   constexpr int kPlaces = 48;  // warps that a multiprocessor holds
   const int most = p.log && bytes == 4 ? 10 : ChunkWarps(p.log);
   return p.chunks <= most && p.rows * p.chunks >= std::int64_t{kPlaces} * device.multiprocessors;
@@ -260,8 +229,7 @@ bool PlanFew(int bytes, const Device& device, MatrixPlan* plan) {
 void PlanLarge(DataType type, const Device& device, MatrixPlan* plan) {
   const auto bytes = static_cast<int>(SizeOf(type));
   MatrixParams& p = plan->params;
-  if (bytes == 8 && PlanPair(device, plan)) return;
-  if (PlanFew(bytes, device, plan) || PlanBulkRow(bytes, device, plan)) return;
+  if (PlanFew(bytes, device, plan) || PlanBulkPair(bytes, device, plan)) return;
   constexpr int kMostTwoParts = 30;  // chunks of 16-bit rows
   if (bytes == 2 && plan->skew && p.chunks <= kMostTwoParts && PlanBulkCluster(bytes, device, plan)) return;
   if (PlanBulk(bytes, device, plan)) return;
@@ -269,10 +237,6 @@ void PlanLarge(DataType type, const Device& device, MatrixPlan* plan) {
   if (parts_first && PlanBulkCluster(bytes, device, plan)) return;
   if (PlanCluster(bytes, device, plan)) return;
   if (!parts_first && PlanBulkCluster(bytes, device, plan)) return;
-  if (TakesDouble(bytes, device, *plan)) {
-    PlanDouble(bytes, plan);
-    return;
-  }
   if (device.cluster_blocks == 1 && p.chunks > kMost) {
     PlanWide(type, device, plan);
     if (plan->kind != MatrixKind::kNone) return;
@@ -428,12 +392,9 @@ const void* MatrixKernelOf(DataType type, const MatrixPlan& plan) {
       return ShareKernelsFor(type).share[plan.slots - kLeastShareVectors][log];
     case MatrixKind::kOneWave:
       return kernels.one_wave[plan.slots - 1][skew][log];
-    case MatrixKind::kDouble:
-      return kernels.doubled[plan.slots - kChunkSlots - 1][skew][log];
     case MatrixKind::kSplit:
       return kernels.split[skew][log];
     case MatrixKind::kChunk:
-      if (plan.slots > kChunkSlots) return TileKernelsFor(type).cluster_pair;
       return plan.params.cluster_blocks > 1 ? TileKernelsFor(type).cluster[log] : kernels.chunk[log];
     case MatrixKind::kFew:
       return kernels.few[plan.params.cluster_blocks == 1 ? 1 : 0][log];
@@ -445,10 +406,6 @@ const void* MatrixKernelOf(DataType type, const MatrixPlan& plan) {
       return WideKernelOf(type, plan);
     case MatrixKind::kBulk:
       return BulkKernelOf(type, plan);
-    case MatrixKind::kSingle:
-      return TileKernelsFor(type).single[plan.slots][log];
-    case MatrixKind::kPair:
-      return TileKernelsFor(type).pair[log];
     case MatrixKind::kNone:
       break;
   }

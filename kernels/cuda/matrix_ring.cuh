@@ -49,15 +49,15 @@ struct RingTables {
 };
 static_assert(sizeof(RingTables<float>) <= kRingTableBytes, "as the plan has it");
 
-template <typename In, bool kLog, int kShape>
+template <typename In, bool kLog>
 class RingRows {
  public:
   using C = ComputeOf<In>;
   using Tables = RingTables<C>;
-  static constexpr int kWarps = RingShapeOf(sizeof(In), kShape).warps;
-  static constexpr int kPlaces = RingShapeOf(sizeof(In), kShape).places;
-  static constexpr int kKept = RingShapeOf(sizeof(In), kShape).kept;
-  static constexpr int kEach = RingShapeOf(sizeof(In), kShape).chunks;
+  static constexpr int kWarps = RingShapeOf(sizeof(In), kLog).warps;
+  static constexpr int kPlaces = RingShapeOf(sizeof(In), kLog).places;
+  static constexpr int kKept = RingShapeOf(sizeof(In), kLog).kept;
+  static constexpr int kEach = RingShapeOf(sizeof(In), kLog).chunks;
   static constexpr int kGroupUnits = kGroupChunks / kEach;
   static constexpr int kUnit = kEach * Element<In>::kChunk;  // columns
 
@@ -425,12 +425,12 @@ class RingRows {
   int turn_ = 0;
 };
 
-template <typename In, bool kLog, int kShape>
-__global__ void __launch_bounds__(RingShapeOf(sizeof(In), kShape).Threads(), 1)
+template <typename In, bool kLog>
+__global__ void __launch_bounds__(RingShapeOf(sizeof(In), kLog).Threads(), 1)
     RingMatrixKernel(const __grid_constant__ MatrixParams params) {
 #if __CUDA_ARCH__ >= 900
   using C = ComputeOf<In>;
-  using Rows = RingRows<In, kLog, kShape>;
+  using Rows = RingRows<In, kLog>;
   extern __shared__ __align__(128) unsigned char dynamic[];
   auto* const tables =
       reinterpret_cast<RingTables<C>*>(dynamic + Rows::kWarps * Rows::kPlaces * Rows::kEach * kChunkBytes);
@@ -447,31 +447,10 @@ __global__ void __launch_bounds__(RingShapeOf(sizeof(In), kShape).Threads(), 1)
 #endif
 }
 
-template <typename In, bool kSkew, bool kLog>
-const void* PartsMatrix() {
-  if constexpr (sizeof(In) < 8) {
-    return reinterpret_cast<const void*>(&WideMatrixKernel<In, kSkew, kLog, kPartChunks>);
-  } else {
-    return nullptr;
-  }
-}
-
-template <typename In, int kShape, bool kLog>
-const void* Ring() {
-  if constexpr (HasRing(sizeof(In), kShape, kLog)) {
-    return reinterpret_cast<const void*>(&RingMatrixKernel<In, kLog, kShape>);
-  } else {
-    return nullptr;
-  }
-}
-
 template <typename In>
 const WideKernels& WideKernelsOf() {
-  static const WideKernels kernels{{{Ring<In, 0, false>(), Ring<In, 0, true>()},
-                                    {Ring<In, 1, false>(), Ring<In, 1, true>()},
-                                    {Ring<In, 2, false>(), Ring<In, 2, true>()}},
-                                   {{PartsMatrix<In, false, false>(), PartsMatrix<In, false, true>()},
-                                    {PartsMatrix<In, true, false>(), PartsMatrix<In, true, true>()}}};
+  static const WideKernels kernels{{reinterpret_cast<const void*>(&RingMatrixKernel<In, false>),
+                                    reinterpret_cast<const void*>(&RingMatrixKernel<In, true>)}};
   return kernels;
 }
 

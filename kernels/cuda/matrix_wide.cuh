@@ -14,21 +14,20 @@
 // that is not complete are all being read, by blocks that wait for nothing else.
 namespace softmax::kernels::cuda {
 
-template <typename C, int kChunks>
+template <typename C>
 struct WideTables {
-  Stats<C> chunks[2 * kChunks];   // of one group and the next
-  Stats<C> entries[kFlatChunks];  // of the row
+  Stats<C> chunks[2 * kGroupChunks];  // of one group and the next
+  Stats<C> entries[kFlatChunks];      // of the row
   Stats<C> row;
   int next_part;
 };
 
-// kChunks: of a group, at most. More than kGroupChunks only where chunks are told one by one.
-template <typename In, bool kSkew, bool kLog, int kChunks>
+template <typename In, bool kSkew, bool kLog>
 class WideRows {
  public:
   using C = ComputeOf<In>;
 
-  __device__ __forceinline__ WideRows(const MatrixParams& params, uint4* shared, WideTables<C, kChunks>* tables)
+  __device__ __forceinline__ WideRows(const MatrixParams& params, uint4* shared, WideTables<C>* tables)
       : params_(params), shared_(shared), tables_(tables), scale_(ScaleOf<C>(params)), table_(params) {}
 
   __device__ __forceinline__ void Run() {
@@ -65,15 +64,14 @@ class WideRows {
 
   // The last entry that a part publishes, or one of the last.
   __device__ __forceinline__ int LastEntry(int part) const {
-    return IsFlat() ? part * PartChunks() : min((part + 1) * params_.block_groups, params_.groups) - 1;
+    return IsFlat() ? part * params_.block_chunks : min((part + 1) * params_.block_groups, params_.groups) - 1;
   }
 
   // Blocks that are done sooner take more parts. Where few blocks share a row, each takes its next part as soon as it
   // has seen this row; where many do, only when it has written its own part, so that the parts of a row are read at
-  // about the same time, or their parts are large. Parts of several groups, which take longest, are dealt out.
-  static constexpr bool kIsLarge = kChunks > kGroupChunks;
-  __device__ __forceinline__ bool TakesEarly() const { return !kIsLarge && IsFlat() && params_.block_groups == 1; }
-  __device__ __forceinline__ bool TakesLate() const { return (kIsLarge || !IsFlat()) && params_.block_groups == 1; }
+  // about the same time. Parts of several groups, which take longest, are dealt out.
+  __device__ __forceinline__ bool TakesEarly() const { return IsFlat() && params_.block_groups == 1; }
+  __device__ __forceinline__ bool TakesLate() const { return !IsFlat() && params_.block_groups == 1; }
   __device__ __forceinline__ void TakePart(int warp) const {
     if (warp_ != warp) return;
     if (Lane() == 0) tables_->next_part = table_.TakePart();
@@ -135,9 +133,9 @@ class WideRows {
     const int later = item + params_.part_window * 3 / 5;
     const int row = RowOf(later);
     const int part = later - row * params_.row_blocks;
-    if (later >= params_.part_window && row < params_.rows && Lane() == 0 && Chunks(part) > 0) {
+    if (later >= params_.part_window && row < params_.rows && Lane() == 0 && Chunks() > 0) {
       const int column = Column(part);
-      const int n = min(static_cast<int>(ValidLength(params_, row)) - column, Chunks(part) * Element<In>::kChunk);
+      const int n = min(static_cast<int>(ValidLength(params_, row)) - column, Chunks() * Element<In>::kChunk);
       const In* const from = static_cast<const In*>(params_.input) + row * params_.input_stride + column;
       const auto begin = (reinterpret_cast<std::uintptr_t>(from) + kVectorBytes - 1) / kVectorBytes * kVectorBytes;
       const auto end = reinterpret_cast<std::uintptr_t>(from + max(n, 0)) / kVectorBytes * kVectorBytes;
@@ -146,40 +144,26 @@ class WideRows {
     __syncwarp();
   }
   __device__ __forceinline__ static int Lane() { return static_cast<int>(threadIdx.x) % 32; }
-  // Chunks from the beginning of one part, or group, to the next. The last large part is the longer one if it can be:
-  // it often ends in a chunk that is nearly empty.
-  __device__ __forceinline__ int PartChunks() const {
-    const bool is_last_longer =
-        kIsLarge && params_.block_chunks * params_.groups - params_.chunks >= params_.groups - 1;
-    return params_.block_chunks - (is_last_longer ? 1 : 0);
-  }
-  // The warp's share of a group: the first warps take a chunk more, so that all have about as many, or where parts are
-  // large the last ones, of which the very last one has what only the last part has.
-  __device__ __forceinline__ int Chunks(int group) const {
-    if constexpr (!kIsLarge) return params_.warp_chunks + (warp_ < params_.warps ? 1 : 0);
-    const int more = warp_ >= kBlockWarps - params_.warps ? 1 : 0;
-    const bool is_shorter = warp_ == kBlockWarps - 1 && group + 1 < params_.groups;
-    return params_.warp_chunks + more - (is_shorter ? params_.block_chunks - PartChunks() : 0);
-  }
-  __device__ __forceinline__ int FirstChunk() const {
-    const int more = kIsLarge ? max(0, warp_ - (kBlockWarps - params_.warps)) : min(warp_, params_.warps);
-    return params_.warp_chunks * warp_ + more;
-  }
+  // The warp's share of a group: the first warps take a chunk more, so that all have about as many.
+  __device__ __forceinline__ int Chunks() const { return params_.warp_chunks + (warp_ < params_.warps ? 1 : 0); }
+  __device__ __forceinline__ int FirstChunk() const { return params_.warp_chunks * warp_ + min(warp_, params_.warps); }
   __device__ __forceinline__ int Column(int group) const {
-    return (group * PartChunks() + first_chunk_) * Element<In>::kChunk;
+    return (group * params_.block_chunks + first_chunk_) * Element<In>::kChunk;
   }
   __device__ __forceinline__ const In* Input(int group) const {
     return static_cast<const In*>(params_.input) + row_ * params_.input_stride + Column(group);
   }
   __device__ __forceinline__ void Start(int group) {
-    if (Chunks(group) <= 0) return;
+    if (Chunks() <= 0) return;
     const int n = valid_ - Column(group);
-    slice_.Start(Input(group), n, AroundOf<In>(params_, row_, Column(group), n), Chunks(group),
-                 shared_ + (kIsLarge ? first_chunk_ * kChunkSlots * 32 : 0) + warp_ * params_.warp_vectors);
+    slice_.Start(Input(group), n, AroundOf<In>(params_, row_, Column(group), n), Chunks(),
+                 shared_ + warp_ * params_.warp_vectors);
   }
-  __device__ __forceinline__ Stats<C>* GroupTable(int group) const { return tables_->chunks + (group & 1) * kChunks; }
+  __device__ __forceinline__ Stats<C>* GroupTable(int group) const {
+    return tables_->chunks + (group & 1) * kGroupChunks;
+  }
   __device__ __forceinline__ void Reduce(int group) {
-    if (Chunks(group) <= 0) return;
+    if (Chunks() <= 0) return;
     slice_.Reduce(Input(group), Column(group) == 0 ? valid_ : kManyColumns, scale_, [&](int k, const Stats<C>& stats) {
       if (Lane() == 0) GroupTable(group)[first_chunk_ + k] = stats;
     });
@@ -187,12 +171,6 @@ class WideRows {
   // Tells the other blocks the statistics of a group: one entry, or one for each chunk where the row is folded flat.
   __device__ __forceinline__ void Publish(int group) {
     if (warp_ != 0) return;
-    if constexpr (kIsLarge) {
-      const int first = group * PartChunks();
-      const int chunks = group + 1 < params_.groups ? PartChunks() : params_.chunks - first;
-      for (int i = Lane(); i < chunks; i += 32) table_.Publish(row_, Entries(), first + i, GroupTable(group)[i]);
-      return;
-    }
     const Stats<C> mine = GroupTable(group)[Lane()];
     if (IsFlat()) {
       const int chunk = group * params_.block_chunks + Lane();
@@ -257,31 +235,31 @@ class WideRows {
   }
   __device__ __forceinline__ void Store(int group, const Normalizer<C>& normalize) const {
     const int column = Column(group);
-    if (column >= params_.cols || Chunks(group) <= 0) return;
+    if (column >= params_.cols || Chunks() <= 0) return;
     slice_.Store(static_cast<In*>(params_.output) + row_ * params_.output_stride + column, params_.cols - column,
                  valid_ - column, column == 0, normalize);
   }
 
   const MatrixParams& params_;
   uint4* const shared_;
-  WideTables<C, kChunks>* const tables_;
+  WideTables<C>* const tables_;
   const Scale<C> scale_;
   GridTable<C, MatrixParams, kQuick> table_;
   const int warp_ = static_cast<int>(threadIdx.x) / 32;
   const int first_chunk_ = FirstChunk();  // of the warp's share of a group
   // In 80 registers two chunks at once, but of 32 bits, would spill.
-  Slice<In, kSkew, kLog, kIsLarge ? 5 : 4, false, sizeof(In) == 4 ? 2 : 1> slice_;
+  Slice<In, kSkew, kLog, 4, false, sizeof(In) == 4 ? 2 : 1> slice_;
   int row_ = 0;
   int valid_ = 0;
   std::uint32_t turn_ = 0;
 };
 
-template <typename In, bool kSkew, bool kLog, int kChunks = kGroupChunks>
+template <typename In, bool kSkew, bool kLog>
 __global__ void __launch_bounds__(kMatrixThreads, 3) WideMatrixKernel(const __grid_constant__ MatrixParams params) {
   using C = ComputeOf<In>;
   extern __shared__ __align__(128) unsigned char dynamic[];
-  __shared__ WideTables<C, kChunks> tables;
-  WideRows<In, kSkew, kLog, kChunks> rows(params, reinterpret_cast<uint4*>(dynamic), &tables);
+  __shared__ WideTables<C> tables;
+  WideRows<In, kSkew, kLog> rows(params, reinterpret_cast<uint4*>(dynamic), &tables);
   rows.Run();
   GridTable<C>::End(params);
   EndBulkStores(params.completion);

@@ -157,15 +157,10 @@ bool LaunchOne(DataType type, DataType output_type, const Segment& segment, cons
       return true;
     }
     // Columns taken element by element are 1 to 2 % slower with it, and others up to 1 % faster.
-    const bool dependent = device.clusters && (plan.vectors || plan.flat || plan.lanes || plan.stream);
+    const bool dependent = device.clusters && (plan.vectors || plan.lanes || plan.stream);
     if (dependent && placement == Placement::kDevice) cuda::PlanAhead(type, &plan);
     const cuda::Grid grid{plan.blocks, plan.threads, plan.dynamic_bytes, plan.cluster_blocks, false, dependent};
     *error = Launch(cuda::ColumnKernelOf(type, plan), grid, &plan.params, stream);
-    if (plan.passes && *error == cudaSuccess) {
-      const cuda::Grid results{plan.results, cuda::kPassThreads, 0, 1, false, dependent};
-      *error =
-          Launch(cuda::ColumnLanesKernelsFor(type).passes[1 + plan.params.segment.log], results, &plan.params, stream);
-    }
     return true;
   }
   cuda::MatrixPlan plan = cuda::PlanMatrix(type, output_type, segment, completion, device);
@@ -254,8 +249,7 @@ cudaError_t PrepareKernelsOf(DataType type, const cuda::Device& device) {
   prepare(std::span(&mixed.batch, 1), batch_bytes, false);
   prepare(cuda::ShareKernelsFor(type), beside_table, false);
   prepare(cuda::TileKernelsFor(type), beside_table, clusters);
-  for (const auto& ring : cuda::WideKernelsFor(type).ring) prepare(ring, std::min(all_bytes, cuda::kRingBytes), false);
-  for (const auto& parts : cuda::WideKernelsFor(type).parts) prepare(parts, beside_table, false);
+  prepare(cuda::WideKernelsFor(type).ring, std::min(all_bytes, cuda::kRingBytes), false);
   return error;
 }
 

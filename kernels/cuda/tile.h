@@ -1,7 +1,6 @@
 #pragma once
 
 #include "kernels/cuda/matrix.h"
-#include "kernels/cuda/single.h"
 
 // Dense rows, or rows with small gaps, that miss the 16-byte boundaries and have too many columns for one thread: tiles
 // of whole rows, as those of tiny rows, of which a few threads share each row. They are plans of kind kTiny with slots.
@@ -37,19 +36,14 @@ constexpr int PaddedSlots(int slots) {
 }
 
 // Other kernels beside these are for many rows that
-// - miss the boundaries and have about as many columns as the widest of tiles: a warp for each, in shared memory
-//   (matrix_bulk_row.cuh),
+// - are of 16 bits, miss the boundaries and have a chunk and little more: a warp for each, in shared memory
+//   (matrix_bulk_pair.cuh),
 // - are aligned and of more chunks than a block takes: a warp for each chunk, in clusters (matrix_cluster.cuh),
 // - are wider still, or miss the boundaries: a part for each block of a cluster, in shared memory
 //   (matrix_bulk_cluster.cuh).
-// 16-bit softmax of more columns is as fast with a row in registers; fp32 log-softmax of fewer, by lanes.
-constexpr std::int64_t kMostBulkRowColumns = 896;
-constexpr std::int64_t kLeastBulkRowColumns = 641;
-constexpr int BulkRowVectors(int slots) { return slots * 32 + kEdgeVectors; }
-// So do 16-bit rows of a chunk and little more, with smaller blocks.
 constexpr int kBulkPairSlots = kChunkSlots + 1;
-constexpr int kMostBulkPairColumns = kBulkPairSlots * 32 * VectorElements(2);
-constexpr int BulkRowWarps(int slots) { return slots == kBulkPairSlots ? 4 : kBlockWarps; }
+constexpr int kBulkPairVectors = kBulkPairSlots * 32 + kEdgeVectors;
+constexpr int kBulkPairWarps = 4;  // of a block
 // Warps of a block that takes a chunk with each of them, at most. Log-softmax of 16 bits needs more registers.
 constexpr int ClusterWarps(int element_bytes, bool log) { return element_bytes == 2 && log ? 8 : 16; }
 // Chunks of a part, and warps that take them, at most. Rows of fp32 whose results are of another type have parts alone.
@@ -90,7 +84,7 @@ void PlanTiny(int bytes, const Device& device, MatrixPlan* plan);
 bool PlanTile(int bytes, const Device& device, MatrixPlan* plan);
 
 // Plan the kernels for many rows. False: the rows are others, of a size that others are better at, or few.
-bool PlanBulkRow(int bytes, const Device& device, MatrixPlan* plan);
+bool PlanBulkPair(int bytes, const Device& device, MatrixPlan* plan);
 bool PlanCluster(int bytes, const Device& device, MatrixPlan* plan);
 bool PlanBulkCluster(int bytes, const Device& device, MatrixPlan* plan);
 
@@ -98,26 +92,18 @@ bool PlanBulkCluster(int bytes, const Device& device, MatrixPlan* plan);
 // are better at, aligned (of doubles, which are taken one by one, these too), or too few.
 bool PlanBulk(int bytes, const Device& device, MatrixPlan* plan);
 
-// Plans half a warp for each row of two chunks of doubles, where there are enough of them and much of the second chunk
-// is empty.
-bool PlanPair(const Device& device, MatrixPlan* plan);
-
 // The kernel of a plan of kind kBulk.
 const void* BulkKernelOf(DataType type, const MatrixPlan& plan);
 
 // One input type's kernels, by share - 1, vectors and `log`; nullptr for those that HasTile() has not.
 struct TileKernels {
   static constexpr int kSizes = kMostTileVectors - kLeastTileVectors + 1;
-  static constexpr int kCount = 2 * kSizes * 2 + 2 + 2 + 2 + 2 * 2 + 2 + 1 + kSingleCount * 2 + 2;
+  static constexpr int kCount = 2 * kSizes * 2 + 2 + 2 + 2 * 2 + 2;
   const void* tile[2][kSizes][2];
-  const void* bulk[2];                  // by `log`
-  const void* bulk_row[2];              // nullptr but for 16-bit softmax and fp32 log-softmax
-  const void* bulk_pair[2];             // the same of kBulkPairSlots; of 16 bits
-  const void* bulk_cluster[2][2];       // by `skew` and `log`; of fp32 one kernel for both, nullptr for doubles
-  const void* cluster[2];               // not of doubles
-  const void* cluster_pair;             // the same with two chunks a warp; softmax of fp32
-  const void* single[kSingleCount][2];  // of doubles
-  const void* pair[2];                  // the same, of two chunks
+  const void* bulk[2];             // by `log`
+  const void* bulk_pair[2];        // of 16 bits
+  const void* bulk_cluster[2][2];  // by `skew` and `log`; of fp32 one kernel for both, nullptr for doubles
+  const void* cluster[2];          // not of doubles
 
   const void* const* begin() const { return &tile[0][0][0]; }
   const void* const* end() const { return begin() + kCount; }

@@ -88,13 +88,6 @@ int WarpsOfCluster(int bytes, const MatrixParams& p, const Device& device) {
   return warps <= ClusterWarps(bytes, p.log) ? warps : 0;
 }
 
-// Whether the warps of the largest clusters take two chunks each. Of fewer chunks too many warps would be idle;
-// log-softmax was slower.
-bool TakesChunkPairs(int bytes, const MatrixParams& p, const Device& device) {
-  constexpr int kLeastChunks = 400;
-  return bytes == 4 && !p.log && p.chunks >= kLeastChunks && device.cluster_blocks == kLargeClusterBlocks;
-}
-
 // Whether aligned fp32 rows go in parts: those of so many chunks that a cluster with a warp for each leaves places of
 // the multiprocessors empty. Not those that begin on lines and nearly fill them. Log-softmax of so few chunks that the
 // largest cluster would take too few with each block has none with a warp for each.
@@ -246,22 +239,17 @@ bool PlanTile(int bytes, const Device& device, MatrixPlan* plan) {
   return true;
 }
 
-bool PlanBulkRow(int bytes, const Device& device, MatrixPlan* plan) {
+bool PlanBulkPair(int bytes, const Device& device, MatrixPlan* plan) {
   MatrixParams& p = plan->params;
-  if (!device.clusters || !plan->skew) return false;
-  const bool is_small = p.cols <= SmallColumns(bytes);
-  const bool is_half = bytes == 2 && !p.log && p.cols > MostTileColumns(2) && p.cols <= kMostBulkRowColumns;
-  const bool is_float = is_small && bytes == 4 && p.log && p.cols >= kLeastBulkRowColumns;
-  const bool is_pair = !is_small && bytes == 2 && p.cols <= kMostBulkPairColumns;
-  // fp32 log-softmax, which takes the most arithmetic, gains with fewer rows.
-  const int places = is_float ? 12 : is_pair ? 40 : 80;
-  if (!(is_half || is_float || is_pair) || !FillPlaces(p.rows, places, device)) return false;
+  constexpr int kPlaces = 40;
+  constexpr int kMostColumns = kBulkPairSlots * 32 * VectorElements(2);
+  if (!device.clusters || !plan->skew || bytes != 2 || p.cols > kMostColumns) return false;
+  if (!FillPlaces(p.rows, kPlaces, device)) return false;
   plan->kind = MatrixKind::kBulk;
-  plan->slots = is_pair ? kBulkPairSlots : SmallSlots(bytes);
-  const int warps = BulkRowWarps(plan->slots);
-  plan->threads = 32 * warps;
-  plan->blocks = DivideUp(p.rows, warps);
-  plan->dynamic_bytes = warps * BulkRowVectors(plan->slots) * kVectorBytes;
+  plan->slots = kBulkPairSlots;
+  plan->threads = 32 * kBulkPairWarps;
+  plan->blocks = DivideUp(p.rows, kBulkPairWarps);
+  plan->dynamic_bytes = kBulkPairWarps * kBulkPairVectors * kVectorBytes;
   return true;
 }
 
@@ -270,13 +258,10 @@ bool PlanCluster(int bytes, const Device& device, MatrixPlan* plan) {
   if (device.cluster_blocks == 1 || bytes == 8 || plan->skew || p.cols % VectorElements(bytes) != 0) return false;
   constexpr int kPlaces = 40;
   if (p.chunks <= 2 * kBlockWarps || !FillPlaces(p.rows * p.chunks, kPlaces, device)) return false;
-  const int each = TakesChunkPairs(bytes, p, device) ? 2 : 1;
-  const int warps =
-      each == 2 ? static_cast<int>(DivideUp(p.chunks, 2 * kLargeClusterBlocks)) : WarpsOfCluster(bytes, p, device);
+  const int warps = WarpsOfCluster(bytes, p, device);
   if (warps == 0) return false;
   p.warps = warps;
-  p.cluster_blocks = static_cast<int>(DivideUp(p.chunks, each * warps));
-  plan->slots = each * kChunkSlots;
+  p.cluster_blocks = static_cast<int>(DivideUp(p.chunks, warps));
   plan->kind = MatrixKind::kChunk;
   plan->threads = 32 * warps;
   plan->blocks = p.rows * p.cluster_blocks;
@@ -319,7 +304,6 @@ const void* BulkKernelOf(DataType type, const MatrixPlan& plan) {
   const TileKernels& kernels = TileKernelsFor(type);
   const int log = plan.params.log ? 1 : 0;
   if (plan.slots == kBulkPairSlots) return kernels.bulk_pair[log];
-  if (plan.slots > 0) return kernels.bulk_row[log];
   return plan.params.cluster_blocks > 1 ? kernels.bulk_cluster[plan.skew ? 1 : 0][log] : kernels.bulk[log];
 }
 

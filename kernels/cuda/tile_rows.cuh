@@ -3,7 +3,7 @@
 #include "kernels/cuda/first_vector.cuh"
 #include "kernels/cuda/matrix_bulk.cuh"
 #include "kernels/cuda/matrix_bulk_cluster.cuh"
-#include "kernels/cuda/matrix_bulk_row.cuh"
+#include "kernels/cuda/matrix_bulk_pair.cuh"
 #include "kernels/cuda/matrix_cluster.cuh"
 #include "kernels/cuda/matrix_tiny.cuh"
 #include "kernels/cuda/tile.h"
@@ -276,18 +276,9 @@ const void* TileMatrix() {
 }
 
 template <typename In, bool kLog>
-const void* BulkRow() {
-  if constexpr ((sizeof(In) == 4) == kLog) {
-    return reinterpret_cast<const void*>(&BulkRowMatrixKernel<In, SmallSlots(sizeof(In)), kLog>);
-  } else {
-    return nullptr;
-  }
-}
-
-template <typename In, bool kLog>
 const void* BulkPair() {
   if constexpr (sizeof(In) == 2) {
-    return reinterpret_cast<const void*>(&BulkRowMatrixKernel<In, kBulkPairSlots, kLog>);
+    return reinterpret_cast<const void*>(&BulkPairMatrixKernel<In, kLog>);
   } else {
     return nullptr;
   }
@@ -305,15 +296,6 @@ const void* Cluster() {
 }
 
 template <typename In>
-const void* ClusterPair() {
-  if constexpr (sizeof(In) == 4) {
-    return reinterpret_cast<const void*>(&ClusterMatrixKernel<In, false, 2>);
-  } else {
-    return nullptr;
-  }
-}
-
-template <typename In>
 const TileKernels& TileKernelsOf() {
 #define SOFTMAX_TILE(vectors, share) \
   { TileMatrix<In, vectors, share, false>(), TileMatrix<In, vectors, share, true>() }
@@ -325,14 +307,10 @@ const TileKernels& TileKernelsOf() {
   static const TileKernels kernels{{SOFTMAX_TILES(1), SOFTMAX_TILES(2)},
                                    {reinterpret_cast<const void*>(&BulkMatrixKernel<In, false>),
                                     reinterpret_cast<const void*>(&BulkMatrixKernel<In, true>)},
-                                   {BulkRow<In, false>(), BulkRow<In, true>()},
                                    {BulkPair<In, false>(), BulkPair<In, true>()},
                                    {{BulkCluster<In, false, false>(), BulkCluster<In, false, true>()},
                                     {BulkCluster<In, true, false>(), BulkCluster<In, true, true>()}},
-                                   {Cluster<In, false>(), Cluster<In, true>()},
-                                   ClusterPair<In>(),
-                                   {},
-                                   {}};
+                                   {Cluster<In, false>(), Cluster<In, true>()}};
 #undef SOFTMAX_TILES
 #undef SOFTMAX_TILE
   return kernels;

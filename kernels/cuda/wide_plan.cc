@@ -9,32 +9,17 @@
 namespace softmax::kernels::cuda {
 namespace {
 
-// Which ring rows want, and how many units a block has on their way at a time.
-struct RingChoice {
-  int index;
-  int window;
-};
-// Rows of which a multiprocessor has at most a group, and wider ones. As measured on an H200, and with slower memory on
-// an H100, where more bytes on their way at a time are no gain, and the places that wait for statistics are worth more.
-RingChoice RingOf(int bytes, bool is_wide, bool log, const Device& device) {
-  if (bytes == 2) {
-    if (device.fast_memory) return is_wide ? RingChoice{1, 20} : RingChoice{0, 18};
-    return is_wide ? RingChoice{2, 20} : RingChoice{1, 24};
-  }
-  if (device.fast_memory) return is_wide ? RingChoice{1, 14} : RingChoice{0, 16};
-  if (!is_wide) return {0, 14};
-  return log ? RingChoice{1, 12} : RingChoice{2, 11};
-}
-
-// A block's groups of a row, at most: its warps have places for them, and for some of the next row.
-constexpr int MostRingGroups(int bytes, bool is_wide) { return !is_wide ? 1 : bytes == 4 ? 4 : 2; }
-constexpr bool HasPlaces(int bytes, int index, bool is_wide) {
-  const RingShape ring = RingShapeOf(bytes, index);
+// A block's groups of a row, and how many units it has on their way at a time. As measured on an H100: more bytes on
+// their way are no gain, and the places that wait for statistics are worth more.
+constexpr int MostRingGroups(int bytes) { return bytes == 4 ? 4 : 2; }
+constexpr int RingWindow(int bytes) { return bytes == 4 ? 12 : 20; }
+// Whether the warps of a block have places for its groups.
+constexpr bool HasPlaces(int bytes, bool log) {
+  const RingShape ring = RingShapeOf(bytes, log);
   return ring.warps * ring.places * ring.chunks <= kRingPlaces &&
-         DivideUp(MostRingGroups(bytes, is_wide) * kGroupChunks / ring.chunks, ring.warps) <= ring.places + ring.kept;
+         DivideUp(MostRingGroups(bytes) * kGroupChunks / ring.chunks, ring.warps) <= ring.places + ring.kept;
 }
-static_assert(HasPlaces(2, 0, false) && HasPlaces(2, 1, true) && HasPlaces(2, 2, true) && HasPlaces(4, 0, false) &&
-                  HasPlaces(4, 1, true) && HasPlaces(4, 2, true),
+static_assert(HasPlaces(2, false) && HasPlaces(2, true) && HasPlaces(4, false) && HasPlaces(4, true),
               "else blocks would wait in vain");
 
 // Blocks of a plan's kernel that the device holds at a time.
@@ -60,7 +45,7 @@ int PartChunks(const MatrixParams& p, const Device& device) {
 // ahead they are brought into the L2. As measured on an H100; with faster memory 16-bit groups were not.
 int PartWindow(DataType type, const MatrixPlan& plan, int resident, const Device& device) {
   if (plan.params.block_groups > 1) return std::max(1, resident / 3);
-  const bool is_long = SizeOf(type) == 2 && (plan.slots == kPartSlots || !device.fast_memory);
+  const bool is_long = SizeOf(type) == 2 && !device.fast_memory;
   return std::max(1, is_long ? resident * 5 / 6 : resident * 2 / 3);
 }
 
@@ -82,17 +67,15 @@ bool PlanRing(DataType type, const Device& device, MatrixPlan* plan) {
   if (p.rows * p.cols * bytes < kLeastBytes || device.shared_bytes < kRingBytes) return false;
   p.groups = static_cast<int>(DivideUp(p.chunks, kGroupChunks));
   const auto each = static_cast<int>(DivideUp(p.groups, device.multiprocessors));
-  const bool is_wide = each > MostRingGroups(bytes, false);
-  if (each > MostRingGroups(bytes, is_wide)) return false;
-  const RingChoice ring = RingOf(bytes, is_wide, p.log != 0, device);
+  if (each < 2 || each > MostRingGroups(bytes)) return false;
   plan->kind = MatrixKind::kWide;
-  plan->slots = kRingSlots + ring.index;
-  plan->threads = RingShapeOf(bytes, ring.index).Threads();
+  plan->slots = kRingSlots;
+  plan->threads = RingShapeOf(bytes, p.log).Threads();
   plan->dynamic_bytes = kRingBytes;
   plan->blocks = device.multiprocessors;
   p.row_blocks = p.groups;  // a block leaves a row's place in the table once for each group
   p.table_rows = TableRows(type, p);
-  p.part_window = ring.window;
+  p.part_window = RingWindow(bytes);
   const bool fits =
       ResidentBlocks(type, *plan, device) >= plan->blocks && p.rows <= std::numeric_limits<int>::max() / 2 / p.groups;
   if (fits) return true;
@@ -100,25 +83,6 @@ bool PlanRing(DataType type, const Device& device, MatrixPlan* plan) {
   plan->slots = 0;
   plan->threads = kMatrixThreads;
   return false;
-}
-
-// Plans parts of more chunks than a group, if fewer are enough then: of 16-bit rows, and of fp32 rows of few parts, as
-// measured on an H100.
-constexpr int kMostFloatParts = 4;
-bool PlanLargeParts(DataType type, const Device& device, MatrixPlan* plan) {
-  MatrixParams& p = plan->params;
-  if (SizeOf(type) == 8 || p.chunks > kFlatChunks) return false;
-  constexpr int kBlockBytes = (kFlatChunks + 2 * kPartChunks + 8) * 8 + kBlockWarps * kEdgeVectors * kVectorBytes;
-  const int most = std::min(kPartChunks, (device.shared_bytes / 3 - kBlockBytes) / kChunkBytes);
-  if (most <= kGroupChunks) return false;
-  const auto parts = static_cast<int>(DivideUp(p.chunks, most));
-  p.block_chunks = static_cast<int>(DivideUp(p.chunks, parts));
-  const bool is_few = p.rows * parts * 2 <= device.multiprocessors;
-  if (p.block_chunks <= kGroupChunks || is_few || (SizeOf(type) == 4 && parts > kMostFloatParts)) return false;
-  p.warp_vectors = SliceVectors(0, *plan);
-  plan->slots = kPartSlots;
-  plan->dynamic_bytes = p.block_chunks * kChunkBytes + kBlockWarps * p.warp_vectors * kVectorBytes;
-  return true;
 }
 
 }  // namespace
@@ -130,11 +94,9 @@ int SliceVectors(int chunks, const MatrixPlan& plan) {
 void PlanWide(DataType type, const Device& device, MatrixPlan* plan) {
   MatrixParams& p = plan->params;
   if (p.completion.workspace == nullptr || PlanRing(type, device, plan)) return;
-  if (!PlanLargeParts(type, device, plan)) {
-    p.block_chunks = PartChunks(p, device);
-    p.warp_vectors = SliceVectors(static_cast<int>(DivideUp(p.block_chunks, kBlockWarps)), *plan);
-    plan->dynamic_bytes = kBlockWarps * p.warp_vectors * kVectorBytes;
-  }
+  p.block_chunks = PartChunks(p, device);
+  p.warp_vectors = SliceVectors(static_cast<int>(DivideUp(p.block_chunks, kBlockWarps)), *plan);
+  plan->dynamic_bytes = kBlockWarps * p.warp_vectors * kVectorBytes;
   p.warp_chunks = p.block_chunks / kBlockWarps;
   p.warps = p.block_chunks % kBlockWarps;
   p.groups = static_cast<int>(DivideUp(p.chunks, p.block_chunks));
@@ -157,8 +119,7 @@ void PlanWide(DataType type, const Device& device, MatrixPlan* plan) {
 const void* WideKernelOf(DataType type, const MatrixPlan& plan) {
   const int skew = plan.skew ? 1 : 0;
   const int log = plan.params.log ? 1 : 0;
-  if (plan.slots >= kRingSlots) return WideKernelsFor(type).ring[plan.slots - kRingSlots][log];
-  if (plan.slots == kPartSlots) return WideKernelsFor(type).parts[skew][log];
+  if (plan.slots == kRingSlots) return WideKernelsFor(type).ring[log];
   return MatrixKernelsFor(type).wide[skew][log];
 }
 

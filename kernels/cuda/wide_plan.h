@@ -5,9 +5,8 @@
 // Plans for rows of which many blocks take parts in turn.
 namespace softmax::kernels::cuda {
 
-// Which of the kernels for very wide rows a plan means, in its `slots`; 0: parts of a group.
-constexpr int kPartSlots = 1;
-constexpr int kRingSlots = 2;  // and the ring's index
+// Whether a plan for very wide rows means rings, in its `slots`; 0: parts that blocks take in turn.
+constexpr int kRingSlots = 1;
 
 // Vectors of shared memory that a slice of so many chunks takes.
 int SliceVectors(int chunks, const MatrixPlan& plan);

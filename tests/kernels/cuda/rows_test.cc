@@ -296,7 +296,7 @@ TEST_F(RowsTest, ALongOtherAxisIsWithinTheBounds) {
   ExpectGood(c, Values::kNormal);
 }
 
-// Columns that no cluster can hold; see column_passes.cuh.
+// Columns that no cluster can hold.
 TEST_F(RowsTest, ALongOtherAxisTakesEveryValue) {
   for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
     RowCase c;

@@ -18,10 +18,6 @@ bool IsCompiled(const cuda::MatrixPlan& plan, int bytes) {
       if (plan.slots > 0) return cuda::HasTileKernel(bytes, plan.slots, cuda::TileShare(cols, bytes), log);
       if (cuda::HasNarrow(cols, bytes)) return cuda::HasNarrowKernel(cols, bytes, log);
       return cuda::HasTinyKernel((cols - 1) / cuda::VectorElements(bytes) + 1, bytes, log);
-    case MatrixKind::kSmall:
-      return cuda::HasSmall(plan.slots, bytes, plan.skew, log);
-    case MatrixKind::kDouble:
-      return cuda::HasDouble(bytes, plan.slots, plan.skew);
     case MatrixKind::kLarge:
       return cuda::HasLarge(plan.slots, bytes);
     default:

@@ -20,7 +20,7 @@ std::string TinyRoom(const cuda::MatrixPlan& plan, int bytes) {
 }
 
 std::string BulkRoom(const cuda::MatrixPlan& plan) {
-  if (plan.slots > 0) return "bulk row";
+  if (plan.slots > 0) return "bulk pair";
   return plan.params.cluster_blocks > 1 ? "bulk cluster" : "bulk";
 }
 
@@ -37,8 +37,6 @@ std::string MatrixRoom(const cuda::MatrixPlan& plan, int bytes) {
       return "one wave";
     case MatrixKind::kSplit:
       return "split";
-    case MatrixKind::kDouble:
-      return "double";
     case MatrixKind::kChunk:
       return plan.params.cluster_blocks > 1 ? "cluster" : "chunk";
     case MatrixKind::kFew:
@@ -46,15 +44,11 @@ std::string MatrixRoom(const cuda::MatrixPlan& plan, int bytes) {
     case MatrixKind::kLarge:
       return "large";
     case MatrixKind::kWide:
-      return plan.slots >= cuda::kRingSlots ? "ring" : "wide";
+      return plan.slots == cuda::kRingSlots ? "ring" : "wide";
     case MatrixKind::kSlice:
       return "slice";
     case MatrixKind::kBulk:
       return BulkRoom(plan);
-    case MatrixKind::kSingle:
-      return "single";
-    case MatrixKind::kPair:
-      return "pair";
     case MatrixKind::kNone:
       break;
   }
@@ -65,10 +59,9 @@ std::string ColumnRoom(const cuda::ColumnPlan& plan) {
   if (!plan.possible) return "general";
   if (plan.ring) return "column ring";
   if (plan.stream) return "stream";
-  if (plan.passes) return "passes";
   if (plan.lanes) return plan.slots > 0 ? "lanes" : "chunks";
   if (plan.few >= 0) return "column few";
-  return plan.flat ? "flat" : "column matrix";
+  return "column matrix";
 }
 
 }  // namespace
