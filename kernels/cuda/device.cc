@@ -4,8 +4,8 @@
 #include <atomic>
 #include <cstdlib>
 
+#include "kernels/cuda/core/work.h"
 #include "kernels/cuda/flag.h"
-#include "kernels/cuda/work.h"
 
 namespace softmax::kernels::cuda {
 namespace {

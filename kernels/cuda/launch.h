@@ -12,7 +12,7 @@ struct Grid {
   int dynamic_bytes = 0;
   int cluster_blocks = 1;
   bool cooperative = false;
-  bool dependent = false;  // it may take its places before the launch before it has ended (dependent.cuh)
+  bool dependent = false;  // it may take its places before the launch before it has ended (blocks/dependent.cuh)
 };
 
 // Launches a kernel on the current device, as cudaLaunchKernelExC() does; `args` points to its arguments. It is the

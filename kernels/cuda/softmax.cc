@@ -3,22 +3,22 @@
 #include <algorithm>
 #include <span>
 
-#include "kernels/cuda/batch.h"
+#include "kernels/cuda/batch/batch.h"
 #include "kernels/cuda/check.h"
-#include "kernels/cuda/column_plan.h"
-#include "kernels/cuda/column_ring.h"
-#include "kernels/cuda/divide.h"
+#include "kernels/cuda/columns/plan.h"
+#include "kernels/cuda/core/divide.h"
 #include "kernels/cuda/flag.h"
 #include "kernels/cuda/gather.h"
+#include "kernels/cuda/general/plan.h"
+#include "kernels/cuda/large_rows/wide.h"
 #include "kernels/cuda/launch.h"
-#include "kernels/cuda/link.h"
-#include "kernels/cuda/matrix.h"
-#include "kernels/cuda/mixed.h"
-#include "kernels/cuda/plan.h"
-#include "kernels/cuda/share.h"
-#include "kernels/cuda/summary.h"
-#include "kernels/cuda/tile.h"
-#include "kernels/cuda/wide.h"
+#include "kernels/cuda/rows/link.h"
+#include "kernels/cuda/rows/matrix.h"
+#include "kernels/cuda/rows/mixed.h"
+#include "kernels/cuda/small_rows/share.h"
+#include "kernels/cuda/small_rows/tile.h"
+#include "kernels/cuda/strips/ring.h"
+#include "kernels/cuda/summary/summary.h"
 
 namespace softmax::kernels {
 namespace {

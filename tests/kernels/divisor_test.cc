@@ -1,4 +1,4 @@
-#include "kernels/cuda/divisor.h"
+#include "kernels/cuda/core/divisor.h"
 
 #include <gtest/gtest.h>
 

@@ -87,6 +87,7 @@ BAD = [
     ("server/config/config.cc", "auto flag = \"--address\";\n" * 501, "500 is the limit"),
     ("server/config/config.cc", "auto flag = \"--address\";  //" + "x" * 100 + "\n", "120 is the limit"),
     ("server/config/config.cc", "auto flag = \"--address\"; \n", "ends in blanks"),
+    ("README.md", "<<<<<<< main\n", "left by a merge"),
     ("server/config/config.cc", "// TO" + "DO: later\nauto flag = \"--address\";\n", "issue number"),
     ("server/config/config.cc", "auto flag = \"--address /ro" + "ot/x\";\n", "somebody's machine"),
     ("server/config/config.cc", "// ----" + "--------\nauto flag = \"--address\";\n", "a banner line"),

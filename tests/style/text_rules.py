@@ -12,6 +12,7 @@ WITH_LONG_LINES = (".md", ".json", ".txt")
 BANNED = [
     (re.compile(r"\b(TO" + r"DO|FIX" + r"ME|HA" + r"CK|XX" + r"X)\b(?!\(#\d+\))"),
      "an open end without an issue number"),
+    (re.compile(r"^(<<<<<<<|>>>>>>>) .*", re.MULTILINE), "left by a merge"),
     (re.compile(r"/wo" + r"rk/|/ro" + r"ot/\w|/ho" + r"me/\w"), "a path of somebody's machine"),
     (re.compile(r"^\s*(//|#)\s*[-=*#/]{4,}", re.MULTILINE), "a banner line"),
 ]

@@ -7,16 +7,16 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cuda/batch.h"
-#include "kernels/cuda/column_plan.h"
-#include "kernels/cuda/column_ring.h"
-#include "kernels/cuda/link.h"
-#include "kernels/cuda/matrix.h"
-#include "kernels/cuda/mixed.h"
-#include "kernels/cuda/plan.h"
-#include "kernels/cuda/share.h"
-#include "kernels/cuda/tile.h"
-#include "kernels/cuda/wide.h"
+#include "kernels/cuda/batch/batch.h"
+#include "kernels/cuda/columns/plan.h"
+#include "kernels/cuda/general/plan.h"
+#include "kernels/cuda/large_rows/wide.h"
+#include "kernels/cuda/rows/link.h"
+#include "kernels/cuda/rows/matrix.h"
+#include "kernels/cuda/rows/mixed.h"
+#include "kernels/cuda/small_rows/share.h"
+#include "kernels/cuda/small_rows/tile.h"
+#include "kernels/cuda/strips/ring.h"
 #include "kernels/softmax.h"
 
 // softmax-kernel-table: what every kernel takes of the GPU here, as CSV. `local_bytes` of a thread are spilled
@@ -41,7 +41,7 @@ std::vector<const void*> AllKernels() {
     for (const void* kernel : cuda::ShareKernelsFor(type)) add(kernel);
     for (const void* kernel : cuda::TileKernelsFor(type)) add(kernel);
     for (const void* kernel : cuda::LinkKernelsFor(type)) add(kernel);
-    for (const void* kernel : cuda::WideKernelsFor(type)) add(kernel);
+    for (const void* kernel : cuda::WideKernelsFor(type).ring) add(kernel);
     for (const void* kernel : cuda::BatchKernelsFor(type).kernels) add(kernel);
     for (const void* kernel : cuda::ColumnKernelsFor(type).kernels) add(kernel);
     for (const void* kernel : cuda::ColumnKernelsFor(type).few) add(kernel);

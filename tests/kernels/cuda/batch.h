@@ -16,8 +16,8 @@ struct BatchPart {
 std::vector<BatchPart> RandomParts(DataType input_type, DataType output_type, int count, std::int64_t widest,
                                    unsigned seed);
 
-// `count` parts of contiguous rows, as the kernel for batches (kernels/cuda/batch.h) takes them: few scales, all widths
-// up to `widest`. `aligned`: with widths that keep every row on a 16-byte boundary.
+// `count` parts of contiguous rows, as the kernel for batches (kernels/cuda/batch/batch.h) takes them: few scales, all
+// widths up to `widest`. `aligned`: with widths that keep every row on a 16-byte boundary.
 std::vector<BatchPart> ContiguousParts(DataType type, int count, std::int64_t widest, bool aligned, unsigned seed);
 
 // Runs all parts in one launch, packed without padding (so at any alignment) in memory of that place, and waits for the

@@ -194,7 +194,7 @@ void ExpectStripsOfContiguousRows(const RowCase& other, const std::vector<std::b
   }
 }
 
-// So many that blocks stay and take strip after strip, which overlap: see column_strips.cuh.
+// So many that blocks stay and take strip after strip, which overlap: see strips/strips.cuh.
 void ExpectBitsOfStripsThatOverlap(DataType type) {
   constexpr std::int64_t kMostElements = 23'000'000;
   const auto values = MakeValues(Values::kNormal, type, kMostElements, 23);
@@ -221,7 +221,7 @@ void ExpectBitsOfStripsThatOverlap(DataType type) {
 }
 
 // Strips that all blocks share, one after the other: fewer chunks than blocks and more of them, strips that are cut
-// off, and more of them than the blocks' table holds. See column_ring.cuh.
+// off, and more of them than the blocks' table holds. See strips/ring.cuh.
 TEST_F(InvarianceTest, StripsOfAllBlocksGiveTheBitsOfContiguousRows) {
   for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
     const auto vector = 16 / static_cast<std::int64_t>(SizeOf(type));

@@ -5,7 +5,7 @@
 #include <initializer_list>
 #include <iterator>
 
-#include "kernels/cuda/link.h"
+#include "kernels/cuda/rows/link.h"
 
 // How many rows there are decides which kernel takes them (a block for each of few, all at a time, a warp for two
 // chunks, clusters of any size), and shows in no bit.

@@ -223,7 +223,7 @@ TEST_F(RowsTest, OtherAxesTakeEveryValue) {
   }
 }
 
-// So many rows that two blocks share each; see column_split.cuh.
+// So many rows that two blocks share each; see columns/split.cuh.
 TEST_F(RowsTest, SharedRowsOfAnotherAxisTakeEveryValue) {
   for (const DataType type : {DataType::kFloat16, DataType::kBFloat16}) {
     bool overlap = type == DataType::kFloat16;
@@ -245,7 +245,7 @@ TEST_F(RowsTest, SharedRowsOfAnotherAxisTakeEveryValue) {
   }
 }
 
-// Strips that overlap; see column_strips.cuh. Fewer elements would not be enough for all blocks.
+// Strips that overlap; see strips/strips.cuh. Fewer elements would not be enough for all blocks.
 void ExpectManyStrips(DataType type, Operation operation, Values values) {
   const bool is_float = type == DataType::kFloat32;
   RowCase c;
@@ -310,7 +310,7 @@ TEST_F(RowsTest, ALongOtherAxisTakesEveryValue) {
   }
 }
 
-// Columns that all blocks share, in strips of which the last one is cut off; see column_ring.cuh.
+// Columns that all blocks share, in strips of which the last one is cut off; see strips/ring.cuh.
 TEST_F(RowsTest, ALongOtherAxisOfSeveralStripsTakesEveryValue) {
   for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
     for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {

@@ -1,11 +1,12 @@
 #include <initializer_list>
 #include <iterator>
 
-#include "kernels/cuda/matrix.h"
-#include "kernels/cuda/share.h"
+#include "kernels/cuda/rows/matrix.h"
+#include "kernels/cuda/small_rows/share.h"
 #include "tests/kernels/cuda/row_count.h"
 
-// Many aligned small rows, whose threads stand for two of the lanes that few such rows have (kernels/cuda/share.h).
+// Many aligned small rows, whose threads stand for two of the lanes that few such rows have
+// (kernels/cuda/small_rows/share.h).
 namespace softmax::kernels::testing {
 namespace {
 

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "kernels/cuda/matrix.h"
-#include "kernels/cuda/tile.h"
+#include "kernels/cuda/rows/matrix.h"
+#include "kernels/cuda/small_rows/tile.h"
 #include "tests/kernels/plans/room.h"
 
 // No planner chooses a kernel that is not compiled: what the Has...() of the planners' headers leave out.

@@ -1,15 +1,15 @@
 #include <algorithm>
 
-#include "kernels/cuda/batch.h"
-#include "kernels/cuda/column_plan.h"
-#include "kernels/cuda/column_ring.h"
-#include "kernels/cuda/link.h"
-#include "kernels/cuda/matrix.h"
-#include "kernels/cuda/mixed.h"
-#include "kernels/cuda/share.h"
-#include "kernels/cuda/tile.h"
-#include "kernels/cuda/wide.h"
-#include "kernels/cuda/work.h"
+#include "kernels/cuda/batch/batch.h"
+#include "kernels/cuda/columns/plan.h"
+#include "kernels/cuda/core/work.h"
+#include "kernels/cuda/large_rows/wide.h"
+#include "kernels/cuda/rows/link.h"
+#include "kernels/cuda/rows/matrix.h"
+#include "kernels/cuda/rows/mixed.h"
+#include "kernels/cuda/small_rows/share.h"
+#include "kernels/cuda/small_rows/tile.h"
+#include "kernels/cuda/strips/ring.h"
 #include "tests/kernels/plans/room.h"
 
 // The planners' files name the tables of kernels, which nvcc makes. Here they are empty: a plan is not launched.

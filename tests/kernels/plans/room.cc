@@ -2,11 +2,11 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/batch.h"
-#include "kernels/cuda/column_plan.h"
-#include "kernels/cuda/matrix.h"
-#include "kernels/cuda/tile.h"
-#include "kernels/cuda/wide_plan.h"
+#include "kernels/cuda/batch/batch.h"
+#include "kernels/cuda/columns/plan.h"
+#include "kernels/cuda/large_rows/wide_plan.h"
+#include "kernels/cuda/rows/matrix.h"
+#include "kernels/cuda/small_rows/tile.h"
 
 namespace softmax::kernels::testing {
 namespace {

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/large_rows/chunk.cuh"
+
+// A thread's place in the launch, read again from special registers (as ThreadAgain() does), so that nothing made of it
+// has to be kept while a warp adds up.
+namespace softmax::kernels::cuda {
+
+__device__ __forceinline__ std::uint32_t BlockAgain() {
+  std::uint32_t block;
+  asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(block));
+  return block;
+}
+__device__ __forceinline__ int RankAgain() {
+  int rank = 0;
+#if __CUDA_ARCH__ >= 900
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+#endif
+  return rank;
+}
+
+// Blocks of so many threads that a multiprocessor has to hold, no more than it can.
+constexpr int BlocksThatFit(int threads, int blocks) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+  constexpr int kMostThreads = 1024;
+#else
+  constexpr int kMostThreads = 1536;
+#endif
+  return threads * blocks <= kMostThreads ? blocks : kMostThreads / threads;
+}
+
+}  // namespace softmax::kernels::cuda

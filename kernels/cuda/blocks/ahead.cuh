@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/rows/matrix.h"
+
+// A launch's input on its way before it is the launch's turn (blocks/dependent.cuh).
+namespace softmax::kernels::cuda {
+
+// Of so many bytes in all, about what the blocks that a device holds at a time have.
+constexpr int kAheadBytes = 24 << 20;
+
+// By every block, before it waits for the launch before: brings its share of the input into the L2. That is no access:
+// all that the device writes goes through the L2, so what the launch before writes there after that is what is read.
+// It is one piece that is opaque to the compiler, so that kernels with just enough registers keep nothing for it. Those
+// of doubles would spill nevertheless.
+template <typename In>
+__device__ __forceinline__ void AskAhead(const void* input, int bytes) {
+#if __CUDA_ARCH__ >= 900
+  if constexpr (sizeof(In) < 8) {
+    asm volatile(
+        "{\n .reg .pred p;\n .reg .b32 r;\n .reg .b64 at;\n"
+        " mov.u32 r, %%tid.x;\n"
+        " setp.eq.u32 p, r, 0;\n"
+        " setp.gt.and.s32 p, %1, 0, p;\n"
+        " mov.u32 r, %%ctaid.x;\n"
+        " mul.wide.u32 at, r, %1;\n"
+        " setp.lt.and.u64 p, at, %2, p;\n"
+        " add.u64 at, at, %0;\n"
+        " and.b64 at, at, -16;\n"
+        " @p cp.async.bulk.prefetch.L2.global [at], %1;\n}" ::"l"(input),
+        "r"(bytes), "n"(kAheadBytes)
+        : "memory");
+  }
+#endif
+}
+
+template <typename In>
+__device__ __forceinline__ void AskAhead(const MatrixParams& params) {
+  AskAhead<In>(params.input, params.ahead_bytes);
+}
+
+// By every block, once its own input is on its way: the same for the share of the block that comes `blocks` later; 0:
+// for none.
+__device__ __forceinline__ void AskForLater(const void* input, int bytes, int blocks) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "{\n .reg .pred p;\n .reg .b32 r, n;\n .reg .b64 at;\n"
+      " mov.u32 r, %%tid.x;\n"
+      " setp.eq.u32 p, r, 0;\n"
+      " setp.gt.and.s32 p, %2, 0, p;\n"
+      " mov.u32 r, %%ctaid.x;\n"
+      " add.u32 r, r, %2;\n"
+      " mov.u32 n, %%nctaid.x;\n"
+      " setp.lt.and.u32 p, r, n, p;\n"
+      " mul.wide.u32 at, r, %1;\n"
+      " add.u64 at, at, %0;\n"
+      " and.b64 at, at, -16;\n"
+      " @p cp.async.bulk.prefetch.L2.global [at], %1;\n}" ::"l"(input),
+      "r"(bytes), "r"(blocks)
+      : "memory");
+#endif
+}
+
+}  // namespace softmax::kernels::cuda

@@ -1,7 +1,0 @@
-#include "kernels/cuda/column_kernels.cuh"
-
-namespace softmax::kernels::cuda {
-
-const ColumnKernels& Float32ColumnKernels() { return ColumnKernelsOf<float>(); }
-
-}  // namespace softmax::kernels::cuda

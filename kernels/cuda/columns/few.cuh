@@ -1,0 +1,364 @@
+#pragma once
+
+#include "kernels/cuda/blocks/again.cuh"
+#include "kernels/cuda/blocks/ahead.cuh"
+#include "kernels/cuda/blocks/complete.cuh"
+#include "kernels/cuda/blocks/dependent.cuh"
+#include "kernels/cuda/columns/copy.cuh"
+#include "kernels/cuda/columns/plan.h"
+#include "kernels/cuda/columns/unit.cuh"
+
+// The kernel for rows of few columns over another axis: a thread has a unit of each column in registers. Neighbouring
+// threads have neighbouring units.
+namespace softmax::kernels::cuda {
+
+template <typename In, int kColumns, int kUnit, bool kLog>
+class ColumnFew {
+ public:
+  using C = ComputeOf<In>;
+
+  __device__ __forceinline__ ColumnFew(const ColumnParams& params, const Scale<C>& scale)
+      : segment_(params.segment),
+        scale_(scale),
+        columns_(static_cast<int>(params.segment.cols)),
+        zero_(params.zero),
+        strips_(params.strips) {}
+
+  // The rows of the unit `unit` of the outer block `outer`.
+  __device__ __forceinline__ void Run(unsigned outer, unsigned unit) {
+    if constexpr (kHasPlain) {
+      const bool done = columns_ == kColumns ? RunAs<true>(outer, unit) : RunAs<false>(outer, unit);
+      if (!done) RunSlowly();
+    } else {
+      RunAs<false>(outer, unit);
+    }
+  }
+
+ private:
+  // kFull: there are as many columns as the kernel is for. False: RunSlowly() is needed.
+  template <bool kFull>
+  __device__ __forceinline__ bool RunAs(unsigned outer, unsigned unit) {
+    Load<kFull>(static_cast<const In*>(segment_.input) + outer * segment_.input_stride +
+                static_cast<std::int64_t>(unit) * kUnit);
+    C max[kUnit];
+    UnitMaximum<In, kUnit> maximum;
+#pragma unroll
+    for (int c = 0; c < kColumns; ++c) maximum.Add(units_[c]);
+    maximum.Get(max);
+    if constexpr (kHasPlain) {
+      const bool plain = IsPlain<kFull>(max);
+      if (plain) RunPlain<kFull>(outer, unit, max);
+      if (plain || kFull || !kPrecise) return plain;
+    }
+    RunAny<kFull>(outer, unit, max);
+    return true;
+  }
+  template <bool kFull>
+  __device__ __forceinline__ void RunAny(unsigned outer, unsigned unit, const C (&max)[kUnit]) {
+    C from[kUnit];
+    C factor[kUnit];
+    C low[kUnit];
+    C base[kUnit];
+    LogTerms<C> terms[kUnit];
+#pragma unroll
+    for (int k = 0; k < kUnit; ++k) {
+      Forget();
+      const bool precise = IsPrecise<kFull>();
+      const Normalizer<C> row(scale_, precise ? PreciseRow(k, max[k]) : Row<false>(k, max[k]), kLog, false);
+      from[k] = kLog && sizeof(In) == 2 ? row.max : kLog || sizeof(C) == 8 ? row.base.max_pre : Shift(row.base);
+      base[k] = Base(row.base);
+      factor[k] = row.factor;
+      low[k] = row.log_lo;
+      if constexpr (kLog && sizeof(In) == 4) terms[k] = LogTerms<C>(from[k], factor[k], low[k]);
+    }
+    const LogScale<C> log_scale(scale_);
+    Write<kFull>(outer, unit, [&](C(&x)[kUnit]) {
+#pragma unroll
+      for (int k = 0; k < kUnit; ++k) {
+        if constexpr (kLog && sizeof(In) == 4) {
+          x[k] = terms[k].Result(x[k], log_scale);
+        } else {
+          x[k] = Result(x[k], from[k], base[k], factor[k], low[k]);
+        }
+      }
+    });
+  }
+
+  using U = Unit<In, kUnit>;
+  using Raw = typename U::Raw;
+  static constexpr int kVector = Element<In>::kVector;
+  static constexpr int kLanes = RowLanes(kColumns, sizeof(In));
+  static constexpr int kSlots = kColumns / (kLanes * kVector);
+  // 32-bit units become their exponentials when these are summed; for others it costs less to take them again.
+  static constexpr bool kKeeps = sizeof(In) == 4 && !kLog;
+  static constexpr bool kPrecise = kLog && kColumns <= kNarrowColumns;  // it may be
+  static constexpr bool kHasPlain = sizeof(In) == 2;
+  static_assert(kSlots * kLanes * kVector == kColumns, "the tree of a row");
+
+  // Whether the rows want the care of few columns. The kernels that have plain forms take their full ones apart.
+  template <bool kFull>
+  __device__ __forceinline__ bool IsPrecise() const {
+    static_assert(!kPrecise || kColumns == kPreciseColumns + 1, "those that are not full");
+    return kPrecise && !kFull && (kHasPlain || columns_ <= kPreciseColumns);
+  }
+
+  // Whether the rows, of 16-bit elements, have their plain forms.
+  template <bool kFull>
+  __device__ __forceinline__ bool IsPlain(const C (&max)[kUnit]) const {
+    bool plain = !kLog || (scale_.plain != 0 && !IsPrecise<kFull>());
+#pragma unroll
+    for (int k = 0; k < kUnit; ++k) {
+      plain = plain && ExpBase<C>(max[k], scale_).IsPlain() && (!kLog || fabsf(max[k]) <= kMostPlain);
+    }
+    return plain;
+  }
+  template <bool kFull>
+  __device__ __forceinline__ void RunPlain(unsigned outer, unsigned unit, const C (&max)[kUnit]) {
+    C from[kUnit];
+    C factor[kUnit];
+#pragma unroll
+    for (int k = 0; k < kUnit; ++k) {
+      const Normalizer<C> row(scale_, Row<true>(k, max[k]), kLog, false);
+      from[k] = kLog ? row.max : Shift(row.base);
+      factor[k] = row.factor;
+    }
+    Write<kFull>(outer, unit, [&](C(&x)[kUnit]) {
+#pragma unroll
+      for (int k = 0; k < kUnit; ++k) {
+        if constexpr (kLog) {
+          x[k] = fma(x[k] - from[k], scale_.plain, -factor[k]);
+        } else {
+          x[k] = scale_.PlainExp(x[k], from[k]) * factor[k];
+        }
+      }
+    });
+  }
+  // In any form, from the memory: rarely, so it is not worth registers, and finds its place again for itself.
+  __device__ __forceinline__ void RunSlowly() const {
+    const unsigned thread = BlockAgain() * blockDim.x + static_cast<unsigned>(ThreadAgain());
+    const unsigned outer = thread / static_cast<unsigned>(strips_);
+    const unsigned unit = thread - outer * static_cast<unsigned>(strips_);
+    const auto columns = static_cast<std::int64_t>(Again(columns_));
+    const std::int64_t pitch = segment_.inner;
+#pragma unroll 1
+    for (int k = 0; k < kUnit; ++k) {
+      const std::int64_t at = static_cast<std::int64_t>(unit) * kUnit + k;
+      const In* const from = static_cast<const In*>(segment_.input) + outer * segment_.input_stride + at;
+      In* const to = static_cast<In*>(segment_.output) + outer * segment_.output_stride + at;
+      C max = -Infinity<C>();
+      for (int c = 0; c < columns; ++c) max = Larger(max, ToCompute(from[c * pitch]));
+      const ExpBase<C> base(max, scale_);
+      double sums[kLanes];
+#pragma unroll
+      for (int lane = 0; lane < kLanes; ++lane) {
+        // As PlacesSum() adds them up.
+        constexpr int kBits = 3;
+        static_assert(kVector == 1 << kBits, "elements of 16 bits");
+        double waiting[kBits + 1];
+#pragma unroll 1
+        for (int i = 0; i < kVector; ++i) {
+          C place = 0;
+          const int e = static_cast<int>(__brev(i) >> (32 - kBits));
+          for (int c = lane * kVector + e; c < columns; c += kLanes * kVector) {
+            place += base.Exp(ToCompute(from[c * pitch]), scale_);
+          }
+          AddInTurn<kBits>(i, static_cast<double>(place), waiting, [](double& x, double y) { x += y; });
+        }
+        sums[lane] = waiting[kBits];
+      }
+      const Normalizer<C> row(scale_, Stats<C>{max, static_cast<C>(TreeSum(sums) * base.correction)}, kLog, false);
+#pragma unroll 1
+      for (int c = 0; c < columns; ++c) {
+        C x[1] = {ToCompute(from[c * pitch])};
+        row.template Apply<In, true>(x);
+        to[c * pitch] = FromCompute<In, C>(x[0]);
+      }
+    }
+  }
+  template <bool kFull, typename F>
+  __device__ __forceinline__ void Write(unsigned outer, unsigned unit, F result) {
+    Forget();
+    std::int64_t pitch = segment_.inner * static_cast<int>(sizeof(In));
+    asm volatile("" : "+l"(pitch));  // its multiples are not worth registers
+    const int columns = Again(columns_);
+    In* const output =
+        static_cast<In*>(segment_.output) + outer * segment_.output_stride + static_cast<std::int64_t>(unit) * kUnit;
+    auto* p = reinterpret_cast<unsigned char*>(output);
+#pragma unroll
+    for (int c = 0; c < kColumns; ++c) {
+      if (kFull || c < columns) {
+        C x[kUnit];
+        U::Open(units_[c], x);
+        result(x);
+        *reinterpret_cast<Raw*>(p) = U::Close(x);
+      }
+      p += pitch;
+    }
+  }
+
+  template <bool kFull>
+  __device__ __forceinline__ void Load(const In* input) {
+    std::int64_t pitch = segment_.inner * static_cast<int>(sizeof(In));
+    // Its multiples are not worth registers, except with log-softmax of 32 bits.
+    if constexpr (!kLog || sizeof(In) != 4) asm volatile("" : "+l"(pitch));
+    const uint4 nothing = NothingVector<In>();
+    const int columns = Again(columns_);
+    const auto* p = reinterpret_cast<const unsigned char*>(input);
+#pragma unroll
+    for (int c = 0; c < kColumns; ++c) {
+      memcpy(&units_[c], &nothing, sizeof(Raw));
+      if (kFull || c < columns) units_[c] = U::Load(p);
+      p += pitch;
+    }
+  }
+  // The same, as far as the compiler knows some other value.
+  static __device__ __forceinline__ int Again(int value) {
+    asm volatile("" : "+r"(value));
+    return value;
+  }
+  // Makes the compiler forget what the units were opened to, which would take more registers than they do. The
+  // assembler sees through that, and where it would spill it is told that the units may have changed.
+  __device__ __forceinline__ void Forget() {
+    if constexpr (!kKeeps) {
+#pragma unroll
+      for (int c = 0; c < kColumns; ++c) {
+        if constexpr (sizeof(Raw) == 2) {
+          asm volatile("" : "+h"(reinterpret_cast<std::uint16_t&>(units_[c])));
+        } else if constexpr (sizeof(Raw) == 4) {
+          auto& word = reinterpret_cast<std::uint32_t&>(units_[c]);
+          if constexpr (kColumns > 32 && sizeof(In) == 2) word ^= zero_;
+          asm volatile("" : "+r"(word));
+        } else if constexpr (sizeof(Raw) == 8) {
+          asm volatile("" : "+l"(reinterpret_cast<std::uint64_t&>(units_[c])));
+        } else {
+          Opaque(units_[c]);
+        }
+      }
+    }
+  }
+  // Element k's row: as the lanes of a contiguous one do it.
+  template <bool kPlain>
+  __device__ __forceinline__ RowStats<C> Row(int k, C max) {
+    const ExpBase<C> base(max, scale_);
+    double sums[kLanes];
+#pragma unroll
+    for (int lane = 0; lane < kLanes; ++lane) {
+      C places[kVector];
+#pragma unroll
+      for (int e = 0; e < kVector; ++e) {
+        places[e] = 0;
+#pragma unroll
+        for (int slot = 0; slot < kSlots; ++slot) {
+          Raw& unit = units_[(slot * kLanes + lane) * kVector + e];
+          C x[kUnit];
+          U::Open(unit, x);
+          const C y = kPlain ? base.PlainExp(x[k], scale_) : base.Exp(x[k], scale_);
+          places[e] += y;
+          if constexpr (kKeeps) {
+            x[k] = y;
+            unit = U::Close(x);
+          }
+        }
+      }
+      sums[lane] = PlacesSum(places);
+    }
+    return Stats<C>{max, static_cast<C>(TreeSum(sums) * base.correction)};
+  }
+  static __device__ __forceinline__ double TreeSum(double (&sums)[kLanes]) {
+#pragma unroll
+    for (int step = kLanes / 2; step > 0; step /= 2) {
+#pragma unroll
+      for (int lane = 0; lane < step; ++lane) sums[lane] += sums[lane + step];
+    }
+    return sums[0];
+  }
+  // What PreciseStats gives.
+  __device__ __forceinline__ RowStats<C> PreciseRow(int k, C max) const {
+    constexpr int kPlaces = 8;
+    static_assert(kPreciseColumns <= kPlaces && kPlaces <= kColumns, "the others are empty");
+    TwoPart<C> sums[kPlaces];
+#pragma unroll
+    for (int c = 0; c < kPreciseColumns; ++c) {
+      C x[kUnit];
+      U::Open(units_[c], x);
+      if constexpr (sizeof(C) == 4) {
+        sums[c].high = NarrowExp<In>(x[k], max, scale_);
+      } else {
+        sums[c].high = scale_.PreciseExp(x[k], MaxPre(max, scale_));
+      }
+    }
+    HalvingSum<kPlaces, 1>(sums);
+    if constexpr (sizeof(C) == 4) return {max, sums[0].high, sums[0].low};
+    return {max, sums[0].high + sums[0].low, C(0)};
+  }
+  static __device__ __forceinline__ float Shift(const ExpBase<float>& base) { return base.shift; }
+  static __device__ __forceinline__ double Shift(const ExpBase<double>&) { return 0; }
+  static __device__ __forceinline__ float Base(const ExpBase<float>& base) { return base.base; }
+  static __device__ __forceinline__ double Base(const ExpBase<double>&) { return 0; }
+  __device__ __forceinline__ C Result(C x, C from, C base, C factor, C low) const {
+    if constexpr (kKeeps) {
+      return x * factor;
+    } else if constexpr (!kLog) {
+      if constexpr (sizeof(C) == 8) {
+        return scale_.Exp(x, from) * factor;
+      } else {
+        return scale_.FastExp(x, base, from) * factor;
+      }
+    } else if constexpr (sizeof(In) == 2) {
+      // As Normalizer has it.
+      if (scale_.plain != 0 && fabsf(from) <= kMostPlain) return fma(x - from, scale_.plain, -factor);
+      return AnyLogResult(x, scale_, MaxPre(from, scale_), factor, low);
+    } else {
+      return AnyLogResult(x, scale_, from, factor, low);
+    }
+  }
+
+  const DeviceSegment& segment_;
+  const Scale<C>& scale_;
+  const int columns_;
+  const std::uint32_t zero_;
+  const int strips_;
+  Raw units_[kColumns];
+};
+
+// Blocks a multiprocessor has to hold.
+template <typename In, int kColumns, int kUnit>
+constexpr int kFewBlocks = kUnit > 1 || sizeof(In) == 8 || (sizeof(In) == 4 && kColumns > 16) ? 2 : 3;
+
+template <typename In, int kColumns, int kUnit, bool kLog>
+__global__ void __launch_bounds__(kBlockThreads, (kFewBlocks<In, kColumns, kUnit>))
+    ColumnFewKernel(const __grid_constant__ ColumnParams params) {
+  using C = ComputeOf<In>;
+  AskAhead<In>(params.segment.input, params.ahead_bytes);
+  WaitForEarlierLaunches();
+  AllowNextLaunch();
+  const unsigned thread = blockIdx.x * blockDim.x + threadIdx.x;
+  const auto units = static_cast<unsigned>(params.strips);
+  const unsigned outer = thread / units;
+  if (outer < static_cast<unsigned>(params.segment.outer)) {
+    if constexpr (sizeof(C) == 8) {
+      const Scale<C> scale(params.scale_double);
+      ColumnFew<In, kColumns, kUnit, kLog>(params, scale).Run(outer, thread - outer * units);
+    } else {
+      const Scale<C> scale(params.scale_float);
+      ColumnFew<In, kColumns, kUnit, kLog>(params, scale).Run(outer, thread - outer * units);
+    }
+  }
+  Complete(params.completion);
+}
+
+// The kernel for up to so many columns; nullptr where there is none.
+template <typename In, int kColumns, bool kLog>
+const void* ColumnFewKernelOf(bool vectors) {
+  constexpr int kUnit = FewUnitBytes(kColumns, sizeof(In)) / static_cast<int>(sizeof(In));
+  if constexpr (FewUnitBytes(kColumns, sizeof(In)) == 0) {
+    return nullptr;
+  } else if constexpr (kColumns > 32) {
+    return vectors ? reinterpret_cast<const void*>(&ColumnFewKernel<In, kColumns, kUnit, kLog>) : nullptr;
+  } else {
+    return vectors ? reinterpret_cast<const void*>(&ColumnFewKernel<In, kColumns, kUnit, kLog>)
+                   : reinterpret_cast<const void*>(&ColumnFewKernel<In, kColumns, 1, kLog>);
+  }
+}
+
+}  // namespace softmax::kernels::cuda

@@ -1,0 +1,141 @@
+#pragma once
+
+#include "kernels/cuda/columns/matrix.cuh"
+
+// How a strip's rows come to their statistics from those of their parts.
+namespace softmax::kernels::cuda {
+
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ClearTable() const {
+  for (int i = static_cast<int>(threadIdx.x); i < params_.table_entries * params_.strip; i += threads_) {
+    const int entry = Quotient(i, params_.rows);
+    const bool gathers = params_.grouped && entry < kGroupChunks;
+    if (!gathers && (entry & ((1 << params_.cluster_log) - 1)) != rank_) continue;
+    table_[i] = NoStats<C>();
+    if constexpr (kHasChainSums) chain_sums_[i] = 0;
+  }
+}
+
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::Finish(int index, int row, const RowStats<C>& stats) {
+  const bool empty = ValidLength(segment_, Row(index, row)) == 0;
+  const int at = (kSmall ? index * params_.strip : 0) + row;
+  const Normalizer<C>& done = *new (rows_ + at) Normalizer<C>(scale_, stats, segment_.log != 0, empty);
+  terms_[at] = TermsOf<In>(done);
+  usual_ = usual_ && (empty || IsUsual<In>(done));  // of an empty one all is masked
+}
+
+template <typename In, int kUnit, ColumnMode kMode>
+template <typename F>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ForRows(int count, F f) const {
+  for (int i = static_cast<int>(threadIdx.x); i < count * params_.strip; i += threads_) {
+    const int k = Quotient(i, params_.rows);
+    const int row = i - k * params_.strip;
+    if (row < width_) f(k, row);
+  }
+}
+
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ RowStats<ComputeOf<In>> ColumnMatrix<In, kUnit, kMode>::AnyStats(int step, int part,
+                                                                                            int row) const {
+  if (IsPrecise(IndexOf(step, part), row)) return PreciseRow(step, part, row);
+  return PartStats(part, row);
+}
+
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::TakeRows(int parts) {
+  ForRows(parts, [&](int part, int row) { Finish(part, row, AnyStats(0, part, row)); });
+}
+
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::TakeAll(int parts) {
+  // Parts so far apart have the same entry.
+  const int apart = kFoldLanes >> params_.cluster_log;
+  ForRows(parts < apart ? parts : apart, [&](int first, int row) {
+    Stats<C> stats = AnyStats(0, first, row);
+    if (parts > apart) {
+      auto chain = Chain<C>::From(stats);
+      for (int part = first + apart; part < parts; part += apart) chain.Add(PartStats(part, row), scale_);
+      stats = chain.End();
+    }
+    Stats<C>* const entry = Entry(ChunkAt(first), row);
+    if (IsCluster()) {
+      exchange_.Send(entry, stats, 1 << params_.cluster_log);
+    } else {
+      *entry = stats;
+    }
+  });
+}
+
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::TakeStep(int step, int parts) {
+  // Parts so far apart have the same entry. Those of a group have each their own.
+  const int apart = kFoldLanes >> (params_.grouped ? 0 : params_.cluster_log);
+  ForRows(parts < apart ? parts : apart, [&](int first, int row) {
+    const int chunk = ChunkAt(IndexOf(step, first));
+    const int entry = chunk % kFoldLanes;
+    const Stats<C> stats = AnyStats(step, first, row);
+    auto chain = Chain<C>::From(stats);
+    if (!params_.grouped && chunk >= kFoldLanes) {
+      chain = ChainAt(entry, row);
+      chain.Add(stats, scale_);
+    }
+    for (int part = first + apart; part < parts; part += apart) chain.Add(PartStats(part, row), scale_);
+    Keep(entry, row, chain);
+  });
+  if (params_.grouped) EndGroup(IndexOf(step, parts - 1));
+}
+
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ void ColumnMatrix<In, kUnit, kMode>::EndGroup(int last) {
+  const int chunk = ChunkAt(last);
+  if (chunk % kGroupChunks != kGroupChunks - 1 && last != mine_ - 1) return;
+  __syncthreads();
+  for (int row = warp_; row < width_; row += threads_ / 32) {
+    const Stats<C> all = CombineLanes(*Entry(lane_, row), scale_);
+    *Entry(lane_, row) = NoStats<C>();
+    if (lane_ != 0) continue;
+    const int accumulator = kGroupChunks + chunk / kGroupChunks % kAccumulators;
+    Chain<C> chain = ChainAt(accumulator, row);
+    chain.Add(all, scale_);
+    Keep(accumulator, row, chain);
+  }
+}
+
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ void ColumnMatrix<In, kUnit, kMode>::SendTable() const {
+  const int first = params_.grouped ? kGroupChunks : 0;
+  const int own = Entries() >> params_.cluster_log;
+  ForRows(own, [&](int k, int row) {
+    Stats<C>* const entry = Entry(first + rank_ + (k << params_.cluster_log), row);
+    exchange_.Send(entry, *entry, 1 << params_.cluster_log);
+  });
+}
+
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::FoldRows() {
+  const bool grouped = kSteps && params_.grouped;
+  if (!IsCluster() || kSteps) __syncthreads();
+  if (IsCluster()) {
+    if (kSteps) SendTable();
+    exchange_.Wait();
+  }
+  const int first = grouped ? kGroupChunks : 0;
+  const int entries = Entries();
+  const int lanes = params_.table_entries < kFoldLanes ? params_.table_entries : kFoldLanes;
+  const int lanes_log = 31 - __clz(lanes);
+  const int lane = lane_ & (lanes - 1);
+  // Whole warps go along; rows beyond the strip are empty.
+  for (int base = warp_ * 32; base < width_ << lanes_log; base += threads_) {
+    const int row = (base + lane_) >> lanes_log;
+    Stats<C> mine = NoStats<C>();
+    if (row < width_ && lane < entries) {
+      mine = *Entry(first + lane, row);
+      if (grouped) mine = CombineTwo(mine, *Entry(first + lane + kFoldLanes, row), scale_);
+    }
+    const Stats<C> stats = CombineLanes(mine, scale_, lanes);
+    if (row < width_ && lane == 0) Finish(0, row, stats);
+  }
+}
+
+}  // namespace softmax::kernels::cuda

@@ -1,0 +1,189 @@
+#pragma once
+
+#include "kernels/cuda/columns/matrix.cuh"
+
+// How a strip's results are computed and written.
+namespace softmax::kernels::cuda {
+
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::WriteResults() const {
+  const int steps = kSteps ? (mine_ + params_.step_parts - 1) / params_.step_parts : 1;
+  for (int step = steps - 1; step >= 0; --step) {
+    if (kSteps && step < steps - params_.stages) {
+      WaitCopies(params_.stages - 1);
+      __syncthreads();
+    }
+    ComputeStep(step);
+    if (!kSteps) return;
+    if (step >= params_.stages) {
+      __syncthreads();
+      Read(step - params_.stages);
+    }
+    CommitCopies();
+  }
+}
+
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputeStep(int step) const {
+  ComputeUnits(step);
+}
+
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputeUnits(int step) const {
+  const int thread = static_cast<int>(threadIdx.x);
+  const int side = Quotient(threads_, params_.units);
+  int row = Quotient(thread, params_.units);
+  const int unit = thread - row * static_cast<int>(params_.units.value);
+  if (row >= side || unit * kUnit >= width_) return;
+  const int part_columns = static_cast<int>(params_.part_columns.value);
+  if (kSmall && kAligned && params_.strip_step < params_.strip && !Owns(unit, row)) return;
+  const int parts = StepParts(step);
+  while (row < parts * part_columns) {
+    const int part = Quotient(row, params_.part_columns);
+    const int column = row - part * part_columns;
+    ComputePart(step, part, column, side, unit);
+    // The next column of mine that lies beyond this part.
+    do {
+      row += side;
+    } while (row < (part + 1) * part_columns);
+  }
+}
+
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ bool ColumnMatrix<In, kUnit, kMode>::Owns(int unit, int column) const {
+  const auto first = static_cast<unsigned>(output_) + static_cast<unsigned>(ColumnOf(column) * segment_.inner * kSize);
+  const auto before = [](unsigned address) { return static_cast<int>((0 - address) % kSectorBytes); };
+  const int step = params_.strip_step * kSize;
+  const int begin = first_ == 0 ? 0 : before(first);
+  const bool is_last = first_ + width_ == segment_.inner;
+  const int end = is_last ? width_ * kSize : step + before(first + static_cast<unsigned>(step));
+  return unit * kVectorBytes >= begin && unit * kVectorBytes < end;
+}
+
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputePart(int step, int part, int column, int side,
+                                                                            int unit) const {
+  const int index = IndexOf(step, part);
+  const int columns = Columns(index);
+  const int first_row = (kSmall ? part * params_.strip : 0) + unit * kUnit;
+  Walk walk;
+  walk.from = Part(step, part) + unit * RawUnit::kBytes + column * params_.pitch;
+  walk.from_step = side * params_.pitch;
+  walk.to = reinterpret_cast<unsigned char*>(output_) + unit * RawUnit::kBytes +
+            (Offset(index, segment_.output_stride) + ColumnOf(column) * segment_.inner) * kSize;
+  walk.to_step = Apart(side) * segment_.inner * kSize;
+  walk.column = column;
+  walk.side = side;
+  walk.unit = unit;
+  if (segment_.lengths != nullptr) {
+    ComputeForms<true>(&walk, index, columns, first_row);
+  } else {
+    ComputeForms<false>(&walk, index, columns, first_row);
+  }
+}
+
+template <typename In, int kUnit, ColumnMode kMode>
+template <bool kMasked>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputeForms(Walk* walk, int index, int columns,
+                                                                             int first_row) const {
+  const Normalizer<C>* const rows = rows_ + first_row;
+  const int unit = walk->unit;
+  int limits[kUnit];
+#pragma unroll
+  for (int e = 0; e < kUnit; ++e) limits[e] = kMasked ? Limit(index, columns, unit * kUnit + e) : columns;
+  const auto mask = [&](C(&x)[kUnit]) {
+    if constexpr (kMasked) {
+#pragma unroll
+      for (int e = 0; e < kUnit; ++e) {
+        if (walk->column >= limits[e]) x[e] = rows[e].masked;
+      }
+    }
+  };
+  if (!usual_) {
+    ComputeAny(walk, index, columns, rows);
+  } else if (segment_.log == 0) {
+    ComputeUsual<UnitForm::kExp>(walk, columns, terms_ + first_row, mask);
+  } else if constexpr (sizeof(In) == 2) {
+    ComputeUsual<UnitForm::kPlainLog>(walk, columns, terms_ + first_row, mask);
+  } else {
+    ComputeLog(walk, columns, rows, mask);
+  }
+}
+
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::Put(Walk* walk, const C (&x)[kUnit]) {
+  *reinterpret_cast<Raw*>(walk->to) = RawUnit::Close(x);
+  walk->from += walk->from_step;
+  walk->to += walk->to_step;
+  walk->column += walk->side;
+}
+
+template <typename In, int kUnit, ColumnMode kMode>
+template <UnitForm kForm, typename F>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputeUsual(Walk* walk, int end,
+                                                                             const RowTerms<C>* terms, F mask) const {
+  C from[kUnit];
+  C factor[kUnit];
+#pragma unroll
+  for (int e = 0; e < kUnit; ++e) {
+    from[e] = terms[e].from;
+    factor[e] = terms[e].factor;
+  }
+  const Scale<C> scale = ParamScale();
+#pragma unroll(kUnit > 4 ? 2 : 4)
+  while (walk->column < end) {
+    C x[kUnit];
+    RawUnit::Open(RawUnit::Load(walk->from), x);
+#pragma unroll
+    for (int e = 0; e < kUnit; ++e) {
+      if constexpr (kForm == UnitForm::kExp) {
+        x[e] = ShiftedExp(x[e], from[e], scale) * factor[e];
+      } else if constexpr (sizeof(In) == 2) {
+        x[e] = fma(x[e] - from[e], scale.plain, -factor[e]);
+      }
+    }
+    mask(x);
+    Put(walk, x);
+  }
+}
+
+template <typename In, int kUnit, ColumnMode kMode>
+template <typename F>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputeLog(Walk* walk, int end,
+                                                                           const Normalizer<C>* rows, F mask) const {
+  LogTerms<C> terms[kUnit];
+#pragma unroll
+  for (int e = 0; e < kUnit; ++e) {
+    terms[e] = LogTerms<C>(rows[e].base.max_pre, rows[e].factor, rows[e].log_lo, params_.zero);
+  }
+  const LogScale<C> scale(ParamScale(), params_.log_pre, params_.log_factor);
+#pragma unroll 1
+  while (walk->column < end) {
+    C x[kUnit];
+    RawUnit::Open(RawUnit::Load(walk->from), x);
+#pragma unroll
+    for (int e = 0; e < kUnit; ++e) x[e] = terms[e].NumberResult(x[e], scale);
+    mask(x);
+    Put(walk, x);
+  }
+}
+
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ void ColumnMatrix<In, kUnit, kMode>::ComputeAny(Walk* walk, int index, int columns,
+                                                           const Normalizer<C>* rows) const {
+  for (; walk->column < columns; walk->column += walk->side) {
+    const In* const from = reinterpret_cast<const In*>(walk->from);
+    In* const to = reinterpret_cast<In*>(walk->to);
+#pragma unroll 1
+    for (int e = 0; e < kUnit; ++e) {
+      C x[1] = {ToCompute(from[e])};
+      rows[e].template Apply<In, true>(x);
+      const bool valid = walk->column < Limit(index, columns, walk->unit * kUnit + e);
+      to[e] = FromCompute<In, C>(valid ? x[0] : rows[e].masked);
+    }
+    walk->from += walk->from_step;
+    walk->to += walk->to_step;
+  }
+}
+
+}  // namespace softmax::kernels::cuda

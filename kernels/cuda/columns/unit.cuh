@@ -1,0 +1,160 @@
+#pragma once
+
+#include <utility>
+
+#include "kernels/cuda/core/part.cuh"
+
+// Units: what one thread takes of neighbouring inner elements in one column, from a single element to a 16-byte vector.
+// Each element of a unit belongs to another row.
+namespace softmax::kernels::cuda {
+
+template <typename In, int kUnit>
+struct Unit {
+  using C = ComputeOf<In>;
+  static constexpr int kBytes = kUnit * static_cast<int>(sizeof(In));
+  using Raw = std::conditional_t<
+      kUnit == 1, In,
+      std::conditional_t<kBytes == 4, std::uint32_t, std::conditional_t<kBytes == kVectorBytes, uint4, uint2>>>;
+
+  static __device__ __forceinline__ Raw Load(const unsigned char* p) { return *reinterpret_cast<const Raw*>(p); }
+  static __device__ __forceinline__ void Open(const Raw& raw, C (&x)[kUnit]) {
+    In elements[kUnit];
+    memcpy(elements, &raw, sizeof(raw));
+#pragma unroll
+    for (int e = 0; e < kUnit; ++e) x[e] = ToCompute(elements[e]);
+  }
+  static __device__ __forceinline__ Raw Close(const C (&x)[kUnit]) {
+    Raw raw;
+    if constexpr (sizeof(In) == 2 && kUnit > 1) {
+      using Pair = std::conditional_t<std::is_same_v<In, __half>, __half2, __nv_bfloat162>;
+      Pair pairs[kUnit / 2];
+#pragma unroll
+      for (int i = 0; i < kUnit / 2; ++i) {
+        if constexpr (std::is_same_v<In, __half>) {
+          pairs[i] = __floats2half2_rn(x[2 * i], x[2 * i + 1]);
+        } else {
+          pairs[i] = __floats2bfloat162_rn(x[2 * i], x[2 * i + 1]);
+        }
+      }
+      memcpy(&raw, pairs, sizeof(raw));
+    } else {
+      In elements[kUnit];
+#pragma unroll
+      for (int e = 0; e < kUnit; ++e) elements[e] = FromCompute<In, C>(x[e]);
+      memcpy(&raw, elements, sizeof(raw));
+    }
+    return raw;
+  }
+};
+
+// The running maximum of units. 16-bit elements go two at a time; as with fmax, NaN loses.
+template <typename In, int kUnit>
+class UnitMaximum {
+ public:
+  using C = ComputeOf<In>;
+  using Raw = typename Unit<In, kUnit>::Raw;
+
+  __device__ __forceinline__ UnitMaximum() {
+    if constexpr (kPairs > 0) {
+      const uint4 nothing = NothingVector<In>();
+#pragma unroll
+      for (int i = 0; i < kPairs; ++i) memcpy(&pairs_[i], &nothing.x, sizeof(Pair));
+    } else {
+#pragma unroll
+      for (int e = 0; e < kUnit; ++e) max_[e] = -Infinity<C>();
+    }
+  }
+  __device__ __forceinline__ void Add(const Raw& raw) {
+    if constexpr (kPairs > 0) {
+      Pair pairs[kPairs];
+      memcpy(pairs, &raw, sizeof(pairs));
+#pragma unroll
+      for (int i = 0; i < kPairs; ++i) pairs_[i] = __hmax2(pairs_[i], pairs[i]);
+    } else {
+      C x[kUnit];
+      Unit<In, kUnit>::Open(raw, x);
+#pragma unroll
+      for (int e = 0; e < kUnit; ++e) max_[e] = fmax(max_[e], x[e]);
+    }
+  }
+  // Takes those of the lane `offset` apart too; a whole warp calls it.
+  __device__ __forceinline__ void Exchange(int offset) {
+    if constexpr (kPairs > 0) {
+#pragma unroll
+      for (int i = 0; i < kPairs; ++i) {
+        pairs_[i] = __hmax2(pairs_[i], __shfl_xor_sync(0xffffffffu, pairs_[i], offset));
+      }
+    } else {
+#pragma unroll
+      for (int e = 0; e < kUnit; ++e) max_[e] = fmax(max_[e], __shfl_xor_sync(0xffffffffu, max_[e], offset));
+    }
+  }
+  __device__ __forceinline__ Raw GetRaw() const {
+    Raw raw;
+    if constexpr (kPairs > 0) {
+      memcpy(&raw, pairs_, sizeof(raw));
+    } else {
+      raw = Unit<In, kUnit>::Close(max_);
+    }
+    return raw;
+  }
+  __device__ __forceinline__ void Get(C (&max)[kUnit]) const {
+#pragma unroll
+    for (int e = 0; e < kUnit; ++e) {
+      if constexpr (kPairs > 0) {
+        max[e] = fmax(-Infinity<C>(), ToCompute(e % 2 == 0 ? pairs_[e / 2].x : pairs_[e / 2].y));
+      } else {
+        max[e] = max_[e];
+      }
+    }
+  }
+
+ private:
+  static constexpr int kPairs = sizeof(In) == 2 ? kUnit / 2 : 0;
+  using Pair = std::conditional_t<std::is_same_v<In, __half>, __half2, __nv_bfloat162>;
+
+  C max_[kPairs > 0 ? 1 : kUnit];
+  Pair pairs_[kPairs > 0 ? kPairs : 1];
+};
+
+// What the usual form of a result needs of its row; see IsUsual.
+template <typename C>
+struct alignas(2 * sizeof(C)) RowTerms {
+  C from;    // softmax: the base's shift (fp64: max_pre); log-softmax of 16 bits: the maximum
+  C factor;  // as in Normalizer
+};
+
+// Whether RowTerms serve, or for log-softmax of more than 16 bits LogTerms: always but for maxima that are far out,
+// 16-bit log-softmax with its long form, and log-softmax with NaN.
+template <typename In>
+__device__ __forceinline__ bool IsUsual(const Normalizer<ComputeOf<In>>& row) {
+  if constexpr (sizeof(In) == 8) {
+    return !row.log || row.factor == row.factor;
+  } else {
+    if (!row.log) return row.base.base == 0;
+    return sizeof(In) == 2 ? row.IsPlain() : row.factor == row.factor;
+  }
+}
+template <typename In>
+__device__ __forceinline__ RowTerms<ComputeOf<In>> TermsOf(const Normalizer<ComputeOf<In>>& row) {
+  if constexpr (sizeof(In) == 8) {
+    return {row.base.max_pre, row.factor};
+  } else {
+    return {row.log ? row.max : row.base.shift, row.factor};
+  }
+}
+
+// How the results of rows of the usual form are computed.
+enum class UnitForm { kExp, kPlainLog };
+
+// An exponential against a base that is all shift.
+template <typename C>
+__device__ __forceinline__ C ShiftedExp(C x, C shift, const Scale<C>& scale) {
+  if constexpr (sizeof(C) == 8) {
+    return scale.Exp(x, shift);
+  } else {
+    return scale.FastExp(x, 0.0f, shift);
+  }
+}
+
+}  // namespace softmax::kernels::cuda

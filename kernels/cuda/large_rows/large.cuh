@@ -1,0 +1,118 @@
+#pragma once
+
+#include "kernels/cuda/blocks/chunk_table.cuh"
+#include "kernels/cuda/core/slice.cuh"
+#include "kernels/cuda/small_rows/small.cuh"
+
+// Large rows of one matrix: the warps of a block, or of a cluster, each hold some neighbouring chunks of a row and
+// exchange the chunks' statistics once.
+namespace softmax::kernels::cuda {
+
+// In registers, kSlots / 4 chunks a warp. A block takes several rows side by side where they are short.
+template <typename In, int kSlots, bool kSkew, bool kLog, int kThreads, int kMinBlocks>
+__global__ void __launch_bounds__(kThreads, kMinBlocks) LargeMatrixKernel(const __grid_constant__ MatrixParams params) {
+  using C = ComputeOf<In>;
+  constexpr int kChunks = kSlots / kChunkSlots;
+  __shared__ Stats<C> entries[kFlatChunks];
+  __shared__ typename ChunkTable<C>::Control control;
+  const Scale<C> scale = ScaleOf<C>(params);
+  const Team team{params.cluster_blocks};
+  const ChunkTable<C> table(entries, &control, team);
+  table.Arrive(params.chunks);
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const Lanes lanes{static_cast<int>(threadIdx.x) % 32, 32};
+  const int side = warp / params.warps;
+  const int first_chunk = (team.Rank() * params.warps + warp % params.warps) * kChunks;
+  const int column = first_chunk * Element<In>::kChunk;
+  const int row = static_cast<int>(blockIdx.x) / params.cluster_blocks * params.rows_per_block + side;
+  const bool active = row < params.rows;
+  AskAhead<In>(params);
+  BeginAccess(params);
+  const int valid = active ? static_cast<int>(ValidLength(params, row)) : 0;
+
+  RowPart<In, kSlots, kSkew> part;
+  const In* const input = static_cast<const In*>(params.input) + row * params.input_stride + column;
+  part.Load(part.PlaceOf(input, valid - column, AroundOf<In>(params, row, column, valid - column), lanes), lanes);
+  Stats<C> mine[kChunks];
+  constexpr bool kTogether = kChunks > 1 && sizeof(C) == 4;  // doubles would take too many registers
+  if (kTogether && valid - column >= kChunks * Element<In>::kChunk) {
+    part.template WholeChunksStats<kChunks>(scale, mine);
+  } else {
+#pragma unroll
+    for (int k = 0; k < kChunks; ++k) {
+      // The last chunk of a row may be nearly empty; slots without columns change no bit. Doubles have no registers for
+      // two ways, and other warps' full chunks take as long.
+      const bool is_short = sizeof(C) == 4 && valid - column - k * Element<In>::kChunk <= 32 * Element<In>::kVector;
+      if (k == 0) {
+        const int first_valid = column == 0 ? valid : kManyColumns;
+        mine[k] = is_short ? part.template FirstStats<1, kLog>(first_valid, lanes, scale)
+                           : part.template FirstStats<kChunkSlots, kLog>(first_valid, lanes, scale);
+      } else {
+        mine[k] = is_short ? part.template ChunkStats<1>(k * kChunkSlots, lanes, scale)
+                           : part.template ChunkStats<kChunkSlots>(k * kChunkSlots, lanes, scale);
+      }
+    }
+  }
+  table.Begin();
+#pragma unroll
+  for (int k = 0; k < kChunks; ++k) {
+    if (first_chunk + k < params.chunks) table.Publish(side * params.chunks + first_chunk + k, mine[k]);
+  }
+  const Stats<C> stats = table.Fold(side * params.chunks, params.chunks, scale);
+  part.Forget();
+  if (active && column < params.cols) {
+    const Normalizer<C> normalize(scale, stats, kLog, valid == 0);
+    part.Store(static_cast<In*>(params.output) + row * params.output_stride + column, params.cols - column,
+               valid - column, column == 0, lanes, normalize);
+  }
+  Complete(params.completion);
+}
+
+// In shared memory, up to four chunks a warp; one row for each block or cluster, or short ones side by side.
+template <typename In, bool kSkew, bool kLog, int kThreads, int kMinBlocks>
+__global__ void __launch_bounds__(kThreads, kMinBlocks) SliceMatrixKernel(const __grid_constant__ MatrixParams params) {
+  using C = ComputeOf<In>;
+  extern __shared__ __align__(128) unsigned char dynamic[];
+  __shared__ typename ChunkTable<C>::Control control;
+  const Scale<C> scale = ScaleOf<C>(params);
+  const Team team{params.cluster_blocks};
+  // The statistics of the rows' chunks come after the slices.
+  const ChunkTable<C> table(reinterpret_cast<Stats<C>*>(dynamic + params.slice_bytes), &control, team);
+  table.Arrive(params.chunks);
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  constexpr bool kSides = sizeof(In) == 8;  // other types have no registers for rows side by side
+  const bool has_sides = kSides && params.rows_per_block > 1;
+  const int side = has_sides ? warp / params.warps : 0;
+  const int before = (warp - side * params.warps) * params.warp_chunks;
+  const int chunks = min(params.warp_chunks, params.block_chunks - before);
+  const int first_chunk = team.Rank() * params.block_chunks + before;
+  const std::int64_t column = static_cast<std::int64_t>(first_chunk) * Element<In>::kChunk;
+  const std::int64_t row =
+      static_cast<std::int64_t>(blockIdx.x) / params.cluster_blocks * (kSides ? params.rows_per_block : 1) + side;
+  const bool active = !kSides || row < params.rows;
+  AskAhead<In>(params);
+  BeginAccess(params);
+  const std::int64_t valid = active ? ValidLength(params, row) : 0;
+
+  // In 64 registers doubles have only loops. 16 bits take one chunk at a time, which leaves room for the plain forms;
+  // aligned softmax was slower so.
+  Slice<In, kSkew, kLog, 4, sizeof(In) == 8, sizeof(In) == 2 && (kSkew || kLog) ? 1 : 2> slice;
+  const In* const input = static_cast<const In*>(params.input) + row * params.input_stride + column;
+  slice.Start(input, valid - column, AroundOf<In>(params, row, column, valid - column), chunks,
+              reinterpret_cast<uint4*>(dynamic) + warp * params.warp_vectors);
+  table.Begin();
+  slice.Reduce(input, column == 0 ? valid : kManyColumns, scale, [&](int k, const Stats<C>& stats) {
+    if (first_chunk + k < params.chunks) table.Publish(side * params.chunks + first_chunk + k, stats);
+  });
+  const Stats<C> stats =
+      has_sides ? table.FoldSide(side, params.warps, params.chunks, scale) : table.Fold(0, params.chunks, scale);
+  if (active && column < params.cols) {
+    const Normalizer<C> normalize(scale, stats, kLog, valid == 0);
+    slice.Store(static_cast<In*>(params.output) + row * params.output_stride + column, params.cols - column,
+                valid - column, column == 0, normalize);
+  }
+  EndBulkStores(params.completion);
+  Complete(params.completion);
+}
+
+}  // namespace softmax::kernels::cuda

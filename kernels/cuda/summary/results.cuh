@@ -1,0 +1,107 @@
+#pragma once
+
+#include "kernels/cuda/core/part.cuh"
+#include "kernels/cuda/summary/summary.h"
+
+// What a row's summary is made of once its statistics are known.
+namespace softmax::kernels::cuda {
+
+__device__ __forceinline__ std::int64_t ValidLength(const DeviceSummary& segment, std::int64_t row) {
+  if (segment.lengths == nullptr) return segment.cols;
+  const std::int64_t length = segment.lengths[row];
+  return length < segment.cols ? length : segment.cols;
+}
+
+// The part that elements x have in the entropy of a chunk: the sum of exp(d) * d, d = scale * (x - max).
+template <typename C>
+__device__ __forceinline__ double EntropyTerm(C x, C max, double scale) {
+  const double d = (static_cast<double>(x) - static_cast<double>(max)) * scale;
+  if (!(d > -700)) return 0;  // nothing, and -inf
+  if constexpr (sizeof(C) == 4) {
+    const auto f = static_cast<float>(d);
+    return expf(f) * f;
+  } else {
+    return exp(d) * d;
+  }
+}
+
+template <typename In>
+class RowResults {
+ public:
+  using C = ComputeOf<In>;
+
+  // `input`: the row's first element.
+  __device__ RowResults(const DeviceSummary& segment, DataType output_type, std::int64_t row, const In* input,
+                        std::int64_t valid, const RowStats<C>& stats, const Scale<C>& scale)
+      : segment_(segment),
+        output_type_(output_type),
+        row_(row),
+        input_(input),
+        valid_(valid),
+        stats_(stats),
+        normalize_(scale, stats, segment.log != 0, valid == 0),
+        is_nan_(stats.max == -Infinity<C>() || !(stats.sum < Infinity<C>())) {}
+
+  // Whether all the whole answer's elements are NaN.
+  __device__ bool is_nan() const { return is_nan_; }
+
+  // By one thread. `products`: the sum of exp(d) * d over the row.
+  __device__ void WriteNumbers(double products, bool has_nan) const {
+    double log_sum = NAN;
+    const double max = static_cast<double>(stats_.max) * segment_.scale;
+    if (!is_nan_) log_sum = log(static_cast<double>(stats_.sum) + static_cast<double>(stats_.low));
+    if (segment_.log_sum_exp != nullptr) {
+      Number(segment_.log_sum_exp, has_nan ? NAN : is_nan_ ? static_cast<double>(stats_.max) : max + log_sum);
+      Number(segment_.maximum, has_nan ? NAN : max);
+    }
+    if (segment_.entropy != nullptr) {
+      const double sum = static_cast<double>(stats_.sum) + static_cast<double>(stats_.low);
+      Number(segment_.entropy, is_nan_ ? NAN : fmax(0.0, log_sum - products / sum));
+    }
+  }
+  // What comes at place i of the top: the element with this index, or one that is not there (-1).
+  __device__ void WriteTop(std::int32_t i, std::int32_t index) const {
+    const std::int64_t place = row_ * segment_.top_k + i;
+    segment_.top_indices[place] = index;
+    Store(segment_.top_values, place, index < 0 && is_nan_ ? C(NAN) : ValueOf(index));
+  }
+  // The i-th of the chosen elements.
+  __device__ void WriteAt(std::int64_t i) const {
+    const std::int64_t place = row_ * segment_.at + i;
+    Store(segment_.values_at, place, ValueOf(segment_.indices[place]));
+  }
+
+ private:
+  __device__ C ValueOf(std::int32_t index) const {
+    if (index < 0) return segment_.log != 0 ? -Infinity<C>() : C(0);
+    if (index >= valid_) return normalize_.masked;
+    C x[1] = {ToCompute(input_[index * segment_.inner])};
+    normalize_.template Apply<In, false>(x);
+    return x[0];
+  }
+  __device__ void Number(void* numbers, double value) const { static_cast<C*>(numbers)[row_] = static_cast<C>(value); }
+  __device__ void Store(void* values, std::int64_t place, C value) const {
+    ForOutputType<In, false>(output_type_, [&](auto* type) {
+      using Out = std::remove_pointer_t<decltype(type)>;
+      static_cast<Out*>(values)[place] = FromCompute<Out, C>(value);
+    });
+    if (output_type_ == kTypeOf<In>) static_cast<In*>(values)[place] = FromCompute<In, C>(value);
+  }
+
+  template <typename T>
+  static constexpr DataType kTypeOf = std::is_same_v<T, float>    ? DataType::kFloat32
+                                      : std::is_same_v<T, __half> ? DataType::kFloat16
+                                      : std::is_same_v<T, double> ? DataType::kFloat64
+                                                                  : DataType::kBFloat16;
+
+  const DeviceSummary& segment_;
+  const DataType output_type_;
+  const std::int64_t row_;
+  const In* const input_;
+  const std::int64_t valid_;
+  const RowStats<C> stats_;
+  const Normalizer<C> normalize_;
+  const bool is_nan_;
+};
+
+}  // namespace softmax::kernels::cuda
