@@ -9,6 +9,9 @@ export LSAN_OPTIONS=suppressions=$ROOT/tests/support/lsan_suppressions.txt:print
 export UBSAN_OPTIONS=print_stacktrace=1
 export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
 export GTEST_BRIEF=1
+# Of test.sh, not of the servers under test: these warn of variables with their prefix that they do not know.
+FUZZ_SECONDS=${SOFTMAX_FUZZ_SECONDS:-20}
+unset SOFTMAX_SKIP_INSTALL SOFTMAX_FUZZ_SECONDS
 
 skip() { say "$*"; exit 77; }
 
@@ -156,7 +159,7 @@ fuzz_one() {
 }
 
 step_fuzz() {
-  local target targets seconds=${SOFTMAX_FUZZ_SECONDS:-20}
+  local target targets
   command -v clang++ >/dev/null || skip "no clang++"
   configure fuzz
   # fuzz_NAME has its seeds in tests/fuzz/corpus/NAME; what it finds stays in build/.
@@ -167,7 +170,8 @@ step_fuzz() {
   export -f fuzz_one say program die
   export ROOT LOGS
   # shellcheck disable=SC2086 -- the list is words
-  printf '%s\n' $targets | xargs -P "$(cores)" -I{} bash -euo pipefail -c 'fuzz_one "$1" "$2"' fuzz_one {} "$seconds"
+  printf '%s\n' $targets | xargs -P "$(cores)" -I{} bash -euo pipefail -c 'fuzz_one "$1" "$2"' fuzz_one {} \
+    "$FUZZ_SECONDS"
 }
 
 "step_$1"
