@@ -60,6 +60,10 @@ function(softmax_test name)
     # A program that skips everything (no GPU here) says so, and ctest shows it as skipped.
     set_tests_properties(${entry} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT}
                          SKIP_REGULAR_EXPRESSION "SKIPPED: no GPU" ENVIRONMENT "${environment}")
+    # The long ones start first, or one core waits for the last of them. In a fresh build ctest knows no times.
+    if(arg_TIMEOUT GREATER 600)
+      set_tests_properties(${entry} PROPERTIES COST ${arg_TIMEOUT})
+    endif()
     if(arg_SERIAL)
       set_tests_properties(${entry} PROPERTIES RUN_SERIAL ON)
     endif()
