@@ -9,6 +9,9 @@ export LSAN_OPTIONS=suppressions=$ROOT/tests/support/lsan_suppressions.txt:print
 export UBSAN_OPTIONS=print_stacktrace=1
 export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
 export GTEST_BRIEF=1
+# Of test.sh, not of the servers under test: these warn of variables with their prefix that they do not know.
+FUZZ_SECONDS=${SOFTMAX_FUZZ_SECONDS:-20}
+unset SOFTMAX_SKIP_INSTALL SOFTMAX_FUZZ_SECONDS
 
 skip() { say "$*"; exit 77; }
 
@@ -143,20 +146,32 @@ step_cuda() {
   ninja -C build/cuda -j "$(cores)" $objects
 }
 
+# fuzz_one TARGET SECONDS: what it says is printed whole when it ends, for others say things beside it.
+fuzz_one() {
+  local target=$1 code=0 log=$LOGS/$1.log
+  mkdir -p "build/fuzz/found/$target"
+  say "fuzzing $target for $2 s" >"$log"
+  "$(program fuzz "$target")" -max_total_time="$2" -max_len=4096 -timeout=10 -rss_limit_mb=2048 \
+    -print_final_stats=1 -artifact_prefix="$LOGS/" "build/fuzz/found/$target" "tests/fuzz/corpus/${target#fuzz_}" \
+    >>"$log" 2>&1 || code=$?
+  cat "$log"
+  return "$code"
+}
+
 step_fuzz() {
-  local target targets seconds=${SOFTMAX_FUZZ_SECONDS:-20}
+  local target targets
   command -v clang++ >/dev/null || skip "no clang++"
   configure fuzz
   # fuzz_NAME has its seeds in tests/fuzz/corpus/NAME; what it finds stays in build/.
   targets=$(cd tests/fuzz/corpus && for name in *; do echo "fuzz_$name"; done)
   # shellcheck disable=SC2086 -- the list is words
   cmake --build build/fuzz -j "$(cores)" --target $targets
-  for target in $targets; do
-    mkdir -p "build/fuzz/found/$target"
-    say "fuzzing $target for $seconds s"
-    "$(program fuzz "$target")" -max_total_time="$seconds" -max_len=4096 -timeout=10 -rss_limit_mb=2048 \
-      -print_final_stats=1 -artifact_prefix="$LOGS/" "build/fuzz/found/$target" "tests/fuzz/corpus/${target#fuzz_}"
-  done
+  # As many side by side as there are cores: each works in one thread. xargs fails when one of them does.
+  export -f fuzz_one say program die
+  export ROOT LOGS
+  # shellcheck disable=SC2086 -- the list is words
+  printf '%s\n' $targets | xargs -P "$(cores)" -I{} bash -euo pipefail -c 'fuzz_one "$1" "$2"' fuzz_one {} \
+    "$FUZZ_SECONDS"
 }
 
 "step_$1"
