@@ -67,6 +67,8 @@ std::function<std::string(std::uint32_t*)> Always(const std::string& frames) {
   return [frames](std::uint32_t*) { return frames; };
 }
 
+std::string EmptyMessageTo(std::uint32_t stream) { return Frame(kData, kEndStream, stream, std::string(5, '\0')); }
+
 std::string ResetOf(std::uint32_t stream) { return Frame(kReset, 0, stream, BigEndian(8, 4)); }
 
 }  // namespace
@@ -81,16 +83,14 @@ std::vector<Attack> Attacks() {
       {"unknown methods", Calls("/x/y", kEndHeaders | kEndStream), ack, false, true},
       {"unknown methods, answers read", Calls("/x/y", kEndHeaders | kEndStream), ack, true, true},
       {"unknown methods, settings not acknowledged", Calls("/x/y", kEndHeaders | kEndStream), "", true},
-      {"unknown methods with messages",
-       Calls("/x/y", kEndHeaders,
-             [](std::uint32_t stream) { return Frame(kData, kEndStream, stream, std::string(5, '\0')); }),
-       ack, false, true},
+      {"unknown methods with messages", Calls("/x/y", kEndHeaders, EmptyMessageTo), ack, false, true},
       {"calls that stay open, settings not acknowledged", Calls(kStream, kEndHeaders), ""},
       {"unary calls without a message, settings not acknowledged", Calls(kUnary, kEndHeaders), ""},
-      {"reset after a message", Calls(kUnary, kEndHeaders,
-                                      [](std::uint32_t stream) {
-                                        return Frame(kData, kEndStream, stream, std::string(5, '\0')) + ResetOf(stream);
-                                      })},
+      {"reset after a message",
+       Calls(kUnary, kEndHeaders, [](std::uint32_t stream) { return EmptyMessageTo(stream) + ResetOf(stream); })},
+      {"refused requests, answers not read", Calls(kUnary, kEndHeaders, EmptyMessageTo), ack, false, true},
+      {"refused requests, settings not acknowledged", Calls(kUnary, kEndHeaders, EmptyMessageTo), ""},
+      {"refused requests, answers read", Calls(kUnary, kEndHeaders, EmptyMessageTo), ack, true, true},
       {"SETTINGS", Always(Frame(kSettings, 0, 0))},
       {"SETTINGS, answers read", Always(Frame(kSettings, 0, 0)), ack, true},
       {"PING", Always(Frame(kPing, 0, 0, "12345678")), ack, false, true},

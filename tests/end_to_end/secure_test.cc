@@ -8,9 +8,17 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <csignal>
+#include <cstdlib>
+#include <deque>
+#include <filesystem>
+#include <future>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "grpc/reflection/v1alpha/reflection.grpc.pb.h"
@@ -29,6 +37,15 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr std::chrono::seconds kDeadline(20);
+
+// Junk instead of TLS. A sanitizer's program keeps freed memory back, and takes its time.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr std::int64_t kJunkMayGrow = INT64_MAX;
+constexpr double kJunkMayTakeMs = 1000;
+#else
+constexpr std::int64_t kJunkMayGrow = 64ll << 20;
+constexpr double kJunkMayTakeMs = 200;  // without the defence: 1,100 to 1,900
+#endif
 
 std::string HexDigest(const std::string& token) {
   std::string text;
@@ -358,7 +375,8 @@ TEST_F(SecureTest, FailedHandshakesAreAFewLinesInTheLog) {
   const std::string before = server.Log();
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < 200; ++i) {
-    Http2Client rude(server.target(), std::string("\x16\x03\x01\x00\x04", 5) + std::string(60, 'z'));
+    Http2Client rude(server.target(),
+                     std::string("\x16\x03\x01\x00\x40\x01\x00\x00\x3c\x03\x03", 11) + std::string(58, 'z'));
     EXPECT_TRUE(rude.ClosedWithin(10000));
   }
   const std::string log = server.Log().substr(before.size());
@@ -369,6 +387,80 @@ TEST_F(SecureTest, FailedHandshakesAreAFewLinesInTheLog) {
   EXPECT_THAT(log, HasSubstr("gRPC: "));
   EXPECT_LE(lines, seconds + 2) << log;
 }
+
+// What a connection sends that begins as TLS and goes on with junk: to what cannot be a hello, and to what may be one.
+class TlsJunk : public SecureTest, public ::testing::WithParamInterface<std::string> {
+ protected:
+  // So many connections at most wait for the server to end them.
+  static constexpr std::size_t kHeld = 256;
+
+  // As many connections as fit into the time, each left to the server to end. How many.
+  static int Send(const std::string& target, std::chrono::milliseconds time) {
+    const auto end = std::chrono::steady_clock::now() + time;
+    std::deque<Http2Client> held;
+    int connections = 0;
+    for (; std::chrono::steady_clock::now() < end; ++connections) {
+      held.emplace_back(target, GetParam());
+      if (held.size() > kHeld) held.pop_front();
+    }
+    return connections;
+  }
+
+  static std::size_t DescriptorsOf(pid_t pid) {
+    const std::filesystem::directory_iterator all("/proc/" + std::to_string(pid) + "/fd");
+    return static_cast<std::size_t>(std::distance(begin(all), end(all)));
+  }
+};
+
+TEST_P(TlsJunk, CostsGoodClientsLittleAndHoldsNothing) {
+  Place(first_);
+  ServerProcess server({"--tls-cert=" + folder_.path("cert.pem"), "--tls-key=" + folder_.path("key.pem")});
+  ASSERT_FALSE(server.target().empty()) << server.Log();
+  client::ClientOptions options = Trusting(old_authority_.certificate);
+  options.target = server.target();
+  const auto client = client::Client::Create(options);
+  ASSERT_TRUE(client.ok()) << client.status();
+  const Question question = MakeQuestion({2, 100}, 1);
+  const auto p99 = [&](std::chrono::milliseconds time) {
+    std::vector<double> ms;
+    const auto end = std::chrono::steady_clock::now() + time;
+    while (std::chrono::steady_clock::now() < end) {
+      const auto began = std::chrono::steady_clock::now();
+      EXPECT_TRUE((*client)->Softmax(question.view(), question.options()).ok());
+      ms.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - began).count());
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    std::sort(ms.begin(), ms.end());
+    return ms[ms.size() * 99 / 100];
+  };
+  (void)p99(std::chrono::milliseconds(300));
+  const double alone = p99(std::chrono::seconds(1));
+  const std::size_t descriptors = DescriptorsOf(server.pid());
+  const std::int64_t memory = server.PeakResidentBytes();
+  auto junk = std::async(std::launch::async, [&] { return Send(server.target(), std::chrono::milliseconds(3000)); });
+  (void)p99(std::chrono::seconds(1));
+  const double beside = p99(std::chrono::milliseconds(1500));
+  const std::size_t most = DescriptorsOf(server.pid());
+  const int connections = junk.get();
+  for (int i = 0; i < 1000 && DescriptorsOf(server.pid()) > descriptors; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_GT(connections, 100);
+  EXPECT_LE(DescriptorsOf(server.pid()), descriptors);
+  EXPECT_LT(most, descriptors + 2 * kHeld);
+  EXPECT_LT(server.PeakResidentBytes() - memory, kJunkMayGrow);
+  EXPECT_LT(beside, kJunkMayTakeMs);
+  if (std::getenv("SOFTMAX_TEST_PRINT") != nullptr) {
+    std::printf("%d connections, good p99 %.2f ms -> %.2f ms, descriptors %zu -> %zu, grew %.1f MiB\n", connections,
+                alone, beside, descriptors, most, static_cast<double>(server.PeakResidentBytes() - memory) / (1 << 20));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(SecureTest, TlsJunk,
+                         ::testing::Values("\x16\x03\x01" + std::string(200, 'z'),
+                                           std::string("\x16\x03\x01\x00\x40\x01\x00\x00\x3c\x03\x03", 11) +
+                                               std::string(58, 'z')),
+                         [](const auto& info) { return info.index == 0 ? "NoHello" : "BrokenHello"; });
 
 TEST_F(SecureTest, WhatCannotBeServedWithIsOneLineAndExitCode2) {
   Place(first_);

@@ -29,6 +29,12 @@ constexpr std::uint64_t kArrival = 4ull << 32;
 // How long accepting rests when the process has no descriptor left: long enough not to spin, short against a client's
 // patience.
 constexpr std::chrono::milliseconds kPause(50);
+// A thread that hands connections to gRPC also answers calls, and a TLS handshake takes it a fraction of a millisecond.
+// While so many wait for it, further ones stay with the kernel, where they cost neither descriptors nor memory.
+constexpr long kHandingOver = 16;
+constexpr std::chrono::milliseconds kBreath(1);
+// Accepted at once: their greetings are looked at before more are.
+constexpr int kAcceptsATurn = 16;
 // How often connections that have said nothing are looked at.
 constexpr int kArrivalsMs = 200;
 
@@ -165,7 +171,8 @@ void Acceptor::HandleEvent(std::uint64_t what) {
 }
 
 void Acceptor::AcceptReady(const Listener& listener) {
-  while (!paused_) {
+  for (int i = 0; i < kAcceptsATurn && !paused_; ++i) {
+    if (handing_over_.use_count() > kHandingOver) return Rest(kBreath);
     const int fd = accept4(listener.fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0) {
       OnAccepted(fd, listener.destination);
@@ -189,8 +196,12 @@ void Acceptor::PauseAccepting(int error) {
              " are open, raise the descriptor limit");
     complained_ = true;
   }
+  Rest(kPause);
+}
+
+void Acceptor::Rest(Nanoseconds time) {
   paused_ = true;
-  resume_at_ = SteadyClock::now() + kPause;
+  resume_at_ = SteadyClock::now() + time;
   for (const Listener& listener : listeners_) {
     if (listener.fd >= 0) epoll_ctl(epoll_, EPOLL_CTL_DEL, listener.fd, nullptr);
   }
@@ -312,9 +323,8 @@ void Acceptor::HandOver(int fd, std::size_t destination) {
   to.connections->Add(name, duplicate, PeerName(fd), server, account);
   Watch(epoll_, duplicate, EPOLLRDHUP, kConnection | static_cast<std::uint64_t>(duplicate));
   if (!to.run) return to.handoff->HandOff(fd, server);
-  to.run(server, [socket = std::make_shared<OwnedSocket>(fd), handoff = to.handoff.get(), server] {
-    handoff->HandOff(socket->Take(), server);
-  });
+  to.run(server, [socket = std::make_shared<OwnedSocket>(fd), handoff = to.handoff.get(), server,
+                  under_way = handing_over_] { handoff->HandOff(socket->Take(), server); });
 }
 
 void Acceptor::Forget(int duplicate) {

@@ -79,6 +79,7 @@ class Acceptor {
   void HandleEvent(std::uint64_t what);
   void AcceptReady(const Listener& listener);
   void PauseAccepting(int error);
+  void Rest(Nanoseconds time);
   void ResumeAccepting();
   void OnAccepted(int fd, std::size_t destination);
   void Greet(int fd);
@@ -99,7 +100,9 @@ class Acceptor {
   std::unordered_map<int, Accepted> accepted_;  // by the connection's duplicate descriptor
   std::uint64_t accepted_number_ = 0;
   bool paused_ = false;
-  TimePoint resume_at_;      // when it is
+  TimePoint resume_at_;  // when it is
+  // Held by each handing over until it is done, by which these are counted.
+  std::shared_ptr<const char> handing_over_ = std::make_shared<const char>();
   bool complained_ = false;  // said once that the limit is reached; again after it was not
 
   int epoll_ = -1;

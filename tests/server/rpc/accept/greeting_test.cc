@@ -35,12 +35,37 @@ TEST(Greeting, Http1IsToldApart) {
 TEST(Greeting, TlsBeginsWithAHandshakeRecord) {
   EXPECT_EQ(JudgeGreeting(Protocol::kTls, ""), Greeting::kIncomplete);
   EXPECT_EQ(JudgeGreeting(Protocol::kTls, "\x16\x03\x01"), Greeting::kIncomplete);
-  const std::string hello = "\x16\x03\x01" + std::string(8, '\1') + std::string(32, 'r');
+  const std::string hello = std::string("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11) + std::string(32, 'r');
   EXPECT_EQ(JudgeGreeting(Protocol::kTls, hello.substr(0, hello.size() - 1)), Greeting::kIncomplete);
   EXPECT_EQ(JudgeGreeting(Protocol::kTls, hello), Greeting::kRight);
   EXPECT_EQ(ClientRandom(hello + "and more"), std::string(32, 'r'));
   EXPECT_EQ(JudgeGreeting(Protocol::kTls, kPreface), Greeting::kWrong);
   EXPECT_EQ(JudgeGreeting(Protocol::kHttp2, "\x16\x03\x01"), Greeting::kWrong);
+}
+
+TEST(Greeting, WhatBeginsAsATlsRecordAndIsNoClientHelloIsTurnedAway) {
+  const std::string hello = std::string("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11) + std::string(32, 'r');
+  struct Case {
+    std::size_t at;
+    char byte;
+    const char* what;
+  };
+  for (const Case& bad : {Case{0, 0x17, "another record"}, Case{1, 2, "another protocol"}, Case{5, 2, "a ServerHello"},
+                          Case{9, 0x7f, "a version that never was"}, Case{3, 0x7f, "a record above 16 KiB"}}) {
+    std::string bytes = hello;
+    bytes[bad.at] = bad.byte;
+    EXPECT_EQ(JudgeGreeting(Protocol::kTls, bytes), Greeting::kWrong) << bad.what;
+  }
+  std::string shorter = hello;  // than the random number that the connection is known by
+  shorter[3] = 0;
+  shorter[4] = 37;
+  EXPECT_EQ(JudgeGreeting(Protocol::kTls, shorter), Greeting::kWrong);
+  shorter[4] = 38;
+  EXPECT_EQ(JudgeGreeting(Protocol::kTls, shorter), Greeting::kRight);
+  EXPECT_EQ(JudgeGreeting(Protocol::kTls, "\x16\x03\x01" + std::string(60, 'z')), Greeting::kWrong);
+  for (std::size_t size = 1; size < hello.size(); ++size) {
+    EXPECT_EQ(JudgeGreeting(Protocol::kTls, hello.substr(0, size)), Greeting::kIncomplete) << size;
+  }
 }
 
 }  // namespace
