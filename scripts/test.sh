@@ -10,7 +10,7 @@
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 STEPS="format shell style dev"
-ALL_STEPS="$STEPS buf python depth debug simd asan tsan clang tidy cuda fuzz"
+ALL_STEPS="$STEPS buf python depth simd asan tsan clang tidy cuda fuzz"
 LOGS=$ROOT/build/logs
 PASSED=0 FAILED=0 SKIPPED=0
 FAILED_NAMES=""

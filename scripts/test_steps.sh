@@ -24,8 +24,8 @@ run_tests() {
   local preset=$1 labels=$2 log=$LOGS/ctest_$STEP.log
   shift 2
   "$@" ctest --test-dir "build/$preset" --label-regex "$labels" --repeat "until-pass:${TRIES:-1}" \
-    --tests-regex "${CTEST_INCLUDE:-.}" --exclude-regex "${CTEST_EXCLUDE:-^$}" --output-on-failure -j "$(cores)" \
-    --no-tests=error --output-junit "$LOGS/junit_$STEP.xml" | tee "$log"
+    --tests-regex "${CTEST_INCLUDE:-.}" --exclude-regex "${CTEST_EXCLUDE:-^$}" --output-on-failure \
+    -j "${AT_ONCE:-$(cores)}" --no-tests=error --output-junit "$LOGS/junit_$STEP.xml" | tee "$log"
   ! grep -E 'ERROR: (Address|Leak)Sanitizer|runtime error: |WARNING: ThreadSanitizer' "$log" ||
     die "a sanitizer found a fault"
 }
@@ -63,21 +63,12 @@ step_buf() {
 
 step_dev() { TRIES=2 build_and_test dev '^(ci|pure)$'; }
 
-# What measures, drives browsers, or runs beside other people's programs.
+# What measures, drives browsers, or runs beside other people's programs. Two of them only wait (a soak's minutes,
+# h2spec's time limits), so two more than there are cores run at once.
 step_depth() {
   configure dev
   cmake --build build/dev -j "$(cores)" --target all depth
-  TRIES=2 run_tests dev '^depth$'
-}
-
-# Without optimisation, the tests in which many modules meet: two classes of one name show there.
-step_debug() {
-  local programs="server_test batching_test execution_test metrics_test wire_test"
-  configure debug
-  # shellcheck disable=SC2086 -- the list is words
-  cmake --build build/debug -j "$(cores)" --target $programs
-  export CTEST_INCLUDE="^(${programs// /|})(_[0-9]+)?\$"
-  run_tests debug '^(ci|pure)$'
+  TRIES=2 AT_ONCE=$(($(cores) + 2)) run_tests dev '^depth$'
 }
 
 # Every instruction set of the CPU kernels; the other presets have one or two.

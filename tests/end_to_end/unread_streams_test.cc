@@ -16,9 +16,13 @@ namespace {
 #if defined(__SANITIZE_ADDRESS__)
 constexpr std::int64_t kMostTaken = 5000;
 constexpr std::int64_t kMostAnswered = 100;
+// Of 32 streams of one connection, 849 to 6400 and more were refused before all stood still, at -O1 as at -O0, on a
+// machine with nothing else to do; without a sanitizer never less than 6400.
+constexpr std::int64_t kLeastRefused = 400;
 #else
 constexpr std::int64_t kMostTaken = 2000;
 constexpr std::int64_t kMostAnswered = 30;
+constexpr std::int64_t kLeastRefused = 32 * 200;
 #endif
 
 constexpr char kAnswered[] = R"(softmax_requests_total{method="SoftmaxStream",protocol="native",code="OK"} )";
@@ -153,7 +157,7 @@ TEST(UnreadStreams, OfBadRequestsCountToTheConnectionsShare) {
   ASSERT_FALSE(server.target().empty()) << server.Log();
   // Some 400 fill a stream's window of 64 KiB; 256 in a write and 256 behind it would be allowed by their number.
   const std::int64_t refused = RefusedInAll(server, BadRequests(1));
-  EXPECT_GE(refused, 32 * 200);
+  EXPECT_GE(refused, kLeastRefused);
   EXPECT_LE(refused, 32 * 480);
 }
 
