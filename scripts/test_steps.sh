@@ -25,7 +25,7 @@ run_tests() {
   shift 2
   "$@" ctest --test-dir "build/$preset" --label-regex "$labels" --repeat "until-pass:${TRIES:-1}" \
     --tests-regex "${CTEST_INCLUDE:-.}" --exclude-regex "${CTEST_EXCLUDE:-^$}" --output-on-failure \
-    -j "${AT_ONCE:-$(cores)}" --no-tests=error --output-junit "$LOGS/junit_$STEP.xml" | tee "$log"
+    -j "$(cores)" --no-tests=error --output-junit "$LOGS/junit_$STEP.xml" | tee "$log"
   ! grep -E 'ERROR: (Address|Leak)Sanitizer|runtime error: |WARNING: ThreadSanitizer' "$log" ||
     die "a sanitizer found a fault"
 }
@@ -63,12 +63,11 @@ step_buf() {
 
 step_dev() { TRIES=2 build_and_test dev '^(ci|pure)$'; }
 
-# What measures, drives browsers, or runs beside other people's programs. Two of them only wait (a soak's minutes,
-# h2spec's time limits), so two more than there are cores run at once.
+# What measures, drives browsers, or runs beside other people's programs.
 step_depth() {
   configure dev
   cmake --build build/dev -j "$(cores)" --target all depth
-  TRIES=2 AT_ONCE=$(($(cores) + 2)) run_tests dev '^depth$'
+  TRIES=2 run_tests dev '^depth$'
 }
 
 # Every instruction set of the CPU kernels; the other presets have one or two.
