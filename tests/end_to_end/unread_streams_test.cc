@@ -16,8 +16,8 @@ namespace {
 #if defined(__SANITIZE_ADDRESS__)
 constexpr std::int64_t kMostTaken = 5000;
 constexpr std::int64_t kMostAnswered = 100;
-// Of 32 streams of one connection, 849 to 6400 and more were refused before all stood still, at -O1 as at -O0, on a
-// machine with nothing else to do; without a sanitizer never less than 6400.
+// Of 32 streams of one connection, 849 to 6400 and more were refused before all stood still, on a quiet machine as on a
+// busy one; without a sanitizer never less than 6400.
 constexpr std::int64_t kLeastRefused = 400;
 #else
 constexpr std::int64_t kMostTaken = 2000;
