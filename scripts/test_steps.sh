@@ -24,8 +24,8 @@ run_tests() {
   local preset=$1 labels=$2 log=$LOGS/ctest_$STEP.log
   shift 2
   "$@" ctest --test-dir "build/$preset" --label-regex "$labels" --repeat "until-pass:${TRIES:-1}" \
-    --tests-regex "${CTEST_INCLUDE:-.}" --exclude-regex "${CTEST_EXCLUDE:-^$}" --output-on-failure \
-    -j "$(cores)" --no-tests=error --output-junit "$LOGS/junit_$STEP.xml" | tee "$log"
+    --tests-regex "${CTEST_INCLUDE:-.}" --exclude-regex "${CTEST_EXCLUDE:-^$}" --output-on-failure -j "$(cores)" \
+    --no-tests=error --output-junit "$LOGS/junit_$STEP.xml" | tee "$log"
   ! grep -E 'ERROR: (Address|Leak)Sanitizer|runtime error: |WARNING: ThreadSanitizer' "$log" ||
     die "a sanitizer found a fault"
 }
@@ -70,7 +70,7 @@ step_depth() {
   TRIES=2 run_tests dev '^depth$'
 }
 
-# Every instruction set of the CPU kernels; the other presets have one or two.
+# Every instruction set of the CPU kernels; the other presets have two, one or none.
 step_simd() {
   configure simd
   cmake --build build/simd -j "$(cores)" --target kernels_test
@@ -121,7 +121,7 @@ step_tidy() {
   python3 scripts/lint.py
 }
 
-# Objects only: every CUDA source and every source of the CUDA lane, for Hopper as a machine runs it, and for the oldest
+# Objects only: every CUDA source, and every source of the CUDA lane and of the tests that need a GPU, for Hopper as a machine runs it, and for the oldest
 # GPU that we serve as PTX, which the language and the architecture are checked for in half the time.
 step_cuda() {
   local objects
@@ -130,7 +130,7 @@ step_cuda() {
   export CUDACXX
   configure gpu -B build/cuda
   objects=$(ninja -C build/cuda -t targets all |
-    sed -n 's/^\([^:]*\(\.cu\|execution\/cuda\/[^:]*\.cc\)\.o\): .*/\1/p')
+    sed -n 's/^\([^:]*\(\.cu\|execution\/cuda\/[^:]*\.cc\|softmax_cuda_test\.dir\/[^:]*\.cc\)\.o\): .*/\1/p')
   [ -n "$objects" ] || die "the build has no CUDA source"
   # shellcheck disable=SC2086 -- the list is words
   ninja -C build/cuda -j "$(cores)" $objects

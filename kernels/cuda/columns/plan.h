@@ -195,8 +195,7 @@ ColumnPlan PlanColumns(DataType type, const Segment& segment, const Completion& 
 void PlanAhead(DataType type, ColumnPlan* plan);
 
 // One type's kernels: for each mode that for single elements, that for pairs (nullptr where they are not 16-bit ones)
-// and that for 16-byte vectors; for each of kFewColumns those for softmax and then those
-// for log-softmax, or nullptr.
+// and that for 16-byte vectors; for each of kFewColumns those for softmax and then those for log-softmax, or nullptr.
 struct ColumnKernels {
   const void* kernels[kColumnUnits * kColumnModes];
   const void* few[4 * kFewSizes];

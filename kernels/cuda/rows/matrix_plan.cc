@@ -127,7 +127,7 @@ void PlanSmallRows(int bytes, bool dense, bool close, const Device& device, Matr
 
 // Aligned rows of a few chunks are fastest with a warp for each of them, however few columns the last one holds. Not
 // with fewer warps than the multiprocessors have places: the next launch would take the others early and come to lie
-// unevenly.  Log-softmax of more fp32 chunks was not measured.
+// unevenly. Log-softmax of more fp32 chunks was not measured.
 bool TakesChunks(int bytes, const Device& device, const MatrixPlan& plan) {
   const MatrixParams& p = plan.params;
   if (bytes == 8 || plan.skew || p.cols % VectorElements(bytes) != 0) return false;

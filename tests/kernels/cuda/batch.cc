@@ -1,4 +1,4 @@
-#include "tests/kernels/cuda/batch/batch.h"
+#include "tests/kernels/cuda/batch.h"
 
 #include <algorithm>
 #include <atomic>

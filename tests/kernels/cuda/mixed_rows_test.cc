@@ -2,7 +2,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "tests/kernels/cuda/batch/batch.h"
+#include "tests/kernels/cuda/batch.h"
 
 // Results of another type than the input's are those of one type until the last rounding: whichever kernel runs a row.
 namespace softmax::kernels::testing {

@@ -2,7 +2,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "tests/kernels/cuda/batch/batch.h"
+#include "tests/kernels/cuda/batch.h"
 
 // Rows of few columns: their kernels take several rows at a time and have forms of their own. Whichever takes a row, it
 // gives the same bits, within the bounds.
