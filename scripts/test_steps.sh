@@ -121,8 +121,9 @@ step_tidy() {
   python3 scripts/lint.py
 }
 
-# Objects only: every CUDA source, and every source of the CUDA lane and of the tests that need a GPU, for Hopper as a machine runs it, and for the oldest
-# GPU that we serve as PTX, which the language and the architecture are checked for in half the time.
+# Objects only: every CUDA source, and every source of the CUDA lane and of the tests that need a GPU; for Hopper as a
+# machine runs it, and for the oldest GPU that we serve as PTX, which the language and the architecture are checked for
+# in half the time.
 step_cuda() {
   local objects
   CUDACXX=$(find_nvcc)
