@@ -128,10 +128,11 @@ TEST(LoggingDeathTest, NeitherLoggingNorTheEndWaitsForAReaderThatNeverReads) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   const auto log_and_leave = [&] {
-    alarm(10);
+    alarm(60);  // ends a wait, not a slow machine
     if (!InitLogging("info", "text").ok()) _exit(3);
     dup2(ends[1], STDERR_FILENO);
-    for (int i = 0; i < 20000; ++i) LogError("nobody reads this ", i, std::string(1000, 'x'));
+    // Fills the pipe and the 4 MiB of lines that wait.
+    for (int i = 0; i < 5000; ++i) LogError("nobody reads this ", i, std::string(1000, 'x'));
     std::exit(0);
   };
   EXPECT_EXIT(log_and_leave(), testing::ExitedWithCode(0), "");
