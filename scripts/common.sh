@@ -54,7 +54,8 @@ configure() {
   local launcher=()
   if command -v ccache >/dev/null; then
     local ccache="cmake;-E;env;CCACHE_BASEDIR=$ROOT;CCACHE_NOHASHDIR=1"
-    ccache+=";CCACHE_SLOPPINESS=pch_defines,time_macros;ccache"  # what precompiled headers need
+    ccache+=";CCACHE_SLOPPINESS=pch_defines,time_macros"  # what precompiled headers need
+    ccache+=";LC_ALL=$LC_ALL;ccache"  # a shell's own language would be another key
     launcher=("-DCMAKE_CXX_COMPILER_LAUNCHER=$ccache" "-DCMAKE_CUDA_COMPILER_LAUNCHER=$ccache")
   fi
   cmake --preset "$preset" "${launcher[@]}" "$@"
