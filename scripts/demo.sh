@@ -14,7 +14,7 @@ trap cleanup EXIT
 trap 'exit 130' INT TERM
 
 build() {
-  PRESET=release-cpu
+  PRESET=demo
   if [ -n "$NVCC" ] && has_gpu; then PRESET=gpu; fi
   say "building preset $PRESET (the log is build/logs/demo_build.log)"
   if ! { configure "$PRESET" && cmake --build "build/$PRESET" -j "$(cores)" --target \
