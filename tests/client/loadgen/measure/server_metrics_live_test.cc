@@ -12,7 +12,7 @@
 namespace softmax::client {
 namespace {
 
-constexpr auto kLong = std::chrono::seconds(30);
+constexpr auto kTimeout = std::chrono::seconds(30);
 constexpr int kRequests = 200;
 
 TEST(ServerMetrics, TellWhatARealServerDidInTheWindow) {
@@ -24,10 +24,10 @@ TEST(ServerMetrics, TellWhatARealServerDidInTheWindow) {
   const std::vector<std::int64_t> shape = {3, 40};
   ASSERT_TRUE((*client)->Softmax(ViewOf(values, shape)).ok());  // before the window
 
-  const absl::StatusOr<MetricsSnapshot> before = FetchMetrics(server.metrics(), kLong);
+  const absl::StatusOr<MetricsSnapshot> before = FetchMetrics(server.metrics(), kTimeout);
   ASSERT_TRUE(before.ok()) << before.status();
   for (int i = 0; i < kRequests; ++i) ASSERT_TRUE((*client)->Softmax(ViewOf(values, shape)).ok());
-  const absl::StatusOr<MetricsSnapshot> after = FetchMetrics(server.metrics(), kLong);
+  const absl::StatusOr<MetricsSnapshot> after = FetchMetrics(server.metrics(), kTimeout);
   ASSERT_TRUE(after.ok()) << after.status();
 
   const nlohmann::json delta = ServerDelta(*before, *after);
