@@ -14,7 +14,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "kernels/cpu/rows-inl.h"
+#include "kernels/cpu/log-inl.h"
 #include "kernels/types.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -25,89 +25,101 @@ constexpr int kTileRows = 16;
 template <typename T>
 constexpr int kRowVecs = kTileRows / kLanes<T>;
 
-// One tile of at most 16 rows: `in` and `out` point at its first row's first element.
-template <typename In, typename Out>
+// Columns of a tile that are kept as T on their way (256 KiB).
+template <typename T>
+constexpr std::int64_t kKeptColumns = 262144 / sizeof(T) / kTileRows;
+
+// A tile of at most 16 rows.
 struct RowTile {
-  const In* in;
-  Out* out;
   std::int64_t cols;
-  std::int64_t inner;
   int rows;
   bool has_lengths;
   std::int64_t lengths[kTileRows];
   std::int64_t longest;
 };
 
-// The 16 rows' elements of one column; minus infinity for those beyond their row's length.
-template <typename T>
-struct Column {
-  VecOf<T> vecs[kRowVecs<T>];
+// Columns [begin, end) of a tile.
+struct ColumnRange {
+  std::int64_t begin;
+  std::int64_t end;
 };
 
-template <typename T, typename In, typename Out>
-HWY_INLINE Column<T> LoadColumn(const RowTile<In, Out>& tile, std::int64_t c) {
-  const In* from = tile.in + c * tile.inner;
-  In chosen[kTileRows];
-  if (HWY_UNLIKELY(tile.has_lengths)) {
-    for (int i = 0; i < kTileRows; ++i) {
-      const bool is_there = i < tile.rows && c < tile.lengths[i];
-      chosen[i] = is_there ? from[i] : Constants<In>::kNegativeInfinity;
-    }
-    from = chosen;
+// Columns of 16 elements each, `apart` from each other.
+template <typename T>
+struct TileColumns {
+  const T* first;
+  std::int64_t apart;
+
+  const T* At(std::int64_t c) const { return first + c * apart; }
+};
+
+// Brings columns of a tile to `kept`, 16 elements each, minus infinity for those that are missing or beyond their row's
+// length, and raises `max`, one a row, to the largest of them; with nullptr it does only that.
+template <typename T, typename In>
+HWY_NOINLINE void LoadColumns(const RowTile& tile, const ColumnRange& columns, const TileColumns<In>& in,
+                              T* HWY_RESTRICT kept, T* HWY_RESTRICT max) {
+  const Tag<T> d;
+  VecOf<T> largest[kRowVecs<T>];
+  for (int u = 0; u < kRowVecs<T>; ++u) {
+    largest[u] = hn::Load(d, max + u * kLanes<T>);
   }
   const int rows = tile.has_lengths ? kTileRows : tile.rows;
-  Column<T> column;
-  for (int u = 0; u < kRowVecs<T>; ++u) {
-    const int left = rows - u * kLanes<T>;
-    if (HWY_LIKELY(left >= kLanes<T>)) {
-      column.vecs[u] = LoadVec<T>(from + u * kLanes<T>);
-    } else if (left > 0) {
-      column.vecs[u] = LoadPartialVec<T>(from + u * kLanes<T>, left);
-    } else {
-      column.vecs[u] = hn::Set(Tag<T>(), Constants<T>::kNegativeInfinity);
+  const bool keeps = kept != nullptr;
+  for (std::int64_t c = columns.begin; c < columns.end; ++c) {
+    const In* from = in.At(c);
+    In chosen[kTileRows];
+    if (HWY_UNLIKELY(tile.has_lengths)) {
+      for (int i = 0; i < kTileRows; ++i) {
+        const bool is_there = i < tile.rows && c < tile.lengths[i];
+        chosen[i] = is_there ? from[i] : Constants<In>::kNegativeInfinity;
+      }
+      from = chosen;
     }
+    for (int u = 0; u < kRowVecs<T>; ++u) {
+      const int at = u * kLanes<T>;
+      const auto vec =
+          HWY_LIKELY(rows - at >= kLanes<T>) ? LoadVec<T>(from + at) : LoadSomeVec<T>(from + at, rows - at);
+      if (keeps) {
+        hn::Store(vec, d, kept + at);
+      }
+      largest[u] = hn::Max(largest[u], vec);
+    }
+    kept += keeps ? kTileRows : 0;
   }
-  return column;
+  for (int u = 0; u < kRowVecs<T>; ++u) {
+    hn::Store(largest[u], d, max + u * kLanes<T>);
+  }
 }
 
-template <typename T, typename In, typename Out>
-HWY_INLINE void StoreColumn(const RowTile<In, Out>& tile, std::int64_t c, const Column<T>& column, Out masked) {
-  Out* to = tile.out + c * tile.inner;
+// Where a tile's answers go; columns are `apart` elements from each other.
+template <typename Out>
+struct ColumnOutput {
+  Out* out;
+  std::int64_t apart;
+  Out masked;
+};
+
+// Stores column c of 16 answers, kLanes<E> of which are vec(u).
+template <typename E, typename Out, class F>
+HWY_INLINE void StoreColumn(const RowTile& tile, const ColumnOutput<Out>& output, std::int64_t c, F vec) {
+  Out* const to = output.out + c * output.apart;
   if (HWY_LIKELY(!tile.has_lengths)) {
-    for (int u = 0; u < kRowVecs<T>; ++u) {
-      const int left = tile.rows - u * kLanes<T>;
-      if (HWY_LIKELY(left >= kLanes<T>)) {
-        StoreVec<T>(column.vecs[u], to + u * kLanes<T>);
-      } else if (left > 0) {
-        StorePartialVec<T>(column.vecs[u], to + u * kLanes<T>, left);
+    for (int u = 0; u < kRowVecs<E>; ++u) {
+      const int at = u * kLanes<E>;
+      if (HWY_LIKELY(tile.rows - at >= kLanes<E>)) {
+        StoreVec<E>(vec(u), to + at);
+      } else {
+        StoreSomeVec<E>(vec(u), to + at, tile.rows - at);
       }
     }
     return;
   }
   Out whole[kTileRows];
-  for (int u = 0; u < kRowVecs<T>; ++u) {
-    StoreVec<T>(column.vecs[u], whole + u * kLanes<T>);
+  for (int u = 0; u < kRowVecs<E>; ++u) {
+    StoreVec<E>(vec(u), whole + u * kLanes<E>);
   }
   for (int i = 0; i < tile.rows; ++i) {
-    to[i] = c < tile.lengths[i] ? whole[i] : masked;
-  }
-}
-
-template <typename T, typename In, typename Out>
-void MaxOfColumns(const RowTile<In, Out>& tile, T* HWY_RESTRICT max) {
-  const Tag<T> d;
-  Column<T> largest;
-  for (auto& vec : largest.vecs) {
-    vec = hn::Set(d, Constants<T>::kNegativeInfinity);
-  }
-  for (std::int64_t c = 0; c < tile.longest; ++c) {
-    const Column<T> column = LoadColumn<T>(tile, c);
-    for (int u = 0; u < kRowVecs<T>; ++u) {
-      largest.vecs[u] = hn::Max(largest.vecs[u], column.vecs[u]);
-    }
-  }
-  for (int u = 0; u < kRowVecs<T>; ++u) {
-    hn::Store(largest.vecs[u], d, max + u * kLanes<T>);
+    to[i] = c < tile.lengths[i] ? whole[i] : output.masked;
   }
 }
 
@@ -121,7 +133,7 @@ struct ColumnSums {
 };
 
 template <typename T>
-HWY_INLINE void CloseTile(ColumnSums<T>& state) {
+HWY_NOINLINE void CloseTile(ColumnSums<T>& state) {
   const Tag<T> d;
   for (int i = 0; i < ColumnSums<T>::kCount; i += kLanes<T>) {
     auto sum = hn::Load(d, state.sums + i);
@@ -134,68 +146,48 @@ HWY_INLINE void CloseTile(ColumnSums<T>& state) {
   }
 }
 
-// The totals of the rows of a tile.
-struct RowTotals {
-  HWY_ALIGN double highs[kTileRows];
-  HWY_ALIGN double lows[kTileRows];
-};
-
-// The sums of the rows' exponentials; with kKeep those of column c are left in kept[c * 16].
-template <bool kKeep, typename T, typename In, typename Out, Grade kGrade>
-void SumOfColumns(const RowTile<In, Out>& tile, const T* HWY_RESTRICT max, const Factor<T, kGrade>& factor,
-                  RowTotals& totals, T* HWY_RESTRICT kept) {
+// Adds the exponentials of columns to the sums and leaves them at `exps`, which may be where the columns are, 16
+// elements each. Either may be nullptr.
+template <typename T, Grade kGrade>
+HWY_NOINLINE void ExpColumns(const ColumnRange& columns, const TileColumns<T> given, const T* HWY_RESTRICT max,
+                             const Factor<T, kGrade>& factor, ColumnSums<T>* state, T* exps) {
   const Tag<T> d;
-  ColumnSums<T> state;
-  std::memset(&state, 0, sizeof(state));
-  for (std::int64_t c = 0; c < tile.longest; ++c) {
-    if (c != 0 && c % kTile<T> == 0) {
-      CloseTile(state);
+  const bool adds = state != nullptr;
+  const bool keeps = exps != nullptr;
+  for (std::int64_t c = columns.begin; c < columns.end; ++c) {
+    if (adds && c != 0 && c % kTile<T> == 0) {
+      CloseTile(*state);
     }
-    const Column<T> column = LoadColumn<T>(tile, c);
-    T* partial = state.partials[c / kHalfTile<T> % 2] + c % kPartials<T> * kTileRows;
+    const T* const from = given.At(c);
+    VecOf<T> e[kRowVecs<T>];
     for (int u = 0; u < kRowVecs<T>; ++u) {
-      T* at = partial + u * kLanes<T>;
-      VecOf<T> e[] = {hn::Sub(column.vecs[u], hn::Load(d, max + u * kLanes<T>))};
-      BiasedExps<T>(e, factor);
-      hn::Store(hn::Add(hn::Load(d, at), e[0]), d, at);
-      if constexpr (kKeep) {
-        hn::Store(e[0], d, kept + c * kTileRows + u * kLanes<T>);
+      e[u] = hn::Sub(hn::LoadU(d, from + u * kLanes<T>), hn::Load(d, max + u * kLanes<T>));
+    }
+    BiasedExps<T>(e, factor);
+    if (adds) {
+      T* const partial = state->partials[c / kHalfTile<T> % 2] + c % kPartials<T> * kTileRows;
+      for (int u = 0; u < kRowVecs<T>; ++u) {
+        hn::Store(hn::Add(hn::Load(d, partial + u * kLanes<T>), e[u]), d, partial + u * kLanes<T>);
       }
     }
-  }
-  CloseTile(state);
-  for (int i = 0; i < kTileRows; i += kLanes<double>) {
-    StoreTotalsOfRows(state.sums + i, state.rests + i, kTileRows, totals.highs + i, totals.lows + i);
+    if (keeps) {
+      for (int u = 0; u < kRowVecs<T>; ++u) {
+        hn::Store(e[u], d, exps + u * kLanes<T>);
+      }
+      exps += kTileRows;
+    }
   }
 }
 
-template <typename T, typename In, typename Out, Grade kGrade>
-void ExpColumns(const RowTile<In, Out>& tile, const T* HWY_RESTRICT max, const Factor<T, kGrade>& factor,
-                const T* HWY_RESTRICT inverse) {
+// The last step of softmax, of exponentials that were kept.
+template <typename T, typename Out>
+HWY_NOINLINE void ScaleColumns(const RowTile& tile, const ColumnRange& columns, const T* HWY_RESTRICT kept,
+                               const T* HWY_RESTRICT inverse, const ColumnOutput<Out>& output) {
   const Tag<T> d;
-  for (std::int64_t c = 0; c < tile.cols; ++c) {
-    Column<T> column = LoadColumn<T>(tile, c);
-    for (int u = 0; u < kRowVecs<T>; ++u) {
-      VecOf<T> e[] = {hn::Sub(column.vecs[u], hn::Load(d, max + u * kLanes<T>))};
-      BiasedExps<T>(e, factor);
-      column.vecs[u] = hn::Mul(e[0], hn::Load(d, inverse + u * kLanes<T>));
-    }
-    StoreColumn<T>(tile, c, column, Constants<Out>::kZero);
-  }
-}
-
-// The same with exponentials that were kept.
-template <typename T, typename In, typename Out>
-void ScaleColumns(const RowTile<In, Out>& tile, const T* HWY_RESTRICT kept, const T* HWY_RESTRICT inverse) {
-  const Tag<T> d;
-  for (std::int64_t c = 0; c < tile.cols; ++c) {
-    Column<T> column;
-    for (int u = 0; u < kRowVecs<T>; ++u) {
-      // Beyond the longest row only rows that are NaN are not masked.
-      const auto e = c < tile.longest ? hn::Load(d, kept + c * kTileRows + u * kLanes<T>) : hn::Zero(d);
-      column.vecs[u] = hn::Mul(e, hn::Load(d, inverse + u * kLanes<T>));
-    }
-    StoreColumn<T>(tile, c, column, Constants<Out>::kZero);
+  for (std::int64_t c = columns.begin; c < columns.end; ++c, kept += kTileRows) {
+    StoreColumn<T>(tile, output, c, [&](int u) HWY_ATTR {
+      return hn::Mul(hn::Load(d, kept + u * kLanes<T>), hn::Load(d, inverse + u * kLanes<T>));
+    });
   }
 }
 
@@ -211,98 +203,137 @@ struct RowLogs {
   }
 };
 
-template <typename T, typename In, typename Out>
-void LogColumns(const RowTile<In, Out>& tile, const RowLogs& logs, double scale) {
+// The last step of log-softmax.
+template <typename T, typename Out>
+HWY_NOINLINE void LogColumns(const RowTile& tile, const ColumnRange& columns, const TileColumns<T>& given,
+                             const T* HWY_RESTRICT max, const RowLogs& logs, double scale,
+                             const ColumnOutput<Out>& output) {
+  if constexpr (sizeof(T) == 4 && sizeof(Out) == 2) {
+    if (LogsInFloats<T, Out>(scale)) {
+      const Tag<float> d;
+      HWY_ALIGN float log_sums[kTileRows];
+      std::copy(logs.log_high, logs.log_high + kTileRows, log_sums);
+      const auto by = hn::Set(d, static_cast<float>(scale));
+      for (std::int64_t c = columns.begin; c < columns.end; ++c) {
+        const float* const from = given.At(c);
+        StoreColumn<float>(tile, output, c, [&](int u) HWY_ATTR {
+          const int at = u * kLanes<float>;
+          return FloatLogOf(hn::LoadU(d, from + at), hn::Load(d, max + at), hn::Load(d, log_sums + at), by);
+        });
+      }
+      return;
+    }
+  }
   using E = LogElement<T, Out>;
   const auto by = hn::Set(Tag<double>(), scale / kLogPart<T>);
-  for (std::int64_t c = 0; c < tile.cols; ++c) {
-    Column<E> column = LoadColumn<E>(tile, c);
-    for (int u = 0; u < kRowVecs<E>; ++u) {
+  for (std::int64_t c = columns.begin; c < columns.end; ++c) {
+    const T* const from = given.At(c);
+    StoreColumn<E>(tile, output, c, [&](int u) HWY_ATTR {
       const int lower = u * kLanes<E>;
       const int upper = lower + kLanes<E> - kLanes<double>;
-      column.vecs[u] = LogsOf<T>(column.vecs[u], logs.From(lower), logs.From(upper), by);
-    }
-    StoreColumn<E>(tile, c, column, Constants<Out>::kNegativeInfinity);
+      return LogsOf<T>(LoadVec<E>(from + lower), logs.From(lower), logs.From(upper), by);
+    });
   }
 }
 
-template <typename In, typename Out>
-void FloatLogColumns(const RowTile<In, Out>& tile, const float* HWY_RESTRICT max, const RowLogs& logs, double scale) {
-  const Tag<float> d;
-  HWY_ALIGN float log_sums[kTileRows];
-  for (int i = 0; i < kTileRows; ++i) {
-    log_sums[i] = static_cast<float>(logs.log_high[i]);
-  }
-  const auto by = hn::Set(d, static_cast<float>(scale));
-  for (std::int64_t c = 0; c < tile.cols; ++c) {
-    Column<float> column = LoadColumn<float>(tile, c);
-    for (int u = 0; u < kRowVecs<float>; ++u) {
-      const int at = u * kLanes<float>;
-      column.vecs[u] = FloatLogOf(column.vecs[u], hn::Load(d, max + at), hn::Load(d, log_sums + at), by);
-    }
-    StoreColumn<float>(tile, c, column, Constants<Out>::kNegativeInfinity);
-  }
-}
-
-// `kept` has room for kMostKept<T> exponentials.
-template <typename T, typename In, typename Out, Grade kGrade>
-HWY_NOINLINE void RunTile(RowTile<In, Out>& tile, const Segment& segment, const Factor<T, kGrade>& factor,
-                          T* HWY_RESTRICT kept) {
-  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+// What the last step of softmax and of log-softmax know of a tile's rows.
+template <typename T>
+struct TileTotals {
   HWY_ALIGN T max[kTileRows];
-  HWY_ALIGN T inverse[kTileRows] = {};
-  RowLogs logs = {};
-  RowTotals totals;
-  MaxOfColumns<T>(tile, max);
-  const bool is_log = segment.operation == Operation::kLogSoftmax;
-  const bool is_kept = !is_log && tile.cols <= kMostKept<T> / kTileRows;
-  if (is_kept) {
-    SumOfColumns<true>(tile, max, factor, totals, kept);
-  } else {
-    SumOfColumns<false, T>(tile, max, factor, totals, nullptr);
+  HWY_ALIGN T inverse[kTileRows];
+  RowLogs logs;
+};
+
+template <typename T>
+HWY_NOINLINE void CloseTotals(const RowTile& tile, bool is_log, ColumnSums<T>& state, TileTotals<T>& totals) {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  RowLogs& logs = totals.logs;
+  CloseTile(state);
+  for (int i = 0; i < kTileRows; i += kLanes<double>) {
+    StoreTotalsOfRows(state.sums + i, state.rests + i, kTileRows, logs.log_high + i, logs.log_low + i);
   }
+  const bool is_short = tile.cols <= kShort<T>;
   for (int i = 0; i < tile.rows; ++i) {
-    const Sum total = std::isfinite(max[i]) ? Sum{totals.highs[i], totals.lows[i]} : Sum{kNan, 0};
-    inverse[i] = InverseOfBiased<T>(total);
-    const Sum log_sum = is_log && tile.cols > kShort<T> ? LogOfBiased<T>(total) : total;  // short: TakeLogs() below
-    logs.max[i] = kLogPart<T> * static_cast<double>(max[i]);
+    const Sum total = std::isfinite(totals.max[i]) ? Sum{logs.log_high[i], logs.log_low[i]} : Sum{kNan, 0};
+    const Sum log_sum = is_log && !is_short ? LogOfBiased<T>(total) : total;  // short: TakeLogs() below
+    totals.inverse[i] = InverseOfBiased<T>(total);
+    logs.max[i] = kLogPart<T> * static_cast<double>(totals.max[i]);
     logs.log_high[i] = log_sum.high;
     logs.log_low[i] = log_sum.low;
-    if (tile.lengths[i] == 0) {
-      tile.lengths[i] = tile.cols;  // a row without elements is NaN as a whole
-    }
   }
-  if (is_kept) {
-    return ScaleColumns<T>(tile, kept, inverse);
-  }
-  if (!is_log) {
-    return ExpColumns<T>(tile, max, factor, inverse);
-  }
-  if (tile.cols <= kShort<T>) {
+  if (is_log && is_short) {
     TakeLogs<T>(tile.rows, logs.log_high, logs.log_low);
   }
-  if constexpr (sizeof(T) == 4 && sizeof(Out) == 2) {
-    if (LogsInFloats<T, Out>(segment.scale)) {
-      return FloatLogColumns(tile, max, logs, segment.scale);
-    }
-  }
-  LogColumns<T>(tile, logs, segment.scale);
 }
 
-// The lengths of a tile's rows, from row `first` of the segment on.
-template <typename In, typename Out>
-void SetLengths(const Segment& segment, std::int64_t first, RowTile<In, Out>& tile) {
-  tile.has_lengths = false;
-  tile.longest = 0;
+// Calls visit(columns) for columns [0, count), `most` at a time.
+template <class Visit>
+HWY_INLINE void ForParts(std::int64_t count, std::int64_t most, Visit visit) {
+  for (std::int64_t begin = 0; begin < count; begin += most) {
+    visit(ColumnRange{begin, std::min(begin + most, count)});
+  }
+}
+
+// One tile. Whole ones of the type computed in are read where they are; of others all columns that fit are kept as that
+// type, or else a few at a time, and loaded again for every step.
+template <typename T, typename In, typename Out>
+HWY_NOINLINE void RunTile(const Segment& segment, const AnyFactor<T>& factor, RowTile& tile, const TileColumns<In>& in,
+                          Out* out, std::int64_t out_apart, T* kept) {
+  const bool is_log = segment.operation == Operation::kLogSoftmax;
+  const bool fits = tile.cols <= kKeptColumns<T>;
+  const std::int64_t most = fits ? kKeptColumns<T> : 64;  // which the nearest cache holds
+  const ColumnOutput<Out> output{out, out_apart, MaskedValue<Out>(segment.operation)};
+  TileTotals<T> totals = {};
+  std::fill(totals.max, totals.max + kTileRows, Constants<T>::kNegativeInfinity);
+  ColumnSums<T> state;
+  std::memset(&state, 0, sizeof(state));
+  TileColumns<T> given{kept, kTileRows};
+  bool loads = true;
+  if constexpr (std::is_same_v<T, In>) {
+    if (tile.rows == kTileRows && !tile.has_lengths) {
+      given = in;
+      loads = false;
+    }
+  }
+  const auto load = [&](const ColumnRange& part) HWY_ATTR {
+    LoadColumns<T>(tile, part, in, loads ? kept : nullptr, totals.max);
+    if (loads) given.first = kept - part.begin * kTileRows;
+  };
+  const auto take_exps = [&](const ColumnRange& part, ColumnSums<T>* sums, T* exps) HWY_ATTR {
+    WithGrade(factor, [&](const auto& graded) HWY_ATTR { ExpColumns<T>(part, given, totals.max, graded, sums, exps); });
+  };
+  const std::int64_t most_of_sums = loads ? most : tile.cols;
+  ForParts(tile.longest, most_of_sums, load);
+  ForParts(tile.longest, most_of_sums, [&](const ColumnRange& part) HWY_ATTR {
+    if (loads && !fits) load(part);
+    take_exps(part, &state, fits && !is_log ? kept : nullptr);
+  });
+  CloseTotals(tile, is_log, state, totals);
+  for (int i = 0; i < tile.rows; ++i) {
+    if (tile.lengths[i] == 0) tile.lengths[i] = tile.cols;  // a row without elements is NaN as a whole
+  }
+  // Beyond the longest row everything is masked, or NaN whatever it is computed from.
+  ForParts(tile.cols, most, [&](const ColumnRange& part) HWY_ATTR {
+    if (loads && !fits) load(part);
+    if (is_log) return LogColumns(tile, part, given, totals.max, totals.logs, segment.scale, output);
+    if (!fits) take_exps(part, nullptr, kept);
+    ScaleColumns(tile, part, kept, totals.inverse, output);
+  });
+}
+
+// A tile without its columns, from row `first` of the segment on.
+inline RowTile TileOf(const Segment& segment, std::int64_t first, std::int64_t rows) {
+  RowTile tile{segment.cols, static_cast<int>(rows), false, {}, 0};
   for (int i = 0; i < tile.rows; ++i) {
     tile.lengths[i] = segment.lengths == nullptr ? segment.cols : segment.lengths[first + i];
     tile.has_lengths = tile.has_lengths || tile.lengths[i] != segment.cols;
     tile.longest = std::max(tile.longest, tile.lengths[i]);
   }
+  return tile;
 }
 
 // Copies a few bytes, an even number of them, in pieces of one size that may overlap.
-HWY_INLINE void CopyFew(const std::byte* from, std::size_t bytes, std::byte* to) {
+HWY_INLINE void CopyFew(const char* from, std::size_t bytes, char* to) {
   const auto copy = [&](auto size) HWY_ATTR {
     constexpr std::size_t kPiece = decltype(size)::value;
     for (std::size_t i = 0; i + kPiece < bytes; i += kPiece) {
@@ -321,77 +352,60 @@ HWY_INLINE void CopyFew(const std::byte* from, std::size_t bytes, std::byte* to)
   }
 }
 
-// Copies `few` elements of each column; columns are so many elements apart.
-template <typename Element>
-void CopyColumns(const Element* from, std::int64_t from_apart, std::int64_t cols, int few, std::int64_t to_apart,
-                 Element* to) {
-  for (std::int64_t c = 0; c < cols; ++c) {
-    CopyFew(reinterpret_cast<const std::byte*>(from + c * from_apart), few * sizeof(Element),
-            reinterpret_cast<std::byte*>(to + c * to_apart));
-  }
-}
-
-// Calls visit(outer, inner, lane, few) for neighbours of one outer block among `rows` rows from row `first` on: `few`
-// rows from there on, which are lanes of a tile.
-template <class Visit>
-void ForNeighbours(const Segment& segment, std::int64_t first, int rows, Visit visit) {
+// Copies `rows` rows from row `first` of a tensor on to a packed tile, or back. The tensor's blocks are `stride`
+// elements apart; elements have `size` bytes.
+template <bool kBack>
+HWY_NOINLINE void CopyTile(const Segment& segment, std::int64_t first, int rows, std::int64_t stride, std::int64_t size,
+                           std::conditional_t<kBack, char*, const char*> tensor,
+                           std::conditional_t<kBack, const char*, char*> packed) {
   for (int lane = 0; lane < rows;) {
     const std::int64_t inner = (first + lane) % segment.inner;
-    const auto few = static_cast<int>(std::min<std::int64_t>(segment.inner - inner, rows - lane));
-    visit((first + lane) / segment.inner, inner, lane, few);
-    lane += few;
+    const std::int64_t few = std::min<std::int64_t>(segment.inner - inner, rows - lane);
+    auto* here = tensor + ((first + lane) / segment.inner * stride + inner) * size;
+    auto* there = packed + lane * size;
+    const auto bytes = static_cast<std::size_t>(few * size);
+    for (std::int64_t c = 0; c < segment.cols; ++c, here += segment.inner * size, there += kTileRows * size) {
+      if constexpr (kBack) {
+        CopyFew(there, bytes, here);
+      } else {
+        CopyFew(here, bytes, there);
+      }
+    }
+    lane += static_cast<int>(few);
   }
 }
 
-// Columns of rows that are packed (64 KiB), as tiles of fewer rows than 16 waste what is done for all 16.
-template <typename In, typename Out>
-constexpr std::int64_t kMostPacked = 65536 / static_cast<std::int64_t>(std::max(sizeof(In), sizeof(Out))) / kTileRows;
-
-// Rows [begin, end) of a segment with `inner` less than 16, and no more columns than are packed.
-template <typename T, typename In, typename Out, Grade kGrade>
-void RunPackedColumns(const Segment& segment, const Factor<T, kGrade>& factor, std::int64_t begin, std::int64_t end,
-                      T* HWY_RESTRICT kept) {
-  HWY_ALIGN In in[kMostPacked<In, Out> * kTileRows];
-  HWY_ALIGN Out out[kMostPacked<In, Out> * kTileRows];
-  RowTile<In, Out> tile;
-  tile.in = in;
-  tile.out = out;
-  tile.cols = segment.cols;
-  tile.inner = kTileRows;
-  for (std::int64_t row = begin; row < end; row += tile.rows) {
-    tile.rows = static_cast<int>(std::min<std::int64_t>(kTileRows, end - row));
-    SetLengths(segment, row, tile);
-    ForNeighbours(segment, row, tile.rows, [&](std::int64_t outer, std::int64_t inner, int lane, int few) HWY_ATTR {
-      const In* const from = static_cast<const In*>(segment.input) + outer * segment.input_stride + inner;
-      CopyColumns(from, segment.inner, segment.cols, few, kTileRows, in + lane);
-    });
-    RunTile<T>(tile, segment, factor, kept);
-    ForNeighbours(segment, row, tile.rows, [&](std::int64_t outer, std::int64_t inner, int lane, int few) HWY_ATTR {
-      Out* const to = static_cast<Out*>(segment.output) + outer * segment.output_stride + inner;
-      CopyColumns(out + lane, kTileRows, segment.cols, few, segment.inner, to);
-    });
-  }
-}
-
-// Rows [begin, end) of a segment with any `inner`.
-template <typename T, typename In, typename Out, Grade kGrade>
-void RunColumns(const Segment& segment, const Factor<T, kGrade>& factor, std::int64_t begin, std::int64_t end) {
-  HWY_ALIGN T kept[kMostKept<T>];
-  if (segment.inner < kTileRows && segment.cols <= kMostPacked<In, Out>) {
-    return RunPackedColumns<T, In, Out>(segment, factor, begin, end, kept);
-  }
+// Rows [begin, end) of a segment with any `inner`. Few columns of fewer rows than a tile has are packed to whole tiles,
+// as tiles of fewer rows waste what is done for all 16.
+template <typename T, typename In, typename Out>
+HWY_NOINLINE void RunColumns(const Segment& segment, const AnyFactor<T>& factor, std::int64_t begin, std::int64_t end) {
+  constexpr std::int64_t kPackedBytes = 65536;
+  constexpr auto kLargest = static_cast<std::int64_t>(std::max(sizeof(In), sizeof(Out)));
+  HWY_ALIGN T kept[kKeptColumns<T> * kTileRows];
+  HWY_ALIGN char packed_in[kPackedBytes];
+  HWY_ALIGN char packed_out[kPackedBytes];
+  const bool packs = segment.inner < kTileRows && segment.cols * kTileRows * kLargest <= kPackedBytes;
+  const In* const all_in = static_cast<const In*>(segment.input);
+  Out* const all_out = static_cast<Out*>(segment.output);
   for (std::int64_t row = begin; row < end;) {
-    const std::int64_t outer = row / segment.inner;
     const std::int64_t inner = row % segment.inner;
-    RowTile<In, Out> tile;
-    tile.in = static_cast<const In*>(segment.input) + outer * segment.input_stride + inner;
-    tile.out = static_cast<Out*>(segment.output) + outer * segment.output_stride + inner;
-    tile.cols = segment.cols;
-    tile.inner = segment.inner;
-    tile.rows = static_cast<int>(std::min({std::int64_t{kTileRows}, end - row, segment.inner - inner}));
-    SetLengths(segment, row, tile);
-    RunTile<T>(tile, segment, factor, kept);
-    row += tile.rows;
+    const std::int64_t rows = std::min<std::int64_t>(kTileRows, end - row);
+    if (packs) {
+      RowTile tile = TileOf(segment, row, rows);
+      CopyTile<false>(segment, row, tile.rows, segment.input_stride, sizeof(In),
+                      static_cast<const char*>(segment.input), packed_in);
+      RunTile<T>(segment, factor, tile, TileColumns<In>{reinterpret_cast<const In*>(packed_in), kTileRows},
+                 reinterpret_cast<Out*>(packed_out), kTileRows, kept);
+      CopyTile<true>(segment, row, tile.rows, segment.output_stride, sizeof(Out), static_cast<char*>(segment.output),
+                     packed_out);
+      row += rows;
+    } else {
+      RowTile tile = TileOf(segment, row, std::min(rows, segment.inner - inner));
+      const In* const in = all_in + row / segment.inner * segment.input_stride + inner;
+      Out* const out = all_out + row / segment.inner * segment.output_stride + inner;
+      RunTile<T>(segment, factor, tile, TileColumns<In>{in, segment.inner}, out, segment.inner, kept);
+      row += tile.rows;
+    }
   }
 }
 

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "kernels/types.h"
+
 // The element types of tensors as C++ types, and the constants that edge rows are filled with.
 namespace softmax::kernels::cpu {
 
@@ -34,5 +36,11 @@ struct Constants<BFloat> {
   static constexpr BFloat kNegativeInfinity{0xff80};
   static constexpr BFloat kNan{0x7fc0};
 };
+
+// What stands for elements that do not matter.
+template <typename Element>
+Element MaskedValue(Operation operation) {
+  return operation == Operation::kLogSoftmax ? Constants<Element>::kNegativeInfinity : Constants<Element>::kZero;
+}
 
 }  // namespace softmax::kernels::cpu

@@ -15,6 +15,7 @@
 
 #include "kernels/cpu/element.h"
 #include "kernels/cpu/exp-inl.h"
+#include "kernels/types.h"
 
 // Hardware conversion between fp16 and fp32, and masked loads and stores that do not touch what the
 // mask leaves out (of 32- and 64-bit elements; of 16-bit ones).
@@ -376,6 +377,32 @@ HWY_INLINE void StoreMaskedVec(VecOf<T> value, T* to, std::int64_t count) {
 #else
   StoreSomeVec<T>(value, to, count);
 #endif
+}
+
+// The type that elements are computed in.
+template <typename In>
+using ComputedIn = std::conditional_t<std::is_same_v<In, double>, double, float>;
+
+// Calls run(element) with an element of the type, which only names it.
+template <typename F>
+HWY_INLINE void WithType(DataType type, F run) {
+  switch (type) {
+    case DataType::kFloat32:
+      return run(float());
+    case DataType::kFloat16:
+      return run(Half());
+    case DataType::kBFloat16:
+      return run(BFloat());
+    case DataType::kFloat64:
+      return run(double());
+  }
+}
+
+// Calls run(input, output) with an element of each type.
+template <typename F>
+HWY_INLINE void WithTypes(DataType input_type, DataType output_type, F run) {
+  WithType(input_type,
+           [&](auto input) HWY_ATTR { WithType(output_type, [&](auto output) HWY_ATTR { run(input, output); }); });
 }
 
 }  // namespace HWY_NAMESPACE

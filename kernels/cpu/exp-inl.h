@@ -188,6 +188,15 @@ HWY_INLINE void BiasedExps(VecOf<T> (&distances)[kCount], const Factor<T, kGrade
   BiasedExpsOf<T>(distances, factor, std::make_index_sequence<kCount>());
 }
 
+// Calls run(factor) with the factor of its grade.
+template <typename T, class F>
+HWY_INLINE auto WithGrade(const AnyFactor<T>& factor, F run) {
+  if constexpr (sizeof(T) == 4) {
+    if (factor.is_for_sixteen) return run(ForSixteen(factor.full));
+  }
+  return run(factor.full);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace softmax::kernels::cpu
 HWY_AFTER_NAMESPACE();

@@ -1,6 +1,9 @@
 #pragma once
 
 #include <cmath>
+#include <cstddef>
+
+#include "kernels/types.h"
 
 // scale * log2(e), the number that turns a distance from the maximum into an exponent of two, in
 // more precision than T holds: the product then adds no error of its own.
@@ -37,6 +40,13 @@ Factor<T, Grade::kSixteen> ForSixteen(const Factor<T>& factor) {
   return {factor.high, factor.low, factor.head, factor.tail};
 }
 
+// A factor whose grade is known when the program runs.
+template <typename T>
+struct AnyFactor {
+  Factor<T> full;
+  bool is_for_sixteen;
+};
+
 template <typename T>
 Factor<T> MakeFactor(double scale) {
   constexpr long double kLog2E = 1.442695040888963407359924681001892137L;
@@ -50,6 +60,15 @@ Factor<T> MakeFactor(double scale) {
   result.head = static_cast<T>(std::ldexp(std::nearbyint(std::ldexp(fraction, kHeadBits)), exponent - kHeadBits));
   result.tail = static_cast<T>(factor - result.head);
   return result;
+}
+
+// The factor for answers of a segment.
+template <typename T>
+AnyFactor<T> FactorFor(double scale, Operation operation, std::size_t answer_size) {
+  const Factor<T> full = MakeFactor<T>(scale);
+  // Not for log-softmax, which spends its bound on the roundings of its last step.
+  const bool has_room = sizeof(T) == 4 && answer_size == 2 && operation == Operation::kSoftmax;
+  return {full, has_room && IsNearlyHigh(full)};
 }
 
 }  // namespace softmax::kernels::cpu

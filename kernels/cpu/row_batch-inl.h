@@ -15,16 +15,12 @@ HWY_BEFORE_NAMESPACE();
 namespace softmax::kernels::cpu {
 namespace HWY_NAMESPACE {
 
-// Where every load is checked, code for each size of rows takes a compiler minutes: there is one for all, and none for
-// the largest.
+// Where every load is checked, code for the largest of the sizes of rows takes a compiler minutes.
 #undef SOFTMAX_HAS_EACH_SIZE
-#undef SOFTMAX_INLINE_EACH_SIZE
 #ifdef __SANITIZE_ADDRESS__
 #define SOFTMAX_HAS_EACH_SIZE 0
-#define SOFTMAX_INLINE_EACH_SIZE HWY_NOINLINE
 #else
 #define SOFTMAX_HAS_EACH_SIZE 1
-#define SOFTMAX_INLINE_EACH_SIZE HWY_INLINE
 #endif
 
 #if HWY_TARGET != HWY_SCALAR
@@ -37,26 +33,38 @@ constexpr std::int64_t kBatchKept = 16384 / sizeof(T);
 constexpr std::int64_t kNearBytes = 768 << 10;
 constexpr std::int64_t kNearBytesOfWide = 2 << 20;
 
-// Lines [first, end) of a row are brought into the cache.
-template <typename In>
-HWY_INLINE void FetchLines(const In* row, int first, int end) {
-  for (int line = first; line < end; ++line) {
-    hwy::Prefetch(row + line * (64 / static_cast<int>(sizeof(In))));
-  }
-}
+// Lines [begin, end) of rows that are fetched ahead: those of the rows from `first` on, which are `stride` bytes apart.
+struct Fetch {
+  const char* first = nullptr;
+  std::int64_t stride = 0;
+  int begin = 0;
+  int end = 0;
 
-// Lines of a row; one where it is less.
-template <typename In>
-HWY_INLINE int LinesOf(std::int64_t cols) {
-  return static_cast<int>(std::max<std::int64_t>(1, cols * static_cast<std::int64_t>(sizeof(In)) / 64));
-}
+  HWY_INLINE void Row(int row) const {
+    for (int line = begin; line < end; ++line) {
+      hwy::Prefetch(first + row * stride + line * 64);
+    }
+  }
+};
+
+// Where the elements of a batch's rows lie, as T.
+template <typename T>
+struct BatchRows {
+  const T* first;
+  std::int64_t stride;
+
+  const T* At(int row) const { return first + row * stride; }
+};
 
 constexpr int kMostRows = 64;
 
-// A batch of rows on the way through. The exponentials of row r begin at r * pitch.
+// A batch of rows on the way through.
 template <typename T>
 struct RowBatch {
-  HWY_ALIGN T exps[kBatchKept<T>];
+  HWY_ALIGN T kept[kBatchKept<T>];  // softmax: exponentials; log-softmax: the rows, unless they are read where they lie
+  HWY_ALIGN T unused[16 * kLanes<T>];  // exponentials that are not kept
+  std::int64_t pitch;                  // from row to row of `kept`, a number of vectors
+  int rows;
   std::int64_t counts[kMostRows];
   HWY_ALIGN T max[kMostRows];
   HWY_ALIGN double highs[kMostRows];  // of the totals, and of their logarithms after TakeLogs()
@@ -68,92 +76,89 @@ struct RowBatch {
     highs[row] = total.high;
     lows[row] = total.low;
   }
+  ScaleStep<T> ScaleOf(int row) const { return {kept + row * pitch, hn::Set(Tag<T>(), inverses[row])}; }
 };
 
-template <typename T, typename Out>
-HWY_INLINE void ScaleShortRow(const ScaleStep<T>& step, std::int64_t count, bool streams, Out* out) {
-  constexpr std::int64_t kL = kLanes<T>;
+// The last step of a row of kCount elements, vectors without a rest.
+template <std::int64_t kCount, class Step, typename Out>
+HWY_INLINE void WriteWholeRow(const Step& step, bool streams, Out* out) {
+  using E = typename Step::Element;
   if (HWY_UNLIKELY(streams)) {
-    return WriteRowBy<true>(step, count, out);
+    return WriteRow(step, kCount, true, out);
   }
-  std::int64_t c = 0;
 #if SOFTMAX_HAS_MASKED_SIXTEEN
-  if constexpr (std::is_same_v<T, float> && std::is_same_v<Out, BFloat>) {
-    c = WritePairs<false>(step, 0, count, out);
+  if constexpr (std::is_same_v<Out, BFloat>) {
+    WriteVecs<false>(step, 0, kCount, out);
+    return;
   }
 #endif
-  for (; c < count; c += kL) {
-    StoreSomeVec<T>(hn::Mul(hn::Load(Tag<T>(), step.kept + c), step.inverse), out + c, count - c);
+  HWY_UNROLL(4)
+  for (std::int64_t i = 0; i < kCount; i += kLanes<E>) {
+    StoreVec<E>(step.Whole(i), out + i);
   }
 }
 
-// The last step of a row of `count` elements, vectors without a rest.
-template <bool kStreams, class Step, typename Out>
-HWY_INLINE void WriteWholeRow(const Step& step, std::int64_t count, Out* out) {
-  using E = typename Step::Element;
-  std::int64_t i = 0;
+// The last step of a row of softmax, which is kept to the end of a vector.
+template <typename T, typename Out>
+HWY_INLINE void WriteKeptRow(const ScaleStep<T>& step, std::int64_t count, Out* out) {
+  std::int64_t c = 0;
 #if SOFTMAX_HAS_MASKED_SIXTEEN
-  if constexpr (std::is_same_v<E, float> && std::is_same_v<Out, BFloat>) {
-    i = WritePairs<kStreams>(step, 0, count, out);
+  if constexpr (std::is_same_v<Out, BFloat>) {
+    c = WriteVecs<false>(step, 0, count, out);
   }
 #endif
-  for (; i < count; i += kLanes<E>) {
-    if constexpr (kStreams) {
-      StreamVec<E>(step.Whole(i), out + i);
+  for (; c < count; c += kLanes<T>) {
+    StoreSomeVec<T>(step.Whole(c), out + c, count - c);
+  }
+}
+
+// The last step of the rows of a batch that are kVecs vectors without a rest; `given` is where log-softmax reads them.
+template <typename T, int kVecs, typename Out>
+HWY_NOINLINE void WriteWholeRows(const Segment& segment, const RowBatch<T>& batch, const BatchRows<T> given,
+                                 const Fetch fetch, bool streams, Out* out) {
+  constexpr std::int64_t kCount = std::int64_t{kVecs} * kLanes<T>;
+  const bool is_log = segment.operation == Operation::kLogSoftmax;
+  const std::int64_t stride = segment.output_stride;
+  const int rows = batch.rows;
+  for (int r = 0; r < rows; ++r, out += stride) {
+    if (HWY_UNLIKELY(fetch.end != 0)) {
+      fetch.Row(r);
+    }
+    if (HWY_UNLIKELY(std::isnan(batch.highs[r]))) {
+      FillNan(out, kCount, segment);
+    } else if (is_log) {
+      WithLogStep<T, Out>(given.At(r), batch.max[r], segment.scale, batch.Total(r),
+                          [&](const auto& step) HWY_ATTR { WriteWholeRow<kCount>(step, streams, out); });
     } else {
-      StoreVec<E>(step.Whole(i), out + i);
+      const ScaleStep<T> step{batch.kept + r * kCount, hn::Set(Tag<T>(), batch.inverses[r])};
+      WriteWholeRow<kCount>(step, streams, out);
     }
   }
 }
 
-// The same of row r of a batch, which is no NaN.
-template <bool kStreams, typename T, typename In, typename Out>
-HWY_INLINE void FinishWholeRow(const Segment& segment, const RowBatch<T>& batch, int r, std::int64_t count,
-                               const In* in, Out* out) {
-  if (segment.operation == Operation::kSoftmax) {
-    const ScaleStep<T> step{batch.exps + r * count, hn::Set(Tag<T>(), batch.inverses[r])};
-    WriteWholeRow<kStreams>(step, count, out);
-  } else {
-    WithLogStep<T, Out>(in, batch.max[r], segment.scale, batch.Total(r),
-                        [&](const auto& step) HWY_ATTR { WriteWholeRow<kStreams>(step, count, out); });
-  }
-}
-
-// The last step of one row.
-template <typename T, typename In, typename Out>
-HWY_INLINE void FinishRow(const Segment& segment, const RowBatch<T>& batch, int r, const T* HWY_RESTRICT exps,
-                          const In* in, bool streams, Out* out) {
-  const std::int64_t count = batch.counts[r];
-  if (HWY_UNLIKELY(std::isnan(batch.highs[r]))) {
-    return FillNan(out, count, segment);
-  }
-  const bool is_log = segment.operation == Operation::kLogSoftmax;
-  if (is_log) {
-    LogRow<T>(in, count, batch.max[r], segment.scale, batch.Total(r), streams, out);
-  } else {
-    ScaleShortRow(ScaleStep<T>{exps, hn::Set(Tag<T>(), batch.inverses[r])}, count, streams, out);
-  }
-  if (HWY_UNLIKELY(count < segment.cols)) {
-    std::fill(out + count, out + segment.cols, is_log ? Constants<Out>::kNegativeInfinity : Constants<Out>::kZero);
-  }
-}
-
-// The same of the rows of a batch, NaN or not; what is left of the rows `ahead` of them is fetched unless that is 0.
-template <bool kStreams, typename T, typename In, typename Out>
-SOFTMAX_INLINE_EACH_SIZE void FinishWholeRows(const Segment& segment, const RowBatch<T>& batch, int rows,
-                                              std::int64_t count, const In* in, int ahead, Out* out) {
-  const int lines = LinesOf<In>(count);
-  const int fetched = segment.operation == Operation::kSoftmax ? lines / 2 : 0;
-  for (int r = 0; r < rows; ++r) {
-    const In* const from = in + r * segment.input_stride;
+// The same of rows of any length.
+template <typename T, typename Out>
+HWY_NOINLINE void WriteRows(const Segment& segment, const RowBatch<T>& batch, const BatchRows<T> given,
+                            const Fetch fetch, bool streams, Out* out) {
+  for (int r = 0; r < batch.rows; ++r) {
     Out* const to = out + r * segment.output_stride;
-    if (ahead != 0) {
-      FetchLines(from + ahead * segment.input_stride, fetched, lines);
+    const std::int64_t count = batch.counts[r];
+    if (HWY_UNLIKELY(fetch.end != 0)) {
+      fetch.Row(r);
     }
     if (HWY_UNLIKELY(std::isnan(batch.highs[r]))) {
       FillNan(to, count, segment);
+      continue;
+    }
+    if (segment.operation == Operation::kLogSoftmax) {
+      LogRow<T>(given.At(r), count, batch.max[r], segment.scale, batch.Total(r), streams, to);
+    } else if (HWY_UNLIKELY(streams)) {
+      WriteRow(batch.ScaleOf(r), count, true, to);
     } else {
-      FinishWholeRow<kStreams>(segment, batch, r, count, from, to);
+      WriteKeptRow(batch.ScaleOf(r), count, to);
+    }
+    if (HWY_UNLIKELY(count < segment.cols)) {
+      FillMasked(to, count, segment);
     }
   }
 }

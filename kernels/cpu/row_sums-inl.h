@@ -20,28 +20,23 @@ namespace softmax::kernels::cpu {
 namespace HWY_NAMESPACE {
 
 #if SOFTMAX_HAS_MASKED_SIXTEEN
-// The largest of every two of 32 neighbours: the even ones and the odd ones of a vector are each a vector of floats
-// after one instruction.
-HWY_INLINE VecOf<float> MaxOfPair(const BFloat* in) {
+// The largest of `count` elements, a multiple of 128: the even ones and the odd ones of a vector of 32 are each a
+// vector of floats after one instruction.
+HWY_INLINE VecOf<float> MaxOfPairs(const BFloat* in, std::int64_t count) {
   const Tag<float> d;
   const hn::Rebind<std::uint32_t, Tag<float>> d32;
-  const auto pairs = hn::BitCast(d32, hn::LoadU(hn::ScalableTag<std::uint16_t>(), &in->bits));
-  const auto evens = hn::BitCast(d, hn::ShiftLeft<16>(pairs));
-  const auto odds = hn::BitCast(d, hn::And(pairs, hn::Set(d32, 0xffff0000u)));
-  return hn::Max(evens, odds);
-}
-
-// The largest of `count` elements, a multiple of 128.
-HWY_INLINE VecOf<float> MaxOfPairs(const BFloat* in, std::int64_t count) {
-  constexpr std::int64_t kPair = 2 * kLanes<float>;
   VecOf<float> max[4];
   for (auto& vec : max) {
-    vec = hn::Set(Tag<float>(), Constants<float>::kNegativeInfinity);
+    vec = hn::Set(d, Constants<float>::kNegativeInfinity);
   }
-  for (std::int64_t i = 0; i < count; i += 4 * kPair) {
+  for (std::int64_t i = 0; i < count; i += 8 * kLanes<float>) {
     HWY_UNROLL(4)
     for (int u = 0; u < 4; ++u) {
-      max[u] = hn::Max(max[u], MaxOfPair(in + i + u * kPair));
+      const auto* const from = &in[i + u * 2 * kLanes<float>].bits;
+      const auto pairs = hn::BitCast(d32, hn::LoadU(hn::ScalableTag<std::uint16_t>(), from));
+      const auto evens = hn::BitCast(d, hn::ShiftLeft<16>(pairs));
+      const auto odds = hn::BitCast(d, hn::And(pairs, hn::Set(d32, 0xffff0000u)));
+      max[u] = hn::Max(max[u], hn::Max(evens, odds));
     }
   }
   return hn::Max(hn::Max(max[0], max[1]), hn::Max(max[2], max[3]));
@@ -76,15 +71,27 @@ HWY_INLINE VecOf<T> MaxOfLanes(const Element* in, std::int64_t count) {
   return hn::Max(hn::Max(a, b), hn::Max(c, e));
 }
 
+// `count` elements as T, and minus infinity to the end of a vector.
+template <typename T, typename Element>
+HWY_NOINLINE void WidenRow(const Element* in, std::int64_t count, T* to) {
+  std::int64_t i = 0;
+  for (; i + kLanes<T> <= count; i += kLanes<T>) {
+    hn::StoreU(LoadVec<T>(in + i), Tag<T>(), to + i);
+  }
+  if (i < count) {
+    hn::StoreU(LoadPartialVec<T>(in + i, count - i), Tag<T>(), to + i);
+  }
+}
+
 // The largest element.
 template <typename T, typename Element>
-T MaxOfRow(const Element* in, std::int64_t count) {
+HWY_NOINLINE T MaxOfRow(const Element* in, std::int64_t count) {
   return hn::GetLane(LargestLane<T>(MaxOfLanes<T>(in, count)));
 }
 
-// Adds the exponentials of `count` elements, kCount vectors or less, to the partial sums and, with
-// kKeep, writes them to `kept`, which may be `in`.
-template <bool kKeep, bool kWhole, int kCount, typename T, typename Element, Grade kGrade>
+// Adds the exponentials of `count` elements, kCount vectors or less, to the partial sums and writes them to `kept`,
+// which may be `in`.
+template <bool kWhole, int kCount, typename T, typename Element, Grade kGrade>
 HWY_INLINE void AddExps(const Element* in, std::int64_t count, VecOf<T> max, const Factor<T, kGrade>& factor, T* kept,
                         VecOf<T>* HWY_RESTRICT partials) {
   constexpr std::int64_t kL = kLanes<T>;
@@ -97,22 +104,22 @@ HWY_INLINE void AddExps(const Element* in, std::int64_t count, VecOf<T> max, con
   HWY_UNROLL(8)
   for (int u = 0; u < kCount; ++u) {
     partials[u % kPartialVecs<T>] = hn::Add(partials[u % kPartialVecs<T>], e[u]);
-    if constexpr (kKeep && kWhole) {
+    if constexpr (kWhole) {
       hn::StoreU(e[u], Tag<T>(), kept + u * kL);
-    } else if constexpr (kKeep) {
+    } else {
       StoreMaskedVec<T>(e[u], kept + u * kL, count - u * kL);
     }
   }
 }
 
 // The same for one vector of each partial sum, or less, where they are more than go side by side.
-template <bool kKeep, bool kWhole, typename T, typename Element, Grade kGrade>
+template <bool kWhole, typename T, typename Element, Grade kGrade>
 HWY_INLINE void AddExpsOnce(const Element* in, std::int64_t count, VecOf<T> max, const Factor<T, kGrade>& factor,
                             T* kept, VecOf<T>* HWY_RESTRICT partials) {
   constexpr int kCount = std::min(kPartialVecs<T>, kSideBySide);
   for (int u = 0; u < kPartialVecs<T>; u += kCount) {
     const std::int64_t at = u * kLanes<T>;
-    AddExps<kKeep, kWhole, kCount, T>(in + at, count - at, max, factor, kKeep ? kept + at : nullptr, partials + u);
+    AddExps<kWhole, kCount, T>(in + at, count - at, max, factor, kept + at, partials + u);
   }
 }
 
@@ -123,7 +130,7 @@ template <typename T>
 constexpr std::int64_t kStep = std::int64_t{kLanes<T>} * kStepVecs<T>;
 
 // AddExps for kStep elements. `next` is where those of the next row most likely are; nullptr: not to be fetched.
-template <bool kKeep, typename T, typename Element, Grade kGrade>
+template <typename T, typename Element, Grade kGrade>
 HWY_INLINE void AddStep(const Element* in, const Element* next, VecOf<T> max, const Factor<T, kGrade>& factor, T* kept,
                         VecOf<T>* HWY_RESTRICT partials) {
   if (next != nullptr) {
@@ -133,107 +140,114 @@ HWY_INLINE void AddStep(const Element* in, const Element* next, VecOf<T> max, co
     }
   }
   if constexpr (kStep<T> != kPartials<T>) {
-    AddExps<kKeep, true, kSideBySide, T>(in, kStep<T>, max, factor, kept, partials);
+    AddExps<true, kSideBySide, T>(in, kStep<T>, max, factor, kept, partials);
   } else {
-    AddExpsOnce<kKeep, true, T>(in, kStep<T>, max, factor, kept, partials);
+    AddExpsOnce<true, T>(in, kStep<T>, max, factor, kept, partials);
   }
 }
 
 // AddExps for half a tile or less.
-template <bool kKeep, typename T, typename Element, Grade kGrade>
+template <typename T, typename Element, Grade kGrade>
 HWY_INLINE void AddPartOfHalf(const Element* in, std::int64_t count, const Element* next, VecOf<T> max,
                               const Factor<T, kGrade>& factor, T* kept, VecOf<T>* HWY_RESTRICT partials) {
   std::int64_t i = 0;
   for (; i + kStep<T> <= count; i += kStep<T>) {
-    AddStep<kKeep, T>(in + i, next == nullptr ? nullptr : next + i, max, factor, kKeep ? kept + i : nullptr, partials);
+    AddStep<T>(in + i, next == nullptr ? nullptr : next + i, max, factor, kept + i, partials);
   }
   if constexpr (kStep<T> != kPartials<T>) {
     // Vectors that are not there cost less than steps one after the other.
     if (count - i > kStep<T> - kPartials<T>) {
-      T* const to = kKeep ? kept + i : nullptr;
-      return AddExps<kKeep, false, kSideBySide, T>(in + i, count - i, max, factor, to, partials);
+      return AddExps<false, kSideBySide, T>(in + i, count - i, max, factor, kept + i, partials);
+    }
+    for (; i + kPartials<T> <= count; i += kPartials<T>) {
+      AddExpsOnce<true, T>(in + i, kPartials<T>, max, factor, kept + i, partials);
     }
   }
-  for (; i < count; i += kPartials<T>) {
-    T* const to = kKeep ? kept + i : nullptr;
-    if (i + kPartials<T> <= count) {
-      AddExpsOnce<kKeep, true, T>(in + i, kPartials<T>, max, factor, to, partials);
-    } else {
-      AddExpsOnce<kKeep, false, T>(in + i, count - i, max, factor, to, partials);
-    }
+  if (i < count) {
+    AddExpsOnce<false, T>(in + i, count - i, max, factor, kept + i, partials);
   }
 }
 
 // The partial sums of a tile or less: those of its halves, added.
-template <bool kKeep, typename T, typename Element, Grade kGrade>
+template <typename T, typename Element, Grade kGrade>
 HWY_INLINE void AddPart(const Element* in, std::int64_t count, const Element* next, VecOf<T> max,
-                        const Factor<T, kGrade>& factor, T* kept, VecOf<T>* HWY_RESTRICT partials) {
+                        const Factor<T, kGrade>& factor, T* kept, VecOf<T>* HWY_RESTRICT sums) {
   constexpr std::int64_t kHalf = kHalfTile<T>;
-  AddPartOfHalf<kKeep, T>(in, std::min(count, kHalf), next, max, factor, kept, partials);
-  if (count <= kHalf) {
-    return;
-  }
-  VecOf<T> second[kPartialVecs<T>];
-  for (auto& partial : second) {
-    partial = hn::Zero(Tag<T>());
-  }
-  AddPartOfHalf<kKeep, T>(in + kHalf, count - kHalf, next == nullptr ? nullptr : next + kHalf, max, factor,
-                          kKeep ? kept + kHalf : nullptr, second);
-  for (int u = 0; u < kPartialVecs<T>; ++u) {
-    partials[u] = hn::Add(partials[u], second[u]);
+  for (std::int64_t begin = 0; begin < count; begin += kHalf) {
+    VecOf<T> partials[kPartialVecs<T>];
+    for (auto& partial : partials) {
+      partial = hn::Zero(Tag<T>());
+    }
+    AddPartOfHalf<T>(in + begin, std::min(count - begin, kHalf), next == nullptr ? nullptr : next + begin, max, factor,
+                     kept + begin, partials);
+    for (int u = 0; u < kPartialVecs<T>; ++u) {
+      sums[u] = begin == 0 ? partials[u] : hn::Add(sums[u], partials[u]);
+    }
   }
 }
 
-// The biased sum of the row's exponentials; kKeep also writes them to `kept`, which may be `in`.
-template <bool kKeep, typename T, typename Element, Grade kGrade>
-Sum SumOfRow(const Element* in, std::int64_t count, T max, const Factor<T, kGrade>& factor, T* kept) {
+// The biased sum of the row's exponentials, which are written to `kept` unless that is nullptr; it may be `in`. `next`
+// is where the next row's elements most likely are, or nullptr.
+template <typename T, typename Element, Grade kGrade>
+HWY_NOINLINE Sum SumOfRowBy(const Element* in, std::int64_t count, const Element* next, T max,
+                            const Factor<T, kGrade>& factor, T* kept) {
   const Tag<T> d;
   constexpr int kVecs = kPartialVecs<T>;
   static_assert(kHalfTile<T> % kStep<T> == 0);
+  // Writing where nothing is kept costs less than a second form of everything here.
+  HWY_ALIGN T unused[kTile<T>];
+  const std::int64_t kept_tile = kept == nullptr ? 0 : kTile<T>;
+  kept = kept == nullptr ? unused : kept;
   const auto maximum = hn::Set(d, max);
-  // What follows a row is most likely the next one. Beyond what the second-level cache holds it would
-  // be gone again before it is read.
-  const bool fetches_next = count <= (std::int64_t{256} << 10) / static_cast<std::int64_t>(sizeof(Element));
-  const Element* next = fetches_next ? in + count : nullptr;
-  VecOf<T> partials[kVecs];
-  for (auto& partial : partials) {
-    partial = hn::Zero(d);
-  }
-#if HWY_TARGET != HWY_SCALAR
-  if (count <= kTile<T>) {
-    AddPart<kKeep, T>(in, count, next, maximum, factor, kept, partials);
-    return TotalOfTile<T, kVecs>(partials);
-  }
-#endif
   VecOf<T> sums[kVecs];
   VecOf<T> rests[kVecs];
   for (int u = 0; u < kVecs; ++u) {
     sums[u] = rests[u] = hn::Zero(d);
   }
   std::int64_t tile = 0;
-  for (; tile + kTile<T> <= count; tile += kTile<T>) {
+  for (; tile + kTile<T> <= count && count != kTile<T>; tile += kTile<T>) {
+    VecOf<T> first[kVecs];
     VecOf<T> second[kVecs];
-    for (auto& partial : second) {
-      partial = hn::Zero(d);
+    for (int u = 0; u < kVecs; ++u) {
+      first[u] = second[u] = hn::Zero(d);
     }
-    HWY_UNROLL(8)
-    for (std::int64_t i = tile; i < tile + kTile<T>; i += kStep<T>) {
-      AddStep<kKeep, T>(in + i, fetches_next ? next + i : nullptr, maximum, factor, kKeep ? kept + i : nullptr,
-                        i < tile + kHalfTile<T> ? partials : second);
+    std::int64_t i = 0;
+    for (; i < kHalfTile<T>; i += kStep<T>) {
+      AddStep<T>(in + tile + i, next == nullptr ? nullptr : next + tile + i, maximum, factor, kept + i, first);
+    }
+    for (; i < kTile<T>; i += kStep<T>) {
+      AddStep<T>(in + tile + i, next == nullptr ? nullptr : next + tile + i, maximum, factor, kept + i, second);
     }
     for (int u = 0; u < kVecs; ++u) {
-      AddExactly(hn::Add(partials[u], second[u]), sums[u], rests[u]);
-      partials[u] = hn::Zero(d);
+      AddExactly(hn::Add(first[u], second[u]), sums[u], rests[u]);
     }
+    kept += kept_tile;
   }
   if (tile < count) {
-    AddPart<kKeep, T>(in + tile, count - tile, fetches_next ? next + tile : nullptr, maximum, factor,
-                      kKeep ? kept + tile : nullptr, partials);
+    VecOf<T> partials[kVecs];
+    AddPart<T>(in + tile, count - tile, next == nullptr ? nullptr : next + tile, maximum, factor, kept, partials);
+    if (tile == 0) {
+      return TotalOfVecs<false, T, kVecs>(partials, nullptr);
+    }
     for (int u = 0; u < kVecs; ++u) {
       AddExactly(partials[u], sums[u], rests[u]);
     }
   }
-  return Total<T>(sums, rests);
+  return TotalOfVecs<true, T, kVecs>(sums, rests);
+}
+
+template <typename T, typename Element>
+HWY_INLINE Sum SumOfRow(const Element* in, std::int64_t count, const Element* next, T max, const AnyFactor<T>& factor,
+                        T* kept) {
+  return WithGrade(factor,
+                   [&](const auto& graded) HWY_ATTR { return SumOfRowBy<T>(in, count, next, max, graded, kept); });
+}
+
+// What follows a row is most likely the next one. Beyond what the second-level cache holds it would be gone again
+// before it is read.
+template <typename Element>
+HWY_INLINE const Element* NextRow(const Element* in, std::int64_t count) {
+  return count <= (std::int64_t{256} << 10) / static_cast<std::int64_t>(sizeof(Element)) ? in + count : nullptr;
 }
 
 template <typename In>

@@ -37,28 +37,10 @@ struct ScaleStep {
   }
 };
 
-// Computes the exponentials a second time: for rows too long to keep them.
-template <typename T, typename In, Grade kGrade>
-struct ExpStep {
-  using Element = T;
-  const In* in;
-  VecOf<T> max;
-  VecOf<T> inverse;
-  Factor<T, kGrade> factor;
-
-  HWY_INLINE VecOf<T> Whole(std::int64_t i) const { return Of(LoadVec<T>(in + i)); }
-  HWY_INLINE VecOf<T> Some(std::int64_t i, std::int64_t count) const { return Of(LoadPartialVec<T>(in + i, count)); }
-  HWY_INLINE VecOf<T> Of(VecOf<T> x) const {
-    VecOf<T> e[] = {hn::Sub(x, max)};
-    BiasedExps<T>(e, factor);
-    return hn::Mul(e[0], inverse);
-  }
-};
-
-template <typename T, typename In, typename Out>
+template <typename T, typename Out>
 struct LogStep {
   using Element = LogElement<T, Out>;
-  const In* in;
+  const T* in;
   LogRows row;
   VecOf<double> scale;
 
@@ -68,10 +50,9 @@ struct LogStep {
   }
 };
 
-template <typename In>
 struct FloatLogStep {
   using Element = float;
-  const In* in;
+  const float* in;
   VecOf<float> max;
   VecOf<float> log_sum;
   VecOf<float> scale;
@@ -84,147 +65,164 @@ struct FloatLogStep {
   }
 };
 
-// A row whose `count` elements that matter include a NaN or +inf, or are all -inf, or are none.
+// Elements [count, cols) of a row, of which `count` matter.
 template <typename Out>
-void FillNan(Out* out, std::int64_t count, const Segment& segment) {
-  const bool is_log = segment.operation == Operation::kLogSoftmax;
-  const std::int64_t nans = count == 0 ? segment.cols : count;
-  std::fill(out, out + nans, Constants<Out>::kNan);
-  std::fill(out + nans, out + segment.cols, is_log ? Constants<Out>::kNegativeInfinity : Constants<Out>::kZero);
+HWY_NOINLINE void FillMasked(Out* out, std::int64_t count, const Segment& segment) {
+  std::fill(out + count, out + segment.cols, MaskedValue<Out>(segment.operation));
 }
 
+// A row whose `count` elements that matter include a NaN or +inf, or are all -inf, or are none.
+template <typename Out>
+HWY_NOINLINE void FillNan(Out* out, std::int64_t count, const Segment& segment) {
+  const std::int64_t nans = count == 0 ? segment.cols : count;
+  std::fill(out, out + nans, Constants<Out>::kNan);
+  FillMasked(out, nans, segment);
+}
+
+// Writes elements [i, end) of a row without NaN, as far as whole vectors go, and returns where that is.
+template <bool kStreams, class Step, typename Out>
+HWY_INLINE std::int64_t WriteVecs(const Step& step, std::int64_t i, std::int64_t end, Out* out) {
+  using E = typename Step::Element;
+  constexpr std::int64_t kL = kLanes<E>;
 #if SOFTMAX_HAS_MASKED_SIXTEEN
-// Writes elements [i, end) of a row without NaN, as far as pairs of vectors go, and returns where that is.
-template <bool kStreams, class Step>
-HWY_INLINE std::int64_t WritePairs(const Step& step, std::int64_t i, std::int64_t end, BFloat* out) {
-  constexpr std::int64_t kL = kLanes<float>;
-  const hn::ScalableTag<std::uint16_t> d16;
-  for (; i + 2 * kL <= end; i += 2 * kL) {
-    const auto bits = RoundTwo(step.Whole(i), step.Whole(i + kL));
+  if constexpr (std::is_same_v<E, float> && std::is_same_v<Out, BFloat>) {
+    const hn::ScalableTag<std::uint16_t> d16;
+    for (; i + 2 * kL <= end; i += 2 * kL) {
+      const auto bits = RoundTwo(step.Whole(i), step.Whole(i + kL));
+      if constexpr (kStreams) {
+        hn::Stream(bits, d16, &out[i].bits);
+      } else {
+        hn::StoreU(bits, d16, &out[i].bits);
+      }
+    }
+  }
+#endif
+  for (; i + kL <= end; i += kL) {
     if constexpr (kStreams) {
-      hn::Stream(bits, d16, &out[i].bits);
+      StreamVec<E>(step.Whole(i), out + i);
     } else {
-      hn::StoreU(bits, d16, &out[i].bits);
+      StoreVec<E>(step.Whole(i), out + i);
     }
   }
   return i;
 }
-#endif
 
-// Writes a row without NaN. With kStreams whole cache lines go past the cache, for outputs that it cannot hold.
-template <bool kStreams, class Step, typename Out>
-void WriteRowBy(const Step& given, std::int64_t count, Out* out) {
+// Writes a row without NaN. With `streams` whole cache lines go past the cache, for outputs that it cannot hold.
+template <class Step, typename Out>
+HWY_NOINLINE void WriteRow(const Step& given, std::int64_t count, bool streams, Out* out) {
   const Step step = given;  // which no store to the output can change, so that it stays in registers
   using E = typename Step::Element;
   constexpr std::int64_t kL = kLanes<E>;
-  [[maybe_unused]] constexpr bool kInPairs = std::is_same_v<E, float> && std::is_same_v<Out, BFloat>;
+  constexpr std::int64_t kLine = 64 / sizeof(Out);
   std::int64_t i = 0;
-  if constexpr (kStreams) {
+  if (HWY_UNLIKELY(streams)) {
     const std::int64_t head = std::min(count, ElementsToLine(out));
     for (; i < head; i += std::min(kL, head - i)) {
       const std::int64_t some = std::min(kL, head - i);
       StorePartialVec<E>(step.Some(i, some), out + i, some);
     }
+    i = WriteVecs<true>(step, i, i + (count - i) / kLine * kLine, out);
   }
-  if constexpr (kStreams) {
-    constexpr std::int64_t kLine = 64 / sizeof(Out);
-    const std::int64_t end = i + (count - i) / kLine * kLine;
-#if SOFTMAX_HAS_MASKED_SIXTEEN
-    if constexpr (kInPairs) {
-      i = WritePairs<true>(step, i, end, out);
-    }
-#endif
-    for (; i + kL <= end; i += kL) {
-      StreamVec<E>(step.Whole(i), out + i);
-    }
-  }
-#if SOFTMAX_HAS_MASKED_SIXTEEN
-  if constexpr (kInPairs) {
-    i = WritePairs<false>(step, i, count, out);
-  }
-#endif
-  for (; i + kL <= count; i += kL) {
-    StoreVec<E>(step.Whole(i), out + i);
-  }
+  i = WriteVecs<false>(step, i, count, out);
   if (i < count) {
     StorePartialVec<E>(step.Some(i, count - i), out + i, count - i);
   }
 }
 
-template <class Step, typename Out>
-HWY_INLINE void WriteRow(const Step& step, std::int64_t count, bool streams, Out* out) {
-  if (HWY_UNLIKELY(streams)) {
-    WriteRowBy<true>(step, count, out);
-  } else {
-    WriteRowBy<false>(step, count, out);
-  }
-}
-
 // Hands the last step of a row of log-softmax to `write`.
-template <typename T, typename Out, typename In, class Write>
-HWY_INLINE void WithLogStep(const In* in, T max, double scale, Sum log_sum, Write write) {
+template <typename T, typename Out, class Write>
+HWY_INLINE void WithLogStep(const T* in, T max, double scale, Sum log_sum, Write write) {
   if constexpr (sizeof(T) == 4 && sizeof(Out) == 2) {
     if (LogsInFloats<T, Out>(scale)) {
       const Tag<float> d;
       const auto log = hn::Set(d, static_cast<float>(log_sum.high));
-      return write(FloatLogStep<In>{in, hn::Set(d, max), log, hn::Set(d, static_cast<float>(scale))});
+      return write(FloatLogStep{in, hn::Set(d, max), log, hn::Set(d, static_cast<float>(scale))});
     }
   }
   const Tag<double> d;
   const auto part = hn::Set(d, kLogPart<T> * static_cast<double>(max));
   const LogRows row{part, hn::Set(d, log_sum.high), hn::Set(d, log_sum.low)};
-  write(LogStep<T, In, Out>{in, row, hn::Set(d, scale / kLogPart<T>)});
+  write(LogStep<T, Out>{in, row, hn::Set(d, scale / kLogPart<T>)});
+}
+
+// The elements that are worked on at a time where a row is not kept as a whole.
+template <typename T>
+constexpr std::int64_t kPiece = 8192 / sizeof(T);
+
+// Calls visit(begin, count) for the pieces of a row; those behind the first begin at a cache line of the output.
+template <typename T, typename Out, class Visit>
+HWY_INLINE void ForPieces(std::int64_t count, const Out* out, Visit visit) {
+  constexpr std::int64_t kLine = 64 / sizeof(Out);
+  std::int64_t some = kPiece<T> - (kLine - ElementsToLine(out)) % kLine;
+  for (std::int64_t i = 0; i < count; i += some, some = kPiece<T>) {
+    some = std::min(some, count - i);
+    visit(i, some);
+  }
 }
 
 template <typename T, typename In, typename Out>
 HWY_NOINLINE void LogRow(const In* in, std::int64_t count, T max, double scale, Sum log_sum, bool streams, Out* out) {
-  WithLogStep<T, Out>(in, max, scale, log_sum, [&](const auto& step) HWY_ATTR { WriteRow(step, count, streams, out); });
-}
-
-// Keeps the exponentials beside the output, which cannot hold them or is better written once.
-template <typename T, typename In, typename Out, Grade kGrade>
-HWY_NOINLINE void SoftmaxRowAside(const In* in, Out* out, std::int64_t count, T max, const Factor<T, kGrade>& factor,
-                                  const Segment& segment, bool streams, Maxima<T, In>& maxima) {
-  HWY_ALIGN T kept[kMostKept<T>];
-  const Sum total = SumOfRow<true, T>(in, count, max, factor, kept);
-  maxima.LookAhead();
-  if (HWY_UNLIKELY(std::isnan(total.high))) {
-    return FillNan(out, count, segment);
+  if constexpr (std::is_same_v<T, In>) {
+    WithLogStep<T, Out>(in, max, scale, log_sum,
+                        [&](const auto& step) HWY_ATTR { WriteRow(step, count, streams, out); });
+  } else {
+    HWY_ALIGN T piece[kPiece<T>];
+    ForPieces<T>(count, out, [&](std::int64_t begin, std::int64_t some) HWY_ATTR {
+      WidenRow(in + begin, some, piece);
+      LogRow<T>(piece, some, max, scale, log_sum, streams, out + begin);
+    });
   }
-  WriteRow(ScaleStep<T>{kept, hn::Set(Tag<T>(), InverseOfBiased<T>(total))}, count, streams, out);
 }
 
-template <typename T, typename In, typename Out, Grade kGrade>
-HWY_INLINE void SoftmaxRow(const In* in, Out* out, std::int64_t count, T max, const Factor<T, kGrade>& factor,
-                           const Segment& segment, bool streams, Maxima<T, In>& maxima) {
-  const Tag<T> d;
+// The last step of a row of softmax whose exponentials are not kept: they are computed a second time.
+template <typename T, typename In, typename Out>
+HWY_NOINLINE void ExpRow(const In* in, std::int64_t count, T max, const AnyFactor<T>& factor, T inverse, bool streams,
+                         Out* out) {
+  HWY_ALIGN T piece[kPiece<T>];
+  ForPieces<T>(count, out, [&](std::int64_t begin, std::int64_t some) HWY_ATTR {
+    SumOfRow<T, In>(in + begin, some, nullptr, max, factor, piece);
+    WriteRow(ScaleStep<T>{piece, hn::Set(Tag<T>(), inverse)}, some, streams, out + begin);
+  });
+}
+
+// One row; false if it is NaN. `kept` has room for kMostKept exponentials.
+template <typename T, typename In, typename Out>
+HWY_INLINE bool SoftmaxRow(const In* in, std::int64_t count, T max, const AnyFactor<T>& factor, T* kept, bool streams,
+                           Maxima<T, In>& maxima, Out* out) {
+  const In* const next = NextRow(in, count);
+  const bool is_kept = count <= kMostKept<T>;
+  T* exps = is_kept ? kept : nullptr;
+  // Exponentials are kept beside the output where that cannot hold them or is better written once.
   if constexpr (std::is_same_v<T, Out>) {
-    if (!streams || count > kMostKept<T>) {
-      const Sum total = SumOfRow<true, T>(in, count, max, factor, out);
-      maxima.LookAhead();
-      return WriteRow(ScaleStep<T>{out, hn::Set(d, InverseOfBiased<T>(total))}, count, false, out);
+    if (!streams || !is_kept) {
+      exps = out;
+      streams = false;
     }
   }
-  if (count <= kMostKept<T>) {
-    return SoftmaxRowAside(in, out, count, max, factor, segment, streams, maxima);
-  }
-  const Sum total = SumOfRow<false, T, In>(in, count, max, factor, nullptr);
+  const Sum total = SumOfRow<T, In>(in, count, next, max, factor, exps);
+  maxima.LookAhead();
+  const T inverse = InverseOfBiased<T>(total);
   if (HWY_UNLIKELY(std::isnan(total.high))) {
-    return FillNan(out, count, segment);
+    return false;
   }
-  const auto inverse = hn::Set(d, InverseOfBiased<T>(total));
-  WriteRow(ExpStep<T, In, kGrade>{in, hn::Set(d, max), inverse, factor}, count, streams, out);
+  if (HWY_LIKELY(exps != nullptr)) {
+    WriteRow(ScaleStep<T>{exps, hn::Set(Tag<T>(), inverse)}, count, streams, out);
+  } else {
+    ExpRow<T>(in, count, max, factor, inverse, streams, out);
+  }
+  return true;
 }
 
-template <typename T, typename In, typename Out, Grade kGrade>
-HWY_INLINE void LogSoftmaxRow(const In* in, Out* out, std::int64_t count, T max, const Factor<T, kGrade>& factor,
-                              const Segment& segment, bool streams, Maxima<T, In>& maxima) {
-  const Sum log_sum = LogOfBiased<T>(SumOfRow<false, T, In>(in, count, max, factor, nullptr));
+template <typename T, typename In, typename Out>
+HWY_INLINE bool LogSoftmaxRow(const In* in, std::int64_t count, T max, const AnyFactor<T>& factor, double scale,
+                              bool streams, Maxima<T, In>& maxima, Out* out) {
+  const Sum log_sum = LogOfBiased<T>(SumOfRow<T, In>(in, count, NextRow(in, count), max, factor, nullptr));
   maxima.LookAhead();
   if (HWY_UNLIKELY(std::isnan(log_sum.high))) {
-    return FillNan(out, count, segment);
+    return false;
   }
-  LogRow<T>(in, count, max, segment.scale, log_sum, streams, out);
+  LogRow<T>(in, count, max, scale, log_sum, streams, out);
+  return true;
 }
 
 // Whether the output is too large for the last-level cache, as 32 MiB of it beside the input are on
@@ -244,11 +242,12 @@ bool Streams(const Segment& segment) {
 }
 
 // Rows [begin, end) of a segment with inner == 1.
-template <typename T, typename In, typename Out, Grade kGrade>
-void RunLongRows(const Segment& segment, const Factor<T, kGrade>& factor, std::int64_t begin, std::int64_t end) {
+template <typename T, typename In, typename Out>
+HWY_NOINLINE void RunLongRows(const Segment& segment, const AnyFactor<T>& factor, std::int64_t begin,
+                              std::int64_t end) {
+  HWY_ALIGN T kept[kMostKept<T>];
   const bool is_log = segment.operation == Operation::kLogSoftmax;
   const bool streams = Streams<Out>(segment);
-  const Out masked = is_log ? Constants<Out>::kNegativeInfinity : Constants<Out>::kZero;
   Maxima<T, In> maxima(segment, begin, end);
   for (std::int64_t row = begin; row < end; ++row) {
     const auto [in, count] = InputOf<In>(segment, row);
@@ -257,16 +256,14 @@ void RunLongRows(const Segment& segment, const Factor<T, kGrade>& factor, std::i
       __builtin_prefetch(out + count, 1);  // the line that this row shares with the next is not streamed
     }
     const T max = maxima.Take();
-    if (!std::isfinite(max)) {
+    const bool has_values =
+        std::isfinite(max) && (is_log ? LogSoftmaxRow(in, count, max, factor, segment.scale, streams, maxima, out)
+                                      : SoftmaxRow(in, count, max, factor, kept, streams, maxima, out));
+    if (HWY_UNLIKELY(!has_values)) {
       FillNan(out, count, segment);
-      continue;
+    } else if (HWY_UNLIKELY(count < segment.cols)) {
+      FillMasked(out, count, segment);
     }
-    if (is_log) {
-      LogSoftmaxRow<T>(in, out, count, max, factor, segment, streams, maxima);
-    } else {
-      SoftmaxRow<T>(in, out, count, max, factor, segment, streams, maxima);
-    }
-    std::fill(out + count, out + segment.cols, masked);
   }
   if (streams) {
     hwy::FlushStream();

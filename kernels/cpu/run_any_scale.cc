@@ -62,7 +62,7 @@ void RunRow(const RowOf& row) {
 
 void SummarizeTop(const SummarySegment& summary, const RowOf& row) {
   const std::int32_t k = summary.top_k;
-  TopK<Real> top(k);
+  TopK<Real> top(k, -kInfinity);
   if (!row.is_nan()) {
     for (std::int64_t c = 0; c < row.count; ++c) top.Offer(row.Load(c), c);
   }

@@ -9,8 +9,10 @@
 #endif
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "kernels/cpu/lanes-inl.h"
 #include "kernels/cpu/row_batch-inl.h"
@@ -48,75 +50,59 @@ HWY_INLINE void LoadRow(const In* from, VecOf<T>* HWY_RESTRICT vecs) {
   }
 }
 
-// The largest of each lane's elements of a whole row.
-template <typename T, int kVecs, typename In>
-HWY_INLINE VecOf<T> MaxOfWholeRow(const In* in) {
-#if SOFTMAX_HAS_MASKED_SIXTEEN
-  if constexpr (kVecs > 1 && std::is_same_v<In, BFloat>) {
-    auto largest = MaxOfPair(in);
-    HWY_UNROLL(4)
-    for (int u = 2; u < kVecs; u += 2) {
-      largest = hn::Max(largest, MaxOfPair(in + u * kLanes<T>));
-    }
-    return largest;
-  }
-#endif
-  auto largest = LoadVec<T>(in);
-  HWY_UNROLL(16)
-  for (int u = 1; u < kVecs; ++u) {
-    largest = hn::Max(largest, LoadVec<T>(in + u * kLanes<T>));
-  }
-  return largest;
-}
-
-// The same of `count` elements, which are left at `to` as a whole row.
-template <typename T, int kVecs, typename In>
-HWY_INLINE VecOf<T> MaxOfMadeWhole(const In* in, std::int64_t count, T* HWY_RESTRICT to) {
+// The largest of each lane's elements of a row, which is left at `to` as T, with minus infinity after its `count`
+// elements; whole rows of T are not.
+template <typename T, int kVecs, bool kWhole, typename In>
+HWY_INLINE VecOf<T> MaxOfShortRow(const In* in, std::int64_t count, T* HWY_RESTRICT to) {
   constexpr std::int64_t kL = kLanes<T>;
   auto largest = hn::Set(Tag<T>(), Constants<T>::kNegativeInfinity);
-  HWY_UNROLL(4)
-  for (int u = 0; u < kVecs; ++u) {
-    const auto vec = LoadSomeVec<T>(in + u * kL, count - u * kL);
-    hn::Store(vec, Tag<T>(), to + u * kL);
-    largest = hn::Max(largest, vec);
+  if constexpr (kWhole) {
+    HWY_UNROLL(16)
+    for (int u = 0; u < kVecs; ++u) {
+      const auto vec = LoadVec<T>(in + u * kL);
+      if constexpr (!std::is_same_v<T, In>) {
+        hn::Store(vec, Tag<T>(), to + u * kL);
+      }
+      largest = u == 0 ? vec : hn::Max(largest, vec);
+    }
+  } else {
+    HWY_UNROLL(4)
+    for (int u = 0; u < kVecs; ++u) {
+      const auto vec = LoadSomeVec<T>(in + u * kL, count - u * kL);
+      hn::Store(vec, Tag<T>(), to + u * kL);
+      largest = hn::Max(largest, vec);
+    }
   }
   return largest;
 }
 
-// Either of a row of a batch; rows from `end` on are not there.
-template <typename T, int kVecs, bool kWhole, typename In>
-HWY_INLINE VecOf<T> MaxOfShortRow(const In* in, std::int64_t stride, int row, int end, RowBatch<T>& batch) {
-  if constexpr (kWhole) {
-    return MaxOfWholeRow<T, kVecs>(in + row * stride);
-  } else if (row < end) {
-    T* const to = batch.exps + row * kVecs * kLanes<T>;
-    return MaxOfMadeWhole<T, kVecs>(in + row * stride, batch.counts[row], to);
-  } else {
-    return hn::Zero(Tag<T>());
-  }
-}
-
-// The largest elements of as many rows as a vector has lanes. Rows that are not whole are left, made so, where their
-// exponentials are to be.
+// The largest elements of as many rows as a vector has lanes; rows from `end` on are not there.
 template <typename T, int kVecs, bool kWhole, typename In>
 HWY_INLINE void FindMaxima(const In* in, std::int64_t stride, int first, int end, RowBatch<T>& batch) {
+  constexpr std::int64_t kPitch = std::int64_t{kVecs} * kLanes<T>;
   VecOf<T> largest[kLanes<T>];
-  if constexpr (kWhole || kVecs == 1) {
+  const auto find = [&](int r) HWY_ATTR {
+    const int row = first + r;
+    largest[r] = kWhole || row < end
+                     ? MaxOfShortRow<T, kVecs, kWhole>(in + row * stride, batch.counts[row], batch.kept + row * kPitch)
+                     : hn::Zero(Tag<T>());
+  };
+  if constexpr (kWhole || (kVecs == 1 && std::is_same_v<T, In>)) {
     HWY_UNROLL(16)
     for (int r = 0; r < kLanes<T>; ++r) {
-      largest[r] = MaxOfShortRow<T, kVecs, kWhole>(in, stride, first + r, end, batch);
+      find(r);
     }
   } else {
     for (int r = 0; r < kLanes<T>; ++r) {
-      largest[r] = MaxOfShortRow<T, kVecs, kWhole>(in, stride, first + r, end, batch);
+      find(r);
     }
   }
   hn::Store(LargestLanes<T>(largest), Tag<T>(), batch.max + first);
 }
 
 // The exponentials of kRows rows of kVecs vectors each, which is as many vectors as go side by side.
-template <typename T, int kVecs, int kRows, typename In, Grade kGrade>
-HWY_INLINE void ExpVecs(const In* in, std::int64_t stride, const Factor<T, kGrade>& factor, const T* HWY_RESTRICT max,
+template <typename T, int kVecs, int kRows, Grade kGrade>
+HWY_INLINE void ExpVecs(const T* in, std::int64_t stride, const Factor<T, kGrade>& factor, const T* HWY_RESTRICT max,
                         VecOf<T> (&e)[kVecs * kRows]) {
   HWY_UNROLL(8)
   for (int r = 0; r < kRows; ++r) {
@@ -130,28 +116,26 @@ HWY_INLINE void ExpVecs(const In* in, std::int64_t stride, const Factor<T, kGrad
   BiasedExps<T>(e, factor);
 }
 
-// The exponentials of a group of rows, from row `first` on, and their sums as far as vectors go.
-template <typename T, int kVecs, typename In, Grade kGrade>
-HWY_INLINE void ExpRowGroup(const In* in, std::int64_t stride, const Factor<T, kGrade>& factor, int first,
-                            RowBatch<T>& batch, Level* HWY_RESTRICT levels) {
+// The exponentials of a group of rows, which are left at `exps`, and their sums as far as vectors go.
+template <typename T, int kVecs, Grade kGrade>
+HWY_INLINE void ExpRowGroup(const T* in, std::int64_t stride, const Factor<T, kGrade>& factor,
+                            const T* HWY_RESTRICT max, T* exps, Level* HWY_RESTRICT levels) {
   constexpr int kGroup = kGroupRows<kVecs>;
-  constexpr int kStep = std::min(kVecs, kSideBySide);
+  constexpr int kAtOnce = std::min(kVecs, kSideBySide);
   constexpr std::int64_t kL = kLanes<T>;
-  const Tag<T> d;
-  T* const exps = batch.exps + first * (kVecs * kL);
   VecOf<T> row[kGroup * kVecs];
-  for (int at = 0; at < kVecs; at += kStep) {
-    VecOf<T> e[kGroup * kStep];
-    ExpVecs<T, kStep, kGroup>(in + at * kL, stride, factor, batch.max + first, e);
+  for (int at = 0; at < kVecs; at += kAtOnce) {
+    VecOf<T> e[kGroup * kAtOnce];
+    ExpVecs<T, kAtOnce, kGroup>(in + at * kL, stride, factor, max, e);
     HWY_UNROLL(8)
-    for (int i = 0; i < kGroup * kStep; ++i) {
-      hn::Store(e[i], d, exps + (at + i) * kL);
-      if constexpr (kStep == kVecs) {
+    for (int i = 0; i < kGroup * kAtOnce; ++i) {
+      hn::Store(e[i], Tag<T>(), exps + (at + i) * kL);
+      if constexpr (kAtOnce == kVecs) {
         row[i] = e[i];
       }
     }
   }
-  if constexpr (kStep != kVecs) {
+  if constexpr (kAtOnce != kVecs) {
     LoadRow<T, kVecs>(exps, row);
   }
   HWY_UNROLL(8)
@@ -181,49 +165,70 @@ HWY_INLINE void StoreTotals(Level* HWY_RESTRICT levels, int first, RowBatch<T>& 
 template <typename T, int kVecs>
 constexpr int kBlockRows = std::max(kLanes<T>, kGroupRows<kVecs>);
 
-// Everything but the last step of a block of rows, as far as there are `rows`. A function of its own, as it is the same
-// for every type of output.
-template <typename T, int kVecs, bool kWhole, typename In, Grade kGrade>
-HWY_NOINLINE void ExpBlock(const In* in, std::int64_t stride, int ahead, const Factor<T, kGrade>& factor, int first,
-                           int rows, RowBatch<T>& batch) {
+// Rows whose largest elements are found before the first one's exponentials are computed: those that are still near
+// when they are read again, a block at least.
+template <typename T, int kVecs>
+constexpr int kRowsAtOnce = kVecs <= 2 ? kMostRows : kBlockRows<T, kVecs>;
+
+// Everything but the largest elements and the last step of rows [first, end), which begin at `in`.
+template <typename T, int kVecs, Grade kGrade>
+HWY_NOINLINE void ExpBlocks(const T* in, std::int64_t stride, const Fetch fetch, const Factor<T, kGrade>& factor,
+                            bool keeps, int first, int end, RowBatch<T>& batch) {
   constexpr int kGroup = kGroupRows<kVecs>;
   constexpr int kRows = kBlockRows<T, kVecs>;
-  // Rows that are missing from the last group count as empty.
-  const int end = kWhole ? kRows : std::min(kRows, (rows - first + kGroup - 1) / kGroup * kGroup);
-  Level levels[kRows];
-  for (int r = end; r < kRows; ++r) {
-    levels[r] = {hn::Zero(Tag<double>()), hn::Zero(Tag<double>())};
-  }
-  for (int r = 0; r < end; r += kLanes<T>) {
-    FindMaxima<T, kVecs, kWhole>(in, stride, first + r, first + end, batch);
-  }
-  for (int r = 0; r < end; r += kGroup) {
-    const int row = first + r;
-    if constexpr (kWhole) {
-      for (int i = 0; ahead != 0 && i < kGroup; ++i) {
-        FetchLines(in + (row + i + ahead) * stride, 0, LinesOf<In>(kVecs * kLanes<T>) / 2);
-      }
-      ExpRowGroup<T, kVecs>(in + row * stride, stride, factor, row, batch, levels + r);
-    } else {
-      constexpr std::int64_t kPitch = kVecs * kLanes<T>;
-      ExpRowGroup<T, kVecs>(batch.exps + row * kPitch, kPitch, factor, row, batch, levels + r);
+  constexpr std::int64_t kPitch = std::int64_t{kVecs} * kLanes<T>;
+  T* exps = keeps ? batch.kept + first * kPitch : batch.unused;
+  const std::int64_t exps_step = keeps ? kGroup * kPitch : 0;
+  do {
+    const int rows = std::min(kRows, end - first);
+    Level levels[kRows];
+    for (int r = rows; r < kRows; ++r) {
+      levels[r] = {hn::Zero(Tag<double>()), hn::Zero(Tag<double>())};
     }
-  }
-  for (int r = 0; r < end; r += kLanes<double>) {
-    StoreTotals<T>(levels + r, first + r, batch);
-  }
+    for (int r = 0; r < rows; r += kGroup) {
+      if (HWY_UNLIKELY(fetch.end != 0)) {
+        for (int i = 0; i < kGroup; ++i) {
+          fetch.Row(first + r + i);
+        }
+      }
+      ExpRowGroup<T, kVecs>(in, stride, factor, batch.max + first + r, exps, levels + r);
+      in += kGroup * stride;
+      exps += exps_step;
+    }
+    for (int r = 0; r < rows; r += kLanes<double>) {
+      StoreTotals<T>(levels + r, first + r, batch);
+    }
+    first += kRows;
+  } while (kRowsAtOnce<T, kVecs> != kRows && first < end);
 }
 
 // Everything but the last step of the rows of a batch.
-template <typename T, int kVecs, typename In, Grade kGrade>
-HWY_INLINE void ExpRows(const In* in, std::int64_t stride, int ahead, const Factor<T, kGrade>& factor, int rows,
-                        bool is_whole, RowBatch<T>& batch) {
-  for (int r = 0; r < rows; r += kBlockRows<T, kVecs>) {
-    if (is_whole && r + kBlockRows<T, kVecs> <= rows) {
-      ExpBlock<T, kVecs, true>(in, stride, ahead, factor, r, rows, batch);
-    } else {
-      ExpBlock<T, kVecs, false>(in, stride, ahead, factor, r, rows, batch);
+template <typename T, int kVecs, typename In>
+HWY_NOINLINE void ExpRows(const In* in, std::int64_t stride, const Fetch& fetch, const AnyFactor<T>& factor,
+                          bool is_whole, bool keeps, RowBatch<T>& batch) {
+  constexpr int kGroup = kGroupRows<kVecs>;
+  constexpr int kBlock = kBlockRows<T, kVecs>;
+  // Rows that are missing from the last group count as empty.
+  const int all = (batch.rows + kGroup - 1) / kGroup * kGroup;
+  const int whole = is_whole ? batch.rows / kBlock * kBlock : 0;
+  for (int first = 0, end = 0; first < all; first = end) {
+    end = std::min(first + kRowsAtOnce<T, kVecs>, first < whole ? whole : all);
+    BatchRows<T> rows{batch.kept + first * batch.pitch, batch.pitch};
+    for (int r = first; r < end; r += kLanes<T>) {
+      if (HWY_LIKELY(first < whole)) {
+        FindMaxima<T, kVecs, true>(in, stride, r, end, batch);
+      } else {
+        FindMaxima<T, kVecs, false>(in, stride, r, end, batch);
+      }
     }
+    if constexpr (std::is_same_v<T, In>) {
+      if (first < whole) {
+        rows = {in + first * stride, stride};
+      }
+    }
+    WithGrade(factor, [&](const auto& graded) HWY_ATTR {
+      ExpBlocks<T, kVecs>(rows.first, rows.stride, fetch, graded, keeps, first, end, batch);
+    });
   }
 }
 
@@ -232,32 +237,30 @@ HWY_INLINE void ExpRows(const In* in, std::int64_t stride, int ahead, const Fact
 constexpr bool kHasWideBlocks = SOFTMAX_HAS_MASKED_SIXTEEN;
 
 // The partial sums of a row of a tile or less as far as vectors go; NaN where its largest element says so.
-template <bool kKeep, typename T, typename In, Grade kGrade>
-HWY_INLINE Level LevelOfTile(const In* in, std::int64_t count, const In* next, T max, const Factor<T, kGrade>& factor,
-                             T* kept) {
-  const Tag<T> d;
-  VecOf<T> partials[kPartialVecs<T>];
-  for (auto& partial : partials) {
-    partial = hn::Zero(d);
-  }
-  AddPart<kKeep, T>(in, count, next, hn::Set(d, max), factor, kept, partials);
-  Level level = FoldToVec<false, T, kPartialVecs<T>>(partials, nullptr);
-  if (HWY_UNLIKELY(!std::isfinite(max))) {
-    level.sums = hn::Set(Tag<double>(), std::numeric_limits<double>::quiet_NaN());
+template <typename T, Grade kGrade>
+HWY_INLINE Level LevelOfTile(const T* in, std::int64_t count, const T* next, T max, const Factor<T, kGrade>& factor,
+                             T* exps) {
+  Level level = {hn::Set(Tag<double>(), std::numeric_limits<double>::quiet_NaN()), hn::Zero(Tag<double>())};
+  if (HWY_LIKELY(std::isfinite(max))) {
+    VecOf<T> partials[kPartialVecs<T>];
+    AddPart<T>(in, count, next, hn::Set(Tag<T>(), max), factor, exps, partials);
+    level = FoldToVec<false, T, kPartialVecs<T>>(partials, nullptr);
   }
   return level;
 }
 
-// ExpBlock for rows whose exponentials begin `pitch` apart.
-template <typename T, bool kKeep, typename In, Grade kGrade>
-HWY_NOINLINE void ExpWideBlock(const In* in, std::int64_t stride, int ahead, const Factor<T, kGrade>& factor, int first,
-                               int rows, std::int64_t pitch, RowBatch<T>& batch) {
+// ExpBlocks for rows of more vectors than go side by side. `next` is where the row that is fetched during the first
+// one's work lies, or nullptr.
+template <typename T, Grade kGrade>
+HWY_NOINLINE void ExpWideBlock(const BatchRows<T>& rows, const T* next, const Factor<T, kGrade>& factor, bool keeps,
+                               int first, RowBatch<T>& batch) {
   const Tag<double> d;
   VecOf<T> largest[kLanes<T>];
   Level levels[kLanes<T>];
-  const int end = std::min(kLanes<T>, rows - first);
+  HWY_ALIGN T unused[kTile<T>];
+  const int end = std::min(kLanes<T>, batch.rows - first);
   for (int r = 0; r < end; ++r) {
-    largest[r] = MaxOfLanes<T>(in + (first + r) * stride, batch.counts[first + r]);
+    largest[r] = MaxOfLanes<T>(rows.At(first + r), batch.counts[first + r]);
   }
   for (int r = end; r < kLanes<T>; ++r) {
     largest[r] = hn::Zero(Tag<T>());
@@ -266,118 +269,141 @@ HWY_NOINLINE void ExpWideBlock(const In* in, std::int64_t stride, int ahead, con
   hn::Store(LargestLanes<T>(largest), Tag<T>(), batch.max + first);
   for (int r = 0; r < end; ++r) {
     const int row = first + r;
-    levels[r] = LevelOfTile<kKeep, T>(in + row * stride, batch.counts[row], in + (row + ahead) * stride, batch.max[row],
-                                      factor, kKeep ? batch.exps + row * pitch : nullptr);
+    levels[r] = LevelOfTile<T>(rows.At(row), batch.counts[row], next == nullptr ? nullptr : next + row * rows.stride,
+                               batch.max[row], factor, keeps ? batch.kept + row * batch.pitch : unused);
   }
   for (int r = 0; r < end; r += kLanes<double>) {
     StoreTotals<T>(levels + r, first + r, batch);
   }
 }
 
-// The same for one row of more vectors than go side by side.
-template <typename T, typename In, Grade kGrade>
-HWY_INLINE void ExpOneRow(const In* in, const Factor<T, kGrade>& factor, bool is_kept, int row, T* exps,
+// The same for one row.
+template <typename T>
+HWY_INLINE void ExpOneRow(const T* in, const T* next, const AnyFactor<T>& factor, bool keeps, int row,
                           RowBatch<T>& batch) {
   const std::int64_t count = batch.counts[row];
   const T max = MaxOfRow<T>(in, count);
   Sum total = {std::numeric_limits<double>::quiet_NaN(), 0};
   if (std::isfinite(max)) {
-    total = is_kept ? SumOfRow<true, T>(in, count, max, factor, exps)
-                    : SumOfRow<false, T, In>(in, count, max, factor, nullptr);
+    total = SumOfRow<T, T>(in, count, next, max, factor, keeps ? batch.kept + row * batch.pitch : nullptr);
   }
   batch.max[row] = max;
   batch.SetTotal(row, total);
 }
 
-// Everything but the last step of the rows of a batch of rows of more vectors than go side by side.
-template <typename T, typename In, Grade kGrade>
-HWY_INLINE void ExpWideRows(const In* in, std::int64_t stride, int ahead, const Factor<T, kGrade>& factor, int rows,
-                            std::int64_t pitch, bool is_kept, RowBatch<T>& batch) {
+// Everything but the last step of the rows of a batch of rows of more vectors than go side by side. `ahead`: from a row
+// to that which is fetched while it is worked on; 0: none.
+template <typename T>
+HWY_NOINLINE void ExpWideRows(const BatchRows<T>& rows, int ahead, const AnyFactor<T>& factor, bool keeps,
+                              RowBatch<T>& batch) {
+  const T* const next = ahead == 0 ? nullptr : rows.At(ahead);
   int r = 0;
   if constexpr (kHasWideBlocks) {
     // A block of fewer rows takes as long as one of all.
-    for (; pitch <= kTile<T> && r + kLanes<T> / 2 <= rows; r += kLanes<T>) {
-      is_kept ? ExpWideBlock<T, true>(in, stride, ahead, factor, r, rows, pitch, batch)
-              : ExpWideBlock<T, false>(in, stride, ahead, factor, r, rows, pitch, batch);
+    for (; batch.pitch <= kTile<T> && r + kLanes<T> / 2 <= batch.rows; r += kLanes<T>) {
+      WithGrade(factor, [&](const auto& graded) HWY_ATTR { ExpWideBlock<T>(rows, next, graded, keeps, r, batch); });
     }
   }
   const int one_by_one = r;
-  for (; r < rows; ++r) {
-    ExpOneRow<T>(in + r * stride, factor, is_kept, r, batch.exps + r * pitch, batch);
+  for (; r < batch.rows; ++r) {
+    ExpOneRow<T>(rows.At(r), ahead == 0 ? nullptr : rows.At(r) + batch.counts[r], factor, keeps, r, batch);
   }
   // Not at once, so that nothing waits for a division.
-  for (r = one_by_one; r < rows; ++r) {
+  for (r = one_by_one; r < batch.rows; ++r) {
     batch.inverses[r] = InverseOfBiased<T>(batch.Total(r));
   }
 }
 
-// kVecs is the size of a row in vectors, or 0 for rows of more vectors than go side by side.
-template <typename T, int kVecs, typename In, typename Out, Grade kGrade>
-void RunBatches(const Segment& segment, const Factor<T, kGrade>& factor, std::int64_t begin, std::int64_t end) {
-  constexpr std::int64_t kL = kLanes<T>;
-  constexpr std::int64_t kLine = 64 / sizeof(In);
-  const std::int64_t pitch = kVecs == 0 ? (segment.cols + kL - 1) / kL * kL : kVecs * kL;
-  const bool is_kept = segment.operation == Operation::kSoftmax;
-  const bool streams = Streams<Out>(segment);
-  const bool is_whole = segment.lengths == nullptr && segment.cols == kVecs * kL;
-  const auto [most, ahead] =
-      BatchesOf<In>(segment, kVecs == 0 ? kNearBytesOfWide : kNearBytes, is_kept && is_whole, kBatchKept<T> / pitch);
-  // Columns of rows ahead that are fetched while exponentials are computed, not when they are written.
-  const bool fetches_early = kVecs == 0 && kHasWideBlocks && pitch <= kTile<T> && is_kept && ahead != 0;
-  const std::int64_t fetched = fetches_early ? segment.cols / kStep<T> * kStep<T> : 0;
-  RowBatch<T> batch;
-  for (std::int64_t row = begin; row < end; row += most) {
-    const In* in = static_cast<const In*>(segment.input) + row * segment.input_stride;
-    Out* out = static_cast<Out*>(segment.output) + row * segment.output_stride;
-    const int rows = static_cast<int>(std::min<std::int64_t>(most, end - row));
-    for (int r = 0; r < most; ++r) {
-      batch.counts[r] = r >= rows ? 0 : segment.lengths == nullptr ? segment.cols : segment.lengths[row + r];
-    }
-    if constexpr (kVecs == 0) {
-      ExpWideRows<T>(in, segment.input_stride, fetched != 0 ? ahead : 1, factor, rows, pitch, is_kept, batch);
-    } else {
-      ExpRows<T, kVecs>(in, segment.input_stride, is_kept ? ahead : 0, factor, rows, is_whole, batch);
-    }
-    if (!is_kept) {
-      TakeLogs<T>(rows, batch.highs, batch.lows);
-    }
-    if constexpr (kVecs != 0) {
-      if (is_whole) {
-        streams ? FinishWholeRows<true>(segment, batch, rows, kVecs * kL, in, ahead, out)
-                : FinishWholeRows<false>(segment, batch, rows, kVecs * kL, in, ahead, out);
-        continue;
-      }
-    }
-    for (int r = 0; r < rows; ++r) {
-      // The next batch comes while this one is written.
-      for (std::int64_t c = fetched; ahead != 0 && c < segment.cols; c += kLine) {
-        hwy::Prefetch(in + (ahead + r) * segment.input_stride + c);
-      }
-      FinishRow(segment, batch, r, batch.exps + r * pitch, in + r * segment.input_stride, streams,
-                out + r * segment.output_stride);
-    }
-  }
-  if (streams) {
-    hwy::FlushStream();
+// The sizes in vectors that rows of so many vectors are taken as; 0: more than go side by side.
+inline int SizeInVecs(std::int64_t vecs) {
+  constexpr int kMost = SOFTMAX_HAS_EACH_SIZE && !SOFTMAX_HAS_SCALEF ? 16 : 8;
+  return vecs > kMost ? 0 : static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(vecs)));
+}
+
+// Calls run(size) for a size that is not 0.
+template <class F>
+HWY_INLINE void WithVecs(int vecs, F run) {
+  switch (vecs) {
+    case 1:
+      return run(std::integral_constant<int, 1>());
+    case 2:
+      return run(std::integral_constant<int, 2>());
+    case 4:
+      return run(std::integral_constant<int, 4>());
+    case 8:
+      return run(std::integral_constant<int, 8>());
+    default:
+      return run(std::integral_constant < int, SOFTMAX_HAS_EACH_SIZE && !SOFTMAX_HAS_SCALEF ? 16 : 8 > ());
   }
 }
 
 // Rows [begin, end) of a segment with inner == 1 and cols <= kShort<T>.
-template <typename T, typename In, typename Out, Grade kGrade>
-void RunShortRows(const Segment& segment, const Factor<T, kGrade>& factor, std::int64_t begin, std::int64_t end) {
-  const std::int64_t vecs = (segment.cols + kLanes<T> - 1) / kLanes<T>;
-  if (vecs <= 1) {
-    RunBatches<T, 1, In, Out>(segment, factor, begin, end);
-  } else if (vecs <= 2) {
-    RunBatches<T, 2, In, Out>(segment, factor, begin, end);
-  } else if (vecs <= 4) {
-    RunBatches<T, 4, In, Out>(segment, factor, begin, end);
-  } else if (vecs <= 8) {
-    RunBatches<T, 8, In, Out>(segment, factor, begin, end);
-  } else if (SOFTMAX_HAS_EACH_SIZE && !SOFTMAX_HAS_SCALEF && vecs <= 16) {
-    RunBatches<T, SOFTMAX_HAS_EACH_SIZE ? 16 : 8, In, Out>(segment, factor, begin, end);
-  } else {
-    RunBatches<T, 0, In, Out>(segment, factor, begin, end);
+template <typename T, typename In, typename Out>
+HWY_NOINLINE void RunShortRows(const Segment& segment, const AnyFactor<T>& factor, std::int64_t begin,
+                               std::int64_t end) {
+  constexpr bool kIsT = std::is_same_v<T, In>;
+  constexpr std::int64_t kL = kLanes<T>;
+  constexpr auto kSize = static_cast<int>(sizeof(In));
+  const std::int64_t all_vecs = (segment.cols + kL - 1) / kL;
+  const int vecs = SizeInVecs(all_vecs);
+  const bool keeps = segment.operation == Operation::kSoftmax;
+  const bool streams = Streams<Out>(segment);
+  const bool is_whole = segment.lengths == nullptr && segment.cols == vecs * kL;
+  RowBatch<T> batch;
+  batch.pitch = (vecs == 0 ? all_vecs : vecs) * kL;
+  const auto [most, ahead] =
+      BatchesOf<In>(segment, vecs == 0 ? kNearBytesOfWide : kNearBytes, keeps && is_whole, kBatchKept<T> / batch.pitch);
+  // Lines of rows ahead are fetched while exponentials are computed, and the rest when they are written.
+  const bool fetches_wide = kIsT && vecs == 0 && kHasWideBlocks && batch.pitch <= kTile<T> && keeps && ahead != 0;
+  const int lines = static_cast<int>((segment.cols * kSize + 63) / 64);
+  const int first_lines = fetches_wide        ? static_cast<int>(segment.cols / kStep<T> * kStep<T>) * kSize / 64
+                          : is_whole && keeps ? lines / 2
+                                              : 0;
+  for (std::int64_t row = begin; row < end; row += most) {
+    const In* const in = static_cast<const In*>(segment.input) + row * segment.input_stride;
+    Out* const out = static_cast<Out*>(segment.output) + row * segment.output_stride;
+    batch.rows = static_cast<int>(std::min<std::int64_t>(most, end - row));
+    for (int r = 0; r < most; ++r) {
+      batch.counts[r] = r >= batch.rows ? 0 : segment.lengths == nullptr ? segment.cols : segment.lengths[row + r];
+    }
+    Fetch fetch;
+    if (ahead != 0) {
+      fetch = {reinterpret_cast<const char*>(in + ahead * segment.input_stride), segment.input_stride * kSize, 0,
+               vecs == 0 ? 0 : first_lines};
+    }
+    BatchRows<T> given{batch.kept, batch.pitch};
+    if constexpr (kIsT) {
+      if (vecs == 0 || is_whole) {
+        given = {in, segment.input_stride};
+      }
+    }
+    if (vecs == 0) {
+      for (int r = 0; !kIsT && r < batch.rows; ++r) {
+        WidenRow(in + r * segment.input_stride, batch.counts[r], batch.kept + r * batch.pitch);
+      }
+      ExpWideRows<T>(given, !kIsT ? 0 : fetches_wide ? ahead : 1, factor, keeps, batch);
+    } else {
+      WithVecs(vecs, [&](auto size) HWY_ATTR {
+        ExpRows<T, decltype(size)::value>(in, segment.input_stride, fetch, factor, is_whole, keeps, batch);
+      });
+    }
+    if (!keeps) {
+      TakeLogs<T>(batch.rows, batch.highs, batch.lows);
+    }
+    if (ahead != 0) {
+      fetch.begin = first_lines;
+      fetch.end = lines;
+    }
+    if (is_whole) {
+      WithVecs(vecs, [&](auto size) HWY_ATTR {
+        WriteWholeRows<T, decltype(size)::value>(segment, batch, given, fetch, streams, out);
+      });
+    } else {
+      WriteRows<T>(segment, batch, given, fetch, streams, out);
+    }
+  }
+  if (streams) {
+    hwy::FlushStream();
   }
 }
 

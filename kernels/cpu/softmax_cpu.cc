@@ -37,16 +37,10 @@ void Softmax(DataType input_type, DataType output_type, const Segment& segment, 
   if (!IsOrdinary(input_type, segment.scale)) {
     return RunAnyScale(input_type, output_type, segment, row_begin, row_end);
   }
-  switch (input_type) {
-    case DataType::kFloat32:
-      return RunFloat32(output_type, segment, row_begin, row_end);
-    case DataType::kFloat16:
-      return RunFloat16(output_type, segment, row_begin, row_end);
-    case DataType::kBFloat16:
-      return RunBFloat16(output_type, segment, row_begin, row_end);
-    case DataType::kFloat64:
-      return RunFloat64(output_type, segment, row_begin, row_end);
+  if (segment.inner != 1) {
+    return RunColumns(input_type, output_type, segment, row_begin, row_end);
   }
+  RunRows(input_type, output_type, segment, row_begin, row_end);
 }
 
 void Summarize(DataType input_type, DataType output_type, const SummarySegment& segment, std::int64_t row_begin,
@@ -54,16 +48,7 @@ void Summarize(DataType input_type, DataType output_type, const SummarySegment& 
   if (!IsOrdinary(input_type, segment.rows.scale)) {
     return SummarizeAnyScale(input_type, output_type, segment, row_begin, row_end);
   }
-  switch (input_type) {
-    case DataType::kFloat32:
-      return SummarizeFloat32(output_type, segment, row_begin, row_end);
-    case DataType::kFloat16:
-      return SummarizeFloat16(output_type, segment, row_begin, row_end);
-    case DataType::kBFloat16:
-      return SummarizeBFloat16(output_type, segment, row_begin, row_end);
-    case DataType::kFloat64:
-      return SummarizeFloat64(output_type, segment, row_begin, row_end);
-  }
+  RunSummaries(input_type, output_type, segment, row_begin, row_end);
 }
 
 std::string TargetName() { return HWY_DYNAMIC_DISPATCH(NameOfTarget)(); }

@@ -8,7 +8,9 @@
 #endif
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <vector>
 
@@ -20,35 +22,48 @@ HWY_BEFORE_NAMESPACE();
 namespace softmax::kernels::cpu {
 namespace HWY_NAMESPACE {
 
+// A number that at least k of the elements are not below, as near as a few comparisons bring it: the k-th largest of
+// the largest elements of somewhat more than k parts of the row. Minus infinity where parts would be of one element.
+template <typename T, typename In>
+HWY_NOINLINE T BoundOfTop(const In* in, std::int64_t count, std::int32_t k) {
+  constexpr std::int64_t kL = kLanes<T>;
+  const std::int64_t parts = (k + k / 4 + kL - 1) / kL;  // each of them kL parts, one a lane
+  const std::int64_t vecs = count / kL / parts;
+  if (vecs < 2) return Constants<T>::kNegativeInfinity;
+  HWY_ALIGN T largest[kMaxTopK + kMaxTopK / 4 + kL];
+  for (std::int64_t part = 0; part < parts; ++part) {
+    hn::Store(MaxOfLanes<T>(in + part * vecs * kL, vecs * kL), Tag<T>(), largest + part * kL);
+  }
+  std::nth_element(largest, largest + k - 1, largest + parts * kL, std::greater<T>());
+  return largest[k - 1];
+}
+
 // Offers all elements that may be among the largest.
 template <typename T, typename In>
-void OfferRow(const In* in, std::int64_t count, TopK<T>* top) {
+HWY_NOINLINE void OfferRow(const In* in, std::int64_t count, TopK<T>* top) {
   constexpr std::int64_t kL = kLanes<T>;
-  constexpr std::int64_t kStride = 4 * kL;
   const Tag<T> d;
-  HWY_ALIGN T lanes[kStride];
-  std::int64_t i = 0;
-  for (; i + kStride <= count; i += kStride) {
-    VecOf<T> x[4];
-    for (int u = 0; u < 4; ++u) x[u] = LoadVec<T>(in + i + u * kL);
-    if (top->has_threshold()) {
-      const auto largest = hn::Max(hn::Max(x[0], x[1]), hn::Max(x[2], x[3]));
-      if (HWY_LIKELY(hn::AllFalse(d, hn::Gt(largest, hn::Set(d, top->threshold()))))) continue;
+  HWY_ALIGN T lanes[kL];
+  for (std::int64_t i = 0; i < count; i += kL) {
+    const auto x = LoadSomeVec<T>(in + i, count - i);
+    const auto threshold = hn::Set(d, top->threshold());
+    const auto is_offered = top->is_strict() ? hn::Gt(x, threshold) : hn::Ge(x, threshold);
+    if (HWY_LIKELY(hn::AllFalse(d, is_offered))) continue;
+    std::uint64_t offered = 0;
+    hn::StoreMaskBits(d, is_offered, reinterpret_cast<std::uint8_t*>(&offered));
+    hn::Store(x, d, lanes);
+    for (; offered != 0; offered &= offered - 1) {
+      const int lane = std::countr_zero(offered);
+      if (i + lane < count) top->Offer(lanes[lane], i + lane);
     }
-    for (int u = 0; u < 4; ++u) hn::Store(x[u], d, lanes + u * kL);
-    for (std::int64_t j = 0; j < kStride; ++j) top->Offer(lanes[j], i + j);
-  }
-  for (; i < count; i += kL) {
-    const std::int64_t some = std::min(kL, count - i);
-    hn::Store(LoadPartialVec<T>(in + i, some), d, lanes);
-    for (std::int64_t j = 0; j < some; ++j) top->Offer(lanes[j], i + j);
   }
 }
 
 // The sum of exp(d) * d over the row, d = (x - max) * scale, biased as exp(d) is. Column c goes to partial sum
 // c % kPartials, on every target.
 template <typename T, typename In, Grade kGrade>
-double SumOfProducts(const In* in, std::int64_t count, T max, double scale, const Factor<T, kGrade>& factor) {
+HWY_NOINLINE double SumOfProducts(const In* in, std::int64_t count, T max, double scale,
+                                  const Factor<T, kGrade>& factor) {
   const Tag<T> d;
   constexpr std::int64_t kL = kLanes<T>;
   double sums[kPartials<T>] = {};
@@ -82,27 +97,59 @@ Sum LogOfRow(Sum total, std::int64_t cols) {
   return {high[0], low[0]};
 }
 
-template <typename T, typename In, typename Out, Grade kGrade>
+// What is known of a row that has values.
+template <typename T>
+struct RowTotals {
+  T max;
+  Sum total;
+  Sum log_sum;  // where it is needed
+};
+
+// Writes values of one answer type: what the whole answer has for these elements, `x`, and constants.
+template <typename T>
+struct ValueWriter {
+  void (*values)(const Segment& segment, const AnyFactor<T>& factor, const RowTotals<T>& row, const T* x,
+                 std::int64_t count, void* values, std::int64_t first);
+  void (*fill)(const Segment& segment, bool is_nan, std::int64_t count, void* values, std::int64_t first);
+};
+
+template <typename T, typename Out>
+HWY_NOINLINE void WriteValues(const Segment& segment, const AnyFactor<T>& factor, const RowTotals<T>& row, const T* x,
+                              std::int64_t count, void* values, std::int64_t first) {
+  Out* const out = static_cast<Out*>(values) + first;
+  if (segment.operation == Operation::kLogSoftmax) {
+    LogRow<T>(x, count, row.max, segment.scale, row.log_sum, false, out);
+  } else {
+    ExpRow<T>(x, count, row.max, factor, InverseOfBiased<T>(row.total), false, out);
+  }
+}
+
+template <typename Out>
+void FillValues(const Segment& segment, bool is_nan, std::int64_t count, void* values, std::int64_t first) {
+  std::fill_n(static_cast<Out*>(values) + first, count,
+              is_nan ? Constants<Out>::kNan : MaskedValue<Out>(segment.operation));
+}
+
+template <typename T, typename In>
 class Summarizer {
  public:
-  Summarizer(const SummarySegment& segment, const Factor<T, kGrade>& factor)
+  Summarizer(const SummarySegment& segment, const AnyFactor<T>& factor, const ValueWriter<T>& writer)
       : segment_(segment),
         factor_(factor),
-        is_log_(segment.rows.operation == Operation::kLogSoftmax),
-        masked_(is_log_ ? Constants<Out>::kNegativeInfinity : Constants<Out>::kZero) {}
+        writer_(writer),
+        needs_log_(segment.rows.operation == Operation::kLogSoftmax || segment.log_sum_exp != nullptr ||
+                   segment.entropy != nullptr) {}
 
-  void Run(std::int64_t row) {
+  HWY_NOINLINE void Run(std::int64_t row) {
     row_ = row;
     in_ = InputRowOf(row);
-    max_ = MaxOfRow<T>(in_, count_);
-    if (!std::isfinite(max_)) return WriteWithoutValues();
-    total_ = SumOfRow<false, T, In>(in_, count_, max_, factor_, nullptr);
-    if (std::isnan(total_.high)) return WriteWithoutValues();
-    if (is_log_ || segment_.log_sum_exp != nullptr || segment_.entropy != nullptr) {
-      log_sum_ = LogOfRow<T>(total_, segment_.rows.cols);
-    }
+    totals_.max = MaxOfRow<T>(in_, count_);
+    if (!std::isfinite(totals_.max)) return WriteWithoutValues();
+    totals_.total = SumOfRow<T, In>(in_, count_, NextRow(in_, count_), totals_.max, factor_, nullptr);
+    if (std::isnan(totals_.total.high)) return WriteWithoutValues();
+    if (needs_log_) totals_.log_sum = LogOfRow<T>(totals_.total, segment_.rows.cols);
     WriteNumbers();
-    if (segment_.top_values != nullptr) WriteTop();
+    if (segment_.top_k != 0) WriteTop();
     if (segment_.values_at != nullptr) WriteValuesAt();
   }
 
@@ -121,36 +168,31 @@ class Summarizer {
     return gathered_row_.data();
   }
 
-  // The whole answer's values of these elements.
-  void ValuesOf(const In* elements, std::int64_t count, Out* out) const {
-    if (is_log_) {
-      WithLogStep<T, Out>(elements, max_, segment_.rows.scale, log_sum_,
-                          [&](const auto& step) HWY_ATTR { WriteRowBy<false>(step, count, out); });
-      return;
-    }
-    const Tag<T> d;
-    const auto inverse = hn::Set(d, InverseOfBiased<T>(total_));
-    WriteRowBy<false>(ExpStep<T, In, kGrade>{elements, hn::Set(d, max_), inverse, factor_}, count, out);
-  }
-
   void WriteNumbers() const {
-    const double max = static_cast<double>(max_) * segment_.rows.scale;
+    const double max = static_cast<double>(totals_.max) * segment_.rows.scale;
     if (segment_.log_sum_exp != nullptr) {
-      WriteNumber(segment_.log_sum_exp, max + log_sum_.high);
+      WriteNumber(segment_.log_sum_exp, max + totals_.log_sum.high);
       WriteNumber(segment_.maximum, max);
     }
     if (segment_.entropy != nullptr) {
-      const double products = SumOfProducts<T, In>(in_, count_, max_, segment_.rows.scale, factor_);
-      WriteNumber(segment_.entropy, std::max(0.0, log_sum_.high - products / total_.high));
+      const double products = WithGrade(factor_, [&](const auto& graded) HWY_ATTR {
+        return SumOfProducts<T>(in_, count_, totals_.max, segment_.rows.scale, graded);
+      });
+      WriteNumber(segment_.entropy, std::max(0.0, totals_.log_sum.high - products / totals_.total.high));
     }
   }
   void WriteNumber(void* numbers, double value) const { static_cast<T*>(numbers)[row_] = static_cast<T>(value); }
 
+  void WriteChosen(const In* chosen, std::int64_t count, void* values, std::int64_t first) const {
+    HWY_ALIGN T x[kMaxTopK];
+    WidenRow<T>(chosen, count, x);
+    writer_.values(segment_.rows, factor_, totals_, x, count, values, first);
+  }
+
   void WriteTop() const {
-    const std::int32_t k = segment_.top_k;
-    Out* const values = static_cast<Out*>(segment_.top_values) + row_ * k;
+    const std::int64_t k = segment_.top_k;
     std::int32_t* const indices = segment_.top_indices + row_ * k;
-    TopK<T> top(k);
+    TopK<T> top(segment_.top_k, BoundOfTop<T>(in_, count_, segment_.top_k));
     OfferRow<T>(in_, count_, &top);
     const std::int32_t found = top.Count();
     const typename TopK<T>::Element* const elements = top.Sort();
@@ -159,23 +201,22 @@ class Summarizer {
       indices[i] = static_cast<std::int32_t>(elements[i].index);
       chosen[i] = in_[elements[i].index];
     }
-    ValuesOf(chosen, found, values);
-    std::fill(values + found, values + k, masked_);
+    WriteChosen(chosen, found, segment_.top_values, row_ * k);
+    writer_.fill(segment_.rows, false, k - found, segment_.top_values, row_ * k + found);
     std::fill(indices + found, indices + k, -1);
   }
 
   void WriteValuesAt() const {
     const std::int64_t at = segment_.at;
     const std::int32_t* const indices = segment_.indices + row_ * at;
-    Out* const values = static_cast<Out*>(segment_.values_at) + row_ * at;
     In chosen[kAtOnce];
     for (std::int64_t begin = 0; begin < at; begin += kAtOnce) {
       const std::int64_t some = std::min(kAtOnce, at - begin);
       const auto is_there = [&](std::int64_t i) { return indices[begin + i] >= 0 && indices[begin + i] < count_; };
       for (std::int64_t i = 0; i < some; ++i) chosen[i] = in_[is_there(i) ? indices[begin + i] : 0];
-      ValuesOf(chosen, some, values + begin);
+      WriteChosen(chosen, some, segment_.values_at, row_ * at + begin);
       for (std::int64_t i = 0; i < some; ++i) {
-        if (!is_there(i)) values[begin + i] = masked_;
+        if (!is_there(i)) writer_.fill(segment_.rows, false, 1, segment_.values_at, row_ * at + begin + i);
       }
     }
   }
@@ -184,19 +225,19 @@ class Summarizer {
   void WriteWithoutValues() const {
     constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
     if (segment_.top_values != nullptr) {
-      const std::int64_t first = row_ * segment_.top_k;
-      std::fill_n(static_cast<Out*>(segment_.top_values) + first, segment_.top_k, Constants<Out>::kNan);
-      std::fill_n(segment_.top_indices + first, segment_.top_k, -1);
+      const std::int64_t k = segment_.top_k;
+      writer_.fill(segment_.rows, true, k, segment_.top_values, row_ * k);
+      std::fill_n(segment_.top_indices + row_ * k, k, -1);
     }
     if (segment_.values_at != nullptr) {
       for (std::int64_t i = row_ * segment_.at; i < (row_ + 1) * segment_.at; ++i) {
         const std::int64_t index = segment_.indices[i];
         const bool is_masked = index < 0 || (index >= count_ && count_ > 0);
-        static_cast<Out*>(segment_.values_at)[i] = is_masked ? masked_ : Constants<Out>::kNan;
+        writer_.fill(segment_.rows, !is_masked, 1, segment_.values_at, i);
       }
     }
     if (segment_.log_sum_exp != nullptr) {
-      const double number = HasNan() ? kNan : static_cast<double>(max_);
+      const double number = HasNan() ? kNan : static_cast<double>(totals_.max);
       WriteNumber(segment_.log_sum_exp, number);
       WriteNumber(segment_.maximum, number);
     }
@@ -212,26 +253,17 @@ class Summarizer {
   }
 
   const SummarySegment& segment_;
-  const Factor<T, kGrade>& factor_;
-  const bool is_log_;
-  const Out masked_;
+  const AnyFactor<T>& factor_;
+  const ValueWriter<T> writer_;
+  const bool needs_log_;
   std::vector<In> gathered_row_;
 
   // The row at hand.
   std::int64_t row_ = 0;
   std::int64_t count_ = 0;
   const In* in_ = nullptr;
-  T max_ = 0;
-  Sum total_ = {};
-  Sum log_sum_ = {};
+  RowTotals<T> totals_ = {};
 };
-
-template <typename T, typename In, typename Out, Grade kGrade>
-void SummarizeWith(const SummarySegment& segment, const Factor<T, kGrade>& factor, std::int64_t begin,
-                   std::int64_t end) {
-  Summarizer<T, In, Out, kGrade> summarizer(segment, factor);
-  for (std::int64_t row = begin; row < end; ++row) summarizer.Run(row);
-}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace softmax::kernels::cpu

@@ -72,45 +72,6 @@ HWY_INLINE void FoldTree(VecOf<double>* HWY_RESTRICT sums, VecOf<double>* HWY_RE
   }
 }
 
-template <typename T>
-HWY_INLINE Sum Fold(double* HWY_RESTRICT sums, double* HWY_RESTRICT rests) {
-  const Tag<double> d;
-  int width = kPartials<T> / 2;
-  for (; width >= kLanes<double>; width /= 2) {
-    for (int i = 0; i < width; i += kLanes<double>) {
-      auto sum = hn::Load(d, sums + i);
-      const auto other = hn::Load(d, sums + i + width);
-      if constexpr (sizeof(T) == 8) {
-        auto rest = hn::Add(hn::Load(d, rests + i), hn::Load(d, rests + i + width));
-        AddExactly(other, sum, rest);
-        hn::Store(rest, d, rests + i);
-      } else {
-        sum = hn::Add(sum, other);
-      }
-      hn::Store(sum, d, sums + i);
-    }
-  }
-  for (; width > 0; width /= 2) {
-    for (int i = 0; i < width; ++i) {
-      const double sum = sums[i];
-      const double other = sums[i + width];
-      const double next = sum + other;
-      if constexpr (sizeof(T) == 8) {
-        const double virtual_other = next - sum;
-        const double error = (sum - (next - virtual_other)) + (other - virtual_other);
-        rests[i] = (rests[i] + rests[i + width]) + error;
-      }
-      sums[i] = next;
-    }
-  }
-  if constexpr (sizeof(T) == 4) {
-    return {sums[0], 0.0};
-  }
-  const double high = sums[0] + rests[0];
-  return {high, rests[0] - (high - sums[0])};
-}
-
-#if HWY_TARGET != HWY_SCALAR
 // The same tree for vectors: each level adds the upper half of what is left to the lower half.
 template <typename T, class D>
 HWY_INLINE Sum FoldVec(D d, hn::Vec<D> sums, hn::Vec<D> rests) {
@@ -118,6 +79,7 @@ HWY_INLINE Sum FoldVec(D d, hn::Vec<D> sums, hn::Vec<D> rests) {
     (void)d;
     return {hn::GetLane(sums), hn::GetLane(rests)};
   } else {
+#if HWY_TARGET != HWY_SCALAR
     const hn::Half<D> half;
     auto sum = hn::LowerHalf(half, sums);
     const auto other = hn::UpperHalf(half, sums);
@@ -129,6 +91,7 @@ HWY_INLINE Sum FoldVec(D d, hn::Vec<D> sums, hn::Vec<D> rests) {
       sum = hn::Add(sum, other);
     }
     return FoldVec<T>(half, sum, rest);
+#endif
   }
 }
 
@@ -152,13 +115,18 @@ HWY_INLINE Level FoldToVec(const VecOf<T>* from, const VecOf<T>* from_rests) {
       sums[i] = from[i];
       rests[i] = kRests ? from_rests[i] : hn::Zero(d);
     } else {
-      const hn::Half<Tag<T>> half;
+      constexpr int kParts = kLanes<T> / kLanes<double>;
       const auto part = [&](VecOf<T> vec) HWY_ATTR {
-        return hn::PromoteTo(d, i % 2 == 0 ? hn::LowerHalf(half, vec) : hn::UpperHalf(half, vec));
+#if HWY_TARGET == HWY_SCALAR
+        return hn::PromoteTo(d, vec);
+#else
+        const hn::Half<Tag<T>> half;
+        return hn::PromoteTo(d, i % kParts == 0 ? hn::LowerHalf(half, vec) : hn::UpperHalf(half, vec));
+#endif
       };
-      sums[i] = part(from[i / 2]);
+      sums[i] = part(from[i / kParts]);
       if constexpr (kRests) {
-        sums[i] = hn::Add(sums[i], part(from_rests[i / 2]));
+        sums[i] = hn::Add(sums[i], part(from_rests[i / kParts]));
       }
     }
   }
@@ -176,38 +144,6 @@ HWY_INLINE Sum TotalOfVecs(const VecOf<T>* from, const VecOf<T>* from_rests) {
   const Sum total = FoldVec<T>(Tag<double>(), level.sums, level.rests);
   const double high = total.high + total.low;
   return {high, total.low - (high - total.high)};
-}
-
-// The total of the partial sums of one tile.
-template <typename T, int kVecs>
-HWY_INLINE Sum TotalOfTile(const VecOf<T> (&partials)[kVecs]) {
-  return TotalOfVecs<false, T, kVecs>(partials, nullptr);
-}
-#endif
-
-// The total of partial sums given as vectors.
-template <typename T, int kVecs>
-HWY_INLINE Sum Total(const VecOf<T> (&sums)[kVecs], const VecOf<T> (&rests)[kVecs]) {
-#if HWY_TARGET != HWY_SCALAR
-  return TotalOfVecs<true, T, kVecs>(sums, rests);
-#else
-  const Tag<T> d;
-  HWY_ALIGN T sum[kPartials<T>];
-  HWY_ALIGN T rest[kPartials<T>];
-  for (int u = 0; u < kVecs; ++u) {
-    hn::Store(sums[u], d, sum + u * kLanes<T>);
-    hn::Store(rests[u], d, rest + u * kLanes<T>);
-  }
-  if constexpr (sizeof(T) == 8) {
-    return Fold<T>(sum, rest);
-  } else {
-    HWY_ALIGN double folded[kPartials<T>];
-    for (int i = 0; i < kPartials<T>; ++i) {
-      folded[i] = static_cast<double>(sum[i]) + static_cast<double>(rest[i]);
-    }
-    return Fold<T>(folded, nullptr);
-  }
-#endif
 }
 
 // The same totals of several rows side by side, as many as a vector has doubles: partial sum p of row i is at

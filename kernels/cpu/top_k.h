@@ -7,8 +7,8 @@
 
 namespace softmax::kernels::cpu {
 
-// The k largest of a row's elements, which are offered in the order of their indices; of equal ones the first. Where
-// there is a threshold, elements that are not above it need not be offered.
+// The k largest of a row's elements, which are offered in the order of their indices; of equal ones the first. Elements
+// below the threshold, or not above it where it is strict, need not be offered.
 //
 // What is offered is kept in a place for several times k, and when that is full all but the k best are dropped: each
 // element then costs a constant time, however the row is ordered.
@@ -20,13 +20,14 @@ class TopK {
     std::int64_t index;
   };
 
-  explicit TopK(std::int32_t k) : k_(k), room_(std::max(4 * k, 64)) {}
+  // At least k elements are not below `bound`.
+  TopK(std::int32_t k, T bound) : k_(k), room_(std::max(4 * k, 64)), threshold_(bound) {}
 
-  bool has_threshold() const { return has_threshold_; }
   T threshold() const { return threshold_; }
+  bool is_strict() const { return is_strict_; }
 
   void Offer(T value, std::int64_t index) {
-    if (has_threshold_ && !(value > threshold_)) return;
+    if (is_strict_ ? !(value > threshold_) : !(value >= threshold_)) return;
     kept_[count_++] = {value, index};
     if (count_ == room_) DropAllButK();
   }
@@ -46,14 +47,14 @@ class TopK {
     std::nth_element(kept_, kept_ + k_ - 1, kept_ + count_, IsBefore);
     count_ = k_;
     threshold_ = kept_[k_ - 1].value;
-    has_threshold_ = true;
+    is_strict_ = true;
   }
 
   const std::int32_t k_;
   const std::int32_t room_;
   std::int32_t count_ = 0;
-  bool has_threshold_ = false;
-  T threshold_ = 0;
+  T threshold_;
+  bool is_strict_ = false;
   Element kept_[4 * kMaxTopK];
 };
 
