@@ -36,7 +36,7 @@ debs() {
 
 wheel() {
   local python
-  for python in python3 /usr/bin/python3; do
+  for python in /usr/bin/python3 python3; do
     if "$python" -c 'import setuptools, wheel' 2>/dev/null; then
       (cd client/python && "$python" setup.py --quiet bdist_wheel --dist-dir "$OUT")
       return

@@ -11,6 +11,7 @@ import os
 import re
 import subprocess
 import sys
+import zipfile
 
 # Linked into the programs, or headers that are compiled into them.
 BUILT_WITH = ("libgrpc++-dev", "libgrpc-dev", "libprotobuf-dev", "libabsl-dev", "libssl-dev", "libc-ares-dev",
@@ -40,7 +41,8 @@ def depends_of(file):
         told = output("dpkg-deb", "-f", file, "Depends")
         return {re.split(r"[ (|:]", part.strip())[0] for part in told.split(",") if part.strip()}
     if file.endswith(".whl"):
-        names = re.findall(r"softmax_client/lib/(\S+)", output("unzip", "-Z1", file))
+        with zipfile.ZipFile(file) as wheel:
+            names = re.findall(r"softmax_client/lib/(\S+)", "\n".join(wheel.namelist()))
         return {package_of(path) for name in names for path in glob.glob(f"/usr/lib/*/{name}")} - {None}
     return set(BUILT_WITH)
 

@@ -62,7 +62,9 @@ absl::Status CheckOptions(const ClientOptions& options, const std::vector<Addres
   if (options.connections < 1 || options.connections > 1024) {
     return Wrong(absl::StrCat("connections: ", options.connections, ", must be 1 to 1024"));
   }
-  if (options.deadline.count() <= 0) return Wrong("deadline: must be above 0");
+  if (options.deadline.count() <= 0) {
+    return Wrong(absl::StrCat("deadline: ", options.deadline.count(), " ns, must be above 0"));
+  }
   if (options.max_receive_bytes && (*options.max_receive_bytes < -1 || *options.max_receive_bytes > INT_MAX)) {
     return Wrong(absl::StrCat("max_receive_bytes: ", *options.max_receive_bytes, ", must be -1 to ", INT_MAX));
   }

@@ -89,7 +89,8 @@ absl::Status CheckRequest(const TensorView& input, const SoftmaxOptions& options
   }
   const auto elements = ElementsOf(input.shape);
   if (!elements) {
-    return absl::InvalidArgumentError("shape: a negative dimension, or too many elements");
+    return absl::InvalidArgumentError(
+        absl::StrCat("shape: [", absl::StrJoin(input.shape, ", "), "] has a negative dimension, or too many elements"));
   }
   const std::uint64_t expected = *elements * SizeOf(input.dtype);
   if (input.data.size() != expected) {
@@ -103,11 +104,11 @@ absl::Status CheckRequest(const TensorView& input, const SoftmaxOptions& options
   const auto signed_rank = static_cast<std::int32_t>(rank);
   const std::int32_t axis = options.axis.value_or(-1);
   if (axis < -signed_rank || axis >= signed_rank) {
-    return absl::InvalidArgumentError("axis: " + std::to_string(axis) + " is out of range for rank " +
-                                      std::to_string(rank));
+    return absl::InvalidArgumentError(
+        absl::StrCat("axis: ", axis, ", must be ", -signed_rank, " to ", signed_rank - 1, " for rank ", rank));
   }
   if (options.scale && !(std::isfinite(*options.scale) && *options.scale > 0)) {
-    return absl::InvalidArgumentError("scale: " + std::to_string(*options.scale) + ", must be finite and above 0");
+    return absl::InvalidArgumentError(absl::StrCat("scale: ", *options.scale, ", must be finite and above 0"));
   }
   return CheckSummary(input.shape, axis < 0 ? axis + signed_rank : axis, options.summary);
 }

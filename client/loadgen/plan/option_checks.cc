@@ -120,9 +120,6 @@ std::string CheckCounts(const GivenFlags& given, RawOptions& raw) {
   }
   load.protocol = raw.protocol == "oip" ? Protocol::kOip : Protocol::kNative;
   if (load.protocol == Protocol::kOip && raw.stream) return "--protocol oip is for unary calls, not for --stream";
-  const bool asks_for_parts = std::any_of(load.mix.answers.begin(), load.mix.answers.end(),
-                                          [](const auto& answer) { return answer.value.any(); });
-  if (load.protocol == Protocol::kOip && asks_for_parts) return "--protocol oip is for --answer tensor only";
   if (!raw.stream && load.requests_per_message != 1) return "--requests-per-message needs --stream";
   if (raw.stream && load.attempts != 1) {
     return "--attempts is for unary calls: what a stream loses when it breaks is reported and not sent again";

@@ -20,6 +20,8 @@ constexpr std::uint64_t kVariantMemory = 256u << 10;
 constexpr std::uint64_t kMinDrawn = 8;
 constexpr std::uint64_t kMaxDrawn = 1024;
 constexpr std::uint64_t kDrawnMemory = 128u << 20;
+// What an answer may have beside the bytes of each of its tensors.
+constexpr std::uint64_t kMostHeaderBytes = 256;
 
 Geometry GeometryOf(const std::vector<std::int64_t>& shape, std::int32_t axis) {
   const auto rank = static_cast<std::int32_t>(shape.size());
@@ -39,6 +41,12 @@ double NextNormal(std::mt19937_64& random) {
   double sum = 0;
   for (int i = 0; i < 4; ++i) sum += static_cast<double>((bits >> (16 * i)) & 0xffff);
   return (sum / 65535.0 - 2.0) * 1.7320508;
+}
+
+void AddPayload(std::uint64_t bytes, Variant* variant) {
+  if (bytes == 0) return;
+  variant->answer_bytes += bytes;
+  variant->most_header_bytes += kMostHeaderBytes;
 }
 
 }  // namespace
@@ -102,8 +110,8 @@ void Workload::AddVariant(std::size_t class_index, std::vector<std::int64_t> sha
   asked.output_dtype = options_.output_dtype;
   asked.summary = of.answer;
   variant.expected = ExpectedAnswer({of.dtype, variant.shape, variant.payload()}, asked);
-  variant.answer_bytes = variant.expected.has_tensor ? elements * SizeOf(variant.expected.dtype) : 0;
-  for (const std::uint64_t bytes : variant.expected.part_bytes) variant.answer_bytes += bytes;
+  if (variant.expected.has_tensor) AddPayload(elements * SizeOf(variant.expected.dtype), &variant);
+  for (const std::uint64_t bytes : variant.expected.part_bytes) AddPayload(bytes, &variant);
   variants_.push_back(std::move(variant));
 }
 

@@ -36,6 +36,7 @@ struct Variant {
   SummaryOptions answer;           // what of each row is asked for; nothing: the tensor
   ExpectedAnswer expected;
   std::uint64_t answer_bytes = 0;  // of the answer's payload
+  std::uint64_t most_header_bytes = 0;
 
   std::span<const std::byte> payload() const { return std::as_bytes(std::span(message)).subspan(payload_offset); }
 };

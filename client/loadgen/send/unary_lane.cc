@@ -196,12 +196,12 @@ bool UnaryCall::OnAttemptEnd() {
   return true;
 }
 
-// A header of at most 256 bytes, and the payload.
 std::string UnaryCall::SizeProblem() const {
-  const std::uint64_t expected = lane_.thread().workload().variants()[sent_.variant].answer_bytes;
+  const Variant& variant = lane_.thread().workload().variants()[sent_.variant];
   const std::uint64_t length = response_.Length();
-  if (length >= expected && length <= expected + 256) return "";
-  return "answer of " + std::to_string(length) + " bytes, expected " + std::to_string(expected) + " and a header";
+  if (length >= variant.answer_bytes && length <= variant.answer_bytes + variant.most_header_bytes) return "";
+  return "answer of " + std::to_string(length) + " bytes, expected " + std::to_string(variant.answer_bytes) +
+         " and a header";
 }
 
 // As the client library does it, so that its users' load is what is measured.

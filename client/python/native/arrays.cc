@@ -19,7 +19,19 @@ using client::SizeOf;
 
 static_assert(std::endian::native == std::endian::little, "tensors travel little-endian");
 
-constexpr char kKnownTypes[] = "float32, float16, bfloat16 and float64 can be sent";
+constexpr char kKnownTypes[] = "; must be of float32, float16, bfloat16 or float64";
+
+std::string NameOfType(py::handle object) { return Py_TYPE(object.ptr())->tp_name; }
+
+// Which argument an array is, by what is asked of its buffer.
+const char* FieldOf(int flags) { return (flags & PyBUF_WRITABLE) != 0 ? "out" : "x"; }
+
+// `element` is what it has elements of where it does not say so itself.
+[[noreturn]] void RaiseOtherType(int flags, py::handle object, const std::string& element) {
+  const py::object dtype = py::getattr(object, "dtype", py::none());
+  const std::string type = dtype.is_none() ? element : py::str(dtype).cast<std::string>();
+  throw py::type_error(absl::StrCat(FieldOf(flags), ": is a ", NameOfType(object), " of ", type, kKnownTypes));
+}
 
 struct BufferRelease {
   void operator()(Py_buffer* buffer) const {
@@ -113,13 +125,22 @@ py::object RowMajor(py::handle object, const py::object& type) {
   return Numpy::Get().asarray(object, type, py::arg("order") = "C");
 }
 
+// A list as numpy reads it.
+py::object FromNumbers(py::handle list) {
+  try {
+    return RowMajor(list, Numpy::Get().types[static_cast<int>(DataType::kFloat32)]);
+  } catch (py::error_already_set& error) {
+    if (!error.matches(PyExc_ValueError) && !error.matches(PyExc_TypeError)) throw;
+    throw py::value_error(absl::StrCat("x: is a ", NameOfType(list),
+                                       " that is no array of numbers: ", py::str(error.value()).cast<std::string>()));
+  }
+}
+
 py::tuple TupleOf(std::span<const std::int64_t> shape) {
   py::tuple tuple(shape.size());
   for (std::size_t i = 0; i < shape.size(); ++i) tuple[i] = py::int_(shape[i]);
   return tuple;
 }
-
-std::string NameOfType(py::handle object) { return Py_TYPE(object.ptr())->tp_name; }
 
 std::string Described(DataType dtype, std::span<const std::int64_t> shape) {
   return absl::StrCat(std::string(NameOf(dtype)), " [", absl::StrJoin(shape, ", "), "]");
@@ -157,10 +178,7 @@ std::optional<Borrowed> Borrowed::FromBuffer(py::handle object, int flags) {
   const char* format = buffer->format == nullptr ? "B" : buffer->format;
   const bool foreign = *format == '>';
   const auto dtype = TypeOfFormat(foreign ? format + 1 : format);
-  if (!dtype) {
-    throw py::type_error(
-        absl::StrCat(NameOfType(object), ": its elements have the format '", format, "'; ", kKnownTypes));
-  }
+  if (!dtype) RaiseOtherType(flags, object, absl::StrCat("elements of the format '", format, "'"));
   const std::span<const Py_ssize_t> shape(buffer->shape, static_cast<std::size_t>(buffer->ndim));
   if (foreign || !IsRowMajor(shape, buffer->strides, buffer->itemsize)) return std::nullopt;
   Borrowed result;
@@ -172,11 +190,11 @@ std::optional<Borrowed> Borrowed::FromBuffer(py::handle object, int flags) {
   return result;
 }
 
-std::optional<Borrowed> Borrowed::FromDlpack(py::handle object) {
+std::optional<Borrowed> Borrowed::FromDlpack(py::handle object, int flags) {
   const int device = object.attr("__dlpack_device__")().cast<py::tuple>()[0].cast<int>();
   if (device != kDLCPU && device != kDLCUDAHost && device != kDLROCMHost) {
-    throw py::type_error(absl::StrCat(NameOfType(object), ": its memory is on a device (DLPack's number ", device,
-                                      "); move it to the CPU first"));
+    throw py::type_error(absl::StrCat(FieldOf(flags), ": is a ", NameOfType(object), " on a device (DLPack's number ",
+                                      device, "); must be on the CPU"));
   }
   const py::object capsule = object.attr("__dlpack__")();
   auto* const managed = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
@@ -186,12 +204,13 @@ std::optional<Borrowed> Borrowed::FromDlpack(py::handle object) {
   const DLTensor& tensor = managed->dl_tensor;
   const auto dtype = TypeOf(tensor.dtype);
   if (!dtype) {
-    throw py::type_error(absl::StrCat(NameOfType(object), ": elements with DLPack's type code ", int{tensor.dtype.code},
-                                      " and ", int{tensor.dtype.bits}, " bits; ", kKnownTypes));
+    RaiseOtherType(flags, object,
+                   absl::StrCat("elements with DLPack's type code ", int{tensor.dtype.code}, " and ",
+                                int{tensor.dtype.bits}, " bits"));
   }
   const std::span<const std::int64_t> shape(tensor.shape, static_cast<std::size_t>(tensor.ndim));
   const auto elements = client::ElementsOf(shape);
-  if (!elements) throw py::value_error(absl::StrCat(NameOfType(object), ": too many elements"));
+  if (!elements) throw py::value_error(absl::StrCat(FieldOf(flags), ": has too many elements"));
   if (!IsRowMajor(shape, tensor.strides, 1)) return std::nullopt;
   Borrowed result;
   result.dtype_ = *dtype;
@@ -211,28 +230,32 @@ std::optional<Borrowed> Borrowed::FromAny(py::handle object, int flags) {
     return bits;
   }
   if (PyObject_CheckBuffer(object.ptr()) != 0) return FromBuffer(object, flags);
-  if (py::hasattr(object, "__dlpack__")) return FromDlpack(object);
+  if (py::hasattr(object, "__dlpack__")) return FromDlpack(object, flags);
   return std::nullopt;
 }
 
 Borrowed Borrowed::Input(py::handle object) {
   const Numpy& numpy = Numpy::Get();
   if (py::isinstance<py::list>(object) || py::isinstance<py::tuple>(object)) {
-    return *FromBuffer(RowMajor(object, numpy.types[static_cast<int>(DataType::kFloat32)]), 0);
+    return *FromBuffer(FromNumbers(object), 0);
   }
   if (auto found = FromAny(object, 0)) return *std::move(found);
   // torch's copy keeps its types; everything else can be made a numpy array.
   if (py::hasattr(object, "__dlpack__") && py::hasattr(object, "contiguous")) {
-    return *FromDlpack(object.attr("contiguous")());
+    return *FromDlpack(object.attr("contiguous")(), 0);
   }
   const py::object array = numpy.asarray(object);
+  if (array.attr("dtype").attr("kind").cast<std::string>() == "O") {
+    throw py::type_error(absl::StrCat("x: is a ", NameOfType(object), ", which is no array", kKnownTypes));
+  }
   if (auto found = FromAny(array, 0)) return *std::move(found);
   return *FromAny(RowMajor(array, array.attr("dtype").attr("newbyteorder")("=")), 0);
 }
 
 Borrowed Borrowed::Output(py::handle object, DataType dtype, std::span<const std::int64_t> shape) {
   if (PyObject_CheckBuffer(object.ptr()) == 0 && !py::hasattr(object, "__dlpack__")) {
-    throw py::type_error(absl::StrCat("out: ", NameOfType(object), " has no memory of its own to write to"));
+    throw py::type_error(
+        absl::StrCat("out: is a ", NameOfType(object), ", which has no memory of its own to write to"));
   }
   auto found = FromAny(object, PyBUF_WRITABLE);
   if (!found) throw py::value_error("out: must be row-major without gaps, in this machine's byte order");

@@ -31,7 +31,7 @@ class Borrowed {
  private:
   // Nothing: it has gaps or foreign byte order, so numpy must copy it first.
   static std::optional<Borrowed> FromBuffer(py::handle object, int flags);
-  static std::optional<Borrowed> FromDlpack(py::handle object);
+  static std::optional<Borrowed> FromDlpack(py::handle object, int flags);
   static std::optional<Borrowed> FromAny(py::handle object, int flags);
 
   std::shared_ptr<void> held_;  // gives the memory back to its object

@@ -1,9 +1,11 @@
 #include "client/python/native/client.h"
 
 #include <absl/status/status.h>
+#include <absl/strings/str_cat.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -12,12 +14,6 @@
 
 namespace softmax::python {
 namespace {
-
-std::chrono::nanoseconds SecondsOf(double seconds) {
-  // 292 years are what nanoseconds can count.
-  const double limited = std::clamp(seconds, -1e9, 9e9);
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(limited));
-}
 
 // Called by gRPC's threads and by those of calls; the function is kept by the client, for it must end with the GIL.
 std::string Token(py::handle function) {
@@ -34,23 +30,53 @@ std::string Token(py::handle function) {
   return "";  // which the library refuses
 }
 
+std::int32_t AxisOf(py::handle value) {
+  const auto axis = Argument<std::int64_t>("axis", value, kWholeNumber);
+  if (axis != static_cast<std::int32_t>(axis)) {
+    throw py::value_error(absl::StrCat("axis: ", axis, ", must be -rank to rank - 1"));
+  }
+  return static_cast<std::int32_t>(axis);
+}
+
+std::uint32_t TopKOf(py::handle value) {
+  const auto k = Argument<std::int64_t>("top_k", value, kWholeNumber);
+  if (k != static_cast<std::uint32_t>(k)) {
+    throw py::value_error(absl::StrCat("top_k: ", k, ", must be 0 (none) to the server's max_top_k"));
+  }
+  return static_cast<std::uint32_t>(k);
+}
+
+std::size_t CountOf(const char* name, py::handle value) {
+  const auto count = Argument<std::int64_t>(name, value, kWholeNumber);
+  if (count < 1) throw py::value_error(absl::StrCat(name, ": ", count, ", must be at least 1"));
+  return static_cast<std::size_t>(count);
+}
+
 }  // namespace
+
+std::chrono::nanoseconds SecondsOf(const char* name, py::handle value) {
+  const auto seconds = Argument<double>(name, value, kNumber);
+  if (std::isnan(seconds)) throw py::value_error(absl::StrCat(name, ": nan, must be seconds"));
+  // 292 years are what nanoseconds can count.
+  const double limited = std::clamp(seconds, -1e9, 9e9);
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(limited));
+}
 
 RequestOptions OptionsOf(const py::tuple& values) {
   RequestOptions result;
   client::SoftmaxOptions& options = result.options;
   if (values[0].cast<bool>()) options.operation = client::Operation::kLogSoftmax;
-  options.axis = values[1].cast<std::int32_t>();
-  if (!values[2].is_none()) options.scale = values[2].cast<double>();
+  options.axis = AxisOf(values[1]);
+  if (!values[2].is_none()) options.scale = Argument<double>("scale", values[2], kNumber);
   if (const int dtype = values[3].cast<int>(); dtype != 0) options.output_dtype = static_cast<client::DataType>(dtype);
   if (!values[4].is_none()) {
     result.lengths = values[4].cast<py::buffer>().request();
     options.lengths = {static_cast<const std::uint32_t*>(result.lengths->ptr),
                        static_cast<std::size_t>(result.lengths->size)};
   }
-  if (!values[5].is_none()) options.timeout = SecondsOf(values[5].cast<double>());
+  if (!values[5].is_none()) options.timeout = SecondsOf("timeout", values[5]);
   if (values.size() == 6) return result;
-  options.summary.top_k = values[6].cast<std::uint32_t>();
+  options.summary.top_k = TopKOf(values[6]);
   if (!values[7].is_none()) {
     result.indices = values[7].cast<py::buffer>().request();
     options.summary.indices = {static_cast<const std::int32_t*>(result.indices->ptr),
@@ -125,7 +151,7 @@ py::tuple Client::Summarize(py::handle x, const py::tuple& options) {
   return SummaryOf(*answer, request.options.axis.value_or(-1));
 }
 
-py::list Client::SoftmaxBatch(const py::list& xs, const py::tuple& options, std::size_t max_in_flight) {
+py::list Client::SoftmaxBatch(const py::list& xs, const py::tuple& options, py::handle max_in_flight) {
   const Gate::Passage passage(gate_);
   RequestOptions request = OptionsOf(options);
   std::vector<Borrowed> inputs;
@@ -138,7 +164,7 @@ py::list Client::SoftmaxBatch(const py::list& xs, const py::tuple& options, std:
   std::stop_source stop;
   const std::stop_callback closing(gate_.stop(), [&stop] { stop.request_stop(); });
   client::BatchOptions batch{.timeout = request.options.timeout, .cancel = stop.get_token()};
-  batch.max_in_flight = max_in_flight;
+  batch.max_in_flight = CountOf("max_in_flight", max_in_flight);
   auto answers = Interruptible([&] { return client_->SoftmaxBatch(items, batch); }, [&] { stop.request_stop(); });
 
   py::list results;
@@ -172,11 +198,12 @@ std::stop_source Client::Start(py::handle x, const py::object& out, const py::tu
   return stop;
 }
 
-std::shared_ptr<Stream> Client::OpenStream(std::size_t max_in_flight, std::size_t max_requests_per_message,
-                                           std::optional<double> timeout) {
+std::shared_ptr<Stream> Client::OpenStream(py::handle max_in_flight, py::handle max_requests_per_message,
+                                           py::handle timeout) {
   const Gate::Passage passage(gate_);
-  client::StreamOptions options{max_in_flight, max_requests_per_message};
-  if (timeout) options.timeout = SecondsOf(*timeout);
+  client::StreamOptions options{CountOf("max_in_flight", max_in_flight),
+                                CountOf("max_requests_per_message", max_requests_per_message)};
+  if (!timeout.is_none()) options.timeout = SecondsOf("timeout", timeout);
   auto stream = Stream::Open(shared_from_this(), *client_, options);
   const std::lock_guard lock(mu_);
   std::erase_if(streams_, [](const std::weak_ptr<Stream>& other) { return other.expired(); });
@@ -195,10 +222,10 @@ client::ServerInfo Client::GetServerInfo() {
   return *std::move(info);
 }
 
-void Client::WaitForConnection(double timeout) {
+void Client::WaitForConnection(py::handle timeout) {
   using Clock = std::chrono::steady_clock;
   const Gate::Passage passage(gate_);
-  const auto until = Clock::now() + SecondsOf(timeout);
+  const auto until = Clock::now() + SecondsOf("timeout", timeout);
   for (;;) {
     absl::Status status;
     {

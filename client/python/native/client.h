@@ -2,6 +2,7 @@
 
 #include <pybind11/pybind11.h>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -22,6 +23,9 @@ struct RequestOptions {
 };
 RequestOptions OptionsOf(const py::tuple& values);
 
+// TypeError, ValueError: it is no number of seconds.
+std::chrono::nanoseconds SecondsOf(const char* name, py::handle value);
+
 class Stream;
 
 // A client::Client for Python: softmax_client.Client and AsyncClient are over it. Thread-safe, as far as Python is.
@@ -35,15 +39,14 @@ class Client : public std::enable_shared_from_this<Client> {
   // The same, of a request with a summary: a tuple as SummaryOf makes it.
   py::tuple Summarize(py::handle x, const py::tuple& options);
   // Of `xs`, in their order: arrays, and exceptions.
-  py::list SoftmaxBatch(const py::list& xs, const py::tuple& options, std::size_t max_in_flight);
+  py::list SoftmaxBatch(const py::list& xs, const py::tuple& options, py::handle max_in_flight);
   // The answer comes to answered() with that future. The result cancels the call.
   std::stop_source Start(py::handle x, const py::object& out, const py::tuple& options, const py::object& future);
   Mailbox& answered() { return answered_; }
-  std::shared_ptr<Stream> OpenStream(std::size_t max_in_flight, std::size_t max_requests_per_message,
-                                     std::optional<double> timeout);
+  std::shared_ptr<Stream> OpenStream(py::handle max_in_flight, py::handle max_requests_per_message, py::handle timeout);
 
   client::ServerInfo GetServerInfo();
-  void WaitForConnection(double timeout);
+  void WaitForConnection(py::handle timeout);
   client::ClientStats Stats();
 
   // Cancels what runs and waits for its end; no more calls. Any number of times.

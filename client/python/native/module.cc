@@ -8,38 +8,46 @@
 
 #include "client/python/native/arrays.h"
 #include "client/python/native/client.h"
+#include "client/python/native/errors.h"
 #include "client/python/native/running.h"
 #include "client/python/native/stream.h"
 
 namespace softmax::python {
 namespace {
 
-std::chrono::milliseconds MillisecondsOf(const py::handle& seconds) {
-  return std::chrono::milliseconds(std::llround(seconds.cast<double>() * 1000));
+std::chrono::milliseconds MillisecondsOf(const char* name, py::handle value) {
+  return std::chrono::round<std::chrono::milliseconds>(SecondsOf(name, value));
 }
 
-std::shared_ptr<Client> MakeClient(const std::string& target, const py::kwargs& values) {
+int IntOf(const char* name, py::handle value) {
+  return Argument<int>(name, value, "a whole number of at most 32 bits");
+}
+
+std::shared_ptr<Client> MakeClient(py::handle target, const py::kwargs& values) {
   client::ClientOptions options;
-  options.target = target;
-  options.deadline = std::chrono::nanoseconds(std::llround(values["deadline"].cast<double>() * 1e9));
-  options.max_receive_bytes = values["max_receive_bytes"].cast<std::optional<std::int64_t>>();
-  options.connections = values["connections"].cast<int>();
-  options.keepalive_time = MillisecondsOf(values["keepalive_time"]);
-  options.keepalive_timeout = MillisecondsOf(values["keepalive_timeout"]);
+  options.target = Argument<std::string>("target", target, kText);
+  options.deadline = SecondsOf("deadline", values["deadline"]);
+  if (const py::object most = values["max_receive_bytes"]; !most.is_none()) {
+    options.max_receive_bytes = Argument<std::int64_t>("max_receive_bytes", most, kWholeNumber);
+  }
+  options.connections = IntOf("connections", values["connections"]);
+  options.keepalive_time = MillisecondsOf("keepalive_time", values["keepalive_time"]);
+  options.keepalive_timeout = MillisecondsOf("keepalive_timeout", values["keepalive_timeout"]);
   options.wait_for_ready = values["wait_for_ready"].cast<bool>();
   options.health_checks = values["health_checks"].cast<bool>();
-  options.authority = values["authority"].cast<std::string>();
+  options.authority = Argument<std::string>("authority", values["authority"], kText);
   const py::object retry = values["retry"];
-  options.retry.max_attempts = retry.attr("max_attempts").cast<int>();
-  options.retry.initial_backoff = MillisecondsOf(retry.attr("initial_backoff"));
-  options.retry.max_backoff = MillisecondsOf(retry.attr("max_backoff"));
-  options.retry.multiplier = retry.attr("multiplier").cast<double>();
-  options.retry.max_tokens = retry.attr("max_tokens").cast<double>();
-  options.retry.token_ratio = retry.attr("token_ratio").cast<double>();
+  options.retry.max_attempts = IntOf("retry.max_attempts", retry.attr("max_attempts"));
+  options.retry.initial_backoff = MillisecondsOf("retry.initial_backoff", retry.attr("initial_backoff"));
+  options.retry.max_backoff = MillisecondsOf("retry.max_backoff", retry.attr("max_backoff"));
+  options.retry.multiplier = Argument<double>("retry.multiplier", retry.attr("multiplier"), kNumber);
+  options.retry.max_tokens = Argument<double>("retry.max_tokens", retry.attr("max_tokens"), kNumber);
+  options.retry.token_ratio = Argument<double>("retry.token_ratio", retry.attr("token_ratio"), kNumber);
   if (const py::object tls = values["tls"]; !tls.is_none()) {
-    options.tls = client::TlsOptions{tls.attr("root_certificates").cast<std::string>(),
-                                     tls.attr("certificate_chain").cast<std::string>(),
-                                     tls.attr("private_key").cast<std::string>()};
+    const auto text = [&tls](const char* field) {
+      return Argument<std::string>(field, tls.attr(field), "the text of a PEM file");
+    };
+    options.tls = client::TlsOptions{text("root_certificates"), text("certificate_chain"), text("private_key")};
   }
   return std::make_shared<Client>(std::move(options), values["token"]);
 }
@@ -54,6 +62,7 @@ py::dict DictOf(const client::ServerInfo& info) {
                   "devices"_a = info.devices, "dtypes"_a = dtypes, "operations"_a = operations,
                   "max_request_bytes"_a = limits.max_request_bytes, "max_response_bytes"_a = limits.max_response_bytes,
                   "max_rank"_a = limits.max_rank, "max_rows"_a = limits.max_rows, "max_columns"_a = limits.max_columns,
+                  "max_top_k"_a = limits.max_top_k,
                   "max_requests_per_stream_message"_a = limits.max_requests_per_stream_message,
                   "max_in_flight_per_stream"_a = limits.max_in_flight_per_stream, "degraded"_a = info.degraded,
                   "lost_devices"_a = info.lost_devices, "unsafe_testing"_a = info.unsafe_testing);

@@ -66,8 +66,9 @@ void Stream::ReturnRoom() {
   changed_.notify_all();
 }
 
-bool Stream::Send(std::uint64_t id, py::handle x, const py::tuple& options, bool wait) {
+bool Stream::Send(py::handle number, py::handle x, const py::tuple& options, bool wait) {
   const Gate::Passage passage(gate_);
+  const auto id = Argument<std::uint64_t>("id", number, "a whole number from 0 to 2**64 - 1");
   auto pending = std::make_unique<Pending>();
   pending->id = id;
   pending->input = Borrowed::Input(x);
@@ -112,17 +113,17 @@ void Stream::OnAnswer(std::uint64_t id, absl::StatusOr<client::Tensor> answer) {
   answered_.Put(std::move(pending));
 }
 
-py::object Stream::Receive(std::optional<double> timeout) {
+py::object Stream::Receive(py::handle patience) {
   const Gate::Passage passage(gate_);
-  const auto until = Clock::now() + std::chrono::duration<double>(timeout.value_or(0));
+  const bool has_limit = !patience.is_none();
+  const auto until = Clock::now() + (has_limit ? SecondsOf("timeout", patience) : std::chrono::nanoseconds(0));
   for (;;) {
     std::vector<std::unique_ptr<Pending>> taken;
     if (outstanding() == 0) return py::none();
     {
       const Unlocked unlocked;
-      const std::chrono::duration<double> left = timeout ? until - Clock::now() : kSignalInterval;
-      taken = answered_.Take(1, std::min<std::chrono::nanoseconds>(
-                                    kSignalInterval, std::chrono::duration_cast<std::chrono::nanoseconds>(left)));
+      const std::chrono::nanoseconds left = has_limit ? until - Clock::now() : kSignalInterval;
+      taken = answered_.Take(1, std::min<std::chrono::nanoseconds>(kSignalInterval, left));
     }
     if (!taken.empty()) {
       const std::lock_guard lock(mu_);
@@ -130,7 +131,7 @@ py::object Stream::Receive(std::optional<double> timeout) {
       return py::make_tuple(taken[0]->id, taken[0]->Result());
     }
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-    if ((timeout && Clock::now() >= until) || gate_.stop().stop_requested()) return py::none();
+    if ((has_limit && Clock::now() >= until) || gate_.stop().stop_requested()) return py::none();
   }
 }
 

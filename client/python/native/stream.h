@@ -23,10 +23,11 @@ class Stream {
                                       const client::StreamOptions& options);
   ~Stream();
 
-  // With `wait`, blocks while max_in_flight requests are unanswered; without, false says that they are: not sent.
-  bool Send(std::uint64_t id, py::handle x, const py::tuple& options, bool wait);
+  // `number` is the request's id. With `wait`, blocks while max_in_flight requests are unanswered; without, false says
+  // that they are: not sent.
+  bool Send(py::handle number, py::handle x, const py::tuple& options, bool wait);
   // (id, array or exception). None: nothing came within that many seconds, or nothing is outstanding.
-  py::object Receive(std::optional<double> timeout);
+  py::object Receive(py::handle patience);
   // All that is there, at once.
   py::list ReceiveAll();
   int fd() const { return answered_.fd(); }

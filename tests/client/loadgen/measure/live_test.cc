@@ -52,6 +52,33 @@ TEST(LoadgenLiveTest, WhatTheServerCountedIsWhatWasSent) {
   }
 }
 
+// Every answer is judged against the reference in double precision, as the native contract's are.
+TEST(LoadgenLiveTest, TheOpenInferenceProtocolsSmallAnswersAreVerified) {
+  softmax::testing::ServerProcess server({});
+  ASSERT_FALSE(server.target().empty()) << server.Log();
+  const ProgramResult result =
+      RunProgram(SOFTMAX_LOADGEN, {"--address",  server.target(),
+                                   "--protocol", "oip",
+                                   "--rate",     "200",
+                                   "--duration", "1",
+                                   "--warmup",   "0",
+                                   "--shape",    "3x40x2",
+                                   "--axis",     "1",
+                                   "--scale",    "0.5",
+                                   "--dtype",    "float32,float16,bfloat16,float64",
+                                   "--op",       "softmax,log_softmax",
+                                   "--answer",   "tensor,top3,log-sum-exp,entropy,top40+log-sum-exp+entropy",
+                                   "--verify",   "1",
+                                   "--json",     "-"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const json run = json::parse(result.out, nullptr, false)["runs"][0];
+  EXPECT_EQ(run["wrong"], 0);
+  EXPECT_EQ(run["errors"], json::object());
+  EXPECT_EQ(run["verified"], run["sent"]);
+  ASSERT_EQ(run["classes"].size(), 40u);
+  for (const json& of : run["classes"]) EXPECT_GT(of["latency"]["count"], 0) << of;
+}
+
 // What gRPC holds back for company when the time is up has to be sent all the same: each of these runs is cut off in
 // the middle of a burst, and one in twenty used to wait for its last messages until it gave up.
 TEST(LoadgenLiveTest, AStreamsLastMessagesAreAnsweredHoweverShortTheRun) {

@@ -1,0 +1,84 @@
+"""Slips of a new user: each error names the field, the value, and what it must be."""
+import numpy as np
+import pytest
+
+import softmax_client
+
+X = np.zeros((2, 3), np.float32)
+
+
+@pytest.mark.parametrize("x, error, says", [
+    (np.arange(3), TypeError, ["x: ", "numpy.ndarray of int64", "must be of float32"]),
+    (np.array(["a"]), TypeError, ["x: ", "numpy.ndarray of <U1", "must be of float32"]),
+    (b"abc", TypeError, ["x: ", "bytes", "'B'", "must be of float32"]),
+    (None, TypeError, ["x: ", "NoneType", "must be of float32"]),
+    ({"a": 1}, TypeError, ["x: ", "dict", "must be of float32"]),
+    ([[1, 2], [3]], ValueError, ["x: ", "list", "inhomogeneous"]),
+    (["one"], ValueError, ["x: ", "list", "'one'"]),
+    (1.5, ValueError, ["rank 0", "1 to 8"]),
+    (np.zeros((1,) * 9, np.float32), ValueError, ["rank 9", "1 to 8"])])
+def test_what_is_no_tensor(client, x, error, says):
+    names_all(error, says, lambda: client.softmax(x))
+
+
+@pytest.mark.parametrize("options, error, says", [
+    ({"axis": 2}, ValueError, ["axis: 2", "-2 to 1"]),
+    ({"axis": 2**40}, ValueError, ["axis: 1099511627776", "-rank to rank - 1"]),
+    ({"axis": 1.0}, TypeError, ["axis: 1.0", "whole number"]),
+    ({"axis": "last"}, TypeError, ["axis: 'last'", "whole number"]),
+    ({"scale": "2"}, TypeError, ["scale: '2'", "a number"]),
+    ({"scale": 0}, ValueError, ["scale: 0", "above 0"]),
+    ({"scale": float("nan")}, ValueError, ["scale: nan", "finite"]),
+    ({"timeout": "1s"}, TypeError, ["timeout: '1s'", "a number"]),
+    ({"timeout": float("nan")}, ValueError, ["timeout: nan", "seconds"]),
+    ({"dtype": "float8"}, TypeError, ["dtype: float8", "float32, float16, bfloat16 and float64"]),
+    ({"dtype": int}, TypeError, ["dtype: int64", "float32, float16, bfloat16 and float64"]),
+    ({"lengths": [1, -3]}, ValueError, ["lengths: -3", "0 to 4294967295"]),
+    ({"lengths": [1.5, 2]}, TypeError, ["lengths: float64", "whole numbers"]),
+    ({"lengths": [1]}, ValueError, ["lengths", "1", "2"]),
+    ({"out": np.zeros(3, np.int32)}, TypeError, ["out: ", "numpy.ndarray of int32", "must be of float32"]),
+    ({"out": np.zeros((3, 2), np.float32)}, ValueError, ["out: ", "[3, 2]", "[2, 3]"]),
+    ({"axes": 1}, TypeError, ["'axes'"])])
+def test_options_of_a_request(client, options, error, says):
+    names_all(error, says, lambda: client.softmax(X, **options))
+
+
+@pytest.mark.parametrize("options, error, says", [
+    ({"top_k": -1}, ValueError, ["top_k: -1", "max_top_k"]),
+    ({"top_k": 1.5}, TypeError, ["top_k: 1.5", "whole number"]),
+    ({"top_k": 1025}, ValueError, ["top_k", "1025", "1024"]),
+    ({"indices": [7, 0]}, ValueError, ["indices", "7", "2"]),
+    ({"indices": [-2, 0]}, ValueError, ["indices: -2", "-1 to"])])
+def test_options_of_a_summary(client, options, error, says):
+    names_all(error, says, lambda: client.summarize(X, **options))
+
+
+@pytest.mark.parametrize("options, error, says", [
+    ({"target": 50051}, TypeError, ["target: 50051", "str"]),
+    ({"target": "localhost"}, ValueError, ["target", "'localhost'", "port"]),
+    ({"deadline": "10s"}, TypeError, ["deadline: '10s'", "a number"]),
+    ({"deadline": 0}, ValueError, ["deadline: 0", "above 0"]),
+    ({"connections": 1.5}, TypeError, ["connections: 1.5", "whole number"]),
+    ({"connections": 0}, ValueError, ["connections: 0", "1 to 1024"]),
+    ({"keepalive_time": "x"}, TypeError, ["keepalive_time: 'x'", "a number"]),
+    ({"max_receive_bytes": "1MiB"}, TypeError, ["max_receive_bytes: '1MiB'", "whole number"]),
+    ({"retry": softmax_client.Retry(max_attempts=0)}, ValueError, ["retry.max_attempts: 0", "1 to 1000"]),
+    ({"retry": softmax_client.Retry(multiplier="2")}, TypeError, ["retry.multiplier: '2'", "a number"])])
+def test_options_of_a_client(options, error, says):
+    names_all(error, says, lambda: softmax_client.Client(**options))
+
+
+def test_counts_and_ids_of_streams(client):
+    for count, error in ((0, ValueError), (-1, ValueError), ("8", TypeError)):
+        names_all(error, [f"max_in_flight: {count!r}"], lambda n=count: client.stream(max_in_flight=n))
+        names_all(error, [f"max_in_flight: {count!r}"], lambda n=count: client.softmax_batch([X], max_in_flight=n))
+    with client.stream() as stream:
+        names_all(TypeError, ["id: -1", "0 to 2**64 - 1"], lambda: stream.send(X, id=-1))
+        names_all(TypeError, ["timeout: 'x'", "a number"], lambda: stream.receive(timeout="x"))
+
+
+def names_all(error, says, call):
+    with pytest.raises(error) as caught:
+        call()
+    text = str(caught.value)
+    assert [part for part in says if part not in text] == [], text
