@@ -76,8 +76,6 @@ BUGS = [
     ("a free run goes on over a used word", "mutant", BATCHING + "arena.cc",
      "    if (word == 0) {  // nothing free in the rest of this word\n      run = 0;\n",
      "    if (word == 0) {  // nothing free in the rest of this word\n"),
-    ("a search within a word forgets the last step", "mutant", BATCHING + "arena.cc",
-     "    const std::uint32_t step = std::min(length, slabs - length);", "    const std::uint32_t step = 1;"),
     ("more batches in flight than allowed", "mutant", BATCHING + "batcher.cc",
      "  while (!ready_.empty() && in_flight_ < options_.max_in_flight) {",
      "  while (!ready_.empty() && in_flight_ <= options_.max_in_flight) {"),
