@@ -27,36 +27,53 @@ inline std::uint64_t AnswerTo(std::uint64_t element, kernels::Operation operatio
   return element * 3 + (static_cast<std::uint64_t>(operation) << 4) + (bits >> 50) + length;
 }
 
-// Element `index` of so many bytes.
-inline std::uint64_t Load(const std::byte* base, std::uint64_t index, std::size_t size) {
-  std::uint64_t value = 0;
-  std::memcpy(&value, base + index * size, size);
-  return value;
+// Elements as words of their size.
+template <typename Word>
+Word Load(const std::byte* base, std::uint64_t index) {
+  Word word;
+  std::memcpy(&word, base + index * sizeof(word), sizeof(word));
+  return word;
 }
-inline void Store(std::byte* base, std::uint64_t index, std::size_t size, std::uint64_t value) {
-  std::memcpy(base + index * size, &value, size);
+template <typename Word>
+void Store(std::byte* base, std::uint64_t index, std::uint64_t value) {
+  const auto word = static_cast<Word>(value);
+  std::memcpy(base + index * sizeof(word), &word, sizeof(word));
 }
-inline std::uint64_t Narrowed(std::uint64_t value, std::size_t size) {
-  return size == 8 ? value : value & ((std::uint64_t{1} << (8 * size)) - 1);
+// `f` of a word of that size.
+template <typename F>
+auto WithWord(kernels::DataType type, F f) {
+  switch (kernels::SizeOf(type)) {
+    case 2:
+      return f(std::uint16_t{});
+    case 4:
+      return f(std::uint32_t{});
+    default:
+      return f(std::uint64_t{});
+  }
 }
 
 // Rows are short but for a few: of a long one, every 31st element stands for its neighbours.
 inline std::int64_t NextColumn(std::int64_t column) { return column < 32 ? column + 1 : column + 31; }
 
+template <typename In, typename Out>
+void RunSegment(const kernels::Segment& segment) {
+  const auto* const input = static_cast<const std::byte*>(segment.input);
+  auto* const output = static_cast<std::byte*>(segment.output);
+  for (std::int64_t row = 0; row < segment.outer; ++row) {
+    const std::uint64_t length = segment.lengths == nullptr ? 0 : segment.lengths[row];
+    for (std::int64_t column = 0; column < segment.cols; column = NextColumn(column)) {
+      const auto at = static_cast<std::uint64_t>(row * segment.cols + column);
+      Store<Out>(output, at, AnswerTo(Load<In>(input, at), segment.operation, segment.scale, length));
+    }
+  }
+}
+
 // What a device does.
 inline void Run(const server::Batch& batch) {
-  const std::size_t in = kernels::SizeOf(batch.input_type());
-  const std::size_t out = kernels::SizeOf(batch.output_type());
   for (const kernels::Segment& segment : batch.segments()) {
-    const auto* const input = static_cast<const std::byte*>(segment.input);
-    auto* const output = static_cast<std::byte*>(segment.output);
-    for (std::int64_t row = 0; row < segment.outer; ++row) {
-      const std::uint64_t length = segment.lengths == nullptr ? 0 : segment.lengths[row];
-      for (std::int64_t column = 0; column < segment.cols; column = NextColumn(column)) {
-        const auto at = static_cast<std::uint64_t>(row * segment.cols + column);
-        Store(output, at, out, AnswerTo(Load(input, at, in), segment.operation, segment.scale, length));
-      }
-    }
+    WithWord(batch.input_type(), [&](auto in) {
+      WithWord(batch.output_type(), [&](auto out) { RunSegment<decltype(in), decltype(out)>(segment); });
+    });
   }
 }
 

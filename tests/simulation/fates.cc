@@ -30,30 +30,36 @@ void Request::Begin(const Action& action, Connection* connection) {
 }
 
 void Request::CopyInput(std::byte* destination) {
-  const std::size_t size = kernels::SizeOf(spec_.input_type);
-  for (std::int64_t row = 0; row < spec_.outer; ++row) {
-    for (std::int64_t column = 0; column < spec_.cols; column = NextColumn(column)) {
-      const auto index = static_cast<std::uint64_t>(row * spec_.cols + column);
-      Store(destination, index, size, ElementOf(action_->id, index));
+  WithWord(spec_.input_type, [&](auto word) {
+    for (std::int64_t row = 0; row < spec_.outer; ++row) {
+      for (std::int64_t column = 0; column < spec_.cols; column = NextColumn(column)) {
+        const auto index = static_cast<std::uint64_t>(row * spec_.cols + column);
+        Store<decltype(word)>(destination, index, ElementOf(action_->id, index));
+      }
     }
-  }
+  });
   copied_ = true;
   world_.Copied(*this, world_.running_thread_ == thread_);
 }
 
-bool Request::IsAnswer(const std::byte* output_bytes) const {
-  const std::size_t in = kernels::SizeOf(spec_.input_type);
-  const std::size_t out = kernels::SizeOf(spec_.output_type);
+template <typename In, typename Out>
+bool Request::IsAnswerOf(const std::byte* output_bytes) const {
   for (std::int64_t row = 0; row < spec_.outer; ++row) {
     const std::uint64_t length = spec_.has_lengths ? lengths_[static_cast<std::size_t>(row)] : 0;
     for (std::int64_t column = 0; column < spec_.cols; column = NextColumn(column)) {
       const auto index = static_cast<std::uint64_t>(row * spec_.cols + column);
-      const std::uint64_t element = Narrowed(ElementOf(action_->id, index), in);
+      const auto element = static_cast<In>(ElementOf(action_->id, index));
       const std::uint64_t expected = AnswerTo(element, spec_.operation, spec_.scale, length);
-      if (Load(output_bytes, index, out) != Narrowed(expected, out)) return false;
+      if (Load<Out>(output_bytes, index) != static_cast<Out>(expected)) return false;
     }
   }
   return true;
+}
+
+bool Request::IsAnswer(const std::byte* output_bytes) const {
+  return WithWord(spec_.input_type, [&](auto in) {
+    return WithWord(spec_.output_type, [&](auto out) { return IsAnswerOf<decltype(in), decltype(out)>(output_bytes); });
+  });
 }
 
 void Request::Complete(const server::Answer& answer) {
@@ -71,9 +77,11 @@ void SimulatedLane::Launch(server::Batch* batch) {
   const std::byte* const begin = batch->span().address();
   world.Note(1, number, batch->requests(), "thread ", thread_, " launches batch ", number, " of ", batch->requests(),
              " requests on device ", device_);
-  world.verdict_.Expect(
-      world.devices_.state(device_) == server::Devices::State::kServing || world.devices_.count() == 1,
-      "devices: batch ", number, " was launched on device ", device_, ", which does not serve");
+  world.verdict_.Expect(world.devices_.state(device_) == server::Devices::State::kServing, "devices: batch ", number,
+                        " was launched on device ", device_, ", which does not serve");
+  // What took one device may have broken the others: each is tested first.
+  world.verdict_.Expect(device.tested_at == world.devices_.lost(), "devices: batch ", number,
+                        " was launched on device ", device_, ", which was not tested after the last loss");
   world.spans_.Take(begin, batch->bytes(), number);
   ++world.threads_[thread_].running;
   world.verdict_.Expect(world.threads_[thread_].running <= world.settings_.batcher.max_in_flight, "limits: thread ",
@@ -111,8 +119,20 @@ server::Batch* SimulatedLane::Poll() {
 
 bool SimulatedLane::needs_polling() const { return world_.settings_.lanes_poll; }
 
+void ChosenLane::Launch(server::Batch* batch) {
+  Device& device = world_.hardware_[device_];
+  if (device.lost_when_chosen) {
+    device.lost_when_chosen = false;
+    device.fails = true;
+    world_.Note(14, device_, 0, "device ", device_, " is lost before the launch");
+    world_.devices_.Lose(device_, "simulated: another thread lost it", server::Devices::Loss::kFailed);
+  }
+  lane_->Launch(batch);
+}
+
 // What is before a request is work for the devices, for each of the others at most so long, and no waiting for memory.
 void World::CheckEstimate(const Request& request, const absl::Status& status) {
+  if (!absl::IsResourceExhausted(status)) return;
   const std::string before_it = "may take ";
   const std::string message(status.message());
   const std::size_t at = message.find(before_it);
@@ -174,14 +194,14 @@ void World::CheckFate(const Request& request, const server::Answer& answer) {
         return false;
     }
   };
-  verdict_.Expect(allowed(), "fates: request #", action.id, " was answered with ", answer.status.ToString());
+  if (!allowed()) verdict_.Fail("fates: request #", action.id, " was answered with ", answer.status.ToString());
 }
 
 void World::Completed(Request& request, const server::Answer& answer) {
   const Action& action = request.action();
   ++completed_;
   Note(12, action.id, static_cast<std::uint64_t>(answer.status.code()), "request #", action.id, " is answered with ",
-       absl::StatusCodeToString(answer.status.code()));
+       answer.status.code());
   CheckFate(request, answer);
   CheckEstimate(request, answer.status);
   Thread& thread = threads_[request.thread()];

@@ -19,19 +19,20 @@ SOURCES = [f"{folder}/{name}.cc" for folder, names in {
     "server/execution": ("devices", "watched_lane", "least_loaded_lane", "quarantined_memory"),
     "server/base": ("receive_pool",)}.items() for name in names]
 FOLDERS = ["server", "tests/simulation", "kernels"]
+RIGHT, WRONG = ".o", ".wrong.o"
 
 
-def compile_all(folder, sources):
+def compile_all(folder, sources, ending):
     """Their object files, each beside its source."""
     for source in sources:
-        subprocess.run(["g++", "-std=c++20", "-O2", "-I.", "-c", source, "-o", source + ".o"], cwd=folder, check=True)
+        subprocess.run(["g++", "-std=c++20", "-O2", "-I.", "-c", source, "-o", source + ending], cwd=folder, check=True)
 
 
-def link(folder):
+def link(folder, changed):
     libraries = subprocess.run(["pkg-config", "--libs", "absl_status", "absl_strings"], capture_output=True, text=True,
                                check=True).stdout.split()
-    subprocess.run(["g++", *[source + ".o" for source in SOURCES], "-o", "simulation", *libraries, "-lpthread"],
-                   cwd=folder, check=True)
+    objects = [source + (WRONG if source in changed else RIGHT) for source in SOURCES]
+    subprocess.run(["g++", *objects, "-o", "simulation", *libraries, "-lpthread"], cwd=folder, check=True)
 
 
 def look_for(folder, seconds):
@@ -62,7 +63,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for name in FOLDERS:
             shutil.copytree(ROOT / name, pathlib.Path(folder) / name, ignore=shutil.ignore_patterns("*.cu*"))
-        compile_all(folder, SOURCES)
+        compile_all(folder, SOURCES, RIGHT)
         for name, origin, path, right, wrong in BUGS:
             if arguments.only not in name:
                 continue
@@ -71,13 +72,13 @@ def main():
             if text.count(right) != 1:
                 sys.exit(f"{path} has {text.count(right)} times what {name!r} replaces; bugs.py has to follow the code")
             file.write_text(text.replace(right, wrong), encoding="utf-8")
-            compile_all(folder, [path] if path.endswith(".cc") else SOURCES)
-            link(folder)
+            changed = [path] if path.endswith(".cc") else SOURCES
+            compile_all(folder, changed, WRONG)
+            link(folder, changed)
             found, took = look_for(folder, arguments.seconds)
             missed += not found
-            print(f"{name:58} {origin:24} {took:6.1f} s  {found or 'NOT FOUND'}", flush=True)
+            print(f"{name:68} {origin:24} {took:6.1f} s  {found or 'NOT FOUND'}", flush=True)
             file.write_text(text, encoding="utf-8")
-            compile_all(folder, [path] if path.endswith(".cc") else SOURCES)
     print(f"{missed} not found")
     return 1 if missed else 0
 

@@ -1,27 +1,51 @@
-// The product's own arena and striped counter, compiled over atomics that the Interleaver knows, in every order of a
-// few steps of two or three threads.
+// The product's own arena, backlog, inbox, waker and striped counter, compiled over atomics, locks, threads and alarms
+// that the Interleaver knows, in every order of a few steps of two or three threads.
 #include <absl/base/thread_annotations.h>
+#include <absl/container/inlined_vector.h>
+#include <absl/status/status.h>
+#include <absl/strings/str_cat.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <deque>
 #include <functional>
+#include <limits>
 #include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/simulation/model/model_atomic.h"
 // Only after that.
+#include "server/base/receive_pool.h"
 #include "server/base/striped_counter.h"
+#include "server/batching/admission_queue.cc"
 #include "server/batching/arena.cc"
-#include "server/batching/arena.h"
+#include "server/batching/backlog.cc"
+#include "server/batching/batch.cc"
+#include "server/batching/batcher.cc"
+#include "server/rpc/queue/waker.h"
+#include "tests/server/batching/fakes.h"
 
 namespace softmax::server {
+
+// What is in these models was received elsewhere.
+bool ReceivePool::Contains(const void* /*address*/) { return false; }
+
 namespace {
 
 using simulation::Interleaver;
+using Threads = std::vector<std::function<void()>>;
 
 constexpr std::uint32_t kSlab = 16;
 
@@ -106,7 +130,8 @@ TEST(Interleavings, TwoThreadsAtOneHomeNeverShareASlab) {
         return std::vector<std::function<void()>>{reserving(2), reserving(1)};
       },
       [&] { return !model->shared(); }, &wrong);
-  EXPECT_FALSE(wrong);
+  EXPECT_FALSE(wrong) << orders;
+  ::testing::Test::RecordProperty("orders", std::to_string(orders));
   EXPECT_GT(orders, 20u);
 }
 
@@ -128,7 +153,8 @@ TEST(Interleavings, ASpanOverTwoWordsIsTakenWholeOrNotAtAll) {
                                                   }};
       },
       [&] { return !model->shared() && model->arena().slabs_used() == 66 && model->CountFree() == 62; }, &wrong);
-  EXPECT_FALSE(wrong);
+  EXPECT_FALSE(wrong) << orders;
+  ::testing::Test::RecordProperty("orders", std::to_string(orders));
   EXPECT_GT(orders, 20u);
 }
 
@@ -153,12 +179,149 @@ TEST(Interleavings, WhoWaitsForRoomIsToldOrSeesIt) {
                                                   }};
       },
       [&] { return (told || found) && !model->shared(); }, &wrong);
-  EXPECT_FALSE(wrong);
+  EXPECT_FALSE(wrong) << orders;
+  ::testing::Test::RecordProperty("orders", std::to_string(orders));
   EXPECT_GT(orders, 10u);
+}
+
+// The backlog's thread finds no room and sleeps, while another gives some back; that a time comes is no help.
+TEST(Interleavings, WhoSleepsForMemoryIsWokenWhenItComesFree) {
+  struct Model {
+    testing::TestMemory memory{64 * kSlab};
+    Arena arena{memory.data(), 64 * kSlab, kSlab};
+    SpanRef held{&arena, arena.TryReserve(64 * kSlab)};
+    Backlog backlog{{.threads = 1}, arena, [] { return TimePoint(std::chrono::hours(1)); }};
+    testing::PuppetLane lane;
+    testing::CountingRecorder recorder;
+    Batcher batcher{{}, arena, backlog, lane, recorder, [] {}};
+    testing::TestRequest request{1, 4};
+  };
+  std::unique_ptr<Model> model;
+  bool wrong = false;
+  const std::uint64_t orders = Interleaver::Explore(
+      [&] {
+        model = std::make_unique<Model>();
+        EXPECT_TRUE(model->backlog.Push(&model->request, &model->batcher, /*small=*/false));
+        model->backlog.Stop(/*fail=*/false);  // its thread ends when this one is taken
+        return Threads{[&] { model->held.Reset(); }};
+      },
+      [&] { return model->request.copies == 1; }, &wrong);
+  EXPECT_FALSE(wrong) << orders;
+  ::testing::Test::RecordProperty("orders", std::to_string(orders));
+  EXPECT_GT(orders, 100u);
+}
+
+// What a queue thread sleeps on, and what it does when an event comes.
+struct Owner {
+  grpc::CompletionQueue queue;
+  Waker waker{&queue};
+
+  void Sleep() {
+    void* tag = nullptr;
+    queue.Next(&tag);
+    static_cast<Tag*>(tag)->Proceed(true);
+  }
+};
+
+TEST(Interleavings, AWakeIsNotLost) {
+  struct Model : Owner {
+    std::atomic<int> told{0};
+  };
+  std::unique_ptr<Model> model;
+  bool wrong = false;
+  const auto telling = [&] {
+    model->told.fetch_add(1);
+    model->waker.Wake();
+  };
+  const std::uint64_t orders = Interleaver::Explore(
+      [&] {
+        model = std::make_unique<Model>();
+        return Threads{telling, telling, [&] {
+                         while (model->told.load() < 2) model->Sleep();
+                       }};
+      },
+      [&] { return !model->queue.misused(); }, &wrong);
+  EXPECT_FALSE(wrong) << orders;
+  ::testing::Test::RecordProperty("orders", std::to_string(orders));
+  EXPECT_GT(orders, 1000u);
+}
+
+TEST(Interleavings, NobodyIsWokenThroughAQueueThatHasEnded) {
+  std::unique_ptr<Owner> owner;
+  bool wrong = false;
+  const std::uint64_t orders = Interleaver::Explore(
+      [&] {
+        owner = std::make_unique<Owner>();
+        return Threads{[&] { owner->waker.Wake(); },
+                       [&] {
+                         owner->waker.Close();
+                         owner->queue.Shutdown();
+                       }};
+      },
+      [&] { return !owner->queue.misused(); }, &wrong);
+  EXPECT_FALSE(wrong) << orders;
+  ::testing::Test::RecordProperty("orders", std::to_string(orders));
+  EXPECT_GT(orders, 5u);
+}
+
+// As a queue thread: it looks into its inbox, and sleeps when there is nothing.
+struct InboxModel : Owner {
+  testing::TestMemory memory{64 * kSlab};
+  Arena arena{memory.data(), 64 * kSlab, kSlab};
+  Backlog backlog{{.threads = 0}, arena};
+  testing::PuppetLane lane;
+  testing::CountingRecorder recorder;
+  Batcher batcher{{}, arena, backlog, lane, recorder, [this] { waker.Wake(); }};
+  testing::TestRequest first{1, 4};
+  testing::TestRequest second{1, 4};
+
+  void Deliver(PendingRequest& request) { batcher.DeliverFailure(&request, absl::UnavailableError("")); }
+  void RunUntilBothAreAnswered() {
+    batcher.Poll();
+    while (first.completions + second.completions < 2) {
+      Sleep();
+      batcher.Poll();
+    }
+  }
+  bool IsRight() const { return first.completions == 1 && second.completions == 1 && !queue.misused(); }
+};
+
+TEST(Interleavings, WhatOneThreadDeliversIsTakenBeforeTheOwnerSleepsForGood) {
+  std::unique_ptr<InboxModel> model;
+  bool wrong = false;
+  const std::uint64_t orders = Interleaver::Explore(
+      [&] {
+        model = std::make_unique<InboxModel>();
+        return Threads{[&] {
+                         model->Deliver(model->first);
+                         model->Deliver(model->second);
+                       },
+                       [&] { model->RunUntilBothAreAnswered(); }};
+      },
+      [&] { return model->IsRight(); }, &wrong);
+  EXPECT_FALSE(wrong) << orders;
+  ::testing::Test::RecordProperty("orders", std::to_string(orders));
+  EXPECT_GT(orders, 100u);
+}
+
+TEST(Interleavings, WhatTwoThreadsDeliverIsTakenBeforeTheOwnerSleepsForGood) {
+  std::unique_ptr<InboxModel> model;
+  bool wrong = false;
+  const std::uint64_t orders = Interleaver::Explore(
+      [&] {
+        model = std::make_unique<InboxModel>();
+        return Threads{[&] { model->Deliver(model->first); }, [&] { model->Deliver(model->second); },
+                       [&] { model->RunUntilBothAreAnswered(); }};
+      },
+      [&] { return model->IsRight(); }, &wrong);
+  EXPECT_FALSE(wrong) << orders;
+  ::testing::Test::RecordProperty("orders", std::to_string(orders));
+  EXPECT_GT(orders, 1000u);
 }
 
 // Two threads of one stripe.
 TEST(Interleavings, AStripedCounterLosesNothing) {
+  StripedCounter().Add(0);  // this real thread's stripe is chosen, once
   std::unique_ptr<StripedCounter> counter;
   bool wrong = false;
   const std::uint64_t orders = Interleaver::Explore(
@@ -171,7 +334,8 @@ TEST(Interleavings, AStripedCounterLosesNothing) {
                                                   [&] { counter->Add(3); }};
       },
       [&] { return counter->Sum() == 4; }, &wrong);
-  EXPECT_FALSE(wrong);
+  EXPECT_FALSE(wrong) << orders;
+  ::testing::Test::RecordProperty("orders", std::to_string(orders));
   EXPECT_GT(orders, 2u);
 }
 

@@ -128,11 +128,12 @@ Script MakeScript(std::uint64_t seed, std::uint32_t requests) {
     MakeRequest(settings, phase, random, &action);
   }
   Random trouble(seed, kTrouble);
+  std::vector<Action> troubles;
   std::uint32_t id = requests;
   const auto add = [&](Action::Kind kind, std::uint32_t percent, std::int64_t most) {
     if (!trouble.Chance(percent)) return;
     for (std::int64_t count = trouble.Between(1, most); count > 0; --count) {
-      script.actions.push_back(Trouble(kind, id++, at.count(), settings, trouble));
+      troubles.push_back(Trouble(kind, id++, at.count(), settings, trouble));
     }
   };
   add(Action::Kind::kHangUp, 40, 10);
@@ -140,8 +141,12 @@ Script MakeScript(std::uint64_t seed, std::uint32_t requests) {
   add(Action::Kind::kHang, 10, 1);
   add(Action::Kind::kPause, 20, 4);
   add(Action::Kind::kDrain, 30, 1);
-  std::stable_sort(script.actions.begin(), script.actions.end(),
-                   [](const Action& a, const Action& b) { return a.at < b.at; });
+  add(Action::Kind::kLose, 10, 1);
+  // The requests come by time already.
+  const auto earlier = [](const Action& a, const Action& b) { return a.at < b.at; };
+  std::stable_sort(troubles.begin(), troubles.end(), earlier);
+  script.actions.insert(script.actions.end(), troubles.begin(), troubles.end());
+  std::inplace_merge(script.actions.begin(), script.actions.begin() + requests, script.actions.end(), earlier);
   return script;
 }
 
@@ -169,6 +174,8 @@ std::string Describe(const Action& action) {
       return absl::StrCat(head, "device ", action.device, " fails");
     case Action::Kind::kHang:
       return absl::StrCat(head, "device ", action.device, " hangs");
+    case Action::Kind::kLose:
+      return absl::StrCat(head, "device ", action.device, " is lost when it is chosen");
     case Action::Kind::kPause:
       return absl::StrCat(head, "thread ", action.thread, " stands still for ", action.span.count(), " ns");
     case Action::Kind::kDrain:

@@ -38,6 +38,7 @@ struct Action {
     kHangUp,   // `connection` goes with all its requests, and comes back as a new one
     kFail,     // the next batch of `device` fails, and it never works again
     kHang,     // the next batch of `device` and all after it never come back
+    kLose,     // another thread loses `device` when it is chosen next, before the batch is launched
     kPause,    // `thread` does not run for `span`
     kDrain,    // no request is taken any more; after drain_timeout those that wait for memory are failed
   };

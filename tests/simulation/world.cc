@@ -31,7 +31,11 @@ World::World(const Script& script, const std::function<void(const std::string&)>
       thread.lanes.push_back(simulated.get());
       auto watched = std::make_unique<server::WatchedLane>(std::move(simulated), device, devices_);
       thread.watched.push_back(watched.get());
-      lanes.push_back(std::move(watched));
+      if (settings_.devices == 1) {
+        lanes.push_back(std::move(watched));
+      } else {
+        lanes.push_back(std::make_unique<ChosenLane>(*this, std::move(watched), device));
+      }
     }
     thread.lane = lanes.size() == 1
                       ? std::move(lanes[0])
@@ -119,6 +123,10 @@ void World::Act(const Action& action) {
       Note(7, action.device, 0, "device ", action.device, " will hang");
       must_watch_ = device_trouble_ = hardware_[action.device].hangs = true;
       return;
+    case Action::Kind::kLose:
+      Note(13, action.device, 0, "device ", action.device, " will be lost when it is chosen");
+      must_watch_ = device_trouble_ = hardware_[action.device].lost_when_chosen = true;
+      return;
     case Action::Kind::kPause: {
       Note(8, action.thread, 0, "thread ", action.thread, " stands still");
       Thread& thread = threads_[action.thread];
@@ -149,9 +157,8 @@ void World::Turn(std::uint32_t index) {
   Random random(script_.seed, kTurn, thread.turns << 8 | index);
   const std::uint32_t batches_before = batches_;
   const std::size_t arrived_now = thread.arrived.size();
-  std::vector<Request*> arrived;
-  arrived.swap(thread.arrived);
-  for (Request* request : arrived) {
+  thread.taken.swap(thread.arrived);
+  for (Request* request : thread.taken) {
     const auto kind =
         request->action().streamed ? server::AdmissionQueue::Kind::kStreamed : server::AdmissionQueue::Kind::kUnary;
     const std::shared_ptr<server::ConnectionShare> share = request->share;
@@ -163,8 +170,7 @@ void World::Turn(std::uint32_t index) {
     Progress(thread);
     if (thread.batcher->MustFlushEarly()) thread.batcher->Flush(g_now);
   }
-  arrived.clear();
-  arrived.swap(thread.arrived);
+  thread.taken.clear();
   Progress(thread);
   thread.batcher->Flush(g_now);
   const bool again = Progress(thread);
@@ -234,6 +240,29 @@ void World::WatchDevices() {
   Push(EventKind::kSweep, g_now + milliseconds(1));
 }
 
+// As DeviceTester, which tests one device after another.
+void World::BeginTest() {
+  if (test_.has_value()) return;
+  test_ = devices_.NextTest();
+  Random random(script_.seed, kTesting, order_);
+  if (test_.has_value()) Push(EventKind::kTested, g_now + Nanoseconds(random.Below(2'000'000)));
+}
+
+void World::EndTest() {
+  const server::Devices::Test test = *test_;
+  test_.reset();
+  Device& device = hardware_[test.device];
+  const bool works = !device.hangs && !device.fails;
+  Note(10, test.device, works ? 1 : 0, "device ", test.device, works ? " passes" : " fails", " its test");
+  if (works) {
+    device.tested_at = test.losses;
+    devices_.Pass(test);
+  } else {
+    devices_.Lose(test.device, "simulated: failed its test", server::Devices::Loss::kFailed);
+  }
+  BeginTest();
+}
+
 // As DeviceGroup::Sweep, while there is something to watch.
 void World::Sweep() {
   sweeping_ = false;
@@ -280,17 +309,9 @@ void World::Happen(const Event& event) {
     case EventKind::kSweep:
       return Sweep();
     case EventKind::kTest:
-      while (const auto test = devices_.NextTest()) {
-        const bool works = !hardware_[test->device].hangs && !hardware_[test->device].fails;
-        Note(10, test->device, works ? 1 : 0, "device ", test->device, works ? " passes" : " fails", " its test");
-        if (works) {
-          devices_.Pass(*test);
-        } else {
-          devices_.Lose(test->device, "simulated: failed its test", server::Devices::Loss::kFailed);
-        }
-      }
-      losses_ = devices_.lost();
-      return;
+      return BeginTest();
+    case EventKind::kTested:
+      return EndTest();
     case EventKind::kLateWrite:
       std::fill_n(static_cast<std::byte*>(event.what), event.index, std::byte{0xEE});
       return;

@@ -34,7 +34,7 @@ constexpr std::uint32_t kMostIdleTurns = 500;
 constexpr Nanoseconds kLongestPassing = milliseconds(4);
 constexpr Nanoseconds kLongestWork = std::chrono::microseconds(300);
 
-enum WorldStream : std::uint64_t { kLatency = 100, kTurn, kCopy };
+enum WorldStream : std::uint64_t { kLatency = 100, kTurn, kCopy, kTesting };
 
 enum class EventKind : std::uint8_t {
   kTurn,
@@ -45,6 +45,7 @@ enum class EventKind : std::uint8_t {
   kLeaves,
   kSweep,
   kTest,
+  kTested,
   kLateWrite,
   kStopBacklog
 };
@@ -60,6 +61,13 @@ struct Event {
 
 class World;
 class Request;
+
+// What is made a text only where somebody listens.
+inline std::string Text(absl::StatusCode code) { return absl::StatusCodeToString(code); }
+template <typename Part>
+const Part& Text(const Part& part) {
+  return part;
+}
 
 // A connection's requests and their share of its thread.
 struct Connection {
@@ -102,6 +110,8 @@ class Request final : public server::PendingRequest {
 
  private:
   void Complete(const server::Answer& answer) override;
+  template <typename In, typename Out>
+  bool IsAnswerOf(const std::byte* output) const;
 
   World& world_;
   const std::uint32_t thread_;
@@ -139,9 +149,26 @@ class SimulatedLane final : public server::Lane {
   std::deque<Running> running_;
 };
 
+// What a LeastLoadedLane launches on: other threads may lose the device between its choice and the launch.
+class ChosenLane final : public server::Lane {
+ public:
+  ChosenLane(World& world, std::unique_ptr<server::Lane> lane, std::uint32_t device)
+      : world_(world), lane_(std::move(lane)), device_(device) {}
+  void Launch(server::Batch* batch) override;
+  server::Batch* Poll() override { return lane_->Poll(); }
+  bool needs_polling() const override { return lane_->needs_polling(); }
+
+ private:
+  World& world_;
+  const std::unique_ptr<server::Lane> lane_;
+  const std::uint32_t device_;
+};
+
 struct Device {
   bool fails = false;  // whatever runs on it from now on
   bool hangs = false;
+  bool lost_when_chosen = false;
+  std::uint32_t tested_at = 0;  // how many were lost when the last test that it passed began
 };
 
 struct Thread {
@@ -151,6 +178,7 @@ struct Thread {
   std::unique_ptr<server::Batcher> batcher;
   std::unique_ptr<server::AdmissionQueue> admission;
   std::vector<Request*> arrived;
+  std::vector<Request*> taken;  // of those, in this turn; empty between turns
   std::vector<std::unique_ptr<Request>> spare;
   TimePoint turn_at = server::kNoDeadline;
   TimePoint stands_still_until{};
@@ -172,13 +200,14 @@ class World {
  private:
   friend class Request;
   friend class SimulatedLane;
+  friend class ChosenLane;
 
   template <typename... Parts>
   void Note(std::uint64_t what, std::uint64_t a, std::uint64_t b, const Parts&... parts) {
     trace_ = (trace_ ^ (static_cast<std::uint64_t>(g_now.time_since_epoch().count()) + what)) * 0x100000001B3u;
     trace_ = (trace_ ^ (a << 32 ^ b)) * 0x100000001B3u;
     if (tell_) [[unlikely]]
-      tell_(absl::StrCat((g_now - kBegin).count(), " ns ", parts...));
+      tell_(absl::StrCat((g_now - kBegin).count(), " ns ", Text(parts)...));
   }
 
   void Push(EventKind kind, TimePoint at, std::uint32_t index = 0, void* what = nullptr);
@@ -193,6 +222,8 @@ class World {
   void Turn(std::uint32_t thread);
   bool Progress(Thread& thread);
   void PokeFillers();
+  void BeginTest();
+  void EndTest();
   void Sweep();
   void WatchDevices();
 
@@ -232,6 +263,7 @@ class World {
   std::uint32_t batches_ = 0;
   std::uint64_t arrived_ = 0, completed_ = 0, answered_ = 0, empty_ = 0, dropped_ = 0;
   std::uint32_t losses_ = 0;
+  std::optional<server::Devices::Test> test_;  // that goes on
   bool draining_ = false;
   bool stopped_ = false;
   bool sweeping_ = false;

@@ -9,6 +9,7 @@
 #include "server/wire/wire.h"
 #include "softmax/v1/softmax.pb.h"
 #include "tests/server/wire/contract_model.h"
+#include "tests/server/wire/native_comparison.h"
 #include "tests/server/wire/sliced_message.h"
 #include "tests/support/wire_builder.h"
 
@@ -20,18 +21,6 @@ namespace {
 using server::DecodedRequest;
 using server::WireLimits;
 using Random = std::mt19937_64;
-
-// Low enough for random requests to meet them.
-WireLimits TightLimits() {
-  WireLimits limits;
-  limits.max_request_bytes = 400;
-  limits.max_response_bytes = 500;
-  limits.max_rank = 6;
-  limits.max_rows = 60;
-  limits.max_columns = 60;
-  limits.max_top_k = 20;
-  return limits;
-}
 
 std::size_t SizeOf(int dtype) { return dtype == 1 ? 4 : dtype == 4 ? 8 : 2; }
 
@@ -168,86 +157,10 @@ std::string AnyMessage(Random& random) {
   return bytes;
 }
 
-bool LooksCompressed(const std::string& bytes) {
-  const std::string magic = bytes.substr(0, 2);
-  return magic == "\x1f\x8b" || magic == "\x78\x01" || magic == "\x78\x5e" || magic == "\x78\x9c" ||
-         magic == "\x78\xda";
-}
-
-std::string FieldOf(const absl::Status& status) {
-  return std::string(status.message().substr(0, status.message().find(':')));
-}
-
-bool SaysMalformed(const absl::Status& status) {
-  return status.message().find("malformed near byte") != absl::string_view::npos;
-}
-
-struct Tally {
-  long refused_by_parser = 0;
-  long refused_by_contract = 0;
-  long accepted = 0;
-  long with_lengths = 0;
-  long with_indices = 0;
-  long with_summary = 0;
-};
-
-void ExpectEqualToModel(const std::string& bytes, server::Slices slices, const DecodedRequest& decoded,
-                        const v1::SoftmaxRequest& parsed, const Verdict& verdict) {
-  ASSERT_TRUE(decoded.status.ok()) << decoded.status;
-  EXPECT_EQ(decoded.timeout_us, parsed.timeout_us());
-  ASSERT_EQ(decoded.rank, static_cast<std::uint32_t>(parsed.input().shape_size()));
-  for (std::uint32_t i = 0; i < 8; ++i) {
-    EXPECT_EQ(decoded.shape[i], i < decoded.rank ? parsed.input().shape(i) : 0);
-  }
-  DecodedRequest expected = decoded;
-  expected.spec = verdict.spec;
-  expected.lengths = verdict.lengths;
-  expected.indices = verdict.indices;
-  EXPECT_EQ(Difference(decoded, expected), "");
-  ASSERT_LE(decoded.payload_offset + decoded.spec.input_bytes(), bytes.size());
-  EXPECT_EQ(Payload(slices, decoded), parsed.input().data());
-}
-
-// One request, read as the server would and as protobuf would.
-void Compare(const std::string& bytes, server::Slices slices, const DecodedRequest& decoded, const WireLimits& limits,
-             Tally* tally) {
-  v1::SoftmaxRequest parsed;
-  if (!parsed.ParseFromString(bytes)) {
-    ++tally->refused_by_parser;
-    EXPECT_TRUE(SaysMalformed(decoded.status) || LooksCompressed(bytes)) << decoded.status;
-    EXPECT_FALSE(decoded.status.ok());
-    return;
-  }
-  EXPECT_EQ(decoded.id, parsed.id());
-  const Verdict verdict = Judge(parsed, limits);
-  if (verdict.field.empty()) {
-    ++tally->accepted;
-    tally->with_lengths += verdict.spec.has_lengths;
-    tally->with_indices += !verdict.indices.empty();
-    tally->with_summary += verdict.spec.summary.any();
-    ExpectEqualToModel(bytes, slices, decoded, parsed, verdict);
-    return;
-  }
-  ++tally->refused_by_contract;
-  if (LooksCompressed(bytes)) return;
-  EXPECT_EQ(decoded.status.code(), absl::StatusCode::kInvalidArgument) << decoded.status;
-  EXPECT_FALSE(SaysMalformed(decoded.status)) << decoded.status;
-  EXPECT_EQ(FieldOf(decoded.status), verdict.field) << decoded.status;
-}
-
-std::string Hex(const std::string& bytes) {
-  std::string out;
-  for (const char c : bytes.substr(0, 200)) {
-    out += "0123456789abcdef"[static_cast<std::uint8_t>(c) >> 4];
-    out += "0123456789abcdef"[static_cast<std::uint8_t>(c) & 15];
-  }
-  return out;
-}
-
 TEST(WireDifferential, TheDecoderEqualsTheGeneratedParserAndTheContract) {
   Random random(20240601);
   const WireLimits limits = TightLimits();
-  Tally tally;
+  NativeTally tally;
   for (int round = 0; round < 300'000; ++round) {
     const std::string bytes = AnyMessage(random);
     const SlicedMessage message = SlicedMessage::Cut(bytes, random() % 6, random);
@@ -286,7 +199,7 @@ TEST(WireDifferential, EveryCutOfASmallMessageGivesTheSame) {
 
 // Where the whole message parses, each request has what it has alone. Where it does not, either the
 // stream ends or the damage is inside requests that have told their ids.
-void CompareStream(const std::string& bytes, server::Slices slices, const WireLimits& limits, Tally* tally) {
+void CompareStream(const std::string& bytes, server::Slices slices, const WireLimits& limits, NativeTally* tally) {
   std::vector<DecodedRequest> decoded;
   const absl::Status status = DecodeStreamRequest(slices, limits, &decoded);
   v1::SoftmaxStreamRequest parsed;
@@ -325,7 +238,7 @@ TEST(WireDifferential, AStreamsMessageEqualsTheGeneratedParser) {
   Random random(99);
   WireLimits limits = TightLimits();
   limits.max_requests_per_stream_message = 4;
-  Tally tally;
+  NativeTally tally;
   for (int round = 0; round < 60'000; ++round) {
     std::string bytes;
     for (std::uint64_t count = random() % 6; count > 0; --count) {

@@ -11,6 +11,7 @@
 
 #include "inference/inference.pb.h"
 #include "server/wire/oip.h"
+#include "tests/server/wire/oip_comparison.h"
 #include "tests/server/wire/oip_model.h"
 #include "tests/server/wire/sliced_message.h"
 #include "tests/support/wire_builder.h"
@@ -26,17 +27,6 @@ using server::WireLimits;
 using Random = std::mt19937_64;
 
 bool OneIn(Random& random, unsigned n) { return random() % n == 0; }
-
-WireLimits TightLimits() {
-  WireLimits limits;
-  limits.max_request_bytes = 400;
-  limits.max_response_bytes = 500;
-  limits.max_rank = 6;
-  limits.max_rows = 60;
-  limits.max_columns = 60;
-  limits.max_top_k = 4;
-  return limits;
-}
 
 void SetAnyParameter(Random& random, inference::InferParameter* parameter) {
   switch (random() % 6) {
@@ -213,88 +203,6 @@ std::string InPieces(Random& random, const ModelInferRequest& request) {
   return bytes;
 }
 
-bool SeveralParameters(const ModelInferRequest& request) {
-  for (const auto& input : request.inputs()) {
-    if (input.parameters_size() > 1) return true;
-  }
-  for (const auto& output : request.outputs()) {
-    if (output.parameters_size() > 1) return true;
-  }
-  return false;
-}
-
-bool SaysCompressed(const absl::Status& status) {
-  return status.message().find("grpc-encoding") != absl::string_view::npos;
-}
-
-struct Tally {
-  long refused_by_parser = 0;
-  long refused_by_rules = 0;
-  long accepted = 0;
-  long typed = 0;
-  long gathered = 0;
-  long several = 0;
-  long further = 0;
-  long classes = 0;
-};
-
-std::set<std::string> EndingsOf(const server::InferTensor& tensor) {
-  std::set<std::string> endings;
-  for (std::size_t i = 0; i < server::kInferOutputKinds; ++i) {
-    const auto output = static_cast<server::InferOutput>(i);
-    if (!tensor.outputs.Has(output)) continue;
-    endings.insert(output == server::InferOutput::kClasses ? "classes" : std::string(server::kInferEndings[i]));
-  }
-  return endings;
-}
-
-std::string PayloadOf(server::Slices slices, const server::InferTensor& tensor) {
-  if (tensor.gathered.empty()) return Payload(slices, tensor.request);
-  return {reinterpret_cast<const char*>(tensor.gathered.data()), tensor.gathered.size()};
-}
-
-void Compare(const std::string& bytes, server::Slices slices, const InferRequest& decoded, Tally* tally) {
-  ModelInferRequest parsed;
-  if (!parsed.ParseFromString(bytes)) {
-    ++tally->refused_by_parser;
-    EXPECT_TRUE(decoded.status.message().find("malformed near byte") != absl::string_view::npos ||
-                SaysCompressed(decoded.status))
-        << decoded.status;
-    return;
-  }
-  const OipVerdict expected = JudgeInfer(parsed, TightLimits());
-  EXPECT_EQ(decoded.id, parsed.id());
-  if (expected.code != absl::StatusCode::kOk) {
-    ++tally->refused_by_rules;
-    EXPECT_FALSE(decoded.status.ok());
-    if (SaysCompressed(decoded.status) || SeveralParameters(parsed)) return;
-    EXPECT_EQ(decoded.status.code(), expected.code) << decoded.status << "\n" << parsed.DebugString();
-    EXPECT_EQ(decoded.status.message().find("malformed"), absl::string_view::npos) << decoded.status;
-    return;
-  }
-  ASSERT_TRUE(decoded.status.ok()) << decoded.status << "\n" << parsed.DebugString();
-  ++tally->accepted;
-  tally->typed += decoded.typed;
-  EXPECT_EQ(decoded.typed, expected.typed);
-  EXPECT_EQ(decoded.timeout_us, expected.timeout_us);
-  EXPECT_EQ(decoded.tells_final, expected.tells_final);
-  EXPECT_EQ(decoded.model->name, parsed.model_name());
-  ASSERT_EQ(decoded.tensors.size(), expected.outputs.size());
-  tally->several += decoded.tensors.size() > 1;
-  for (std::size_t i = 0; i < decoded.tensors.size(); ++i) {
-    const server::InferTensor& tensor = decoded.tensors[i];
-    EXPECT_EQ(tensor.output, expected.outputs[i]);
-    EXPECT_EQ(EndingsOf(tensor), expected.endings[i]);
-    tally->classes += tensor.outputs.Has(server::InferOutput::kClasses);
-    tally->further += tensor.outputs.Has(server::InferOutput::kTopValues);
-    server::DecodedRequest same = tensor.request;
-    same.spec = expected.specs[i];
-    EXPECT_EQ(Difference(tensor.request, same), "");
-    EXPECT_EQ(PayloadOf(slices, tensor), expected.payloads[i]);
-    tally->gathered += !tensor.gathered.empty();
-  }
-}
-
 std::string AnyMessage(Random& random) {
   const ModelInferRequest request = AnyRequest(random);
   std::string bytes = OneIn(random, 4) ? InPieces(random, request) : request.SerializeAsString();
@@ -306,12 +214,12 @@ std::string AnyMessage(Random& random) {
 TEST(OipDifferential, TheDecoderEqualsTheGeneratedParserAndTheRules) {
   google::protobuf::LogSilencer quiet;  // it says of each string that it is no UTF-8
   Random random(20261126);
-  Tally tally;
+  OipTally tally;
   for (int round = 0; round < 200'000; ++round) {
     const std::string bytes = AnyMessage(random);
     const SlicedMessage message = SlicedMessage::Cut(bytes, random() % 6, random);
     InferRequest decoded;
-    DecodeInferRequest(message.slices(), TightLimits(), &decoded);
+    DecodeInferRequest(message.slices(), TightOipLimits(), &decoded);
     Compare(bytes, message.slices(), decoded, &tally);
     ASSERT_FALSE(HasFailure()) << "round " << round;
   }
@@ -331,17 +239,11 @@ TEST(OipDifferential, EveryCutOfASmallMessageGivesTheSame) {
     const std::string bytes = AnyMessage(random);
     if (bytes.size() > 300) continue;
     InferRequest whole;
-    DecodeInferRequest(SlicedMessage(bytes).slices(), TightLimits(), &whole);
+    DecodeInferRequest(SlicedMessage(bytes).slices(), TightOipLimits(), &whole);
     for (std::size_t cut = 0; cut <= bytes.size(); ++cut) {
       InferRequest decoded;
-      DecodeInferRequest(SlicedMessage(bytes, {cut, random() % 3}).slices(), TightLimits(), &decoded);
-      ASSERT_EQ(whole.status, decoded.status) << "cut " << cut;
-      ASSERT_EQ(whole.id, decoded.id);
-      ASSERT_EQ(whole.tensors.size(), decoded.tensors.size());
-      for (std::size_t i = 0; i < whole.tensors.size(); ++i) {
-        ASSERT_EQ(Difference(whole.tensors[i].request, decoded.tensors[i].request), "");
-        ASSERT_EQ(whole.tensors[i].gathered, decoded.tensors[i].gathered);
-      }
+      DecodeInferRequest(SlicedMessage(bytes, {cut, random() % 3}).slices(), TightOipLimits(), &decoded);
+      ASSERT_EQ(Difference(whole, decoded), "") << "cut " << cut;
     }
   }
 }
@@ -406,7 +308,7 @@ TEST(OipDifferential, AnAnswerEqualsTheGeneratedSerializer) {
     const ModelInferRequest request = AnyRequest(random);
     const std::string bytes = request.SerializeAsString();
     InferRequest decoded;
-    DecodeInferRequest(SlicedMessage(bytes).slices(), TightLimits(), &decoded);
+    DecodeInferRequest(SlicedMessage(bytes).slices(), TightOipLimits(), &decoded);
     if (!decoded.status.ok()) continue;
     ++answers;
     for (server::InferTensor& tensor : decoded.tensors) {

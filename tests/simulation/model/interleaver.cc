@@ -8,6 +8,9 @@ constexpr std::size_t kStackBytes = 64 << 10;
 }  // namespace
 
 Interleaver* Interleaver::current = nullptr;
+std::vector<std::function<void()>> Interleaver::spawned;
+
+void Interleaver::Spawn(std::function<void()> thread) { spawned.push_back(std::move(thread)); }
 
 void Interleaver::Step() {
   if (current == nullptr) return;
@@ -30,8 +33,8 @@ void Interleaver::Enter() {
   swapcontext(&fiber.context, &current->main_);
 }
 
-// The fiber that goes on: as the path has it, and the first open one where that ends.
-std::size_t Interleaver::Choose() {
+// Sets the fiber that goes on: as the path has it, and the first open one where that ends.
+bool Interleaver::Choose() {
   if (depth_ == path_.size()) {
     Choice choice;
     for (std::size_t i = fibers_.size(); i > 0; --i) {
@@ -39,18 +42,20 @@ std::size_t Interleaver::Choose() {
       const bool waits = fiber.waits_for != nullptr && *fiber.waits_for;
       if (!fiber.done && !waits) choice.open.push_back(i - 1);
     }
+    if (choice.open.empty()) return false;
     path_.push_back(std::move(choice));
   }
-  return path_[depth_++].open.back();
+  running_ = path_[depth_++].open.back();
+  return true;
 }
 
-void Interleaver::RunOnce(std::vector<std::function<void()>> threads) {
-  fibers_.clear();
+bool Interleaver::RunOnce(std::vector<std::function<void()>> threads) {
   fibers_.resize(threads.size());
   for (std::size_t i = 0; i < threads.size(); ++i) {
     Fiber& fiber = fibers_[i];
-    fiber.stack = std::make_unique<char[]>(kStackBytes);
+    if (fiber.stack == nullptr) fiber.stack = std::make_unique<char[]>(kStackBytes);
     fiber.run = std::move(threads[i]);
+    fiber.done = false;
     getcontext(&fiber.context);
     fiber.context.uc_stack.ss_sp = fiber.stack.get();
     fiber.context.uc_stack.ss_size = kStackBytes;
@@ -59,10 +64,11 @@ void Interleaver::RunOnce(std::vector<std::function<void()>> threads) {
   }
   depth_ = 0;
   for (std::size_t left = fibers_.size(); left > 0;) {
-    running_ = Choose();
+    if (!Choose()) return false;
     swapcontext(&main_, &fibers_[running_].context);
     if (fibers_[running_].done) --left;
   }
+  return true;
 }
 
 std::uint64_t Interleaver::Explore(const std::function<std::vector<std::function<void()>>()>& make,
@@ -72,11 +78,13 @@ std::uint64_t Interleaver::Explore(const std::function<std::vector<std::function
   *wrong = false;
   while (true) {
     std::vector<std::function<void()>> threads = make();
+    threads.insert(threads.end(), spawned.begin(), spawned.end());
+    spawned.clear();
     current = &self;
-    self.RunOnce(std::move(threads));
+    const bool ended = self.RunOnce(std::move(threads));
     current = nullptr;
     ++orders;
-    if (!check()) {
+    if (!ended || !check()) {
       *wrong = true;
       return orders;
     }

@@ -14,10 +14,14 @@ namespace softmax::simulation {
 
 class Interleaver {
  public:
-  // All orders of the threads that `make` returns, each of a world made anew; `check` after each. Stops at the first
-  // that `check` calls wrong. How many orders there were; `wrong` says whether it stopped.
+  // All orders of the threads that `make` returns and spawns, each of a world made anew; `check` after each. Stops at
+  // the first that `check` calls wrong, or in which all that are left wait for ever. How many orders there were;
+  // `wrong` says whether it stopped.
   static std::uint64_t Explore(const std::function<std::vector<std::function<void()>>()>& make,
                                const std::function<bool()>& check, bool* wrong);
+
+  // In `make`: another thread.
+  static void Spawn(std::function<void()> thread);
 
   // A place where others may go on. Nothing outside of Explore.
   static void Step();
@@ -36,10 +40,13 @@ class Interleaver {
     std::vector<std::size_t> open;  // fibers that could have gone on, the taken one last
   };
   static void Enter();
-  void RunOnce(std::vector<std::function<void()>> threads);
-  std::size_t Choose();
+  // False: it came to no end.
+  bool RunOnce(std::vector<std::function<void()>> threads);
+  // False: none can go on.
+  bool Choose();
 
   static Interleaver* current;
+  static std::vector<std::function<void()>> spawned;
 
   ucontext_t main_;
   std::vector<Fiber> fibers_;

@@ -1,10 +1,14 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
+#include <memory>
+#include <utility>
 
 #include "tests/simulation/model/interleaver.h"
 
-// In place of std::atomic in what is included after this: each operation is a step of the Interleaver.
+// In place of std::atomic and std::jthread in what is included after this: each operation is a step of the Interleaver,
+// and what a thread is to run is run by it.
 namespace std {
 
 template <typename T>
@@ -20,6 +24,10 @@ class ModelAtomic {
   void store(T value, memory_order = memory_order_seq_cst) {
     softmax::simulation::Interleaver::Step();
     value_ = value;
+  }
+  operator T() const { return load(); }  // NOLINT: as std::atomic
+  T exchange(T value, memory_order = memory_order_seq_cst) {
+    return Change([value](T) { return value; });
   }
   T fetch_or(T bits, memory_order = memory_order_seq_cst) {
     return Change([bits](T value) { return value | bits; });
@@ -51,6 +59,22 @@ class ModelAtomic {
   T value_{};
 };
 
+class ModelThread {
+ public:
+  explicit ModelThread(function<void()> run) : runs_(make_shared<bool>(true)) {
+    softmax::simulation::Interleaver::Spawn([run = std::move(run), runs = runs_] {
+      run();
+      *runs = false;
+    });
+  }
+  bool joinable() const { return *runs_; }
+  void join() { softmax::simulation::Interleaver::WaitFor(runs_.get()); }
+
+ private:
+  shared_ptr<bool> runs_;
+};
+
 }  // namespace std
 
 #define atomic ModelAtomic
+#define jthread ModelThread

@@ -2,6 +2,8 @@
 
 #include <absl/base/thread_annotations.h>
 
+#include <vector>
+
 #include "tests/simulation/model/interleaver.h"
 
 // In place of the server's in the models: whoever waits for it lets the others go on.
@@ -28,6 +30,30 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
 
  private:
   Mutex& mu_;
+};
+
+// Nobody is woken without a notice, and no time ever comes: what is to happen has to happen without.
+class ConditionVariable {
+ public:
+  void wait(Mutex& mu) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    bool waits = true;
+    waiting_.push_back(&waits);
+    mu.unlock();
+    simulation::Interleaver::WaitFor(&waits);
+    mu.lock();
+  }
+  template <typename TimePoint>
+  void wait_until(Mutex& mu, TimePoint /*time*/) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    wait(mu);
+  }
+  void notify_all() {
+    simulation::Interleaver::Step();
+    for (bool* waits : waiting_) *waits = false;
+    waiting_.clear();
+  }
+
+ private:
+  std::vector<bool*> waiting_;
 };
 
 }  // namespace softmax::server

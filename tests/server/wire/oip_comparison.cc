@@ -1,0 +1,116 @@
+#include "tests/server/wire/oip_comparison.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "inference/inference.pb.h"
+#include "tests/server/wire/oip_model.h"
+#include "tests/server/wire/sliced_message.h"
+
+namespace softmax::testing {
+namespace {
+
+using inference::ModelInferRequest;
+
+bool SeveralParameters(const ModelInferRequest& request) {
+  for (const auto& input : request.inputs()) {
+    if (input.parameters_size() > 1) return true;
+  }
+  for (const auto& output : request.outputs()) {
+    if (output.parameters_size() > 1) return true;
+  }
+  return false;
+}
+
+bool SaysCompressed(const absl::Status& status) {
+  return status.message().find("grpc-encoding") != absl::string_view::npos;
+}
+
+std::set<std::string> EndingsOf(const server::InferTensor& tensor) {
+  std::set<std::string> endings;
+  for (std::size_t i = 0; i < server::kInferOutputKinds; ++i) {
+    const auto output = static_cast<server::InferOutput>(i);
+    if (!tensor.outputs.Has(output)) continue;
+    endings.insert(output == server::InferOutput::kClasses ? "classes" : std::string(server::kInferEndings[i]));
+  }
+  return endings;
+}
+
+std::string PayloadOf(server::Slices slices, const server::InferTensor& tensor) {
+  if (tensor.gathered.empty()) return Payload(slices, tensor.request);
+  return {reinterpret_cast<const char*>(tensor.gathered.data()), tensor.gathered.size()};
+}
+
+}  // namespace
+
+server::WireLimits TightOipLimits() {
+  server::WireLimits limits;
+  limits.max_request_bytes = 400;
+  limits.max_response_bytes = 500;
+  limits.max_rank = 6;
+  limits.max_rows = 60;
+  limits.max_columns = 60;
+  limits.max_top_k = 4;
+  return limits;
+}
+
+void Compare(const std::string& bytes, server::Slices slices, const server::InferRequest& decoded, OipTally* tally) {
+  ModelInferRequest parsed;
+  if (!parsed.ParseFromString(bytes)) {
+    ++tally->refused_by_parser;
+    EXPECT_TRUE(decoded.status.message().find("malformed near byte") != absl::string_view::npos ||
+                SaysCompressed(decoded.status))
+        << decoded.status;
+    return;
+  }
+  const OipVerdict expected = JudgeInfer(parsed, TightOipLimits());
+  EXPECT_EQ(decoded.id, parsed.id());
+  if (expected.code != absl::StatusCode::kOk) {
+    ++tally->refused_by_rules;
+    EXPECT_FALSE(decoded.status.ok());
+    if (SaysCompressed(decoded.status) || SeveralParameters(parsed)) return;
+    EXPECT_EQ(decoded.status.code(), expected.code) << decoded.status << "\n" << parsed.DebugString();
+    EXPECT_EQ(decoded.status.message().find("malformed"), absl::string_view::npos) << decoded.status;
+    return;
+  }
+  ASSERT_TRUE(decoded.status.ok()) << decoded.status << "\n" << parsed.DebugString();
+  ++tally->accepted;
+  tally->typed += decoded.typed;
+  EXPECT_EQ(decoded.typed, expected.typed);
+  EXPECT_EQ(decoded.timeout_us, expected.timeout_us);
+  EXPECT_EQ(decoded.tells_final, expected.tells_final);
+  EXPECT_EQ(decoded.model->name, parsed.model_name());
+  ASSERT_EQ(decoded.tensors.size(), expected.outputs.size());
+  tally->several += decoded.tensors.size() > 1;
+  for (std::size_t i = 0; i < decoded.tensors.size(); ++i) {
+    const server::InferTensor& tensor = decoded.tensors[i];
+    EXPECT_EQ(tensor.output, expected.outputs[i]);
+    EXPECT_EQ(EndingsOf(tensor), expected.endings[i]);
+    tally->classes += tensor.outputs.Has(server::InferOutput::kClasses);
+    tally->further += tensor.outputs.Has(server::InferOutput::kTopValues);
+    server::DecodedRequest same = tensor.request;
+    same.spec = expected.specs[i];
+    EXPECT_EQ(Difference(tensor.request, same), "");
+    EXPECT_EQ(PayloadOf(slices, tensor), expected.payloads[i]);
+    tally->gathered += !tensor.gathered.empty();
+  }
+}
+
+std::string Difference(const server::InferRequest& a, const server::InferRequest& b) {
+  if (a.status != b.status) return a.status.ToString() + " against " + b.status.ToString();
+  if (a.id != b.id) return "id";
+  if (a.tensors.size() != b.tensors.size()) return "tensors";
+  if (a.model != b.model || a.timeout_us != b.timeout_us || a.typed != b.typed || a.tells_final != b.tells_final) {
+    return "model, timeout_us, typed or tells_final";
+  }
+  for (std::size_t i = 0; i < a.tensors.size(); ++i) {
+    const server::InferTensor& x = a.tensors[i];
+    const server::InferTensor& y = b.tensors[i];
+    if (x.output != y.output || x.axis != y.axis || x.gathered != y.gathered) return "output, axis or gathered";
+    if (const std::string inside = Difference(x.request, y.request); !inside.empty()) return inside;
+  }
+  return "";
+}
+
+}  // namespace softmax::testing
