@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "server/rpc/calls/call_deadline.h"
+#include "server/rpc/queue/compressed_flag.h"
 #include "server/rpc/queue/message_view.h"
 #include "server/rpc/queue/status.h"
 
@@ -122,6 +123,7 @@ void StreamCall::OnRead(bool ok) {
   if (!ok) {
     End(absl::OkStatus());
   } else if (state_ == State::kOpen) {
+    if (message->buffer.Valid()) MarkIfCompressed(context_.c_call(), MessageView::Raw(&message->buffer));
     HandleMessage(message);
     message.reset();  // before more is read
     ReadIfRoom();
