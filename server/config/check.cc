@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <initializer_list>
@@ -162,7 +163,9 @@ absl::Status CheckFiles(const Config& c, std::uint64_t limit) {
   if (c.max_connections > (std::uint64_t{1} << 32) ||
       c.max_connections * kFilesPerConnection + kReservedFiles > limit) {
     return Refuse(Count("--max-connections", c.max_connections) + " does not fit under the limit of open files, " +
-                  std::to_string(limit) + ": each takes 2, and 256 are kept for the server (ulimit -Hn)");
+                  std::to_string(limit) + ": each takes 2, and 256 are kept for the server, so that " +
+                  std::to_string((std::max(limit, kReservedFiles) - kReservedFiles) / kFilesPerConnection) +
+                  " fit (ulimit -Hn)");
   }
   return absl::OkStatus();
 }

@@ -213,6 +213,8 @@ class ManifestsTest(unittest.TestCase):
         self.assertEqual(scaler["scaleTargetRef"]["name"], one(objects, "Deployment")["metadata"]["name"])
         self.assertNotIn("replicas", one(objects, "Deployment")["spec"], "would reset what the autoscaler decided")
         self.assertGreaterEqual(scaler["minReplicas"], 3)
+        for metric in scaler["metrics"]:  # 1m would be a thousandth, and reads like a minute
+            self.assertRegex(metric["pods"]["target"]["averageValue"], r"^0\.[0-9]+$")
 
     def test_operator_gets_the_rules_and_the_port(self):
         objects = kustomize("replicas")

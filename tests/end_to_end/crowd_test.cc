@@ -1,5 +1,6 @@
 // Crowds of bad clients beside good ones: slow senders, readers that never read, storms of connections.
 #include <arpa/inet.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -7,10 +8,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <thread>
+#include <vector>
 
 #include "softmax/v1/softmax.grpc.pb.h"
 #include "tests/end_to_end/http2_client.h"
@@ -228,6 +233,127 @@ TEST(Crowd, AStormOfConnectionsIsWeathered) {
               static_cast<long>(flood / 2), Milliseconds(Clock::now() - begin));
   EXPECT_LT(Clock::now() - begin, std::chrono::seconds(1));
   EXPECT_LT(ResidentBytes() - resident, kMayGrow);
+}
+
+// Callers that always have so many calls under way on each of their connections, and read every answer.
+class BusyCallers {
+ public:
+  struct Ask {
+    std::string method;
+    std::string message;
+  };
+
+  BusyCallers(const Service& service, int connections, int in_flight, const std::vector<Ask>& asks) {
+    for (int i = 0; i < connections; ++i) {
+      const auto channel = service.NewChannel();
+      for (int j = 0; j < in_flight; ++j) {
+        calls_.push_back(std::make_unique<Call>(channel, asks[calls_.size() % asks.size()], &queue_));
+      }
+    }
+    thread_ = std::thread([this] { Run(); });
+  }
+  ~BusyCallers() {
+    stop_ = true;
+    thread_.join();
+  }
+
+  std::int64_t answered(grpc::StatusCode code) const { return answered_[code]; }
+
+ private:
+  struct Call {
+    Call(const std::shared_ptr<grpc::Channel>& channel, const Ask& ask, grpc::CompletionQueue* queue)
+        : stub(channel), method(ask.method), queue(queue) {
+      const grpc::Slice slice(ask.message);
+      request = grpc::ByteBuffer(&slice, 1);
+      Start();
+    }
+    void Start() {
+      reader.reset();  // it lies in the memory of its call
+      context.emplace();
+      reader = stub.PrepareUnaryCall(&*context, method, request, queue);
+      reader->StartCall();
+      reader->Finish(&answer, &status, this);
+    }
+
+    grpc::GenericStub stub;
+    const std::string method;
+    grpc::CompletionQueue* const queue;
+    grpc::ByteBuffer request, answer;
+    grpc::Status status;
+    std::optional<grpc::ClientContext> context;
+    std::unique_ptr<grpc::ClientAsyncResponseReader<grpc::ByteBuffer>> reader;
+  };
+
+  void Run() {
+    std::size_t open = calls_.size();
+    void* tag = nullptr;
+    bool ok = false;
+    while (open > 0 && queue_.Next(&tag, &ok)) {
+      auto* const call = static_cast<Call*>(tag);
+      ++answered_[call->status.error_code()];
+      if (stop_) {
+        --open;
+      } else {
+        call->Start();
+      }
+    }
+  }
+
+  grpc::CompletionQueue queue_;
+  std::vector<std::unique_ptr<Call>> calls_;
+  std::array<std::atomic<std::int64_t>, 17> answered_{};
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+constexpr char kSoftmax[] = "/softmax.v1.SoftmaxService/Softmax";
+
+// Two connections, one for each queue thread, of a caller whose every request is wrong, or right.
+double GoodP99BesideMs(const Service& service, const std::string& message, grpc::StatusCode code) {
+  const BusyCallers busy(service, 2, 64, {{kSoftmax, message}});
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  const std::int64_t before = busy.answered(code);
+  const double p99 = GoodP99Ms(service);
+  const std::int64_t answered = busy.answered(code) - before;
+  std::printf("beside %ld answers of code %d: good callers' p99 %.2f ms\n", static_cast<long>(answered), code, p99);
+  EXPECT_GT(answered, 1000);
+  return p99;
+}
+
+TEST(Crowd, RefusedRequestsCostOthersNoMoreThanGoodOnes) {
+  Service service;
+  const std::string good = LargeRequest(16).substr(5);
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    const double beside_good = GoodP99BesideMs(service, good, grpc::OK);
+    const double beside_refused = GoodP99BesideMs(service, good + "x", grpc::INVALID_ARGUMENT);
+    if (beside_refused <= 2 * beside_good + kSlackMs) return;
+  }
+  ADD_FAILURE() << "refused requests slow others more than twice as much as good ones";
+}
+
+// They are paced, also on the serving port: 4 a millisecond and queue thread.
+TEST(Crowd, CallsThatBringNoTensorWaitBehindThoseThatDo) {
+  Service service([](server::Config& config) { config.threads = 1; });
+  double before = 0, beside = 0;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    before = GoodP99Ms(service);
+    const BusyCallers busy(
+        service, 8, 16,
+        {{"/grpc.health.v1.Health/Check", ""},
+         {"/softmax.v1.SoftmaxService/GetServerInfo", ""},
+         {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", std::string("\x3a\0", 2)}});
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    const auto began = Clock::now();
+    const std::int64_t earlier = busy.answered(grpc::OK);
+    beside = GoodP99Ms(service);
+    const double a_ms = static_cast<double>(busy.answered(grpc::OK) - earlier) / Milliseconds(Clock::now() - began);
+    std::printf("beside %.1f control calls a millisecond: good callers' p99 %.2f ms, %.2f ms without\n", a_ms, beside,
+                before);
+    EXPECT_GT(a_ms, 0.1);
+    EXPECT_LT(a_ms, 4 * 1.2);
+    if (beside <= 3 * before + kSlackMs) return;
+  }
+  ADD_FAILURE() << "p99 " << beside << " ms instead of " << before;
 }
 
 std::string Ask(const std::string& target, const std::string& bytes) {

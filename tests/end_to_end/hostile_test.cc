@@ -93,6 +93,30 @@ TEST(Hostile, CompressedRequestsAreRefusedByName) {
   ExpectServes(service);
 }
 
+// What is compressed with something that gRPC does not know (zstd), or with nothing that is named.
+TEST(Hostile, ACompressedFlagWithoutAKnownEncodingIsRefused) {
+  Service service;
+  v1::SoftmaxStreamRequest stream;
+  v1::SoftmaxRequest& request = *stream.add_requests();
+  request.mutable_input()->set_dtype(v1::DATA_TYPE_FLOAT32);
+  request.mutable_input()->add_shape(2);
+  request.mutable_input()->set_data(std::string(8, '\0'));
+  for (const char* encoding : {"", "identity", "zstd"}) {
+    for (const auto& [method, message] :
+         {std::pair{"Softmax", request.SerializeAsString()}, {"SoftmaxStream", stream.SerializeAsString()}}) {
+      for (const bool flag : {false, true}) {
+        Http2Client client(service.target(), 65535u);
+        std::string body = GrpcFrame(message);
+        body[0] = static_cast<char>(flag);
+        client.SendBody(client.StartCall(method, encoding), body, true);
+        const std::string status = client.ReadStatus();
+        EXPECT_EQ(status.rfind(flag ? "12" : "0", 0), 0u) << method << " " << encoding << ": " << status;
+        EXPECT_EQ(status.find("grpc-encoding: unknown is not accepted") != std::string::npos, flag) << status;
+      }
+    }
+  }
+}
+
 TEST(Hostile, ACallWithoutAMessageIsRefused) {
   Service service;
   grpc::ByteBuffer answer;

@@ -21,17 +21,18 @@ std::string BigEndian(std::uint32_t value, int bytes) {
 std::string Literal(const std::string& text) { return std::string(1, static_cast<char>(text.size())) + text; }
 
 // HPACK without a table: indexed static fields and literals.
-std::string CallHeaders() {
+std::string CallHeaders(const std::string& method, const std::string& encoding) {
   std::string block;
   block += '\x83';  // :method POST
   block += '\x86';  // :scheme http
   block += '\x04';  // :path, literal
-  block += Literal("/softmax.v1.SoftmaxService/Softmax");
+  block += Literal("/softmax.v1.SoftmaxService/" + method);
   block += '\x01';  // :authority, literal
   block += Literal("localhost");
   block += "\x0f\x10";  // content-type (31), literal
   block += Literal("application/grpc");
   block += std::string(1, '\0') + Literal("te") + Literal("trailers");
+  if (!encoding.empty()) block += std::string(1, '\0') + Literal("grpc-encoding") + Literal(encoding);
   return block;
 }
 
@@ -101,11 +102,11 @@ void Http2Client::Frame(std::uint8_t type, std::uint8_t flags, std::uint32_t str
   SendRaw(frame);
 }
 
-std::uint32_t Http2Client::StartCall() {
+std::uint32_t Http2Client::StartCall(const std::string& method, const std::string& encoding) {
   const std::uint32_t stream = next_stream_;
   next_stream_ += 2;
   stream_window_ = initial_window_;
-  Frame(1, 4, stream, CallHeaders());  // END_HEADERS
+  Frame(1, 4, stream, CallHeaders(method, encoding));  // END_HEADERS
   return stream;
 }
 
@@ -183,6 +184,25 @@ void Http2Client::ReadFor(int milliseconds) {
     pollfd ready{fd_, POLLIN, 0};
     if (poll(&ready, 1, 10) > 0 && recv(fd_, drop, sizeof(drop), MSG_DONTWAIT) == 0) return;
   }
+}
+
+std::string Http2Client::ReadStatus() {
+  const std::string name = "grpc-status";  // as gRPC sends it: no table yet, and no Huffman code
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  std::string all;
+  while (std::chrono::steady_clock::now() < end) {
+    pollfd ready{fd_, POLLIN, 0};
+    if (poll(&ready, 1, 100) <= 0) continue;
+    char bytes[4096];
+    const ssize_t got = recv(fd_, bytes, sizeof(bytes), MSG_DONTWAIT);
+    if (got <= 0) return "";
+    all.append(bytes, static_cast<std::size_t>(got));
+    const std::size_t at = all.find(name);
+    if (at == std::string::npos || all.size() == at + name.size()) continue;
+    const std::size_t begin = at + name.size() + 1;
+    if (all.size() >= begin + static_cast<std::uint8_t>(all[begin - 1])) return all.substr(begin);
+  }
+  return "";
 }
 
 std::size_t Http2Client::Read(std::size_t most) {

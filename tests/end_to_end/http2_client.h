@@ -18,8 +18,8 @@ class Http2Client {
   Http2Client& operator=(const Http2Client&) = delete;
 
   bool connected() const { return fd_ >= 0; }
-  // Opens a call to the unary method; returns its stream's number.
-  std::uint32_t StartCall();
+  // Opens a call, to the unary method unless it is said; returns its stream's number. `encoding`: for grpc-encoding.
+  std::uint32_t StartCall(const std::string& method = "Softmax", const std::string& encoding = "");
   // Sends bytes of the last call's body (the 5-byte gRPC frame head is the caller's), as far as the server's windows
   // allow; waits for more up to two seconds.
   bool SendBody(std::uint32_t stream, const std::string& bytes, bool end);
@@ -27,6 +27,9 @@ class Http2Client {
   bool SendRaw(const std::string& bytes);
   // Reads and drops whatever arrives for so long.
   void ReadFor(int milliseconds);
+  // Reads until a call ends: the digits of grpc-status, and the grpc-message as far as it came. Empty: none ended in
+  // ten seconds.
+  std::string ReadStatus();
   // Reads and drops so many bytes at most, as far as they have arrived; how many.
   std::size_t Read(std::size_t most);
   // Whether the server ends the connection within that time; drops what it says.

@@ -1,4 +1,7 @@
 // What operators do to a running server: signals, logs, sockets.
+#include <absl/strings/match.h>
+#include <absl/strings/str_split.h>
+#include <absl/strings/strip.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
@@ -12,6 +15,7 @@
 #include <functional>
 #include <thread>
 
+#include "client/loadgen/measure/http_get.h"
 #include "softmax/v1/softmax.grpc.pb.h"
 #include "tests/end_to_end/faulty_service.h"
 #include "tests/end_to_end/server_process.h"
@@ -56,6 +60,23 @@ TEST(Announcement, TheFirstLineSaysWhatStarts) {
                                               "memory-quota [0-9]+ MiB"));
   // The default settings are no reason to warn.
   EXPECT_THAT(server.Log(), Not(HasSubstr("times the memory-quota")));
+}
+
+// All of them, those of whatever serves the page among them.
+TEST(MetricsPage, NamesAreOursAndTimesAreInSeconds) {
+  ServerProcess server({});
+  ASSERT_FALSE(server.target().empty()) << server.Log();
+  const auto page = client::HttpGet(*client::ParseHttpLocation(server.metrics(), "/metrics"), {});
+  ASSERT_TRUE(page.ok()) << page.status();
+  int families = 0;
+  for (const absl::string_view line : absl::StrSplit(*page, '\n')) {
+    absl::string_view name = line;
+    if (!absl::ConsumePrefix(&name, "# TYPE ")) continue;
+    EXPECT_TRUE(absl::StartsWith(name, "softmax_") || absl::StartsWith(name, "process_")) << line;
+    for (const char* unit : {"micro", "milli", "_us", "_ms"}) EXPECT_FALSE(absl::StrContains(name, unit)) << line;
+    ++families;
+  }
+  EXPECT_GT(families, 30);
 }
 
 TEST(Signals, TurnTheLogUpAndDown) {

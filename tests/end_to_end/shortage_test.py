@@ -2,6 +2,7 @@
 what was asked for, ends with exit code 3, and soon. shortage_test.py SERVER CLIENT LOADGEN"""
 import os
 import resource
+import signal
 import socket
 import subprocess
 import sys
@@ -82,6 +83,30 @@ class Shortage(unittest.TestCase):
                 self.check_said(command, named, limit)
         many = self.load + ["--connections=200", "--processes=1"]
         self.check_said(many, ["file descriptors are needed and only"], [(resource.RLIMIT_NOFILE, 100)])
+
+    def test_few_descriptors_for_a_server(self):
+        def listens(limits, flags=()):
+            server = subprocess.Popen(self.serve + list(flags), stderr=subprocess.PIPE, text=True,
+                                      preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, limits))
+            said = ""
+            for line in server.stderr:
+                said += line
+                if "listening on " in line:
+                    server.kill()
+                    break
+            server.stderr.close()
+            return server.wait(), said
+
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        if hard == resource.RLIM_INFINITY or hard >= 2 * 4096 + 256:
+            code, said = listens((1024, hard))  # raises it to the hard one by itself
+            self.assertEqual(code, -signal.SIGKILL, said)
+        code, said = listens((1024, 1024))
+        self.assertEqual(code, 2, said)
+        self.assertIn("--max-connections=4096 does not fit under the limit of open files, 1024", said)
+        self.assertIn("384 fit (ulimit -Hn)", said)
+        code, said = listens((1024, 1024), ["--max-connections=384"])
+        self.assertEqual(code, -signal.SIGKILL, said)
 
     def test_memory(self):
         for mib in (60, 75, 90):

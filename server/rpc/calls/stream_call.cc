@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "server/rpc/calls/call_deadline.h"
+#include "server/rpc/queue/compressed_flag.h"
 #include "server/rpc/queue/message_view.h"
 #include "server/rpc/queue/status.h"
 
@@ -122,6 +123,7 @@ void StreamCall::OnRead(bool ok) {
   if (!ok) {
     End(absl::OkStatus());
   } else if (state_ == State::kOpen) {
+    if (message->buffer.Valid()) MarkIfCompressed(context_.c_call(), MessageView::Raw(&message->buffer));
     HandleMessage(message);
     message.reset();  // before more is read
     ReadIfRoom();
@@ -144,7 +146,7 @@ void StreamCall::HandleMessage(const std::shared_ptr<Message>& message) {
   ++gathering_;
   for (DecodedRequest& decoded : requests) {
     if (!door.StreamedRequestArrived(Method::kSoftmaxStream, decoded.status, now)) {
-      QueueError(EncodedError(decoded.id, decoded.status, 0));
+      Refuse(EncodedError(decoded.id, decoded.status, 0));
       continue;
     }
     auto request = std::make_unique<Request>(this, message, std::move(decoded), now);
@@ -161,6 +163,11 @@ void StreamCall::QueueError(std::string encoded) {
   out.is_error = true;
   // A message of a few KiB may ask for a hundred times as much in errors: they count like answers that wait.
   if (connection_ != nullptr) connection_->queued_bytes() += out.queued_bytes = out.header.size();
+}
+
+void StreamCall::Refuse(std::string encoded) {
+  QueueError(std::move(encoded));
+  if (connection_ != nullptr) connection_->account().RequestAnswered();
 }
 
 StreamCall::Booked StreamCall::Book(RequestSample sample, absl::Status status, std::uint64_t largest_output,

@@ -125,6 +125,8 @@ class StreamCall {
   bool IsBehind() const;
   void DropOutgoing();
   void QueueError(std::string encoded);
+  // Answers a request that was never accepted.
+  void Refuse(std::string encoded);
   void WriteIfReady();
   // Takes the arrows (3) and (4). Perhaps deletes this.
   void FinishIfDone();

@@ -31,7 +31,11 @@ void UnaryCall::Handle() {
   door.RequestArrived(method_);
   absl::Status status = door.Enter(call_);
   if (status.ok()) {
-    status = call_.message() == nullptr ? NoMessageError() : Decode();
+    status = NoMessageError();
+    if (call_.message() != nullptr) {
+      call_.MarkIfCompressed();
+      status = Decode();
+    }
   }
   if (!status.ok()) {
     FinishWithError(status, call_arrived_);

@@ -51,7 +51,10 @@ FrameMeter::Verdict FrameMeter::TakeHeader() {
   skip_ = length;
   switch (type) {
     case kData:
-      if ((flags & kPadded) == 0 && length >= kSmallData) return Verdict::kFine;
+      if ((flags & kPadded) == 0) {
+        if (length >= kSmallData) return Verdict::kFine;
+        if (length >= kLeastRequest && ++small_requests_ % kRequestsPerFrame != 0) return Verdict::kFine;
+      }
       ++frames_;
       break;
     case kHeaders:

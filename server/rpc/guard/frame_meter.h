@@ -47,8 +47,12 @@ class FrameMeter {
   static constexpr std::uint64_t kBytesPerFrame = 1024;
   // PING and SETTINGS make gRPC write a reply, and count as so many.
   static constexpr std::uint64_t kFramesPerReply = 8;
-  // A DATA frame of fewer bytes carries nothing.
+  // A DATA frame of fewer bytes carries nothing,
   static constexpr std::uint32_t kSmallData = 1024;
+  // but for a stream's small request. A client may have sent as many of these as the windows hold before the first is
+  // looked at, tens of thousands: so many count as one frame.
+  static constexpr std::uint32_t kLeastRequest = 16;
+  static constexpr std::uint64_t kRequestsPerFrame = 8;
   // Four times what gRPC accepts.
   static constexpr std::uint64_t kHeaderBytes = 64u << 10;
   static constexpr int kHeaderFrames = 32;
@@ -78,6 +82,7 @@ class FrameMeter {
 
   std::uint64_t calls_ = 0;
   std::uint64_t frames_ = 0;
+  std::uint64_t small_requests_ = 0;
   // What the debts were reduced by already.
   std::uint64_t earned_calls_ = 0;
   std::uint64_t earned_frames_ = 0;

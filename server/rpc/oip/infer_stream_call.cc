@@ -57,7 +57,7 @@ void InferStreamCall::HandleMessage(const std::shared_ptr<Message>& message) {
       thread_.model_counts().Count(
           *decoded.model, SampleOf(Method::kModelStreamInfer, decoded.status, now, now, nullptr), 0, nullptr, now);
     }
-    QueueError(EncodedError(decoded.id, decoded.status));
+    Refuse(EncodedError(decoded.id, decoded.status));
     return;
   }
   ++in_flight_;

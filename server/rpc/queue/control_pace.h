@@ -37,7 +37,7 @@ class ControlPace {
   TimePoint next() const { return waiting_.empty() ? kNoDeadline : next_; }
 
  private:
-  int left_ = 1 << 20;  // all are offered at the start
+  int left_ = kCallsAStep;
   TimePoint next_{};
   std::vector<std::function<void()>> waiting_;
 };

@@ -20,7 +20,8 @@ class MessageView {
     }
   }
   // `buffer` is Valid().
-  explicit MessageView(grpc::ByteBuffer* buffer) : MessageView(Reader(buffer).raw()) {}
+  explicit MessageView(grpc::ByteBuffer* buffer) : MessageView(Raw(buffer)) {}
+  static grpc_byte_buffer* Raw(grpc::ByteBuffer* buffer) { return Reader(buffer).raw(); }
 
   Slices slices() const { return slices_; }
   // Decompression is off on this server: anything but GRPC_COMPRESS_NONE is still compressed.
@@ -30,7 +31,7 @@ class MessageView {
   // What gRPC's C++ interface has no other way to.
   struct Reader : grpc::ProtoBufferReader {
     using ProtoBufferReader::ProtoBufferReader;
-    const grpc_byte_buffer* raw() { return reader()->buffer_in; }
+    grpc_byte_buffer* raw() { return reader()->buffer_in; }
   };
 
   grpc_compression_algorithm compression_;

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <string>
 
+#include "server/rpc/queue/compressed_flag.h"
 #include "server/rpc/queue/tag.h"
 #include "server/rpc/security/client_metadata.h"
 
@@ -35,6 +36,8 @@ class RawCall {
 
   // Null: the call came without one.
   const grpc_byte_buffer* message() const { return message_; }
+  // See compressed_flag.h; there is a message.
+  void MarkIfCompressed() { server::MarkIfCompressed(call_, message_); }
   // Gives the received bytes back to the transport's quota.
   void ClearMessage();
 

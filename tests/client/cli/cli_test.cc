@@ -98,6 +98,9 @@ TEST_F(CliTest, ExitCodesTellWhoseFaultItIs) {
             "-0.6933594 -0.6933594\n");
   EXPECT_THAT(Run({"--version"}).out, ::testing::MatchesRegex("softmax-client [0-9.]+ \\([0-9a-f]{12}\\)\n"));
   EXPECT_EQ(Run({"--timeout", "soon"}).exit_code, 2);
+  for (const char* time : {"0.5h", "2m", "20000000us", "30000000000ns"}) {
+    EXPECT_EQ(Run({"--timeout", time}, "1 1").out, "0.5 0.5\n") << time;
+  }
   EXPECT_EQ(Run({"--axis", "5"}, "1 2").exit_code, 2);
   const ProgramResult refused = Run({}, "1 2 3 4 5 6 7 8 9 10 11 12 13\n");
   EXPECT_EQ(refused.exit_code, 2);

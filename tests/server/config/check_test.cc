@@ -125,6 +125,8 @@ TEST(CheckConfig, RefusesMoreConnectionsThanFiles) {
   const absl::Status status = CheckConfig(config, 2255);
   EXPECT_THAT(std::string(status.message()), HasSubstr("--max-connections=1000"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("2255"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("so that 999 fit (ulimit -Hn)"));
+  EXPECT_THAT(std::string(CheckConfig(config, 20).message()), HasSubstr("so that 0 fit"));
   config.max_connections = UINT64_MAX;
   EXPECT_FALSE(CheckConfig(config, kManyFiles).ok());
 }

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <thread>
@@ -82,6 +83,15 @@ TEST_F(ScrapeServerTest, ServesMetricsAtAFreePort) {
   const std::string answer = Get(metrics_->port(), "/metrics", seconds(5));
   EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 OK"));
   EXPECT_THAT(answer, HasSubstr(R"(softmax_build_info{version="1.2.3")"));
+}
+
+TEST_F(ScrapeServerTest, TakesOneThread) {
+  const auto threads = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/task"), std::filesystem::directory_iterator());
+  };
+  const auto before = threads();
+  ASSERT_EQ(metrics_->Serve("127.0.0.1:0"), "");
+  EXPECT_EQ(threads(), before + 1);
 }
 
 // Compares without printing whole answers.

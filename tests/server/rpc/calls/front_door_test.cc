@@ -160,14 +160,16 @@ TEST_F(FrontDoorTest, WhatCannotBeReadIsRefusedAsInvalid) {
   const std::string bytes = TwoNumbers(7).SerializeAsString();
   DecodedRequest request;
   EXPECT_EQ(door.RefuseWithoutMessage(), absl::InvalidArgumentError("message: is absent; must be there once"));
-  for (const auto& [compression, name] : {std::pair{GRPC_COMPRESS_GZIP, "gzip"}, {GRPC_COMPRESS_DEFLATE, "deflate"}}) {
+  for (const auto& [compression, name] : {std::pair{GRPC_COMPRESS_GZIP, "gzip"},
+                                          {GRPC_COMPRESS_DEFLATE, "deflate"},
+                                          {GRPC_COMPRESS_ALGORITHMS_COUNT, "unknown"}}) {
     EXPECT_EQ(door.Decode(Message(bytes, compression).get(), &request),
               absl::UnimplementedError(std::string("grpc-encoding: ") + name +
                                        " is not accepted; send identity (no compression)"));
   }
   EXPECT_EQ(door.Decode(Message("").get(), &request).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(recorder_.refused, ElementsAre(RefuseReason::kInvalid, RefuseReason::kInvalid, RefuseReason::kInvalid,
-                                             RefuseReason::kInvalid));
+                                             RefuseReason::kInvalid, RefuseReason::kInvalid));
 }
 
 TEST_F(FrontDoorTest, AStreamsMessageThatCannotBeReadIsRefusedOnce) {

@@ -101,13 +101,16 @@ TEST_F(FrameMeterTest, WhoeverDoesNotAcknowledgeSettingsIsForgivenNothingByTime)
 TEST_F(FrameMeterTest, FramesThatCarryNothingAreLimited) {
   const auto limit = static_cast<int>(FrameMeter::kSpareFrames);
   const auto reply = static_cast<int>(FrameMeter::kFramesPerReply);
-  for (const auto& [frame, most] : {std::pair(Frame(kPing, 0, 0, 8), limit / reply),
-                                    {Frame(kSettings, 0, 0, 0), limit / reply},
-                                    {Frame(kWindow, 0, 0, 4), limit},
-                                    {Frame(kData, 0, 1, 0), limit},
-                                    {Frame(kData, 8, 1, 4096), limit},  // padded
-                                    {Frame(kData, 0, 1, 1), limit},
-                                    {Frame(static_cast<Type>(0x42), 0, 0, 1), limit}}) {
+  for (const auto& [frame, most] :
+       {std::pair(Frame(kPing, 0, 0, 8), limit / reply),
+        {Frame(kSettings, 0, 0, 0), limit / reply},
+        {Frame(kWindow, 0, 0, 4), limit},
+        {Frame(kData, 0, 1, 0), limit},
+        {Frame(kData, 8, 1, 4096), limit},  // padded
+        {Frame(kData, 0, 1, FrameMeter::kLeastRequest - 1), limit},
+        {Frame(kData, 8, 1, FrameMeter::kLeastRequest), limit},
+        {Frame(kData, 0, 1, FrameMeter::kLeastRequest), limit * static_cast<int>(FrameMeter::kRequestsPerFrame)},
+        {Frame(static_cast<Type>(0x42), 0, 0, 1), limit}}) {
     Earnings earnings;
     FrameMeter meter(kStreams, earnings, SteadyClock::now());
     meter.Take(kPreface);
