@@ -42,7 +42,7 @@ struct Fetch {
 
   HWY_INLINE void Row(int row) const {
     for (int line = begin; line < end; ++line) {
-      hwy::Prefetch(first + row * stride + line * 64);
+      hwy::Prefetch(first + row * stride + std::ptrdiff_t{line} * 64);
     }
   }
 };
