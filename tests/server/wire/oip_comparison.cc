@@ -5,6 +5,7 @@
 #include <set>
 
 #include "inference/inference.pb.h"
+#include "tests/server/wire/native_comparison.h"
 #include "tests/server/wire/oip_model.h"
 #include "tests/server/wire/sliced_message.h"
 
@@ -45,12 +46,7 @@ std::string PayloadOf(server::Slices slices, const server::InferTensor& tensor) 
 }  // namespace
 
 server::WireLimits TightOipLimits() {
-  server::WireLimits limits;
-  limits.max_request_bytes = 400;
-  limits.max_response_bytes = 500;
-  limits.max_rank = 6;
-  limits.max_rows = 60;
-  limits.max_columns = 60;
+  server::WireLimits limits = TightLimits();
   limits.max_top_k = 4;
   return limits;
 }
@@ -59,9 +55,7 @@ void Compare(const std::string& bytes, server::Slices slices, const server::Infe
   ModelInferRequest parsed;
   if (!parsed.ParseFromString(bytes)) {
     ++tally->refused_by_parser;
-    EXPECT_TRUE(decoded.status.message().find("malformed near byte") != absl::string_view::npos ||
-                SaysCompressed(decoded.status))
-        << decoded.status;
+    EXPECT_TRUE(SaysMalformed(decoded.status) || SaysCompressed(decoded.status)) << decoded.status;
     return;
   }
   const OipVerdict expected = JudgeInfer(parsed, TightOipLimits());
