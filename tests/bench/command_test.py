@@ -147,7 +147,7 @@ def scenarios(build):
     names = ("answers", "mixed", "batches", "overload", "fairness", "unread", "idle", "inprocess")
     with tempfile.TemporaryDirectory() as folder:
         # On a busy machine a shorter window has too few answers for a p99, and so for a bar of one.
-        code, said = service_bench(["--out", folder, "--programs", build, "--seconds", "1", "--rounds", "1",
+        code, said = service_bench(["--out", folder, "--programs", build, "--seconds", "2", "--rounds", "1",
                                     "--unread-clients", "4", "--only", ",".join(names)] + SMALL)
         assert code == 0, said
         assert read_table(folder) == []  # the table has the transport's rows only
