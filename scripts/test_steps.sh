@@ -132,7 +132,7 @@ step_cuda() {
   if "$CUDACXX" --help | grep -- --Ofast-compile >/dev/null; then flags=--Ofast-compile=max; fi
   configure gpu -B build/cuda -DCMAKE_CUDA_FLAGS="$flags"
   objects=$(ninja -C build/cuda -t targets all |
-    sed -n 's/^\([^:]*\(\.cu\|execution\/cuda\/[^:]*\.cc\|softmax_cuda_test\.dir\/[^:]*\.cc\)\.o\): .*/\1/p')
+    sed -n 's/^\([^:]*\(\.cu\|execution\/cuda\/[^:]*\.cc\|softmax_cuda_test\.dir\/[^:]*\.c[cx]x*\)\.o\): .*/\1/p')
   [ -n "$objects" ] || die "the build has no CUDA source"
   # shellcheck disable=SC2086 -- the list is words
   ninja -C build/cuda -j "$(cores)" $objects

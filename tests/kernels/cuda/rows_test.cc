@@ -10,14 +10,14 @@ namespace {
 
 using RowsTest = GpuTest;
 
-constexpr std::int64_t kWidths[] = {1,  2,   5,   7,   8,   12,   24,   31,   32,   33,   40,    47,
-                                    63, 127, 128, 129, 781, 1023, 1024, 1025, 4099, 8193, 50257, 131073};
+constexpr std::int64_t kRowWidths[] = {1,  2,   5,   7,   8,   12,   24,   31,   32,   33,   40,    47,
+                                       63, 127, 128, 129, 781, 1023, 1024, 1025, 4099, 8193, 50257, 131073};
 
 std::int64_t RowsFor(std::int64_t cols) { return cols <= 781 ? 37 : cols <= 4099 ? 5 : 2; }
 
 TEST_F(RowsTest, EveryWidthTypeAndValueIsWithinTheBounds) {
   for (const DataType type : kAllTypes) {
-    for (const std::int64_t cols : kWidths) {
+    for (const std::int64_t cols : kRowWidths) {
       for (const Values values : kAllValues) {
         if (cols > 10000 && values != Values::kNormal && values != Values::kPartialInfinity) continue;
         for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
