@@ -12,6 +12,8 @@ namespace {
 
 // A flag has a cache line of its own: the device's write must not evict a neighbour's.
 constexpr std::size_t kFlagBytes = 128;
+// Where parts of the device's memory begin.
+constexpr std::size_t kBoundary = 256;
 // The stream is asked for errors only every so many polls: a failed kernel never writes its flag.
 constexpr std::uint32_t kPollsPerQuery = 4096;
 // An aligned address that no device has.
@@ -50,25 +52,29 @@ absl::Status CudaLane::Initialize() {
     return CudaError("cudaStreamCreateWithFlags", e);
   }
   if (absl::Status status = AllocateMemory(); !status.ok()) return status;
-  if (cudaError_t e = MakeCall(faults, "cudaMemset", [this] {
-        return cudaMemset(workspace_, 0, kernels::kSoftmaxWorkspaceBytes + options_.summary_bytes);
-      })) {
+  if (cudaError_t e = MakeCall(faults, "cudaMemset",
+                               [this] { return cudaMemset(workspace_, 0, kernels::kSoftmaxWorkspaceBytes); })) {
     return CudaError("cudaMemset", e);
   }
   return absl::OkStatus();
 }
 
 absl::Status CudaLane::AllocateDeviceMemory() {
-  const std::size_t staging = options_.staging_bytes * options_.max_in_flight;
-  const std::size_t bytes = kernels::kSoftmaxWorkspaceBytes + staging + options_.summary_bytes;
+  // Each part begins on a boundary, or rows in it would not.
+  const auto aligned = [](std::size_t bytes) { return (bytes + kBoundary - 1) / kBoundary * kBoundary; };
+  staging_stride_ = aligned(options_.staging_bytes);
+  const std::size_t staging = staging_stride_ * options_.max_in_flight;
+  const std::size_t workspaces = aligned(kernels::kSoftmaxWorkspaceBytes) + aligned(options_.summary_bytes);
+  const std::size_t bytes = workspaces + staging;
   if (cudaError_t e = MakeAllocation(options_.faults, "cudaMalloc",
                                      [&] { return cudaMalloc(reinterpret_cast<void**>(&workspace_), bytes); })) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "threads: cannot have ", bytes, " bytes of memory of device ", options_.device, ": ", cudaGetErrorString(e),
         "; nvidia-smi names who holds it, receive-bytes=0 does with ", bytes - staging));
   }
-  summary_workspace_ = reinterpret_cast<std::byte*>(workspace_) + kernels::kSoftmaxWorkspaceBytes;
-  if (staging > 0) staging_ = summary_workspace_ + options_.summary_bytes;
+  auto* const block = reinterpret_cast<std::byte*>(workspace_);
+  summary_workspace_ = block + aligned(kernels::kSoftmaxWorkspaceBytes);
+  if (staging > 0) staging_ = block + workspaces;
   return absl::OkStatus();
 }
 
@@ -91,7 +97,7 @@ absl::Status CudaLane::AllocateMemory() {
     *slot.flag = 0;
     slot.scratch = host_block_ + i * slot_bytes + kFlagBytes;
     slot.summary_scratch = slot.scratch + scratch_bytes;
-    if (staging_ != nullptr) slot.staging = staging_ + i * options_.staging_bytes;
+    if (staging_ != nullptr) slot.staging = staging_ + i * staging_stride_;
     slots_.push_back(slot);
   }
   return absl::OkStatus();

@@ -65,6 +65,7 @@ class CudaLane final : public Lane {
   cudaStream_t stream_ = nullptr;
   std::uint32_t* workspace_ = nullptr;      // device memory
   std::byte* staging_ = nullptr;            // device memory, of all slots
+  std::size_t staging_stride_ = 0;          // from one slot's to the next
   std::byte* summary_workspace_ = nullptr;  // device memory
   std::vector<kernels::Segment> patched_;
   std::vector<kernels::SummarySegment> patched_summaries_;

@@ -28,7 +28,7 @@ class TestMemory {
 };
 
 // A fp32 request of one value everywhere; remembers how it was answered.
-class TestRequest final : public PendingRequest {
+class TestRequest : public PendingRequest {
  public:
   TestRequest(std::int64_t rows, std::int64_t cols, float value = 1,
               kernels::DataType output = kernels::DataType::kFloat32)

@@ -5,6 +5,7 @@
 
 #include <thread>
 
+#include "server/base/receive_pool.h"
 #include "server/execution/cuda/cuda_executor.h"
 #include "server/execution/device_group.h"
 #include "tests/server/execution/fake_cuda.h"
@@ -19,6 +20,7 @@ namespace fake = softmax::testing::fake_cuda;
 
 constexpr std::uint64_t kArenaBytes = 1 << 20;
 constexpr std::uint64_t kSlabBytes = 4096;
+constexpr std::size_t kReceiveBytes = 4 * ReceivePool::kLargest;
 
 struct Request {
   testing::TestRequest request{1, 8, 1};
@@ -32,6 +34,8 @@ class CudaLanesTest : public ::testing::Test {
     plan_ = std::make_unique<FaultPlan>(faults);
     ExecutorOptions executor;
     executor.arena_bytes = kArenaBytes;
+    executor.max_input_bytes = max_input_bytes_;
+    executor.receive_bytes = receive_bytes_;
     executor.faults = faults.any() ? plan_.get() : nullptr;
     auto created = CreateCudaExecutor(executor);
     if (!created.ok()) return created.status();
@@ -96,6 +100,8 @@ class CudaLanesTest : public ::testing::Test {
     return status;
   }
 
+  std::uint64_t max_input_bytes_ = 64u << 20;
+  std::size_t receive_bytes_ = 0;
   std::unique_ptr<FaultPlan> plan_;
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<Arena> arena_;
@@ -137,6 +143,49 @@ TEST_F(CudaLanesTest, SummariesTakeALaunchAndWholeAnswersBesideThemAnother) {
     if (beside_a_whole_answer) {
       EXPECT_FLOAT_EQ(whole.floats()[15], 0.125f);
     }
+  }
+}
+
+// A request whose message lies where the device can read it.
+class ReceivedRequest : public testing::TestRequest {
+ public:
+  ReceivedRequest(std::span<const std::byte> message, std::int64_t cols) : TestRequest(1, cols), message_(message) {}
+  void LendInput(InputPieces* pieces) override { pieces->assign(1, {message_.data(), message_.size()}); }
+
+ private:
+  const std::span<const std::byte> message_;
+};
+
+// Rows that miss the boundaries are slow, or, if they miss those of their elements, refused. Other memory of a lane is
+// as large as a configuration makes it.
+TEST_F(CudaLanesTest, GatheredInputsLieOnBoundaries) {
+  constexpr int kCols = 2048;
+  for (const std::uint64_t max_input : {64u << 20, 16u << 20, 1000003u}) {
+    max_input_bytes_ = max_input;
+    receive_bytes_ = kReceiveBytes;
+    ASSERT_TRUE(Make(1).ok());
+    const std::span<std::byte> received = executor_->receive_memory();
+    ASSERT_EQ(received.size(), kReceiveBytes);
+    ASSERT_TRUE(ReceivePool::Install(received.data(), received.size()));
+    auto* const floats = reinterpret_cast<float*>(received.data());
+    std::fill_n(floats, kCols, 1.0f);
+    ReceivedRequest request(received.first(kCols * sizeof(float)), kCols);
+    Batch batch;
+    const TimePoint now = SteadyClock::now();
+    batch.Open(kernels::DataType::kFloat32, kernels::DataType::kFloat32,
+               SpanRef(arena_.get(), arena_->TryReserve(8 * kSlabBytes)), Batch::Need{4 * kSlabBytes, 4 * kSlabBytes},
+               now);
+    batch.Add(&request, now, true);
+    ASSERT_EQ(batch.pieces().size(), 1u);
+    batch.Close(CloseReason::kIdle);
+    batch.set_launched(now);
+    lane_->Launch(&batch);
+    ASSERT_EQ(WaitForOne(), &batch);
+    ASSERT_TRUE(batch.status.ok()) << batch.status;
+    batch.Complete(absl::OkStatus(), SteadyClock::now());
+    EXPECT_FLOAT_EQ(request.floats()[kCols - 1], 1.0f / kCols);
+    EXPECT_TRUE(ReceivePool::Remove());
+    TearDown();
   }
 }
 

@@ -228,6 +228,7 @@ cudaError_t LaunchGather(const GatherPiece* pieces, std::int64_t count, void* de
   if (count == 0) return cudaSuccess;
   std::lock_guard lock(fake::machine().mu);
   EXPECT_EQ(stream->device, fake::current) << "a stream of another device";
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(destination) % 256, 0u) << "rows would miss the boundaries";
   for (const GatherPiece* piece = pieces; piece != pieces + count; ++piece) {
     std::memcpy(static_cast<char*>(destination) + piece->offset, piece->source, piece->bytes);
   }
@@ -280,6 +281,7 @@ cudaError_t LaunchSummaries(DataType input_type, DataType output_type, const Sum
                             std::int64_t count, void* scratch, std::size_t scratch_bytes, void* workspace,
                             std::size_t workspace_bytes, Completion completion, cudaStream_t stream) {
   EXPECT_TRUE(workspace != nullptr && workspace_bytes > 0);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(workspace) % 16, 0u);
   return Launch(segments[0].rows.input, scratch, scratch_bytes, completion, stream, Placement::kDevice,
                 [=, request = std::vector<SummarySegment>(segments, segments + count)] {
                   for (const SummarySegment& segment : request) {
