@@ -54,6 +54,8 @@ def load_points(parser, arguments):
 def runs_here(point, provider):
     if point.section.startswith(("cpu", "host_")) or point.segments > 1 or point.least_cols:
         return False
+    if point.top_k() and provider == "triton":
+        return False
     return provider != "triton" or (point.inner == 1 and not point.stride and point.dtype != "fp64")
 
 

@@ -43,8 +43,18 @@ class Point:
         first, _, last = self.dtype.partition(">")
         return first, last or first
 
+    def operation(self):
+        """"softmax" or "log_softmax"."""
+        return self.op.partition("+top")[0]
+
+    def top_k(self):
+        """0: the whole rows."""
+        return int(self.op.partition("+top")[2] or 0)
+
     def bytes_moved(self):
-        """Read and written by one run."""
+        """Read and written by one run; of small answers read alone."""
+        if self.top_k():
+            return self.rows * self.cols * SIZES[self.types()[0]]
         return self.rows * self.cols * sum(SIZES[dtype] for dtype in self.types())
 
 

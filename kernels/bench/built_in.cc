@@ -20,6 +20,7 @@
   }
 
 SOFTMAX_SUITE(all, "all")
+SOFTMAX_SUITE(answers, "answers")
 SOFTMAX_SUITE(axis, "axis")
 SOFTMAX_SUITE(cpu, "cpu")
 SOFTMAX_SUITE(edge, "edge")
@@ -45,6 +46,7 @@ struct Suite {
 
 const Suite kSuites[] = {
     {"all", softmax_suite_all, softmax_suite_all_end},
+    {"answers", softmax_suite_answers, softmax_suite_answers_end},
     {"axis", softmax_suite_axis, softmax_suite_axis_end},
     {"cpu", softmax_suite_cpu, softmax_suite_cpu_end},
     {"edge", softmax_suite_edge, softmax_suite_edge_end},

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <deque>
 #include <future>
+#include <set>
 #include <vector>
 
 #include "kernels/reference.h"
@@ -105,6 +106,28 @@ std::string RoughRow(DataType dtype, const Segment& segment, std::int64_t row) {
   return "";
 }
 
+// One row of a summary, with copies of what it was made of and of its answers.
+std::string CheckSummaryRow(DataType dtype, DataType output_dtype, const SummarySegment& all, std::int64_t row,
+                            const Fetch& fetch) {
+  SummarySegment one = all;
+  std::deque<std::vector<char>> copies;
+  const auto copy = [&](const void* source, std::size_t bytes) {
+    std::vector<char>& target = copies.emplace_back(bytes);
+    fetch(target.data(), static_cast<const char*>(source) + static_cast<std::size_t>(row) * bytes, bytes, bytes, 1);
+    return target.data();
+  };
+  const auto top_k = static_cast<std::size_t>(all.top_k);
+  const std::size_t number = dtype == DataType::kFloat64 ? 8 : 4;
+  one.rows.outer = 1;
+  one.rows.input = copy(all.rows.input, static_cast<std::size_t>(all.rows.cols) * SizeOf(dtype));
+  one.top_values = copy(all.top_values, top_k * SizeOf(output_dtype));
+  one.top_indices = reinterpret_cast<std::int32_t*>(copy(all.top_indices, top_k * sizeof(std::int32_t)));
+  one.log_sum_exp = copy(all.log_sum_exp, number);
+  one.maximum = copy(all.maximum, number);
+  const std::string problem = JudgeSummary(dtype, output_dtype, one).message;
+  return problem.empty() ? "" : "row " + std::to_string(row) + ": " + problem;
+}
+
 std::string CheckCopy(DataType dtype, DataType output_dtype, const Segment& segment, Strictness strictness) {
   if (strictness == Strictness::kBounds) return Judge(dtype, output_dtype, segment).message;
   for (std::int64_t row = 0; row < segment.outer * segment.inner; ++row) {
@@ -143,6 +166,14 @@ std::string Check(DataType dtype, DataType output_dtype, const Segment& segment,
     }
   }
   return first;
+}
+
+std::string CheckSummary(DataType dtype, DataType output_dtype, const SummarySegment& summary, const Fetch& fetch) {
+  for (const std::int64_t row : std::set<std::int64_t>{0, summary.rows.outer / 2, summary.rows.outer - 1}) {
+    std::string problem = CheckSummaryRow(dtype, output_dtype, summary, row, fetch);
+    if (!problem.empty()) return problem;
+  }
+  return "";
 }
 
 }  // namespace softmax::kernels::bench

@@ -24,4 +24,7 @@ void FetchFromHost(void* target, const void* source, std::size_t pitch, std::siz
 std::string Check(DataType dtype, DataType output_dtype, const Segment& segment, Strictness strictness,
                   const Fetch& fetch);
 
+// The same of a summary of contiguous rows: its first, middle and last row.
+std::string CheckSummary(DataType dtype, DataType output_dtype, const SummarySegment& summary, const Fetch& fetch);
+
 }  // namespace softmax::kernels::bench

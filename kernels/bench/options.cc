@@ -42,7 +42,13 @@ void AddOptions(CLI::App& app, RawOptions& raw) {
           "TYPE"));
   app.add_option("--op", raw.operations, "of --shape, and a filter of --suite; default softmax, and all of a suite")
       ->delimiter(',')
-      ->check(CLI::IsMember({"softmax", "log_softmax"}));
+      ->check(CLI::Validator(
+          [](const std::string& name) {
+            Point point;
+            return ParseOperation(name, &point) ? ""
+                                                : name + " is neither softmax nor log_softmax, nor such with +top20";
+          },
+          "OP"));
   app.add_option("--providers", o.providers, "what is measured")
       ->delimiter(',')
       ->check(CLI::IsMember(kProviders))
@@ -100,7 +106,7 @@ std::string AddPoints(RawOptions& raw) {
     if (problem.empty()) problem = ParseSuite(text, settings, &of_suite);
     if (!problem.empty()) return std::string("--suite ").append(suite).append(": ").append(problem);
     for (const Point& point : of_suite) {
-      if (IsAmong(raw.dtypes, TypesOf(point)) && IsAmong(raw.operations, NameOf(point.operation))) {
+      if (IsAmong(raw.dtypes, TypesOf(point)) && IsAmong(raw.operations, OperationOf(point))) {
         points.push_back(point);
       }
     }

@@ -1,10 +1,15 @@
 #include "kernels/bench/point.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 
 namespace softmax::kernels::bench {
 namespace {
+
+constexpr char kSoftmaxName[] = "softmax";
+constexpr char kLogSoftmaxName[] = "log_softmax";
+constexpr char kTopSign[] = "+top";
 
 std::vector<std::int64_t> RaggedWidths(const Point& point, std::uint64_t seed) {
   Random random(seed);
@@ -42,11 +47,14 @@ const char* NameOf(DataType dtype) {
   return "?";
 }
 
-const char* NameOf(Operation operation) { return operation == Operation::kLogSoftmax ? "log_softmax" : "softmax"; }
-
 std::string TypesOf(const Point& point) {
   const std::string name = NameOf(point.dtype);
   return point.mixed() ? name + ">" + NameOf(point.output_dtype) : name;
+}
+
+std::string OperationOf(const Point& point) {
+  const std::string name = point.operation == Operation::kLogSoftmax ? kLogSoftmaxName : kSoftmaxName;
+  return point.top_k == 0 ? name : name + kTopSign + std::to_string(point.top_k);
 }
 
 std::optional<DataType> ParseDataType(const std::string& name) {
@@ -64,15 +72,21 @@ std::optional<std::pair<DataType, DataType>> ParseTypes(const std::string& name)
   return std::pair(*input, *output);
 }
 
-std::optional<Operation> ParseOperation(const std::string& name) {
-  for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-    if (name == NameOf(operation)) return operation;
-  }
-  return std::nullopt;
+bool ParseOperation(const std::string& name, Point* point) {
+  const std::size_t sign = name.find(kTopSign);
+  const std::string operation = name.substr(0, sign);
+  if (operation != kSoftmaxName && operation != kLogSoftmaxName) return false;
+  point->operation = operation == kSoftmaxName ? Operation::kSoftmax : Operation::kLogSoftmax;
+  point->top_k = 0;
+  if (sign == std::string::npos) return true;
+  const char* const first = name.data() + sign + std::char_traits<char>::length(kTopSign);
+  const char* const last = name.data() + name.size();
+  const auto [end, error] = std::from_chars(first, last, point->top_k);
+  return error == std::errc() && end == last && point->top_k >= 1 && point->top_k <= kMaxTopK;
 }
 
 std::string Key(const Point& point, const std::string& provider) {
-  return point.section + "," + TypesOf(point) + "," + NameOf(point.operation) + "," + std::to_string(point.rows) + "," +
+  return point.section + "," + TypesOf(point) + "," + OperationOf(point) + "," + std::to_string(point.rows) + "," +
          std::to_string(point.cols) + "," + provider;
 }
 
@@ -122,6 +136,23 @@ std::int64_t PayloadElements(const Point& point, std::uint64_t seed) {
   std::int64_t elements = 0;
   for (const std::int64_t width : RaggedWidths(point, seed)) elements += width;
   return elements;
+}
+
+AnswerLayout AnswerLayoutOf(const Point& point) {
+  const auto rows = static_cast<std::size_t>(point.rows);
+  const std::size_t top = rows * static_cast<std::size_t>(point.top_k);
+  const std::size_t number = point.dtype == DataType::kFloat64 ? 8 : 4;
+  AnswerLayout layout;
+  const auto place = [&layout](std::size_t bytes) {
+    const std::size_t start = (layout.bytes + 7) / 8 * 8;
+    layout.bytes = start + bytes;
+    return start;
+  };
+  layout.top_values = place(top * SizeOf(point.output_dtype));
+  layout.top_indices = place(top * sizeof(std::int32_t));
+  layout.log_sum_exp = place(rows * number);
+  layout.maximum = place(rows * number);
+  return layout;
 }
 
 }  // namespace softmax::kernels::bench

@@ -16,6 +16,7 @@ struct Point {
   DataType dtype = DataType::kFloat32;  // of the input,
   DataType output_dtype = DataType::kFloat32;
   Operation operation = Operation::kSoftmax;
+  std::int32_t top_k = 0;  // if not 0, of each row only so many of the largest, and the log of its sum of exponentials
   std::int64_t rows = 0;
   std::int64_t cols = 0;        // ragged: the widest row
   std::int64_t inner = 1;       // rows is a multiple of it
@@ -25,20 +26,22 @@ struct Point {
 
   bool mixed() const { return output_dtype != dtype; }
   bool ragged() const { return least_cols > 0; }
-  bool plain() const { return inner == 1 && segments == 1 && !ragged() && outer_stride() == cols; }
+  bool plain() const { return inner == 1 && segments == 1 && !ragged() && outer_stride() == cols && top_k == 0; }
   std::int64_t outer() const { return rows / inner; }
   std::int64_t outer_stride() const { return stride != 0 ? stride : cols * inner; }
 };
 
 // The names used in suite files, on the command line and in the results.
 const char* NameOf(DataType dtype);
-const char* NameOf(Operation operation);
 // "fp32", or "bf16>fp32" where the output has another type.
 std::string TypesOf(const Point& point);
+// "softmax", or "softmax+top20" with top_k.
+std::string OperationOf(const Point& point);
 std::optional<DataType> ParseDataType(const std::string& name);
 // The input's type and the output's, of what TypesOf() gives.
 std::optional<std::pair<DataType, DataType>> ParseTypes(const std::string& name);
-std::optional<Operation> ParseOperation(const std::string& name);
+// Sets the operation and top_k to what OperationOf() gives; false where it gives no such thing.
+bool ParseOperation(const std::string& name, Point* point);
 
 // What tells one row of the results from another: "section,dtype,op,M,N,provider".
 std::string Key(const Point& point, const std::string& provider);
@@ -60,5 +63,15 @@ std::vector<Segment> MakeSegments(const Point& point, std::uint64_t seed, const 
 // Elements from the first to the last one of the point's input, gaps included, and without gaps.
 std::int64_t SpanElements(const Point& point, std::uint64_t seed);
 std::int64_t PayloadElements(const Point& point, std::uint64_t seed);
+
+// Where the answers of a point with top_k lie within its output, as offsets in bytes.
+struct AnswerLayout {
+  std::size_t top_values = 0;
+  std::size_t top_indices = 0;
+  std::size_t log_sum_exp = 0;
+  std::size_t maximum = 0;
+  std::size_t bytes = 0;  // of all of them
+};
+AnswerLayout AnswerLayoutOf(const Point& point);
 
 }  // namespace softmax::kernels::bench

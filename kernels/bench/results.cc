@@ -96,7 +96,7 @@ std::string WriteJson(const std::string& path, const std::string& device, const 
   const char* separator = "\n";
   for (const Result& r : results) {
     file << separator << "{\"device\": " << Quoted(device) << ", \"section\": " << Quoted(r.point.section)
-         << ", \"dtype\": " << Quoted(TypesOf(r.point)) << ", \"op\": " << Quoted(NameOf(r.point.operation))
+         << ", \"dtype\": " << Quoted(TypesOf(r.point)) << ", \"op\": " << Quoted(OperationOf(r.point))
          << ", \"M\": " << r.point.rows << ", \"N\": " << r.point.cols << ", \"provider\": " << Quoted(r.provider);
     if (r.error.empty()) {
       file << ", \"us\": " << Number("%.3f", r.us) << ", \"GBps\": " << Number("%.2f", r.gbps)

@@ -101,12 +101,12 @@ class Line {
     Point point;
     point.section = words_[0];
     const auto types = ParseTypes(dtype);
-    const auto parsed_operation = ParseOperation(operation);
     if (!types) return "dtype " + dtype + " is none of fp32, fp16, bf16, fp64, nor two with >";
-    if (!parsed_operation) return "op " + operation + " is neither softmax nor log_softmax";
+    if (!ParseOperation(operation, &point)) {
+      return "op " + operation + " is neither softmax nor log_softmax, alone or with +top1 to +top1024";
+    }
     point.dtype = types->first;
     point.output_dtype = types->second;
-    point.operation = *parsed_operation;
     for (const std::string& item : Split(words_[4], ',')) {
       const auto widths = ParseWidths(item, settings_);
       if (!widths) return "N " + item + " is not a width, A..B, A..B:STEP, A..B*FACTOR, COUNT~A..B or ~A..B";
@@ -134,6 +134,7 @@ class Line {
   }
 
   std::string SetLayout(Point* point) {
+    if (point->top_k > 0 && (point->ragged() || words_.size() > 5)) return "op with +top: of dense rows alone";
     if (words_.size() == 5) return "";
     const std::string& layout = words_[5];
     if (point->ragged()) return "layout " + layout + ": rows with widths of their own are dense";
@@ -200,7 +201,7 @@ std::string Describe(const Point& point) {
   } else if (point.stride != 0) {
     layout = " " + std::to_string(point.stride);
   }
-  return point.section + " " + TypesOf(point) + " " + NameOf(point.operation) + " " + std::to_string(point.rows) + " " +
+  return point.section + " " + TypesOf(point) + " " + OperationOf(point) + " " + std::to_string(point.rows) + " " +
          std::to_string(point.cols) + layout;
 }
 

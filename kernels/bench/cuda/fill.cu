@@ -1,6 +1,8 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <algorithm>
+
 #include "kernels/bench/cuda/kernels.h"
 
 namespace softmax::kernels::bench {
@@ -36,15 +38,29 @@ void Fill(void* data, std::size_t bytes, std::uint64_t seed, cudaStream_t stream
   FillKernel<<<kBlocks, kThreads, 0, stream>>>(static_cast<T*>(data), bytes / sizeof(T), seed);
 }
 
-__global__ void ReadKernel(const uint4* data, std::size_t count) {
-  const std::size_t step = static_cast<std::size_t>(gridDim.x) * blockDim.x;
+// kVectors independent loads by each thread. With as many blocks as tiles each takes one; with fewer, they walk.
+template <int kVectors>
+__global__ void ReadKernel(const uint4* data, std::size_t count, unsigned* sink) {
+  constexpr std::size_t kTile = std::size_t{kThreads} * kVectors;
   unsigned seen = 0;
-  for (std::size_t i = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
-    const uint4 vector = data[i];
-    seen |= vector.x | vector.y | vector.z | vector.w;
+  for (std::size_t tile = blockIdx.x; tile * kTile < count; tile += gridDim.x) {
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) {
+      const std::size_t at = tile * kTile + i * kThreads + threadIdx.x;
+      const uint4 vector = at < count ? data[at] : uint4{};
+      seen |= vector.x | vector.y | vector.z | vector.w;
+    }
   }
-  // Keeps the compiler from leaving the loads out.
-  asm volatile("" ::"r"(seen));
+  // There is none, which the compilers do not know: they would leave the loads out.
+  if (sink != nullptr) *sink = seen;
+}
+
+template <int kVectors>
+void Read(const void* data, std::size_t bytes, std::size_t most_blocks, cudaStream_t stream) {
+  const std::size_t count = bytes / sizeof(uint4);
+  const std::size_t tiles = (count + kThreads * kVectors - 1) / (kThreads * kVectors);
+  const auto blocks = static_cast<unsigned>(std::clamp<std::size_t>(tiles, 1, most_blocks));
+  ReadKernel<kVectors><<<blocks, kThreads, 0, stream>>>(static_cast<const uint4*>(data), count, nullptr);
 }
 
 }  // namespace
@@ -67,8 +83,19 @@ cudaError_t LaunchFill(DataType dtype, void* data, std::size_t bytes, std::uint6
   return cudaGetLastError();
 }
 
-cudaError_t LaunchRead(const void* data, std::size_t bytes, cudaStream_t stream) {
-  ReadKernel<<<kBlocks, kThreads, 0, stream>>>(static_cast<const uint4*>(data), bytes / sizeof(uint4));
+cudaError_t LaunchRead(ReadForm form, const void* data, std::size_t bytes, cudaStream_t stream) {
+  constexpr std::size_t kAnyNumber = 0x7fffffff;
+  switch (form) {
+    case ReadForm::kOneVector:
+      Read<1>(data, bytes, kAnyNumber, stream);
+      break;
+    case ReadForm::kFourVectors:
+      Read<4>(data, bytes, kAnyNumber, stream);
+      break;
+    case ReadForm::kPersistent:
+      Read<4>(data, bytes, kBlocks, stream);
+      break;
+  }
   return cudaGetLastError();
 }
 

@@ -21,7 +21,10 @@ inline constexpr CopyForm kCopyForms[] = {CopyForm::kRuntime, CopyForm::kOneVect
 cudaError_t LaunchCopy(CopyForm form, const void* input, std::size_t input_bytes, void* output,
                        std::size_t output_bytes, cudaStream_t stream);
 
-// Reads the memory, a multiple of 16 bytes, so that nothing else stays in the L2 cache.
-cudaError_t LaunchRead(const void* data, std::size_t bytes, cudaStream_t stream);
+// Reads all whole 16 bytes of the memory: the ceiling of whoever writes next to nothing, and a way to leave nothing
+// else in the L2 cache. Which form is the fastest depends on the size.
+enum class ReadForm { kOneVector, kFourVectors, kPersistent };
+inline constexpr ReadForm kReadForms[] = {ReadForm::kOneVector, ReadForm::kFourVectors, ReadForm::kPersistent};
+cudaError_t LaunchRead(ReadForm form, const void* data, std::size_t bytes, cudaStream_t stream);
 
 }  // namespace softmax::kernels::bench

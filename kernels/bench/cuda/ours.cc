@@ -23,4 +23,16 @@ cudaError_t Ours::Launch(DataType dtype, DataType output_dtype, const std::vecto
                             {nullptr, 0, workspace}, stream, placement);
 }
 
+cudaError_t Ours::Summarize(DataType dtype, DataType output_dtype, const SummarySegment& summary, std::size_t slot,
+                            cudaStream_t stream) {
+  while (summary_workspaces_.size() <= slot) {
+    summary_workspaces_.push_back(std::make_unique<Memory>(Memory::Where::kDevice));
+  }
+  Memory& workspace = *summary_workspaces_[slot];
+  if (workspace.Reserve(SummaryWorkspaceBytes(dtype, &summary, 1))) {
+    CudaCheck(cudaMemset(workspace.data(), 0, workspace.bytes()), "cudaMemset");
+  }
+  return LaunchSummaries(dtype, output_dtype, &summary, 1, nullptr, 0, workspace.data(), workspace.bytes(), {}, stream);
+}
+
 }  // namespace softmax::kernels::bench

@@ -22,11 +22,16 @@ class Ours {
   cudaError_t Launch(DataType dtype, DataType output_dtype, const std::vector<Segment>& segments, std::size_t slot,
                      cudaStream_t stream, Placement placement = Placement::kDevice);
 
+  // Of few segments, as one is.
+  cudaError_t Summarize(DataType dtype, DataType output_dtype, const SummarySegment& summary, std::size_t slot,
+                        cudaStream_t stream);
+
  private:
   static constexpr std::size_t kWorkspaces = 8;  // more than streams that launch at the same time
 
   std::vector<std::unique_ptr<Memory>> scratch_;  // by slot
   Memory workspaces_{Memory::Where::kDevice};
+  std::vector<std::unique_ptr<Memory>> summary_workspaces_;  // by slot
 };
 
 }  // namespace softmax::kernels::bench

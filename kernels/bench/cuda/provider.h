@@ -19,8 +19,9 @@ struct Slot {
   DataType dtype = DataType::kFloat32;
   DataType output_dtype = DataType::kFloat32;
   std::vector<Segment> segments;
-  std::size_t input_bytes = 0;  // without gaps
-  std::size_t output_bytes = 0;
+  SummarySegment summary;        // of a point with top_k, which asks for nothing else
+  std::size_t input_bytes = 0;   // without gaps
+  std::size_t output_bytes = 0;  // 0 with top_k
 };
 
 // Enqueues one run over a slot. cudaErrorNotSupported: this form cannot run this shape.

@@ -10,7 +10,14 @@ Provider MakeCopy() {
   for (const CopyForm form : kCopyForms) {
     provider.forms.push_back([form](const Slot& slot, cudaStream_t stream) {
       const Segment& first = slot.segments.front();
+      if (slot.summary.top_k > 0) return cudaErrorNotSupported;
       return LaunchCopy(form, first.input, slot.input_bytes, first.output, slot.output_bytes, stream);
+    });
+  }
+  for (const ReadForm form : kReadForms) {
+    provider.forms.push_back([form](const Slot& slot, cudaStream_t stream) {
+      if (slot.summary.top_k == 0) return cudaErrorNotSupported;
+      return LaunchRead(form, slot.segments.front().input, slot.input_bytes, stream);
     });
   }
   return provider;
@@ -19,6 +26,7 @@ Provider MakeCopy() {
 Provider MakeOurs() {
   const auto ours = std::make_shared<Ours>();
   const Launch launch = [ours](const Slot& slot, cudaStream_t stream) {
+    if (slot.summary.top_k > 0) return ours->Summarize(slot.dtype, slot.output_dtype, slot.summary, slot.index, stream);
     return ours->Launch(slot.dtype, slot.output_dtype, slot.segments, slot.index, stream);
   };
   return {kOurs, {launch}, [](const Point&) { return true; }, Strictness::kBounds};

@@ -29,7 +29,8 @@ Sampler::Sampler(const Stream& stream) : stream_(stream) {
 }
 
 void Sampler::FlushCaches() {
-  CudaCheck(LaunchRead(flushing_.data(), flushing_.bytes(), stream_.get()), "reading the flush buffer");
+  CudaCheck(LaunchRead(ReadForm::kPersistent, flushing_.data(), flushing_.bytes(), stream_.get()),
+            "reading the flush buffer");
 }
 
 double Sampler::Trial(const Launch& launch, const Slot& slot) {

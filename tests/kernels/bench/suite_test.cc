@@ -39,6 +39,15 @@ TEST(SuiteTest, ExpandsListsAndRanges) {
   EXPECT_THAT(Lines("a fp32 softmax 1,8 64"), ElementsAre("a fp32 softmax 1 64", "a fp32 softmax 8 64"));
 }
 
+TEST(SuiteTest, ReadsSmallAnswers) {
+  EXPECT_THAT(Lines("a fp32 softmax+top20,log_softmax+top1 4 7"),
+              ElementsAre("a fp32 softmax+top20 4 7", "a fp32 log_softmax+top1 4 7"));
+  EXPECT_THAT(ProblemOf("a fp32 softmax+top0 4 7"), HasSubstr("op softmax+top0"));
+  EXPECT_THAT(ProblemOf("a fp32 softmax+top1025 4 7"), HasSubstr("op softmax+top1025"));
+  EXPECT_THAT(ProblemOf("a fp32 softmax+top20x 4 7"), HasSubstr("op softmax+top20x"));
+  EXPECT_THAT(ProblemOf("a fp32 softmax+top20 4 7 +1"), HasSubstr("dense rows alone"));
+}
+
 TEST(SuiteTest, FillsTheTensor) {
   const SuiteSettings settings{1 << 20, 1};
   EXPECT_THAT(Lines("a fp32,bf16 softmax fill 1000", settings),
