@@ -66,9 +66,9 @@ enum class Placement : std::uint8_t { kDevice, kHost, kSharedHost };
                                         cudaStream_t stream, std::uint32_t* workspace = nullptr,
                                         Placement placement = Placement::kDevice);
 
-// Device memory that LaunchSummaries needs for these segments on the current device: zero before the first use, its
-// first part left zero by every launch, and written by nobody else in between. One per stream, 16-byte aligned. It
-// grows with the segments' bytes, by a 128th of them, or a 13th where top_k is above the row's chunks of 2 KB.
+// Device memory that LaunchSummaries needs for these segments: 16-byte aligned, one per stream, with any contents. A
+// multiple of 16; 0 where all rows are small. It grows with the segments' bytes, by a 128th of them, or a 13th where
+// top_k is above 7/8 of the row's chunks of 2 KB.
 [[nodiscard]] std::size_t SummaryWorkspaceBytes(DataType input_type, const SummarySegment* segments,
                                                 std::int64_t count);
 // Enough for any segments whose inputs have so many bytes together, fewer than 4 GiB.
@@ -76,10 +76,11 @@ enum class Placement : std::uint8_t { kDevice, kHost, kSharedHost };
 // The mapped pinned host memory that it needs for so many segments (0 for few), as LaunchSoftmaxBatch's scratch.
 [[nodiscard]] std::size_t SummaryScratchBytes(std::int64_t count);
 
-// Enqueues one launch that summarizes all segments (kernels/types.h), which reads each input once and writes nothing
-// but the arrays that are asked for. Segments without rows or columns are skipped. Everything else is as with
-// LaunchSoftmaxBatch; of its errors those that concern outputs are about the summary's arrays: one without its
-// companion, or misaligned; a top_k above kMaxTopK; more than 2^31 columns.
+// Enqueues up to three launches that summarize all segments (kernels/types.h). They read each input once, but for the
+// parts of wide rows that hold the largest, and write nothing but the arrays that are asked for and the workspace.
+// Segments without rows or columns are skipped. Everything else is as with LaunchSoftmaxBatch; of its errors those that
+// concern outputs are about the summary's arrays: one without its companion, or misaligned; a top_k above kMaxTopK;
+// more than 2^31 columns.
 [[nodiscard]] cudaError_t LaunchSummaries(DataType input_type, DataType output_type, const SummarySegment* segments,
                                           std::int64_t count, void* scratch, std::size_t scratch_bytes, void* workspace,
                                           std::size_t workspace_bytes, Completion completion, cudaStream_t stream);

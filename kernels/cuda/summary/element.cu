@@ -3,8 +3,10 @@
 
 namespace softmax::kernels::cuda {
 
-const void* SOFTMAX_OF_ELEMENT(SummaryKernel)() {
-  return reinterpret_cast<const void*>(&SummaryKernel<SOFTMAX_ELEMENT>);
+SummaryKernels SOFTMAX_OF_ELEMENT(SummaryKernels)() {
+  return {reinterpret_cast<const void*>(&SmallSummaryKernel<SOFTMAX_ELEMENT>),
+          reinterpret_cast<const void*>(&SummaryReadKernel<SOFTMAX_ELEMENT>),
+          reinterpret_cast<const void*>(&SummaryRowKernel<SOFTMAX_ELEMENT>)};
 }
 
 }  // namespace softmax::kernels::cuda

@@ -1,78 +1,109 @@
 #pragma once
 
 #include "kernels/cuda/blocks/complete.cuh"
+#include "kernels/cuda/blocks/dependent.cuh"
 #include "kernels/cuda/summary/rows.cuh"
 #include "kernels/cuda/summary/small.cuh"
 
 namespace softmax::kernels::cuda {
 
-// A function of its own, as the registers of small rows and of large ones together would not do.
-template <typename In>
-__device__ __noinline__ void RunSmallSummary(const DeviceSummary& segment, DataType output_type, std::int64_t item,
-                                             const Scale<ComputeOf<In>>& scale) {
-  constexpr int kSlots = SmallSlots(sizeof(In));
-  // Empty slots add exact zeros to the sums, so the number compiled for does not show in the bits.
-  if (segment.cols <= 2 * static_cast<int>(segment.lanes) * Element<In>::kVector) {
-    SmallSummary<In, 2>(segment, output_type, scale).Run(item);
-  } else {
-    SmallSummary<In, kSlots>(segment, output_type, scale).Run(item);
-  }
-}
+// The segment that a block's item belongs to, copied to shared memory. Items only grow.
+class SegmentWalk {
+ public:
+  // Where the table is in the host's memory, of which each look costs a trip over the bus, a block takes neighbouring
+  // items. `first_of`: what tells a segment's first item.
+  __device__ __forceinline__ SegmentWalk(const SummaryParams& params, DeviceSummary& segment,
+                                         std::int64_t DeviceSummary::*first_of)
+      : first_of_(first_of),
+        segments_(params.table != nullptr ? params.table : params.segments),
+        count_(params.segment_count),
+        segment_(segment),
+        first_(params.table != nullptr ? blockIdx.x * params.items_per_block : blockIdx.x),
+        step_(params.table != nullptr ? 1 : gridDim.x),
+        end_(params.table != nullptr ? min(first_ + params.items_per_block, params.items) : params.items),
+        index_(params.table != nullptr && first_ < end_ ? params.block_first[blockIdx.x] : 0) {}
 
-// Where the table is in the host's memory, of which each look costs a trip over the bus, a block takes neighbouring
-// items. Otherwise each takes the next by a counter, so that the parts of a row are read at about the same time, and
-// its last block finds them in the L2.
-template <typename In>
-__global__ void __launch_bounds__(kBlockThreads, sizeof(In) == 8 ? 2 : kSummaryBlocks)
-    SummaryKernel(const __grid_constant__ SummaryParams params) {
-  using S = Scale<ComputeOf<In>>;
-  __shared__ __align__(16) unsigned char shared[sizeof(SummaryShared<In>)];
-  __shared__ DeviceSummary segment;
-  auto& rows = *reinterpret_cast<SummaryShared<In>*>(shared);
-  __shared__ std::int64_t next;
-  const bool is_table = params.table != nullptr;
-  const bool is_one = params.items <= gridDim.x;  // for each block
-  std::int64_t item = is_table ? blockIdx.x * params.items_per_block : blockIdx.x;
-  const std::int64_t end = is_table ? min(item + params.items_per_block, params.items) : params.items;
-  const DeviceSummary* const segments = is_table ? params.table : params.segments;
-  std::uint32_t index = is_table && item < end ? params.block_first[blockIdx.x] : 0;
-  bool is_new = true;
-  while (item < end) {
-    while (index + 1 < params.segment_count && segments[index + 1].first_item <= item) {
-      ++index;
-      is_new = true;
-    }
-    if (is_new) {
-      constexpr int kWords = sizeof(DeviceSummary) / sizeof(std::uint32_t);
-      if (threadIdx.x < kWords) {
-        reinterpret_cast<std::uint32_t*>(&segment)[threadIdx.x] =
-            reinterpret_cast<const std::uint32_t*>(segments + index)[threadIdx.x];
-      }
-      __syncthreads();
-      is_new = false;
-    }
-    // By the last warp, which has least to do.
-    if (threadIdx.x == kBlockThreads - 1) {
-      next = is_one     ? end
-             : is_table ? item + 1
-                        : gridDim.x + std::int64_t{atomicAdd(params.counters + kItemsTaken, 1u)};
-    }
-    const S& scale = *reinterpret_cast<const S*>(segment.scale_parts);
-    if (segment.part_chunks == 0) {
-      RunSmallSummary<In>(segment, params.output_type, item - segment.first_item, scale);
-    } else {
-      SummaryRows<In>(params, segment, scale, rows).Run(item - segment.first_item);
+  __device__ __forceinline__ std::int64_t first() const { return first_; }
+  __device__ __forceinline__ std::int64_t end() const { return end_; }
+  __device__ __forceinline__ std::int64_t step() const { return step_; }
+
+  // Whether the item's segment is another one than before, to be copied by Load().
+  __device__ __forceinline__ bool MovesTo(std::int64_t item) {
+    bool moves = is_new_;
+    is_new_ = false;
+    for (; index_ + 1 < count_ && segments_[index_ + 1].*first_of_ <= item; ++index_) moves = true;
+    return moves;
+  }
+  // By the whole block.
+  __device__ __forceinline__ void Load() const {
+    __syncthreads();  // nobody needs the one before
+    constexpr int kWords = sizeof(DeviceSummary) / sizeof(std::uint32_t);
+    if (threadIdx.x < kWords) {
+      reinterpret_cast<std::uint32_t*>(&segment_)[threadIdx.x] =
+          reinterpret_cast<const std::uint32_t*>(segments_ + index_)[threadIdx.x];
     }
     __syncthreads();
-    item = next;
-    __syncthreads();  // before the next one is written, or another segment
   }
-  if (!is_table && !is_one && threadIdx.x == kBlockThreads - 1) {
-    __threadfence();
-    if (atomicAdd(params.counters + kBlocksDone, 1u) + 1 == gridDim.x) {
-      params.counters[kItemsTaken] = 0;
-      params.counters[kBlocksDone] = 0;
+
+ private:
+  std::int64_t DeviceSummary::*const first_of_;
+  const DeviceSummary* const segments_;
+  const std::uint32_t count_;
+  DeviceSummary& segment_;
+  const std::int64_t first_;
+  const std::int64_t step_;
+  const std::int64_t end_;
+  std::uint32_t index_;
+  bool is_new_ = true;
+};
+
+// Small rows, of which each is held by lanes of a warp.
+template <typename In>
+__global__ void __launch_bounds__(kBlockThreads, sizeof(In) == 8 ? 2 : kSmallSummaryBlocks)
+    SmallSummaryKernel(const __grid_constant__ SummaryParams params) {
+  __shared__ DeviceSummary segment;
+  const auto& scale = *reinterpret_cast<const Scale<ComputeOf<In>>*>(segment.scale_parts);
+  SegmentWalk walk(params, segment, &DeviceSummary::first_item);
+  for (std::int64_t item = walk.first(); item < walk.end(); item += walk.step()) {
+    if (walk.MovesTo(item)) walk.Load();
+    const std::int64_t mine = item - segment.first_item;
+    // Empty slots add exact zeros to the sums, so the number compiled for does not show in the bits.
+    if (segment.cols <= 2 * static_cast<int>(segment.lanes) * Element<In>::kVector) {
+      SmallSummary<In, 2>(segment, params.output_type, scale).Run(mine);
+    } else {
+      SmallSummary<In, SmallSlots(sizeof(In))>(segment, params.output_type, scale).Run(mine);
     }
+  }
+  Complete(params.completion);
+}
+
+// All other rows: their chunks, a warp each,
+template <typename In>
+__global__ void __launch_bounds__(kBlockThreads, sizeof(In) == 8 ? 3 : kSummaryReadBlocks)
+    SummaryReadKernel(const __grid_constant__ SummaryParams params) {
+  __shared__ DeviceSummary segment;
+  AllowNextLaunch();
+  SegmentWalk walk(params, segment, &DeviceSummary::first_read);
+  for (std::int64_t item = walk.first(); item < walk.end(); item += walk.step()) {
+    if (walk.MovesTo(item)) walk.Load();
+    const std::int64_t chunk =
+        (item - segment.first_read) * kBlockWarps + static_cast<int>(threadIdx.x) / 32;  // of all of the segment
+    if (chunk >= segment.rows * segment.chunks.value()) continue;
+    const int row = segment.chunks.Quotient(static_cast<int>(chunk));
+    ReadChunk<In>(params, segment, row, static_cast<int>(chunk) - row * segment.chunks.value());
+  }
+}
+// and their results, a block a row.
+template <typename In>
+__global__ void __launch_bounds__(kBlockThreads, sizeof(In) == 8 ? 2 : kSummaryRowBlocks)
+    SummaryRowKernel(const __grid_constant__ SummaryParams params) {
+  __shared__ __align__(16) unsigned char bytes[sizeof(SummaryShared<In>)];
+  auto& shared = *reinterpret_cast<SummaryShared<In>*>(bytes);
+  SegmentWalk walk(params, shared.segment, &DeviceSummary::first_item);
+  WaitForEarlierLaunches();
+  for (std::int64_t item = walk.first(); item < walk.end(); item += walk.step()) {
+    if (walk.MovesTo(item)) walk.Load();
+    RowSummary<In>(params, shared, static_cast<int>(item - shared.segment.first_item)).Run();
   }
   Complete(params.completion);
 }

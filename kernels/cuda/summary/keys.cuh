@@ -12,6 +12,9 @@ using KeyOf = std::conditional_t<sizeof(In) == 8, std::uint64_t, std::uint32_t>;
 template <typename In>
 constexpr int kKeyBits = static_cast<int>(sizeof(In)) * 8;
 
+__device__ __forceinline__ int LeadingZeros(std::uint32_t x) { return __clz(static_cast<int>(x)); }
+__device__ __forceinline__ int LeadingZeros(std::uint64_t x) { return __clzll(static_cast<long long>(x)); }
+
 // The key of an element that is not NaN; the two zeros have the same one.
 template <typename In>
 __device__ __forceinline__ KeyOf<In> MakeKey(In x) {
@@ -24,6 +27,18 @@ __device__ __forceinline__ KeyOf<In> MakeKey(In x) {
   return (bits & kSign) != 0 ? static_cast<Bits>(~bits) : static_cast<Bits>(bits | kSign);
 }
 
+// The element of a key; of the two zeros the positive one, of 0 a NaN.
+template <typename In>
+__device__ __forceinline__ In ElementOfKey(KeyOf<In> key) {
+  using Bits = std::conditional_t<sizeof(In) == 8, std::uint64_t,
+                                  std::conditional_t<sizeof(In) == 4, std::uint32_t, std::uint16_t>>;
+  constexpr Bits kSign = static_cast<Bits>(Bits{1} << (kKeyBits<In> - 1));
+  const auto bits = static_cast<Bits>(key);
+  const Bits element = (bits & kSign) != 0 ? static_cast<Bits>(bits & ~kSign) : static_cast<Bits>(~bits);
+  In x;
+  memcpy(&x, &element, sizeof(x));
+  return x;
+}
 // Of an element as computed with.
 template <typename In>
 __device__ __forceinline__ KeyOf<In> MakeKeyOf(ComputeOf<In> x) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/cuda/core/part.cuh"
+#include "kernels/cuda/summary/keys.cuh"
 #include "kernels/cuda/summary/summary.h"
 
 // What a row's summary is made of once its statistics are known.
@@ -49,7 +50,11 @@ class RowResults {
   __device__ void WriteNumbers(double products, bool has_nan) const {
     double log_sum = NAN;
     const double max = static_cast<double>(stats_.max) * segment_.scale;
-    if (!is_nan_) log_sum = log(static_cast<double>(stats_.sum) + static_cast<double>(stats_.low));
+    if (!is_nan_) {
+      C low;
+      log_sum = LogTwo(stats_.sum, stats_.low, &low);
+      log_sum += low;
+    }
     if (segment_.log_sum_exp != nullptr) {
       Number(segment_.log_sum_exp, has_nan ? NAN : is_nan_ ? static_cast<double>(stats_.max) : max + log_sum);
       Number(segment_.maximum, has_nan ? NAN : max);
@@ -59,11 +64,19 @@ class RowResults {
       Number(segment_.entropy, is_nan_ ? NAN : fmax(0.0, log_sum - products / sum));
     }
   }
-  // What comes at place i of the top: the element with this index, or one that is not there (-1).
-  __device__ void WriteTop(std::int32_t i, std::int32_t index) const {
+  // What comes at place i of the top.
+  __device__ void WriteTop(std::int32_t i, const Ranked<In>& element) const {
     const std::int64_t place = row_ * segment_.top_k + i;
-    segment_.top_indices[place] = index;
-    Store(segment_.top_values, place, index < 0 && is_nan_ ? C(NAN) : ValueOf(index));
+    segment_.top_indices[place] = static_cast<std::int32_t>(element.index);
+    const C x = ToCompute(ElementOfKey<In>(element.key));
+    // Of zeros the sign is looked up.
+    Store(segment_.top_values, place, ResultOf(x == 0 ? ToCompute(input_[element.index * segment_.inner]) : x));
+  }
+  // The same where there is none left.
+  __device__ void WriteNoTop(std::int32_t i) const {
+    const std::int64_t place = row_ * segment_.top_k + i;
+    segment_.top_indices[place] = -1;
+    Store(segment_.top_values, place, is_nan_ ? C(NAN) : Nothing());
   }
   // The i-th of the chosen elements.
   __device__ void WriteAt(std::int64_t i) const {
@@ -73,12 +86,16 @@ class RowResults {
 
  private:
   __device__ C ValueOf(std::int32_t index) const {
-    if (index < 0) return segment_.log != 0 ? -Infinity<C>() : C(0);
+    if (index < 0) return Nothing();
     if (index >= valid_) return normalize_.masked;
-    C x[1] = {ToCompute(input_[index * segment_.inner])};
+    return ResultOf(ToCompute(input_[index * segment_.inner]));
+  }
+  __device__ C ResultOf(C element) const {
+    C x[1] = {element};
     normalize_.template Apply<In, false>(x);
     return x[0];
   }
+  __device__ C Nothing() const { return segment_.log != 0 ? -Infinity<C>() : C(0); }
   __device__ void Number(void* numbers, double value) const { static_cast<C*>(numbers)[row_] = static_cast<C>(value); }
   __device__ void Store(void* values, std::int64_t place, C value) const {
     ForOutputType<In, false>(output_type_, [&](auto* type) {

@@ -38,7 +38,7 @@ class SmallSummary {
     if (active && segment_.values_at != nullptr) {
       for (std::int64_t i = lanes_.lane; i < segment_.at; i += lanes_.count) results.WriteAt(i);
     }
-    if (segment_.top_values != nullptr) WriteTop(results, active);
+    if (segment_.top_values != nullptr) WriteTop(row, active, stats, results);
   }
 
  private:
@@ -62,8 +62,10 @@ class SmallSummary {
   }
   // Not that of +inf alone, which makes the sum NaN, too.
   __device__ bool HasNan(int valid, const RowStats<C>& stats) const {
+    const bool is_number = stats.sum < Infinity<C>();
+    if (__ballot_sync(0xffffffffu, !is_number) == 0) return false;
     int found = 0;
-    if (!(stats.sum < Infinity<C>())) {
+    if (!is_number) {
 #pragma unroll
       for (int j = 0; j < kSlots; ++j) {
         C x[kVector];
@@ -77,12 +79,12 @@ class SmallSummary {
   }
 
   // The first of the lane's elements that come after `last` in the order; key 0: there is none.
-  __device__ __forceinline__ Ranked<In> BestAfter(const Ranked<In>& last) const {
+  __device__ __forceinline__ Ranked<In> BestAfter(const uint4 (&v)[kSlots], const Ranked<In>& last) const {
     Ranked<In> best{0, 0xffffffffu};
 #pragma unroll
     for (int j = 0; j < kSlots; ++j) {
       In x[kVector];
-      memcpy(x, &v_[j], sizeof(x));
+      memcpy(x, &v[j], sizeof(x));
 #pragma unroll
       for (int e = 0; e < kVector; ++e) {
         const Ranked<In> mine{MakeKey<In>(x[e]), static_cast<std::uint32_t>(ColumnOf(j) + e)};
@@ -108,75 +110,94 @@ class SmallSummary {
     return best;
   }
 
-  // Where a warp holds one row: the elements that reach the k-th largest of the lanes' maxima, about k of them, a lane
-  // each, find their places by counting. False: they are more than the lanes.
-  __device__ bool WriteTopOfWarp(const RowResults<In>& results, int found) const {
-    __shared__ std::uint32_t collected[kBlockWarps][32];
-    __shared__ Key collected_keys[kBlockWarps][32];
+  // The top of one of the warp's rows, by all its lanes, for which the row's elements are dealt out anew: those that
+  // reach the k-th largest of the lanes' maxima, about k of them, a lane each, find their places by counting. False:
+  // they are more than the lanes.
+  __device__ __forceinline__ static bool WriteTopOfWarp(const RowResults<In>& results, const In* input, int valid,
+                                                        int found) {
+    constexpr int kMost = kSlots * kVector;  // elements a lane
+    __shared__ Ranked<In> collected[kBlockWarps][32];
+    __shared__ int collected_count[kBlockWarps];
     const int warp = static_cast<int>(threadIdx.x) / 32;
-    Key keys[kSlots * kVector];
-    Key best = 0;
+    Ranked<In>* const mine = collected[warp];
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    C x[kMost];
+    C most = -Infinity<C>();
 #pragma unroll
-    for (int j = 0; j < kSlots; ++j) {
-      In x[kVector];
-      memcpy(x, &v_[j], sizeof(x));
+    for (int p = 0; p < kMost; ++p) {
+      x[p] = C(NAN);  // reaches nothing
+      if (p * 32 + lane < valid) x[p] = ToCompute(input[p * 32 + lane]);
+    }
 #pragma unroll
-      for (int e = 0; e < kVector; ++e) {
-        const Key key = ColumnOf(j) + e < valid_ ? MakeKey<In>(x[e]) : Key{0};
-        keys[j * kVector + e] = key;
-        best = key > best ? key : best;
-      }
+    for (int p = 0; p < kMost; ++p) most = Larger(most, x[p]);
+    // The found-th largest of the maxima, or -inf.
+    C least = Infinity<C>();
+    C rest = most;
+    for (int reached = 0; reached < found && least > -Infinity<C>();) {
+      least = LaneMax(rest, 32);
+      const unsigned who = __ballot_sync(0xffffffffu, rest == least);
+      reached += __popc(who);
+      if (rest == least) rest = -Infinity<C>();
     }
-    int larger = 0;
-#pragma unroll 8
-    for (int lane = 0; lane < 32; ++lane) larger += __shfl_sync(0xffffffffu, best, lane) > best ? 1 : 0;
-    // The smallest of the maxima that fewer than `found` exceed.
-    Key threshold = larger < found ? best : static_cast<Key>(~Key{0});
-    for (int offset = 16; offset > 0; offset >>= 1) {
-      const Key other = __shfl_xor_sync(0xffffffffu, threshold, offset);
-      threshold = other < threshold ? other : threshold;
-    }
-    if (threshold == 0) threshold = 1;  // fewer lanes have elements than are asked for: all elements
-    int count = 0;
-#pragma unroll
-    for (int p = 0; p < kSlots * kVector; ++p) {
-      const bool reaches = keys[p] >= threshold;
-      const unsigned who = __ballot_sync(0xffffffffu, reaches);
-      if (who == 0) continue;
-      const int place = count + __popc(who & ((1u << lanes_.lane) - 1));
-      if (reaches && place < 32) {
-        collected[warp][place] = static_cast<std::uint32_t>(ColumnOf(p / kVector) + p % kVector);
-        collected_keys[warp][place] = keys[p];
-      }
-      count += __popc(who);
-    }
-    if (count > 32) return false;
+    if (lane == 0) collected_count[warp] = 0;
     __syncwarp();
-    if (lanes_.lane < count) {
-      const Ranked<In> mine{collected_keys[warp][lanes_.lane], collected[warp][lanes_.lane]};
+#pragma unroll
+    for (int p = 0; p < kMost; ++p) {
+      if (!(x[p] >= least)) continue;
+      const int place = atomicAdd(&collected_count[warp], 1);
+      if (place < 32) mine[place] = {MakeKeyOf<In>(x[p]), static_cast<std::uint32_t>(p * 32 + lane)};
+    }
+    __syncwarp();
+    const int count = collected_count[warp];
+    if (count <= 32 && lane < count) {
+      const Ranked<In> element = mine[lane];
       int before = 0;
-      for (int i = 0; i < count; ++i) {
-        before += Ranked<In>{collected_keys[warp][i], collected[warp][i]}.IsBefore(mine) ? 1 : 0;
-      }
-      if (before < found) results.WriteTop(before, static_cast<std::int32_t>(mine.index));
+      for (int i = 0; i < count; ++i) before += mine[i].IsBefore(element) ? 1 : 0;
+      if (before < found) results.WriteTop(before, element);
     }
     __syncwarp();
-    return true;
+    return count <= 32;
   }
 
-  __device__ void WriteTop(const RowResults<In>& results, bool active) const {
-    const int found = results.is_nan() || !active ? 0 : min(valid_, segment_.top_k);
-    const bool is_done = lanes_.count == 32 && (found == 0 || WriteTopOfWarp(results, found));
+  // The first `left` of each row, one after the other, `most` at most.
+  __device__ __forceinline__ void WriteTopInTurn(std::int64_t row, int most, int left,
+                                                 const RowResults<In>& results) const {
+    uint4 v[kSlots];  // read anew: nobody had to hold them
+    const In* const input = static_cast<const In*>(segment_.input) + row * segment_.input_stride;
+    LoadPart(input, valid_, Around{false, false}, segment_.wide != 0, lanes_, v);
     // The key of no element: all come after it.
     Ranked<In> last{static_cast<Key>(~Key{0}), 0};
-    Ranked<In> mine = is_done ? last : BestAfter(last);
-    const int most = is_done ? 0 : LargestInWarp(found);
+    Ranked<In> mine = BestAfter(v, last);
     for (int i = 0; i < most; ++i) {
       last = BestOfLanes(mine);
-      if (i < found && lanes_.lane == i % lanes_.count) results.WriteTop(i, static_cast<std::int32_t>(last.index));
-      if (mine.index == last.index) mine = BestAfter(last);
+      if (i < left && lanes_.lane == i % lanes_.count) results.WriteTop(i, last);
+      if (mine.index == last.index) mine = BestAfter(v, last);
     }
-    for (int i = found + lanes_.lane; active && i < segment_.top_k; i += lanes_.count) results.WriteTop(i, -1);
+  }
+
+  // `row`: of the calling lanes; `active`: there is one.
+  __device__ void WriteTop(std::int64_t row, bool active, const RowStats<C>& stats,
+                           const RowResults<In>& results) const {
+    const int found = results.is_nan() || !active ? 0 : min(valid_, segment_.top_k);
+    int left = found;
+    if (lanes_.count >= 16) {
+      // Few rows a warp: one after the other.
+      for (int first = 0; first < 32; first += lanes_.count) {
+        const int of_row = __shfl_sync(0xffffffffu, found, first);
+        if (of_row == 0) continue;
+        const int valid = __shfl_sync(0xffffffffu, valid_, first);
+        const std::int64_t number = __shfl_sync(0xffffffffu, row, first);
+        const RowStats<C> theirs(__shfl_sync(0xffffffffu, stats.max, first), __shfl_sync(0xffffffffu, stats.sum, first),
+                                 __shfl_sync(0xffffffffu, stats.low, first));
+        const In* const input = static_cast<const In*>(segment_.input) + number * segment_.input_stride;
+        const RowResults<In> of(segment_, output_type_, number, input, valid, theirs, scale_);
+        const bool is_done = WriteTopOfWarp(of, input, valid, of_row);
+        if (is_done && (static_cast<int>(threadIdx.x) % 32) / lanes_.count * lanes_.count == first) left = 0;
+      }
+    }
+    const int most = LargestInWarp(left);
+    if (most > 0) WriteTopInTurn(row, most, left, results);
+    for (int i = found + lanes_.lane; active && i < segment_.top_k; i += lanes_.count) results.WriteNoTop(i);
   }
   // The largest in the warp, so that all its lanes go round as often.
   __device__ static int LargestInWarp(int value) {

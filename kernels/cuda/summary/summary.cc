@@ -17,11 +17,7 @@ namespace {
 using cuda::DeviceSummary;
 using cuda::SummaryParams;
 
-constexpr int kMinPartChunks = cuda::kBlockWarps;
-constexpr int kMaxPartChunks = 4 * cuda::kBlockWarps;
-// So few rows are run in parts even if a block could take each.
-constexpr std::int64_t kFewRows = 1024;
-constexpr std::int64_t kMaxBlocks = cuda::kMaxGridBlocks;
+constexpr std::int64_t kMaxBlocks = cuda::kMaxGridBlocks;  // of launches with a table
 
 int Bytes(DataType type) { return static_cast<int>(SizeOf(type)); }
 int ComputeBytes(DataType type) { return type == DataType::kFloat64 ? 8 : 4; }
@@ -40,50 +36,12 @@ bool InLanes(DataType type, const SummarySegment& s) {
 std::int64_t ChunksOf(DataType type, const Segment& s) {
   return cuda::DivideUp(s.cols, cuda::ChunkColumns(Bytes(type)));
 }
+// Where nearly all chunks hold some of the largest, their maxima tell too little.
 bool HasLanes(DataType type, const SummarySegment& s) {
-  return s.top_k > ChunksOf(type, s.rows) && s.rows.cols > kMaxTopK;
+  return 8 * s.top_k > 7 * ChunksOf(type, s.rows) && s.rows.cols > kMaxTopK;
 }
-std::int64_t TableBytes(DataType type, const SummarySegment& s) {
-  if (IsSmall(type, s.rows)) return 0;
-  return cuda::SummaryTableBytes(ChunksOf(type, s.rows), ComputeBytes(type), HasLanes(type, s));
-}
-
-std::int64_t GridBlocks(const cuda::Device& device) {
-  return std::min(std::int64_t{device.multiprocessors} * cuda::kSummaryBlocks, kMaxBlocks);
-}
-
-// How the rows of a launch are cut, and where their tables are: first the blocks' own, for rows of one part, then those
-// of the rows of several.
-struct Plan {
-  std::int64_t segments = 0;
-  int part_chunks = kMaxPartChunks;
-  std::int64_t block_table_bytes = 0;
-  bool is_few = false;
-};
-
-Plan MakePlan(DataType type, const SummarySegment* segments, std::int64_t count, std::int64_t grid_blocks) {
-  Plan plan;
-  std::int64_t rows = 0;  // that are not small
-  std::int64_t chunks = 0;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const SummarySegment& s = segments[i];
-    if (IsEmpty(s)) continue;
-    ++plan.segments;
-    if (IsSmall(type, s.rows)) continue;
-    rows += s.rows.outer * s.rows.inner;
-    chunks += s.rows.outer * s.rows.inner * ChunksOf(type, s.rows);
-  }
-  plan.is_few = rows <= kFewRows;
-  // Few parts are cut finer, until each warp of the grid has a chunk.
-  while (plan.part_chunks > kMinPartChunks && chunks < plan.part_chunks * grid_blocks) plan.part_chunks /= 2;
-  return plan;
-}
-
-// Whether a segment's rows are run in parts, of which `counters` are left.
-bool InParts(DataType type, const SummarySegment& s, const Plan& plan, std::int64_t counters) {
-  if (IsSmall(type, s.rows)) return false;
-  return (plan.is_few || ChunksOf(type, s.rows) > kMaxPartChunks) && s.rows.outer * s.rows.inner <= counters;
-}
+// Whether chunks of its rows are read first.
+bool HasTables(DataType type, const SummarySegment& s) { return !IsSmall(type, s.rows); }
 
 cudaError_t Check(DataType input_type, DataType output_type, const SummarySegment& summary) {
   const Segment& rows = summary.rows;
@@ -113,7 +71,7 @@ cudaError_t Check(DataType input_type, DataType output_type, const SummarySegmen
   return rows.input == nullptr || !aligned || rows.cols > kMaxCols ? cudaErrorInvalidValue : cudaSuccess;
 }
 
-DeviceSummary ToDevice(DataType type, const SummarySegment& summary, const Plan& plan, bool in_parts) {
+DeviceSummary ToDevice(DataType type, const SummarySegment& summary) {
   const Segment& s = summary.rows;
   DeviceSummary d = {};
   d.input = s.input;
@@ -145,93 +103,106 @@ DeviceSummary ToDevice(DataType type, const SummarySegment& summary, const Plan&
   d.log = s.operation == Operation::kLogSoftmax ? 1 : 0;
   const bool rows_aligned = s.outer == 1 || s.input_stride * Bytes(type) % cuda::kVectorBytes == 0;
   d.wide = rows_aligned && reinterpret_cast<std::uintptr_t>(s.input) % cuda::kVectorBytes == 0 ? 1 : 0;
-  d.first_counter = -1;
-  d.parts = 1;
-  if (InLanes(type, summary)) return d;
-  d.part_chunks = 1;
-  if (IsSmall(type, s)) return d;
-  const std::int64_t chunks = ChunksOf(type, s);
-  d.has_lanes = HasLanes(type, summary) ? 1 : 0;
-  d.part_chunks = static_cast<std::uint32_t>(in_parts ? std::min<std::int64_t>(chunks, plan.part_chunks) : chunks);
-  d.parts = static_cast<std::uint32_t>(cuda::DivideUp(chunks, d.part_chunks));
+  if (HasTables(type, summary)) {
+    d.chunks = cuda::ExactDivisor(static_cast<std::int32_t>(ChunksOf(type, s)));
+    d.has_lanes = HasLanes(type, summary) ? 1 : 0;
+  }
   return d;
 }
 
-std::int64_t ItemsOf(const DeviceSummary& d) {
-  if (d.part_chunks == 0) return cuda::DivideUp(d.rows, cuda::kBlockThreads / d.lanes);
-  return d.rows * d.parts;
-}
-
-// Where a launch's segments lie.
+// How the segments of a launch lie, those of small rows or all others.
 struct Layout {
+  std::int64_t segments = 0;
   std::int64_t items = 0;
-  std::int64_t block_table_bytes = 0;
-  std::int64_t row_table_bytes = 0;  // of all rows in parts
-
-  std::int64_t Bytes(std::int64_t grid_blocks) const { return grid_blocks * block_table_bytes + row_table_bytes; }
+  std::int64_t reads = 0;
+  std::int64_t table_bytes = 0;
 };
 
-// Calls use(device segment) with each segment that is not empty; its tables are counted from the first row's.
+// Calls use(device segment) with each that is not empty.
 template <typename F>
-Layout LayOut(DataType type, const SummarySegment* segments, std::int64_t count, const Plan& plan, F use) {
+Layout LayOut(DataType type, const SummarySegment* segments, std::int64_t count, bool in_lanes, F use) {
   Layout layout;
-  std::int64_t counters = 0;
   for (std::int64_t i = 0; i < count; ++i) {
-    if (IsEmpty(segments[i])) continue;
-    const bool in_parts = InParts(type, segments[i], plan, cuda::kSummaryCounters - counters);
-    DeviceSummary d = ToDevice(type, segments[i], plan, in_parts);
+    if (IsEmpty(segments[i]) || InLanes(type, segments[i]) != in_lanes) continue;
+    DeviceSummary d = ToDevice(type, segments[i]);
     d.first_item = layout.items;
-    layout.items += ItemsOf(d);
-    const std::int64_t table_bytes = TableBytes(type, segments[i]);
-    if (in_parts) {
-      d.first_counter = counters;
-      d.tables = layout.row_table_bytes;
-      counters += d.rows;
-      layout.row_table_bytes += d.rows * table_bytes;
-    } else {
-      layout.block_table_bytes = std::max(layout.block_table_bytes, table_bytes);
+    d.first_read = layout.reads;
+    d.tables = layout.table_bytes;
+    ++layout.segments;
+    layout.items += in_lanes ? cuda::DivideUp(d.rows, cuda::kBlockThreads / d.lanes) : d.rows;
+    if (HasTables(type, segments[i])) {
+      const std::int64_t chunks = d.chunks.value();
+      layout.reads += cuda::DivideUp(d.rows * chunks, cuda::kBlockWarps);
+      layout.table_bytes += d.rows * cuda::SummaryTableBytes(chunks, ComputeBytes(type), d.has_lanes != 0);
     }
     use(d);
   }
   return layout;
 }
 
-const void* KernelOf(DataType type) {
+cuda::SummaryKernels KernelsOf(DataType type) {
   switch (type) {
     case DataType::kFloat16:
-      return cuda::Float16SummaryKernel();
+      return cuda::Float16SummaryKernels();
     case DataType::kBFloat16:
-      return cuda::BFloat16SummaryKernel();
+      return cuda::BFloat16SummaryKernels();
     case DataType::kFloat64:
-      return cuda::Float64SummaryKernel();
+      return cuda::Float64SummaryKernels();
     case DataType::kFloat32:
       break;
   }
-  return cuda::Float32SummaryKernel();
+  return cuda::Float32SummaryKernels();
+}
+
+// The segments of a launch, in its parameters or else in `scratch`, which is moved on behind them.
+struct Table {
+  DeviceSummary* segments;
+  std::uint32_t count;
+  bool is_inline;
+};
+template <typename T>
+T* Take(unsigned char** scratch, std::int64_t count) {
+  auto* const taken = reinterpret_cast<T*>(*scratch);
+  *scratch += static_cast<std::size_t>(count) * sizeof(T);
+  return taken;
+}
+
+// Says which items the blocks of a launch take; `first_of` tells a segment's first one. Returns the number of blocks.
+std::int64_t SetItems(const Table& table, std::int64_t items, std::int64_t DeviceSummary::*first_of,
+                      unsigned char** scratch, SummaryParams* params) {
+  params->items = items;
+  params->items_per_block = 1;
+  params->segment_count = table.count;
+  params->table = nullptr;
+  params->block_first = nullptr;
+  if (table.is_inline) return std::min<std::int64_t>(items, INT32_MAX);
+  const std::int64_t blocks = std::min(items, kMaxBlocks);
+  params->items_per_block = cuda::DivideUp(items, blocks);
+  auto* const first = Take<std::uint32_t>(scratch, kMaxBlocks);
+  std::uint32_t index = 0;
+  for (std::int64_t block = 0; block < blocks; ++block) {
+    const std::int64_t item = block * params->items_per_block;
+    while (index + 1 < table.count && table.segments[index + 1].*first_of <= item) ++index;
+    first[block] = index;
+  }
+  params->table = table.segments;
+  params->block_first = first;
+  return blocks;
 }
 
 }  // namespace
 
 std::size_t SummaryWorkspaceBytes(DataType input_type, const SummarySegment* segments, std::int64_t count) {
-  cuda::Device device;
-  if (cuda::CurrentDevice(&device) != cudaSuccess) return 0;
-  const std::int64_t blocks = GridBlocks(device);
-  const Plan plan = MakePlan(input_type, segments, count, blocks);
-  const Layout layout = LayOut(input_type, segments, count, plan, [](const DeviceSummary&) {});
-  return cuda::kSummaryCounterBytes + static_cast<std::size_t>(layout.Bytes(blocks));
+  const auto ignore = [](const DeviceSummary&) {};
+  return static_cast<std::size_t>(LayOut(input_type, segments, count, false, ignore).table_bytes);
 }
 
-std::size_t SummaryWorkspaceBytes(std::uint64_t input_bytes) {
-  cuda::Device device;
-  if (cuda::CurrentDevice(&device) != cudaSuccess) return 0;
-  // Of fp64 rows with the maxima of all lanes, the largest tables. No row's has a fifth of its bytes; see TableBytes.
-  const std::int64_t block_table = cuda::SummaryTableBytes(kMaxPartChunks, 8, true);
-  return cuda::kSummaryCounterBytes + static_cast<std::size_t>(GridBlocks(device) * block_table) + input_bytes / 5;
-}
+// Tables are largest for fp64 rows with the maxima of all lanes. No row's has a fifth of its bytes.
+std::size_t SummaryWorkspaceBytes(std::uint64_t input_bytes) { return input_bytes / 5 / 16 * 16 + 16; }
 
 std::size_t SummaryScratchBytes(std::int64_t count) {
   if (count <= cuda::kInlineSummaries) return 0;
-  return static_cast<std::size_t>(count) * sizeof(DeviceSummary) + kMaxBlocks * sizeof(std::uint32_t);
+  return static_cast<std::size_t>(count) * sizeof(DeviceSummary) + 3 * kMaxBlocks * sizeof(std::uint32_t);
 }
 
 cudaError_t LaunchSummaries(DataType input_type, DataType output_type, const SummarySegment* segments,
@@ -244,60 +215,66 @@ cudaError_t LaunchSummaries(DataType input_type, DataType output_type, const Sum
   for (std::int64_t i = 0; i < count; ++i) {
     if (const cudaError_t error = Check(input_type, output_type, segments[i]); error != cudaSuccess) return error;
   }
-  cuda::Device device;
-  if (const cudaError_t error = cuda::CurrentDevice(&device); error != cudaSuccess) return error;
-  const std::int64_t most_blocks = GridBlocks(device);
-  const Plan plan = MakePlan(input_type, segments, count, most_blocks);
-  if (plan.segments == 0) {  // the flag alone
+  const auto ignore = [](const DeviceSummary&) {};
+  const Layout small = LayOut(input_type, segments, count, true, ignore);
+  const Layout others = LayOut(input_type, segments, count, false, ignore);
+  if (small.segments + others.segments == 0) {  // the flag alone
     return LaunchSoftmaxBatch(input_type, output_type, nullptr, 0, nullptr, 0, completion, stream);
   }
+  constexpr std::int64_t kMostNumbers = INT32_MAX;  // rows and chunks of a segment are counted in 32 bits
+  const bool has_scratch = std::max(small.segments, others.segments) > cuda::kInlineSummaries;
+  if (others.items > kMostNumbers || others.reads > kMostNumbers / cuda::kBlockWarps ||
+      reinterpret_cast<std::uintptr_t>(workspace) % 16 != 0 || (others.table_bytes > 0 && workspace == nullptr) ||
+      workspace_bytes < static_cast<std::size_t>(others.table_bytes) ||
+      (has_scratch && (scratch == nullptr || scratch_bytes < SummaryScratchBytes(count) ||
+                       reinterpret_cast<std::uintptr_t>(scratch) % alignof(DeviceSummary) != 0))) {
+    return cudaErrorInvalidValue;
+  }
+  cuda::Device device;
+  if (const cudaError_t error = cuda::CurrentDevice(&device); error != cudaSuccess) return error;
   SummaryParams params;
-  params.table = nullptr;
-  params.block_first = nullptr;
-  params.segment_count = static_cast<std::uint32_t>(plan.segments);
   params.output_type = output_type;
-  params.completion = completion;
-  const bool is_inline = plan.segments <= cuda::kInlineSummaries;
-  if (!is_inline && (scratch == nullptr || scratch_bytes < SummaryScratchBytes(count) ||
-                     reinterpret_cast<std::uintptr_t>(scratch) % alignof(DeviceSummary) != 0)) {
-    return cudaErrorInvalidValue;
-  }
-  auto* const table = is_inline ? params.segments : static_cast<DeviceSummary*>(scratch);
-  DeviceSummary* next = table;
-  const Layout layout = LayOut(input_type, segments, count, plan, [&next](const DeviceSummary& d) { *next++ = d; });
-  const std::size_t needed = cuda::kSummaryCounterBytes + static_cast<std::size_t>(layout.Bytes(most_blocks));
-  if (workspace == nullptr || reinterpret_cast<std::uintptr_t>(workspace) % 16 != 0 || workspace_bytes < needed) {
-    return cudaErrorInvalidValue;
-  }
-  params.items = layout.items;
-  params.counters = static_cast<std::uint32_t*>(workspace);
-  params.block_tables = static_cast<unsigned char*>(workspace) + cuda::kSummaryCounterBytes;
-  params.block_table_bytes = layout.block_table_bytes;
-  params.row_tables = params.block_tables + most_blocks * layout.block_table_bytes;
-  const std::int64_t blocks = std::min(params.items, most_blocks);
-  params.items_per_block = cuda::DivideUp(params.items, blocks);
-  if (!is_inline) {
-    auto* const first = reinterpret_cast<std::uint32_t*>(table + plan.segments);
-    std::uint32_t index = 0;
-    for (std::int64_t block = 0; block < blocks; ++block) {
-      const std::int64_t item = block * params.items_per_block;
-      while (index + 1 < params.segment_count && table[index + 1].first_item <= item) ++index;
-      first[block] = index;
-    }
-    params.table = table;
-    params.block_first = first;
-  }
+  params.tables = static_cast<unsigned char*>(workspace);
+  params.completion = {};
   void* args[] = {&params};
-  return cuda::Launch(KernelOf(input_type), cuda::Grid{blocks, cuda::kBlockThreads}, args, stream);
+  auto* rest = static_cast<unsigned char*>(scratch);
+  const auto fill = [&](const Layout& layout, bool in_lanes) {
+    const bool is_inline = layout.segments <= cuda::kInlineSummaries;
+    DeviceSummary* const table = is_inline ? params.segments : Take<DeviceSummary>(&rest, layout.segments);
+    DeviceSummary* next = table;
+    LayOut(input_type, segments, count, in_lanes, [&next](const DeviceSummary& d) { *next++ = d; });
+    return Table{table, static_cast<std::uint32_t>(layout.segments), is_inline};
+  };
+  const cuda::SummaryKernels kernels = KernelsOf(input_type);
+  if (small.segments > 0) {
+    if (others.segments == 0) params.completion = completion;  // the flag is the last launch's
+    const std::int64_t blocks = SetItems(fill(small, true), small.items, &DeviceSummary::first_item, &rest, &params);
+    const std::int64_t most = std::int64_t{device.multiprocessors} * cuda::kSmallSummaryBlocks;
+    const cuda::Grid grid{std::min(blocks, params.table == nullptr ? most : kMaxBlocks), cuda::kBlockThreads};
+    const cudaError_t error = cuda::Launch(kernels.small, grid, args, stream);
+    if (error != cudaSuccess || others.segments == 0) return error;
+  }
+  const Table table = fill(others, false);
+  if (others.reads > 0) {
+    const std::int64_t blocks = SetItems(table, others.reads, &DeviceSummary::first_read, &rest, &params);
+    const cudaError_t error = cuda::Launch(kernels.read, cuda::Grid{blocks, cuda::kBlockThreads}, args, stream);
+    if (error != cudaSuccess) return error;
+  }
+  params.completion = completion;
+  cuda::Grid grid{SetItems(table, others.items, &DeviceSummary::first_item, &rest, &params), cuda::kBlockThreads};
+  grid.dependent = others.reads > 0 && device.clusters;
+  return cuda::Launch(kernels.rows, grid, args, stream);
 }
 
 namespace cuda {
 
 cudaError_t LoadSummaryKernels() {
   for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16, DataType::kFloat64}) {
-    cudaFuncAttributes attributes = {};
-    if (const cudaError_t error = cudaFuncGetAttributes(&attributes, KernelOf(type)); error != cudaSuccess)
-      return error;
+    const cuda::SummaryKernels kernels = KernelsOf(type);
+    for (const void* kernel : {kernels.small, kernels.read, kernels.rows}) {
+      cudaFuncAttributes attributes = {};
+      if (const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel); error != cudaSuccess) return error;
+    }
   }
   return cudaSuccess;
 }

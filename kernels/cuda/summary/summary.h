@@ -3,28 +3,24 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/cuda/core/divisor.h"
 #include "kernels/cuda/core/work.h"
 
-// What the host hands to a launch of summaries (kernels/types.h).
+// What the host hands to the launches of summaries (kernels/types.h).
 //
-// An item is what a block takes at a time: small rows of which each is held by the lanes of a warp, or a part of one
-// row. A wide row's parts, some chunks each, go to whatever blocks are free. Each leaves the statistics of its chunks
-// in device memory, and the block that is last of its row folds these in the tree of all kernels, so that the values
-// have the bits of whole answers, and looks for the largest elements: only in chunks whose maxima say that they may
-// hold some, which are still in the L2. So the input is read once. Blocks take the items by a counter, as the last of a
-// row has more to do than others.
+// Small rows, of which each is held by the lanes of a warp, have a kernel of their own. All others take two: in the
+// first each warp reads a chunk and leaves its statistics in device memory; in the second a block folds those of a row
+// in the tree of all kernels, so that the values have the bits of whole answers, and looks for the largest elements,
+// but only in chunks whose maxima say that they may hold some. So the input is read once, but for these.
 namespace softmax::kernels::cuda {
 
 // Largest top_k of small rows that their lanes find among themselves; with more a block takes each row.
 constexpr std::int32_t kSmallTopK = 32;
-// Rows in parts that a launch may have; their counters lie first in the workspace and are left zero.
-constexpr std::int64_t kSummaryCounters = 65536;
-// Behind them: how many items are taken, and how many blocks are done.
-constexpr std::int64_t kItemsTaken = kSummaryCounters;
-constexpr std::int64_t kBlocksDone = kSummaryCounters + 1;
-constexpr std::size_t kSummaryCounterBytes = (kSummaryCounters + 32) * sizeof(std::uint32_t);
 constexpr int kInlineSummaries = 14;
-constexpr int kSummaryBlocks = 3;  // on a multiprocessor
+// Blocks that a multiprocessor has to hold, of the three kernels.
+constexpr int kSmallSummaryBlocks = 3;
+constexpr int kSummaryReadBlocks = 4;
+constexpr int kSummaryRowBlocks = 4;
 
 struct alignas(16) DeviceSummary {
   const void* input;
@@ -43,17 +39,16 @@ struct alignas(16) DeviceSummary {
   std::int64_t at;
   double scale;
   unsigned char scale_parts[48];  // ScaleParts of the type computed in
-  std::int64_t first_item;
-  std::int64_t first_counter;  // of its rows; -1: each row is one part
-  std::int64_t tables;         // where its rows' tables begin among those of all rows in parts
+  std::int64_t first_item;        // small rows: of its items; others: its first row
+  std::int64_t first_read;        // its first item of the kernel that reads
+  std::int64_t tables;            // bytes from the launch's first table to those of its rows
   std::int32_t top_k;
-  std::uint32_t lanes;        // per row, of small rows
-  std::uint32_t part_chunks;  // 0: rows of small items
-  std::uint32_t parts;        // of a row
+  std::uint32_t lanes;  // per row, of small rows
+  ExactDivisor chunks;  // of a row, where they are read first
   std::uint8_t log;
   std::uint8_t wide;       // every row starts on a 16-byte boundary
-  std::uint8_t has_lanes;  // the maxima of all lanes are kept: there are fewer chunks than top_k
-  std::uint8_t reserved[5];
+  std::uint8_t has_lanes;  // the maxima of all lanes are kept: there are hardly more chunks than top_k
+  std::uint8_t reserved[9];
 };
 static_assert(sizeof(DeviceSummary) % 16 == 0);
 
@@ -63,11 +58,8 @@ struct SummaryParams {
   std::int64_t items;
   std::int64_t items_per_block;
   std::uint32_t segment_count;
-  std::uint32_t* counters;      // device memory, zero
-  unsigned char* block_tables;  // device memory, and so are the rows'
-  std::int64_t block_table_bytes;
-  unsigned char* row_tables;
   DataType output_type;
+  unsigned char* tables;  // device memory
   Completion completion;
   DeviceSummary segments[kInlineSummaries];
 };
@@ -78,11 +70,16 @@ constexpr std::int64_t SummaryTableBytes(std::int64_t chunks, int compute_bytes,
   return (chunks * (2 * compute_bytes + 8 + (has_lanes ? 32 * compute_bytes : 0)) + 15) / 16 * 16;
 }
 
-// An input type's kernel; the output's type is a switch at run time.
-const void* Float32SummaryKernel();
-const void* Float16SummaryKernel();
-const void* BFloat16SummaryKernel();
-const void* Float64SummaryKernel();
+// An input type's kernels; the output's type is a switch at run time.
+struct SummaryKernels {
+  const void* small;
+  const void* read;
+  const void* rows;
+};
+SummaryKernels Float32SummaryKernels();
+SummaryKernels Float16SummaryKernels();
+SummaryKernels BFloat16SummaryKernels();
+SummaryKernels Float64SummaryKernels();
 
 // Loads them on the current device.
 cudaError_t LoadSummaryKernels();
