@@ -218,8 +218,9 @@ void Batch::Complete(const absl::Status& result, TimePoint now) {
   const std::byte* const base = span_.address() + output_base_;
   for (PendingRequest* request : requests_) request->AnnounceCompletion();
   for (PendingRequest* request : requests_) {
-    answer.output = base + request->output_offset_;
-    answer.summary = span_.address() + request->summary_offset_;
+    const TensorSpec& spec = request->spec();
+    answer.output = spec.has_tensor() ? base + request->output_offset_ : nullptr;
+    answer.summary = spec.summary.any() ? span_.address() + request->summary_offset_ : nullptr;
     answer.queue = request->placed_ - request->arrived();
     answer.batch = launched_ - request->placed_;
     request->Finish(answer);

@@ -16,7 +16,7 @@ class AdmissionQueue;
 struct ConnectionShare;
 
 // Where an answer's payload is: the tensor, and the summary as spec().summary_layout() has it.
-struct AnswerPlaces {
+struct AnswerPlaces {  // null: not asked for
   const std::byte* output = nullptr;
   const std::byte* summary = nullptr;
 };

@@ -180,6 +180,24 @@ TEST(SlowRequests, AreLoggedWithTheirStagesAndNames) {
   EXPECT_THAT(line, HasSubstr("traceparent=\"" + trace + "\""));
 }
 
+TEST(SlowRequests, SayWhatWasAskedFor) {
+  ServerProcess server({"--slow-request=1ns"});
+  ASSERT_FALSE(server.target().empty()) << server.Log();
+  client::ClientOptions target;
+  target.target = server.target();
+  const auto client = std::move(*client::Client::Create(target));
+  const Question question = MakeQuestion({3, 8}, 1);
+  client::SoftmaxOptions options = question.options();
+  ASSERT_TRUE(client->Softmax(question.view(), options).ok());
+  EXPECT_TRUE(server.LogComesToHave("answer=\"tensor\"")) << server.Log();
+  options.summary.top_k = 3;
+  ASSERT_TRUE(client->Softmax(question.view(), options).ok());
+  EXPECT_TRUE(server.LogComesToHave("answer=\"summary\"")) << server.Log();
+  options.summary.full = true;
+  ASSERT_TRUE(client->Softmax(question.view(), options).ok());
+  EXPECT_TRUE(server.LogComesToHave("answer=\"tensor+summary\"")) << server.Log();
+}
+
 TEST(SlowRequests, TakeNoTraceparentThatIsNone) {
   ServerProcess server({"--slow-request=1ns"});
   ASSERT_FALSE(server.target().empty()) << server.Log();

@@ -18,6 +18,11 @@ std::uint64_t Microseconds(Nanoseconds duration) {
   return static_cast<std::uint64_t>(std::max<std::int64_t>(duration.count(), 0) / 1000);
 }
 
+std::string_view AnswerOf(const Answer& answer) {
+  if (answer.summary == nullptr) return "tensor";
+  return answer.output == nullptr ? "summary" : "tensor+summary";
+}
+
 }  // namespace
 
 // 00-<32 hex digits>-<16 hex digits>-<2 hex digits>, in lower case.
@@ -61,6 +66,7 @@ void SlowRequests::Report(const RequestSample& sample, std::uint64_t id, const A
     fields.emplace_back("batch_us", Microseconds(answer->batch));
     fields.emplace_back("execution_us", Microseconds(answer->execution));
     fields.emplace_back("batch_rows", answer->batch_rows);
+    fields.emplace_back("answer", AnswerOf(*answer));
   }
   if (!trace.empty()) fields.emplace_back("traceparent", trace);
   if (left_out > 0) fields.emplace_back("left_out", left_out);
