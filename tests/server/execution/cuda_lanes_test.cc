@@ -88,6 +88,15 @@ class CudaLanesTest : public ::testing::Test {
     }
     return back;
   }
+  // Launches a batch that has its requests, and completes it when it is back.
+  void RunFilled(Batch* batch) {
+    batch->Close(CloseReason::kIdle);
+    batch->set_launched(SteadyClock::now());
+    lane_->Launch(batch);
+    ASSERT_EQ(WaitForOne(), batch);
+    ASSERT_TRUE(batch->status.ok()) << batch->status;
+    batch->Complete(absl::OkStatus(), SteadyClock::now());
+  }
   absl::Status Run() {
     const auto request = Launch();
     Batch* const back = WaitForOne();
@@ -126,12 +135,7 @@ TEST_F(CudaLanesTest, SummariesTakeALaunchAndWholeAnswersBesideThemAnother) {
                SpanRef(arena_.get(), arena_->TryReserve(kSlabBytes)), Batch::Need{kSlabBytes, 0}, now);
     batch.Add(&small, now);
     if (beside_a_whole_answer) batch.Add(&whole, now);
-    batch.Close(CloseReason::kIdle);
-    batch.set_launched(now);
-    lane_->Launch(&batch);
-    ASSERT_EQ(WaitForOne(), &batch);
-    ASSERT_TRUE(batch.status.ok()) << batch.status;
-    batch.Complete(absl::OkStatus(), SteadyClock::now());
+    RunFilled(&batch);
     EXPECT_EQ(fake::Launches(0), before + (beside_a_whole_answer ? 2u : 1u));
     const SummaryLayout layout = small.spec().summary_layout();
     const auto* const values = reinterpret_cast<const float*>(small.summary.data() + layout.offset[0]);
@@ -177,12 +181,7 @@ TEST_F(CudaLanesTest, GatheredInputsLieOnBoundaries) {
                now);
     batch.Add(&request, now, true);
     ASSERT_EQ(batch.pieces().size(), 1u);
-    batch.Close(CloseReason::kIdle);
-    batch.set_launched(now);
-    lane_->Launch(&batch);
-    ASSERT_EQ(WaitForOne(), &batch);
-    ASSERT_TRUE(batch.status.ok()) << batch.status;
-    batch.Complete(absl::OkStatus(), SteadyClock::now());
+    RunFilled(&batch);
     EXPECT_FLOAT_EQ(request.floats()[kCols - 1], 1.0f / kCols);
     EXPECT_TRUE(ReceivePool::Remove());
     TearDown();
