@@ -138,16 +138,16 @@ step_cuda() {
   ninja -C build/cuda -j "$(cores)" $objects
 }
 
-# fuzz_one TARGET SECONDS: what it says is printed whole when it ends, for others say things beside it.
+# fuzz_one TARGET SECONDS: what it says is printed whole when it ends, for others say things beside it. A target that
+# finds something leaves its name in fuzz_failed.
 fuzz_one() {
-  local target=$1 code=0 log=$LOGS/$1.log
+  local target=$1 log=$LOGS/$1.log
   mkdir -p "build/fuzz/found/$target"
   say "fuzzing $target for $2 s" >"$log"
   "$(program fuzz "$target")" -max_total_time="$2" -max_len=4096 -timeout=10 -rss_limit_mb=2048 \
     -print_final_stats=1 -artifact_prefix="$LOGS/" "build/fuzz/found/$target" "tests/fuzz/corpus/${target#fuzz_}" \
-    >>"$log" 2>&1 || code=$?
+    >>"$log" 2>&1 || echo "$target" >>"$LOGS/fuzz_failed"
   cat "$log"
-  return "$code"
 }
 
 step_fuzz() {
@@ -158,12 +158,19 @@ step_fuzz() {
   targets=$(cd tests/fuzz/corpus && for name in *; do echo "fuzz_$name"; done)
   # shellcheck disable=SC2086 -- the list is words
   cmake --build build/fuzz -j "$(cores)" --target $targets
-  # As many side by side as there are cores: each works in one thread. xargs fails when one of them does.
+  # As many side by side as there are cores: each works in one thread.
   export -f fuzz_one say program die
   export ROOT LOGS
+  rm -f "$LOGS/fuzz_failed"
   # shellcheck disable=SC2086 -- the list is words
   printf '%s\n' $targets | xargs -P "$(cores)" -I{} bash -euo pipefail -c 'fuzz_one "$1" "$2"' fuzz_one {} \
     "$FUZZ_SECONDS"
+  [ -e "$LOGS/fuzz_failed" ] || return 0
+  for target in $(cat "$LOGS/fuzz_failed"); do
+    say "$target:"
+    grep -aE "^broken: |ERROR: |SUMMARY: |^Base64: " "$LOGS/$target.log" || tail -n 5 "$LOGS/$target.log"
+  done
+  die "a fuzz target found something"
 }
 
 "step_$1"

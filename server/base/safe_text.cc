@@ -104,12 +104,9 @@ bool IsUtf8(std::string_view text) {
 std::string SafeText(std::string_view text, TextFor reader, std::size_t most_bytes) {
   const bool json = reader == TextFor::kJson;
   std::string out;
-  const std::size_t all = text.size();
   while (!text.empty()) {
     const std::size_t length = CharacterLength(text);
-    if (all - text.size() + length > most_bytes) {
-      return out + "... (" + std::to_string(text.size()) + " bytes more)";
-    }
+    const std::size_t before = out.size();
     const auto first = static_cast<unsigned char>(text.front());
     if (length == 0) {
       Append(json ? "\\u%04x" : "\\x%02x", json ? 0xfffd : first, &out);
@@ -118,6 +115,10 @@ std::string SafeText(std::string_view text, TextFor reader, std::size_t most_byt
     } else {
       if (json && (first == '"' || first == '\\')) out += '\\';
       out += text.substr(0, length);
+    }
+    if (out.size() > most_bytes) {
+      out.resize(before);
+      return out + "... (" + std::to_string(text.size()) + " bytes more)";
     }
     text.remove_prefix(length == 0 ? 1 : length);
   }

@@ -39,6 +39,26 @@ void AddGauges(const char* name, const char* help, std::optional<double> GpuStat
   family.MoveTo(out);
 }
 
+// The same under the names and the label of Triton Inference Server: perf_analyzer --collect-metrics reads these four.
+void AddTritonGauges(const std::vector<GpuStats>& gpus, Families* out) {
+  const struct {
+    const char *name, *help;
+    std::optional<double> GpuStats::*field;
+  } gauges[] = {
+      {"nv_gpu_utilization", "softmax_gpu_utilization_ratio, for perf_analyzer.", &GpuStats::utilization_ratio},
+      {"nv_gpu_power_usage", "softmax_gpu_power_watts, for perf_analyzer.", &GpuStats::power_watts},
+      {"nv_gpu_memory_used_bytes", "softmax_gpu_memory_bytes{state=\"used\"}, for perf_analyzer.",
+       &GpuStats::memory_used_bytes},
+      {"nv_gpu_memory_total_bytes", "softmax_gpu_memory_bytes{state=\"total\"}, for perf_analyzer.",
+       &GpuStats::memory_total_bytes},
+  };
+  for (const auto& gauge : gauges) {
+    GpuFamily family(gauge.name, gauge.help, MetricType::Gauge);
+    for (const GpuStats& gpu : gpus) family.Add(gpu.*gauge.field, {{"gpu_uuid", gpu.uuid}});
+    family.MoveTo(out);
+  }
+}
+
 }  // namespace
 
 void AddGpuFamilies(const std::vector<GpuStats>& gpus, Families* out) {
@@ -70,6 +90,7 @@ void AddGpuFamilies(const std::vector<GpuStats>& gpus, Families* out) {
             out);
   AddGauges("softmax_gpu_temperature_celsius", "Temperature of the chip.", &GpuStats::temperature_celsius, gpus, out);
   AddGauges("softmax_gpu_clock_hertz", "Clock of the multiprocessors now.", &GpuStats::clock_hertz, gpus, out);
+  AddTritonGauges(gpus, out);
 }
 
 }  // namespace softmax::server

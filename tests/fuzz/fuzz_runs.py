@@ -67,8 +67,8 @@ def runs():
         return list(csv.DictReader(file))
 
 
-def executions():
-    return sum(int(run["executions"]) for run in runs())
+def executions(only=None):
+    return sum(int(run["executions"]) for run in runs() if run["target"] in (only or targets()))
 
 
 def append(run):
@@ -108,7 +108,7 @@ def fuzz(build, target, seconds):
 
 
 def run(goal, slice_seconds, only):
-    while executions() < goal:
+    while executions(only) < goal:
         round_number = sum(1 for line in runs() if line["target"] == (only or targets())[-1])
         build = "fuzz" if round_number % 2 == 1 else "fuzz-fast"
         for target in only or targets():
@@ -116,7 +116,7 @@ def run(goal, slice_seconds, only):
             line = fuzz(build, target, seconds)
             append(line)
             print(f"{line['date']} {target} {build}: {line['executions']} executions in {seconds} s, "
-                  f"{line['crashes']} crashes; {executions()} in all", flush=True)
+                  f"{line['crashes']} crashes; {executions(only)} in all", flush=True)
             if line["crashes"]:
                 return 1
     return 0
@@ -186,7 +186,7 @@ def main():
     parser.add_argument("--goal", type=int, default=100_000_000, help="executions, those of earlier runs counted")
     parser.add_argument("--slice", type=int, default=60, help="seconds a run")
     parser.add_argument("--most", type=int, default=40, help="new seeds a target that `keep` adds")
-    parser.add_argument("--target", action="append", help="only these")
+    parser.add_argument("--target", action="append", help="only these, and the goal is theirs")
     options = parser.parse_args()
     if options.what == "run":
         return run(options.goal, options.slice, options.target)

@@ -10,16 +10,16 @@ FLAG = re.compile(r"(?<![\w-])(--[a-z][a-z0-9-]+)")
 METRIC = re.compile(r"^(softmax_[a-z_]+_(?:total|seconds|bytes|rows|in_flight|queued|info|ready|degraded|testing))\b")
 HELP_FLAG = re.compile(r"^\s+(?:-\w,\s*)*(--[a-z][a-z0-9-]+)", re.MULTILINE)
 # Flags of other people's programs that the documents use.
-FOREIGN_FLAGS = {"--amend", "--build", "--build-arg", "--cflags", "--component", "--concurrency-range",
-                 "--entrypoint", "--gpus", "--help", "--input-data", "--install", "--label-regex", "--libs",
-                 "--no-isolation", "--plugin", "--prefix", "--preset", "--request-rate-range", "--rm", "--set",
-                 "--short", "--streaming", "--system-site-packages", "--target", "--test-dir", "--variant",
-                 "--version", "--workflow"}
+FOREIGN_FLAGS = {"--amend", "--build", "--build-arg", "--cflags", "--collect-metrics", "--component",
+                 "--concurrency-range", "--entrypoint", "--gpus", "--help", "--input-data", "--install",
+                 "--label-regex", "--libs", "--metrics-url", "--no-isolation", "--plugin", "--prefix", "--preset",
+                 "--request-rate-range", "--rm", "--set", "--short", "--streaming", "--system-site-packages",
+                 "--target", "--test-dir", "--variant", "--version", "--workflow"}
 SOURCES = ("server/", "client/", "kernels/bench/", "scripts/", "tests/bench/")
 
 # A section of the reference -> its rows, the files that register what stands in it, and how they write a name.
-METRIC_ROW = re.compile(r"^\| `((?:softmax|process)_[a-z0-9_]+)` \|", re.MULTILINE)
-METRIC_NAME = re.compile(r'"((?:softmax|process)_[a-z0-9_]+)"')
+METRIC_ROW = re.compile(r"^\| `((?:softmax|process|nv_gpu)_[a-z0-9_]+)` \|", re.MULTILINE)
+METRIC_NAME = re.compile(r'"((?:softmax|process|nv_gpu)_[a-z0-9_]+)"')
 FLAG_ROW = re.compile(r"^\| `(--[a-z][a-z0-9-]+)`[^|]*\|", re.MULTILINE)
 FLAG_NAME = re.compile(r'"(?:-\w,)*(--[a-z][a-z0-9-]+)(?:,--?[A-Za-z0-9-]+)*"')
 FIELD_NAME = re.compile(r'\{"([a-z][a-z0-9-]+)",\s*k[A-Z]')

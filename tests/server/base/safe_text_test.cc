@@ -51,5 +51,11 @@ TEST(SafeText, LongTextIsCutBetweenCharacters) {
   EXPECT_EQ(SafeText("ab\xe2\x82\xac", TextFor::kPeople, 4), "ab... (3 bytes more)");
 }
 
+TEST(SafeText, EscapesCountAsTheyAreWritten) {
+  EXPECT_EQ(SafeText("\x01\x02\x03", TextFor::kPeople, 13), "\\u0001\\u0002... (1 bytes more)");
+  EXPECT_EQ(SafeText("\x01\x02", TextFor::kPeople, 12), "\\u0001\\u0002");
+  EXPECT_EQ(SafeText("\"\"", TextFor::kJson, 3), "\\\"... (1 bytes more)");
+}
+
 }  // namespace
 }  // namespace softmax::server
