@@ -250,6 +250,21 @@ void World::Recycle(Request* request) {
   threads_[request->thread()].spare.emplace_back(request);
 }
 
+// What one connection may have with the batcher and in all. A line with nothing there may have any one request.
+void World::CheckLimits(const server::ConnectionShare& share) {
+  const server::AdmissionQueue::Options& most = settings_.admission;
+  verdict_.Expect(most.in_flight_bytes == 0 || share.in_flight_bytes <= most.in_flight_bytes,
+                  "limits: a connection holds more bytes than it may");
+  if (most.requests == 0) return;
+  constexpr auto kUnits = static_cast<std::uint32_t>(server::AdmissionQueue::Kind::kUnary);
+  for (const server::ConnectionShare::Line* line : {&share.small, &share.large}) {
+    verdict_.Expect(line->batched < (most.requests * most.alone_factor + 1) * kUnits, "limits: a connection has ",
+                    line->batched, " units with the batcher, more than it may");
+    verdict_.Expect(line->batched <= kUnits || line->batched_bytes <= most.bytes * most.alone_factor,
+                    "limits: a connection has ", line->batched_bytes, " bytes with the batcher, more than it may");
+  }
+}
+
 void World::CheckShare(const server::ConnectionShare& share) {
   verdict_.Expect(share.batched() == 0 && share.in_flight_bytes == 0 && share.small.waiting.empty() &&
                       share.large.waiting.empty() && share.small.batched_bytes == 0 && share.large.batched_bytes == 0,

@@ -163,9 +163,7 @@ void World::Turn(std::uint32_t index) {
         request->action().streamed ? server::AdmissionQueue::Kind::kStreamed : server::AdmissionQueue::Kind::kUnary;
     const std::shared_ptr<server::ConnectionShare> share = request->share;
     thread.admission->Submit(request, share.get(), kind, g_now);
-    verdict_.Expect(share == nullptr || settings_.admission.in_flight_bytes == 0 ||
-                        share->in_flight_bytes <= settings_.admission.in_flight_bytes,
-                    "limits: a connection holds more bytes than it may");
+    if (share != nullptr) CheckLimits(*share);
     g_now += Nanoseconds(random.Below(300));
     Progress(thread);
     if (thread.batcher->MustFlushEarly()) thread.batcher->Flush(g_now);

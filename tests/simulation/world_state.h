@@ -234,6 +234,7 @@ class World {
   void Sent(Request* request);
   void Recycle(Request* request);
   void CheckShare(const server::ConnectionShare& share);
+  void CheckLimits(const server::ConnectionShare& share);
   void CheckEnd();
 
   const Script& script_;
