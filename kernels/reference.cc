@@ -110,10 +110,11 @@ class CompensatedSum {
 template <typename Real>
 class RowJudge {
  public:
-  RowJudge(DataType input_type, DataType output_type, const Segment& segment)
+  RowJudge(DataType input_type, DataType output_type, const Segment& segment, Bounds bounds)
       : input_type_(input_type),
         output_type_(output_type),
         segment_(segment),
+        bounds_(bounds),
         is_log_(segment.operation == Operation::kLogSoftmax),
         // The coarser of the type computed in and the type of the answer sets the bound.
         bound_format_(input_type == DataType::kFloat64 && output_type == DataType::kFloat64 ? kDouble : kSingle) {}
@@ -188,7 +189,7 @@ class RowJudge {
     return order;
   }
 
-  // Turns the row's elements into distances.
+  // Turns the row's elements into distances, and leaves its sum and mean distance.
   void MeasureRow(Real* log_sum, Real* entropy) {
     CompensatedSum<Real> sum;
     CompensatedSum<Real> products;
@@ -199,8 +200,9 @@ class RowJudge {
       if (e != 0) products.Add(e * x);
     }
     sum_ = sum.Total();
+    mean_distance_ = products.Total() / sum_;
     *log_sum = std::log(sum_);
-    *entropy = *log_sum + products.Total() / sum_;
+    *entropy = *log_sum + mean_distance_;
   }
 
   // The value of column c at `place` of an array.
@@ -255,13 +257,9 @@ class RowJudge {
   }
 
   void JudgeFiniteRow() {
-    CompensatedSum<Real> denominator;
-    for (Real& x : distance_) {
-      x = (max_ - x) * static_cast<Real>(segment_.scale);
-      denominator.Add(std::exp(-x));
-    }
-    const Real sum = denominator.Total();
-    const Real log_sum = std::log(sum);
+    Real log_sum;
+    Real entropy;
+    MeasureRow(&log_sum, &entropy);
     CompensatedSum<Real> total;
     for (std::int64_t c = 0; c < valid_; ++c) {
       const Real d = distance_[static_cast<std::size_t>(c)];
@@ -269,7 +267,7 @@ class RowJudge {
         ExpectExactly(c, Masked());
         continue;
       }
-      const Real expected = is_log_ ? -d - log_sum : std::exp(-d) / sum;
+      const Real expected = is_log_ ? -d - log_sum : std::exp(-d) / sum_;
       total.Add(JudgeElement(c, expected, Bound(expected, d)));
     }
     if (!is_log_) {
@@ -287,11 +285,13 @@ class RowJudge {
   Real Bound(Real expected, Real d) const {
     if (is_log_) {
       const Real size = std::max({d, std::log(static_cast<Real>(valid_)), static_cast<Real>(1)});
-      return std::isinf(size) ? size : 2 * Ulp(size);
+      return std::isinf(size) ? size : (bounds_ == Bounds::kPromised ? 4 : 2) * Ulp(size);
     }
     // Where `expected` has underflowed to zero, d may be infinite or large enough to lift the
     // relative part above what it stands for.
-    const Real relative = expected == 0 ? 0 : (6 + static_cast<Real>(1.5) * d) * Ulp(expected);
+    const Real roundings = bounds_ == Bounds::kPromised ? 16 : 6;
+    const Real relative =
+        expected == 0 ? 0 : (roundings + static_cast<Real>(1.5) * (d + mean_distance_)) * Ulp(expected);
     const bool is_single = bound_format_.fraction_bits == kSingle.fraction_bits;
     return relative + static_cast<Real>(is_single ? 1.2e-38 : 2.3e-308);
   }
@@ -391,6 +391,7 @@ class RowJudge {
   const DataType input_type_;
   const DataType output_type_;
   const Segment& segment_;
+  const Bounds bounds_;
   const bool is_log_;
   const Format bound_format_;
 
@@ -401,6 +402,7 @@ class RowJudge {
   bool has_nan_ = false;
   Real max_ = 0;
   std::vector<Real> distance_;  // the row's elements, then (max - x) * scale
+  Real mean_distance_ = 0;      // weighted by the results
   Judgement judgement_;
 
   // Of a summary.
@@ -410,8 +412,8 @@ class RowJudge {
 };
 
 template <typename Real>
-Judgement JudgeRows(DataType input_type, DataType output_type, const Segment& segment) {
-  RowJudge<Real> judge(input_type, output_type, segment);
+Judgement JudgeRows(DataType input_type, DataType output_type, const Segment& segment, Bounds bounds) {
+  RowJudge<Real> judge(input_type, output_type, segment, bounds);
   if (segment.cols > 0) {
     for (std::int64_t row = 0; row < segment.outer * segment.inner; ++row) {
       judge.JudgeRow(row);
@@ -422,7 +424,7 @@ Judgement JudgeRows(DataType input_type, DataType output_type, const Segment& se
 
 template <typename Real>
 Judgement JudgeSummaryRows(DataType input_type, DataType output_type, const SummarySegment& summary) {
-  RowJudge<Real> judge(input_type, output_type, summary.rows);
+  RowJudge<Real> judge(input_type, output_type, summary.rows, Bounds::kPromised);
   if (summary.rows.cols > 0) {
     for (std::int64_t row = 0; row < summary.rows.outer * summary.rows.inner; ++row) {
       judge.JudgeSummaryRow(row, summary);
@@ -438,9 +440,9 @@ Judgement JudgeSummary(DataType input_type, DataType output_type, const SummaryS
                                           : JudgeSummaryRows<double>(input_type, output_type, summary);
 }
 
-Judgement Judge(DataType input_type, DataType output_type, const Segment& segment) {
-  return input_type == DataType::kFloat64 ? JudgeRows<long double>(input_type, output_type, segment)
-                                          : JudgeRows<double>(input_type, output_type, segment);
+Judgement Judge(DataType input_type, DataType output_type, const Segment& segment, Bounds bounds) {
+  return input_type == DataType::kFloat64 ? JudgeRows<long double>(input_type, output_type, segment, bounds)
+                                          : JudgeRows<double>(input_type, output_type, segment, bounds);
 }
 
 double LoadElement(DataType type, const void* data, std::int64_t index) {

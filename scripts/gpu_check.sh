@@ -8,6 +8,7 @@
 #   SOFTMAX_MEMCHECK_FILTER=RowCountTest.NothingIsReadPastFewRows   --gtest_filter of the kernels' tests that memcheck
 #                                                  runs too; all take hours under it
 #   SOFTMAX_CHECK_SECONDS=560                      that one program may take
+#   SOFTMAX_SEARCH_SECONDS=60                      of the search for rows that break the promised bounds, a kind of rows
 #   SOFTMAX_LOAD_SECONDS=5                         of each load
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 DIR=${1:+$(realpath -m "$1")}
@@ -94,6 +95,8 @@ kernel_tests() {
 
 part_tests() {
   kernel_tests ""
+  # Minutes of it, beside the fraction of a second that it has among the tests.
+  SOFTMAX_SEARCH_SECONDS=${SOFTMAX_SEARCH_SECONDS:-60} check_in_parts row_search '*RowSearch*' ./softmax_cuda_test
   # What GPUs without clusters run.
   kernel_tests no_clusters_ env SOFTMAX_NO_CLUSTERS=1
   each_test ""

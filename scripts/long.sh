@@ -6,6 +6,7 @@
 #   tests    the tests labelled `long` of the dev build
 #   fuzz     the fuzz targets until they have made SOFTMAX_FUZZ_GOAL executions in all (100 million; those of earlier
 #            runs, in docs/measurements/fuzz.csv, count)
+#   numerics  the search for rows whose answers break the promised bounds: ten seconds a kind of rows and instruction set
 #   chaos    30 minutes of verified load across faults: docs/measurements/chaos.md
 #   simulation  an hour of simulated worlds that nobody has seen
 #   soak     an hour at 0.8 of the capacity: docs/measurements/soak.md
@@ -13,7 +14,7 @@
 # and run one at a time, for they spoil each other's figures.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-PARTS="fresh image installed tests fuzz simulation chaos soak"
+PARTS="fresh image installed tests fuzz numerics simulation chaos soak"
 
 fuzz() {
   local preset targets
@@ -36,6 +37,10 @@ run_part() {
         ctest --test-dir build/dev --label-regex '^long$' --output-on-failure
       ;;
     fuzz) fuzz ;;
+    numerics)
+      configure dev && cmake --build build/dev -j "$(cores)" --target kernels_test &&
+        SOFTMAX_SEARCH_SECONDS=${SOFTMAX_SEARCH_SECONDS:-10} "$(program dev kernels_test)" --gtest_filter='*RowSearch*'
+      ;;
     simulation)
       configure dev && cmake --build build/dev -j "$(cores)" --target softmax-simulation &&
         "$(program dev softmax-simulation)" --fresh --seconds "${SOFTMAX_SIMULATION_SECONDS:-3600}"

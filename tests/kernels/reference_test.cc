@@ -55,7 +55,9 @@ class JudgeTest : public ::testing::Test {
 
   float& At(std::int64_t r, std::int64_t c) { return input_[static_cast<std::size_t>(r * kCols + c)]; }
   float& Out(std::int64_t r, std::int64_t c) { return output_[static_cast<std::size_t>(r * kCols + c)]; }
-  Judgement Result() { return Judge(DataType::kFloat32, DataType::kFloat32, segment_); }
+  Judgement Result(Bounds bounds = Bounds::kUsual) {
+    return Judge(DataType::kFloat32, DataType::kFloat32, segment_, bounds);
+  }
 
   std::vector<float> input_;
   std::vector<float> output_;
@@ -117,7 +119,7 @@ TEST_F(JudgeTest, RefusesOneWrongElementAndNamesIt) {
   EXPECT_THAT(result.message, HasSubstr("softmax fp32 to fp32, row 3 of 7, column 17 of 100"));
 }
 
-// The bound of an element with d = 0 is 6 ulp: 5 away passes, 7 away fails.
+// The bound of an element with d = 0 is 6 ulp or, as promised, 16: 5 away passes the first, 7 away fails, and so on.
 TEST_F(JudgeTest, TheBoundIsWhereItIsSaidToBe) {
   input_.assign(input_.size(), -200.0f);
   for (std::int64_t r = 0; r < kRows; ++r) {
@@ -132,7 +134,25 @@ TEST_F(JudgeTest, TheBoundIsWhereItIsSaidToBe) {
     EXPECT_NEAR(Result().worst, 5.0 / 6, 0.1);
     Out(0, 0) = exact + static_cast<float>(direction) * 7 * 0x1p-25f;
     EXPECT_EQ(Result().failures, 1);
+    Out(0, 0) = exact + static_cast<float>(direction) * 15 * 0x1p-25f;
+    EXPECT_TRUE(Result(Bounds::kPromised).ok) << Result(Bounds::kPromised).message;
+    Out(0, 0) = exact + static_cast<float>(direction) * 17 * 0x1p-25f;
+    EXPECT_EQ(Result(Bounds::kPromised).failures, 1);
   }
+}
+
+// One element 4.5 above 99 equal ones has 0.476, and D is 2.36: it may be 6 + 1.5 * 2.36 = 9.5 ulp off.
+TEST_F(JudgeTest, TheMeanDistanceWidensTheBound) {
+  std::fill(input_.begin(), input_.end(), 0.0f);
+  At(0, 0) = 4.5f;
+  segment_.outer = 1;
+  Answer();
+  const float exact = Out(0, 0);
+  Out(0, 0) = exact + 9 * 0x1p-25f;
+  EXPECT_TRUE(Result().ok) << Result().message;
+  EXPECT_NEAR(Result().worst, 9 / 9.5, 0.06);
+  Out(0, 0) = exact + 11 * 0x1p-25f;
+  EXPECT_EQ(Result().failures, 1);
 }
 
 TEST_F(JudgeTest, TheLogBoundIsWhereItIsSaidToBe) {
@@ -144,6 +164,9 @@ TEST_F(JudgeTest, TheLogBoundIsWhereItIsSaidToBe) {
   EXPECT_TRUE(Result().ok) << Result().message;
   Out(0, 5) = exact + 3 * 0x1p-21f;
   EXPECT_EQ(Result().failures, 1);
+  EXPECT_TRUE(Result(Bounds::kPromised).ok) << Result(Bounds::kPromised).message;
+  Out(0, 5) = exact + 5 * 0x1p-21f;
+  EXPECT_EQ(Result(Bounds::kPromised).failures, 1);
 }
 
 TEST_F(JudgeTest, RefusesADriftThatOnlyTheSumShows) {
@@ -244,11 +267,11 @@ TEST(JudgeDoubleTest, HoldsDoublesToTheirOwnPrecision) {
   std::vector<double> in(3, 0.0);
   std::vector<double> out(3, 1.0 / 3);
   Segment segment{in.data(), out.data(), nullptr, 1, 3, 1, 3, 3, 1.0, Operation::kSoftmax};
-  EXPECT_TRUE(Judge(DataType::kFloat64, DataType::kFloat64, segment).ok);
+  EXPECT_TRUE(Judge(DataType::kFloat64, DataType::kFloat64, segment, Bounds::kUsual).ok);
   out[1] += 5 * 0x1p-54;
-  EXPECT_TRUE(Judge(DataType::kFloat64, DataType::kFloat64, segment).ok);
+  EXPECT_TRUE(Judge(DataType::kFloat64, DataType::kFloat64, segment, Bounds::kUsual).ok);
   out[1] += 2 * 0x1p-54;
-  EXPECT_EQ(Judge(DataType::kFloat64, DataType::kFloat64, segment).failures, 1);
+  EXPECT_EQ(Judge(DataType::kFloat64, DataType::kFloat64, segment, Bounds::kUsual).failures, 1);
   out.assign(3, static_cast<double>(1.0f / 3));
   EXPECT_GE(Judge(DataType::kFloat64, DataType::kFloat64, segment).failures, 3);
 }

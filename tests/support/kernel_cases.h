@@ -251,7 +251,7 @@ inline kernels::Judgement Verify(PreparedCase& prepared) {
   const KernelCase& test = prepared.test;
   Segment segment = SegmentOf(prepared);
   segment.input = prepared.pristine.data() + prepared.input_offset;
-  kernels::Judgement result = kernels::Judge(test.input_type, test.output_type, segment);
+  kernels::Judgement result = kernels::Judge(test.input_type, test.output_type, segment, kernels::Bounds::kUsual);
 
   const std::size_t size = SizeOf(test.output_type);
   const auto block = static_cast<std::size_t>(test.cols * test.inner) * size;

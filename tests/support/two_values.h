@@ -21,12 +21,6 @@ struct TwoValues {
     row[row.size() / 3] = max;
     return row;
   }
-  double Distance() const { return static_cast<double>(max) - below; }
-  // The mean of all elements' distances from the largest, each weighted by its result.
-  double MeanDistance() const {
-    const double rest = static_cast<double>(cols - 1) * std::exp(-Distance());
-    return rest * Distance() / (1 + rest);
-  }
 };
 
 // Of the floats from 0.2 on, the one whose distance from `max` rounding changes most, among the first few thousand.

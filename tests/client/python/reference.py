@@ -1,4 +1,4 @@
-"""What is right, by docs/numerics.md: references in double (for float64 in long double) and how far answers may lie."""
+"""What is right, by the usual bound of docs/numerics.md: references in double (for float64 in long double)."""
 import ctypes
 
 import numpy as np
