@@ -38,25 +38,40 @@ HWY_NOINLINE T BoundOfTop(const In* in, std::int64_t count, std::int32_t k) {
   return largest[k - 1];
 }
 
-// Offers all elements that may be among the largest.
+template <typename T>
+HWY_INLINE hn::Mask<Tag<T>> MayBeAmong(const TopK<T>& top, VecOf<T> x) {
+  const auto threshold = hn::Set(Tag<T>(), top.threshold());
+  return top.is_strict() ? hn::Gt(x, threshold) : hn::Ge(x, threshold);
+}
+
+// Offers those of a vector's first `count` elements that may be among the largest.
+template <typename T>
+HWY_INLINE void OfferVec(VecOf<T> x, std::int64_t first, std::int64_t count, TopK<T>* top) {
+  const Tag<T> d;
+  const auto is_offered = MayBeAmong(*top, x);
+  if (hn::AllFalse(d, is_offered)) return;
+  std::uint64_t offered = 0;
+  hn::StoreMaskBits(d, is_offered, reinterpret_cast<std::uint8_t*>(&offered));
+  HWY_ALIGN T lanes[kLanes<T>];
+  hn::Store(x, d, lanes);
+  for (; offered != 0; offered &= offered - 1) {
+    const int lane = std::countr_zero(offered);
+    if (lane < count) top->Offer(lanes[lane], first + lane);
+  }
+}
+
+// Offers all elements that may be among the largest. Few may: one comparison finds that of four vectors none has any.
 template <typename T, typename In>
 HWY_NOINLINE void OfferRow(const In* in, std::int64_t count, TopK<T>* top) {
   constexpr std::int64_t kL = kLanes<T>;
-  const Tag<T> d;
-  HWY_ALIGN T lanes[kL];
-  for (std::int64_t i = 0; i < count; i += kL) {
-    const auto x = LoadSomeVec<T>(in + i, count - i);
-    const auto threshold = hn::Set(d, top->threshold());
-    const auto is_offered = top->is_strict() ? hn::Gt(x, threshold) : hn::Ge(x, threshold);
-    if (HWY_LIKELY(hn::AllFalse(d, is_offered))) continue;
-    std::uint64_t offered = 0;
-    hn::StoreMaskBits(d, is_offered, reinterpret_cast<std::uint8_t*>(&offered));
-    hn::Store(x, d, lanes);
-    for (; offered != 0; offered &= offered - 1) {
-      const int lane = std::countr_zero(offered);
-      if (i + lane < count) top->Offer(lanes[lane], i + lane);
-    }
+  const auto load = [in](std::int64_t i) HWY_ATTR { return LoadVec<T>(in + i); };
+  std::int64_t i = 0;
+  for (; i + 4 * kL <= count; i += 4 * kL) {
+    const auto largest = hn::Max(hn::Max(load(i), load(i + kL)), hn::Max(load(i + 2 * kL), load(i + 3 * kL)));
+    if (HWY_LIKELY(hn::AllFalse(Tag<T>(), MayBeAmong(*top, largest)))) continue;
+    for (std::int64_t first = i; first < i + 4 * kL; first += kL) OfferVec(load(first), first, kL, top);
   }
+  for (; i < count; i += kL) OfferVec(LoadSomeVec<T>(in + i, count - i), i, count - i, top);
 }
 
 // The sum of exp(d) * d over the row, d = (x - max) * scale, biased as exp(d) is. Column c goes to partial sum
