@@ -41,6 +41,7 @@ rm "$DIR/found"
 cp scripts/gpu_check.sh scripts/common.sh tests/kernels/cuda/torch_difference.py "$DIR/"
 # The service's benchmark: python3 service_bench --programs . (docs/benchmarks.md).
 cp -r tests/bench/service_bench tests/bench/torch_baseline.py build/gpu/tests/bench/python "$DIR/"
+cp tests/support/waiting.py "$DIR/service_bench/"
 mkdir "$DIR/h2_echo" && cp tests/bench/h2_echo/transport_bench.py "$DIR/h2_echo/"
 rm -rf "$DIR/service_bench/__pycache__"
 git rev-parse HEAD >"$DIR/commit" 2>/dev/null || echo unknown >"$DIR/commit"

@@ -6,7 +6,7 @@
 #   tests    the tests labelled `long` of the dev build
 #   fuzz     the fuzz targets until they have made SOFTMAX_FUZZ_GOAL executions in all (100 million; those of earlier
 #            runs, in docs/measurements/fuzz.csv, count)
-#   numerics  the search for rows whose answers break the promised bounds: ten seconds a kind of rows and instruction set
+#   numerics  the search for rows that break the promised bounds: ten seconds a kind of rows and instruction set
 #   chaos    30 minutes of verified load across faults: docs/measurements/chaos.md
 #   simulation  an hour of simulated worlds that nobody has seen
 #   soak     an hour at 0.8 of the capacity: docs/measurements/soak.md

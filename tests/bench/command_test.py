@@ -10,9 +10,10 @@ import re
 import subprocess
 import sys
 import tempfile
-import time
 
-from running import COMMAND, read_table, row_of, service_bench
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+from running import COMMAND, read_table, row_of, service_bench  # noqa: E402
+from waiting import eventually  # noqa: E402
 
 SMALL = ["--backend", "cpu", "--warmup", "0.05"]
 
@@ -79,9 +80,7 @@ def stopped_by_signal(arguments):
     process.terminate()
     said += process.communicate(timeout=120)[0]
     assert process.returncode == 4 and "--resume" in said, said
-    until = time.monotonic() + 20  # a killed process takes a while to end on a busy machine
-    while any(runs(pid) for pid in servers) and time.monotonic() < until:
-        time.sleep(0.05)
+    eventually(lambda: not any(runs(pid) for pid in servers))  # a killed process takes a while to end
     left = [pid for pid in servers if runs(pid)]
     assert servers and not left, f"of {servers} {left} still run"
 

@@ -12,6 +12,7 @@
 #include "server/execution/device_group.h"
 #include "server/execution/executor.h"
 #include "tests/bench/inprocess_caller.h"
+#include "tests/support/eventually.h"
 
 namespace softmax::bench {
 namespace {
@@ -129,11 +130,11 @@ Window Measure(const Options& options, std::vector<std::unique_ptr<Caller>>& cal
   const auto set = [&callers](Caller::Phase phase) {
     for (const auto& caller : callers) caller->Set(phase);
   };
-  std::this_thread::sleep_for(std::chrono::duration<double>(options.warmup));
+  testing::LetPass(std::chrono::duration<double>(options.warmup));
   const auto begin = SteadyClock::now();
   const double cpu = CpuSeconds();
   set(Caller::Phase::kMeasure);
-  std::this_thread::sleep_for(std::chrono::duration<double>(options.seconds));
+  testing::LetPass(std::chrono::duration<double>(options.seconds));
   set(Caller::Phase::kStop);
   Window window;
   window.seconds = std::chrono::duration<double>(SteadyClock::now() - begin).count();

@@ -6,6 +6,7 @@
 #include "server/execution/executor.h"
 #include "tests/bench/inprocess_caller.h"
 #include "tests/bench/rotating_buffer.h"
+#include "tests/support/eventually.h"
 
 namespace softmax::bench {
 namespace {
@@ -44,9 +45,9 @@ CallerFigures RunCaller(const CallerLoad& load, std::size_t arena_bytes, std::ui
   auto lane = (*executor)->CreateLane(0, caller.wake());
   EXPECT_TRUE(lane.ok()) << lane.status();
   caller.Start(*std::move(lane));
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  testing::LetPass(std::chrono::milliseconds(50));
   caller.Set(Caller::Phase::kMeasure);
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  testing::LetPass(std::chrono::milliseconds(200));
   caller.Set(Caller::Phase::kStop);
   caller.Join();
   EXPECT_EQ(arena.slabs_used(), 0u);

@@ -21,6 +21,7 @@ import time
 
 import faults
 from replicas import CLOCKS, OpenLoop, Proxies, Replica, free_ports
+from waiting import eventually, let_pass
 
 REPLICAS = 3
 # A minute after which all kinds of faults have come often enough: what is held then is the level.
@@ -62,9 +63,9 @@ class World:
         while time.monotonic() < end - 4 and loop.is_running():
             schedule.go_on()
             self._look_for_the_dead(schedule)
-            time.sleep(0.02)
+            let_pass(0.02)
         schedule.undo_all()
-        time.sleep(max(0, end - time.monotonic()))
+        let_pass(end - time.monotonic())
         counts = loop.stop()
         failed = counts.pop("failed", {})
         line = {name: counts.get(name, 0) for name in FIELDS if name in counts}
@@ -94,17 +95,15 @@ class World:
 
     def _wait_without(self, seconds, names):
         """Until the first server has none of these; after so many seconds that is a problem."""
-        until = time.monotonic() + seconds
-        while True:
-            scrape = self.replicas[0].metrics() or {}
-            taken = {name: scrape[name] for name in names if scrape and scrape[name] > 0}
-            if scrape and not taken:
-                return
-            if time.monotonic() > until:
-                what = taken or "no metrics"
-                self.scene.problems.append(f"{seconds} s after the last call the first server has {what}")
-                return
-            time.sleep(0.2)
+        what = None
+
+        def has_none():
+            nonlocal what
+            scrape = self.replicas[0].metrics()
+            what = {name: scrape[name] for name in names if scrape[name] > 0} if scrape else "no metrics"
+            return not what
+        if not eventually(has_none, seconds, 0.2):
+            self.scene.problems.append(f"{seconds} s after the last call the first server has {what}")
 
     def close(self):
         self.proxies.close()

@@ -15,8 +15,10 @@ import threading
 import time
 import urllib.request
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "bench/service_bench"))
+TESTS = pathlib.Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TESTS / "bench/service_bench"), str(TESTS / "support")]
 import never_reading  # noqa: E402
+from waiting import eventually, let_pass  # noqa: E402
 
 DISTRIBUTION_PYTHON = "/usr/bin/python3"
 try:
@@ -87,7 +89,7 @@ class Relay:
                 for at in range(0, len(data), self._piece):
                     far.sendall(data[at:at + self._piece])
                     due = max(due, time.monotonic() - 0.1) + self._pause
-                    time.sleep(max(0, due - time.monotonic()))
+                    let_pass(due - time.monotonic())
             far.shutdown(socket.SHUT_WR)
             near.close()
 
@@ -137,7 +139,7 @@ def cancelling(address, until):
                     future.cancel()
                     kind.done += 1
                 check_answer(call(request(400), timeout=60), 400)
-                time.sleep(0.5)
+                let_pass(0.5)
     return run
 
 
@@ -161,12 +163,11 @@ def pinging(address, until, what):
                 next(call)
             elif what == "stream":
                 call = channel.stream_stream(STREAM)(nothing_until(over))
-            while time.monotonic() < until:
-                time.sleep(0.1)
-                if lost:
-                    raise Failure(f"the channel became {lost[0]}")
-                if call is not None and not call.is_active():
-                    raise Failure(f"the call ended: {call.code()} {call.details()}")
+            eventually(lambda: lost or (call is not None and not call.is_active()), until - time.monotonic(), 0.1)
+            if lost:
+                raise Failure(f"the channel became {lost[0]}")
+            if call is not None and not call.is_active():
+                raise Failure(f"the call ended: {call.code()} {call.details()}")
             kind.done = 1
             over.set()
     return run

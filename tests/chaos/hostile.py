@@ -6,8 +6,10 @@ import threading
 import time
 import pathlib
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "bench/service_bench"))
+TESTS = pathlib.Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TESTS / "bench/service_bench"), str(TESTS / "support")]
 import never_reading  # noqa: E402
+from waiting import let_pass  # noqa: E402
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
@@ -24,7 +26,7 @@ def never_read(port, seconds, random):
         client.ask(never_reading.softmax_message(2 << 20), 4)
     except OSError:
         return  # refused, or closed: as it should be at times
-    time.sleep(seconds + 40)
+    let_pass(seconds + 40)
     client.close()
 
 
@@ -44,7 +46,7 @@ def garbage(port, seconds, random):
                 sock.recv(4096)
         except OSError:
             pass
-        time.sleep(0.02)
+        let_pass(0.02)
 
 
 def trickle(port, seconds, random):
@@ -62,7 +64,7 @@ def trickle(port, seconds, random):
                 return
             for sock in sockets:
                 sock.sendall(never_reading.frame(0, 0, 1, message[i:i + 1]))
-            time.sleep(0.2 + 0.1 * random.random())
+            let_pass(0.2 + 0.1 * random.random())
 
 
 def silent(port, seconds, random):
@@ -70,7 +72,7 @@ def silent(port, seconds, random):
     with contextlib.suppress(OSError), contextlib.ExitStack() as opened:
         for _ in range(50):
             opened.enter_context(_connect(port)).sendall(PREFACE[:random.randrange(len(PREFACE))])
-        time.sleep(seconds)
+        let_pass(seconds)
 
 
 def storm(port, seconds, random):
@@ -85,7 +87,7 @@ def storm(port, seconds, random):
         except OSError:
             pass
         sock.close()
-        time.sleep(0.001)
+        let_pass(0.001)
 
 
 KINDS = [never_read, garbage, trickle, silent, storm]

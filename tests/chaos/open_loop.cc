@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "tests/support/eventually.h"
+
 namespace softmax::testing {
 namespace {
 
@@ -43,7 +45,7 @@ void OpenLoop::Pace() {
   const auto gap = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(1 / options_.rate));
   Clock::time_point due = Clock::now();
   for (std::size_t i = 0; !stop_; ++i, due += gap) {
-    std::this_thread::sleep_until(due);
+    LetPass(due - Clock::now());
     Call(i % asked_.size(), due);
   }
 }
@@ -65,7 +67,7 @@ void OpenLoop::Call(std::size_t asked, Clock::time_point due) {
 
 void OpenLoop::SendBatches() {
   for (std::uint64_t number = 0; !stop_; ++number) {
-    std::this_thread::sleep_for(options_.batch_every);
+    LetPass(options_.batch_every);
     if (!stop_) Batch(number);
   }
 }
@@ -138,14 +140,11 @@ void OpenLoop::Stop() {
 }
 
 void OpenLoop::AwaitEnds() {
-  const Clock::time_point end = Clock::now() + MustEndWithin();
-  while (Clock::now() < end) {
-    {
-      const std::lock_guard lock(mu_);
-      if (counts_.started == counts_.ended) return;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
+  const auto all_ended = [this] {
+    const std::lock_guard lock(mu_);
+    return counts_.started == counts_.ended;
+  };
+  Eventually(all_ended, MustEndWithin());
 }
 
 OpenLoopCounts OpenLoop::Look() {

@@ -7,10 +7,12 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "support"))
+from waiting import eventually  # noqa: E402
+
 FLAGS = ["--backend=cpu", "--cpu-threads=2", "--threads=1", "--arena-bytes=64MiB", "--max-request-bytes=16MiB",
          "--max-response-bytes=16MiB", "--max-connections=512", "--memory-quota=256MiB", "--answer-timeout=5s",
          "--max-unread-bytes-per-connection=16MiB", "--keepalive-time=10s", "--keepalive-timeout=5s",
@@ -71,13 +73,9 @@ class Replica:
         return self.process is not None and self.process.poll() is None
 
     def wait_ready(self, seconds):
-        until = time.monotonic() + seconds
-        while time.monotonic() < until and self.is_running():
-            scrape = self.metrics()
-            if scrape is not None and scrape.get("softmax_ready") == 1:
-                return True
-            time.sleep(0.02)
-        return False
+        def ready():
+            return (self.metrics() or {}).get("softmax_ready") == 1
+        return eventually(lambda: not self.is_running() or ready(), seconds) and self.is_running()
 
     def signal(self, number):
         self.process.send_signal(number)

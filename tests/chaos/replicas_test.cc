@@ -5,13 +5,13 @@
 
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "client/loadgen/measure/http_get.h"
 #include "client/loadgen/measure/metrics_text.h"
 #include "tests/chaos/open_loop.h"
 #include "tests/end_to_end/server_process.h"
+#include "tests/support/eventually.h"
 
 namespace softmax::testing {
 namespace {
@@ -67,7 +67,7 @@ class Replicas {
 
   // How long until it has answered something, after it had begun anew.
   milliseconds UntilItAnswers(int i, Clock::time_point since) {
-    while (Answered(i) <= 0 && Clock::now() - since < seconds(20)) std::this_thread::sleep_for(milliseconds(5));
+    Eventually([&] { return Answered(i) > 0; }, since + seconds(20) - Clock::now());
     return std::chrono::duration_cast<milliseconds>(Clock::now() - since);
   }
 
@@ -161,7 +161,7 @@ Restarting KillEachOnce(int attempts) {
   for (int i = 0; i < kReplicas; ++i) {
     replicas[i].Signal(SIGKILL);
     replicas[i].Wait(10000);
-    std::this_thread::sleep_for(milliseconds(300));
+    LetPass(milliseconds(300));  // it is away for so long
     const Clock::time_point since = Clock::now();
     replicas.StartAgain(i);
     killing.back = std::max(killing.back, replicas.UntilItAnswers(i, since));

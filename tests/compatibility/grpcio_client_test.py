@@ -10,11 +10,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, os.path.join(ROOT, "tests/support"))
+from waiting import eventually  # noqa: E402
 
 
 def generate(folder):
@@ -28,16 +29,18 @@ def start_server(binary, log_path):
     with open(log_path, "wb") as log:
         server = subprocess.Popen([binary, "--address", "127.0.0.1:0", "--metrics-address", "none", "--backend", "cpu"],
                                   stdout=log, stderr=log)
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline and server.poll() is None:
+
+    def said():
         with open(log_path, encoding="utf-8") as log:
-            found = re.search(r"listening on (127\.0\.0\.1:\d+)", log.read())
-        if found:
-            return server, found.group(1)
-        time.sleep(0.05)
+            return log.read()
+
+    def listens():
+        return re.search(r"listening on (127\.0\.0\.1:\d+)", said())
+    eventually(lambda: server.poll() is not None or listens())
+    if found := listens():
+        return server, found.group(1)
     server.kill()
-    with open(log_path, encoding="utf-8") as log:
-        sys.exit("the server did not start:\n" + log.read())
+    return sys.exit("the server did not start:\n" + said())
 
 
 def reference(row):

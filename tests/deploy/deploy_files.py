@@ -15,6 +15,7 @@ TOOLS = os.path.join(ROOT, "build/tools")
 OVERLAYS = ("cpu", "gpu", "replicas", "mtls")
 sys.path.insert(0, os.path.join(DEPLOY, "kubernetes"))
 sys.path.insert(0, os.path.join(DEPLOY, "grafana"))
+sys.path.insert(0, os.path.join(ROOT, "tests/support"))
 
 
 def tool(name):

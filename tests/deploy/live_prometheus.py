@@ -6,12 +6,12 @@ import re
 import signal
 import socket
 import subprocess
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
 
 from deploy_files import DEPLOY, read, tool
+from waiting import eventually
 
 SHAPES = ("1x16:60", "64x1024:20", "16x50257:2", "1x100000:2")
 
@@ -33,13 +33,10 @@ def free_port():
 
 def wait_until(what, condition, limit_s=60):
     """What `condition` returns once that is true."""
-    end = time.monotonic() + limit_s
-    while time.monotonic() < end:
-        found = condition()
-        if found:
-            return found
-        time.sleep(0.1)
-    raise AssertionError(f"after {limit_s} s: {what}")
+    found = eventually(condition, limit_s, 0.1)
+    if not found:
+        raise AssertionError(f"after {limit_s} s: {what}")
+    return found
 
 
 class LivePrometheus:

@@ -7,11 +7,11 @@ server (and, for the GPU's figures, the metrics code over a fake driver).
 import re
 import sys
 import tempfile
-import time
 import unittest
 
 from deploy_files import alert_rules, dashboard_queries, read_yaml, tool
 from live_prometheus import LivePrometheus, wait_until
+from waiting import eventually
 
 PROGRAMS = [sys.argv.pop(1) for _ in range(4)] if len(sys.argv) > 4 else None
 # As Grafana fills them in.
@@ -57,11 +57,12 @@ class LiveTest(unittest.TestCase):
     def expect_data(self, queries):
         """Every (what, query) comes to have data, soon and at least once."""
         left = dict.fromkeys(queries)
-        end = time.monotonic() + LIMIT_S
-        while left and time.monotonic() < end:
-            left = {key: None for key in left if not self.live.has_data(key[1])}
-            if left:
-                time.sleep(0.5)
+
+        def none_is_left():
+            for key in [key for key in left if self.live.has_data(key[1])]:
+                del left[key]
+            return not left
+        eventually(none_is_left, LIMIT_S, 0.5)
         self.assertEqual([], list(left), f"no data within {LIMIT_S} s")
 
     def test_1_the_test_can_fail(self):

@@ -11,11 +11,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 from deploy_files import DEPLOY, OVERLAYS, TOOLS, kustomize, one, read_yaml, run, tool
 import memory
+from waiting import eventually
 
 SERVER, CLIENT = [sys.argv.pop(1) for _ in range(2)] if len(sys.argv) > 2 else (None, None)
 POD_LABELS = {"app.kubernetes.io/name": "softmax-server"}
@@ -103,16 +103,16 @@ class ManifestsTest(unittest.TestCase):
             os.chmod(os.path.join(folder, name), 0o440)
 
     def found_in(self, path, pattern, process):
-        end = time.monotonic() + 60
-        while time.monotonic() < end:
+        def look():
             with open(path, encoding="utf-8") as log:
                 text = log.read()
             found = re.search(pattern, text)
-            if found:
-                return found.group(1)
-            self.assertIsNone(process.poll(), text)
-            time.sleep(0.05)
-        return self.fail(f"no {pattern}: {text}")
+            if not found:
+                self.assertIsNone(process.poll(), text)
+            return found
+        found = eventually(look, 60)
+        self.assertTrue(found, f"no {pattern} in {path}")
+        return found.group(1)
 
     def test_mtls_pod_starts_answers_probes_and_refuses_strangers(self):
         if not {"--tls-cert", "--health-address"} <= flags_of(SERVER) or tool("openssl") is None:

@@ -14,6 +14,7 @@
 #include "tests/end_to_end/floods.h"
 #include "tests/end_to_end/server_process.h"
 #include "tests/end_to_end/service.h"
+#include "tests/support/eventually.h"
 
 namespace softmax::testing {
 namespace {
@@ -53,8 +54,12 @@ class GoodClient {
   explicit GoodClient(const std::string& target)
       : thread_([this, target](const std::stop_token& stop) { Run(target, stop); }) {}
 
+  // Whether it comes to have had some answers.
+  bool IsUnderWay() const {
+    return Eventually([this] { return calls_ > 10; });
+  }
   double P99Ms() {
-    for (int i = 0; i < 1000 && calls_ <= 10; ++i) std::this_thread::sleep_for(milliseconds(10));
+    EXPECT_TRUE(IsUnderWay());
     thread_.request_stop();
     thread_.join();
     EXPECT_GT(ms_.size(), 10u);
@@ -78,7 +83,7 @@ class GoodClient {
       if (answer.ok()) {
         EXPECT_TRUE(JudgeAnswer(question, answer->data()).ok);
       }
-      std::this_thread::sleep_for(milliseconds(1));
+      LetPass(milliseconds(1));  // leaves the server's cores to the flood
     }
   }
 
@@ -94,7 +99,7 @@ TEST_P(Floods, EndWithTheirConnection) {
   ServerProcess server({"--backend=cpu"});
   ASSERT_FALSE(server.target().empty()) << server.Log();
   GoodClient good(server.target());
-  std::this_thread::sleep_for(milliseconds(200));
+  EXPECT_TRUE(good.IsUnderWay());
   const std::int64_t before = ResidentBytesOf(server.pid());
   std::vector<std::future<std::optional<Clock::duration>>> floods;
   for (int i = 0; i < Connections(); ++i) {

@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "tests/end_to_end/faulty_service.h"
+#include "tests/support/eventually.h"
 #include "tests/support/temp_folder.h"
 
 namespace softmax::testing {
@@ -74,9 +75,7 @@ TEST(Clock, StepsOfTheWallClockAreNotNoticed) {
     EXPECT_TRUE(answer.ok()) << step << ": " << answer.status();
     if (step == 10 * kYear) {
       server.Signal(SIGUSR1);  // it says so, in the log
-      for (int i = 0; i < 500 && NewestYear(server) == year; ++i) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(10));
-      }
+      Eventually([&] { return NewestYear(server) != year; });
       EXPECT_EQ(std::stoi(NewestYear(server)), std::stoi(year) + 10) << "the step does not reach the server";
     }
   }
@@ -109,20 +108,16 @@ TEST(Clock, DeadlinesPassWithTheMonotonicClock) {
     client::SoftmaxOptions call = question.options();
     call.timeout = std::chrono::milliseconds(1500);
     const auto begin = Clock::now();
+    const auto waiting = [&] { return NumberOf(server, "softmax_requests_queued "); };
     std::jthread stepper([&] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      EXPECT_TRUE(Eventually([&] { return waiting() == 1; }, *call.timeout));
       clock.Set(step);
     });
     const auto answer = client->Softmax(question.view(), call);
     EXPECT_TRUE(absl::IsDeadlineExceeded(answer.status())) << answer.status();
     EXPECT_GE(Clock::now() - begin, std::chrono::milliseconds(1400)) << step;
     // The server, too, has given it up by now: nothing waits any more.
-    bool empty = false;
-    for (int i = 0; i < 1000 && !empty; ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-      empty = MetricOf(server.metrics(), "softmax_requests_queued ") == "0";
-    }
-    EXPECT_TRUE(empty) << step;
+    EXPECT_TRUE(Eventually([&] { return waiting() == 0; })) << step;
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "softmax/v1/softmax.grpc.pb.h"
 #include "tests/end_to_end/faulty_service.h"
+#include "tests/support/eventually.h"
 
 namespace softmax::testing {
 namespace {
@@ -60,11 +61,7 @@ Outcome Ask(const std::shared_ptr<grpc::Channel>& channel) {
 
 // Waits until so many requests are under way.
 bool ComesTo(const ServerProcess& server, const std::string& requests) {
-  for (int i = 0; i < 1000; ++i) {
-    if (MetricOf(server.metrics(), "softmax_requests_in_flight ") == requests) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  return false;
+  return Eventually([&] { return MetricOf(server.metrics(), "softmax_requests_in_flight ") == requests; });
 }
 
 // Three requests of one connection are under way, and a fourth comes.

@@ -22,6 +22,7 @@
 #include "tests/end_to_end/http2_client.h"
 #include "tests/end_to_end/server_process.h"
 #include "tests/end_to_end/service.h"
+#include "tests/support/eventually.h"
 
 namespace softmax::testing {
 namespace {
@@ -30,6 +31,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kCrowd = 200;
 constexpr auto kGoodFor = std::chrono::milliseconds(1500);
+constexpr std::int64_t kUnderWay = 20;  // bytes sent, clients that do not read, or connections: an attack has begun
 // A machine that does other things too is given several chances, and this much beside the factor of two.
 constexpr int kAttempts = 3;
 constexpr double kSlackMs = 10;
@@ -62,14 +64,16 @@ double GoodP99Ms(const Service& service) {
   return ms[ms.size() * 99 / 100];
 }
 
-// Good callers' p99 beside the bad ones is at most twice that without them.
-void ExpectHardlySlower(const Service& service, const char* what, const std::function<void(std::stop_token)>& attack) {
+// Good callers' p99 beside the bad ones is at most twice that without them. `done`: what the attack has done so far.
+void ExpectHardlySlower(const Service& service, const char* what, const std::atomic<std::int64_t>& done,
+                        const std::function<void(std::stop_token)>& attack) {
   double before = 0, beside = 0;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     before = GoodP99Ms(service);
     {
+      const std::int64_t until = done + kUnderWay;
       std::jthread bad([&](std::stop_token stop) { attack(stop); });
-      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      EXPECT_TRUE(Eventually([&] { return done >= until; }));
       beside = GoodP99Ms(service);
     }
     std::printf("%s: good callers' p99 %.2f ms without, %.2f ms beside\n", what, before, beside);
@@ -98,18 +102,20 @@ TEST(Crowd, SlowSendersCostOthersNothing) {
     ASSERT_TRUE(crowd.back()->connected());
     for (int call = 0; call < 4; ++call) calls.emplace_back(crowd.back().get(), crowd.back()->StartCall());
   }
-  std::size_t sent = 0;
-  ExpectHardlySlower(service, "200 slow senders", [&](std::stop_token stop) {
+  std::size_t rounds = 0;
+  std::atomic<std::int64_t> sent{0};
+  ExpectHardlySlower(service, "200 slow senders", sent, [&](std::stop_token stop) {
     while (!stop.stop_requested()) {
       for (const auto& [client, stream] : calls) {
-        client->SendBody(stream, frame.substr(sent, 1), false);
+        client->SendBody(stream, frame.substr(rounds, 1), false);
+        ++sent;
         if (stop.stop_requested()) return;
       }
-      ++sent;
-      std::this_thread::sleep_for(std::chrono::milliseconds(500));
+      ++rounds;
+      LetPass(std::chrono::milliseconds(500));
     }
   });
-  EXPECT_GT(sent, 0u);
+  EXPECT_GT(rounds, 0u);
   EXPECT_LT(ResidentBytes() - resident, kMayGrow);
   EXPECT_EQ(service.server().slabs_used(), 0u);  // what has not come whole takes no room
 }
@@ -152,8 +158,8 @@ TEST(Crowd, HalfSentMessagesHoldNoMoreThanTheQuota) {
   EXPECT_GT(without, 300ll << 20);
 }
 
-// 200 clients that take an answer of 128 KiB and never read it, their windows shut.
-std::vector<std::unique_ptr<Http2Client>> NeverReading(const Service& service) {
+// 200 clients that take an answer of 128 KiB and never read it, their windows shut. Counts those that have asked.
+std::vector<std::unique_ptr<Http2Client>> NeverReading(const Service& service, std::atomic<std::int64_t>* asked) {
   const std::string frame = LargeRequest(32 << 10);
   std::vector<std::unique_ptr<Http2Client>> crowd;
   for (int i = 0; i < kCrowd; ++i) {
@@ -161,6 +167,7 @@ std::vector<std::unique_ptr<Http2Client>> NeverReading(const Service& service) {
     const std::uint32_t stream = crowd.back()->StartCall();
     crowd.back()->ReadFor(5);
     EXPECT_TRUE(crowd.back()->SendBody(stream, frame, true));
+    ++*asked;
   }
   return crowd;
 }
@@ -168,24 +175,22 @@ std::vector<std::unique_ptr<Http2Client>> NeverReading(const Service& service) {
 TEST(Crowd, ClientsThatNeverReadCostOthersNothing) {
   Service service([](server::Config& config) { config.answer_timeout = std::chrono::seconds(1); });
   std::vector<std::unique_ptr<Http2Client>> crowd;
-  ExpectHardlySlower(service, "200 clients that never read", [&](std::stop_token) {
-    auto next = NeverReading(service);
+  std::atomic<std::int64_t> asked{0};
+  ExpectHardlySlower(service, "200 clients that never read", asked, [&](std::stop_token) {
+    auto next = NeverReading(service, &asked);
     std::move(next.begin(), next.end(), std::back_inserter(crowd));
   });
   // All that they held is back, though they are still there.
-  const auto begin = Clock::now();
-  while (service.server().slabs_used() > 0 && Clock::now() - begin < std::chrono::seconds(20)) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  EXPECT_EQ(service.server().slabs_used(), 0u);
+  EXPECT_TRUE(Eventually([&] { return service.server().slabs_used() == 0; }, std::chrono::seconds(20)));
 }
 
 // Without the limit on unread answers the same crowd keeps what it holds.
 TEST(Crowd, WithoutAnAnswerTimeoutTheyWouldKeepTheirSlabs) {
   Service service([](server::Config& config) { config.answer_timeout = std::chrono::hours(1); });
-  const auto crowd = NeverReading(service);
-  std::this_thread::sleep_for(std::chrono::seconds(3));
-  EXPECT_GT(service.server().slabs_used(), 0u);
+  std::atomic<std::int64_t> asked{0};
+  const auto crowd = NeverReading(service, &asked);
+  ASSERT_TRUE(Eventually([&] { return service.server().slabs_used() > 0; }));
+  EXPECT_FALSE(Eventually([&] { return service.server().slabs_used() == 0; }, std::chrono::seconds(3)));
 }
 
 // A connection from an address of its own that is reset at once: the attacker's ports do not run out.
@@ -212,12 +217,12 @@ TEST(Crowd, AStormOfConnectionsIsWeathered) {
   const std::int64_t resident = ResidentBytes();
   std::atomic<std::int64_t> connected{0};
   std::atomic<std::int64_t> ms{0};
-  ExpectHardlySlower(service, "connections that come and go", [&](std::stop_token stop) {
+  ExpectHardlySlower(service, "connections that come and go", connected, [&](std::stop_token stop) {
     const auto begin = Clock::now();
     // 5,000 a second: as many as leave the one or two cores here to the others.
     for (std::uint32_t i = 0; !stop.stop_requested(); ++i) {
       if (ConnectAndReset(port, 0x7f000002u + i % 0xfffff0u)) ++connected;
-      if (i % 50 == 49) std::this_thread::sleep_until(begin + (i + 1) * std::chrono::microseconds(200));
+      if (i % 50 == 49) LetPass(begin + (i + 1) * std::chrono::microseconds(200) - Clock::now());
     }
     ms += static_cast<std::int64_t>(Milliseconds(Clock::now() - begin));
   });
@@ -313,7 +318,7 @@ constexpr char kSoftmax[] = "/softmax.v1.SoftmaxService/Softmax";
 // Two connections, one for each queue thread, of a caller whose every request is wrong, or right.
 double GoodP99BesideMs(const Service& service, const std::string& message, grpc::StatusCode code) {
   const BusyCallers busy(service, 2, 64, {{kSoftmax, message}});
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_TRUE(Eventually([&] { return busy.answered(code) > 500; }));
   const std::int64_t before = busy.answered(code);
   const double p99 = GoodP99Ms(service);
   const std::int64_t answered = busy.answered(code) - before;
@@ -344,7 +349,7 @@ TEST(Crowd, CallsThatBringNoTensorWaitBehindThoseThatDo) {
         {{"/grpc.health.v1.Health/Check", ""},
          {"/softmax.v1.SoftmaxService/GetServerInfo", ""},
          {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", std::string("\x3a\0", 2)}});
-    std::this_thread::sleep_for(std::chrono::seconds(1));
+    EXPECT_TRUE(Eventually([&] { return busy.answered(grpc::OK) > 1000; }));
     const auto began = Clock::now();
     const std::int64_t earlier = busy.answered(grpc::OK);
     beside = GoodP99Ms(service);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/end_to_end/faulty_service.h"
+#include "tests/support/eventually.h"
 
 namespace softmax::testing {
 namespace {
@@ -11,14 +12,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 using Clock = std::chrono::steady_clock;
-
-bool Eventually(const std::function<bool()>& is) {
-  for (int i = 0; i < 2000; ++i) {
-    if (is()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  return false;
-}
 
 // A server whose second device is lost under load, and what is seen of that.
 void LoseOneOfTwo(const std::string& fault, const std::string& reason) {

@@ -12,6 +12,7 @@
 #include "tests/end_to_end/faulty_service.h"
 #include "tests/end_to_end/server_process.h"
 #include "tests/end_to_end/service.h"
+#include "tests/support/eventually.h"
 
 namespace softmax::testing {
 namespace {
@@ -59,7 +60,7 @@ TEST(HealthService, AnswersWhileEverySlabIsTaken) {
     HealthCheckResponse response;
     EXPECT_TRUE(stub->Check(&context, {}, &response).ok());
     EXPECT_EQ(response.status(), HealthCheckResponse::SERVING);
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    LetPass(std::chrono::milliseconds(20));  // a prober that asks 50 times a second
   }
   stop = true;
 }
@@ -160,7 +161,7 @@ TEST(Drain, HealthTurnsAndEveryAcceptedRequestIsAnswered) {
     reader->Finish();
   });
   // Before the callers keep a slow machine busy.
-  for (int i = 0; i < 1000 && !told; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_TRUE(Eventually([&] { return told.load(); }));
   std::atomic<bool> stop{false};
   std::atomic<int> answered{0}, refused{0}, lost{0}, wrong{0};
   std::vector<std::jthread> callers;
@@ -177,7 +178,8 @@ TEST(Drain, HealthTurnsAndEveryAcceptedRequestIsAnswered) {
           if (!JudgeAnswer(question, answer->data()).ok) ++wrong;
         } else if (absl::IsUnavailable(answer.status())) {
           ++refused;  // never accepted: it came after the drain began, or found no server
-          std::this_thread::sleep_for(std::chrono::milliseconds(5));
+          // Leaves the server time to end.
+          LetPass(std::chrono::milliseconds(5));
         } else {
           ++lost;
           ADD_FAILURE() << answer.status();
@@ -185,9 +187,8 @@ TEST(Drain, HealthTurnsAndEveryAcceptedRequestIsAnswered) {
       }
     });
   }
-  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  EXPECT_TRUE(Eventually([&] { return answered > 100; }));
   const int before = answered;
-  EXPECT_GT(before, 0);
   server.Signal(SIGTERM);
   EXPECT_EQ(server.Wait(15000), 0) << server.Log();
   stop = true;
@@ -210,8 +211,7 @@ TEST(Drain, WhatComesToStreamsIsRefusedAndCounted) {
     const auto refused = [&] {
       return MetricOf(server.metrics(), R"(softmax_requests_rejected_total{reason="draining"} )");
     };
-    for (int i = 0; i < 500 && refused() != requests; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    return refused() == requests;
+    return Eventually([&] { return refused() == requests; });
   };
   const auto channel = grpc::CreateChannel(server.target(), grpc::InsecureChannelCredentials());
   const auto stub = v1::SoftmaxService::NewStub(channel);
@@ -226,7 +226,7 @@ TEST(Drain, WhatComesToStreamsIsRefusedAndCounted) {
   message.mutable_requests(0)->mutable_input()->set_data(std::string(8, '\0'));
   const auto open = stub->SoftmaxStream(&open_context);
   ASSERT_TRUE(open->Write(message));
-  while (MetricOf(server.metrics(), "softmax_requests_in_flight ") != "1") std::this_thread::yield();
+  ASSERT_TRUE(Eventually([&] { return NumberOf(server, "softmax_requests_in_flight ") == 1; }));
 
   server.Signal(SIGTERM);
   while (watch->Read(&health)) {
@@ -251,7 +251,7 @@ TEST(Drain, ASecondSignalEndsAtOnce) {
   ServerProcess server({"--drain-delay=60s"});
   ASSERT_FALSE(server.target().empty()) << server.Log();
   server.Signal(SIGTERM);
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_TRUE(server.LogComesToHave("draining: "));
   EXPECT_TRUE(server.Running());
   server.Signal(SIGTERM);
   EXPECT_EQ(server.Wait(5000), 0) << server.Log();

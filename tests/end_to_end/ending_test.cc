@@ -12,6 +12,7 @@
 #include "tests/end_to_end/http2_client.h"
 #include "tests/end_to_end/late_events.h"
 #include "tests/end_to_end/service.h"
+#include "tests/support/eventually.h"
 
 namespace softmax::testing {
 namespace {
@@ -45,7 +46,7 @@ TEST(Ending, ACallMayComeOutOfItsQueueLast) {
   client->ReadFor(50);
   HoldBackEvent(500);
   client.reset();
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_TRUE(Eventually(&EventIsHeldBack));
   service.reset();
   EXPECT_TRUE(EventCameLate());
 }
@@ -87,7 +88,7 @@ TEST(Ending, CallsOfAllKindsMayBeUnderWay) {
         (void)watch->Finish();
       });
     }
-    while (begun < 50) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_TRUE(Eventually([&] { return begun >= 50; }));
     const auto begin = std::chrono::steady_clock::now();
     service.reset();
     spent += std::chrono::steady_clock::now() - begin;

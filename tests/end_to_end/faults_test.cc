@@ -5,6 +5,7 @@
 
 #include "softmax/v1/softmax.grpc.pb.h"
 #include "tests/end_to_end/faulty_service.h"
+#include "tests/support/eventually.h"
 
 namespace softmax::testing {
 namespace {
@@ -87,9 +88,7 @@ TEST(Faults, AStoppedProcessDoesNotTakeItsDeviceForHanging) {
   Callers callers(server.target());
   for (int i = 0; i < 2; ++i) {
     EXPECT_TRUE(callers.GetRightAnswers(4));  // so that others are under way now
-    server.Signal(SIGSTOP);
-    std::this_thread::sleep_for(std::chrono::milliseconds(3000));
-    server.Signal(SIGCONT);
+    server.StandStill(std::chrono::seconds(3));
   }
   EXPECT_TRUE(callers.GetRightAnswers(4));
   callers.Stop();
@@ -145,9 +144,7 @@ TEST(Faults, WithoutMemoryRequestsWaitAreRefusedOrServedByTheirSize) {
   for (int i = 0; i < 8; ++i) {
     waiting.emplace_back([&] { (void)Ask(server.target(), kLarge, std::chrono::seconds(8)); });
   }
-  for (int i = 0; i < 700 && MetricOf(server.metrics(), "softmax_requests_queued ") != "4"; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
+  EXPECT_TRUE(Eventually([&] { return NumberOf(server, "softmax_requests_queued ") == 4; }, std::chrono::seconds(7)));
   const grpc::Status refused = Ask(server.target(), kLarge, std::chrono::seconds(8));
   EXPECT_EQ(refused.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << refused.error_message();
   EXPECT_EQ(HealthOf(server.target(), "liveness"), "SERVING");

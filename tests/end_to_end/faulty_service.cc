@@ -7,6 +7,7 @@
 
 #include "client/loadgen/measure/http_get.h"
 #include "grpc/health/v1/health.grpc.pb.h"
+#include "tests/support/eventually.h"
 
 namespace softmax::testing {
 
@@ -21,8 +22,7 @@ void Callers::Stop() {
 
 bool Callers::GetRightAnswers(int more) const {
   const int until = counts_.right + more;
-  for (int i = 0; i < 3000 && counts_.right < until; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  return counts_.right >= until;
+  return Eventually([&] { return counts_.right >= until; });
 }
 
 void Callers::Call(int number) {
@@ -39,7 +39,7 @@ void Callers::Call(int number) {
       ++counts_.internal;
     } else if (absl::IsUnavailable(answer.status())) {
       ++counts_.unavailable;
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      LetPass(std::chrono::milliseconds(5));  // leaves the server time to end, or to come back
     } else {
       ++counts_.other;
       ADD_FAILURE() << answer.status();

@@ -14,6 +14,7 @@
 #include "tests/client/support/test_certificates.h"
 #include "tests/end_to_end/server_process.h"
 #include "tests/end_to_end/service.h"
+#include "tests/support/eventually.h"
 #include "tests/support/temp_folder.h"
 
 namespace softmax::testing {
@@ -84,18 +85,20 @@ TEST(HealthAddress, LivesThroughADrainAndTellsIt) {
   const auto old = ChannelTo(health);
   EXPECT_EQ(Probe(old, "readiness"), HealthCheckResponse::SERVING);
   std::vector<int> seen;
+  std::atomic<bool> told{false};
   std::jthread watcher([&] {
     grpc::ClientContext context;
     auto reader = Health::NewStub(ChannelTo(health))->Watch(&context, {});
     HealthCheckResponse response;
-    while (reader->Read(&response)) seen.push_back(response.status());
+    while (reader->Read(&response)) {
+      seen.push_back(response.status());
+      told = true;
+    }
     reader->Finish();
   });
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_TRUE(Eventually([&] { return told.load(); }));
   server.Signal(SIGTERM);
-  for (int i = 0; i < 200 && Probe(old, "readiness") == HealthCheckResponse::SERVING; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
+  EXPECT_TRUE(Eventually([&] { return Probe(old, "readiness") != HealthCheckResponse::SERVING; }));
   // A new connection each, as probes make them.
   EXPECT_EQ(Probe(ChannelTo(health), "readiness"), HealthCheckResponse::NOT_SERVING);
   EXPECT_EQ(Probe(ChannelTo(health), ""), HealthCheckResponse::NOT_SERVING);
@@ -135,6 +138,7 @@ TEST(HealthAddress, HasSocketsThatWaitForNoOthers) {
 
 // Twice as many callers as fill the arena, each always with a request of a quarter of it.
 TEST(HealthAddress, AnswersSoonWhileEverySlabIsTaken) {
+  constexpr std::uint64_t kSlabs = (32 << 20) / (64 << 10);
   Service service([](server::Config& config) {
     AddHealth(config);
     config.arena_bytes = 32 << 20;
@@ -150,7 +154,7 @@ TEST(HealthAddress, AnswersSoonWhileEverySlabIsTaken) {
       while (!stop) (void)client->Softmax(question.view(), question.options());
     });
   }
-  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  EXPECT_TRUE(Eventually([&] { return service.server().slabs_used() >= kSlabs * 3 / 4; }));
   // Client, server and load share the cores with whatever else runs here: the bound of 100 ms is on the median, and a
   // busy machine gets several chances.
   double median = 1e9;
@@ -160,7 +164,7 @@ TEST(HealthAddress, AnswersSoonWhileEverySlabIsTaken) {
       const auto begin = Clock::now();
       EXPECT_EQ(Probe(ChannelTo(service.server().health_address()), "liveness"), HealthCheckResponse::SERVING);
       ms.push_back(std::chrono::duration<double, std::milli>(Clock::now() - begin).count());
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      LetPass(std::chrono::milliseconds(10));  // a prober that asks a hundred times a second
     }
     std::sort(ms.begin(), ms.end());
     median = ms[ms.size() / 2];

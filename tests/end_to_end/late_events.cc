@@ -61,6 +61,8 @@ void HoldBackEvent(int milliseconds) {
   hold_ms = milliseconds;
 }
 
+bool EventIsHeldBack() { return hold_ms == 0; }
+
 bool EventCameLate() { return came_late; }
 
 }  // namespace softmax::testing

@@ -7,6 +7,8 @@ namespace softmax::testing {
 // the first event of a success that any queue of this process hands out is kept back for `milliseconds`, as if that had
 // happened. Needs gRPC as a shared library.
 void HoldBackEvent(int milliseconds);
+// Whether one was found since, and is or was kept back.
+bool EventIsHeldBack();
 // Whether one was kept back since, and handed out.
 bool EventCameLate();
 

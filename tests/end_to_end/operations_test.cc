@@ -20,6 +20,7 @@
 #include "tests/end_to_end/faulty_service.h"
 #include "tests/end_to_end/server_process.h"
 #include "tests/end_to_end/service.h"
+#include "tests/support/eventually.h"
 #include "tests/support/temp_folder.h"
 
 namespace softmax::testing {
@@ -27,14 +28,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-bool Eventually(const std::function<bool()>& is) {
-  for (int i = 0; i < 500; ++i) {
-    if (is()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  return false;
-}
 
 grpc::Status Call(const std::string& target, std::uint64_t id, const std::string& traceparent) {
   const auto channel = grpc::CreateChannel(target, grpc::InsecureChannelCredentials());
@@ -139,19 +132,14 @@ TEST(QueueThreads, SayHowLateAndHowBusyTheyAre) {
     return text.empty() ? -1.0 : std::stod(text);
   };
   const auto waits_for = [&](double samples) {
-    for (int i = 0; i < 200 && number("softmax_queue_thread_lag_seconds_count ") < samples; ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    }
-    return number("softmax_queue_thread_lag_seconds_count ");
+    return Eventually([&] { return number("softmax_queue_thread_lag_seconds_count ") >= samples; });
   };
-  const double before = waits_for(10);
-  EXPECT_GE(before, 10);
+  EXPECT_TRUE(waits_for(10));
+  const double before = number("softmax_queue_thread_lag_seconds_count ");
   const std::string late = R"(softmax_queue_thread_lag_seconds_bucket{le="0.5"} )";
   const double late_before = number("softmax_queue_thread_lag_seconds_count ") - number(late);
-  server.Signal(SIGSTOP);
-  std::this_thread::sleep_for(std::chrono::milliseconds(1200));
-  server.Signal(SIGCONT);
-  waits_for(before + 10);
+  server.StandStill(std::chrono::milliseconds(1200));
+  EXPECT_TRUE(waits_for(before + 10));
   EXPECT_GE(number("softmax_queue_thread_lag_seconds_count ") - number(late), late_before + 2);  // both threads
   const double busy = number(R"(softmax_queue_thread_busy_seconds_total{thread="0"} )");
   EXPECT_GE(busy, 0);

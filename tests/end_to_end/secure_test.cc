@@ -29,6 +29,7 @@
 #include "tests/end_to_end/http2_client.h"
 #include "tests/end_to_end/server_process.h"
 #include "tests/end_to_end/service.h"
+#include "tests/support/eventually.h"
 #include "tests/support/temp_folder.h"
 
 namespace softmax::testing {
@@ -211,11 +212,15 @@ TEST_F(SecureTest, CertificatesAreSwappedUnderLoadWithoutAFailedCall) {
       }
     });
   }
+  const auto more_connect = [&] {
+    const int until = on_new_connections + 8;
+    EXPECT_TRUE(Eventually([&] { return on_new_connections >= until; }));
+  };
   for (int swap = 0; swap < 8; ++swap) {
     const client::Identity& next = swap % 2 == 0 ? second_ : first_;
-    std::this_thread::sleep_for(std::chrono::milliseconds(150));
+    more_connect();
     folder_.Write("cert.pem", next.certificate);
-    std::this_thread::sleep_for(std::chrono::milliseconds(150));
+    more_connect();
     service.server().RefreshSecrets();  // sees a certificate that is not the key's
     folder_.Write("key.pem", next.private_key);
     service.server().RefreshSecrets();
@@ -253,17 +258,15 @@ TEST_F(SecureTest, ADrainUnderLoadLosesNoAcceptedCall) {
         status.ok() ? ++answered : ++refused;
         if (status.ok()) continue;
         EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
-        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        LetPass(std::chrono::milliseconds(5));  // leaves the server time to end
       }
     });
   }
-  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  EXPECT_TRUE(Eventually([&] { return answered > 40; }));
   service.Drain();
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_TRUE(Eventually([&] { return refused > 0; }));
   stop = true;
   callers.clear();
-  EXPECT_GT(answered, 0);
-  EXPECT_GT(refused, 0);
 }
 
 // A connection that begins a handshake and stops there ends, well before a keepalive would look at it.
@@ -343,11 +346,7 @@ TEST(Tokens, ChangeWithTheFile) {
   service.server().RefreshSecrets();
   ExpectAll(Ask(service, "Bearer one"), grpc::OK);
   folder.Write("tokens", HexDigest("two"));
-  grpc::StatusCode two = grpc::UNKNOWN;  // without being told
-  for (int i = 0; i < 100 && two != grpc::OK; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    two = Ask(service, "Bearer two").unary;
-  }
+  EXPECT_TRUE(Eventually([&] { return Ask(service, "Bearer two").unary == grpc::OK; }));  // without being told
   ExpectAll(Ask(service, "Bearer two"), grpc::OK);
   ExpectAll(Ask(service, "Bearer one"), grpc::PERMISSION_DENIED);
 }
@@ -428,7 +427,7 @@ TEST_P(TlsJunk, CostsGoodClientsLittleAndHoldsNothing) {
       const auto began = std::chrono::steady_clock::now();
       EXPECT_TRUE((*client)->Softmax(question.view(), question.options()).ok());
       ms.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - began).count());
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      LetPass(std::chrono::milliseconds(1));  // a client that does not fill the server's cores
     }
     std::sort(ms.begin(), ms.end());
     return ms[ms.size() * 99 / 100];
@@ -442,11 +441,8 @@ TEST_P(TlsJunk, CostsGoodClientsLittleAndHoldsNothing) {
   const double beside = p99(std::chrono::milliseconds(1500));
   const std::size_t most = DescriptorsOf(server.pid());
   const int connections = junk.get();
-  for (int i = 0; i < 1000 && DescriptorsOf(server.pid()) > descriptors; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
   EXPECT_GT(connections, 100);
-  EXPECT_LE(DescriptorsOf(server.pid()), descriptors);
+  EXPECT_TRUE(Eventually([&] { return DescriptorsOf(server.pid()) <= descriptors; }));
   EXPECT_LT(most, descriptors + 2 * kHeld);
   EXPECT_LT(server.PeakResidentBytes() - memory, kJunkMayGrow);
   EXPECT_LT(beside, kJunkMayTakeMs);

@@ -12,7 +12,8 @@
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
-#include <thread>
+
+#include "tests/support/eventually.h"
 
 namespace softmax::testing {
 namespace {
@@ -61,13 +62,16 @@ ServerProcess::ServerProcess(const std::vector<std::string>& flags, std::uint64_
   }
   pid_ = fork();
   if (pid_ == 0) Exec(arguments, log_path_, descriptor_limit);
-  for (int i = 0; i < 2000 && Running(); ++i) {
-    metrics_ = FindInLog("metrics on ");
-    target_ = FindInLog("listening on ");
-    if (!metrics_.empty() && !target_.empty()) return;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  target_.clear();
+  bool listens = false;
+  Eventually(
+      [&] {
+        metrics_ = FindInLog("metrics on ");
+        target_ = FindInLog("listening on ");
+        listens = Running() && !metrics_.empty() && !target_.empty();
+        return listens || ended_;
+      },
+      std::chrono::minutes(1));
+  if (!listens) target_.clear();
 }
 
 ServerProcess::~ServerProcess() {
@@ -91,10 +95,14 @@ bool ServerProcess::Running() {
 void ServerProcess::Signal(int number) const { kill(pid_, number); }
 
 int ServerProcess::Wait(int timeout_ms) {
-  for (int waited = 0; waited < timeout_ms && Running(); waited += 5) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
+  Eventually([this] { return !Running(); }, std::chrono::milliseconds(timeout_ms));
   return ended_ ? exit_code_ : -1;
+}
+
+void ServerProcess::StandStill(std::chrono::milliseconds time) const {
+  Signal(SIGSTOP);
+  LetPass(time);
+  Signal(SIGCONT);
 }
 
 std::string ServerProcess::Log() const {
@@ -114,11 +122,7 @@ std::string ServerProcess::FindInLog(const std::string& before) const {
 }
 
 bool ServerProcess::LogComesToHave(const std::string& text) const {
-  for (int i = 0; i < 1000; ++i) {
-    if (Log().find(text) != std::string::npos) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  return false;
+  return Eventually([&] { return Log().find(text) != std::string::npos; });
 }
 
 std::int64_t ServerProcess::PeakResidentBytes() const {

@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -20,12 +21,14 @@ class ServerProcess {
   const std::string& metrics() const { return metrics_; }
   pid_t pid() const { return pid_; }
   void Signal(int number) const;
+  // Is stopped for so long, as when a virtual machine is moved.
+  void StandStill(std::chrono::milliseconds time) const;
   // The exit code; -1 when it did not end in time or was killed by a signal.
   int Wait(int timeout_ms);
   std::string Log() const;
   // The rest of the first line that has this; empty: none has.
   std::string FindInLog(const std::string& before) const;
-  // The server writes its log from a thread of its own: whether a line comes to have this within ten seconds.
+  // The server writes its log from a thread of its own: whether a line comes to have this.
   bool LogComesToHave(const std::string& text) const;
   // From /proc: the most resident memory so far, in bytes.
   std::int64_t PeakResidentBytes() const;

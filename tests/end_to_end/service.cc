@@ -6,9 +6,9 @@
 
 #include <cstdlib>
 #include <fstream>
-#include <thread>
 
 #include "server/base/process_settings.h"
+#include "tests/support/eventually.h"
 #include "tests/support/kernel_cases.h"
 
 namespace softmax::testing {
@@ -76,11 +76,7 @@ std::shared_ptr<grpc::Channel> Service::NewChannel() const {
 }
 
 bool Service::AllSlabsFree() const {
-  for (int i = 0; i < 200; ++i) {
-    if (server_->slabs_used() == 0) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  return false;
+  return Eventually([this] { return server_->slabs_used() == 0; }, std::chrono::seconds(5));
 }
 
 std::int64_t ResidentBytes() {

@@ -28,7 +28,7 @@ class Service {
   std::unique_ptr<client::Client> NewClient(client::ClientOptions options = {}) const;
   // A channel of its own connection, with room for large answers.
   std::shared_ptr<grpc::Channel> NewChannel() const;
-  // Every slab back in the pool within two seconds?
+  // Every slab back in the pool within five seconds?
   bool AllSlabsFree() const;
   // Stops the server; the object stays for inspection.
   void Drain() { server_->Drain(); }

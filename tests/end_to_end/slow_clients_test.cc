@@ -10,6 +10,7 @@
 #include "softmax/v1/softmax.pb.h"
 #include "tests/end_to_end/faulty_service.h"
 #include "tests/end_to_end/http2_client.h"
+#include "tests/support/eventually.h"
 
 namespace softmax::testing {
 namespace {
@@ -32,15 +33,6 @@ std::int64_t Ended(const ServerProcess& server, const std::string& code) {
 }
 
 std::int64_t UsedSlabs(const ServerProcess& server) { return NumberOf(server, R"(softmax_slabs{state="used"} )"); }
-
-template <typename Condition>
-bool Becomes(Condition condition, std::chrono::seconds within) {
-  for (const auto until = Clock::now() + within; Clock::now() < until;) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-  return condition();
-}
 
 // A client that has sent a request of so many columns and reads nothing of its answer.
 std::unique_ptr<Http2Client> Asked(const ServerProcess& server, std::int64_t columns) {
@@ -77,7 +69,7 @@ TEST(SlowClients, WhoLeavesInMidUploadIsCountedAsCancelled) {
     if (i == 1) client.Reset(stream);
     client.ReadFor(20);
   }
-  EXPECT_TRUE(Becomes([&] { return Ended(server, "CANCELLED") == 3; }, std::chrono::seconds(10)))
+  EXPECT_TRUE(Eventually([&] { return Ended(server, "CANCELLED") == 3; }, std::chrono::seconds(10)))
       << Ended(server, "CANCELLED");
   EXPECT_EQ(Ended(server, "INTERNAL"), 0);
   EXPECT_EQ(NumberOf(server, R"(softmax_requests_rejected_total{reason="invalid"} )"), 0);
@@ -95,7 +87,7 @@ TEST(SlowClients, WhatThoseWhoLeftHadAskedForIsNotRun) {
     for (int i = 0; i < kCalls; ++i) EXPECT_TRUE(client.SendBody(client.StartCall(), frame, true));
     client.ReadFor(50);
   }
-  EXPECT_TRUE(Becomes([&] { return Ended(server, "CANCELLED") == kCalls; }, std::chrono::seconds(20)))
+  EXPECT_TRUE(Eventually([&] { return Ended(server, "CANCELLED") == kCalls; }, std::chrono::seconds(20)))
       << Ended(server, "CANCELLED");
   EXPECT_EQ(Ended(server, "OK"), 0);
   EXPECT_LT(NumberOf(server, "softmax_batch_requests_sum "), kCalls);
@@ -111,11 +103,11 @@ TEST(SlowClients, WhoReadsSteadilyGetsItsAnswer) {
   std::size_t read = 0;
   while (read < (8u << 20) && Clock::now() - begin < std::chrono::seconds(30)) {
     read += client->Read(64 << 10);
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    LetPass(std::chrono::milliseconds(10));
   }
   EXPECT_GE(read, 8u << 20);
   EXPECT_GT(Clock::now() - begin, std::chrono::seconds(3)) << "no slow reader";
-  EXPECT_TRUE(Becomes([&] { return Ended(server, "OK") == 1; }, std::chrono::seconds(5)));
+  EXPECT_TRUE(Eventually([&] { return Ended(server, "OK") == 1; }, std::chrono::seconds(5)));
   EXPECT_EQ(Ended(server, "CANCELLED"), 0);
 }
 
@@ -127,9 +119,9 @@ TEST(SlowClients, WhoDoesNotReadIsGivenUpAndCountedAsCancelled) {
     const std::uint32_t stream = client.StartCall();
     client.ReadFor(50);
     EXPECT_TRUE(client.SendBody(stream, Frame(3 << 20), true));
-    EXPECT_TRUE(Becomes([&] { return Ended(server, "CANCELLED") == 1; }, std::chrono::seconds(5)))
+    EXPECT_TRUE(Eventually([&] { return Ended(server, "CANCELLED") == 1; }, std::chrono::seconds(5)))
         << "window " << window;
-    EXPECT_TRUE(Becomes([&] { return UsedSlabs(server) == 0; }, std::chrono::seconds(5)));
+    EXPECT_TRUE(Eventually([&] { return UsedSlabs(server) == 0; }, std::chrono::seconds(5)));
     EXPECT_EQ(Ended(server, "OK"), 0);
   }
 }
@@ -145,7 +137,7 @@ TEST(SlowClients, SmallRequestsOvertakeALargeOneThatWaitsForUnreadAnswers) {
   for (int i = 0; i < 200; ++i) ASSERT_TRUE(small->Softmax(question.view(), question.options()).ok());
   std::vector<std::unique_ptr<Http2Client>> unread;
   for (int i = 0; i < 4; ++i) unread.push_back(Asked(server, 3 << 20));
-  ASSERT_TRUE(Becomes([&] { return UsedSlabs(server) > 600; }, kAllUnread)) << UsedSlabs(server);
+  ASSERT_TRUE(Eventually([&] { return UsedSlabs(server) > 600; }, kAllUnread)) << UsedSlabs(server);
   std::atomic<bool> answered{false};
   absl::Status large_status;
   std::jthread large([&] {
@@ -154,7 +146,7 @@ TEST(SlowClients, SmallRequestsOvertakeALargeOneThatWaitsForUnreadAnswers) {
         NewClient(server, std::chrono::seconds(30))->Softmax(large_question.view(), large_question.options()).status();
     answered = true;
   });
-  EXPECT_TRUE(Becomes([&] { return NumberOf(server, "softmax_requests_queued ") > 0; }, kAllUnread));
+  EXPECT_TRUE(Eventually([&] { return NumberOf(server, "softmax_requests_queued ") > 0; }, kAllUnread));
   int failed = 0, asked = 0;
   absl::Status why;
   Clock::duration slowest{0};
@@ -166,7 +158,7 @@ TEST(SlowClients, SmallRequestsOvertakeALargeOneThatWaitsForUnreadAnswers) {
     }
     slowest = std::max(slowest, Clock::now() - begin);
     ++asked;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    LetPass(std::chrono::milliseconds(2));  // leaves the server's cores to the large one
   }
   large.join();
   EXPECT_TRUE(large_status.ok()) << large_status;

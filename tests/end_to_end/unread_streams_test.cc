@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <atomic>
 #include <thread>
+#include <utility>
 
 #include "softmax/v1/softmax.grpc.pb.h"
 #include "tests/end_to_end/faulty_service.h"
+#include "tests/support/eventually.h"
 
 namespace softmax::testing {
 namespace {
@@ -74,17 +76,24 @@ class UnreadStream {
   std::jthread writer_;
 };
 
-// Until nothing more is taken for half a second: how many requests were, answers that wait among them.
-std::int64_t TakenInAll(const ServerProcess& server) {
+// A number that grows, once it is at least so large and the same for half a second.
+template <typename Number>
+std::int64_t AtItsEnd(const Number& number, std::int64_t least) {
   std::int64_t before = -1;
-  for (int i = 0; i < 20; ++i) {
-    const std::int64_t now =
-        std::max<std::int64_t>(NumberOf(server, kAnswered), 0) + NumberOf(server, "softmax_requests_in_flight ");
-    if (now == before && now > 0) return now;
-    before = now;
-    std::this_thread::sleep_for(std::chrono::milliseconds(500));
-  }
+  const auto at_its_end = [&] {
+    const std::int64_t now = number();
+    return std::exchange(before, now) == now && now >= least;
+  };
+  EXPECT_TRUE(Eventually(at_its_end, std::chrono::seconds(30), std::chrono::milliseconds(500)));
   return before;
+}
+
+// How many requests are taken until no more are, answers that wait among them.
+std::int64_t TakenInAll(const ServerProcess& server) {
+  const auto taken = [&] {
+    return std::max<std::int64_t>(NumberOf(server, kAnswered), 0) + NumberOf(server, "softmax_requests_in_flight ");
+  };
+  return AtItsEnd(taken, 1);
 }
 
 TEST(UnreadStreams, AreNotReadEither) {
@@ -109,10 +118,8 @@ TEST(UnreadStreams, LeaveTheArenaWhenTheirTimeIsOver) {
   ASSERT_FALSE(server.target().empty()) << server.Log();
   const UnreadStream stream(server.target(), 64 << 10, 1);
   // Not before the stream has ended: until then the arena may be empty for a moment between two answers.
-  for (int i = 0; i < 300 && (!stream.ended() || NumberOf(server, R"(softmax_slabs{state="used"} )") > 0); ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  }
-  EXPECT_EQ(NumberOf(server, R"(softmax_slabs{state="used"} )"), 0);
+  EXPECT_TRUE(Eventually([&] { return stream.ended(); }));
+  EXPECT_TRUE(Eventually([&] { return NumberOf(server, R"(softmax_slabs{state="used"} )") == 0; }));
   // Of what was given up none is counted as answered: a write or two may have left before.
   EXPECT_GT(NumberOf(server, R"(softmax_requests_total{method="SoftmaxStream",protocol="native",code="CANCELLED"} )"),
             0);
@@ -136,13 +143,8 @@ std::int64_t RefusedInAll(const ServerProcess& server, const v1::SoftmaxStreamRe
   const auto channel = UnreadStream::ChannelOfItsOwn(server.target());
   std::vector<std::unique_ptr<UnreadStream>> streams;
   for (int i = 0; i < 32; ++i) streams.push_back(std::make_unique<UnreadStream>(channel, message));
-  std::int64_t refused = -1;
-  for (int i = 0; i < 40; ++i) {
-    const std::int64_t now = NumberOf(server, R"(softmax_requests_rejected_total{reason="invalid"} )");
-    if (now == refused && now >= 32) break;
-    refused = now;
-    std::this_thread::sleep_for(std::chrono::milliseconds(500));
-  }
+  const std::int64_t refused =
+      AtItsEnd([&] { return NumberOf(server, R"(softmax_requests_rejected_total{reason="invalid"} )"); }, 32);
   EXPECT_EQ(
       refused,
       NumberOf(server, R"(softmax_requests_total{method="SoftmaxStream",protocol="native",code="INVALID_ARGUMENT"} )"));
@@ -202,8 +204,7 @@ TEST(UnreadStreams, OfSmallAnswersEnd) {
   ServerProcess server({"--answer-timeout=1s"});
   ASSERT_FALSE(server.target().empty()) << server.Log();
   const UnreadStream stream(server.target(), 16, 64);
-  for (int i = 0; i < 300 && !stream.ended(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  EXPECT_TRUE(stream.ended());
+  EXPECT_TRUE(Eventually([&] { return stream.ended(); }));
 }
 
 }  // namespace

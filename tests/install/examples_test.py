@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Runs an example as its readers would: examples_test.py shell|node FAKE_SERVER SOFTMAX_CLIENT."""
+"""Runs an example as its readers would: examples_test.py shell|node FAKE_SERVER SOFTMAX_CLIENT SOFTMAX_SERVER.
+The server answers what the fake one does not: the most probable elements."""
+import contextlib
 import math
 import os
 import shutil
@@ -28,9 +30,21 @@ def check(output):
             assert abs(got - want) <= 1e-6 * want + 1e-30, f"{got} for {want}"
 
 
-def test_shell(target, _folder, client):
+def check_top(output):
+    """The two most probable of each row, equal ones by their index: row, index, probability."""
+    answers = [line.split() for line in output.splitlines() if not line.startswith("#")]
+    assert [answer[:2] for answer in answers] == [["0", "2"], ["0", "1"], ["1", "0"], ["1", "1"], ["2", "1"],
+                                                  ["2", "2"]], output
+    for row, index, probability in answers:
+        want = softmax(ROWS[int(row)])[int(index)]
+        assert abs(float(probability) - want) <= 1e-5 * want, output
+
+
+def test_shell(target, top_target, _folder, client):
     script = os.path.join(ROOT, "client/examples/shell/softmax_request.sh")
-    check(run(["sh", script, target], stdin=INPUT, environment={"SOFTMAX_CLIENT": client}))
+    environment = {"SOFTMAX_CLIENT": client}
+    check(run(["sh", script, target], stdin=INPUT, environment=environment))
+    check_top(run(["sh", script, top_target, "--top", "2"], stdin=INPUT, environment=environment))
 
 
 def install_node_example(folder):
@@ -48,7 +62,7 @@ def install_node_example(folder):
     return None
 
 
-def test_node(target, folder, _client):
+def test_node(target, top_target, folder, _client):
     reason = install_node_example(folder)
     if reason:
         print("SKIPPED:", reason)
@@ -62,12 +76,16 @@ def test_node(target, folder, _client):
     refused = subprocess.run(["node", script, target], input="1 2\n3\n", capture_output=True, text=True, timeout=60,
                              check=False, env={**os.environ, **environment})
     assert refused.returncode == 1 and "same number" in refused.stderr, refused
+    check_top(run(["node", script, top_target, "2"], stdin=INPUT, environment=environment, timeout=60))
 
 
 def main():
-    which, fake_server, client = sys.argv[1:4]
-    with tempfile.TemporaryDirectory() as folder, server(fake_server, folder) as target:
-        {"shell": test_shell, "node": test_node}[which](target, folder, client)
+    which, fake_server, client, softmax_server = sys.argv[1:5]
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        target = stack.enter_context(server([fake_server], folder, "fake.sock"))
+        command = [softmax_server, "--backend", "cpu", "--metrics-address", "none", "--address"]
+        top_target = stack.enter_context(server(command, folder, "server.sock"))
+        {"shell": test_shell, "node": test_node}[which](target, top_target, folder, client)
     print(f"the {which} example answers right")
 
 

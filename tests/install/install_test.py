@@ -62,7 +62,7 @@ class InstalledClient(unittest.TestCase):
 
     def test_a_project_finds_it_with_cmake(self):
         out = self.project(os.path.join(HERE, "consumer"))
-        with server(FAKE_SERVER, out) as target:
+        with server([FAKE_SERVER], out) as target:
             self.assertEqual(run([out + "/consumer", target]), "1.2.3 0.090031 0.244728 0.665241\n")
 
     def test_another_version_is_refused(self):
@@ -84,7 +84,7 @@ class InstalledClient(unittest.TestCase):
              "-o", program, *self.pkg_config("--libs")])
         folder = os.path.join(self.folder, "sock")
         os.makedirs(folder)
-        with server(FAKE_SERVER, folder) as target:
+        with server([FAKE_SERVER], folder) as target:
             self.assertEqual(run([program, target]), "1.2.3 0.090031 0.244728 0.665241\n")
 
     def test_its_headers_include_no_grpc(self):
@@ -96,7 +96,7 @@ class InstalledClient(unittest.TestCase):
 
     def test_the_examples_build_and_run(self):
         out = self.project(os.path.join(ROOT, "client/examples/cpp"))
-        with server(FAKE_SERVER, out) as target:
+        with server([FAKE_SERVER], out) as target:
             self.assertEqual(run([out + "/sync", target, "1", "2", "3"]), "0.0900306 0.244728 0.665241 \n")
             self.assertRegex(run([out + "/async", target]), r"^100 answers, \d+ retries\n$")
             self.assertEqual(run([out + "/stream", target]), "100 streamed, 100 batched\n")

@@ -3,23 +3,24 @@ import contextlib
 import os
 import socket
 import subprocess
-import time
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+from waiting import eventually  # noqa: E402
 
 # ctest shows a test as skipped that ends so.
 SKIPPED = 77
 
 
 @contextlib.contextmanager
-def server(binary, folder):
-    """The fake server on a unix socket in `folder`; its target."""
-    path = os.path.join(folder, "server.sock")
-    process = subprocess.Popen([binary, "unix:" + path])
+def server(command, folder, name="server.sock"):
+    """A server on a unix socket in `folder`, its command without the address; its target."""
+    path = os.path.join(folder, name)
+    process = subprocess.Popen([*command, "unix:" + path])
     try:
-        deadline = time.monotonic() + 60
-        while not _accepts(path):
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError("the server did not start")
-            time.sleep(0.02)
+        eventually(lambda: process.poll() is not None or _accepts(path), 60)
+        if not _accepts(path):
+            raise RuntimeError("the server did not start")
         yield "unix:" + path
     finally:
         process.kill()

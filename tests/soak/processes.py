@@ -1,11 +1,15 @@
 """A server started for a long test, and what /proc says of it."""
 import collections
 import os
+import pathlib
 import re
 import statistics
 import subprocess
+import sys
 import threading
-import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from waiting import eventually  # noqa: E402
 
 Server = collections.namedtuple("Server", "pid started address metrics")
 Sample = collections.namedtuple("Sample", "rss descriptors threads cpu_s")
@@ -25,11 +29,8 @@ def start_time(pid):
 
 
 def wait_for(log, pattern, seconds):
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if found := re.search(pattern, log.read_text(errors="replace")):
-            return found.group(1)
-        time.sleep(0.05)
+    if found := eventually(lambda: re.search(pattern, log.read_text(errors="replace")), seconds):
+        return found.group(1)
     raise SystemExit(f"the server did not start: {log.read_text(errors='replace')[-2000:]}")
 
 

@@ -92,6 +92,8 @@ BAD = [
     ("server/config/config.cc", "auto flag = \"--address /ro" + "ot/x\";\n", "somebody's machine"),
     ("server/config/config.cc", "// ----" + "--------\nauto flag = \"--address\";\n", "a banner line"),
     ("server/config/config.cc", "class BatchMana" + "ger;\nauto flag = \"--address\";\n", "name it after"),
+    ("tests/server/base/clock_test.cc", "#include <thread>\nvoid F() { std::this_thread::sleep_for(kLong); }\n",
+     "clock_test.cc:2: sleep_for: wait by Eventually"),
     # Two such classes were linked into the server once: the destructor of one ran on objects of the other.
     ("server/batching/shard.h", ONCE + "namespace softmax::server {\nclass Shard {\n};\n}\n",
      "softmax::server::Shard: "),

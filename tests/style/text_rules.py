@@ -17,6 +17,10 @@ BANNED = [
     (re.compile(r"^\s*(//|#)\s*[-=*#/]{4,}", re.MULTILINE), "a banner line"),
 ]
 BANNED_TYPE = re.compile(r"\b(?:class|struct)\s+(\w*(?:Mana" + r"ger|Hand" + r"ler|Hel" + r"per|Ut" + r"il|Utils))\b")
+# Tests wait for conditions; the few that let time pass say so by the name of what they call.
+SLEEP = re.compile(r"\b(sleep_for|sleep_until|SleepFor|usleep|nanosleep|time\.sleep)\b")
+MAY_SLEEP = ("tests/support/eventually.h", "tests/support/waiting.py", "tests/style/text_rules.py",
+             "tests/style/self_test.py")
 FILE_NAME = re.compile(r"^[a-z0-9_]+(-inl)?\.(h|cc|cu|cuh)$")
 
 
@@ -41,9 +45,19 @@ def _check_words(path, text):
             yield f"{path}: type {match.group(1)}: name it after what it is or does"
 
 
+def _check_sleeps(path, text):
+    if not path.startswith("tests/") or path in MAY_SLEEP or not path.endswith((".cc", ".h", ".cu", ".py")):
+        return
+    for match in SLEEP.finditer(text):
+        number = text.count("\n", 0, match.start()) + 1
+        yield f"{path}:{number}: {match.group(0)}: wait by Eventually or LetPass of tests/support/eventually.h " \
+              "(Python: waiting.py)"
+
+
 def check(files):
     problems = []
     for path, text in files.items():
+        problems += _check_sleeps(path, text)
         problems += _check_lines(path, text)
         problems += _check_words(path, text)
         name = path.rsplit("/", 1)[-1]

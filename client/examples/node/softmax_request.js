@@ -1,6 +1,8 @@
-// Softmax from Node.js: rows of numbers on standard input, their softmax on standard output.
+// Softmax from Node.js: rows of numbers on standard input, their softmax on standard output. With a number behind the
+// address, only the so many most probable elements of each row: row, index, probability.
 //
 //     npm install && echo '1 2 3' | node softmax_request.js localhost:50051
+//     echo '1 2 3' | node softmax_request.js localhost:50051 2
 'use strict';
 
 const fs = require('fs');
@@ -50,7 +52,8 @@ async function softmax(client, values, shape) {
   return Float32Array.from({length: bytes.length / 4}, (_, i) => bytes.readFloatLE(i * 4));
 }
 
-// The k most probable elements of each row, as {index, probability}, and no tensor.
+// The k most probable elements of each row, as {index, probability}, and no tensor. A row that has fewer elements is
+// filled up with index -1.
 async function top(client, values, shape, k) {
   const data = Buffer.alloc(values.length * 4);
   values.forEach((value, i) => data.writeFloatLE(value, i * 4));
@@ -63,6 +66,8 @@ async function top(client, values, shape, k) {
 
 async function main() {
   const address = process.argv[2] || 'localhost:50051';
+  const k = process.argv[3] === undefined ? 0 : Number(process.argv[3]);
+  if (!Number.isInteger(k) || k < 0) throw new Error(`expected a number of elements, got ${process.argv[3]}`);
   const rows = fs.readFileSync(0, 'utf8').split(/\r\n|\r|\n/).filter((line) => line.trim())
       .map((line) => line.trim().split(/\s+/).map(Number));
   const width = rows.length ? rows[0].length : 0;
@@ -75,9 +80,16 @@ async function main() {
     throw new Error('a number is too large for float32');
   }
   const client = await connect(address);
-  const result = await softmax(client, values, [rows.length, width]);
-  for (let start = 0; start < result.length; start += width) {
-    console.log(Array.from(result.subarray(start, start + width), (y) => Number(y.toPrecision(8))).join(' '));
+  if (k > 0) {
+    const best = await top(client, values, [rows.length, width], k);
+    best.forEach(({index, probability}, i) => {
+      if (index >= 0) console.log(Math.floor(i / k), index, Number(probability.toPrecision(8)));
+    });
+  } else {
+    const result = await softmax(client, values, [rows.length, width]);
+    for (let start = 0; start < result.length; start += width) {
+      console.log(Array.from(result.subarray(start, start + width), (y) => Number(y.toPrecision(8))).join(' '));
+    }
   }
   client.close();
 }

@@ -1,10 +1,14 @@
 """What a client of gRPC expects of a server, by Python's grpcio: calls.py ADDRESS. Prints ok."""
+import os
 import random
 import sys
 import threading
 import time
 
 import grpc
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../support"))
+from waiting import let_pass  # noqa: E402
 
 SERVICE = "/softmax.v1.SoftmaxService/"
 OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
@@ -53,7 +57,7 @@ def a_slow_reader(channel):
     call = channel.stream_stream(SERVICE + "SoftmaxStream")
     messages = [bytes([i]) * (1 << 20) for i in range(64)]
     answers = call(iter(messages), timeout=60)
-    time.sleep(0.5)
+    let_pass(0.5)
     assert all(sent == answer for sent, answer in zip(messages, answers, strict=True))
 
 

@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "tests/bench/h2_echo/driver_connection.h"
+#include "tests/support/eventually.h"
 
 namespace {
 
@@ -176,11 +177,11 @@ int Run(const Settings& settings) {
   for (std::size_t i = 0; i < count; ++i) {
     threads.emplace_back([&, i] { broken += Drive(sockets[i], calls, phase, &seen[i]) ? 0 : 1; });
   }
-  std::this_thread::sleep_for(std::chrono::duration<double>(settings.warmup));
+  softmax::testing::LetPass(std::chrono::duration<double>(settings.warmup));
   const Cpu server_before = CpuOfProcess(settings.server_pid), own_before = CpuOfProcess(getpid());
   const auto began = Clock::now();
   phase = Phase::kMeasure;
-  std::this_thread::sleep_for(std::chrono::duration<double>(settings.seconds));
+  softmax::testing::LetPass(std::chrono::duration<double>(settings.seconds));
   phase = Phase::kEnd;
   const double seconds = std::chrono::duration<double>(Clock::now() - began).count();
   const Cpu server = CpuOfProcess(settings.server_pid), own = CpuOfProcess(getpid());

@@ -15,6 +15,9 @@ import subprocess
 import sys
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../support"))
+from waiting import let_pass  # noqa: E402
+
 GROWTH_MIB = 64
 END_SECONDS = 3
 
@@ -61,11 +64,11 @@ def flood_beside(options, attack, flags):
         problems.append(problem)
         ended = [flood.communicate(timeout=60)[0].strip() for flood in floods]
         most = resident_mib(server.pid, "VmHWM")
-        time.sleep(options.rest)
+        let_pass(options.rest)
         after = resident_mib(server.pid)
         floods.clear()
         begin(END_SECONDS + 2)
-        time.sleep(0.3)
+        let_pass(0.3)  # of the flood, which says nothing while it goes on
         began = time.monotonic()
         server.terminate()
         try:

@@ -6,9 +6,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
+import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.append(os.path.join(HERE, "../../support"))  # scripts/gpu_pack.sh puts what is needed of it here
+from waiting import eventually  # noqa: E402
+
 START_SECONDS = 120  # pinning memory, loading kernels or importing torch
 SKIPPED = 77
 SERVICE_BACKENDS = ("cuda", "cpu", "null")
@@ -70,6 +73,11 @@ class Server:
     def address(self, transport):
         return self.tcp if transport == "tcp" else self.unix
 
+    def gauge(self, name):
+        """One of the service's /metrics."""
+        with urllib.request.urlopen(f"http://{self.metrics}/metrics", timeout=20) as answer:
+            return float(re.search(f"^{name} (.*)$", answer.read().decode(), re.MULTILINE).group(1))
+
     def alive(self):
         return self._process.poll() is None
 
@@ -84,20 +92,18 @@ class Server:
             return self._process.wait()
 
     def _wait(self, pattern):
-        until = time.monotonic() + START_SECONDS
-        while True:
+        def look():
             ended = self._process.poll() is not None
             with open(self._log, encoding="utf-8", errors="replace") as file:
                 self.said = file.read()
-            found = re.search(pattern, self.said)
-            if found:
-                return found.group(1)
-            last = self.said.strip().splitlines()[-1:] or ["it said nothing"]
-            if ended and self._process.returncode == SKIPPED:
-                raise Missing(last[0])
-            if ended or time.monotonic() > until:
-                raise RuntimeError(f"{self.backend} did not start: {last[0]}")
-            time.sleep(0.02)
+            return re.search(pattern, self.said) or ended
+        found = eventually(look, START_SECONDS)
+        if isinstance(found, re.Match):
+            return found.group(1)
+        last = self.said.strip().splitlines()[-1:] or ["it said nothing"]
+        if found and self._process.returncode == SKIPPED:
+            raise Missing(last[0])
+        raise RuntimeError(f"{self.backend} did not start: {last[0]}")
 
 
 class Fleet:

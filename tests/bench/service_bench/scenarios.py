@@ -10,6 +10,7 @@ import loads
 import plan
 import programs
 from plan import Cell, Contender
+from waiting import eventually, let_pass
 
 OVERLOAD_PAYLOAD = 4 << 10
 FAIR_PAYLOAD = 4 << 10
@@ -116,7 +117,7 @@ def fairness_cells(bench):
         other = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                  preexec_fn=programs.end_with_parent)
         try:
-            time.sleep(0.5)
+            eventually(lambda: server.gauge("softmax_requests_in_flight") > 20 or other.poll() is not None)
             seen = _measure(bench, ten)
             if other.poll() is not None:
                 raise RuntimeError(f"the greedy client ended by itself: {' '.join(command)}")
@@ -139,9 +140,9 @@ def idle_cells(bench):
         server = bench.fleet.server(backend)
         load = loads.Load(4, 2, what=loads.of_payload(4 << 10))
         loads.run(bench.loadgen, server, "tcp", load, (0.1, 0.2), None)
-        time.sleep(1)
+        let_pass(1)
         before, began = _usage(server.pid), time.monotonic()
-        time.sleep(max(2.0, bench.window[1]))
+        let_pass(max(2.0, bench.window[1]))
         after, seconds = _usage(server.pid), time.monotonic() - began
         return {"cpu_cores": (after[0] - before[0]) / seconds, "wakeups_per_s": (after[1] - before[1]) / seconds}
 

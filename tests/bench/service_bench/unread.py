@@ -7,6 +7,7 @@ import urllib.request
 import loads
 import never_reading
 from plan import VERIFY, Cell, Contender
+from waiting import eventually, let_pass
 
 ANSWER_BYTES = 16 << 20
 # Each client wants twice as much as its share, so that a server which kept to no share would be seen.
@@ -55,7 +56,7 @@ def _beside(bench, transport, shut_window):
 
 
 def _ask_all(clients, delay, asked):
-    time.sleep(delay)
+    let_pass(delay)
     message = never_reading.softmax_message(ANSWER_BYTES)
 
     def ask(client):
@@ -89,15 +90,16 @@ class _Slabs:
 
     def wait_until_free(self, since, seconds):
         """Seconds from `since` until no answer holds a slab; `seconds` when that did not come in time."""
-        until = since + seconds
-        while time.monotonic() < until:
-            after = [(at, held) for at, _, held in list(self._samples) if at > since]
-            if any(held > 0 for _, held in self._held()) and after and after[-1][1] == 0:
-                # The first sample from which on nothing was held.
-                last_held = max((at for at, held in self._held() if held > 0), default=since)
-                return max(0.0, min(at for at, held in after if at > last_held) - since)
-            time.sleep(0.1)
-        return seconds
+        seen = []
+
+        def free():
+            seen[:] = self._held()
+            return any(held > 0 for _, held in seen) and seen[-1][0] > since and seen[-1][1] == 0
+        if not eventually(free, since + seconds - time.monotonic(), 0.1):
+            return seconds
+        # The first sample from which on nothing was held.
+        last_held = max(at for at, held in seen if held > 0)
+        return max(0.0, min(at for at, _ in seen if at > max(last_held, since)) - since)
 
     def figures(self):
         return {"held_bytes_most": max(held for _, held in self._held()) * self._slab_bytes,

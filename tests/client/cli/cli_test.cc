@@ -3,12 +3,12 @@
 
 #include <chrono>
 #include <memory>
-#include <thread>
 
 #include "client/cli/files.h"
 #include "tests/client/support/fake_server.h"
 #include "tests/client/support/run_program.h"
 #include "tests/client/support/scoped_environment.h"
+#include "tests/support/eventually.h"
 
 namespace softmax::client {
 namespace {
@@ -154,10 +154,10 @@ TEST_F(CliTest, HealthIsAnExitCode) {
 TEST_F(CliTest, HealthWaitsForAServerThatComesLate) {
   const std::string address = "unix:" + ::testing::TempDir() + "cli_late.sock";
   Program program(SOFTMAX_CLIENT, {"--address", address, "--health", "--wait", "30s"});
-  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  EXPECT_TRUE(testing::Eventually([&] { return program.Err().find("waiting for") != std::string::npos; }));
   FakeServer late(address);
   late.behavior().serving = false;
-  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  EXPECT_TRUE(testing::Eventually([&] { return late.health_checks() > 1; }));
   late.behavior().serving = true;
   const ProgramResult result = program.Wait();
   EXPECT_EQ(result.exit_code, 0) << result.err;

@@ -1,14 +1,18 @@
 """Real servers for the tests: SOFTMAX_SERVER and SOFTMAX_FAKE_SERVER name the programs."""
 import contextlib
 import os
+import pathlib
 import re
 import signal
 import subprocess
-import time
+import sys
 
 import pytest
 
 import softmax_client
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support"))
+from waiting import eventually  # noqa: E402
 
 
 def pytest_addoption(parser):
@@ -26,15 +30,14 @@ class Server:
                 [os.environ["SOFTMAX_SERVER"], "--address", address, "--metrics-address", "none", "--backend", "cpu",
                  "--cpu-threads", "1", "--arena-bytes", "256MiB", *flags], stdout=log, stderr=log,
                 env={name: value for name, value in os.environ.items() if name != "LD_PRELOAD"})
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and self.process.poll() is None:
-            found = re.search(r"listening on (127\.0\.0\.1:\d+)", self.log.read_text()[start:])
-            if found:
-                self.address = found.group(1)
-                return
-            time.sleep(0.02)
-        self.process.kill()
-        raise RuntimeError("the server did not start:\n" + self.log.read_text())
+
+        def listens():
+            return re.search(r"listening on (127\.0\.0\.1:\d+)", self.log.read_text()[start:])
+        eventually(lambda: self.process.poll() is not None or listens(), 60)
+        if self.process.poll() is not None or not listens():
+            self.process.kill()
+            raise RuntimeError("the server did not start:\n" + self.log.read_text())
+        self.address = listens().group(1)
 
     def kill(self):
         self.process.kill()
@@ -76,7 +79,14 @@ def own_server(tmp_path):
 def slow_server(tmp_path):
     """The address of a server that takes ten minutes for every answer."""
     address = f"unix:{tmp_path}/slow.sock"
-    with subprocess.Popen([os.environ["SOFTMAX_FAKE_SERVER"], address, "600000"]) as process:
+    with open(tmp_path / "slow.log", "wb") as log, subprocess.Popen(
+            [os.environ["SOFTMAX_FAKE_SERVER"], address, "600000"], stdout=log) as process:
         softmax_client.Client(address).wait_for_connection(30)
         yield address
         process.kill()
+
+
+@pytest.fixture
+def slow_requests(slow_server, tmp_path):
+    """How many requests the slow server has: slow_requests()."""
+    return lambda: int((re.findall(r"(\d+) requests", (tmp_path / "slow.log").read_text()) or [0])[-1])

@@ -11,6 +11,7 @@ import pytest
 
 import softmax_client
 from softmax_client import StatusCode
+from waiting import eventually, let_pass
 
 X = np.zeros((2, 5), np.float32)
 ONCE = softmax_client.Retry(max_attempts=1)
@@ -20,16 +21,18 @@ ONCE = softmax_client.Retry(max_attempts=1)
 HEARS_CTRL_C = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
 
 
-def in_a_process(program, *arguments, timeout=60, interrupt_after=None):
-    """Runs the text as a Python program; (exit code, output)."""
+def in_a_process(program, *arguments, timeout=60, interrupt_after=None, ends_when=lambda: True):
+    """Runs the text as a Python program, its standard input open until `ends_when`; (exit code, output)."""
     command = [sys.executable, "-B", "-c", HEARS_CTRL_C + textwrap.dedent(program), *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True) as process:
         try:
             if interrupt_after:
                 first = process.stdout.readline()
                 assert first.strip() == interrupt_after, first + process.stdout.read()
-                time.sleep(0.3)
+                let_pass(0.3)  # of the call, of which some ask no server
                 process.send_signal(signal.SIGINT)
+            assert eventually(ends_when)
             output, _ = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
             process.kill()
@@ -83,7 +86,7 @@ def test_a_tensor_above_the_servers_limit_is_refused(own_server):
             client.softmax(np.zeros((1000, 1000), np.float32))
 
 
-def test_close_ends_calls_of_other_threads(slow_server):
+def test_close_ends_calls_of_other_threads(slow_server, slow_requests):
     client = softmax_client.Client(slow_server, deadline=600)
     ended = []
 
@@ -95,7 +98,7 @@ def test_close_ends_calls_of_other_threads(slow_server):
     threads = [threading.Thread(target=call) for _ in range(4)]
     for thread in threads:
         thread.start()
-    time.sleep(0.3)
+    assert eventually(lambda: slow_requests() == 4)
     client.close()
     client.close()
     for thread in threads:
@@ -156,9 +159,9 @@ def test_ctrl_c_is_for_the_main_thread_only(server):
     assert (code, output.strip()) == (0, "went on")
 
 
-def test_the_interpreter_may_end_with_calls_open(slow_server):
+def test_the_interpreter_may_end_with_calls_open(slow_server, slow_requests):
     code, output = in_a_process("""
-        import asyncio, sys, threading, time, numpy as np, softmax_client
+        import asyncio, sys, threading, numpy as np, softmax_client
         x = np.zeros((500, 500), np.float32)
         client = softmax_client.Client(sys.argv[1], deadline=600)
         calls = [lambda: client.softmax(x), lambda: client.softmax_batch([x]), lambda: client.stream().send(x)]
@@ -176,9 +179,9 @@ def test_the_interpreter_may_end_with_calls_open(slow_server):
             await asyncio.sleep(0.1)
             return other
         kept = asyncio.run(start())
-        time.sleep(0.3)
+        sys.stdin.read()
         print("over", flush=True)
-        """, slow_server)
+        """, slow_server, ends_when=lambda: slow_requests() >= 9)  # 4 calls, 4 batches, 1 of the stream
     assert (code, output.strip()) == (0, "over")
 
 

@@ -7,6 +7,7 @@ import pytest
 
 import softmax_client
 from reference import check
+from waiting import eventually
 
 RANDOM = np.random.default_rng(3)
 XS = [RANDOM.standard_normal((2, 1 + i)).astype(np.float32) for i in range(100)]
@@ -111,18 +112,15 @@ def test_asyncio(server):
         check(y, x, "float32", -1, False)
 
 
-def test_a_cancelled_task_cancels_its_call(slow_server):
+def test_a_cancelled_task_cancels_its_call(slow_server, slow_requests):
     async def run():
         async with softmax_client.AsyncClient(slow_server, deadline=600) as client:
             with pytest.raises(asyncio.TimeoutError):
                 await asyncio.wait_for(client.softmax(XS[0]), 0.2)
-            for _ in range(500):
-                if client.stats()["calls_by_code"][1] == 1:
-                    break
-                await asyncio.sleep(0.01)
-            assert client.stats()["calls_by_code"][1] == 1
+            assert await asyncio.to_thread(eventually, lambda: client.stats()["calls_by_code"][1] == 1)
+            before = slow_requests()
             waiting = asyncio.ensure_future(client.softmax(XS[0]))
-            await asyncio.sleep(0.1)
+            assert await asyncio.to_thread(eventually, lambda: slow_requests() > before)
         with pytest.raises(softmax_client.CancelledError):
             await waiting
 

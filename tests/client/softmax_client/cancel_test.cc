@@ -12,6 +12,7 @@
 #include "tests/client/support/fake_server.h"
 #include "tests/client/support/sample.h"
 #include "tests/client/support/server_program.h"
+#include "tests/support/eventually.h"
 
 namespace softmax::client {
 namespace {
@@ -35,7 +36,7 @@ class CancelTest : public ::testing::Test {
     const int before = server_.requests();
     std::stop_source stop;
     auto status = std::async(std::launch::async, [&] { return call(stop.get_token()); });
-    while (server_.requests() == before) std::this_thread::sleep_for(milliseconds(1));
+    EXPECT_TRUE(testing::Eventually([&] { return server_.requests() > before; }));
     stop.request_stop();
     EXPECT_EQ(status.wait_for(seconds(60)), std::future_status::ready);
     return status.get();
@@ -125,10 +126,12 @@ TEST_F(CancelTest, AWaitForAServerIsCancelledToo) {
   const auto client =
       *Client::Create({.target = FreeAddress(), .deadline = std::chrono::minutes(20), .wait_for_ready = true});
   std::stop_source stop;
-  auto sync = std::async(std::launch::async,
-                         [&] { return client->Softmax(small_.view(), {.cancel = stop.get_token()}).status(); });
+  std::atomic<bool> waiting = false;
+  SoftmaxOptions options{.cancel = stop.get_token()};
+  options.while_waiting = [&] { waiting = true; };
   auto async = client->SoftmaxFuture(small_.view(), {.cancel = stop.get_token()});
-  std::this_thread::sleep_for(milliseconds(200));
+  auto sync = std::async(std::launch::async, [&] { return client->Softmax(small_.view(), options).status(); });
+  EXPECT_TRUE(testing::Eventually([&] { return waiting.load(); }));
   stop.request_stop();
   EXPECT_EQ(sync.get().code(), absl::StatusCode::kCancelled);
   EXPECT_EQ(async.get().status().code(), absl::StatusCode::kCancelled);
@@ -153,7 +156,7 @@ TEST_F(CancelTest, EveryCancelledCallReturnsOnce) {
           if (!status.ok() && status.code() != absl::StatusCode::kCancelled) ++strange;
         };
         std::thread stopper([stop, i, t] {
-          std::this_thread::sleep_for(std::chrono::microseconds((i * 37 + t * 101) % 3000));
+          testing::LetPass(std::chrono::microseconds((i * 37 + t * 101) % 3000));
           stop->request_stop();
         });
         if (i % 2 == 0) {
@@ -167,9 +170,7 @@ TEST_F(CancelTest, EveryCancelledCallReturnsOnce) {
     });
   }
   for (auto& thread : threads) thread.join();
-  for (int waited = 0; ended < kThreads * kCalls && waited < 60000; ++waited) {
-    std::this_thread::sleep_for(milliseconds(1));
-  }
+  testing::Eventually([&] { return ended >= kThreads * kCalls; }, seconds(60));
   EXPECT_EQ(ended, kThreads * kCalls);
   EXPECT_EQ(strange, 0);
   const ClientStats stats = client->Stats();

@@ -3,12 +3,12 @@
 
 #include <chrono>
 #include <future>
-#include <thread>
 
 #include "client/softmax_client/softmax_client.h"
 #include "tests/client/support/fake_server.h"
 #include "tests/client/support/sample.h"
 #include "tests/client/support/server_program.h"
+#include "tests/support/eventually.h"
 
 // Each way to go wrong has its own clear error, within the call's deadline.
 namespace softmax::client {
@@ -65,7 +65,7 @@ TEST(ErrorsTest, AServerThatDiesInTheMiddleOfACall) {
   ASSERT_TRUE(client->WaitForConnection(seconds(20)).ok());
   auto message =
       std::async(std::launch::async, [&] { return MessageOf(*client, absl::StatusCode::kUnavailable, OneRow()); });
-  std::this_thread::sleep_for(milliseconds(300));
+  EXPECT_TRUE(testing::Eventually([&] { return server.connections() == 1; }));  // it has the request
   server.Kill();
   EXPECT_THAT(message.get(), StartsWith(server.address() + ": the connection broke before the answer came"));
 }

@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <chrono>
 #include <future>
-#include <thread>
 #include <vector>
 
 #include "client/softmax_client/softmax_client.h"
 #include "tests/client/support/fake_server.h"
 #include "tests/client/support/sample.h"
+#include "tests/support/eventually.h"
 
 namespace softmax::client {
 namespace {
@@ -176,7 +176,7 @@ TEST_P(RetryTest, ACancelledWaitForTheNextAttemptEndsAtOnce) {
   server_.behavior().pushback_ms = 50000;
   std::stop_source stop;
   auto status = std::async(std::launch::async, [&] { return Call(*client, {.cancel = stop.get_token()}); });
-  while (server_.requests() == 0) std::this_thread::sleep_for(milliseconds(1));
+  EXPECT_TRUE(testing::Eventually([&] { return server_.requests() > 0; }));
   const auto start = std::chrono::steady_clock::now();
   stop.request_stop();
   EXPECT_EQ(status.get().code(), absl::StatusCode::kCancelled);

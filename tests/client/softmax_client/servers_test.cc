@@ -11,6 +11,7 @@
 #include "tests/client/support/fake_server.h"
 #include "tests/client/support/sample.h"
 #include "tests/client/support/server_program.h"
+#include "tests/support/eventually.h"
 
 namespace softmax::client {
 namespace {
@@ -27,12 +28,12 @@ const Sample& Small() {
 // Calls until `done`, or until a limit that only a fault exceeds.
 template <typename Done>
 bool CallUntil(Client& client, Done done) {
-  const auto end = std::chrono::steady_clock::now() + seconds(60);
-  while (!done() && std::chrono::steady_clock::now() < end) {
+  const auto done_by_now = [&] {
+    if (done()) return true;
     EXPECT_TRUE(client.Softmax(Small().view()).ok());
-    std::this_thread::sleep_for(milliseconds(1));
-  }
-  return done();
+    return false;
+  };
+  return testing::Eventually(done_by_now, seconds(60), milliseconds(1));
 }
 
 std::unique_ptr<Client> ClientOf(ClientOptions options) {
@@ -123,13 +124,13 @@ TEST(ServersTest, NoCallFailsWhenOneOfTwoIsKilledAndStartedAgain) {
   }
   const auto pass = [&](int calls) {
     const int until = done + calls;
-    const auto end = std::chrono::steady_clock::now() + seconds(60);
-    while (done < until && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(milliseconds(5));
-    EXPECT_GE(done, until) << "calls hang";
+    EXPECT_TRUE(testing::Eventually([&] { return done >= until; }, seconds(60))) << "calls hang";
   };
   for (ServerProgram* victim : {&a, &a, &b}) {
-    // Before the other one dies, this one must be in use again: gRPC connects anew every 2.4 s at the latest.
-    if (victim == &b) std::this_thread::sleep_for(seconds(4));
+    // Before the other one dies, both connections to this one must be in use again.
+    if (victim == &b) {
+      EXPECT_TRUE(testing::Eventually([&] { return a.connections() == 2; }));
+    }
     pass(300);
     victim->Kill();
     pass(300);
@@ -153,8 +154,7 @@ TEST(ServersTest, WhoWaitsForAServerGetsItWhenItComes) {
     const auto alone = ClientOf({.target = target, .wait_for_ready = true});  // has no thread of its own
     auto sync = std::async(std::launch::async, [&] { return alone->Softmax(Small().view()).status(); });
     auto async = client->SoftmaxFuture(Small().view());
-    std::this_thread::sleep_for(milliseconds(300));
-    EXPECT_EQ(async.wait_for(seconds(0)), std::future_status::timeout);
+    EXPECT_EQ(async.wait_for(milliseconds(300)), std::future_status::timeout);
     ServerProgram late(late_address);
     EXPECT_EQ(sync.get(), absl::OkStatus());
     EXPECT_EQ(async.get().status(), absl::OkStatus());

@@ -8,13 +8,15 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
-#include <thread>
 #include <vector>
 
 #include "kernels/reference.h"
+#include "tests/support/eventually.h"
 
 namespace softmax::client {
 namespace {
+
+constexpr std::chrono::hours kForEver(24);
 
 struct Row {
   std::vector<double> values;
@@ -174,9 +176,7 @@ class FakeServer::Service final : public softmax::v1::SoftmaxService::Service {
   grpc::Status GetServerInfo(grpc::ServerContext* context, const softmax::v1::GetServerInfoRequest* /*request*/,
                              softmax::v1::GetServerInfoResponse* response) override {
     ++server_.questions_;
-    while (server_.behavior_.leave_questions_open && !context->IsCancelled()) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
+    testing::Eventually([&] { return !server_.behavior_.leave_questions_open || context->IsCancelled(); }, kForEver);
     const bool few = server_.behavior_.few_abilities;
     response->set_version("1.2.3");
     response->set_build("test");
@@ -197,11 +197,14 @@ class FakeServer::Service final : public softmax::v1::SoftmaxService::Service {
  private:
   grpc::Status Answer(grpc::ServerContext& context, const softmax::v1::SoftmaxRequest& request,
                       softmax::v1::SoftmaxResponse* response) {
-    ++server_.requests_;
     server_.Note(context);
-    for (int waited = 0; waited < server_.behavior_.delay_ms && !context.IsCancelled(); ++waited) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
+    ++server_.requests_;  // whoever sees this finds the rest
+    const auto begin = std::chrono::steady_clock::now();
+    const auto is_due = [&] {
+      const std::chrono::milliseconds delay(server_.behavior_.delay_ms);
+      return std::chrono::steady_clock::now() - begin >= delay || context.IsCancelled();
+    };
+    testing::Eventually(is_due, kForEver, std::chrono::milliseconds(1));
     if (server_.behavior_.refuse) {
       return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "queue: full");
     }
@@ -239,10 +242,11 @@ class FakeServer::Service final : public softmax::v1::SoftmaxService::Service {
 
 class FakeServer::Health final : public grpc::health::v1::Health::Service {
  public:
-  explicit Health(Behavior& behavior) : behavior_(behavior) {}
+  explicit Health(FakeServer& server) : behavior_(server.behavior_), checks_(server.health_checks_) {}
 
   grpc::Status Check(grpc::ServerContext* /*context*/, const grpc::health::v1::HealthCheckRequest* request,
                      grpc::health::v1::HealthCheckResponse* response) override {
+    ++checks_;
     if (!request->service().empty() && request->service() != "softmax.v1.SoftmaxService") {
       return grpc::Status(grpc::StatusCode::NOT_FOUND, "unknown service");
     }
@@ -255,20 +259,21 @@ class FakeServer::Health final : public grpc::health::v1::Health::Service {
                      grpc::ServerWriter<grpc::health::v1::HealthCheckResponse>* writer) override {
     bool told = !behavior_.serving;
     while (!context->IsCancelled()) {
-      if (const bool serving = behavior_.serving; serving != told) {
-        told = serving;
-        grpc::health::v1::HealthCheckResponse response;
-        response.set_status(serving ? grpc::health::v1::HealthCheckResponse::SERVING
-                                    : grpc::health::v1::HealthCheckResponse::NOT_SERVING);
-        writer->Write(response);
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      const bool serving = !told;
+      const auto is_news = [&] { return behavior_.serving == serving || context->IsCancelled(); };
+      if (!testing::Eventually(is_news, kForEver, std::chrono::milliseconds(2)) || context->IsCancelled()) continue;
+      told = serving;
+      grpc::health::v1::HealthCheckResponse response;
+      response.set_status(serving ? grpc::health::v1::HealthCheckResponse::SERVING
+                                  : grpc::health::v1::HealthCheckResponse::NOT_SERVING);
+      writer->Write(response);
     }
     return grpc::Status::CANCELLED;
   }
 
  private:
   Behavior& behavior_;
+  std::atomic<int>& checks_;
 };
 
 void FakeServer::Note(const grpc::ServerContext& context) {
@@ -277,12 +282,13 @@ void FakeServer::Note(const grpc::ServerContext& context) {
   const grpc::string_ref authority = context.ExperimentalGetAuthority();
   std::lock_guard lock(mu_);
   arrivals_.push_back(std::chrono::steady_clock::now());
+  peers_.insert(context.peer());
   authorization_ = found == metadata.end() ? "" : std::string(found->second.data(), found->second.size());
   authority_.assign(authority.data(), authority.size());
 }
 
 FakeServer::FakeServer(const std::string& listen_on, std::shared_ptr<grpc::ServerCredentials> credentials)
-    : service_(std::make_unique<Service>(*this)), health_(std::make_unique<Health>(behavior_)) {
+    : service_(std::make_unique<Service>(*this)), health_(std::make_unique<Health>(*this)) {
   grpc::ServerBuilder builder;
   int port = 0;
   builder.AddListeningPort(listen_on, credentials ? credentials : grpc::InsecureServerCredentials(), &port);

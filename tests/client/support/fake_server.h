@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,12 @@ class FakeServer {
   Behavior& behavior() { return behavior_; }
   int requests() const { return requests_; }
   int questions() const { return questions_; }  // GetServerInfo
+  int health_checks() const { return health_checks_; }
+  // From which requests have come.
+  int connections() const {
+    std::lock_guard lock(mu_);
+    return static_cast<int>(peers_.size());
+  }
   // When the requests so far came.
   std::vector<std::chrono::steady_clock::time_point> arrivals() const {
     std::lock_guard lock(mu_);
@@ -74,8 +81,10 @@ class FakeServer {
 
   std::atomic<int> requests_ = 0;
   std::atomic<int> questions_ = 0;
+  std::atomic<int> health_checks_ = 0;
   mutable std::mutex mu_;
   std::vector<std::chrono::steady_clock::time_point> arrivals_;  // guarded by mu_
+  std::set<std::string> peers_;                                  // guarded by mu_
   std::string authorization_;                                    // guarded by mu_
   std::string authority_;                                        // guarded by mu_
   std::atomic<int> largest_message_ = 0;

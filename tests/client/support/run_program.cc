@@ -62,6 +62,10 @@ void Program::Stop() const {
   waitpid(pid_, &status, WUNTRACED);
 }
 
+std::string Program::Out() const { return ReadFile(files_ + ".out"); }
+
+std::string Program::Err() const { return ReadFile(files_ + ".err"); }
+
 ProgramResult Program::Wait() {
   ProgramResult result;
   if (pid_ <= 0) return result;
@@ -69,8 +73,8 @@ ProgramResult Program::Wait() {
   waitpid(pid_, &status, 0);
   pid_ = -1;
   if (WIFEXITED(status)) result.exit_code = WEXITSTATUS(status);
-  result.out = ReadFile(files_ + ".out");
-  result.err = ReadFile(files_ + ".err");
+  result.out = Out();
+  result.err = Err();
   return result;
 }
 

@@ -25,6 +25,9 @@ class Program {
   void Signal(int number) const;
   void Stop() const;  // SIGSTOP; returns when the program stands still
   ProgramResult Wait();
+  // What it has written so far.
+  std::string Out() const;
+  std::string Err() const;
 
  private:
   std::string files_;  // the common beginning of the three files' names

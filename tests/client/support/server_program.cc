@@ -7,6 +7,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cstdlib>
+#include <cstring>
+
 #include "client/softmax_client/softmax_client.h"
 
 namespace softmax::client {
@@ -31,6 +34,12 @@ void ServerProgram::Start() {
   const auto client = Client::Create({.target = address_});
   const absl::Status status = (*client)->WaitForConnection(std::chrono::seconds(60));
   EXPECT_TRUE(status.ok()) << status;
+}
+
+int ServerProgram::connections() const {
+  const std::string said = program_->Out();
+  const std::size_t at = said.rfind("requests, ");
+  return at == std::string::npos ? 0 : std::atoi(said.c_str() + at + std::strlen("requests, "));
 }
 
 std::string FreeAddress() {

@@ -18,6 +18,8 @@ class ServerProgram {
   void Kill();  // SIGKILL
   void Stop();  // SIGSTOP: its connections stay, and nobody answers
   void Start();
+  // From which requests have come since it was started last.
+  int connections() const;
 
  private:
   const std::string address_;

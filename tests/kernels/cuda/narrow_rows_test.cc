@@ -149,7 +149,8 @@ TEST_F(NarrowRowsTest, ManyRowsAreWithinTheBounds) {
             c.scale = scale;
             const auto input = MakeValues(Values::kNormal, type, c.outer * cols, 29, cols);
             auto results = RunCase(c, input);
-            const Judgement judgement = Judge(type, output, HostSegment(c, input.data(), results.data()), Bounds::kUsual);
+            const Judgement judgement =
+                Judge(type, output, HostSegment(c, input.data(), results.data()), Bounds::kUsual);
             EXPECT_TRUE(judgement.ok) << c.Name() << ": " << judgement.failures << " wrong, " << judgement.message;
             worst = std::max(worst, judgement.worst);
           }

@@ -140,7 +140,8 @@ WorstErrors* const kWorst = static_cast<WorstErrors*>(::testing::AddGlobalTestEn
 void ExpectGood(const RowCase& c, Values values, std::uint64_t seed) {
   const std::vector<std::byte> input = MakeValues(values, c.input_type, c.Elements(), seed, c.cols);
   std::vector<std::byte> output = RunCase(c, input);
-  const Judgement judgement = Judge(c.input_type, c.output_type, HostSegment(c, input.data(), output.data()), Bounds::kUsual);
+  const Judgement judgement =
+      Judge(c.input_type, c.output_type, HostSegment(c, input.data(), output.data()), Bounds::kUsual);
   kWorst->Add(c, judgement.worst);
   EXPECT_TRUE(judgement.ok) << c.Name() << " values " << static_cast<int>(values) << ": " << judgement.failures
                             << " wrong, " << judgement.message;

@@ -404,7 +404,8 @@ TEST_F(RowsTest, RowsWithOneLargeElementAreWithinTheBounds) {
       }
       const std::vector<std::byte> input = BytesOf(values);
       std::vector<std::byte> output = RunCase(c, input);
-      const Judgement judgement = Judge(c.input_type, c.output_type, HostSegment(c, input.data(), output.data()), Bounds::kUsual);
+      const Judgement judgement =
+          Judge(c.input_type, c.output_type, HostSegment(c, input.data(), output.data()), Bounds::kUsual);
       std::printf("  %6d columns, inner %d: worst error / bound %.3f\n", static_cast<int>(cols),
                   static_cast<int>(inner), judgement.worst);
       EXPECT_TRUE(judgement.ok) << c.Name() << ": " << judgement.failures << " wrong, " << judgement.message;

@@ -3,10 +3,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
-#include <thread>
 #include <vector>
 
 #include "tests/kernels/cuda/row_case.h"
+#include "tests/support/eventually.h"
 
 // Launches of all sizes on many streams at once, those whose blocks wait for each other among them: all end, their
 // results are those of a launch alone, and none takes device memory.
@@ -83,15 +83,12 @@ class StreamsTest : public GpuTest {
   }
   // A device that hangs cannot be cleaned up after, so the process ends.
   static void WaitOrDie(const std::vector<std::unique_ptr<Lane>>& lanes) {
-    const auto give_up = std::chrono::steady_clock::now() + kWatchdog;
     for (const auto& lane : lanes) {
       cudaError_t state = cudaErrorNotReady;
-      while ((state = cudaStreamQuery(lane->stream)) == cudaErrorNotReady) {
-        if (std::chrono::steady_clock::now() > give_up) {
-          std::fprintf(stderr, "launches did not end: they wait for each other\n");
-          std::_Exit(1);
-        }
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      const auto has_ended = [&] { return (state = cudaStreamQuery(lane->stream)) != cudaErrorNotReady; };
+      if (!softmax::testing::Eventually(has_ended, kWatchdog, std::chrono::milliseconds(1))) {
+        std::fprintf(stderr, "launches did not end: they wait for each other\n");
+        std::_Exit(1);
       }
       ASSERT_CUDA(state);
     }

@@ -6,28 +6,26 @@
 #include <chrono>
 #include <memory>
 #include <string>
-#include <thread>
 
 #include "server/metrics/metrics.h"
+#include "tests/support/eventually.h"
 
 namespace softmax::server {
 namespace {
 
-using testing::AnyOf;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::string RenderAfterFirstSample(const std::string& backend) {
   Metrics::Options options;
   options.backend = backend;
   const auto metrics = Metrics::Create(std::move(options));
-  std::string text = metrics->Render();
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (backend == "cuda" && text.find("softmax_gpu_info") == std::string::npos &&
-         std::chrono::steady_clock::now() < until) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  std::string text;
+  testing::Eventually([&] {
     text = metrics->Render();
-  }
+    return backend != "cuda" || text.find("softmax_gpu_info") != std::string::npos;
+  });
   return text;
 }
 

@@ -5,7 +5,8 @@
 
 #include <atomic>
 #include <chrono>
-#include <thread>
+
+#include "tests/support/eventually.h"
 
 namespace softmax::server {
 namespace {
@@ -31,16 +32,17 @@ GpuSampler::Options FakeOptions(milliseconds interval) {
 // The first sample that `wanted` accepts; empty when none came in 20 s.
 template <typename F>
 std::vector<GpuStats> WaitFor(const GpuSampler& sampler, F wanted) {
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (std::chrono::steady_clock::now() < until) {
-    std::vector<GpuStats> sample = sampler.Latest();
-    if (!sample.empty() && wanted(sample)) return sample;
-    std::this_thread::sleep_for(milliseconds(1));
-  }
-  return {};
+  std::vector<GpuStats> sample;
+  const bool came = testing::Eventually(
+      [&] {
+        sample = sampler.Latest();
+        return !sample.empty() && wanted(sample);
+      },
+      std::chrono::seconds(20), milliseconds(1));
+  return came ? sample : std::vector<GpuStats>();
 }
 
-class GpuSamplerTest : public testing::Test {
+class GpuSamplerTest : public ::testing::Test {
  protected:
   ~GpuSamplerTest() override { Fake("fake_nvml_mode") = 0; }
 };
@@ -89,14 +91,11 @@ TEST_F(GpuSamplerTest, ADriverThatHangsLeavesNothingAndHoldsNobodyUp) {
   auto sampler = std::make_unique<GpuSampler>(FakeOptions(milliseconds(5)));
   ASSERT_FALSE(WaitFor(*sampler, [](const auto&) { return true; }).empty());
   mode = 2;
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (!sampler->Latest().empty() && std::chrono::steady_clock::now() < until) std::this_thread::yield();
-  EXPECT_TRUE(sampler->Latest().empty());
+  EXPECT_TRUE(testing::Eventually([&] { return sampler->Latest().empty(); }));
   sampler.reset();  // returns although the thread is still in the driver; the test's time limit is the proof
   EXPECT_GT(Fake("fake_nvml_initialized"), 0);
   mode = 0;
-  while (Fake("fake_nvml_initialized") > 0 && std::chrono::steady_clock::now() < until) std::this_thread::yield();
-  EXPECT_EQ(Fake("fake_nvml_initialized"), 0);
+  EXPECT_TRUE(testing::Eventually([] { return Fake("fake_nvml_initialized") == 0; }));
 }
 
 TEST_F(GpuSamplerTest, ClosesTheLibraryAtTheEnd) {

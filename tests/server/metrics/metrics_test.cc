@@ -16,8 +16,8 @@ namespace {
 
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::unique_ptr<Metrics> MakeMetrics() {
   Metrics::Options options;

@@ -15,7 +15,7 @@ namespace {
 
 // What promtool says about `text`; its exit code in `*code`.
 std::string CheckMetrics(const std::string& text, int* code) {
-  std::string path = testing::TempDir() + "metrics-XXXXXX";
+  std::string path = ::testing::TempDir() + "metrics-XXXXXX";
   const int fd = mkstemp(path.data());
   EXPECT_GE(fd, 0);
   close(fd);

@@ -12,7 +12,6 @@
 #include <iterator>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "server/metrics/metrics.h"
@@ -23,9 +22,9 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
-using testing::HasSubstr;
-using testing::Not;
-using testing::StartsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
 
 class Socket {
  public:
@@ -72,7 +71,7 @@ std::string Get(int port, const std::string& path, seconds limit) {
   return socket.ReadAll(limit);
 }
 
-class ScrapeServerTest : public testing::Test {
+class ScrapeServerTest : public ::testing::Test {
  protected:
   std::unique_ptr<Metrics> metrics_ = Metrics::Create({"1.2.3", "abcdef", "cpu", {}});
 };
@@ -99,7 +98,7 @@ bool IsOk(const std::string& answer) { return answer.starts_with("HTTP/1.1 200")
 
 TEST_F(ScrapeServerTest, ServesNothingButMetrics) {
   // A file that a web server with a root, or without one, could find.
-  const std::string folder = testing::TempDir() + "scrape_server_test";
+  const std::string folder = ::testing::TempDir() + "scrape_server_test";
   std::filesystem::create_directories(folder);
   std::ofstream(folder + "/secret.txt") << "secret";
   std::filesystem::current_path(folder);
@@ -158,7 +157,7 @@ TEST_F(ScrapeServerTest, SpeaksOpenMetricsToWhoeverWantsThatMore) {
         "text/plain;version=0.0.4;q=0.3,*/*;q=0.2"}) {
     const std::string answer = accepting(header);
     EXPECT_THAT(answer, HasSubstr(kOpen)) << header;
-    EXPECT_THAT(answer, testing::EndsWith("\n# EOF\n"));
+    EXPECT_THAT(answer, ::testing::EndsWith("\n# EOF\n"));
     EXPECT_THAT(answer, HasSubstr("\n# TYPE softmax_requests counter\n"));
     EXPECT_THAT(answer, HasSubstr("\n# HELP softmax_requests "));
     EXPECT_THAT(answer, HasSubstr("\nsoftmax_requests_total{method=\"Softmax\",protocol=\"native\",code=\"OK\"} 1\n"));
@@ -224,7 +223,7 @@ TEST_F(ScrapeServerTest, AnswersHeadWithoutABody) {
   ASSERT_EQ(metrics_->Serve("127.0.0.1:0"), "");
   const std::string answer = Ask(metrics_->port(), "HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
   EXPECT_TRUE(IsOk(answer));
-  EXPECT_THAT(answer, testing::EndsWith("\r\n\r\n"));
+  EXPECT_THAT(answer, ::testing::EndsWith("\r\n\r\n"));
   EXPECT_THAT(answer, Not(HasSubstr("Content-Length: 0")));
 }
 

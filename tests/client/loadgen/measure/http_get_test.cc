@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "client/loadgen/measure/server_metrics.h"
+#include "tests/support/eventually.h"
 
 namespace softmax::client {
 namespace {
@@ -83,7 +84,7 @@ class OneAnswer {
     for (std::size_t at = 0; at < answer.size(); at += step) {
       const std::string part = answer.substr(at, step);
       if (send(fd, part.data(), part.size(), MSG_NOSIGNAL) < 0) break;
-      std::this_thread::sleep_for(pause);
+      testing::LetPass(pause);
     }
     close(fd);
   }

@@ -6,10 +6,10 @@
 #include <chrono>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "tests/client/support/fake_server.h"
 #include "tests/client/support/run_program.h"
+#include "tests/support/eventually.h"
 
 namespace softmax::client {
 namespace {
@@ -92,7 +92,7 @@ TEST_F(ExperimentTest, TheWarmupGoesOnUntilItIsStable) {
 TEST_F(ExperimentTest, InterruptEndsASweepAndReportsWhatWasMeasured) {
   Program program(SOFTMAX_LOADGEN, {"--address", server_.address(), "--shape", "2x16", "--sweep", "concurrency:1,2,4",
                                     "--connections", "2", "--duration", "300", "--warmup", "0", "--json", "-"});
-  for (int i = 0; i < 4000 && server_.requests() < 50; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_TRUE(testing::Eventually([&] { return server_.requests() >= 50; }));
   program.Signal(SIGINT);
   const ProgramResult result = program.Wait();
   EXPECT_EQ(result.exit_code, 0) << result.err;

@@ -7,10 +7,11 @@ import json
 import os
 import subprocess
 import sys
-import time
 import unittest
 
-from browser import Browser, missing
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../support"))
+from browser import Browser, missing  # noqa: E402
+from waiting import eventually  # noqa: E402
 
 ARGUMENTS = None
 TIMEOUT_S = 240
@@ -25,12 +26,13 @@ class Server:
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen([ARGUMENTS.server, "--backend=cpu", "--address=127.0.0.1:0",
                                              "--metrics-address=127.0.0.1:0", *LIMITS], stdout=log, stderr=log)
-        deadline = time.monotonic() + TIMEOUT_S
-        while not (self._said("metrics on ") and self._said("listening on ")):
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"the server did not start; see {self.log}")
-            time.sleep(0.02)
+        eventually(lambda: self.process.poll() is not None or self._listens(), TIMEOUT_S)
+        if not self._listens():
+            raise RuntimeError(f"the server did not start; see {self.log}")
         self.metrics, self.target = self._said("metrics on "), self._said("listening on ")
+
+    def _listens(self):
+        return self._said("metrics on ") and self._said("listening on ")
 
     def _said(self, before):
         with open(self.log, encoding="utf-8", errors="replace") as log:

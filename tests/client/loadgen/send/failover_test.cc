@@ -6,11 +6,12 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "client/loadgen/measure/server_metrics.h"
 #include "tests/client/support/run_program.h"
 #include "tests/end_to_end/server_process.h"
+#include "tests/support/eventually.h"
 
 namespace softmax::client {
 namespace {
@@ -20,6 +21,22 @@ using softmax::testing::ServerProcess;
 
 // A request waits for its batch to be so old, so that some are on their way whenever a server is killed.
 constexpr char kHeldBatches[] = "--max-queue-delay=100ms";
+
+struct Requests {
+  double answered = 0;
+  double in_flight = 0;
+};
+
+Requests RequestsOf(const ServerProcess& server) {
+  const auto metrics = FetchMetrics(server.metrics(), std::chrono::seconds(10));
+  EXPECT_TRUE(metrics.ok()) << metrics.status();
+  Requests requests;
+  for (const MetricSample& sample : metrics.ok() ? metrics->samples : std::vector<MetricSample>()) {
+    if (sample.name == "softmax_requests_total" && sample.Label("code") == "OK") requests.answered += sample.value;
+    if (sample.name == "softmax_requests_in_flight") requests.in_flight = sample.value;
+  }
+  return requests;
+}
 
 TEST(FailoverTest, NoRequestFailsWhenOneOfTwoServersIsKilledUnderAnOpenLoopAndStartedAgain) {
   auto victim = std::make_unique<ServerProcess>(std::vector<std::string>{kHeldBatches});
@@ -31,11 +48,15 @@ TEST(FailoverTest, NoRequestFailsWhenOneOfTwoServersIsKilledUnderAnOpenLoopAndSt
                                     "5",         "--rate",        "200",       "--duration",   "8",
                                     "--warmup",  "0.3",           "--shape",   "4x32",         "--verify",
                                     "0.2",       "--connections", "2",         "--json",       "-"});
-  // The load generator says nothing while it runs, and when it is killed within the window does not matter.
-  std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+  // In the middle of a batch, which comes to have ten.
+  EXPECT_TRUE(testing::Eventually([&] {
+    const Requests requests = RequestsOf(*victim);
+    return requests.answered > 200 && requests.in_flight >= 2 && requests.in_flight <= 6;
+  }));
   victim->Signal(SIGKILL);
   victim->Wait(10000);
-  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  const double until = RequestsOf(other).answered + 100;
+  EXPECT_TRUE(testing::Eventually([&] { return RequestsOf(other).answered > until; }));
   victim = std::make_unique<ServerProcess>(std::vector<std::string>{kHeldBatches, "--address=" + address});
   ASSERT_EQ(victim->target(), address) << victim->Log();
 

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "tests/client/support/fake_server.h"
 #include "tests/client/support/run_program.h"
+#include "tests/support/eventually.h"
 
 namespace softmax::client {
 namespace {
@@ -32,6 +32,11 @@ class LoadgenTest : public ::testing::Test {
       more.insert(more.end(), {name, value});
     }
     return more;
+  }
+  // From the first request to the last one so far.
+  double SecondsOfLoad() const {
+    const auto arrivals = server_.arrivals();
+    return arrivals.empty() ? 0 : std::chrono::duration<double>(arrivals.back() - arrivals.front()).count();
   }
   ProgramResult Run(std::vector<std::string> more) { return RunProgram(SOFTMAX_LOADGEN, Arguments(std::move(more))); }
 
@@ -101,7 +106,7 @@ TEST_F(LoadgenTest, AllowErrorsForgivesThemWhenThereAreAnswersToo) {
   server_.behavior().delay_ms = 60;
   const std::vector<std::string> how = {"--timeout", "0.03", "--allow-errors", "--duration", "1"};
   Program program(SOFTMAX_LOADGEN, Arguments(how));
-  std::this_thread::sleep_for(std::chrono::milliseconds(400));
+  EXPECT_TRUE(testing::Eventually([&] { return SecondsOfLoad() > 0.4; }));
   server_.behavior().delay_ms = 0;
   const ProgramResult result = program.Wait();
   EXPECT_EQ(result.exit_code, 0) << result.out;
@@ -152,8 +157,7 @@ TEST_F(LoadgenTest, AMixReportsEachShape) {
 
 TEST_F(LoadgenTest, InterruptStopsSendingAndReports) {
   Program program(SOFTMAX_LOADGEN, Arguments({"--duration", "600", "--json", "-"}));
-  for (int i = 0; i < 4000 && server_.requests() < 50; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // beyond the warm-up
+  EXPECT_TRUE(testing::Eventually([&] { return SecondsOfLoad() > 0.3; }));  // beyond the warm-up
   const auto start = std::chrono::steady_clock::now();
   program.Signal(SIGINT);
   const ProgramResult result = program.Wait();

@@ -12,6 +12,7 @@
 #include "tests/client/loadgen/send/stall_server.h"
 #include "tests/client/support/fake_server.h"
 #include "tests/client/support/run_program.h"
+#include "tests/support/eventually.h"
 
 namespace softmax::client {
 namespace {
@@ -197,7 +198,7 @@ TEST_F(OpenLoopTest, BrokenStreamsAreErrorsAndItGoesOn) {
 TEST_F(OpenLoopTest, InterruptStopsSendingAndReports) {
   Program program(SOFTMAX_LOADGEN, {"--address", server_.address(), "--shape", "4x32", "--rate", "200", "--warmup", "0",
                                     "--duration", "600", "--json", "-"});
-  for (int i = 0; i < 4000 && server_.requests() < 50; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_TRUE(testing::Eventually([&] { return server_.requests() >= 50; }));
   program.Signal(SIGINT);
   const Report report = Read(program.Wait());
   EXPECT_EQ(report.exit_code, 0) << report.err;

@@ -3,6 +3,8 @@
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
 
+#include "tests/support/eventually.h"
+
 namespace softmax::client {
 namespace {
 
@@ -69,7 +71,7 @@ void StallServer::Run() {
 void StallServer::StallWhenDue() const {
   const auto since = std::chrono::steady_clock::now() - begin_;
   const auto into = since % period_;
-  if (into >= period_ - stall_) std::this_thread::sleep_for(period_ - into);
+  if (into >= period_ - stall_) testing::LetPass(period_ - into);
 }
 
 }  // namespace softmax::client

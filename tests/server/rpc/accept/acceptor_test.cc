@@ -13,6 +13,7 @@
 #include <string>
 
 #include "server/rpc/accept/listen.h"
+#include "tests/support/eventually.h"
 #include "tests/support/temp_folder.h"
 
 namespace softmax::server {
@@ -89,8 +90,13 @@ class AcceptorTest : public ::testing::Test {
     }
   }
   bool Entered(int count) const {
-    for (int i = 0; i < kPatienceMs / 5 && entered_ < count; ++i) usleep(5000);
-    return entered_ == count;
+    return testing::Eventually([&] { return entered_ >= count; }) && entered_ == count;
+  }
+  // Lets one more in. Connections are taken, and read, in their order: those before have been by then.
+  void LetTheOthersBeSeen() {
+    const int before = entered_;
+    Connect(kPreface);
+    EXPECT_TRUE(Entered(before + 1));
   }
 
   std::atomic<int> entered_{0};
@@ -125,7 +131,7 @@ TEST_F(AcceptorTest, AGreetingMayComeInPieces) {
   for (char c : kPreface) {
     EXPECT_EQ(entered_, 0);
     Say(fd, {&c, 1});
-    usleep(1000);
+    testing::LetPass(std::chrono::milliseconds(1));
   }
   EXPECT_TRUE(Entered(1));
 }
@@ -137,21 +143,21 @@ TEST_F(AcceptorTest, SilenceEnds) {
   EXPECT_EQ(ReadToEnd(silent), "");
   EXPECT_EQ(ReadToEnd(half), "");
   EXPECT_EQ(entered_, 0);
-  for (int ms = 0; ms < 5000 && acceptor_->refused() < 2; ++ms) usleep(1000);  // counted once they are closed
+  testing::Eventually([&] { return acceptor_->refused() >= 2; });  // counted once they are closed
   EXPECT_EQ(acceptor_->refused(), 2u);
 }
 
 TEST_F(AcceptorTest, WhoHangsUpInTheMiddleOfItsGreetingIsForgottenAtOnce) {
   Start(4, true);  // the greeting may take an hour
   const int half = Connect(kPreface.substr(0, 10));
-  usleep(20000);
+  LetTheOthersBeSeen();
   shutdown(half, SHUT_WR);
   EXPECT_EQ(ReadToEnd(half), "");
   const int at_once = Connect();
   Say(at_once, kPreface.substr(0, 10));
   shutdown(at_once, SHUT_WR);
   EXPECT_EQ(ReadToEnd(at_once), "");
-  EXPECT_EQ(entered_, 0);
+  EXPECT_EQ(entered_, 1);
 }
 
 TEST_F(AcceptorTest, OtherProtocolsAreTurnedAway) {
@@ -167,7 +173,7 @@ TEST_F(AcceptorTest, DribblingGreetingsDoNotHoldUpAccepting) {
   Start(/*max_connections=*/100, /*wait_for_greeting=*/true);
   std::vector<int> dribbling;
   for (int i = 0; i < 40; ++i) dribbling.push_back(Connect(kPreface.substr(0, 1)));
-  usleep(50000);  // they are accepted
+  LetTheOthersBeSeen();
   std::vector<int> taken;
   rlimit before{};
   getrlimit(RLIMIT_NOFILE, &before);
@@ -183,17 +189,19 @@ TEST_F(AcceptorTest, DribblingGreetingsDoNotHoldUpAccepting) {
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   EXPECT_EQ(connect(late, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
   Say(late, kPreface);
-  usleep(20000);  // accepting fails, and rests
+  // Accepting fails, and rests for 50 ms. There is no descriptor left to look for that with.
+  testing::LetPass(std::chrono::milliseconds(20));
   for (int fd : taken) close(fd);
   setrlimit(RLIMIT_NOFILE, &before);
   // Somebody says something every 5 ms, one after another, for 800 ms.
-  bool entered = false;
-  for (int i = 0; i < 160 && !entered; ++i) {
-    Say(dribbling[static_cast<std::size_t>(i) % 40], kPreface.substr(1 + static_cast<std::size_t>(i) / 40, 1));
-    usleep(5000);
-    entered = entered_ == 1;
-  }
-  EXPECT_TRUE(entered);
+  std::size_t said = 0;
+  EXPECT_TRUE(testing::Eventually(
+      [&] {
+        Say(dribbling[said % 40], kPreface.substr(1 + said / 40, 1));
+        ++said;
+        return entered_ == 2;
+      },
+      std::chrono::milliseconds(800), std::chrono::milliseconds(5)));
   close(late);
 }
 

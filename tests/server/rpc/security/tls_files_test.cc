@@ -5,10 +5,10 @@
 
 #include <chrono>
 #include <string>
-#include <thread>
 
 #include "server/rpc/security/token_check.h"
 #include "tests/client/support/test_certificates.h"
+#include "tests/support/eventually.h"
 #include "tests/support/temp_folder.h"
 
 namespace softmax::server {
@@ -124,13 +124,11 @@ TEST_F(TlsFilesTest, ACertificateThatIsNotValidYetIsTakenWhenItIs) {
   folder_.Write("key.pem", soon.private_key);
   folder_.Write("cert.pem", soon.certificate);
   EXPECT_FALSE(files->Refresh().ok());
-  bool taken = false;
-  for (int i = 0; i < 100 && !taken; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_TRUE(testing::Eventually([&] {
     const auto changed = files->Refresh();
-    ASSERT_TRUE(changed.ok()) << changed.status();
-    taken = *changed;
-  }
+    EXPECT_TRUE(changed.ok()) << changed.status();
+    return !changed.ok() || *changed;
+  }));
   EXPECT_EQ(files->current()->pem.certificate, soon.certificate);
 }
 
