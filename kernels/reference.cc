@@ -153,10 +153,10 @@ class RowJudge {
     const bool is_nan = has_nan_ || std::isinf(max_);
     std::vector<std::int32_t> order;
     if (!is_nan && summary.top_values != nullptr) order = LargestOf(distance_, summary.top_k);
-    Real log_sum = std::numeric_limits<Real>::quiet_NaN();
-    Real entropy = log_sum;
-    sum_ = log_sum;
-    if (!is_nan) MeasureRow(&log_sum, &entropy);
+    sum_ = mean_distance_ = std::numeric_limits<Real>::quiet_NaN();
+    if (!is_nan) MeasureRow();
+    const Real log_sum = std::log(sum_);
+    const Real entropy = log_sum + mean_distance_;
     for (std::int32_t i = 0; summary.top_values != nullptr && i < summary.top_k; ++i) {
       const std::int64_t place = row * summary.top_k + i;
       const std::int32_t index = static_cast<std::size_t>(i) < order.size() ? order[static_cast<std::size_t>(i)] : -1;
@@ -190,7 +190,7 @@ class RowJudge {
   }
 
   // Turns the row's elements into distances, and leaves its sum and mean distance.
-  void MeasureRow(Real* log_sum, Real* entropy) {
+  void MeasureRow() {
     CompensatedSum<Real> sum;
     CompensatedSum<Real> products;
     for (Real& x : distance_) {
@@ -201,8 +201,6 @@ class RowJudge {
     }
     sum_ = sum.Total();
     mean_distance_ = products.Total() / sum_;
-    *log_sum = std::log(sum_);
-    *entropy = *log_sum + mean_distance_;
   }
 
   // The value of column c at `place` of an array.
@@ -257,9 +255,8 @@ class RowJudge {
   }
 
   void JudgeFiniteRow() {
-    Real log_sum;
-    Real entropy;
-    MeasureRow(&log_sum, &entropy);
+    MeasureRow();
+    const Real log_sum = std::log(sum_);
     CompensatedSum<Real> total;
     for (std::int64_t c = 0; c < valid_; ++c) {
       const Real d = distance_[static_cast<std::size_t>(c)];
@@ -423,8 +420,8 @@ Judgement JudgeRows(DataType input_type, DataType output_type, const Segment& se
 }
 
 template <typename Real>
-Judgement JudgeSummaryRows(DataType input_type, DataType output_type, const SummarySegment& summary) {
-  RowJudge<Real> judge(input_type, output_type, summary.rows, Bounds::kPromised);
+Judgement JudgeSummaryRows(DataType input_type, DataType output_type, const SummarySegment& summary, Bounds bounds) {
+  RowJudge<Real> judge(input_type, output_type, summary.rows, bounds);
   if (summary.rows.cols > 0) {
     for (std::int64_t row = 0; row < summary.rows.outer * summary.rows.inner; ++row) {
       judge.JudgeSummaryRow(row, summary);
@@ -435,9 +432,9 @@ Judgement JudgeSummaryRows(DataType input_type, DataType output_type, const Summ
 
 }  // namespace
 
-Judgement JudgeSummary(DataType input_type, DataType output_type, const SummarySegment& summary) {
-  return input_type == DataType::kFloat64 ? JudgeSummaryRows<long double>(input_type, output_type, summary)
-                                          : JudgeSummaryRows<double>(input_type, output_type, summary);
+Judgement JudgeSummary(DataType input_type, DataType output_type, const SummarySegment& summary, Bounds bounds) {
+  return input_type == DataType::kFloat64 ? JudgeSummaryRows<long double>(input_type, output_type, summary, bounds)
+                                          : JudgeSummaryRows<double>(input_type, output_type, summary, bounds);
 }
 
 Judgement Judge(DataType input_type, DataType output_type, const Segment& segment, Bounds bounds) {

@@ -36,7 +36,8 @@ Judgement Judge(DataType input_type, DataType output_type, const Segment& segmen
 //   log_sum_exp   8 ulp(max(|maximum|, |log_sum_exp|, 1)), of the type that the numbers have
 //   entropy       64 ulp(max(1, ln N)), the same
 // summary.rows.output is not looked at.
-Judgement JudgeSummary(DataType input_type, DataType output_type, const SummarySegment& summary);
+Judgement JudgeSummary(DataType input_type, DataType output_type, const SummarySegment& summary,
+                       Bounds bounds = Bounds::kPromised);
 
 // One element of a tensor as a double, and a double as an element (rounded to nearest even).
 double LoadElement(DataType type, const void* data, std::int64_t index);

@@ -124,12 +124,12 @@ std::string CheckSummaryRow(DataType dtype, DataType output_dtype, const Summary
   one.top_indices = reinterpret_cast<std::int32_t*>(copy(all.top_indices, top_k * sizeof(std::int32_t)));
   one.log_sum_exp = copy(all.log_sum_exp, number);
   one.maximum = copy(all.maximum, number);
-  const std::string problem = JudgeSummary(dtype, output_dtype, one).message;
+  const std::string problem = JudgeSummary(dtype, output_dtype, one, Bounds::kUsual).message;
   return problem.empty() ? "" : "row " + std::to_string(row) + ": " + problem;
 }
 
 std::string CheckCopy(DataType dtype, DataType output_dtype, const Segment& segment, Strictness strictness) {
-  if (strictness == Strictness::kBounds) return Judge(dtype, output_dtype, segment).message;
+  if (strictness == Strictness::kBounds) return Judge(dtype, output_dtype, segment, Bounds::kUsual).message;
   for (std::int64_t row = 0; row < segment.outer * segment.inner; ++row) {
     if (std::string problem = RoughRow(dtype, segment, row); !problem.empty()) return problem;
   }

@@ -31,32 +31,27 @@ class GpuFamily {
   MetricFamily family_;
 };
 
+Labels ByIndex(const GpuStats& gpu) { return {{"gpu", std::to_string(gpu.index)}}; }
+Labels ByUuid(const GpuStats& gpu) { return {{"gpu_uuid", gpu.uuid}}; }
+
 // One gauge a GPU, of one field.
 void AddGauges(const char* name, const char* help, std::optional<double> GpuStats::*field,
-               const std::vector<GpuStats>& gpus, Families* out) {
+               const std::vector<GpuStats>& gpus, Families* out, Labels (*labels)(const GpuStats&) = ByIndex) {
   GpuFamily family(name, help, MetricType::Gauge);
-  for (const GpuStats& gpu : gpus) family.Add(gpu.*field, {{"gpu", std::to_string(gpu.index)}});
+  for (const GpuStats& gpu : gpus) family.Add(gpu.*field, labels(gpu));
   family.MoveTo(out);
 }
 
 // The same under the names and the label of Triton Inference Server: perf_analyzer --collect-metrics reads these four.
 void AddTritonGauges(const std::vector<GpuStats>& gpus, Families* out) {
-  const struct {
-    const char *name, *help;
-    std::optional<double> GpuStats::*field;
-  } gauges[] = {
-      {"nv_gpu_utilization", "softmax_gpu_utilization_ratio, for perf_analyzer.", &GpuStats::utilization_ratio},
-      {"nv_gpu_power_usage", "softmax_gpu_power_watts, for perf_analyzer.", &GpuStats::power_watts},
-      {"nv_gpu_memory_used_bytes", "softmax_gpu_memory_bytes{state=\"used\"}, for perf_analyzer.",
-       &GpuStats::memory_used_bytes},
-      {"nv_gpu_memory_total_bytes", "softmax_gpu_memory_bytes{state=\"total\"}, for perf_analyzer.",
-       &GpuStats::memory_total_bytes},
-  };
-  for (const auto& gauge : gauges) {
-    GpuFamily family(gauge.name, gauge.help, MetricType::Gauge);
-    for (const GpuStats& gpu : gpus) family.Add(gpu.*gauge.field, {{"gpu_uuid", gpu.uuid}});
-    family.MoveTo(out);
-  }
+  AddGauges("nv_gpu_utilization", "softmax_gpu_utilization_ratio, for perf_analyzer.", &GpuStats::utilization_ratio,
+            gpus, out, ByUuid);
+  AddGauges("nv_gpu_power_usage", "softmax_gpu_power_watts, for perf_analyzer.", &GpuStats::power_watts, gpus, out,
+            ByUuid);
+  AddGauges("nv_gpu_memory_used_bytes", "softmax_gpu_memory_bytes{state=\"used\"}, for perf_analyzer.",
+            &GpuStats::memory_used_bytes, gpus, out, ByUuid);
+  AddGauges("nv_gpu_memory_total_bytes", "softmax_gpu_memory_bytes{state=\"total\"}, for perf_analyzer.",
+            &GpuStats::memory_total_bytes, gpus, out, ByUuid);
 }
 
 }  // namespace

@@ -90,7 +90,7 @@ class Caller::Request final : public server::PendingRequest {
     segment.outer = spec_.outer;
     segment.cols = spec_.cols;
     segment.input_stride = segment.output_stride = spec_.cols;
-    const auto judgement = kernels::Judge(spec_.input_type, spec_.output_type, segment);
+    const auto judgement = kernels::Judge(spec_.input_type, spec_.output_type, segment, kernels::Bounds::kUsual);
     ++caller_.figures_.judged;
     if (judgement.ok) return;
     if (caller_.figures_.wrong++ == 0) caller_.figures_.first_failure = judgement.message;

@@ -168,7 +168,7 @@ kernels::Judgement JudgeAnswer(const Question& question, std::span<const std::by
     judgement.message = "the answer has " + std::to_string(answer.size()) + " bytes, not " + std::to_string(expected);
     return judgement;
   }
-  return kernels::Judge(question.input_type, question.output_type, segment);
+  return kernels::Judge(question.input_type, question.output_type, segment, kernels::Bounds::kUsual);
 }
 
 }  // namespace softmax::testing

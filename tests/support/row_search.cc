@@ -5,11 +5,11 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdlib>
-#include <limits>
 #include <sstream>
 #include <utility>
 
 #include "kernels/types.h"
+#include "tests/support/kernel_cases.h"
 
 namespace softmax::testing {
 namespace {
@@ -21,12 +21,6 @@ using Clock = std::chrono::steady_clock;
 constexpr std::int64_t kMostRows = 64;       // of a generation
 constexpr std::int64_t kElements = 1 << 14;  // likewise, but one row at least
 constexpr int kPatience = 60;                // generations without a worse row before a new start
-constexpr double kOneInThree = 1.0 / 3;
-
-const char* NameOfType(DataType type) {
-  constexpr const char* kNames[] = {"", "float32", "float16", "bfloat16", "float64"};
-  return kNames[static_cast<int>(type)];
-}
 
 std::string Text(const std::vector<double>& row) {
   std::ostringstream text;
@@ -45,7 +39,7 @@ std::string Text(const std::vector<double>& row) {
 }  // namespace
 
 std::string RowKind::Name() const {
-  return std::string(NameOfType(input_type)) + "_to_" + NameOfType(output_type) +
+  return std::string(NameOf(input_type)) + "_to_" + NameOf(output_type) +
          (operation == Operation::kSoftmax ? "_softmax_" : "_log_softmax_") + std::to_string(cols);
 }
 
@@ -90,7 +84,7 @@ void RowSearch::Climb(double seconds) {
     waited = anew || found.fraction > current.fraction ? 0 : waited + 1;
     // As bad is good enough: a row can go far on level ground.
     if (anew || found.fraction >= current.fraction) current = std::move(found);
-    if (current.fraction > worst_.fraction) worst_ = current;
+    usual_ = std::max(usual_, current.fraction);
   } while (Clock::now() < end && broken_.empty());
 }
 
@@ -138,10 +132,10 @@ void RowSearch::Change(Row* row) {
   const auto any = [&] { return static_cast<std::size_t>(Below(kind_.cols)); };
   const std::size_t first = any();
   const double other = x[any()];
-  const double kind = Uniform();
-  const double value = kind < kOneInThree       ? Neighbour(x[first])
-                       : kind < 2 * kOneInThree ? other
-                                                : Rounded(x[first] + std::normal_distribution<double>()(random_));
+  const std::int64_t kind = Below(3);
+  const double value = kind == 0   ? Neighbour(x[first])
+                       : kind == 1 ? other
+                                   : Rounded(x[first] + std::normal_distribution<double>()(random_));
   const double before = x[first];
   switch (Below(4)) {
     case 0:  // one element

@@ -22,7 +22,7 @@ struct RowKind {
   kernels::Operation operation;
   std::int64_t cols;
 
-  std::string Name() const;  // as in "float16_to_float32_log_softmax_50"
+  std::string Name() const;  // as in "fp16_to_fp32_log_softmax_50"
 };
 std::ostream& operator<<(std::ostream& out, const RowKind& kind);
 
@@ -43,7 +43,7 @@ class RowSearch {
 
   // The largest errors. The climb is over that of the usual bound: the promised one leaves more room beside what a
   // row's distances cost, so that a climb over it would only look for far elements.
-  double usual() const { return worst_.fraction; }
+  double usual() const { return usual_; }
   double promised() const { return promised_; }  // 0 where the usual bound was kept
   std::int64_t rows() const { return rows_; }
   // Empty while the bounds hold; otherwise the judge's words and the row, equal neighbours counted.
@@ -69,7 +69,7 @@ class RowSearch {
   const RowKind kind_;
   const Run run_;
   std::mt19937_64 random_;
-  Judged worst_;
+  double usual_ = 0;
   double promised_ = 0;
   std::int64_t rows_ = 0;
   std::string broken_;

@@ -95,7 +95,7 @@ class SummaryMemory {
 // What is wrong with a summary whose arrays and input are in host memory; empty: nothing. `rows.output` is the whole
 // answer.
 inline std::string FaultOf(DataType input_type, DataType output_type, const SummarySegment& summary) {
-  const kernels::Judgement judgement = kernels::JudgeSummary(input_type, output_type, summary);
+  const kernels::Judgement judgement = kernels::JudgeSummary(input_type, output_type, summary, kernels::Bounds::kUsual);
   if (!judgement.ok) return judgement.message;
   const Segment& rows = summary.rows;
   const std::size_t size = SizeOf(output_type);

@@ -35,7 +35,7 @@ std::string Wrong(const Sample& input, const Tensor& answer, const SoftmaxOption
   segment.operation = static_cast<kernels::Operation>(options.operation);
   if (answer.shape() != input.shape) return "another shape";
   const auto judged = kernels::Judge(static_cast<kernels::DataType>(input.dtype),
-                                     static_cast<kernels::DataType>(answer.dtype()), segment);
+                                     static_cast<kernels::DataType>(answer.dtype()), segment, kernels::Bounds::kUsual);
   return judged.message;
 }
 
