@@ -4,6 +4,7 @@
 #include "kernels/cuda/blocks/dependent.cuh"
 #include "kernels/cuda/summary/rows.cuh"
 #include "kernels/cuda/summary/small.cuh"
+#include "kernels/cuda/summary/warp.cuh"
 
 namespace softmax::kernels::cuda {
 
@@ -61,19 +62,30 @@ class SegmentWalk {
 template <typename In>
 __global__ void __launch_bounds__(kBlockThreads, sizeof(In) == 8 ? 2 : kSmallSummaryBlocks)
     SmallSummaryKernel(const __grid_constant__ SummaryParams params) {
+  constexpr int kWarpVector = 32 * Element<In>::kVector;
   __shared__ DeviceSummary segment;
-  const auto& scale = *reinterpret_cast<const Scale<ComputeOf<In>>*>(segment.scale_parts);
+  __shared__ __align__(16) unsigned char bytes[kBlockWarps * sizeof(WarpShared<In>)];
+  WaitingRows<In> waiting(reinterpret_cast<WarpShared<In>*>(bytes)[threadIdx.x / 32], segment, params.output_type);
   SegmentWalk walk(params, segment, &DeviceSummary::first_item);
   for (std::int64_t item = walk.first(); item < walk.end(); item += walk.step()) {
-    if (walk.MovesTo(item)) walk.Load();
+    if (walk.MovesTo(item)) {
+      waiting.Finish();
+      walk.Load();
+    }
     const std::int64_t mine = item - segment.first_item;
     // Empty slots add exact zeros to the sums, so the number compiled for does not show in the bits.
-    if (segment.cols <= 2 * static_cast<int>(segment.lanes) * Element<In>::kVector) {
-      SmallSummary<In, 2>(segment, params.output_type, scale).Run(mine);
+    if (segment.lanes == 16) {
+      WarpSummary<In, 2>(segment, params.output_type, waiting).RunPair(mine);
+    } else if (segment.lanes < 32) {
+      const auto& scale = *reinterpret_cast<const Scale<ComputeOf<In>>*>(segment.scale_parts);
+      SmallSummary<In, kNarrowSlots>(segment, params.output_type, scale).Run(mine);
+    } else if (segment.cols <= 2 * kWarpVector) {
+      WarpSummary<In, 2>(segment, params.output_type, waiting).Run(mine);
     } else {
-      SmallSummary<In, SmallSlots(sizeof(In))>(segment, params.output_type, scale).Run(mine);
+      WarpSummary<In, SmallSlots(sizeof(In))>(segment, params.output_type, waiting).Run(mine);
     }
   }
+  waiting.Finish();
   Complete(params.completion);
 }
 
@@ -95,15 +107,20 @@ __global__ void __launch_bounds__(kBlockThreads, sizeof(In) == 8 ? 3 : kSummaryR
 }
 // and their results, a block a row.
 template <typename In>
-__global__ void __launch_bounds__(kBlockThreads, sizeof(In) == 8 ? 2 : kSummaryRowBlocks)
+__global__ void __launch_bounds__(LargeRowThreads(sizeof(In)), 1)
     SummaryRowKernel(const __grid_constant__ SummaryParams params) {
-  __shared__ __align__(16) unsigned char bytes[sizeof(SummaryShared<In>)];
-  auto& shared = *reinterpret_cast<SummaryShared<In>*>(bytes);
+  SummaryShared<In>& shared = TheShared<In>();
+  if (threadIdx.x == 0) {  // Load() has the barrier for it
+    shared.tables = params.tables;
+    shared.output_type = params.output_type;
+  }
   SegmentWalk walk(params, shared.segment, &DeviceSummary::first_item);
-  WaitForEarlierLaunches();
   for (std::int64_t item = walk.first(); item < walk.end(); item += walk.step()) {
     if (walk.MovesTo(item)) walk.Load();
-    RowSummary<In>(params, shared, static_cast<int>(item - shared.segment.first_item)).Run();
+    RowSummary<In> row(static_cast<int>(item - shared.segment.first_item));
+    // What comes before it needs the caller's memory alone, which has been there since before the chunks were read.
+    if (item == walk.first()) WaitForEarlierLaunches();
+    row.Run();
   }
   Complete(params.completion);
 }

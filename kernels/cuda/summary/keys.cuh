@@ -52,7 +52,8 @@ struct Ranked {
   std::uint32_t index;
 
   __device__ __forceinline__ bool IsBefore(const Ranked& other) const {
-    return key > other.key || (key == other.key && index < other.index);
+    // No branch: it would keep the loads of one comparison behind those of another.
+    return (key > other.key) | ((key == other.key) & (index < other.index));
   }
 };
 

@@ -15,7 +15,8 @@ class SummaryRow {
   static constexpr int kChunk = Element<In>::kChunk;
   static constexpr int kVector = Element<In>::kVector;
 
-  __device__ __forceinline__ SummaryRow(const SummaryParams& params, const DeviceSummary& of, int number)
+  // `tables`: the launch's (SummaryParams).
+  __device__ __forceinline__ SummaryRow(unsigned char* tables, const DeviceSummary& of, int number)
       : segment(of),
         scale(*reinterpret_cast<const Scale<C>*>(of.scale_parts)),
         row(number),
@@ -23,8 +24,8 @@ class SummaryRow {
         valid(ValidLength(of, number)),
         input(static_cast<const In*>(of.input) +
               (of.inner == 1 ? number * of.input_stride : number / of.inner * of.input_stride + number % of.inner)) {
-    stats = reinterpret_cast<Stats<C>*>(params.tables + of.tables +
-                                        number * SummaryTableBytes(chunks, sizeof(C), of.has_lanes));
+    stats =
+        reinterpret_cast<Stats<C>*>(tables + of.tables + number * SummaryTableBytes(chunks, sizeof(C), of.has_lanes));
     products = reinterpret_cast<double*>(stats + chunks);
     lane_maxima = reinterpret_cast<Key*>(products + chunks);
   }
@@ -34,6 +35,18 @@ class SummaryRow {
   __device__ __forceinline__ int Within(std::int64_t column, int most) const {
     const std::int64_t n = valid - column;
     return n <= 0 ? 0 : n < most ? static_cast<int>(n) : most;
+  }
+
+  // Whether chunks are read in the usual way. The elements' places in the sum of products are by column, which those of
+  // rotated vectors are not.
+  __device__ __forceinline__ bool IsPlain() const {
+    return segment.inner == 1 && segment.entropy == nullptr && IsFast(scale) &&
+           !(segment.log != 0 && valid <= kPreciseColumns);
+  }
+  // Columns by which a lane's vectors, of which it keeps the maximum, begin before its place (core/row_part.cuh).
+  __device__ __forceinline__ int Skip() const { return IsPlain() && segment.wide == 0 ? Misalignment(input) : 0; }
+  __device__ __forceinline__ bool IsAligned(std::int64_t column) const {
+    return segment.inner == 1 && reinterpret_cast<std::uintptr_t>(input + column) % kVectorBytes == 0;
   }
 
   // One row of another axis, or of contiguous elements, as a group's vectors.
@@ -70,24 +83,6 @@ class SummaryRow {
   Key* lane_maxima;
 };
 
-// A chunk's part of the sum of exp(d) * d.
-template <typename In>
-__device__ double ChunkProducts(const DeviceSummary& segment, const uint4 (&v)[kChunkSlots], int n, ComputeOf<In> max,
-                                Lanes lanes) {
-  double sum = 0;
-#pragma unroll
-  for (int j = 0; j < kChunkSlots; ++j) {
-    ComputeOf<In> x[Element<In>::kVector];
-    Unpack<In>(v[j], x);
-    const int at = (j * 32 + lanes.lane) * Element<In>::kVector;
-#pragma unroll
-    for (int e = 0; e < Element<In>::kVector; ++e) {
-      if (at + e < n) sum += EntropyTerm(x[e], max, segment.scale);
-    }
-  }
-  return LaneSum(sum, 32);
-}
-
 // Reads one chunk, by a warp, and leaves in the row's table what is needed of it.
 template <typename In, bool kSkew>
 __device__ __forceinline__ void ReadPlainChunk(const SummaryRow<In>& row, int chunk, Lanes lanes) {
@@ -107,7 +102,7 @@ template <typename In>
 __device__ __noinline__ void ReadAnyChunk(const SummaryParams& params, const DeviceSummary& segment, int number,
                                           int chunk) {
   using C = ComputeOf<In>;
-  const SummaryRow<In> row(params, segment, number);
+  const SummaryRow<In> row(params.tables, segment, number);
   const Lanes lanes{static_cast<int>(threadIdx.x) % 32, 32};
   const bool is_precise = segment.log != 0 && row.valid <= kPreciseColumns;
   const std::int64_t column = row.ColumnOf(chunk);
@@ -118,7 +113,7 @@ __device__ __noinline__ void ReadAnyChunk(const SummaryParams& params, const Dev
       segment.log != 0, v, n, column == 0 && is_precise ? row.valid : kManyColumns, lanes, row.scale);
   if (lanes.lane == 0) row.stats[chunk] = stats;
   if (segment.entropy != nullptr) {
-    const double products = ChunkProducts<In>(segment, v, n, stats.max, lanes);
+    const double products = Products<In>(segment, v, n, stats.max, lanes);
     if (lanes.lane == 0) row.products[chunk] = products;
   }
   if (segment.has_lanes != 0) {
@@ -128,12 +123,9 @@ __device__ __noinline__ void ReadAnyChunk(const SummaryParams& params, const Dev
 template <typename In>
 __device__ __forceinline__ void ReadChunk(const SummaryParams& params, const DeviceSummary& segment, int number,
                                           int chunk) {
-  const SummaryRow<In> row(params, segment, number);
+  const SummaryRow<In> row(params.tables, segment, number);
   const Lanes lanes{static_cast<int>(threadIdx.x) % 32, 32};
-  // The elements' places in the sum of products are by column, which those of rotated vectors are not.
-  const bool is_plain = segment.inner == 1 && segment.entropy == nullptr && IsFast(row.scale) &&
-                        !(segment.log != 0 && row.valid <= kPreciseColumns);
-  if (!is_plain) {
+  if (!row.IsPlain()) {
     ReadAnyChunk<In>(params, segment, number, chunk);
   } else if (segment.wide != 0) {
     ReadPlainChunk<In, false>(row, chunk, lanes);

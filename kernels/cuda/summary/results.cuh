@@ -26,6 +26,24 @@ __device__ __forceinline__ double EntropyTerm(C x, C max, double scale) {
   }
 }
 
+// The sum of these of a part's first n elements, which its lanes hold.
+template <typename In, int kSlots>
+__device__ __forceinline__ double Products(const DeviceSummary& segment, const uint4 (&v)[kSlots], int n,
+                                           ComputeOf<In> max, Lanes lanes) {
+  double sum = 0;
+#pragma unroll
+  for (int j = 0; j < kSlots; ++j) {
+    ComputeOf<In> x[Element<In>::kVector];
+    Unpack<In>(v[j], x);
+    const int at = (j * lanes.count + lanes.lane) * Element<In>::kVector;
+#pragma unroll
+    for (int e = 0; e < Element<In>::kVector; ++e) {
+      if (at + e < n) sum += EntropyTerm(x[e], max, segment.scale);
+    }
+  }
+  return LaneSum(sum, lanes.count);
+}
+
 template <typename In>
 class RowResults {
  public:

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/cuda/blocks/chunk_table.cuh"
 #include "kernels/cuda/summary/read.cuh"
 #include "kernels/cuda/summary/top.cuh"
 
@@ -16,10 +17,15 @@ struct SummaryShared {
   KeyOf<In> keys[kFlatChunks];  // of the chunks' maxima
   RowStats<C> row;
   double products;
-  int chunks[kFlatChunks];  // numbers of those that may hold some of the largest
-  int chunk_count;
-  KeyOf<In> threshold;  // which all of the largest reach
+  unsigned char* tables;
+  DataType output_type;
 };
+// The block's own. Found by name: behind a reference the compiler would not know that it is shared memory.
+template <typename In>
+__device__ __forceinline__ SummaryShared<In>& TheShared() {
+  __shared__ __align__(16) unsigned char bytes[sizeof(SummaryShared<In>)];
+  return *reinterpret_cast<SummaryShared<In>*>(bytes);
+}
 
 // Its state takes many registers, so that the larger steps are functions of their own (Apart), which make it anew.
 template <typename In>
@@ -28,53 +34,43 @@ class RowSummary {
   using C = ComputeOf<In>;
   using Key = KeyOf<In>;
 
-  __device__ __forceinline__ RowSummary(const SummaryParams& params, SummaryShared<In>& shared, int row)
-      : params_(params),
-        shared_(shared),
-        of_(params, shared.segment, row),
+  __device__ __forceinline__ explicit RowSummary(int row)
+      : shared_(TheShared<In>()),
+        of_(shared_.tables, shared_.segment, row),
         lanes_{static_cast<int>(threadIdx.x) % 32, 32},
         warp_(static_cast<int>(threadIdx.x) / 32) {}
 
   // Writes what is asked of the row; by the whole block.
   __device__ __forceinline__ void Run() {
-    const bool is_small = IsSmall();
     const auto most = static_cast<int>(min(of_.valid, std::int64_t{of_.segment.top_k}));
+    if (!IsSmall() && IsFlat()) FetchChunks();
     // The largest are looked for while the statistics are folded.
-    const bool is_early = !is_small && IsFlat() && of_.segment.has_lanes == 0 && most > 0;
-    if (threadIdx.x == 0) shared_.top.count = 0;
-    if (is_small) {
-      Apart<&RowSummary::ReduceSmallRow>(params_, shared_, of_.row);
+    if (warp_ > 0) {
+      if (most > 0) Apart<&RowSummary::FindTop>(of_.row, most);
+    } else if (IsSmall()) {
+      Apart<&RowSummary::ReduceSmallRow>(of_.row);
     } else {
-      if (IsFlat()) FetchChunks();
-      if (warp_ == 0) {
-        Apart<&RowSummary::FoldRow>(params_, shared_, of_.row);
-      } else if (is_early) {
-        Apart<&RowSummary::FindEarly>(params_, shared_, of_.row, most);
-      }
+      Apart<&RowSummary::FoldRow>(of_.row);
     }
     __syncthreads();
-    const RowResults<In> results(of_.segment, params_.output_type, of_.row, of_.input, of_.valid, shared_.row,
+    const RowResults<In> results(of_.segment, shared_.output_type, of_.row, of_.input, of_.valid, shared_.row,
                                  of_.scale);
     const bool has_nan = results.is_nan() && of_.segment.log_sum_exp != nullptr && HasNan();
     if (of_.segment.values_at != nullptr) {
-      for (std::int64_t i = threadIdx.x; i < of_.segment.at; i += kBlockThreads) results.WriteAt(i);
+      for (std::int64_t i = threadIdx.x; i < of_.segment.at; i += blockDim.x) results.WriteAt(i);
     }
+    // By another warp than those that have the top to write.
+    if (threadIdx.x == blockDim.x - 1) results.WriteNumbers(shared_.products, has_nan);
     if (of_.segment.top_values != nullptr) {
       const int found = results.is_nan() ? 0 : most;
-      if (found > 0) {
-        if (!is_early) Apart<&RowSummary::FindTop>(params_, shared_, of_.row, found);
-        if (shared_.top.count > kCandidates) Apart<&RowSummary::CollectExactly>(params_, shared_, of_.row, found);
+      const TopShared<In>& top = shared_.top;
+      for (int i = static_cast<int>(threadIdx.x); found > 0 && i < top.count; i += static_cast<int>(blockDim.x)) {
+        const int rank = top.order.ranks[i];
+        if (rank < found) results.WriteTop(rank, Ranked<In>{top.keys[i], top.indices[i]});
       }
-      // By another warp than those that have the top to write.
-      if (threadIdx.x == kBlockThreads - 1) results.WriteNumbers(shared_.products, has_nan);
-      if (found > 0) {
-        WriteInOrder(shared_.top, found, [&](int i, const Ranked<In>& element) { results.WriteTop(i, element); });
-      }
-      for (int i = found + static_cast<int>(threadIdx.x); i < of_.segment.top_k; i += kBlockThreads) {
+      for (int i = found + static_cast<int>(threadIdx.x); i < of_.segment.top_k; i += static_cast<int>(blockDim.x)) {
         results.WriteNoTop(i);
       }
-    } else if (threadIdx.x == 0) {
-      results.WriteNumbers(shared_.products, has_nan);
     }
     __syncthreads();  // the next row uses the same shared memory
   }
@@ -84,18 +80,16 @@ class RowSummary {
   static constexpr int kVector = Element<In>::kVector;
 
   template <auto kStep, typename... Arguments>
-  __device__ __noinline__ static void Apart(const SummaryParams& params, SummaryShared<In>& shared, int row,
-                                            Arguments... arguments) {
-    (RowSummary(params, shared, row).*kStep)(arguments...);
+  __device__ __noinline__ static auto Apart(int row, Arguments... arguments) {
+    return (RowSummary(row).*kStep)(arguments...);
   }
 
   __device__ __forceinline__ bool IsSmall() const { return of_.segment.cols <= Element<In>::kSmall; }
   // Whether there is room in shared memory for the chunks' statistics.
   __device__ __forceinline__ bool IsFlat() const { return of_.chunks <= kFlatChunks; }
 
-  // The first lanes of the first warp hold the row, as they would a small contiguous one.
+  // By one warp, of which the first lanes hold the row as they would a small contiguous one.
   __device__ void ReduceSmallRow() {
-    if (warp_ > 0) return;
     constexpr int kSlots = SmallSlots(sizeof(In));
     const int count = static_cast<int>(of_.segment.lanes);
     const Lanes lanes{lanes_.lane & (count - 1), count};
@@ -122,7 +116,7 @@ class RowSummary {
 
   // Statistics and keys of the row's chunks, for all of the block, where there is room for them.
   __device__ void FetchChunks() {
-    for (int c = static_cast<int>(threadIdx.x); c < of_.chunks; c += kBlockThreads) {
+    for (int c = static_cast<int>(threadIdx.x); c < of_.chunks; c += static_cast<int>(blockDim.x)) {
       const Stats<C> stats = Fetch(of_.stats + c);
       shared_.table[c] = stats;
       shared_.keys[c] = MakeKeyOf<In>(stats.max);
@@ -131,7 +125,7 @@ class RowSummary {
   }
   // By one warp.
   __device__ void FoldRow() {
-    const Stats<C> stats = IsFlat() ? FoldFlat(shared_.table, of_.chunks, lanes_.lane, of_.scale) : FoldGroups();
+    const Stats<C> stats = IsFlat() ? FoldTable() : FoldGroups();
     double products = 0;
     if (of_.segment.entropy != nullptr) {
       for (int c = lanes_.lane; c < of_.chunks; c += 32) products += ProductsOf(c, stats.max);
@@ -141,6 +135,12 @@ class RowSummary {
       shared_.row = stats;
       shared_.products = products;
     }
+  }
+  __device__ __forceinline__ Stats<C> FoldTable() const {
+    if constexpr (sizeof(C) == 4) {
+      if (of_.chunks > 16) return FoldMany<4, false>(shared_.table, of_.chunks, lanes_.lane, of_.scale);
+    }
+    return FoldFlat(shared_.table, of_.chunks, lanes_.lane, of_.scale);
   }
   __device__ Stats<C> FoldGroups() const {
     RowFold<C> fold;
@@ -163,313 +163,201 @@ class RowSummary {
   // By the whole block, of a row that comes out all NaN.
   __device__ bool HasNan() const {
     bool found = false;
-    for (std::int64_t c = threadIdx.x; c < of_.valid; c += kBlockThreads) {
+    for (std::int64_t c = threadIdx.x; c < of_.valid; c += blockDim.x) {
       const C x = ToCompute(of_.input[c * of_.segment.inner]);
       found = found || x != x;
     }
     return __syncthreads_or(found ? 1 : 0) != 0;
   }
 
-  // Leaves the row's `k` first elements, and perhaps others, among the candidates.
+  // Leaves the row's `k` first elements among the candidates, and the order of these. By the searchers.
   __device__ void FindTop(int k) {
-    const bool is_small = IsSmall();
-    Key threshold = 0;
-    if (!is_small && of_.valid > kCandidates / 2) threshold = RowThreshold(k);
-    if (threadIdx.x == 0) {
-      shared_.threshold = threshold;
-      shared_.top.count = 0;
-    }
-    __syncthreads();
-    if (of_.segment.has_lanes != 0 && of_.segment.wide != 0 && of_.segment.inner == 1 && threshold != 0) {
-      CollectFromLanes(threshold);
-    } else {
-      Visit(threshold, is_small, AddTo(shared_.top));
-    }
-    __syncthreads();
-  }
-  // Adds the elements that reach the threshold, by the lanes whose maxima say that they have some.
-  __device__ __forceinline__ void CollectFromLanes(Key threshold) {
-    constexpr int kMany = 4;  // chunks whose maxima are on their way at a time
-    for (int first = warp_ * kMany; first < of_.chunks; first += kBlockWarps * kMany) {
-      Key keys[kMany];
-#pragma unroll
-      for (int i = 0; i < kMany; ++i) {
-        keys[i] = first + i < of_.chunks ? __ldcg(of_.lane_maxima + (first + i) * 32 + lanes_.lane) : Key{0};
-      }
-#pragma unroll
-      for (int i = 0; i < kMany; ++i) {
-        if (keys[i] < threshold) continue;
-        uint4 v[kChunkSlots];
-#pragma unroll
-        for (int j = 0; j < kChunkSlots; ++j) {
-          const std::int64_t column = of_.ColumnOf(first + i) + (j * 32 + lanes_.lane) * kVector;
-          v[j] = NothingVector<In>();
-          if (column + kVector <= of_.valid) {
-            v[j] = *reinterpret_cast<const uint4*>(of_.input + column);
-          } else if (column < of_.valid) {
-            v[j] = LoadRange(of_.input + column, 0, static_cast<int>(of_.valid - column));
-          }
-        }
-#pragma unroll
-        for (int j = 0; j < kChunkSlots; ++j) {
-          const std::int64_t column = of_.ColumnOf(first + i) + (j * 32 + lanes_.lane) * kVector;
-          In x[kVector];
-          memcpy(x, &v[j], sizeof(x));
-#pragma unroll
-          for (int e = 0; e < kVector; ++e) {
-            const Key key = MakeKey<In>(x[e]);
-            if (key >= threshold && column + e < of_.valid) AddCandidate(shared_.top, key, column + e);
-          }
-        }
-      }
-    }
-  }
-  // The same by all warps but the first, of a row whose chunks' keys lie in shared memory.
-  __device__ void FindEarly(int k) {
-    if (warp_ == 1) ChooseChunks(k);
-    asm volatile("bar.sync 1, %0;" ::"n"(kBlockThreads - 32) : "memory");
-    CollectFromChunks();
-  }
-  // By one warp: which chunks may hold some of the row's k first elements, and a key that all of these reach.
-  __device__ void ChooseChunks(int k) {
-    constexpr int kEach = kFlatChunks / 32;
-    Key keys[kEach];
-#pragma unroll
-    for (int i = 0; i < kEach; ++i) {
-      const int c = i * 32 + lanes_.lane;
-      keys[i] = c < of_.chunks ? shared_.keys[c] : Key{0};
-    }
-    Key low = 0;  // that of no element
-    int bit = -1;
-    if (of_.chunks > k) {
-      // What all keys begin with need not be looked for.
-      Key most = 0;
-      Key least = ~Key{0};
-#pragma unroll
-      for (int i = 0; i < kEach; ++i) {
-        most = keys[i] > most ? keys[i] : most;
-        if (i * 32 + lanes_.lane < of_.chunks) least = keys[i] < least ? keys[i] : least;
-      }
-      most = WarpLargest(most);
-      least = static_cast<Key>(~WarpLargest(static_cast<Key>(~least)));
-      bit = static_cast<int>(sizeof(Key)) * 8 - 1 - LeadingZeros(most ^ least);
-      low = bit < 0 ? most : static_cast<Key>(most >> bit >> 1 << bit << 1);
-    }
-    for (; bit >= 0; --bit) {
-      const Key middle = low | static_cast<Key>(Key{1} << bit);
-      int reached = 0;
-#pragma unroll
-      for (int i = 0; i < kEach; ++i) {
-        if (i * 32 < of_.chunks) reached += keys[i] >= middle ? 1 : 0;
-      }
-      reached = WarpSum(reached);
-      if (reached >= k) low = middle;
-      if (reached >= k && reached <= k + k / 4) break;
-    }
-    int count = 0;
-#pragma unroll
-    for (int i = 0; i < kEach; ++i) {
-      const int c = i * 32 + lanes_.lane;
-      const bool is_chosen = c < of_.chunks && keys[i] >= low;
-      const unsigned who = __ballot_sync(0xffffffffu, is_chosen);
-      if (is_chosen) shared_.chunks[count + __popc(who & ((1u << lanes_.lane) - 1))] = c;
-      count += __popc(who);
-    }
-    if (lanes_.lane == 0) {
-      shared_.chunk_count = count;
-      shared_.threshold = low;
-    }
+    TopShared<In>& top = shared_.top;
+    const Key threshold = of_.valid <= kCandidates && of_.valid <= 2 * k ? Key{0} : RowThreshold(k);
+    Collect(threshold);
+    if (top.count > kCandidates) Apart<&RowSummary::CollectExactly>(of_.row, k, threshold);
+    RankCandidates(top);
   }
   // A key that at least k elements reach, in most rows hardly more.
-  __device__ Key RowThreshold(int k) {
-    const int maxima = of_.segment.has_lanes != 0 ? of_.chunks * 32 : of_.chunks;
-    if (maxima < 2 * k) {
-      // So few that too many elements may reach the k-th of them: by the elements themselves.
-      return Threshold(shared_.top, k, k + k / 4, [&](auto use) {
-        VisitAll(Key{0}, [&](bool is_there, Key key, std::int64_t) { use(is_there, key); });
-      });
+  __device__ __forceinline__ Key RowThreshold(int k) {
+    const int chunks = UsedChunks();
+    const int most = k + k / 8;
+    if (!IsSmall() && 8 * k <= 7 * chunks) {
+      if (chunks <= 32) return FewChunksThreshold(chunks, k);
+      if (!IsFlat()) return Apart<&RowSummary::ChunkThreshold>(of_.row, k, most);
+      return KeyThreshold(shared_.keys, chunks, k, most);
     }
-    return Threshold(shared_.top, k, k + k / 4, [&](auto use) {
-      constexpr int kMany = 4;  // on their way at a time
-      for (int first = 0; first < maxima; first += kMany * kBlockThreads) {
-        Key keys[kMany];
-#pragma unroll
-        for (int i = 0; i < kMany; ++i) {
-          const int at = first + i * kBlockThreads + static_cast<int>(threadIdx.x);
-          if (at < maxima) keys[i] = of_.segment.has_lanes != 0 ? __ldcg(of_.lane_maxima + at) : KeyAt(at);
-        }
-#pragma unroll
-        for (int i = 0; i < kMany; ++i) {
-          const int at = first + i * kBlockThreads + static_cast<int>(threadIdx.x);
-          use(at < maxima, at < maxima ? keys[i] : Key{0});
-        }
-      }
-    });
+    // Where nearly all chunks hold some of the largest, their maxima tell too little.
+    if (of_.segment.has_lanes != 0 && 4 * 32 * chunks >= 7 * k) {
+      return KeyThreshold(of_.lane_maxima, 32 * chunks, k, most);
+    }
+    return Apart<&RowSummary::ElementThreshold>(of_.row, k, most, Key{0});
   }
-  __device__ __forceinline__ Key KeyAt(int chunk) const {
-    return of_.chunks <= kFlatChunks ? shared_.keys[chunk] : MakeKeyOf<In>(__ldcg(&of_.stats[chunk].max));
+  // The k-th largest of the chunks' maxima where they fit into a warp: each warp finds it for itself.
+  __device__ __forceinline__ Key FewChunksThreshold(int chunks, int k) const {
+    Key rest = lanes_.lane < chunks ? KeyAt(lanes_.lane) : Key{0};
+    Key threshold = 0;
+    for (int reached = 0; reached < k;) {
+      threshold = WarpLargest(rest);
+      reached += __popc(__ballot_sync(0xffffffffu, rest == threshold));
+      if (rest == threshold) rest = 0;
+    }
+    return threshold;
+  }
+  // Each of these is a function of its own, so that those that are not needed are not fetched: the time of few rows is
+  // that of bringing in the instructions.
+  __device__ __noinline__ static Key KeyThreshold(const Key* keys, int count, int k, int most) {
+    return FindThreshold<In>(TheShared<In>().top, count, k, most, Key{0},
+                             [&](std::int64_t i) { return LoadKey(keys + i); });
+  }
+  __device__ Key ChunkThreshold(int k, int most) {
+    return FindThreshold<In>(shared_.top, UsedChunks(), k, most, Key{0}, [&](std::int64_t i) { return KeyAt(i); });
+  }
+  __device__ Key ElementThreshold(int k, int most, Key least) {
+    return FindThreshold<In>(shared_.top, of_.valid, k, most, least,
+                             [&](std::int64_t column) { return ElementKey(column); });
+  }
+  // Very many reach the threshold: many are equal, or it is too low.
+  __device__ void CollectExactly(int k, Key threshold) {
+    TopShared<In>& top = shared_.top;
+    const Key exact = ElementThreshold(k, kCandidates, threshold);
+    Collect(exact);
+    if (top.count <= kCandidates) return;
+    // It is the k-th largest itself.
+    Collect(exact + 1);
+    AddEqual(exact, k - top.count);
+  }
+  // Chunks with valid elements.
+  __device__ __forceinline__ int UsedChunks() const { return static_cast<int>((of_.valid + kChunk - 1) / kChunk); }
+  __device__ __forceinline__ Key KeyAt(std::int64_t chunk) const {
+    return IsFlat() ? shared_.keys[chunk] : MakeKeyOf<In>(__ldcg(&of_.stats[chunk].max));
+  }
+  // Of shared memory, or what other blocks have written: not from the L1.
+  __device__ __forceinline__ static Key LoadKey(const Key* key) { return *static_cast<const volatile Key*>(key); }
+  __device__ __forceinline__ Key ElementKey(std::int64_t column) const {
+    return MakeKey<In>(of_.input[column * of_.segment.inner]);
   }
 
-  // Calls visit(is_there, key, column) with the elements whose keys reach the threshold, in any order, by the whole
-  // block; by whole warps, with is_there false where there is none.
-  template <typename F>
-  __device__ __forceinline__ void Visit(Key threshold, bool is_small, F visit) {
-    if (is_small || threshold == 0) {
-      VisitAll(threshold, visit);
-      return;
+  // Leaves the elements that reach the threshold as candidates; 0: all.
+  __device__ __forceinline__ void Collect(Key threshold) {
+    TopShared<In>& top = shared_.top;
+    const Searchers<In> searchers(top);
+    searchers.Sync();  // nobody counts the candidates before
+    if (searchers.thread() == 0) {
+      top.count = 0;
+      top.place_count = 0;
     }
-    for (int begin = 0; begin < of_.chunks; begin += kFlatChunks) {
-      const int end = min(begin + kFlatChunks, of_.chunks);
-      __syncthreads();
-      if (threadIdx.x == 0) shared_.chunk_count = 0;
-      __syncthreads();
-      for (int c = begin + static_cast<int>(threadIdx.x); c < end; c += kBlockThreads) {
-        if (KeyAt(c) >= threshold) shared_.chunks[atomicAdd(&shared_.chunk_count, 1)] = c;
+    searchers.Sync();
+    if (threshold == 0 || IsSmall()) {
+      for (std::int64_t c = searchers.thread(); c < of_.valid; c += searchers.threads()) {
+        const Key key = ElementKey(c);
+        if (key >= threshold) AddCandidate(top, key, c);
       }
-      __syncthreads();
-      VisitChunks(shared_.chunk_count, threshold, visit);
-    }
-  }
-  // All of the row's elements, column by column.
-  template <typename F>
-  __device__ __forceinline__ void VisitAll(Key threshold, F visit) const {
-    constexpr int kMany = 8;  // on their way at a time
-    for (std::int64_t c = threadIdx.x; c - threadIdx.x < of_.valid; c += kMany * kBlockThreads) {
-      In x[kMany];
-#pragma unroll
-      for (int i = 0; i < kMany; ++i) {
-        if (c + i * kBlockThreads < of_.valid) x[i] = of_.input[(c + i * kBlockThreads) * of_.segment.inner];
+    } else {
+      const bool by_lanes = of_.segment.has_lanes != 0;
+      const std::int64_t places = by_lanes ? UsedChunks() * 32 : UsedChunks();
+      const Key* const keys = by_lanes ? of_.lane_maxima : shared_.keys;
+      for (std::int64_t i = searchers.thread(); i < places; i += searchers.threads()) {
+        if ((by_lanes || IsFlat() ? LoadKey(keys + i) : KeyAt(i)) < threshold) continue;
+        const int place = atomicAdd(&top.place_count, 1);
+        if (place < kCandidates) top.places[place] = static_cast<int>(i);
       }
-#pragma unroll
-      for (int i = 0; i < kMany; ++i) {
-        const bool is_valid = c + i * kBlockThreads < of_.valid;
-        const Key key = is_valid ? MakeKey<In>(x[i]) : Key{0};
-        visit(is_valid && key >= threshold, key, c + i * kBlockThreads);
-      }
-    }
-  }
-  // Those of the first `count` of shared_.chunks.
-  template <typename F>
-  __device__ __forceinline__ void VisitChunks(int count, Key threshold, F visit) const {
-    for (int i = warp_; i < count; i += kBlockWarps) {
-      const std::int64_t column = of_.ColumnOf(shared_.chunks[i]);
-      const int n = of_.Within(column, kChunk);
-      uint4 v[kChunkSlots];
-      of_.LoadVectors(column, n, lanes_, v);
-#pragma unroll
-      for (int j = 0; j < kChunkSlots; ++j) {
-        In x[kVector];
-        memcpy(x, &v[j], sizeof(x));
-        const int at = (j * 32 + lanes_.lane) * kVector;
-#pragma unroll
-        for (int e = 0; e < kVector; ++e) {
-          const Key key = MakeKey<In>(x[e]);
-          visit(at + e < n && key >= threshold, key, column + at + e);
+      searchers.Sync();
+      const int count = top.place_count;
+      if (count > kCandidates) {  // so are the elements
+        if (searchers.thread() == 0) top.count = count;
+      } else if (by_lanes) {
+        for (int i = searchers.thread(); i < count; i += searchers.threads()) {
+          CollectLane(top.places[i] / 32, top.places[i] % 32, threshold);
+        }
+      } else {
+        for (int i = searchers.thread() / 32; i < count; i += searchers.warps()) {
+          CollectLane(top.places[i], lanes_.lane, threshold);
         }
       }
     }
+    searchers.Sync();
   }
-  // Adds the elements of shared_.chunks that reach the threshold to the candidates, by all warps but the first.
-  __device__ __forceinline__ void CollectFromChunks() {
-    constexpr int kStep = kBlockWarps - 1;
-    const int count = shared_.chunk_count;
-    const C least = shared_.threshold == 0 ? -Infinity<C>() : ToCompute(ElementOfKey<In>(shared_.threshold));
-    for (int i = warp_ - 1; i < count; i += 2 * kStep) {
-      const std::int64_t first = of_.ColumnOf(shared_.chunks[i]);
-      if (i + kStep < count && of_.segment.wide != 0 && of_.segment.inner == 1) {
-        const std::int64_t second = of_.ColumnOf(shared_.chunks[i + kStep]);
-        if (of_.Within(first, kChunk) == kChunk && of_.Within(second, kChunk) == kChunk) {
-          // The usual case: more on its way at a time.
-          uint4 v[2][kChunkSlots];
-#pragma unroll
-          for (int j = 0; j < kChunkSlots; ++j) {
-            v[0][j] = reinterpret_cast<const uint4*>(of_.input + first)[j * 32 + lanes_.lane];
-            v[1][j] = reinterpret_cast<const uint4*>(of_.input + second)[j * 32 + lanes_.lane];
-          }
-          Collect(v[0], first, kChunk, least);
-          Collect(v[1], second, kChunk, least);
-          continue;
-        }
-      }
-      for (int at = i; at < count && at <= i + kStep; at += kStep) {
-        const std::int64_t column = of_.ColumnOf(shared_.chunks[at]);
-        const int n = of_.Within(column, kChunk);
-        uint4 v[kChunkSlots];
-        of_.LoadVectors(column, n, lanes_, v);
-        Collect(v, column, n, least);
-      }
-    }
-  }
-  __device__ __forceinline__ void Collect(const uint4 (&v)[kChunkSlots], std::int64_t column, int n, C least) {
+  // Of the elements that one lane had of a chunk.
+  __device__ __forceinline__ void CollectLane(int chunk, int lane, Key threshold) const {
+    constexpr int kStep = 32 * kVector;
+    const std::int64_t start = of_.ColumnOf(chunk);
+    const int columns = of_.Within(start, kChunk);
+    const int skip = of_.Skip();
+    const int first = lane * kVector - skip;
+    const bool is_aligned = of_.IsAligned(start + first);
+    const int lowest = chunk > 0 ? -skip : 0;  // the place of the first column that may be read
+    const auto is_whole = [&](int at) { return is_aligned && at >= lowest && at + kVector <= columns; };
+    const C least = ToCompute(ElementOfKey<In>(threshold));
+    // The vectors that are looked at closer: their maximum reaches the threshold, or they cannot be read whole.
+    unsigned close = 0;
+    uint4 v[kChunkSlots];
 #pragma unroll
     for (int j = 0; j < kChunkSlots; ++j) {
-      C x[kVector];
-      Unpack<In>(v[j], x);
-      C most = x[0];
-#pragma unroll
-      for (int e = 1; e < kVector; ++e) most = Larger(x[e], most);
-      if (!(most >= least)) continue;
-      const int at = (j * 32 + lanes_.lane) * kVector;
-#pragma unroll
-      for (int e = 0; e < kVector; ++e) {
-        if (at + e < n && x[e] >= least) AddCandidate(shared_.top, MakeKeyOf<In>(x[e]), column + at + e);
-      }
-    }
-  }
-  __device__ __forceinline__ static auto AddTo(TopShared<In>& top) {
-    return [&top](bool is_there, Key key, std::int64_t column) {
-      if (is_there) AddCandidate(top, key, column);
-    };
-  }
-
-  // Too many reach the threshold: digit by digit, of the key and then of the index, those are found that are not among
-  // the k first. The row is read once for each digit, from the L2.
-  __device__ void CollectExactly(int k) {
-    const bool is_small = IsSmall();
-    const Key threshold = shared_.threshold;
-    TopShared<In>& top = shared_.top;
-    Key key_prefix = 0;
-    std::uint32_t index_prefix = 0;  // of ~index
-    int left = k;                    // to be found among those with the prefix
-    bool done = false;
-    for (int digit = kKeyBits<In> / 8 + 3; digit >= 0 && !done; --digit) {
-      const bool of_key = digit >= 4;
-      const int shift = of_key ? (digit - 4) * 8 : digit * 8;
-      int* const counts = ClearDigits(top);
-      Visit(threshold, is_small, [&](bool is_there, Key key, std::int64_t column) {
-        const auto turned = ~static_cast<std::uint32_t>(column);
-        bool is_counted = is_there;
-        int mine = 0;
-        if (of_key) {
-          is_counted = is_counted && HasPrefix(key, key_prefix, shift + 8);
-          mine = static_cast<int>(key >> shift) & 255;
-        } else {
-          is_counted = is_counted && key == key_prefix && HasPrefix(turned, index_prefix, shift + 8);
-          mine = static_cast<int>(turned >> shift) & 255;
-        }
-        CountInWarp(counts, is_counted, mine);
-      });
-      __syncthreads();
-      const FoundDigit found = FindDigit(counts, left);
-      done = found.above + found.count == left;
-      left -= found.above;
-      if (of_key) {
-        key_prefix |= static_cast<Key>(static_cast<Key>(found.digit) << shift);
+      const int at = first + j * kStep;
+      v[j] = NothingVector<In>();
+      if (is_whole(at)) {
+        v[j] = *reinterpret_cast<const uint4*>(of_.input + start + at);
       } else {
-        index_prefix |= static_cast<std::uint32_t>(found.digit) << shift;
+        close |= 1u << j;
       }
     }
-    __syncthreads();
-    if (threadIdx.x == 0) top.count = 0;
-    __syncthreads();
-    Visit(threshold, is_small, [&](bool is_there, Key key, std::int64_t column) {
-      const bool is_found =
-          key > key_prefix || (key == key_prefix && ~static_cast<std::uint32_t>(column) >= index_prefix);
-      if (is_there && is_found) AddCandidate(top, key, column);
-    });
-    __syncthreads();
+#pragma unroll
+    for (int j = 0; j < kChunkSlots; ++j) {
+      if (LaneMaximum<In, 1, true>(&v[j], 0, lanes_) >= least) close |= 1u << j;
+    }
+    // Where a row does not begin on a boundary, lane 0's first vector begins in the chunk before; the end of its chunk
+    // is in one more.
+    if (skip > 0 && lane == 0) close |= 1u << kChunkSlots;
+    for (; close != 0; close &= close - 1) {
+      const int slot = __ffs(static_cast<int>(close)) - 1;
+      const int at = first + slot * kStep;
+      unsigned hits = (1u << kVector) - 1;  // of its places
+      if (is_whole(at)) {
+        uint4 chosen = v[0];
+#pragma unroll
+        for (int j = 1; j < kChunkSlots; ++j) {
+          if (slot == j) chosen = v[j];
+        }
+        C x[kVector];
+        Unpack<In>(chosen, x);
+        hits = 0;
+#pragma unroll
+        for (int e = 0; e < kVector; ++e) hits |= x[e] >= least ? 1u << e : 0;
+      }
+      for (; hits != 0; hits &= hits - 1) {
+        const int c = at + __ffs(static_cast<int>(hits)) - 1;
+        if (c < 0 || c >= columns) continue;
+        const Key key = ElementKey(start + c);
+        if (key >= threshold) AddCandidate(shared_.top, key, start + c);
+      }
+    }
   }
-  const SummaryParams& params_;
+  // Adds the first `count` of the elements with this key to the candidates.
+  __device__ __forceinline__ void AddEqual(Key key, int count) {
+    const Searchers<In> searchers(shared_.top);
+    constexpr int kMany = 8;  // on their way at a time
+    int taken = 0;
+    for (std::int64_t first = 0; taken < count && first < of_.valid; first += kMany * searchers.threads()) {
+      bool is_equal[kMany];
+#pragma unroll
+      for (int i = 0; i < kMany; ++i) {
+        const std::int64_t c = first + i * searchers.threads() + searchers.thread();
+        is_equal[i] = c < of_.valid && ElementKey(c) == key;
+      }
+#pragma unroll
+      for (int i = 0; i < kMany; ++i) {
+        const int reached = taken + searchers.SumUpTo(is_equal[i] ? 1 : 0);
+        if (is_equal[i] && reached <= count) {
+          AddCandidate(shared_.top, key, first + i * searchers.threads() + searchers.thread());
+        }
+        if (searchers.thread() == searchers.threads() - 1) shared_.top.found.reached = reached;
+        searchers.Sync();
+        taken = shared_.top.found.reached;
+      }
+    }
+    searchers.Sync();
+  }
   SummaryShared<In>& shared_;
   const SummaryRow<In> of_;
   const Lanes lanes_;

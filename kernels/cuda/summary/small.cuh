@@ -19,9 +19,13 @@ class SmallSummary {
         lanes_{static_cast<int>(threadIdx.x) & (static_cast<int>(segment.lanes) - 1), static_cast<int>(segment.lanes)} {
   }
 
+  // The same for those of whom it is rare to come here.
+  __device__ __noinline__ static void RunApart(const DeviceSummary& segment, DataType output_type, std::int64_t item) {
+    SmallSummary(segment, output_type, *reinterpret_cast<const Scale<C>*>(segment.scale_parts)).Run(item);
+  }
   // An item is what the block's warps take at a time. Lanes without a row go along: the shuffles need whole warps.
   __device__ void Run(std::int64_t item) {
-    std::int64_t row = (item * kBlockThreads + threadIdx.x) / lanes_.count;
+    std::int64_t row = (item * kBlockThreads + threadIdx.x) >> (__ffs(lanes_.count) - 1);
     const bool active = row < segment_.rows;
     if (!active) row = 0;
     valid_ = active ? static_cast<int>(ValidLength(segment_, row)) : 0;
@@ -31,14 +35,14 @@ class SmallSummary {
     const RowStats<C> stats = FirstStats<In, kSlots, true>(segment_.log != 0, v_, valid, valid, lanes_, scale_);
     const RowResults<In> results(segment_, output_type_, row, input, valid, stats, scale_);
     if (segment_.log_sum_exp != nullptr || segment_.entropy != nullptr) {
-      const double products = segment_.entropy == nullptr ? 0 : Products(valid, stats.max);
+      const double products = segment_.entropy == nullptr ? 0 : Products<In>(segment_, v_, valid, stats.max, lanes_);
       const bool has_nan = HasNan(valid, stats);
       if (active && lanes_.lane == 0) results.WriteNumbers(products, has_nan);
     }
     if (active && segment_.values_at != nullptr) {
       for (std::int64_t i = lanes_.lane; i < segment_.at; i += lanes_.count) results.WriteAt(i);
     }
-    if (segment_.top_values != nullptr) WriteTop(row, active, stats, results);
+    if (segment_.top_values != nullptr) WriteTop(row, active, results);
   }
 
  private:
@@ -47,19 +51,6 @@ class SmallSummary {
 
   __device__ __forceinline__ int ColumnOf(int j) const { return (j * lanes_.count + lanes_.lane) * kVector; }
 
-  __device__ double Products(int valid, C max) const {
-    double sum = 0;
-#pragma unroll
-    for (int j = 0; j < kSlots; ++j) {
-      C x[kVector];
-      Unpack<In>(v_[j], x);
-#pragma unroll
-      for (int e = 0; e < kVector; ++e) {
-        if (ColumnOf(j) + e < valid) sum += EntropyTerm(x[e], max, segment_.scale);
-      }
-    }
-    return LaneSum(sum, lanes_.count);
-  }
   // Not that of +inf alone, which makes the sum NaN, too.
   __device__ bool HasNan(int valid, const RowStats<C>& stats) const {
     const bool is_number = stats.sum < Infinity<C>();
@@ -110,55 +101,6 @@ class SmallSummary {
     return best;
   }
 
-  // The top of one of the warp's rows, by all its lanes, for which the row's elements are dealt out anew: those that
-  // reach the k-th largest of the lanes' maxima, about k of them, a lane each, find their places by counting. False:
-  // they are more than the lanes.
-  __device__ __forceinline__ static bool WriteTopOfWarp(const RowResults<In>& results, const In* input, int valid,
-                                                        int found) {
-    constexpr int kMost = kSlots * kVector;  // elements a lane
-    __shared__ Ranked<In> collected[kBlockWarps][32];
-    __shared__ int collected_count[kBlockWarps];
-    const int warp = static_cast<int>(threadIdx.x) / 32;
-    Ranked<In>* const mine = collected[warp];
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-    C x[kMost];
-    C most = -Infinity<C>();
-#pragma unroll
-    for (int p = 0; p < kMost; ++p) {
-      x[p] = C(NAN);  // reaches nothing
-      if (p * 32 + lane < valid) x[p] = ToCompute(input[p * 32 + lane]);
-    }
-#pragma unroll
-    for (int p = 0; p < kMost; ++p) most = Larger(most, x[p]);
-    // The found-th largest of the maxima, or -inf.
-    C least = Infinity<C>();
-    C rest = most;
-    for (int reached = 0; reached < found && least > -Infinity<C>();) {
-      least = LaneMax(rest, 32);
-      const unsigned who = __ballot_sync(0xffffffffu, rest == least);
-      reached += __popc(who);
-      if (rest == least) rest = -Infinity<C>();
-    }
-    if (lane == 0) collected_count[warp] = 0;
-    __syncwarp();
-#pragma unroll
-    for (int p = 0; p < kMost; ++p) {
-      if (!(x[p] >= least)) continue;
-      const int place = atomicAdd(&collected_count[warp], 1);
-      if (place < 32) mine[place] = {MakeKeyOf<In>(x[p]), static_cast<std::uint32_t>(p * 32 + lane)};
-    }
-    __syncwarp();
-    const int count = collected_count[warp];
-    if (count <= 32 && lane < count) {
-      const Ranked<In> element = mine[lane];
-      int before = 0;
-      for (int i = 0; i < count; ++i) before += mine[i].IsBefore(element) ? 1 : 0;
-      if (before < found) results.WriteTop(before, element);
-    }
-    __syncwarp();
-    return count <= 32;
-  }
-
   // The first `left` of each row, one after the other, `most` at most.
   __device__ __forceinline__ void WriteTopInTurn(std::int64_t row, int most, int left,
                                                  const RowResults<In>& results) const {
@@ -176,27 +118,10 @@ class SmallSummary {
   }
 
   // `row`: of the calling lanes; `active`: there is one.
-  __device__ void WriteTop(std::int64_t row, bool active, const RowStats<C>& stats,
-                           const RowResults<In>& results) const {
+  __device__ void WriteTop(std::int64_t row, bool active, const RowResults<In>& results) const {
     const int found = results.is_nan() || !active ? 0 : min(valid_, segment_.top_k);
-    int left = found;
-    if (lanes_.count >= 16) {
-      // Few rows a warp: one after the other.
-      for (int first = 0; first < 32; first += lanes_.count) {
-        const int of_row = __shfl_sync(0xffffffffu, found, first);
-        if (of_row == 0) continue;
-        const int valid = __shfl_sync(0xffffffffu, valid_, first);
-        const std::int64_t number = __shfl_sync(0xffffffffu, row, first);
-        const RowStats<C> theirs(__shfl_sync(0xffffffffu, stats.max, first), __shfl_sync(0xffffffffu, stats.sum, first),
-                                 __shfl_sync(0xffffffffu, stats.low, first));
-        const In* const input = static_cast<const In*>(segment_.input) + number * segment_.input_stride;
-        const RowResults<In> of(segment_, output_type_, number, input, valid, theirs, scale_);
-        const bool is_done = WriteTopOfWarp(of, input, valid, of_row);
-        if (is_done && (static_cast<int>(threadIdx.x) % 32) / lanes_.count * lanes_.count == first) left = 0;
-      }
-    }
-    const int most = LargestInWarp(left);
-    if (most > 0) WriteTopInTurn(row, most, left, results);
+    const int most = LargestInWarp(found);
+    if (most > 0) WriteTopInTurn(row, most, found, results);
     for (int i = found + lanes_.lane; active && i < segment_.top_k; i += lanes_.count) results.WriteNoTop(i);
   }
   // The largest in the warp, so that all its lanes go round as often.

@@ -17,6 +17,7 @@ namespace {
 using cuda::DeviceSummary;
 using cuda::SummaryParams;
 
+constexpr int kChunksPerTop = 5;
 constexpr std::int64_t kMaxBlocks = cuda::kMaxGridBlocks;  // of launches with a table
 
 int Bytes(DataType type) { return static_cast<int>(SizeOf(type)); }
@@ -36,9 +37,11 @@ bool InLanes(DataType type, const SummarySegment& s) {
 std::int64_t ChunksOf(DataType type, const Segment& s) {
   return cuda::DivideUp(s.cols, cuda::ChunkColumns(Bytes(type)));
 }
-// Where nearly all chunks hold some of the largest, their maxima tell too little.
+// Where many chunks hold some of the largest, those are looked for by the maxima of the chunks' lanes. Not of the
+// fewest chunks, beside which their tables would be large.
 bool HasLanes(DataType type, const SummarySegment& s) {
-  return 8 * s.top_k > 7 * ChunksOf(type, s.rows) && s.rows.cols > kMaxTopK;
+  const std::int64_t chunks = ChunksOf(type, s.rows);
+  return chunks > 3 && chunks < kChunksPerTop * s.top_k;
 }
 // Whether chunks of its rows are read first.
 bool HasTables(DataType type, const SummarySegment& s) { return !IsSmall(type, s.rows); }
@@ -116,6 +119,7 @@ struct Layout {
   std::int64_t items = 0;
   std::int64_t reads = 0;
   std::int64_t table_bytes = 0;
+  std::int32_t top_k = 0;  // the largest
 };
 
 // Calls use(device segment) with each that is not empty.
@@ -129,6 +133,7 @@ Layout LayOut(DataType type, const SummarySegment* segments, std::int64_t count,
     d.first_read = layout.reads;
     d.tables = layout.table_bytes;
     ++layout.segments;
+    layout.top_k = std::max(layout.top_k, d.top_k);
     layout.items += in_lanes ? cuda::DivideUp(d.rows, cuda::kBlockThreads / d.lanes) : d.rows;
     if (HasTables(type, segments[i])) {
       const std::int64_t chunks = d.chunks.value();
@@ -261,7 +266,12 @@ cudaError_t LaunchSummaries(DataType input_type, DataType output_type, const Sum
     if (error != cudaSuccess) return error;
   }
   params.completion = completion;
-  cuda::Grid grid{SetItems(table, others.items, &DeviceSummary::first_item, &rest, &params), cuda::kBlockThreads};
+  const bool is_large = others.top_k >= cuda::kLargeTopK;
+  const bool is_few = others.items <= 2 * device.multiprocessors;
+  cuda::Grid grid{SetItems(table, others.items, &DeviceSummary::first_item, &rest, &params),
+                  is_large ? cuda::LargeRowThreads(Bytes(input_type))
+                  : is_few ? cuda::kFewRowThreads
+                           : cuda::kBlockThreads};
   grid.dependent = others.reads > 0 && device.clusters;
   return cuda::Launch(kernels.rows, grid, args, stream);
 }

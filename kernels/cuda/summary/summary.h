@@ -16,11 +16,19 @@ namespace softmax::kernels::cuda {
 
 // Largest top_k of small rows that their lanes find among themselves; with more a block takes each row.
 constexpr std::int32_t kSmallTopK = 32;
+// Vectors a lane of rows that take less than a warp (RowLanes).
+constexpr int kNarrowSlots = 3;
+// Rows of a warp each that wait to be finished together.
+constexpr int kWaitingRows = 8;
 constexpr int kInlineSummaries = 14;
-// Blocks that a multiprocessor has to hold, of the three kernels.
+// Blocks that a multiprocessor has to hold, of the kernels of small rows and of chunks.
 constexpr int kSmallSummaryBlocks = 3;
 constexpr int kSummaryReadBlocks = 4;
-constexpr int kSummaryRowBlocks = 4;
+// A row whose chunks are read has a block of kBlockThreads threads; of more where rows are few, and of most where much
+// is asked of them.
+constexpr int kFewRowThreads = 512;
+constexpr std::int32_t kLargeTopK = 128;  // from which on
+constexpr int LargeRowThreads(int element_bytes) { return element_bytes == 8 ? 512 : 1024; }
 
 struct alignas(16) DeviceSummary {
   const void* input;
@@ -47,7 +55,7 @@ struct alignas(16) DeviceSummary {
   ExactDivisor chunks;  // of a row, where they are read first
   std::uint8_t log;
   std::uint8_t wide;       // every row starts on a 16-byte boundary
-  std::uint8_t has_lanes;  // the maxima of all lanes are kept: there are hardly more chunks than top_k
+  std::uint8_t has_lanes;  // the maxima of all lanes are kept: many chunks hold some of the largest
   std::uint8_t reserved[9];
 };
 static_assert(sizeof(DeviceSummary) % 16 == 0);

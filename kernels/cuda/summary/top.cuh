@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/core/work.h"
 #include "kernels/cuda/summary/keys.cuh"
+#include "kernels/cuda/summary/summary.h"
 
 // A block's search for the largest elements of a row: which keys are worth looking at, and the order of those found.
 namespace softmax::kernels::cuda {
@@ -13,7 +14,24 @@ template <typename In>
 struct TopShared {
   KeyOf<In> keys[kCandidates];
   std::uint32_t indices[kCandidates];
-  int count;
+  int count;  // of the candidates; those that found no room are counted, too
+  // First the numbers of the chunks, or of the chunks' lanes, that may hold some of the largest; then each candidate's
+  // place in the order, and the candidates bin by bin.
+  union {
+    int places[kCandidates];
+    struct {
+      std::uint16_t ranks[kCandidates];
+      std::uint16_t members[kCandidates];
+    } order;
+  };
+  int place_count;
+  struct {
+    int bin;
+    int above;
+    int reached;
+  } found;  // the bin of a threshold
+  int bins[LargeRowThreads(sizeof(In))];
+  KeyOf<In> exchanged[2][32];  // by the searchers' warps
 };
 
 __device__ __forceinline__ int WarpSum(int value) {
@@ -27,94 +45,157 @@ __device__ __forceinline__ int WarpSum(int value) {
 template <typename Key>
 __device__ __forceinline__ Key WarpLargest(Key key) {
 #if __CUDA_ARCH__ >= 800
-  if constexpr (sizeof(Key) == 4) return __reduce_max_sync(0xffffffffu, key);
+  constexpr bool kAtOnce = sizeof(Key) == 4;
+#else
+  constexpr bool kAtOnce = false;
 #endif
-  for (int offset = 16; offset > 0; offset >>= 1) {
-    const Key other = __shfl_xor_sync(0xffffffffu, key, offset);
-    key = other > key ? other : key;
+  if constexpr (kAtOnce) {
+    key = __reduce_max_sync(0xffffffffu, key);
+  } else {
+    for (int offset = 16; offset > 0; offset >>= 1) {
+      const Key other = __shfl_xor_sync(0xffffffffu, key, offset);
+      key = other > key ? other : key;
+    }
   }
   return key;
 }
-// Counts of a digit of keys, by which the k-th largest is found: the digits of all that have the same ones before it.
-constexpr int kDigitBits = 8;
-constexpr int kDigits = 1 << kDigitBits;
-template <typename T>
-__device__ __forceinline__ bool HasPrefix(T value, T prefix, int bits) {
-  return bits >= static_cast<int>(sizeof(T)) * 8 || (value >> bits) == (prefix >> bits);
-}
-// Lanes that count for the same digit, as neighbours often do, add together.
-__device__ __forceinline__ void CountInWarp(int* counts, bool is_counted, int digit) {
-  const unsigned active = __activemask();
-  const unsigned counting = __ballot_sync(active, is_counted);
-  if (!is_counted) return;
-  const unsigned same = __match_any_sync(counting, digit);
-  if ((same & ((1u << (threadIdx.x % 32)) - 1)) == 0) atomicAdd(counts + digit, __popc(same));
-}
-// The digit of the `left`-th largest, how many have a larger one and how many have it; the same for all threads.
-struct FoundDigit {
-  int digit;
-  int above;
-  int count;
-};
-__device__ __forceinline__ FoundDigit FindDigit(const int* counts, int left) {
-  constexpr int kEach = kDigits / 32;
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int top = kDigits - 1 - lane * kEach;  // lanes begin with the largest digits
-  int sum = 0;
-#pragma unroll
-  for (int i = 0; i < kEach; ++i) sum += counts[top - i];
-  int before = sum;
-#pragma unroll
-  for (int offset = 1; offset < 32; offset *= 2) {
-    const int other = __shfl_up_sync(0xffffffffu, before, offset);
-    if (lane >= offset) before += other;
-  }
-  before -= sum;
-  const int owner = 31 - __clz(static_cast<int>(__ballot_sync(0xffffffffu, before < left)));
-  FoundDigit found{top, before, counts[top]};
-  while (found.above + found.count < left && found.digit > top - kEach + 1) {
-    found.above += found.count;
-    found.count = counts[--found.digit];
-  }
-  return {__shfl_sync(0xffffffffu, found.digit, owner), __shfl_sync(0xffffffffu, found.above, owner),
-          __shfl_sync(0xffffffffu, found.count, owner)};
-}
-// Zero counts, in the memory of the candidates, for all of the block.
+
+// Those of a block's threads that search: all but the first warp, which folds the row's statistics meanwhile. They call
+// everything together.
 template <typename In>
-__device__ __forceinline__ int* ClearDigits(TopShared<In>& shared) {
-  int* const counts = reinterpret_cast<int*>(shared.keys);
-  static_assert(sizeof(shared.keys) >= kDigits * sizeof(int));
-  __syncthreads();
-  for (int i = static_cast<int>(threadIdx.x); i < kDigits; i += kBlockThreads) counts[i] = 0;
-  __syncthreads();
-  return counts;
-}
-
-// A key that at least `k` of the keys reach, and no more than `most` if there is such a one; of equal keys as many as
-// there are. for_each(use) calls use(is_there, key) with this thread's, by whole warps; all together they are k at
-// least.
-template <typename In, typename F>
-__device__ KeyOf<In> Threshold(TopShared<In>& shared, int k, int most, F for_each) {
+class Searchers {
+ public:
   using Key = KeyOf<In>;
-  Key prefix = 0;
-  int above = 0;
-  for (int shift = kKeyBits<In> - kDigitBits; shift >= 0; shift -= kDigitBits) {
-    int* const counts = ClearDigits(shared);
-    for_each([&](bool is_there, Key key) {
-      CountInWarp(counts, is_there && HasPrefix(key, prefix, shift + kDigitBits),
-                  static_cast<int>(key >> shift) & (kDigits - 1));
-    });
-    __syncthreads();
-    const FoundDigit found = FindDigit(counts, k - above);
-    prefix |= static_cast<Key>(static_cast<Key>(found.digit) << shift);
-    above += found.above;
-    if (above + found.count <= most) break;
+
+  __device__ __forceinline__ explicit Searchers(TopShared<In>& shared) : shared_(shared) {}
+
+  __device__ __forceinline__ int thread() const { return static_cast<int>(threadIdx.x) - 32; }
+  __device__ __forceinline__ int threads() const { return static_cast<int>(blockDim.x) - 32; }
+  __device__ __forceinline__ int warps() const { return threads() / 32; }
+  __device__ __forceinline__ void Sync() const { asm volatile("bar.sync 1, %0;" ::"r"(threads()) : "memory"); }
+
+  // The sum of those of the threads up to this one.
+  __device__ __noinline__ int SumUpTo(int value) const {
+    int sum = value;
+    for (int offset = 1; offset < 32; offset *= 2) {
+      const int other = __shfl_up_sync(0xffffffffu, sum, offset);
+      if (Lane() >= offset) sum += other;
+    }
+    const int of_warp = static_cast<int>(Exchange(static_cast<Key>(__shfl_sync(0xffffffffu, sum, 31)), Key{0}).first);
+    return sum + WarpSum(Lane() < thread() / 32 ? of_warp : 0);
   }
-  __syncthreads();
-  return prefix;
+  // The smallest into `low`, the largest into `high`.
+  __device__ __forceinline__ void Range(Key* low, Key* high) const {
+    const Pair all = Exchange(WarpLargest(static_cast<Key>(~*low)), WarpLargest(*high));
+    *low = static_cast<Key>(~WarpLargest(all.first));
+    *high = WarpLargest(all.second);
+  }
+
+ private:
+  struct Pair {
+    Key first;
+    Key second;
+  };
+
+  __device__ __forceinline__ static int Lane() { return static_cast<int>(threadIdx.x) % 32; }
+  // Lane i gets what warp i gave, 0 where there is no such warp. The next one comes behind another barrier.
+  __device__ __forceinline__ Pair Exchange(Key first, Key second) const {
+    auto& place = shared_.exchanged;
+    if (Lane() == 0) {
+      place[0][thread() / 32] = first;
+      place[1][thread() / 32] = second;
+    }
+    Sync();
+    const bool is_there = Lane() < warps();
+    return {is_there ? place[0][Lane()] : Key{0}, is_there ? place[1][Lane()] : Key{0}};
+  }
+
+  TopShared<In>& shared_;
+};
+
+// Keys from `low` to `high` in bins of 2^shift, of which each searcher has one: the first the largest keys.
+template <typename In>
+struct KeyBins {
+  using Key = KeyOf<In>;
+  Key low = static_cast<Key>(~Key{0});
+  Key high = 0;
+  int shift = 0;
+
+  __device__ __forceinline__ void Add(Key key) {
+    low = key < low ? key : low;
+    high = key > high ? key : high;
+  }
+  __device__ __forceinline__ void Divide(int bins) {
+    static_assert(LargeRowThreads(sizeof(In)) <= 1 << 10);
+    const int bits = static_cast<int>(sizeof(Key)) * 8 - LeadingZeros(static_cast<Key>(high - low));
+    shift = bits > 10 ? bits - 10 : 0;
+    while ((high - low) >> shift >= static_cast<unsigned>(bins)) ++shift;
+  }
+  __device__ __forceinline__ bool Has(Key key) const { return key >= low && key <= high; }
+  __device__ __forceinline__ int BinOf(Key key) const { return static_cast<int>((high - key) >> shift); }
+  // Leaves the keys of one of the bins.
+  __device__ __forceinline__ void Narrow(int bin) {
+    high -= static_cast<Key>(bin) << shift;
+    const Key most = (Key{1} << shift) - 1;
+    if (high - low > most) low = high - most;
+  }
+};
+
+// A key that at least `k` of `count` keys reach, `count` >= k, and no more than `most` if there is such a one; else the
+// k-th largest. key_at(i): the i-th of them. `least`: one that k of them are known to reach, or 0.
+template <typename In, typename F>
+__device__ __forceinline__ KeyOf<In> FindThreshold(TopShared<In>& shared, std::int64_t count, int k, int most,
+                                                   KeyOf<In> least, F key_at) {
+  using Key = KeyOf<In>;
+  constexpr int kMany = 4;  // on their way at a time
+  const Searchers<In> searchers(shared);
+  int* const counts = shared.bins;
+  KeyBins<In> bins;
+  for (bool is_first = true;; is_first = false) {
+    if (!is_first) {
+      bins.Divide(searchers.threads());
+      counts[searchers.thread()] = 0;
+      searchers.Sync();
+    }
+    for (std::int64_t first = searchers.thread(); first < count; first += kMany * searchers.threads()) {
+      Key keys[kMany];
+#pragma unroll
+      for (int i = 0; i < kMany; ++i) {
+        const std::int64_t at = first + i * searchers.threads();
+        if (at < count) keys[i] = key_at(at);
+      }
+#pragma unroll
+      for (int i = 0; i < kMany; ++i) {
+        if (first + i * searchers.threads() >= count) continue;
+        if (is_first) {
+          bins.Add(keys[i]);
+        } else if (bins.Has(keys[i])) {
+          atomicAdd(counts + bins.BinOf(keys[i]), 1);
+        }
+      }
+    }
+    if (is_first) {
+      searchers.Range(&bins.low, &bins.high);
+      if (bins.low < least) bins.low = least;
+      continue;
+    }
+    searchers.Sync();
+    const int mine = counts[searchers.thread()];
+    const int reached = searchers.SumUpTo(mine);
+    if (reached - mine < k && reached >= k) {
+      shared.found.bin = searchers.thread();
+      shared.found.above = reached - mine;
+      shared.found.reached = reached;
+    }
+    searchers.Sync();
+    bins.Narrow(shared.found.bin);
+    if (bins.low == bins.high || shared.found.reached <= most) return bins.low;
+    k -= shared.found.above;
+    most -= shared.found.above;
+  }
 }
 
-// Adds an element to the candidates. Those that find no room are counted all the same.
+// Adds an element to the candidates.
 template <typename In>
 __device__ __forceinline__ void AddCandidate(TopShared<In>& shared, KeyOf<In> key, std::int64_t index) {
   const int place = atomicAdd(&shared.count, 1);
@@ -123,45 +204,50 @@ __device__ __forceinline__ void AddCandidate(TopShared<In>& shared, KeyOf<In> ke
   shared.indices[place] = static_cast<std::uint32_t>(index);
 }
 
-// Calls write(i, element) with the first `k` of the candidates in their order, each by one thread.
-template <typename In, typename F>
-__device__ void WriteInOrder(TopShared<In>& shared, int k, F write) {
-  constexpr int kCounted = 2 * kBlockThreads;
+// Finds the candidates' places in their order. Where they are many they are spread over bins, and look around in their
+// own.
+template <typename In>
+__device__ __forceinline__ void RankCandidates(TopShared<In>& shared) {
+  constexpr int kFew = 64;
+  const Searchers<In> searchers(shared);
   const int count = shared.count;
   const auto at = [&](int i) { return Ranked<In>{shared.keys[i], shared.indices[i]}; };
-  if (count <= kCounted) {  // each finds its place by counting those before it
-    for (int i = static_cast<int>(threadIdx.x); i < count; i += kBlockThreads) {
-      const Ranked<In> mine = at(i);
-      int before = 0;
-      for (int j = 0; j < count; ++j) before += at(j).IsBefore(mine) ? 1 : 0;
-      if (before < k) write(before, mine);
-    }
+  if (count <= kFew) {
+    const int i = searchers.thread();
+    if (i >= count) return;
+    const Ranked<In> mine = at(i);
+    int rank = 0;
+#pragma unroll 4
+    for (int j = 0; j < count; ++j) rank += at(j).IsBefore(mine) ? 1 : 0;
+    shared.order.ranks[i] = static_cast<std::uint16_t>(rank);
     return;
   }
-  int size = kCounted;
-  while (size < count) size *= 2;
-  for (int i = count + static_cast<int>(threadIdx.x); i < size; i += kBlockThreads) {
-    shared.keys[i] = 0;
-    shared.indices[i] = 0xffffffffu;
+  KeyBins<In> bins;
+  for (int i = searchers.thread(); i < count; i += searchers.threads()) bins.Add(shared.keys[i]);
+  searchers.Range(&bins.low, &bins.high);
+  bins.Divide(searchers.threads());
+  int* const begins = shared.bins;
+  begins[searchers.thread()] = 0;
+  searchers.Sync();
+  for (int i = searchers.thread(); i < count; i += searchers.threads()) {
+    shared.order.ranks[i] = static_cast<std::uint16_t>(atomicAdd(begins + bins.BinOf(shared.keys[i]), 1));
   }
-  for (int run = 2; run <= size; run *= 2) {  // bitonic
-    for (int step = run / 2; step > 0; step /= 2) {
-      __syncthreads();
-      for (int i = static_cast<int>(threadIdx.x); i < size; i += kBlockThreads) {
-        const int other = i ^ step;
-        if (other <= i) continue;
-        const Ranked<In> a = at(i);
-        const Ranked<In> b = at(other);
-        if (((i & run) == 0) != b.IsBefore(a)) continue;
-        shared.keys[i] = b.key;
-        shared.indices[i] = b.index;
-        shared.keys[other] = a.key;
-        shared.indices[other] = a.index;
-      }
-    }
+  searchers.Sync();
+  const int mine = begins[searchers.thread()];
+  begins[searchers.thread()] = searchers.SumUpTo(mine) - mine;
+  searchers.Sync();
+  for (int i = searchers.thread(); i < count; i += searchers.threads()) {
+    shared.order.members[begins[bins.BinOf(shared.keys[i])] + shared.order.ranks[i]] = static_cast<std::uint16_t>(i);
   }
-  __syncthreads();
-  for (int i = static_cast<int>(threadIdx.x); i < k; i += kBlockThreads) write(i, at(i));
+  searchers.Sync();
+  for (int i = searchers.thread(); i < count; i += searchers.threads()) {
+    const Ranked<In> element = at(i);
+    const int bin = bins.BinOf(element.key);
+    const int end = bin + 1 < searchers.threads() ? begins[bin + 1] : count;
+    int rank = begins[bin];
+    for (int j = rank; j < end; ++j) rank += at(shared.order.members[j]).IsBefore(element) ? 1 : 0;
+    shared.order.ranks[i] = static_cast<std::uint16_t>(rank);
+  }
 }
 
 }  // namespace softmax::kernels::cuda

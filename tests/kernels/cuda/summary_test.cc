@@ -116,6 +116,30 @@ TEST_F(SummaryTest, WideRows) {
   }
 }
 
+// Rows of a warp, of half of one and of less; as many of the largest as fit there and more, and very many equal ones.
+TEST_F(SummaryTest, SmallRows) {
+  std::uint64_t n = 0;
+  for (const DataType type : softmax::testing::AllTypes()) {
+    for (const std::int64_t cols : {17, 64, 130, 192, 256, 500, 1000}) {
+      for (const softmax::testing::Values values :
+           {softmax::testing::Values::kNormal, softmax::testing::Values::kConstant,
+            softmax::testing::Values::kPartialInfinity, softmax::testing::Values::kFullInfinity}) {
+        for (const std::int32_t k : {1, 8, 20, 32, 100}) {
+          KernelCase test{type, type, n % 2 == 0 ? Operation::kSoftmax : Operation::kLogSoftmax, values};
+          test.lengths = n % 3 == 0 ? softmax::testing::Lengths::kMixed : softmax::testing::Lengths::kNone;
+          test.cols = cols;
+          test.outer = 151;
+          test.offset = n % 5;
+          test.seed = ++n;
+          Summarized one(test, {k, n % 4 == 0 ? 3 : 0, n % 2 == 0, n % 5 == 0});
+          Run({&one});
+          if (HasFatalFailure()) return;
+        }
+      }
+    }
+  }
+}
+
 // Company changes nothing: many different rows in one launch, few enough for its parameters and more.
 TEST_F(SummaryTest, RaggedSegmentsInOneLaunch) {
   for (const DataType type : softmax::testing::AllTypes()) {
