@@ -22,6 +22,7 @@ constexpr Kept kKept[] = {
     {16, 2000, "the same with one device"},
     {842, 2000, "a device hangs, and a request above half of the arena waits (the script's fault)"},
     {1202, 2000, "a filler slept through the end of the head's turn (the world's fault)"},
+    {1764302000875701, 2000, "admission takes a large request for many small ones (the checker's fault)"},
 };
 
 TEST(Worlds, ThatWentWrongOnceDoNot) {
