@@ -75,14 +75,15 @@ class AdmissionQueue {
   // Requests that wait to be let in.
   std::uint64_t waiting() const { return waiting_; }
 
- private:
-  friend class PendingRequest;
-
   // A request costs as much as this many bytes more than it has: accepting and answering the call.
   static constexpr std::uint64_t kCallBytes = 16u << 10;
   static std::uint64_t CostOf(const PendingRequest& request) {
     return kCallBytes + request.spec().input_bytes() + request.spec().output_bytes();
   }
+
+ private:
+  friend class PendingRequest;
+
   static std::uint64_t BytesOf(const PendingRequest& request) {
     return request.spec().input_bytes() + request.spec().lengths_bytes() + request.spec().indices_bytes();
   }

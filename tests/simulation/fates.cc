@@ -130,10 +130,6 @@ void ChosenLane::Launch(server::Batch* batch) {
   lane_->Launch(batch);
 }
 
-std::uint64_t World::CostOf(const Request& request) {
-  return kCallCost + request.spec().input_bytes() + request.spec().output_bytes();
-}
-
 // What is before a request is work for the devices, for each of the others at most so long, and no waiting for memory.
 // Admission takes a large request for as many small ones as have its cost, so here it is as many, too.
 void World::CheckEstimate(const Request& request, const absl::Status& status) {
@@ -143,9 +139,9 @@ void World::CheckEstimate(const Request& request, const absl::Status& status) {
   const std::size_t at = message.find(before_it);
   if (at == std::string::npos || must_watch_) return;
   const long estimate_us = std::strtol(message.c_str() + at + before_it.size(), nullptr, 10);
-  verdict_.Expect(std::chrono::microseconds(estimate_us) < kLongestWork * (pending_cost_ / kCallCost + 8),
-                  "estimates: request #", request.action().id, " was refused for ", estimate_us,
-                  " us of work before it");
+  verdict_.Expect(
+      std::chrono::microseconds(estimate_us) < kLongestWork * (pending_cost_ / server::AdmissionQueue::kCallBytes + 8),
+      "estimates: request #", request.action().id, " was refused for ", estimate_us, " us of work before it");
 }
 
 void World::Copied(Request& request, bool by_own_thread) {
@@ -205,7 +201,7 @@ void World::CheckFate(const Request& request, const server::Answer& answer) {
 void World::Completed(Request& request, const server::Answer& answer) {
   const Action& action = request.action();
   ++completed_;
-  pending_cost_ -= CostOf(request);
+  pending_cost_ -= server::AdmissionQueue::CostOf(request);
   Note(12, action.id, static_cast<std::uint64_t>(answer.status.code()), "request #", action.id, " is answered with ",
        answer.status.code());
   CheckFate(request, answer);

@@ -85,7 +85,7 @@ void World::Arrive(const Action& action) {
   request->ahead = thread.arrivals - thread.settled;
   ++thread.arrivals;
   ++arrived_;
-  pending_cost_ += CostOf(*request);
+  pending_cost_ += server::AdmissionQueue::CostOf(*request);
   Note(3, action.id, index, "request #", action.id, " arrives on thread ", index);
   thread.arrived.push_back(request);
   if (action.leaves_after.count() > 0) Push(EventKind::kLeaves, g_now + action.leaves_after, action.id, request);

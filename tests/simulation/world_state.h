@@ -33,7 +33,6 @@ constexpr std::uint32_t kMostIdleTurns = 500;
 // Several turns of a head that waits (script.cc), and what is queued before it.
 constexpr Nanoseconds kLongestPassing = milliseconds(4);
 constexpr Nanoseconds kLongestWork = std::chrono::microseconds(300);
-constexpr std::uint64_t kCallCost = 16u << 10;  // of a call, in bytes, as AdmissionQueue counts it
 
 enum WorldStream : std::uint64_t { kLatency = 100, kTurn, kCopy, kTesting };
 
@@ -230,7 +229,6 @@ class World {
 
   void Copied(Request& request, bool by_own_thread);
   void Completed(Request& request, const server::Answer& answer);
-  static std::uint64_t CostOf(const Request& request);
   void CheckEstimate(const Request& request, const absl::Status& status);
   void CheckFate(const Request& request, const server::Answer& answer);
   void Sent(Request* request);
@@ -264,7 +262,7 @@ class World {
   TimePoint looks_again_at_{};
   TimePoint memory_was_short_at_{};
   std::uint32_t batches_ = 0;
-  std::uint64_t pending_cost_ = 0;  // of the requests that have arrived and are not completed
+  std::uint64_t pending_cost_ = 0;  // to admission, of the requests that have arrived and are not completed
   std::uint64_t arrived_ = 0, completed_ = 0, answered_ = 0, empty_ = 0, dropped_ = 0;
   std::uint32_t losses_ = 0;
   std::optional<server::Devices::Test> test_;  // that goes on

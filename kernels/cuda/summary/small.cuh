@@ -4,7 +4,7 @@
 #include "kernels/cuda/summary/results.cuh"
 
 // Summaries of small contiguous rows: a group of lanes holds a row in registers and finds its largest elements one
-// after the other.
+// after the other. For rows of less than half a warp, and for those that summary/warp.cuh leaves.
 namespace softmax::kernels::cuda {
 
 template <typename In, int kSlots>
@@ -19,7 +19,7 @@ class SmallSummary {
         lanes_{static_cast<int>(threadIdx.x) & (static_cast<int>(segment.lanes) - 1), static_cast<int>(segment.lanes)} {
   }
 
-  // The same for those of whom it is rare to come here.
+  // Run() as a function of its own, for callers that rarely need it.
   __device__ __noinline__ static void RunApart(const DeviceSummary& segment, DataType output_type, std::int64_t item) {
     SmallSummary(segment, output_type, *reinterpret_cast<const Scale<C>*>(segment.scale_parts)).Run(item);
   }

@@ -42,6 +42,16 @@ __device__ __forceinline__ int WarpSum(int value) {
   return value;
 #endif
 }
+// Of those of the lanes up to this one.
+__device__ __forceinline__ int WarpSumUpTo(int value) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+  for (int offset = 1; offset < 32; offset *= 2) {
+    const int other = __shfl_up_sync(0xffffffffu, value, offset);
+    if (lane >= offset) value += other;
+  }
+  return value;
+}
 template <typename Key>
 __device__ __forceinline__ Key WarpLargest(Key key) {
 #if __CUDA_ARCH__ >= 800
@@ -76,11 +86,7 @@ class Searchers {
 
   // The sum of those of the threads up to this one.
   __device__ __noinline__ int SumUpTo(int value) const {
-    int sum = value;
-    for (int offset = 1; offset < 32; offset *= 2) {
-      const int other = __shfl_up_sync(0xffffffffu, sum, offset);
-      if (Lane() >= offset) sum += other;
-    }
+    const int sum = WarpSumUpTo(value);
     const int of_warp = static_cast<int>(Exchange(static_cast<Key>(__shfl_sync(0xffffffffu, sum, 31)), Key{0}).first);
     return sum + WarpSum(Lane() < thread() / 32 ? of_warp : 0);
   }

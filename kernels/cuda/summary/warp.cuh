@@ -80,7 +80,6 @@ template <typename In, int kSlots>
 class WarpSummary {
  public:
   using C = ComputeOf<In>;
-  using Key = KeyOf<In>;
 
   __device__ __forceinline__ WarpSummary(const DeviceSummary& segment, DataType output_type, WaitingRows<In>& waiting)
       : segment_(segment),
@@ -185,13 +184,7 @@ class WarpSummary {
       }
     }
     if (count > kCandidates) return false;
-    int end = __popc(hits);
-#pragma unroll
-    for (int offset = 1; offset < 32; offset *= 2) {
-      const int other = __shfl_up_sync(0xffffffffu, end, offset);
-      if (lanes_.lane >= offset) end += other;
-    }
-    for (int i = end - __popc(hits); hits != 0; hits &= hits - 1, ++i) {
+    for (int i = WarpSumUpTo(__popc(hits)) - __popc(hits); hits != 0; hits &= hits - 1, ++i) {
       const int bit = __ffs(static_cast<int>(hits)) - 1;
       const int column = ColumnOf(bit / kVector) + bit % kVector;
       candidates[i] = {MakeKey<In>(input[column]), static_cast<std::uint32_t>(column)};
