@@ -52,7 +52,7 @@ def load_points(parser, arguments):
 
 
 def runs_here(point, provider):
-    if point.section.startswith(("cpu", "host_")) or point.segments > 1 or point.least_cols:
+    if point.section.startswith(("cpu", "host_")) or point.segments > 1 or point.least_cols or point.lengths:
         return False
     if point.top_k() and provider == "triton":
         return False

@@ -22,10 +22,13 @@ class Point:
     stride: int = 0  # elements from one outer block to the next; 0: dense
     segments: int = 1
     least_cols: int = 0  # not 0: each row has a width of its own
+    lengths: str = ""  # "half": how much of each row counts
 
     def __str__(self):
         layout = ""
-        if self.least_cols:
+        if self.lengths:
+            layout = f" <{self.lengths}"
+        elif self.least_cols:
             layout = f" ~{self.least_cols}"
         elif self.segments > 1:
             layout = f" /{self.segments}"
@@ -99,6 +102,8 @@ def _widths(item, seed):
 
 
 def _with_layout(point, layout):
+    if layout.startswith("<"):
+        return dataclasses.replace(point, lengths=layout[1:])
     if layout.startswith("+"):
         return dataclasses.replace(point, stride=point.cols + int(layout[1:]))
     if layout.startswith("/"):

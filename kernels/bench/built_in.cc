@@ -26,6 +26,7 @@ SOFTMAX_SUITE(cpu, "cpu")
 SOFTMAX_SUITE(edge, "edge")
 SOFTMAX_SUITE(few_rows, "few-rows")
 SOFTMAX_SUITE(host, "host")
+SOFTMAX_SUITE(lengths, "lengths")
 SOFTMAX_SUITE(logits, "logits")
 SOFTMAX_SUITE(narrow, "narrow")
 SOFTMAX_SUITE(pairs, "pairs")
@@ -52,6 +53,7 @@ const Suite kSuites[] = {
     {"edge", softmax_suite_edge, softmax_suite_edge_end},
     {"few-rows", softmax_suite_few_rows, softmax_suite_few_rows_end},
     {"host", softmax_suite_host, softmax_suite_host_end},
+    {"lengths", softmax_suite_lengths, softmax_suite_lengths_end},
     {"logits", softmax_suite_logits, softmax_suite_logits_end},
     {"narrow", softmax_suite_narrow, softmax_suite_narrow_end},
     {"pairs", softmax_suite_pairs, softmax_suite_pairs_end},

@@ -54,6 +54,11 @@ class RowCopy {
     copy(output_dtype, from.output, from.output_stride, &output_);
     segment_.input = input_.data();
     segment_.output = output_.data();
+    if (from.lengths == nullptr) return;
+    lengths_.resize(static_cast<std::size_t>(rows.count));
+    const std::size_t bytes = lengths_.size() * sizeof(std::uint32_t);
+    fetch(lengths_.data(), from.lengths + block * (last_axis ? 0 : from.inner) + rows.first, bytes, bytes, 1);
+    segment_.lengths = lengths_.data();
   }
 
   RowCopy(const RowCopy&) = delete;
@@ -64,6 +69,7 @@ class RowCopy {
  private:
   std::vector<char> input_;
   std::vector<char> output_;
+  std::vector<std::uint32_t> lengths_;
   Segment segment_;
 };
 

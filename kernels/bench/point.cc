@@ -47,6 +47,29 @@ const char* NameOf(DataType dtype) {
   return "?";
 }
 
+const char* NameOf(Lengths lengths) {
+  switch (lengths) {
+    case Lengths::kNone:
+      return "none";
+    case Lengths::kFull:
+      return "full";
+    case Lengths::kHalf:
+      return "half";
+    case Lengths::kEighth:
+      return "eighth";
+    case Lengths::kDrawn:
+      return "drawn";
+  }
+  return "?";
+}
+
+std::optional<Lengths> ParseLengths(const std::string& name) {
+  for (const Lengths lengths : {Lengths::kFull, Lengths::kHalf, Lengths::kEighth, Lengths::kDrawn}) {
+    if (name == NameOf(lengths)) return lengths;
+  }
+  return std::nullopt;
+}
+
 std::string TypesOf(const Point& point) {
   const std::string name = NameOf(point.dtype);
   return point.mixed() ? name + ">" + NameOf(point.output_dtype) : name;
@@ -124,6 +147,18 @@ std::vector<Segment> MakeSegments(const Point& point, std::uint64_t seed, const 
     segments.push_back(segment);
   }
   return segments;
+}
+
+std::vector<std::uint32_t> MakeLengths(const Point& point, std::uint64_t seed) {
+  Random random(seed);
+  std::vector<std::uint32_t> lengths(static_cast<std::size_t>(point.rows));
+  for (std::uint32_t& length : lengths) {
+    const std::int64_t part = point.lengths == Lengths::kFull ? 1 : point.lengths == Lengths::kHalf ? 2 : 8;
+    const auto drawn = static_cast<std::int64_t>(random.Next() % static_cast<std::uint64_t>(point.cols)) + 1;
+    const std::int64_t share = std::max<std::int64_t>(1, point.cols / part);
+    length = static_cast<std::uint32_t>(point.lengths == Lengths::kDrawn ? drawn : share);
+  }
+  return lengths;
 }
 
 std::int64_t SpanElements(const Point& point, std::uint64_t seed) {

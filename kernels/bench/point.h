@@ -10,6 +10,9 @@
 
 namespace softmax::kernels::bench {
 
+// How much of each row counts, the rest being masked: by Segment::lengths, but with kNone.
+enum class Lengths { kNone, kFull, kHalf, kEighth, kDrawn };  // kDrawn: evenly from 1 to all columns
+
 // One shape to be measured: M rows of N columns, in one of the layouts of kernels/types.h.
 struct Point {
   std::string section;                  // the first column of the results; cpu_* and host_* choose how it is run
@@ -23,10 +26,14 @@ struct Point {
   std::int64_t stride = 0;      // elements from one outer block to the next; 0: dense
   std::int64_t segments = 1;    // the rows are dealt out evenly to so many segments of one launch
   std::int64_t least_cols = 0;  // ragged, if not 0: each row is a segment with a width from least_cols to cols
+  Lengths lengths = Lengths::kNone;
 
   bool mixed() const { return output_dtype != dtype; }
   bool ragged() const { return least_cols > 0; }
-  bool plain() const { return inner == 1 && segments == 1 && !ragged() && outer_stride() == cols && top_k == 0; }
+  bool masked() const { return lengths != Lengths::kNone; }
+  bool plain() const {
+    return inner == 1 && segments == 1 && !ragged() && outer_stride() == cols && top_k == 0 && !masked();
+  }
   std::int64_t outer() const { return rows / inner; }
   std::int64_t outer_stride() const { return stride != 0 ? stride : cols * inner; }
 };
@@ -42,6 +49,10 @@ std::optional<DataType> ParseDataType(const std::string& name);
 std::optional<std::pair<DataType, DataType>> ParseTypes(const std::string& name);
 // Sets the operation and top_k to what OperationOf() gives; false where it gives no such thing.
 bool ParseOperation(const std::string& name, Point* point);
+
+// "full", "half", "eighth" or "drawn", as layouts name them.
+const char* NameOf(Lengths lengths);
+std::optional<Lengths> ParseLengths(const std::string& name);
 
 // What tells one row of the results from another: "section,dtype,op,M,N,provider".
 std::string Key(const Point& point, const std::string& provider);
@@ -60,6 +71,8 @@ class Random {
 
 // The segments of a point whose input and output start at these addresses.
 std::vector<Segment> MakeSegments(const Point& point, std::uint64_t seed, const void* input, void* output);
+// The length of each row of a masked point.
+std::vector<std::uint32_t> MakeLengths(const Point& point, std::uint64_t seed);
 // Elements from the first to the last one of the point's input, gaps included, and without gaps.
 std::int64_t SpanElements(const Point& point, std::uint64_t seed);
 std::int64_t PayloadElements(const Point& point, std::uint64_t seed);

@@ -138,7 +138,11 @@ class Line {
     if (words_.size() == 5) return "";
     const std::string& layout = words_[5];
     if (point->ragged()) return "layout " + layout + ": rows with widths of their own are dense";
-    if (layout[0] == '+') {
+    if (layout[0] == '<') {
+      const auto lengths = ParseLengths(layout.substr(1));
+      if (!lengths) return "layout " + layout + ": lengths are <full, <half, <eighth or <drawn";
+      point->lengths = *lengths;
+    } else if (layout[0] == '+') {
       const auto gap = ParseNumber(layout.substr(1));
       if (!gap) return "layout " + layout + " is not a gap between rows";
       point->stride = point->cols + *gap;
@@ -192,7 +196,9 @@ std::string LoadSuite(const std::string& name_or_file, std::string* text) {
 
 std::string Describe(const Point& point) {
   std::string layout;
-  if (point.ragged()) {
+  if (point.masked()) {
+    layout = std::string(" <") + NameOf(point.lengths);
+  } else if (point.ragged()) {
     layout = " ~" + std::to_string(point.least_cols);
   } else if (point.segments > 1) {
     layout = " /" + std::to_string(point.segments);

@@ -79,7 +79,8 @@ class CpuRunner final : public Runner {
       const bool type = !point.mixed() && (point.dtype == DataType::kFloat32 || point.dtype == DataType::kBFloat16);
       return OneDnn::Available() && point.plain() && type;
     }
-    return (provider == kOurs || provider == kCopy) && point.segments == 1 && !point.ragged() && point.top_k == 0;
+    return (provider == kOurs || provider == kCopy) && point.segments == 1 && !point.ragged() && point.top_k == 0 &&
+           !point.masked();
   }
 
   std::vector<Result> Measure(const Point& point, const std::vector<std::string>& providers) override;

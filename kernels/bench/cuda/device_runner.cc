@@ -80,6 +80,7 @@ class DeviceRunner final : public Runner {
   mutable std::unique_ptr<Provider> cudnn_;  // loaded when it is first asked for
   Memory input_{Memory::Where::kDevice};
   Memory output_{Memory::Where::kDevice};
+  Memory lengths_{Memory::Where::kDevice};  // of the point's rows, for all slots; empty without them
   DataType filled_with_ = DataType::kFloat32;
   std::size_t input_span_bytes_ = 0;
   std::size_t output_span_bytes_ = 0;
@@ -120,6 +121,7 @@ void DeviceRunner::MakeSlots(const Point& point, std::size_t count) {
     char* const output = output_.data() + i * output_pitch;
     Slot slot{i, point.dtype, point.output_dtype, {}, {}, input_bytes_, output_bytes_};
     slot.segments = MakeSegments(point, settings_.seed, input_.data() + i * input_pitch, output);
+    if (point.masked()) slot.segments.front().lengths = reinterpret_cast<const std::uint32_t*>(lengths_.data());
     if (point.top_k > 0) slot.summary = MakeSummary(point, slot.segments.front(), output);
     slots_.push_back(std::move(slot));
   }
@@ -220,6 +222,12 @@ void DeviceRunner::Prepare(const Point& point) {
   if (point.top_k > 0) {
     output_span_bytes_ = AnswerLayoutOf(point).bytes;
     output_bytes_ = 0;
+  }
+  if (point.masked()) {
+    const std::vector<std::uint32_t> lengths = MakeLengths(point, settings_.seed);
+    const std::size_t bytes = lengths.size() * sizeof(std::uint32_t);
+    lengths_.Reserve(bytes);
+    CudaCheck(cudaMemcpy(lengths_.data(), lengths.data(), bytes, cudaMemcpyHostToDevice), "lengths");
   }
   MakeSlots(point, 1);
 }

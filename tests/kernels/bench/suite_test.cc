@@ -60,6 +60,7 @@ TEST(SuiteTest, ReadsLayouts) {
   EXPECT_THAT(Lines("a fp32 softmax 4 100 131"), ElementsAre("a fp32 softmax 4 100 131"));
   EXPECT_THAT(Lines("a fp32 softmax 12 100 3,4"), ElementsAre("a fp32 softmax 12 100 3,4"));
   EXPECT_THAT(Lines("a fp32 softmax 12 100 /3"), ElementsAre("a fp32 softmax 12 100 /3"));
+  EXPECT_THAT(Lines("a fp32 softmax 12 100 <half"), ElementsAre("a fp32 softmax 12 100 <half"));
   EXPECT_THAT(Lines("a fp32 softmax 12 ~1..50"), ElementsAre("a fp32 softmax 12 50 ~1"));
 }
 
@@ -79,6 +80,7 @@ TEST(SuiteTest, SaysWhichLineIsWrongAndWhy) {
   EXPECT_THAT(ProblemOf("a fp32 softmax 4 7 3"), HasSubstr("layout 3"));
   EXPECT_THAT(ProblemOf("a fp32 softmax 4 7 3,2"), HasSubstr("layout 3,2"));
   EXPECT_THAT(ProblemOf("a fp32 softmax 4 7 /3"), HasSubstr("layout /3"));
+  EXPECT_THAT(ProblemOf("a fp32 softmax 4 7 <third"), HasSubstr("layout <third"));
   EXPECT_THAT(ProblemOf("a fp32 softmax 4 ~1..7 +1"), HasSubstr("layout +1"));
 }
 
