@@ -6,16 +6,8 @@
 [ $# = 1 ] || die "usage: package.sh DIR"
 choose_cuda
 PRESET=release-cpu
-OPTIONS=(-DSOFTMAX_COMMIT="${SOFTMAX_COMMIT:-}")
-if [ -n "$NVCC" ]; then
-  PRESET=release
-  # All kernels, nvcc 13.0: machine code takes 26 MB an architecture plain and 3.5 MB so, PTX 8 and 4.8 MB.
-  # nvcc 12.4 does not know it yet.
-  if [ "$("$NVCC" --help | grep -c -- '--compress-mode')" != 0 ]; then
-    OPTIONS+=(-DCMAKE_CUDA_FLAGS=--compress-mode=size)
-  fi
-fi
-configure "$PRESET" "${OPTIONS[@]}"
+[ -z "$NVCC" ] || PRESET=release
+configure "$PRESET" -DSOFTMAX_COMMIT="${SOFTMAX_COMMIT:-}"
 cmake --build "build/$PRESET" -j "$(cores)" --target softmax-server softmax-client softmax-loadgen
 # Only what Install.cmake names is installed, so the tests need not be built.
 cmake --install "build/$PRESET" --prefix "$1" --strip
