@@ -42,12 +42,9 @@ make_base() {
 }
 
 build_image() {
-  local volumes=() cache
-  [ -z "${CUDA_TOOLKIT:-}" ] || volumes+=(--volume "$(realpath "$CUDA_TOOLKIT"):/usr/local/cuda:ro")
-  # What this machine has compiled already, its compiler cache knows.
-  cache=$(ccache --get-config cache_dir 2>/dev/null) || true
-  [ ! -d "$cache" ] || volumes+=(--volume "$cache:/root/.cache/ccache")
-  buildah build --quiet --format docker "${volumes[@]}" \
+  local toolkit=()
+  [ -z "${CUDA_TOOLKIT:-}" ] || toolkit=(--volume "$(realpath "$CUDA_TOOLKIT"):/usr/local/cuda:ro")
+  buildah build --quiet --format docker "${toolkit[@]}" \
     --build-arg BASE_BUILD="${BASE_IMAGE:-localhost/softmax-base-build}" \
     --build-arg COMMIT="$(git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)" \
     --tag localhost/softmax-server . >"$WORK/image-id"
