@@ -126,7 +126,8 @@ def main():
                 if found:
                     address = found.group(1)
                     break
-            threading.Thread(target=lambda: [None for _ in process.stdout], daemon=True).start()
+            reader = threading.Thread(target=lambda: [None for _ in process.stdout], daemon=True)
+            reader.start()
             try:
                 for name, size, count, ways in loads:
                     results = {way: [] for way in ways}
@@ -143,6 +144,7 @@ def main():
                               flush=True)
             finally:
                 process.terminate()
+                reader.join()
 
 
 if __name__ == "__main__":
