@@ -150,13 +150,13 @@ std::vector<Segment> MakeSegments(const Point& point, std::uint64_t seed, const 
 }
 
 std::vector<std::uint32_t> MakeLengths(const Point& point, std::uint64_t seed) {
+  const std::int64_t part = point.lengths == Lengths::kFull ? 1 : point.lengths == Lengths::kHalf ? 2 : 8;
+  const std::int64_t share = std::max<std::int64_t>(1, point.cols / part);
+  std::vector<std::uint32_t> lengths(static_cast<std::size_t>(point.rows), static_cast<std::uint32_t>(share));
+  if (point.lengths != Lengths::kDrawn) return lengths;
   Random random(seed);
-  std::vector<std::uint32_t> lengths(static_cast<std::size_t>(point.rows));
   for (std::uint32_t& length : lengths) {
-    const std::int64_t part = point.lengths == Lengths::kFull ? 1 : point.lengths == Lengths::kHalf ? 2 : 8;
-    const auto drawn = static_cast<std::int64_t>(random.Next() % static_cast<std::uint64_t>(point.cols)) + 1;
-    const std::int64_t share = std::max<std::int64_t>(1, point.cols / part);
-    length = static_cast<std::uint32_t>(point.lengths == Lengths::kDrawn ? drawn : share);
+    length = static_cast<std::uint32_t>(random.Next() % static_cast<std::uint64_t>(point.cols) + 1);
   }
   return lengths;
 }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 #include <sstream>
 
 #include "kernels/bench/built_in.h"
@@ -62,6 +63,24 @@ TEST(SuiteTest, ReadsLayouts) {
   EXPECT_THAT(Lines("a fp32 softmax 12 100 /3"), ElementsAre("a fp32 softmax 12 100 /3"));
   EXPECT_THAT(Lines("a fp32 softmax 12 100 <half"), ElementsAre("a fp32 softmax 12 100 <half"));
   EXPECT_THAT(Lines("a fp32 softmax 12 ~1..50"), ElementsAre("a fp32 softmax 12 50 ~1"));
+}
+
+TEST(SuiteTest, RowsHaveTheLengthsThatTheLayoutNames) {
+  Point point;
+  point.rows = 3;
+  point.cols = 100;
+  point.lengths = Lengths::kFull;
+  EXPECT_THAT(MakeLengths(point, 1), ElementsAre(100, 100, 100));
+  point.lengths = Lengths::kHalf;
+  EXPECT_THAT(MakeLengths(point, 1), ElementsAre(50, 50, 50));
+  point.lengths = Lengths::kEighth;
+  EXPECT_THAT(MakeLengths(point, 1), ElementsAre(12, 12, 12));
+  point.lengths = Lengths::kDrawn;
+  point.rows = 1000;
+  point.cols = 5;
+  const auto drawn = MakeLengths(point, 1);
+  EXPECT_EQ(std::set<std::uint32_t>(drawn.begin(), drawn.end()), (std::set<std::uint32_t>{1, 2, 3, 4, 5}));
+  EXPECT_EQ(MakeLengths(point, 1), drawn);
 }
 
 TEST(SuiteTest, SkipsCommentsAndEmptyLines) {
