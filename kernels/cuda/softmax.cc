@@ -148,8 +148,7 @@ bool LaunchAcrossLink(DataType type, const Segment& segment, const Completion& c
 bool LaunchOne(DataType type, DataType output_type, const Segment& segment, const Completion& completion,
                const cuda::Device& device, Placement placement, cudaStream_t stream, cudaError_t* error) {
   if (segment.inner > 1) {
-    if (output_type != type) return false;
-    cuda::ColumnPlan plan = cuda::PlanColumns(type, segment, completion, device);
+    cuda::ColumnPlan plan = cuda::PlanColumns(type, output_type, segment, completion, device);
     if (!plan.possible) return false;
     if (plan.ring) {
       const cuda::Grid grid{plan.blocks, plan.threads, plan.dynamic_bytes, 1, true, false};
@@ -233,6 +232,8 @@ cudaError_t PrepareKernelsOf(DataType type, const cuda::Device& device) {
   prepare(cuda::BatchKernelsFor(type).kernels, batch_bytes, false);
   prepare(cuda::ColumnKernelsFor(type).kernels, all_bytes, clusters);
   prepare(cuda::ColumnKernelsFor(type).few, 0, false);
+  prepare(cuda::ColumnKernelsFor(type).mixed, all_bytes, clusters);
+  prepare(cuda::ColumnKernelsFor(type).mixed_few, 0, false);
   if (type != DataType::kFloat64) prepare(cuda::ColumnLanesKernelsFor(type), beside_table, clusters);
   if (type != DataType::kFloat64) prepare(cuda::StreamKernelsFor(type), all_bytes, clusters);
   if (clusters && type != DataType::kFloat64) {

@@ -32,7 +32,7 @@ __device__ __forceinline__ void RunSmallUnit(const BatchUnit& unit, const UnitRo
     const Normalizer<ComputeOf<In>> normalize(scale, stats, kLog, valid == 0);
     ForRowOutput<In, kMixed>(rows.output_type(), row, [&](auto* output) {
       if constexpr (kMixed) {
-        part.template StoreMixed<false>(output, active ? static_cast<int>(row.cols) : 0, valid, lanes, normalize);
+        part.template StoreMixed<false>(output, active ? static_cast<int>(row.cols) : 0, valid, true, lanes, normalize);
       } else {
         part.Store(output, row.cols, valid, true, lanes, normalize);
       }

@@ -6,8 +6,8 @@
 // as these arrive: no barrier is needed for that, and little is left to do when the last have come.
 namespace softmax::kernels::cuda {
 
-template <typename In, int kUnit, ColumnMode kMode>
-class ColumnMatrix<In, kUnit, kMode>::EarlyMaxima {
+template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
+class ColumnMatrix<In, kUnit, kMode, kMixed>::EarlyMaxima {
  public:
   __device__ __forceinline__ explicit EarlyMaxima(const ColumnMatrix& matrix) : matrix_(matrix) {
     const ColumnParams& params = matrix.params_;

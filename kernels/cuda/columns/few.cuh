@@ -9,10 +9,10 @@
 #include "kernels/cuda/columns/unit.cuh"
 
 // The kernel for rows of few columns over another axis: a thread has a unit of each column in registers. Neighbouring
-// threads have neighbouring units.
+// threads have neighbouring units. kMixed: as in columns/matrix.cuh.
 namespace softmax::kernels::cuda {
 
-template <typename In, int kColumns, int kUnit, bool kLog>
+template <typename In, int kColumns, int kUnit, bool kLog, bool kMixed>
 class ColumnFew {
  public:
   using C = ComputeOf<In>;
@@ -21,6 +21,7 @@ class ColumnFew {
       : segment_(params.segment),
         scale_(scale),
         columns_(static_cast<int>(params.segment.cols)),
+        output_type_(params.output_type),
         zero_(params.zero),
         strips_(params.strips) {}
 
@@ -144,7 +145,6 @@ class ColumnFew {
     for (int k = 0; k < kUnit; ++k) {
       const std::int64_t at = static_cast<std::int64_t>(unit) * kUnit + k;
       const In* const from = static_cast<const In*>(segment_.input) + outer * segment_.input_stride + at;
-      In* const to = static_cast<In*>(segment_.output) + outer * segment_.output_stride + at;
       C max = -Infinity<C>();
       for (int c = 0; c < columns; ++c) max = Larger(max, ToCompute(from[c * pitch]));
       const ExpBase<C> base(max, scale_);
@@ -167,33 +167,44 @@ class ColumnFew {
         sums[lane] = waiting[kBits];
       }
       const Normalizer<C> row(scale_, Stats<C>{max, static_cast<C>(TreeSum(sums) * base.correction)}, kLog, false);
+      ForOutputType<In, !kMixed>(output_type_, [&](auto* type) {
+        using Out = std::remove_pointer_t<decltype(type)>;
+        Out* const to = static_cast<Out*>(segment_.output) + outer * segment_.output_stride + at;
 #pragma unroll 1
-      for (int c = 0; c < columns; ++c) {
-        C x[1] = {ToCompute(from[c * pitch])};
-        row.template Apply<In, true>(x);
-        to[c * pitch] = FromCompute<In, C>(x[0]);
-      }
+        for (int c = 0; c < columns; ++c) {
+          C x[1] = {ToCompute(from[c * pitch])};
+          row.template Apply<In, true>(x);
+          to[c * pitch] = FromCompute<Out, C>(x[0]);
+        }
+      });
     }
   }
   template <bool kFull, typename F>
   __device__ __forceinline__ void Write(unsigned outer, unsigned unit, F result) {
     Forget();
-    std::int64_t pitch = segment_.inner * static_cast<int>(sizeof(In));
-    asm volatile("" : "+l"(pitch));  // its multiples are not worth registers
-    const int columns = Again(columns_);
-    In* const output =
-        static_cast<In*>(segment_.output) + outer * segment_.output_stride + static_cast<std::int64_t>(unit) * kUnit;
-    auto* p = reinterpret_cast<unsigned char*>(output);
+    ForOutputType<In, !kMixed>(output_type_, [&](auto* type) {
+      using Out = std::remove_pointer_t<decltype(type)>;
+      std::int64_t pitch = segment_.inner * static_cast<int>(sizeof(Out));
+      asm volatile("" : "+l"(pitch));  // its multiples are not worth registers
+      const int columns = Again(columns_);
+      Out* const output =
+          static_cast<Out*>(segment_.output) + outer * segment_.output_stride + static_cast<std::int64_t>(unit) * kUnit;
+      auto* p = reinterpret_cast<unsigned char*>(output);
 #pragma unroll
-    for (int c = 0; c < kColumns; ++c) {
-      if (kFull || c < columns) {
-        C x[kUnit];
-        U::Open(units_[c], x);
-        result(x);
-        *reinterpret_cast<Raw*>(p) = U::Close(x);
+      for (int c = 0; c < kColumns; ++c) {
+        if (kFull || c < columns) {
+          C x[kUnit];
+          U::Open(units_[c], x);
+          result(x);
+          if constexpr (kMixed) {
+            StoreUnit(reinterpret_cast<Out*>(p), x);
+          } else {
+            *reinterpret_cast<Raw*>(p) = U::Close(x);
+          }
+        }
+        p += pitch;
       }
-      p += pitch;
-    }
+    });
   }
 
   template <bool kFull>
@@ -316,17 +327,18 @@ class ColumnFew {
   const DeviceSegment& segment_;
   const Scale<C>& scale_;
   const int columns_;
+  const DataType output_type_;
   const std::uint32_t zero_;
   const int strips_;
   Raw units_[kColumns];
 };
 
 // Blocks a multiprocessor has to hold.
-template <typename In, int kColumns, int kUnit>
-constexpr int kFewBlocks = kUnit > 1 || sizeof(In) == 8 || (sizeof(In) == 4 && kColumns > 16) ? 2 : 3;
+template <typename In, int kColumns, int kUnit, bool kMixed>
+constexpr int kFewBlocks = kUnit > 1 || sizeof(In) == 8 || (kColumns > 16 && (kMixed || sizeof(In) == 4)) ? 2 : 3;
 
-template <typename In, int kColumns, int kUnit, bool kLog>
-__global__ void __launch_bounds__(kBlockThreads, (kFewBlocks<In, kColumns, kUnit>))
+template <typename In, int kColumns, int kUnit, bool kLog, bool kMixed>
+__global__ void __launch_bounds__(kBlockThreads, (kFewBlocks<In, kColumns, kUnit, kMixed>))
     ColumnFewKernel(const __grid_constant__ ColumnParams params) {
   using C = ComputeOf<In>;
   AskAhead<In>(params.segment.input, params.ahead_bytes);
@@ -338,26 +350,26 @@ __global__ void __launch_bounds__(kBlockThreads, (kFewBlocks<In, kColumns, kUnit
   if (outer < static_cast<unsigned>(params.segment.outer)) {
     if constexpr (sizeof(C) == 8) {
       const Scale<C> scale(params.scale_double);
-      ColumnFew<In, kColumns, kUnit, kLog>(params, scale).Run(outer, thread - outer * units);
+      ColumnFew<In, kColumns, kUnit, kLog, kMixed>(params, scale).Run(outer, thread - outer * units);
     } else {
       const Scale<C> scale(params.scale_float);
-      ColumnFew<In, kColumns, kUnit, kLog>(params, scale).Run(outer, thread - outer * units);
+      ColumnFew<In, kColumns, kUnit, kLog, kMixed>(params, scale).Run(outer, thread - outer * units);
     }
   }
   Complete(params.completion);
 }
 
 // The kernel for up to so many columns; nullptr where there is none.
-template <typename In, int kColumns, bool kLog>
+template <typename In, int kColumns, bool kLog, bool kMixed>
 const void* ColumnFewKernelOf(bool vectors) {
   constexpr int kUnit = FewUnitBytes(kColumns, sizeof(In)) / static_cast<int>(sizeof(In));
   if constexpr (FewUnitBytes(kColumns, sizeof(In)) == 0) {
     return nullptr;
   } else if constexpr (kColumns > 32) {
-    return vectors ? reinterpret_cast<const void*>(&ColumnFewKernel<In, kColumns, kUnit, kLog>) : nullptr;
+    return vectors ? reinterpret_cast<const void*>(&ColumnFewKernel<In, kColumns, kUnit, kLog, kMixed>) : nullptr;
   } else {
-    return vectors ? reinterpret_cast<const void*>(&ColumnFewKernel<In, kColumns, kUnit, kLog>)
-                   : reinterpret_cast<const void*>(&ColumnFewKernel<In, kColumns, 1, kLog>);
+    return vectors ? reinterpret_cast<const void*>(&ColumnFewKernel<In, kColumns, kUnit, kLog, kMixed>)
+                   : reinterpret_cast<const void*>(&ColumnFewKernel<In, kColumns, 1, kLog, kMixed>);
   }
 }
 

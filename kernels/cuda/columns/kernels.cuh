@@ -28,7 +28,7 @@ __device__ __forceinline__ void BeginApart(const ColumnParams& params) {
   while (clock64() < until) __nanosleep(100);
 }
 
-template <typename In, int kUnit, ColumnMode kMode>
+template <typename In, int kUnit, ColumnMode kMode, bool kMixed = false>
 __global__ void __launch_bounds__((kColumnThreads<In, kMode>), kColumnBlocks<kMode>)
     ColumnMatrixKernel(const __grid_constant__ ColumnParams params) {
   using C = ComputeOf<In>;
@@ -48,7 +48,7 @@ __global__ void __launch_bounds__((kColumnThreads<In, kMode>), kColumnBlocks<kMo
       new (scale) Scale<C>(params.scale_float);
     }
   }
-  ColumnMatrix<In, kUnit, kMode>(params, shared, barriers, *reinterpret_cast<const Scale<C>*>(scale)).Run();
+  ColumnMatrix<In, kUnit, kMode, kMixed>(params, shared, barriers, *reinterpret_cast<const Scale<C>*>(scale)).Run();
   Complete(params.completion);
 }
 
@@ -62,27 +62,44 @@ const void* ColumnKernel() {
   }
 }
 
-template <typename In, int kColumns>
+template <typename In, int kUnit, ColumnMode kMode>
+const void* MixedColumnKernel() {
+  if constexpr (sizeof(In) == 8) {
+    return nullptr;
+  } else {
+    return reinterpret_cast<const void*>(&ColumnMatrixKernel<In, kUnit, kMode, true>);
+  }
+}
+
+template <typename In, int kColumns, bool kMixed = false>
 const void* FewKernel(bool vectors, bool log) {
-  return log ? ColumnFewKernelOf<In, kColumns, true>(vectors) : ColumnFewKernelOf<In, kColumns, false>(vectors);
+  if constexpr (kMixed && sizeof(In) == 8) {
+    return nullptr;
+  } else {
+    return log ? ColumnFewKernelOf<In, kColumns, true, kMixed>(vectors)
+               : ColumnFewKernelOf<In, kColumns, false, kMixed>(vectors);
+  }
 }
 
 template <typename In>
 const ColumnKernels& ColumnKernelsOf() {
   static_assert(sizeof(Normalizer<ComputeOf<In>>) <= kStripRowBytes, "planned for");
   constexpr int kVector = Element<In>::kVector;
+#define SOFTMAX_FEW(...)                                                             \
+  FewKernel<In, __VA_ARGS__>(false, false), FewKernel<In, __VA_ARGS__>(true, false), \
+      FewKernel<In, __VA_ARGS__>(false, true), FewKernel<In, __VA_ARGS__>(true, true)
   static const ColumnKernels kernels{
       {ColumnKernel<In, 1, ColumnMode::kSmall>(), ColumnKernel<In, 2, ColumnMode::kSmall>(),
        ColumnKernel<In, kVector, ColumnMode::kSmall>(), ColumnKernel<In, 1, ColumnMode::kKept>(),
        ColumnKernel<In, 2, ColumnMode::kKept>(), ColumnKernel<In, kVector, ColumnMode::kKept>(),
        ColumnKernel<In, 1, ColumnMode::kSteps>(), ColumnKernel<In, 2, ColumnMode::kSteps>(),
        ColumnKernel<In, kVector, ColumnMode::kSteps>()},
-      {FewKernel<In, 8>(false, false), FewKernel<In, 8>(true, false), FewKernel<In, 8>(false, true),
-       FewKernel<In, 8>(true, true), FewKernel<In, 16>(false, false), FewKernel<In, 16>(true, false),
-       FewKernel<In, 16>(false, true), FewKernel<In, 16>(true, true), FewKernel<In, 32>(false, false),
-       FewKernel<In, 32>(true, false), FewKernel<In, 32>(false, true), FewKernel<In, 32>(true, true),
-       FewKernel<In, 64>(false, false), FewKernel<In, 64>(true, false), FewKernel<In, 64>(false, true),
-       FewKernel<In, 64>(true, true)}};
+      {SOFTMAX_FEW(8), SOFTMAX_FEW(16), SOFTMAX_FEW(32), SOFTMAX_FEW(64)},
+      {MixedColumnKernel<In, 1, ColumnMode::kSmall>(), MixedColumnKernel<In, kVector, ColumnMode::kSmall>(),
+       MixedColumnKernel<In, 1, ColumnMode::kKept>(), MixedColumnKernel<In, kVector, ColumnMode::kKept>(),
+       MixedColumnKernel<In, 1, ColumnMode::kSteps>(), MixedColumnKernel<In, kVector, ColumnMode::kSteps>()},
+      {SOFTMAX_FEW(8, true), SOFTMAX_FEW(16, true), SOFTMAX_FEW(32, true)}};
+#undef SOFTMAX_FEW
   return kernels;
 }
 

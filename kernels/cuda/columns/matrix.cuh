@@ -11,10 +11,10 @@
 // The kernel for rows over another axis. A strip lies in shared memory as in memory, column after column. A thread
 // reduces units of the columns that belong to one lane of the tree; the lanes of a warp, and then the tasks of the
 // other lanes, are combined in the order of the tree. Small rows may be split between the two blocks of a cluster: see
-// columns/split.cuh.
+// columns/split.cuh. kMixed: results are of the type that the launch names, another one than the input's.
 namespace softmax::kernels::cuda {
 
-template <typename In, int kUnit, ColumnMode kMode>
+template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
 class ColumnMatrix {
  public:
   using C = ComputeOf<In>;
@@ -39,6 +39,7 @@ class ColumnMatrix {
 
   // What lies where.
 
+  __device__ int OutputSize() const { return kMixed ? params_.output_bytes : kSize; }
   __device__ bool IsCluster() const { return !kSmall && params_.cluster_log > 0; }
   // Parts of this block.
   __device__ int PartCount() const {
@@ -231,7 +232,7 @@ class ColumnMatrix {
   __device__ __forceinline__ void ComputeLog(Walk* walk, int end, const Normalizer<C>* rows, F mask) const;
   __device__ void ComputeAny(Walk* walk, int index, int columns, const Normalizer<C>* rows) const;
   // Stores the results of a unit and goes to the next one.
-  static __device__ __forceinline__ void Put(Walk* walk, const C (&x)[kUnit]);
+  __device__ __forceinline__ void Put(Walk* walk, const C (&x)[kUnit]) const;
   // The scale again, where its parts cost no registers.
   __device__ __forceinline__ Scale<C> ParamScale() const {
     if constexpr (sizeof(C) == 8) {
@@ -269,10 +270,11 @@ class ColumnMatrix {
   bool usual_ = true;      // the rows that are done have the usual form; see IsUsual
 };
 
-template <typename In, int kUnit, ColumnMode kMode>
-__device__ __forceinline__ ColumnMatrix<In, kUnit, kMode>::ColumnMatrix(const ColumnParams& params,
-                                                                        unsigned char* shared, std::uint64_t* barriers,
-                                                                        const Scale<C>& scale)
+template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
+__device__ __forceinline__ ColumnMatrix<In, kUnit, kMode, kMixed>::ColumnMatrix(const ColumnParams& params,
+                                                                                unsigned char* shared,
+                                                                                std::uint64_t* barriers,
+                                                                                const Scale<C>& scale)
     : params_(params),
       segment_(params.segment),
       tasks_(params.tasks),
@@ -298,12 +300,12 @@ __device__ __forceinline__ ColumnMatrix<In, kUnit, kMode>::ColumnMatrix(const Co
   input_ = reinterpret_cast<std::uintptr_t>(segment_.input) +
            static_cast<std::uintptr_t>(outer_ * segment_.input_stride + first_) * sizeof(In);
   output_ = reinterpret_cast<std::uintptr_t>(segment_.output) +
-            static_cast<std::uintptr_t>(outer_ * segment_.output_stride + first_) * sizeof(In);
+            static_cast<std::uintptr_t>(outer_ * segment_.output_stride + first_) * OutputSize();
   tile_ = shared + (kAligned ? 0 : input_ % kVectorBytes);
 }
 
-template <typename In, int kUnit, ColumnMode kMode>
-__device__ void ColumnMatrix<In, kUnit, kMode>::Run() {
+template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
+__device__ void ColumnMatrix<In, kUnit, kMode, kMixed>::Run() {
   if (IsCluster()) {
     exchange_.Expect(Entries() * width_ * static_cast<int>(sizeof(Stats<C>)));
     ClusterExchange::Arrive();
@@ -315,8 +317,8 @@ __device__ void ColumnMatrix<In, kUnit, kMode>::Run() {
   WriteResults();
 }
 
-template <typename In, int kUnit, ColumnMode kMode>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::CopyAndReduce() {
+template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::CopyAndReduce() {
   if constexpr (kAligned && !kSteps) {
     if (IsEarly()) {
       const EarlyMaxima early(*this);
@@ -347,8 +349,8 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::CopyAndReduce() 
   }
 }
 
-template <typename In, int kUnit, ColumnMode kMode>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::Read(int step) const {
+template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::Read(int step) const {
   const int parts = StepParts(step);
   const bool whole = params_.strips == 1;
   const bool together = kSmall && params_.dense && whole;

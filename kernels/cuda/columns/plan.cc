@@ -7,15 +7,12 @@ namespace softmax::kernels::cuda {
 
 bool ColumnPlanner::PlanFew() {
   if (s_.lengths != nullptr || s_.inner * bytes_ < kMinStripBytes) return false;
+  const int sizes = plan_.mixed ? kMixedFewSizes : kFewSizes;
   int few = 0;
-  while (few < kFewSizes && s_.cols > kFewColumns[few]) ++few;
-  if (few == kFewSizes || bytes_ > FewUnitBytes(kFewColumns[few], bytes_)) return false;
+  while (few < sizes && s_.cols > kFewColumns[few]) ++few;
+  if (few == sizes || bytes_ > FewUnitBytes(kFewColumns[few], bytes_)) return false;
   const int unit_bytes = FewUnitBytes(kFewColumns[few], bytes_);
-  const auto lies = [unit_bytes](std::uintptr_t bytes) { return bytes % static_cast<unsigned>(unit_bytes) == 0; };
-  const auto past = [this](std::int64_t elements) { return static_cast<std::uintptr_t>(elements * bytes_); };
-  const bool wide = lies(reinterpret_cast<std::uintptr_t>(s_.input)) &&
-                    lies(reinterpret_cast<std::uintptr_t>(s_.output)) && lies(past(s_.inner)) &&
-                    lies(past(p_.segment.input_stride)) && lies(past(p_.segment.output_stride));
+  const bool wide = Lies(unit_bytes);
   if (unit_bytes == 0 || (kFewColumns[few] > 32 && !wide)) return false;
   const std::int64_t units = s_.inner / (wide ? unit_bytes / bytes_ : 1);
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max() - kBlockThreads;
@@ -29,8 +26,9 @@ bool ColumnPlanner::PlanFew() {
   return true;
 }
 
-ColumnPlan PlanColumns(DataType type, const Segment& segment, const Completion& completion, const Device& device) {
-  return ColumnPlanner(type, segment, completion, device).Make();
+ColumnPlan PlanColumns(DataType type, DataType output_type, const Segment& segment, const Completion& completion,
+                       const Device& device) {
+  return ColumnPlanner(type, output_type, segment, completion, device).Make();
 }
 
 void PlanAhead(DataType type, ColumnPlan* plan) {
@@ -58,7 +56,12 @@ const void* ColumnKernelOf(DataType type, const ColumnPlan& plan) {
     return ColumnLanesKernelsFor(type).tiles[plan.whole ? 1 : 0].kernels[plan.slots][plan.params.segment.log];
   }
   const ColumnKernels& kernels = ColumnKernelsFor(type);
-  if (plan.few >= 0) return kernels.few[4 * plan.few + 2 * plan.params.segment.log + (plan.vectors ? 1 : 0)];
+  const int vectors = plan.vectors ? 1 : 0;
+  if (plan.few >= 0) {
+    const auto place = 4 * plan.few + 2 * plan.params.segment.log + vectors;
+    return plan.mixed ? kernels.mixed_few[place] : kernels.few[place];
+  }
+  if (plan.mixed) return kernels.mixed[2 * static_cast<int>(plan.mode) + vectors];
   const int unit = plan.vectors ? 2 : plan.pairs ? 1 : 0;
   return kernels.kernels[kColumnUnits * static_cast<int>(plan.mode) + unit];
 }

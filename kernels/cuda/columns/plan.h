@@ -8,7 +8,7 @@
 #include "kernels/cuda/core/work.h"
 #include "kernels/cuda/device.h"
 
-// One segment over another axis (inner > 1), input and output of one type. A block, or a cluster, takes a strip: some
+// One segment over another axis (inner > 1). A block, or a cluster, takes a strip: some
 // neighbouring inner elements with all their columns. The strip's columns are cut into parts, which is what the
 // summation tree of core/work.h reduces at once: a small row as a whole, or one chunk of a larger one. Parts pass
 // through shared memory in steps, and as many as fit stay there until the results are written. None of it shows in the
@@ -55,6 +55,7 @@ constexpr int SplitColumns(int cols, int vector, int rank) {
 // Rows of at most so many columns may be held by a thread each, or several of them.
 constexpr int kFewColumns[] = {8, 16, 32, 64};
 constexpr int kFewSizes = 4;
+constexpr int kMixedFewSizes = 3;  // with results of another type
 // Bytes of a thread's unit where everything is aligned, as it has to be for more than 32 columns; 0: they do not fit.
 constexpr int FewUnitBytes(int columns, int element_bytes) {
   if (columns <= 16) return columns <= 8 ? 16 : 8;
@@ -150,6 +151,8 @@ struct ColumnParams {
   std::int32_t later_blocks;    // and of strips/lanes.cuh for others: AskForLater()
   std::int32_t apart_blocks;    // so many blocks begin side by side,
   std::int32_t apart_cycles;    // and the next ones so much later; 0: all at once. See BeginApart().
+  std::int32_t output_bytes;    // of an element, where results are of another type than the input,
+  DataType output_type;         // which is this one
 };
 
 // Of strips/ring.cuh. What the grid's table knows as rows are strips here (blocks/grid_table.cuh), and what leaves one
@@ -170,6 +173,7 @@ struct ColumnRingParams {
 
 struct ColumnPlan {
   bool possible = false;
+  bool mixed = false;    // the results are of another type
   bool vectors = false;  // units are 16-byte vectors,
   bool pairs = false;    // or two 16-bit elements
   ColumnMode mode = ColumnMode::kSmall;
@@ -189,16 +193,20 @@ struct ColumnPlan {
   ColumnRingParams ring_params;
 };
 
-ColumnPlan PlanColumns(DataType type, const Segment& segment, const Completion& completion, const Device& device);
+ColumnPlan PlanColumns(DataType type, DataType output_type, const Segment& segment, const Completion& completion,
+                       const Device& device);
 
 // Lets the blocks of a plan ask for their input before their turn, as PlanAhead() of rows/matrix.h does.
 void PlanAhead(DataType type, ColumnPlan* plan);
 
 // One type's kernels: for each mode that for single elements, that for pairs (nullptr where they are not 16-bit ones)
-// and that for 16-byte vectors; for each of kFewColumns those for softmax and then those for log-softmax, or nullptr.
+// and that for 16-byte vectors; for each of kFewColumns those for softmax and then those for log-softmax, or nullptr;
+// likewise those whose results are of another type, which pairs and doubles have not, nor the most of few columns.
 struct ColumnKernels {
   const void* kernels[kColumnUnits * kColumnModes];
   const void* few[4 * kFewSizes];
+  const void* mixed[2 * kColumnModes];
+  const void* mixed_few[4 * kMixedFewSizes];
 };
 const ColumnKernels& ColumnKernelsFor(DataType type);
 const void* ColumnKernelOf(DataType type, const ColumnPlan& plan);

@@ -46,11 +46,13 @@ inline int PowerOfTwoIn(int value, int most) {
 // Plans one launch for the columns of a segment.
 class ColumnPlanner {
  public:
-  ColumnPlanner(DataType type, const Segment& s, const Completion& completion, const Device& device)
+  ColumnPlanner(DataType type, DataType output_type, const Segment& s, const Completion& completion,
+                const Device& device)
       : s_(s),
         device_(device),
         p_(plan_.params),
         bytes_(static_cast<int>(SizeOf(type))),
+        output_bytes_(static_cast<int>(SizeOf(output_type))),
         stats_bytes_(type == DataType::kFloat64 ? 16 : 8),
         vector_(VectorElements(bytes_)),
         chunks_(DivideUp(s.cols, ChunkColumns(bytes_))) {
@@ -60,14 +62,18 @@ class ColumnPlanner {
     p_.log_pre = p_.scale_float.pre;
     p_.log_factor = LogFactor(p_.scale_float);
     p_.completion = completion;
+    p_.output_type = output_type;
+    p_.output_bytes = output_bytes_;
+    plan_.mixed = output_type != type;
     small_ = s.cols <= SmallColumns(bytes_);
     p_.grouped = chunks_ > kFlatChunks;
     p_.chunks = static_cast<std::int32_t>(chunks_);
     p_.table_entries = 0;
     FillSegment();
     FindAlignment();
-    // The kernel has the fast form of the exponential only.
-    suits_ = s.inner > 1 && chunks_ < std::numeric_limits<std::int32_t>::max() &&
+    // The kernel has the fast form of the exponential only. Doubles whose results are of another type have none.
+    suits_ = !(plan_.mixed && type == DataType::kFloat64) && s.inner > 1 &&
+             chunks_ < std::numeric_limits<std::int32_t>::max() &&
              (type == DataType::kFloat64 || p_.scale_float.fast != 0);
   }
 
@@ -95,7 +101,8 @@ class ColumnPlanner {
 
   ColumnPlan Make() {
     if (!suits_) return plan_;
-    if (PlanFew() || PlanStream() || (RingIsFast() && PlanRing()) || PlanLanes()) return plan_;
+    if (PlanFew()) return plan_;
+    if (!plan_.mixed && (PlanStream() || (RingIsFast() && PlanRing()) || PlanLanes())) return plan_;
     plan_.possible = small_ ? PlanSmall() : PlanLarge();
     if (plan_.blocks > std::numeric_limits<int>::max()) plan_.possible = false;
     if (!plan_.possible || plan_.ring) return plan_;
@@ -126,22 +133,25 @@ class ColumnPlanner {
     d.scale = s_.scale;
     d.log = s_.operation == Operation::kLogSoftmax ? 1 : 0;
   }
+  // Whether units of so many bytes, which are up to 16, lie on boundaries of as many in the input. Their results, which
+  // are accesses of 16 bytes at most, lie as well then.
+  bool Lies(int unit_bytes) const {
+    const DeviceSegment& d = p_.segment;
+    const std::int64_t elements = unit_bytes / bytes_;
+    const auto stored = std::min<std::uintptr_t>(static_cast<std::uintptr_t>(elements * output_bytes_), kVectorBytes);
+    return reinterpret_cast<std::uintptr_t>(s_.input) % static_cast<unsigned>(unit_bytes) == 0 &&
+           reinterpret_cast<std::uintptr_t>(s_.output) % stored == 0 && d.inner % elements == 0 &&
+           d.input_stride % elements == 0 && d.output_stride % elements == 0;
+  }
   void FindAlignment() {
-    const auto input = reinterpret_cast<std::uintptr_t>(s_.input) % kVectorBytes;
-    const auto output = reinterpret_cast<std::uintptr_t>(s_.output) % kVectorBytes;
-    const auto past = [this](std::int64_t elements) {
-      return static_cast<std::uintptr_t>(elements % kVectorBytes * bytes_ % kVectorBytes);
-    };
+    const auto past = [this](std::int64_t elements) { return elements % kVectorBytes * bytes_ % kVectorBytes; };
     const DeviceSegment& d = p_.segment;
     p_.dense = d.input_stride == d.cols * d.inner && d.output_stride == d.input_stride;
-    const auto lie = [&](std::uintptr_t bytes) {
-      return input % bytes == 0 && output % bytes == 0 && past(d.inner) % bytes == 0 &&
-             past(d.input_stride) % bytes == 0 && past(d.output_stride) % bytes == 0;
-    };
-    plan_.vectors = lie(kVectorBytes);
-    plan_.pairs = !plan_.vectors && bytes_ == 2 && lie(4);
+    plan_.vectors = Lies(kVectorBytes);
+    plan_.pairs = !plan_.mixed && !plan_.vectors && bytes_ == 2 && Lies(4);
     unit_ = plan_.vectors ? vector_ : plan_.pairs ? 2 : 1;
-    alike_ = input == output && past(d.input_stride) == past(d.output_stride);
+    const auto apart = reinterpret_cast<std::uintptr_t>(s_.input) - reinterpret_cast<std::uintptr_t>(s_.output);
+    alike_ = apart % kVectorBytes == 0 && past(d.input_stride) == past(d.output_stride);
   }
 
   // Shared memory that lets so many blocks stay on a multiprocessor.
@@ -276,7 +286,7 @@ class ColumnPlanner {
       if (strip < 2 * wide && FitSmall(strip, Share(blocks)) && plan_.blocks >= ManyBlocks()) return true;
     }
     if (blocks > 3) {
-      if (FitOverlap()) return true;
+      if (!plan_.mixed && FitOverlap()) return true;
       if (FitSmall(kStripBytes, Share(blocks)) || (bytes_ == 2 && FitSplit(kStripBytes))) return true;
       if (FitSmall(kMinStripBytes, Share(blocks))) return true;
     }
@@ -345,7 +355,7 @@ class ColumnPlanner {
         }
       }
     }
-    if (PlanRing()) return true;
+    if (!plan_.mixed && PlanRing()) return true;
     for (int strip = wide; strip >= narrow; strip /= 2) {
       if (FitSteps(strip) && KeepsAll()) return true;
     }
@@ -431,6 +441,7 @@ class ColumnPlanner {
   const Device& device_;
   ColumnParams& p_;
   const int bytes_;
+  const int output_bytes_;
   const int stats_bytes_;
   const int vector_;
   const std::int64_t chunks_;

@@ -5,8 +5,8 @@
 // How a strip's results are computed and written.
 namespace softmax::kernels::cuda {
 
-template <typename In, int kUnit, ColumnMode kMode>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::WriteResults() const {
+template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::WriteResults() const {
   const int steps = kSteps ? (mine_ + params_.step_parts - 1) / params_.step_parts : 1;
   for (int step = steps - 1; step >= 0; --step) {
     if (kSteps && step < steps - params_.stages) {
@@ -23,13 +23,13 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::WriteResults() c
   }
 }
 
-template <typename In, int kUnit, ColumnMode kMode>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputeStep(int step) const {
+template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::ComputeStep(int step) const {
   ComputeUnits(step);
 }
 
-template <typename In, int kUnit, ColumnMode kMode>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputeUnits(int step) const {
+template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::ComputeUnits(int step) const {
   const int thread = static_cast<int>(threadIdx.x);
   const int side = Quotient(threads_, params_.units);
   int row = Quotient(thread, params_.units);
@@ -49,8 +49,8 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputeUnits(int
   }
 }
 
-template <typename In, int kUnit, ColumnMode kMode>
-__device__ __forceinline__ bool ColumnMatrix<In, kUnit, kMode>::Owns(int unit, int column) const {
+template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
+__device__ __forceinline__ bool ColumnMatrix<In, kUnit, kMode, kMixed>::Owns(int unit, int column) const {
   const auto first = static_cast<unsigned>(output_) + static_cast<unsigned>(ColumnOf(column) * segment_.inner * kSize);
   const auto before = [](unsigned address) { return static_cast<int>((0 - address) % kSectorBytes); };
   const int step = params_.strip_step * kSize;
@@ -60,18 +60,19 @@ __device__ __forceinline__ bool ColumnMatrix<In, kUnit, kMode>::Owns(int unit, i
   return unit * kVectorBytes >= begin && unit * kVectorBytes < end;
 }
 
-template <typename In, int kUnit, ColumnMode kMode>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputePart(int step, int part, int column, int side,
-                                                                            int unit) const {
+template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::ComputePart(int step, int part, int column,
+                                                                                    int side, int unit) const {
   const int index = IndexOf(step, part);
   const int columns = Columns(index);
   const int first_row = (kSmall ? part * params_.strip : 0) + unit * kUnit;
   Walk walk;
   walk.from = Part(step, part) + unit * RawUnit::kBytes + column * params_.pitch;
   walk.from_step = side * params_.pitch;
-  walk.to = reinterpret_cast<unsigned char*>(output_) + unit * RawUnit::kBytes +
-            (Offset(index, segment_.output_stride) + ColumnOf(column) * segment_.inner) * kSize;
-  walk.to_step = Apart(side) * segment_.inner * kSize;
+  const int size = OutputSize();
+  walk.to = reinterpret_cast<unsigned char*>(output_) + unit * kUnit * size +
+            (Offset(index, segment_.output_stride) + ColumnOf(column) * segment_.inner) * size;
+  walk.to_step = Apart(side) * segment_.inner * size;
   walk.column = column;
   walk.side = side;
   walk.unit = unit;
@@ -82,10 +83,10 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputePart(int 
   }
 }
 
-template <typename In, int kUnit, ColumnMode kMode>
+template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
 template <bool kMasked>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputeForms(Walk* walk, int index, int columns,
-                                                                             int first_row) const {
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::ComputeForms(Walk* walk, int index, int columns,
+                                                                                     int first_row) const {
   const Normalizer<C>* const rows = rows_ + first_row;
   const int unit = walk->unit;
   int limits[kUnit];
@@ -110,18 +111,24 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputeForms(Wal
   }
 }
 
-template <typename In, int kUnit, ColumnMode kMode>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::Put(Walk* walk, const C (&x)[kUnit]) {
-  *reinterpret_cast<Raw*>(walk->to) = RawUnit::Close(x);
+template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::Put(Walk* walk, const C (&x)[kUnit]) const {
+  if constexpr (kMixed) {
+    ForOutputType<In, false>(params_.output_type,
+                             [&](auto* type) { StoreUnit(reinterpret_cast<decltype(type)>(walk->to), x); });
+  } else {
+    *reinterpret_cast<Raw*>(walk->to) = RawUnit::Close(x);
+  }
   walk->from += walk->from_step;
   walk->to += walk->to_step;
   walk->column += walk->side;
 }
 
-template <typename In, int kUnit, ColumnMode kMode>
+template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
 template <UnitForm kForm, typename F>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputeUsual(Walk* walk, int end,
-                                                                             const RowTerms<C>* terms, F mask) const {
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::ComputeUsual(Walk* walk, int end,
+                                                                                     const RowTerms<C>* terms,
+                                                                                     F mask) const {
   C from[kUnit];
   C factor[kUnit];
 #pragma unroll
@@ -147,10 +154,11 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputeUsual(Wal
   }
 }
 
-template <typename In, int kUnit, ColumnMode kMode>
+template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
 template <typename F>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputeLog(Walk* walk, int end,
-                                                                           const Normalizer<C>* rows, F mask) const {
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::ComputeLog(Walk* walk, int end,
+                                                                                   const Normalizer<C>* rows,
+                                                                                   F mask) const {
   LogTerms<C> terms[kUnit];
 #pragma unroll
   for (int e = 0; e < kUnit; ++e) {
@@ -168,18 +176,21 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputeLog(Walk*
   }
 }
 
-template <typename In, int kUnit, ColumnMode kMode>
-__device__ void ColumnMatrix<In, kUnit, kMode>::ComputeAny(Walk* walk, int index, int columns,
-                                                           const Normalizer<C>* rows) const {
+template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
+__device__ void ColumnMatrix<In, kUnit, kMode, kMixed>::ComputeAny(Walk* walk, int index, int columns,
+                                                                   const Normalizer<C>* rows) const {
   for (; walk->column < columns; walk->column += walk->side) {
     const In* const from = reinterpret_cast<const In*>(walk->from);
-    In* const to = reinterpret_cast<In*>(walk->to);
 #pragma unroll 1
     for (int e = 0; e < kUnit; ++e) {
       C x[1] = {ToCompute(from[e])};
       rows[e].template Apply<In, true>(x);
       const bool valid = walk->column < Limit(index, columns, walk->unit * kUnit + e);
-      to[e] = FromCompute<In, C>(valid ? x[0] : rows[e].masked);
+      const C y = valid ? x[0] : rows[e].masked;
+      ForOutputType<In, !kMixed>(params_.output_type, [&](auto* type) {
+        using Out = std::remove_pointer_t<decltype(type)>;
+        reinterpret_cast<Out*>(walk->to)[e] = FromCompute<Out, C>(y);
+      });
     }
     walk->from += walk->from_step;
     walk->to += walk->to_step;

@@ -11,16 +11,16 @@
 namespace softmax::kernels::cuda {
 
 // Each exchange brings one entry from each block; the maxima come to the first entries, the sums to those after them.
-template <typename In, int kUnit, ColumnMode kMode>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ArriveSplit() const {
+template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::ArriveSplit() const {
   const int bytes = kSplitBlocks * width_ * static_cast<int>(sizeof(Stats<C>));
   exchange_.Expect(bytes);
   sums_exchange_.Expect(bytes);
   ClusterExchange::Arrive();
 }
 
-template <typename In, int kUnit, ColumnMode kMode>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ExchangeMaxima() const {
+template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::ExchangeMaxima() const {
   for (int row = static_cast<int>(threadIdx.x); row < width_; row += threads_) {
     C max = task_maxima_[row];
     for (int warp = 1; warp < threads_ / 32; ++warp) max = fmax(max, task_maxima_[warp * params_.strip + row]);
@@ -29,8 +29,8 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ExchangeMaxima()
   exchange_.Wait();
 }
 
-template <typename In, int kUnit, ColumnMode kMode>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::TakeSplit() {
+template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::TakeSplit() {
   static_assert(sizeof(Stats<C>) >= sizeof(double), "a sum is sent as an entry");
   const auto thread = static_cast<int>(threadIdx.x);
   for (int row = thread; row < width_; row += threads_) {

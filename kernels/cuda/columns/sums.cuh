@@ -6,8 +6,8 @@
 // units of its slots, one sum for each place within a vector.
 namespace softmax::kernels::cuda {
 
-template <typename In, int kUnit, ColumnMode kMode>
-__device__ void ColumnMatrix<In, kUnit, kMode>::MaskStep(int step) const {
+template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
+__device__ void ColumnMatrix<In, kUnit, kMode, kMixed>::MaskStep(int step) const {
   const int rows = StepParts(step) * params_.strip;
   const int side = rows < threads_ ? threads_ / rows : 1;
   for (int i = static_cast<int>(threadIdx.x); i < rows * side; i += threads_) {
@@ -24,9 +24,10 @@ __device__ void ColumnMatrix<In, kUnit, kMode>::MaskStep(int step) const {
   __syncthreads();
 }
 
-template <typename In, int kUnit, ColumnMode kMode>
+template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
 template <typename F>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ForUnits(int step, const Place& place, F f) const {
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::ForUnits(int step, const Place& place,
+                                                                                 F f) const {
   using ReducedRaw = typename Reduced::Raw;
   const int slot_columns = tasks_.lanes * kVector;
   const int slot_bytes = slot_columns * params_.pitch;
@@ -55,9 +56,10 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ForUnits(int ste
   }
 }
 
-template <typename In, int kUnit, ColumnMode kMode>
+template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
 template <typename F>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ForTasks(int parts, const Place& first, F f) const {
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::ForTasks(int parts, const Place& first,
+                                                                                 F f) const {
   const int count = TaskCount(parts);
   Place place = first;
 #pragma unroll 1
@@ -68,8 +70,9 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ForTasks(int par
   }
 }
 
-template <typename In, int kUnit, ColumnMode kMode>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::Maxima(int step, int parts, const Place& first) const {
+template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::Maxima(int step, int parts,
+                                                                               const Place& first) const {
   ForTasks(parts, first, [&](const Place& place) {
     UnitMaximum<In, kReduced> maximum;
     if (place.active) {
@@ -86,9 +89,9 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::Maxima(int step,
   });
 }
 
-template <typename In, int kUnit, ColumnMode kMode>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::PartMaxima(const Place& place,
-                                                                           C (&max)[kReduced]) const {
+template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::PartMaxima(const Place& place,
+                                                                                   C (&max)[kReduced]) const {
   if (IsSplit()) {
 #pragma unroll
     for (int k = 0; k < kReduced; ++k) {
@@ -109,8 +112,9 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::PartMaxima(const
   }
 }
 
-template <typename In, int kUnit, ColumnMode kMode>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::Sums(int step, int parts, const Place& first) const {
+template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::Sums(int step, int parts,
+                                                                             const Place& first) const {
   ForTasks(parts, first, [&](const Place& place) {
     double sum[kReduced];
 #pragma unroll
@@ -145,11 +149,11 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::Sums(int step, i
   });
 }
 
-template <typename In, int kUnit, ColumnMode kMode>
+template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
 template <bool kShifted>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::SumExponentials(int step, const Place& place,
-                                                                                const C (&max)[kReduced],
-                                                                                double (&sum)[kReduced]) const {
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::SumExponentials(int step, const Place& place,
+                                                                                        const C (&max)[kReduced],
+                                                                                        double (&sum)[kReduced]) const {
   C from[kReduced];  // the shift or, for doubles, max_pre
 #pragma unroll
   for (int k = 0; k < kReduced; ++k) {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "kernels/cuda/core/part.cuh"
+#include "kernels/cuda/core/mixed_store.cuh"
 
 // Units: what one thread takes of neighbouring inner elements in one column, from a single element to a 16-byte vector.
 // Each element of a unit belongs to another row.
@@ -46,6 +46,16 @@ struct Unit {
     return raw;
   }
 };
+
+// Stores a unit's results as elements of another type.
+template <typename Out, typename C, int kUnit>
+__device__ __forceinline__ void StoreUnit(Out* p, const C (&x)[kUnit]) {
+  if constexpr (kUnit == 1) {
+    *p = FromCompute<Out, C>(x[0]);
+  } else {
+    StorePiece<true>(p, 0, 0, kUnit, x);
+  }
+}
 
 // The running maximum of units. 16-bit elements go two at a time; as with fmax, NaN loses.
 template <typename In, int kUnit>

@@ -262,7 +262,9 @@ __device__ __forceinline__ uint4 PlainLogResults(const uint4& vector, const Norm
   return Pack<In>(x);
 }
 
-// Writes the results of a vector of another element size: `count` elements at p, all of them as words if `wide`.
+// Writes the results of a vector of another element size: `count` elements at p, all of them as words if `wide`. The
+// compiler makes single elements of a plain store of words where elements are stored beside it: many times the
+// accesses.
 template <typename Out, int kVector>
 __device__ __forceinline__ void StoreVector(Out* p, int count, bool wide, const Out (&y)[kVector]) {
   constexpr int kBytes = kVector * static_cast<int>(sizeof(Out));
@@ -272,7 +274,7 @@ __device__ __forceinline__ void StoreVector(Out* p, int count, bool wide, const 
     W words[kBytes / kWordBytes];
     memcpy(words, y, kBytes);
 #pragma unroll
-    for (int i = 0; i < kBytes / kWordBytes; ++i) reinterpret_cast<W*>(p)[i] = words[i];
+    for (int i = 0; i < kBytes / kWordBytes; ++i) __stwb(reinterpret_cast<W*>(p) + i, words[i]);
     return;
   }
 #pragma unroll

@@ -277,10 +277,12 @@ class RowPart {
   // The same as elements of another type. A whole warp calls it; lanes without a row have no columns. kExchanges: see
   // core/mixed_store.cuh; it takes registers.
   template <bool kExchanges, typename Out>
-  __device__ __forceinline__ void StoreMixed(Out* p, int n, int valid, Lanes lanes,
+  __device__ __forceinline__ void StoreMixed(Out* p, int n, int valid, bool row_first, Lanes lanes,
                                              const Normalizer<C>& normalize) const {
     Out* const base = p - skip_;
+    const int begin = row_first ? skip_ : 0;
     const int end = n > 0 ? n + skip_ : 0;
+    const bool ends_here = n <= kSlots * lanes.count * kVector;
 #pragma unroll
     for (int j = 0; j < kCount; ++j) {
       const bool is_extra = j == kSlots;  // which only lane 0 has
@@ -288,9 +290,9 @@ class RowPart {
       C x[kVector];
       ComputeResults<In, true>(w_[j], valid + skip_ - at, normalize, x);
       if (kExchanges && !is_extra && lanes.count > 1) {
-        cuda::StoreMixed<In, true, false>(base, at, skip_, end, x);
-      } else if (!is_extra || lanes.lane == 0) {
-        cuda::StoreMixed<In, false, false>(base, at, skip_, end, x);
+        cuda::StoreMixed<In, true, false>(base, at, begin, end, x);
+      } else if (!is_extra || (lanes.lane == 0 && ends_here)) {
+        cuda::StoreMixed<In, false, false>(base, at, begin, end, x);
       }
     }
   }

@@ -9,7 +9,7 @@
 namespace softmax::kernels::cuda {
 
 // In registers, kSlots / 4 chunks a warp. A block takes several rows side by side where they are short.
-template <typename In, int kSlots, bool kSkew, bool kLog, int kThreads, int kMinBlocks>
+template <typename In, int kSlots, bool kSkew, bool kLog, int kThreads, int kMinBlocks, bool kMixed = false>
 __global__ void __launch_bounds__(kThreads, kMinBlocks) LargeMatrixKernel(const __grid_constant__ MatrixParams params) {
   using C = ComputeOf<In>;
   constexpr int kChunks = kSlots / kChunkSlots;
@@ -62,8 +62,14 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks) LargeMatrixKernel(const 
   part.Forget();
   if (active && column < params.cols) {
     const Normalizer<C> normalize(scale, stats, kLog, valid == 0);
-    part.Store(static_cast<In*>(params.output) + row * params.output_stride + column, params.cols - column,
-               valid - column, column == 0, lanes, normalize);
+    const auto n = static_cast<int>(params.cols) - column;
+    ForOutput<In, kMixed>(params, row, [&](auto* output) {
+      if constexpr (kMixed) {
+        part.template StoreMixed<true>(output + column, n, valid - column, column == 0, lanes, normalize);
+      } else {
+        part.Store(output + column, n, valid - column, column == 0, lanes, normalize);
+      }
+    });
   }
   Complete(params.completion);
 }

@@ -281,17 +281,51 @@ void PlanLarge(DataType type, const Device& device, MatrixPlan* plan) {
   plan->blocks = DivideUp(p.rows, p.rows_per_block) * p.cluster_blocks;
 }
 
+// Plans few rows whose results are of another type, a warp for each chunk.
+bool PlanFewMixed(int bytes, const Device& device, MatrixPlan* plan) {
+  MatrixParams& p = plan->params;
+  const int cluster_blocks = BlocksOfRow(p.chunks, p.rows, device);
+  const auto warps = static_cast<int>(DivideUp(p.chunks, cluster_blocks));
+  constexpr int kPlaces = 16;  // more warps on a multiprocessor were slower than bulk copies
+  const bool is_few = p.rows * p.chunks <= std::int64_t{kPlaces} * device.multiprocessors;
+  if (bytes == 8 || !is_few || 32 * warps > kWideThreads) return false;
+  plan->kind = MatrixKind::kLarge;
+  plan->slots = kChunkSlots;
+  p.cluster_blocks = cluster_blocks;
+  p.warps = warps;
+  p.rows_per_block = cluster_blocks == 1 ? std::max(1, kBlockWarps / warps) : 1;
+  plan->threads = 32 * warps * p.rows_per_block;
+  plan->blocks = DivideUp(p.rows, p.rows_per_block) * cluster_blocks;
+  return true;
+}
+
+// Rows of up to a chunk whose results are of another type.
+void PlanSmallMixed(int bytes, bool dense, const Device& device, MatrixPlan* plan) {
+  MatrixParams& p = plan->params;
+  if (dense && plan->skew) {
+    if (PlanTile(bytes, device, plan)) return;
+    const auto vectors = static_cast<int>(DivideUp(p.cols, VectorElements(bytes)));
+    const bool has_tiny =
+        !HasNarrow(p.cols, bytes) && (bytes == 2 ? vectors <= kMixedTinyVectors : HasTinyKernel(vectors, bytes, p.log));
+    if (has_tiny && IsTiny(p, bytes, true, device)) {
+      PlanTiny(bytes, device, plan);
+      return;
+    }
+  }
+  plan->kind = MatrixKind::kSmall;
+  plan->slots = static_cast<int>(DivideUp(DivideUp(p.cols, VectorElements(bytes)), p.lanes));
+  plan->threads = SmallThreads(bytes, plan->slots, plan->skew, p.log);
+  plan->blocks = DivideUp(p.rows, plan->threads / p.lanes);
+  if (plan->slots <= kMostFewSlots) Spread(device, plan);
+}
+
 // Rows whose results are of another type, few or many: parts and bulk copies take what chunks do not.
-void PlanMixed(DataType type, const Device& device, MatrixPlan* plan) {
+void PlanMixed(DataType type, bool dense, const Device& device, MatrixPlan* plan) {
   const auto bytes = static_cast<int>(SizeOf(type));
   MatrixParams& p = plan->params;
   if (p.chunks > kFlatChunks || (bytes == 8 && p.chunks == 0)) return;
   if (p.chunks == 0) {
-    plan->kind = MatrixKind::kSmall;
-    plan->slots = static_cast<int>(DivideUp(DivideUp(p.cols, VectorElements(bytes)), p.lanes));
-    plan->threads = SmallThreads(bytes, plan->slots, plan->skew, p.log);
-    plan->blocks = DivideUp(p.rows, plan->threads / p.lanes);
-    if (plan->slots <= kMostFewSlots) Spread(device, plan);
+    PlanSmallMixed(bytes, dense, device, plan);
     return;
   }
   // From registers lanes would store 64 bytes apart.
@@ -300,7 +334,8 @@ void PlanMixed(DataType type, const Device& device, MatrixPlan* plan) {
     PlanChunks(plan);
     return;
   }
-  if ((!is_spread && PlanFew(bytes, device, plan)) || PlanBulkCluster(bytes, device, plan)) return;
+  if (!is_spread && PlanFew(bytes, device, plan)) return;
+  if (PlanFewMixed(bytes, device, plan) || PlanBulkCluster(bytes, device, plan)) return;
   PlanBulk(bytes, device, plan);
 }
 
@@ -344,7 +379,7 @@ MatrixPlan PlanMatrix(DataType type, DataType output_type, const Segment& s, con
                  ? 0
                  : static_cast<int>(std::min<std::int64_t>(DivideUp(s.cols, ChunkColumns(bytes)), kMaxWideChunks + 1));
   if (plan.mixed) {
-    PlanMixed(type, device, &plan);
+    PlanMixed(type, alignment.dense, device, &plan);
   } else if (p.chunks == 0) {
     PlanSmallRows(bytes, alignment.dense, alignment.close, device, &plan);
   } else if (p.chunks <= kFlatChunks) {
@@ -379,13 +414,7 @@ const void* MatrixKernelOf(DataType type, const MatrixPlan& plan) {
   const int log = plan.params.log ? 1 : 0;
   switch (plan.kind) {
     case MatrixKind::kTiny:
-      if (plan.slots > 0) {
-        const int share = TileShare(plan.params.cols, static_cast<int>(SizeOf(type)));
-        return TileKernelsFor(type).tile[share - 1][plan.slots - kLeastTileVectors][log];
-      }
-      if (HasNarrow(plan.params.cols, static_cast<int>(SizeOf(type)))) return kernels.narrow[plan.params.cols - 1][log];
-      if (SizeOf(type) == 2 && plan.params.cols > 8 && plan.params.cols <= 12) return kernels.twelve[log];
-      return kernels.tiny[(plan.params.cols - 1) / VectorElements(static_cast<int>(SizeOf(type)))][log];
+      return TinyKernelOf(type, plan);
     case MatrixKind::kSmall:
       return kernels.small[plan.slots - 1][skew][log];
     case MatrixKind::kShare:

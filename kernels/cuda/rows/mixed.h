@@ -12,10 +12,11 @@ constexpr int kMixedSizes = 6;
 
 // One input type's, by `log`; of doubles there are the kernels for bulk copies and batches alone.
 struct MixedKernels {
-  static constexpr int kCount = kMixedSizes * 4 + 2 + 2 * 2 + 2 + 2 + 1;
+  static constexpr int kCount = kMixedSizes * 4 + 2 + 2 * 2 + 2 + 2 + 2 + 1;
   const void* small[kMixedSizes][2][2];  // by `skew`, too
   const void* chunk[2];
   const void* few[2][2];  // blocks that are a cluster, a grid
+  const void* large[2];   // few rows off the boundaries
   const void* bulk[2];
   const void* bulk_cluster[2];
   const void* batch;

@@ -4,6 +4,7 @@
 #include "kernels/cuda/large_rows/bulk_cluster.cuh"
 #include "kernels/cuda/large_rows/chunk.cuh"
 #include "kernels/cuda/large_rows/few.cuh"
+#include "kernels/cuda/large_rows/large.cuh"
 #include "kernels/cuda/rows/mixed.h"
 
 // Names every kernel of rows/mixed.h of one input type.
@@ -18,6 +19,11 @@ const void* SmallMixed() {
   }
 }
 
+template <typename In, bool kLog>
+const void* LargeMixed() {
+  return reinterpret_cast<const void*>(&LargeMatrixKernel<In, kChunkSlots, true, kLog, kWideThreads, 1, true>);
+}
+
 template <typename In>
 const void* BatchMixed() {
   return reinterpret_cast<const void*>(&BatchRowsKernel<In, true, true>);
@@ -27,6 +33,7 @@ template <typename In>
 const MixedKernels& MixedKernelsOf() {
   if constexpr (sizeof(In) == 8) {
     static const MixedKernels of_doubles{{},
+                                         {},
                                          {},
                                          {},
                                          {reinterpret_cast<const void*>(&BulkMatrixKernel<In, false, true>),
@@ -49,6 +56,7 @@ const MixedKernels& MixedKernelsOf() {
         {SOFTMAX_SMALL(1), SOFTMAX_SMALL(2), SOFTMAX_SMALL(3), SOFTMAX_SMALL(4), SOFTMAX_SMALL(6), SOFTMAX_SMALL(8)},
         SOFTMAX_BOTH(ChunkMatrixKernel, true),
         {SOFTMAX_BOTH(FewMatrixKernel, false, true), SOFTMAX_BOTH(FewMatrixKernel, true, true)},
+        {LargeMixed<In, false>(), LargeMixed<In, true>()},
         SOFTMAX_BOTH(BulkMatrixKernel, true),
         {reinterpret_cast<const void*>(&BulkClusterMatrixKernel<In, true, false, true>),
          reinterpret_cast<const void*>(&BulkClusterMatrixKernel<In, true, true, true>)},

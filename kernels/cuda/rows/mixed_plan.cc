@@ -25,6 +25,10 @@ const void* MixedKernelOf(DataType type, const MatrixPlan& plan) {
       return kernels.chunk[log];
     case MatrixKind::kFew:
       return kernels.few[is_cluster ? 0 : 1][log];
+    case MatrixKind::kLarge:
+      return kernels.large[log];
+    case MatrixKind::kTiny:
+      return TinyKernelOf(type, plan);
     case MatrixKind::kBulk:
       return is_cluster ? kernels.bulk_cluster[log] : kernels.bulk[log];
     default:

@@ -50,7 +50,9 @@ class NarrowRows {
   // The same for rows in memory, `count` elements in all, whatever they are.
   __device__ __forceinline__ static void Redo(In* rows, int count, const Scale<float>& scale) {
 #pragma unroll 1
-    for (int at = 0; at < count; at += kColumns) Row::Run(rows + at, kColumns, kColumns, false, false, scale);
+    for (int at = 0; at < count; at += kColumns) {
+      Row::Run(rows + at, rows + at, kColumns, kColumns, false, false, scale);
+    }
   }
 
  private:
@@ -190,7 +192,8 @@ __global__ void __launch_bounds__(kMatrixThreads, (kNarrowBlocks<In, kColumns>))
   } else {
     for (int row = static_cast<int>(threadIdx.x); row < rows; row += kMatrixThreads) {
       const int valid = params.lengths == nullptr ? kColumns : static_cast<int>(ValidLength(params, first + row));
-      TinyRow<In, kColumns, kLog>::Run(tile + row * kColumns, kColumns, valid, false, false, scale);
+      In* const at = tile + row * kColumns;
+      TinyRow<In, kColumns, kLog>::Run(at, at, kColumns, valid, false, false, scale);
     }
   }
   __syncthreads();

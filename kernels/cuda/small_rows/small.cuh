@@ -161,7 +161,7 @@ __global__ void __launch_bounds__(kMatrixThreads) SmallMatrixKernel(const __grid
       const Normalizer<C> normalize(scale, stats, kLog, valid[r] == 0);
       const int cols = row < params.rows ? static_cast<int>(params.cols) : 0;
       ForOutput<In, true>(params, row, [&](auto* output) {
-        part[r].template StoreMixed<true>(output, cols, valid[r], lanes, normalize);
+        part[r].template StoreMixed<true>(output, cols, valid[r], true, lanes, normalize);
       });
     }
   } else {

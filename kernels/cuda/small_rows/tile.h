@@ -21,6 +21,8 @@ constexpr bool HasTileKernel(int element_bytes, int vectors, int share, bool log
 // Fewer columns are faster with a thread a row. More of 16 bits would take either so many registers that a
 // multiprocessor holds too few rows, or so many threads a row that they wait for each other's banks of shared memory.
 constexpr std::int64_t LeastTileColumns(int element_bytes) { return element_bytes == 2 ? 49 : 33; }
+// Vectors of a row of 16 bits that a thread takes alone where results are of another type: more columns go as tiles.
+constexpr int kMixedTinyVectors = 6;
 constexpr std::int64_t MostTileColumns(int element_bytes) { return element_bytes == 2 ? 768 : SmallColumns(4); }
 
 // Wider ones, of up to so many chunks, go through shared memory by bulk copies, a block for each (large_rows/bulk.cuh).
@@ -74,6 +76,9 @@ bool IsOddTile(const MatrixParams& p, int bytes, const Device& device);
 // Lanes that one thread of a tile stands for: two, unless that gives it too many vectors. 0: no tile takes such rows.
 int TileShare(std::int64_t cols, int bytes);
 
+// The kernel of a plan of kind kTiny.
+const void* TinyKernelOf(DataType type, const MatrixPlan& plan);
+
 // Plans tiles in which each thread has whole rows.
 void PlanTiny(int bytes, const Device& device, MatrixPlan* plan);
 
@@ -98,8 +103,13 @@ const void* BulkKernelOf(DataType type, const MatrixPlan& plan);
 // One input type's kernels, by share - 1, vectors and `log`; nullptr for those that HasTile() has not.
 struct TileKernels {
   static constexpr int kSizes = kMostTileVectors - kLeastTileVectors + 1;
-  static constexpr int kCount = 2 * kSizes * 2 + 2 + 2 + 2 * 2 + 2;
+  static constexpr int kCount = 2 * kSizes * 2 + kSizes * 2 + 2 + kMixedTinyVectors * 2 + 2 + 2 + 2 * 2 + 2;
   const void* tile[2][kSizes][2];
+  // Of 16 bits, whose results are of another type: with a share of 2; a thread a row, of up to 12 columns and by
+  // vectors.
+  const void* mixed_tile[kSizes][2];
+  const void* mixed_twelve[2];
+  const void* mixed_tiny[kMixedTinyVectors][2];
   const void* bulk[2];             // by `log`
   const void* bulk_pair[2];        // of 16 bits
   const void* bulk_cluster[2][2];  // by `skew` and `log`; of fp32 one kernel for both, nullptr for doubles

@@ -16,8 +16,8 @@ int TinyPitch(int cols, int bytes) {
 
 // Rows of a tile: as many for each thread, so that about six tiles fill the shared memory, and fewer where that leaves
 // multiprocessors without one.
-int TinyTileRows(std::int64_t rows, int cols, int bytes, const Device& device) {
-  const int row_bytes = TinyPitch(cols, bytes);
+int TinyTileRows(std::int64_t rows, int cols, int bytes, int number_bytes, const Device& device) {
+  const int row_bytes = TinyPitch(cols, bytes) + number_bytes;
   const int fits = (device.shared_bytes - kMatrixTableBytes) / row_bytes;
   const int each = device.shared_bytes / 6 / row_bytes + kMatrixThreads / 2;
   const int wanted = HasNarrow(cols, bytes) ? kMatrixThreads * BoundaryStep(cols, bytes) * NarrowEach(cols, bytes)
@@ -26,11 +26,17 @@ int TinyTileRows(std::int64_t rows, int cols, int bytes, const Device& device) {
   return static_cast<int>(std::min<std::int64_t>({std::max(kMatrixThreads, wanted), fits, share}));
 }
 
-void SetTiles(int rows, int pitch, MatrixPlan* plan) {
+// Bytes of a row's results where they are kept as numbers beside the row: see TinyMatrixKernel.
+int NumberBytes(int bytes, const MatrixPlan& plan) {
+  return plan.mixed && bytes == 2 ? static_cast<int>(plan.params.cols * sizeof(float)) : 0;
+}
+
+void SetTiles(int rows, int pitch, int number_bytes, MatrixPlan* plan) {
+  const auto vectors = [rows](int row_bytes) { return static_cast<int>(DivideUp(rows * row_bytes, kVectorBytes)); };
   MatrixParams& p = plan->params;
   p.rows_per_block = rows;
   plan->kind = MatrixKind::kTiny;
-  plan->dynamic_bytes = (rows * pitch + kVectorBytes - 1) / kVectorBytes * kVectorBytes;
+  plan->dynamic_bytes = (vectors(pitch) + vectors(number_bytes)) * kVectorBytes;
   plan->blocks = DivideUp(p.rows, rows);
 }
 
@@ -57,6 +63,9 @@ int TileRounds(int bytes, int vectors, int threads, bool log, int round_bytes, c
 bool FillPlaces(std::int64_t count, int places, const Device& device) {
   return count >= std::int64_t{places} * device.multiprocessors;
 }
+
+// Columns up to which tiles are faster than lanes where results are of another type. As measured on an H100.
+std::int64_t MostMixedTileColumns(int bytes, bool log) { return bytes == 2 ? 640 : log ? SmallColumns(4) : 400; }
 
 // Rows of a tile, in pairs for each multiprocessor, that are enough for it; see PlanTile().
 int LeastTilePairs(int bytes, int vectors, std::int64_t cols) {
@@ -203,10 +212,12 @@ void PlanTiny(int bytes, const Device& device, MatrixPlan* plan) {
   const MatrixParams& p = plan->params;
   const int cols = static_cast<int>(p.cols);
   const int step = BoundaryStep(cols, bytes);
-  const int wanted = std::max(step, TinyTileRows(p.rows, cols, bytes, device) / step * step);
+  const int number_bytes = NumberBytes(bytes, *plan);
+  const int wanted = std::max(step, TinyTileRows(p.rows, cols, bytes, number_bytes, device) / step * step);
   // Narrow rows are computed, though not moved, as whole vectors.
   const bool is_narrow = HasNarrow(cols, bytes);
-  SetTiles(is_narrow ? wanted : static_cast<int>(std::min<std::int64_t>(p.rows, wanted)), TinyPitch(cols, bytes), plan);
+  SetTiles(is_narrow ? wanted : static_cast<int>(std::min<std::int64_t>(p.rows, wanted)), TinyPitch(cols, bytes),
+           number_bytes, plan);
   // As NarrowRows::Suits() has it: without the shared memory the kernel must not take its other form.
   const bool is_plain = bytes == 4 || !p.log || p.scale_float.plain != 0;
   if (is_narrow && step * cols * bytes == kVectorBytes && p.lengths == nullptr && is_plain) plan->dynamic_bytes = 0;
@@ -223,18 +234,21 @@ bool PlanTile(int bytes, const Device& device, MatrixPlan* plan) {
   if (share == 0 || (is_float_log && p.cols > kMostLogColumns)) return false;
   if (is_float_log && p.cols < kLeastLogColumns && plan->skew && FillsShared(p, bytes, 1, device)) return false;
   const bool is_float = bytes == 4 && !p.log;
+  if (plan->mixed && p.cols > MostMixedTileColumns(bytes, p.log)) return false;
   if (is_float && p.cols < kLeastColumns && !device.fast_memory && FillsShared(p, bytes, 4, device)) return false;
   const int threads = p.lanes / share;
   const int groups = kMatrixThreads / threads;
   const int pitch = static_cast<int>(p.input_stride) * bytes;
+  const int number_bytes = NumberBytes(bytes, *plan);
   const auto vectors = static_cast<int>(DivideUp(DivideUp(p.cols, VectorElements(bytes)), threads));
-  const int most = TileRounds(bytes, vectors, threads, p.log, groups * pitch, device);
+  const int most = number_bytes > 0 ? 1 : TileRounds(bytes, vectors, threads, p.log, groups * pitch, device);
   const std::int64_t pairs = p.rows / (std::int64_t{2} * groups * device.multiprocessors);
-  if (pairs < LeastTilePairs(bytes, vectors, p.cols)) return false;
+  const int least_pairs = std::max(LeastTilePairs(bytes, vectors, p.cols), plan->mixed ? 2 : 1);
+  if (pairs < least_pairs) return false;
   p.lanes = threads;
   plan->slots = vectors;
   const int rows = groups * static_cast<int>(std::clamp<std::int64_t>(pairs / 2, 1, most));
-  SetTiles(rows, pitch, plan);
+  SetTiles(rows, pitch, number_bytes, plan);
   if (p.fetches_ends) plan->dynamic_bytes += kVectorBytes;  // what FetchEnd() reads
   return true;
 }
@@ -305,6 +319,24 @@ const void* BulkKernelOf(DataType type, const MatrixPlan& plan) {
   const int log = plan.params.log ? 1 : 0;
   if (plan.slots == kBulkPairSlots) return kernels.bulk_pair[log];
   return plan.params.cluster_blocks > 1 ? kernels.bulk_cluster[plan.skew ? 1 : 0][log] : kernels.bulk[log];
+}
+
+const void* TinyKernelOf(DataType type, const MatrixPlan& plan) {
+  const auto bytes = static_cast<int>(SizeOf(type));
+  const std::int64_t cols = plan.params.cols;
+  const int log = plan.params.log ? 1 : 0;
+  const TileKernels& tiles = TileKernelsFor(type);
+  if (plan.slots > 0) {
+    const int size = plan.slots - kLeastTileVectors;
+    return plan.mixed && bytes == 2 ? tiles.mixed_tile[size][log] : tiles.tile[TileShare(cols, bytes) - 1][size][log];
+  }
+  const auto last_vector = (cols - 1) / VectorElements(bytes);
+  const MatrixKernels& kernels = MatrixKernelsFor(type);
+  const bool is_twelve = bytes == 2 && cols > 8 && cols <= 12;
+  if (plan.mixed && bytes == 2) return is_twelve ? tiles.mixed_twelve[log] : tiles.mixed_tiny[last_vector][log];
+  if (HasNarrow(cols, bytes)) return kernels.narrow[cols - 1][log];
+  if (is_twelve) return kernels.twelve[log];
+  return kernels.tiny[last_vector][log];
 }
 
 const TileKernels& TileKernelsFor(DataType type) {

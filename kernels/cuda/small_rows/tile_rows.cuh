@@ -32,10 +32,11 @@ class TileRow {
   static constexpr int kTail = !kSpread ? kVector : sizeof(In) == 2 ? 2 : 1;  // of the last vector
   static constexpr int kElements = kSure + kTail;
 
-  // Replaces the row by its results. A whole warp calls it; threads without a row, which are not `present`, read what
-  // lies in its place. `within`: it begins within a word.
-  __device__ __forceinline__ static void Run(In* row, int cols, int valid, bool present, bool within, Lanes threads,
-                                             const Scale<C>& scale) {
+  // Replaces the row by its results, or has them beside it as numbers. A whole warp calls it; threads without a row,
+  // which are not `present`, read what lies in its place. `within`: it begins within a word.
+  template <typename Result>
+  __device__ __forceinline__ static void Run(const In* row, Result* results, int cols, int valid, bool present,
+                                             bool within, Lanes threads, const Scale<C>& scale) {
     const int first = threads.lane * kVector;
     const int step = threads.count * kVector;
     // What a thread's last vector, or its elements of it, is farther from `first` than those before.
@@ -74,7 +75,15 @@ class TileRow {
     if (valid < cols) {
       ForMasked(first, step, shift, valid, [&](int i) { x[i] = normalize.masked; });
     }
-    if (present) Write(row + first, step, shift, halves, last, x);
+    if (!present) return;
+    if constexpr (std::is_same_v<Result, In>) {
+      Write(results + first, step, shift, halves, last, x);
+    } else {
+#pragma unroll
+      for (int i = 0; i < kElements; ++i) {
+        if (i < kSure || i - kSure < last) results[first + Place(i, step, shift)] = x[i];
+      }
+    }
   }
 
  private:
@@ -196,20 +205,14 @@ class TileRow {
   }
 };
 
-// What a tile takes in shared memory.
-template <typename In>
-__device__ __forceinline__ int TileElements(int rows, int pitch) {
-  constexpr int kVector = Element<In>::kVector;
-  return (rows * pitch + kVector - 1) / kVector * kVector;
-}
-
 // Blocks that a multiprocessor has to hold. fp32 log-softmax of five and six vectors was not measured with four.
 template <typename In, int kVectors, bool kLog>
 constexpr int kTileBlocks = sizeof(In) == 4 && kLog && (kVectors == 5 || kVectors == 6)
                                 ? 3
                                 : kTinyBlocks<In, kVectors * Element<In>::kVector>;
 
-template <typename In, int kVectors, int kShare, bool kLog>
+// kMixed: as in tiny.cuh.
+template <typename In, int kVectors, int kShare, bool kLog, bool kMixed = false>
 __global__ void __launch_bounds__(kMatrixThreads, (kTileBlocks<In, kVectors, kLog>))
     TileMatrixKernel(const __grid_constant__ MatrixParams params) {
   extern __shared__ __align__(16) unsigned char shared[];
@@ -241,24 +244,34 @@ __global__ void __launch_bounds__(kMatrixThreads, (kTileBlocks<In, kVectors, kLo
   const bool in_pairs = sizeof(In) == 2 && (cols | pitch) % 2 == 0;
   const bool within = own * pitch % 2 != 0;  // as are all rows of the thread, of which `groups` is even
   LoadTile(static_cast<const In*>(params.input) + first * pitch, (rows - 1) * pitch + cols, tile);
-  In* at = tile + own * pitch;
-  for (int row = own, end = 0; end < rows; row += groups, end += groups, at += groups * pitch) {
+  for (int row = own, end = 0; end < rows; row += groups, end += groups) {
+    In* const at = tile + row * pitch;
+    using Result = std::conditional_t<kMixed, float, In>;
+    Result* results;
+    if constexpr (kMixed) {
+      results = NumbersOf(tile, params) + row * cols;
+    } else {
+      results = at;
+    }
     const bool present = row < rows;
     // Threads without a row want no care.
     const int valid = !present                    ? kManyColumns
                       : params.lengths == nullptr ? cols
                                                   : static_cast<int>(ValidLength(params, first + row));
     if (is_spread) {
-      TileRow<In, kVectors, kShare, kLog, TileForm::kSpread>::Run(at, cols, valid, present, within, threads, scale);
+      TileRow<In, kVectors, kShare, kLog, TileForm::kSpread>::Run(at, results, cols, valid, present, within, threads,
+                                                                  scale);
     } else if (in_pairs) {
-      TileRow<In, kVectors, kShare, kLog, kPairs>::Run(at, cols, valid, present, within, threads, scale);
+      TileRow<In, kVectors, kShare, kLog, kPairs>::Run(at, results, cols, valid, present, within, threads, scale);
     } else {
-      TileRow<In, kVectors, kShare, kLog, kUsual>::Run(at, cols, valid, present, within, threads, scale);
+      TileRow<In, kVectors, kShare, kLog, kUsual>::Run(at, results, cols, valid, present, within, threads, scale);
     }
   }
   __syncthreads();
   In* const output = static_cast<In*>(params.output) + first * params.output_stride;
-  if (params.output_stride != cols || pitch != cols) {
+  if (kMixed || (sizeof(In) == 4 && params.output_type != DataType::kFloat32)) {
+    StoreNumbers<In>(params, NumbersOf(tile, params), rows * cols, first * cols);
+  } else if (params.output_stride != cols || pitch != cols) {
     StoreRows(tile, rows, cols, pitch, output, params.output_stride);
   } else {
     StoreTile(tile, rows * cols, output);
@@ -270,6 +283,24 @@ template <typename In, int kVectors, int kShare, bool kLog>
 const void* TileMatrix() {
   if constexpr (HasTileKernel(sizeof(In), kVectors, kShare, kLog)) {
     return reinterpret_cast<const void*>(&TileMatrixKernel<In, kVectors, kShare, kLog>);
+  } else {
+    return nullptr;
+  }
+}
+
+template <typename In, int kVectors, bool kLog>
+const void* MixedTile() {
+  if constexpr (sizeof(In) == 2) {
+    return reinterpret_cast<const void*>(&TileMatrixKernel<In, kVectors, 2, kLog, true>);
+  } else {
+    return nullptr;
+  }
+}
+
+template <typename In, int kColumns, bool kLog>
+const void* MixedTiny() {
+  if constexpr (sizeof(In) == 2) {
+    return reinterpret_cast<const void*>(&TinyMatrixKernel<In, kColumns, kLog, true>);
   } else {
     return nullptr;
   }
@@ -299,6 +330,9 @@ template <typename In>
 const TileKernels& TileKernelsOf() {
   if constexpr (sizeof(In) == 8) {
     static const TileKernels of_doubles{{},
+                                        {},
+                                        {},
+                                        {},
                                         {reinterpret_cast<const void*>(&BulkMatrixKernel<In, false>),
                                          reinterpret_cast<const void*>(&BulkMatrixKernel<In, true>)},
                                         {},
@@ -313,13 +347,25 @@ const TileKernels& TileKernelsOf() {
     SOFTMAX_TILE(3, share), SOFTMAX_TILE(4, share), SOFTMAX_TILE(5, share), SOFTMAX_TILE(6, share), \
         SOFTMAX_TILE(7, share), SOFTMAX_TILE(8, share)                                              \
   }
-    static const TileKernels kernels{{SOFTMAX_TILES(1), SOFTMAX_TILES(2)},
-                                     {reinterpret_cast<const void*>(&BulkMatrixKernel<In, false>),
-                                      reinterpret_cast<const void*>(&BulkMatrixKernel<In, true>)},
-                                     {BulkPair<In, false>(), BulkPair<In, true>()},
-                                     {{BulkCluster<In, false, false>(), BulkCluster<In, false, true>()},
-                                      {BulkCluster<In, true, false>(), BulkCluster<In, true, true>()}},
-                                     {Cluster<In, false>(), Cluster<In, true>()}};
+#define SOFTMAX_BY_LOG(kernel, size) \
+  { kernel<In, size, false>(), kernel<In, size, true>() }
+    static const TileKernels kernels{
+        {SOFTMAX_TILES(1), SOFTMAX_TILES(2)},
+        {{}, SOFTMAX_BY_LOG(MixedTile, 4), SOFTMAX_BY_LOG(MixedTile, 5), SOFTMAX_BY_LOG(MixedTile, 6)},
+        SOFTMAX_BY_LOG(MixedTiny, 12),
+        {{},
+         SOFTMAX_BY_LOG(MixedTiny, 16),
+         SOFTMAX_BY_LOG(MixedTiny, 24),
+         SOFTMAX_BY_LOG(MixedTiny, 32),
+         SOFTMAX_BY_LOG(MixedTiny, 40),
+         SOFTMAX_BY_LOG(MixedTiny, 48)},
+        {reinterpret_cast<const void*>(&BulkMatrixKernel<In, false>),
+         reinterpret_cast<const void*>(&BulkMatrixKernel<In, true>)},
+        {BulkPair<In, false>(), BulkPair<In, true>()},
+        {{BulkCluster<In, false, false>(), BulkCluster<In, false, true>()},
+         {BulkCluster<In, true, false>(), BulkCluster<In, true, true>()}},
+        {Cluster<In, false>(), Cluster<In, true>()}};
+#undef SOFTMAX_BY_LOG
 #undef SOFTMAX_TILES
 #undef SOFTMAX_TILE
     return kernels;

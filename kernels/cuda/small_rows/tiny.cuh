@@ -52,6 +52,23 @@ __device__ __forceinline__ void StoreTile(const In* tile, int count, In* output)
   }
 }
 
+// The same of numbers, as elements of the type that the launch names, which is not In. `first`: the tile's place in the
+// output.
+template <typename In>
+__device__ __forceinline__ void StoreNumbers(const MatrixParams& params, const float* numbers, int count,
+                                             std::int64_t first) {
+  constexpr int kPiece = 4;
+  ForOutputType<In, false>(params.output_type, [&](auto* type) {
+    const auto output = static_cast<decltype(type)>(params.output) + first;
+    for (int at = static_cast<int>(threadIdx.x) * kPiece; at < count; at += kMatrixThreads * kPiece) {
+      const uint4 vector = *reinterpret_cast<const uint4*>(numbers + at);
+      float x[kPiece];
+      memcpy(x, &vector, sizeof(x));
+      StorePiece<false>(output, at, 0, count, x);
+    }
+  });
+}
+
 // The same of a tile of rows whose firsts are `pitch` elements apart there and `stride` in memory, each on a boundary
 // in both or in none: whole vectors of rows, then what is left at the rows' ends, several threads each.
 template <typename In>
@@ -87,6 +104,19 @@ __device__ __forceinline__ void StoreRows(const In* tile, int rows, int cols, in
   }
 }
 
+// What a tile takes in shared memory.
+template <typename In>
+__device__ __forceinline__ int TileElements(int rows, int pitch) {
+  constexpr int kVector = Element<In>::kVector;
+  return (rows * pitch + kVector - 1) / kVector * kVector;
+}
+// Where the results of a tile are kept as numbers.
+template <typename In>
+__device__ __forceinline__ float* NumbersOf(In* tile, const MatrixParams& params) {
+  const auto pitch = static_cast<int>(params.input_stride);
+  return reinterpret_cast<float*>(sizeof(In) == 4 ? tile : tile + TileElements<In>(params.rows_per_block, pitch));
+}
+
 template <typename In, int kColumns, bool kLog>
 class TinyRow {
  public:
@@ -108,16 +138,24 @@ class TinyRow {
   // Whether elements may move two at a time.
   static constexpr bool kHasPairs = sizeof(In) == 2 && !kNarrow;
 
-  // Replaces the row by its results. `whole`: it has kColumns columns and lies on a boundary. `within`: it begins
-  // within a word, which counts for 16-bit elements.
-  __device__ __forceinline__ static void Run(In* row, int cols, int valid, bool whole, bool within,
-                                             const Scale<C>& scale) {
+  // Replaces the row by its results, or has them beside it as numbers. `whole`: it has kColumns columns and lies on a
+  // boundary. `within`: it begins within a word, which counts for 16-bit elements.
+  template <typename Result>
+  __device__ __forceinline__ static void Run(const In* row, Result* results, int cols, int valid, bool whole,
+                                             bool within, const Scale<C>& scale) {
     C x[kColumns];
     Read(row, cols, whole, within, x);
     if (valid < cols) Mask(x, valid, -Infinity<C>());
     const C masked = Compute(x, valid, scale);
     if (valid < cols) Mask(x, valid, masked);
-    Write(row, cols, whole, within, x);
+    if constexpr (std::is_same_v<Result, In>) {
+      Write(results, cols, whole, within, x);
+    } else {
+#pragma unroll
+      for (int c = 0; c < kColumns; ++c) {
+        if (c < kSure || c < cols) results[c] = x[c];
+      }
+    }
   }
 
   // Replaces the elements by their results and returns that of masked ones, which are -inf here.
@@ -301,7 +339,9 @@ constexpr int kTinyBlocks = sizeof(In) == 8  ? (kColumns == 4 ? 3 : 0)
                             : kColumns <= 48 ? 3
                                              : 2;
 
-template <typename In, int kColumns, bool kLog>
+// Results of another type than the input's are kept as numbers until they are stored: those of fp32 take the elements'
+// places, those of 16 bits (kMixed) lie behind them.
+template <typename In, int kColumns, bool kLog, bool kMixed = false>
 __global__ void __launch_bounds__(kMatrixThreads, (kTinyBlocks<In, kColumns>))
     TinyMatrixKernel(const __grid_constant__ MatrixParams params) {
   extern __shared__ __align__(16) unsigned char shared[];
@@ -331,11 +371,19 @@ __global__ void __launch_bounds__(kMatrixThreads, (kTinyBlocks<In, kColumns>))
   const int own = !is_odd ? thread : thread < kMatrixThreads / 2 ? 2 * thread : 2 * thread - kMatrixThreads + 1;
   for (int row = own; row < rows; row += kMatrixThreads) {
     const int valid = params.lengths == nullptr ? cols : static_cast<int>(ValidLength(params, first + row));
-    Row::Run(tile + row * pitch, cols, valid, whole, is_odd && own % 2 != 0, scale);
+    In* const at = tile + row * pitch;
+    const bool within = is_odd && own % 2 != 0;
+    if constexpr (kMixed) {
+      Row::Run(at, NumbersOf(tile, params) + row * cols, cols, valid, whole, within, scale);
+    } else {
+      Row::Run(at, at, cols, valid, whole, within, scale);
+    }
   }
   __syncthreads();
   In* const output = static_cast<In*>(params.output) + first * cols;
-  if (padded) {
+  if (kMixed || (sizeof(In) == 4 && params.output_type != DataType::kFloat32)) {
+    if constexpr (sizeof(In) <= 4) StoreNumbers<In>(params, NumbersOf(tile, params), rows * cols, first * cols);
+  } else if (padded) {
     StoreTile<In, kPadEvery>(tile, rows * cols, output);
   } else {
     StoreTile(tile, rows * cols, output);

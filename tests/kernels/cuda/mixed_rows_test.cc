@@ -43,7 +43,9 @@ void ExpectOneValueForAllTypes(RowCase c, const std::vector<std::byte>& input) {
     const auto results = RunCase(c, input);
     // RunCase() looks at gaps.
     if (c.padding == 0) {
-      EXPECT_EQ(-1, Difference(c, full, results)) << c.Name();
+      RowCase all = c;  // the elements as they follow each other
+      all.outer = c.outer * c.inner;
+      EXPECT_EQ(-1, Difference(all, full, results)) << c.Name();
     }
   }
 }
@@ -57,12 +59,16 @@ struct Rows {
 };
 
 TEST_F(MixedRowsTest, EveryTypeHasTheValueOfOneType) {
-  // Small rows of every number of slots, one chunk and more, in a block, in clusters, so few that many blocks share
-  // each, and so wide that the general kernel is left; on and off the boundaries.
-  constexpr Rows kRows[] = {{5000, 1},    {3000, 5},    {3000, 8},    {2000, 16},   {2000, 31},  {1000, 64},
-                            {500, 100},   {500, 192},   {400, 257},   {300, 512},   {300, 700},  {300, 1000},
-                            {6, 1024},    {1700, 2049}, {1650, 4096}, {60, 5003},   {700, 9001}, {16, 16384},
-                            {200, 50257}, {1, 131072},  {1, 50257},   {26, 262144}, {3, 300001}};
+  // Small rows of every number of slots, in tiles of rows with a thread for each or several, one chunk and more, in a
+  // block, in clusters, so few that many blocks share each, and so wide that the general kernel is left; on and off the
+  // boundaries.
+  constexpr Rows kRows[] = {{9001, 10},   {9001, 21},   {40003, 33},  {40003, 45},  {70001, 50},  {70001, 63},
+                            {33001, 55},  {34001, 100}, {17001, 197}, {17001, 333}, {9001, 577},  {9001, 700},
+                            {6401, 1001}, {1, 2049},    {3, 10007},   {64, 30522},  {8, 100003},  {1, 250001},
+                            {300, 1027},  {5000, 1},    {3000, 5},    {3000, 8},    {2000, 16},   {2000, 31},
+                            {1000, 64},   {500, 100},   {500, 192},   {400, 257},   {300, 512},   {300, 700},
+                            {300, 1000},  {6, 1024},    {1700, 2049}, {1650, 4096}, {60, 5003},   {700, 9001},
+                            {16, 16384},  {200, 50257}, {1, 131072},  {1, 50257},   {26, 262144}, {3, 300001}};
   for (const DataType input : kAllTypes) {
     for (const Rows rows : kRows) {
       RowCase c;
@@ -100,9 +106,44 @@ TEST_F(MixedRowsTest, AnyStartAndGapIsAsGood) {
   }
 }
 
+TEST_F(MixedRowsTest, AnotherAxisIsAsGood) {
+  struct Axis {
+    std::int64_t outer;
+    std::int64_t cols;
+    std::int64_t inner;
+  };
+  // Rows of few columns, of up to a chunk, of several chunks in a block and in clusters, and of more than these hold;
+  // units of whole vectors and of single elements; outer blocks that are narrower than a strip.
+  constexpr Axis kShapes[] = {{8, 19, 4096}, {4, 150, 1000}, {3, 21, 1003}, {4, 2, 4096},  {2, 1000, 100}, {300, 40, 3},
+                              {1, 3000, 64}, {2, 1500, 33},  {5, 7, 256},   {1, 70000, 9}, {1, 300000, 8}};
+  for (const DataType input : kAllTypes) {
+    for (const Axis axis : kShapes) {
+      for (const std::int64_t start : {0, 1}) {
+        RowCase c;
+        c.input_type = input;
+        c.outer = axis.outer;
+        c.cols = axis.cols;
+        c.inner = axis.inner;
+        c.input_offset = c.output_offset = start;
+        const auto values = MakeValues(Values::kNormal50, input, c.Elements(), 37, c.cols);
+        ExpectOneValueForAllTypes(c, values);
+        c.padding = 8;
+        ExpectOneValueForAllTypes(c, Values::kLargest);
+        c.padding = 0;
+        c.operation = Operation::kLogSoftmax;
+        ExpectOneValueForAllTypes(c, values);
+        for (std::int64_t r = 0; r < c.outer * c.inner; ++r) {
+          c.lengths.push_back(static_cast<std::uint32_t>((r * 2654435761) % (c.cols + 1)));
+        }
+        ExpectOneValueForAllTypes(c, values);
+      }
+    }
+  }
+}
+
 TEST_F(MixedRowsTest, EveryValueAndLengthIsAsGood) {
-  constexpr Rows kRows[] = {{30, 3},     {30, 100},   {30, 1000}, {900, 1040},
-                            {900, 2051}, {40, 12288}, {6, 65537}, {2, 65536}};
+  constexpr Rows kRows[] = {{30, 3},    {30, 100},  {30, 1000}, {900, 1040}, {900, 2051}, {40, 12288},
+                            {6, 65537}, {2, 65536}, {5001, 9},  {5001, 21},  {3, 5003}};
   for (const DataType input : kAllTypes) {
     for (const Rows rows : kRows) {
       for (const Values values : kAllValues) {
@@ -116,6 +157,24 @@ TEST_F(MixedRowsTest, EveryValueAndLengthIsAsGood) {
           c.lengths.push_back(static_cast<std::uint32_t>((r * 2654435761) % (c.cols + 1)));
         }
         c.operation = values == Values::kSpike ? Operation::kSoftmax : Operation::kLogSoftmax;
+        ExpectOneValueForAllTypes(c, values);
+      }
+    }
+  }
+}
+
+TEST_F(MixedRowsTest, TilesOfEveryLengthAreAsGood) {
+  for (const DataType input : {DataType::kFloat32, DataType::kBFloat16}) {
+    for (const Rows rows : {Rows{34001, 99}, Rows{17001, 197}}) {
+      for (const Values values : {Values::kNormal, Values::kPartialInfinity, Values::kNan}) {
+        RowCase c;
+        c.input_type = input;
+        c.outer = rows.outer;
+        c.cols = rows.cols;
+        c.operation = values == Values::kNormal ? Operation::kLogSoftmax : Operation::kSoftmax;
+        for (std::int64_t r = 0; r < c.outer; ++r) {
+          c.lengths.push_back(static_cast<std::uint32_t>((r * 2654435761) % (c.cols + 1)));
+        }
         ExpectOneValueForAllTypes(c, values);
       }
     }
@@ -171,6 +230,13 @@ TEST_F(MixedRowsTest, EveryPairIsWithinTheBounds) {
           ExpectGood(c, Values::kNormal);
         }
       }
+      RowCase c;
+      c.input_type = input;
+      c.output_type = output;
+      c.outer = 3;
+      c.cols = 150;
+      c.inner = 1000;
+      ExpectGood(c, Values::kNormal);
     }
   }
 }

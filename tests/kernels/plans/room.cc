@@ -80,8 +80,9 @@ std::string RoomOf(const Shape& shape, const cuda::Device& device) {
   s.inner = shape.inner;
   s.input_stride = s.output_stride = shape.cols * shape.inner;
   s.operation = shape.operation;
-  if (shape.inner > 1 && shape.input_type != shape.output_type) return "general";
-  if (shape.inner > 1) return ColumnRoom(cuda::PlanColumns(shape.input_type, s, completion, device));
+  if (shape.inner > 1) {
+    return ColumnRoom(cuda::PlanColumns(shape.input_type, shape.output_type, s, completion, device));
+  }
   const cuda::MatrixPlan plan = cuda::PlanMatrix(shape.input_type, shape.output_type, s, completion, device);
   if (plan.mixed && plan.kind == cuda::MatrixKind::kNone) {
     cuda::BatchPlan batch;

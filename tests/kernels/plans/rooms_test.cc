@@ -106,12 +106,14 @@ void Runs(Shape shape, const Size& size, const std::vector<std::int64_t>& widths
   }
 }
 
+std::string TypesOf(DataType input, DataType output) {
+  return input == output ? NameOf(input) : std::string(NameOf(input)) + " in, " + NameOf(output) + " out,";
+}
+
 void LastAxis(DataType input, DataType output, std::ostream& out) {
   for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
     for (const Size& size : kSizes) {
-      std::string title = NameOf(input);
-      if (input != output) title += std::string(" in, ") + NameOf(output) + " out,";
-      title += std::string(" ") + NameOf(operation) + ", " + size.name;
+      const std::string title = TypesOf(input, output) + " " + NameOf(operation) + ", " + size.name;
       const Shape shape{input, output, operation, 1, 1, 1};
       Head(title, "whole vectors", out);
       Runs(shape, size, WholeWidths(), out);
@@ -133,12 +135,12 @@ constexpr Sizes kAxisShapes[] = {
     {65536, 64, 16},  {1, 4096, 65536}, {16, 20000, 256}, {1, 10000, 6656}, {2, 100000, 1000}, {1, 65536, 1002},
     {16, 20000, 202}, {8, 19, 2097152}, {4, 150, 262144}, {4, 21, 263169},  {4, 2, 1048576},   {5, 48, 3}};
 
-void OtherAxes(DataType type, std::ostream& out) {
+void OtherAxes(DataType input, DataType output, std::ostream& out) {
   for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-    Head(std::string(NameOf(type)) + " " + NameOf(operation) + ", the middle axis", "outer, cols, inner", out);
+    Head(TypesOf(input, output) + " " + NameOf(operation) + ", the middle axis", "outer, cols, inner", out);
     for (const Sizes& s : kAxisShapes) {
       const auto name = std::to_string(s.outer) + "," + std::to_string(s.cols) + "," + std::to_string(s.inner);
-      Line(name, RoomsOf({type, type, operation, s.outer, s.cols, s.inner}), out);
+      Line(name, RoomsOf({input, output, operation, s.outer, s.cols, s.inner}), out);
     }
   }
 }
@@ -151,7 +153,8 @@ std::string Table() {
   LastAxis(DataType::kBFloat16, DataType::kFloat32, out);
   LastAxis(DataType::kFloat32, DataType::kBFloat16, out);
   LastAxis(DataType::kFloat64, DataType::kFloat32, out);
-  for (const DataType type : {DataType::kFloat32, DataType::kBFloat16, DataType::kFloat64}) OtherAxes(type, out);
+  for (const DataType type : {DataType::kFloat32, DataType::kBFloat16, DataType::kFloat64}) OtherAxes(type, type, out);
+  OtherAxes(DataType::kBFloat16, DataType::kFloat32, out);
   return out.str();
 }
 
