@@ -102,6 +102,9 @@ class Line {
     point.section = words_[0];
     const auto types = ParseTypes(dtype);
     if (!types) return "dtype " + dtype + " is none of fp32, fp16, bf16, fp64, nor two with >";
+    if (words_[0].starts_with("host_") && types->first != types->second) {
+      return "dtype " + dtype + ": " + words_[0] + " has input and output of one type";
+    }
     if (!ParseOperation(operation, &point)) {
       return "op " + operation + " is neither softmax nor log_softmax, alone or with +top1 to +top1024";
     }

@@ -105,8 +105,11 @@ class CpuRunner final : public Runner {
 std::string CpuRunner::Fill(const Point& point) {
   const std::int64_t elements = SpanElements(point, settings_.seed);
   const auto size = static_cast<std::int64_t>(SizeOf(point.dtype));
-  input_ = Allocate(static_cast<std::size_t>(elements * size));
-  output_ = Allocate(static_cast<std::size_t>(elements) * SizeOf(point.output_dtype));
+  // Where the types differ in size, the copy needs more of one than the kernel.
+  const std::size_t bytes =
+      static_cast<std::size_t>(elements) * std::max(SizeOf(point.dtype), SizeOf(point.output_dtype));
+  input_ = Allocate(bytes);
+  output_ = Allocate(bytes);
   if (input_ == nullptr || output_ == nullptr) return "out of memory";
   const std::int64_t drawn = std::min<std::int64_t>(elements, 999983);
   std::mt19937_64 random(settings_.seed);
@@ -116,7 +119,7 @@ std::string CpuRunner::Fill(const Point& point) {
     std::memcpy(input_.get() + done * size, input_.get(),
                 static_cast<std::size_t>(std::min(drawn, elements - done) * size));
   }
-  std::memset(output_.get(), 0xff, static_cast<std::size_t>(elements * size));
+  std::memset(output_.get(), 0xff, bytes);
   return "";
 }
 
@@ -128,7 +131,9 @@ Candidate CpuRunner::Make(const Point& point, const std::string& provider) {
     std::shared_ptr<OneDnn> onednn = OneDnn::Create(point, threads, &candidate.error);
     candidate.run = [this, onednn] { onednn->Run(input_.get(), output_.get()); };
   } else if (provider == kCopy) {
-    const std::int64_t bytes = point.rows * point.cols * static_cast<std::int64_t>(SizeOf(point.dtype));
+    // As many bytes as the kernel moves, half of them read.
+    const std::int64_t bytes =
+        point.rows * point.cols * static_cast<std::int64_t>(SizeOf(point.dtype) + SizeOf(point.output_dtype)) / 2;
     candidate.run = [this, pool, threads, bytes] {
       pool->Run([&](int thread) {
         const Slice slice = SliceOf(bytes, 64, thread, threads);

@@ -117,13 +117,14 @@ class BenchTest : public testing::Test {
 TEST_F(BenchTest, MeasuresTheCpu) {
   std::ofstream(suite_) << "cpu_1 fp32,bf16 softmax,log_softmax 20 1,781\n"
                            "cpu_all fp32,fp64 softmax 40 64 2,20\n"
-                           "cpu_all fp16 softmax 9 100 +3\n";
+                           "cpu_all fp16 softmax 9 100 +3\n"
+                           "cpu_1 fp32>bf16,fp64>fp16,bf16>fp32 softmax 500 19 2,250\n";
   ASSERT_EQ(Run({"--threads", "3"}), 0);
   const std::vector<std::string> lines = LinesOf(csv_);
-  ASSERT_THAT(lines, SizeIs(1 + 2 * 11));
+  ASSERT_THAT(lines, SizeIs(1 + 2 * 14));
   EXPECT_EQ(lines[0], kCsvHeader);
   for (std::size_t i = 1; i < lines.size(); ++i) {
-    EXPECT_THAT(lines[i], testing::MatchesRegex("cpu_(1|all),[a-z0-9]+,[a-z_]+,[0-9]+,[0-9]+,(softmax|copy),"
+    EXPECT_THAT(lines[i], testing::MatchesRegex("cpu_(1|all),[a-z0-9>]+,[a-z_]+,[0-9]+,[0-9]+,(softmax|copy),"
                                                 "[0-9.]+,[0-9.]+,[0-9.]+,[0-9.]+,3,wall[0-9]+"));
   }
 }

@@ -91,6 +91,7 @@ TEST(SuiteTest, SkipsCommentsAndEmptyLines) {
 TEST(SuiteTest, SaysWhichLineIsWrongAndWhy) {
   EXPECT_THAT(ProblemOf("a fp32 softmax 4 7\na fp32 softmax 4"), HasSubstr("line 2: expected"));
   EXPECT_THAT(ProblemOf("a fp8 softmax 4 7"), HasSubstr("dtype fp8"));
+  EXPECT_THAT(ProblemOf("host_mapped bf16>fp32 softmax 4 7"), HasSubstr("dtype bf16>fp32: host_mapped"));
   EXPECT_THAT(ProblemOf("a fp32 relu 4 7"), HasSubstr("op relu"));
   EXPECT_THAT(ProblemOf("a fp32 softmax 0 7"), HasSubstr("M 0"));
   EXPECT_THAT(ProblemOf("a fp32 softmax 4 9..7"), HasSubstr("N 9..7"));
