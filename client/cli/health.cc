@@ -4,13 +4,13 @@
 #include <chrono>
 #include <cstdio>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "client/base/say.h"
 #include "client/softmax_client/channel.h"
 #include "client/softmax_client/failure.h"
 #include "client/softmax_client/options_check.h"
+#include "client/softmax_client/pause_in_grpc.h"
 #include "client/softmax_client/target.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 
@@ -73,7 +73,7 @@ Verdict AskUntil(Clock::time_point until, const std::string& address, const CliO
     if (verdict.exit_code == 3 && Clock::now() - begin >= kSilence && !std::exchange(told, true)) {
       Say("waiting for " + address + ": " + verdict.text);
     }
-    std::this_thread::sleep_for(kPause);
+    PauseInGrpc(kPause, {});
   }
 }
 
