@@ -3,7 +3,7 @@
 # root is ready in time, answers health and one request and leaves with exit code 0 on SIGTERM. The build's base image
 # is made here with debootstrap and gets this machine's package sources, so no registry is needed. Needs root,
 # debootstrap and buildah.
-#   MAX_MB, MAX_READY_MS   the limits: 130 MB of files, 2000 ms from start to healthy
+#   MAX_MB, MAX_READY_MS   the limits: 120 MB of files, 2000 ms from start to healthy
 #   CUDA_TOOLKIT           a CUDA toolkit's directory, /usr/local/cuda for one: mounted into the build, so that the
 #                          image has the kernels for every architecture (half an hour on two cores)
 #   IMAGE_ARCHIVE          where to write the image as an OCI archive, when it is good
@@ -16,7 +16,7 @@ for tool in debootstrap buildah; do command -v "$tool" >/dev/null || die "$tool 
 
 WORK=$(mktemp -d "${TMPDIR:-/tmp}/softmax-image.XXXXXX")
 CONTAINER="" SERVER_PID="" MOUNTED=()
-MAX_MB=${MAX_MB:-130} MAX_READY_MS=${MAX_READY_MS:-2000}
+MAX_MB=${MAX_MB:-120} MAX_READY_MS=${MAX_READY_MS:-2000}
 cleanup() {
   [ -z "$SERVER_PID" ] || kill -KILL "$SERVER_PID" 2>/dev/null || true
   # The last first; what is still mounted must not be removed.
