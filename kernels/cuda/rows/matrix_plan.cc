@@ -226,6 +226,17 @@ bool PlanFew(int bytes, const Device& device, MatrixPlan* plan) {
   return true;
 }
 
+// Plans large rows in registers: so many chunks in a block, `each` in a warp, and short rows side by side.
+void PlanInRegisters(int chunks, int each, MatrixPlan* plan) {
+  MatrixParams& p = plan->params;
+  plan->kind = MatrixKind::kLarge;
+  plan->slots = each * kChunkSlots;
+  p.warps = static_cast<int>(DivideUp(chunks, each));
+  p.rows_per_block = p.cluster_blocks == 1 ? std::max(1, kBlockWarps / p.warps) : 1;
+  plan->threads = 32 * p.warps * p.rows_per_block;
+  plan->blocks = DivideUp(p.rows, p.rows_per_block) * p.cluster_blocks;
+}
+
 void PlanLarge(DataType type, const Device& device, MatrixPlan* plan) {
   const auto bytes = static_cast<int>(SizeOf(type));
   MatrixParams& p = plan->params;
@@ -272,13 +283,7 @@ void PlanLarge(DataType type, const Device& device, MatrixPlan* plan) {
   }
   // A warp for each chunk where there are few rows.
   const bool is_few = p.rows * p.cluster_blocks <= std::int64_t{4} * device.multiprocessors;
-  const int each = chunks <= kBlockWarps || is_few ? 1 : 2;
-  plan->kind = MatrixKind::kLarge;
-  plan->slots = each * kChunkSlots;
-  p.warps = static_cast<int>(DivideUp(chunks, each));
-  p.rows_per_block = p.cluster_blocks == 1 ? std::max(1, kBlockWarps / p.warps) : 1;
-  plan->threads = 32 * p.warps * p.rows_per_block;
-  plan->blocks = DivideUp(p.rows, p.rows_per_block) * p.cluster_blocks;
+  PlanInRegisters(chunks, chunks <= kBlockWarps || is_few ? 1 : 2, plan);
 }
 
 // Plans few rows whose results are of another type, a warp for each chunk.
@@ -289,13 +294,8 @@ bool PlanFewMixed(int bytes, const Device& device, MatrixPlan* plan) {
   constexpr int kPlaces = 16;  // more warps on a multiprocessor were slower than bulk copies
   const bool is_few = p.rows * p.chunks <= std::int64_t{kPlaces} * device.multiprocessors;
   if (bytes == 8 || !is_few || 32 * warps > kWideThreads) return false;
-  plan->kind = MatrixKind::kLarge;
-  plan->slots = kChunkSlots;
   p.cluster_blocks = cluster_blocks;
-  p.warps = warps;
-  p.rows_per_block = cluster_blocks == 1 ? std::max(1, kBlockWarps / warps) : 1;
-  plan->threads = 32 * warps * p.rows_per_block;
-  plan->blocks = DivideUp(p.rows, p.rows_per_block) * cluster_blocks;
+  PlanInRegisters(warps, 1, plan);
   return true;
 }
 
