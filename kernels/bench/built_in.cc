@@ -22,6 +22,7 @@
 SOFTMAX_SUITE(all, "all")
 SOFTMAX_SUITE(answers, "answers")
 SOFTMAX_SUITE(axis, "axis")
+SOFTMAX_SUITE(between, "between")
 SOFTMAX_SUITE(cpu, "cpu")
 SOFTMAX_SUITE(edge, "edge")
 SOFTMAX_SUITE(few_rows, "few-rows")
@@ -49,6 +50,7 @@ const Suite kSuites[] = {
     {"all", softmax_suite_all, softmax_suite_all_end},
     {"answers", softmax_suite_answers, softmax_suite_answers_end},
     {"axis", softmax_suite_axis, softmax_suite_axis_end},
+    {"between", softmax_suite_between, softmax_suite_between_end},
     {"cpu", softmax_suite_cpu, softmax_suite_cpu_end},
     {"edge", softmax_suite_edge, softmax_suite_edge_end},
     {"few-rows", softmax_suite_few_rows, softmax_suite_few_rows_end},

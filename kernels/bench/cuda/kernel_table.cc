@@ -60,7 +60,7 @@ std::vector<const void*> AllKernels() {
   return all;
 }
 
-// "SliceMatrixKernel<float, false, true, 256, 4>", without namespaces and parameters.
+// "SliceMatrixKernel<float, false, true>", without namespaces and parameters.
 std::string NameOf(const void* kernel) {
   const char* mangled = nullptr;
   if (cudaFuncGetName(&mangled, kernel) != cudaSuccess) return "unknown";

@@ -13,9 +13,9 @@ namespace softmax::kernels::cuda {
 
 constexpr int kMatrixThreads = 256;
 constexpr int kWideThreads = 512;
-constexpr int kTinyVectors = 16;
-// Vectors of rows that one thread holds: up to 64 elements.
-constexpr int TinyVectors(int element_bytes) { return element_bytes == 4 ? 16 : 8; }
+constexpr int kTinyVectors = 12;
+// Vectors of rows that one thread holds: up to 48 or 64 elements.
+constexpr int TinyVectors(int element_bytes) { return element_bytes == 4 ? kTinyVectors : 8; }
 // Rows after which a dense row begins on a boundary again.
 constexpr int BoundaryStep(int cols, int element_bytes) {
   int step = VectorElements(element_bytes);
@@ -31,11 +31,10 @@ constexpr bool HasNarrow(std::int64_t cols, int element_bytes) {
 constexpr bool HasNarrowKernel(int cols, int element_bytes, bool log) {
   return HasNarrow(cols, element_bytes) && (element_bytes == 2 || log || cols * element_bytes != kVectorBytes);
 }
-// A thread for each row: wider ones than narrow ones, and of fp32 log-softmax not those that always go as tiles.
-constexpr bool HasTinyKernel(int vectors, int element_bytes, bool log) {
+// A thread for each row: wider ones than narrow ones.
+constexpr bool HasTinyKernel(int vectors, int element_bytes) {
   if (vectors > TinyVectors(element_bytes)) return false;
-  const bool is_tile = element_bytes == 4 && log && (vectors == 14 || vectors == 16);
-  return !is_tile && (element_bytes == 8 || vectors * VectorElements(element_bytes) > kNarrowColumns);
+  return element_bytes == 8 || vectors * VectorElements(element_bytes) > kNarrowColumns;
 }
 // Two chunks a warp in registers; so many rows of doubles go as slices.
 constexpr bool HasLarge(int slots, int element_bytes) { return element_bytes != 8 || slots == 4; }
@@ -69,7 +68,10 @@ constexpr int SmallThreads(int element_bytes, int slots, bool skew, bool log) {
 // Slots of small rows that, where there are few of them, lie in smaller blocks.
 constexpr int kMostFewSlots = 3;
 
-// Rows per group of lanes: at least four vectors in flight a lane.
+// Blocks for each multiprocessor up to which a group of lanes takes one row. More rows are faster several at a time,
+// but then no launch asks for its input before its turn. As measured on an H200.
+constexpr int MostSingleBlocks(int slots) { return slots == 1 ? 16 : slots == 2 ? 7 : 0; }
+// Otherwise: at least four vectors in flight a lane.
 constexpr int SmallRows(int slots) { return slots < 4 ? 4 / slots : 1; }
 
 struct MatrixParams {
@@ -108,18 +110,18 @@ struct MatrixParams {
 };
 
 enum class MatrixKind : std::uint8_t {
-  kNone,     // none of these kernels takes the segment
-  kTiny,     // dense rows in tiles: of at most kTinyVectors vectors, a thread each, or as small_rows/tile.h has it
-  kSmall,    // a group of lanes per row
-  kShare,    // the same for many aligned rows, with threads that stand for two lanes each (small_rows/share.h)
-  kOneWave,  // the same for as many rows as the device holds at a time
-  kSplit,    // small rows too, a block for each of few
-  kChunk,    // many rows of whole vectors, a warp for each chunk, in a block or a cluster (small_rows/tile.h)
-  kFew,      // so few rows that many blocks share each, a warp for each chunk
-  kLarge,    // the warps of a block or cluster per row
-  kWide,     // blocks that take parts of rows in turn, launched cooperatively
-  kSlice,    // the same, through shared memory
-  kBulk,     // through shared memory by bulk copies: warps of a block per row, or of a cluster (small_rows/tile.h)
+  kNone,    // none of these kernels takes the segment
+  kTiny,    // dense rows in tiles: of at most kTinyVectors vectors, a thread each, or as small_rows/tile.h has it
+  kSmall,   // a group of lanes per row
+  kShare,   // the same for many aligned rows, with threads that stand for two lanes each (small_rows/share.h)
+  kSingle,  // the same for fewer rows, a row a group (MostSingleBlocks())
+  kSplit,   // small rows too, a block for each of few
+  kChunk,   // many rows of whole vectors, a warp for each chunk, in a block or a cluster (small_rows/tile.h)
+  kFew,     // so few rows that many blocks share each, a warp for each chunk
+  kLarge,   // the warps of a block or cluster per row
+  kWide,    // blocks that take parts of rows in turn, launched cooperatively
+  kSlice,   // the same, through shared memory
+  kBulk,    // through shared memory by bulk copies: warps of a block per row, or of a cluster (small_rows/tile.h)
 };
 
 // How a segment is run. Which kernel takes it never shows in the results.
@@ -148,12 +150,12 @@ const void* MatrixKernelOf(DataType type, const MatrixPlan& plan);
 // One input type's kernels. The last two indices are `skew` and `log`.
 struct MatrixKernels {
   static constexpr int kCount =
-      kSmallSlots * 4 + 2 * 4 + 4 + 2 * 4 + 2 * 4 + 2 * 2 + kTinyVectors * 2 + 2 + kNarrowColumns * 2 + 2 + 2 * 2;
+      kSmallSlots * 4 + 2 * 4 + 4 + 2 * 4 + 2 * 2 + 2 * 2 + kTinyVectors * 2 + 2 + kNarrowColumns * 2 + 2 + 2 * 2;
   const void* small[kSmallSlots][2][2];  // by slots; kernels for 5 and 7 take 6 and 8
-  const void* one_wave[2][2][2];         // 1, 2 slots
+  const void* single[2][2][2];           // 1, 2 slots
   const void* split[2][2];
   const void* large[2][2][2];  // 4, 8 slots
-  const void* slice[2][2][2];  // kMatrixThreads, kWideThreads
+  const void* slice[2][2];
   const void* wide[2][2];
   const void* tiny[kTinyVectors][2];      // by vectors; nullptr beyond TinyVectors()
   const void* twelve[2];                  // 9 to 12 columns of 16 bits

@@ -48,14 +48,13 @@ const void* FewMatrix() {
   }
 }
 
-template <typename In, int kThreads, bool kSkew, bool kLog>
+template <typename In, bool kSkew, bool kLog>
 const void* SliceMatrix() {
-  constexpr int kMinBlocks = 1024 / kThreads;  // 64 registers
-  return reinterpret_cast<const void*>(&SliceMatrixKernel<In, kSkew, kLog, kThreads, kMinBlocks>);
+  return reinterpret_cast<const void*>(&SliceMatrixKernel<In, kSkew, kLog>);
 }
 
 template <typename In, int kSlots, bool kSkew, bool kLog>
-const void* OneWaveMatrix() {
+const void* SingleMatrix() {
   return reinterpret_cast<const void*>(&SmallMatrixKernel<In, kSlots, kSkew, kLog, 1>);
 }
 
@@ -71,7 +70,7 @@ const void* WideMatrix() {
 
 template <typename In, int kVectors, bool kLog>
 const void* TinyMatrix() {
-  if constexpr (HasTinyKernel(kVectors, sizeof(In), kLog)) {
+  if constexpr (HasTinyKernel(kVectors, sizeof(In))) {
     return reinterpret_cast<const void*>(&TinyMatrixKernel<In, kVectors * Element<In>::kVector, kLog>);
   } else {
     return nullptr;
@@ -113,17 +112,17 @@ const MatrixKernels& MatrixKernelsOf() {
        SOFTMAX_VARIANTS(SmallMatrix, 4), SOFTMAX_VARIANTS(SmallMatrix, std::min(6, kMost)),
        SOFTMAX_VARIANTS(SmallMatrix, std::min(6, kMost)), SOFTMAX_VARIANTS(SmallMatrix, kMost),
        SOFTMAX_VARIANTS(SmallMatrix, kMost)},
-      {SOFTMAX_VARIANTS(OneWaveMatrix, 1), SOFTMAX_VARIANTS(OneWaveMatrix, 2)},
+      {SOFTMAX_VARIANTS(SingleMatrix, 1), SOFTMAX_VARIANTS(SingleMatrix, 2)},
       {{SplitMatrix<In, false, false>(), SplitMatrix<In, false, true>()},
        {SplitMatrix<In, true, false>(), SplitMatrix<In, true, true>()}},
       {SOFTMAX_VARIANTS(LargeMatrix, 4),
        {{LargeMatrix<In, 8, false, false>(), LargeMatrix<In, 8, false, true>()}, {nullptr, nullptr}}},
-      {SOFTMAX_VARIANTS(SliceMatrix, kMatrixThreads), SOFTMAX_VARIANTS(SliceMatrix, kWideThreads)},
+      {{SliceMatrix<In, false, false>(), SliceMatrix<In, false, true>()},
+       {SliceMatrix<In, true, false>(), SliceMatrix<In, true, true>()}},
       {{WideMatrix<In, false, false>(), WideMatrix<In, false, true>()},
        {WideMatrix<In, true, false>(), WideMatrix<In, true, true>()}},
       {SOFTMAX_TINY(1), SOFTMAX_TINY(2), SOFTMAX_TINY(3), SOFTMAX_TINY(4), SOFTMAX_TINY(5), SOFTMAX_TINY(6),
-       SOFTMAX_TINY(7), SOFTMAX_TINY(8), SOFTMAX_TINY(9), SOFTMAX_TINY(10), SOFTMAX_TINY(11), SOFTMAX_TINY(12),
-       SOFTMAX_TINY(13), SOFTMAX_TINY(14), SOFTMAX_TINY(15), SOFTMAX_TINY(16)},
+       SOFTMAX_TINY(7), SOFTMAX_TINY(8), SOFTMAX_TINY(9), SOFTMAX_TINY(10), SOFTMAX_TINY(11), SOFTMAX_TINY(12)},
       {SixteenBitMatrix<In, 12, false>(), SixteenBitMatrix<In, 12, true>()},
       {SOFTMAX_NARROW(1), SOFTMAX_NARROW(2), SOFTMAX_NARROW(3), SOFTMAX_NARROW(4), SOFTMAX_NARROW(5), SOFTMAX_NARROW(6),
        SOFTMAX_NARROW(7), SOFTMAX_NARROW(8)},

@@ -103,15 +103,15 @@ void PlanSmall(int bytes, const Device& device, MatrixPlan* plan) {
   plan->threads = SmallThreads(bytes, plan->slots, plan->skew, p.log);
   const int groups = plan->threads / p.lanes;
   plan->blocks = DivideUp(p.rows, groups);
-  const bool is_one_wave = plan->blocks <= std::int64_t{kOneWaveBlocks} * device.multiprocessors;
-  const bool is_taken = !is_one_wave && PlanShare(bytes, device, plan);
-  if (plan->slots <= 2 && is_one_wave) {
-    plan->kind = MatrixKind::kOneWave;
+  const auto are_within = [&](int each) { return plan->blocks <= std::int64_t{each} * device.multiprocessors; };
+  const bool is_taken = !are_within(kOneWaveBlocks) && PlanShare(bytes, device, plan);
+  if (!is_taken && are_within(MostSingleBlocks(plan->slots))) {
+    plan->kind = MatrixKind::kSingle;
   } else if (!is_taken) {
     plan->blocks = DivideUp(p.rows, std::int64_t{groups} * SmallRows(plan->slots));
   }
   const bool has_three = plan->kind == MatrixKind::kSmall && plan->slots == kMostFewSlots;
-  if (plan->kind == MatrixKind::kOneWave || has_three) Spread(device, plan);
+  if (plan->kind == MatrixKind::kSingle || has_three) Spread(device, plan);
   PlanNextEarly(bytes, device, plan);
 }
 
@@ -306,7 +306,7 @@ void PlanSmallMixed(int bytes, bool dense, const Device& device, MatrixPlan* pla
     if (PlanTile(bytes, device, plan)) return;
     const auto vectors = static_cast<int>(DivideUp(p.cols, VectorElements(bytes)));
     const bool has_tiny =
-        !HasNarrow(p.cols, bytes) && (bytes == 2 ? vectors <= kMixedTinyVectors : HasTinyKernel(vectors, bytes, p.log));
+        !HasNarrow(p.cols, bytes) && (bytes == 2 ? vectors <= kMixedTinyVectors : HasTinyKernel(vectors, bytes));
     if (has_tiny && IsTiny(p, bytes, true, device)) {
       PlanTiny(bytes, device, plan);
       return;
@@ -419,8 +419,8 @@ const void* MatrixKernelOf(DataType type, const MatrixPlan& plan) {
       return kernels.small[plan.slots - 1][skew][log];
     case MatrixKind::kShare:
       return ShareKernelsFor(type).share[plan.slots - kLeastShareVectors][log];
-    case MatrixKind::kOneWave:
-      return kernels.one_wave[plan.slots - 1][skew][log];
+    case MatrixKind::kSingle:
+      return kernels.single[plan.slots - 1][skew][log];
     case MatrixKind::kSplit:
       return kernels.split[skew][log];
     case MatrixKind::kChunk:
@@ -430,7 +430,7 @@ const void* MatrixKernelOf(DataType type, const MatrixPlan& plan) {
     case MatrixKind::kLarge:
       return kernels.large[Log2Up(plan.slots) - 2][skew][log];
     case MatrixKind::kSlice:
-      return kernels.slice[plan.threads > kMatrixThreads ? 1 : 0][skew][log];
+      return kernels.slice[skew][log];
     case MatrixKind::kWide:
       return WideKernelOf(type, plan);
     case MatrixKind::kBulk:

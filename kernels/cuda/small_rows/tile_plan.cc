@@ -14,16 +14,26 @@ int TinyPitch(int cols, int bytes) {
   return cols * bytes + (is_padded ? kVectorBytes : 0);
 }
 
-// Rows of a tile: as many for each thread, so that about six tiles fill the shared memory, and fewer where that leaves
-// multiprocessors without one.
+// Rows of a tile of a tensor that leaves multiprocessors with few: each multiprocessor has one tile, or up to eight
+// with a row a thread and then more rows, as blocks that stand alone wait for their memory. As measured on an H200.
+std::int64_t FewTileRows(std::int64_t rows, int cols, int bytes, const Device& device) {
+  constexpr std::int64_t kTiles = 8;
+  const std::int64_t share = DivideUp(rows, device.multiprocessors);
+  if (HasNarrow(cols, bytes)) return share <= 2 * kMatrixThreads ? kMatrixThreads : share;
+  const std::int64_t least = bytes == 2 ? 100 : 160;  // that tiles of a row a thread are faster with
+  if (share < least) return std::max<std::int64_t>(32, share);
+  return kMatrixThreads * DivideUp(share, kTiles * kMatrixThreads);
+}
+
+// Rows of a tile: as many for each thread, so that about six tiles fill the shared memory, and fewer of small tensors.
 int TinyTileRows(std::int64_t rows, int cols, int bytes, int number_bytes, const Device& device) {
   const int row_bytes = TinyPitch(cols, bytes) + number_bytes;
   const int fits = (device.shared_bytes - kMatrixTableBytes) / row_bytes;
   const int each = device.shared_bytes / 6 / row_bytes + kMatrixThreads / 2;
   const int wanted = HasNarrow(cols, bytes) ? kMatrixThreads * BoundaryStep(cols, bytes) * NarrowEach(cols, bytes)
                                             : std::min(kTileRows, each / kMatrixThreads * kMatrixThreads);
-  const std::int64_t share = std::max<std::int64_t>(32, DivideUp(rows, device.multiprocessors));
-  return static_cast<int>(std::min<std::int64_t>({std::max(kMatrixThreads, wanted), fits, share}));
+  const std::int64_t few = FewTileRows(rows, cols, bytes, device);
+  return static_cast<int>(std::min<std::int64_t>({std::max(kMatrixThreads, wanted), fits, few}));
 }
 
 // Bytes of a row's results where they are kept as numbers beside the row: see TinyMatrixKernel.
@@ -67,11 +77,15 @@ bool FillPlaces(std::int64_t count, int places, const Device& device) {
 // Columns up to which tiles are faster than lanes where results are of another type. As measured on an H100.
 std::int64_t MostMixedTileColumns(int bytes, bool log) { return bytes == 2 ? 640 : log ? SmallColumns(4) : 400; }
 
-// Rows of a tile, in pairs for each multiprocessor, that are enough for it; see PlanTile().
-int LeastTilePairs(int bytes, int vectors, std::int64_t cols) {
+// Tiles of one row a group, for each two multiprocessors, that are enough: with fewer, lanes are faster. `vectors`: of
+// a thread. As measured on an H200; of aligned rows fewer were not.
+int LeastTiles(int bytes, int vectors, std::int64_t cols, bool skew, bool mixed) {
   constexpr std::int64_t kFewColumns = 256;
-  if (bytes == 2) return 1;
-  return cols > kFewColumns ? 4 : vectors >= 6 ? 2 : 1;
+  constexpr std::int64_t kSlowColumns = 320;  // lanes with three vectors are slow up to here; those of 16 bits all are
+  if (!skew) return 4;
+  if (bytes == 2) return cols <= kSlowColumns ? (mixed ? 2 : 1) : mixed ? 8 : 4;
+  if (vectors == 5 && cols <= kSlowColumns) return cols > kFewColumns ? 8 : mixed ? 4 : 2;
+  return cols > kFewColumns ? 16 : vectors > 5 || mixed ? 8 : 4;
 }
 
 // Warps of each block of a cluster that takes a chunk with each warp. Of rows of up to 64 chunks the number that leaves
@@ -183,7 +197,7 @@ bool IsTiny(const MatrixParams& p, int bytes, bool skew, const Device& device) {
   if (skew) return vectors <= TinyVectors(bytes);
   if (bytes > 4) return false;
   if (vectors == 1) return bytes == 2 || p.log;
-  if (vectors % 2 != 0) return vectors <= (bytes == 2 ? 5 : 15);
+  if (vectors % 2 != 0) return vectors <= (bytes == 2 ? 5 : 11);
   const std::int64_t all = p.rows * TinyPitch(static_cast<int>(p.cols), bytes);
   if (all < std::int64_t{device.shared_bytes} * device.multiprocessors) return false;
   return IsEvenTiny(vectors, bytes, p.log, device);
@@ -242,12 +256,11 @@ bool PlanTile(int bytes, const Device& device, MatrixPlan* plan) {
   const int number_bytes = NumberBytes(bytes, *plan);
   const auto vectors = static_cast<int>(DivideUp(DivideUp(p.cols, VectorElements(bytes)), threads));
   const int most = number_bytes > 0 ? 1 : TileRounds(bytes, vectors, threads, p.log, groups * pitch, device);
-  const std::int64_t pairs = p.rows / (std::int64_t{2} * groups * device.multiprocessors);
-  const int least_pairs = std::max(LeastTilePairs(bytes, vectors, p.cols), plan->mixed ? 2 : 1);
-  if (pairs < least_pairs) return false;
+  const std::int64_t tiles = 2 * p.rows / groups / device.multiprocessors;
+  if (tiles < LeastTiles(bytes, vectors, p.cols, plan->skew, plan->mixed)) return false;
   p.lanes = threads;
   plan->slots = vectors;
-  const int rows = groups * static_cast<int>(std::clamp<std::int64_t>(pairs / 2, 1, most));
+  const int rows = groups * static_cast<int>(std::clamp<std::int64_t>(tiles / 8, 1, most));
   SetTiles(rows, pitch, number_bytes, plan);
   if (p.fetches_ends) plan->dynamic_bytes += kVectorBytes;  // what FetchEnd() reads
   return true;

@@ -17,7 +17,7 @@ bool IsCompiled(const cuda::MatrixPlan& plan, int bytes) {
     case MatrixKind::kTiny:
       if (plan.slots > 0) return cuda::HasTileKernel(bytes, plan.slots, cuda::TileShare(cols, bytes), log);
       if (cuda::HasNarrow(cols, bytes)) return cuda::HasNarrowKernel(cols, bytes, log);
-      return cuda::HasTinyKernel((cols - 1) / cuda::VectorElements(bytes) + 1, bytes, log);
+      return cuda::HasTinyKernel((cols - 1) / cuda::VectorElements(bytes) + 1, bytes);
     case MatrixKind::kLarge:
       return cuda::HasLarge(plan.slots, bytes);
     default:

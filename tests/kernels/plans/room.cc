@@ -33,8 +33,8 @@ std::string MatrixRoom(const cuda::MatrixPlan& plan, int bytes) {
       return "small";
     case MatrixKind::kShare:
       return "share";
-    case MatrixKind::kOneWave:
-      return "one wave";
+    case MatrixKind::kSingle:
+      return "single";
     case MatrixKind::kSplit:
       return "split";
     case MatrixKind::kChunk:
