@@ -83,8 +83,8 @@ const void* TinyKernelOf(DataType type, const MatrixPlan& plan);
 void PlanTiny(int bytes, const Device& device, MatrixPlan* plan);
 
 // Plans tiles of rows that several threads share, in which all of a block's threads have a row equally often. False:
-// the rows are not of that size, or so few that lanes on their own are faster. Nor few fp32 columns in large tensors, where
-// a thread a row is faster.
+// the rows are not of that size, or so few that lanes on their own are faster. Nor few fp32 columns in large tensors,
+// where a thread a row is faster.
 bool PlanTile(int bytes, const Device& device, MatrixPlan* plan);
 
 // Plan the kernels for many rows. False: the rows are others, of a size that others are better at, or few.
