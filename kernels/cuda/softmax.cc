@@ -234,9 +234,9 @@ cudaError_t PrepareKernelsOf(DataType type, const cuda::Device& device) {
   prepare(cuda::ColumnKernelsFor(type).few, 0, false);
   prepare(cuda::ColumnKernelsFor(type).mixed, all_bytes, clusters);
   prepare(cuda::ColumnKernelsFor(type).mixed_few, 0, false);
-  if (type != DataType::kFloat64) prepare(cuda::ColumnLanesKernelsFor(type), beside_table, clusters);
-  if (type != DataType::kFloat64) prepare(cuda::StreamKernelsFor(type), all_bytes, clusters);
-  if (clusters && type != DataType::kFloat64) {
+  prepare(cuda::ColumnLanesKernelsFor(type), beside_table, clusters);
+  prepare(cuda::StreamKernelsFor(type), all_bytes, clusters);
+  if (clusters) {
     for (const cuda::ColumnRingForm form : cuda::kColumnRingForms) {
       const void* const rings[] = {cuda::ColumnRingKernelOf(type, form, false),
                                    cuda::ColumnRingKernelOf(type, form, true)};

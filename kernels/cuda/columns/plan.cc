@@ -1,6 +1,7 @@
 #include "kernels/cuda/columns/plan.h"
 
 #include "kernels/cuda/columns/planner.h"
+#include "kernels/cuda/core/of_type.h"
 #include "kernels/cuda/strips/ring.h"
 
 namespace softmax::kernels::cuda {
@@ -67,29 +68,17 @@ const void* ColumnKernelOf(DataType type, const ColumnPlan& plan) {
 }
 
 const ColumnLanesKernels& ColumnLanesKernelsFor(DataType type) {
-  if (type == DataType::kFloat16) return Float16ColumnLanesKernels();
-  if (type == DataType::kBFloat16) return BFloat16ColumnLanesKernels();
-  return Float32ColumnLanesKernels();
+  return OfType(type, Float32ColumnLanesKernels, Float16ColumnLanesKernels, BFloat16ColumnLanesKernels,
+                NoKernels<ColumnLanesKernels>);
 }
 
 const ColumnStreamKernels& StreamKernelsFor(DataType type) {
-  if (type == DataType::kFloat16) return Float16StreamKernels();
-  if (type == DataType::kBFloat16) return BFloat16StreamKernels();
-  return Float32StreamKernels();
+  return OfType(type, Float32StreamKernels, Float16StreamKernels, BFloat16StreamKernels,
+                NoKernels<ColumnStreamKernels>);
 }
 
 const ColumnKernels& ColumnKernelsFor(DataType type) {
-  switch (type) {
-    case DataType::kFloat16:
-      return Float16ColumnKernels();
-    case DataType::kBFloat16:
-      return BFloat16ColumnKernels();
-    case DataType::kFloat64:
-      return Float64ColumnKernels();
-    case DataType::kFloat32:
-      break;
-  }
-  return Float32ColumnKernels();
+  return OfType(type, Float32ColumnKernels, Float16ColumnKernels, BFloat16ColumnKernels, Float64ColumnKernels);
 }
 
 }  // namespace softmax::kernels::cuda

@@ -5,6 +5,7 @@
 #include "kernels/cuda/batch/batch.h"
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/core/divide.h"
+#include "kernels/cuda/core/of_type.h"
 
 namespace softmax::kernels::cuda {
 namespace {
@@ -149,31 +150,11 @@ DeviceSegment ToDevice(DataType input_type, DataType output_type, const Segment&
 }
 
 const KernelTable& KernelTableFor(DataType type) {
-  switch (type) {
-    case DataType::kFloat16:
-      return Float16Kernels();
-    case DataType::kBFloat16:
-      return BFloat16Kernels();
-    case DataType::kFloat64:
-      return Float64Kernels();
-    case DataType::kFloat32:
-      break;
-  }
-  return Float32Kernels();
+  return OfType(type, Float32Kernels, Float16Kernels, BFloat16Kernels, Float64Kernels);
 }
 
 const BatchKernels& BatchKernelsFor(DataType type) {
-  switch (type) {
-    case DataType::kFloat16:
-      return Float16BatchKernels();
-    case DataType::kBFloat16:
-      return BFloat16BatchKernels();
-    case DataType::kFloat64:
-      return Float64BatchKernels();
-    case DataType::kFloat32:
-      break;
-  }
-  return Float32BatchKernels();
+  return OfType(type, Float32BatchKernels, Float16BatchKernels, BFloat16BatchKernels, Float64BatchKernels);
 }
 
 }  // namespace softmax::kernels::cuda

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "kernels/cuda/core/divide.h"
+#include "kernels/cuda/core/of_type.h"
 #include "kernels/cuda/large_rows/wide.h"
 
 namespace softmax::kernels::cuda {
@@ -124,18 +125,7 @@ const void* WideKernelOf(DataType type, const MatrixPlan& plan) {
 }
 
 const WideKernels& WideKernelsFor(DataType type) {
-  static const WideKernels none = {};
-  switch (type) {
-    case DataType::kFloat16:
-      return Float16WideKernels();
-    case DataType::kBFloat16:
-      return BFloat16WideKernels();
-    case DataType::kFloat32:
-      return Float32WideKernels();
-    case DataType::kFloat64:
-      break;
-  }
-  return none;
+  return OfType(type, Float32WideKernels, Float16WideKernels, BFloat16WideKernels, NoKernels<WideKernels>);
 }
 
 }  // namespace softmax::kernels::cuda

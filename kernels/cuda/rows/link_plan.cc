@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "kernels/cuda/core/divide.h"
+#include "kernels/cuda/core/of_type.h"
 #include "kernels/cuda/rows/link.h"
 
 namespace softmax::kernels::cuda {
@@ -84,17 +85,7 @@ const void* PlanLink(DataType type, const Device& device, bool shared, MatrixPla
 }
 
 const LinkKernels& LinkKernelsFor(DataType type) {
-  switch (type) {
-    case DataType::kFloat16:
-      return Float16LinkKernels();
-    case DataType::kBFloat16:
-      return BFloat16LinkKernels();
-    case DataType::kFloat64:
-      return Float64LinkKernels();
-    case DataType::kFloat32:
-      break;
-  }
-  return Float32LinkKernels();
+  return OfType(type, Float32LinkKernels, Float16LinkKernels, BFloat16LinkKernels, Float64LinkKernels);
 }
 
 }  // namespace softmax::kernels::cuda

@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/core/alignment.h"
 #include "kernels/cuda/core/divide.h"
+#include "kernels/cuda/core/of_type.h"
 #include "kernels/cuda/large_rows/wide_plan.h"
 #include "kernels/cuda/rows/matrix.h"
 #include "kernels/cuda/rows/mixed.h"
@@ -442,17 +443,7 @@ const void* MatrixKernelOf(DataType type, const MatrixPlan& plan) {
 }
 
 const MatrixKernels& MatrixKernelsFor(DataType type) {
-  switch (type) {
-    case DataType::kFloat16:
-      return Float16MatrixKernels();
-    case DataType::kBFloat16:
-      return BFloat16MatrixKernels();
-    case DataType::kFloat64:
-      return Float64MatrixKernels();
-    case DataType::kFloat32:
-      break;
-  }
-  return Float32MatrixKernels();
+  return OfType(type, Float32MatrixKernels, Float16MatrixKernels, BFloat16MatrixKernels, Float64MatrixKernels);
 }
 
 }  // namespace softmax::kernels::cuda

@@ -1,4 +1,5 @@
 #include "kernels/cuda/core/divide.h"
+#include "kernels/cuda/core/of_type.h"
 #include "kernels/cuda/rows/mixed.h"
 #include "kernels/cuda/small_rows/tile.h"
 
@@ -37,17 +38,7 @@ const void* MixedKernelOf(DataType type, const MatrixPlan& plan) {
 }
 
 const MixedKernels& MixedKernelsFor(DataType type) {
-  switch (type) {
-    case DataType::kFloat16:
-      return Float16MixedKernels();
-    case DataType::kBFloat16:
-      return BFloat16MixedKernels();
-    case DataType::kFloat64:
-      return Float64MixedKernels();
-    case DataType::kFloat32:
-      break;
-  }
-  return Float32MixedKernels();
+  return OfType(type, Float32MixedKernels, Float16MixedKernels, BFloat16MixedKernels, Float64MixedKernels);
 }
 
 }  // namespace softmax::kernels::cuda

@@ -1,4 +1,5 @@
 #include "kernels/cuda/core/divide.h"
+#include "kernels/cuda/core/of_type.h"
 #include "kernels/cuda/small_rows/share.h"
 #include "kernels/cuda/small_rows/tile.h"
 
@@ -30,18 +31,7 @@ bool PlanShare(int bytes, const Device& device, MatrixPlan* plan) {
 }
 
 const ShareKernels& ShareKernelsFor(DataType type) {
-  static const ShareKernels none{};
-  switch (type) {
-    case DataType::kFloat16:
-      return Float16ShareKernels();
-    case DataType::kBFloat16:
-      return BFloat16ShareKernels();
-    case DataType::kFloat32:
-      return Float32ShareKernels();
-    case DataType::kFloat64:
-      break;
-  }
-  return none;
+  return OfType(type, Float32ShareKernels, Float16ShareKernels, BFloat16ShareKernels, NoKernels<ShareKernels>);
 }
 
 }  // namespace softmax::kernels::cuda

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/core/divide.h"
+#include "kernels/cuda/core/of_type.h"
 #include "kernels/cuda/small_rows/tile.h"
 
 namespace softmax::kernels::cuda {
@@ -353,17 +354,7 @@ const void* TinyKernelOf(DataType type, const MatrixPlan& plan) {
 }
 
 const TileKernels& TileKernelsFor(DataType type) {
-  switch (type) {
-    case DataType::kFloat16:
-      return Float16TileKernels();
-    case DataType::kBFloat16:
-      return BFloat16TileKernels();
-    case DataType::kFloat32:
-      return Float32TileKernels();
-    case DataType::kFloat64:
-      break;
-  }
-  return Float64TileKernels();
+  return OfType(type, Float32TileKernels, Float16TileKernels, BFloat16TileKernels, Float64TileKernels);
 }
 
 }  // namespace softmax::kernels::cuda

@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/core/divide.h"
+#include "kernels/cuda/core/of_type.h"
 #include "kernels/cuda/core/scale.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/launch.h"
@@ -146,17 +147,8 @@ Layout LayOut(DataType type, const SummarySegment* segments, std::int64_t count,
 }
 
 cuda::SummaryKernels KernelsOf(DataType type) {
-  switch (type) {
-    case DataType::kFloat16:
-      return cuda::Float16SummaryKernels();
-    case DataType::kBFloat16:
-      return cuda::BFloat16SummaryKernels();
-    case DataType::kFloat64:
-      return cuda::Float64SummaryKernels();
-    case DataType::kFloat32:
-      break;
-  }
-  return cuda::Float32SummaryKernels();
+  return cuda::OfType(type, cuda::Float32SummaryKernels, cuda::Float16SummaryKernels, cuda::BFloat16SummaryKernels,
+                      cuda::Float64SummaryKernels);
 }
 
 // The segments of a launch, in its parameters or else in `scratch`, which is moved on behind them.
