@@ -99,15 +99,6 @@ class UnitMaximum {
       for (int e = 0; e < kUnit; ++e) max_[e] = fmax(max_[e], __shfl_xor_sync(0xffffffffu, max_[e], offset));
     }
   }
-  __device__ __forceinline__ Raw GetRaw() const {
-    Raw raw;
-    if constexpr (kPairs > 0) {
-      memcpy(&raw, pairs_, sizeof(raw));
-    } else {
-      raw = Unit<In, kUnit>::Close(max_);
-    }
-    return raw;
-  }
   __device__ __forceinline__ void Get(C (&max)[kUnit]) const {
 #pragma unroll
     for (int e = 0; e < kUnit; ++e) {
