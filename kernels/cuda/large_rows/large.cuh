@@ -74,9 +74,12 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks) LargeMatrixKernel(const 
   Complete(params.completion);
 }
 
+constexpr int kSliceBlocks = 1024 / kWideThreads;  // 64 registers are left to a thread
+
 // In shared memory, up to four chunks a warp; one row for each block or cluster, or short ones side by side.
 template <typename In, bool kSkew, bool kLog>
-__global__ void __launch_bounds__(kWideThreads, 2) SliceMatrixKernel(const __grid_constant__ MatrixParams params) {
+__global__ void __launch_bounds__(kWideThreads, kSliceBlocks)
+    SliceMatrixKernel(const __grid_constant__ MatrixParams params) {
   using C = ComputeOf<In>;
   extern __shared__ __align__(128) unsigned char dynamic[];
   __shared__ typename ChunkTable<C>::Control control;

@@ -71,7 +71,7 @@ constexpr int kMostFewSlots = 3;
 // Blocks for each multiprocessor up to which a group of lanes takes one row. More rows are faster several at a time,
 // but then no launch asks for its input before its turn. As measured on an H200.
 constexpr int MostSingleBlocks(int slots) { return slots == 1 ? 16 : slots == 2 ? 7 : 0; }
-// Otherwise: at least four vectors in flight a lane.
+// Rows per group of more: at least four vectors in flight a lane.
 constexpr int SmallRows(int slots) { return slots < 4 ? 4 / slots : 1; }
 
 struct MatrixParams {

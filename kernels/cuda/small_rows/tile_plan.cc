@@ -261,7 +261,8 @@ bool PlanTile(int bytes, const Device& device, MatrixPlan* plan) {
   if (tiles < LeastTiles(bytes, vectors, p.cols, plan->skew, plan->mixed)) return false;
   p.lanes = threads;
   plan->slots = vectors;
-  const int rows = groups * static_cast<int>(std::clamp<std::int64_t>(tiles / 8, 1, most));
+  constexpr std::int64_t kFullTiles = 8;  // before tiles grow: four for each multiprocessor
+  const int rows = groups * static_cast<int>(std::clamp<std::int64_t>(tiles / kFullTiles, 1, most));
   SetTiles(rows, pitch, number_bytes, plan);
   if (p.fetches_ends) plan->dynamic_bytes += kVectorBytes;  // what FetchEnd() reads
   return true;

@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/batch/batch.h"
 #include "kernels/cuda/columns/plan.h"
+#include "kernels/cuda/core/of_type.h"
 #include "kernels/cuda/core/work.h"
 #include "kernels/cuda/general/plan.h"
 #include "kernels/cuda/large_rows/wide.h"
@@ -45,10 +46,14 @@ TEST(TablesTest, DoublesHaveTheirOwnOrNone) {
   EXPECT_EQ(&MatrixKernelsFor(DataType::kFloat64), &Float64MatrixKernels());
   EXPECT_EQ(&MixedKernelsFor(DataType::kFloat64), &Float64MixedKernels());
   EXPECT_EQ(&TileKernelsFor(DataType::kFloat64), &Float64TileKernels());
-  for (const void* kernel : ColumnLanesKernelsFor(DataType::kFloat64)) EXPECT_EQ(kernel, nullptr);
-  for (const void* kernel : ShareKernelsFor(DataType::kFloat64)) EXPECT_EQ(kernel, nullptr);
-  for (const void* kernel : StreamKernelsFor(DataType::kFloat64)) EXPECT_EQ(kernel, nullptr);
-  for (const void* kernel : WideKernelsFor(DataType::kFloat64).ring) EXPECT_EQ(kernel, nullptr);
+  EXPECT_EQ(&ColumnLanesKernelsFor(DataType::kFloat64), &NoKernels<ColumnLanesKernels>());
+  EXPECT_EQ(&ShareKernelsFor(DataType::kFloat64), &NoKernels<ShareKernels>());
+  EXPECT_EQ(&StreamKernelsFor(DataType::kFloat64), &NoKernels<ColumnStreamKernels>());
+  EXPECT_EQ(&WideKernelsFor(DataType::kFloat64), &NoKernels<WideKernels>());
+  for (const void* kernel : NoKernels<ColumnLanesKernels>()) EXPECT_EQ(kernel, nullptr);
+  for (const void* kernel : NoKernels<ShareKernels>()) EXPECT_EQ(kernel, nullptr);
+  for (const void* kernel : NoKernels<ColumnStreamKernels>()) EXPECT_EQ(kernel, nullptr);
+  for (const void* kernel : NoKernels<WideKernels>().ring) EXPECT_EQ(kernel, nullptr);
 }
 
 }  // namespace

@@ -1,0 +1,43 @@
+#include <gtest/gtest.h>
+
+#include "kernels/cuda/rows/matrix.h"
+#include "tests/kernels/plans/room.h"
+
+// Between few and many rows, where the golden table has no column, on the model of an H200: what the measurements of
+// suite `between` chose.
+namespace softmax::kernels::testing {
+namespace {
+
+using cuda::MatrixKind;
+
+cuda::MatrixPlan PlanOf(DataType type, std::int64_t rows, std::int64_t cols) {
+  Segment s;
+  s.input = reinterpret_cast<const void*>(std::uintptr_t{1} << 32);
+  s.output = reinterpret_cast<void*>(std::uintptr_t{2} << 40);
+  s.outer = rows;
+  s.cols = cols;
+  s.input_stride = s.output_stride = cols;
+  return cuda::PlanMatrix(type, type, s, Completion{}, kDeviceModels[1].device);
+}
+
+TEST(BetweenTest, AGroupOfLanesTakesOneRowUpToSoManyBlocks) {
+  EXPECT_EQ(PlanOf(DataType::kFloat32, 16 * 132 * 64, 16).kind, MatrixKind::kSingle);
+  EXPECT_EQ(PlanOf(DataType::kFloat32, 16 * 132 * 64 + 1, 16).kind, MatrixKind::kSmall);
+  EXPECT_EQ(PlanOf(DataType::kFloat32, 7 * 132 * 64, 32).kind, MatrixKind::kSingle);
+  EXPECT_EQ(PlanOf(DataType::kFloat32, 7 * 132 * 64 + 1, 32).kind, MatrixKind::kSmall);
+}
+
+TEST(BetweenTest, TinyRowsHaveTilesOfARowAThreadFirst) {
+  EXPECT_EQ(PlanOf(DataType::kBFloat16, 10'500, 17).params.rows_per_block, 80);  // a tile for each multiprocessor
+  EXPECT_EQ(PlanOf(DataType::kBFloat16, 16'900, 17).params.rows_per_block, 256);
+  EXPECT_EQ(PlanOf(DataType::kBFloat16, 177'000, 17).params.rows_per_block, 256);
+  EXPECT_EQ(PlanOf(DataType::kBFloat16, 283'000, 17).params.rows_per_block, 512);
+}
+
+TEST(BetweenTest, TilesBeginWithOneForEverySecondMultiprocessor) {
+  EXPECT_EQ(PlanOf(DataType::kBFloat16, 66 * 128, 65).kind, MatrixKind::kTiny);
+  EXPECT_EQ(PlanOf(DataType::kBFloat16, 66 * 128 - 1, 65).kind, MatrixKind::kSmall);
+}
+
+}  // namespace
+}  // namespace softmax::kernels::testing
