@@ -84,13 +84,15 @@ ChannelSettings ChannelSettingsFor(const Config& config) {
   return settings;
 }
 
-QueueThread::Options QueueThreadOptionsFor(const Config& config, std::uint32_t index) {
+QueueThread::Options QueueThreadOptionsFor(const Config& config, std::uint32_t index, const Prices& prices) {
   QueueThread::Options options;
   options.index = index;
   options.batcher = BatcherOptions(config);
   options.batcher.home = index;
   options.admission.requests = static_cast<std::uint32_t>(config.max_batched_per_connection);
-  options.admission.in_flight_bytes = config.max_in_flight_bytes_per_connection;
+  options.admission.in_flight_bytes = EffectiveInFlightBytes(config);
+  options.admission.unread_bytes = config.max_unread_bytes_per_connection;
+  options.admission.prices = prices;
   return options;
 }
 
@@ -119,6 +121,7 @@ Backlog::Options BacklogOptionsFor(const Config& config) {
 Connections::Options ConnectionsOptionsFor(const Config& config) {
   Connections::Options options;
   options.max_unread_bytes = config.max_unread_bytes_per_connection;
+  options.max_unread_bytes_all = config.max_unread_bytes;
   options.answer_timeout = config.answer_timeout;
   return options;
 }

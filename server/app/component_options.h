@@ -26,7 +26,7 @@ std::uint32_t QueueThreadsFor(const Config& config);
 // All that the server will start, those of gRPC among them.
 std::size_t ThreadsFor(const Config& config);
 ChannelSettings ChannelSettingsFor(const Config& config);
-QueueThread::Options QueueThreadOptionsFor(const Config& config, std::uint32_t index);
+QueueThread::Options QueueThreadOptionsFor(const Config& config, std::uint32_t index, const Prices& prices);
 Connections::Options ConnectionsOptionsFor(const Config& config);
 
 // Indices of the acceptor's destinations.

@@ -101,8 +101,9 @@ absl::Status ServerImpl::BuildGrpc() {
   for (std::uint32_t i = 0; i < threads; ++i) {
     absl::StatusOr<std::unique_ptr<QueueServer>> server = QueueServer::Create(options);
     if (!server.ok()) return server.status();
-    parts_.queues.push_back(std::make_unique<QueueThread>(state_, QueueThreadOptionsFor(config_, i), std::move(*server),
-                                                          *parts_.metrics->AddRecorder()));
+    parts_.queues.push_back(std::make_unique<QueueThread>(state_,
+                                                          QueueThreadOptionsFor(config_, i, executor_->prices()),
+                                                          std::move(*server), *parts_.metrics->AddRecorder()));
   }
   return absl::OkStatus();
 }

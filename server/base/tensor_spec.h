@@ -39,6 +39,10 @@ struct TensorSpec {
   std::int64_t inner = 1;
   bool has_lengths = false;
   SummarySpec summary;
+  // What a contract adds to it (the Open Inference Protocol's classifications and typed contents).
+  std::uint64_t texts = 0;       // numbers of the summary that the answer carries as texts
+  std::uint64_t text_bytes = 0;  // of those, at most
+  std::uint64_t pieces = 0;      // that the input has to be gathered from, one by one; 0: it lies in the message
 
   std::int64_t rows() const { return outer * inner; }
   std::uint64_t elements() const { return static_cast<std::uint64_t>(outer * cols * inner); }

@@ -1,31 +1,58 @@
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <deque>
 
 #include "server/base/clock.h"
+#include "server/base/striped_counter.h"
 #include "server/batching/batcher.h"
+#include "server/batching/charge.h"
 #include "server/batching/pending_request.h"
 #include "server/batching/rate_estimator.h"
 
 namespace softmax::server {
 
-// One connection's requests on their way through its thread's AdmissionQueue. The thread's own; lives as long as any of
-// them.
+// One connection's requests on their way through its thread's AdmissionQueue, and what their answers hold until the
+// client has read them. The thread's own, but for unread_bytes; lives as long as any of them.
 struct ConnectionShare {
   // Small and large requests stand in lines of their own: a large one may wait long for memory, and a proxy's
   // connection carries the requests of many.
   struct Line {
-    std::uint32_t batched = 0;        // requests with the batcher, in units of AdmissionQueue::Kind
-    std::uint64_t batched_bytes = 0;  // theirs
+    std::uint32_t batched = 0;       // requests with the batcher, in AdmissionQueue's units
+    std::uint64_t batched_work = 0;  // theirs
     std::deque<PendingRequest*> waiting;
-    std::uint64_t waiting_cost = 0;
+    std::uint64_t waiting_work = 0;
     bool listed = false;  // in the queue's circle
   };
   Line small, large;
   std::uint32_t batched() const { return small.batched + large.batched; }
-  // Of all its requests that were taken and are not answered, with the batcher or waiting.
+  // Charge::held of all its requests that were taken and are not answered, with the batcher or waiting.
   std::uint64_t in_flight_bytes = 0;
+
+  // Of its answers: to come, of the requests with the batcher (Charge::answer); that wait for the write before them;
+  // and that the transport has and the client has not read. The last may be changed by any thread.
+  std::uint64_t coming_bytes = 0;
+  std::uint64_t queued_bytes = 0;
+  std::atomic<std::uint64_t> unread_bytes{0};
+  std::uint64_t owed_bytes() const {
+    return coming_bytes + queued_bytes + unread_bytes.load(std::memory_order_relaxed);
+  }
+};
+
+// What the answers of all connections may hold while nobody reads them. Thread-safe.
+class UnreadBudget {
+ public:
+  explicit UnreadBudget(std::uint64_t limit) : limit_(limit) {}
+  void Add(std::int64_t bytes) { used_.Add(bytes); }
+  std::uint64_t limit() const { return limit_; }
+  std::uint64_t used() const { return static_cast<std::uint64_t>(used_.Sum()); }
+  std::uint64_t left() const { return limit_ - std::min(limit_, used()); }
+
+ private:
+  const std::uint64_t limit_;
+  StripedCounter used_;
 };
 
 // Shares a batcher among connections. Without it, a connection with a thousand requests in flight would fill every
@@ -33,6 +60,10 @@ struct ConnectionShare {
 // requests with the batcher at a time, and the others wait in queues of its own, the small and the large ones. As
 // requests are answered, those that wait are let in round robin, one of each queue. A connection that is alone has
 // wider limits.
+//
+// A connection whose client does not read is not worked for: while its answers, to come and not read, hold its share,
+// its requests wait. The share is options.unread_bytes, and never more than half of what all connections have left of
+// the UnreadBudget: however many they are, they leave room for one that asks for little.
 //
 // Deadlines are checked here, too. A request that cannot be run in time, by the rate measured on this thread, is
 // refused: at once, or after it has waited if more was before it than estimated. So in an overload the requests that
@@ -44,58 +75,68 @@ class AdmissionQueue {
  public:
   struct Options {
     std::uint32_t requests = 16;        // of a line with the batcher while other connections have some; 0: no limit
-    std::uint64_t bytes = 8ull << 20;   // likewise; one request alone may be larger
+    std::uint64_t work = 16ull << 20;   // likewise, of Charge::work; one request alone may be more
     std::uint64_t in_flight_bytes = 0;  // of a connection, taken and not answered: refused above it; 0: no limit
-    std::uint32_t alone_factor = 4;     // how much wider the limits are for a connection that is alone
+    std::uint64_t unread_bytes = 64ull << 20;  // of a connection's answers; one alone may be larger
+    // Owed to anybody, whatever others hold: a connection with little to read never waits.
+    std::uint64_t always_owed = 64u << 10;
+    std::uint32_t alone_factor = 4;  // how much wider the limits are for a connection that is alone
     Nanoseconds shared_for = std::chrono::milliseconds(50);  // others count as there for so long after they were
+    Prices prices;
   };
-  // What a request costs its thread, next to others: a stream's has no call of its own.
-  enum class Kind : std::uint32_t { kStreamed = 1, kUnary = 8 };
+  // Requests are counted in these: a stream's has no call of its own.
+  static constexpr std::uint32_t kUnitsOfUnary = 8;
+  static constexpr std::uint32_t UnitsOf(CallKind kind) { return kind == CallKind::kUnary ? kUnitsOfUnary : 1; }
+  // Nothing tells when a client has read: those who wait for that are looked at so often.
+  static constexpr Nanoseconds kLookAgain = std::chrono::milliseconds(1);
 
-  // The clock is read once for each stretch that the rate is measured over.
-  AdmissionQueue(const Options& options, Batcher& batcher, Clock clock = SteadyClock::now)
-      : options_(options), batcher_(batcher), clock_(clock) {}
+  // The clock is read once for each stretch that the rate is measured over. `budget`: of all connections, outlives
+  // this.
+  AdmissionQueue(const Options& options, Batcher& batcher, UnreadBudget& budget, Clock clock = SteadyClock::now)
+      : options_(options), batcher_(batcher), budget_(budget), clock_(clock) {}
 
   // Takes the request, whose share may be null (its connection has gone): it is completed exactly once, perhaps before
   // this returns. When Complete runs, the share is without it again.
-  void Submit(PendingRequest* request, ConnectionShare* share, Kind kind, TimePoint now);
+  void Submit(PendingRequest* request, ConnectionShare* share, CallKind kind, TimePoint now);
 
   // Whether so many bytes more would be taken for this share.
   bool HasBytes(const ConnectionShare* share, std::uint64_t more) const {
     return share == nullptr || options_.in_flight_bytes == 0 ||
            share->in_flight_bytes + more <= options_.in_flight_bytes;
   }
+  // Whether the connection may be owed an answer of so many bytes more.
+  bool MayOwe(const ConnectionShare& share, std::uint64_t more) const;
 
   // Lets waiting requests in, as far as there is room. Called after batches have finished, never from Complete. True:
   // something was let in.
   bool AdmitWaiting(TimePoint now);
   // Whether AdmitWaiting may find something.
   bool may_admit() const { return freed_ && !circle_.empty(); }
+  // When to call LookAgain although nothing has finished; kNoDeadline: not at all.
+  TimePoint next_look() const { return look_at_; }
+  // Those who wait for their clients to read may be let in again.
+  void LookAgain(TimePoint now) {
+    if (look_at_ > now) return;
+    look_at_ = kNoDeadline;
+    freed_ = true;
+  }
 
   // Requests that wait to be let in.
   std::uint64_t waiting() const { return waiting_; }
 
-  // A request costs as much as this many bytes more than it has: accepting and answering the call.
-  static constexpr std::uint64_t kCallBytes = 16u << 10;
-  static std::uint64_t CostOf(const PendingRequest& request) {
-    return kCallBytes + request.spec().input_bytes() + request.spec().output_bytes();
-  }
-
  private:
   friend class PendingRequest;
 
-  static std::uint64_t BytesOf(const PendingRequest& request) {
-    return request.spec().input_bytes() + request.spec().lengths_bytes() + request.spec().indices_bytes();
-  }
-  // Small requests are those of which `requests` are no more than `bytes`.
+  // Small requests are those of which `requests` are no more than `work`.
   ConnectionShare::Line& LineOf(ConnectionShare& share, const PendingRequest& request) const {
-    return request.spec().input_bytes() * options_.requests <= options_.bytes ? share.small : share.large;
+    return request.charge().own_work() * options_.requests <= options_.work ? share.small : share.large;
   }
-  bool HasRoom(const ConnectionShare::Line& line, const PendingRequest& request, TimePoint now) const;
-  // Cost of what is before a request of this line that comes now and waits.
-  std::uint64_t CostBefore(const ConnectionShare::Line& line) const;
+  bool HasRoom(const ConnectionShare& share, const ConnectionShare::Line& line, const PendingRequest& request,
+               TimePoint now);
+  // Work that is before a request of this line that comes now and waits.
+  std::uint64_t WorkBefore(const ConnectionShare::Line& line) const;
   // How long so much may take, if that is longer than the request's deadline leaves; zero otherwise.
-  Nanoseconds TooLate(const PendingRequest& request, std::uint64_t cost_before, TimePoint now) const;
+  Nanoseconds TooLate(const PendingRequest& request, std::uint64_t work_before, TimePoint now) const;
 
   // Counts the request as one with the batcher, until Release. Those that are refused are counted, too.
   void Count(const PendingRequest& request);
@@ -113,14 +154,16 @@ class AdmissionQueue {
 
   const Options options_;
   Batcher& batcher_;
+  UnreadBudget& budget_;
   const Clock clock_;
   std::deque<ConnectionShare::Line*> circle_;  // those with waiting requests, the next first
   std::uint64_t waiting_ = 0;
-  std::uint64_t waiting_cost_ = 0;
+  std::uint64_t waiting_work_ = 0;
   std::uint32_t busy_ = 0;    // shares with requests in the batcher
   TimePoint shared_until_{};  // until then no connection counts as alone
   bool freed_ = false;        // room came free since AdmitWaiting looked
-  RateEstimator rate_;        // of what lies in the batcher's batches; waiting for memory is no work
+  TimePoint look_at_ = kNoDeadline;
+  RateEstimator rate_;  // of what lies in the batcher's batches; waiting for memory is no work
 };
 
 }  // namespace softmax::server

@@ -47,7 +47,7 @@ void Batch::Open(kernels::DataType input, kernels::DataType output, SpanRef span
   output_type_ = output;
   span_ = std::move(span);
   capacity_ = capacity;
-  input_used_ = output_used_ = output_base_ = rows_ = input_payload_ = output_payload_ = 0;
+  input_used_ = output_used_ = output_base_ = rows_ = work_ = input_payload_ = output_payload_ = 0;
   answers_ = {};
   saved_bytes_ = 0;
   opened_ = now;
@@ -178,6 +178,7 @@ void Batch::Add(PendingRequest* request, TimePoint now, bool gather) {
   input_used_ += need.input;
   output_used_ += need.output;
   rows_ += static_cast<std::uint64_t>(spec.rows());
+  work_ += request->charge().own_work();
   input_payload_ += spec.input_bytes();
   output_payload_ += spec.output_bytes();
   CountAnswer(spec);

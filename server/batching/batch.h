@@ -77,6 +77,8 @@ class Batch {
   const std::vector<kernels::Segment>& segments() const { return segments_; }
   const std::vector<kernels::SummarySegment>& summaries() const { return summaries_; }
   std::uint64_t bytes() const { return input_used_ + output_used_; }
+  // Charge::work of its requests, without what each call takes.
+  std::uint64_t work() const { return work_; }
 
   // What the lane has to bring together before the kernel runs, offsets as in the span; no two overlap. Empty: all
   // inputs are in the span.
@@ -113,6 +115,7 @@ class Batch {
   std::uint64_t output_used_ = 0;
   std::uint64_t output_base_ = 0;  // where the outputs begin in the span; known at Close
   std::uint64_t rows_ = 0;
+  std::uint64_t work_ = 0;
   std::uint64_t input_payload_ = 0;
   std::uint64_t output_payload_ = 0;
   std::array<std::uint64_t, kAnswerKinds> answers_ = {};

@@ -8,6 +8,7 @@
 
 #include "server/base/clock.h"
 #include "server/base/tensor_spec.h"
+#include "server/batching/charge.h"
 #include "server/batching/span_ref.h"
 
 namespace softmax::server {
@@ -70,6 +71,8 @@ class PendingRequest {
   void Finish(const Answer& answer);
 
   const TensorSpec& spec() const { return spec_; }
+  // Worked out when it is submitted.
+  const Charge& charge() const { return charge_; }
   TimePoint arrived() const { return arrived_; }
   TimePoint deadline() const { return deadline_; }
   // Bytes of the input that the host has copied, in Complete.
@@ -77,6 +80,7 @@ class PendingRequest {
 
  protected:
   TensorSpec spec_;
+  std::uint64_t message_bytes_ = 0;  // of the message that it came in, as far as that is its own
   TimePoint arrived_;
   TimePoint deadline_ = kNoDeadline;
 
@@ -89,13 +93,13 @@ class PendingRequest {
     AdmissionQueue* queue = nullptr;   // null: none let it in, or it is finished
     ConnectionShare* share = nullptr;  // null: the connection has gone
     std::uint32_t units = 0;
-    std::uint64_t cost = 0;
     bool is_work = false;  // from BeginWork on
   };
 
   // Answers the caller. May delete this.
   virtual void Complete(const Answer& answer) = 0;
 
+  Charge charge_;
   Ticket ticket_;
   TimePoint placed_;                 // its bytes are in the batch
   std::uint64_t output_offset_ = 0;  // inside the batch's span

@@ -76,7 +76,6 @@ absl::Status CheckCounts(const Config& c) {
                    {"--max-top-k", c.max_top_k},
                    {"--max-requests-per-stream-message", c.max_requests_per_stream_message},
                    {"--max-in-flight-per-stream", c.max_in_flight_per_stream},
-                   {"--max-in-flight-bytes-per-connection", c.max_in_flight_bytes_per_connection},
                    {"--max-concurrent-streams", c.max_concurrent_streams},
                    {"--max-connections", c.max_connections},
                    {"--max-queued-requests", c.max_queued_requests},
@@ -85,6 +84,7 @@ absl::Status CheckCounts(const Config& c) {
                    {"--slab-bytes", c.slab_bytes},
                    {"--gather-bytes", c.gather_bytes},
                    {"--max-unread-bytes-per-connection", c.max_unread_bytes_per_connection},
+                   {"--max-unread-bytes", c.max_unread_bytes},
                    {"--memory-quota", c.memory_quota}});
 }
 
@@ -154,8 +154,9 @@ absl::Status CheckMemory(const Config& c) {
       AtMost("--max-response-bytes", c.max_response_bytes, "--memory-quota", c.memory_quota),
       AtMost("--max-request-bytes", c.max_request_bytes, "--max-queued-bytes", c.max_queued_bytes),
       AtMost("--max-request-bytes", c.max_request_bytes, "--max-in-flight-bytes-per-connection",
-             c.max_in_flight_bytes_per_connection),
+             EffectiveInFlightBytes(c)),
       AtMost("--max-unread-bytes-per-connection", c.max_unread_bytes_per_connection, "--arena-bytes", c.arena_bytes),
+      AtMost("--max-response-bytes", c.max_response_bytes, "--max-unread-bytes", c.max_unread_bytes),
   });
 }
 

@@ -52,8 +52,8 @@ struct Config {
   std::uint64_t max_requests_per_stream_message = 1024;
   std::uint64_t max_in_flight_per_stream = 256;
   std::uint64_t max_batched_per_connection = 16;
-  std::uint64_t max_in_flight_bytes_per_connection = 1ull << 30;
-  std::uint64_t max_concurrent_streams = 256;  // calls at once on one connection
+  std::uint64_t max_in_flight_bytes_per_connection = 0;  // 0: EffectiveInFlightBytes
+  std::uint64_t max_concurrent_streams = 256;            // calls at once on one connection
   std::uint64_t max_connections = 4096;
   Duration max_connection_idle{0};  // without a call, then closed; 0: never
   Duration max_connection_age{0};   // then closed once its calls have ended; 0: never
@@ -66,7 +66,8 @@ struct Config {
   std::uint64_t receive_bytes = 256ull << 20;  // pinned at start, for messages as they arrive; 0: tensors are copied
   std::uint64_t gather_bytes = 64 << 10;       // smaller tensors are copied all the same
   std::uint64_t max_unread_bytes_per_connection = 64 << 20;
-  std::uint64_t memory_quota = 4ull << 30;  // of gRPC, for messages in transit
+  std::uint64_t max_unread_bytes = 512 << 20;  // of all connections, outside the arena
+  std::uint64_t memory_quota = 4ull << 30;     // of gRPC, for messages in transit
 
   // Drain and health.
   Duration answer_timeout = std::chrono::seconds(10);  // unread answers are given up after this
@@ -113,6 +114,9 @@ std::uint64_t EffectiveThreads(const Config& config, unsigned cores);     // hal
 std::uint64_t EffectiveCpuThreads(const Config& config, unsigned cores);  // every core
 std::uint64_t EffectiveFillerThreads(const Config& config,
                                      unsigned cores);  // a quarter, at least 1
+// What max_in_flight_bytes_per_connection comes to: an eighth of the memory quota, at least two of the largest
+// requests.
+std::uint64_t EffectiveInFlightBytes(const Config& config);
 
 std::string BackendName(Backend backend);
 

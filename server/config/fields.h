@@ -129,7 +129,7 @@ void VisitLimits(C& c, V& v) {
           c.max_batched_per_connection, {0, 65536});
   v.Bytes({"max-in-flight-bytes-per-connection", kLimits,
            "Unanswered requests of one connection may hold this much; further ones are RESOURCE_EXHAUSTED, and its "
-           "streams are not read"},
+           "streams are not read; 0 = an eighth of memory-quota, at least two of the largest requests"},
           c.max_in_flight_bytes_per_connection);
   v.Count(
       {"max-concurrent-streams", kLimits, "Calls at once on one connection (HTTP/2 streams); a client queues the rest"},
@@ -159,9 +159,13 @@ void VisitMemory(C& c, V& v) {
   v.Bytes({"gather-bytes", kMemory, "Smallest request that is read where it arrived; smaller ones are copied"},
           c.gather_bytes);
   v.Bytes({"max-unread-bytes-per-connection", kMemory,
-           "Answers a client has not read may hold this much of the arena; further ones are copied "
-           "out of it"},
+           "Answers of one connection, to come and not read, may hold this much; its further requests wait until "
+           "it has read"},
           c.max_unread_bytes_per_connection);
+  v.Bytes({"max-unread-bytes", kMemory,
+           "Unread answers of all connections may hold this much outside the arena; a connection may have half of "
+           "what is left"},
+          c.max_unread_bytes);
   v.Bytes({"memory-quota", kMemory, "What gRPC may hold for messages in transit"}, c.memory_quota);
 }
 

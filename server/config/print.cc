@@ -104,6 +104,11 @@ std::uint64_t EffectiveCpuThreads(const Config& config, unsigned cores) {
   return config.cpu_threads > 0 ? config.cpu_threads : std::max<std::uint64_t>(cores, 1);
 }
 
+std::uint64_t EffectiveInFlightBytes(const Config& config) {
+  if (config.max_in_flight_bytes_per_connection > 0) return config.max_in_flight_bytes_per_connection;
+  return std::max(config.memory_quota / 8, 2 * config.max_request_bytes);
+}
+
 std::uint64_t EffectiveFillerThreads(const Config& config, unsigned cores) {
   return config.filler_threads > 0 ? config.filler_threads : std::max<std::uint64_t>(cores / 4, 1);
 }

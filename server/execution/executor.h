@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "server/base/backend.h"
+#include "server/batching/charge.h"
 #include "server/batching/lane.h"
 #include "server/execution/faults.h"
 
@@ -39,6 +40,8 @@ class Executor {
   virtual std::vector<std::string> devices() const = 0;  // one readable name a device
   virtual std::byte* memory() const = 0;                 // arena_bytes, page-aligned; every device reaches it
   bool computes() const { return name() != "null"; }
+  // What its kinds of work take.
+  virtual Prices prices() const { return kDevicePrices; }
 
   // Memory for received messages that every device reads, receive_bytes; empty: none.
   virtual std::span<std::byte> receive_memory() const { return {}; }

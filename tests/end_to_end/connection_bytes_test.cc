@@ -10,14 +10,12 @@
 namespace softmax::testing {
 namespace {
 
-using ::testing::HasSubstr;
-
 constexpr std::int64_t kColumns = 262144;  // 1 MiB
 constexpr char kRefused[] = R"(softmax_requests_rejected_total{reason="connection_bytes"} )";
 
-std::string LimitFlag(int mebibytes) {
-  return "--max-in-flight-bytes-per-connection=" + std::to_string(mebibytes) + "MiB";
-}
+// So many requests, each with what its call takes.
+std::string LimitFor(int requests) { return std::to_string(requests * (kColumns * 4 + (16 << 10))); }
+std::string LimitFlag(int requests) { return "--max-in-flight-bytes-per-connection=" + LimitFor(requests); }
 
 // Answers come late, so that requests stay unanswered for a while.
 std::vector<std::string> Flags(const std::string& late, int limit) {
@@ -86,7 +84,9 @@ TEST(ConnectionBytes, MoreAreRefusedWithLimitAndPushbackAndOthersAreServed) {
   const Outcome fourth = FourthOf(server, channel);
   EXPECT_EQ(fourth.status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_THAT(fourth.status.error_message(),
-              HasSubstr("hold 3145728 bytes, this one has 1048576, and max_in_flight_bytes_per_connection is 3145728"));
+              ::testing::MatchesRegex("the connection's unanswered requests hold 3[0-9]{6} bytes, this one takes "
+                                      "1[0-9]{6}, and max_in_flight_bytes_per_connection is " +
+                                      LimitFor(3) + "; .*"));
   EXPECT_NE(fourth.pushback, "");
   EXPECT_EQ(MetricOf(server.metrics(), kRefused), "1");
   // Another connection, and this one when its requests are answered.

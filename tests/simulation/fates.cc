@@ -140,7 +140,7 @@ void World::CheckEstimate(const Request& request, const absl::Status& status) {
   if (at == std::string::npos || must_watch_) return;
   const long estimate_us = std::strtol(message.c_str() + at + before_it.size(), nullptr, 10);
   verdict_.Expect(
-      std::chrono::microseconds(estimate_us) < kLongestWork * (pending_cost_ / server::AdmissionQueue::kCallBytes + 8),
+      std::chrono::microseconds(estimate_us) < kLongestWork * (pending_work_ / server::Charge::kCallWork + 8),
       "estimates: request #", request.action().id, " was refused for ", estimate_us, " us of work before it");
 }
 
@@ -201,7 +201,9 @@ void World::CheckFate(const Request& request, const server::Answer& answer) {
 void World::Completed(Request& request, const server::Answer& answer) {
   const Action& action = request.action();
   ++completed_;
-  pending_cost_ -= server::AdmissionQueue::CostOf(request);
+  pending_work_ -= request.fair_charge().work;
+  verdict_.Expect(request.charge().work == 0 || request.charge().work == request.fair_charge().work,
+                  "charges: request #", action.id, " was taken for ", request.charge().work, " of work");
   Note(12, action.id, static_cast<std::uint64_t>(answer.status.code()), "request #", action.id, " is answered with ",
        answer.status.code());
   CheckFate(request, answer);
@@ -234,6 +236,8 @@ void World::Completed(Request& request, const server::Answer& answer) {
   request.output = answer.output;
   request.held = *answer.span;
   spans_.Take(answer.output, request.spec().output_bytes(), spans_.UserAt(answer.output));
+  if (request.share != nullptr) request.share->unread_bytes += request.fair_charge().answer;
+  unread_budget_.Add(static_cast<std::int64_t>(request.fair_charge().answer));
   Push(EventKind::kSent, g_now + action.reads_after, 0, &request);
 }
 
@@ -241,6 +245,8 @@ void World::Sent(Request* request) {
   verdict_.Expect(request->IsAnswer(request->output), "answers: the answer of request #", request->action().id,
                   " changed before it was sent");
   spans_.GiveBack(request->output, request->spec().output_bytes());
+  if (request->share != nullptr) request->share->unread_bytes -= request->fair_charge().answer;
+  unread_budget_.Add(-static_cast<std::int64_t>(request->fair_charge().answer));
   request->held.Reset();
   Recycle(request);
 }
@@ -257,21 +263,23 @@ void World::CheckLimits(const server::ConnectionShare& share) {
   const server::AdmissionQueue::Options& most = settings_.admission;
   verdict_.Expect(most.in_flight_bytes == 0 || share.in_flight_bytes <= most.in_flight_bytes,
                   "limits: a connection holds more bytes than it may");
+  verdict_.Expect(share.owed_bytes() <= std::max({most.always_owed, most.unread_bytes, largest_answer_}),
+                  "limits: a connection is owed more than it may");
   if (most.requests == 0) return;
-  constexpr auto kUnits = static_cast<std::uint32_t>(server::AdmissionQueue::Kind::kUnary);
+  constexpr std::uint32_t kUnits = server::AdmissionQueue::kUnitsOfUnary;
   for (const server::ConnectionShare::Line* line : {&share.small, &share.large}) {
     verdict_.Expect(line->batched < (most.requests * most.alone_factor + 1) * kUnits, "limits: a connection has ",
                     line->batched, " units with the batcher, more than it may");
-    verdict_.Expect(line->batched <= kUnits || line->batched_bytes <= most.bytes * most.alone_factor,
-                    "limits: a connection has ", line->batched_bytes, " bytes with the batcher, more than it may");
+    verdict_.Expect(line->batched <= kUnits || line->batched_work <= most.work * most.alone_factor,
+                    "limits: a connection has ", line->batched_work, " of work with the batcher, more than it may");
   }
 }
 
 void World::CheckShare(const server::ConnectionShare& share) {
-  verdict_.Expect(share.batched() == 0 && share.in_flight_bytes == 0 && share.small.waiting.empty() &&
-                      share.large.waiting.empty() && share.small.batched_bytes == 0 && share.large.batched_bytes == 0,
-                  "bytes: a connection without requests counts ", share.batched(), " units and ", share.in_flight_bytes,
-                  " bytes");
+  verdict_.Expect(
+      share.batched() == 0 && share.in_flight_bytes == 0 && share.owed_bytes() == 0 && share.small.waiting.empty() &&
+          share.large.waiting.empty() && share.small.batched_work == 0 && share.large.batched_work == 0,
+      "bytes: a connection without requests counts ", share.batched(), " units and ", share.in_flight_bytes, " bytes");
 }
 
 void World::CheckEnd() {

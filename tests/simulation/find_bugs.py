@@ -15,7 +15,7 @@ from bugs import BUGS
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SOURCES = [f"{folder}/{name}.cc" for folder, names in {
     "tests/simulation": ("world", "fates", "script", "shrink", "main"),
-    "server/batching": ("admission_queue", "arena", "backlog", "batch", "batcher"),
+    "server/batching": ("admission_queue", "arena", "backlog", "batch", "batcher", "charge"),
     "server/execution": ("devices", "watched_lane", "least_loaded_lane", "quarantined_memory"),
     "server/base": ("receive_pool",)}.items() for name in names]
 FOLDERS = ["server", "tests/simulation", "kernels"]

@@ -34,6 +34,7 @@
 #include "server/batching/backlog.cc"
 #include "server/batching/batch.cc"
 #include "server/batching/batcher.cc"
+#include "server/batching/charge.cc"
 #include "server/rpc/queue/waker.h"
 #include "tests/server/batching/fakes.h"
 

@@ -32,9 +32,14 @@ Settings MakeSettings(std::uint64_t seed) {
   if (random.Chance(20)) made.batcher.max_queue_delay = microseconds(random.Between(5, 50));
   made.batcher.inline_copy_bytes = 256u << random.Below(4);
   made.admission.requests = static_cast<std::uint32_t>(random.Chance(20) ? 0 : random.Between(1, 16));
-  made.admission.bytes = 1024u << random.Below(4);
+  made.admission.work = 2048u << random.Below(4);
   if (random.Chance(30)) made.admission.in_flight_bytes = 4096u << random.Below(4);
   made.admission.shared_for = microseconds(100);
+  if (random.Chance(30)) {
+    made.admission.always_owed = 256;
+    made.admission.unread_bytes = 2048u << random.Below(4);
+    made.unread_bytes = made.admission.unread_bytes << random.Below(4);
+  }
   made.backlog.threads = 0;  // they are the world's
   made.backlog.max_requests = static_cast<std::uint64_t>(random.Between(2, 64));
   made.backlog.max_bytes = 16384u << random.Below(4);
@@ -151,13 +156,14 @@ Script MakeScript(std::uint64_t seed, std::uint32_t requests) {
 }
 
 std::string Describe(const Settings& s) {
-  return absl::StrCat(
-      "threads ", s.threads, ", devices ", s.devices, ", fillers ", s.fillers, ", connections ", s.connections,
-      ", arena ", s.slabs, " x ", s.slab_bytes, ", batch ", s.batcher.batch.bytes, " bytes ", s.batcher.batch.requests,
-      " requests, in flight ", s.batcher.max_in_flight, ", delay ", s.batcher.max_queue_delay.count(), " ns, inline ",
-      s.batcher.inline_copy_bytes, ", a connection's requests ", s.admission.requests, " and bytes ", s.admission.bytes,
-      " of ", s.admission.in_flight_bytes, ", queue ", s.backlog.max_requests, " requests ", s.backlog.max_bytes,
-      " bytes, waits ", s.backlog.max_wait.count(), " ns, lanes ", s.lanes_poll ? "poll" : "wake");
+  return absl::StrCat("threads ", s.threads, ", devices ", s.devices, ", fillers ", s.fillers, ", connections ",
+                      s.connections, ", arena ", s.slabs, " x ", s.slab_bytes, ", batch ", s.batcher.batch.bytes,
+                      " bytes ", s.batcher.batch.requests, " requests, in flight ", s.batcher.max_in_flight, ", delay ",
+                      s.batcher.max_queue_delay.count(), " ns, inline ", s.batcher.inline_copy_bytes,
+                      ", a connection's requests ", s.admission.requests, " and work ", s.admission.work, ", bytes ",
+                      s.admission.in_flight_bytes, ", unread ", s.admission.unread_bytes, " of ", s.unread_bytes,
+                      ", queue ", s.backlog.max_requests, " requests ", s.backlog.max_bytes, " bytes, waits ",
+                      s.backlog.max_wait.count(), " ns, lanes ", s.lanes_poll ? "poll" : "wake");
 }
 
 std::string Describe(const Action& action) {

@@ -28,6 +28,7 @@ struct Settings {
   Nanoseconds latency{0};  // of a batch, at least
   server::Batcher::Options batcher;
   server::AdmissionQueue::Options admission;
+  std::uint64_t unread_bytes = UINT64_MAX;  // of all connections
   server::Backlog::Options backlog;
 };
 

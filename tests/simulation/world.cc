@@ -18,6 +18,7 @@ World::World(const Script& script, const std::function<void(const std::string&)>
       backlog_(settings_.backlog, arena_, Now),
       devices_(std::vector<std::string>(settings_.devices, "simulated"), settings_.device_timeout, Now),
       spans_(verdict_, memory_, settings_.slab_bytes, settings_.slabs),
+      unread_budget_(settings_.unread_bytes),
       threads_(settings_.threads),
       hardware_(settings_.devices),
       connections_(settings_.connections),
@@ -44,7 +45,8 @@ World::World(const Script& script, const std::function<void(const std::string&)>
     options.home = i;
     thread.batcher = std::make_unique<server::Batcher>(
         options, arena_, backlog_, *thread.lane, recorder_, [this, i] { Wake(i, g_now + Nanoseconds(1000)); }, Now);
-    thread.admission = std::make_unique<server::AdmissionQueue>(settings_.admission, *thread.batcher, Now);
+    thread.admission =
+        std::make_unique<server::AdmissionQueue>(settings_.admission, *thread.batcher, unread_budget_, Now);
   }
 }
 
@@ -78,14 +80,16 @@ void World::Arrive(const Action& action) {
   request->Begin(action, &connection);
   // Where the transport knows nothing of the connection any more there is no share.
   if (action.id % 61 != 0) request->share = connection.share;
-  request->is_alone = connection.requests.empty() && request->share != nullptr;
+  // Where unread answers are bounded, it may have to wait for its client.
+  request->is_alone = connection.requests.empty() && request->share != nullptr && settings_.unread_bytes == UINT64_MAX;
   request->place = static_cast<std::uint32_t>(connection.requests.size());
   connection.requests.push_back(request);
   request->copied_before = thread.copied;
   request->ahead = thread.arrivals - thread.settled;
   ++thread.arrivals;
   ++arrived_;
-  pending_cost_ += server::AdmissionQueue::CostOf(*request);
+  pending_work_ += request->fair_charge().work;
+  largest_answer_ = std::max(largest_answer_, request->fair_charge().answer);
   Note(3, action.id, index, "request #", action.id, " arrives on thread ", index);
   thread.arrived.push_back(request);
   if (action.leaves_after.count() > 0) Push(EventKind::kLeaves, g_now + action.leaves_after, action.id, request);
@@ -160,10 +164,8 @@ void World::Turn(std::uint32_t index) {
   const std::size_t arrived_now = thread.arrived.size();
   thread.taken.swap(thread.arrived);
   for (Request* request : thread.taken) {
-    const auto kind =
-        request->action().streamed ? server::AdmissionQueue::Kind::kStreamed : server::AdmissionQueue::Kind::kUnary;
     const std::shared_ptr<server::ConnectionShare> share = request->share;
-    thread.admission->Submit(request, share.get(), kind, g_now);
+    thread.admission->Submit(request, share.get(), request->kind(), g_now);
     if (share != nullptr) CheckLimits(*share);
     g_now += Nanoseconds(random.Below(300));
     Progress(thread);
@@ -172,6 +174,7 @@ void World::Turn(std::uint32_t index) {
   thread.taken.clear();
   Progress(thread);
   thread.batcher->Flush(g_now);
+  thread.admission->LookAgain(g_now);
   const bool again = Progress(thread);
   running_thread_ = UINT32_MAX;
   if (devices_.lost() != losses_) {
@@ -187,7 +190,8 @@ void World::Turn(std::uint32_t index) {
     thread.idle_turns = 0;
     return Wake(index, g_now + Nanoseconds(100 + random.Below(500)));
   }
-  const bool idle = arrived_now == 0 && batches_ == batches_before;
+  const bool idle =
+      arrived_now == 0 && batches_ == batches_before && thread.admission->next_look() == server::kNoDeadline;
   thread.idle_turns = idle ? thread.idle_turns + 1 : 0;
   verdict_.Expect(thread.idle_turns < kMostIdleTurns, "sleep: thread ", index, " has turned ", kMostIdleTurns,
                   " times for nothing");
@@ -196,7 +200,7 @@ void World::Turn(std::uint32_t index) {
     verdict_.Expect(thread.batcher->in_flight() || thread.placed == 0, "work-conserving: thread ", index,
                     " sleeps with an idle lane and ", thread.placed, " requests in batches");
   }
-  TimePoint next = thread.batcher->next_flush();
+  TimePoint next = std::min(thread.batcher->next_flush(), thread.admission->next_look());
   if (settings_.lanes_poll) {
     for (const SimulatedLane* lane : thread.lanes) next = std::min(next, lane->due());
   }

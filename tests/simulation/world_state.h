@@ -100,6 +100,10 @@ class Request final : public server::PendingRequest {
   // Whether the bytes are what the request is to be answered with.
   bool IsAnswer(const std::byte* output) const;
 
+  server::CallKind kind() const { return action_->streamed ? server::CallKind::kStreamed : server::CallKind::kUnary; }
+  // What admission has to take it for.
+  server::Charge fair_charge() const { return server::ChargeOf(spec_, 0, kind(), server::Prices()); }
+
   std::uint32_t place = 0;            // in its connection's list
   std::uint64_t copied_before = 0;    // of its thread, when it arrived
   std::uint64_t ahead = 0;            // of its thread: arrived before it, and neither copied nor ended by then
@@ -250,6 +254,7 @@ class World {
 
   std::priority_queue<Event> events_;
   std::uint64_t order_ = 0;
+  server::UnreadBudget unread_budget_;
   std::vector<Thread> threads_;
   std::vector<Device> hardware_;
   std::vector<Connection> connections_;
@@ -262,7 +267,8 @@ class World {
   TimePoint looks_again_at_{};
   TimePoint memory_was_short_at_{};
   std::uint32_t batches_ = 0;
-  std::uint64_t pending_cost_ = 0;  // to admission, of the requests that have arrived and are not completed
+  std::uint64_t pending_work_ = 0;  // to admission, of the requests that have arrived and are not completed
+  std::uint64_t largest_answer_ = 0;
   std::uint64_t arrived_ = 0, completed_ = 0, answered_ = 0, empty_ = 0, dropped_ = 0;
   std::uint32_t losses_ = 0;
   std::optional<server::Devices::Test> test_;  // that goes on

@@ -55,6 +55,7 @@ class CpuExecutor final : public Executor {
         pool_(null ? 0 : options.cpu_threads) {}
 
   std::string name() const override { return null_ ? "null" : "cpu"; }
+  Prices prices() const override { return null_ ? kDevicePrices : kCpuPrices; }
   std::vector<std::string> devices() const override {
     const std::string name = null_
                                  ? "none (answers are not computed)"

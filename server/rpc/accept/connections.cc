@@ -58,9 +58,11 @@ TimePoint Connection::LastProgress(TimePoint now) {
 }
 
 HeldAnswer* Connection::Hold(HeldAnswer answer) {
-  unread_bytes_.fetch_add(answer.bytes, std::memory_order_relaxed);
+  share_.unread_bytes.fetch_add(answer.bytes, std::memory_order_relaxed);
   account_.AnswerSent(answer.bytes);
-  answer.held_bytes->Add(static_cast<std::int64_t>(answer.bytes));
+  const auto bytes = static_cast<std::int64_t>(answer.bytes);
+  if (answer.held_bytes != nullptr) answer.held_bytes->Add(bytes);
+  if (answer.budget != nullptr) answer.budget->Add(bytes);
   MutexLock lock(mu_);
   HeldAnswer& held = held_.emplace_back(std::move(answer));
   held.place = std::prev(held_.end());
@@ -70,9 +72,11 @@ HeldAnswer* Connection::Hold(HeldAnswer answer) {
 void Connection::Release(HeldAnswer* held) {
   // The span is given back, and perhaps the connection's life ended, outside the lock.
   const std::shared_ptr<Connection> connection = std::move(held->connection);
-  connection->unread_bytes_.fetch_sub(held->bytes, std::memory_order_relaxed);
+  connection->share_.unread_bytes.fetch_sub(held->bytes, std::memory_order_relaxed);
   connection->account_.AnswerTaken(held->bytes);
-  held->held_bytes->Add(-static_cast<std::int64_t>(held->bytes));
+  const auto bytes = static_cast<std::int64_t>(held->bytes);
+  if (held->held_bytes != nullptr) held->held_bytes->Add(-bytes);
+  if (held->budget != nullptr) held->budget->Add(-bytes);
   Held freed;
   MutexLock lock(connection->mu_);
   freed.splice(freed.begin(), connection->held_, held->place);

@@ -22,13 +22,17 @@ namespace softmax::server {
 
 class Connection;
 
-// An answer that left by reference: gRPC holds the span's bytes until the socket took them. There is no way to take
-// them back, so each is accounted to its connection.
+// Bytes of answers that gRPC holds until the socket took them. There is no way to take them back, so all are accounted
+// to their connection.
 struct HeldAnswer {
-  SpanRef span;
+  // Where they are: in the arena, in a copy that was made for this, or in the text.
+  SpanRef span = {};
+  std::shared_ptr<const std::byte[]> copy = nullptr;
+  std::string text = {};
   std::uint64_t bytes = 0;
   TimePoint sent;
-  StripedCounter* held_bytes = nullptr;         // of all connections
+  StripedCounter* held_bytes = nullptr;         // of all connections' answers in the arena; null: it is not there
+  UnreadBudget* budget = nullptr;               // of all that are not; null: it is there
   std::shared_ptr<Connection> connection = {};  // lives as long as gRPC holds the answer
   std::list<HeldAnswer>::iterator place = {};   // in the connection's list
 };
@@ -47,9 +51,7 @@ class Connection {
   std::size_t server() const { return server_; }
   // For that thread, and for no other.
   ConnectionShare& share() { return share_; }
-  // Likewise: bytes of answers that wait in its streams for the write before them.
-  std::uint64_t& queued_bytes() { return queued_bytes_; }
-  std::uint64_t queued_bytes() const { return queued_bytes_; }
+  const ConnectionShare& share() const { return share_; }
   // Likewise: gathers its answers.
   Cork& cork() { return cork_; }
   // For that thread: a message of megabytes came for a call that takes a few bytes. The first is only refused.
@@ -58,7 +60,7 @@ class Connection {
   const ReadGuard::Account& account() const { return account_; }
   const std::string& peer() const { return peer_; }
   int fd() const { return fd_; }
-  std::uint64_t unread_bytes() const { return unread_bytes_.load(std::memory_order_relaxed); }
+  std::uint64_t unread_bytes() const { return share_.unread_bytes.load(std::memory_order_relaxed); }
 
   // Takes the answer, whose `connection` this is, until Release. The pointer stays valid that long.
   HeldAnswer* Hold(HeldAnswer answer) ABSL_LOCKS_EXCLUDED(mu_);
@@ -89,9 +91,7 @@ class Connection {
   const ReadGuard::Account account_;
   bool sent_too_much_ = false;
   ConnectionShare share_;
-  std::uint64_t queued_bytes_ = 0;
   Cork cork_{fd_};
-  std::atomic<std::uint64_t> unread_bytes_{0};
   std::atomic<bool> left_{false};
   TimePoint overdue_since_ = kNoDeadline;
   mutable Mutex mu_;
@@ -105,11 +105,12 @@ class Connection {
 class Connections {
  public:
   struct Options {
-    std::uint64_t max_unread_bytes = 64u << 20;  // per connection; above it answers are copied to the heap
+    std::uint64_t max_unread_bytes = 64u << 20;       // of a connection
+    std::uint64_t max_unread_bytes_all = 512u << 20;  // of all, outside the arena
     Nanoseconds answer_timeout = std::chrono::seconds(10);
   };
 
-  explicit Connections(const Options& options) : options_(options) {}
+  explicit Connections(const Options& options) : options_(options), unread_budget_(options.max_unread_bytes_all) {}
 
   // `fd` is the duplicate, owned from here on; `name` is what ServerContext::peer() says for this connection.
   void Add(const std::string& name, int fd, std::string peer, std::size_t server, ReadGuard::Account account = {});
@@ -136,6 +137,7 @@ class Connections {
 
   const Options& options() const { return options_; }
   StripedCounter& held_bytes() { return held_bytes_; }
+  UnreadBudget& unread_budget() { return unread_budget_; }
 
  private:
   // Each server has its own buckets, chosen by the hash of the name. A queue's thread looks up its own connections all
@@ -152,6 +154,7 @@ class Connections {
 
   const Options options_;
   StripedCounter held_bytes_;
+  UnreadBudget unread_budget_;
   static constexpr std::size_t kBucketsEach = 4;
   std::array<Bucket, 64> buckets_;
 };

@@ -14,9 +14,10 @@ void SoftmaxCall::Arm(QueueThread& thread) {
 
 void SoftmaxCall::Submit(TimePoint arrived, TimePoint deadline) {
   spec_ = request_.spec;
+  message_bytes_ = call().message_bytes();
   arrived_ = arrived;
   deadline_ = std::min(deadline, DeadlineAfter(arrived, request_.timeout_us));
-  thread().admission().Submit(this, share(), AdmissionQueue::Kind::kUnary, arrived);
+  thread().admission().Submit(this, share(), CallKind::kUnary, arrived);
 }
 
 void SoftmaxCall::CopyInput(std::byte* destination) {
@@ -27,14 +28,13 @@ void SoftmaxCall::CopyInput(std::byte* destination) {
 void SoftmaxCall::Complete(const Answer& answer) {
   const CorkScope together(together_ ? &connection()->cork() : nullptr);
   if (!CanAnswer(answer, deadline_)) return;
-  ListIfLarge(spec_.output_bytes());
   static thread_local std::string header;
   header.clear();
-  AnswerParts parts;
-  EncodeAnswerHeader(request_, TimingOf(answer), /*in_stream=*/false, &header, &parts);
-  thread().sender().Append(header, parts, answer, answer.span, connection_ref(), answered_at());
+  Piece piece{.places = answer, .memory = {answer.span}};
+  EncodeAnswerHeader(request_, TimingOf(answer), /*in_stream=*/false, &header, &piece.parts);
+  piece.header = header;
   thread().recorder().PayloadCopiedIn(copied_bytes());
-  FinishWithAnswer(answer);
+  Send(answer, {&piece, 1});
 }
 
 }  // namespace softmax::server

@@ -114,8 +114,7 @@ void StreamCall::ReadIfRoom() {
 bool StreamCall::IsBehind() const {
   if (outgoing_.empty() && !writing()) return false;
   return outgoing_.size() >= thread_.state().max_in_flight_per_stream ||
-         (connection_ != nullptr &&
-          connection_->queued_bytes() >= thread_.state().connections.options().max_unread_bytes);
+         (connection_ != nullptr && !thread_.admission().MayOwe(connection_->share(), 0));
 }
 
 void StreamCall::OnRead(bool ok) {
@@ -152,18 +151,23 @@ void StreamCall::HandleMessage(const std::shared_ptr<Message>& message) {
     auto request = std::make_unique<Request>(this, message, std::move(decoded), now);
     request->LimitDeadline(call_deadline);
     ++in_flight_;
-    thread_.admission().Submit(request.release(), share(), AdmissionQueue::Kind::kStreamed, now);
+    thread_.admission().Submit(request.release(), share(), CallKind::kStreamed, now);
   }
   --gathering_;
 }
 
-void StreamCall::QueueError(std::string encoded) {
-  Outgoing& out = outgoing_.emplace_back();
-  out.header = std::move(encoded);
-  out.is_error = true;
-  // A message of a few KiB may ask for a hundred times as much in errors: they count like answers that wait.
-  if (connection_ != nullptr) connection_->queued_bytes() += out.queued_bytes = out.header.size();
+void StreamCall::Enqueue(Outgoing out) {
+  CountQueued(static_cast<std::int64_t>(out.queued_bytes()));
+  outgoing_.push_back(std::move(out));
 }
+
+void StreamCall::CountQueued(std::int64_t bytes) {
+  if (connection_ == nullptr) return;
+  connection_->share().queued_bytes += static_cast<std::uint64_t>(bytes);
+  thread_.state().connections.unread_budget().Add(bytes);
+}
+
+void StreamCall::QueueError(std::string encoded) { Enqueue({.header = std::move(encoded)}); }
 
 void StreamCall::Refuse(std::string encoded) {
   QueueError(std::move(encoded));
@@ -214,40 +218,40 @@ void StreamCall::Continue() {
 
 void StreamCall::QueueOutput(std::string header, const AnswerParts& parts, const AnswerPlaces& places,
                              const SpanRef* span, TimePoint now) {
-  Outgoing& out = outgoing_.emplace_back();
-  out.header = std::move(header);
-  out.parts = parts;
-  out.places = places;
-  const std::uint64_t bytes = out.bytes = parts.bytes();
-  // A copy now frees the batch's span, which one slow stream would otherwise hold for all of the batch. Answers that
-  // are always copied are bounded by their number.
-  if (bytes <= AnswerSender::kCopyBytes) return CopyOut(&out);
-  const bool stays = thread_.sender().ShouldReference(bytes, connection_.get());
-  out.ready = now;
-  if (connection_ != nullptr) connection_->queued_bytes() += out.queued_bytes = bytes;
-  if (stays) {
+  Outgoing out{.header = std::move(header), .parts = parts, .places = places, .ready = now};
+  // A copy now frees the batch's span, which one slow stream would otherwise hold for all of the batch.
+  if (thread_.sender().ShouldReference(parts.bytes(), connection_.get())) {
     out.span = *span;
   } else {
     CopyOut(&out);
   }
+  Enqueue(std::move(out));
 }
 
 void StreamCall::CopyOut(Outgoing* out) {
-  // From the last part on, so that the places of those before it stay right.
-  for (; out->parts.count > 0; --out->parts.count) {
-    const AnswerParts::Part& part = out->parts.part[out->parts.count - 1];
-    const std::byte* const data = AnswerSender::AddressOf(part, out->places);
-    out->header.insert(part.header_end, reinterpret_cast<const char*>(data), part.bytes);
+  const std::uint64_t bytes = out->parts.bytes();
+  thread_.recorder().PayloadCopiedOut(bytes);
+  if (bytes > AnswerSender::kCopyBytes) {
+    PayloadCopy copy(out->parts, out->places);
+    copy.Step();
+    out->parts = copy.parts();
+    out->places = copy.places();
+    out->copy = copy.memory();
+  } else {
+    // From the last part on, so that the places of those before it stay right.
+    for (; out->parts.count > 0; --out->parts.count) {
+      const AnswerParts::Part& part = out->parts.part[out->parts.count - 1];
+      const std::byte* const data = AnswerSender::AddressOf(part, out->places);
+      out->header.insert(part.header_end, reinterpret_cast<const char*>(data), part.bytes);
+    }
   }
-  thread_.recorder().PayloadCopiedOut(out->bytes);
-  out->bytes = 0;
   out->span.Reset();
 }
 
 void StreamCall::CopyOutOlderThan(TimePoint then) {
   for (Outgoing& out : outgoing_) {
     if (out.ready > then) return;
-    if (out.bytes > 0) CopyOut(&out);
+    if (out.span) CopyOut(&out);
   }
 }
 
@@ -259,7 +263,7 @@ void StreamCall::CountFinished(RequestSample sample, bool written) {
 void StreamCall::DropOutgoing() {
   for (const Outgoing& out : outgoing_) {
     if (out.sample.has_value()) CountFinished(*out.sample, /*written=*/false);
-    if (out.queued_bytes > 0) connection_->queued_bytes() -= out.queued_bytes;
+    CountQueued(-static_cast<std::int64_t>(out.queued_bytes()));
   }
   outgoing_.clear();
 }
@@ -272,25 +276,19 @@ void StreamCall::WriteIfReady() {
   do {
     Outgoing& out = outgoing_.front();
     goes_on = out.goes_on;
-    if (out.is_error) {
-      writing_error_bytes_ += out.queued_bytes;
-    } else if (out.queued_bytes > 0) {
-      connection_->queued_bytes() -= out.queued_bytes;
-    }
+    CountQueued(-static_cast<std::int64_t>(out.queued_bytes()));
     if (out.sample.has_value()) writing_samples_.push_back(*out.sample);
-    sender.Append(out.header, out.parts, out.places, &out.span, connection_, now);
+    sender.Append(out.header, out.parts, out.places, {&out.span, out.copy}, connection_, now);
     outgoing_.pop_front();
-  } while (goes_on || (joins_ && !outgoing_.empty() &&
-                       sender.size() + outgoing_.front().header.size() + outgoing_.front().bytes <= kMessageBytes));
+  } while (goes_on || (joins_ && !outgoing_.empty() && sender.size() + outgoing_.front().bytes() <= kMessageBytes));
   writing_since_ = now;
-  stream_.Write(sender.Take(), static_cast<Tag*>(&written_));
+  stream_.Write(sender.Take(connection_, now), static_cast<Tag*>(&written_));
 }
 
 void StreamCall::OnWritten(bool ok) {
   writing_since_ = kNoDeadline;
   for (const RequestSample& sample : writing_samples_) CountFinished(sample, ok && !given_up_);
   writing_samples_.clear();
-  if (connection_ != nullptr) connection_->queued_bytes() -= std::exchange(writing_error_bytes_, 0);
   if (!ok) {
     state_ = State::kBroken;
     DropOutgoing();

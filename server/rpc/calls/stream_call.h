@@ -75,15 +75,17 @@ class StreamCall {
   // An encoded answer waiting for the write before it.
   struct Outgoing {
     std::string header;
-    AnswerParts parts;        // none: what there is stands in the header
-    AnswerPlaces places;      // in `span`
-    std::uint64_t bytes = 0;  // of the parts
+    AnswerParts parts;    // none: what there is stands in the header
+    AnswerPlaces places;  // in `span` or `copy`
     SpanRef span;
-    std::uint64_t queued_bytes = 0;       // with the connection, until it leaves
-    bool is_error = false;                // leaves when its write is done; an answer, when the write takes it
+    std::shared_ptr<const std::byte[]> copy;
     bool goes_on = false;                 // the next is of the same answer, and so of the same message
     std::optional<RequestSample> sample;  // counted when it is written or dropped; none: it is counted already
     TimePoint ready;
+
+    std::uint64_t bytes() const { return header.size() + parts.bytes(); }
+    // With what it takes to wait: a message of a few KiB may ask for a hundred times as much in errors.
+    std::uint64_t queued_bytes() const { return sizeof(Outgoing) + bytes(); }
   };
 
   // `joins`: whether several answers may be one message.
@@ -120,6 +122,9 @@ class StreamCall {
   void Continue();
   // Counts the request of an answer above AnswerSender::kCopyBytes: what is written, or dropped.
   void CountFinished(RequestSample sample, bool written);
+  // The next of what is to be written, which counts to the connection until a write takes it.
+  void Enqueue(Outgoing out);
+  void CountQueued(std::int64_t bytes);
   void CopyOut(Outgoing* out);
   // Whether the client reads its answers too slowly to be asked for more.
   bool IsBehind() const;
@@ -145,7 +150,6 @@ class StreamCall {
   std::shared_ptr<Message> incoming_;  // being read; null: no read is under way
   std::deque<Outgoing> outgoing_;
   std::vector<RequestSample> writing_samples_;  // of the answers in the write under way
-  std::uint64_t writing_error_bytes_ = 0;       // of the errors in it: with the connection, too
   std::shared_ptr<Connection> connection_;      // null: it has gone
   bool given_up_ = false;
   std::uint32_t in_flight_ = 0;  // requests accepted and not answered

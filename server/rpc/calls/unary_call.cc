@@ -1,11 +1,39 @@
 #include "server/rpc/calls/unary_call.h"
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "server/rpc/accept/socket_handoff.h"
 #include "server/rpc/calls/call_deadline.h"
 
 namespace softmax::server {
+namespace {
+
+// More than this is not copied at one go by a thread that others wait for.
+constexpr std::uint64_t kCopyAtOnce = 1u << 20;
+constexpr std::uint64_t kCopyAStep = 256u << 10;
+
+}  // namespace
+
+struct UnaryCall::Deferred {
+  // A piece with what it borrowed.
+  struct Owned {
+    explicit Owned(const Piece& borrowed)
+        : header(borrowed.header),
+          span(borrowed.memory.span == nullptr ? SpanRef() : *borrowed.memory.span),
+          copy(borrowed.parts, borrowed.places) {}
+    std::string header;
+    SpanRef span;
+    PayloadCopy copy;
+  };
+  Answer answer;
+  std::vector<Owned> pieces;
+  std::size_t copied = 0;  // pieces
+};
+
+UnaryCall::UnaryCall(QueueThread& thread, Method method)
+    : thread_(thread), counted_(thread.calls()), call_(this), method_(method) {}
 
 UnaryCall::~UnaryCall() {
   if (listed_) thread_.answering().erase(place_);
@@ -68,10 +96,50 @@ void UnaryCall::ListIfLarge(std::uint64_t bytes) {
   listed_ = true;
 }
 
-void UnaryCall::FinishWithAnswer(const Answer& answer) {
+void UnaryCall::Send(const Answer& answer, Pieces pieces) {
+  if (MustDefer(pieces)) return Defer(answer, pieces);
+  SendNow(answer, pieces);
+}
+
+bool UnaryCall::MustDefer(Pieces pieces) const {
+  std::uint64_t bytes = 0;
+  for (const Piece& piece : pieces) bytes += piece.parts.bytes();
+  return bytes > kCopyAtOnce && !thread_.sender().ShouldReference(bytes, connection_.get());
+}
+
+void UnaryCall::Defer(const Answer& answer, Pieces pieces) {
+  deferred_ = std::make_unique<Deferred>();
+  deferred_->answer = answer;
+  deferred_->answer.span = nullptr;
+  deferred_->pieces.reserve(pieces.size());
+  for (const Piece& piece : pieces) deferred_->pieces.emplace_back(piece);
+  thread_.slices().Add(connection_.get(), [this] { return CopySome(); });
+}
+
+bool UnaryCall::CopySome() {
+  std::vector<Deferred::Owned>& owned = deferred_->pieces;
+  if (!owned[deferred_->copied].copy.Step(kCopyAStep)) return false;
+  owned[deferred_->copied].span.Reset();
+  if (++deferred_->copied < owned.size()) return false;
+  const std::unique_ptr<Deferred> ready = std::move(deferred_);
+  std::vector<Piece> pieces;
+  for (const Deferred::Owned& piece : ready->pieces) {
+    pieces.push_back({piece.header, piece.copy.parts(), piece.copy.places(), {nullptr, piece.copy.memory()}});
+    thread_.recorder().PayloadCopiedOut(piece.copy.parts().bytes());
+  }
+  answered_at_ = SteadyClock::now();
+  SendNow(ready->answer, pieces);
+  return true;
+}
+
+void UnaryCall::SendNow(const Answer& answer, Pieces pieces) {
+  for (const Piece& piece : pieces) {
+    ListIfLarge(piece.parts.bytes());
+    thread_.sender().Append(piece.header, piece.parts, piece.places, piece.memory, connection_, answered_at_);
+  }
   Account(answer.status, answered_at_, &answer);
   state_ = State::kAnswering;
-  call_.Finish(thread_.sender().Message());
+  call_.Finish(thread_.sender().Message(connection_, answered_at_));
 }
 
 void UnaryCall::FinishWithError(const absl::Status& status, TimePoint now) {

@@ -1,6 +1,10 @@
 #pragma once
 
 #include <list>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
 
 #include "server/batching/pending_request.h"
 #include "server/rpc/queue/queue_thread.h"
@@ -25,8 +29,7 @@ class UnaryCall : public Tag {
   }
 
  protected:
-  UnaryCall(QueueThread& thread, Method method)
-      : thread_(thread), counted_(thread.calls()), call_(this), method_(method) {}
+  UnaryCall(QueueThread& thread, Method method);
   ~UnaryCall() override;
 
   // Offers the server this call, of the method that it calls so.
@@ -44,10 +47,17 @@ class UnaryCall : public Tag {
 
   // First of all when a request is complete. False: the caller was told an error.
   bool CanAnswer(const Answer& answer, TimePoint deadline);
-  // Before an answer with an output of so many bytes, which may leave by reference.
-  void ListIfLarge(std::uint64_t bytes);
-  // Answers with what the thread's sender has.
-  void FinishWithAnswer(const Answer& answer);
+  // A tensor's answer: its piece of the header, with the payload's parts in their places (counted from its begin).
+  struct Piece {
+    std::string_view header;
+    AnswerParts parts;
+    AnswerPlaces places;
+    AnswerMemory memory;
+  };
+  using Pieces = std::span<const Piece>;
+  // Answers with these, which are borrowed for the call: at once, or when what has to be copied and is large was copied
+  // between other events.
+  void Send(const Answer& answer, Pieces pieces);
 
   ConnectionShare* share() const { return connection_ == nullptr ? nullptr : &connection_->share(); }
   const std::shared_ptr<Connection>& connection_ref() const { return connection_; }
@@ -58,7 +68,17 @@ class UnaryCall : public Tag {
 
  private:
   void Handle();
+  struct Deferred;  // an answer that is being copied
+
   void FinishWithError(const absl::Status& status, TimePoint now);
+  // Whether the answer has to be copied and takes long to copy.
+  bool MustDefer(Pieces pieces) const;
+  void Defer(const Answer& answer, Pieces pieces);
+  // A step of that; whether it was the last.
+  bool CopySome();
+  void SendNow(const Answer& answer, Pieces pieces);
+  // Before an answer with a payload of so many bytes, which may leave by reference.
+  void ListIfLarge(std::uint64_t bytes);
   void Account(const absl::Status& status, TimePoint now, const Answer* answer);
   // Whether the call's end tells more of it than its answer did: a large answer may not be read, and without a message
   // the client may have left.
@@ -80,6 +100,7 @@ class UnaryCall : public Tag {
   bool left_early_ = false;  // before the call was taken
   bool listed_ = false;
   std::list<UnaryCall*>::iterator place_;
+  std::unique_ptr<Deferred> deferred_;
 };
 
 }  // namespace softmax::server

@@ -17,18 +17,17 @@ Cork* InferCall::Announce(std::uint64_t bytes) {
 
 void InferCall::Completed(const Answer& answer) {
   if (!CanAnswer(answer, inference_.deadline())) return;
-  ListIfLarge(inference_.largest_output());
   static thread_local std::string header;
   header.clear();
   InferPieces pieces;
   EncodeInferHeader(inference_.request(), /*in_stream=*/false, &header, &pieces);
+  absl::InlinedVector<Piece, 1> sent;
   for (std::size_t i = 0; i < pieces.size(); ++i) {
-    thread().sender().Append(pieces[i].HeaderIn(header), pieces[i].parts, inference_.places(i), &inference_.span(i),
-                             connection_ref(), answered_at());
-    inference_.span(i).Reset();  // gRPC has its own, where it needs one
+    sent.push_back({pieces[i].HeaderIn(header), pieces[i].parts, inference_.places(i), {&inference_.span(i)}});
   }
   thread().recorder().PayloadCopiedIn(inference_.copied_bytes());
-  FinishWithAnswer(answer);
+  Send(answer, sent);
+  for (std::size_t i = 0; i < pieces.size(); ++i) inference_.span(i).Reset();  // who needs one has its own
 }
 
 void InferCall::OnCounted(const RequestSample& sample, const Answer* answer) {

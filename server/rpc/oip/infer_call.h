@@ -17,7 +17,7 @@ class InferCall final : public UnaryCall, private Inference::Owner {
   void Rearm() override { Arm(thread()); }
   absl::Status Decode() override { return thread().door().Decode(call().message(), &inference_.request()); }
   void Submit(TimePoint arrived, TimePoint deadline) override {
-    inference_.Submit(thread().admission(), share(), AdmissionQueue::Kind::kUnary, arrived, deadline);
+    inference_.Submit(thread().admission(), share(), CallKind::kUnary, arrived, deadline);
   }
   std::uint64_t log_id() const override { return inference_.log_id(); }
   void OnCounted(const RequestSample& sample, const Answer* answer) override;

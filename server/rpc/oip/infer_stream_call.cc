@@ -63,7 +63,7 @@ void InferStreamCall::HandleMessage(const std::shared_ptr<Message>& message) {
   ++in_flight_;
   // A request that is complete at once does not write, read or end the call inside of this: the caller does.
   ++gathering_;
-  request.release()->inference().Submit(thread_.admission(), share(), AdmissionQueue::Kind::kStreamed, now,
+  request.release()->inference().Submit(thread_.admission(), share(), CallKind::kStreamed, now,
                                         DeadlineOf(context_.raw_deadline()));
   --gathering_;
 }

@@ -12,6 +12,7 @@ namespace softmax::server {
 
 Inference::Part::Part(Inference* whole, const InferTensor* tensor) : whole_(whole), tensor_(tensor) {
   spec_ = tensor->request.spec;
+  message_bytes_ = spec_.input_bytes();
   arrived_ = whole->arrived_;
   deadline_ = whole->deadline_;
 }
@@ -40,7 +41,7 @@ void Inference::Part::Complete(const Answer& completed) {
   whole_->PartCompleted();
 }
 
-void Inference::Submit(AdmissionQueue& admission, ConnectionShare* share, AdmissionQueue::Kind kind, TimePoint arrived,
+void Inference::Submit(AdmissionQueue& admission, ConnectionShare* share, CallKind kind, TimePoint arrived,
                        TimePoint deadline) {
   arrived_ = arrived;
   deadline_ = std::min(deadline, DeadlineAfter(arrived, request_.timeout_us));
@@ -48,7 +49,13 @@ void Inference::Submit(AdmissionQueue& admission, ConnectionShare* share, Admiss
   incomplete_ = count;
   not_copied_ = count;
   parts_.reserve(count);
-  for (const InferTensor& tensor : request_.tensors) parts_.emplace_back(this, &tensor);
+  // What is no tensor's counts to the first.
+  std::uint64_t rest = owner_->Message().bytes();
+  for (const InferTensor& tensor : request_.tensors) {
+    parts_.emplace_back(this, &tensor);
+    rest -= std::min(rest, tensor.request.spec.input_bytes());
+  }
+  parts_.front().AddToMessage(rest);
   // The last of them may end this: nothing of it is touched afterwards.
   for (std::size_t i = 0; i < count; ++i) parts_[i].Submit(admission, share, kind);
 }

@@ -45,8 +45,7 @@ class Inference {
   const InferRequest& request() const { return request_; }
 
   // `deadline`: the call's; the request's own timeout may be sooner.
-  void Submit(AdmissionQueue& admission, ConnectionShare* share, AdmissionQueue::Kind kind, TimePoint arrived,
-              TimePoint deadline);
+  void Submit(AdmissionQueue& admission, ConnectionShare* share, CallKind kind, TimePoint arrived, TimePoint deadline);
 
   TimePoint arrived() const { return arrived_; }
   TimePoint deadline() const { return deadline_; }
@@ -64,9 +63,11 @@ class Inference {
   class Part final : public PendingRequest {
    public:
     Part(Inference* whole, const InferTensor* tensor);
-    void Submit(AdmissionQueue& admission, ConnectionShare* share, AdmissionQueue::Kind kind) {
+    void Submit(AdmissionQueue& admission, ConnectionShare* share, CallKind kind) {
       admission.Submit(this, share, kind, arrived_);
     }
+    // Bytes of the message that are no tensor's.
+    void AddToMessage(std::uint64_t bytes) { message_bytes_ += bytes; }
     void CopyInput(std::byte* destination) override;
     void LendInput(InputPieces* pieces) override;
     const std::uint32_t* lengths() const override { return tensor_->request.lengths.data(); }

@@ -3,6 +3,7 @@
 #include <grpc/slice_buffer.h>
 #include <grpcpp/support/byte_buffer.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -15,12 +16,41 @@
 
 namespace softmax::server {
 
+// Where an answer's payload lies: in the arena, or in a copy that frees the arena of it.
+struct AnswerMemory {
+  const SpanRef* span = nullptr;  // borrowed
+  std::shared_ptr<const std::byte[]> copy = nullptr;
+};
+
+// Copies an answer's payload out of the arena, a step at a time, so that its span comes free.
+class PayloadCopy {
+ public:
+  PayloadCopy(const AnswerParts& parts, const AnswerPlaces& places);
+  // Copies some; whether that was the last of it.
+  bool Step(std::uint64_t most = UINT64_MAX);
+  // Once all is copied: where the parts are then, and what they lie in.
+  const AnswerParts& parts() const { return parts_; }
+  AnswerPlaces places() const;
+  const std::shared_ptr<const std::byte[]>& memory() const { return memory_; }
+
+ private:
+  AnswerParts parts_;
+  const AnswerPlaces from_;
+  std::byte* to_;
+  std::shared_ptr<const std::byte[]> memory_;
+  std::size_t part_ = 0;    // that is being copied
+  std::uint64_t done_ = 0;  // of it
+  std::uint64_t at_ = 0;    // in memory_
+};
+
 // Turns headers and outputs into one outgoing message. An output leaves by reference (no copy; gRPC holds its span
 // until the socket took it) when it is worth it, its connection holds less than its share, and nobody is in need of the
-// arena's room; otherwise it is copied, counted, and its span is free at once. Thread-compatible: one per queue thread.
+// arena's room; otherwise it is copied, and its span is free at once. Whatever gRPC holds of an answer, copies too, is
+// accounted to its connection until the socket took it. Thread-compatible: one per queue thread.
 class AnswerSender {
  public:
-  // Below this a copy is cheaper than another slice's reference count and vector element.
+  // Below this a copy is cheaper than another slice's reference count and vector element, and a message that is no
+  // longer is not accounted: a connection has few of them, as many as it may have calls.
   static constexpr std::uint64_t kCopyBytes = 1024;
 
   AnswerSender(Arena& arena, Backlog& backlog, Connections& connections, Recorder& recorder)
@@ -42,21 +72,23 @@ class AnswerSender {
   static const std::byte* AddressOf(const AnswerParts::Part& part, const AnswerPlaces& places) {
     return (part.of_summary ? places.summary : places.output) + part.offset;
   }
-  // Appends an answer: `header`, with the parts of the payload in their places. `connection` may be null.
-  void Append(std::string_view header, const AnswerParts& parts, const AnswerPlaces& places, const SpanRef* span,
+  // Appends an answer: `header`, with the parts of the payload in their places. `connection` may be null; all that a
+  // message has is of one connection.
+  void Append(std::string_view header, const AnswerParts& parts, const AnswerPlaces& places, const AnswerMemory& memory,
               const std::shared_ptr<Connection>& connection, TimePoint now);
-  void Append(std::string_view bytes) { pending_.append(bytes); }
 
   std::uint64_t size() const { return slices_.length + pending_.size(); }
   // The message so far, until the next Append; whoever takes its slices starts a new one.
-  grpc_slice_buffer* Message();
+  grpc_slice_buffer* Message(const std::shared_ptr<Connection>& connection, TimePoint now);
   // The same; starts a new one. Never without a slice: an invalid buffer aborts the process.
-  grpc::ByteBuffer Take();
+  grpc::ByteBuffer Take(const std::shared_ptr<Connection>& connection, TimePoint now);
 
  private:
-  void FlushPending();
-  void AppendPart(const std::byte* data, std::uint64_t bytes, const SpanRef* span,
+  void FlushPending(const std::shared_ptr<Connection>& connection, TimePoint now);
+  void AppendPart(const std::byte* data, std::uint64_t bytes, const AnswerMemory& memory,
                   const std::shared_ptr<Connection>& connection, TimePoint now);
+  // The slice of bytes that `answer` keeps, with the connection until the socket took them.
+  void AppendHeld(const void* data, HeldAnswer answer, const std::shared_ptr<Connection>& connection);
 
   Arena& arena_;
   Backlog& backlog_;

@@ -24,6 +24,11 @@ class MessageView {
   static grpc_byte_buffer* Raw(grpc::ByteBuffer* buffer) { return Reader(buffer).raw(); }
 
   Slices slices() const { return slices_; }
+  std::uint64_t bytes() const {
+    std::uint64_t sum = 0;
+    for (const auto& slice : slices_) sum += slice.size();
+    return sum;
+  }
   // Decompression is off on this server: anything but GRPC_COMPRESS_NONE is still compressed.
   grpc_compression_algorithm compression() const { return compression_; }
 

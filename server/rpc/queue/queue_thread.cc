@@ -61,7 +61,7 @@ QueueThread::~QueueThread() = default;
 void QueueThread::Start(std::unique_ptr<Lane> lane) {
   lane_ = std::move(lane);
   batcher_ = std::make_unique<Batcher>(options_.batcher, state_.arena, state_.backlog, *lane_, recorder_, wake());
-  admission_ = std::make_unique<AdmissionQueue>(options_.admission, *batcher_);
+  admission_ = std::make_unique<AdmissionQueue>(options_.admission, *batcher_, state_.connections.unread_budget());
   ArmCalls();
   thread_ = std::thread([this] {
     clockid_t clock = kNoClock;
@@ -105,7 +105,8 @@ void QueueThread::TakeReadyEvents() {
 
 // Sleeps until an event, until an open batch has waited long enough, or until the end, and acts on it.
 void QueueThread::WaitForEvent() {
-  const TimePoint until = std::min({batcher_->next_flush(), control_.pace.next(), end_by_.load()});
+  const TimePoint until =
+      std::min({batcher_->next_flush(), admission_->next_look(), control_.pace.next(), end_by_.load()});
   gpr_timespec deadline = gpr_inf_future(GPR_CLOCK_MONOTONIC);
   if (until != kNoDeadline) {
     deadline = gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
@@ -130,6 +131,11 @@ void QueueThread::Run() {
     if (lag_due_.load(std::memory_order_relaxed) != kNoDeadline) RecordLag();
     if (has_jobs_.load(std::memory_order_acquire)) RunJobs();
     if (control_.pace.next() != kNoDeadline) control_.pace.Advance(SteadyClock::now());
+    if (admission_->next_look() != kNoDeadline) admission_->LookAgain(SteadyClock::now());
+    if (!slices_.empty()) {
+      slices_.Run();
+      continue;
+    }
     // A batch that ran inside Launch is finished by now.
     if (Progress()) continue;
     if (batcher_->needs_polling()) {

@@ -21,6 +21,7 @@
 #include "server/rpc/queue/call_count.h"
 #include "server/rpc/queue/queue_server.h"
 #include "server/rpc/queue/service_state.h"
+#include "server/rpc/queue/sliced_work.h"
 #include "server/rpc/queue/waker.h"
 
 namespace softmax::server {
@@ -84,6 +85,7 @@ class QueueThread {
   FrontDoor& door() { return door_; }
   ControlContext& control() { return control_; }
   AnswerSender& sender() { return sender_; }
+  SlicedWork& slices() { return slices_; }
   grpc::ServerCompletionQueue* queue() { return server_->queue(); }
   std::list<UnaryCall*>& answering() { return answering_; }
   std::list<StreamCall*>& streams() { return streams_; }
@@ -120,6 +122,7 @@ class QueueThread {
   CallCount calls_;
   FrontDoor door_;
   AnswerSender sender_;
+  SlicedWork slices_;
   std::list<UnaryCall*> answering_;  // calls whose answer gRPC has not taken yet, oldest first
   std::list<StreamCall*> streams_;
   ControlContext control_;

@@ -36,6 +36,7 @@ class RawCall {
 
   // Null: the call came without one.
   const grpc_byte_buffer* message() const { return message_; }
+  std::uint64_t message_bytes() const { return message_ == nullptr ? 0 : message_->data.raw.slice_buffer.length; }
   // See compressed_flag.h; there is a message.
   void MarkIfCompressed() { server::MarkIfCompressed(call_, message_); }
   // Gives the received bytes back to the transport's quota.

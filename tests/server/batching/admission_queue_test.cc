@@ -26,7 +26,7 @@ class AdmissionQueueTest : public ::testing::Test {
     batcher.batch.requests = batch_requests;
     batcher.max_in_flight = 1;
     batcher_ = std::make_unique<Batcher>(batcher, arena_, backlog_, lane_, recorder_, [] {});
-    admission_ = std::make_unique<AdmissionQueue>(options, *batcher_, [] { return now_; });
+    admission_ = std::make_unique<AdmissionQueue>(options, *batcher_, budget_, [] { return now_; });
   }
 
   TestRequest* Submit(ConnectionShare* share, TimePoint deadline = kNoDeadline) {
@@ -39,7 +39,7 @@ class AdmissionQueueTest : public ::testing::Test {
         ++(request->deadline() >= now_ ? in_time_ : in_vain_);
       }
     };
-    admission_->Submit(request, share, AdmissionQueue::Kind::kUnary, now_);
+    admission_->Submit(request, share, CallKind::kUnary, now_);
     return request;
   }
 
@@ -57,6 +57,7 @@ class AdmissionQueueTest : public ::testing::Test {
   Backlog backlog_{Backlog::Options{}, arena_};
   testing::PuppetLane lane_;
   testing::CountingRecorder recorder_;
+  UnreadBudget budget_{512u << 20};
   static inline TimePoint now_;  // the queue's clock
   std::vector<std::unique_ptr<TestRequest>> requests_;
   std::vector<const ConnectionShare*> order_;
@@ -118,17 +119,18 @@ TEST_F(AdmissionQueueTest, ThoseThatWaitAreLetInInACircle) {
   }
 }
 
-TEST_F(AdmissionQueueTest, BytesAreLimitedToo) {
-  Make({.requests = 16, .bytes = 128, .alone_factor = 1});
+TEST_F(AdmissionQueueTest, WorkIsLimitedToo) {
+  Make({.requests = 16, .work = 256, .alone_factor = 1});
   ConnectionShare share;
-  for (int i = 0; i < 5; ++i) Submit(&share);  // of 64 bytes
+  for (int i = 0; i < 5; ++i) Submit(&share);  // of 64 bytes, and as many of an answer
   EXPECT_EQ(admission_->waiting(), 3u);
   while (admission_->waiting() > 0 || batcher_->pending() > 0) Round();
 }
 
 // Those that wait for their turn count like those in a batch, and each gives its bytes back once, refused ones too.
 TEST_F(AdmissionQueueTest, AConnectionHoldsNoMoreBytesThanItMay) {
-  Make({.requests = 2, .in_flight_bytes = 640, .alone_factor = 1});
+  constexpr std::uint64_t kEach = Charge::kUnaryHeld + 64;
+  Make({.requests = 2, .in_flight_bytes = 10 * kEach, .alone_factor = 1});
   ConnectionShare full, other;
   for (int i = 0; i < 10; ++i) EXPECT_EQ(Submit(&full)->completions, 0);  // of 64 bytes
   EXPECT_EQ(admission_->waiting(), 8u);
@@ -136,31 +138,104 @@ TEST_F(AdmissionQueueTest, AConnectionHoldsNoMoreBytesThanItMay) {
   EXPECT_EQ(refused->completions, 1);
   EXPECT_TRUE(absl::IsResourceExhausted(refused->last.status)) << refused->last.status;
   EXPECT_EQ(refused->last.status.message(),
-            "the connection's unanswered requests hold 640 bytes, this one has 64, and "
-            "max_in_flight_bytes_per_connection is 640; try again after the pushback");
+            "the connection's unanswered requests hold 123520 bytes, this one takes 12352, and "
+            "max_in_flight_bytes_per_connection is 123520; try again after the pushback");
   EXPECT_GE(refused->last.retry_after_ms, 20u);
   EXPECT_EQ(recorder_.rejected, std::vector{RefuseReason::kConnectionBytes});
   EXPECT_FALSE(admission_->HasBytes(&full, 1));
   EXPECT_EQ(Submit(&other)->completions, 0);
   while (admission_->waiting() > 0 || batcher_->pending() > 0) Round();
   EXPECT_EQ(full.in_flight_bytes, 0u);
-  EXPECT_TRUE(admission_->HasBytes(&full, 640));
+  EXPECT_TRUE(admission_->HasBytes(&full, 10 * kEach));
   EXPECT_EQ(Submit(&full)->completions, 0);
   Round();
   EXPECT_EQ(recorder_.rejected.size(), 1u);
 }
 
 TEST_F(AdmissionQueueTest, LengthsAreBytesOfAConnectionToo) {
-  Make({.in_flight_bytes = 100});
+  Make({.in_flight_bytes = 2 * Charge::kUnaryHeld + 130});
   ConnectionShare share;
-  TestRequest plain(1, 16), with_lengths(1, 16);  // 64 bytes, and 4 a row
+  TestRequest plain(1, 16), with_lengths(1, 16);  // 64 bytes, and 4 a row as sent and as read
   with_lengths.set_lengths({16});
-  admission_->Submit(&with_lengths, &share, AdmissionQueue::Kind::kUnary, now_);
-  EXPECT_EQ(share.in_flight_bytes, 68u);
-  admission_->Submit(&plain, &share, AdmissionQueue::Kind::kUnary, now_);
+  admission_->Submit(&with_lengths, &share, CallKind::kUnary, now_);
+  EXPECT_EQ(share.in_flight_bytes, Charge::kUnaryHeld + 64 + 4 + 4);
+  admission_->Submit(&plain, &share, CallKind::kUnary, now_);
   EXPECT_TRUE(absl::IsResourceExhausted(plain.last.status));
   Round();
   EXPECT_EQ(share.in_flight_bytes, 0u);
+}
+
+// A row of one, of which the thousand best are asked for: 8 KiB for 4 bytes.
+std::unique_ptr<TestRequest> LargeAnswers(int rows) {
+  auto request = std::make_unique<TestRequest>(rows, 1);
+  request->mutable_spec().summary.partial = true;
+  request->mutable_spec().summary.top_k = 1024;
+  return request;
+}
+
+TEST_F(AdmissionQueueTest, WhoseAnswersAreNotReadWaits) {
+  Make({.unread_bytes = 128 << 10});
+  ConnectionShare share;
+  constexpr std::uint64_t kAnswer = 6 * 1024 * 8;
+  std::vector<std::unique_ptr<TestRequest>> requests;
+  for (int i = 0; i < 4; ++i) {
+    requests.push_back(LargeAnswers(6));
+    admission_->Submit(requests.back().get(), &share, CallKind::kUnary, now_);
+  }
+  // Two answers fill the share while they are to come,
+  EXPECT_EQ(share.coming_bytes, 2 * kAnswer);
+  EXPECT_EQ(admission_->waiting(), 2u);
+  // and when they have come and are not read: one lies with the transport, one waits for its stream's write.
+  requests[0]->on_complete = [&] { share.unread_bytes += kAnswer; };
+  requests[1]->on_complete = [&] { share.queued_bytes += kAnswer; };
+  const TimePoint begin = now_;
+  Round();
+  Round();
+  EXPECT_EQ(share.coming_bytes, 0u);
+  EXPECT_EQ(admission_->waiting(), 2u);
+  // Nothing tells when the client reads, so it is looked at again.
+  EXPECT_EQ(admission_->next_look(), begin + AdmissionQueue::kLookAgain);
+  share.unread_bytes = 0;
+  now_ += AdmissionQueue::kLookAgain;
+  admission_->LookAgain(now_);
+  EXPECT_TRUE(admission_->AdmitWaiting(now_));
+  EXPECT_EQ(admission_->waiting(), 1u);
+  EXPECT_NE(admission_->next_look(), kNoDeadline);
+  share.queued_bytes = 0;
+  Round();
+  EXPECT_EQ(admission_->waiting(), 0u);
+  while (batcher_->pending() > 0) Round();
+  now_ += AdmissionQueue::kLookAgain;
+  admission_->LookAgain(now_);
+  EXPECT_EQ(admission_->next_look(), kNoDeadline);
+}
+
+TEST_F(AdmissionQueueTest, WhatAllLeaveUnreadIsBoundedAndLeavesRoomForSmallAnswers) {
+  Make({.unread_bytes = 8 << 20});
+  budget_.Add(510 << 20);  // of 512 MiB, by others
+  ConnectionShare share;
+  const auto large = LargeAnswers(512);  // 4 MiB
+  admission_->Submit(large.get(), &share, CallKind::kUnary, now_);
+  EXPECT_EQ(admission_->waiting(), 1u);
+  EXPECT_TRUE(admission_->MayOwe(share, 1 << 20));
+  share.unread_bytes = 1 << 20;
+  EXPECT_FALSE(admission_->MayOwe(share, 1));  // half of what is left
+  budget_.Add(-(500 << 20));
+  EXPECT_TRUE(admission_->MayOwe(share, 4 << 20));
+  share.unread_bytes = 0;
+  now_ += AdmissionQueue::kLookAgain;
+  admission_->LookAgain(now_);
+  EXPECT_TRUE(admission_->AdmitWaiting(now_));
+  while (large->completions == 0) Round();
+}
+
+TEST_F(AdmissionQueueTest, OneAnswerAloneMayBeLargerThanTheShare) {
+  Make({.unread_bytes = 1 << 20});
+  ConnectionShare share;
+  const auto large = LargeAnswers(512);
+  admission_->Submit(large.get(), &share, CallKind::kUnary, now_);
+  EXPECT_EQ(admission_->waiting(), 0u);
+  while (large->completions == 0) Round();
 }
 
 TEST_F(AdmissionQueueTest, WhatCannotBeRunInTimeIsRefusedAtOnce) {
@@ -252,7 +327,7 @@ TEST_F(AdmissionQueueTest, WaitingForMemoryIsNotCountedAsWork) {
   }
   SpanRef unread(&arena_, arena_.TryReserve(kMemory / 2 + kSlab));
   TestRequest large(1, kMemory / 2 / 4);
-  admission_->Submit(&large, &large_share, AdmissionQueue::Kind::kUnary, now_);
+  admission_->Submit(&large, &large_share, CallKind::kUnary, now_);
   TestRequest* const small = Submit(&share, now_ + std::chrono::milliseconds(1));
   EXPECT_EQ(small->completions, 0) << small->last.status;
   Round();
@@ -274,12 +349,12 @@ TEST_F(AdmissionQueueTest, WaitingForMemoryIsNotCountedAsWork) {
 // One connection's large request waits for memory, and another of them for its turn: its small ones, of other callers
 // behind a proxy perhaps, go on.
 TEST_F(AdmissionQueueTest, ALargeRequestThatWaitsDoesNotHoldUpSmallOnesOfItsConnection) {
-  Make({.requests = 2, .bytes = 1 << 20});
+  Make({.requests = 2, .work = 2 << 20});
   ConnectionShare share;
   SpanRef unread(&arena_, arena_.TryReserve(kMemory / 2 + kSlab));
   TestRequest large(1, kMemory / 2 / 4), next(1, kMemory / 2 / 4);
   for (TestRequest* request : {&large, &next}) {
-    admission_->Submit(request, &share, AdmissionQueue::Kind::kUnary, now_);
+    admission_->Submit(request, &share, CallKind::kUnary, now_);
   }
   for (int i = 0; i < 20; ++i) Submit(&share);
   while (order_.size() < 20 && admission_->may_admit() + batcher_->pending() > 1) Round();
@@ -305,7 +380,7 @@ TEST_F(AdmissionQueueTest, AThousandThatAreLateAreRefusedOneAfterAnother) {
 
 // However a request ends, its caller may send the next as soon as it has the answer.
 TEST_F(AdmissionQueueTest, AShareIsWithoutARequestBeforeItsCallerIsAnswered) {
-  Make({.in_flight_bytes = 64});
+  Make({.in_flight_bytes = Charge::kStreamedHeld + 64});
   ConnectionShare share;
   TestRequest run(1, 16), failed(1, 16), late(1, 16), empty(0, 16);
   late.set_deadline(now_);
@@ -314,20 +389,20 @@ TEST_F(AdmissionQueueTest, AShareIsWithoutARequestBeforeItsCallerIsAnswered) {
     request->on_complete = [&] {
       ++answered;
       EXPECT_EQ(share.batched(), 0u);
-      EXPECT_EQ(share.small.batched_bytes, 0u);
+      EXPECT_EQ(share.small.batched_work, 0u);
       EXPECT_EQ(share.in_flight_bytes, 0u);
     };
   }
   for (TestRequest* request : {&run, &failed}) {
-    admission_->Submit(request, &share, AdmissionQueue::Kind::kStreamed, now_);
+    admission_->Submit(request, &share, CallKind::kStreamed, now_);
     EXPECT_EQ(share.batched(), 1u);
-    EXPECT_EQ(share.in_flight_bytes, 64u);
+    EXPECT_EQ(share.in_flight_bytes, Charge::kStreamedHeld + 64);
     batcher_->Flush(now_);
     lane_.FinishOne(request == &run ? absl::OkStatus() : absl::InternalError("device"));
     batcher_->Poll();
   }
   for (TestRequest* request : {&late, &empty}) {
-    admission_->Submit(request, &share, AdmissionQueue::Kind::kStreamed, now_);
+    admission_->Submit(request, &share, CallKind::kStreamed, now_);
   }
   EXPECT_EQ(answered, 4);
   EXPECT_TRUE(run.last.ran && empty.last.ran);
@@ -339,7 +414,7 @@ TEST_F(AdmissionQueueTest, ATicketIsForOneTimeOnly) {
   Make({});
   ConnectionShare share;
   TestRequest request(1, 16);
-  admission_->Submit(&request, &share, AdmissionQueue::Kind::kUnary, now_);
+  admission_->Submit(&request, &share, CallKind::kUnary, now_);
   Round();
   batcher_->Submit(&request, now_);
   Round();
