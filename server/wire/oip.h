@@ -70,6 +70,9 @@ struct InferTensor {
   std::vector<std::byte> gathered;  // typed contents that came in several pieces; empty: they lie in the message
 };
 
+// From this magnitude on a class's value is written with an exponent: all of its digits would be up to 310.
+constexpr double kFirstShortClass = 1e15;
+
 // The most bytes that a class's text, with its length in front, takes.
 std::uint64_t MostClassBytes(const TensorSpec& spec);
 

@@ -456,12 +456,23 @@ absl::Status ApplyRules(const RawInferRequest& raw, const WireLimits& limits, In
 }  // namespace
 
 std::uint64_t MostClassBytes(const TensorSpec& spec) {
-  // Six decimals of a probability, or of a logarithm with all digits before the point that its type can have.
-  std::uint64_t value = 8;
+  std::string_view value = "1.000000";
   if (spec.operation == kernels::Operation::kLogSoftmax) {
-    value = spec.output_type == kernels::DataType::kFloat64 ? 317 : 47;
+    switch (spec.output_type) {
+      case kernels::DataType::kFloat16:
+        value = "-65504.000000";
+        break;
+      case kernels::DataType::kFloat32:
+      case kernels::DataType::kBFloat16:
+        value = "-3.4028234663852886e+38";
+        break;
+      case kernels::DataType::kFloat64:
+        value = "-1.7976931348623157e+308";
+        break;
+    }
   }
-  return sizeof(std::uint32_t) + value + std::string_view(":2147483647").size();
+  const std::string index = absl::StrCat(":", std::max<std::int64_t>(spec.cols, 1) - 1);
+  return sizeof(std::uint32_t) + value.size() + index.size();
 }
 
 void DecodeInferRequest(Slices slices, const WireLimits& limits, InferRequest* out) {

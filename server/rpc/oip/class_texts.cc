@@ -1,31 +1,49 @@
 #include "server/rpc/oip/class_texts.h"
 
 #include <array>
-#include <cstdint>
-#include <cstdio>
+#include <charconv>
+#include <cmath>
 #include <cstring>
 
 #include "kernels/reference.h"
+#include "server/wire/oip.h"
 
 namespace softmax::server {
+namespace {
 
-std::string ClassTexts(const TensorSpec& spec, const std::byte* summary) {
-  std::string texts;
-  if (spec.elements() == 0) return texts;
+constexpr int kDecimals = 6;
+
+char* PutValue(double value, char* at, char* end) {
+  const bool is_short = std::isfinite(value) && std::fabs(value) >= kFirstShortClass;
+  return is_short ? std::to_chars(at, end, value, std::chars_format::scientific).ptr
+                  : std::to_chars(at, end, value, std::chars_format::fixed, kDecimals).ptr;
+}
+
+}  // namespace
+
+std::int64_t ClassCount(const TensorSpec& spec) { return spec.elements() == 0 ? 0 : spec.rows() * spec.summary.top_k; }
+
+void AppendClassTexts(const TensorSpec& spec, const std::byte* summary, std::int64_t begin, std::int64_t end,
+                      std::string* out) {
   const SummaryLayout layout = spec.summary_layout();
   const std::byte* const values = summary + layout.offset[SummaryLayout::kTopValues];
   const std::byte* const indices = summary + layout.offset[SummaryLayout::kTopIndices];
-  const std::int64_t count = spec.rows() * spec.summary.top_k;
-  std::array<char, 400> text;
-  for (std::int64_t i = 0; i < count; ++i) {
+  // The longest text has 24 bytes of value and 11 of index (MostClassBytes).
+  std::array<char, 64> text;
+  char* const first = text.data() + sizeof(std::uint32_t);
+  char* const last = text.data() + text.size();
+  for (std::int64_t i = begin; i < end; ++i) {
     std::int32_t index;
     std::memcpy(&index, indices + i * static_cast<std::int64_t>(sizeof(index)), sizeof(index));
-    const auto size = static_cast<std::uint32_t>(
-        std::snprintf(text.data(), text.size(), "%f:%d", kernels::LoadElement(spec.output_type, values, i), index));
-    texts.append(reinterpret_cast<const char*>(&size), sizeof(size));
-    texts.append(text.data(), size);
+    // An index of -1 would look up the last name of a list.
+    if (index < 0) index = static_cast<std::int32_t>(i % spec.summary.top_k);
+    char* at = PutValue(kernels::LoadElement(spec.output_type, values, i), first, last);
+    *at++ = ':';
+    at = std::to_chars(at, last, index).ptr;
+    const auto size = static_cast<std::uint32_t>(at - first);
+    std::memcpy(text.data(), &size, sizeof(size));
+    out->append(text.data(), static_cast<std::size_t>(at - text.data()));
   }
-  return texts;
 }
 
 }  // namespace softmax::server

@@ -77,7 +77,8 @@ void Inference::PartCompleted() {
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       InferTensor& tensor = request_.tensors[i];
       if (tensor.outputs.Has(InferOutput::kClasses)) {
-        tensor.classes = ClassTexts(tensor.request.spec, parts_[i].answer.summary);
+        const TensorSpec& spec = tensor.request.spec;
+        AppendClassTexts(spec, parts_[i].answer.summary, 0, ClassCount(spec), &tensor.classes);
       }
     }
   }
