@@ -3,12 +3,13 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "server/wire/slices.h"
 
 namespace softmax::server {
 
-// Why bytes are not a protobuf message.
+// Why bytes are not a protobuf message; or, from kManyFields on, why they are read no further.
 enum class WireFault : std::uint8_t {
   kNone,
   kTruncated,       // the message ends inside a field
@@ -23,11 +24,19 @@ enum class WireFault : std::uint8_t {
   kDeepNesting,     // more groups in one another than the generated parser takes
   kPackedOverhang,  // the last value of a packed field runs past the field's length
   kNotUtf8,         // a string of other bytes
+  kManyFields,      // more of something than bounds.h allows
+  kManyElements,
+  kManyDimensions,
+  kManyParameters,
+  kLongText,
+  kOutOfSteps,  // more work than LimitSteps allows
 };
 
 // Reads forward through a message that lies in slices, and never past a limit: the only reader of untrusted bytes, for
 // requests and answers alike. The path inside one slice is inline; only what straddles a boundary is read byte by byte.
 // A value type: a copy is a bookmark. Borrows the slices.
+//
+// What is read can be bounded: LimitFields and LimitSteps; without them there is no bound.
 //
 // Every Read returns false on a fault, after which fault() says what and position() where; the
 // cursor is then good for nothing else. What is accepted, down to bits that are dropped, equals the
@@ -50,6 +59,28 @@ class WireCursor {
   // The length, tag or depth that was refused.
   std::uint64_t fault_value() const { return fault_value_; }
 
+  // How many more fields may be read (ReadTag), in groups, too; the fault has `count`. A field that turns out to be one
+  // of many values is given back.
+  void LimitFields(std::uint64_t count) { fields_left_ = max_fields_ = count; }
+  void GiveFieldBack() { ++fields_left_; }
+
+  // How much more work may be done. A step is a field, a byte of packed numbers, or 16 bytes that are looked at: some
+  // nanoseconds. A fault before the work.
+  void LimitSteps(std::uint64_t count) { steps_left_ = count; }
+  bool Spend(std::uint64_t steps) {
+    if (steps > steps_left_) return Fail(WireFault::kOutOfSteps, 0);
+    steps_left_ -= steps;
+    return true;
+  }
+  bool SpendBytes(std::uint64_t size) { return Spend(size / 16); }
+  std::uint64_t steps_left() const { return steps_left_; }
+
+  // For a bookmark at what has been read already, so that it can be read again.
+  void LiftLimits() {
+    LimitFields(UINT64_MAX);
+    LimitSteps(UINT64_MAX);
+  }
+
   // Values longer than 64 bits lose their upper bits, as in the generated parser.
   bool ReadVarint(std::uint64_t* value) {
     if (ptr_ < piece_end_ && *ptr_ < 0x80) [[likely]] {
@@ -61,6 +92,9 @@ class WireCursor {
 
   // At most 5 bytes; bits above 32 are dropped. Field number 0 is a fault.
   bool ReadTag(std::uint32_t* tag) {
+    if (fields_left_ == 0) return Fail(WireFault::kManyFields, max_fields_);
+    --fields_left_;
+    if (!Spend(1)) return false;
     if (ptr_ < piece_end_ && *ptr_ < 0x80 && *ptr_ >= 8) [[likely]] {
       *tag = *ptr_++;
       return true;
@@ -153,6 +187,9 @@ class WireCursor {
   Slices slices_;
   std::size_t index_ = 0;           // the slice that ptr_ is in
   std::uint64_t slice_offset_ = 0;  // of that slice's first byte
+  std::uint64_t fields_left_ = UINT64_MAX;
+  std::uint64_t max_fields_ = UINT64_MAX;
+  std::uint64_t steps_left_ = UINT64_MAX;
   std::uint64_t fault_value_ = 0;
   WireFault fault_ = WireFault::kNone;
 };
@@ -179,11 +216,12 @@ bool ForEachFieldInside(WireCursor* cursor, OnField on_field) {
   return true;
 }
 
-// Calls `add(value)` for each value of a packed field, which must end where the last value ends.
+// Calls `add(value)` for each value of a packed field, which must end where the last value ends. An `add` that returns
+// false has found a fault.
 template <typename Add>
 bool ReadPacked(WireCursor* cursor, Add add) {
   std::uint64_t length;
-  if (!cursor->ReadLength(&length)) return false;
+  if (!cursor->ReadLength(&length) || !cursor->Spend(length)) return false;
   const std::uint64_t outer = cursor->Narrow(length);
   while (!cursor->AtLimit()) {
     std::uint64_t value;
@@ -191,7 +229,11 @@ bool ReadPacked(WireCursor* cursor, Add add) {
       if (cursor->fault() == WireFault::kTruncated) cursor->Fail(WireFault::kPackedOverhang, length);
       return false;
     }
-    add(value);
+    if constexpr (std::is_void_v<decltype(add(value))>) {
+      add(value);
+    } else if (!add(value)) {
+      return false;
+    }
   }
   cursor->Widen(outer);
   return true;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "server/wire/bounds.h"
 #include "server/wire/contract.h"
 #include "server/wire/tags.h"
 #include "server/wire/walk.h"
@@ -11,9 +12,15 @@
 namespace softmax::server {
 namespace {
 
-// Decodes the request up to the cursor's limit. False: malformed; then out->status says so.
+absl::Status BeyondBudget(bool* beyond_budget) {
+  *beyond_budget = true;
+  return OutOfSteps();
+}
+
+// Decodes the request up to the cursor's limit. False: malformed, or beyond a bound; then out->status says so.
 bool DecodeToLimit(WireCursor* cursor, int depth, const WireLimits& limits, DecodedRequest* out) {
   RawRequest raw;
+  cursor->LimitFields(kMaxFields);
   const bool well_formed = WalkRequest(cursor, depth, &raw);
   out->has_id = raw.has_id;
   out->id = raw.id;
@@ -21,65 +28,78 @@ bool DecodeToLimit(WireCursor* cursor, int depth, const WireLimits& limits, Deco
   return well_formed;
 }
 
+absl::Status TooManyRequests(std::uint64_t most) {
+  return absl::InvalidArgumentError(absl::StrCat("requests: has more than ", most, " in one message; must be at most ",
+                                                 most, " (max_requests_per_stream_message)"));
+}
+
 // Counts the requests of a stream message, so that the limit is known to hold before any of them
 // costs memory, and checks what lies between them.
-absl::Status CountRequests(WireCursor cursor, std::uint64_t* count) {
+absl::Status CountRequests(WireCursor cursor, const WireLimits& limits, std::uint64_t* count, bool* beyond_budget) {
   *count = 0;
+  cursor.LimitFields(kMaxFields);
   while (!cursor.AtLimit()) {
     std::uint32_t tag;
     std::uint64_t length;
     const bool good = cursor.ReadTag(&tag) && (tag == kStreamElement ? cursor.ReadLength(&length) && cursor.Skip(length)
                                                                      : cursor.SkipField(tag, kWireDepth));
+    if (cursor.fault() == WireFault::kOutOfSteps) return BeyondBudget(beyond_budget);
     if (!good) return absl::InvalidArgumentError(absl::StrCat("requests: ", DescribeFault(cursor)));
-    *count += tag == kStreamElement;
+    if (tag != kStreamElement) continue;
+    cursor.GiveFieldBack();
+    if (*count == limits.max_requests_per_stream_message) return TooManyRequests(*count);
+    ++*count;
   }
   return absl::OkStatus();
 }
 
 // A malformed request is skipped by its length, if it got as far as its id.
-absl::Status DecodeElement(WireCursor* cursor, const WireLimits& limits, std::size_t index, DecodedRequest* out) {
+absl::Status DecodeElement(WireCursor* cursor, const WireLimits& limits, std::size_t index, DecodedRequest* out,
+                           bool* beyond_budget) {
   const WireCursor begin = *cursor;
   if (DecodeToLimit(cursor, kWireDepth - 1, limits, out)) return absl::OkStatus();
+  if (cursor->fault() == WireFault::kOutOfSteps) return BeyondBudget(beyond_budget);
   if (!out->has_id) {
     return absl::InvalidArgumentError(
         absl::StrCat("requests[", index, "]: ", out->status.message(), "; no id came before that"));
   }
+  const std::uint64_t steps_left = cursor->steps_left();
   *cursor = begin;
+  cursor->LimitSteps(steps_left);
   cursor->SkipToLimit();
   return absl::OkStatus();
 }
 
-absl::Status DecodeElements(WireCursor cursor, const WireLimits& limits, std::vector<DecodedRequest>* out) {
+absl::Status DecodeElements(WireCursor cursor, const WireLimits& limits, std::vector<DecodedRequest>* out,
+                            bool* beyond_budget) {
   while (!cursor.AtLimit()) {
     std::uint32_t tag;
     std::uint64_t length;
     // CountRequests has walked this: only the inside of a request can still be malformed.
-    if (!cursor.ReadTag(&tag)) return absl::InternalError("requests: cannot be read twice");
-    if (tag != kStreamElement) {
-      cursor.SkipField(tag, kWireDepth);
-      continue;
+    cursor.LimitFields(kMaxFields);
+    if (!cursor.ReadTag(&tag) || (tag != kStreamElement && !cursor.SkipField(tag, kWireDepth))) {
+      if (cursor.fault() == WireFault::kOutOfSteps) return BeyondBudget(beyond_budget);
+      return absl::InternalError("requests: cannot be read twice");
     }
+    if (tag != kStreamElement) continue;
     if (!cursor.ReadLength(&length)) return absl::InternalError("requests: cannot be read twice");
     const std::uint64_t outer = cursor.Narrow(length);
     const std::size_t index = out->size();
-    absl::Status status = DecodeElement(&cursor, limits, index, &out->emplace_back());
+    absl::Status status = DecodeElement(&cursor, limits, index, &out->emplace_back(), beyond_budget);
     if (!status.ok()) return status;
     cursor.Widen(outer);
   }
   return absl::OkStatus();
 }
 
-absl::Status DecodeStream(Slices slices, const WireLimits& limits, std::vector<DecodedRequest>* out) {
-  const WireCursor cursor(slices);
+absl::Status DecodeStream(Slices slices, const WireLimits& limits, std::vector<DecodedRequest>* out,
+                          bool* beyond_budget) {
+  WireCursor cursor(slices);
+  cursor.LimitSteps(limits.max_steps);
   std::uint64_t count;
-  if (absl::Status status = CountRequests(cursor, &count); !status.ok()) return status;
-  if (count > limits.max_requests_per_stream_message) {
-    return absl::InvalidArgumentError(absl::StrCat("requests: has ", count, " in one message; must be at most ",
-                                                   limits.max_requests_per_stream_message,
-                                                   " (max_requests_per_stream_message)"));
-  }
+  if (absl::Status status = CountRequests(cursor, limits, &count, beyond_budget); !status.ok()) return status;
   out->reserve(count);
-  return DecodeElements(cursor, limits, out);
+  return DecodeElements(cursor, limits, out, beyond_budget);
 }
 
 }  // namespace
@@ -87,15 +107,28 @@ absl::Status DecodeStream(Slices slices, const WireLimits& limits, std::vector<D
 void DecodeRequest(Slices slices, const WireLimits& limits, DecodedRequest* out) {
   *out = DecodedRequest{};
   WireCursor cursor(slices);
+  cursor.LimitSteps(limits.max_steps);
   const std::uint64_t bytes = cursor.remaining();
   DecodeToLimit(&cursor, kWireDepth, limits, out);
+  if (cursor.fault() == WireFault::kOutOfSteps) {
+    *out = DecodedRequest{};
+    out->status = BeyondBudget(&out->beyond_budget);
+    return;
+  }
   if (out->status.ok()) out->status = CheckMessage(bytes, limits);
   if (!out->status.ok()) out->status = OrCompressed(slices, std::move(out->status));
 }
 
-absl::Status DecodeStreamRequest(Slices slices, const WireLimits& limits, std::vector<DecodedRequest>* out) {
+absl::Status DecodeStreamRequest(Slices slices, const WireLimits& limits, std::vector<DecodedRequest>* out,
+                                 bool* beyond_budget) {
   out->clear();
-  absl::Status status = DecodeStream(slices, limits, out);
+  bool is_beyond = false;
+  absl::Status status = DecodeStream(slices, limits, out, &is_beyond);
+  if (beyond_budget != nullptr) *beyond_budget = is_beyond;
+  if (is_beyond) {
+    out->clear();
+    return status;
+  }
   absl::Status whole = CheckMessage(WireCursor(slices).remaining(), limits);
   if (status.ok() && !whole.ok()) {
     if (out->empty()) return whole;

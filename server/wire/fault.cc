@@ -45,20 +45,49 @@ std::string DescribeFaultItself(const WireCursor& cursor) {
       return absl::StrCat("the last packed value runs past the field's length of ", value);
     case WireFault::kNotUtf8:
       return absl::StrCat("a string of ", value, " bytes is not UTF-8");
+    case WireFault::kManyFields:
+    case WireFault::kManyElements:
+    case WireFault::kManyDimensions:
+    case WireFault::kManyParameters:
+    case WireFault::kLongText:
+    case WireFault::kOutOfSteps:
     case WireFault::kNone:
       break;
   }
   return "malformed";
 }
 
+// What there is more of than a message may have; null: a fault of another kind.
+const char* WhatIsMany(WireFault fault) {
+  switch (fault) {
+    case WireFault::kManyFields:
+      return "fields, known or not, lone values of repeated numbers aside";
+    case WireFault::kManyElements:
+      return "elements";
+    case WireFault::kManyDimensions:
+      return "dimensions in one shape";
+    case WireFault::kManyParameters:
+      return "entries of parameters, those of all inputs and outputs together";
+    case WireFault::kLongText:
+      return "bytes in one string";
+    default:
+      return nullptr;
+  }
+}
+
 }  // namespace
 
 std::string DescribeFault(const WireCursor& cursor) {
+  if (const char* const many = WhatIsMany(cursor.fault()); many != nullptr) {
+    return absl::StrCat("reading ended at byte ", cursor.position(), ": has more than ", cursor.fault_value(), " ",
+                        many, "; must have at most ", cursor.fault_value());
+  }
   return absl::StrCat("malformed near byte ", cursor.position(), ": ", DescribeFaultItself(cursor));
 }
 
 std::string DescribeFault(const WireCursor& cursor, const RawRequest& request) {
-  return absl::StrCat(FieldName(request), ": ", DescribeFault(cursor));
+  const bool is_whole = cursor.fault() == WireFault::kManyFields;
+  return absl::StrCat(is_whole ? "request" : FieldName(request), ": ", DescribeFault(cursor));
 }
 
 }  // namespace softmax::server

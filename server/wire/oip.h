@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernels/types.h"
+#include "server/wire/bounds.h"
 #include "server/wire/slices.h"
 #include "server/wire/wire.h"
 
@@ -35,10 +36,6 @@ constexpr std::size_t IndexOf(const InferModel& model, std::span<const InferMode
 }
 // "FP32"; the protocol's name for a type.
 const char* DatatypeName(kernels::DataType type);
-
-constexpr std::size_t kMaxInferIdBytes = 4096;
-constexpr std::size_t kMaxInferInputs = 64;
-constexpr std::size_t kMaxInferNameBytes = 64;
 
 // What an answer can have of an input, in the order in which it comes. All but the first are made of a summary.
 enum class InferOutput : std::uint8_t { kTensor, kClasses, kTopValues, kTopIndices, kLogSumExp, kMaximum, kEntropy };
@@ -81,6 +78,7 @@ struct InferRequest {
   // Why this request cannot run; the fields below are then incomplete, but `id` is right, where it came before what
   // is malformed.
   absl::Status status;
+  bool beyond_budget = false;  // as DecodedRequest::beyond_budget
   std::string id;
   const InferModel* model = nullptr;  // null: unknown
   std::uint32_t timeout_us = 0;
@@ -90,8 +88,9 @@ struct InferRequest {
 };
 
 // Decodes one ModelInferRequest that fills `slices`: as the generated parser, followed by the rules of the protocol and
-// the native contract's. Not OK in out->status: NOT_FOUND (model or version), UNIMPLEMENTED (shared memory, or what
-// looks like a compressed message), otherwise as DecodeRequest.
+// the native contract's, and within the bounds of bounds.h, at which reading ends. Not OK in out->status: NOT_FOUND
+// (model or version), UNIMPLEMENTED (shared memory, or what looks like a compressed message), otherwise as
+// DecodeRequest.
 void DecodeInferRequest(Slices slices, const WireLimits& limits, InferRequest* out);
 
 // What the answer has of one tensor: a piece of the header, with the payload's parts in their places (counted from the

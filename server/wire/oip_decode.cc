@@ -21,7 +21,7 @@ using Kind = InferParameter::Kind;
 
 constexpr std::size_t kExcerpt = 60;
 // What an answer's header may have beside the outputs: the id, and each output's name, type, shape and lengths.
-constexpr std::uint64_t kMostHeaderBytes = kMaxInferIdBytes + kMaxInferInputs * kInferOutputKinds * 256 + 256;
+constexpr std::uint64_t kMostHeaderBytes = kMaxInferTextBytes + kMaxInferInputs * kInferOutputKinds * 256 + 256;
 constexpr std::uint64_t kMostMessageBytes = std::numeric_limits<std::int32_t>::max();
 
 template <typename... Args>
@@ -29,9 +29,8 @@ template <typename... Args>
   return absl::InvalidArgumentError(absl::StrCat(args...));
 }
 
-std::string Quoted(const InferText& text) {
-  if (text.text.size() < text.size) return absl::StrCat("a text of ", text.size, " bytes");
-  return absl::StrCat("\"", SafeText(text.text, TextFor::kPeople, kExcerpt), "\"");
+std::string Quoted(const std::string& text) {
+  return absl::StrCat("\"", SafeText(text, TextFor::kPeople, kExcerpt), "\"");
 }
 
 const char* KindName(Kind kind) {
@@ -96,7 +95,7 @@ absl::Status ApplyScale(const RawInferRequest& raw, RawRequest* native) {
 absl::Status ApplyOutputDtype(const RawInferRequest& raw, RawRequest* native) {
   if (!raw.output_dtype) return absl::OkStatus();
   if (raw.output_dtype->kind != Kind::kString) return WrongKind("output_dtype", *raw.output_dtype, "a string_param");
-  native->output_dtype = DtypeOf(raw.output_dtype->text.text);
+  native->output_dtype = DtypeOf(raw.output_dtype->text);
   if (native->output_dtype != 0) return absl::OkStatus();
   return Invalid("parameters[\"output_dtype\"]: is ", Quoted(raw.output_dtype->text),
                  "; must be \"FP32\", \"FP16\", \"BF16\" or \"FP64\"");
@@ -167,14 +166,9 @@ absl::Status ApplyParameters(const RawInferRequest& raw, const WireLimits& limit
 }
 
 absl::Status ApplyModel(const RawInferRequest& raw, InferRequest* out) {
-  if (raw.id.size > kMaxInferIdBytes) {
-    return Invalid("id: has ", raw.id.size, " bytes; must be at most ", kMaxInferIdBytes);
-  }
-  out->model = FindInferModel(raw.model_name.text, raw.model_version.text);
-  if (out->model != nullptr && raw.model_version.size == raw.model_version.text.size()) return absl::OkStatus();
-  const bool knows_name = FindInferModel(raw.model_name.text, "") != nullptr;
-  out->model = nullptr;
-  if (knows_name) {
+  out->model = FindInferModel(raw.model_name, raw.model_version);
+  if (out->model != nullptr) return absl::OkStatus();
+  if (FindInferModel(raw.model_name, "") != nullptr) {
     return absl::NotFoundError(
         absl::StrCat("model_version: is ", Quoted(raw.model_version), "; must be empty or \"1\""));
   }
@@ -183,25 +177,18 @@ absl::Status ApplyModel(const RawInferRequest& raw, InferRequest* out) {
                                           "_bf16 and _fp64"));
 }
 
-// How many inputs there are, and that each has its data in one way.
 absl::Status CheckCounts(const RawInferRequest& raw) {
-  if (raw.inputs_count == 0) return Invalid("inputs: has 0 tensors; must have at least 1");
-  if (raw.inputs_count > kMaxInferInputs) {
-    return Invalid("inputs: has ", raw.inputs_count, " tensors; must have at most ", kMaxInferInputs);
-  }
-  if (raw.outputs_count > kMaxInferInputs) {
-    return Invalid("outputs: has ", raw.outputs_count, " names; must have at most ", kMaxInferInputs);
-  }
-  if (raw.raw_count > 0 && raw.raw_count != raw.inputs_count) {
-    return Invalid("raw_input_contents: has ", raw.raw_count, " values; must have ", raw.inputs_count,
+  if (raw.inputs.empty()) return Invalid("inputs: has 0 tensors; must have at least 1");
+  if (!raw.raw.empty() && raw.raw.size() != raw.inputs.size()) {
+    return Invalid("raw_input_contents: has ", raw.raw.size(), " values; must have ", raw.inputs.size(),
                    ", one for each of inputs, or none");
   }
   return absl::OkStatus();
 }
 
-absl::Status CheckNoParameter(const std::string& place, const std::optional<InferText>& key) {
+absl::Status CheckNoParameter(const std::string& place, const std::optional<std::string>& key) {
   if (!key) return absl::OkStatus();
-  if (absl::StartsWith(key->text, "shared_memory_")) {
+  if (absl::StartsWith(*key, "shared_memory_")) {
     return absl::UnimplementedError(absl::StrCat(place, ".parameters: ", Quoted(*key),
                                                  ": there is no shared memory here; send raw_input_contents"));
   }
@@ -210,12 +197,12 @@ absl::Status CheckNoParameter(const std::string& place, const std::optional<Infe
 
 // `common`: what the parameters ask for.
 absl::Status CheckName(const std::string& place, const RawInferInput& input, const RawRequest& common) {
-  if (input.name.size > kMaxInferNameBytes || !absl::StartsWith(input.name.text, "X")) {
+  if (input.name.size() > kMaxInferNameBytes || !absl::StartsWith(input.name, "X")) {
     return Invalid(place, ".name: is ", Quoted(input.name), "; must be \"X\", or begin with it and have at most ",
                    kMaxInferNameBytes, " bytes");
   }
   for (const std::string_view ending : kInferEndings) {
-    if (common.has_summary && !ending.empty() && std::string_view(input.name.text).ends_with(ending)) {
+    if (common.has_summary && !ending.empty() && input.name.ends_with(ending)) {
       return Invalid(place, ".name: is ", Quoted(input.name), "; must not end as the further outputs do, with ",
                      std::string(ending));
     }
@@ -277,7 +264,7 @@ void ChooseOutputs(const RawInferRequest& raw, const ClassCounts& counts, InferT
     if (wanted.empty()) wanted.Add(InferOutput::kTensor);
   }
   for (std::size_t i = 0; i < raw.outputs.size(); ++i) {
-    const std::optional<InferOutput> output = OutputNamed(raw.outputs[i].name.text, tensor->output, *native);
+    const std::optional<InferOutput> output = OutputNamed(raw.outputs[i].name, tensor->output, *native);
     if (!output) continue;
     const bool as_classes = *output == InferOutput::kTensor && counts[i] > 0;
     wanted.Add(as_classes ? InferOutput::kClasses : *output);
@@ -298,7 +285,7 @@ void ChooseOutputs(const RawInferRequest& raw, const ClassCounts& counts, InferT
 absl::Status FindData(const RawInferRequest& raw, std::size_t index, const std::string& place, RawRequest* native) {
   const RawInferInput& input = raw.inputs[index];
   const bool typed = input.fp32.bytes > 0 || input.fp64.bytes > 0 || input.other_contents > 0;
-  if (raw.raw_count > 0) {
+  if (!raw.raw.empty()) {
     if (typed) return Invalid(place, ".contents: is set beside raw_input_contents; must have one of them");
     native->data_offset = raw.raw[index].offset;
     native->data_size = raw.raw[index].size;
@@ -339,7 +326,7 @@ absl::Status DecodeInput(const RawInferRequest& raw, std::size_t index, const Ra
   if (absl::Status status = CheckNoParameter(place, input.parameter); !status.ok()) return status;
   RawRequest native = common;
   native.has_input = true;
-  native.dtype = DtypeOf(input.datatype.text);
+  native.dtype = DtypeOf(input.datatype);
   if (native.dtype == 0) {
     return Invalid(place, ".datatype: is ", Quoted(input.datatype),
                    "; must be \"FP32\", \"FP16\", \"BF16\" or \"FP64\"");
@@ -347,14 +334,14 @@ absl::Status DecodeInput(const RawInferRequest& raw, std::size_t index, const Ra
   native.rank = input.rank;
   std::copy_n(input.shape, kMaxShapeRank, native.shape);
   if (absl::Status status = FindData(raw, index, place, &native); !status.ok()) return status;
-  out->output = "Y" + input.name.text.substr(1);
+  out->output = "Y" + input.name.substr(1);
   ChooseOutputs(raw, counts, out, &native);
   if (absl::Status status = ApplyContract(native, limits, &out->request); !status.ok()) {
     return InOurWords(status, place,
-                      raw.raw_count > 0 ? absl::StrCat("raw_input_contents[", index, "]") : place + ".contents");
+                      !raw.raw.empty() ? absl::StrCat("raw_input_contents[", index, "]") : place + ".contents");
   }
   const bool fp64 = native.dtype == static_cast<int>(kernels::DataType::kFloat64);
-  if (raw.raw_count == 0 && (fp64 ? input.fp64 : input.fp32).pieces > 1) {
+  if (raw.raw.empty() && (fp64 ? input.fp64 : input.fp32).pieces > 1) {
     out->gathered.resize(native.data_size);
     GatherContents(input, fp64, out->gathered.data());
   }
@@ -377,7 +364,7 @@ absl::Status CheckOutputs(const RawInferRequest& raw, const RawRequest& common, 
     const std::string place = absl::StrCat("outputs[", i, "]");
     const RawInferOutput& output = raw.outputs[i];
     const auto it = std::find_if(out->tensors.begin(), out->tensors.end(), [&](const InferTensor& tensor) {
-      return OutputNamed(output.name.text, tensor.output, common).has_value();
+      return OutputNamed(output.name, tensor.output, common).has_value();
     });
     if (it == out->tensors.end()) {
       return Invalid(place, ".name: is ", Quoted(output.name),
@@ -385,11 +372,11 @@ absl::Status CheckOutputs(const RawInferRequest& raw, const RawRequest& common, 
                      "that parameters ask for");
     }
     for (std::size_t j = 0; j < i; ++j) {
-      if (raw.outputs[j].name.text == output.name.text) {
+      if (raw.outputs[j].name == output.name) {
         return Invalid(place, ".name: ", Quoted(output.name), " is there twice; must be there once");
       }
     }
-    if (output.classification && it->output != output.name.text) {
+    if (output.classification && it->output != output.name) {
       return Invalid(place, ".parameters: \"classification\" is there for ", Quoted(output.name),
                      "; must be there for whole tensors only");
     }
@@ -449,8 +436,13 @@ absl::Status ApplyRules(const RawInferRequest& raw, const WireLimits& limits, In
     return tensor.outputs.HasOnlyTheTensor() &&
            (type == kernels::DataType::kFloat32 || type == kernels::DataType::kFloat64);
   };
-  out->typed = raw.raw_count == 0 && std::all_of(out->tensors.begin(), out->tensors.end(), has_typed_form);
+  out->typed = raw.raw.empty() && std::all_of(out->tensors.begin(), out->tensors.end(), has_typed_form);
   return absl::OkStatus();
+}
+
+absl::Status DescribeFailure(const WireCursor& cursor, const RawInferRequest& raw) {
+  const bool is_whole = cursor.fault() == WireFault::kManyFields;
+  return Invalid(is_whole ? "message" : raw.field, ": ", DescribeFault(cursor));
 }
 
 }  // namespace
@@ -478,11 +470,18 @@ std::uint64_t MostClassBytes(const TensorSpec& spec) {
 void DecodeInferRequest(Slices slices, const WireLimits& limits, InferRequest* out) {
   *out = InferRequest{};
   WireCursor cursor(slices);
+  cursor.LimitFields(kMaxInferFields);
+  cursor.LimitSteps(limits.max_steps);
   const std::uint64_t bytes = cursor.remaining();
   RawInferRequest raw;
   const bool well_formed = WalkInferRequest(&cursor, &raw);
-  out->id = raw.id.text;
-  out->status = well_formed ? ApplyRules(raw, limits, out) : Invalid(raw.field, ": ", DescribeFault(cursor));
+  if (cursor.fault() == WireFault::kOutOfSteps) {
+    out->beyond_budget = true;
+    out->status = OutOfSteps();
+    return;
+  }
+  out->id = raw.id;
+  out->status = well_formed ? ApplyRules(raw, limits, out) : DescribeFailure(cursor, raw);
   if (out->status.ok()) out->status = CheckMessage(bytes, limits);
   if (!out->status.ok()) {
     out->tensors.clear();

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "server/base/safe_text.h"
+#include "server/wire/bounds.h"
 #include "server/wire/oip_tags.h"
 
 namespace softmax::server {
@@ -13,41 +14,17 @@ namespace {
 
 constexpr int kTopDepth = kWireDepth;
 
-// How many bytes at the end of `text` begin a character that may go on.
-std::size_t OpenCharacter(std::string_view text) {
-  for (std::size_t back = 1; back <= std::min<std::size_t>(3, text.size()); ++back) {
-    const auto byte = static_cast<unsigned char>(text[text.size() - back]);
-    if (byte >= 0xc0) return back;
-    if (byte < 0x80) return 0;
-  }
-  return 0;
-}
-
-// Of a string that no rule accepts, so that its length costs no memory.
-bool SkipLongText(WireCursor* cursor, std::uint64_t size) {
-  std::array<char, 4096> block;
-  std::size_t open = 0;
-  for (std::uint64_t left = size; left > 0;) {
-    const auto step = static_cast<std::size_t>(std::min<std::uint64_t>(left, block.size() - open));
-    cursor->Read(step, block.data() + open);
-    left -= step;
-    const std::string_view text(block.data(), open + step);
-    open = left == 0 ? 0 : OpenCharacter(text);
-    if (!IsUtf8(text.substr(0, text.size() - open))) return cursor->Fail(WireFault::kNotUtf8, size);
-    std::copy_n(block.data() + text.size() - open, open, block.data());
-  }
-  return true;
-}
-
-bool ReadText(WireCursor* cursor, InferText* text) {
-  text->text.clear();
-  if (!cursor->ReadLength(&text->size)) return false;
-  if (text->size > kMaxInferIdBytes) return SkipLongText(cursor, text->size);
-  text->text.resize(text->size);
-  cursor->Read(text->size, text->text.data());
-  if (IsUtf8(text->text)) return true;
-  text->text.clear();  // an answer that echoes it could not be read
-  return cursor->Fail(WireFault::kNotUtf8, text->size);
+bool ReadText(WireCursor* cursor, std::string* text) {
+  text->clear();
+  std::uint64_t size;
+  if (!cursor->ReadLength(&size)) return false;
+  if (size > kMaxInferTextBytes) return cursor->Fail(WireFault::kLongText, kMaxInferTextBytes);
+  if (!cursor->SpendBytes(size)) return false;
+  text->resize(size);
+  cursor->Read(size, text->data());
+  if (IsUtf8(*text)) return true;
+  text->clear();  // an answer that echoes it could not be read
+  return cursor->Fail(WireFault::kNotUtf8, size);
 }
 
 bool WalkParameter(WireCursor* cursor, int depth, InferParameter* parameter) {
@@ -76,7 +53,10 @@ bool WalkParameter(WireCursor* cursor, int depth, InferParameter* parameter) {
 }
 
 // An entry of a map: the last of several keys and all parts of several values count.
-bool WalkEntry(WireCursor* cursor, int depth, InferText* key, InferParameter* value) {
+bool WalkEntry(WireCursor* cursor, int depth, RawInferRequest* request, std::string* key, InferParameter* value) {
+  if (request->parameters++ == kMaxInferParameters) {
+    return cursor->Fail(WireFault::kManyParameters, kMaxInferParameters);
+  }
   return ForEachFieldInside(cursor, [&](std::uint32_t tag) {
     if (tag == kEntryKey) return ReadText(cursor, key);
     if (tag == kEntryValue) return WalkParameter(cursor, depth - 1, value);
@@ -86,12 +66,12 @@ bool WalkEntry(WireCursor* cursor, int depth, InferText* key, InferParameter* va
 
 // A parameter of an input or output. `classification`: where the value of this key goes; null: it is not known, either.
 // Of the others the first one's name is all that is needed.
-bool WalkTensorEntry(WireCursor* cursor, int depth, std::optional<InferText>* first,
+bool WalkTensorEntry(WireCursor* cursor, int depth, RawInferRequest* request, std::optional<std::string>* first,
                      std::optional<InferParameter>* classification) {
-  InferText key;
+  std::string key;
   InferParameter value;
-  if (!WalkEntry(cursor, depth, &key, &value)) return false;
-  if (classification != nullptr && key.text == "classification") {
+  if (!WalkEntry(cursor, depth, request, &key, &value)) return false;
+  if (classification != nullptr && key == "classification") {
     *classification = std::move(value);
   } else if (!first->has_value()) {
     *first = std::move(key);
@@ -102,9 +82,9 @@ bool WalkTensorEntry(WireCursor* cursor, int depth, std::optional<InferText>* fi
 bool IsIgnored(std::string_view key) { return key == "priority" || key.starts_with("sequence_"); }
 
 bool WalkRequestEntry(WireCursor* cursor, int depth, RawInferRequest* request) {
-  InferText key;
+  std::string key;
   InferParameter value;
-  if (!WalkEntry(cursor, depth, &key, &value)) return false;
+  if (!WalkEntry(cursor, depth, request, &key, &value)) return false;
   struct Known {
     std::string_view key;
     std::optional<InferParameter> RawInferRequest::*value;
@@ -120,11 +100,11 @@ bool WalkRequestEntry(WireCursor* cursor, int depth, RawInferRequest* request) {
       {"entropy", &RawInferRequest::entropy},
   }};
   for (const Known& known : kKnown) {
-    if (key.text != known.key) continue;
+    if (key != known.key) continue;
     request->*known.value = std::move(value);
     return true;
   }
-  if (!IsIgnored(key.text) && !request->unknown.has_value()) request->unknown = std::move(key);
+  if (!IsIgnored(key) && !request->unknown.has_value()) request->unknown = std::move(key);
   return true;
 }
 
@@ -136,6 +116,7 @@ bool ReadValues(WireCursor* cursor, bool packed, std::uint64_t size, TypedValues
     if (length % size != 0) return cursor->Fail(WireFault::kPackedOverhang, length);
     if (length == 0) return true;
   }
+  cursor->GiveFieldBack();
   if (cursor->remaining() < length) return cursor->Fail(WireFault::kTruncated, cursor->remaining());
   if (values->bytes == 0) values->offset = cursor->position();
   values->bytes += length;
@@ -172,12 +153,14 @@ bool WalkContents(WireCursor* cursor, int depth, RawInferInput* input, std::byte
   });
 }
 
-void AddDimension(RawInferInput* input, std::uint64_t value) {
+bool AddDimension(WireCursor* cursor, RawInferInput* input, std::uint64_t value) {
+  if (input->rank == kMaxDimensions) return cursor->Fail(WireFault::kManyDimensions, kMaxDimensions);
   if (input->rank < kMaxShapeRank) input->shape[input->rank] = static_cast<std::int64_t>(value);
   ++input->rank;
+  return true;
 }
 
-bool WalkInputField(WireCursor* cursor, std::uint32_t tag, int depth, RawInferInput* input) {
+bool WalkInputField(WireCursor* cursor, std::uint32_t tag, int depth, RawInferRequest* request, RawInferInput* input) {
   std::uint64_t value;
   std::byte* none = nullptr;
   switch (tag) {
@@ -186,13 +169,12 @@ bool WalkInputField(WireCursor* cursor, std::uint32_t tag, int depth, RawInferIn
     case kInferTensorDatatype:
       return ReadText(cursor, &input->datatype);
     case kInferTensorShapePacked:
-      return ReadPacked(cursor, [&](std::uint64_t v) { AddDimension(input, v); });
+      return ReadPacked(cursor, [&](std::uint64_t v) { return AddDimension(cursor, input, v); });
     case kInferTensorShape:
-      if (!cursor->ReadVarint(&value)) return false;
-      AddDimension(input, value);
-      return true;
+      cursor->GiveFieldBack();
+      return cursor->ReadVarint(&value) && AddDimension(cursor, input, value);
     case kInferTensorParameters:
-      return WalkTensorEntry(cursor, depth - 1, &input->parameter, nullptr);
+      return WalkTensorEntry(cursor, depth - 1, request, &input->parameter, nullptr);
     case kInferTensorContents:
       return WalkContents(cursor, depth - 1, input, &none, &none);
     default:
@@ -201,31 +183,30 @@ bool WalkInputField(WireCursor* cursor, std::uint32_t tag, int depth, RawInferIn
 }
 
 bool WalkInput(WireCursor* cursor, int depth, RawInferRequest* request) {
-  // Those that are too many are read all the same: what is malformed in them has to be found.
-  RawInferInput beyond;
-  const bool keeps = request->inputs_count++ < kMaxInferInputs;
-  RawInferInput& input = keeps ? request->inputs.emplace_back() : beyond;
+  if (request->inputs.size() == kMaxInferInputs) return cursor->Fail(WireFault::kManyElements, kMaxInferInputs);
+  RawInferInput& input = request->inputs.emplace_back();
   input.begin = *cursor;
-  return ForEachFieldInside(cursor, [&](std::uint32_t tag) { return WalkInputField(cursor, tag, depth, &input); });
+  return ForEachFieldInside(cursor,
+                            [&](std::uint32_t tag) { return WalkInputField(cursor, tag, depth, request, &input); });
 }
 
 bool WalkOutput(WireCursor* cursor, int depth, RawInferRequest* request) {
-  RawInferOutput beyond;
-  const bool keeps = request->outputs_count++ < kMaxInferInputs;
-  RawInferOutput& output = keeps ? request->outputs.emplace_back() : beyond;
+  if (request->outputs.size() == kMaxInferInputs) return cursor->Fail(WireFault::kManyElements, kMaxInferInputs);
+  RawInferOutput& output = request->outputs.emplace_back();
   return ForEachFieldInside(cursor, [&](std::uint32_t tag) {
     if (tag == kInferTensorName) return ReadText(cursor, &output.name);
     if (tag == kInferRequestedParameters) {
-      return WalkTensorEntry(cursor, depth - 1, &output.parameter, &output.classification);
+      return WalkTensorEntry(cursor, depth - 1, request, &output.parameter, &output.classification);
     }
     return cursor->SkipField(tag, depth);
   });
 }
 
 bool WalkRaw(WireCursor* cursor, RawInferRequest* request) {
+  if (request->raw.size() == kMaxInferInputs) return cursor->Fail(WireFault::kManyElements, kMaxInferInputs);
   std::uint64_t length;
   if (!cursor->ReadLength(&length)) return false;
-  if (request->raw_count++ < kMaxInferInputs) request->raw.push_back({cursor->position(), length});
+  request->raw.push_back({cursor->position(), length});
   return cursor->Skip(length);
 }
 
@@ -266,6 +247,7 @@ bool WalkInferRequest(WireCursor* cursor, RawInferRequest* request) {
 
 void GatherContents(const RawInferInput& input, bool fp64, std::byte* out) {
   WireCursor cursor = input.begin;
+  cursor.LiftLimits();
   RawInferInput again;
   std::byte* none = nullptr;
   std::byte** const fp32_out = fp64 ? &none : &out;

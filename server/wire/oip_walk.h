@@ -14,18 +14,12 @@
 // What a ModelInferRequest says, before any rule but protobuf's own was looked at.
 namespace softmax::server {
 
-// A string as far as a rule can need it.
-struct InferText {
-  std::string text;  // empty when it is longer than kMaxInferIdBytes
-  std::uint64_t size = 0;
-};
-
 // An InferParameter.
 struct InferParameter {
   enum class Kind : std::uint8_t { kNone, kBool, kInt64, kString, kDouble, kUint64 };
   Kind kind = Kind::kNone;
   std::uint64_t bits = 0;  // of any kind but kString
-  InferText text;          // kString
+  std::string text;        // kString
 };
 
 // A typed contents' field of one kind.
@@ -36,27 +30,27 @@ struct TypedValues {
 };
 
 struct RawInferInput {
-  InferText name;
-  InferText datatype;
+  std::string name;
+  std::string datatype;
   std::uint64_t rank = 0;  // dimensions seen; shape[] has the first kMaxShapeRank
   std::int64_t shape[kMaxShapeRank] = {};
   TypedValues fp32;
   TypedValues fp64;
-  std::uint32_t other_contents = 0;    // number of a field of other contents that has any
-  std::optional<InferText> parameter;  // the key of the first
-  WireCursor begin;                    // of the input's message, limited to it
+  std::uint32_t other_contents = 0;      // number of a field of other contents that has any
+  std::optional<std::string> parameter;  // the key of the first
+  WireCursor begin;                      // of the input's message, with its length
 };
 
 struct RawInferOutput {
-  InferText name;
+  std::string name;
   std::optional<InferParameter> classification;
-  std::optional<InferText> parameter;  // the key of the first other
+  std::optional<std::string> parameter;  // the key of the first other
 };
 
 struct RawInferRequest {
-  InferText model_name;
-  InferText model_version;
-  InferText id;
+  std::string model_name;
+  std::string model_version;
+  std::string id;
 
   std::optional<InferParameter> axis;
   std::optional<InferParameter> scale;
@@ -66,26 +60,23 @@ struct RawInferRequest {
   std::optional<InferParameter> top_k;
   std::optional<InferParameter> log_sum_exp;
   std::optional<InferParameter> entropy;
-  std::optional<InferText> unknown;  // the first key that is none of these, nor ignored
+  std::optional<std::string> unknown;  // the first key that is none of these, nor ignored
+  std::uint64_t parameters = 0;        // entries, those of inputs and outputs, too
 
-  // The first kMaxInferInputs of each; the counts are of all.
   absl::InlinedVector<RawInferInput, 1> inputs;
   absl::InlinedVector<RawInferOutput, 1> outputs;
-  std::uint64_t inputs_count = 0;
-  std::uint64_t outputs_count = 0;
   struct Bytes {
     std::uint64_t offset = 0;
     std::uint64_t size = 0;
   };
   absl::InlinedVector<Bytes, 1> raw;
-  std::uint64_t raw_count = 0;
 
   // Where the walk stands, for the message when it fails.
   const char* field = "message";
 };
 
-// Reads one ModelInferRequest up to the cursor's limit, as the generated parser would have it. False: malformed, and
-// cursor->fault() says why.
+// Reads one ModelInferRequest up to the cursor's limit, as the generated parser would have it. False: malformed, or
+// beyond one of bounds.h, and cursor->fault() says why.
 bool WalkInferRequest(WireCursor* cursor, RawInferRequest* request);
 
 // Copies an input's typed values, which came in several pieces, one behind the other. For an input that

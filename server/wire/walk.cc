@@ -2,6 +2,7 @@
 
 #include <bit>
 
+#include "server/wire/bounds.h"
 #include "server/wire/tags.h"
 
 namespace softmax::server {
@@ -14,11 +15,13 @@ bool ReadInt32(WireCursor* cursor, std::int32_t* value) {
   return true;
 }
 
-void AddDimension(RawRequest* request, std::uint64_t value) {
+bool AddDimension(WireCursor* cursor, RawRequest* request, std::uint64_t value) {
+  if (request->rank == kMaxDimensions) return cursor->Fail(WireFault::kManyDimensions, kMaxDimensions);
   if (request->rank < kMaxShapeRank) {
     request->shape[request->rank] = static_cast<std::int64_t>(value);
   }
   ++request->rank;
+  return true;
 }
 
 void AddLength(RawRequest* request, std::uint64_t value) {
@@ -39,11 +42,11 @@ bool WalkTensor(WireCursor* cursor, int depth, RawRequest* request) {
         if (!ReadInt32(cursor, &request->dtype)) return false;
         break;
       case kTensorShapePacked:
-        if (!ReadPacked(cursor, [&](std::uint64_t v) { AddDimension(request, v); })) return false;
+        if (!ReadPacked(cursor, [&](std::uint64_t v) { return AddDimension(cursor, request, v); })) return false;
         break;
       case kTensorShape:
-        if (!cursor->ReadVarint(&value)) return false;
-        AddDimension(request, value);
+        cursor->GiveFieldBack();
+        if (!cursor->ReadVarint(&value) || !AddDimension(cursor, request, value)) return false;
         break;
       case kTensorData:
         if (!cursor->ReadLength(&value)) return false;
@@ -90,7 +93,7 @@ bool WalkSummary(WireCursor* cursor, int depth, RawRequest* request) {
         if (!cursor->ReadLength(&value)) return false;
         request->indices_size = value;
         request->indices_begin = *cursor;
-        if (!cursor->Skip(value)) return false;
+        if (!cursor->SpendBytes(value) || !cursor->Skip(value)) return false;
         break;
       case kSummaryRequestLogSumExp:
         if (!ReadBool(cursor, &request->log_sum_exp)) return false;
@@ -128,6 +131,7 @@ bool WalkLengths(WireCursor* cursor, RawRequest* request) {
   if (request->tag == kRequestLengthsPacked) {
     return ReadPacked(cursor, [&](std::uint64_t v) { AddLength(request, v); });
   }
+  cursor->GiveFieldBack();
   std::uint64_t value;
   if (!cursor->ReadVarint(&value)) return false;
   AddLength(request, value);
@@ -186,6 +190,7 @@ void ReadIndices(const RawRequest& request, void* out) {
 
 void ReadLengths(const RawRequest& request, std::uint32_t* out) {
   WireCursor cursor = request.lengths_begin;
+  cursor.LiftLimits();
   std::uint32_t tag = request.lengths_tag;
   const std::uint32_t* const end = out + request.lengths_count;
   const auto append = [&](std::uint64_t value) { *out++ = static_cast<std::uint32_t>(value); };

@@ -45,6 +45,10 @@ absl::Status CheckMessage(std::uint64_t bytes, const WireLimits& limits) {
       absl::StrCat("message: has ", bytes, " bytes; must be at most ", limits.max_message_bytes));
 }
 
+absl::Status OutOfSteps() {
+  return absl::InternalError("message: takes more steps than its thread may do at one go, and was given to no other");
+}
+
 absl::Status OrCompressed(Slices slices, absl::Status status) {
   const char* encoding = CompressionSeen(slices);
   if (encoding == nullptr) return status;

@@ -24,6 +24,9 @@ struct WireLimits {
   std::uint32_t max_top_k = kernels::kMaxTopK;
   std::uint32_t max_requests_per_stream_message = 1024;
   std::uint64_t max_message_bytes = UINT64_MAX;  // of one message, whatever is in it
+  // What decoding one message may take: a step is a field, a byte of packed numbers, or 16 bytes of indices or text;
+  // some nanoseconds. A message that takes more is left undecided (beyond_budget): decode it on a thread that has time.
+  std::uint64_t max_steps = UINT64_MAX;
 };
 
 // One decoded request. Borrows nothing: the payload and the lengths are positions in the slices it
@@ -31,6 +34,8 @@ struct WireLimits {
 struct DecodedRequest {
   // Why this request cannot run; the fields below are then incomplete, but `id` is right.
   absl::Status status;
+  // WireLimits::max_steps are used up, and nothing is decided: neither status, which is INTERNAL, nor any field below.
+  bool beyond_budget = false;
   bool has_id = false;  // the id field was seen
   std::uint64_t id = 0;
   std::uint32_t timeout_us = 0;
@@ -49,15 +54,17 @@ struct DecodedRequest {
 // Decodes one SoftmaxRequest that fills `slices`. Same result as the generated parser followed by
 // the contract's rules: fields in any order, last value of a repeated scalar wins, repeated `input`
 // messages merge (the shape appends, data is replaced), unknown fields are skipped, packed and
-// unpacked shape and lengths. `out->status` is INVALID_ARGUMENT with field, value and limit,
-// UNIMPLEMENTED for what looks like a compressed message, or RESOURCE_EXHAUSTED for a message whose
-// request would be good, and which is larger than any good request needs.
+// unpacked shape and lengths; within the bounds of bounds.h, at which reading ends. `out->status` is INVALID_ARGUMENT
+// with field, value and limit, UNIMPLEMENTED for what looks like a compressed message, or RESOURCE_EXHAUSTED for a
+// message whose request would be good, and which is larger than any good request needs.
 void DecodeRequest(Slices slices, const WireLimits& limits, DecodedRequest* out);
 
 // Decodes one SoftmaxStreamRequest. Not OK: the message cannot be cut into requests with ids
 // (truncated, over the limit of requests per message), and the stream has to end. OK: every request
-// in `out` carries its own status.
-absl::Status DecodeStreamRequest(Slices slices, const WireLimits& limits, std::vector<DecodedRequest>* out);
+// in `out` carries its own status. `beyond_budget` (may be null where max_steps is not set): true: nothing is decided,
+// as DecodedRequest::beyond_budget says, of the whole message; it is not OK then.
+absl::Status DecodeStreamRequest(Slices slices, const WireLimits& limits, std::vector<DecodedRequest>* out,
+                                 bool* beyond_budget = nullptr);
 
 // The number that gRPC and the proto's Status have for a status's code: absl's own.
 inline int CodeNumber(const absl::Status& status) { return static_cast<int>(status.code()); }

@@ -46,7 +46,8 @@ void AppendShapes(Cases* cases) {
   }
   for (const std::size_t rank : {0, 9, 10, 100, 10'000, 1'000'000}) {
     const Dims dims(rank, 1);
-    const std::string says = "input.shape: has rank " + std::to_string(rank) + "; must be 1 to 8";
+    const std::string says = rank > 1000 ? "has more than 1000 dimensions in one shape; must have at most 1000"
+                                         : "input.shape: has rank " + std::to_string(rank) + "; must be 1 to 8";
     Bad(cases, "rank " + std::to_string(rank), Input(Tensor(1, dims, 4)), says);
     std::string unpacked;
     for (std::size_t i = 0; i < rank; ++i) unpacked += Scalar(2, 1);

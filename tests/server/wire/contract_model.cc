@@ -5,6 +5,9 @@
 #include <cstring>
 #include <vector>
 
+#include "server/wire/bounds.h"
+#include "tests/server/wire/bounds_model.h"
+
 namespace softmax::testing {
 namespace {
 
@@ -38,6 +41,8 @@ bool ShapeIsGood(std::vector<std::int64_t> dims, const server::WireLimits& limit
 
 Verdict Judge(const v1::SoftmaxRequest& request, const server::WireLimits& limits) {
   const v1::Tensor& input = request.input();
+  if (FieldsOf(request) > server::kMaxFields) return {"request"};
+  if (input.shape_size() > static_cast<int>(server::kMaxDimensions)) return {"input.shape"};
   if (!request.has_input()) return {"input"};
   const int dtype = input.dtype();
   if (dtype == 0 || !v1::DataType_IsValid(dtype)) return {"input.dtype"};

@@ -197,6 +197,27 @@ TEST(WireDifferential, EveryCutOfASmallMessageGivesTheSame) {
   }
 }
 
+// A budget decides everything, or nothing.
+TEST(WireDifferential, ABudgetChangesNoVerdict) {
+  Random random(17);
+  int beyond = 0;
+  for (int round = 0; round < 20'000; ++round) {
+    const SlicedMessage message(AnyMessage(random));
+    WireLimits limits = TightLimits();
+    DecodedRequest whole;
+    DecodeRequest(message.slices(), limits, &whole);
+    limits.max_steps = random() % 40;
+    DecodedRequest decoded;
+    DecodeRequest(message.slices(), limits, &decoded);
+    ASSERT_FALSE(whole.beyond_budget);
+    beyond += decoded.beyond_budget;
+    if (decoded.beyond_budget) continue;
+    ASSERT_EQ(Difference(whole, decoded), "");
+  }
+  EXPECT_GT(beyond, 2'000);
+  EXPECT_LT(beyond, 18'000);
+}
+
 // Where the whole message parses, each request has what it has alone. Where it does not, either the
 // stream ends or the damage is inside requests that have told their ids.
 void CompareStream(const std::string& bytes, server::Slices slices, const WireLimits& limits, NativeTally* tally) {

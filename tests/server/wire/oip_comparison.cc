@@ -59,7 +59,10 @@ void Compare(const std::string& bytes, server::Slices slices, const server::Infe
     return;
   }
   const OipVerdict expected = JudgeInfer(parsed, TightOipLimits());
-  EXPECT_EQ(decoded.id, parsed.id());
+  // Where reading ended, an id may still have been to come.
+  if (decoded.status.message().find("reading ended") == absl::string_view::npos) {
+    EXPECT_EQ(decoded.id, parsed.id());
+  }
   if (expected.code != absl::StatusCode::kOk) {
     ++tally->refused_by_rules;
     EXPECT_FALSE(decoded.status.ok());

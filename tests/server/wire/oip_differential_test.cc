@@ -248,6 +248,28 @@ TEST(OipDifferential, EveryCutOfASmallMessageGivesTheSame) {
   }
 }
 
+// A budget decides everything, or nothing.
+TEST(OipDifferential, ABudgetChangesNoVerdict) {
+  google::protobuf::LogSilencer quiet;
+  Random random(18);
+  int beyond = 0;
+  for (int round = 0; round < 20'000; ++round) {
+    const SlicedMessage message(AnyMessage(random));
+    WireLimits limits = TightOipLimits();
+    InferRequest whole;
+    DecodeInferRequest(message.slices(), limits, &whole);
+    limits.max_steps = random() % 60;
+    InferRequest decoded;
+    DecodeInferRequest(message.slices(), limits, &decoded);
+    ASSERT_FALSE(whole.beyond_budget);
+    beyond += decoded.beyond_budget;
+    if (decoded.beyond_budget) continue;
+    ASSERT_EQ(Difference(whole, decoded), "");
+  }
+  EXPECT_GT(beyond, 2'000);
+  EXPECT_LT(beyond, 18'000);
+}
+
 struct WantedOutput {
   std::string name;
   std::string datatype;

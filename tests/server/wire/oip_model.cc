@@ -5,6 +5,8 @@
 #include <optional>
 #include <set>
 
+#include "server/wire/bounds.h"
+#include "tests/server/wire/bounds_model.h"
 #include "tests/server/wire/contract_model.h"
 
 namespace softmax::testing {
@@ -125,10 +127,30 @@ std::optional<std::uint32_t> ClassesOf(const ModelInferRequest::InferRequestedOu
   return static_cast<std::uint32_t>(count);
 }
 
+bool TooLong(const std::string& text) { return text.size() > 4096; }
+
+bool IsWithinBounds(const ModelInferRequest& request) {
+  if (request.inputs_size() > 64 || request.outputs_size() > 64 || request.raw_input_contents_size() > 64) return false;
+  auto parameters = request.parameters_size();
+  for (const auto& input : request.inputs()) {
+    parameters += input.parameters_size();
+    if (TooLong(input.name()) || TooLong(input.datatype()) || input.shape_size() > 1000) return false;
+  }
+  for (const auto& output : request.outputs()) {
+    parameters += output.parameters_size();
+    if (TooLong(output.name())) return false;
+  }
+  for (const auto& [key, value] : request.parameters()) {
+    if (TooLong(key) || TooLong(value.string_param())) return false;
+  }
+  if (TooLong(request.model_name()) || TooLong(request.model_version()) || TooLong(request.id())) return false;
+  return parameters <= 1000 && FieldsOf(request) <= server::kMaxInferFields;
+}
+
 }  // namespace
 
 OipVerdict JudgeInfer(const ModelInferRequest& request, const WireLimits& limits) {
-  if (request.id().size() > server::kMaxInferIdBytes) return Bad();
+  if (!IsWithinBounds(request)) return Bad();
   if (server::FindInferModel(request.model_name(), request.model_version()) == nullptr) {
     return Bad(absl::StatusCode::kNotFound);
   }
@@ -138,7 +160,7 @@ OipVerdict JudgeInfer(const ModelInferRequest& request, const WireLimits& limits
   const std::set<std::string> offered = Offered(common.summary());
   common.set_operation(request.model_name().find("log_") == 0 ? v1::OPERATION_LOG_SOFTMAX : v1::OPERATION_SOFTMAX);
   const int count = request.inputs_size();
-  if (count == 0 || count > 64 || request.outputs_size() > 64) return Bad();
+  if (count == 0) return Bad();
   if (request.raw_input_contents_size() != 0 && request.raw_input_contents_size() != count) return Bad();
   for (const auto& output : request.outputs()) {
     const std::optional<std::uint32_t> classes = ClassesOf(output, limits);

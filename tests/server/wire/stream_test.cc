@@ -163,7 +163,7 @@ TEST(WireStream, TheCountOfRequestsIsLimited) {
   EXPECT_EQ(Decode(bytes, limits).requests.size(), 3u);
   const Decoded decoded = Decode(bytes + Element(Request(4)), limits);
   EXPECT_EQ(decoded.status.message(),
-            "requests: has 4 in one message; must be at most 3 (max_requests_per_stream_message)");
+            "requests: has more than 3 in one message; must be at most 3 (max_requests_per_stream_message)");
   EXPECT_EQ(decoded.status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_TRUE(decoded.requests.empty());
 }
