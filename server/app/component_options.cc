@@ -61,8 +61,8 @@ std::uint32_t QueueThreadsFor(const Config& config) {
 }
 
 std::size_t ThreadsFor(const Config& config) {
-  // Log, metrics, health, acceptor, sweeper, tester of devices, sampler of GPUs, and one for the drain.
-  constexpr std::size_t kOthers = 8;
+  // Log, metrics, health, acceptor, sweeper, tester of devices, sampler of GPUs, long work, and one for the drain.
+  constexpr std::size_t kOthers = 9;
   return QueueThreadsFor(config) + EffectiveFillerThreads(config, Cores()) + EffectiveCpuThreads(config, Cores()) +
          kOthers + GrpcThreads();
 }

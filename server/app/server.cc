@@ -206,6 +206,7 @@ ServerImpl::~ServerImpl() {
   drain_.Abort();
   parts_.acceptor.reset();
   parts_.health_server.reset();
+  state_.long_work.Stop();  // which refers to the threads' calls
   parts_.queues.clear();
   // gRPC may hold a received block a little longer than its servers live.
   const bool receives = has_receive_pool_ && !ReceivePool::Remove();

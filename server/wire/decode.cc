@@ -12,11 +12,6 @@
 namespace softmax::server {
 namespace {
 
-absl::Status BeyondBudget(bool* beyond_budget) {
-  *beyond_budget = true;
-  return OutOfSteps();
-}
-
 // Decodes the request up to the cursor's limit. False: malformed, or beyond a bound; then out->status says so.
 bool DecodeToLimit(WireCursor* cursor, int depth, const WireLimits& limits, DecodedRequest* out) {
   RawRequest raw;
@@ -35,7 +30,7 @@ absl::Status TooManyRequests(std::uint64_t most) {
 
 // Counts the requests of a stream message, so that the limit is known to hold before any of them
 // costs memory, and checks what lies between them.
-absl::Status CountRequests(WireCursor cursor, const WireLimits& limits, std::uint64_t* count, bool* beyond_budget) {
+absl::Status CountRequests(WireCursor cursor, const WireLimits& limits, std::uint64_t* count) {
   *count = 0;
   cursor.LimitFields(kMaxFields);
   while (!cursor.AtLimit()) {
@@ -43,7 +38,6 @@ absl::Status CountRequests(WireCursor cursor, const WireLimits& limits, std::uin
     std::uint64_t length;
     const bool good = cursor.ReadTag(&tag) && (tag == kStreamElement ? cursor.ReadLength(&length) && cursor.Skip(length)
                                                                      : cursor.SkipField(tag, kWireDepth));
-    if (cursor.fault() == WireFault::kOutOfSteps) return BeyondBudget(beyond_budget);
     if (!good) return absl::InvalidArgumentError(absl::StrCat("requests: ", DescribeFault(cursor)));
     if (tag != kStreamElement) continue;
     cursor.GiveFieldBack();
@@ -51,55 +45,6 @@ absl::Status CountRequests(WireCursor cursor, const WireLimits& limits, std::uin
     ++*count;
   }
   return absl::OkStatus();
-}
-
-// A malformed request is skipped by its length, if it got as far as its id.
-absl::Status DecodeElement(WireCursor* cursor, const WireLimits& limits, std::size_t index, DecodedRequest* out,
-                           bool* beyond_budget) {
-  const WireCursor begin = *cursor;
-  if (DecodeToLimit(cursor, kWireDepth - 1, limits, out)) return absl::OkStatus();
-  if (cursor->fault() == WireFault::kOutOfSteps) return BeyondBudget(beyond_budget);
-  if (!out->has_id) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("requests[", index, "]: ", out->status.message(), "; no id came before that"));
-  }
-  const std::uint64_t steps_left = cursor->steps_left();
-  *cursor = begin;
-  cursor->LimitSteps(steps_left);
-  cursor->SkipToLimit();
-  return absl::OkStatus();
-}
-
-absl::Status DecodeElements(WireCursor cursor, const WireLimits& limits, std::vector<DecodedRequest>* out,
-                            bool* beyond_budget) {
-  while (!cursor.AtLimit()) {
-    std::uint32_t tag;
-    std::uint64_t length;
-    // CountRequests has walked this: only the inside of a request can still be malformed.
-    cursor.LimitFields(kMaxFields);
-    if (!cursor.ReadTag(&tag) || (tag != kStreamElement && !cursor.SkipField(tag, kWireDepth))) {
-      if (cursor.fault() == WireFault::kOutOfSteps) return BeyondBudget(beyond_budget);
-      return absl::InternalError("requests: cannot be read twice");
-    }
-    if (tag != kStreamElement) continue;
-    if (!cursor.ReadLength(&length)) return absl::InternalError("requests: cannot be read twice");
-    const std::uint64_t outer = cursor.Narrow(length);
-    const std::size_t index = out->size();
-    absl::Status status = DecodeElement(&cursor, limits, index, &out->emplace_back(), beyond_budget);
-    if (!status.ok()) return status;
-    cursor.Widen(outer);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status DecodeStream(Slices slices, const WireLimits& limits, std::vector<DecodedRequest>* out,
-                          bool* beyond_budget) {
-  WireCursor cursor(slices);
-  cursor.LimitSteps(limits.max_steps);
-  std::uint64_t count;
-  if (absl::Status status = CountRequests(cursor, limits, &count, beyond_budget); !status.ok()) return status;
-  out->reserve(count);
-  return DecodeElements(cursor, limits, out, beyond_budget);
 }
 
 }  // namespace
@@ -110,37 +55,93 @@ void DecodeRequest(Slices slices, const WireLimits& limits, DecodedRequest* out)
   cursor.LimitSteps(limits.max_steps);
   const std::uint64_t bytes = cursor.remaining();
   DecodeToLimit(&cursor, kWireDepth, limits, out);
+  out->encoded_bytes = bytes;
   if (cursor.fault() == WireFault::kOutOfSteps) {
     *out = DecodedRequest{};
-    out->status = BeyondBudget(&out->beyond_budget);
+    out->status = OutOfSteps();
+    out->beyond_budget = true;
     return;
   }
   if (out->status.ok()) out->status = CheckMessage(bytes, limits);
   if (!out->status.ok()) out->status = OrCompressed(slices, std::move(out->status));
 }
 
+absl::Status StreamRequestReader::Begin(Slices slices, const WireLimits& limits) {
+  slices_ = slices;
+  cursor_ = WireCursor(slices);
+  left_ = count_ = 0;
+  whole_ = CheckMessage(cursor_.remaining(), limits);
+  std::uint64_t count;
+  if (absl::Status status = CountRequests(cursor_, limits, &count); !status.ok()) return OrCompressed(slices, status);
+  // Compressed bytes may happen to be a message of unknown fields; one that asks for nothing deserves the question.
+  if (count == 0) return whole_.ok() ? OrCompressed(slices, whole_) : whole_;
+  left_ = count_ = count;
+  return absl::OkStatus();
+}
+
+absl::Status StreamRequestReader::Next(const WireLimits& limits, DecodedRequest* out) {
+  *out = DecodedRequest{};
+  absl::Status status = Read(limits, out);
+  if (!status.ok()) {
+    left_ = 0;
+    return OrCompressed(slices_, std::move(status));
+  }
+  if (out->beyond_budget) return status;
+  --left_;
+  if (out->status.ok()) out->status = whole_;
+  return status;
+}
+
+absl::Status StreamRequestReader::Read(const WireLimits& limits, DecodedRequest* out) {
+  std::uint32_t tag;
+  std::uint64_t length;
+  cursor_.LiftLimits();
+  WireCursor cursor = cursor_;
+  // Begin has walked this: only the inside of a request can still be malformed.
+  do {
+    if (!cursor.ReadTag(&tag) || (tag != kStreamElement && !cursor.SkipField(tag, kWireDepth))) {
+      return absl::InternalError("requests: cannot be read twice");
+    }
+  } while (tag != kStreamElement);
+  if (!cursor.ReadLength(&length)) return absl::InternalError("requests: cannot be read twice");
+  const std::uint64_t outer = cursor.Narrow(length);
+  const WireCursor begin = cursor;
+  cursor.LimitSteps(limits.max_steps);
+  const bool good = DecodeToLimit(&cursor, kWireDepth - 1, limits, out);
+  out->encoded_bytes = length;
+  if (cursor.fault() == WireFault::kOutOfSteps) {
+    *out = DecodedRequest{};
+    out->status = OutOfSteps();
+    out->beyond_budget = true;
+    return absl::OkStatus();
+  }
+  if (!good && !out->has_id) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("requests[", count_ - left_, "]: ", out->status.message(), "; no id came before that"));
+  }
+  // A malformed request is skipped by its length, if it got as far as its id.
+  cursor_ = begin;
+  cursor_.LiftLimits();
+  cursor_.SkipToLimit();
+  cursor_.Widen(outer);
+  return absl::OkStatus();
+}
+
 absl::Status DecodeStreamRequest(Slices slices, const WireLimits& limits, std::vector<DecodedRequest>* out,
                                  bool* beyond_budget) {
   out->clear();
-  bool is_beyond = false;
-  absl::Status status = DecodeStream(slices, limits, out, &is_beyond);
-  if (beyond_budget != nullptr) *beyond_budget = is_beyond;
-  if (is_beyond) {
-    out->clear();
-    return status;
+  if (beyond_budget != nullptr) *beyond_budget = false;
+  StreamRequestReader reader;
+  absl::Status status = reader.Begin(slices, limits);
+  out->reserve(reader.left());
+  while (status.ok() && reader.left() > 0) {
+    status = reader.Next(limits, &out->emplace_back());
+    if (!status.ok() || !out->back().beyond_budget) continue;
+    if (beyond_budget != nullptr) *beyond_budget = true;
+    status = out->back().status;
   }
-  absl::Status whole = CheckMessage(WireCursor(slices).remaining(), limits);
-  if (status.ok() && !whole.ok()) {
-    if (out->empty()) return whole;
-    for (DecodedRequest& request : *out) {
-      if (request.status.ok()) request.status = whole;
-    }
-  }
-  // Compressed bytes may happen to be a message of unknown fields; one that asks for nothing
-  // deserves the question.
-  if (status.ok() && !out->empty()) return status;
   if (!status.ok()) out->clear();
-  return OrCompressed(slices, std::move(status));
+  return status;
 }
 
 }  // namespace softmax::server

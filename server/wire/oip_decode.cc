@@ -354,6 +354,8 @@ absl::Status DecodeInput(const RawInferRequest& raw, std::size_t index, const Ra
   if (out->outputs.Has(InferOutput::kClasses)) {
     spec.summary.top_k = static_cast<std::uint32_t>(
         std::clamp<std::int64_t>(spec.cols, 1, static_cast<std::int64_t>(spec.summary.top_k)));
+    spec.texts = static_cast<std::uint64_t>(spec.rows()) * spec.summary.top_k;
+    spec.text_bytes = spec.texts * MostClassBytes(spec);
   }
   return absl::OkStatus();
 }
@@ -400,10 +402,7 @@ absl::Status CheckNamesAndSizes(const WireLimits& limits, const InferRequest& re
     }
     in += tensor.request.spec.input_bytes();
     out += tensor.request.spec.output_bytes();
-    if (tensor.outputs.Has(InferOutput::kClasses)) {
-      const TensorSpec& spec = tensor.request.spec;
-      out += static_cast<std::uint64_t>(spec.rows()) * spec.summary.top_k * MostClassBytes(spec);
-    }
+    out += tensor.request.spec.text_bytes;
   }
   if (in > limits.max_request_bytes) {
     return Invalid("inputs: have ", in, " bytes together; must have at most ", limits.max_request_bytes,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "server/base/tensor_spec.h"
+#include "server/wire/cursor.h"
 #include "server/wire/slices.h"
 
 // Reads requests from, and writes answers to, the wire by hand, so that a tensor's bytes are never
@@ -36,7 +37,8 @@ struct DecodedRequest {
   absl::Status status;
   // WireLimits::max_steps are used up, and nothing is decided: neither status, which is INTERNAL, nor any field below.
   bool beyond_budget = false;
-  bool has_id = false;  // the id field was seen
+  std::uint64_t encoded_bytes = 0;  // of the whole request
+  bool has_id = false;              // the id field was seen
   std::uint64_t id = 0;
   std::uint32_t timeout_us = 0;
   TensorSpec spec;
@@ -65,6 +67,30 @@ void DecodeRequest(Slices slices, const WireLimits& limits, DecodedRequest* out)
 // as DecodedRequest::beyond_budget says, of the whole message; it is not OK then.
 absl::Status DecodeStreamRequest(Slices slices, const WireLimits& limits, std::vector<DecodedRequest>* out,
                                  bool* beyond_budget = nullptr);
+
+// The same, a request at a time, so that those that have to wait are not held decoded.
+class StreamRequestReader {
+ public:
+  // Counts the requests. Not OK as DecodeStreamRequest; nothing is to be read then. `slices` stay as they are as long as
+  // there is something left.
+  absl::Status Begin(Slices slices, const WireLimits& limits);
+  // Requests that are not read yet.
+  std::uint64_t left() const { return left_; }
+  // Reads the next; max_steps are for each. Not OK: the stream has to end, and nothing is left. OK, but
+  // out->beyond_budget: it is still the next.
+  absl::Status Next(const WireLimits& limits, DecodedRequest* out);
+  // Reads no more.
+  void Drop() { left_ = 0; }
+
+ private:
+  absl::Status Read(const WireLimits& limits, DecodedRequest* out);
+
+  Slices slices_;
+  WireCursor cursor_;  // at the next
+  std::uint64_t count_ = 0;
+  std::uint64_t left_ = 0;
+  absl::Status whole_;  // of the message's size: every request has it
+};
 
 // The number that gRPC and the proto's Status have for a status's code: absl's own.
 inline int CodeNumber(const absl::Status& status) { return static_cast<int>(status.code()); }

@@ -26,28 +26,9 @@ absl::Status CheckEncoding(const MessageView& view) {
       absl::StrCat("grpc-encoding: ", encoding, " is not accepted; send identity (no compression)"));
 }
 
-absl::Status DecodeUnary(const grpc_byte_buffer* message, const WireLimits& limits, DecodedRequest* request) {
-  const MessageView view(message);
-  if (absl::Status status = CheckEncoding(view); !status.ok()) return status;
-  DecodeRequest(view.slices(), limits, request);
-  return request->status;
-}
-
-absl::Status DecodeInfer(const MessageView& view, const WireLimits& limits, InferRequest* request) {
-  if (absl::Status status = CheckEncoding(view); !status.ok()) return status;
-  DecodeInferRequest(view.slices(), limits, request);
-  return request->status;
-}
-
 absl::Status CheckStreamed(grpc::ByteBuffer* message) {
   if (!message->Valid()) return absl::InvalidArgumentError("the stream carries an invalid message");
   return CheckEncoding(MessageView(message));
-}
-
-absl::Status DecodeStreamed(grpc::ByteBuffer* message, const WireLimits& limits,
-                            std::vector<DecodedRequest>* requests) {
-  if (absl::Status status = CheckStreamed(message); !status.ok()) return status;
-  return DecodeStreamRequest(MessageView(message).slices(), limits, requests);
 }
 
 }  // namespace
@@ -56,23 +37,36 @@ absl::Status DrainingError() { return absl::UnavailableError("the server is drai
 
 absl::Status NoMessageError() { return absl::InvalidArgumentError("message: is absent; must be there once"); }
 
-absl::Status FrontDoor::Decode(const grpc_byte_buffer* message, DecodedRequest* request) {
-  return Counted(RefuseReason::kInvalid, DecodeUnary(message, state_.limits, request));
+absl::Status FrontDoor::Decode(const grpc_byte_buffer* message, const WireLimits& limits, DecodedRequest* request) {
+  const MessageView view(message);
+  if (absl::Status status = CheckEncoding(view); !status.ok()) return status;
+  DecodeRequest(view.slices(), limits, request);
+  return request->status;
 }
 
-absl::Status FrontDoor::Decode(const grpc_byte_buffer* message, InferRequest* request) {
-  return Counted(RefuseReason::kInvalid, DecodeInfer(MessageView(message), state_.limits, request));
+absl::Status FrontDoor::Decode(const grpc_byte_buffer* message, const WireLimits& limits, InferRequest* request) {
+  const MessageView view(message);
+  if (absl::Status status = CheckEncoding(view); !status.ok()) return status;
+  DecodeInferRequest(view.slices(), limits, request);
+  return request->status;
 }
 
-absl::Status FrontDoor::Decode(grpc::ByteBuffer* message, InferRequest* request) {
-  absl::Status status = CheckStreamed(message);
-  if (!status.ok()) return Counted(RefuseReason::kInvalid, std::move(status));
-  (void)DecodeInfer(MessageView(message), state_.limits, request);
+absl::Status FrontDoor::Decode(grpc::ByteBuffer* message, const WireLimits& limits, InferRequest* request) {
+  if (absl::Status status = CheckStreamed(message); !status.ok()) return status;
+  (void)Decode(MessageView::Raw(message), limits, request);
   return absl::OkStatus();
 }
 
-absl::Status FrontDoor::Decode(grpc::ByteBuffer* message, std::vector<DecodedRequest>* requests) {
-  return Counted(RefuseReason::kInvalid, DecodeStreamed(message, state_.limits, requests));
+absl::Status FrontDoor::Decode(grpc::ByteBuffer* message, const WireLimits& limits, std::optional<MessageView>* view,
+                               StreamRequestReader* reader) {
+  if (absl::Status status = CheckStreamed(message); !status.ok()) return status;
+  return reader->Begin(view->emplace(message).slices(), limits);
+}
+
+absl::Status FrontDoor::RefuseBytes() {
+  return Counted(RefuseReason::kConnectionBytes,
+                 absl::ResourceExhaustedError("the connection's unanswered requests hold "
+                                              "max_in_flight_bytes_per_connection; try again when some are answered"));
 }
 
 void FrontDoor::RefuseStreamed(Method method, const absl::Status& status, TimePoint now) {

@@ -5,14 +5,15 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
-#include <vector>
 
 #include "server/base/clock.h"
 #include "server/batching/pending_request.h"
 #include "server/metrics/metrics.h"
 #include "server/rpc/accept/connections.h"
 #include "server/rpc/calls/call_sample.h"
+#include "server/rpc/queue/message_view.h"
 #include "server/rpc/queue/service_state.h"
 #include "server/rpc/security/token_check.h"
 #include "server/wire/oip.h"
@@ -48,12 +49,25 @@ class FrontDoor {
   // NoMessageError, for a call whose client has sent no message and is there still: one that left is no refusal.
   absl::Status RefuseWithoutMessage() { return Counted(RefuseReason::kInvalid, NoMessageError()); }
 
-  // A unary call's message. The result is the request's status, too.
-  absl::Status Decode(const grpc_byte_buffer* message, DecodedRequest* request);
-  absl::Status Decode(const grpc_byte_buffer* message, InferRequest* request);
-  // A stream's message. Not OK: the stream has to end. OK: every request has its own status.
-  absl::Status Decode(grpc::ByteBuffer* message, std::vector<DecodedRequest>* requests);
-  absl::Status Decode(grpc::ByteBuffer* message, InferRequest* request);
+  // What a message may take of a queue thread to be read: half a millisecond.
+  static constexpr std::uint64_t kStepsAtOnce = 64u << 10;
+  WireLimits LimitsAtOnce() const {
+    WireLimits limits = state_.limits;
+    limits.max_steps = kStepsAtOnce;
+    return limits;
+  }
+  // A unary call's message. The result is the request's status, too. Any thread; Decoded has to be told of it.
+  static absl::Status Decode(const grpc_byte_buffer* message, const WireLimits& limits, DecodedRequest* request);
+  static absl::Status Decode(const grpc_byte_buffer* message, const WireLimits& limits, InferRequest* request);
+  // A stream's message. Not OK: the stream has to end. OK: the request has its own status.
+  static absl::Status Decode(grpc::ByteBuffer* message, const WireLimits& limits, InferRequest* request);
+  // A stream's message, to be taken apart. `view` refers to it. Not OK: the stream has to end.
+  static absl::Status Decode(grpc::ByteBuffer* message, const WireLimits& limits, std::optional<MessageView>* view,
+                             StreamRequestReader* reader);
+  // The status that a message was read with; a refusal is counted.
+  absl::Status Decoded(absl::Status status) { return Counted(RefuseReason::kInvalid, std::move(status)); }
+  // RESOURCE_EXHAUSTED, for a message that is larger than what its connection may hold.
+  absl::Status RefuseBytes();
 
   // Each request that arrives finishes once.
   void RequestArrived(Method method) {

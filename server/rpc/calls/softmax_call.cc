@@ -14,7 +14,7 @@ void SoftmaxCall::Arm(QueueThread& thread) {
 
 void SoftmaxCall::Submit(TimePoint arrived, TimePoint deadline) {
   spec_ = request_.spec;
-  message_bytes_ = call().message_bytes();
+  message_bytes_ = request_.encoded_bytes;
   arrived_ = arrived;
   deadline_ = std::min(deadline, DeadlineAfter(arrived, request_.timeout_us));
   thread().admission().Submit(this, share(), CallKind::kUnary, arrived);

@@ -29,7 +29,10 @@ class SoftmaxCall final : public UnaryCall, public PendingRequest {
   explicit SoftmaxCall(QueueThread& thread) : UnaryCall(thread, Method::kSoftmax) {}
 
   void Rearm() override { Arm(thread()); }
-  absl::Status Decode() override { return thread().door().Decode(call().message(), &request_); }
+  absl::Status Decode(const WireLimits& limits) override {
+    return FrontDoor::Decode(call().message(), limits, &request_);
+  }
+  bool is_beyond_budget() const override { return request_.beyond_budget; }
   void Submit(TimePoint arrived, TimePoint deadline) override;
   std::uint64_t log_id() const override { return request_.id; }
 

@@ -28,6 +28,7 @@ class StreamCall::Request final : public PendingRequest {
   Request(StreamCall* call, std::shared_ptr<Message> message, DecodedRequest decoded, TimePoint arrived)
       : call_(call), message_(std::move(message)), decoded_(std::move(decoded)) {
     spec_ = decoded_.spec;
+    message_bytes_ = decoded_.encoded_bytes;
     arrived_ = arrived;
     deadline_ = DeadlineAfter(arrived, decoded_.timeout_us);
   }
@@ -103,6 +104,8 @@ void StreamCall::End(absl::Status status) {
 }
 
 void StreamCall::ReadIfRoom() {
+  TakeRequests();
+  if (message_ != nullptr) return;  // its requests first
   if (state_ != State::kOpen || reading() || in_flight_ >= thread_.state().max_in_flight_per_stream) return;
   // Its own answers make room and come back here; what others of the connection hold, a request is refused for.
   if (in_flight_ > 0 && !thread_.admission().HasBytes(share(), thread_.state().limits.max_request_bytes)) return;
@@ -134,26 +137,97 @@ void StreamCall::OnRead(bool ok) {
 }
 
 void StreamCall::HandleMessage(const std::shared_ptr<Message>& message) {
-  const TimePoint now = SteadyClock::now();
   FrontDoor& door = thread_.door();
-  std::vector<DecodedRequest> requests;
-  if (absl::Status status = door.Decode(&message->buffer, &requests); !status.ok()) {
-    End(std::move(status));
-    return;
-  }
-  const TimePoint call_deadline = DeadlineOf(context_.raw_deadline());
+  absl::Status status =
+      door.Decoded(FrontDoor::Decode(&message->buffer, thread_.state().limits, &message->view, &message->reader));
+  if (!status.ok()) return End(std::move(status));
+  if (message->reader.left() == 0) return;
+  message_ = message;
+  message_->bytes_left = message_->view->bytes();
+  if (share() != nullptr) share()->in_flight_bytes += message_->bytes_left;
+}
+
+bool StreamCall::HasRoomForRequest() const {
+  const ServiceState& state = thread_.state();
+  if (in_flight_ >= state.max_in_flight_per_stream || IsBehind()) return false;
+  return in_flight_ == 0 || thread_.admission().HasBytes(share(), Charge::kStreamedHeld);
+}
+
+void StreamCall::TakeRequests() {
+  // How many are looked at before the time is.
+  constexpr int kAtOnce = 16;
+  if (message_ == nullptr || reads_elsewhere_ || will_take_more_) return;
+  const TimePoint begin = SteadyClock::now();
+  // What is complete at once does not write, read or end the call inside of this.
   ++gathering_;
-  for (DecodedRequest& decoded : requests) {
-    if (!door.StreamedRequestArrived(Method::kSoftmaxStream, decoded.status, now)) {
-      Refuse(EncodedError(decoded.id, decoded.status, 0));
-      continue;
-    }
-    auto request = std::make_unique<Request>(this, message, std::move(decoded), now);
-    request->LimitDeadline(call_deadline);
-    ++in_flight_;
-    thread_.admission().Submit(request.release(), share(), CallKind::kStreamed, now);
+  for (int i = 1; message_ != nullptr && HasRoomForRequest() && TakeRequest(begin); ++i) {
+    if (i % kAtOnce != 0 || SteadyClock::now() - begin < SlicedWork::kSlice) continue;
+    will_take_more_ = true;
+    thread_.slices().Add(connection_.get(), [this] {
+      will_take_more_ = false;
+      Continue();
+      return true;
+    });
+    break;
   }
   --gathering_;
+  WriteIfReady();
+}
+
+bool StreamCall::TakeRequest(TimePoint now) {
+  DecodedRequest decoded;
+  const absl::Status status = message_->reader.Next(thread_.door().LimitsAtOnce(), &decoded);
+  if (decoded.beyond_budget) {
+    ReadRequestElsewhere();
+    return false;
+  }
+  Accept(status, std::move(decoded), now);
+  return true;
+}
+
+void StreamCall::ReadRequestElsewhere() {
+  reads_elsewhere_ = true;
+  thread_.state().long_work.Add(connection_.get(), [this] {
+    auto decoded = std::make_shared<DecodedRequest>();
+    absl::Status status = message_->reader.Next(thread_.state().limits, decoded.get());
+    thread_.RunSoon([this, decoded, status = std::move(status)] {
+      reads_elsewhere_ = false;
+      if (state_ == State::kBroken) {
+        DropMessage();
+      } else {
+        ++gathering_;
+        Accept(status, std::move(*decoded), SteadyClock::now());
+        --gathering_;
+      }
+      Continue();
+    });
+  });
+}
+
+void StreamCall::Accept(const absl::Status& status, DecodedRequest decoded, TimePoint now) {
+  FrontDoor& door = thread_.door();
+  const std::shared_ptr<Message> message = message_;
+  const std::uint64_t bytes = std::min(decoded.encoded_bytes, message->bytes_left);
+  message->bytes_left -= bytes;
+  if (share() != nullptr) share()->in_flight_bytes -= bytes;
+  if (message->reader.left() == 0) DropMessage();
+  if (absl::Status end = door.Decoded(status); !end.ok()) return End(std::move(end));
+  if (!door.StreamedRequestArrived(Method::kSoftmaxStream, decoded.status, now)) {
+    Refuse(EncodedError(decoded.id, decoded.status, 0));
+    return;
+  }
+  auto request = std::make_unique<Request>(this, message, std::move(decoded), now);
+  request->LimitDeadline(DeadlineOf(context_.raw_deadline()));
+  ++in_flight_;
+  thread_.admission().Submit(request.release(), share(), CallKind::kStreamed, now);
+}
+
+// Without what is not taken of it.
+void StreamCall::DropMessage() {
+  if (message_ == nullptr) return;
+  if (share() != nullptr) share()->in_flight_bytes -= message_->bytes_left;
+  message_->bytes_left = 0;
+  message_.reset();
 }
 
 void StreamCall::Enqueue(Outgoing out) {
@@ -292,6 +366,7 @@ void StreamCall::OnWritten(bool ok) {
   if (!ok) {
     state_ = State::kBroken;
     DropOutgoing();
+    if (!reads_elsewhere_) DropMessage();
   }
   WriteIfReady();
   ReadIfRoom();
@@ -308,7 +383,7 @@ void StreamCall::FinishIfDone() {
   switch (state_) {
     case State::kEnding:
     case State::kBroken:
-      if (in_flight_ > 0 || writing() || !outgoing_.empty()) return;
+      if (in_flight_ > 0 || message_ != nullptr || will_take_more_ || writing() || !outgoing_.empty()) return;
       state_ = State::kFinishing;
       stream_.Finish(ToGrpcStatus(end_status_), static_cast<Tag*>(&finished_));
       return;

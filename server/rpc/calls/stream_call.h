@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "server/batching/pending_request.h"
+#include "server/rpc/queue/message_view.h"
 #include "server/rpc/queue/queue_thread.h"
 #include "server/rpc/queue/tag.h"
 
@@ -50,7 +51,7 @@ class StreamCall {
   //   (1) no more requests: the client half-closed or went, the call was refused, its message cannot be read, or a
   //       drain began
   //   (2) a write failed: answers have nowhere to go, and are dropped
-  //   (3) every accepted request is answered, and every answer is written or dropped
+  //   (3) every request of the messages read is answered, and every answer is written or dropped
   //   (4) no read is under way
   //
   // A call that is never matched is deleted in kOffered. Beside the state a read is under way or not (reading) from
@@ -71,6 +72,10 @@ class StreamCall {
   // A received message, shared by the requests in it.
   struct Message {
     grpc::ByteBuffer buffer;
+    // Of a message that is taken apart.
+    std::optional<MessageView> view;
+    StreamRequestReader reader;
+    std::uint64_t bytes_left = 0;  // that count to the connection's share until their requests do
   };
   // An encoded answer waiting for the write before it.
   struct Outgoing {
@@ -106,6 +111,15 @@ class StreamCall {
   void End(absl::Status status);
   ConnectionShare* share() const { return connection_ == nullptr ? nullptr : &connection_->share(); }
   void ReadIfRoom();
+  // Takes requests of the message that is being taken apart, as far as there is room for them.
+  void TakeRequests();
+  bool HasRoomForRequest() const;
+  // Takes the next of its requests. False: the others have to wait for something.
+  bool TakeRequest(TimePoint now);
+  // Reads the next request on a thread that has time for it.
+  void ReadRequestElsewhere();
+  void Accept(const absl::Status& status, DecodedRequest decoded, TimePoint now);
+  void DropMessage();
   void Answered(Request* request, const Answer& answer);
   // A request that was complete, booked: what its caller is told, and what is counted when its answer is written.
   struct Booked {
@@ -148,6 +162,9 @@ class StreamCall {
 
   State state_ = State::kOffered;
   std::shared_ptr<Message> incoming_;  // being read; null: no read is under way
+  std::shared_ptr<Message> message_;   // with requests that are not taken yet; null: none
+  bool reads_elsewhere_ = false;       // the next of them is being read by another thread
+  bool will_take_more_ = false;        // in a slice
   std::deque<Outgoing> outgoing_;
   std::vector<RequestSample> writing_samples_;  // of the answers in the write under way
   std::shared_ptr<Connection> connection_;      // null: it has gone

@@ -58,19 +58,35 @@ void UnaryCall::Handle() {
   FrontDoor& door = thread_.door();
   door.RequestArrived(method_);
   absl::Status status = door.Enter(call_);
+  if (status.ok() && call_.message() == nullptr) status = NoMessageError();
   if (status.ok()) {
-    status = NoMessageError();
-    if (call_.message() != nullptr) {
-      call_.MarkIfCompressed();
-      status = Decode();
-    }
+    call_.MarkIfCompressed();
+    status = Decode(door.LimitsAtOnce());
+    if (is_beyond_budget()) return DecodeElsewhere();
+    status = door.Decoded(std::move(status));
   }
-  if (!status.ok()) {
-    FinishWithError(status, call_arrived_);
-    return;
-  }
+  Decoded(status);
+}
+
+void UnaryCall::DecodeElsewhere() {
+  connection_ = thread_.door().ConnectionOf(call_.peer());
+  AdmissionQueue& admission = thread_.admission();
+  const std::uint64_t bytes = call_.message_bytes();
+  if (!admission.HasBytes(share(), bytes)) return FinishWithError(thread_.door().RefuseBytes(), SteadyClock::now());
+  if (share() != nullptr) share()->in_flight_bytes += bytes;
+  thread_.state().long_work.Add(connection_.get(), [this, bytes] {
+    absl::Status status = Decode(thread_.state().limits);
+    thread_.RunSoon([this, bytes, status = std::move(status)] {
+      if (share() != nullptr) share()->in_flight_bytes -= bytes;
+      Decoded(thread_.door().Decoded(status));
+    });
+  });
+}
+
+void UnaryCall::Decoded(const absl::Status& status) {
+  if (!status.ok()) return FinishWithError(status, SteadyClock::now());
   const std::string peer = call_.peer();
-  connection_ = door.ConnectionOf(peer);
+  connection_ = thread_.door().ConnectionOf(peer);
   left_early_ = connection_ == nullptr && PlainHandoff::IsPeer(peer);
   Submit(call_arrived_, DeadlineOf(call_.raw_deadline()));
 }

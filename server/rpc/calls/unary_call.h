@@ -36,8 +36,10 @@ class UnaryCall : public Tag {
   void Offer(void* method) { call_.Request(thread_.server().grpc(), method, thread_.queue()); }
   // Offers one more call of the same kind.
   virtual void Rearm() = 0;
-  // Reads the message, which is there.
-  virtual absl::Status Decode() = 0;
+  // Reads the message, which is there. Any thread.
+  virtual absl::Status Decode(const WireLimits& limits) = 0;
+  // Whether that would have taken more than limits.max_steps, and decided nothing.
+  virtual bool is_beyond_budget() const = 0;
   // Hands in what Decode read; the connection is known. `deadline`: the call's own.
   virtual void Submit(TimePoint arrived, TimePoint deadline) = 0;
   // What the log calls the request.
@@ -68,6 +70,10 @@ class UnaryCall : public Tag {
 
  private:
   void Handle();
+  // Reads the message on a thread that has time for it.
+  void DecodeElsewhere();
+  // The message was read, or the call may not come in.
+  void Decoded(const absl::Status& status);
   struct Deferred;  // an answer that is being copied
 
   void FinishWithError(const absl::Status& status, TimePoint now);

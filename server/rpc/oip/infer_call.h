@@ -15,7 +15,10 @@ class InferCall final : public UnaryCall, private Inference::Owner {
   explicit InferCall(QueueThread& thread) : UnaryCall(thread, Method::kModelInfer), inference_(this) {}
 
   void Rearm() override { Arm(thread()); }
-  absl::Status Decode() override { return thread().door().Decode(call().message(), &inference_.request()); }
+  absl::Status Decode(const WireLimits& limits) override {
+    return FrontDoor::Decode(call().message(), limits, &inference_.request());
+  }
+  bool is_beyond_budget() const override { return inference_.request().beyond_budget; }
   void Submit(TimePoint arrived, TimePoint deadline) override {
     inference_.Submit(thread().admission(), share(), CallKind::kUnary, arrived, deadline);
   }
@@ -25,6 +28,8 @@ class InferCall final : public UnaryCall, private Inference::Owner {
   MessageView Message() const override { return MessageView(call().message()); }
   void InputTaken() override { call().ClearMessage(); }
   bool CallerLeft() const override { return caller_left(); }
+  SlicedWork& slices() override { return thread().slices(); }
+  const Connection* connection_of() const override { return connection(); }
   Cork* Announce(std::uint64_t bytes) override;
   void Completed(const Answer& answer) override;
 

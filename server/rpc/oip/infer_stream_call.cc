@@ -25,6 +25,8 @@ class InferStreamCall::Request final : public Inference::Owner {
 
   MessageView Message() const override { return MessageView(&message_->buffer); }
   bool CallerLeft() const override { return call_->connection_ != nullptr && call_->connection_->left(); }
+  SlicedWork& slices() override { return call_->thread_.slices(); }
+  const Connection* connection_of() const override { return call_->connection_.get(); }
   void Completed(const Answer& answer) override {
     std::unique_ptr<Request> self(this);
     call_->Completed(this, answer);
@@ -48,10 +50,8 @@ void InferStreamCall::HandleMessage(const std::shared_ptr<Message>& message) {
   FrontDoor& door = thread_.door();
   auto request = std::make_unique<Request>(this, message);
   InferRequest& decoded = request->inference().request();
-  if (absl::Status status = door.Decode(&message->buffer, &decoded); !status.ok()) {
-    End(std::move(status));
-    return;
-  }
+  absl::Status status = door.Decoded(FrontDoor::Decode(&message->buffer, thread_.state().limits, &decoded));
+  if (!status.ok()) return End(std::move(status));
   if (!door.StreamedRequestArrived(Method::kModelStreamInfer, decoded.status, now)) {
     if (decoded.model != nullptr) {
       thread_.model_counts().Count(

@@ -62,6 +62,34 @@ void Inference::Submit(AdmissionQueue& admission, ConnectionShare* share, CallKi
 
 void Inference::PartCompleted() {
   if (--incomplete_ > 0) return;
+  const bool ok = std::all_of(parts_.begin(), parts_.end(), [](const Part& part) { return part.answer.status.ok(); });
+  if (!ok || PrintSome()) return TellOwner();
+  owner_->slices().Add(owner_->connection_of(), [this] {
+    if (!PrintSome()) return false;
+    TellOwner();
+    return true;
+  });
+}
+
+bool Inference::PrintSome() {
+  // Some 50 us.
+  constexpr std::int64_t kTextsAStep = 500;
+  std::int64_t left = kTextsAStep;
+  for (; printing_ < parts_.size(); ++printing_, printed_ = 0) {
+    InferTensor& tensor = request_.tensors[printing_];
+    if (!tensor.outputs.Has(InferOutput::kClasses)) continue;
+    const TensorSpec& spec = tensor.request.spec;
+    const std::int64_t end = std::min(ClassCount(spec), printed_ + left);
+    AppendClassTexts(spec, parts_[printing_].answer.summary, printed_, end, &tensor.classes);
+    left -= end - printed_;
+    printed_ = end;
+    if (end < ClassCount(spec)) return false;
+  }
+  return true;
+}
+
+// The owner may end this.
+void Inference::TellOwner() {
   Answer whole = parts_[0].answer;
   for (std::size_t i = 1; i < parts_.size(); ++i) {
     const Answer& part = parts_[i].answer;
@@ -72,15 +100,6 @@ void Inference::PartCompleted() {
     whole.batch = std::max(whole.batch, part.batch);
     whole.execution = std::max(whole.execution, part.execution);
     whole.launched = std::max(whole.launched, part.launched);
-  }
-  if (whole.status.ok()) {
-    for (std::size_t i = 0; i < parts_.size(); ++i) {
-      InferTensor& tensor = request_.tensors[i];
-      if (tensor.outputs.Has(InferOutput::kClasses)) {
-        const TensorSpec& spec = tensor.request.spec;
-        AppendClassTexts(spec, parts_[i].answer.summary, 0, ClassCount(spec), &tensor.classes);
-      }
-    }
   }
   owner_->Completed(whole);
 }

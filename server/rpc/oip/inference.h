@@ -12,6 +12,7 @@
 #include "server/rpc/accept/connections.h"
 #include "server/rpc/queue/answer_sender.h"
 #include "server/rpc/queue/message_view.h"
+#include "server/rpc/queue/sliced_work.h"
 #include "server/wire/oip.h"
 
 namespace softmax::server {
@@ -29,6 +30,9 @@ class Inference {
     // Every tensor has been copied. Any thread.
     virtual void InputTaken() {}
     virtual bool CallerLeft() const = 0;
+    // Where texts are printed between other events, in turn with those of other connections.
+    virtual SlicedWork& slices() = 0;
+    virtual const Connection* connection_of() const = 0;
     // As PendingRequest::AnnounceCompletion, of a tensor with so many bytes of output. Where it leaves together with
     // others of its batch; null: alone.
     virtual Cork* Announce(std::uint64_t /*bytes*/) { return nullptr; }
@@ -86,6 +90,9 @@ class Inference {
   };
 
   void PartCompleted();
+  // Prints some of the texts; whether those were the last. Then the owner was told, too.
+  bool PrintSome();
+  void TellOwner();
 
   Owner* const owner_;
   InferRequest request_;
@@ -93,6 +100,8 @@ class Inference {
   TimePoint deadline_ = kNoDeadline;
   absl::InlinedVector<Part, 1> parts_;
   std::size_t incomplete_ = 0;
+  std::size_t printing_ = 0;   // the tensor whose texts are being printed
+  std::int64_t printed_ = 0;   // of its texts
   std::atomic<std::size_t> not_copied_{0};
 };
 

@@ -11,6 +11,7 @@
 #include "server/rpc/calls/slow_requests.h"
 #include "server/rpc/health/health.h"
 #include "server/rpc/oip/model_statistics.h"
+#include "server/rpc/queue/long_work.h"
 #include "server/rpc/security/token_check.h"
 #include "server/wire/wire.h"
 #include "softmax/v1/softmax.pb.h"
@@ -34,6 +35,7 @@ struct ServiceState {
   std::function<void(v1::GetServerInfoResponse*)> describe_devices;  // adds what changes; any thread
   const Tokens* tokens = nullptr;                                    // null: everybody may come in
 
+  LongWork long_work{1};
   SlowRequests slow_requests;
   ModelStatistics model_statistics;
 

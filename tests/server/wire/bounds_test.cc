@@ -266,28 +266,58 @@ TEST(WireBudget, LongWorkIsLeftUndecided) {
   EXPECT_TRUE(Decode(Scalar(1, 7) + Input(Tensor(1, {1 << 20}, 4 << 20)), few).status.ok());
 }
 
-TEST(WireBudget, AStreamsMessageIsDecidedAsAWhole) {
+TEST(Budget, OfAStreamsMessageIsForEachRequest) {
   server::WireLimits few;
   few.max_steps = 10'000;
-  const std::vector<std::int64_t> lengths(900, 1);
-  const std::string good = Block(1, Scalar(1, 7) + Input(Tensor(1, {900, 1}, 3600)) + Lengths(lengths));
+  const auto element = [](std::int64_t rows, const std::string& end) {
+    const std::vector<std::int64_t> lengths(static_cast<std::size_t>(rows), 1);
+    return Block(1, Scalar(1, 7) + Input(Tensor(1, {rows, 1}, static_cast<std::size_t>(rows) * 4)) + Lengths(lengths) +
+                        end);
+  };
+  std::vector<server::DecodedRequest> requests;
+  bool beyond = true;
+  const std::string many = Times(12, element(900, ""));
+  EXPECT_TRUE(DecodeStreamRequest(SlicedMessage(many).slices(), few, &requests, &beyond).ok());
+  EXPECT_FALSE(beyond);
+  EXPECT_EQ(requests.size(), 12u);
   // What is malformed costs as much.
-  const std::string bad = Block(1, Scalar(1, 7) + Lengths(lengths) + "\x0f");
-  for (const std::string& element : {good, bad}) {
-    std::vector<server::DecodedRequest> requests;
-    bool beyond = true;
-    const std::string some = Times(10, element);
-    EXPECT_TRUE(DecodeStreamRequest(SlicedMessage(some).slices(), few, &requests, &beyond).ok());
-    EXPECT_FALSE(beyond);
-    EXPECT_EQ(requests.size(), 10u);
-    const std::string many = Times(12, element);
-    EXPECT_FALSE(DecodeStreamRequest(SlicedMessage(many).slices(), few, &requests, &beyond).ok());
+  for (const char* end : {"", "\x0f"}) {
+    const std::string message = element(1, "") + element(20'000, end) + element(1, "");
+    EXPECT_FALSE(DecodeStreamRequest(SlicedMessage(message).slices(), few, &requests, &beyond).ok());
     EXPECT_TRUE(beyond);
     EXPECT_TRUE(requests.empty());
-    EXPECT_TRUE(DecodeStreamRequest(SlicedMessage(many).slices(), {}, &requests, &beyond).ok());
+    EXPECT_TRUE(DecodeStreamRequest(SlicedMessage(message).slices(), {}, &requests, &beyond).ok());
     EXPECT_FALSE(beyond);
-    EXPECT_EQ(requests.size(), 12u);
+    EXPECT_EQ(requests.size(), 3u);
   }
+}
+
+// A request that is beyond the budget is read again where there is time, and those behind it after it.
+TEST(Budget, OfAStreamsRequestLeavesItTheNext) {
+  server::WireLimits few;
+  few.max_steps = 100;
+  const std::string small = Block(1, Scalar(1, 7) + Input(Tensor(1, {1}, 4)));
+  const std::string large =
+      Block(1, Scalar(1, 8) + Input(Tensor(1, {200, 1}, 800)) + Lengths(std::vector<std::int64_t>(200, 1)));
+  const SlicedMessage message(small + large + small);
+  server::StreamRequestReader reader;
+  server::DecodedRequest request;
+  ASSERT_TRUE(reader.Begin(message.slices(), few).ok());
+  EXPECT_EQ(reader.left(), 3u);
+  ASSERT_TRUE(reader.Next(few, &request).ok());
+  EXPECT_EQ(request.id, 7u);
+  EXPECT_EQ(request.encoded_bytes, small.size() - 2);
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(reader.Next(few, &request).ok());
+    EXPECT_TRUE(request.beyond_budget);
+    EXPECT_EQ(reader.left(), 2u);
+  }
+  ASSERT_TRUE(reader.Next({}, &request).ok());
+  EXPECT_EQ(request.id, 8u);
+  EXPECT_EQ(request.lengths.size(), 200u);
+  ASSERT_TRUE(reader.Next(few, &request).ok());
+  EXPECT_EQ(request.id, 7u);
+  EXPECT_EQ(reader.left(), 0u);
 }
 
 TEST(OipBudget, LongWorkIsLeftUndecided) {

@@ -95,6 +95,9 @@ class FrontDoorTest : public ::testing::Test {
   static constexpr std::size_t kArenaBytes = 64u << 10;
 
   FrontDoor NewDoor() { return FrontDoor(state_, recorder_, /*server=*/0); }
+  absl::Status Read(FrontDoor& door, const Message& message, DecodedRequest* request) {
+    return door.Decoded(FrontDoor::Decode(message.get(), door.LimitsAtOnce(), request));
+  }
   // From here on callers need the token "secret".
   void RequireToken() {
     auto tokens = Tokens::Load(folder_.Write("tokens", kSecret));
@@ -149,7 +152,7 @@ TEST_F(FrontDoorTest, WhoHasNoGoodTokenIsRefusedAndCounted) {
 TEST_F(FrontDoorTest, AGoodMessageIsRead) {
   FrontDoor door = NewDoor();
   DecodedRequest request;
-  EXPECT_EQ(door.Decode(Message(TwoNumbers(7).SerializeAsString()).get(), &request), absl::OkStatus());
+  EXPECT_EQ(Read(door, Message(TwoNumbers(7).SerializeAsString()), &request), absl::OkStatus());
   EXPECT_EQ(request.id, 7u);
   EXPECT_EQ(request.spec.input_bytes(), 8u);
   EXPECT_THAT(recorder_.refused, IsEmpty());
@@ -163,23 +166,27 @@ TEST_F(FrontDoorTest, WhatCannotBeReadIsRefusedAsInvalid) {
   for (const auto& [compression, name] : {std::pair{GRPC_COMPRESS_GZIP, "gzip"},
                                           {GRPC_COMPRESS_DEFLATE, "deflate"},
                                           {GRPC_COMPRESS_ALGORITHMS_COUNT, "unknown"}}) {
-    EXPECT_EQ(door.Decode(Message(bytes, compression).get(), &request),
+    EXPECT_EQ(Read(door, Message(bytes, compression), &request),
               absl::UnimplementedError(std::string("grpc-encoding: ") + name +
                                        " is not accepted; send identity (no compression)"));
   }
-  EXPECT_EQ(door.Decode(Message("").get(), &request).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Read(door, Message(""), &request).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(recorder_.refused, ElementsAre(RefuseReason::kInvalid, RefuseReason::kInvalid, RefuseReason::kInvalid,
                                              RefuseReason::kInvalid, RefuseReason::kInvalid));
 }
 
 TEST_F(FrontDoorTest, AStreamsMessageThatCannotBeReadIsRefusedOnce) {
   FrontDoor door = NewDoor();
-  std::vector<DecodedRequest> requests;
+  std::optional<MessageView> view;
+  StreamRequestReader reader;
+  const auto read = [&](grpc::ByteBuffer* message) {
+    return door.Decoded(FrontDoor::Decode(message, state_.limits, &view, &reader));
+  };
   grpc::ByteBuffer invalid;
-  EXPECT_EQ(door.Decode(&invalid, &requests), absl::InvalidArgumentError("the stream carries an invalid message"));
+  EXPECT_EQ(read(&invalid), absl::InvalidArgumentError("the stream carries an invalid message"));
   grpc::Slice half("\x0a\x7f", 2);  // 127 bytes that are not there
   grpc::ByteBuffer truncated(&half, 1);
-  EXPECT_EQ(door.Decode(&truncated, &requests).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(read(&truncated).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(recorder_.refused, ElementsAre(RefuseReason::kInvalid, RefuseReason::kInvalid));
   EXPECT_THAT(recorder_.arrived, IsEmpty());
 }
@@ -191,9 +198,12 @@ TEST_F(FrontDoorTest, AStreamsBadRequestIsRefusedAloneAndFinishesAtOnce) {
   message.add_requests()->set_id(2);
   grpc::Slice slice(message.SerializeAsString());
   grpc::ByteBuffer buffer(&slice, 1);
-  std::vector<DecodedRequest> requests;
-  ASSERT_EQ(door.Decode(&buffer, &requests), absl::OkStatus());
-  ASSERT_EQ(requests.size(), 2u);
+  std::optional<MessageView> view;
+  StreamRequestReader reader;
+  ASSERT_EQ(FrontDoor::Decode(&buffer, state_.limits, &view, &reader), absl::OkStatus());
+  ASSERT_EQ(reader.left(), 2u);
+  DecodedRequest requests[2];
+  for (DecodedRequest& request : requests) ASSERT_EQ(reader.Next(door.LimitsAtOnce(), &request), absl::OkStatus());
   const TimePoint now = SteadyClock::now();
   EXPECT_TRUE(door.StreamedRequestArrived(Method::kSoftmaxStream, requests[0].status, now));
   EXPECT_THAT(recorder_.refused, IsEmpty());
