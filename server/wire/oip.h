@@ -8,7 +8,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "kernels/types.h"
 #include "server/wire/bounds.h"
@@ -59,13 +58,19 @@ class InferOutputSet {
 
 // One input that is to be answered: a request as the native contract has it.
 struct InferTensor {
-  DecodedRequest request;           // payload_offset is where it lies in the message, unless it is in `gathered`
-  std::uint32_t axis = 0;           // of the shape
-  std::string output;               // the name of its whole answer
-  InferOutputSet outputs;           // what is wanted of it
-  std::string classes;              // once it is computed, where kClasses is wanted: that output's bytes
-  std::vector<std::byte> gathered;  // typed contents that came in several pieces; empty: they lie in the message
+  DecodedRequest request;  // payload_offset is where it lies in the message, unless it came in pieces
+  std::uint32_t axis = 0;  // of the shape
+  std::string output;      // the name of its whole answer
+  InferOutputSet outputs;  // what is wanted of it
+  std::string classes;     // once it is computed, where kClasses is wanted: that output's bytes
+  // In how many pieces its typed contents came, for CopyTypedContents; 0: they lie together.
+  std::uint64_t gathered_pieces = 0;
+  std::uint64_t input_offset = 0;  // of the input's message, with its length
 };
+
+// Copies a tensor's values, which came in gathered_pieces > 0 pieces, one behind the other: spec.input_bytes() of them.
+// `slices`: the message that it was decoded from. A step of WireLimits::max_steps a piece, again. Any thread.
+void CopyTypedContents(Slices slices, const InferTensor& tensor, std::byte* destination);
 
 // From this magnitude on a class's value is written with an exponent: all of its digits would be up to 310.
 constexpr double kFirstShortClass = 1e15;

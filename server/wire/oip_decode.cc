@@ -341,10 +341,9 @@ absl::Status DecodeInput(const RawInferRequest& raw, std::size_t index, const Ra
                       !raw.raw.empty() ? absl::StrCat("raw_input_contents[", index, "]") : place + ".contents");
   }
   const bool fp64 = native.dtype == static_cast<int>(kernels::DataType::kFloat64);
-  if (raw.raw.empty() && (fp64 ? input.fp64 : input.fp32).pieces > 1) {
-    out->gathered.resize(native.data_size);
-    GatherContents(input, fp64, out->gathered.data());
-  }
+  const TypedValues& values = fp64 ? input.fp64 : input.fp32;
+  out->gathered_pieces = values.pieces > 1 ? values.pieces : 0;  // raw contents have none
+  out->input_offset = input.begin;
   TensorSpec& spec = out->request.spec;
   out->axis =
       static_cast<std::uint32_t>(native.has_axis && native.axis >= 0

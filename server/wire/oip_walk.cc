@@ -185,7 +185,7 @@ bool WalkInputField(WireCursor* cursor, std::uint32_t tag, int depth, RawInferRe
 bool WalkInput(WireCursor* cursor, int depth, RawInferRequest* request) {
   if (request->inputs.size() == kMaxInferInputs) return cursor->Fail(WireFault::kManyElements, kMaxInferInputs);
   RawInferInput& input = request->inputs.emplace_back();
-  input.begin = *cursor;
+  input.begin = cursor->position();
   return ForEachFieldInside(cursor,
                             [&](std::uint32_t tag) { return WalkInputField(cursor, tag, depth, request, &input); });
 }
@@ -245,13 +245,14 @@ bool WalkInferRequest(WireCursor* cursor, RawInferRequest* request) {
   return ForEachField(cursor, [&](std::uint32_t tag) { return WalkField(cursor, tag, request); });
 }
 
-void GatherContents(const RawInferInput& input, bool fp64, std::byte* out) {
-  WireCursor cursor = input.begin;
-  cursor.LiftLimits();
+void CopyTypedContents(Slices slices, const InferTensor& tensor, std::byte* destination) {
+  const bool fp64 = tensor.request.spec.input_type == kernels::DataType::kFloat64;
+  WireCursor cursor(slices);
+  cursor.Skip(tensor.input_offset);
   RawInferInput again;
   std::byte* none = nullptr;
-  std::byte** const fp32_out = fp64 ? &none : &out;
-  std::byte** const fp64_out = fp64 ? &out : &none;
+  std::byte** const fp32_out = fp64 ? &none : &destination;
+  std::byte** const fp64_out = fp64 ? &destination : &none;
   // All of this has been walked, so that nothing fails.
   (void)ForEachFieldInside(&cursor, [&](std::uint32_t tag) {
     if (tag == kInferTensorContents) return WalkContents(&cursor, kWireDepth - 2, &again, fp32_out, fp64_out);

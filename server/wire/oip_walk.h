@@ -38,7 +38,7 @@ struct RawInferInput {
   TypedValues fp64;
   std::uint32_t other_contents = 0;      // number of a field of other contents that has any
   std::optional<std::string> parameter;  // the key of the first
-  WireCursor begin;                      // of the input's message, with its length
+  std::uint64_t begin = 0;               // where the input's message is, with its length
 };
 
 struct RawInferOutput {
@@ -78,9 +78,5 @@ struct RawInferRequest {
 // Reads one ModelInferRequest up to the cursor's limit, as the generated parser would have it. False: malformed, or
 // beyond one of bounds.h, and cursor->fault() says why.
 bool WalkInferRequest(WireCursor* cursor, RawInferRequest* request);
-
-// Copies an input's typed values, which came in several pieces, one behind the other. For an input that
-// WalkInferRequest accepted.
-void GatherContents(const RawInferInput& input, bool fp64, std::byte* out);
 
 }  // namespace softmax::server

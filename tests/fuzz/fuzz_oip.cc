@@ -91,8 +91,9 @@ void CheckAccepted(const inference::ModelInferRequest& parsed, Slices slices, st
     const TensorSpec& spec = tensor.request.spec;
     Require(static_cast<std::uint64_t>(spec.rows()) <= limits.max_rows, "rows within the limit");
     out += spec.output_bytes();
-    if (!tensor.gathered.empty()) {
-      Require(tensor.gathered.size() == spec.input_bytes(), "all typed values were gathered");
+    if (tensor.gathered_pieces > 0) {
+      std::vector<std::byte> values(spec.input_bytes());
+      CopyTypedContents(slices, tensor, values.data());
       continue;
     }
     Require(tensor.request.payload_offset <= size && spec.input_bytes() <= size - tensor.request.payload_offset,
@@ -113,7 +114,7 @@ void FuzzOne(std::uint8_t flags, const std::vector<std::size_t>& sizes, std::str
   Require(a.status == b.status && a.id == b.id && a.tensors.size() == b.tensors.size(), "one verdict however cut");
   for (std::size_t i = 0; i < a.tensors.size(); ++i) {
     Require(Difference(a.tensors[i].request, b.tensors[i].request).empty(), "the slices make no difference");
-    Require(a.tensors[i].gathered == b.tensors[i].gathered, "nor for typed values");
+    Require(a.tensors[i].gathered_pieces == b.tensors[i].gathered_pieces, "nor for typed values");
   }
   inference::ModelInferRequest parsed;
   const bool well_formed = parsed.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));

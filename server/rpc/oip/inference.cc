@@ -3,7 +3,6 @@
 #include <absl/strings/numbers.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "server/rpc/calls/call_deadline.h"
 #include "server/rpc/oip/class_texts.h"
@@ -18,18 +17,18 @@ Inference::Part::Part(Inference* whole, const InferTensor* tensor) : whole_(whol
 }
 
 void Inference::Part::CopyInput(std::byte* destination) {
-  if (tensor_->gathered.empty()) {
-    CopyFromSlices(whole_->owner_->Message().slices(), tensor_->request.payload_offset, spec_.input_bytes(),
-                   destination);
+  const MessageView message = whole_->owner_->Message();
+  if (tensor_->gathered_pieces == 0) {
+    CopyFromSlices(message.slices(), tensor_->request.payload_offset, spec_.input_bytes(), destination);
   } else {
-    std::memcpy(destination, tensor_->gathered.data(), tensor_->gathered.size());
+    CopyTypedContents(message.slices(), *tensor_, destination);
   }
   if (whole_->not_copied_.fetch_sub(1, std::memory_order_acq_rel) == 1) whole_->owner_->InputTaken();
 }
 
 void Inference::Part::LendInput(InputPieces* pieces) {
   pieces->clear();
-  if (tensor_->gathered.empty()) {
+  if (tensor_->gathered_pieces == 0) {
     ListPieces(whole_->owner_->Message(), tensor_->request.payload_offset, spec_.input_bytes(), pieces);
   }
 }

@@ -39,8 +39,10 @@ std::set<std::string> EndingsOf(const server::InferTensor& tensor) {
 }
 
 std::string PayloadOf(server::Slices slices, const server::InferTensor& tensor) {
-  if (tensor.gathered.empty()) return Payload(slices, tensor.request);
-  return {reinterpret_cast<const char*>(tensor.gathered.data()), tensor.gathered.size()};
+  if (tensor.gathered_pieces == 0) return Payload(slices, tensor.request);
+  std::string values(tensor.request.spec.input_bytes(), '\0');
+  CopyTypedContents(slices, tensor, reinterpret_cast<std::byte*>(values.data()));
+  return values;
 }
 
 }  // namespace
@@ -90,7 +92,7 @@ void Compare(const std::string& bytes, server::Slices slices, const server::Infe
     same.spec = expected.specs[i];
     EXPECT_EQ(Difference(tensor.request, same), "");
     EXPECT_EQ(PayloadOf(slices, tensor), expected.payloads[i]);
-    tally->gathered += !tensor.gathered.empty();
+    tally->gathered += tensor.gathered_pieces > 0;
   }
 }
 
@@ -104,7 +106,8 @@ std::string Difference(const server::InferRequest& a, const server::InferRequest
   for (std::size_t i = 0; i < a.tensors.size(); ++i) {
     const server::InferTensor& x = a.tensors[i];
     const server::InferTensor& y = b.tensors[i];
-    if (x.output != y.output || x.axis != y.axis || x.gathered != y.gathered) return "output, axis or gathered";
+    if (x.output != y.output || x.axis != y.axis) return "output or axis";
+    if (x.gathered_pieces != y.gathered_pieces || x.input_offset != y.input_offset) return "pieces";
     if (const std::string inside = Difference(x.request, y.request); !inside.empty()) return inside;
   }
   return "";

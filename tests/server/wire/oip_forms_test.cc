@@ -163,7 +163,29 @@ TEST(OipForms, TypedContentsInOnePieceAreLeftWhereTheyAre) {
   const InferRequest request = Decode(typed.SerializeAsString());
   ASSERT_TRUE(request.status.ok()) << request.status;
   EXPECT_TRUE(request.typed);
-  EXPECT_TRUE(request.tensors[0].gathered.empty());
+  EXPECT_EQ(request.tensors[0].gathered_pieces, 0u);
+}
+
+// Values that came one by one are copied from the message to where they are wanted, and nowhere else.
+TEST(OipForms, TypedContentsInPiecesCostNoMemory) {
+  constexpr int kValues = 1 << 20;
+  std::string contents;
+  for (int i = 0; i < kValues; ++i) {
+    const auto value = static_cast<float>(i);
+    const std::string bytes(reinterpret_cast<const char*>(&value), sizeof(value));
+    contents += i % 3 == 0 ? Block(6, bytes) : Tag(6, 5) + bytes;
+  }
+  const std::string input = Block(1, "X") + Block(2, "FP32") + Packed(3, {kValues}) + Block(5, contents);
+  const SlicedMessage message(Block(1, "softmax") + Block(5, input), {9, 40, 77'777});
+  InferRequest request;
+  const std::size_t before = HeapUseSoFar().bytes;
+  DecodeInferRequest(message.slices(), WireLimits{}, &request);
+  ASSERT_TRUE(request.status.ok()) << request.status;
+  std::vector<float> values(kValues);
+  CopyTypedContents(message.slices(), request.tensors[0], reinterpret_cast<std::byte*>(values.data()));
+  EXPECT_LT(HeapUseSoFar().bytes - before, sizeof(float) * kValues + 100'000);
+  EXPECT_EQ(request.tensors[0].gathered_pieces, static_cast<std::uint64_t>(kValues));
+  for (int i = 0; i < kValues; ++i) ASSERT_EQ(values[static_cast<std::size_t>(i)], static_cast<float>(i));
 }
 
 }  // namespace
