@@ -11,6 +11,8 @@ constexpr std::size_t kSpareBatches = 8;
 // What a refused caller is told to wait: long enough for several batches, short against any human's patience.
 constexpr std::uint32_t kRetryAfterMs = 20;
 constexpr std::uint32_t kRetryWithoutMemoryMs = 1000;
+// To gather a piece of an input takes as long as to copy so many bytes.
+constexpr std::uint64_t kPieceBytes = 64;
 
 absl::Status CallerLeftError() { return absl::CancelledError("the client left before the request ran"); }
 
@@ -93,7 +95,8 @@ void Batcher::Submit(PendingRequest* request, TimePoint now) {
     return;
   }
   const bool gather = Gathers(spec);
-  const bool small = need.total() <= options_.batch.bytes && (gather || need.input <= options_.inline_copy_bytes);
+  const std::uint64_t to_copy = need.input + spec.pieces * kPieceBytes;
+  const bool small = need.total() <= options_.batch.bytes && (gather || to_copy <= options_.inline_copy_bytes);
   if (backlog_.MustQueue(small, now)) {
     SubmitToBacklog(request, small);
     return;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "server/base/clock.h"
@@ -9,7 +10,9 @@ namespace softmax::server {
 // How long a unit of cost takes a thread that has as much to do as it can do. Cost is in bytes, as the caller counts
 // them. One thread's.
 //
-// The rate is measured over stretches without a pause, and smoothed over eight of them.
+// The rate is measured over stretches without a pause, and smoothed over eight of them. What is in progress at a
+// stretch's end counts for the next, although some of it was done in this one: so a stretch lasts until it is no more
+// than what has ended. Otherwise small requests beside one that takes a second would make the thread look slow.
 class RateEstimator {
  public:
   // In a shorter stretch, waiting for the device alone counts for too much.
@@ -28,7 +31,7 @@ class RateEstimator {
   [[nodiscard]] bool End(std::uint64_t cost, bool ran) {
     in_progress_ -= cost;
     if (ran) done_ += cost;
-    return done_ >= kLongestStretch || (in_progress_ == 0 && done_ >= kShortestStretch);
+    return done_ >= std::max(kLongestStretch, in_progress_) || (in_progress_ == 0 && done_ >= kShortestStretch);
   }
 
   // Only after End said so. A stretch in which nothing waited (`saturated` is false) shows how much was asked for and

@@ -345,6 +345,7 @@ absl::Status DecodeInput(const RawInferRequest& raw, std::size_t index, const Ra
   out->gathered_pieces = values.pieces > 1 ? values.pieces : 0;  // raw contents have none
   out->input_offset = input.begin;
   TensorSpec& spec = out->request.spec;
+  spec.pieces = out->gathered_pieces;
   out->axis =
       static_cast<std::uint32_t>(native.has_axis && native.axis >= 0
                                      ? native.axis

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/end_to_end/floods.h"
+#include "tests/end_to_end/good_client.h"
 #include "tests/end_to_end/server_process.h"
 #include "tests/end_to_end/service.h"
 #include "tests/support/eventually.h"
@@ -40,65 +41,13 @@ constexpr std::int64_t kFloodMayGrow = 64ll << 20;
 constexpr double kSlow = 3;  // alone on two cores: 0.12
 constexpr std::chrono::seconds kFloodFor(kEndsFloods ? 10 : 2);
 
-std::int64_t ResidentBytesOf(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/statm");
-  std::int64_t total = 0;
-  std::int64_t resident = 0;
-  file >> total >> resident;
-  return resident * getpagesize();
-}
-
-// A good client's calls, one after another: none fails, and how long they took.
-class GoodClient {
- public:
-  explicit GoodClient(const std::string& target)
-      : thread_([this, target](const std::stop_token& stop) { Run(target, stop); }) {}
-
-  // Whether it comes to have had some answers.
-  bool IsUnderWay() const {
-    return Eventually([this] { return calls_ > 10; });
-  }
-  double P99Ms() {
-    EXPECT_TRUE(IsUnderWay());
-    thread_.request_stop();
-    thread_.join();
-    EXPECT_GT(ms_.size(), 10u);
-    std::sort(ms_.begin(), ms_.end());
-    return ms_.empty() ? 0 : ms_[ms_.size() * 99 / 100];
-  }
-
- private:
-  void Run(const std::string& target, const std::stop_token& stop) {
-    client::ClientOptions options;
-    options.target = target;
-    const auto client = client::Client::Create(options);
-    ASSERT_TRUE(client.ok()) << client.status();
-    const Question question = MakeQuestion({2, 100}, 1);
-    while (!stop.stop_requested()) {
-      const auto began = Clock::now();
-      const auto answer = (*client)->Softmax(question.view(), question.options());
-      ms_.push_back(std::chrono::duration<double, std::milli>(Clock::now() - began).count());
-      ++calls_;
-      EXPECT_TRUE(answer.ok() || !kEndsFloods) << answer.status();
-      if (answer.ok()) {
-        EXPECT_TRUE(JudgeAnswer(question, answer->data()).ok);
-      }
-      LetPass(milliseconds(1));  // leaves the server's cores to the flood
-    }
-  }
-
-  std::vector<double> ms_;
-  std::atomic<int> calls_{0};
-  std::jthread thread_;
-};
-
 class Floods : public ::testing::TestWithParam<Attack> {};
 
 TEST_P(Floods, EndWithTheirConnection) {
   const Attack& attack = GetParam();
   ServerProcess server({"--backend=cpu"});
   ASSERT_FALSE(server.target().empty()) << server.Log();
-  GoodClient good(server.target());
+  GoodClient good(server.target(), /*may_fail=*/!kEndsFloods);
   EXPECT_TRUE(good.IsUnderWay());
   const std::int64_t before = ResidentBytesOf(server.pid());
   std::vector<std::future<std::optional<Clock::duration>>> floods;

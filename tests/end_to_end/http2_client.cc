@@ -26,7 +26,7 @@ std::string CallHeaders(const std::string& method, const std::string& encoding) 
   block += '\x83';  // :method POST
   block += '\x86';  // :scheme http
   block += '\x04';  // :path, literal
-  block += Literal("/softmax.v1.SoftmaxService/" + method);
+  block += Literal(method.front() == '/' ? method : "/softmax.v1.SoftmaxService/" + method);
   block += '\x01';  // :authority, literal
   block += Literal("localhost");
   block += "\x0f\x10";  // content-type (31), literal

@@ -18,7 +18,8 @@ class Http2Client {
   Http2Client& operator=(const Http2Client&) = delete;
 
   bool connected() const { return fd_ >= 0; }
-  // Opens a call, to the unary method unless it is said; returns its stream's number. `encoding`: for grpc-encoding.
+  // Opens a call, to the unary method unless it is said (of another service: its whole path); returns its stream's
+  // number. `encoding`: for grpc-encoding.
   std::uint32_t StartCall(const std::string& method = "Softmax", const std::string& encoding = "");
   // Sends bytes of the last call's body (the 5-byte gRPC frame head is the caller's), as far as the server's windows
   // allow; waits for more up to two seconds.

@@ -78,6 +78,7 @@ bool Inference::PrintSome() {
     InferTensor& tensor = request_.tensors[printing_];
     if (!tensor.outputs.Has(InferOutput::kClasses)) continue;
     const TensorSpec& spec = tensor.request.spec;
+    if (printed_ == 0) tensor.classes.reserve(spec.text_bytes);
     const std::int64_t end = std::min(ClassCount(spec), printed_ + left);
     AppendClassTexts(spec, parts_[printing_].answer.summary, printed_, end, &tensor.classes);
     left -= end - printed_;

@@ -76,6 +76,7 @@ void AnswerSender::FlushPending(const std::shared_ptr<Connection>& connection, T
 void AnswerSender::Append(std::string_view header, const AnswerParts& parts, const AnswerPlaces& places,
                           const AnswerMemory& memory, const std::shared_ptr<Connection>& connection, TimePoint now) {
   std::size_t begin = 0;
+  if (header.size() > kCopyBytes) pending_.reserve(pending_.size() + header.size());
   for (std::size_t i = 0; i < parts.count; ++i) {
     const AnswerParts::Part& part = parts.part[i];
     pending_.append(header.substr(begin, part.header_end - begin));

@@ -51,6 +51,19 @@ TEST_F(RateEstimatorTest, WithoutAPauseStretchesAreLong) {
   EXPECT_EQ(rate_.in_progress(), 1u);
 }
 
+// A second's work that runs beside small requests, which alone have ended so far.
+TEST_F(RateEstimatorTest, SmallOnesBesideALongOneDoNotMakeTheThreadLookSlow) {
+  Work(kShort, microseconds(256));
+  rate_.Begin(1000 * kLong, now_);
+  const TimePoint begun = now_;
+  for (int i = 0; i < 100; ++i) EXPECT_FALSE(Work(kShort, std::chrono::milliseconds(10)));
+  EXPECT_DOUBLE_EQ(NanosecondsForKiB(), 1000);
+  now_ = begun + microseconds(1000 * kLong / 1024);  // at the known rate
+  EXPECT_TRUE(rate_.End(1000 * kLong, /*ran=*/true));
+  rate_.Measure(/*saturated=*/true, now_);
+  EXPECT_NEAR(NanosecondsForKiB(), 1000, 5);
+}
+
 TEST_F(RateEstimatorTest, WhatDidNotRunIsNoWork) {
   EXPECT_FALSE(Work(kLong, microseconds(1), /*saturated=*/true, /*ran=*/false));
   EXPECT_EQ(NanosecondsForKiB(), 0);

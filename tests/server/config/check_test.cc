@@ -57,6 +57,7 @@ TEST(CheckConfig, RefusesMemoryThatContradictsItself) {
       {[](Config& c) { c.max_queued_bytes = 1 << 20; }, {"--max-request-bytes=64MiB", "--max-queued-bytes=1MiB"}},
       {[](Config& c) { c.max_in_flight_bytes_per_connection = 1 << 20; },
        {"--max-request-bytes=64MiB", "--max-in-flight-bytes-per-connection=1MiB"}},
+      {[](Config& c) { c.max_unread_bytes = 1 << 20; }, {"--max-response-bytes=64MiB", "--max-unread-bytes=1MiB"}},
       {[](Config& c) { c.max_unread_bytes_per_connection = 1ull << 30; },
        {"--max-unread-bytes-per-connection=1GiB", "--arena-bytes=512MiB"}},
       {[](Config& c) {
@@ -89,7 +90,6 @@ TEST(CheckConfig, RefusesZeroWhereSomethingIsNeeded) {
       {"--max-top-k=0", &Config::max_top_k},
       {"--max-requests-per-stream-message=0", &Config::max_requests_per_stream_message},
       {"--max-in-flight-per-stream=0", &Config::max_in_flight_per_stream},
-      {"--max-in-flight-bytes-per-connection=0", &Config::max_in_flight_bytes_per_connection},
       {"--max-concurrent-streams=0", &Config::max_concurrent_streams},
       {"--max-connections=0", &Config::max_connections},
       {"--max-queued-requests=0", &Config::max_queued_requests},
@@ -97,6 +97,7 @@ TEST(CheckConfig, RefusesZeroWhereSomethingIsNeeded) {
       {"--arena-bytes=0", &Config::arena_bytes},
       {"--slab-bytes=0", &Config::slab_bytes},
       {"--max-unread-bytes-per-connection=0", &Config::max_unread_bytes_per_connection},
+      {"--max-unread-bytes=0", &Config::max_unread_bytes},
       {"--memory-quota=0", &Config::memory_quota},
   };
   for (const auto& [text, field] : fields) {
