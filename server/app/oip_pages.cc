@@ -2,6 +2,8 @@
 
 #include <absl/strings/str_cat.h>
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "server/wire/oip.h"
@@ -35,10 +37,25 @@ bool TakeEnd(std::string_view end, std::string_view* text) {
   return true;
 }
 
+HttpPage NotOverHttp() {
+  return Error("501 Not Implemented",
+               "of the Open Inference Protocol only health and metadata are served over HTTP; call "
+               "inference.GRPCInferenceService over gRPC, on the server's own port (perf_analyzer: -i grpc)");
+}
+
+// The protocol's other pages, for which any client of HTTP asks sooner or later.
+bool IsPageOfProtocol(std::string_view path) {
+  constexpr std::string_view kOthers[] = {"/v2/models/stats", "/v2/repository/",         "/v2/logging",
+                                          "/v2/trace/",       "/v2/systemsharedmemory/", "/v2/cudasharedmemory/"};
+  return std::any_of(std::begin(kOthers), std::end(kOthers),
+                     [path](std::string_view other) { return path.starts_with(other); });
+}
+
 HttpPage AnswerModel(const Health& health, std::string_view name) {
   const bool asks_ready = TakeEnd("/ready", &name);
   TakeEnd(kOnlyVersion, &name);
   const InferModel* const model = FindInferModel(name, "");
+  if (model == nullptr && FindInferModel(name.substr(0, name.find('/')), "") != nullptr) return NotOverHttp();
   if (model == nullptr) {
     return Error("404 Not Found",
                  "no such model or page; models are softmax and log_softmax, and each with _fp16, _bf16 and _fp64");
@@ -52,10 +69,7 @@ HttpPages OipPages(const Health& health, std::string version) {
   return [&health, version = std::move(version)](std::string_view method,
                                                  std::string_view path) -> std::optional<HttpPage> {
     if (path != "/v2" && !path.starts_with("/v2/")) return std::nullopt;
-    if (method != "GET" && method != "HEAD") {
-      return Error("501 Not Implemented",
-                   "tensors are not taken over HTTP; call ModelInfer of inference.GRPCInferenceService over gRPC");
-    }
+    if ((method != "GET" && method != "HEAD") || IsPageOfProtocol(path)) return NotOverHttp();
     if (path == "/v2" || path == "/v2/") {
       return Json("200 OK", absl::StrCat(R"({"name":"softmax-server","version":")", version, R"(","extensions":[]})"));
     }

@@ -30,6 +30,9 @@ constexpr std::size_t kInferModels = 8;
 std::span<const InferModel, kInferModels> InferModels();
 // Null: there is none. `version` is "" or "1".
 const InferModel* FindInferModel(std::string_view name, std::string_view version);
+// Why there is none: NOT_FOUND, or INVALID_ARGUMENT for a version that is no number. `prefix`: of the fields' names,
+// which are its "name" and "version".
+absl::Status NoInferModel(std::string_view prefix, std::string_view name, std::string_view version);
 constexpr std::size_t IndexOf(const InferModel& model, std::span<const InferModel, kInferModels> models) {
   return static_cast<std::size_t>(&model - models.data());
 }
@@ -49,7 +52,6 @@ class InferOutputSet {
   constexpr void Add(InferOutput output) { bits_ |= BitOf(output); }
   constexpr bool Has(InferOutput output) const { return (bits_ & BitOf(output)) != 0; }
   constexpr bool empty() const { return bits_ == 0; }
-  constexpr bool HasOnlyTheTensor() const { return bits_ == BitOf(InferOutput::kTensor); }
 
  private:
   static constexpr std::uint32_t BitOf(InferOutput output) { return 1u << static_cast<unsigned>(output); }
@@ -87,8 +89,6 @@ struct InferRequest {
   std::string id;
   const InferModel* model = nullptr;  // null: unknown
   std::uint32_t timeout_us = 0;
-  bool typed = false;        // the answer, too, has typed contents
-  bool tells_final = false;  // the answer of a stream says that it is the last of its request
   absl::InlinedVector<InferTensor, 1> tensors;
 };
 
@@ -109,8 +109,9 @@ struct InferPiece {
 };
 using InferPieces = absl::InlinedVector<InferPiece, 1>;
 
-// Appends to `header` everything of a serialized ModelInferResponse (with `in_stream`: of a ModelStreamInferResponse)
-// but the outputs' bytes, and to `pieces` where those belong, a piece a tensor.
+// Appends to `header` everything of a serialized ModelInferResponse (with `in_stream`: of a ModelStreamInferResponse,
+// with triton_final_response) but the outputs' bytes, which are raw contents, and to `pieces` where those belong, a
+// piece a tensor.
 void EncodeInferHeader(const InferRequest& request, bool in_stream, std::string* header, InferPieces* pieces);
 
 // Appends a whole ModelStreamInferResponse that carries an error.

@@ -8,7 +8,6 @@
 #include <string>
 #include <utility>
 
-#include "server/base/safe_text.h"
 #include "server/wire/contract.h"
 #include "server/wire/oip.h"
 #include "server/wire/oip_walk.h"
@@ -19,7 +18,6 @@ namespace {
 
 using Kind = InferParameter::Kind;
 
-constexpr std::size_t kExcerpt = 60;
 // What an answer's header may have beside the outputs: the id, and each output's name, type, shape and lengths.
 constexpr std::uint64_t kMostHeaderBytes = kMaxInferTextBytes + kMaxInferInputs * kInferOutputKinds * 256 + 256;
 constexpr std::uint64_t kMostMessageBytes = std::numeric_limits<std::int32_t>::max();
@@ -27,10 +25,6 @@ constexpr std::uint64_t kMostMessageBytes = std::numeric_limits<std::int32_t>::m
 template <typename... Args>
 [[gnu::cold]] absl::Status Invalid(const Args&... args) {
   return absl::InvalidArgumentError(absl::StrCat(args...));
-}
-
-std::string Quoted(const std::string& text) {
-  return absl::StrCat("\"", SafeText(text, TextFor::kPeople, kExcerpt), "\"");
 }
 
 const char* KindName(Kind kind) {
@@ -150,14 +144,14 @@ absl::Status ApplyParameters(const RawInferRequest& raw, const WireLimits& limit
   if (raw.unknown) {
     return Invalid("parameters: ", Quoted(*raw.unknown),
                    " is not known here; known are axis, scale, output_dtype, timeout, top_k, log_sum_exp and entropy, "
-                   "and ignored are priority and sequence_*");
+                   "and ignored are priority, sequence_*, binary_data_output and content_type");
   }
   if (absl::Status status = ApplyAxis(raw, native); !status.ok()) return status;
   if (absl::Status status = ApplyScale(raw, native); !status.ok()) return status;
   if (absl::Status status = ApplyOutputDtype(raw, native); !status.ok()) return status;
   if (absl::Status status = ApplyTimeout(raw, out); !status.ok()) return status;
-  if (absl::Status status = ReadBool("triton_enable_empty_final_response", raw.tells_final, &out->tells_final);
-      !status.ok()) {
+  bool ignored;  // there are no empty answers
+  if (absl::Status status = ReadBool("triton_enable_empty_final_response", raw.empty_final, &ignored); !status.ok()) {
     return status;
   }
   if (absl::Status status = ApplySummary(raw, limits, native); !status.ok()) return status;
@@ -167,14 +161,7 @@ absl::Status ApplyParameters(const RawInferRequest& raw, const WireLimits& limit
 
 absl::Status ApplyModel(const RawInferRequest& raw, InferRequest* out) {
   out->model = FindInferModel(raw.model_name, raw.model_version);
-  if (out->model != nullptr) return absl::OkStatus();
-  if (FindInferModel(raw.model_name, "") != nullptr) {
-    return absl::NotFoundError(
-        absl::StrCat("model_version: is ", Quoted(raw.model_version), "; must be empty or \"1\""));
-  }
-  return absl::NotFoundError(absl::StrCat("model_name: ", Quoted(raw.model_name),
-                                          " is not known here; softmax and log_softmax are, and each with _fp16, "
-                                          "_bf16 and _fp64"));
+  return out->model != nullptr ? absl::OkStatus() : NoInferModel("model_", raw.model_name, raw.model_version);
 }
 
 absl::Status CheckCounts(const RawInferRequest& raw) {
@@ -428,15 +415,7 @@ absl::Status ApplyRules(const RawInferRequest& raw, const WireLimits& limits, In
     }
   }
   if (absl::Status status = CheckNamesAndSizes(limits, *out); !status.ok()) return status;
-  if (absl::Status status = CheckOutputs(raw, common, out); !status.ok()) return status;
-  // The 16-bit types and what is no whole tensor have no typed form: an answer with one is raw.
-  const auto has_typed_form = [](const InferTensor& tensor) {
-    const kernels::DataType type = tensor.request.spec.output_type;
-    return tensor.outputs.HasOnlyTheTensor() &&
-           (type == kernels::DataType::kFloat32 || type == kernels::DataType::kFloat64);
-  };
-  out->typed = raw.raw.empty() && std::all_of(out->tensors.begin(), out->tensors.end(), has_typed_form);
-  return absl::OkStatus();
+  return CheckOutputs(raw, common, out);
 }
 
 absl::Status DescribeFailure(const WireCursor& cursor, const RawInferRequest& raw) {

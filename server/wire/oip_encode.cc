@@ -10,7 +10,7 @@ namespace softmax::server {
 namespace {
 
 constexpr std::string_view kVersion = "1";
-// The parameters' entry {"triton_final_response", true}.
+// The parameters' entry {"triton_final_response", true}: every request has one answer.
 constexpr std::string_view kFinal("\x0a\x15triton_final_response\x12\x02\x08\x01", 27);
 
 std::size_t TextSize(std::string_view text) { return text.empty() ? 0 : BlockSize(text.size()); }
@@ -34,7 +34,6 @@ struct Output {
   bool is_whole = true;     // of the tensor's shape; otherwise the axis is gone and
   std::int64_t last = 0;    // this is the last dimension
   AnswerParts::Part part;
-  bool typed = false;
 
   std::int64_t dimension(std::uint32_t i) const {
     const DecodedRequest& request = tensor->request;
@@ -44,12 +43,11 @@ struct Output {
   }
 };
 
-Output OutputOf(const InferTensor& tensor, InferOutput what, bool typed) {
+Output OutputOf(const InferTensor& tensor, InferOutput what) {
   const TensorSpec& spec = tensor.request.spec;
   Output output;
   output.tensor = &tensor;
   output.ending = kInferEndings[static_cast<std::size_t>(what)];
-  output.typed = typed;
   if (what == InferOutput::kTensor) {
     output.datatype = DatatypeName(spec.output_type);
     output.part.bytes = spec.tensor_bytes();
@@ -95,18 +93,17 @@ Output OutputOf(const InferTensor& tensor, InferOutput what, bool typed) {
 
 // Calls `use` with each output that is wanted of a tensor.
 template <typename Use>
-void ForEachOutput(const InferTensor& tensor, bool typed, const Use& use) {
+void ForEachOutput(const InferTensor& tensor, const Use& use) {
   for (std::size_t i = 0; i < kInferOutputKinds; ++i) {
     const auto what = static_cast<InferOutput>(i);
-    if (tensor.outputs.Has(what)) use(OutputOf(tensor, what, typed));
+    if (tensor.outputs.Has(what)) use(OutputOf(tensor, what));
   }
 }
 
-// An output's metadata: `contents` is the size of its InferTensorContents, 0 when it has none.
+// An output's metadata.
 struct OutputSizes {
   std::uint64_t name = 0;
   std::uint64_t shape = 0;
-  std::uint64_t contents = 0;
   std::uint64_t whole = 0;
 };
 
@@ -116,18 +113,14 @@ OutputSizes SizesOf(const Output& output) {
   for (std::uint32_t i = 0; i < output.tensor->request.rank; ++i) {
     sizes.shape += VarintSize(static_cast<std::uint64_t>(output.dimension(i)));
   }
-  if (output.typed && output.part.bytes > 0) sizes.contents = BlockSize(output.part.bytes);
-  sizes.whole = BlockSize(sizes.name) + TextSize(output.datatype) + BlockSize(sizes.shape) +
-                (sizes.contents == 0 ? 0 : BlockSize(sizes.contents));
+  sizes.whole = BlockSize(sizes.name) + TextSize(output.datatype) + BlockSize(sizes.shape);
   return sizes;
 }
 
-// Up to where typed contents begin.
 void AppendOutput(const Output& output, std::string* out) {
   const OutputSizes sizes = SizesOf(output);
   const std::string& name = output.tensor->output;
-  const std::uint64_t payload = sizes.contents == 0 ? 0 : output.part.bytes;
-  char* at = Extend(out, BlockSize(sizes.whole) - payload);
+  char* at = Extend(out, BlockSize(sizes.whole));
   at = PutBlockStart(kInferResponseOutputs, sizes.whole, at);
   at = PutBlockStart(kInferTensorName, sizes.name, at);
   at += name.copy(at, name.size());
@@ -137,10 +130,6 @@ void AppendOutput(const Output& output, std::string* out) {
   for (std::uint32_t i = 0; i < output.tensor->request.rank; ++i) {
     at = PutVarint(static_cast<std::uint64_t>(output.dimension(i)), at);
   }
-  if (payload == 0) return;
-  at = PutBlockStart(kInferTensorContents, sizes.contents, at);
-  const bool fp64 = output.tensor->request.spec.output_type == kernels::DataType::kFloat64;
-  PutBlockStart(fp64 ? kInferFp64Packed : kInferFp32Packed, payload, at);
 }
 
 void AddPart(const Output& output, std::size_t header_end, AnswerParts* parts) {
@@ -154,16 +143,14 @@ void AddPart(const Output& output, std::size_t header_end, AnswerParts* parts) {
 
 void EncodeInferHeader(const InferRequest& request, bool in_stream, std::string* header, InferPieces* pieces) {
   const std::string_view name = request.model->name;
-  const bool tells_final = in_stream && request.tells_final;
   const std::uint64_t front =
-      TextSize(name) + TextSize(kVersion) + TextSize(request.id) + (tells_final ? BlockSize(kFinal.size()) : 0);
+      TextSize(name) + TextSize(kVersion) + TextSize(request.id) + (in_stream ? BlockSize(kFinal.size()) : 0);
   std::size_t begin = header->size();
   if (in_stream) {
     std::uint64_t size = front;
     for (const InferTensor& tensor : request.tensors) {
-      ForEachOutput(tensor, request.typed, [&](const Output& output) {
-        size += BlockSize(SizesOf(output).whole);
-        if (!request.typed) size += BlockSize(output.part.bytes);
+      ForEachOutput(tensor, [&](const Output& output) {
+        size += BlockSize(SizesOf(output).whole) + BlockSize(output.part.bytes);
       });
     }
     PutBlockStart(kInferStreamResponse, size, Extend(header, BlockSize(size) - size));
@@ -172,22 +159,16 @@ void EncodeInferHeader(const InferRequest& request, bool in_stream, std::string*
   at = PutBytes(kInferResponseModelName, name, at);
   at = PutBytes(kInferResponseModelVersion, kVersion, at);
   at = PutBytes(kInferResponseId, request.id, at);
-  if (tells_final) PutBytes(kInferResponseParameters, kFinal, at);
-  if (!request.typed) {
-    for (const InferTensor& tensor : request.tensors) {
-      ForEachOutput(tensor, /*typed=*/false, [&](const Output& output) { AppendOutput(output, header); });
-    }
+  if (in_stream) PutBytes(kInferResponseParameters, kFinal, at);
+  for (const InferTensor& tensor : request.tensors) {
+    ForEachOutput(tensor, [&](const Output& output) { AppendOutput(output, header); });
   }
   for (const InferTensor& tensor : request.tensors) {
     InferPiece& piece = pieces->emplace_back();
     piece.begin = begin;
-    ForEachOutput(tensor, request.typed, [&](const Output& output) {
-      if (request.typed) {
-        AppendOutput(output, header);
-      } else {
-        const std::uint64_t payload = output.part.bytes;
-        PutBlockStart(kInferResponseRawOutput, payload, Extend(header, BlockSize(payload) - payload));
-      }
+    ForEachOutput(tensor, [&](const Output& output) {
+      const std::uint64_t payload = output.part.bytes;
+      PutBlockStart(kInferResponseRawOutput, payload, Extend(header, BlockSize(payload) - payload));
       if (output.is_classes) {
         header->append(tensor.classes);
       } else {
@@ -200,10 +181,11 @@ void EncodeInferHeader(const InferRequest& request, bool in_stream, std::string*
 
 void EncodeInferStreamError(std::string_view id, const absl::Status& status, std::string* out) {
   const std::string_view text(status.message().data(), status.message().size());
-  const std::size_t response = TextSize(id);
+  const std::size_t response = TextSize(id) + BlockSize(kFinal.size());
   char* at = Extend(out, TextSize(text) + BlockSize(response));
   if (!text.empty()) at = PutText(text, PutBlockStart(kInferStreamError, text.size(), at));
-  PutBytes(kInferResponseId, id, PutBlockStart(kInferStreamResponse, response, at));
+  at = PutBytes(kInferResponseId, id, PutBlockStart(kInferStreamResponse, response, at));
+  PutBytes(kInferResponseParameters, kFinal, at);
 }
 
 }  // namespace softmax::server

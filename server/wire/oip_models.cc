@@ -1,7 +1,11 @@
+#include <absl/strings/str_cat.h>
+
 #include <algorithm>
 #include <array>
+#include <string>
 
 #include "server/wire/oip.h"
+#include "server/wire/whole_message.h"
 
 namespace softmax::server {
 namespace {
@@ -29,6 +33,18 @@ const InferModel* FindInferModel(std::string_view name, std::string_view version
   const auto* const it =
       std::find_if(kModels.begin(), kModels.end(), [name](const InferModel& model) { return name == model.name; });
   return it == kModels.end() ? nullptr : it;
+}
+
+absl::Status NoInferModel(std::string_view prefix, std::string_view name, std::string_view version) {
+  const std::string field(prefix);
+  if (FindInferModel(name, "") == nullptr) {
+    return absl::NotFoundError(absl::StrCat(field, "name: ", Quoted(name),
+                                            " is not known here; softmax and log_softmax are, and each with _fp16, "
+                                            "_bf16 and _fp64"));
+  }
+  const bool is_number = version.find_first_not_of("0123456789") == std::string_view::npos;
+  const std::string text = absl::StrCat(field, "version: is ", Quoted(version), "; must be empty or \"1\"");
+  return is_number ? absl::NotFoundError(text) : absl::InvalidArgumentError(text);
 }
 
 const char* DatatypeName(kernels::DataType type) {

@@ -64,8 +64,15 @@ bool WalkEntry(WireCursor* cursor, int depth, RawInferRequest* request, std::str
   });
 }
 
+// What public SDKs say of how tensors travel over HTTP (binary_data...), or of how to read them (MLServer's), on gRPC,
+// too: of tensors of numbers it changes nothing.
+bool ChangesNothing(std::string_view key) {
+  return key == "binary_data" || key == "binary_data_size" || key == "binary_data_output" || key == "content_type";
+}
+
 // A parameter of an input or output. `classification`: where the value of this key goes; null: it is not known, either.
-// Of the others the first one's name is all that is needed.
+// Of the others one's name is all that is needed: the first, or that of a region of shared memory, which callers know
+// better than what their client sends with it.
 bool WalkTensorEntry(WireCursor* cursor, int depth, RawInferRequest* request, std::optional<std::string>* first,
                      std::optional<InferParameter>* classification) {
   std::string key;
@@ -73,13 +80,15 @@ bool WalkTensorEntry(WireCursor* cursor, int depth, RawInferRequest* request, st
   if (!WalkEntry(cursor, depth, request, &key, &value)) return false;
   if (classification != nullptr && key == "classification") {
     *classification = std::move(value);
-  } else if (!first->has_value()) {
+  } else if ((!first->has_value() || key == "shared_memory_region") && !ChangesNothing(key)) {
     *first = std::move(key);
   }
   return true;
 }
 
-bool IsIgnored(std::string_view key) { return key == "priority" || key.starts_with("sequence_"); }
+bool IsIgnoredForRequest(std::string_view key) {
+  return key == "priority" || key.starts_with("sequence_") || ChangesNothing(key);
+}
 
 bool WalkRequestEntry(WireCursor* cursor, int depth, RawInferRequest* request) {
   std::string key;
@@ -94,7 +103,7 @@ bool WalkRequestEntry(WireCursor* cursor, int depth, RawInferRequest* request) {
       {"scale", &RawInferRequest::scale},
       {"output_dtype", &RawInferRequest::output_dtype},
       {"timeout", &RawInferRequest::timeout},
-      {"triton_enable_empty_final_response", &RawInferRequest::tells_final},
+      {"triton_enable_empty_final_response", &RawInferRequest::empty_final},
       {"top_k", &RawInferRequest::top_k},
       {"log_sum_exp", &RawInferRequest::log_sum_exp},
       {"entropy", &RawInferRequest::entropy},
@@ -104,7 +113,7 @@ bool WalkRequestEntry(WireCursor* cursor, int depth, RawInferRequest* request) {
     request->*known.value = std::move(value);
     return true;
   }
-  if (!IsIgnored(key) && !request->unknown.has_value()) request->unknown = std::move(key);
+  if (!IsIgnoredForRequest(key) && !request->unknown.has_value()) request->unknown = std::move(key);
   return true;
 }
 

@@ -37,14 +37,14 @@ struct RawInferInput {
   TypedValues fp32;
   TypedValues fp64;
   std::uint32_t other_contents = 0;      // number of a field of other contents that has any
-  std::optional<std::string> parameter;  // the key of the first
+  std::optional<std::string> parameter;  // the key of one that is not known
   std::uint64_t begin = 0;               // where the input's message is, with its length
 };
 
 struct RawInferOutput {
   std::string name;
   std::optional<InferParameter> classification;
-  std::optional<std::string> parameter;  // the key of the first other
+  std::optional<std::string> parameter;  // the key of one that is not known
 };
 
 struct RawInferRequest {
@@ -56,7 +56,7 @@ struct RawInferRequest {
   std::optional<InferParameter> scale;
   std::optional<InferParameter> output_dtype;
   std::optional<InferParameter> timeout;
-  std::optional<InferParameter> tells_final;
+  std::optional<InferParameter> empty_final;
   std::optional<InferParameter> top_k;
   std::optional<InferParameter> log_sum_exp;
   std::optional<InferParameter> entropy;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "server/base/safe_text.h"
 #include "server/wire/cursor.h"
 
 namespace softmax::server {
@@ -39,6 +40,11 @@ const char* CompressionSeen(Slices slices) {
 
 }  // namespace
 
+std::string Quoted(std::string_view text) {
+  constexpr std::size_t kExcerpt = 60;
+  return absl::StrCat("\"", SafeText(text, TextFor::kPeople, kExcerpt), "\"");
+}
+
 absl::Status CheckMessage(std::uint64_t bytes, const WireLimits& limits) {
   if (bytes <= limits.max_message_bytes) return absl::OkStatus();
   return absl::ResourceExhaustedError(
@@ -52,7 +58,7 @@ absl::Status OutOfSteps() {
 absl::Status OrCompressed(Slices slices, absl::Status status) {
   const char* encoding = CompressionSeen(slices);
   if (encoding == nullptr) return status;
-  return absl::UnimplementedError(absl::StrCat("grpc-encoding: looks like ", encoding, "; only identity is accepted"));
+  return absl::UnimplementedError(absl::StrCat("grpc-encoding: looks like ", encoding, "; ", kOnlyIdentity));
 }
 
 }  // namespace softmax::server

@@ -6,6 +6,7 @@
 
 #include "client/loadgen/measure/http_get.h"
 #include "grpc/reflection/v1alpha/reflection.grpc.pb.h"
+#include "server/app/oip_pages.h"
 #include "tests/end_to_end/oip_fixture.h"
 
 namespace softmax::testing {
@@ -90,7 +91,8 @@ TEST_F(OipControl, ModelMetadataAndConfigNameTheSameTensors) {
   EXPECT_EQ(Fail(&GRPCInferenceService::Stub::ModelConfig, version).error_code(), grpc::NOT_FOUND);
 }
 
-TEST_F(OipControl, TheRepositoryHasTheModelsReadyAndLoadingThemDoesNothing) {
+// As Triton without model control: what would change something is UNAVAILABLE, and changes nothing.
+TEST_F(OipControl, TheRepositoryHasTheModelsReadyAndKeepsThem) {
   const auto index = Ask(&GRPCInferenceService::Stub::RepositoryIndex, inference::RepositoryIndexRequest());
   ASSERT_EQ(index.models_size(), 8);
   for (int i = 0; i < 8; ++i) {
@@ -105,10 +107,17 @@ TEST_F(OipControl, TheRepositoryHasTheModelsReadyAndLoadingThemDoesNothing) {
   EXPECT_EQ(Fail(&GRPCInferenceService::Stub::RepositoryModelLoad, load).error_code(), grpc::NOT_FOUND);
   load.set_model_name("softmax");
   (*load.mutable_parameters())["config"].set_string_param("{}");
-  EXPECT_EQ(Fail(&GRPCInferenceService::Stub::RepositoryModelLoad, load).error_code(), grpc::INVALID_ARGUMENT);
+  grpc::Status status = Fail(&GRPCInferenceService::Stub::RepositoryModelLoad, load);
+  EXPECT_EQ(status.error_code(), grpc::UNAVAILABLE);
+  EXPECT_THAT(status.error_message(), AllOf(HasSubstr("parameters: \"config\""), HasSubstr("not allowed")));
   inference::RepositoryModelUnloadRequest unload;
   unload.set_model_name("softmax");
-  Ask(&GRPCInferenceService::Stub::RepositoryModelUnload, unload);
+  status = Fail(&GRPCInferenceService::Stub::RepositoryModelUnload, unload);
+  EXPECT_EQ(status.error_code(), grpc::UNAVAILABLE);
+  EXPECT_THAT(status.error_message(), AllOf(HasSubstr("model_name: \"softmax\""), HasSubstr("not allowed")));
+  inference::ModelReadyRequest ready;
+  ready.set_name("softmax");
+  EXPECT_TRUE(Ask(&GRPCInferenceService::Stub::ModelReady, ready).ready());
   unload.set_model_name("resnet");
   EXPECT_EQ(Fail(&GRPCInferenceService::Stub::RepositoryModelUnload, unload).error_code(), grpc::NOT_FOUND);
 }
@@ -117,6 +126,14 @@ TEST_F(OipControl, SharedMemoryIsEmptyAndRefusedWithWords) {
   using Stub = GRPCInferenceService::Stub;
   EXPECT_TRUE(Ask(&Stub::SystemSharedMemoryStatus, inference::SystemSharedMemoryStatusRequest()).regions().empty());
   EXPECT_TRUE(Ask(&Stub::CudaSharedMemoryStatus, inference::CudaSharedMemoryStatusRequest()).regions().empty());
+  inference::SystemSharedMemoryStatusRequest system_status;
+  system_status.set_name("input_data");
+  grpc::Status status = Fail(&Stub::SystemSharedMemoryStatus, system_status);
+  EXPECT_EQ(status.error_code(), grpc::NOT_FOUND);
+  EXPECT_THAT(status.error_message(), HasSubstr("name: \"input_data\""));
+  inference::CudaSharedMemoryStatusRequest cuda_status;
+  cuda_status.set_name("input_data");
+  EXPECT_EQ(Fail(&Stub::CudaSharedMemoryStatus, cuda_status).error_code(), grpc::NOT_FOUND);
   // As perf_analyzer begins and ends.
   Ask(&Stub::SystemSharedMemoryUnregister, inference::SystemSharedMemoryUnregisterRequest());
   Ask(&Stub::CudaSharedMemoryUnregister, inference::CudaSharedMemoryUnregisterRequest());
@@ -133,6 +150,36 @@ TEST_F(OipControl, TellsTheSettingsOfTraceAndLog) {
   EXPECT_THAT(trace.settings().at("trace_level").value(), ElementsAre("OFF"));
   const auto log = Ask(&GRPCInferenceService::Stub::LogSettings, inference::LogSettingsRequest());
   EXPECT_TRUE(log.settings().at("log_info").bool_param());
+}
+
+TEST_F(OipControl, ChangesOfTheSettingsAreRefusedWithWords) {
+  inference::TraceSettingRequest trace;
+  (*trace.mutable_settings())["trace_level"].add_value("TIMESTAMPS");
+  grpc::Status status = Fail(&GRPCInferenceService::Stub::TraceSetting, trace);
+  EXPECT_EQ(status.error_code(), grpc::UNAVAILABLE);
+  EXPECT_THAT(status.error_message(), HasSubstr("settings: \"trace_level\""));
+  trace.mutable_settings()->at("trace_level").clear_value();  // as a client resets one
+  EXPECT_EQ(Fail(&GRPCInferenceService::Stub::TraceSetting, trace).error_code(), grpc::UNAVAILABLE);
+  inference::LogSettingsRequest log;
+  (*log.mutable_settings())["log_verbose_level"].set_uint32_param(1);
+  status = Fail(&GRPCInferenceService::Stub::LogSettings, log);
+  EXPECT_EQ(status.error_code(), grpc::UNAVAILABLE);
+  EXPECT_THAT(status.error_message(), HasSubstr("settings: \"log_verbose_level\""));
+}
+
+TEST_F(OipControl, AVersionIsANumber) {
+  for (const char* const version : {"-1", "latest", "1x", " 1"}) {
+    inference::ModelReadyRequest ready;
+    ready.set_name("softmax");
+    ready.set_version(version);
+    const grpc::Status status = Fail(&GRPCInferenceService::Stub::ModelReady, ready);
+    EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT) << version;
+    EXPECT_THAT(status.error_message(), HasSubstr("version: is \"" + std::string(version) + "\""));
+    inference::ModelMetadataRequest metadata;
+    metadata.set_name("softmax");
+    metadata.set_version(version);
+    EXPECT_EQ(Fail(&GRPCInferenceService::Stub::ModelMetadata, metadata).error_code(), grpc::INVALID_ARGUMENT);
+  }
 }
 
 // As perf_analyzer reads them, before and after.
@@ -204,6 +251,16 @@ TEST_F(OipControl, TheMetricsPortHasSmallPages) {
   EXPECT_EQ(get("/v2/models/softmax/ready"), "{\"ready\":true}\n");
   EXPECT_THAT(get("/v2/models/resnet"), HasSubstr("404"));
   EXPECT_THAT(get("/v2/x"), HasSubstr("404"));
+  // As clients of the protocol over HTTP begin.
+  for (const char* const path :
+       {"/v2/models/softmax/config", "/v2/models/softmax/versions/1/stats", "/v2/models/softmax/infer",
+        "/v2/models/stats", "/v2/repository/index", "/v2/logging", "/v2/trace/setting", "/v2/systemsharedmemory/status",
+        "/v2/cudasharedmemory/region/r/status"}) {
+    EXPECT_THAT(get(path), HasSubstr("501")) << path;
+    const server::Health health;
+    EXPECT_THAT(server::OipPages(health, "1")("GET", path)->body, HasSubstr("over gRPC")) << path;
+  }
+  EXPECT_THAT(get("/v2/models/resnet/config"), HasSubstr("404"));
   EXPECT_THAT(get("/metrics"), AllOf(HasSubstr("method=\"ModelInfer\",protocol=\"oip\""),
                                      HasSubstr("method=\"Softmax\",protocol=\"native\"")));
 }

@@ -3,13 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "kernels/reference.h"
 #include "server/rpc/security/token_set.h"
 #include "softmax/v1/softmax.grpc.pb.h"
 #include "tests/end_to_end/oip_fixture.h"
@@ -57,44 +56,23 @@ TEST_F(Oip, LargeTensorsLeaveUncopied) {
   EXPECT_TRUE(service_.AllSlabsFree());
 }
 
-TEST_F(Oip, TypedRequestsHaveTypedAnswers) {
+// As Triton: its clients look for raw contents, whatever they sent.
+TEST_F(Oip, TypedRequestsHaveRawAnswers) {
   for (const kernels::DataType type : {kernels::DataType::kFloat32, kernels::DataType::kFloat64}) {
     const Question question = MakeQuestion({7, 33}, 3, type);
     ModelInferRequest request = RequestOf(question);
     request.clear_raw_input_contents();
     inference::InferTensorContents* const contents = request.mutable_inputs(0)->mutable_contents();
-    const std::size_t elements = 7 * 33;
-    for (std::size_t i = 0; i < elements; ++i) {
-      if (type == kernels::DataType::kFloat32) {
-        float value;
-        std::memcpy(&value, question.data.data() + i * sizeof(value), sizeof(value));
-        contents->add_fp32_contents(value);
-      } else {
-        double value;
-        std::memcpy(&value, question.data.data() + i * sizeof(value), sizeof(value));
-        contents->add_fp64_contents(value);
-      }
+    for (std::int64_t i = 0; i < 7 * 33; ++i) {
+      const double value = kernels::LoadElement(type, question.data.data(), i);
+      if (type == kernels::DataType::kFloat32) contents->add_fp32_contents(static_cast<float>(value));
+      if (type == kernels::DataType::kFloat64) contents->add_fp64_contents(value);
     }
     ModelInferResponse response;
     const grpc::Status status = Infer(request, &response);
     ASSERT_TRUE(status.ok()) << status.error_message();
-    EXPECT_EQ(response.raw_output_contents_size(), 0);
     ASSERT_EQ(response.outputs_size(), 1);
-    std::vector<std::byte> answer;
-    const auto append = [&](const auto& values) {
-      const auto* const begin = reinterpret_cast<const std::byte*>(values.data());
-      answer.insert(answer.end(), begin, begin + sizeof(*values.data()) * static_cast<std::size_t>(values.size()));
-    };
-    if (type == kernels::DataType::kFloat32) append(response.outputs(0).contents().fp32_contents());
-    if (type == kernels::DataType::kFloat64) append(response.outputs(0).contents().fp64_contents());
-    ASSERT_EQ(answer.size(), question.data.size());
-    const kernels::Judgement judgement = JudgeAnswer(question, answer);
-    EXPECT_TRUE(judgement.ok) << judgement.message;
-    // A 16-bit answer has no typed form.
-    (*request.mutable_parameters())["output_dtype"].set_string_param("BF16");
-    ASSERT_TRUE(Infer(request, &response).ok());
-    EXPECT_EQ(response.raw_output_contents_size(), 1);
-    EXPECT_EQ(response.raw_output_contents(0).size(), elements * 2);
+    ExpectRight(question, response);
   }
 }
 
@@ -129,39 +107,110 @@ TEST_F(Oip, SeveralInputsAreAnsweredEach) {
   EXPECT_TRUE(service_.AllSlabsFree());
 }
 
-TEST_F(Oip, AStreamAnswersEachRequestByItsId) {
+TEST_F(Oip, AStreamAnswersEachRequestInTurn) {
   const auto context = Context();
   const auto stream = stub_->ModelStreamInfer(context.get());
-  std::map<std::string, Question> questions;
+  std::vector<Question> questions;
   for (std::uint64_t seed = 0; questions.size() < 300; ++seed) {
     Question question = RandomQuestion(seed, 4000);
-    if (question.lengths.empty()) questions.emplace(std::to_string(seed), std::move(question));
+    if (question.lengths.empty()) questions.push_back(std::move(question));
   }
   std::jthread writer([&] {
-    for (const auto& [id, question] : questions) {
-      ModelInferRequest request = RequestOf(question, id);
-      const bool asks = id.back() == '7';
-      if (asks || id.back() == '8') {
-        (*request.mutable_parameters())["triton_enable_empty_final_response"].set_bool_param(asks);
-      }
+    for (std::size_t i = 0; i < questions.size(); ++i) {
+      ModelInferRequest request = RequestOf(questions[i], std::to_string(i));
+      if (i % 3 > 0) (*request.mutable_parameters())["triton_enable_empty_final_response"].set_bool_param(i % 3 == 1);
       stream->Write(request);
     }
     stream->WritesDone();
   });
   inference::ModelStreamInferResponse response;
-  std::set<std::string> seen;
-  while (stream->Read(&response)) {
-    const std::string id = response.infer_response().id();
-    ASSERT_TRUE(questions.count(id) == 1 && seen.insert(id).second) << id;
+  std::size_t answers = 0;
+  for (; stream->Read(&response); ++answers) {
+    ASSERT_EQ(response.infer_response().id(), std::to_string(answers));
     EXPECT_EQ(response.error_message(), "");
-    ExpectRight(questions.at(id), response.infer_response());
-    const auto& parameters = response.infer_response().parameters();
-    ASSERT_EQ(parameters.count("triton_final_response"), id.back() == '7' ? 1u : 0u);
-    EXPECT_TRUE(parameters.empty() || parameters.at("triton_final_response").bool_param());
+    ExpectRight(questions[answers], response.infer_response());
+    EXPECT_TRUE(response.infer_response().parameters().at("triton_final_response").bool_param());
   }
-  EXPECT_EQ(seen.size(), questions.size());
+  EXPECT_EQ(answers, questions.size());
   EXPECT_TRUE(stream->Finish().ok());
   EXPECT_TRUE(service_.AllSlabsFree());
+}
+
+// A large request takes longer than what is sent behind it, and errors are known at once: they wait for their turn.
+TEST_F(Oip, AnswersAndErrorsOfAStreamWaitForEarlierOnes) {
+  const Question large = MakeQuestion({64, 65536}, 5);  // 16 MiB
+  const Question small = MakeQuestion({2, 3}, 1);
+  ModelInferRequest bad = RequestOf(small, "bad");
+  bad.mutable_inputs(0)->set_datatype("INT8");
+  const auto context = Context();
+  const auto stream = stub_->ModelStreamInfer(context.get());
+  for (int round = 0; round < 3; ++round) {
+    ASSERT_TRUE(stream->Write(RequestOf(large, "large")));
+    ASSERT_TRUE(stream->Write(bad));
+    ASSERT_TRUE(stream->Write(RequestOf(small, "small")));
+  }
+  stream->WritesDone();
+  inference::ModelStreamInferResponse response;
+  for (int round = 0; round < 3; ++round) {
+    for (const char* const id : {"large", "bad", "small"}) {
+      ASSERT_TRUE(stream->Read(&response));
+      EXPECT_EQ(response.infer_response().id(), id);
+      EXPECT_EQ(response.error_message().empty(), std::string(id) != "bad");
+      if (std::string(id) == "large") ExpectRight(large, response.infer_response());
+      if (std::string(id) == "small") ExpectRight(small, response.infer_response());
+    }
+  }
+  EXPECT_FALSE(stream->Read(&response));
+  EXPECT_TRUE(stream->Finish().ok());
+  EXPECT_TRUE(service_.AllSlabsFree());
+}
+
+// As Triton's header asks: the first error, in the order of requests, is the stream's.
+TEST_F(Oip, AnErrorEndsAStreamThatAsksForIt) {
+  const Question large = MakeQuestion({64, 65536}, 5);
+  const Question small = MakeQuestion({2, 3}, 1);
+  for (const char* const header : {"true", "false"}) {
+    const bool ends = std::string(header) == "true";
+    const auto context = Context();
+    context->AddMetadata("triton_grpc_error", header);
+    const auto stream = stub_->ModelStreamInfer(context.get());
+    ASSERT_TRUE(stream->Write(RequestOf(large, "1")));
+    ModelInferRequest late = RequestOf(large, "2");
+    (*late.mutable_parameters())["timeout"].set_int64_param(1);
+    ASSERT_TRUE(stream->Write(late));
+    ModelInferRequest bad = RequestOf(small, "3");
+    bad.mutable_inputs(0)->set_datatype("INT8");
+    stream->Write(bad);
+    stream->Write(RequestOf(small, "4"));
+    stream->WritesDone();
+    inference::ModelStreamInferResponse response;
+    ASSERT_TRUE(stream->Read(&response));
+    EXPECT_EQ(response.infer_response().id(), "1");
+    EXPECT_EQ(response.error_message(), "");
+    int more = 0;
+    while (stream->Read(&response)) ++more;
+    EXPECT_EQ(more, ends ? 0 : 3);
+    const grpc::Status status = stream->Finish();
+    EXPECT_EQ(status.error_code(), ends ? grpc::DEADLINE_EXCEEDED : grpc::OK) << status.error_message();
+    EXPECT_EQ(status.error_message().empty(), !ends);
+  }
+  EXPECT_TRUE(service_.AllSlabsFree());
+}
+
+// Parameters that public SDKs send, and which change nothing.
+TEST_F(Oip, WhatOtherSdksSayBesideIsTaken) {
+  const Question question = MakeQuestion({2, 3}, 1);
+  ModelInferRequest request = RequestOf(question);
+  (*request.mutable_parameters())["binary_data_output"].set_bool_param(true);
+  (*request.mutable_parameters())["content_type"].set_string_param("np");
+  (*request.mutable_inputs(0)->mutable_parameters())["binary_data_size"].set_int64_param(24);
+  (*request.mutable_inputs(0)->mutable_parameters())["content_type"].set_string_param("np");
+  request.add_outputs()->set_name("Y");
+  (*request.mutable_outputs(0)->mutable_parameters())["binary_data"].set_bool_param(true);
+  ModelInferResponse response;
+  const grpc::Status status = Infer(request, &response);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  ExpectRight(question, response);
 }
 
 TEST_F(Oip, SeveralLargeOutputsOfAStreamAreOneMessage) {
@@ -224,7 +273,9 @@ TEST_F(Oip, ATimeoutIsKept) {
   EXPECT_EQ(status.error_code(), grpc::DEADLINE_EXCEEDED);
   EXPECT_FALSE(status.error_message().empty());
   (*request.mutable_parameters())["timeout"].set_int64_param(0);
-  EXPECT_TRUE(Infer(request, &response).ok());
+  EXPECT_TRUE(Infer(request, &response).ok());  // none
+  (*request.mutable_parameters())["timeout"].set_int64_param(-1);
+  EXPECT_EQ(Infer(request, &response).error_code(), grpc::INVALID_ARGUMENT);
   (*request.mutable_parameters())["timeout"].set_int64_param(INT64_MAX);
   EXPECT_TRUE(Infer(request, &response).ok());
 }
@@ -236,6 +287,7 @@ TEST_F(Oip, CompressionIsRefusedByName) {
   const grpc::Status status = stub_->ModelInfer(context.get(), RequestOf(MakeQuestion({64, 64}, 1)), &response);
   EXPECT_EQ(status.error_code(), grpc::UNIMPLEMENTED);
   EXPECT_THAT(status.error_message(), HasSubstr("gzip"));
+  EXPECT_THAT(status.error_message(), HasSubstr("the client must send its messages uncompressed"));
 }
 
 TEST_F(Oip, ADrainSaysUnavailable) {

@@ -3,6 +3,7 @@
 #include <absl/strings/str_cat.h>
 
 #include "server/rpc/queue/message_view.h"
+#include "server/wire/whole_message.h"
 
 namespace softmax::server {
 namespace {
@@ -22,8 +23,7 @@ absl::Status CheckEncoding(const MessageView& view) {
     default:
       encoding = "unknown";
   }
-  return absl::UnimplementedError(
-      absl::StrCat("grpc-encoding: ", encoding, " is not accepted; send identity (no compression)"));
+  return absl::UnimplementedError(absl::StrCat("grpc-encoding: ", encoding, " is not accepted; ", kOnlyIdentity));
 }
 
 absl::Status CheckStreamed(grpc::ByteBuffer* message) {

@@ -324,8 +324,7 @@ void StreamCall::CopyOut(Outgoing* out) {
 
 void StreamCall::CopyOutOlderThan(TimePoint then) {
   for (Outgoing& out : outgoing_) {
-    if (out.ready > then) return;
-    if (out.span) CopyOut(&out);
+    if (out.span && out.ready <= then) CopyOut(&out);
   }
 }
 
@@ -334,16 +333,16 @@ void StreamCall::CountFinished(RequestSample sample, bool written) {
   thread_.door().CountFinished(sample);
 }
 
-void StreamCall::DropOutgoing() {
-  for (const Outgoing& out : outgoing_) {
-    if (out.sample.has_value()) CountFinished(*out.sample, /*written=*/false);
-    CountQueued(-static_cast<std::int64_t>(out.queued_bytes()));
+void StreamCall::DropOutgoing(std::deque<Outgoing>::iterator first) {
+  for (auto out = first; out != outgoing_.end(); ++out) {
+    if (out->sample.has_value()) CountFinished(*out->sample, /*written=*/false);
+    CountQueued(-static_cast<std::int64_t>(out->queued_bytes()));
   }
-  outgoing_.clear();
+  outgoing_.erase(first, outgoing_.end());
 }
 
 void StreamCall::WriteIfReady() {
-  if (writing() || outgoing_.empty()) return;
+  if (writing() || outgoing_.empty() || !MayWrite(outgoing_.front())) return;
   AnswerSender& sender = thread_.sender();
   const TimePoint now = SteadyClock::now();
   bool goes_on = false;
@@ -365,7 +364,7 @@ void StreamCall::OnWritten(bool ok) {
   writing_samples_.clear();
   if (!ok) {
     state_ = State::kBroken;
-    DropOutgoing();
+    DropOutgoing(outgoing_.begin());
     if (!reads_elsewhere_) DropMessage();
   }
   WriteIfReady();

@@ -87,6 +87,7 @@ class StreamCall {
     bool goes_on = false;                 // the next is of the same answer, and so of the same message
     std::optional<RequestSample> sample;  // counted when it is written or dropped; none: it is counted already
     TimePoint ready;
+    std::uint64_t turn = 0;  // for MayWrite
 
     std::uint64_t bytes() const { return header.size() + parts.bytes(); }
     // With what it takes to wait: a message of a few KiB may ask for a hundred times as much in errors.
@@ -100,6 +101,8 @@ class StreamCall {
   // Offers one more call of the same kind.
   virtual void Rearm() { Arm(thread_); }
   virtual void HandleMessage(const std::shared_ptr<Message>& message);
+  // Whether the first of outgoing_ may leave, or waits for an answer that is to come before it.
+  virtual bool MayWrite(const Outgoing& /*first*/) const { return true; }
 
   void OnStarted(bool ok);
   void OnRead(bool ok);
@@ -142,7 +145,8 @@ class StreamCall {
   void CopyOut(Outgoing* out);
   // Whether the client reads its answers too slowly to be asked for more.
   bool IsBehind() const;
-  void DropOutgoing();
+  // From `first` on.
+  void DropOutgoing(std::deque<Outgoing>::iterator first);
   void QueueError(std::string encoded);
   // Answers a request that was never accepted.
   void Refuse(std::string encoded);

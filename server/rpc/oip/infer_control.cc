@@ -20,13 +20,17 @@ std::string Quoted(const std::string& text) {
 }
 
 [[gnu::cold]] absl::Status NoModel(const std::string& name, const std::string& version) {
-  if (FindInferModel(name, "") != nullptr) {
-    return absl::NotFoundError(absl::StrCat("version: ", Quoted(version), " of model ", Quoted(name),
-                                            " is not known here; must be empty or \"1\""));
-  }
-  return absl::NotFoundError(absl::StrCat("name: model ", Quoted(name),
-                                          " is not known here; softmax and log_softmax are, and each with _fp16, "
-                                          "_bf16 and _fp64"));
+  return NoInferModel("", name, version);
+}
+
+// As Triton says it where models are not controlled by its clients.
+template <typename... What>
+[[gnu::cold]] absl::Status NotAllowed(const What&... what) {
+  return absl::UnavailableError(absl::StrCat(what...));
+}
+
+[[gnu::cold]] absl::Status NoRegion(const std::string& name) {
+  return absl::NotFoundError(absl::StrCat("name: ", Quoted(name), ": there is no such region of shared memory"));
 }
 
 [[gnu::cold]] absl::Status NoSharedMemory() {
@@ -84,8 +88,14 @@ absl::StatusOr<inference::ServerReadyResponse> InferControl::Answer(const infere
 }
 
 absl::StatusOr<inference::ModelReadyResponse> InferControl::Answer(const inference::ModelReadyRequest& request) const {
+  const InferModel* const model = FindInferModel(request.name(), request.version());
+  if (model == nullptr) {
+    // A model or version that is not here is not ready; what can be no version is an error.
+    absl::Status status = NoModel(request.name(), request.version());
+    if (!absl::IsNotFound(status)) return status;
+  }
   inference::ModelReadyResponse response;
-  response.set_ready(sources_.health.ready() && FindInferModel(request.name(), request.version()) != nullptr);
+  response.set_ready(model != nullptr && sources_.health.ready());
   return response;
 }
 
@@ -182,22 +192,25 @@ absl::StatusOr<inference::RepositoryIndexResponse> InferControl::Answer(
 
 absl::StatusOr<inference::RepositoryModelLoadResponse> InferControl::Answer(
     const inference::RepositoryModelLoadRequest& request) const {
-  if (FindInferModel(request.model_name(), "") == nullptr) return NoModel(request.model_name(), "");
+  if (FindInferModel(request.model_name(), "") == nullptr) return NoInferModel("model_", request.model_name(), "");
   if (!request.parameters().empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("parameters: ", Quoted(request.parameters().begin()->first),
-                                                   " is not known here; must have none"));
+    return NotAllowed(
+        "parameters: ", Quoted(request.parameters().begin()->first),
+        ": explicit model load / unload is not allowed; the models are a part of this server, and loaded");
   }
   return inference::RepositoryModelLoadResponse();
 }
 
 absl::StatusOr<inference::RepositoryModelUnloadResponse> InferControl::Answer(
     const inference::RepositoryModelUnloadRequest& request) const {
-  if (FindInferModel(request.model_name(), "") == nullptr) return NoModel(request.model_name(), "");
-  return inference::RepositoryModelUnloadResponse();
+  if (FindInferModel(request.model_name(), "") == nullptr) return NoInferModel("model_", request.model_name(), "");
+  return NotAllowed("model_name: ", Quoted(request.model_name()),
+                    ": explicit model load / unload is not allowed; the models are a part of this server, and stay");
 }
 
 absl::StatusOr<inference::SystemSharedMemoryStatusResponse> InferControl::Answer(
-    const inference::SystemSharedMemoryStatusRequest&) const {
+    const inference::SystemSharedMemoryStatusRequest& request) const {
+  if (!request.name().empty()) return NoRegion(request.name());
   return inference::SystemSharedMemoryStatusResponse();
 }
 
@@ -212,7 +225,8 @@ absl::StatusOr<inference::SystemSharedMemoryUnregisterResponse> InferControl::An
 }
 
 absl::StatusOr<inference::CudaSharedMemoryStatusResponse> InferControl::Answer(
-    const inference::CudaSharedMemoryStatusRequest&) const {
+    const inference::CudaSharedMemoryStatusRequest& request) const {
+  if (!request.name().empty()) return NoRegion(request.name());
   return inference::CudaSharedMemoryStatusResponse();
 }
 
@@ -229,14 +243,23 @@ absl::StatusOr<inference::CudaSharedMemoryUnregisterResponse> InferControl::Answ
 absl::StatusOr<inference::TraceSettingResponse> InferControl::Answer(
     const inference::TraceSettingRequest& request) const {
   if (!request.model_name().empty() && FindInferModel(request.model_name(), "") == nullptr) {
-    return NoModel(request.model_name(), "");
+    return NoInferModel("model_", request.model_name(), "");
+  }
+  if (!request.settings().empty()) {
+    return NotAllowed("settings: ", Quoted(request.settings().begin()->first),
+                      ": the server does not support tracing, and its settings stay; must have none");
   }
   inference::TraceSettingResponse response;
   (*response.mutable_settings())["trace_level"].add_value("OFF");
   return response;
 }
 
-absl::StatusOr<inference::LogSettingsResponse> InferControl::Answer(const inference::LogSettingsRequest&) const {
+absl::StatusOr<inference::LogSettingsResponse> InferControl::Answer(
+    const inference::LogSettingsRequest& request) const {
+  if (!request.settings().empty()) {
+    return NotAllowed("settings: ", Quoted(request.settings().begin()->first),
+                      ": settings of the log are the server's own flags; must have none");
+  }
   inference::LogSettingsResponse response;
   auto& settings = *response.mutable_settings();
   settings["log_info"].set_bool_param(true);

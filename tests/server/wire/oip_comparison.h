@@ -14,7 +14,6 @@ struct OipTally {
   long refused_by_parser = 0;
   long refused_by_rules = 0;
   long accepted = 0;
-  long typed = 0;
   long gathered = 0;
   long several = 0;
   long further = 0;

@@ -28,6 +28,9 @@ OipVerdict Bad(absl::StatusCode code = absl::StatusCode::kInvalidArgument) {
   return expected;
 }
 
+// Parameters that are taken anywhere, and change nothing.
+const std::set<std::string> kNothing = {"binary_data", "binary_data_size", "binary_data_output", "content_type"};
+
 bool SetParameters(const ModelInferRequest& request, const WireLimits& limits, v1::SoftmaxRequest* common,
                    OipVerdict* expected) {
   using P = inference::InferParameter;
@@ -53,7 +56,6 @@ bool SetParameters(const ModelInferRequest& request, const WireLimits& limits, v
       expected->timeout_us = static_cast<std::uint32_t>(std::min<std::int64_t>(number, UINT32_MAX));
     } else if (key == "triton_enable_empty_final_response") {
       if (kind != P::kBoolParam) return false;
-      expected->tells_final = value.bool_param();
     } else if (key == "top_k") {
       if (!whole || number < 1 || number > limits.max_top_k) return false;
       common->mutable_summary()->set_top_k(static_cast<std::uint32_t>(number));
@@ -62,7 +64,7 @@ bool SetParameters(const ModelInferRequest& request, const WireLimits& limits, v
       if (!value.bool_param()) continue;
       if (key == "entropy") common->mutable_summary()->set_entropy(true);
       if (key == "log_sum_exp") common->mutable_summary()->set_log_sum_exp(true);
-    } else if (key != "priority" && key.rfind("sequence_", 0) != 0) {
+    } else if (key != "priority" && key.rfind("sequence_", 0) != 0 && kNothing.count(key) == 0) {
       return false;
     }
   }
@@ -95,8 +97,16 @@ bool SetData(const ModelInferRequest& request, int i, v1::Tensor* tensor) {
   return true;
 }
 
+// Of those of an input or output, what is not known; and whether that is so.
+template <typename Parameters>
+bool LeavesUnknown(Parameters* parameters) {
+  for (const std::string& key : kNothing) parameters->erase(key);
+  return !parameters->empty();
+}
+
 template <typename Parameters>
 absl::StatusCode CodeOfParameters(const Parameters& parameters) {
+  if (parameters.count("shared_memory_region") > 0) return absl::StatusCode::kUnimplemented;
   return parameters.begin()->first.rfind("shared_memory_", 0) == 0 ? absl::StatusCode::kUnimplemented
                                                                    : absl::StatusCode::kInvalidArgument;
 }
@@ -151,8 +161,10 @@ bool IsWithinBounds(const ModelInferRequest& request) {
 
 OipVerdict JudgeInfer(const ModelInferRequest& request, const WireLimits& limits) {
   if (!IsWithinBounds(request)) return Bad();
-  if (server::FindInferModel(request.model_name(), request.model_version()) == nullptr) {
-    return Bad(absl::StatusCode::kNotFound);
+  if (server::FindInferModel(request.model_name(), "") == nullptr) return Bad(absl::StatusCode::kNotFound);
+  if (const std::string& version = request.model_version(); !version.empty() && version != "1") {
+    const bool is_number = version.find_first_not_of("0123456789") == std::string::npos;
+    return Bad(is_number ? absl::StatusCode::kNotFound : absl::StatusCode::kInvalidArgument);
   }
   OipVerdict expected;
   v1::SoftmaxRequest common;
@@ -176,7 +188,8 @@ OipVerdict JudgeInfer(const ModelInferRequest& request, const WireLimits& limits
       if (!offered.empty() && EndsWith(input.name(), end)) return Bad();
     }
     // Several that begin with the same name: which comes first is not said here.
-    if (!input.parameters().empty()) return Bad(CodeOfParameters(input.parameters()));
+    auto parameters = input.parameters();
+    if (LeavesUnknown(&parameters)) return Bad(CodeOfParameters(parameters));
     if (DtypeOf(input.datatype()) == 0) return Bad();
     v1::SoftmaxRequest native = common;
     native.mutable_input()->set_dtype(static_cast<v1::DataType>(DtypeOf(input.datatype())));
@@ -240,9 +253,8 @@ OipVerdict JudgeInfer(const ModelInferRequest& request, const WireLimits& limits
     if (!wanted.insert(output.name()).second) return Bad();
     auto parameters = output.parameters();
     if (parameters.erase("classification") > 0 && *it != output.name()) return Bad();
-    if (!parameters.empty()) return Bad(CodeOfParameters(parameters));
+    if (LeavesUnknown(&parameters)) return Bad(CodeOfParameters(parameters));
   }
-  expected.typed = request.raw_input_contents_size() == 0;
   for (std::size_t i = expected.outputs.size(); i-- > 0;) {
     const auto at = static_cast<std::ptrdiff_t>(i);
     if (expected.endings[i].empty()) {
@@ -250,9 +262,6 @@ OipVerdict JudgeInfer(const ModelInferRequest& request, const WireLimits& limits
       expected.outputs.erase(expected.outputs.begin() + at);
       expected.specs.erase(expected.specs.begin() + at);
       expected.payloads.erase(expected.payloads.begin() + at);
-    } else if (OipSizeOf(static_cast<int>(expected.specs[i].output_type)) == 2 ||
-               expected.endings[i] != std::set<std::string>{""}) {
-      expected.typed = false;
     }
   }
   return expected;

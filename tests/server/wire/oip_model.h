@@ -23,9 +23,7 @@ struct OipVerdict {
   std::vector<std::set<std::string>> endings;  // what of it is wanted, by the ends of names; "classes": as such
   std::vector<server::TensorSpec> specs;
   std::vector<std::string> payloads;
-  bool typed = false;
   std::uint32_t timeout_us = 0;
-  bool tells_final = false;
 };
 
 OipVerdict JudgeInfer(const inference::ModelInferRequest& request, const server::WireLimits& limits);

@@ -167,8 +167,9 @@ TEST_F(FrontDoorTest, WhatCannotBeReadIsRefusedAsInvalid) {
                                           {GRPC_COMPRESS_DEFLATE, "deflate"},
                                           {GRPC_COMPRESS_ALGORITHMS_COUNT, "unknown"}}) {
     EXPECT_EQ(Read(door, Message(bytes, compression), &request),
-              absl::UnimplementedError(std::string("grpc-encoding: ") + name +
-                                       " is not accepted; send identity (no compression)"));
+              absl::UnimplementedError(
+                  std::string("grpc-encoding: ") + name +
+                  " is not accepted; only identity is accepted: the client must send its messages uncompressed"));
   }
   EXPECT_EQ(Read(door, Message(""), &request).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(recorder_.refused, ElementsAre(RefuseReason::kInvalid, RefuseReason::kInvalid, RefuseReason::kInvalid,
