@@ -5,12 +5,14 @@ Runs tritonclient.grpc (pip install tritonclient[grpc] numpy) and perf_analyzer 
 passed. Ends with 1 where something failed, and with 77 where neither client is there.
 """
 import queue
+import resource
 import shutil
 import subprocess
 import sys
 
 TARGET = sys.argv[1] if len(sys.argv) > 1 else "localhost:50051"
 RESULTS = []
+MOST_MEMORY = 8 << 30  # bytes of addresses for perf_analyzer
 
 
 def check(name, run):
@@ -47,6 +49,15 @@ def run_tritonclient():
     def right(answer, values, log=False, tolerance=1e-5):
         numpy.testing.assert_allclose(answer.as_numpy("Y"), reference(numpy, values, log), atol=tolerance)
 
+    def refused(call, code):
+        try:
+            call()
+        except triton.InferenceServerException as error:
+            assert code in error.status(), error
+            assert error.message(), "an error without a message"
+        else:
+            raise AssertionError(f"was answered, not {code}")
+
     def control():
         assert client.is_server_live() and client.is_server_ready() and client.is_model_ready("softmax")
         assert not client.is_model_ready("resnet")
@@ -57,6 +68,12 @@ def run_tritonclient():
         client.get_log_settings()
         client.unregister_system_shared_memory()
         client.unregister_cuda_shared_memory()
+        for change in (lambda: client.unload_model("softmax"), lambda: client.load_model("softmax", config="{}"),
+                       lambda: client.update_trace_settings(settings={"trace_level": "TIMESTAMPS"}),
+                       lambda: client.update_log_settings({"log_verbose_level": 1})):
+            refused(change, "UNAVAILABLE")
+        refused(lambda: client.get_system_shared_memory_status("region"), "NOT_FOUND")
+        assert client.is_model_ready("softmax")
 
     def each_type():
         for datatype, model, kind, tolerance in (("FP32", "softmax", numpy.float32, 1e-6),
@@ -85,10 +102,23 @@ def run_tritonclient():
         client.start_stream(callback=lambda result, error: answers.put((result, error)))
         for i in range(100):
             client.async_stream_infer("softmax", [tensor(x.astype(numpy.float32), "FP32")], request_id=str(i))
-        for _ in range(100):
+        for i in range(100):
             result, error = answers.get(timeout=30)
             assert error is None, error
             right(result, x)
+            assert result.get_response().id == str(i), "out of turn"
+            assert result.get_response().parameters["triton_final_response"].bool_param
+        client.stop_stream()
+
+    def stream_that_ends():
+        answers = queue.Queue()
+        client.start_stream(callback=lambda result, error: answers.put((result, error)),
+                            headers={"triton_grpc_error": "true"})
+        client.async_stream_infer("softmax", [tensor(x.astype(numpy.float32), "FP32")])
+        client.async_stream_infer("resnet", [tensor(x.astype(numpy.float32), "FP32")])
+        assert answers.get(timeout=30)[1] is None
+        error = answers.get(timeout=30)[1]
+        assert "NOT_FOUND" in error.status(), error
         client.stop_stream()
 
     def statistics():
@@ -109,7 +139,8 @@ def run_tritonclient():
                 raise AssertionError(f"{model} with input {name} was answered")
 
     for name, run in (("control calls", control), ("each type", each_type), ("asynchronous", asynchronous),
-                      ("stream", streaming), ("statistics", statistics), ("errors", errors)):
+                      ("stream", streaming), ("stream that ends with an error", stream_that_ends),
+                      ("statistics", statistics), ("errors", errors)):
         check(f"tritonclient, {name}", run)
 
 
@@ -118,15 +149,23 @@ def run_perf_analyzer():
     if program is None:
         print("perf_analyzer: skipped, not installed")
         return
-    common = [program, "-u", TARGET, "-i", "grpc", "--input-data", "zero", "-p", "2000"]
-    for name, arguments in (
-            ("synchronous", ["-m", "softmax", "--shape", "X:1024", "--sync", "--concurrency-range", "4"]),
-            ("asynchronous", ["-m", "softmax_fp16", "--shape", "X:1024", "-a", "--concurrency-range", "16"]),
-            ("request rate", ["-m", "softmax_fp64", "--shape", "X:1024", "--request-rate-range", "200"]),
-            ("stream", ["-m", "log_softmax", "--shape", "X:1024", "--streaming", "-a", "--concurrency-range", "8"]),
-            ("batch", ["-m", "softmax", "--shape", "X:1024", "-b", "64", "--concurrency-range", "4"])):
+    # It keeps the bytes of all requests that it sends, and sends until the latency is stable: bounded by their number,
+    # by time and by memory, beyond which it fails.
+    common = [program, "-u", TARGET, "-i", "grpc", "--input-data", "zero", "-s", "50"]
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+
+    for name, count, arguments in (
+            ("synchronous", 20000, ["-m", "softmax", "--shape", "X:1024", "--sync", "--concurrency-range", "4"]),
+            ("asynchronous", 20000, ["-m", "softmax_fp16", "--shape", "X:1024", "-a", "--concurrency-range", "16"]),
+            ("request rate", 600, ["-m", "softmax_fp64", "--shape", "X:1024", "--request-rate-range", "200"]),
+            ("stream", 20000, ["-m", "log_softmax", "--shape", "X:1024", "--streaming", "-a", "--concurrency-range",
+                               "8"]),
+            ("batch", 2000, ["-m", "softmax", "--shape", "X:1024", "-b", "64", "--concurrency-range", "4"])):
+        command = [*common, "--request-count", str(count), *arguments]
         check(f"perf_analyzer, {name}",
-              lambda arguments=arguments: subprocess.run([*common, *arguments], check=True, timeout=300))
+              lambda command=command: subprocess.run(command, check=True, timeout=120, preexec_fn=limit))
 
 
 run_tritonclient()

@@ -13,8 +13,8 @@ HELP_FLAG = re.compile(r"^\s+(?:-\w,\s*)*(--[a-z][a-z0-9-]+)", re.MULTILINE)
 FOREIGN_FLAGS = {"--amend", "--build", "--build-arg", "--cflags", "--collect-metrics", "--component",
                  "--concurrency-range", "--entrypoint", "--gpus", "--help", "--input-data", "--install",
                  "--label-regex", "--libs", "--metrics-url", "--no-isolation", "--plugin", "--prefix", "--preset",
-                 "--request-rate-range", "--rm", "--set", "--short", "--streaming", "--system-site-packages",
-                 "--target", "--test-dir", "--variant", "--version", "--workflow"}
+                 "--request-count", "--request-rate-range", "--rm", "--set", "--short", "--streaming",
+                 "--system-site-packages", "--target", "--test-dir", "--variant", "--version", "--workflow"}
 SOURCES = ("server/", "client/", "kernels/bench/", "scripts/", "tests/bench/")
 
 # A section of the reference -> its rows, the files that register what stands in it, and how they write a name.
