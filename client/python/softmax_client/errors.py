@@ -33,10 +33,13 @@ class SoftmaxError(Exception):
 
     code: gRPC's status code.
     retry_after: seconds after which a busy server wants to be asked again; None: it did not say.
+
+    Of those that are an OSError too, errno, strerror and filename are None: a status is no error of the system's.
     """
 
     def __init__(self, code: int, message: str, retry_after: Optional[float] = None) -> None:
-        super().__init__(code, message, retry_after)
+        super().__init__(message)  # OSError reads more than one argument as errno, strerror and filename
+        self.args = (code, message, retry_after)  # by which copies and pickles are made
         self.code = StatusCode(code)
         self.message = message
         self.retry_after = retry_after

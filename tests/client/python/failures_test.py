@@ -1,4 +1,6 @@
 """Servers that die, drain or refuse; Ctrl-C, forks, and interpreters that end with calls open."""
+import copy
+import pickle
 import signal
 import subprocess
 import sys
@@ -11,6 +13,7 @@ import pytest
 
 import softmax_client
 from softmax_client import StatusCode
+from softmax_client.errors import error_of
 from waiting import eventually, let_pass
 
 X = np.zeros((2, 5), np.float32)
@@ -75,8 +78,18 @@ def test_the_deadline_is_kept(slow_server):
             start = time.monotonic()
             with pytest.raises(softmax_client.DeadlineExceededError) as caught:
                 call()
-            assert isinstance(caught.value, TimeoutError)
+            assert isinstance(caught.value, TimeoutError) and caught.value.errno is None
             assert 0.19 < time.monotonic() - start < 10
+
+
+@pytest.mark.parametrize("code", [code for code in StatusCode if code != StatusCode.OK])
+def test_a_status_is_no_error_number_of_the_system(code):
+    error = error_of(code, "words", 1.5)
+    for same in (error, pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        assert type(same) is type(error) and str(same) == f"{code.name}: words"
+        assert (same.code, same.message, same.retry_after) == (code, "words", 1.5) == same.args
+        for name in ("errno", "strerror", "filename", "filename2"):
+            assert getattr(same, name, None) is None, name
 
 
 def test_a_tensor_above_the_servers_limit_is_refused(own_server):
