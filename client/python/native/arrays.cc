@@ -6,10 +6,14 @@
 
 #include <algorithm>
 #include <bit>
+#include <climits>
 #include <cstring>
+#include <iterator>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace softmax::python {
 namespace {
@@ -19,19 +23,7 @@ using client::SizeOf;
 
 static_assert(std::endian::native == std::endian::little, "tensors travel little-endian");
 
-constexpr char kKnownTypes[] = "; must be of float32, float16, bfloat16 or float64";
-
-std::string NameOfType(py::handle object) { return Py_TYPE(object.ptr())->tp_name; }
-
-// Which argument an array is, by what is asked of its buffer.
-const char* FieldOf(int flags) { return (flags & PyBUF_WRITABLE) != 0 ? "out" : "x"; }
-
-// `element` is what it has elements of where it does not say so itself.
-[[noreturn]] void RaiseOtherType(int flags, py::handle object, const std::string& element) {
-  const py::object dtype = py::getattr(object, "dtype", py::none());
-  const std::string type = dtype.is_none() ? element : py::str(dtype).cast<std::string>();
-  throw py::type_error(absl::StrCat(FieldOf(flags), ": is a ", NameOfType(object), " of ", type, kKnownTypes));
-}
+constexpr int kMaxNumpyRank = 32;
 
 struct BufferRelease {
   void operator()(Py_buffer* buffer) const {
@@ -46,48 +38,30 @@ struct DlpackRelease {
   }
 };
 
-// Of the buffer protocol's formats; nothing: none of ours, or of another byte order.
+// Of the formats that numpy gives its own types; nothing: none of ours, or of another byte order.
 std::optional<DataType> TypeOfFormat(const char* format) {
-  if (format == nullptr) return std::nullopt;
-  if (*format == '<' || *format == '=' || *format == '@') ++format;
-  if (std::strcmp(format, "f") == 0) return DataType::kFloat32;
-  if (std::strcmp(format, "e") == 0) return DataType::kFloat16;
-  if (std::strcmp(format, "d") == 0) return DataType::kFloat64;
-  return std::nullopt;
-}
-
-std::optional<DataType> TypeOf(const DLDataType& type) {
-  if (type.lanes != 1) return std::nullopt;
-  if (type.code == kDLBfloat && type.bits == 16) return DataType::kBFloat16;
-  if (type.code != kDLFloat) return std::nullopt;
-  return type.bits == 32   ? std::optional(DataType::kFloat32)
-         : type.bits == 16 ? std::optional(DataType::kFloat16)
-         : type.bits == 64 ? std::optional(DataType::kFloat64)
-                           : std::nullopt;
-}
-
-// Strides in units of `unit`; nullptr: row-major.
-template <typename Dimension, typename Stride>
-bool IsRowMajor(std::span<const Dimension> shape, const Stride* strides, std::int64_t unit) {
-  if (strides == nullptr) return true;
-  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return true;
-  std::int64_t expected = unit;
-  for (std::size_t i = shape.size(); i-- > 0;) {
-    if (shape[i] != 1 && strides[i] != expected) return false;
-    expected *= shape[i];
+  if (format == nullptr || *format == '\0' || format[1] != '\0') return std::nullopt;
+  switch (*format) {
+    case 'f':
+      return DataType::kFloat32;
+    case 'e':
+      return DataType::kFloat16;
+    case 'd':
+      return DataType::kFloat64;
+    default:
+      return std::nullopt;
   }
-  return true;
 }
 
 // Held for ever: the interpreter may be gone when a static object's destructor runs.
 struct Numpy {
-  py::object asarray, empty;
+  py::object asarray, empty, array_type;
   py::object types[5];  // by DataType; numpy itself has no bfloat16
 
   static const Numpy& Get() {
     static const Numpy* const numpy = [] {
       const py::module_ module = py::module_::import("numpy");
-      auto* const made = new Numpy{module.attr("asarray"), module.attr("empty"), {}};
+      auto* const made = new Numpy{module.attr("asarray"), module.attr("empty"), module.attr("ndarray"), {}};
       for (const DataType dtype : {DataType::kFloat32, DataType::kFloat16, DataType::kFloat64}) {
         made->types[static_cast<int>(dtype)] = module.attr("dtype")(std::string(NameOf(dtype)));
       }
@@ -96,6 +70,11 @@ struct Numpy {
     return *numpy;
   }
 };
+
+// A numpy array, and of none of its subclasses.
+bool IsPlainArray(py::handle object) {
+  return Py_TYPE(object.ptr()) == reinterpret_cast<PyTypeObject*>(Numpy::Get().array_type.ptr());
+}
 
 // numpy's type for it.
 py::object NumpyType(DataType dtype) {
@@ -110,32 +89,6 @@ py::object NumpyType(DataType dtype) {
   }
 }
 
-// An array with ml_dtypes' element type, of which there is none before that package is loaded.
-bool IsNumpyBfloat16(py::handle object) {
-  static PyObject* bfloat16 = nullptr;
-  if (bfloat16 == nullptr) {
-    if (PyDict_GetItemString(PyImport_GetModuleDict(), "ml_dtypes") == nullptr) return false;
-    bfloat16 = NumpyType(DataType::kBFloat16).release().ptr();
-  }
-  const py::object dtype = py::getattr(object, "dtype", py::none());
-  return PyObject_RichCompareBool(dtype.ptr(), bfloat16, Py_EQ) == 1;
-}
-
-py::object RowMajor(py::handle object, const py::object& type) {
-  return Numpy::Get().asarray(object, type, py::arg("order") = "C");
-}
-
-// A list as numpy reads it.
-py::object FromNumbers(py::handle list) {
-  try {
-    return RowMajor(list, Numpy::Get().types[static_cast<int>(DataType::kFloat32)]);
-  } catch (py::error_already_set& error) {
-    if (!error.matches(PyExc_ValueError) && !error.matches(PyExc_TypeError)) throw;
-    throw py::value_error(absl::StrCat("x: is a ", NameOfType(list),
-                                       " that is no array of numbers: ", py::str(error.value()).cast<std::string>()));
-  }
-}
-
 py::tuple TupleOf(std::span<const std::int64_t> shape) {
   py::tuple tuple(shape.size());
   for (std::size_t i = 0; i < shape.size(); ++i) tuple[i] = py::int_(shape[i]);
@@ -146,124 +99,135 @@ std::string Described(DataType dtype, std::span<const std::int64_t> shape) {
   return absl::StrCat(std::string(NameOf(dtype)), " [", absl::StrJoin(shape, ", "), "]");
 }
 
-// An answer's bytes as Python sees them; 16-bit floats of the brain kind as their bits.
-struct AnswerMemory {
-  client::Tensor tensor;
+// Memory that no Python object has, with the buffer protocol, by which numpy makes an array over it.
+struct Memory {
+  std::shared_ptr<void> held;
+  void* data;
+  std::string dtype;                        // as numpy names it; bfloat16's elements are given as their bits
+  std::string format;                       // of the buffer protocol
+  py::ssize_t size;                         // of an element
+  std::vector<py::ssize_t> shape, strides;  // strides in bytes
 
-  py::buffer_info Buffer() {
-    const DataType dtype = tensor.dtype();
-    const char* format = dtype == DataType::kFloat32   ? "f"
-                         : dtype == DataType::kFloat16 ? "e"
-                         : dtype == DataType::kFloat64 ? "d"
-                                                       : "H";
-    const auto size = static_cast<py::ssize_t>(SizeOf(dtype));
-    std::vector<py::ssize_t> shape(tensor.shape().begin(), tensor.shape().end());
-    std::vector<py::ssize_t> strides(shape.size());
-    py::ssize_t stride = size;
-    for (std::size_t i = shape.size(); i-- > 0;) {
-      strides[i] = stride;
-      stride *= shape[i];
-    }
-    return {tensor.mutable_data().data(), size, format, static_cast<py::ssize_t>(shape.size()), shape, strides};
-  }
+  py::buffer_info Buffer() { return {data, size, format, static_cast<py::ssize_t>(shape.size()), shape, strides}; }
 };
+
+std::vector<py::ssize_t> RowMajorStrides(std::span<const py::ssize_t> shape, py::ssize_t size) {
+  std::vector<py::ssize_t> strides(shape.size());
+  for (std::size_t i = shape.size(); i-- > 0;) {
+    strides[i] = size;
+    // Beside a dimension of 0 the others may be too large to multiply, and what comes out does not matter.
+    size = static_cast<py::ssize_t>(static_cast<std::size_t>(size) * static_cast<std::size_t>(shape[i]));
+  }
+  return strides;
+}
+
+Memory MemoryOf(client::Tensor tensor) {
+  const auto held = std::make_shared<client::Tensor>(std::move(tensor));
+  const DataType dtype = held->dtype();
+  const char* format = dtype == DataType::kFloat32   ? "f"
+                       : dtype == DataType::kFloat16 ? "e"
+                       : dtype == DataType::kFloat64 ? "d"
+                                                     : "H";
+  const auto size = static_cast<py::ssize_t>(SizeOf(dtype));
+  const std::vector<py::ssize_t> shape(held->shape().begin(), held->shape().end());
+  return {held,  held->mutable_data().data(), std::string(NameOf(dtype)), format, size,
+          shape, RowMajorStrides(shape, size)};
+}
+
+// What a DLPack type is to numpy: its name, and the buffer protocol's format of the types that we may meet.
+std::pair<std::string, std::string> NameAndFormatOf(const DLDataType& type) {
+  static constexpr const char* kKinds[] = {"int", "uint", "float", "opaque", "bfloat", "complex", "bool"};
+  const std::string kind =
+      type.code < std::size(kKinds) ? kKinds[type.code] : absl::StrCat("type ", int{type.code}, ", ");
+  const std::string name = absl::StrCat(kind, int{type.bits}, type.lanes == 1 ? "" : absl::StrCat("x", type.lanes));
+  static constexpr std::pair<const char*, const char*> kFormats[] = {
+      {"float32", "f"}, {"float16", "e"}, {"float64", "d"}, {"bfloat16", "H"}, {"int8", "b"},   {"int16", "h"},
+      {"int32", "i"},   {"int64", "q"},   {"uint8", "B"},   {"uint16", "H"},   {"uint32", "I"}, {"uint64", "Q"}};
+  for (const auto& [known, format] : kFormats) {
+    if (name == known) return {name, format};
+  }
+  return {name, absl::StrCat((type.bits * type.lanes + 7) / 8, "s")};
+}
+
+// Of an object's __dlpack__(). ValueError: it is none that can be read.
+Memory MemoryOfDlpack(const py::object& capsule) {
+  if (PyCapsule_IsValid(capsule.ptr(), "dltensor") == 0) throw py::value_error("its __dlpack__() is no fresh tensor");
+  auto* const managed = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
+  std::shared_ptr<DLManagedTensor> held(managed, DlpackRelease());
+  PyCapsule_SetName(capsule.ptr(), "used_dltensor");  // so that its own end leaves the tensor to us
+  const DLTensor& tensor = managed->dl_tensor;
+  if (tensor.ndim < 0 || tensor.ndim > kMaxNumpyRank) throw py::value_error(absl::StrCat("has rank ", tensor.ndim));
+  const std::span<const std::int64_t> dimensions(tensor.shape, static_cast<std::size_t>(tensor.ndim));
+  const auto elements = client::ElementsOf(dimensions);
+  auto [name, format] = NameAndFormatOf(tensor.dtype);
+  const py::ssize_t size = (tensor.dtype.bits * tensor.dtype.lanes + 7) / 8;
+  if (!elements || *elements > static_cast<std::uint64_t>(PY_SSIZE_T_MAX / std::max<py::ssize_t>(size, 1))) {
+    throw py::value_error(absl::StrCat("has shape [", absl::StrJoin(dimensions, ", "), "]"));
+  }
+  if (*elements > 0 && tensor.data == nullptr) throw py::value_error("has no memory");
+  const std::vector<py::ssize_t> shape(dimensions.begin(), dimensions.end());
+  std::vector<py::ssize_t> strides = RowMajorStrides(shape, size);
+  for (std::size_t i = 0; tensor.strides != nullptr && i < shape.size(); ++i) {
+    if (__builtin_mul_overflow(tensor.strides[i], size, &strides[i])) throw py::value_error("has too large strides");
+  }
+  void* const data = static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
+  return {std::move(held), data, std::move(name), std::move(format), size, shape, std::move(strides)};
+}
 
 }  // namespace
 
-std::optional<Borrowed> Borrowed::FromBuffer(py::handle object, int flags) {
+std::optional<Borrowed> Borrowed::FromBuffer(py::handle object, int flags, std::optional<DataType> dtype) {
   std::shared_ptr<Py_buffer> buffer(new Py_buffer(), BufferRelease());
-  if (PyObject_GetBuffer(object.ptr(), buffer.get(), PyBUF_FORMAT | PyBUF_STRIDES | flags) != 0) {
-    throw py::error_already_set();
+  if (PyObject_GetBuffer(object.ptr(), buffer.get(), PyBUF_FORMAT | PyBUF_C_CONTIGUOUS | flags) != 0) {
+    PyErr_Clear();
+    return std::nullopt;
   }
-  const char* format = buffer->format == nullptr ? "B" : buffer->format;
-  const bool foreign = *format == '>';
-  const auto dtype = TypeOfFormat(foreign ? format + 1 : format);
-  if (!dtype) RaiseOtherType(flags, object, absl::StrCat("elements of the format '", format, "'"));
-  const std::span<const Py_ssize_t> shape(buffer->shape, static_cast<std::size_t>(buffer->ndim));
-  if (foreign || !IsRowMajor(shape, buffer->strides, buffer->itemsize)) return std::nullopt;
+  if (!dtype) dtype = TypeOfFormat(buffer->format);
+  if (!dtype) return std::nullopt;
   Borrowed result;
   result.dtype_ = *dtype;
-  result.shape_.assign(shape.begin(), shape.end());
+  result.shape_.assign(buffer->shape, buffer->shape + buffer->ndim);
   result.data_ = static_cast<std::byte*>(buffer->buf);
   result.bytes_ = static_cast<std::size_t>(buffer->len);
   result.held_ = std::move(buffer);
   return result;
 }
 
-std::optional<Borrowed> Borrowed::FromDlpack(py::handle object, int flags) {
-  const int device = object.attr("__dlpack_device__")().cast<py::tuple>()[0].cast<int>();
-  if (device != kDLCPU && device != kDLCUDAHost && device != kDLROCMHost) {
-    throw py::type_error(absl::StrCat(FieldOf(flags), ": is a ", NameOfType(object), " on a device (DLPack's number ",
-                                      device, "); must be on the CPU"));
-  }
-  const py::object capsule = object.attr("__dlpack__")();
-  auto* const managed = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
-  if (managed == nullptr) throw py::error_already_set();
-  std::shared_ptr<DLManagedTensor> held(managed, DlpackRelease());
-  PyCapsule_SetName(capsule.ptr(), "used_dltensor");  // so that its own end leaves the tensor to us
-  const DLTensor& tensor = managed->dl_tensor;
-  const auto dtype = TypeOf(tensor.dtype);
-  if (!dtype) {
-    RaiseOtherType(flags, object,
-                   absl::StrCat("elements with DLPack's type code ", int{tensor.dtype.code}, " and ",
-                                int{tensor.dtype.bits}, " bits"));
-  }
-  const std::span<const std::int64_t> shape(tensor.shape, static_cast<std::size_t>(tensor.ndim));
-  const auto elements = client::ElementsOf(shape);
-  if (!elements) throw py::value_error(absl::StrCat(FieldOf(flags), ": has too many elements"));
-  if (!IsRowMajor(shape, tensor.strides, 1)) return std::nullopt;
-  Borrowed result;
-  result.dtype_ = *dtype;
-  result.shape_.assign(shape.begin(), shape.end());
-  result.data_ = static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
-  result.bytes_ = *elements * SizeOf(*dtype);
-  result.held_ = std::move(held);
-  return result;
+std::optional<Borrowed> Borrowed::FromPlainArray(py::handle object, int flags) {
+  return IsPlainArray(object) ? FromBuffer(object, flags, std::nullopt) : std::nullopt;
 }
 
-std::optional<Borrowed> Borrowed::FromAny(py::handle object, int flags) {
-  if (IsNumpyBfloat16(object)) {
-    // numpy gives out no buffer of such elements, but of their bits.
-    if (!object.attr("flags").attr("c_contiguous").cast<bool>()) return std::nullopt;
-    auto bits = FromBuffer(object.attr("view")("float16"), flags);
-    if (bits) bits->dtype_ = DataType::kBFloat16;
-    return bits;
-  }
-  if (PyObject_CheckBuffer(object.ptr()) != 0) return FromBuffer(object, flags);
-  if (py::hasattr(object, "__dlpack__")) return FromDlpack(object, flags);
-  return std::nullopt;
+Borrowed Borrowed::FromRule(const char* function, const std::string& name, py::handle object, int flags) {
+  // An array whose buffer can be taken as it is, and its type's number.
+  const py::tuple ruled = py::module_::import("softmax_client.arrays").attr(function)(name, object);
+  auto found = FromBuffer(ruled[0], flags, static_cast<DataType>(ruled[1].cast<int>()));
+  if (!found) throw std::runtime_error(name + ": softmax_client.arrays made an array without a buffer");
+  return *std::move(found);
 }
 
-Borrowed Borrowed::Input(py::handle object) {
-  const Numpy& numpy = Numpy::Get();
-  if (py::isinstance<py::list>(object) || py::isinstance<py::tuple>(object)) {
-    return *FromBuffer(FromNumbers(object), 0);
+Borrowed Borrowed::Input(py::handle object, const char* name, std::optional<std::size_t> index) {
+  if (auto found = FromPlainArray(object, 0)) {
+    const std::size_t rank = found->shape_.size();
+    if (rank >= 1 && rank <= client::kMaxRank && found->bytes_ <= INT_MAX) return *std::move(found);
   }
-  if (auto found = FromAny(object, 0)) return *std::move(found);
-  // torch's copy keeps its types; everything else can be made a numpy array.
-  if (py::hasattr(object, "__dlpack__") && py::hasattr(object, "contiguous")) {
-    return *FromDlpack(object.attr("contiguous")(), 0);
-  }
-  const py::object array = numpy.asarray(object);
-  if (array.attr("dtype").attr("kind").cast<std::string>() == "O") {
-    throw py::type_error(absl::StrCat("x: is a ", NameOfType(object), ", which is no array", kKnownTypes));
-  }
-  if (auto found = FromAny(array, 0)) return *std::move(found);
-  return *FromAny(RowMajor(array, array.attr("dtype").attr("newbyteorder")("=")), 0);
+  return FromRule("to_send", index ? absl::StrCat(name, "[", *index, "]") : name, object, 0);
 }
 
 Borrowed Borrowed::Output(py::handle object, DataType dtype, std::span<const std::int64_t> shape) {
-  if (PyObject_CheckBuffer(object.ptr()) == 0 && !py::hasattr(object, "__dlpack__")) {
-    throw py::type_error(
-        absl::StrCat("out: is a ", NameOfType(object), ", which has no memory of its own to write to"));
-  }
-  auto found = FromAny(object, PyBUF_WRITABLE);
-  if (!found) throw py::value_error("out: must be row-major without gaps, in this machine's byte order");
+  auto found = FromPlainArray(object, PyBUF_WRITABLE);
+  if (!found) found = FromRule("to_fill", "out", object, PyBUF_WRITABLE);
   if (found->dtype_ != dtype || !std::equal(shape.begin(), shape.end(), found->shape_.begin(), found->shape_.end())) {
     throw py::value_error(absl::StrCat("out: is ", Described(found->dtype_, found->shape_), ", but the answer is ",
                                        Described(dtype, shape)));
   }
   return *std::move(found);
+}
+
+py::object TorchTensorFor(py::handle x, DataType dtype, std::span<const std::int64_t> shape) {
+  const py::handle torch = PyDict_GetItemString(PyImport_GetModuleDict(), "torch");
+  if (!torch || IsPlainArray(x) || !py::isinstance(x, torch.attr("Tensor"))) return py::none();
+  return torch.attr("empty")(TupleOf(shape), py::arg("dtype") = torch.attr(std::string(NameOf(dtype)).c_str()),
+                             py::arg("device") = "cpu");
 }
 
 py::object EmptyArray(DataType dtype, std::span<const std::int64_t> shape) {
@@ -273,8 +237,7 @@ py::object EmptyArray(DataType dtype, std::span<const std::int64_t> shape) {
 py::object ArrayOf(client::Tensor tensor) {
   const DataType dtype = tensor.dtype();
   const py::object type = NumpyType(dtype);  // before the memory is handed over
-  const py::object array =
-      Numpy::Get().asarray(py::cast(std::make_unique<AnswerMemory>(AnswerMemory{std::move(tensor)})));
+  const py::object array = Numpy::Get().asarray(py::cast(MemoryOf(std::move(tensor))));
   return dtype == DataType::kBFloat16 ? array.attr("view")(type) : array;
 }
 
@@ -310,8 +273,11 @@ py::tuple SummaryOf(const client::Tensor& answer, std::int32_t axis) {
                         numbers_of(Summary::kMaximum), numbers_of(Summary::kEntropy));
 }
 
-void BindAnswerMemory(py::module_& module) {
-  py::class_<AnswerMemory>(module, "AnswerMemory", py::buffer_protocol()).def_buffer(&AnswerMemory::Buffer);
+void BindMemory(py::module_& module) {
+  py::class_<Memory>(module, "Memory", py::buffer_protocol())
+      .def_buffer(&Memory::Buffer)
+      .def_readonly("dtype", &Memory::dtype);
+  module.def("memory_of", &MemoryOfDlpack);
 }
 
 }  // namespace softmax::python

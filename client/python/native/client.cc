@@ -65,7 +65,7 @@ std::chrono::nanoseconds SecondsOf(const char* name, py::handle value) {
 RequestOptions OptionsOf(const py::tuple& values) {
   RequestOptions result;
   client::SoftmaxOptions& options = result.options;
-  if (values[0].cast<bool>()) options.operation = client::Operation::kLogSoftmax;
+  if (Argument<bool>("log", values[0], kBoolean)) options.operation = client::Operation::kLogSoftmax;
   options.axis = AxisOf(values[1]);
   if (!values[2].is_none()) options.scale = Argument<double>("scale", values[2], kNumber);
   if (const int dtype = values[3].cast<int>(); dtype != 0) options.output_dtype = static_cast<client::DataType>(dtype);
@@ -82,8 +82,8 @@ RequestOptions OptionsOf(const py::tuple& values) {
     options.summary.indices = {static_cast<const std::int32_t*>(result.indices->ptr),
                                static_cast<std::size_t>(result.indices->size)};
   }
-  options.summary.log_sum_exp = values[8].cast<bool>();
-  options.summary.entropy = values[9].cast<bool>();
+  options.summary.log_sum_exp = Argument<bool>("log_sum_exp", values[8], kBoolean);
+  options.summary.entropy = Argument<bool>("entropy", values[9], kBoolean);
   return result;
 }
 
@@ -128,11 +128,12 @@ auto Client::Blocking(client::SoftmaxOptions* options, Call call) {
 
 py::object Client::Softmax(py::handle x, const py::object& out, const py::tuple& options) {
   const Gate::Passage passage(gate_);
-  const Borrowed input = Borrowed::Input(x);
+  const Borrowed input = Borrowed::Input(x, "x");
   RequestOptions request = OptionsOf(options);
   const client::TensorView view = input.view();
   const client::DataType dtype = request.options.output_dtype.value_or(view.dtype);
-  py::object result = out.is_none() ? EmptyArray(dtype, view.shape) : out;
+  py::object result = out.is_none() ? TorchTensorFor(x, dtype, view.shape) : out;
+  if (result.is_none()) result = EmptyArray(dtype, view.shape);
   const Borrowed output = Borrowed::Output(result, dtype, view.shape);
 
   const absl::Status status =
@@ -143,7 +144,7 @@ py::object Client::Softmax(py::handle x, const py::object& out, const py::tuple&
 
 py::tuple Client::Summarize(py::handle x, const py::tuple& options) {
   const Gate::Passage passage(gate_);
-  const Borrowed input = Borrowed::Input(x);
+  const Borrowed input = Borrowed::Input(x, "x");
   RequestOptions request = OptionsOf(options);
   const client::TensorView view = input.view();
   const auto answer = Blocking(&request.options, [&] { return client_->Softmax(view, request.options); });
@@ -151,14 +152,24 @@ py::tuple Client::Summarize(py::handle x, const py::tuple& options) {
   return SummaryOf(*answer, request.options.axis.value_or(-1));
 }
 
-py::list Client::SoftmaxBatch(const py::list& xs, const py::tuple& options, py::handle max_in_flight) {
+py::list Client::SoftmaxBatch(const py::list& xs, const py::tuple& options, py::handle max_in_flight,
+                              bool return_exceptions) {
   const Gate::Passage passage(gate_);
   RequestOptions request = OptionsOf(options);
   std::vector<Borrowed> inputs;
   std::vector<client::BatchItem> items;
   inputs.reserve(xs.size());
   items.reserve(xs.size());
-  for (const py::handle x : xs) inputs.push_back(Borrowed::Input(x));
+  py::list results;  // None where an answer is to come
+  for (std::size_t i = 0; i < xs.size(); ++i) {
+    try {
+      inputs.push_back(Borrowed::Input(xs[i], "xs", i));
+      results.append(py::none());
+    } catch (py::error_already_set& error) {
+      if (!return_exceptions || !error.matches(PyExc_Exception)) throw;
+      results.append(error.value());
+    }
+  }
   for (const Borrowed& input : inputs) items.push_back({input.view(), request.options});
 
   std::stop_source stop;
@@ -167,9 +178,11 @@ py::list Client::SoftmaxBatch(const py::list& xs, const py::tuple& options, py::
   batch.max_in_flight = CountOf("max_in_flight", max_in_flight);
   auto answers = Interruptible([&] { return client_->SoftmaxBatch(items, batch); }, [&] { stop.request_stop(); });
 
-  py::list results;
-  for (auto& answer : answers) {
-    results.append(answer.ok() ? ArrayOf(*std::move(answer)) : ExceptionOf(answer.status()));
+  auto answer = answers.begin();
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (!results[i].is_none()) continue;
+    results[i] = answer->ok() ? ArrayOf(*std::move(*answer)) : ExceptionOf(answer->status());
+    ++answer;
   }
   return results;
 }
@@ -180,13 +193,13 @@ std::stop_source Client::Start(py::handle x, const py::object& out, const py::tu
   RequestOptions request = OptionsOf(options);
   auto pending = std::make_unique<Pending>();
   pending->future = future;
-  pending->input = Borrowed::Input(x);
-  if (request.options.summary.any()) pending->summary_axis = request.options.axis.value_or(-1);
+  pending->input = Borrowed::Input(x, "x");
+  const bool summary = request.options.summary.any();
+  if (summary) pending->summary_axis = request.options.axis.value_or(-1);
   const client::TensorView view = pending->input.view();
-  if (!out.is_none()) {
-    pending->output = Borrowed::Output(out, request.options.output_dtype.value_or(view.dtype), view.shape);
-    pending->out = out;
-  }
+  const client::DataType dtype = request.options.output_dtype.value_or(view.dtype);
+  pending->out = out.is_none() && !summary ? TorchTensorFor(x, dtype, view.shape) : out;
+  if (!pending->out.is_none()) pending->output = Borrowed::Output(pending->out, dtype, view.shape);
   std::stop_source stop = pending->stop;
   request.options.cancel = stop.get_token();
   Pending* const sent = pending.release();  // until the callback, which runs exactly once

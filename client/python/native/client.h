@@ -34,12 +34,12 @@ class Client : public std::enable_shared_from_this<Client> {
   Client(client::ClientOptions options, const py::object& token);
   ~Client();
 
-  // Blocks, without the GIL. An array, or `out`.
+  // Blocks, without the GIL. An array, a tensor of torch for one, or `out`.
   py::object Softmax(py::handle x, const py::object& out, const py::tuple& options);
   // The same, of a request with a summary: a tuple as SummaryOf makes it.
   py::tuple Summarize(py::handle x, const py::tuple& options);
-  // Of `xs`, in their order: arrays, and exceptions.
-  py::list SoftmaxBatch(const py::list& xs, const py::tuple& options, py::handle max_in_flight);
+  // Of `xs`, in their order: arrays, and exceptions; unless return_exceptions, an x that cannot be sent is thrown.
+  py::list SoftmaxBatch(const py::list& xs, const py::tuple& options, py::handle max_in_flight, bool return_exceptions);
   // The answer comes to answered() with that future. The result cancels the call.
   std::stop_source Start(py::handle x, const py::object& out, const py::tuple& options, const py::object& future);
   Mailbox& answered() { return answered_; }

@@ -26,6 +26,7 @@ T Argument(const char* name, pybind11::handle value, const char* wanted) {
 
 inline constexpr char kNumber[] = "a number";
 inline constexpr char kWholeNumber[] = "a whole number of at most 64 bits";
+inline constexpr char kBoolean[] = "True or False";
 inline constexpr char kText[] = "a str";
 
 }  // namespace softmax::python

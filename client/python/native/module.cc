@@ -33,8 +33,8 @@ std::shared_ptr<Client> MakeClient(py::handle target, const py::kwargs& values) 
   options.connections = IntOf("connections", values["connections"]);
   options.keepalive_time = MillisecondsOf("keepalive_time", values["keepalive_time"]);
   options.keepalive_timeout = MillisecondsOf("keepalive_timeout", values["keepalive_timeout"]);
-  options.wait_for_ready = values["wait_for_ready"].cast<bool>();
-  options.health_checks = values["health_checks"].cast<bool>();
+  options.wait_for_ready = Argument<bool>("wait_for_ready", values["wait_for_ready"], kBoolean);
+  options.health_checks = Argument<bool>("health_checks", values["health_checks"], kBoolean);
   options.authority = Argument<std::string>("authority", values["authority"], kText);
   const py::object retry = values["retry"];
   options.retry.max_attempts = IntOf("retry.max_attempts", retry.attr("max_attempts"));
@@ -91,10 +91,12 @@ PYBIND11_MODULE(_native, module) {
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   WatchForks();
   OnMainThread();
-  BindAnswerMemory(module);
+  BindMemory(module);
   module.def("forked", &Forked);
-  module.def("address_of", [](const py::object& x) {
-    return reinterpret_cast<std::uintptr_t>(Borrowed::Input(x).view().data.data());
+  module.def("sent_of", [](const py::object& x) {
+    const Borrowed input = Borrowed::Input(x, "x");
+    const auto* data = reinterpret_cast<const char*>(input.view().data.data());
+    return py::make_tuple(reinterpret_cast<std::uintptr_t>(data), py::bytes(data, input.view().data.size()));
   });
   py::class_<std::stop_source>(module, "Call").def("cancel", [](std::stop_source& stop) {
     const Unlocked unlocked;

@@ -71,7 +71,7 @@ bool Stream::Send(py::handle number, py::handle x, const py::tuple& options, boo
   const auto id = Argument<std::uint64_t>("id", number, "a whole number from 0 to 2**64 - 1");
   auto pending = std::make_unique<Pending>();
   pending->id = id;
-  pending->input = Borrowed::Input(x);
+  pending->input = Borrowed::Input(x, "x");
   const RequestOptions request = OptionsOf(options);
   const client::TensorView view = pending->input.view();
   {

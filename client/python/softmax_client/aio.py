@@ -6,7 +6,7 @@ import asyncio
 from typing import Any, AsyncIterator, Dict, Optional, Tuple
 
 from . import _native
-from .client import NativeOwner, output_for
+from .client import NativeOwner
 from .options import Summary, request_of, summary_request_of
 
 
@@ -52,14 +52,12 @@ class AsyncClient(NativeOwner):
     async def softmax(self, x: Any, *, axis: int = -1, scale: Optional[float] = None, dtype: Any = None,
                       lengths: Any = None, out: Any = None, timeout: Optional[float] = None) -> Any:
         """As Client.softmax. With `out` the answer is copied once more."""
-        result = output_for(x, dtype) if out is None else out
-        return await self._call(x, result, request_of(False, axis, scale, dtype, lengths, timeout))
+        return await self._call(x, out, request_of(False, axis, scale, dtype, lengths, timeout))
 
     async def log_softmax(self, x: Any, *, axis: int = -1, scale: Optional[float] = None, dtype: Any = None,
                           lengths: Any = None, out: Any = None, timeout: Optional[float] = None) -> Any:
         """As Client.log_softmax. With `out` the answer is copied once more."""
-        result = output_for(x, dtype) if out is None else out
-        return await self._call(x, result, request_of(True, axis, scale, dtype, lengths, timeout))
+        return await self._call(x, out, request_of(True, axis, scale, dtype, lengths, timeout))
 
     async def summarize(self, x: Any, *, top_k: int = 0, indices: Any = None, log_sum_exp: bool = False,
                         entropy: bool = False, log: bool = False, axis: int = -1, scale: Optional[float] = None,

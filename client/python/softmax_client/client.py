@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import atexit
-import sys
 import weakref
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple, Union
 
 from . import _native
 from .errors import SoftmaxError
-from .options import Retry, Summary, Tls, request_of, summary_request_of, type_number
+from .options import Retry, Summary, Tls, request_of, summary_request_of
 
 Token = Union[None, str, Callable[[], str]]
 
@@ -54,15 +53,6 @@ def _close_all() -> None:
         owner._native.close()
 
 
-def output_for(x: Any, dtype: Any) -> Any:
-    """Where the answer goes when the caller did not say: a tensor for a tensor of torch; None: a new numpy array."""
-    torch = sys.modules.get("torch")
-    if torch is None or not isinstance(x, torch.Tensor):
-        return None
-    name = {1: "float32", 2: "float16", 3: "bfloat16", 4: "float64"}.get(type_number(dtype))
-    return torch.empty(x.shape, dtype=x.dtype if name is None else getattr(torch, name))
-
-
 class Client(NativeOwner):
     """Connections to a softmax server, or to several that do the same.
 
@@ -75,7 +65,11 @@ class Client(NativeOwner):
     Arrays are numpy's, torch's tensors on the CPU, and whatever else has the buffer protocol, __array_interface__ or
     DLPack, with elements of float32, float16, bfloat16 (torch, ml_dtypes) or float64, and 1 to 8 dimensions. They are
     sent from where they lie when they are row-major without gaps, and copied first when they are not. Do not change
-    them meanwhile. Lists are sent as float32.
+    them meanwhile. Lists of numbers are sent as float32, rounded; lists of arrays are put together and keep their type.
+
+    Refused with a TypeError or ValueError that names the argument is what would lose something on the way: masked
+    arrays and other subclasses of numpy's, objects of pandas, tensors with a gradient, other element types, and in
+    lists numbers beyond float32 and whole numbers with more digits than it has. The same holds for `out`.
     """
 
     def softmax(self, x: Any, *, axis: int = -1, scale: Optional[float] = None, dtype: Any = None, lengths: Any = None,
@@ -86,7 +80,8 @@ class Client(NativeOwner):
         axis: negative counts from the end.
         scale: finite and above 0.
         dtype: of the answer, instead of x's: "float32", np.float16, torch.bfloat16, ...
-        lengths: one for each row: elements from there on count as masked, and their answer is 0.
+        lengths: one whole number for each row, as an array or a list: elements from there on count as masked, and
+            their answer is 0.
         out: an array of the answer's shape and type, row-major and writable; it is returned. x itself may be it.
             Unchanged when the call fails.
         timeout: seconds, instead of the client's deadline.
@@ -94,14 +89,12 @@ class Client(NativeOwner):
         Returns a new numpy array (a tensor, if x is a tensor of torch), or `out`.
         Raises SoftmaxError; TypeError and ValueError for what is no such array.
         """
-        result = output_for(x, dtype) if out is None else out
-        return self._native.softmax(x, result, request_of(False, axis, scale, dtype, lengths, timeout))
+        return self._native.softmax(x, out, request_of(False, axis, scale, dtype, lengths, timeout))
 
     def log_softmax(self, x: Any, *, axis: int = -1, scale: Optional[float] = None, dtype: Any = None,
                     lengths: Any = None, out: Any = None, timeout: Optional[float] = None) -> Any:
         """log(softmax(scale * x)) along `axis`; masked elements are -inf. Everything else is as in softmax()."""
-        result = output_for(x, dtype) if out is None else out
-        return self._native.softmax(x, result, request_of(True, axis, scale, dtype, lengths, timeout))
+        return self._native.softmax(x, out, request_of(True, axis, scale, dtype, lengths, timeout))
 
     def summarize(self, x: Any, *, top_k: int = 0, indices: Any = None, log_sum_exp: bool = False,
                   entropy: bool = False, log: bool = False, axis: int = -1, scale: Optional[float] = None,
@@ -127,10 +120,15 @@ class Client(NativeOwner):
         Arrays that the server was too busy for, or that a broken stream left, are sent again. The options are those of
         every array; `timeout` is of all together.
 
-        Raises the first error, unless return_exceptions: then it stands in its array's place.
+        Raises the first error, unless return_exceptions: then it stands in its array's place, also that of an array
+        which cannot be sent. Without return_exceptions such an array is found before anything is sent.
         """
-        answers = self._native.softmax_batch(list(xs), request_of(log, axis, scale, dtype, None, timeout),
-                                             max_in_flight)
+        try:
+            arrays = iter(xs)
+        except TypeError:
+            raise TypeError(f"xs: is a {type(xs).__name__}, must be arrays to iterate over") from None
+        answers = self._native.softmax_batch(list(arrays), request_of(log, axis, scale, dtype, None, timeout),
+                                             max_in_flight, return_exceptions)
         for answer in answers:
             if isinstance(answer, Exception) and not return_exceptions:
                 raise answer

@@ -9,7 +9,9 @@ from typing import Any, Dict, Optional, Tuple
 
 import numpy as np
 
-_TYPES: Dict[Any, int] = {"float32": 1, "float16": 2, "bfloat16": 3, "float64": 4, None: 0}
+from .arrays import TYPES, whole_numbers
+
+_TYPES: Dict[Any, int] = {**TYPES, None: 0}
 
 # (log, axis, scale, output type or 0, lengths, timeout), as the native module takes them.
 Request = Tuple[bool, int, Optional[float], int, Any, Optional[float]]
@@ -66,24 +68,6 @@ def type_number(dtype: Any) -> int:
     return _TYPES[name]
 
 
-def _whole_numbers(name: str, numbers: Any, least: int, most: int, dtype: Any) -> Any:
-    values = np.asarray(numbers)
-    if values.dtype.kind not in "iu" and values.size > 0:
-        raise TypeError(f"{name}: {values.dtype}, must be whole numbers")
-    wrong = values[(values < least) | (values > most)]
-    if wrong.size > 0:
-        raise ValueError(f"{name}: {wrong[0]}, must be {least} to {most}")
-    return np.ascontiguousarray(values, dtype).reshape(-1)
-
-
-def _lengths(lengths: Any) -> Any:
-    return _whole_numbers("lengths", lengths, 0, 0xFFFFFFFF, np.uint32)
-
-
-def _indices(indices: Any) -> Any:
-    return _whole_numbers("indices", indices, -1, 0x7FFFFFFF, np.int32)
-
-
 @dataclasses.dataclass(frozen=True)
 class Summary:
     """What was asked of each row. Arrays have the input's shape without the axis; the first three have k or the number
@@ -101,19 +85,16 @@ class Summary:
     entropy: Any = None  # in nats
 
 
-_DEFAULT: Dict[bool, Request] = {log: (log, -1, None, 0, None, None) for log in (False, True)}
-
-
 def request_of(log: bool, axis: int, scale: Optional[float], dtype: Any, lengths: Any,
                timeout: Optional[float]) -> Request:
     """Checked as far as the native module does not."""
-    if axis == -1 and scale is None and dtype is None and lengths is None and timeout is None:
-        return _DEFAULT[log]
-    return (log, axis, scale, type_number(dtype), None if lengths is None else _lengths(lengths), timeout)
+    kept = None if lengths is None else whole_numbers("lengths", lengths, 0, 0xFFFFFFFF, np.uint32)
+    return (log, axis, scale, type_number(dtype), kept, timeout)
 
 
 def summary_request_of(request: Request, top_k: int, indices: Any, log_sum_exp: bool, entropy: bool) -> Tuple[Any, ...]:
     """The same with what is wanted of each row."""
     if not (top_k or log_sum_exp or entropy) and indices is None:
         raise ValueError("asks for nothing: give top_k, indices, log_sum_exp or entropy")
-    return (*request, top_k, None if indices is None else _indices(indices), log_sum_exp, entropy)
+    at = None if indices is None else whole_numbers("indices", indices, -1, 0x7FFFFFFF, np.int32)
+    return (*request, top_k, at, log_sum_exp, entropy)

@@ -10,11 +10,11 @@ X = np.zeros((2, 3), np.float32)
 @pytest.mark.parametrize("x, error, says", [
     (np.arange(3), TypeError, ["x: ", "numpy.ndarray of int64", "must be of float32"]),
     (np.array(["a"]), TypeError, ["x: ", "numpy.ndarray of <U1", "must be of float32"]),
-    (b"abc", TypeError, ["x: ", "bytes", "'B'", "must be of float32"]),
+    (b"abc", TypeError, ["x: ", "bytes", "uint8", "must be of float32"]),
     (None, TypeError, ["x: ", "NoneType", "must be of float32"]),
     ({"a": 1}, TypeError, ["x: ", "dict", "must be of float32"]),
-    ([[1, 2], [3]], ValueError, ["x: ", "list", "inhomogeneous"]),
-    (["one"], ValueError, ["x: ", "list", "'one'"]),
+    ([[1, 2], [3]], ValueError, ["x[1]: has length 1", "x[0] has 2"]),
+    (["one"], TypeError, ["x[0]: 'one'", "str", "must be a number"]),
     (1.5, ValueError, ["rank 0", "1 to 8"]),
     (np.zeros((1,) * 9, np.float32), ValueError, ["rank 9", "1 to 8"])])
 def test_what_is_no_tensor(client, x, error, says):
@@ -33,8 +33,9 @@ def test_what_is_no_tensor(client, x, error, says):
     ({"timeout": float("nan")}, ValueError, ["timeout: nan", "seconds"]),
     ({"dtype": "float8"}, TypeError, ["dtype: float8", "float32, float16, bfloat16 and float64"]),
     ({"dtype": int}, TypeError, ["dtype: int64", "float32, float16, bfloat16 and float64"]),
-    ({"lengths": [1, -3]}, ValueError, ["lengths: -3", "0 to 4294967295"]),
-    ({"lengths": [1.5, 2]}, TypeError, ["lengths: float64", "whole numbers"]),
+    ({"lengths": [1, -3]}, ValueError, ["lengths[1]: -3", "0 to 4294967295"]),
+    ({"lengths": [1.5, 2]}, TypeError, ["lengths[0]: 1.5", "whole number"]),
+    ({"lengths": np.float32([1, 2])}, TypeError, ["lengths: ", "float32", "whole numbers"]),
     ({"lengths": [1]}, ValueError, ["lengths", "1", "2"]),
     ({"out": np.zeros(3, np.int32)}, TypeError, ["out: ", "numpy.ndarray of int32", "must be of float32"]),
     ({"out": np.zeros((3, 2), np.float32)}, ValueError, ["out: ", "[3, 2]", "[2, 3]"]),
@@ -48,7 +49,7 @@ def test_options_of_a_request(client, options, error, says):
     ({"top_k": 1.5}, TypeError, ["top_k: 1.5", "whole number"]),
     ({"top_k": 1025}, ValueError, ["top_k", "1025", "1024"]),
     ({"indices": [7, 0]}, ValueError, ["indices", "7", "2"]),
-    ({"indices": [-2, 0]}, ValueError, ["indices: -2", "-1 to"])])
+    ({"indices": [-2, 0]}, ValueError, ["indices[0]: -2", "-1 to"])])
 def test_options_of_a_summary(client, options, error, says):
     names_all(error, says, lambda: client.summarize(X, **options))
 
@@ -75,6 +76,12 @@ def test_counts_and_ids_of_streams(client):
     with client.stream() as stream:
         names_all(TypeError, ["id: -1", "0 to 2**64 - 1"], lambda: stream.send(X, id=-1))
         names_all(TypeError, ["timeout: 'x'", "a number"], lambda: stream.receive(timeout="x"))
+
+
+def test_answers_to_yes_or_no(client):
+    names_all(TypeError, ["log: 'yes'", "True or False"], lambda: client.softmax_batch([X], log="yes"))
+    names_all(TypeError, ["entropy: 'yes'", "True or False"], lambda: client.summarize(X, entropy="yes"))
+    names_all(TypeError, ["health_checks: 'no'"], lambda: softmax_client.Client("localhost:1", health_checks="no"))
 
 
 def names_all(error, says, call):

@@ -34,7 +34,7 @@ class OnlyInterface:
 def test_every_kind_of_array_is_sent_from_where_it_lies(client, make, address):
     x = values(33)
     given = make(x)
-    assert _native.address_of(given) == address(given)
+    assert _native.sent_of(given)[0] == address(given)
     check(client.softmax(given), x, "float32", -1, False)
 
 
@@ -65,9 +65,9 @@ def test_out_is_the_callers_memory(client):
 @pytest.mark.parametrize("out, error", [
     (np.zeros((2, 3), np.float64), ValueError), (np.zeros((3, 2), np.float32), ValueError),
     (np.zeros((2, 6), np.float32)[:, ::2], ValueError), (np.zeros((2, 3), ">f4"), ValueError),
-    ([[0, 0, 0], [0, 0, 0]], TypeError), (b"x" * 24, BufferError)])
+    ([[0, 0, 0], [0, 0, 0]], TypeError), (b"x" * 24, TypeError)])
 def test_a_wrong_out_is_refused(client, out, error):
-    with pytest.raises(error):
+    with pytest.raises(error, match="^out: "):
         client.softmax(values(2, 3), out=out)
 
 
@@ -75,8 +75,9 @@ def test_a_read_only_out_is_refused_and_a_read_only_input_is_not(client):
     x = values(2, 3)
     x.flags.writeable = False
     y = client.softmax(x)
-    with pytest.raises((ValueError, BufferError)):
-        client.softmax(y, out=x)
+    for out in (x, memoryview(x), OnlyInterface(x), memoryview(x.tobytes()).cast("f", (2, 3))):
+        with pytest.raises(ValueError, match="^out: .* read-only"):
+            client.softmax(y, out=out)
 
 
 def test_gaps_and_foreign_byte_order_are_copied_first(client):
@@ -110,7 +111,7 @@ def test_bfloat16_through_dlpack(client):
 def test_bfloat16_of_ml_dtypes(client):
     ml_dtypes = pytest.importorskip("ml_dtypes")
     x = values(7, 50).astype(ml_dtypes.bfloat16)
-    assert _native.address_of(x) == x.ctypes.data
+    assert _native.sent_of(x)[0] == x.ctypes.data
     for y in (client.softmax(x), client.softmax(x[::-1])[::-1], client.softmax(x, out=np.empty_like(x))):
         assert y.dtype == ml_dtypes.bfloat16
         check(y.astype(np.float32), x.astype(np.float32), "bfloat16", -1, False)
@@ -120,7 +121,7 @@ def test_bfloat16_of_ml_dtypes(client):
 def test_torch_tensors_come_back_as_tensors(client, name):
     torch = pytest.importorskip("torch")
     x = torch.randn(4, 100).to(getattr(torch, name))
-    assert _native.address_of(x) == x.data_ptr()
+    assert _native.sent_of(x)[0] == x.data_ptr()
     for given in (x, x.t()):
         y = client.softmax(given)
         assert y.dtype == x.dtype and y.shape == given.shape

@@ -64,31 +64,38 @@ class _DlpackTensor(ctypes.Structure):
                 ("byte_offset", ctypes.c_uint64), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
 
 
+_exported = {}  # by the address of a tensor: what lives until its deleter is called
+
+
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+def _delete(address):
+    _exported.pop(address)[0].deleted += 1
+
+
 class Dlpack:
-    """As torch's tensors are: no buffer protocol, only DLPack. Over the memory of a numpy array."""
+    """As torch's tensors are: no buffer protocol, only DLPack. Over the memory of a numpy array; `fields` say otherwise
+    than it does."""
 
     CODES = {"f": 2, "u": 4, "i": 0}  # uint16 stands for bfloat16's bits
 
-    def __init__(self, array, device=1):
-        self.array, self.device, self.deleted = array, device, 0
-        self._kept = []
+    def __init__(self, array, device=1, **fields):
+        self.array, self.device, self.fields, self.deleted = array, device, fields, 0
 
     def __dlpack_device__(self):
         return (self.device, 0)
 
     def __dlpack__(self):
         array = self.array
-        numbers = ctypes.c_int64 * max(array.ndim, 1)
-        shape = numbers(*array.shape)
-        strides = numbers(*(stride // array.itemsize for stride in array.strides))
+        dimensions = self.fields.get("shape", array.shape)
+        numbers = ctypes.c_int64 * max(len(dimensions), 1)
+        shape = numbers(*dimensions)
+        strides = numbers(*self.fields.get("strides", (stride // array.itemsize for stride in array.strides)))
 
-        @ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-        def deleter(_):
-            self.deleted += 1
-
-        tensor = _DlpackTensor(array.ctypes.data, self.device, 0, array.ndim, self.CODES[array.dtype.kind],
-                               array.itemsize * 8, 1, shape, strides, 0, None, ctypes.cast(deleter, ctypes.c_void_p))
-        self._kept.append((tensor, shape, strides, deleter))
+        tensor = _DlpackTensor(
+            self.fields.get("data", array.ctypes.data), self.device, 0, len(dimensions),
+            self.fields.get("code", self.CODES[array.dtype.kind]), self.fields.get("bits", array.itemsize * 8),
+            self.fields.get("lanes", 1), shape, strides, 0, None, ctypes.cast(_delete, ctypes.c_void_p))
+        _exported[ctypes.addressof(tensor)] = (self, tensor, shape, strides)
         make = ctypes.pythonapi.PyCapsule_New
         make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
         return make(ctypes.addressof(tensor), b"dltensor", None)

@@ -23,13 +23,19 @@ def test_a_batch_is_answered_in_order(client):
 
 
 def test_a_wrong_one_of_a_batch_spoils_no_other(client):
-    xs = [XS[3], np.zeros((1,) * 9, np.float32), XS[4]]
-    good, wrong, also_good = client.softmax_batch(xs, return_exceptions=True)
+    flat, masked = np.zeros(3, np.float32), np.ma.array(XS[3])  # refused by the library, and before it
+    xs = [XS[3], flat, masked, XS[4]]
+    good, wrong, refused, also_good = client.softmax_batch(xs, axis=1, return_exceptions=True)
     assert isinstance(wrong, softmax_client.InvalidArgumentError)
+    assert isinstance(refused, TypeError) and str(refused).startswith("xs[2]: is a numpy.ma")
     check(good, XS[3], "float32", -1, False)
     check(also_good, XS[4], "float32", -1, False)
     with pytest.raises(softmax_client.InvalidArgumentError):
-        client.softmax_batch(xs)
+        client.softmax_batch(xs[:2], axis=1)
+    with pytest.raises(TypeError, match=r"^xs\[2\]: "):
+        client.softmax_batch(xs, axis=1)
+    with pytest.raises(TypeError, match="^xs: is a NoneType"):
+        client.softmax_batch(None)
 
 
 def test_a_stream_answers_every_request(client):
