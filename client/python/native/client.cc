@@ -62,6 +62,20 @@ std::chrono::nanoseconds SecondsOf(const char* name, py::handle value) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(limited));
 }
 
+std::optional<std::chrono::nanoseconds> TimeoutOf(py::handle value) {
+  if (value.is_none()) return std::nullopt;
+  const std::chrono::nanoseconds timeout = SecondsOf("timeout", value);
+  if (Argument<double>("timeout", value, kNumber) > 0) return std::max(timeout, std::chrono::nanoseconds(1));
+  throw py::value_error(
+      absl::StrCat("timeout: ", py::repr(value).cast<std::string>(), ", must be above 0 seconds, or None"));
+}
+
+std::chrono::nanoseconds PatienceOf(py::handle value) {
+  const std::chrono::nanoseconds patience = SecondsOf("timeout", value);
+  if (patience.count() >= 0) return patience;
+  throw py::value_error(absl::StrCat("timeout: ", py::repr(value).cast<std::string>(), ", must be 0 seconds or more"));
+}
+
 RequestOptions OptionsOf(const py::tuple& values) {
   RequestOptions result;
   client::SoftmaxOptions& options = result.options;
@@ -74,7 +88,7 @@ RequestOptions OptionsOf(const py::tuple& values) {
     options.lengths = {static_cast<const std::uint32_t*>(result.lengths->ptr),
                        static_cast<std::size_t>(result.lengths->size)};
   }
-  if (!values[5].is_none()) options.timeout = SecondsOf("timeout", values[5]);
+  options.timeout = TimeoutOf(values[5]);
   if (values.size() == 6) return result;
   options.summary.top_k = TopKOf(values[6]);
   if (!values[7].is_none()) {
@@ -216,7 +230,7 @@ std::shared_ptr<Stream> Client::OpenStream(py::handle max_in_flight, py::handle 
   const Gate::Passage passage(gate_);
   client::StreamOptions options{CountOf("max_in_flight", max_in_flight),
                                 CountOf("max_requests_per_message", max_requests_per_message)};
-  if (!timeout.is_none()) options.timeout = SecondsOf("timeout", timeout);
+  options.timeout = TimeoutOf(timeout);
   auto stream = Stream::Open(shared_from_this(), *client_, options);
   const std::lock_guard lock(mu_);
   std::erase_if(streams_, [](const std::weak_ptr<Stream>& other) { return other.expired(); });
@@ -238,7 +252,7 @@ client::ServerInfo Client::GetServerInfo() {
 void Client::WaitForConnection(py::handle timeout) {
   using Clock = std::chrono::steady_clock;
   const Gate::Passage passage(gate_);
-  const auto until = Clock::now() + SecondsOf("timeout", timeout);
+  const auto until = Clock::now() + PatienceOf(timeout);
   for (;;) {
     absl::Status status;
     {

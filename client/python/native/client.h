@@ -25,6 +25,10 @@ RequestOptions OptionsOf(const py::tuple& values);
 
 // TypeError, ValueError: it is no number of seconds.
 std::chrono::nanoseconds SecondsOf(const char* name, py::handle value);
+// How long something may take: above 0, or ValueError. Nothing: None.
+std::optional<std::chrono::nanoseconds> TimeoutOf(py::handle value);
+// How long to wait for what may be there already: 0 or more, or ValueError.
+std::chrono::nanoseconds PatienceOf(py::handle value);
 
 class Stream;
 

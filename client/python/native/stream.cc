@@ -116,7 +116,7 @@ void Stream::OnAnswer(std::uint64_t id, absl::StatusOr<client::Tensor> answer) {
 py::object Stream::Receive(py::handle patience) {
   const Gate::Passage passage(gate_);
   const bool has_limit = !patience.is_none();
-  const auto until = Clock::now() + (has_limit ? SecondsOf("timeout", patience) : std::chrono::nanoseconds(0));
+  const auto until = Clock::now() + (has_limit ? PatienceOf(patience) : std::chrono::nanoseconds(0));
   for (;;) {
     std::vector<std::unique_ptr<Pending>> taken;
     if (outstanding() == 0) return py::none();

@@ -27,7 +27,7 @@ class NativeOwner:
 
         target: one server or several, which then share the load: host:port, dns:///host:port (every address of the
             name), ipv4:a:1,b:2, ipv6:[a]:1, unix:/path, or a list of such with commas between.
-        deadline: seconds for a call that brings no timeout; retries are within it.
+        deadline: seconds, above 0, for a call that brings no timeout; retries are within it.
         connections: to each address. One keeps about one core busy.
         wait_for_ready: a call that finds no server is tried until its deadline.
         health_checks: of several servers, those that do not report SERVING get no calls.
@@ -84,7 +84,7 @@ class Client(NativeOwner):
             their answer is 0.
         out: an array of the answer's shape and type, row-major and writable; it is returned. x itself may be it.
             Unchanged when the call fails.
-        timeout: seconds, instead of the client's deadline.
+        timeout: seconds, above 0, instead of the client's deadline.
 
         Returns a new numpy array (a tensor, if x is a tensor of torch), or `out`.
         Raises SoftmaxError; TypeError and ValueError for what is no such array.
@@ -140,7 +140,7 @@ class Client(NativeOwner):
 
         max_in_flight: how many requests may be unanswered; at most the server's max_in_flight_per_stream.
         max_requests_per_message: requests that wait while a message is being written share the next one.
-        timeout: seconds for the whole stream; None: for ever.
+        timeout: seconds for the whole stream, above 0; None: for ever.
         """
         return Stream(self._native.open_stream(max_in_flight, max_requests_per_message, timeout))
 
@@ -149,7 +149,7 @@ class Client(NativeOwner):
         return self._native.server_info()
 
     def wait_for_connection(self, timeout: float = 10.0) -> None:
-        """Connects if need be. UnavailableError: there is no connection after so many seconds."""
+        """Connects if need be. UnavailableError: there is no connection after so many seconds; 0: does not wait."""
         self._native.wait_for_connection(timeout)
 
     def stats(self) -> Dict[str, Any]:
@@ -193,7 +193,7 @@ class Stream:
     def receive(self, timeout: Optional[float] = None) -> Optional[Tuple[int, Any]]:
         """The next answer: (id, array), or (id, exception) of a request that failed.
 
-        None: every answer has been received, or none came within `timeout` seconds.
+        None: every answer has been received, or none came within `timeout` seconds; 0: does not wait.
         """
         return self._native.receive(timeout)
 

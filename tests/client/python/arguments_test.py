@@ -31,6 +31,8 @@ def test_what_is_no_tensor(client, x, error, says):
     ({"scale": float("nan")}, ValueError, ["scale: nan", "finite"]),
     ({"timeout": "1s"}, TypeError, ["timeout: '1s'", "a number"]),
     ({"timeout": float("nan")}, ValueError, ["timeout: nan", "seconds"]),
+    ({"timeout": 0}, ValueError, ["timeout: 0", "above 0 seconds"]),
+    ({"timeout": -1.5}, ValueError, ["timeout: -1.5", "above 0 seconds"]),
     ({"dtype": "float8"}, TypeError, ["dtype: float8", "float32, float16, bfloat16 and float64"]),
     ({"dtype": int}, TypeError, ["dtype: int64", "float32, float16, bfloat16 and float64"]),
     ({"lengths": [1, -3]}, ValueError, ["lengths[1]: -3", "0 to 4294967295"]),
@@ -76,6 +78,25 @@ def test_counts_and_ids_of_streams(client):
     with client.stream() as stream:
         names_all(TypeError, ["id: -1", "0 to 2**64 - 1"], lambda: stream.send(X, id=-1))
         names_all(TypeError, ["timeout: 'x'", "a number"], lambda: stream.receive(timeout="x"))
+
+
+def test_a_time_limit_is_above_0_and_a_wait_may_be_0(client):
+    for limit in (0, 0.0, -1, float("-inf")):
+        says = [f"timeout: {limit!r}", "above 0 seconds"]
+        for call in (client.softmax, client.log_softmax,
+                     lambda x, timeout: client.summarize(x, top_k=1, timeout=timeout),
+                     lambda x, timeout: client.softmax_batch([x], timeout=timeout),
+                     lambda x, timeout: client.stream(timeout=timeout)):
+            names_all(ValueError, says, lambda call=call, limit=limit: call(X, timeout=limit))
+        with client.stream() as stream:
+            names_all(ValueError, says, lambda limit=limit: stream.send(X, timeout=limit))
+    for limit in (600, float("inf")):
+        assert client.softmax(X, timeout=limit).shape == X.shape
+    client.wait_for_connection(0)
+    with client.stream() as stream:
+        assert stream.receive(timeout=0) is None
+        for wait in (stream.receive, client.wait_for_connection):
+            names_all(ValueError, ["timeout: -1", "0 seconds or more"], lambda wait=wait: wait(timeout=-1))
 
 
 def test_answers_to_yes_or_no(client):
