@@ -66,14 +66,13 @@ std::optional<std::chrono::nanoseconds> TimeoutOf(py::handle value) {
   if (value.is_none()) return std::nullopt;
   const std::chrono::nanoseconds timeout = SecondsOf("timeout", value);
   if (Argument<double>("timeout", value, kNumber) > 0) return std::max(timeout, std::chrono::nanoseconds(1));
-  throw py::value_error(
-      absl::StrCat("timeout: ", py::repr(value).cast<std::string>(), ", must be above 0 seconds, or None"));
+  throw py::value_error(absl::StrCat("timeout: ", Shown(value), ", must be above 0 seconds, or None"));
 }
 
 std::chrono::nanoseconds PatienceOf(py::handle value) {
   const std::chrono::nanoseconds patience = SecondsOf("timeout", value);
   if (patience.count() >= 0) return patience;
-  throw py::value_error(absl::StrCat("timeout: ", py::repr(value).cast<std::string>(), ", must be 0 seconds or more"));
+  throw py::value_error(absl::StrCat("timeout: ", Shown(value), ", must be 0 seconds or more"));
 }
 
 RequestOptions OptionsOf(const py::tuple& values) {

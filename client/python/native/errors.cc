@@ -15,6 +15,10 @@ py::object ExceptionOf(const absl::Status& status) {
                         retry_after ? py::object(py::float_(retry_after->count() / 1000.0)) : py::none());
 }
 
+std::string Shown(py::handle value) {
+  return py::module_::import("softmax_client.arrays").attr("shown")(value).cast<std::string>();
+}
+
 void Raise(const absl::Status& status) {
   const py::object exception = ExceptionOf(status);
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());

@@ -35,7 +35,7 @@ Convert = Callable[[List[Any], Callable[[int], str]], Typed]
 def to_send(name: str, x: Any) -> Tuple[Any, int]:
     """x row-major without gaps and native, copied only if it is not, and its type's number."""
     if type(x) in _NUMBERS:
-        raise ValueError(f"{name}: {_shown(x)} has rank 0, must be 1 to {_MAX_RANK}")
+        raise ValueError(f"{name}: {shown(x)} has rank 0, must be 1 to {_MAX_RANK}")
     array, dtype = _array_of(name, x, _FLOATS, _as_float32)
     if not 1 <= array.ndim <= _MAX_RANK:
         raise ValueError(f"{name}: has rank {array.ndim}, must be 1 to {_MAX_RANK}")
@@ -63,7 +63,7 @@ def whole_numbers(name: str, numbers: Any, least: int, most: int, dtype: Any) ->
         _check_types(values, place, _WHOLE_NUMBERS, "a whole number")
         for i, value in enumerate(values):
             if not least <= value <= most:
-                raise ValueError(f"{place(i)}: {_shown(value)}, must be {least} to {most}")
+                raise ValueError(f"{place(i)}: {shown(value)}, must be {least} to {most}")
         return np.array(values, dtype), "whole"
 
     if type(numbers) is np.ndarray and numbers.size == 0:
@@ -113,7 +113,7 @@ def _from_list(name: str, items: Any, types: FrozenSet[str], convert: Convert) -
     for i, item in enumerate(items):
         part = _over_memory_of(place(i), item, types)
         if part is None:
-            raise TypeError(f"{place(i)}: {_shown(item)} is a {_kind(item)}, must be an array like {place(0)}")
+            raise TypeError(f"{place(i)}: {shown(item)} is a {_kind(item)}, must be an array like {place(0)}")
         if (part[0].shape, part[1]) != (first[0].shape, first[1]):
             raise ValueError(f"{place(i)}: is {part[1]} {list(part[0].shape)}, but {place(0)} is "
                              f"{first[1]} {list(first[0].shape)}; arrays in a list must be of one type and shape")
@@ -134,7 +134,7 @@ def _as_float32(values: List[Any], place: Callable[[int], str]) -> Typed:
     lost = np.isinf(narrow) & np.isfinite(wide)
     if lost.any():
         i = int(lost.argmax())
-        raise ValueError(f"{place(i)}: {_shown(values[i])} is {_TOO_LARGE}")
+        raise ValueError(f"{place(i)}: {shown(values[i])} is {_TOO_LARGE}")
     return narrow, "float32"
 
 
@@ -144,9 +144,9 @@ _TOO_LARGE = "beyond float32 (3.4e38), as which lists are sent; pass an array of
 def _check_whole(value: int, place: str) -> None:
     size = abs(value)
     if size >= 2**128:
-        raise ValueError(f"{place}: {_shown(value)} is {_TOO_LARGE}")
+        raise ValueError(f"{place}: {shown(value)} is {_TOO_LARGE}")
     if (size // (size & -size)).bit_length() > 24:
-        raise ValueError(f"{place}: {_shown(value)} has more digits than float32, as which lists are sent; "
+        raise ValueError(f"{place}: {shown(value)} has more digits than float32, as which lists are sent; "
                          "pass an array of float64")
 
 
@@ -155,7 +155,7 @@ def _check_types(values: List[Any], place: Callable[[int], str], allowed: Frozen
     types = frozenset(map(type, values))
     if not types <= allowed:
         i, value = next((i, value) for i, value in enumerate(values) if type(value) not in allowed)
-        raise TypeError(f"{place(i)}: {_shown(value)} is a {_kind(value)}, must be {wanted}")
+        raise TypeError(f"{place(i)}: {shown(value)} is a {_kind(value)}, must be {wanted}")
     return types
 
 
@@ -266,7 +266,8 @@ def _kind(x: Any) -> str:
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """A wrong value in an error's text."""
     if type(value) is int and value.bit_length() > 256:
         return f"a number of {value.bit_length()} bits"
     text = repr(value)
