@@ -57,8 +57,8 @@ std::size_t CountOf(const char* name, py::handle value) {
 std::chrono::nanoseconds SecondsOf(const char* name, py::handle value) {
   const auto seconds = Argument<double>(name, value, kNumber);
   if (std::isnan(seconds)) throw py::value_error(absl::StrCat(name, ": nan, must be seconds"));
-  // 292 years are what nanoseconds can count.
-  const double limited = std::clamp(seconds, -1e9, 9e9);
+  // A century is for ever; clocks count nanoseconds since 1970, and have no room for two more of them.
+  const double limited = std::clamp(seconds, -1e9, 3.2e9);
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(limited));
 }
 
