@@ -3,24 +3,20 @@ import functools
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
+import unittest
 
 import yaml
 
+from parts import TOOLS, need, tool
+
 ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
 DEPLOY = os.path.join(ROOT, "deploy")
-TOOLS = os.path.join(ROOT, "build/tools")
 OVERLAYS = ("cpu", "gpu", "replicas", "mtls")
 sys.path.insert(0, os.path.join(DEPLOY, "kubernetes"))
 sys.path.insert(0, os.path.join(DEPLOY, "grafana"))
 sys.path.insert(0, os.path.join(ROOT, "tests/support"))
-
-
-def tool(name):
-    """The path of a program that scripts/setup.sh fetched or that is installed, or None."""
-    return shutil.which(name, path=os.path.join(TOOLS, "bin") + os.pathsep + os.environ["PATH"])
 
 
 def run(*command, **options):
@@ -37,19 +33,16 @@ def read_yaml(path):
 
 
 def kustomize(overlay):
-    """The objects of an overlay; None: kubectl is missing or older than components (1.21)."""
-    text = kustomized_text(overlay)
-    return None if text is None else list(yaml.safe_load_all(text))
+    """The objects of an overlay; the test does not run where kubectl is missing or older than components (1.21)."""
+    return list(yaml.safe_load_all(kustomized_text(overlay)))
 
 
 @functools.lru_cache(maxsize=None)
 def kustomized_text(overlay):
-    kubectl = tool("kubectl")
-    if kubectl is None:
-        return None
+    kubectl = need("kubectl")
     version = json.loads(run(kubectl, "version", "--client", "-o", "json").stdout)["clientVersion"]
     if int(re.match(r"\d+", version["minor"]).group(0)) < 21:
-        return None
+        raise unittest.SkipTest("kubectl (older than 1.21)")
     made = run(kubectl, "kustomize", os.path.join(DEPLOY, "kubernetes/overlays", overlay))
     if made.returncode != 0 or made.stderr:
         raise AssertionError(f"kubectl kustomize {overlay}: {made.stderr}")

@@ -9,8 +9,9 @@ import sys
 import tempfile
 import unittest
 
-from deploy_files import alert_rules, dashboard_queries, read_yaml, tool
+from deploy_files import alert_rules, dashboard_queries, need, read_yaml
 from live_prometheus import LivePrometheus, wait_until
+import parts
 from waiting import eventually
 
 PROGRAMS = [sys.argv.pop(1) for _ in range(4)] if len(sys.argv) > 4 else None
@@ -41,10 +42,10 @@ def selectors(expression):
     return found
 
 
-@unittest.skipIf(tool("prometheus") is None, "no prometheus")
 class LiveTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
+        need("prometheus")
         cls.folder = tempfile.TemporaryDirectory()
         cls.live = LivePrometheus(*PROGRAMS, cls.folder.name)
         cls.live.__enter__()
@@ -121,4 +122,4 @@ class LiveTest(unittest.TestCase):
 if __name__ == "__main__":
     if PROGRAMS is None:
         sys.exit(__doc__)
-    unittest.main()
+    parts.main()

@@ -4,6 +4,7 @@
     manifests_test.py SOFTMAX_SERVER SOFTMAX_CLIENT [unittest arguments]
 """
 import copy
+import functools
 import json
 import os
 import re
@@ -13,8 +14,9 @@ import sys
 import tempfile
 import unittest
 
-from deploy_files import DEPLOY, OVERLAYS, TOOLS, kustomize, one, read_yaml, run, tool
+from deploy_files import DEPLOY, OVERLAYS, TOOLS, kustomize, need, one, read_yaml, run
 import memory
+import parts
 from waiting import eventually
 
 SERVER, CLIENT = [sys.argv.pop(1) for _ in range(2)] if len(sys.argv) > 2 else (None, None)
@@ -28,31 +30,25 @@ def seconds(text):
     return int(number) * {"ms": 0.001, "s": 1, "m": 60}[unit]
 
 
+@functools.lru_cache(maxsize=None)
 def flags_of(server):
-    told = run(server, "--help")
-    return set(re.findall(r"(--[a-z][a-z0-9-]+)", told.stdout))
+    return set(re.findall(r"(--[a-z][a-z0-9-]+)", run(server, "--help").stdout))
 
 
 class ManifestsTest(unittest.TestCase):
     def each(self):
         for overlay in OVERLAYS:
             objects = kustomize(overlay)
-            if objects is None:
-                self.skipTest("no kubectl 1.21 or newer")
             with self.subTest(overlay=overlay):
                 yield overlay, objects
 
     def settings(self, container):
-        """As the server reads the pod's environment; what it does not know yet is told and left out."""
+        """As the server reads the pod's environment; it ignores names that it does not know, so they are found here."""
         environment = memory.environment_of(container)
-        known = flags_of(SERVER)
-        for name in [n for n in environment if n.startswith("SOFTMAX_")]:
-            flag = "--" + name[len("SOFTMAX_"):].lower().replace("_", "-")
-            if flag not in known:
-                self.assertRegex(flag, "^--(tls-.*|health-address)$", "the server has no such flag")
-                print(f"this server has no {flag} yet", file=sys.stderr)
-                del environment[name]
-            elif environment[name].startswith("/etc/softmax/tls/"):
+        for name, value in list(environment.items()):
+            if name.startswith("SOFTMAX_"):
+                self.assertIn("--" + name.removeprefix("SOFTMAX_").lower().replace("_", "-"), flags_of(SERVER))
+            if value.startswith("/etc/softmax/tls/"):
                 del environment[name]  # is only there in the pod
         if environment["SOFTMAX_BACKEND"] == "cuda":
             environment["SOFTMAX_BACKEND"] = "auto"
@@ -115,12 +111,8 @@ class ManifestsTest(unittest.TestCase):
         return found.group(1)
 
     def test_mtls_pod_starts_answers_probes_and_refuses_strangers(self):
-        if not {"--tls-cert", "--health-address"} <= flags_of(SERVER) or tool("openssl") is None:
-            print("not run: this server has no TLS, or there is no openssl", file=sys.stderr)
-            return
+        need("openssl")
         objects = kustomize("mtls")
-        if objects is None:
-            self.skipTest("no kubectl 1.21 or newer")
         volume = one(objects, "Deployment")["spec"]["template"]["spec"]["volumes"][0]
         self.assertEqual(volume["secret"]["defaultMode"], 0o440)
         environment = memory.environment_of(memory.container_of(objects))
@@ -204,8 +196,6 @@ class ManifestsTest(unittest.TestCase):
 
     def test_autoscaler_and_adapter_name_the_same_figures(self):
         objects = kustomize("replicas")
-        if objects is None:
-            self.skipTest("no kubectl 1.21 or newer")
         scaler = one(objects, "HorizontalPodAutoscaler")["spec"]
         asked = {m["pods"]["metric"]["name"] for m in scaler["metrics"]}
         given = {rule["name"]["as"] for rule in read_yaml("prometheus/adapter_rules.yaml")["rules"]}
@@ -218,8 +208,6 @@ class ManifestsTest(unittest.TestCase):
 
     def test_operator_gets_the_rules_and_the_port(self):
         objects = kustomize("replicas")
-        if objects is None:
-            self.skipTest("no kubectl 1.21 or newer")
         self.assertEqual(one(objects, "PrometheusRule")["spec"], read_yaml("prometheus/softmax.rules.yaml"))
         monitor = one(objects, "ServiceMonitor")["spec"]
         service = one(objects, "Service")
@@ -236,8 +224,9 @@ class ManifestsTest(unittest.TestCase):
         return checked.stdout
 
     def test_every_object_fits_the_published_schemas(self):
-        if tool("node") is None or not os.path.isdir(os.path.join(TOOLS, "schemas/node_modules")):
-            self.skipTest("no node, or scripts/setup.sh could not fetch the schemas")
+        need("node")
+        if not os.path.isdir(os.path.join(TOOLS, "schemas/node_modules")):
+            self.skipTest("schemas of Kubernetes (scripts/setup.sh could not fetch them)")
         for _, objects in self.each():
             self.assertEqual(self.check_schemas(objects), "")
             broken = copy.deepcopy(objects)
@@ -272,8 +261,6 @@ class KServeTest(unittest.TestCase):
 
     def test_the_overlay_is_both(self):
         objects = kustomize("kserve")
-        if objects is None:
-            self.skipTest("no kubectl 1.21 or newer")
         self.assertEqual({o["kind"] for o in objects}, {"ServingRuntime", "InferenceService"})
 
 
@@ -318,12 +305,13 @@ class FamiliesTest(unittest.TestCase):
                         "SOFTMAX_LOG_FORMAT": "text"})
 
     def test_the_pod_is_reached_where_there_is_one_family(self):
-        if os.getuid() != 0 or run("unshare", "--net", "true").returncode != 0 or tool("ip") is None:
-            self.skipTest("needs root, unshare and ip")
+        need("ip")
+        if os.getuid() != 0 or run("unshare", "--net", "true").returncode != 0:
+            self.skipTest("network namespaces (need root and unshare)")
         for host, prepare in ONE_FAMILY.items():
             asked = self.serve_in(prepare, host, self.environments()["base"])
             if asked.returncode == 77:
-                self.skipTest("loopback cannot be changed here: " + asked.stderr)
+                self.skipTest("network namespaces (loopback cannot be changed: " + asked.stderr + ")")
             self.assertEqual(asked.returncode, 0, asked.stderr)
             self.assertEqual(asked.stdout.split(), ["SERVING", "HTTP/1.1", "200", "OK"], asked.stderr)
 
@@ -361,4 +349,4 @@ class ComposeTest(unittest.TestCase):
 if __name__ == "__main__":
     if SERVER is None:
         sys.exit(__doc__)
-    unittest.main()
+    parts.main()

@@ -7,8 +7,10 @@ import shutil
 import tempfile
 import unittest
 
-from deploy_files import DEPLOY, ROOT, alert_rules, dashboard_panels, dashboard_queries, read, read_yaml, run, tool
+from deploy_files import (DEPLOY, ROOT, alert_rules, dashboard_panels, dashboard_queries, need, read, read_yaml, run,
+                          tool)
 import make_dashboard
+import parts
 import prometheus_rule
 
 RULES = os.path.join(DEPLOY, "prometheus/softmax.rules.yaml")
@@ -35,14 +37,12 @@ def metrics_in(expression):
 
 class RulesTest(unittest.TestCase):
     def test_promtool_accepts_them(self):
-        if tool("promtool") is None:
-            self.skipTest("no promtool")
+        need("promtool")
         checked = run(tool("promtool"), "check", "rules", RULES)
         self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
 
     def test_promtool_accepts_the_configurations(self):
-        if tool("promtool") is None:
-            self.skipTest("no promtool")
+        need("promtool")
         kubernetes = read_yaml("prometheus/scrape_kubernetes.yaml")
         # Debian's promtool is built without the discovery of Kubernetes; everything else in there it can judge.
         self.assertEqual(kubernetes["scrape_configs"][0].pop("kubernetes_sd_configs"), [{"role": "pod"}])
@@ -55,8 +55,7 @@ class RulesTest(unittest.TestCase):
             self.assertEqual(configuration["scrape_configs"][0]["job_name"], "softmax-server", "the rules ask for it")
 
     def test_every_alert_fires_on_its_fault_and_not_on_a_healthy_server(self):
-        if tool("promtool") is None:
-            self.skipTest("no promtool")
+        need("promtool")
         tested = run(tool("promtool"), "test", "rules", CASES)
         self.assertEqual(tested.returncode, 0, tested.stdout + tested.stderr)
         with open(CASES, encoding="utf-8") as cases:
@@ -67,8 +66,7 @@ class RulesTest(unittest.TestCase):
             self.assertRegex(text, rf"alertname: {name}\n +exp_alerts:\n +- exp_labels", "no case where it fires")
 
     def test_the_cases_find_a_rule_that_is_wrong(self):
-        if tool("promtool") is None:
-            self.skipTest("no promtool")
+        need("promtool")
         with tempfile.TemporaryDirectory() as folder:
             os.makedirs(os.path.join(folder, "tests/deploy"))
             os.makedirs(os.path.join(folder, "deploy/prometheus"))
@@ -162,4 +160,4 @@ class DashboardTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    parts.main()
