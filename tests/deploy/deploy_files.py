@@ -49,6 +49,11 @@ def kustomized_text(overlay):
     return made.stdout
 
 
+def seconds(text):
+    number, unit = re.match(r'"?(\d+)(ms|s|m)"?$', text).groups()
+    return int(number) * {"ms": 0.001, "s": 1, "m": 60}[unit]
+
+
 def one(objects, kind):
     found = [o for o in objects if o["kind"] == kind]
     if len(found) != 1:

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import unittest
 
-from deploy_files import DEPLOY, OVERLAYS, TOOLS, kustomize, need, one, read_yaml, run
+from deploy_files import DEPLOY, OVERLAYS, TOOLS, kustomize, need, one, read_yaml, run, seconds
 import memory
 import parts
 from waiting import eventually
@@ -23,11 +23,6 @@ SERVER, CLIENT = [sys.argv.pop(1) for _ in range(2)] if len(sys.argv) > 2 else (
 POD_LABELS = {"app.kubernetes.io/name": "softmax-server"}
 # Between the end of a drain and SIGKILL.
 GRACE_MARGIN_S = 10
-
-
-def seconds(text):
-    number, unit = re.match(r'"?(\d+)(ms|s|m)"?$', text).groups()
-    return int(number) * {"ms": 0.001, "s": 1, "m": 60}[unit]
 
 
 @functools.lru_cache(maxsize=None)
