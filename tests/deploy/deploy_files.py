@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
 import yaml
@@ -32,20 +33,28 @@ def read_yaml(path):
     return yaml.safe_load(read(path))
 
 
-def kustomize(overlay):
-    """The objects of an overlay; the test does not run where kubectl is missing or older than components (1.21)."""
-    return list(yaml.safe_load_all(kustomized_text(overlay)))
+def kustomize(overlay, *components):
+    """The objects of an overlay, and of it with more components; the test does not run where kubectl is missing or
+    older than components (1.21)."""
+    if not components:
+        return list(yaml.safe_load_all(kustomized_text(os.path.join(DEPLOY, "kubernetes/overlays", overlay))))
+    with tempfile.TemporaryDirectory() as folder:
+        to_deploy = os.path.relpath(os.path.join(DEPLOY, "kubernetes"), os.path.realpath(folder))
+        with open(os.path.join(folder, "kustomization.yaml"), "w", encoding="utf-8") as written:
+            yaml.safe_dump({"resources": [f"{to_deploy}/overlays/{overlay}"],
+                            "components": [f"{to_deploy}/components/{component}" for component in components]}, written)
+        return list(yaml.safe_load_all(kustomized_text(folder)))
 
 
 @functools.lru_cache(maxsize=None)
-def kustomized_text(overlay):
+def kustomized_text(folder):
     kubectl = need("kubectl")
     version = json.loads(run(kubectl, "version", "--client", "-o", "json").stdout)["clientVersion"]
     if int(re.match(r"\d+", version["minor"]).group(0)) < 21:
         raise unittest.SkipTest("kubectl (older than 1.21)")
-    made = run(kubectl, "kustomize", os.path.join(DEPLOY, "kubernetes/overlays", overlay))
+    made = run(kubectl, "kustomize", folder)
     if made.returncode != 0 or made.stderr:
-        raise AssertionError(f"kubectl kustomize {overlay}: {made.stderr}")
+        raise AssertionError(f"kubectl kustomize {folder}: {made.stderr}")
     return made.stdout
 
 
@@ -59,6 +68,24 @@ def one(objects, kind):
     if len(found) != 1:
         raise AssertionError(f"{len(found)} objects of kind {kind}")
     return found[0]
+
+
+# Whose schemas scripts/setup.sh fetches.
+WITH_SCHEMAS = re.compile(r"(v1|apps/v1|policy/v1|networking\.k8s\.io/v1|autoscaling/v2|monitoring\.coreos\.com/v1)$")
+
+
+def schema_problems(objects):
+    """What in them does not fit the published schemas, a line each; objects of other groups are not looked at."""
+    need("node")
+    if not os.path.isdir(os.path.join(TOOLS, "schemas/node_modules")):
+        raise unittest.SkipTest("schemas of Kubernetes (scripts/setup.sh could not fetch them)")
+    known = [o for o in objects if WITH_SCHEMAS.match(o["apiVersion"])]
+    checked = subprocess.run(["node", os.path.join(os.path.dirname(os.path.abspath(__file__)), "schema_check.mjs"),
+                              os.path.join(TOOLS, "schemas")], input=json.dumps(known), capture_output=True, text=True,
+                             timeout=120, check=False)
+    if checked.stderr:
+        raise AssertionError(checked.stderr)
+    return checked.stdout
 
 
 def alert_rules():

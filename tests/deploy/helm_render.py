@@ -1,17 +1,29 @@
 """Renders the chart: the part of Helm's templates that it uses, for machines without helm.
 
-Actions: if, else, range, end, variables, pipelines of the functions below, .Values, .Release, .Files.Get. Anything else
-is an error, so a template that needs more is seen here first.
+Actions: if, else, range, end, define, variables, pipelines with parentheses of the functions below, include, .Values,
+.Release, .Files.Get. Anything else is an error, so a template that needs more is seen here first. Values must fit
+values.schema.json, as Helm has it.
+
+Numbers are what Helm makes of them: of values.yaml Go's json.Number, a kind of string; of other files float64, whose
+own printing makes 1e+06 of a million; of --set integers.
 """
-import copy
+import decimal
 import json
 import os
 import re
 
 import yaml
 
+import json_schema
+
 ACTION = re.compile(r"\{\{(-)?\s*(.*?)\s*(-)?\}\}", re.DOTALL)
 WORD = re.compile(r'"(?:[^"\\]|\\.)*"|\(|\)|\||[^\s()|]+')
+# From here on, and below 1e-4, Go prints a float64 with an exponent (fmt's %v); encoding/json does from 1e21 on.
+GO_EXPONENT_FROM = 1e6
+
+
+class _Number(str):
+    """Go's json.Number."""
 
 
 def _required(message, value):
@@ -20,23 +32,59 @@ def _required(message, value):
     return value
 
 
-FUNCTIONS = {
-    "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "not": lambda a: not a, "required": _required,
-    "or": lambda *all_of: next((a for a in all_of if a), all_of[-1]),
-    "and": lambda *all_of: next((a for a in all_of if not a), all_of[-1]),
-    "quote": lambda a: json.dumps(_text(a)), "toJson": lambda a: json.dumps(a, separators=(",", ":")),
-    "indent": lambda n, a: "\n".join(" " * n + line for line in a.split("\n")),
-}
+def _fail(message):
+    raise ValueError(message)
+
+
+def _plain(number):
+    """A float64 without an exponent, as encoding/json prints it."""
+    return str(int(number)) if number == int(number) else format(decimal.Decimal(repr(number)), "f")
 
 
 def _text(value):
-    return {True: "true", False: "false"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+    """As fmt's %v prints it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value and not 1e-4 <= abs(value) < GO_EXPONENT_FROM:
+        digits, exponent = f"{decimal.Decimal(repr(value)).normalize():e}".split("e")
+        return f"{digits}e{int(exponent):+03d}"
+    return _plain(value) if isinstance(value, float) else str(value)
+
+
+def _json(value):
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{json.dumps(key)}:{_json(value[key])}" for key in sorted(value)) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_json, value)) + "]"
+    if isinstance(value, _Number):
+        return str(value)
+    return _plain(value) if isinstance(value, float) else json.dumps(value)
+
+
+def _int64(value):
+    try:
+        return int(value or 0)
+    except ValueError:
+        return 0  # as sprig has it
+
+
+FUNCTIONS = {
+    "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "required": _required, "fail": _fail,
+    "or": lambda *all_of: next((a for a in all_of if a), all_of[-1]),
+    "and": lambda *all_of: next((a for a in all_of if not a), all_of[-1]),
+    "default": lambda otherwise, a: a or otherwise, "ternary": lambda yes, no, which: yes if which else no,
+    "kindIs": lambda kind, a: isinstance(a, {"string": str}[kind]), "list": lambda *items: list(items),
+    "int64": _int64, "quote": lambda a: json.dumps("" if a is None else _text(a)), "toJson": _json,
+    "indent": lambda n, a: "\n".join(" " * n + line for line in a.split("\n")),
+}
+FUNCTIONS["nindent"] = lambda n, a: "\n" + FUNCTIONS["indent"](n, a)
 
 
 class _Renderer:
     def __init__(self, chart, values, release):
         self.root = {"Values": values, "Release": release}
         self.chart = chart
+        self.defined = {}  # bodies by name
 
     def _look_up(self, word, dot, variables):
         if word.startswith('"'):
@@ -49,32 +97,39 @@ class _Renderer:
             return variables[word]
         if not word.startswith("."):
             raise ValueError(f"{word} is no function that helm_render.py knows")
-        value = self.root
         for part in word[1:].split("."):
-            value = value[part]  # a value that values.yaml does not have is an error here
-        return value
+            dot = dot[part]  # a value that values.yaml does not have is an error here
+        return dot
 
-    def _pipeline(self, text, dot, variables):
-        stages, piped = [[]], []
-        for word in WORD.findall(text):
-            if word == "|":
-                stages.append([])
-            elif word in "()":
-                raise ValueError("helm_render.py knows no parentheses: " + text)
+    def _call(self, name, arguments):
+        if name == ".Files.Get":
+            with open(os.path.join(self.chart, arguments[0]), encoding="utf-8") as opened:
+                return opened.read()
+        if name == "include":
+            return self._block(self.defined[arguments[0]], arguments[1], {"$": arguments[1]})[0]
+        return FUNCTIONS[name](*arguments)
+
+    def _pipeline(self, words, dot, variables):
+        """The value of the words up to a closing parenthesis or the end, which are taken away."""
+        piped, name, arguments = [], None, []
+        while True:
+            word = words.pop(0) if words else ")"
+            if word in ("|", ")"):
+                value = self._call(name, arguments + piped) if name else arguments[0]
+                if word == ")":
+                    return value
+                piped, name, arguments = [value], None, []
+            elif word == "(":
+                arguments.append(self._pipeline(words, dot, variables))
+            elif name is None and not arguments and (word in FUNCTIONS or word in ("include", ".Files.Get")):
+                name = word
+            elif name is None and arguments:
+                raise ValueError(f"{arguments[0]} {word}: helm_render.py knows no such call")
             else:
-                stages[-1].append(word)
-        for head, *rest in stages:
-            arguments = [self._look_up(word, dot, variables) for word in rest] + piped
-            if head == ".Files.Get":
-                with open(os.path.join(self.chart, arguments[0]), encoding="utf-8") as opened:
-                    piped = [opened.read()]
-            elif head in FUNCTIONS:
-                piped = [FUNCTIONS[head](*arguments)]
-            elif arguments:
-                raise ValueError(f"{head} is no function that helm_render.py knows")
-            else:
-                piped = [self._look_up(head, dot, variables)]
-        return piped[0]
+                arguments.append(self._look_up(word, dot, variables))
+
+    def _value(self, text, dot, variables):
+        return self._pipeline(WORD.findall(text), dot, variables)
 
     def render(self, text):
         parts, end = [], 0
@@ -86,7 +141,7 @@ class _Renderer:
             if match.group(3):
                 end += len(text[end:]) - len(text[end:].lstrip())
         parts.append(text[end:])
-        out, rest = self._block(parts, self.root, {})
+        out, rest = self._block(parts, self.root, {"$": self.root})
         if rest:
             raise ValueError("an end too many")
         return out
@@ -97,7 +152,7 @@ class _Renderer:
         condition = parts[0][0]
         for i, part in enumerate(parts[1:], 1):
             word = part[0].split(" ")[0] if isinstance(part, tuple) else ""
-            if word in ("if", "range"):
+            if word in ("if", "range", "define"):
                 depth += 1
             elif word == "end" and depth:
                 depth -= 1
@@ -120,13 +175,16 @@ class _Renderer:
                 branches, after = self._branches([part, *parts])
                 out += self._branch(branches, dot, variables)
                 parts = after
+            elif action.startswith("define "):
+                ((what, body),), parts = self._branches([part, *parts])
+                self.defined[json.loads(what.removeprefix("define "))] = body
             elif action == "end":
                 return out, [part]
             elif re.match(r"\$\w+ :?= ", action):
                 name, value = re.split(r" :?= ", action, maxsplit=1)
-                variables[name] = self._pipeline(value, dot, variables)
+                variables[name] = self._value(value, dot, variables)
             elif not action.startswith("/*"):
-                out += _text(self._pipeline(action, dot, variables))
+                out += _text(self._value(action, dot, variables))
         return out, []
 
     def _branch(self, branches, dot, variables):
@@ -135,32 +193,47 @@ class _Renderer:
             if kind == "range":
                 names, _, what = what.rpartition(":= ")
                 names = [name.strip() for name in names.split(",")] if names else []
-                value = self._pipeline(what, dot, variables)
+                names = ["_", *names] if len(names) == 1 else names  # a single one is the item's, not the key's
+                value = self._value(what, dot, variables)
                 pairs = sorted(value.items()) if isinstance(value, dict) else enumerate(value)
                 return "".join(self._block(parts, item, {**variables, **dict(zip(names, (key, item)))})[0]
                                for key, item in pairs)
-            if kind == "else" or self._pipeline(what, dot, variables):
+            if kind == "else" or self._value(what, dot, variables):
                 return self._block(parts, dot, variables)[0]
         return ""
 
 
-def _merge(base, changes):
-    for key, value in changes.items():
-        if isinstance(value, dict) and isinstance(base.get(key), dict):
-            _merge(base[key], value)
-        else:
-            base[key] = value
+def merged(base, *more):
+    made = dict(base)
+    for key, value in ((key, value) for changes in more for key, value in changes.items()):
+        both = isinstance(value, dict) and isinstance(made.get(key), dict)
+        made[key] = merged(made[key], value) if both else value
+    return made
 
 
-def render(chart, changes=None, name="softmax-server", namespace="default"):
-    """The text of each template, by its file's name."""
+def _with_numbers(value, kind):
+    """A copy whose numbers are of this kind."""
+    if isinstance(value, dict):
+        return {key: _with_numbers(inner, kind) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_with_numbers(inner, kind) for inner in value]
+    return kind(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
+
+
+def render(chart, changes=None, arguments=None, name="softmax-server", namespace="default"):
+    """The text of each template, by its file's name: `changes` as of a values file, `arguments` as of --set."""
     with open(os.path.join(chart, "values.yaml"), encoding="utf-8") as opened:
-        values = yaml.safe_load(opened)
-    _merge(values, copy.deepcopy(changes or {}))
+        defaults = yaml.safe_load(opened)
+    changes, arguments = changes or {}, arguments or {}
+    with open(os.path.join(chart, "values.schema.json"), encoding="utf-8") as opened:
+        wrong = json_schema.problems(merged(defaults, changes, arguments), json.load(opened))
+    if wrong:
+        raise ValueError("\n".join(wrong))
+    values = merged(_with_numbers(defaults, _Number), _with_numbers(changes, float), arguments)
     folder = os.path.join(chart, "templates")
     renderer = _Renderer(chart, values, {"Name": name, "Namespace": namespace})
     texts = {}
-    for file in sorted(os.listdir(folder)):
+    for file in sorted(os.listdir(folder)):  # those with a _ in front, which define, come first
         with open(os.path.join(folder, file), encoding="utf-8") as opened:
             texts[file] = renderer.render(opened.read())
     return texts
