@@ -23,6 +23,7 @@ SERVER, CLIENT = [sys.argv.pop(1) for _ in range(2)] if len(sys.argv) > 2 else (
 POD_LABELS = {"app.kubernetes.io/name": "softmax-server"}
 # Between the end of a drain and SIGKILL.
 GRACE_MARGIN_S = 10
+KUBERNETES_GRACE_S = 30
 
 
 @functools.lru_cache(maxsize=None)
@@ -68,6 +69,14 @@ class ManifestsTest(unittest.TestCase):
             # Endpoints learn of a pod that is not ready within one probe and its propagation.
             probe = pod["containers"][0]["readinessProbe"]
             self.assertGreaterEqual(seconds(settings["drain-delay"]), 3 * probe["periodSeconds"])
+
+    def test_connections_come_of_age_so_that_new_pods_get_calls(self):
+        for _, objects in self.each():
+            settings = self.settings(memory.container_of(objects))
+            age = seconds(settings["max-connection-age"])
+            # Long beside the time that calls have to end, and not so long that a scale-up is without effect.
+            self.assertGreaterEqual(age, 4 * seconds(settings["drain-timeout"]))
+            self.assertLessEqual(age, 600)
 
     def test_probes_ask_the_health_service_in_clear(self):
         for _, objects in self.each():
@@ -240,7 +249,11 @@ class KServeTest(unittest.TestCase):
         service = read_yaml("kubernetes/kserve/inference_service.yaml")
         base = read_yaml("kubernetes/base/deployment.yaml")["spec"]["template"]["spec"]["containers"][0]
         container = one_of(runtime["spec"]["containers"])
-        self.assertEqual(container["env"], base["env"])
+        environment, its = memory.environment_of(container), memory.environment_of(base)
+        self.assertEqual({**environment, "SOFTMAX_DRAIN_TIMEOUT": None}, {**its, "SOFTMAX_DRAIN_TIMEOUT": None})
+        # A runtime cannot say how long its pods have to end: it is what Kubernetes gives.
+        drain = seconds(environment["SOFTMAX_DRAIN_DELAY"]) + seconds(environment["SOFTMAX_DRAIN_TIMEOUT"])
+        self.assertEqual(drain + GRACE_MARGIN_S, KUBERNETES_GRACE_S)
         self.assertEqual(container["resources"], base["resources"])
         self.assertEqual(container["image"], base["image"])
         self.assertEqual(runtime["spec"]["protocolVersions"], ["grpc-v2"])
