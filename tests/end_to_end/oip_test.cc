@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "client/loadgen/measure/http_get.h"
 #include "kernels/reference.h"
 #include "server/rpc/security/token_set.h"
 #include "softmax/v1/softmax.grpc.pb.h"
@@ -139,7 +140,7 @@ TEST_F(Oip, AStreamAnswersEachRequestInTurn) {
 // A large request takes longer than what is sent behind it, and errors are known at once: they wait for their turn.
 TEST_F(Oip, AnswersAndErrorsOfAStreamWaitForEarlierOnes) {
   const Question large = MakeQuestion({64, 65536}, 5);  // 16 MiB
-  const Question small = MakeQuestion({2, 3}, 1);
+  const Question small = MakeQuestion({64, 256}, 1);    // 64 KiB
   ModelInferRequest bad = RequestOf(small, "bad");
   bad.mutable_inputs(0)->set_datatype("INT8");
   const auto context = Context();
@@ -163,6 +164,15 @@ TEST_F(Oip, AnswersAndErrorsOfAStreamWaitForEarlierOnes) {
   EXPECT_FALSE(stream->Read(&response));
   EXPECT_TRUE(stream->Finish().ok());
   EXPECT_TRUE(service_.AllSlabsFree());
+  // What waits holds no memory that the answer before it may need.
+  const auto location = client::ParseHttpLocation("http://" + service_.server().metrics_address() + "/metrics", "/");
+  ASSERT_TRUE(location.ok());
+  const auto metrics = client::HttpGet(*location, {});
+  ASSERT_TRUE(metrics.ok());
+  const std::string name = "softmax_host_copied_bytes_total{direction=\"out\"} ";
+  const std::size_t at = metrics->find(name);
+  ASSERT_NE(at, std::string::npos);
+  EXPECT_GE(std::stod(metrics->substr(at + name.size())), 64 << 10);
 }
 
 // As Triton's header asks: the first error, in the order of requests, is the stream's.

@@ -11,6 +11,10 @@
 namespace softmax::server {
 namespace {
 
+// An answer that waits for its turn up to this size leaves the arena at once: the answer before it may be waiting for
+// just that memory. Larger ones get memory in the order of their requests.
+constexpr std::uint64_t kHeldBytes = 1u << 20;
+
 std::string EncodedError(const std::string& id, const absl::Status& status) {
   std::string encoded;
   EncodeInferStreamError(id, status, &encoded);
@@ -63,6 +67,10 @@ std::uint64_t InferStreamCall::TakeTurn() {
 void InferStreamCall::EndTurn(std::uint64_t turn) {
   answered_[turn - next_] = true;
   for (; !answered_.empty() && answered_.front(); ++next_) answered_.pop_front();
+  if (turn < next_) return;
+  for (Outgoing& out : outgoing_) {
+    if (out.turn == turn && out.bytes > 0 && out.bytes <= kHeldBytes) CopyOut(&out);
+  }
 }
 
 void InferStreamCall::MoveToTurn(std::uint64_t turn, std::size_t count) {
