@@ -309,18 +309,21 @@ void Acceptor::HandOver(int fd, std::size_t destination) {
     return;
   }
   const Destination& to = destinations_[destination];
+  const bool is_tls = to.handoff->protocol() == Protocol::kTls;
+  const std::optional<ReadGuard::Account> account =
+      ReadGuard::Watch(fd, to.max_streams, is_tls ? ReadGuard::Bytes::kEncrypted : ReadGuard::Bytes::kPlain);
+  if (!account.has_value()) {
+    Refused("its descriptor's number is too high to be watched", fd);
+    close(fd);
+    close(duplicate);
+    return;
+  }
   const int one = 1;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));  // fails on a unix socket: fine
   const std::string name = to.handoff->PeerOf(fd);
   const std::size_t server = to.handoff->Choose();
   accepted_[duplicate] = Accepted{destination, name, server, accepted_number_++};
-  char greeting[kGreetingBytes];
-  std::string_view client_random;
-  if (to.handoff->protocol() == Protocol::kTls && recv(fd, greeting, sizeof(greeting), MSG_PEEK | MSG_DONTWAIT) > 0) {
-    client_random = ClientRandom({greeting, sizeof(greeting)});
-  }
-  const ReadGuard::Account account = ReadGuard::Watch(fd, to.max_streams, client_random);
-  to.connections->Add(name, duplicate, PeerName(fd), server, account);
+  to.connections->Add(name, duplicate, PeerName(fd), server, *account);
   Watch(epoll_, duplicate, EPOLLRDHUP, kConnection | static_cast<std::uint64_t>(duplicate));
   if (!to.run) return to.handoff->HandOff(fd, server);
   to.run(server, [socket = std::make_shared<OwnedSocket>(fd), handoff = to.handoff.get(), server,

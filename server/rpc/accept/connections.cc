@@ -97,7 +97,7 @@ bool Connection::Ended() const {
 }
 
 void Connection::SentTooMuch() {
-  if (sent_too_much_) ReadGuard::End(fd_, FrameMeter::Verdict::kMessages, /*goes_in_the_clear=*/false);
+  if (sent_too_much_) ReadGuard::End(account_, fd_, FrameMeter::Verdict::kMessages, /*goes_in_the_clear=*/false);
   sent_too_much_ = true;
 }
 

@@ -51,11 +51,6 @@ Greeting JudgeGreeting(Protocol protocol, std::string_view bytes) {
   return IsHttp1(bytes) ? Greeting::kHttp1 : Greeting::kWrong;
 }
 
-std::string_view ClientRandom(std::string_view bytes) {
-  constexpr std::size_t kRandomAt = 11;  // behind a record's head, a message's head and a version
-  return bytes.substr(kRandomAt, kGreetingBytes - kRandomAt);
-}
-
 void AnswerHttp1(int fd) {
   constexpr std::string_view kAnswer =
       "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n"

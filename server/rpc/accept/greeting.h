@@ -20,9 +20,6 @@ enum class Protocol : std::uint8_t { kHttp2, kTls };
 // Enough to judge by: HTTP/2's preface has 24 bytes, a ClientHello's random number ends at 43.
 constexpr std::size_t kGreetingBytes = 43;
 
-// The 32 random bytes of a TLS greeting that is kRight.
-std::string_view ClientRandom(std::string_view bytes);
-
 Greeting JudgeGreeting(Protocol protocol, std::string_view bytes);
 
 // Tells an HTTP/1 client, as far as the socket takes it without waiting, that this is a gRPC port. Does not close.

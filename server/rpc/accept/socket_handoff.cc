@@ -8,6 +8,8 @@
 
 #include <cstring>
 
+#include "server/rpc/guard/read_guard.h"
+
 namespace softmax::server {
 
 std::size_t LeastLoaded::Take() {
@@ -50,6 +52,7 @@ void TlsHandoff::HandOff(int fd, std::size_t server) {
   grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
   parameters.listener_fd = -1;
   parameters.fd = fd;
+  const ReadGuard::TlsScope its_session(fd);
   acceptors_[server]->HandleNewConnection(&parameters);
 }
 

@@ -64,6 +64,10 @@ class FrameMeter {
   // Bytes in the order in which they arrive, the connection preface first. Anything but kFine: read no more of it.
   Verdict Take(std::string_view bytes);
 
+  // Whether the client has finished HTTP/2's begin, and whether it has begun a call.
+  bool acknowledged_settings() const { return acknowledged_settings_; }
+  bool has_called() const { return last_stream_ != 0; }
+
  private:
   Verdict TakeHeader();
   Verdict Judge(TimePoint now);

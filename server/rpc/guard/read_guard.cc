@@ -1,6 +1,7 @@
 #include "server/rpc/guard/read_guard.h"
 
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -9,19 +10,22 @@
 #include <new>
 #include <optional>
 #include <string>
-#include <unordered_map>
 
 #include "server/base/log.h"
-#include "server/base/mutex.h"
 #include "server/base/socket_name.h"
 
 namespace softmax::server {
 
 // One descriptor number's. Never freed, since a reader may look at any moment; used again when the number is.
 struct alignas(128) ReadGuard::Slot {
-  std::atomic<std::uint64_t> generation{0};  // odd: watched
+  // Odd: watched. Even: forgotten, but the socket may be read still; 0: never used.
+  std::atomic<std::uint64_t> generation{0};
   int fd = -1;
-  std::string client_random;  // empty: not encrypted
+  ino_t socket = 0;  // tells whether the descriptor is still the one that was watched
+  bool is_encrypted = false;
+  std::atomic<bool> is_bound{false};  // to a TLS session
+  std::atomic<bool> is_ended{false};
+  std::atomic<Stage> stage{Stage::kHandshake};
   std::optional<FrameMeter> meter;
   alignas(64) Earnings earnings;
 };
@@ -36,14 +40,10 @@ std::array<std::atomic<Chunk*>, kChunks> chunks{};
 std::array<std::atomic<std::uint64_t>, FrameMeter::kVerdicts> ended_for{};
 std::atomic<bool> is_enabled{true};
 
-// TLS connections whose decrypted bytes nobody has seen yet, by their client's random number.
-struct Unclaimed {
-  Mutex mu;
-  std::unordered_map<std::string, ReadGuard::Account> accounts ABSL_GUARDED_BY(mu);
-};
-Unclaimed& GetUnclaimed() {
-  static auto* const unclaimed = new Unclaimed;
-  return *unclaimed;
+// The number that the kernel has for an open socket. 0: there is none.
+ino_t SocketOf(int fd) {
+  struct stat info {};
+  return fstat(fd, &info) == 0 ? info.st_ino : 0;
 }
 
 ReadGuard::Slot* FindSlot(int fd) {
@@ -103,6 +103,18 @@ Earnings* ReadGuard::Account::earnings() const {
   return &slot_->earnings;
 }
 
+bool ReadGuard::Account::is_current() const {
+  if (slot_ == nullptr) return false;
+  const std::uint64_t generation = slot_->generation.load(std::memory_order_acquire);
+  return generation == generation_ || generation == generation_ + 1;
+}
+
+ReadGuard::Stage ReadGuard::Account::stage() const {
+  return is_current() ? slot_->stage.load(std::memory_order_relaxed) : Stage::kCalled;
+}
+
+bool ReadGuard::Account::ended() const { return is_current() && slot_->is_ended.load(std::memory_order_relaxed); }
+
 void ReadGuard::Account::Earn(std::uint64_t calls, std::uint64_t frames) const {
   Earnings* const earned = earnings();
   if (earned == nullptr) return;
@@ -123,46 +135,34 @@ void ReadGuard::Account::AnswerTaken(std::uint64_t bytes) const {
   }
 }
 
-ReadGuard::Account ReadGuard::Watch(int fd, std::uint64_t streams, std::string_view client_random) {
-  if (!is_enabled.load(std::memory_order_relaxed)) return {};
+std::optional<ReadGuard::Account> ReadGuard::Watch(int fd, std::uint64_t streams, Bytes bytes) {
+  if (!is_enabled.load(std::memory_order_relaxed)) return Account();
   Slot* const slot = MakeSlot(fd);
-  if (slot == nullptr) return {};
+  if (slot == nullptr) return std::nullopt;
   slot->fd = fd;
-  slot->client_random = client_random;
+  slot->socket = SocketOf(fd);
+  slot->is_encrypted = bytes == Bytes::kEncrypted;
+  slot->is_bound.store(false, std::memory_order_relaxed);
+  slot->is_ended.store(false, std::memory_order_relaxed);
+  slot->stage.store(Stage::kHandshake, std::memory_order_relaxed);
   slot->earnings.calls.store(0, std::memory_order_relaxed);
   slot->earnings.frames.store(0, std::memory_order_relaxed);
   slot->earnings.unread.store(0, std::memory_order_relaxed);
   slot->meter.emplace(streams, slot->earnings, SteadyClock::now());
+  if (slot->is_encrypted) PrepareTls();
   const std::uint64_t generation = (slot->generation.load(std::memory_order_relaxed) | 1) + 2;
   slot->generation.store(generation, std::memory_order_release);
-  const Account account(slot, generation);
-  if (!client_random.empty()) {
-    PrepareTls();
-    Unclaimed& unclaimed = GetUnclaimed();
-    MutexLock lock(unclaimed.mu);
-    unclaimed.accounts.insert_or_assign(std::string(client_random), account);
-  }
-  return account;
-}
-
-ReadGuard::Account ReadGuard::Claim(std::string_view client_random) {
-  Unclaimed& unclaimed = GetUnclaimed();
-  MutexLock lock(unclaimed.mu);
-  const auto it = unclaimed.accounts.find(std::string(client_random));
-  if (it == unclaimed.accounts.end()) return {};
-  const Account account = it->second;
-  unclaimed.accounts.erase(it);
-  return account;
+  return Account(slot, generation);
 }
 
 void ReadGuard::Forget(const Account& account) {
   if (account.slot_ == nullptr) return;
   std::uint64_t generation = account.generation_;
-  if (!account.slot_->generation.compare_exchange_strong(generation, generation + 1, std::memory_order_relaxed)) return;
-  if (!account.slot_->client_random.empty()) (void)Claim(account.slot_->client_random);
+  account.slot_->generation.compare_exchange_strong(generation, generation + 1, std::memory_order_relaxed);
 }
 
-void ReadGuard::End(int fd, FrameMeter::Verdict reason, bool goes_in_the_clear) {
+void ReadGuard::End(const Account& account, int fd, FrameMeter::Verdict reason, bool goes_in_the_clear) {
+  if (account.is_current()) account.slot_->is_ended.store(true, std::memory_order_relaxed);
   const std::uint64_t before = ended_for[static_cast<std::size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
   // Whoever comes back again and again does not fill the log: the first, the second, the fourth and so on are named.
   if ((before & (before + 1)) == 0) {
@@ -178,27 +178,49 @@ std::uint64_t ReadGuard::ended(FrameMeter::Verdict reason) {
 
 void ReadGuard::SetEnabled(bool enabled) { is_enabled.store(enabled); }
 
-bool ReadGuard::Passes(int fd, const msghdr& message, std::size_t bytes) {
+std::optional<ReadGuard::Account> ReadGuard::AccountOf(int fd) {
   Slot* const slot = FindSlot(fd);
   const std::uint64_t generation = slot == nullptr ? 0 : slot->generation.load(std::memory_order_acquire);
-  if ((generation & 1) == 0 || !slot->client_random.empty()) return true;
-  const Account account(slot, generation);
+  if (generation == 0) return std::nullopt;
+  if ((generation & 1) != 0) return Account(slot, generation);
+  // The client has ended the connection. What arrived before that passes here still, unless the number is another
+  // socket's by now.
+  if (SocketOf(fd) != slot->socket) return std::nullopt;
+  return Account(slot, generation - 1);
+}
+
+bool ReadGuard::Passes(int fd, const msghdr& message, std::size_t bytes) {
+  const std::optional<Account> account = AccountOf(fd);
+  if (!account.has_value()) return true;
+  const Slot& slot = *account->slot_;
+  if (slot.is_ended.load(std::memory_order_relaxed)) return false;
+  if (slot.is_encrypted) return slot.is_bound.load(std::memory_order_relaxed);
   for (std::size_t i = 0; i < message.msg_iovlen && bytes > 0; ++i) {
     const std::size_t piece = std::min(bytes, message.msg_iov[i].iov_len);
-    if (!Passes(account, {static_cast<const char*>(message.msg_iov[i].iov_base), piece})) return false;
+    if (!Take(*account, {static_cast<const char*>(message.msg_iov[i].iov_base), piece})) return false;
     bytes -= piece;
   }
   return true;
 }
 
 bool ReadGuard::Passes(const Account& account, std::string_view decrypted) {
-  if (account.earnings() == nullptr) return true;
-  const FrameMeter::Verdict verdict = account.slot_->meter->Take(decrypted);
-  if (verdict == FrameMeter::Verdict::kFine) return true;
-  Forget(account);
-  End(account.slot_->fd, verdict, account.slot_->client_random.empty());
-  return false;
+  return account.is_current() && !account.ended() && Take(account, decrypted);
 }
+
+bool ReadGuard::Take(const Account& account, std::string_view bytes) {
+  Slot& slot = *account.slot_;
+  const FrameMeter::Verdict verdict = slot.meter->Take(bytes);
+  if (verdict != FrameMeter::Verdict::kFine) {
+    End(account, slot.fd, verdict, /*goes_in_the_clear=*/!slot.is_encrypted);
+    return false;
+  }
+  if (slot.stage.load(std::memory_order_relaxed) != Stage::kCalled && slot.meter->acknowledged_settings()) {
+    slot.stage.store(slot.meter->has_called() ? Stage::kCalled : Stage::kUnused, std::memory_order_relaxed);
+  }
+  return true;
+}
+
+void ReadGuard::SetBound(const Account& account) { account.slot_->is_bound.store(true, std::memory_order_relaxed); }
 
 }  // namespace softmax::server
 

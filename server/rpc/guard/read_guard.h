@@ -4,7 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
-#include <string>
+#include <optional>
 #include <string_view>
 
 #include "server/rpc/guard/frame_meter.h"
@@ -15,9 +15,19 @@ namespace softmax::server {
 // connection that goes too far. gRPC has no place for such a filter; so this library defines recvmsg, by which gRPC
 // reads its sockets, and for TLS SSL_read, by which it gets the decrypted bytes, and calls the real ones. Descriptors
 // that are not watched pass unseen.
+//
+// What is watched fails closed: bytes of a TLS connection whose session is not known to be its own do not pass, nor
+// does what arrived before its client's end, unmetered, nor anything after its own end.
 class ReadGuard {
  public:
   struct Slot;
+
+  // How far a client has come.
+  enum class Stage : std::uint8_t {
+    kHandshake,  // TLS, or HTTP/2's exchange of SETTINGS, is not finished
+    kUnused,     // it has begun no call yet
+    kCalled,
+  };
 
   // A connection's end of it, for what the connection earns (any thread). Empty: not watched.
   class Account {
@@ -30,20 +40,39 @@ class ReadGuard {
     void AnswerSent(std::uint64_t bytes) const;  // until AnswerTaken
     void AnswerTaken(std::uint64_t bytes) const;
 
+    // Any thread, while the descriptor that Watch was given may still be read. kCalled where nothing is watched.
+    Stage stage() const;
+    // Whether the guard has ended it.
+    bool ended() const;
+
    private:
     friend class ReadGuard;
     Account(Slot* slot, std::uint64_t generation) : slot_(slot), generation_(generation) {}
     void Earn(std::uint64_t calls, std::uint64_t frames) const;
-    Earnings* earnings() const;  // null: the descriptor's number is another connection's by now
+    Earnings* earnings() const;  // null: it was forgotten, or the descriptor's number is another connection's by now
+    // Whether the slot is this connection's, which may have been forgotten.
+    bool is_current() const;
 
     Slot* slot_ = nullptr;
     std::uint64_t generation_ = 0;
   };
 
-  // From now on `fd`, of which nothing has been read, is watched. `streams`: that the server lets it have open.
-  // `client_random`: a TLS client's, by which its decrypted bytes are known; empty: the bytes are not encrypted.
-  static Account Watch(int fd, std::uint64_t streams, std::string_view client_random = {});
-  // The connection has ended.
+  // The TLS session that this thread makes while this lives is that of the connection with this descriptor, whatever
+  // its client sends: gRPC makes it when it is handed the socket, before it reads.
+  class TlsScope {
+   public:
+    explicit TlsScope(int fd);
+    ~TlsScope();
+    TlsScope(const TlsScope&) = delete;
+    TlsScope& operator=(const TlsScope&) = delete;
+  };
+
+  enum class Bytes : std::uint8_t { kPlain, kEncrypted };
+
+  // From now on `fd`, of which nothing has been read, is watched until it is closed. `streams`: that the server lets it
+  // have open. Nothing: its number is too high to be watched, and it must not be served.
+  static std::optional<Account> Watch(int fd, std::uint64_t streams, Bytes bytes = Bytes::kPlain);
+  // The client has ended the connection; it earns nothing any more. gRPC may still read what arrived before.
   static void Forget(const Account& account);
 
   // Connections ended for this reason since the process began.
@@ -52,16 +81,23 @@ class ReadGuard {
   static void SetEnabled(bool enabled);
 
   // Ends a connection: counts and logs it, says GOAWAY (in the clear only) and shuts the socket, which gRPC then
-  // closes.
-  static void End(int fd, FrameMeter::Verdict reason, bool goes_in_the_clear);
+  // closes. `fd`: the socket, by whatever number.
+  static void End(const Account& account, int fd, FrameMeter::Verdict reason, bool goes_in_the_clear);
 
   // For recvmsg and SSL_read: whether gRPC may see these bytes; else the connection has been ended.
   static bool Passes(int fd, const msghdr& message, std::size_t bytes);
   static bool Passes(const Account& account, std::string_view decrypted);
-  // Makes the linker take the SSL_read of this library.
+
+ private:
+  // The account of a descriptor that is watched; nothing where it is not.
+  static std::optional<Account> AccountOf(int fd);
+  static bool Take(const Account& account, std::string_view bytes);
+  // Makes OpenSSL give sessions their account, and the linker take the SSL_read of this library.
   static void PrepareTls();
-  // Once for each TLS connection: the account that was opened with this client_random.
-  static Account Claim(std::string_view client_random);
+  // The session is there: encrypted bytes may go to it.
+  static void SetBound(const Account& account);
+
+  friend struct TlsSessions;
 };
 
 }  // namespace softmax::server

@@ -2,44 +2,56 @@
 #include <dlfcn.h>
 #include <openssl/ssl.h>
 
+#include <memory>
+#include <optional>
+
 #include "server/rpc/guard/read_guard.h"
 
 namespace softmax::server {
-namespace {
 
-constexpr std::size_t kRandomBytes = 32;
-
-void FreeAccount(void* /*ssl*/, void* account, CRYPTO_EX_DATA* /*data*/, int /*index*/, long /*value*/,
-                 void* /*pointer*/) {
-  delete static_cast<ReadGuard::Account*>(account);
-}
-
-// Where an SSL keeps its account.
-int Index() {
-  static const int index = SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, FreeAccount);
-  return index;
-}
-
-const ReadGuard::Account& AccountOf(SSL* ssl) {
-  auto* account = static_cast<ReadGuard::Account*>(SSL_get_ex_data(ssl, Index()));
-  if (account == nullptr) {
-    unsigned char random[kRandomBytes];
-    const std::size_t bytes = SSL_get_client_random(ssl, random, sizeof(random));
-    account = new ReadGuard::Account(ReadGuard::Claim({reinterpret_cast<const char*>(random), bytes}));
-    SSL_set_ex_data(ssl, Index(), account);
+// Where an SSL keeps its account. (Of ReadGuard, but OpenSSL's types need not be known where that is used.)
+struct TlsSessions {
+  // The connection whose session comes next on this thread.
+  static std::optional<ReadGuard::Account>& coming() {
+    thread_local std::optional<ReadGuard::Account> account;
+    return account;
   }
-  return *account;
-}
 
-}  // namespace
+  static int Index() {
+    static const int index = SSL_get_ex_new_index(0, nullptr, &TlsSessions::Made, nullptr, &TlsSessions::Freed);
+    return index;
+  }
 
-void ReadGuard::PrepareTls() { (void)Index(); }
+  // Called by SSL_new, on its thread.
+  static void Made(void* /*ssl*/, void* /*value*/, CRYPTO_EX_DATA* data, int index, long /*argument*/,
+                   void* /*pointer*/) {
+    std::optional<ReadGuard::Account>& account = coming();
+    if (!account.has_value()) return;
+    auto kept = std::make_unique<ReadGuard::Account>(*account);
+    account.reset();
+    if (CRYPTO_set_ex_data(data, index, kept.get()) != 1) return;  // no memory: it stays unbound, and nothing passes
+    ReadGuard::SetBound(*kept.release());
+  }
+
+  static void Freed(void* /*ssl*/, void* account, CRYPTO_EX_DATA* /*data*/, int /*index*/, long /*argument*/,
+                    void* /*pointer*/) {
+    delete static_cast<ReadGuard::Account*>(account);
+  }
+};
+
+void ReadGuard::PrepareTls() { (void)TlsSessions::Index(); }
+
+ReadGuard::TlsScope::TlsScope(int fd) { TlsSessions::coming() = AccountOf(fd); }
+ReadGuard::TlsScope::~TlsScope() { TlsSessions::coming().reset(); }
 
 // What the caller is told: so many bytes, or that the connection is broken.
 int GuardedRead(SSL* ssl, void* buffer, int got) {
-  if (got <= 0 || SSL_is_server(ssl) == 0) return got;
-  return ReadGuard::Passes(AccountOf(ssl), {static_cast<const char*>(buffer), static_cast<std::size_t>(got)}) ? got
-                                                                                                              : -1;
+  if (got <= 0) return got;
+  // None: a session of somebody else's in this process, a client's for example. One of a connection that is watched
+  // gets no bytes without (ReadGuard::Passes).
+  const auto* const account = static_cast<const ReadGuard::Account*>(SSL_get_ex_data(ssl, TlsSessions::Index()));
+  if (account == nullptr) return got;
+  return ReadGuard::Passes(*account, {static_cast<const char*>(buffer), static_cast<std::size_t>(got)}) ? got : -1;
 }
 
 }  // namespace softmax::server
