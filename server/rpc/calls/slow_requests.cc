@@ -10,9 +10,12 @@
 namespace softmax::server {
 namespace {
 
-// In a traceparent.
+// version-trace_id-parent_id-flags: 00-<32 hex digits>-<16 hex digits>-<2 hex digits>, in lower case.
+constexpr std::size_t kTraceparentLength = 55;
 constexpr std::size_t kTraceIdAt = 3;
 constexpr std::size_t kTraceIdLength = 32;
+constexpr std::size_t kParentIdAt = 36;
+constexpr std::size_t kParentIdLength = 16;
 
 std::uint64_t Microseconds(Nanoseconds duration) {
   return static_cast<std::uint64_t>(std::max<std::int64_t>(duration.count(), 0) / 1000);
@@ -25,17 +28,23 @@ std::string_view AnswerOf(const Answer& answer) {
 
 }  // namespace
 
-// 00-<32 hex digits>-<16 hex digits>-<2 hex digits>, in lower case.
 std::string_view TraceparentOf(const ClientMetadata& metadata) {
-  constexpr std::size_t kLength = 55;
-  const auto it = metadata.find("traceparent");
-  if (it == metadata.end() || it->second.size() != kLength) return {};
-  const std::string_view text(it->second.data(), kLength);
-  for (std::size_t i = 0; i < kLength; ++i) {
+  if (metadata.count("traceparent") != 1) return {};
+  const grpc::string_ref value = metadata.find("traceparent")->second;
+  if (value.size() < kTraceparentLength) return {};
+  const std::string_view text(value.data(), kTraceparentLength);
+  for (std::size_t i = 0; i < kTraceparentLength; ++i) {
     const bool dash = i == 2 || i == 35 || i == 52;
     const auto c = static_cast<unsigned char>(text[i]);
     if (dash ? c != '-' : !absl::ascii_isdigit(c) && (c < 'a' || c > 'f')) return {};
   }
+  const std::string_view version = text.substr(0, 2);
+  const bool has_more = value.size() > kTraceparentLength;
+  if (version == "ff" || (has_more && (version == "00" || value.data()[kTraceparentLength] != '-'))) return {};
+  const auto all_zeros = [&](std::size_t at, std::size_t length) {
+    return text.substr(at, length).find_first_not_of('0') == std::string_view::npos;
+  };
+  if (all_zeros(kTraceIdAt, kTraceIdLength) || all_zeros(kParentIdAt, kParentIdLength)) return {};
   return text;
 }
 

@@ -37,7 +37,8 @@ class SlowRequests {
   std::atomic<std::uint64_t> left_out_{0};
 };
 
-// The call's W3C traceparent; empty when it sent none, or one that is not well-formed. 55 characters at most.
+// The call's traceparent by W3C's rules: the four parts of 55 characters that every version begins with. Empty when it
+// sent none, several, or one that is not valid (a version ff, a trace or parent id of zeros).
 std::string_view TraceparentOf(const ClientMetadata& metadata);
 
 }  // namespace softmax::server
