@@ -12,7 +12,7 @@ std::string Visible(std::string_view text) {
 }
 
 void Say(std::string_view message) {
-  std::fprintf(stderr, "%s: %s\n", program_invocation_short_name, Visible(message).c_str());
+  std::fprintf(stderr, "%s: %s\n", program_invocation_short_name, server::SafeError(message).c_str());
 }
 
 }  // namespace softmax::client

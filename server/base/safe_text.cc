@@ -125,4 +125,15 @@ std::string SafeText(std::string_view text, TextFor reader, std::size_t most_byt
   return out;
 }
 
+std::string SafeError(std::string_view text) {
+  std::string safe = SafeText(text, TextFor::kPeople, std::string_view::npos);
+  if (safe.size() <= kMostErrorBytes) return safe;
+  const auto is_inside = [&](std::size_t at) { return (static_cast<unsigned char>(safe[at]) & 0xc0) == 0x80; };
+  std::size_t front = kMostErrorBytes / 2;
+  std::size_t back = safe.size() - kMostErrorBytes / 2;
+  while (is_inside(front)) --front;
+  while (is_inside(back)) ++back;
+  return safe.substr(0, front) + "... (" + std::to_string(back - front) + " bytes more) ..." + safe.substr(back);
+}
+
 }  // namespace softmax::server

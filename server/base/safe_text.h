@@ -17,4 +17,10 @@ enum class TextFor { kPeople, kJson };  // kJson: what stands between the quotat
 // `most_bytes` come out, escapes counted as they are written; the rest is only counted: "... (14000 bytes more)".
 std::string SafeText(std::string_view text, TextFor reader, std::size_t most_bytes);
 
+// An error's text, made fit for a terminal as above. It may repeat a whole value of a stranger before it says what is
+// wrong with it, so that of a longer one than kMostErrorBytes both ends come out, and between them how much is not
+// shown.
+inline constexpr std::size_t kMostErrorBytes = 1500;
+std::string SafeError(std::string_view text);
+
 }  // namespace softmax::server

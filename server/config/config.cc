@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "server/base/process_settings.h"
+#include "server/base/safe_text.h"
 #include "server/base/text_file.h"
 #include "server/config/check.h"
 #include "server/config/flags.h"
@@ -172,7 +173,7 @@ ParseResult ParseConfig(int argc, const char* const* argv) {
   Actions actions;
   if (const std::string error = Apply(argc, argv, &result, &actions); !error.empty()) {
     result.exit_code = kUsageError;
-    result.error = "softmax-server: " + error + "\nRun softmax-server --help for every flag.\n";
+    result.error = "softmax-server: " + SafeError(error) + "\nRun softmax-server --help for every flag.\n";
     return result;
   }
   if (actions.told) {

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "grpc/health/v1/health.grpc.pb.h"
+#include "grpc/reflection/v1alpha/reflection.grpc.pb.h"
+#include "inference/inference.grpc.pb.h"
 #include "softmax/v1/softmax.grpc.pb.h"
 #include "tests/end_to_end/http2_client.h"
 #include "tests/end_to_end/service.h"
@@ -19,7 +21,9 @@ namespace {
 using grpc::health::v1::Health;
 using grpc::health::v1::HealthCheckRequest;
 using grpc::health::v1::HealthCheckResponse;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::shared_ptr<grpc::Channel> ChannelTo(const std::string& target) {
   grpc::ChannelArguments arguments;
@@ -95,6 +99,40 @@ TEST(ControlCalls, ARepeatedLargeMessageEndsTheConnection) {
   const std::string message = request.SerializeAsString();
   EXPECT_EQ(Call(channel, "/grpc.health.v1.Health/Check", message).error_code(), grpc::RESOURCE_EXHAUSTED);
   EXPECT_EQ(Call(channel, "/grpc.health.v1.Health/Check", message).error_code(), grpc::UNAVAILABLE);
+}
+
+// Whatever repeats a caller's text in an error escapes it and cuts it.
+TEST(ControlCalls, ErrorsRepeatNoControlCharacters) {
+  Service service;
+  const auto channel = ChannelTo(service.target());
+  const std::string text = "x\x1b[31m" + std::string(1000, 'y');
+  const auto expect_safe = [](const std::string& error) {
+    EXPECT_THAT(error, AllOf(HasSubstr("x\\u001b[31myyy"), Not(HasSubstr("\x1b"))));
+    EXPECT_LT(error.size(), 400u);
+  };
+  HealthCheckRequest check;
+  check.set_service(text);
+  expect_safe(Call(channel, "/grpc.health.v1.Health/Check", check.SerializeAsString()).error_message());
+  inference::ModelMetadataRequest model;
+  model.set_name(text);
+  expect_safe(
+      Call(channel, "/inference.GRPCInferenceService/ModelMetadata", model.SerializeAsString()).error_message());
+  inference::ModelInferRequest infer;
+  infer.set_model_name(text);
+  expect_safe(Call(channel, "/inference.GRPCInferenceService/ModelInfer", infer.SerializeAsString()).error_message());
+
+  grpc::ClientContext context;
+  const auto stub = grpc::reflection::v1alpha::ServerReflection::NewStub(channel);
+  const auto stream = stub->ServerReflectionInfo(&context);
+  grpc::reflection::v1alpha::ServerReflectionRequest file, symbol;
+  file.set_file_by_filename(text);
+  symbol.set_file_containing_symbol(text);
+  for (const auto& request : {file, symbol}) {
+    grpc::reflection::v1alpha::ServerReflectionResponse response;
+    ASSERT_TRUE(stream->Write(request) && stream->Read(&response));
+    expect_safe(response.error_response().error_message());
+  }
+  context.TryCancel();
 }
 
 TEST(ControlCalls, AQuestionThatIsNoMessageIsNamed) {

@@ -6,6 +6,7 @@
 
 #include <set>
 
+#include "server/base/safe_text.h"
 #include "server/rpc/calls/control_message.h"
 #include "server/rpc/queue/status.h"
 
@@ -36,7 +37,8 @@ void AddFile(const FileDescriptor* file, std::set<const FileDescriptor*>* seen, 
 
 void AnswerFile(const FileDescriptor* file, const std::string& name, ServerReflectionResponse* response) {
   if (file == nullptr) {
-    Refuse(grpc::StatusCode::NOT_FOUND, absl::StrCat("\"", name, "\" is not known here"), response);
+    Refuse(grpc::StatusCode::NOT_FOUND,
+           absl::StrCat("\"", SafeText(name, TextFor::kPeople, kExcerptBytes), "\" is not known here"), response);
     return;
   }
   std::set<const FileDescriptor*> seen;

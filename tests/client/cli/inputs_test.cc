@@ -222,6 +222,16 @@ TEST_F(InputsTest, TheNewFileHasTheOldOnesPlaceAndRights) {
   EXPECT_THAT(Run({"--output", "/dev/full"}, "1 1").err, HasSubstr("/dev/full: No space left"));
 }
 
+TEST_F(InputsTest, WhatAnErrorRepeatsOfAFlagIsBounded) {
+  const std::string value = "\x1b[2J" + std::string(100'000, 'x');
+  for (const char* flag : {"--timeout", "--axis", "--output-type", "--top", "--no-such-flag", "--token-file"}) {
+    const ProgramResult result = Run({flag, value}, "1 1");
+    EXPECT_EQ(result.exit_code, 2) << flag;
+    EXPECT_LT(result.err.size(), 2000u) << flag;
+    EXPECT_THAT(result.err, Not(HasSubstr("\x1b"))) << flag;
+  }
+}
+
 TEST_F(InputsTest, AServersWordsDoNotSteerTheTerminal) {
   server_.behavior().control_characters = true;
   server_.behavior().fail_next = 1;

@@ -51,6 +51,21 @@ TEST(SafeText, LongTextIsCutBetweenCharacters) {
   EXPECT_EQ(SafeText("ab\xe2\x82\xac", TextFor::kPeople, 4), "ab... (3 bytes more)");
 }
 
+TEST(SafeError, HasBothEndsOfALongText) {
+  EXPECT_EQ(SafeError("a\x1b"), "a\\u001b");
+  const std::string euros = [] {
+    std::string text;
+    for (int i = 0; i < 10'000; ++i) text += "\xe2\x82\xac";
+    return text;
+  }();
+  const std::string error = SafeError("--x: '" + euros + "' is no number");
+  EXPECT_LE(error.size(), kMostErrorBytes + 100);
+  EXPECT_TRUE(IsUtf8(error));
+  EXPECT_EQ(error.substr(0, 9), "--x: '\xe2\x82\xac");
+  EXPECT_NE(error.find(" bytes more) ..."), std::string::npos);
+  EXPECT_EQ(error.substr(error.size() - 14), "' is no number");
+}
+
 TEST(SafeText, EscapesCountAsTheyAreWritten) {
   EXPECT_EQ(SafeText("\x01\x02\x03", TextFor::kPeople, 13), "\\u0001\\u0002... (1 bytes more)");
   EXPECT_EQ(SafeText("\x01\x02", TextFor::kPeople, 12), "\\u0001\\u0002");
