@@ -24,7 +24,10 @@ class FlagAdder {
     const std::string shown = CLI::detail::join(field, ",");
     app_->add_option_function<std::vector<std::string>>(
             Flag(text),
-            [&field](const std::vector<std::string>& values) {
+            [&field, flag = Flag(text)](const std::vector<std::string>& values) {
+              if (const std::string problem = ListProblem(values.size()); !problem.empty()) {
+                throw CLI::ValidationError(flag, problem);
+              }
               field.clear();
               for (const std::string& value : values) field.push_back(WithHost(value));
             },
@@ -236,6 +239,8 @@ std::string ApplyValues(const std::string& name, const std::vector<std::string>&
   if (std::find(values.begin(), values.end(), "") != values.end()) {
     return values.size() == 1 ? "must not be empty" : "one of its values is empty";
   }
+  // Before CLI11 sees them, which takes long over many.
+  if (std::string problem = ListProblem(values.size()); !problem.empty()) return problem;
   CLI::App app;
   AddConfigFlags(source, config, &app);
   std::vector<std::string> arguments;

@@ -42,6 +42,24 @@ bool ParseWhole(const std::string& text, T* out) {
   return error == std::errc() && stop == end;
 }
 
+// A whole number in digits, or with an exponent as Go's printer writes it from a million on: 5.36870912e+08. The latter
+// must be a whole number exactly.
+bool ParseNumber(const std::string& text, std::uint64_t* out) {
+  constexpr int kMostZeros = 20;  // of a number of 64 bits
+  const std::size_t e = text.find('e');
+  if (e == std::string::npos) return ParseWhole(text, out);
+  const std::size_t point = std::min(text.find('.'), e);
+  const std::string whole = text.substr(0, point);
+  std::string fraction = point < e ? text.substr(point + 1, e - point - 1) : "0";
+  int power = 0;
+  if (whole.empty() || fraction.empty()) return false;
+  if (!ParseWhole(text.substr(text[e + 1] == '+' ? e + 2 : e + 1), &power)) return false;
+  while (!fraction.empty() && fraction.back() == '0') fraction.pop_back();
+  const int zeros = power - static_cast<int>(fraction.size());
+  if (zeros < 0 || zeros > kMostZeros) return false;
+  return ParseWhole(whole + fraction + std::string(static_cast<std::size_t>(zeros), '0'), out);
+}
+
 std::string Join(const std::vector<std::string>& words) {
   std::string out;
   for (const std::string& word : words) {
@@ -61,7 +79,7 @@ std::string ParseBytes(const std::string& text, std::uint64_t* out) {
   }
   std::string number = text;
   std::uint64_t bytes = 0;
-  if (!ExpandSize(&number) || !ParseWhole(number, &bytes)) {
+  if (!ParseNumber(text, &bytes) && (!ExpandSize(&number) || !ParseWhole(number, &bytes))) {
     return want;
   }
   if (bytes > (std::uint64_t{1} << 62)) {
@@ -85,7 +103,7 @@ std::string ParseDuration(const std::string& text, std::chrono::nanoseconds* out
 
 std::string ParseCount(const std::string& text, CountRange range, std::uint64_t* out) {
   std::uint64_t value = 0;
-  if (!ParseWhole(text, &value) || value < range.min || value > range.max) {
+  if (!ParseNumber(text, &value) || value < range.min || value > range.max) {
     return Quote(text) + " is not a whole number from " + std::to_string(range.min) + " to " +
            std::to_string(range.max);
   }
@@ -156,6 +174,12 @@ std::string FormatDuration(std::chrono::nanoseconds duration) { return Format(du
 
 std::string FormatOrdinals(const std::vector<std::uint32_t>& ordinals) {
   return ordinals.empty() ? "all" : absl::StrJoin(ordinals, ",");
+}
+
+std::string ListProblem(std::size_t values) {
+  return values <= kMostListed
+             ? ""
+             : "lists at most " + std::to_string(kMostListed) + ", and is given " + std::to_string(values);
 }
 
 std::vector<std::string> SplitAtCommas(const std::string& text) { return absl::StrSplit(text, ','); }

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "server/config/flags.h"
+
 namespace softmax::server {
 namespace {
 
@@ -378,6 +380,50 @@ TEST_F(ConfigTest, AMistakeInTheFileIsNamedWithFileAndKey) {
     const ParseResult result = ParseFile(words.front());
     ExpectRefused(result, {words.begin() + 1, words.end()});
     EXPECT_THAT(result.error, HasSubstr("config file "));
+  }
+}
+
+// 5.36870912e+08 in a values file of Helm is what it makes of 536870912.
+TEST_F(ConfigTest, NumbersAsGoPrintsThemAreTakenEverywhere) {
+  SetVariable("SOFTMAX_MEMORY_QUOTA", "5.36870912e+08");
+  const std::string file = WriteFile("arena-bytes = 1.34217728e+08\nmax-queued-requests = 2e+06\n");
+  const ParseResult result = Parse({"--config", file, "--max-queued-bytes=1e9"});
+  EXPECT_TRUE(result.run) << result.error;
+  EXPECT_EQ(result.config.memory_quota, 512u << 20);
+  EXPECT_EQ(result.config.arena_bytes, 128u << 20);
+  EXPECT_EQ(result.config.max_queued_requests, 2'000'000u);
+  EXPECT_EQ(result.config.max_queued_bytes, 1'000'000'000u);
+  ExpectRefused(Parse({"--max-queued-requests=1.5e0"}), {"--max-queued-requests", "1.5e0", "not a whole number"});
+}
+
+TEST_F(ConfigTest, AListIsBoundedWhereverItCameFrom) {
+  const std::vector<std::string> words = {"address: lists at most 64, and is given 65"};
+  std::string list = "\":1\"";
+  for (int i = 1; i < 65; ++i) list += ", \":1\"";
+  ExpectRefused(ParseFile("address = [" + list + "]"), words);
+  ExpectRefused(Parse(std::vector<std::string>(65, "--address=:1")), words);
+  std::string commas = ":1";
+  for (int i = 1; i < 60'000; ++i) commas += ",:" + std::to_string(i % 65536);
+  SetVariable("SOFTMAX_ADDRESS", commas);
+  const auto begin = std::chrono::steady_clock::now();
+  ExpectRefused(Parse({}), {"SOFTMAX_ADDRESS: lists at most 64, and is given 60000"});
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(1));
+}
+
+// A large value is no large text on the terminal, and escape sequences do nothing there.
+TEST_F(ConfigTest, WhatAnErrorRepeatsIsBoundedAndSafe) {
+  const std::string value = "\x1b[2J" + std::string(100'000, 'x');
+  for (const FieldName& field : ConfigFieldNames()) {
+    if (field.name == "unsafe-testing") continue;  // takes no value
+    const ParseResult result = Parse({"--" + field.name + "=" + value});
+    EXPECT_FALSE(result.run) << field.name;
+    EXPECT_LT(result.error.size(), 2000u) << field.name;
+    EXPECT_THAT(result.error, AllOf(HasSubstr(field.name), Not(HasSubstr("\x1b")))) << field.name;
+  }
+  EXPECT_THAT(Parse({"--threads=" + value}).error, HasSubstr("is not a whole number from"));
+  for (const ParseResult& result : {Parse({value}), Parse({"--" + value}), ParseFile(value + " = 1")}) {
+    EXPECT_LT(result.error.size(), 2000u);
+    EXPECT_THAT(result.error, Not(HasSubstr("\x1b")));
   }
 }
 
