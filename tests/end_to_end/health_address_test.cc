@@ -2,16 +2,19 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <thread>
 
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "softmax/v1/softmax.grpc.pb.h"
 #include "tests/client/support/test_certificates.h"
+#include "tests/end_to_end/http2_client.h"
 #include "tests/end_to_end/server_process.h"
 #include "tests/end_to_end/service.h"
 #include "tests/support/eventually.h"
@@ -173,6 +176,31 @@ TEST(HealthAddress, AnswersSoonWhileEverySlabIsTaken) {
   }
   stop = true;
   EXPECT_LT(median, 100);
+}
+
+// Connections to the main port have every descriptor that the process may open: probes are answered all the same.
+TEST(HealthAddress, AnswersWithoutDescriptors) {
+  ServerProcess server({"--threads=1", "--health-address=127.0.0.1:0"});
+  const std::string health = server.FindInLog("health on ");
+  ASSERT_FALSE(health.empty());
+  EXPECT_EQ(Probe(ChannelTo(health), ""), HealthCheckResponse::SERVING);
+  const auto open =
+      std::distance(std::filesystem::directory_iterator("/proc/" + std::to_string(server.pid()) + "/fd"), {});
+  const rlimit few{static_cast<rlim_t>(open) + 40, static_cast<rlim_t>(open) + 40};
+  ASSERT_EQ(prlimit(server.pid(), RLIMIT_NOFILE, &few, nullptr), 0);
+  std::vector<std::unique_ptr<Http2Client>> crowd;
+  for (int i = 0; i < 60; ++i) crowd.push_back(std::make_unique<Http2Client>(server.target(), 65535u));
+  EXPECT_TRUE(server.LogComesToHave("raise the descriptor limit"));
+  // More than there are spare descriptors for; each stays.
+  std::vector<std::shared_ptr<grpc::Channel>> probers;
+  for (int i = 0; i < 12; ++i) {
+    probers.push_back(ChannelTo(health));
+    const auto begin = Clock::now();
+    EXPECT_EQ(Probe(probers.back(), "liveness"), HealthCheckResponse::SERVING) << i;
+    EXPECT_LT(Clock::now() - begin, std::chrono::seconds(2)) << i;
+  }
+  const std::string log = server.Log();
+  EXPECT_EQ(log.find("raise the descriptor limit"), log.rfind("raise the descriptor limit"));  // said once
 }
 
 TEST(HealthAddress, ManyProbersComeAndGo) {

@@ -29,6 +29,8 @@ constexpr std::uint64_t kArrival = 4ull << 32;
 // How long accepting rests when the process has no descriptor left: long enough not to spin, short against a client's
 // patience.
 constexpr std::chrono::milliseconds kPause(50);
+// How often that is said.
+constexpr std::chrono::seconds kComplaints(10);
 // A thread that hands connections to gRPC also answers calls, and a TLS handshake takes it a fraction of a millisecond.
 // While so many wait for it, further ones stay with the kernel, where they cost neither descriptors nor memory.
 constexpr long kHandingOver = 16;
@@ -53,6 +55,11 @@ bool HasIpv4Twin(const Acceptor::Place& place, const std::vector<Acceptor::Place
   return std::any_of(all.begin(), all.end(), [&](const Acceptor::Place& other) {
     return other.address == twin && other.destination == place.destination;
   });
+}
+
+bool IsReadable(int fd) {
+  pollfd state{fd, POLLIN, 0};
+  return poll(&state, 1, 0) > 0;
 }
 
 // Whether the other side will say no more.
@@ -94,6 +101,9 @@ void Acceptor::Start(std::vector<Destination> destinations) {
   for (std::size_t i = 0; i < listeners_.size(); ++i) {
     Watch(epoll_, listeners_[i].fd, EPOLLIN, kListener | i);
   }
+  keeps_spares_ =
+      std::any_of(destinations_.begin(), destinations_.end(), [](const Destination& to) { return to.displaces; });
+  if (keeps_spares_) spares_.Fill(control_);
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -171,8 +181,11 @@ void Acceptor::HandleEvent(std::uint64_t what) {
 }
 
 void Acceptor::AcceptReady(const Listener& listener) {
-  for (int i = 0; i < kAcceptsATurn && !paused_; ++i) {
-    if (handing_over_.use_count() > kHandingOver) return Rest(kBreath);
+  const bool displaces = destinations_[listener.destination].displaces;
+  for (int i = 0; i < kAcceptsATurn && (!paused_ || displaces); ++i) {
+    if (!displaces && handing_over_.use_count() > kHandingOver) return Rest(kBreath, /*all=*/false);
+    // The last descriptors are for those that others make room for.
+    if (!displaces && keeps_spares_ && !spares_.Fill(control_)) return PauseAccepting(errno, /*all=*/false);
     const int fd = accept4(listener.fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0) {
       OnAccepted(fd, listener.destination);
@@ -180,8 +193,10 @@ void Acceptor::AcceptReady(const Listener& listener) {
     }
     if (errno == EAGAIN || errno == EWOULDBLOCK) return;
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-      PauseAccepting(errno);
-      return;
+      // Without descriptors accept4 fails where nobody waits, too.
+      if (displaces && !IsReadable(listener.fd)) return;
+      if (displaces && FreeDescriptor(listener.destination)) continue;
+      return PauseAccepting(errno, /*all=*/displaces);
     }
     if (errno != ECONNABORTED && errno != EINTR) {
       LogWarning("accepting a connection: ", std::strerror(errno));
@@ -190,20 +205,29 @@ void Acceptor::AcceptReady(const Listener& listener) {
   }
 }
 
-void Acceptor::PauseAccepting(int error) {
-  if (!complained_) {
+void Acceptor::PauseAccepting(int error, bool all) {
+  if (const TimePoint now = SteadyClock::now(); now >= complain_of_descriptors_) {
     LogError("accepting connections rests: ", std::strerror(error), "; ", accepted_.size(),
              " are open, raise the descriptor limit");
-    complained_ = true;
+    complain_of_descriptors_ = now + kComplaints;
   }
-  Rest(kPause);
+  Rest(kPause, all);
 }
 
-void Acceptor::Rest(Nanoseconds time) {
+// For a destination that displaces: a spare descriptor, else that of its oldest connection.
+bool Acceptor::FreeDescriptor(std::size_t destination) {
+  if (spares_.Free()) return true;
+  if (!silent_sockets_.CloseOldest(destination)) return Displace(destination);
+  refused_.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+void Acceptor::Rest(Nanoseconds time, bool all) {
   paused_ = true;
   resume_at_ = SteadyClock::now() + time;
   for (const Listener& listener : listeners_) {
-    if (listener.fd >= 0) epoll_ctl(epoll_, EPOLL_CTL_DEL, listener.fd, nullptr);
+    if (listener.fd >= 0 && (all || !destinations_[listener.destination].displaces))
+      epoll_ctl(epoll_, EPOLL_CTL_DEL, listener.fd, nullptr);
   }
 }
 
@@ -301,11 +325,14 @@ void Acceptor::Greet(int fd) {
 }
 
 void Acceptor::HandOver(int fd, std::size_t destination) {
-  const int duplicate = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  int duplicate = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  if (duplicate < 0 && destinations_[destination].displaces && FreeDescriptor(destination)) {
+    duplicate = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  }
   if (duplicate < 0) {
     const int error = errno;
     close(fd);
-    PauseAccepting(error);
+    PauseAccepting(error, /*all=*/false);
     return;
   }
   const Destination& to = destinations_[destination];

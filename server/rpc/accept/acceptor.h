@@ -14,6 +14,7 @@
 #include "server/rpc/accept/connections.h"
 #include "server/rpc/accept/silent_sockets.h"
 #include "server/rpc/accept/socket_handoff.h"
+#include "server/rpc/accept/spare_descriptors.h"
 
 namespace softmax::server {
 
@@ -30,7 +31,7 @@ class Acceptor {
     std::uint32_t max_connections = 4096;
     std::uint32_t max_streams = 256;  // that gRPC lets a connection have open
     bool while_draining = false;      // StopListening leaves its listeners open
-    bool displaces = false;           // over the limit, the oldest connection makes room
+    bool displaces = false;           // over a limit, that of descriptors too, the oldest connection makes room
     // Runs the handing over on the thread of the server that it goes to: gRPC reads a connection's first bytes there
     // and then, which may take as long as the client sends. Null: it runs on the accept thread, for tests.
     std::function<void(std::size_t server, std::function<void()> hand_over)> run;
@@ -78,8 +79,10 @@ class Acceptor {
   int WaitMs() const;
   void HandleEvent(std::uint64_t what);
   void AcceptReady(const Listener& listener);
-  void PauseAccepting(int error);
-  void Rest(Nanoseconds time);
+  void PauseAccepting(int error, bool all);
+  bool FreeDescriptor(std::size_t destination);
+  // Accepts nothing for so long; `all`: not even where connections displace others.
+  void Rest(Nanoseconds time, bool all);
   void ResumeAccepting();
   void OnAccepted(int fd, std::size_t destination);
   void Greet(int fd);
@@ -99,6 +102,9 @@ class Acceptor {
   SilentSockets silent_sockets_;
   std::unordered_map<int, Accepted> accepted_;  // by the connection's duplicate descriptor
   std::uint64_t accepted_number_ = 0;
+  SpareDescriptors spares_;  // filled where a destination displaces
+  bool keeps_spares_ = false;
+  TimePoint complain_of_descriptors_{};
   bool paused_ = false;
   TimePoint resume_at_;  // when it is
   // Held by each handing over until it is done, by which these are counted.
