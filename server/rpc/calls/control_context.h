@@ -35,9 +35,11 @@ struct ControlContext {
   CallCount& calls;
   Connections& connections;
   std::size_t server;  // as connections are handed out to it
-  ControlPace pace{};
+  ControlPace pace;
   std::list<WatchCall*> watches{};
 
+  // As ControlPace::Wait, for a call of this peer.
+  void WaitForTurn(const std::string& peer, PacedWork* work) { pace.Wait(connections.Find(peer, server), work); }
   // As ParseControl; whoever sends too much again and again is ended.
   absl::Status Parse(const grpc::ByteBuffer& bytes, const std::string& peer, google::protobuf::MessageLite* message) {
     absl::Status status = ParseControl(bytes, message);

@@ -32,20 +32,26 @@ void CheckCall::Arm(ControlContext& place) {
 }
 
 void CheckCall::Proceed(bool ok) {
-  if (answering_ || !ok) {
-    if (answering_) place_.CallFinished(context_.peer());
+  if (matched_ || !ok) {
+    if (matched_) place_.CallFinished(context_.peer());
     delete this;
     return;
   }
-  place_.pace.Begin([&place = place_] { Arm(place); });
-  answering_ = true;
+  matched_ = true;
+  place_.pace.Offer([&place = place_] { Arm(place); });
+  place_.WaitForTurn(context_.peer(), this);
+}
+
+void CheckCall::TakeTurn(const absl::Status& entry) {
   grpc::health::v1::HealthCheckRequest request;
-  if (const absl::Status status = place_.Parse(request_, context_.peer(), &request); !status.ok()) {
+  absl::Status status = entry;
+  if (status.ok()) status = place_.Parse(request_, context_.peer(), &request);
+  if (!status.ok()) {
     responder_.FinishWithError(ToGrpcStatus(status), static_cast<Tag*>(this));
     return;
   }
-  const Health::Status status = place_.health.Check(request.service());
-  if (status == Health::Status::kUnknownService) {
+  const Health::Status health = place_.health.Check(request.service());
+  if (health == Health::Status::kUnknownService) {
     responder_.FinishWithError(
         grpc::Status(grpc::StatusCode::NOT_FOUND,
                      absl::StrCat("service: \"", SafeText(request.service(), TextFor::kPeople, kExcerptBytes),
@@ -54,14 +60,14 @@ void CheckCall::Proceed(bool ok) {
     return;
   }
   HealthCheckResponse response;
-  response.set_status(ToWire(status));
+  response.set_status(ToWire(health));
   responder_.Finish(SerializeControl(response), grpc::Status::OK, static_cast<Tag*>(this));
 }
 
 WatchCall::WatchCall(ControlContext& place) : place_(place), counted_(place.calls), writer_(&context_) {}
 
 WatchCall::~WatchCall() {
-  if (state_ != State::kWaiting) place_.watches.erase(watching_);
+  if (state_ == State::kFinished) place_.watches.erase(watching_);
 }
 
 void WatchCall::Arm(ControlContext& place) {
@@ -84,16 +90,9 @@ void WatchCall::Proceed(bool ok) {
         delete this;  // never matched: the notice of its end does not come either
         return;
       }
-      place_.pace.Begin([&place = place_] { Arm(place); });
-      watching_ = place_.watches.insert(place_.watches.end(), this);
-      state_ = State::kIdle;
-      grpc::health::v1::HealthCheckRequest request;
-      if (const absl::Status status = place_.Parse(request_, context_.peer(), &request); !status.ok()) {
-        Finish(ToGrpcStatus(status));
-        return;
-      }
-      service_ = request.service();
-      Update();
+      state_ = State::kPaced;
+      place_.pace.Offer([&place = place_] { Arm(place); });
+      place_.WaitForTurn(context_.peer(), this);
       return;
     }
     case State::kWriting:
@@ -104,10 +103,25 @@ void WatchCall::Proceed(bool ok) {
       state_ = State::kFinished;
       DeleteIfDone();
       return;
+    case State::kPaced:
     case State::kIdle:
     case State::kFinished:
       return;
   }
+}
+
+void WatchCall::TakeTurn(const absl::Status& entry) {
+  watching_ = place_.watches.insert(place_.watches.end(), this);
+  state_ = State::kIdle;
+  grpc::health::v1::HealthCheckRequest request;
+  absl::Status status = entry;
+  if (status.ok()) status = place_.Parse(request_, context_.peer(), &request);
+  if (!status.ok()) {
+    Finish(ToGrpcStatus(status));
+    return;
+  }
+  service_ = request.service();
+  Update();
 }
 
 void WatchCall::Update() {

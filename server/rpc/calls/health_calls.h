@@ -17,10 +17,11 @@
 // threads never block, so these are answered whatever the load.
 namespace softmax::server {
 
-class CheckCall final : public Tag {
+class CheckCall final : public Tag, public PacedWork {
  public:
   static void Arm(ControlContext& place);
   void Proceed(bool ok) override;
+  void TakeTurn(const absl::Status& entry) override;
 
  private:
   explicit CheckCall(ControlContext& place) : place_(place), counted_(place.calls), responder_(&context_) {}
@@ -30,14 +31,15 @@ class CheckCall final : public Tag {
   grpc::ServerContext context_;
   grpc::ByteBuffer request_;
   grpc::ServerAsyncResponseWriter<grpc::ByteBuffer> responder_;
-  bool answering_ = false;
+  bool matched_ = false;
 };
 
 // Tells the status at once, then every change, until the client leaves or the server drains.
-class WatchCall final : public Tag {
+class WatchCall final : public Tag, public PacedWork {
  public:
   static void Arm(ControlContext& place);
   void Proceed(bool ok) override;
+  void TakeTurn(const absl::Status& entry) override;
   // The status may have changed, or the server ends its watches.
   void Update();
 
@@ -51,7 +53,7 @@ class WatchCall final : public Tag {
    private:
     WatchCall* const call_;
   };
-  enum class State { kWaiting, kIdle, kWriting, kFinishing, kFinished };
+  enum class State { kWaiting, kPaced, kIdle, kWriting, kFinishing, kFinished };
 
   explicit WatchCall(ControlContext& place);
   void Finish(const grpc::Status& status);

@@ -12,18 +12,23 @@ void InfoCall::Arm(QueueThread& thread) {
 }
 
 void InfoCall::Proceed(bool ok) {
-  if (answering_ || !ok) {
-    if (answering_) thread_.control().CallFinished(context_.peer());
+  if (matched_ || !ok) {
+    if (matched_) thread_.control().CallFinished(context_.peer());
     delete this;
     return;
   }
-  thread_.control().pace.Begin([&thread = thread_] { Arm(thread); });
-  answering_ = true;
+  matched_ = true;
+  thread_.control().pace.Offer([&thread = thread_] { Arm(thread); });
+  thread_.control().WaitForTurn(context_.peer(), this);
+}
+
+void InfoCall::TakeTurn(const absl::Status& entry) {
   const TimePoint arrived = SteadyClock::now();
   FrontDoor& door = thread_.door();
   door.RequestArrived(Method::kGetServerInfo);
   v1::GetServerInfoRequest request;
-  absl::Status status = door.Authorize(context_);
+  absl::Status status = entry;
+  if (status.ok()) status = door.Authorize(context_);
   if (status.ok()) status = thread_.control().Parse(request_, context_.peer(), &request);
   const RequestSample sample = SampleOf(Method::kGetServerInfo, status, arrived, SteadyClock::now(), nullptr);
   door.RequestFinished(sample, /*id=*/0, nullptr, context_);

@@ -9,10 +9,11 @@
 namespace softmax::server {
 
 // One GetServerInfo call. On the queue threads for the reason that health_calls.h gives.
-class InfoCall final : public Tag {
+class InfoCall final : public Tag, public PacedWork {
  public:
   static void Arm(QueueThread& thread);
   void Proceed(bool ok) override;
+  void TakeTurn(const absl::Status& entry) override;
 
  private:
   explicit InfoCall(QueueThread& thread) : thread_(thread), counted_(thread.calls()), responder_(&context_) {}
@@ -22,7 +23,7 @@ class InfoCall final : public Tag {
   grpc::ServerContext context_;
   grpc::ByteBuffer request_;
   grpc::ServerAsyncResponseWriter<grpc::ByteBuffer> responder_;
-  bool answering_ = false;
+  bool matched_ = false;
 };
 
 }  // namespace softmax::server

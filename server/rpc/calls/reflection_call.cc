@@ -84,13 +84,11 @@ void ReflectionCall::Proceed(bool ok) {
   switch (state_) {
     case State::kWaiting:
       if (!ok) break;
-      thread_.control().pace.Begin([&thread = thread_] { Arm(thread); });
-      if (const absl::Status status = thread_.door().Authorize(context_); !status.ok()) {
-        Finish(ToGrpcStatus(status));
-        return;
-      }
-      Read();
+      thread_.control().pace.Offer([&thread = thread_] { Arm(thread); });
+      AwaitTurn();
       return;
+    case State::kPaced:
+      return;  // nothing is under way
     case State::kReading:
       if (ok) {
         Answer();
@@ -104,7 +102,7 @@ void ReflectionCall::Proceed(bool ok) {
         return;
       }
       if (const auto connection = thread_.door().ConnectionOf(context_.peer())) connection->account().RequestAnswered();
-      thread_.control().pace.Begin([this] { Read(); });
+      AwaitTurn();
       return;
     case State::kFinishing:
       thread_.control().CallFinished(context_.peer());
@@ -113,7 +111,20 @@ void ReflectionCall::Proceed(bool ok) {
   delete this;
 }
 
-void ReflectionCall::Read() {
+// For each question.
+void ReflectionCall::AwaitTurn() {
+  state_ = State::kPaced;
+  thread_.control().WaitForTurn(context_.peer(), this);
+}
+
+void ReflectionCall::TakeTurn(const absl::Status& entry) {
+  absl::Status status = entry;
+  if (status.ok() && !authorized_) status = thread_.door().Authorize(context_);
+  if (!status.ok()) {
+    Finish(ToGrpcStatus(status));
+    return;
+  }
+  authorized_ = true;
   state_ = State::kReading;
   stream_.Read(&request_, static_cast<Tag*>(this));
 }

@@ -11,16 +11,17 @@ namespace softmax::server {
 
 // Server reflection, one question at a time. Our own rather than the library's, because that one brings a thread that
 // sleeps in a completion queue (see health_calls.h).
-class ReflectionCall final : public Tag {
+class ReflectionCall final : public Tag, public PacedWork {
  public:
   static void Arm(QueueThread& thread);
   void Proceed(bool ok) override;
+  void TakeTurn(const absl::Status& entry) override;
 
  private:
-  enum class State { kWaiting, kReading, kWriting, kFinishing };
+  enum class State { kWaiting, kPaced, kReading, kWriting, kFinishing };
 
   explicit ReflectionCall(QueueThread& thread) : thread_(thread), counted_(thread.calls()), stream_(&context_) {}
-  void Read();
+  void AwaitTurn();
   void Answer();
   void Finish(const grpc::Status& status);
 
@@ -30,6 +31,7 @@ class ReflectionCall final : public Tag {
   grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer> stream_;
   grpc::ByteBuffer request_;
   State state_ = State::kWaiting;
+  bool authorized_ = false;
 };
 
 }  // namespace softmax::server

@@ -4,6 +4,7 @@
 
 #include "server/base/safe_text.h"
 #include "server/rpc/calls/control_message.h"
+#include "server/rpc/queue/status.h"
 
 namespace softmax::server {
 
@@ -13,12 +14,20 @@ void UnknownCall::Arm(ControlContext& context) {
 }
 
 void UnknownCall::Proceed(bool ok) {
-  if (answering_ || !ok) {
+  if (matched_ || !ok) {
     delete this;
     return;
   }
-  place_.pace.Begin([&place = place_] { Arm(place); });
-  answering_ = true;
+  matched_ = true;
+  place_.pace.Offer([&place = place_] { Arm(place); });
+  place_.WaitForTurn(context_.peer(), this);
+}
+
+void UnknownCall::TakeTurn(const absl::Status& entry) {
+  if (!entry.ok()) {
+    stream_.Finish(ToGrpcStatus(entry), static_cast<Tag*>(this));
+    return;
+  }
   stream_.Finish(grpc::Status(grpc::StatusCode::UNIMPLEMENTED,
                               absl::StrCat("method: ", SafeText(context_.method(), TextFor::kPeople, kExcerptBytes),
                                            " is not known here; ", place_.known_services)),

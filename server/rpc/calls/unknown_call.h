@@ -10,10 +10,11 @@ namespace softmax::server {
 
 // A call of a method that is not here: UNIMPLEMENTED, naming it. gRPC's own answer has no words. It earns its
 // connection nothing (ReadGuard), so a flood of them ends it.
-class UnknownCall final : public Tag {
+class UnknownCall final : public Tag, public PacedWork {
  public:
   static void Arm(ControlContext& context);
   void Proceed(bool ok) override;
+  void TakeTurn(const absl::Status& entry) override;
 
  private:
   explicit UnknownCall(ControlContext& context) : place_(context), counted_(context.calls), stream_(&context_) {}
@@ -22,7 +23,7 @@ class UnknownCall final : public Tag {
   const CallCount::Member counted_;
   grpc::GenericServerContext context_;
   grpc::GenericServerAsyncReaderWriter stream_;
-  bool answering_ = false;
+  bool matched_ = false;
 };
 
 }  // namespace softmax::server

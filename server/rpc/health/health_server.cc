@@ -44,7 +44,7 @@ absl::Status HealthServer::Start() {
   grpc_ = builder.BuildAndStart();
   if (grpc_ == nullptr) return absl::InternalError("gRPC could not start the health server");
   context_.reset(new ControlContext{health_, service_, unknown_, "grpc.health.v1.Health is", queue_.get(), ending_,
-                                    calls_, connections_, /*server=*/0});
+                                    calls_, connections_, /*server=*/0, ControlPace(kMaxStreams)});
   for (int i = 0; i < kArmedCalls; ++i) {
     CheckCall::Arm(*context_);
     WatchCall::Arm(*context_);
@@ -100,6 +100,7 @@ void HealthServer::Shutdown() {
   }
   changed_.notify_all();
   thread_.join();
+  context_->pace.Close();
   for (WatchCall* watch : context_->watches) watch->Update();
   grpc_->Shutdown(std::chrono::system_clock::now());
   void* tag = nullptr;

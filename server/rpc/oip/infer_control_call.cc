@@ -54,19 +54,23 @@ void InferControlCall::Arm(QueueThread& thread, std::size_t method) {
 }
 
 void InferControlCall::Proceed(bool ok) {
-  if (answering_ || !ok) {
-    if (answering_) thread_.control().CallFinished(context_.peer());
+  if (matched_ || !ok) {
+    if (matched_) thread_.control().CallFinished(context_.peer());
     delete this;
     return;
   }
-  thread_.control().pace.Begin([&thread = thread_, method = method_] { Arm(thread, method); });
-  answering_ = true;
+  matched_ = true;
+  thread_.control().pace.Offer([&thread = thread_, method = method_] { Arm(thread, method); });
+  thread_.control().WaitForTurn(context_.peer(), this);
+}
+
+void InferControlCall::TakeTurn(const absl::Status& entry) {
   const TimePoint arrived = SteadyClock::now();
   FrontDoor& door = thread_.door();
   door.RequestArrived(Method::kInferControl);
-  const absl::Status entry = door.Authorize(context_);
+  const absl::Status status = entry.ok() ? door.Authorize(context_) : entry;
   const absl::StatusOr<grpc::ByteBuffer> answer =
-      entry.ok() ? kAnswerers[method_](thread_, request_, context_.peer()) : entry;
+      status.ok() ? kAnswerers[method_](thread_, request_, context_.peer()) : status;
   const RequestSample sample = SampleOf(Method::kInferControl, answer.status(), arrived, SteadyClock::now(), nullptr);
   door.RequestFinished(sample, /*id=*/0, nullptr, context_);
   if (answer.ok()) {

@@ -12,11 +12,12 @@ namespace softmax::server {
 
 // One call of the Open Inference Protocol that brings no tensor. On the queue threads for the reason that
 // health_calls.h gives.
-class InferControlCall final : public Tag {
+class InferControlCall final : public Tag, public PacedWork {
  public:
   // `method`: its place in InferMethods::kControlNames.
   static void Arm(QueueThread& thread, std::size_t method);
   void Proceed(bool ok) override;
+  void TakeTurn(const absl::Status& entry) override;
 
  private:
   InferControlCall(QueueThread& thread, std::size_t method)
@@ -28,7 +29,7 @@ class InferControlCall final : public Tag {
   grpc::ServerContext context_;
   grpc::ByteBuffer request_;
   grpc::ServerAsyncResponseWriter<grpc::ByteBuffer> responder_;
-  bool answering_ = false;
+  bool matched_ = false;
 };
 
 }  // namespace softmax::server

@@ -52,8 +52,11 @@ QueueThread::QueueThread(ServiceState& state, const Options& options, std::uniqu
       waker_(queue_),
       door_(state, recorder, options.index),
       sender_(state.arena, state.backlog, state.connections, recorder),
-      control_{state.health,         server_->health, server_->unknown,  kKnownServices, queue_,
-               state.ending_watches, calls_,          state.connections, options.index},
+      control_{state.health,     server_->health,
+               server_->unknown, kKnownServices,
+               queue_,           state.ending_watches,
+               calls_,           state.connections,
+               options.index,    ControlPace(state.info.limits().max_concurrent_streams_per_connection())},
       model_counts_(state.model_statistics.AddThread()) {}
 
 QueueThread::~QueueThread() = default;
@@ -130,6 +133,7 @@ void QueueThread::Run() {
     if (attention_.exchange(false)) AttendToCalls();
     if (lag_due_.load(std::memory_order_relaxed) != kNoDeadline) RecordLag();
     if (has_jobs_.load(std::memory_order_acquire)) RunJobs();
+    if (end_by_.load() != kNoDeadline) control_.pace.Close();
     if (control_.pace.next() != kNoDeadline) control_.pace.Advance(SteadyClock::now());
     if (admission_->next_look() != kNoDeadline) admission_->LookAgain(SteadyClock::now());
     if (!slices_.empty()) {
