@@ -31,14 +31,32 @@ struct ConnectionShare {
   // Charge::held of all its requests that were taken and are not answered, with the batcher or waiting.
   std::uint64_t in_flight_bytes = 0;
 
-  // Of its answers: to come, of the requests with the batcher (Charge::answer); that wait for the write before them;
-  // and that the transport has and the client has not read. The last may be changed by any thread.
+  // Of its answers: to come, of the requests with the batcher (Charge::answer); that have come and wait for the write
+  // before them, or to be printed or copied; and that the transport has and the client has not read. The last may be
+  // changed by any thread.
   std::uint64_t coming_bytes = 0;
   std::uint64_t queued_bytes = 0;
   std::atomic<std::uint64_t> unread_bytes{0};
   std::uint64_t owed_bytes() const {
     return coming_bytes + queued_bytes + unread_bytes.load(std::memory_order_relaxed);
   }
+};
+
+// An answer that has come and is not handed to the transport yet: owed to its connection meanwhile. The thread's own.
+class OwedAnswer {
+ public:
+  OwedAnswer(ConnectionShare* share, std::uint64_t bytes) : share_(share), bytes_(bytes) {
+    if (share_ != nullptr) share_->queued_bytes += bytes_;
+  }
+  ~OwedAnswer() {
+    if (share_ != nullptr) share_->queued_bytes -= bytes_;
+  }
+  OwedAnswer(const OwedAnswer&) = delete;
+  OwedAnswer& operator=(const OwedAnswer&) = delete;
+
+ private:
+  ConnectionShare* const share_;  // null: the connection has gone
+  const std::uint64_t bytes_;
 };
 
 // What the answers of all connections may hold while nobody reads them. Thread-safe.

@@ -20,8 +20,8 @@ namespace softmax::testing {
 namespace {
 
 constexpr std::int64_t kShare = 16 << 20;
-// Of a connection beside its share: one answer more, and what the calls themselves take.
-constexpr std::int64_t kAttackMayGrow = kShare + (48 << 20);
+// What it has unanswered, as much as two of the largest requests, what it has unread, an answer more, and the calls.
+constexpr std::int64_t kAttackMayGrow = 2 * kShare + kShare + (48 << 20);
 
 v1::SoftmaxRequest BestOf(std::int64_t rows, std::int64_t columns, std::uint32_t top_k) {
   v1::SoftmaxRequest request;
@@ -72,7 +72,7 @@ std::vector<Case> Cases() {
   inference::ModelInferRequest texts = Texts(150, 1024);
   return {{"MuchLargerThanTheirRequests", "Softmax", BestOf(2700, 1, 1024).SerializeAsString()},
           {"OfManySmallRequestsOfStreams", "SoftmaxStream", small.SerializeAsString()},
-          {"ThatAreTexts", "/inference.GRPCInferenceService/ModelInfer", texts.SerializeAsString()},
+          {"ThatAreTexts", "/inference.GRPCInferenceService/ModelInfer", texts.SerializeAsString(), 40},
           {"ThatTakeLongToCompute", "Softmax", entropies.SerializeAsString(), 16}};
 }
 

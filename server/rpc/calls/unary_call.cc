@@ -27,8 +27,15 @@ struct UnaryCall::Deferred {
     SpanRef span;
     PayloadCopy copy;
   };
+  Deferred(ConnectionShare* share, const Answer& answered, Pieces borrowed, std::uint64_t bytes)
+      : answer(answered), owed(share, bytes) {
+    answer.span = nullptr;
+    pieces.reserve(borrowed.size());
+    for (const Piece& piece : borrowed) pieces.emplace_back(piece);
+  }
   Answer answer;
   std::vector<Owned> pieces;
+  const OwedAnswer owed;
   std::size_t copied = 0;  // pieces
 };
 
@@ -117,18 +124,19 @@ void UnaryCall::Send(const Answer& answer, Pieces pieces) {
   SendNow(answer, pieces);
 }
 
-bool UnaryCall::MustDefer(Pieces pieces) const {
+std::uint64_t UnaryCall::BytesOf(Pieces pieces) {
   std::uint64_t bytes = 0;
   for (const Piece& piece : pieces) bytes += piece.parts.bytes();
+  return bytes;
+}
+
+bool UnaryCall::MustDefer(Pieces pieces) const {
+  const std::uint64_t bytes = BytesOf(pieces);
   return bytes > kCopyAtOnce && !thread_.sender().ShouldReference(bytes, connection_.get());
 }
 
 void UnaryCall::Defer(const Answer& answer, Pieces pieces) {
-  deferred_ = std::make_unique<Deferred>();
-  deferred_->answer = answer;
-  deferred_->answer.span = nullptr;
-  deferred_->pieces.reserve(pieces.size());
-  for (const Piece& piece : pieces) deferred_->pieces.emplace_back(piece);
+  deferred_ = std::make_unique<Deferred>(share(), answer, pieces, BytesOf(pieces));
   thread_.slices().Add(connection_.get(), [this] { return CopySome(); });
 }
 

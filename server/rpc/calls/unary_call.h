@@ -77,6 +77,7 @@ class UnaryCall : public Tag {
   struct Deferred;  // an answer that is being copied
 
   void FinishWithError(const absl::Status& status, TimePoint now);
+  static std::uint64_t BytesOf(Pieces pieces);
   // Whether the answer has to be copied and takes long to copy.
   bool MustDefer(Pieces pieces) const;
   void Defer(const Answer& answer, Pieces pieces);

@@ -69,7 +69,7 @@ void InferStreamCall::EndTurn(std::uint64_t turn) {
   for (; !answered_.empty() && answered_.front(); ++next_) answered_.pop_front();
   if (turn < next_) return;
   for (Outgoing& out : outgoing_) {
-    if (out.turn == turn && out.bytes > 0 && out.bytes <= kHeldBytes) CopyOut(&out);
+    if (out.turn == turn && out.span && out.bytes() <= kHeldBytes) CopyOut(&out);
   }
 }
 

@@ -43,6 +43,7 @@ void Inference::Part::Complete(const Answer& completed) {
 void Inference::Submit(AdmissionQueue& admission, ConnectionShare* share, CallKind kind, TimePoint arrived,
                        TimePoint deadline) {
   arrived_ = arrived;
+  share_ = share;
   deadline_ = std::min(deadline, DeadlineAfter(arrived, request_.timeout_us));
   const std::size_t count = request_.tensors.size();
   incomplete_ = count;
@@ -63,8 +64,12 @@ void Inference::PartCompleted() {
   if (--incomplete_ > 0) return;
   const bool ok = std::all_of(parts_.begin(), parts_.end(), [](const Part& part) { return part.answer.status.ok(); });
   if (!ok || PrintSome()) return TellOwner();
+  std::uint64_t bytes = 0;
+  for (const Part& part : parts_) bytes += part.charge().answer;
+  printed_answer_.emplace(share_, bytes);
   owner_->slices().Add(owner_->connection_of(), [this] {
     if (!PrintSome()) return false;
+    printed_answer_.reset();
     TellOwner();
     return true;
   });
