@@ -14,7 +14,7 @@ std::vector<DeviceGauges> DeviceGaugesOf(const Devices& devices) {
   return gauges;
 }
 
-std::vector<std::pair<std::string, double>> ConnectionsEnded() {
+std::vector<std::pair<std::string, double>> ConnectionsEnded(const RoomCounts& room) {
   using Verdict = FrameMeter::Verdict;
   std::vector<std::pair<std::string, double>> ended;
   for (const auto& [name, verdict] :
@@ -22,6 +22,11 @@ std::vector<std::pair<std::string, double>> ConnectionsEnded() {
         std::pair("headers", Verdict::kHeaders), std::pair("messages", Verdict::kMessages)}) {
     ended.emplace_back(name, static_cast<double>(ReadGuard::ended(verdict)));
   }
+  for (const auto& [name, use] : {std::pair("silent", Use::kSilent), std::pair("handshake", Use::kHandshake),
+                                  std::pair("unused", Use::kUnused), std::pair("idle", Use::kIdle)}) {
+    ended.emplace_back(name, static_cast<double>(room.made[static_cast<std::size_t>(use)].load()));
+  }
+  ended.emplace_back("no_place", static_cast<double>(room.refused.load()));
   return ended;
 }
 
@@ -52,7 +57,7 @@ GaugeSources GaugesOf(ServiceState& state, const Devices& devices, const QueueTh
     }
     return seconds;
   };
-  sources.connections_ended = &ConnectionsEnded;
+  sources.connections_ended = [&state] { return ConnectionsEnded(state.connections.room_counts()); };
   sources.ready = [&state] { return state.health.ready() ? 1.0 : 0.0; };
   return sources;
 }

@@ -134,7 +134,7 @@ void VisitLimits(C& c, V& v) {
   v.Count(
       {"max-concurrent-streams", kLimits, "Calls at once on one connection (HTTP/2 streams); a client queues the rest"},
       c.max_concurrent_streams, {1, 0x7fffffff});
-  v.Count({"max-connections", kLimits, "Further connections are closed at once"}, c.max_connections);
+  v.Count({"max-connections", kLimits, "Then idle connections make room, or newcomers are closed"}, c.max_connections);
   v.Duration({"max-connection-idle", kLimits, "Close a connection that has had no call for so long; 0s = never"},
              c.max_connection_idle);
   v.Duration({"max-connection-age", kLimits,

@@ -237,7 +237,9 @@ void AddGaugeFamilies(const GaugeSources& sources, const CounterTotals& totals, 
   if (sources.connections_ended) {
     MetricFamily* ended = AddFamily("softmax_connections_ended_total",
                                     "Connections ended for what their clients sent: more calls, frames, headers or "
-                                    "messages than any use needs.",
+                                    "messages than any use needs. To make room while --max-connections were open: "
+                                    "silent ones, those in a handshake, unused and idle ones. And newcomers that had "
+                                    "no place.",
                                     MetricType::Counter, out);
     for (const auto& [reason, count] : sources.connections_ended()) AddCounter(count, {{"reason", reason}}, ended);
   }

@@ -122,7 +122,7 @@ struct GaugeSources {
   std::function<std::vector<DeviceGauges>()> devices;
   // CPU time of each queue thread, in seconds.
   std::function<std::vector<double>()> queue_threads_busy;
-  // Connections that were ended for what their clients sent: reason -> how many so far.
+  // Connections that were ended for what their clients sent or for want of places: reason -> how many so far.
   std::function<std::vector<std::pair<std::string, double>>()> connections_ended;
 };
 

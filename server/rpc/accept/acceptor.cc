@@ -16,6 +16,7 @@
 #include "server/base/log.h"
 #include "server/base/socket_name.h"
 #include "server/rpc/accept/listen.h"
+#include "server/rpc/accept/peer_network.h"
 
 namespace softmax::server {
 namespace {
@@ -37,6 +38,8 @@ constexpr long kHandingOver = 16;
 constexpr std::chrono::milliseconds kBreath(1);
 // Accepted at once: their greetings are looked at before more are.
 constexpr int kAcceptsATurn = 16;
+// By how much two looks at one unchanged connection may differ in when its last byte came, which the kernel rounds.
+constexpr std::chrono::milliseconds kClockStep(20);
 // How often connections that have said nothing are looked at.
 constexpr int kArrivalsMs = 200;
 
@@ -60,6 +63,20 @@ bool HasIpv4Twin(const Acceptor::Place& place, const std::vector<Acceptor::Place
 bool IsReadable(int fd) {
   pollfd state{fd, POLLIN, 0};
   return poll(&state, 1, 0) > 0;
+}
+
+const char* WhatItDoes(Use use) {
+  switch (use) {
+    case Use::kSilent:
+      return "has said nothing";
+    case Use::kHandshake:
+      return "has not finished its handshake";
+    case Use::kUnused:
+      return "has made no call";
+    case Use::kIdle:
+      return "has no call under way";
+  }
+  return "";
 }
 
 // Whether the other side will say no more.
@@ -144,6 +161,10 @@ int Acceptor::WaitMs() const {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(resume_at_ - SteadyClock::now()).count();
     at_most(static_cast<int>(std::max<std::int64_t>(left, 0)));
   }
+  if (const TimePoint next = silent_sockets_.listen_at(); next != kNoDeadline) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - SteadyClock::now()).count();
+    at_most(static_cast<int>(std::max<std::int64_t>(left, 0)));
+  }
   if (silent_sockets_.size() > 0) at_most(kArrivalsMs);
   return wait;
 }
@@ -155,6 +176,7 @@ void Acceptor::Run() {
     // By the clock: others' events, such as greetings that come byte by byte, may never leave it a quiet moment.
     if (paused_ && SteadyClock::now() >= resume_at_) ResumeAccepting();
     for (int i = 0; i < ready; ++i) HandleEvent(events[i].data.u64);
+    ListenToArrivals();
     if (silent_sockets_.size() > 0) {
       const std::size_t closed = silent_sockets_.CloseOlderThan(SteadyClock::now() - options_.greeting_timeout);
       refused_.fetch_add(closed, std::memory_order_relaxed);
@@ -259,18 +281,30 @@ bool Acceptor::Displace(std::size_t destination) {
   return true;
 }
 
-// Those that have said nothing yet make room for newcomers, the oldest first.
-bool Acceptor::MakeRoom(std::size_t destination) {
+// How many have a place there, or are about to.
+std::size_t Acceptor::Taken(const Connections& places) const {
+  std::size_t taken = places.size();
+  for (std::size_t i = 0; i < destinations_.size(); ++i) {
+    if (destinations_[i].connections == &places) taken += silent_sockets_.size(i);
+  }
+  return taken;
+}
+
+bool Acceptor::MakeRoom(std::size_t destination, const std::string& newcomer) {
   const Destination& to = destinations_[destination];
-  if (to.connections->size() + silent_sockets_.size(destination) < to.max_connections) {
+  if (Taken(*to.connections) < to.max_connections) {
     complained_ = false;
     return true;
   }
-  if (silent_sockets_.CloseOldest(destination)) {
+  if (!to.displaces) {
+    if (DisplaceForShare(to, newcomer)) return true;
+  } else if (silent_sockets_.CloseOldest(destination)) {
     refused_.fetch_add(1, std::memory_order_relaxed);
     return true;
+  } else if (Displace(destination)) {
+    return true;
   }
-  if (to.displaces && Displace(destination)) return true;
+  to.connections->room_counts().refused.fetch_add(1, std::memory_order_relaxed);
   if (!complained_) {
     LogWarning("refusing connections: max-connections ", to.max_connections, " are open");
     complained_ = true;
@@ -278,24 +312,103 @@ bool Acceptor::MakeRoom(std::size_t destination) {
   return false;
 }
 
+bool Acceptor::DisplaceForShare(const Destination& to, const std::string& newcomer) {
+  const TimePoint now = SteadyClock::now();
+  std::optional<Room>& room = rooms_[to.connections];
+  if (!room.has_value() || room->IsOutdated(now)) room.emplace(LookAround(to, now));
+  while (const std::optional<Room::Occupant> occupant = room->MakeFor(newcomer, now)) {
+    const std::string peer = PeerName(occupant->fd);
+    if (!Close(*occupant, now)) continue;  // it has begun something since that look
+    const auto use = static_cast<std::size_t>(occupant->use);
+    const std::uint64_t before = to.connections->room_counts().made[use].fetch_add(1, std::memory_order_relaxed);
+    if ((before & (before + 1)) == 0) {
+      LogWarning("max-connections ", to.max_connections, " are open: ", peer, ", which ", WhatItDoes(occupant->use),
+                 ", makes room for another (", before + 1, " so far)");
+    }
+    return true;
+  }
+  return false;
+}
+
+Room Acceptor::LookAround(const Destination& to, TimePoint now) const {
+  std::vector<Room::Occupant> occupants;
+  Room::Networks networks;
+  for (const SilentSockets::Arrival& arrival : silent_sockets_.all()) {
+    if (destinations_[arrival.destination].connections != to.connections) continue;
+    ++networks[arrival.network];
+    occupants.push_back({arrival.fd, Use::kSilent, arrival.network, arrival.since});
+  }
+  for (const auto& [duplicate, accepted] : accepted_) {
+    if (destinations_[accepted.destination].connections != to.connections) continue;
+    ++networks[accepted.network];
+    if (auto occupant = OccupantOf(duplicate, accepted, now)) occupants.push_back(std::move(*occupant));
+  }
+  return Room(std::move(occupants), std::move(networks), to.max_connections, now, SteadyClock::now() - now);
+}
+
+std::optional<Room::Occupant> Acceptor::OccupantOf(int duplicate, const Accepted& accepted, TimePoint now) const {
+  // Connections has it, and so has each of its calls that bring tensors and each answer that is not read yet.
+  const bool has_calls = accepted.connection.use_count() > 1;
+  const std::shared_ptr<Connection> connection = accepted.connection.lock();
+  if (has_calls || connection == nullptr) return std::nullopt;
+  switch (connection->account().stage()) {
+    case ReadGuard::Stage::kHandshake:
+      return Room::Occupant{duplicate, Use::kHandshake, accepted.network, accepted.since};
+    case ReadGuard::Stage::kUnused:
+      return Room::Occupant{duplicate, Use::kUnused, accepted.network, accepted.since};
+    case ReadGuard::Stage::kCalled:
+      break;
+  }
+  return Room::Occupant{duplicate, Use::kIdle, accepted.network, connection->LastByte(now, accepted.since)};
+}
+
+// False: it is not what it was when it was looked at.
+bool Acceptor::Close(const Room::Occupant& occupant, TimePoint now) {
+  if (occupant.use == Use::kSilent) {
+    const SilentSockets::Arrival* const arrival = silent_sockets_.Find(occupant.fd);
+    if (arrival == nullptr || arrival->since != occupant.since) return false;
+    silent_sockets_.Close(occupant.fd);
+    refused_.fetch_add(1, std::memory_order_relaxed);
+    return true;
+  }
+  const auto it = accepted_.find(occupant.fd);
+  if (it == accepted_.end()) return false;
+  const std::optional<Room::Occupant> is = OccupantOf(occupant.fd, it->second, now);
+  if (!is.has_value() || is->use != occupant.use || is->network != occupant.network) return false;
+  if (is->since - occupant.since > kClockStep) return false;
+  shutdown(occupant.fd, SHUT_RDWR);
+  Forget(occupant.fd);
+  return true;
+}
+
 void Acceptor::OnAccepted(int fd, std::size_t destination) {
-  if (!MakeRoom(destination)) {
+  const std::string network = PeerNetwork(fd);
+  if (!MakeRoom(destination, network)) {
     refused_.fetch_add(1, std::memory_order_relaxed);
     close(fd);
     return;
   }
   if (!options_.wait_for_greeting) {
-    HandOver(fd, destination);
+    HandOver(fd, destination, network);
     return;
   }
-  silent_sockets_.Add(fd, destination, SteadyClock::now());
-  // Edge-triggered: half a greeting must not wake the loop again and again. Most have come with the connection.
-  Watch(epoll_, fd, EPOLLIN | EPOLLRDHUP | EPOLLET, kArrival | static_cast<std::uint64_t>(fd));
+  const TimePoint now = SteadyClock::now();
+  silent_sockets_.Add({fd, destination, network, now},
+                      destinations_[destination].displaces ? now : late_->GreetAt(network, now));
+  ListenToArrivals();
+}
+
+void Acceptor::ListenToArrivals() {
+  for (int fd = 0; (fd = silent_sockets_.NextToListenTo(SteadyClock::now())) >= 0;) {
+    // Edge-triggered: half a greeting must not wake the loop again and again. Most have come with the connection.
+    Watch(epoll_, fd, EPOLLIN | EPOLLRDHUP | EPOLLET, kArrival | static_cast<std::uint64_t>(fd));
+  }
 }
 
 void Acceptor::Greet(int fd) {
-  const std::optional<std::size_t> destination = silent_sockets_.DestinationOf(fd);
-  if (!destination.has_value()) return;
+  const SilentSockets::Arrival* const arrival = silent_sockets_.Find(fd);
+  if (arrival == nullptr) return;
+  const std::size_t destination = arrival->destination;
   char bytes[kGreetingBytes];
   const ssize_t got = recv(fd, bytes, sizeof(bytes), MSG_PEEK | MSG_DONTWAIT);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
@@ -304,15 +417,17 @@ void Acceptor::Greet(int fd) {
     return;
   }
   const std::string_view said(bytes, static_cast<std::size_t>(got));
-  switch (JudgeGreeting(destinations_[*destination].handoff->protocol(), said)) {
+  switch (JudgeGreeting(destinations_[destination].handoff->protocol(), said)) {
     case Greeting::kIncomplete:
       if (!HasHungUp(fd)) return;
       break;
-    case Greeting::kRight:
+    case Greeting::kRight: {
+      const std::string network = arrival->network;
       epoll_ctl(epoll_, EPOLL_CTL_DEL, fd, nullptr);
       silent_sockets_.Take(fd);
-      HandOver(fd, *destination);
+      HandOver(fd, destination, network);
       return;
+    }
     case Greeting::kHttp1:
       Refused("it speaks HTTP/1", fd);
       AnswerHttp1(fd);
@@ -324,7 +439,7 @@ void Acceptor::Greet(int fd) {
   silent_sockets_.Close(fd);
 }
 
-void Acceptor::HandOver(int fd, std::size_t destination) {
+void Acceptor::HandOver(int fd, std::size_t destination, const std::string& network) {
   int duplicate = fcntl(fd, F_DUPFD_CLOEXEC, 0);
   if (duplicate < 0 && destinations_[destination].displaces && FreeDescriptor(destination)) {
     duplicate = fcntl(fd, F_DUPFD_CLOEXEC, 0);
@@ -338,7 +453,8 @@ void Acceptor::HandOver(int fd, std::size_t destination) {
   const Destination& to = destinations_[destination];
   const bool is_tls = to.handoff->protocol() == Protocol::kTls;
   const std::optional<ReadGuard::Account> account =
-      ReadGuard::Watch(fd, to.max_streams, is_tls ? ReadGuard::Bytes::kEncrypted : ReadGuard::Bytes::kPlain);
+      ReadGuard::Watch(fd, to.max_streams, is_tls ? ReadGuard::Bytes::kEncrypted : ReadGuard::Bytes::kPlain,
+                       [late = late_, network] { late->Ended(network, SteadyClock::now()); });
   if (!account.has_value()) {
     Refused("its descriptor's number is too high to be watched", fd);
     close(fd);
@@ -349,8 +465,13 @@ void Acceptor::HandOver(int fd, std::size_t destination) {
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));  // fails on a unix socket: fine
   const std::string name = to.handoff->PeerOf(fd);
   const std::size_t server = to.handoff->Choose();
-  accepted_[duplicate] = Accepted{destination, name, server, accepted_number_++};
-  to.connections->Add(name, duplicate, PeerName(fd), server, *account);
+  accepted_[duplicate] = Accepted{destination,
+                                  name,
+                                  server,
+                                  accepted_number_++,
+                                  network,
+                                  SteadyClock::now(),
+                                  to.connections->Add(name, duplicate, PeerName(fd), server, *account)};
   Watch(epoll_, duplicate, EPOLLRDHUP, kConnection | static_cast<std::uint64_t>(duplicate));
   if (!to.run) return to.handoff->HandOff(fd, server);
   to.run(server, [socket = std::make_shared<OwnedSocket>(fd), handoff = to.handoff.get(), server,

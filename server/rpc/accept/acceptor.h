@@ -6,12 +6,15 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <unordered_map>
 #include <vector>
 
 #include "server/rpc/accept/connections.h"
+#include "server/rpc/accept/late_greetings.h"
+#include "server/rpc/accept/room.h"
 #include "server/rpc/accept/silent_sockets.h"
 #include "server/rpc/accept/socket_handoff.h"
 #include "server/rpc/accept/spare_descriptors.h"
@@ -21,7 +24,8 @@ namespace softmax::server {
 // The server's own accept loop. gRPC 1.51's ends for ever at the first accept error that is not EAGAIN (a burst of
 // connections at the descriptor limit), has no limit on connections, and keeps no handle to end one. This one counts
 // and refuses, waits out EMFILE, waits for a connection's first bytes so that silent ones and those that speak
-// something else never take a place, and hands each socket to gRPC.
+// something else never take a place, and hands each socket to gRPC. When all places are taken, somebody who does not
+// use his makes room (Room). Networks whose connections were ended for floods are greeted late (LateGreetings).
 class Acceptor {
  public:
   // Where accepted connections go.
@@ -31,7 +35,9 @@ class Acceptor {
     std::uint32_t max_connections = 4096;
     std::uint32_t max_streams = 256;  // that gRPC lets a connection have open
     bool while_draining = false;      // StopListening leaves its listeners open
-    bool displaces = false;           // over a limit, that of descriptors too, the oldest connection makes room
+    // Over a limit, that of descriptors too, the oldest connection makes room, whatever it does, and nobody is greeted late: for probers,
+    // who are gone in a moment and may share their address with anybody.
+    bool displaces = false;
     // Runs the handing over on the thread of the server that it goes to: gRPC reads a connection's first bytes there
     // and then, which may take as long as the client sends. Null: it runs on the accept thread, for tests.
     std::function<void(std::size_t server, std::function<void()> hand_over)> run;
@@ -72,6 +78,9 @@ class Acceptor {
     std::string peer;
     std::size_t server = 0;    // behind the destination's handoff
     std::uint64_t number = 0;  // in the order of arrival
+    std::string network;
+    TimePoint since;
+    std::weak_ptr<Connection> connection;  // in its Connections
   };
 
   explicit Acceptor(const Options& options);
@@ -86,9 +95,16 @@ class Acceptor {
   void ResumeAccepting();
   void OnAccepted(int fd, std::size_t destination);
   void Greet(int fd);
-  bool MakeRoom(std::size_t destination);
+  void ListenToArrivals();
+  std::size_t Taken(const Connections& places) const;
+  bool MakeRoom(std::size_t destination, const std::string& newcomer);
   bool Displace(std::size_t destination);
-  void HandOver(int fd, std::size_t destination);
+  bool DisplaceForShare(const Destination& to, const std::string& newcomer);
+  Room LookAround(const Destination& to, TimePoint now) const;
+  // What the connection does with its place; nothing: it has a call under way.
+  std::optional<Room::Occupant> OccupantOf(int duplicate, const Accepted& accepted, TimePoint now) const;
+  bool Close(const Room::Occupant& occupant, TimePoint now);
+  void HandOver(int fd, std::size_t destination, const std::string& network);
   void Forget(int duplicate);
   void CloseListeners(bool all);
   void Refused(const char* why, int fd);
@@ -105,6 +121,8 @@ class Acceptor {
   SpareDescriptors spares_;  // filled where a destination displaces
   bool keeps_spares_ = false;
   TimePoint complain_of_descriptors_{};
+  std::unordered_map<const Connections*, std::optional<Room>> rooms_;
+  const std::shared_ptr<LateGreetings> late_ = std::make_shared<LateGreetings>();  // the guard tells it of ends
   bool paused_ = false;
   TimePoint resume_at_;  // when it is
   // Held by each handing over until it is done, by which these are counted.

@@ -57,6 +57,13 @@ TimePoint Connection::LastProgress(TimePoint now) {
   return progress_;
 }
 
+TimePoint Connection::LastByte(TimePoint now, TimePoint otherwise) const {
+  tcp_info told{};
+  socklen_t size = sizeof(told);
+  if (getsockopt(fd_, IPPROTO_TCP, TCP_INFO, &told, &size) != 0) return otherwise;
+  return now - std::chrono::milliseconds(told.tcpi_last_data_recv);
+}
+
 HeldAnswer* Connection::Hold(HeldAnswer answer) {
   share_.unread_bytes.fetch_add(answer.bytes, std::memory_order_relaxed);
   account_.AnswerSent(answer.bytes);
@@ -101,12 +108,13 @@ void Connection::SentTooMuch() {
   sent_too_much_ = true;
 }
 
-void Connections::Add(const std::string& name, int fd, std::string peer, std::size_t server,
-                      ReadGuard::Account account) {
+std::shared_ptr<Connection> Connections::Add(const std::string& name, int fd, std::string peer, std::size_t server,
+                                             ReadGuard::Account account) {
   auto connection = std::make_shared<Connection>(fd, std::move(peer), server, account);
   Bucket& bucket = BucketOf(name, server);
   MutexLock lock(bucket.mu);
-  bucket.by_name[name] = std::move(connection);
+  bucket.by_name[name] = connection;
+  return connection;
 }
 
 void Connections::Remove(const std::string& name, int fd, std::size_t server) {

@@ -16,6 +16,7 @@
 #include "server/batching/admission_queue.h"
 #include "server/batching/span_ref.h"
 #include "server/rpc/accept/cork.h"
+#include "server/rpc/accept/room.h"
 #include "server/rpc/guard/read_guard.h"
 
 namespace softmax::server {
@@ -81,6 +82,8 @@ class Connection {
   // Looks how much the peer has taken. When it had taken something at the latest, as far as two looks tell: after the
   // look before the one that saw it. Any thread.
   TimePoint LastProgress(TimePoint now) ABSL_LOCKS_EXCLUDED(mu_);
+  // When its client's last byte came; `otherwise` where the kernel does not say it (a unix socket).
+  TimePoint LastByte(TimePoint now, TimePoint otherwise) const;
   // The sweeper's: since when it has been known that an answer is overdue; kNoDeadline: none is.
   TimePoint& overdue_since() { return overdue_since_; }
 
@@ -113,7 +116,8 @@ class Connections {
   explicit Connections(const Options& options) : options_(options), unread_budget_(options.max_unread_bytes_all) {}
 
   // `fd` is the duplicate, owned from here on; `name` is what ServerContext::peer() says for this connection.
-  void Add(const std::string& name, int fd, std::string peer, std::size_t server, ReadGuard::Account account = {});
+  std::shared_ptr<Connection> Add(const std::string& name, int fd, std::string peer, std::size_t server,
+                                  ReadGuard::Account account = {});
   // The one that `server` was given; `fd` tells a newer connection of the same name apart, which stays.
   void Remove(const std::string& name, int fd, std::size_t server);
   // The connection of this name that `server` was given. Null when it is gone already; its name, which is a
@@ -138,6 +142,7 @@ class Connections {
   const Options& options() const { return options_; }
   StripedCounter& held_bytes() { return held_bytes_; }
   UnreadBudget& unread_budget() { return unread_budget_; }
+  RoomCounts& room_counts() { return room_counts_; }
 
  private:
   // Each server has its own buckets, chosen by the hash of the name. A queue's thread looks up its own connections all
@@ -155,6 +160,7 @@ class Connections {
   const Options options_;
   StripedCounter held_bytes_;
   UnreadBudget unread_budget_;
+  RoomCounts room_counts_;
   static constexpr std::size_t kBucketsEach = 4;
   std::array<Bucket, 64> buckets_;
 };

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace softmax::server {
 
@@ -10,23 +11,32 @@ SilentSockets::~SilentSockets() {
   for (const Arrival& arrival : order_) close(arrival.fd);
 }
 
-void SilentSockets::Add(int fd, std::size_t destination, TimePoint now) {
-  if (counts_.size() <= destination) counts_.resize(destination + 1);
-  ++counts_[destination];
-  by_fd_[fd] = order_.insert(order_.end(), Arrival{fd, destination, now});
+void SilentSockets::Add(Arrival arrival, TimePoint listen_at) {
+  if (counts_.size() <= arrival.destination) counts_.resize(arrival.destination + 1);
+  ++counts_[arrival.destination];
+  const int fd = arrival.fd;
+  by_fd_[fd] = {order_.insert(order_.end(), std::move(arrival)), waiting_.emplace(listen_at, fd)};
 }
 
-std::optional<std::size_t> SilentSockets::DestinationOf(int fd) const {
+int SilentSockets::NextToListenTo(TimePoint now) {
+  if (waiting_.empty() || waiting_.begin()->first > now) return -1;
+  const int fd = waiting_.begin()->second;
+  waiting_.erase(waiting_.begin());
+  by_fd_[fd].waiting = waiting_.end();
+  return fd;
+}
+
+const SilentSockets::Arrival* SilentSockets::Find(int fd) const {
   const auto it = by_fd_.find(fd);
-  if (it == by_fd_.end()) return std::nullopt;
-  return it->second->destination;
+  return it == by_fd_.end() ? nullptr : &*it->second.order;
 }
 
 void SilentSockets::Take(int fd) {
   const auto it = by_fd_.find(fd);
   if (it == by_fd_.end()) return;
-  --counts_[it->second->destination];
-  order_.erase(it->second);
+  --counts_[it->second.order->destination];
+  order_.erase(it->second.order);
+  if (it->second.waiting != waiting_.end()) waiting_.erase(it->second.waiting);
   by_fd_.erase(it);
 }
 

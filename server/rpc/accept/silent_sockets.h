@@ -2,7 +2,8 @@
 
 #include <cstddef>
 #include <list>
-#include <optional>
+#include <map>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -16,9 +17,20 @@ class SilentSockets {
  public:
   ~SilentSockets();
 
-  void Add(int fd, std::size_t destination, TimePoint now);
-  // The destination of `fd`; nothing when it is not here.
-  std::optional<std::size_t> DestinationOf(int fd) const;
+  struct Arrival {
+    int fd = -1;
+    std::size_t destination = 0;
+    std::string network;  // PeerNetwork
+    TimePoint since;
+  };
+
+  // `listen_at`: when NextToListenTo says it; until then it is not to be listened to.
+  void Add(Arrival arrival, TimePoint listen_at);
+  // One whose time to be listened to has come, once; -1: there is none by now.
+  int NextToListenTo(TimePoint now);
+  TimePoint listen_at() const { return waiting_.empty() ? kNoDeadline : waiting_.begin()->first; }
+  // Null when it is not here.
+  const Arrival* Find(int fd) const;
   // Gives the socket away.
   void Take(int fd);
   void Close(int fd);
@@ -30,19 +42,19 @@ class SilentSockets {
 
   std::size_t size() const { return by_fd_.size(); }
   std::size_t size(std::size_t destination) const { return destination < counts_.size() ? counts_[destination] : 0; }
-  // When the oldest came; kNoDeadline when there is none.
-  TimePoint oldest() const { return order_.empty() ? kNoDeadline : order_.front().since; }
+  const std::list<Arrival>& all() const { return order_; }
 
  private:
-  struct Arrival {
-    int fd;
-    std::size_t destination;
-    TimePoint since;
-  };
   using Order = std::list<Arrival>;
+  using Waiting = std::multimap<TimePoint, int>;
+  struct Place {
+    Order::iterator order;
+    Waiting::iterator waiting;  // end(): it has been named
+  };
 
   Order order_;
-  std::unordered_map<int, Order::iterator> by_fd_;
+  std::unordered_map<int, Place> by_fd_;
+  Waiting waiting_;
   std::vector<std::size_t> counts_;  // by destination
 };
 

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "server/base/log.h"
+#include "server/base/mutex.h"
 #include "server/base/socket_name.h"
 
 namespace softmax::server {
@@ -27,6 +28,8 @@ struct alignas(128) ReadGuard::Slot {
   std::atomic<bool> is_ended{false};
   std::atomic<Stage> stage{Stage::kHandshake};
   std::optional<FrameMeter> meter;
+  Mutex mu;  // what End needs, which may come when the connection is gone
+  std::function<void()> on_end ABSL_GUARDED_BY(mu);
   alignas(64) Earnings earnings;
 };
 
@@ -135,10 +138,13 @@ void ReadGuard::Account::AnswerTaken(std::uint64_t bytes) const {
   }
 }
 
-std::optional<ReadGuard::Account> ReadGuard::Watch(int fd, std::uint64_t streams, Bytes bytes) {
+std::optional<ReadGuard::Account> ReadGuard::Watch(int fd, std::uint64_t streams, Bytes bytes,
+                                                   std::function<void()> on_end) {
   if (!is_enabled.load(std::memory_order_relaxed)) return Account();
   Slot* const slot = MakeSlot(fd);
   if (slot == nullptr) return std::nullopt;
+  MutexLock lock(slot->mu);
+  slot->on_end = std::move(on_end);
   slot->fd = fd;
   slot->socket = SocketOf(fd);
   slot->is_encrypted = bytes == Bytes::kEncrypted;
@@ -162,7 +168,12 @@ void ReadGuard::Forget(const Account& account) {
 }
 
 void ReadGuard::End(const Account& account, int fd, FrameMeter::Verdict reason, bool goes_in_the_clear) {
-  if (account.is_current()) account.slot_->is_ended.store(true, std::memory_order_relaxed);
+  if (account.slot_ != nullptr) {
+    MutexLock lock(account.slot_->mu);
+    if (account.is_current() && !account.slot_->is_ended.exchange(true) && account.slot_->on_end != nullptr) {
+      account.slot_->on_end();
+    }
+  }
   const std::uint64_t before = ended_for[static_cast<std::size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
   // Whoever comes back again and again does not fill the log: the first, the second, the fourth and so on are named.
   if ((before & (before + 1)) == 0) {

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string_view>
 
@@ -70,8 +71,10 @@ class ReadGuard {
   enum class Bytes : std::uint8_t { kPlain, kEncrypted };
 
   // From now on `fd`, of which nothing has been read, is watched until it is closed. `streams`: that the server lets it
-  // have open. Nothing: its number is too high to be watched, and it must not be served.
-  static std::optional<Account> Watch(int fd, std::uint64_t streams, Bytes bytes = Bytes::kPlain);
+  // have open. `on_end`: called when the guard ends it, on any thread. Nothing: its number is too high to be watched,
+  // and it must not be served.
+  static std::optional<Account> Watch(int fd, std::uint64_t streams, Bytes bytes = Bytes::kPlain,
+                                      std::function<void()> on_end = nullptr);
   // The client has ended the connection; it earns nothing any more. gRPC may still read what arrived before.
   static void Forget(const Account& account);
 

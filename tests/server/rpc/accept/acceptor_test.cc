@@ -25,7 +25,7 @@ constexpr int kPatienceMs = 5000;
 // Keeps what comes in, as gRPC would.
 class FakeDoor final : public SocketHandoff {
  public:
-  explicit FakeDoor(std::atomic<int>* entered) : SocketHandoff(1), entered_(entered) {}
+  explicit FakeDoor(std::atomic<int>* entered) : SocketHandoff(1), entered_(entered) { fds_.reserve(1000); }
   ~FakeDoor() override {
     for (int fd : fds_) close(fd);
   }
@@ -35,6 +35,8 @@ class FakeDoor final : public SocketHandoff {
     fds_.push_back(fd);
     entered_->fetch_add(1);
   }
+  // Of those that have entered.
+  const std::vector<int>& fds() const { return fds_; }
 
  private:
   std::atomic<int>* const entered_;
@@ -51,7 +53,9 @@ class AcceptorTest : public ::testing::Test {
     options.greeting_timeout = greeting_timeout;
     acceptor_ = *Acceptor::Create(options);
     std::vector<Acceptor::Destination> destinations(1);
-    destinations[0].handoff = std::make_unique<FakeDoor>(&entered_);
+    auto door = std::make_unique<FakeDoor>(&entered_);
+    door_ = door.get();
+    destinations[0].handoff = std::move(door);
     destinations[0].connections = &connections_;
     destinations[0].max_connections = max_connections;
     acceptor_->Start(std::move(destinations));
@@ -102,6 +106,7 @@ class AcceptorTest : public ::testing::Test {
   std::atomic<int> entered_{0};
   Connections connections_{Connections::Options{}};
   std::unique_ptr<Acceptor> acceptor_;
+  const FakeDoor* door_ = nullptr;
   std::vector<int> clients_;
 };
 
@@ -112,17 +117,58 @@ TEST_F(AcceptorTest, ASilentCrowdKeepsNobodyOut) {
     Connect(kPreface);
     EXPECT_TRUE(Entered(i + 1));
   }
-  EXPECT_EQ(ReadToEnd(Connect(kPreface)), "");  // the fifth that speaks is one too many
-  EXPECT_EQ(entered_, 4);
+  EXPECT_EQ(connections_.room_counts().made[static_cast<std::size_t>(Use::kSilent)], 50u);
 }
 
-// What the wait is for: without it the same crowd takes every place.
-TEST_F(AcceptorTest, WithoutTheWaitASilentCrowdTakesEveryPlace) {
+TEST_F(AcceptorTest, WhoDoesNotGoOnAfterItsGreetingKeepsNobodyOut) {
+  Start(/*max_connections=*/4, /*wait_for_greeting=*/true);
+  std::vector<int> crowd;
+  for (int i = 0; i < 20; ++i) {
+    crowd.push_back(Connect(kPreface));
+    EXPECT_TRUE(Entered(i + 1));
+  }
+  for (int i = 0; i < 16; ++i) EXPECT_EQ(ReadToEnd(crowd[static_cast<std::size_t>(i)]), "");  // the oldest first
+  EXPECT_EQ(connections_.size(), 4u);
+  EXPECT_EQ(connections_.room_counts().made[static_cast<std::size_t>(Use::kHandshake)], 16u);
+}
+
+// A call has its connection, and the connection its place.
+TEST_F(AcceptorTest, ConnectionsWithCallsUnderWayStay) {
+  Start(/*max_connections=*/4, /*wait_for_greeting=*/true);
+  std::vector<std::shared_ptr<Connection>> calls;
+  for (int i = 0; i < 4; ++i) {
+    Connect(kPreface);
+    EXPECT_TRUE(Entered(i + 1));
+    calls.push_back(connections_.Find("fd:" + std::to_string(door_->fds()[static_cast<std::size_t>(i)]), 0));
+    ASSERT_NE(calls.back(), nullptr);
+  }
+  EXPECT_EQ(ReadToEnd(Connect(kPreface)), "");  // the fifth is one too many
+  EXPECT_EQ(entered_, 4);
+  EXPECT_EQ(connections_.room_counts().refused, 1u);
+  calls.pop_back();
+  Connect(kPreface);
+  EXPECT_TRUE(Entered(5));
+}
+
+// A network whose connection was ended for a flood is greeted later; it is in nobody's way meanwhile.
+TEST_F(AcceptorTest, WhoComesBackAfterAFloodWaits) {
+  Start(/*max_connections=*/4, /*wait_for_greeting=*/true);
+  Connect(kPreface);
+  ASSERT_TRUE(Entered(1));
+  const std::shared_ptr<Connection> connection = connections_.Find("fd:" + std::to_string(door_->fds()[0]), 0);
+  ASSERT_NE(connection, nullptr);
+  for (int messages = 0; messages < 2; ++messages) connection->SentTooMuch();  // the guard ends it
+  const TimePoint ended = SteadyClock::now();
+  Connect(kPreface);
+  EXPECT_TRUE(Entered(2));
+  EXPECT_GE(SteadyClock::now() - ended, LateGreetings::kFirst / 2);
+}
+
+// What the wait is for: without it the same crowd costs gRPC a connection each.
+TEST_F(AcceptorTest, WithoutTheWaitASilentCrowdGetsIn) {
   Start(/*max_connections=*/4, /*wait_for_greeting=*/false);
   for (int i = 0; i < 50; ++i) Connect();
-  EXPECT_TRUE(Entered(4));
-  EXPECT_EQ(ReadToEnd(Connect(kPreface)), "");
-  EXPECT_EQ(entered_, 4);
+  EXPECT_TRUE(Entered(50));
 }
 
 TEST_F(AcceptorTest, AGreetingMayComeInPieces) {
