@@ -24,6 +24,7 @@ constexpr char kProgram[] = "softmax-client";
 
 // A server that cannot be reached is told of after so long, not only at the end of the timeout.
 constexpr std::chrono::milliseconds kSilence(500);
+constexpr std::chrono::milliseconds kShortest(1);
 
 // What gRPC opens for itself, and the file of the answer.
 constexpr std::size_t kDescriptors = 7;
@@ -35,22 +36,40 @@ int Report(const absl::Status& status) {
   return status.code() == absl::StatusCode::kUnavailable ? 3 : 1;
 }
 
-absl::Status AwaitConnection(Client& client, std::chrono::nanoseconds timeout) {
-  const std::chrono::nanoseconds first = std::min<std::chrono::nanoseconds>(timeout, kSilence);
-  absl::Status connected = client.WaitForConnection(first);
-  if (connected.ok() || first == timeout) return connected;
-  const std::chrono::duration<double> rest = timeout - first;
-  Say(absl::StrFormat("%s; waiting %g s more", std::string(connected.message()), rest.count()));
-  return client.WaitForConnection(timeout - first);
-}
+// A client that is connected, and what is left of --timeout for its call.
+class Connection {
+ public:
+  static absl::StatusOr<Connection> Make(const CliOptions& options) {
+    Connection connection(Clock::now() + options.timeout);
+    auto client = Client::Create(ForClient(options));
+    if (!client.ok()) return client.status();
+    connection.client_ = *std::move(client);
+    const absl::Status connected = connection.Await(options.timeout);
+    if (!connected.ok()) return connected;
+    return connection;
+  }
 
-absl::StatusOr<std::unique_ptr<Client>> Connect(const CliOptions& options) {
-  auto client = Client::Create(ForClient(options));
-  if (!client.ok()) return client;
-  const absl::Status connected = AwaitConnection(**client, options.timeout);
-  if (!connected.ok()) return connected;
-  return client;
-}
+  Client& client() { return *client_; }
+  // What nothing is left of has no answer, but a call says so, and how the connection is.
+  std::chrono::nanoseconds Left() const { return std::max<std::chrono::nanoseconds>(kShortest, until_ - Clock::now()); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  explicit Connection(Clock::time_point until) : until_(until) {}
+
+  absl::Status Await(std::chrono::nanoseconds timeout) {
+    const std::chrono::nanoseconds first = std::min<std::chrono::nanoseconds>(timeout, kSilence);
+    absl::Status connected = client_->WaitForConnection(first);
+    if (connected.ok() || first == timeout) return connected;
+    const std::chrono::duration<double> rest = timeout - first;
+    Say(absl::StrFormat("%s; waiting %g s more", std::string(connected.message()), rest.count()));
+    return client_->WaitForConnection(std::min<std::chrono::nanoseconds>(timeout - first, Left()));
+  }
+
+  Clock::time_point until_;
+  std::unique_ptr<Client> client_;
+};
 
 // The tensor as it is sent.
 absl::StatusOr<Array> InputOf(const CliOptions& options, const LoadedArray& loaded) {
@@ -73,9 +92,9 @@ SoftmaxOptions OptionsOf(const CliOptions& options) {
 }
 
 int PrintInfo(const CliOptions& options) {
-  auto client = Connect(options);
-  if (!client.ok()) return Report(client.status());
-  const auto info = (*client)->GetServerInfo();
+  auto connection = Connection::Make(options);
+  if (!connection.ok()) return Report(connection.status());
+  const auto info = connection->client().GetServerInfo(connection->Left());
   if (!info.ok()) return Report(info.status());
   std::string text = absl::StrFormat("version    %s (%s)\nbackend    %s\n", Visible(info->version),
                                      Visible(info->build), Visible(info->backend));
@@ -104,13 +123,14 @@ int RunSummary(const CliOptions& options) {
   if (!loaded.ok()) return Report(loaded.status());
   const auto input = InputOf(options, *loaded);
   if (!input.ok()) return Report(input.status());
-  auto client = Connect(options);
-  if (!client.ok()) return Report(client.status());
+  auto connection = Connection::Make(options);
+  if (!connection.ok()) return Report(connection.status());
   const std::size_t rows = input->data.empty() ? 0 : RowsOf(input->shape, options.axis.value_or(-1));
   const std::vector<std::int32_t> indices = IndicesOf(options, rows);
   SoftmaxOptions softmax = OptionsOf(options);
   softmax.summary = {options.top, indices, options.log_sum_exp, options.entropy, false};
-  const auto answer = (*client)->Softmax({input->dtype, input->shape, input->data}, softmax);
+  softmax.timeout = connection->Left();
+  const auto answer = connection->client().Softmax({input->dtype, input->shape, input->data}, softmax);
   if (!answer.ok()) return Report(answer.status());
   const bool is_double = input->dtype == DataType::kFloat64;
   std::fputs(SummaryText(options, answer->summary(), rows, is_double, *labels).c_str(), stdout);
@@ -126,9 +146,11 @@ int RunSoftmax(const CliOptions& options) {
   if (!input.ok()) return Report(input.status());
   const auto output_format = PlanOutput(options.output, loaded->format);
   if (!output_format.ok()) return Report(output_format.status());
-  auto client = Connect(options);
-  if (!client.ok()) return Report(client.status());
-  const auto answer = (*client)->Softmax({input->dtype, input->shape, input->data}, OptionsOf(options));
+  auto connection = Connection::Make(options);
+  if (!connection.ok()) return Report(connection.status());
+  SoftmaxOptions softmax = OptionsOf(options);
+  softmax.timeout = connection->Left();
+  const auto answer = connection->client().Softmax({input->dtype, input->shape, input->data}, softmax);
   if (!answer.ok()) return Report(answer.status());
   const Array output{answer->dtype(), answer->shape(), {answer->data().begin(), answer->data().end()}};
   const absl::Status saved = SaveArray(options.output, *output_format, output);

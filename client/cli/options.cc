@@ -84,8 +84,10 @@ void AddOptions(CLI::App& app, RawOptions& raw) {
   app.add_option("--address", o.address, "host:port, dns:///host:port, ipv4:a:1,b:2, unix:/path, or a list with commas")
       ->type_name("ADDRESS")
       ->capture_default_str();
-  app.add_option("--timeout", raw.timeout,
-                 "for connecting, and for the call with its retries: 10s, 500ms, 200us, 2m, 1h")
+  app.add_option(
+         "--timeout", raw.timeout,
+         "for connecting and the call with its retries together, above 0: 10s, 500ms, 200us, 2m, 1h; with --health, "
+         "of each address")
       ->check(CheckDuration)
       ->type_name("TIME")
       ->capture_default_str();

@@ -53,7 +53,9 @@ class BatchCall {
       absl::Status status = CheckRequest(items_[i].input, items_[i].options);
       if (status.ok()) {
         auto known = core_.server.CheckLimits(items_[i].input, items_[i].options, RetryPlan::Clock::now());
-        if (!known && !std::exchange(asked, true) && AskServer(core_, kQuestionPatience, {.max_attempts = 1}).ok()) {
+        const auto patience =
+            std::min<std::chrono::nanoseconds>(kQuestionPatience, deadline_ - RetryPlan::Clock::now());
+        if (!known && !std::exchange(asked, true) && AskServer(core_, patience, {.max_attempts = 1}).ok()) {
           known = core_.server.CheckLimits(items_[i].input, items_[i].options, RetryPlan::Clock::now());
         }
         status = known.value_or(absl::OkStatus());
@@ -184,13 +186,6 @@ class BatchCall {
 
 std::vector<absl::StatusOr<Tensor>> RunBatch(ClientCore& core, CallbackQueue& queue, std::span<const BatchItem> items,
                                              const BatchOptions& options) {
-  if (options.max_in_flight < 1 || options.max_requests_per_message < 1) {
-    std::vector<absl::StatusOr<Tensor>> refused;
-    for (std::size_t i = 0; i < items.size(); ++i) {
-      refused.emplace_back(absl::InvalidArgumentError("max_in_flight and max_requests_per_message must be at least 1"));
-    }
-    return refused;
-  }
   BatchCall call(core, queue, items, options);
   return call.Run();
 }

@@ -143,24 +143,32 @@ class GrpcClient final : public Client {
 
   std::vector<absl::StatusOr<Tensor>> SoftmaxBatch(std::span<const BatchItem> items,
                                                    const BatchOptions& options) override {
-    return RunBatch(core_, queue_, items, options);
+    const absl::Status valid = CheckStream(options.max_in_flight, options.max_requests_per_message, options.timeout);
+    if (valid.ok()) return RunBatch(core_, queue_, items, options);
+    std::vector<absl::StatusOr<Tensor>> refused;
+    for (std::size_t i = 0; i < items.size(); ++i) refused.emplace_back(valid);
+    return refused;
   }
 
   absl::StatusOr<std::unique_ptr<Stream>> OpenStream(const StreamOptions& options, StreamCallback on_answer) override {
-    if (options.max_in_flight < 1 || options.max_requests_per_message < 1) {
-      return absl::InvalidArgumentError("max_in_flight and max_requests_per_message must be at least 1");
-    }
+    const absl::Status valid = CheckStream(options.max_in_flight, options.max_requests_per_message, options.timeout);
+    if (!valid.ok()) return valid;
     return MakeStream(core_, core_.pool.Next(), queue_, options, std::move(on_answer));
   }
 
-  absl::StatusOr<ServerInfo> GetServerInfo() override { return AskServer(core_); }
+  absl::StatusOr<ServerInfo> GetServerInfo(std::optional<std::chrono::nanoseconds> timeout) override {
+    const absl::Status valid = CheckTimeout(timeout);
+    if (!valid.ok()) return valid;
+    return AskServer(core_, timeout.value_or(core_.options.deadline), core_.options.retry);
+  }
 
   absl::Status WaitForConnection(std::chrono::nanoseconds timeout) override {
-    const auto deadline =
-        std::chrono::system_clock::now() + std::chrono::duration_cast<std::chrono::system_clock::duration>(timeout);
+    // The end of the time is for a call: on a connection that has failed it says at once why.
+    const auto to_ask = std::min<std::chrono::nanoseconds>(kReasonPatience, timeout / 2);
+    const auto deadline = std::chrono::system_clock::now() +
+                          std::chrono::duration_cast<std::chrono::system_clock::duration>(timeout - to_ask);
     if (core_.pool.WaitUntilReady(deadline)) return absl::OkStatus();
-    // A call on a connection that has failed says at once why.
-    const auto why = AskServer(core_, kReasonPatience, {.max_attempts = 1});
+    const auto why = AskServer(core_, to_ask, {.max_attempts = 1});
     if (why.ok()) return absl::OkStatus();
     return absl::UnavailableError(core_.options.target + ": no connection within " +
                                   std::to_string(timeout.count() / 1000000) +

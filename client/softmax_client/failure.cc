@@ -5,6 +5,8 @@
 #include <absl/strings/str_cat.h>
 #include <absl/strings/string_view.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "client/softmax_client/proxy.h"
@@ -33,11 +35,16 @@ std::string RouteOf(const ConnectionPool& pool, const Ended& ended) {
 
 bool Connected(const Ended& ended) { return ended.connection.channel->GetState(false) == GRPC_CHANNEL_READY; }
 
+// Whole ones, where a fraction would say nothing.
+std::string Milliseconds(std::chrono::nanoseconds time) {
+  const double ms = std::chrono::duration<double, std::milli>(time).count();
+  return ms < 10 ? absl::StrCat(ms) : absl::StrCat(std::llround(ms));
+}
+
 std::string OnDeadline(const Ended& ended, std::optional<std::chrono::nanoseconds> timeout) {
   // What the server says itself is more than we know.
   if (ended.status.error_message() != "Deadline Exceeded") return ended.status.error_message();
-  const std::string within =
-      timeout ? absl::StrCat(" within ", std::chrono::duration<double, std::milli>(*timeout).count(), " ms") : "";
+  const std::string within = timeout ? absl::StrCat(" within ", Milliseconds(*timeout), " ms") : "";
   if (!Connected(ended)) return absl::StrCat("deadline exceeded: no connection to the server", within);
   return absl::StrCat("deadline exceeded: no answer", within);
 }

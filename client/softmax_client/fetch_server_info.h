@@ -11,9 +11,4 @@ namespace softmax::client {
 // GetServerInfo. What it says is remembered by the core.
 absl::StatusOr<ServerInfo> AskServer(ClientCore& core, std::chrono::nanoseconds timeout, const RetryOptions& retry);
 
-// With the client's own deadline and retries.
-inline absl::StatusOr<ServerInfo> AskServer(ClientCore& core) {
-  return AskServer(core, core.options.deadline, core.options.retry);
-}
-
 }  // namespace softmax::client

@@ -83,7 +83,7 @@ struct SoftmaxOptions {
   std::optional<DataType> output_dtype;             // unset: the input's
   std::span<const std::uint32_t> lengths;           // empty, or one per row; read before the call returns
   SummaryOptions summary;                           // nothing: the whole tensor; its indices are read like the lengths
-  std::optional<std::chrono::nanoseconds> timeout;  // unset: the client's deadline (a stream: none)
+  std::optional<std::chrono::nanoseconds> timeout;  // above 0; unset: the client's deadline (a stream: none)
   // A stop request ends the call with CANCELLED, whatever it is waiting for. Not for requests of a stream, which is
   // cancelled as a whole.
   std::stop_token cancel;
@@ -97,7 +97,7 @@ struct StreamOptions {
   std::size_t max_in_flight = 256;
   // Requests that wait while a message is being written share the next one, up to so many.
   std::size_t max_requests_per_message = 64;
-  std::optional<std::chrono::nanoseconds> timeout;  // of the whole stream; unset: none
+  std::optional<std::chrono::nanoseconds> timeout;  // of the whole stream, above 0; unset: none
 };
 
 // One of many requests that are sent together.
@@ -107,7 +107,7 @@ struct BatchItem {
 };
 
 struct BatchOptions {
-  std::optional<std::chrono::nanoseconds> timeout;  // of the whole batch; unset: the client's deadline
+  std::optional<std::chrono::nanoseconds> timeout;  // of the whole batch, above 0; unset: the client's deadline
   std::stop_token cancel;
   std::size_t max_in_flight = 256;
   std::size_t max_requests_per_message = 64;

@@ -58,6 +58,19 @@ absl::Status CheckTls(const TlsOptions& tls) {
 
 }  // namespace
 
+absl::Status CheckTimeout(std::optional<std::chrono::nanoseconds> timeout) {
+  if (!timeout || timeout->count() > 0) return absl::OkStatus();
+  return Wrong(absl::StrCat("timeout: ", timeout->count(), " ns, must be above 0"));
+}
+
+absl::Status CheckStream(std::size_t max_in_flight, std::size_t max_requests_per_message,
+                         std::optional<std::chrono::nanoseconds> timeout) {
+  if (max_in_flight < 1 || max_requests_per_message < 1) {
+    return Wrong("max_in_flight and max_requests_per_message must be at least 1");
+  }
+  return CheckTimeout(timeout);
+}
+
 absl::Status CheckOptions(const ClientOptions& options, const std::vector<Address>& addresses) {
   if (options.connections < 1 || options.connections > 1024) {
     return Wrong(absl::StrCat("connections: ", options.connections, ", must be 1 to 1024"));

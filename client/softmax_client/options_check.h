@@ -2,6 +2,9 @@
 
 #include <absl/status/status.h>
 
+#include <chrono>
+#include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "client/softmax_client/options.h"
@@ -11,5 +14,12 @@ namespace softmax::client {
 
 // INVALID_ARGUMENT naming the first option out of range, its value and its limit.
 absl::Status CheckOptions(const ClientOptions& options, const std::vector<Address>& addresses);
+
+// The same for the timeout of a call, a stream or a batch: zero is no time at all, and not "for ever".
+absl::Status CheckTimeout(std::optional<std::chrono::nanoseconds> timeout);
+
+// The same for what streams and batches share.
+absl::Status CheckStream(std::size_t max_in_flight, std::size_t max_requests_per_message,
+                         std::optional<std::chrono::nanoseconds> timeout);
 
 }  // namespace softmax::client

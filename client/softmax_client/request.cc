@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "client/softmax_client/options_check.h"
 #include "client/softmax_client/retry.h"
 
 namespace softmax::client {
@@ -82,6 +83,8 @@ void Loan::Wait() {
 }
 
 absl::Status CheckRequest(const TensorView& input, const SoftmaxOptions& options) {
+  const absl::Status in_time = CheckTimeout(options.timeout);
+  if (!in_time.ok()) return in_time;
   const std::size_t rank = input.shape.size();
   if (rank < 1 || rank > kMaxRank) {
     return absl::InvalidArgumentError("shape: rank " + std::to_string(rank) + ", must be 1 to " +

@@ -110,7 +110,8 @@ class Client {
   virtual absl::StatusOr<std::unique_ptr<Stream>> OpenStream(const StreamOptions& options,
                                                              StreamCallback on_answer) = 0;
 
-  virtual absl::StatusOr<ServerInfo> GetServerInfo() = 0;
+  // `timeout`: with its retries, above 0; unset: the client's deadline.
+  virtual absl::StatusOr<ServerInfo> GetServerInfo(std::optional<std::chrono::nanoseconds> timeout = {}) = 0;
 
   // Connects if need be, and waits for it; of several addresses one is enough. UNAVAILABLE when there is no connection
   // in time.

@@ -112,6 +112,28 @@ TEST_F(CliTest, ExitCodesTellWhoseFaultItIs) {
   EXPECT_THAT(away.err, HasSubstr("127.0.0.1:1: no connection"));
 }
 
+// The time to connect and the call's were each as long as --timeout.
+TEST_F(CliTest, TheTimeoutIsOfConnectingAndTheCallTogether) {
+  const std::string address = "unix:" + ::testing::TempDir() + "cli_timeout.sock";
+  const auto begin = std::chrono::steady_clock::now();
+  Program program(SOFTMAX_CLIENT, {"--address", address, "--timeout", "3s"}, "1 2");
+  EXPECT_TRUE(testing::Eventually([&] { return program.Err().find("waiting") != std::string::npos; }));
+  testing::LetPass(std::chrono::milliseconds(1500));
+  FakeServer late(address);
+  late.behavior().delay_ms = 60000;
+  const ProgramResult result = program.Wait();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(4500));  // 5 s and more
+  EXPECT_EQ(late.requests(), 1);
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("deadline exceeded: no answer within"));
+}
+
+TEST_F(CliTest, NoTimeIsNotForEver) {
+  const ProgramResult result = Run({"--timeout", "0s"}, "1 2");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("--timeout must be above 0"));
+}
+
 TEST_F(CliTest, APollStrategyThatGrpcDoesNotKnowIsRefused) {
   const ScopedEnvironment wrong({{"GRPC_POLL_STRATEGY", "epollex"}});
   const ProgramResult result = Run({}, "1 2");

@@ -158,6 +158,25 @@ TEST(ErrorsTest, AServerThatLeavesTheQuestionOpenIsAskedOnlyOnce) {
   EXPECT_EQ(server.questions(), 1);
 }
 
+TEST(ErrorsTest, ATimeoutOfZeroOrLessIsRefusedHoweverItIsGiven) {
+  FakeServer server;
+  const auto client = ClientTo(server.address());
+  for (const auto timeout : {milliseconds(0), milliseconds(-1)}) {
+    const std::string expected = "timeout: " + std::to_string(timeout.count() * 1000000) + " ns, must be above 0";
+    const auto refused = [&](const absl::Status& status) { EXPECT_EQ(status, absl::InvalidArgumentError(expected)); };
+    std::vector<std::byte> into(OneRow().data.size());
+    const BatchItem items[] = {{OneRow().view()}};
+    refused(client->Softmax(OneRow().view(), {.timeout = timeout}).status());
+    refused(client->SoftmaxInto(OneRow().view(), into, {.timeout = timeout}));
+    refused(client->SoftmaxFuture(OneRow().view(), {.timeout = timeout}).get().status());
+    refused(client->SoftmaxBatch(items, {.timeout = timeout})[0].status());
+    refused(client->OpenStream({.timeout = timeout}, [](std::uint64_t, absl::StatusOr<Tensor>) {}).status());
+    refused(client->GetServerInfo(timeout).status());
+  }
+  EXPECT_EQ(server.requests(), 0);
+  EXPECT_EQ(server.questions(), 0);
+}
+
 TEST(ErrorsTest, OptionsOutOfRangeAreNamed) {
   const auto message = [](const ClientOptions& options) {
     const auto client = Client::Create(options);
