@@ -50,7 +50,7 @@ Verdict Ask(Stub& stub, const CliOptions& options, std::chrono::nanoseconds time
                            status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
   const bool unavailable = status.error_code() == grpc::StatusCode::UNAVAILABLE;
   return {unreachable ? 3 : 1,
-          unavailable ? WhyUnavailable(status.error_message(), options.tls.has_value()) : status.error_message()};
+          unavailable ? WhyUnavailable(status.error_message(), SecurityOf(options.tls)) : status.error_message()};
 }
 
 // Asks until the server is serving or the time to wait for it is over.

@@ -40,6 +40,7 @@ ConnectionPool::ConnectionPool(const ClientOptions& options, std::vector<Address
                 .keepalive_time = options.keepalive_time,
                 .keepalive_timeout = options.keepalive_timeout,
                 .authority = options.authority},
+      security_(SecurityOf(options.tls)),
       health_checks_(options.health_checks) {
   if (options.tls) settings_.credentials = MakeCredentials(*options.tls);
   for (int i = 0; i < options.connections; ++i) {

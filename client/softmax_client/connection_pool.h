@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,16 @@
 #include "server/base/mutex.h"
 
 namespace softmax::client {
+
+// What the client's side of its connections is.
+struct Security {
+  bool tls = false;
+  bool certificate = false;  // it shows one
+};
+
+inline Security SecurityOf(const std::optional<TlsOptions>& tls) {
+  return {tls.has_value(), tls.has_value() && !tls->certificate_chain.empty()};
+}
 
 struct Connection {
   std::shared_ptr<grpc::Channel> channel;
@@ -36,7 +47,7 @@ class ConnectionPool {
   Connection Next(std::size_t avoid = kAvoidNone);
 
   const std::string& AddressOf(const Connection& connection) const { return addresses_[connection.address].target; }
-  bool UsesTls() const { return settings_.credentials != nullptr; }
+  const Security& security() const { return security_; }
   bool AnyReady();
 
   // Connects what is not connected. False: not even one address has all of its connections in time.
@@ -54,6 +65,7 @@ class ConnectionPool {
 
   const std::vector<Address> addresses_;
   ChannelSettings settings_;  // constant after construction
+  const Security security_;
   const bool health_checks_;
   std::atomic<std::size_t> next_ = 0;
   server::Mutex mu_;

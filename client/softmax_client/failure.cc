@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <initializer_list>
 
 #include "client/softmax_client/proxy.h"
 #include "client/softmax_client/retry.h"
@@ -49,12 +50,27 @@ std::string OnDeadline(const Ended& ended, std::optional<std::chrono::nanosecond
   return absl::StrCat("deadline exceeded: no answer", within);
 }
 
-// Whether the connection ended before both sides had agreed on one.
+bool HasOneOf(absl::string_view text, std::initializer_list<absl::string_view> parts) {
+  return std::any_of(parts.begin(), parts.end(), [&](absl::string_view part) { return absl::StrContains(text, part); });
+}
+
+// Whether the connection ended before both sides had agreed on one. A server that speaks TLS 1.3 judges its client's
+// certificate when the client takes the handshake for done; what it then says, gRPC only calls a failed read.
 bool CutAtItsBeginning(const std::string& text) {
-  const bool never_connected = absl::StrContains(text, "failed to connect to all addresses") ||
-                               absl::StrContains(text, "connections to all backends failing");
-  return never_connected &&
-         (absl::StrContains(text, "Connection reset by peer") || absl::StrContains(text, "Socket closed"));
+  return HasOneOf(text, {"failed to connect to all addresses", "connections to all backends failing"}) &&
+         HasOneOf(text, {"Connection reset by peer", "Socket closed", "Broken pipe", "Endpoint read failed"});
+}
+
+std::string CertificateMatters(const Security& ours) {
+  return ours.certificate ? "the server may not take this client's certificate"
+                          : "the server may want a certificate of this client (it shows none)";
+}
+
+// All that may be behind a connection that is cut at its beginning: the client cannot tell which.
+std::string MayBe(const Security& ours) {
+  const std::string others = ", or may take no more connections";
+  if (!ours.tls) return "the server may speak TLS there" + others;
+  return CertificateMatters(ours) + ", may speak plain text there" + others;
 }
 
 std::string TextOf(const ConnectionPool& pool, const Ended& ended, std::optional<std::chrono::nanoseconds> timeout) {
@@ -62,7 +78,7 @@ std::string TextOf(const ConnectionPool& pool, const Ended& ended, std::optional
     case grpc::StatusCode::DEADLINE_EXCEEDED:
       return OnDeadline(ended, timeout);
     case grpc::StatusCode::UNAVAILABLE:
-      return WhyUnavailable(ended.status.error_message(), pool.UsesTls());
+      return WhyUnavailable(ended.status.error_message(), pool.security());
     default:
       return ended.status.error_message();
   }
@@ -70,28 +86,34 @@ std::string TextOf(const ConnectionPool& pool, const Ended& ended, std::optional
 
 }  // namespace
 
-std::string WhyUnavailable(const std::string& text, bool tls) {
+std::string WhyUnavailable(const std::string& text, const Security& ours) {
   // OpenSSL 1.1's and 3's words, and those for an authority of the right name with another key.
-  for (const absl::string_view untrusted :
-       {"CERTIFICATE_VERIFY_FAILED", "certificate verify failed", "asn1 encoding routines::EVP lib"}) {
-    if (absl::StrContains(text, untrusted)) return absl::StrCat("the server's certificate is not trusted: ", text);
+  if (HasOneOf(text, {"CERTIFICATE_VERIFY_FAILED", "certificate verify failed", "asn1 encoding routines::EVP lib"})) {
+    return absl::StrCat("the server's certificate is not trusted: ", text);
   }
   if (absl::StrContains(text, "is not in peer certificate")) {
     return absl::StrCat("the server's certificate is for another name: ", text);
   }
-  if (absl::StrContains(text, "wrong version number") || absl::StrContains(text, "WRONG_VERSION_NUMBER")) {
+  if (HasOneOf(text, {"wrong version number", "WRONG_VERSION_NUMBER"})) {
     return absl::StrCat("TLS handshake failed: what listens there speaks plain text: ", text);
   }
-  if (absl::StrContains(text, "Ssl handshake failed")) return absl::StrCat("TLS handshake failed: ", text);
-  if (absl::StrContains(text, "DNS resolution failed")) return absl::StrCat("the name has no address: ", text);
-  if (absl::StrContains(text, "Connection refused") || absl::StrContains(text, "No such file or directory"))
-    return absl::StrCat("nobody listens there: ", text);
-  if (CutAtItsBeginning(text)) {
-    return absl::StrCat("cut off at once, as by a server that speaks ", tls ? "plain text" : "TLS", " there: ", text);
+  if (absl::StrContains(text, "Ssl handshake failed")) {
+    // What the server said against it.
+    const bool of_certificate = HasOneOf(text, {"alert handshake failure", "alert unknown ca", "alert bad certificate",
+                                                "alert certificate", "certificate required"});
+    return absl::StrCat("TLS handshake failed", of_certificate ? "; " + CertificateMatters(ours) : "", ": ", text);
   }
+  if (absl::StrContains(text, "DNS resolution failed")) {
+    const bool answered = HasOneOf(text, {"not found", "no data", "not known"});
+    return absl::StrCat(answered ? "the name has no address: " : "the name could not be looked up: ", text);
+  }
+  if (HasOneOf(text, {"Connection refused", "No such file or directory"})) {
+    return absl::StrCat("nobody listens there: ", text);
+  }
+  if (CutAtItsBeginning(text)) return absl::StrCat("cut off at once; ", MayBe(ours), ": ", text);
   if (absl::StrContains(text, "keepalive")) return absl::StrCat("the server has stopped replying: ", text);
-  for (const absl::string_view broken : {"Socket closed", "Connection reset by peer", "Broken pipe", "GOAWAY"}) {
-    if (absl::StrContains(text, broken)) return absl::StrCat("the connection broke before the answer came: ", text);
+  if (HasOneOf(text, {"Socket closed", "Connection reset by peer", "Broken pipe", "GOAWAY"})) {
+    return absl::StrCat("the connection broke before the answer came: ", text);
   }
   return text;
 }

@@ -21,9 +21,9 @@ struct Ended {
   const Connection& connection;
 };
 
-// In words that say what is wrong, where gRPC's do not: the message of an attempt that is UNAVAILABLE. `tls`: whether
-// it spoke TLS.
-std::string WhyUnavailable(const std::string& text, bool tls);
+// In words that say what is wrong, where gRPC's do not: the message of an attempt that is UNAVAILABLE. Where one
+// symptom has several causes, all of them.
+std::string WhyUnavailable(const std::string& text, const Security& ours);
 
 // The status with the server's address before the message, and in words that say what went wrong where gRPC's do not;
 // with the server's advice when to come back.

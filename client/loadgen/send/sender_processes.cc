@@ -48,7 +48,9 @@ Connection NewConnection(const LoadOptions& options, std::size_t address) {
 }
 
 // Why there is no connection, as far as another attempt tells.
-std::string WhyNot(const LoadOptions& options, const std::string& target) {
+std::string WhyNot(const LoadOptions& options, const Address& address) {
+  const std::string& target = address.target;
+  const bool asked_for_health = options.addresses.size() > 1 || address.by_name;
   constexpr std::chrono::seconds kPatience(1);
   ClientOptions as_here{.target = target, .deadline = kPatience, .retry = {.max_attempts = 1}};
   as_here.tls = options.tls;
@@ -56,7 +58,8 @@ std::string WhyNot(const LoadOptions& options, const std::string& target) {
   if (!options.token.empty()) as_here.bearer_token = [&options] { return options.token; };
   const auto client = Client::Create(as_here);
   const absl::Status why = client.ok() ? (*client)->GetServerInfo().status() : client.status();
-  return why.ok() ? target + ": it can be reached, but does not report that it is serving" : std::string(why.message());
+  if (!why.ok()) return std::string(why.message());
+  return target + ": it can be reached" + (asked_for_health ? ", but does not report that it is serving" : " by now");
 }
 
 // Connections to each address; those of one address are `options.addresses.size()` apart. False, and a reason on the
@@ -69,10 +72,10 @@ bool Connect(const LoadOptions& options, int process, ProcessTally& tally, Conne
                         std::chrono::duration_cast<std::chrono::system_clock::duration>(options.connect_timeout);
   for (const Connection& connection : *connections) {
     if (connection.channel->WaitForConnected(deadline)) continue;
-    const std::string& target = options.addresses[connection.address].target;
+    const Address& to = options.addresses[connection.address];
     const std::int64_t within_ms = options.connect_timeout.count() / 1000000;
     tally.failure.Set(
-        absl::StrCat("no connection to ", target, " within ", within_ms, " ms; at last: ", WhyNot(options, target))
+        absl::StrCat("no connection to ", to.target, " within ", within_ms, " ms; at last: ", WhyNot(options, to))
             .c_str());
     return false;
   }

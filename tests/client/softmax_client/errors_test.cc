@@ -16,6 +16,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -42,7 +43,9 @@ const Sample& OneRow() {
 TEST(ErrorsTest, AWrongAddress) {
   const auto client = ClientTo("no-such-host.invalid:50051");
   const std::string message = MessageOf(*client, absl::StatusCode::kUnavailable, OneRow());
-  EXPECT_THAT(message, StartsWith("no-such-host.invalid:50051: the name has no address"));
+  // Without a name server nobody can know.
+  EXPECT_THAT(message, AnyOf(StartsWith("no-such-host.invalid:50051: the name has no address"),
+                             StartsWith("no-such-host.invalid:50051: the name could not be looked up")));
 }
 
 TEST(ErrorsTest, ARefusedPort) {

@@ -94,8 +94,16 @@ TEST_F(TlsTest, AClientShowsWhoItIsWhereTheServerAsks) {
   FakeServer server("127.0.0.1:0", ServerSide(localhost_, &clients));
   const absl::Status anonymous = Call({.target = server.address(), .tls = TlsOptions{authority_.certificate}});
   EXPECT_EQ(anonymous.code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(std::string(anonymous.message()), StartsWith(server.address() + ": "));
+  EXPECT_THAT(std::string(anonymous.message()),
+              StartsWith(server.address() + ": cut off at once; the server may want a certificate of this client"));
   EXPECT_EQ(server.requests(), 0);
+  const Identity stranger = IssueFor("a stranger", authority_);
+  const absl::Status unknown =
+      Call({.target = server.address(),
+            .tls = TlsOptions{authority_.certificate, stranger.certificate, stranger.private_key}});
+  EXPECT_EQ(unknown.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(unknown.message()),
+              StartsWith(server.address() + ": cut off at once; the server may not take this client's certificate"));
   const Identity me = IssueFor("a client", clients);
   EXPECT_EQ(
       Call({.target = server.address(), .tls = TlsOptions{authority_.certificate, me.certificate, me.private_key}}),
@@ -106,7 +114,7 @@ TEST_F(TlsTest, PlainTextAndTlsDoNotMixAndSaySo) {
   FakeServer secure("127.0.0.1:0", ServerSide(localhost_, nullptr));
   const absl::Status plain = Call({.target = secure.address()});
   EXPECT_EQ(plain.code(), absl::StatusCode::kUnavailable) << plain;
-  EXPECT_THAT(std::string(plain.message()), HasSubstr("cut off at once, as by a server that speaks TLS there"));
+  EXPECT_THAT(std::string(plain.message()), HasSubstr("cut off at once; the server may speak TLS there"));
   FakeServer open;
   const absl::Status tls = Call({.target = open.address(), .tls = TlsOptions{authority_.certificate}});
   EXPECT_EQ(tls.code(), absl::StatusCode::kUnavailable);
@@ -119,7 +127,7 @@ TEST_F(TlsTest, TheProgramSaysSoWhileItWaits) {
   const struct {
     std::vector<std::string> flags;
     std::string says;
-  } cases[] = {{{"--address", secure.address()}, "cut off at once, as by a server that speaks TLS there"},
+  } cases[] = {{{"--address", secure.address()}, "cut off at once; the server may speak TLS there"},
                {{"--address", open.address(), "--tls"}, "what listens there speaks plain text"}};
   for (const auto& [flags, says] : cases) {
     for (const std::vector<std::string>& way :
