@@ -34,6 +34,9 @@ void AddThread(const ThreadTally& thread, RunResult* result) {
     const std::uint64_t count = thread.errors[code].load();
     result->errors[code] += count;
     result->error_count += count;
+    const std::uint64_t outside = thread.warmup_errors[code].load();
+    result->warmup_errors[code] += outside;
+    result->warmup_error_count += outside;
     result->retried[code] += thread.retried[code].load();
   }
   result->throttled += thread.throttled.load();

@@ -72,9 +72,11 @@ struct RunResult {
   LatencyFigures service;  // from its actual send; in a closed loop the same
   LatencyFigures lag;      // open loop: from due to sent
   std::vector<ClassFigures> classes;
-  std::array<std::uint64_t, kCodes> errors = {};
+  std::array<std::uint64_t, kCodes> errors = {};  // of the requests that `sent` counts
   std::uint64_t error_count = 0;
-  std::string first_error;
+  std::array<std::uint64_t, kCodes> warmup_errors = {};  // of the warm-up's requests
+  std::uint64_t warmup_error_count = 0;
+  std::string first_error;  // of both
   std::uint64_t sent = 0;
   std::vector<AddressFigures> addresses;
   std::array<std::uint64_t, kCodes> retried = {};  // of the window's requests: attempts that failed and were made again

@@ -107,7 +107,7 @@ int ExitCodeFor(const Plan& plan, const Outcome& outcome) {
   for (const RunResult& run : outcome.runs) {
     if (run.wrong > 0 || run.lost_process) return 1;
     // A search goes beyond what the server can do, where calls may fail.
-    if (run.error_count > 0 && !plan.allow_errors && !plan.search) return 1;
+    if (run.error_count + run.warmup_error_count > 0 && !plan.allow_errors && !plan.search) return 1;
     // Without one answer nothing was shown, unless the user stopped it.
     if (run.latency.count == 0 && !run.interrupted && !plan.search) return 1;
   }

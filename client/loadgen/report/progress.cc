@@ -42,7 +42,10 @@ std::string ProgressText(const Board& board, std::int64_t now_ns, double per_sec
   std::array<std::uint64_t, kCodes> errors = {};
   std::uint64_t dropped = 0;
   board.EachThread([&](const ThreadTally& thread) {
-    for (std::size_t c = 0; c < kCodes; ++c) errors[c] += thread.errors[c].load(std::memory_order_relaxed);
+    for (std::size_t c = 0; c < kCodes; ++c) {
+      errors[c] += thread.errors[c].load(std::memory_order_relaxed);
+      errors[c] += thread.warmup_errors[c].load(std::memory_order_relaxed);
+    }
     dropped += thread.dropped_full.load(std::memory_order_relaxed);
   });
   const std::int64_t start = board.control().start_ns.load();

@@ -145,6 +145,7 @@ Json Run(const RunResult& run) {
   json["lag"] = Figures(run.lag);
   json["classes"] = Classes(run);
   json["errors"] = ByCode(run.errors);
+  json["warmup_errors"] = ByCode(run.warmup_errors);
   json["first_error"] = run.first_error;
   json["sent"] = run.sent;
   json["attempts"] = run.attempts();

@@ -86,9 +86,10 @@ std::string CodesText(const std::array<std::uint64_t, kCodes>& counts) {
 }
 
 std::string ErrorText(const RunResult& run) {
-  if (run.error_count == 0) return "errors     none\n";
-  return "errors    " + CodesText(run.errors) +
-         "; the first: " + server::SafeText(run.first_error, server::TextFor::kPeople, 1000) + "\n";
+  std::string text = "errors    " + (run.error_count == 0 ? " none" : CodesText(run.errors));
+  if (run.warmup_error_count > 0) text += "; in the warm-up" + CodesText(run.warmup_errors);
+  if (run.error_count + run.warmup_error_count == 0) return text + "\n";
+  return text + "; the first: " + server::SafeText(run.first_error, server::TextFor::kPeople, 1000) + "\n";
 }
 
 std::string AttemptsText(const RunResult& run) {

@@ -226,13 +226,16 @@ void SenderThread::RecordAnswer(const Sent& sent) {
   }
 }
 
-void SenderThread::RecordError(int code, const std::string& message) {
+void SenderThread::RecordError(const Sent& sent, int code, const std::string& message) {
   --outstanding_;
-  RecordFault(code, message);
+  CountError(InWindow(sent), code, message);
 }
 
-void SenderThread::RecordFault(int code, const std::string& message) {
-  Increment(tally_.errors[std::clamp(code, 0, kCodes - 1)], 1);
+void SenderThread::RecordFault(int code, const std::string& message) { CountError(InWindow(NowNs()), code, message); }
+
+void SenderThread::CountError(bool in_window, int code, const std::string& message) {
+  auto& errors = in_window ? tally_.errors : tally_.warmup_errors;
+  Increment(errors[std::clamp(code, 0, kCodes - 1)], 1);
   tally_.first_error.Set(message.c_str());
 }
 

@@ -116,8 +116,8 @@ class SenderThread {
   void RecordRetry(const Sent& sent, int code);
   void RecordThrottled(const Sent& sent);
   void RecordAnswer(const Sent& sent);
-  void RecordError(int code, const std::string& message);
-  // An error that is no request's own.
+  void RecordError(const Sent& sent, int code, const std::string& message);
+  // An error that is no request's own; it counts where one that is sent now would.
   void RecordFault(int code, const std::string& message);
 
   // Closed loop: no more requests are to be sent.
@@ -133,12 +133,12 @@ class SenderThread {
   void AwaitDue(std::int64_t due_ns, std::int64_t now_ns);
   // Takes events, without a look at the clock before each, until every lane is done.
   void AwaitAnswers();
+  void CountError(bool in_window, int code, const std::string& message);
   // Gives up what is open for too long after the end.
   void CancelLateCalls();
   // Whether this request is one of the window's as far as what was sent is concerned.
-  bool InWindow(const Sent& sent) const {
-    return sent.due_ns >= control_.start_ns.load(std::memory_order_relaxed) && !Ended(sent.due_ns);
-  }
+  bool InWindow(const Sent& sent) const { return InWindow(sent.due_ns); }
+  bool InWindow(std::int64_t ns) const { return ns >= control_.start_ns.load(std::memory_order_relaxed) && !Ended(ns); }
 
   const LoadOptions& options_;
   const Workload& workload_;

@@ -53,9 +53,11 @@ struct alignas(64) AddressTally {
 };
 
 struct alignas(64) ThreadTally {
-  std::atomic<std::uint64_t> answers;         // good ones, warm-up included: for the progress line
-  std::atomic<std::uint64_t> errors[kCodes];  // at any time, by status code
-  FirstText first_error;
+  std::atomic<std::uint64_t> answers;  // good ones, warm-up included: for the progress line
+  // By status code: of the requests that `sent` counts, and of the others, which are the warm-up's.
+  std::atomic<std::uint64_t> errors[kCodes];
+  std::atomic<std::uint64_t> warmup_errors[kCodes];
+  FirstText first_error;            // of both
   std::atomic<std::uint64_t> sent;  // in the window
   // Open loop, in the window: due when every slot was taken; due when the thread was so far behind that the window
   // was over; sent more than kLateNs behind time.

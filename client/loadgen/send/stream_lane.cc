@@ -246,7 +246,7 @@ class StreamLane final : public Lane, public Event {
 
   void Failed(const Sent& sent, int code, const std::string& why) {
     thread_.RecordAttemptEnd(sent, address_, code);
-    thread_.RecordError(code, why);
+    thread_.RecordError(sent, code, why);
   }
 
   void Fault(const std::string& why) { thread_.RecordFault(grpc::StatusCode::INTERNAL, why); }

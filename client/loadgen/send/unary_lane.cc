@@ -165,7 +165,7 @@ void UnaryCall::OnEvent(bool /*ok*/) {
     return Begin(thread.ConnectionFor(lane_.home(), thread.connections()[connection_].address));
   }
   if (what == WaitsFor::kNextAttempt) {
-    thread.RecordError(status_.error_code(), status_.error_message());
+    thread.RecordError(sent_, status_.error_code(), status_.error_message());
   } else if (what == WaitsFor::kAnswer && !OnAttemptEnd()) {
     return;
   }
@@ -192,7 +192,7 @@ bool UnaryCall::OnAttemptEnd() {
     return true;
   }
   if (PlansRetry(code)) return false;
-  thread.RecordError(code, status_.error_message());
+  thread.RecordError(sent_, code, status_.error_message());
   return true;
 }
 

@@ -86,6 +86,9 @@ void Judge(RunResult* result) {
   if (r.error_count > 0) {
     r.verdicts.push_back(absl::StrFormat("%d requests failed; the percentiles leave them out.", r.error_count));
   }
+  if (r.warmup_error_count > 0) {
+    r.verdicts.push_back(absl::StrFormat("%d requests of the warm-up failed.", r.warmup_error_count));
+  }
   if (r.retries() > 0) {
     r.verdicts.push_back(absl::StrFormat(
         "%d attempts failed and were made again; a request's latency is that of all its attempts.", r.retries()));

@@ -15,7 +15,7 @@ namespace softmax::client {
 //   generator_limited, stopped, steps [{...}]},
 //   runs [{name, loop "open" or "closed", offered_per_s, achieved_per_s, goodput_per_s, gb_per_s, duration_s, slo_us,
 //          latency, service_time, lag {count, mean_us, min_us, max_us, percentiles [{p, us}]},
-//          errors {code: n}, sent, dropped, late, wrong, verified, verdicts [text],
+//          errors and warmup_errors {code: n}, sent, dropped, late, wrong, verified, verdicts [text],
 //          timeline [{t_s, sent, answered, errors, p50_us, p99_us}], counts of the interval that ends at t_s,
 //          generator {cpu_cores, busiest_thread, limited, why}, server as client/loadgen/measure/server_metrics.h has
 //          it, classes [{name, achieved_per_s, gb_per_s, latency}], within_slo, first_error, first_wrong, server_cores,

@@ -102,6 +102,17 @@ TEST_F(LoadgenTest, ErrorsAreCountedByCodeAndFailTheRun) {
   EXPECT_THAT(result.out, HasSubstr("queue: full"));
 }
 
+TEST_F(LoadgenTest, ErrorsAreThoseOfTheRequestsThatWereSentInTheWindow) {
+  server_.behavior().refuse = true;
+  const ProgramResult result =
+      RunProgram(SOFTMAX_LOADGEN, {"--address", server_.address(), "--shape", "4x32", "--rate", "200", "--warmup",
+                                   "0.5", "--duration", "0.5", "--json", "-"});
+  EXPECT_EQ(result.exit_code, 1);
+  const nlohmann::json run = FirstRun(result.out);
+  EXPECT_EQ(run["errors"]["RESOURCE_EXHAUSTED"], run["sent"]);
+  EXPECT_GT(run["warmup_errors"]["RESOURCE_EXHAUSTED"], 50);
+}
+
 TEST_F(LoadgenTest, AllowErrorsForgivesThemWhenThereAreAnswersToo) {
   server_.behavior().delay_ms = 60;
   const std::vector<std::string> how = {"--timeout", "0.03", "--allow-errors", "--duration", "1"};

@@ -164,6 +164,8 @@ function drawErrors(run) {
     ["sent", count(run.sent), ""],
     ["answered", count(run.latency?.count), percent(run.latency?.count, run.sent)],
     ["errors", count(errorCount(run)), percent(errorCount(run), run.sent)],
+    run.warmup_errors && counted(run.warmup_errors).length > 0 &&
+      ["errors of the warm-up", count(sum(Object.values(run.warmup_errors))), ""],
     run.attempts > run.sent && ["attempts", count(run.attempts), ""],
     run.retries > 0 && ["retries", count(run.retries), percent(run.retries, run.attempts)],
     run.throttled > 0 && ["retries not allowed", count(run.throttled), ""],
