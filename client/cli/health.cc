@@ -54,12 +54,13 @@ Verdict Ask(Stub& stub, const CliOptions& options, std::chrono::nanoseconds time
 }
 
 // Asks until the server is serving or the time to wait for it is over.
-Verdict AskUntil(Clock::time_point until, const std::string& address, const CliOptions& options) {
+Verdict AskUntil(Clock::time_point until, const Address& address, const CliOptions& options) {
   ChannelSettings settings;
   if (options.tls) settings.credentials = MakeCredentials(*options.tls);
   settings.authority = options.authority;
   settings.no_proxy = true;  // whether a server is well is not for a proxy to say
-  const auto stub = grpc::health::v1::Health::NewStub(CreateChannel(address, settings));
+  const auto connect = [&] { return Connection{CreateChannel(address.target, settings), 0, Clock::now()}; };
+  Connection connection = connect();
   const auto begin = Clock::now();
   bool told = false;
   for (;;) {
@@ -68,11 +69,12 @@ Verdict AskUntil(Clock::time_point until, const std::string& address, const CliO
         told ? options.timeout : std::min<std::chrono::nanoseconds>(options.timeout, kSilence);
     const auto timeout = options.wait.count() > 0 ? std::max<std::chrono::nanoseconds>(kPause, std::min(left, longest))
                                                   : options.timeout;
-    Verdict verdict = Ask(*stub, options, timeout);
+    Verdict verdict = Ask(*grpc::health::v1::Health::NewStub(connection.channel), options, timeout);
     if (verdict.exit_code == 0 || Clock::now() >= until) return verdict;
     if (verdict.exit_code == 3 && Clock::now() - begin >= kSilence && !std::exchange(told, true)) {
-      Say("waiting for " + address + ": " + verdict.text);
+      Say("waiting for " + address.target + ": " + verdict.text);
     }
+    if (IsLost(connection, address)) connection = connect();
     PauseInGrpc(kPause, {});
   }
 }
@@ -89,7 +91,7 @@ int CheckHealth(const CliOptions& options) {
   const auto until = Clock::now() + options.wait;
   int exit_code = 0;
   for (const Address& address : *addresses) {
-    const Verdict verdict = AskUntil(until, address.target, options);
+    const Verdict verdict = AskUntil(until, address, options);
     const bool good = verdict.exit_code == 0;
     // One server's own word stands alone, for scripts.
     const std::string which = verdict.answered && addresses->size() == 1 ? "" : address.target + ": ";

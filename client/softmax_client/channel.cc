@@ -14,6 +14,11 @@ namespace {
 // A server that was restarted is found again soon; gRPC's own values are 1 s and 2 min.
 constexpr int kFirstReconnectMs = 100;
 constexpr int kLastReconnectMs = 2000;
+// What does not answer at all is given up after so long, where gRPC waits for 20 s: its name may lead elsewhere by
+// then.
+constexpr int kConnectMs = 5000;
+// A name is looked up again whenever a connection has ended, but not more often; gRPC's own value is 30 s.
+constexpr int kBetweenLookupsMs = 1000;
 
 void SetBalancing(const ChannelSettings& settings, grpc::ChannelArguments* args) {
   if (!settings.round_robin) return;
@@ -43,6 +48,8 @@ std::shared_ptr<grpc::Channel> CreateChannel(const std::string& target, const Ch
   args.SetInt(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstReconnectMs);
   args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kLastReconnectMs);
+  args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectMs);  // of one attempt to connect, whatever it is called
+  args.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, kBetweenLookupsMs);
   args.SetMaxSendMessageSize(-1);
   args.SetMaxReceiveMessageSize(static_cast<int>(std::clamp<std::int64_t>(settings.max_receive_bytes, -1, INT_MAX)));
   if (settings.keepalive_time.count() > 0) {

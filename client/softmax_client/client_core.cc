@@ -18,6 +18,12 @@ absl::Status ClientCore::Prepare(grpc::ClientContext* context,
   return status;
 }
 
+absl::Status ClientCore::StatusOf(const Ended& ended, std::optional<std::chrono::nanoseconds> timeout) {
+  absl::Status status = Explain(pool, ended, timeout);
+  if (!status.ok()) pool.RenewIfLost(ended.connection);
+  return status;
+}
+
 AttemptFailure ClientCore::FailureOf(absl::StatusCode code, std::optional<std::int64_t> pushback_ms) {
   return {code, pushback_ms,
           options.wait_for_ready && code == absl::StatusCode::kUnavailable && !pushback_ms && !pool.AnyReady()};

@@ -10,6 +10,7 @@
 
 #include "client/softmax_client/connection_pool.h"
 #include "client/softmax_client/counters.h"
+#include "client/softmax_client/failure.h"
 #include "client/softmax_client/known_server.h"
 #include "client/softmax_client/options.h"
 #include "client/softmax_client/retry.h"
@@ -25,6 +26,9 @@ struct ClientCore {
   // What every attempt takes with it: how long it may take, and who asks. INVALID_ARGUMENT: the caller's token cannot
   // be sent, and so the attempt must not be made.
   absl::Status Prepare(grpc::ClientContext* context, std::optional<RetryPlan::Clock::time_point> deadline) const;
+
+  // After an attempt: how it ended, as Explain says it. Looks what has become of its connection, too.
+  absl::Status StatusOf(const Ended& ended, std::optional<std::chrono::nanoseconds> timeout);
 
   // An attempt that failed now, for RetryPlan.
   AttemptFailure FailureOf(absl::StatusCode code, std::optional<std::int64_t> pushback_ms);

@@ -7,6 +7,7 @@ namespace softmax::client {
 namespace {
 
 constexpr std::chrono::milliseconds kStateCheck(5);
+constexpr std::chrono::milliseconds kLookAgain(2000);
 
 bool IsReady(const Connection& connection) {
   // Asking wakes a channel that has gone to sleep.
@@ -34,6 +35,11 @@ std::size_t PickConnection(const std::vector<Connection>& connections, std::size
   return turn % count;
 }
 
+bool IsLost(const Connection& connection, const Address& address) {
+  return address.is_name && connection.channel->GetState(false) == GRPC_CHANNEL_TRANSIENT_FAILURE &&
+         std::chrono::steady_clock::now() - connection.made >= kLookAgain;
+}
+
 ConnectionPool::ConnectionPool(const ClientOptions& options, std::vector<Address> addresses)
     : addresses_(std::move(addresses)),
       settings_{.max_receive_bytes = options.max_receive_bytes.value_or(-1),
@@ -44,15 +50,15 @@ ConnectionPool::ConnectionPool(const ClientOptions& options, std::vector<Address
       health_checks_(options.health_checks) {
   if (options.tls) settings_.credentials = MakeCredentials(*options.tls);
   for (int i = 0; i < options.connections; ++i) {
-    for (std::size_t a = 0; a < addresses_.size(); ++a) connections_.push_back({NewChannel(a), a});
+    for (std::size_t a = 0; a < addresses_.size(); ++a) connections_.push_back(NewConnection(a));
   }
 }
 
-std::shared_ptr<grpc::Channel> ConnectionPool::NewChannel(std::size_t address) const {
+Connection ConnectionPool::NewConnection(std::size_t address) const {
   ChannelSettings settings = settings_;
   settings.round_robin = addresses_.size() > 1 || addresses_[address].by_name;
   settings.health_checks = health_checks_;
-  return CreateChannel(addresses_[address].target, settings);
+  return {CreateChannel(addresses_[address].target, settings), address, std::chrono::steady_clock::now()};
 }
 
 Connection ConnectionPool::Next(std::size_t avoid) {
@@ -77,31 +83,35 @@ bool ConnectionPool::AddressReady(std::size_t address, const std::vector<Connect
 }
 
 bool ConnectionPool::WaitUntilReady(std::chrono::system_clock::time_point deadline) {
-  const auto connections = Snapshot();
-  for (const Connection& connection : connections) connection.channel->GetState(true);  // all at once
-  if (addresses_.size() == 1) {
-    return std::all_of(connections.begin(), connections.end(),
-                       [&](const Connection& c) { return c.channel->WaitForConnected(deadline); });
-  }
+  // One address needs no look at others meanwhile.
+  const std::chrono::milliseconds step = addresses_.size() == 1 ? kLookAgain : kStateCheck;
   for (;;) {
+    const auto connections = Snapshot();
+    for (const Connection& connection : connections) connection.channel->GetState(true);  // all at once
     for (std::size_t a = 0; a < addresses_.size(); ++a) {
       if (AddressReady(a, connections)) return true;
     }
-    if (std::chrono::system_clock::now() >= deadline) return false;
+    const auto now = std::chrono::system_clock::now();
+    if (now >= deadline) return false;
     // Waiting on one of them gets all of them on: gRPC looks at sockets only while somebody waits.
-    for (const Connection& connection : connections) {
-      if (IsReady(connection)) continue;
-      connection.channel->WaitForConnected(std::chrono::system_clock::now() + kStateCheck);
-      break;
+    const auto waiting = std::find_if_not(connections.begin(), connections.end(), IsReady);
+    if (waiting == connections.end()) continue;
+    if (waiting->channel->WaitForConnected(std::min<std::chrono::system_clock::time_point>(deadline, now + step))) {
+      continue;
     }
+    for (const Connection& connection : connections) RenewIfLost(connection);
   }
 }
 
 void ConnectionPool::Abandon(const std::shared_ptr<grpc::Channel>& channel) {
   server::MutexLock lock(mu_);
   for (Connection& mine : connections_) {
-    if (mine.channel == channel) mine.channel = NewChannel(mine.address);
+    if (mine.channel == channel) mine = NewConnection(mine.address);
   }
+}
+
+void ConnectionPool::RenewIfLost(const Connection& connection) {
+  if (connection.channel && IsLost(connection, addresses_[connection.address])) Abandon(connection.channel);
 }
 
 }  // namespace softmax::client

@@ -30,7 +30,13 @@ inline Security SecurityOf(const std::optional<TlsOptions>& tls) {
 struct Connection {
   std::shared_ptr<grpc::Channel> channel;
   std::size_t address = 0;  // its place in the target
+  std::chrono::steady_clock::time_point made{};
 };
+
+// Whether a channel is to be made anew, because its name may have other addresses by now: it is not connected, failed
+// last, and was made some time ago. gRPC looks a name up that could not be looked up after 1 s, then ever later, after
+// 2 min at last, and cannot be told to look again.
+bool IsLost(const Connection& connection, const Address& address);
 
 // The index of the connection for the next call: a connected one, preferably to another address than `avoid`. With none
 // connected, one to another address than `avoid` whose last attempt to connect has not failed. The search begins with
@@ -58,8 +64,11 @@ class ConnectionPool {
   // send.
   void Abandon(const std::shared_ptr<grpc::Channel>& channel);
 
+  // After a call on it has failed: puts a fresh channel in its place if it IsLost.
+  void RenewIfLost(const Connection& connection);
+
  private:
-  std::shared_ptr<grpc::Channel> NewChannel(std::size_t address) const;
+  Connection NewConnection(std::size_t address) const;
   std::vector<Connection> Snapshot();
   bool AddressReady(std::size_t address, const std::vector<Connection>& connections) const;
 

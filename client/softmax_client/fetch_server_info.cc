@@ -32,7 +32,7 @@ absl::StatusOr<ServerInfo> AskServer(ClientCore& core, std::chrono::nanoseconds 
       core.server.Learn(core.pool.AddressOf(connection), *info, RetryPlan::Clock::now());
       return *info;
     }
-    const absl::Status failed = Explain(core.pool, {status, context, connection}, timeout);
+    const absl::Status failed = core.StatusOf({status, context, connection}, timeout);
     const AttemptFailure failure = core.FailureOf(failed.code(), RetryAdviceOf(failed));
     const auto delay = plan.NextDelay(failure, RetryPlan::Clock::now(), RandomFraction());
     if (!delay) return plan.WithAttemptCount(failed);

@@ -29,14 +29,6 @@ bool IsLoopback6(const in6_addr& address) {
   return IN6_IS_ADDR_LOOPBACK(&address) || IN6_IS_ADDR_UNSPECIFIED(&address);
 }
 
-// "ipv4:10.0.0.1:1" and "dns://server/host:1" alike; empty: no host.
-std::string HostOf(absl::string_view target) {
-  target.remove_prefix(SchemeOf(target).size());
-  if (absl::ConsumePrefix(&target, "//")) target.remove_prefix(std::min(target.find('/') + 1, target.size()));
-  const auto pieces = server::SplitHostPort({target.data(), target.size()});
-  return pieces ? std::string(pieces->host) : "";
-}
-
 // Whether no_grpc_proxy or no_proxy ends with the host's own name or domain.
 bool IsExcepted(const std::string& host) {
   const char* list = std::getenv("no_grpc_proxy");

@@ -268,7 +268,7 @@ class GrpcStream final : public Stream {
                              : grpc::Status(grpc::StatusCode::INTERNAL,
                                             "the server ended the stream with requests unanswered");
       }
-      result_ = broken_.ok() ? Explain(core_.pool, {status_, *context_, connection_}, options_.timeout) : broken_;
+      result_ = broken_.ok() ? core_.StatusOf({status_, *context_, connection_}, options_.timeout) : broken_;
       result = result_;
       // With the call goes every reference to callers' memory that is not on its way into the
       // socket.

@@ -4,6 +4,11 @@
 #include <absl/strings/match.h>
 #include <absl/strings/str_split.h>
 #include <absl/strings/string_view.h>
+#include <absl/strings/strip.h>
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
+#include <algorithm>
 
 #include "server/base/address.h"
 
@@ -18,6 +23,14 @@ bool EndsWithPort(absl::string_view address) {
   // gRPC takes a port with blanks around it.
   const auto port = absl::StripAsciiWhitespace(absl::string_view(pieces->port.data(), pieces->port.size()));
   return server::ParsePort({port.data(), port.size()}).value_or(0) > 0;
+}
+
+// IPv4 as resolvers read it, 127.1 too; an IPv6 address may name its interface.
+bool IsNumeric(std::string host) {
+  host.resize(std::min(host.find('%'), host.size()));
+  in6_addr v6 = {};
+  in_addr v4 = {};
+  return inet_pton(AF_INET6, host.c_str(), &v6) == 1 || inet_aton(host.c_str(), &v4) != 0;
 }
 
 absl::Status Wrong(absl::string_view address, absl::string_view why) {
@@ -47,6 +60,13 @@ absl::string_view SchemeOf(absl::string_view address) {
   return "";
 }
 
+std::string HostOf(absl::string_view address) {
+  address.remove_prefix(SchemeOf(address).size());
+  if (absl::ConsumePrefix(&address, "//")) address.remove_prefix(std::min(address.find('/') + 1, address.size()));
+  const auto pieces = server::SplitHostPort({address.data(), address.size()});
+  return pieces ? std::string(pieces->host) : "";
+}
+
 absl::StatusOr<std::vector<Address>> ParseTarget(const std::string& target) {
   if (target.empty()) return absl::InvalidArgumentError("target: is empty");
   std::vector<Address> addresses;
@@ -62,7 +82,8 @@ absl::StatusOr<std::vector<Address>> ParseTarget(const std::string& target) {
     }
     const absl::Status status = Check(whole, scheme);
     if (!status.ok()) return status;
-    addresses.push_back({whole, scheme == "dns:", absl::StartsWith(scheme, "unix")});
+    const bool is_name = (scheme.empty() || scheme == "dns:") && !IsNumeric(HostOf(whole));
+    addresses.push_back({whole, scheme == "dns:", absl::StartsWith(scheme, "unix"), is_name});
     inherited = absl::StartsWith(scheme, "ipv") ? scheme : "";
   }
   return addresses;

@@ -12,10 +12,14 @@ namespace softmax::client {
 // "dns:", "ipv4:", "unix:" and the like, where the address begins with one; otherwise empty.
 absl::string_view SchemeOf(absl::string_view address);
 
+// The host of an address, "ipv4:10.0.0.1:1" and "dns://server/host:1" alike; empty: it has none.
+std::string HostOf(absl::string_view address);
+
 struct Address {
   std::string target;     // as gRPC takes it, and as messages name it
   bool by_name = false;   // asked for with dns:, so it may stand for several servers
   bool is_local = false;  // a unix socket: what is sent there stays on the machine
+  bool is_name = false;   // its host has to be looked up, with dns: or without
 };
 
 // The addresses of a target such as `localhost:1`, `dns:///host:1`, `ipv4:10.0.0.1:1,10.0.0.2:1`, `unix:/path` or a

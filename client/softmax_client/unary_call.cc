@@ -58,7 +58,7 @@ std::optional<std::chrono::nanoseconds> UnaryCall::EndAttempt(const grpc::Status
                                                               const grpc::ByteBuffer& response) {
   if (asking_) return EndQuestion(status, context, response);
   ++sent_;
-  if (!status.ok()) return Failed(Explain(core_.pool, {status, context, connection_}, timeout_));
+  if (!status.ok()) return Failed(core_.StatusOf({status, context, connection_}, timeout_));
   received_.emplace(response);
   absl::Status answered = DecodeResponse(received_->pieces(), &fields_);
   if (answered.ok()) answered = CheckAnswer(fields_, expected_);
@@ -76,7 +76,7 @@ std::optional<std::chrono::nanoseconds> UnaryCall::EndQuestion(const grpc::Statu
   if (code == absl::StatusCode::kUnavailable || code == absl::StatusCode::kCancelled ||
       (code == absl::StatusCode::kDeadlineExceeded && !in_time)) {
     ++sent_;
-    return Failed(Explain(core_.pool, {status, context, connection_}, timeout_));
+    return Failed(core_.StatusOf({status, context, connection_}, timeout_));
   }
   asking_ = false;
   const auto info = status.ok() ? DecodeServerInfo(ReceivedPieces(response).pieces()) : std::nullopt;

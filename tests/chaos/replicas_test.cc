@@ -7,9 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "client/loadgen/measure/http_get.h"
-#include "client/loadgen/measure/metrics_text.h"
 #include "tests/chaos/open_loop.h"
+#include "tests/end_to_end/answered.h"
 #include "tests/end_to_end/server_process.h"
 #include "tests/support/eventually.h"
 
@@ -52,22 +51,9 @@ class Replicas {
     ASSERT_EQ(servers_[at]->target(), addresses_[at]) << servers_[at]->Log();
   }
 
-  // What this process of the server has answered well so far; -1: it does not say.
-  double Answered(int i) {
-    const auto location = client::ParseHttpLocation((*this)[i].metrics(), "/metrics");
-    const auto text = location.ok() ? client::HttpGet(*location, {}) : location.status();
-    const auto samples = text.ok() ? client::ParseMetrics(*text) : text.status();
-    if (!samples.ok()) return -1;
-    double answered = 0;
-    for (const client::MetricSample& sample : *samples) {
-      if (sample.name == "softmax_requests_total" && sample.Label("code") == "OK") answered += sample.value;
-    }
-    return answered;
-  }
-
   // How long until it has answered something, after it had begun anew.
   milliseconds UntilItAnswers(int i, Clock::time_point since) {
-    Eventually([&] { return Answered(i) > 0; }, since + seconds(20) - Clock::now());
+    Eventually([&] { return Answered((*this)[i]) > 0; }, since + seconds(20) - Clock::now());
     return std::chrono::duration_cast<milliseconds>(Clock::now() - since);
   }
 
@@ -125,7 +111,7 @@ Restarting DrainEachTwice(const std::vector<std::string>& flags, int attempts, b
     const Clock::time_point since = Clock::now();
     replicas.StartAgain(i);
     restarting.back = std::max(restarting.back, replicas.UntilItAnswers(i, since));
-    EXPECT_GT(replicas.Answered(i), 0) << "a replica that was started again gets its share";
+    EXPECT_GT(Answered(replicas[i]), 0) << "a replica that was started again gets its share";
   }
   load.Stop();
   restarting.counts = load.Look();

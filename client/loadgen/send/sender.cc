@@ -6,6 +6,8 @@
 #include <chrono>
 #include <limits>
 
+#include "client/softmax_client/channel.h"
+
 namespace softmax::client {
 namespace {
 
@@ -24,6 +26,17 @@ void Increment(std::atomic<std::uint64_t>& counter, std::uint64_t by) {
 }
 
 }  // namespace
+
+Connection NewConnection(const LoadOptions& options, std::size_t address) {
+  const Address& to = options.addresses[address];
+  ChannelSettings settings;
+  settings.round_robin = settings.health_checks = options.addresses.size() > 1 || to.by_name;
+  if (options.tls) settings.credentials = MakeCredentials(*options.tls);
+  settings.authority = options.authority;
+  Connection connection{CreateChannel(to.target, settings), address, std::chrono::steady_clock::now()};
+  connection.channel->GetState(true);  // all of them connect at once
+  return connection;
+}
 
 std::vector<SenderPlace> SenderPlaces(const LoadOptions& options) {
   std::vector<SenderPlace> places;
@@ -171,6 +184,13 @@ void SenderThread::CancelLateCalls() {
 
 std::size_t SenderThread::ConnectionFor(std::size_t home, std::size_t avoid) const {
   return options_.addresses.size() == 1 ? home : PickConnection(connections_, home, avoid);
+}
+
+void SenderThread::RenewIfLost(std::size_t connection) {
+  Connection& lost = connections_[connection];
+  if (!IsLost(lost, options_.addresses[lost.address])) return;
+  lost = NewConnection(options_, lost.address);
+  stubs_[connection] = grpc::GenericStub(lost.channel);
 }
 
 void SenderThread::RecordSend(const Sent& sent) {

@@ -67,6 +67,9 @@ class Heartbeat final : public Event {
   bool stopped_ = false;
 };
 
+// As the client library connects to one address or several. Begins to connect.
+Connection NewConnection(const LoadOptions& options, std::size_t address);
+
 // What the sending threads of one process share. Outlives them.
 struct SharedParts {
   Verifier* verifier = nullptr;   // nullptr: only sizes are checked
@@ -102,6 +105,8 @@ class SenderThread {
   // broken or leads to `avoid`, where there is another.
   std::size_t ConnectionFor(std::size_t home, std::size_t avoid = kAvoidNone) const;
   grpc::GenericStub& StubOf(std::size_t connection) { return stubs_[connection]; }
+  // After a call on it has failed.
+  void RenewIfLost(std::size_t connection);
   // Says who asks, on a call or stream that is about to begin.
   void Authorize(grpc::ClientContext* context) const {
     if (!authorization_.empty()) context->AddMetadata("authorization", authorization_);

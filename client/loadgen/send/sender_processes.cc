@@ -35,18 +35,6 @@ std::int64_t CpuNs() {
 
 using Connections = std::vector<Connection>;
 
-// As the client library connects to one address or several.
-Connection NewConnection(const LoadOptions& options, std::size_t address) {
-  const Address& to = options.addresses[address];
-  ChannelSettings settings;
-  settings.round_robin = settings.health_checks = options.addresses.size() > 1 || to.by_name;
-  if (options.tls) settings.credentials = MakeCredentials(*options.tls);
-  settings.authority = options.authority;
-  Connection connection{CreateChannel(to.target, settings), address};
-  connection.channel->GetState(true);  // starts connecting: all of them do at once
-  return connection;
-}
-
 // Why there is no connection, as far as another attempt tells.
 std::string WhyNot(const LoadOptions& options, const Address& address) {
   const std::string& target = address.target;
@@ -62,6 +50,20 @@ std::string WhyNot(const LoadOptions& options, const Address& address) {
   return target + ": it can be reached" + (asked_for_health ? ", but does not report that it is serving" : " by now");
 }
 
+bool IsConnectedBy(std::chrono::system_clock::time_point deadline, const LoadOptions& options, Connection* connection) {
+  constexpr std::chrono::seconds kLook(1);
+  for (;;) {
+    const auto now = std::chrono::system_clock::now();
+    if (connection->channel->WaitForConnected(std::min<std::chrono::system_clock::time_point>(deadline, now + kLook))) {
+      return true;
+    }
+    if (now >= deadline) return false;
+    if (IsLost(*connection, options.addresses[connection->address])) {
+      *connection = NewConnection(options, connection->address);
+    }
+  }
+}
+
 // Connections to each address; those of one address are `options.addresses.size()` apart. False, and a reason on the
 // board: one cannot be reached in time.
 bool Connect(const LoadOptions& options, int process, ProcessTally& tally, Connections* connections) {
@@ -70,8 +72,8 @@ bool Connect(const LoadOptions& options, int process, ProcessTally& tally, Conne
   }
   const auto deadline = std::chrono::system_clock::now() +
                         std::chrono::duration_cast<std::chrono::system_clock::duration>(options.connect_timeout);
-  for (const Connection& connection : *connections) {
-    if (connection.channel->WaitForConnected(deadline)) continue;
+  for (Connection& connection : *connections) {
+    if (IsConnectedBy(deadline, options, &connection)) continue;
     const Address& to = options.addresses[connection.address];
     const std::int64_t within_ms = options.connect_timeout.count() / 1000000;
     tally.failure.Set(

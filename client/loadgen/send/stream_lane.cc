@@ -32,7 +32,7 @@ class StreamLane final : public Lane, public Event {
  public:
   StreamLane(SenderThread& thread, std::size_t home, int capacity)
       : thread_(thread),
-        stub_(thread.connections()[home].channel),
+        home_(home),
         address_(thread.connections()[home].address),
         open_loop_(thread.options().loop == Loop::kOpen),
         per_message_(static_cast<std::size_t>(thread.options().requests_per_message)),
@@ -54,7 +54,7 @@ class StreamLane final : public Lane, public Event {
     stream_.reset();
     context_.emplace();
     thread_.Authorize(&*context_);
-    stream_ = stub_.PrepareCall(&*context_, kMethod, thread_.queue());
+    stream_ = thread_.StubOf(home_).PrepareCall(&*context_, kMethod, thread_.queue());
     stream_->StartCall(on_start_.tag());
   }
 
@@ -275,6 +275,7 @@ class StreamLane final : public Lane, public Event {
       Free(i);
     }
     if (Over()) return thread_.LaneDone();
+    thread_.RenewIfLost(home_);
     reopening_ = true;
     alarm_.Set(thread_.queue(), std::chrono::system_clock::now() + kPauseAfterBreak, static_cast<Event*>(this));
   }
@@ -282,7 +283,7 @@ class StreamLane final : public Lane, public Event {
   inline static const std::string kMethod = kSoftmaxStreamMethod;
 
   SenderThread& thread_;
-  grpc::GenericStub stub_;
+  const std::size_t home_;
   const std::size_t address_;
   const bool open_loop_;
   const std::size_t per_message_;

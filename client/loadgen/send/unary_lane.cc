@@ -183,6 +183,7 @@ bool UnaryCall::OnAttemptEnd() {
     if (!problem.empty()) status_ = grpc::Status(grpc::StatusCode::INTERNAL, problem);
   }
   const int code = status_.error_code();
+  if (code != 0) thread.RenewIfLost(connection_);
   thread.RecordAttemptEnd(sent_, thread.connections()[connection_].address, code);
   if (code == 0) {
     if (thread.budget() != nullptr) thread.budget()->OnSuccess();

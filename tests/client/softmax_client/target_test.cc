@@ -26,6 +26,13 @@ TEST(TargetTest, OneAddressIsTakenAsItIs) {
   }
   EXPECT_TRUE((*ParseTarget("dns:///host:1"))[0].by_name);
   EXPECT_FALSE((*ParseTarget("host:1"))[0].by_name);
+  for (const char* name : {"host:1", "dns:///host:1", "dns://10.0.0.1:53/host:1"}) {
+    EXPECT_TRUE((*ParseTarget(name))[0].is_name) << name;
+  }
+  for (const char* number : {"10.0.0.1:1", "[::1]:1", "[fe80::1%eth0]:1", "dns:///10.0.0.1:1", "ipv4:10.0.0.1:1",
+                             "ipv6:[::1]:1", "unix:/host:1"}) {
+    EXPECT_FALSE((*ParseTarget(number))[0].is_name) << number;
+  }
   EXPECT_TRUE((*ParseTarget("unix:/path"))[0].is_local);
   EXPECT_FALSE((*ParseTarget("localhost:1"))[0].is_local);
 }
