@@ -121,6 +121,11 @@ class BatchCall {
 
   // How long to wait before the next round, for what is left in open_; nothing: there is none.
   std::optional<std::chrono::nanoseconds> EndRound() {
+    const bool unseen =
+        std::all_of(open_.begin(), open_.end(), [&](std::size_t i) { return IsUnseen(results_[i].status()); });
+    if (unseen) {
+      if (const auto delay = resends_.Next(RandomFraction())) return delay;
+    }
     std::vector<std::size_t> left;
     absl::StatusCode code = absl::StatusCode::kUnknown;
     std::optional<std::int64_t> pushback_ms;
@@ -170,6 +175,7 @@ class BatchCall {
   const std::chrono::nanoseconds timeout_;
   const RetryPlan::Clock::time_point deadline_;
   RetryPlan plan_{core_.options.retry, core_.budget, deadline_};
+  Resends resends_;
   std::size_t last_address_ = kAvoidNone;
   std::vector<std::size_t> sent_;  // items that were sent at least once
   std::vector<std::size_t> open_;  // items of this round, in order

@@ -40,7 +40,8 @@ std::shared_ptr<grpc::ChannelCredentials> MakeCredentials(const TlsOptions& tls)
 std::shared_ptr<grpc::Channel> CreateChannel(const std::string& target, const ChannelSettings& settings) {
   grpc::ChannelArguments args;
   args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  // gRPC's own retries stop at 256 KiB and hold the request's memory for longer.
+  // gRPC's own retries stop at 256 KiB and hold the request's memory for longer. What no server has seen is sent again
+  // by Resends.
   args.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   args.SetInt(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, 16777215);
   args.SetInt(GRPC_ARG_ENABLE_CHANNELZ, 0);

@@ -118,6 +118,19 @@ std::string WhyUnavailable(const std::string& text, const Security& ours) {
   return text;
 }
 
+bool IsUnseen(const grpc::Status& status) {
+  if (status.error_code() != grpc::StatusCode::UNAVAILABLE) return false;
+  // gRPC knows it, keeps it from its users where its own retries are off, and gives these messages to no other failure:
+  // a stream beyond the last that a closing server takes, one on a connection that has closed, or that has used up its
+  // streams' numbers; HTTP/2's REFUSED_STREAM; and what a gRPC server says of a call that comes in the moment in which
+  // it closes the connection because it has none.
+  for (const char* unseen : {"GOAWAY received", "Transport closed", "Stream IDs exhausted",
+                             "Received RST_STREAM with error code 7", "enter idle"}) {
+    if (status.error_message() == unseen) return true;
+  }
+  return false;
+}
+
 std::optional<std::int64_t> RetryAdviceIn(const grpc::ClientContext& context) {
   const auto& trailers = context.GetServerTrailingMetadata();
   const auto found = trailers.find("grpc-retry-pushback-ms");
@@ -133,6 +146,7 @@ absl::Status Explain(const ConnectionPool& pool, const Ended& ended, std::option
   absl::Status status(static_cast<absl::StatusCode>(ended.status.error_code()),
                       absl::StrCat(RouteOf(pool, ended), ": ", TextOf(pool, ended, timeout)));
   if (const auto advice = RetryAdviceIn(ended.context)) SetRetryAdvice(*advice, &status);
+  if (IsUnseen(ended.status)) SetUnseen(&status);
   return status;
 }
 

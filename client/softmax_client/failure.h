@@ -26,9 +26,12 @@ struct Ended {
 std::string WhyUnavailable(const std::string& text, const Security& ours);
 
 // The status with the server's address before the message, and in words that say what went wrong where gRPC's do not;
-// with the server's advice when to come back.
+// with the server's advice when to come back, and whether no server has seen the attempt.
 // `timeout`: the call's, as the caller gave it.
 absl::Status Explain(const ConnectionPool& pool, const Ended& ended, std::optional<std::chrono::nanoseconds> timeout);
+
+// Whether no server has seen the call that failed so: it was not sent, or refused before it was looked at.
+bool IsUnseen(const grpc::Status& status);
 
 // When the server of a call that has ended wants to be asked again (grpc-retry-pushback-ms), in milliseconds. Negative:
 // not at all.

@@ -16,6 +16,7 @@ absl::StatusOr<ServerInfo> AskServer(ClientCore& core, std::chrono::nanoseconds 
   const grpc::Slice empty;
   const grpc::ByteBuffer question(&empty, 1);
   const grpc::internal::RpcMethod method(kGetServerInfoMethod, grpc::internal::RpcMethod::NORMAL_RPC);
+  Resends resends;
   std::size_t avoid = kAvoidNone;
   for (;;) {
     const Connection connection = core.pool.Next(avoid);
@@ -33,8 +34,11 @@ absl::StatusOr<ServerInfo> AskServer(ClientCore& core, std::chrono::nanoseconds 
       return *info;
     }
     const absl::Status failed = core.StatusOf({status, context, connection}, timeout);
-    const AttemptFailure failure = core.FailureOf(failed.code(), RetryAdviceOf(failed));
-    const auto delay = plan.NextDelay(failure, RetryPlan::Clock::now(), RandomFraction());
+    auto delay = IsUnseen(failed) ? resends.Next(RandomFraction()) : std::nullopt;
+    if (!delay) {
+      const AttemptFailure failure = core.FailureOf(failed.code(), RetryAdviceOf(failed));
+      delay = plan.NextDelay(failure, RetryPlan::Clock::now(), RandomFraction());
+    }
     if (!delay) return plan.WithAttemptCount(failed);
     PauseInGrpc(*delay, {});
   }

@@ -24,6 +24,9 @@ namespace softmax::client {
 // where there is one. Between attempts n and n + 1 lies the time the server asked for, otherwise a random time of up to
 // initial_backoff * multiplier^(n - 1), at most max_backoff.
 //
+// What no server has seen, because its connection was just being closed, is sent again whatever max_attempts is, and
+// counts nowhere.
+//
 // All calls of a client share a budget, so that a server in trouble is not buried in retries: it starts with
 // max_tokens, a failed attempt takes 1, a call that ends well returns token_ratio, and below half of max_tokens nothing
 // is retried.

@@ -13,8 +13,12 @@
 namespace softmax::client {
 namespace {
 
-// The key of the advice among a status's payloads.
+// Keys of a status's payloads.
 constexpr char kAdvice[] = "softmax.retry_after_ms";
+constexpr char kUnseen[] = "softmax.unseen";
+// At a connection that closes a second time is rare; more often, something in between refuses everything.
+constexpr int kMostResends = 10;
+constexpr std::chrono::nanoseconds kLongestBeforeResend = std::chrono::milliseconds(10);
 // Who waits for a server asks for it at least so often: a connection attempt costs little.
 constexpr std::chrono::nanoseconds kLongestWaitForServer = std::chrono::milliseconds(100);
 
@@ -46,6 +50,13 @@ bool RetryBudget::OnFailure() {
     next = std::max<std::int64_t>(0, now - 1000);
   } while (!thousandths_.compare_exchange_weak(now, next, std::memory_order_relaxed));
   return next > max_ / 2;
+}
+
+std::optional<std::chrono::nanoseconds> Resends::Next(double random) {
+  if (++count_ > kMostResends) return std::nullopt;
+  if (count_ == 1) return std::chrono::nanoseconds(0);
+  return std::chrono::nanoseconds(
+      static_cast<std::int64_t>(static_cast<double>(kLongestBeforeResend.count()) * random));
 }
 
 std::optional<std::chrono::nanoseconds> RetryPlan::NextDelay(const AttemptFailure& failure, Clock::time_point now,
@@ -98,6 +109,10 @@ std::optional<std::int64_t> RetryAdviceOf(const absl::Status& status) {
   if (!payload || !absl::SimpleAtoi(std::string(*payload), &ms)) return std::nullopt;
   return ms;
 }
+
+void SetUnseen(absl::Status* status) { status->SetPayload(kUnseen, absl::Cord()); }
+
+bool IsUnseen(const absl::Status& status) { return status.GetPayload(kUnseen).has_value(); }
 
 absl::Status Reworded(const absl::Status& status, std::string_view message) {
   absl::Status reworded(status.code(), absl::string_view(message.data(), message.size()));

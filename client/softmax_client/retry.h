@@ -38,6 +38,18 @@ struct AttemptFailure {
   bool waits_for_server = false;
 };
 
+// What no server has seen is sent again, however few attempts a call may have: it met a connection that was being
+// closed. It counts as no attempt and takes nothing from the budget. One for each call; not thread-safe.
+class Resends {
+ public:
+  // After an attempt that no server has seen: how long to wait before it is sent again. Nothing: that has been done too
+  // often, and it is a failure like others. `random` is evenly distributed in [0, 1).
+  std::optional<std::chrono::nanoseconds> Next(double random);
+
+ private:
+  int count_ = 0;
+};
+
 // The attempts of one call. Not thread-safe.
 class RetryPlan {
  public:
@@ -76,6 +88,10 @@ class RetryPlan {
 // The server's advice, carried by the status of a failed attempt. Negative: do not come back.
 void SetRetryAdvice(std::int64_t ms, absl::Status* status);
 std::optional<std::int64_t> RetryAdviceOf(const absl::Status& status);
+
+// That no server has seen a failed attempt, carried by its status.
+void SetUnseen(absl::Status* status);
+bool IsUnseen(const absl::Status& status);
 
 // The same code and advice, other words.
 absl::Status Reworded(const absl::Status& status, std::string_view message);

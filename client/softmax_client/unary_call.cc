@@ -97,6 +97,12 @@ std::optional<std::chrono::nanoseconds> UnaryCall::Failed(absl::Status status) {
   if (status.code() == absl::StatusCode::kCancelled && options_.cancel.stop_requested()) {
     status = absl::CancelledError(address() + ": cancelled by the caller");
   }
+  if (IsUnseen(status)) {
+    if (const auto delay = resends_.Next(RandomFraction())) {
+      --sent_;
+      return delay;
+    }
+  }
   core_.counters.AttemptEnded(status.code(), sent_ > 1);
   const AttemptFailure failure = core_.FailureOf(status.code(), RetryAdviceOf(status));
   const auto delay = plan_.NextDelay(failure, RetryPlan::Clock::now(), RandomFraction());

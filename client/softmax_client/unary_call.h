@@ -63,6 +63,7 @@ class UnaryCall {
   const std::chrono::nanoseconds timeout_;
   const RetryPlan::Clock::time_point deadline_;
   RetryPlan plan_;
+  Resends resends_;
   grpc::ByteBuffer message_;
   grpc::ByteBuffer nothing_;
   std::shared_ptr<Loan> loan_;

@@ -212,6 +212,12 @@ void SenderThread::RecordAttemptEnd(const Sent& sent, std::size_t address, int c
   Increment(code == 0 ? tally.answered : tally.failed, 1);
 }
 
+void SenderThread::RecordUnseen(const Sent& sent, std::size_t address) {
+  if (!InWindow(sent)) return;
+  std::atomic<std::uint64_t>& attempts = board_.of_address(place_.process, place_.thread, address).attempts;
+  attempts.store(attempts.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+}
+
 void SenderThread::RecordRetry(const Sent& sent, int code) {
   if (InWindow(sent)) Increment(tally_.retried[std::clamp(code, 0, kCodes - 1)], 1);
 }

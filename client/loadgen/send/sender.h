@@ -117,6 +117,8 @@ class SenderThread {
   // One attempt of it, the first too, at that address; each is followed by RecordAttemptEnd.
   void RecordAttempt(const Sent& sent, std::size_t address);
   void RecordAttemptEnd(const Sent& sent, std::size_t address, int code);
+  // Instead of RecordAttemptEnd: no server has seen it, it is sent again, and does not count.
+  void RecordUnseen(const Sent& sent, std::size_t address);
   // An attempt that failed and is made again; or would have been if the budget allowed it.
   void RecordRetry(const Sent& sent, int code);
   void RecordThrottled(const Sent& sent);

@@ -44,6 +44,7 @@ class UnaryCall final : public Event {
   // What is wrong with the answer's size; empty: nothing.
   std::string SizeProblem() const;
   bool PlansRetry(int code);
+  bool PlansResend();
   void Pause(std::chrono::nanoseconds time, WaitsFor then);
 
   UnaryLane& lane_;
@@ -55,6 +56,7 @@ class UnaryCall final : public Event {
   Sent sent_;
   std::chrono::system_clock::time_point deadline_;  // where there is one
   std::optional<RetryPlan> plan_;
+  Resends resends_;
   std::size_t connection_ = 0;  // of the last attempt
   WaitsFor waits_for_ = WaitsFor::kAnswer;
 };
@@ -130,6 +132,7 @@ void UnaryCall::Send(std::uint32_t variant, std::optional<std::int64_t> due_ns) 
         options.timeout.count() > 0 ? RetryPlan::Clock::now() + options.timeout : RetryPlan::Clock::time_point::max();
     plan_.emplace(thread.retry_options(), *thread.budget(), limit);
   }
+  resends_ = {};
   const std::size_t connection = thread.ConnectionFor(lane_.home());
   sent_.variant = variant;
   sent_.sent_ns = NowNs();
@@ -182,6 +185,7 @@ bool UnaryCall::OnAttemptEnd() {
     const std::string problem = SizeProblem();
     if (!problem.empty()) status_ = grpc::Status(grpc::StatusCode::INTERNAL, problem);
   }
+  if (PlansResend()) return false;
   const int code = status_.error_code();
   if (code != 0) thread.RenewIfLost(connection_);
   thread.RecordAttemptEnd(sent_, thread.connections()[connection_].address, code);
@@ -203,6 +207,16 @@ std::string UnaryCall::SizeProblem() const {
   if (length >= variant.answer_bytes && length <= variant.answer_bytes + variant.most_header_bytes) return "";
   return "answer of " + std::to_string(length) + " bytes, expected " + std::to_string(variant.answer_bytes) +
          " and a header";
+}
+
+bool UnaryCall::PlansResend() {
+  if (!IsUnseen(status_) || lane_.cancelled()) return false;
+  const auto delay = resends_.Next(RandomFraction());
+  if (!delay) return false;
+  SenderThread& thread = lane_.thread();
+  thread.RecordUnseen(sent_, thread.connections()[connection_].address);
+  Pause(*delay, WaitsFor::kNextAttempt);
+  return true;
 }
 
 // As the client library does it, so that its users' load is what is measured.

@@ -99,6 +99,13 @@ TEST_F(RetryRulesTest, WaitingForAServerCostsNoAttemptsAndEndsAtTheDeadline) {
   EXPECT_FALSE(plan.NextDelay(waiting, kNow + milliseconds(80), 0.9));
 }
 
+TEST_F(RetryRulesTest, WhatNoServerHasSeenIsSentAgainAtOnceThenAfterAWhileAndNotForEver) {
+  Resends resends;
+  EXPECT_EQ(resends.Next(0.5), nanoseconds(0));
+  for (int i = 0; i < 9; ++i) EXPECT_EQ(resends.Next(0.5), milliseconds(5));
+  EXPECT_EQ(resends.Next(0.5), std::nullopt);
+}
+
 TEST_F(RetryRulesTest, TheBudgetCountsRightFromManyThreads) {
   RetryBudget budget({.max_tokens = 1e6, .token_ratio = 0.001});
   std::vector<std::thread> threads;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/client/support/closing_proxy.h"
 #include "tests/client/support/fake_server.h"
 #include "tests/client/support/run_program.h"
 
@@ -50,6 +51,17 @@ TEST(RetriesTest, WhatFailsIsMadeAgainAndCounted) {
   EXPECT_EQ(server.requests(), sent + 3);
   EXPECT_EQ(run["addresses"],
             json::array({{{"address", server.address()}, {"attempts", sent + 3}, {"answered", sent}, {"failed", 3}}}));
+}
+
+TEST(RetriesTest, WhatMeetsAConnectionThatIsBeingClosedIsSentAgainWithoutThemToo) {
+  FakeServer server;
+  ClosingProxy proxy(server.address());
+  proxy.CloseNext(2, ClosingProxy::Way::kGoAway);
+  const json run = RunOpen(proxy.address(), {}, 0);
+  EXPECT_EQ(proxy.closed(), 2);
+  EXPECT_EQ(run["errors"], json::object());
+  EXPECT_EQ(run["attempts"], SentOf(run));
+  EXPECT_EQ(run["retries"], 0);
 }
 
 TEST(RetriesTest, WithoutThemEveryFailureIsAnError) {

@@ -1,0 +1,38 @@
+// Calls that meet a connection at the server's limits for it. Closing in the moment in which a call comes is rare; the
+// tests of the client's library (closing_test.cc) make it happen, and these show that nothing else comes of it.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/client/support/run_program.h"
+#include "tests/end_to_end/server_process.h"
+
+namespace softmax::testing {
+namespace {
+
+// What one attempt for each request came to, of more than so many requests.
+void ExpectNoneLost(const std::string& limit, std::vector<std::string> load, int requests) {
+  const ServerProcess server({limit});
+  load.insert(load.end(), {"--address", server.target(), "--shape", "1x16", "--json", "-"});
+  const client::ProgramResult result = client::RunProgram(SOFTMAX_LOADGEN, load);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const nlohmann::json run = nlohmann::json::parse(result.out)["runs"][0];
+  EXPECT_EQ(run["errors"], nlohmann::json::object()) << run["first_error"];
+  EXPECT_EQ(run["warmup_errors"], nlohmann::json::object()) << run["first_error"];
+  EXPECT_GT(run["sent"], requests);
+}
+
+TEST(ConnectionLimits, NoCallIsLostWhenConnectionsReachTheirAge) {
+  ExpectNoneLost("--max-connection-age=1s", {"--connections", "16", "--in-flight", "4", "--duration", "10"}, 10000);
+}
+
+// gRPC closes a connection 2 s after its last call when the limit is 1 s: just when the next one comes here.
+TEST(ConnectionLimits, NoCallIsLostThatComesWhenItsConnectionHasBeenWithoutOneForTooLong) {
+  ExpectNoneLost("--max-connection-idle=1s",
+                    {"--connections", "1000", "--rate", "500", "--duration", "9", "--max-in-flight", "4000"}, 3000);
+}
+
+}  // namespace
+}  // namespace softmax::testing
