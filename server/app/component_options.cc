@@ -7,6 +7,8 @@
 #include "server/base/shortage.h"
 #include "server/config/check.h"
 #include "server/config/security_check.h"
+#include "server/rpc/calls/control_message.h"
+#include "server/rpc/guard/read_guard.h"
 
 namespace softmax::server {
 namespace {
@@ -41,6 +43,15 @@ WireLimits WireLimitsFor(const Config& config) {
   limits.max_requests_per_stream_message = To32(config.max_requests_per_stream_message);
   limits.max_message_bytes = MaxMessageBytes(config.max_request_bytes);
   return limits;
+}
+
+void SetGuardLimits(const Config& config) {
+  ReadGuard::SetLimits(
+      {.tensor_message_bytes = MaxMessageBytes(config.max_request_bytes), .control_message_bytes = kMaxControlBytes},
+      {.max = static_cast<std::int64_t>(config.max_waiting_calls),
+       .share =
+           static_cast<std::int64_t>(std::max<std::uint64_t>(1, config.max_waiting_calls / config.max_connections)),
+       .timeout = config.first_message_timeout});
 }
 
 ExecutorOptions ExecutorOptionsFor(const Config& config) {

@@ -19,6 +19,8 @@
 namespace softmax::server {
 
 WireLimits WireLimitsFor(const Config& config);
+// What the guard holds every connection of the process to.
+void SetGuardLimits(const Config& config);
 ExecutorOptions ExecutorOptionsFor(const Config& config);
 DeviceGroup::Options DeviceGroupOptionsFor(const Config& config);
 Backlog::Options BacklogOptionsFor(const Config& config);

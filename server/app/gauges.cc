@@ -19,7 +19,8 @@ std::vector<std::pair<std::string, double>> ConnectionsEnded(const RoomCounts& r
   std::vector<std::pair<std::string, double>> ended;
   for (const auto& [name, verdict] :
        {std::pair("calls", Verdict::kCalls), std::pair("frames", Verdict::kFrames),
-        std::pair("headers", Verdict::kHeaders), std::pair("messages", Verdict::kMessages)}) {
+        std::pair("headers", Verdict::kHeaders), std::pair("messages", Verdict::kMessages),
+        std::pair("waiting", Verdict::kWaiting)}) {
     ended.emplace_back(name, static_cast<double>(ReadGuard::ended(verdict)));
   }
   for (const auto& [name, use] : {std::pair("silent", Use::kSilent), std::pair("handshake", Use::kHandshake),

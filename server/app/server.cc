@@ -189,6 +189,7 @@ absl::Status ServerImpl::Start() {
   });
   state_.health.SetUnsafeTesting(config_.unsafe_testing);
   if (faults_ != nullptr && faults_->faults().unguarded) ReadGuard::SetEnabled(false);
+  SetGuardLimits(config_);
   parts_.acceptor->Start(Destinations());
   parts_.sweeper = std::make_unique<Sweeper>(state_, devices_, *secrets_, parts_.queues, config_.unsafe_testing);
   state_.health.SetReady(true);

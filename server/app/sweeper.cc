@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "server/base/log.h"
+#include "server/rpc/guard/read_guard.h"
 
 namespace softmax::server {
 namespace {
@@ -38,6 +39,7 @@ void Sweeper::Run(const std::stop_token& stop) {
     if (state_.connections.SweepOverdue(state_.backlog.memory_is_short(), now) || sweep % kSweepsPerAttention == 0) {
       for (const auto& queue : queues_) queue->RequestAttention();
     }
+    ReadGuard::Sweep(now);
     devices_.Sweep(now);
     memory_trim_.Look(/*quiet=*/state_.requests_in_flight.Sum() == 0, now);
     if (!devices_.usable()) state_.health.SetLive(false);

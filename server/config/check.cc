@@ -78,6 +78,7 @@ absl::Status CheckCounts(const Config& c) {
                    {"--max-in-flight-per-stream", c.max_in_flight_per_stream},
                    {"--max-concurrent-streams", c.max_concurrent_streams},
                    {"--max-connections", c.max_connections},
+                   {"--max-waiting-calls", c.max_waiting_calls},
                    {"--max-queued-requests", c.max_queued_requests},
                    {"--max-queued-bytes", c.max_queued_bytes},
                    {"--arena-bytes", c.arena_bytes},
@@ -89,11 +90,10 @@ absl::Status CheckCounts(const Config& c) {
 }
 
 absl::Status CheckDurations(const Config& c) {
-  const std::pair<const char*, Config::Duration> positive[] = {{"--answer-timeout", c.answer_timeout},
-                                                               {"--drain-timeout", c.drain_timeout},
-                                                               {"--keepalive-time", c.keepalive_time},
-                                                               {"--keepalive-timeout", c.keepalive_timeout},
-                                                               {"--min-ping-interval", c.min_ping_interval}};
+  const std::pair<const char*, Config::Duration> positive[] = {
+      {"--answer-timeout", c.answer_timeout},       {"--first-message-timeout", c.first_message_timeout},
+      {"--drain-timeout", c.drain_timeout},         {"--keepalive-time", c.keepalive_time},
+      {"--keepalive-timeout", c.keepalive_timeout}, {"--min-ping-interval", c.min_ping_interval}};
   for (const auto& [flag, value] : positive) {
     if (value < std::chrono::milliseconds(1)) {
       return Refuse(std::string(flag) + "=" + FormatDuration(value) + ": must be at least 1ms");

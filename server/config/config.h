@@ -55,8 +55,10 @@ struct Config {
   std::uint64_t max_in_flight_bytes_per_connection = 0;  // 0: EffectiveInFlightBytes
   std::uint64_t max_concurrent_streams = 256;            // calls at once on one connection
   std::uint64_t max_connections = 4096;
-  Duration max_connection_idle{0};  // without a call, then closed; 0: never
-  Duration max_connection_age{0};   // then closed once its calls have ended; 0: never
+  std::uint64_t max_waiting_calls = 8192;  // of all connections, whose first message is not there whole
+  Duration first_message_timeout = std::chrono::seconds(10);  // once half as many wait
+  Duration max_connection_idle{0};                            // without a call, then closed; 0: never
+  Duration max_connection_age{0};                             // then closed once its calls have ended; 0: never
   std::uint64_t max_queued_requests = 4096;
   std::uint64_t max_queued_bytes = 1ull << 30;
 

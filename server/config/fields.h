@@ -135,6 +135,15 @@ void VisitLimits(C& c, V& v) {
       {"max-concurrent-streams", kLimits, "Calls at once on one connection (HTTP/2 streams); a client queues the rest"},
       c.max_concurrent_streams, {1, 0x7fffffff});
   v.Count({"max-connections", kLimits, "Then idle connections make room, or newcomers are closed"}, c.max_connections);
+  v.Count(
+      {"max-waiting-calls", kLimits,
+       "Calls of all connections that may wait for their first message, some 11 KiB each; above it, connections that "
+       "hold many and open more are ended, and those that bring messages above twice as many"},
+      c.max_waiting_calls, {1, 1u << 30});
+  v.Duration({"first-message-timeout", kLimits,
+              "Once half of --max-waiting-calls wait, connections that hold many of them and bring nothing for so long "
+              "are ended"},
+             c.first_message_timeout);
   v.Duration({"max-connection-idle", kLimits, "Close a connection that has had no call for so long; 0s = never"},
              c.max_connection_idle);
   v.Duration({"max-connection-age", kLimits,

@@ -135,6 +135,20 @@ TEST(ControlCalls, ErrorsRepeatNoControlCharacters) {
   context.TryCancel();
 }
 
+// As a client sees it that sends a tensor too large.
+TEST(ControlCalls, AMessageThatIsTooLargeForAnyMethodIsRefusedInWords) {
+  Service service([](server::Config& config) { config.max_request_bytes = 1 << 20; });
+  const auto channel = ChannelTo(service.target());
+  for (const char* method : {"/softmax.v1.SoftmaxService/Softmax", "/inference.GRPCInferenceService/ModelInfer"}) {
+    for (const std::size_t bytes : {1'638'401u, 100u << 20}) {
+      const grpc::Status status = Call(channel, method, std::string(bytes, 'x'));
+      EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT);
+      EXPECT_EQ(status.error_message(), "message: has " + std::to_string(bytes) + " bytes; must be at most 1638400");
+    }
+  }
+  EXPECT_EQ(Call(channel, "/softmax.v1.SoftmaxService/Softmax", "").error_code(), grpc::INVALID_ARGUMENT);
+}
+
 TEST(ControlCalls, AQuestionThatIsNoMessageIsNamed) {
   Service service;
   const grpc::Status status = Call(ChannelTo(service.target()), "/grpc.health.v1.Health/Check", "\x0a\x7f");

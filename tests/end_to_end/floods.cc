@@ -53,8 +53,9 @@ std::string Times(int n, const std::string& text) {
 
 // One call after another, each followed by `rest` (a frame's type, flags and body for its stream).
 std::function<std::string(std::uint32_t*)> Calls(const std::string& path, int flags,
-                                                 const std::function<std::string(std::uint32_t)>& rest = nullptr) {
-  const std::string block = Block(path);
+                                                 const std::function<std::string(std::uint32_t)>& rest = nullptr,
+                                                 const std::string& more_fields = "") {
+  const std::string block = Block(path) + more_fields;
   return [block, flags, rest](std::uint32_t* stream) {
     std::string frames = Frame(kHeaders, flags, *stream, block);
     if (rest != nullptr) frames += rest(*stream);
@@ -83,6 +84,9 @@ std::vector<Attack> Attacks() {
       {"unknown methods", Calls("/x/y", kEndHeaders | kEndStream), ack, false, true},
       {"unknown methods, answers read", Calls("/x/y", kEndHeaders | kEndStream), ack, true, true},
       {"unknown methods, settings not acknowledged", Calls("/x/y", kEndHeaders | kEndStream), "", true},
+      {"unknown methods with 200 header fields, settings not acknowledged",
+       Calls("/x/y", kEndHeaders | kEndStream, nullptr, Times(200, "\xbe")),
+       Frame(kHeaders, kEndHeaders | kEndStream, 1, Block("/x/y") + "\x40" + Literal("a") + Literal("b"))},
       {"unknown methods with messages", Calls("/x/y", kEndHeaders, EmptyMessageTo), ack, false, true},
       {"calls that stay open, settings not acknowledged", Calls(kStream, kEndHeaders), ""},
       {"unary calls without a message, settings not acknowledged", Calls(kUnary, kEndHeaders), ""},

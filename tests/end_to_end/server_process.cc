@@ -125,10 +125,10 @@ bool ServerProcess::LogComesToHave(const std::string& text) const {
   return Eventually([&] { return Log().find(text) != std::string::npos; });
 }
 
-std::int64_t ServerProcess::PeakResidentBytes() const {
+std::int64_t ServerProcess::BytesOf(const std::string& what) const {
   std::ifstream status("/proc/" + std::to_string(pid_) + "/status");
   for (std::string line; std::getline(status, line);) {
-    if (line.rfind("VmHWM:", 0) == 0) return std::stoll(line.substr(6)) * 1024;
+    if (line.starts_with(what)) return std::stoll(line.substr(what.size())) * 1024;
   }
   return 0;
 }

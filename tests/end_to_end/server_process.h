@@ -30,11 +30,14 @@ class ServerProcess {
   std::string FindInLog(const std::string& before) const;
   // The server writes its log from a thread of its own: whether a line comes to have this.
   bool LogComesToHave(const std::string& text) const;
-  // From /proc: the most resident memory so far, in bytes.
-  std::int64_t PeakResidentBytes() const;
+  // From /proc: resident memory in bytes, now and the most so far.
+  std::int64_t ResidentBytes() const { return BytesOf("VmRSS:"); }
+  std::int64_t PeakResidentBytes() const { return BytesOf("VmHWM:"); }
   bool Running();
 
  private:
+  std::int64_t BytesOf(const std::string& what) const;
+
   std::string log_path_;
   std::string target_;
   std::string metrics_;

@@ -111,6 +111,7 @@ void Connection::SentTooMuch() {
 std::shared_ptr<Connection> Connections::Add(const std::string& name, int fd, std::string peer, std::size_t server,
                                              ReadGuard::Account account) {
   auto connection = std::make_shared<Connection>(fd, std::move(peer), server, account);
+  account.EndsBy(fd);
   Bucket& bucket = BucketOf(name, server);
   MutexLock lock(bucket.mu);
   bucket.by_name[name] = connection;

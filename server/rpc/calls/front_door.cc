@@ -2,6 +2,7 @@
 
 #include <absl/strings/str_cat.h>
 
+#include "server/rpc/guard/cut_message.h"
 #include "server/rpc/queue/message_view.h"
 #include "server/wire/whole_message.h"
 
@@ -26,9 +27,18 @@ absl::Status CheckEncoding(const MessageView& view) {
   return absl::UnimplementedError(absl::StrCat("grpc-encoding: ", encoding, " is not accepted; ", kOnlyIdentity));
 }
 
-absl::Status CheckStreamed(grpc::ByteBuffer* message) {
+// Before anything is decoded: what is no message that this server takes.
+absl::Status CheckView(const MessageView& view, const WireLimits& limits) {
+  if (const std::optional<std::uint32_t> claimed = ClaimOfCut(view.slices())) {
+    const absl::Status status = CheckMessage(*claimed, limits);
+    if (!status.ok()) return absl::InvalidArgumentError(status.message());  // as a tensor that is too large
+  }
+  return CheckEncoding(view);
+}
+
+absl::Status CheckStreamed(grpc::ByteBuffer* message, const WireLimits& limits) {
   if (!message->Valid()) return absl::InvalidArgumentError("the stream carries an invalid message");
-  return CheckEncoding(MessageView(message));
+  return CheckView(MessageView(message), limits);
 }
 
 }  // namespace
@@ -39,27 +49,27 @@ absl::Status NoMessageError() { return absl::InvalidArgumentError("message: is a
 
 absl::Status FrontDoor::Decode(const grpc_byte_buffer* message, const WireLimits& limits, DecodedRequest* request) {
   const MessageView view(message);
-  if (absl::Status status = CheckEncoding(view); !status.ok()) return status;
+  if (absl::Status status = CheckView(view, limits); !status.ok()) return status;
   DecodeRequest(view.slices(), limits, request);
   return request->status;
 }
 
 absl::Status FrontDoor::Decode(const grpc_byte_buffer* message, const WireLimits& limits, InferRequest* request) {
   const MessageView view(message);
-  if (absl::Status status = CheckEncoding(view); !status.ok()) return status;
+  if (absl::Status status = CheckView(view, limits); !status.ok()) return status;
   DecodeInferRequest(view.slices(), limits, request);
   return request->status;
 }
 
 absl::Status FrontDoor::Decode(grpc::ByteBuffer* message, const WireLimits& limits, InferRequest* request) {
-  if (absl::Status status = CheckStreamed(message); !status.ok()) return status;
+  if (absl::Status status = CheckStreamed(message, limits); !status.ok()) return status;
   (void)Decode(MessageView::Raw(message), limits, request);
   return absl::OkStatus();
 }
 
 absl::Status FrontDoor::Decode(grpc::ByteBuffer* message, const WireLimits& limits, std::optional<MessageView>* view,
                                StreamRequestReader* reader) {
-  if (absl::Status status = CheckStreamed(message); !status.ok()) return status;
+  if (absl::Status status = CheckStreamed(message, limits); !status.ok()) return status;
   return reader->Begin(view->emplace(message).slices(), limits);
 }
 

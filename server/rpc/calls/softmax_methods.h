@@ -7,6 +7,7 @@
 #include <grpcpp/support/async_unary_call.h>
 #include <grpcpp/support/byte_buffer.h>
 
+#include "server/rpc/guard/tensor_methods.h"
 #include "softmax/v1/softmax.grpc.pb.h"
 
 namespace softmax::server {
@@ -17,8 +18,8 @@ class SoftmaxMethods final : public grpc::Service {
  public:
   SoftmaxMethods() {
     using grpc::internal::RpcMethod;
-    softmax_ = Add("/softmax.v1.SoftmaxService/Softmax", RpcMethod::NORMAL_RPC);
-    Add("/softmax.v1.SoftmaxService/SoftmaxStream", RpcMethod::BIDI_STREAMING);
+    softmax_ = Add(kSoftmaxMethod, RpcMethod::NORMAL_RPC);
+    Add(kSoftmaxStreamMethod, RpcMethod::BIDI_STREAMING);
     Add("/softmax.v1.SoftmaxService/GetServerInfo", RpcMethod::NORMAL_RPC);
     MarkMethodRaw(0);
     MarkMethodRaw(kStream);

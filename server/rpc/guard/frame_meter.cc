@@ -6,16 +6,8 @@
 namespace softmax::server {
 namespace {
 
-// RFC 9113, section 6.
-constexpr std::uint8_t kData = 0;
-constexpr std::uint8_t kHeaders = 1;
-constexpr std::uint8_t kReset = 3;
-constexpr std::uint8_t kSettings = 4;
-constexpr std::uint8_t kPing = 6;
-constexpr std::uint8_t kContinuation = 9;
-constexpr std::uint8_t kAck = 0x1;
-constexpr std::uint8_t kEndHeaders = 0x4;
-constexpr std::uint8_t kPadded = 0x8;
+// Of a HEADERS frame that has the flag.
+constexpr std::size_t kPriorityBytes = 5;
 
 // Time forgives in steps, each worth some calls.
 constexpr Nanoseconds kForgiveAfter = std::chrono::milliseconds(5);
@@ -24,42 +16,81 @@ void Reduce(std::uint64_t* debt, std::uint64_t by) { *debt -= std::min(*debt, by
 
 }  // namespace
 
-FrameMeter::Verdict FrameMeter::Take(std::string_view bytes) {
+FrameMeter::Verdict FrameMeter::Take(std::span<char> bytes) {
   while (!bytes.empty()) {
+    Verdict verdict = Verdict::kFine;
     if (skip_ > 0) {
-      const std::size_t skipped = std::min<std::uint64_t>(skip_, bytes.size());
-      skip_ -= skipped;
-      bytes.remove_prefix(skipped);
-      continue;
+      const std::span<char> piece = bytes.first(std::min<std::uint64_t>(skip_, bytes.size()));
+      skip_ -= piece.size();
+      bytes = bytes.subspan(piece.size());
+      verdict = TakePayload(piece);
+    } else {
+      if (!heads_.Take(&bytes, &frame_)) break;
+      verdict = TakeHeader();
+      if (verdict == Verdict::kFine && skip_ == 0) verdict = TakePayload({});
     }
-    const std::size_t taken = std::min(header_.size() - header_bytes_, bytes.size());
-    std::copy_n(bytes.begin(), taken, header_.begin() + static_cast<std::ptrdiff_t>(header_bytes_));
-    header_bytes_ += taken;
-    bytes.remove_prefix(taken);
-    if (header_bytes_ < header_.size()) break;
-    header_bytes_ = 0;
-    if (const Verdict verdict = TakeHeader(); verdict != Verdict::kFine) return verdict;
+    if (verdict != Verdict::kFine) return verdict;
   }
   return Verdict::kFine;
 }
 
+// The frame's last piece is the one after which there is nothing to skip.
+FrameMeter::Verdict FrameMeter::TakePayload(std::span<char> piece) {
+  if (frame_.type == FrameHead::kData && frame_.stream != 0) {
+    if (!piece.empty()) {
+      took_messages_ = true;
+      if (!open_calls_.Take(frame_.stream, piece)) return Verdict::kMessages;
+    }
+    if (skip_ == 0 && (frame_.flags & FrameHead::kEndStream) != 0) open_calls_.End(frame_.stream);
+  } else if (frame_.type == FrameHead::kHeaders || frame_.type == FrameHead::kContinuation) {
+    TakeBlock({piece.data(), piece.size()});
+    if (open_calls_.size() > streams_ + kSpareCalls) return Verdict::kCalls;
+  }
+  return Verdict::kFine;
+}
+
+void FrameMeter::TakeBlock(std::string_view piece) {
+  if (skip_ > 0 || (frame_.flags & FrameHead::kEndHeaders) == 0 || !block_.empty()) {
+    block_.append(piece);
+    if (skip_ > 0 || (frame_.flags & FrameHead::kEndHeaders) == 0) return;
+    piece = block_;
+  }
+  if ((block_head_.flags & FrameHead::kPriority) != 0) {
+    piece.remove_prefix(std::min(kPriorityBytes, piece.size()));
+  }
+  // gRPC knows no padding of headers.
+  if ((block_head_.flags & FrameHead::kPadded) != 0) headers_.Lose();
+  const auto [brings_tensors, fields] = headers_.Take(piece);
+  const std::uint32_t more = fields / kFieldsPerCall;
+  calls_ += more;
+  block_.clear();
+  if ((block_head_.flags & FrameHead::kEndStream) != 0) {
+    open_calls_.End(block_head_.stream);
+  } else if (block_opens_) {
+    open_calls_.Begin(block_head_.stream, brings_tensors, 1 + more);
+  }
+  block_opens_ = false;
+}
+
 FrameMeter::Verdict FrameMeter::TakeHeader() {
-  const std::uint32_t length = header_[0] << 16 | header_[1] << 8 | header_[2];
-  const std::uint8_t type = header_[3];
-  const std::uint8_t flags = header_[4];
-  const std::uint32_t stream = (header_[5] & 0x7fu) << 24 | header_[6] << 16 | header_[7] << 8 | header_[8];
+  const std::uint32_t length = frame_.length;
+  const std::uint8_t type = frame_.type;
+  const std::uint8_t flags = frame_.flags;
+  const std::uint32_t stream = frame_.stream;
   skip_ = length;
   switch (type) {
-    case kData:
-      if ((flags & kPadded) == 0) {
+    case FrameHead::kData:
+      if ((flags & FrameHead::kPadded) == 0) {
         if (length >= kSmallData) return Verdict::kFine;
         if (length >= kLeastRequest && ++small_requests_ % kRequestsPerFrame != 0) return Verdict::kFine;
       }
       ++frames_;
       break;
-    case kHeaders:
+    case FrameHead::kHeaders:
       block_bytes_ = length;
       block_frames_ = 1;
+      block_head_ = frame_;
+      block_opens_ = stream > last_stream_ && stream % 2 == 1;
       if (stream > last_stream_) {
         last_stream_ = stream;
         ++calls_;
@@ -67,26 +98,28 @@ FrameMeter::Verdict FrameMeter::TakeHeader() {
         ++frames_;
       }
       break;
-    case kContinuation:
+    case FrameHead::kContinuation:
       block_bytes_ += length;
       ++block_frames_;
       ++frames_;
       break;
-    case kReset:
+    case FrameHead::kReset:
+      open_calls_.End(stream);
       ++calls_;
       break;
-    case kSettings:
-      if ((flags & kAck) != 0) acknowledged_settings_ = true;
-      frames_ += (flags & kAck) != 0 ? 1 : kFramesPerReply;
+    case FrameHead::kSettings:
+      if ((flags & FrameHead::kAck) != 0) acknowledged_settings_ = true;
+      frames_ += (flags & FrameHead::kAck) != 0 ? 1 : kFramesPerReply;
       break;
-    case kPing:
-      frames_ += (flags & kAck) != 0 ? 1 : kFramesPerReply;
+    case FrameHead::kPing:
+      frames_ += (flags & FrameHead::kAck) != 0 ? 1 : kFramesPerReply;
       break;
     default:
       ++frames_;
   }
   if (block_bytes_ > kHeaderBytes || block_frames_ > kHeaderFrames) return Verdict::kHeaders;
-  if ((type == kHeaders || type == kContinuation) && (flags & kEndHeaders) != 0) block_bytes_ = 0;
+  if ((type == FrameHead::kHeaders || type == FrameHead::kContinuation) && (flags & FrameHead::kEndHeaders) != 0)
+    block_bytes_ = 0;
   // The clock is looked at by those who seem to owe much.
   if (calls_ <= streams_ + kSpareCalls && frames_ <= kSpareFrames) return Verdict::kFine;
   return Judge(SteadyClock::now());

@@ -1,11 +1,16 @@
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
+#include <span>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "server/base/clock.h"
+#include "server/rpc/guard/frame_head.h"
+#include "server/rpc/guard/header_reader.h"
+#include "server/rpc/guard/open_calls.h"
 
 namespace softmax::server {
 
@@ -21,11 +26,15 @@ struct Earnings {
 // that carry nothing.
 //
 // Two debts grow with what arrives. A call is one from its begin until it has finished, and one more that only time
-// forgives where the client takes it back, finished or not. Frames that bring neither a call nor much of a message are
-// forgiven by calls and answers, and by time. Honest clients stay far below both limits, at any speed, since what they
-// receive pays for what they send (docs/decisions/hostile-connections.md has the numbers).
+// forgives where the client takes it back, finished or not, and for many header fields. Frames that bring neither a
+// call nor much of a message are forgiven by calls and answers, and by time. Honest clients stay far below both limits,
+// at any speed, since what they receive pays for what they send (docs/decisions/hostile-connections.md has the
+// numbers).
 //
-// For the thread that reads the connection.
+// It also knows which calls are open, cuts messages that claim more than their method takes, and tells how many calls
+// wait for their first message (open_calls.h).
+//
+// One thread at a time.
 class FrameMeter {
  public:
   enum class Verdict : std::uint8_t {
@@ -33,9 +42,10 @@ class FrameMeter {
     kCalls,     // too many begun that did not finish, or taken back
     kFrames,    // too many that carry nothing: SETTINGS, PING, WINDOW_UPDATE, empty DATA and the like
     kHeaders,   // one call's headers do not end
-    kMessages,  // messages of megabytes for calls that take a few bytes; not the meter's to see
+    kMessages,  // messages that claim more than their methods take, again or in pieces
+    kWaiting,   // too many calls of all connections wait for a message; not the meter's to see (waiting_calls.h)
   };
-  static constexpr int kVerdicts = 5;
+  static constexpr int kVerdicts = 6;
 
   // Above the streams that a connection may have open.
   static constexpr std::uint64_t kSpareCalls = 1024;
@@ -53,16 +63,25 @@ class FrameMeter {
   // looked at, tens of thousands: so many count as one frame.
   static constexpr std::uint32_t kLeastRequest = 16;
   static constexpr std::uint64_t kRequestsPerFrame = 8;
+  // For so many fields of a call's headers gRPC takes as much memory as for another call.
+  static constexpr std::uint32_t kFieldsPerCall = 64;
   // Four times what gRPC accepts.
   static constexpr std::uint64_t kHeaderBytes = 64u << 10;
   static constexpr int kHeaderFrames = 32;
 
   // `streams`: that the server lets a connection have open. `earnings` is the caller's, and outlives this.
-  FrameMeter(std::uint64_t streams, const Earnings& earnings, TimePoint now)
-      : streams_(streams), earnings_(&earnings), forgiven_(now) {}
+  FrameMeter(std::uint64_t streams, const Earnings& earnings, TimePoint now, const OpenCalls::Limits& limits = {})
+      : streams_(streams), earnings_(&earnings), open_calls_(limits), forgiven_(now) {}
 
-  // Bytes in the order in which they arrive, the connection preface first. Anything but kFine: read no more of it.
-  Verdict Take(std::string_view bytes);
+  // Bytes in the order in which they arrive, the connection preface first. May change them. Anything but kFine: read no
+  // more of it.
+  Verdict Take(std::span<char> bytes);
+  // The server has ended this call.
+  void Ended(std::uint32_t stream) { open_calls_.End(stream); }
+
+  const OpenCalls& open_calls() const { return open_calls_; }
+  // Whether bytes of messages have come since it was last asked.
+  bool TookMessages() { return std::exchange(took_messages_, false); }
 
   // Whether the client has finished HTTP/2's begin, and whether it has begun a call.
   bool acknowledged_settings() const { return acknowledged_settings_; }
@@ -70,15 +89,24 @@ class FrameMeter {
 
  private:
   Verdict TakeHeader();
+  Verdict TakePayload(std::span<char> piece);
+  void TakeBlock(std::string_view piece);
   Verdict Judge(TimePoint now);
 
   std::uint64_t streams_;
   const Earnings* earnings_;
 
-  std::array<std::uint8_t, 9> header_{};
-  std::size_t header_bytes_ = 0;
+  FrameHeadReader heads_;
+  FrameHead frame_;          // whose payload comes
   std::uint64_t skip_ = 24;  // bytes until the next frame's header
   std::uint32_t last_stream_ = 0;
+
+  OpenCalls open_calls_;
+  bool took_messages_ = false;
+  HeaderReader headers_;
+  std::string block_;              // of headers: the part that has come, where it comes in pieces
+  FrameHead block_head_;           // of the frame that began it
+  bool block_opens_ = false;       // a call whose client may send messages
   std::uint64_t block_bytes_ = 0;  // of the header block that is open
   int block_frames_ = 0;
   // Until then gRPC holds the client to no number of streams, and time forgives no calls.

@@ -14,6 +14,7 @@
 #include "server/base/log.h"
 #include "server/base/mutex.h"
 #include "server/base/socket_name.h"
+#include "server/rpc/guard/sent_frames.h"
 
 namespace softmax::server {
 
@@ -27,10 +28,17 @@ struct alignas(128) ReadGuard::Slot {
   std::atomic<bool> is_bound{false};  // to a TLS session
   std::atomic<bool> is_ended{false};
   std::atomic<Stage> stage{Stage::kHandshake};
-  std::optional<FrameMeter> meter;
+  Mutex meter_mu;  // the connection is read and written by different threads now and then
+  std::optional<FrameMeter> meter ABSL_GUARDED_BY(meter_mu);
+  SentFrames sent;                         // of whoever sends, which is one at a time
+  std::atomic<std::size_t> open_calls{0};  // of the meter
+  WaitingCalls::Connection waiting;
   Mutex mu;  // what End needs, which may come when the connection is gone
   std::function<void()> on_end ABSL_GUARDED_BY(mu);
   alignas(64) Earnings earnings;
+
+  // Tells others what the meter knows. False: too many calls wait.
+  [[nodiscard]] bool Publish() ABSL_EXCLUSIVE_LOCKS_REQUIRED(meter_mu);
 };
 
 namespace {
@@ -42,6 +50,20 @@ using Chunk = std::array<std::atomic<ReadGuard::Slot*>, kChunk>;
 std::array<std::atomic<Chunk*>, kChunks> chunks{};
 std::array<std::atomic<std::uint64_t>, FrameMeter::kVerdicts> ended_for{};
 std::atomic<bool> is_enabled{true};
+
+struct MessageLimits {
+  Mutex mu;
+  OpenCalls::Limits limits ABSL_GUARDED_BY(mu);
+};
+MessageLimits& GetMessageLimits() {
+  static auto* const limits = new MessageLimits;
+  return *limits;
+}
+
+WaitingCalls& GetWaitingCalls() {
+  static auto* const calls = new WaitingCalls;
+  return *calls;
+}
 
 // The number that the kernel has for an open socket. 0: there is none.
 ino_t SocketOf(int fd) {
@@ -84,7 +106,9 @@ const char* Why(FrameMeter::Verdict verdict) {
     case FrameMeter::Verdict::kHeaders:
       return "a call's headers do not end";
     case FrameMeter::Verdict::kMessages:
-      return "large messages for calls that take a few bytes";
+      return "messages that claim more bytes than their methods take";
+    case FrameMeter::Verdict::kWaiting:
+      return "too many calls wait for their first message; this connection has many of them";
   }
   return "unknown";
 }
@@ -138,11 +162,35 @@ void ReadGuard::Account::AnswerTaken(std::uint64_t bytes) const {
   }
 }
 
+void ReadGuard::Account::EndsBy(int duplicate) const {
+  if (earnings() == nullptr) return;
+  GetWaitingCalls().Enter(&slot_->waiting, [account = *this, duplicate, clear = !slot_->is_encrypted] {
+    End(account, duplicate, FrameMeter::Verdict::kWaiting, clear);
+  });
+}
+
+bool ReadGuard::Slot::Publish() {
+  open_calls.store(meter->open_calls().size(), std::memory_order_relaxed);
+  return GetWaitingCalls().Set(&waiting, meter->open_calls().waiting(), meter->TookMessages());
+}
+
 std::optional<ReadGuard::Account> ReadGuard::Watch(int fd, std::uint64_t streams, Bytes bytes,
                                                    std::function<void()> on_end) {
   if (!is_enabled.load(std::memory_order_relaxed)) return Account();
   Slot* const slot = MakeSlot(fd);
   if (slot == nullptr) return std::nullopt;
+  GetWaitingCalls().Leave(&slot->waiting);
+  OpenCalls::Limits limits;
+  {
+    MutexLock lock(GetMessageLimits().mu);
+    limits = GetMessageLimits().limits;
+  }
+  {
+    MutexLock lock(slot->meter_mu);
+    slot->meter.emplace(streams, slot->earnings, SteadyClock::now(), limits);
+  }
+  slot->sent = SentFrames();
+  slot->open_calls.store(0, std::memory_order_relaxed);
   MutexLock lock(slot->mu);
   slot->on_end = std::move(on_end);
   slot->fd = fd;
@@ -154,7 +202,6 @@ std::optional<ReadGuard::Account> ReadGuard::Watch(int fd, std::uint64_t streams
   slot->earnings.calls.store(0, std::memory_order_relaxed);
   slot->earnings.frames.store(0, std::memory_order_relaxed);
   slot->earnings.unread.store(0, std::memory_order_relaxed);
-  slot->meter.emplace(streams, slot->earnings, SteadyClock::now());
   if (slot->is_encrypted) PrepareTls();
   const std::uint64_t generation = (slot->generation.load(std::memory_order_relaxed) | 1) + 2;
   slot->generation.store(generation, std::memory_order_release);
@@ -164,7 +211,8 @@ std::optional<ReadGuard::Account> ReadGuard::Watch(int fd, std::uint64_t streams
 void ReadGuard::Forget(const Account& account) {
   if (account.slot_ == nullptr) return;
   std::uint64_t generation = account.generation_;
-  account.slot_->generation.compare_exchange_strong(generation, generation + 1, std::memory_order_relaxed);
+  if (!account.slot_->generation.compare_exchange_strong(generation, generation + 1, std::memory_order_relaxed)) return;
+  GetWaitingCalls().Leave(&account.slot_->waiting);
 }
 
 void ReadGuard::End(const Account& account, int fd, FrameMeter::Verdict reason, bool goes_in_the_clear) {
@@ -189,6 +237,16 @@ std::uint64_t ReadGuard::ended(FrameMeter::Verdict reason) {
 
 void ReadGuard::SetEnabled(bool enabled) { is_enabled.store(enabled); }
 
+void ReadGuard::SetLimits(const OpenCalls::Limits& messages, const WaitingCalls::Limits& waiting) {
+  GetWaitingCalls().SetLimits(waiting);
+  MutexLock lock(GetMessageLimits().mu);
+  GetMessageLimits().limits = messages;
+}
+
+std::int64_t ReadGuard::waiting_calls() { return GetWaitingCalls().total(); }
+
+void ReadGuard::Sweep(TimePoint now) { GetWaitingCalls().Sweep(now); }
+
 std::optional<ReadGuard::Account> ReadGuard::AccountOf(int fd) {
   Slot* const slot = FindSlot(fd);
   const std::uint64_t generation = slot == nullptr ? 0 : slot->generation.load(std::memory_order_acquire);
@@ -208,27 +266,52 @@ bool ReadGuard::Passes(int fd, const msghdr& message, std::size_t bytes) {
   if (slot.is_encrypted) return slot.is_bound.load(std::memory_order_relaxed);
   for (std::size_t i = 0; i < message.msg_iovlen && bytes > 0; ++i) {
     const std::size_t piece = std::min(bytes, message.msg_iov[i].iov_len);
-    if (!Take(*account, {static_cast<const char*>(message.msg_iov[i].iov_base), piece})) return false;
+    if (!Take(*account, {static_cast<char*>(message.msg_iov[i].iov_base), piece})) return false;
     bytes -= piece;
   }
   return true;
 }
 
-bool ReadGuard::Passes(const Account& account, std::string_view decrypted) {
+bool ReadGuard::Passes(const Account& account, std::span<char> decrypted) {
   return account.is_current() && !account.ended() && Take(account, decrypted);
 }
 
-bool ReadGuard::Take(const Account& account, std::string_view bytes) {
+bool ReadGuard::Take(const Account& account, std::span<char> bytes) {
   Slot& slot = *account.slot_;
-  const FrameMeter::Verdict verdict = slot.meter->Take(bytes);
-  if (verdict != FrameMeter::Verdict::kFine) {
-    End(account, slot.fd, verdict, /*goes_in_the_clear=*/!slot.is_encrypted);
-    return false;
+  FrameMeter::Verdict verdict;
+  {
+    MutexLock lock(slot.meter_mu);
+    verdict = slot.meter->Take(bytes);
+    if (!slot.Publish() && verdict == FrameMeter::Verdict::kFine) verdict = FrameMeter::Verdict::kWaiting;
+    if (slot.stage.load(std::memory_order_relaxed) != Stage::kCalled && slot.meter->acknowledged_settings()) {
+      slot.stage.store(slot.meter->has_called() ? Stage::kCalled : Stage::kUnused, std::memory_order_relaxed);
+    }
   }
-  if (slot.stage.load(std::memory_order_relaxed) != Stage::kCalled && slot.meter->acknowledged_settings()) {
-    slot.stage.store(slot.meter->has_called() ? Stage::kCalled : Stage::kUnused, std::memory_order_relaxed);
+  if (verdict == FrameMeter::Verdict::kFine) return true;
+  End(account, slot.fd, verdict, /*goes_in_the_clear=*/!slot.is_encrypted);
+  return false;
+}
+
+void ReadGuard::Sent(int fd, const msghdr& message, std::size_t bytes) {
+  const std::optional<Account> account = AccountOf(fd);
+  if (!account.has_value() || account->slot_->is_encrypted) return;
+  for (std::size_t i = 0; i < message.msg_iovlen && bytes > 0; ++i) {
+    const std::size_t piece = std::min(bytes, message.msg_iov[i].iov_len);
+    Sent(*account, {static_cast<const char*>(message.msg_iov[i].iov_base), piece});
+    bytes -= piece;
   }
-  return true;
+}
+
+void ReadGuard::Sent(const Account& account, std::string_view plain) {
+  if (!account.is_current()) return;
+  Slot& slot = *account.slot_;
+  while (const std::optional<std::uint32_t> stream = slot.sent.Take(&plain)) {
+    // Most often the client had ended its side.
+    if (slot.open_calls.load(std::memory_order_relaxed) == 0) continue;
+    MutexLock lock(slot.meter_mu);
+    slot.meter->Ended(*stream);
+    (void)slot.Publish();  // fewer wait
+  }
 }
 
 void ReadGuard::SetBound(const Account& account) { account.slot_->is_bound.store(true, std::memory_order_relaxed); }
@@ -240,4 +323,11 @@ extern "C" ssize_t recvmsg(int fd, msghdr* message, int flags) {
   const ssize_t got = syscall(SYS_recvmsg, fd, message, flags);
   if (got <= 0 || flags != 0) return got;
   return softmax::server::ReadGuard::Passes(fd, *message, static_cast<std::size_t>(got)) ? got : 0;
+}
+
+// gRPC's only way to write one.
+extern "C" ssize_t sendmsg(int fd, const msghdr* message, int flags) {
+  const ssize_t sent = syscall(SYS_sendmsg, fd, message, flags);
+  if (sent > 0) softmax::server::ReadGuard::Sent(fd, *message, static_cast<std::size_t>(sent));
+  return sent;
 }

@@ -6,16 +6,18 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "server/rpc/guard/frame_meter.h"
+#include "server/rpc/guard/waiting_calls.h"
 
 namespace softmax::server {
 
 // Stands between gRPC and the sockets that it was handed: a FrameMeter sees every byte before gRPC does, and ends a
 // connection that goes too far. gRPC has no place for such a filter; so this library defines recvmsg, by which gRPC
-// reads its sockets, and for TLS SSL_read, by which it gets the decrypted bytes, and calls the real ones. Descriptors
-// that are not watched pass unseen.
+// reads its sockets, and for TLS SSL_read, by which it gets the decrypted bytes, and calls the real ones. Likewise
+// sendmsg and SSL_write, to see which calls the server has ended. Descriptors that are not watched pass unseen.
 //
 // What is watched fails closed: bytes of a TLS connection whose session is not known to be its own do not pass, nor
 // does what arrived before its client's end, unmetered, nor anything after its own end.
@@ -40,6 +42,8 @@ class ReadGuard {
     void RequestAnswered() const { Earn(0, FrameMeter::kFramesPerCall); }
     void AnswerSent(std::uint64_t bytes) const;  // until AnswerTaken
     void AnswerTaken(std::uint64_t bytes) const;
+    // A duplicate of its descriptor, which stays open until Forget: by it the connection can be ended at any moment.
+    void EndsBy(int duplicate) const;
 
     // Any thread, while the descriptor that Watch was given may still be read. kCalled where nothing is watched.
     Stage stage() const;
@@ -78,6 +82,14 @@ class ReadGuard {
   // The client has ended the connection; it earns nothing any more. gRPC may still read what arrived before.
   static void Forget(const Account& account);
 
+  // For the connections that come: what messages may claim; for all: how many calls may wait for their first.
+  static void SetLimits(const OpenCalls::Limits& messages, const WaitingCalls::Limits& waiting);
+  // Ends connections whose calls have waited for too long. A few times a second.
+  static void Sweep(TimePoint now);
+
+  // Calls that wait for their first message, and those of ended connections that gRPC may not have forgotten.
+  static std::int64_t waiting_calls();
+
   // Connections ended for this reason since the process began.
   static std::uint64_t ended(FrameMeter::Verdict reason);
   // Test builds show what the guard is for by a server without it.
@@ -87,14 +99,18 @@ class ReadGuard {
   // closes. `fd`: the socket, by whatever number.
   static void End(const Account& account, int fd, FrameMeter::Verdict reason, bool goes_in_the_clear);
 
-  // For recvmsg and SSL_read: whether gRPC may see these bytes; else the connection has been ended.
+  // For recvmsg and SSL_read: whether gRPC may see these bytes, which may have changed; else the connection has been
+  // ended.
   static bool Passes(int fd, const msghdr& message, std::size_t bytes);
-  static bool Passes(const Account& account, std::string_view decrypted);
+  static bool Passes(const Account& account, std::span<char> decrypted);
+  // For sendmsg and SSL_write: what has been sent.
+  static void Sent(int fd, const msghdr& message, std::size_t bytes);
+  static void Sent(const Account& account, std::string_view plain);
 
  private:
   // The account of a descriptor that is watched; nothing where it is not.
   static std::optional<Account> AccountOf(int fd);
-  static bool Take(const Account& account, std::string_view bytes);
+  static bool Take(const Account& account, std::span<char> bytes);
   // Makes OpenSSL give sessions their account, and the linker take the SSL_read of this library.
   static void PrepareTls();
   // The session is there: encrypted bytes may go to it.

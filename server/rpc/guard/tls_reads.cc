@@ -1,4 +1,5 @@
-// Stands before OpenSSL's SSL_read, by which gRPC gets what a TLS client sent (read_guard.h).
+// Stands before OpenSSL's SSL_read and SSL_write, by which gRPC gets what a TLS client sent and answers it
+// (read_guard.h).
 #include <dlfcn.h>
 #include <openssl/ssl.h>
 
@@ -51,7 +52,16 @@ int GuardedRead(SSL* ssl, void* buffer, int got) {
   // gets no bytes without (ReadGuard::Passes).
   const auto* const account = static_cast<const ReadGuard::Account*>(SSL_get_ex_data(ssl, TlsSessions::Index()));
   if (account == nullptr) return got;
-  return ReadGuard::Passes(*account, {static_cast<const char*>(buffer), static_cast<std::size_t>(got)}) ? got : -1;
+  return ReadGuard::Passes(*account, {static_cast<char*>(buffer), static_cast<std::size_t>(got)}) ? got : -1;
+}
+
+int GuardedWrite(SSL* ssl, const void* buffer, int sent) {
+  if (sent <= 0) return sent;
+  const auto* const account = static_cast<const ReadGuard::Account*>(SSL_get_ex_data(ssl, TlsSessions::Index()));
+  if (account != nullptr) {
+    ReadGuard::Sent(*account, {static_cast<const char*>(buffer), static_cast<std::size_t>(sent)});
+  }
+  return sent;
 }
 
 }  // namespace softmax::server
@@ -62,9 +72,17 @@ extern "C" int __real_SSL_read(SSL* ssl, void* buffer, int size);
 extern "C" int __wrap_SSL_read(SSL* ssl, void* buffer, int size) {
   return softmax::server::GuardedRead(ssl, buffer, __real_SSL_read(ssl, buffer, size));
 }
+extern "C" int __real_SSL_write(SSL* ssl, const void* buffer, int size);
+extern "C" int __wrap_SSL_write(SSL* ssl, const void* buffer, int size) {
+  return softmax::server::GuardedWrite(ssl, buffer, __real_SSL_write(ssl, buffer, size));
+}
 #else
 extern "C" int SSL_read(SSL* ssl, void* buffer, int size) {
   static auto* const real = reinterpret_cast<int (*)(SSL*, void*, int)>(dlsym(RTLD_NEXT, "SSL_read"));
   return softmax::server::GuardedRead(ssl, buffer, real(ssl, buffer, size));
+}
+extern "C" int SSL_write(SSL* ssl, const void* buffer, int size) {
+  static auto* const real = reinterpret_cast<int (*)(SSL*, const void*, int)>(dlsym(RTLD_NEXT, "SSL_write"));
+  return softmax::server::GuardedWrite(ssl, buffer, real(ssl, buffer, size));
 }
 #endif

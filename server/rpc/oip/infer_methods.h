@@ -10,6 +10,8 @@
 #include <array>
 #include <cstddef>
 
+#include "server/rpc/guard/tensor_methods.h"
+
 namespace softmax::server {
 
 // GRPCInferenceService's methods, as SoftmaxMethods has those of its service: ModelInfer for RawCall, the others as raw
@@ -41,8 +43,8 @@ class InferMethods final : public grpc::Service {
 
   InferMethods() {
     using grpc::internal::RpcMethod;
-    infer_ = Add("/inference.GRPCInferenceService/ModelInfer", RpcMethod::NORMAL_RPC);
-    Add("/inference.GRPCInferenceService/ModelStreamInfer", RpcMethod::BIDI_STREAMING);
+    infer_ = Add(kModelInferMethod, RpcMethod::NORMAL_RPC);
+    Add(kModelStreamInferMethod, RpcMethod::BIDI_STREAMING);
     for (const char* name : kControlNames) Add(name, RpcMethod::NORMAL_RPC);
     for (std::size_t i = 0; i < kFirstControl + kControlMethods; ++i) MarkMethodRaw(static_cast<int>(i));
   }

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <span>
 #include <string>
+#include <tuple>
 
 #include "tests/support/eventually.h"
 
@@ -33,10 +36,10 @@ class FrameMeterTest : public ::testing::Test {
   FrameMeterTest() { Begin(SteadyClock::now()); }
   void Begin(TimePoint since) {
     meter_ = FrameMeter(kStreams, earnings_, since);
-    EXPECT_EQ(meter_.Take(kPreface), Verdict::kFine);
+    EXPECT_EQ(Take(kPreface), Verdict::kFine);
     Take(Frame(kSettings, 0, 0, 6));
   }
-  Verdict Take(const std::string& bytes) { return meter_.Take(bytes); }
+  Verdict Take(std::string bytes) { return meter_.Take(bytes); }
   // A unary call as clients send it.
   Verdict Call(std::size_t message) {
     next_stream_ += 2;
@@ -104,7 +107,7 @@ TEST_F(FrameMeterTest, WhoeverDoesNotAcknowledgeSettingsIsForgivenNothingByTime)
 TEST_F(FrameMeterTest, FramesThatCarryNothingAreLimited) {
   const auto limit = static_cast<int>(FrameMeter::kSpareFrames);
   const auto reply = static_cast<int>(FrameMeter::kFramesPerReply);
-  for (const auto& [frame, most] :
+  for (auto [frame, most] :
        {std::pair(Frame(kPing, 0, 0, 8), limit / reply),
         {Frame(kSettings, 0, 0, 0), limit / reply},
         {Frame(kWindow, 0, 0, 4), limit},
@@ -116,7 +119,8 @@ TEST_F(FrameMeterTest, FramesThatCarryNothingAreLimited) {
         {Frame(static_cast<Type>(0x42), 0, 0, 1), limit}}) {
     Earnings earnings;
     FrameMeter meter(kStreams, earnings, SteadyClock::now());
-    meter.Take(kPreface);
+    std::string preface = kPreface;
+    meter.Take(preface);
     int passed = 0;
     while (passed < 1'000'000 && meter.Take(frame) == Verdict::kFine) ++passed;
     EXPECT_GE(passed, most);
@@ -162,16 +166,121 @@ TEST_F(FrameMeterTest, HowTheBytesArriveMakesNoDifference) {
   for (const std::size_t piece : {std::size_t{1}, std::size_t{7}, std::size_t{9}, std::size_t{1000}, bytes.size()}) {
     Earnings earnings;
     FrameMeter meter(kStreams, earnings, SteadyClock::now());
-    meter.Take(kPreface);
+    std::string preface = kPreface;
+    meter.Take(preface);
     std::size_t taken = 0;
     Verdict verdict = Verdict::kFine;
     while (taken < bytes.size() && verdict == Verdict::kFine) {
-      verdict = meter.Take(std::string_view(bytes).substr(taken, piece));
+      verdict = meter.Take(std::span(bytes).subspan(taken, std::min(piece, bytes.size() - taken)));
       taken += piece;
     }
     EXPECT_EQ(verdict, Verdict::kCalls) << piece;
     EXPECT_LE(taken, (kStreams + FrameMeter::kSpareCalls + 1) * 29 + piece) << piece;
   }
+}
+
+// A header block for a method, in full.
+std::string BlockOf(const std::string& path) { return "\x04" + std::string(1, static_cast<char>(path.size())) + path; }
+
+std::string FrameOf(Type type, std::uint8_t flags, std::uint32_t stream, const std::string& body) {
+  return Frame(type, flags, stream, body.size()).substr(0, FrameHead::kBytes) + body;
+}
+
+constexpr char kUnary[] = "/softmax.v1.SoftmaxService/Softmax";
+constexpr char kCheck[] = "/grpc.health.v1.Health/Check";
+const std::string kClaim("\0\xff\xff\xff\xff", 5);
+
+TEST_F(FrameMeterTest, ManyHeaderFieldsCountAsCalls) {
+  const auto passed = [this](std::size_t fields) {
+    Begin(SteadyClock::now());
+    next_stream_ = 0xffffffff;
+    int calls = 0;
+    while (Take(FrameOf(kHeaders, kEndHeaders, next_stream_ += 2, std::string(fields, '\x82'))) == Verdict::kFine)
+      ++calls;
+    return calls;
+  };
+  constexpr int kMost = kStreams + FrameMeter::kSpareCalls;
+  EXPECT_EQ(passed(FrameMeter::kFieldsPerCall - 1), kMost);
+  EXPECT_EQ(passed(3 * FrameMeter::kFieldsPerCall), kMost / 4);
+  EXPECT_EQ(meter_.open_calls().waiting(), meter_.open_calls().size() * 4);
+}
+
+TEST_F(FrameMeterTest, CallsWaitUntilTheirFirstMessageIsThere) {
+  const auto waiting = [this] { return meter_.open_calls().waiting(); };
+  Take(FrameOf(kHeaders, kEndHeaders, 1, BlockOf(kUnary)));
+  Take(FrameOf(kHeaders, kEndHeaders | kEndStream, 3, BlockOf(kUnary)));  // says that there is none
+  Take(FrameOf(kHeaders, 0, 5, BlockOf(kUnary).substr(0, 4)));
+  EXPECT_EQ(waiting(), 1u);
+  Take(FrameOf(kMore, kEndHeaders, 5, BlockOf(kUnary).substr(4)));
+  EXPECT_EQ(waiting(), 2u);
+  Take(FrameOf(kData, 0, 1, std::string("\0\0\0\0\3ab", 7)));
+  EXPECT_EQ(waiting(), 2u);
+  Take(FrameOf(kData, 0, 1, "c"));
+  EXPECT_EQ(waiting(), 1u);
+  EXPECT_EQ(meter_.open_calls().size(), 2u);  // it may send more
+  Take(FrameOf(kData, kEndStream, 1, ""));
+  EXPECT_EQ(meter_.open_calls().size(), 1u);
+  Take(FrameOf(kReset, 0, 5, "1234"));
+  EXPECT_EQ(meter_.open_calls().size(), 0u);
+  Take(FrameOf(kHeaders, kEndHeaders, 7, BlockOf(kUnary)));
+  meter_.Ended(7);
+  EXPECT_EQ(waiting(), 0u);
+}
+
+TEST_F(FrameMeterTest, MessagesAreCutAtTheirLength) {
+  for (const std::size_t piece : {std::size_t{1000}, std::size_t{7}}) {
+    const OpenCalls::Limits limits{.tensor_message_bytes = 1000, .control_message_bytes = 100};
+    FrameMeter meter(kStreams, earnings_, SteadyClock::now(), limits);
+    std::string preface = kPreface;
+    meter.Take(preface);
+    for (const auto& [path, length, is_cut] :
+         {std::tuple(kUnary, 1000, false), {kUnary, 1001, true}, {kCheck, 100, false}, {kCheck, 101, true}}) {
+      static std::uint32_t stream = 1;
+      std::string claim("\0\0\0", 3);
+      claim += {static_cast<char>(length >> 8), static_cast<char>(length)};
+      std::string frames = FrameOf(kHeaders, kEndHeaders, stream, BlockOf(path));
+      meter.Take(frames);
+      frames = FrameOf(kData, 0, stream, claim + std::string(50, 'x')) + FrameOf(kData, 0, stream, "yyyyyyyy");
+      stream += 2;
+      const std::string sent = frames;
+      // The length arrives in one piece.
+      ASSERT_EQ(meter.Take(std::span(frames).first(14)), Verdict::kFine);
+      for (std::size_t at = 14; at < frames.size(); at += piece) {
+        ASSERT_EQ(meter.Take(std::span(frames).subspan(at, std::min(piece, frames.size() - at))), Verdict::kFine);
+      }
+      std::string expected = sent;
+      if (is_cut) {
+        const auto mark = CutMessage(static_cast<std::uint32_t>(length));
+        expected.replace(FrameHead::kBytes, 5 + mark.size(),
+                         std::string("\0\0\0\0\x0c", 5) + std::string(mark.begin(), mark.end()));
+      }
+      EXPECT_EQ(frames, expected) << path << " " << length;
+    }
+  }
+}
+
+TEST_F(FrameMeterTest, ALengthInPiecesCannotBeCut) {
+  const OpenCalls::Limits limits{.tensor_message_bytes = 1000, .control_message_bytes = 100};
+  for (int split = 1; split <= 5; ++split) {
+    FrameMeter meter(kStreams, earnings_, SteadyClock::now(), limits);
+    std::string frames = kPreface + FrameOf(kHeaders, kEndHeaders, 1, BlockOf(kUnary)) +
+                         FrameOf(kData, 0, 1, kClaim.substr(0, static_cast<std::size_t>(split)));
+    EXPECT_EQ(meter.Take(frames), Verdict::kFine);
+    frames = FrameOf(kData, 0, 1, kClaim.substr(static_cast<std::size_t>(split)) + "x");
+    EXPECT_EQ(meter.Take(frames), split == 5 ? Verdict::kFine : Verdict::kMessages) << split;
+  }
+}
+
+// The second message of a stream, behind the first in one frame.
+TEST_F(FrameMeterTest, EveryMessageOfAStreamHasItsLimit) {
+  const OpenCalls::Limits limits{.tensor_message_bytes = 1000, .control_message_bytes = 100};
+  FrameMeter meter(kStreams, earnings_, SteadyClock::now(), limits);
+  std::string frames = kPreface + FrameOf(kHeaders, kEndHeaders, 1, BlockOf(kUnary)) +
+                       FrameOf(kData, 0, 1, std::string("\0\0\0\0\2ab", 7) + kClaim + "xxxxxxxxxxxxxxxx");
+  EXPECT_EQ(meter.Take(frames), Verdict::kFine);
+  const auto mark = CutMessage(0xffffffff);
+  EXPECT_EQ(frames.substr(frames.size() - 21),
+            std::string("\0\0\0\0\x0c", 5) + std::string(mark.begin(), mark.end()) + "xxxx");
 }
 
 }  // namespace

@@ -1,0 +1,243 @@
+// Calls before their message is whole: messages that claim too much, and those that never come.
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <openssl/ssl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "server/rpc/guard/read_guard.h"
+#include "tests/client/support/test_certificates.h"
+#include "tests/end_to_end/good_client.h"
+#include "tests/end_to_end/http2_client.h"
+#include "tests/end_to_end/server_process.h"
+#include "tests/end_to_end/service.h"
+#include "tests/support/eventually.h"
+#include "tests/support/temp_folder.h"
+
+namespace softmax::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr std::uint32_t kGranted = 65535;
+constexpr const char* kResourceExhausted = "8";
+constexpr const char* kInvalidArgument = "3";
+constexpr const char* kUnimplemented = "12";
+// A message's head.
+const std::string kFourGibibytes("\0\xff\xff\xff\xff", 5);
+
+// The counts are the process's, and forget by and by.
+void ExpectNoneOfEarlierServices() {
+  EXPECT_TRUE(Eventually([] { return server::ReadGuard::waiting_calls() == 0; }));
+}
+
+TEST(FirstMessages, AreCutAtTheLengthThatTheyClaim) {
+  ServerProcess server({"--backend=cpu"});
+  ASSERT_FALSE(server.target().empty()) << server.Log();
+  GoodClient good(server.target());
+  EXPECT_TRUE(good.IsUnderWay());
+  const std::string control = "the message has 4294967295 bytes; this method takes at most 4096";
+  const std::string tensors = "message: has 4294967295 bytes; must be at most ";
+  for (const auto& [method, code, words] :
+       {std::tuple("/grpc.health.v1.Health/Check", kResourceExhausted, control),
+        {"/grpc.health.v1.Health/Watch", kResourceExhausted, control},
+        {"/softmax.v1.SoftmaxService/GetServerInfo", kResourceExhausted, control},
+        {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", kResourceExhausted, control},
+        {"/inference.GRPCInferenceService/ModelReady", kResourceExhausted, control},
+        {"/softmax.v1.SoftmaxService/Softmax", kInvalidArgument, tensors},
+        {"/softmax.v1.SoftmaxService/SoftmaxStream", kInvalidArgument, tensors},
+        {"/inference.GRPCInferenceService/ModelInfer", kInvalidArgument, tensors},
+        {"/inference.GRPCInferenceService/ModelStreamInfer", kInvalidArgument, tensors}}) {
+    Http2Client client(server.target(), kGranted);
+    const std::uint32_t stream = client.StartCall(method);
+    EXPECT_TRUE(client.SendBody(stream, kFourGibibytes + std::string(95, 'x'), /*end=*/false));
+    const std::string status = client.ReadStatus();
+    EXPECT_THAT(status, StartsWith(code)) << method;
+    EXPECT_THAT(status, HasSubstr(words)) << method;
+    // The connection goes on.
+    client.StartCall("/no/such");
+    EXPECT_THAT(client.ReadStatus(), StartsWith(kUnimplemented)) << method;
+  }
+  // As far as the windows let them.
+  const std::int64_t before = server.ResidentBytes();
+  for (const char* method : {"/grpc.health.v1.Health/Check", "/softmax.v1.SoftmaxService/SoftmaxStream"}) {
+    Http2Client client(server.target(), kGranted);
+    client.SendBody(client.StartCall(method), kFourGibibytes + std::string(64 << 20, 'x'), /*end=*/false);
+  }
+  EXPECT_LT(server.PeakResidentBytes() - before, 32 << 20);
+  (void)good.P99Ms();
+}
+
+// A length that arrives in pieces has been seen by gRPC in part.
+TEST(FirstMessages, ThatHideTheirLengthEndTheConnection) {
+  Service service;
+  const std::uint64_t before = server::ReadGuard::ended(server::FrameMeter::Verdict::kMessages);
+  Http2Client client(service.target(), kGranted);
+  const std::uint32_t stream = client.StartCall();
+  EXPECT_TRUE(client.SendBody(stream, kFourGibibytes.substr(0, 2), /*end=*/false));
+  EXPECT_TRUE(client.SendBody(stream, kFourGibibytes.substr(2), /*end=*/false));
+  EXPECT_TRUE(client.ClosedWithin(5000));
+  EXPECT_EQ(server::ReadGuard::ended(server::FrameMeter::Verdict::kMessages), before + 1);
+}
+
+TEST(FirstMessages, ThatNeverComeEndTheirConnections) {
+  ServerProcess server({"--backend=cpu", "--max-waiting-calls=1000"});
+  ASSERT_FALSE(server.target().empty()) << server.Log();
+  GoodClient good(server.target());
+  EXPECT_TRUE(good.IsUnderWay());
+  Http2Client early(server.target(), kGranted);
+  const std::uint32_t stream = early.StartCall();
+  const std::int64_t before = server.ResidentBytes();
+  std::vector<std::unique_ptr<Http2Client>> clients;
+  for (int i = 0; i < 60; ++i) {
+    clients.push_back(std::make_unique<Http2Client>(server.target(), kGranted));
+    for (int call = 0; call < 256; ++call) clients.back()->StartCall();
+  }
+  EXPECT_TRUE(server.LogComesToHave("too many calls wait for their first message")) << server.Log();
+  EXPECT_TRUE(clients.back()->ClosedWithin(5000));
+  // 256 calls on each of 60 connections take 160 MiB.
+  EXPECT_LT(server.PeakResidentBytes() - before, 48 << 20);
+  // A call that was opened long before its message is no flood.
+  EXPECT_TRUE(early.SendBody(stream, GrpcFrame(""), /*end=*/true));
+  EXPECT_THAT(early.ReadStatus(), StartsWith(kInvalidArgument));
+  (void)good.P99Ms();
+}
+
+TEST(FirstMessages, ThatNeverComeHoldTheirPlacesForATime) {
+  Service service([](server::Config& config) {
+    config.max_waiting_calls = 200;
+    config.first_message_timeout = std::chrono::seconds(1);
+  });
+  ExpectNoneOfEarlierServices();
+  const auto with = [&service](int calls) {
+    auto client = std::make_unique<Http2Client>(service.target(), kGranted);
+    for (int i = 0; i < calls; ++i) client->StartCall();
+    return client;
+  };
+  const auto first = with(90);
+  EXPECT_FALSE(first->ClosedWithin(2000)) << "fewer than half of those that may wait";
+  const auto second = with(60);
+  EXPECT_TRUE(first->ClosedWithin(5000));
+  EXPECT_FALSE(second->ClosedWithin(2000)) << "alone it is fewer than half";
+}
+
+TEST(FirstMessages, ThatComeInPiecesAreNoFlood) {
+  Service service([](server::Config& config) {
+    config.max_waiting_calls = 80;
+    config.first_message_timeout = std::chrono::seconds(1);
+  });
+  ExpectNoneOfEarlierServices();
+  const std::string body = GrpcFrame(std::string(1500, 'x'));
+  std::vector<std::unique_ptr<Http2Client>> clients;
+  std::vector<std::uint32_t> streams;
+  for (int i = 0; i < 4; ++i) clients.push_back(std::make_unique<Http2Client>(service.target(), kGranted));
+  for (int call = 0; call < 32; ++call) {  // 128 wait
+    for (const auto& client : clients) {
+      const std::uint32_t stream = client->StartCall();
+      EXPECT_TRUE(client->SendBody(stream, body.substr(0, 700), /*end=*/false));
+      if (client == clients.front()) streams.push_back(stream);
+    }
+  }
+  EXPECT_TRUE(Eventually([] { return server::ReadGuard::waiting_calls() >= 128; }));
+  // A piece every 300 ms, for three times as long as those may wait that bring nothing.
+  for (std::size_t at = 700; at < 710; ++at) {
+    LetPass(std::chrono::milliseconds(300));
+    for (const auto& client : clients) EXPECT_TRUE(client->SendBody(streams[0], body.substr(at, 1), /*end=*/false));
+  }
+  for (const auto& client : clients) {
+    EXPECT_TRUE(client->SendBody(streams[0], body.substr(710), /*end=*/true));
+    EXPECT_THAT(client->ReadStatus(), StartsWith(kInvalidArgument));
+  }
+}
+
+// Calls that the server ends before their message are done with, without a word of the client.
+TEST(FirstMessages, OfEndedCallsAreNotWaitedFor) {
+  Service service;
+  ExpectNoneOfEarlierServices();
+  Http2Client client(service.target(), kGranted);
+  client.StartCall("/no/such");
+  client.StartCall();
+  EXPECT_TRUE(Eventually([] { return server::ReadGuard::waiting_calls() == 1; }));
+  EXPECT_THAT(client.ReadStatus(), StartsWith(kUnimplemented));
+  EXPECT_EQ(server::ReadGuard::waiting_calls(), 1);
+}
+
+// The same over TLS: the guard reads, and changes, what TLS carries.
+class FirstMessagesOverTls : public ::testing::Test {
+ protected:
+  FirstMessagesOverTls() {
+    SSL_CTX_set_alpn_protos(context_, reinterpret_cast<const unsigned char*>("\2h2"), 3);
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const std::string& target = service_.target();
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<std::uint16_t>(std::stoi(target.substr(target.rfind(':') + 1))));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+    ssl_ = SSL_new(context_);
+    SSL_set_fd(ssl_, fd);
+    EXPECT_EQ(SSL_connect(ssl_), 1);
+    Send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + std::string("\0\0\0\4\0\0\0\0\0", 9));
+  }
+  ~FirstMessagesOverTls() override {
+    close(SSL_get_fd(ssl_));
+    SSL_free(ssl_);
+    SSL_CTX_free(context_);
+  }
+  void Send(const std::string& bytes) {
+    EXPECT_EQ(SSL_write(ssl_, bytes.data(), static_cast<int>(bytes.size())), static_cast<int>(bytes.size()));
+  }
+  // HEADERS of a call, on this stream.
+  void StartCall(char stream, const std::string& path) {
+    const std::string block = "\x83\x87\x04" + std::string(1, static_cast<char>(path.size())) + path +
+                              "\x01\x01x\x0f\x10\x10"
+                              "application/grpc" +
+                              std::string("\0\2te\10trailers", 13);
+    Send(std::string{0, 0, static_cast<char>(block.size()), 1, 4, 0, 0, 0, stream} + block);
+  }
+  // Reads until the server has said this.
+  bool Says(const std::string& words) {
+    std::string said;
+    char bytes[4096];
+    while (said.find(words) == std::string::npos) {
+      const int got = SSL_read(ssl_, bytes, sizeof(bytes));
+      if (got <= 0) return false;
+      said.append(bytes, static_cast<std::size_t>(got));
+    }
+    return true;
+  }
+
+  const client::Identity authority_ = client::MakeAuthority("authority");
+  const client::Identity identity_ = client::IssueFor("localhost", authority_, "127.0.0.1");
+  const TempFolder folder_;
+  Service service_{[this](server::Config& config) {
+    config.tls_cert = folder_.Write("cert.pem", identity_.certificate);
+    config.tls_key = folder_.Write("key.pem", identity_.private_key);
+  }};
+  SSL_CTX* const context_ = SSL_CTX_new(TLS_client_method());
+  SSL* ssl_ = nullptr;
+};
+
+TEST_F(FirstMessagesOverTls, AreCutAtTheLengthThatTheyClaim) {
+  StartCall(1, "/grpc.health.v1.Health/Check");
+  Send(std::string("\0\0\x64\0\0\0\0\0\1", 9) + kFourGibibytes + std::string(95, 'x'));
+  EXPECT_TRUE(Says("the message has 4294967295 bytes"));
+}
+
+TEST_F(FirstMessagesOverTls, OfEndedCallsAreNotWaitedFor) {
+  StartCall(1, "/no/such");
+  StartCall(3, "/softmax.v1.SoftmaxService/Softmax");
+  EXPECT_TRUE(Says("/no/such is not known here"));
+  EXPECT_TRUE(Eventually([] { return server::ReadGuard::waiting_calls() == 1; }));
+}
+
+}  // namespace
+}  // namespace softmax::testing
