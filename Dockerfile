@@ -3,9 +3,9 @@
 #   docker build -t softmax-server .
 #   docker run --gpus all -p 50051:50051 -p 9400:9400 softmax-server
 #
-# BASE_BUILD must be Debian 12 or Ubuntu 24.04; its C library goes into the image. With nvcc >= 12.4 in it the server
-# has the CUDA kernels for every supported architecture; without it one line of the build says so and the server runs on
-# the CPU. Nothing of NVIDIA's is in the image: cudart is linked statically and the driver comes from the host.
+# BASE_BUILD must be Debian 12 or 13 or Ubuntu 24.04; its C library goes into the image. With nvcc >= 12.4 in it the
+# server has the CUDA kernels for every supported architecture; without it one line of the build says so and the server
+# runs on the CPU. Nothing of NVIDIA's is in the image: cudart is linked statically and the driver comes from the host.
 ARG BASE_BUILD=nvidia/cuda:13.0.1-devel-ubuntu24.04
 
 FROM ${BASE_BUILD} AS build

@@ -1,5 +1,5 @@
 # `cpack` in a build folder with softmax-server, softmax-client, softmax-loadgen and softmax_client built makes three
-# packages for Debian 12 or whatever it runs on:
+# packages for the release of Debian that it runs on:
 #   softmax-server          the server, its unit for systemd, user, config file, man page, completions
 #   softmax-client          softmax-client and softmax-loadgen, with the same
 #   libsoftmax-client-dev   the C++ client library with its headers

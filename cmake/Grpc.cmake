@@ -11,7 +11,9 @@ find_program(SOFTMAX_GRPC_PLUGIN grpc_cpp_plugin REQUIRED)
 add_library(softmax_grpc INTERFACE)
 add_library(softmax::grpc ALIAS softmax_grpc)
 if(SOFTMAX_STATIC)
-  set(libs ${GRPC_STATIC_LIBRARIES})
+  # Where re2 needs abseil's log libraries (Debian 13), gRPC's file does not say so.
+  pkg_check_modules(RE2 REQUIRED re2)
+  set(libs ${GRPC_STATIC_LIBRARIES} ${RE2_STATIC_LIBRARIES})
   list(REMOVE_DUPLICATES libs)  # the order does not matter inside --start-group
   list(REMOVE_ITEM libs dl rt pthread atomic)
   target_link_options(softmax_grpc INTERFACE -static-libstdc++ -static-libgcc LINKER:--gc-sections)

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Proves the promise of README: in an empty Debian 12 without any tool, from a clean clone of the last commit,
+# Proves the promise of README: in an empty Debian without any tool, from a clean clone of the last commit,
 # scripts/demo.sh and scripts/test.sh pass with nothing to do by hand. Needs root, debootstrap, git and 6 GB.
 #   fresh_machine.sh                    both commands
 #   fresh_machine.sh demo|test|setup    one of them; setup only installs
+#   SOFTMAX_SUITE=bookworm|trixie       which Debian, 12 or 13; this machine's, unless it is said
 #   SOFTMAX_KEEP_ROOT=DIR               use DIR as the root and leave it there (an existing one is reused)
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -20,7 +21,7 @@ cleanup() {
 trap cleanup EXIT
 trap 'exit 130' INT TERM
 
-[ -x "$TARGET/usr/bin/apt-get" ] || bash scripts/make_root.sh "$TARGET"
+[ -x "$TARGET/usr/bin/apt-get" ] || bash scripts/make_root.sh "$TARGET" ${SOFTMAX_SUITE:+"$SOFTMAX_SUITE"}
 rm -rf "$TARGET/src"
 git clone --quiet --no-hardlinks "file://$ROOT" "$TARGET/src"
 mkdir -p "$TARGET/proc" "$TARGET/dev/shm"

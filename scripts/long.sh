@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # The `long` tier: what takes too long for every push. Each part runs alone, by name; without a name, all of them.
 #   fresh    an empty Debian 12 and a clean clone: both commands of README (needs root, debootstrap; about an hour)
+#   fresh13  the same in an empty Debian 13
 #   image    the image, built with buildah and tried (needs root, debootstrap, buildah; about a quarter of an hour)
-#   installed  a release's packages and wheel in an empty Debian 12 (needs root, debootstrap; builds the release)
+#   installed  a release's packages and wheel in an empty Debian like this (needs root, debootstrap; builds the release)
 #   tests    the tests labelled `long` of the dev build
 #   fuzz     the fuzz targets until they have made SOFTMAX_FUZZ_GOAL executions in all (100 million; those of earlier
 #            runs, in docs/measurements/fuzz.csv, count)
@@ -14,7 +15,7 @@
 # and run one at a time, for they spoil each other's figures.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-PARTS="fresh image installed tests fuzz numerics simulation chaos soak"
+PARTS="fresh fresh13 image installed tests fuzz numerics simulation chaos soak"
 
 fuzz() {
   local preset targets
@@ -29,7 +30,8 @@ fuzz() {
 
 run_part() {
   case $1 in
-    fresh) bash scripts/fresh_machine.sh ;;
+    fresh) SOFTMAX_SUITE=bookworm bash scripts/fresh_machine.sh ;;
+    fresh13) SOFTMAX_SUITE=trixie bash scripts/fresh_machine.sh ;;
     image) bash tests/image/build_image.sh ;;
     installed) bash tests/install/installed_test.sh ;;
     tests)

@@ -1,20 +1,24 @@
 #!/usr/bin/env bash
-# make_root.sh DIR: an empty Debian 12 in DIR (debootstrap --variant=minbase) that installs packages from where this
-# machine does: its Debian sources and proxy settings are copied, so a mirror works. Needs root and debootstrap.
+# make_root.sh DIR [SUITE]: an empty Debian in DIR (debootstrap --variant=minbase), of this suite: bookworm (Debian 12)
+# or trixie (Debian 13); this machine's, unless it is said. It installs packages from where this machine does: its
+# Debian sources, with the suite's name in place of their own, and proxy settings are copied, so a mirror works. Needs
+# root and debootstrap.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-[ $# = 1 ] || die "usage: make_root.sh DIR"
+[ $# = 1 ] || [ $# = 2 ] || die "usage: make_root.sh DIR [SUITE]"
 [ "$(id -u)" = 0 ] || die "run this as root"
 command -v debootstrap >/dev/null || die "debootstrap is not installed"
 TARGET=$1
 
-# The address of the first source of this suite, whichever of apt's two formats it is written in.
+# This machine's suite and the address of its first source, whichever of apt's two formats it is written in.
+HERE=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
 MIRROR=$(apt-get indextargets --format '$(SITE) $(RELEASE) $(COMPONENT)' |
-  awk '$2 == "bookworm" && $3 == "main" && !found {print $1; found = 1}')
-[ -n "$MIRROR" ] || die "apt here has no source for bookworm main"
+  awk -v suite="$HERE" '$2 == suite && $3 == "main" && !found {print $1; found = 1}')
+SUITE=${2:-$HERE}
+[ -n "$MIRROR" ] || die "apt here has no source for $HERE main"
 
 mkdir -p "$TARGET"
-debootstrap --variant=minbase bookworm "$TARGET" "$MIRROR" >"$TARGET.log" 2>&1 || {
+debootstrap --variant=minbase "$SUITE" "$TARGET" "$MIRROR" >"$TARGET.log" 2>&1 || {
   tail -n 20 "$TARGET.log" >&2
   die "debootstrap failed"
 }
@@ -28,8 +32,9 @@ fi
 for source in /etc/apt/sources.list.d/debian*; do
   [ -f "$source" ] && cp "$source" "$TARGET/etc/apt/sources.list.d/"
 done
+sed -i "s/\b$HERE\b/$SUITE/g" "$TARGET"/etc/apt/sources.list "$TARGET"/etc/apt/sources.list.d/* 2>/dev/null || true
 for settings in /etc/apt/apt.conf.d/*proxy*; do
   [ -f "$settings" ] && cp "$settings" "$TARGET/etc/apt/apt.conf.d/"
 done
 cp /etc/resolv.conf "$TARGET/etc/resolv.conf" 2>/dev/null || true
-say "root: Debian 12 in $TARGET ($(du -sm "$TARGET" | cut -f 1) MB)"
+say "root: Debian $(cat "$TARGET/etc/debian_version") in $TARGET ($(du -sm "$TARGET" | cut -f 1) MB)"

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what building (`setup.sh build`), testing (`setup.sh test`) or testing everything (`setup.sh all`) needs and
-# is not installed yet. Debian 12 and Ubuntu 24.04, as root or with sudo. SOFTMAX_SKIP_INSTALL=1 installs nothing on any
-# system. Nothing of NVIDIA's is ever installed.
+# is not installed yet. Debian 12, Debian 13 and Ubuntu 24.04, as root or with sudo; on another system it says what is
+# needed and installs nothing. SOFTMAX_SKIP_INSTALL=1 installs nothing on any system. Nothing of NVIDIA's is ever
+# installed.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 BUILD_PACKAGES="g++ cmake ninja-build pkg-config git ca-certificates curl python3 ccache
@@ -14,17 +15,18 @@ TEST_PACKAGES="clang-format python3-yaml
   python3-dev python3-numpy python3-pytest python3-setuptools python3-wheel pybind11-dev libdlpack-dev"
 ALL_PACKAGES="mypy clang clang-tidy python3-grpcio python3-protobuf libdnnl-dev llvm libfaketime libnghttp2-dev"
 
+OS_RELEASE=${OS_RELEASE:-/etc/os-release}  # another one in tests
 # Sets DISTRIBUTION and adds the packages whose names differ; Ubuntu has Chromium as a snap only, so there the test in a
-# browser is skipped.
+# browser is skipped. Fails where the packages' names are not known.
 detect_distribution() {
   local ID="" VERSION_ID="" PRETTY_NAME="a system without /etc/os-release"
-  [ -r /etc/os-release ] && . /etc/os-release
+  [ -r "$OS_RELEASE" ] && . "$OS_RELEASE"
   DISTRIBUTION="$ID $VERSION_ID"
   case $DISTRIBUTION in
     "debian 12") ALL_PACKAGES+=" libclang-rt-14-dev chromium chromium-driver" ;;
+    "debian 13") ALL_PACKAGES+=" libclang-rt-19-dev chromium chromium-driver" ;;
     "ubuntu 24.04") ALL_PACKAGES+=" libclang-rt-18-dev" ;;
-    *) die "found $PRETTY_NAME; packages are installed on Debian 12 and Ubuntu 24.04 only." \
-           "Install the packages named in scripts/setup.sh and set SOFTMAX_SKIP_INSTALL=1" ;;
+    *) DISTRIBUTION=$PRETTY_NAME; return 1 ;;
   esac
 }
 
@@ -68,13 +70,17 @@ install_packages() {
 }
 
 # prometheus and promtool alone are taken out of the distribution's package: installing that would start a service.
+# Debian 13 has a package promtool beside it.
 fetch_prometheus() {
   if command -v promtool >/dev/null && command -v prometheus >/dev/null; then return 0; fi
-  local work=$TOOLS/prometheus.tmp
+  local work=$TOOLS/prometheus.tmp package
   rm -rf "$work" && mkdir -p "$work" "$TOOLS/bin"
   refresh_package_lists
-  if (cd "$work" && apt-get -qq -o APT::Sandbox::User=root download prometheus &&
-      dpkg-deb --fsys-tarfile prometheus_*.deb | tar -x ./usr/bin/promtool ./usr/bin/prometheus) >>"$LOG" 2>&1; then
+  for package in prometheus promtool; do
+    (cd "$work" && apt-get -qq -o APT::Sandbox::User=root download $package && dpkg-deb -x ${package}_*.deb .) \
+      >>"$LOG" 2>&1 || true
+  done
+  if [ -x "$work/usr/bin/promtool" ] && [ -x "$work/usr/bin/prometheus" ]; then
     mv "$work/usr/bin/promtool" "$work/usr/bin/prometheus" "$TOOLS/bin/"
   else
     say "setup: prometheus and promtool could not be fetched; the checks that use them are skipped"
@@ -135,7 +141,14 @@ main() {
     say "setup: SOFTMAX_SKIP_INSTALL=1, nothing is installed"
     return 0
   fi
-  detect_distribution
+  detect_distribution || {
+    local packages=$BUILD_PACKAGES
+    [ "$what" = build ] || packages+=" $TEST_PACKAGES"
+    [ "$what" != all ] || packages+=" $ALL_PACKAGES"
+    say "setup: $DISTRIBUTION is not Debian 12 or 13 or Ubuntu 24.04: nothing is installed. To $what, it takes what" \
+      "setup: these have as: $(echo $packages)"
+    return 0
+  }
   mkdir -p "$ROOT/build/logs"
   LOG=$ROOT/build/logs/setup.log
   : >"$LOG"

@@ -37,12 +37,16 @@ build_and_test() {
   run_tests "$@"
 }
 
-step_format() {
+# need_14 TOOL: skips the step without clang's TOOL of Debian 12. Versions differ in what they print and find.
+need_14() {
   local version
-  version=$(clang-format --version 2>/dev/null | sed -n 's/.*version \([0-9]*\)\..*/\1/p')
-  [ -n "$version" ] || skip "no clang-format"
-  # Versions differ in what they print; the tree is formatted with Debian 12's.
-  [ "$version" = 14 ] || skip "the tree is formatted with clang-format 14; found $version"
+  version=$("$1" --version 2>/dev/null | sed -n 's/.*version \([0-9]*\)\..*/\1/p')
+  [ -n "$version" ] || skip "no $1"
+  [ "$version" = 14 ] || skip "the tree is held to $1 14; found $version"
+}
+
+step_format() {
+  need_14 clang-format
   sources | xargs clang-format --dry-run --Werror
 }
 
@@ -113,7 +117,7 @@ step_clang() {
 # passed is not read again. Nothing is built but the generated headers.
 step_tidy() {
   local headers
-  command -v clang-tidy >/dev/null || skip "no clang-tidy"
+  need_14 clang-tidy
   configure lint
   headers=$(ninja -C build/lint -t targets all | sed -n 's/^\(proto\/.*\.pb\.h\): .*/\1/p')
   # shellcheck disable=SC2086 -- the list is words

@@ -35,7 +35,7 @@ base_image() {
 }
 
 make_base() {
-  bash scripts/make_root.sh "$WORK/build-root"
+  bash scripts/make_root.sh "$WORK/build-root" bookworm
   rm -rf "$WORK/build-root/dev"  # a container gets its own
   base_image localhost/softmax-base-build "$WORK/build-root"
   rm -rf "$WORK/build-root"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A release as those install it who have nothing: in an empty Debian 12 the commands of README are run, word by word but
-# for the port. The server is started by its unit's command as its unit's user, for a chroot has no systemd; and clients
-# get answers. Needs root and debootstrap.
+# A release as those install it who have nothing: in an empty Debian like this machine's the commands of README are run,
+# word by word but for the port. The server is started by its unit's command as its unit's user, for a chroot has no
+# systemd; and clients get answers. Needs root and debootstrap.
 #   installed_test.sh [DIR]   DIR: what scripts/release.sh made; without it a release is made, but for the image
 . "$(dirname "${BASH_SOURCE[0]}")/../../scripts/common.sh"
 
@@ -36,7 +36,7 @@ cp "$RELEASE"/*.deb "$RELEASE"/*.whl "$TARGET/release"
 inside() { env -i HOME=/root DEBIAN_FRONTEND=noninteractive PATH=/usr/sbin:/usr/bin:/sbin:/bin chroot "$TARGET" "$@"; }
 quietly() { "$@" >"$WORK/log" 2>&1 || { tail -n 30 "$WORK/log" >&2; die "failed: $*"; }; }
 
-mapfile -t commands < <(sed -n '/^## Quick start: Debian 12, from a release/,/^## Quick start: G/s/^    //p' README.md)
+mapfile -t commands < <(sed -n '/^## Quick start: Debian, from a release/,/^## Quick start: G/s/^    //p' README.md)
 [ "${#commands[@]}" = 3 ] || die "README has ${#commands[@]} commands for a release; this knows what to do with 3"
 TOOK=""
 # timed N: README's command N in the folder of the release; its output is left in $WORK/log.
