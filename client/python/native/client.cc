@@ -17,7 +17,7 @@ namespace {
 
 // Called by gRPC's threads and by those of calls; the function is kept by the client, for it must end with the GIL.
 std::string Token(py::handle function) {
-  if (_Py_IsFinalizing() != 0) return "";
+  if (Ending()) return "";
   const py::gil_scoped_acquire locked;
   try {
     return function().cast<std::string>();

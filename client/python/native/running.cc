@@ -13,9 +13,17 @@ std::atomic<bool> forked = false;
 
 }  // namespace
 
+bool Ending() {
+#if PY_VERSION_HEX >= 0x030d0000  // from where on it is no secret
+  return Py_IsFinalizing() != 0;
+#else
+  return _Py_IsFinalizing() != 0;
+#endif
+}
+
 Unlocked::~Unlocked() {
   // The thread that ends the interpreter does come back, from destructors.
-  while (_Py_IsFinalizing() != 0 && !OnMainThread()) pause();
+  while (Ending() && !OnMainThread()) pause();
   PyEval_RestoreThread(state_);
 }
 

@@ -58,6 +58,9 @@ class Gate {
   bool closed_ = false;      // guarded by mu_
 };
 
+// Whether the interpreter is ending. Needs no GIL.
+bool Ending();
+
 // True on the thread on which Python runs its signal handlers.
 bool OnMainThread();
 
