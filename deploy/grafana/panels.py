@@ -98,6 +98,8 @@ ROWS = [
           (gauge("softmax_receive_blocks", TOTAL), "{{instance}} all")]),
         ("Requests waiting for memory", "lines", "short", "", [(gauge("softmax_requests_queued"), "{{instance}}")]),
         ("Bytes waiting for memory", "lines", "bytes", "", [(gauge("softmax_queued_bytes"), "{{instance}}")]),
+        ("Bytes of answers not read", "lines", "bytes", "Outside the arena, at most --max-unread-bytes",
+         [(gauge("softmax_unread_bytes"), "{{instance}}")]),
         ("Host copies a byte", "lines", "short",
          "In: 1 at most, 0 what a GPU read where it arrived. Out: 0, but for small answers and slow readers",
          [(f"sum({rate('softmax_host_copied_bytes_total', COPIED_IN)}) / "

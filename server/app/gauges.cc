@@ -38,6 +38,7 @@ GaugeSources GaugesOf(ServiceState& state, const Devices& devices, const QueueTh
   sources.requests_in_flight = [&state] { return static_cast<double>(state.requests_in_flight.Sum()); };
   sources.requests_queued = [&state] { return static_cast<double>(state.backlog.queued_requests()); };
   sources.bytes_queued = [&state] { return static_cast<double>(state.backlog.queued_bytes()); };
+  sources.bytes_unread = [&state] { return static_cast<double>(state.connections.unread_budget().used()); };
   sources.slabs_total = [&state] { return static_cast<double>(state.arena.slabs_total()); };
   sources.slabs_used = [&state] { return static_cast<double>(state.arena.slabs_used()); };
   sources.slabs_held_by_answers = [&state, slab_bytes = config.slab_bytes] {

@@ -216,6 +216,8 @@ void AddGaugeFamilies(const GaugeSources& sources, const CounterTotals& totals, 
            AddFamily("softmax_requests_in_flight", "Requests received and not yet answered.", MetricType::Gauge, out));
   AddSourceFamily("softmax_requests_queued", "Requests waiting for memory.", sources.requests_queued, out);
   AddSourceFamily("softmax_queued_bytes", "Bytes of requests waiting for memory.", sources.bytes_queued, out);
+  AddSourceFamily("softmax_unread_bytes", "Bytes of answers outside the arena that clients have not read.",
+                  sources.bytes_unread, out);
   const std::pair<const char*, const std::function<double()>*> slabs[] = {
       {"total", &sources.slabs_total},
       {"used", &sources.slabs_used},

@@ -115,7 +115,7 @@ struct DeviceGauges {
 // Read at scrape time, on the scraping thread; must be thread-safe and outlive Metrics (or be reset
 // by ClearGauges).
 struct GaugeSources {
-  std::function<double()> requests_in_flight, requests_queued, bytes_queued;
+  std::function<double()> requests_in_flight, requests_queued, bytes_queued, bytes_unread;
   std::function<double()> slabs_total, slabs_used, slabs_held_by_answers;
   std::function<double()> receive_blocks_total, receive_blocks_used;
   std::function<double()> connections, unsafe_testing, degraded, ready;

@@ -71,8 +71,8 @@ absl::Status DecodeStreamRequest(Slices slices, const WireLimits& limits, std::v
 // The same, a request at a time, so that those that have to wait are not held decoded.
 class StreamRequestReader {
  public:
-  // Counts the requests. Not OK as DecodeStreamRequest; nothing is to be read then. `slices` stay as they are as long as
-  // there is something left.
+  // Counts the requests. Not OK as DecodeStreamRequest; nothing is to be read then. `slices` stay as they are as long
+  // as there is something left.
   absl::Status Begin(Slices slices, const WireLimits& limits);
   // Requests that are not read yet.
   std::uint64_t left() const { return left_; }

@@ -1,5 +1,5 @@
-// Requests whose answers cost far more than they do, from one connection that reads nothing: they cost it its share, and
-// others next to nothing.
+// Requests whose answers cost far more than they do, from one connection that reads nothing: they cost it its share,
+// and others next to nothing.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -80,8 +80,8 @@ class CostlyAnswers : public ::testing::TestWithParam<Case> {};
 
 TEST_P(CostlyAnswers, OfOneConnectionCostItsShare) {
   const Case& attack = GetParam();
-  ServerProcess server({"--backend=cpu", "--memory-quota=256MiB", "--max-unread-bytes-per-connection=16MiB",
-                        "--answer-timeout=5s"});
+  ServerProcess server(
+      {"--backend=cpu", "--memory-quota=256MiB", "--max-unread-bytes-per-connection=16MiB", "--answer-timeout=5s"});
   ASSERT_FALSE(server.target().empty()) << server.Log();
   GoodClient good(server.target());
   EXPECT_TRUE(good.IsUnderWay());

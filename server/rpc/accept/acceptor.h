@@ -35,8 +35,8 @@ class Acceptor {
     std::uint32_t max_connections = 4096;
     std::uint32_t max_streams = 256;  // that gRPC lets a connection have open
     bool while_draining = false;      // StopListening leaves its listeners open
-    // Over a limit, that of descriptors too, the oldest connection makes room, whatever it does, and nobody is greeted late: for probers,
-    // who are gone in a moment and may share their address with anybody.
+    // Over a limit, that of descriptors too, the oldest connection makes room, whatever it does, and nobody is greeted
+    // late: for probers, who are gone in a moment and may share their address with anybody.
     bool displaces = false;
     // Runs the handing over on the thread of the server that it goes to: gRPC reads a connection's first bytes there
     // and then, which may take as long as the client sends. Null: it runs on the accept thread, for tests.
