@@ -1,4 +1,6 @@
 // Every kind of request that the contracts allow takes no more processor time and memory than four times its charge.
+#include "server/batching/charge.h"
+
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -14,7 +16,6 @@
 #include <vector>
 
 #include "inference/inference.grpc.pb.h"
-#include "server/batching/charge.h"
 #include "server/wire/oip.h"
 #include "server/wire/wire.h"
 #include "softmax/v1/softmax.grpc.pb.h"
@@ -57,10 +58,8 @@ std::vector<Kind> Kinds() {
   const auto add = [&](const std::string& name, const v1::SoftmaxRequest& request) {
     kinds.push_back({name, request.SerializeAsString()});
   };
-  const std::pair<v1::DataType, std::size_t> types[] = {{v1::DATA_TYPE_FLOAT32, 4},
-                                                        {v1::DATA_TYPE_FLOAT16, 2},
-                                                        {v1::DATA_TYPE_BFLOAT16, 2},
-                                                        {v1::DATA_TYPE_FLOAT64, 8}};
+  const std::pair<v1::DataType, std::size_t> types[] = {
+      {v1::DATA_TYPE_FLOAT32, 4}, {v1::DATA_TYPE_FLOAT16, 2}, {v1::DATA_TYPE_BFLOAT16, 2}, {v1::DATA_TYPE_FLOAT64, 8}};
   constexpr std::int64_t kBytes = 256 << 10;
   for (const auto& [type, element] : types) {
     const std::string dtype = v1::DataType_Name(type).substr(10) + " ";
@@ -256,8 +255,7 @@ TEST(ChargeOfEveryKind, IsAtLeastAQuarterOfTheTimeThatItTakes) {
   double worst = 0;
   double least = kMost;
   for (const Kind& kind : Kinds()) {
-    const double ratio =
-        NanosecondsOf(server, channel, kind) / (unit * static_cast<double>(ChargeOfKind(kind).work));
+    const double ratio = NanosecondsOf(server, channel, kind) / (unit * static_cast<double>(ChargeOfKind(kind).work));
     if (std::getenv("SOFTMAX_TEST_PRINT") != nullptr) std::printf("%-45s %5.2f\n", kind.name.c_str(), ratio);
     EXPECT_LE(ratio, kMost) << kind.name;
     worst = std::max(worst, ratio);

@@ -31,7 +31,7 @@ TEST(ConnectionLimits, NoCallIsLostWhenConnectionsReachTheirAge) {
 // gRPC closes a connection 2 s after its last call when the limit is 1 s: just when the next one comes here.
 TEST(ConnectionLimits, NoCallIsLostThatComesWhenItsConnectionHasBeenWithoutOneForTooLong) {
   ExpectNoneLost("--max-connection-idle=1s",
-                    {"--connections", "1000", "--rate", "500", "--duration", "9", "--max-in-flight", "4000"}, 3000);
+                 {"--connections", "1000", "--rate", "500", "--duration", "9", "--max-in-flight", "4000"}, 3000);
 }
 
 }  // namespace

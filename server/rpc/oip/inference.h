@@ -103,8 +103,8 @@ class Inference {
   std::size_t incomplete_ = 0;
   ConnectionShare* share_ = nullptr;
   std::optional<OwedAnswer> printed_answer_;  // while texts are being printed
-  std::size_t printing_ = 0;   // the tensor whose texts are being printed
-  std::int64_t printed_ = 0;   // of its texts
+  std::size_t printing_ = 0;                  // the tensor whose texts are being printed
+  std::int64_t printed_ = 0;                  // of its texts
   std::atomic<std::size_t> not_copied_{0};
 };
 

@@ -271,8 +271,8 @@ TEST(Budget, OfAStreamsMessageIsForEachRequest) {
   few.max_steps = 10'000;
   const auto element = [](std::int64_t rows, const std::string& end) {
     const std::vector<std::int64_t> lengths(static_cast<std::size_t>(rows), 1);
-    return Block(1, Scalar(1, 7) + Input(Tensor(1, {rows, 1}, static_cast<std::size_t>(rows) * 4)) + Lengths(lengths) +
-                        end);
+    return Block(
+        1, Scalar(1, 7) + Input(Tensor(1, {rows, 1}, static_cast<std::size_t>(rows) * 4)) + Lengths(lengths) + end);
   };
   std::vector<server::DecodedRequest> requests;
   bool beyond = true;
