@@ -161,9 +161,13 @@ void Batcher::CloseOpen(std::size_t index, CloseReason reason) {
 }
 
 void Batcher::LaunchReady(TimePoint now) {
-  while (!ready_.empty() && in_flight_ < options_.max_in_flight) {
-    std::unique_ptr<Batch> batch = std::move(ready_.front());
-    ready_.pop_front();
+  for (auto next = ready_.begin(); next != ready_.end();) {
+    if (!MayLaunch(**next)) {
+      ++next;
+      continue;
+    }
+    std::unique_ptr<Batch> batch = std::move(*next);
+    next = ready_.erase(next);
     batch->set_launched(now);
     if (batch->CallersLeft()) {
       dropped_.push_back(std::move(batch));
@@ -177,8 +181,7 @@ void Batcher::LaunchReady(TimePoint now) {
 void Batcher::Flush(TimePoint now) {
   LaunchReady(now);
   for (std::size_t i = 0; i < kTypePairs && open_count_ > 0; ++i) {
-    if (in_flight_ >= options_.max_in_flight) return;
-    if (open_[i] == nullptr) continue;
+    if (open_[i] == nullptr || !MayLaunch(*open_[i])) continue;
     if (now - open_[i]->opened() < options_.max_queue_delay) continue;
     const CloseReason reason = options_.max_queue_delay.count() > 0 ? CloseReason::kDelay
                                : in_flight_ == 0                    ? CloseReason::kIdle
@@ -190,11 +193,10 @@ void Batcher::Flush(TimePoint now) {
 
 TimePoint Batcher::next_flush() const {
   if (options_.max_queue_delay.count() == 0 || open_count_ == 0) return kNoDeadline;
-  // What finishes next is followed by a Flush; until then nothing more could be launched.
-  if (in_flight_ >= options_.max_in_flight) return kNoDeadline;
   TimePoint next = kNoDeadline;
   for (const std::unique_ptr<Batch>& batch : open_) {
-    if (batch != nullptr) next = std::min(next, batch->opened() + options_.max_queue_delay);
+    // Where it may not be launched: what finishes next is followed by a Flush.
+    if (batch != nullptr && MayLaunch(*batch)) next = std::min(next, batch->opened() + options_.max_queue_delay);
   }
   return next;
 }

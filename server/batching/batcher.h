@@ -90,6 +90,8 @@ class Batcher {
   bool SubmitAlone(PendingRequest* request, TimePoint now);
   Batch* OpenBatch(const TensorSpec& spec, TimePoint now);
   void CloseOpen(std::size_t index, CloseReason reason);
+  // Batches that take long leave no room in flight, but what the lane runs at once needs none.
+  bool MayLaunch(const Batch& batch) const { return in_flight_ < options_.max_in_flight || lane_.RunsAtOnce(batch); }
   void LaunchReady(TimePoint now);
   bool TakeInbox();
   void Finish(std::unique_ptr<Batch> batch, TimePoint now);

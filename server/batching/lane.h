@@ -14,6 +14,9 @@ class Lane {
   // batch is the lane's until Poll returns it; it is returned exactly once, with batch.status set.
   virtual void Launch(Batch* batch) = 0;
 
+  // Whether Launch would run the batch as it is now here and now, so that it need not wait for others to finish. Pure.
+  virtual bool RunsAtOnce(const Batch& /*batch*/) const { return false; }
+
   // Largest Batch::input_bytes() of a batch that may have pieces to gather; 0: none may. Any thread; never changes.
   virtual std::uint64_t gather_bytes() const { return 0; }
 

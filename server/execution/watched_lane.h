@@ -27,6 +27,7 @@ class WatchedLane final : public Lane {
   Batch* Poll() override;
   bool needs_polling() const override { return lane_->needs_polling(); }
   std::uint64_t gather_bytes() const override { return lane_->gather_bytes(); }
+  bool RunsAtOnce(const Batch& batch) const override { return lane_->RunsAtOnce(batch); }
 
   // Whether a batch runs for longer than it may; the batcher then has to be woken to Poll. Any thread, a few times a
   // second.

@@ -22,13 +22,16 @@ WORST = ("unknownmethods", "rapidresetofsoftmaxv1SoftmaxServiceSoftmax", "header
 class Cgroup:
     """A child of this process's own, of either version."""
 
+    made = 0
+
     def __init__(self, limit):
         with open("/proc/self/cgroup", encoding="ascii") as opened:
             lines = [line.rstrip("\n").split(":", 2) for line in opened]
         old = [path for _, controllers, path in lines if "memory" in controllers.split(",")]
         self.is_old = bool(old)
         place = "/sys/fs/cgroup/memory" + old[0] if old else "/sys/fs/cgroup" + lines[-1][2]
-        self.path = os.path.join(place, f"softmax_memory_limit_test_{os.getpid()}")
+        Cgroup.made += 1
+        self.path = os.path.join(place, f"softmax_memory_limit_test_{os.getpid()}_{Cgroup.made}")
         os.mkdir(self.path)
         try:
             self.write("memory.limit_in_bytes" if self.is_old else "memory.max", limit)
@@ -74,17 +77,25 @@ class MemoryLimit(unittest.TestCase):
         return cgroup
 
     def test_floods_do_not_have_it_killed(self):
+        self.check_lives(len(WORST), ":".join(f"Attacks/Floods.*/{name}" for name in WORST), connections=1)
+
+    def test_costly_answers_do_not_have_it_killed(self):
+        for connections in (1, 8):
+            self.check_lives(4, "Kinds/CostlyAnswers.*", connections)
+
+    def check_lives(self, tests, names, connections):
         limit = memory.needed(64 << 20, 512 << 20)
         cgroup = self.in_cgroup(limit)
         done = subprocess.run(
-            [FLOODS, "--gtest_filter=" + ":".join(f"Attacks/Floods.*/{name}" for name in WORST)],
-            env={**os.environ, **SETTINGS, "SOFTMAX_SERVER": cgroup.program(self.folder.name, SERVER)},
+            [FLOODS, "--gtest_filter=" + names],
+            env={**os.environ, **SETTINGS, "SOFTMAX_SERVER": cgroup.program(self.folder.name, SERVER),
+                 "SOFTMAX_TEST_FLOOD_CONNECTIONS": str(connections)},
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=280, check=False)
         self.assertEqual(done.returncode, 0, done.stdout)
-        self.assertIn(f"[  PASSED  ] {len(WORST)} tests", done.stdout)
+        self.assertIn(f"[  PASSED  ] {tests} tests", done.stdout)
         self.assertEqual(cgroup.killed(), 0)
         self.assertGreater(cgroup.peak(), 10 << 20)  # the server was in it
-        print(f"at most {cgroup.peak() >> 20} of {limit >> 20} MiB")
+        print(f"{names}, {connections} connections: at most {cgroup.peak() >> 20} of {limit >> 20} MiB")
 
     def test_whoever_takes_more_is_killed(self):
         cgroup = self.in_cgroup(64 << 20)

@@ -7,7 +7,7 @@ EXECUTION = "server/execution/"
 BUGS = [
     # Of the project's history.
     ("a queue thread spins while no lane is free", "found by the simulator", BATCHING + "batcher.cc",
-     "  if (in_flight_ >= options_.max_in_flight) return kNoDeadline;\n", ""),
+     "    if (batch != nullptr && MayLaunch(*batch)) next", "    if (batch != nullptr) next"),
     ("small requests wait behind a large one", "e8a2639", BATCHING + "backlog.cc",
      "if (small != queue_.end() && TakeRoom(small, taken)) return true;", ""),
     ("what nobody waits for is launched", "995e498", BATCHING + "batcher.cc",
@@ -82,8 +82,7 @@ BUGS = [
      "    if (word == 0) {  // nothing free in the rest of this word\n      run = 0;\n",
      "    if (word == 0) {  // nothing free in the rest of this word\n"),
     ("more batches in flight than allowed", "mutant", BATCHING + "batcher.cc",
-     "  while (!ready_.empty() && in_flight_ < options_.max_in_flight) {",
-     "  while (!ready_.empty() && in_flight_ <= options_.max_in_flight) {"),
+     "    if (!MayLaunch(**next)) {", "    if (!MayLaunch(**next) && in_flight_ != options_.max_in_flight) {"),
     ("a waiting line is let in once only", "mutant", BATCHING + "admission_queue.cc",
      "  if (line.listed) circle_.push_back(&line);\n  return request;", "  return request;"),
     ("a request above its connection's bytes is never let in", "mutant", BATCHING + "admission_queue.cc",

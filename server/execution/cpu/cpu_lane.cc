@@ -64,7 +64,7 @@ void CpuLane::RunHere(const Batch& batch) {
 void CpuLane::Launch(Batch* batch) {
   batch->status = absl::OkStatus();
   Gather(*batch);
-  if (batch->bytes() <= kInlineBytes && batch->work() <= kInlineWork) {
+  if (RunsAtOnce(*batch)) {
     RunHere(*batch);
     finished_here_.push_back(batch);
     return;

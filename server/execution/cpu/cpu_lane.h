@@ -25,6 +25,9 @@ class CpuLane final : public Lane {
   ~CpuLane() override;  // Waits for what it launched.
 
   void Launch(Batch* batch) override;
+  bool RunsAtOnce(const Batch& batch) const override {
+    return batch.bytes() <= kInlineBytes && batch.work() <= kInlineWork;
+  }
   Batch* Poll() override ABSL_LOCKS_EXCLUDED(mu_);
   bool needs_polling() const override { return false; }
   std::uint64_t gather_bytes() const override { return gathers_ ? UINT64_MAX : 0; }

@@ -70,6 +70,32 @@ TEST_F(BatcherTest, ASmallRequestNeedsRoomForItselfOnly) {
   arena_.Release(rest);
 }
 
+// As the CPU's lane does with little work, beside batches that keep its workers busy for long.
+TEST_F(BatcherTest, WhatTheLaneRunsAtOnceWaitsForNoOther) {
+  Batcher::Options options;
+  options.max_in_flight = 1;
+  Batcher& batcher = Make(options);
+  lane_.runs_at_once_bytes = 128;
+  TestRequest longer(1, 64), waits(1, 64), small(1, 8);  // 256 bytes each, and 96
+  batcher.Submit(&longer, now_);
+  batcher.Flush(now_);
+  batcher.Submit(&waits, now_);
+  batcher.Flush(now_);
+  EXPECT_EQ(lane_.running.size(), 1u);
+  small.mutable_spec().output_type = kernels::DataType::kFloat64;  // another batch
+  batcher.Submit(&small, now_);
+  batcher.Flush(now_);
+  ASSERT_EQ(lane_.running.size(), 2u);
+  EXPECT_EQ(lane_.running.back()->bytes(), 32u + 64u);
+  for (int i = 0; i < 3; ++i) {
+    lane_.FinishOne();
+    batcher.Poll();
+    batcher.Flush(now_);
+    if (lane_.running.empty()) break;
+  }
+  EXPECT_EQ(longer.completions + waits.completions + small.completions, 3);
+}
+
 TEST_F(BatcherTest, WhatArrivesWhileBusySharesOneLaunch) {
   Batcher::Options options;
   options.max_in_flight = 1;

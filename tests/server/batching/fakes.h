@@ -107,6 +107,7 @@ class FinishingLane : public Lane {
 class PuppetLane final : public FinishingLane {
  public:
   void Launch(Batch* batch) override { running.push_back(batch); }
+  bool RunsAtOnce(const Batch& batch) const override { return batch.bytes() <= runs_at_once_bytes; }
 
   void FinishOne(absl::Status status = absl::OkStatus()) {
     Batch* const batch = running.front();
@@ -130,6 +131,7 @@ class PuppetLane final : public FinishingLane {
     }
   }
 
+  std::uint64_t runs_at_once_bytes = 0;
   std::deque<Batch*> running;
 };
 
