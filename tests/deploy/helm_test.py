@@ -17,7 +17,7 @@ import yaml
 
 import helm_render
 import parts
-from deploy_files import DEPLOY, one, read, read_yaml, run, schema_problems, tool
+from deploy_files import DEPLOY, need_schemas, one, read, read_yaml, run, schema_problems, tool
 import memory
 
 SERVER = sys.argv.pop(1) if len(sys.argv) > 1 else None
@@ -143,6 +143,7 @@ class HelmTest(unittest.TestCase):
                 helm_render.render(CHART, {**RUNTIME, secret: {"secretName": "x"}})
 
     def test_what_it_makes_fits_the_published_schemas(self):
+        need_schemas()
         for changes in ({}, EVERYTHING, RUNTIME, {"autoscaling": {"kind": "hpa"}}):
             self.assertEqual(schema_problems(objects_of(changes)), "")
 

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import unittest
 
-from deploy_files import DEPLOY, OVERLAYS, kustomize, need, one, read_yaml, run, schema_problems, seconds
+from deploy_files import DEPLOY, OVERLAYS, kustomize, need, need_schemas, one, read_yaml, run, schema_problems, seconds
 import memory
 import parts
 from waiting import eventually
@@ -253,6 +253,7 @@ class ManifestsTest(unittest.TestCase):
         self.assertEqual(monitor["jobLabel"], "app.kubernetes.io/name")
 
     def test_every_object_fits_the_published_schemas(self):
+        need_schemas()
         for _, objects in self.each():
             self.assertEqual(schema_problems(objects), "")
             broken = copy.deepcopy(objects)
