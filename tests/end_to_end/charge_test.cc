@@ -20,6 +20,7 @@
 #include "server/wire/wire.h"
 #include "softmax/v1/softmax.grpc.pb.h"
 #include "tests/end_to_end/server_process.h"
+#include "tests/support/sanitized.h"
 
 namespace softmax::testing {
 namespace {
@@ -285,7 +286,7 @@ TEST(ChargeOfEveryKind, IsAtLeastAQuarterOfTheMemoryThatItTakes) {
     const double grown = static_cast<double>(server.PeakResidentBytes()) - before - kBegin;
     const Charge charge = ChargeOfKind(kind);
     const double ratio = grown / kAtOnce / static_cast<double>(charge.held + charge.answer);
-    EXPECT_LE(ratio, kMost) << kind.name;
+    EXPECT_TRUE(kIsSanitized || ratio <= kMost) << kind.name << ": " << ratio;
     worst = std::max(worst, ratio);
   }
   std::printf("memory over charge: at most %.2f\n", worst);

@@ -19,6 +19,7 @@
 #include "tests/end_to_end/server_process.h"
 #include "tests/end_to_end/service.h"
 #include "tests/support/eventually.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/temp_folder.h"
 
 namespace softmax::testing {
@@ -72,7 +73,9 @@ TEST(FirstMessages, AreCutAtTheLengthThatTheyClaim) {
     Http2Client client(server.target(), kGranted);
     client.SendBody(client.StartCall(method), kFourGibibytes + std::string(64 << 20, 'x'), /*end=*/false);
   }
-  EXPECT_LT(server.PeakResidentBytes() - before, 32 << 20);
+  if (!kIsSanitized) {
+    EXPECT_LT(server.PeakResidentBytes() - before, 32 << 20);
+  }
   (void)good.P99Ms();
 }
 
@@ -102,9 +105,11 @@ TEST(FirstMessages, ThatNeverComeEndTheirConnections) {
     for (int call = 0; call < 256; ++call) clients.back()->StartCall();
   }
   EXPECT_TRUE(server.LogComesToHave("too many calls wait for their first message")) << server.Log();
-  EXPECT_TRUE(clients.back()->ClosedWithin(5000));
+  EXPECT_TRUE(kIsSanitized || clients.back()->ClosedWithin(5000));
   // 256 calls on each of 60 connections take 160 MiB.
-  EXPECT_LT(server.PeakResidentBytes() - before, 48 << 20);
+  if (!kIsSanitized) {
+    EXPECT_LT(server.PeakResidentBytes() - before, 48 << 20);
+  }
   // A call that was opened long before its message is no flood.
   EXPECT_TRUE(early.SendBody(stream, GrpcFrame(""), /*end=*/true));
   EXPECT_THAT(early.ReadStatus(), StartsWith(kInvalidArgument));

@@ -139,9 +139,10 @@ TEST_F(Places, ConnectionsThatDoNotGoOnKeepNobodyOut) {
   const Crowd more = MakeCrowd(server_->target(), kHere, 10 * kPlaces, Preface());
   EXPECT_EQ(Call(*NewClient()), absl::OkStatus());
   EXPECT_EQ(Call(*client), absl::OkStatus());
-  EXPECT_GT(Ended("handshake") + Ended("silent"), 10 * kPlaces);
+  // Of the crowd some may find no place until the accept thread looks again.
+  EXPECT_GT(Ended("handshake") + Ended("silent") + Ended("no_place"), 10 * kPlaces);
   EXPECT_EQ(Ended("idle"), 0);
-  EXPECT_EQ(Ended("no_place"), 0);
+  EXPECT_LE(Ended("no_place"), kPlaces);
   EXPECT_TRUE(server_->LogComesToHave("which has not finished its handshake, makes room for another (1 so far)"))
       << server_->Log();
 }
