@@ -83,7 +83,7 @@ void Loan::Wait() {
 }
 
 absl::Status CheckRequest(const TensorView& input, const SoftmaxOptions& options) {
-  const absl::Status in_time = CheckTimeout(options.timeout);
+  absl::Status in_time = CheckTimeout(options.timeout);
   if (!in_time.ok()) return in_time;
   const std::size_t rank = input.shape.size();
   if (rank < 1 || rank > kMaxRank) {
