@@ -333,7 +333,7 @@ void StreamCall::CountFinished(RequestSample sample, bool written) {
   thread_.door().CountFinished(sample);
 }
 
-void StreamCall::DropOutgoing(std::deque<Outgoing>::iterator first) {
+void StreamCall::DropOutgoing(const std::deque<Outgoing>::iterator& first) {
   for (auto out = first; out != outgoing_.end(); ++out) {
     if (out->sample.has_value()) CountFinished(*out->sample, /*written=*/false);
     CountQueued(-static_cast<std::int64_t>(out->queued_bytes()));

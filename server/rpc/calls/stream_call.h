@@ -146,7 +146,7 @@ class StreamCall {
   // Whether the client reads its answers too slowly to be asked for more.
   bool IsBehind() const;
   // From `first` on.
-  void DropOutgoing(std::deque<Outgoing>::iterator first);
+  void DropOutgoing(const std::deque<Outgoing>::iterator& first);
   void QueueError(std::string encoded);
   // Answers a request that was never accepted.
   void Refuse(std::string encoded);
