@@ -92,9 +92,12 @@ void UnaryCall::DecodeElsewhere() {
 
 void UnaryCall::Decoded(const absl::Status& status) {
   if (!status.ok()) return FinishWithError(status, SteadyClock::now());
-  const std::string peer = call_.peer();
-  connection_ = thread_.door().ConnectionOf(peer);
-  left_early_ = connection_ == nullptr && PlainHandoff::IsPeer(peer);
+  // Where it was read elsewhere, the connection is known, and its name may be another's by now.
+  if (connection_ == nullptr) {
+    const std::string peer = call_.peer();
+    connection_ = thread_.door().ConnectionOf(peer);
+    left_early_ = connection_ == nullptr && PlainHandoff::IsPeer(peer);
+  }
   Submit(call_arrived_, DeadlineOf(call_.raw_deadline()));
 }
 
