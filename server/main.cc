@@ -6,12 +6,12 @@
 #include <iostream>
 #include <thread>
 
+#include "common/base/process_settings.h"
+#include "common/base/shortage.h"
 #include "server/app/component_options.h"
 #include "server/app/grpc_log.h"
 #include "server/app/server.h"
 #include "server/base/log.h"
-#include "server/base/process_settings.h"
-#include "server/base/shortage.h"
 #include "server/config/config.h"
 
 namespace softmax::server {
@@ -117,16 +117,16 @@ int Run(const Config& config) {
 
 int main(int argc, char** argv) {
   softmax::ApplyProcessSettings();
-  softmax::server::ExitWithoutMemory(softmax::server::kProgram);
+  softmax::ExitWithoutMemory(softmax::server::kProgram);
   const softmax::server::ParseResult parsed = softmax::server::ParseConfig(argc, argv);
   std::cout << parsed.output;
   std::cerr << parsed.error;
-  if (!softmax::server::OutputArrived(softmax::server::kProgram)) return softmax::server::kExitUnavailable;
+  if (!softmax::OutputArrived(softmax::server::kProgram)) return softmax::kExitUnavailable;
   if (!parsed.run) return parsed.exit_code;
-  if (const std::string shortage = softmax::server::ThreadShortage(softmax::server::ThreadsFor(parsed.config));
+  if (const std::string shortage = softmax::ThreadShortage(softmax::server::ThreadsFor(parsed.config));
       !shortage.empty()) {
     std::cerr << softmax::server::kProgram << ": " << shortage << "\n";
-    return softmax::server::kExitUnavailable;
+    return softmax::kExitUnavailable;
   }
   const absl::Status logging = softmax::server::InitLogging(parsed.config.log_level, parsed.config.log_format);
   if (!logging.ok()) {

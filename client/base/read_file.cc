@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "client/base/say.h"
-#include "server/base/text_file.h"
+#include "common/base/text_file.h"
 
 namespace softmax::client {
 namespace {
@@ -36,7 +36,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, std::size_t most_b
   if (file < 0) return Wrong(path, std::strerror(errno));
   std::string bytes;
   std::string why = WhyUnreadable(file);
-  if (why.empty()) why = server::ReadToEnd(file, most_bytes, &bytes);
+  if (why.empty()) why = ReadToEnd(file, most_bytes, &bytes);
   if (!standard) close(file);
   if (!why.empty()) return Wrong(path, why);
   return bytes;

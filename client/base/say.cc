@@ -3,16 +3,14 @@
 #include <cerrno>
 #include <cstdio>
 
-#include "server/base/safe_text.h"
+#include "common/base/safe_text.h"
 
 namespace softmax::client {
 
-std::string Visible(std::string_view text) {
-  return server::SafeText(text, server::TextFor::kPeople, std::string_view::npos);
-}
+std::string Visible(std::string_view text) { return SafeText(text, TextFor::kPeople, std::string_view::npos); }
 
 void Say(std::string_view message) {
-  std::fprintf(stderr, "%s: %s\n", program_invocation_short_name, server::SafeError(message).c_str());
+  std::fprintf(stderr, "%s: %s\n", program_invocation_short_name, SafeError(message).c_str());
 }
 
 }  // namespace softmax::client

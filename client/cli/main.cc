@@ -14,8 +14,8 @@
 #include "client/cli/options.h"
 #include "client/cli/summary_text.h"
 #include "client/softmax_client/softmax_client.h"
-#include "server/base/process_settings.h"
-#include "server/base/shortage.h"
+#include "common/base/process_settings.h"
+#include "common/base/shortage.h"
 
 namespace softmax::client {
 namespace {
@@ -156,16 +156,16 @@ int RunSoftmax(const CliOptions& options) {
   const absl::Status saved = SaveArray(options.output, *output_format, output);
   if (saved.ok()) return 0;
   const int exit_code = Report(saved);
-  return absl::IsResourceExhausted(saved) ? server::kExitUnavailable : exit_code;
+  return absl::IsResourceExhausted(saved) ? kExitUnavailable : exit_code;
 }
 
 int Do(const CliOptions& options) {
   const auto addresses = static_cast<std::size_t>(std::count(options.address.begin(), options.address.end(), ',')) + 1;
-  std::string shortage = server::ThreadShortage(server::GrpcThreads());
-  if (shortage.empty()) shortage = server::DescriptorShortage(kDescriptors + addresses);
+  std::string shortage = ThreadShortage(GrpcThreads());
+  if (shortage.empty()) shortage = DescriptorShortage(kDescriptors + addresses);
   if (!shortage.empty()) {
     Say(shortage);
-    return server::kExitUnavailable;
+    return kExitUnavailable;
   }
   switch (options.action) {
     case Action::kInfo:
@@ -188,8 +188,8 @@ int main(int argc, char** argv) {
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
   // A file above the limit of the process is an error of its write, and not the end before anything was said.
   signal(SIGXFSZ, SIG_IGN);
-  softmax::server::ExitWithoutMemory(kProgram);
-  softmax::server::RaiseDescriptorLimit();
+  softmax::ExitWithoutMemory(kProgram);
+  softmax::RaiseDescriptorLimit();
   if (const std::string problem = softmax::PollStrategyProblem(); !problem.empty()) {
     Say(problem);
     return 2;
@@ -197,6 +197,6 @@ int main(int argc, char** argv) {
   int exit_code = 0;
   if (const auto options = ParseCliCommandLine(argc, argv, &exit_code)) exit_code = Do(*options);
   // What was printed, of --help too.
-  if (exit_code == 0 && !softmax::server::OutputArrived(kProgram)) exit_code = softmax::server::kExitUnavailable;
+  if (exit_code == 0 && !softmax::OutputArrived(kProgram)) exit_code = softmax::kExitUnavailable;
   return exit_code;
 }

@@ -10,7 +10,7 @@
 #include "client/base/say.h"
 #include "client/base/security_files.h"
 #include "client/cli/version.h"
-#include "server/base/duration.h"
+#include "common/base/duration.h"
 
 namespace softmax::client {
 namespace {
@@ -172,9 +172,9 @@ ClientOptions ForClient(const CliOptions& options) {
 }
 
 std::optional<std::chrono::nanoseconds> ParseDuration(const std::string& text) {
-  static constexpr server::Unit kSeconds[] = {{"", 1'000'000'000}};
-  auto written = server::ReadDuration(text, server::kDurationUnits, std::chars_format::general);
-  if (!written) written = server::ReadDuration(text, kSeconds, std::chars_format::general);
+  static constexpr Unit kSeconds[] = {{"", 1'000'000'000}};
+  auto written = ReadDuration(text, kDurationUnits, std::chars_format::general);
+  if (!written) written = ReadDuration(text, kSeconds, std::chars_format::general);
   if (!written || written->ns > kLongestNs) return std::nullopt;
   return std::chrono::nanoseconds(std::llround(written->ns));
 }

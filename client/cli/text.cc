@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "client/base/say.h"
-#include "server/base/text_file.h"
+#include "common/base/text_file.h"
 
 namespace softmax::client {
 namespace {
@@ -93,7 +93,7 @@ Separator GuessSeparator(std::string_view text) {
 
 absl::StatusOr<Array> ReadRows(std::string_view bytes, Separator separator) {
   std::string_view text = bytes;
-  if (const std::string why = server::TakeMark(&text); !why.empty()) return absl::InvalidArgumentError(why);
+  if (const std::string why = TakeMark(&text); !why.empty()) return absl::InvalidArgumentError(why);
   std::vector<double> values;
   std::size_t rows = 0;
   std::size_t columns = 0;

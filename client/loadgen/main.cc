@@ -5,13 +5,13 @@
 #include "client/loadgen/plan/options.h"
 #include "client/loadgen/report/report.h"
 #include "client/loadgen/send/run.h"
-#include "server/base/process_settings.h"
-#include "server/base/shortage.h"
+#include "common/base/process_settings.h"
+#include "common/base/shortage.h"
 
 namespace {
 
+using softmax::kExitUnavailable;
 using softmax::client::LoadOptions;
-using softmax::server::kExitUnavailable;
 
 constexpr char kProgram[] = "softmax-loadgen";
 
@@ -20,26 +20,26 @@ std::string Shortage(const LoadOptions& load) {
   const auto processes = static_cast<std::size_t>(load.processes);
   const auto senders = static_cast<std::size_t>(load.threads);
   // Of each process: the sender, its verifier, gRPC.
-  std::string shortage = softmax::server::ThreadShortage(processes * (senders + 2 + softmax::server::GrpcThreads()));
+  std::string shortage = softmax::ThreadShortage(processes * (senders + 2 + softmax::GrpcThreads()));
   if (!shortage.empty()) return shortage;
   // Of each process: some for gRPC itself, two for each queue, one for each connection.
   const std::size_t connections = static_cast<std::size_t>(load.TotalConnections()) / processes + 1;
-  return softmax::server::DescriptorShortage(8 + 2 * senders + connections);
+  return softmax::DescriptorShortage(8 + 2 * senders + connections);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   softmax::ApplyProcessSettings();
-  softmax::server::ExitWithoutMemory(kProgram);
-  softmax::server::RaiseDescriptorLimit();
+  softmax::ExitWithoutMemory(kProgram);
+  softmax::RaiseDescriptorLimit();
   int exit_code = 0;
   if (const std::string problem = softmax::PollStrategyProblem(); !problem.empty()) {
     softmax::client::Say(problem);
     return 2;
   }
   const auto plan = softmax::client::ParseCommandLine(argc, argv, &exit_code);
-  if (!plan) return softmax::server::OutputArrived(kProgram) ? exit_code : kExitUnavailable;
+  if (!plan) return softmax::OutputArrived(kProgram) ? exit_code : kExitUnavailable;
   const LoadOptions& load = plan->load;
   if (const std::string shortage = Shortage(load); !shortage.empty()) {
     softmax::client::Say(shortage);
@@ -55,6 +55,6 @@ int main(int argc, char** argv) {
   exit_code = softmax::client::ExitCodeFor(*plan, outcome);
   if (outcome.runs.empty()) return exit_code;
   const bool written = softmax::client::WriteReports(*plan, outcome);
-  const bool arrived = written && softmax::server::OutputArrived(kProgram);
+  const bool arrived = written && softmax::OutputArrived(kProgram);
   return exit_code == 0 && !arrived ? kExitUnavailable : exit_code;
 }

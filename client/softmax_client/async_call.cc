@@ -43,7 +43,7 @@ class AsyncCall final : public QueueEvent {
 
   // Whoever calls it sees to it that the call is not being destroyed meanwhile.
   void Cancel() {
-    server::MutexLock lock(mu_);
+    MutexLock lock(mu_);
     cancelled_ = true;
     if (context_) context_->TryCancel();
     if (pausing_) alarm_.Cancel();
@@ -67,7 +67,7 @@ class AsyncCall final : public QueueEvent {
     response_.Clear();
     bool begun = false;
     {
-      server::MutexLock lock(mu_);
+      MutexLock lock(mu_);
       context_.emplace();
       begun = call_->BeginAttempt(&*context_);
       if (!begun) context_.reset();
@@ -94,7 +94,7 @@ class AsyncCall final : public QueueEvent {
     reader_.reset();
     bool cancelled = false;
     {
-      server::MutexLock lock(mu_);
+      MutexLock lock(mu_);
       context_.reset();
       cancelled = cancelled_;
       if (delay && !cancelled) {
@@ -114,7 +114,7 @@ class AsyncCall final : public QueueEvent {
 
   void AfterPause() {
     {
-      server::MutexLock lock(mu_);
+      MutexLock lock(mu_);
       pausing_ = false;
     }
     StartAttempt();
@@ -140,7 +140,7 @@ class AsyncCall final : public QueueEvent {
   bool ended_ = false;
   bool pausing_event_ = false;  // the event to come is the alarm's before another attempt
 
-  server::Mutex mu_;
+  Mutex mu_;
   std::optional<grpc::ClientContext> context_;  // begins and ends under mu_; Cancel may use it in between
   bool cancelled_ ABSL_GUARDED_BY(mu_) = false;
   bool pausing_ ABSL_GUARDED_BY(mu_) = false;  // the alarm may be cut short
@@ -152,21 +152,21 @@ void AsyncCalls::Start(const TensorView& input, const SoftmaxOptions& options, C
   auto call = std::make_unique<AsyncCall>(*this, std::move(done));
   AsyncCall* const started = call.get();
   {
-    server::MutexLock lock(mu_);
+    MutexLock lock(mu_);
     calls_.insert(call.release());
   }
   if (!started->Start(input, options)) Remove(started);
 }
 
 void AsyncCalls::Remove(AsyncCall* call) {
-  server::MutexLock lock(mu_);
+  MutexLock lock(mu_);
   calls_.erase(call);
   delete call;
   if (calls_.empty()) empty_.notify_all();
 }
 
 AsyncCalls::~AsyncCalls() {
-  server::MutexLock lock(mu_);
+  MutexLock lock(mu_);
   for (AsyncCall* call : calls_) call->Cancel();
   while (!calls_.empty()) empty_.wait(mu_);
 }

@@ -5,7 +5,7 @@
 #include "client/softmax_client/callback_queue.h"
 #include "client/softmax_client/client_core.h"
 #include "client/softmax_client/softmax_client.h"
-#include "server/base/mutex.h"
+#include "common/base/mutex.h"
 
 namespace softmax::client {
 
@@ -28,8 +28,8 @@ class AsyncCalls {
   ClientCore& core_;
   CallbackQueue& queue_;
 
-  server::Mutex mu_;
-  server::ConditionVariable empty_;
+  Mutex mu_;
+  ConditionVariable empty_;
   std::unordered_set<AsyncCall*> calls_ ABSL_GUARDED_BY(mu_);
 };
 

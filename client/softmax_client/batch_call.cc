@@ -8,7 +8,7 @@
 #include "client/softmax_client/pause_in_grpc.h"
 #include "client/softmax_client/request.h"
 #include "client/softmax_client/stream.h"
-#include "server/base/mutex.h"
+#include "common/base/mutex.h"
 
 namespace softmax::client {
 namespace {
@@ -103,13 +103,13 @@ class BatchCall {
   }
 
   void AwaitRoom() {
-    server::MutexLock lock(mu_);
+    MutexLock lock(mu_);
     while (in_flight_ >= options_.max_in_flight) room_.wait(mu_);
     ++in_flight_;
   }
 
   void Returned() {
-    server::MutexLock lock(mu_);
+    MutexLock lock(mu_);
     --in_flight_;
     room_.notify_one();
   }
@@ -183,8 +183,8 @@ class BatchCall {
   // Written on the callback thread while a stream is open, read after its end.
   std::vector<absl::StatusOr<Tensor>> results_;
 
-  server::Mutex mu_;
-  server::ConditionVariable room_;
+  Mutex mu_;
+  ConditionVariable room_;
   std::size_t in_flight_ ABSL_GUARDED_BY(mu_) = 0;
 };
 

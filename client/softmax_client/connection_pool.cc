@@ -63,12 +63,12 @@ Connection ConnectionPool::NewConnection(std::size_t address) const {
 
 Connection ConnectionPool::Next(std::size_t avoid) {
   const std::size_t turn = next_.fetch_add(1, std::memory_order_relaxed);
-  server::MutexLock lock(mu_);
+  MutexLock lock(mu_);
   return connections_[PickConnection(connections_, turn, avoid)];
 }
 
 std::vector<Connection> ConnectionPool::Snapshot() {
-  server::MutexLock lock(mu_);
+  MutexLock lock(mu_);
   return connections_;
 }
 
@@ -104,7 +104,7 @@ bool ConnectionPool::WaitUntilReady(std::chrono::system_clock::time_point deadli
 }
 
 void ConnectionPool::Abandon(const std::shared_ptr<grpc::Channel>& channel) {
-  server::MutexLock lock(mu_);
+  MutexLock lock(mu_);
   for (Connection& mine : connections_) {
     if (mine.channel == channel) mine = NewConnection(mine.address);
   }

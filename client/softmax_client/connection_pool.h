@@ -13,7 +13,7 @@
 #include "client/softmax_client/channel.h"
 #include "client/softmax_client/options.h"
 #include "client/softmax_client/target.h"
-#include "server/base/mutex.h"
+#include "common/base/mutex.h"
 
 namespace softmax::client {
 
@@ -77,7 +77,7 @@ class ConnectionPool {
   const Security security_;
   const bool health_checks_;
   std::atomic<std::size_t> next_ = 0;
-  server::Mutex mu_;
+  Mutex mu_;
   std::vector<Connection> connections_ ABSL_GUARDED_BY(mu_);  // neighbours are to different addresses
 };
 

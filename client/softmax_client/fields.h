@@ -3,19 +3,16 @@
 #include <cstdint>
 #include <string>
 
-#include "server/wire/cursor.h"
-#include "server/wire/tags.h"
+#include "common/wire/cursor.h"
+#include "common/wire/tags.h"
 
 // Walks the fields of a protobuf message.
 namespace softmax::client {
 
 // Skips the value of a field that nobody knows. Groups are refused: this contract has none.
-inline bool SkipField(server::WireCursor* cursor, std::uint32_t tag) { return cursor->SkipField(tag, /*depth=*/0); }
+inline bool SkipField(WireCursor* cursor, std::uint32_t tag) { return cursor->SkipField(tag, /*depth=*/0); }
 
-using server::ForEachField;
-using server::ForEachFieldInside;
-
-inline bool ReadText(server::WireCursor* cursor, std::string* out) {
+inline bool ReadText(WireCursor* cursor, std::string* out) {
   std::uint64_t length;
   if (!cursor->ReadLength(&length)) return false;
   out->resize(length);

@@ -26,14 +26,14 @@ bool Lacks(const std::vector<T>& has, T wanted) {
 }  // namespace
 
 void KnownServer::Learn(const std::string& address, const ServerInfo& info, Clock::time_point now) {
-  server::MutexLock lock(mu_);
+  MutexLock lock(mu_);
   address_ = address;
   info_ = info;
   learnt_ = now;
 }
 
 void KnownServer::CannotTell() {
-  server::MutexLock lock(mu_);
+  MutexLock lock(mu_);
   cannot_tell_ = true;
 }
 
@@ -41,7 +41,7 @@ std::optional<absl::Status> KnownServer::CheckLimits(const TensorView& input, co
                                                      Clock::time_point now) const {
   const std::uint64_t bytes =
       std::max<std::uint64_t>(input.data.size(), AnswerBytes(input, options.output_dtype.value_or(input.dtype)));
-  server::MutexLock lock(mu_);
+  MutexLock lock(mu_);
   if (!info_) return bytes < kAskBeforeBytes || cannot_tell_ ? std::make_optional(absl::OkStatus()) : std::nullopt;
   const absl::Status status = Check(input, options);
   if (status.ok() || now - learnt_ < kFresh) return status;

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "client/softmax_client/options.h"
-#include "server/base/mutex.h"
+#include "common/base/mutex.h"
 
 namespace softmax::client {
 
@@ -29,7 +29,7 @@ class KnownServer {
  private:
   absl::Status Check(const TensorView& input, const SoftmaxOptions& options) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  mutable server::Mutex mu_;
+  mutable Mutex mu_;
   bool cannot_tell_ ABSL_GUARDED_BY(mu_) = false;
   std::string address_ ABSL_GUARDED_BY(mu_);
   std::optional<ServerInfo> info_ ABSL_GUARDED_BY(mu_);

@@ -12,7 +12,7 @@
 #include <cstdlib>
 
 #include "client/softmax_client/target.h"
-#include "server/base/address.h"
+#include "common/base/address.h"
 
 namespace softmax::client {
 namespace {

@@ -60,25 +60,25 @@ grpc::Slice Loan::Lend(std::span<const std::byte> memory, std::shared_ptr<Loan>*
 
 void Loan::OnDropped(void* shared_loan) {
   const std::unique_ptr<std::shared_ptr<Loan>> loan(static_cast<std::shared_ptr<Loan>*>(shared_loan));
-  server::MutexLock lock((*loan)->mu_);
+  MutexLock lock((*loan)->mu_);
   (*loan)->ended_ = true;
   (*loan)->changed_.notify_all();
 }
 
 bool Loan::Ended() const {
-  server::MutexLock lock(mu_);
+  MutexLock lock(mu_);
   return ended_;
 }
 
 bool Loan::WaitFor(std::chrono::milliseconds time) {
   const auto until = std::chrono::steady_clock::now() + time;
-  server::MutexLock lock(mu_);
+  MutexLock lock(mu_);
   while (!ended_ && std::chrono::steady_clock::now() < until) changed_.wait_until(mu_, until);
   return ended_;
 }
 
 void Loan::Wait() {
-  server::MutexLock lock(mu_);
+  MutexLock lock(mu_);
   while (!ended_) changed_.wait(mu_);
 }
 
@@ -194,14 +194,14 @@ Tensor TakeTensor(Pieces message, const ResponseFields& fields, const ExpectedAn
   Tensor tensor(expected.dtype, {expected.shape.begin(), expected.shape.begin() + expected.rank},
                 expected.has_tensor ? fields.payload_bytes : 0);
   if (expected.has_tensor) {
-    server::CopyFromSlices(message, fields.payload_offset, fields.payload_bytes, tensor.mutable_data().data());
+    CopyFromSlices(message, fields.payload_offset, fields.payload_bytes, tensor.mutable_data().data());
   }
   tensor.set_timing(fields.timing);
   if (!expected.has_summary) return tensor;
   Summary summary(expected.dtype, expected.number_size, expected.part_bytes);
   for (std::size_t i = 0; i < Summary::kParts; ++i) {
-    server::CopyFromSlices(message, fields.part_offset[i], fields.part_bytes[i],
-                           summary.mutable_part(static_cast<Summary::Part>(i)));
+    CopyFromSlices(message, fields.part_offset[i], fields.part_bytes[i],
+                   summary.mutable_part(static_cast<Summary::Part>(i)));
   }
   tensor.set_summary(std::move(summary));
   return tensor;

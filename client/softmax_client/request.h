@@ -13,7 +13,7 @@
 
 #include "client/softmax_client/softmax_client.h"
 #include "client/softmax_client/wire.h"
-#include "server/base/mutex.h"
+#include "common/base/mutex.h"
 
 // What unary calls and streams share: from a view to slices, and from a received message to a
 // tensor. Internal.
@@ -34,8 +34,8 @@ class Loan {
  private:
   static void OnDropped(void* shared_loan);
 
-  mutable server::Mutex mu_;
-  server::ConditionVariable changed_;
+  mutable Mutex mu_;
+  ConditionVariable changed_;
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
 };
 

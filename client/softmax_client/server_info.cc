@@ -5,8 +5,6 @@
 namespace softmax::client {
 namespace {
 
-using server::WireCursor;
-
 template <typename T>
 bool ReadNumber(WireCursor* cursor, T* out) {
   std::uint64_t value;
@@ -31,27 +29,27 @@ bool ReadEnum(WireCursor* cursor, Enum last, std::vector<Enum>* out) {
 
 template <typename Enum>
 bool ReadEnums(WireCursor* cursor, Enum last, std::vector<Enum>* out) {
-  return server::ReadPacked(cursor, [&](std::uint64_t value) { AddEnum(value, last, out); });
+  return ReadPacked(cursor, [&](std::uint64_t value) { AddEnum(value, last, out); });
 }
 
 bool ReadLimits(WireCursor* cursor, ServerLimits* limits) {
   return ForEachFieldInside(cursor, [&](std::uint32_t tag) {
     switch (tag) {
-      case server::kLimitsRequestBytes:
+      case kLimitsRequestBytes:
         return ReadNumber(cursor, &limits->max_request_bytes);
-      case server::kLimitsResponseBytes:
+      case kLimitsResponseBytes:
         return ReadNumber(cursor, &limits->max_response_bytes);
-      case server::kLimitsRank:
+      case kLimitsRank:
         return ReadNumber(cursor, &limits->max_rank);
-      case server::kLimitsRows:
+      case kLimitsRows:
         return ReadNumber(cursor, &limits->max_rows);
-      case server::kLimitsColumns:
+      case kLimitsColumns:
         return ReadNumber(cursor, &limits->max_columns);
-      case server::kLimitsTopK:
+      case kLimitsTopK:
         return ReadNumber(cursor, &limits->max_top_k);
-      case server::kLimitsRequestsPerStreamMessage:
+      case kLimitsRequestsPerStreamMessage:
         return ReadNumber(cursor, &limits->max_requests_per_stream_message);
-      case server::kLimitsInFlightPerStream:
+      case kLimitsInFlightPerStream:
         return ReadNumber(cursor, &limits->max_in_flight_per_stream);
       default:
         return SkipField(cursor, tag);
@@ -61,29 +59,29 @@ bool ReadLimits(WireCursor* cursor, ServerLimits* limits) {
 
 bool ReadField(WireCursor* cursor, std::uint32_t tag, ServerInfo* info) {
   switch (tag) {
-    case server::kInfoVersion:
+    case kInfoVersion:
       return ReadText(cursor, &info->version);
-    case server::kInfoBuild:
+    case kInfoBuild:
       return ReadText(cursor, &info->build);
-    case server::kInfoBackend:
+    case kInfoBackend:
       return ReadText(cursor, &info->backend);
-    case server::kInfoDevices:
+    case kInfoDevices:
       return ReadText(cursor, &info->devices.emplace_back());
-    case server::kInfoDtypes:
+    case kInfoDtypes:
       return ReadEnum(cursor, DataType::kFloat64, &info->dtypes);
-    case server::kInfoDtypesPacked:
+    case kInfoDtypesPacked:
       return ReadEnums(cursor, DataType::kFloat64, &info->dtypes);
-    case server::kInfoOperations:
+    case kInfoOperations:
       return ReadEnum(cursor, Operation::kLogSoftmax, &info->operations);
-    case server::kInfoOperationsPacked:
+    case kInfoOperationsPacked:
       return ReadEnums(cursor, Operation::kLogSoftmax, &info->operations);
-    case server::kInfoLimits:
+    case kInfoLimits:
       return ReadLimits(cursor, &info->limits);
-    case server::kInfoDegraded:
+    case kInfoDegraded:
       return ReadNumber(cursor, &info->degraded);
-    case server::kInfoUnsafeTesting:
+    case kInfoUnsafeTesting:
       return ReadNumber(cursor, &info->unsafe_testing);
-    case server::kInfoLostDevices:
+    case kInfoLostDevices:
       return ReadText(cursor, &info->lost_devices.emplace_back());
     default:
       return SkipField(cursor, tag);

@@ -13,7 +13,7 @@
 
 #include "client/softmax_client/failure.h"
 #include "client/softmax_client/request.h"
-#include "server/base/mutex.h"
+#include "common/base/mutex.h"
 
 namespace softmax::client {
 namespace {
@@ -34,7 +34,7 @@ class GrpcStream final : public Stream {
         options_(options),
         on_answer_(std::move(on_answer)),
         stub_(connection.channel) {
-    server::MutexLock lock(mu_);
+    MutexLock lock(mu_);
     context_ = std::move(context);
     stream_ = stub_.PrepareCall(context_.get(), kSoftmaxStreamMethod, queue_);
     ++open_events_;
@@ -42,7 +42,7 @@ class GrpcStream final : public Stream {
   }
 
   ~GrpcStream() override {
-    server::MutexLock lock(mu_);
+    MutexLock lock(mu_);
     CancelLocked();
     closing_ = true;
     MaybeHalfClose();
@@ -52,7 +52,7 @@ class GrpcStream final : public Stream {
   absl::Status Send(std::uint64_t id, const TensorView& input, const SoftmaxOptions& options) override {
     absl::Status valid = CheckRequest(input, options);
     if (!valid.ok()) return valid;
-    server::MutexLock lock(mu_);
+    MutexLock lock(mu_);
     if (closing_) return absl::FailedPreconditionError("the stream is finished");
     if (finishing_) return absl::UnavailableError(target_ + ": the stream has broken");
     if (pending_.size() >= options_.max_in_flight) {
@@ -71,7 +71,7 @@ class GrpcStream final : public Stream {
   }
 
   absl::Status Finish() override {
-    server::MutexLock lock(mu_);
+    MutexLock lock(mu_);
     closing_ = true;
     MaybeHalfClose();
     while (!ended_) changed_.wait(mu_);
@@ -79,7 +79,7 @@ class GrpcStream final : public Stream {
   }
 
   void Cancel() override {
-    server::MutexLock lock(mu_);
+    MutexLock lock(mu_);
     CancelLocked();
   }
 
@@ -122,13 +122,13 @@ class GrpcStream final : public Stream {
 
   // The last thing an event does: after it the stream may be gone.
   void EventDone() {
-    server::MutexLock lock(mu_);
+    MutexLock lock(mu_);
     --open_events_;
     changed_.notify_all();
   }
 
   void OnStarted(bool ok) {
-    server::MutexLock lock(mu_);
+    MutexLock lock(mu_);
     started_ = true;
     if (!ok) return AskForStatus();
     StartRead();
@@ -161,7 +161,7 @@ class GrpcStream final : public Stream {
   }
 
   void OnWritten(bool ok) {
-    server::MutexLock lock(mu_);
+    MutexLock lock(mu_);
     writing_ = false;
     write_failed_ = !ok;  // the read fails too, and ends the stream
     MaybeWrite();
@@ -181,7 +181,7 @@ class GrpcStream final : public Stream {
 
   void OnRead(bool ok) {
     if (!ok) {
-      server::MutexLock lock(mu_);
+      MutexLock lock(mu_);
       read_ended_ = true;
       return AskForStatus();
     }
@@ -190,14 +190,14 @@ class GrpcStream final : public Stream {
       std::vector<ResponseFields> responses;
       const absl::Status decoded = DecodeStreamResponse(received.pieces(), &responses);
       if (!decoded.ok()) {
-        server::MutexLock lock(mu_);
+        MutexLock lock(mu_);
         BreakLocked(decoded);
       }
       for (const ResponseFields& response : responses) {
         if (decoded.ok()) Answer(received.pieces(), response);
       }
     }
-    server::MutexLock lock(mu_);
+    MutexLock lock(mu_);
     received_.Clear();
     StartRead();
   }
@@ -205,7 +205,7 @@ class GrpcStream final : public Stream {
   void Answer(Pieces message, const ResponseFields& fields) {
     Pending pending;
     {
-      server::MutexLock lock(mu_);
+      MutexLock lock(mu_);
       const auto place = pending_.find(fields.id);
       if (place == pending_.end()) {
         return BreakLocked(absl::InternalError("the server answered request " + std::to_string(fields.id) +
@@ -223,7 +223,7 @@ class GrpcStream final : public Stream {
 
   void Deliver(std::uint64_t id, absl::StatusOr<Tensor> answer, std::shared_ptr<Loan> loan) {
     if (!loan || loan->Ended()) return on_answer_(id, std::move(answer));
-    server::MutexLock lock(mu_);
+    MutexLock lock(mu_);
     late_.push_back({id, std::move(answer), std::move(loan)});
     SetAlarm();
   }
@@ -238,12 +238,12 @@ class GrpcStream final : public Stream {
   void OnAlarm(bool /*ok*/) {
     std::vector<Late> late;
     {
-      server::MutexLock lock(mu_);
+      MutexLock lock(mu_);
       alarm_set_ = false;
       late.swap(late_);
     }
     for (Late& one : late) Deliver(one.id, std::move(one.answer), std::move(one.loan));
-    server::MutexLock lock(mu_);
+    MutexLock lock(mu_);
     MaybeEnd();
   }
 
@@ -259,7 +259,7 @@ class GrpcStream final : public Stream {
     std::unordered_map<std::uint64_t, Pending> unanswered;
     absl::Status result;
     {
-      server::MutexLock lock(mu_);
+      MutexLock lock(mu_);
       unanswered.swap(pending_);
       waiting_.clear();
       if (status_.ok() && !unanswered.empty()) {
@@ -278,7 +278,7 @@ class GrpcStream final : public Stream {
     for (auto& [id, pending] : unanswered) {
       Deliver(id, result, std::move(pending.loan));
     }
-    server::MutexLock lock(mu_);
+    MutexLock lock(mu_);
     status_known_ = true;
     MaybeEnd();
   }
@@ -299,8 +299,8 @@ class GrpcStream final : public Stream {
   grpc::GenericStub stub_;
   grpc::ByteBuffer received_;  // used by the read that is open, and by its event
 
-  server::Mutex mu_;
-  server::ConditionVariable changed_;
+  Mutex mu_;
+  ConditionVariable changed_;
   std::unique_ptr<grpc::ClientContext> context_ ABSL_GUARDED_BY(mu_);  // until the status is known
   std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream_ ABSL_GUARDED_BY(mu_);
   std::unordered_map<std::uint64_t, Pending> pending_ ABSL_GUARDED_BY(mu_);

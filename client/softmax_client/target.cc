@@ -10,7 +10,7 @@
 
 #include <algorithm>
 
-#include "server/base/address.h"
+#include "common/base/address.h"
 
 namespace softmax::client {
 namespace {
@@ -18,11 +18,11 @@ namespace {
 constexpr absl::string_view kSchemes[] = {"ipv4:", "ipv6:", "dns:", "unix-abstract:", "unix:"};
 
 bool EndsWithPort(absl::string_view address) {
-  const auto pieces = server::SplitHostPort({address.data(), address.size()});
+  const auto pieces = SplitHostPort({address.data(), address.size()});
   if (!pieces) return false;
   // gRPC takes a port with blanks around it.
   const auto port = absl::StripAsciiWhitespace(absl::string_view(pieces->port.data(), pieces->port.size()));
-  return server::ParsePort({port.data(), port.size()}).value_or(0) > 0;
+  return ParsePort({port.data(), port.size()}).value_or(0) > 0;
 }
 
 // IPv4 as resolvers read it, 127.1 too; an IPv6 address may name its interface.
@@ -63,7 +63,7 @@ absl::string_view SchemeOf(absl::string_view address) {
 std::string HostOf(absl::string_view address) {
   address.remove_prefix(SchemeOf(address).size());
   if (absl::ConsumePrefix(&address, "//")) address.remove_prefix(std::min(address.find('/') + 1, address.size()));
-  const auto pieces = server::SplitHostPort({address.data(), address.size()});
+  const auto pieces = SplitHostPort({address.data(), address.size()});
   return pieces ? std::string(pieces->host) : "";
 }
 

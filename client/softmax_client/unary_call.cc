@@ -140,7 +140,7 @@ absl::StatusOr<Tensor> UnaryCall::TakeTensor() const {
 
 absl::Status UnaryCall::CopyInto(std::span<std::byte> output, ServerTiming* timing) const {
   if (!status_.ok()) return status_;
-  server::CopyFromSlices(received_->pieces(), fields_.payload_offset, output.size(), output.data());
+  CopyFromSlices(received_->pieces(), fields_.payload_offset, output.size(), output.data());
   if (timing != nullptr) *timing = fields_.timing;
   return absl::OkStatus();
 }

@@ -8,8 +8,6 @@
 namespace softmax::client {
 namespace {
 
-using server::WireCursor;
-
 void AppendVarint(std::uint64_t value, std::string* out) {
   while (value >= 0x80) {
     out->push_back(static_cast<char>(value | 0x80));
@@ -27,29 +25,29 @@ template <typename T>
 void AppendPackedField(std::uint32_t tag, std::span<const T> values, std::string* out) {
   if (values.empty()) return;
   std::size_t size = 0;
-  for (const T value : values) size += server::VarintSize(static_cast<std::uint64_t>(value));
+  for (const T value : values) size += VarintSize(static_cast<std::uint64_t>(value));
   AppendField(tag, size, out);
   for (const T value : values) AppendVarint(static_cast<std::uint64_t>(value), out);
 }
 
 void AppendScale(double scale, std::string* out) {
-  AppendVarint(server::kRequestScale, out);
+  AppendVarint(kRequestScale, out);
   const auto bits = std::bit_cast<std::uint64_t>(scale);
   for (int shift = 0; shift < 64; shift += 8) out->push_back(static_cast<char>(bits >> shift));
 }
 
 void AppendSummary(const SummaryOptions& summary, std::string* out) {
   std::string block;
-  if (summary.top_k != 0) AppendField(server::kSummaryRequestTopK, summary.top_k, &block);
+  if (summary.top_k != 0) AppendField(kSummaryRequestTopK, summary.top_k, &block);
   if (!summary.indices.empty()) {
     static_assert(std::endian::native == std::endian::little);
-    AppendField(server::kSummaryRequestIndices, summary.indices.size_bytes(), &block);
+    AppendField(kSummaryRequestIndices, summary.indices.size_bytes(), &block);
     block.append(reinterpret_cast<const char*>(summary.indices.data()), summary.indices.size_bytes());
   }
-  if (summary.log_sum_exp) AppendField(server::kSummaryRequestLogSumExp, 1, &block);
-  if (summary.entropy) AppendField(server::kSummaryRequestEntropy, 1, &block);
-  if (summary.full) AppendField(server::kSummaryRequestFull, 1, &block);
-  AppendField(server::kRequestSummary, block.size(), out);
+  if (summary.log_sum_exp) AppendField(kSummaryRequestLogSumExp, 1, &block);
+  if (summary.entropy) AppendField(kSummaryRequestEntropy, 1, &block);
+  if (summary.full) AppendField(kSummaryRequestFull, 1, &block);
+  AppendField(kRequestSummary, block.size(), out);
   *out += block;
 }
 
@@ -61,13 +59,13 @@ bool ReadStatus(WireCursor* cursor, ResponseFields* out) {
   return ForEachFieldInside(cursor, [&](std::uint32_t tag) {
     std::uint64_t value;
     switch (tag) {
-      case server::kStatusCode:
+      case kStatusCode:
         if (!cursor->ReadVarint(&value)) return false;
         out->code = static_cast<std::int32_t>(value);
         return true;
-      case server::kStatusMessage:
+      case kStatusMessage:
         return ReadText(cursor, &out->message);
-      case server::kStatusRetryAfter:
+      case kStatusRetryAfter:
         if (!cursor->ReadVarint(&value)) return false;
         out->retry_after_ms = static_cast<std::uint32_t>(value);
         return true;
@@ -80,13 +78,13 @@ bool ReadStatus(WireCursor* cursor, ResponseFields* out) {
 bool ReadTiming(WireCursor* cursor, ResponseFields* out) {
   return ForEachFieldInside(cursor, [&](std::uint32_t tag) {
     switch (tag) {
-      case server::kTimingQueue:
+      case kTimingQueue:
         return cursor->ReadVarint(&out->timing.queue_ns);
-      case server::kTimingBatch:
+      case kTimingBatch:
         return cursor->ReadVarint(&out->timing.batch_ns);
-      case server::kTimingExecution:
+      case kTimingExecution:
         return cursor->ReadVarint(&out->timing.execution_ns);
-      case server::kTimingBatchRows:
+      case kTimingBatchRows:
         return cursor->ReadVarint(&out->timing.batch_rows);
       default:
         return SkipField(cursor, tag);
@@ -106,13 +104,13 @@ bool ReadOutput(WireCursor* cursor, ResponseFields* out) {
     std::uint64_t value;
     bool fits = true;
     switch (tag) {
-      case server::kTensorDtype:
+      case kTensorDtype:
         return cursor->ReadVarint(&out->dtype);
-      case server::kTensorShape:
+      case kTensorShape:
         return cursor->ReadVarint(&value) && AddDimension(value, out);
-      case server::kTensorShapePacked:
-        return server::ReadPacked(cursor, [&](std::uint64_t v) { fits = fits && AddDimension(v, out); }) && fits;
-      case server::kTensorData:
+      case kTensorShapePacked:
+        return ReadPacked(cursor, [&](std::uint64_t v) { fits = fits && AddDimension(v, out); }) && fits;
+      case kTensorData:
         if (!cursor->ReadLength(&out->payload_bytes)) return false;
         out->payload_offset = cursor->position();
         return cursor->Skip(out->payload_bytes);
@@ -125,10 +123,10 @@ bool ReadOutput(WireCursor* cursor, ResponseFields* out) {
 bool ReadSummary(WireCursor* cursor, ResponseFields* out) {
   out->has_summary = true;
   return ForEachFieldInside(cursor, [&](std::uint32_t tag) {
-    if (tag < server::kSummaryTopValues || tag > server::kSummaryEntropy || (tag & 7) != 2) {
+    if (tag < kSummaryTopValues || tag > kSummaryEntropy || (tag & 7) != 2) {
       return SkipField(cursor, tag);
     }
-    const std::size_t part = (tag - server::kSummaryTopValues) >> 3;
+    const std::size_t part = (tag - kSummaryTopValues) >> 3;
     if (!cursor->ReadLength(&out->part_bytes[part])) return false;
     out->part_offset[part] = cursor->position();
     return cursor->Skip(out->part_bytes[part]);
@@ -137,15 +135,15 @@ bool ReadSummary(WireCursor* cursor, ResponseFields* out) {
 
 bool ReadResponseField(WireCursor* cursor, std::uint32_t tag, ResponseFields* out) {
   switch (tag) {
-    case server::kResponseId:
+    case kResponseId:
       return cursor->ReadVarint(&out->id);
-    case server::kResponseStatus:
+    case kResponseStatus:
       return ReadStatus(cursor, out);
-    case server::kResponseTiming:
+    case kResponseTiming:
       return ReadTiming(cursor, out);
-    case server::kResponseSummary:
+    case kResponseSummary:
       return ReadSummary(cursor, out);
-    case server::kResponseOutput:
+    case kResponseOutput:
       return ReadOutput(cursor, out);
     default:
       return SkipField(cursor, tag);
@@ -156,30 +154,30 @@ bool ReadResponseField(WireCursor* cursor, std::uint32_t tag, ResponseFields* ou
 
 void AppendRequestHeader(const RequestFields& fields, Framing framing, std::string* out) {
   std::string tensor;
-  AppendField(server::kTensorDtype, static_cast<std::uint64_t>(fields.dtype), &tensor);
-  AppendPackedField(server::kTensorShapePacked, fields.shape, &tensor);
-  AppendField(server::kTensorData, fields.data_bytes, &tensor);
+  AppendField(kTensorDtype, static_cast<std::uint64_t>(fields.dtype), &tensor);
+  AppendPackedField(kTensorShapePacked, fields.shape, &tensor);
+  AppendField(kTensorData, fields.data_bytes, &tensor);
 
   std::string request;
-  if (fields.id != 0) AppendField(server::kRequestId, fields.id, &request);
+  if (fields.id != 0) AppendField(kRequestId, fields.id, &request);
   if (fields.operation != Operation::kSoftmax) {
-    AppendField(server::kRequestOperation, static_cast<std::uint64_t>(fields.operation), &request);
+    AppendField(kRequestOperation, static_cast<std::uint64_t>(fields.operation), &request);
   }
   if (fields.axis) {  // a negative int32 is sign-extended to 64 bits on the wire
-    AppendField(server::kRequestAxis, static_cast<std::uint64_t>(std::int64_t{*fields.axis}), &request);
+    AppendField(kRequestAxis, static_cast<std::uint64_t>(std::int64_t{*fields.axis}), &request);
   }
   if (fields.scale) AppendScale(*fields.scale, &request);
   if (fields.output_dtype) {
-    AppendField(server::kRequestOutputDtype, static_cast<std::uint64_t>(*fields.output_dtype), &request);
+    AppendField(kRequestOutputDtype, static_cast<std::uint64_t>(*fields.output_dtype), &request);
   }
-  AppendPackedField(server::kRequestLengthsPacked, fields.lengths, &request);
-  if (fields.timeout_us != 0) AppendField(server::kRequestTimeout, fields.timeout_us, &request);
+  AppendPackedField(kRequestLengthsPacked, fields.lengths, &request);
+  if (fields.timeout_us != 0) AppendField(kRequestTimeout, fields.timeout_us, &request);
   if (fields.summary.any()) AppendSummary(fields.summary, &request);
-  AppendField(server::kRequestInput, tensor.size() + fields.data_bytes, &request);
+  AppendField(kRequestInput, tensor.size() + fields.data_bytes, &request);
   request += tensor;
 
   if (framing == Framing::kStreamElement) {
-    AppendField(server::kStreamElement, request.size() + fields.data_bytes, out);
+    AppendField(kStreamElement, request.size() + fields.data_bytes, out);
   }
   *out += request;
 }
@@ -195,7 +193,7 @@ absl::Status DecodeStreamResponse(Pieces pieces, std::vector<ResponseFields>* ou
   out->clear();
   WireCursor cursor(pieces);
   const bool good = ForEachField(&cursor, [&](std::uint32_t tag) {
-    if (tag != server::kStreamElement) return SkipField(&cursor, tag);
+    if (tag != kStreamElement) return SkipField(&cursor, tag);
     ResponseFields& response = out->emplace_back();
     return ForEachFieldInside(&cursor,
                               [&](std::uint32_t inner) { return ReadResponseField(&cursor, inner, &response); });
@@ -205,7 +203,7 @@ absl::Status DecodeStreamResponse(Pieces pieces, std::vector<ResponseFields>* ou
 
 bool EqualsPieces(Pieces pieces, std::uint64_t offset, std::span<const std::byte> expected) {
   bool equal = true;
-  server::VisitSlices(pieces, offset, expected.size(), [&](const std::uint8_t* data, std::uint64_t size) {
+  VisitSlices(pieces, offset, expected.size(), [&](const std::uint8_t* data, std::uint64_t size) {
     equal = equal && std::memcmp(data, expected.data(), size) == 0;
     expected = expected.subspan(size);
   });

@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "client/softmax_client/types.h"
-#include "server/wire/slices.h"
+#include "common/wire/slices.h"
 
 // Writes requests and reads answers of proto/softmax/v1/softmax.proto by hand, so that a tensor's
 // bytes are never copied into a message. No gRPC here; a test holds it against the generated code.
 namespace softmax::client {
 
-using Pieces = server::Slices;
+using Pieces = Slices;
 
 // Whether a message stands alone or is one element of a stream message, which then needs its own
 // tag and length.

@@ -4,7 +4,7 @@
 #include <climits>
 #include <thread>
 
-#include "server/base/shortage.h"
+#include "common/base/shortage.h"
 #include "server/config/check.h"
 #include "server/config/security_check.h"
 #include "server/rpc/calls/control_message.h"

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "common/wire/wire.h"
 #include "server/batching/backlog.h"
 #include "server/config/config.h"
 #include "server/execution/device_group.h"
@@ -13,7 +14,6 @@
 #include "server/rpc/accept/channel_settings.h"
 #include "server/rpc/accept/connections.h"
 #include "server/rpc/queue/queue_thread.h"
-#include "server/wire/wire.h"
 
 // What the parts of the server are told of the configuration.
 namespace softmax::server {

@@ -3,8 +3,8 @@
 #include <chrono>
 #include <memory>
 
+#include "common/base/mutex.h"
 #include "server/app/sweeper.h"
-#include "server/base/mutex.h"
 #include "server/metrics/metrics.h"
 #include "server/rpc/accept/acceptor.h"
 #include "server/rpc/accept/connections.h"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "server/base/clock.h"
+#include "common/base/clock.h"
 
 namespace softmax::server {
 

@@ -6,7 +6,7 @@
 #include <iterator>
 #include <utility>
 
-#include "server/wire/oip.h"
+#include "common/wire/oip.h"
 
 namespace softmax::server {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "server/base/mutex.h"
+#include "common/base/mutex.h"
 #include "server/config/config.h"
 #include "server/rpc/security/tls_files.h"
 #include "server/rpc/security/token_check.h"

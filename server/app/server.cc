@@ -3,6 +3,7 @@
 #include <absl/strings/str_cat.h>
 #include <grpcpp/server.h>
 
+#include "common/base/address.h"
 #include "server/app/announce.h"
 #include "server/app/component_options.h"
 #include "server/app/drain.h"
@@ -11,7 +12,6 @@
 #include "server/app/info.h"
 #include "server/app/oip_pages.h"
 #include "server/app/secrets.h"
-#include "server/base/address.h"
 #include "server/base/receive_pool.h"
 #include "server/config/security_check.h"
 #include "server/rpc/accept/socket_handoff.h"

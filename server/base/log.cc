@@ -17,8 +17,8 @@
 #include <system_error>
 #include <utility>
 
+#include "common/base/safe_text.h"
 #include "server/base/log_writer.h"
-#include "server/base/safe_text.h"
 
 namespace softmax::server {
 namespace {

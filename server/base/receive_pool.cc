@@ -3,7 +3,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "server/base/mutex.h"
+#include "common/base/mutex.h"
 
 namespace softmax::server {
 namespace {

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <memory>
 
-#include "server/base/address.h"
+#include "common/base/address.h"
 #include "server/base/socket_name.h"
 
 namespace softmax::server {

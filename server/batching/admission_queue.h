@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <deque>
 
-#include "server/base/clock.h"
+#include "common/base/clock.h"
 #include "server/base/striped_counter.h"
 #include "server/batching/batcher.h"
 #include "server/batching/charge.h"

@@ -6,7 +6,7 @@
 #include <functional>
 #include <vector>
 
-#include "server/base/mutex.h"
+#include "common/base/mutex.h"
 
 namespace softmax::server {
 

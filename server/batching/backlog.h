@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "server/base/mutex.h"
+#include "common/base/mutex.h"
 #include "server/batching/arena.h"
 #include "server/batching/batch.h"
 

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/base/clock.h"
 #include "kernels/types.h"
-#include "server/base/clock.h"
 #include "server/batching/pending_request.h"
 #include "server/batching/span_ref.h"
 #include "server/metrics/metrics.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "server/base/tensor_spec.h"
+#include "common/wire/tensor_spec.h"
 
 namespace softmax::server {
 

@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "server/base/clock.h"
-#include "server/base/tensor_spec.h"
+#include "common/base/clock.h"
+#include "common/wire/tensor_spec.h"
 #include "server/batching/charge.h"
 #include "server/batching/span_ref.h"
 

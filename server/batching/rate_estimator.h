@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "server/base/clock.h"
+#include "common/base/clock.h"
 
 namespace softmax::server {
 

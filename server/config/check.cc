@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/base/address.h"
+#include "common/base/address.h"
 #include "server/config/security_check.h"
 #include "server/config/values.h"
 

@@ -10,9 +10,9 @@
 #include <set>
 #include <string_view>
 
-#include "server/base/process_settings.h"
-#include "server/base/safe_text.h"
-#include "server/base/text_file.h"
+#include "common/base/process_settings.h"
+#include "common/base/safe_text.h"
+#include "common/base/text_file.h"
 #include "server/config/check.h"
 #include "server/config/flags.h"
 #include "server/config/values.h"

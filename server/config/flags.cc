@@ -9,8 +9,8 @@
 #include <sstream>
 #include <utility>
 
-#include "server/base/help_text.h"
-#include "server/base/nearest.h"
+#include "common/base/help_text.h"
+#include "common/base/nearest.h"
 #include "server/config/values.h"
 
 namespace softmax::server {

@@ -11,7 +11,7 @@
 #include <cmath>
 #include <span>
 
-#include "server/base/duration.h"
+#include "common/base/duration.h"
 #include "server/config/flags.h"
 
 namespace softmax::server {

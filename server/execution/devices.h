@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "server/base/clock.h"
-#include "server/base/mutex.h"
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
 #include "server/execution/quarantined_memory.h"
 
 namespace softmax::server {

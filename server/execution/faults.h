@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "server/base/clock.h"
+#include "common/base/clock.h"
 
 namespace softmax::server {
 

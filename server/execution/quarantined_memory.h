@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "server/base/mutex.h"
+#include "common/base/mutex.h"
 #include "server/batching/lane.h"
 
 namespace softmax::server {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <stop_token>
 
-#include "server/base/clock.h"
+#include "common/base/clock.h"
 #include "server/batching/lane.h"
 
 namespace softmax::server {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "server/base/clock.h"
+#include "common/base/clock.h"
 #include "server/batching/lane.h"
 #include "server/execution/devices.h"
 

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <string>
 
-#include "server/base/clock.h"
+#include "common/base/clock.h"
 #include "server/metrics/metrics.h"
 
 namespace softmax::server {

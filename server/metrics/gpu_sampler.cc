@@ -3,8 +3,8 @@
 #include <thread>
 #include <utility>
 
-#include "server/base/clock.h"
-#include "server/base/mutex.h"
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
 
 namespace softmax::server {
 

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "server/base/mutex.h"
+#include "common/base/mutex.h"
 #include "server/metrics/families.h"
 #include "server/metrics/gpu_sampler.h"
 #include "server/metrics/open_metrics.h"

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/base/clock.h"
+#include "common/base/clock.h"
 #include "server/metrics/http_page.h"
 
 // Everything the server tells Prometheus. Code says what happened; metric names, units and buckets

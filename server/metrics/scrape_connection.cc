@@ -6,7 +6,7 @@
 
 #include <cerrno>
 
-#include "server/base/clock.h"
+#include "common/base/clock.h"
 #include "server/metrics/open_metrics.h"
 
 namespace softmax::server {

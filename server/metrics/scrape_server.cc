@@ -13,7 +13,7 @@
 #include <system_error>
 #include <utility>
 
-#include "server/base/address.h"
+#include "common/base/address.h"
 #include "server/base/tcp_listen.h"
 #include "server/metrics/scrape_connection.h"
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "server/base/mutex.h"
+#include "common/base/mutex.h"
 #include "server/metrics/exemplar.h"
 #include "server/metrics/histogram.h"
 #include "server/metrics/metrics.h"

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "server/base/process_settings.h"
+#include "common/base/process_settings.h"
 #include "server/rpc/accept/channel_settings.h"
 #include "server/rpc/queue/tag.h"
 #include "tests/bench/echo_calls.h"

@@ -8,7 +8,7 @@
 #include <numeric>
 #include <thread>
 
-#include "server/base/process_settings.h"
+#include "common/base/process_settings.h"
 #include "server/execution/device_group.h"
 #include "server/execution/executor.h"
 #include "tests/bench/inprocess_caller.h"
@@ -20,7 +20,6 @@ namespace {
 using server::Arena;
 using server::Backlog;
 using server::Executor;
-using server::SteadyClock;
 
 constexpr char kColumns[] =
     "backend,devices,threads,payload_bytes,in_flight,seconds,requests_per_s,GBps,p50_us,p99_us,mean_batch_requests,"

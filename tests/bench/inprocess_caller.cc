@@ -13,8 +13,6 @@ namespace softmax::bench {
 namespace {
 
 using server::Answer;
-using server::SteadyClock;
-using server::TimePoint;
 
 // As the queue threads do (server/rpc/queue/queue_thread.cc).
 constexpr int kSpinPolls = 64;

@@ -29,7 +29,7 @@ struct CallerFigures {
   std::uint64_t batches = 0;
   std::uint64_t batch_requests = 0;
   std::uint64_t batch_rows = 0;
-  server::Nanoseconds execution{0};  // of all batches together
+  Nanoseconds execution{0};  // of all batches together
   std::uint64_t judged = 0;
   std::uint64_t wrong = 0;
   std::string first_failure;  // or the first wrong answer

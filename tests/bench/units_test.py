@@ -217,7 +217,7 @@ class Parts(unittest.TestCase):
 
         for sources in (text("tests/bench/echo_server.cc"), text("server/main.cc", "server/rpc/queue/queue_server.h",
                                                                                 "server/rpc/queue/queue_server.cc")):
-            for header, call in (("server/base/process_settings.h", "ApplyProcessSettings()"),
+            for header, call in (("common/base/process_settings.h", "ApplyProcessSettings()"),
                                  ("server/rpc/accept/channel_settings.h", "ApplyServerSettings(")):
                 self.assertIn(f'#include "{header}"', sources)
                 self.assertIn(call, sources)

@@ -15,9 +15,9 @@
 #include <thread>
 #include <vector>
 
+#include "common/wire/oip.h"
+#include "common/wire/wire.h"
 #include "inference/inference.grpc.pb.h"
-#include "server/wire/oip.h"
-#include "server/wire/wire.h"
 #include "softmax/v1/softmax.grpc.pb.h"
 #include "tests/end_to_end/server_process.h"
 #include "tests/support/sanitized.h"
@@ -157,8 +157,8 @@ std::vector<Kind> Kinds() {
 Charge ChargeOfKind(const Kind& kind) {
   const std::span<const std::uint8_t> one(reinterpret_cast<const std::uint8_t*>(kind.message.data()),
                                           kind.message.size());
-  const server::Slices slices(&one, 1);
-  const server::WireLimits limits;
+  const Slices slices(&one, 1);
+  const WireLimits limits;
   Charge sum;
   const auto count = [&sum](const Charge& charge) {
     sum.held += charge.held;
@@ -166,21 +166,21 @@ Charge ChargeOfKind(const Kind& kind) {
     sum.work += charge.work;
   };
   if (kind.door == Kind::Door::kOip) {
-    server::InferRequest request;
-    server::DecodeInferRequest(slices, limits, &request);
+    InferRequest request;
+    DecodeInferRequest(slices, limits, &request);
     EXPECT_TRUE(request.status.ok()) << kind.name << ": " << request.status;
-    for (const server::InferTensor& tensor : request.tensors) {
+    for (const InferTensor& tensor : request.tensors) {
       count(server::ChargeOf(tensor.request.spec, kind.message.size(), CallKind::kUnary, server::kCpuPrices));
     }
   } else if (kind.door == Kind::Door::kStream) {
-    std::vector<server::DecodedRequest> requests;
-    EXPECT_TRUE(server::DecodeStreamRequest(slices, limits, &requests).ok());
-    for (const server::DecodedRequest& request : requests) {
+    std::vector<DecodedRequest> requests;
+    EXPECT_TRUE(DecodeStreamRequest(slices, limits, &requests).ok());
+    for (const DecodedRequest& request : requests) {
       count(server::ChargeOf(request.spec, request.encoded_bytes, CallKind::kStreamed, server::kCpuPrices));
     }
   } else {
-    server::DecodedRequest request;
-    server::DecodeRequest(slices, limits, &request);
+    DecodedRequest request;
+    DecodeRequest(slices, limits, &request);
     EXPECT_TRUE(request.status.ok()) << kind.name << ": " << request.status;
     count(server::ChargeOf(request.spec, kind.message.size(), CallKind::kUnary, server::kCpuPrices));
   }

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "server/base/process_settings.h"
+#include "common/base/process_settings.h"
 #include "tests/support/eventually.h"
 #include "tests/support/kernel_cases.h"
 

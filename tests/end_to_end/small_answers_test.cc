@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "server/wire/oip.h"
+#include "common/wire/oip.h"
 #include "tests/end_to_end/oip_fixture.h"
 #include "tests/support/summary_cases.h"
 
@@ -356,13 +356,13 @@ TEST_F(SmallOip, ClassesAreNoLongerThanTheirLimitCounts) {
     const std::vector<std::string> texts = TextsOf(Answer(request).raw_output_contents(0));
     ASSERT_EQ(texts.size(), 2u);
     EXPECT_EQ(texts[0], "0.000000:0");
-    server::TensorSpec spec;
+    TensorSpec spec;
     spec.input_type = spec.output_type = type;
     spec.operation = kernels::Operation::kLogSoftmax;
     spec.outer = 1;
     spec.cols = 2;
     EXPECT_EQ(texts[1], is_double ? "-1.7e+308:1" : "-3.3999999521443642e+38:1");
-    EXPECT_LE(texts[1].size() + sizeof(std::uint32_t), server::MostClassBytes(spec));
+    EXPECT_LE(texts[1].size() + sizeof(std::uint32_t), MostClassBytes(spec));
   }
 }
 

@@ -57,7 +57,7 @@ void CheckAnswer(Pieces cut, std::string_view whole, const ResponseFields& answe
   Require(answer.payload_bytes <= whole.size() - answer.payload_offset, "and ends there");
   Require(answer.message.size() <= whole.size(), "a status is no longer than its message");
   std::vector<std::byte> payload(answer.payload_bytes);
-  server::CopyFromSlices(cut, answer.payload_offset, payload.size(), payload.data());
+  CopyFromSlices(cut, answer.payload_offset, payload.size(), payload.data());
   Require(payload.empty() || std::memcmp(payload.data(), whole.data() + answer.payload_offset, payload.size()) == 0,
           "the payload is copied whole");
   Require(EqualsPieces(cut, answer.payload_offset, payload), "and found equal");

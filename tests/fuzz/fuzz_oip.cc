@@ -6,10 +6,10 @@
 #include <string_view>
 #include <vector>
 
+#include "common/wire/oip.h"
 #include "inference/inference.pb.h"
-#include "server/wire/oip.h"
+#include "tests/common/wire/sliced_message.h"
 #include "tests/fuzz/require.h"
-#include "tests/server/wire/sliced_message.h"
 
 // libFuzzer over the decoder of ModelInferRequest and what is made of its result, held against the generated parser.
 // The input is as fuzz_wire's, but for bit 0 of its first byte: the answer is a stream's.

@@ -28,12 +28,12 @@ MAX_BYTES = {"config": 700, "metrics": 1000}  # others: 512
 SHARE = {"greeting": 0.05, "tokens": 0.25, "npy": 0.5}
 # The files whose lines a target is there to reach.
 DECODERS = {
-    "wire": ["server/wire/contract.cc", "server/wire/cursor.cc", "server/wire/decode.cc",
-             "server/wire/fault.cc", "server/wire/walk.cc"],
+    "wire": ["common/wire/contract.cc", "common/wire/cursor.cc", "common/wire/decode.cc",
+             "common/wire/fault.cc", "common/wire/walk.cc"],
     "client_wire": ["client/softmax_client/wire.cc", "client/softmax_client/server_info.cc",
-                    "client/softmax_client/fields.h", "server/wire/cursor.cc"],
-    "oip": ["server/wire/contract.cc", "server/wire/cursor.cc", "server/wire/oip_decode.cc",
-            "server/wire/oip_encode.cc", "server/wire/oip_walk.cc"],
+                    "client/softmax_client/fields.h", "common/wire/cursor.cc"],
+    "oip": ["common/wire/contract.cc", "common/wire/cursor.cc", "common/wire/oip_decode.cc",
+            "common/wire/oip_encode.cc", "common/wire/oip_walk.cc"],
     "config": ["server/config/config.cc", "server/config/flags.cc", "server/config/check.cc",
                "server/config/security_check.cc", "server/config/print.cc"],
     "greeting": ["server/rpc/accept/greeting.cc"],
@@ -41,8 +41,8 @@ DECODERS = {
                 "client/loadgen/measure/server_metrics.cc", "client/loadgen/measure/http_get.cc"],
     "npy": ["client/cli/npy.cc", "client/cli/text.cc"],
     "tokens": ["server/rpc/security/token_set.cc"],
-    "values": ["server/config/values.cc", "client/softmax_client/target.cc", "server/base/address.cc",
-               "server/base/duration.cc"],
+    "values": ["server/config/values.cc", "client/softmax_client/target.cc", "common/base/address.cc",
+               "common/base/duration.cc"],
 }
 DECODERS["stream"] = DECODERS["wire"]
 

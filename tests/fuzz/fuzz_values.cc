@@ -3,7 +3,7 @@
 #include <string>
 
 #include "client/softmax_client/target.h"
-#include "server/base/nearest.h"
+#include "common/base/nearest.h"
 #include "server/config/check.h"
 #include "server/config/security_check.h"
 #include "server/config/values.h"

@@ -5,10 +5,10 @@
 #include <string_view>
 #include <vector>
 
-#include "server/wire/cursor.h"
-#include "server/wire/wire.h"
+#include "common/wire/cursor.h"
+#include "common/wire/wire.h"
+#include "tests/common/wire/sliced_message.h"
 #include "tests/fuzz/require.h"
-#include "tests/server/wire/sliced_message.h"
 
 // libFuzzer over the decoder and what is made of its result. The input is
 //   byte 0      bit 0: a stream's message (always, in fuzz_stream); bit 1: tight limits; bits 4 to 7: the number of

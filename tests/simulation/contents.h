@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "server/base/tensor_spec.h"
+#include "common/wire/tensor_spec.h"
 #include "server/batching/batch.h"
 
 // What requests contain and what the simulated devices make of it: cheap, and different for every request, element,

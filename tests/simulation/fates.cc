@@ -22,7 +22,7 @@ void Request::Begin(const Action& action, Connection* connection) {
   spec_.cols = action.columns;
   spec_.has_lengths = action.has_lengths;
   arrived_ = g_now;
-  deadline_ = action.deadline.count() > 0 ? g_now + action.deadline : server::kNoDeadline;
+  deadline_ = action.deadline.count() > 0 ? g_now + action.deadline : kNoDeadline;
   lengths_.clear();
   for (std::int64_t row = 0; action.has_lengths && row < spec_.outer; ++row) {
     lengths_.push_back(LengthOf(action.id, row, spec_.cols));
@@ -89,7 +89,7 @@ void SimulatedLane::Launch(server::Batch* batch) {
   Random random(world.script_.seed, kLatency, number - 1);
   TimePoint due = g_now + world.settings_.latency + Nanoseconds(random.Below(20'000)) + Nanoseconds(batch->bytes() / 8);
   if (device.hangs) {
-    due = server::kNoDeadline;
+    due = kNoDeadline;
     --world.threads_[thread_].running;
     // It may write at any time later.
     world.Push(EventKind::kLateWrite, g_now + Nanoseconds(random.Below(50'000'000)),
@@ -97,7 +97,7 @@ void SimulatedLane::Launch(server::Batch* batch) {
   }
   if (!running_.empty()) due = std::max(due, running_.back().due);
   running_.push_back({batch, due, begin, batch->bytes(), device.fails});
-  if (due != server::kNoDeadline && !world.settings_.lanes_poll) world.Push(EventKind::kLaneDone, due, thread_);
+  if (due != kNoDeadline && !world.settings_.lanes_poll) world.Push(EventKind::kLaneDone, due, thread_);
   world.WatchDevices();
 }
 

@@ -4,15 +4,13 @@
 #include <string>
 #include <vector>
 
+#include "common/base/clock.h"
 #include "kernels/types.h"
-#include "server/base/clock.h"
 #include "server/batching/admission_queue.h"
 #include "server/batching/backlog.h"
 #include "server/batching/batcher.h"
 
 namespace softmax::simulation {
-
-using server::Nanoseconds;
 
 // The server that a seed makes: small, so that everything that can run short does. Times are short likewise.
 struct Settings {

@@ -137,8 +137,8 @@ void World::Act(const Action& action) {
       Thread& thread = threads_[action.thread];
       thread.stands_still_until = g_now + action.span;
       must_watch_ = true;
-      if (thread.turn_at != server::kNoDeadline && thread.turn_at < thread.stands_still_until) {
-        thread.turn_at = server::kNoDeadline;
+      if (thread.turn_at != kNoDeadline && thread.turn_at < thread.stands_still_until) {
+        thread.turn_at = kNoDeadline;
         Wake(action.thread, thread.stands_still_until);
       }
       return;
@@ -156,7 +156,7 @@ bool World::Progress(Thread& thread) {
 // As QueueThread::Run, from one sleep to the next.
 void World::Turn(std::uint32_t index) {
   Thread& thread = threads_[index];
-  thread.turn_at = server::kNoDeadline;
+  thread.turn_at = kNoDeadline;
   running_thread_ = index;
   ++thread.turns;
   Random random(script_.seed, kTurn, thread.turns << 8 | index);
@@ -190,13 +190,12 @@ void World::Turn(std::uint32_t index) {
     thread.idle_turns = 0;
     return Wake(index, g_now + Nanoseconds(100 + random.Below(500)));
   }
-  const bool idle =
-      arrived_now == 0 && batches_ == batches_before && thread.admission->next_look() == server::kNoDeadline;
+  const bool idle = arrived_now == 0 && batches_ == batches_before && thread.admission->next_look() == kNoDeadline;
   thread.idle_turns = idle ? thread.idle_turns + 1 : 0;
   verdict_.Expect(thread.idle_turns < kMostIdleTurns, "sleep: thread ", index, " has turned ", kMostIdleTurns,
                   " times for nothing");
   // Now it sleeps, unless it was woken meanwhile.
-  if (settings_.batcher.max_queue_delay.count() == 0 && thread.turn_at == server::kNoDeadline) {
+  if (settings_.batcher.max_queue_delay.count() == 0 && thread.turn_at == kNoDeadline) {
     verdict_.Expect(thread.batcher->in_flight() || thread.placed == 0, "work-conserving: thread ", index,
                     " sleeps with an idle lane and ", thread.placed, " requests in batches");
   }
@@ -206,7 +205,7 @@ void World::Turn(std::uint32_t index) {
   }
   // Batches that wait for a device's test, or on devices that hang.
   if (devices_.lost() > 0 && thread.batcher->needs_polling()) next = std::min(next, g_now + milliseconds(1));
-  if (next != server::kNoDeadline) Wake(index, std::max(next, g_now + Nanoseconds(100)));
+  if (next != kNoDeadline) Wake(index, std::max(next, g_now + Nanoseconds(100)));
 }
 
 // Backlog threads that have nothing to do look at the queue.
@@ -224,7 +223,7 @@ void World::PokeFillers() {
       looked_at_queued_ = backlog_.queued_requests();
       looked_at_used_ = arena_.slabs_used();
       looks_again_at_ = next;
-      if (next != server::kNoDeadline && next < fillers_at_) {
+      if (next != kNoDeadline && next < fillers_at_) {
         fillers_at_ = std::max(next, g_now + Nanoseconds(1));
         Push(EventKind::kFiller, fillers_at_);
       }
@@ -292,7 +291,7 @@ void World::Happen(const Event& event) {
     case EventKind::kLaneDone:
       return Wake(event.index, g_now + Nanoseconds(1000));
     case EventKind::kFiller:
-      if (event.at == fillers_at_) fillers_at_ = server::kNoDeadline;
+      if (event.at == fillers_at_) fillers_at_ = kNoDeadline;
       looks_again_at_ = g_now;
       return PokeFillers();
     case EventKind::kCarry: {

@@ -21,7 +21,6 @@
 // What a world is made of: world.cc moves it, fates.cc has its requests and devices and says what has to hold of them.
 namespace softmax::simulation {
 
-using server::TimePoint;
 using std::chrono::milliseconds;
 
 // Beginning late enough that nothing is before the epoch.
@@ -137,7 +136,7 @@ class SimulatedLane final : public server::Lane {
   server::Batch* Poll() override;
   bool needs_polling() const override;
   // When the oldest batch is ready; kNoDeadline: none will be.
-  TimePoint due() const { return running_.empty() ? server::kNoDeadline : running_.front().due; }
+  TimePoint due() const { return running_.empty() ? kNoDeadline : running_.front().due; }
 
  private:
   struct Running {
@@ -184,7 +183,7 @@ struct Thread {
   std::vector<Request*> arrived;
   std::vector<Request*> taken;  // of those, in this turn; empty between turns
   std::vector<std::unique_ptr<Request>> spare;
-  TimePoint turn_at = server::kNoDeadline;
+  TimePoint turn_at = kNoDeadline;
   TimePoint stands_still_until{};
   std::uint64_t turns = 0;
   std::uint32_t idle_turns = 0;  // one after another, in which nothing came, finished or began
@@ -260,7 +259,7 @@ class World {
   std::vector<Connection> connections_;
   std::vector<std::optional<server::Backlog::Taken>> fillers_;  // the backlog's threads, and what each copies
   std::uint32_t running_thread_ = UINT32_MAX;
-  TimePoint fillers_at_ = server::kNoDeadline;
+  TimePoint fillers_at_ = kNoDeadline;
   // What a filler saw that found nothing to take.
   std::uint64_t looked_at_queued_ = 0;
   std::uint32_t looked_at_used_ = 0;

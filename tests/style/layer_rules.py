@@ -9,25 +9,28 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 # is always allowed its own folder. None: everything.
 MAY_INCLUDE = {
     "kernels/": ("kernels/",),
-    "server/base/": ("kernels/types.h",),
-    "server/wire/": ("server/base/", "kernels/types.h"),
-    "server/config/": ("server/base/",),
-    "server/metrics/": ("server/base/",),
-    "server/batching/": ("server/base/", "server/metrics/metrics.h", "kernels/types.h"),
-    "server/execution/": ("server/base/", "server/metrics/metrics.h", "server/batching/", "kernels/"),
-    "server/rpc/": ("server/base/", "server/wire/", "server/metrics/metrics.h", "server/batching/", "kernels/types.h"),
-    "server/rpc/security/": ("server/base/",),
-    "server/rpc/guard/": ("server/base/",),
-    "server/rpc/accept/": ("server/base/", "server/batching/", "server/rpc/guard/", "server/rpc/security/"),
-    "server/rpc/oip/": ("server/rpc/", "server/base/", "server/wire/", "server/metrics/metrics.h", "server/batching/",
+    "common/base/": (),
+    "common/wire/": ("common/base/", "kernels/types.h"),
+    "server/base/": ("common/base/",),
+    "server/config/": ("common/base/", "server/base/"),
+    "server/metrics/": ("common/base/", "server/base/"),
+    "server/batching/": ("common/base/", "common/wire/tensor_spec.h", "server/base/", "server/metrics/metrics.h",
+                         "kernels/types.h"),
+    "server/execution/": ("common/base/", "server/base/", "server/metrics/metrics.h", "server/batching/", "kernels/"),
+    "server/rpc/": ("common/", "server/base/", "server/metrics/metrics.h", "server/batching/", "kernels/types.h"),
+    "server/rpc/security/": ("common/base/", "server/base/"),
+    "server/rpc/guard/": ("common/base/", "server/base/"),
+    "server/rpc/accept/": ("common/base/", "server/base/", "server/batching/", "server/rpc/guard/",
+                           "server/rpc/security/"),
+    "server/rpc/oip/": ("server/rpc/", "common/", "server/base/", "server/metrics/metrics.h", "server/batching/",
                         "kernels/types.h", "kernels/reference.h"),
-    "server/rpc/health/": ("server/base/", "server/rpc/queue/", "server/rpc/calls/"),
-    "server/": ("server/", "kernels/"),
-    "client/": ("client/", "server/base/", "server/wire/", "kernels/types.h", "kernels/reference.h"),
+    "server/rpc/health/": ("common/base/", "server/base/", "server/rpc/queue/", "server/rpc/calls/"),
+    "server/": ("server/", "common/", "kernels/"),
+    "client/": ("client/", "common/", "kernels/types.h", "kernels/reference.h"),
     "tests/": None,
 }
 
-OURS = ("client/", "kernels/", "proto/", "server/", "tests/")
+OURS = ("client/", "common/", "kernels/", "proto/", "server/", "tests/")
 
 # A library's headers -> the places that may include them (prefixes), or, with "not", the places that may not.
 LIBRARIES = [
@@ -43,9 +46,9 @@ LIBRARIES = [
     ("Highway", re.compile(r"^hwy/"), ("kernels/cpu/", "kernels/bench/", "tests/")),
     # ThreadSanitizer cannot see into the distribution's abseil, so its locks look like races.
     ("abseil's locks", re.compile(r"^absl/synchronization/"),
-     ("server/base/process_settings.h", "server/rpc/", "server/main", "client/", "tests/")),
+     ("common/base/process_settings.h", "server/rpc/", "server/main", "client/", "tests/")),
     ("threads", re.compile(r"^(thread|mutex|condition_variable|future|shared_mutex)$"),
-     ("server/", "client/", "tests/", "kernels/bench/")),
+     ("common/base/", "server/", "client/", "tests/", "kernels/bench/")),
 ]
 
 # Take up to 14 s of compiling wherever they are included, and a header carries them on.
@@ -56,7 +59,7 @@ IN_NO_HEADER = [
 
 # Files that promise more than their folder does.
 PUBLIC_CLIENT_HEADERS = re.compile(r"^client/softmax_client/(softmax_client|options|types)\.h$")
-WIRE = re.compile(r"^server/wire/")
+WIRE = re.compile(r"^common/wire/")
 GRPC_OR_PROTOBUF = re.compile(r"^(grpc|google/protobuf/|softmax/v1/)|\.pb\.h$")
 
 

@@ -20,6 +20,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import doc_rules  # noqa: E402
+import floor_rules  # noqa: E402
 import layer_rules  # noqa: E402
 import page_rules  # noqa: E402
 import self_test  # noqa: E402
@@ -30,7 +31,7 @@ from tree import read_tree  # noqa: E402
 
 def check(root):
     files = read_tree(root)
-    rules = (layer_rules, text_rules, type_rules, doc_rules, page_rules)
+    rules = (layer_rules, floor_rules, text_rules, type_rules, doc_rules, page_rules)
     return [problem for rule in rules for problem in rule.check(files)]
 
 

@@ -17,7 +17,7 @@
 #include <memory>
 #include <optional>
 
-#include "server/base/address.h"
+#include "common/base/address.h"
 
 namespace softmax::client {
 namespace {
@@ -161,12 +161,12 @@ absl::StatusOr<HttpLocation> ParseHttpLocation(std::string_view text, std::strin
   const std::size_t slash = std::min(rest.find('/'), rest.size());
   const std::string_view path = slash < rest.size() ? rest.substr(slash) : default_path;
   rest = rest.substr(0, slash);
-  const auto pieces = server::SplitHostPort(rest);
+  const auto pieces = SplitHostPort(rest);
   if (!pieces) return bad("want host:port, such as localhost:9400");
   if (!pieces->in_brackets && pieces->host.find(':') != std::string_view::npos) {
     return bad("an IPv6 address stands in brackets, such as [::1]:9400");
   }
-  const int port = server::ParsePort(pieces->port).value_or(0);
+  const int port = ParsePort(pieces->port).value_or(0);
   if (port == 0) return bad("the port must be 1 to 65535");
   return HttpLocation{std::string(pieces->host), std::to_string(port), std::string(path)};
 }

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "server/base/text_file.h"
+#include "common/base/text_file.h"
 
 namespace softmax::client {
 namespace {
@@ -135,7 +135,7 @@ absl::StatusOr<std::vector<TraceEntry>> ParseTrace(absl::string_view text, std::
 
 absl::StatusOr<std::vector<TraceEntry>> ReadTrace(const std::string& path, std::size_t shapes) {
   std::string text;
-  const std::string problem = server::ReadTextFile(path, kMostTraceBytes, &text);
+  const std::string problem = ReadTextFile(path, kMostTraceBytes, &text);
   if (!problem.empty()) return absl::InvalidArgumentError(problem);
   return ParseTrace(text, shapes);
 }

@@ -13,14 +13,12 @@
 #include <vector>
 
 #include "client/softmax_client/fields.h"
-#include "server/wire/cursor.h"
-#include "server/wire/oip_tags.h"
-#include "server/wire/put.h"
+#include "common/wire/cursor.h"
+#include "common/wire/oip_tags.h"
+#include "common/wire/put.h"
 
 namespace softmax::client {
 namespace {
-
-using server::WireCursor;
 
 constexpr std::string_view kDatatypes[] = {"", "FP32", "FP16", "BF16", "FP64"};
 constexpr int kDepth = 100;
@@ -34,42 +32,42 @@ std::uint64_t TypeNamed(std::string_view datatype) {
 }
 
 void AppendBlock(std::uint32_t tag, std::string_view bytes, std::string* out) {
-  char* const at = server::PutBlockStart(tag, bytes.size(), server::Extend(out, server::BlockSize(bytes.size())));
+  char* const at = PutBlockStart(tag, bytes.size(), Extend(out, BlockSize(bytes.size())));
   bytes.copy(at, bytes.size());
 }
 
 // An entry of the parameters; `value` is a whole InferParameter.
 void AppendParameter(std::string_view key, std::string_view value, std::string* out) {
   std::string entry;
-  AppendBlock(server::kEntryKey, key, &entry);
-  AppendBlock(server::kEntryValue, value, &entry);
-  AppendBlock(server::kInferParameters, entry, out);
+  AppendBlock(kEntryKey, key, &entry);
+  AppendBlock(kEntryValue, value, &entry);
+  AppendBlock(kInferParameters, entry, out);
 }
 
 void AppendScalarParameter(std::string_view key, std::uint32_t tag, std::int64_t number, std::string* out) {
   std::string value(1, static_cast<char>(tag));
   const auto bits = static_cast<std::uint64_t>(number);
-  server::PutVarint(bits, server::Extend(&value, server::VarintSize(bits)));
+  PutVarint(bits, Extend(&value, VarintSize(bits)));
   AppendParameter(key, value, out);
 }
 
 void AppendParameters(const RequestFields& fields, std::string* out) {
-  if (fields.axis) AppendScalarParameter("axis", server::kParameterInt64, *fields.axis, out);
+  if (fields.axis) AppendScalarParameter("axis", kParameterInt64, *fields.axis, out);
   if (fields.scale) {
     const auto bits = std::bit_cast<std::array<char, sizeof(double)>>(*fields.scale);
-    std::string value(1, static_cast<char>(server::kParameterDouble));
+    std::string value(1, static_cast<char>(kParameterDouble));
     value.append(bits.data(), bits.size());
     AppendParameter("scale", value, out);
   }
   if (fields.output_dtype) {
     std::string value;
-    AppendBlock(server::kParameterString, DatatypeOf(*fields.output_dtype), &value);
+    AppendBlock(kParameterString, DatatypeOf(*fields.output_dtype), &value);
     AppendParameter("output_dtype", value, out);
   }
   const SummaryOptions& summary = fields.summary;
-  if (summary.top_k > 0) AppendScalarParameter("top_k", server::kParameterInt64, summary.top_k, out);
-  if (summary.log_sum_exp) AppendScalarParameter("log_sum_exp", server::kParameterBool, 1, out);
-  if (summary.entropy) AppendScalarParameter("entropy", server::kParameterBool, 1, out);
+  if (summary.top_k > 0) AppendScalarParameter("top_k", kParameterInt64, summary.top_k, out);
+  if (summary.log_sum_exp) AppendScalarParameter("log_sum_exp", kParameterBool, 1, out);
+  if (summary.entropy) AppendScalarParameter("entropy", kParameterBool, 1, out);
 }
 
 // The further outputs of the input "X".
@@ -102,13 +100,13 @@ bool ReadOutput(WireCursor* cursor, Output* out) {
     const auto add = [&](std::uint64_t value) { out->shape.push_back(static_cast<std::int64_t>(value)); };
     std::uint64_t value;
     switch (tag) {
-      case server::kInferTensorName:
+      case kInferTensorName:
         return ReadText(cursor, &out->name);
-      case server::kInferTensorDatatype:
+      case kInferTensorDatatype:
         return ReadText(cursor, &out->datatype);
-      case server::kInferTensorShapePacked:
-        return server::ReadPacked(cursor, add);
-      case server::kInferTensorShape:
+      case kInferTensorShapePacked:
+        return ReadPacked(cursor, add);
+      case kInferTensorShape:
         if (!cursor->ReadVarint(&value)) return false;
         add(value);
         return true;
@@ -121,12 +119,12 @@ bool ReadOutput(WireCursor* cursor, Output* out) {
 bool ReadField(WireCursor* cursor, std::uint32_t tag, Answer* out) {
   std::string text;
   switch (tag) {
-    case server::kInferResponseId:
+    case kInferResponseId:
       if (!ReadText(cursor, &text)) return false;
       return absl::SimpleAtoi(text, &out->id) || text.empty();
-    case server::kInferResponseOutputs:
+    case kInferResponseOutputs:
       return ReadOutput(cursor, &out->outputs.emplace_back());
-    case server::kInferResponseRawOutput: {
+    case kInferResponseRawOutput: {
       Range& range = out->raw.emplace_back();
       if (!cursor->ReadLength(&range.bytes)) return false;
       range.offset = cursor->position();
@@ -182,21 +180,20 @@ absl::Status TakeOutput(const Output& output, const Range& range, ResponseFields
 }  // namespace
 
 void AppendInferRequestHeader(const RequestFields& fields, std::string* out) {
-  AppendBlock(server::kInferModelName, fields.operation == Operation::kSoftmax ? "softmax" : "log_softmax", out);
-  AppendBlock(server::kInferId, std::to_string(fields.id), out);
+  AppendBlock(kInferModelName, fields.operation == Operation::kSoftmax ? "softmax" : "log_softmax", out);
+  AppendBlock(kInferId, std::to_string(fields.id), out);
   AppendParameters(fields, out);
   std::string input;
-  AppendBlock(server::kInferTensorName, "X", &input);
-  AppendBlock(server::kInferTensorDatatype, DatatypeOf(fields.dtype), &input);
+  AppendBlock(kInferTensorName, "X", &input);
+  AppendBlock(kInferTensorDatatype, DatatypeOf(fields.dtype), &input);
   std::string shape;
   for (const std::int64_t dim : fields.shape) {
     const auto value = static_cast<std::uint64_t>(dim);
-    server::PutVarint(value, server::Extend(&shape, server::VarintSize(value)));
+    PutVarint(value, Extend(&shape, VarintSize(value)));
   }
-  AppendBlock(server::kInferTensorShapePacked, shape, &input);
-  AppendBlock(server::kInferInputs, input, out);
-  server::PutBlockStart(server::kInferRawInput, fields.data_bytes,
-                        server::Extend(out, 1 + server::VarintSize(fields.data_bytes)));
+  AppendBlock(kInferTensorShapePacked, shape, &input);
+  AppendBlock(kInferInputs, input, out);
+  PutBlockStart(kInferRawInput, fields.data_bytes, Extend(out, 1 + VarintSize(fields.data_bytes)));
 }
 
 absl::Status DecodeInferResponse(Pieces pieces, ResponseFields* out) {

@@ -8,7 +8,7 @@
 #include "client/base/say.h"
 #include "client/loadgen/plan/raw_options.h"
 #include "client/loadgen/report/version.h"
-#include "server/base/text_file.h"
+#include "common/base/text_file.h"
 
 namespace softmax::client {
 namespace {
@@ -206,7 +206,7 @@ class ScenarioFile : public CLI::ConfigBase {
  public:
   // What is wrong; empty: nothing.
   std::string Read(const std::string& path) {
-    const std::string problem = server::ReadTextFile(path, kMostScenarioBytes, &text_);
+    const std::string problem = ReadTextFile(path, kMostScenarioBytes, &text_);
     return problem.empty() ? "" : path + ": " + problem;
   }
 

@@ -9,7 +9,7 @@
 #include "client/base/say.h"
 #include "client/base/write_file.h"
 #include "client/loadgen/report/html/html_report.h"
-#include "server/base/shortage.h"
+#include "common/base/shortage.h"
 
 namespace softmax::client {
 namespace {
@@ -34,7 +34,7 @@ bool WriteReports(const Plan& plan, const Outcome& outcome) {
   // Where the figures go to standard output for a program, the table makes room for them.
   const bool taken = plan.json_path == "-" || plan.csv_path == "-" || plan.html_path == "-";
   std::fputs(ReportTable(plan, outcome).c_str(), taken ? stderr : stdout);
-  good = server::OutputArrived("softmax-loadgen");
+  good = OutputArrived("softmax-loadgen");
   if (!plan.json_path.empty()) good = Arrived(WriteFile(plan.json_path, ReportJson(plan, outcome))) && good;
   if (!plan.csv_path.empty()) {
     struct stat info {};

@@ -9,7 +9,7 @@
 #include "client/loadgen/measure/run_result.h"
 #include "client/loadgen/measure/statistics.h"
 #include "client/loadgen/report/report.h"
-#include "server/base/safe_text.h"
+#include "common/base/safe_text.h"
 
 namespace softmax::client {
 namespace {
@@ -89,7 +89,7 @@ std::string ErrorText(const RunResult& run) {
   std::string text = "errors    " + (run.error_count == 0 ? " none" : CodesText(run.errors));
   if (run.warmup_error_count > 0) text += "; in the warm-up" + CodesText(run.warmup_errors);
   if (run.error_count + run.warmup_error_count == 0) return text + "\n";
-  return text + "; the first: " + server::SafeText(run.first_error, server::TextFor::kPeople, 1000) + "\n";
+  return text + "; the first: " + SafeText(run.first_error, TextFor::kPeople, 1000) + "\n";
 }
 
 std::string AttemptsText(const RunResult& run) {

@@ -21,7 +21,7 @@
 #include "client/softmax_client/channel.h"
 #include "client/softmax_client/connection_pool.h"
 #include "client/softmax_client/softmax_client.h"
-#include "server/base/shortage.h"
+#include "common/base/shortage.h"
 
 namespace softmax::client {
 namespace {
@@ -188,7 +188,7 @@ bool Children::Running() {
     if (pid == 0 || waitpid(pid, &status, WNOHANG) != pid) continue;
     pid = 0;
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) failed_ = true;
-    if (WIFEXITED(status) && WEXITSTATUS(status) == server::kExitUnavailable) lacking_ = true;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == kExitUnavailable) lacking_ = true;
   }
   return std::any_of(pids_.begin(), pids_.end(), [](pid_t pid) { return pid != 0; });
 }

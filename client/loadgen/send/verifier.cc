@@ -61,7 +61,7 @@ Verifier::Verifier(const LoadOptions& options, const Workload& workload, Process
 
 Verifier::~Verifier() {
   {
-    server::MutexLock lock(mu_);
+    MutexLock lock(mu_);
     stopping_ = true;
   }
   wake_thread_.notify_one();
@@ -77,7 +77,7 @@ void Verifier::Submit(std::uint32_t variant, ResponseFields fields, const grpc::
 void Verifier::Push(Item item) {
   const std::uint64_t bytes = item.message.Length();
   {
-    server::MutexLock lock(mu_);
+    MutexLock lock(mu_);
     while (!queue_.empty() && queued_bytes_ + bytes > kMaxQueuedBytes) wake_senders_.wait(mu_);
     queued_bytes_ += bytes;
     queue_.push_back(std::move(item));
@@ -86,7 +86,7 @@ void Verifier::Push(Item item) {
 }
 
 bool Verifier::Pop(Item* item) {
-  server::MutexLock lock(mu_);
+  MutexLock lock(mu_);
   while (!stopping_ && queue_.empty()) wake_thread_.wait(mu_);
   if (queue_.empty()) return false;
   *item = std::move(queue_.front());
@@ -104,7 +104,7 @@ void Verifier::Run() {
       tally_.first_wrong.Set(problem.c_str());
     }
     item = Item();
-    server::MutexLock lock(mu_);
+    MutexLock lock(mu_);
     queued_bytes_ -= bytes;
     wake_senders_.notify_all();
   }

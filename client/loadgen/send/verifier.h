@@ -13,7 +13,7 @@
 #include "client/loadgen/plan/workload.h"
 #include "client/loadgen/send/shared_tally.h"
 #include "client/softmax_client/wire.h"
-#include "server/base/mutex.h"
+#include "common/base/mutex.h"
 
 namespace softmax::client {
 
@@ -56,9 +56,9 @@ class Verifier {
   // Used by the thread only: the judged answer to each variant, empty until there is one.
   std::vector<std::vector<std::byte>> known_;
 
-  server::Mutex mu_;
-  server::ConditionVariable wake_thread_;
-  server::ConditionVariable wake_senders_;
+  Mutex mu_;
+  ConditionVariable wake_thread_;
+  ConditionVariable wake_senders_;
   std::deque<Item> queue_ ABSL_GUARDED_BY(mu_);
   std::uint64_t queued_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;

@@ -3,7 +3,7 @@
 #include <deque>
 #include <functional>
 
-#include "server/base/mutex.h"
+#include "common/base/mutex.h"
 #include "server/batching/lane.h"
 #include "server/execution/cpu/cpu_pool.h"
 

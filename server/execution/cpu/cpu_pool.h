@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "common/base/mutex.h"
 #include "kernels/types.h"
-#include "server/base/mutex.h"
 
 namespace softmax::server {
 

@@ -10,8 +10,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "server/base/clock.h"
-#include "server/base/mutex.h"
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
 #include "server/base/striped_counter.h"
 #include "server/batching/admission_queue.h"
 #include "server/batching/span_ref.h"

@@ -6,8 +6,8 @@
 #include <string>
 #include <unordered_map>
 
-#include "server/base/clock.h"
-#include "server/base/mutex.h"
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
 
 namespace softmax::server {
 

@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "server/base/address.h"
+#include "common/base/address.h"
 
 namespace softmax::server {
 namespace {

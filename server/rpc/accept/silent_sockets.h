@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "server/base/clock.h"
+#include "common/base/clock.h"
 
 namespace softmax::server {
 

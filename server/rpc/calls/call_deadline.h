@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "server/base/clock.h"
+#include "common/base/clock.h"
 
 namespace softmax::server {
 

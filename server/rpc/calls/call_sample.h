@@ -2,10 +2,10 @@
 
 #include <absl/status/status.h>
 
-#include "server/base/clock.h"
+#include "common/base/clock.h"
+#include "common/wire/wire.h"
 #include "server/batching/pending_request.h"
 #include "server/metrics/metrics.h"
-#include "server/wire/wire.h"
 
 namespace softmax::server {
 

@@ -2,9 +2,9 @@
 
 #include <absl/strings/str_cat.h>
 
+#include "common/wire/whole_message.h"
 #include "server/rpc/guard/cut_message.h"
 #include "server/rpc/queue/message_view.h"
-#include "server/wire/whole_message.h"
 
 namespace softmax::server {
 namespace {

@@ -8,7 +8,9 @@
 #include <optional>
 #include <string>
 
-#include "server/base/clock.h"
+#include "common/base/clock.h"
+#include "common/wire/oip.h"
+#include "common/wire/wire.h"
 #include "server/batching/pending_request.h"
 #include "server/metrics/metrics.h"
 #include "server/rpc/accept/connections.h"
@@ -16,8 +18,6 @@
 #include "server/rpc/queue/message_view.h"
 #include "server/rpc/queue/service_state.h"
 #include "server/rpc/security/token_check.h"
-#include "server/wire/oip.h"
-#include "server/wire/wire.h"
 
 namespace softmax::server {
 

@@ -6,7 +6,7 @@
 
 #include <set>
 
-#include "server/base/safe_text.h"
+#include "common/base/safe_text.h"
 #include "server/rpc/calls/control_message.h"
 #include "server/rpc/queue/status.h"
 

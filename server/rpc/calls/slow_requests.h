@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "server/base/clock.h"
+#include "common/base/clock.h"
 #include "server/batching/pending_request.h"
 #include "server/metrics/metrics.h"
 #include "server/rpc/security/client_metadata.h"

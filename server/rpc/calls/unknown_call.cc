@@ -2,7 +2,7 @@
 
 #include <absl/strings/str_cat.h>
 
-#include "server/base/safe_text.h"
+#include "common/base/safe_text.h"
 #include "server/rpc/calls/control_message.h"
 #include "server/rpc/queue/status.h"
 

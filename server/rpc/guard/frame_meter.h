@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "server/base/clock.h"
+#include "common/base/clock.h"
 #include "server/rpc/guard/frame_head.h"
 #include "server/rpc/guard/header_reader.h"
 #include "server/rpc/guard/open_calls.h"

@@ -11,8 +11,8 @@
 #include <optional>
 #include <string>
 
+#include "common/base/mutex.h"
 #include "server/base/log.h"
-#include "server/base/mutex.h"
 #include "server/base/socket_name.h"
 #include "server/rpc/guard/sent_frames.h"
 

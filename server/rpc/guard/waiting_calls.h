@@ -5,8 +5,8 @@
 #include <functional>
 #include <vector>
 
-#include "server/base/clock.h"
-#include "server/base/mutex.h"
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
 
 namespace softmax::server {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "server/base/mutex.h"
+#include "common/base/mutex.h"
 
 namespace softmax::server {
 

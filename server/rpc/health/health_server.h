@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "server/base/mutex.h"
+#include "common/base/mutex.h"
 #include "server/rpc/calls/control_context.h"
 
 namespace softmax::server {

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "common/wire/oip.h"
 #include "kernels/reference.h"
-#include "server/wire/oip.h"
 
 namespace softmax::server {
 namespace {

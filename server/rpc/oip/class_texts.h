@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "server/base/tensor_spec.h"
+#include "common/wire/tensor_spec.h"
 
 namespace softmax::server {
 

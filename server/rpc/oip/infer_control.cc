@@ -4,7 +4,7 @@
 
 #include <chrono>
 
-#include "server/base/safe_text.h"
+#include "common/base/safe_text.h"
 #include "server/rpc/calls/control_message.h"
 
 namespace softmax::server {

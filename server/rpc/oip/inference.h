@@ -8,13 +8,13 @@
 #include <optional>
 #include <string>
 
+#include "common/wire/oip.h"
 #include "server/batching/admission_queue.h"
 #include "server/batching/pending_request.h"
 #include "server/rpc/accept/connections.h"
 #include "server/rpc/queue/answer_sender.h"
 #include "server/rpc/queue/message_view.h"
 #include "server/rpc/queue/sliced_work.h"
-#include "server/wire/oip.h"
 
 namespace softmax::server {
 

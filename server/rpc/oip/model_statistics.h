@@ -5,12 +5,12 @@
 #include <cstdint>
 #include <list>
 
-#include "server/base/clock.h"
-#include "server/base/mutex.h"
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
+#include "common/wire/oip.h"
 #include "server/base/thread_counter.h"
 #include "server/batching/pending_request.h"
 #include "server/metrics/metrics.h"
-#include "server/wire/oip.h"
 
 namespace softmax::server {
 

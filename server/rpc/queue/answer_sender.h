@@ -7,12 +7,12 @@
 #include <memory>
 #include <string>
 
+#include "common/wire/wire.h"
 #include "server/batching/arena.h"
 #include "server/batching/backlog.h"
 #include "server/batching/pending_request.h"
 #include "server/metrics/metrics.h"
 #include "server/rpc/accept/connections.h"
-#include "server/wire/wire.h"
 
 namespace softmax::server {
 

@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "server/base/clock.h"
+#include "common/base/clock.h"
 #include "server/rpc/accept/connections.h"
 
 namespace softmax::server {

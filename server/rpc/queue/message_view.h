@@ -4,8 +4,8 @@
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/proto_buffer_reader.h>
 
+#include "common/wire/wire.h"
 #include "server/batching/pending_request.h"
-#include "server/wire/wire.h"
 
 namespace softmax::server {
 

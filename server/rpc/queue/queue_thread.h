@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "server/base/mutex.h"
+#include "common/base/mutex.h"
 #include "server/batching/admission_queue.h"
 #include "server/batching/batcher.h"
 #include "server/batching/lane.h"

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 
+#include "common/wire/wire.h"
 #include "server/base/striped_counter.h"
 #include "server/batching/arena.h"
 #include "server/batching/backlog.h"
@@ -13,7 +14,6 @@
 #include "server/rpc/oip/model_statistics.h"
 #include "server/rpc/queue/long_work.h"
 #include "server/rpc/security/token_check.h"
-#include "server/wire/wire.h"
 #include "softmax/v1/softmax.pb.h"
 
 namespace softmax::server {

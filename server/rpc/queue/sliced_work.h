@@ -5,7 +5,7 @@
 #include <functional>
 #include <map>
 
-#include "server/base/clock.h"
+#include "common/base/clock.h"
 
 namespace softmax::server {
 

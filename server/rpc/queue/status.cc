@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "server/wire/wire.h"
+#include "common/wire/wire.h"
 
 namespace softmax::server {
 namespace {

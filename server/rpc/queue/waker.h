@@ -6,7 +6,7 @@
 #include <atomic>
 #include <memory>
 
-#include "server/base/mutex.h"
+#include "common/base/mutex.h"
 #include "server/rpc/queue/tag.h"
 
 namespace softmax::server {

@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "server/base/mutex.h"
+#include "common/base/mutex.h"
 #include "server/rpc/security/secret_file.h"
 
 namespace softmax::server {

@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "server/base/address.h"
+#include "common/base/address.h"
 #include "server/base/tcp_listen.h"
 #include "tests/bench/h2_echo/loop.h"
 
@@ -52,7 +52,7 @@ int ListenUnix(std::string_view path) {
 // False, and why on standard error, when an address cannot be had.
 bool Listen(const std::vector<std::string>& addresses, std::vector<pollfd>* to) {
   for (const std::string& address : addresses) {
-    if (const auto path = softmax::server::UnixPath(address)) {
+    if (const auto path = softmax::UnixPath(address)) {
       const int fd = ListenUnix(*path);
       if (fd < 0) std::cerr << "cannot listen on " << address << "\n";
       if (fd < 0) return false;

@@ -44,7 +44,7 @@ def _shared(settings):
     queues = settings.get("queues", {})
     ok = len(set(queues.values())) == 1 and len(queues) > 1 if queues else None
     return Check("2 echo and service share process and channel settings, queues and framing", ok,
-                 "server/base/process_settings.h and server/rpc/accept/channel_settings.h are in both; queues: "
+                 "common/base/process_settings.h and server/rpc/accept/channel_settings.h are in both; queues: "
                  + ", ".join(f"{name} {count}" for name, count in queues.items()))
 
 

@@ -19,7 +19,7 @@
 #include "client/softmax_client/channel.h"
 #include "client/softmax_client/softmax_client.h"
 #include "client/softmax_client/wire.h"
-#include "server/base/process_settings.h"
+#include "common/base/process_settings.h"
 
 namespace softmax::client {
 namespace {

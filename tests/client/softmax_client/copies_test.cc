@@ -7,7 +7,7 @@
 #include "client/softmax_client/softmax_client.h"
 #include "tests/client/support/sample.h"
 #include "tests/client/support/server_program.h"
-#include "tests/server/wire/counting_new.h"
+#include "tests/common/wire/counting_new.h"
 
 // The client's own copies of a tensor: none on the way out, one on the way in. All that our code makes goes through
 // operator new; gRPC's buffers for what it receives do not.

@@ -124,7 +124,7 @@ TEST(WireTest, ReadsAnswersCutAnywhere) {
     EXPECT_EQ(fields.shape[1], 150);
     ASSERT_EQ(fields.payload_bytes, 600u);
     std::string data(600, 0);
-    server::CopyFromSlices(pieces, fields.payload_offset, data.size(), data.data());
+    CopyFromSlices(pieces, fields.payload_offset, data.size(), data.data());
     ASSERT_EQ(data, response.output().data());
     const auto expected = std::as_bytes(std::span(data));
     EXPECT_TRUE(EqualsPieces(pieces, fields.payload_offset, expected));

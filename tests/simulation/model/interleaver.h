@@ -9,7 +9,7 @@
 
 // Runs a few threads in every order in which their atomic steps can follow each other. The threads are fibers of one
 // real thread: each step of an atomic variable or a lock is a place where another may go on (model_atomic.h,
-// server/base/mutex.h of this folder). Sequentially consistent; weaker orders are ThreadSanitizer's.
+// common/base/mutex.h of this folder). Sequentially consistent; weaker orders are ThreadSanitizer's.
 namespace softmax::simulation {
 
 class Interleaver {

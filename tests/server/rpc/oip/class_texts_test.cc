@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "common/wire/oip.h"
 #include "kernels/reference.h"
-#include "server/wire/oip.h"
 
 namespace softmax::server {
 namespace {
