@@ -5,12 +5,6 @@
 #include <utility>
 
 namespace softmax::server {
-namespace {
-
-// Of the accept thread's time, a tenth at most goes into looks.
-constexpr int kTimesALook = 10;
-
-}  // namespace
 
 Room::Room(std::vector<Occupant> occupants, Networks networks, std::size_t places, TimePoint looked, Nanoseconds took)
     : occupants_(std::move(occupants)),
@@ -29,6 +23,7 @@ std::optional<Room::Occupant> Room::MakeFor(const std::string& newcomer, TimePoi
     if (it == occupants_.end()) continue;
     Occupant goes = std::move(*it);
     occupants_.erase(it);
+    ++gone_;
     --networks_[goes.network];
     ++networks_[newcomer];
     return goes;

@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "server/base/clock.h"
+#include "common/base/clock.h"
 
 namespace softmax::server {
 
@@ -58,18 +58,22 @@ class Room {
 
   // The one that makes room, which is none of the occupants from then on.
   std::optional<Occupant> MakeFor(const std::string& newcomer, TimePoint now);
-  // Whether the look is so old that another costs little in proportion: a crowd of newcomers does not keep the accept
-  // thread looking.
-  bool IsOutdated(TimePoint now) const { return now >= look_again_; }
+  // Whether another look costs little in proportion to the time or to the newcomers since this one: a crowd does not
+  // keep the accept thread looking, and is not refused for those that came after the look.
+  bool IsOutdated(TimePoint now) const { return now >= look_again_ || kTimesALook * gone_ >= places_; }
 
  private:
   enum class Pressed : bool { kNo, kYes };  // kYes: nobody goes otherwise
+  // A tenth of the accept thread's time at most goes into looks, or one look for a tenth of the places.
+  static constexpr int kTimesALook = 10;
+
   bool MayGo(const Occupant& occupant, const std::string& newcomer, TimePoint now, Pressed pressed) const;
   std::size_t Has(const std::string& network) const;
 
   std::vector<Occupant> occupants_;  // in the order in which they go
   Networks networks_;
   const std::size_t places_;
+  std::size_t gone_ = 0;
   const TimePoint look_again_;
 };
 

@@ -123,5 +123,15 @@ TEST_F(RoomTest, ALookIsGoodForATimeInProportion) {
   EXPECT_TRUE(room.IsOutdated(now_ + milliseconds(20)));
 }
 
+// Those who came since are looked at before a newcomer is refused for want of an occupant.
+TEST_F(RoomTest, ALookIsGoodForATenthOfThePlaces) {
+  for (int i = 0; i < 20; ++i) Add(i, Use::kSilent, "a", seconds(4));
+  Room room = Look(/*places=*/20);
+  ASSERT_TRUE(room.MakeFor("a", now_).has_value());
+  EXPECT_FALSE(room.IsOutdated(now_));
+  ASSERT_TRUE(room.MakeFor("a", now_).has_value());
+  EXPECT_TRUE(room.IsOutdated(now_));
+}
+
 }  // namespace
 }  // namespace softmax::server
