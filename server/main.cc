@@ -18,7 +18,8 @@ namespace softmax::server {
 namespace {
 
 constexpr char kProgram[] = "softmax-server";
-// Exit codes, as README lists them; and kExitUnavailable: an address, a device, memory or threads cannot be had.
+// Exit codes, as docs/reference.md lists them; and kExitUnavailable: an address, a device, memory or threads cannot be
+// had.
 constexpr int kExitOk = 0;
 constexpr int kExitFailure = 1;
 constexpr int kExitUsage = 2;

@@ -96,9 +96,9 @@ struct SoftmaxOptions {
 };
 
 struct StreamOptions {
-  // Send refuses more than so many unanswered requests. Keep it at or below the server's max_in_flight_per_stream.
+  // Send refuses more unanswered requests than this. Keep it at or below the server's max_in_flight_per_stream.
   std::size_t max_in_flight = 256;
-  // Requests that wait while a message is being written share the next one, up to so many.
+  // Requests that wait while a message is being written share the next one, up to this number.
   std::size_t max_requests_per_message = 64;
   std::optional<std::chrono::nanoseconds> timeout;  // of the whole stream, above 0; unset: none
 };

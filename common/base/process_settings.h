@@ -60,7 +60,7 @@ inline std::string PollStrategyProblem() {
   return "";
 }
 
-// What pays for a server with so many queues of one thread each.
+// Whether threads that wait for their own sockets are faster, with this number of queues of one thread each.
 inline bool PollsOwnSockets(std::uint64_t queues) { return queues >= 4; }
 
 }  // namespace softmax

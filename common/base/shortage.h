@@ -8,9 +8,9 @@ namespace softmax {
 // What a program will need is tried before gRPC is touched: without a thread or a descriptor gRPC aborts or waits for
 // ever. Each of these says in one line what was asked for, what was had and which limits there are; empty: all is well.
 
-// Starts so many threads side by side, and ends them again; 20 us each.
+// Starts `count` threads side by side, and ends them again; 20 us each.
 std::string ThreadShortage(std::size_t count);
-// Opens so many descriptors at once, and closes them again.
+// Opens `count` descriptors at once, and closes them again.
 std::string DescriptorShortage(std::size_t count);
 
 // The threads that gRPC starts of its own on this machine, and some more for when it is busy.

@@ -31,7 +31,7 @@ inline char* PutBlockStart(std::uint32_t tag, std::uint64_t size, char* at) {
   return PutVarint(size, at);
 }
 
-// Makes room for so many bytes more, and says where.
+// Makes room for `size` bytes more, and says where.
 inline char* Extend(std::string* out, std::size_t size) {
   const std::size_t begin = out->size();
   out->resize(begin + size);

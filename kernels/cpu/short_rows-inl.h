@@ -314,7 +314,7 @@ HWY_NOINLINE void ExpWideRows(const BatchRows<T>& rows, int ahead, const AnyFact
   }
 }
 
-// The sizes in vectors that rows of so many vectors are taken as; 0: more than go side by side.
+// The size in vectors that rows of `vecs` vectors are taken as; 0: more than go side by side.
 inline int SizeInVecs(std::int64_t vecs) {
   constexpr int kMost = SOFTMAX_HAS_EACH_SIZE && !SOFTMAX_HAS_SCALEF ? 16 : 8;
   return vecs > kMost ? 0 : static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(vecs)));

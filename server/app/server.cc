@@ -197,7 +197,7 @@ absl::Status ServerImpl::Start() {
   return absl::OkStatus();
 }
 
-// By a fault: all slabs but so many (0: all stay) are taken and never come back.
+// By a fault: all slabs but `left` (0: all stay) are taken and never come back.
 void ServerImpl::TakeSlabs(std::uint64_t left) {
   if (left == 0 || left >= arena_.slabs_total()) return;
   (void)arena_.TryReserve((arena_.slabs_total() - left) * config_.slab_bytes);

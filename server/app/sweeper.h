@@ -11,9 +11,9 @@
 
 namespace softmax::server {
 
-// Looks a few times a second at what no event tells of: overdue answers, the devices' health, changed certificates and
-// tokens, memory that lies idle, how late the queue threads are. A thread of its own, from construction to destruction;
-// all that it is given outlives it.
+// Looks a few times a second at what changes without an event: overdue answers, the devices' health, changed
+// certificates and tokens, memory that lies idle, how late the queue threads are. A thread of its own, from
+// construction to destruction; all that it is given outlives it.
 class Sweeper {
  public:
   Sweeper(ServiceState& state, DeviceGroup& devices, Secrets& secrets, const QueueThreads& queues, bool unsafe_testing);

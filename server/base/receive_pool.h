@@ -5,7 +5,7 @@
 namespace softmax::server {
 
 // Memory that the transport receives messages into and that a device can read, so that a tensor need not be copied to
-// where the device reaches it. gRPC takes the memory for a read from malloc, in blocks of one size: server/
+// where the device reaches it. gRPC takes the memory for a read from malloc, in blocks of one size:
 // receive_malloc.cc gives it blocks of this pool. One pool a process, installed before the transport's threads start.
 //
 // All calls are thread-safe and none of them allocates.

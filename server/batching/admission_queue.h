@@ -117,12 +117,12 @@ class AdmissionQueue {
   // this returns. When Complete runs, the share is without it again.
   void Submit(PendingRequest* request, ConnectionShare* share, CallKind kind, TimePoint now);
 
-  // Whether so many bytes more would be taken for this share.
+  // Whether `more` bytes would be taken for this share.
   bool HasBytes(const ConnectionShare* share, std::uint64_t more) const {
     return share == nullptr || options_.in_flight_bytes == 0 ||
            share->in_flight_bytes + more <= options_.in_flight_bytes;
   }
-  // Whether the connection may be owed an answer of so many bytes more.
+  // Whether the connection may be owed an answer of `more` bytes.
   bool MayOwe(const ConnectionShare& share, std::uint64_t more) const;
 
   // Lets waiting requests in, as far as there is room. Called after batches have finished, never from Complete. True:

@@ -11,7 +11,7 @@ constexpr std::size_t kSpareBatches = 8;
 // What a refused caller is told to wait: long enough for several batches, short against any human's patience.
 constexpr std::uint32_t kRetryAfterMs = 20;
 constexpr std::uint32_t kRetryWithoutMemoryMs = 1000;
-// To gather a piece of an input takes as long as to copy so many bytes.
+// To gather a piece of an input takes as long as to copy this number of bytes.
 constexpr std::uint64_t kPieceBytes = 64;
 
 absl::Status CallerLeftError() { return absl::CancelledError("the client left before the request ran"); }

@@ -11,7 +11,7 @@
 namespace softmax::server {
 
 // Everything that can be set, with its default. Each field is the flag of the same name (max_batch_bytes is
-// --max-batch-bytes), which config_fields.h describes.
+// --max-batch-bytes), which fields.h describes.
 struct Config {
   using Duration = std::chrono::nanoseconds;
 

@@ -27,7 +27,7 @@ std::string FormatBytes(std::uint64_t bytes);
 std::string FormatDuration(std::chrono::nanoseconds duration);
 std::string FormatOrdinals(const std::vector<std::uint32_t>& ordinals);
 
-// How many values a list may have, whose every two are compared; what is wrong with a list of so many.
+// How many values a list may have, whose every two are compared; what is wrong with a list of `values`.
 inline constexpr std::size_t kMostListed = 64;
 std::string ListProblem(std::size_t values);
 

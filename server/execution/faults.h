@@ -14,7 +14,7 @@ namespace softmax::server {
 //   error:N[@D]         launch number N, counted from 1 over all devices (or over device D), is refused
 //   sticky:N[@D]        launch number N runs into an error, and so does every later one on its device
 //   hang:N[@D]          launch number N and every one after it (of device D) never ends
-//   late:TIME[@D]       every batch (of device D) is reported so much running time later than it finished
+//   late:TIME[@D]       every batch (of device D) is reported TIME of running time later than it finished
 //   alloc:N             allocation number N of the start is refused
 //   unguarded           floods of frames are not ended
 //   gather              the CPU reads tensors where they were received, as a GPU does
@@ -49,8 +49,8 @@ struct Faults {
   }
 };
 
-// The faults of one server and its counts towards them. Whoever could fail asks only where there is a plan: without
-// one (a null pointer) nothing is counted, and lanes have no code of it. Thread-safe.
+// The faults of one server and its counts towards them. It is asked only where there is a plan: without one (a
+// null pointer) nothing is counted, and lanes have no code of it. Thread-safe.
 class FaultPlan {
  public:
   static constexpr std::size_t kMaxDevices = 64;

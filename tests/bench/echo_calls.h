@@ -22,7 +22,7 @@ struct EchoQueue {
   grpc::ServerCompletionQueue* queue = nullptr;
   // Null: messages go back as they came. Otherwise each is also copied here once, as a batch would take it.
   RotatingBuffer* copy = nullptr;
-  // Not 0: unary calls are answered with so many bytes instead. Streams go back as they came.
+  // Not 0: unary calls are answered with this number of bytes instead. Streams go back as they came.
   std::size_t answer_bytes = 0;
 };
 

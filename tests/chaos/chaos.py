@@ -94,7 +94,7 @@ class World:
         return self.replicas[0].held()
 
     def _wait_without(self, seconds, names):
-        """Until the first server has none of these; after so many seconds that is a problem."""
+        """Until the first server has none of these; after `seconds` that is a problem."""
         what = None
 
         def has_none():

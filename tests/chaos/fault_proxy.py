@@ -10,7 +10,7 @@ Reads orders from its standard input, one a line, and ends with it:
     INDEX corrupt              one bit of every large piece from the server is turned (what TCP does not let happen:
                                for showing that wrong answers are found)
     INDEX reset                at once: every connection is reset
-    INDEX cut BYTES            at once: every connection is reset after so many bytes more, within a message
+    INDEX cut BYTES            at once: every connection is reset after BYTES bytes more, within a message
     INDEX half up|down         at once: towards the server or the client, every connection's end is told, and no more
                                data goes that way
 Answers each with a line `INDEX CONNECTIONS`. Holds at most 64 KiB a direction of a connection."""

@@ -20,7 +20,7 @@ namespace softmax::testing {
 struct OpenLoopOptions {
   client::ClientOptions client;                 // its deadline is that of every call
   double rate = 100;                            // calls a second, whatever becomes of them
-  std::size_t max_in_flight = 2000;             // calls that are due beyond so many are held back, and counted
+  std::size_t max_in_flight = 2000;             // calls that are due beyond these are held back, and counted
   std::chrono::milliseconds batch_every{1000};  // a batch over a stream, beside the calls; 0: none
   std::uint64_t seed = 1;
   // A call may take so long in all; zero: its deadline and kGrace.

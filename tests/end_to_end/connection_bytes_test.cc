@@ -57,7 +57,7 @@ Outcome Ask(const std::shared_ptr<grpc::Channel>& channel) {
   return outcome;
 }
 
-// Waits until so many requests are under way.
+// Waits until `requests` are under way.
 bool ComesTo(const ServerProcess& server, const std::string& requests) {
   return Eventually([&] { return MetricOf(server.metrics(), "softmax_requests_in_flight ") == requests; });
 }

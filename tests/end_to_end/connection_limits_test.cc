@@ -12,7 +12,7 @@
 namespace softmax::testing {
 namespace {
 
-// What one attempt for each request came to, of more than so many requests.
+// What one attempt for each of more than `requests` requests came to.
 void ExpectNoneLost(const std::string& limit, std::vector<std::string> load, int requests) {
   const ServerProcess server({limit});
   load.insert(load.end(), {"--address", server.target(), "--shape", "1x16", "--json", "-"});

@@ -243,7 +243,7 @@ TEST(Crowd, AStormOfConnectionsIsWeathered) {
   EXPECT_LT(ResidentBytes() - resident, kMayGrow);
 }
 
-// Callers that always have so many calls under way on each of their connections, and read every answer.
+// Callers that always have the same number of calls under way on each of their connections, and read every answer.
 class BusyCallers {
  public:
   struct Ask {

@@ -31,7 +31,7 @@ class Http2Client {
   // Reads until a call ends: the digits of grpc-status, and the grpc-message as far as it came. Empty: none ended in
   // ten seconds.
   std::string ReadStatus();
-  // Reads and drops so many bytes at most, as far as they have arrived; how many.
+  // Reads and drops at most `most` bytes, as far as they have arrived; how many.
   std::size_t Read(std::size_t most);
   // Whether the server ends the connection within that time; drops what it says.
   bool ClosedWithin(int milliseconds);

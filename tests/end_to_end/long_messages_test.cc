@@ -13,7 +13,7 @@
 namespace softmax::testing {
 namespace {
 
-constexpr std::int64_t kRows = 300'000;  // lengths of so many bytes: beyond what a queue thread reads at one go
+constexpr std::int64_t kRows = 300'000;  // as many bytes of lengths: beyond what a queue thread reads at one go
 
 v1::SoftmaxRequest WithLengths(std::uint64_t id, std::int64_t rows) {
   v1::SoftmaxRequest request;

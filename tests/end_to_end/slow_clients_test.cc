@@ -34,7 +34,7 @@ std::int64_t Ended(const ServerProcess& server, const std::string& code) {
 
 std::int64_t UsedSlabs(const ServerProcess& server) { return NumberOf(server, R"(softmax_slabs{state="used"} )"); }
 
-// A client that has sent a request of so many columns and reads nothing of its answer.
+// A client that has sent a request of `columns` columns and reads nothing of its answer.
 std::unique_ptr<Http2Client> Asked(const ServerProcess& server, std::int64_t columns) {
   auto client = std::make_unique<Http2Client>(server.target(), kOpenWindow);
   const std::uint32_t stream = client->StartCall();

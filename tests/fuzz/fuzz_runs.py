@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the fuzz targets in turn, one process at a time, until they have made so many executions in all, and keeps a
+"""Runs the fuzz targets in turn, one process at a time, until they have made a number of executions in all, and keeps a
 line for each run in docs/measurements/fuzz.csv. Interrupted, it goes on where the lines end.
 
     fuzz_runs.py run --goal 100000000 --slice 60     # rounds without sanitizers and with ASan and UBSan in turn

@@ -1,5 +1,5 @@
-// Softmax from Node.js: rows of numbers on standard input, their softmax on standard output. With a number behind the
-// address, only the so many most probable elements of each row: row, index, probability.
+// Softmax from Node.js: rows of numbers on standard input, their softmax on standard output. With a number k behind the
+// address, only the k most probable elements of each row: row, index, probability.
 //
 //     npm install && echo '1 2 3' | node softmax_request.js localhost:50051
 //     echo '1 2 3' | node softmax_request.js localhost:50051 2

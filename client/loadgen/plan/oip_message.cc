@@ -88,7 +88,7 @@ struct Range {
   std::uint64_t bytes = 0;
 };
 
-// An answer as it was read: the so manyth raw contents are those of the so manyth output.
+// An answer as it was read: raw contents number i are those of output number i.
 struct Answer {
   std::uint64_t id = 0;
   std::vector<Output> outputs;

@@ -27,7 +27,7 @@ enum class Loop { kClosed, kOpen };
 // that compute nothing; only status and length of each answer are looked at.
 enum class Checking { kSample, kSizesOnly };
 
-// What the service should keep: so many percent of all requests answered well within a time.
+// What the service should keep: a percentage of all requests answered well within a time.
 struct ServiceLevel {
   double percentile = 99;
   std::chrono::nanoseconds limit{0};  // 0: none is asked for
@@ -102,15 +102,15 @@ struct Plan {
 // "100,200,400", "100..1000/100" (steps) or "1..64*2" (factors).
 std::optional<std::vector<double>> ParseSweepValues(const std::string& text);
 
-// The same load with so many requests per second, evenly spaced or at random as in `load`, for its duration.
+// The same load with `per_second` requests per second, evenly spaced or at random as in `load`, for its duration.
 LoadOptions AtRate(LoadOptions load, double per_second);
 
-// The same load as a closed loop with so many requests in flight, on as many of its connections as divide them evenly.
-// `requests` is a multiple of the number of addresses.
+// The same load as a closed loop with `requests` in flight (a multiple of the number of addresses), on as many of its
+// connections as divide them evenly.
 LoadOptions AtConcurrency(LoadOptions load, int requests);
 
-// How many processes send where nothing is said: on a machine whose cores they share with the server, so many that the
-// generator is not the limit. An open loop has one, because each watches the clock and costs a core.
+// How many processes send where nothing is said: enough that the generator is not the limit on a machine whose cores
+// they share with the server. An open loop has one, because each watches the clock and costs a core.
 int DefaultProcesses(Loop loop, unsigned cores);
 
 // A word of a command as a shell has to be given it.

@@ -171,7 +171,7 @@ class SenderThread {
   std::vector<std::unique_ptr<Lane>> lanes_;
 };
 
-// One connection and so many requests in flight; where there are several addresses and this connection is broken, its
+// One connection and its requests in flight; where there are several addresses and this connection is broken, its
 // unary calls take another. Lives on its thread.
 class Lane {
  public:

@@ -10,7 +10,7 @@ namespace {
 
 // Beyond these the schedule was not kept well enough to call the latencies the server's.
 constexpr double kMaxLateShare = 0.01;
-constexpr std::uint64_t kFewLate = 5;  // so many happen on any machine
+constexpr std::uint64_t kFewLate = 5;  // this many happen on any machine
 constexpr double kMaxBehindShare = 0.001;
 // A sending thread with less idle time than this would have sent more had it been faster.
 constexpr double kBusySender = 0.95;

@@ -101,7 +101,7 @@ class Client(NativeOwner):
                   dtype: Any = None, lengths: Any = None, timeout: Optional[float] = None) -> Summary:
         """Only what is asked of each row along `axis`, instead of the whole answer: a Summary.
 
-        top_k: so many most probable elements, values and indices; at most the server's max_top_k.
+        top_k: how many of the most probable elements, values and indices; at most the server's max_top_k.
         indices: the values at these, as many for each row, row after row; -1: none. For the log-probability of one
             label a row: log=True, indices=labels.
         log_sum_exp: the logarithm of the sum of exponentials, and the maximum.
@@ -149,7 +149,7 @@ class Client(NativeOwner):
         return self._native.server_info()
 
     def wait_for_connection(self, timeout: float = 10.0) -> None:
-        """Connects if need be. UnavailableError: there is no connection after so many seconds; 0: does not wait."""
+        """Connects if need be. UnavailableError: there is no connection after `timeout` seconds; 0: does not wait."""
         self._native.wait_for_connection(timeout)
 
     def stats(self) -> Dict[str, Any]:

@@ -16,7 +16,7 @@ class CpuLane final : public Lane {
   // Up to this much a batch is run in Launch: some 50 us of work. Two workers beside the batcher's thread would not
   // have it done sooner on a machine whose cores are busy, and waking them costs as much as the work.
   static constexpr std::uint64_t kInlineBytes = 512u << 10;
-  // And no more of other work than so many bytes carried: rows of a few elements, selections, entropies.
+  // And no more of other work than this, in bytes carried: rows of a few elements, selections, entropies.
   static constexpr std::uint64_t kInlineWork = 2u << 20;
 
   // `gathers`: batches may have pieces to gather, which are copied in Launch.

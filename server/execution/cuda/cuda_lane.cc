@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kFlagBytes = 128;
 // Where parts of the device's memory begin.
 constexpr std::size_t kBoundary = 256;
-// The stream is asked for errors only every so many polls: a failed kernel never writes its flag.
+// The stream is asked for errors only once in this number of polls: a failed kernel never writes its flag.
 constexpr std::uint32_t kPollsPerQuery = 4096;
 // An aligned address that no device has.
 constexpr std::uintptr_t kNowhere = 4096;

@@ -34,7 +34,7 @@ constexpr std::chrono::milliseconds kPause(50);
 // How often that is said.
 constexpr std::chrono::seconds kComplaints(10);
 // A thread that hands connections to gRPC also answers calls, and a TLS handshake takes it a fraction of a millisecond.
-// While so many wait for it, further ones stay with the kernel, where they cost neither descriptors nor memory.
+// While this number waits for it, further ones stay with the kernel, where they cost neither descriptors nor memory.
 constexpr long kHandingOver = 16;
 constexpr std::chrono::milliseconds kBreath(1);
 // Accepted at once: their greetings are looked at before more are.

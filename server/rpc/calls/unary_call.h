@@ -84,7 +84,7 @@ class UnaryCall : public Tag {
   // A step of that; whether it was the last.
   bool CopySome();
   void SendNow(const Answer& answer, Pieces pieces);
-  // Before an answer with a payload of so many bytes, which may leave by reference.
+  // Before an answer with a payload of `bytes`, which may leave by reference.
   void ListIfLarge(std::uint64_t bytes);
   void Account(const absl::Status& status, TimePoint now, const Answer* answer);
   // Whether the call's end tells more of it than its answer did: a large answer may not be read, and without a message

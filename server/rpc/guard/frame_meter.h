@@ -52,18 +52,19 @@ class FrameMeter {
   static constexpr std::uint64_t kCallsPerSecond = 4096;
   static constexpr std::uint64_t kSpareFrames = 16384;
   static constexpr std::uint64_t kFramesPerSecond = 8192;
-  // A client grants windows and answers pings for what it receives: so many frames a call, and for so many bytes one.
+  // A client grants windows and answers pings for what it receives: this number of frames a call, and one for this
+  // number of bytes.
   static constexpr std::uint64_t kFramesPerCall = 8;
   static constexpr std::uint64_t kBytesPerFrame = 1024;
-  // PING and SETTINGS make gRPC write a reply, and count as so many.
+  // PING and SETTINGS make gRPC write a reply, and count as this number of frames.
   static constexpr std::uint64_t kFramesPerReply = 8;
   // A DATA frame of fewer bytes carries nothing,
   static constexpr std::uint32_t kSmallData = 1024;
   // but for a stream's small request. A client may have sent as many of these as the windows hold before the first is
-  // looked at, tens of thousands: so many count as one frame.
+  // looked at, tens of thousands: kRequestsPerFrame of them count as one frame.
   static constexpr std::uint32_t kLeastRequest = 16;
   static constexpr std::uint64_t kRequestsPerFrame = 8;
-  // For so many fields of a call's headers gRPC takes as much memory as for another call.
+  // For this number of fields of a call's headers gRPC takes as much memory as for another call.
   static constexpr std::uint32_t kFieldsPerCall = 64;
   // Four times what gRPC accepts.
   static constexpr std::uint64_t kHeaderBytes = 64u << 10;

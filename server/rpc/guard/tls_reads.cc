@@ -45,7 +45,7 @@ void ReadGuard::PrepareTls() { (void)TlsSessions::Index(); }
 ReadGuard::TlsScope::TlsScope(int fd) { TlsSessions::coming() = AccountOf(fd); }
 ReadGuard::TlsScope::~TlsScope() { TlsSessions::coming().reset(); }
 
-// What the caller is told: so many bytes, or that the connection is broken.
+// What the caller is told: how many bytes there are, or that the connection is broken.
 int GuardedRead(SSL* ssl, void* buffer, int got) {
   if (got <= 0) return got;
   // None: a session of somebody else's in this process, a client's for example. One of a connection that is watched

@@ -34,7 +34,7 @@ class Inference {
     // Where texts are printed between other events, in turn with those of other connections.
     virtual SlicedWork& slices() = 0;
     virtual const Connection* connection_of() const = 0;
-    // As PendingRequest::AnnounceCompletion, of a tensor with so many bytes of output. Where it leaves together with
+    // As PendingRequest::AnnounceCompletion, of a tensor with `bytes` of output. Where it leaves together with
     // others of its batch; null: alone.
     virtual Cork* Announce(std::uint64_t /*bytes*/) { return nullptr; }
     // All tensors are complete; `answer` is that of the request: the first error there is, and the longest times. May

@@ -64,7 +64,7 @@ class AnswerSender {
   // Whether an output of this size can leave by reference at all, so that the connection is worth looking up.
   static bool MayReference(std::uint64_t bytes) { return bytes > kCopyBytes; }
 
-  // Whether an output of so many bytes may stay in the arena until the connection's peer has read it. `connection` may
+  // Whether an output of `bytes` may stay in the arena until the connection's peer has read it. `connection` may
   // be null.
   bool ShouldReference(std::uint64_t bytes, const Connection* connection) const;
 

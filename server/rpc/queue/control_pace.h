@@ -26,7 +26,7 @@ class PacedWork {
 // How fast one queue thread answers what is not a tensor: health checks, GetServerInfo, reflection, unknown methods.
 // A prober needs a few a second; connections that send more take turns, one call each, so that neither tensors nor the
 // others' probes wait for them. Calls are taken from gRPC, where they would wait in order of arrival, and wait here.
-// Holding a call is the cheapest thing to do with it: a connection may have only so many open, while a refusal would
+// Holding a call is the cheapest thing to do with it: a connection's open calls are limited, while a refusal would
 // bring the next at once. One thread.
 class ControlPace {
  public:

@@ -27,7 +27,7 @@ namespace {
 constexpr int kArmedUnaryCalls = 64;
 constexpr int kArmedStreamCalls = 8;
 constexpr int kArmedControlCalls = 2;
-// Looks at the completion flag before the (a microsecond dear) empty poll of the queue.
+// How often the completion flag is looked at before an empty poll of the queue, which takes a microsecond.
 constexpr int kSpinPolls = 64;
 
 constexpr char kKnownServices[] =

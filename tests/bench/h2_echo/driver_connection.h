@@ -17,7 +17,7 @@ struct Seen {
   std::uint64_t wrong = 0;          // answers whose length, or bytes where they were compared, are not the request's
 };
 
-// The driver's end of a connection: keeps so many calls, or so many messages of one stream, under way.
+// The driver's end of a connection: keeps a number of calls, or of messages of one stream, under way.
 class DriverConnection final : public Connection {
  public:
   using Clock = std::chrono::steady_clock;

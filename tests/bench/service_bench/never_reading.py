@@ -59,7 +59,7 @@ class Client:
             self._send(frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", LARGEST_WINDOW - 65535)))
 
     def ask(self, message, calls):
-        """Sends the message in so many calls. The last byte of each waits until the rest of all was sent: while frames
+        """Sends the message in `calls` calls. The last byte of each waits until the rest of all was sent: while frames
         are read for the windows that the server grants, there is no answer yet that would be read with them."""
         streams = [1 + 2 * i for i in range(calls)]
         for stream in streams:

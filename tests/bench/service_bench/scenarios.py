@@ -15,8 +15,8 @@ from waiting import eventually, let_pass
 OVERLOAD_PAYLOAD = 4 << 10
 FAIR_PAYLOAD = 4 << 10
 BATCH_PAYLOAD = 4 << 10
-# One queue for so many cores, batches that take so long and hold so little: twice what the server can do is little for
-# the generator, whom a request in an open loop costs more than the server.
+# One queue for all these cores, and slow batches that hold little: twice what the server can do is then little for the
+# generator, whom a request in an open loop costs more than the server.
 CORES_OF_AN_OVERLOADED_QUEUE = 16
 OVERLOADED = ("--unsafe-testing", "--fault", "late:20ms", "--max-batch-requests", "64")
 # Times the p99 at 0.8 of the capacity.

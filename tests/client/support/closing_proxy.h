@@ -22,7 +22,7 @@ class ClosingProxy {
   ~ClosingProxy();
 
   const std::string& address() const { return address_; }
-  // The next so many connections end at their first call.
+  // The next `connections` connections end at their first call.
   void CloseNext(int connections, Way way) {
     way_ = way;
     left_ = connections;

@@ -24,7 +24,7 @@ class FakeServer {
   static constexpr int kNoPushback = -1000000;
 
   struct Behavior {
-    std::atomic<int> fail_next{0};                  // so many of the next requests are answered with fail_code
+    std::atomic<int> fail_next{0};                  // how many of the next requests are answered with fail_code
     std::atomic<int> fail_code{14};                 // UNAVAILABLE
     std::atomic<int> pushback_ms{kNoPushback};      // the advice that goes with fail_code
     std::atomic<bool> leave_questions_open{false};  // GetServerInfo is not answered until its deadline

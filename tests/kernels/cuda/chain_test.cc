@@ -23,7 +23,7 @@ constexpr std::array<Shape, 22> kShapes = {
     {{2, 4194304}, {32, 262144}, {1, 131072},  {8, 131072}, {3, 131101},  {400, 20480}, {300, 20011}, {1, 8192},
      {128, 8192},  {1024, 8192}, {1, 1024},    {60, 1024},  {500, 1025},  {8192, 1024}, {4096, 256},  {264, 1000},
      {1823, 575},  {64, 256},    {65536, 128}, {90000, 93}, {262144, 32}, {2000000, 3}}};
-// Of up to so many rows every other launch is a batch of them, half of them as segments of their own.
+// Of up to this number of rows every other launch is a batch of them, half of them as segments of their own.
 constexpr std::int64_t kBatchRows = 500;
 
 class ChainTest : public GpuTest {

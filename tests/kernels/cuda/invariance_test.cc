@@ -134,7 +134,7 @@ void ExpectBitsOfContiguousRows(DataType type, std::int64_t outer, std::int64_t 
   }
 }
 
-// Columns that miss the 16-byte boundaries in every way, and so many of them that a block takes several outer blocks.
+// Columns that miss the 16-byte boundaries in every way, and enough of them that a block takes several outer blocks.
 TEST_F(InvarianceTest, ColumnsOffTheBoundariesGiveTheBitsOfContiguousRows) {
   for (const DataType type : kAllTypes) {
     for (const auto [outer, cols, inner] : {std::array<std::int64_t, 3>{4000, 65, 3},

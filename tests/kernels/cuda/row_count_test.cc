@@ -30,7 +30,7 @@ constexpr std::int64_t kFewFloat32Bytes = 12'000'000;  // where the widest rows 
 constexpr std::int64_t kBulkWidths[] = {1025, 1151, 1279, 1281, 1823, 2243, 4097, 8193, 8909, 10007, 12801, 20393};
 constexpr std::int64_t kDoubleBulkWidths[] = {513, 767, 1001, 2049, 4097, 5003, 8192, 9001};
 constexpr std::int64_t kBulkBytes = 18'000'000;
-// Rows in the host's memory, of all kinds that few blocks take and of one that they do not, and so many that each warp
+// Rows in the host's memory, of all kinds that few blocks take and of one that they do not, and enough that each warp
 // or block has several.
 constexpr std::int64_t kHostWidths[] = {1,    3,    8,    16,   30,   33,   64,    72,    96,    100,
                                         160,  192,  257,  300,  384,  500,  777,   1000,  1024,  1025,

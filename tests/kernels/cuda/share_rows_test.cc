@@ -116,7 +116,7 @@ TEST_F(ShareRowsTest, LargeTensorsOfOddVectorsGiveTheBitsOfRowsAlone) {
   ExpectLargeTensorsGiveTheBitsOfRowsAlone(DataType::kFloat32, Operation::kLogSoftmax, {17});
 }
 
-// Rows that lanes hold evenly, which are a thread's where there are so many, or in tiles several threads'.
+// Rows that lanes hold evenly, which are a thread's in large tensors, or in tiles several threads'.
 TEST_F(ShareRowsTest, LargeTensorsOfFewVectorsGiveTheBitsOfRowsAlone) {
   ExpectLargeTensorsGiveTheBitsOfRowsAlone(DataType::kFloat16, Operation::kSoftmax, {2, 4});
   ExpectLargeTensorsGiveTheBitsOfRowsAlone(DataType::kBFloat16, Operation::kLogSoftmax, {2, 4, 6});

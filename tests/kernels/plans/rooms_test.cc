@@ -40,7 +40,7 @@ std::vector<std::int64_t> OddWidths() {
   return widths;
 }
 
-// How many rows: so many, or as make the input so large.
+// How many rows: a number, or as many as make the input a number of bytes.
 struct Size {
   const char* name;
   std::int64_t rows;

@@ -19,7 +19,7 @@ class LaneFixture : public ::testing::Test {
     Batch batch;
   };
 
-  // Opens and closes a batch that takes a slab, or so many.
+  // Opens and closes a batch of `bytes`, by default a slab.
   std::unique_ptr<Launched> Fill(std::uint64_t bytes = kSlab) {
     auto launched = std::make_unique<Launched>();
     if (bytes > kSlab) launched->request.mutable_spec().outer = static_cast<std::int64_t>(bytes / 32);

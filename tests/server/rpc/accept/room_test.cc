@@ -20,7 +20,7 @@ class RoomTest : public ::testing::Test {
   }
   void AddBusy(const std::string& network, std::size_t connections) { networks_[network] += connections; }
   Room Look(std::size_t places = 8) const { return Room(occupants_, networks_, places, now_, milliseconds(2)); }
-  // Who goes for so many newcomers; -1: nobody.
+  // Who goes for `newcomers` newcomers; -1: nobody.
   std::vector<int> Go(const std::string& newcomer, std::size_t newcomers) const {
     Room room = Look();
     std::vector<int> gone;

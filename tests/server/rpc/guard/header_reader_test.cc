@@ -69,7 +69,7 @@ TEST(HeaderReader, TheTablesOldestEntriesGo) {
   EXPECT_TRUE(BringsTensors(reader, Path(kIndexed, kInfer)));
   for (int i = 0; i < 128; ++i) BringsTensors(reader, "\x40" + Text("a") + Text("b"));
   EXPECT_FALSE(BringsTensors(reader, std::string("\xff\x3f", 2)));  // index 190: the path's place is another's
-  EXPECT_FALSE(BringsTensors(reader, Path(kNotIndexed, kInfer)));   // no table has so many: nothing is believed
+  EXPECT_FALSE(BringsTensors(reader, Path(kNotIndexed, kInfer)));   // no table has that index: nothing is believed
 }
 
 TEST(HeaderReader, WhatIsNotUnderstoodBringsNone) {

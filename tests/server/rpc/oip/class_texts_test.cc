@@ -48,7 +48,7 @@ struct Summary {
   double value(std::int64_t i) const { return kernels::LoadElement(spec.output_type, bytes.data(), i); }
 };
 
-// In pieces of so many classes.
+// In pieces of `piece` classes.
 std::vector<std::string> TextsOf(const Summary& summary, std::int64_t piece) {
   std::string bytes;
   const std::int64_t count = ClassCount(summary.spec);
