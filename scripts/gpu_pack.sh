@@ -24,7 +24,6 @@ for name in softmax-server softmax-client softmax-loadgen; do
   printf 'program\t%s\t%s\n' "$name" "$(program gpu "$name")" >>"$DIR/found"
 done
 find build/gpu -type f -perm -u+x \( -name 'softmax-*-bench' -o -name 'softmax-echo-server' -o \
-  -name 'softmax-h2-*' -o \
   -name 'softmax-sync-baseline' -o -name softmax-kernel-table -o -name softmax_of_file \) \
   -not -path '*/CMakeFiles/*' |
   sed 's/.*/bench\t-\t&/' >>"$DIR/found"
@@ -42,7 +41,6 @@ cp scripts/gpu_check.sh scripts/common.sh tests/kernels/cuda/torch_difference.py
 # The service's benchmark: python3 service_bench --programs . (docs/benchmarks.md).
 cp -r tests/bench/service_bench tests/bench/torch_baseline.py build/gpu/tests/bench/python "$DIR/"
 cp tests/support/waiting.py "$DIR/service_bench/"
-mkdir "$DIR/h2_echo" && cp tests/bench/h2_echo/transport_bench.py "$DIR/h2_echo/"
 rm -rf "$DIR/service_bench/__pycache__"
 git rev-parse HEAD >"$DIR/commit" 2>/dev/null || echo unknown >"$DIR/commit"
 say "packed $(wc -l <"$DIR/manifest") entries, $(du -sm "$DIR" | cut -f 1) MB, in $DIR; run there: bash gpu_check.sh ."

@@ -13,7 +13,7 @@ BUILD_PACKAGES="g++ cmake ninja-build pkg-config git ca-certificates curl python
 # The second line is for the Python package.
 TEST_PACKAGES="clang-format python3-yaml
   python3-dev python3-numpy python3-pytest python3-setuptools python3-wheel pybind11-dev libdlpack-dev"
-ALL_PACKAGES="mypy clang clang-tidy python3-grpcio python3-protobuf libdnnl-dev llvm libfaketime libnghttp2-dev"
+ALL_PACKAGES="mypy clang clang-tidy python3-grpcio python3-protobuf libdnnl-dev llvm libfaketime"
 
 OS_RELEASE=${OS_RELEASE:-/etc/os-release}  # another one in tests
 # Sets DISTRIBUTION and adds the packages whose names differ; Ubuntu has Chromium as a snap only, so there the test in a

@@ -60,8 +60,6 @@ def parse_arguments(arguments):
     parser.add_argument("--only", default=",".join(SECTIONS), metavar="SECTIONS", help="with commas; all if unset")
     parser.add_argument("--without", default="", metavar="SERVERS",
                         help="of echo_c, echo_copy and null, with commas: not measured, to leave the others more time")
-    parser.add_argument("--with", default="", dest="extra", metavar="SERVERS",
-                        help="of h2 and h2_copy, with commas: also measured (tests/bench/h2_echo)")
     parser.add_argument("--rounds", type=int, default=checks_module.ROUNDS, help="of every cell (7)")
     parser.add_argument("--seconds", type=float, default=checks_module.SECONDS, help="of a window (5)")
     parser.add_argument("--warmup", type=float, default=0.5, help="seconds of load before a window (0.5)")
@@ -81,7 +79,6 @@ def parse_arguments(arguments):
     options.only = _words(parser, "--only", options.only, SECTIONS)
     options.without = (_words(parser, "--without", options.without, ("echo_c", "echo_copy", "null"))
                        if options.without else [])
-    options.extra = _words(parser, "--with", options.extra, programs.H2_BACKENDS) if options.extra else []
     options.backend = ([machine.backend()] if options.backend == "auto"
                        else _words(parser, "--backend", options.backend, ("cuda", "cpu")))
     try:
@@ -209,7 +206,7 @@ def run(options, command):
         bench = plan.Bench(fleet, programs.find(options.programs, "softmax-loadgen"), options.backend,
                            (options.warmup, options.seconds), options.payloads, options.processes, settings["cores"],
                            settings["gpus"], [], options.unread_clients, options.without,
-                           shlex.split(options.inprocess_flags), options.extra)
+                           shlex.split(options.inprocess_flags))
         settings["queues"] = queues_of(fleet, options.backend)
         results.write_json(kept, settings)  # before anything is measured: a run that is killed can be reported
         code = measure(bench, journal, options)

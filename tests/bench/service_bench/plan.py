@@ -46,7 +46,6 @@ class Bench:
     unread_clients: int = 64
     without: list = dataclasses.field(default_factory=list)  # of the transports' cells: echo_c, echo_copy, null
     inprocess_flags: list = dataclasses.field(default_factory=list)
-    extra: list = dataclasses.field(default_factory=list)  # of the transports' and streams' cells: h2, h2_copy
 
     @property
     def service(self):
@@ -78,15 +77,14 @@ def contender(bench, backend, method, transport, payload, load):
     row = {"server": programs.SERVERS[backend], "backend": backend, "method": method, "transport": transport,
            "payload_bytes": payload, "connections": load.connections, "in_flight": load.in_flight}
     # These send back what they got, or what was in memory.
-    verify = None if backend in ("echo", "echo_c", "echo_copy", "null") + programs.H2_BACKENDS else VERIFY
+    verify = None if backend in ("echo", "echo_c", "echo_copy", "null") else VERIFY
     return Contender(lambda: loads.run(bench.loadgen, bench.fleet.server(backend), transport, load, bench.window,
                                        verify), row)
 
 
 def transport_cell(bench, section, transport, payload, load):
-    copies = ["echo_copy", "h2_copy"]
-    names = ["echo", "echo_c", "echo_copy", "null"] + bench.extra + bench.backends
-    names = [name for name in names if payload >= COPY_FROM or name not in copies]
+    names = ["echo", "echo_c", "echo_copy", "null"] + bench.backends
+    names = [name for name in names if payload >= COPY_FROM or name != "echo_copy"]
     return Cell(section, cell_name(transport, payload, load),
                 {f"{backend}/unary": contender(bench, backend, "unary", transport, payload, load)
                  for backend in names if backend not in bench.without})
@@ -111,7 +109,6 @@ def stream_cells(bench):
     for payload in [p for p in STREAM_PAYLOADS if p in bench.payloads]:
         load = saturation(payload, bench.processes)
         pairs = [("echo", "stream"), (bench.service, "stream"), (bench.service, "unary")]
-        pairs += [("h2", "stream")] if "h2" in bench.extra else []
         cells.append(_methods_cell(bench, f"stream {payload}", pairs, payload, load, load))
     for payload in [p for p in STREAM16_PAYLOADS if p in bench.payloads]:
         load = saturation(payload, bench.processes)

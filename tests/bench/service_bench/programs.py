@@ -15,13 +15,10 @@ from waiting import eventually  # noqa: E402
 START_SECONDS = 120  # pinning memory, loading kernels or importing torch
 SKIPPED = 77
 SERVICE_BACKENDS = ("cuda", "cpu", "null")
-# An echo without gRPC: tests/bench/h2_echo. It is measured where it is asked for.
-H2_BACKENDS = ("h2", "h2_copy")
-BACKENDS = ("echo", "echo_c", "echo_copy", "sink") + H2_BACKENDS + SERVICE_BACKENDS + ("sync_baseline", "torch")
+BACKENDS = ("echo", "echo_c", "echo_copy", "sink") + SERVICE_BACKENDS + ("sync_baseline", "torch")
 # The column `server` of the results.
 SERVERS = {"echo": "softmax-echo-server", "echo_c": "softmax-echo-server", "echo_copy": "softmax-echo-server",
            "sink": "softmax-echo-server",
-           **{backend: "softmax-h2-echo-server" for backend in H2_BACKENDS},
            "sync_baseline": "softmax-sync-baseline", "torch": "torch_baseline",
            **{backend: "softmax-server" for backend in SERVICE_BACKENDS}}
 
@@ -168,9 +165,6 @@ class Fleet:
         if backend in ("echo", "echo_c", "echo_copy", "sink"):
             flags = {"echo": [], "echo_copy": ["--copy"]}.get(backend, ["--c-interface"])
             return [find(self.folder, "softmax-echo-server")] + addresses + threads + flags
-        if backend in H2_BACKENDS:
-            flags = ["--copy"] if backend == "h2_copy" else []
-            return [find(self.folder, SERVERS[backend])] + addresses + threads + flags
         if backend == "sync_baseline":
             return ([find(self.folder, "softmax-sync-baseline")] + addresses
                     + ([] if self._service == "cuda" else ["--cpu"]))

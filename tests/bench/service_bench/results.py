@@ -36,7 +36,7 @@ def rows(journal):
 
 def _place(key):
     row = dict(zip(KEYS, key))
-    echo = {"echo": 0, "echo_c": 1, "echo_copy": 2, "h2": 3, "h2_copy": 4, "null": 5}.get(row["backend"], 6)
+    echo = {"echo": 0, "echo_c": 1, "echo_copy": 2, "null": 3}.get(row["backend"], 4)
     return (row["transport"], ORDER[row["method"]], row["payload_bytes"], row["connections"] * row["in_flight"], echo,
             row["backend"])
 
