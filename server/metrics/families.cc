@@ -252,18 +252,6 @@ void AddGaugeFamilies(const GaugeSources& sources, const CounterTotals& totals, 
   AddSourceFamily("softmax_ready", "1 when the server takes requests.", sources.ready, out);
 }
 
-void AddOldNames(Families* out) {
-  constexpr std::string_view kNew = "_duration_seconds";
-  for (std::size_t i = 0, known = out->size(); i < known; ++i) {
-    const std::string name = (*out)[i].name;
-    if (!name.ends_with(kNew)) continue;
-    MetricFamily old = (*out)[i];
-    old.name = name.substr(0, name.size() - kNew.size()) + "_seconds";
-    old.help = "Deprecated: the same as " + name + ".";
-    out->push_back(std::move(old));
-  }
-}
-
 void AddBuildFamilies(const Metrics::Options& options, Families* out) {
   AddGauge(1, {{"version", options.version}, {"commit", options.commit}, {"backend", options.backend}},
            AddFamily("softmax_build_info", "Always 1; the labels say what runs.", MetricType::Gauge, out));

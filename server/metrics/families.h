@@ -24,8 +24,6 @@ void AddGaugeFamilies(const GaugeSources& sources, const CounterTotals& totals, 
 void AddThreadFamilies(const GaugeSources& sources, const CounterTotals& totals, Families* out);
 void AddBuildFamilies(const Metrics::Options& options, Families* out);
 void AddProcessFamilies(const ProcessStats& stats, Families* out);
-// The histograms of durations again, under the names that they had before version 0.2.
-void AddOldNames(Families* out);
 // Nothing at all without GPUs.
 void AddGpuFamilies(const std::vector<GpuStats>& gpus, Families* out);
 

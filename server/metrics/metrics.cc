@@ -48,7 +48,6 @@ class Source final : public prometheus::Collectable {
     AddBuildFamilies(options_, &families);
     AddProcessFamilies(ReadProcessStats(), &families);
     if (gpus_ != nullptr) AddGpuFamilies(gpus_->Latest(), &families);
-    AddOldNames(&families);
     return families;
   }
 

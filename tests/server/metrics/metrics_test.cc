@@ -76,11 +76,6 @@ TEST(Metrics, PublishesEventsUnderTheirNames) {
       {R"(softmax_request_duration_seconds_bucket{method="Softmax",protocol="native",le="5e-05"})", 1},
       {R"(softmax_request_duration_seconds_sum{method="SoftmaxStream",protocol="native"})", 0.002},
       {R"(softmax_queue_duration_seconds_count)", 1},
-      // The names before version 0.2, for one version.
-      {R"(softmax_request_seconds_bucket{method="Softmax",protocol="native",le="5e-05"})", 1},
-      {R"(softmax_queue_seconds_count)", 1},
-      {R"(softmax_batch_wait_seconds_count)", 1},
-      {R"(softmax_execution_seconds_sum)", 0.25},
       {R"(softmax_batch_wait_duration_seconds_bucket{le="1e-05"})", 0},
       {R"(softmax_batch_wait_duration_seconds_bucket{le="2.5e-05"})", 1},
       {R"(softmax_execution_duration_seconds_bucket{le="0.1"})", 0},
