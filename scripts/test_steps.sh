@@ -150,7 +150,7 @@ fuzz_one() {
   say "fuzzing $target for $2 s" >"$log"
   "$(program fuzz "$target")" -max_total_time="$2" -max_len=4096 -timeout=10 -rss_limit_mb=2048 \
     -print_final_stats=1 -artifact_prefix="$LOGS/" "build/fuzz/found/$target" "tests/fuzz/corpus/${target#fuzz_}" \
-    >>"$log" 2>&1 || echo "$target" >>"$LOGS/fuzz_failed"
+    "build/fuzz/tests/fuzz/made/${target#fuzz_}" >>"$log" 2>&1 || echo "$target" >>"$LOGS/fuzz_failed"
   cat "$log"
 }
 
@@ -158,7 +158,7 @@ step_fuzz() {
   local target targets
   command -v clang++ >/dev/null || skip "no clang++"
   configure fuzz
-  # fuzz_NAME has its seeds in tests/fuzz/corpus/NAME; what it finds stays in build/.
+  # fuzz_NAME has its seeds in tests/fuzz/corpus/NAME and the made ones in build/; what it finds stays in build/.
   targets=$(cd tests/fuzz/corpus && for name in *; do echo "fuzz_$name"; done)
   # shellcheck disable=SC2086 -- the list is words
   cmake --build build/fuzz -j "$(cores)" --target $targets

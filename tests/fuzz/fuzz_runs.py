@@ -55,6 +55,11 @@ def program(build, target):
     return ROOT / "build" / build / "tests/fuzz" / f"fuzz_{target}"
 
 
+def seeds(build, target):
+    """The folders of a target's seeds: those of the tree, and those that its build has made."""
+    return [ROOT / "tests/fuzz/corpus" / target, ROOT / "build" / build / "tests/fuzz/made" / target]
+
+
 def commit():
     text = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True)
     return text.stdout.strip()
@@ -92,7 +97,7 @@ def fuzz(build, target, seconds):
     artifacts.parent.mkdir(parents=True, exist_ok=True)
     command = [program(build, target), f"-max_total_time={seconds}", f"-max_len={MAX_BYTES.get(target, 512)}",
                "-timeout=20", "-rss_limit_mb=2048", "-print_final_stats=1", f"-artifact_prefix={artifacts}",
-               found(target), ROOT / "tests/fuzz/corpus" / target]
+               found(target), *seeds(build, target)]
     env = dict(os.environ, ASAN_OPTIONS="detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1")
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", env=env)
     count = re.search(r"stat::number_of_executed_units: (\d+)", done.stderr)
@@ -140,7 +145,7 @@ def coverage():
         binary = program("fuzz-coverage", target)
         raw, data = out / f"{target}.profraw", out / f"{target}.profdata"
         subprocess.run([binary, "-runs=0", f"-max_len={MAX_BYTES.get(target, 512)}", found(target),
-                        ROOT / "tests/fuzz/corpus" / target], check=True, capture_output=True,
+                        *seeds("fuzz-coverage", target)], check=True, capture_output=True,
                        env=dict(os.environ, LLVM_PROFILE_FILE=str(raw)))
         subprocess.run(["llvm-profdata", "merge", "-sparse", raw, "-o", data], check=True)
         report = json.loads(subprocess.run(["llvm-cov", "export", "-summary-only", f"-instr-profile={data}", binary],
@@ -151,18 +156,17 @@ def coverage():
 
 def keep(most):
     for target in targets():
-        seeds = ROOT / "tests/fuzz/corpus" / target
         small = FOUND / f"{target}.small"
         shutil.rmtree(small, ignore_errors=True)
         small.mkdir(parents=True)
         subprocess.run([program("fuzz-fast", target), "-merge=1", f"-max_len={MAX_BYTES.get(target, 512)}", small,
-                        seeds, found(target)], check=True, capture_output=True)
+                        *seeds("fuzz-fast", target), found(target)], check=True, capture_output=True)
         # libFuzzer names its finds by their hash; those that came from the seeds are there under their own names.
-        known = {path.read_bytes() for path in seeds.iterdir()}
+        known = {path.read_bytes() for folder in seeds("fuzz-fast", target) for path in folder.iterdir()}
         fresh = sorted((path for path in small.iterdir() if path.read_bytes() not in known),
                        key=lambda path: path.stat().st_size)[:most]
         for path in fresh:
-            shutil.copy(path, seeds / ("found_" + path.name[:12]))
+            shutil.copy(path, ROOT / "tests/fuzz/corpus" / target / ("found_" + path.name[:12]))
         shutil.rmtree(small)
         print(f"{target}: {len(known)} seeds, {len(fresh)} added")
 
