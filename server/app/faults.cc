@@ -14,7 +14,7 @@ namespace {
 
 constexpr char kKinds[] =
     "is none of devices:N, error:N[@DEVICE], sticky:N[@DEVICE], hang:N[@DEVICE], late:TIME[@DEVICE], alloc:N, slabs:N, "
-    "gather, unguarded and cuda:CALL:N[:CODE]";
+    "gather and cuda:CALL:N[:CODE]";
 constexpr int kUnknownCudaError = 999;
 
 // These read one item of the list, KIND:VALUE, and say what is wrong with it; empty: nothing.
@@ -60,10 +60,6 @@ std::optional<LaunchFault::Kind> LaunchKind(const std::string& kind) {
 }
 
 std::string ParseOne(const std::string& text, Faults* faults) {
-  if (text == "unguarded") {
-    faults->unguarded = true;
-    return "";
-  }
   if (text == "gather") {
     faults->gather = true;
     return "";

@@ -188,7 +188,6 @@ absl::Status ServerImpl::Start() {
     if (parts_.health_server != nullptr) parts_.health_server->RequestAttention();
   });
   state_.health.SetUnsafeTesting(config_.unsafe_testing);
-  if (faults_ != nullptr && faults_->faults().unguarded) ReadGuard::SetEnabled(false);
   SetGuardLimits(config_);
   parts_.acceptor->Start(Destinations());
   parts_.sweeper = std::make_unique<Sweeper>(state_, devices_, *secrets_, parts_.queues, config_.unsafe_testing);

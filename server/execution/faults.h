@@ -16,7 +16,6 @@ namespace softmax::server {
 //   hang:N[@D]          launch number N and every one after it (of device D) never ends
 //   late:TIME[@D]       every batch (of device D) is reported TIME of running time later than it finished
 //   alloc:N             allocation number N of the start is refused
-//   unguarded           floods of frames are not ended
 //   gather              the CPU reads tensors where they were received, as a GPU does
 //   slabs:N             all slabs of the arena but N are taken for good
 //   cuda:CALL:N[:CODE]  call number N of this CUDA function returns this error (default 999, cudaErrorUnknown)
@@ -42,10 +41,8 @@ struct Faults {
   std::uint64_t allocation = 0;  // 0: none is refused
   std::uint64_t slabs_left = 0;  // 0: all
   bool gather = false;
-  bool unguarded = false;
   bool any() const {
-    return !launches.empty() || !calls.empty() || devices != 0 || allocation != 0 || slabs_left != 0 || gather ||
-           unguarded;
+    return !launches.empty() || !calls.empty() || devices != 0 || allocation != 0 || slabs_left != 0 || gather;
   }
 };
 

@@ -78,17 +78,5 @@ INSTANTIATE_TEST_SUITE_P(Attacks, Floods, ::testing::ValuesIn(Attacks()), [](con
   return name;
 });
 
-// The guard is what ends them: without it a flood goes on.
-TEST(FloodsUnguarded, GoOn) {
-  ServerProcess server({"--backend=cpu", "--unsafe-testing", "--fault=unguarded"});
-  ASSERT_FALSE(server.target().empty()) << server.Log();
-  const std::vector<Attack> attacks = Attacks();
-  const auto attack = std::find_if(attacks.begin(), attacks.end(),
-                                   [](const Attack& one) { return one.name == "SETTINGS, answers read"; });
-  ASSERT_NE(attack, attacks.end());
-  EXPECT_FALSE(Flood(server.target(), *attack, std::chrono::seconds(2)).has_value());
-  EXPECT_EQ(server.FindInLog("ending connection "), "") << server.Log();
-}
-
 }  // namespace
 }  // namespace softmax::testing

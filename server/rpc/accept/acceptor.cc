@@ -397,10 +397,6 @@ void Acceptor::OnAccepted(int fd, std::size_t destination) {
     close(fd);
     return;
   }
-  if (!options_.wait_for_greeting) {
-    HandOver(fd, destination, network);
-    return;
-  }
   const TimePoint now = SteadyClock::now();
   silent_sockets_.Add({fd, destination, network, now},
                       destinations_[destination].displaces ? now : late_->GreetAt(network, now));

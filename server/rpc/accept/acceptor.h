@@ -50,7 +50,6 @@ class Acceptor {
     std::vector<Place> places;
     unsigned unix_socket_mode = 0600;
     Nanoseconds greeting_timeout = std::chrono::seconds(10);  // for the first bytes
-    bool wait_for_greeting = true;                            // off in tests that show what it is for
   };
 
   // Binds and listens; nothing is accepted before Start. Fails with the address and why ("in use").

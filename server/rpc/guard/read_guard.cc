@@ -49,7 +49,6 @@ using Chunk = std::array<std::atomic<ReadGuard::Slot*>, kChunk>;
 
 std::array<std::atomic<Chunk*>, kChunks> chunks{};
 std::array<std::atomic<std::uint64_t>, FrameMeter::kVerdicts> ended_for{};
-std::atomic<bool> is_enabled{true};
 
 struct MessageLimits {
   Mutex mu;
@@ -176,7 +175,6 @@ bool ReadGuard::Slot::Publish() {
 
 std::optional<ReadGuard::Account> ReadGuard::Watch(int fd, std::uint64_t streams, Bytes bytes,
                                                    std::function<void()> on_end) {
-  if (!is_enabled.load(std::memory_order_relaxed)) return Account();
   Slot* const slot = MakeSlot(fd);
   if (slot == nullptr) return std::nullopt;
   GetWaitingCalls().Leave(&slot->waiting);
@@ -234,8 +232,6 @@ void ReadGuard::End(const Account& account, int fd, FrameMeter::Verdict reason, 
 std::uint64_t ReadGuard::ended(FrameMeter::Verdict reason) {
   return ended_for[static_cast<std::size_t>(reason)].load(std::memory_order_relaxed);
 }
-
-void ReadGuard::SetEnabled(bool enabled) { is_enabled.store(enabled); }
 
 void ReadGuard::SetLimits(const OpenCalls::Limits& messages, const WaitingCalls::Limits& waiting) {
   GetWaitingCalls().SetLimits(waiting);

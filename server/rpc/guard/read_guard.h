@@ -92,8 +92,6 @@ class ReadGuard {
 
   // Connections ended for this reason since the process began.
   static std::uint64_t ended(FrameMeter::Verdict reason);
-  // Test builds show what the guard is for by a server without it.
-  static void SetEnabled(bool enabled);
 
   // Ends a connection: counts and logs it, says GOAWAY (in the clear only) and shuts the socket, which gRPC then
   // closes. `fd`: the socket, by whatever number.

@@ -45,11 +45,9 @@ class FakeDoor final : public SocketHandoff {
 
 class AcceptorTest : public ::testing::Test {
  protected:
-  void Start(std::uint32_t max_connections, bool wait_for_greeting,
-             Nanoseconds greeting_timeout = std::chrono::hours(1)) {
+  void Start(std::uint32_t max_connections, Nanoseconds greeting_timeout = std::chrono::hours(1)) {
     Acceptor::Options options;
     options.places = {{"127.0.0.1:0", 0}};
-    options.wait_for_greeting = wait_for_greeting;
     options.greeting_timeout = greeting_timeout;
     acceptor_ = *Acceptor::Create(options);
     std::vector<Acceptor::Destination> destinations(1);
@@ -111,7 +109,7 @@ class AcceptorTest : public ::testing::Test {
 };
 
 TEST_F(AcceptorTest, ASilentCrowdKeepsNobodyOut) {
-  Start(/*max_connections=*/4, /*wait_for_greeting=*/true);
+  Start(/*max_connections=*/4);
   for (int i = 0; i < 50; ++i) Connect();
   for (int i = 0; i < 4; ++i) {
     Connect(kPreface);
@@ -121,7 +119,7 @@ TEST_F(AcceptorTest, ASilentCrowdKeepsNobodyOut) {
 }
 
 TEST_F(AcceptorTest, WhoDoesNotGoOnAfterItsGreetingKeepsNobodyOut) {
-  Start(/*max_connections=*/4, /*wait_for_greeting=*/true);
+  Start(/*max_connections=*/4);
   std::vector<int> crowd;
   for (int i = 0; i < 20; ++i) {
     crowd.push_back(Connect(kPreface));
@@ -134,7 +132,7 @@ TEST_F(AcceptorTest, WhoDoesNotGoOnAfterItsGreetingKeepsNobodyOut) {
 
 // A call has its connection, and the connection its place.
 TEST_F(AcceptorTest, ConnectionsWithCallsUnderWayStay) {
-  Start(/*max_connections=*/4, /*wait_for_greeting=*/true);
+  Start(/*max_connections=*/4);
   std::vector<std::shared_ptr<Connection>> calls;
   for (int i = 0; i < 4; ++i) {
     Connect(kPreface);
@@ -155,7 +153,7 @@ TEST_F(AcceptorTest, ConnectionsWithCallsUnderWayStay) {
 
 // A network whose connection was ended for a flood is greeted later; it is in nobody's way meanwhile.
 TEST_F(AcceptorTest, WhoComesBackAfterAFloodWaits) {
-  Start(/*max_connections=*/4, /*wait_for_greeting=*/true);
+  Start(/*max_connections=*/4);
   Connect(kPreface);
   ASSERT_TRUE(Entered(1));
   const std::shared_ptr<Connection> connection = connections_.Find("fd:" + std::to_string(door_->fds()[0]), 0);
@@ -167,19 +165,8 @@ TEST_F(AcceptorTest, WhoComesBackAfterAFloodWaits) {
   EXPECT_GE(SteadyClock::now() - ended, LateGreetings::kFirst / 2);
 }
 
-// What the wait is for: without it the same crowd costs gRPC a connection each.
-TEST_F(AcceptorTest, WithoutTheWaitASilentCrowdGetsIn) {
-  Start(/*max_connections=*/4, /*wait_for_greeting=*/false);
-  EXPECT_TRUE(testing::Eventually(
-      [&] {
-        Connect();
-        return entered_ >= 50;
-      },
-      std::chrono::seconds(30), std::chrono::milliseconds(1)));
-}
-
 TEST_F(AcceptorTest, AGreetingMayComeInPieces) {
-  Start(4, true);
+  Start(4);
   const int fd = Connect();
   for (char c : kPreface) {
     EXPECT_EQ(entered_, 0);
@@ -190,7 +177,7 @@ TEST_F(AcceptorTest, AGreetingMayComeInPieces) {
 }
 
 TEST_F(AcceptorTest, SilenceEnds) {
-  Start(4, true, std::chrono::milliseconds(300));
+  Start(4, std::chrono::milliseconds(300));
   const int silent = Connect();
   const int half = Connect(kPreface.substr(0, 10));
   EXPECT_EQ(ReadToEnd(silent), "");
@@ -201,7 +188,7 @@ TEST_F(AcceptorTest, SilenceEnds) {
 }
 
 TEST_F(AcceptorTest, WhoHangsUpInTheMiddleOfItsGreetingIsForgottenAtOnce) {
-  Start(4, true);  // the greeting may take an hour
+  Start(4);  // the greeting may take an hour
   const int half = Connect(kPreface.substr(0, 10));
   LetTheOthersBeSeen();
   shutdown(half, SHUT_WR);
@@ -214,7 +201,7 @@ TEST_F(AcceptorTest, WhoHangsUpInTheMiddleOfItsGreetingIsForgottenAtOnce) {
 }
 
 TEST_F(AcceptorTest, OtherProtocolsAreTurnedAway) {
-  Start(4, true);
+  Start(4);
   EXPECT_EQ(ReadToEnd(Connect("GET / HTTP/1.1\r\nHost: x\r\n\r\n")).substr(0, 24), "HTTP/1.1 400 Bad Request");
   EXPECT_EQ(ReadToEnd(Connect(std::string(5000, '\xff'))), "");
   EXPECT_EQ(entered_, 0);
@@ -223,7 +210,7 @@ TEST_F(AcceptorTest, OtherProtocolsAreTurnedAway) {
 
 // The process runs out of descriptors while many dribble: accepting goes on when its pause is over, not when they stop.
 TEST_F(AcceptorTest, DribblingGreetingsDoNotHoldUpAccepting) {
-  Start(/*max_connections=*/100, /*wait_for_greeting=*/true);
+  Start(/*max_connections=*/100);
   std::vector<int> dribbling;
   for (int i = 0; i < 40; ++i) dribbling.push_back(Connect(kPreface.substr(0, 1)));
   LetTheOthersBeSeen();
