@@ -103,6 +103,7 @@ def main():
         return 2
     matplotlib.use("svg")
     matplotlib.rcParams["svg.hashsalt"] = "softmax"  # the same results give the same file
+    matplotlib.rcParams["svg.fonttype"] = "none"  # letters as text, not as outlines
     import matplotlib.pyplot as plt
     figure = draw_gbps(plt, lines, arguments) if arguments.form == "gbps" else draw_ratio(plt, lines)
     figure.savefig(arguments.output, format="svg", metadata={"Date": None})
