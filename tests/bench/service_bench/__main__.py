@@ -4,7 +4,7 @@
 
 Every cell is measured in rounds; in a round each server has one window, in an order that turns, and ratios are those of
 windows of one round. What was measured is kept in OUT/rounds.jsonl: a run that was stopped goes on with --resume. The
-results are OUT/service.csv, service.json, service.html and service.md. docs/benchmarks.md says what the figures mean.
+results are OUT/service.csv, service.json, service.html and service.md. lab/README.md says what the figures mean.
 
 Exit code 0: measured; 1: something failed (its lines say FAILED); 2: wrong usage; 3: a program is missing; 4: stopped
 by --stop-after or a signal, go on with --resume."""
