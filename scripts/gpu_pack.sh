@@ -39,7 +39,7 @@ done <"$DIR/found"
 rm "$DIR/found"
 cp scripts/gpu_check.sh scripts/common.sh tests/kernels/cuda/torch_difference.py "$DIR/"
 # The service's benchmark: python3 service_bench --programs . (lab/README.md).
-cp -r tests/bench/service_bench tests/bench/torch_baseline.py build/gpu/tests/bench/python "$DIR/"
+cp -r lab/bench/service_bench lab/bench/torch_baseline.py build/gpu/lab/bench/python "$DIR/"
 cp tests/support/waiting.py "$DIR/service_bench/"
 rm -rf "$DIR/service_bench/__pycache__"
 git rev-parse HEAD >"$DIR/commit" 2>/dev/null || echo unknown >"$DIR/commit"

@@ -49,13 +49,13 @@ run_part() {
       ;;
     chaos)
       configure dev && cmake --build build/dev -j "$(cores)" --target softmax-server softmax-open-loop &&
-        python3 -B tests/chaos/chaos.py run --server "$(program dev softmax-server)" \
-          --open-loop "$(program dev softmax-open-loop)" && python3 -B tests/chaos/chaos.py report
+        python3 -B lab/chaos/chaos.py run --server "$(program dev softmax-server)" \
+          --open-loop "$(program dev softmax-open-loop)" && python3 -B lab/chaos/chaos.py report
       ;;
     soak)
       configure dev && cmake --build build/dev -j "$(cores)" --target softmax-server softmax-loadgen &&
-        python3 -B tests/soak/soak.py run --server "$(program dev softmax-server)" \
-          --loadgen "$(program dev softmax-loadgen)" && python3 -B tests/soak/soak.py report
+        python3 -B lab/soak/soak.py run --server "$(program dev softmax-server)" \
+          --loadgen "$(program dev softmax-loadgen)" && python3 -B lab/soak/soak.py report
       ;;
     *) die "there is no part $1; the parts are: $PARTS" ;;
   esac

@@ -20,7 +20,7 @@ std::string ParseSuite(const std::string& text, const SuiteSettings& settings, s
 // The suite built into the program under this name, else the text of the file. Returns what is wrong.
 std::string LoadSuite(const std::string& name_or_file, std::string* text);
 
-// One line a point, in a form that the tests compare with what scripts/kernel_peers.py makes of the same suite.
+// One line a point, in a form that the tests compare with what lab/kernels/kernel_peers.py makes of the same suite.
 std::string Describe(const Point& point);
 
 }  // namespace softmax::kernels::bench

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "client/softmax_client/softmax_client.h"
-#include "tests/chaos/open_loop.h"
 #include "tests/client/support/run_program.h"
 #include "tests/end_to_end/answered.h"
 #include "tests/end_to_end/name_server.h"
+#include "tests/end_to_end/open_loop.h"
 #include "tests/end_to_end/server_process.h"
 #include "tests/support/eventually.h"
 

@@ -4,7 +4,8 @@ import subprocess
 
 REFERENCE = "docs/reference.md"
 SPAN = re.compile(r"`([^`\n]+)`")
-PATH = re.compile(r"^(?:\./)?((?:client|cmake|deploy|docs|kernels|proto|scripts|server|tests|\.ci)/[\w./-]*[\w])/?$")
+PATH = re.compile(r"^(?:\./)?((?:client|cmake|deploy|docs|kernels|lab|proto|scripts|server|tests|\.ci)/"
+                  r"[\w./-]*[\w])/?$")
 FLAG = re.compile(r"(?<![\w-])(--[a-z][a-z0-9-]+)")
 # Only in code spans: `softmax_client` and the like are names of other things.
 METRIC = re.compile(r"^(softmax_[a-z_]+_(?:total|seconds|bytes|rows|in_flight|queued|info|ready|degraded|testing))\b")
@@ -15,7 +16,7 @@ FOREIGN_FLAGS = {"--amend", "--build", "--build-arg", "--cflags", "--collect-met
                  "--label-regex", "--libs", "--metrics-url", "--no-isolation", "--plugin", "--prefix", "--preset",
                  "--request-count", "--request-rate-range", "--rm", "--set", "--short", "--streaming",
                  "--system-site-packages", "--target", "--test-dir", "--variant", "--version", "--workflow"}
-SOURCES = ("server/", "client/", "kernels/bench/", "scripts/", "tests/bench/")
+SOURCES = ("server/", "client/", "kernels/bench/", "scripts/", "lab/")
 
 # A section of the reference -> its rows, the files that register what stands in it, and how they write a name.
 METRIC_ROW = re.compile(r"^\| `((?:softmax|process|nv_gpu)_[a-z0-9_]+)` \|", re.MULTILINE)

@@ -25,7 +25,6 @@ EXCEPTIONS = {
     ("server/rpc/calls", "server/rpc/queue"),
     ("server/rpc/health", "server/rpc/queue"),
     ("server/rpc/oip", "server/rpc/queue"),
-    ("tests/chaos", "tests/end_to_end"),
     ("tests/client", "tests/end_to_end"),
 }
 

@@ -28,27 +28,30 @@ MAY_INCLUDE = {
     "server/": ("server/", "common/", "kernels/"),
     "client/": ("client/", "common/", "kernels/types.h", "kernels/reference.h"),
     "tests/": None,
+    "lab/": None,
 }
 
-OURS = ("client/", "common/", "kernels/", "proto/", "server/", "tests/")
+OURS = ("client/", "common/", "kernels/", "lab/", "proto/", "server/", "tests/")
+# The laboratory: it may include everything, and nobody includes it.
+LAB = "lab/"
 
 # A library's headers -> the places that may include them (prefixes), or, with "not", the places that may not.
 LIBRARIES = [
     ("CUDA", re.compile(r"^(cuda|cub/|cooperative_groups|nv/|cooperative)"),
-     ("kernels/cuda/", "kernels/softmax.h", "kernels/bench/", "server/execution/cuda/", "tests/")),
-    ("prometheus-cpp", re.compile(r"^prometheus/"), ("server/metrics/", "tests/")),
+     ("kernels/cuda/", "kernels/softmax.h", "kernels/bench/", "server/execution/cuda/", "tests/", LAB)),
+    ("prometheus-cpp", re.compile(r"^prometheus/"), ("server/metrics/", "tests/", LAB)),
     ("gRPC or protobuf", re.compile(r"^(grpc(pp)?/(?!health/v1)|google/protobuf/|grpc\.h)"),
-     ("server/rpc/", "server/main", "server/app/", "client/", "tests/")),
+     ("server/rpc/", "server/main", "server/app/", "client/", "tests/", LAB)),
     ("the generated contract", re.compile(r"\.pb\.h$"),
-     ("server/rpc/", "server/main", "server/app/", "client/", "tests/")),
+     ("server/rpc/", "server/main", "server/app/", "client/", "tests/", LAB)),
     ("spdlog or fmt", re.compile(r"^(spdlog|fmt)/"), ("server/base/log.cc",)),
-    ("CLI11", re.compile(r"^CLI/"), ("server/config/", "server/main", "client/", "kernels/bench/", "tests/")),
-    ("Highway", re.compile(r"^hwy/"), ("kernels/cpu/", "kernels/bench/", "tests/")),
+    ("CLI11", re.compile(r"^CLI/"), ("server/config/", "server/main", "client/", "kernels/bench/", "tests/", LAB)),
+    ("Highway", re.compile(r"^hwy/"), ("kernels/cpu/", "kernels/bench/", "tests/", LAB)),
     # ThreadSanitizer cannot see into the distribution's abseil, so its locks look like races.
     ("abseil's locks", re.compile(r"^absl/synchronization/"),
-     ("common/base/process_settings.h", "server/rpc/", "server/main", "client/", "tests/")),
+     ("common/base/process_settings.h", "server/rpc/", "server/main", "client/", "tests/", LAB)),
     ("threads", re.compile(r"^(thread|mutex|condition_variable|future|shared_mutex)$"),
-     ("common/base/", "server/", "client/", "tests/", "kernels/bench/")),
+     ("common/base/", "server/", "client/", "tests/", LAB, "kernels/bench/")),
 ]
 
 # Take up to 14 s of compiling wherever they are included, and a header carries them on.
@@ -69,6 +72,8 @@ def _own_rule(path):
 
 
 def _check_own(path, target):
+    if target.startswith(LAB) and not path.startswith(LAB):
+        return f"{path}: includes {target}: nobody includes the laboratory"
     folder = _own_rule(path)
     if folder is None or MAY_INCLUDE[folder] is None:
         return None

@@ -46,7 +46,7 @@ def _check_words(path, text):
 
 
 def _check_sleeps(path, text):
-    if not path.startswith("tests/") or path in MAY_SLEEP or not path.endswith((".cc", ".h", ".cu", ".py")):
+    if not path.startswith(("tests/", "lab/")) or path in MAY_SLEEP or not path.endswith((".cc", ".h", ".cu", ".py")):
         return
     for match in SLEEP.finditer(text):
         number = text.count("\n", 0, match.start()) + 1

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kAlignment = 256;
 // A launch that takes longer is timed by itself: beside it the cost of two events does not show. As in
-// scripts/kernel_peers_torch.py, whose peers have to be timed alike.
+// lab/kernels/kernel_peers_torch.py, whose peers have to be timed alike.
 constexpr double kLongUs = 400;
 constexpr double kGraphUs = 800;        // what a graph of short launches is to take
 constexpr double kSlowInGraphUs = 400;  // a slow provider of a short point
