@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""clang-tidy over every source of server/, client/ and kernels/ that build/lint compiles; findings are errors. The
-planners of kernels/cuda are left out: they count in int what a grid or a block has, and a test compiles them here only
-beside a stand-in for CUDA's headers.
+"""clang-tidy over every source of server/, client/, common/ and kernels/ that build/lint compiles; findings are errors.
+The planners of kernels/cuda are left out: they count in int what a grid or a block has, and a test compiles them here
+only beside a stand-in for CUDA's headers.
 
 Like the compiler there, it reads the sources of a target by eights: most of a source's time goes to the headers, which
 are the same ones. What passed is not read again until a source, a header of ours that it includes, its compiler's
@@ -21,7 +21,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build/lint"
-OURS = ("server/", "client/", "kernels/")
+OURS = ("server/", "client/", "common/", "kernels/")
 LEFT_OUT = ("kernels/cuda/",)
 # Includes start at the root of the tree (tests/style), so a quoted path is a file of ours or a generated one. Macros
 # name some, too: HWY_TARGET_INCLUDE.

@@ -15,7 +15,9 @@ unset SOFTMAX_SKIP_INSTALL SOFTMAX_FUZZ_SECONDS
 
 skip() { say "$*"; exit 77; }
 
-sources() { find client common kernels lab server tests -type f -not -path '*/build/*' -regex '.*\.\(h\|cc\|cu\|cuh\)'; }
+sources() {
+  find client common kernels lab server tests -type f -not -path '*/build/*' -regex '.*\.\(h\|cc\|cu\|cuh\)'
+}
 
 # run_tests PRESET LABELS [command prefix...]: the tests of these labels that match CTEST_INCLUDE, without those that
 # match CTEST_EXCLUDE. Each may take TRIES: where servers and callers meet on a machine that others use too, a deadline

@@ -4,7 +4,7 @@ import subprocess
 
 REFERENCE = "docs/reference.md"
 SPAN = re.compile(r"`([^`\n]+)`")
-PATH = re.compile(r"^(?:\./)?((?:client|cmake|deploy|docs|kernels|lab|proto|scripts|server|tests|\.ci)/"
+PATH = re.compile(r"^(?:\./)?((?:client|cmake|common|deploy|docs|kernels|lab|proto|scripts|server|tests|\.ci)/"
                   r"[\w./-]*[\w])/?$")
 FLAG = re.compile(r"(?<![\w-])(--[a-z][a-z0-9-]+)")
 # Only in code spans: `softmax_client` and the like are names of other things.

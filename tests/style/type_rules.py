@@ -4,7 +4,7 @@ import re
 
 from tree import is_code
 
-PLACES = ("client/", "kernels/", "server/")
+PLACES = ("client/", "common/", "kernels/", "server/")
 NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'', re.DOTALL)
 # A namespace, a type with its body, or a brace of anything else.
 SCOPE = re.compile(
