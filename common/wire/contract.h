@@ -2,8 +2,8 @@
 
 #include <absl/status/status.h>
 
+#include "common/wire/decode.h"
 #include "common/wire/walk.h"
-#include "common/wire/wire.h"
 
 namespace softmax {
 

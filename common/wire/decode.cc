@@ -1,13 +1,15 @@
+#include "common/wire/decode.h"
+
 #include <absl/strings/str_cat.h>
 
 #include <utility>
 
 #include "common/wire/bounds.h"
 #include "common/wire/contract.h"
+#include "common/wire/fault.h"
 #include "common/wire/tags.h"
 #include "common/wire/walk.h"
 #include "common/wire/whole_message.h"
-#include "common/wire/wire.h"
 
 namespace softmax {
 namespace {

@@ -1,10 +1,12 @@
+#include "common/wire/encode.h"
+
 #include <cstdint>
 #include <string>
 #include <string_view>
 
+#include "common/wire/decode.h"
 #include "common/wire/put.h"
 #include "common/wire/tags.h"
-#include "common/wire/wire.h"
 
 // Writes what the generated serializer would: fields in number order, scalars of value 0 left out,
 // integers in their shortest form.

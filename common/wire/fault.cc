@@ -1,3 +1,5 @@
+#include "common/wire/fault.h"
+
 #include <absl/strings/str_cat.h>
 
 #include "common/wire/walk.h"

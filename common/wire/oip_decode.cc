@@ -1,3 +1,5 @@
+#include "common/wire/oip_decode.h"
+
 #include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 
@@ -9,7 +11,9 @@
 #include <utility>
 
 #include "common/wire/contract.h"
-#include "common/wire/oip.h"
+#include "common/wire/decode.h"
+#include "common/wire/fault.h"
+#include "common/wire/oip_models.h"
 #include "common/wire/oip_walk.h"
 #include "common/wire/whole_message.h"
 

@@ -1,7 +1,12 @@
+#include "common/wire/oip_encode.h"
+
 #include <string>
 #include <string_view>
 
-#include "common/wire/oip.h"
+#include "common/wire/decode.h"
+#include "common/wire/encode.h"
+#include "common/wire/oip_decode.h"
+#include "common/wire/oip_models.h"
 #include "common/wire/oip_tags.h"
 #include "common/wire/put.h"
 

@@ -1,10 +1,11 @@
+#include "common/wire/oip_models.h"
+
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
 #include <array>
 #include <string>
 
-#include "common/wire/oip.h"
 #include "common/wire/whole_message.h"
 
 namespace softmax {

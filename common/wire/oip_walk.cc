@@ -7,6 +7,7 @@
 
 #include "common/base/safe_text.h"
 #include "common/wire/bounds.h"
+#include "common/wire/oip_decode.h"
 #include "common/wire/oip_tags.h"
 
 namespace softmax {

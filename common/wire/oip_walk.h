@@ -8,7 +8,6 @@
 #include <string>
 
 #include "common/wire/cursor.h"
-#include "common/wire/oip.h"
 #include "common/wire/walk.h"
 
 // What a ModelInferRequest says, before any rule but protobuf's own was looked at.

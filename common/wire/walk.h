@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
 #include "common/wire/cursor.h"
 
@@ -65,11 +64,5 @@ void ReadLengths(const RawRequest& request, std::uint32_t* out);
 
 // Copies the request's indices, indices_size bytes, to `out`. Likewise.
 void ReadIndices(const RawRequest& request, void* out);
-
-// "input.shape: a varint is cut off at byte 17", for a walk that has failed.
-std::string DescribeFault(const WireCursor& cursor, const RawRequest& request);
-
-// The same without the field's name.
-std::string DescribeFault(const WireCursor& cursor);
 
 }  // namespace softmax

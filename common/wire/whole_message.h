@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "common/wire/decode.h"
 #include "common/wire/slices.h"
-#include "common/wire/wire.h"
 
 // What is said of a message as a whole, whatever it is, and how.
 namespace softmax {

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "common/wire/wire.h"
+#include "common/wire/decode.h"
 #include "server/batching/backlog.h"
 #include "server/config/config.h"
 #include "server/execution/device_group.h"

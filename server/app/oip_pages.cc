@@ -6,7 +6,7 @@
 #include <iterator>
 #include <utility>
 
-#include "common/wire/oip.h"
+#include "common/wire/oip_models.h"
 
 namespace softmax::server {
 namespace {

@@ -15,8 +15,8 @@
 #include <thread>
 #include <vector>
 
-#include "common/wire/oip.h"
-#include "common/wire/wire.h"
+#include "common/wire/decode.h"
+#include "common/wire/oip_decode.h"
 #include "inference/inference.grpc.pb.h"
 #include "softmax/v1/softmax.grpc.pb.h"
 #include "tests/end_to_end/server_process.h"

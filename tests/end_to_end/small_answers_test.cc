@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "common/wire/oip.h"
+#include "common/wire/oip_decode.h"
 #include "tests/end_to_end/oip_fixture.h"
 #include "tests/support/summary_cases.h"
 

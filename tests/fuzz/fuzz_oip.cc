@@ -6,7 +6,10 @@
 #include <string_view>
 #include <vector>
 
-#include "common/wire/oip.h"
+#include "common/wire/decode.h"
+#include "common/wire/encode.h"
+#include "common/wire/oip_decode.h"
+#include "common/wire/oip_encode.h"
 #include "inference/inference.pb.h"
 #include "tests/common/wire/sliced_message.h"
 #include "tests/fuzz/require.h"

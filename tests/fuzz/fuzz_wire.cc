@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "common/wire/cursor.h"
-#include "common/wire/wire.h"
+#include "common/wire/decode.h"
+#include "common/wire/encode.h"
 #include "tests/common/wire/sliced_message.h"
 #include "tests/fuzz/require.h"
 

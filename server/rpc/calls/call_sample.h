@@ -3,7 +3,7 @@
 #include <absl/status/status.h>
 
 #include "common/base/clock.h"
-#include "common/wire/wire.h"
+#include "common/wire/encode.h"
 #include "server/batching/pending_request.h"
 #include "server/metrics/metrics.h"
 

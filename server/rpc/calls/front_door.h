@@ -9,8 +9,8 @@
 #include <string>
 
 #include "common/base/clock.h"
-#include "common/wire/oip.h"
-#include "common/wire/wire.h"
+#include "common/wire/decode.h"
+#include "common/wire/oip_decode.h"
 #include "server/batching/pending_request.h"
 #include "server/metrics/metrics.h"
 #include "server/rpc/accept/connections.h"

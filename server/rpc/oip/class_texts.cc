@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "common/wire/oip.h"
+#include "common/wire/oip_decode.h"
 #include "kernels/reference.h"
 
 namespace softmax::server {

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "common/wire/oip_encode.h"
+
 namespace softmax::server {
 
 void InferCall::Arm(QueueThread& thread) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "common/wire/oip_encode.h"
 #include "server/rpc/calls/call_deadline.h"
 #include "server/rpc/oip/inference.h"
 

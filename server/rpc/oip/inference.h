@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "common/wire/oip.h"
+#include "common/wire/oip_decode.h"
 #include "server/batching/admission_queue.h"
 #include "server/batching/pending_request.h"
 #include "server/rpc/accept/connections.h"

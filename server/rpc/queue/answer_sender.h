@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "common/wire/wire.h"
+#include "common/wire/encode.h"
 #include "server/batching/arena.h"
 #include "server/batching/backlog.h"
 #include "server/batching/pending_request.h"

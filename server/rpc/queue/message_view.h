@@ -4,7 +4,7 @@
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/proto_buffer_reader.h>
 
-#include "common/wire/wire.h"
+#include "common/wire/slices.h"
 #include "server/batching/pending_request.h"
 
 namespace softmax::server {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "common/wire/wire.h"
+#include "common/wire/decode.h"
 #include "server/base/striped_counter.h"
 #include "server/batching/arena.h"
 #include "server/batching/backlog.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "common/wire/wire.h"
+#include "common/wire/encode.h"
 
 namespace softmax::server {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-// The one place where our status becomes gRPC's. The codes have the same numbers (CodeNumber in common/wire/wire.h).
+// The one place where our status becomes gRPC's. The codes have the same numbers (CodeNumber in common/wire/encode.h).
 namespace softmax::server {
 
 grpc::Status ToGrpcStatus(const absl::Status& status);

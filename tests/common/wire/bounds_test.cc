@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "common/wire/oip.h"
-#include "common/wire/wire.h"
+#include "common/wire/decode.h"
+#include "common/wire/oip_decode.h"
 #include "inference/inference.pb.h"
 #include "tests/common/wire/native_comparison.h"
 #include "tests/common/wire/oip_comparison.h"

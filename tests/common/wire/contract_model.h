@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "common/wire/wire.h"
+#include "common/wire/decode.h"
 #include "softmax/v1/softmax.pb.h"
 
 namespace softmax::testing {

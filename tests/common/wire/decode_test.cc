@@ -1,3 +1,5 @@
+#include "common/wire/decode.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "common/wire/wire.h"
 #include "tests/common/wire/counting_new.h"
 #include "tests/common/wire/sliced_message.h"
 #include "tests/support/wire_builder.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "common/wire/wire.h"
+#include "common/wire/decode.h"
 #include "softmax/v1/softmax.pb.h"
 #include "tests/common/wire/contract_model.h"
 #include "tests/common/wire/native_comparison.h"

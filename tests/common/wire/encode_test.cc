@@ -1,3 +1,5 @@
+#include "common/wire/encode.h"
+
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -5,7 +7,7 @@
 #include <random>
 #include <string>
 
-#include "common/wire/wire.h"
+#include "common/wire/decode.h"
 #include "softmax/v1/softmax.pb.h"
 
 namespace softmax::testing {

@@ -14,8 +14,8 @@
 #include <string_view>
 #include <vector>
 
-#include "common/wire/oip.h"
-#include "common/wire/wire.h"
+#include "common/wire/decode.h"
+#include "common/wire/oip_decode.h"
 #include "tests/common/wire/native_comparison.h"
 #include "tests/common/wire/oip_comparison.h"
 #include "tests/common/wire/sliced_message.h"

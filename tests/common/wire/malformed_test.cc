@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "common/wire/wire.h"
+#include "common/wire/decode.h"
 #include "tests/common/wire/sliced_message.h"
 #include "tests/support/wire_builder.h"
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "common/wire/wire.h"
+#include "common/wire/decode.h"
 #include "softmax/v1/softmax.pb.h"
 #include "tests/common/wire/contract_model.h"
 

@@ -2,7 +2,8 @@
 
 #include <string>
 
-#include "common/wire/oip.h"
+#include "common/wire/decode.h"
+#include "common/wire/oip_decode.h"
 
 // A request of the Open Inference Protocol as the server reads it against the generated parser followed by oip_model.h.
 namespace softmax::testing {

@@ -9,7 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "common/wire/oip.h"
+#include "common/wire/decode.h"
+#include "common/wire/encode.h"
+#include "common/wire/oip_decode.h"
+#include "common/wire/oip_encode.h"
+#include "common/wire/oip_models.h"
 #include "inference/inference.pb.h"
 #include "tests/common/wire/oip_comparison.h"
 #include "tests/common/wire/oip_model.h"

@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "common/wire/oip.h"
+#include "common/wire/decode.h"
+#include "common/wire/oip_decode.h"
+#include "common/wire/oip_models.h"
 #include "inference/inference.pb.h"
 #include "tests/common/wire/counting_new.h"
 #include "tests/common/wire/sliced_message.h"

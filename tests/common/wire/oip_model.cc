@@ -6,6 +6,8 @@
 #include <set>
 
 #include "common/wire/bounds.h"
+#include "common/wire/oip_decode.h"
+#include "common/wire/oip_models.h"
 #include "tests/common/wire/bounds_model.h"
 #include "tests/common/wire/contract_model.h"
 

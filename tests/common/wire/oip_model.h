@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "common/wire/oip.h"
+#include "common/wire/decode.h"
 #include "inference/inference.pb.h"
 
 namespace softmax::testing {

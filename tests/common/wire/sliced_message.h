@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/wire/wire.h"
+#include "common/wire/decode.h"
 
 namespace softmax::testing {
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "common/wire/oip.h"
+#include "common/wire/oip_decode.h"
 #include "kernels/reference.h"
 
 namespace softmax::server {

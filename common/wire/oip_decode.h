@@ -5,39 +5,17 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 
 #include "common/wire/bounds.h"
+#include "common/wire/decode.h"
+#include "common/wire/oip_models.h"
 #include "common/wire/slices.h"
-#include "common/wire/wire.h"
-#include "kernels/types.h"
 
 // The Open Inference Protocol's messages that bring tensors (proto/inference/inference.proto), by hand as those of
-// softmax.v1 in wire.h: the rules of a tensor are the same code, the names are the protocol's.
+// softmax.v1 in decode.h: the rules of a tensor are the same code, the names are the protocol's.
 namespace softmax {
-
-// A name under which the service is called. Every one takes all four types; `datatype` is what its metadata says, from
-// which some clients take the type that they send.
-struct InferModel {
-  const char* name;
-  kernels::Operation operation;
-  kernels::DataType datatype;
-};
-
-constexpr std::size_t kInferModels = 8;
-std::span<const InferModel, kInferModels> InferModels();
-// Null: there is none. `version` is "" or "1".
-const InferModel* FindInferModel(std::string_view name, std::string_view version);
-// Why there is none: NOT_FOUND, or INVALID_ARGUMENT for a version that is no number. `prefix`: of the fields' names,
-// which are its "name" and "version".
-absl::Status NoInferModel(std::string_view prefix, std::string_view name, std::string_view version);
-constexpr std::size_t IndexOf(const InferModel& model, std::span<const InferModel, kInferModels> models) {
-  return static_cast<std::size_t>(&model - models.data());
-}
-// "FP32"; the protocol's name for a type.
-const char* DatatypeName(kernels::DataType type);
 
 // What an answer can have of an input, in the order in which it comes. All but the first are made of a summary.
 enum class InferOutput : std::uint8_t { kTensor, kClasses, kTopValues, kTopIndices, kLogSumExp, kMaximum, kEntropy };
@@ -97,24 +75,5 @@ struct InferRequest {
 // (model or version), UNIMPLEMENTED (shared memory, or what looks like a compressed message), otherwise as
 // DecodeRequest.
 void DecodeInferRequest(Slices slices, const WireLimits& limits, InferRequest* out);
-
-// What the answer has of one tensor: a piece of the header, with the payload's parts in their places (counted from the
-// piece's begin).
-struct InferPiece {
-  std::size_t begin = 0;
-  std::size_t end = 0;
-  AnswerParts parts;
-
-  std::string_view HeaderIn(std::string_view header) const { return header.substr(begin, end - begin); }
-};
-using InferPieces = absl::InlinedVector<InferPiece, 1>;
-
-// Appends to `header` everything of a serialized ModelInferResponse (with `in_stream`: of a ModelStreamInferResponse,
-// with triton_final_response) but the outputs' bytes, which are raw contents, and to `pieces` where those belong, a
-// piece a tensor.
-void EncodeInferHeader(const InferRequest& request, bool in_stream, std::string* header, InferPieces* pieces);
-
-// Appends a whole ModelStreamInferResponse that carries an error.
-void EncodeInferStreamError(std::string_view id, const absl::Status& status, std::string* out);
 
 }  // namespace softmax
