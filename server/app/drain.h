@@ -8,7 +8,7 @@
 #include "server/metrics/metrics.h"
 #include "server/rpc/accept/acceptor.h"
 #include "server/rpc/accept/connections.h"
-#include "server/rpc/health/health_server.h"
+#include "server/rpc/calls/health_server.h"
 #include "server/rpc/queue/queue_thread.h"
 #include "server/rpc/queue/service_state.h"
 

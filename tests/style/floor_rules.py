@@ -21,9 +21,7 @@ EXCEPTIONS = {
     ("kernels/cuda/large_rows", "kernels/cuda/rows"),
     ("kernels/cuda/large_rows", "kernels/cuda/small_rows"),
     ("kernels/cuda/rows", "kernels/cuda/small_rows"),
-    ("server/rpc/calls", "server/rpc/health"),
     ("server/rpc/calls", "server/rpc/queue"),
-    ("server/rpc/health", "server/rpc/queue"),
     ("server/rpc/oip", "server/rpc/queue"),
     ("tests/client", "tests/end_to_end"),
 }

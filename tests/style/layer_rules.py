@@ -24,7 +24,7 @@ MAY_INCLUDE = {
                            "server/rpc/security/"),
     "server/rpc/oip/": ("server/rpc/", "common/", "server/base/", "server/metrics/metrics.h", "server/batching/",
                         "kernels/types.h", "kernels/reference.h"),
-    "server/rpc/health/": ("common/base/", "server/base/", "server/rpc/queue/", "server/rpc/calls/"),
+    "server/rpc/health/": ("common/base/",),
     "server/": ("server/", "common/", "kernels/"),
     "client/": ("client/", "common/", "kernels/types.h", "kernels/reference.h"),
     "tests/": None,

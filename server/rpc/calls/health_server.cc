@@ -1,4 +1,4 @@
-#include "server/rpc/health/health_server.h"
+#include "server/rpc/calls/health_server.h"
 
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/server_builder.h>
