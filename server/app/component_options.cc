@@ -104,6 +104,7 @@ QueueThread::Options QueueThreadOptionsFor(const Config& config, std::uint32_t i
   options.admission.in_flight_bytes = EffectiveInFlightBytes(config);
   options.admission.unread_bytes = config.max_unread_bytes_per_connection;
   options.admission.prices = prices;
+  options.most_waiting_calls = config.max_concurrent_streams;
   return options;
 }
 

@@ -9,8 +9,8 @@
 #include "server/rpc/accept/acceptor.h"
 #include "server/rpc/accept/connections.h"
 #include "server/rpc/calls/health_server.h"
+#include "server/rpc/calls/service_state.h"
 #include "server/rpc/queue/queue_thread.h"
-#include "server/rpc/queue/service_state.h"
 
 namespace softmax::server {
 

@@ -3,8 +3,8 @@
 #include "server/config/config.h"
 #include "server/execution/devices.h"
 #include "server/metrics/metrics.h"
+#include "server/rpc/calls/service_state.h"
 #include "server/rpc/queue/queue_thread.h"
-#include "server/rpc/queue/service_state.h"
 
 namespace softmax::server {
 

@@ -15,6 +15,8 @@
 #include "server/base/receive_pool.h"
 #include "server/config/security_check.h"
 #include "server/rpc/accept/socket_handoff.h"
+#include "server/rpc/calls/softmax_group.h"
+#include "server/rpc/oip/infer_group.h"
 
 namespace softmax::server {
 namespace {
@@ -68,6 +70,7 @@ class ServerImpl final : public Server {
   Connections health_connections_;
   std::unique_ptr<Secrets> secrets_;
   ServiceState state_;
+  ModelStatistics model_statistics_;
   RunningParts parts_;
   server::Drain drain_;
   ListenAddresses addresses_;
@@ -96,14 +99,18 @@ absl::Status ServerImpl::BuildGrpc() {
   options.channel = ChannelSettingsFor(config_);
   options.quota.Resize(config_.memory_quota);
   options.tls = secrets_->tls();
-  options.reflection = config_.reflection;
   const std::uint32_t threads = QueueThreadsFor(config_);
   for (std::uint32_t i = 0; i < threads; ++i) {
-    absl::StatusOr<std::unique_ptr<QueueServer>> server = QueueServer::Create(options);
-    if (!server.ok()) return server.status();
-    parts_.queues.push_back(std::make_unique<QueueThread>(state_,
-                                                          QueueThreadOptionsFor(config_, i, executor_->prices()),
-                                                          std::move(*server), *parts_.metrics->AddRecorder()));
+    Recorder& recorder = *parts_.metrics->AddRecorder();
+    auto queue =
+        std::make_unique<QueueThread>(arena_, backlog_, connections_.unread_budget(),
+                                      QueueThreadOptionsFor(config_, i, executor_->prices()), options, recorder);
+    auto softmax = std::make_unique<SoftmaxGroup>(*queue, state_, recorder, config_.reflection);
+    auto infer = std::make_unique<InferGroup>(softmax->context(), model_statistics_);
+    queue->Add(std::move(softmax));
+    queue->Add(std::move(infer));
+    if (absl::Status status = queue->StartServer(); !status.ok()) return status;
+    parts_.queues.push_back(std::move(queue));
   }
   return absl::OkStatus();
 }

@@ -6,8 +6,8 @@
 #include "server/app/memory_trim.h"
 #include "server/app/secrets.h"
 #include "server/execution/device_group.h"
+#include "server/rpc/calls/service_state.h"
 #include "server/rpc/queue/queue_thread.h"
-#include "server/rpc/queue/service_state.h"
 
 namespace softmax::server {
 

@@ -21,8 +21,6 @@ EXCEPTIONS = {
     ("kernels/cuda/large_rows", "kernels/cuda/rows"),
     ("kernels/cuda/large_rows", "kernels/cuda/small_rows"),
     ("kernels/cuda/rows", "kernels/cuda/small_rows"),
-    ("server/rpc/calls", "server/rpc/queue"),
-    ("server/rpc/oip", "server/rpc/queue"),
     ("tests/client", "tests/end_to_end"),
 }
 

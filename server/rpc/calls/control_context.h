@@ -2,6 +2,7 @@
 
 #include <grpcpp/completion_queue.h>
 #include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/server_builder.h>
 
 #include <atomic>
 #include <list>
@@ -23,20 +24,26 @@ class WatchCall;
 using HealthService = grpc::health::v1::Health::WithRawMethod_Check<
     grpc::health::v1::Health::WithRawMethod_Watch<grpc::health::v1::Health::Service>>;
 
-// What calls that bring no tensor need of the place where they are answered: a queue thread, or the health server.
-// Everything on one thread but `health` and `ending`.
+// Where calls that bring no tensor are answered: a queue thread, or the health server. Those of health and of unknown
+// methods are the same at both, and are armed here. Everything on one thread but `health` and `ending`.
 struct ControlContext {
   Health& health;
-  HealthService& service;
-  grpc::AsyncGenericService& unknown;  // calls of methods that are not here
-  const char* known_services;          // what an answer to these says that there is
+  const char* known_services;  // what an answer to unknown methods says that there is
   grpc::ServerCompletionQueue* queue;
   const std::atomic<bool>& ending;  // watches end
   CallCount& calls;
   Connections& connections;
   std::size_t server;  // as connections are handed out to it
-  ControlPace pace;
+  ControlPace& pace;
+  HealthService service{};
+  grpc::AsyncGenericService unknown{};  // calls of methods that are not here
   std::list<WatchCall*> watches{};
+
+  // As CallGroup has it; `count`: of each kind.
+  void Register(grpc::ServerBuilder* builder);
+  void Arm(int count);
+  // The status may have changed, or watches end.
+  void UpdateWatches();
 
   // As ControlPace::Wait, for a call of this peer.
   void WaitForTurn(const std::string& peer, PacedWork* work) { pace.Wait(connections.Find(peer, server), work); }

@@ -15,8 +15,8 @@
 #include "server/metrics/metrics.h"
 #include "server/rpc/accept/connections.h"
 #include "server/rpc/calls/call_sample.h"
+#include "server/rpc/calls/service_state.h"
 #include "server/rpc/queue/message_view.h"
-#include "server/rpc/queue/service_state.h"
 #include "server/rpc/security/token_check.h"
 
 namespace softmax::server {

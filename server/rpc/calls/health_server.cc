@@ -5,8 +5,6 @@
 
 #include <chrono>
 
-#include "server/rpc/calls/health_calls.h"
-#include "server/rpc/calls/unknown_call.h"
 #include "server/rpc/queue/tag.h"
 
 namespace softmax::server {
@@ -38,18 +36,13 @@ absl::Status HealthServer::Start() {
   grpc::ResourceQuota quota("health");
   quota.Resize(kMemoryQuota);
   builder.SetResourceQuota(quota);
-  builder.RegisterService(&service_);
-  builder.RegisterAsyncGenericService(&unknown_);
   queue_ = builder.AddCompletionQueue();
+  context_.reset(new ControlContext{health_, "grpc.health.v1.Health is", queue_.get(), ending_, calls_, connections_,
+                                    /*server=*/0, pace_});
+  context_->Register(&builder);
   grpc_ = builder.BuildAndStart();
   if (grpc_ == nullptr) return absl::InternalError("gRPC could not start the health server");
-  context_.reset(new ControlContext{health_, service_, unknown_, "grpc.health.v1.Health is", queue_.get(), ending_,
-                                    calls_, connections_, /*server=*/0, ControlPace(kMaxStreams)});
-  for (int i = 0; i < kArmedCalls; ++i) {
-    CheckCall::Arm(*context_);
-    WatchCall::Arm(*context_);
-    UnknownCall::Arm(*context_);
-  }
+  context_->Arm(kArmedCalls);
   thread_ = std::thread([this] { Run(); });
   return absl::OkStatus();
 }
@@ -80,16 +73,14 @@ void HealthServer::Run() {
 }
 
 void HealthServer::Poll() {
-  if (attention_.exchange(false)) {
-    for (WatchCall* watch : context_->watches) watch->Update();
-  }
+  if (attention_.exchange(false)) context_->UpdateWatches();
   void* tag = nullptr;
   bool ok = false;
   for (int events = 0; events < kEventsAPoll; ++events) {
     if (queue_->AsyncNext(&tag, &ok, gpr_inf_past(GPR_CLOCK_MONOTONIC)) != grpc::CompletionQueue::GOT_EVENT) break;
     static_cast<Tag*>(tag)->Proceed(ok);
   }
-  context_->pace.Advance(SteadyClock::now());
+  pace_.Advance(SteadyClock::now());
 }
 
 void HealthServer::Shutdown() {
@@ -100,8 +91,8 @@ void HealthServer::Shutdown() {
   }
   changed_.notify_all();
   thread_.join();
-  context_->pace.Close();
-  for (WatchCall* watch : context_->watches) watch->Update();
+  pace_.Close();
+  context_->UpdateWatches();
   grpc_->Shutdown(std::chrono::system_clock::now());
   void* tag = nullptr;
   bool ok = false;

@@ -45,12 +45,11 @@ class HealthServer {
 
   Health& health_;
   Connections& connections_;
-  HealthService service_;
-  grpc::AsyncGenericService unknown_;
   std::unique_ptr<grpc::ServerCompletionQueue> queue_;
-  std::unique_ptr<grpc::Server> grpc_;
   CallCount calls_;
-  std::unique_ptr<ControlContext> context_;
+  ControlPace pace_{kMaxStreams};
+  std::unique_ptr<ControlContext> context_;  // outlives the server, which knows its services
+  std::unique_ptr<grpc::Server> grpc_;
   std::atomic<bool> ending_{false};
   std::atomic<bool> attention_{false};
 

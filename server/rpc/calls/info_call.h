@@ -3,7 +3,7 @@
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/async_unary_call.h>
 
-#include "server/rpc/queue/queue_thread.h"
+#include "server/rpc/calls/thread_context.h"
 #include "server/rpc/queue/tag.h"
 
 namespace softmax::server {
@@ -11,14 +11,14 @@ namespace softmax::server {
 // One GetServerInfo call. On the queue threads for the reason that health_calls.h gives.
 class InfoCall final : public Tag, public PacedWork {
  public:
-  static void Arm(QueueThread& thread);
+  static void Arm(ThreadContext& thread);
   void Proceed(bool ok) override;
   void TakeTurn(const absl::Status& entry) override;
 
  private:
-  explicit InfoCall(QueueThread& thread) : thread_(thread), counted_(thread.calls()), responder_(&context_) {}
+  explicit InfoCall(ThreadContext& thread) : thread_(thread), counted_(thread.calls), responder_(&context_) {}
 
-  QueueThread& thread_;
+  ThreadContext& thread_;
   const CallCount::Member counted_;
   grpc::ServerContext context_;
   grpc::ByteBuffer request_;

@@ -74,17 +74,17 @@ ServerReflectionResponse AnswerTo(const ServerReflectionRequest& request) {
 
 }  // namespace
 
-void ReflectionCall::Arm(QueueThread& thread) {
+void ReflectionCall::Arm(ThreadContext& thread) {
   auto* call = new ReflectionCall(thread);
-  thread.server().reflection.RequestServerReflectionInfo(&call->context_, &call->stream_, thread.queue(),
-                                                         thread.queue(), static_cast<Tag*>(call));
+  thread.reflection.RequestServerReflectionInfo(&call->context_, &call->stream_, thread.queue(), thread.queue(),
+                                                static_cast<Tag*>(call));
 }
 
 void ReflectionCall::Proceed(bool ok) {
   switch (state_) {
     case State::kWaiting:
       if (!ok) break;
-      thread_.control().pace.Offer([&thread = thread_] { Arm(thread); });
+      thread_.control.pace.Offer([&thread = thread_] { Arm(thread); });
       AwaitTurn();
       return;
     case State::kPaced:
@@ -101,11 +101,11 @@ void ReflectionCall::Proceed(bool ok) {
         Finish(grpc::Status::OK);  // nobody reads it
         return;
       }
-      if (const auto connection = thread_.door().ConnectionOf(context_.peer())) connection->account().RequestAnswered();
+      if (const auto connection = thread_.door.ConnectionOf(context_.peer())) connection->account().RequestAnswered();
       AwaitTurn();
       return;
     case State::kFinishing:
-      thread_.control().CallFinished(context_.peer());
+      thread_.control.CallFinished(context_.peer());
       break;
   }
   delete this;
@@ -114,12 +114,12 @@ void ReflectionCall::Proceed(bool ok) {
 // For each question.
 void ReflectionCall::AwaitTurn() {
   state_ = State::kPaced;
-  thread_.control().WaitForTurn(context_.peer(), this);
+  thread_.control.WaitForTurn(context_.peer(), this);
 }
 
 void ReflectionCall::TakeTurn(const absl::Status& entry) {
   absl::Status status = entry;
-  if (status.ok() && !authorized_) status = thread_.door().Authorize(context_);
+  if (status.ok() && !authorized_) status = thread_.door.Authorize(context_);
   if (!status.ok()) {
     Finish(ToGrpcStatus(status));
     return;
@@ -131,7 +131,7 @@ void ReflectionCall::TakeTurn(const absl::Status& entry) {
 
 void ReflectionCall::Answer() {
   ServerReflectionRequest request;
-  if (const absl::Status status = thread_.control().Parse(request_, context_.peer(), &request); !status.ok()) {
+  if (const absl::Status status = thread_.control.Parse(request_, context_.peer(), &request); !status.ok()) {
     Finish(ToGrpcStatus(status));
     return;
   }

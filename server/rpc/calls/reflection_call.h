@@ -4,7 +4,7 @@
 #include <grpcpp/support/async_stream.h>
 #include <grpcpp/support/byte_buffer.h>
 
-#include "server/rpc/queue/queue_thread.h"
+#include "server/rpc/calls/thread_context.h"
 #include "server/rpc/queue/tag.h"
 
 namespace softmax::server {
@@ -13,19 +13,19 @@ namespace softmax::server {
 // sleeps in a completion queue (see health_calls.h).
 class ReflectionCall final : public Tag, public PacedWork {
  public:
-  static void Arm(QueueThread& thread);
+  static void Arm(ThreadContext& thread);
   void Proceed(bool ok) override;
   void TakeTurn(const absl::Status& entry) override;
 
  private:
   enum class State { kWaiting, kPaced, kReading, kWriting, kFinishing };
 
-  explicit ReflectionCall(QueueThread& thread) : thread_(thread), counted_(thread.calls()), stream_(&context_) {}
+  explicit ReflectionCall(ThreadContext& thread) : thread_(thread), counted_(thread.calls), stream_(&context_) {}
   void AwaitTurn();
   void Answer();
   void Finish(const grpc::Status& status);
 
-  QueueThread& thread_;
+  ThreadContext& thread_;
   const CallCount::Member counted_;
   grpc::ServerContext context_;
   grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer> stream_;

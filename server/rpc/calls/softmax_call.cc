@@ -7,9 +7,9 @@
 
 namespace softmax::server {
 
-void SoftmaxCall::Arm(QueueThread& thread) {
+void SoftmaxCall::Arm(ThreadContext& thread) {
   auto* call = new SoftmaxCall(thread);
-  call->Offer(thread.server().softmax.softmax());
+  call->Offer(thread.softmax.softmax());
 }
 
 void SoftmaxCall::Submit(TimePoint arrived, TimePoint deadline) {
@@ -33,7 +33,7 @@ void SoftmaxCall::Complete(const Answer& answer) {
   Piece piece{.places = answer, .memory = {answer.span}};
   EncodeAnswerHeader(request_, TimingOf(answer), /*in_stream=*/false, &header, &piece.parts);
   piece.header = header;
-  thread().recorder().PayloadCopiedIn(copied_bytes());
+  thread().recorder.PayloadCopiedIn(copied_bytes());
   Send(answer, {&piece, 1});
 }
 

@@ -10,7 +10,7 @@ namespace softmax::server {
 class SoftmaxCall final : public UnaryCall, public PendingRequest {
  public:
   // Offers the server one more call to match.
-  static void Arm(QueueThread& thread);
+  static void Arm(ThreadContext& thread);
 
   void CopyInput(std::byte* destination) override;
   void LendInput(InputPieces* pieces) override {
@@ -26,7 +26,7 @@ class SoftmaxCall final : public UnaryCall, public PendingRequest {
   void Complete(const Answer& answer) override;
 
  private:
-  explicit SoftmaxCall(QueueThread& thread) : UnaryCall(thread, Method::kSoftmax) {}
+  explicit SoftmaxCall(ThreadContext& thread) : UnaryCall(thread, Method::kSoftmax) {}
 
   void Rearm() override { Arm(thread()); }
   absl::Status Decode(const WireLimits& limits) override {

@@ -64,19 +64,19 @@ class StreamCall::Request final : public PendingRequest {
   bool announced_ = false;
 };
 
-StreamCall::StreamCall(QueueThread& thread, bool joins)
-    : thread_(thread), counted_(thread.calls()), joins_(joins), stream_(&context_) {}
+StreamCall::StreamCall(ThreadContext& thread, bool joins)
+    : thread_(thread), counted_(thread.calls), joins_(joins), stream_(&context_) {}
 
-void StreamCall::Arm(QueueThread& thread) {
+void StreamCall::Arm(ThreadContext& thread) {
   auto* call = new StreamCall(thread, /*joins=*/true);
-  thread.server().softmax.RequestSoftmaxStream(&call->context_, &call->stream_, thread.queue(),
-                                               static_cast<Tag*>(&call->started_));
+  thread.softmax.RequestSoftmaxStream(&call->context_, &call->stream_, thread.queue(),
+                                      static_cast<Tag*>(&call->started_));
 }
 
 StreamCall::~StreamCall() {
   if (state_ == State::kOffered) return;
-  thread_.streams().erase(place_);
-  thread_.state().active_calls.Add(-1);
+  thread_.streams.erase(place_);
+  thread_.state.active_calls.Add(-1);
 }
 
 void StreamCall::OnStarted(bool ok) {
@@ -85,15 +85,15 @@ void StreamCall::OnStarted(bool ok) {
     return;
   }
   Rearm();
-  thread_.state().active_calls.Add(1);
-  place_ = thread_.streams().insert(thread_.streams().end(), this);
+  thread_.state.active_calls.Add(1);
+  place_ = thread_.streams.insert(thread_.streams.end(), this);
   state_ = State::kOpen;
-  if (absl::Status status = thread_.door().Enter(context_); !status.ok()) {
+  if (absl::Status status = thread_.door.Enter(context_); !status.ok()) {
     End(std::move(status));
     FinishIfDone();
     return;
   }
-  connection_ = thread_.door().ConnectionOf(context_.peer());
+  connection_ = thread_.door.ConnectionOf(context_.peer());
   ReadIfRoom();
 }
 
@@ -106,9 +106,9 @@ void StreamCall::End(absl::Status status) {
 void StreamCall::ReadIfRoom() {
   TakeRequests();
   if (message_ != nullptr) return;  // its requests first
-  if (state_ != State::kOpen || reading() || in_flight_ >= thread_.state().max_in_flight_per_stream) return;
+  if (state_ != State::kOpen || reading() || in_flight_ >= thread_.state.max_in_flight_per_stream) return;
   // Its own answers make room and come back here; what others of the connection hold, a request is refused for.
-  if (in_flight_ > 0 && !thread_.admission().HasBytes(share(), thread_.state().limits.max_request_bytes)) return;
+  if (in_flight_ > 0 && !thread_.admission().HasBytes(share(), thread_.state.limits.max_request_bytes)) return;
   if (IsBehind()) return;  // OnWritten comes back here
   incoming_ = std::make_shared<Message>();
   stream_.Read(&incoming_->buffer, static_cast<Tag*>(&read_));
@@ -116,7 +116,7 @@ void StreamCall::ReadIfRoom() {
 
 bool StreamCall::IsBehind() const {
   if (outgoing_.empty() && !writing()) return false;
-  return outgoing_.size() >= thread_.state().max_in_flight_per_stream ||
+  return outgoing_.size() >= thread_.state.max_in_flight_per_stream ||
          (connection_ != nullptr && !thread_.admission().MayOwe(connection_->share(), 0));
 }
 
@@ -130,16 +130,16 @@ void StreamCall::OnRead(bool ok) {
     message.reset();  // before more is read
     ReadIfRoom();
   } else if (!end_status_.ok()) {
-    (void)thread_.door().RefuseDraining();  // only a drain ends a call while a read is under way
+    (void)thread_.door.RefuseDraining();  // only a drain ends a call while a read is under way
   }
   WriteIfReady();
   FinishIfDone();
 }
 
 void StreamCall::HandleMessage(const std::shared_ptr<Message>& message) {
-  FrontDoor& door = thread_.door();
+  FrontDoor& door = thread_.door;
   absl::Status status =
-      door.Decoded(FrontDoor::Decode(&message->buffer, thread_.state().limits, &message->view, &message->reader));
+      door.Decoded(FrontDoor::Decode(&message->buffer, thread_.state.limits, &message->view, &message->reader));
   if (!status.ok()) return End(std::move(status));
   if (message->reader.left() == 0) return;
   message_ = message;
@@ -148,7 +148,7 @@ void StreamCall::HandleMessage(const std::shared_ptr<Message>& message) {
 }
 
 bool StreamCall::HasRoomForRequest() const {
-  const ServiceState& state = thread_.state();
+  const ServiceState& state = thread_.state;
   if (in_flight_ >= state.max_in_flight_per_stream || IsBehind()) return false;
   return in_flight_ == 0 || thread_.admission().HasBytes(share(), Charge::kStreamedHeld);
 }
@@ -163,7 +163,7 @@ void StreamCall::TakeRequests() {
   for (int i = 1; message_ != nullptr && HasRoomForRequest() && TakeRequest(begin); ++i) {
     if (i % kAtOnce != 0 || SteadyClock::now() - begin < SlicedWork::kSlice) continue;
     will_take_more_ = true;
-    thread_.slices().Add(connection_.get(), [this] {
+    thread_.slices.Add(connection_.get(), [this] {
       will_take_more_ = false;
       Continue();
       return true;
@@ -176,7 +176,7 @@ void StreamCall::TakeRequests() {
 
 bool StreamCall::TakeRequest(TimePoint now) {
   DecodedRequest decoded;
-  const absl::Status status = message_->reader.Next(thread_.door().LimitsAtOnce(), &decoded);
+  const absl::Status status = message_->reader.Next(thread_.door.LimitsAtOnce(), &decoded);
   if (decoded.beyond_budget) {
     ReadRequestElsewhere();
     return false;
@@ -187,10 +187,10 @@ bool StreamCall::TakeRequest(TimePoint now) {
 
 void StreamCall::ReadRequestElsewhere() {
   reads_elsewhere_ = true;
-  thread_.state().long_work.Add(connection_.get(), [this] {
+  thread_.state.long_work.Add(connection_.get(), [this] {
     auto decoded = std::make_shared<DecodedRequest>();
-    absl::Status status = message_->reader.Next(thread_.state().limits, decoded.get());
-    thread_.RunSoon([this, decoded, status = std::move(status)] {
+    absl::Status status = message_->reader.Next(thread_.state.limits, decoded.get());
+    thread_.queue_thread.RunSoon([this, decoded, status = std::move(status)] {
       reads_elsewhere_ = false;
       if (state_ == State::kBroken) {
         DropMessage();
@@ -205,7 +205,7 @@ void StreamCall::ReadRequestElsewhere() {
 }
 
 void StreamCall::Accept(const absl::Status& status, DecodedRequest decoded, TimePoint now) {
-  FrontDoor& door = thread_.door();
+  FrontDoor& door = thread_.door;
   const std::shared_ptr<Message> message = message_;
   const std::uint64_t bytes = std::min(decoded.encoded_bytes, message->bytes_left);
   message->bytes_left -= bytes;
@@ -238,7 +238,7 @@ void StreamCall::Enqueue(Outgoing out) {
 void StreamCall::CountQueued(std::int64_t bytes) {
   if (connection_ == nullptr) return;
   connection_->share().queued_bytes += static_cast<std::uint64_t>(bytes);
-  thread_.state().connections.unread_budget().Add(bytes);
+  thread_.state.connections.unread_budget().Add(bytes);
 }
 
 void StreamCall::QueueError(std::string encoded) { Enqueue({.header = std::move(encoded)}); }
@@ -251,11 +251,11 @@ void StreamCall::Refuse(std::string encoded) {
 StreamCall::Booked StreamCall::Book(RequestSample sample, absl::Status status, std::uint64_t largest_output,
                                     std::uint64_t copied, std::uint64_t log_id, const Answer& answer) {
   --in_flight_;
-  thread_.door().ReportIfSlow(sample, log_id, &answer, context_);
+  thread_.door.ReportIfSlow(sample, log_id, &answer, context_);
   Booked booked{std::move(status), sample, /*counts_when_written=*/false};
   booked.counts_when_written = booked.status.ok() && largest_output > AnswerSender::kCopyBytes;
-  if (!booked.counts_when_written) thread_.door().CountFinished(sample);
-  if (answer.ran) thread_.recorder().PayloadCopiedIn(copied);
+  if (!booked.counts_when_written) thread_.door.CountFinished(sample);
+  if (answer.ran) thread_.recorder.PayloadCopiedIn(copied);
   if (connection_ != nullptr) connection_->account().RequestAnswered();
   // Nobody reads it.
   if (state_ == State::kBroken && booked.counts_when_written) CountFinished(sample, /*written=*/false);
@@ -294,7 +294,7 @@ void StreamCall::QueueOutput(std::string header, const AnswerParts& parts, const
                              const SpanRef* span, TimePoint now) {
   Outgoing out{.header = std::move(header), .parts = parts, .places = places, .ready = now};
   // A copy now frees the batch's span, which one slow stream would otherwise hold for all of the batch.
-  if (thread_.sender().ShouldReference(parts.bytes(), connection_.get())) {
+  if (thread_.sender.ShouldReference(parts.bytes(), connection_.get())) {
     out.span = *span;
   } else {
     CopyOut(&out);
@@ -304,7 +304,7 @@ void StreamCall::QueueOutput(std::string header, const AnswerParts& parts, const
 
 void StreamCall::CopyOut(Outgoing* out) {
   const std::uint64_t bytes = out->parts.bytes();
-  thread_.recorder().PayloadCopiedOut(bytes);
+  thread_.recorder.PayloadCopiedOut(bytes);
   if (bytes > AnswerSender::kCopyBytes) {
     PayloadCopy copy(out->parts, out->places);
     copy.Step();
@@ -330,7 +330,7 @@ void StreamCall::CopyOutOlderThan(TimePoint then) {
 
 void StreamCall::CountFinished(RequestSample sample, bool written) {
   if (!written) sample.code = CodeNumber(absl::CancelledError());
-  thread_.door().CountFinished(sample);
+  thread_.door.CountFinished(sample);
 }
 
 void StreamCall::DropOutgoing(const std::deque<Outgoing>::iterator& first) {
@@ -343,7 +343,7 @@ void StreamCall::DropOutgoing(const std::deque<Outgoing>::iterator& first) {
 
 void StreamCall::WriteIfReady() {
   if (writing() || outgoing_.empty() || !MayWrite(outgoing_.front())) return;
-  AnswerSender& sender = thread_.sender();
+  AnswerSender& sender = thread_.sender;
   const TimePoint now = SteadyClock::now();
   bool goes_on = false;
   do {

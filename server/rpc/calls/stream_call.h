@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "server/batching/pending_request.h"
+#include "server/rpc/calls/thread_context.h"
 #include "server/rpc/queue/message_view.h"
-#include "server/rpc/queue/queue_thread.h"
 #include "server/rpc/queue/tag.h"
 
 namespace softmax::server {
@@ -24,7 +24,7 @@ namespace softmax::server {
 // in a message as are ready and the contract allows. Lives on its queue thread.
 class StreamCall {
  public:
-  static void Arm(QueueThread& thread);
+  static void Arm(ThreadContext& thread);
 
   // When the write under way began; kNoDeadline when none is.
   TimePoint writing_since() const { return writing_since_; }
@@ -95,7 +95,7 @@ class StreamCall {
   };
 
   // `joins`: whether several answers may be one message.
-  StreamCall(QueueThread& thread, bool joins);
+  StreamCall(ThreadContext& thread, bool joins);
   virtual ~StreamCall();
 
   // Offers one more call of the same kind.
@@ -154,7 +154,7 @@ class StreamCall {
   // Takes the arrows (3) and (4). Perhaps deletes this.
   void FinishIfDone();
 
-  QueueThread& thread_;
+  ThreadContext& thread_;
   const CallCount::Member counted_;
   const bool joins_;
   grpc::ServerContext context_;

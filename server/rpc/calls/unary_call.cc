@@ -39,19 +39,19 @@ struct UnaryCall::Deferred {
   std::size_t copied = 0;  // pieces
 };
 
-UnaryCall::UnaryCall(QueueThread& thread, Method method)
-    : thread_(thread), counted_(thread.calls()), call_(this), method_(method) {}
+UnaryCall::UnaryCall(ThreadContext& thread, Method method)
+    : thread_(thread), counted_(thread.calls), call_(this), method_(method) {}
 
 UnaryCall::~UnaryCall() {
-  if (listed_) thread_.answering().erase(place_);
-  if (state_ != State::kWaiting) thread_.state().active_calls.Add(-1);
+  if (listed_) thread_.answering.erase(place_);
+  if (state_ != State::kWaiting) thread_.state.active_calls.Add(-1);
 }
 
 void UnaryCall::Proceed(bool ok) {
   if (state_ == State::kWaiting && ok) {
     Rearm();
     state_ = State::kRunning;
-    thread_.state().active_calls.Add(1);
+    thread_.state.active_calls.Add(1);
     Handle();
     return;
   }
@@ -62,7 +62,7 @@ void UnaryCall::Proceed(bool ok) {
 
 void UnaryCall::Handle() {
   call_arrived_ = SteadyClock::now();
-  FrontDoor& door = thread_.door();
+  FrontDoor& door = thread_.door;
   door.RequestArrived(method_);
   absl::Status status = door.Enter(call_);
   if (status.ok() && call_.message() == nullptr) status = NoMessageError();
@@ -76,16 +76,16 @@ void UnaryCall::Handle() {
 }
 
 void UnaryCall::DecodeElsewhere() {
-  connection_ = thread_.door().ConnectionOf(call_.peer());
+  connection_ = thread_.door.ConnectionOf(call_.peer());
   AdmissionQueue& admission = thread_.admission();
   const std::uint64_t bytes = call_.message_bytes();
-  if (!admission.HasBytes(share(), bytes)) return FinishWithError(thread_.door().RefuseBytes(), SteadyClock::now());
+  if (!admission.HasBytes(share(), bytes)) return FinishWithError(thread_.door.RefuseBytes(), SteadyClock::now());
   if (share() != nullptr) share()->in_flight_bytes += bytes;
-  thread_.state().long_work.Add(connection_.get(), [this, bytes] {
-    absl::Status status = Decode(thread_.state().limits);
-    thread_.RunSoon([this, bytes, status = std::move(status)] {
+  thread_.state.long_work.Add(connection_.get(), [this, bytes] {
+    absl::Status status = Decode(thread_.state.limits);
+    thread_.queue_thread.RunSoon([this, bytes, status = std::move(status)] {
       if (share() != nullptr) share()->in_flight_bytes -= bytes;
-      Decoded(thread_.door().Decoded(status));
+      Decoded(thread_.door.Decoded(status));
     });
   });
 }
@@ -95,7 +95,7 @@ void UnaryCall::Decoded(const absl::Status& status) {
   // Where it was read elsewhere, the connection is known, and its name may be another's by now.
   if (connection_ == nullptr) {
     const std::string peer = call_.peer();
-    connection_ = thread_.door().ConnectionOf(peer);
+    connection_ = thread_.door.ConnectionOf(peer);
     left_early_ = connection_ == nullptr && PlainHandoff::IsPeer(peer);
   }
   Submit(call_arrived_, DeadlineOf(call_.raw_deadline()));
@@ -118,7 +118,7 @@ bool UnaryCall::CanAnswer(const Answer& answer, TimePoint deadline) {
 
 void UnaryCall::ListIfLarge(std::uint64_t bytes) {
   if (listed_ || !AnswerSender::MayReference(bytes)) return;
-  place_ = thread_.answering().insert(thread_.answering().end(), this);
+  place_ = thread_.answering.insert(thread_.answering.end(), this);
   listed_ = true;
 }
 
@@ -135,12 +135,12 @@ std::uint64_t UnaryCall::BytesOf(Pieces pieces) {
 
 bool UnaryCall::MustDefer(Pieces pieces) const {
   const std::uint64_t bytes = BytesOf(pieces);
-  return bytes > kCopyAtOnce && !thread_.sender().ShouldReference(bytes, connection_.get());
+  return bytes > kCopyAtOnce && !thread_.sender.ShouldReference(bytes, connection_.get());
 }
 
 void UnaryCall::Defer(const Answer& answer, Pieces pieces) {
   deferred_ = std::make_unique<Deferred>(share(), answer, pieces, BytesOf(pieces));
-  thread_.slices().Add(connection_.get(), [this] { return CopySome(); });
+  thread_.slices.Add(connection_.get(), [this] { return CopySome(); });
 }
 
 bool UnaryCall::CopySome() {
@@ -152,7 +152,7 @@ bool UnaryCall::CopySome() {
   std::vector<Piece> pieces;
   for (const Deferred::Owned& piece : ready->pieces) {
     pieces.push_back({piece.header, piece.copy.parts(), piece.copy.places(), {nullptr, piece.copy.memory()}});
-    thread_.recorder().PayloadCopiedOut(piece.copy.parts().bytes());
+    thread_.recorder.PayloadCopiedOut(piece.copy.parts().bytes());
   }
   answered_at_ = SteadyClock::now();
   SendNow(ready->answer, pieces);
@@ -162,22 +162,22 @@ bool UnaryCall::CopySome() {
 void UnaryCall::SendNow(const Answer& answer, Pieces pieces) {
   for (const Piece& piece : pieces) {
     ListIfLarge(piece.parts.bytes());
-    thread_.sender().Append(piece.header, piece.parts, piece.places, piece.memory, connection_, answered_at_);
+    thread_.sender.Append(piece.header, piece.parts, piece.places, piece.memory, connection_, answered_at_);
   }
   Account(answer.status, answered_at_, &answer);
   state_ = State::kAnswering;
-  call_.Finish(thread_.sender().Message(connection_, answered_at_));
+  call_.Finish(thread_.sender.Message(connection_, answered_at_));
 }
 
 void UnaryCall::FinishWithError(const absl::Status& status, TimePoint now) {
   Account(status, now, nullptr);
-  if (connection_ == nullptr) connection_ = thread_.door().ConnectionOf(call_.peer());
+  if (connection_ == nullptr) connection_ = thread_.door.ConnectionOf(call_.peer());
   state_ = State::kAnswering;
   call_.FinishWithError(status, /*retry_after_ms=*/0);
 }
 
 void UnaryCall::Account(const absl::Status& status, TimePoint now, const Answer* answer) {
-  FrontDoor& door = thread_.door();
+  FrontDoor& door = thread_.door;
   const RequestSample sample = SampleOf(method_, status, call_arrived_, now, answer);
   OnCounted(sample, answer);
   if (!CountsAtEnd()) return door.RequestFinished(sample, log_id(), answer, call_);
@@ -187,7 +187,7 @@ void UnaryCall::Account(const absl::Status& status, TimePoint now, const Answer*
 }
 
 void UnaryCall::CountAtEnd() {
-  FrontDoor& door = thread_.door();
+  FrontDoor& door = thread_.door;
   if (given_up_ || call_.cancelled()) {
     const bool late = call_deadline_ <= SteadyClock::now();
     sample_.code = CodeNumber(late ? absl::DeadlineExceededError("") : absl::CancelledError());

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "server/batching/pending_request.h"
-#include "server/rpc/queue/queue_thread.h"
+#include "server/rpc/calls/thread_context.h"
 #include "server/rpc/queue/raw_call.h"
 #include "server/rpc/queue/tag.h"
 
@@ -29,11 +29,11 @@ class UnaryCall : public Tag {
   }
 
  protected:
-  UnaryCall(QueueThread& thread, Method method);
+  UnaryCall(ThreadContext& thread, Method method);
   ~UnaryCall() override;
 
   // Offers the server this call, of the method that it calls so.
-  void Offer(void* method) { call_.Request(thread_.server().grpc(), method, thread_.queue()); }
+  void Offer(void* method) { call_.Request(thread_.queue_thread.server().grpc(), method, thread_.queue()); }
   // Offers one more call of the same kind.
   virtual void Rearm() = 0;
   // Reads the message, which is there. Any thread.
@@ -64,7 +64,7 @@ class UnaryCall : public Tag {
   ConnectionShare* share() const { return connection_ == nullptr ? nullptr : &connection_->share(); }
   const std::shared_ptr<Connection>& connection_ref() const { return connection_; }
   bool caller_left() const { return connection_ == nullptr ? left_early_ : connection_->left(); }
-  QueueThread& thread() const { return thread_; }
+  ThreadContext& thread() const { return thread_; }
   RawCall& call() { return call_; }
   const RawCall& call() const { return call_; }
 
@@ -92,7 +92,7 @@ class UnaryCall : public Tag {
   bool CountsAtEnd() const { return listed_ || call_.message() == nullptr; }
   void CountAtEnd();
 
-  QueueThread& thread_;
+  ThreadContext& thread_;
   const CallCount::Member counted_;
   RawCall call_;
   std::shared_ptr<Connection> connection_;  // null: it has gone

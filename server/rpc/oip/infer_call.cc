@@ -6,9 +6,9 @@
 
 namespace softmax::server {
 
-void InferCall::Arm(QueueThread& thread) {
-  auto* call = new InferCall(thread);
-  call->Offer(thread.server().inference.infer());
+void InferCall::Arm(InferGroup& group) {
+  auto* call = new InferCall(group);
+  call->Offer(group.methods().infer());
 }
 
 Cork* InferCall::Announce(std::uint64_t bytes) {
@@ -27,7 +27,7 @@ void InferCall::Completed(const Answer& answer) {
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     sent.push_back({pieces[i].HeaderIn(header), pieces[i].parts, inference_.places(i), {&inference_.span(i)}});
   }
-  thread().recorder().PayloadCopiedIn(inference_.copied_bytes());
+  thread().recorder.PayloadCopiedIn(inference_.copied_bytes());
   Send(answer, sent);
   for (std::size_t i = 0; i < pieces.size(); ++i) inference_.span(i).Reset();  // who needs one has its own
 }
@@ -35,7 +35,7 @@ void InferCall::Completed(const Answer& answer) {
 void InferCall::OnCounted(const RequestSample& sample, const Answer* answer) {
   const InferModel* const model = inference_.request().model;
   if (model == nullptr) return;
-  thread().model_counts().Count(*model, sample, inference_.rows(), answer, SteadyClock::now());
+  group_.counts().Count(*model, sample, inference_.rows(), answer, SteadyClock::now());
 }
 
 }  // namespace softmax::server

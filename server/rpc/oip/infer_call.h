@@ -1,6 +1,7 @@
 #pragma once
 
 #include "server/rpc/calls/unary_call.h"
+#include "server/rpc/oip/infer_group.h"
 #include "server/rpc/oip/inference.h"
 
 namespace softmax::server {
@@ -9,12 +10,13 @@ namespace softmax::server {
 class InferCall final : public UnaryCall, private Inference::Owner {
  public:
   // Offers the server one more call to match.
-  static void Arm(QueueThread& thread);
+  static void Arm(InferGroup& group);
 
  private:
-  explicit InferCall(QueueThread& thread) : UnaryCall(thread, Method::kModelInfer), inference_(this) {}
+  explicit InferCall(InferGroup& group)
+      : UnaryCall(group.thread(), Method::kModelInfer), group_(group), inference_(this) {}
 
-  void Rearm() override { Arm(thread()); }
+  void Rearm() override { Arm(group_); }
   absl::Status Decode(const WireLimits& limits) override {
     return FrontDoor::Decode(call().message(), limits, &inference_.request());
   }
@@ -28,11 +30,12 @@ class InferCall final : public UnaryCall, private Inference::Owner {
   MessageView Message() const override { return MessageView(call().message()); }
   void InputTaken() override { call().ClearMessage(); }
   bool CallerLeft() const override { return caller_left(); }
-  SlicedWork& slices() override { return thread().slices(); }
+  SlicedWork& slices() override { return thread().slices; }
   const Connection* connection_of() const override { return connection(); }
   Cork* Announce(std::uint64_t bytes) override;
   void Completed(const Answer& answer) override;
 
+  InferGroup& group_;
   Inference inference_;
 };
 

@@ -10,15 +10,15 @@
 namespace softmax::server {
 namespace {
 
-using Answerer = absl::StatusOr<grpc::ByteBuffer> (*)(QueueThread& thread, const grpc::ByteBuffer& bytes,
+using Answerer = absl::StatusOr<grpc::ByteBuffer> (*)(InferGroup& group, const grpc::ByteBuffer& bytes,
                                                       const std::string& peer);
 
 template <typename Request>
-absl::StatusOr<grpc::ByteBuffer> AnswerTo(QueueThread& thread, const grpc::ByteBuffer& bytes, const std::string& peer) {
+absl::StatusOr<grpc::ByteBuffer> AnswerTo(InferGroup& group, const grpc::ByteBuffer& bytes, const std::string& peer) {
   Request request;
-  if (absl::Status status = thread.control().Parse(bytes, peer, &request); !status.ok()) return status;
-  const ServiceState& state = thread.state();
-  const auto response = InferControl({state.health, state.model_statistics, state.info.version()}).Answer(request);
+  if (absl::Status status = group.thread().control.Parse(bytes, peer, &request); !status.ok()) return status;
+  const ServiceState& state = group.thread().state;
+  const auto response = InferControl({state.health, group.statistics(), state.info.version()}).Answer(request);
   if (!response.ok()) return response.status();
   return SerializeControl(*response);
 }
@@ -47,30 +47,30 @@ constexpr std::array<Answerer, InferMethods::kControlMethods> kAnswerers = {
 
 }  // namespace
 
-void InferControlCall::Arm(QueueThread& thread, std::size_t method) {
-  auto* call = new InferControlCall(thread, method);
-  thread.server().inference.RequestControl(method, &call->context_, &call->request_, &call->responder_, thread.queue(),
-                                           static_cast<Tag*>(call));
+void InferControlCall::Arm(InferGroup& group, std::size_t method) {
+  auto* call = new InferControlCall(group, method);
+  group.methods().RequestControl(method, &call->context_, &call->request_, &call->responder_, group.thread().queue(),
+                                 static_cast<Tag*>(call));
 }
 
 void InferControlCall::Proceed(bool ok) {
   if (matched_ || !ok) {
-    if (matched_) thread_.control().CallFinished(context_.peer());
+    if (matched_) group_.thread().control.CallFinished(context_.peer());
     delete this;
     return;
   }
   matched_ = true;
-  thread_.control().pace.Offer([&thread = thread_, method = method_] { Arm(thread, method); });
-  thread_.control().WaitForTurn(context_.peer(), this);
+  group_.thread().control.pace.Offer([&group = group_, method = method_] { Arm(group, method); });
+  group_.thread().control.WaitForTurn(context_.peer(), this);
 }
 
 void InferControlCall::TakeTurn(const absl::Status& entry) {
   const TimePoint arrived = SteadyClock::now();
-  FrontDoor& door = thread_.door();
+  FrontDoor& door = group_.thread().door;
   door.RequestArrived(Method::kInferControl);
   const absl::Status status = entry.ok() ? door.Authorize(context_) : entry;
   const absl::StatusOr<grpc::ByteBuffer> answer =
-      status.ok() ? kAnswerers[method_](thread_, request_, context_.peer()) : status;
+      status.ok() ? kAnswerers[method_](group_, request_, context_.peer()) : status;
   const RequestSample sample = SampleOf(Method::kInferControl, answer.status(), arrived, SteadyClock::now(), nullptr);
   door.RequestFinished(sample, /*id=*/0, nullptr, context_);
   if (answer.ok()) {

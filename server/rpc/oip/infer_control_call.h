@@ -5,7 +5,7 @@
 
 #include <cstddef>
 
-#include "server/rpc/queue/queue_thread.h"
+#include "server/rpc/oip/infer_group.h"
 #include "server/rpc/queue/tag.h"
 
 namespace softmax::server {
@@ -15,15 +15,15 @@ namespace softmax::server {
 class InferControlCall final : public Tag, public PacedWork {
  public:
   // `method`: its place in InferMethods::kControlNames.
-  static void Arm(QueueThread& thread, std::size_t method);
+  static void Arm(InferGroup& group, std::size_t method);
   void Proceed(bool ok) override;
   void TakeTurn(const absl::Status& entry) override;
 
  private:
-  InferControlCall(QueueThread& thread, std::size_t method)
-      : thread_(thread), method_(method), counted_(thread.calls()), responder_(&context_) {}
+  InferControlCall(InferGroup& group, std::size_t method)
+      : group_(group), method_(method), counted_(group.thread().calls), responder_(&context_) {}
 
-  QueueThread& thread_;
+  InferGroup& group_;
   const std::size_t method_;
   const CallCount::Member counted_;
   grpc::ServerContext context_;

@@ -38,7 +38,7 @@ class InferStreamCall::Request final : public Inference::Owner {
   MessageView Message() const override { return MessageView(&message_->buffer); }
   grpc::ByteBuffer* buffer() { return &message_->buffer; }
   bool CallerLeft() const override { return call_->connection_ != nullptr && call_->connection_->left(); }
-  SlicedWork& slices() override { return call_->thread_.slices(); }
+  SlicedWork& slices() override { return call_->thread_.slices; }
   const Connection* connection_of() const override { return call_->connection_.get(); }
   void Completed(const Answer& answer) override {
     std::unique_ptr<Request> self(this);
@@ -54,10 +54,10 @@ class InferStreamCall::Request final : public Inference::Owner {
   Inference inference_{this};
 };
 
-void InferStreamCall::Arm(QueueThread& thread) {
-  auto* call = new InferStreamCall(thread);
-  thread.server().inference.RequestModelStreamInfer(&call->context_, &call->stream_, thread.queue(),
-                                                    static_cast<Tag*>(&call->started_));
+void InferStreamCall::Arm(InferGroup& group) {
+  auto* call = new InferStreamCall(group);
+  group.methods().RequestModelStreamInfer(&call->context_, &call->stream_, group.thread().queue(),
+                                          static_cast<Tag*>(&call->started_));
 }
 
 std::uint64_t InferStreamCall::TakeTurn() {
@@ -99,7 +99,7 @@ void InferStreamCall::Fail(std::uint64_t turn, const std::string& id, const absl
 void InferStreamCall::HandleMessage(const std::shared_ptr<Message>& message) {
   auto request = std::make_unique<Request>(this, message, TakeTurn());
   InferRequest& decoded = request->inference().request();
-  const absl::Status status = FrontDoor::Decode(&message->buffer, thread_.door().LimitsAtOnce(), &decoded);
+  const absl::Status status = FrontDoor::Decode(&message->buffer, thread_.door.LimitsAtOnce(), &decoded);
   if (decoded.beyond_budget) return DecodeElsewhere(std::move(request));
   Take(std::move(request), status);
 }
@@ -108,10 +108,10 @@ void InferStreamCall::DecodeElsewhere(std::unique_ptr<Request> request) {
   const std::uint64_t bytes = request->Message().bytes();
   if (share() != nullptr) share()->in_flight_bytes += bytes;
   ++in_flight_;
-  thread_.state().long_work.Add(connection_.get(), [this, bytes, request = request.release()] {
+  thread_.state.long_work.Add(connection_.get(), [this, bytes, request = request.release()] {
     const absl::Status status =
-        FrontDoor::Decode(request->buffer(), thread_.state().limits, &request->inference().request());
-    thread_.RunSoon([this, bytes, request, status] {
+        FrontDoor::Decode(request->buffer(), thread_.state.limits, &request->inference().request());
+    thread_.queue_thread.RunSoon([this, bytes, request, status] {
       if (share() != nullptr) share()->in_flight_bytes -= bytes;
       --in_flight_;
       Take(std::unique_ptr<Request>(request), status);
@@ -122,7 +122,7 @@ void InferStreamCall::DecodeElsewhere(std::unique_ptr<Request> request) {
 
 void InferStreamCall::Take(std::unique_ptr<Request> request, const absl::Status& read) {
   const TimePoint now = SteadyClock::now();
-  FrontDoor& door = thread_.door();
+  FrontDoor& door = thread_.door;
   const InferRequest& decoded = request->inference().request();
   if (absl::Status status = door.Decoded(read); !status.ok()) {
     EndTurn(request->turn());
@@ -131,8 +131,8 @@ void InferStreamCall::Take(std::unique_ptr<Request> request, const absl::Status&
   }
   if (!door.StreamedRequestArrived(Method::kModelStreamInfer, decoded.status, now)) {
     if (decoded.model != nullptr) {
-      thread_.model_counts().Count(
-          *decoded.model, SampleOf(Method::kModelStreamInfer, decoded.status, now, now, nullptr), 0, nullptr, now);
+      group_.counts().Count(*decoded.model, SampleOf(Method::kModelStreamInfer, decoded.status, now, now, nullptr), 0,
+                            nullptr, now);
     }
     Fail(request->turn(), decoded.id, decoded.status);
     EndTurn(request->turn());
@@ -154,7 +154,7 @@ void InferStreamCall::Completed(Request* request, const Answer& answer) {
   const std::uint64_t turn = request->turn();
   absl::Status status = StatusOf(answer, inference.deadline(), now);
   const RequestSample sample = SampleOf(Method::kModelStreamInfer, status, inference.arrived(), now, &answer);
-  thread_.model_counts().Count(*decoded.model, sample, inference.rows(), &answer, now);
+  group_.counts().Count(*decoded.model, sample, inference.rows(), &answer, now);
   const Booked booked =
       Book(sample, std::move(status), inference.largest_output(), inference.copied_bytes(), inference.log_id(), answer);
   if (!booked.status.ok()) {

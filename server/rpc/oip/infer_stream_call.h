@@ -6,6 +6,7 @@
 #include <string>
 
 #include "server/rpc/calls/stream_call.h"
+#include "server/rpc/oip/infer_group.h"
 
 namespace softmax::server {
 
@@ -17,14 +18,14 @@ namespace softmax::server {
 // being an answer, and what comes behind it is dropped.
 class InferStreamCall final : public StreamCall {
  public:
-  static void Arm(QueueThread& thread);
+  static void Arm(InferGroup& group);
 
  private:
   class Request;
 
-  explicit InferStreamCall(QueueThread& thread) : StreamCall(thread, /*joins=*/false) {}
+  explicit InferStreamCall(InferGroup& group) : StreamCall(group.thread(), /*joins=*/false), group_(group) {}
 
-  void Rearm() override { Arm(thread_); }
+  void Rearm() override { Arm(group_); }
   void HandleMessage(const std::shared_ptr<Message>& message) override;
   // Reads a message on a thread that has time for it.
   void DecodeElsewhere(std::unique_ptr<Request> request);
@@ -43,6 +44,7 @@ class InferStreamCall final : public StreamCall {
   // Its answer is not wanted any more.
   bool IsDropped(std::uint64_t turn) const { return state_ == State::kBroken || turn > last_; }
 
+  InferGroup& group_;
   std::uint64_t next_ = 0;           // the first turn whose request is unanswered
   std::deque<bool> answered_;        // from next_ on
   std::uint64_t last_ = UINT64_MAX;  // the turn at which the call ends with an error; its answer is the status

@@ -2,25 +2,19 @@
 
 namespace softmax::server {
 
-absl::StatusOr<std::unique_ptr<QueueServer>> QueueServer::Create(const Options& options) {
-  std::unique_ptr<QueueServer> server(new QueueServer);
-  server->reflects_ = options.reflection;
-  grpc::ServerBuilder builder;
-  ApplyServerSettings(options.channel, &builder);
-  builder.SetResourceQuota(options.quota);
-  builder.RegisterService(&server->softmax);
-  builder.RegisterService(&server->inference);
-  builder.RegisterService(&server->health);
-  builder.RegisterAsyncGenericService(&server->unknown);
-  if (options.reflection) builder.RegisterService(&server->reflection);
-  server->queue_ = builder.AddCompletionQueue();
-  if (options.tls != nullptr) {
-    server->tls_acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
-        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, ReloadingCredentials(*options.tls));
-  }
-  server->grpc_ = builder.BuildAndStart();
-  if (server->grpc_ == nullptr) return absl::InternalError("gRPC could not start its server");
-  return server;
+QueueServer::QueueServer(const Options& options) : builder_(std::make_unique<grpc::ServerBuilder>()) {
+  ApplyServerSettings(options.channel, builder_.get());
+  builder_->SetResourceQuota(options.quota);
+  queue_ = builder_->AddCompletionQueue();
+  if (options.tls == nullptr) return;
+  tls_acceptor_ = builder_->experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, ReloadingCredentials(*options.tls));
+}
+
+absl::Status QueueServer::Start() {
+  grpc_ = builder_->BuildAndStart();
+  builder_.reset();
+  return grpc_ == nullptr ? absl::InternalError("gRPC could not start its server") : absl::OkStatus();
 }
 
 }  // namespace softmax::server

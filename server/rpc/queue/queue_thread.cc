@@ -6,15 +6,6 @@
 
 #include "server/base/log.h"
 #include "server/base/receive_pool.h"
-#include "server/rpc/calls/health_calls.h"
-#include "server/rpc/calls/info_call.h"
-#include "server/rpc/calls/reflection_call.h"
-#include "server/rpc/calls/softmax_call.h"
-#include "server/rpc/calls/stream_call.h"
-#include "server/rpc/calls/unknown_call.h"
-#include "server/rpc/oip/infer_call.h"
-#include "server/rpc/oip/infer_control_call.h"
-#include "server/rpc/oip/infer_stream_call.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -23,16 +14,8 @@
 namespace softmax::server {
 namespace {
 
-// Calls waiting to be matched, per method: with too few, arrivals take the server's slow path.
-constexpr int kArmedUnaryCalls = 64;
-constexpr int kArmedStreamCalls = 8;
-constexpr int kArmedControlCalls = 2;
 // How often the completion flag is looked at before an empty poll of the queue, which takes a microsecond.
 constexpr int kSpinPolls = 64;
-
-constexpr char kKnownServices[] =
-    "softmax.v1.SoftmaxService, inference.GRPCInferenceService, grpc.health.v1.Health and "
-    "grpc.reflection.v1alpha.ServerReflection are";
 
 void CpuRelax() {
 #if defined(__x86_64__)
@@ -42,30 +25,30 @@ void CpuRelax() {
 
 }  // namespace
 
-QueueThread::QueueThread(ServiceState& state, const Options& options, std::unique_ptr<QueueServer> server,
-                         Recorder& recorder)
-    : state_(state),
+QueueThread::QueueThread(Arena& arena, Backlog& backlog, UnreadBudget& unread, const Options& options,
+                         const QueueServer::Options& server, Recorder& recorder)
+    : arena_(arena),
+      backlog_(backlog),
+      unread_(unread),
       options_(options),
       recorder_(recorder),
-      server_(std::move(server)),
-      queue_(server_->queue()),
+      server_(server),
+      queue_(server_.queue()),
       waker_(queue_),
-      door_(state, recorder, options.index),
-      sender_(state.arena, state.backlog, state.connections, recorder),
-      control_{state.health,     server_->health,
-               server_->unknown, kKnownServices,
-               queue_,           state.ending_watches,
-               calls_,           state.connections,
-               options.index,    ControlPace(state.info.limits().max_concurrent_streams_per_connection())},
-      model_counts_(state.model_statistics.AddThread()) {}
+      pace_(options.most_waiting_calls) {}
 
 QueueThread::~QueueThread() = default;
 
+void QueueThread::Add(std::unique_ptr<CallGroup> calls) {
+  calls->Register(server_.builder());
+  groups_.push_back(std::move(calls));
+}
+
 void QueueThread::Start(std::unique_ptr<Lane> lane) {
   lane_ = std::move(lane);
-  batcher_ = std::make_unique<Batcher>(options_.batcher, state_.arena, state_.backlog, *lane_, recorder_, wake());
-  admission_ = std::make_unique<AdmissionQueue>(options_.admission, *batcher_, state_.connections.unread_budget());
-  ArmCalls();
+  batcher_ = std::make_unique<Batcher>(options_.batcher, arena_, backlog_, *lane_, recorder_, wake());
+  admission_ = std::make_unique<AdmissionQueue>(options_.admission, *batcher_, unread_);
+  for (const auto& group : groups_) group->Arm();
   thread_ = std::thread([this] {
     clockid_t clock = kNoClock;
     if (pthread_getcpuclockid(pthread_self(), &clock) == 0) cpu_clock_.store(clock);
@@ -75,25 +58,6 @@ void QueueThread::Start(std::unique_ptr<Lane> lane) {
     ReceivePool::EndReceiving();
     cpu_clock_.store(kNoClock);
   });
-}
-
-void QueueThread::ArmCalls() {
-  for (int i = 0; i < kArmedUnaryCalls; ++i) {
-    SoftmaxCall::Arm(*this);
-    InferCall::Arm(*this);
-  }
-  for (int i = 0; i < kArmedStreamCalls; ++i) {
-    StreamCall::Arm(*this);
-    InferStreamCall::Arm(*this);
-  }
-  for (int i = 0; i < kArmedControlCalls; ++i) {
-    InfoCall::Arm(*this);
-    for (std::size_t method = 0; method < InferMethods::kControlMethods; ++method) InferControlCall::Arm(*this, method);
-    CheckCall::Arm(control_);
-    WatchCall::Arm(control_);
-    UnknownCall::Arm(control_);
-    if (server_->reflects()) ReflectionCall::Arm(*this);
-  }
 }
 
 void QueueThread::TakeReadyEvents() {
@@ -108,8 +72,7 @@ void QueueThread::TakeReadyEvents() {
 
 // Sleeps until an event, until an open batch has waited long enough, or until the end, and acts on it.
 void QueueThread::WaitForEvent() {
-  const TimePoint until =
-      std::min({batcher_->next_flush(), admission_->next_look(), control_.pace.next(), end_by_.load()});
+  const TimePoint until = std::min({batcher_->next_flush(), admission_->next_look(), pace_.next(), end_by_.load()});
   gpr_timespec deadline = gpr_inf_future(GPR_CLOCK_MONOTONIC);
   if (until != kNoDeadline) {
     deadline = gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
@@ -130,11 +93,13 @@ void QueueThread::Run() {
     TakeReadyEvents();
     Progress();
     batcher_->Flush(SteadyClock::now());
-    if (attention_.exchange(false)) AttendToCalls();
+    if (attention_.exchange(false)) {
+      for (const auto& group : groups_) group->Attend(SteadyClock::now());
+    }
     if (lag_due_.load(std::memory_order_relaxed) != kNoDeadline) RecordLag();
     if (has_jobs_.load(std::memory_order_acquire)) RunJobs();
-    if (end_by_.load() != kNoDeadline) control_.pace.Close();
-    if (control_.pace.next() != kNoDeadline) control_.pace.Advance(SteadyClock::now());
+    if (end_by_.load() != kNoDeadline) pace_.Close();
+    if (pace_.next() != kNoDeadline) pace_.Advance(SteadyClock::now());
     if (admission_->next_look() != kNoDeadline) admission_->LookAgain(SteadyClock::now());
     if (!slices_.empty()) {
       slices_.Run();
@@ -171,27 +136,6 @@ std::optional<Nanoseconds> QueueThread::CpuTime() const {
 bool QueueThread::Progress() {
   const bool finished = batcher_->Poll();
   return (admission_->may_admit() && admission_->AdmitWaiting(SteadyClock::now())) || finished;
-}
-
-void QueueThread::AttendToCalls() {
-  const TimePoint now = SteadyClock::now();
-  const Connections& connections = state_.connections;
-  const bool memory_is_short = state_.backlog.memory_is_short();
-  const auto overdue = [&](Connection* connection, TimePoint sent) {
-    return connections.OverdueAt(connection, sent, memory_is_short, now) <= now;
-  };
-  for (UnaryCall* call : answering_) {
-    if (now - call->answered_at() < connections.look_after()) break;
-    if (overdue(call->connection(), call->answered_at())) call->GiveUp();
-  }
-  const bool draining = state_.draining.load();
-  for (auto it = streams_.begin(); it != streams_.end();) {
-    StreamCall* const stream = *it++;  // Drain may end the stream
-    if (stream->writing() && overdue(stream->connection(), stream->writing_since())) stream->GiveUp();
-    stream->CopyOutOlderThan(now - connections.options().answer_timeout);
-    if (draining) stream->Drain();
-  }
-  for (WatchCall* watch : control_.watches) watch->Update();
 }
 
 void QueueThread::RunSoon(std::function<void()> job) {

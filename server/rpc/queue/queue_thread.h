@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <functional>
-#include <list>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -15,23 +14,18 @@
 #include "server/batching/batcher.h"
 #include "server/batching/lane.h"
 #include "server/metrics/metrics.h"
-#include "server/rpc/calls/control_context.h"
-#include "server/rpc/calls/front_door.h"
-#include "server/rpc/queue/answer_sender.h"
 #include "server/rpc/queue/call_count.h"
+#include "server/rpc/queue/call_group.h"
+#include "server/rpc/queue/control_pace.h"
 #include "server/rpc/queue/queue_server.h"
-#include "server/rpc/queue/service_state.h"
 #include "server/rpc/queue/sliced_work.h"
 #include "server/rpc/queue/waker.h"
 
 namespace softmax::server {
 
-class StreamCall;
-class UnaryCall;
-
-// One gRPC server with its one completion queue and the one thread that polls it: it accepts calls, copies their
-// tensors into this thread's batches, launches them, sees their completion and answers, without handing anything to
-// another thread on the way. The unit of concurrency.
+// One gRPC server with its one completion queue and the one thread that polls it: its calls are accepted on it, copy
+// their tensors into this thread's batches, are launched, complete and are answered on it, without anything being
+// handed to another thread on the way. The unit of concurrency. Which calls there are, it is told (CallGroup).
 //
 // The thread takes every ready event first, looking for finished batches in between, and launches when no event is
 // ready; a request that arrives while it sleeps is launched at once. It spins only while a batch is in flight on a lane
@@ -44,18 +38,24 @@ class QueueThread {
     std::uint32_t index = 0;  // of the server, as connections are dealt out to it
     Batcher::Options batcher;
     AdmissionQueue::Options admission;
+    std::size_t most_waiting_calls = 0;  // of a connection, as ControlPace has it
   };
 
-  QueueThread(ServiceState& state, const Options& options, std::unique_ptr<QueueServer> server, Recorder& recorder);
+  // What is referred to outlives this.
+  QueueThread(Arena& arena, Backlog& backlog, UnreadBudget& unread, const Options& options,
+              const QueueServer::Options& server, Recorder& recorder);
   ~QueueThread();
 
-  // The lane's failures to start are the factory's to report.
+  // Before StartServer.
+  void Add(std::unique_ptr<CallGroup> calls);
+  absl::Status StartServer() { return server_.Start(); }
+  // Once, after StartServer. The lane's failures to start are the factory's to report.
   void Start(std::unique_ptr<Lane> lane);
   std::function<void()> wake() {
     return [this] { waker_.Wake(); };
   }
 
-  // Any thread: look soon at the drain flag, overdue answers, and health for its watchers.
+  // Any thread: soon CallGroup::Attend.
   void RequestAttention() {
     attention_.store(true);
     waker_.Wake();
@@ -76,23 +76,16 @@ class QueueThread {
   // not: a device hangs. Joins.
   void ShutdownAndJoin(TimePoint until);
 
+  std::uint32_t index() const { return options_.index; }
+  QueueServer& server() { return server_; }
+
   // For the calls of this thread, on this thread.
-  ServiceState& state() { return state_; }
-  QueueServer& server() { return *server_; }
-  AdmissionQueue& admission() { return *admission_; }
-  Recorder& recorder() { return recorder_; }
-  CallCount& calls() { return calls_; }
-  FrontDoor& door() { return door_; }
-  ControlContext& control() { return control_; }
-  AnswerSender& sender() { return sender_; }
+  AdmissionQueue& admission() { return *admission_; }  // after Start
   SlicedWork& slices() { return slices_; }
-  grpc::ServerCompletionQueue* queue() { return server_->queue(); }
-  std::list<UnaryCall*>& answering() { return answering_; }
-  std::list<StreamCall*>& streams() { return streams_; }
-  ThreadModelCounts& model_counts() { return model_counts_; }
+  ControlPace& pace() { return pace_; }
+  CallCount& calls() { return calls_; }
 
  private:
-  void ArmCalls();
   void Run();
   void TakeReadyEvents();
   void WaitForEvent();
@@ -101,17 +94,19 @@ class QueueThread {
   void ShutdownQueue();
   // Completes what has finished, and lets in what has its turn then. True: something happened.
   bool Progress();
-  void AttendToCalls();
   void RunJobs() ABSL_LOCKS_EXCLUDED(jobs_mu_);
   void RecordLag();
 
   static constexpr clockid_t kNoClock = 0;  // CLOCK_REALTIME, which is no thread's
 
   // Constant after Start.
-  ServiceState& state_;
+  Arena& arena_;
+  Backlog& backlog_;
+  UnreadBudget& unread_;
   const Options options_;
   Recorder& recorder_;
-  const std::unique_ptr<QueueServer> server_;
+  std::vector<std::unique_ptr<CallGroup>> groups_;  // outlive the server, which knows their services
+  QueueServer server_;
   grpc::ServerCompletionQueue* const queue_;
   Waker waker_;
   std::unique_ptr<Lane> lane_;
@@ -120,13 +115,8 @@ class QueueThread {
 
   // The thread's own.
   CallCount calls_;
-  FrontDoor door_;
-  AnswerSender sender_;
   SlicedWork slices_;
-  std::list<UnaryCall*> answering_;  // calls whose answer gRPC has not taken yet, oldest first
-  std::list<StreamCall*> streams_;
-  ControlContext control_;
-  ThreadModelCounts& model_counts_;
+  ControlPace pace_;
 
   Mutex jobs_mu_;
   std::vector<std::function<void()>> jobs_ ABSL_GUARDED_BY(jobs_mu_);

@@ -11,7 +11,6 @@
 #include "server/rpc/accept/connections.h"
 #include "server/rpc/calls/slow_requests.h"
 #include "server/rpc/health/health.h"
-#include "server/rpc/oip/model_statistics.h"
 #include "server/rpc/queue/long_work.h"
 #include "server/rpc/security/token_check.h"
 #include "softmax/v1/softmax.pb.h"
@@ -37,7 +36,6 @@ struct ServiceState {
 
   LongWork long_work{1};
   SlowRequests slow_requests;
-  ModelStatistics model_statistics;
 
   std::atomic<bool> draining{false};
   // Health watches end, which would otherwise hold up the server's shutdown.
