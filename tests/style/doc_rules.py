@@ -1,6 +1,8 @@
-"""What the documents name must exist (files, flags, metrics), and the tables of docs/reference.md must be whole."""
+"""What documents and comments name must exist (files, flags, metrics); tables of docs/reference.md must be whole."""
 import re
 import subprocess
+
+from tree import is_code
 
 REFERENCE = "docs/reference.md"
 SPAN = re.compile(r"`([^`\n]+)`")
@@ -16,6 +18,12 @@ FOREIGN_FLAGS = {"--amend", "--build", "--build-arg", "--cflags", "--collect-met
                  "--label-regex", "--libs", "--metrics-url", "--no-isolation", "--plugin", "--prefix", "--preset",
                  "--request-count", "--request-rate-range", "--rm", "--set", "--short", "--streaming",
                  "--system-site-packages", "--target", "--test-dir", "--variant", "--version", "--workflow"}
+# In comments: a file by its path, or by the end of it.
+FILE = re.compile(r"(?<![\w./<*$-])((?:[\w.-]+/)*[a-z][\w-]*\.(?:h|cc|cu|cuh|py|sh|md|proto|cmake))\b(?![\w/*])")
+COMMENT = {"//": re.compile(r"(?:^|\s)//(.*)"), "#": re.compile(r"(?:^|\s)#(.*)")}
+HASHED = (".py", ".sh", ".cmake", ".txt", ".yaml", ".yml", ".toml")
+# Files of other people, and ours as they are installed.
+FOREIGN_FILES = {"foreach_target.h", "http_proxy_mapper.cc", "softmax/client/softmax_client.h"}
 SOURCES = ("server/", "client/", "kernels/bench/", "scripts/", "lab/")
 
 # A section of the reference -> its rows, the files that register what stands in it, and how they write a name.
@@ -74,7 +82,17 @@ def check(files):
         for metric in sorted({name for span in SPAN.findall(text) for name in METRIC.findall(span)}):
             if f'"{metric}"' not in source:
                 problems.append(f"{path}: names the metric {metric}, which the server does not have")
-    return problems + list(_check_tables(files))
+    return problems + list(_check_comments(files)) + list(_check_tables(files))
+
+
+def _check_comments(files):
+    ends = {path[at:] for path in files for at in range(len(path)) if at == 0 or path[at - 1] == "/"} | FOREIGN_FILES
+    for path, text in files.items():
+        mark = "//" if is_code(path) or path.endswith(".proto") else "#" if path.endswith(HASHED) else None
+        for comment in COMMENT[mark].findall(text) if mark else ():
+            for name in FILE.findall(comment):
+                if name not in ends:
+                    yield f"{path}: a comment names {name}, which does not exist"
 
 
 def _exists(files, name):
