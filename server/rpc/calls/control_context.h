@@ -13,7 +13,7 @@
 #include "server/rpc/accept/connections.h"
 #include "server/rpc/calls/control_message.h"
 #include "server/rpc/health/health.h"
-#include "server/rpc/queue/call_count.h"
+#include "server/rpc/queue/call.h"
 #include "server/rpc/queue/control_pace.h"
 
 namespace softmax::server {

@@ -31,40 +31,22 @@ void CheckCall::Arm(ControlContext& place) {
                              static_cast<Tag*>(call));
 }
 
-void CheckCall::Proceed(bool ok) {
-  if (matched_ || !ok) {
-    if (matched_) place_.CallFinished(context_.peer());
-    delete this;
-    return;
-  }
-  matched_ = true;
-  place_.pace.Offer([&place = place_] { Arm(place); });
-  place_.WaitForTurn(context_.peer(), this);
-}
-
 void CheckCall::TakeTurn(const absl::Status& entry) {
   grpc::health::v1::HealthCheckRequest request;
   absl::Status status = entry;
   if (status.ok()) status = place_.Parse(request_, context_.peer(), &request);
-  if (!status.ok()) {
-    responder_.FinishWithError(ToGrpcStatus(status), static_cast<Tag*>(this));
-    return;
-  }
+  if (!status.ok()) return Finish(status);
   const Health::Status health = place_.health.Check(request.service());
   if (health == Health::Status::kUnknownService) {
-    responder_.FinishWithError(
-        grpc::Status(grpc::StatusCode::NOT_FOUND,
-                     absl::StrCat("service: \"", SafeText(request.service(), TextFor::kPeople, kExcerptBytes),
-                                  "\" is not known here")),
-        static_cast<Tag*>(this));
-    return;
+    return Finish(absl::NotFoundError(absl::StrCat(
+        "service: \"", SafeText(request.service(), TextFor::kPeople, kExcerptBytes), "\" is not known here")));
   }
   HealthCheckResponse response;
   response.set_status(ToWire(health));
-  responder_.Finish(SerializeControl(response), grpc::Status::OK, static_cast<Tag*>(this));
+  Finish(SerializeControl(response));
 }
 
-WatchCall::WatchCall(ControlContext& place) : place_(place), counted_(place.calls), writer_(&context_) {}
+WatchCall::WatchCall(ControlContext& place) : Call(place.calls), place_(place), writer_(&context_) {}
 
 WatchCall::~WatchCall() {
   if (state_ == State::kFinished) place_.watches.erase(watching_);
@@ -80,16 +62,13 @@ void WatchCall::Arm(ControlContext& place) {
 void WatchCall::Gone::Proceed(bool /*ok*/) {
   call_->client_gone_ = true;
   call_->Update();
-  call_->DeleteIfDone();
+  call_->FreeIfDone();
 }
 
 void WatchCall::Proceed(bool ok) {
   switch (state_) {
     case State::kWaiting: {
-      if (!ok) {
-        delete this;  // never matched: the notice of its end does not come either
-        return;
-      }
+      if (!ok) return Free();  // never matched: the notice of its end does not come either
       state_ = State::kPaced;
       place_.pace.Offer([&place = place_] { Arm(place); });
       place_.WaitForTurn(context_.peer(), this);
@@ -101,7 +80,7 @@ void WatchCall::Proceed(bool ok) {
       return;
     case State::kFinishing:
       state_ = State::kFinished;
-      DeleteIfDone();
+      FreeIfDone();
       return;
     case State::kPaced:
     case State::kIdle:
@@ -143,8 +122,8 @@ void WatchCall::Finish(const grpc::Status& status) {
   writer_.Finish(status, static_cast<Tag*>(this));
 }
 
-void WatchCall::DeleteIfDone() {
-  if (state_ == State::kFinished && client_gone_) delete this;
+void WatchCall::FreeIfDone() {
+  if (state_ == State::kFinished && client_gone_) Free();
 }
 
 }  // namespace softmax::server

@@ -2,13 +2,10 @@
 
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/async_stream.h>
-#include <grpcpp/support/async_unary_call.h>
 
 #include <list>
 
-#include "server/rpc/calls/control_context.h"
-#include "server/rpc/queue/call_count.h"
-#include "server/rpc/queue/tag.h"
+#include "server/rpc/calls/control_call.h"
 
 // The calls of health: small ones, armed on every queue thread and on the health server. Like GetServerInfo and
 // reflection they have no thread of their own, on purpose: all completion queues of a process share one epoll set, and
@@ -17,25 +14,17 @@
 // whatever the load.
 namespace softmax::server {
 
-class CheckCall final : public Tag, public PacedWork {
+class CheckCall final : public ControlCall {
  public:
   static void Arm(ControlContext& place);
-  void Proceed(bool ok) override;
   void TakeTurn(const absl::Status& entry) override;
 
  private:
-  explicit CheckCall(ControlContext& place) : place_(place), counted_(place.calls), responder_(&context_) {}
-
-  ControlContext& place_;
-  const CallCount::Member counted_;
-  grpc::ServerContext context_;
-  grpc::ByteBuffer request_;
-  grpc::ServerAsyncResponseWriter<grpc::ByteBuffer> responder_;
-  bool matched_ = false;
+  explicit CheckCall(ControlContext& place) : ControlCall(place, [&place] { Arm(place); }) {}
 };
 
 // Tells the status at once, then every change, until the client leaves or the server drains.
-class WatchCall final : public Tag, public PacedWork {
+class WatchCall final : public Call, public PacedWork {
  public:
   static void Arm(ControlContext& place);
   void Proceed(bool ok) override;
@@ -58,10 +47,9 @@ class WatchCall final : public Tag, public PacedWork {
   explicit WatchCall(ControlContext& place);
   void Finish(const grpc::Status& status);
   ~WatchCall() override;
-  void DeleteIfDone();
+  void FreeIfDone();
 
   ControlContext& place_;
-  const CallCount::Member counted_;
   grpc::ServerContext context_;
   grpc::ByteBuffer request_;
   std::string service_;

@@ -1,7 +1,6 @@
 #include "server/rpc/calls/info_call.h"
 
 #include "server/rpc/calls/control_message.h"
-#include "server/rpc/queue/status.h"
 
 namespace softmax::server {
 
@@ -11,17 +10,6 @@ void InfoCall::Arm(ThreadContext& thread) {
                                       static_cast<Tag*>(call));
 }
 
-void InfoCall::Proceed(bool ok) {
-  if (matched_ || !ok) {
-    if (matched_) thread_.control.CallFinished(context_.peer());
-    delete this;
-    return;
-  }
-  matched_ = true;
-  thread_.control.pace.Offer([&thread = thread_] { Arm(thread); });
-  thread_.control.WaitForTurn(context_.peer(), this);
-}
-
 void InfoCall::TakeTurn(const absl::Status& entry) {
   const TimePoint arrived = SteadyClock::now();
   FrontDoor& door = thread_.door;
@@ -29,16 +17,13 @@ void InfoCall::TakeTurn(const absl::Status& entry) {
   v1::GetServerInfoRequest request;
   absl::Status status = entry;
   if (status.ok()) status = door.Authorize(context_);
-  if (status.ok()) status = thread_.control.Parse(request_, context_.peer(), &request);
+  if (status.ok()) status = place_.Parse(request_, context_.peer(), &request);
   const RequestSample sample = SampleOf(Method::kGetServerInfo, status, arrived, SteadyClock::now(), nullptr);
   door.RequestFinished(sample, /*id=*/0, nullptr, context_);
-  if (!status.ok()) {
-    responder_.FinishWithError(ToGrpcStatus(status), static_cast<Tag*>(this));
-    return;
-  }
+  if (!status.ok()) return Finish(status);
   v1::GetServerInfoResponse info = thread_.state.info;
   thread_.state.describe_devices(&info);
-  responder_.Finish(SerializeControl(info), grpc::Status::OK, static_cast<Tag*>(this));
+  Finish(SerializeControl(info));
 }
 
 }  // namespace softmax::server

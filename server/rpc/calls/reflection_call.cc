@@ -108,7 +108,7 @@ void ReflectionCall::Proceed(bool ok) {
       thread_.control.CallFinished(context_.peer());
       break;
   }
-  delete this;
+  Free();
 }
 
 // For each question.

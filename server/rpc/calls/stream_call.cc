@@ -65,12 +65,11 @@ class StreamCall::Request final : public PendingRequest {
 };
 
 StreamCall::StreamCall(ThreadContext& thread, bool joins)
-    : thread_(thread), counted_(thread.calls), joins_(joins), stream_(&context_) {}
+    : Call(thread.calls), thread_(thread), joins_(joins), stream_(&context_) {}
 
 void StreamCall::Arm(ThreadContext& thread) {
   auto* call = new StreamCall(thread, /*joins=*/true);
-  thread.softmax.RequestSoftmaxStream(&call->context_, &call->stream_, thread.queue(),
-                                      static_cast<Tag*>(&call->started_));
+  thread.softmax.RequestSoftmaxStream(&call->context_, &call->stream_, thread.queue(), static_cast<Tag*>(call));
 }
 
 StreamCall::~StreamCall() {
@@ -79,11 +78,8 @@ StreamCall::~StreamCall() {
   thread_.state.active_calls.Add(-1);
 }
 
-void StreamCall::OnStarted(bool ok) {
-  if (!ok) {
-    delete this;
-    return;
-  }
+void StreamCall::Proceed(bool ok) {
+  if (!ok) return Free();
   Rearm();
   thread_.state.active_calls.Add(1);
   place_ = thread_.streams.insert(thread_.streams.end(), this);
@@ -387,7 +383,7 @@ void StreamCall::FinishIfDone() {
       stream_.Finish(ToGrpcStatus(end_status_), static_cast<Tag*>(&finished_));
       return;
     case State::kFinished:
-      if (!reading()) delete this;
+      if (!reading()) Free();
       return;
     case State::kOffered:
     case State::kOpen:

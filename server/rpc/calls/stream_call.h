@@ -14,17 +14,19 @@
 
 #include "server/batching/pending_request.h"
 #include "server/rpc/calls/thread_context.h"
+#include "server/rpc/queue/call.h"
 #include "server/rpc/queue/message_view.h"
-#include "server/rpc/queue/tag.h"
 
 namespace softmax::server {
 
 // One SoftmaxStream call; InferStreamCall is one of another contract. Reads ahead until max_in_flight_per_stream
 // requests are unanswered, then stops reading, which is HTTP/2's own back-pressure; answers leave as they come, as many
 // in a message as are ready and the contract allows. Lives on its queue thread.
-class StreamCall {
+class StreamCall : public Call {
  public:
   static void Arm(ThreadContext& thread);
+  // It was matched, or never will be.
+  void Proceed(bool ok) final;
 
   // When the write under way began; kNoDeadline when none is.
   TimePoint writing_since() const { return writing_since_; }
@@ -59,7 +61,7 @@ class StreamCall {
   enum class State : std::uint8_t { kOffered, kOpen, kEnding, kBroken, kFinishing, kFinished };
 
   class Request;
-  // gRPC allows one operation of each kind at a time: each kind is a tag.
+  // gRPC allows one operation of each kind at a time: each kind is a tag, and the call itself that of its begin.
   class Operation final : public Tag {
    public:
     Operation(StreamCall* call, void (StreamCall::*done)(bool)) : call_(call), done_(done) {}
@@ -96,7 +98,7 @@ class StreamCall {
 
   // `joins`: whether several answers may be one message.
   StreamCall(ThreadContext& thread, bool joins);
-  virtual ~StreamCall();
+  ~StreamCall() override;
 
   // Offers one more call of the same kind.
   virtual void Rearm() { Arm(thread_); }
@@ -104,7 +106,6 @@ class StreamCall {
   // Whether the first of outgoing_ may leave, or waits for an answer that is to come before it.
   virtual bool MayWrite(const Outgoing& /*first*/) const { return true; }
 
-  void OnStarted(bool ok);
   void OnRead(bool ok);
   void OnWritten(bool ok);
   void OnFinished(bool ok);
@@ -151,15 +152,13 @@ class StreamCall {
   // Answers a request that was never accepted.
   void Refuse(std::string encoded);
   void WriteIfReady();
-  // Takes the arrows (3) and (4). Perhaps deletes this.
+  // Takes the arrows (3) and (4). Perhaps frees this.
   void FinishIfDone();
 
   ThreadContext& thread_;
-  const CallCount::Member counted_;
   const bool joins_;
   grpc::ServerContext context_;
   grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer> stream_;
-  Operation started_{this, &StreamCall::OnStarted};
   Operation read_{this, &StreamCall::OnRead};
   Operation written_{this, &StreamCall::OnWritten};
   Operation finished_{this, &StreamCall::OnFinished};

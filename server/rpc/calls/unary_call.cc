@@ -40,7 +40,7 @@ struct UnaryCall::Deferred {
 };
 
 UnaryCall::UnaryCall(ThreadContext& thread, Method method)
-    : thread_(thread), counted_(thread.calls), call_(this), method_(method) {}
+    : Call(thread.calls), thread_(thread), call_(this), method_(method) {}
 
 UnaryCall::~UnaryCall() {
   if (listed_) thread_.answering.erase(place_);
@@ -57,7 +57,7 @@ void UnaryCall::Proceed(bool ok) {
   }
   if (counts_at_end_) CountAtEnd();
   if (state_ == State::kAnswering && connection_ != nullptr) connection_->account().CallFinished();
-  delete this;  // the server shuts down, or the answer is out (or given up)
+  Free();  // the server shuts down, or the answer is out (or given up)
 }
 
 void UnaryCall::Handle() {

@@ -8,14 +8,14 @@
 
 #include "server/batching/pending_request.h"
 #include "server/rpc/calls/thread_context.h"
+#include "server/rpc/queue/call.h"
 #include "server/rpc/queue/raw_call.h"
-#include "server/rpc/queue/tag.h"
 
 namespace softmax::server {
 
 // One unary call that brings tensors, from waiting to be matched to its last operation's end: what is the same for
 // every contract. Lives on its queue thread.
-class UnaryCall : public Tag {
+class UnaryCall : public Call {
  public:
   void Proceed(bool ok) final;
 
@@ -93,7 +93,6 @@ class UnaryCall : public Tag {
   void CountAtEnd();
 
   ThreadContext& thread_;
-  const CallCount::Member counted_;
   RawCall call_;
   std::shared_ptr<Connection> connection_;  // null: it has gone
   const Method method_;

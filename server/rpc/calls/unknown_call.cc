@@ -14,10 +14,7 @@ void UnknownCall::Arm(ControlContext& context) {
 }
 
 void UnknownCall::Proceed(bool ok) {
-  if (matched_ || !ok) {
-    delete this;
-    return;
-  }
+  if (matched_ || !ok) return Free();
   matched_ = true;
   place_.pace.Offer([&place = place_] { Arm(place); });
   place_.WaitForTurn(context_.peer(), this);

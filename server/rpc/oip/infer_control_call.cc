@@ -5,7 +5,6 @@
 
 #include "server/rpc/calls/control_message.h"
 #include "server/rpc/oip/infer_control.h"
-#include "server/rpc/queue/status.h"
 
 namespace softmax::server {
 namespace {
@@ -53,17 +52,6 @@ void InferControlCall::Arm(InferGroup& group, std::size_t method) {
                                  static_cast<Tag*>(call));
 }
 
-void InferControlCall::Proceed(bool ok) {
-  if (matched_ || !ok) {
-    if (matched_) group_.thread().control.CallFinished(context_.peer());
-    delete this;
-    return;
-  }
-  matched_ = true;
-  group_.thread().control.pace.Offer([&group = group_, method = method_] { Arm(group, method); });
-  group_.thread().control.WaitForTurn(context_.peer(), this);
-}
-
 void InferControlCall::TakeTurn(const absl::Status& entry) {
   const TimePoint arrived = SteadyClock::now();
   FrontDoor& door = group_.thread().door;
@@ -73,11 +61,7 @@ void InferControlCall::TakeTurn(const absl::Status& entry) {
       status.ok() ? kAnswerers[method_](group_, request_, context_.peer()) : status;
   const RequestSample sample = SampleOf(Method::kInferControl, answer.status(), arrived, SteadyClock::now(), nullptr);
   door.RequestFinished(sample, /*id=*/0, nullptr, context_);
-  if (answer.ok()) {
-    responder_.Finish(*answer, grpc::Status::OK, static_cast<Tag*>(this));
-  } else {
-    responder_.FinishWithError(ToGrpcStatus(answer.status()), static_cast<Tag*>(this));
-  }
+  Finish(answer);
 }
 
 }  // namespace softmax::server

@@ -14,7 +14,7 @@
 #include "server/batching/batcher.h"
 #include "server/batching/lane.h"
 #include "server/metrics/metrics.h"
-#include "server/rpc/queue/call_count.h"
+#include "server/rpc/queue/call.h"
 #include "server/rpc/queue/call_group.h"
 #include "server/rpc/queue/control_pace.h"
 #include "server/rpc/queue/queue_server.h"

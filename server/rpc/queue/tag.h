@@ -6,7 +6,7 @@ namespace softmax::server {
 class Tag {
  public:
   virtual ~Tag() = default;
-  // On the queue's thread. `ok` as gRPC defines it for the operation. May delete this.
+  // On the queue's thread. `ok` as gRPC defines it for the operation. May free this.
   virtual void Proceed(bool ok) = 0;
 };
 
