@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "client/loadgen/measure/histogram.h"
+#include "client/loadgen/measure/shared_tally.h"
 #include "client/loadgen/measure/timeline.h"
 #include "client/loadgen/plan/options.h"
 #include "client/loadgen/plan/workload.h"
-#include "client/loadgen/send/shared_tally.h"
 
 namespace softmax::client {
 

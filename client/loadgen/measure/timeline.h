@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "client/loadgen/send/shared_tally.h"
+#include "client/loadgen/measure/shared_tally.h"
 
 namespace softmax::client {
 

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "client/loadgen/measure/shared_tally.h"
 #include "client/loadgen/plan/arrivals.h"
-#include "client/loadgen/send/shared_tally.h"
 
 namespace softmax::client {
 

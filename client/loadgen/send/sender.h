@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
+#include "client/loadgen/measure/shared_tally.h"
 #include "client/loadgen/plan/workload.h"
 #include "client/loadgen/send/pacer.h"
-#include "client/loadgen/send/shared_tally.h"
 #include "client/loadgen/send/verifier.h"
 #include "client/softmax_client/connection_pool.h"
 #include "client/softmax_client/retry.h"

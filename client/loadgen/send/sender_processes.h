@@ -4,9 +4,9 @@
 
 #include <vector>
 
+#include "client/loadgen/measure/shared_tally.h"
 #include "client/loadgen/plan/options.h"
 #include "client/loadgen/plan/workload.h"
-#include "client/loadgen/send/shared_tally.h"
 
 namespace softmax::client {
 

@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "client/loadgen/measure/shared_tally.h"
 #include "client/loadgen/plan/workload.h"
-#include "client/loadgen/send/shared_tally.h"
 #include "client/softmax_client/wire.h"
 #include "common/base/mutex.h"
 

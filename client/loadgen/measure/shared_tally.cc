@@ -1,4 +1,4 @@
-#include "client/loadgen/send/shared_tally.h"
+#include "client/loadgen/measure/shared_tally.h"
 
 #include <sys/mman.h>
 #include <time.h>
