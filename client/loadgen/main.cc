@@ -1,7 +1,7 @@
 #include <string>
 
 #include "client/base/say.h"
-#include "client/loadgen/plan/experiment.h"
+#include "client/loadgen/experiment.h"
 #include "client/loadgen/plan/options.h"
 #include "client/loadgen/report/report.h"
 #include "client/loadgen/send/run.h"

@@ -8,7 +8,6 @@ from tree import is_code
 EXCEPTIONS = {
     ("client/loadgen/measure", "client/loadgen/plan"),
     ("client/loadgen/plan", "client/loadgen/report"),
-    ("client/loadgen/plan", "client/loadgen/send"),
     ("kernels/bench/cuda", "kernels/bench/reference"),
     ("kernels/cuda/batch", "kernels/cuda/rows"),
     ("kernels/cuda/blocks", "kernels/cuda/columns"),

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "client/loadgen/plan/experiment.h"
+#include "client/loadgen/experiment.h"
 #include "client/loadgen/plan/options.h"
 
 // What is written about an invocation, as text.

@@ -1,4 +1,4 @@
-#include "client/loadgen/plan/experiment.h"
+#include "client/loadgen/experiment.h"
 
 #include <absl/strings/str_format.h>
 #include <unistd.h>
