@@ -2,15 +2,18 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <string>
 #include <vector>
 
+#include "client/base/say.h"
+#include "client/base/version.h"
 #include "common/base/help_text.h"
 #include "common/base/nearest.h"
 
 namespace softmax::client {
+namespace {
 
-void PrintHelp(const CLI::App& app) { std::fputs(WrapHelp(app.help(), TerminalColumns()).c_str(), stdout); }
-
+// `error`, or the flag that is not known with the one that it may be a slip of.
 std::string WhatIsWrong(const CLI::App& app, const std::exception& error) {
   std::vector<std::string> flags;
   for (const CLI::Option* option : app.get_options()) {
@@ -18,6 +21,26 @@ std::string WhatIsWrong(const CLI::App& app, const std::exception& error) {
   }
   const std::string unknown = UnknownFlag(app.remaining(), flags);
   return unknown.empty() ? error.what() : unknown;
+}
+
+}  // namespace
+
+bool ParseArguments(CLI::App& app, int argc, char** argv, int* exit_code) {
+  app.set_version_flag("--version,-V,-v", app.get_name() + " " + Version() + " (" + Commit() + ")",
+                       "Print the version and exit");
+  try {
+    app.parse(argc, argv);
+    return true;
+  } catch (const CLI::CallForHelp&) {
+    std::fputs(WrapHelp(app.help(), TerminalColumns()).c_str(), stdout);
+    *exit_code = 0;
+  } catch (const CLI::Success& told) {
+    *exit_code = app.exit(told);
+  } catch (const CLI::ParseError& error) {
+    Say(WhatIsWrong(app, error) + " (--help lists all flags)");
+    *exit_code = 2;
+  }
+  return false;
 }
 
 }  // namespace softmax::client

@@ -1,8 +1,5 @@
 #pragma once
 
-#include <exception>
-#include <string>
-
 namespace CLI {
 class App;
 }
@@ -10,10 +7,8 @@ class App;
 // What the client's programs share of reading a command line. CLI11 takes long to compile, and stays behind this.
 namespace softmax::client {
 
-// As wide as the terminal.
-void PrintHelp(const CLI::App& app);
-
-// `error`, or the flag that is not known with the one that it may be a slip of.
-std::string WhatIsWrong(const CLI::App& app, const std::exception& error);
+// Reads the command line, --help and --version with it, into what the flags of `app` fill in. False: the program is to
+// end with `*exit_code`, and what there is to say was said.
+bool ParseArguments(CLI::App& app, int argc, char** argv, int* exit_code);
 
 }  // namespace softmax::client

@@ -9,7 +9,6 @@
 #include "client/base/command_line.h"
 #include "client/base/say.h"
 #include "client/base/security_files.h"
-#include "client/cli/version.h"
 #include "common/base/duration.h"
 
 namespace softmax::client {
@@ -191,24 +190,10 @@ std::optional<CliOptions> ParseCliCommandLine(int argc, char** argv, int* exit_c
       "  softmax-client scores.csv --op log_softmax --dtype float16 -o log.csv\n"
       "  softmax-client logits.npy --top 5 --labels words.txt\n"
       "  softmax-client --health --wait 10s");
-  app.set_version_flag("--version,-V,-v", VersionText(), "Print the version and exit");
   AddOptions(app, raw);
   AddSummaryOptions(app, raw.options);
   AddSecurityOptions(app, raw);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    PrintHelp(app);
-    *exit_code = 0;
-    return std::nullopt;
-  } catch (const CLI::Success& told) {
-    *exit_code = app.exit(told);
-    return std::nullopt;
-  } catch (const CLI::ParseError& error) {
-    Say(WhatIsWrong(app, error) + " (--help lists all flags)");
-    *exit_code = 2;
-    return std::nullopt;
-  }
+  if (!ParseArguments(app, argc, argv, exit_code)) return std::nullopt;
   TakeOptional(app, raw);
   absl::Status status = TakeTimes(raw);
   if (status.ok() && raw.options.wants_summary() && raw.options.output != "-") {

@@ -5,9 +5,7 @@
 #include <sstream>
 
 #include "client/base/command_line.h"
-#include "client/base/say.h"
 #include "client/loadgen/plan/raw_options.h"
-#include "client/loadgen/report/version.h"
 #include "common/base/text_file.h"
 
 namespace softmax::client {
@@ -257,23 +255,8 @@ std::optional<GivenFlags> ParseFlags(int argc, char** argv, RawOptions& raw, int
       "  softmax-loadgen --rate 1000 --shape 1x1000 --slo 'p99<=2ms' --html report.html\n"
       "  softmax-loadgen --search --slo 'p99<=2ms' --json run.json\n"
       "  softmax-loadgen --sweep 'concurrency:1..64*2' --server-metrics localhost:9400");
-  app.set_version_flag("--version,-V,-v", absl::StrFormat("softmax-loadgen %s (%s)", Version(), Commit()),
-                       "Print the version and exit");
   AddAllFlags(app, raw);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    PrintHelp(app);
-    *exit_code = 0;
-    return std::nullopt;
-  } catch (const CLI::Success& told) {
-    *exit_code = app.exit(told);
-    return std::nullopt;
-  } catch (const CLI::ParseError& error) {
-    Say(WhatIsWrong(app, error) + " (--help lists all flags)");
-    *exit_code = 2;
-    return std::nullopt;
-  }
+  if (!ParseArguments(app, argc, argv, exit_code)) return std::nullopt;
   return Given(app);
 }
 

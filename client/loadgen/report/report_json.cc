@@ -5,11 +5,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "client/base/version.h"
 #include "client/loadgen/measure/machine_name.h"
 #include "client/loadgen/measure/run_result.h"
 #include "client/loadgen/measure/statistics.h"
 #include "client/loadgen/report/report.h"
-#include "client/loadgen/report/version.h"
 
 namespace softmax::client {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 
-// Of this program: in a file of its own, for it changes with every commit.
+// Of the client's programs: in a file of its own, for it changes with every commit.
 namespace softmax::client {
 
 const char* Version();

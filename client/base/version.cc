@@ -1,4 +1,4 @@
-#include "client/loadgen/report/version.h"
+#include "client/base/version.h"
 
 namespace softmax::client {
 
