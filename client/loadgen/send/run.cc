@@ -16,7 +16,7 @@
 #include "client/loadgen/measure/cpu_usage.h"
 #include "client/loadgen/measure/server_metrics.h"
 #include "client/loadgen/measure/timeline.h"
-#include "client/loadgen/report/progress.h"
+#include "client/loadgen/send/progress.h"
 #include "client/loadgen/send/sender_processes.h"
 
 namespace softmax::client {

@@ -7,7 +7,7 @@
 #include "client/loadgen/measure/timeline.h"
 #include "client/loadgen/plan/options.h"
 #include "client/loadgen/plan/search.h"
-#include "client/loadgen/report/progress.h"
+#include "client/loadgen/send/progress.h"
 
 namespace softmax::client {
 namespace {

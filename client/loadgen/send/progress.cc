@@ -1,4 +1,4 @@
-#include "client/loadgen/report/progress.h"
+#include "client/loadgen/send/progress.h"
 
 #include <absl/strings/str_format.h>
 #include <unistd.h>
