@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "client/loadgen/measure/http_get.h"
-#include "client/loadgen/measure/metrics_text.h"
+#include "client/loadgen/scrape/http_get.h"
+#include "client/loadgen/scrape/metrics_text.h"
 #include "tests/end_to_end/server_process.h"
 
 namespace softmax::testing {

@@ -5,7 +5,7 @@
 
 #include <cstdlib>
 
-#include "client/loadgen/measure/http_get.h"
+#include "client/loadgen/scrape/http_get.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "tests/support/eventually.h"
 

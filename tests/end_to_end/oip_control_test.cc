@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "client/loadgen/measure/http_get.h"
+#include "client/loadgen/scrape/http_get.h"
 #include "grpc/reflection/v1alpha/reflection.grpc.pb.h"
 #include "server/app/oip_pages.h"
 #include "tests/end_to_end/oip_fixture.h"

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "client/loadgen/measure/http_get.h"
+#include "client/loadgen/scrape/http_get.h"
 #include "kernels/reference.h"
 #include "server/rpc/security/token_set.h"
 #include "softmax/v1/softmax.grpc.pb.h"

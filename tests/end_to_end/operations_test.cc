@@ -15,7 +15,7 @@
 #include <functional>
 #include <thread>
 
-#include "client/loadgen/measure/http_get.h"
+#include "client/loadgen/scrape/http_get.h"
 #include "softmax/v1/softmax.grpc.pb.h"
 #include "tests/end_to_end/faulty_service.h"
 #include "tests/end_to_end/server_process.h"

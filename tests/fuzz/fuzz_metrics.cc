@@ -3,9 +3,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "client/loadgen/measure/http_get.h"
-#include "client/loadgen/measure/metrics_text.h"
-#include "client/loadgen/measure/server_metrics.h"
+#include "client/loadgen/scrape/http_get.h"
+#include "client/loadgen/scrape/metrics_text.h"
+#include "client/loadgen/scrape/server_metrics.h"
 #include "tests/fuzz/require.h"
 
 namespace softmax::client {

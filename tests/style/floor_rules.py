@@ -6,7 +6,6 @@ from tree import is_code
 
 # Pairs that still do.
 EXCEPTIONS = {
-    ("client/loadgen/measure", "client/loadgen/plan"),
     ("kernels/bench/cuda", "kernels/bench/reference"),
     ("kernels/cuda/batch", "kernels/cuda/rows"),
     ("kernels/cuda/blocks", "kernels/cuda/columns"),

@@ -5,8 +5,8 @@
 #include <thread>
 
 #include "client/base/write_file.h"
-#include "client/loadgen/measure/http_get.h"
 #include "client/loadgen/plan/raw_options.h"
+#include "client/loadgen/scrape/http_get.h"
 
 namespace softmax::client {
 namespace {

@@ -14,8 +14,8 @@
 
 #include "client/base/say.h"
 #include "client/loadgen/measure/cpu_usage.h"
-#include "client/loadgen/measure/server_metrics.h"
 #include "client/loadgen/measure/timeline.h"
+#include "client/loadgen/scrape/server_metrics.h"
 #include "client/loadgen/send/progress.h"
 #include "client/loadgen/send/sender_processes.h"
 

@@ -17,7 +17,7 @@ namespace softmax::client {
 //          latency, service_time, lag {count, mean_us, min_us, max_us, percentiles [{p, us}]},
 //          errors and warmup_errors {code: n}, sent, dropped, late, wrong, verified, verdicts [text],
 //          timeline [{t_s, sent, answered, errors, p50_us, p99_us}], counts of the interval that ends at t_s,
-//          generator {cpu_cores, busiest_thread, limited, why}, server as client/loadgen/measure/server_metrics.h has
+//          generator {cpu_cores, busiest_thread, limited, why}, server as client/loadgen/scrape/server_metrics.h has
 //          it, classes [{name, achieved_per_s, gb_per_s, latency}], within_slo, first_error, first_wrong, server_cores,
 //          machine_busy, interrupted, complete}]; runs of one name are repeats,
 //   summary [{name, repeats, achieved_per_s and goodput_per_s {mean, ci95}, percentiles [{p, mean_us, ci95_us}]}]

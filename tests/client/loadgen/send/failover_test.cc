@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "client/loadgen/measure/server_metrics.h"
+#include "client/loadgen/scrape/server_metrics.h"
 #include "tests/client/support/run_program.h"
 #include "tests/end_to_end/server_process.h"
 #include "tests/support/eventually.h"

@@ -1,11 +1,11 @@
-// The names that client/loadgen/measure/server_metrics.cc looks for are those that a real server publishes.
+// The names that client/loadgen/scrape/server_metrics.cc looks for are those that a real server publishes.
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "client/loadgen/measure/server_metrics.h"
+#include "client/loadgen/scrape/server_metrics.h"
 #include "client/softmax_client/softmax_client.h"
 #include "tests/end_to_end/server_process.h"
 

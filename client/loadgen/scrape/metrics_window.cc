@@ -1,4 +1,4 @@
-#include "client/loadgen/measure/metrics_window.h"
+#include "client/loadgen/scrape/metrics_window.h"
 
 #include <algorithm>
 #include <charconv>

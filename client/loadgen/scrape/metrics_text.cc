@@ -1,4 +1,4 @@
-#include "client/loadgen/measure/metrics_text.h"
+#include "client/loadgen/scrape/metrics_text.h"
 
 #include <absl/strings/ascii.h>
 #include <absl/strings/str_cat.h>

@@ -1,4 +1,4 @@
-#include "client/loadgen/measure/server_metrics.h"
+#include "client/loadgen/scrape/server_metrics.h"
 
 #include <absl/strings/str_cat.h>
 #include <gmock/gmock.h>
@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "client/loadgen/measure/metrics_text.h"
+#include "client/loadgen/scrape/metrics_text.h"
 
 namespace softmax::client {
 namespace {

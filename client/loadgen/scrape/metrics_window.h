@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "client/loadgen/measure/metrics_text.h"
+#include "client/loadgen/scrape/metrics_text.h"
 
 namespace softmax::client {
 

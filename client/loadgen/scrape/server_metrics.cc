@@ -1,4 +1,4 @@
-#include "client/loadgen/measure/server_metrics.h"
+#include "client/loadgen/scrape/server_metrics.h"
 
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
@@ -12,8 +12,8 @@
 #include <set>
 #include <utility>
 
-#include "client/loadgen/measure/http_get.h"
-#include "client/loadgen/measure/metrics_window.h"
+#include "client/loadgen/scrape/http_get.h"
+#include "client/loadgen/scrape/metrics_window.h"
 
 namespace softmax::client {
 namespace {

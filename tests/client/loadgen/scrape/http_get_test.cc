@@ -1,4 +1,4 @@
-#include "client/loadgen/measure/http_get.h"
+#include "client/loadgen/scrape/http_get.h"
 
 #include <absl/strings/str_cat.h>
 #include <arpa/inet.h>
@@ -13,7 +13,7 @@
 #include <string>
 #include <thread>
 
-#include "client/loadgen/measure/server_metrics.h"
+#include "client/loadgen/scrape/server_metrics.h"
 #include "tests/support/eventually.h"
 
 namespace softmax::client {

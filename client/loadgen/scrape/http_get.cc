@@ -1,4 +1,4 @@
-#include "client/loadgen/measure/http_get.h"
+#include "client/loadgen/scrape/http_get.h"
 
 #include <absl/strings/ascii.h>
 #include <absl/strings/match.h>
