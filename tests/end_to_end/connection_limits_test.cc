@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/client/support/run_program.h"
 #include "tests/end_to_end/server_process.h"
+#include "tests/support/run_program.h"
 
 namespace softmax::testing {
 namespace {

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "server/rpc/guard/read_guard.h"
-#include "tests/client/support/test_certificates.h"
 #include "tests/end_to_end/good_client.h"
 #include "tests/end_to_end/http2_client.h"
 #include "tests/end_to_end/server_process.h"
@@ -21,6 +20,7 @@
 #include "tests/support/eventually.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/test_certificates.h"
 
 namespace softmax::testing {
 namespace {

@@ -13,12 +13,12 @@
 
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "softmax/v1/softmax.grpc.pb.h"
-#include "tests/client/support/test_certificates.h"
 #include "tests/end_to_end/http2_client.h"
 #include "tests/end_to_end/server_process.h"
 #include "tests/end_to_end/service.h"
 #include "tests/support/eventually.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/test_certificates.h"
 
 namespace softmax::testing {
 namespace {

@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "client/softmax_client/softmax_client.h"
-#include "tests/client/support/run_program.h"
 #include "tests/end_to_end/answered.h"
 #include "tests/end_to_end/name_server.h"
 #include "tests/end_to_end/open_loop.h"
 #include "tests/end_to_end/server_process.h"
 #include "tests/support/eventually.h"
+#include "tests/support/run_program.h"
 
 namespace softmax::testing {
 namespace {

@@ -12,12 +12,12 @@
 #include <string>
 #include <vector>
 
-#include "tests/client/support/test_certificates.h"
 #include "tests/end_to_end/faulty_service.h"
 #include "tests/end_to_end/server_process.h"
 #include "tests/end_to_end/service.h"
 #include "tests/support/eventually.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/test_certificates.h"
 
 namespace softmax::testing {
 namespace {

@@ -9,10 +9,10 @@
 #include <string>
 
 #include "server/rpc/guard/read_guard.h"
-#include "tests/client/support/test_certificates.h"
 #include "tests/end_to_end/service.h"
 #include "tests/support/eventually.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/test_certificates.h"
 
 namespace softmax::testing {
 namespace {

@@ -16,7 +16,6 @@ EXCEPTIONS = {
     ("kernels/cuda/large_rows", "kernels/cuda/rows"),
     ("kernels/cuda/large_rows", "kernels/cuda/small_rows"),
     ("kernels/cuda/rows", "kernels/cuda/small_rows"),
-    ("tests/client", "tests/end_to_end"),
 }
 
 

@@ -6,9 +6,9 @@
 
 #include "client/cli/files.h"
 #include "tests/client/support/fake_server.h"
-#include "tests/client/support/run_program.h"
 #include "tests/client/support/scoped_environment.h"
 #include "tests/support/eventually.h"
+#include "tests/support/run_program.h"
 
 namespace softmax::client {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "tests/client/support/fake_server.h"
-#include "tests/client/support/run_program.h"
+#include "tests/support/run_program.h"
 #include "tests/support/temp_folder.h"
 
 // What people and their programs hand to softmax-client, and where its answers go.

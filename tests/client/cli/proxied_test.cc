@@ -3,9 +3,9 @@
 
 #include "client/softmax_client/softmax_client.h"
 #include "tests/client/support/fake_server.h"
-#include "tests/client/support/run_program.h"
 #include "tests/client/support/sample.h"
 #include "tests/client/support/scoped_environment.h"
+#include "tests/support/run_program.h"
 
 // With a proxy in the environment where nobody listens.
 namespace softmax::client {

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/client/support/fake_server.h"
-#include "tests/client/support/run_program.h"
 #include "tests/support/eventually.h"
+#include "tests/support/run_program.h"
 
 namespace softmax::client {
 namespace {

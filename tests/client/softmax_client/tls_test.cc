@@ -10,9 +10,9 @@
 
 #include "client/softmax_client/softmax_client.h"
 #include "tests/client/support/fake_server.h"
-#include "tests/client/support/run_program.h"
 #include "tests/client/support/sample.h"
-#include "tests/client/support/test_certificates.h"
+#include "tests/support/run_program.h"
+#include "tests/support/test_certificates.h"
 
 namespace softmax::client {
 namespace {

@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "tests/client/support/run_program.h"
+#include "tests/support/run_program.h"
 
 namespace softmax::client {
 

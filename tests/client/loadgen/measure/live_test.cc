@@ -3,8 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tests/client/support/run_program.h"
 #include "tests/end_to_end/server_process.h"
+#include "tests/support/run_program.h"
 
 namespace softmax::client {
 namespace {

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "client/loadgen/scrape/server_metrics.h"
-#include "tests/client/support/run_program.h"
 #include "tests/end_to_end/server_process.h"
 #include "tests/support/eventually.h"
+#include "tests/support/run_program.h"
 
 namespace softmax::client {
 namespace {

@@ -11,8 +11,8 @@
 #include "client/loadgen/plan/arrivals.h"
 #include "tests/client/loadgen/send/stall_server.h"
 #include "tests/client/support/fake_server.h"
-#include "tests/client/support/run_program.h"
 #include "tests/support/eventually.h"
+#include "tests/support/run_program.h"
 
 namespace softmax::client {
 namespace {

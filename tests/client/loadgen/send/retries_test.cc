@@ -8,7 +8,7 @@
 
 #include "tests/client/support/closing_proxy.h"
 #include "tests/client/support/fake_server.h"
-#include "tests/client/support/run_program.h"
+#include "tests/support/run_program.h"
 
 namespace softmax::client {
 namespace {

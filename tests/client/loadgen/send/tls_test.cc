@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/client/support/fake_server.h"
-#include "tests/client/support/run_program.h"
-#include "tests/client/support/test_certificates.h"
+#include "tests/support/run_program.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/test_certificates.h"
 
 namespace softmax::client {
 namespace {

@@ -7,9 +7,9 @@
 #include <string>
 
 #include "server/rpc/security/token_check.h"
-#include "tests/client/support/test_certificates.h"
 #include "tests/support/eventually.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/test_certificates.h"
 
 namespace softmax::server {
 namespace {

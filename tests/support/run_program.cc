@@ -1,4 +1,4 @@
-#include "tests/client/support/run_program.h"
+#include "tests/support/run_program.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

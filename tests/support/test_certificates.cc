@@ -1,4 +1,4 @@
-#include "tests/client/support/test_certificates.h"
+#include "tests/support/test_certificates.h"
 
 #include <openssl/bio.h>
 #include <openssl/evp.h>
