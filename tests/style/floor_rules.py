@@ -6,7 +6,6 @@ from tree import is_code
 
 # Pairs that still do.
 EXCEPTIONS = {
-    ("kernels/bench/cuda", "kernels/bench/reference"),
     ("kernels/cuda/batch", "kernels/cuda/rows"),
     ("kernels/cuda/blocks", "kernels/cuda/columns"),
     ("kernels/cuda/blocks", "kernels/cuda/core"),

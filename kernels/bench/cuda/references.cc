@@ -1,5 +1,5 @@
 #include "kernels/bench/cuda/provider.h"
-#include "kernels/bench/reference/reference.h"
+#include "kernels/bench/cuda/reference/reference.h"
 
 namespace softmax::kernels::bench {
 namespace {

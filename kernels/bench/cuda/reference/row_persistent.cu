@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "kernels/bench/reference/common.cuh"
+#include "kernels/bench/cuda/reference/common.cuh"
 
 namespace softmax::kernels::bench {
 namespace {

@@ -1,4 +1,4 @@
-#include "kernels/bench/reference/common.cuh"
+#include "kernels/bench/cuda/reference/common.cuh"
 
 namespace softmax::kernels::bench {
 namespace {

@@ -1,5 +1,5 @@
 #include "kernels/bench/cuda/memory.h"
-#include "kernels/bench/reference/common.cuh"
+#include "kernels/bench/cuda/reference/common.cuh"
 
 namespace softmax::kernels::bench {
 namespace {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "kernels/bench/reference/reference.h"
+#include "kernels/bench/cuda/reference/reference.h"
 
 namespace softmax::kernels::bench {
 
