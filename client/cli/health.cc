@@ -37,7 +37,7 @@ Verdict Ask(Stub& stub, const CliOptions& options, std::chrono::nanoseconds time
   context.set_deadline(std::chrono::system_clock::now() +
                        std::chrono::duration_cast<std::chrono::system_clock::duration>(timeout));
   // Not set_wait_for_ready, which keeps the reason to itself: who waits asks again.
-  if (!options.token.empty()) context.AddMetadata("authorization", "Bearer " + options.token);
+  if (!options.security.token.empty()) context.AddMetadata("authorization", "Bearer " + options.security.token);
   grpc::health::v1::HealthCheckRequest request;
   request.set_service(options.service);
   HealthCheckResponse response;
@@ -49,15 +49,15 @@ Verdict Ask(Stub& stub, const CliOptions& options, std::chrono::nanoseconds time
   const bool unreachable = status.error_code() == grpc::StatusCode::UNAVAILABLE ||
                            status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
   const bool unavailable = status.error_code() == grpc::StatusCode::UNAVAILABLE;
-  return {unreachable ? 3 : 1,
-          unavailable ? WhyUnavailable(status.error_message(), SecurityOf(options.tls)) : status.error_message()};
+  return {unreachable ? 3 : 1, unavailable ? WhyUnavailable(status.error_message(), SecurityOf(options.security.tls))
+                                           : status.error_message()};
 }
 
 // Asks until the server is serving or the time to wait for it is over.
 Verdict AskUntil(Clock::time_point until, const Address& address, const CliOptions& options) {
   ChannelSettings settings;
-  if (options.tls) settings.credentials = MakeCredentials(*options.tls);
-  settings.authority = options.authority;
+  if (options.security.tls) settings.credentials = MakeCredentials(*options.security.tls);
+  settings.authority = options.security.authority;
   settings.no_proxy = true;  // whether a server is well is not for a proxy to say
   const auto connect = [&] { return Connection{CreateChannel(address.target, settings), 0, Clock::now()}; };
   Connection connection = connect();

@@ -8,7 +8,7 @@
 
 #include "client/base/command_line.h"
 #include "client/base/say.h"
-#include "client/base/security_files.h"
+#include "client/base/security_flags.h"
 #include "common/base/duration.h"
 
 namespace softmax::client {
@@ -27,11 +27,7 @@ struct RawOptions {
   std::string wait = "0s";
   bool info = false;
   bool health = false;
-  bool tls = false;
-  std::string ca;
-  std::string certificate;
-  std::string key;
-  std::string token_file;
+  SecurityFlags security;
 };
 
 const std::map<std::string, DataType> kDataTypes = {{"float32", DataType::kFloat32},
@@ -90,6 +86,9 @@ void AddOptions(CLI::App& app, RawOptions& raw) {
       ->check(CheckDuration)
       ->type_name("TIME")
       ->capture_default_str();
+  app.add_option("--attempts", o.attempts, "how often to try when the server is away or busy")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
   auto* info = app.add_flag("--info", raw.info, "print what the server is and allows, and end");
   auto* health = app.add_flag("--health", raw.health, "ask grpc.health.v1 of every address, and end")->excludes(info);
   app.add_option("--service", o.service, "whose health; empty: the server's as a whole")->needs(health);
@@ -107,38 +106,6 @@ void AddSummaryOptions(CLI::App& app, CliOptions& o) {
   app.add_flag("--entropy", o.entropy, "print each row's entropy");
   app.add_option("--labels", o.labels, "names for --top and --at, one a line, the first for index 0")
       ->type_name("FILE");
-}
-
-// An empty name, as of a variable that is not set, must not turn a security flag off.
-std::string CheckNamed(const std::string& path) { return path.empty() ? "names no file" : ""; }
-
-void AddSecurityOptions(CLI::App& app, RawOptions& raw) {
-  app.add_flag("--tls", raw.tls, "speak TLS; implied by the three files below");
-  app.add_option("--ca", raw.ca, "PEM file of whom to trust; unset: the machine's own list")
-      ->check(CheckNamed)
-      ->type_name("FILE");
-  auto* certificate = app.add_option("--cert", raw.certificate, "PEM file of this client's certificate")
-                          ->check(CheckNamed)
-                          ->type_name("FILE");
-  auto* key = app.add_option("--key", raw.key, "PEM file of its private key")->check(CheckNamed)->type_name("FILE");
-  certificate->needs(key);
-  key->needs(certificate);
-  app.add_option("--authority", raw.options.authority, "name to ask for, and that the certificate must have");
-  app.add_option("--token-file", raw.token_file, "file with a bearer token; needs TLS or a unix socket")
-      ->check(CheckNamed)
-      ->type_name("FILE");
-  app.add_option("--attempts", raw.options.attempts, "how often to try when the server is away or busy")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-}
-
-absl::Status TakeTls(RawOptions& raw) {
-  if (!raw.tls && raw.ca.empty() && raw.certificate.empty()) return absl::OkStatus();
-  TlsOptions& tls = raw.options.tls.emplace();
-  absl::Status status = ReadPem("--ca", raw.ca, "CERTIFICATE", &tls.root_certificates);
-  if (status.ok()) status = ReadPem("--cert", raw.certificate, "CERTIFICATE", &tls.certificate_chain);
-  if (status.ok()) status = ReadPem("--key", raw.key, "PRIVATE KEY", &tls.private_key);
-  return status;
 }
 
 absl::Status TakeTimes(RawOptions& raw) {
@@ -164,9 +131,7 @@ void TakeOptional(const CLI::App& app, RawOptions& raw) {
 ClientOptions ForClient(const CliOptions& options) {
   ClientOptions result{
       .target = options.address, .deadline = options.timeout, .retry = {.max_attempts = options.attempts}};
-  result.tls = options.tls;
-  result.authority = options.authority;
-  if (!options.token.empty()) result.bearer_token = [token = options.token] { return token; };
+  SetCredentials(options.security, &result);
   return result;
 }
 
@@ -192,15 +157,18 @@ std::optional<CliOptions> ParseCliCommandLine(int argc, char** argv, int* exit_c
       "  softmax-client --health --wait 10s");
   AddOptions(app, raw);
   AddSummaryOptions(app, raw.options);
-  AddSecurityOptions(app, raw);
+  AddSecurityFlags(app, &raw.security);
   if (!ParseArguments(app, argc, argv, exit_code)) return std::nullopt;
   TakeOptional(app, raw);
   absl::Status status = TakeTimes(raw);
   if (status.ok() && raw.options.wants_summary() && raw.options.output != "-") {
     status = absl::InvalidArgumentError("--output is for whole answers; --top and the like print lines");
   }
-  if (status.ok()) status = TakeTls(raw);
-  if (status.ok()) status = ReadToken("--token-file", raw.token_file, &raw.options.token);
+  if (status.ok()) {
+    auto credentials = ReadCredentials(raw.security);
+    status = credentials.status();
+    if (status.ok()) raw.options.security = *std::move(credentials);
+  }
   if (!status.ok()) {
     Say(std::string(status.message()));
     *exit_code = 2;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "client/base/security_flags.h"
 #include "client/cli/files.h"
 #include "client/softmax_client/options.h"
 #include "client/softmax_client/types.h"
@@ -19,9 +20,7 @@ struct CliOptions {
   std::string address = "localhost:50051";
   std::chrono::nanoseconds timeout = std::chrono::seconds(10);
   int attempts = RetryOptions().max_attempts;
-  std::optional<TlsOptions> tls;  // unset: plain text
-  std::string authority;
-  std::string token;  // empty: none; otherwise of visible ASCII
+  Credentials security;
 
   std::string input = "-";
   std::string output = "-";

@@ -35,8 +35,10 @@ FIELD_NAME = re.compile(r'\{"([a-z][a-z0-9-]+)",\s*k[A-Z]')
 TABLES = (
     ("## Metrics", METRIC_ROW, re.compile(r"^server/metrics/.*\.cc$"), METRIC_NAME, ""),
     ("## Flags of softmax-server", FLAG_ROW, re.compile(r"^server/config(_|/)fields\.h$"), FIELD_NAME, "--"),
-    ("## Flags of softmax-client", FLAG_ROW, re.compile(r"^client/cli/options\.cc$"), FLAG_NAME, ""),
-    ("## Flags of softmax-loadgen", FLAG_ROW, re.compile(r"^client/loadgen/(.*/)?option_flags\.cc$"), FLAG_NAME, ""),
+    ("## Flags of softmax-client", FLAG_ROW,
+     re.compile(r"^client/(cli/options|base/security_flags)\.cc$"), FLAG_NAME, ""),
+    ("## Flags of softmax-loadgen", FLAG_ROW,
+     re.compile(r"^client/(loadgen/(.*/)?option_flags|base/security_flags)\.cc$"), FLAG_NAME, ""),
 )
 # What a program does instead of its work; every program has the first two.
 ACTIONS = {"--help", "--version", "--config", "--print-config"}

@@ -15,6 +15,19 @@ constexpr double kMostSeconds = 1e7;  // as a trace may last
 
 std::chrono::nanoseconds FromSeconds(double seconds) { return std::chrono::nanoseconds(std::llround(seconds * 1e9)); }
 
+// After the addresses are known.
+std::string CheckSecurity(const GivenFlags& /*given*/, RawOptions& raw) {
+  LoadOptions& load = raw.plan.load;
+  auto credentials = ReadCredentials(raw.security);
+  if (!credentials.ok()) return std::string(credentials.status().message());
+  load.security = *std::move(credentials);
+  const auto in_clear = std::find_if(load.addresses.begin(), load.addresses.end(),
+                                     [](const Address& address) { return !address.is_local; });
+  if (load.security.tls || load.security.token.empty() || in_clear == load.addresses.end()) return "";
+  return absl::StrCat("--token-file ", raw.security.token_file, ": needs --tls (or --ca) for --address ",
+                      in_clear->target, "; in plain text anybody could read the token");
+}
+
 std::string CheckArrivals(const GivenFlags& given, RawOptions& raw) {
   LoadOptions& load = raw.plan.load;
   load.arrivals.kind = raw.arrivals == "poisson" ? ArrivalKind::kPoisson : ArrivalKind::kConstant;

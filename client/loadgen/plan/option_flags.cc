@@ -78,19 +78,6 @@ void AddTargetFlags(CLI::App& app, RawOptions& raw) {
       ->check(CLI::Range(1, 1000));
 }
 
-// The names that softmax-client has.
-void AddSecurityFlags(CLI::App& app, RawOptions& raw) {
-  Group group(app, "Security");
-  group.AddFlag("--tls", raw.tls, "speak TLS; implied by the three files below");
-  group.AddUnset("--ca", raw.ca, "PEM file of whom to trust; unset: the machine's own list")->type_name("FILE");
-  group.AddUnset("--cert", raw.certificate, "PEM file of this client's certificate, where the server asks for one")
-      ->type_name("FILE");
-  group.AddUnset("--key", raw.key, "PEM file of its private key")->type_name("FILE");
-  group.AddUnset("--authority", raw.plan.load.authority, "name to ask for, and that the certificate must have");
-  group.AddUnset("--token-file", raw.token_file, "file with a bearer token; needs TLS or unix sockets")
-      ->type_name("FILE");
-}
-
 void AddLoopFlags(CLI::App& app, RawOptions& raw) {
   LoadOptions& load = raw.plan.load;
   Group group(app, "How much (a closed loop unless one of --rate, --schedule, --trace is given)");
@@ -225,7 +212,7 @@ void AddAllFlags(CLI::App& app, RawOptions& raw) {
   app.config_formatter(scenario);
   app.allow_config_extras(CLI::config_extras_mode::error);
   AddTargetFlags(app, raw);
-  AddSecurityFlags(app, raw);
+  AddSecurityFlags(app, &raw.security);
   AddLoopFlags(app, raw);
   AddRequestFlags(app, raw);
   AddRunFlags(app, raw);

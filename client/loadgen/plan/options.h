@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "client/base/security_flags.h"
 #include "client/loadgen/plan/arrivals.h"
 #include "client/loadgen/plan/mix.h"
 #include "client/softmax_client/options.h"
@@ -42,13 +43,10 @@ enum class SweepKind { kNone, kRate, kConcurrency };
 struct LoadOptions {
   // The servers, which all do the same. Every sending thread has connections to each of them and uses them in turn.
   std::vector<Address> addresses = {{"localhost:50051"}};
-  // How every connection is secured and who asks, as ClientOptions has it.
-  std::optional<TlsOptions> tls;  // unset: plain text
-  std::string authority;          // empty: the address's host
-  std::string token;              // goes with every call and stream; empty: none
-  int connections = 8;            // to each address, dealt out to the processes
-  int attempts = 1;               // unary calls: tries of a request, as RetryOptions has it; 1: none is made again
-  int in_flight = 8;              // closed loop: requests per connection
+  Credentials security;
+  int connections = 8;  // to each address, dealt out to the processes
+  int attempts = 1;     // unary calls: tries of a request, as RetryOptions has it; 1: none is made again
+  int in_flight = 8;    // closed loop: requests per connection
   int processes = 1;
   int threads = 2;  // completion-queue threads per process
   Mix mix;

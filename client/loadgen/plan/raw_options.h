@@ -38,11 +38,7 @@ struct RawOptions {
   double stable_percent = 0;
   double max_warmup = 30;
   double connect_timeout = 5;
-  bool tls = false;
-  std::string ca;
-  std::string certificate;
-  std::string key;
-  std::string token_file;
+  SecurityFlags security;
   double timeout = 0;
   bool no_verify = false;
   std::string sweep;
@@ -68,7 +64,5 @@ std::optional<GivenFlags> ParseFlags(int argc, char** argv, RawOptions& raw, int
 std::string CheckTogether(const GivenFlags& given, RawOptions& raw);
 // Its part about servers and requests.
 std::string CheckWhatIsSent(const GivenFlags& given, RawOptions& raw);
-// Its part about TLS and tokens, after the addresses are known: reads the files.
-std::string CheckSecurity(const GivenFlags& given, RawOptions& raw);
 
 }  // namespace softmax::client

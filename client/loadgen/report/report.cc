@@ -55,8 +55,8 @@ std::vector<RunGroup> GroupsOf(const Outcome& outcome) {
 }
 
 const char* TlsName(const LoadOptions& load) {
-  if (!load.tls) return "off";
-  return load.tls->certificate_chain.empty() ? "TLS" : "mutual TLS";
+  if (!load.security.tls) return "off";
+  return load.security.tls->certificate_chain.empty() ? "TLS" : "mutual TLS";
 }
 
 const char* MethodName(const LoadOptions& load) {

@@ -42,7 +42,7 @@ Json Settings(const Plan& plan) {
   settings["address"] = AddressesText(load);
   settings["method"] = MethodName(load);
   settings["tls"] = TlsName(load);
-  settings["token"] = load.token.empty() ? "none" : "with every call";
+  settings["token"] = load.security.token.empty() ? "none" : "with every call";
   settings["loop"] = IsOpen(plan) ? "open" : "closed";
   settings["attempts"] = std::to_string(load.attempts);
   settings["shapes"] = MixText(load.mix);

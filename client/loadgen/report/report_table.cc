@@ -53,7 +53,7 @@ std::string LoopText(const LoadOptions& load) {
 }
 
 // Follows the addresses.
-std::string TlsText(const LoadOptions& load) { return load.tls ? absl::StrCat(" over ", TlsName(load)) : ""; }
+std::string TlsText(const LoadOptions& load) { return load.security.tls ? absl::StrCat(" over ", TlsName(load)) : ""; }
 
 std::string HeadText(const RunResult& run) {
   const LoadOptions& load = run.load;

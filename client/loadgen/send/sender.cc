@@ -31,8 +31,8 @@ Connection NewConnection(const LoadOptions& options, std::size_t address) {
   const Address& to = options.addresses[address];
   ChannelSettings settings;
   settings.round_robin = settings.health_checks = options.addresses.size() > 1 || to.by_name;
-  if (options.tls) settings.credentials = MakeCredentials(*options.tls);
-  settings.authority = options.authority;
+  if (options.security.tls) settings.credentials = MakeCredentials(*options.security.tls);
+  settings.authority = options.security.authority;
   Connection connection{CreateChannel(to.target, settings), address, std::chrono::steady_clock::now()};
   connection.channel->GetState(true);  // all of them connect at once
   return connection;
@@ -58,7 +58,7 @@ SenderThread::SenderThread(const LoadOptions& options, const Workload& workload,
       shared_(shared),
       place_(place),
       retry_options_{.max_attempts = options.attempts},
-      authorization_(options.token.empty() ? "" : "Bearer " + options.token),
+      authorization_(options.security.token.empty() ? "" : "Bearer " + options.security.token),
       open_(options.loop == Loop::kOpen),
       random_(options.seed + static_cast<std::uint64_t>(place.process * 1000 + place.thread)) {
   constexpr double kRange = 18446744073709551616.0;  // 2^64

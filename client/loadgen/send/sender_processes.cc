@@ -41,9 +41,7 @@ std::string WhyNot(const LoadOptions& options, const Address& address) {
   const bool asked_for_health = options.addresses.size() > 1 || address.by_name;
   constexpr std::chrono::seconds kPatience(1);
   ClientOptions as_here{.target = target, .deadline = kPatience, .retry = {.max_attempts = 1}};
-  as_here.tls = options.tls;
-  as_here.authority = options.authority;
-  if (!options.token.empty()) as_here.bearer_token = [&options] { return options.token; };
+  SetCredentials(options.security, &as_here);
   const auto client = Client::Create(as_here);
   const absl::Status why = client.ok() ? (*client)->GetServerInfo().status() : client.status();
   if (!why.ok()) return std::string(why.message());
