@@ -4,15 +4,18 @@
 Runs tritonclient.grpc (pip install tritonclient[grpc] numpy) and perf_analyzer where they are installed, and says what
 passed. Ends with 1 where something failed, and with 77 where neither client is there.
 """
+import pathlib
 import queue
+import re
 import resource
 import shutil
 import subprocess
 import sys
 
 TARGET = sys.argv[1] if len(sys.argv) > 1 else "localhost:50051"
+OIP_PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/oip.md"
 RESULTS = []
-MOST_MEMORY = 8 << 30  # bytes of addresses for perf_analyzer
+MOST_MEMORY = 4 << 30  # bytes of addresses for perf_analyzer, unless less is allowed here
 
 
 def check(name, run):
@@ -153,9 +156,13 @@ def run_perf_analyzer():
     # by time and by memory, beyond which it fails.
     common = [program, "-u", TARGET, "-i", "grpc", "--input-data", "zero", "-s", "50"]
 
-    def limit():
-        resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    most = MOST_MEMORY if hard == resource.RLIM_INFINITY else min(MOST_MEMORY, hard)
 
+    def limit():
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+    commands = []
     for name, count, arguments in (
             ("synchronous", 20000, ["-m", "softmax", "--shape", "X:1024", "--sync", "--concurrency-range", "4"]),
             ("asynchronous", 20000, ["-m", "softmax_fp16", "--shape", "X:1024", "-a", "--concurrency-range", "16"]),
@@ -163,7 +170,13 @@ def run_perf_analyzer():
             ("stream", 20000, ["-m", "log_softmax", "--shape", "X:1024", "--streaming", "-a", "--concurrency-range",
                                "8"]),
             ("batch", 2000, ["-m", "softmax", "--shape", "X:1024", "-b", "64", "--concurrency-range", "4"])):
-        command = [*common, "--request-count", str(count), *arguments]
+        commands.append((name, [*common, "--request-count", str(count), *arguments]))
+    # And what the page tells its readers to run.
+    page = OIP_PAGE.read_text(encoding="utf-8").replace("\\\n", " ").replace("localhost:50051", TARGET)
+    for line in re.findall("^    perf_analyzer (.*)", page, re.MULTILINE):
+        words = line.split()
+        commands.append((f"as in {OIP_PAGE.name}: {' '.join(words)}", [program, *words]))
+    for name, command in commands:
         check(f"perf_analyzer, {name}",
               lambda command=command: subprocess.run(command, check=True, timeout=120, preexec_fn=limit))
 
