@@ -200,7 +200,8 @@ def test_the_interpreter_may_end_with_calls_open(slow_server, slow_requests):
 
 def test_a_fork_after_use_is_named_and_one_before_is_fine(server):
     code, output = in_a_process("""
-        import os, sys, numpy as np, softmax_client
+        import os, sys, warnings, numpy as np, softmax_client
+        warnings.filterwarnings("ignore", ".*fork", DeprecationWarning)  # Python 3.12 has it for whoever has threads
         x = np.zeros((2, 5), np.float32)
         def child(work):
             pid = os.fork()
