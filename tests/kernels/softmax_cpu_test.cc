@@ -180,6 +180,10 @@ TEST(SoftmaxCpuKnownTest, ThreeNumbersThatAPersonCanCheck) {
   EXPECT_FLOAT_EQ(out[2], 0.66524096f);
 }
 
+TEST(SoftmaxCpuTargetTest, NoneIsBuiltThatIsNotTested) {
+  EXPECT_EQ(HWY_TARGETS & ~(HWY_AVX3 | HWY_AVX2 | HWY_SSE4 | HWY_NEON | HWY_STATIC_TARGET), 0);
+}
+
 TEST(SoftmaxCpuTargetTest, NamesTheTargetInUse) {
   for (const std::int64_t target : testing::CpuTargets()) {
     testing::OnlyTarget only(target);
