@@ -1,5 +1,5 @@
 // Preloaded into a server (LD_PRELOAD), this library steps its wall clock: every reading of CLOCK_REALTIME, gRPC's and
-// the C++ library's, is off by the seconds that stand in the file of SOFTMAX_CLOCK_STEP_FILE (8 bytes, which a test
+// the C++ library's, is off by the seconds that stand in the file of CLOCK_STEP_FILE (8 bytes, which a test
 // changes while the server runs). The kernel's clock is the whole machine's and stays as it is, so waits until a time
 // of the wall clock are set back by as much.
 #include <dlfcn.h>
@@ -21,7 +21,7 @@ namespace {
 std::int64_t Offset() {
   static const volatile std::int64_t* const shared = [] {
     static const std::int64_t none = 0;
-    const char* const path = std::getenv("SOFTMAX_CLOCK_STEP_FILE");
+    const char* const path = std::getenv("CLOCK_STEP_FILE");
     const int fd = path == nullptr ? -1 : open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return &none;
     void* const memory = mmap(nullptr, sizeof(std::int64_t), PROT_READ, MAP_SHARED, fd, 0);

@@ -21,7 +21,7 @@ class SteppedClock {
  public:
   SteppedClock() {
     Set(0);
-    setenv("SOFTMAX_CLOCK_STEP_FILE", path_.c_str(), 1);
+    setenv("CLOCK_STEP_FILE", path_.c_str(), 1);
     setenv("LD_PRELOAD", SOFTMAX_CLOCK_STEP_LIBRARY, 1);
     // A sanitizer wants to be the first library, and need not be for this one.
     const char* const asan = std::getenv("ASAN_OPTIONS");
@@ -30,7 +30,7 @@ class SteppedClock {
   }
   ~SteppedClock() {
     unsetenv("LD_PRELOAD");
-    unsetenv("SOFTMAX_CLOCK_STEP_FILE");
+    unsetenv("CLOCK_STEP_FILE");
     setenv("ASAN_OPTIONS", asan_.c_str(), 1);
   }
   void Set(std::int64_t seconds) {

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
+#include <string_view>
 
 #include "tests/support/eventually.h"
 
@@ -39,7 +40,13 @@ std::string TemporaryFile() {
   std::vector<char*> argv;
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
-  execv(argv[0], argv.data());
+  // Settings of whoever runs the tests (SOFTMAX_FUZZ_SECONDS, SOFTMAX_TEST_BACKEND) are none of the server's.
+  std::vector<char*> environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    if (!std::string_view(*entry).starts_with("SOFTMAX_")) environment.push_back(*entry);
+  }
+  environment.push_back(nullptr);
+  execve(argv[0], argv.data(), environment.data());
   _exit(127);
 }
 
