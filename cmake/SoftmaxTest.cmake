@@ -8,6 +8,10 @@ if(CMAKE_CXX_FLAGS MATCHES "-fsanitize=[a-z,]*undefined")
   list(APPEND softmax_test_options -fno-sanitize=null,alignment,object-size,vptr)
 endif()
 
+# What every test program has.
+add_library(softmax_own_temp_dir OBJECT ${PROJECT_SOURCE_DIR}/tests/support/own_temp_dir.cc)
+target_link_libraries(softmax_own_temp_dir PRIVATE softmax::options)
+
 # softmax_test_program(name [SEPARATE] SOURCES ... LIBS ...): the GoogleTest program of one module. Its headers come
 # precompiled, and it is compiled for a short build: a test's own speed matters nowhere.
 # SEPARATE: its sources use one name for several things, so they are never compiled together (CMAKE_UNITY_BUILD).
@@ -15,7 +19,8 @@ function(softmax_test_program name)
   cmake_parse_arguments(arg "SEPARATE" "" "SOURCES;LIBS" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
   target_compile_options(${name} PRIVATE ${softmax_test_options})
-  target_link_libraries(${name} PRIVATE ${arg_LIBS} GTest::gtest GTest::gmock GTest::gtest_main softmax::options)
+  target_link_libraries(${name} PRIVATE ${arg_LIBS} softmax_own_temp_dir GTest::gtest GTest::gmock GTest::gtest_main
+                                        softmax::options)
   softmax_precompile(${name} FROM softmax_test_headers)
   if(arg_SEPARATE)
     set_target_properties(${name} PROPERTIES UNITY_BUILD OFF)

@@ -10,7 +10,7 @@
 
 namespace softmax::testing {
 
-// A folder that only we can enter; goes with its content.
+// A folder that only we can enter; goes with its content. A child that a test forked leaves it to its parent.
 class TempFolder {
  public:
   TempFolder() {
@@ -18,6 +18,7 @@ class TempFolder {
     path_ = mkdtemp(path.data());
   }
   ~TempFolder() {
+    if (getpid() != owner_) return;
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
   }
@@ -38,6 +39,7 @@ class TempFolder {
   }
 
  private:
+  const pid_t owner_ = getpid();
   std::string path_;
 };
 

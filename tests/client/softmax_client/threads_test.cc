@@ -1,5 +1,4 @@
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cmath>
@@ -38,7 +37,7 @@ std::string CheckLimits(float first, const absl::StatusOr<Tensor>& answer) {
 
 TEST(ThreadsTest, SixtyFourThreadsShareOneClient) {
   const int calls = CallsPerThread();
-  FakeServer server("unix:" + ::testing::TempDir() + "threads_test_" + std::to_string(getpid()) + ".sock");
+  FakeServer server("unix:" + ::testing::TempDir() + "threads_test.sock");
   const auto client =
       *Client::Create({.target = server.address(), .deadline = std::chrono::minutes(10), .connections = 4});
   std::atomic<int> right = 0;
