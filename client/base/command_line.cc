@@ -1,12 +1,14 @@
 #include "client/base/command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <cstdio>
 #include <string>
 #include <vector>
 
 #include "client/base/say.h"
 #include "client/base/version.h"
+#include "common/base/duration.h"
 #include "common/base/help_text.h"
 #include "common/base/nearest.h"
 
@@ -24,6 +26,15 @@ std::string WhatIsWrong(const CLI::App& app, const std::exception& error) {
 }
 
 }  // namespace
+
+std::optional<std::chrono::nanoseconds> ParseDuration(const std::string& text) {
+  static constexpr Unit kSeconds[] = {{"", 1'000'000'000}};
+  static constexpr double kLongestNs = 1e4 * 3600e9;  // 10,000 hours: far from where clocks overflow
+  auto written = ReadDuration(text, kDurationUnits, std::chars_format::general);
+  if (!written) written = ReadDuration(text, kSeconds, std::chars_format::general);
+  if (!written || written->ns > kLongestNs) return std::nullopt;
+  return std::chrono::nanoseconds(std::llround(written->ns));
+}
 
 bool ParseArguments(CLI::App& app, int argc, char** argv, int* exit_code) {
   app.set_version_flag("--version,-V,-v", app.get_name() + " " + Version() + " (" + Commit() + ")",

@@ -48,9 +48,6 @@ struct CliOptions {
 // What the library is told of these.
 ClientOptions ForClient(const CliOptions& options);
 
-// "10s", "500ms", "200us", "2m", "1h", or plain seconds.
-std::optional<std::chrono::nanoseconds> ParseDuration(const std::string& text);
-
 // Reads the command line. Nothing: the program is to end with `*exit_code`, and what there is to
 // say was said.
 std::optional<CliOptions> ParseCliCommandLine(int argc, char** argv, int* exit_code);

@@ -13,8 +13,6 @@ namespace {
 
 constexpr double kMostSeconds = 1e7;  // as a trace may last
 
-std::chrono::nanoseconds FromSeconds(double seconds) { return std::chrono::nanoseconds(std::llround(seconds * 1e9)); }
-
 // After the addresses are known.
 std::string CheckSecurity(const GivenFlags& /*given*/, RawOptions& raw) {
   LoadOptions& load = raw.plan.load;
@@ -30,13 +28,9 @@ std::string CheckSecurity(const GivenFlags& /*given*/, RawOptions& raw) {
 
 std::string CheckArrivals(const GivenFlags& given, RawOptions& raw) {
   LoadOptions& load = raw.plan.load;
-  load.arrivals.kind = raw.arrivals == "poisson" ? ArrivalKind::kPoisson : ArrivalKind::kConstant;
   load.arrivals.seed = load.seed;
   if (given.count("--rate") != 0) load = AtRate(load, raw.rate);
   if (given.count("--schedule") != 0) {
-    auto segments = ParseSchedule(raw.schedule);
-    if (!segments.ok()) return absl::StrCat("--schedule ", segments.status().message());
-    load.arrivals.segments = *std::move(segments);
     if (load.arrivals.Seconds() > kMostSeconds) return "--schedule takes more than 1e7 seconds";
     load.loop = Loop::kOpen;
   }
@@ -51,62 +45,34 @@ std::string CheckArrivals(const GivenFlags& given, RawOptions& raw) {
     return "--duration cannot be given with --schedule, which has its own";
   }
   if (given.count("--duration") == 0 && given.count("--schedule") + given.count("--trace") != 0) {
-    load.duration = FromSeconds(load.arrivals.Seconds());
+    load.duration = std::chrono::nanoseconds(std::llround(load.arrivals.Seconds() * 1e9));
   }
   return "";
 }
 
 // A search or a sweep says how much is sent, and nothing else may.
 std::string CheckPlan(const GivenFlags& given, RawOptions& raw) {
-  Plan& plan = raw.plan;
-  const bool several = plan.search || !raw.sweep.empty();
-  if (plan.search && !raw.sweep.empty()) return "--search and --sweep exclude each other";
+  const Plan& plan = raw.plan;
+  const bool sweep = plan.sweep != SweepKind::kNone;
+  if (plan.search && sweep) return "--search and --sweep exclude each other";
   for (const char* flag : {"--rate", "--schedule", "--trace"}) {
-    if (several && given.count(flag) != 0) {
+    if ((plan.search || sweep) && given.count(flag) != 0) {
       return absl::StrCat(flag, " cannot be given with ", plan.search ? "--search" : "--sweep",
                           ", which sets the rate");
     }
   }
-  if (!raw.sweep.empty()) {
-    const std::size_t colon = raw.sweep.find(':');
-    const std::string kind = raw.sweep.substr(0, colon);
-    const auto values = colon == std::string::npos ? std::nullopt : ParseSweepValues(raw.sweep.substr(colon + 1));
-    if ((kind != "rate" && kind != "concurrency") || !values) {
-      return "--sweep " + raw.sweep + ": expected rate: or concurrency: and 1,2,4 or 100..1000/100 or 1..64*2";
+  if (plan.search && plan.load.slo.limit.count() == 0) return "--search needs --slo, such as --slo p99=2ms";
+  if (plan.sweep != SweepKind::kConcurrency) return "";
+  const auto addresses = static_cast<double>(plan.load.addresses.size());
+  for (const double value : plan.sweep_values) {
+    if (value != std::floor(value) || value > 1e6) {
+      return absl::StrCat("--sweep concurrency: ", value, " is not a number of requests up to 1000000");
     }
-    plan.sweep = kind == "rate" ? SweepKind::kRate : SweepKind::kConcurrency;
-    plan.sweep_values = *values;
-    for (const double value : *values) {
-      if (kind == "concurrency" && (value != std::floor(value) || value > 1e6)) {
-        return absl::StrCat("--sweep ", raw.sweep, ": ", value, " is not a number of requests up to 1000000");
-      }
-      const auto addresses = static_cast<double>(plan.load.addresses.size());
-      if (kind == "concurrency" && std::fmod(value, addresses) != 0) {
-        return absl::StrCat("--sweep ", raw.sweep, ": ", value, " requests cannot be shared evenly by ", addresses,
-                            " addresses");
-      }
+    if (std::fmod(value, addresses) != 0) {
+      return absl::StrCat("--sweep concurrency: ", value, " requests cannot be shared evenly by ", addresses,
+                          " addresses");
     }
   }
-  if (!plan.search) return "";
-  if (plan.load.slo.limit.count() == 0) return "--search needs --slo, such as --slo p99=2ms";
-  const std::string text = raw.search_range.empty() ? "100..200000" : raw.search_range;
-  const auto range = ParseSchedule(text + "@1s");
-  if (!range.ok() || range->size() != 1 || range->front().from_per_s >= range->front().to_per_s) {
-    return "--search-range " + text + ": expected LOW..HIGH requests per second";
-  }
-  plan.search_low = range->front().from_per_s;
-  plan.search_high = range->front().to_per_s;
-  plan.search_precision = raw.search_precision_percent / 100;
-  return "";
-}
-
-std::string CheckSlo(const GivenFlags& given, RawOptions& raw) {
-  ServiceLevel& slo = raw.plan.load.slo;
-  if (given.count("--slo-latency") != 0) slo.limit = FromSeconds(raw.slo_latency);
-  if (given.count("--slo") == 0) return "";
-  const auto level = ParseServiceLevel(raw.slo);
-  if (!level) return "--slo " + raw.slo + ": expected a percentile and a time, such as p99=2ms or p99.9<=500us";
-  slo = *level;
   return "";
 }
 
@@ -127,14 +93,10 @@ std::string CheckCounts(const GivenFlags& given, RawOptions& raw) {
     return absl::StrCat("--connections ", load.connections, " is less than --processes ", load.processes,
                         ": some would have nothing to do");
   }
-  load.method = raw.stream ? Method::kStream : Method::kUnary;
-  if (raw.protocol != "native" && raw.protocol != "oip") {
-    return absl::StrCat("--protocol ", raw.protocol, ": expected native or oip");
-  }
-  load.protocol = raw.protocol == "oip" ? Protocol::kOip : Protocol::kNative;
-  if (load.protocol == Protocol::kOip && raw.stream) return "--protocol oip is for unary calls, not for --stream";
-  if (!raw.stream && load.requests_per_message != 1) return "--requests-per-message needs --stream";
-  if (raw.stream && load.attempts != 1) {
+  const bool stream = load.method == Method::kStream;
+  if (load.protocol == Protocol::kOip && stream) return "--protocol oip is for unary calls, not for --stream";
+  if (!stream && load.requests_per_message != 1) return "--requests-per-message needs --stream";
+  if (stream && load.attempts != 1) {
     return "--attempts is for unary calls: what a stream loses when it breaks is reported and not sent again";
   }
   if (open) {
@@ -181,15 +143,8 @@ std::string CheckReports(const GivenFlags& /*given*/, RawOptions& raw) {
 
 std::string CheckTogether(const GivenFlags& given, RawOptions& raw) {
   LoadOptions& load = raw.plan.load;
-  load.checking = raw.no_verify ? Checking::kSizesOnly : Checking::kSample;
-  load.duration = FromSeconds(raw.duration);
-  load.warmup = FromSeconds(raw.warmup);
-  load.stable_within = raw.stable_percent / 100;
-  load.max_warmup = FromSeconds(std::max(raw.max_warmup, raw.warmup));
-  load.connect_timeout = FromSeconds(raw.connect_timeout);
-  load.timeout = FromSeconds(raw.timeout);
-  for (const auto check :
-       {CheckWhatIsSent, CheckSecurity, CheckArrivals, CheckSlo, CheckPlan, CheckCounts, CheckReports}) {
+  load.max_warmup = std::max(load.max_warmup, load.warmup);
+  for (const auto check : {CheckShapes, CheckSecurity, CheckArrivals, CheckPlan, CheckCounts, CheckReports}) {
     std::string problem = check(given, raw);
     if (!problem.empty()) return problem;
   }

@@ -1,10 +1,13 @@
-#include <absl/strings/str_format.h>
+#include <absl/strings/str_cat.h>
+#include <absl/strings/strip.h>
 
 #include <CLI/CLI.hpp>
-#include <map>
+#include <algorithm>
+#include <cmath>
 #include <sstream>
 
 #include "client/base/command_line.h"
+#include "client/base/parsed_flag.h"
 #include "client/loadgen/plan/raw_options.h"
 #include "common/base/text_file.h"
 
@@ -13,177 +16,226 @@ namespace {
 
 constexpr std::size_t kMostScenarioBytes = 1 << 20;
 
-// A bare number is in seconds.
-CLI::AsNumberWithUnit Seconds() {
-  return CLI::AsNumberWithUnit(
-      std::map<std::string, double>{{"us", 1e-6}, {"ms", 1e-3}, {"s", 1}, {"m", 60}, {"h", 3600}});
+// Those of StatusOr have a reason of their own.
+template <typename T>
+T ValueOr(const char* flag, absl::StatusOr<T> parsed) {
+  if (parsed.ok()) return *std::move(parsed);
+  throw CLI::ValidationError(absl::StrCat(flag, " ", parsed.status().message()));
 }
 
-// Adds flags of one group of the help text.
-class Group {
- public:
-  Group(CLI::App& app, std::string name) : app_(app), name_(std::move(name)) {}
+void AddSeconds(CLI::App& app, const char* flag, std::chrono::nanoseconds& value, double least, double most,
+                const char* what) {
+  const auto ns = [](double seconds) { return std::chrono::nanoseconds(std::llround(seconds * 1e9)); };
+  AddTime(app, flag, value, ns(least), ns(most), what);
+}
 
-  template <typename T>
-  CLI::Option* Add(const char* flag, T& value, const char* what) {
-    return app_.add_option(flag, value, what)->capture_default_str()->group(name_);
-  }
-  // Without a default in the help text.
-  template <typename T>
-  CLI::Option* AddUnset(const char* flag, T& value, const char* what) {
-    return app_.add_option(flag, value, what)->group(name_);
-  }
-  CLI::Option* AddSeconds(const char* flag, double& value, double least, double most, const char* what) {
-    const std::string text = absl::StrFormat("TIME=%gs", value);
-    return Add(flag, value, what)->transform(Seconds())->check(CLI::Range(least, most))->option_text(text);
-  }
-  CLI::Option* AddFlag(const char* flag, bool& value, const char* what) {
-    return app_.add_flag(flag, value, what)->group(name_);
-  }
+std::optional<Protocol> ProtocolFromName(const std::string& name) {
+  if (name == "native") return Protocol::kNative;
+  if (name == "oip") return Protocol::kOip;
+  return std::nullopt;
+}
 
- private:
-  CLI::App& app_;
-  const std::string name_;
-};
+std::optional<ArrivalKind> ArrivalKindFromName(const std::string& name) {
+  if (name == "constant") return ArrivalKind::kConstant;
+  if (name == "poisson") return ArrivalKind::kPoisson;
+  return std::nullopt;
+}
+
+// "--address 'x' has no port" from "target: 'x' has no port".
+void TakeAddresses(const std::vector<std::string>& texts, std::vector<Address>& addresses) {
+  addresses.clear();
+  for (const std::string& text : texts) {
+    const auto parsed = ParseTarget(text);
+    if (!parsed.ok()) {
+      throw CLI::ValidationError(absl::StrCat("--address ", absl::StripPrefix(parsed.status().message(), "target: ")));
+    }
+    for (const Address& address : *parsed) {
+      if (std::any_of(addresses.begin(), addresses.end(),
+                      [&](const Address& other) { return other.target == address.target; })) {
+        throw CLI::ValidationError("--address " + address.target + " is given twice");
+      }
+      addresses.push_back(address);
+    }
+  }
+}
+
+void TakeSweep(const std::string& text, Plan& plan) {
+  const std::size_t colon = text.find(':');
+  const std::string kind = text.substr(0, colon);
+  const auto values = colon == std::string::npos ? std::nullopt : ParseSweepValues(text.substr(colon + 1));
+  if ((kind != "rate" && kind != "concurrency") || !values) {
+    throw CLI::ValidationError("--sweep " + text +
+                               ": expected rate: or concurrency: and 1,2,4 or 100..1000/100 or 1..64*2");
+  }
+  plan.sweep = kind == "rate" ? SweepKind::kRate : SweepKind::kConcurrency;
+  plan.sweep_values = *values;
+}
+
+void TakeSearchRange(const std::string& text, Plan& plan) {
+  const auto range = ParseSchedule(text + "@1s");
+  if (!range.ok() || range->size() != 1 || range->front().from_per_s >= range->front().to_per_s) {
+    throw CLI::ValidationError("--search-range " + text + ": expected LOW..HIGH requests per second");
+  }
+  plan.search_low = range->front().from_per_s;
+  plan.search_high = range->front().to_per_s;
+}
 
 void AddTargetFlags(CLI::App& app, RawOptions& raw) {
   LoadOptions& load = raw.plan.load;
-  Group group(app, "Where and how");
-  group
-      .AddUnset(
-          "--address,--target", raw.addresses,
-          "localhost:50051 if unset; host:port, dns:///host:port, ipv4:a:1,b:2, unix:/path; may be repeated, or be "
-          "a list with commas: every server gets its share")
+  app.option_defaults()->group("Where and how");
+  app.add_option_function<std::vector<std::string>>(
+         "--address,--target", [&load](const auto& texts) { TakeAddresses(texts, load.addresses); },
+         "localhost:50051 if unset; host:port, dns:///host:port, ipv4:a:1,b:2, unix:/path; may be repeated, or be "
+         "a list with commas: every server gets its share")
       ->option_text("ADDRESS ...");
-  group
-      .AddUnset("--connections", load.connections,
-                "connections to each address, dealt out to the processes; 8 if unset, and at least 4 for each process")
+  app.add_option("--connections", load.connections,
+                 "connections to each address, dealt out to the processes; 8 if unset, and at least 4 for each process")
       ->check(CLI::Range(1, 4096));
-  group
-      .AddUnset("--processes", load.processes,
-                "processes that send; if unset, in a closed loop one for every 4 cores (1 to 4), in an open loop 1")
+  app.add_option("--processes", load.processes,
+                 "processes that send; if unset, in a closed loop one for every 4 cores (1 to 4), in an open loop 1")
       ->check(CLI::Range(1, 64));
-  group.Add("--threads", load.threads, "sending threads per process; with an open loop 1 unless set")
+  app.add_option("--threads", load.threads, "sending threads per process; with an open loop 1 unless set")
+      ->capture_default_str()
       ->check(CLI::Range(1, 64));
-  group.Add("--protocol", raw.protocol, "native, or oip: the Open Inference Protocol (KServe v2), unary calls only");
-  group.AddFlag("--stream", raw.stream, "one bidirectional stream per connection, not unary calls");
-  group.Add("--requests-per-message", load.requests_per_message, "with --stream")->check(CLI::Range(1, 1024));
-  group.AddSeconds("--connect-timeout", raw.connect_timeout, 0.001, 3600, "how long to wait for the connections");
-  group.AddSeconds("--timeout", raw.timeout, 0, 4000,
-                   "how long a request may take, all its attempts together; 0: no limit");
-  group
-      .Add("--attempts", load.attempts,
-           "unary calls: tries of a request that finds its server away, or too busy and told when to come back; on "
-           "another address where there is one; 1: no retries")
+  AddParsed(app, "--protocol", load.protocol, ProtocolFromName, "native or oip",
+            "native, or oip: the Open Inference Protocol (KServe v2), unary calls only")
+      ->default_str("native");
+  app.add_flag_callback(
+      "--stream", [&load] { load.method = Method::kStream; },
+      "one bidirectional stream per connection, not unary calls");
+  app.add_option("--requests-per-message", load.requests_per_message, "with --stream")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1024));
+  AddSeconds(app, "--connect-timeout", load.connect_timeout, 0.001, 3600, "how long to wait for the connections");
+  AddSeconds(app, "--timeout", load.timeout, 0, 4000,
+             "how long a request may take, all its attempts together; 0: no limit");
+  app.add_option(
+         "--attempts", load.attempts,
+         "unary calls: tries of a request that finds its server away, or too busy and told when to come back; on "
+         "another address where there is one; 1: no retries")
+      ->capture_default_str()
       ->check(CLI::Range(1, 1000));
 }
 
 void AddLoopFlags(CLI::App& app, RawOptions& raw) {
   LoadOptions& load = raw.plan.load;
-  Group group(app, "How much (a closed loop unless one of --rate, --schedule, --trace is given)");
-  group.Add("--in-flight", load.in_flight, "closed loop: requests kept in flight on each connection")
+  app.option_defaults()->group("How much (a closed loop unless one of --rate, --schedule, --trace is given)");
+  app.add_option("--in-flight", load.in_flight, "closed loop: requests kept in flight on each connection")
+      ->capture_default_str()
       ->check(CLI::Range(1, 65536));
-  group.AddUnset("--rate", raw.rate, "open loop: requests per second, sent when due whatever the server does")
+  app.add_option("--rate", raw.rate, "open loop: requests per second, sent when due whatever the server does")
       ->check(CLI::Range(1e-3, 1e8));
-  group
-      .AddUnset("--schedule", raw.schedule,
-                "open loop: RATE@DURATION steady, A..B@DURATION ramp, A..B/STEP@DURATION steps; several with commas")
+  app.add_option_function<std::string>(
+         "--schedule",
+         [&load](const std::string& text) { load.arrivals.segments = ValueOr("--schedule", ParseSchedule(text)); },
+         "open loop: RATE@DURATION steady, A..B@DURATION ramp, A..B/STEP@DURATION steps; several with commas")
       ->excludes("--rate");
-  group
-      .AddUnset("--trace", raw.trace,
-                "open loop: a file with one arrival a line, in seconds, and optionally the index of a --shape")
+  app.add_option("--trace", raw.trace,
+                 "open loop: a file with one arrival a line, in seconds, and optionally the index of a --shape")
       ->type_name("FILE")
       ->excludes("--rate")
       ->excludes("--schedule");
-  group.Add("--arrivals", raw.arrivals, "how requests of --rate and --schedule are spaced: constant or poisson")
-      ->check(CLI::IsMember({"constant", "poisson"}));
-  group
-      .Add("--max-in-flight", load.max_in_flight,
-           "open loop: unanswered requests on all connections; one that is due beyond them is dropped and counted")
+  AddParsed(app, "--arrivals", load.arrivals.kind, ArrivalKindFromName, "constant or poisson",
+            "how requests of --rate and --schedule are spaced: constant or poisson")
+      ->default_str("constant");
+  app.add_option(
+         "--max-in-flight", load.max_in_flight,
+         "open loop: unanswered requests on all connections; one that is due beyond them is dropped and counted")
+      ->capture_default_str()
       ->check(CLI::Range(1, 1 << 20));
 }
 
 void AddRequestFlags(CLI::App& app, RawOptions& raw) {
-  Group group(app, "What");
-  group.AddUnset("--shape", raw.shapes, "4096x1024, or 4096x1024:3 with a weight; may be repeated");
-  group.AddUnset("--payload-bytes", raw.payload_bytes, "instead of --shape: the tensor's bytes")
+  constexpr char kTypes[] = "float32, float16, bfloat16 or float64";
+  LoadOptions& load = raw.plan.load;
+  Mix& mix = load.mix;
+  app.option_defaults()->group("What");
+  AddParsedList(app, "--shape", mix.shapes, ParseShape, "dimensions like 4096x1024, optionally :weight",
+                "4096x1024, or 4096x1024:3 with a weight; several with commas, or repeated");
+  app.add_option("--payload-bytes", raw.payload_bytes, "instead of --shape: the tensor's bytes")
       ->check(CLI::PositiveNumber)
       ->excludes("--shape");
-  group
-      .AddUnset("--rows", raw.rows,
-                "instead of --shape, matrices drawn at random: N, uniform:LO:HI, loguniform:LO:HI, zipf:EXPONENT:LO:HI")
-      ->excludes("--shape")
-      ->excludes("--payload-bytes");
-  group.AddUnset("--cols", raw.columns, "the same for their columns; 1024 if only --rows is given")
-      ->excludes("--shape")
-      ->excludes("--payload-bytes");
-  group
-      .AddUnset("--dtype", raw.dtypes,
-                "float32 (the default), float16, bfloat16, float64; float32:3,float16:1 is a mix")
-      ->delimiter(',');
-  group.AddUnset("--output-dtype", raw.output_dtype, "element type of the answers; the input's if unset");
-  group.AddUnset("--op", raw.operations, "softmax (the default), log_softmax; softmax:9,log_softmax:1 is a mix")
-      ->delimiter(',');
-  group
-      .AddUnset(
-          "--answer", raw.answers,
-          "tensor (the default), or of each row top20, log-sum-exp, entropy, with + between; tensor:1,top20:9 is a "
-          "mix")
-      ->delimiter(',');
-  group.AddUnset("--axis", raw.axis, "the axis; the last if unset");
-  group.AddUnset("--scale", raw.scale, "factor on the input; 1 if unset");
-  group.Add("--seed", raw.plan.load.seed, "of values, order, shapes and arrivals: the same seed sends the same");
+  const auto add_drawn = [&](const char* flag, std::optional<Distribution>& drawn, const char* what) {
+    const auto take = [&drawn, flag](const std::string& text) { drawn = ValueOr(flag, Distribution::Parse(text)); };
+    app.add_option_function<std::string>(flag, take, what)->excludes("--shape")->excludes("--payload-bytes");
+  };
+  add_drawn("--rows", mix.rows,
+            "instead of --shape, matrices drawn at random: N, uniform:LO:HI, loguniform:LO:HI, zipf:EXPONENT:LO:HI");
+  add_drawn("--cols", mix.columns, "the same for their columns; 1024 if only --rows is given");
+  AddParsedList(app, "--dtype", mix.dtypes, ParseWeightedType, absl::StrCat(kTypes, ", optionally :weight"),
+                "float32 (the default), float16, bfloat16, float64; float32:3,float16:1 is a mix");
+  AddParsed(app, "--output-dtype", load.output_dtype, DataTypeFromName, kTypes,
+            "element type of the answers; the input's if unset");
+  AddParsedList(app, "--op", mix.operations, ParseWeightedOperation, "softmax or log_softmax, optionally :weight",
+                "softmax (the default), log_softmax; softmax:9,log_softmax:1 is a mix");
+  AddParsedList(
+      app, "--answer", mix.answers, ParseWeightedAnswer,
+      "tensor, or topN, log-sum-exp and entropy with + between, optionally :weight",
+      "tensor (the default), or of each row top20, log-sum-exp, entropy, with + between; tensor:1,top20:9 is a mix");
+  app.add_option("--axis", load.axis, "the axis; the last if unset");
+  app.add_option("--scale", load.scale, "factor on the input; 1 if unset");
+  app.add_option("--seed", load.seed, "of values, order, shapes and arrivals: the same seed sends the same")
+      ->capture_default_str();
 }
 
 void AddRunFlags(CLI::App& app, RawOptions& raw) {
-  LoadOptions& load = raw.plan.load;
-  Group group(app, "Run");
-  group.AddSeconds("--duration", raw.duration, 0.01, 1e6,
-                   "how long is measured: 500ms, 10s, 2m; a bare number is in seconds");
-  group.AddSeconds("--warmup", raw.warmup, 0, 1e6, "load before that");
-  group
-      .Add("--stable", raw.stable_percent,
-           "warm up until rate and median of the last three windows of 0.5 s differ by at most this many percent; 0: "
-           "off")
-      ->check(CLI::Range(0.0, 100.0));
-  group.AddSeconds("--max-warmup", raw.max_warmup, 0.1, 1e5, "with --stable: measure after this long all the same");
-  group.AddUnset("--slo", raw.slo,
-                 "what the service should keep, such as \"p99<=2ms\" (or p99=2ms): goodput counts it");
-  group.AddUnset("--slo-latency", raw.slo_latency, "only the time: the same as --slo p99=TIME")
-      ->transform(Seconds())
-      ->check(CLI::Range(1e-6, 1e4))
+  Plan& plan = raw.plan;
+  LoadOptions& load = plan.load;
+  app.option_defaults()->group("Run");
+  AddSeconds(app, "--duration", load.duration, 0.01, 1e6,
+             "how long is measured: 500ms, 10s, 2m; a bare number is in seconds");
+  AddSeconds(app, "--warmup", load.warmup, 0, 1e6, "load before that");
+  app.add_option_function<double>(
+         "--stable", [&load](double percent) { load.stable_within = percent / 100; },
+         "warm up until rate and median of the last three windows of 0.5 s differ by at most this many percent; 0: "
+         "off")
+      ->check(CLI::Range(0.0, 100.0))
+      ->default_str("0");
+  AddSeconds(app, "--max-warmup", load.max_warmup, 0.1, 1e5, "with --stable: measure after this long all the same");
+  AddParsed(app, "--slo", load.slo, ParseServiceLevel, "a percentile and a time, such as p99=2ms or p99.9<=500us",
+            "what the service should keep, such as \"p99<=2ms\" (or p99=2ms): goodput counts it");
+  AddTime(app, "--slo-latency", load.slo.limit, std::chrono::microseconds(1), std::chrono::seconds(10000),
+          "only the time: the same as --slo p99=TIME")
+      ->option_text("TIME")
       ->excludes("--slo");
-  group.Add("--repeats", raw.plan.repeats, "do every run this often and report 95 % confidence intervals")
+  app.add_option("--repeats", plan.repeats, "do every run this often and report 95 % confidence intervals")
+      ->capture_default_str()
       ->check(CLI::Range(1, 1000));
-  group.AddUnset(
-      "--sweep", raw.sweep,
+  app.add_option_function<std::string>(
+      "--sweep", [&plan](const std::string& text) { TakeSweep(text, plan); },
       "a run for each value: rate:1000,2000, rate:1000..9000/1000, concurrency:1..64*2 (requests in flight)");
-  group.AddFlag("--search", raw.plan.search, "find the highest rate that keeps --slo (all errors and drops break it)");
-  group.Add("--search-range", raw.search_range, "LOW..HIGH requests per second")->default_str("100..200000");
-  group.Add("--search-precision", raw.search_precision_percent, "percent")->check(CLI::Range(0.1, 50.0));
-  group
-      .Add("--verify", load.verify_fraction,
-           "fraction of answers that is verified; the first of each connection always is")
+  app.add_flag("--search", plan.search, "find the highest rate that keeps --slo (all errors and drops break it)");
+  app.add_option_function<std::string>(
+         "--search-range", [&plan](const std::string& text) { TakeSearchRange(text, plan); },
+         "LOW..HIGH requests per second")
+      ->default_str("100..200000");
+  app.add_option_function<double>(
+         "--search-precision", [&plan](double percent) { plan.search_precision = percent / 100; }, "percent")
+      ->check(CLI::Range(0.1, 50.0))
+      ->default_str("2");
+  app.add_option("--verify", load.verify_fraction,
+                 "fraction of answers that is verified; the first of each connection always is")
+      ->capture_default_str()
       ->check(CLI::Range(0.0, 1.0));
-  group.AddFlag("--no-verify,--raw-echo", raw.no_verify,
-                "look at status and size of the answers only (for servers that merely echo)");
+  app.add_flag_callback(
+      "--no-verify,--raw-echo", [&load] { load.checking = Checking::kSizesOnly; },
+      "look at status and size of the answers only (for servers that merely echo)");
 }
 
 void AddReportFlags(CLI::App& app, RawOptions& raw) {
-  Group group(app, "Report");
-  group.AddFlag("--allow-errors", raw.plan.allow_errors, "exit 0 in spite of failed calls (not of wrong answers)");
-  group.AddUnset("--json", raw.plan.json_path, "write the figures as JSON; - is standard output")->type_name("FILE");
-  group.AddUnset("--csv", raw.plan.csv_path, "append the figures to a CSV file; - is standard output")
+  app.option_defaults()->group("Report");
+  app.add_flag("--allow-errors", raw.plan.allow_errors, "exit 0 in spite of failed calls (not of wrong answers)");
+  app.add_option("--json", raw.plan.json_path, "write the figures as JSON; - is standard output")->type_name("FILE");
+  app.add_option("--csv", raw.plan.csv_path, "append the figures to a CSV file; - is standard output")
       ->type_name("FILE");
-  group.AddUnset("--html", raw.plan.html_path, "write a report for a browser, one file that needs no network")
+  app.add_option("--html", raw.plan.html_path, "write a report for a browser, one file that needs no network")
       ->type_name("FILE");
-  group
-      .AddUnset(
-          "--server-metrics", raw.plan.load.server_metrics,
-          "host:port of the server's /metrics: what it says of the same window goes into the report; several with "
-          "commas, or repeated: each and their sum")
+  app.add_option(
+         "--server-metrics", raw.plan.load.server_metrics,
+         "host:port of the server's /metrics: what it says of the same window goes into the report; several with "
+         "commas, or repeated: each and their sum")
       ->delimiter(',');
-  group.AddUnset("--server-pid", raw.plan.load.server_pids, "print the CPU use of these processes too")->delimiter(',');
+  app.add_option("--server-pid", raw.plan.load.server_pids, "print the CPU use of these processes too")->delimiter(',');
 }
 
 // CLI11 reads a file by itself, whatever it is; this one is read before that.

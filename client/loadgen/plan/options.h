@@ -86,8 +86,8 @@ struct Plan {
   SweepKind sweep = SweepKind::kNone;
   std::vector<double> sweep_values;  // requests per second, or requests in flight on all connections together
   bool search = false;               // for the highest rate that keeps load.slo
-  double search_low = 0;
-  double search_high = 0;
+  double search_low = 100;           // requests per second
+  double search_high = 200000;
   double search_precision = 0.02;  // the answer's relative distance from a rate that was seen to fail
   int repeats = 1;
   bool allow_errors = false;

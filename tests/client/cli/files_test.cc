@@ -7,8 +7,8 @@
 #include <cstdio>
 #include <limits>
 
+#include "client/base/command_line.h"
 #include "client/cli/npy.h"
-#include "client/cli/options.h"
 #include "client/cli/text.h"
 
 namespace softmax::client {

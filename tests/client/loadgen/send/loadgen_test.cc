@@ -158,12 +158,15 @@ TEST_F(LoadgenTest, ProcessesShareTheConnectionsAndAddUp) {
 }
 
 TEST_F(LoadgenTest, AMixReportsEachShape) {
-  const ProgramResult result = RunProgram(SOFTMAX_LOADGEN, {"--address", server_.address(), "--shape", "1x10:9",
-                                                            "--shape", "2x3x4", "--duration", "0.5", "--warmup", "0"});
-  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
-  EXPECT_THAT(result.out, HasSubstr("1x10 "));
-  EXPECT_THAT(result.out, HasSubstr("2x3x4 "));
-  EXPECT_THAT(result.out, HasSubstr("total "));
+  for (std::vector<std::string> flags :
+       {std::vector<std::string>{"--shape", "1x10:9", "--shape", "2x3x4"}, {"--shape", "1x10:9,2x3x4"}}) {
+    flags.insert(flags.end(), {"--address", server_.address(), "--duration", "0.5", "--warmup", "0"});
+    const ProgramResult result = RunProgram(SOFTMAX_LOADGEN, flags);
+    EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+    EXPECT_THAT(result.out, HasSubstr("1x10 "));
+    EXPECT_THAT(result.out, HasSubstr("2x3x4 "));
+    EXPECT_THAT(result.out, HasSubstr("total "));
+  }
 }
 
 TEST_F(LoadgenTest, InterruptStopsSendingAndReports) {

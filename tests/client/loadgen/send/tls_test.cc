@@ -140,6 +140,7 @@ TEST_F(LoadgenTlsTest, WhatCannotBeUsedIsOneLineWithFlagAndValue) {
       {{"--tls", "--token-file", two}, "--token-file " + two + ": character 4 is a line feed"},
       {{"--tls", "--token-file", windows}, "--token-file " + windows + ": character 7 is a carriage return"},
       {{"--token-file", token}, "--token-file " + token + ": needs --tls (or --ca) for --address 127.0.0.1:1"},
+      {{"--tls", "--token-file", ""}, "--token-file: names no file"},
       {{"--authority", "a b"}, "--authority 'a b': must be of visible ASCII characters"},
   };
   for (const auto& [flags, says] : cases) {
