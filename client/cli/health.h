@@ -1,6 +1,6 @@
 #pragma once
 
-#include "client/cli/options.h"
+#include "client/cli/cli_options.h"
 
 namespace softmax::client {
 

@@ -9,9 +9,9 @@
 
 #include "client/base/read_file.h"
 #include "client/base/say.h"
+#include "client/cli/cli_options.h"
 #include "client/cli/files.h"
 #include "client/cli/health.h"
-#include "client/cli/options.h"
 #include "client/cli/summary_text.h"
 #include "client/softmax_client/softmax_client.h"
 #include "common/base/process_settings.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "client/cli/options.h"
+#include "client/cli/cli_options.h"
 #include "client/softmax_client/types.h"
 
 namespace softmax::client {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "client/loadgen/plan/options.h"
+#include "client/loadgen/plan/load_options.h"
 #include "client/loadgen/plan/search.h"
 #include "client/loadgen/send/run.h"
 

@@ -2,7 +2,7 @@
 
 #include "client/base/say.h"
 #include "client/loadgen/experiment.h"
-#include "client/loadgen/plan/options.h"
+#include "client/loadgen/plan/load_options.h"
 #include "client/loadgen/report/report.h"
 #include "client/loadgen/send/run.h"
 #include "common/base/process_settings.h"

@@ -36,7 +36,7 @@ TABLES = (
     ("## Metrics", METRIC_ROW, re.compile(r"^server/metrics/.*\.cc$"), METRIC_NAME, ""),
     ("## Flags of softmax-server", FLAG_ROW, re.compile(r"^server/config(_|/)fields\.h$"), FIELD_NAME, "--"),
     ("## Flags of softmax-client", FLAG_ROW,
-     re.compile(r"^client/(cli/options|base/security_flags)\.cc$"), FLAG_NAME, ""),
+     re.compile(r"^client/(cli/cli_options|base/security_flags)\.cc$"), FLAG_NAME, ""),
     ("## Flags of softmax-loadgen", FLAG_ROW,
      re.compile(r"^client/(loadgen/(.*/)?option_flags|base/security_flags)\.cc$"), FLAG_NAME, ""),
 )

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "client/loadgen/measure/board.h"
 #include "client/loadgen/measure/histogram.h"
-#include "client/loadgen/measure/shared_tally.h"
 #include "client/loadgen/measure/timeline.h"
-#include "client/loadgen/plan/options.h"
+#include "client/loadgen/plan/load_options.h"
 #include "client/loadgen/plan/workload.h"
 
 namespace softmax::client {

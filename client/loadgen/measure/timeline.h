@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "client/loadgen/measure/shared_tally.h"
+#include "client/loadgen/measure/board.h"
 
 namespace softmax::client {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "client/loadgen/plan/options.h"
+#include "client/loadgen/plan/load_options.h"
 
 // Internal to reading the command line.
 namespace softmax::client {

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "client/loadgen/plan/options.h"
+#include "client/loadgen/plan/load_options.h"
 #include "client/softmax_client/request.h"
 
-// The requests of a run, made before it: their bytes lie ready in memory, and a lane only points
+// The requests of a run, made before it: their bytes lie ready in memory, and a caller only points
 // gRPC at them.
 namespace softmax::client {
 

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "client/loadgen/experiment.h"
-#include "client/loadgen/plan/options.h"
+#include "client/loadgen/plan/load_options.h"
 
 // What is written about an invocation, as text.
 namespace softmax::client {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "client/loadgen/measure/shared_tally.h"
+#include "client/loadgen/measure/board.h"
 #include "client/loadgen/plan/arrivals.h"
 
 namespace softmax::client {

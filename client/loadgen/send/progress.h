@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "client/loadgen/measure/shared_tally.h"
+#include "client/loadgen/measure/board.h"
 
 namespace softmax::client {
 

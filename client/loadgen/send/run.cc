@@ -37,7 +37,7 @@ void OnInterrupt(int /*signal*/) { g_interrupted = 1; }
 void Pause() { std::this_thread::sleep_for(std::chrono::milliseconds(5)); }
 
 // Waits until every process has its connections.
-RunEnd WaitForConnections(const LoadOptions& options, const Board& board, Children& children) {
+RunEnd WaitForConnections(const LoadOptions& options, const Board& board, SenderProcesses& processes) {
   for (;;) {
     int connected = 0;
     for (int p = 0; p < options.processes; ++p) {
@@ -50,9 +50,9 @@ RunEnd WaitForConnections(const LoadOptions& options, const Board& board, Childr
     }
     if (connected == options.processes) return RunEnd::kMeasured;
     if (Interrupted()) return RunEnd::kStopped;
-    children.Running();
-    if (children.lacking()) return RunEnd::kUnavailable;
-    if (children.failed()) {
+    processes.Running();
+    if (processes.lacking()) return RunEnd::kUnavailable;
+    if (processes.failed()) {
       Say("a sending process ended before it was connected");
       return RunEnd::kFailed;
     }
@@ -119,11 +119,11 @@ class WindowEnds {
 // Directs one run from the parent: sets the window's borders, reads the board at times, hears Ctrl-C.
 class Director {
  public:
-  Director(const std::string& name, const LoadOptions& options, const Board& board, Children& children)
+  Director(const std::string& name, const LoadOptions& options, const Board& board, SenderProcesses& processes)
       : options_(options),
         board_(board),
         control_(board.control()),
-        children_(children),
+        processes_(processes),
         progress_(name),
         reader_(board),
         ends_(options) {}
@@ -131,7 +131,7 @@ class Director {
   // Returns when all processes have ended. What only the parent sees of the run goes into `result`.
   void Run(RunResult* result) {
     Go();
-    while (children_.Running()) {
+    while (processes_.Running()) {
       const std::int64_t now = NowNs();
       if (Interrupted() && now < control_.end_ns.load()) {
         result->interrupted = true;
@@ -199,7 +199,7 @@ class Director {
   const LoadOptions& options_;
   const Board& board_;
   Control& control_;
-  Children& children_;
+  SenderProcesses& processes_;
   ProgressLine progress_;
   TimelineReader reader_;
   WindowEnds ends_;
@@ -222,16 +222,16 @@ bool Interrupted() { return g_interrupted != 0; }
 RunEnd RunOnce(const std::string& name, const LoadOptions& options, const Workload& workload, RunResult* result) {
   const auto board =
       Board::Create(options.processes, options.threads, workload.classes().size(), options.addresses.size());
-  Children children;
-  if (board == nullptr || !children.Start(options, workload, *board)) {
+  SenderProcesses processes;
+  if (board == nullptr || !processes.Start(options, workload, *board)) {
     Say(absl::StrCat(options.processes,
                      " sending processes and what they share cannot be had: ", std::strerror(errno)));
     return RunEnd::kUnavailable;
   }
-  const RunEnd connected = WaitForConnections(options, *board, children);
+  const RunEnd connected = WaitForConnections(options, *board, processes);
   if (connected != RunEnd::kMeasured) return connected;
   RunResult seen;
-  Director(name, options, *board, children).Run(&seen);
+  Director(name, options, *board, processes).Run(&seen);
   *result = ReadBoard(options, workload, *board);
   result->name = name;
   result->warmup_stable = seen.warmup_stable;
@@ -242,7 +242,7 @@ RunEnd RunOnce(const std::string& name, const LoadOptions& options, const Worklo
   result->server_unknown = std::move(seen.server_unknown);
   result->interrupted = seen.interrupted;
   result->timeline = std::move(seen.timeline);
-  result->lost_process = children.failed();
+  result->lost_process = processes.failed();
   Judge(result);
   return RunEnd::kMeasured;
 }

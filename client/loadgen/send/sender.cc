@@ -74,14 +74,14 @@ void SenderThread::Run(std::vector<Connection> connections) {
   for (const Connection& connection : connections_) stubs_.emplace_back(connection.channel);
   const int capacity = open_ ? std::max(1, options_.max_in_flight / options_.TotalConnections()) : options_.in_flight;
   for (std::size_t home = 0; home < connections_.size(); ++home) {
-    lanes_.push_back(options_.method == Method::kStream ? MakeStreamLane(*this, home, capacity)
-                                                        : MakeUnaryLane(*this, home, capacity));
+    callers_.push_back(options_.method == Method::kStream ? MakeStreamCaller(*this, home, capacity)
+                                                          : MakeUnaryCaller(*this, home, capacity));
   }
-  live_lanes_ = lanes_.size();
-  for (auto& lane : lanes_) lane->Start();
+  live_callers_ = callers_.size();
+  for (auto& caller : callers_) caller->Start();
   if (open_) {
     SendWhatIsDue();
-    for (auto& lane : lanes_) lane->Stop();
+    for (auto& caller : callers_) caller->Stop();
   }
   AwaitAnswers();
   queue_.Shutdown();
@@ -89,19 +89,19 @@ void SenderThread::Run(std::vector<Connection> connections) {
   bool ok = false;
   while (queue_.Next(&tag, &ok)) {
   }
-  lanes_.clear();
+  callers_.clear();
 }
 
 // A wait with a time limit reads the clock four times, which at 100,000 answers/s is worth saving.
 void SenderThread::AwaitAnswers() {
-  if (live_lanes_ == 0) return;
+  if (live_callers_ == 0) return;
   Heartbeat heartbeat(&queue_, [this] { CancelLateCalls(); });
   heartbeat.Start();
   void* tag = nullptr;
   bool ok = false;
-  while (live_lanes_ > 0 && queue_.Next(&tag, &ok)) static_cast<Event*>(tag)->OnEvent(ok);
+  while (live_callers_ > 0 && queue_.Next(&tag, &ok)) static_cast<Event*>(tag)->OnEvent(ok);
   heartbeat.Stop();
-  queue_.Next(&tag, &ok);  // with all lanes done, nothing but the heartbeat's last event can come
+  queue_.Next(&tag, &ok);  // with all callers done, nothing but the heartbeat's last event can come
 }
 
 void Heartbeat::Start() {
@@ -166,10 +166,10 @@ void SenderThread::Dispatch(const Due& due) {
   if (measured && Ended(now) && now - due.at_ns > kLateNs) return Increment(tally_.dropped_behind, 1);
   const std::uint32_t variant =
       due.shape < 0 ? workload_.VariantAt(due.position) : workload_.VariantOfShape(due.shape, due.position);
-  for (std::size_t i = 0; i < lanes_.size(); ++i) {
-    Lane& lane = *lanes_[next_lane_];
-    next_lane_ = (next_lane_ + 1) % lanes_.size();
-    if (!lane.Send(variant, due.at_ns)) continue;
+  for (std::size_t i = 0; i < callers_.size(); ++i) {
+    Caller& caller = *callers_[next_caller_];
+    next_caller_ = (next_caller_ + 1) % callers_.size();
+    if (!caller.Send(variant, due.at_ns)) continue;
     ++outstanding_;
     return;
   }
@@ -179,7 +179,7 @@ void SenderThread::Dispatch(const Due& due) {
 void SenderThread::CancelLateCalls() {
   if (cancelled_ || !Ended(NowNs() - options_.grace.count())) return;
   cancelled_ = true;
-  for (auto& lane : lanes_) lane->Cancel();
+  for (auto& caller : callers_) caller->Cancel();
 }
 
 std::size_t SenderThread::ConnectionFor(std::size_t home, std::size_t avoid) const {

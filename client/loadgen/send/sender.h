@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/loadgen/measure/shared_tally.h"
+#include "client/loadgen/measure/board.h"
 #include "client/loadgen/plan/workload.h"
 #include "client/loadgen/send/pacer.h"
 #include "client/loadgen/send/verifier.h"
@@ -50,7 +50,7 @@ struct Sent {
   std::int64_t sent_ns = 0;  // just before it is handed to gRPC, for the first time
 };
 
-class Lane;
+class Caller;
 
 // An event from time to time, for what must be looked at even when no answer comes.
 class Heartbeat final : public Event {
@@ -76,14 +76,14 @@ struct SharedParts {
   RetryBudget* budget = nullptr;  // nullptr: nothing is sent again
 };
 
-// What all lanes of one sending thread share. Used by that thread only.
+// What all callers of one sending thread share. Used by that thread only.
 class SenderThread {
  public:
   SenderThread(const LoadOptions& options, const Workload& workload, const Board& board, const SharedParts& shared,
                const SenderPlace& place);
   ~SenderThread();
 
-  // Sends on these connections, a lane each, until the window has ended and every answer has come (or was given up).
+  // Sends on these connections, a caller each, until the window has ended and every answer has come (or was given up).
   // Where there are several addresses, neighbours are to different ones.
   void Run(std::vector<Connection> connections);
 
@@ -101,7 +101,7 @@ class SenderThread {
   // Whether this answer is one of the sampled fraction.
   bool Sample() { return random_() < sample_below_; }
 
-  // Which connection a call of the lane `home` takes: its own, but where there are several addresses none that is
+  // Which connection a call of the caller `home` takes: its own, but where there are several addresses none that is
   // broken or leads to `avoid`, where there is another.
   std::size_t ConnectionFor(std::size_t home, std::size_t avoid = kAvoidNone) const;
   grpc::GenericStub& StubOf(std::size_t connection) { return stubs_[connection]; }
@@ -130,15 +130,15 @@ class SenderThread {
   // Closed loop: no more requests are to be sent.
   bool Ended(std::int64_t now_ns) const { return now_ns >= control_.end_ns.load(std::memory_order_relaxed); }
 
-  // A lane that has nothing more in flight and sends no more.
-  void LaneDone() { --live_lanes_; }
+  // A caller that has nothing more in flight and sends no more.
+  void CallerDone() { --live_callers_; }
 
  private:
   bool TakeEvent(std::int64_t wait_ns);
   void SendWhatIsDue();
   void Dispatch(const Due& due);
   void AwaitDue(std::int64_t due_ns, std::int64_t now_ns);
-  // Takes events, without a look at the clock before each, until every lane is done.
+  // Takes events, without a look at the clock before each, until every caller is done.
   void AwaitAnswers();
   void CountError(bool in_window, int code, const std::string& message);
   // Gives up what is open for too long after the end.
@@ -162,33 +162,33 @@ class SenderThread {
   std::mt19937_64 random_;
   std::uint64_t sample_below_ = 0;
   std::uint64_t position_ = 0;
-  std::size_t live_lanes_ = 0;
-  std::size_t next_lane_ = 0;
-  std::int64_t outstanding_ = 0;  // open loop: given to a lane and not yet answered
+  std::size_t live_callers_ = 0;
+  std::size_t next_caller_ = 0;
+  std::int64_t outstanding_ = 0;  // open loop: given to a caller and not yet answered
   bool cancelled_ = false;
   std::vector<Connection> connections_;
   std::deque<grpc::GenericStub> stubs_;  // of each
-  std::vector<std::unique_ptr<Lane>> lanes_;
+  std::vector<std::unique_ptr<Caller>> callers_;
 };
 
 // One connection and its requests in flight; where there are several addresses and this connection is broken, its
 // unary calls take another. Lives on its thread.
-class Lane {
+class Caller {
  public:
-  virtual ~Lane() = default;
+  virtual ~Caller() = default;
 
-  // Before anything else. In a closed loop the lane sends from then on, until the window has ended.
+  // Before anything else. In a closed loop the caller sends from then on, until the window has ended.
   virtual void Start() = 0;
   // Open loop: sends that variant, or refuses because `capacity` requests are in flight or the connection is broken.
   virtual bool Send(std::uint32_t variant, std::int64_t due_ns) = 0;
-  // Open loop: nothing more is sent. The lane says LaneDone as soon as it has its answers.
+  // Open loop: nothing more is sent. The caller says CallerDone as soon as it has its answers.
   virtual void Stop() = 0;
   // Answers are no longer waited for.
   virtual void Cancel() = 0;
 };
 
-// `home`: the lane's place among those of its thread.
-std::unique_ptr<Lane> MakeUnaryLane(SenderThread& thread, std::size_t home, int capacity);
-std::unique_ptr<Lane> MakeStreamLane(SenderThread& thread, std::size_t home, int capacity);
+// `home`: the caller's place among those of its thread.
+std::unique_ptr<Caller> MakeUnaryCaller(SenderThread& thread, std::size_t home, int capacity);
+std::unique_ptr<Caller> MakeStreamCaller(SenderThread& thread, std::size_t home, int capacity);
 
 }  // namespace softmax::client

@@ -160,7 +160,7 @@ void RunSendingProcess(const LoadOptions& options, const Workload& workload, con
 
 }  // namespace
 
-bool Children::Start(const LoadOptions& options, const Workload& workload, const Board& board) {
+bool SenderProcesses::Start(const LoadOptions& options, const Workload& workload, const Board& board) {
   std::fflush(nullptr);
   for (int p = 0; p < options.processes; ++p) {
     const pid_t parent = getpid();
@@ -180,7 +180,7 @@ bool Children::Start(const LoadOptions& options, const Workload& workload, const
   return true;
 }
 
-bool Children::Running() {
+bool SenderProcesses::Running() {
   for (pid_t& pid : pids_) {
     int status = 0;
     if (pid == 0 || waitpid(pid, &status, WNOHANG) != pid) continue;
@@ -191,7 +191,7 @@ bool Children::Running() {
   return std::any_of(pids_.begin(), pids_.end(), [](pid_t pid) { return pid != 0; });
 }
 
-void Children::Kill() {
+void SenderProcesses::Kill() {
   for (const pid_t pid : pids_) {
     if (pid != 0) kill(pid, SIGKILL);
   }

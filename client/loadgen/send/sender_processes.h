@@ -4,19 +4,19 @@
 
 #include <vector>
 
-#include "client/loadgen/measure/shared_tally.h"
-#include "client/loadgen/plan/options.h"
+#include "client/loadgen/measure/board.h"
+#include "client/loadgen/plan/load_options.h"
 #include "client/loadgen/plan/workload.h"
 
 namespace softmax::client {
 
 // The sending processes of one run, each waited for once. What still runs at the end is killed.
-class Children {
+class SenderProcesses {
  public:
-  Children() = default;
-  ~Children() { Kill(); }
-  Children(const Children&) = delete;
-  Children& operator=(const Children&) = delete;
+  SenderProcesses() = default;
+  ~SenderProcesses() { Kill(); }
+  SenderProcesses(const SenderProcesses&) = delete;
+  SenderProcesses& operator=(const SenderProcesses&) = delete;
 
   // Forks; a child does not return from here. False: some could not be forked. The calling process must never have
   // used gRPC, and must have no other thread.

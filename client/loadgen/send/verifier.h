@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "client/loadgen/measure/shared_tally.h"
+#include "client/loadgen/measure/board.h"
 #include "client/loadgen/plan/workload.h"
 #include "client/softmax_client/wire.h"
 #include "common/base/mutex.h"

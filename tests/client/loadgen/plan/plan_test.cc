@@ -5,7 +5,7 @@
 #include "client/loadgen/measure/run_result.h"
 #include "client/loadgen/measure/statistics.h"
 #include "client/loadgen/measure/timeline.h"
-#include "client/loadgen/plan/options.h"
+#include "client/loadgen/plan/load_options.h"
 #include "client/loadgen/plan/search.h"
 #include "client/loadgen/send/progress.h"
 

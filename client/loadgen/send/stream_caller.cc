@@ -15,7 +15,7 @@ constexpr std::chrono::milliseconds kPauseAfterBreak(10);
 // request.
 constexpr std::size_t kContiguousBytes = 64 << 10;
 
-// One place in the lane's window: a stream message and what of it is unanswered. The requests' ids
+// One place in the caller's window: a stream message and what of it is unanswered. The requests' ids
 // say which place they belong to and where in its message. In a closed loop the message is made once
 // and sent again whenever all its answers are there; in an open loop it is made for each request.
 struct Message {
@@ -28,9 +28,9 @@ struct Message {
 };
 
 // One stream with a window of messages. Reopens it when it breaks before the end.
-class StreamLane final : public Lane, public Event {
+class StreamCaller final : public Caller, public Event {
  public:
-  StreamLane(SenderThread& thread, std::size_t home, int capacity)
+  StreamCaller(SenderThread& thread, std::size_t home, int capacity)
       : thread_(thread),
         home_(home),
         address_(thread.connections()[home].address),
@@ -83,21 +83,21 @@ class StreamLane final : public Lane, public Event {
   // The alarm after a break.
   void OnEvent(bool /*ok*/) override {
     reopening_ = false;
-    if (Over()) return thread_.LaneDone();
+    if (Over()) return thread_.CallerDone();
     Start();
   }
 
  private:
-  // Sends an event on to one of the lane's steps.
+  // Sends an event on to one of the caller's steps.
   class Step final : public Event {
    public:
-    Step(StreamLane* lane, void (StreamLane::*method)(bool)) : lane_(lane), method_(method) {}
-    void OnEvent(bool ok) override { (lane_->*method_)(ok); }
+    Step(StreamCaller* caller, void (StreamCaller::*method)(bool)) : caller_(caller), method_(method) {}
+    void OnEvent(bool ok) override { (caller_->*method_)(ok); }
     void* tag() { return static_cast<Event*>(this); }
 
    private:
-    StreamLane* lane_;
-    void (StreamLane::*method_)(bool);
+    StreamCaller* caller_;
+    void (StreamCaller::*method_)(bool);
   };
 
   // Nothing more is to be sent.
@@ -274,7 +274,7 @@ class StreamLane final : public Lane, public Event {
       for (; messages_[i].outstanding > 0; --messages_[i].outstanding) Failed(sent, code, why);
       Free(i);
     }
-    if (Over()) return thread_.LaneDone();
+    if (Over()) return thread_.CallerDone();
     thread_.RenewIfLost(home_);
     reopening_ = true;
     alarm_.Set(thread_.queue(), std::chrono::system_clock::now() + kPauseAfterBreak, static_cast<Event*>(this));
@@ -308,17 +308,17 @@ class StreamLane final : public Lane, public Event {
   bool stopped_ = false;
   bool cancelled_ = false;
   bool first_verified_ = false;
-  Step on_start_{this, &StreamLane::OnStarted};
-  Step on_read_{this, &StreamLane::OnRead};
-  Step on_written_{this, &StreamLane::OnWritten};
-  Step on_half_closed_{this, &StreamLane::OnHalfClosed};
-  Step on_finished_{this, &StreamLane::OnFinished};
+  Step on_start_{this, &StreamCaller::OnStarted};
+  Step on_read_{this, &StreamCaller::OnRead};
+  Step on_written_{this, &StreamCaller::OnWritten};
+  Step on_half_closed_{this, &StreamCaller::OnHalfClosed};
+  Step on_finished_{this, &StreamCaller::OnFinished};
 };
 
 }  // namespace
 
-std::unique_ptr<Lane> MakeStreamLane(SenderThread& thread, std::size_t home, int capacity) {
-  return std::make_unique<StreamLane>(thread, home, capacity);
+std::unique_ptr<Caller> MakeStreamCaller(SenderThread& thread, std::size_t home, int capacity) {
+  return std::make_unique<StreamCaller>(thread, home, capacity);
 }
 
 }  // namespace softmax::client

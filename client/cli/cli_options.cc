@@ -1,4 +1,4 @@
-#include "client/cli/options.h"
+#include "client/cli/cli_options.h"
 
 #include <CLI/CLI.hpp>
 #include <optional>

@@ -1,4 +1,4 @@
-#include "client/loadgen/plan/options.h"
+#include "client/loadgen/plan/load_options.h"
 
 #include <absl/strings/ascii.h>
 #include <absl/strings/numbers.h>

@@ -20,12 +20,12 @@ bool IsRefusal(grpc::StatusCode code) {
   return code == grpc::StatusCode::UNAVAILABLE || code == grpc::StatusCode::RESOURCE_EXHAUSTED;
 }
 
-class UnaryLane;
+class UnaryCaller;
 
 // One request at a time, through all its attempts.
 class UnaryCall final : public Event {
  public:
-  explicit UnaryCall(UnaryLane& lane) : lane_(lane) {}
+  explicit UnaryCall(UnaryCaller& caller) : caller_(caller) {}
 
   void Send(std::uint32_t variant, std::optional<std::int64_t> due_ns);
   void OnEvent(bool ok) override;
@@ -47,7 +47,7 @@ class UnaryCall final : public Event {
   bool PlansResend();
   void Pause(std::chrono::nanoseconds time, WaitsFor then);
 
-  UnaryLane& lane_;
+  UnaryCaller& caller_;
   std::optional<grpc::ClientContext> context_;
   std::unique_ptr<grpc::GenericClientAsyncResponseReader> reader_;
   grpc::ByteBuffer response_;
@@ -62,9 +62,9 @@ class UnaryCall final : public Event {
 };
 
 // All calls that one connection has room for. Idle ones are kept with the last used on top, whose memory is warm.
-class UnaryLane final : public Lane {
+class UnaryCaller final : public Caller {
  public:
-  UnaryLane(SenderThread& thread, std::size_t home, int capacity) : thread_(thread), home_(home) {
+  UnaryCaller(SenderThread& thread, std::size_t home, int capacity) : thread_(thread), home_(home) {
     for (int i = 0; i < capacity; ++i) {
       calls_.push_back(std::make_unique<UnaryCall>(*this));
       idle_.push_back(calls_.back().get());
@@ -87,7 +87,7 @@ class UnaryLane final : public Lane {
 
   void Stop() override {
     stopped_ = true;
-    if (idle_.size() == calls_.size()) thread_.LaneDone();
+    if (idle_.size() == calls_.size()) thread_.CallerDone();
   }
 
   void Cancel() override {
@@ -100,7 +100,7 @@ class UnaryLane final : public Lane {
   void Free(UnaryCall* call) {
     idle_.push_back(call);
     const bool sends = thread_.options().loop == Loop::kOpen && !stopped_;
-    if (!sends && idle_.size() == calls_.size()) thread_.LaneDone();
+    if (!sends && idle_.size() == calls_.size()) thread_.CallerDone();
   }
   // Whether this answer is to be verified: the first of each connection, then the sampled fraction.
   bool Verifies() {
@@ -124,7 +124,7 @@ class UnaryLane final : public Lane {
 };
 
 void UnaryCall::Send(std::uint32_t variant, std::optional<std::int64_t> due_ns) {
-  SenderThread& thread = lane_.thread();
+  SenderThread& thread = caller_.thread();
   const LoadOptions& options = thread.options();
   if (options.timeout.count() > 0) deadline_ = std::chrono::system_clock::now() + options.timeout;
   if (thread.budget() != nullptr) {
@@ -133,7 +133,7 @@ void UnaryCall::Send(std::uint32_t variant, std::optional<std::int64_t> due_ns) 
     plan_.emplace(thread.retry_options(), *thread.budget(), limit);
   }
   resends_ = {};
-  const std::size_t connection = thread.ConnectionFor(lane_.home());
+  const std::size_t connection = thread.ConnectionFor(caller_.home());
   sent_.variant = variant;
   sent_.sent_ns = NowNs();
   sent_.due_ns = due_ns.value_or(sent_.sent_ns);
@@ -144,7 +144,7 @@ void UnaryCall::Send(std::uint32_t variant, std::optional<std::int64_t> due_ns) 
 void UnaryCall::Begin(std::size_t connection) {
   static const std::string kNative = kSoftmaxMethod;
   static const std::string kOip = kModelInferMethod;
-  SenderThread& thread = lane_.thread();
+  SenderThread& thread = caller_.thread();
   const std::string& method = thread.options().protocol == Protocol::kOip ? kOip : kNative;
   connection_ = connection;
   const std::string& message = thread.workload().variants()[sent_.variant].message;
@@ -162,17 +162,17 @@ void UnaryCall::Begin(std::size_t connection) {
 }
 
 void UnaryCall::OnEvent(bool /*ok*/) {
-  SenderThread& thread = lane_.thread();
+  SenderThread& thread = caller_.thread();
   const WaitsFor what = std::exchange(waits_for_, WaitsFor::kAnswer);
-  if (what == WaitsFor::kNextAttempt && !lane_.cancelled()) {
-    return Begin(thread.ConnectionFor(lane_.home(), thread.connections()[connection_].address));
+  if (what == WaitsFor::kNextAttempt && !caller_.cancelled()) {
+    return Begin(thread.ConnectionFor(caller_.home(), thread.connections()[connection_].address));
   }
   if (what == WaitsFor::kNextAttempt) {
     thread.RecordError(sent_, status_.error_code(), status_.error_message());
   } else if (what == WaitsFor::kAnswer && !OnAttemptEnd()) {
     return;
   }
-  if (!lane_.GoesOn()) return lane_.Free(this);
+  if (!caller_.GoesOn()) return caller_.Free(this);
   if (what == WaitsFor::kAnswer && IsRefusal(status_.error_code())) {
     return Pause(kPauseAfterRefusal, WaitsFor::kNextRequest);
   }
@@ -180,7 +180,7 @@ void UnaryCall::OnEvent(bool /*ok*/) {
 }
 
 bool UnaryCall::OnAttemptEnd() {
-  SenderThread& thread = lane_.thread();
+  SenderThread& thread = caller_.thread();
   if (status_.ok()) {
     const std::string problem = SizeProblem();
     if (!problem.empty()) status_ = grpc::Status(grpc::StatusCode::INTERNAL, problem);
@@ -192,7 +192,7 @@ bool UnaryCall::OnAttemptEnd() {
   if (code == 0) {
     if (thread.budget() != nullptr) thread.budget()->OnSuccess();
     thread.RecordAnswer(sent_);
-    if (lane_.Verifies()) thread.verifier()->Submit(sent_.variant, response_);  // shares the bytes
+    if (caller_.Verifies()) thread.verifier()->Submit(sent_.variant, response_);  // shares the bytes
     response_.Clear();  // an idle call of an open loop holds no memory
     return true;
   }
@@ -202,7 +202,7 @@ bool UnaryCall::OnAttemptEnd() {
 }
 
 std::string UnaryCall::SizeProblem() const {
-  const Variant& variant = lane_.thread().workload().variants()[sent_.variant];
+  const Variant& variant = caller_.thread().workload().variants()[sent_.variant];
   const std::uint64_t length = response_.Length();
   if (length >= variant.answer_bytes && length <= variant.answer_bytes + variant.most_header_bytes) return "";
   return "answer of " + std::to_string(length) + " bytes, expected " + std::to_string(variant.answer_bytes) +
@@ -210,10 +210,10 @@ std::string UnaryCall::SizeProblem() const {
 }
 
 bool UnaryCall::PlansResend() {
-  if (!IsUnseen(status_) || lane_.cancelled()) return false;
+  if (!IsUnseen(status_) || caller_.cancelled()) return false;
   const auto delay = resends_.Next(RandomFraction());
   if (!delay) return false;
-  SenderThread& thread = lane_.thread();
+  SenderThread& thread = caller_.thread();
   thread.RecordUnseen(sent_, thread.connections()[connection_].address);
   Pause(*delay, WaitsFor::kNextAttempt);
   return true;
@@ -221,12 +221,12 @@ bool UnaryCall::PlansResend() {
 
 // As the client library does it, so that its users' load is what is measured.
 bool UnaryCall::PlansRetry(int code) {
-  if (!plan_ || lane_.cancelled()) return false;
+  if (!plan_ || caller_.cancelled()) return false;
   const AttemptFailure failure{static_cast<absl::StatusCode>(code), RetryAdviceIn(*context_), false};
   const auto delay = plan_->NextDelay(failure, RetryPlan::Clock::now(), RandomFraction());
-  if (plan_->throttled()) lane_.thread().RecordThrottled(sent_);
+  if (plan_->throttled()) caller_.thread().RecordThrottled(sent_);
   if (!delay) return false;
-  lane_.thread().RecordRetry(sent_, code);
+  caller_.thread().RecordRetry(sent_, code);
   Pause(*delay, WaitsFor::kNextAttempt);
   return true;
 }
@@ -235,13 +235,13 @@ void UnaryCall::Pause(std::chrono::nanoseconds time, WaitsFor then) {
   waits_for_ = then;
   const auto until =
       std::chrono::system_clock::now() + std::chrono::duration_cast<std::chrono::system_clock::duration>(time);
-  alarm_.Set(lane_.thread().queue(), until, static_cast<Event*>(this));
+  alarm_.Set(caller_.thread().queue(), until, static_cast<Event*>(this));
 }
 
 }  // namespace
 
-std::unique_ptr<Lane> MakeUnaryLane(SenderThread& thread, std::size_t home, int capacity) {
-  return std::make_unique<UnaryLane>(thread, home, capacity);
+std::unique_ptr<Caller> MakeUnaryCaller(SenderThread& thread, std::size_t home, int capacity) {
+  return std::make_unique<UnaryCaller>(thread, home, capacity);
 }
 
 }  // namespace softmax::client

@@ -1,4 +1,4 @@
-#include "client/loadgen/measure/shared_tally.h"
+#include "client/loadgen/measure/board.h"
 
 #include <sys/mman.h>
 #include <time.h>
