@@ -6,7 +6,7 @@
 
 #include "client/softmax_client/wire.h"
 
-// The Open Inference Protocol's ModelInferRequest and ModelInferResponse, by hand, in the terms of the native contract:
+// The Open Inference Protocol's ModelInferRequest and ModelInferResponse, in the terms of the native contract:
 // with one tensor, its bytes raw, or the summary's parts as further outputs. No gRPC here.
 namespace softmax::client {
 
