@@ -1,5 +1,6 @@
 #include "client/loadgen/scrape/http_get.h"
 
+#include <absl/cleanup/cleanup.h>
 #include <absl/strings/ascii.h>
 #include <absl/strings/match.h>
 #include <absl/strings/numbers.h>
@@ -26,21 +27,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kHeaderLimit = 64u << 10;
 
-class Socket {
- public:
-  explicit Socket(int fd) : fd_(fd) {}
-  ~Socket() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Socket(Socket&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
-  Socket& operator=(Socket&&) = delete;
-
-  int fd() const { return fd_; }
-
- private:
-  int fd_;
-};
-
 absl::Status SystemError(int error) { return absl::UnavailableError(std::strerror(error)); }
 
 absl::Status WaitFor(int fd, short events, Clock::time_point deadline) {
@@ -54,65 +40,34 @@ absl::Status WaitFor(int fd, short events, Clock::time_point deadline) {
   }
 }
 
-absl::StatusOr<Socket> ConnectTo(const addrinfo& address, Clock::time_point deadline) {
-  Socket socket(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (socket.fd() < 0) return SystemError(errno);
-  if (connect(socket.fd(), address.ai_addr, address.ai_addrlen) != 0) {
-    if (errno != EINPROGRESS) return SystemError(errno);
-    if (absl::Status status = WaitFor(socket.fd(), POLLOUT, deadline); !status.ok()) return status;
-    int error = 0;
-    socklen_t size = sizeof(error);
-    getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &error, &size);
-    if (error != 0) return SystemError(error);
-  }
-  return socket;
-}
-
-absl::StatusOr<Socket> Connect(const HttpLocation& location, Clock::time_point deadline) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  if (const int rc = getaddrinfo(location.host.c_str(), location.port.c_str(), &hints, &found); rc != 0) {
-    return absl::UnavailableError(absl::StrCat("cannot be resolved: ", gai_strerror(rc)));
-  }
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, freeaddrinfo);
-  absl::Status last = absl::UnavailableError("has no address");
-  for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
-    absl::StatusOr<Socket> socket = ConnectTo(*address, deadline);
-    if (socket.ok()) return socket;
-    last = socket.status();
-  }
-  return last;
-}
-
-absl::Status Send(int fd, std::string_view text, Clock::time_point deadline) {
-  while (!text.empty()) {
-    if (absl::Status status = WaitFor(fd, POLLOUT, deadline); !status.ok()) return status;
-    const ssize_t sent = send(fd, text.data(), text.size(), MSG_NOSIGNAL);
-    if (sent > 0) {
-      text.remove_prefix(static_cast<std::size_t>(sent));
-    } else if (errno != EAGAIN && errno != EINTR) {
-      return SystemError(errno);
-    }
-  }
-  return absl::OkStatus();
-}
-
-// All that comes until the other side closes: HTTP/1.0's end of an answer.
-absl::StatusOr<std::string> ReceiveAll(int fd, std::size_t limit, Clock::time_point deadline) {
-  std::string text;
+// Sends the question, then takes all that comes until the other side closes: HTTP/1.0's end of an answer.
+absl::StatusOr<std::string> Exchange(int fd, std::string_view question, std::size_t limit, Clock::time_point deadline) {
+  std::string answer;
   std::array<char, 16384> piece;
   while (true) {
-    if (absl::Status status = WaitFor(fd, POLLIN, deadline); !status.ok()) return status;
-    const ssize_t got = recv(fd, piece.data(), piece.size(), 0);
-    if (got == 0) return text;
-    if (got < 0) {
-      if (errno == EAGAIN || errno == EINTR) continue;
-      return SystemError(errno);
+    const bool sends = !question.empty();
+    if (absl::Status status = WaitFor(fd, sends ? POLLOUT : POLLIN, deadline); !status.ok()) return status;
+    const ssize_t bytes =
+        sends ? send(fd, question.data(), question.size(), MSG_NOSIGNAL) : recv(fd, piece.data(), piece.size(), 0);
+    if (bytes < 0 && errno != EAGAIN && errno != EINTR) return SystemError(errno);  // of connecting, too
+    if (bytes < 0) continue;
+    if (sends) {
+      question.remove_prefix(static_cast<std::size_t>(bytes));
+      continue;
     }
-    text.append(piece.data(), static_cast<std::size_t>(got));
-    if (text.size() > limit) return absl::ResourceExhaustedError(absl::StrCat("answers more than ", limit, " bytes"));
+    if (bytes == 0) return answer;
+    answer.append(piece.data(), static_cast<std::size_t>(bytes));
+    if (answer.size() > limit) return absl::ResourceExhaustedError(absl::StrCat("answers more than ", limit, " bytes"));
   }
+}
+
+absl::StatusOr<std::string> AskAt(const addrinfo& address, std::string_view question, std::size_t limit,
+                                  Clock::time_point deadline) {
+  const int fd = socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return SystemError(errno);
+  const absl::Cleanup close_it = [fd] { close(fd); };
+  if (connect(fd, address.ai_addr, address.ai_addrlen) != 0 && errno != EINPROGRESS) return SystemError(errno);
+  return Exchange(fd, question, limit, deadline);
 }
 
 // The value of a header field, without blanks around it.
@@ -131,16 +86,24 @@ absl::Status Named(const HttpLocation& location, const absl::Status& status) {
   return {status.code(), absl::StrCat("http://", host, ":", location.port, location.path, ": ", status.message())};
 }
 
+// Of the first of its addresses that can be reached.
 absl::StatusOr<std::string> Ask(const HttpLocation& location, const HttpLimits& limits) {
   const Clock::time_point deadline = Clock::now() + limits.timeout;
-  absl::StatusOr<Socket> socket = Connect(location, deadline);
-  if (!socket.ok()) return socket.status();
   const std::string question =
       absl::StrCat("GET ", location.path, " HTTP/1.0\r\nHost: ", location.host, ":", location.port,
                    "\r\nAccept: text/plain\r\nUser-Agent: softmax-loadgen\r\nConnection: close\r\n\r\n");
-  if (absl::Status status = Send(socket->fd(), question, deadline); !status.ok()) return status;
-  absl::StatusOr<std::string> answer = ReceiveAll(socket->fd(), limits.body_bytes + kHeaderLimit, deadline);
-  if (!answer.ok()) return answer.status();
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (const int rc = getaddrinfo(location.host.c_str(), location.port.c_str(), &hints, &found); rc != 0) {
+    return absl::UnavailableError(absl::StrCat("cannot be resolved: ", gai_strerror(rc)));
+  }
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, freeaddrinfo);
+  absl::StatusOr<std::string> answer = absl::UnavailableError("has no address");
+  for (const addrinfo* at = found; at != nullptr && absl::IsUnavailable(answer.status()); at = at->ai_next) {
+    answer = AskAt(*at, question, limits.body_bytes + kHeaderLimit, deadline);
+  }
+  if (!answer.ok()) return answer;
   return HttpBody(*std::move(answer), limits.body_bytes);
 }
 
