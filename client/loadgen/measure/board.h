@@ -99,41 +99,32 @@ class Board {
 
   Control& control() const { return *control_; }
   ProcessTally& process(int p) const { return processes_[p]; }
-  ThreadTally& thread(int p, int t) const { return threads_[p * threads_per_process_ + t]; }
-  ClassTally& of_class(int p, int t, std::size_t c) const {
-    return classes_[static_cast<std::size_t>(p * threads_per_process_ + t) * class_count_ + c];
-  }
-
-  AddressTally& of_address(int p, int t, std::size_t a) const {
-    return addresses_[static_cast<std::size_t>(p * threads_per_process_ + t) * address_count_ + a];
-  }
+  ThreadTally& thread(int p, int t) const { return threads_[IndexOf(p, t)]; }
+  ClassTally& of_class(int p, int t, std::size_t c) const { return classes_[IndexOf(p, t) * class_count_ + c]; }
+  AddressTally& of_address(int p, int t, std::size_t a) const { return addresses_[IndexOf(p, t) * address_count_ + a]; }
 
   int processes() const { return process_count_; }
-  int threads_per_process() const { return threads_per_process_; }
   std::size_t classes() const { return class_count_; }
   std::size_t addresses() const { return address_count_; }
-  // Calls `visit` with each thread's tally.
+  // Calls `visit` with each thread's tally, in all, of that class, of that address.
   template <typename Visit>
   void EachThread(const Visit& visit) const {
-    for (int i = 0; i < process_count_ * threads_per_process_; ++i) visit(threads_[i]);
+    for (std::size_t i = 0; i < thread_count(); ++i) visit(threads_[i]);
   }
-  // Calls `visit` with each thread's tally of that class.
   template <typename Visit>
   void EachOfClass(std::size_t c, const Visit& visit) const {
-    for (int p = 0; p < process_count_; ++p) {
-      for (int t = 0; t < threads_per_process_; ++t) visit(of_class(p, t, c));
-    }
+    for (std::size_t i = 0; i < thread_count(); ++i) visit(classes_[i * class_count_ + c]);
   }
-  // Calls `visit` with each thread's tally of that address.
   template <typename Visit>
   void EachOfAddress(std::size_t a, const Visit& visit) const {
-    for (int p = 0; p < process_count_; ++p) {
-      for (int t = 0; t < threads_per_process_; ++t) visit(of_address(p, t, a));
-    }
+    for (std::size_t i = 0; i < thread_count(); ++i) visit(addresses_[i * address_count_ + a]);
   }
 
  private:
   Board() = default;
+
+  std::size_t IndexOf(int p, int t) const { return static_cast<std::size_t>(p * threads_per_process_ + t); }
+  std::size_t thread_count() const { return IndexOf(process_count_, 0); }
 
   void* memory_ = nullptr;
   std::size_t size_ = 0;

@@ -1,5 +1,6 @@
 #include "client/loadgen/measure/run_result.h"
 
+#include <absl/status/status.h>
 #include <absl/strings/str_format.h>
 
 #include <algorithm>
@@ -112,30 +113,23 @@ std::string RateText(double per_second) {
   return per_second == 0 || per_second >= 1 ? absl::StrFormat("%.1f", per_second) : absl::StrFormat("%.3g", per_second);
 }
 
-const char* CodeName(int code) {
-  static constexpr const char* kNames[kCodes] = {
-      "OK",        "CANCELLED",      "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",
-      "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
-      "ABORTED",   "OUT_OF_RANGE",   "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
-      "DATA_LOSS", "UNAUTHENTICATED"};
-  return code >= 0 && code < kCodes ? kNames[code] : "UNKNOWN";
-}
+std::string CodeName(int code) { return absl::StatusCodeToString(static_cast<absl::StatusCode>(code)); }
 
 std::uint64_t RunResult::attempts() const {
   return std::accumulate(addresses.begin(), addresses.end(), std::uint64_t{0},
                          [](std::uint64_t sum, const AddressFigures& of) { return sum + of.attempts; });
 }
 
-RunResult ReadBoard(const LoadOptions& options, const Workload& workload, const Board& board) {
-  RunResult result;
+void ReadBoard(const LoadOptions& options, const Workload& workload, const Board& board, RunResult* out) {
+  RunResult& result = *out;
   result.load = options;
   const Control& control = board.control();
   const std::int64_t start = control.start_ns.load();
   result.seconds = std::max(0.0, static_cast<double>(control.end_ns.load() - start) / 1e9);
   result.warmup_seconds = start == kNever ? 0 : static_cast<double>(start - control.go_ns.load()) / 1e9;
-  board.EachThread([&](const ThreadTally& thread) { AddThread(thread, &result); });
-  AddAddresses(board, &result);
-  for (int p = 0; p < board.processes(); ++p) AddProcess(board.process(p), &result);
+  board.EachThread([&](const ThreadTally& thread) { AddThread(thread, out); });
+  AddAddresses(board, out);
+  for (int p = 0; p < board.processes(); ++p) AddProcess(board.process(p), out);
 
   const auto all = std::make_unique<Histogram>();
   ClassTotals all_totals;
@@ -165,8 +159,7 @@ RunResult ReadBoard(const LoadOptions& options, const Workload& workload, const 
     result.service = FiguresOf(*service);
     result.lag = FiguresOf(*lag);
   }
-  AddRates(all_totals, &result);
-  return result;
+  AddRates(all_totals, out);
 }
 
 }  // namespace softmax::client

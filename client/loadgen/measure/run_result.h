@@ -15,8 +15,8 @@
 
 namespace softmax::client {
 
-// "UNAVAILABLE" of a grpc::StatusCode; "UNKNOWN" for what is none.
-const char* CodeName(int code);
+// "UNAVAILABLE" of a grpc::StatusCode.
+std::string CodeName(int code);
 
 inline constexpr std::array<double, 5> kPercentiles = {50, 90, 99, 99.9, 99.99};
 
@@ -106,8 +106,8 @@ struct RunResult {
   std::uint64_t dropped() const { return dropped_full + dropped_behind; }
 };
 
-// Reads everything off the board that stands there; the rest is the caller's.
-RunResult ReadBoard(const LoadOptions& options, const Workload& workload, const Board& board);
+// Adds everything that stands on the board; the rest is the caller's.
+void ReadBoard(const LoadOptions& options, const Workload& workload, const Board& board, RunResult* out);
 
 // Fills in generator_limit and verdicts from all else.
 void Judge(RunResult* result);

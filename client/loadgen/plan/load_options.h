@@ -77,7 +77,6 @@ struct LoadOptions {
   std::vector<std::string> server_metrics;  // host:port or URLs of the servers' /metrics; empty: not asked
 
   int TotalConnections() const { return connections * static_cast<int>(addresses.size()); }
-  DataType AnswerType(DataType input) const { return output_dtype.value_or(input); }
 };
 
 // What the whole program does: one run, or several that differ in one thing.

@@ -230,18 +230,10 @@ RunEnd RunOnce(const std::string& name, const LoadOptions& options, const Worklo
   }
   const RunEnd connected = WaitForConnections(options, *board, processes);
   if (connected != RunEnd::kMeasured) return connected;
-  RunResult seen;
-  Director(name, options, *board, processes).Run(&seen);
-  *result = ReadBoard(options, workload, *board);
+  *result = RunResult();
   result->name = name;
-  result->warmup_stable = seen.warmup_stable;
-  result->server_cores = seen.server_cores;
-  result->machine_busy = seen.machine_busy;
-  result->server_json = std::move(seen.server_json);
-  result->servers_json = std::move(seen.servers_json);
-  result->server_unknown = std::move(seen.server_unknown);
-  result->interrupted = seen.interrupted;
-  result->timeline = std::move(seen.timeline);
+  Director(name, options, *board, processes).Run(result);
+  ReadBoard(options, workload, *board, result);
   result->lost_process = processes.failed();
   Judge(result);
   return RunEnd::kMeasured;
