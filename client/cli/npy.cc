@@ -6,19 +6,15 @@
 #include <utility>
 
 #include "client/base/say.h"
+#include "common/base/trimmed.h"
 
 namespace softmax::client {
 namespace {
 
+constexpr std::string_view kBlanks = " \n";
 constexpr std::string_view kMagic("\x93NUMPY", 6);
 
 absl::Status Bad(const std::string& what) { return absl::InvalidArgumentError("not a usable .npy file: " + what); }
-
-std::string_view Trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\n')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\n')) text.remove_suffix(1);
-  return text;
-}
 
 // What stands behind 'key': in the header's dictionary, up to the end of the header.
 std::optional<std::string_view> After(std::string_view header, std::string_view key) {
@@ -26,9 +22,9 @@ std::optional<std::string_view> After(std::string_view header, std::string_view 
     const std::string quoted = quote + std::string(key) + quote;
     const std::size_t at = header.find(quoted);
     if (at == std::string_view::npos) continue;
-    std::string_view rest = Trimmed(header.substr(at + quoted.size()));
+    std::string_view rest = Trimmed(header.substr(at + quoted.size()), kBlanks);
     if (rest.empty() || rest.front() != ':') return std::nullopt;
-    return Trimmed(rest.substr(1));
+    return Trimmed(rest.substr(1), kBlanks);
   }
   return std::nullopt;
 }
@@ -54,7 +50,7 @@ absl::StatusOr<std::vector<std::int64_t>> ReadShape(std::string_view header) {
   if (!rest || !rest->starts_with('(')) return Bad("its header has no 'shape'");
   const std::size_t end = rest->find(')');
   if (end == std::string_view::npos) return Bad("its 'shape' does not end");
-  std::string_view list = Trimmed(rest->substr(1, end - 1));
+  std::string_view list = Trimmed(rest->substr(1, end - 1), kBlanks);
   std::vector<std::int64_t> shape;
   while (!list.empty()) {
     std::int64_t dimension = 0;
@@ -63,10 +59,10 @@ absl::StatusOr<std::vector<std::int64_t>> ReadShape(std::string_view header) {
     shape.push_back(dimension);
     list.remove_prefix(static_cast<std::size_t>(next - list.data()));
     if (list.starts_with('L')) list.remove_prefix(1);  // Python 2 writes (2L, 3L)
-    list = Trimmed(list);
+    list = Trimmed(list, kBlanks);
     if (list.empty()) break;
     if (list.front() != ',') return Bad("its 'shape' holds no plain numbers");
-    list = Trimmed(list.substr(1));
+    list = Trimmed(list.substr(1), kBlanks);
   }
   if (shape.empty()) return Bad("it is a single number without dimensions; at least one is needed");
   if (shape.size() > kMaxRank) {

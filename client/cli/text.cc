@@ -7,17 +7,12 @@
 
 #include "client/base/say.h"
 #include "common/base/text_file.h"
+#include "common/base/trimmed.h"
 
 namespace softmax::client {
 namespace {
 
-bool IsSpace(char c) { return c == ' ' || c == '\t'; }
-
-std::string_view Trimmed(std::string_view text) {
-  while (!text.empty() && IsSpace(text.front())) text.remove_prefix(1);
-  while (!text.empty() && IsSpace(text.back())) text.remove_suffix(1);
-  return text;
-}
+constexpr std::string_view kSpaces = " \t";
 
 // Takes the next line, which ends with LF, CRLF or CR, without its comment: numpy.savetxt begins its header with '#'.
 std::string_view TakeLine(std::string_view* text) {
@@ -25,7 +20,7 @@ std::string_view TakeLine(std::string_view* text) {
   const std::string_view line = text->substr(0, end);
   text->remove_prefix(end);
   text->remove_prefix(text->starts_with("\r\n") ? 2 : text->empty() ? 0 : 1);
-  return Trimmed(line.substr(0, line.find('#')));
+  return Trimmed(line.substr(0, line.find('#')), kSpaces);
 }
 
 absl::Status AtLine(std::size_t line, const std::string& what) {
@@ -54,13 +49,10 @@ absl::StatusOr<double> Number(std::string_view field, std::size_t line) {
 
 // Takes the next field off a line that is not empty.
 std::string_view TakeField(std::string_view* line, Separator separator) {
-  std::size_t end = 0;
-  while (end < line->size() && !(separator == Separator::kComma ? (*line)[end] == ',' : IsSpace((*line)[end]))) {
-    ++end;
-  }
-  const std::string_view field = Trimmed(line->substr(0, end));
+  const std::size_t end = std::min(line->find_first_of(separator == Separator::kComma ? "," : kSpaces), line->size());
+  const std::string_view field = Trimmed(line->substr(0, end), kSpaces);
   line->remove_prefix(end);
-  if (separator == Separator::kSpace) *line = Trimmed(*line);
+  if (separator == Separator::kSpace) *line = Trimmed(*line, kSpaces);
   return field;
 }
 

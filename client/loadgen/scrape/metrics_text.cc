@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "common/base/trimmed.h"
+
 namespace softmax::client {
 namespace {
 
@@ -20,12 +22,6 @@ bool ReadNumber(std::string_view word, Number* out) {
   if (word.starts_with('+') && !word.starts_with("+-")) word.remove_prefix(1);
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), *out);
   return error == std::errc() && end == word.data() + word.size();
-}
-
-std::string_view Trimmed(std::string_view text) {
-  while (!text.empty() && absl::ascii_isspace(static_cast<unsigned char>(text.front()))) text.remove_prefix(1);
-  while (!text.empty() && absl::ascii_isspace(static_cast<unsigned char>(text.back()))) text.remove_suffix(1);
-  return text;
 }
 
 bool IsName(char c) { return IsNameStart(c) || absl::ascii_isdigit(static_cast<unsigned char>(c)); }
@@ -123,7 +119,7 @@ absl::StatusOr<std::vector<MetricSample>> ParseMetrics(std::string_view text) {
   for (std::size_t number = 1; !text.empty(); ++number) {
     std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(text.size(), line.size() + 1));
-    line = Trimmed(line);
+    line = Trimmed(line, " \t\n\v\f\r");
     if (line.empty() || line.front() == '#') continue;
     if (samples.size() == kMostSamples) {
       return absl::ResourceExhaustedError(absl::StrCat("more than ", kMostSamples, " samples"));
