@@ -106,6 +106,12 @@ class Rounds(unittest.TestCase):
                          (190, 0.9, 0.8, 0.95))
         self.assertEqual(cuda["copies_in"], 1.0)
 
+    def test_a_percentile_is_of_all_windows_or_unknown(self):
+        # A slow window has too few answers for a p99; the p99 of the fast one alone would be below both p50.
+        row, = results.rows(self.journal([{"echo/unary": window("echo", 100, p50_us=900.0, p99_us=None)},
+                                          {"echo/unary": window("echo", 900)}]))
+        self.assertEqual((row["p50_us"], row["p99_us"], row["p999_us"]), (500.0, None, 300.0))
+
     def test_packed_streams_are_held_against_unary_calls(self):
         made = self.journal([{"echo/unary": window("echo", 100), "echo/stream16": window("echo", 800, "stream16"),
                               "cuda/stream16": window("cuda", 400, "stream16")}], "stream", "stream16 64")

@@ -44,8 +44,9 @@ def _place(key):
 def _row(key, windows, pairs):
     row = dict(zip(KEYS, key))
     for figure in FIGURES:
-        value = ratios.estimate([window.get(figure) for window in windows])
-        row[figure] = None if value is None else value.median
+        # Unknown in one window is unknown: figures of a row are medians over the same windows.
+        values = [window.get(figure) for window in windows]
+        row[figure] = None if None in values else ratios.estimate(values).median
     ratio = ratios.ratio(pairs)
     row["ratio_to_echo"], row["ratio_low"], row["ratio_high"] = (
         (ratio.median, ratio.low, ratio.high) if ratio else (None, None, None))
