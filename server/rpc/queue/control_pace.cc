@@ -26,20 +26,20 @@ void ControlPace::Offer(std::function<void()> offer) {
 void ControlPace::Wait(std::shared_ptr<const Connection> connection, PacedWork* work) {
   if (closed_) return work->TakeTurn(ClosedError());
   if (connection == nullptr) return work->TakeTurn(EndedError());
-  if (turns_left_ > 0 && lanes_.empty()) {
+  if (turns_left_ > 0 && lines_.empty()) {
     --turns_left_;
     return work->TakeTurn(absl::OkStatus());
   }
-  auto& lane = lane_of_.try_emplace(connection.get(), lanes_.end()).first->second;
-  if (lane == lanes_.end()) lane = lanes_.insert(lanes_.end(), Lane{std::move(connection), {}});
-  lane->work.push_back(work);
+  auto& line = line_of_.try_emplace(connection.get(), lines_.end()).first->second;
+  if (line == lines_.end()) line = lines_.insert(lines_.end(), Line{std::move(connection), {}});
+  line->work.push_back(work);
   ++waiting_;
-  if (lane->work.size() > most_of_a_connection_) {
-    End(lane, absl::ResourceExhaustedError(absl::StrCat("calls without tensors: more than ", most_of_a_connection_,
+  if (line->work.size() > most_of_a_connection_) {
+    End(line, absl::ResourceExhaustedError(absl::StrCat("calls without tensors: more than ", most_of_a_connection_,
                                                         " of this connection wait for their turn")));
   } else if (waiting_ > kMostWaiting) {
-    const auto longest = std::max_element(lanes_.begin(), lanes_.end(),
-                                          [](const Lane& a, const Lane& b) { return a.work.size() < b.work.size(); });
+    const auto longest = std::max_element(lines_.begin(), lines_.end(),
+                                          [](const Line& a, const Line& b) { return a.work.size() < b.work.size(); });
     End(longest, absl::ResourceExhaustedError(absl::StrCat("calls without tensors: more than ", kMostWaiting,
                                                            " wait for their turn, and most of them are of this "
                                                            "connection")));
@@ -53,44 +53,44 @@ void ControlPace::Advance(TimePoint now) {
   offers_left_ = kOffersAStep;
   if (now >= look_for_ended_) {
     look_for_ended_ = now + kLookForEnded;
-    for (auto lane = lanes_.begin(); lane != lanes_.end();) {
-      const auto next = std::next(lane);
-      if (lane->connection->left()) End(lane, EndedError());
-      lane = next;
+    for (auto line = lines_.begin(); line != lines_.end();) {
+      const auto next = std::next(line);
+      if (line->connection->left()) End(line, EndedError());
+      line = next;
     }
   }
-  while (turns_left_ > 0 && !lanes_.empty()) TakeFrontTurn();
+  while (turns_left_ > 0 && !lines_.empty()) TakeFrontTurn();
   std::vector<std::function<void()>> offers = std::move(offers_);
   offers_.clear();
   for (std::function<void()>& offer : offers) Offer(std::move(offer));
 }
 
 void ControlPace::TakeFrontTurn() {
-  const auto lane = lanes_.begin();
-  PacedWork* const work = lane->work.front();
-  lane->work.pop_front();
+  const auto line = lines_.begin();
+  PacedWork* const work = line->work.front();
+  line->work.pop_front();
   --waiting_;
   --turns_left_;
-  if (lane->work.empty()) {
-    lane_of_.erase(lane->connection.get());
-    lanes_.erase(lane);
+  if (line->work.empty()) {
+    line_of_.erase(line->connection.get());
+    lines_.erase(line);
   } else {
-    lanes_.splice(lanes_.end(), lanes_, lane);
+    lines_.splice(lines_.end(), lines_, line);
   }
   work->TakeTurn(absl::OkStatus());
 }
 
-void ControlPace::End(Lanes::iterator lane, const absl::Status& status) {
-  const Lane ended = std::move(*lane);
+void ControlPace::End(Lines::iterator line, const absl::Status& status) {
+  const Line ended = std::move(*line);
   waiting_ -= ended.work.size();
-  lane_of_.erase(ended.connection.get());
-  lanes_.erase(lane);
+  line_of_.erase(ended.connection.get());
+  lines_.erase(line);
   for (PacedWork* const work : ended.work) work->TakeTurn(status);
 }
 
 void ControlPace::Close() {
   closed_ = true;
-  while (!lanes_.empty()) End(lanes_.begin(), ClosedError());
+  while (!lines_.empty()) End(lines_.begin(), ClosedError());
 }
 
 }  // namespace softmax::server

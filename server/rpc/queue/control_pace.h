@@ -53,19 +53,19 @@ class ControlPace {
   // Nothing waits any more, nor will: the server ends.
   void Close();
   // When to call Advance; kNoDeadline: nothing waits.
-  TimePoint next() const { return lanes_.empty() && offers_.empty() ? kNoDeadline : next_; }
+  TimePoint next() const { return lines_.empty() && offers_.empty() ? kNoDeadline : next_; }
   std::size_t waiting() const { return waiting_; }
 
  private:
-  struct Lane {
+  struct Line {
     std::shared_ptr<const Connection> connection;
     std::list<PacedWork*> work;  // oldest first; never empty
   };
-  using Lanes = std::list<Lane>;
+  using Lines = std::list<Line>;
 
   void TakeFrontTurn();
   // Ends all that waits of a connection.
-  void End(Lanes::iterator lane, const absl::Status& status);
+  void End(Lines::iterator line, const absl::Status& status);
 
   const std::size_t most_of_a_connection_;
   int turns_left_ = kTurnsAStep;
@@ -74,8 +74,8 @@ class ControlPace {
   TimePoint look_for_ended_{};
   bool closed_ = false;
   std::vector<std::function<void()>> offers_;
-  Lanes lanes_;  // the next turn is the front's
-  std::unordered_map<const Connection*, Lanes::iterator> lane_of_;
+  Lines lines_;  // the next turn is the front's
+  std::unordered_map<const Connection*, Lines::iterator> line_of_;
   std::size_t waiting_ = 0;
 };
 
