@@ -82,7 +82,7 @@ class UnaryEcho final : public OneEcho {
 class RawEcho final : public OneEcho {
  public:
   explicit RawEcho(const EchoQueue& queue) : OneEcho(queue), call_(this) {
-    call_.Request(queue_.server, queue_.methods->softmax(), queue_.queue);
+    call_.Request(queue_.server, queue_.methods->unary(), queue_.queue);
   }
 
  private:
@@ -115,7 +115,7 @@ class StreamEcho {
   explicit StreamEcho(const EchoQueue& queue) : queue_(queue), stream_(&context_) {
     Tag* const started = &started_;
     if (queue_.methods != nullptr) {
-      queue_.methods->RequestSoftmaxStream(&context_, &stream_, queue_.queue, started);
+      queue_.methods->RequestStream(&context_, &stream_, queue_.queue, started);
     } else {
       queue_.service->RequestSoftmaxStream(&context_, &stream_, queue_.queue, queue_.queue, started);
     }

@@ -4,7 +4,7 @@
 #include <grpcpp/server.h>
 
 #include "lab/bench/rotating_buffer.h"
-#include "server/rpc/calls/softmax_methods.h"
+#include "server/rpc/calls/tensor_service.h"
 #include "softmax/v1/softmax.grpc.pb.h"
 
 namespace softmax::bench {
@@ -17,7 +17,7 @@ using AsyncService = v1::SoftmaxService::WithRawMethod_Softmax<v1::SoftmaxServic
 struct EchoQueue {
   // One of both: unary calls by gRPC's C++ interface, or by its C interface, as the service has them.
   AsyncService* service = nullptr;
-  server::SoftmaxMethods* methods = nullptr;
+  server::TensorService* methods = nullptr;
   grpc::Server* server = nullptr;
   grpc::ServerCompletionQueue* queue = nullptr;
   // Null: messages go back as they came. Otherwise each is also copied here once, as a batch would take it.

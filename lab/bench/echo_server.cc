@@ -14,6 +14,7 @@
 #include "lab/bench/echo_calls.h"
 #include "lab/bench/listen.h"
 #include "server/rpc/accept/channel_settings.h"
+#include "server/rpc/guard/tensor_methods.h"
 #include "server/rpc/queue/tag.h"
 
 namespace {
@@ -51,7 +52,7 @@ int Run(const Settings& settings) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 
   softmax::bench::AsyncService service;
-  softmax::server::SoftmaxMethods methods;
+  softmax::server::TensorService methods(softmax::server::kSoftmaxMethod, softmax::server::kSoftmaxStreamMethod);
   grpc::ServerBuilder builder;
   std::vector<std::unique_ptr<grpc::ServerCompletionQueue>> queues;
   std::vector<std::unique_ptr<RotatingBuffer>> copies;

@@ -6,8 +6,8 @@ namespace softmax::server {
 
 void InfoCall::Arm(ThreadContext& thread) {
   auto* call = new InfoCall(thread);
-  thread.softmax.RequestGetServerInfo(&call->context_, &call->request_, &call->responder_, thread.queue(),
-                                      static_cast<Tag*>(call));
+  thread.softmax.RequestControl(/*method=*/0, &call->context_, &call->request_, &call->responder_, thread.queue(),
+                                static_cast<Tag*>(call));
 }
 
 void InfoCall::TakeTurn(const absl::Status& entry) {

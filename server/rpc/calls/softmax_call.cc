@@ -9,7 +9,7 @@ namespace softmax::server {
 
 void SoftmaxCall::Arm(ThreadContext& thread) {
   auto* call = new SoftmaxCall(thread);
-  call->Offer(thread.softmax.softmax());
+  call->Offer(thread.softmax);
 }
 
 void SoftmaxCall::Submit(TimePoint arrived, TimePoint deadline) {

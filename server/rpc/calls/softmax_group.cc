@@ -7,6 +7,7 @@
 
 namespace softmax::server {
 void SoftmaxGroup::Register(grpc::ServerBuilder* builder) {
+  context_.softmax.AddControl("/softmax.v1.SoftmaxService/GetServerInfo");
   builder->RegisterService(&context_.softmax);
   context_.control.Register(builder);
   if (reflects_) builder->RegisterService(&context_.reflection);

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "server/rpc/calls/call_deadline.h"
-#include "server/rpc/queue/compressed_flag.h"
 #include "server/rpc/queue/message_view.h"
+#include "server/rpc/queue/raw_call.h"
 #include "server/rpc/queue/status.h"
 
 namespace softmax::server {
@@ -69,7 +69,7 @@ StreamCall::StreamCall(ThreadContext& thread, bool joins)
 
 void StreamCall::Arm(ThreadContext& thread) {
   auto* call = new StreamCall(thread, /*joins=*/true);
-  thread.softmax.RequestSoftmaxStream(&call->context_, &call->stream_, thread.queue(), static_cast<Tag*>(call));
+  call->Offer(&thread.softmax);
 }
 
 StreamCall::~StreamCall() {

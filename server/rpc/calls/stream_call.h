@@ -100,6 +100,10 @@ class StreamCall : public Call {
   StreamCall(ThreadContext& thread, bool joins);
   ~StreamCall() override;
 
+  // Offers the server this call, of the service's stream.
+  void Offer(TensorService* service) {
+    service->RequestStream(&context_, &stream_, thread_.queue(), static_cast<Tag*>(this));
+  }
   // Offers one more call of the same kind.
   virtual void Rearm() { Arm(thread_); }
   virtual void HandleMessage(const std::shared_ptr<Message>& message);

@@ -32,8 +32,10 @@ class UnaryCall : public Call {
   UnaryCall(ThreadContext& thread, Method method);
   ~UnaryCall() override;
 
-  // Offers the server this call, of the method that it calls so.
-  void Offer(void* method) { call_.Request(thread_.queue_thread.server().grpc(), method, thread_.queue()); }
+  // Offers the server this call, of the service's unary method.
+  void Offer(const TensorService& service) {
+    call_.Request(thread_.queue_thread.server().grpc(), service.unary(), thread_.queue());
+  }
   // Offers one more call of the same kind.
   virtual void Rearm() = 0;
   // Reads the message, which is there. Any thread.
@@ -62,7 +64,6 @@ class UnaryCall : public Call {
   void Send(const Answer& answer, Pieces pieces);
 
   ConnectionShare* share() const { return connection_ == nullptr ? nullptr : &connection_->share(); }
-  const std::shared_ptr<Connection>& connection_ref() const { return connection_; }
   bool caller_left() const { return connection_ == nullptr ? left_early_ : connection_->left(); }
   ThreadContext& thread() const { return thread_; }
   RawCall& call() { return call_; }

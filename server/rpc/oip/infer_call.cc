@@ -8,7 +8,7 @@ namespace softmax::server {
 
 void InferCall::Arm(InferGroup& group) {
   auto* call = new InferCall(group);
-  call->Offer(group.methods().infer());
+  call->Offer(group.service());
 }
 
 Cork* InferCall::Announce(std::uint64_t bytes) {

@@ -5,10 +5,15 @@
 #include <chrono>
 
 #include "common/base/safe_text.h"
+#include "inference/inference.pb.h"
 #include "server/rpc/calls/control_message.h"
 
 namespace softmax::server {
 namespace {
+
+using Sources = InferControlSources;
+template <typename Response>
+using Result = absl::StatusOr<Response>;
 
 constexpr char kVersion[] = "1";
 constexpr char kPlatform[] = "softmax";
@@ -73,21 +78,19 @@ std::uint64_t WallTime(TimePoint then) {
   return static_cast<std::uint64_t>((now - ago).count());
 }
 
-}  // namespace
-
-absl::StatusOr<inference::ServerLiveResponse> InferControl::Answer(const inference::ServerLiveRequest&) const {
+Result<inference::ServerLiveResponse> Answer(const Sources& sources, const inference::ServerLiveRequest&) {
   inference::ServerLiveResponse response;
-  response.set_live(sources_.health.Check("liveness") == Health::Status::kServing);
+  response.set_live(sources.health.Check("liveness") == Health::Status::kServing);
   return response;
 }
 
-absl::StatusOr<inference::ServerReadyResponse> InferControl::Answer(const inference::ServerReadyRequest&) const {
+Result<inference::ServerReadyResponse> Answer(const Sources& sources, const inference::ServerReadyRequest&) {
   inference::ServerReadyResponse response;
-  response.set_ready(sources_.health.ready());
+  response.set_ready(sources.health.ready());
   return response;
 }
 
-absl::StatusOr<inference::ModelReadyResponse> InferControl::Answer(const inference::ModelReadyRequest& request) const {
+Result<inference::ModelReadyResponse> Answer(const Sources& sources, const inference::ModelReadyRequest& request) {
   const InferModel* const model = FindInferModel(request.name(), request.version());
   if (model == nullptr) {
     // A model or version that is not here is not ready; what can be no version is an error.
@@ -95,22 +98,21 @@ absl::StatusOr<inference::ModelReadyResponse> InferControl::Answer(const inferen
     if (!absl::IsNotFound(status)) return status;
   }
   inference::ModelReadyResponse response;
-  response.set_ready(model != nullptr && sources_.health.ready());
+  response.set_ready(model != nullptr && sources.health.ready());
   return response;
 }
 
-absl::StatusOr<inference::ServerMetadataResponse> InferControl::Answer(const inference::ServerMetadataRequest&) const {
+Result<inference::ServerMetadataResponse> Answer(const Sources& sources, const inference::ServerMetadataRequest&) {
   inference::ServerMetadataResponse response;
   response.set_name("softmax-server");
-  response.set_version(sources_.version);
+  response.set_version(sources.version);
   response.add_extensions("statistics");
   response.add_extensions("model_configuration");
   response.add_extensions("classification");
   return response;
 }
 
-absl::StatusOr<inference::ModelMetadataResponse> InferControl::Answer(
-    const inference::ModelMetadataRequest& request) const {
+Result<inference::ModelMetadataResponse> Answer(const Sources&, const inference::ModelMetadataRequest& request) {
   const InferModel* const model = FindInferModel(request.name(), request.version());
   if (model == nullptr) return NoModel(request.name(), request.version());
   inference::ModelMetadataResponse response;
@@ -122,8 +124,7 @@ absl::StatusOr<inference::ModelMetadataResponse> InferControl::Answer(
   return response;
 }
 
-absl::StatusOr<inference::ModelConfigResponse> InferControl::Answer(
-    const inference::ModelConfigRequest& request) const {
+Result<inference::ModelConfigResponse> Answer(const Sources&, const inference::ModelConfigRequest& request) {
   const InferModel* const model = FindInferModel(request.name(), request.version());
   if (model == nullptr) return NoModel(request.name(), request.version());
   inference::ModelConfigResponse response;
@@ -144,8 +145,8 @@ absl::StatusOr<inference::ModelConfigResponse> InferControl::Answer(
   return response;
 }
 
-void InferControl::AddStatistics(const InferModel& model, inference::ModelStatisticsResponse* response) const {
-  const ModelTotals totals = sources_.statistics.Totals(IndexOf(model, InferModels()));
+void AddStatistics(const Sources& sources, const InferModel& model, inference::ModelStatisticsResponse* response) {
+  const ModelTotals totals = sources.statistics.Totals(IndexOf(model, InferModels()));
   inference::ModelStatistics* const one = response->add_model_stats();
   one->set_name(model.name);
   one->set_version(kVersion);
@@ -162,23 +163,23 @@ void InferControl::AddStatistics(const InferModel& model, inference::ModelStatis
   Set(totals.succeeded, 0, stats->mutable_compute_output());
 }
 
-absl::StatusOr<inference::ModelStatisticsResponse> InferControl::Answer(
-    const inference::ModelStatisticsRequest& request) const {
+Result<inference::ModelStatisticsResponse> Answer(const Sources& sources,
+                                                  const inference::ModelStatisticsRequest& request) {
   inference::ModelStatisticsResponse response;
   if (request.name().empty()) {
-    for (const InferModel& model : InferModels()) AddStatistics(model, &response);
+    for (const InferModel& model : InferModels()) AddStatistics(sources, model, &response);
     return response;
   }
   const InferModel* const model = FindInferModel(request.name(), request.version());
   if (model == nullptr) return NoModel(request.name(), request.version());
-  AddStatistics(*model, &response);
+  AddStatistics(sources, *model, &response);
   return response;
 }
 
-absl::StatusOr<inference::RepositoryIndexResponse> InferControl::Answer(
-    const inference::RepositoryIndexRequest& request) const {
+Result<inference::RepositoryIndexResponse> Answer(const Sources& sources,
+                                                  const inference::RepositoryIndexRequest& request) {
   inference::RepositoryIndexResponse response;
-  const bool ready = sources_.health.ready();
+  const bool ready = sources.health.ready();
   if (request.ready() && !ready) return response;
   for (const InferModel& model : InferModels()) {
     auto* const index = response.add_models();
@@ -190,8 +191,8 @@ absl::StatusOr<inference::RepositoryIndexResponse> InferControl::Answer(
   return response;
 }
 
-absl::StatusOr<inference::RepositoryModelLoadResponse> InferControl::Answer(
-    const inference::RepositoryModelLoadRequest& request) const {
+Result<inference::RepositoryModelLoadResponse> Answer(const Sources&,
+                                                      const inference::RepositoryModelLoadRequest& request) {
   if (FindInferModel(request.model_name(), "") == nullptr) return NoInferModel("model_", request.model_name(), "");
   if (!request.parameters().empty()) {
     return NotAllowed(
@@ -201,47 +202,46 @@ absl::StatusOr<inference::RepositoryModelLoadResponse> InferControl::Answer(
   return inference::RepositoryModelLoadResponse();
 }
 
-absl::StatusOr<inference::RepositoryModelUnloadResponse> InferControl::Answer(
-    const inference::RepositoryModelUnloadRequest& request) const {
+Result<inference::RepositoryModelUnloadResponse> Answer(const Sources&,
+                                                        const inference::RepositoryModelUnloadRequest& request) {
   if (FindInferModel(request.model_name(), "") == nullptr) return NoInferModel("model_", request.model_name(), "");
   return NotAllowed("model_name: ", Quoted(request.model_name()),
                     ": explicit model load / unload is not allowed; the models are a part of this server, and stay");
 }
 
-absl::StatusOr<inference::SystemSharedMemoryStatusResponse> InferControl::Answer(
-    const inference::SystemSharedMemoryStatusRequest& request) const {
+Result<inference::SystemSharedMemoryStatusResponse> Answer(const Sources&,
+                                                           const inference::SystemSharedMemoryStatusRequest& request) {
   if (!request.name().empty()) return NoRegion(request.name());
   return inference::SystemSharedMemoryStatusResponse();
 }
 
-absl::StatusOr<inference::SystemSharedMemoryRegisterResponse> InferControl::Answer(
-    const inference::SystemSharedMemoryRegisterRequest&) const {
+Result<inference::SystemSharedMemoryRegisterResponse> Answer(const Sources&,
+                                                             const inference::SystemSharedMemoryRegisterRequest&) {
   return NoSharedMemory();
 }
 
-absl::StatusOr<inference::SystemSharedMemoryUnregisterResponse> InferControl::Answer(
-    const inference::SystemSharedMemoryUnregisterRequest&) const {
+Result<inference::SystemSharedMemoryUnregisterResponse> Answer(const Sources&,
+                                                               const inference::SystemSharedMemoryUnregisterRequest&) {
   return inference::SystemSharedMemoryUnregisterResponse();
 }
 
-absl::StatusOr<inference::CudaSharedMemoryStatusResponse> InferControl::Answer(
-    const inference::CudaSharedMemoryStatusRequest& request) const {
+Result<inference::CudaSharedMemoryStatusResponse> Answer(const Sources&,
+                                                         const inference::CudaSharedMemoryStatusRequest& request) {
   if (!request.name().empty()) return NoRegion(request.name());
   return inference::CudaSharedMemoryStatusResponse();
 }
 
-absl::StatusOr<inference::CudaSharedMemoryRegisterResponse> InferControl::Answer(
-    const inference::CudaSharedMemoryRegisterRequest&) const {
+Result<inference::CudaSharedMemoryRegisterResponse> Answer(const Sources&,
+                                                           const inference::CudaSharedMemoryRegisterRequest&) {
   return NoSharedMemory();
 }
 
-absl::StatusOr<inference::CudaSharedMemoryUnregisterResponse> InferControl::Answer(
-    const inference::CudaSharedMemoryUnregisterRequest&) const {
+Result<inference::CudaSharedMemoryUnregisterResponse> Answer(const Sources&,
+                                                             const inference::CudaSharedMemoryUnregisterRequest&) {
   return inference::CudaSharedMemoryUnregisterResponse();
 }
 
-absl::StatusOr<inference::TraceSettingResponse> InferControl::Answer(
-    const inference::TraceSettingRequest& request) const {
+Result<inference::TraceSettingResponse> Answer(const Sources&, const inference::TraceSettingRequest& request) {
   if (!request.model_name().empty() && FindInferModel(request.model_name(), "") == nullptr) {
     return NoInferModel("model_", request.model_name(), "");
   }
@@ -254,8 +254,7 @@ absl::StatusOr<inference::TraceSettingResponse> InferControl::Answer(
   return response;
 }
 
-absl::StatusOr<inference::LogSettingsResponse> InferControl::Answer(
-    const inference::LogSettingsRequest& request) const {
+Result<inference::LogSettingsResponse> Answer(const Sources&, const inference::LogSettingsRequest& request) {
   if (!request.settings().empty()) {
     return NotAllowed("settings: ", Quoted(request.settings().begin()->first),
                       ": settings of the log are the server's own flags; must have none");
@@ -270,5 +269,42 @@ absl::StatusOr<inference::LogSettingsResponse> InferControl::Answer(
   settings["log_file"].set_string_param("");
   return response;
 }
+
+template <typename Request>
+absl::StatusOr<grpc::ByteBuffer> AnswerTo(const Sources& sources, InferControlMethod::ReadRequest read) {
+  Request request;
+  if (absl::Status status = read(&request); !status.ok()) return status;
+  const auto response = Answer(sources, request);
+  if (!response.ok()) return response.status();
+  return SerializeControl(*response);
+}
+
+constexpr InferControlMethod kMethods[] = {
+    {"/inference.GRPCInferenceService/ServerLive", &AnswerTo<inference::ServerLiveRequest>},
+    {"/inference.GRPCInferenceService/ServerReady", &AnswerTo<inference::ServerReadyRequest>},
+    {"/inference.GRPCInferenceService/ModelReady", &AnswerTo<inference::ModelReadyRequest>},
+    {"/inference.GRPCInferenceService/ServerMetadata", &AnswerTo<inference::ServerMetadataRequest>},
+    {"/inference.GRPCInferenceService/ModelMetadata", &AnswerTo<inference::ModelMetadataRequest>},
+    {"/inference.GRPCInferenceService/ModelConfig", &AnswerTo<inference::ModelConfigRequest>},
+    {"/inference.GRPCInferenceService/ModelStatistics", &AnswerTo<inference::ModelStatisticsRequest>},
+    {"/inference.GRPCInferenceService/RepositoryIndex", &AnswerTo<inference::RepositoryIndexRequest>},
+    {"/inference.GRPCInferenceService/RepositoryModelLoad", &AnswerTo<inference::RepositoryModelLoadRequest>},
+    {"/inference.GRPCInferenceService/RepositoryModelUnload", &AnswerTo<inference::RepositoryModelUnloadRequest>},
+    {"/inference.GRPCInferenceService/SystemSharedMemoryStatus", &AnswerTo<inference::SystemSharedMemoryStatusRequest>},
+    {"/inference.GRPCInferenceService/SystemSharedMemoryRegister",
+     &AnswerTo<inference::SystemSharedMemoryRegisterRequest>},
+    {"/inference.GRPCInferenceService/SystemSharedMemoryUnregister",
+     &AnswerTo<inference::SystemSharedMemoryUnregisterRequest>},
+    {"/inference.GRPCInferenceService/CudaSharedMemoryStatus", &AnswerTo<inference::CudaSharedMemoryStatusRequest>},
+    {"/inference.GRPCInferenceService/CudaSharedMemoryRegister", &AnswerTo<inference::CudaSharedMemoryRegisterRequest>},
+    {"/inference.GRPCInferenceService/CudaSharedMemoryUnregister",
+     &AnswerTo<inference::CudaSharedMemoryUnregisterRequest>},
+    {"/inference.GRPCInferenceService/TraceSetting", &AnswerTo<inference::TraceSettingRequest>},
+    {"/inference.GRPCInferenceService/LogSettings", &AnswerTo<inference::LogSettingsRequest>},
+};
+
+}  // namespace
+
+std::span<const InferControlMethod> InferControlMethods() { return kMethods; }
 
 }  // namespace softmax::server

@@ -10,7 +10,7 @@ namespace softmax::server {
 // One call of the Open Inference Protocol that brings no tensor.
 class InferControlCall final : public ControlCall {
  public:
-  // `method`: its place in InferMethods::kControlNames.
+  // `method`: its place in InferControlMethods.
   static void Arm(InferGroup& group, std::size_t method);
   void TakeTurn(const absl::Status& entry) override;
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include "server/rpc/calls/thread_context.h"
-#include "server/rpc/oip/infer_methods.h"
 #include "server/rpc/oip/model_statistics.h"
 #include "server/rpc/queue/call_group.h"
 
@@ -19,7 +18,7 @@ class InferGroup final : public CallGroup {
 
   // For its calls, on the thread.
   ThreadContext& thread() { return thread_; }
-  InferMethods& methods() { return methods_; }
+  TensorService& service() { return service_; }
   const ModelStatistics& statistics() const { return statistics_; }
   ThreadModelCounts& counts() { return counts_; }
 
@@ -27,7 +26,7 @@ class InferGroup final : public CallGroup {
   ThreadContext& thread_;
   const ModelStatistics& statistics_;
   ThreadModelCounts& counts_;
-  InferMethods methods_;
+  TensorService service_{kModelInferMethod, kModelStreamInferMethod};
 };
 
 }  // namespace softmax::server

@@ -56,8 +56,7 @@ class InferStreamCall::Request final : public Inference::Owner {
 
 void InferStreamCall::Arm(InferGroup& group) {
   auto* call = new InferStreamCall(group);
-  group.methods().RequestModelStreamInfer(&call->context_, &call->stream_, group.thread().queue(),
-                                          static_cast<Tag*>(call));
+  call->Offer(&group.service());
 }
 
 std::uint64_t InferStreamCall::TakeTurn() {

@@ -10,11 +10,14 @@
 #include <cstdint>
 #include <string>
 
-#include "server/rpc/queue/compressed_flag.h"
 #include "server/rpc/queue/tag.h"
 #include "server/rpc/security/client_metadata.h"
 
 namespace softmax::server {
+
+// gRPC 1.51 hands a compressed message over as identity when grpc-encoding names nothing that it knows, or nothing at
+// all. Marks the call's last message as compressed in an unknown way if its sender says that it is compressed.
+void MarkIfCompressed(grpc_call* call, grpc_byte_buffer* message);
 
 // One unary call of raw bytes, by gRPC's C interface. The C++ one waits for a call's end by an operation of its own
 // beside the one that answers: another way through all filters and another event, a seventh of the instructions of a
@@ -37,7 +40,7 @@ class RawCall {
   // Null: the call came without one.
   const grpc_byte_buffer* message() const { return message_; }
   std::uint64_t message_bytes() const { return message_ == nullptr ? 0 : message_->data.raw.slice_buffer.length; }
-  // See compressed_flag.h; there is a message.
+  // As above; there is a message.
   void MarkIfCompressed() { server::MarkIfCompressed(call_, message_); }
   // Gives the received bytes back to the transport's quota.
   void ClearMessage();
