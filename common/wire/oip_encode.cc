@@ -146,7 +146,7 @@ void AddPart(const Output& output, std::size_t header_end, AnswerParts* parts) {
 
 }  // namespace
 
-void EncodeInferHeader(const InferRequest& request, bool in_stream, std::string* header, InferPieces* pieces) {
+void EncodeInferHeader(const InferRequest& request, bool in_stream, std::string* header, AnswerPieces* pieces) {
   const std::string_view name = request.model->name;
   const std::uint64_t front =
       TextSize(name) + TextSize(kVersion) + TextSize(request.id) + (in_stream ? BlockSize(kFinal.size()) : 0);
@@ -169,7 +169,7 @@ void EncodeInferHeader(const InferRequest& request, bool in_stream, std::string*
     ForEachOutput(tensor, [&](const Output& output) { AppendOutput(output, header); });
   }
   for (const InferTensor& tensor : request.tensors) {
-    InferPiece& piece = pieces->emplace_back();
+    AnswerPiece& piece = pieces->emplace_back();
     piece.begin = begin;
     ForEachOutput(tensor, [&](const Output& output) {
       const std::uint64_t payload = output.part.bytes;

@@ -15,19 +15,19 @@ namespace softmax {
 
 // What the answer has of one tensor: a piece of the header, with the payload's parts in their places (counted from the
 // piece's begin).
-struct InferPiece {
+struct AnswerPiece {
   std::size_t begin = 0;
   std::size_t end = 0;
   AnswerParts parts;
 
   std::string_view HeaderIn(std::string_view header) const { return header.substr(begin, end - begin); }
 };
-using InferPieces = absl::InlinedVector<InferPiece, 1>;
+using AnswerPieces = absl::InlinedVector<AnswerPiece, 1>;
 
 // Appends to `header` everything of a serialized ModelInferResponse (with `in_stream`: of a ModelStreamInferResponse,
 // with triton_final_response) but the outputs' bytes, which are raw contents, and to `pieces` where those belong, a
 // piece a tensor.
-void EncodeInferHeader(const InferRequest& request, bool in_stream, std::string* header, InferPieces* pieces);
+void EncodeInferHeader(const InferRequest& request, bool in_stream, std::string* header, AnswerPieces* pieces);
 
 // Appends a whole ModelStreamInferResponse that carries an error.
 void EncodeInferStreamError(std::string_view id, const absl::Status& status, std::string* out);

@@ -59,11 +59,11 @@ void CheckRefused(const InferRequest& request) {
 
 void CheckAnswer(const InferRequest& request, bool in_stream) {
   std::string header;
-  InferPieces pieces;
+  AnswerPieces pieces;
   EncodeInferHeader(request, in_stream, &header, &pieces);
   Require(pieces.size() == request.tensors.size() && pieces.back().end == header.size(), "each output has its place");
   std::string whole;
-  for (const InferPiece& piece : pieces) {
+  for (const AnswerPiece& piece : pieces) {
     std::size_t done = 0;
     for (std::size_t j = 0; j < piece.parts.count; ++j) {
       const AnswerParts::Part& part = piece.parts.part[j];

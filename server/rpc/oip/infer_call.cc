@@ -21,7 +21,7 @@ void InferCall::Completed(const Answer& answer) {
   if (!CanAnswer(answer, inference_.deadline())) return;
   static thread_local std::string header;
   header.clear();
-  InferPieces pieces;
+  AnswerPieces pieces;
   EncodeInferHeader(inference_.request(), /*in_stream=*/false, &header, &pieces);
   absl::InlinedVector<Piece, 1> sent;
   for (std::size_t i = 0; i < pieces.size(); ++i) {

@@ -163,7 +163,7 @@ void InferStreamCall::Completed(Request* request, const Answer& answer) {
     if (state_ != State::kBroken && booked.counts_when_written) CountFinished(booked.sample, /*written=*/false);
   } else {
     std::string header;
-    InferPieces pieces;
+    AnswerPieces pieces;
     EncodeInferHeader(decoded, /*in_stream=*/true, &header, &pieces);
     for (std::size_t i = 0; i < pieces.size(); ++i) {
       QueueOutput(std::string(pieces[i].HeaderIn(header)), pieces[i].parts, inference.places(i), &inference.span(i),

@@ -292,7 +292,7 @@ std::uint64_t ElementsOf(const inference::ModelInferResponse::InferOutputTensor&
 }
 
 // A piece with random bytes where the payload belongs, and what the outputs in it are to be.
-std::string Filled(Random& random, const InferPiece& piece, const std::string& header, const InferTensor& tensor,
+std::string Filled(Random& random, const AnswerPiece& piece, const std::string& header, const InferTensor& tensor,
                    std::vector<WantedOutput>* wanted) {
   const TensorSpec& spec = tensor.request.spec;
   const std::string number = spec.input_type == kernels::DataType::kFloat64 ? "FP64" : "FP32";
@@ -346,7 +346,7 @@ TEST(OipDifferential, AnAnswerEqualsTheGeneratedSerializer) {
     }
     const bool in_stream = OneIn(random, 2);
     std::string header;
-    InferPieces pieces;
+    AnswerPieces pieces;
     EncodeInferHeader(decoded, in_stream, &header, &pieces);
     ASSERT_EQ(pieces.size(), decoded.tensors.size());
     std::string whole;
