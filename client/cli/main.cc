@@ -116,42 +116,32 @@ int PrintInfo(const CliOptions& options) {
   return 0;
 }
 
-int RunSummary(const CliOptions& options) {
-  const auto labels = ReadLabels(options.labels);
+// Sends the tensor, and prints what was asked of its rows, or writes the whole answer.
+int RunSoftmax(const CliOptions& options) {
+  const bool summary = options.wants_summary();
+  const auto labels = ReadLabels(summary ? options.labels : "");
   if (!labels.ok()) return Report(labels.status());
   const auto loaded = LoadArray(options.input, options.format);
   if (!loaded.ok()) return Report(loaded.status());
   const auto input = InputOf(options, *loaded);
   if (!input.ok()) return Report(input.status());
-  auto connection = Connection::Make(options);
-  if (!connection.ok()) return Report(connection.status());
-  const std::size_t rows = input->data.empty() ? 0 : RowsOf(input->shape, options.axis.value_or(-1));
-  const std::vector<std::int32_t> indices = IndicesOf(options, rows);
-  SoftmaxOptions softmax = OptionsOf(options);
-  softmax.summary = {options.top, indices, options.log_sum_exp, options.entropy, false};
-  softmax.timeout = connection->Left();
-  const auto answer = connection->client().Softmax({input->dtype, input->shape, input->data}, softmax);
-  if (!answer.ok()) return Report(answer.status());
-  const bool is_double = input->dtype == DataType::kFloat64;
-  std::fputs(SummaryText(options, answer->summary(), rows, is_double, *labels).c_str(), stdout);
-  return 0;
-}
-
-int RunSoftmax(const CliOptions& options) {
-  if (options.wants_summary()) return RunSummary(options);
-
-  const auto loaded = LoadArray(options.input, options.format);
-  if (!loaded.ok()) return Report(loaded.status());
-  const auto input = InputOf(options, *loaded);
-  if (!input.ok()) return Report(input.status());
-  const auto output_format = PlanOutput(options.output, loaded->format);
+  const absl::StatusOr<Format> output_format = summary ? loaded->format : PlanOutput(options.output, loaded->format);
   if (!output_format.ok()) return Report(output_format.status());
   auto connection = Connection::Make(options);
   if (!connection.ok()) return Report(connection.status());
+  const bool has_rows = summary && !input->data.empty();
+  const std::size_t rows = has_rows ? RowsOf(input->shape, options.axis.value_or(-1)) : 0;
+  const std::vector<std::int32_t> indices = IndicesOf(options, rows);
   SoftmaxOptions softmax = OptionsOf(options);
+  if (summary) softmax.summary = {options.top, indices, options.log_sum_exp, options.entropy, false};
   softmax.timeout = connection->Left();
   const auto answer = connection->client().Softmax({input->dtype, input->shape, input->data}, softmax);
   if (!answer.ok()) return Report(answer.status());
+  if (summary) {
+    const bool is_double = input->dtype == DataType::kFloat64;
+    std::fputs(SummaryText(options, answer->summary(), rows, is_double, *labels).c_str(), stdout);
+    return 0;
+  }
   const Array output{answer->dtype(), answer->shape(), {answer->data().begin(), answer->data().end()}};
   const absl::Status saved = SaveArray(options.output, *output_format, output);
   if (saved.ok()) return 0;
