@@ -1,7 +1,9 @@
-#include "client/loadgen/measure/machine_name.h"
+#include "client/loadgen/measure/machine.h"
 
 #include <sys/utsname.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <fstream>
 #include <thread>
 
@@ -18,6 +20,31 @@ std::string ProcessorName(const std::string& architecture) {
   return architecture;
 }
 
+// The beginning of a file of /proc; empty when it is not there.
+std::string ReadProc(const std::string& path) {
+  std::FILE* file = std::fopen(path.c_str(), "r");
+  if (file == nullptr) return "";
+  char text[1024];
+  const std::size_t size = std::fread(text, 1, sizeof(text), file);
+  std::fclose(file);
+  return std::string(text, size);
+}
+
+double FromTicks(unsigned long ticks) { return static_cast<double>(ticks) / static_cast<double>(sysconf(_SC_CLK_TCK)); }
+
+double CpuSecondsOf(int pid) {
+  const std::string text = ReadProc("/proc/" + std::to_string(pid) + "/stat");
+  const std::size_t after_name = text.rfind(')');  // the name may hold anything
+  unsigned long user = 0;
+  unsigned long system = 0;
+  if (after_name == std::string::npos ||
+      std::sscanf(text.c_str() + after_name + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user,
+                  &system) != 2) {
+    return 0;
+  }
+  return FromTicks(user + system);
+}
+
 }  // namespace
 
 MachineName ThisMachine() {
@@ -29,6 +56,25 @@ MachineName ThisMachine() {
   machine.system = std::string(names.sysname) + " " + names.release;
   machine.processor = ProcessorName(names.machine);
   return machine;
+}
+
+double CpuSecondsOf(const std::vector<int>& pids) {
+  double seconds = 0;
+  for (const int pid : pids) seconds += CpuSecondsOf(pid);
+  return seconds;
+}
+
+std::optional<MachineTimes> ReadMachineTimes() {
+  const std::string text = ReadProc("/proc/stat");
+  unsigned long user = 0, nice = 0, system = 0, idle = 0, waiting = 0, irq = 0, soft_irq = 0, stolen = 0;
+  if (std::sscanf(text.c_str(), "cpu %lu %lu %lu %lu %lu %lu %lu %lu", &user, &nice, &system, &idle, &waiting, &irq,
+                  &soft_irq, &stolen) != 8) {
+    return std::nullopt;
+  }
+  MachineTimes times;
+  times.busy = FromTicks(user + nice + system + irq + soft_irq + stolen);
+  times.total = times.busy + FromTicks(idle + waiting);
+  return times;
 }
 
 }  // namespace softmax::client

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace softmax::client {
 
@@ -12,5 +14,15 @@ struct MachineName {
   std::string system;  // "Linux 6.1.0"
 };
 MachineName ThisMachine();
+
+// User and system time of these processes in seconds, from /proc; one that is not there counts as 0.
+double CpuSecondsOf(const std::vector<int>& pids);
+
+// What the whole machine has done since it started, in seconds of one core.
+struct MachineTimes {
+  double busy = 0;
+  double total = 0;
+};
+std::optional<MachineTimes> ReadMachineTimes();
 
 }  // namespace softmax::client

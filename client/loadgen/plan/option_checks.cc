@@ -29,22 +29,22 @@ std::string CheckSecurity(const GivenFlags& /*given*/, RawOptions& raw) {
 std::string CheckArrivals(const GivenFlags& given, RawOptions& raw) {
   LoadOptions& load = raw.plan.load;
   load.arrivals.seed = load.seed;
-  if (given.count("--rate") != 0) load = AtRate(load, raw.rate);
-  if (given.count("--schedule") != 0) {
+  if (given.at("--rate") != 0) load = AtRate(load, raw.rate);
+  if (given.at("--schedule") != 0) {
     if (load.arrivals.Seconds() > kMostSeconds) return "--schedule takes more than 1e7 seconds";
     load.loop = Loop::kOpen;
   }
-  if (given.count("--trace") != 0) {
+  if (given.at("--trace") != 0) {
     auto trace = ReadTrace(raw.trace, std::max<std::size_t>(1, load.mix.shapes.size()));
     if (!trace.ok()) return absl::StrCat("--trace ", raw.trace, ": ", trace.status().message());
-    if (given.count("--arrivals") != 0) return "--arrivals has no meaning with --trace, which says when to send";
+    if (given.at("--arrivals") != 0) return "--arrivals has no meaning with --trace, which says when to send";
     load.arrivals.trace = std::make_shared<const std::vector<TraceEntry>>(*std::move(trace));
     load.loop = Loop::kOpen;
   }
-  if (given.count("--schedule") != 0 && given.count("--duration") != 0) {
+  if (given.at("--schedule") != 0 && given.at("--duration") != 0) {
     return "--duration cannot be given with --schedule, which has its own";
   }
-  if (given.count("--duration") == 0 && given.count("--schedule") + given.count("--trace") != 0) {
+  if (given.at("--duration") == 0 && given.at("--schedule") + given.at("--trace") != 0) {
     load.duration = std::chrono::nanoseconds(std::llround(load.arrivals.Seconds() * 1e9));
   }
   return "";
@@ -56,7 +56,7 @@ std::string CheckPlan(const GivenFlags& given, RawOptions& raw) {
   const bool sweep = plan.sweep != SweepKind::kNone;
   if (plan.search && sweep) return "--search and --sweep exclude each other";
   for (const char* flag : {"--rate", "--schedule", "--trace"}) {
-    if ((plan.search || sweep) && given.count(flag) != 0) {
+    if ((plan.search || sweep) && given.at(flag) != 0) {
       return absl::StrCat(flag, " cannot be given with ", plan.search ? "--search" : "--sweep",
                           ", which sets the rate");
     }
@@ -77,12 +77,12 @@ std::string CheckPlan(const GivenFlags& given, RawOptions& raw) {
 }
 
 void ChooseSenders(const GivenFlags& given, bool open, LoadOptions& load) {
-  if (given.count("--processes") == 0) {
+  if (given.at("--processes") == 0) {
     load.processes = DefaultProcesses(open ? Loop::kOpen : Loop::kClosed, std::thread::hardware_concurrency());
-    if (given.count("--connections") != 0) load.processes = std::min(load.processes, load.connections);
+    if (given.at("--connections") != 0) load.processes = std::min(load.processes, load.connections);
   }
   // Two for each thread: while one waits for the server, the other one has answers.
-  if (given.count("--connections") == 0) load.connections = std::max(load.connections, 4 * load.processes);
+  if (given.at("--connections") == 0) load.connections = std::max(load.connections, 4 * load.processes);
 }
 
 std::string CheckCounts(const GivenFlags& given, RawOptions& raw) {
@@ -100,17 +100,17 @@ std::string CheckCounts(const GivenFlags& given, RawOptions& raw) {
     return "--attempts is for unary calls: what a stream loses when it breaks is reported and not sent again";
   }
   if (open) {
-    if (given.count("--in-flight") != 0) return "--in-flight is for closed loops; an open loop has --max-in-flight";
+    if (given.at("--in-flight") != 0) return "--in-flight is for closed loops; an open loop has --max-in-flight";
     if (load.requests_per_message != 1) return "--requests-per-message is for closed loops: each arrival is a message";
     if (load.max_in_flight < load.TotalConnections()) {
       return absl::StrCat("--max-in-flight ", load.max_in_flight, " is less than the ", load.TotalConnections(),
                           " connections of --connections ", load.connections);
     }
     // A sending thread of an open loop watches the clock, so each costs a core.
-    if (given.count("--threads") == 0) load.threads = 1;
+    if (given.at("--threads") == 0) load.threads = 1;
     return "";
   }
-  if (given.count("--max-in-flight") != 0) return "--max-in-flight is for open loops (--rate, --schedule, --trace)";
+  if (given.at("--max-in-flight") != 0) return "--max-in-flight is for open loops (--rate, --schedule, --trace)";
   if (load.in_flight % load.requests_per_message != 0) {
     return absl::StrCat("--in-flight ", load.in_flight, " is not a multiple of --requests-per-message ",
                         load.requests_per_message);

@@ -274,7 +274,7 @@ void AddAllFlags(CLI::App& app, RawOptions& raw) {
 GivenFlags Given(const CLI::App& app) {
   GivenFlags given;
   for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames()) given.Add("--" + name, option->count());
+    for (const std::string& name : option->get_lnames()) given["--" + name] = option->count();
   }
   return given;
 }

@@ -20,15 +20,8 @@ struct RawOptions {
   std::string trace;
 };
 
-// Which flags were given, and how often. Knows them all, so that a misspelt one is found out.
-class GivenFlags {
- public:
-  void Add(const std::string& flag, std::size_t count) { counts_[flag] = count; }
-  std::size_t count(const std::string& flag) const { return counts_.at(flag); }
-
- private:
-  std::map<std::string, std::size_t> counts_;
-};
+// How often each flag was given. Knows them all: at() of a misspelt one ends the program.
+using GivenFlags = std::map<std::string, std::size_t>;
 
 // Reads the command line, each flag for itself. Nothing: the program is to end with `*exit_code`, and what there is to
 // say was said. CLI11, which takes long to compile, is included behind this alone.

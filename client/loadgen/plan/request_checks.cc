@@ -47,7 +47,7 @@ std::string CheckAxis(const LoadOptions& load) {
 std::string CheckShapes(const GivenFlags& given, RawOptions& raw) {
   LoadOptions& load = raw.plan.load;
   Mix& mix = load.mix;
-  const bool drawn = given.count("--rows") + given.count("--cols") != 0;
+  const bool drawn = given.at("--rows") + given.at("--cols") != 0;
   std::string problem;
   if (drawn) {
     problem = CheckDrawn(mix);

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "client/base/version.h"
-#include "client/loadgen/measure/machine_name.h"
+#include "client/loadgen/measure/machine.h"
 #include "client/loadgen/measure/run_result.h"
 #include "client/loadgen/measure/statistics.h"
 #include "client/loadgen/report/report.h"

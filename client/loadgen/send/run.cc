@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "client/base/say.h"
-#include "client/loadgen/measure/cpu_usage.h"
+#include "client/loadgen/measure/machine.h"
 #include "client/loadgen/measure/timeline.h"
 #include "client/loadgen/scrape/server_metrics.h"
 #include "client/loadgen/send/progress.h"
