@@ -13,7 +13,7 @@
 #include <cstring>
 
 #include "client/base/say.h"
-#include "client/loadgen/plan/raw_options.h"
+#include "client/loadgen/plan/option_flags.h"
 
 namespace softmax::client {
 namespace {

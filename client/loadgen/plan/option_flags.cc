@@ -1,3 +1,5 @@
+#include "client/loadgen/plan/option_flags.h"
+
 #include <absl/strings/str_cat.h>
 #include <absl/strings/strip.h>
 
@@ -8,7 +10,6 @@
 
 #include "client/base/command_line.h"
 #include "client/base/parsed_flag.h"
-#include "client/loadgen/plan/raw_options.h"
 #include "common/base/text_file.h"
 
 namespace softmax::client {

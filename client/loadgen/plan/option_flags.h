@@ -29,7 +29,5 @@ std::optional<GivenFlags> ParseFlags(int argc, char** argv, RawOptions& raw, int
 
 // What single flags cannot know; fills in the rest of raw.plan. Returns what is wrong, in one line; empty: all is well.
 std::string CheckTogether(const GivenFlags& given, RawOptions& raw);
-// Its part about the shapes of requests.
-std::string CheckShapes(const GivenFlags& given, RawOptions& raw);
 
 }  // namespace softmax::client
