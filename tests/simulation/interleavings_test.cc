@@ -40,6 +40,9 @@
 
 namespace softmax::server {
 
+// A real lock would stop the one thread that all fibers run on.
+static_assert(sizeof(Mutex) == sizeof(bool), "the mutex of tests/simulation/model has to come first");
+
 // What is in these models was received elsewhere.
 bool ReceivePool::Contains(const void* /*address*/) { return false; }
 

@@ -6,8 +6,8 @@
 
 #include "tests/simulation/model/interleaver.h"
 
-// In place of the server's in the models: whoever waits for it lets the others go on.
-namespace softmax::server {
+// In place of common/base/mutex.h in the models: whoever waits for it lets the others go on.
+namespace softmax {
 
 class ABSL_LOCKABLE Mutex {
  public:
@@ -56,4 +56,4 @@ class ConditionVariable {
   std::vector<bool*> waiting_;
 };
 
-}  // namespace softmax::server
+}  // namespace softmax
