@@ -6,7 +6,6 @@
 #include <absl/strings/str_join.h>
 #include <absl/strings/str_split.h>
 
-#include <charconv>
 #include <cmath>
 #include <string_view>
 
@@ -49,10 +48,7 @@ std::optional<Weighted<T>> ParseWeighted(absl::string_view text, std::optional<T
 
 template <typename T>
 std::string Joined(const std::vector<Weighted<T>>& values) {
-  std::string text;
-  for (const Weighted<T>& value : values)
-    absl::StrAppend(&text, text.empty() ? "" : "+", std::string(NameOf(value.value)));
-  return text;
+  return absl::StrJoin(values, "+", [](std::string* out, const auto& value) { *out += NameOf(value.value); });
 }
 
 std::string DrawnName(const Mix& mix) {
@@ -65,32 +61,17 @@ std::optional<ShapeSpec> ParseShape(const std::string& text) {
   ShapeSpec spec;
   absl::string_view dimensions = text;
   if (!TakeWeight(&dimensions, &spec.weight)) return std::nullopt;
-  const char* at = dimensions.data();
-  const char* const end = at + dimensions.size();
-  for (;;) {
-    std::int64_t dimension = 0;
-    const auto [next, error] = std::from_chars(at, end, dimension);
-    if (error != std::errc() || dimension < 1) return std::nullopt;
-    spec.shape.push_back(dimension);
-    at = next;
-    if (at == end || *at != 'x') break;
-    ++at;
+  for (const absl::string_view part : absl::StrSplit(dimensions, 'x')) {
+    if (!absl::SimpleAtoi(part, &spec.shape.emplace_back()) || spec.shape.back() < 1) return std::nullopt;
   }
-  if (at != end || spec.shape.size() > kMaxRank) return std::nullopt;
+  if (spec.shape.size() > kMaxRank) return std::nullopt;
   const auto elements = ElementsOf(spec.shape);
   // protobuf's own limit on a message is 2 GiB.
   if (!elements || *elements > (std::uint64_t{1} << 31) / 8) return std::nullopt;
   return spec;
 }
 
-std::string ShapeText(const std::vector<std::int64_t>& shape) {
-  std::string text;
-  for (const std::int64_t dimension : shape) {
-    if (!text.empty()) text += 'x';
-    text += std::to_string(dimension);
-  }
-  return text;
-}
+std::string ShapeText(const std::vector<std::int64_t>& shape) { return absl::StrJoin(shape, "x"); }
 
 std::optional<ShapeSpec> ShapeForPayload(std::uint64_t bytes, DataType dtype) {
   const std::uint64_t size = SizeOf(dtype);
