@@ -136,7 +136,7 @@ step_cuda() {
   [ -n "$CUDACXX" ] || skip "no nvcc >= 12.4, so no CUDA source was compiled"
   export CUDACXX
   if "$CUDACXX" --help | grep -- --Ofast-compile >/dev/null; then flags=--Ofast-compile=max; fi
-  configure gpu -B build/cuda -DCMAKE_CUDA_FLAGS="$flags"
+  configure gpu -B build/cuda -DCMAKE_CUDA_FLAGS="$flags" "-DSOFTMAX_CUDA_ARCHITECTURES=75-virtual;90-real"
   objects=$(ninja -C build/cuda -t targets all |
     sed -n 's/^\([^:]*\(\.cu\|execution\/cuda\/[^:]*\.cc\|softmax_cuda_test\.dir\/[^:]*\.c[cx]x*\)\.o\): .*/\1/p')
   [ -n "$objects" ] || die "the build has no CUDA source"
