@@ -1,7 +1,6 @@
 #include "kernels/softmax.h"
 
 #include <algorithm>
-#include <span>
 
 #include "kernels/cuda/batch/batch.h"
 #include "kernels/cuda/check.h"
@@ -10,15 +9,9 @@
 #include "kernels/cuda/flag.h"
 #include "kernels/cuda/gather.h"
 #include "kernels/cuda/general/plan.h"
-#include "kernels/cuda/large_rows/wide.h"
 #include "kernels/cuda/launch.h"
-#include "kernels/cuda/rows/link.h"
+#include "kernels/cuda/registry.h"
 #include "kernels/cuda/rows/matrix.h"
-#include "kernels/cuda/rows/mixed.h"
-#include "kernels/cuda/small_rows/share.h"
-#include "kernels/cuda/small_rows/tile.h"
-#include "kernels/cuda/strips/ring.h"
-#include "kernels/cuda/summary/summary.h"
 
 namespace softmax::kernels {
 namespace {
@@ -116,11 +109,9 @@ Used UsedOf(const Segment* segments, std::int64_t count) {
   return used;
 }
 
-// Bytes from which on it matters how many rows are on their way over the link: beside other launches, alone, and alone
-// where rows are so wide that the kernel for batches is what takes them.
+// Bytes from which on it matters how many rows are on their way over the link: beside other launches, and alone.
 constexpr std::int64_t kMuchBytes = 256 << 10;
-constexpr std::int64_t kMuchAloneBytes = 512 << 10;
-constexpr std::int64_t kMuchWideBytes = 4 << 20;
+constexpr std::int64_t kMuchAloneBytes = 4 << 20;
 
 // Whether the segments have so many bytes.
 bool HasBytes(DataType type, const Segment* segments, std::int64_t count, std::int64_t bytes) {
@@ -133,47 +124,31 @@ bool HasBytes(DataType type, const Segment* segments, std::int64_t count, std::i
   return elements >= much;
 }
 
-// Runs one matrix beyond the link to the host with few blocks, if they have a kernel for its rows.
-bool LaunchAcrossLink(DataType type, const Segment& segment, const Completion& completion, const cuda::Device& device,
-                      bool shared, cudaStream_t stream, cudaError_t* error) {
-  cuda::MatrixPlan plan = cuda::PlanMatrix(type, type, segment, completion, device);
-  const void* const kernel = cuda::PlanLink(type, device, shared, &plan);
-  if (kernel == nullptr) return false;
-  const cuda::Grid grid{plan.blocks, plan.threads, plan.dynamic_bytes, 1, false, device.clusters};
-  *error = Launch(kernel, grid, &plan.params, stream);
-  return true;
-}
-
 // Runs one segment with a kernel made for its shape, if there is one.
 bool LaunchOne(DataType type, DataType output_type, const Segment& segment, const Completion& completion,
                const cuda::Device& device, Placement placement, cudaStream_t stream, cudaError_t* error) {
   if (segment.inner > 1) {
     cuda::ColumnPlan plan = cuda::PlanColumns(type, output_type, segment, completion, device);
     if (!plan.possible) return false;
-    if (plan.ring) {
-      const cuda::Grid grid{plan.blocks, plan.threads, plan.dynamic_bytes, 1, true, false};
-      *error = Launch(cuda::ColumnKernelOf(type, plan), grid, &plan.ring_params, stream);
-      return true;
-    }
     // Columns taken element by element are 1 to 2 % slower with it, and others up to 1 % faster.
-    const bool dependent = device.clusters && (plan.vectors || plan.lanes || plan.stream);
+    const bool dependent = device.clusters && plan.vectors;
     if (dependent && placement == Placement::kDevice) cuda::PlanAhead(type, &plan);
     const cuda::Grid grid{plan.blocks, plan.threads, plan.dynamic_bytes, plan.cluster_blocks, false, dependent};
-    *error = Launch(cuda::ColumnKernelOf(type, plan), grid, &plan.params, stream);
+    *error = Launch(cuda::KernelOf(type, plan.room(), plan.size(), plan.form()), grid, &plan.params, stream);
     return true;
   }
   cuda::MatrixPlan plan = cuda::PlanMatrix(type, output_type, segment, completion, device);
-  if (plan.kind == cuda::MatrixKind::kNone) return false;
+  if (plan.room == cuda::Room::kNone) return false;
   if (placement == Placement::kDevice) cuda::PlanAhead(type, device, &plan);
-  const bool is_wide = plan.kind == cuda::MatrixKind::kWide;
-  const bool is_few_grid = plan.kind == cuda::MatrixKind::kFew && plan.params.cluster_blocks == 1;
+  const bool is_wide = plan.room == cuda::Room::kWide;
+  const bool is_few_grid = plan.room == cuda::Room::kFew && plan.size == 1;
   const cuda::Grid grid{plan.blocks,
                         plan.threads,
                         plan.dynamic_bytes,
                         plan.params.cluster_blocks,
                         is_wide || is_few_grid,
                         device.clusters && !is_wide};
-  *error = Launch(cuda::MatrixKernelOf(type, plan), grid, &plan.params, stream);
+  *error = Launch(cuda::KernelOf(type, plan.room, plan.size, plan.form()), grid, &plan.params, stream);
   return true;
 }
 
@@ -191,67 +166,37 @@ bool LaunchSorted(DataType type, DataType output_type, const Segment* segments, 
                         false,
                         device.clusters};
   const void* const kernel =
-      output_type == type ? cuda::BatchKernelsFor(type).kernels[plan.skew ? 1 : 0] : cuda::MixedKernelsFor(type).batch;
+      cuda::KernelOf(type, cuda::Room::kBatch, 0, cuda::FormOf(plan.skew, false, output_type != type));
   *error = Launch(kernel, grid, &plan.params, stream);
   return true;
 }
 
-cudaError_t PrepareKernel(const void* kernel, int shared_bytes) {
+// Dynamic shared memory that a room's kernels may ask for.
+int SharedBytesOf(cuda::Room room, const cuda::Device& device) {
+  switch (room) {
+    case cuda::Room::kSplit:
+    case cuda::Room::kColumnFew:
+    case cuda::Room::kSummary:
+      return 0;
+    case cuda::Room::kColumns:
+    case cuda::Room::kGeneral:
+      return device.shared_bytes;
+    case cuda::Room::kBatch:
+      return cuda::BatchUnitChunks(device) * cuda::kPieceVectors * cuda::kVectorBytes;
+    default:
+      return device.shared_bytes - cuda::kMatrixTableBytes;
+  }
+}
+
+cudaError_t Prepare(const cuda::Kernel& kernel, const cuda::Device& device) {
   // Asking for the attributes loads the code, which would otherwise happen at the first launch.
   cudaFuncAttributes attributes = {};
-  const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel);
-  if (error != cudaSuccess) return error;
-  return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
-}
-
-// The same for several kernels, of which some may be nullptr. `large_clusters`: they may run in those of 16 blocks.
-template <typename Kernels>
-cudaError_t PrepareAll(const Kernels& kernels, int shared_bytes, bool large_clusters) {
-  for (const void* kernel : kernels) {
-    if (kernel == nullptr) continue;
-    cudaError_t error = PrepareKernel(kernel, shared_bytes);
-    if (error == cudaSuccess && large_clusters) {
-      error = cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
-    }
-    if (error != cudaSuccess) return error;
-  }
-  return cudaSuccess;
-}
-
-cudaError_t PrepareKernelsOf(DataType type, const cuda::Device& device) {
-  const int all_bytes = device.shared_bytes;
-  const int beside_table = device.shared_bytes - cuda::kMatrixTableBytes;
-  const bool clusters = device.clusters;
-  cudaError_t error = cudaSuccess;
-  const auto prepare = [&](const auto& kernels, int shared_bytes, bool large_clusters) {
-    if (error == cudaSuccess) error = PrepareAll(kernels, shared_bytes, large_clusters);
-  };
-  prepare(cuda::KernelTableFor(type).small, 0, false);
-  prepare(cuda::KernelTableFor(type).all, all_bytes, false);
-  const int batch_bytes = cuda::BatchUnitChunks(device) * cuda::kPieceVectors * cuda::kVectorBytes;
-  prepare(cuda::BatchKernelsFor(type).kernels, batch_bytes, false);
-  prepare(cuda::ColumnKernelsFor(type).kernels, all_bytes, clusters);
-  prepare(cuda::ColumnKernelsFor(type).few, 0, false);
-  prepare(cuda::ColumnKernelsFor(type).mixed, all_bytes, clusters);
-  prepare(cuda::ColumnKernelsFor(type).mixed_few, 0, false);
-  prepare(cuda::ColumnLanesKernelsFor(type), beside_table, clusters);
-  prepare(cuda::StreamKernelsFor(type), all_bytes, clusters);
-  if (clusters) {
-    for (const cuda::ColumnRingForm form : cuda::kColumnRingForms) {
-      const void* const rings[] = {cuda::ColumnRingKernelOf(type, form, false),
-                                   cuda::ColumnRingKernelOf(type, form, true)};
-      prepare(rings, std::min(all_bytes, cuda::kColumnRingBytes), false);
-    }
-  }
-  prepare(cuda::LinkKernelsFor(type), beside_table, false);
-  prepare(cuda::MatrixKernelsFor(type), beside_table, clusters);
-  const cuda::MixedKernels& mixed = cuda::MixedKernelsFor(type);
-  prepare(std::span(mixed.begin(), &mixed.batch), beside_table, clusters);
-  prepare(std::span(&mixed.batch, 1), batch_bytes, false);
-  prepare(cuda::ShareKernelsFor(type), beside_table, false);
-  prepare(cuda::TileKernelsFor(type), beside_table, clusters);
-  prepare(cuda::WideKernelsFor(type).ring, std::min(all_bytes, cuda::kRingBytes), false);
-  return error;
+  cudaError_t error = cudaFuncGetAttributes(&attributes, kernel.address);
+  if (error != cudaSuccess || kernel.room == cuda::Room::kSummary) return error;
+  error = cudaFuncSetAttribute(kernel.address, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               SharedBytesOf(kernel.room, device));
+  if (error != cudaSuccess || !device.clusters) return error;
+  return cudaFuncSetAttribute(kernel.address, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
 }
 
 }  // namespace
@@ -298,12 +243,8 @@ cudaError_t LaunchSoftmaxBatch(DataType input_type, DataType output_type, const 
   const bool shared = placement == Placement::kSharedHost;
   const bool mixed = input_type != output_type;
   const auto has = [&](std::int64_t bytes) { return HasBytes(input_type, segments, count, bytes); };
-  bool few_blocks = shared && has(kMuchBytes);
-  if (used.count == 1 && (few_blocks || (placement == Placement::kHost && has(kMuchAloneBytes)))) {
-    if (!mixed && LaunchAcrossLink(input_type, *used.last, completion, device, shared, stream, &error)) return error;
-    const auto bytes = static_cast<int>(SizeOf(input_type));
-    few_blocks = few_blocks || ((mixed || used.last->cols > cuda::LinkColumns(bytes)) && has(kMuchWideBytes));
-  }
+  const bool is_alone = used.count == 1 && placement == Placement::kHost;
+  const bool few_blocks = (shared && has(kMuchBytes)) || (is_alone && has(kMuchAloneBytes));
   // One segment of mixed types that no kernel for a matrix takes goes as a batch, too.
   const auto launch_sorted = [&] {
     const Placement used_placement = few_blocks ? Placement::kSharedHost : Placement::kDevice;
@@ -318,9 +259,7 @@ cudaError_t LaunchSoftmaxBatch(DataType input_type, DataType output_type, const 
   }
   const Plan plan = cuda::MakePlan(input_type, segments, count, device);
   LaunchParams params = MakeParams(input_type, output_type, segments, count, scratch, completion, plan);
-  const cuda::KernelTable& kernels = cuda::KernelTableFor(input_type);
-  const int other = input_type == output_type ? 0 : 1;
-  const void* const kernel = plan.small_rows_only ? kernels.small[other] : kernels.all[other];
+  const void* const kernel = cuda::KernelOf(input_type, cuda::Room::kGeneral, 0, cuda::FormOf(false, false, mixed));
   const cuda::Grid grid{plan.grid_blocks, cuda::kBlockThreads, plan.dynamic_bytes,
                         plan.cluster_items > 0 ? plan.cluster_blocks : 1, false};
   return Launch(kernel, grid, &params, stream);
@@ -336,10 +275,11 @@ cudaError_t PrepareSoftmaxKernels() {
   cuda::Device device;
   if (const cudaError_t error = cuda::CurrentDevice(&device); error != cudaSuccess) return error;
   for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16, DataType::kFloat64}) {
-    if (const cudaError_t error = PrepareKernelsOf(type, device); error != cudaSuccess) return error;
+    for (const cuda::Kernel& kernel : cuda::KernelsOf(type)) {
+      if (const cudaError_t error = Prepare(kernel, device); error != cudaSuccess) return error;
+    }
   }
   if (const cudaError_t error = cuda::LoadGatherKernels(); error != cudaSuccess) return error;
-  if (const cudaError_t error = cuda::LoadSummaryKernels(); error != cudaSuccess) return error;
   cudaFuncAttributes attributes = {};
   return cudaFuncGetAttributes(&attributes, cuda::FlagKernelAddress());
 }

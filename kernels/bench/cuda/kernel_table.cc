@@ -5,18 +5,8 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
-#include <vector>
 
-#include "kernels/cuda/batch/batch.h"
-#include "kernels/cuda/columns/plan.h"
-#include "kernels/cuda/general/plan.h"
-#include "kernels/cuda/large_rows/wide.h"
-#include "kernels/cuda/rows/link.h"
-#include "kernels/cuda/rows/matrix.h"
-#include "kernels/cuda/rows/mixed.h"
-#include "kernels/cuda/small_rows/share.h"
-#include "kernels/cuda/small_rows/tile.h"
-#include "kernels/cuda/strips/ring.h"
+#include "kernels/cuda/registry.h"
 #include "kernels/softmax.h"
 
 // softmax-kernel-table: what every kernel takes of the GPU here, as CSV. `local_bytes` of a thread are spilled
@@ -27,40 +17,7 @@ namespace {
 
 constexpr int kDynamicBytes = 64 * 1024;
 
-std::vector<const void*> AllKernels() {
-  std::vector<const void*> all;
-  const auto add = [&](const void* kernel) {
-    for (const void* known : all) {
-      if (known == kernel) return;
-    }
-    if (kernel != nullptr) all.push_back(kernel);
-  };
-  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16, DataType::kFloat64}) {
-    for (const void* kernel : cuda::MatrixKernelsFor(type)) add(kernel);
-    for (const void* kernel : cuda::MixedKernelsFor(type)) add(kernel);
-    for (const void* kernel : cuda::ShareKernelsFor(type)) add(kernel);
-    for (const void* kernel : cuda::TileKernelsFor(type)) add(kernel);
-    for (const void* kernel : cuda::LinkKernelsFor(type)) add(kernel);
-    for (const void* kernel : cuda::WideKernelsFor(type).ring) add(kernel);
-    for (const void* kernel : cuda::BatchKernelsFor(type).kernels) add(kernel);
-    for (const void* kernel : cuda::ColumnKernelsFor(type).kernels) add(kernel);
-    for (const void* kernel : cuda::ColumnKernelsFor(type).few) add(kernel);
-    if (type != DataType::kFloat64) {
-      for (const void* kernel : cuda::ColumnLanesKernelsFor(type)) add(kernel);
-      for (const void* kernel : cuda::StreamKernelsFor(type)) add(kernel);
-      for (const cuda::ColumnRingForm form : cuda::kColumnRingForms) {
-        for (const bool log : {false, true}) add(cuda::ColumnRingKernelOf(type, form, log));
-      }
-    }
-    for (int other = 0; other < 2; ++other) {
-      add(cuda::KernelTableFor(type).small[other]);
-      add(cuda::KernelTableFor(type).all[other]);
-    }
-  }
-  return all;
-}
-
-// "SliceMatrixKernel<float, false, true>", without namespaces and parameters.
+// "SliceMatrixKernel<float, false>", without namespaces and parameters.
 std::string NameOf(const void* kernel) {
   const char* mangled = nullptr;
   if (cudaFuncGetName(&mangled, kernel) != cudaSuccess) return "unknown";
@@ -96,8 +53,10 @@ cudaError_t PrintKernel(const void* kernel) {
 int Run() {
   cudaError_t error = PrepareSoftmaxKernels();
   std::printf("kernel,registers,local_bytes,static_shared_bytes,threads,blocks,blocks_with_64KB\n");
-  for (const void* kernel : AllKernels()) {
-    if (error == cudaSuccess) error = PrintKernel(kernel);
+  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16, DataType::kFloat64}) {
+    for (const cuda::Kernel& kernel : cuda::KernelsOf(type)) {
+      if (error == cudaSuccess) error = PrintKernel(kernel.address);
+    }
   }
   if (error == cudaSuccess) return 0;
   std::fprintf(stderr, "softmax-kernel-table: %s\n", cudaGetErrorString(error));

@@ -2,7 +2,17 @@
 #include "kernels/cuda/core/instance.h"
 
 namespace softmax::kernels::cuda {
+namespace {
 
-const BatchKernels& SOFTMAX_OF_ELEMENT(BatchKernels)() { return BatchKernelsOf<SOFTMAX_ELEMENT>(); }
+template <typename In>
+std::vector<Kernel> Make() {
+  return {{Room::kBatch, 0, 0, kLog, Address(&BatchRowsKernel<In, false, false>)},
+          {Room::kBatch, 0, kSkew, kLog, Address(&BatchRowsKernel<In, true, false>)},
+          {Room::kBatch, 0, kMixed, kSkew | kLog, Address(&BatchRowsKernel<In, true, true>)}};
+}
+
+}  // namespace
+
+SOFTMAX_UNIT(BatchKernels)
 
 }  // namespace softmax::kernels::cuda

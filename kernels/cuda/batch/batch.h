@@ -114,14 +114,4 @@ std::size_t BatchScratchBytes(std::int64_t segments, std::int64_t rows);
 void PlanBatch(DataType type, DataType output_type, const Segment* segments, std::int64_t count, void* scratch,
                const Completion& completion, const Device& device, Placement placement, BatchPlan* plan);
 
-// Of one type, without and with `skew`.
-struct BatchKernels {
-  const void* kernels[2];
-};
-const BatchKernels& BatchKernelsFor(DataType type);
-const BatchKernels& Float32BatchKernels();
-const BatchKernels& Float16BatchKernels();
-const BatchKernels& BFloat16BatchKernels();
-const BatchKernels& Float64BatchKernels();
-
 }  // namespace softmax::kernels::cuda

@@ -26,7 +26,7 @@ __device__ __forceinline__ void RunSmallUnit(const BatchUnit& unit, const UnitRo
     const int valid = active ? static_cast<int>(row.valid) : 0;
     RowPart<In, kSlots, kSkew> part;
     part.Load(part.PlaceOf(row.input, valid, row.around, lanes), lanes);
-    const auto stats = part.template FirstStats<kSlots, kLog, kSlots <= 2>(valid, lanes, scale);
+    const auto stats = part.template FirstStats<kSlots, kSlots <= 2>(kLog ? valid : kManyColumns, lanes, scale);
     part.Forget();
     if (!kMixed && !active) continue;
     const Normalizer<ComputeOf<In>> normalize(scale, stats, kLog, valid == 0);
@@ -373,7 +373,7 @@ __device__ __forceinline__ void EndTaking(std::uint32_t* taken) {
   *ended = 0;
 }
 
-template <typename In, bool kSkew, bool kMixed = false>
+template <typename In, bool kSkew, bool kMixed>
 __global__ void __launch_bounds__(kBatchThreads, BatchBlocks(sizeof(In), kMixed))
     BatchRowsKernel(const __grid_constant__ BatchParams params) {
   extern __shared__ __align__(128) unsigned char dynamic[];
@@ -396,13 +396,6 @@ __global__ void __launch_bounds__(kBatchThreads, BatchBlocks(sizeof(In), kMixed)
   if (params.taken != nullptr && threadIdx.x == 0) EndTaking(params.taken);
   EndBulkStores(params.completion);
   Complete(params.completion);
-}
-
-template <typename In>
-const BatchKernels& BatchKernelsOf() {
-  static const BatchKernels kernels{{reinterpret_cast<const void*>(&BatchRowsKernel<In, false>),
-                                     reinterpret_cast<const void*>(&BatchRowsKernel<In, true>)}};
-  return kernels;
 }
 
 }  // namespace softmax::kernels::cuda

@@ -40,26 +40,4 @@ __device__ __forceinline__ void AskAhead(const MatrixParams& params) {
   AskAhead<In>(params.input, params.ahead_bytes);
 }
 
-// By every block, once its own input is on its way: the same for the share of the block that comes `blocks` later; 0:
-// for none.
-__device__ __forceinline__ void AskForLater(const void* input, int bytes, int blocks) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile(
-      "{\n .reg .pred p;\n .reg .b32 r, n;\n .reg .b64 at;\n"
-      " mov.u32 r, %%tid.x;\n"
-      " setp.eq.u32 p, r, 0;\n"
-      " setp.gt.and.s32 p, %2, 0, p;\n"
-      " mov.u32 r, %%ctaid.x;\n"
-      " add.u32 r, r, %2;\n"
-      " mov.u32 n, %%nctaid.x;\n"
-      " setp.lt.and.u32 p, r, n, p;\n"
-      " mul.wide.u32 at, r, %1;\n"
-      " add.u64 at, at, %0;\n"
-      " and.b64 at, at, -16;\n"
-      " @p cp.async.bulk.prefetch.L2.global [at], %1;\n}" ::"l"(input),
-      "r"(bytes), "r"(blocks)
-      : "memory");
-#endif
-}
-
 }  // namespace softmax::kernels::cuda

@@ -122,15 +122,6 @@ class ChunkTable {
     __syncthreads();
     return control_->row;
   }
-  // The same by the `warps` warps that share the row which is `side` in its block; others need not wait for them.
-  __device__ __forceinline__ Stats<C> FoldSide(int side, int warps, int chunks, const Scale<C>& scale) const {
-    if (warps == 1) {
-      __syncwarp();
-    } else {
-      asm volatile("bar.sync %0, %1;" ::"r"(side + 1), "r"(warps * 32) : "memory");
-    }
-    return FoldFlat(table_ + side * chunks, chunks, static_cast<int>(threadIdx.x) % 32, scale);
-  }
 
  private:
   // Up to so many, a barrier more takes longer than what the warps take from each other.

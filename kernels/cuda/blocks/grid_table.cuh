@@ -16,15 +16,17 @@
 // divided, and took three times as long for the statistics after that.
 namespace softmax::kernels::cuda {
 
-// `Params` have `rows`, of which the table holds `table_rows`, how often each is left (`row_blocks`), and `completion`.
-// kQuick: they have `by_table_rows` too, and places are found with fewer instructions, but more registers.
-template <typename C, typename Params = MatrixParams, bool kQuick = false>
+// Of the parameters' `rows` the table holds `table_rows`; each is left `row_blocks` times. kQuick: places are found
+// with fewer instructions, but more registers.
+template <typename C, bool kQuick = false>
 class GridTable {
  public:
-  __device__ __forceinline__ explicit GridTable(const Params& params) : GridTable(params, NextTag(params)) {}
+  __device__ __forceinline__ explicit GridTable(const MatrixParams& params) : GridTable(params, NextTag(params)) {}
   // `tag`: what NextTag() gave.
-  __device__ __forceinline__ GridTable(const Params& params, std::uint32_t tag) : params_(params), tag_(tag) {}
-  __device__ __forceinline__ static std::uint32_t NextTag(const Params& params) { return __ldcg(TagWord(params)) + 1; }
+  __device__ __forceinline__ GridTable(const MatrixParams& params, std::uint32_t tag) : params_(params), tag_(tag) {}
+  __device__ __forceinline__ static std::uint32_t NextTag(const MatrixParams& params) {
+    return __ldcg(TagWord(params)) + 1;
+  }
 
   // By one thread. A row has `entries`.
   __device__ __forceinline__ void Publish(int row, int entries, int index, const Stats<C>& stats) const {
@@ -57,30 +59,6 @@ class GridTable {
       if (has_second) Take(got[1], to + i + threads);
     }
   }
-  // By a whole warp: waits for the entries first + 32 i of a row that lie below `end`.
-  template <int kCount>
-  __device__ __forceinline__ void AwaitSome(int row, int entries, int first, int end, Stats<C> (&stats)[kCount]) const {
-    std::uint64_t got[kCount][kWords] = {};
-    bool is_missing = true;
-    while (__any_sync(0xffffffffu, is_missing)) {
-      is_missing = false;
-#pragma unroll
-      for (int i = 0; i < kCount; ++i) {
-        const int index = first + 32 * i;
-        if (index < end && !IsThere(got[i], TagOf(row))) Load(EntryOf(row, entries, index), got[i]);
-      }
-#pragma unroll
-      for (int i = 0; i < kCount; ++i) {
-        is_missing = is_missing || (first + 32 * i < end && !IsThere(got[i], TagOf(row)));
-      }
-    }
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      stats[i] = NoStats<C>();
-      if (first + 32 * i < end) Take(got[i], &stats[i]);
-    }
-  }
-
   // The tag that an entry has now, of any row, and whether it means that the row's has been there.
   __device__ __forceinline__ std::uint32_t TagAt(int row, int entries, int index) const {
     std::uint32_t tag = 0;
@@ -116,7 +94,7 @@ class GridTable {
 
   // Instead of End() where a launch has one row in `table_rows` copies: by every block after it has seen all entries,
   // when all have read the tag.
-  __device__ __forceinline__ static void EndCopies(const Params& params, std::uint32_t tag) {
+  __device__ __forceinline__ static void EndCopies(const MatrixParams& params, std::uint32_t tag) {
     if (tag >= kLastTag) {
       End(params);
     } else if (blockIdx.x == 0 && threadIdx.x == 0) {
@@ -124,7 +102,7 @@ class GridTable {
     }
   }
   // By every block as the last thing it does with the table. The last one clears the counters and moves the tags on.
-  __device__ __forceinline__ static void End(const Params& params) {
+  __device__ __forceinline__ static void End(const MatrixParams& params) {
     __shared__ bool clear;
     __syncthreads();
     if (threadIdx.x == 0) {
@@ -153,7 +131,7 @@ class GridTable {
   static constexpr int kWords = sizeof(Stats<C>) / sizeof(std::uint32_t);
   static constexpr std::uint32_t kLastTag = 1u << 31;
 
-  __device__ __forceinline__ static std::uint32_t* TagWord(const Params& params) {
+  __device__ __forceinline__ static std::uint32_t* TagWord(const MatrixParams& params) {
     return params.completion.workspace + kWorkspaceTag;
   }
   __device__ __forceinline__ int PlaceOf(int row) const {
@@ -190,7 +168,7 @@ class GridTable {
     return all;
   }
 
-  const Params& params_;
+  const MatrixParams& params_;
   const std::uint32_t tag_;  // of row 0
 };
 

@@ -34,17 +34,6 @@ __device__ __forceinline__ void CopyAsync(unsigned char* shared, std::uintptr_t 
   *reinterpret_cast<uint4*>(shared) = *reinterpret_cast<const uint4*>(memory);
 #endif
 }
-// The same of 4 bytes.
-__device__ __forceinline__ void CopyWordAsync(unsigned char* shared, std::uintptr_t memory) {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.ca.shared.global.L2::128B [%0], [%1], 4;" ::"r"(
-                   static_cast<std::uint32_t>(__cvta_generic_to_shared(shared))),
-               "l"(memory)
-               : "memory");
-#else
-  *reinterpret_cast<std::uint32_t*>(shared) = *reinterpret_cast<const std::uint32_t*>(memory);
-#endif
-}
 __device__ __forceinline__ void CommitCopies() {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.commit_group;" ::: "memory");

@@ -6,8 +6,8 @@
 // as these arrive: no barrier is needed for that, and little is left to do when the last have come.
 namespace softmax::kernels::cuda {
 
-template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
-class ColumnMatrix<In, kUnit, kMode, kMixed>::EarlyMaxima {
+template <typename In, int kUnit, ColumnMode kMode>
+class ColumnMatrix<In, kUnit, kMode>::EarlyMaxima {
  public:
   __device__ __forceinline__ explicit EarlyMaxima(const ColumnMatrix& matrix) : matrix_(matrix) {
     const ColumnParams& params = matrix.params_;
@@ -22,11 +22,11 @@ class ColumnMatrix<In, kUnit, kMode, kMixed>::EarlyMaxima {
 
   __device__ __forceinline__ void StartCopies() const {
     const std::int64_t pitch = matrix_.segment_.inner * kSize;
-    std::uintptr_t memory =
-        matrix_.input_ + static_cast<std::uintptr_t>(matrix_.Offset(0, 0) * kSize + matrix_.ColumnOf(first_) * pitch) +
-        static_cast<unsigned>(vector_ * kVectorBytes);
+    std::uintptr_t memory = matrix_.input_ +
+                            static_cast<std::uintptr_t>(matrix_.Offset(0, 0) * kSize + first_ * pitch) +
+                            static_cast<unsigned>(vector_ * kVectorBytes);
     unsigned char* shared = shared_;
-    const auto memory_step = static_cast<std::uintptr_t>(matrix_.Apart(side_) * pitch);
+    const auto memory_step = static_cast<std::uintptr_t>(side_ * pitch);
     const int shared_step = side_ * matrix_.params_.pitch;
 #pragma unroll 1
     for (int begin = first_; begin < first_ + kGroups * group_; begin += group_) {

@@ -39,14 +39,8 @@ class ClusterExchange {
     if (threadIdx.x == 0) {
       asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barrier_) : "memory");
       asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-      ExpectMore(bytes);
+      asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier_), "r"(bytes) : "memory");
     }
-#endif
-  }
-  // By one thread, when the block has waited: as many bytes will come in another turn, which WaitForTurn() waits for.
-  __device__ __forceinline__ void ExpectMore(int bytes) const {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier_), "r"(bytes) : "memory");
 #endif
   }
   // By the whole block, once for all its exchanges, before the first Send of any member.
@@ -75,8 +69,6 @@ class ClusterExchange {
   }
   // Until everything has come.
   __device__ __forceinline__ void Wait() const { WaitForPhase(barrier_, 0); }
-  // The same in turns, counted from 0 on.
-  __device__ __forceinline__ void WaitForTurn(unsigned turn) const { WaitForPhase(barrier_, turn % 2); }
 
  private:
   template <typename C>

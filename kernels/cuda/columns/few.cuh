@@ -9,10 +9,10 @@
 #include "kernels/cuda/columns/unit.cuh"
 
 // The kernel for rows of few columns over another axis: a thread has a unit of each column in registers. Neighbouring
-// threads have neighbouring units. kMixed: as in columns/matrix.cuh.
+// threads have neighbouring units. Results are of the type that the launch names.
 namespace softmax::kernels::cuda {
 
-template <typename In, int kColumns, int kUnit, bool kLog, bool kMixed>
+template <typename In, int kColumns, int kUnit, bool kLog>
 class ColumnFew {
  public:
   using C = ComputeOf<In>;
@@ -167,7 +167,7 @@ class ColumnFew {
         sums[lane] = waiting[kBits];
       }
       const Normalizer<C> row(scale_, Stats<C>{max, static_cast<C>(TreeSum(sums) * base.correction)}, kLog, false);
-      ForOutputType<In, !kMixed>(output_type_, [&](auto* type) {
+      ForAnyType(output_type_, [&](auto* type) {
         using Out = std::remove_pointer_t<decltype(type)>;
         Out* const to = static_cast<Out*>(segment_.output) + outer * segment_.output_stride + at;
 #pragma unroll 1
@@ -182,7 +182,7 @@ class ColumnFew {
   template <bool kFull, typename F>
   __device__ __forceinline__ void Write(unsigned outer, unsigned unit, F result) {
     Forget();
-    ForOutputType<In, !kMixed>(output_type_, [&](auto* type) {
+    ForAnyType(output_type_, [&](auto* type) {
       using Out = std::remove_pointer_t<decltype(type)>;
       std::int64_t pitch = segment_.inner * static_cast<int>(sizeof(Out));
       asm volatile("" : "+l"(pitch));  // its multiples are not worth registers
@@ -196,11 +196,7 @@ class ColumnFew {
           C x[kUnit];
           U::Open(units_[c], x);
           result(x);
-          if constexpr (kMixed) {
-            StoreUnit(reinterpret_cast<Out*>(p), x);
-          } else {
-            *reinterpret_cast<Raw*>(p) = U::Close(x);
-          }
+          StoreUnit(reinterpret_cast<Out*>(p), x);
         }
         p += pitch;
       }
@@ -334,13 +330,12 @@ class ColumnFew {
 };
 
 // Blocks a multiprocessor has to hold.
-template <typename In, int kColumns, int kUnit, bool kMixed>
-constexpr int kFewBlocks = kUnit > 1 || sizeof(In) == 8 || (kColumns > 16 && (kMixed || sizeof(In) == 4)) ? 2 : 3;
+template <int kColumns, int kUnit>
+constexpr int kFewBlocks = kUnit > 1 || kColumns > 16 ? 2 : 3;
 
-template <typename In, int kColumns, int kUnit, bool kLog, bool kMixed>
-__global__ void __launch_bounds__(kBlockThreads, (kFewBlocks<In, kColumns, kUnit, kMixed>))
+template <typename In, int kColumns, int kUnit>
+__global__ void __launch_bounds__(kBlockThreads, (kFewBlocks<kColumns, kUnit>))
     ColumnFewKernel(const __grid_constant__ ColumnParams params) {
-  using C = ComputeOf<In>;
   AskAhead<In>(params.segment.input, params.ahead_bytes);
   WaitForEarlierLaunches();
   AllowNextLaunch();
@@ -348,29 +343,14 @@ __global__ void __launch_bounds__(kBlockThreads, (kFewBlocks<In, kColumns, kUnit
   const auto units = static_cast<unsigned>(params.strips);
   const unsigned outer = thread / units;
   if (outer < static_cast<unsigned>(params.segment.outer)) {
-    if constexpr (sizeof(C) == 8) {
-      const Scale<C> scale(params.scale_double);
-      ColumnFew<In, kColumns, kUnit, kLog, kMixed>(params, scale).Run(outer, thread - outer * units);
+    const Scale<float> scale(params.scale_float);
+    if (params.segment.log != 0) {
+      ColumnFew<In, kColumns, kUnit, true>(params, scale).Run(outer, thread - outer * units);
     } else {
-      const Scale<C> scale(params.scale_float);
-      ColumnFew<In, kColumns, kUnit, kLog, kMixed>(params, scale).Run(outer, thread - outer * units);
+      ColumnFew<In, kColumns, kUnit, false>(params, scale).Run(outer, thread - outer * units);
     }
   }
   Complete(params.completion);
-}
-
-// The kernel for up to so many columns; nullptr where there is none.
-template <typename In, int kColumns, bool kLog, bool kMixed>
-const void* ColumnFewKernelOf(bool vectors) {
-  constexpr int kUnit = FewUnitBytes(kColumns, sizeof(In)) / static_cast<int>(sizeof(In));
-  if constexpr (FewUnitBytes(kColumns, sizeof(In)) == 0) {
-    return nullptr;
-  } else if constexpr (kColumns > 32) {
-    return vectors ? reinterpret_cast<const void*>(&ColumnFewKernel<In, kColumns, kUnit, kLog, kMixed>) : nullptr;
-  } else {
-    return vectors ? reinterpret_cast<const void*>(&ColumnFewKernel<In, kColumns, kUnit, kLog, kMixed>)
-                   : reinterpret_cast<const void*>(&ColumnFewKernel<In, kColumns, 1, kLog, kMixed>);
-  }
 }
 
 }  // namespace softmax::kernels::cuda

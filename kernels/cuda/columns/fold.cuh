@@ -5,8 +5,8 @@
 // How a strip's rows come to their statistics from those of their parts.
 namespace softmax::kernels::cuda {
 
-template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::ClearTable() const {
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ClearTable() const {
   for (int i = static_cast<int>(threadIdx.x); i < params_.table_entries * params_.strip; i += threads_) {
     const int entry = Quotient(i, params_.rows);
     const bool gathers = params_.grouped && entry < kGroupChunks;
@@ -16,9 +16,8 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::ClearTab
   }
 }
 
-template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::Finish(int index, int row,
-                                                                               const RowStats<C>& stats) {
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::Finish(int index, int row, const RowStats<C>& stats) {
   const bool empty = ValidLength(segment_, Row(index, row)) == 0;
   const int at = (kSmall ? index * params_.strip : 0) + row;
   const Normalizer<C>& done = *new (rows_ + at) Normalizer<C>(scale_, stats, segment_.log != 0, empty);
@@ -26,9 +25,9 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::Finish(i
   usual_ = usual_ && (empty || IsUsual<In>(done));  // of an empty one all is masked
 }
 
-template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
+template <typename In, int kUnit, ColumnMode kMode>
 template <typename F>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::ForRows(int count, F f) const {
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ForRows(int count, F f) const {
   for (int i = static_cast<int>(threadIdx.x); i < count * params_.strip; i += threads_) {
     const int k = Quotient(i, params_.rows);
     const int row = i - k * params_.strip;
@@ -36,40 +35,20 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::ForRows(
   }
 }
 
-template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
-__device__ __forceinline__ RowStats<ComputeOf<In>> ColumnMatrix<In, kUnit, kMode, kMixed>::AnyStats(int step, int part,
-                                                                                                    int row) const {
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ RowStats<ComputeOf<In>> ColumnMatrix<In, kUnit, kMode>::AnyStats(int step, int part,
+                                                                                            int row) const {
   if (IsPrecise(IndexOf(step, part), row)) return PreciseRow(step, part, row);
   return PartStats(part, row);
 }
 
-template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::TakeRows(int parts) {
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::TakeRows(int parts) {
   ForRows(parts, [&](int part, int row) { Finish(part, row, AnyStats(0, part, row)); });
 }
 
-template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::TakeAll(int parts) {
-  // Parts so far apart have the same entry.
-  const int apart = kFoldLanes >> params_.cluster_log;
-  ForRows(parts < apart ? parts : apart, [&](int first, int row) {
-    Stats<C> stats = AnyStats(0, first, row);
-    if (parts > apart) {
-      auto chain = Chain<C>::From(stats);
-      for (int part = first + apart; part < parts; part += apart) chain.Add(PartStats(part, row), scale_);
-      stats = chain.End();
-    }
-    Stats<C>* const entry = Entry(ChunkAt(first), row);
-    if (IsCluster()) {
-      exchange_.Send(entry, stats, 1 << params_.cluster_log);
-    } else {
-      *entry = stats;
-    }
-  });
-}
-
-template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::TakeStep(int step, int parts) {
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::TakeStep(int step, int parts) {
   // Parts so far apart have the same entry. Those of a group have each their own.
   const int apart = kFoldLanes >> (params_.grouped ? 0 : params_.cluster_log);
   ForRows(parts < apart ? parts : apart, [&](int first, int row) {
@@ -87,8 +66,8 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::TakeStep
   if (params_.grouped) EndGroup(IndexOf(step, parts - 1));
 }
 
-template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
-__device__ void ColumnMatrix<In, kUnit, kMode, kMixed>::EndGroup(int last) {
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ void ColumnMatrix<In, kUnit, kMode>::EndGroup(int last) {
   const int chunk = ChunkAt(last);
   if (chunk % kGroupChunks != kGroupChunks - 1 && last != mine_ - 1) return;
   __syncthreads();
@@ -103,8 +82,8 @@ __device__ void ColumnMatrix<In, kUnit, kMode, kMixed>::EndGroup(int last) {
   }
 }
 
-template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
-__device__ void ColumnMatrix<In, kUnit, kMode, kMixed>::SendTable() const {
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ void ColumnMatrix<In, kUnit, kMode>::SendTable() const {
   const int first = params_.grouped ? kGroupChunks : 0;
   const int own = Entries() >> params_.cluster_log;
   ForRows(own, [&](int k, int row) {
@@ -113,12 +92,12 @@ __device__ void ColumnMatrix<In, kUnit, kMode, kMixed>::SendTable() const {
   });
 }
 
-template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::FoldRows() {
-  const bool grouped = kSteps && params_.grouped;
-  if (!IsCluster() || kSteps) __syncthreads();
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::FoldRows() {
+  const bool grouped = params_.grouped;
+  __syncthreads();
   if (IsCluster()) {
-    if (kSteps) SendTable();
+    SendTable();
     exchange_.Wait();
   }
   const int first = grouped ? kGroupChunks : 0;

@@ -10,36 +10,32 @@
 
 // The kernel for rows over another axis. A strip lies in shared memory as in memory, column after column. A thread
 // reduces units of the columns that belong to one lane of the tree; the lanes of a warp, and then the tasks of the
-// other lanes, are combined in the order of the tree. Small rows may be split between the two blocks of a cluster: see
-// columns/split.cuh. kMixed: results are of the type that the launch names, another one than the input's.
+// other lanes, are combined in the order of the tree. Results are of the type that the launch names.
 namespace softmax::kernels::cuda {
 
-template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
+template <typename In, int kUnit, ColumnMode kMode>
 class ColumnMatrix {
  public:
   using C = ComputeOf<In>;
 
-  // `barriers`: two.
-  __device__ __forceinline__ ColumnMatrix(const ColumnParams& params, unsigned char* shared, std::uint64_t* barriers,
+  __device__ __forceinline__ ColumnMatrix(const ColumnParams& params, unsigned char* shared, std::uint64_t* barrier,
                                           const Scale<C>& scale);
   __device__ void Run();
 
  private:
   static constexpr bool kSmall = kMode == ColumnMode::kSmall;
-  static constexpr bool kSteps = kMode == ColumnMode::kSteps;
-  static constexpr bool kHasChainSums = kSteps && sizeof(C) == 4;
+  static constexpr bool kHasChainSums = !kSmall && sizeof(C) == 4;
   static constexpr int kVector = Element<In>::kVector;
   static constexpr int kChunk = Element<In>::kChunk;
   static constexpr int kSize = static_cast<int>(sizeof(In));
   static constexpr bool kAligned = kUnit * kSize == kVectorBytes;  // every column of a strip
-  static constexpr int kReduced = kAligned ? ColumnReduced(kMode, kSize) : kUnit;
+  static constexpr int kReduced = kAligned ? ColumnReduced(kSize) : kUnit;
   using RawUnit = Unit<In, kUnit>;
   using Raw = typename RawUnit::Raw;
   using Reduced = Unit<In, kReduced>;
 
   // What lies where.
 
-  __device__ int OutputSize() const { return kMixed ? params_.output_bytes : kSize; }
   __device__ bool IsCluster() const { return !kSmall && params_.cluster_log > 0; }
   // Parts of this block.
   __device__ int PartCount() const {
@@ -58,32 +54,23 @@ class ColumnMatrix {
   __device__ std::int64_t FirstColumn(int index) const {
     return kSmall ? 0 : static_cast<std::int64_t>(ChunkAt(index)) * kChunk;
   }
-  __device__ bool IsSplit() const { return kSmall && kAligned && params_.cluster_log > 0; }
   __device__ int Columns(int index) const {
-    if (IsSplit()) return SplitColumns(static_cast<int>(segment_.cols), kVector, rank_);
     if (kSmall) return static_cast<int>(segment_.cols);
     const std::int64_t left = segment_.cols - FirstColumn(index);
     return left < kChunk ? static_cast<int>(left) : kChunk;
   }
-  // Where a part's column lies in its row. Columns a multiple of a vector apart are kSplitBlocks times as far apart
-  // there if the row is split.
-  __device__ int ColumnOf(int column) const {
-    if (!IsSplit()) return column;
-    return (column / kVector * kSplitBlocks + rank_) * kVector + column % kVector;
-  }
-  __device__ int Apart(int columns) const { return IsSplit() ? columns * kSplitBlocks : columns; }
   __device__ int StepParts(int step) const {
-    if (!kSteps) return mine_;
+    if (kSmall) return mine_;
     const int left = mine_ - step * params_.step_parts;
     return left < params_.step_parts ? left : params_.step_parts;
   }
-  __device__ int IndexOf(int step, int part) const { return kSteps ? step * params_.step_parts + part : part; }
+  __device__ int IndexOf(int step, int part) const { return kSmall ? part : step * params_.step_parts + part; }
   // From a strip's first element in the first outer block to that of a part.
   __device__ std::int64_t Offset(int index, std::int64_t stride) const {
     return kSmall ? index * stride : FirstColumn(index) * segment_.inner;
   }
   __device__ unsigned char* Part(int step, int part) const {
-    return tile_ + (kSteps ? step % params_.stages * params_.stage_bytes : 0) + part * params_.part_bytes;
+    return tile_ + (kSmall ? 0 : step % params_.stages * params_.stage_bytes) + part * params_.part_bytes;
   }
   // Columns of a part, of `columns` in all, that count for row `i` of the strip.
   __device__ int Limit(int index, int columns, int i) const {
@@ -138,7 +125,7 @@ class ColumnMatrix {
   }
   // See columns/early.cuh.
   class EarlyMaxima;
-  __device__ bool IsEarly() const { return kAligned && !kSteps && params_.early; }
+  __device__ bool IsEarly() const { return kAligned && kSmall && params_.early; }
   // Elements that a row's length leaves out become -inf.
   __device__ void MaskStep(int step) const;
   // Calls f(e, raw) for the units of all slots in place e of their vectors. The order of the places is the lane's own,
@@ -167,8 +154,7 @@ class ColumnMatrix {
   __device__ __forceinline__ bool IsPrecise(int index, int row) const;
   __device__ RowStats<C> PreciseRow(int step, int part, int row) const;
   __device__ TwoPart<C> PreciseSum(const unsigned char* p, int limit, C max) const;
-  // Each block has the entries that are its rank modulo the cluster's size. Where all of its chunks are in one step,
-  // they go to the cluster as they come.
+  // Each block has the entries that are its rank modulo the cluster's size.
   __device__ __forceinline__ Stats<C>* Entry(int entry, int row) const { return table_ + entry * params_.strip + row; }
   // What is added to an entry step by step, and what it has at the end.
   __device__ __forceinline__ Chain<C> ChainAt(int entry, int row) const {
@@ -180,19 +166,11 @@ class ColumnMatrix {
     if constexpr (kHasChainSums) chain_sums_[entry * params_.strip + row] = chain.sum;
   }
   // That are exchanged, or folded as they are.
-  __device__ int Entries() const {
-    if (kSteps) return params_.grouped ? kAccumulators : params_.table_entries;
-    return params_.chunks < kFoldLanes ? params_.chunks : kFoldLanes;
-  }
+  __device__ int Entries() const { return params_.grouped ? kAccumulators : params_.table_entries; }
   __device__ __forceinline__ void ClearTable() const;
   __device__ __forceinline__ void Finish(int index, int row, const RowStats<C>& stats);
-  // See columns/split.cuh.
-  __device__ __forceinline__ void ArriveSplit() const;
-  __device__ __forceinline__ void ExchangeMaxima() const;
-  __device__ __forceinline__ void TakeSplit();
-  // Take the statistics of the parts: of rows that are done; of all chunks that there are; of a step's.
+  // Take the statistics of the parts: of rows that are done; of a step's chunks.
   __device__ __forceinline__ void TakeRows(int parts);
-  __device__ __forceinline__ void TakeAll(int parts);
   __device__ __forceinline__ void TakeStep(int step, int parts);
   __device__ __forceinline__ RowStats<C> AnyStats(int step, int part, int row) const;
   // Calls f(k, row) for the first `count` parts' rows.
@@ -207,7 +185,6 @@ class ColumnMatrix {
   // Results.
 
   __device__ __forceinline__ void WriteResults() const;
-  __device__ __forceinline__ void ComputeStep(int step) const;
   // A thread stays with one unit of the strip and takes every so many columns of all parts.
   __device__ __forceinline__ void ComputeUnits(int step) const;
   // The units of every `side`-th column of a part from `column` on.
@@ -220,9 +197,6 @@ class ColumnMatrix {
     int side;
     int unit;
   };
-  // Whether the strip writes a unit in a column, and so in others whole sectors apart. Of strips that overlap each
-  // writes the sectors that begin in it.
-  __device__ __forceinline__ bool Owns(int unit, int column) const;
   __device__ __forceinline__ void ComputePart(int step, int part, int column, int side, int unit) const;
   template <bool kMasked>
   __device__ __forceinline__ void ComputeForms(Walk* walk, int index, int columns, int first_row) const;
@@ -247,7 +221,6 @@ class ColumnMatrix {
   const ColumnTasks& tasks_;
   const Scale<C>& scale_;
   const ClusterExchange exchange_;
-  const ClusterExchange sums_exchange_;  // of split rows, after that of their maxima
   const int threads_ = static_cast<int>(blockDim.x);
   const int warp_ = static_cast<int>(threadIdx.x) / 32;
   const int lane_ = static_cast<int>(threadIdx.x) % 32;
@@ -270,17 +243,15 @@ class ColumnMatrix {
   bool usual_ = true;      // the rows that are done have the usual form; see IsUsual
 };
 
-template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
-__device__ __forceinline__ ColumnMatrix<In, kUnit, kMode, kMixed>::ColumnMatrix(const ColumnParams& params,
-                                                                                unsigned char* shared,
-                                                                                std::uint64_t* barriers,
-                                                                                const Scale<C>& scale)
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ ColumnMatrix<In, kUnit, kMode>::ColumnMatrix(const ColumnParams& params,
+                                                                        unsigned char* shared, std::uint64_t* barrier,
+                                                                        const Scale<C>& scale)
     : params_(params),
       segment_(params.segment),
       tasks_(params.tasks),
       scale_(scale),
-      exchange_(barriers),
-      sums_exchange_(barriers + 1),
+      exchange_(barrier),
       sums_(reinterpret_cast<double*>(shared + params.sums_offset)),
       task_maxima_(reinterpret_cast<C*>(shared + params.task_maxima_offset)),
       maxima_(reinterpret_cast<C*>(shared + params.maxima_offset)),
@@ -292,7 +263,7 @@ __device__ __forceinline__ ColumnMatrix<In, kUnit, kMode, kMixed>::ColumnMatrix(
   const unsigned outer = item / static_cast<unsigned>(params.strips);
   rank_ = static_cast<int>(blockIdx.x - (item << params.cluster_log));
   outer_ = static_cast<std::int64_t>(outer) * (kSmall ? params.step_parts : 1);
-  first_ = static_cast<std::int64_t>(item - outer * static_cast<unsigned>(params.strips)) * params.strip_step;
+  first_ = static_cast<std::int64_t>(item - outer * static_cast<unsigned>(params.strips)) * params.strip;
   const std::int64_t left = segment_.inner - first_;
   width_ = left < params.strip ? static_cast<int>(left) : params.strip;
   const std::int64_t outers = segment_.outer - outer_;
@@ -300,57 +271,54 @@ __device__ __forceinline__ ColumnMatrix<In, kUnit, kMode, kMixed>::ColumnMatrix(
   input_ = reinterpret_cast<std::uintptr_t>(segment_.input) +
            static_cast<std::uintptr_t>(outer_ * segment_.input_stride + first_) * sizeof(In);
   output_ = reinterpret_cast<std::uintptr_t>(segment_.output) +
-            static_cast<std::uintptr_t>(outer_ * segment_.output_stride + first_) * OutputSize();
+            static_cast<std::uintptr_t>(outer_ * segment_.output_stride + first_) * params_.output_bytes;
   tile_ = shared + (kAligned ? 0 : input_ % kVectorBytes);
 }
 
-template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
-__device__ void ColumnMatrix<In, kUnit, kMode, kMixed>::Run() {
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ void ColumnMatrix<In, kUnit, kMode>::Run() {
   if (IsCluster()) {
     exchange_.Expect(Entries() * width_ * static_cast<int>(sizeof(Stats<C>)));
     ClusterExchange::Arrive();
   }
-  if (IsSplit()) ArriveSplit();
   CopyAndReduce();
   if (!kSmall) FoldRows();
   usual_ = __syncthreads_or(usual_ ? 0 : 1) == 0;
   WriteResults();
 }
 
-template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::CopyAndReduce() {
-  if constexpr (kAligned && !kSteps) {
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::CopyAndReduce() {
+  if constexpr (kAligned && kSmall) {
     if (IsEarly()) {
       const EarlyMaxima early(*this);
       early.StartCopies();
       early.Find();
       __syncthreads();
-      if (IsCluster() || IsSplit()) ClusterExchange::Begin();
-      if (IsSplit()) ExchangeMaxima();
       Reduce(0);
       return;
     }
   }
-  const int steps = kSteps ? (mine_ + params_.step_parts - 1) / params_.step_parts : 1;
-  const int stages = kSteps ? params_.stages : 1;
+  const int steps = kSmall ? 1 : (mine_ + params_.step_parts - 1) / params_.step_parts;
+  const int stages = kSmall ? 1 : params_.stages;
   for (int step = 0; step < stages; ++step) {
     if (step < steps) Read(step);
     CommitCopies();
   }
-  if (kSteps) ClearTable();
+  if (!kSmall) ClearTable();
   for (int step = 0; step < steps; ++step) {
     WaitCopies(stages - 1);
     __syncthreads();
     if (segment_.lengths != nullptr) MaskStep(step);
     if (IsCluster() && step == 0) ClusterExchange::Begin();
     Reduce(step);
-    if (kSteps && step + stages < steps) Read(step + stages);
+    if (!kSmall && step + stages < steps) Read(step + stages);
     CommitCopies();
   }
 }
 
-template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::Read(int step) const {
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::Read(int step) const {
   const int parts = StepParts(step);
   const bool whole = params_.strips == 1;
   const bool together = kSmall && params_.dense && whole;

@@ -71,26 +71,17 @@ class ColumnPlanner {
     p_.table_entries = 0;
     FillSegment();
     FindAlignment();
-    // The kernel has the fast form of the exponential only. Doubles whose results are of another type have none.
-    suits_ = !(plan_.mixed && type == DataType::kFloat64) && s.inner > 1 &&
-             chunks_ < std::numeric_limits<std::int32_t>::max() &&
+    // The kernel has the fast form of the exponential only.
+    suits_ = s.inner > 1 && chunks_ < std::numeric_limits<std::int32_t>::max() &&
              (type == DataType::kFloat64 || p_.scale_float.fast != 0);
   }
 
   int Threads() const {
     // Strips of so few bytes that registers hold fewer blocks than shared memory does. Measured with 16 bits.
-    const bool narrow = bytes_ == 2 && small_ && p_.early && plan_.cluster_blocks == 1;
+    const bool narrow = bytes_ == 2 && small_ && p_.early;
     if (narrow && plan_.dynamic_bytes <= Share(4)) return kNarrowThreads;
     const bool many = plan_.mode == ColumnMode::kSteps || plan_.dynamic_bytes > Share(3);
     return many ? MostColumnThreads(plan_.mode, bytes_) : kBlockThreads;
-  }
-  // Measured where three blocks of small 16-bit rows share a multiprocessor. In few rounds the first one's end counts,
-  // in many how far apart blocks stay, which may be more than what reading takes.
-  int ApartCycles() const {
-    const std::int64_t at_once = std::int64_t{3} * device_.multiprocessors;
-    const bool suits = device_.clusters && bytes_ == 2 && small_ && p_.early && plan_.dynamic_bytes > Share(4);
-    if (!suits || plan_.blocks <= at_once) return 0;
-    return plan_.blocks < 2 * at_once ? 5000 : 8000;
   }
   bool IsEarly() const {
     const bool all_precise = p_.segment.log != 0 && s_.cols <= kPreciseColumns;
@@ -102,10 +93,9 @@ class ColumnPlanner {
   ColumnPlan Make() {
     if (!suits_) return plan_;
     if (PlanFew()) return plan_;
-    if (!plan_.mixed && (PlanStream() || (RingIsFast() && PlanRing()) || PlanLanes())) return plan_;
     plan_.possible = small_ ? PlanSmall() : PlanLarge();
     if (plan_.blocks > std::numeric_limits<int>::max()) plan_.possible = false;
-    if (!plan_.possible || plan_.ring) return plan_;
+    if (!plan_.possible) return plan_;
     p_.cluster_log = Log2(plan_.cluster_blocks);
     p_.units = Divisor::Of(p_.strip / unit_);
     const int wide = p_.strip * bytes_;
@@ -113,9 +103,7 @@ class ColumnPlanner {
     p_.rows = Divisor::Of(p_.strip);
     p_.early = IsEarly();
     plan_.threads = Threads();
-    p_.apart_blocks = device_.multiprocessors;
-    p_.apart_cycles = ApartCycles();
-    p_.part_columns = Divisor::Of(small_ ? SmallPartColumns() : ChunkColumns(bytes_));
+    p_.part_columns = Divisor::Of(small_ ? static_cast<int>(s_.cols) : ChunkColumns(bytes_));
     return plan_;
   }
 
@@ -144,14 +132,10 @@ class ColumnPlanner {
            d.input_stride % elements == 0 && d.output_stride % elements == 0;
   }
   void FindAlignment() {
-    const auto past = [this](std::int64_t elements) { return elements % kVectorBytes * bytes_ % kVectorBytes; };
     const DeviceSegment& d = p_.segment;
     p_.dense = d.input_stride == d.cols * d.inner && d.output_stride == d.input_stride;
     plan_.vectors = Lies(kVectorBytes);
-    plan_.pairs = !plan_.mixed && !plan_.vectors && bytes_ == 2 && Lies(4);
-    unit_ = plan_.vectors ? vector_ : plan_.pairs ? 2 : 1;
-    const auto apart = reinterpret_cast<std::uintptr_t>(s_.input) - reinterpret_cast<std::uintptr_t>(s_.output);
-    alike_ = apart % kVectorBytes == 0 && past(d.input_stride) == past(d.output_stride);
+    unit_ = plan_.vectors ? vector_ : 1;
   }
 
   // Shared memory that lets so many blocks stay on a multiprocessor.
@@ -163,14 +147,12 @@ class ColumnPlanner {
     const std::int64_t units = s_.inner / unit_;
     const std::int64_t most = std::max<std::int64_t>(1, wanted / unit_);
     const std::int64_t even = DivideUp(units, DivideUp(units, most));
-    // Powers of two give the warps rows of threads side by side: worth a narrow last strip if there are many. Strips
-    // that overlap are copied in them only.
-    return static_cast<int>((units >= 8 * most || overlap_ > 0 ? most : even) * unit_);
+    // Powers of two give the warps rows of threads side by side: worth a narrow last strip if there are many.
+    return static_cast<int>((units >= 8 * most ? most : even) * unit_);
   }
   void SetStrip(int strip) {
     p_.strip = strip;
-    p_.strip_step = strip - overlap_;
-    strips_ = DivideUp(s_.inner - overlap_, p_.strip_step);
+    strips_ = DivideUp(s_.inner, strip);
     p_.strips = static_cast<std::int32_t>(std::min<std::int64_t>(strips_, std::numeric_limits<std::int32_t>::max()));
     p_.pitch = Pitch();
   }
@@ -188,8 +170,8 @@ class ColumnPlanner {
 
   void SetTasks(int lanes, int parts) {
     ColumnTasks& t = p_.tasks;
-    const int units = p_.strip / (plan_.vectors ? ColumnReduced(plan_.mode, bytes_) : unit_);
-    const int side = SideOf(units, plan_.vectors ? 128 / (ColumnReduced(plan_.mode, bytes_) * bytes_) : 8);
+    const int units = p_.strip / (plan_.vectors ? ColumnReduced(bytes_) : unit_);
+    const int side = SideOf(units, plan_.vectors ? 128 / (ColumnReduced(bytes_) * bytes_) : 8);
     const int warp_lanes = std::min(lanes, 32 / side);
     t.lanes = lanes;
     t.side_log = Log2(side);
@@ -221,52 +203,16 @@ class ColumnPlanner {
       offset = at + bytes;
       return at;
     };
-    const bool split = small_ && plan_.cluster_blocks > 1;
-    if (!split) p_.rows_offset = take(rows * kStripRowBytes);
+    p_.rows_offset = take(rows * kStripRowBytes);
     p_.terms_offset = take(rows * kStripTermBytes);
     // Between steps the sums of floats are doubles, too.
     const int entry_bytes = plan_.mode == ColumnMode::kSteps ? 16 : stats_bytes_;
     p_.table_offset = take(p_.table_entries * p_.strip * entry_bytes);
     p_.maxima_offset = take(part_rows * compute_bytes);
     p_.task_maxima_offset = take(std::max(task_rows, warps * p_.strip) * compute_bytes);
-    int end = offset;
-    if (split) {
-      // Its blocks have exchanged maxima when they come to sums, and sums when they come to what is kept of rows.
-      p_.rows_offset = offset = p_.task_maxima_offset;
-      end = std::max(end, offset + rows * kStripRowBytes);
-    }
     p_.sums_offset = take(task_rows * static_cast<int>(sizeof(double)));
-    return RoundUp(std::max(offset, end), kVectorBytes);
+    return RoundUp(offset, kVectorBytes);
   }
-
-  int BlocksThatShare(int bytes) const {
-    return std::max(1, (device_.shared_bytes + kReservedBytes) / (bytes + kReservedBytes));
-  }
-
-  // See strips/lanes.cuh.
-
-  bool PlanLanes();
-  bool FitOuterBlocks();
-  bool FitChunks();
-  bool FitStrips();
-  int LinesPitch(int width) const;
-  int BlocksHeld(int bytes, int most, std::int64_t all_blocks) const;
-  void SetWhole();
-  void SetTable(std::int64_t tile_bytes);
-
-  // See strips/ring.cuh.
-
-  bool RingIsFast() const;
-  bool IsWideRing(int of_block) const;
-  bool PlanRing();
-
-  // See strips/stream.cuh.
-
-  bool PlanStream();
-  bool StreamSuits() const;
-  bool HasWords() const;
-  bool IsInPlace() const;
-  void SetOverlap();
 
   // Few columns: a thread for each unit.
 
@@ -286,9 +232,7 @@ class ColumnPlanner {
       if (strip < 2 * wide && FitSmall(strip, Share(blocks)) && plan_.blocks >= ManyBlocks()) return true;
     }
     if (blocks > 3) {
-      if (!plan_.mixed && FitOverlap()) return true;
-      if (FitSmall(kStripBytes, Share(blocks)) || (bytes_ == 2 && FitSplit(kStripBytes))) return true;
-      if (FitSmall(kMinStripBytes, Share(blocks))) return true;
+      if (FitSmall(kStripBytes, Share(blocks)) || FitSmall(kMinStripBytes, Share(blocks))) return true;
     }
     if (FitSmall(kStripBytes, Share(3)) || FitSmall(kStripBytes, Share(2))) return true;
     for (int strip = kMinStripBytes; strip >= unit_ * bytes_; strip /= 2) {
@@ -296,24 +240,16 @@ class ColumnPlanner {
     }
     return false;
   }
-  // Columns that a block has of a small row, at most.
-  int SmallPartColumns() const {
-    const auto cols = static_cast<int>(s_.cols);
-    return plan_.cluster_blocks == 1 ? cols : std::max(SplitColumns(cols, vector_, 0), SplitColumns(cols, vector_, 1));
-  }
-  // Tries to split the rows, and strips that overlap.
-  bool FitSplit(std::int64_t strip_bytes);
-  bool FitOverlap();
   bool FitSmall(std::int64_t strip_bytes, int room) {
-    const int cols = SmallPartColumns();
+    const auto cols = static_cast<int>(s_.cols);
     SetStrip(Strip(std::max<std::int64_t>(strip_bytes / bytes_, unit_)));
     p_.stages = 1;
     for (int parts = SmallParts(cols); parts > 0; --parts) {
-      SetTasks(RowLanes(s_.cols, bytes_) / plan_.cluster_blocks, parts);
+      SetTasks(RowLanes(s_.cols, bytes_), parts);
       SetSmallPart(cols, parts);
       p_.stage_bytes = RoundUp(parts * p_.part_bytes, kVectorBytes) + 2 * kVectorBytes;
       plan_.dynamic_bytes = Layout();
-      plan_.blocks = DivideUp(s_.outer, parts) * strips_ * plan_.cluster_blocks;
+      plan_.blocks = DivideUp(s_.outer, parts) * strips_;
       if (plan_.dynamic_bytes <= room) return true;
     }
     return false;
@@ -336,26 +272,15 @@ class ColumnPlanner {
   // Large rows: chunks, shared by a cluster where there are any.
 
   bool PlanLarge() {
-    plan_.mode = ColumnMode::kKept;
+    plan_.mode = ColumnMode::kSteps;
     if (!FindLarge()) return false;
-    if (plan_.ring) return true;
     plan_.blocks = s_.outer * strips_ * plan_.cluster_blocks;
     return true;
   }
   bool FindLarge() {
     const int narrow = std::max(kMinStripBytes / bytes_, unit_);
     const int wide = std::max(std::min(kLargeStripBytes / bytes_, 32), unit_);
-    // First whatever keeps the whole strip on the chip, with as many blocks side by side as that allows. Where columns
-    // miss the sectors of memory, narrow strips would touch too many of them.
-    for (const int narrowest : {plan_.vectors ? narrow : 2 * narrow, narrow}) {
-      // Doubles have registers for two.
-      for (const int blocks : {bytes_ == 8 ? 2 : 3, 2}) {
-        for (int strip = wide; strip >= narrowest; strip /= 2) {
-          if (FitKept(strip, Share(blocks))) return true;
-        }
-      }
-    }
-    if (!plan_.mixed && PlanRing()) return true;
+    // First whatever keeps the whole strip on the chip.
     for (int strip = wide; strip >= narrow; strip /= 2) {
       if (FitSteps(strip) && KeepsAll()) return true;
     }
@@ -371,22 +296,9 @@ class ColumnPlanner {
   }
   bool KeepsAll() const { return p_.stages >= StepsOfBlock(); }
 
-  // Tries a strip with the smallest cluster whose blocks hold all of it in one step.
-  bool FitKept(int strip, int room) {
-    if (p_.grouped) return false;
-    plan_.mode = ColumnMode::kKept;
-    return FitCluster(strip, [this, room] {
-      p_.step_parts = static_cast<int>(ChunksOfBlock());
-      SetPartBytes();
-      p_.stages = 1;
-      plan_.dynamic_bytes = Layout();
-      return plan_.dynamic_bytes <= room;
-    });
-  }
   // With the smallest cluster that keeps all of it step by step, or else the largest one, as one block a
   // multiprocessor.
   bool FitSteps(int strip) {
-    plan_.mode = ColumnMode::kSteps;
     const bool all = FitCluster(strip, [this] { return FitStages(Share(1)) && KeepsAll(); });
     return all || p_.stages > 0;
   }
@@ -446,8 +358,6 @@ class ColumnPlanner {
   const int vector_;
   const std::int64_t chunks_;
   int unit_ = 1;
-  bool alike_ = false;       // input and output miss the boundaries alike
-  int overlap_ = 0;          // elements of a strip that the next one reads too
   std::int64_t strips_ = 0;  // per outer block
   bool small_ = false;
   bool suits_ = false;

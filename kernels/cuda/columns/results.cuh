@@ -5,16 +5,16 @@
 // How a strip's results are computed and written.
 namespace softmax::kernels::cuda {
 
-template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::WriteResults() const {
-  const int steps = kSteps ? (mine_ + params_.step_parts - 1) / params_.step_parts : 1;
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::WriteResults() const {
+  const int steps = kSmall ? 1 : (mine_ + params_.step_parts - 1) / params_.step_parts;
   for (int step = steps - 1; step >= 0; --step) {
-    if (kSteps && step < steps - params_.stages) {
+    if (!kSmall && step < steps - params_.stages) {
       WaitCopies(params_.stages - 1);
       __syncthreads();
     }
-    ComputeStep(step);
-    if (!kSteps) return;
+    ComputeUnits(step);
+    if (kSmall) return;
     if (step >= params_.stages) {
       __syncthreads();
       Read(step - params_.stages);
@@ -23,20 +23,14 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::WriteRes
   }
 }
 
-template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::ComputeStep(int step) const {
-  ComputeUnits(step);
-}
-
-template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::ComputeUnits(int step) const {
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputeUnits(int step) const {
   const int thread = static_cast<int>(threadIdx.x);
   const int side = Quotient(threads_, params_.units);
   int row = Quotient(thread, params_.units);
   const int unit = thread - row * static_cast<int>(params_.units.value);
   if (row >= side || unit * kUnit >= width_) return;
   const int part_columns = static_cast<int>(params_.part_columns.value);
-  if (kSmall && kAligned && params_.strip_step < params_.strip && !Owns(unit, row)) return;
   const int parts = StepParts(step);
   while (row < parts * part_columns) {
     const int part = Quotient(row, params_.part_columns);
@@ -49,30 +43,19 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::ComputeU
   }
 }
 
-template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
-__device__ __forceinline__ bool ColumnMatrix<In, kUnit, kMode, kMixed>::Owns(int unit, int column) const {
-  const auto first = static_cast<unsigned>(output_) + static_cast<unsigned>(ColumnOf(column) * segment_.inner * kSize);
-  const auto before = [](unsigned address) { return static_cast<int>((0 - address) % kSectorBytes); };
-  const int step = params_.strip_step * kSize;
-  const int begin = first_ == 0 ? 0 : before(first);
-  const bool is_last = first_ + width_ == segment_.inner;
-  const int end = is_last ? width_ * kSize : step + before(first + static_cast<unsigned>(step));
-  return unit * kVectorBytes >= begin && unit * kVectorBytes < end;
-}
-
-template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::ComputePart(int step, int part, int column,
-                                                                                    int side, int unit) const {
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputePart(int step, int part, int column, int side,
+                                                                            int unit) const {
   const int index = IndexOf(step, part);
   const int columns = Columns(index);
   const int first_row = (kSmall ? part * params_.strip : 0) + unit * kUnit;
   Walk walk;
   walk.from = Part(step, part) + unit * RawUnit::kBytes + column * params_.pitch;
   walk.from_step = side * params_.pitch;
-  const int size = OutputSize();
+  const int size = params_.output_bytes;
   walk.to = reinterpret_cast<unsigned char*>(output_) + unit * kUnit * size +
-            (Offset(index, segment_.output_stride) + ColumnOf(column) * segment_.inner) * size;
-  walk.to_step = Apart(side) * segment_.inner * size;
+            (Offset(index, segment_.output_stride) + column * segment_.inner) * size;
+  walk.to_step = side * segment_.inner * size;
   walk.column = column;
   walk.side = side;
   walk.unit = unit;
@@ -83,10 +66,10 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::ComputeP
   }
 }
 
-template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
+template <typename In, int kUnit, ColumnMode kMode>
 template <bool kMasked>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::ComputeForms(Walk* walk, int index, int columns,
-                                                                                     int first_row) const {
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputeForms(Walk* walk, int index, int columns,
+                                                                             int first_row) const {
   const Normalizer<C>* const rows = rows_ + first_row;
   const int unit = walk->unit;
   int limits[kUnit];
@@ -111,24 +94,18 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::ComputeF
   }
 }
 
-template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::Put(Walk* walk, const C (&x)[kUnit]) const {
-  if constexpr (kMixed) {
-    ForOutputType<In, false>(params_.output_type,
-                             [&](auto* type) { StoreUnit(reinterpret_cast<decltype(type)>(walk->to), x); });
-  } else {
-    *reinterpret_cast<Raw*>(walk->to) = RawUnit::Close(x);
-  }
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::Put(Walk* walk, const C (&x)[kUnit]) const {
+  ForAnyType(params_.output_type, [&](auto* type) { StoreUnit(reinterpret_cast<decltype(type)>(walk->to), x); });
   walk->from += walk->from_step;
   walk->to += walk->to_step;
   walk->column += walk->side;
 }
 
-template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
+template <typename In, int kUnit, ColumnMode kMode>
 template <UnitForm kForm, typename F>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::ComputeUsual(Walk* walk, int end,
-                                                                                     const RowTerms<C>* terms,
-                                                                                     F mask) const {
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputeUsual(Walk* walk, int end,
+                                                                             const RowTerms<C>* terms, F mask) const {
   C from[kUnit];
   C factor[kUnit];
 #pragma unroll
@@ -154,11 +131,10 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::ComputeU
   }
 }
 
-template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
+template <typename In, int kUnit, ColumnMode kMode>
 template <typename F>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::ComputeLog(Walk* walk, int end,
-                                                                                   const Normalizer<C>* rows,
-                                                                                   F mask) const {
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputeLog(Walk* walk, int end,
+                                                                           const Normalizer<C>* rows, F mask) const {
   LogTerms<C> terms[kUnit];
 #pragma unroll
   for (int e = 0; e < kUnit; ++e) {
@@ -176,9 +152,9 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::ComputeL
   }
 }
 
-template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
-__device__ void ColumnMatrix<In, kUnit, kMode, kMixed>::ComputeAny(Walk* walk, int index, int columns,
-                                                                   const Normalizer<C>* rows) const {
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ void ColumnMatrix<In, kUnit, kMode>::ComputeAny(Walk* walk, int index, int columns,
+                                                           const Normalizer<C>* rows) const {
   for (; walk->column < columns; walk->column += walk->side) {
     const In* const from = reinterpret_cast<const In*>(walk->from);
 #pragma unroll 1
@@ -187,7 +163,7 @@ __device__ void ColumnMatrix<In, kUnit, kMode, kMixed>::ComputeAny(Walk* walk, i
       rows[e].template Apply<In, true>(x);
       const bool valid = walk->column < Limit(index, columns, walk->unit * kUnit + e);
       const C y = valid ? x[0] : rows[e].masked;
-      ForOutputType<In, !kMixed>(params_.output_type, [&](auto* type) {
+      ForAnyType(params_.output_type, [&](auto* type) {
         using Out = std::remove_pointer_t<decltype(type)>;
         reinterpret_cast<Out*>(walk->to)[e] = FromCompute<Out, C>(y);
       });

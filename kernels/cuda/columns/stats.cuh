@@ -15,8 +15,8 @@ __device__ __forceinline__ double TreeSum(const double* p, int pitch) {
   }
 }
 
-template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
-__device__ __forceinline__ double ColumnMatrix<In, kUnit, kMode, kMixed>::TaskSum(const double* p) const {
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ double ColumnMatrix<In, kUnit, kMode>::TaskSum(const double* p) const {
   switch (tasks_.lane_tasks_log) {
     case 0:
       return *p;
@@ -33,8 +33,8 @@ __device__ __forceinline__ double ColumnMatrix<In, kUnit, kMode, kMixed>::TaskSu
   }
 }
 
-template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::Reduce(int step) {
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::Reduce(int step) {
   const int parts = StepParts(step);
   const bool all_precise = segment_.log != 0 && segment_.cols <= kPreciseColumns;
   if (!all_precise) {
@@ -46,36 +46,30 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::Reduce(i
     Sums(step, parts, first);
     __syncthreads();
   }
-  if (IsSplit()) {
-    TakeSplit();
-  } else if (kSmall) {
+  if (kSmall) {
     TakeRows(parts);
-  } else if (kSteps) {
-    TakeStep(step, parts);
   } else {
-    TakeAll(parts);
+    TakeStep(step, parts);
   }
   // A precise sum still reads the tile.
-  if (kSteps && segment_.log != 0 && step == 0) __syncthreads();
+  if (!kSmall && segment_.log != 0 && step == 0) __syncthreads();
 }
 
-template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
-__device__ __forceinline__ Stats<ComputeOf<In>> ColumnMatrix<In, kUnit, kMode, kMixed>::PartStats(int part,
-                                                                                                  int row) const {
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ Stats<ComputeOf<In>> ColumnMatrix<In, kUnit, kMode>::PartStats(int part, int row) const {
   const C max = maxima_[part * params_.strip + row];
   const double sum = TaskSum(sums_ + ((part << tasks_.lane_tasks_log) * params_.strip + row));
   return {max, static_cast<C>(sum * ExpBase<C>(max, scale_).correction)};
 }
 
-template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
-__device__ __forceinline__ bool ColumnMatrix<In, kUnit, kMode, kMixed>::IsPrecise(int index, int row) const {
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ bool ColumnMatrix<In, kUnit, kMode>::IsPrecise(int index, int row) const {
   return segment_.log != 0 && FirstColumn(index) == 0 && ValidLength(segment_, Row(index, row)) <= kPreciseColumns;
 }
 
 // What PreciseStats gives, by one thread for a row of the step.
-template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
-__device__ RowStats<ComputeOf<In>> ColumnMatrix<In, kUnit, kMode, kMixed>::PreciseRow(int step, int part,
-                                                                                      int row) const {
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ RowStats<ComputeOf<In>> ColumnMatrix<In, kUnit, kMode>::PreciseRow(int step, int part, int row) const {
   const int index = IndexOf(step, part);
   const int limit = Limit(index, Columns(index), row);
   const unsigned char* const p = Part(step, part) + row * kSize;
@@ -87,9 +81,9 @@ __device__ RowStats<ComputeOf<In>> ColumnMatrix<In, kUnit, kMode, kMixed>::Preci
 }
 
 // Columns 4 apart are added first, then 2, 1.
-template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
-__device__ TwoPart<ComputeOf<In>> ColumnMatrix<In, kUnit, kMode, kMixed>::PreciseSum(const unsigned char* p, int limit,
-                                                                                     C max) const {
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ TwoPart<ComputeOf<In>> ColumnMatrix<In, kUnit, kMode>::PreciseSum(const unsigned char* p, int limit,
+                                                                             C max) const {
   constexpr int kBits = 3;
   static_assert(kPreciseColumns <= 1 << kBits, "the order of columns");
   TwoPart<C> waiting[kBits + 1];

@@ -6,8 +6,8 @@
 // units of its slots, one sum for each place within a vector.
 namespace softmax::kernels::cuda {
 
-template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
-__device__ void ColumnMatrix<In, kUnit, kMode, kMixed>::MaskStep(int step) const {
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ void ColumnMatrix<In, kUnit, kMode>::MaskStep(int step) const {
   const int rows = StepParts(step) * params_.strip;
   const int side = rows < threads_ ? threads_ / rows : 1;
   for (int i = static_cast<int>(threadIdx.x); i < rows * side; i += threads_) {
@@ -24,10 +24,9 @@ __device__ void ColumnMatrix<In, kUnit, kMode, kMixed>::MaskStep(int step) const
   __syncthreads();
 }
 
-template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
+template <typename In, int kUnit, ColumnMode kMode>
 template <typename F>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::ForUnits(int step, const Place& place,
-                                                                                 F f) const {
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ForUnits(int step, const Place& place, F f) const {
   using ReducedRaw = typename Reduced::Raw;
   const int slot_columns = tasks_.lanes * kVector;
   const int slot_bytes = slot_columns * params_.pitch;
@@ -56,10 +55,9 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::ForUnits
   }
 }
 
-template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
+template <typename In, int kUnit, ColumnMode kMode>
 template <typename F>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::ForTasks(int parts, const Place& first,
-                                                                                 F f) const {
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ForTasks(int parts, const Place& first, F f) const {
   const int count = TaskCount(parts);
   Place place = first;
 #pragma unroll 1
@@ -70,9 +68,8 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::ForTasks
   }
 }
 
-template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::Maxima(int step, int parts,
-                                                                               const Place& first) const {
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::Maxima(int step, int parts, const Place& first) const {
   ForTasks(parts, first, [&](const Place& place) {
     UnitMaximum<In, kReduced> maximum;
     if (place.active) {
@@ -89,17 +86,9 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::Maxima(i
   });
 }
 
-template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::PartMaxima(const Place& place,
-                                                                                   C (&max)[kReduced]) const {
-  if (IsSplit()) {
-#pragma unroll
-    for (int k = 0; k < kReduced; ++k) {
-      const int row = place.unit * kReduced + k;
-      max[k] = fmax(Entry(0, row)->max, Entry(1, row)->max);
-    }
-    return;
-  }
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::PartMaxima(const Place& place,
+                                                                           C (&max)[kReduced]) const {
   const int tasks = IsEarly() ? threads_ / 32 : 1 << tasks_.lane_tasks_log;
   const C* p = task_maxima_ + (place.part << tasks_.lane_tasks_log) * params_.strip + place.unit * kReduced;
 #pragma unroll
@@ -112,9 +101,8 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::PartMaxi
   }
 }
 
-template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::Sums(int step, int parts,
-                                                                             const Place& first) const {
+template <typename In, int kUnit, ColumnMode kMode>
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::Sums(int step, int parts, const Place& first) const {
   ForTasks(parts, first, [&](const Place& place) {
     double sum[kReduced];
 #pragma unroll
@@ -149,11 +137,11 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::Sums(int
   });
 }
 
-template <typename In, int kUnit, ColumnMode kMode, bool kMixed>
+template <typename In, int kUnit, ColumnMode kMode>
 template <bool kShifted>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode, kMixed>::SumExponentials(int step, const Place& place,
-                                                                                        const C (&max)[kReduced],
-                                                                                        double (&sum)[kReduced]) const {
+__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::SumExponentials(int step, const Place& place,
+                                                                                const C (&max)[kReduced],
+                                                                                double (&sum)[kReduced]) const {
   C from[kReduced];  // the shift or, for doubles, max_pre
 #pragma unroll
   for (int k = 0; k < kReduced; ++k) {

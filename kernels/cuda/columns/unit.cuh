@@ -47,7 +47,7 @@ struct Unit {
   }
 };
 
-// Stores a unit's results as elements of another type.
+// Stores a unit's results.
 template <typename Out, typename C, int kUnit>
 __device__ __forceinline__ void StoreUnit(Out* p, const C (&x)[kUnit]) {
   if constexpr (kUnit == 1) {

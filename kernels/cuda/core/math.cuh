@@ -357,6 +357,13 @@ struct Normalizer {
   // cannot overflow here.
   __device__ __forceinline__ bool IsPlain() const { return scale.plain != 0 && fabsf(max) <= kMostPlain; }
 
+  // Whether the results of `In` elements have their plain form (core/part.cuh).
+  template <typename In>
+  __device__ __forceinline__ bool HasPlainForm() const {
+    if constexpr (sizeof(In) == 2) return log ? IsPlain() : base.IsPlain();
+    return !log && base.IsPlain();
+  }
+
   // The results of 16-bit elements x, in place, where log-softmax has its plain form.
   template <typename In, int kCount>
   __device__ __forceinline__ void ApplyPlain(C (&x)[kCount]) const {

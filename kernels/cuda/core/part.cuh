@@ -11,7 +11,16 @@
 // results.
 namespace softmax::kernels::cuda {
 
-// Calls f with a null pointer of the output type. kSame: it is In, known at compile time.
+// Calls f with a null pointer of the output type, any one.
+template <typename F>
+__device__ __forceinline__ void ForAnyType(DataType type, F f) {
+  if (type == DataType::kFloat32) f(static_cast<float*>(nullptr));
+  if (type == DataType::kFloat16) f(static_cast<__half*>(nullptr));
+  if (type == DataType::kBFloat16) f(static_cast<__nv_bfloat16*>(nullptr));
+  if (type == DataType::kFloat64) f(static_cast<double*>(nullptr));
+}
+
+// The same where it is In (kSame), or another one.
 template <typename In, bool kSame, typename F>
 __device__ __forceinline__ void ForOutputType(DataType type, F f) {
   if constexpr (kSame) {
@@ -170,42 +179,6 @@ __device__ __forceinline__ RowStats<ComputeOf<In>> PreciseStats(const uint4* v, 
   return {max, waiting[kBits].high + waiting[kBits].low, C(0)};
 }
 
-// The same with all places at once, which takes more registers than all else: for many small rows
-// (small_rows/small.cuh).
-template <typename In, bool kNarrow>
-__device__ __forceinline__ RowStats<ComputeOf<In>> PreciseStatsAtOnce(const uint4* v, Lanes lanes,
-                                                                      const Scale<ComputeOf<In>>& scale) {
-  using C = ComputeOf<In>;
-  constexpr int kVector = Element<In>::kVector;
-  const C max = LaneMax(LaneMaximum<In, 1, true>(v, 0, lanes), lanes.count);
-  TwoPart<C> sums[kVector];
-  C x[kVector];
-  Unpack<In>(v[0], x);
-  if constexpr (kNarrow && sizeof(C) == 4) {
-    if (lanes.count * kVector <= kNarrowColumns) {
-#pragma unroll
-      for (int e = 0; e < kVector; ++e) {
-        sums[e].high = NarrowExp<In>(x[e], max, scale);
-        if (lanes.count > 1) sums[e].Add(__shfl_xor_sync(0xffffffffu, sums[e].high, 1), C(0));
-      }
-      HalvingSum<kVector, 1>(sums);
-      return {max, sums[0].high, sums[0].low};
-    }
-  }
-  const C max_pre = MaxPre(max, scale);
-#pragma unroll
-  for (int e = 0; e < kVector; ++e) sums[e].high = scale.PreciseExp(x[e], max_pre);
-#pragma unroll
-  for (int e = 0; e < kVector; ++e) {
-    for (int offset = lanes.count >> 1; offset > 0; offset >>= 1) {
-      sums[e].Add(__shfl_xor_sync(0xffffffffu, sums[e].high, offset),
-                  __shfl_xor_sync(0xffffffffu, sums[e].low, offset));
-    }
-  }
-  HalvingSum<kVector, 1>(sums);
-  return {max, sums[0].high + sums[0].low, C(0)};
-}
-
 // Statistics of a row's first vectors, of which `n` elements count and `valid` are the row's; a whole warp calls it.
 template <typename In, int kSlots, bool kNarrow>
 __device__ __forceinline__ RowStats<ComputeOf<In>> FirstStats(bool log, const uint4* v, int n, std::int64_t valid,
@@ -241,7 +214,7 @@ __device__ __forceinline__ uint4 VectorResults(const uint4& vector, int valid,
   return Pack<In>(x);
 }
 
-// The same for columns that all count, where softmax has its plain form (core/math.cuh).
+// The same for columns that all count, where the results have their plain form: Normalizer::HasPlainForm().
 template <typename In>
 __device__ __forceinline__ uint4 PlainResults(const uint4& vector, const Normalizer<ComputeOf<In>>& normalize) {
   ComputeOf<In> x[Element<In>::kVector];
@@ -252,14 +225,25 @@ __device__ __forceinline__ uint4 PlainResults(const uint4& vector, const Normali
   }
   return Pack<In>(x);
 }
-
-// The same of log-softmax, of 16-bit elements: where normalize.IsPlain().
 template <typename In>
 __device__ __forceinline__ uint4 PlainLogResults(const uint4& vector, const Normalizer<ComputeOf<In>>& normalize) {
+  static_assert(sizeof(In) == 2, "others have none");
   ComputeOf<In> x[Element<In>::kVector];
   Unpack<In>(vector, x);
   normalize.template ApplyPlain<In>(x);
   return Pack<In>(x);
+}
+
+// Calls f with what gives a vector's results where all of its columns count, in the plain form where there is one.
+template <typename In, typename F>
+__device__ __forceinline__ void WithResults(const Normalizer<ComputeOf<In>>& normalize, F f) {
+  if (normalize.template HasPlainForm<In>()) {
+    if constexpr (sizeof(In) == 2) {
+      if (normalize.log) return f([&](const uint4& v) { return PlainLogResults<In>(v, normalize); });
+    }
+    return f([&](const uint4& v) { return PlainResults<In>(v, normalize); });
+  }
+  f([&](const uint4& v) { return VectorResults<In, true>(v, Element<In>::kVector, normalize); });
 }
 
 // Writes the results of a vector of another element size: `count` elements at p, all of them as words if `wide`. The

@@ -128,20 +128,18 @@ __device__ __forceinline__ void ChunksStats(F load, int skip, const Scale<Comput
   WarpSums(totals, corrections, stats);
 }
 
-// The same for a row's first vectors; `valid` are all of its columns that count. A whole warp calls it.
-template <typename In, int kMany, bool kSkew, bool kLog, bool kNarrow, bool kInTurn = true>
+// The same for a row's first vectors; `valid` are all of its columns that count, or kManyColumns where few of them want
+// no more care: for softmax. A whole warp calls it.
+template <typename In, int kMany, bool kSkew, bool kNarrow>
 __device__ __forceinline__ RowStats<ComputeOf<In>> FirstVectorsStats(const uint4 (&v)[kMany], int skip,
                                                                      std::int64_t valid, Lanes lanes,
                                                                      const Scale<ComputeOf<In>>& scale) {
   const auto stats = VectorsStats<In, kMany, kSkew>(v, skip, lanes, scale);
-  if constexpr (kLog) {
-    // Lanes without a row have no columns: care for them would keep a launch's last warp long. (Doubles would spill.)
-    const bool precise = (sizeof(In) == 8 || valid != 0) && valid <= kPreciseColumns;
-    if (__any_sync(0xffffffffu, precise)) {
-      const auto better =
-          kInTurn ? PreciseStats<In, kNarrow>(v, lanes, scale) : PreciseStatsAtOnce<In, kNarrow>(v, lanes, scale);
-      if (precise) return better;
-    }
+  // Lanes without a row have no columns: care for them would keep a launch's last warp long. (Doubles would spill.)
+  const bool precise = (sizeof(In) == 8 || valid != 0) && valid <= kPreciseColumns;
+  if (__any_sync(0xffffffffu, precise)) {
+    const auto better = PreciseStats<In, kNarrow>(v, lanes, scale);
+    if (precise) return better;
   }
   return stats;
 }
@@ -175,19 +173,7 @@ class RowPart {
     return place;
   }
 
-  // kSure: slots that hold columns only, unless some of the row's are masked.
-  template <int kSure = 0>
   __device__ __forceinline__ void Load(const Place& place, Lanes lanes) {
-    if (kSure > 0 && place.whole && place.end >= kSure * lanes.count * kVector) {
-      const uint4* const from = reinterpret_cast<const uint4*>(place.base) + lanes.lane;
-#pragma unroll
-      for (int j = 0; j < kCount; ++j) {
-        if (j >= kSure) w_[j] = NothingVector<In>();
-        if (j < kSure || Holds(place, j, lanes)) w_[j] = from[j * lanes.count];
-      }
-      Settle<kSure>(place, lanes);
-      return;
-    }
     if (place.whole) {
 #pragma unroll
       for (int j = 0; j < kCount; ++j) {
@@ -197,7 +183,13 @@ class RowPart {
     } else {
       LoadAligned<kSlots>(place.base, place.skip, place.end, place.around, lanes, w_);
     }
-    Settle<0>(place, lanes);
+    skip_ = place.skip;
+    if constexpr (kSkew) before_ = BlendMask(lanes.lane == 0 ? skip_ * static_cast<int>(sizeof(In)) : 0);
+    if (place.end == Most(lanes)) return;
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) {
+      if (place.end < At(j, lanes) + kVector) w_[j] = MaskFrom<In>(w_[j], place.end - At(j, lanes));
+    }
   }
 
   // The statistics of vectors [first, first + kMany) of each lane, as counted from the first column.
@@ -207,18 +199,12 @@ class RowPart {
     Vectors(first, v);
     return VectorsStats<In, kMany, kSkew>(v, skip_, lanes, scale);
   }
-  // Those of kChunks chunks of which all elements count, by a whole warp.
-  template <int kChunks>
-  __device__ __forceinline__ void WholeChunksStats(const Scale<C>& scale, Stats<C> (&stats)[kChunks]) const {
-    ChunksStats<In, kChunks, kSkew>([&](int i, uint4(&v)[kChunkSlots]) { Vectors(i * kChunkSlots, v); }, skip_, scale,
-                                    stats);
-  }
-  // Those of the first vectors of a row with `valid` columns; a whole warp calls it. kInTurn: see PreciseStats().
-  template <int kMany, bool kLog, bool kNarrow = false, bool kInTurn = true>
+  // Those of the first vectors of a row, as FirstVectorsStats() has them.
+  template <int kMany, bool kNarrow = false>
   __device__ __forceinline__ RowStats<C> FirstStats(std::int64_t valid, Lanes lanes, const Scale<C>& scale) const {
     uint4 v[kMany];
     Vectors(0, v);
-    return FirstVectorsStats<In, kMany, kSkew, kLog, kNarrow, kInTurn>(v, skip_, valid, lanes, scale);
+    return FirstVectorsStats<In, kMany, kSkew, kNarrow>(v, skip_, valid, lanes, scale);
   }
 
   // The vectors [first, first + kMany) of each lane, as counted from the first column.
@@ -296,33 +282,6 @@ class RowPart {
       }
     }
   }
-  // As Store(), for a row of 16-bit elements that is all in this part, of which no column is masked, and if its
-  // log-softmax has the plain form: so few instructions that branches from vector to vector would count.
-  __device__ __forceinline__ void StoreRow(In* p, int n, Lanes lanes, const Normalizer<C>& normalize) {
-    In* const base = p - skip_;
-    const int end = n + skip_;
-    const bool has_last = kSkew && end > kSlots * lanes.count * kVector;
-#pragma unroll
-    for (int j = 0; j < kCount; ++j) {
-      if (j == kSlots && !has_last) break;
-      C x[kVector];
-      Unpack<In>(w_[j], x);
-      normalize.template ApplyPlain<In>(x);
-      w_[j] = Pack<In>(x);
-    }
-    const int body = end / kVector;  // the vectors from here on are not all the row's
-    uint4 last = w_[0];
-#pragma unroll
-    for (int j = 0; j < kCount; ++j) {
-      const int vector = j * lanes.count + lanes.lane;
-      const bool is_whole = vector < body && (j > 0 || lanes.lane > 0 || skip_ == 0);
-      if (is_whole && (j < kSlots || lanes.lane == 0)) *reinterpret_cast<uint4*>(base + vector * kVector) = w_[j];
-      if (j > 0 && vector == body) last = w_[j];
-    }
-    if (skip_ > 0 && lanes.lane == 0) StoreRange(base, w_[0], skip_, min(end, kVector));
-    const bool is_cut = end % kVector != 0 && (body > 0 || skip_ == 0);
-    if (is_cut && (body & (lanes.count - 1)) == lanes.lane) StoreRange(base + body * kVector, last, 0, end % kVector);
-  }
   // As Store(), for a whole row's exponentials.
   __device__ __forceinline__ void StoreProducts(In* p, std::int64_t n, std::int64_t valid, Lanes lanes,
                                                 const Normalizer<C>& normalize,
@@ -363,17 +322,6 @@ class RowPart {
   __device__ static int At(int j, Lanes lanes) { return (j * lanes.count + lanes.lane) * kVector; }
   __device__ static bool Holds(const Place& place, int j, Lanes lanes) {
     return At(j, lanes) < place.end && (j < kSlots || lanes.lane == 0);
-  }
-
-  template <int kSure>
-  __device__ __forceinline__ void Settle(const Place& place, Lanes lanes) {
-    skip_ = place.skip;
-    if constexpr (kSkew) before_ = BlendMask(lanes.lane == 0 ? skip_ * static_cast<int>(sizeof(In)) : 0);
-    if (place.end == Most(lanes)) return;
-#pragma unroll
-    for (int j = kSure; j < kCount; ++j) {
-      if (place.end < At(j, lanes) + kVector) w_[j] = MaskFrom<In>(w_[j], place.end - At(j, lanes));
-    }
   }
 
   uint4 w_[kCount];

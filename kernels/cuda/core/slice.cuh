@@ -3,46 +3,38 @@
 #include <cuda_pipeline.h>
 
 #include "kernels/cuda/blocks/bulk.cuh"
-#include "kernels/cuda/blocks/bulk_ring.cuh"
 #include "kernels/cuda/core/row_part.cuh"
-#include "kernels/cuda/core/single.cuh"
 
 // Neighbouring chunks of a row, held by a warp in shared memory as the aligned vectors that memory has (see
 // core/row_part.cuh): few registers, so that many bytes can be on their way, and the first chunk can be worked on while
 // the last is still coming.
 namespace softmax::kernels::cuda {
 
-// kCompact: with loops over the vectors instead of long stretches of code, which take more registers.
-// kAtOnce: whole chunks that are reduced together, which takes registers too.
-template <typename In, bool kSkew, bool kLog, int kMost = 4, bool kCompact = false, int kAtOnce = 2>
+// kAtOnce: whole chunks that are reduced together, which takes registers.
+template <typename In, int kAtOnce>
 class Slice {
  public:
   using C = ComputeOf<In>;
   static constexpr int kVector = Element<In>::kVector;
-  static constexpr int kMaxChunks = kMost;
+  static constexpr int kMaxChunks = 4;
   static constexpr int kChunkVectors = kChunkSlots * 32;
   // Fewer instructions where registers allow it, as 16-bit elements take the most of them for their bytes: each chunk
   // asks once, and not each vector, if exponentials and results have their plain forms.
   static constexpr bool kSparing = sizeof(In) == 2 && kAtOnce == 1;
-  static constexpr bool kSingles = kSkew && sizeof(In) == 8;
-
-  // Names the place of a slice whose copy is in `shared` already: `chunks` chunks there and, unless every row begins on
-  // a 128-byte line, kEdgeVectors. Vectors lie on lines of shared memory as they do in global memory.
-  __device__ __forceinline__ void Attach(const In* p, std::int64_t n, int chunks, uint4* shared) {
-    chunks_ = chunks;
-    skip_ = kSkew ? Misalignment(p) : 0;
-    shared_ = shared + LineVectors(p - skip_);
-    const int most = (chunks * kChunkVectors + (kSkew ? 1 : 0)) * kVector;
-    const std::int64_t end = n + skip_;
-    end_ = end <= 0 ? 0 : end < most ? static_cast<int>(end) : most;
-  }
 
   // Starts the copy. `p`: the first column; `n`: columns from there to the end of what counts; `chunks` <= kMaxChunks.
   // The lanes begin on a 128-byte line, so that each access of the warp touches four of them and no fifth.
   __device__ __forceinline__ void Start(const In* p, std::int64_t n, Around around, int chunks, uint4* shared) {
     WaitForBulkReads();
     __syncwarp();  // what the slice held before has been read by all
-    Attach(p, n, chunks, shared);
+    chunks_ = chunks;
+    skip_ = Misalignment(p);
+    // Vectors lie on lines of shared memory as they do in global memory: unless every row begins on a 128-byte line,
+    // the slice takes kEdgeVectors more than its chunks.
+    shared_ = shared + LineVectors(p - skip_);
+    const int most = (chunks * kChunkVectors + Behind()) * kVector;
+    const std::int64_t end = n + skip_;
+    end_ = end <= 0 ? 0 : end < most ? static_cast<int>(end) : most;
     const In* const base = p - skip_;
     const int first = around.before ? 0 : skip_;
     const int whole = around.after ? end_ : end_ / kVector * kVector;  // vectors that start below it are read whole
@@ -64,30 +56,13 @@ class Slice {
     }
     StartEnds(base, first, whole);
   }
-  // The same by one bulk copy, which ends a phase of `barrier`. All have read what was there before.
-  __device__ __forceinline__ void StartBulk(const In* p, std::int64_t n, Around around, int chunks, uint4* shared,
-                                            std::uint64_t* barrier) {
-    Attach(p, n, chunks, shared);
-    const In* const base = p - skip_;
-    const int first = around.before ? 0 : skip_;
-    const int whole = around.after ? end_ : end_ / kVector * kVector;
-    const int begin = first > 0 ? 1 : 0;
-    const int vectors = (whole + kVector - 1) / kVector - begin;
-    if (lane_ == 0) StartBulkLoad(shared_ + begin, base + begin * kVector, vectors * kVectorBytes, barrier);
-    StartEnds(base, first, whole);
-  }
-
   // Calls publish(k, statistics) for every chunk, in order, as they arrive. `valid`: the row's columns that count, if
   // the slice begins it.
   template <typename F>
   __device__ __forceinline__ void Reduce(const In* p, std::int64_t valid, const Scale<C>& scale, F publish) const {
     // Chunks that do not end on a line end in what is copied with the next one.
-    const int ahead = kSkew || LineVectors(p - skip_) != 0 ? 1 : 0;
-    ReduceAfter([&](int k) { Wait(k + ahead); }, valid, scale, publish);
-  }
-  // The same where wait(k) waits for the copy of chunk k.
-  template <typename W, typename F>
-  __device__ __forceinline__ void ReduceAfter(W wait, std::int64_t valid, const Scale<C>& scale, F publish) const {
+    const int ahead = LineVectors(p - skip_) != 0 ? 1 : Behind();
+    const auto wait = [&](int k) { Wait(k + ahead); };
     int k = ReduceWhole<kAtOnce>(0, wait, scale, publish);
 #pragma unroll 1
     for (; k < chunks_; ++k) {
@@ -100,37 +75,32 @@ class Slice {
   // The statistics of one chunk, whose copy has arrived. The last one of a row may be nearly empty; slots without
   // columns change no bit.
   __device__ __forceinline__ Stats<C> AnyChunkStats(int k, std::int64_t valid, const Scale<C>& scale) const {
-    if constexpr (kSingles) {
-      return SingleChunkStats<kLog>(Singles(k), end_ - skip_ - k * Element<In>::kChunk, valid, scale);
-    }
     const bool is_short = end_ - skip_ - k * kChunkVectors * kVector <= 32 * kVector;
     return is_short ? ChunkStats<1>(k, valid, scale) : ChunkStats<kChunkSlots>(k, valid, scale);
   }
   // Those of kSlots vectors a lane from the chunk's first on.
   template <int kSlots>
   __device__ __forceinline__ Stats<C> ChunkStats(int k, std::int64_t valid, const Scale<C>& scale) const {
-    constexpr int kCount = kSlots + (kSkew ? 1 : 0);
+    constexpr int kCount = kSlots + 1;
     const int first = k * kChunkVectors;
     uint4 w[kCount];
-    if (end_ >= (first + kSlots * 32 + (kSkew ? 1 : 0)) * kVector) {
+    if (end_ >= (first + kSlots * 32 + Behind()) * kVector) {
 #pragma unroll
       for (int j = 0; j < kSlots; ++j) w[j] = shared_[first + j * 32 + lane_];
-      if constexpr (kSkew) w[kSlots] = shared_[first + kSlots * 32];
+      w[kSlots] = shared_[first + kSlots * 32 + Behind() - 1];
     } else {
 #pragma unroll
       for (int j = 0; j < kSlots; ++j) w[j] = At(first + j * 32 + lane_);
-      if constexpr (kSkew) w[kSlots] = At(first + kSlots * 32);
+      w[kSlots] = At(first + kSlots * 32);
     }
     uint4 v[kSlots];
     const BlendMask mask = Mask();
 #pragma unroll
-    for (int j = 0; j < kSlots; ++j) v[j] = kSkew ? mask.Blend(w[j], w[j + (kSkew ? 1 : 0)]) : w[j];
-    return FirstVectorsStats<In, kSlots, kSkew, kLog, false>(v, skip_, valid, Lanes{lane_, 32}, scale);
+    for (int j = 0; j < kSlots; ++j) v[j] = mask.Blend(w[j], w[j + 1]);
+    return FirstVectorsStats<In, kSlots, true, false>(v, skip_, valid, Lanes{lane_, 32}, scale);
   }
 
-  // As RowPart::Store. `n` and `valid` are counted from the slice's first column. kDirect: from registers, so that the
-  // place is free at once.
-  template <bool kDirect = false>
+  // As RowPart::Store. `n` and `valid` are counted from the slice's first column.
   __device__ __forceinline__ void Store(In* p, std::int64_t n, std::int64_t valid, bool row_first,
                                         const Normalizer<C>& normalize) const {
     In* const base = p - skip_;
@@ -148,29 +118,7 @@ class Slice {
     for (int at = body + lane_ * kVector; at < end; at += 32 * kVector) {
       StoreEdge(base, at, from, end, valid_end, normalize);
     }
-    if constexpr (kDirect) {
-      StoreDirect(base, from > 0 ? 1 : 0, body / kVector, normalize);
-    } else {
-      StoreWhole(base, from > 0 ? 1 : 0, body / kVector, normalize);
-    }
-  }
-
-  // Stores the results of one chunk whose vectors the lanes have in registers, of a row on 16-byte boundaries.
-  __device__ __forceinline__ static void StoreKept(In* p, int n, int valid, const uint4 (&v)[kChunkSlots],
-                                                   const Normalizer<C>& normalize) {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-    if (min(n, valid) >= kChunkVectors * kVector) {
-      WithResults(normalize, [&](auto result) {
-#pragma unroll
-        for (int j = 0; j < kChunkSlots; ++j) reinterpret_cast<uint4*>(p)[j * 32 + lane] = result(v[j]);
-      });
-      return;
-    }
-#pragma unroll
-    for (int j = 0; j < kChunkSlots; ++j) {
-      const int at = (j * 32 + lane) * kVector;
-      if (at < n) StoreRange(p + at, VectorResults<In, true>(v[j], valid - at, normalize), 0, n - at);
-    }
+    StoreWhole(base, from > 0 ? 1 : 0, body / kVector, normalize);
   }
 
  private:
@@ -188,7 +136,7 @@ class Slice {
   __device__ __forceinline__ int ReduceWhole(int k, W wait, const Scale<C>& scale, F publish) const {
     if constexpr (kCount <= kMaxChunks) {
 #pragma unroll 1
-      for (; k + kCount <= chunks_ && end_ >= ((k + kCount) * kChunkVectors + (kSkew ? 1 : 0)) * kVector; k += kCount) {
+      for (; k + kCount <= chunks_ && end_ >= ((k + kCount) * kChunkVectors + Behind()) * kVector; k += kCount) {
         wait(k + kCount - 1);
         __syncwarp();
         const BlendMask mask = Mask();
@@ -196,85 +144,23 @@ class Slice {
           const uint4* const from = shared_ + (k + i) * kChunkVectors + lane_;
 #pragma unroll
           for (int j = 0; j < kChunkSlots; ++j) v[j] = from[j * 32];
-          if constexpr (kSkew) {
-            const uint4 after = from[kChunkSlots * 32 - lane_];
+          const uint4 after = from[kChunkSlots * 32 - lane_ + Behind() - 1];
 #pragma unroll
-            for (int j = 0; j < kChunkSlots; ++j) v[j] = mask.Blend(v[j], j + 1 < kChunkSlots ? v[j + 1] : after);
-          }
+          for (int j = 0; j < kChunkSlots; ++j) v[j] = mask.Blend(v[j], j + 1 < kChunkSlots ? v[j + 1] : after);
         };
         Stats<C> stats[kCount];
-        if constexpr (kSingles) {
-          SingleChunksStats<kCount, true>(Singles(k), kCount * Element<In>::kChunk, scale, stats);
-        } else if constexpr (kCompact) {
-          CompactStats(k, scale, stats);
-        } else {
-          ChunksStats<In, kCount, kSkew, kSparing>(load, skip_, scale, stats);
-        }
+        ChunksStats<In, kCount, true, kSparing>(load, skip_, scale, stats);
 #pragma unroll
         for (int i = 0; i < kCount; ++i) publish(k + i, stats[i]);
       }
     }
     return k;
   }
+  // Vectors behind those of a chunk that its last columns lie in: one where the row misses the boundaries.
+  __device__ __forceinline__ int Behind() const { return skip_ > 0 ? 1 : 0; }
   __device__ __forceinline__ BlendMask Mask() const {
-    const int bytes = kSkew && lane_ == 0 ? skip_ * static_cast<int>(sizeof(In)) : 0;
+    const int bytes = lane_ == 0 ? skip_ * static_cast<int>(sizeof(In)) : 0;
     return kSparing ? BlendMask::Short(bytes) : BlendMask(bytes);
-  }
-  // The columns of chunk k, where lanes take them one by one.
-  __device__ __forceinline__ const In* Singles(int k) const {
-    return reinterpret_cast<const In*>(shared_) + skip_ + k * Element<In>::kChunk;
-  }
-  // What ChunksStats gives for whole chunks from k on.
-  template <int kCount>
-  __device__ __forceinline__ void CompactStats(int k, const Scale<C>& scale, Stats<C> (&stats)[kCount]) const {
-    const uint4* const from = shared_ + k * kChunkVectors + lane_;
-    const BlendMask mask(kSkew && lane_ == 0 ? skip_ * static_cast<int>(sizeof(In)) : 0);
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      uint4 v[kChunkSlots];
-#pragma unroll
-      for (int j = 0; j < kChunkSlots; ++j) v[j] = from[i * kChunkVectors + j * 32];
-      // The maximum does not mind in which of lane 0's vectors the chunk's last elements are.
-      if constexpr (kSkew) v[0] = mask.Blend(v[0], from[(i + 1) * kChunkVectors - lane_]);
-      stats[i].max = LaneMaximum<In, kChunkSlots, true>(v, 0, Lanes{lane_, 32});
-    }
-    WarpMaxima(stats);
-    C corrections[kCount];
-    double totals[kCount];
-    bool plain = true;
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      const ExpBase<C> base(stats[i].max, scale);
-      corrections[i] = base.correction;
-      plain = plain && base.IsPlain();
-    }
-    const auto add_up = [&](auto exp) {
-      C sums[kCount][kVector] = {};
-#pragma unroll 2
-      for (int j = 0; j < kChunkSlots; ++j) {
-#pragma unroll
-        for (int i = 0; i < kCount; ++i) {
-          const uint4* const at = from + i * kChunkVectors + j * 32;
-          uint4 v = *at;
-          if constexpr (kSkew) v = mask.Blend(v, at[32 - lane_]);
-          C x[kVector];
-          Unpack<In>(v, x);
-#pragma unroll
-          for (int e = 0; e < kVector; ++e) sums[i][e] += exp(i, x[e]);
-        }
-      }
-#pragma unroll
-      for (int i = 0; i < kCount; ++i) {
-        if constexpr (kSkew) RotateSums<In>(skip_, Lanes{lane_, 32}, sums[i]);
-        totals[i] = PlacesSum(sums[i]);
-      }
-    };
-    if (plain) {
-      add_up([&](int i, C x) { return ExpBase<C>(stats[i].max, scale).PlainExp(x, scale); });
-    } else {
-      add_up([&](int i, C x) { return ExpBase<C>(stats[i].max, scale).Exp(x, scale); });
-    }
-    WarpSums(totals, corrections, stats);
   }
   // Stores the results of vectors [first, last), again on 128-byte lines. Written in place and stored chunk by chunk in
   // one piece each, they reach the memory in longer runs than from registers.
@@ -307,78 +193,27 @@ class Slice {
     }
 #endif
   }
-  // Stores them from registers.
-  __device__ __forceinline__ void StoreDirect(In* base, int first, int last, const Normalizer<C>& normalize) const {
-    WithResults(normalize, [&](auto result) {
-#pragma unroll 1
-      for (int k = 0; k < chunks_; ++k) {
-        const int start = k * kChunkVectors + lane_ - LineVectors(base);
-        uint4 x[kChunkSlots];
-#pragma unroll
-        for (int j = 0; j < kChunkSlots; ++j) {
-          const int vector = start + j * 32;
-          if (vector >= first && vector < last) x[j] = shared_[vector];
-        }
-#pragma unroll
-        for (int j = 0; j < kChunkSlots; ++j) {
-          const int vector = start + j * 32;
-          if (vector >= first && vector < last) *reinterpret_cast<uint4*>(base + vector * kVector) = result(x[j]);
-        }
-        const int after = start + kChunkVectors;
-        if (k == chunks_ - 1 && after >= first && after < last) {
-          *reinterpret_cast<uint4*>(base + after * kVector) = result(shared_[after]);
-        }
-      }
-    });
-  }
-  // Calls f with what gives a vector's results, in its plain form where there is one.
-  template <typename F>
-  __device__ __forceinline__ static void WithResults(const Normalizer<C>& normalize, F f) {
-    if constexpr (!kLog) {
-      if (normalize.base.IsPlain()) return f([&](const uint4& v) { return PlainResults<In>(v, normalize); });
-    } else if constexpr (sizeof(In) == 2) {
-      if (normalize.IsPlain()) return f([&](const uint4& v) { return PlainLogResults<In>(v, normalize); });
-    }
-    f([&](const uint4& v) { return VectorResults<In, true>(v, kVector, normalize); });
-  }
   // Replaces a lane's vectors of a chunk by their results, those in [first, last). kFull: that is all of them, and
   // their loads need not wait for comparisons.
   template <bool kFull>
   __device__ __forceinline__ void Replace(int start, int first, int last, const Normalizer<C>& normalize) const {
-    if constexpr (kCompact) {
-      if (!kLog && normalize.base.IsPlain()) {
-        ReplaceEach<kFull>(start, first, last, [&](const uint4& v) { return PlainResults<In>(v, normalize); });
-      } else {
-        ReplaceEach<kFull>(start, first, last,
-                           [&](const uint4& v) { return VectorResults<In, true>(v, kVector, normalize); });
+    const auto replace = [&](auto result) {
+      uint4 x[kChunkSlots];
+#pragma unroll
+      for (int j = 0; j < kChunkSlots; ++j) {
+        const int vector = start + j * 32;
+        if (kFull || (vector >= first && vector < last)) x[j] = shared_[vector];
       }
+#pragma unroll
+      for (int j = 0; j < kChunkSlots; ++j) {
+        const int vector = start + j * 32;
+        if (kFull || (vector >= first && vector < last)) shared_[vector] = result(x[j]);
+      }
+    };
+    if constexpr (kSparing) {
+      WithResults<In>(normalize, replace);
     } else {
-      const auto replace = [&](auto result) {
-        uint4 x[kChunkSlots];
-#pragma unroll
-        for (int j = 0; j < kChunkSlots; ++j) {
-          const int vector = start + j * 32;
-          if (kFull || (vector >= first && vector < last)) x[j] = shared_[vector];
-        }
-#pragma unroll
-        for (int j = 0; j < kChunkSlots; ++j) {
-          const int vector = start + j * 32;
-          if (kFull || (vector >= first && vector < last)) shared_[vector] = result(x[j]);
-        }
-      };
-      if constexpr (kSparing) {
-        WithResults(normalize, replace);
-      } else {
-        replace([&](const uint4& v) { return VectorResults<In, true>(v, kVector, normalize); });
-      }
-    }
-  }
-  template <bool kFull, typename F>
-  __device__ __forceinline__ void ReplaceEach(int start, int first, int last, F result) const {
-#pragma unroll 2
-    for (int j = 0; j < kChunkSlots; ++j) {
-      const int vector = start + j * 32;
-      if (kFull || (vector >= first && vector < last)) shared_[vector] = result(shared_[vector]);
+      replace([&](const uint4& v) { return VectorResults<In, true>(v, kVector, normalize); });
     }
   }
   __device__ __forceinline__ void ReplaceOne(int vector, int first, int last, const Normalizer<C>& normalize) const {
@@ -405,11 +240,9 @@ class Slice {
   }
   // Waits for the copies of chunks up to `last`.
   __device__ __forceinline__ static void Wait(int last) {
-    static_assert(kMaxChunks <= 5, "the cases below");
+    static_assert(kMaxChunks == 4, "the cases below");
     const int later = kMaxChunks - 1 - last;
-    if (kMaxChunks > 4 && later >= 4) {
-      __pipeline_wait_prior(4);
-    } else if (later >= 3) {
+    if (later >= 3) {
       __pipeline_wait_prior(3);
     } else if (later == 2) {
       __pipeline_wait_prior(2);

@@ -115,15 +115,4 @@ struct LaunchParams {
 };
 static_assert(sizeof(LaunchParams) <= 4096, "the classic limit of kernel parameters");
 
-// One input type's kernels: [0] writes the same type, [1] any other, by a switch at run time. `small` runs batches of
-// small contiguous rows; `all` runs everything.
-struct KernelTable {
-  const void* small[2];
-  const void* all[2];
-};
-const KernelTable& Float32Kernels();
-const KernelTable& Float16Kernels();
-const KernelTable& BFloat16Kernels();
-const KernelTable& Float64Kernels();
-
 }  // namespace softmax::kernels::cuda

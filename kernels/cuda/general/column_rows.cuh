@@ -8,7 +8,7 @@
 // by the thread that also read the element. Chunks that do not fit in shared memory are read twice.
 namespace softmax::kernels::cuda {
 
-template <typename In, bool kSame>
+template <typename In>
 class ColumnRows {
  public:
   using C = ComputeOf<In>;
@@ -136,7 +136,7 @@ class ColumnRows {
   __device__ void WriteRow() {
     const std::int64_t valid = Valid(my_row_);
     const Normalizer<C> normalize(scale_, row_stats_[my_row_], segment_.log != 0, valid == 0);
-    ForOutputType<In, kSame>(params_.output_type, [&](auto* type) {
+    ForAnyType(params_.output_type, [&](auto* type) {
       using Out = std::remove_pointer_t<decltype(type)>;
       Out* const output = static_cast<Out*>(segment_.output) + outer_ * segment_.output_stride + first_ + my_row_;
       for (int chunk = chunks_ - 1; chunk >= 0; --chunk) {

@@ -2,7 +2,15 @@
 #include "kernels/cuda/general/kernel.cuh"
 
 namespace softmax::kernels::cuda {
+namespace {
 
-const KernelTable& SOFTMAX_OF_ELEMENT(Kernels)() { return KernelsOf<SOFTMAX_ELEMENT>(); }
+template <typename In>
+std::vector<Kernel> Make() {
+  return {{Room::kGeneral, 0, 0, kSkew | kLog | kMixed, Address(&GeneralKernel<In>)}};
+}
+
+}  // namespace
+
+SOFTMAX_UNIT(GeneralKernels)
 
 }  // namespace softmax::kernels::cuda

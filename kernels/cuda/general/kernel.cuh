@@ -42,29 +42,23 @@ __device__ __forceinline__ Share ShareOf(const LaunchParams& params, bool cluste
   return share;
 }
 
-// Walks a share of a list and calls run(segment, begin, end) with the items counted within the segment.
-// With kShared the block reads each segment into shared memory together, which frees registers; otherwise each warp
-// goes its own way without barriers.
-template <bool kShared, typename F>
+// Walks a share of a list and calls run(segment, begin, end) with the items counted within the segment. The block reads
+// each segment into shared memory together, which frees registers.
+template <typename F>
 __device__ __forceinline__ void ForItems(const LaunchParams& params, Share share, F run) {
   auto& [first, last, index, end] = share;
   while (first < last) {
     const std::int64_t next = index + 1 < end ? SegmentAt(params, index + 1).first_item : last;
     const std::int64_t stop = next < last ? next : last;
-    if constexpr (kShared) {
-      __shared__ DeviceSegment segment;
-      constexpr int kWords = sizeof(DeviceSegment) / sizeof(std::uint32_t);
-      __syncthreads();  // the last segment's users are done with it, and with the other shared memory
-      if (threadIdx.x < kWords) {
-        reinterpret_cast<std::uint32_t*>(&segment)[threadIdx.x] =
-            reinterpret_cast<const std::uint32_t*>(&SegmentAt(params, index))[threadIdx.x];
-      }
-      __syncthreads();
-      run(segment, first - segment.first_item, stop - segment.first_item);
-    } else {
-      const DeviceSegment segment = SegmentAt(params, index);
-      run(segment, first - segment.first_item, stop - segment.first_item);
+    __shared__ DeviceSegment segment;
+    constexpr int kWords = sizeof(DeviceSegment) / sizeof(std::uint32_t);
+    __syncthreads();  // the last segment's users are done with it, and with the other shared memory
+    if (threadIdx.x < kWords) {
+      reinterpret_cast<std::uint32_t*>(&segment)[threadIdx.x] =
+          reinterpret_cast<const std::uint32_t*>(&SegmentAt(params, index))[threadIdx.x];
     }
+    __syncthreads();
+    run(segment, first - segment.first_item, stop - segment.first_item);
     first = stop;
     ++index;
   }
@@ -85,42 +79,29 @@ __device__ __forceinline__ const Scale<ComputeOf<In>>& SharedScale(double scale)
 template <typename In>
 constexpr int kMinBlocks = sizeof(In) == 8 ? 1 : 2;
 
-template <typename In, bool kSame>
+template <typename In>
 __global__ void __launch_bounds__(kBlockThreads, kMinBlocks<In>)
-    SmallRowsKernel(const __grid_constant__ LaunchParams params) {
-  ForItems<false>(params, ShareOf(params, false),
-                  [&](const DeviceSegment& segment, std::int64_t begin, std::int64_t end) {
-                    const auto scale = Scale<ComputeOf<In>>::Of(segment.scale);
-                    for (std::int64_t item = begin; item < end; ++item) {
-                      RunSmallRows<In, kSame>(segment, params.output_type, item, scale);
-                    }
-                  });
-  Complete(params.completion);
-}
-
-template <typename In, bool kSame>
-__global__ void __launch_bounds__(kBlockThreads, kMinBlocks<In>)
-    AllRowsKernel(const __grid_constant__ LaunchParams params) {
+    GeneralKernel(const __grid_constant__ LaunchParams params) {
   extern __shared__ __align__(16) unsigned char shared[];
-  LargeRows<In, kSame> large(params, shared);
+  LargeRows<In> large(params, shared);
   // First the rows that take the whole cluster, then what each block does alone; one copy of the code for both.
   bool clusters = params.cluster_items > 0;
   // A block's shared memory may be written by others only once it has started.
   if (clusters) Team{static_cast<int>(params.cluster_blocks)}.Sync();
   while (true) {
     const Team team{clusters ? static_cast<int>(params.cluster_blocks) : 1};
-    ForItems<true>(
+    ForItems(
         params, ShareOf(params, clusters),
         [&](const DeviceSegment& segment, std::int64_t begin, std::int64_t end) __attribute__((always_inline)) {
           const auto& scale = SharedScale<In>(segment.scale);
           if (segment.inner > 1) {
-            ColumnRows<In, kSame> columns(params, shared, segment, scale);
+            ColumnRows<In> columns(params, shared, segment, scale);
             for (std::int64_t item = begin; item < end; ++item) columns.Run(item);
           } else if (segment.cols > Element<In>::kSmall) {
             large.Run(segment, begin, end, team, scale);
           } else {
             for (std::int64_t item = begin; item < end; ++item) {
-              RunSmallRows<In, kSame>(segment, params.output_type, item, scale);
+              RunSmallRows<In>(segment, params.output_type, item, scale);
             }
           }
         });
@@ -130,15 +111,6 @@ __global__ void __launch_bounds__(kBlockThreads, kMinBlocks<In>)
     clusters = false;
   }
   Complete(params.completion);
-}
-
-template <typename In>
-const KernelTable& KernelsOf() {
-  static const KernelTable table{{reinterpret_cast<const void*>(&SmallRowsKernel<In, true>),
-                                  reinterpret_cast<const void*>(&SmallRowsKernel<In, false>)},
-                                 {reinterpret_cast<const void*>(&AllRowsKernel<In, true>),
-                                  reinterpret_cast<const void*>(&AllRowsKernel<In, false>)}};
-  return table;
 }
 
 }  // namespace softmax::kernels::cuda

@@ -10,7 +10,7 @@
 // the rest, last part first, so that the L2 still has some of it.
 namespace softmax::kernels::cuda {
 
-template <typename In, bool kSame>
+template <typename In>
 class LargeRows {
  public:
   using C = ComputeOf<In>;
@@ -60,7 +60,7 @@ class LargeRows {
       if (step != mine_ - 1) Recall(step);
       const std::int64_t column = ColumnAt(step);
       const bool wide = segment.output_wide != 0;
-      ForOutputType<In, kSame>(params_.output_type, [&](auto* type) {
+      ForAnyType(params_.output_type, [&](auto* type) {
         auto* output = static_cast<decltype(type)>(segment.output) + row * segment.output_stride;
         WritePart<In>(output + column, Within(segment.cols, column), Within(valid_, column), wide, lanes_, v_,
                       normalize);

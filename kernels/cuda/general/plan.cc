@@ -2,10 +2,8 @@
 
 #include <algorithm>
 
-#include "kernels/cuda/batch/batch.h"
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/core/divide.h"
-#include "kernels/cuda/core/of_type.h"
 
 namespace softmax::kernels::cuda {
 namespace {
@@ -106,7 +104,6 @@ bool UsesCluster(DataType type, const Segment& s, const Plan& plan) {
 Plan MakePlan(DataType type, const Segment* segments, std::int64_t count, const Device& device) {
   Plan plan;
   const Widest widest = FindWidest(type, segments, count);
-  plan.small_rows_only = std::max({widest.block_chunks, widest.cluster_chunks, widest.column_cols}) == 0;
   if (device.clusters && widest.cluster_chunks > 0) {
     plan.cluster_blocks = ClusterBlocks(widest.cluster_chunks, widest.cluster_rows, device);
   }
@@ -147,14 +144,6 @@ DeviceSegment ToDevice(DataType input_type, DataType output_type, const Segment&
   d.input_wide = wide(s.input, s.input_stride, Bytes(input_type));
   d.output_wide = wide(s.output, s.output_stride, Bytes(output_type));
   return d;
-}
-
-const KernelTable& KernelTableFor(DataType type) {
-  return OfType(type, Float32Kernels, Float16Kernels, BFloat16Kernels, Float64Kernels);
-}
-
-const BatchKernels& BatchKernelsFor(DataType type) {
-  return OfType(type, Float32BatchKernels, Float16BatchKernels, BFloat16BatchKernels, Float64BatchKernels);
 }
 
 }  // namespace softmax::kernels::cuda

@@ -19,7 +19,6 @@ struct Plan {
   int table_entries = 0;
   int stash_chunks = 0;
   int dynamic_bytes = 0;
-  bool small_rows_only = true;
 };
 
 // Segments must have passed CheckSegment.
@@ -32,7 +31,5 @@ bool UsesCluster(DataType input_type, const Segment& segment, const Plan& plan);
 std::int64_t ItemsOf(DataType input_type, const Segment& segment);
 
 DeviceSegment ToDevice(DataType input_type, DataType output_type, const Segment& segment, std::int64_t first_item);
-
-const KernelTable& KernelTableFor(DataType type);
 
 }  // namespace softmax::kernels::cuda

@@ -6,7 +6,7 @@
 // block's warps take at one time: kBlockThreads / lanes rows.
 namespace softmax::kernels::cuda {
 
-template <typename In, bool kSame, int kSlots>
+template <typename In, int kSlots>
 __device__ __forceinline__ void RunSmallRowsSlots(const DeviceSegment& segment, DataType output_type, std::int64_t item,
                                                   const Scale<ComputeOf<In>>& scale) {
   const int lanes_per_row = static_cast<int>(segment.lanes);
@@ -24,24 +24,24 @@ __device__ __forceinline__ void RunSmallRowsSlots(const DeviceSegment& segment, 
 #pragma unroll
   for (uint4& vector : v) Opaque(vector);  // its elements would take more registers than it does
   const Normalizer<ComputeOf<In>> normalize(scale, stats, segment.log != 0, valid == 0);
-  ForOutputType<In, kSame>(output_type, [&](auto* type) {
+  ForAnyType(output_type, [&](auto* type) {
     auto* output = static_cast<decltype(type)>(segment.output) + row * segment.output_stride;
     WritePart<In>(output, cols, valid, segment.output_wide != 0, lanes, v, normalize);
   });
 }
 
-template <typename In, bool kSame>
+template <typename In>
 __device__ __forceinline__ void RunSmallRows(const DeviceSegment& segment, DataType output_type, std::int64_t item,
                                              const Scale<ComputeOf<In>>& scale) {
   constexpr int kSlots = SmallSlots(sizeof(In));
   // Empty slots add exact zeros to the sums, so the number compiled for does not show in the bits.
   const int per_slot = static_cast<int>(segment.lanes) * Element<In>::kVector;
   if (segment.cols <= 2 * per_slot) {
-    RunSmallRowsSlots<In, kSame, 2>(segment, output_type, item, scale);
+    RunSmallRowsSlots<In, 2>(segment, output_type, item, scale);
   } else if (kSlots == 4 || segment.cols <= 4 * per_slot) {
-    RunSmallRowsSlots<In, kSame, 4>(segment, output_type, item, scale);
+    RunSmallRowsSlots<In, 4>(segment, output_type, item, scale);
   } else {
-    RunSmallRowsSlots<In, kSame, kSlots>(segment, output_type, item, scale);
+    RunSmallRowsSlots<In, kSlots>(segment, output_type, item, scale);
   }
 }
 

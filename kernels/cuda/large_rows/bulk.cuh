@@ -3,9 +3,8 @@
 #include "kernels/cuda/blocks/bulk.cuh"
 #include "kernels/cuda/blocks/complete.cuh"
 #include "kernels/cuda/core/quotient.cuh"
-#include "kernels/cuda/core/single.cuh"
+#include "kernels/cuda/large_rows/bulk.h"
 #include "kernels/cuda/small_rows/small.cuh"
-#include "kernels/cuda/small_rows/tile.h"
 
 // Rows of several chunks, or parts of them, in shared memory as the aligned vectors that memory has (see
 // core/row_part.cuh), copied there and back in bulk. Few warps share them, so that what belongs to a row and not to its
@@ -15,7 +14,7 @@ namespace softmax::kernels::cuda {
 
 // Some neighbouring columns of a row, from the beginning of a chunk on. kSkew: rows may miss the boundaries. kApart:
 // the first lane's vectors, which end in the next ones, are made once and lie apart; otherwise each time they are read.
-template <typename In, bool kSkew, bool kLog, bool kApart = false>
+template <typename In, bool kSkew, bool kApart = false>
 class BulkPart {
  public:
   using C = ComputeOf<In>;
@@ -56,15 +55,8 @@ class BulkPart {
   // By the warp that takes the last of the columns that count, once the copy is there: the other places of the first
   // `slots` slots, and of the vector after them, hold nothing.
   __device__ __forceinline__ void Fill(int slots) const {
-    FillEnd();
-    FillBehind(slots);
-  }
-  // The same for the last vector that is copied, and, at any time, for those behind it.
-  __device__ __forceinline__ void FillEnd() const {
     const int at = end_ + lane_;
     if (at < Tail() * kVector) reinterpret_cast<In*>(shared_)[at] = Nothing();
-  }
-  __device__ __forceinline__ void FillBehind(int slots) const {
     for (int v = Tail() + lane_; v < slots * 32 + kBehind; v += 32) shared_[v] = NothingVector<In>();
   }
 
@@ -76,30 +68,16 @@ class BulkPart {
     __syncwarp();
   }
 
-  // The vectors of a lane, as counted from the part's first column.
-  template <int kSlots>
-  __device__ __forceinline__ void Load(uint4 (&v)[kSlots]) const {
-    const BlendMask mask = Mask();
-#pragma unroll
-    for (int j = 0; j < kSlots; ++j) v[j] = shared_[j * 32 + lane_];
-    if constexpr (kSkew) {
-      const uint4 behind = shared_[kSlots * 32];
-#pragma unroll
-      for (int j = 0; j < kSlots; ++j) v[j] = mask.Blend(v[j], j + 1 < kSlots ? v[j + 1 < kSlots ? j + 1 : 0] : behind);
-    }
-  }
-
-  // Calls publish(k, statistics) for chunks [k, last). `valid`: the row's columns that count.
+  // Calls publish(k, statistics) for chunks [k, last). `careful`: the row's columns that count, or kManyColumns
+  // where few of them want no more care.
   template <typename F>
-  __device__ __forceinline__ void Reduce(int k, int last, int valid, const Scale<C>& scale, F publish) const {
+  __device__ __forceinline__ void Reduce(int k, int last, int careful, const Scale<C>& scale, F publish) const {
     const BlendMask mask = Mask();
-    if constexpr (kLog) {
-      if (k == 0 && valid <= kPreciseColumns) {
-        uint4 v[1] = {Blend(mask, *From(0), shared_ + 32)};
-        if (slots_ == 0) v[0] = NothingVector<In>();
-        publish(0, Stats<C>(PreciseStats<In, false>(v, Lanes{lane_, 32}, scale)));
-        k = 1;
-      }
+    if (k == 0 && careful <= kPreciseColumns) {
+      uint4 v[1] = {Blend(mask, *From(0), shared_ + 32)};
+      if (slots_ == 0) v[0] = NothingVector<In>();
+      publish(0, Stats<C>(PreciseStats<In, false>(v, Lanes{lane_, 32}, scale)));
+      k = 1;
     }
 #pragma unroll 1
     for (; k + 2 <= last && (k + 2) * kChunkSlots <= slots_; k += 2) {
@@ -120,46 +98,9 @@ class BulkPart {
     }
   }
 
-  // The same for doubles, which lanes take one by one. It needs no Fill().
-  template <typename F>
-  __device__ __forceinline__ void ReduceSingles(int k, int last, int valid, const Scale<C>& scale, F publish) const {
-    constexpr int kChunk = Element<In>::kChunk;
-    const In* const row = reinterpret_cast<const In*>(shared_) + skip_;
-#pragma unroll 1
-    for (; k + 2 <= last && (k + 2) * kChunk <= valid; k += 2) {
-      Stats<C> stats[2];
-      SingleChunksStats<2, true>(row + k * kChunk, 2 * kChunk, scale, stats);
-      publish(k, stats[0]);
-      publish(k + 1, stats[1]);
-    }
-#pragma unroll 1
-    for (; k < last; ++k) {
-      publish(k, SingleChunkStats<kLog>(row + k * kChunk, valid - k * kChunk, k == 0 ? valid : kManyColumns, scale));
-    }
-  }
-
   // Replaces vectors [first, last) by their results.
   __device__ __forceinline__ void Replace(int first, int last, const Normalizer<C>& normalize) const {
-    if constexpr (kLog && sizeof(In) == 2) {
-      if (normalize.IsPlain()) {
-        ReplaceEach(first, last, [&](const uint4& v) { return Plain(v, normalize); });
-        return;
-      }
-    }
-    if constexpr (!kLog) {
-      if (normalize.base.IsPlain()) {
-        ReplaceEach(first, last, [&](const uint4& v) { return Plain(v, normalize); });
-        return;
-      }
-    }
-    if constexpr (kLog && sizeof(In) >= 4) {
-      ReplaceEach(first, last, [&](const uint4& v) { return VectorResults<In, true>(v, kVector, normalize); });
-    } else {
-#pragma unroll 1
-      for (int v = first + lane_; v < last; v += 32) {
-        shared_[v] = VectorResults<In, true>(shared_[v], kVector, normalize);
-      }
-    }
+    WithResults<In>(normalize, [&](auto result) { ReplaceEach(first, last, result); });
   }
   // The same where only the first `valid` columns are not masked.
   __device__ __forceinline__ void ReplaceMasked(int first, int last, int valid, const Normalizer<C>& normalize) const {
@@ -167,25 +108,6 @@ class BulkPart {
 #pragma unroll 1
     for (int v = first + lane_; v < last; v += 32) {
       shared_[v] = VectorResults<In, true>(shared_[v], valid_end - v * kVector, normalize);
-    }
-  }
-  // Replaces all vectors of a part of at most kSlots slots, which is the row's only one.
-  template <int kSlots>
-  __device__ __forceinline__ void ReplaceAll(int vectors, int cols, int valid, const Normalizer<C>& normalize) const {
-    if constexpr (sizeof(In) == 2) {
-      if (valid == cols && (kLog ? normalize.IsPlain() : normalize.base.IsPlain())) {
-#pragma unroll
-        for (int j = 0; j <= kSlots; ++j) {
-          const int v = j * 32 + lane_;
-          if (v < vectors) shared_[v] = Plain(shared_[v], normalize);
-        }
-        return;
-      }
-    }
-#pragma unroll
-    for (int j = 0; j <= kSlots; ++j) {
-      const int v = j * 32 + lane_;
-      if (v < vectors) shared_[v] = VectorResults<In, true>(shared_[v], valid + skip_ - v * kVector, normalize);
     }
   }
   // Stores results, of vectors [first, last) of a part with `cols` columns. A whole warp calls it.
@@ -220,19 +142,6 @@ class BulkPart {
   __device__ __forceinline__ int skip() const { return skip_; }
 
  private:
-  // The results of a vector where they have their plain form (core/math.cuh).
-  __device__ __forceinline__ static uint4 Plain(const uint4& v, const Normalizer<C>& normalize) {
-    if constexpr (!kLog) {
-      return PlainResults<In>(v, normalize);
-    } else {
-      C x[kVector];
-      Unpack<In>(v, x);
-#pragma unroll
-      for (int e = 0; e < kVector; ++e) x[e] = fma(x[e] - normalize.max, normalize.scale.plain, -normalize.factor);
-      return Pack<In>(x);
-    }
-  }
-
   __device__ __forceinline__ static In Nothing() {
     const uint4 nothing = NothingVector<In>();
     In element;
@@ -364,11 +273,11 @@ class BulkPart {
 };
 
 // Rows that miss the boundaries (doubles: any), a block for each: down to one warp.
-template <typename In, bool kLog, bool kMixed = false>
+template <typename In, bool kMixed>
 __global__ void __launch_bounds__(kBulkThreads, kBulkWarps / (kBulkThreads / 32))
     BulkMatrixKernel(const __grid_constant__ MatrixParams params) {
   using C = ComputeOf<In>;
-  using Row = BulkPart<In, true, kLog, HasApart(sizeof(In), true)>;
+  using Row = BulkPart<In, true, HasApart(sizeof(In), true)>;
   extern __shared__ __align__(128) unsigned char dynamic[];
   __shared__ Stats<C> table[BulkChunks(sizeof(In))];
   __shared__ std::uint64_t barrier;
@@ -393,20 +302,15 @@ __global__ void __launch_bounds__(kBulkThreads, kBulkWarps / (kBulkThreads / 32)
   const auto publish = [&](int k, const Stats<C>& stats) {
     if (lane == 0) table[k] = stats;
   };
-  if constexpr (sizeof(In) == 8) {
-    __syncwarp();
-    bulk.ReduceSingles(first_chunk, last_chunk, valid, scale, publish);
-  } else {
-    if (bulk.slots() > first_chunk * kChunkSlots && bulk.slots() <= last_chunk * kChunkSlots) bulk.Fill(bulk.slots());
-    __syncwarp();
-    bulk.SetApart(first_chunk * kChunkSlots, min(last_chunk * kChunkSlots, bulk.slots()));
-    bulk.Reduce(first_chunk, last_chunk, valid, scale, publish);
-  }
+  if (bulk.slots() > first_chunk * kChunkSlots && bulk.slots() <= last_chunk * kChunkSlots) bulk.Fill(bulk.slots());
+  __syncwarp();
+  bulk.SetApart(first_chunk * kChunkSlots, min(last_chunk * kChunkSlots, bulk.slots()));
+  bulk.Reduce(first_chunk, last_chunk, params.log ? valid : kManyColumns, scale, publish);
   __syncthreads();
   // As FoldFlat() folds them, where there are at most 32.
   const Stats<C> stats = sizeof(In) == 8 ? FoldFlat(table, params.chunks, lane, scale)
                                          : CombineLanes(lane < params.chunks ? table[lane] : NoStats<C>(), scale);
-  const Normalizer<C> normalize(scale, stats, kLog, valid == 0);
+  const Normalizer<C> normalize(scale, stats, params.log, valid == 0);
   const auto cols = static_cast<int>(params.cols);
   const int first = first_chunk * Row::kChunkVectors;
   const int last = last_chunk == params.chunks ? bulk.Vectors(cols) : last_chunk * Row::kChunkVectors;

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/core/divide.h"
-#include "kernels/cuda/small_rows/tile.h"
+#include "kernels/cuda/large_rows/bulk.h"
 
 namespace softmax::kernels::cuda {
 namespace {
@@ -39,6 +39,84 @@ int BulkBlocks(const MatrixParams& p, int row_bytes, int bytes, const Device& de
   return even * row_bytes >= least_bytes ? even : blocks;
 }
 
+// Whether blocks, or warps, fill the places that each multiprocessor has for them.
+bool FillPlaces(std::int64_t count, int places, const Device& device) {
+  return count >= std::int64_t{places} * device.multiprocessors;
+}
+
+// Warps of each block of a cluster that takes a chunk with each warp. Of rows of up to 64 chunks the number that leaves
+// the fewest warps idle, of wider ones what the largest cluster asks for. 0: too many would be idle.
+int WarpsOfCluster(int bytes, const MatrixParams& p, const Device& device) {
+  constexpr int kUsual = 8;
+  int warps = 0;
+  int idle = p.chunks;
+  if (p.chunks <= kUsual * kMaxClusterBlocks) {
+    for (int w = kUsual; w >= 5; --w) {
+      const auto blocks = static_cast<int>(DivideUp(p.chunks, w));
+      if (blocks > kMaxClusterBlocks || blocks * w - p.chunks >= idle) continue;
+      warps = w;
+      idle = blocks * w - p.chunks;
+    }
+    return bytes == 4 || 16 * idle <= p.chunks ? warps : 0;
+  }
+  // 16-bit rows of so many chunks would fold too many statistics in each warp.
+  if (bytes == 2 || device.cluster_blocks < kLargeClusterBlocks) return 0;
+  warps = static_cast<int>(DivideUp(p.chunks, kLargeClusterBlocks));
+  idle = kLargeClusterBlocks * warps - p.chunks;
+  if (p.log && (warps < kUsual || 16 * idle > p.chunks)) return 0;
+  return warps <= ClusterWarps(bytes, p.log) ? warps : 0;
+}
+
+// Whether aligned fp32 rows go in parts: those of so many chunks that a cluster with a warp for each leaves places of
+// the multiprocessors empty. Not those that begin on lines and nearly fill them. Log-softmax of so few chunks that the
+// largest cluster would take too few with each block has none with a warp for each.
+bool SuitsParts(const MatrixParams& p, bool lines) {
+  constexpr int kLeastChunks = 193;
+  constexpr int kFullChunks = 256;
+  if (p.log && p.chunks > 64 && p.chunks <= 7 * kLargeClusterBlocks) return true;
+  const bool is_full = p.chunks > kFullChunks - 2 * kLargeClusterBlocks && p.chunks <= kFullChunks;
+  return p.chunks >= kLeastChunks && !(lines && is_full);
+}
+
+// How the blocks of a cluster take a part of a row each.
+struct Parts {
+  int blocks = 0;  // of the cluster; 0: not in parts
+  int fit = 0;     // blocks on a multiprocessor, at most
+};
+
+// fp32 rows: parts of up to 17 chunks where a cluster of any device holds the row, or else its part of the largest
+// cluster, unless that is small.
+Parts FloatParts(const MatrixParams& p, const Device& device) {
+  const auto blocks = static_cast<int>(DivideUp(p.chunks, 17));
+  if (blocks > kMaxClusterBlocks && p.chunks >= 12 * device.cluster_blocks) return {device.cluster_blocks, 6};
+  if (p.chunks < 12 * blocks) return {};
+  return {blocks, blocks > kMaxClusterBlocks ? 6 : 5};
+}
+
+// Chunks of 16-bit rows from which on they go in two parts: off the boundaries those of which a multiprocessor would
+// hold only two whole ones (BulkBlocks()), of aligned ones only nearly full parts gain.
+constexpr int LeastTwoParts(bool skew) { return skew ? 23 : 29; }
+
+// 16-bit rows: parts of about 15 chunks, six on a multiprocessor. With fewer of them there less is on its way wherever
+// the parts come out small. But aligned rows whose parts are all large are better off with more warps for each, and
+// those that fill the largest cluster in it.
+Parts HalfParts(const MatrixParams& p, bool skew, const Device& device) {
+  constexpr int kUsual = 15;
+  constexpr int kMost = 16;
+  constexpr int kMostBlocks = 13;  // of a cluster that is not the largest, as measured
+  const auto large = static_cast<int>(DivideUp(p.chunks, 17));
+  if (!skew && large <= kMaxClusterBlocks && (p.log ? 2 * p.chunks >= 31 * large : p.chunks >= 16 * large)) {
+    return {large, 4};
+  }
+  if (large > kMaxClusterBlocks && p.chunks >= (skew ? 12 : p.log ? 11 : 14) * device.cluster_blocks) {
+    return {device.cluster_blocks, 6};
+  }
+  const int most_blocks = p.chunks <= kMost * kMaxClusterBlocks ? kMaxClusterBlocks : kMostBlocks;
+  const int blocks = std::min(most_blocks, static_cast<int>(DivideUp(p.chunks, kUsual)));
+  if (p.chunks > kMost * blocks || (blocks == 2 && p.chunks < LeastTwoParts(skew))) return {};
+  return {blocks, 6};
+}
+
 }  // namespace
 
 bool PlanBulk(int bytes, const Device& device, MatrixPlan* plan) {
@@ -51,7 +129,7 @@ bool PlanBulk(int bytes, const Device& device, MatrixPlan* plan) {
   const int blocks = BulkBlocks(p, row_bytes, bytes, device);
   if (!plan->mixed && 4 * p.rows < std::int64_t{3} * blocks * device.multiprocessors) return false;
   p.warps = kBulkWarps / blocks;
-  plan->kind = MatrixKind::kBulk;
+  plan->room = Room::kBulk;
   plan->threads = 32 * p.warps;
   plan->blocks = p.rows;
   // Behind the row what lies apart of it.
@@ -63,6 +141,53 @@ bool PlanBulk(int bytes, const Device& device, MatrixPlan* plan) {
     const int share = (device.shared_bytes + kSystemBytes) / blocks - kSystemBytes - BulkTableBytes(bytes);
     plan->dynamic_bytes = std::max(needed, share / kVectorBytes * kVectorBytes);
   }
+  return true;
+}
+
+bool PlanCluster(int bytes, const Device& device, MatrixPlan* plan) {
+  MatrixParams& p = plan->params;
+  if (device.cluster_blocks == 1 || bytes == 8 || plan->skew || p.cols % VectorElements(bytes) != 0) return false;
+  constexpr int kPlaces = 40;
+  if (p.chunks <= 2 * kBlockWarps || !FillPlaces(p.rows * p.chunks, kPlaces, device)) return false;
+  const int warps = WarpsOfCluster(bytes, p, device);
+  if (warps == 0) return false;
+  p.warps = warps;
+  p.cluster_blocks = static_cast<int>(DivideUp(p.chunks, warps));
+  plan->room = Room::kCluster;
+  plan->threads = 32 * warps;
+  plan->blocks = p.rows * p.cluster_blocks;
+  return true;
+}
+
+bool PlanParts(int bytes, const Device& device, MatrixPlan* plan) {
+  MatrixParams& p = plan->params;
+  if (device.cluster_blocks == 1 || bytes == 8) return false;
+  if (bytes == 4 && !plan->skew && !plan->mixed && !SuitsParts(p, plan->lines)) return false;
+  const bool skew = plan->skew || bytes == 4 || plan->mixed;
+  const Parts parts = bytes == 4 ? FloatParts(p, device) : HalfParts(p, skew, device);
+  if (parts.blocks < 2 || parts.blocks > device.cluster_blocks) return false;
+  const auto chunks = static_cast<int>(DivideUp(p.chunks, parts.blocks));
+  if (chunks > PartChunks(bytes, plan->mixed)) return false;
+  p.slice_bytes = (chunks * kChunkSlots * 32 + kEdgeVectors + 1) * kVectorBytes;
+  // So much for each block that no more fit. The system takes 1 KB of each.
+  constexpr int kSystemBytes = 1024;
+  const int table_bytes = PartTableBytes(bytes, skew);
+  const auto share = [&](int fit) {
+    return ((device.shared_bytes + kSystemBytes) / fit - kSystemBytes - table_bytes) / kVectorBytes * kVectorBytes;
+  };
+  const int needed = p.slice_bytes + p.chunks * 8;
+  int fit = needed > share(parts.fit) ? parts.fit - 1 : parts.fit;
+  while (plan->mixed && needed > share(fit)) --fit;
+  // Aligned rows gain only where there are many rounds of blocks.
+  const int rounds = skew || parts.blocks > kMaxClusterBlocks ? 1 : 8;
+  if (needed > share(fit)) return false;
+  if (!plan->mixed && !FillPlaces(p.rows * parts.blocks, rounds * fit, device)) return false;
+  p.cluster_blocks = parts.blocks;
+  p.warps = fit == 6 ? 4 : PartWarps(bytes);
+  plan->room = Room::kParts;
+  plan->threads = 32 * p.warps;
+  plan->blocks = p.rows * parts.blocks;
+  plan->dynamic_bytes = share(fit);
   return true;
 }
 

@@ -199,12 +199,13 @@ constexpr int kChunkBlocks = 3;
 constexpr int kMixedThreads = 1024;  // of a multiprocessor
 
 // A block takes several rows side by side where they are short.
-template <typename In, bool kLog, bool kMixed = false>
+template <typename In, bool kLog, bool kMixed>
 __global__ void __launch_bounds__(32 * ChunkWarps(kLog),
                                   kMixed ? kMixedThreads / (32 * ChunkWarps(kLog)) : kChunkBlocks)
     ChunkMatrixKernel(const __grid_constant__ MatrixParams params) {
   using C = ComputeOf<In>;
   constexpr int kChunk = Element<In>::kChunk;
+  const bool log = kMixed ? params.log : kLog;
   __shared__ Stats<C> entries[ChunkWarps(kLog)];
   const Scale<C> scale = ScaleOf<C>(params);
   const ChunkPlace first(static_cast<int>(threadIdx.x), params);
@@ -217,13 +218,13 @@ __global__ void __launch_bounds__(32 * ChunkWarps(kLog),
     ChunkPart<In> part;
     part.Load(input, valid - first_column, first.lane);
     Stats<C> stats = part.Reduce(valid - first_column, first.lane, scale);
-    if (kLog && first_column == 0 && valid <= kPreciseColumns) stats = part.Precise(first.lane, scale);
+    if (log && first_column == 0 && valid <= kPreciseColumns) stats = part.Precise(first.lane, scale);
     Stats<C>* const table = entries + first.side * params.chunks;
     if (first.lane == 0) table[first.chunk] = stats;
     SyncSide(first.side, params.warps);
     stats = FoldFew(table, params.chunks, first.lane, scale);
     part.Forget();
-    const Normalizer<C> normalize(scale, stats, kLog, valid == 0);
+    const Normalizer<C> normalize(scale, stats, log, valid == 0);
     const ChunkPlace place(ThreadAgain(), params);
     const int column = place.chunk * kChunk;
     const auto n = static_cast<int>(params.cols) - column;

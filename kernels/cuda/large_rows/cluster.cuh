@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/blocks/again.cuh"
 #include "kernels/cuda/blocks/chunk_table.cuh"
+#include "kernels/cuda/large_rows/bulk.h"
 #include "kernels/cuda/large_rows/chunk.cuh"
 
 // Many rows of more chunks than a block has warps, that begin on boundaries and are whole vectors: a warp for each
@@ -25,49 +26,39 @@ struct ClusterPlace {
 // Blocks that a multiprocessor has to hold: 40 registers are left to a thread, or 48.
 constexpr int ClusterBlocks(int warps) { return BlocksThatFit(32 * warps, warps > 8 ? 3 : 5); }
 
-// kEach: chunks of a warp. Two want 64 registers.
-template <typename In, bool kLog, int kEach = 1>
-__global__ void __launch_bounds__(32 * ClusterWarps(sizeof(In), kLog),
-                                  kEach == 1 ? ClusterBlocks(ClusterWarps(sizeof(In), kLog)) : 2)
+template <typename In, bool kLog>
+__global__ void __launch_bounds__(32 * ClusterWarps(sizeof(In), kLog), ClusterBlocks(ClusterWarps(sizeof(In), kLog)))
     ClusterMatrixKernel(const __grid_constant__ MatrixParams params) {
   using C = ComputeOf<In>;
   constexpr int kChunk = Element<In>::kChunk;
-  __shared__ Stats<C> entries[ClusterWarps(sizeof(In), kLog) * kEach * kLargeClusterBlocks];
+  __shared__ Stats<C> entries[ClusterWarps(sizeof(In), kLog) * kLargeClusterBlocks];
   __shared__ typename ChunkTable<C>::Control control;
   const Scale<C> scale = ScaleOf<C>(params);
   const ChunkTable<C> table(entries, &control, Team{params.cluster_blocks});
   table.Arrive(params.chunks);
   AskAhead<In>(params);
   BeginAccess(params);
-  ChunkPart<In> parts[kEach];
+  ChunkPart<In> part;
   {
     const ClusterPlace place(params);
-    const int column = place.chunk * kEach * kChunk;
+    const int column = place.chunk * kChunk;
     const auto valid = static_cast<int>(ValidLength(params, place.row));
-    const In* const input = static_cast<const In*>(params.input) + place.row * params.input_stride + column;
-#pragma unroll
-    for (int i = 0; i < kEach; ++i) parts[i].Load(input + i * kChunk, valid - column - i * kChunk, place.lane);
-#pragma unroll
-    for (int i = 0; i < kEach; ++i) {
-      const int chunk = place.chunk * kEach + i;
-      Stats<C> stats = parts[i].Reduce(valid - column - i * kChunk, place.lane, scale);
-      if (kLog && chunk == 0 && valid <= kPreciseColumns) stats = parts[i].Precise(place.lane, scale);
-      if (i == 0) table.Begin();
-      if (chunk < params.chunks) table.Publish(chunk, stats);
-    }
+    part.Load(static_cast<const In*>(params.input) + place.row * params.input_stride + column, valid - column,
+              place.lane);
+    Stats<C> stats = part.Reduce(valid - column, place.lane, scale);
+    if (kLog && place.chunk == 0 && valid <= kPreciseColumns) stats = part.Precise(place.lane, scale);
+    table.Begin();
+    if (place.chunk < params.chunks) table.Publish(place.chunk, stats);
   }
   const Stats<C> stats = table.Fold(0, params.chunks, scale);
-#pragma unroll
-  for (int i = 0; i < kEach; ++i) parts[i].Forget();
+  part.Forget();
   const ClusterPlace place(params);
   const auto valid = static_cast<int>(ValidLength(params, place.row));
-#pragma unroll
-  for (int i = 0; i < kEach; ++i) {
-    const int column = (place.chunk * kEach + i) * kChunk;
-    if (column >= params.cols) break;
+  const int column = place.chunk * kChunk;
+  if (column < params.cols) {
     const Normalizer<C> normalize(scale, stats, kLog, valid == 0);
-    parts[i].template Store<kLog>(static_cast<In*>(params.output) + place.row * params.output_stride + column,
-                                  static_cast<int>(params.cols) - column, valid - column, place.lane, normalize);
+    part.template Store<kLog>(static_cast<In*>(params.output) + place.row * params.output_stride + column,
+                              static_cast<int>(params.cols) - column, valid - column, place.lane, normalize);
   }
   Complete(params.completion);
 }

@@ -8,11 +8,11 @@
 // exchange the chunks' statistics once.
 namespace softmax::kernels::cuda {
 
-// In registers, kSlots / 4 chunks a warp. A block takes several rows side by side where they are short.
-template <typename In, int kSlots, bool kSkew, bool kLog, int kThreads, int kMinBlocks, bool kMixed = false>
-__global__ void __launch_bounds__(kThreads, kMinBlocks) LargeMatrixKernel(const __grid_constant__ MatrixParams params) {
+// In registers, a chunk a warp. A block takes several rows side by side where they are short.
+template <typename In, bool kSkew, bool kMixed>
+__global__ void __launch_bounds__(kWideThreads, kMixed ? 1 : 2)
+    LargeMatrixKernel(const __grid_constant__ MatrixParams params) {
   using C = ComputeOf<In>;
-  constexpr int kChunks = kSlots / kChunkSlots;
   __shared__ Stats<C> entries[kFlatChunks];
   __shared__ typename ChunkTable<C>::Control control;
   const Scale<C> scale = ScaleOf<C>(params);
@@ -22,46 +22,29 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks) LargeMatrixKernel(const 
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const Lanes lanes{static_cast<int>(threadIdx.x) % 32, 32};
   const int side = warp / params.warps;
-  const int first_chunk = (team.Rank() * params.warps + warp % params.warps) * kChunks;
-  const int column = first_chunk * Element<In>::kChunk;
+  const int chunk = team.Rank() * params.warps + warp % params.warps;
+  const int column = chunk * Element<In>::kChunk;
   const int row = static_cast<int>(blockIdx.x) / params.cluster_blocks * params.rows_per_block + side;
   const bool active = row < params.rows;
   AskAhead<In>(params);
   BeginAccess(params);
   const int valid = active ? static_cast<int>(ValidLength(params, row)) : 0;
 
-  RowPart<In, kSlots, kSkew> part;
+  RowPart<In, kChunkSlots, kSkew> part;
   const In* const input = static_cast<const In*>(params.input) + row * params.input_stride + column;
   part.Load(part.PlaceOf(input, valid - column, AroundOf<In>(params, row, column, valid - column), lanes), lanes);
-  Stats<C> mine[kChunks];
-  constexpr bool kTogether = kChunks > 1 && sizeof(C) == 4;  // doubles would take too many registers
-  if (kTogether && valid - column >= kChunks * Element<In>::kChunk) {
-    part.template WholeChunksStats<kChunks>(scale, mine);
-  } else {
-#pragma unroll
-    for (int k = 0; k < kChunks; ++k) {
-      // The last chunk of a row may be nearly empty; slots without columns change no bit. Doubles have no registers for
-      // two ways, and other warps' full chunks take as long.
-      const bool is_short = sizeof(C) == 4 && valid - column - k * Element<In>::kChunk <= 32 * Element<In>::kVector;
-      if (k == 0) {
-        const int first_valid = column == 0 ? valid : kManyColumns;
-        mine[k] = is_short ? part.template FirstStats<1, kLog>(first_valid, lanes, scale)
-                           : part.template FirstStats<kChunkSlots, kLog>(first_valid, lanes, scale);
-      } else {
-        mine[k] = is_short ? part.template ChunkStats<1>(k * kChunkSlots, lanes, scale)
-                           : part.template ChunkStats<kChunkSlots>(k * kChunkSlots, lanes, scale);
-      }
-    }
-  }
+  // The last chunk of a row may be nearly empty; slots without columns change no bit. Doubles have no registers for two
+  // ways, and other warps' full chunks take as long.
+  const bool is_short = sizeof(C) == 4 && valid - column <= 32 * Element<In>::kVector;
+  const int careful = params.log && column == 0 ? valid : kManyColumns;
+  const Stats<C> mine = is_short ? part.template FirstStats<1>(careful, lanes, scale)
+                                 : part.template FirstStats<kChunkSlots>(careful, lanes, scale);
   table.Begin();
-#pragma unroll
-  for (int k = 0; k < kChunks; ++k) {
-    if (first_chunk + k < params.chunks) table.Publish(side * params.chunks + first_chunk + k, mine[k]);
-  }
+  if (chunk < params.chunks) table.Publish(side * params.chunks + chunk, mine);
   const Stats<C> stats = table.Fold(side * params.chunks, params.chunks, scale);
   part.Forget();
   if (active && column < params.cols) {
-    const Normalizer<C> normalize(scale, stats, kLog, valid == 0);
+    const Normalizer<C> normalize(scale, stats, params.log, valid == 0);
     const auto n = static_cast<int>(params.cols) - column;
     ForOutput<In, kMixed>(params, row, [&](auto* output) {
       if constexpr (kMixed) {
@@ -75,9 +58,12 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks) LargeMatrixKernel(const 
 }
 
 constexpr int kSliceBlocks = 1024 / kWideThreads;  // 64 registers are left to a thread
+// Whole chunks that a warp reduces together. 16 bits take one at a time, which leaves room for the plain forms.
+template <typename In>
+constexpr int kSliceAtOnce = sizeof(In) == 4 ? 2 : 1;
 
-// In shared memory, up to four chunks a warp; one row for each block or cluster, or short ones side by side.
-template <typename In, bool kSkew, bool kLog>
+// In shared memory, up to four chunks a warp; one row for each block or cluster.
+template <typename In>
 __global__ void __launch_bounds__(kWideThreads, kSliceBlocks)
     SliceMatrixKernel(const __grid_constant__ MatrixParams params) {
   using C = ComputeOf<In>;
@@ -89,34 +75,26 @@ __global__ void __launch_bounds__(kWideThreads, kSliceBlocks)
   const ChunkTable<C> table(reinterpret_cast<Stats<C>*>(dynamic + params.slice_bytes), &control, team);
   table.Arrive(params.chunks);
   const int warp = static_cast<int>(threadIdx.x) / 32;
-  constexpr bool kSides = sizeof(In) == 8;  // other types have no registers for rows side by side
-  const bool has_sides = kSides && params.rows_per_block > 1;
-  const int side = has_sides ? warp / params.warps : 0;
-  const int before = (warp - side * params.warps) * params.warp_chunks;
+  const int before = warp * params.warp_chunks;
   const int chunks = min(params.warp_chunks, params.block_chunks - before);
   const int first_chunk = team.Rank() * params.block_chunks + before;
   const std::int64_t column = static_cast<std::int64_t>(first_chunk) * Element<In>::kChunk;
-  const std::int64_t row =
-      static_cast<std::int64_t>(blockIdx.x) / params.cluster_blocks * (kSides ? params.rows_per_block : 1) + side;
-  const bool active = !kSides || row < params.rows;
+  const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) / params.cluster_blocks;
   AskAhead<In>(params);
   BeginAccess(params);
-  const std::int64_t valid = active ? ValidLength(params, row) : 0;
+  const std::int64_t valid = ValidLength(params, row);
 
-  // In 64 registers doubles have only loops. 16 bits take one chunk at a time, which leaves room for the plain forms;
-  // aligned softmax was slower so.
-  Slice<In, kSkew, kLog, 4, sizeof(In) == 8, sizeof(In) == 2 && (kSkew || kLog) ? 1 : 2> slice;
+  Slice<In, kSliceAtOnce<In>> slice;
   const In* const input = static_cast<const In*>(params.input) + row * params.input_stride + column;
   slice.Start(input, valid - column, AroundOf<In>(params, row, column, valid - column), chunks,
               reinterpret_cast<uint4*>(dynamic) + warp * params.warp_vectors);
   table.Begin();
-  slice.Reduce(input, column == 0 ? valid : kManyColumns, scale, [&](int k, const Stats<C>& stats) {
-    if (first_chunk + k < params.chunks) table.Publish(side * params.chunks + first_chunk + k, stats);
+  slice.Reduce(input, params.log && column == 0 ? valid : kManyColumns, scale, [&](int k, const Stats<C>& stats) {
+    if (first_chunk + k < params.chunks) table.Publish(first_chunk + k, stats);
   });
-  const Stats<C> stats =
-      has_sides ? table.FoldSide(side, params.warps, params.chunks, scale) : table.Fold(0, params.chunks, scale);
-  if (active && column < params.cols) {
-    const Normalizer<C> normalize(scale, stats, kLog, valid == 0);
+  const Stats<C> stats = table.Fold(0, params.chunks, scale);
+  if (column < params.cols) {
+    const Normalizer<C> normalize(scale, stats, params.log, valid == 0);
     slice.Store(static_cast<In*>(params.output) + row * params.output_stride + column, params.cols - column,
                 valid - column, column == 0, normalize);
   }

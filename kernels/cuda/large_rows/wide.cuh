@@ -22,7 +22,7 @@ struct WideTables {
   int next_part;
 };
 
-template <typename In, bool kSkew, bool kLog>
+template <typename In>
 class WideRows {
  public:
   using C = ComputeOf<In>;
@@ -112,7 +112,7 @@ class WideRows {
       Publish(group);
     }
     PrefetchLater(item);
-    const Normalizer<C> normalize(scale_, RowStats(), kLog, valid_ == 0);
+    const Normalizer<C> normalize(scale_, RowStats(), params_.log, valid_ == 0);
     LeavePlace();
     if (!TakesLate()) AskTurn(NextPart(item));
 #pragma unroll 1
@@ -164,9 +164,10 @@ class WideRows {
   }
   __device__ __forceinline__ void Reduce(int group) {
     if (Chunks() <= 0) return;
-    slice_.Reduce(Input(group), Column(group) == 0 ? valid_ : kManyColumns, scale_, [&](int k, const Stats<C>& stats) {
-      if (Lane() == 0) GroupTable(group)[first_chunk_ + k] = stats;
-    });
+    slice_.Reduce(Input(group), params_.log && Column(group) == 0 ? valid_ : kManyColumns, scale_,
+                  [&](int k, const Stats<C>& stats) {
+                    if (Lane() == 0) GroupTable(group)[first_chunk_ + k] = stats;
+                  });
   }
   // Tells the other blocks the statistics of a group: one entry, or one for each chunk where the row is folded flat.
   __device__ __forceinline__ void Publish(int group) {
@@ -244,22 +245,22 @@ class WideRows {
   uint4* const shared_;
   WideTables<C>* const tables_;
   const Scale<C> scale_;
-  GridTable<C, MatrixParams, kQuick> table_;
+  GridTable<C, kQuick> table_;
   const int warp_ = static_cast<int>(threadIdx.x) / 32;
   const int first_chunk_ = FirstChunk();  // of the warp's share of a group
   // In 80 registers two chunks at once, but of 32 bits, would spill.
-  Slice<In, kSkew, kLog, 4, false, sizeof(In) == 4 ? 2 : 1> slice_;
+  Slice<In, sizeof(In) == 4 ? 2 : 1> slice_;
   int row_ = 0;
   int valid_ = 0;
   std::uint32_t turn_ = 0;
 };
 
-template <typename In, bool kSkew, bool kLog>
+template <typename In>
 __global__ void __launch_bounds__(kMatrixThreads, 3) WideMatrixKernel(const __grid_constant__ MatrixParams params) {
   using C = ComputeOf<In>;
   extern __shared__ __align__(128) unsigned char dynamic[];
   __shared__ WideTables<C> tables;
-  WideRows<In, kSkew, kLog> rows(params, reinterpret_cast<uint4*>(dynamic), &tables);
+  WideRows<In> rows(params, reinterpret_cast<uint4*>(dynamic), &tables);
   rows.Run();
   GridTable<C>::End(params);
   EndBulkStores(params.completion);

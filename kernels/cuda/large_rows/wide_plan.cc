@@ -4,30 +4,15 @@
 #include <limits>
 
 #include "kernels/cuda/core/divide.h"
-#include "kernels/cuda/core/of_type.h"
-#include "kernels/cuda/large_rows/wide.h"
 
 namespace softmax::kernels::cuda {
 namespace {
 
-// A block's groups of a row, and how many units it has on their way at a time. As measured on an H100: more bytes on
-// their way are no gain, and the places that wait for statistics are worth more.
-constexpr int MostRingGroups(int bytes) { return bytes == 4 ? 4 : 2; }
-constexpr int RingWindow(int bytes) { return bytes == 4 ? 12 : 20; }
-// Whether the warps of a block have places for its groups.
-constexpr bool HasPlaces(int bytes, bool log) {
-  const RingShape ring = RingShapeOf(bytes, log);
-  return ring.warps * ring.places * ring.chunks <= kRingPlaces &&
-         DivideUp(MostRingGroups(bytes) * kGroupChunks / ring.chunks, ring.warps) <= ring.places + ring.kept;
-}
-static_assert(HasPlaces(2, false) && HasPlaces(2, true) && HasPlaces(4, false) && HasPlaces(4, true),
-              "else blocks would wait in vain");
-
 // Blocks of a plan's kernel that the device holds at a time.
 int ResidentBlocks(DataType type, const MatrixPlan& plan, const Device& device) {
   int blocks = 0;
-  const cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, MatrixKernelOf(type, plan),
-                                                                          plan.threads, plan.dynamic_bytes);
+  const cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+      &blocks, KernelOf(type, plan.room, plan.size, plan.form()), plan.threads, plan.dynamic_bytes);
   return error == cudaSuccess ? blocks * device.multiprocessors : 0;
 }
 
@@ -58,34 +43,6 @@ int TableRows(DataType type, const MatrixParams& p) {
   return static_cast<int>(std::min({p.rows, rows, std::int64_t{kMaxTableRows}}));
 }
 
-// Plans rings for very many bytes of rows on 128-byte lines, as far as a multiprocessor holds its share of a row.
-// False: others are as good or better.
-bool PlanRing(DataType type, const Device& device, MatrixPlan* plan) {
-  constexpr std::int64_t kLeastBytes = std::int64_t{192} << 20;
-  MatrixParams& p = plan->params;
-  const auto bytes = static_cast<int>(SizeOf(type));
-  if (!device.clusters || bytes == 8 || !plan->lines || plan->skew || p.chunks <= kFlatChunks) return false;
-  if (p.rows * p.cols * bytes < kLeastBytes || device.shared_bytes < kRingBytes) return false;
-  p.groups = static_cast<int>(DivideUp(p.chunks, kGroupChunks));
-  const auto each = static_cast<int>(DivideUp(p.groups, device.multiprocessors));
-  if (each < 2 || each > MostRingGroups(bytes)) return false;
-  plan->kind = MatrixKind::kWide;
-  plan->slots = kRingSlots;
-  plan->threads = RingShapeOf(bytes, p.log).Threads();
-  plan->dynamic_bytes = kRingBytes;
-  plan->blocks = device.multiprocessors;
-  p.row_blocks = p.groups;  // a block leaves a row's place in the table once for each group
-  p.table_rows = TableRows(type, p);
-  p.part_window = RingWindow(bytes);
-  const bool fits =
-      ResidentBlocks(type, *plan, device) >= plan->blocks && p.rows <= std::numeric_limits<int>::max() / 2 / p.groups;
-  if (fits) return true;
-  plan->kind = MatrixKind::kNone;
-  plan->slots = 0;
-  plan->threads = kMatrixThreads;
-  return false;
-}
-
 }  // namespace
 
 int SliceVectors(int chunks, const MatrixPlan& plan) {
@@ -94,14 +51,14 @@ int SliceVectors(int chunks, const MatrixPlan& plan) {
 
 void PlanWide(DataType type, const Device& device, MatrixPlan* plan) {
   MatrixParams& p = plan->params;
-  if (p.completion.workspace == nullptr || PlanRing(type, device, plan)) return;
+  if (p.completion.workspace == nullptr) return;
   p.block_chunks = PartChunks(p, device);
   p.warp_vectors = SliceVectors(static_cast<int>(DivideUp(p.block_chunks, kBlockWarps)), *plan);
   plan->dynamic_bytes = kBlockWarps * p.warp_vectors * kVectorBytes;
   p.warp_chunks = p.block_chunks / kBlockWarps;
   p.warps = p.block_chunks % kBlockWarps;
   p.groups = static_cast<int>(DivideUp(p.chunks, p.block_chunks));
-  plan->kind = MatrixKind::kWide;
+  plan->room = Room::kWide;
   const std::int64_t resident = ResidentBlocks(type, *plan, device);
   p.block_groups = resident == 0 ? 1 : static_cast<int>(DivideUp(p.groups, resident));
   // A row that took most blocks would leave too few to read the next one meanwhile.
@@ -114,18 +71,7 @@ void PlanWide(DataType type, const Device& device, MatrixPlan* plan) {
   plan->blocks = std::min(resident, p.rows * p.row_blocks);
   p.part_window = PartWindow(type, *plan, static_cast<int>(resident), device);
   const bool fits = plan->blocks >= p.row_blocks && p.rows <= std::numeric_limits<int>::max() / p.row_blocks;
-  if (!fits) plan->kind = MatrixKind::kNone;
-}
-
-const void* WideKernelOf(DataType type, const MatrixPlan& plan) {
-  const int skew = plan.skew ? 1 : 0;
-  const int log = plan.params.log ? 1 : 0;
-  if (plan.slots == kRingSlots) return WideKernelsFor(type).ring[log];
-  return MatrixKernelsFor(type).wide[skew][log];
-}
-
-const WideKernels& WideKernelsFor(DataType type) {
-  return OfType(type, Float32WideKernels, Float16WideKernels, BFloat16WideKernels, NoKernels<WideKernels>);
+  if (!fits) plan->room = Room::kNone;
 }
 
 }  // namespace softmax::kernels::cuda

@@ -4,25 +4,21 @@
 
 #include "kernels/cuda/core/alignment.h"
 #include "kernels/cuda/core/divide.h"
-#include "kernels/cuda/core/of_type.h"
+#include "kernels/cuda/large_rows/bulk.h"
 #include "kernels/cuda/large_rows/wide_plan.h"
 #include "kernels/cuda/rows/matrix.h"
-#include "kernels/cuda/rows/mixed.h"
-#include "kernels/cuda/small_rows/share.h"
 #include "kernels/cuda/small_rows/tile.h"
 
 namespace softmax::kernels::cuda {
 namespace {
 
 constexpr int kMaxWideChunks = 1 << 17;  // 256 MB
-constexpr int kMostGapBytes = 64;        // between rows that are read together with what is between them
 
 // Where the rows of a segment begin, as seen by 16-byte accesses.
 struct Alignment {
   bool both = false;   // input and output rows begin on boundaries
   bool lines = false;  // input rows begin on 128-byte lines
   bool dense = false;  // rows follow each other without gaps, from a boundary on
-  bool close = false;  // the same with gaps so small that they may be read
 };
 
 Alignment AlignmentOf(const Segment& s, int bytes, int output_bytes) {
@@ -37,16 +33,7 @@ Alignment AlignmentOf(const Segment& s, int bytes, int output_bytes) {
   alignment.lines =
       reinterpret_cast<std::uintptr_t>(s.input) % kLineBytes == 0 && (one || s.input_stride * bytes % kLineBytes == 0);
   alignment.dense = input == 0 && output == 0 && (one || (s.input_stride == s.cols && s.output_stride == s.cols));
-  const std::int64_t gap = s.input_stride - s.cols;
-  const bool is_small = gap >= 0 && gap * bytes <= kMostGapBytes && s.output_stride >= s.cols;
-  alignment.close = input == 0 && output == 0 && (one || is_small);
   return alignment;
-}
-
-int Log2Up(int value) {
-  int log = 0;
-  while ((1 << log) < value) ++log;
-  return log;
 }
 
 // Shared memory of which a multiprocessor has enough for so many blocks and no more. The system takes 1 KB of each.
@@ -61,23 +48,22 @@ int LimitingBytes(int blocks, const Device& device) {
 // long rows that fill one wave, and aligned ones of which a multiprocessor holds just six blocks. Rows that fill one
 // wave are kept from more places than they have by the shared memory that they ask for, if their registers leave them
 // that many; 16-bit ones of three slots and more need the registers.
-void PlanNextEarly(int bytes, const Device& device, MatrixPlan* plan) {
+void PlanNextEarly(int bytes, int slots, const Device& device, MatrixPlan* plan) {
   constexpr int kShortSlots = 5;
   MatrixParams& p = plan->params;
   const std::int64_t multiprocessors = device.multiprocessors;
-  p.next_early =
-      plan->blocks <= 2 * multiprocessors || plan->blocks > 6 * multiprocessors || (bytes == 2 && plan->slots > 2);
+  p.next_early = plan->blocks <= 2 * multiprocessors || plan->blocks > 6 * multiprocessors || (bytes == 2 && slots > 2);
   if (p.next_early || !device.clusters || bytes == 8) return;
   const bool is_full =
       plan->blocks > (kOneWaveBlocks - 1) * multiprocessors && plan->blocks <= kOneWaveBlocks * multiprocessors;
-  const bool has_several = plan->kind == MatrixKind::kSmall && plan->slots <= 2;
+  const bool has_several = plan->room == Room::kSmall && slots <= 2 && !plan->skew;
   const bool is_softmax = bytes == 4 && !p.log;
-  const bool is_long = is_softmax && is_full && plan->slots > kShortSlots;
-  const bool is_six = is_softmax && !plan->skew && plan->slots > 2 && plan->slots <= kShortSlots + 1 &&
-                      plan->blocks > 5 * multiprocessors;
+  const bool is_long = is_softmax && is_full && slots > kShortSlots;
+  const bool is_six =
+      is_softmax && !plan->skew && slots > 2 && slots <= kShortSlots + 1 && plan->blocks > 5 * multiprocessors;
   if (has_several || is_long || is_six) return;
   p.next_early = true;
-  if (is_full && plan->slots <= kShortSlots) plan->dynamic_bytes = LimitingBytes(kOneWaveBlocks, device);
+  if (is_full && slots <= kShortSlots) plan->dynamic_bytes = LimitingBytes(kOneWaveBlocks, device);
 }
 
 // Few small rows go to as many multiprocessors as there are, in blocks of as few warps as that takes: the warps of a
@@ -93,37 +79,27 @@ void Spread(const Device& device, MatrixPlan* plan) {
 void PlanSmall(int bytes, const Device& device, MatrixPlan* plan) {
   MatrixParams& p = plan->params;
   const auto vectors = static_cast<int>(DivideUp(p.cols, VectorElements(bytes)));
-  plan->kind = MatrixKind::kSmall;
-  plan->slots = static_cast<int>(DivideUp(vectors, p.lanes));
-  if (p.lanes == 32 && plan->slots > 1 && p.rows <= std::int64_t{2} * device.multiprocessors) {
-    plan->kind = MatrixKind::kSplit;
-    plan->threads = 32 * plan->slots;
+  plan->room = Room::kSmall;
+  const auto slots = static_cast<int>(DivideUp(vectors, p.lanes));
+  plan->size = SmallSize(slots);
+  if (bytes < 8 && p.lanes == 32 && slots > 1 && p.rows <= std::int64_t{2} * device.multiprocessors) {
+    plan->room = Room::kSplit;
+    plan->size = 0;
+    plan->threads = 32 * slots;
     plan->blocks = p.rows;
     return;
   }
-  plan->threads = SmallThreads(bytes, plan->slots, plan->skew, p.log);
+  plan->threads = SmallThreads(bytes, plan->size, plan->skew, p.log);
   const int groups = plan->threads / p.lanes;
   plan->blocks = DivideUp(p.rows, groups);
-  const auto are_within = [&](int each) { return plan->blocks <= std::int64_t{each} * device.multiprocessors; };
-  const bool is_taken = !are_within(kOneWaveBlocks) && PlanShare(bytes, device, plan);
-  if (!is_taken && are_within(MostSingleBlocks(plan->slots))) {
-    plan->kind = MatrixKind::kSingle;
-  } else if (!is_taken) {
-    plan->blocks = DivideUp(p.rows, std::int64_t{groups} * SmallRows(plan->slots));
+  int each = SmallRows(plan->size, plan->skew);
+  if (each > 1 && bytes < 8 && plan->blocks <= std::int64_t{MostSingleBlocks(slots)} * device.multiprocessors) {
+    plan->room = Room::kSingle;
+    each = 1;
   }
-  const bool has_three = plan->kind == MatrixKind::kSmall && plan->slots == kMostFewSlots;
-  if (plan->kind == MatrixKind::kSingle || has_three) Spread(device, plan);
-  PlanNextEarly(bytes, device, plan);
-}
-
-void PlanSmallRows(int bytes, bool dense, bool close, const Device& device, MatrixPlan* plan) {
-  const bool is_tile = plan->skew ? close : dense && IsOddTile(plan->params, bytes, device);
-  if (is_tile && PlanTile(bytes, device, plan)) return;
-  if (dense && IsTiny(plan->params, bytes, plan->skew, device)) {
-    PlanTiny(bytes, device, plan);
-  } else {
-    PlanSmall(bytes, device, plan);
-  }
+  plan->blocks = DivideUp(p.rows, std::int64_t{groups} * each);
+  if (each == 1 && plan->size <= kMostFewSlots) Spread(device, plan);
+  PlanNextEarly(bytes, slots, device, plan);
 }
 
 // Aligned rows of a few chunks are fastest with a warp for each of them, however few columns the last one holds. Not
@@ -133,13 +109,13 @@ bool TakesChunks(int bytes, const Device& device, const MatrixPlan& plan) {
   const MatrixParams& p = plan.params;
   if (bytes == 8 || plan.skew || p.cols % VectorElements(bytes) != 0) return false;
   constexpr int kPlaces = 48;  // warps that a multiprocessor holds
-  const int most = p.log && bytes == 4 ? 10 : ChunkWarps(p.log);
+  const int most = p.log && bytes == 4 ? 10 : ChunkWarps(p.log || plan.mixed);
   return p.chunks <= most && p.rows * p.chunks >= std::int64_t{kPlaces} * device.multiprocessors;
 }
 
 void PlanChunks(MatrixPlan* plan) {
   MatrixParams& p = plan->params;
-  plan->kind = MatrixKind::kChunk;
+  plan->room = Room::kChunk;
   p.warps = p.chunks;
   p.rows_per_block = std::max(1, kBlockWarps / p.warps);
   plan->threads = 32 * p.warps * p.rows_per_block;
@@ -182,25 +158,6 @@ int SliceBytes(int bytes, std::int64_t blocks, const Device& device) {
   return chosen;
 }
 
-// Rows of few chunks side by side: two chunks a warp, and one more for a warp where the row's last is nearly empty.
-void PlanSideSlices(int bytes, const Device& device, MatrixPlan* plan) {
-  MatrixParams& p = plan->params;
-  const std::int64_t last = p.cols - std::int64_t{p.chunks - 1} * ChunkColumns(bytes);
-  const int full = last <= 32 * VectorElements(bytes) ? p.chunks - 1 : p.chunks;
-  plan->kind = MatrixKind::kSlice;
-  p.block_chunks = p.chunks;
-  p.warp_chunks = static_cast<int>(DivideUp(p.chunks, DivideUp(full, 2)));
-  p.warp_vectors = SliceVectors(p.warp_chunks, *plan);
-  p.warps = static_cast<int>(DivideUp(p.chunks, p.warp_chunks));
-  const int row_bytes = p.warps * p.warp_vectors * kVectorBytes + p.chunks * 2 * bytes;
-  const int fits = (device.shared_bytes - kMatrixTableBytes) / row_bytes;
-  p.rows_per_block = std::clamp(kBlockWarps / p.warps, 1, std::max(1, fits));
-  p.slice_bytes = p.rows_per_block * p.warps * p.warp_vectors * kVectorBytes;
-  plan->dynamic_bytes = p.rows_per_block * row_bytes;
-  plan->threads = 32 * p.warps * p.rows_per_block;
-  plan->blocks = DivideUp(p.rows, p.rows_per_block);
-}
-
 // Plans few aligned rows of whole vectors, of several blocks each. A single row so wide that a cluster's
 // multiprocessors would be long at its bytes has a grid; more of its blocks would be in each other's way at the table.
 bool PlanFew(int bytes, const Device& device, MatrixPlan* plan) {
@@ -218,7 +175,8 @@ bool PlanFew(int bytes, const Device& device, MatrixPlan* plan) {
   if (blocks == 1 || p.rows * blocks > std::int64_t{2} * device.multiprocessors || 32 * warps > most_threads) {
     return false;
   }
-  plan->kind = MatrixKind::kFew;
+  plan->room = Room::kFew;
+  plan->size = is_grid ? 1 : 0;
   plan->threads = 32 * warps;
   plan->blocks = p.rows * blocks;
   p.cluster_blocks = cluster_blocks;
@@ -227,12 +185,11 @@ bool PlanFew(int bytes, const Device& device, MatrixPlan* plan) {
   return true;
 }
 
-// Plans large rows in registers: so many chunks in a block, `each` in a warp, and short rows side by side.
-void PlanInRegisters(int chunks, int each, MatrixPlan* plan) {
+// Plans large rows in registers: so many chunks in a block, one in a warp, and short rows side by side.
+void PlanInRegisters(int chunks, MatrixPlan* plan) {
   MatrixParams& p = plan->params;
-  plan->kind = MatrixKind::kLarge;
-  plan->slots = each * kChunkSlots;
-  p.warps = static_cast<int>(DivideUp(chunks, each));
+  plan->room = Room::kLarge;
+  p.warps = chunks;
   p.rows_per_block = p.cluster_blocks == 1 ? std::max(1, kBlockWarps / p.warps) : 1;
   plan->threads = 32 * p.warps * p.rows_per_block;
   plan->blocks = DivideUp(p.rows, p.rows_per_block) * p.cluster_blocks;
@@ -241,36 +198,26 @@ void PlanInRegisters(int chunks, int each, MatrixPlan* plan) {
 void PlanLarge(DataType type, const Device& device, MatrixPlan* plan) {
   const auto bytes = static_cast<int>(SizeOf(type));
   MatrixParams& p = plan->params;
-  if (PlanFew(bytes, device, plan) || PlanBulkPair(bytes, device, plan)) return;
+  if (PlanFew(bytes, device, plan)) return;
   constexpr int kMostTwoParts = 30;  // chunks of 16-bit rows
-  if (bytes == 2 && plan->skew && p.chunks <= kMostTwoParts && PlanBulkCluster(bytes, device, plan)) return;
+  if (bytes == 2 && plan->skew && p.chunks <= kMostTwoParts && PlanParts(bytes, device, plan)) return;
   if (PlanBulk(bytes, device, plan)) return;
   const bool parts_first = bytes == 4;
-  if (parts_first && PlanBulkCluster(bytes, device, plan)) return;
+  if (parts_first && PlanParts(bytes, device, plan)) return;
   if (PlanCluster(bytes, device, plan)) return;
-  if (!parts_first && PlanBulkCluster(bytes, device, plan)) return;
+  if (!parts_first && PlanParts(bytes, device, plan)) return;
   if (device.cluster_blocks == 1 && p.chunks > kMost) {
     PlanWide(type, device, plan);
-    if (plan->kind != MatrixKind::kNone) return;
+    if (plan->room != Room::kNone) return;
   }
   p.cluster_blocks = BlocksOfRow(p.chunks, p.rows, device);
   const auto chunks = static_cast<int>(DivideUp(p.chunks, p.cluster_blocks));
   if (chunks > kMost) return;
-  // Doubles, whose arithmetic takes longest, need more bytes on their way than registers hold.
-  const bool is_many = p.rows > std::int64_t{4} * device.multiprocessors;
-  if (bytes == 8 && is_many && p.chunks <= 2 * kBlockWarps) {
-    PlanSideSlices(bytes, device, plan);
-    return;
-  }
-  if (chunks > (plan->skew ? 1 : 2) * kBlockWarps) {
-    plan->kind = MatrixKind::kSlice;
+  if (bytes == 8 || chunks > (plan->skew ? 1 : 2) * kBlockWarps) {
+    plan->room = Room::kSlice;
     p.rows_per_block = 1;
     p.block_chunks = chunks;
-    // Doubles in pairs of chunks where one warp more than a block's usual ones is enough for that, and aligned ones
-    // where the largest block is.
-    const int most_pairs = plan->skew ? 2 * kBlockWarps + 2 : 2 * kWideThreads / 32;
-    const bool in_pairs = bytes == 8 && chunks <= most_pairs;
-    p.warp_chunks = in_pairs ? 2 : std::min(4, static_cast<int>(DivideUp(chunks, kBlockWarps)));
+    p.warp_chunks = std::min(4, static_cast<int>(DivideUp(chunks, kBlockWarps)));
     p.warp_vectors = SliceVectors(p.warp_chunks, *plan);
     const auto warps = static_cast<int>(DivideUp(chunks, p.warp_chunks));
     plan->threads = 32 * warps;
@@ -279,12 +226,10 @@ void PlanLarge(DataType type, const Device& device, MatrixPlan* plan) {
     p.slice_bytes = warps * p.warp_vectors * kVectorBytes - missing * kChunkBytes;
     plan->dynamic_bytes = p.slice_bytes + p.chunks * (bytes == 8 ? 16 : 8);
     if (p.cluster_blocks == 1) plan->dynamic_bytes = SliceBytes(plan->dynamic_bytes, plan->blocks, device);
-    if (plan->dynamic_bytes > device.shared_bytes - kMatrixTableBytes) plan->kind = MatrixKind::kNone;
+    if (plan->dynamic_bytes > device.shared_bytes - kMatrixTableBytes) plan->room = Room::kNone;
     return;
   }
-  // A warp for each chunk where there are few rows.
-  const bool is_few = p.rows * p.cluster_blocks <= std::int64_t{4} * device.multiprocessors;
-  PlanInRegisters(chunks, chunks <= kBlockWarps || is_few ? 1 : 2, plan);
+  PlanInRegisters(chunks, plan);
 }
 
 // Plans few rows whose results are of another type, a warp for each chunk.
@@ -296,39 +241,26 @@ bool PlanFewMixed(int bytes, const Device& device, MatrixPlan* plan) {
   const bool is_few = p.rows * p.chunks <= std::int64_t{kPlaces} * device.multiprocessors;
   if (bytes == 8 || !is_few || 32 * warps > kWideThreads) return false;
   p.cluster_blocks = cluster_blocks;
-  PlanInRegisters(warps, 1, plan);
+  PlanInRegisters(warps, plan);
   return true;
 }
 
-// Rows of up to a chunk whose results are of another type.
-void PlanSmallMixed(int bytes, bool dense, const Device& device, MatrixPlan* plan) {
+// Rows of up to a chunk whose results are of another type: a row a group.
+void PlanSmallMixed(int bytes, const Device& device, MatrixPlan* plan) {
   MatrixParams& p = plan->params;
-  if (dense && plan->skew) {
-    if (PlanTile(bytes, device, plan)) return;
-    const auto vectors = static_cast<int>(DivideUp(p.cols, VectorElements(bytes)));
-    const bool has_tiny =
-        !HasNarrow(p.cols, bytes) && (bytes == 2 ? vectors <= kMixedTinyVectors : HasTinyKernel(vectors, bytes));
-    if (has_tiny && IsTiny(p, bytes, true, device)) {
-      PlanTiny(bytes, device, plan);
-      return;
-    }
-  }
-  plan->kind = MatrixKind::kSmall;
-  plan->slots = static_cast<int>(DivideUp(DivideUp(p.cols, VectorElements(bytes)), p.lanes));
-  plan->threads = SmallThreads(bytes, plan->slots, plan->skew, p.log);
+  const auto slots = static_cast<int>(DivideUp(DivideUp(p.cols, VectorElements(bytes)), p.lanes));
+  plan->room = Room::kSmall;
+  plan->size = SmallSize(slots);
+  plan->threads = SmallThreads(bytes, plan->size, plan->skew, p.log);
   plan->blocks = DivideUp(p.rows, plan->threads / p.lanes);
-  if (plan->slots <= kMostFewSlots) Spread(device, plan);
+  if (plan->size <= kMostFewSlots) Spread(device, plan);
 }
 
 // Rows whose results are of another type, few or many: parts and bulk copies take what chunks do not.
-void PlanMixed(DataType type, bool dense, const Device& device, MatrixPlan* plan) {
+void PlanMixed(DataType type, const Device& device, MatrixPlan* plan) {
   const auto bytes = static_cast<int>(SizeOf(type));
   MatrixParams& p = plan->params;
-  if (p.chunks > kFlatChunks || (bytes == 8 && p.chunks == 0)) return;
-  if (p.chunks == 0) {
-    PlanSmallMixed(bytes, dense, device, plan);
-    return;
-  }
+  if (p.chunks > kFlatChunks) return;
   // From registers lanes would store 64 bytes apart.
   const bool is_spread = static_cast<int>(SizeOf(p.output_type)) > 2 * bytes;
   if (!is_spread && TakesChunks(bytes, device, *plan)) {
@@ -336,7 +268,7 @@ void PlanMixed(DataType type, bool dense, const Device& device, MatrixPlan* plan
     return;
   }
   if (!is_spread && PlanFew(bytes, device, plan)) return;
-  if (PlanFewMixed(bytes, device, plan) || PlanBulkCluster(bytes, device, plan)) return;
+  if (PlanFewMixed(bytes, device, plan) || PlanParts(bytes, device, plan)) return;
   PlanBulk(bytes, device, plan);
 }
 
@@ -373,16 +305,19 @@ MatrixPlan PlanMatrix(DataType type, DataType output_type, const Segment& s, con
   plan.mixed = output_type != type;
   plan.skew = !alignment.both;
   plan.lines = alignment.lines;
-  // From 400 columns on some were slower with that; fewer than 256 were not measured.
-  const bool has_gaps = s.outer > 1 && s.output_stride != s.cols;
-  p.fetches_ends = has_gaps && s.cols >= 256 && s.cols <= 320;
   p.chunks = s.cols <= SmallColumns(bytes)
                  ? 0
                  : static_cast<int>(std::min<std::int64_t>(DivideUp(s.cols, ChunkColumns(bytes)), kMaxWideChunks + 1));
-  if (plan.mixed) {
-    PlanMixed(type, alignment.dense, device, &plan);
-  } else if (p.chunks == 0) {
-    PlanSmallRows(bytes, alignment.dense, alignment.close, device, &plan);
+  if (p.chunks == 0) {
+    if (plan.mixed && bytes == 8) return plan;
+    if (alignment.dense && plan.skew && PlanTile(bytes, device, &plan)) return plan;
+    if (plan.mixed) {
+      PlanSmallMixed(bytes, device, &plan);
+    } else {
+      PlanSmall(bytes, device, &plan);
+    }
+  } else if (plan.mixed) {
+    PlanMixed(type, device, &plan);
   } else if (p.chunks <= kFlatChunks) {
     if (TakesChunks(bytes, device, plan)) {
       PlanChunks(&plan);
@@ -392,7 +327,7 @@ MatrixPlan PlanMatrix(DataType type, DataType output_type, const Segment& s, con
   } else if (p.chunks <= kMaxWideChunks) {
     PlanWide(type, device, &plan);
   }
-  if (plan.blocks > std::numeric_limits<int>::max()) plan.kind = MatrixKind::kNone;
+  if (plan.blocks > std::numeric_limits<int>::max()) plan.room = Room::kNone;
   return plan;
 }
 
@@ -400,50 +335,12 @@ void PlanAhead(DataType type, const Device& device, MatrixPlan* plan) {
   MatrixParams& p = plan->params;
   // Where a launch lets no other come early, launches like it gain nothing. Parts of rows off the boundaries lost, and
   // those of the largest clusters.
-  const bool is_part = plan->kind == MatrixKind::kBulk && p.cluster_blocks > (plan->skew ? 1 : kMaxClusterBlocks);
-  if (!device.clusters || plan->kind == MatrixKind::kWide || !p.next_early || is_part) return;
+  const bool is_part = plan->room == Room::kParts && p.cluster_blocks > (plan->skew ? 1 : kMaxClusterBlocks);
+  if (!device.clusters || plan->room == Room::kWide || !p.next_early || is_part) return;
   const std::int64_t elements = p.rows * p.cols;
   if (p.elements > elements + elements / 8) return;  // gaps are not worth reading
   const std::int64_t share = p.elements * static_cast<std::int64_t>(SizeOf(type)) / plan->blocks;
   p.ahead_bytes = static_cast<int>(share / kVectorBytes * kVectorBytes);
-}
-
-const void* MatrixKernelOf(DataType type, const MatrixPlan& plan) {
-  if (plan.mixed) return MixedKernelOf(type, plan);
-  const MatrixKernels& kernels = MatrixKernelsFor(type);
-  const int skew = plan.skew ? 1 : 0;
-  const int log = plan.params.log ? 1 : 0;
-  switch (plan.kind) {
-    case MatrixKind::kTiny:
-      return TinyKernelOf(type, plan);
-    case MatrixKind::kSmall:
-      return kernels.small[plan.slots - 1][skew][log];
-    case MatrixKind::kShare:
-      return ShareKernelsFor(type).share[plan.slots - kLeastShareVectors][log];
-    case MatrixKind::kSingle:
-      return kernels.single[plan.slots - 1][skew][log];
-    case MatrixKind::kSplit:
-      return kernels.split[skew][log];
-    case MatrixKind::kChunk:
-      return plan.params.cluster_blocks > 1 ? TileKernelsFor(type).cluster[log] : kernels.chunk[log];
-    case MatrixKind::kFew:
-      return kernels.few[plan.params.cluster_blocks == 1 ? 1 : 0][log];
-    case MatrixKind::kLarge:
-      return kernels.large[Log2Up(plan.slots) - 2][skew][log];
-    case MatrixKind::kSlice:
-      return kernels.slice[skew][log];
-    case MatrixKind::kWide:
-      return WideKernelOf(type, plan);
-    case MatrixKind::kBulk:
-      return BulkKernelOf(type, plan);
-    case MatrixKind::kNone:
-      break;
-  }
-  return nullptr;
-}
-
-const MatrixKernels& MatrixKernelsFor(DataType type) {
-  return OfType(type, Float32MatrixKernels, Float16MatrixKernels, BFloat16MatrixKernels, Float64MatrixKernels);
 }
 
 }  // namespace softmax::kernels::cuda

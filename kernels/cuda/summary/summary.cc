@@ -6,10 +6,10 @@
 
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/core/divide.h"
-#include "kernels/cuda/core/of_type.h"
 #include "kernels/cuda/core/scale.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/registry.h"
 #include "kernels/softmax.h"
 
 namespace softmax::kernels {
@@ -146,11 +146,6 @@ Layout LayOut(DataType type, const SummarySegment* segments, std::int64_t count,
   return layout;
 }
 
-cuda::SummaryKernels KernelsOf(DataType type) {
-  return cuda::OfType(type, cuda::Float32SummaryKernels, cuda::Float16SummaryKernels, cuda::BFloat16SummaryKernels,
-                      cuda::Float64SummaryKernels);
-}
-
 // The segments of a launch, in its parameters or else in `scratch`, which is moved on behind them.
 struct Table {
   DeviceSummary* segments;
@@ -242,19 +237,20 @@ cudaError_t LaunchSummaries(DataType input_type, DataType output_type, const Sum
     LayOut(input_type, segments, count, in_lanes, [&next](const DeviceSummary& d) { *next++ = d; });
     return Table{table, static_cast<std::uint32_t>(layout.segments), is_inline};
   };
-  const cuda::SummaryKernels kernels = KernelsOf(input_type);
+  const auto kernel = [&](cuda::SummaryStep step) { return cuda::KernelOf(input_type, cuda::Room::kSummary, step, 0); };
   if (small.segments > 0) {
     if (others.segments == 0) params.completion = completion;  // the flag is the last launch's
     const std::int64_t blocks = SetItems(fill(small, true), small.items, &DeviceSummary::first_item, &rest, &params);
     const std::int64_t most = std::int64_t{device.multiprocessors} * cuda::kSmallSummaryBlocks;
     const cuda::Grid grid{std::min(blocks, params.table == nullptr ? most : kMaxBlocks), cuda::kBlockThreads};
-    const cudaError_t error = cuda::Launch(kernels.small, grid, args, stream);
+    const cudaError_t error = cuda::Launch(kernel(cuda::kSummarySmall), grid, args, stream);
     if (error != cudaSuccess || others.segments == 0) return error;
   }
   const Table table = fill(others, false);
   if (others.reads > 0) {
     const std::int64_t blocks = SetItems(table, others.reads, &DeviceSummary::first_read, &rest, &params);
-    const cudaError_t error = cuda::Launch(kernels.read, cuda::Grid{blocks, cuda::kBlockThreads}, args, stream);
+    const cudaError_t error =
+        cuda::Launch(kernel(cuda::kSummaryRead), cuda::Grid{blocks, cuda::kBlockThreads}, args, stream);
     if (error != cudaSuccess) return error;
   }
   params.completion = completion;
@@ -265,21 +261,7 @@ cudaError_t LaunchSummaries(DataType input_type, DataType output_type, const Sum
                   : is_few ? cuda::kFewRowThreads
                            : cuda::kBlockThreads};
   grid.dependent = others.reads > 0 && device.clusters;
-  return cuda::Launch(kernels.rows, grid, args, stream);
+  return cuda::Launch(kernel(cuda::kSummaryRows), grid, args, stream);
 }
 
-namespace cuda {
-
-cudaError_t LoadSummaryKernels() {
-  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16, DataType::kFloat64}) {
-    const cuda::SummaryKernels kernels = KernelsOf(type);
-    for (const void* kernel : {kernels.small, kernels.read, kernels.rows}) {
-      cudaFuncAttributes attributes = {};
-      if (const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel); error != cudaSuccess) return error;
-    }
-  }
-  return cudaSuccess;
-}
-
-}  // namespace cuda
 }  // namespace softmax::kernels

@@ -78,18 +78,7 @@ constexpr std::int64_t SummaryTableBytes(std::int64_t chunks, int compute_bytes,
   return (chunks * (2 * compute_bytes + 8 + (has_lanes ? 32 * compute_bytes : 0)) + 15) / 16 * 16;
 }
 
-// An input type's kernels; the output's type is a switch at run time.
-struct SummaryKernels {
-  const void* small;
-  const void* read;
-  const void* rows;
-};
-SummaryKernels Float32SummaryKernels();
-SummaryKernels Float16SummaryKernels();
-SummaryKernels BFloat16SummaryKernels();
-SummaryKernels Float64SummaryKernels();
-
-// Loads them on the current device.
-cudaError_t LoadSummaryKernels();
+// The kernels of an input type, as sizes of Room::kSummary; the output's type is a switch at run time.
+enum SummaryStep { kSummarySmall, kSummaryRead, kSummaryRows };
 
 }  // namespace softmax::kernels::cuda

@@ -194,8 +194,8 @@ void ExpectStripsOfContiguousRows(const RowCase& other, const std::vector<std::b
   }
 }
 
-// So many that blocks stay and take strip after strip, which overlap: see strips/strips.cuh.
-void ExpectBitsOfStripsThatOverlap(DataType type) {
+// Columns that miss the sectors of memory.
+void ExpectBitsOfManyStrips(DataType type) {
   constexpr std::int64_t kMostElements = 23'000'000;
   const auto values = MakeValues(Values::kNormal, type, kMostElements, 23);
   for (const auto [outer, cols, inner] : {std::array<std::int64_t, 3>{70, 520, 281},
@@ -220,9 +220,8 @@ void ExpectBitsOfStripsThatOverlap(DataType type) {
   }
 }
 
-// Strips that all blocks share, one after the other: fewer chunks than blocks and more of them, strips that are cut
-// off, and more of them than the blocks' table holds. See strips/ring.cuh.
-TEST_F(InvarianceTest, StripsOfAllBlocksGiveTheBitsOfContiguousRows) {
+// Columns of many chunks, in whole strips and in some that are cut off.
+TEST_F(InvarianceTest, LongStripsGiveTheBitsOfContiguousRows) {
   for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
     const auto vector = 16 / static_cast<std::int64_t>(SizeOf(type));
     for (const auto [outer, cols, vectors] : {std::array<std::int64_t, 3>{1, 60001, 6},
@@ -241,8 +240,7 @@ TEST_F(InvarianceTest, StripsOfAllBlocksGiveTheBitsOfContiguousRows) {
   }
 }
 
-// The same in wide strips, which fp32 has with few chunks and with very many, and 16 bits where they miss the sectors.
-TEST_F(InvarianceTest, WideStripsOfAllBlocksGiveTheBitsOfContiguousRows) {
+TEST_F(InvarianceTest, LongStripsOfManyRowsGiveTheBitsOfContiguousRows) {
   for (const auto& [type, operation] :
        {std::pair(DataType::kFloat32, Operation::kSoftmax), std::pair(DataType::kFloat32, Operation::kLogSoftmax),
         std::pair(DataType::kFloat16, Operation::kLogSoftmax), std::pair(DataType::kBFloat16, Operation::kSoftmax)}) {
@@ -255,7 +253,7 @@ TEST_F(InvarianceTest, WideStripsOfAllBlocksGiveTheBitsOfContiguousRows) {
 }
 
 // The same where columns are words and no vectors, by their distance or by where they begin.
-TEST_F(InvarianceTest, StripsOfAllBlocksInWordsGiveTheBitsOfContiguousRows) {
+TEST_F(InvarianceTest, LongStripsInWordsGiveTheBitsOfContiguousRows) {
   for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
     for (const auto [outer, cols, inner, start] :
          {std::array<std::int64_t, 4>{1, 60001, 46, 0}, {2, 34000, 160, 2}, {2, 100001, 14, 2}, {3, 9001, 602, 4}}) {
@@ -270,21 +268,20 @@ TEST_F(InvarianceTest, StripsOfAllBlocksInWordsGiveTheBitsOfContiguousRows) {
   }
 }
 
-TEST_F(InvarianceTest, StripsOfFloat32ThatOverlapGiveTheBitsOfContiguousRows) {
-  ExpectBitsOfStripsThatOverlap(DataType::kFloat32);
+TEST_F(InvarianceTest, StripsOfFloat32OffTheSectorsGiveTheBitsOfContiguousRows) {
+  ExpectBitsOfManyStrips(DataType::kFloat32);
 }
 
-TEST_F(InvarianceTest, StripsOfFloat16ThatOverlapGiveTheBitsOfContiguousRows) {
-  ExpectBitsOfStripsThatOverlap(DataType::kFloat16);
+TEST_F(InvarianceTest, StripsOfFloat16OffTheSectorsGiveTheBitsOfContiguousRows) {
+  ExpectBitsOfManyStrips(DataType::kFloat16);
 }
 
-TEST_F(InvarianceTest, StripsOfBFloat16ThatOverlapGiveTheBitsOfContiguousRows) {
-  ExpectBitsOfStripsThatOverlap(DataType::kBFloat16);
+TEST_F(InvarianceTest, StripsOfBFloat16OffTheSectorsGiveTheBitsOfContiguousRows) {
+  ExpectBitsOfManyStrips(DataType::kBFloat16);
 }
 
-// Columns of whole vectors that miss the sectors of memory, rows split between two blocks or, of 300 columns, whole;
-// see ColumnMatrix::Owns.
-TEST_F(InvarianceTest, AlignedStripsThatOverlapGiveTheBitsOfContiguousRows) {
+// Columns of whole vectors that miss the sectors of memory.
+TEST_F(InvarianceTest, AlignedStripsOffTheSectorsGiveTheBitsOfContiguousRows) {
   for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
     const auto values = MakeValues(Values::kNormal, type, 17'500'000, 29);
     const auto vector = 16 / static_cast<std::int64_t>(SizeOf(type));

@@ -5,8 +5,6 @@
 #include <initializer_list>
 #include <iterator>
 
-#include "kernels/cuda/rows/link.h"
-
 // How many rows there are decides which kernel takes them (a block for each of few, all at a time, a warp for two
 // chunks, clusters of any size), and shows in no bit.
 namespace softmax::kernels::testing {
@@ -229,8 +227,7 @@ TEST_F(RowCountTest, BulkRowsOfFloat64GiveTheBitsOfRowsAlone) {
   ExpectBulkRowsGiveTheBitsOfRowsAlone(DataType::kFloat64, kDoubleBulkWidths);
 }
 
-// Rows of doubles that lanes take element by element, or vector by vector where there are few or all begin on
-// boundaries.
+// Rows of doubles, few and many, on the boundaries and off them.
 TEST_F(RowCountTest, RowsOfSingleDoublesGiveTheBitsOfRowsAlone) {
   for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
     std::size_t i = 0;
@@ -248,8 +245,8 @@ TEST_F(RowCountTest, RowsOfSingleDoublesGiveTheBitsOfRowsAlone) {
   }
 }
 
-// Rows with small gaps go in tiles, too; what is between them stays.
-TEST_F(RowCountTest, TilesWithGapsGiveTheBitsOfRowsAlone) {
+// What is between rows stays as it is.
+TEST_F(RowCountTest, RowsWithGapsGiveTheBitsOfRowsAlone) {
   for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
     for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
       std::size_t i = 0;
@@ -299,23 +296,6 @@ TEST_F(RowCountTest, NothingIsReadPastFewRows) {
       c.padding = 3;
       c.input_offset = c.output_offset = 1;
       ExpectGood(c, Values::kNormal);
-    }
-  }
-}
-
-// So that the tests below do not test what they compare with.
-TEST_F(RowCountTest, FewBlocksTakeMatricesInHostMemory) {
-  cuda::Device device;
-  ASSERT_CUDA(cuda::CurrentDevice(&device));
-  for (const DataType type : kAllTypes) {
-    for (const std::int64_t row_bytes : {24, 264, 1000, 4096, 12000, 32768}) {
-      Segment s;
-      s.cols = row_bytes / static_cast<std::int64_t>(SizeOf(type));
-      s.outer = (64 << 20) / row_bytes;
-      s.input_stride = s.output_stride = s.cols;
-      cuda::MatrixPlan plan = cuda::PlanMatrix(type, type, s, {}, device);
-      EXPECT_NE(nullptr, cuda::PlanLink(type, device, false, &plan)) << row_bytes;
-      EXPECT_LE(plan.blocks, 1024) << row_bytes;
     }
   }
 }
@@ -401,12 +381,10 @@ TEST_F(RowCountTest, ManyNarrowRowsGiveTheBitsOfRowsAlone) {
   }
 }
 
-// Aligned rows of an even number of vectors that lanes would have in part only: tiles in large tensors, lanes in small.
-TEST_F(RowCountTest, PaddedTilesGiveTheBitsOfRowsAlone) {
+// Aligned rows of a number of vectors that leaves lanes idle.
+TEST_F(RowCountTest, IdleLanesGiveTheBitsOfRowsAlone) {
   for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
     for (const std::int64_t cols : {24, 40, 48, 56}) {
-      const bool is_tiled = type == DataType::kFloat32 || cols == 48;
-      if (!is_tiled) continue;
       for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
         RowCase c = CaseOf(type, operation, cols);
         const std::int64_t count = kRoundsBytes / (cols * static_cast<std::int64_t>(SizeOf(type)));

@@ -223,10 +223,9 @@ TEST_F(RowsTest, OtherAxesTakeEveryValue) {
   }
 }
 
-// So many rows that two blocks share each; see columns/split.cuh.
-TEST_F(RowsTest, SharedRowsOfAnotherAxisTakeEveryValue) {
+TEST_F(RowsTest, ManyRowsOfAnotherAxisTakeEveryValue) {
   for (const DataType type : {DataType::kFloat16, DataType::kBFloat16}) {
-    bool overlap = type == DataType::kFloat16;
+    bool is_narrow = type == DataType::kFloat16;
     for (const Values values : kAllValues) {
       RowCase c;
       c.input_type = c.output_type = type;
@@ -235,17 +234,16 @@ TEST_F(RowsTest, SharedRowsOfAnotherAxisTakeEveryValue) {
       c.inner = 200;
       c.operation = values == Values::kNormal ? Operation::kLogSoftmax : Operation::kSoftmax;
       ExpectGood(c, values);
-      // Strips of this one overlap.
       c.outer = 60;
       c.cols = 520;
       c.inner = 136;
-      if (overlap) ExpectGood(c, values);
-      overlap = !overlap;
+      if (is_narrow) ExpectGood(c, values);
+      is_narrow = !is_narrow;
     }
   }
 }
 
-// Strips that overlap; see strips/strips.cuh. Fewer elements would not be enough for all blocks.
+// Strips that miss the sectors of memory.
 void ExpectManyStrips(DataType type, Operation operation, Values values) {
   const bool is_float = type == DataType::kFloat32;
   RowCase c;
@@ -256,7 +254,6 @@ void ExpectManyStrips(DataType type, Operation operation, Values values) {
   c.inner = operation == Operation::kSoftmax ? 281 : 282;
   ExpectGood(c, values);
   if (values != Values::kPartialInfinity && values != Values::kLargest) return;
-  // The blocks of a cluster share rows.
   c.outer = is_float ? 8 : 14;
   c.cols = 2040;
   c.inner = 701;
@@ -275,7 +272,6 @@ TEST_F(RowsTest, ManyStripsOfFloat16TakeEveryValue) { ExpectManyStripsTakeEveryV
 
 TEST_F(RowsTest, ManyStripsOfBFloat16TakeEveryValue) { ExpectManyStripsTakeEveryValue(DataType::kBFloat16); }
 
-// There other kernels take them.
 TEST_F(RowsTest, ManyStripsInPlaceAreWithinTheBounds) {
   for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
     RowCase c;
@@ -310,7 +306,7 @@ TEST_F(RowsTest, ALongOtherAxisTakesEveryValue) {
   }
 }
 
-// Columns that all blocks share, in strips of which the last one is cut off; see strips/ring.cuh.
+// In strips of which the last one is cut off.
 TEST_F(RowsTest, ALongOtherAxisOfSeveralStripsTakesEveryValue) {
   for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
     for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
@@ -327,7 +323,6 @@ TEST_F(RowsTest, ALongOtherAxisOfSeveralStripsTakesEveryValue) {
   }
 }
 
-// The same in wide strips.
 TEST_F(RowsTest, ALongOtherAxisOfWideStripsTakesEveryValue) {
   for (const auto& [type, operation] :
        {std::pair(DataType::kFloat32, Operation::kLogSoftmax), std::pair(DataType::kBFloat16, Operation::kSoftmax)}) {

@@ -8,7 +8,7 @@
 namespace softmax::kernels::testing {
 namespace {
 
-using cuda::MatrixKind;
+using cuda::Room;
 
 cuda::MatrixPlan PlanOf(DataType type, std::int64_t rows, std::int64_t cols) {
   Segment s;
@@ -21,10 +21,10 @@ cuda::MatrixPlan PlanOf(DataType type, std::int64_t rows, std::int64_t cols) {
 }
 
 TEST(BetweenTest, AGroupOfLanesTakesOneRowUpToSoManyBlocks) {
-  EXPECT_EQ(PlanOf(DataType::kFloat32, 16 * 132 * 64, 16).kind, MatrixKind::kSingle);
-  EXPECT_EQ(PlanOf(DataType::kFloat32, 16 * 132 * 64 + 1, 16).kind, MatrixKind::kSmall);
-  EXPECT_EQ(PlanOf(DataType::kFloat32, 7 * 132 * 64, 32).kind, MatrixKind::kSingle);
-  EXPECT_EQ(PlanOf(DataType::kFloat32, 7 * 132 * 64 + 1, 32).kind, MatrixKind::kSmall);
+  EXPECT_EQ(PlanOf(DataType::kFloat32, 16 * 132 * 64, 16).room, Room::kSingle);
+  EXPECT_EQ(PlanOf(DataType::kFloat32, 16 * 132 * 64 + 1, 16).room, Room::kSmall);
+  EXPECT_EQ(PlanOf(DataType::kFloat32, 7 * 132 * 64, 32).room, Room::kSingle);
+  EXPECT_EQ(PlanOf(DataType::kFloat32, 7 * 132 * 64 + 1, 32).room, Room::kSmall);
 }
 
 TEST(BetweenTest, TinyRowsHaveTilesOfARowAThreadFirst) {
@@ -35,8 +35,8 @@ TEST(BetweenTest, TinyRowsHaveTilesOfARowAThreadFirst) {
 }
 
 TEST(BetweenTest, TilesBeginWithOneForEverySecondMultiprocessor) {
-  EXPECT_EQ(PlanOf(DataType::kBFloat16, 66 * 128, 65).kind, MatrixKind::kTiny);
-  EXPECT_EQ(PlanOf(DataType::kBFloat16, 66 * 128 - 1, 65).kind, MatrixKind::kSmall);
+  EXPECT_EQ(PlanOf(DataType::kBFloat16, 66 * 128, 65).room, Room::kTile);
+  EXPECT_EQ(PlanOf(DataType::kBFloat16, 66 * 128 - 1, 65).room, Room::kSmall);
 }
 
 }  // namespace

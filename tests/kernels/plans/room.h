@@ -29,6 +29,9 @@ struct Shape {
   std::int64_t inner;
 };
 
+// The tensor as a segment.
+Segment SegmentOf(const Shape& shape);
+
 // The family of kernels that one launch of the tensor would run, in the words of docs/kernels.md.
 std::string RoomOf(const Shape& shape, const cuda::Device& device);
 

@@ -11,7 +11,7 @@
 namespace softmax::kernels::cuda {
 
 // A warp's share of a block's part of a row.
-struct BulkClusterPlace {
+struct PartsPlace {
   int warp;
   int before;  // chunks of the row before the part
   int chunks;  // of the part
@@ -19,7 +19,7 @@ struct BulkClusterPlace {
   int last;
   std::int64_t row;
 
-  __device__ __forceinline__ explicit BulkClusterPlace(const MatrixParams& params) : warp(ThreadAgain() / 32) {
+  __device__ __forceinline__ explicit PartsPlace(const MatrixParams& params) : warp(ThreadAgain() / 32) {
     const int part = RankAgain();
     before = SmallQuotient(part * params.chunks, params.cluster_blocks);
     chunks = SmallQuotient((part + 1) * params.chunks, params.cluster_blocks) - before;
@@ -29,12 +29,12 @@ struct BulkClusterPlace {
   }
 };
 
-template <typename In, bool kSkew, bool kLog, bool kMixed = false>
+template <typename In, bool kSkew, bool kMixed>
 __global__ void __launch_bounds__(32 * PartWarps(sizeof(In)), kSkew ? 5 : 4)
-    BulkClusterMatrixKernel(const __grid_constant__ MatrixParams params) {
+    PartsMatrixKernel(const __grid_constant__ MatrixParams params) {
   using C = ComputeOf<In>;
   constexpr bool kApart = HasApart(sizeof(In), kSkew);
-  using Part = BulkPart<In, kSkew, kLog, kApart>;
+  using Part = BulkPart<In, kSkew, kApart>;
   constexpr int kChunk = Element<In>::kChunk;
   extern __shared__ __align__(128) unsigned char dynamic[];
   __shared__ typename ChunkTable<C>::Control control;
@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(32 * PartWarps(sizeof(In)), kSkew ? 5 : 4)
   AskAhead<In>(params);
   BeginAccess(params);
   {
-    const BulkClusterPlace place(params);
+    const PartsPlace place(params);
     const int column = place.before * kChunk;
     const int columns = place.chunks * kChunk;
     const auto valid = static_cast<int>(ValidLength(params, place.row));
@@ -73,11 +73,11 @@ __global__ void __launch_bounds__(32 * PartWarps(sizeof(In)), kSkew ? 5 : 4)
     if (slots > place.first * kChunkSlots && slots <= place.last * kChunkSlots) part.Fill(slots);
     __syncwarp();
     part.SetApart(place.first * kChunkSlots, place.last * kChunkSlots);
-    part.Reduce(place.first, place.last, column == 0 ? valid : kManyColumns, scale,
+    part.Reduce(place.first, place.last, params.log && column == 0 ? valid : kManyColumns, scale,
                 [&](int k, const Stats<C>& stats) { mine[k] = stats; });
   }
   __syncwarp();
-  const BulkClusterPlace place(params);
+  const PartsPlace place(params);
   for (int k = place.first; k < place.last; ++k) table.Publish(place.before + k, mine[k]);
   const Stats<C> stats = table.Fold(0, params.chunks, scale);
   const int column = place.before * kChunk;
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(32 * PartWarps(sizeof(In)), kSkew ? 5 : 4)
   const auto valid = static_cast<int>(ValidLength(params, place.row));
   const Part part(static_cast<const In*>(params.input) + place.row * params.input_stride + column, columns,
                   valid - column, column == 0, reinterpret_cast<uint4*>(dynamic));
-  const Normalizer<C> normalize(scale, stats, kLog, valid == 0);
+  const Normalizer<C> normalize(scale, stats, params.log, valid == 0);
   const auto left = static_cast<int>(params.cols) - column;
   const bool ends_row = place.last == place.chunks && left <= columns;
   const int first = place.first * Part::kChunkVectors;

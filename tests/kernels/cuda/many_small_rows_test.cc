@@ -1,19 +1,15 @@
 #include <initializer_list>
 #include <iterator>
 
-#include "kernels/cuda/rows/matrix.h"
-#include "kernels/cuda/small_rows/share.h"
 #include "tests/kernels/cuda/row_count.h"
 
-// Many aligned small rows, whose threads stand for two of the lanes that few such rows have
-// (kernels/cuda/small_rows/share.h).
+// Many aligned small rows: several groups of lanes take their rows at a time, of which few rows have one each.
 namespace softmax::kernels::testing {
 namespace {
 
-using ShareRowsTest = GpuTest;
+using ManySmallRowsTest = GpuTest;
 
-// Vectors of a row, for every number that its threads hold and all numbers of threads: whole numbers of vectors a
-// thread, and one vector more than that.
+// Vectors of a row, for every number that its lanes hold and all numbers of lanes.
 constexpr std::int64_t kVectors[] = {7,  8,  9,  10, 11, 12, 13, 16, 17, 20, 22, 24,
                                      25, 32, 33, 40, 41, 48, 49, 64, 65, 80, 81, 96};
 constexpr DataType kTypes[] = {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16};
@@ -25,27 +21,7 @@ std::int64_t ColumnsOf(DataType type, std::int64_t vectors) {
 // More rows than one wave of lanes takes, in blocks of which the last is not full.
 std::int64_t ManyRows(std::int64_t vectors) { return 9'500'000 / (vectors * 16) | 1; }
 
-// So that the tests below do not test what they compare with.
-TEST_F(ShareRowsTest, ManyRowsAreTakenSo) {
-  cuda::Device device;
-  ASSERT_CUDA(cuda::CurrentDevice(&device));
-  for (const DataType type : kTypes) {
-    for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-      for (const std::int64_t vectors : {16, 32, 64}) {
-        Segment s;
-        s.operation = operation;
-        s.cols = s.input_stride = s.output_stride = ColumnsOf(type, vectors);
-        s.outer = ManyRows(vectors);
-        const auto kind = [&] { return cuda::PlanMatrix(type, type, s, {}, device).kind; };
-        EXPECT_EQ(cuda::MatrixKind::kShare, kind()) << SizeOf(type) << " bytes, " << vectors << " vectors";
-        s.outer = 1;
-        EXPECT_NE(cuda::MatrixKind::kShare, kind());
-      }
-    }
-  }
-}
-
-void ExpectSharedRowsGiveTheBitsOfRowsAlone(DataType type, Operation operation) {
+void ExpectManyRowsGiveTheBitsOfRowsAlone(DataType type, Operation operation) {
   std::size_t i = 0;
   for (const std::int64_t vectors : kVectors) {
     RowCase c = CaseOf(type, operation, ColumnsOf(type, vectors));
@@ -59,32 +35,32 @@ void ExpectSharedRowsGiveTheBitsOfRowsAlone(DataType type, Operation operation) 
   }
 }
 
-TEST_F(ShareRowsTest, SoftmaxOfFloat32GivesTheBitsOfRowsAlone) {
-  ExpectSharedRowsGiveTheBitsOfRowsAlone(DataType::kFloat32, Operation::kSoftmax);
+TEST_F(ManySmallRowsTest, SoftmaxOfFloat32GivesTheBitsOfRowsAlone) {
+  ExpectManyRowsGiveTheBitsOfRowsAlone(DataType::kFloat32, Operation::kSoftmax);
 }
 
-TEST_F(ShareRowsTest, LogSoftmaxOfFloat32GivesTheBitsOfRowsAlone) {
-  ExpectSharedRowsGiveTheBitsOfRowsAlone(DataType::kFloat32, Operation::kLogSoftmax);
+TEST_F(ManySmallRowsTest, LogSoftmaxOfFloat32GivesTheBitsOfRowsAlone) {
+  ExpectManyRowsGiveTheBitsOfRowsAlone(DataType::kFloat32, Operation::kLogSoftmax);
 }
 
-TEST_F(ShareRowsTest, SoftmaxOfFloat16GivesTheBitsOfRowsAlone) {
-  ExpectSharedRowsGiveTheBitsOfRowsAlone(DataType::kFloat16, Operation::kSoftmax);
+TEST_F(ManySmallRowsTest, SoftmaxOfFloat16GivesTheBitsOfRowsAlone) {
+  ExpectManyRowsGiveTheBitsOfRowsAlone(DataType::kFloat16, Operation::kSoftmax);
 }
 
-TEST_F(ShareRowsTest, LogSoftmaxOfFloat16GivesTheBitsOfRowsAlone) {
-  ExpectSharedRowsGiveTheBitsOfRowsAlone(DataType::kFloat16, Operation::kLogSoftmax);
+TEST_F(ManySmallRowsTest, LogSoftmaxOfFloat16GivesTheBitsOfRowsAlone) {
+  ExpectManyRowsGiveTheBitsOfRowsAlone(DataType::kFloat16, Operation::kLogSoftmax);
 }
 
-TEST_F(ShareRowsTest, SoftmaxOfBFloat16GivesTheBitsOfRowsAlone) {
-  ExpectSharedRowsGiveTheBitsOfRowsAlone(DataType::kBFloat16, Operation::kSoftmax);
+TEST_F(ManySmallRowsTest, SoftmaxOfBFloat16GivesTheBitsOfRowsAlone) {
+  ExpectManyRowsGiveTheBitsOfRowsAlone(DataType::kBFloat16, Operation::kSoftmax);
 }
 
-TEST_F(ShareRowsTest, LogSoftmaxOfBFloat16GivesTheBitsOfRowsAlone) {
-  ExpectSharedRowsGiveTheBitsOfRowsAlone(DataType::kBFloat16, Operation::kLogSoftmax);
+TEST_F(ManySmallRowsTest, LogSoftmaxOfBFloat16GivesTheBitsOfRowsAlone) {
+  ExpectManyRowsGiveTheBitsOfRowsAlone(DataType::kBFloat16, Operation::kLogSoftmax);
 }
 
 // With every kind of values, against the reference.
-TEST_F(ShareRowsTest, EveryValueIsWithinTheBounds) {
+TEST_F(ManySmallRowsTest, EveryValueIsWithinTheBounds) {
   for (const DataType type : kTypes) {
     for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
       for (const Values values : kAllValues) {
@@ -96,7 +72,7 @@ TEST_F(ShareRowsTest, EveryValueIsWithinTheBounds) {
   }
 }
 
-// In tensors so large that tiles take them.
+// In large tensors.
 void ExpectLargeTensorsGiveTheBitsOfRowsAlone(DataType type, Operation operation,
                                               std::initializer_list<std::int64_t> vectors) {
   constexpr std::int64_t kBytes = 66'000'000;
@@ -110,14 +86,14 @@ void ExpectLargeTensorsGiveTheBitsOfRowsAlone(DataType type, Operation operation
 }
 
 // Rows of one vector more than lanes hold evenly.
-TEST_F(ShareRowsTest, LargeTensorsOfOddVectorsGiveTheBitsOfRowsAlone) {
+TEST_F(ManySmallRowsTest, LargeTensorsOfOddVectorsGiveTheBitsOfRowsAlone) {
   ExpectLargeTensorsGiveTheBitsOfRowsAlone(DataType::kFloat16, Operation::kSoftmax, {9});
   ExpectLargeTensorsGiveTheBitsOfRowsAlone(DataType::kBFloat16, Operation::kLogSoftmax, {9});
   ExpectLargeTensorsGiveTheBitsOfRowsAlone(DataType::kFloat32, Operation::kLogSoftmax, {17});
 }
 
-// Rows that lanes hold evenly, which are a thread's in large tensors, or in tiles several threads'.
-TEST_F(ShareRowsTest, LargeTensorsOfFewVectorsGiveTheBitsOfRowsAlone) {
+// Rows that lanes hold evenly.
+TEST_F(ManySmallRowsTest, LargeTensorsOfFewVectorsGiveTheBitsOfRowsAlone) {
   ExpectLargeTensorsGiveTheBitsOfRowsAlone(DataType::kFloat16, Operation::kSoftmax, {2, 4});
   ExpectLargeTensorsGiveTheBitsOfRowsAlone(DataType::kBFloat16, Operation::kLogSoftmax, {2, 4, 6});
   ExpectLargeTensorsGiveTheBitsOfRowsAlone(DataType::kFloat32, Operation::kSoftmax, {6, 10, 12});
