@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "kernels/cuda/core/work.h"
-#include "kernels/cuda/flag.h"
+#include "kernels/cuda/launch.h"
 
 namespace softmax::kernels::cuda {
 namespace {

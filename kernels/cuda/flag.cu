@@ -1,4 +1,4 @@
-#include "kernels/cuda/flag.h"
+#include "kernels/cuda/launch.h"
 
 namespace softmax::kernels::cuda {
 namespace {

@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include "kernels/cuda/gather.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/softmax.h"
 

@@ -6,14 +6,7 @@ from tree import is_code
 
 # Pairs that still do.
 EXCEPTIONS = {
-    ("kernels/cuda/batch", "kernels/cuda/rows"),
-    ("kernels/cuda/blocks", "kernels/cuda/columns"),
-    ("kernels/cuda/blocks", "kernels/cuda/core"),
-    ("kernels/cuda/blocks", "kernels/cuda/large_rows"),
-    ("kernels/cuda/blocks", "kernels/cuda/rows"),
-    ("kernels/cuda/columns", "kernels/cuda/strips"),
     ("kernels/cuda/large_rows", "kernels/cuda/rows"),
-    ("kernels/cuda/large_rows", "kernels/cuda/small_rows"),
     ("kernels/cuda/rows", "kernels/cuda/small_rows"),
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "kernels/cuda/blocks/exchange.cuh"
 #include "kernels/cuda/blocks/team.cuh"
-#include "kernels/cuda/columns/exchange.cuh"
 
 // How the warps of the block or cluster that runs a unit of large rows tell each other its chunks' statistics.
 //

@@ -5,11 +5,10 @@
 #include <utility>
 
 #include "kernels/cuda/batch/batch.h"
-#include "kernels/cuda/batch/kind.h"
 #include "kernels/cuda/batch/places.h"
 #include "kernels/cuda/check.h"
-#include "kernels/cuda/core/alignment.h"
-#include "kernels/cuda/core/divide.h"
+#include "kernels/cuda/core/divisor.h"
+#include "kernels/cuda/core/work.h"
 #include "kernels/cuda/rows/matrix.h"
 
 namespace softmax::kernels::cuda {

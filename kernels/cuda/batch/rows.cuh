@@ -4,8 +4,8 @@
 #include "kernels/cuda/batch/exchange.cuh"
 #include "kernels/cuda/batch/row.cuh"
 #include "kernels/cuda/batch/slice.cuh"
-#include "kernels/cuda/blocks/complete.cuh"
-#include "kernels/cuda/blocks/dependent.cuh"
+#include "kernels/cuda/blocks/ahead.cuh"
+#include "kernels/cuda/blocks/bulk.cuh"
 #include "kernels/cuda/blocks/team.cuh"
 #include "kernels/cuda/small_rows/small.cuh"
 

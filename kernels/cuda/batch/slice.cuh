@@ -5,9 +5,9 @@
 #include "kernels/cuda/blocks/bulk.cuh"
 #include "kernels/cuda/core/row_part.cuh"
 
-// Neighbouring chunks of a row, held by a warp in shared memory as Slice has them (core/slice.cuh), for the kernel of
-// batches: all of a unit is read before any of it is used, rows begin and end anywhere, and there are so many kinds of
-// them that little code has to serve for all (docs/kernels.md).
+// Neighbouring chunks of a row, held by a warp in shared memory as Slice has them (large_rows/slice.cuh), for the
+// kernel of batches: all of a unit is read before any of it is used, rows begin and end anywhere, and there are so many
+// kinds of them that little code has to serve for all (docs/kernels.md).
 namespace softmax::kernels::cuda {
 
 // Starts the copy of the first `bytes` bytes of kSize (4, 8, 16), an even number; the others become 0.

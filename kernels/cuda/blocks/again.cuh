@@ -2,12 +2,15 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/large_rows/chunk.cuh"
-
-// A thread's place in the launch, read again from special registers (as ThreadAgain() does), so that nothing made of it
-// has to be kept while a warp adds up.
+// A thread's place in the launch, read again from special registers, so that nothing made of it has to be kept while a
+// warp adds up.
 namespace softmax::kernels::cuda {
 
+__device__ __forceinline__ int ThreadAgain() {
+  int thread;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+  return thread;
+}
 __device__ __forceinline__ std::uint32_t BlockAgain() {
   std::uint32_t block;
   asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(block));

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/blocks/exchange.cuh"
 #include "kernels/cuda/blocks/team.cuh"
-#include "kernels/cuda/columns/exchange.cuh"
 
 // The statistics of a row's chunks, brought together in every block of the team that shares the row: through the
 // block's own shared memory, or sent to all blocks of a cluster, each of which waits for the bytes that must come.

@@ -1,5 +1,5 @@
 #include "kernels/cuda/columns/few.cuh"
-#include "kernels/cuda/columns/kernel.cuh"
+#include "kernels/cuda/columns/results.cuh"
 #include "kernels/cuda/core/instance.h"
 
 namespace softmax::kernels::cuda {

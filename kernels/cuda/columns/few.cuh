@@ -2,8 +2,7 @@
 
 #include "kernels/cuda/blocks/again.cuh"
 #include "kernels/cuda/blocks/ahead.cuh"
-#include "kernels/cuda/blocks/complete.cuh"
-#include "kernels/cuda/blocks/dependent.cuh"
+#include "kernels/cuda/blocks/bulk.cuh"
 #include "kernels/cuda/columns/copy.cuh"
 #include "kernels/cuda/columns/plan.h"
 #include "kernels/cuda/columns/unit.cuh"

@@ -2,9 +2,9 @@
 
 #include <new>
 
-#include "kernels/cuda/blocks/complete.cuh"
+#include "kernels/cuda/blocks/bulk.cuh"
+#include "kernels/cuda/blocks/exchange.cuh"
 #include "kernels/cuda/columns/copy.cuh"
-#include "kernels/cuda/columns/exchange.cuh"
 #include "kernels/cuda/columns/plan.h"
 #include "kernels/cuda/columns/unit.cuh"
 

@@ -4,7 +4,7 @@
 
 // Results as elements of another type than the input's. A piece is what one access moves at most on either side: 16
 // bytes of the wider type. Input and output miss the boundaries alike, counted in elements, so pieces that begin on the
-// input's vectors, or within them, are aligned in the output (AreAlike() in core/alignment.h).
+// input's vectors, or within them, are aligned in the output (AreAlike() in core/work.h).
 namespace softmax::kernels::cuda {
 
 // The elements x, rounded.

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/check.h"
-#include "kernels/cuda/core/divide.h"
+#include "kernels/cuda/core/divisor.h"
 
 namespace softmax::kernels::cuda {
 namespace {

@@ -1,5 +1,5 @@
 #include "kernels/cuda/core/instance.h"
-#include "kernels/cuda/large_rows/parts.cuh"
+#include "kernels/cuda/large_rows/bulk.cuh"
 
 namespace softmax::kernels::cuda {
 namespace {

@@ -5,7 +5,7 @@
 // Many rows of several chunks that
 // - are aligned and of more chunks than a block takes: a warp for each chunk, in clusters (large_rows/cluster.cuh),
 // - miss the boundaries: a block for each, through shared memory by bulk copies (large_rows/bulk.cuh),
-// - are wider, or aligned ones of some widths: likewise a part for each block of a cluster (large_rows/parts.cuh).
+// - are wider, or aligned ones of some widths: likewise a part for each block of a cluster (there too).
 namespace softmax::kernels::cuda {
 
 // Chunks of rows that a block takes by bulk copies, at most.
@@ -37,5 +37,14 @@ constexpr int PartTableBytes(int element_bytes, bool skew) {
 bool PlanBulk(int bytes, const Device& device, MatrixPlan* plan);
 bool PlanCluster(int bytes, const Device& device, MatrixPlan* plan);
 bool PlanParts(int bytes, const Device& device, MatrixPlan* plan);
+
+// Plans for rows of which many blocks take parts in turn.
+
+// Vectors of shared memory that a slice of so many chunks takes.
+int SliceVectors(int chunks, const MatrixPlan& plan);
+
+// Plans kernels for very wide rows, or for rows of many chunks where there are no clusters. Leaves the room kNone where
+// none takes them: without a workspace, or where the device holds too few blocks at a time.
+void PlanWide(DataType type, const Device& device, MatrixPlan* plan);
 
 }  // namespace softmax::kernels::cuda

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "kernels/cuda/core/divide.h"
+#include "kernels/cuda/core/divisor.h"
 #include "kernels/cuda/large_rows/bulk.h"
 
 namespace softmax::kernels::cuda {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/cuda/blocks/again.cuh"
 #include "kernels/cuda/small_rows/small.cuh"
 
 // Many rows of a few chunks that begin on boundaries and are whole vectors: a warp for each chunk, in so few registers
@@ -179,13 +180,6 @@ __device__ __forceinline__ void SyncSide(int side, int warps) {
   } else if constexpr (kSides > 1) {
     SyncSide<kSides - 1>(side, warps);
   }
-}
-
-// The thread's number, read again, so that nothing made of it has to be kept.
-__device__ __forceinline__ int ThreadAgain() {
-  int thread;
-  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
-  return thread;
 }
 
 // Blocks of the largest size that a multiprocessor has to hold: 40 registers are left to a thread, or 56.

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "kernels/cuda/blocks/chunk_table.cuh"
-#include "kernels/cuda/core/slice.cuh"
+#include "kernels/cuda/large_rows/slice.cuh"
 #include "kernels/cuda/small_rows/small.cuh"
 
 // Large rows of one matrix: the warps of a block, or of a cluster, each hold some neighbouring chunks of a row and

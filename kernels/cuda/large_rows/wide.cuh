@@ -1,7 +1,7 @@
 #pragma once
 
 #include "kernels/cuda/blocks/grid_table.cuh"
-#include "kernels/cuda/core/slice.cuh"
+#include "kernels/cuda/large_rows/slice.cuh"
 #include "kernels/cuda/small_rows/small.cuh"
 
 // Rows wider than a cluster holds, or than a block where there are no clusters: several blocks share a row, each some

@@ -1,9 +1,8 @@
-#include "kernels/cuda/large_rows/wide_plan.h"
-
 #include <algorithm>
 #include <limits>
 
-#include "kernels/cuda/core/divide.h"
+#include "kernels/cuda/core/divisor.h"
+#include "kernels/cuda/large_rows/bulk.h"
 
 namespace softmax::kernels::cuda {
 namespace {

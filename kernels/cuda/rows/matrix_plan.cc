@@ -2,10 +2,9 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/cuda/core/alignment.h"
-#include "kernels/cuda/core/divide.h"
+#include "kernels/cuda/core/divisor.h"
+#include "kernels/cuda/core/work.h"
 #include "kernels/cuda/large_rows/bulk.h"
-#include "kernels/cuda/large_rows/wide_plan.h"
 #include "kernels/cuda/rows/matrix.h"
 #include "kernels/cuda/small_rows/tile.h"
 

@@ -1,8 +1,7 @@
 #pragma once
 
 #include "kernels/cuda/blocks/ahead.cuh"
-#include "kernels/cuda/blocks/complete.cuh"
-#include "kernels/cuda/blocks/dependent.cuh"
+#include "kernels/cuda/blocks/bulk.cuh"
 #include "kernels/cuda/core/row_part.cuh"
 #include "kernels/cuda/rows/matrix.h"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kernels/cuda/blocks/complete.cuh"
+#include "kernels/cuda/blocks/bulk.cuh"
 #include "kernels/cuda/small_rows/small.cuh"
 
 // Small rows of 32 lanes where there are so few that each may have a block: a warp for each of a lane's vectors, so

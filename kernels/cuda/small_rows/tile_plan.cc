@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "kernels/cuda/core/divide.h"
+#include "kernels/cuda/core/divisor.h"
 #include "kernels/cuda/small_rows/tile.h"
 
 namespace softmax::kernels::cuda {

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "kernels/cuda/blocks/complete.cuh"
-#include "kernels/cuda/blocks/dependent.cuh"
+#include "kernels/cuda/blocks/ahead.cuh"
+#include "kernels/cuda/blocks/bulk.cuh"
 #include "kernels/cuda/summary/rows.cuh"
 #include "kernels/cuda/summary/small.cuh"
 #include "kernels/cuda/summary/warp.cuh"

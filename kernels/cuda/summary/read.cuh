@@ -1,8 +1,8 @@
 #pragma once
 
 #include "kernels/cuda/core/row_part.cuh"
-#include "kernels/cuda/summary/keys.cuh"
 #include "kernels/cuda/summary/results.cuh"
+#include "kernels/cuda/summary/top.cuh"
 
 namespace softmax::kernels::cuda {
 

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "kernels/cuda/core/part.cuh"
-#include "kernels/cuda/summary/keys.cuh"
 #include "kernels/cuda/summary/summary.h"
+#include "kernels/cuda/summary/top.cuh"
 
 // What a row's summary is made of once its statistics are known.
 namespace softmax::kernels::cuda {

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "kernels/cuda/summary/keys.cuh"
 #include "kernels/cuda/summary/results.cuh"
+#include "kernels/cuda/summary/top.cuh"
 
 // Summaries of small contiguous rows: a group of lanes holds a row in registers and finds its largest elements one
 // after the other. For rows of less than half a warp, and for those that summary/warp.cuh leaves.

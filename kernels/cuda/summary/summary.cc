@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "kernels/cuda/check.h"
-#include "kernels/cuda/core/divide.h"
+#include "kernels/cuda/core/divisor.h"
 #include "kernels/cuda/core/scale.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/launch.h"

@@ -6,7 +6,7 @@
 #include "tests/kernels/cuda/row_case.h"
 
 // Launches of one stream that each read what the one before wrote, and write where the one before that still read.
-// Their blocks may take their places early (kernels/cuda/blocks/dependent.cuh), their accesses may not.
+// Their blocks may take their places early (kernels/cuda/blocks/ahead.cuh), their accesses may not.
 namespace softmax::kernels::testing {
 namespace {
 

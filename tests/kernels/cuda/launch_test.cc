@@ -5,7 +5,6 @@
 #include <memory>
 #include <thread>
 
-#include "kernels/cuda/flag.h"
 #include "tests/kernels/cuda/gpu_memory.h"
 
 // How kernels are launched: handles that a thread keeps are found again, and never used where they are of no use.
