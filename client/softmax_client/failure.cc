@@ -87,8 +87,9 @@ std::string TextOf(const ConnectionPool& pool, const Ended& ended, std::optional
 }  // namespace
 
 std::string WhyUnavailable(const std::string& text, const Security& ours) {
-  // OpenSSL 1.1's and 3's words, and those for an authority of the right name with another key.
-  if (HasOneOf(text, {"CERTIFICATE_VERIFY_FAILED", "certificate verify failed", "asn1 encoding routines::EVP lib"})) {
+  // OpenSSL 1.1's and 3's words, and 3.0's and 3.5's for an authority of the right name with another key.
+  if (HasOneOf(text, {"CERTIFICATE_VERIFY_FAILED", "certificate verify failed", "asn1 encoding routines::EVP lib",
+                      "provider signature failure"})) {
     return absl::StrCat("the server's certificate is not trusted: ", text);
   }
   if (absl::StrContains(text, "is not in peer certificate")) {
