@@ -9,6 +9,7 @@
 #include "client/base/say.h"
 #include "client/base/version.h"
 #include "common/base/duration.h"
+#include "common/base/help_formatter.h"
 #include "common/base/help_text.h"
 #include "common/base/nearest.h"
 
@@ -37,6 +38,7 @@ std::optional<std::chrono::nanoseconds> ParseDuration(const std::string& text) {
 }
 
 bool ParseArguments(CLI::App& app, int argc, char** argv, int* exit_code) {
+  ShowDefaultsAsOurs(&app);
   app.set_version_flag("--version,-V,-v", app.get_name() + " " + Version() + " (" + Commit() + ")",
                        "Print the version and exit");
   try {

@@ -9,6 +9,7 @@
 #include <sstream>
 #include <utility>
 
+#include "common/base/help_formatter.h"
 #include "common/base/help_text.h"
 #include "common/base/nearest.h"
 #include "server/config/values.h"
@@ -226,7 +227,9 @@ std::string ApplyCommandLine(int argc, const char* const* argv, Config* config, 
   } catch (const CLI::Success&) {
     Config defaults;
     Actions none;
-    actions->told = MakeApp(&defaults, &none)->help();
+    const auto shown = MakeApp(&defaults, &none);
+    ShowDefaultsAsOurs(shown.get());
+    actions->told = shown->help();
     actions->told = WrapHelp(*actions->told, TerminalColumns());
   } catch (const CLI::ParseError& error) {
     return error.what();

@@ -45,7 +45,8 @@ LIBRARIES = [
     ("the generated contract", re.compile(r"\.pb\.h$"),
      ("server/rpc/", "server/main", "server/app/", "client/", "tests/", LAB)),
     ("spdlog or fmt", re.compile(r"^(spdlog|fmt)/"), ("server/base/log.cc",)),
-    ("CLI11", re.compile(r"^CLI/"), ("server/config/", "server/main", "client/", "kernels/bench/", "tests/", LAB)),
+    ("CLI11", re.compile(r"^CLI/"),
+     ("common/base/help_formatter.cc", "server/config/", "server/main", "client/", "kernels/bench/", "tests/", LAB)),
     ("Highway", re.compile(r"^hwy/"), ("kernels/cpu/", "kernels/bench/", "tests/", LAB)),
     # ThreadSanitizer cannot see into the distribution's abseil, so its locks look like races.
     ("abseil's locks", re.compile(r"^absl/synchronization/"),
