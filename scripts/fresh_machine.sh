@@ -13,7 +13,7 @@ TARGET=${SOFTMAX_KEEP_ROOT:-$(mktemp -d "${TMPDIR:-/tmp}/softmax-root.XXXXXX")}
 
 cleanup() {
   local mounted
-  for mounted in proc dev/shm; do
+  for mounted in proc dev/shm dev/pts; do
     if grep -q " $TARGET/$mounted " /proc/mounts; then umount "$TARGET/$mounted" || return 0; fi
   done
   [ -n "${SOFTMAX_KEEP_ROOT:-}" ] || rm -rf --one-file-system "$TARGET"
@@ -24,11 +24,12 @@ trap 'exit 130' INT TERM
 [ -x "$TARGET/usr/bin/apt-get" ] || bash scripts/make_root.sh "$TARGET" ${SOFTMAX_SUITE:+"$SOFTMAX_SUITE"}
 rm -rf "$TARGET/src"
 git clone --quiet --no-hardlinks "file://$ROOT" "$TARGET/src"
-mkdir -p "$TARGET/proc" "$TARGET/dev/shm"
+mkdir -p "$TARGET/proc" "$TARGET/dev/shm" "$TARGET/dev/pts"
 # Every machine has this; a root that debootstrap made does not.
 [ -s "$TARGET/etc/hosts" ] || echo '127.0.0.1 localhost' >"$TARGET/etc/hosts"
 grep -q " $TARGET/proc " /proc/mounts || mount -t proc proc "$TARGET/proc"
 grep -q " $TARGET/dev/shm " /proc/mounts || mount -t tmpfs tmpfs "$TARGET/dev/shm"
+grep -q " $TARGET/dev/pts " /proc/mounts || mount -t devpts -o newinstance,ptmxmode=0666 devpts "$TARGET/dev/pts"
 
 # inside COMMAND...: as on a machine where somebody has just logged in as root.
 inside() {
