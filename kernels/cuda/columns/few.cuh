@@ -328,12 +328,15 @@ class ColumnFew {
   Raw units_[kColumns];
 };
 
-// Blocks a multiprocessor has to hold.
-template <int kColumns, int kUnit>
-constexpr int kFewBlocks = kUnit > 1 || kColumns > 16 ? 2 : 3;
+// Blocks a multiprocessor has to hold; fewer of kernels that keep most in registers, which would lie in local memory
+// otherwise.
+template <typename In, int kColumns, int kUnit>
+constexpr int kFewBlocks = kColumns* kUnit * sizeof(In) > 128 ? 6
+                           : kUnit > 1 || kColumns > 16       ? 8
+                                                              : 12;
 
 template <typename In, int kColumns, int kUnit>
-__global__ void __launch_bounds__(kBlockThreads, (kFewBlocks<kColumns, kUnit>))
+__global__ void __launch_bounds__(kFewThreads, (kFewBlocks<In, kColumns, kUnit>))
     ColumnFewKernel(const __grid_constant__ ColumnParams params) {
   AskAhead<In>(params.segment.input, params.ahead_bytes);
   WaitForEarlierLaunches();
