@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "kernels/operations.h"
+
 namespace softmax::kernels {
 namespace {
 
@@ -115,7 +117,7 @@ class RowJudge {
         output_type_(output_type),
         segment_(segment),
         bounds_(bounds),
-        is_log_(segment.operation == Operation::kLogSoftmax),
+        is_log_(TraitsOf(segment.operation).is_log),
         // The coarser of the type computed in and the type of the answer sets the bound.
         bound_format_(input_type == DataType::kFloat64 && output_type == DataType::kFloat64 ? kDouble : kSingle) {}
 
@@ -373,8 +375,8 @@ class RowJudge {
     }
     std::ostringstream text;
     text.precision(17);
-    text << (is_log_ ? "log-softmax " : "softmax ") << NameOf(input_type_) << " to " << NameOf(output_type_) << ", row "
-         << row_ << " of " << segment_.outer * segment_.inner << ", ";
+    text << TraitsOf(segment_.operation).name << " " << NameOf(input_type_) << " to " << NameOf(output_type_)
+         << ", row " << row_ << " of " << segment_.outer * segment_.inner << ", ";
     if (c < 0) {
       text << "the sum of the row";
     } else {

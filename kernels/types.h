@@ -3,11 +3,12 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/operations.h"
+
 namespace softmax::kernels {
 
 // Values equal the wire's (proto/softmax/v1/softmax.proto).
 enum class DataType : std::uint8_t { kFloat32 = 1, kFloat16 = 2, kBFloat16 = 3, kFloat64 = 4 };
-enum class Operation : std::uint8_t { kSoftmax = 1, kLogSoftmax = 2 };
 
 constexpr std::size_t SizeOf(DataType type) {
   return type == DataType::kFloat64 ? 8 : type == DataType::kFloat32 ? 4 : 2;

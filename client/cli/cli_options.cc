@@ -8,12 +8,12 @@
 #include "client/base/parsed_flag.h"
 #include "client/base/say.h"
 #include "client/base/security_flags.h"
+#include "kernels/operations.h"
 
 namespace softmax::client {
 namespace {
 
 constexpr char kDataTypes[] = "bfloat16|float16|float32|float64";
-constexpr char kOperations[] = "log_softmax|softmax";
 constexpr char kFormats[] = "auto|csv|npy|text";
 
 std::optional<Format> FormatFromName(const std::string& name) {
@@ -48,7 +48,7 @@ void AddOptions(CLI::App& app, CliOptions& o) {
                "send what is too large for the element type as infinity, instead of refusing it");
   AddName(app, "--output-dtype", o.output_dtype, DataTypeFromName, kDataTypes, "",
           "element type of the answer; unset: the one sent");
-  AddName(app, "--op", o.operation, OperationFromName, kOperations, "=softmax", "what is computed");
+  AddName(app, "--op", o.operation, OperationFromName, kernels::OperationNames("|"), "=softmax", "what is computed");
   app.add_option("--axis", o.axis, "negative counts from the end; unset: the last");
   app.add_option("--scale", o.scale, "factor on the input; unset: 1");
   app.add_option("--lengths", o.lengths, "valid elements of each row, as 3,2,3")->delimiter(',');

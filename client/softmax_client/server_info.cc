@@ -1,9 +1,12 @@
 #include "client/softmax_client/server_info.h"
 
 #include "client/softmax_client/fields.h"
+#include "kernels/operations.h"
 
 namespace softmax::client {
 namespace {
+
+constexpr auto kLastOperation = static_cast<Operation>(kernels::kOperations.size());
 
 template <typename T>
 bool ReadNumber(WireCursor* cursor, T* out) {
@@ -72,9 +75,9 @@ bool ReadField(WireCursor* cursor, std::uint32_t tag, ServerInfo* info) {
     case kInfoDtypesPacked:
       return ReadEnums(cursor, DataType::kFloat64, &info->dtypes);
     case kInfoOperations:
-      return ReadEnum(cursor, Operation::kLogSoftmax, &info->operations);
+      return ReadEnum(cursor, kLastOperation, &info->operations);
     case kInfoOperationsPacked:
-      return ReadEnums(cursor, Operation::kLogSoftmax, &info->operations);
+      return ReadEnums(cursor, kLastOperation, &info->operations);
     case kInfoLimits:
       return ReadLimits(cursor, &info->limits);
     case kInfoDegraded:

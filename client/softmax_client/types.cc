@@ -2,6 +2,8 @@
 
 #include <limits>
 
+#include "kernels/operations.h"
+
 namespace softmax::client {
 
 std::string_view NameOf(DataType type) {
@@ -26,12 +28,14 @@ std::optional<DataType> DataTypeFromName(std::string_view name) {
   return std::nullopt;
 }
 
-std::string_view NameOf(Operation operation) { return operation == Operation::kLogSoftmax ? "log_softmax" : "softmax"; }
+std::string_view NameOf(Operation operation) {
+  return kernels::TraitsOf(static_cast<kernels::Operation>(operation)).name;
+}
 
 std::optional<Operation> OperationFromName(std::string_view name) {
-  if (name == "softmax") return Operation::kSoftmax;
-  if (name == "log_softmax" || name == "log-softmax") return Operation::kLogSoftmax;
-  return std::nullopt;
+  const kernels::OperationTraits* const traits = kernels::FindOperation(name);
+  if (traits == nullptr) return std::nullopt;
+  return static_cast<Operation>(traits->operation);
 }
 
 Summary::Summary(DataType dtype, std::size_t number_size, const std::array<std::uint64_t, kParts>& sizes)

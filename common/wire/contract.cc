@@ -8,12 +8,14 @@
 #include <limits>
 #include <string>
 
+#include "kernels/operations.h"
+
 namespace softmax {
 namespace {
 
 constexpr std::int32_t kFirstDtype = 1;
 constexpr std::int32_t kLastDtype = 4;
-constexpr std::int32_t kLastOperation = 2;
+constexpr auto kLastOperation = static_cast<std::int32_t>(kernels::kOperations.size());
 
 // More elements than this could not be counted in bytes of any type within 63 bits.
 constexpr std::int64_t kMaxElements = std::numeric_limits<std::int64_t>::max() / 8;

@@ -431,7 +431,7 @@ absl::Status DescribeFailure(const WireCursor& cursor, const RawInferRequest& ra
 
 std::uint64_t MostClassBytes(const TensorSpec& spec) {
   std::string_view value = "1.000000";
-  if (spec.operation == kernels::Operation::kLogSoftmax) {
+  if (spec.is_log()) {
     switch (spec.output_type) {
       case kernels::DataType::kFloat16:
         value = "-65504.000000";

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "kernels/operations.h"
 #include "kernels/types.h"
 
 namespace softmax {
@@ -44,6 +45,7 @@ struct TensorSpec {
   std::uint64_t text_bytes = 0;  // of those, at most
   std::uint64_t pieces = 0;      // that the input has to be gathered from, one by one; 0: it lies in the message
 
+  bool is_log() const { return kernels::TraitsOf(operation).is_log; }
   std::int64_t rows() const { return outer * inner; }
   std::uint64_t elements() const { return static_cast<std::uint64_t>(outer * cols * inner); }
   std::uint64_t input_bytes() const { return elements() * kernels::SizeOf(input_type); }

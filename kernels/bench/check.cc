@@ -9,6 +9,7 @@
 #include <set>
 #include <vector>
 
+#include "kernels/operations.h"
 #include "kernels/reference.h"
 
 namespace softmax::kernels::bench {
@@ -96,7 +97,7 @@ std::string RoughRow(DataType dtype, const Segment& segment, std::int64_t row) {
   for (std::int64_t c = 0; c < segment.cols; ++c) max = std::max(max, input(c));
   double sum = 0;
   for (std::int64_t c = 0; c < segment.cols; ++c) sum += std::exp(input(c) - max);
-  const bool log = segment.operation == Operation::kLogSoftmax;
+  const bool log = TraitsOf(segment.operation).is_log;
   // Numbers far below the row's largest may have been rounded off between the steps; 16 bits lose the smallest ones.
   const double floor = log ? 1.0 : 0.01 / sum;
   const double smallest = dtype == DataType::kFloat16 ? 0x1p-23 : 0;

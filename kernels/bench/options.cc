@@ -9,6 +9,7 @@
 
 #include "kernels/bench/built_in.h"
 #include "kernels/bench/suite.h"
+#include "kernels/operations.h"
 
 namespace softmax::kernels::bench {
 namespace {
@@ -46,7 +47,7 @@ void AddOptions(CLI::App& app, RawOptions& raw) {
           [](const std::string& name) {
             Point point;
             return ParseOperation(name, &point) ? ""
-                                                : name + " is neither softmax nor log_softmax, nor such with +top20";
+                                                : name + " is not " + OperationNames(" or ") + ", nor such with +top20";
           },
           "OP"));
   app.add_option("--providers", o.providers, "what is measured")

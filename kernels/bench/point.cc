@@ -4,11 +4,11 @@
 #include <charconv>
 #include <cmath>
 
+#include "kernels/operations.h"
+
 namespace softmax::kernels::bench {
 namespace {
 
-constexpr char kSoftmaxName[] = "softmax";
-constexpr char kLogSoftmaxName[] = "log_softmax";
 constexpr char kTopSign[] = "+top";
 
 std::vector<std::int64_t> RaggedWidths(const Point& point, std::uint64_t seed) {
@@ -76,7 +76,7 @@ std::string TypesOf(const Point& point) {
 }
 
 std::string OperationOf(const Point& point) {
-  const std::string name = point.operation == Operation::kLogSoftmax ? kLogSoftmaxName : kSoftmaxName;
+  const std::string name = TraitsOf(point.operation).name;
   return point.top_k == 0 ? name : name + kTopSign + std::to_string(point.top_k);
 }
 
@@ -98,8 +98,9 @@ std::optional<std::pair<DataType, DataType>> ParseTypes(const std::string& name)
 bool ParseOperation(const std::string& name, Point* point) {
   const std::size_t sign = name.find(kTopSign);
   const std::string operation = name.substr(0, sign);
-  if (operation != kSoftmaxName && operation != kLogSoftmaxName) return false;
-  point->operation = operation == kSoftmaxName ? Operation::kSoftmax : Operation::kLogSoftmax;
+  const OperationTraits* const traits = FindOperation(operation);
+  if (traits == nullptr) return false;
+  point->operation = traits->operation;
   point->top_k = 0;
   if (sign == std::string::npos) return true;
   const char* const first = name.data() + sign + std::char_traits<char>::length(kTopSign);

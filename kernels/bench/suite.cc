@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "kernels/bench/built_in.h"
+#include "kernels/operations.h"
 
 namespace softmax::kernels::bench {
 namespace {
@@ -106,7 +107,7 @@ class Line {
       return "dtype " + dtype + ": " + words_[0] + " has input and output of one type";
     }
     if (!ParseOperation(operation, &point)) {
-      return "op " + operation + " is neither softmax nor log_softmax, alone or with +top1 to +top1024";
+      return "op " + operation + " is not " + OperationNames(" or ") + ", alone or with +top1 to +top1024";
     }
     point.dtype = types->first;
     point.output_dtype = types->second;

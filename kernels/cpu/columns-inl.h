@@ -15,6 +15,7 @@
 #include <type_traits>
 
 #include "kernels/cpu/log-inl.h"
+#include "kernels/operations.h"
 #include "kernels/types.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -279,7 +280,7 @@ HWY_INLINE void ForParts(std::int64_t count, std::int64_t most, Visit visit) {
 template <typename T, typename In, typename Out>
 HWY_NOINLINE void RunTile(const Segment& segment, const AnyFactor<T>& factor, RowTile& tile, const TileColumns<In>& in,
                           Out* out, std::int64_t out_apart, T* kept) {
-  const bool is_log = segment.operation == Operation::kLogSoftmax;
+  const bool is_log = TraitsOf(segment.operation).is_log;
   const bool fits = tile.cols <= kKeptColumns<T>;
   const std::int64_t most = fits ? kKeptColumns<T> : 64;  // which the nearest cache holds
   const ColumnOutput<Out> output{out, out_apart, MaskedValue<Out>(segment.operation)};

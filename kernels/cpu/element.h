@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "kernels/operations.h"
 #include "kernels/types.h"
 
 // The element types of tensors as C++ types, and the constants that edge rows are filled with.
@@ -40,7 +41,7 @@ struct Constants<BFloat> {
 // What stands for elements that do not matter.
 template <typename Element>
 Element MaskedValue(Operation operation) {
-  return operation == Operation::kLogSoftmax ? Constants<Element>::kNegativeInfinity : Constants<Element>::kZero;
+  return TraitsOf(operation).is_log ? Constants<Element>::kNegativeInfinity : Constants<Element>::kZero;
 }
 
 }  // namespace softmax::kernels::cpu

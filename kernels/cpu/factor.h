@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstddef>
 
+#include "kernels/operations.h"
 #include "kernels/types.h"
 
 // scale * log2(e), the number that turns a distance from the maximum into an exponent of two, in
@@ -67,7 +68,7 @@ template <typename T>
 AnyFactor<T> FactorFor(double scale, Operation operation, std::size_t answer_size) {
   const Factor<T> full = MakeFactor<T>(scale);
   // Not for log-softmax, which spends its bound on the roundings of its last step.
-  const bool has_room = sizeof(T) == 4 && answer_size == 2 && operation == Operation::kSoftmax;
+  const bool has_room = sizeof(T) == 4 && answer_size == 2 && !TraitsOf(operation).is_log;
   return {full, has_room && IsNearlyHigh(full)};
 }
 

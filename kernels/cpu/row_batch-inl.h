@@ -10,6 +10,7 @@
 #include <cmath>
 
 #include "kernels/cpu/rows-inl.h"
+#include "kernels/operations.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace softmax::kernels::cpu {
@@ -117,7 +118,7 @@ template <typename T, int kVecs, typename Out>
 HWY_NOINLINE void WriteWholeRows(const Segment& segment, const RowBatch<T>& batch, const BatchRows<T> given,
                                  const Fetch fetch, bool streams, Out* out) {
   constexpr std::int64_t kCount = std::int64_t{kVecs} * kLanes<T>;
-  const bool is_log = segment.operation == Operation::kLogSoftmax;
+  const bool is_log = TraitsOf(segment.operation).is_log;
   const std::int64_t stride = segment.output_stride;
   const int rows = batch.rows;
   for (int r = 0; r < rows; ++r, out += stride) {
@@ -150,7 +151,7 @@ HWY_NOINLINE void WriteRows(const Segment& segment, const RowBatch<T>& batch, co
       FillNan(to, count, segment);
       continue;
     }
-    if (segment.operation == Operation::kLogSoftmax) {
+    if (TraitsOf(segment.operation).is_log) {
       LogRow<T>(given.At(r), count, batch.max[r], segment.scale, batch.Total(r), streams, to);
     } else if (HWY_UNLIKELY(streams)) {
       WriteRow(batch.ScaleOf(r), count, true, to);

@@ -13,6 +13,7 @@
 
 #include "kernels/cpu/log-inl.h"
 #include "kernels/cpu/row_sums-inl.h"
+#include "kernels/operations.h"
 #include "kernels/types.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -246,7 +247,7 @@ template <typename T, typename In, typename Out>
 HWY_NOINLINE void RunLongRows(const Segment& segment, const AnyFactor<T>& factor, std::int64_t begin,
                               std::int64_t end) {
   HWY_ALIGN T kept[kMostKept<T>];
-  const bool is_log = segment.operation == Operation::kLogSoftmax;
+  const bool is_log = TraitsOf(segment.operation).is_log;
   const bool streams = Streams<Out>(segment);
   Maxima<T, In> maxima(segment, begin, end);
   for (std::int64_t row = begin; row < end; ++row) {

@@ -1,8 +1,10 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/cpu/factor.h"
 #include "kernels/cpu/run.h"
 #include "kernels/cpu/top_k.h"
+#include "kernels/operations.h"
 #include "kernels/reference.h"
 
 namespace softmax::kernels::cpu {
@@ -30,7 +32,7 @@ struct RowOf {
         output_type(output),
         segment(rows),
         row(number),
-        is_log(rows.operation == Operation::kLogSoftmax),
+        is_log(TraitsOf(rows.operation).is_log),
         count(rows.lengths == nullptr ? rows.cols : rows.lengths[number]) {
     for (std::int64_t c = 0; c < count; ++c) max = std::fmax(max, Load(c));
     sum = std::isinf(max) ? kNan : 0;
@@ -100,6 +102,11 @@ void SummarizeRow(const SummarySegment& summary, const RowOf& row) {
 }
 
 }  // namespace
+
+bool NeedsAnyScale(DataType input_type, const Segment& segment) {
+  return input_type == DataType::kFloat64 ? !IsOrdinaryScale<double>(segment.scale)
+                                          : !IsOrdinaryScale<float>(segment.scale);
+}
 
 void RunAnyScale(DataType input_type, DataType output_type, const Segment& segment, std::int64_t begin,
                  std::int64_t end) {

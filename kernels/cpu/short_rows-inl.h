@@ -16,6 +16,7 @@
 
 #include "kernels/cpu/lanes-inl.h"
 #include "kernels/cpu/row_batch-inl.h"
+#include "kernels/operations.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace softmax::kernels::cpu {
@@ -346,7 +347,7 @@ HWY_NOINLINE void RunShortRows(const Segment& segment, const AnyFactor<T>& facto
   constexpr auto kSize = static_cast<int>(sizeof(In));
   const std::int64_t all_vecs = (segment.cols + kL - 1) / kL;
   const int vecs = SizeInVecs(all_vecs);
-  const bool keeps = segment.operation == Operation::kSoftmax;
+  const bool keeps = !TraitsOf(segment.operation).is_log;
   const bool streams = Streams<Out>(segment);
   const bool is_whole = segment.lengths == nullptr && segment.cols == vecs * kL;
   RowBatch<T> batch;

@@ -1,6 +1,5 @@
 #include "kernels/cpu/softmax_cpu.h"
 
-#include "kernels/cpu/factor.h"
 #include "kernels/cpu/run.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -24,17 +23,9 @@ namespace softmax::kernels::cpu {
 
 HWY_EXPORT(NameOfTarget);
 
-namespace {
-
-bool IsOrdinary(DataType input_type, double scale) {
-  return input_type == DataType::kFloat64 ? IsOrdinaryScale<double>(scale) : IsOrdinaryScale<float>(scale);
-}
-
-}  // namespace
-
 void Softmax(DataType input_type, DataType output_type, const Segment& segment, std::int64_t row_begin,
              std::int64_t row_end) {
-  if (!IsOrdinary(input_type, segment.scale)) {
+  if (NeedsAnyScale(input_type, segment)) {
     return RunAnyScale(input_type, output_type, segment, row_begin, row_end);
   }
   if (segment.inner != 1) {
@@ -45,7 +36,7 @@ void Softmax(DataType input_type, DataType output_type, const Segment& segment, 
 
 void Summarize(DataType input_type, DataType output_type, const SummarySegment& segment, std::int64_t row_begin,
                std::int64_t row_end) {
-  if (!IsOrdinary(input_type, segment.rows.scale)) {
+  if (NeedsAnyScale(input_type, segment.rows)) {
     return SummarizeAnyScale(input_type, output_type, segment, row_begin, row_end);
   }
   RunSummaries(input_type, output_type, segment, row_begin, row_end);

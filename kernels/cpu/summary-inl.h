@@ -16,6 +16,7 @@
 
 #include "kernels/cpu/rows-inl.h"
 #include "kernels/cpu/top_k.h"
+#include "kernels/operations.h"
 #include "kernels/types.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -132,7 +133,7 @@ template <typename T, typename Out>
 HWY_NOINLINE void WriteValues(const Segment& segment, const AnyFactor<T>& factor, const RowTotals<T>& row, const T* x,
                               std::int64_t count, void* values, std::int64_t first) {
   Out* const out = static_cast<Out*>(values) + first;
-  if (segment.operation == Operation::kLogSoftmax) {
+  if (TraitsOf(segment.operation).is_log) {
     LogRow<T>(x, count, row.max, segment.scale, row.log_sum, false, out);
   } else {
     ExpRow<T>(x, count, row.max, factor, InverseOfBiased<T>(row.total), false, out);
@@ -152,7 +153,7 @@ class Summarizer {
       : segment_(segment),
         factor_(factor),
         writer_(writer),
-        needs_log_(segment.rows.operation == Operation::kLogSoftmax || segment.log_sum_exp != nullptr ||
+        needs_log_(TraitsOf(segment.rows.operation).is_log || segment.log_sum_exp != nullptr ||
                    segment.entropy != nullptr) {}
 
   HWY_NOINLINE void Run(std::int64_t row) {

@@ -4,6 +4,7 @@
 
 #include <chrono>
 
+#include "kernels/operations.h"
 #include "server/app/component_options.h"
 
 namespace softmax::server {
@@ -45,8 +46,9 @@ v1::GetServerInfoResponse ServerInfoFor(const Config& config, const std::string&
        {v1::DATA_TYPE_FLOAT32, v1::DATA_TYPE_FLOAT16, v1::DATA_TYPE_BFLOAT16, v1::DATA_TYPE_FLOAT64}) {
     info.add_dtypes(type);
   }
-  info.add_operations(v1::OPERATION_SOFTMAX);
-  info.add_operations(v1::OPERATION_LOG_SOFTMAX);
+  for (const kernels::OperationTraits& traits : kernels::kOperations) {
+    info.add_operations(static_cast<v1::Operation>(traits.operation));
+  }
   FillLimits(config, info.mutable_limits());
   info.set_unsafe_testing(config.unsafe_testing);
   return info;

@@ -15,7 +15,7 @@ constexpr std::string_view kModels = "/v2/models/";
 constexpr std::string_view kOnlyVersion = "/versions/1";
 
 HttpPage Json(const char* status, std::string body) { return {status, "application/json", std::move(body) + "\n"}; }
-HttpPage Error(const char* status, const char* words) {
+HttpPage Error(const char* status, const std::string& words) {
   return Json(status, absl::StrCat(R"({"error":")", words, R"("})"));
 }
 
@@ -57,8 +57,7 @@ HttpPage AnswerModel(const Health& health, std::string_view name) {
   const InferModel* const model = FindInferModel(name, "");
   if (model == nullptr && FindInferModel(name.substr(0, name.find('/')), "") != nullptr) return NotOverHttp();
   if (model == nullptr) {
-    return Error("404 Not Found",
-                 "no such model or page; models are softmax and log_softmax, and each with _fp16, _bf16 and _fp64");
+    return Error("404 Not Found", absl::StrCat("no such model or page; models are ", InferModelNames()));
   }
   return asks_ready ? State("ready", health.ready()) : ModelPage(*model);
 }

@@ -16,7 +16,7 @@ std::uint64_t Computing(const TensorSpec& spec, const Prices& prices) {
   if (IsWide(spec)) work += elements * prices.wide_element;
   if (spec.has_tensor()) {
     work += rows * prices.row;
-    if (IsWide(spec) && spec.operation == kernels::Operation::kLogSoftmax) work += rows * prices.wide_log_row;
+    if (IsWide(spec) && spec.is_log()) work += rows * prices.wide_log_row;
   }
   if (!summary.any()) return work;
   work += rows * prices.summary_row + elements * prices.summary_element;

@@ -24,13 +24,13 @@ TEST_F(OipControl, TellsThatItIsLiveAndReady) {
 }
 
 TEST_F(OipControl, AModelThatIsNotHereIsNotReadyAndNoError) {
-  const auto ready = [this](const char* name, const char* version) {
+  const auto ready = [this](const std::string& name, const char* version) {
     inference::ModelReadyRequest request;
     request.set_name(name);
     request.set_version(version);
     return Ask(&GRPCInferenceService::Stub::ModelReady, request).ready();
   };
-  for (const char* model : kModels) {
+  for (const std::string& model : AllModels()) {
     EXPECT_TRUE(ready(model, "")) << model;
     EXPECT_TRUE(ready(model, "1")) << model;
   }
@@ -47,11 +47,13 @@ TEST_F(OipControl, ServerMetadataListsWhatIsServed) {
 }
 
 TEST_F(OipControl, ModelMetadataAndConfigNameTheSameTensors) {
-  for (int i = 0; i < 8; ++i) {
+  const std::vector<std::string> models = AllModels();
+  for (std::size_t i = 0; i < models.size(); ++i) {
+    const std::string& model = models[i];
     inference::ModelMetadataRequest request;
-    request.set_name(kModels[i]);
+    request.set_name(model);
     const auto metadata = Ask(&GRPCInferenceService::Stub::ModelMetadata, request);
-    EXPECT_EQ(metadata.name(), kModels[i]);
+    EXPECT_EQ(metadata.name(), model);
     EXPECT_THAT(metadata.versions(), ElementsAre("1"));
     EXPECT_FALSE(metadata.platform().empty());
     ASSERT_EQ(metadata.inputs_size(), 1);
@@ -64,11 +66,11 @@ TEST_F(OipControl, ModelMetadataAndConfigNameTheSameTensors) {
     EXPECT_THAT(metadata.outputs(0).shape(), ElementsAre(-1, -1));
 
     inference::ModelConfigRequest config_request;
-    config_request.set_name(kModels[i]);
+    config_request.set_name(model);
     const auto config = Ask(&GRPCInferenceService::Stub::ModelConfig, config_request).config();
     constexpr inference::DataType kConfigTypes[] = {inference::TYPE_FP32, inference::TYPE_FP16, inference::TYPE_BF16,
                                                     inference::TYPE_FP64};
-    EXPECT_EQ(config.name(), kModels[i]);
+    EXPECT_EQ(config.name(), model);
     EXPECT_EQ(config.max_batch_size(), 1048576);
     ASSERT_EQ(config.input_size(), 1);
     ASSERT_EQ(config.output_size(), 1);
@@ -94,9 +96,10 @@ TEST_F(OipControl, ModelMetadataAndConfigNameTheSameTensors) {
 // As Triton without model control: what would change something is UNAVAILABLE, and changes nothing.
 TEST_F(OipControl, TheRepositoryHasTheModelsReadyAndKeepsThem) {
   const auto index = Ask(&GRPCInferenceService::Stub::RepositoryIndex, inference::RepositoryIndexRequest());
-  ASSERT_EQ(index.models_size(), 8);
-  for (int i = 0; i < 8; ++i) {
-    EXPECT_EQ(index.models(i).name(), kModels[i]);
+  const std::vector<std::string> models = AllModels();
+  ASSERT_EQ(index.models_size(), static_cast<int>(models.size()));
+  for (int i = 0; i < index.models_size(); ++i) {
+    EXPECT_EQ(index.models(i).name(), models[static_cast<std::size_t>(i)]);
     EXPECT_EQ(index.models(i).version(), "1");
     EXPECT_EQ(index.models(i).state(), "READY");
   }

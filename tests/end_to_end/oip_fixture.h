@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "inference/inference.grpc.pb.h"
+#include "kernels/operations.h"
 #include "tests/end_to_end/service.h"
 
 namespace softmax::testing {
@@ -19,8 +20,16 @@ using inference::ModelInferRequest;
 using inference::ModelInferResponse;
 
 inline constexpr const char* kTypes[] = {"FP32", "FP16", "BF16", "FP64"};
-inline constexpr const char* kModels[] = {"softmax",     "softmax_fp16",     "softmax_bf16",     "softmax_fp64",
-                                          "log_softmax", "log_softmax_fp16", "log_softmax_bf16", "log_softmax_fp64"};
+inline constexpr const char* kModelEndings[] = {"", "_fp16", "_bf16", "_fp64"};
+
+// Every operation under its four names.
+inline std::vector<std::string> AllModels() {
+  std::vector<std::string> models;
+  for (const kernels::OperationTraits& traits : kernels::kOperations) {
+    for (const char* ending : kModelEndings) models.push_back(std::string(traits.name) + ending);
+  }
+  return models;
+}
 
 inline const char* OipTypeOf(kernels::DataType type) { return kTypes[static_cast<int>(type) - 1]; }
 
@@ -30,7 +39,7 @@ inline std::string Bytes(const std::vector<std::byte>& data) {
 
 inline ModelInferRequest RequestOf(const Question& question, const std::string& id = "") {
   ModelInferRequest request;
-  request.set_model_name(question.operation == kernels::Operation::kSoftmax ? "softmax" : "log_softmax");
+  request.set_model_name(kernels::TraitsOf(question.operation).name);
   request.set_id(id);
   auto* const input = request.add_inputs();
   input->set_name("X");

@@ -28,8 +28,7 @@ TEST_F(Oip, RawTensorsOfEveryTypeShapeAndAxisUnderAnyName) {
     Question question = RandomQuestion(seed, 5000);
     if (!question.lengths.empty()) continue;  // which this protocol has no place for
     ModelInferRequest request = RequestOf(question, "id " + std::to_string(seed));
-    const bool log = question.operation == kernels::Operation::kLogSoftmax;
-    request.set_model_name(kModels[(log ? 4 : 0) + seed % 4]);
+    request.set_model_name(std::string(kernels::TraitsOf(question.operation).name) + kModelEndings[seed % 4]);
     if (seed % 3 == 0) request.set_model_version("1");
     if (seed % 5 == 0) request.add_outputs()->set_name("Y");
     (*request.mutable_parameters())["priority"].set_uint64_param(1);

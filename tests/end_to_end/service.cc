@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "common/base/process_settings.h"
+#include "tests/support/all_operations.h"
 #include "tests/support/eventually.h"
 #include "tests/support/kernel_cases.h"
 
@@ -126,7 +127,8 @@ Question RandomQuestion(std::uint64_t seed, std::int64_t max_elements) {
   const auto type = [&] { return static_cast<kernels::DataType>(1 + random.Below(4)); };
   Question question = MakeQuestion(shape, seed, type());
   if (random.Below(2) == 0) question.output_type = type();
-  if (random.Below(3) == 0) question.operation = kernels::Operation::kLogSoftmax;
+  const auto operations = AllOperations();
+  question.operation = operations[static_cast<std::size_t>(random.Below(3)) % operations.size()];
   question.axis = static_cast<int>(random.Below(rank));
   if (random.Below(3) == 0) question.scale = 0.1 + 2 * random.Uniform();
   if (random.Below(4) == 0) {

@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "tests/support/all_operations.h"
 #include "tests/support/kernel_cases.h"
 
 namespace softmax::kernels {
@@ -37,7 +38,7 @@ class JudgeTest : public ::testing::Test {
 
   // An implementation of its own, in double and by the textbook.
   void Answer() {
-    const bool is_log = segment_.operation == Operation::kLogSoftmax;
+    const bool is_log = TraitsOf(segment_.operation).is_log;
     for (std::int64_t r = 0; r < kRows; ++r) {
       const std::int64_t count = segment_.lengths == nullptr ? kCols : segment_.lengths[r];
       double sum = 0;
@@ -66,7 +67,7 @@ class JudgeTest : public ::testing::Test {
 
 TEST_F(JudgeTest, TakesTheRightAnswer) {
   for (const double scale : {1.0, 0.1, 7.0}) {
-    for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+    for (const Operation operation : testing::AllOperations()) {
       segment_.scale = scale;
       segment_.operation = operation;
       Answer();
@@ -212,13 +213,13 @@ TEST_F(JudgeTest, KnowsEdgeRows) {
 TEST_F(JudgeTest, RefusesAWrongTail) {
   const std::vector<std::uint32_t> lengths = {100, 0, 1, 50, 99, 100, 7};
   segment_.lengths = lengths.data();
-  for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+  for (const Operation operation : testing::AllOperations()) {
     segment_.operation = operation;
     At(3, 70) = NAN;  // beyond the length: must not matter
     Answer();
     EXPECT_TRUE(Result().ok) << Result().message;
     const float masked = Out(2, 50);
-    Out(2, 50) = operation == Operation::kSoftmax ? 1e-30f : 0.0f;
+    Out(2, 50) = TraitsOf(operation).is_log ? 0.0f : 1e-30f;
     EXPECT_EQ(Result().failures, 1);
     Out(2, 50) = masked;
     Out(1, 99) = masked;  // length 0: the tail is NaN too

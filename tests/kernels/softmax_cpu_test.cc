@@ -5,12 +5,14 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "kernels/reference.h"
 #include "tests/kernels/cpu_targets.h"
+#include "tests/support/all_operations.h"
 #include "tests/support/kernel_cases.h"
 #include "tests/support/two_values.h"
 
@@ -46,8 +48,7 @@ TEST_P(SoftmaxCpuTest, MeetsTheBoundsInEveryCase) {
     RunOnCpu(prepared);
     const Judgement result = testing::Verify(prepared);
     ASSERT_TRUE(result.ok) << result.message << ", failures: " << result.failures;
-    const std::string key = std::string(testing::NameOf(test.output_type)) +
-                            (test.operation == Operation::kSoftmax ? "_softmax" : "_log_softmax");
+    const std::string key = std::string(testing::NameOf(test.output_type)) + "_" + TraitsOf(test.operation).name;
     worst[key] = std::max(worst[key], result.worst);
   }
   ASSERT_GT(n, 1000u);
@@ -87,6 +88,17 @@ TEST(SoftmaxCpuScaleTest, TakesScalesThatFloatsCannotHold) {
         }
       }
     }
+  }
+}
+
+TEST(SoftmaxCpuOperationTest, EveryOperationHasResultsOfItsOwn) {
+  const std::vector<float> in = {3, -1, 0.5f, 2};
+  std::set<std::vector<float>> all;
+  for (const Operation operation : testing::AllOperations()) {
+    std::vector<float> out(4);
+    cpu::Softmax(DataType::kFloat32, DataType::kFloat32,
+                 {in.data(), out.data(), nullptr, 1, 4, 1, 4, 4, 1.0, operation}, 0, 1);
+    EXPECT_TRUE(all.insert(out).second) << TraitsOf(operation).name;
   }
 }
 

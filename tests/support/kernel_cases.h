@@ -11,6 +11,7 @@
 
 #include "kernels/reference.h"
 #include "kernels/types.h"
+#include "tests/support/all_operations.h"
 
 // Inputs on which a softmax kernel can go wrong, and what surrounds them in memory. The CPU and the
 // CUDA tests run the same cases: Prepare() a case, run the kernel on the segment (or on a copy of
@@ -96,12 +97,12 @@ inline const char* NameOf(DataType type) {
 }
 
 inline std::string NameOf(const KernelCase& test) {
-  return std::string(NameOf(test.input_type)) + "_" + NameOf(test.output_type) +
-         (test.operation == Operation::kSoftmax ? "_softmax" : "_log") + "_" + std::to_string(test.outer) + "x" +
-         std::to_string(test.cols) + "x" + std::to_string(test.inner) + "_values" +
-         std::to_string(static_cast<int>(test.values)) + "_lengths" + std::to_string(static_cast<int>(test.lengths)) +
-         "_scale" + std::to_string(test.scale) + "_gap" + std::to_string(test.stride_gap) + "_offset" +
-         std::to_string(test.offset) + (test.in_place ? "_in_place" : "") + "_seed" + std::to_string(test.seed);
+  return std::string(NameOf(test.input_type)) + "_" + NameOf(test.output_type) + "_" + TraitsOf(test.operation).name +
+         "_" + std::to_string(test.outer) + "x" + std::to_string(test.cols) + "x" + std::to_string(test.inner) +
+         "_values" + std::to_string(static_cast<int>(test.values)) + "_lengths" +
+         std::to_string(static_cast<int>(test.lengths)) + "_scale" + std::to_string(test.scale) + "_gap" +
+         std::to_string(test.stride_gap) + "_offset" + std::to_string(test.offset) +
+         (test.in_place ? "_in_place" : "") + "_seed" + std::to_string(test.seed);
 }
 
 // A case's memory. Both buffers begin 64-byte aligned once their first byte is (see Base()).
@@ -316,7 +317,7 @@ inline std::vector<KernelCase> AllCases() {
   KernelCase test;
   for (const DataType input : AllTypes()) {
     for (const DataType output : AllTypes()) {
-      for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+      for (const Operation operation : AllOperations()) {
         test.input_type = input;
         test.output_type = output;
         test.operation = operation;

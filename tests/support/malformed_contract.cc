@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/operations.h"
 #include "tests/support/malformed.h"
 #include "tests/support/wire_builder.h"
 
@@ -123,7 +124,9 @@ void AppendEnumsAndAxes(Cases* cases) {
     Bad(cases, "output_dtype " + text, Scalar(5, value) + Input(tensor), "output_dtype: is " + text);
   }
   Bad(cases, "dtype 0", Input(Tensor(0, {2, 3}, 24)), "input.dtype: is 0; must be 1 to 4");
-  Bad(cases, "operation 3", Scalar(2, 3) + Input(tensor), "operation: is 3; must be 0 to 2");
+  const auto last = static_cast<std::int64_t>(kernels::kOperations.size());
+  Bad(cases, "operation after the last", Scalar(2, last + 1) + Input(tensor),
+      "operation: is " + std::to_string(last + 1) + "; must be 0 to " + std::to_string(last));
   Bad(cases, "dtype as bytes", Input(Block(1, "\x01") + Shape({2, 3}) + Data(24)), "input.dtype: is 0");
   Bad(cases, "input as a varint", Scalar(1, 4) + Scalar(15, 4), "input: is absent");
   Bad(cases, "empty input", Input(""), "input.dtype: is 0");

@@ -39,8 +39,8 @@ std::string Text(const std::vector<double>& row) {
 }  // namespace
 
 std::string RowKind::Name() const {
-  return std::string(NameOf(input_type)) + "_to_" + NameOf(output_type) +
-         (operation == Operation::kSoftmax ? "_softmax_" : "_log_softmax_") + std::to_string(cols);
+  return std::string(NameOf(input_type)) + "_to_" + NameOf(output_type) + "_" + TraitsOf(operation).name + "_" +
+         std::to_string(cols);
 }
 
 std::ostream& operator<<(std::ostream& out, const RowKind& kind) { return out << kind.Name(); }

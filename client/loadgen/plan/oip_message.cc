@@ -103,7 +103,7 @@ absl::Status TakeOutput(const Output& output, const Range& range, ResponseFields
 
 void AppendInferRequestHeader(const RequestFields& fields, std::string* out) {
   inference::ModelInferRequest request;
-  request.set_model_name(fields.operation == Operation::kSoftmax ? "softmax" : "log_softmax");
+  request.set_model_name(std::string(NameOf(fields.operation)));
   request.set_id(std::to_string(fields.id));
   auto& parameters = *request.mutable_parameters();
   if (fields.axis) parameters["axis"].set_int64_param(*fields.axis);

@@ -11,6 +11,7 @@
 #include "client/base/command_line.h"
 #include "client/base/parsed_flag.h"
 #include "common/base/text_file.h"
+#include "kernels/operations.h"
 
 namespace softmax::client {
 namespace {
@@ -167,8 +168,9 @@ void AddRequestFlags(CLI::App& app, RawOptions& raw) {
                 "float32 (the default), float16, bfloat16, float64; float32:3,float16:1 is a mix");
   AddParsed(app, "--output-dtype", load.output_dtype, DataTypeFromName, kTypes,
             "element type of the answers; the input's if unset");
-  AddParsedList(app, "--op", mix.operations, ParseWeightedOperation, "softmax or log_softmax, optionally :weight",
-                "softmax (the default), log_softmax; softmax:9,log_softmax:1 is a mix");
+  AddParsedList(app, "--op", mix.operations, ParseWeightedOperation,
+                kernels::OperationNames(" or ") + ", optionally :weight",
+                kernels::OperationNames(", ") + "; the first if unset; softmax:9,log_softmax:1 is a mix");
   AddParsedList(
       app, "--answer", mix.answers, ParseWeightedAnswer,
       "tensor, or topN, log-sum-exp and entropy with + between, optionally :weight",

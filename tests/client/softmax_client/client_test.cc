@@ -14,6 +14,7 @@
 #include "client/softmax_client/wire.h"
 #include "tests/client/support/fake_server.h"
 #include "tests/client/support/sample.h"
+#include "tests/support/all_operations.h"
 
 namespace softmax::client {
 namespace {
@@ -53,7 +54,7 @@ TEST_F(ClientTest, EveryTypePairOperationAndSizeIsRight) {
   const DataType types[] = {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16, DataType::kFloat64};
   for (const DataType in : types) {
     for (const DataType out : types) {
-      for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+      for (const Operation operation : testing::AllOperations<Operation>()) {
         for (const std::int64_t cols : {1, 31, 9001}) {  // 9001 x 2 goes beyond the size that is copied
           const Sample input = MakeSample(in, {2, cols}, 7);
           SoftmaxOptions options;
@@ -274,7 +275,7 @@ TEST_F(ClientTest, GetServerInfoReadsEveryField) {
   EXPECT_EQ(info->devices, std::vector<std::string>{"none"});
   EXPECT_EQ(info->dtypes,
             (std::vector<DataType>{DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16, DataType::kFloat64}));
-  EXPECT_EQ(info->operations, (std::vector<Operation>{Operation::kSoftmax, Operation::kLogSoftmax}));
+  EXPECT_THAT(info->operations, ::testing::ElementsAreArray(testing::AllOperations<Operation>()));
   EXPECT_EQ(info->limits.max_rank, 8u);
   EXPECT_EQ(info->limits.max_request_bytes, 123456789012u);
 }

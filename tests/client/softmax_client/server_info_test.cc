@@ -1,11 +1,13 @@
 #include "client/softmax_client/server_info.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
 #include "softmax/v1/softmax.pb.h"
+#include "tests/support/all_operations.h"
 
 namespace softmax::client {
 namespace {
@@ -18,7 +20,7 @@ softmax::v1::GetServerInfoResponse Full() {
   message.add_devices("first");
   message.add_devices("second");
   for (const int dtype : {1, 2, 3, 4}) message.add_dtypes(static_cast<softmax::v1::DataType>(dtype));
-  for (const int operation : {1, 2}) message.add_operations(static_cast<softmax::v1::Operation>(operation));
+  for (const auto operation : testing::AllOperations<softmax::v1::Operation>()) message.add_operations(operation);
   softmax::v1::Limits& limits = *message.mutable_limits();
   limits.set_max_request_bytes(1ull << 40);
   limits.set_max_response_bytes(2);
@@ -51,7 +53,7 @@ TEST(ServerInfoTest, ReadsWhatTheGeneratedCodeWritesHoweverItIsCut) {
     EXPECT_EQ(info->backend, "cuda");
     EXPECT_EQ(info->devices, (std::vector<std::string>{"first", "second"}));
     EXPECT_EQ(info->dtypes.size(), 4u);
-    EXPECT_EQ(info->operations, (std::vector<Operation>{Operation::kSoftmax, Operation::kLogSoftmax}));
+    EXPECT_THAT(info->operations, ::testing::ElementsAreArray(testing::AllOperations<Operation>()));
     EXPECT_EQ(info->limits.max_request_bytes, 1ull << 40);
     EXPECT_EQ(info->limits.max_response_bytes, 2u);
     EXPECT_EQ(info->limits.max_rank, 3u);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernels/reference.h"
+#include "tests/support/all_operations.h"
 #include "tests/support/eventually.h"
 
 namespace softmax::client {
@@ -83,7 +84,8 @@ grpc::Status Compute(const softmax::v1::SoftmaxRequest& request, softmax::v1::So
   std::copy_n(reinterpret_cast<const std::byte*>(input.data().data()), aligned_in.size(), aligned_in.begin());
   std::vector<std::byte> out(static_cast<std::size_t>(outer * cols * inner) * kernels::SizeOf(out_type));
   const double scale = request.has_scale() ? request.scale() : 1.0;
-  const bool log = request.operation() == softmax::v1::OPERATION_LOG_SOFTMAX;
+  const bool log = request.operation() != softmax::v1::OPERATION_UNSPECIFIED &&
+                   kernels::TraitsOf(static_cast<kernels::Operation>(request.operation())).is_log;
   for (std::int64_t r = 0; r < outer * inner; ++r) {
     const auto index = [&](std::int64_t c) { return (r / inner * cols + c) * inner + r % inner; };
     Row row;
@@ -186,8 +188,7 @@ class FakeServer::Service final : public softmax::v1::SoftmaxService::Service {
     response->add_dtypes(softmax::v1::DATA_TYPE_FLOAT16);
     response->add_dtypes(softmax::v1::DATA_TYPE_BFLOAT16);
     if (!few) response->add_dtypes(softmax::v1::DATA_TYPE_FLOAT64);
-    response->add_operations(softmax::v1::OPERATION_SOFTMAX);
-    response->add_operations(softmax::v1::OPERATION_LOG_SOFTMAX);
+    for (const auto operation : testing::AllOperations<softmax::v1::Operation>()) response->add_operations(operation);
     response->mutable_limits()->set_max_rank(8);
     response->mutable_limits()->set_max_request_bytes(few ? 3 << 20 : 123456789012);
     response->mutable_limits()->set_max_response_bytes(few ? 3 << 20 : 123456789012);

@@ -113,8 +113,9 @@ Verdict Judge(const v1::SoftmaxRequest& request, const WireLimits& limits) {
   spec.summary.partial = partial;
   spec.input_type = static_cast<kernels::DataType>(dtype);
   spec.output_type = static_cast<kernels::DataType>(output_dtype);
-  spec.operation =
-      request.operation() == v1::OPERATION_LOG_SOFTMAX ? kernels::Operation::kLogSoftmax : kernels::Operation::kSoftmax;
+  spec.operation = request.operation() == v1::OPERATION_UNSPECIFIED
+                       ? kernels::Operation::kSoftmax
+                       : static_cast<kernels::Operation>(request.operation());
   spec.scale = scale;
   return verdict;
 }

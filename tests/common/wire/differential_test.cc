@@ -59,7 +59,7 @@ void FillSummary(Random& random, std::int64_t rows, std::int64_t cols, v1::Softm
 v1::SoftmaxRequest AnyRequest(Random& random) {
   v1::SoftmaxRequest request;
   if (!OneIn(random, 3)) request.set_id(random() >> (random() % 64));
-  if (OneIn(random, 2)) request.set_operation(static_cast<v1::Operation>(random() % 3));
+  if (OneIn(random, 2)) request.set_operation(static_cast<v1::Operation>(random() % (kernels::kOperations.size() + 1)));
   if (OneIn(random, 40)) request.set_operation(static_cast<v1::Operation>(AnyInteger(random)));
   if (OneIn(random, 3)) request.set_scale(OneIn(random, 4) ? AnyScale(random) : 0.75);
   if (OneIn(random, 2)) request.set_output_dtype(static_cast<v1::DataType>(random() % 5));

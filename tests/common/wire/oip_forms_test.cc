@@ -112,7 +112,7 @@ TEST(OipForms, OverAThousandHostileOnesGetTheirCodeAndWords) {
   for (const Form& form : Forms()) {
     for (const InferModel& model : InferModels()) {
       for (int type = 0; type < 4; ++type, ++forms) {
-        const InferRequest request = Decode(form.bytes(Good(model.name, type)));
+        const InferRequest request = Decode(form.bytes(Good(model.name.c_str(), type)));
         ASSERT_EQ(request.status.code(), form.code) << forms << ": " << request.status;
         ASSERT_THAT(std::string(request.status.message()), ::testing::HasSubstr(": ")) << forms;
         ASSERT_LE(request.status.message().size(), 400u) << forms;

@@ -171,7 +171,7 @@ OipVerdict JudgeInfer(const ModelInferRequest& request, const WireLimits& limits
   v1::SoftmaxRequest common;
   if (!SetParameters(request, limits, &common, &expected)) return Bad();
   const std::set<std::string> offered = Offered(common.summary());
-  common.set_operation(request.model_name().find("log_") == 0 ? v1::OPERATION_LOG_SOFTMAX : v1::OPERATION_SOFTMAX);
+  common.set_operation(static_cast<v1::Operation>(FindInferModel(request.model_name(), "")->operation));
   const int count = request.inputs_size();
   if (count == 0) return Bad();
   if (request.raw_input_contents_size() != 0 && request.raw_input_contents_size() != count) return Bad();

@@ -5,6 +5,7 @@
 #include <dnnl.hpp>
 
 #include "kernels/bench/cpu/pin.h"
+#include "kernels/operations.h"
 
 namespace softmax::kernels::bench {
 namespace {
@@ -44,7 +45,7 @@ class Primitive final : public OneDnn {
  private:
   dnnl::primitive Make(Operation operation, const dnnl::memory::desc& layout) const {
     const auto kind = dnnl::prop_kind::forward_inference;
-    const bool log = operation == Operation::kLogSoftmax;
+    const bool log = TraitsOf(operation).is_log;
 #if DNNL_VERSION_MAJOR >= 3
     const auto algorithm = log ? dnnl::algorithm::softmax_log : dnnl::algorithm::softmax_accurate;
     return dnnl::softmax_forward({engine_, kind, algorithm, layout, layout, 1});

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "kernels/operations.h"
 #include "tests/client/support/fake_server.h"
 #include "tests/support/eventually.h"
 #include "tests/support/run_program.h"
@@ -68,7 +69,8 @@ TEST_F(LoadgenTest, RightAnswersAreVerifiedAndExitIsZero) {
 
 TEST_F(LoadgenTest, AllTypesOperationsAndAxesAreVerified) {
   for (const char* dtype : {"float32", "float16", "bfloat16", "float64"}) {
-    for (const char* op : {"softmax", "log_softmax"}) {
+    for (const kernels::OperationTraits& traits : kernels::kOperations) {
+      const char* const op = traits.name;
       const ProgramResult result = Run({"--dtype", dtype, "--op", op, "--axis", "0", "--scale", "0.5", "--output-dtype",
                                         "float32", "--duration", "0.5"});
       EXPECT_EQ(result.exit_code, 0) << dtype << op << result.out << result.err;
