@@ -57,7 +57,7 @@ absl::Status CheckTypes(const RawRequest& raw, TensorSpec* spec) {
 absl::Status CheckShape(const RawRequest& raw, const WireLimits& limits) {
   const std::uint32_t max_rank = std::min(limits.max_rank, kMaxShapeRank);
   if (raw.rank < 1 || raw.rank > max_rank) {
-    return Refuse("input.shape: has rank ", raw.rank, "; must be 1 to ", max_rank);
+    return Refuse("input.shape: has rank ", raw.rank, "; must be 1 to ", max_rank, " (max_rank)");
   }
   std::int64_t product = 1;
   for (std::uint64_t i = 0; i < raw.rank; ++i) {

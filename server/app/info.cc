@@ -10,27 +10,32 @@
 namespace softmax::server {
 namespace {
 
+// As the parts are told, so that nothing is said that does not hold.
 void FillLimits(const Config& config, v1::Limits* limits) {
-  limits->set_max_request_bytes(config.max_request_bytes);
-  limits->set_max_response_bytes(config.max_response_bytes + kHeaderAllowanceBytes);
-  limits->set_max_rank(To32(config.max_rank));
-  limits->set_max_rows(config.max_rows);
-  limits->set_max_columns(config.max_columns);
-  limits->set_max_top_k(static_cast<std::uint32_t>(config.max_top_k));
-  limits->set_max_requests_per_stream_message(To32(config.max_requests_per_stream_message));
+  const WireLimits wire = WireLimitsFor(config);
+  limits->set_max_request_bytes(wire.max_request_bytes);
+  limits->set_max_response_bytes(wire.max_response_bytes + kHeaderAllowanceBytes);
+  limits->set_max_rank(wire.max_rank);
+  limits->set_max_rows(wire.max_rows);
+  limits->set_max_columns(wire.max_columns);
+  limits->set_max_top_k(wire.max_top_k);
+  limits->set_max_requests_per_stream_message(wire.max_requests_per_stream_message);
   limits->set_max_in_flight_per_stream(To32(config.max_in_flight_per_stream));
-  limits->set_max_concurrent_streams_per_connection(To32(config.max_concurrent_streams));
+  limits->set_max_concurrent_streams_per_connection(
+      static_cast<std::uint32_t>(ChannelSettingsFor(config).max_concurrent_streams));
   limits->set_max_connections(To32(config.max_connections));
-  limits->set_max_unread_bytes_per_connection(config.max_unread_bytes_per_connection);
-  limits->set_max_queued_bytes(config.max_queued_bytes);
-  limits->set_max_queued_requests(To32(config.max_queued_requests));
-  limits->set_max_batch_bytes(config.max_batch_bytes);
-  limits->set_max_batch_requests(To32(config.max_batch_requests));
-  limits->set_arena_bytes(config.arena_bytes);
-  limits->set_max_queue_delay_us(static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::microseconds>(config.max_queue_delay).count()));
+  const Backlog::Options backlog = BacklogOptionsFor(config);
+  limits->set_max_queued_bytes(backlog.max_bytes);
+  limits->set_max_queued_requests(To32(backlog.max_requests));
+  const QueueThread::Options queue = QueueThreadOptionsFor(config, 0, {});
+  limits->set_max_unread_bytes_per_connection(queue.admission.unread_bytes);
+  limits->set_max_batch_bytes(queue.batcher.batch.bytes);
+  limits->set_max_batch_requests(queue.batcher.batch.requests);
+  limits->set_max_queue_delay_us(
+      static_cast<std::uint64_t>(queue.batcher.max_queue_delay / std::chrono::microseconds(1)));
+  limits->set_arena_bytes(ExecutorOptionsFor(config).arena_bytes);
   limits->set_answer_timeout_ms(
-      static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(config.answer_timeout).count()));
+      static_cast<std::uint64_t>(ConnectionsOptionsFor(config).answer_timeout / std::chrono::milliseconds(1)));
 }
 
 }  // namespace

@@ -145,7 +145,6 @@ std::vector<Acceptor::Destination> ServerImpl::Destinations() {
   Acceptor::Destination& plain = destinations[kPlainDestination];
   Acceptor::Destination& tls = destinations[kTlsDestination];
   Acceptor::Destination& health = destinations[kHealthDestination];
-  const auto limit = static_cast<std::uint32_t>(config_.max_connections);
   std::vector<grpc::Server*> servers;
   std::vector<std::unique_ptr<TlsHandoff::Acceptor>> tls_acceptors;
   for (const auto& queue : parts_.queues) {
@@ -154,8 +153,8 @@ std::vector<Acceptor::Destination> ServerImpl::Destinations() {
   }
   plain.handoff = std::make_unique<PlainHandoff>(std::move(servers));
   plain.connections = tls.connections = &connections_;
-  plain.max_connections = tls.max_connections = limit;
-  plain.max_streams = tls.max_streams = static_cast<std::uint32_t>(config_.max_concurrent_streams);
+  plain.max_connections = tls.max_connections = state_.info.limits().max_connections();
+  plain.max_streams = tls.max_streams = state_.info.limits().max_concurrent_streams_per_connection();
   plain.run = tls.run = [this](std::size_t server, std::function<void()> hand_over) {
     parts_.queues[server]->RunSoon(std::move(hand_over));
   };
@@ -182,8 +181,8 @@ absl::Status ServerImpl::Start() {
   state_.slow_requests.SetThreshold(config_.slow_request);
   if (absl::Status status = Listen(); !status.ok()) return status;
   state_.limits = WireLimitsFor(config_);
-  state_.max_in_flight_per_stream = static_cast<std::uint32_t>(config_.max_in_flight_per_stream);
   state_.info = ServerInfoFor(config_, executor_->name(), executor_->devices());
+  state_.max_in_flight_per_stream = state_.info.limits().max_in_flight_per_stream();
   state_.describe_devices = [this](v1::GetServerInfoResponse* info) { DescribeDevices(devices_.devices(), info); };
   if (absl::Status status = StartMetrics(); !status.ok()) return status;
   if (absl::Status status = BuildGrpc(); !status.ok()) return status;

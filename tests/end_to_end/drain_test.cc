@@ -126,22 +126,6 @@ TEST(UnsafeTesting, ShowsEverywhere) {
   EXPECT_EQ(info->backend, "null");
 }
 
-TEST(ServerInfo, TellsEveryLimitThatIsConfigured) {
-  Service service;
-  const auto stub = v1::SoftmaxService::NewStub(service.NewChannel());
-  grpc::ClientContext context;
-  v1::GetServerInfoResponse info;
-  ASSERT_TRUE(stub->GetServerInfo(&context, {}, &info).ok());
-  EXPECT_EQ(info.limits().max_request_bytes(), service.config().max_request_bytes);
-  EXPECT_EQ(info.limits().arena_bytes(), service.config().arena_bytes);
-  EXPECT_EQ(info.limits().max_rank(), 8u);
-  EXPECT_EQ(info.dtypes_size(), 4);
-  EXPECT_EQ(info.operations_size(), 2);
-  EXPECT_FALSE(info.backend().empty());
-  EXPECT_GE(info.devices_size(), 1);
-  EXPECT_FALSE(info.unsafe_testing());
-}
-
 TEST(Drain, HealthTurnsAndEveryAcceptedRequestIsAnswered) {
   ServerProcess server({"--drain-delay=1s"});
   ASSERT_FALSE(server.target().empty()) << server.Log();

@@ -156,7 +156,7 @@ TEST(WireDecode, EachLimitIsMetToTheLastAndRefusedBeyond) {
             "output_dtype: 1 makes an answer of 60 bytes; must be at most 59 (max_response_bytes)");
   tight = limits;
   tight.max_rank = 1;
-  EXPECT_EQ(code_of(bytes, tight), "input.shape: has rank 2; must be 1 to 1");
+  EXPECT_EQ(code_of(bytes, tight), "input.shape: has rank 2; must be 1 to 1 (max_rank)");
   tight = limits;
   tight.max_rows = 2;
   EXPECT_THAT(code_of(bytes, tight), HasSubstr("[3, 5] has 3 rows; must be at most 2 (max_rows)"));
@@ -271,7 +271,7 @@ TEST(WireDecode, NoConfigRaisesTheRankAboveEight) {
   limits.max_rank = 100;
   EXPECT_TRUE(Decode(Input(Tensor(1, std::vector<std::int64_t>(8, 1), 4)), limits).status.ok());
   EXPECT_EQ(Message(Decode(Input(Tensor(1, std::vector<std::int64_t>(9, 1), 4)), limits)),
-            "input.shape: has rank 9; must be 1 to 8");
+            "input.shape: has rank 9; must be 1 to 8 (max_rank)");
 }
 
 TEST(WireDecode, AMessageOfNoSlicesIsAnEmptyRequest) {
