@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass, field
 
 OPTION = re.compile(r"^  (-\S+)(?: (.*))?$")
-VALUE = re.compile(r"^([A-Za-z|_0-9]+)(?::[A-Z]+ in \[([^]]+)\]|:\{([^}]+)\})?(?:=(.*?))?( \.\.\.)?$")
+VALUE = re.compile(r"^([A-Za-z|_0-9]+)(?:(?::[A-Z]+)? in \[([^]]+)\]|:\{([^}]+)\})?(?:=(.*?))?( \.\.\.)?$")
 
 
 @dataclass

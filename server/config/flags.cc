@@ -70,7 +70,7 @@ class FlagAdder {
   }
 
   void Count(FieldText text, std::uint64_t& field, CountRange range = {}) {
-    Add(text, "COUNT", std::to_string(field),
+    Add(text, absl::StrCat("COUNT in [", range.min, " - ", range.max, "]"), std::to_string(field),
         [&field, range](const std::string& value) { return ParseCount(value, range, &field); });
   }
 

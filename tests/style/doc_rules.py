@@ -11,7 +11,11 @@ PATH = re.compile(r"^(?:\./)?((?:client|cmake|common|deploy|docs|kernels|lab|pro
 FLAG = re.compile(r"(?<![\w-])(--[a-z][a-z0-9-]+)")
 # Only in code spans: `softmax_client` and the like are names of other things.
 METRIC = re.compile(r"^(softmax_[a-z_]+_(?:total|seconds|bytes|rows|in_flight|queued|info|ready|degraded|testing))\b")
-HELP_FLAG = re.compile(r"^\s+(?:-\w,\s*)*(--[a-z][a-z0-9-]+)", re.MULTILINE)
+# A flag of --help, what it takes, and its default.
+HELP_LINE = re.compile(r"^  (--[a-z][a-z0-9-]+)(?: ([A-Za-z|]+(?: in \[[0-9 -]+\])?)(?:=(\S+))?)?(?: .*)?$",
+                       re.MULTILINE)
+COUNT = re.compile(r"COUNT in \[(\d+) - (\d+)\]")
+SERVER_ROW = re.compile(r"^\| `(--[a-z][a-z0-9-]+)` \| ([^|]*?) ?\| ([^|]*) \|", re.MULTILINE)
 # Flags of other people's programs that the documents use.
 FOREIGN_FLAGS = {"--amend", "--build", "--build-arg", "--cflags", "--collect-metrics", "--component",
                  "--concurrency-range", "--entrypoint", "--gpus", "--help", "--input-data", "--install",
@@ -102,11 +106,24 @@ def _exists(files, name):
 
 
 def check_help(files, server):
-    """The flags of docs/reference.md and those of `softmax-server --help` are the same."""
+    """The flags of docs/reference.md, their values and defaults are those of `softmax-server --help`."""
     told = subprocess.run([server, "--help"], capture_output=True, text=True, timeout=30, check=False)
     if told.returncode != 0:
         return [f"{server} --help: exit code {told.returncode}: {told.stderr.strip()}"]
-    has = set(HELP_FLAG.findall(told.stdout)) - ACTIONS
-    documented = set(FLAG_ROW.findall(_section(files.get(REFERENCE, ""), "## Flags of softmax-server"))) - ACTIONS
-    problems = [f"{REFERENCE}: the flags of softmax-server lack {flag}" for flag in sorted(has - documented)]
-    return problems + [f"{REFERENCE}: softmax-server has no {flag}" for flag in sorted(documented - has)]
+    return compare_help(files.get(REFERENCE, ""), told.stdout)
+
+
+def compare_help(reference, told):
+    """Where the values or defaults of a flag differ; None: there is no such flag."""
+    has = {flag: _in_words(kind, default) for flag, kind, default in HELP_LINE.findall(told) if flag not in ACTIONS}
+    section = _section(reference, "## Flags of softmax-server")
+    documented = {flag: (values, default) for flag, values, default in SERVER_ROW.findall(section)}
+    for flag in sorted(has.keys() | documented.keys()):
+        if has.get(flag) != documented.get(flag):
+            yield f"{REFERENCE}: {flag} of softmax-server has {has.get(flag)}, not {documented.get(flag)}"
+
+
+def _in_words(kind, default):
+    """"COUNT in [1 - 8]" is "1 to 8"; a switch has no value."""
+    counts = COUNT.match(kind)
+    return (f"{counts[1]} to {counts[2]}" if counts else kind.lower().replace("|", ", ")) or "", default or "off"

@@ -11,7 +11,7 @@ in the tree, two types of one name, names that the documentation mentions, wheth
 whole, and links, widths and lengths of pages.
 
     layers_test.py --root DIR                          the tree in DIR
-    layers_test.py --root DIR --server P   also: the flags in docs/reference.md equal those of softmax-server --help
+    layers_test.py --root DIR --server P   also: the flags, values and defaults of docs/reference.md are those of --help
     layers_test.py --self-test                         each rule is shown a tree that breaks it
 """
 import argparse

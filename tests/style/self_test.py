@@ -2,13 +2,16 @@
 import os
 import tempfile
 
+import doc_rules
+
 ONCE = "#pragma once\n"
 
 REFERENCE = """# Reference
 
 ## Flags of softmax-server
 
-| `--address` | 0.0.0.0:50051 | Where to serve |
+| `--address` | address | 0.0.0.0:50051 | Where to serve |
+| `--max-rank` | 1 to 8 | 8 | Most dimensions |
 
 ## Flags of softmax-client
 
@@ -49,7 +52,8 @@ GOOD = {
                                "namespace {\nstruct Own {};\n}\nvoid F() { struct Row {}; }\n}\n"
                                "namespace softmax::client {\nclass Shard {};\n}\n// class Row {\n",
     "README.md": "`server/config/config.cc` reads `--address`; `softmax_rows_total` counts: [more](docs/README.md).\n",
-    "server/config/fields.h": ONCE + "const FieldText kText = {\"address\", kListening, \"Where to serve\"};\n",
+    "server/config/fields.h": ONCE + "const FieldText kText = {\"address\", kListening, \"Where to serve\"};\n"
+                              "const FieldText kRank = {\"max-rank\", kLimits, \"Most dimensions\"};\n",
     "client/cli/cli_options.cc": "auto flag = \"--address\";\n",
     "client/loadgen/plan/option_flags.cc": "auto flag = \"--address,--target\";\n",
     "docs/README.md": "[Tables](reference.md), [figures](measurements/README.md#h100), [else](https://a.org/a.md)\n",
@@ -135,6 +139,23 @@ BAD = [
 ]
 
 
+HELP = """
+Listening:
+  --address ADDRESS=0.0.0.0:50051 ...
+                              Where to serve
+  --max-rank COUNT in [1 - 8]=8
+                              Most dimensions
+"""
+
+# What is different in --help -> a part of the message it must lead to.
+BAD_HELP = [
+    ("50051", "50052", "--address of softmax-server has ('address', '0.0.0.0:50052'), not"),
+    ("[1 - 8]", "[1 - 9]", "--max-rank of softmax-server has ('1 to 9', '8'), not ('1 to 8', '8')"),
+    ("]=8", "]=7", "has ('1 to 8', '7'), not"),
+    ("max-rank", "max-ranks", "--max-rank of softmax-server has None, not"),
+]
+
+
 def _problems(check, files):
     with tempfile.TemporaryDirectory() as root:
         for path, text in files.items():
@@ -150,6 +171,12 @@ def run(check):
         found = _problems(check, {**GOOD, path: text})
         if not any(expected in problem for problem in found):
             failures.append(f"self-test: {path} with {text[:60]!r} should lead to {expected!r}, but led to {found}")
+    blamed = doc_rules.compare_help(REFERENCE, HELP)
+    failures += [f"self-test: the good help is blamed: {problem}" for problem in blamed]
+    for old, new, expected in BAD_HELP:
+        found = list(doc_rules.compare_help(REFERENCE, HELP.replace(old, new)))
+        if not any(expected in problem for problem in found):
+            failures.append(f"self-test: {new} in --help should lead to {expected!r}, but led to {found}")
     if not failures:
         print(f"style self-test: {len(BAD)} broken trees were all found out")
     return failures
