@@ -1,11 +1,13 @@
 // Right answers through the whole server: client, wire, batches, kernels and back.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 
 #include "softmax/v1/softmax.grpc.pb.h"
 #include "tests/end_to_end/service.h"
+#include "tests/support/environment.h"
 #include "tests/support/kernel_cases.h"
 
 namespace softmax::testing {
@@ -17,6 +19,15 @@ void ExpectRight(client::Client& client, const Question& question) {
   EXPECT_EQ(answer->shape(), question.shape);
   const kernels::Judgement judgement = JudgeAnswer(question, answer->data());
   EXPECT_TRUE(judgement.ok) << judgement.message;
+}
+
+TEST(TestSwitches, AreOffWhereTheirVariableIsZeroOrEmpty) {
+  for (const auto& [value, is_on] : {std::pair("1", true), std::pair("0", false), std::pair("", false)}) {
+    setenv("SOFTMAX_TEST_SWITCH", value, /*overwrite=*/1);
+    EXPECT_EQ(IsOn("SOFTMAX_TEST_SWITCH"), is_on) << value;
+  }
+  unsetenv("SOFTMAX_TEST_SWITCH");
+  EXPECT_FALSE(IsOn("SOFTMAX_TEST_SWITCH"));
 }
 
 TEST(Answers, RandomTensorsOfEveryTypeShapeAndAxis) {

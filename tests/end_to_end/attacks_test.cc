@@ -10,6 +10,7 @@
 #include "tests/end_to_end/floods.h"
 #include "tests/end_to_end/good_client.h"
 #include "tests/end_to_end/server_process.h"
+#include "tests/support/environment.h"
 
 namespace softmax::testing {
 namespace {
@@ -61,7 +62,7 @@ TEST_P(Floods, EndWithTheirConnection) {
   }
   const double p99 = good.P99Ms();
   RecordProperty("good_p99_ms", std::to_string(p99));
-  if (std::getenv("SOFTMAX_TEST_PRINT") != nullptr) {
+  if (IsOn("SOFTMAX_TEST_PRINT")) {
     std::printf("%-60s ended after %5.3f s, good p99 %6.2f ms, grew %4.1f MiB\n", attack.name.c_str(), slowest, p99,
                 static_cast<double>(server.PeakResidentBytes() - before) / (1 << 20));
   }

@@ -20,6 +20,7 @@
 #include "inference/inference.grpc.pb.h"
 #include "softmax/v1/softmax.grpc.pb.h"
 #include "tests/end_to_end/server_process.h"
+#include "tests/support/environment.h"
 #include "tests/support/sanitized.h"
 
 namespace softmax::testing {
@@ -257,7 +258,7 @@ TEST(ChargeOfEveryKind, IsAtLeastAQuarterOfTheTimeThatItTakes) {
   double least = kMost;
   for (const Kind& kind : Kinds()) {
     const double ratio = NanosecondsOf(server, channel, kind) / (unit * static_cast<double>(ChargeOfKind(kind).work));
-    if (std::getenv("SOFTMAX_TEST_PRINT") != nullptr) std::printf("%-45s %5.2f\n", kind.name.c_str(), ratio);
+    if (IsOn("SOFTMAX_TEST_PRINT")) std::printf("%-45s %5.2f\n", kind.name.c_str(), ratio);
     EXPECT_LE(ratio, kMost) << kind.name;
     worst = std::max(worst, ratio);
     least = std::min(least, ratio);

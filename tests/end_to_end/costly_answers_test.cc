@@ -15,6 +15,7 @@
 #include "tests/end_to_end/good_client.h"
 #include "tests/end_to_end/http2_client.h"
 #include "tests/end_to_end/server_process.h"
+#include "tests/support/environment.h"
 #include "tests/support/sanitized.h"
 
 namespace softmax::testing {
@@ -116,7 +117,7 @@ TEST_P(CostlyAnswers, OfOneConnectionCostItsShare) {
   }
   attackers.clear();
   const double p99 = good.P99Ms();
-  if (std::getenv("SOFTMAX_TEST_PRINT") != nullptr) {
+  if (IsOn("SOFTMAX_TEST_PRINT")) {
     std::printf("%-40s good p99 %6.2f ms, grew %4.1f MiB\n", attack.name.c_str(), p99,
                 static_cast<double>(grown) / (1 << 20));
   }

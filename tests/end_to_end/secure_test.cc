@@ -28,6 +28,7 @@
 #include "tests/end_to_end/http2_client.h"
 #include "tests/end_to_end/server_process.h"
 #include "tests/end_to_end/service.h"
+#include "tests/support/environment.h"
 #include "tests/support/eventually.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/test_certificates.h"
@@ -446,7 +447,7 @@ TEST_P(TlsJunk, CostsGoodClientsLittleAndHoldsNothing) {
   EXPECT_LT(most, descriptors + 2 * kHeld);
   EXPECT_LT(server.PeakResidentBytes() - memory, kJunkMayGrow);
   EXPECT_LT(beside, kJunkMayTakeMs);
-  if (std::getenv("SOFTMAX_TEST_PRINT") != nullptr) {
+  if (IsOn("SOFTMAX_TEST_PRINT")) {
     std::printf("%d connections, good p99 %.2f ms -> %.2f ms, descriptors %zu -> %zu, grew %.1f MiB\n", connections,
                 alone, beside, descriptors, most, static_cast<double>(server.PeakResidentBytes() - memory) / (1 << 20));
   }

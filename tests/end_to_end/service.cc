@@ -9,6 +9,7 @@
 
 #include "common/base/process_settings.h"
 #include "tests/support/all_operations.h"
+#include "tests/support/environment.h"
 #include "tests/support/eventually.h"
 #include "tests/support/kernel_cases.h"
 
@@ -43,7 +44,7 @@ Service::Service(const Edit& edit) {
   config_.cpu_threads = 2;
   config_.arena_bytes = 64 << 20;
   config_.max_request_bytes = config_.max_response_bytes = 16 << 20;
-  if (std::getenv("SOFTMAX_TEST_GATHER") != nullptr) {
+  if (IsOn("SOFTMAX_TEST_GATHER")) {
     // The path of a GPU's server: inputs that no thread copies.
     config_.fault = "gather";
     config_.unsafe_testing = true;
