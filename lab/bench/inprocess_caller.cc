@@ -32,8 +32,7 @@ class Caller::BatchCounts final : public server::Recorder {
   void RequestArrived(server::Method /*method*/) override {}
   void RequestFinished(const server::RequestSample& /*sample*/) override {}
   void RequestRefused(server::RefuseReason /*reason*/) override {}
-  void PayloadCopiedIn(std::uint64_t /*bytes*/) override {}
-  void PayloadCopiedOut(std::uint64_t /*bytes*/) override {}
+  void Add(server::Counter /*counter*/, std::uint64_t /*count*/) override {}
   void BatchFinished(const server::BatchSample& sample) override {
     if (phase_.load(std::memory_order_relaxed) != Phase::kMeasure) return;
     ++figures_.batches;

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstddef>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <string>
@@ -26,6 +27,22 @@ constexpr std::array<const char*, kCloseReasons> kCloseNames = {"idle", "drained
 constexpr std::array<const char*, kRefuseReasons> kRefuseNames = {
     "queue_full", "no_memory", "draining", "invalid", "deadline", "unauthorized", "connection_bytes"};
 
+// Of each Counter. Without a help: a further one of the family before it.
+struct CounterSeries {
+  const char *name, *help, *label = nullptr, *value = nullptr;
+};
+constexpr CounterSeries kCounterSeries[] = {
+    {"softmax_input_bytes_total", "Bytes of tensors read by batches that ran."},
+    {"softmax_output_bytes_total", "Bytes of tensors written by batches that ran."},
+    {"softmax_answer_saved_bytes_total", "Bytes by which summaries were smaller than the tensors that they stood for."},
+    {"softmax_host_copied_bytes_total",
+     "Payload bytes copied by the host's CPU: in is at most 1 x the input, out is only small answers and those of slow "
+     "readers.",
+     "direction", "in"},
+    {"softmax_host_copied_bytes_total", nullptr, "direction", "out"},
+};
+static_assert(std::size(kCounterSeries) == kCounters);
+
 MetricFamily* AddFamily(const char* name, const char* help, MetricType type, Families* out) {
   return &out->emplace_back(MetricFamily{name, help, type, {}});
 }
@@ -40,10 +57,6 @@ void AddGauge(double value, Labels labels, MetricFamily* family) {
   ClientMetric& metric = family->metric.emplace_back();
   metric.label = std::move(labels);
   metric.gauge.value = value;
-}
-
-void AddCounterFamily(const char* name, const char* help, std::uint64_t value, Families* out) {
-  AddCounter(static_cast<double>(value), {}, AddFamily(name, help, MetricType::Counter, out));
 }
 
 // `per_unit` is how many of a thread's counts make one of the published unit. Division by a whole
@@ -71,22 +84,14 @@ void AddHistogramFamily(const char* name, const char* help, const HistogramTotal
 }
 
 void AddSourceFamily(const char* name, const char* help, const std::function<double()>& source, Families* out) {
-  if (source) {
-    AddGauge(source(), {}, AddFamily(name, help, MetricType::Gauge, out));
-  }
+  if (source) AddGauge(source(), {}, AddFamily(name, help, MetricType::Gauge, out));
 }
 
 void AddOptional(const char* name, const char* help, MetricType type, const std::optional<double>& value,
                  Families* out) {
-  if (!value) {
-    return;
-  }
+  if (!value) return;
   MetricFamily* family = AddFamily(name, help, type, out);
-  if (type == MetricType::Counter) {
-    AddCounter(*value, {}, family);
-  } else {
-    AddGauge(*value, {}, family);
-  }
+  type == MetricType::Counter ? AddCounter(*value, {}, family) : AddGauge(*value, {}, family);
 }
 
 }  // namespace
@@ -141,10 +146,8 @@ void AddBatchFamilies(const CounterTotals& totals, Families* out) {
   for (std::size_t i = 0; i < kCloseReasons; ++i) {
     AddCounter(static_cast<double>(totals.batches[i]), {{"reason", kCloseNames[i]}}, batches);
   }
-  AddCounterFamily("softmax_rows_total", "Rows run.", totals.batch_rows.sum, out);
-  AddCounterFamily("softmax_input_bytes_total", "Bytes of tensors read by batches that ran.", totals.input_bytes, out);
-  AddCounterFamily("softmax_output_bytes_total", "Bytes of tensors written by batches that ran.", totals.output_bytes,
-                   out);
+  AddCounter(static_cast<double>(totals.batch_rows.sum), {},
+             AddFamily("softmax_rows_total", "Rows run.", MetricType::Counter, out));
   MetricFamily* answers = AddFamily("softmax_answers_total",
                                     "Requests run, by what they asked for; one that asks for several counts for each.",
                                     MetricType::Counter, out);
@@ -152,15 +155,12 @@ void AddBatchFamilies(const CounterTotals& totals, Families* out) {
   for (std::size_t i = 0; i < kAnswerKinds; ++i) {
     AddCounter(static_cast<double>(totals.answers[i]), {{"kind", kKindNames[i]}}, answers);
   }
-  AddCounterFamily("softmax_answer_saved_bytes_total",
-                   "Bytes by which summaries were smaller than the tensors that they stood for.", totals.saved_bytes,
-                   out);
-  MetricFamily* copied = AddFamily("softmax_host_copied_bytes_total",
-                                   "Payload bytes copied by the host's CPU: in is at most 1 x the input, "
-                                   "out is only small answers and those of slow readers.",
-                                   MetricType::Counter, out);
-  AddCounter(static_cast<double>(totals.copied_in), {{"direction", "in"}}, copied);
-  AddCounter(static_cast<double>(totals.copied_out), {{"direction", "out"}}, copied);
+  for (std::size_t i = 0; i < kCounters; ++i) {
+    const auto& [name, help, label, value] = kCounterSeries[i];
+    if (help != nullptr) AddFamily(name, help, MetricType::Counter, out);
+    AddCounter(static_cast<double>(totals.counters[i]), label == nullptr ? Labels{} : Labels{{label, value}},
+               &out->back());
+  }
 }
 
 namespace {
@@ -255,15 +255,11 @@ void AddGaugeFamilies(const GaugeSources& sources, const CounterTotals& totals, 
 void AddBuildFamilies(const Metrics::Options& options, Families* out) {
   AddGauge(1, {{"version", options.version}, {"commit", options.commit}, {"backend", options.backend}},
            AddFamily("softmax_build_info", "Always 1; the labels say what runs.", MetricType::Gauge, out));
-  if (options.settings.empty()) {
-    return;
-  }
+  if (options.settings.empty()) return;
   MetricFamily* settings =
       AddFamily("softmax_setting", "Configured values, in bytes, seconds or counts as the name label says.",
                 MetricType::Gauge, out);
-  for (const auto& [name, value] : options.settings) {
-    AddGauge(value, {{"name", name}}, settings);
-  }
+  for (const auto& [name, value] : options.settings) AddGauge(value, {{"name", name}}, settings);
 }
 
 void AddProcessFamilies(const ProcessStats& stats, Families* out) {

@@ -63,6 +63,11 @@ enum class RefuseReason : std::uint8_t {
   kConnectionBytes,  // the connection's unanswered requests hold as much as they may
 };
 
+// Bytes that are counted: of tensors of batches that ran; of tensors that summaries stood for; of payload that the host
+// copied, of answers small ones and those of slow readers. Their names stand in families.cc.
+enum class Counter : std::uint8_t { kInputBytes, kOutputBytes, kSavedBytes, kCopiedIn, kCopiedOut };
+constexpr std::size_t kCounters = 5;
+
 // What an answer carries; one may be of several kinds.
 enum class AnswerKind : std::uint8_t { kTensor, kTopK, kIndices, kLogSumExp, kEntropy };
 constexpr std::size_t kAnswerKinds = 5;
@@ -96,8 +101,7 @@ class Recorder {
   virtual void RequestFinished(const RequestSample& sample) = 0;
   virtual void RequestRefused(RefuseReason reason) = 0;
   virtual void BatchFinished(const BatchSample& sample) = 0;
-  virtual void PayloadCopiedIn(std::uint64_t bytes) = 0;   // host copies of request payload
-  virtual void PayloadCopiedOut(std::uint64_t bytes) = 0;  // host copies of answer payload (small or slow reader)
+  virtual void Add(Counter counter, std::uint64_t count) = 0;
   // A request that was slow, by its trace (32 hex digits): the newest of each bucket of the request's time is published
   // as its exemplar, to scrapers that take OpenMetrics.
   virtual void SlowRequest(const RequestSample& /*sample*/, std::string_view /*trace_id*/) {}

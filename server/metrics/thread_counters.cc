@@ -32,14 +32,14 @@ void ThreadCounters::BatchFinished(const BatchSample& sample) {
   batch_bytes_.Observe(sample.input_bytes + sample.output_bytes);
   execution_.Observe(CountOf(sample.execution));
   for (std::size_t i = 0; i < kAnswerKinds; ++i) answers_[i].Add(sample.answers[i]);
-  saved_bytes_.Add(sample.saved_bytes);
-  input_bytes_.Add(sample.input_bytes);
-  output_bytes_.Add(sample.output_bytes);
+  Add(Counter::kSavedBytes, sample.saved_bytes);
+  Add(Counter::kInputBytes, sample.input_bytes);
+  Add(Counter::kOutputBytes, sample.output_bytes);
 }
 
-void ThreadCounters::PayloadCopiedIn(std::uint64_t bytes) { copied_in_.Add(bytes); }
-
-void ThreadCounters::PayloadCopiedOut(std::uint64_t bytes) { copied_out_.Add(bytes); }
+void ThreadCounters::Add(Counter counter, std::uint64_t count) {
+  counters_[static_cast<std::size_t>(counter)].Add(count);
+}
 
 void ThreadCounters::SlowRequest(const RequestSample& sample, std::string_view trace_id) {
   MutexLock lock(mu_);
@@ -72,11 +72,7 @@ void ThreadCounters::AddTo(CounterTotals* totals) const {
     totals->rejected[i] += refused_[i].Get();
   }
   for (std::size_t i = 0; i < kAnswerKinds; ++i) totals->answers[i] += answers_[i].Get();
-  totals->saved_bytes += saved_bytes_.Get();
-  totals->input_bytes += input_bytes_.Get();
-  totals->output_bytes += output_bytes_.Get();
-  totals->copied_in += copied_in_.Get();
-  totals->copied_out += copied_out_.Get();
+  for (std::size_t i = 0; i < kCounters; ++i) totals->counters[i] += counters_[i].Get();
   totals->arrived += arrived_.Get();
 }
 

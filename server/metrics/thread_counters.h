@@ -29,11 +29,7 @@ struct CounterTotals {
   std::array<std::uint64_t, kCloseReasons> batches{};
   std::array<std::uint64_t, kRefuseReasons> rejected{};
   std::array<std::uint64_t, kAnswerKinds> answers{};
-  std::uint64_t saved_bytes = 0;
-  std::uint64_t input_bytes = 0;
-  std::uint64_t output_bytes = 0;
-  std::uint64_t copied_in = 0;
-  std::uint64_t copied_out = 0;
+  std::array<std::uint64_t, kCounters> counters{};
   std::uint64_t arrived = 0;
   std::uint64_t finished = 0;
 };
@@ -46,8 +42,7 @@ class alignas(128) ThreadCounters final : public Recorder {
   void RequestFinished(const RequestSample& sample) override;
   void RequestRefused(RefuseReason reason) override;
   void BatchFinished(const BatchSample& sample) override;
-  void PayloadCopiedIn(std::uint64_t bytes) override;
-  void PayloadCopiedOut(std::uint64_t bytes) override;
+  void Add(Counter counter, std::uint64_t count) override;
   void SlowRequest(const RequestSample& sample, std::string_view trace_id) override ABSL_LOCKS_EXCLUDED(mu_);
   void CameLate(Nanoseconds late) override;
 
@@ -66,8 +61,8 @@ class alignas(128) ThreadCounters final : public Recorder {
   std::array<ThreadCounter, kCloseReasons> batches_;
   std::array<ThreadCounter, kRefuseReasons> refused_;
   std::array<ThreadCounter, kAnswerKinds> answers_;
-  ThreadCounter saved_bytes_;
-  ThreadCounter input_bytes_, output_bytes_, copied_in_, copied_out_, arrived_;
+  std::array<ThreadCounter, kCounters> counters_;
+  ThreadCounter arrived_;
   mutable Mutex mu_;  // of what is rare
   std::array<std::array<Exemplar, kTimeBounds.size() + 1>, kMethods> exemplars_ ABSL_GUARDED_BY(mu_);
 };

@@ -87,8 +87,7 @@ class CountingRecorder final : public server::Recorder {
   void RequestFinished(const server::RequestSample&) override {}
   void RequestRefused(server::RefuseReason reason) override { ++refused[static_cast<std::size_t>(reason)]; }
   void BatchFinished(const server::BatchSample& sample) override { batched += sample.requests; }
-  void PayloadCopiedIn(std::uint64_t) override {}
-  void PayloadCopiedOut(std::uint64_t) override {}
+  void Add(server::Counter, std::uint64_t) override {}
 
   std::uint64_t refused[16] = {};
   std::uint64_t batched = 0;

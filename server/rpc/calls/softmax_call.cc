@@ -33,7 +33,7 @@ void SoftmaxCall::Complete(const Answer& answer) {
   Piece piece{.places = answer, .memory = {answer.span}};
   EncodeAnswerHeader(request_, TimingOf(answer), /*in_stream=*/false, &header, &piece.parts);
   piece.header = header;
-  thread().recorder.PayloadCopiedIn(copied_bytes());
+  thread().recorder.Add(Counter::kCopiedIn, copied_bytes());
   Send(answer, {&piece, 1});
 }
 

@@ -251,7 +251,7 @@ StreamCall::Booked StreamCall::Book(RequestSample sample, absl::Status status, s
   Booked booked{std::move(status), sample, /*counts_when_written=*/false};
   booked.counts_when_written = booked.status.ok() && largest_output > AnswerSender::kCopyBytes;
   if (!booked.counts_when_written) thread_.door.CountFinished(sample);
-  if (answer.ran) thread_.recorder.PayloadCopiedIn(copied);
+  if (answer.ran) thread_.recorder.Add(Counter::kCopiedIn, copied);
   if (connection_ != nullptr) connection_->account().RequestAnswered();
   // Nobody reads it.
   if (state_ == State::kBroken && booked.counts_when_written) CountFinished(sample, /*written=*/false);
@@ -300,7 +300,7 @@ void StreamCall::QueueOutput(std::string header, const AnswerParts& parts, const
 
 void StreamCall::CopyOut(Outgoing* out) {
   const std::uint64_t bytes = out->parts.bytes();
-  thread_.recorder.PayloadCopiedOut(bytes);
+  thread_.recorder.Add(Counter::kCopiedOut, bytes);
   if (bytes > AnswerSender::kCopyBytes) {
     PayloadCopy copy(out->parts, out->places);
     copy.Step();

@@ -152,7 +152,7 @@ bool UnaryCall::CopySome() {
   std::vector<Piece> pieces;
   for (const Deferred::Owned& piece : ready->pieces) {
     pieces.push_back({piece.header, piece.copy.parts(), piece.copy.places(), {nullptr, piece.copy.memory()}});
-    thread_.recorder.PayloadCopiedOut(piece.copy.parts().bytes());
+    thread_.recorder.Add(Counter::kCopiedOut, piece.copy.parts().bytes());
   }
   answered_at_ = SteadyClock::now();
   SendNow(ready->answer, pieces);

@@ -27,7 +27,7 @@ void InferCall::Completed(const Answer& answer) {
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     sent.push_back({pieces[i].HeaderIn(header), pieces[i].parts, inference_.places(i), {&inference_.span(i)}});
   }
-  thread().recorder.PayloadCopiedIn(inference_.copied_bytes());
+  thread().recorder.Add(Counter::kCopiedIn, inference_.copied_bytes());
   Send(answer, sent);
   for (std::size_t i = 0; i < pieces.size(); ++i) inference_.span(i).Reset();  // who needs one has its own
 }

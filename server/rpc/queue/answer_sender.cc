@@ -98,7 +98,7 @@ void AnswerSender::AppendPart(const std::byte* output, std::uint64_t bytes, cons
                connection);
   } else {
     pending_.append(reinterpret_cast<const char*>(output), bytes);
-    recorder_.PayloadCopiedOut(bytes);
+    recorder_.Add(Counter::kCopiedOut, bytes);
   }
 }
 

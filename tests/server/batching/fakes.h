@@ -141,8 +141,7 @@ class CountingRecorder final : public Recorder {
   void RequestFinished(const RequestSample&) override {}
   void RequestRefused(RefuseReason reason) override { rejected.push_back(reason); }
   void BatchFinished(const BatchSample& sample) override { batches.push_back(sample); }
-  void PayloadCopiedIn(std::uint64_t) override {}
-  void PayloadCopiedOut(std::uint64_t) override {}
+  void Add(Counter, std::uint64_t) override {}
 
   std::vector<RefuseReason> rejected;
   std::vector<BatchSample> batches;

@@ -56,8 +56,8 @@ TEST(Metrics, PublishesEventsUnderTheirNames) {
   recorder->RequestFinished(Sample(Method::kSoftmax, 0, microseconds(30)));
   recorder->RequestFinished(Sample(Method::kSoftmaxStream, 3, milliseconds(2)));
   recorder->RequestRefused(RefuseReason::kDraining);
-  recorder->PayloadCopiedIn(640);
-  recorder->PayloadCopiedOut(64);
+  recorder->Add(Counter::kCopiedIn, 640);
+  recorder->Add(Counter::kCopiedOut, 64);
   BatchSample batch;
   batch.requests = 2;
   batch.rows = 7;

@@ -77,8 +77,8 @@ TEST(ThreadCounters, ShardsOfTwoThreadsShareNoCacheLinePair) {
 void RecordOnce(ThreadCounters* shard) {
   shard->RequestArrived(Method::kSoftmax);
   shard->BatchFinished(Batch());
-  shard->PayloadCopiedIn(100);
-  shard->PayloadCopiedOut(1);
+  shard->Add(Counter::kCopiedIn, 100);
+  shard->Add(Counter::kCopiedOut, 1);
   shard->RequestRefused(RefuseReason::kQueueFull);
   shard->RequestFinished(Sample(/*code=*/0, /*ran=*/true));
 }
@@ -128,10 +128,11 @@ TEST(ThreadCounters, NothingIsLostOrWentBackWhileThreadsRecordAndAnotherReads) {
   EXPECT_EQ(totals.batches[static_cast<std::size_t>(CloseReason::kFull)], kAll);
   EXPECT_EQ(totals.batch_rows.sum, kAll * 10);
   EXPECT_EQ(totals.batch_bytes.sum, kAll * 300);
-  EXPECT_EQ(totals.input_bytes, kAll * 100);
-  EXPECT_EQ(totals.output_bytes, kAll * 200);
-  EXPECT_EQ(totals.copied_in, kAll * 100);
-  EXPECT_EQ(totals.copied_out, kAll);
+  const auto counted = [&totals](Counter counter) { return totals.counters[static_cast<std::size_t>(counter)]; };
+  EXPECT_EQ(counted(Counter::kInputBytes), kAll * 100);
+  EXPECT_EQ(counted(Counter::kOutputBytes), kAll * 200);
+  EXPECT_EQ(counted(Counter::kCopiedIn), kAll * 100);
+  EXPECT_EQ(counted(Counter::kCopiedOut), kAll);
   EXPECT_EQ(totals.rejected[static_cast<std::size_t>(RefuseReason::kQueueFull)], kAll);
 }
 

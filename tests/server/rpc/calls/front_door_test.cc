@@ -54,8 +54,7 @@ class FakeRecorder final : public Recorder {
   void RequestFinished(const RequestSample& sample) override { finished.push_back(sample); }
   void RequestRefused(RefuseReason reason) override { refused.push_back(reason); }
   void BatchFinished(const BatchSample&) override {}
-  void PayloadCopiedIn(std::uint64_t) override {}
-  void PayloadCopiedOut(std::uint64_t) override {}
+  void Add(Counter, std::uint64_t) override {}
   void SlowRequest(const RequestSample&, std::string_view trace_id) override { traces.emplace_back(trace_id); }
 
   std::vector<std::string> traces;
