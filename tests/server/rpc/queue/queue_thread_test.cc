@@ -100,6 +100,7 @@ TEST_F(QueueThreadTest, AGroupAttendsOnTheThreadWhenAttentionIsRequested) {
   std::future<std::thread::id> attended = group.attended.get_future();
   EXPECT_EQ(attended.wait_for(milliseconds(0)), std::future_status::timeout) << "attends unasked";
   thread_.RequestAttention();
+  ASSERT_EQ(attended.wait_for(std::chrono::seconds(30)), std::future_status::ready) << "does not attend";
   EXPECT_EQ(attended.get(), of_thread);
 }
 
