@@ -12,6 +12,8 @@ import unittest
 SERVER, CLIENT, LOADGEN = sys.argv[1:4]
 # Limits on threads do not bind root, and are counted by user: this one has no other process.
 USER = 51000 + os.getpid() % 10000
+# Without the settings of whoever runs the tests.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("SOFTMAX_")}
 PATIENCE_S = 60  # on a busy machine; the programs' own --timeout is 2 s
 
 
@@ -26,7 +28,7 @@ def run(command, limits=(), output=None):
 
     begin = time.monotonic()
     done = subprocess.run(command, input=b"1 2 3\n", stdout=output or subprocess.PIPE, stderr=subprocess.PIPE,
-                          preexec_fn=prepare, timeout=PATIENCE_S, check=False, cwd="/")
+                          preexec_fn=prepare, timeout=PATIENCE_S, check=False, cwd="/", env=ENVIRONMENT)
     return done.returncode, done.stderr.decode(), time.monotonic() - begin
 
 
