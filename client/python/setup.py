@@ -18,7 +18,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 BUNDLED = HERE / "source"
 ROOT = BUNDLED if BUNDLED.is_dir() else HERE.parent.parent
 NEEDED = ("CMakeLists.txt", "cmake", "client/CMakeLists.txt", "client/softmax_client", "client/python/CMakeLists.txt",
-          "client/python/native", "client/python/softmax_client", "common")
+          "client/python/native", "client/python/softmax_client", "common", "kernels/operations.h")
 SHARED = re.compile(r"lib(c|m|dl|rt|pthread|resolv|gcc_s|stdc\+\+|ssl|crypto|z)\.so|ld-linux")
 
 

@@ -15,7 +15,7 @@ def test_what_is_included_is_taken_along():
         path = left.pop()
         for included in re.findall(r'#include "(.+?)"', path.read_text(encoding="utf-8")):
             if (ROOT / included).exists() and ROOT / included not in seen:
-                assert any(included.startswith(f"{name}/") for name in needed), f"{path} includes {included}"
+                assert any(f"{included}/".startswith(f"{name}/") for name in needed), f"{path} includes {included}"
                 seen.add(ROOT / included)
                 left.append(ROOT / included)
     assert len(seen) > 60
