@@ -54,8 +54,8 @@ __device__ __forceinline__ void UnpackMasked(const uint4& vector, int valid, Com
 
 // The sum of a lane's partial sums, one for each place within a vector. Places that are a power of two apart are added
 // first, which gives the same bits if all places are rotated. In double, as all sums over places, lanes and chunks: a
-// row with one large element would lose half an ulp of its result to each addition of floats.
-template <typename C, int kVector>
+// row with one large element would lose half an ulp of its result to each addition of floats. From place kUsed on: 0.
+template <int kUsed = 8, typename C, int kVector>
 __device__ __forceinline__ double PlacesSum(const C (&x)[kVector]) {
   double sums[kVector];
 #pragma unroll
@@ -63,7 +63,7 @@ __device__ __forceinline__ double PlacesSum(const C (&x)[kVector]) {
 #pragma unroll
   for (int step = kVector / 2; step > 0; step /= 2) {
 #pragma unroll
-    for (int e = 0; e < step; ++e) sums[e] += sums[e + step];
+    for (int e = 0; e < step && e + step < kUsed; ++e) sums[e] += sums[e + step];
   }
   return sums[0];
 }

@@ -7,7 +7,8 @@
 namespace softmax::kernels::cuda {
 
 // What a thread of a kernel holds: so many vectors of a row at most, of which the first ones are whole, in the place of
-// so many lanes of those that would share the row elsewhere.
+// so many lanes of those that would share the row elsewhere. The first size has rows of up to kPreciseColumns columns,
+// too, each number of them compiled for itself.
 struct TileSize {
   int vectors;
   int whole;
@@ -25,10 +26,8 @@ constexpr TileSize TileSizeOf(int size, int element_bytes) {
   return element_bytes == 4 ? kFloatTiles[size] : kHalfTiles[size];
 }
 
-// Columns of rows that go as tiles, at most. Narrower ones than those of two vectors are as fast by lanes. More of 16
-// bits would take either so many registers that a multiprocessor holds too few rows, or so many threads a row that they
-// wait for each other's banks of shared memory.
-constexpr std::int64_t kLeastTileColumns = kNarrowColumns + 1;
+// Columns of rows that go as tiles, at most. More of 16 bits would take either so many registers that a multiprocessor
+// holds too few rows, or so many threads a row that they wait for each other's banks of shared memory.
 constexpr std::int64_t MostTileColumns(int element_bytes) { return element_bytes == 2 ? 768 : SmallColumns(4); }
 
 // Plans tiles. False: the rows are of another size, or so few that lanes on their own are faster.

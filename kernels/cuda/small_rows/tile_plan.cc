@@ -43,11 +43,10 @@ bool AreFewForThreads(const MatrixParams& p, int bytes, int vectors) {
 // tensor that leaves multiprocessors with few, each has one tile, or up to eight with a row a thread and then more
 // rows, as blocks that stand alone wait for their memory. As measured on an H200.
 int AloneRows(std::int64_t rows, int row_bytes, int bytes, const Device& device) {
-  constexpr int kMostRows = 2048;
   constexpr std::int64_t kTiles = 8;
   const int fits = (device.shared_bytes - kMatrixTableBytes) / row_bytes;
   const int each = device.shared_bytes / 6 / row_bytes + kMatrixThreads / 2;
-  const int wanted = std::max(kMatrixThreads, std::min(kMostRows, each / kMatrixThreads * kMatrixThreads));
+  const int wanted = std::max(kMatrixThreads, each / kMatrixThreads * kMatrixThreads);
   const std::int64_t share = DivideUp(rows, device.multiprocessors);
   const std::int64_t least = bytes == 2 ? 100 : 160;  // that tiles of a row a thread are faster with
   const std::int64_t few =
@@ -58,7 +57,7 @@ int AloneRows(std::int64_t rows, int row_bytes, int bytes, const Device& device)
 bool PlanAlone(int bytes, const Device& device, MatrixPlan* plan) {
   MatrixParams& p = plan->params;
   const auto vectors = static_cast<int>(DivideUp(p.cols, VectorElements(bytes)));
-  const int size = FindSize(bytes, p.cols, 1, true, RowLanes(p.cols, bytes));
+  const int size = p.cols <= kPreciseColumns ? 0 : FindSize(bytes, p.cols, 1, true, RowLanes(p.cols, bytes));
   if (size < 0 || AreFewForThreads(p, bytes, vectors)) return false;
   const int pitch = static_cast<int>(p.cols) * bytes;
   const int number_bytes = NumberBytes(bytes, *plan);
@@ -139,7 +138,7 @@ bool PlanShared(int bytes, const Device& device, MatrixPlan* plan) {
 
 bool PlanTile(int bytes, const Device& device, MatrixPlan* plan) {
   const MatrixParams& p = plan->params;
-  if (bytes == 8 || p.cols < kLeastTileColumns || p.cols > MostTileColumns(bytes)) return false;
+  if (bytes == 8 || p.cols > MostTileColumns(bytes)) return false;
   return PlanShared(bytes, device, plan) || PlanAlone(bytes, device, plan);
 }
 

@@ -41,19 +41,21 @@ enum class TileForm {
 };
 
 // Of a row's vectors, counted from its first column, a thread holds every threads.count-th; places that are not the
-// row's are -inf, whose exponentials change no bit.
-template <typename In, int kSize, TileForm kForm>
+// row's are -inf, whose exponentials change no bit. kColumns: of the row, which a thread has for itself, at most
+// kPreciseColumns; 0: as many as the size holds.
+template <typename In, int kSize, TileForm kForm, int kColumns = 0>
 class TileRow {
  public:
   using C = ComputeOf<In>;
   static constexpr int kVector = Element<In>::kVector;
   static constexpr TileSize kTile = TileSizeOf(kSize, sizeof(In));
-  static constexpr int kShare = kTile.share;
+  static constexpr bool kNarrow = kColumns > 0;
+  static constexpr int kShare = kNarrow ? RowLanes(kColumns, sizeof(In)) : kTile.share;
   static constexpr bool kSpread = kForm == TileForm::kSpread;
   // A lone last vector that is spread is the one behind the whole ones.
-  static constexpr int kVectors = kSpread ? kTile.whole + 1 : kTile.vectors;
-  static constexpr int kSure = kTile.whole * kVector;
-  static constexpr int kTail = !kSpread ? (kVectors - kTile.whole) * kVector : sizeof(In) == 2 ? 2 : 1;
+  static constexpr int kVectors = kNarrow ? kShare : kSpread ? kTile.whole + 1 : kTile.vectors;
+  static constexpr int kSure = kNarrow ? 0 : kTile.whole * kVector;
+  static constexpr int kTail = kNarrow ? kColumns : kSpread ? 4 / sizeof(In) : (kVectors - kTile.whole) * kVector;
   static constexpr int kElements = kSure + kTail;
 
   // Replaces the row by its results, or has them beside it as numbers. A whole warp calls it; threads without a row,
@@ -73,12 +75,26 @@ class TileRow {
       if (valid < cols) ForMasked(first, step, shift, valid, [&](int i) { x[i] = -Infinity<C>(); });
     };
     mask();
+    if (kColumns == 1 && sizeof(In) == 2 && std::is_same_v<Result, In>) {  // what rounding makes of it
+      if (present) *results = FromCompute<In, C>(fabsf(x[0]) < Infinity<C>() ? (log ? C(0) : C(1)) : C(NAN));
+      return;
+    }
     const C max = LaneMax(Maximum(x), threads.count);
     const ExpBase<C> base(max, scale);
-    base.SubtractFrom(x);
-    const double sum = Exponentials(base, scale, threads, !log, x);
-    Stats<C> stats{max, static_cast<C>(LaneSum(sum, threads.count) * base.correction)};
-    if (log) {
+    RowStats<C> stats(max, C(0), C(0));
+    if (kNarrow && log) {  // as PreciseStats() has them
+      constexpr int kTerms = kColumns > 4 ? 8 : kColumns > 2 ? 4 : 2;
+      TwoPart<C> sums[kTerms];
+#pragma unroll
+      for (int c = 0; c < kColumns; ++c) sums[c].high = NarrowExp<In, true>(x[c], max, scale);
+      HalvingSum<kTerms, 1>(sums);
+      stats = {max, sums[0].high, sums[0].low};
+    } else {
+      base.SubtractFrom(x);
+      const double sum = Exponentials(base, scale, threads, !log, x);
+      stats = Stats<C>{max, static_cast<C>(LaneSum(sum, threads.count) * base.correction)};
+    }
+    if (!kNarrow && log) {
       if (!base.IsPlain()) {
         Read(row + first, step, shift, halves, end, x);
         mask();
@@ -96,9 +112,7 @@ class TileRow {
 #pragma unroll
       for (int i = 0; i < kElements; ++i) x[i] *= normalize.factor;
     }
-    if (valid < cols) {
-      ForMasked(first, step, shift, valid, [&](int i) { x[i] = normalize.masked; });
-    }
+    if (valid < cols) ForMasked(first, step, shift, valid, [&](int i) { x[i] = normalize.masked; });
     if (!present) return;
     if constexpr (std::is_same_v<Result, In>) {
       Write(results + first, step, shift, halves, end, x);
@@ -218,17 +232,26 @@ class TileRow {
           break;
         }
 #pragma unroll
-        for (int e = 0; e < kVector; ++e) {
+        for (int e = 0; e < kVector && v * kVector + e < kElements; ++e) {
           const C exp = base.PlainExp(x[v * kVector + e], scale);
           if (keeps) x[v * kVector + e] = exp;
           sums[e] = v == lane ? exp : sums[e] + exp;
         }
       }
-      lane_sums[lane] = PlacesSum(sums);
+      lane_sums[lane] = PlacesSum<(kNarrow ? kColumns : kVector)>(sums);
     }
     return PlacesSum(lane_sums);
   }
 };
+
+// Calls f with the number of columns as a constant, if it is one from kColumns to kPreciseColumns.
+template <int kColumns, typename F>
+__device__ __forceinline__ void ForColumns(int cols, F f) {
+  if constexpr (kColumns <= kPreciseColumns) {
+    if (cols == kColumns) return f(std::integral_constant<int, kColumns>());
+    ForColumns<kColumns + 1>(cols, f);
+  }
+}
 
 // Blocks that a multiprocessor has to hold, so that enough bytes are on their way: the columns take their registers.
 template <typename In, int kSize>
@@ -262,7 +285,6 @@ __global__ void __launch_bounds__(kMatrixThreads, (TileBlocks<In, kSize>()))
   constexpr TileForm kUsual = sizeof(In) == 4 ? TileForm::kSingles : TileForm::kHalves;
   constexpr TileForm kPairs = sizeof(In) == 4 ? TileForm::kSingles : TileForm::kPairs;
   const bool is_spread = !kTile.alone && rest > 0 && rest <= Element<In>::kVector && threads.count >= 4;
-  const bool in_pairs = sizeof(In) == 2 && cols % 2 == 0;
   LoadTile(static_cast<const In*>(params.input) + first * cols, rows * cols, tile);
   for (int row = own, end = 0; end < rows; row += groups, end += groups) {
     const bool present = row < rows;
@@ -271,19 +293,19 @@ __global__ void __launch_bounds__(kMatrixThreads, (TileBlocks<In, kSize>()))
     const bool within = place * cols % 2 != 0;
     In* const at = tile + place * cols;
     using Result = std::conditional_t<kMixed, float, In>;
-    Result* results;
-    if constexpr (kMixed) {
-      results = NumbersOf(tile, params) + place * cols;
-    } else {
-      results = at;
-    }
+    auto* results = static_cast<Result*>(kMixed ? NumbersOf(tile, params) : static_cast<void*>(tile)) + place * cols;
     const int valid = !present                    ? kManyColumns
                       : params.lengths == nullptr ? cols
                                                   : static_cast<int>(ValidLength(params, first + row));
     const auto run = [&](auto form) {
       TileRow<In, kSize, form()>::Run(at, results, cols, valid, present, within, params.log, threads, scale);
     };
-    if (in_pairs && !is_spread) {
+    if (kSize == 0 && cols <= kPreciseColumns) {
+      ForColumns<kSize == 0 ? 1 : kManyColumns>(cols, [&](auto columns) {
+        using Row = TileRow<In, kSize, columns() % 2 == 0 ? kPairs : kUsual, columns()>;
+        Row::Run(at, results, columns(), valid, present, false, params.log, Lanes{0, 1}, scale);
+      });
+    } else if (sizeof(In) == 2 && cols % 2 == 0 && !is_spread) {
       run(std::integral_constant<TileForm, kPairs>());
     } else if (kTile.alone || !is_spread) {
       run(std::integral_constant<TileForm, kUsual>());
