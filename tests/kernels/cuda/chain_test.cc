@@ -14,12 +14,12 @@ constexpr std::int64_t kElements = 1 << 23;
 constexpr int kRounds = 12;
 constexpr std::size_t kScratchBytes = 96 * 1024;  // of one batch
 
-struct Shape {
+struct ChainShape {
   std::int64_t rows;
   std::int64_t cols;
 };
 // One row over teams of blocks, clusters, blocks, warps, lanes, threads; few rows and many, with and without vectors.
-constexpr std::array<Shape, 22> kShapes = {
+constexpr std::array<ChainShape, 22> kShapes = {
     {{2, 4194304}, {32, 262144}, {1, 131072},  {8, 131072}, {3, 131101},  {400, 20480}, {300, 20011}, {1, 8192},
      {128, 8192},  {1024, 8192}, {1, 1024},    {60, 1024},  {500, 1025},  {8192, 1024}, {4096, 256},  {264, 1000},
      {1823, 575},  {64, 256},    {65536, 128}, {90000, 93}, {262144, 32}, {2000000, 3}}};
@@ -50,7 +50,7 @@ class ChainTest : public GpuTest {
     std::size_t at = 0;
     for (int round = 0; round < rounds; ++round) {
       for (std::size_t i = 0; i < kShapes.size(); ++i) {
-        const Shape& shape = kShapes[(i * 7 + static_cast<std::size_t>(round)) % kShapes.size()];
+        const ChainShape& shape = kShapes[(i * 7 + static_cast<std::size_t>(round)) % kShapes.size()];
         const bool is_aside = (i + static_cast<std::size_t>(round)) % 3 == 2;
         const std::size_t to = is_aside ? 2 : i % 5 == 0 ? at : 1 - at;
         Segment segment;

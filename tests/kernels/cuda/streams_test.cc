@@ -17,24 +17,24 @@ constexpr int kStreams = 8;
 constexpr int kLaunches = 200;  // of each stream
 constexpr auto kWatchdog = std::chrono::seconds(120);
 
-struct Shape {
+struct StreamShape {
   std::int64_t rows;
   std::int64_t cols;
   std::int64_t inner = 1;
 };
 // Teams of blocks launched cooperatively, with and without whole vectors, and over another axis; clusters of all sizes;
 // blocks; warps.
-constexpr std::array<Shape, 11> kShapes = {{{1, 1048576},
-                                            {1, 131072},
-                                            {2, 300001},
-                                            {2, 20000, 48},
-                                            {3, 262144},
-                                            {5, 131101},
-                                            {16, 50257},
-                                            {64, 32768},
-                                            {300, 5003},
-                                            {1823, 781},
-                                            {4096, 33}}};
+constexpr std::array<StreamShape, 11> kShapes = {{{1, 1048576},
+                                                  {1, 131072},
+                                                  {2, 300001},
+                                                  {2, 20000, 48},
+                                                  {3, 262144},
+                                                  {5, 131101},
+                                                  {16, 50257},
+                                                  {64, 32768},
+                                                  {300, 5003},
+                                                  {1823, 781},
+                                                  {4096, 33}}};
 
 class StreamsTest : public GpuTest {
  protected:
@@ -61,7 +61,7 @@ class StreamsTest : public GpuTest {
   };
 
   void MakeInputs() {
-    for (const Shape& shape : kShapes) {
+    for (const StreamShape& shape : kShapes) {
       const std::int64_t count = shape.rows * shape.cols * shape.inner;
       inputs_.push_back(std::make_unique<Memory>(count * sizeof(float), Place::kDevice));
       inputs_.back()->Write(MakeValues(Values::kNormal, DataType::kFloat32, count, 7, shape.cols));
