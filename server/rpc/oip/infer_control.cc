@@ -78,19 +78,19 @@ std::uint64_t WallTime(TimePoint then) {
   return static_cast<std::uint64_t>((now - ago).count());
 }
 
-Result<inference::ServerLiveResponse> Answer(const Sources& sources, const inference::ServerLiveRequest&) {
+Result<inference::ServerLiveResponse> Respond(const Sources& sources, const inference::ServerLiveRequest&) {
   inference::ServerLiveResponse response;
   response.set_live(sources.health.Check("liveness") == Health::Status::kServing);
   return response;
 }
 
-Result<inference::ServerReadyResponse> Answer(const Sources& sources, const inference::ServerReadyRequest&) {
+Result<inference::ServerReadyResponse> Respond(const Sources& sources, const inference::ServerReadyRequest&) {
   inference::ServerReadyResponse response;
   response.set_ready(sources.health.ready());
   return response;
 }
 
-Result<inference::ModelReadyResponse> Answer(const Sources& sources, const inference::ModelReadyRequest& request) {
+Result<inference::ModelReadyResponse> Respond(const Sources& sources, const inference::ModelReadyRequest& request) {
   const InferModel* const model = FindInferModel(request.name(), request.version());
   if (model == nullptr) {
     // A model or version that is not here is not ready; what can be no version is an error.
@@ -102,7 +102,7 @@ Result<inference::ModelReadyResponse> Answer(const Sources& sources, const infer
   return response;
 }
 
-Result<inference::ServerMetadataResponse> Answer(const Sources& sources, const inference::ServerMetadataRequest&) {
+Result<inference::ServerMetadataResponse> Respond(const Sources& sources, const inference::ServerMetadataRequest&) {
   inference::ServerMetadataResponse response;
   response.set_name("softmax-server");
   response.set_version(sources.version);
@@ -112,7 +112,7 @@ Result<inference::ServerMetadataResponse> Answer(const Sources& sources, const i
   return response;
 }
 
-Result<inference::ModelMetadataResponse> Answer(const Sources&, const inference::ModelMetadataRequest& request) {
+Result<inference::ModelMetadataResponse> Respond(const Sources&, const inference::ModelMetadataRequest& request) {
   const InferModel* const model = FindInferModel(request.name(), request.version());
   if (model == nullptr) return NoModel(request.name(), request.version());
   inference::ModelMetadataResponse response;
@@ -124,7 +124,7 @@ Result<inference::ModelMetadataResponse> Answer(const Sources&, const inference:
   return response;
 }
 
-Result<inference::ModelConfigResponse> Answer(const Sources&, const inference::ModelConfigRequest& request) {
+Result<inference::ModelConfigResponse> Respond(const Sources&, const inference::ModelConfigRequest& request) {
   const InferModel* const model = FindInferModel(request.name(), request.version());
   if (model == nullptr) return NoModel(request.name(), request.version());
   inference::ModelConfigResponse response;
@@ -163,8 +163,8 @@ void AddStatistics(const Sources& sources, const InferModel& model, inference::M
   Set(totals.succeeded, 0, stats->mutable_compute_output());
 }
 
-Result<inference::ModelStatisticsResponse> Answer(const Sources& sources,
-                                                  const inference::ModelStatisticsRequest& request) {
+Result<inference::ModelStatisticsResponse> Respond(const Sources& sources,
+                                                   const inference::ModelStatisticsRequest& request) {
   inference::ModelStatisticsResponse response;
   if (request.name().empty()) {
     for (const InferModel& model : InferModels()) AddStatistics(sources, model, &response);
@@ -176,8 +176,8 @@ Result<inference::ModelStatisticsResponse> Answer(const Sources& sources,
   return response;
 }
 
-Result<inference::RepositoryIndexResponse> Answer(const Sources& sources,
-                                                  const inference::RepositoryIndexRequest& request) {
+Result<inference::RepositoryIndexResponse> Respond(const Sources& sources,
+                                                   const inference::RepositoryIndexRequest& request) {
   inference::RepositoryIndexResponse response;
   const bool ready = sources.health.ready();
   if (request.ready() && !ready) return response;
@@ -191,8 +191,8 @@ Result<inference::RepositoryIndexResponse> Answer(const Sources& sources,
   return response;
 }
 
-Result<inference::RepositoryModelLoadResponse> Answer(const Sources&,
-                                                      const inference::RepositoryModelLoadRequest& request) {
+Result<inference::RepositoryModelLoadResponse> Respond(const Sources&,
+                                                       const inference::RepositoryModelLoadRequest& request) {
   if (FindInferModel(request.model_name(), "") == nullptr) return NoInferModel("model_", request.model_name(), "");
   if (!request.parameters().empty()) {
     return NotAllowed(
@@ -202,46 +202,46 @@ Result<inference::RepositoryModelLoadResponse> Answer(const Sources&,
   return inference::RepositoryModelLoadResponse();
 }
 
-Result<inference::RepositoryModelUnloadResponse> Answer(const Sources&,
-                                                        const inference::RepositoryModelUnloadRequest& request) {
+Result<inference::RepositoryModelUnloadResponse> Respond(const Sources&,
+                                                         const inference::RepositoryModelUnloadRequest& request) {
   if (FindInferModel(request.model_name(), "") == nullptr) return NoInferModel("model_", request.model_name(), "");
   return NotAllowed("model_name: ", Quoted(request.model_name()),
                     ": explicit model load / unload is not allowed; the models are a part of this server, and stay");
 }
 
-Result<inference::SystemSharedMemoryStatusResponse> Answer(const Sources&,
-                                                           const inference::SystemSharedMemoryStatusRequest& request) {
+Result<inference::SystemSharedMemoryStatusResponse> Respond(const Sources&,
+                                                            const inference::SystemSharedMemoryStatusRequest& request) {
   if (!request.name().empty()) return NoRegion(request.name());
   return inference::SystemSharedMemoryStatusResponse();
 }
 
-Result<inference::SystemSharedMemoryRegisterResponse> Answer(const Sources&,
-                                                             const inference::SystemSharedMemoryRegisterRequest&) {
+Result<inference::SystemSharedMemoryRegisterResponse> Respond(const Sources&,
+                                                              const inference::SystemSharedMemoryRegisterRequest&) {
   return NoSharedMemory();
 }
 
-Result<inference::SystemSharedMemoryUnregisterResponse> Answer(const Sources&,
-                                                               const inference::SystemSharedMemoryUnregisterRequest&) {
+Result<inference::SystemSharedMemoryUnregisterResponse> Respond(const Sources&,
+                                                                const inference::SystemSharedMemoryUnregisterRequest&) {
   return inference::SystemSharedMemoryUnregisterResponse();
 }
 
-Result<inference::CudaSharedMemoryStatusResponse> Answer(const Sources&,
-                                                         const inference::CudaSharedMemoryStatusRequest& request) {
+Result<inference::CudaSharedMemoryStatusResponse> Respond(const Sources&,
+                                                          const inference::CudaSharedMemoryStatusRequest& request) {
   if (!request.name().empty()) return NoRegion(request.name());
   return inference::CudaSharedMemoryStatusResponse();
 }
 
-Result<inference::CudaSharedMemoryRegisterResponse> Answer(const Sources&,
-                                                           const inference::CudaSharedMemoryRegisterRequest&) {
+Result<inference::CudaSharedMemoryRegisterResponse> Respond(const Sources&,
+                                                            const inference::CudaSharedMemoryRegisterRequest&) {
   return NoSharedMemory();
 }
 
-Result<inference::CudaSharedMemoryUnregisterResponse> Answer(const Sources&,
-                                                             const inference::CudaSharedMemoryUnregisterRequest&) {
+Result<inference::CudaSharedMemoryUnregisterResponse> Respond(const Sources&,
+                                                              const inference::CudaSharedMemoryUnregisterRequest&) {
   return inference::CudaSharedMemoryUnregisterResponse();
 }
 
-Result<inference::TraceSettingResponse> Answer(const Sources&, const inference::TraceSettingRequest& request) {
+Result<inference::TraceSettingResponse> Respond(const Sources&, const inference::TraceSettingRequest& request) {
   if (!request.model_name().empty() && FindInferModel(request.model_name(), "") == nullptr) {
     return NoInferModel("model_", request.model_name(), "");
   }
@@ -254,7 +254,7 @@ Result<inference::TraceSettingResponse> Answer(const Sources&, const inference::
   return response;
 }
 
-Result<inference::LogSettingsResponse> Answer(const Sources&, const inference::LogSettingsRequest& request) {
+Result<inference::LogSettingsResponse> Respond(const Sources&, const inference::LogSettingsRequest& request) {
   if (!request.settings().empty()) {
     return NotAllowed("settings: ", Quoted(request.settings().begin()->first),
                       ": settings of the log are the server's own flags; must have none");
@@ -274,7 +274,7 @@ template <typename Request>
 absl::StatusOr<grpc::ByteBuffer> AnswerTo(const Sources& sources, InferControlMethod::ReadRequest read) {
   Request request;
   if (absl::Status status = read(&request); !status.ok()) return status;
-  const auto response = Answer(sources, request);
+  const auto response = Respond(sources, request);
   if (!response.ok()) return response.status();
   return SerializeControl(*response);
 }
