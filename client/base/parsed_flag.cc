@@ -1,5 +1,6 @@
 #include "client/base/parsed_flag.h"
 
+#include <absl/strings/str_cat.h>
 #include <absl/time/time.h>
 
 #include <CLI/CLI.hpp>
@@ -9,20 +10,21 @@
 
 namespace softmax::client {
 
-CLI::Option* AddReader(CLI::App& app, const std::string& flag, std::function<bool(const std::string&)> read,
+CLI::Option* AddReader(CLI::App& app, const std::string& flag, const std::function<bool(const std::string&)>& read,
                        const std::string& expected, const std::string& what) {
   const auto take = [=](const std::string& text) {
-    if (!read(text)) throw CLI::ValidationError(flag + " " + text + ": expected " + expected);
+    if (!read(text)) throw CLI::ValidationError(absl::StrCat(flag, " ", text, ": expected ", expected));
   };
   return app.add_option_function<std::string>(flag, take, what);
 }
 
-CLI::Option* AddListReader(CLI::App& app, const std::string& flag, std::function<bool(const std::string&, bool)> read,
-                           const std::string& expected, const std::string& what) {
+CLI::Option* AddListReader(CLI::App& app, const std::string& flag,
+                           const std::function<bool(const std::string&, bool)>& read, const std::string& expected,
+                           const std::string& what) {
   const auto take = [=](const std::vector<std::string>& texts) {
     for (const std::string& text : texts) {
       if (read(text, &text == &texts.front())) continue;
-      throw CLI::ValidationError(flag + " " + text + ": expected " + expected);
+      throw CLI::ValidationError(absl::StrCat(flag, " ", text, ": expected ", expected));
     }
   };
   return app.add_option_function<std::vector<std::string>>(flag, take, what)->delimiter(',');

@@ -15,13 +15,13 @@ class Option;
 namespace softmax::client {
 
 // A flag whose text `read` takes; where it returns false, the error says what was `expected`.
-CLI::Option* AddReader(CLI::App& app, const std::string& flag, std::function<bool(const std::string& text)> read,
+CLI::Option* AddReader(CLI::App& app, const std::string& flag, const std::function<bool(const std::string& text)>& read,
                        const std::string& expected, const std::string& what);
 
 // The same for a list, with commas or by repeating the flag.
 CLI::Option* AddListReader(CLI::App& app, const std::string& flag,
-                           std::function<bool(const std::string& text, bool first)> read, const std::string& expected,
-                           const std::string& what);
+                           const std::function<bool(const std::string& text, bool first)>& read,
+                           const std::string& expected, const std::string& what);
 
 // A flag whose text `parse` turns into an optional. Where it was not given, `value` stays as it is.
 template <typename T, typename Parse>
@@ -29,8 +29,9 @@ CLI::Option* AddParsed(CLI::App& app, const std::string& flag, T& value, Parse p
                        const std::string& what) {
   const auto read = [&value, parse](const std::string& text) {
     auto parsed = parse(text);
-    if (parsed) value = *std::move(parsed);
-    return parsed.has_value();
+    if (!parsed) return false;
+    value = *std::move(parsed);
+    return true;
   };
   return AddReader(app, flag, read, expected, what);
 }
@@ -42,8 +43,9 @@ CLI::Option* AddParsedList(CLI::App& app, const std::string& flag, std::vector<T
   const auto read = [&values, parse](const std::string& text, bool first) {
     if (first) values.clear();
     auto parsed = parse(text);
-    if (parsed) values.push_back(*std::move(parsed));
-    return parsed.has_value();
+    if (!parsed) return false;
+    values.push_back(*std::move(parsed));
+    return true;
   };
   return AddListReader(app, flag, read, expected, what);
 }

@@ -123,7 +123,9 @@ class Board {
  private:
   Board() = default;
 
-  std::size_t IndexOf(int p, int t) const { return static_cast<std::size_t>(p * threads_per_process_ + t); }
+  std::size_t IndexOf(int p, int t) const {
+    return static_cast<std::size_t>(p) * static_cast<std::size_t>(threads_per_process_) + static_cast<std::size_t>(t);
+  }
   std::size_t thread_count() const { return IndexOf(process_count_, 0); }
 
   void* memory_ = nullptr;
