@@ -15,6 +15,7 @@
 #include "common/wire/cursor.h"
 #include "common/wire/oip_tags.h"
 #include "common/wire/put.h"
+#include "common/wire/slices.h"
 #include "inference/inference.pb.h"
 
 namespace softmax::client {
@@ -45,15 +46,24 @@ struct Range {
   std::uint64_t bytes = 0;
 };
 
-// Where in the message each output's bytes are. False: it cannot be read.
-bool FindRawOutputs(Pieces pieces, std::vector<Range>* raw) {
+// Parts the message into where each output's bytes are and, copied, all else. False: it cannot be read.
+bool PartMessage(Pieces pieces, std::vector<Range>* raw, std::string* header) {
   WireCursor cursor(pieces);
+  std::uint64_t begin = 0;  // of a field
   return ForEachField(&cursor, [&](std::uint32_t tag) {
-    if (tag != kInferResponseRawOutput) return cursor.SkipField(tag, kDepth);
-    Range& range = raw->emplace_back();
-    if (!cursor.ReadLength(&range.bytes)) return false;
-    range.offset = cursor.position();
-    return cursor.Skip(range.bytes);
+    if (tag == kInferResponseRawOutput) {
+      Range& range = raw->emplace_back();
+      if (!cursor.ReadLength(&range.bytes)) return false;
+      range.offset = cursor.position();
+      if (!cursor.Skip(range.bytes)) return false;
+    } else {
+      if (!cursor.SkipField(tag, kDepth)) return false;
+      const std::size_t before = header->size();
+      header->resize(before + cursor.position() - begin);
+      CopyFromSlices(pieces, begin, cursor.position() - begin, header->data() + before);
+    }
+    begin = cursor.position();
+    return true;
   });
 }
 
@@ -122,11 +132,10 @@ void AppendInferRequestHeader(const RequestFields& fields, std::string* out) {
 
 absl::Status DecodeInferResponse(Pieces pieces, ResponseFields* out) {
   *out = ResponseFields{};
-  std::string bytes;
-  for (const auto& piece : pieces) bytes.append(reinterpret_cast<const char*>(piece.data()), piece.size());
   inference::ModelInferResponse answer;
   std::vector<Range> raw;
-  if (!answer.ParseFromString(bytes) || !FindRawOutputs(pieces, &raw) ||
+  std::string header;
+  if (!PartMessage(pieces, &raw, &header) || !answer.ParseFromString(header) ||
       !(absl::SimpleAtoi(answer.id(), &out->id) || answer.id().empty())) {
     return absl::InternalError("the answer is no ModelInferResponse");
   }
