@@ -13,7 +13,7 @@ enum class Room : std::uint8_t {
   kSmall,      // a group of lanes takes a row or several; by vectors a lane
   kSingle,     // the same, a row a group
   kSplit,      // small rows, a block for each
-  kTile,       // dense rows in shared memory, a thread a row or several for one; by kTileSizes
+  kTile,       // dense rows in shared memory, a thread a row or several for one; by TileSizeOf()
   kChunk,      // many rows of whole vectors, a warp for each chunk, in a block,
   kCluster,    // or in a cluster
   kFew,        // so few rows that many blocks share each, a warp for each chunk; size 1: a grid, not a cluster

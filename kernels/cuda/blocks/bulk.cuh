@@ -41,13 +41,7 @@ __device__ __forceinline__ void StartBulkLoad(void* shared, const void* from, in
 #endif
 }
 
-// Both. Other threads must not wait before they are in step with this one.
-__device__ __forceinline__ void LoadBulk(void* shared, const void* from, int bytes, std::uint64_t* barrier) {
-  StartBarrier(barrier);
-  StartBulkLoad(shared, from, bytes, barrier);
-}
-
-// Until what LoadBulk() copies is there.
+// Until what StartBulkLoad() copies is there.
 __device__ __forceinline__ void WaitForBulkLoad(std::uint64_t* barrier) {
 #if __CUDA_ARCH__ >= 900
   const auto at = static_cast<std::uint32_t>(__cvta_generic_to_shared(barrier));

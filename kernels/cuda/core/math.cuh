@@ -118,12 +118,7 @@ __device__ __forceinline__ float Reciprocal(float x) {
 }
 __device__ __forceinline__ double Reciprocal(double x) { return 1.0 / x; }
 
-// a / b for b >= 1 and a near 1, nearly always correctly rounded. The plain form wants numbers or NaN.
-__device__ __forceinline__ float PlainQuotient(float a, float b) {
-  const float inverse = Reciprocal(b);
-  const float y = a * inverse;
-  return fmaf(fmaf(-y, b, a), inverse, y);
-}
+// a / b for b >= 1 and a near 1, nearly always correctly rounded.
 __device__ __forceinline__ float Quotient(float a, float b) {
   const float inverse = Reciprocal(b);
   const float y = a * inverse;
