@@ -10,6 +10,7 @@
 #include "softmax/v1/softmax.pb.h"
 #include "tests/common/wire/contract_model.h"
 #include "tests/common/wire/native_comparison.h"
+#include "tests/common/wire/same_verdict.h"
 #include "tests/common/wire/sliced_message.h"
 #include "tests/support/wire_builder.h"
 
@@ -181,39 +182,11 @@ TEST(WireDifferential, TheDecoderEqualsTheGeneratedParserAndTheContract) {
 }
 
 TEST(WireDifferential, EveryCutOfASmallMessageGivesTheSame) {
-  Random random(7);
-  for (int round = 0; round < 1500; ++round) {
-    const std::string bytes = AnyMessage(random);
-    if (bytes.size() > 300) continue;
-    DecodedRequest whole;
-    DecodeRequest(SlicedMessage(bytes).slices(), TightLimits(), &whole);
-    for (std::size_t cut = 0; cut <= bytes.size(); ++cut) {
-      DecodedRequest decoded;
-      DecodeRequest(SlicedMessage(bytes, {cut, random() % 3}).slices(), TightLimits(), &decoded);
-      ASSERT_EQ(Difference(whole, decoded), "") << "cut " << cut << ": " << Hex(bytes);
-    }
-  }
+  ExpectEveryCutToGiveTheSame<DecodedRequest>(7, 1500, TightLimits(), AnyMessage, DecodeRequest);
 }
 
-// A budget decides everything, or nothing.
 TEST(WireDifferential, ABudgetChangesNoVerdict) {
-  Random random(17);
-  int beyond = 0;
-  for (int round = 0; round < 20'000; ++round) {
-    const SlicedMessage message(AnyMessage(random));
-    WireLimits limits = TightLimits();
-    DecodedRequest whole;
-    DecodeRequest(message.slices(), limits, &whole);
-    limits.max_steps = random() % 40;
-    DecodedRequest decoded;
-    DecodeRequest(message.slices(), limits, &decoded);
-    ASSERT_FALSE(whole.beyond_budget);
-    beyond += decoded.beyond_budget;
-    if (decoded.beyond_budget) continue;
-    ASSERT_EQ(Difference(whole, decoded), "");
-  }
-  EXPECT_GT(beyond, 2'000);
-  EXPECT_LT(beyond, 18'000);
+  ExpectABudgetToChangeNoVerdict<DecodedRequest>(17, 40, TightLimits(), AnyMessage, DecodeRequest);
 }
 
 // Where the whole message parses, each request has what it has alone. Where it does not, either the

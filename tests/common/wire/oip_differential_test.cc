@@ -17,6 +17,7 @@
 #include "inference/inference.pb.h"
 #include "tests/common/wire/oip_comparison.h"
 #include "tests/common/wire/oip_model.h"
+#include "tests/common/wire/same_verdict.h"
 #include "tests/common/wire/sliced_message.h"
 #include "tests/support/wire_builder.h"
 
@@ -242,40 +243,12 @@ TEST(OipDifferential, TheDecoderEqualsTheGeneratedParserAndTheRules) {
 }
 
 TEST(OipDifferential, EveryCutOfASmallMessageGivesTheSame) {
-  Random random(8);
-  for (int round = 0; round < 500; ++round) {
-    const std::string bytes = AnyMessage(random);
-    if (bytes.size() > 300) continue;
-    InferRequest whole;
-    DecodeInferRequest(SlicedMessage(bytes).slices(), TightOipLimits(), &whole);
-    for (std::size_t cut = 0; cut <= bytes.size(); ++cut) {
-      InferRequest decoded;
-      DecodeInferRequest(SlicedMessage(bytes, {cut, random() % 3}).slices(), TightOipLimits(), &decoded);
-      ASSERT_EQ(Difference(whole, decoded), "") << "cut " << cut;
-    }
-  }
+  ExpectEveryCutToGiveTheSame<InferRequest>(8, 500, TightOipLimits(), AnyMessage, DecodeInferRequest);
 }
 
-// A budget decides everything, or nothing.
 TEST(OipDifferential, ABudgetChangesNoVerdict) {
   google::protobuf::LogSilencer quiet;
-  Random random(18);
-  int beyond = 0;
-  for (int round = 0; round < 20'000; ++round) {
-    const SlicedMessage message(AnyMessage(random));
-    WireLimits limits = TightOipLimits();
-    InferRequest whole;
-    DecodeInferRequest(message.slices(), limits, &whole);
-    limits.max_steps = random() % 60;
-    InferRequest decoded;
-    DecodeInferRequest(message.slices(), limits, &decoded);
-    ASSERT_FALSE(whole.beyond_budget);
-    beyond += decoded.beyond_budget;
-    if (decoded.beyond_budget) continue;
-    ASSERT_EQ(Difference(whole, decoded), "");
-  }
-  EXPECT_GT(beyond, 2'000);
-  EXPECT_LT(beyond, 18'000);
+  ExpectABudgetToChangeNoVerdict<InferRequest>(18, 60, TightOipLimits(), AnyMessage, DecodeInferRequest);
 }
 
 struct WantedOutput {
