@@ -6,6 +6,7 @@
 #include "kernels/cuda/core/divisor.h"
 
 namespace softmax::kernels::cuda {
+namespace {
 
 constexpr int kMinStripBytes = 32;  // one sector
 constexpr int kStripBytes = 64;
@@ -21,21 +22,21 @@ constexpr int kNarrowThreads = 128;
 // What a multiprocessor's shared memory is shared by: blocks, each with what CUDA reserves.
 constexpr int kReservedBytes = 2048;
 
-inline int RoundUp(int value, int unit) { return (value + unit - 1) / unit * unit; }
+int RoundUp(int value, int unit) { return (value + unit - 1) / unit * unit; }
 
-inline int Log2(int power) {
+int Log2(int power) {
   int log = 0;
   while ((2 << log) <= power) ++log;
   return log;
 }
 // Threads side by side over so many units: a power of two that leaves few of them idle.
-inline int SideOf(int units, int most) {
+int SideOf(int units, int most) {
   int side = most;
   while (side > 1 && RoundUp(units, side) * 4 > units * 5) side /= 2;
   return side;
 }
 // The largest power of two that divides a value, up to `most`.
-inline int PowerOfTwoIn(int value, int most) {
+int PowerOfTwoIn(int value, int most) {
   int power = 1;
   while (power < most && value % (power * 2) == 0) power *= 2;
   return power;
@@ -214,7 +215,25 @@ class ColumnPlanner {
 
   // Few columns: a thread for each unit.
 
-  bool PlanFew();
+  bool PlanFew() {
+    if (bytes_ == 8 || s_.lengths != nullptr || s_.inner * bytes_ < kMinStripBytes) return false;
+    int few = 0;
+    while (few < kFewSizes && s_.cols > kFewColumns[few]) ++few;
+    if (few == kFewSizes || bytes_ > FewUnitBytes(kFewColumns[few], bytes_)) return false;
+    const int unit_bytes = FewUnitBytes(kFewColumns[few], bytes_);
+    const bool wide = Lies(unit_bytes);
+    if (kFewColumns[few] > 32 && !wide) return false;
+    const std::int64_t units = s_.inner / (wide ? unit_bytes / bytes_ : 1);
+    constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max() - kBlockThreads;
+    if (units > kMost || s_.outer > kMost / units) return false;
+    p_.strips = static_cast<std::int32_t>(units);
+    plan_.few = few;
+    plan_.vectors = wide;
+    plan_.threads = kFewThreads;
+    plan_.blocks = DivideUp(s_.outer * units, plan_.threads);
+    plan_.possible = true;
+    return true;
+  }
 
   // Small rows: whole ones, of several outer blocks where a strip is everything.
 
@@ -361,25 +380,7 @@ class ColumnPlanner {
   bool suits_ = false;
 };
 
-bool ColumnPlanner::PlanFew() {
-  if (bytes_ == 8 || s_.lengths != nullptr || s_.inner * bytes_ < kMinStripBytes) return false;
-  int few = 0;
-  while (few < kFewSizes && s_.cols > kFewColumns[few]) ++few;
-  if (few == kFewSizes || bytes_ > FewUnitBytes(kFewColumns[few], bytes_)) return false;
-  const int unit_bytes = FewUnitBytes(kFewColumns[few], bytes_);
-  const bool wide = Lies(unit_bytes);
-  if (kFewColumns[few] > 32 && !wide) return false;
-  const std::int64_t units = s_.inner / (wide ? unit_bytes / bytes_ : 1);
-  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max() - kBlockThreads;
-  if (units > kMost || s_.outer > kMost / units) return false;
-  p_.strips = static_cast<std::int32_t>(units);
-  plan_.few = few;
-  plan_.vectors = wide;
-  plan_.threads = kFewThreads;
-  plan_.blocks = DivideUp(s_.outer * units, plan_.threads);
-  plan_.possible = true;
-  return true;
-}
+}  // namespace
 
 ColumnPlan PlanColumns(DataType type, DataType output_type, const Segment& segment, const Completion& completion,
                        const Device& device) {
