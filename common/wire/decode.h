@@ -21,6 +21,7 @@ struct WireLimits {
   std::uint64_t max_columns = 1ull << 31;
   std::uint32_t max_top_k = kernels::kMaxTopK;
   std::uint32_t max_requests_per_stream_message = 1024;
+  bool has_files = false;  // of the Open Inference Protocol: tensors may lie in registered files
   std::uint64_t max_message_bytes = UINT64_MAX;  // of one message, whatever is in it
   // What decoding one message may take: a step is a field, a byte of packed numbers, or 16 bytes of indices or text;
   // some nanoseconds. A message that takes more is left undecided (beyond_budget): decode it on a thread that has time.

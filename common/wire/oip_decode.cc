@@ -4,7 +4,6 @@
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
-#include <bit>
 #include <limits>
 #include <optional>
 #include <string>
@@ -14,13 +13,12 @@
 #include "common/wire/decode.h"
 #include "common/wire/fault.h"
 #include "common/wire/oip_models.h"
+#include "common/wire/oip_parameters.h"
 #include "common/wire/oip_walk.h"
 #include "common/wire/whole_message.h"
 
 namespace softmax {
 namespace {
-
-using Kind = InferParameter::Kind;
 
 // What an answer's header may have beside the outputs: the id, and each output's name, type, shape and lengths.
 constexpr std::uint64_t kMostHeaderBytes = kMaxInferTextBytes + kMaxInferInputs * kInferOutputKinds * 256 + 256;
@@ -31,159 +29,33 @@ template <typename... Args>
   return absl::InvalidArgumentError(absl::StrCat(args...));
 }
 
-const char* KindName(Kind kind) {
-  switch (kind) {
-    case Kind::kNone:
-      return "no value";
-    case Kind::kBool:
-      return "a bool_param";
-    case Kind::kInt64:
-      return "an int64_param";
-    case Kind::kString:
-      return "a string_param";
-    case Kind::kDouble:
-      return "a double_param";
-    case Kind::kUint64:
-      return "a uint64_param";
-  }
-  return "";
-}
-
-[[gnu::cold]] absl::Status WrongKind(const char* name, const InferParameter& parameter, const char* wanted) {
-  return Invalid("parameters[\"", name, "\"]: has ", KindName(parameter.kind), "; must have ", wanted);
-}
-
-// A whole number of either sign; nothing when it is of another kind. One above the signed range comes as the largest.
-std::optional<std::int64_t> IntegerOf(const InferParameter& parameter) {
-  if (parameter.kind == Kind::kInt64) return static_cast<std::int64_t>(parameter.bits);
-  if (parameter.kind != Kind::kUint64) return std::nullopt;
-  return static_cast<std::int64_t>(std::min<std::uint64_t>(parameter.bits, std::numeric_limits<std::int64_t>::max()));
-}
-
-int DtypeOf(std::string_view name) {
-  for (int dtype = 1; dtype <= 4; ++dtype) {
-    if (name == DatatypeName(static_cast<kernels::DataType>(dtype))) return dtype;
-  }
-  return 0;
-}
-
-absl::Status ApplyAxis(const RawInferRequest& raw, RawRequest* native) {
-  if (!raw.axis) return absl::OkStatus();
-  const std::optional<std::int64_t> axis = IntegerOf(*raw.axis);
-  if (!axis) return WrongKind("axis", *raw.axis, "an int64_param");
-  native->has_axis = true;
-  // What no rank has stays what no rank has.
-  native->axis = static_cast<std::int32_t>(std::clamp<std::int64_t>(*axis, INT32_MIN, INT32_MAX));
-  return absl::OkStatus();
-}
-
-absl::Status ApplyScale(const RawInferRequest& raw, RawRequest* native) {
-  if (!raw.scale) return absl::OkStatus();
-  native->has_scale = true;
-  if (raw.scale->kind == Kind::kDouble) {
-    native->scale = std::bit_cast<double>(raw.scale->bits);
-  } else if (const std::optional<std::int64_t> whole = IntegerOf(*raw.scale)) {
-    native->scale = static_cast<double>(*whole);
-  } else {
-    return WrongKind("scale", *raw.scale, "a double_param or int64_param");
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ApplyOutputDtype(const RawInferRequest& raw, RawRequest* native) {
-  if (!raw.output_dtype) return absl::OkStatus();
-  if (raw.output_dtype->kind != Kind::kString) return WrongKind("output_dtype", *raw.output_dtype, "a string_param");
-  native->output_dtype = DtypeOf(raw.output_dtype->text);
-  if (native->output_dtype != 0) return absl::OkStatus();
-  return Invalid("parameters[\"output_dtype\"]: is ", Quoted(raw.output_dtype->text),
-                 "; must be \"FP32\", \"FP16\", \"BF16\" or \"FP64\"");
-}
-
-absl::Status ApplyTimeout(const RawInferRequest& raw, InferRequest* out) {
-  if (!raw.timeout) return absl::OkStatus();
-  const std::optional<std::int64_t> timeout = IntegerOf(*raw.timeout);
-  if (!timeout) return WrongKind("timeout", *raw.timeout, "an int64_param");
-  if (*timeout < 0) return Invalid("parameters[\"timeout\"]: is ", *timeout, "; must be >= 0 microseconds");
-  // Longer than an hour is as good as none.
-  out->timeout_us = static_cast<std::uint32_t>(std::min<std::int64_t>(*timeout, UINT32_MAX));
-  return absl::OkStatus();
-}
-
-absl::Status ReadBool(const char* name, const std::optional<InferParameter>& parameter, bool* value) {
-  if (!parameter) return absl::OkStatus();
-  if (parameter->kind != Kind::kBool) return WrongKind(name, *parameter, "a bool_param");
-  *value = parameter->bits != 0;
-  return absl::OkStatus();
-}
-
-// Of a parameter at `place`.
-absl::Status ReadTopK(const std::string& place, const InferParameter& parameter, const WireLimits& limits,
-                      std::uint32_t* k) {
-  const std::optional<std::int64_t> number = IntegerOf(parameter);
-  if (!number) return Invalid(place, ": has ", KindName(parameter.kind), "; must have an int64_param");
-  if (*number < 1 || *number > limits.max_top_k) {
-    return Invalid(place, ": is ", *number, "; must be from 1 to ", limits.max_top_k, " (max_top_k)");
-  }
-  *k = static_cast<std::uint32_t>(*number);
-  return absl::OkStatus();
-}
-
-absl::Status ApplySummary(const RawInferRequest& raw, const WireLimits& limits, RawRequest* native) {
-  if (raw.top_k) {
-    if (absl::Status status = ReadTopK("parameters[\"top_k\"]", *raw.top_k, limits, &native->top_k); !status.ok()) {
-      return status;
-    }
-  }
-  if (absl::Status status = ReadBool("log_sum_exp", raw.log_sum_exp, &native->log_sum_exp); !status.ok()) {
-    return status;
-  }
-  if (absl::Status status = ReadBool("entropy", raw.entropy, &native->entropy); !status.ok()) return status;
-  native->has_summary = native->top_k > 0 || native->log_sum_exp || native->entropy;
-  return absl::OkStatus();
-}
-
-// What the request says once for all of its inputs.
-absl::Status ApplyParameters(const RawInferRequest& raw, const WireLimits& limits, RawRequest* native,
-                             InferRequest* out) {
-  if (raw.unknown) {
-    return Invalid("parameters: ", Quoted(*raw.unknown),
-                   " is not known here; known are axis, scale, output_dtype, timeout, top_k, log_sum_exp and entropy, "
-                   "and ignored are priority, sequence_*, binary_data_output and content_type");
-  }
-  if (absl::Status status = ApplyAxis(raw, native); !status.ok()) return status;
-  if (absl::Status status = ApplyScale(raw, native); !status.ok()) return status;
-  if (absl::Status status = ApplyOutputDtype(raw, native); !status.ok()) return status;
-  if (absl::Status status = ApplyTimeout(raw, out); !status.ok()) return status;
-  bool ignored;  // there are no empty answers
-  if (absl::Status status = ReadBool("triton_enable_empty_final_response", raw.empty_final, &ignored); !status.ok()) {
-    return status;
-  }
-  if (absl::Status status = ApplySummary(raw, limits, native); !status.ok()) return status;
-  native->operation = static_cast<std::int32_t>(out->model->operation);
-  return absl::OkStatus();
-}
-
 absl::Status ApplyModel(const RawInferRequest& raw, InferRequest* out) {
   out->model = FindInferModel(raw.model_name, raw.model_version);
   return out->model != nullptr ? absl::OkStatus() : NoInferModel("model_", raw.model_name, raw.model_version);
 }
 
-absl::Status CheckCounts(const RawInferRequest& raw) {
+absl::Status CheckCounts(const RawInferRequest& raw, const WireLimits& limits) {
   if (raw.inputs.empty()) return Invalid("inputs: has 0 tensors; must have at least 1");
-  if (!raw.raw.empty() && raw.raw.size() != raw.inputs.size()) {
-    return Invalid("raw_input_contents: has ", raw.raw.size(), " values; must have ", raw.inputs.size(),
-                   ", one for each of inputs, or none");
+  const auto sent =
+      static_cast<std::size_t>(std::count_if(raw.inputs.begin(), raw.inputs.end(), [&](const RawInferInput& input) {
+        return !limits.has_files || !input.place.any();
+      }));
+  if (!raw.raw.empty() && raw.raw.size() != sent) {
+    return Invalid("raw_input_contents: has ", raw.raw.size(), " values; must have ", sent,
+                   sent == raw.inputs.size() ? ", one for each of inputs, or none"
+                                             : ", one for each of inputs that is not in shared memory, or none");
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckNoParameter(const std::string& place, const std::optional<std::string>& key) {
   if (!key) return absl::OkStatus();
-  if (absl::StartsWith(*key, "shared_memory_")) {
-    return absl::UnimplementedError(absl::StrCat(place, ".parameters: ", Quoted(*key),
-                                                 ": there is no shared memory here; send raw_input_contents"));
-  }
   return Invalid(place, ".parameters: ", Quoted(*key), " is not known here; must have none");
+}
+
+InferPlaces& PlacesOf(InferTensor* tensor) {
+  if (tensor->places == nullptr) tensor->places = std::make_shared<InferPlaces>();
+  return *tensor->places;
 }
 
 // `common`: what the parameters ask for.
@@ -272,14 +144,24 @@ void ChooseOutputs(const RawInferRequest& raw, const ClassCounts& counts, InferT
   native->full = native->has_summary && wanted.Has(InferOutput::kTensor);
 }
 
-// Where the input's data are, into `native`; what is wrong with them in this protocol.
-absl::Status FindData(const RawInferRequest& raw, std::size_t index, const std::string& place, RawRequest* native) {
+// Where the input's data are, into `native`; what is wrong with them in this protocol. `shared_bytes`: of those in
+// shared memory.
+absl::Status FindData(const RawInferRequest& raw, std::size_t index, const std::string& place,
+                      std::uint64_t shared_bytes, RawRequest* native) {
   const RawInferInput& input = raw.inputs[index];
   const bool typed = input.fp32.bytes > 0 || input.fp64.bytes > 0 || input.other_contents > 0;
+  if (input.place.any()) {
+    if (typed) return Invalid(place, ".contents: is set beside a region of shared memory; must have one of them");
+    native->data_size = shared_bytes;
+    return absl::OkStatus();
+  }
   if (!raw.raw.empty()) {
     if (typed) return Invalid(place, ".contents: is set beside raw_input_contents; must have one of them");
-    native->data_offset = raw.raw[index].offset;
-    native->data_size = raw.raw[index].size;
+    const auto own = static_cast<std::size_t>(
+        std::count_if(raw.inputs.begin(), raw.inputs.begin() + static_cast<std::ptrdiff_t>(index),
+                      [](const RawInferInput& before) { return !before.place.any(); }));
+    native->data_offset = raw.raw[own].offset;
+    native->data_size = raw.raw[own].size;
     return absl::OkStatus();
   }
   if (!typed) return absl::OkStatus();
@@ -314,6 +196,8 @@ absl::Status DecodeInput(const RawInferRequest& raw, std::size_t index, const Ra
   const RawInferInput& input = raw.inputs[index];
   const std::string place = absl::StrCat("inputs[", index, "]");
   if (absl::Status status = CheckName(place, input, common); !status.ok()) return status;
+  InferPlace shared;
+  if (absl::Status status = ReadPlace(place, index, input.place, limits, &shared); !status.ok()) return status;
   if (absl::Status status = CheckNoParameter(place, input.parameter); !status.ok()) return status;
   RawRequest native = common;
   native.has_input = true;
@@ -324,13 +208,15 @@ absl::Status DecodeInput(const RawInferRequest& raw, std::size_t index, const Ra
   }
   native.rank = input.rank;
   std::copy_n(input.shape, kMaxShapeRank, native.shape);
-  if (absl::Status status = FindData(raw, index, place, &native); !status.ok()) return status;
+  if (absl::Status status = FindData(raw, index, place, shared.bytes, &native); !status.ok()) return status;
   out->output = "Y" + input.name.substr(1);
   ChooseOutputs(raw, counts, out, &native);
   if (absl::Status status = ApplyContract(native, limits, &out->request); !status.ok()) {
-    return InOurWords(status, place,
-                      !raw.raw.empty() ? absl::StrCat("raw_input_contents[", index, "]") : place + ".contents");
+    std::string data = !raw.raw.empty() ? absl::StrCat("raw_input_contents[", index, "]") : place + ".contents";
+    if (input.place.any()) data = place + ".parameters[\"shared_memory_byte_size\"]";
+    return InOurWords(status, place, data);
   }
+  if (!shared.region.empty()) PlacesOf(out).input = std::move(shared);
   const bool fp64 = native.dtype == static_cast<int>(kernels::DataType::kFloat64);
   const TypedValues& values = fp64 ? input.fp64 : input.fp32;
   out->gathered_pieces = values.pieces > 1 ? values.pieces : 0;  // raw contents have none
@@ -351,8 +237,27 @@ absl::Status DecodeInput(const RawInferRequest& raw, std::size_t index, const Ra
   return absl::OkStatus();
 }
 
+absl::Status PlaceOutput(const RawInferOutput& output, const std::string& field, InferOutput kind, InferPlace place,
+                         InferTensor* tensor) {
+  if (output.classification) {
+    return absl::UnimplementedError(
+        absl::StrCat(field, ".parameters: \"classification\": is not written to shared memory; must have one of both"));
+  }
+  const TensorSpec& spec = tensor->request.spec;
+  const std::uint64_t bytes = kind == InferOutput::kTensor
+                                  ? spec.tensor_bytes()
+                                  : spec.summary_layout().bytes[kInferParts[static_cast<std::size_t>(kind)]];
+  if (place.bytes < bytes) {
+    return Invalid(field, ".parameters[\"shared_memory_byte_size\"]: is ", place.bytes, "; must be at least ", bytes,
+                   ", the bytes of ", Quoted(output.name));
+  }
+  PlacesOf(tensor).outputs[static_cast<std::size_t>(kind)] = std::move(place);
+  return absl::OkStatus();
+}
+
 // Each of the outputs that are asked for is there, and once; keeps only the tensors of which something is.
-absl::Status CheckOutputs(const RawInferRequest& raw, const RawRequest& common, InferRequest* out) {
+absl::Status CheckOutputs(const RawInferRequest& raw, const RawRequest& common, const WireLimits& limits,
+                          InferRequest* out) {
   for (std::size_t i = 0; i < raw.outputs.size(); ++i) {
     const std::string place = absl::StrCat("outputs[", i, "]");
     const RawInferOutput& output = raw.outputs[i];
@@ -373,7 +278,12 @@ absl::Status CheckOutputs(const RawInferRequest& raw, const RawRequest& common, 
       return Invalid(place, ".parameters: \"classification\" is there for ", Quoted(output.name),
                      "; must be there for whole tensors only");
     }
+    InferPlace shared;
+    if (absl::Status status = ReadPlace(place, i, output.place, limits, &shared); !status.ok()) return status;
     if (absl::Status status = CheckNoParameter(place, output.parameter); !status.ok()) return status;
+    if (shared.region.empty()) continue;
+    const InferOutput kind = *OutputNamed(output.name, it->output, common);
+    if (absl::Status status = PlaceOutput(output, place, kind, std::move(shared), &*it); !status.ok()) return status;
   }
   const auto dropped = std::remove_if(out->tensors.begin(), out->tensors.end(),
                                       [](const InferTensor& tensor) { return tensor.outputs.empty(); });
@@ -410,7 +320,7 @@ absl::Status ApplyRules(const RawInferRequest& raw, const WireLimits& limits, In
   if (absl::Status status = ApplyModel(raw, out); !status.ok()) return status;
   RawRequest common;
   if (absl::Status status = ApplyParameters(raw, limits, &common, out); !status.ok()) return status;
-  if (absl::Status status = CheckCounts(raw); !status.ok()) return status;
+  if (absl::Status status = CheckCounts(raw, limits); !status.ok()) return status;
   ClassCounts counts;
   if (absl::Status status = ReadClassCounts(raw, common, limits, &counts); !status.ok()) return status;
   for (std::size_t i = 0; i < raw.inputs.size(); ++i) {
@@ -419,7 +329,7 @@ absl::Status ApplyRules(const RawInferRequest& raw, const WireLimits& limits, In
     }
   }
   if (absl::Status status = CheckNamesAndSizes(limits, *out); !status.ok()) return status;
-  return CheckOutputs(raw, common, out);
+  return CheckOutputs(raw, common, limits, out);
 }
 
 absl::Status DescribeFailure(const WireCursor& cursor, const RawInferRequest& raw) {

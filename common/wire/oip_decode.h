@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -24,6 +25,11 @@ constexpr std::size_t kInferOutputKinds = 7;
 constexpr std::string_view kInferEndings[kInferOutputKinds] = {
     "", "", "_top_values", "_top_indices", "_log_sum_exp", "_maximum", "_entropy"};
 
+// Where the further outputs lie in the summary.
+constexpr SummaryLayout::Part kInferParts[kInferOutputKinds] = {
+    SummaryLayout::kParts,     SummaryLayout::kParts,   SummaryLayout::kTopValues, SummaryLayout::kTopIndices,
+    SummaryLayout::kLogSumExp, SummaryLayout::kMaximum, SummaryLayout::kEntropy};
+
 // A set of them.
 class InferOutputSet {
  public:
@@ -36,13 +42,26 @@ class InferOutputSet {
   std::uint32_t bits_ = 0;
 };
 
+// Bytes that lie in a file that was registered under a name, instead of the message.
+struct InferPlace {
+  std::string region;  // the name; empty: they are in the message
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;  // that belong to it, at least the tensor's own
+  std::uint32_t index = 0;  // of inputs or outputs, for errors
+};
+struct InferPlaces {
+  InferPlace input;
+  InferPlace outputs[kInferOutputKinds];
+};
+
 // One input that is to be answered: a request as the native contract has it.
 struct InferTensor {
-  DecodedRequest request;  // payload_offset is where it lies in the message, unless it came in pieces
-  std::uint32_t axis = 0;  // of the shape
-  std::string output;      // the name of its whole answer
-  InferOutputSet outputs;  // what is wanted of it
-  std::string classes;     // once it is computed, where kClasses is wanted: that output's bytes
+  DecodedRequest request;               // payload_offset is where it lies in the message, unless it came in pieces
+  std::uint32_t axis = 0;               // of the shape
+  std::shared_ptr<InferPlaces> places;  // null: everything is in messages
+  std::string output;                   // the name of its whole answer
+  InferOutputSet outputs;               // what is wanted of it
+  std::string classes;                  // once it is computed, where kClasses is wanted: that output's bytes
   // In how many pieces its typed contents came, for CopyTypedContents; 0: they lie together.
   std::uint64_t gathered_pieces = 0;
   std::uint64_t input_offset = 0;  // of the input's message, with its length
@@ -72,8 +91,8 @@ struct InferRequest {
 
 // Decodes one ModelInferRequest that fills `slices`: as the generated parser, followed by the rules of the protocol and
 // the native contract's, and within the bounds of bounds.h, at which reading ends. Not OK in out->status: NOT_FOUND
-// (model or version), UNIMPLEMENTED (shared memory, or what looks like a compressed message), otherwise as
-// DecodeRequest.
+// (model or version), UNIMPLEMENTED (shared memory that is not served, or what looks like a compressed message),
+// otherwise as DecodeRequest.
 void DecodeInferRequest(Slices slices, const WireLimits& limits, InferRequest* out);
 
 }  // namespace softmax

@@ -101,7 +101,11 @@ template <typename Use>
 void ForEachOutput(const InferTensor& tensor, const Use& use) {
   for (std::size_t i = 0; i < kInferOutputKinds; ++i) {
     const auto what = static_cast<InferOutput>(i);
-    if (tensor.outputs.Has(what)) use(OutputOf(tensor, what));
+    if (!tensor.outputs.Has(what)) continue;
+    Output output = OutputOf(tensor, what);
+    // What goes to a file has its place among the raw contents, without bytes.
+    if (tensor.places != nullptr && !tensor.places->outputs[i].region.empty()) output.part.bytes = 0;
+    use(output);
   }
 }
 

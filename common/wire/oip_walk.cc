@@ -72,17 +72,22 @@ bool ChangesNothing(std::string_view key) {
 }
 
 // A parameter of an input or output. `classification`: where the value of this key goes; null: it is not known, either.
-// Of the others one's name is all that is needed: the first, or that of a region of shared memory, which callers know
-// better than what their client sends with it.
-bool WalkTensorEntry(WireCursor* cursor, int depth, RawInferRequest* request, std::optional<std::string>* first,
-                     std::optional<InferParameter>* classification) {
+// Of those that are not known the first one's name is all that is needed.
+bool WalkTensorEntry(WireCursor* cursor, int depth, RawInferRequest* request, std::optional<std::string>* unknown,
+                     RawInferPlace* place, std::optional<InferParameter>* classification) {
   std::string key;
   InferParameter value;
   if (!WalkEntry(cursor, depth, request, &key, &value)) return false;
   if (classification != nullptr && key == "classification") {
     *classification = std::move(value);
-  } else if ((!first->has_value() || key == "shared_memory_region") && !ChangesNothing(key)) {
-    *first = std::move(key);
+  } else if (key == "shared_memory_region") {
+    place->region = std::move(value);
+  } else if (key == "shared_memory_byte_size") {
+    place->bytes = std::move(value);
+  } else if (key == "shared_memory_offset") {
+    place->offset = std::move(value);
+  } else if (!unknown->has_value() && !ChangesNothing(key)) {
+    *unknown = std::move(key);
   }
   return true;
 }
@@ -184,7 +189,7 @@ bool WalkInputField(WireCursor* cursor, std::uint32_t tag, int depth, RawInferRe
       cursor->GiveFieldBack();
       return cursor->ReadVarint(&value) && AddDimension(cursor, input, value);
     case kInferTensorParameters:
-      return WalkTensorEntry(cursor, depth - 1, request, &input->parameter, nullptr);
+      return WalkTensorEntry(cursor, depth - 1, request, &input->parameter, &input->place, nullptr);
     case kInferTensorContents:
       return WalkContents(cursor, depth - 1, input, &none, &none);
     default:
@@ -206,7 +211,7 @@ bool WalkOutput(WireCursor* cursor, int depth, RawInferRequest* request) {
   return ForEachFieldInside(cursor, [&](std::uint32_t tag) {
     if (tag == kInferTensorName) return ReadText(cursor, &output.name);
     if (tag == kInferRequestedParameters) {
-      return WalkTensorEntry(cursor, depth - 1, request, &output.parameter, &output.classification);
+      return WalkTensorEntry(cursor, depth - 1, request, &output.parameter, &output.place, &output.classification);
     }
     return cursor->SkipField(tag, depth);
   });

@@ -28,6 +28,15 @@ struct TypedValues {
   std::uint64_t pieces = 0;  // 1: all of them lie there together
 };
 
+// Where a tensor's bytes lie in a registered file, as its parameters say.
+struct RawInferPlace {
+  std::optional<InferParameter> region;
+  std::optional<InferParameter> bytes;
+  std::optional<InferParameter> offset;
+
+  bool any() const { return region.has_value() || bytes.has_value() || offset.has_value(); }
+};
+
 struct RawInferInput {
   std::string name;
   std::string datatype;
@@ -35,7 +44,8 @@ struct RawInferInput {
   std::int64_t shape[kMaxShapeRank] = {};
   TypedValues fp32;
   TypedValues fp64;
-  std::uint32_t other_contents = 0;      // number of a field of other contents that has any
+  std::uint32_t other_contents = 0;  // number of a field of other contents that has any
+  RawInferPlace place;
   std::optional<std::string> parameter;  // the key of one that is not known
   std::uint64_t begin = 0;               // where the input's message is, with its length
 };
@@ -43,6 +53,7 @@ struct RawInferInput {
 struct RawInferOutput {
   std::string name;
   std::optional<InferParameter> classification;
+  RawInferPlace place;
   std::optional<std::string> parameter;  // the key of one that is not known
 };
 

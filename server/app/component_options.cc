@@ -41,6 +41,7 @@ WireLimits WireLimitsFor(const Config& config) {
   limits.max_columns = config.max_columns;
   limits.max_top_k = static_cast<std::uint32_t>(config.max_top_k);
   limits.max_requests_per_stream_message = To32(config.max_requests_per_stream_message);
+  limits.has_files = IsSet(config.oip_shared_memory);
   limits.max_message_bytes = MaxMessageBytes(config.max_request_bytes);
   return limits;
 }

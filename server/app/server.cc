@@ -71,6 +71,7 @@ class ServerImpl final : public Server {
   std::unique_ptr<Secrets> secrets_;
   ServiceState state_;
   ModelStatistics model_statistics_;
+  std::unique_ptr<SharedFiles> shared_files_;  // null: none are served
   RunningParts parts_;
   server::Drain drain_;
   ListenAddresses addresses_;
@@ -106,7 +107,7 @@ absl::Status ServerImpl::BuildGrpc() {
         std::make_unique<QueueThread>(arena_, backlog_, connections_.unread_budget(),
                                       QueueThreadOptionsFor(config_, i, executor_->prices()), options, recorder);
     auto softmax = std::make_unique<SoftmaxGroup>(*queue, state_, recorder, config_.reflection);
-    auto infer = std::make_unique<InferGroup>(softmax->context(), model_statistics_);
+    auto infer = std::make_unique<InferGroup>(softmax->context(), model_statistics_, shared_files_.get());
     queue->Add(std::move(softmax));
     queue->Add(std::move(infer));
     if (absl::Status status = queue->StartServer(); !status.ok()) return status;
@@ -178,6 +179,11 @@ absl::Status ServerImpl::Start() {
   if (!secrets.ok()) return secrets.status();
   secrets_ = std::move(*secrets);
   state_.tokens = secrets_->tokens();
+  if (IsSet(config_.oip_shared_memory)) {
+    absl::StatusOr<std::unique_ptr<SharedFiles>> files = SharedFiles::Open(config_.oip_shared_memory);
+    if (!files.ok()) return files.status();
+    shared_files_ = std::move(*files);
+  }
   state_.slow_requests.SetThreshold(config_.slow_request);
   if (absl::Status status = Listen(); !status.ok()) return status;
   state_.limits = WireLimitsFor(config_);

@@ -21,6 +21,7 @@ struct Config {
   std::string health_address = "none";           // plaintext grpc.health.v1 and nothing else, for probes; or "none"
   std::string unix_socket_mode = "0600";         // of unix sockets, octal
   bool reflection = true;
+  std::string oip_shared_memory = "none";  // folder whose files clients may register as shared memory; or "none"
 
   // Who may come in. Paths, or "none". Read at start and again when a file changes.
   std::string tls_cert = "none";       // PEM chain; with tls_key every TCP address speaks TLS (unix sockets do not)

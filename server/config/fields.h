@@ -46,6 +46,10 @@ void VisitListening(C& c, V& v) {
   v.Word({"unix-socket-mode", kListening, "Who may connect to unix sockets: their files' permissions, octal"},
          c.unix_socket_mode, "MODE");
   v.Switch({"reflection", kListening, "Serve gRPC reflection (for grpcurl)"}, c.reflection);
+  v.Word({"oip-shared-memory", kListening,
+          "Folder (of a tmpfs, such as /dev/shm) whose files clients of the Open Inference Protocol may register as "
+          "shared memory, and name as places of tensors; or none"},
+         c.oip_shared_memory, "DIR");
   v.Duration({"keepalive-time", kListening, "Ping a silent connection after this long"}, c.keepalive_time);
   v.Duration({"keepalive-timeout", kListening,
               "Close a connection whose ping, or whose unread bytes, stay unanswered this long"},

@@ -15,7 +15,8 @@
 #include "tests/fuzz/require.h"
 
 // libFuzzer over the decoder of ModelInferRequest and what is made of its result, held against the generated parser.
-// The input is as fuzz_wire's, but for bit 0 of its first byte: the answer is a stream's.
+// The input is as fuzz_wire's, but for bits of its first byte: 0: the answer is a stream's; 2: tensors may be
+// in files.
 namespace softmax::server {
 namespace {
 
@@ -32,6 +33,7 @@ WireLimits LimitsFor(std::uint8_t flags) {
     limits.max_rows = 10;
     limits.max_columns = 10;
   }
+  limits.has_files = (flags & 4) != 0;
   return limits;
 }
 
@@ -97,6 +99,10 @@ void CheckAccepted(const inference::ModelInferRequest& parsed, Slices slices, st
     if (tensor.gathered_pieces > 0) {
       std::vector<std::byte> values(spec.input_bytes());
       CopyTypedContents(slices, tensor, values.data());
+      continue;
+    }
+    if (tensor.places != nullptr && !tensor.places->input.region.empty()) {
+      Require(tensor.places->input.bytes == spec.input_bytes(), "a file's part is as large as its tensor");
       continue;
     }
     Require(tensor.request.payload_offset <= size && spec.input_bytes() <= size - tensor.request.payload_offset,

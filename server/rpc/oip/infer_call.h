@@ -18,7 +18,8 @@ class InferCall final : public UnaryCall, private Inference::Owner {
 
   void Rearm() override { Arm(group_); }
   absl::Status Decode(const WireLimits& limits) override {
-    return FrontDoor::Decode(call().message(), limits, &inference_.request());
+    const absl::Status status = FrontDoor::Decode(call().message(), limits, &inference_.request());
+    return status.ok() ? inference_.FindFiles(group_.files()) : status;
   }
   bool is_beyond_budget() const override { return inference_.request().beyond_budget; }
   void Submit(TimePoint arrived, TimePoint deadline) override {

@@ -4,7 +4,7 @@
 
 #include <chrono>
 
-#include "common/base/safe_text.h"
+#include "common/wire/whole_message.h"
 #include "inference/inference.pb.h"
 #include "server/rpc/calls/control_message.h"
 
@@ -19,10 +19,6 @@ constexpr char kVersion[] = "1";
 constexpr char kPlatform[] = "softmax";
 // Above 0 some clients take the first dimension as the batch's, so that they can be told its size alone.
 constexpr int kMaxBatchSize = 1 << 20;
-
-std::string Quoted(const std::string& text) {
-  return absl::StrCat("\"", SafeText(text, TextFor::kPeople, kExcerptBytes), "\"");
-}
 
 [[gnu::cold]] absl::Status NoModel(const std::string& name, const std::string& version) {
   return NoInferModel("", name, version);
@@ -39,7 +35,8 @@ template <typename... What>
 }
 
 [[gnu::cold]] absl::Status NoSharedMemory() {
-  return absl::UnimplementedError("shared memory is not served here; send tensors in raw_input_contents");
+  return absl::UnimplementedError(
+      "shared memory is not served here (oip_shared_memory is off); send tensors in raw_input_contents");
 }
 
 inference::DataType ConfigTypeOf(kernels::DataType type) {
@@ -109,6 +106,7 @@ Result<inference::ServerMetadataResponse> Respond(const Sources& sources, const 
   response.add_extensions("statistics");
   response.add_extensions("model_configuration");
   response.add_extensions("classification");
+  if (sources.files != nullptr) response.add_extensions("system_shared_memory");
   return response;
 }
 
@@ -209,19 +207,34 @@ Result<inference::RepositoryModelUnloadResponse> Respond(const Sources&,
                     ": explicit model load / unload is not allowed; the models are a part of this server, and stay");
 }
 
-Result<inference::SystemSharedMemoryStatusResponse> Respond(const Sources&,
+Result<inference::SystemSharedMemoryStatusResponse> Respond(const Sources& sources,
                                                             const inference::SystemSharedMemoryStatusRequest& request) {
-  if (!request.name().empty()) return NoRegion(request.name());
-  return inference::SystemSharedMemoryStatusResponse();
+  inference::SystemSharedMemoryStatusResponse response;
+  const std::vector<SharedFiles::Entry> entries =
+      sources.files == nullptr ? std::vector<SharedFiles::Entry>() : sources.files->List();
+  for (const auto& [name, file] : entries) {
+    if (!request.name().empty() && name != request.name()) continue;
+    auto& region = (*response.mutable_regions())[name];
+    region.set_name(name);
+    region.set_key(file->key());
+    region.set_offset(file->offset());
+    region.set_byte_size(file->bytes());
+  }
+  if (!request.name().empty() && response.regions().empty()) return NoRegion(request.name());
+  return response;
 }
 
-Result<inference::SystemSharedMemoryRegisterResponse> Respond(const Sources&,
-                                                              const inference::SystemSharedMemoryRegisterRequest&) {
-  return NoSharedMemory();
+Result<inference::SystemSharedMemoryRegisterResponse> Respond(
+    const Sources& sources, const inference::SystemSharedMemoryRegisterRequest& request) {
+  if (sources.files == nullptr) return NoSharedMemory();
+  absl::Status status = sources.files->Register(request.name(), request.key(), request.offset(), request.byte_size());
+  if (!status.ok()) return status;
+  return inference::SystemSharedMemoryRegisterResponse();
 }
 
-Result<inference::SystemSharedMemoryUnregisterResponse> Respond(const Sources&,
-                                                                const inference::SystemSharedMemoryUnregisterRequest&) {
+Result<inference::SystemSharedMemoryUnregisterResponse> Respond(
+    const Sources& sources, const inference::SystemSharedMemoryUnregisterRequest& request) {
+  if (sources.files != nullptr) sources.files->Unregister(request.name());
   return inference::SystemSharedMemoryUnregisterResponse();
 }
 
@@ -233,7 +246,8 @@ Result<inference::CudaSharedMemoryStatusResponse> Respond(const Sources&,
 
 Result<inference::CudaSharedMemoryRegisterResponse> Respond(const Sources&,
                                                             const inference::CudaSharedMemoryRegisterRequest&) {
-  return NoSharedMemory();
+  return absl::UnimplementedError(
+      "CUDA memory of clients is not opened here; send tensors in raw_input_contents, or use regions of softmax.v1");
 }
 
 Result<inference::CudaSharedMemoryUnregisterResponse> Respond(const Sources&,

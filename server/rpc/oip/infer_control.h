@@ -10,6 +10,7 @@
 
 #include "server/rpc/health/health.h"
 #include "server/rpc/oip/model_statistics.h"
+#include "server/rpc/oip/shared_files.h"
 
 namespace softmax::server {
 
@@ -18,6 +19,7 @@ struct InferControlSources {
   const Health& health;
   const ModelStatistics& statistics;
   std::string version;  // the server's
+  SharedFiles* files;   // null: no shared memory is served
 };
 
 // A method of the Open Inference Protocol that brings no tensor.

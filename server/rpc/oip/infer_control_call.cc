@@ -17,7 +17,7 @@ void InferControlCall::TakeTurn(const absl::Status& entry) {
   door.RequestArrived(Method::kInferControl);
   const absl::Status status = entry.ok() ? door.Authorize(context_) : entry;
   const auto read = [this](google::protobuf::MessageLite* to) { return place_.Parse(request_, context_.peer(), to); };
-  const InferControlSources sources{state.health, group_.statistics(), state.info.version()};
+  const InferControlSources sources{state.health, group_.statistics(), state.info.version(), group_.files()};
   const absl::StatusOr<grpc::ByteBuffer> answer =
       status.ok() ? InferControlMethods()[method_].answer(sources, read) : status;
   const RequestSample sample = SampleOf(Method::kInferControl, answer.status(), arrived, SteadyClock::now(), nullptr);

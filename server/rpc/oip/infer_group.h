@@ -2,6 +2,7 @@
 
 #include "server/rpc/calls/thread_context.h"
 #include "server/rpc/oip/model_statistics.h"
+#include "server/rpc/oip/shared_files.h"
 #include "server/rpc/queue/call_group.h"
 
 namespace softmax::server {
@@ -9,9 +10,9 @@ namespace softmax::server {
 // The calls of GRPCInferenceService. Those under way stand in the lists of the thread's context, which attends to them.
 class InferGroup final : public CallGroup {
  public:
-  // Both outlive this.
-  InferGroup(ThreadContext& thread, ModelStatistics& statistics)
-      : thread_(thread), statistics_(statistics), counts_(statistics.AddThread()) {}
+  // All of them outlive this. `files`: null: none is served.
+  InferGroup(ThreadContext& thread, ModelStatistics& statistics, SharedFiles* files)
+      : thread_(thread), statistics_(statistics), counts_(statistics.AddThread()), files_(files) {}
 
   void Register(grpc::ServerBuilder* builder) override;
   void Arm() override;
@@ -21,11 +22,13 @@ class InferGroup final : public CallGroup {
   TensorService& service() { return service_; }
   const ModelStatistics& statistics() const { return statistics_; }
   ThreadModelCounts& counts() { return counts_; }
+  SharedFiles* files() { return files_; }
 
  private:
   ThreadContext& thread_;
   const ModelStatistics& statistics_;
   ThreadModelCounts& counts_;
+  SharedFiles* const files_;
   TensorService service_{kModelInferMethod, kModelStreamInferMethod};
 };
 

@@ -121,6 +121,7 @@ void InferStreamCall::DecodeElsewhere(std::unique_ptr<Request> request) {
 
 void InferStreamCall::Take(std::unique_ptr<Request> request, const absl::Status& read) {
   const TimePoint now = SteadyClock::now();
+  if (read.ok()) (void)request->inference().FindFiles(group_.files());
   FrontDoor& door = thread_.door;
   const InferRequest& decoded = request->inference().request();
   if (absl::Status status = door.Decoded(read); !status.ok()) {

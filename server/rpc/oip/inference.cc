@@ -1,15 +1,19 @@
 #include "server/rpc/oip/inference.h"
 
 #include <absl/strings/numbers.h>
+#include <absl/strings/str_cat.h>
 
 #include <algorithm>
+#include <cstring>
 
+#include "common/wire/whole_message.h"
 #include "server/rpc/calls/call_deadline.h"
 #include "server/rpc/oip/class_texts.h"
 
 namespace softmax::server {
 
-Inference::Part::Part(Inference* whole, const InferTensor* tensor) : whole_(whole), tensor_(tensor) {
+Inference::Part::Part(Inference* whole, const InferTensor* tensor, std::shared_ptr<const SharedFile> input)
+    : whole_(whole), tensor_(tensor), input_(std::move(input)) {
   spec_ = tensor->request.spec;
   message_bytes_ = spec_.input_bytes();
   arrived_ = whole->arrived_;
@@ -18,7 +22,11 @@ Inference::Part::Part(Inference* whole, const InferTensor* tensor) : whole_(whol
 
 void Inference::Part::CopyInput(std::byte* destination) {
   const MessageView message = whole_->owner_->Message();
-  if (tensor_->gathered_pieces == 0) {
+  if (input_ != nullptr) {
+    // What is missing must not be what another request left there.
+    is_read_ = input_->Read(tensor_->places->input.offset, spec_.input_bytes(), destination);
+    if (!is_read_) std::memset(destination, 0, spec_.input_bytes());
+  } else if (tensor_->gathered_pieces == 0) {
     CopyFromSlices(message.slices(), tensor_->request.payload_offset, spec_.input_bytes(), destination);
   } else {
     CopyTypedContents(message.slices(), *tensor_, destination);
@@ -28,7 +36,7 @@ void Inference::Part::CopyInput(std::byte* destination) {
 
 void Inference::Part::LendInput(InputPieces* pieces) {
   pieces->clear();
-  if (tensor_->gathered_pieces == 0) {
+  if (input_ == nullptr && tensor_->gathered_pieces == 0) {
     ListPieces(whole_->owner_->Message(), tensor_->request.payload_offset, spec_.input_bytes(), pieces);
   }
 }
@@ -36,8 +44,49 @@ void Inference::Part::LendInput(InputPieces* pieces) {
 void Inference::Part::Complete(const Answer& completed) {
   const CorkScope together(cork_);
   answer = completed;
+  if (answer.status.ok() && !is_read_) {
+    const InferPlace& place = tensor_->places->input;
+    answer.status = absl::InvalidArgumentError(
+        absl::StrCat("inputs[", place.index, "]: the file of its region has not all of its bytes any more"));
+  }
   if (completed.span != nullptr) span = *completed.span;
   whole_->PartCompleted();
+}
+
+absl::StatusOr<std::shared_ptr<const SharedFile>> Inference::FindFile(const SharedFiles& files, const InferPlace& place,
+                                                                      const char* list) const {
+  std::shared_ptr<const SharedFile> file = files.Find(place.region);
+  const auto describe = [&](const auto&... words) {
+    return absl::StrCat(list, "[", place.index, "].parameters[\"shared_memory_region\"]: ", Quoted(place.region),
+                        words...);
+  };
+  if (file == nullptr) return absl::NotFoundError(describe(": there is no such region of shared memory"));
+  if (!file->Contains(place.offset, place.bytes)) {
+    return absl::InvalidArgumentError(
+        describe(" has ", file->bytes(), " bytes; ", place.bytes, " from offset ", place.offset, " on must be inside"));
+  }
+  return file;
+}
+
+absl::Status Inference::FindFiles(const SharedFiles* files) {
+  for (std::size_t i = 0; i < request_.tensors.size() && request_.status.ok(); ++i) {
+    const InferPlaces* const places = request_.tensors[i].places.get();
+    if (places == nullptr) continue;
+    const auto find = [&](const InferPlace& place, const char* list) -> std::shared_ptr<const SharedFile> {
+      if (place.region.empty() || !request_.status.ok()) return nullptr;
+      absl::StatusOr<std::shared_ptr<const SharedFile>> found = FindFile(*files, place, list);
+      if (found.ok()) return std::move(*found);
+      request_.status = found.status();
+      return nullptr;
+    };
+    inputs_.resize(request_.tensors.size());
+    inputs_[i] = find(places->input, "inputs");
+    for (std::size_t kind = 0; kind < kInferOutputKinds; ++kind) {
+      auto file = find(places->outputs[kind], "outputs");
+      if (file != nullptr) writings_.push_back({std::move(file), i, static_cast<InferOutput>(kind)});
+    }
+  }
+  return request_.status;
 }
 
 void Inference::Submit(AdmissionQueue& admission, ConnectionShare* share, CallKind kind, TimePoint arrived,
@@ -52,7 +101,7 @@ void Inference::Submit(AdmissionQueue& admission, ConnectionShare* share, CallKi
   // What is no tensor's counts to the first.
   std::uint64_t rest = owner_->Message().bytes();
   for (const InferTensor& tensor : request_.tensors) {
-    parts_.emplace_back(this, &tensor);
+    parts_.emplace_back(this, &tensor, inputs_.empty() ? nullptr : inputs_[parts_.size()]);
     rest -= std::min(rest, tensor.request.spec.input_bytes());
   }
   parts_.front().AddToMessage(rest);
@@ -63,13 +112,13 @@ void Inference::Submit(AdmissionQueue& admission, ConnectionShare* share, CallKi
 void Inference::PartCompleted() {
   if (--incomplete_ > 0) return;
   const bool ok = std::all_of(parts_.begin(), parts_.end(), [](const Part& part) { return part.answer.status.ok(); });
-  if (!ok || PrintSome()) return TellOwner();
+  if (!ok || FinishSome()) return TellOwner();
   std::uint64_t bytes = 0;
   for (const Part& part : parts_) bytes += part.charge().answer;
-  printed_answer_.emplace(share_, bytes);
+  owed_.emplace(share_, bytes);
   owner_->slices().Add(owner_->connection_of(), [this] {
-    if (!PrintSome()) return false;
-    printed_answer_.reset();
+    if (!FinishSome()) return false;
+    owed_.reset();
     TellOwner();
     return true;
   });
@@ -89,6 +138,36 @@ bool Inference::PrintSome() {
     left -= end - printed_;
     printed_ = end;
     if (end < ClassCount(spec)) return false;
+  }
+  return true;
+}
+
+bool Inference::WriteSome() {
+  // Some 50 us.
+  std::uint64_t left = 256u << 10;
+  for (; writing_ < writings_.size(); ++writing_) {
+    Writing& writing = writings_[writing_];
+    const InferTensor& tensor = request_.tensors[writing.tensor];
+    const InferPlace& place = tensor.places->outputs[static_cast<std::size_t>(writing.output)];
+    const TensorSpec& spec = tensor.request.spec;
+    Answer& answer = parts_[writing.tensor].answer;
+    const std::byte* from = answer.output;
+    std::uint64_t bytes = spec.tensor_bytes();
+    if (writing.output != InferOutput::kTensor) {
+      const SummaryLayout layout = spec.summary_layout();
+      const SummaryLayout::Part part = kInferParts[static_cast<std::size_t>(writing.output)];
+      from = answer.summary + layout.offset[part];
+      bytes = layout.bytes[part];
+    }
+    const std::uint64_t step = std::min(left, bytes - writing.written);
+    if (!writing.file->Write(place.offset + writing.written, step, from + writing.written)) {
+      answer.status = absl::InvalidArgumentError(
+          absl::StrCat("outputs[", place.index, "]: the file of its region cannot be written any more"));
+      return true;
+    }
+    left -= step;
+    writing.written += step;
+    if (writing.written < bytes) return false;
   }
   return true;
 }

@@ -7,11 +7,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/wire/oip_decode.h"
 #include "server/batching/admission_queue.h"
 #include "server/batching/pending_request.h"
 #include "server/rpc/accept/connections.h"
+#include "server/rpc/oip/shared_files.h"
 #include "server/rpc/queue/answer_sender.h"
 #include "server/rpc/queue/message_view.h"
 #include "server/rpc/queue/sliced_work.h"
@@ -31,7 +33,7 @@ class Inference {
     // Every tensor has been copied. Any thread.
     virtual void InputTaken() {}
     virtual bool CallerLeft() const = 0;
-    // Where texts are printed between other events, in turn with those of other connections.
+    // Where texts are printed and files written between other events, in turn with those of other connections.
     virtual SlicedWork& slices() = 0;
     virtual const Connection* connection_of() const = 0;
     // As PendingRequest::AnnounceCompletion, of a tensor with `bytes` of output. Where it leaves together with
@@ -48,6 +50,11 @@ class Inference {
 
   InferRequest& request() { return request_; }
   const InferRequest& request() const { return request_; }
+
+  // Once it is decoded: the files of its tensors that do not lie in the message; `files` may be null where the decoder
+  // takes none. Any thread. The status that it returns is request().status, too: NOT_FOUND, or INVALID_ARGUMENT where a
+  // place is not inside of its region.
+  absl::Status FindFiles(const SharedFiles* files);
 
   // `deadline`: the call's; the request's own timeout may be sooner.
   void Submit(AdmissionQueue& admission, ConnectionShare* share, CallKind kind, TimePoint arrived, TimePoint deadline);
@@ -67,7 +74,7 @@ class Inference {
  private:
   class Part final : public PendingRequest {
    public:
-    Part(Inference* whole, const InferTensor* tensor);
+    Part(Inference* whole, const InferTensor* tensor, std::shared_ptr<const SharedFile> input);
     void Submit(AdmissionQueue& admission, ConnectionShare* share, CallKind kind) {
       admission.Submit(this, share, kind, arrived_);
     }
@@ -87,12 +94,26 @@ class Inference {
 
     Inference* const whole_;
     const InferTensor* const tensor_;
+    const std::shared_ptr<const SharedFile> input_;  // null: it is in the message
+    bool is_read_ = true;                            // until it could not be
     Cork* cork_ = nullptr;
   };
 
+  // What is left to do of an answer before it leaves: an output goes to a file.
+  struct Writing {
+    std::shared_ptr<const SharedFile> file;
+    std::size_t tensor;
+    InferOutput output;
+    std::uint64_t written = 0;
+  };
+
+  absl::StatusOr<std::shared_ptr<const SharedFile>> FindFile(const SharedFiles& files, const InferPlace& place,
+                                                             const char* list) const;
   void PartCompleted();
-  // Prints some of the texts; whether those were the last. Then the owner was told, too.
+  // Prints some of the texts, or writes some of the files; whether those were the last.
+  bool FinishSome() { return PrintSome() && WriteSome(); }
   bool PrintSome();
+  bool WriteSome();
   void TellOwner();
 
   Owner* const owner_;
@@ -100,11 +121,14 @@ class Inference {
   TimePoint arrived_;
   TimePoint deadline_ = kNoDeadline;
   absl::InlinedVector<Part, 1> parts_;
+  std::vector<std::shared_ptr<const SharedFile>> inputs_;  // of each tensor; empty: none is in a file
+  std::vector<Writing> writings_;
+  std::size_t writing_ = 0;  // the next of them
   std::size_t incomplete_ = 0;
   ConnectionShare* share_ = nullptr;
-  std::optional<OwedAnswer> printed_answer_;  // while texts are being printed
-  std::size_t printing_ = 0;                  // the tensor whose texts are being printed
-  std::int64_t printed_ = 0;                  // of its texts
+  std::optional<OwedAnswer> owed_;  // while texts are being printed, or files written
+  std::size_t printing_ = 0;        // the tensor whose texts are being printed
+  std::int64_t printed_ = 0;        // of its texts
   std::atomic<std::size_t> not_copied_{0};
 };
 

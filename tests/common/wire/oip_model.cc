@@ -107,9 +107,10 @@ bool LeavesUnknown(Parameters* parameters) {
 
 template <typename Parameters>
 absl::StatusCode CodeOfParameters(const Parameters& parameters) {
-  if (parameters.count("shared_memory_region") > 0) return absl::StatusCode::kUnimplemented;
-  return parameters.begin()->first.rfind("shared_memory_", 0) == 0 ? absl::StatusCode::kUnimplemented
-                                                                   : absl::StatusCode::kInvalidArgument;
+  for (const char* key : {"shared_memory_region", "shared_memory_byte_size", "shared_memory_offset"}) {
+    if (parameters.count(key) > 0) return absl::StatusCode::kUnimplemented;
+  }
+  return absl::StatusCode::kInvalidArgument;
 }
 
 // The endings of the outputs that a request's parameters offer beside the whole tensor.
