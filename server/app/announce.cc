@@ -5,6 +5,7 @@
 
 #include "server/app/component_options.h"
 #include "server/base/log.h"
+#include "server/config/security_check.h"
 
 namespace softmax::server {
 
@@ -24,6 +25,10 @@ void Announce(const Config& config, const Secrets& secrets, const ListenAddresse
             : secrets.tls()->wants_client_certificates() ? "TLS, clients show certificates"
                                                          : "TLS",
             ", ", secrets.tokens() != nullptr ? "with tokens" : "without tokens");
+  }
+  if (IsSet(config.regions_socket)) {
+    LogInfo("regions on ", config.regions_socket, ": regions-bytes ", config.regions_bytes >> 20, " MiB, ",
+            "regions-device-bytes ", config.regions_device_bytes >> 20, " MiB, for uids ", config.regions_uids);
   }
   if (!addresses.health.empty()) LogInfo("health on ", addresses.health);
   if (!addresses.metrics.empty()) LogInfo("metrics on ", addresses.metrics);

@@ -75,8 +75,9 @@ std::uint32_t QueueThreadsFor(const Config& config) {
 std::size_t ThreadsFor(const Config& config) {
   // Log, metrics, health, acceptor, sweeper, tester of devices, sampler of GPUs, long work, and one for the drain.
   constexpr std::size_t kOthers = 9;
+  const std::size_t regions = IsSet(config.regions_socket) ? 1 : 0;
   return QueueThreadsFor(config) + EffectiveFillerThreads(config, Cores()) + EffectiveCpuThreads(config, Cores()) +
-         kOthers + GrpcThreads();
+         kOthers + regions + GrpcThreads();
 }
 
 ChannelSettings ChannelSettingsFor(const Config& config) {
@@ -136,6 +137,19 @@ Connections::Options ConnectionsOptionsFor(const Config& config) {
   options.max_unread_bytes = config.max_unread_bytes_per_connection;
   options.max_unread_bytes_all = config.max_unread_bytes;
   options.answer_timeout = config.answer_timeout;
+  return options;
+}
+
+absl::StatusOr<RegionServer::Options> RegionServerOptionsFor(const Config& config, std::size_t devices) {
+  RegionServer::Options options;
+  options.socket = config.regions_socket;
+  if (absl::Status status = ParseSocketMode(config.unix_socket_mode, &options.mode); !status.ok()) return status;
+  if (absl::Status status = ParseRegionUids(config.regions_uids, &options.uids); !status.ok()) return status;
+  options.connections = config.regions_connections;
+  options.host = {config.regions_bytes, EffectiveRegionBytes(config)};
+  options.device = {config.regions_device_bytes, EffectiveRegionDeviceBytes(config)};
+  options.devices = static_cast<std::uint32_t>(devices);
+  options.queue_threads = QueueThreadsFor(config);
   return options;
 }
 

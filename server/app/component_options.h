@@ -10,6 +10,7 @@
 #include "server/config/config.h"
 #include "server/execution/device_group.h"
 #include "server/execution/executor.h"
+#include "server/regions/region_server.h"
 #include "server/rpc/accept/acceptor.h"
 #include "server/rpc/accept/channel_settings.h"
 #include "server/rpc/accept/connections.h"
@@ -30,6 +31,8 @@ std::size_t ThreadsFor(const Config& config);
 ChannelSettings ChannelSettingsFor(const Config& config);
 QueueThread::Options QueueThreadOptionsFor(const Config& config, std::uint32_t index, const Prices& prices);
 Connections::Options ConnectionsOptionsFor(const Config& config);
+// keeps_memory is the caller's to set.
+absl::StatusOr<RegionServer::Options> RegionServerOptionsFor(const Config& config, std::size_t devices);
 
 // Indices of the acceptor's destinations.
 constexpr std::size_t kPlainDestination = 0;

@@ -32,6 +32,7 @@ void Drain::Run() {
   WaitUnlessHurried(options_.delay);
   state_.draining.store(true);
   parts_.acceptor->StopListening();
+  if (parts_.regions != nullptr) parts_.regions->StopAllocating();
   state_.ending_watches.store(true);
   for (const auto& queue : parts_.queues) queue->RequestAttention();
   const TimePoint until = SteadyClock::now() + options_.timeout;

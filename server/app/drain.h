@@ -6,6 +6,7 @@
 #include "common/base/mutex.h"
 #include "server/app/sweeper.h"
 #include "server/metrics/metrics.h"
+#include "server/regions/region_server.h"
 #include "server/rpc/accept/acceptor.h"
 #include "server/rpc/accept/connections.h"
 #include "server/rpc/calls/health_server.h"
@@ -17,6 +18,7 @@ namespace softmax::server {
 // What runs in a server, in the order of its start. Null or empty: not started.
 struct RunningParts {
   std::unique_ptr<Metrics> metrics;
+  std::unique_ptr<RegionServer> regions;
   QueueThreads queues;
   std::unique_ptr<HealthServer> health_server;
   std::unique_ptr<Acceptor> acceptor;

@@ -31,9 +31,20 @@ std::vector<std::pair<std::string, double>> ConnectionsEnded(const RoomCounts& r
   return ended;
 }
 
+std::vector<RegionGauges> RegionGaugesOf(const RegionBudget& budget) {
+  std::vector<RegionGauges> gauges;
+  for (int device = Region::kHost; device < budget.devices(); ++device) {
+    if (device != Region::kHost && budget.limits(device).all == 0) break;
+    gauges.push_back({device == Region::kHost ? "host" : std::to_string(device),
+                      static_cast<double>(budget.regions(device)), static_cast<double>(budget.bytes(device))});
+  }
+  return gauges;
+}
+
 }  // namespace
 
-GaugeSources GaugesOf(ServiceState& state, const Devices& devices, const QueueThreads& queues, const Config& config) {
+GaugeSources GaugesOf(ServiceState& state, const Devices& devices, const QueueThreads& queues,
+                      const RegionServer* regions, const Config& config) {
   GaugeSources sources;
   sources.requests_in_flight = [&state] { return static_cast<double>(state.requests_in_flight.Sum()); };
   sources.requests_queued = [&state] { return static_cast<double>(state.backlog.queued_requests()); };
@@ -60,6 +71,18 @@ GaugeSources GaugesOf(ServiceState& state, const Devices& devices, const QueueTh
     return seconds;
   };
   sources.connections_ended = [&state] { return ConnectionsEnded(state.connections.room_counts()); };
+  if (regions != nullptr) {
+    sources.regions = [regions] { return RegionGaugesOf(regions->budget()); };
+    sources.region_connections = [regions] { return static_cast<double>(regions->connections()); };
+    sources.regions_refused = [regions] {
+      std::vector<std::pair<std::string, double>> refused;
+      for (std::size_t i = 0; i < RegionRefusal::kReasons; ++i) {
+        const auto reason = static_cast<RegionRefusal::Reason>(i);
+        refused.emplace_back(NameOf(reason), static_cast<double>(regions->refused(reason)));
+      }
+      return refused;
+    };
+  }
   sources.ready = [&state] { return state.health.ready() ? 1.0 : 0.0; };
   return sources;
 }

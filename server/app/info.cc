@@ -2,10 +2,12 @@
 
 #include <absl/strings/str_cat.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "kernels/operations.h"
 #include "server/app/component_options.h"
+#include "server/config/security_check.h"
 
 namespace softmax::server {
 namespace {
@@ -38,6 +40,18 @@ void FillLimits(const Config& config, v1::Limits* limits) {
       static_cast<std::uint64_t>(ConnectionsOptionsFor(config).answer_timeout / std::chrono::milliseconds(1)));
 }
 
+void FillRegionLimits(const Config& config, const std::string& backend, v1::RegionLimits* limits) {
+  limits->set_socket(config.regions_socket);
+  limits->set_max_bytes(config.regions_bytes);
+  limits->set_max_bytes_per_connection(EffectiveRegionBytes(config));
+  if (backend == "cuda") {
+    limits->set_max_device_bytes(config.regions_device_bytes);
+    limits->set_max_device_bytes_per_connection(EffectiveRegionDeviceBytes(config));
+  }
+  // A tensor lies in one region.
+  limits->set_max_tensor_bytes(std::max(limits->max_bytes_per_connection(), limits->max_device_bytes_per_connection()));
+}
+
 }  // namespace
 
 v1::GetServerInfoResponse ServerInfoFor(const Config& config, const std::string& backend,
@@ -55,6 +69,7 @@ v1::GetServerInfoResponse ServerInfoFor(const Config& config, const std::string&
     info.add_operations(static_cast<v1::Operation>(traits.operation));
   }
   FillLimits(config, info.mutable_limits());
+  if (IsSet(config.regions_socket)) FillRegionLimits(config, backend, info.mutable_regions());
   info.set_unsafe_testing(config.unsafe_testing);
   return info;
 }

@@ -54,6 +54,7 @@ class ServerImpl final : public Server {
  private:
   absl::Status StartMetrics();
   absl::Status BuildGrpc();
+  absl::Status StartRegions();
   absl::Status StartThreads();
   absl::Status Listen();
   std::vector<Acceptor::Destination> Destinations();
@@ -113,6 +114,18 @@ absl::Status ServerImpl::BuildGrpc() {
     if (absl::Status status = queue->StartServer(); !status.ok()) return status;
     parts_.queues.push_back(std::move(queue));
   }
+  return absl::OkStatus();
+}
+
+absl::Status ServerImpl::StartRegions() {
+  if (!IsSet(config_.regions_socket)) return absl::OkStatus();
+  absl::StatusOr<RegionServer::Options> options = RegionServerOptionsFor(config_, devices_.devices().count());
+  if (!options.ok()) return options.status();
+  options->keeps_memory = [this] { return devices_.devices().lost() > 0; };
+  absl::StatusOr<std::unique_ptr<RegionServer>> regions = RegionServer::Create(*options, *executor_);
+  if (!regions.ok()) return regions.status();
+  parts_.regions = std::move(*regions);
+  state_.regions = &parts_.regions->registry();
   return absl::OkStatus();
 }
 
@@ -191,10 +204,11 @@ absl::Status ServerImpl::Start() {
   state_.max_in_flight_per_stream = state_.info.limits().max_in_flight_per_stream();
   state_.describe_devices = [this](v1::GetServerInfoResponse* info) { DescribeDevices(devices_.devices(), info); };
   if (absl::Status status = StartMetrics(); !status.ok()) return status;
+  if (absl::Status status = StartRegions(); !status.ok()) return status;
   if (absl::Status status = BuildGrpc(); !status.ok()) return status;
   if (absl::Status status = StartThreads(); !status.ok()) return status;
   if (faults_ != nullptr) TakeSlabs(faults_->faults().slabs_left);
-  parts_.metrics->SetGauges(GaugesOf(state_, devices_.devices(), parts_.queues, config_));
+  parts_.metrics->SetGauges(GaugesOf(state_, devices_.devices(), parts_.queues, parts_.regions.get(), config_));
   state_.health.AddListener([this] {
     for (const auto& queue : parts_.queues) queue->RequestAttention();
     if (parts_.health_server != nullptr) parts_.health_server->RequestAttention();
@@ -220,6 +234,7 @@ ServerImpl::~ServerImpl() {
   parts_.health_server.reset();
   state_.long_work.Stop();  // which refers to the threads' calls
   parts_.queues.clear();
+  parts_.regions.reset();
   // gRPC may hold a received block a little longer than its servers live.
   const bool receives = has_receive_pool_ && !ReceivePool::Remove();
   // To free what a hanging device holds could take for ever; the process is about to end.

@@ -1,9 +1,11 @@
 #include "server/config/check.h"
 
+#include <absl/strings/numbers.h>
 #include <arpa/inet.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -161,12 +163,14 @@ absl::Status CheckMemory(const Config& c) {
 }
 
 absl::Status CheckFiles(const Config& c, std::uint64_t limit) {
-  if (c.max_connections > (std::uint64_t{1} << 32) ||
-      c.max_connections * kFilesPerConnection + kReservedFiles > limit) {
+  // One that asks for a region has its descriptor, too.
+  const std::uint64_t kept =
+      kReservedFiles + (IsSet(c.regions_socket) ? c.regions_connections * kFilesPerConnection : 0);
+  if (c.max_connections > (std::uint64_t{1} << 32) || c.max_connections * kFilesPerConnection + kept > limit) {
     return Refuse(Count("--max-connections", c.max_connections) + " does not fit under the limit of open files, " +
-                  std::to_string(limit) + ": each takes 2, and 256 are kept for the server, so that " +
-                  std::to_string((std::max(limit, kReservedFiles) - kReservedFiles) / kFilesPerConnection) +
-                  " fit (ulimit -Hn)");
+                  std::to_string(limit) + ": each takes 2, and " + std::to_string(kept) +
+                  " are kept for the server and the connections of --regions-socket, so that " +
+                  std::to_string((std::max(limit, kept) - kept) / kFilesPerConnection) + " fit (ulimit -Hn)");
   }
   return absl::OkStatus();
 }
@@ -195,10 +199,39 @@ absl::Status CheckUnixPath(const std::string& text, const std::string& path) {
   return absl::OkStatus();
 }
 
+absl::Status CheckRegions(const Config& c) {
+  std::optional<std::vector<std::uint32_t>> uids;
+  if (absl::Status status = ParseRegionUids(c.regions_uids, &uids); !status.ok()) return status;
+  if (!IsSet(c.regions_socket)) return absl::OkStatus();
+  if (c.regions_bytes == 0 && c.regions_device_bytes == 0) {
+    return Refuse("--regions-socket=" + c.regions_socket +
+                  " has nothing to give: --regions-bytes and --regions-device-bytes are 0");
+  }
+  if (c.regions_device_bytes > 0 && (c.backend == Backend::kCpu || c.backend == Backend::kNull)) {
+    return Refuse(Bytes("--regions-device-bytes", c.regions_device_bytes) +
+                  " with --backend=" + BackendName(c.backend) + ", which uses no CUDA device");
+  }
+  return First({AtMost("--regions-connection-bytes", EffectiveRegionBytes(c), "--regions-bytes", c.regions_bytes),
+                AtMost("--regions-device-connection-bytes", EffectiveRegionDeviceBytes(c), "--regions-device-bytes",
+                       c.regions_device_bytes)});
+}
+
 struct Listener {
   std::string flag_and_value;
   Address address;
 };
+
+absl::Status AddUnlessThere(const Listener& listener, std::vector<Listener>* out) {
+  for (const Listener& other : *out) {
+    const bool same = other.address.host == listener.address.host && other.address.port == listener.address.port &&
+                      other.address.unix_path == listener.address.unix_path;
+    if (same && (listener.address.port != 0 || listener.address.is_unix())) {
+      return Refuse(listener.flag_and_value + " and " + other.flag_and_value + " are the same address");
+    }
+  }
+  out->push_back(listener);
+  return absl::OkStatus();
+}
 
 absl::Status AddListener(const char* flag, const std::string& text, std::vector<Listener>* out) {
   const std::string shown = std::string(flag) + "=" + text;
@@ -211,15 +244,7 @@ absl::Status AddListener(const char* flag, const std::string& text, std::vector<
       return status;
     }
   }
-  for (const Listener& other : *out) {
-    const bool same = other.address.host == address->host && other.address.port == address->port &&
-                      other.address.unix_path == address->unix_path;
-    if (same && (address->port != 0 || address->is_unix())) {
-      return Refuse(shown + " and " + other.flag_and_value + " are the same address");
-    }
-  }
-  out->push_back({shown, *address});
-  return absl::OkStatus();
+  return AddUnlessThere({shown, *address}, out);
 }
 
 absl::Status CollectListeners(const Config& c, std::vector<Listener>* out) {
@@ -241,6 +266,13 @@ absl::Status CollectListeners(const Config& c, std::vector<Listener>* out) {
       return status;
     }
     if (out->back().address.is_unix()) return Refuse(out->back().flag_and_value + ": must be host:port, or none");
+  }
+  if (IsSet(c.regions_socket)) {
+    const std::string shown = "--regions-socket=" + c.regions_socket;
+    if (absl::Status status = CheckUnixPath(shown, c.regions_socket); !status.ok()) return status;
+    Address address;
+    address.unix_path = c.regions_socket;
+    return AddUnlessThere({shown, address}, out);
   }
   return absl::OkStatus();
 }
@@ -323,10 +355,29 @@ std::uint64_t OpenFileLimit() {
   return limit.rlim_max;
 }
 
+absl::Status ParseRegionUids(const std::string& text, std::optional<std::vector<std::uint32_t>>* uids) {
+  uids->reset();
+  if (text == "any") return absl::OkStatus();
+  uids->emplace();
+  for (const std::string& word : SplitAtCommas(text)) {
+    std::uint32_t uid = 0;
+    if (word == "own") {
+      uid = geteuid();
+    } else if (!absl::SimpleAtoi(word, &uid)) {
+      return Refuse("--regions-uids=" + text + ": want own, any, or user ids such as 0,1000");
+    }
+    (*uids)->push_back(uid);
+  }
+  if (const std::string problem = ListProblem((*uids)->size()); !problem.empty()) {
+    return Refuse("--regions-uids " + problem);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckConfig(const Config& config, std::uint64_t open_file_limit) {
   std::vector<Listener> listeners;
   return First({CheckCounts(config), CheckDurations(config), CheckMemory(config), CheckFiles(config, open_file_limit),
-                CheckPoller(config), CheckBackend(config), CollectListeners(config, &listeners),
+                CheckPoller(config), CheckBackend(config), CheckRegions(config), CollectListeners(config, &listeners),
                 CheckTesting(config, listeners), CheckSecurity(config)});
 }
 

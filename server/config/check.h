@@ -4,7 +4,9 @@
 #include <absl/status/statusor.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "server/config/config.h"
 
@@ -26,6 +28,9 @@ absl::StatusOr<Address> ParseAddress(const std::string& text);
 
 // The hard limit of RLIMIT_NOFILE, which the server raises itself to.
 std::uint64_t OpenFileLimit();
+
+// Of --regions-uids; nullopt: any. INVALID_ARGUMENT when it is no such list.
+absl::Status ParseRegionUids(const std::string& text, std::optional<std::vector<std::uint32_t>>* uids);
 
 // Refuses what contradicts itself or is unsafe: INVALID_ARGUMENT that names the flags and their
 // values.

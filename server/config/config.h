@@ -72,6 +72,15 @@ struct Config {
   std::uint64_t max_unread_bytes = 512 << 20;  // of all connections, outside the arena
   std::uint64_t memory_quota = 4ull << 30;     // of gRPC, for messages in transit
 
+  // Regions: memory shared with processes of this machine.
+  std::string regions_socket = "none";  // path; or "none": there are no regions
+  std::string regions_uids = "own";     // who may connect: own, any, or uids separated by commas
+  std::uint64_t regions_connections = 64;
+  std::uint64_t regions_bytes = 1ull << 30;    // of host memory, all connections together
+  std::uint64_t regions_connection_bytes = 0;  // of one; 0: half of all
+  std::uint64_t regions_device_bytes = 0;      // of each device's memory; 0: none
+  std::uint64_t regions_device_connection_bytes = 0;
+
   // Drain and health.
   Duration answer_timeout = std::chrono::seconds(10);  // unread answers are given up after this
   Duration device_timeout = std::chrono::seconds(30);  // a batch that runs longer: its device hangs; 0: never
@@ -120,6 +129,10 @@ std::uint64_t EffectiveFillerThreads(const Config& config,
 // What max_in_flight_bytes_per_connection comes to: an eighth of the memory quota, at least two of the largest
 // requests.
 std::uint64_t EffectiveInFlightBytes(const Config& config);
+
+// What 0 comes to for one connection's share of regions of host and of device memory.
+std::uint64_t EffectiveRegionBytes(const Config& config);
+std::uint64_t EffectiveRegionDeviceBytes(const Config& config);
 
 std::string BackendName(Backend backend);
 

@@ -15,6 +15,7 @@ constexpr char kExecution[] = "Execution";
 constexpr char kBatching[] = "Batching";
 constexpr char kLimits[] = "Limits";
 constexpr char kMemory[] = "Memory";
+constexpr char kRegions[] = "Regions";
 constexpr char kDrain[] = "Drain and health";
 constexpr char kMetrics[] = "Metrics";
 constexpr char kLogging[] = "Logging";
@@ -183,6 +184,25 @@ void VisitMemory(C& c, V& v) {
 }
 
 template <typename C, typename V>
+void VisitRegions(C& c, V& v) {
+  v.Word({"regions-socket", kRegions,
+          "Share memory with processes of this machine: the path of the unix socket where they get regions; or none"},
+         c.regions_socket, "PATH");
+  v.Word(
+      {"regions-uids", kRegions, "Whose processes may connect to it: own (the server's uid), any, or uids as 0,1000"},
+      c.regions_uids, "LIST");
+  v.Count({"regions-connections", kRegions, "Connections to it at once; then those without a region make room"},
+          c.regions_connections, {1, 4096});
+  v.Bytes({"regions-bytes", kRegions, "Host memory of all regions together; 0 = none"}, c.regions_bytes);
+  v.Bytes({"regions-connection-bytes", kRegions, "Host memory of one connection's regions; 0 = half of regions-bytes"},
+          c.regions_connection_bytes);
+  v.Bytes({"regions-device-bytes", kRegions, "Memory of each device for regions; 0 = none"}, c.regions_device_bytes);
+  v.Bytes({"regions-device-connection-bytes", kRegions,
+           "Memory of each device for one connection's regions; 0 = half of regions-device-bytes"},
+          c.regions_device_connection_bytes);
+}
+
+template <typename C, typename V>
 void VisitDrain(C& c, V& v) {
   v.Duration(
       {"answer-timeout", kDrain, "An answer the client does not read is given up after this long, then its connection"},
@@ -211,6 +231,7 @@ void VisitConfig(C& c, V& v) {
   VisitBatching(c, v);
   VisitLimits(c, v);
   VisitMemory(c, v);
+  VisitRegions(c, v);
   VisitDrain(c, v);
   v.Text({"metrics-address", kMetrics, "Where Prometheus scrapes /metrics: host:port, [v6]:port, :port, or none"},
          c.metrics_address);

@@ -109,6 +109,15 @@ std::uint64_t EffectiveInFlightBytes(const Config& config) {
   return std::max(config.memory_quota / 8, 2 * config.max_request_bytes);
 }
 
+std::uint64_t EffectiveRegionBytes(const Config& config) {
+  return config.regions_connection_bytes > 0 ? config.regions_connection_bytes : config.regions_bytes / 2;
+}
+
+std::uint64_t EffectiveRegionDeviceBytes(const Config& config) {
+  return config.regions_device_connection_bytes > 0 ? config.regions_device_connection_bytes
+                                                    : config.regions_device_bytes / 2;
+}
+
 std::uint64_t EffectiveFillerThreads(const Config& config, unsigned cores) {
   return config.filler_threads > 0 ? config.filler_threads : std::max<std::uint64_t>(cores / 4, 1);
 }

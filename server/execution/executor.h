@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "server/base/backend.h"
+#include "server/base/shared_memory.h"
 #include "server/batching/charge.h"
 #include "server/batching/lane.h"
 #include "server/execution/faults.h"
@@ -32,10 +33,8 @@ struct ExecutorOptions {
 
 // Where batches run: owns the arena's memory (pinned for CUDA) and what the lanes share. Everything it needs is
 // allocated at creation. Outlives its lanes.
-class Executor {
+class Executor : public SharedMemorySource {
  public:
-  virtual ~Executor() = default;
-
   virtual std::string name() const = 0;                  // "cuda", "cpu" or "null"
   virtual std::vector<std::string> devices() const = 0;  // one readable name a device
   virtual std::byte* memory() const = 0;                 // arena_bytes, page-aligned; every device reaches it

@@ -195,6 +195,22 @@ void AddReceiveBlocks(const GaugeSources& sources, Families* out) {
   AddGauge(sources.receive_blocks_used(), {{"state", "used"}}, family);
 }
 
+void AddRegionFamilies(const GaugeSources& sources, Families* out) {
+  if (!sources.regions) return;
+  const std::vector<RegionGauges> regions = sources.regions();
+  MetricFamily* count = AddFamily("softmax_regions", "Regions that are given out, by memory: host, or the device.",
+                                  MetricType::Gauge, out);
+  for (const RegionGauges& of : regions) AddGauge(of.regions, {{"memory", of.memory}}, count);
+  MetricFamily* bytes = AddFamily("softmax_region_bytes", "Bytes of these regions.", MetricType::Gauge, out);
+  for (const RegionGauges& of : regions) AddGauge(of.bytes, {{"memory", of.memory}}, bytes);
+  AddSourceFamily("softmax_region_connections", "Open connections to the socket of regions.",
+                  sources.region_connections, out);
+  MetricFamily* refused =
+      AddFamily("softmax_regions_refused_total", "What clients of the socket of regions were refused, by reason.",
+                MetricType::Counter, out);
+  for (const auto& [reason, refusals] : sources.regions_refused()) AddCounter(refusals, {{"reason", reason}}, refused);
+}
+
 }  // namespace
 
 void AddThreadFamilies(const GaugeSources& sources, const CounterTotals& totals, Families* out) {
@@ -249,6 +265,7 @@ void AddGaugeFamilies(const GaugeSources& sources, const CounterTotals& totals, 
                   sources.unsafe_testing, out);
   AddSourceFamily("softmax_degraded", "1 when a device was lost and the others serve on.", sources.degraded, out);
   AddDeviceFamilies(sources, out);
+  AddRegionFamilies(sources, out);
   AddSourceFamily("softmax_ready", "1 when the server takes requests.", sources.ready, out);
 }
 

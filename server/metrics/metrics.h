@@ -116,6 +116,12 @@ struct DeviceGauges {
   double bytes_in_flight = 0;  // counted where there are several devices
 };
 
+// Regions of one kind of memory.
+struct RegionGauges {
+  std::string memory;  // "host", or the device's number
+  double regions = 0, bytes = 0;
+};
+
 // Read at scrape time, on the scraping thread; must be thread-safe and outlive Metrics (or be reset
 // by ClearGauges).
 struct GaugeSources {
@@ -128,6 +134,10 @@ struct GaugeSources {
   std::function<std::vector<double>()> queue_threads_busy;
   // Connections that were ended for what their clients sent or for want of places: reason -> how many so far.
   std::function<std::vector<std::pair<std::string, double>>()> connections_ended;
+  // All three null: this server has no regions. Refusals: reason -> how many so far.
+  std::function<std::vector<RegionGauges>()> regions;
+  std::function<double()> region_connections;
+  std::function<std::vector<std::pair<std::string, double>>()> regions_refused;
 };
 
 class Metrics {

@@ -11,6 +11,7 @@
 #include "server/execution/cpu/cpu_pool.h"
 #include "server/execution/host_memory.h"
 #include "server/execution/self_test.h"
+#include "server/execution/shared_pages.h"
 
 namespace softmax::server {
 namespace {
@@ -50,6 +51,7 @@ class CpuExecutor final : public Executor {
       : memory_(std::move(memory)),
         arena_bytes_(options.arena_bytes),
         null_(null),
+        faults_(options.faults),
         devices_(DeviceCount(options)),
         receive_bytes_(ReceiveBytes(options)),
         pool_(null ? 0 : options.cpu_threads) {}
@@ -74,10 +76,17 @@ class CpuExecutor final : public Executor {
     return std::make_unique<CpuLane>(pool_, std::move(wake), receive_bytes_ > 0);
   }
 
+  std::uint64_t shared_page(int device) const override { return device == Region::kHost ? kSharedPageBytes : 0; }
+  absl::StatusOr<SharedMemory> MakeShared(int /*device*/, std::uint64_t bytes) override {
+    if (faults_ != nullptr && faults_->RefusesAllocation()) return absl::ResourceExhaustedError("out of memory");
+    return MakeSharedPages(bytes);
+  }
+
  private:
   const std::unique_ptr<HostMemory> memory_;
   const std::size_t arena_bytes_;
   const bool null_;
+  FaultPlan* const faults_;
   const std::uint32_t devices_;
   const std::size_t receive_bytes_;
   CpuPool pool_;

@@ -9,6 +9,7 @@
 #include "kernels/softmax.h"
 #include "server/execution/cuda/cuda_call.h"
 #include "server/execution/cuda/cuda_lane.h"
+#include "server/execution/cuda/cuda_shared_memory.h"
 #include "server/execution/cuda/pinned_memory.h"
 #include "server/execution/host_memory.h"
 #include "server/execution/self_test.h"
@@ -71,8 +72,17 @@ class CudaExecutor final : public Executor {
     lane.faults = options_.faults;
     return CudaLane::Create(lane);
   }
+  std::uint64_t shared_page(int device) const override {
+    return device == Region::kHost ? RegisteredPageBytes(devices_) : SharedDevicePageBytes(OrdinalOf(device));
+  }
+  absl::StatusOr<SharedMemory> MakeShared(int device, std::uint64_t bytes) override {
+    return device == Region::kHost ? MakeRegisteredPages(bytes, devices_, options_.faults)
+                                   : MakeSharedDeviceMemory(OrdinalOf(device), bytes, options_.faults);
+  }
+  std::array<std::uint8_t, 16> device_uuid(int device) const override { return DeviceUuid(OrdinalOf(device)); }
 
  private:
+  int OrdinalOf(int device) const { return devices_[static_cast<std::size_t>(device)]; }
   std::size_t SummaryBytesOn(int device) const {
     return cudaSetDevice(device) == cudaSuccess ? kernels::SummaryWorkspaceBytes(options_.max_input_bytes) : 0;
   }

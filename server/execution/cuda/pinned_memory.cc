@@ -3,18 +3,9 @@
 #include <algorithm>
 
 #include "server/execution/cuda/cuda_call.h"
+#include "server/execution/cuda/cuda_shared_memory.h"
 
 namespace softmax::server {
-namespace {
-
-// Whether kernels may use the host's address of registered memory, as they may of memory that the driver allocated.
-bool TakesHostPointers(int device) {
-  int takes = 0;
-  return cudaDeviceGetAttribute(&takes, cudaDevAttrCanUseHostPointerForRegisteredMem, device) == cudaSuccess &&
-         takes != 0;
-}
-
-}  // namespace
 
 std::unique_ptr<PinnedMemory> PinnedMemory::Allocate(std::size_t bytes, const std::vector<int>& devices,
                                                      FaultPlan* faults, cudaError_t* error) {

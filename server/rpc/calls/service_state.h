@@ -8,6 +8,7 @@
 #include "server/base/striped_counter.h"
 #include "server/batching/arena.h"
 #include "server/batching/backlog.h"
+#include "server/regions/registry.h"
 #include "server/rpc/accept/connections.h"
 #include "server/rpc/calls/slow_requests.h"
 #include "server/rpc/health/health.h"
@@ -33,6 +34,7 @@ struct ServiceState {
   v1::GetServerInfoResponse info;
   std::function<void(v1::GetServerInfoResponse*)> describe_devices;  // adds what changes; any thread
   const Tokens* tokens = nullptr;                                    // null: everybody may come in
+  const RegionRegistry* regions = nullptr;                           // null: there are none
 
   LongWork long_work{1};
   SlowRequests slow_requests;

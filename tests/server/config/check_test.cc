@@ -134,6 +134,49 @@ TEST(CheckConfig, RefusesMoreConnectionsThanFiles) {
   EXPECT_FALSE(CheckConfig(config, kManyFiles).ok());
 }
 
+TEST(CheckConfig, RegionsNeedAPlaceBytesAndFiles) {
+  const auto on = [](Config& c) { c.regions_socket = "/tmp/softmax-regions"; };
+  const auto with = [on](const std::function<void(Config&)>& change) {
+    return [=](Config& c) {
+      on(c);
+      change(c);
+    };
+  };
+  Config config;
+  on(config);
+  EXPECT_EQ(CheckConfig(config, kManyFiles), absl::OkStatus());
+  config.max_connections = 1000;
+  EXPECT_EQ(CheckConfig(config, 2384), absl::OkStatus());
+  EXPECT_THAT(std::string(CheckConfig(config, 2383).message()), HasSubstr("384 are kept"));
+  ExpectRefused({
+      {[](Config& c) { c.regions_socket = "here"; }, {"--regions-socket=here", "absolute"}},
+      {[](Config& c) { c.regions_socket = "/nonexistent/a"; }, {"--regions-socket", "/nonexistent", "No such file"}},
+      {[](Config& c) { c.regions_socket = "/tmp/" + std::string(200, 'x'); }, {"at most 107 bytes"}},
+      {with([](Config& c) { c.address = {"unix:/tmp/softmax-regions"}; }),
+       {"--regions-socket=/tmp/softmax-regions", "--address=unix:/tmp/softmax-regions", "same"}},
+      {with([](Config& c) { c.regions_bytes = 0; }), {"--regions-bytes and --regions-device-bytes are 0"}},
+      {with([](Config& c) { c.regions_connection_bytes = 2ull << 30; }),
+       {"--regions-connection-bytes=2GiB", "--regions-bytes=1GiB"}},
+      {with([](Config& c) { c.regions_device_connection_bytes = 1; }),
+       {"--regions-device-connection-bytes=1", "--regions-device-bytes=0"}},
+      {with([](Config& c) {
+         c.regions_device_bytes = 1 << 20;
+         c.backend = Backend::kCpu;
+       }),
+       {"--regions-device-bytes=1MiB", "--backend=cpu"}},
+      {[](Config& c) { c.regions_uids = "me"; }, {"--regions-uids=me", "own, any, or user ids"}},
+      {[](Config& c) { c.regions_uids = "1,,2"; }, {"--regions-uids=1,,2"}},
+  });
+}
+
+TEST(CheckConfig, UidsOfRegionsAreOwnAnyOrAList) {
+  std::optional<std::vector<std::uint32_t>> uids;
+  EXPECT_TRUE(ParseRegionUids("own,7,0", &uids).ok());
+  EXPECT_THAT(*uids, testing::ElementsAre(geteuid(), 7, 0));
+  EXPECT_TRUE(ParseRegionUids("any", &uids).ok());
+  EXPECT_FALSE(uids.has_value());
+}
+
 TEST(CheckConfig, RefusesDevicesForABackendThatHasNone) {
   ExpectRefused({{[](Config& c) {
                     c.devices = {0, 1};

@@ -9,11 +9,13 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "kernels/cpu/softmax_cpu.h"
 #include "kernels/softmax.h"
+#include "tests/server/execution/fake_driver.h"
 
 struct CUstream_st {
   int device;
@@ -38,6 +40,8 @@ struct Machine {
   std::mutex mu;
   std::vector<Device> devices;
   std::map<void*, int> allocated;  // and on which device
+  std::set<void*> registered;
+  bool takes_host_pointers = false;
 };
 
 Machine& machine() {
@@ -95,12 +99,19 @@ void Reset(int devices) {
   machine().devices.clear();
   machine().devices.resize(static_cast<std::size_t>(devices));
   machine().allocated.clear();
+  machine().registered.clear();
+  machine().takes_host_pointers = false;
   last_error = cudaSuccess;
 }
 
 void Hang(int device) {
   std::lock_guard lock(machine().mu);
   machine().devices[static_cast<std::size_t>(device)].hangs = true;
+}
+
+void TakeHostPointers(bool take) {
+  std::lock_guard lock(machine().mu);
+  machine().takes_host_pointers = take;
 }
 
 void HoldBack(int device) {
@@ -118,7 +129,7 @@ void Finish(int device) {
 
 std::size_t Allocations() {
   std::lock_guard lock(machine().mu);
-  return machine().allocated.size();
+  return machine().allocated.size() + machine().registered.size() + DriverAllocations();
 }
 
 std::size_t Launches(int device) {
@@ -195,19 +206,28 @@ cudaError_t cudaFree(void* pointer) { return fake::Release(pointer, "cudaFree");
 cudaError_t cudaHostAlloc(void** pointer, std::size_t bytes, unsigned /*flags*/) {
   return fake::Allocate(pointer, bytes, fake::kHost);
 }
-// Takes no pointers of registered memory, so that all pinned memory comes from here.
+// Takes no pointers of registered memory unless told, so that all pinned memory comes from here.
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr /*attribute*/, int /*device*/) {
-  *value = 0;
+  std::lock_guard lock(fake::machine().mu);
+  *value = fake::machine().takes_host_pointers ? 1 : 0;
   return cudaSuccess;
 }
-cudaError_t cudaHostRegister(void* /*pointer*/, std::size_t /*bytes*/, unsigned /*flags*/) {
-  return cudaErrorNotSupported;
+cudaError_t cudaHostRegister(void* pointer, std::size_t /*bytes*/, unsigned /*flags*/) {
+  std::lock_guard lock(fake::machine().mu);
+  return fake::machine().registered.insert(pointer).second ? cudaSuccess : cudaErrorHostMemoryAlreadyRegistered;
 }
-cudaError_t cudaHostUnregister(void* /*pointer*/) { return cudaErrorNotSupported; }
+cudaError_t cudaHostUnregister(void* pointer) {
+  fake::ExpectNotWaitingFor(fake::kHost, "cudaHostUnregister");
+  std::lock_guard lock(fake::machine().mu);
+  return fake::machine().registered.erase(pointer) == 1 ? cudaSuccess : cudaErrorHostMemoryNotRegistered;
+}
 cudaError_t cudaFreeHost(void* pointer) { return fake::Release(pointer, "cudaFreeHost"); }
 cudaError_t cudaMemset(void* pointer, int value, std::size_t bytes) {
   std::memset(pointer, value, bytes);
   return cudaSuccess;
+}
+cudaError_t cudaMemsetAsync(void* pointer, int value, std::size_t bytes, cudaStream_t /*stream*/) {
+  return cudaMemset(pointer, value, bytes);
 }
 
 }  // extern "C"

@@ -15,10 +15,14 @@ void Reset(int devices);
 
 // From now on launches on this device never end, and who waits for it fails the test.
 void Hang(int device);
+// Whether kernels may use the host's addresses of registered memory; false after Reset.
+void TakeHostPointers(bool take);
+// From now on this call of the driver, of those that share memory, is out of memory; empty: none.
+void RefuseDriverCall(const char* name);
 // Launches wait until Finish.
 void HoldBack(int device);
 void Finish(int device);
-// Allocations that were not freed.
+// Allocations that were not freed, and registered memory.
 std::size_t Allocations();
 // Kernels launched on the device so far.
 std::size_t Launches(int device);

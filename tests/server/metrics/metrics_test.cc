@@ -154,6 +154,22 @@ TEST(Metrics, NamesEveryDeviceAndWhetherItServes) {
   EXPECT_THAT(text, Not(HasSubstr("softmax_device_in_flight_bytes")));
 }
 
+TEST(Metrics, CountsRegionsByTheirMemory) {
+  const auto metrics = MakeMetrics();
+  EXPECT_THAT(metrics->Render(), Not(HasSubstr("softmax_region")));
+  GaugeSources sources;
+  sources.regions = [] { return std::vector<RegionGauges>{{"host", 2, 8192}, {"0", 1, 4096}}; };
+  sources.region_connections = [] { return 3.0; };
+  sources.regions_refused = [] { return std::vector<std::pair<std::string, double>>{{"user", 4}}; };
+  metrics->SetGauges(sources);
+  const std::string text = metrics->Render();
+  EXPECT_EQ(ValueOf(text, R"(softmax_regions{memory="host"})"), 2);
+  EXPECT_EQ(ValueOf(text, R"(softmax_regions{memory="0"})"), 1);
+  EXPECT_EQ(ValueOf(text, R"(softmax_region_bytes{memory="host"})"), 8192);
+  EXPECT_EQ(ValueOf(text, "softmax_region_connections"), 3);
+  EXPECT_EQ(ValueOf(text, R"(softmax_regions_refused_total{reason="user"})"), 4);
+}
+
 TEST(Metrics, TellsHowLateAndHowBusyQueueThreadsAre) {
   const auto metrics = MakeMetrics();
   Recorder* const first = metrics->AddRecorder();

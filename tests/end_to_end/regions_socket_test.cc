@@ -1,0 +1,88 @@
+// The socket of regions as a whole server has it: what it tells, its counts, its end.
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "client/loadgen/scrape/http_get.h"
+#include "softmax/v1/softmax.grpc.pb.h"
+#include "tests/end_to_end/service.h"
+#include "tests/support/eventually.h"
+#include "tests/support/region_client.h"
+#include "tests/support/temp_folder.h"
+
+namespace softmax::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr std::uint64_t kMiB = 1 << 20;
+
+class RegionsSocket : public ::testing::Test {
+ protected:
+  RegionsSocket()
+      : service_([this](server::Config& config) {
+          config.regions_socket = folder_.path("regions");
+          config.regions_bytes = 8 * kMiB;
+          config.regions_connection_bytes = 6 * kMiB;
+        }) {}
+
+  TempFolder folder_;
+  Service service_;
+};
+
+TEST_F(RegionsSocket, GetServerInfoTellsItsPathAndLimits) {
+  const auto stub = v1::SoftmaxService::NewStub(service_.NewChannel());
+  grpc::ClientContext context;
+  v1::GetServerInfoResponse info;
+  ASSERT_TRUE(stub->GetServerInfo(&context, {}, &info).ok());
+  ASSERT_TRUE(info.has_regions());
+  EXPECT_EQ(info.regions().socket(), folder_.path("regions"));
+  EXPECT_EQ(info.regions().max_bytes(), 8 * kMiB);
+  EXPECT_EQ(info.regions().max_bytes_per_connection(), 6 * kMiB);
+  EXPECT_EQ(info.regions().max_device_bytes(), 0u);
+  EXPECT_EQ(info.regions().max_tensor_bytes(), 6 * kMiB);
+}
+
+TEST_F(RegionsSocket, MetricsCountWhatIsGivenOutAndRefused) {
+  RegionClient client(folder_.path("regions"));
+  const auto answer = client.Allocate(kMiB);
+  ASSERT_TRUE(answer && answer->reply.status().code() == 0);
+  const auto refused = client.Allocate(7 * kMiB);
+  ASSERT_TRUE(refused && refused->reply.status().code() == grpc::INVALID_ARGUMENT);
+  const auto location = client::ParseHttpLocation("http://" + service_.server().metrics_address(), "/metrics");
+  ASSERT_TRUE(location.ok());
+  const std::string page = client::HttpGet(*location, {}).value_or("");
+  EXPECT_THAT(page, HasSubstr("softmax_regions{memory=\"host\"} 1"));
+  EXPECT_THAT(page, HasSubstr("softmax_region_bytes{memory=\"host\"} 1048576"));
+  EXPECT_THAT(page, HasSubstr("softmax_region_connections 1"));
+  EXPECT_THAT(page, HasSubstr("softmax_regions_refused_total{reason=\"invalid\"} 1"));
+  close(answer->descriptor);
+}
+
+TEST_F(RegionsSocket, EndsWithTheDrain) {
+  RegionClient client(folder_.path("regions"));
+  const auto answer = client.Allocate(kMiB);
+  ASSERT_TRUE(answer && answer->reply.status().code() == 0);
+  close(answer->descriptor);
+  std::thread drain([this] { service_.Drain(); });
+  EXPECT_TRUE(Eventually([&] { return !std::filesystem::exists(folder_.path("regions")); }));
+  const auto late = client.Allocate(kMiB);
+  EXPECT_TRUE(late && late->reply.status().code() == grpc::UNAVAILABLE);
+  drain.join();
+}
+
+TEST(RegionsSocketOff, IsNotTold) {
+  Service service;
+  const auto stub = v1::SoftmaxService::NewStub(service.NewChannel());
+  grpc::ClientContext context;
+  v1::GetServerInfoResponse info;
+  ASSERT_TRUE(stub->GetServerInfo(&context, {}, &info).ok());
+  EXPECT_FALSE(info.has_regions());
+}
+
+}  // namespace
+}  // namespace softmax::testing
