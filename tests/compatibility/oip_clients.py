@@ -2,7 +2,8 @@
 """The public clients of the Open Inference Protocol against a running server: oip_clients.py HOST:PORT
 
 Runs tritonclient.grpc (pip install tritonclient[grpc] numpy) and perf_analyzer where they are installed, and says what
-passed. Ends with 1 where something failed, and with 77 where neither client is there.
+passed. Ends with 1 where something failed, and with 77 where neither client is there. A server with
+--oip-shared-memory /dev/shm is asked for that, too.
 """
 import pathlib
 import queue
@@ -15,6 +16,7 @@ import sys
 TARGET = sys.argv[1] if len(sys.argv) > 1 else "localhost:50051"
 OIP_PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/oip.md"
 RESULTS = []
+HAS_FILES = False  # the server takes registered files of /dev/shm
 MOST_MEMORY = 4 << 30  # bytes of addresses for perf_analyzer, unless less is allowed here
 
 
@@ -42,6 +44,8 @@ def run_tritonclient():
         print(f"tritonclient: skipped, {error}")
         return
     client = triton.InferenceServerClient(TARGET)
+    global HAS_FILES
+    HAS_FILES = "system_shared_memory" in client.get_server_metadata().extensions
     x = numpy.random.default_rng(1).standard_normal((4, 1000))
 
     def tensor(values, datatype):
@@ -141,6 +145,29 @@ def run_tritonclient():
             else:
                 raise AssertionError(f"{model} with input {name} was answered")
 
+    def shared_memory():
+        import tritonclient.utils.shared_memory as regions
+        values = x.astype(numpy.float32)
+        handles = [regions.create_shared_memory_region(name, f"/softmax_oip_{name}", values.nbytes)
+                   for name in ("input", "output")]
+        regions.set_shared_memory_region(handles[0], [values])
+        try:
+            for name in ("input", "output"):
+                client.register_system_shared_memory(name, f"/softmax_oip_{name}", values.nbytes)
+            placed = triton.InferInput("X", list(values.shape), "FP32")
+            placed.set_shared_memory("input", values.nbytes)
+            wanted = triton.InferRequestedOutput("Y")
+            wanted.set_shared_memory("output", values.nbytes)
+            shape = list(client.infer("softmax", [placed], outputs=[wanted]).get_output("Y").shape)
+            answer = regions.get_contents_as_numpy(handles[1], numpy.float32, shape)
+            numpy.testing.assert_allclose(answer, reference(numpy, values), atol=1e-6)
+        finally:
+            client.unregister_system_shared_memory()
+            for handle in handles:
+                regions.destroy_shared_memory_region(handle)
+
+    if HAS_FILES:
+        check("tritonclient, shared memory", shared_memory)
     for name, run in (("control calls", control), ("each type", each_type), ("asynchronous", asynchronous),
                       ("stream", streaming), ("stream that ends with an error", stream_that_ends),
                       ("statistics", statistics), ("errors", errors)):
@@ -171,6 +198,9 @@ def run_perf_analyzer():
                                "8"]),
             ("batch", 2000, ["-m", "softmax", "--shape", "X:1024", "-b", "64", "--concurrency-range", "4"])):
         commands.append((name, [*common, "--request-count", str(count), *arguments]))
+    if HAS_FILES:
+        commands.append(("shared memory", [*common, "--request-count", "20000", "-m", "softmax", "--shape", "X:1024",
+                                           "--shared-memory", "system", "--concurrency-range", "4"]))
     # And what the page tells its readers to run.
     page = OIP_PAGE.read_text(encoding="utf-8").replace("\\\n", " ").replace("localhost:50051", TARGET)
     for line in re.findall("^    perf_analyzer (.*)", page, re.MULTILINE):
