@@ -1,8 +1,9 @@
+#include "kernels/cpu/run_any_scale.h"
+
 #include <cmath>
 #include <limits>
 
 #include "kernels/cpu/factor.h"
-#include "kernels/cpu/run.h"
 #include "kernels/cpu/top_k.h"
 #include "kernels/operations.h"
 #include "kernels/reference.h"

@@ -1,4 +1,4 @@
-#include "kernels/cpu/run.h"
+#include "kernels/cpu/run_rows.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/run_rows.cc"

@@ -1,6 +1,9 @@
 #include "kernels/cpu/softmax_cpu.h"
 
-#include "kernels/cpu/run.h"
+#include "kernels/cpu/run_any_scale.h"
+#include "kernels/cpu/run_columns.h"
+#include "kernels/cpu/run_rows.h"
+#include "kernels/cpu/run_summaries.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/softmax_cpu.cc"

@@ -13,6 +13,7 @@
 #include "server/app/oip_pages.h"
 #include "server/app/secrets.h"
 #include "server/base/receive_pool.h"
+#include "server/config/print.h"
 #include "server/config/security_check.h"
 #include "server/rpc/accept/socket_handoff.h"
 #include "server/rpc/calls/softmax_group.h"

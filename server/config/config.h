@@ -114,13 +114,6 @@ struct ParseResult {
 // --max-batch-bytes), then the command line; the later wins. A config that CheckConfig refuses is an error here too.
 ParseResult ParseConfig(int argc, const char* const* argv);
 
-// `config` as a config file that sets every key; reading it back gives the same config.
-std::string PrintConfig(const Config& config);
-
-// Every number in `config` in bytes, seconds, counts or 0/1, named as the flag with underscores
-// ("max_batch_bytes", "drain_timeout_seconds").
-std::vector<std::pair<std::string, double>> ConfigSettings(const Config& config);
-
 // What 0 ("choose for me") comes to on a machine of `cores`.
 std::uint64_t EffectiveThreads(const Config& config, unsigned cores);     // half the cores, 1 to 8
 std::uint64_t EffectiveCpuThreads(const Config& config, unsigned cores);  // every core

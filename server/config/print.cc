@@ -1,7 +1,8 @@
+#include "server/config/print.h"
+
 #include <algorithm>
 #include <sstream>
 
-#include "server/config/config.h"
 #include "server/config/values.h"
 
 #ifndef SOFTMAX_VERSION

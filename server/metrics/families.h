@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "server/metrics/metrics.h"
-#include "server/metrics/nvml.h"
 #include "server/metrics/process_stats.h"
 #include "server/metrics/thread_counters.h"
 
@@ -24,7 +23,5 @@ void AddGaugeFamilies(const GaugeSources& sources, const CounterTotals& totals, 
 void AddThreadFamilies(const GaugeSources& sources, const CounterTotals& totals, Families* out);
 void AddBuildFamilies(const Metrics::Options& options, Families* out);
 void AddProcessFamilies(const ProcessStats& stats, Families* out);
-// Nothing at all without GPUs.
-void AddGpuFamilies(const std::vector<GpuStats>& gpus, Families* out);
 
 }  // namespace softmax::server

@@ -1,8 +1,8 @@
+#include "server/metrics/gpu_families.h"
+
 #include <optional>
 #include <string>
 #include <utility>
-
-#include "server/metrics/families.h"
 
 namespace softmax::server {
 namespace {

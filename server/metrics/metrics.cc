@@ -7,6 +7,7 @@
 
 #include "common/base/mutex.h"
 #include "server/metrics/families.h"
+#include "server/metrics/gpu_families.h"
 #include "server/metrics/gpu_sampler.h"
 #include "server/metrics/open_metrics.h"
 #include "server/metrics/scrape_server.h"

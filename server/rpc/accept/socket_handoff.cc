@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "server/rpc/guard/read_guard.h"
+#include "server/rpc/guard/tls_reads.h"
 
 namespace softmax::server {
 
@@ -52,7 +53,7 @@ void TlsHandoff::HandOff(int fd, std::size_t server) {
   grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
   parameters.listener_fd = -1;
   parameters.fd = fd;
-  const ReadGuard::TlsScope its_session(fd);
+  const TlsScope its_session(fd);
   acceptors_[server]->HandleNewConnection(&parameters);
 }
 

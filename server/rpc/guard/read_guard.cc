@@ -15,6 +15,7 @@
 #include "server/base/log.h"
 #include "server/base/socket_name.h"
 #include "server/rpc/guard/sent_frames.h"
+#include "server/rpc/guard/tls_reads.h"
 
 namespace softmax::server {
 

@@ -62,16 +62,6 @@ class ReadGuard {
     std::uint64_t generation_ = 0;
   };
 
-  // The TLS session that this thread makes while this lives is that of the connection with this descriptor, whatever
-  // its client sends: gRPC makes it when it is handed the socket, before it reads.
-  class TlsScope {
-   public:
-    explicit TlsScope(int fd);
-    ~TlsScope();
-    TlsScope(const TlsScope&) = delete;
-    TlsScope& operator=(const TlsScope&) = delete;
-  };
-
   enum class Bytes : std::uint8_t { kPlain, kEncrypted };
 
   // From now on `fd`, of which nothing has been read, is watched until it is closed. `streams`: that the server lets it
@@ -109,12 +99,10 @@ class ReadGuard {
   // The account of a descriptor that is watched; nothing where it is not.
   static std::optional<Account> AccountOf(int fd);
   static bool Take(const Account& account, std::span<char> bytes);
-  // Makes OpenSSL give sessions their account, and the linker take the SSL_read of this library.
-  static void PrepareTls();
   // The session is there: encrypted bytes may go to it.
   static void SetBound(const Account& account);
 
-  friend struct TlsSessions;
+  friend struct TlsSessions;  // tls_reads.cc
 };
 
 }  // namespace softmax::server

@@ -1,5 +1,5 @@
-// Stands before OpenSSL's SSL_read and SSL_write, by which gRPC gets what a TLS client sent and answers it
-// (read_guard.h).
+#include "server/rpc/guard/tls_reads.h"
+
 #include <dlfcn.h>
 #include <openssl/ssl.h>
 
@@ -12,6 +12,8 @@ namespace softmax::server {
 
 // Where an SSL keeps its account. (Of ReadGuard, but OpenSSL's types need not be known where that is used.)
 struct TlsSessions {
+  static void Expect(int fd) { coming() = ReadGuard::AccountOf(fd); }
+
   // The connection whose session comes next on this thread.
   static std::optional<ReadGuard::Account>& coming() {
     thread_local std::optional<ReadGuard::Account> account;
@@ -40,10 +42,10 @@ struct TlsSessions {
   }
 };
 
-void ReadGuard::PrepareTls() { (void)TlsSessions::Index(); }
+void PrepareTls() { (void)TlsSessions::Index(); }
 
-ReadGuard::TlsScope::TlsScope(int fd) { TlsSessions::coming() = AccountOf(fd); }
-ReadGuard::TlsScope::~TlsScope() { TlsSessions::coming().reset(); }
+TlsScope::TlsScope(int fd) { TlsSessions::Expect(fd); }
+TlsScope::~TlsScope() { TlsSessions::coming().reset(); }
 
 // What the caller is told: how many bytes there are, or that the connection is broken.
 int GuardedRead(SSL* ssl, void* buffer, int got) {

@@ -1,5 +1,7 @@
 #include "server/rpc/queue/queue_server.h"
 
+#include "server/rpc/security/tls_credentials.h"
+
 namespace softmax::server {
 
 QueueServer::QueueServer(const Options& options) : builder_(std::make_unique<grpc::ServerBuilder>()) {

@@ -1,9 +1,9 @@
+#include "server/rpc/security/tls_credentials.h"
+
 #include <grpc/grpc.h>
 #include <grpc/grpc_security.h>
 
 #include <atomic>
-
-#include "server/rpc/security/tls_files.h"
 
 namespace softmax::server {
 namespace {

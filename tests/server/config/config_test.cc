@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "server/config/flags.h"
+#include "server/config/print.h"
 
 namespace softmax::server {
 namespace {
@@ -459,41 +460,6 @@ TEST_F(ConfigTest, ThePrintedConfigReadsBackAsTheSame) {
   ASSERT_TRUE(read.run) << read.error;
   EXPECT_EQ(PrintConfig(read.config), printed.output);
   EXPECT_NE(PrintConfig(read.config), PrintConfig(Config()));
-}
-
-TEST_F(ConfigTest, SettingsAreInBaseUnitsUnderTheNameOfTheFlag) {
-  Config config;
-  config.max_queue_delay = microseconds(200);
-  const auto settings = ConfigSettings(config);
-  const auto value = [&](const std::string& name) {
-    for (const auto& [known, number] : settings) {
-      if (known == name) {
-        return number;
-      }
-    }
-    ADD_FAILURE() << name << " is missing";
-    return -1.0;
-  };
-  EXPECT_EQ(value("max_batch_bytes"), 1048576);
-  EXPECT_EQ(value("memory_quota_bytes"), 4294967296);
-  EXPECT_DOUBLE_EQ(value("max_queue_delay_seconds"), 0.0002);
-  EXPECT_EQ(value("max_connections"), 4096);
-  EXPECT_EQ(value("reflection"), 1);
-  EXPECT_EQ(value("unsafe_testing"), 0);
-}
-
-TEST_F(ConfigTest, ZeroChoosesByTheNumberOfCores) {
-  Config config;
-  EXPECT_EQ(EffectiveThreads(config, 1), 1u);
-  EXPECT_EQ(EffectiveThreads(config, 2), 1u);
-  EXPECT_EQ(EffectiveThreads(config, 16), 8u);
-  EXPECT_EQ(EffectiveThreads(config, 128), 8u);
-  EXPECT_EQ(EffectiveCpuThreads(config, 0), 1u);
-  EXPECT_EQ(EffectiveCpuThreads(config, 6), 6u);
-  EXPECT_EQ(EffectiveFillerThreads(config, 2), 1u);
-  EXPECT_EQ(EffectiveFillerThreads(config, 16), 4u);
-  config.threads = 12;
-  EXPECT_EQ(EffectiveThreads(config, 2), 12u);
 }
 
 }  // namespace

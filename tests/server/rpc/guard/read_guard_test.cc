@@ -7,6 +7,8 @@
 
 #include <string>
 
+#include "server/rpc/guard/tls_reads.h"
+
 namespace softmax::server {
 namespace {
 
@@ -136,7 +138,7 @@ TEST_F(ReadGuardTest, EncryptedBytesPassToTheirOwnSessionOnly) {
   SSL* session = nullptr;
   SSL* second = nullptr;
   {
-    const ReadGuard::TlsScope scope(server());
+    const TlsScope scope(server());
     session = SSL_new(context);
     second = SSL_new(context);
   }
@@ -153,7 +155,7 @@ TEST_F(ReadGuardTest, EncryptedBytesPassToTheirOwnSessionOnly) {
 TEST_F(ReadGuardTest, ASessionThatIsMadeLateGetsNothing) {
   const auto account = ReadGuard::Watch(server(), kStreams, ReadGuard::Bytes::kEncrypted);
   ASSERT_TRUE(account.has_value());
-  { const ReadGuard::TlsScope scope(server()); }
+  { const TlsScope scope(server()); }
   SSL_CTX* const context = SSL_CTX_new(TLS_server_method());
   SSL* const late = SSL_new(context);
   ClientSends("a");
