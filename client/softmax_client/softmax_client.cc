@@ -1,3 +1,5 @@
+#include "client/softmax_client/softmax_client.h"
+
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/impl/codegen/client_unary_call.h>
 #include <grpcpp/impl/codegen/rpc_method.h>
@@ -14,7 +16,6 @@
 #include "client/softmax_client/fetch_server_info.h"
 #include "client/softmax_client/options_check.h"
 #include "client/softmax_client/pause_in_grpc.h"
-#include "client/softmax_client/softmax_client.h"
 #include "client/softmax_client/stream.h"
 #include "client/softmax_client/target.h"
 #include "client/softmax_client/unary_call.h"
@@ -165,9 +166,7 @@ class GrpcClient final : public Client {
   absl::Status WaitForConnection(std::chrono::nanoseconds timeout) override {
     // The end of the time is for a call: on a connection that has failed it says at once why.
     const auto to_ask = std::min<std::chrono::nanoseconds>(kReasonPatience, timeout / 2);
-    const auto deadline = std::chrono::system_clock::now() +
-                          std::chrono::duration_cast<std::chrono::system_clock::duration>(timeout - to_ask);
-    if (core_.pool.WaitUntilReady(deadline)) return absl::OkStatus();
+    if (core_.pool.WaitUntilReady(std::chrono::system_clock::now() + (timeout - to_ask))) return absl::OkStatus();
     const auto why = AskServer(core_, to_ask, {.max_attempts = 1});
     if (why.ok()) return absl::OkStatus();
     return absl::UnavailableError(core_.options.target + ": no connection within " +
