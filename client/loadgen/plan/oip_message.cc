@@ -5,7 +5,6 @@
 #include <absl/strings/str_join.h>
 
 #include <algorithm>
-#include <iterator>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -13,6 +12,8 @@
 
 #include "client/softmax_client/fields.h"
 #include "common/wire/cursor.h"
+#include "common/wire/oip_models.h"
+#include "common/wire/oip_parameters.h"
 #include "common/wire/oip_tags.h"
 #include "common/wire/put.h"
 #include "common/wire/slices.h"
@@ -23,16 +24,9 @@ namespace {
 
 using Output = inference::ModelInferResponse::InferOutputTensor;
 
-constexpr const char* kDatatypes[] = {"", "FP32", "FP16", "BF16", "FP64"};
 constexpr int kDepth = 100;
 
-const char* DatatypeOf(DataType type) { return kDatatypes[static_cast<std::size_t>(type)]; }
-
-// 0: none of them.
-std::uint64_t TypeNamed(std::string_view datatype) {
-  const auto* const at = std::find(std::begin(kDatatypes) + 1, std::end(kDatatypes), datatype);
-  return at == std::end(kDatatypes) ? 0 : static_cast<std::uint64_t>(at - std::begin(kDatatypes));
-}
+const char* DatatypeOf(DataType type) { return DatatypeName(static_cast<kernels::DataType>(type)); }
 
 // The further outputs of the input "X".
 constexpr std::pair<std::string_view, Summary::Part> kParts[] = {
@@ -70,7 +64,7 @@ bool PartMessage(Pieces pieces, std::vector<Range>* raw, std::string* header) {
 // 0: an element type that we do not ask for.
 std::uint64_t SizeOfDatatype(std::string_view name) {
   if (name == "INT32") return sizeof(std::int32_t);
-  const std::uint64_t type = TypeNamed(name);
+  const int type = DtypeOf(name);
   return type == 0 ? 0 : SizeOf(static_cast<DataType>(type));
 }
 
@@ -93,7 +87,7 @@ absl::Status TakeTensorOf(const Output& output, const Range& range, ResponseFiel
     return absl::InternalError(absl::StrCat("the answer's ", output.name(), " has rank ", output.shape_size()));
   }
   out->has_output = true;
-  out->dtype = TypeNamed(output.datatype());
+  out->dtype = DtypeOf(output.datatype());
   out->rank = static_cast<std::size_t>(output.shape_size());
   std::copy(output.shape().begin(), output.shape().end(), out->shape.begin());
   out->payload_offset = range.offset;
