@@ -5,7 +5,6 @@
 #include <string>
 
 #include "client/base/command_line.h"
-#include "client/base/parsed_flag.h"
 #include "client/base/say.h"
 #include "client/base/security_flags.h"
 #include "kernels/operations.h"
@@ -15,14 +14,6 @@ namespace {
 
 constexpr char kDataTypes[] = "bfloat16|float16|float32|float64";
 constexpr char kFormats[] = "auto|csv|npy|text";
-
-std::optional<Format> FormatFromName(const std::string& name) {
-  if (name == "auto") return Format::kAuto;
-  if (name == "npy") return Format::kNpy;
-  if (name == "csv") return Format::kCsv;
-  if (name == "text") return Format::kText;
-  return std::nullopt;
-}
 
 // An option that takes one of these names.
 template <typename T, typename Parse>
@@ -40,8 +31,9 @@ void AddOptions(CLI::App& app, CliOptions& o) {
                  "where the answer goes, as .npy, .csv or .txt if so named; - is standard output")
       ->type_name("FILE")
       ->capture_default_str();
-  AddName(app, "--format", o.format, FormatFromName, kFormats, "=auto",
-          "of the input, and of an answer without a suffix");
+  const auto format =
+      OneOf<Format>({{"auto", Format::kAuto}, {"npy", Format::kNpy}, {"csv", Format::kCsv}, {"text", Format::kText}});
+  AddName(app, "--format", o.format, format, kFormats, "=auto", "of the input, and of an answer without a suffix");
   AddName(app, "--dtype", o.dtype, DataTypeFromName, kDataTypes, "",
           "element type to send; unset: the file's, and float32 for numbers in text");
   app.add_flag("--overflow-to-infinity", o.overflow_to_infinity,

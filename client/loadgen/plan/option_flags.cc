@@ -9,7 +9,6 @@
 #include <sstream>
 
 #include "client/base/command_line.h"
-#include "client/base/parsed_flag.h"
 #include "common/base/text_file.h"
 #include "kernels/operations.h"
 
@@ -29,18 +28,6 @@ void AddSeconds(CLI::App& app, const char* flag, std::chrono::nanoseconds& value
                 const char* what) {
   const auto ns = [](double seconds) { return std::chrono::nanoseconds(std::llround(seconds * 1e9)); };
   AddTime(app, flag, value, ns(least), ns(most), what);
-}
-
-std::optional<Protocol> ProtocolFromName(const std::string& name) {
-  if (name == "native") return Protocol::kNative;
-  if (name == "oip") return Protocol::kOip;
-  return std::nullopt;
-}
-
-std::optional<ArrivalKind> ArrivalKindFromName(const std::string& name) {
-  if (name == "constant") return ArrivalKind::kConstant;
-  if (name == "poisson") return ArrivalKind::kPoisson;
-  return std::nullopt;
 }
 
 // "--address 'x' has no port" from "target: 'x' has no port".
@@ -99,8 +86,8 @@ void AddTargetFlags(CLI::App& app, RawOptions& raw) {
   app.add_option("--threads", load.threads, "sending threads per process; with an open loop 1 unless set")
       ->capture_default_str()
       ->check(CLI::Range(1, 64));
-  AddParsed(app, "--protocol", load.protocol, ProtocolFromName, "native or oip",
-            "native, or oip: the Open Inference Protocol (KServe v2), unary calls only")
+  AddParsed(app, "--protocol", load.protocol, OneOf<Protocol>({{"native", Protocol::kNative}, {"oip", Protocol::kOip}}),
+            "native or oip", "native, or oip: the Open Inference Protocol (KServe v2), unary calls only")
       ->default_str("native");
   app.add_flag_callback(
       "--stream", [&load] { load.method = Method::kStream; },
@@ -137,8 +124,9 @@ void AddLoopFlags(CLI::App& app, RawOptions& raw) {
       ->type_name("FILE")
       ->excludes("--rate")
       ->excludes("--schedule");
-  AddParsed(app, "--arrivals", load.arrivals.kind, ArrivalKindFromName, "constant or poisson",
-            "how requests of --rate and --schedule are spaced: constant or poisson")
+  AddParsed(app, "--arrivals", load.arrivals.kind,
+            OneOf<ArrivalKind>({{"constant", ArrivalKind::kConstant}, {"poisson", ArrivalKind::kPoisson}}),
+            "constant or poisson", "how requests of --rate and --schedule are spaced: constant or poisson")
       ->default_str("constant");
   app.add_option(
          "--max-in-flight", load.max_in_flight,
