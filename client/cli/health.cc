@@ -34,8 +34,7 @@ using Stub = grpc::health::v1::Health::Stub;
 
 Verdict Ask(Stub& stub, const CliOptions& options, std::chrono::nanoseconds timeout) {
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() +
-                       std::chrono::duration_cast<std::chrono::system_clock::duration>(timeout));
+  context.set_deadline(std::chrono::system_clock::now() + timeout);
   // Not set_wait_for_ready, which keeps the reason to itself: who waits asks again.
   if (!options.security.token.empty()) context.AddMetadata("authorization", "Bearer " + options.security.token);
   grpc::health::v1::HealthCheckRequest request;

@@ -99,10 +99,7 @@ class AsyncCall final : public QueueEvent {
       cancelled = cancelled_;
       if (delay && !cancelled) {
         pausing_ = pausing_event_ = true;
-        alarm_.Set(
-            owner_.queue_.Get(),
-            std::chrono::system_clock::now() + std::chrono::duration_cast<std::chrono::system_clock::duration>(*delay),
-            static_cast<QueueEvent*>(this));
+        alarm_.Set(owner_.queue_.Get(), std::chrono::system_clock::now() + *delay, static_cast<QueueEvent*>(this));
         return false;
       }
     }

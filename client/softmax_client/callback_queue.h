@@ -7,7 +7,7 @@
 
 namespace softmax::client {
 
-// Something that waits on the callback queue; its address is the tag.
+// Something that waits on a completion queue; its address is the tag.
 class QueueEvent {
  public:
   virtual void OnEvent(bool ok) = 0;

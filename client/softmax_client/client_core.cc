@@ -6,11 +6,7 @@ namespace softmax::client {
 
 absl::Status ClientCore::Prepare(grpc::ClientContext* context,
                                  std::optional<RetryPlan::Clock::time_point> deadline) const {
-  if (deadline) {
-    const std::chrono::nanoseconds left = *deadline - RetryPlan::Clock::now();
-    context->set_deadline(std::chrono::system_clock::now() +
-                          std::chrono::duration_cast<std::chrono::system_clock::duration>(left));
-  }
+  if (deadline) context->set_deadline(std::chrono::system_clock::now() + (*deadline - RetryPlan::Clock::now()));
   if (!options.bearer_token) return absl::OkStatus();
   const std::string token = options.bearer_token();
   absl::Status status = CheckHeaderText("bearer_token", token);

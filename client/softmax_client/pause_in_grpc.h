@@ -15,9 +15,7 @@ namespace softmax::client {
 inline bool PauseInGrpc(std::chrono::nanoseconds time, const std::stop_token& stop) {
   grpc::CompletionQueue queue;
   grpc::Alarm alarm;
-  alarm.Set(&queue,
-            std::chrono::system_clock::now() + std::chrono::duration_cast<std::chrono::system_clock::duration>(time),
-            nullptr);
+  alarm.Set(&queue, std::chrono::system_clock::now() + time, nullptr);
   bool over = false;
   void* tag = nullptr;
   {

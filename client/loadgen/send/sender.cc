@@ -6,6 +6,8 @@
 #include <chrono>
 #include <limits>
 
+#include "client/loadgen/send/stream_caller.h"
+#include "client/loadgen/send/unary_caller.h"
 #include "client/softmax_client/channel.h"
 
 namespace softmax::client {
@@ -99,14 +101,14 @@ void SenderThread::AwaitAnswers() {
   heartbeat.Start();
   void* tag = nullptr;
   bool ok = false;
-  while (live_callers_ > 0 && queue_.Next(&tag, &ok)) static_cast<Event*>(tag)->OnEvent(ok);
+  while (live_callers_ > 0 && queue_.Next(&tag, &ok)) static_cast<QueueEvent*>(tag)->OnEvent(ok);
   heartbeat.Stop();
   queue_.Next(&tag, &ok);  // with all callers done, nothing but the heartbeat's last event can come
 }
 
 void Heartbeat::Start() {
   alarm_.Set(queue_, std::chrono::system_clock::now() + std::chrono::nanoseconds(kIdleCheckNs),
-             static_cast<Event*>(this));
+             static_cast<QueueEvent*>(this));
 }
 
 void Heartbeat::Stop() {
@@ -127,7 +129,7 @@ bool SenderThread::TakeEvent(std::int64_t wait_ns) {
   const auto until = wait_ns == 0 ? std::chrono::system_clock::time_point()
                                   : std::chrono::system_clock::now() + std::chrono::nanoseconds(wait_ns);
   if (queue_.AsyncNext(&tag, &ok, until) != grpc::CompletionQueue::GOT_EVENT) return false;
-  static_cast<Event*>(tag)->OnEvent(ok);
+  static_cast<QueueEvent*>(tag)->OnEvent(ok);
   return true;
 }
 

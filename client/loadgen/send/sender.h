@@ -18,19 +18,11 @@
 #include "client/loadgen/plan/workload.h"
 #include "client/loadgen/send/pacer.h"
 #include "client/loadgen/send/verifier.h"
+#include "client/softmax_client/callback_queue.h"
 #include "client/softmax_client/connection_pool.h"
 #include "client/softmax_client/retry.h"
 
 namespace softmax::client {
-
-// Something that waits on the completion queue; its address is the tag.
-class Event {
- public:
-  virtual void OnEvent(bool ok) = 0;
-
- protected:
-  ~Event() = default;
-};
 
 // Which of a run's sending threads this is.
 struct SenderPlace {
@@ -53,7 +45,7 @@ struct Sent {
 class Caller;
 
 // An event from time to time, for what must be looked at even when no answer comes.
-class Heartbeat final : public Event {
+class Heartbeat final : public QueueEvent {
  public:
   Heartbeat(grpc::CompletionQueue* queue, std::function<void()> look) : queue_(queue), look_(std::move(look)) {}
   void Start();
@@ -186,9 +178,5 @@ class Caller {
   // Answers are no longer waited for.
   virtual void Cancel() = 0;
 };
-
-// `home`: the caller's place among those of its thread.
-std::unique_ptr<Caller> MakeUnaryCaller(SenderThread& thread, std::size_t home, int capacity);
-std::unique_ptr<Caller> MakeStreamCaller(SenderThread& thread, std::size_t home, int capacity);
 
 }  // namespace softmax::client

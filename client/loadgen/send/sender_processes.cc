@@ -68,8 +68,7 @@ bool Connect(const LoadOptions& options, int process, ProcessTally& tally, Conne
   for (int c = process; c < options.connections; c += options.processes) {
     for (std::size_t a = 0; a < options.addresses.size(); ++a) connections->push_back(NewConnection(options, a));
   }
-  const auto deadline = std::chrono::system_clock::now() +
-                        std::chrono::duration_cast<std::chrono::system_clock::duration>(options.connect_timeout);
+  const auto deadline = std::chrono::system_clock::now() + options.connect_timeout;
   for (Connection& connection : *connections) {
     if (IsConnectedBy(deadline, options, &connection)) continue;
     const Address& to = options.addresses[connection.address];

@@ -1,10 +1,11 @@
+#include "client/loadgen/send/stream_caller.h"
+
 #include <grpcpp/alarm.h>
 
 #include <chrono>
 #include <deque>
 #include <optional>
 
-#include "client/loadgen/send/sender.h"
 #include "client/softmax_client/channel.h"
 
 namespace softmax::client {
@@ -28,7 +29,7 @@ struct Message {
 };
 
 // One stream with a window of messages. Reopens it when it breaks before the end.
-class StreamCaller final : public Caller, public Event {
+class StreamCaller final : public Caller, public QueueEvent {
  public:
   StreamCaller(SenderThread& thread, std::size_t home, int capacity)
       : thread_(thread),
@@ -89,11 +90,11 @@ class StreamCaller final : public Caller, public Event {
 
  private:
   // Sends an event on to one of the caller's steps.
-  class Step final : public Event {
+  class Step final : public QueueEvent {
    public:
     Step(StreamCaller* caller, void (StreamCaller::*method)(bool)) : caller_(caller), method_(method) {}
     void OnEvent(bool ok) override { (caller_->*method_)(ok); }
-    void* tag() { return static_cast<Event*>(this); }
+    void* tag() { return static_cast<QueueEvent*>(this); }
 
    private:
     StreamCaller* caller_;
@@ -277,7 +278,7 @@ class StreamCaller final : public Caller, public Event {
     if (Over()) return thread_.CallerDone();
     thread_.RenewIfLost(home_);
     reopening_ = true;
-    alarm_.Set(thread_.queue(), std::chrono::system_clock::now() + kPauseAfterBreak, static_cast<Event*>(this));
+    alarm_.Set(thread_.queue(), std::chrono::system_clock::now() + kPauseAfterBreak, static_cast<QueueEvent*>(this));
   }
 
   inline static const std::string kMethod = kSoftmaxStreamMethod;

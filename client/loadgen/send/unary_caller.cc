@@ -1,3 +1,5 @@
+#include "client/loadgen/send/unary_caller.h"
+
 #include <grpcpp/alarm.h>
 
 #include <chrono>
@@ -5,7 +7,6 @@
 #include <utility>
 
 #include "client/loadgen/plan/oip_message.h"
-#include "client/loadgen/send/sender.h"
 #include "client/softmax_client/channel.h"
 #include "client/softmax_client/failure.h"
 #include "client/softmax_client/retry.h"
@@ -23,7 +24,7 @@ bool IsRefusal(grpc::StatusCode code) {
 class UnaryCaller;
 
 // One request at a time, through all its attempts.
-class UnaryCall final : public Event {
+class UnaryCall final : public QueueEvent {
  public:
   explicit UnaryCall(UnaryCaller& caller) : caller_(caller) {}
 
@@ -158,7 +159,7 @@ void UnaryCall::Begin(std::size_t connection) {
   thread.RecordAttempt(sent_, thread.connections()[connection].address);
   reader_ = thread.StubOf(connection).PrepareUnaryCall(&*context_, method, request, thread.queue());
   reader_->StartCall();
-  reader_->Finish(&response_, &status_, static_cast<Event*>(this));
+  reader_->Finish(&response_, &status_, static_cast<QueueEvent*>(this));
 }
 
 void UnaryCall::OnEvent(bool /*ok*/) {
@@ -233,9 +234,7 @@ bool UnaryCall::PlansRetry(int code) {
 
 void UnaryCall::Pause(std::chrono::nanoseconds time, WaitsFor then) {
   waits_for_ = then;
-  const auto until =
-      std::chrono::system_clock::now() + std::chrono::duration_cast<std::chrono::system_clock::duration>(time);
-  alarm_.Set(caller_.thread().queue(), until, static_cast<Event*>(this));
+  alarm_.Set(caller_.thread().queue(), std::chrono::system_clock::now() + time, static_cast<QueueEvent*>(this));
 }
 
 }  // namespace
