@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "client/base/say.h"
+#include "client/loadgen/plan/option_checks.h"
 #include "client/loadgen/plan/option_flags.h"
 
 namespace softmax::client {

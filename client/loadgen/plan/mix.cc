@@ -37,6 +37,18 @@ std::optional<SummaryOptions> AnswerFromName(std::string_view name) {
   return answer;
 }
 
+std::optional<Shape> ShapeFromText(std::string_view text) {
+  Shape shape;
+  for (const absl::string_view part : absl::StrSplit(absl::string_view(text.data(), text.size()), 'x')) {
+    if (!absl::SimpleAtoi(part, &shape.emplace_back()) || shape.back() < 1) return std::nullopt;
+  }
+  if (shape.size() > kMaxRank) return std::nullopt;
+  const auto elements = ElementsOf(shape);
+  // protobuf's own limit on a message is 2 GiB.
+  if (!elements || *elements > (std::uint64_t{1} << 31) / 8) return std::nullopt;
+  return shape;
+}
+
 template <typename T>
 std::optional<Weighted<T>> ParseWeighted(absl::string_view text, std::optional<T> (*parse)(std::string_view)) {
   double weight = 1;
@@ -57,30 +69,18 @@ std::string DrawnName(const Mix& mix) {
 
 }  // namespace
 
-std::optional<ShapeSpec> ParseShape(const std::string& text) {
-  ShapeSpec spec;
-  absl::string_view dimensions = text;
-  if (!TakeWeight(&dimensions, &spec.weight)) return std::nullopt;
-  for (const absl::string_view part : absl::StrSplit(dimensions, 'x')) {
-    if (!absl::SimpleAtoi(part, &spec.shape.emplace_back()) || spec.shape.back() < 1) return std::nullopt;
-  }
-  if (spec.shape.size() > kMaxRank) return std::nullopt;
-  const auto elements = ElementsOf(spec.shape);
-  // protobuf's own limit on a message is 2 GiB.
-  if (!elements || *elements > (std::uint64_t{1} << 31) / 8) return std::nullopt;
-  return spec;
-}
+std::optional<Weighted<Shape>> ParseShape(absl::string_view text) { return ParseWeighted<Shape>(text, ShapeFromText); }
 
-std::string ShapeText(const std::vector<std::int64_t>& shape) { return absl::StrJoin(shape, "x"); }
+std::string ShapeText(const Shape& shape) { return absl::StrJoin(shape, "x"); }
 
-std::optional<ShapeSpec> ShapeForPayload(std::uint64_t bytes, DataType dtype) {
+std::optional<Weighted<Shape>> ShapeForPayload(std::uint64_t bytes, DataType dtype) {
   const std::uint64_t size = SizeOf(dtype);
   if (bytes == 0 || bytes % size != 0 || bytes > (std::uint64_t{1} << 30)) return std::nullopt;
   const std::uint64_t elements = bytes / size;
   std::uint64_t cols = 1024;
   while (cols > 1 && elements % cols != 0) cols /= 2;
   if (elements < 1024 || cols < 16) cols = elements;
-  return ShapeSpec{{static_cast<std::int64_t>(elements / cols), static_cast<std::int64_t>(cols)}, 1};
+  return Weighted<Shape>{{static_cast<std::int64_t>(elements / cols), static_cast<std::int64_t>(cols)}, 1};
 }
 
 std::optional<Weighted<DataType>> ParseWeightedType(absl::string_view text) {
@@ -119,9 +119,9 @@ std::vector<RequestClass> ClassesOf(const Mix& mix) {
     made.weight = dtype.weight * operation.weight * answer.weight;
     made.name = DrawnName(mix);
     if (!mix.shapes.empty()) {
-      const ShapeSpec& spec = mix.shapes[made.shape_index];
-      made.shape = spec.shape;
-      made.weight *= spec.weight;
+      const auto& shape = mix.shapes[made.shape_index];
+      made.shape = shape.value;
+      made.weight *= shape.weight;
       made.name = ShapeText(made.shape);
     }
     if (mix.dtypes.size() > 1) absl::StrAppend(&made.name, " ", std::string(NameOf(dtype.value)));

@@ -13,25 +13,22 @@
 // What kinds of requests a run sends and how often each.
 namespace softmax::client {
 
-// One kind of request and how often it is sent relative to the others.
-struct ShapeSpec {
-  std::vector<std::int64_t> shape;
-  double weight = 1;
-};
-
-// "4096x1024", or "4096x1024:3" with a weight.
-std::optional<ShapeSpec> ParseShape(const std::string& text);
-std::string ShapeText(const std::vector<std::int64_t>& shape);
-
-// The shape of a payload of `bytes`: rows of at most 1024 columns where the number of elements
-// allows it.
-std::optional<ShapeSpec> ShapeForPayload(std::uint64_t bytes, DataType dtype);
-
+// One kind of something, and how often it is sent relative to the others.
 template <typename T>
 struct Weighted {
   T value;
   double weight = 1;
 };
+
+using Shape = std::vector<std::int64_t>;
+
+// "4096x1024", or "4096x1024:3" with a weight.
+std::optional<Weighted<Shape>> ParseShape(absl::string_view text);
+std::string ShapeText(const Shape& shape);
+
+// The shape of a payload of `bytes`: rows of at most 1024 columns where the number of elements
+// allows it.
+std::optional<Weighted<Shape>> ShapeForPayload(std::uint64_t bytes, DataType dtype);
 
 // "float32", or "float32:3" with a weight. Nothing: no such name, or a weight that is not above 0.
 std::optional<Weighted<DataType>> ParseWeightedType(absl::string_view text);
@@ -44,7 +41,7 @@ std::string NameOf(const SummaryOptions& answer);
 
 struct Mix {
   // Each shape with its weight; or, where it is empty, matrices of `rows` x `columns`, drawn one by one.
-  std::vector<ShapeSpec> shapes;
+  std::vector<Weighted<Shape>> shapes;
   std::optional<Distribution> rows;
   std::optional<Distribution> columns;
   std::vector<Weighted<DataType>> dtypes = {{DataType::kFloat32}};
@@ -56,7 +53,7 @@ struct Mix {
 struct RequestClass {
   std::string name;  // "64x1024", with type and operation where the mix has several
   std::size_t shape_index = 0;
-  std::vector<std::int64_t> shape;  // empty: drawn
+  Shape shape;  // empty: drawn
   DataType dtype = DataType::kFloat32;
   Operation operation = Operation::kSoftmax;
   SummaryOptions answer;

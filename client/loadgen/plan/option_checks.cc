@@ -1,3 +1,5 @@
+#include "client/loadgen/plan/option_checks.h"
+
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
@@ -7,7 +9,6 @@
 #include <vector>
 
 #include "client/base/write_file.h"
-#include "client/loadgen/plan/option_flags.h"
 #include "client/loadgen/scrape/http_get.h"
 
 namespace softmax::client {
@@ -36,12 +37,12 @@ std::string CheckPayload(std::uint64_t bytes, Mix& mix) {
 }
 
 std::string CheckAxis(const LoadOptions& load) {
-  std::vector<ShapeSpec> shapes = load.mix.shapes;
+  std::vector<Weighted<Shape>> shapes = load.mix.shapes;
   if (shapes.empty()) shapes.push_back({{1, 1}});
-  for (const ShapeSpec& spec : shapes) {
-    const auto rank = static_cast<std::int32_t>(spec.shape.size());
+  for (const auto& shape : shapes) {
+    const auto rank = static_cast<std::int32_t>(shape.value.size());
     if (load.axis && (*load.axis < -rank || *load.axis >= rank)) {
-      return absl::StrCat("--axis ", *load.axis, " is out of range for --shape ", ShapeText(spec.shape));
+      return absl::StrCat("--axis ", *load.axis, " is out of range for --shape ", ShapeText(shape.value));
     }
   }
   return "";

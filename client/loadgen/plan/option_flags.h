@@ -27,7 +27,4 @@ using GivenFlags = std::map<std::string, std::size_t>;
 // say was said. CLI11, which takes long to compile, is included behind this alone.
 std::optional<GivenFlags> ParseFlags(int argc, char** argv, RawOptions& raw, int* exit_code);
 
-// What single flags cannot know; fills in the rest of raw.plan. Returns what is wrong, in one line; empty: all is well.
-std::string CheckTogether(const GivenFlags& given, RawOptions& raw);
-
 }  // namespace softmax::client

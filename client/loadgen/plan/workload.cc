@@ -23,18 +23,6 @@ constexpr std::uint64_t kDrawnMemory = 128u << 20;
 // What an answer may have beside the bytes of each of its tensors.
 constexpr std::uint64_t kMostHeaderBytes = 256;
 
-Geometry GeometryOf(const std::vector<std::int64_t>& shape, std::int32_t axis) {
-  const auto rank = static_cast<std::int32_t>(shape.size());
-  const auto at = static_cast<std::size_t>(axis < 0 ? axis + rank : axis);
-  Geometry geometry;
-  for (std::size_t i = 0; i < shape.size(); ++i) {
-    if (i < at) geometry.outer *= shape[i];
-    if (i == at) geometry.cols = shape[i];
-    if (i > at) geometry.inner *= shape[i];
-  }
-  return geometry;
-}
-
 // Roughly normal values: quick to make, and their bits differ from element to element.
 double NextNormal(std::mt19937_64& random) {
   const std::uint64_t bits = random();
@@ -68,7 +56,7 @@ Workload Workload::Build(const LoadOptions& options) {
 
 void Workload::AddClass(std::size_t class_index) {
   const RequestClass& of = classes_[class_index];
-  const std::uint64_t bytes = GeometryOf(of.shape, options_.axis.value_or(-1)).elements() * SizeOf(of.dtype);
+  const std::uint64_t bytes = *ElementsOf(of.shape) * SizeOf(of.dtype);
   const std::uint64_t count = std::clamp<std::uint64_t>(kVariantMemory / bytes, 2, 16);
   for (std::uint64_t i = 0; i < count; ++i) AddVariant(class_index, of.shape, options_.seed + class_index * 1000 + i);
 }
@@ -93,8 +81,7 @@ void Workload::AddVariant(std::size_t class_index, std::vector<std::int64_t> sha
   variant.dtype = of.dtype;
   variant.operation = of.operation;
   variant.shape = std::move(shape);
-  variant.geometry = GeometryOf(variant.shape, options_.axis.value_or(-1));
-  const std::uint64_t elements = variant.geometry.elements();
+  const std::uint64_t elements = variant.elements = *ElementsOf(variant.shape);
   variant.answer = of.answer;
   variant.message = Header(variant, variant.id, false);
   variant.payload_offset = variant.message.size();
@@ -143,7 +130,7 @@ std::string Workload::Header(const Variant& variant, std::uint64_t id, bool stre
   fields.summary = variant.answer;
   fields.dtype = variant.dtype;
   fields.shape = variant.shape;
-  fields.data_bytes = variant.geometry.elements() * SizeOf(variant.dtype);
+  fields.data_bytes = variant.elements * SizeOf(variant.dtype);
   if (stream_element && options_.timeout.count() > 0) {
     fields.timeout_us = static_cast<std::uint32_t>(options_.timeout.count() / 1000);
   }

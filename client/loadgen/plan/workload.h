@@ -14,14 +14,6 @@
 // gRPC at them.
 namespace softmax::client {
 
-// A tensor seen as [outer, cols, inner] around its axis.
-struct Geometry {
-  std::int64_t outer = 1;
-  std::int64_t cols = 1;
-  std::int64_t inner = 1;
-  std::uint64_t elements() const { return static_cast<std::uint64_t>(outer * cols * inner); }
-};
-
 // One request with known values. Several of each class, so that an answer that belongs to another
 // request is seen.
 struct Variant {
@@ -30,7 +22,7 @@ struct Variant {
   DataType dtype = DataType::kFloat32;
   Operation operation = Operation::kSoftmax;
   std::vector<std::int64_t> shape;
-  Geometry geometry;
+  std::uint64_t elements = 0;
   std::string message;             // a whole SoftmaxRequest, or ModelInferRequest
   std::size_t payload_offset = 0;  // the tensor's bytes within it run to its end
   SummaryOptions answer;           // what of each row is asked for; nothing: the tensor

@@ -20,9 +20,9 @@ std::string DurationText(std::chrono::nanoseconds duration) { return absl::Forma
 
 std::string MixText(const Mix& mix) {
   std::string text;
-  for (const ShapeSpec& spec : mix.shapes) {
-    absl::StrAppendFormat(&text, "%s%s", text.empty() ? "" : ",", ShapeText(spec.shape));
-    if (mix.shapes.size() > 1) absl::StrAppendFormat(&text, ":%g", spec.weight);
+  for (const auto& shape : mix.shapes) {
+    absl::StrAppendFormat(&text, "%s%s", text.empty() ? "" : ",", ShapeText(shape.value));
+    if (mix.shapes.size() > 1) absl::StrAppendFormat(&text, ":%g", shape.weight);
   }
   return mix.shapes.empty() ? mix.rows->text() + " x " + mix.columns->text() : text;
 }

@@ -1,6 +1,7 @@
 #include "client/loadgen/send/verifier.h"
 
-#include <cstring>
+#include <functional>
+#include <numeric>
 
 #include "client/loadgen/plan/oip_message.h"
 #include "client/softmax_client/channel.h"
@@ -138,13 +139,14 @@ std::string Verifier::Check(const Item& item) {
 std::string Verifier::JudgeValues(const Variant& variant, const Tensor& answer) const {
   // Copied to where elements are aligned.
   const std::vector<std::byte> input(variant.payload().begin(), variant.payload().end());
-  const Geometry& geometry = variant.geometry;
+  const auto axis = variant.shape.begin() + options_.axis.value_or(-1) +
+                    (options_.axis.value_or(-1) < 0 ? static_cast<std::int64_t>(variant.shape.size()) : 0);
   kernels::Segment segment;
   segment.input = input.data();
-  segment.outer = geometry.outer;
-  segment.cols = geometry.cols;
-  segment.inner = geometry.inner;
-  segment.input_stride = segment.output_stride = geometry.cols * geometry.inner;
+  segment.outer = std::accumulate(variant.shape.begin(), axis, std::int64_t{1}, std::multiplies());
+  segment.cols = *axis;
+  segment.inner = std::accumulate(axis + 1, variant.shape.end(), std::int64_t{1}, std::multiplies());
+  segment.input_stride = segment.output_stride = segment.cols * segment.inner;
   segment.scale = options_.scale.value_or(1.0);
   segment.operation = static_cast<kernels::Operation>(variant.operation);
   const auto input_type = static_cast<kernels::DataType>(variant.dtype);

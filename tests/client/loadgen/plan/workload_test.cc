@@ -15,11 +15,11 @@ TEST(MixTest, PayloadBytesBecomeAShapeOfThatSize) {
     for (const std::uint64_t bytes : {8ull, 64ull, 4096ull, 65536ull, 1ull << 20, 16ull << 20, 1000ull}) {
       const auto shape = ShapeForPayload(bytes, dtype);
       ASSERT_TRUE(shape) << bytes;
-      EXPECT_EQ(*ElementsOf(shape->shape) * SizeOf(dtype), bytes);
+      EXPECT_EQ(*ElementsOf(shape->value) * SizeOf(dtype), bytes);
     }
   }
-  EXPECT_EQ(ShapeText(ShapeForPayload(1 << 20, DataType::kFloat32)->shape), "256x1024");
-  EXPECT_EQ(ShapeText(ShapeForPayload(64, DataType::kFloat32)->shape), "1x16");
+  EXPECT_EQ(ShapeText(ShapeForPayload(1 << 20, DataType::kFloat32)->value), "256x1024");
+  EXPECT_EQ(ShapeText(ShapeForPayload(64, DataType::kFloat32)->value), "1x16");
 }
 
 TEST(MixTest, WeightsAreReadAndMustBeAboveZero) {
@@ -70,7 +70,7 @@ TEST(WorkloadTest, MessagesAreRequestsOfTheirShapeAndFollowTheWeights) {
     EXPECT_EQ(ShapeOf(request), variant.shape);
     EXPECT_EQ(request.input().data().size(), variant.payload().size());
   }
-  EXPECT_EQ(workload.variants().back().geometry.inner, 2);
+  EXPECT_EQ(workload.variants().back().shape.back(), 2);
   int first = 0;
   for (std::uint64_t i = 0; i < 4096; ++i) {
     if (workload.variants()[workload.VariantAt(i)].class_index == 0) ++first;
