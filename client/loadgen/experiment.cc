@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "client/loadgen/measure/verdicts.h"
 #include "client/loadgen/plan/workload.h"
 
 namespace softmax::client {
@@ -33,7 +34,7 @@ void SayRun(const RunResult& run) {
   std::fprintf(stderr, "%-20s offered %s/s  answered %s/s  p50 %s us  p99 %s us  errors %lu  dropped %lu\n",
                run.name.c_str(), RateText(run.offered_per_s).c_str(), RateText(run.achieved_per_s).c_str(),
                FigureText(run.latency.at_us[0]).c_str(), FigureText(run.latency.at_us[2]).c_str(),
-               static_cast<unsigned long>(run.error_count), static_cast<unsigned long>(run.dropped()));
+               static_cast<unsigned long>(Sum(run.errors)), static_cast<unsigned long>(run.dropped()));
 }
 
 class Runner {
@@ -50,7 +51,7 @@ class Runner {
       if (outcome_.last != RunEnd::kMeasured) return false;
       if (several_) SayRun(result);
       outcome_.runs.push_back(std::move(result));
-      if (Interrupted() || outcome_.runs.back().lost_process) return false;
+      if (Interrupted() || !outcome_.runs.back().complete) return false;
     }
     return true;
   }
@@ -77,7 +78,7 @@ class Runner {
       return std::count_if(outcome_.runs.begin() + static_cast<std::ptrdiff_t>(before), outcome_.runs.end(), is) * 2 >
              plan_.repeats;
     };
-    return Probe{count(KeepsSlo), count([](const RunResult& run) { return !run.generator_limit.empty(); })};
+    return Probe{count(KeepsSlo), count([](const RunResult& run) { return run.generator.limited(); })};
   }
 
   const Plan& plan_;
@@ -105,9 +106,9 @@ int ExitCodeFor(const Plan& plan, const Outcome& outcome) {
   if (outcome.last == RunEnd::kUnreachable || outcome.last == RunEnd::kUnavailable) return 3;
   if (outcome.last == RunEnd::kFailed || outcome.runs.empty()) return 1;
   for (const RunResult& run : outcome.runs) {
-    if (run.wrong > 0 || run.lost_process) return 1;
+    if (run.wrong > 0 || !run.complete) return 1;
     // A search goes beyond what the server can do, where calls may fail.
-    if (run.error_count + run.warmup_error_count > 0 && !plan.allow_errors && !plan.search) return 1;
+    if (Sum(run.errors) + Sum(run.warmup_errors) > 0 && !plan.allow_errors && !plan.search) return 1;
     // Without one answer nothing was shown, unless the user stopped it.
     if (run.latency.count == 0 && !run.interrupted && !plan.search) return 1;
   }

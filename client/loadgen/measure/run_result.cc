@@ -32,12 +32,8 @@ ClassTotals Total(const Board& board, std::size_t class_index, Histogram* latenc
 
 void AddThread(const ThreadTally& thread, RunResult* result) {
   for (std::size_t code = 0; code < kCodes; ++code) {
-    const std::uint64_t count = thread.errors[code].load();
-    result->errors[code] += count;
-    result->error_count += count;
-    const std::uint64_t outside = thread.warmup_errors[code].load();
-    result->warmup_errors[code] += outside;
-    result->warmup_error_count += outside;
+    result->errors[code] += thread.errors[code].load();
+    result->warmup_errors[code] += thread.warmup_errors[code].load();
     result->retried[code] += thread.retried[code].load();
   }
   result->throttled += thread.throttled.load();
@@ -48,7 +44,7 @@ void AddThread(const ThreadTally& thread, RunResult* result) {
   result->late += thread.late.load();
   if (result->seconds > 0) {
     const double share = static_cast<double>(thread.cpu_ns.load()) / 1e9 / result->seconds;
-    result->busiest_sender = std::max(result->busiest_sender, share);
+    result->generator.busiest_thread = std::max(result->generator.busiest_thread, share);
   }
 }
 
@@ -58,7 +54,7 @@ void AddProcess(const ProcessTally& process, RunResult* result) {
   result->wrong += process.wrong.load();
   if (result->first_wrong.empty()) result->first_wrong = process.first_wrong.Get();
   if (result->seconds > 0) {
-    result->generator_cores += static_cast<double>(process.cpu_ns.load()) / 1e9 / result->seconds;
+    result->generator.cpu_cores += static_cast<double>(process.cpu_ns.load()) / 1e9 / result->seconds;
   }
 }
 
@@ -77,13 +73,13 @@ void AddAddresses(const Board& board, RunResult* result) {
 // Rates and shares, from the counts of all classes.
 void AddRates(const ClassTotals& all, RunResult* result) {
   const bool open = result->load.loop == Loop::kOpen;
-  const std::uint64_t due = open ? result->sent + result->dropped() : result->latency.count + result->error_count;
-  if (due > 0) result->within_slo = static_cast<double>(all.within_slo) / static_cast<double>(due);
+  const std::uint64_t due = open ? result->sent + result->dropped() : result->latency.count + Sum(result->errors);
+  const bool has_slo = result->load.slo.limit.count() > 0;
+  if (has_slo) result->within_slo = due == 0 ? 1 : static_cast<double>(all.within_slo) / static_cast<double>(due);
   if (result->seconds <= 0) return;
   result->achieved_per_s = static_cast<double>(all.answered) / result->seconds;
   result->offered_per_s = open ? static_cast<double>(due) / result->seconds : result->achieved_per_s;
   result->gigabytes_per_s = static_cast<double>(all.bytes) / result->seconds / 1e9;
-  const bool has_slo = result->load.slo.limit.count() > 0;
   result->goodput_per_s = has_slo ? static_cast<double>(all.within_slo) / result->seconds : result->achieved_per_s;
 }
 
@@ -123,6 +119,8 @@ std::uint64_t RunResult::attempts() const {
 void ReadBoard(const LoadOptions& options, const Workload& workload, const Board& board, RunResult* out) {
   RunResult& result = *out;
   result.load = options;
+  result.connections = options.TotalConnections();
+  result.in_flight = options.loop == Loop::kOpen ? options.max_in_flight : options.in_flight;
   const Control& control = board.control();
   const std::int64_t start = control.start_ns.load();
   result.seconds = std::max(0.0, static_cast<double>(control.end_ns.load() - start) / 1e9);

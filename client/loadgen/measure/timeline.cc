@@ -23,8 +23,10 @@ TimelinePoint TimelineReader::Read(double t_s) {
   point.sent = totals.sent - totals_.sent;
   point.answered = totals.answered - totals_.answered;
   point.errors = totals.errors - totals_.errors;
-  point.p50_us = static_cast<double>(now->QuantileSince(before_.get(), 0.5)) / 1e3;
-  point.p99_us = static_cast<double>(now->QuantileSince(before_.get(), 0.99)) / 1e3;
+  if (point.answered > 0) {
+    point.p50_us = static_cast<double>(now->QuantileSince(before_.get(), 0.5)) / 1e3;
+    point.p99_us = static_cast<double>(now->QuantileSince(before_.get(), 0.99)) / 1e3;
+  }
   totals_ = totals;
   before_ = std::move(now);
   return point;
@@ -39,7 +41,7 @@ bool LastAgree(const std::vector<TimelinePoint>& points, double within) {
     return figure(*most) > 0 && figure(*most) - figure(*least) <= within * figure(*most);
   };
   return agree([](const TimelinePoint& p) { return static_cast<double>(p.answered); }) &&
-         agree([](const TimelinePoint& p) { return p.p50_us; });
+         agree([](const TimelinePoint& p) { return p.answered > 0 ? p.p50_us : 0; });
 }
 
 }  // namespace softmax::client

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -8,14 +9,17 @@
 
 namespace softmax::client {
 
+// Of what was not measured.
+inline constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
 // What happened between the point before and this one.
 struct TimelinePoint {
   double t_s = 0;  // the end of the stretch, from the start of the window
   std::uint64_t sent = 0;
   std::uint64_t answered = 0;  // answers that came, whenever their requests were due
   std::uint64_t errors = 0;
-  double p50_us = 0;
-  double p99_us = 0;
+  double p50_us = kUnknown;  // kUnknown without an answer
+  double p99_us = kUnknown;
 };
 
 // Reads the board from time to time and notes what is new. Used by the parent. The board must outlive it.

@@ -1,9 +1,9 @@
+#include "client/loadgen/measure/verdicts.h"
+
 #include <absl/strings/str_format.h>
 #include <absl/time/time.h>
 
 #include <algorithm>
-
-#include "client/loadgen/measure/run_result.h"
 
 namespace softmax::client {
 namespace {
@@ -26,9 +26,9 @@ double Share(std::uint64_t part, std::uint64_t whole) {
 
 std::string GeneratorLimit(const RunResult& r) {
   if (r.load.loop == Loop::kClosed) {
-    if (r.busiest_sender <= kBusySender) return "";
+    if (r.generator.busiest_thread <= kBusySender) return "";
     return absl::StrFormat("a sending thread was busy %.0f %% of the time: give it more --threads or --processes",
-                           r.busiest_sender * 100);
+                           r.generator.busiest_thread * 100);
   }
   const double late = Share(r.late, r.sent);
   const double behind = Share(r.dropped_behind, r.sent + r.dropped());
@@ -54,7 +54,7 @@ bool Unstable(const RunResult& r) {
 }
 
 void JudgeLoad(const RunResult& r, std::vector<std::string>* verdicts) {
-  if (!r.generator_limit.empty()) verdicts->push_back("The generator was the limit: " + r.generator_limit + ".");
+  if (r.generator.limited()) verdicts->push_back("The generator was the limit: " + r.generator.why + ".");
   if (r.dropped_full > 0) {
     verdicts->push_back(absl::StrFormat(
         "%d requests were dropped because %d were unanswered (--max-in-flight); the percentiles leave them out.",
@@ -76,18 +76,18 @@ void JudgeLoad(const RunResult& r, std::vector<std::string>* verdicts) {
 
 void Judge(RunResult* result) {
   RunResult& r = *result;
-  r.generator_limit = r.seconds > 0 ? GeneratorLimit(r) : "";
+  r.generator.why = r.seconds > 0 ? GeneratorLimit(r) : "";
   JudgeLoad(r, &r.verdicts);
   if (r.latency.count == 0 && !r.interrupted) {
     r.verdicts.push_back(absl::StrFormat(
         "Nothing was answered within the window of %g s, so that there are no figures: is --duration too short?",
         r.seconds));
   }
-  if (r.error_count > 0) {
-    r.verdicts.push_back(absl::StrFormat("%d requests failed; the percentiles leave them out.", r.error_count));
+  if (Sum(r.errors) > 0) {
+    r.verdicts.push_back(absl::StrFormat("%d requests failed; the percentiles leave them out.", Sum(r.errors)));
   }
-  if (r.warmup_error_count > 0) {
-    r.verdicts.push_back(absl::StrFormat("%d requests of the warm-up failed.", r.warmup_error_count));
+  if (Sum(r.warmup_errors) > 0) {
+    r.verdicts.push_back(absl::StrFormat("%d requests of the warm-up failed.", Sum(r.warmup_errors)));
   }
   if (r.retries() > 0) {
     r.verdicts.push_back(absl::StrFormat(
@@ -109,7 +109,7 @@ void Judge(RunResult* result) {
   if (!r.server_unknown.empty()) r.verdicts.push_back("Without the server's own figures: " + r.server_unknown + ".");
   if (r.wrong > 0) r.verdicts.push_back(absl::StrFormat("%d answers were WRONG.", r.wrong));
   if (r.interrupted) r.verdicts.push_back("Interrupted: the window is shorter than it was to be.");
-  if (r.lost_process) r.verdicts.push_back("A sending process ended badly: the figures are incomplete.");
+  if (!r.complete) r.verdicts.push_back("A sending process ended badly: the figures are incomplete.");
 }
 
 bool KeepsSlo(const RunResult& result) {

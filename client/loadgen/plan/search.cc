@@ -16,7 +16,7 @@ SearchResult FindHighestRate(double low, double high, double precision,
       result.stopped = true;
       return false;
     }
-    result.steps.push_back({rate, *found});
+    result.steps.push_back({*found, rate});
     if (found->kept) {
       result.rate_per_s = rate;
     } else {

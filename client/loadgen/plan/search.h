@@ -12,9 +12,8 @@ struct Probe {
   bool generator_limited = false;  // the generator was late; where the SLO was not kept, that may be its fault
 };
 
-struct SearchStep {
+struct SearchStep : Probe {
   double rate_per_s = 0;
-  Probe probe;
 };
 
 struct SearchResult {

@@ -9,6 +9,9 @@
 #include "client/base/say.h"
 #include "client/base/write_file.h"
 #include "client/loadgen/report/html/html_report.h"
+#include "client/loadgen/report/report_csv.h"
+#include "client/loadgen/report/report_json.h"
+#include "client/loadgen/report/report_table.h"
 #include "common/base/shortage.h"
 
 namespace softmax::client {

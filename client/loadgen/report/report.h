@@ -1,21 +1,13 @@
 #pragma once
 
-#include <string>
+#include <cstddef>
+#include <vector>
 
 #include "client/loadgen/experiment.h"
 #include "client/loadgen/plan/load_options.h"
 
-// What is written about an invocation, as text.
+// What is written about an invocation.
 namespace softmax::client {
-
-// For a person. One run with all that is known of it, or a line for each of several.
-std::string ReportTable(const Plan& plan, const Outcome& outcome);
-
-// A document of schema 1, which the HTML report and the scripts read: one object with "settings", "runs" and "search".
-std::string ReportJson(const Plan& plan, const Outcome& outcome);
-
-// One line for each class of each run and one in total, below a header line.
-std::string ReportCsv(const Outcome& outcome, bool with_header);
 
 // Prints the table and writes the files that the plan names. False: one could not be written, and that was said.
 bool WriteReports(const Plan& plan, const Outcome& outcome);

@@ -1,3 +1,5 @@
+#include "client/loadgen/report/report_csv.h"
+
 #include <absl/strings/str_format.h>
 #include <absl/strings/str_join.h>
 #include <absl/strings/str_replace.h>
@@ -18,7 +20,7 @@ constexpr char kHeader[] =
     "sent,dropped,late,generator_limited,"
     "attempts,retries,address_attempts,address_answered,address_failed,tls\n";
 
-std::string Field(const std::string& text) {
+std::string CsvField(const std::string& text) {
   if (text.find_first_of(",\"\n") == std::string::npos) return text;
   return "\"" + absl::StrReplaceAll(text, {{"\"", "\"\""}}) + "\"";
 }
@@ -32,28 +34,28 @@ std::string ByAddress(const RunResult& run, std::uint64_t AddressFigures::*figur
 std::string Setup(const RunResult& run) {
   const LoadOptions& load = run.load;
   const std::string output = load.output_dtype ? std::string(NameOf(*load.output_dtype)) : TypesText(load.mix);
-  return absl::StrFormat("%s,%s,%d,%s,%s,%s,%d,%d,%d,%d,%.6f,", Field(AddressesText(load)), MethodName(load),
+  return absl::StrFormat("%s,%s,%d,%s,%s,%s,%d,%d,%d,%d,%.6f,", CsvField(AddressesText(load)), MethodName(load),
                          load.requests_per_message, TypesText(load.mix), output, AskedText(load.mix), load.connections,
                          load.loop == Loop::kOpen ? load.max_in_flight : load.in_flight, load.processes, load.threads,
                          run.seconds);
 }
 
 // What was not measured.
-std::string OrEmpty(double us) { return std::isnan(us) ? "" : FigureText(us, 3); }
+std::string OrEmpty(double value) { return std::isnan(value) ? "" : FigureText(value, 3); }
 
 std::string Line(const RunResult& run, const ClassFigures& of) {
   const LatencyFigures& f = of.latency;
-  const std::string server = run.server_cores < 0 ? "" : absl::StrFormat("%.3f", run.server_cores);
+  const std::string server = OrEmpty(run.server_cores);
   std::string text = Setup(run);
-  absl::StrAppendFormat(&text, "%s,%d,%s,%.6f,%s,%s,%s,%s,%s,%d,%d,%d,%.3f,%s,", Field(of.name), f.count,
+  absl::StrAppendFormat(&text, "%s,%d,%s,%.6f,%s,%s,%s,%s,%s,%d,%d,%d,%.3f,%s,", CsvField(of.name), f.count,
                         RateText(of.per_second), of.gigabytes_per_second, OrEmpty(f.at_us[0]), OrEmpty(f.at_us[1]),
-                        OrEmpty(f.at_us[2]), OrEmpty(f.at_us[3]), OrEmpty(f.max_us), run.error_count, run.verified,
-                        run.wrong, run.generator_cores, server);
-  absl::StrAppendFormat(&text, "%s,%s,%s,%s,%s,%s,%s,%s,%s,%d,%d,%d,%d,", Field(run.name),
+                        OrEmpty(f.at_us[2]), OrEmpty(f.at_us[3]), OrEmpty(f.max_us), Sum(run.errors), run.verified,
+                        run.wrong, run.generator.cpu_cores, server);
+  absl::StrAppendFormat(&text, "%s,%s,%s,%s,%s,%s,%s,%s,%s,%d,%d,%d,%d,", CsvField(run.name),
                         run.load.loop == Loop::kOpen ? "open" : "closed", RateText(run.offered_per_s),
                         RateText(run.goodput_per_s), OrEmpty(f.mean_us), OrEmpty(f.at_us[4]),
                         OrEmpty(run.service.at_us[0]), OrEmpty(run.service.at_us[2]), OrEmpty(run.lag.at_us[2]),
-                        run.sent, run.dropped(), run.late, run.generator_limit.empty() ? 0 : 1);
+                        run.sent, run.dropped(), run.late, run.generator.limited() ? 1 : 0);
   absl::StrAppendFormat(&text, "%d,%d,%s,%s,%s,%s\n", run.attempts(), run.retries(),
                         ByAddress(run, &AddressFigures::attempts), ByAddress(run, &AddressFigures::answered),
                         ByAddress(run, &AddressFigures::failed), TlsName(run.load));

@@ -1,15 +1,22 @@
+#include "client/loadgen/report/report_json.h"
+
+#include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 #include <absl/time/clock.h>
 #include <absl/time/time.h>
 #include <grpcpp/grpcpp.h>
 
+#include <chrono>
+#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <type_traits>
 
 #include "client/base/version.h"
-#include "client/loadgen/measure/machine.h"
-#include "client/loadgen/measure/run_result.h"
 #include "client/loadgen/measure/statistics.h"
+#include "client/loadgen/measure/verdicts.h"
 #include "client/loadgen/report/report.h"
+#include "client/loadgen/report/result_fields.h"
 
 namespace softmax::client {
 namespace {
@@ -68,126 +75,142 @@ Json Settings(const Plan& plan) {
   return settings;
 }
 
-// JSON has no NaN: what is kUnknown is written as null.
-Json Figures(const LatencyFigures& figures) {
-  Json percentiles = Json::array();
-  for (std::size_t i = 0; i < kPercentiles.size(); ++i) {
-    percentiles.push_back({{"p", kPercentiles[i]}, {"us", figures.at_us[i]}});
-  }
-  return {{"count", figures.count},
-          {"mean_us", figures.mean_us},
-          {"min_us", figures.min_us},
-          {"max_us", figures.max_us},
-          {"percentiles", std::move(percentiles)}};
-}
-
-Json ByCode(const std::array<std::uint64_t, kCodes>& counts) {
+// The counts that are not 0, by the names of their codes.
+Json Write(const CountsByCode& counts) {
   Json named = Json::object();
-  for (int code = 0; code < kCodes; ++code) {
-    const std::uint64_t count = counts[static_cast<std::size_t>(code)];
-    if (count > 0) named[CodeName(code)] = count;
+  for (std::size_t code = 0; code < counts.size(); ++code) {
+    if (counts[code] > 0) named[CodeName(static_cast<int>(code))] = counts[code];
   }
   return named;
 }
 
-Json Addresses(const RunResult& run) {
-  Json addresses = Json::array();
-  for (const AddressFigures& of : run.addresses) {
-    addresses.push_back(
-        {{"address", of.address}, {"attempts", of.attempts}, {"answered", of.answered}, {"failed", of.failed}});
+Json Write(const Percentiles& at_us) {
+  Json list = Json::array();
+  for (std::size_t i = 0; i < at_us.size(); ++i) list.push_back({{"p", kPercentiles[i]}, {"us", at_us[i]}});
+  return list;
+}
+
+// JSON has no NaN: what is kUnknown is written as null.
+Json Write(Loop loop) { return loop == Loop::kOpen ? "open" : "closed"; }
+Json Write(std::chrono::nanoseconds time) { return time.count() > 0 ? Json(time.count() / 1e3) : Json(); }
+Json Write(const JsonText& json) { return json.text.empty() ? Json() : Json::parse(json.text); }
+
+template <typename T>
+concept HasFields = requires(const T& of) {
+  FieldsOf(of);
+};
+
+// Of values, structs with fields, and lists of either.
+template <typename T>
+Json Write(const T& value) {
+  if constexpr (HasFields<T>) {
+    Json json;
+    EachField(value, [&](const char* name, const auto& field) { json[name] = Write(field); });
+    return json;
+  } else if constexpr (requires { value.has_value(); }) {
+    return value ? Write(*value) : Json();
+  } else if constexpr (requires { value.begin(); } && !std::is_same_v<T, std::string>) {
+    Json list = Json::array();
+    for (const auto& one : value) list.push_back(Write(one));
+    return list;
+  } else {
+    return value;
   }
-  return addresses;
 }
 
-Json Classes(const RunResult& run) {
-  Json classes = Json::array();
-  for (const ClassFigures& of : run.classes) {
-    classes.push_back({{"name", of.name},
-                       {"achieved_per_s", of.per_second},
-                       {"gb_per_s", of.gigabytes_per_second},
-                       {"latency", Figures(of.latency)}});
+// Takes back what Write wrote. What is missing or null stays as it is; of what is wrong, the first is kept.
+class Reader {
+ public:
+  // What stands at `where`, which is told of what is wrong.
+  template <typename T>
+  void Take(const std::string& where, const Json& json, T* out) {
+    const std::size_t length = path_.size();
+    path_ += where;
+    Read(json, out);
+    path_.resize(length);
   }
-  return classes;
-}
 
-Json Timeline(const RunResult& run) {
-  Json timeline = Json::array();
-  for (const TimelinePoint& point : run.timeline) {
-    timeline.push_back({{"t_s", point.t_s},
-                        {"sent", point.sent},
-                        {"answered", point.answered},
-                        {"errors", point.errors},
-                        {"p50_us", point.answered > 0 ? Json(point.p50_us) : Json(nullptr)},
-                        {"p99_us", point.answered > 0 ? Json(point.p99_us) : Json(nullptr)}});
+  // Empty: nothing is wrong.
+  const std::string& problem() const { return problem_; }
+
+ private:
+  template <typename T>
+  void Read(const Json& json, T* out) {
+    if (json.is_null() || !problem_.empty()) return;
+    if constexpr (HasFields<T>) {
+      ReadFields(json, out);
+    } else if constexpr (std::is_same_v<T, Percentiles>) {
+      ReadPercentiles(json, out);
+    } else if constexpr (std::is_same_v<T, CountsByCode>) {
+      ReadCounts(json, out);
+    } else if constexpr (std::is_same_v<T, JsonText>) {
+      out->text = json.dump();
+    } else if constexpr (std::is_same_v<T, Loop>) {
+      if (Is(json == "open" || json == "closed", "\"open\" or \"closed\"")) {
+        *out = json == "open" ? Loop::kOpen : Loop::kClosed;
+      }
+    } else if constexpr (std::is_same_v<T, std::chrono::nanoseconds>) {
+      if (Is(json.is_number(), "a number")) *out = std::chrono::nanoseconds(std::llround(json.get<double>() * 1e3));
+    } else if constexpr (std::is_same_v<T, std::string>) {
+      if (Is(json.is_string(), "a text")) *out = json.get<std::string>();
+    } else if constexpr (std::is_same_v<T, bool>) {
+      if (Is(json.is_boolean(), "true or false")) *out = json.get<bool>();
+    } else if constexpr (std::is_floating_point_v<T>) {
+      if (Is(json.is_number(), "a number")) *out = json.get<T>();
+    } else if constexpr (std::is_integral_v<T>) {
+      const bool fits = json.is_number_unsigned() && json.get<std::uint64_t>() <= std::numeric_limits<T>::max();
+      if (Is(fits, "a whole number that fits")) *out = json.get<T>();
+    } else if constexpr (requires { out->has_value(); }) {
+      Read(json, &out->emplace());
+    } else if (Is(json.is_array(), "a list")) {
+      for (const Json& one : json) {
+        const std::string where = absl::StrCat("[", out->size(), "]");
+        Take(where, one, &out->emplace_back());
+      }
+    }
   }
-  return timeline;
-}
 
-// A figure that may be unknown.
-Json OrNull(double value) { return value < 0 ? Json(nullptr) : Json(value); }
+  template <typename T>
+  void ReadFields(const Json& json, T* out) {
+    if (!Is(json.is_object(), "an object")) return;
+    EachField(*out, [&](const char* name, auto&& field) {
+      constexpr bool kComputed = !std::is_lvalue_reference_v<decltype(field)>;
+      const auto found = json.find(name);
+      if constexpr (!kComputed) {
+        if (found != json.end()) Take(absl::StrCat(".", name), *found, &field);
+      }
+    });
+  }
 
-Json Run(const RunResult& run) {
-  Json json;
-  json["name"] = run.name;
-  json["loop"] = run.load.loop == Loop::kOpen ? "open" : "closed";
-  json["connections"] = run.load.TotalConnections();
-  json["in_flight"] = run.load.loop == Loop::kOpen ? run.load.max_in_flight : run.load.in_flight;
-  json["offered_per_s"] = run.offered_per_s;
-  json["achieved_per_s"] = run.achieved_per_s;
-  json["goodput_per_s"] = run.goodput_per_s;
-  json["gb_per_s"] = run.gigabytes_per_s;
-  json["duration_s"] = run.seconds;
-  json["warmup_s"] = run.warmup_seconds;
-  json["slo_us"] = run.load.slo.limit.count() > 0 ? Json(run.load.slo.limit.count() / 1e3) : Json(nullptr);
-  json["within_slo"] = run.load.slo.limit.count() > 0 ? Json(run.within_slo) : Json(nullptr);
-  json["latency"] = Figures(run.latency);
-  json["service_time"] = Figures(run.service);
-  json["lag"] = Figures(run.lag);
-  json["classes"] = Classes(run);
-  json["errors"] = ByCode(run.errors);
-  json["warmup_errors"] = ByCode(run.warmup_errors);
-  json["first_error"] = run.first_error;
-  json["sent"] = run.sent;
-  json["attempts"] = run.attempts();
-  json["retries"] = run.retries();
-  json["retried"] = ByCode(run.retried);
-  json["throttled"] = run.throttled;
-  json["addresses"] = Addresses(run);
-  json["dropped"] = run.dropped();
-  json["late"] = run.late;
-  json["wrong"] = run.wrong;
-  json["first_wrong"] = run.first_wrong;
-  json["verified"] = run.verified;
-  json["judged"] = run.judged;
-  json["timeline"] = Timeline(run);
-  json["generator"] = {{"cpu_cores", run.generator_cores},
-                       {"busiest_thread", run.busiest_sender},
-                       {"limited", !run.generator_limit.empty()},
-                       {"why", run.generator_limit}};
-  json["server_cores"] = OrNull(run.server_cores);
-  json["machine_busy"] = OrNull(run.machine_busy);
-  json["server"] = run.server_json.empty() ? Json(nullptr) : Json::parse(run.server_json);
-  if (!run.servers_json.empty()) json["servers"] = Json::parse(run.servers_json);
-  json["interrupted"] = run.interrupted;
-  json["complete"] = !run.lost_process;
-  json["verdicts"] = run.verdicts;
-  return json;
-}
+  void ReadPercentiles(const Json& json, Percentiles* out) {
+    for (const Json& one : json) {
+      for (std::size_t i = 0; i < out->size(); ++i) {
+        const bool is_it = one.is_object() && one.contains("us") && one.value("p", Json()) == kPercentiles[i];
+        if (is_it) Take(absl::StrCat("[", i, "].us"), one["us"], &(*out)[i]);
+      }
+    }
+  }
+
+  void ReadCounts(const Json& json, CountsByCode* out) {
+    for (std::size_t code = 0; code < out->size(); ++code) {
+      const auto found = json.find(CodeName(static_cast<int>(code)));
+      if (found != json.end()) Take("." + found.key(), *found, &(*out)[code]);
+    }
+  }
+
+  bool Is(bool right, const char* wanted) {
+    if (!right && problem_.empty()) problem_ = absl::StrCat(path_, ": is not ", wanted);
+    return right;
+  }
+
+  std::string path_;
+  std::string problem_;
+};
 
 Json Search(const Plan& plan, const SearchResult& search) {
-  Json steps = Json::array();
-  for (const SearchStep& step : search.steps) {
-    steps.push_back({{"rate_per_s", step.rate_per_s},
-                     {"kept", step.probe.kept},
-                     {"generator_limited", step.probe.generator_limited}});
-  }
-  return {{"slo_us", plan.load.slo.limit.count() / 1e3},
-          {"percentile", plan.load.slo.percentile},
-          {"rate_per_s", search.rate_per_s ? Json(*search.rate_per_s) : Json(nullptr)},
-          {"at_upper_bound", search.at_upper_bound},
-          {"generator_limited", search.generator_limited},
-          {"stopped", search.stopped},
-          {"steps", std::move(steps)}};
+  Json json = {{"slo_us", Write(plan.load.slo.limit)}, {"percentile", plan.load.slo.percentile}};
+  json.update(Write(search));
+  return json;
 }
 
 // Means of repeated runs with their 95 % confidence intervals.
@@ -214,13 +237,6 @@ Json SummaryOf(const Outcome& outcome) {
   return summary;
 }
 
-// Where the generator ran.
-Json Machine() {
-  const MachineName machine = ThisMachine();
-  return {
-      {"host", machine.host}, {"processor", machine.processor}, {"cores", machine.cores}, {"system", machine.system}};
-}
-
 }  // namespace
 
 std::string ReportJson(const Plan& plan, const Outcome& outcome) {
@@ -228,15 +244,27 @@ std::string ReportJson(const Plan& plan, const Outcome& outcome) {
   document["schema"] = 1;
   document["tool"] = {
       {"version", Version()}, {"commit", Commit()}, {"grpc", grpc::Version()}, {"command", plan.command}};
-  document["machine"] = Machine();
+  document["machine"] = Write(ThisMachine());
   document["date"] = absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::Now(), absl::UTCTimeZone());
   document["settings"] = Settings(plan);
-  document["runs"] = Json::array();
-  for (const RunResult& run : outcome.runs) document["runs"].push_back(Run(run));
+  document["runs"] = Write(outcome.runs);
   document["summary"] = SummaryOf(outcome);
   document["search"] = outcome.search ? Search(plan, *outcome.search) : Json(nullptr);
   // Texts of the server may hold any bytes.
   return document.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+absl::StatusOr<Outcome> ReadReport(std::string_view json) {
+  const Json document = Json::parse(json, nullptr, /*allow_exceptions=*/false);
+  if (!document.is_object() || document.value("schema", Json()) != 1) {
+    return absl::InvalidArgumentError("is no report of softmax-loadgen (JSON with \"schema\": 1)");
+  }
+  Outcome outcome;
+  Reader reader;
+  reader.Take("runs", document.value("runs", Json()), &outcome.runs);
+  reader.Take("search", document.value("search", Json()), &outcome.search);
+  if (!reader.problem().empty()) return absl::InvalidArgumentError(reader.problem());
+  return outcome;
 }
 
 }  // namespace softmax::client

@@ -1,3 +1,5 @@
+#include "client/loadgen/report/report_table.h"
+
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 #include <absl/time/time.h>
@@ -8,6 +10,7 @@
 
 #include "client/loadgen/measure/run_result.h"
 #include "client/loadgen/measure/statistics.h"
+#include "client/loadgen/measure/verdicts.h"
 #include "client/loadgen/report/report.h"
 #include "common/base/safe_text.h"
 
@@ -76,7 +79,7 @@ std::string GoodputText(const RunResult& run) {
 }
 
 // " UNAVAILABLE 3 INTERNAL 1".
-std::string CodesText(const std::array<std::uint64_t, kCodes>& counts) {
+std::string CodesText(const CountsByCode& counts) {
   std::string text;
   for (int code = 0; code < kCodes; ++code) {
     const std::uint64_t count = counts[static_cast<std::size_t>(code)];
@@ -86,9 +89,9 @@ std::string CodesText(const std::array<std::uint64_t, kCodes>& counts) {
 }
 
 std::string ErrorText(const RunResult& run) {
-  std::string text = "errors    " + (run.error_count == 0 ? " none" : CodesText(run.errors));
-  if (run.warmup_error_count > 0) text += "; in the warm-up" + CodesText(run.warmup_errors);
-  if (run.error_count + run.warmup_error_count == 0) return text + "\n";
+  std::string text = "errors    " + (Sum(run.errors) == 0 ? " none" : CodesText(run.errors));
+  if (Sum(run.warmup_errors) > 0) text += "; in the warm-up" + CodesText(run.warmup_errors);
+  if (Sum(run.errors) + Sum(run.warmup_errors) == 0) return text + "\n";
   return text + "; the first: " + SafeText(run.first_error, TextFor::kPeople, 1000) + "\n";
 }
 
@@ -120,8 +123,8 @@ std::string VerifiedText(const RunResult& run) {
 
 std::string CpuText(const RunResult& run) {
   const auto per_call = [&](double cores) { return run.achieved_per_s > 0 ? cores / run.achieved_per_s * 1e6 : 0; };
-  std::string text = absl::StrFormat("cpu        generator %.2f cores, %.1f us per request", run.generator_cores,
-                                     per_call(run.generator_cores));
+  std::string text = absl::StrFormat("cpu        generator %.2f cores, %.1f us per request", run.generator.cpu_cores,
+                                     per_call(run.generator.cpu_cores));
   if (run.server_cores >= 0) {
     text += absl::StrFormat("; server %.2f cores, %.1f us per request", run.server_cores, per_call(run.server_cores));
   }
@@ -130,8 +133,8 @@ std::string CpuText(const RunResult& run) {
 
 // What the server said of the same window.
 std::string ServerText(const RunResult& run) {
-  if (run.server_json.empty()) return "";
-  const auto server = nlohmann::json::parse(run.server_json);
+  if (run.server.text.empty()) return "";
+  const auto server = nlohmann::json::parse(run.server.text);
   const auto number = [&](const char* path) {
     const nlohmann::json::json_pointer pointer(path);
     const bool known = server.contains(pointer) && server[pointer].is_number();
@@ -177,10 +180,10 @@ std::string GroupRow(const Outcome& outcome, const RunGroup& group) {
   std::uint64_t retries = 0;
   bool limited = false;
   for (std::size_t i = group.first; i < group.last; ++i) {
-    errors += outcome.runs[i].error_count;
+    errors += Sum(outcome.runs[i].errors);
     dropped += outcome.runs[i].dropped();
     retries += outcome.runs[i].retries();
-    limited = limited || !outcome.runs[i].generator_limit.empty();
+    limited = limited || outcome.runs[i].generator.limited();
   }
   std::string text = absl::StrFormat("%-20s %4d", outcome.runs[group.first].name, group.last - group.first);
   text += Cell(outcome, group, [](const RunResult& run) { return run.achieved_per_s; });

@@ -15,6 +15,7 @@
 #include "client/base/say.h"
 #include "client/loadgen/measure/machine.h"
 #include "client/loadgen/measure/timeline.h"
+#include "client/loadgen/measure/verdicts.h"
 #include "client/loadgen/scrape/server_metrics.h"
 #include "client/loadgen/send/progress.h"
 #include "client/loadgen/send/sender_processes.h"
@@ -106,8 +107,8 @@ class WindowEnds {
       after.push_back(*all_after[i]);
       each.push_back(ServerDeltaText(before.back(), after.back()));
     }
-    if (!after.empty()) result->server_json = ServerDeltaText(Together(before), Together(after));
-    if (all_after.size() > 1) result->servers_json = absl::StrCat("[", absl::StrJoin(each, ","), "]");
+    if (!after.empty()) result->server.text = ServerDeltaText(Together(before), Together(after));
+    if (all_after.size() > 1) result->servers.text = absl::StrCat("[", absl::StrJoin(each, ","), "]");
   }
 
   const LoadOptions& options_;
@@ -234,7 +235,7 @@ RunEnd RunOnce(const std::string& name, const LoadOptions& options, const Worklo
   result->name = name;
   Director(name, options, *board, processes).Run(result);
   ReadBoard(options, workload, *board, result);
-  result->lost_process = processes.failed();
+  result->complete = !processes.failed();
   Judge(result);
   return RunEnd::kMeasured;
 }

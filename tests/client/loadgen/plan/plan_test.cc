@@ -2,9 +2,9 @@
 
 #include <cmath>
 
-#include "client/loadgen/measure/run_result.h"
 #include "client/loadgen/measure/statistics.h"
 #include "client/loadgen/measure/timeline.h"
+#include "client/loadgen/measure/verdicts.h"
 #include "client/loadgen/plan/load_options.h"
 #include "client/loadgen/plan/search.h"
 #include "client/loadgen/send/progress.h"
@@ -170,7 +170,7 @@ RunResult GoodRun() {
 
 std::string VerdictsOf(RunResult run) {
   Judge(&run);
-  std::string text = run.generator_limit.empty() ? "" : "LIMITED ";
+  std::string text = run.generator.limited() ? "LIMITED " : "";
   for (const std::string& verdict : run.verdicts) text += verdict + "\n";
   return text;
 }
@@ -199,7 +199,7 @@ TEST(VerdictTest, WhatSpoilsARunIsSaid) {
   says([](RunResult& run) { run.achieved_per_s = 900; }, "900.0/s were answered");
   says([](RunResult& run) { run.within_slo = 0.98; }, "not kept");
   says([](RunResult& run) { run.machine_busy = 0.99; }, "99 % busy");
-  says([](RunResult& run) { run.error_count = 4; }, "4 requests failed");
+  says([](RunResult& run) { run.errors[14] = 4; }, "4 requests failed");
   says([](RunResult& run) { run.wrong = 2; }, "2 answers were WRONG");
   says(
       [](RunResult& run) {
@@ -209,7 +209,7 @@ TEST(VerdictTest, WhatSpoilsARunIsSaid) {
   says(
       [](RunResult& run) {
         run.load.loop = Loop::kClosed;
-        run.busiest_sender = 0.99;
+        run.generator.busiest_thread = 0.99;
       },
       "LIMITED");
 }

@@ -1,5 +1,3 @@
-#include "client/loadgen/report/report.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,7 +5,10 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "client/loadgen/measure/run_result.h"
+#include "client/loadgen/measure/verdicts.h"
+#include "client/loadgen/report/report_csv.h"
+#include "client/loadgen/report/report_json.h"
+#include "client/loadgen/report/report_table.h"
 
 namespace softmax::client {
 namespace {
@@ -94,9 +95,78 @@ TEST(Report, NamesTheMachineTheDateAndTheVersions) {
   EXPECT_THAT(document["date"].get<std::string>(), ::testing::MatchesRegex("20..-..-..T..:..:..Z"));
 }
 
+// A document with something else in every field that is read back.
+json Everything() {
+  json document = Document(OneRun(100));
+  const auto change = [](auto& self, json& value) -> void {
+    if (value.is_boolean()) value = !value.get<bool>();
+    if (value.is_number_float() || value.is_null()) value = 0.25;
+    if (value.is_number_unsigned()) value = value.get<std::uint64_t>() + 7;
+    if (value.is_structured()) std::for_each(value.begin(), value.end(), [&](json& inner) { self(self, inner); });
+  };
+  json& run = document["runs"][0];
+  run["timeline"] =
+      json::array({{{"t_s", 1}, {"sent", 2}, {"answered", 3}, {"errors", 4}, {"p50_us", 5.5}, {"p99_us", 6.5}}});
+  run["addresses"] = json::array({{{"address", "a:1"}, {"attempts", 2}, {"answered", 3}, {"failed", 4}}});
+  for (auto& [name, value] : run.items()) change(change, value);
+  run["loop"] = "closed";
+  run["slo_us"] = 1500;
+  run["server"] = {{"address", "b:2"}, {"rows", 9}};
+  run["servers"] = json::array({run["server"]});
+  for (const char* codes : {"errors", "warmup_errors", "retried"}) run[codes] = {{"UNAVAILABLE", 3}, {"INTERNAL", 1}};
+  for (const char* text : {"name", "first_error", "first_wrong"}) run[text] = std::string("some ") + text;
+  for (json* figures : {&run["latency"], &run["service_time"], &run["lag"], &run["classes"][0]["latency"]}) {
+    for (std::size_t i = 0; i < kPercentiles.size(); ++i) (*figures)["percentiles"][i]["p"] = kPercentiles[i];
+  }
+  run["generator"] = {{"cpu_cores", 0.5}, {"busiest_thread", 0.75}, {"limited", true}, {"why", "it was"}};
+  run["attempts"] = run["addresses"][0]["attempts"];
+  run["retries"] = 4;
+  run["dropped"] = run["dropped_full"].get<int>() + run["dropped_behind"].get<int>();
+  document["search"] = {{"rate_per_s", 100.5},
+                        {"at_upper_bound", true},
+                        {"generator_limited", true},
+                        {"stopped", true},
+                        {"steps", {{{"rate_per_s", 50}, {"kept", true}, {"generator_limited", true}}}}};
+  return document;
+}
+
+TEST(ReadReport, GivesBackAllThatWasWritten) {
+  const json document = Everything();
+  const auto read = ReadReport(document.dump());
+  ASSERT_TRUE(read.ok()) << read.status();
+  const json again = Document(*read);
+  EXPECT_EQ(json::diff(document["runs"], again["runs"]).dump(1), "[]");
+  for (const auto& [name, value] : document["search"].items()) EXPECT_EQ(again["search"][name], value) << name;
+}
+
+TEST(ReadReport, NamesWhatIsWrong) {
+  const auto problem_of = [](const char* place, const json& value) {
+    json document = Document(OneRun(1));
+    document[json::json_pointer(place)] = value;
+    return std::string(ReadReport(document.dump()).status().message());
+  };
+  EXPECT_EQ(problem_of("/runs/0/sent", "many"), "runs[0].sent: is not a whole number that fits");
+  EXPECT_EQ(problem_of("/runs/0/sent", -1), "runs[0].sent: is not a whole number that fits");
+  EXPECT_EQ(problem_of("/runs/0/in_flight", 5e9), "runs[0].in_flight: is not a whole number that fits");
+  EXPECT_EQ(problem_of("/runs/0/classes/0/latency/mean_us", "1"),
+            "runs[0].classes[0].latency.mean_us: is not a number");
+  EXPECT_EQ(problem_of("/runs/0/latency/percentiles/2/us", true), "runs[0].latency.percentiles[2].us: is not a number");
+  EXPECT_EQ(problem_of("/runs/0/errors", {{"INTERNAL", "x"}}),
+            "runs[0].errors.INTERNAL: is not a whole number that fits");
+  EXPECT_EQ(problem_of("/runs/0/name", 3), "runs[0].name: is not a text");
+  EXPECT_EQ(problem_of("/runs/0/loop", "ajar"), "runs[0].loop: is not \"open\" or \"closed\"");
+  EXPECT_EQ(problem_of("/runs/0/complete", 1), "runs[0].complete: is not true or false");
+  EXPECT_EQ(problem_of("/runs/0/generator", 1), "runs[0].generator: is not an object");
+  EXPECT_EQ(problem_of("/runs", 1), "runs: is not a list");
+  EXPECT_EQ(problem_of("/runs/0/no_such_thing", 1), "");
+  for (const char* text : {"", "[]", "{}", "{\"schema\": 2}", "{"}) {
+    EXPECT_EQ(ReadReport(text).status().message(), "is no report of softmax-loadgen (JSON with \"schema\": 1)") << text;
+  }
+}
+
 TEST(Report, AServersTextCannotForgeALine) {
   Outcome outcome = OneRun(1);
-  outcome.runs[0].error_count = 1;
+  outcome.runs[0].errors[14] = 1;
   outcome.runs[0].first_error = "bad\n\x1b[2Jverified";
   EXPECT_THAT(ReportTable(Plan(), outcome), HasSubstr("bad\\n\\u001b[2Jverified"));
 }
