@@ -12,6 +12,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -38,19 +39,24 @@ struct DlpackRelease {
   }
 };
 
+// The buffer protocol's format of the types that we may meet, by numpy's names; bfloat16's elements are given as their
+// bits. Null: of none of them.
+const char* FormatOf(std::string_view name) {
+  static constexpr std::pair<std::string_view, const char*> kFormats[] = {
+      {"float32", "f"}, {"float16", "e"}, {"float64", "d"}, {"bfloat16", "H"}, {"int8", "b"},   {"int16", "h"},
+      {"int32", "i"},   {"int64", "q"},   {"uint8", "B"},   {"uint16", "H"},   {"uint32", "I"}, {"uint64", "Q"}};
+  for (const auto& [known, format] : kFormats) {
+    if (name == known) return format;
+  }
+  return nullptr;
+}
+
 // Of the formats that numpy gives its own types; nothing: none of ours, or of another byte order.
 std::optional<DataType> TypeOfFormat(const char* format) {
-  if (format == nullptr || *format == '\0' || format[1] != '\0') return std::nullopt;
-  switch (*format) {
-    case 'f':
-      return DataType::kFloat32;
-    case 'e':
-      return DataType::kFloat16;
-    case 'd':
-      return DataType::kFloat64;
-    default:
-      return std::nullopt;
+  for (const DataType dtype : {DataType::kFloat32, DataType::kFloat16, DataType::kFloat64}) {
+    if (format != nullptr && std::strcmp(format, FormatOf(NameOf(dtype))) == 0) return dtype;
   }
+  return std::nullopt;
 }
 
 // Held for ever: the interpreter may be gone when a static object's destructor runs.
@@ -124,29 +130,20 @@ std::vector<py::ssize_t> RowMajorStrides(std::span<const py::ssize_t> shape, py:
 Memory MemoryOf(client::Tensor tensor) {
   const auto held = std::make_shared<client::Tensor>(std::move(tensor));
   const DataType dtype = held->dtype();
-  const char* format = dtype == DataType::kFloat32   ? "f"
-                       : dtype == DataType::kFloat16 ? "e"
-                       : dtype == DataType::kFloat64 ? "d"
-                                                     : "H";
   const auto size = static_cast<py::ssize_t>(SizeOf(dtype));
   const std::vector<py::ssize_t> shape(held->shape().begin(), held->shape().end());
-  return {held,  held->mutable_data().data(), std::string(NameOf(dtype)), format, size,
+  return {held,  held->mutable_data().data(), std::string(NameOf(dtype)), FormatOf(NameOf(dtype)), size,
           shape, RowMajorStrides(shape, size)};
 }
 
-// What a DLPack type is to numpy: its name, and the buffer protocol's format of the types that we may meet.
+// What a DLPack type is to numpy: its name, and the buffer protocol's format.
 std::pair<std::string, std::string> NameAndFormatOf(const DLDataType& type) {
   static constexpr const char* kKinds[] = {"int", "uint", "float", "opaque", "bfloat", "complex", "bool"};
   const std::string kind =
       type.code < std::size(kKinds) ? kKinds[type.code] : absl::StrCat("type ", int{type.code}, ", ");
   const std::string name = absl::StrCat(kind, int{type.bits}, type.lanes == 1 ? "" : absl::StrCat("x", type.lanes));
-  static constexpr std::pair<const char*, const char*> kFormats[] = {
-      {"float32", "f"}, {"float16", "e"}, {"float64", "d"}, {"bfloat16", "H"}, {"int8", "b"},   {"int16", "h"},
-      {"int32", "i"},   {"int64", "q"},   {"uint8", "B"},   {"uint16", "H"},   {"uint32", "I"}, {"uint64", "Q"}};
-  for (const auto& [known, format] : kFormats) {
-    if (name == known) return {name, format};
-  }
-  return {name, absl::StrCat((type.bits * type.lanes + 7) / 8, "s")};
+  const char* const format = FormatOf(name);
+  return {name, format != nullptr ? format : absl::StrCat((type.bits * type.lanes + 7) / 8, "s")};
 }
 
 // Of an object's __dlpack__(). ValueError: it is none that can be read.
