@@ -21,6 +21,7 @@ GIB = 1024 ** 3
 # quota as well). glibc keeps freed memory, so the quota is counted in full.
 HEAP_ALLOWANCE = 3 * GIB // 2
 RECEIVE_ALLOWANCE = GIB // 4
+REGIONS_DEFAULT = GIB
 ROUND_TO = GIB // 4
 UNITS = {"": 1, "B": 1, "KiB": 1024, "MiB": 1024 ** 2, "GiB": GIB, "Ki": 1024, "Mi": 1024 ** 2, "Gi": GIB}
 SIZE = re.compile(r'"?(\d+)([A-Za-z]*)"?$')
@@ -31,9 +32,13 @@ def bytes_of(text):
     return int(number) * UNITS[unit]
 
 
-def needed(arena, quota, receive=RECEIVE_ALLOWANCE):
-    more = max(0, receive - RECEIVE_ALLOWANCE)
-    return -(-(arena + quota + HEAP_ALLOWANCE + more) // ROUND_TO) * ROUND_TO
+def needed(settings):
+    more = max(0, bytes_of(settings.get("receive-bytes", RECEIVE_ALLOWANCE)) - RECEIVE_ALLOWANCE)
+    # Host memory of regions is the server's, whoever uses it.
+    if settings.get("regions-socket", "none").strip('"') != "none":
+        more += bytes_of(settings.get("regions-bytes", REGIONS_DEFAULT))
+    total = bytes_of(settings["arena-bytes"]) + bytes_of(settings["memory-quota"]) + HEAP_ALLOWANCE + more
+    return -(-total // ROUND_TO) * ROUND_TO
 
 
 def kubernetes_size(size):
@@ -66,8 +71,7 @@ def main():
     arguments = parser.parse_args()
     container = container_of(yaml.safe_load_all(sys.stdin))
     settings = settings_of(environment_of(container), arguments.server)
-    size = needed(bytes_of(settings["arena-bytes"]), bytes_of(settings["memory-quota"]),
-                  bytes_of(settings.get("receive-bytes", RECEIVE_ALLOWANCE)))
+    size = needed(settings)
     print(kubernetes_size(size))
     resources = container["resources"]
     stated = {resources["requests"]["memory"], resources["limits"]["memory"]}

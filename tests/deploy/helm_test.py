@@ -29,6 +29,7 @@ EVERYTHING = {
     "grpcRoute": {"enabled": True, "gateway": "public", "gatewayNamespace": "gateways", "hostnames": ["a.example"]},
     "service": {"headless": False}, "priorityClassName": "high", "networkPolicy": {"clientNamespaces": ["proxies"]},
     "gpu": {"resource": "nvidia.com/mig-1g.10gb", "runtimeClassName": "nvidia"},
+    "regions": {"hostPath": "/run/softmax", "uids": 1000},
     "tolerations": [{"key": "spot", "operator": "Exists"}], "imagePullSecrets": [{"name": "registry"}]}
 # KServe has no part in tls and tokens.
 RUNTIME = {"backend": "cuda", "servingRuntime": {"enabled": True}}
@@ -148,10 +149,11 @@ class HelmTest(unittest.TestCase):
             self.assertEqual(schema_problems(objects_of(changes)), "")
 
     def test_memory_is_what_the_settings_need(self):
-        for backend in ("cpu", "cuda"):
-            container = memory.container_of(objects_of({"backend": backend}))
+        shared = {"regions": {"hostPath": "/run/softmax", "bytes": "2GiB"}, "memory": "8Gi"}
+        for changes in ({"backend": "cpu"}, {"backend": "cuda"}, shared):
+            container = memory.container_of(objects_of(changes))
             settings = memory.settings_of(memory.environment_of(container), None)
-            size = memory.needed(memory.bytes_of(settings["arena-bytes"]), memory.bytes_of(settings["memory-quota"]))
+            size = memory.needed(settings)
             self.assertEqual(memory.bytes_of(container["resources"]["limits"]["memory"]), size)
 
     def test_versions_are_the_projects(self):

@@ -56,7 +56,7 @@ class ManifestsTest(unittest.TestCase):
         for overlay, objects in self.each():
             container = memory.container_of(objects)
             settings = self.settings(container)
-            size = memory.needed(memory.bytes_of(settings["arena-bytes"]), memory.bytes_of(settings["memory-quota"]))
+            size = memory.needed(settings)
             for kind in ("requests", "limits"):
                 stated = memory.bytes_of(container["resources"][kind]["memory"])
                 self.assertEqual(stated, size, f"{overlay}: {kind}.memory should be {memory.kubernetes_size(size)}")
@@ -354,7 +354,7 @@ class ComposeTest(unittest.TestCase):
 
     def test_server_has_room_and_time(self):
         settings = memory.settings_of(self.server["environment"], SERVER)
-        size = memory.needed(memory.bytes_of(settings["arena-bytes"]), memory.bytes_of(settings["memory-quota"]))
+        size = memory.needed(settings)
         self.assertEqual(self.server["mem_limit"], f"{size // memory.GIB}g")
         drain = seconds(settings["drain-delay"]) + seconds(settings["drain-timeout"])
         self.assertEqual(seconds(self.server["stop_grace_period"]), drain + GRACE_MARGIN_S)
@@ -372,6 +372,12 @@ class ComposeTest(unittest.TestCase):
                 source = volume.split(":")[0]
                 if source.startswith("."):
                     self.assertTrue(os.path.exists(os.path.join(DEPLOY, source)), source)
+
+    def test_regions_file_has_room(self):
+        more = read_yaml("compose.regions.yaml")["services"]["softmax-server"]
+        settings = memory.settings_of({**self.server["environment"], **more["environment"],
+                                       "SOFTMAX_REGIONS_SOCKET": "/tmp/regions"}, SERVER)
+        self.assertEqual(more["mem_limit"], f"{memory.needed(settings) // memory.GIB}g")
 
     def test_gpu_file_adds_to_the_same_service(self):
         self.assertEqual(set(read_yaml("compose.gpu.yaml")["services"]), {"softmax-server"})

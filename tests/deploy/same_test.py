@@ -23,6 +23,7 @@ SETUPS = {
     "mtls": (("mtls",), {"backend": "cuda", "tls": {"secretName": "softmax-server-tls", "clientCertificates": True}}),
     "gateway": (("cpu", "gateway"),
                 {"grpcRoute": {"enabled": True, "gateway": "gateway", "gatewayNamespace": "gateway"}}),
+    "regions": (("cpu", "regions"), {"regions": {"hostPath": "/run/softmax"}, "memory": "7Gi"}),
     "any user": (("cpu", "any-user"), {"userId": ""}),
     "kserve": (("kserve",), {"servingRuntime": {"enabled": True}}),
     "kserve, any user": (("kserve", "any-user"), {"servingRuntime": {"enabled": True}, "userId": ""}),
