@@ -19,15 +19,15 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr std::uint64_t kMiB = 1 << 20;
+constexpr std::uint64_t kRegionMiB = 1 << 20;
 
 class RegionsSocket : public ::testing::Test {
  protected:
   RegionsSocket()
       : service_([this](server::Config& config) {
           config.regions_socket = folder_.path("regions");
-          config.regions_bytes = 8 * kMiB;
-          config.regions_connection_bytes = 6 * kMiB;
+          config.regions_bytes = 8 * kRegionMiB;
+          config.regions_connection_bytes = 6 * kRegionMiB;
         }) {}
 
   TempFolder folder_;
@@ -41,17 +41,17 @@ TEST_F(RegionsSocket, GetServerInfoTellsItsPathAndLimits) {
   ASSERT_TRUE(stub->GetServerInfo(&context, {}, &info).ok());
   ASSERT_TRUE(info.has_regions());
   EXPECT_EQ(info.regions().socket(), folder_.path("regions"));
-  EXPECT_EQ(info.regions().max_bytes(), 8 * kMiB);
-  EXPECT_EQ(info.regions().max_bytes_per_connection(), 6 * kMiB);
+  EXPECT_EQ(info.regions().max_bytes(), 8 * kRegionMiB);
+  EXPECT_EQ(info.regions().max_bytes_per_connection(), 6 * kRegionMiB);
   EXPECT_EQ(info.regions().max_device_bytes(), 0u);
-  EXPECT_EQ(info.regions().max_tensor_bytes(), 6 * kMiB);
+  EXPECT_EQ(info.regions().max_tensor_bytes(), 6 * kRegionMiB);
 }
 
 TEST_F(RegionsSocket, MetricsCountWhatIsGivenOutAndRefused) {
   RegionClient client(folder_.path("regions"));
-  const auto answer = client.Allocate(kMiB);
+  const auto answer = client.Allocate(kRegionMiB);
   ASSERT_TRUE(answer && answer->reply.status().code() == 0);
-  const auto refused = client.Allocate(7 * kMiB);
+  const auto refused = client.Allocate(7 * kRegionMiB);
   ASSERT_TRUE(refused && refused->reply.status().code() == grpc::INVALID_ARGUMENT);
   const auto location = client::ParseHttpLocation("http://" + service_.server().metrics_address(), "/metrics");
   ASSERT_TRUE(location.ok());
@@ -65,12 +65,12 @@ TEST_F(RegionsSocket, MetricsCountWhatIsGivenOutAndRefused) {
 
 TEST_F(RegionsSocket, EndsWithTheDrain) {
   RegionClient client(folder_.path("regions"));
-  const auto answer = client.Allocate(kMiB);
+  const auto answer = client.Allocate(kRegionMiB);
   ASSERT_TRUE(answer && answer->reply.status().code() == 0);
   close(answer->descriptor);
   std::thread drain([this] { service_.Drain(); });
   EXPECT_TRUE(Eventually([&] { return !std::filesystem::exists(folder_.path("regions")); }));
-  const auto late = client.Allocate(kMiB);
+  const auto late = client.Allocate(kRegionMiB);
   EXPECT_TRUE(late && late->reply.status().code() == grpc::UNAVAILABLE);
   drain.join();
 }

@@ -68,7 +68,7 @@ CUmemAllocationProp PropertiesOf(int device) {
 }
 
 // Both number errors alike.
-absl::Status Failure(const char* call, int error) {
+absl::Status SharingFailure(const char* call, int error) {
   return absl::ResourceExhaustedError(absl::StrCat(call, ": ", cudaGetErrorString(static_cast<cudaError_t>(error))));
 }
 
@@ -105,21 +105,22 @@ absl::Status Make(int device, FaultPlan* faults, Mapping* mapping) {
   const cudaError_t created = MakeAllocation(faults, "cuMemCreate", [&] {
     return static_cast<cudaError_t>(driver.create(&mapping->handle, mapping->bytes, &properties, 0));
   });
-  if (created != cudaSuccess) return Failure("cuMemCreate", created);
+  if (created != cudaSuccess) return SharingFailure("cuMemCreate", created);
   if (CUresult e = driver.reserve(&mapping->address, mapping->bytes, 0, 0, 0)) {
-    return Failure("cuMemAddressReserve", e);
+    return SharingFailure("cuMemAddressReserve", e);
   }
-  if (CUresult e = driver.map(mapping->address, mapping->bytes, 0, mapping->handle, 0)) return Failure("cuMemMap", e);
+  if (CUresult e = driver.map(mapping->address, mapping->bytes, 0, mapping->handle, 0))
+    return SharingFailure("cuMemMap", e);
   mapping->is_mapped = true;
   const CUmemAccessDesc access{properties.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
   if (CUresult e = driver.set_access(mapping->address, mapping->bytes, &access, 1)) {
-    return Failure("cuMemSetAccess", e);
+    return SharingFailure("cuMemSetAccess", e);
   }
-  if (cudaError_t e = Clear(mapping->address, mapping->bytes)) return Failure("cudaMemsetAsync", e);
+  if (cudaError_t e = Clear(mapping->address, mapping->bytes)) return SharingFailure("cudaMemsetAsync", e);
   if (CUresult e =
           driver.export_handle(&mapping->descriptor, mapping->handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0)) {
     mapping->descriptor = -1;
-    return Failure("cuMemExportToShareableHandle", e);
+    return SharingFailure("cuMemExportToShareableHandle", e);
   }
   return absl::OkStatus();
 }
@@ -148,7 +149,7 @@ absl::StatusOr<SharedMemory> MakeRegisteredPages(std::uint64_t bytes, const std:
     (void)cudaGetLastError();
     close(memory->descriptor);
     memory->free();
-    return Failure("cudaHostRegister", error);
+    return SharingFailure("cudaHostRegister", error);
   }
   memory->free = [data = memory->data, free = std::move(memory->free)] {
     // After a device's failure this fails as well: then devices may still have the pages, and they stay.
@@ -172,7 +173,7 @@ std::uint64_t SharedDevicePageBytes(int device) {
 }
 
 absl::StatusOr<SharedMemory> MakeSharedDeviceMemory(int device, std::uint64_t bytes, FaultPlan* faults) {
-  if (cudaError_t e = cudaSetDevice(device)) return Failure("cudaSetDevice", e);
+  if (cudaError_t e = cudaSetDevice(device)) return SharingFailure("cudaSetDevice", e);
   Mapping mapping{FindDriver(), bytes};
   if (absl::Status status = Make(device, faults, &mapping); !status.ok()) {
     mapping.Undo();

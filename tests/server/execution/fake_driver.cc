@@ -35,20 +35,20 @@ Pretended& driver() {
 
 bool Refuses(const char* name) { return driver().refused == name; }
 
-CUresult GetAttribute(int* value, CUdevice_attribute attribute, CUdevice /*device*/) {
+CUresult DriverGetAttribute(int* value, CUdevice_attribute attribute, CUdevice /*device*/) {
   EXPECT_EQ(attribute, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
   *value = Refuses("cuDeviceGetAttribute") ? 0 : 1;
   return CUDA_SUCCESS;
 }
 
-CUresult GetGranularity(std::size_t* bytes, const CUmemAllocationProp* /*properties*/,
-                        CUmemAllocationGranularity_flags /*option*/) {
+CUresult DriverGetGranularity(std::size_t* bytes, const CUmemAllocationProp* /*properties*/,
+                              CUmemAllocationGranularity_flags /*option*/) {
   *bytes = kGranularity;
   return CUDA_SUCCESS;
 }
 
-CUresult Create(CUmemGenericAllocationHandle* handle, std::size_t bytes, const CUmemAllocationProp* properties,
-                unsigned long long /*flags*/) {
+CUresult DriverCreate(CUmemGenericAllocationHandle* handle, std::size_t bytes, const CUmemAllocationProp* properties,
+                      unsigned long long /*flags*/) {
   EXPECT_EQ(bytes % kGranularity, 0u);
   EXPECT_EQ(properties->requestedHandleTypes, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
   if (Refuses("cuMemCreate")) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -62,21 +62,21 @@ CUresult Create(CUmemGenericAllocationHandle* handle, std::size_t bytes, const C
   return CUDA_SUCCESS;
 }
 
-CUresult Release(CUmemGenericAllocationHandle handle) {
+CUresult DriverRelease(CUmemGenericAllocationHandle handle) {
   EXPECT_EQ(driver().handles.erase(handle), 1u);
   close(static_cast<int>(handle));
   return CUDA_SUCCESS;
 }
 
-CUresult Export(void* descriptor, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType /*type*/,
-                unsigned long long /*flags*/) {
+CUresult DriverExport(void* descriptor, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType /*type*/,
+                      unsigned long long /*flags*/) {
   if (Refuses("cuMemExportToShareableHandle")) return CUDA_ERROR_OUT_OF_MEMORY;
   *static_cast<int*>(descriptor) = dup(static_cast<int>(handle));
   return CUDA_SUCCESS;
 }
 
-CUresult Reserve(CUdeviceptr* address, std::size_t bytes, std::size_t /*alignment*/, CUdeviceptr /*wanted*/,
-                 unsigned long long /*flags*/) {
+CUresult DriverReserve(CUdeviceptr* address, std::size_t bytes, std::size_t /*alignment*/, CUdeviceptr /*wanted*/,
+                       unsigned long long /*flags*/) {
   if (Refuses("cuMemAddressReserve")) return CUDA_ERROR_OUT_OF_MEMORY;
   void* const data = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   *address = reinterpret_cast<CUdeviceptr>(data);
@@ -84,15 +84,15 @@ CUresult Reserve(CUdeviceptr* address, std::size_t bytes, std::size_t /*alignmen
   return CUDA_SUCCESS;
 }
 
-CUresult FreeAddress(CUdeviceptr address, std::size_t bytes) {
+CUresult DriverFreeAddress(CUdeviceptr address, std::size_t bytes) {
   EXPECT_EQ(driver().mappings.count(address), 0u) << "it is mapped";
   EXPECT_EQ(driver().addresses.erase(address), 1u);
   munmap(reinterpret_cast<void*>(address), bytes);
   return CUDA_SUCCESS;
 }
 
-CUresult Map(CUdeviceptr address, std::size_t bytes, std::size_t /*offset*/, CUmemGenericAllocationHandle handle,
-             unsigned long long /*flags*/) {
+CUresult DriverMap(CUdeviceptr address, std::size_t bytes, std::size_t /*offset*/, CUmemGenericAllocationHandle handle,
+                   unsigned long long /*flags*/) {
   if (Refuses("cuMemMap")) return CUDA_ERROR_OUT_OF_MEMORY;
   EXPECT_EQ(driver().addresses[address], bytes);
   mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, static_cast<int>(handle), 0);
@@ -100,13 +100,13 @@ CUresult Map(CUdeviceptr address, std::size_t bytes, std::size_t /*offset*/, CUm
   return CUDA_SUCCESS;
 }
 
-CUresult Unmap(CUdeviceptr address, std::size_t bytes) {
+CUresult DriverUnmap(CUdeviceptr address, std::size_t bytes) {
   EXPECT_EQ(driver().mappings.erase(address), 1u);
   mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
   return CUDA_SUCCESS;
 }
 
-CUresult SetAccess(CUdeviceptr address, std::size_t bytes, const CUmemAccessDesc* access, std::size_t count) {
+CUresult DriverSetAccess(CUdeviceptr address, std::size_t bytes, const CUmemAccessDesc* access, std::size_t count) {
   if (Refuses("cuMemSetAccess")) return CUDA_ERROR_OUT_OF_MEMORY;
   EXPECT_EQ(count, 1u);
   EXPECT_EQ(access->flags, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
@@ -116,16 +116,16 @@ CUresult SetAccess(CUdeviceptr address, std::size_t bytes, const CUmemAccessDesc
 
 const std::map<std::string, void*>& Functions() {
   static const std::map<std::string, void*> functions = {
-      {"cuDeviceGetAttribute", reinterpret_cast<void*>(&GetAttribute)},
-      {"cuMemGetAllocationGranularity", reinterpret_cast<void*>(&GetGranularity)},
-      {"cuMemCreate", reinterpret_cast<void*>(&Create)},
-      {"cuMemRelease", reinterpret_cast<void*>(&Release)},
-      {"cuMemExportToShareableHandle", reinterpret_cast<void*>(&Export)},
-      {"cuMemAddressReserve", reinterpret_cast<void*>(&Reserve)},
-      {"cuMemAddressFree", reinterpret_cast<void*>(&FreeAddress)},
-      {"cuMemMap", reinterpret_cast<void*>(&Map)},
-      {"cuMemUnmap", reinterpret_cast<void*>(&Unmap)},
-      {"cuMemSetAccess", reinterpret_cast<void*>(&SetAccess)}};
+      {"cuDeviceGetAttribute", reinterpret_cast<void*>(&DriverGetAttribute)},
+      {"cuMemGetAllocationGranularity", reinterpret_cast<void*>(&DriverGetGranularity)},
+      {"cuMemCreate", reinterpret_cast<void*>(&DriverCreate)},
+      {"cuMemRelease", reinterpret_cast<void*>(&DriverRelease)},
+      {"cuMemExportToShareableHandle", reinterpret_cast<void*>(&DriverExport)},
+      {"cuMemAddressReserve", reinterpret_cast<void*>(&DriverReserve)},
+      {"cuMemAddressFree", reinterpret_cast<void*>(&DriverFreeAddress)},
+      {"cuMemMap", reinterpret_cast<void*>(&DriverMap)},
+      {"cuMemUnmap", reinterpret_cast<void*>(&DriverUnmap)},
+      {"cuMemSetAccess", reinterpret_cast<void*>(&DriverSetAccess)}};
   return functions;
 }
 
