@@ -52,11 +52,11 @@ class BatchCall {
     for (std::size_t i = 0; i < items_.size(); ++i) {
       absl::Status status = CheckRequest(items_[i].input, items_[i].options);
       if (status.ok()) {
-        auto known = core_.server.CheckLimits(items_[i].input, items_[i].options, RetryPlan::Clock::now());
+        auto known = KnownLimits(i);
         const auto patience =
             std::min<std::chrono::nanoseconds>(kQuestionPatience, deadline_ - RetryPlan::Clock::now());
         if (!known && !std::exchange(asked, true) && AskServer(core_, patience, {.max_attempts = 1}).ok()) {
-          known = core_.server.CheckLimits(items_[i].input, items_[i].options, RetryPlan::Clock::now());
+          known = KnownLimits(i);
         }
         status = known.value_or(absl::OkStatus());
       }
@@ -67,6 +67,15 @@ class BatchCall {
       }
     }
     sent_ = open_;
+  }
+
+  std::optional<absl::Status> KnownLimits(std::size_t i) const {
+    return core_.server.CheckLimits(items_[i].input, items_[i].options, RetryPlan::Clock::now(),
+                                    PlacementOf(i).travelling());
+  }
+
+  Placement PlacementOf(std::size_t i) const {
+    return client::PlacementOf(core_.regions, items_[i].input, items_[i].options);
   }
 
   void RunRound(const Connection& connection) {
@@ -136,9 +145,10 @@ class BatchCall {
       if (status.ok()) core_.budget.OnSuccess();
       progress = progress || status.ok();
       const auto advice = RetryAdviceOf(status);
-      const bool again =
-          (!advice || *advice >= 0) && (status.code() == absl::StatusCode::kUnavailable ||
-                                        (status.code() == absl::StatusCode::kResourceExhausted && advice));
+      const bool again = (!advice || *advice >= 0) &&
+                         (status.code() == absl::StatusCode::kUnavailable ||
+                          (status.code() == absl::StatusCode::kResourceExhausted && advice)) &&
+                         PlacementOf(i).MayRepeat(status);
       if (!again) continue;
       left.push_back(i);
       code = status.code();

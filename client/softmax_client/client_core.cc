@@ -1,6 +1,8 @@
 #include "client/softmax_client/client_core.h"
 
+#include "client/softmax_client/fetch_server_info.h"
 #include "client/softmax_client/header_text.h"
+#include "client/softmax_client/proxy.h"
 
 namespace softmax::client {
 
@@ -12,6 +14,24 @@ absl::Status ClientCore::Prepare(grpc::ClientContext* context,
   absl::Status status = CheckHeaderText("bearer_token", token);
   if (status.ok()) context->AddMetadata("authorization", "Bearer " + token);
   return status;
+}
+
+absl::StatusOr<std::string> ClientCore::RegionsSocket() {
+  const std::string& target = options.target;
+  if (!pool.has_one_address()) {
+    return absl::FailedPreconditionError(target + ": regions need a target that is one server");
+  }
+  if (!options.regions_socket.empty()) return options.regions_socket;
+  if (!IsOnThisMachine(target)) {
+    return absl::FailedPreconditionError(
+        target +
+        ": regions need a target that is this machine (unix:, localhost or a loopback address), or "
+        "regions_socket set to its --regions-socket");
+  }
+  const auto info = AskServer(*this, options.deadline, options.retry);
+  if (!info.ok()) return info.status();
+  if (info->regions) return info->regions->socket;
+  return absl::UnimplementedError(target + ": the server shares no memory (--regions-socket)");
 }
 
 absl::Status ClientCore::StatusOf(const Ended& ended, std::optional<std::chrono::nanoseconds> timeout) {

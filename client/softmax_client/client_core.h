@@ -13,6 +13,7 @@
 #include "client/softmax_client/failure.h"
 #include "client/softmax_client/known_server.h"
 #include "client/softmax_client/options.h"
+#include "client/softmax_client/regions.h"
 #include "client/softmax_client/retry.h"
 #include "client/softmax_client/target.h"
 
@@ -21,7 +22,10 @@ namespace softmax::client {
 // What all calls of one client share. Each part is thread-safe; outlives every call.
 struct ClientCore {
   ClientCore(ClientOptions client_options, std::vector<Address> addresses)
-      : options(std::move(client_options)), pool(options, std::move(addresses)), budget(options.retry) {}
+      : options(std::move(client_options)),
+        pool(options, std::move(addresses)),
+        budget(options.retry),
+        regions([this] { return RegionsSocket(); }, options.deadline) {}
 
   // What every attempt takes with it: how long it may take, and who asks. INVALID_ARGUMENT: the caller's token cannot
   // be sent, and so the attempt must not be made.
@@ -33,11 +37,16 @@ struct ClientCore {
   // An attempt that failed now, for RetryPlan.
   AttemptFailure FailureOf(absl::StatusCode code, std::optional<std::int64_t> pushback_ms);
 
+  // The path of the server's regions socket. FAILED_PRECONDITION: the target is not one server of this machine;
+  // UNIMPLEMENTED: it shares no memory.
+  absl::StatusOr<std::string> RegionsSocket();
+
   const ClientOptions options;
   ConnectionPool pool;
   RetryBudget budget;
   Counters counters;
   KnownServer server;
+  Regions regions;
 };
 
 }  // namespace softmax::client

@@ -53,6 +53,7 @@ class ConnectionPool {
   Connection Next(std::size_t avoid = kAvoidNone);
 
   const std::string& AddressOf(const Connection& connection) const { return addresses_[connection.address].target; }
+  bool has_one_address() const { return addresses_.size() == 1 && !addresses_[0].by_name; }
   const Security& security() const { return security_; }
   bool AnyReady();
 

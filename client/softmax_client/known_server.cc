@@ -38,17 +38,19 @@ void KnownServer::CannotTell() {
 }
 
 std::optional<absl::Status> KnownServer::CheckLimits(const TensorView& input, const SoftmaxOptions& options,
-                                                     Clock::time_point now) const {
+                                                     Clock::time_point now, const Travelling& travelling) const {
+  const std::uint64_t answer = AnswerBytes(input, options.output_dtype.value_or(input.dtype));
   const std::uint64_t bytes =
-      std::max<std::uint64_t>(input.data.size(), AnswerBytes(input, options.output_dtype.value_or(input.dtype)));
+      std::max<std::uint64_t>(travelling.input ? input.data.size() : 0, travelling.output ? answer : 0);
   MutexLock lock(mu_);
   if (!info_) return bytes < kAskBeforeBytes || cannot_tell_ ? std::make_optional(absl::OkStatus()) : std::nullopt;
-  const absl::Status status = Check(input, options);
+  const absl::Status status = Check(input, options, travelling);
   if (status.ok() || now - learnt_ < kFresh) return status;
   return std::nullopt;
 }
 
-absl::Status KnownServer::Check(const TensorView& input, const SoftmaxOptions& options) const {
+absl::Status KnownServer::Check(const TensorView& input, const SoftmaxOptions& options,
+                                const Travelling& travelling) const {
   const DataType output_dtype = options.output_dtype.value_or(input.dtype);
   const ServerLimits& limits = info_->limits;
   const std::string server = address_ + ": ";
@@ -61,7 +63,12 @@ absl::Status KnownServer::Check(const TensorView& input, const SoftmaxOptions& o
                                       std::string(NameOf(options.operation)));
   }
   // The codes are those that the server itself would answer with.
-  if (limits.max_request_bytes != 0 && input.data.size() > limits.max_request_bytes) {
+  const std::uint64_t most_in_region = info_->regions ? info_->regions->max_tensor_bytes : 0;
+  if (!travelling.input) {
+    if (most_in_region != 0 && input.data.size() > most_in_region) {
+      return TooLarge(server + "data", input.data.size(), "regions.max_tensor_bytes", most_in_region);
+    }
+  } else if (limits.max_request_bytes != 0 && input.data.size() > limits.max_request_bytes) {
     return TooLarge(server + "data", input.data.size(), "max_request_bytes", limits.max_request_bytes);
   }
   if (options.summary.top_k > limits.max_top_k) {
@@ -70,6 +77,10 @@ absl::Status KnownServer::Check(const TensorView& input, const SoftmaxOptions& o
   }
   if (options.summary.any() && !options.summary.full) return absl::OkStatus();
   const std::uint64_t answer = AnswerBytes(input, output_dtype);
+  if (!travelling.output) {
+    if (most_in_region == 0 || answer <= most_in_region) return absl::OkStatus();
+    return TooLarge(server + "output_dtype: the answer", answer, "regions.max_tensor_bytes", most_in_region);
+  }
   if (limits.max_response_bytes != 0 && answer > limits.max_response_bytes) {
     return TooLarge(server + "output_dtype: the answer", answer, "max_response_bytes", limits.max_response_bytes);
   }

@@ -11,6 +11,12 @@
 
 namespace softmax::client {
 
+// Which tensors of a request go in messages; the others lie in regions.
+struct Travelling {
+  bool input = true;
+  bool output = true;
+};
+
 // What the client has learnt from GetServerInfo, to refuse with a clear message, before they are sent, requests that
 // the server does not take. Thread-safe. No gRPC here.
 class KnownServer {
@@ -23,11 +29,12 @@ class KnownServer {
 
   // What is known against this request. Nothing: the server has to be asked first, which is worth a round trip for
   // large tensors, and before refusing one for what was learnt long ago.
-  std::optional<absl::Status> CheckLimits(const TensorView& input, const SoftmaxOptions& options,
-                                          Clock::time_point now) const;
+  std::optional<absl::Status> CheckLimits(const TensorView& input, const SoftmaxOptions& options, Clock::time_point now,
+                                          const Travelling& travelling = {}) const;
 
  private:
-  absl::Status Check(const TensorView& input, const SoftmaxOptions& options) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status Check(const TensorView& input, const SoftmaxOptions& options, const Travelling& travelling) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   mutable Mutex mu_;
   bool cannot_tell_ ABSL_GUARDED_BY(mu_) = false;

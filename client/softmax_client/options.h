@@ -69,6 +69,9 @@ struct ClientOptions {
   // Several servers, and names of `dns:///`: those that do not report SERVING (grpc.health.v1) get no calls. A server
   // that does not offer the health service counts as healthy.
   bool health_checks = true;
+  // The server's --regions-socket, as this process sees it. Empty: where GetServerInfo says, and only for a target that
+  // is this machine: unix:, localhost or a loopback address.
+  std::string regions_socket;
   // Unset: plain text.
   std::optional<TlsOptions> tls;
   // The name that is asked for, and that a certificate must have, instead of the target's host.
@@ -81,11 +84,17 @@ struct ClientOptions {
 
 struct SoftmaxOptions {
   Operation operation = Operation::kSoftmax;
-  std::optional<std::int32_t> axis;                 // negative counts from the end; unset: the last
-  std::optional<double> scale;                      // finite and > 0; unset: 1
-  std::optional<DataType> output_dtype;             // unset: the input's
-  std::span<const std::uint32_t> lengths;           // empty, or one per row; read before the call returns
-  SummaryOptions summary;                           // nothing: the whole tensor; its indices are read like the lengths
+  std::optional<std::int32_t> axis;        // negative counts from the end; unset: the last
+  std::optional<double> scale;             // finite and > 0; unset: 1
+  std::optional<DataType> output_dtype;    // unset: the input's
+  std::span<const std::uint32_t> lengths;  // empty, or one per row; read before the call returns
+  SummaryOptions summary;                  // nothing: the whole tensor; its indices are read like the lengths
+  // Where the answer's elements are put, exactly their bytes, instead of memory of the Tensor's own, which then looks
+  // at them there; it may be the input's memory. Untouched when the answer is not OK, unless it lies in a region: then
+  // the server writes there, and may do so even when the call has ended otherwise than well (but for refusals:
+  // INVALID_ARGUMENT, NOT_FOUND, RESOURCE_EXHAUSTED), so that a new region is safest for the next call. Such a call is
+  // tried again only after a refusal. Empty: memory of the Tensor's own.
+  std::span<std::byte> output;
   std::optional<std::chrono::nanoseconds> timeout;  // above 0; unset: the client's deadline (a stream: none)
   // A stop request ends the call with CANCELLED, whatever it is waiting for. Not for requests of a stream, which is
   // cancelled as a whole.
@@ -116,6 +125,16 @@ struct BatchOptions {
   std::size_t max_requests_per_message = 64;
 };
 
+// Of memory that the server shares with processes of its machine (region.h). Bytes.
+struct RegionLimits {
+  std::string socket;  // as the server sees it
+  std::uint64_t max_bytes = 0;
+  std::uint64_t max_bytes_per_connection = 0;
+  std::uint64_t max_device_bytes = 0;  // of each device; 0: none
+  std::uint64_t max_device_bytes_per_connection = 0;
+  std::uint64_t max_tensor_bytes = 0;  // of a tensor in a region, where max_request_bytes is the limit of others
+};
+
 struct ServerLimits {
   std::uint64_t max_request_bytes = 0;
   std::uint64_t max_response_bytes = 0;
@@ -138,6 +157,7 @@ struct ServerInfo {
   bool degraded = false;                  // a device was lost; the server will leave
   std::vector<std::string> lost_devices;  // number, name and why
   bool unsafe_testing = false;
+  std::optional<RegionLimits> regions;  // unset: it shares no memory
 };
 
 // What a client has done so far. Requests of streams are not counted; those of batches are.

@@ -32,6 +32,41 @@ std::string Described(std::uint64_t dtype, std::size_t rank, const std::array<st
   return absl::StrCat(name, " [", absl::StrJoin(shape.begin(), shape.begin() + rank, ", "), "]");
 }
 
+std::optional<PlaceFields> FieldsOf(const RegionPlace& place) {
+  if (!place) return std::nullopt;
+  return PlaceFields{place.region->token(), place.offset};
+}
+
+// Of a summary with these parts: each begins at a multiple of 8.
+std::uint64_t BytesOf(const std::array<std::uint64_t, Summary::kParts>& parts) {
+  std::uint64_t bytes = 0;
+  for (const std::uint64_t part : parts) bytes += (part + 7) / 8 * 8;
+  return bytes;
+}
+
+absl::Status WrongSize(absl::string_view field, std::uint64_t has, std::uint64_t needed) {
+  return absl::InvalidArgumentError(absl::StrCat(field, ": ", has, " bytes, but the answer has ", needed));
+}
+
+// Where the caller wants the answer.
+absl::Status CheckOutputs(const TensorView& input, const SoftmaxOptions& options) {
+  const SummaryOptions& summary = options.summary;
+  const ExpectedAnswer expected(input, options);
+  if (!options.output.empty()) {
+    if (!expected.has_tensor) {
+      return absl::InvalidArgumentError("output: has bytes, but summary without full asks for no tensor");
+    }
+    const std::uint64_t bytes = input.data.size() / SizeOf(input.dtype) * SizeOf(expected.dtype);
+    if (options.output.size() != bytes) return WrongSize("output", options.output.size(), bytes);
+  }
+  if (summary.output.empty()) return absl::OkStatus();
+  if (reinterpret_cast<std::uintptr_t>(summary.output.data()) % 8 != 0) {
+    return absl::InvalidArgumentError("summary.output: its address must be a multiple of 8");
+  }
+  const std::uint64_t bytes = BytesOf(expected.part_bytes);
+  return summary.output.size() == bytes ? absl::OkStatus() : WrongSize("summary.output", summary.output.size(), bytes);
+}
+
 absl::Status CheckSummary(std::span<const std::int64_t> shape, std::int32_t axis, const SummaryOptions& summary) {
   const std::uint64_t rows = RowsOf(shape, axis);
   const std::size_t count = summary.indices.size();
@@ -113,10 +148,22 @@ absl::Status CheckRequest(const TensorView& input, const SoftmaxOptions& options
   if (options.scale && !(std::isfinite(*options.scale) && *options.scale > 0)) {
     return absl::InvalidArgumentError(absl::StrCat("scale: ", *options.scale, ", must be finite and above 0"));
   }
-  return CheckSummary(input.shape, axis < 0 ? axis + signed_rank : axis, options.summary);
+  absl::Status status = CheckSummary(input.shape, axis < 0 ? axis + signed_rank : axis, options.summary);
+  return status.ok() ? CheckOutputs(input, options) : status;
 }
 
-OutgoingRequest MakeRequest(const TensorView& input, const SoftmaxOptions& options, std::uint64_t id, Framing framing) {
+std::size_t SummaryBytes(const TensorView& input, const SoftmaxOptions& options) {
+  return BytesOf(ExpectedAnswer(input, options).part_bytes);
+}
+
+Placement PlacementOf(const Regions& regions, const TensorView& input, const SoftmaxOptions& options) {
+  return {regions.Find(input.data, SizeOf(input.dtype)),
+          regions.Find(options.output, SizeOf(options.output_dtype.value_or(input.dtype))),
+          regions.Find(options.summary.output, 8)};
+}
+
+OutgoingRequest MakeRequest(const TensorView& input, const SoftmaxOptions& options, const Placement& placement,
+                            std::uint64_t id, Framing framing) {
   RequestFields fields;
   fields.id = id;
   fields.operation = options.operation;
@@ -131,11 +178,18 @@ OutgoingRequest MakeRequest(const TensorView& input, const SoftmaxOptions& optio
   }
   fields.dtype = input.dtype;
   fields.shape = input.shape;
-  fields.data_bytes = input.data.size();
+  fields.place = FieldsOf(placement.input);
+  fields.output_place = FieldsOf(placement.output);
+  fields.summary_place = FieldsOf(placement.summary);
+  fields.data_bytes = placement.input ? 0 : input.data.size();
 
   OutgoingRequest request;
   std::string bytes;
   AppendRequestHeader(fields, framing, &bytes);
+  if (placement.input) {
+    request.slices.emplace_back(bytes);
+    return request;
+  }
   if (input.data.size() < kCopyBelowBytes) {
     bytes.append(reinterpret_cast<const char*>(input.data.data()), input.data.size());
     request.slices.emplace_back(bytes);
@@ -146,8 +200,13 @@ OutgoingRequest MakeRequest(const TensorView& input, const SoftmaxOptions& optio
   return request;
 }
 
-ExpectedAnswer::ExpectedAnswer(const TensorView& input, const SoftmaxOptions& options)
-    : dtype(options.output_dtype.value_or(input.dtype)), rank(input.shape.size()) {
+ExpectedAnswer::ExpectedAnswer(const TensorView& input, const SoftmaxOptions& options, const Placement& placement)
+    : dtype(options.output_dtype.value_or(input.dtype)),
+      rank(input.shape.size()),
+      output(options.output),
+      summary_output(options.summary.output),
+      output_place(FieldsOf(placement.output)),
+      summary_place(FieldsOf(placement.summary)) {
   std::copy(input.shape.begin(), input.shape.end(), shape.begin());
   const SummaryOptions& summary = options.summary;
   has_summary = summary.any();
@@ -172,7 +231,11 @@ absl::Status CheckAnswer(const ResponseFields& fields, const ExpectedAnswer& exp
     return absl::InternalError(
         "the server's answer has no summary; max_top_k of its limits tells whether it knows any");
   }
-  if (expected.has_summary && fields.part_bytes != expected.part_bytes) {
+  if (expected.has_summary && fields.summary_place != expected.summary_place) {
+    return absl::InternalError("the server's answer has its summary in another place than was asked for");
+  }
+  if (expected.has_summary &&
+      fields.part_bytes != (expected.summary_place ? decltype(fields.part_bytes)() : expected.part_bytes)) {
     return absl::InternalError("the server's answer has a summary of other parts or sizes than was asked for");
   }
   if (!expected.has_tensor) return absl::OkStatus();
@@ -182,8 +245,12 @@ absl::Status CheckAnswer(const ResponseFields& fields, const ExpectedAnswer& exp
     return absl::InternalError("the server's answer is " + Described(fields.dtype, fields.rank, fields.shape) +
                                ", and " + Described(wanted, expected.rank, expected.shape) + " was asked for");
   }
+  if (fields.place != expected.output_place) {
+    return absl::InternalError("the server's answer is in another place than was asked for");
+  }
   const auto elements = ElementsOf({fields.shape.data(), fields.rank});
-  if (!elements || *elements * SizeOf(expected.dtype) != fields.payload_bytes) {
+  const std::uint64_t needed = expected.output_place ? 0 : elements.value_or(0) * SizeOf(expected.dtype);
+  if (!elements || needed != fields.payload_bytes) {
     return absl::InternalError("the server's answer has " + std::to_string(fields.payload_bytes) +
                                " bytes, which is not what its shape needs");
   }
@@ -191,14 +258,16 @@ absl::Status CheckAnswer(const ResponseFields& fields, const ExpectedAnswer& exp
 }
 
 Tensor TakeTensor(Pieces message, const ResponseFields& fields, const ExpectedAnswer& expected) {
-  Tensor tensor(expected.dtype, {expected.shape.begin(), expected.shape.begin() + expected.rank},
-                expected.has_tensor ? fields.payload_bytes : 0);
-  if (expected.has_tensor) {
+  std::vector<std::int64_t> shape(expected.shape.begin(), expected.shape.begin() + expected.rank);
+  Tensor tensor = expected.output.empty()
+                      ? Tensor(expected.dtype, std::move(shape), expected.has_tensor ? fields.payload_bytes : 0)
+                      : Tensor(expected.dtype, std::move(shape), expected.output, nullptr);
+  if (expected.has_tensor && !expected.output_place) {
     CopyFromSlices(message, fields.payload_offset, fields.payload_bytes, tensor.mutable_data().data());
   }
   tensor.set_timing(fields.timing);
   if (!expected.has_summary) return tensor;
-  Summary summary(expected.dtype, expected.number_size, expected.part_bytes);
+  Summary summary(expected.dtype, expected.number_size, expected.part_bytes, expected.summary_output);
   for (std::size_t i = 0; i < Summary::kParts; ++i) {
     CopyFromSlices(message, fields.part_offset[i], fields.part_bytes[i],
                    summary.mutable_part(static_cast<Summary::Part>(i)));

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "client/softmax_client/known_server.h"
+#include "client/softmax_client/regions.h"
 #include "client/softmax_client/softmax_client.h"
 #include "client/softmax_client/wire.h"
 #include "common/base/mutex.h"
@@ -39,6 +41,22 @@ class Loan {
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
 };
 
+// Where those parts of a request and its answer lie that do not travel.
+struct Placement {
+  RegionPlace input;
+  RegionPlace output;
+  RegionPlace summary;
+
+  Travelling travelling() const { return {!input, !output}; }
+  // Whether a request that ended so may be sent again. Not where it may still run, and write its answer when that place
+  // is another call's.
+  bool MayRepeat(const absl::Status& status) const {
+    return (!output && !summary) || status.code() == absl::StatusCode::kResourceExhausted;
+  }
+};
+
+Placement PlacementOf(const Regions& regions, const TensorView& input, const SoftmaxOptions& options);
+
 // A request ready to be sent.
 struct OutgoingRequest {
   std::vector<grpc::Slice> slices;
@@ -49,12 +67,14 @@ struct OutgoingRequest {
 // a clear message.
 absl::Status CheckRequest(const TensorView& input, const SoftmaxOptions& options);
 
-OutgoingRequest MakeRequest(const TensorView& input, const SoftmaxOptions& options, std::uint64_t id, Framing framing);
+OutgoingRequest MakeRequest(const TensorView& input, const SoftmaxOptions& options, const Placement& placement,
+                            std::uint64_t id, Framing framing);
 
-// What the answer to a request has to be. A copy: the caller's own shape may be gone when the answer comes.
+// What the answer to a request has to be, and where it is to be put. A copy: the caller's own shape may be gone when
+// the answer comes.
 struct ExpectedAnswer {
   ExpectedAnswer() = default;
-  ExpectedAnswer(const TensorView& input, const SoftmaxOptions& options);
+  ExpectedAnswer(const TensorView& input, const SoftmaxOptions& options, const Placement& placement = {});
 
   DataType dtype = DataType::kFloat32;
   std::size_t rank = 0;
@@ -63,12 +83,17 @@ struct ExpectedAnswer {
   bool has_summary = false;
   std::size_t number_size = 4;  // of a summary's numbers
   std::array<std::uint64_t, Summary::kParts> part_bytes = {};
+  std::span<std::byte> output;          // empty: memory of the tensor's own
+  std::span<std::byte> summary_output;  // the same
+  std::optional<PlaceFields> output_place;
+  std::optional<PlaceFields> summary_place;
 };
 
 // OK, or the server's refusal with its advice; INTERNAL when it is no answer to such a request.
 absl::Status CheckAnswer(const ResponseFields& fields, const ExpectedAnswer& expected);
 
-// The tensor of an answer that CheckAnswer found good, with its bytes and its summary's copied out of the message.
+// The tensor of an answer that CheckAnswer found good, with its bytes and its summary's copied out of the message, if
+// they came in it.
 Tensor TakeTensor(Pieces message, const ResponseFields& fields, const ExpectedAnswer& expected);
 
 // The same status with the server's address before the message.

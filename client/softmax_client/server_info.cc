@@ -60,6 +60,27 @@ bool ReadLimits(WireCursor* cursor, ServerLimits* limits) {
   });
 }
 
+bool ReadRegions(WireCursor* cursor, RegionLimits* limits) {
+  return ForEachFieldInside(cursor, [&](std::uint32_t tag) {
+    switch (tag) {
+      case kRegionLimitsSocket:
+        return ReadText(cursor, &limits->socket);
+      case kRegionLimitsBytes:
+        return ReadNumber(cursor, &limits->max_bytes);
+      case kRegionLimitsBytesPerConnection:
+        return ReadNumber(cursor, &limits->max_bytes_per_connection);
+      case kRegionLimitsDeviceBytes:
+        return ReadNumber(cursor, &limits->max_device_bytes);
+      case kRegionLimitsDeviceBytesPerConnection:
+        return ReadNumber(cursor, &limits->max_device_bytes_per_connection);
+      case kRegionLimitsTensorBytes:
+        return ReadNumber(cursor, &limits->max_tensor_bytes);
+      default:
+        return SkipField(cursor, tag);
+    }
+  });
+}
+
 bool ReadField(WireCursor* cursor, std::uint32_t tag, ServerInfo* info) {
   switch (tag) {
     case kInfoVersion:
@@ -86,6 +107,8 @@ bool ReadField(WireCursor* cursor, std::uint32_t tag, ServerInfo* info) {
       return ReadNumber(cursor, &info->unsafe_testing);
     case kInfoLostDevices:
       return ReadText(cursor, &info->lost_devices.emplace_back());
+    case kInfoRegions:
+      return ReadRegions(cursor, &info->regions.emplace());
     default:
       return SkipField(cursor, tag);
   }

@@ -112,19 +112,13 @@ class GrpcClient final : public Client {
     if (options.summary.any()) {
       return absl::InvalidArgumentError("summary: there is no place for it in the output; call Softmax");
     }
-    const DataType dtype = options.output_dtype.value_or(input.dtype);
-    const std::uint64_t expected = input.data.size() / SizeOf(input.dtype) * SizeOf(dtype);
-    if (output.size() != expected) {
-      return absl::InvalidArgumentError("output: " + std::to_string(output.size()) + " bytes, but the answer has " +
-                                        std::to_string(expected));
-    }
-    absl::Status status = CheckRequest(input, options);
-    if (!status.ok()) return status;
-    UnaryCall call(core_, input, options);
-    status = call.CheckLimits();
-    if (!status.ok()) return status;
-    Run(call, options);
-    return call.CopyInto(output, timing);
+    if (output.empty() && !input.data.empty())
+      return absl::InvalidArgumentError("output: 0 bytes, but the answer has some");
+    SoftmaxOptions into = options;
+    into.output = output;
+    const auto answer = Softmax(input, into);
+    if (answer.ok() && timing != nullptr) *timing = answer->timing();
+    return answer.status();
   }
 
   void SoftmaxAsync(const TensorView& input, const SoftmaxOptions& options, Callback done) override {
@@ -172,6 +166,11 @@ class GrpcClient final : public Client {
     return absl::UnavailableError(core_.options.target + ": no connection within " +
                                   std::to_string(timeout.count() / 1000000) +
                                   " ms; at last: " + std::string(why.status().message()));
+  }
+
+  absl::StatusOr<Region> AllocateRegion(std::uint64_t bytes, Memory memory,
+                                        std::optional<std::uint32_t> device) override {
+    return core_.regions.Allocate(bytes, memory, device);
   }
 
   ClientStats Stats() const override { return core_.counters.Read(); }

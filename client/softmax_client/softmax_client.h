@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "client/softmax_client/options.h"
+#include "client/softmax_client/region.h"
 #include "client/softmax_client/types.h"
 
 // The client library: softmax over the network, for C++ programs. No gRPC and no protobuf type.
@@ -33,6 +34,10 @@ namespace softmax::client {
 
 // When the server that refused with this status (RESOURCE_EXHAUSTED) wants to be asked again; nothing: it does not say.
 std::optional<std::chrono::milliseconds> RetryAfter(const absl::Status& status);
+
+// The bytes of the summary that such a request asks for, as SummaryOptions::output must have them. The request must be
+// right otherwise.
+std::size_t SummaryBytes(const TensorView& input, const SoftmaxOptions& options);
 
 // Runs on the client's callback thread, one at a time: it must not block, and must not destroy the
 // client or stream.
@@ -86,8 +91,8 @@ class Client {
   // Blocks until the answer is there. Received bytes are copied once.
   virtual absl::StatusOr<Tensor> Softmax(const TensorView& input, const SoftmaxOptions& options = {}) = 0;
 
-  // The same, with the answer's elements put into the caller's memory, which must have exactly
-  // their size. `output` may be the input's memory. Untouched when not OK. Not for summaries.
+  // The same, with the answer's elements put into the caller's memory: SoftmaxOptions::output is `output`. Not for
+  // summaries.
   virtual absl::Status SoftmaxInto(const TensorView& input, std::span<std::byte> output,
                                    const SoftmaxOptions& options = {}, ServerTiming* timing = nullptr) = 0;
 
@@ -116,6 +121,16 @@ class Client {
   // Connects if need be, and waits for it; of several addresses one is enough. UNAVAILABLE when there is no connection
   // in time.
   virtual absl::Status WaitForConnection(std::chrono::nanoseconds timeout) = 0;
+
+  // Memory that the server shares with this process, for tensors that are not to travel (region.h): pass views of it,
+  // and SoftmaxOptions::output (or SoftmaxInto's) in it, to any call of this client. Those of one request may lie in
+  // regions and elsewhere, as the caller likes. `device`: of ServerInfo::devices; unset: the one with the fewest bytes
+  // of regions.
+  // Blocks: shared memory is made (some 0.1 s for each GiB). FAILED_PRECONDITION: the target is not one server of this
+  // machine; UNIMPLEMENTED: the server shares no such memory, or there is no CUDA here for device memory;
+  // PERMISSION_DENIED: not with this user; RESOURCE_EXHAUSTED: no more bytes; UNAVAILABLE: there is no server.
+  virtual absl::StatusOr<Region> AllocateRegion(std::uint64_t bytes, Memory memory = Memory::kHost,
+                                                std::optional<std::uint32_t> device = {}) = 0;
 
   virtual ClientStats Stats() const = 0;
 };

@@ -63,8 +63,9 @@ class GrpcStream final : public Stream {
     if (!is_new) {
       return absl::AlreadyExistsError("id " + std::to_string(id) + " is still unanswered");
     }
-    OutgoingRequest request = MakeRequest(input, options, id, Framing::kStreamElement);
-    place->second = {ExpectedAnswer(input, options), std::move(request.loan)};
+    Placement placement = PlacementOf(core_.regions, input, options);
+    OutgoingRequest request = MakeRequest(input, options, placement, id, Framing::kStreamElement);
+    place->second = {ExpectedAnswer(input, options, placement), std::move(request.loan), std::move(placement)};
     waiting_.push_back(std::move(request.slices));
     MaybeWrite();
     return absl::OkStatus();
@@ -87,6 +88,7 @@ class GrpcStream final : public Stream {
   struct Pending {
     ExpectedAnswer expected;
     std::shared_ptr<Loan> loan;
+    Placement placement;  // holds the regions
   };
   // An answer whose request's memory gRPC still refers to.
   struct Late {

@@ -38,15 +38,18 @@ std::optional<Operation> OperationFromName(std::string_view name) {
   return static_cast<Operation>(traits->operation);
 }
 
-Summary::Summary(DataType dtype, std::size_t number_size, const std::array<std::uint64_t, kParts>& sizes)
-    : dtype_(dtype), number_size_(number_size) {
+Summary::Summary(DataType dtype, std::size_t number_size, const std::array<std::uint64_t, kParts>& sizes,
+                 std::span<std::byte> memory)
+    : dtype_(dtype), number_size_(number_size), begin_(memory.data()) {
   std::size_t end = 0;
   for (std::size_t i = 0; i < kParts; ++i) {
     offset_[i] = end;
     size_[i] = sizes[i];
     end += (sizes[i] + 7) / 8 * 8;
   }
-  data_.reset(new std::byte[end]);
+  if (!memory.empty()) return;
+  own_.reset(new std::byte[end]);
+  begin_ = own_.get();
 }
 
 std::optional<std::uint64_t> ElementsOf(std::span<const std::int64_t> shape) {

@@ -75,6 +75,9 @@ struct SummaryOptions {
   bool log_sum_exp = false;               // with the maximum
   bool entropy = false;
   bool full = false;  // the whole tensor, too
+  // Where the parts are put instead of memory of the answer's own, exactly SummaryBytes of it, aligned to 8: then the
+  // answer's Summary looks at them there. In a region they do not travel. Empty: memory of the answer's own.
+  std::span<std::byte> output;
 
   bool any() const { return top_k > 0 || !indices.empty() || log_sum_exp || entropy; }
 };
@@ -110,17 +113,19 @@ class Summary {
   DataType dtype() const { return dtype_; }  // of the values
 
   enum Part : std::uint8_t { kTopValues, kTopIndices, kValuesAt, kLogSumExp, kMaximum, kEntropy, kParts };
-  std::span<const std::byte> bytes(Part part) const { return {data_.get() + offset_[part], size_[part]}; }
+  std::span<const std::byte> bytes(Part part) const { return {begin_ + offset_[part], size_[part]}; }
 
-  // For the library: the parts' sizes in bytes, and where they are to be written.
+  // For the library: the parts' sizes in bytes, and where they are to be written: `memory`, or, if that is empty,
+  // memory of its own.
   Summary() = default;
-  Summary(DataType dtype, std::size_t number_size, const std::array<std::uint64_t, kParts>& sizes);
-  std::byte* mutable_part(Part part) { return data_.get() + offset_[part]; }
+  Summary(DataType dtype, std::size_t number_size, const std::array<std::uint64_t, kParts>& sizes,
+          std::span<std::byte> memory = {});
+  std::byte* mutable_part(Part part) { return begin_ + offset_[part]; }
 
  private:
   template <typename T>
   std::span<const T> As(Part part) const {
-    return {reinterpret_cast<const T*>(data_.get() + offset_[part]), size_[part] / sizeof(T)};
+    return {reinterpret_cast<const T*>(begin_ + offset_[part]), size_[part] / sizeof(T)};
   }
   template <typename T>
   std::span<const T> Numbers(Part part) const {
@@ -131,22 +136,30 @@ class Summary {
   std::size_t number_size_ = 4;
   std::array<std::size_t, kParts> offset_ = {};
   std::array<std::size_t, kParts> size_ = {};
-  std::unique_ptr<std::byte[]> data_;
+  std::unique_ptr<std::byte[]> own_;
+  std::byte* begin_ = nullptr;
 };
 
-// A dense row-major tensor that owns its bytes (aligned for every element type). Move-only: copies
-// of answers are never made by accident.
+// A dense row-major tensor that owns its bytes (aligned for every element type), or holds on to memory that has them.
+// Move-only: copies of answers are never made by accident.
 class Tensor {
  public:
   Tensor() = default;
   // `size` bytes that are not initialized.
   Tensor(DataType dtype, std::vector<std::int64_t> shape, std::size_t size)
-      : dtype_(dtype), shape_(std::move(shape)), size_(size), data_(new std::byte[size]) {}
+      : dtype_(dtype), shape_(std::move(shape)), size_(size), own_(new std::byte[size]), begin_(own_.get()) {}
+  // In memory of somebody else's, which lives as long as `keeper`, or, without one, as long as it is used.
+  Tensor(DataType dtype, std::vector<std::int64_t> shape, std::span<std::byte> memory, std::shared_ptr<void> keeper)
+      : dtype_(dtype),
+        shape_(std::move(shape)),
+        size_(memory.size()),
+        keeper_(std::move(keeper)),
+        begin_(memory.data()) {}
 
   DataType dtype() const { return dtype_; }
   const std::vector<std::int64_t>& shape() const { return shape_; }
-  std::span<const std::byte> data() const { return {data_.get(), size_}; }
-  std::span<std::byte> mutable_data() { return {data_.get(), size_}; }
+  std::span<const std::byte> data() const { return {begin_, size_}; }
+  std::span<std::byte> mutable_data() { return {begin_, size_}; }
   const ServerTiming& timing() const { return timing_; }
   void set_timing(const ServerTiming& timing) { timing_ = timing; }
   // What SoftmaxOptions::summary asked for. Without `full` the tensor has no bytes then, but its shape.
@@ -158,14 +171,16 @@ class Tensor {
   template <typename T>
   std::span<const T> values() const {
     if (sizeof(T) != SizeOf(dtype_)) return {};
-    return {reinterpret_cast<const T*>(data_.get()), size_ / sizeof(T)};
+    return {reinterpret_cast<const T*>(begin_), size_ / sizeof(T)};
   }
 
  private:
   DataType dtype_ = DataType::kFloat32;
   std::vector<std::int64_t> shape_;
   std::size_t size_ = 0;
-  std::unique_ptr<std::byte[]> data_;
+  std::unique_ptr<std::byte[]> own_;
+  std::shared_ptr<void> keeper_;
+  std::byte* begin_ = nullptr;
   ServerTiming timing_;
   Summary summary_;
 };

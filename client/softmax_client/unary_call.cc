@@ -16,11 +16,12 @@ UnaryCall::UnaryCall(ClientCore& core, const TensorView& input, const SoftmaxOpt
     : core_(core),
       input_(input),
       options_(options),
-      expected_(input, options),
+      placement_(PlacementOf(core.regions, input, options)),
+      expected_(input, options, placement_),
       timeout_(options.timeout.value_or(core.options.deadline)),
       deadline_(RetryPlan::Clock::now() + timeout_),
       plan_(core.options.retry, core.budget, deadline_) {
-  OutgoingRequest request = MakeRequest(input, options, 0, Framing::kUnary);
+  OutgoingRequest request = MakeRequest(input, options, placement_, 0, Framing::kUnary);
   loan_ = std::move(request.loan);
   message_ = grpc::ByteBuffer(request.slices.data(), request.slices.size());
   input_.shape = {};
@@ -29,13 +30,17 @@ UnaryCall::UnaryCall(ClientCore& core, const TensorView& input, const SoftmaxOpt
 }
 
 absl::Status UnaryCall::CheckLimits() {
-  const auto known = core_.server.CheckLimits(input_, options_, RetryPlan::Clock::now());
+  const auto known = KnownLimits();
   asking_ = !known.has_value();
   if (asking_) {
     const grpc::Slice empty;
     nothing_ = grpc::ByteBuffer(&empty, 1);
   }
   return known.value_or(absl::OkStatus());
+}
+
+std::optional<absl::Status> UnaryCall::KnownLimits() const {
+  return core_.server.CheckLimits(input_, options_, RetryPlan::Clock::now(), placement_.travelling());
 }
 
 bool UnaryCall::BeginAttempt(grpc::ClientContext* context) {
@@ -86,8 +91,7 @@ std::optional<std::chrono::nanoseconds> UnaryCall::EndQuestion(const grpc::Statu
     return std::chrono::nanoseconds(0);
   }
   core_.server.Learn(address(), *info, RetryPlan::Clock::now());
-  const absl::Status known =
-      core_.server.CheckLimits(input_, options_, RetryPlan::Clock::now()).value_or(absl::OkStatus());
+  const absl::Status known = KnownLimits().value_or(absl::OkStatus());
   if (known.ok()) return std::chrono::nanoseconds(0);
   End(known);
   return std::nullopt;
@@ -104,8 +108,11 @@ std::optional<std::chrono::nanoseconds> UnaryCall::Failed(absl::Status status) {
     }
   }
   core_.counters.AttemptEnded(status.code(), sent_ > 1);
-  const AttemptFailure failure = core_.FailureOf(status.code(), RetryAdviceOf(status));
-  const auto delay = plan_.NextDelay(failure, RetryPlan::Clock::now(), RandomFraction());
+  std::optional<std::chrono::nanoseconds> delay;
+  if (placement_.MayRepeat(status)) {
+    const AttemptFailure failure = core_.FailureOf(status.code(), RetryAdviceOf(status));
+    delay = plan_.NextDelay(failure, RetryPlan::Clock::now(), RandomFraction());
+  }
   if (delay && options_.cancel.stop_requested()) {
     EndCancelled();
     return std::nullopt;
@@ -136,13 +143,6 @@ void UnaryCall::AbandonConnection() {
 absl::StatusOr<Tensor> UnaryCall::TakeTensor() const {
   if (!status_.ok()) return status_;
   return client::TakeTensor(received_->pieces(), fields_, expected_);
-}
-
-absl::Status UnaryCall::CopyInto(std::span<std::byte> output, ServerTiming* timing) const {
-  if (!status_.ok()) return status_;
-  CopyFromSlices(received_->pieces(), fields_.payload_offset, output.size(), output.data());
-  if (timing != nullptr) *timing = fields_.timing;
-  return absl::OkStatus();
 }
 
 }  // namespace softmax::client

@@ -47,11 +47,11 @@ class UnaryCall {
   // After the end.
   const absl::Status& status() const { return status_; }
   absl::StatusOr<Tensor> TakeTensor() const;
-  absl::Status CopyInto(std::span<std::byte> output, ServerTiming* timing) const;
 
  private:
   std::optional<std::chrono::nanoseconds> EndQuestion(const grpc::Status& status, const grpc::ClientContext& context,
                                                       const grpc::ByteBuffer& response);
+  std::optional<absl::Status> KnownLimits() const;
   std::optional<std::chrono::nanoseconds> Failed(absl::Status status);
   void End(absl::Status status);
   const std::string& address() const { return core_.pool.AddressOf(connection_); }
@@ -59,6 +59,7 @@ class UnaryCall {
   ClientCore& core_;
   TensorView input_;        // its shape is the caller's for no longer than the constructor
   SoftmaxOptions options_;  // and so are its lengths
+  const Placement placement_;
   const ExpectedAnswer expected_;
   const std::chrono::nanoseconds timeout_;
   const RetryPlan::Clock::time_point deadline_;

@@ -8,19 +8,6 @@
 namespace softmax::client {
 namespace {
 
-void AppendVarint(std::uint64_t value, std::string* out) {
-  while (value >= 0x80) {
-    out->push_back(static_cast<char>(value | 0x80));
-    value >>= 7;
-  }
-  out->push_back(static_cast<char>(value));
-}
-
-void AppendField(std::uint32_t tag, std::uint64_t value, std::string* out) {
-  AppendVarint(tag, out);
-  AppendVarint(value, out);
-}
-
 template <typename T>
 void AppendPackedField(std::uint32_t tag, std::span<const T> values, std::string* out) {
   if (values.empty()) return;
@@ -49,6 +36,28 @@ void AppendSummary(const SummaryOptions& summary, std::string* out) {
   if (summary.full) AppendField(kSummaryRequestFull, 1, &block);
   AppendField(kRequestSummary, block.size(), out);
   *out += block;
+}
+
+void AppendPlace(std::uint32_t tag, const PlaceFields& place, std::string* out) {
+  const std::size_t token = place.region.size();
+  AppendField(tag, 2 + token + (place.offset == 0 ? 0 : 1 + VarintSize(place.offset)), out);
+  AppendField(kPlaceRegion, token, out);
+  out->append(reinterpret_cast<const char*>(place.region.data()), token);
+  if (place.offset != 0) AppendField(kPlaceOffset, place.offset, out);
+}
+
+// A token of another size is none that was given.
+bool ReadPlace(WireCursor* cursor, std::optional<PlaceFields>* out) {
+  PlaceFields& place = out->emplace();
+  return ForEachFieldInside(cursor, [&](std::uint32_t tag) {
+    if (tag == kPlaceOffset) return cursor->ReadVarint(&place.offset);
+    if (tag != kPlaceRegion) return SkipField(cursor, tag);
+    std::uint64_t length;
+    if (!cursor->ReadLength(&length)) return false;
+    if (length != place.region.size()) return cursor->Skip(length);
+    cursor->Read(length, place.region.data());
+    return true;
+  });
 }
 
 absl::Status Malformed(const char* where) {
@@ -110,6 +119,8 @@ bool ReadOutput(WireCursor* cursor, ResponseFields* out) {
         return cursor->ReadVarint(&value) && AddDimension(value, out);
       case kTensorShapePacked:
         return ReadPacked(cursor, [&](std::uint64_t v) { fits = fits && AddDimension(v, out); }) && fits;
+      case kTensorPlace:
+        return ReadPlace(cursor, &out->place);
       case kTensorData:
         if (!cursor->ReadLength(&out->payload_bytes)) return false;
         out->payload_offset = cursor->position();
@@ -123,6 +134,7 @@ bool ReadOutput(WireCursor* cursor, ResponseFields* out) {
 bool ReadSummary(WireCursor* cursor, ResponseFields* out) {
   out->has_summary = true;
   return ForEachFieldInside(cursor, [&](std::uint32_t tag) {
+    if (tag == kSummaryPlace) return ReadPlace(cursor, &out->summary_place);
     if (tag < kSummaryTopValues || tag > kSummaryEntropy || (tag & 7) != 2) {
       return SkipField(cursor, tag);
     }
@@ -156,7 +168,11 @@ void AppendRequestHeader(const RequestFields& fields, Framing framing, std::stri
   std::string tensor;
   AppendField(kTensorDtype, static_cast<std::uint64_t>(fields.dtype), &tensor);
   AppendPackedField(kTensorShapePacked, fields.shape, &tensor);
-  AppendField(kTensorData, fields.data_bytes, &tensor);
+  if (fields.place) {
+    AppendPlace(kTensorPlace, *fields.place, &tensor);
+  } else {
+    AppendField(kTensorData, fields.data_bytes, &tensor);
+  }
 
   std::string request;
   if (fields.id != 0) AppendField(kRequestId, fields.id, &request);
@@ -173,6 +189,8 @@ void AppendRequestHeader(const RequestFields& fields, Framing framing, std::stri
   AppendPackedField(kRequestLengthsPacked, fields.lengths, &request);
   if (fields.timeout_us != 0) AppendField(kRequestTimeout, fields.timeout_us, &request);
   if (fields.summary.any()) AppendSummary(fields.summary, &request);
+  if (fields.output_place) AppendPlace(kRequestOutputPlace, *fields.output_place, &request);
+  if (fields.summary_place) AppendPlace(kRequestSummaryPlace, *fields.summary_place, &request);
   AppendField(kRequestInput, tensor.size() + fields.data_bytes, &request);
   request += tensor;
 

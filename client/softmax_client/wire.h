@@ -23,6 +23,14 @@ using Pieces = Slices;
 // tag and length.
 enum class Framing { kUnary, kStreamElement };
 
+// A place in a region, as it travels.
+struct PlaceFields {
+  std::array<std::uint8_t, 16> region = {};
+  std::uint64_t offset = 0;
+
+  bool operator==(const PlaceFields&) const = default;
+};
+
 struct RequestFields {
   std::uint64_t id = 0;
   Operation operation = Operation::kSoftmax;
@@ -34,7 +42,10 @@ struct RequestFields {
   SummaryOptions summary;  // written unless it asks for nothing
   DataType dtype = DataType::kFloat32;
   std::span<const std::int64_t> shape;
-  std::uint64_t data_bytes = 0;
+  std::optional<PlaceFields> place;  // of the input, which has no bytes in the message then
+  std::optional<PlaceFields> output_place;
+  std::optional<PlaceFields> summary_place;
+  std::uint64_t data_bytes = 0;  // 0 where there is a place
 };
 
 // Appends everything of a serialized SoftmaxRequest but the tensor's bytes, which must follow
@@ -54,7 +65,9 @@ struct ResponseFields {
   std::array<std::int64_t, kMaxRank> shape = {};
   std::uint64_t payload_offset = 0;  // from the start of the whole message
   std::uint64_t payload_bytes = 0;
+  std::optional<PlaceFields> place;  // of the output
   bool has_summary = false;
+  std::optional<PlaceFields> summary_place;
   std::array<std::uint64_t, Summary::kParts> part_offset = {};  // of the summary's parts, as the payload's
   std::array<std::uint64_t, Summary::kParts> part_bytes = {};
 

@@ -23,6 +23,8 @@ enum RequestTag : std::uint32_t {
   kRequestLengthsPacked = 6 << 3 | 2,
   kRequestTimeout = 7 << 3,
   kRequestSummary = 8 << 3 | 2,
+  kRequestOutputPlace = 9 << 3 | 2,
+  kRequestSummaryPlace = 10 << 3 | 2,
   kRequestInput = 15 << 3 | 2,
 };
 
@@ -38,7 +40,13 @@ enum TensorTag : std::uint32_t {
   kTensorDtype = 1 << 3,
   kTensorShape = 2 << 3,
   kTensorShapePacked = 2 << 3 | 2,
+  kTensorPlace = 3 << 3 | 2,
   kTensorData = 15 << 3 | 2,
+};
+
+enum PlaceTag : std::uint32_t {
+  kPlaceRegion = 1 << 3 | 2,
+  kPlaceOffset = 2 << 3,
 };
 
 enum ResponseTag : std::uint32_t {
@@ -57,6 +65,7 @@ enum SummaryTag : std::uint32_t {
   kSummaryLogSumExp = 4 << 3 | 2,
   kSummaryMaximum = 5 << 3 | 2,
   kSummaryEntropy = 6 << 3 | 2,
+  kSummaryPlace = 7 << 3 | 2,
 };
 
 enum StatusTag : std::uint32_t {
@@ -88,6 +97,16 @@ enum InfoTag : std::uint32_t {
   kInfoDegraded = 8 << 3,
   kInfoUnsafeTesting = 9 << 3,
   kInfoLostDevices = 10 << 3 | 2,
+  kInfoRegions = 11 << 3 | 2,
+};
+
+enum RegionLimitsTag : std::uint32_t {
+  kRegionLimitsSocket = 1 << 3 | 2,
+  kRegionLimitsBytes = 2 << 3,
+  kRegionLimitsBytesPerConnection = 3 << 3,
+  kRegionLimitsDeviceBytes = 4 << 3,
+  kRegionLimitsDeviceBytesPerConnection = 5 << 3,
+  kRegionLimitsTensorBytes = 6 << 3,
 };
 
 enum LimitsTag : std::uint32_t {

@@ -64,7 +64,7 @@ IN_NO_HEADER = [
 ]
 
 # Files that promise more than their folder does.
-PUBLIC_CLIENT_HEADERS = re.compile(r"^client/softmax_client/(softmax_client|options|types)\.h$")
+PUBLIC_CLIENT_HEADERS = re.compile(r"^client/softmax_client/(softmax_client|options|region|types)\.h$")
 WIRE = re.compile(r"^common/wire/")
 GRPC_OR_PROTOBUF = re.compile(r"^(grpc|google/protobuf/|softmax/v1/)|\.pb\.h$")
 

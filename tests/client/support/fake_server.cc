@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -192,6 +193,12 @@ class FakeServer::Service final : public softmax::v1::SoftmaxService::Service {
     response->mutable_limits()->set_max_rank(8);
     response->mutable_limits()->set_max_request_bytes(few ? 3 << 20 : 123456789012);
     response->mutable_limits()->set_max_response_bytes(few ? 3 << 20 : 123456789012);
+    if (const FakeRegions* const regions = server_.regions_; regions != nullptr) {
+      response->mutable_regions()->set_socket(regions->path());
+      response->mutable_regions()->set_max_bytes(1 << 30);
+      response->mutable_regions()->set_max_bytes_per_connection(1 << 28);
+      response->mutable_regions()->set_max_tensor_bytes(1 << 26);
+    }
     return grpc::Status::OK;
   }
 
@@ -215,6 +222,11 @@ class FakeServer::Service final : public softmax::v1::SoftmaxService::Service {
       return grpc::Status(static_cast<grpc::StatusCode>(server_.behavior_.fail_code.load()),
                           server_.behavior_.control_characters ? "\x1b[2Jnot\nnow\a" : "not now");
     }
+    const FakeRegions* const regions = server_.regions_;
+    if (regions != nullptr && (request.input().has_place() || request.has_output_place())) {
+      ++server_.placed_;
+      return AnswerPlaced(*regions, request, response);
+    }
     const grpc::Status status = ComputeAnswer(request, response);
     if (!status.ok() || response->output().data().empty()) return status;
     const auto elements = static_cast<std::int64_t>(
@@ -234,6 +246,27 @@ class FakeServer::Service final : public softmax::v1::SoftmaxService::Service {
         previous_ = data;
     }
     return status;
+  }
+
+  static grpc::Status AnswerPlaced(const FakeRegions& regions, softmax::v1::SoftmaxRequest request,
+                                   softmax::v1::SoftmaxResponse* response) {
+    softmax::v1::Tensor& input = *request.mutable_input();
+    if (input.has_place()) {
+      std::size_t bytes = kernels::SizeOf(static_cast<kernels::DataType>(input.dtype()));
+      for (const std::int64_t dimension : input.shape()) bytes *= static_cast<std::size_t>(dimension);
+      const auto data = regions.At(input.place(), bytes);
+      if (data.empty()) return grpc::Status(grpc::StatusCode::NOT_FOUND, "input.place.region: there is none");
+      input.set_data(data.data(), data.size());
+    }
+    const grpc::Status status = ComputeAnswer(request, response);
+    if (!status.ok() || !request.has_output_place()) return status;
+    softmax::v1::Tensor& output = *response->mutable_output();
+    const auto data = regions.At(request.output_place(), output.data().size());
+    if (data.empty()) return grpc::Status(grpc::StatusCode::NOT_FOUND, "output_place.region: there is none");
+    std::memcpy(data.data(), output.data().data(), data.size());
+    output.clear_data();
+    *output.mutable_place() = request.output_place();
+    return grpc::Status::OK;
   }
 
   FakeServer& server_;

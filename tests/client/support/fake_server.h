@@ -13,6 +13,7 @@
 
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "softmax/v1/softmax.grpc.pb.h"
+#include "tests/client/support/fake_regions.h"
 
 namespace softmax::client {
 
@@ -45,9 +46,13 @@ class FakeServer {
                       std::shared_ptr<grpc::ServerCredentials> credentials = nullptr);  // nullptr: plain text
   ~FakeServer();
 
+  // From now on requests may name places in these, which outlive the server.
+  void Share(const FakeRegions& regions) { regions_ = &regions; }
+
   const std::string& address() const { return address_; }
   Behavior& behavior() { return behavior_; }
   int requests() const { return requests_; }
+  int placed() const { return placed_; }        // requests with a place
   int questions() const { return questions_; }  // GetServerInfo
   int health_checks() const { return health_checks_; }
   // From which requests have come.
@@ -80,6 +85,7 @@ class FakeServer {
   void Note(const grpc::ServerContext& context);
 
   std::atomic<int> requests_ = 0;
+  std::atomic<int> placed_ = 0;
   std::atomic<int> questions_ = 0;
   std::atomic<int> health_checks_ = 0;
   mutable std::mutex mu_;
@@ -88,6 +94,7 @@ class FakeServer {
   std::string authorization_;                                    // guarded by mu_
   std::string authority_;                                        // guarded by mu_
   std::atomic<int> largest_message_ = 0;
+  std::atomic<const FakeRegions*> regions_ = nullptr;
   std::string address_;
   std::unique_ptr<Service> service_;
   std::unique_ptr<Health> health_;

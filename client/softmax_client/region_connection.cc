@@ -1,0 +1,236 @@
+#include "client/softmax_client/region_connection.h"
+
+#include <absl/strings/str_cat.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "client/softmax_client/fields.h"
+
+namespace softmax::client {
+namespace {
+
+// Every reply of the protocol fits.
+constexpr std::size_t kMostReplyBytes = 4096;
+
+enum RegionRequestTag : std::uint32_t { kAllocate = 1 << 3 | 2, kFree = 2 << 3 | 2 };
+enum AllocateTag : std::uint32_t { kAllocateMemory = 1 << 3, kAllocateBytes = 2 << 3, kAllocateDevice = 3 << 3 };
+enum FreeTag : std::uint32_t { kFreeToken = 1 << 3 | 2 };
+enum ReplyTag : std::uint32_t { kReplyStatus = 1 << 3 | 2, kReplyRegion = 2 << 3 | 2 };
+enum RegionTag : std::uint32_t {
+  kRegionToken = 1 << 3 | 2,
+  kRegionBytes = 2 << 3,
+  kRegionMemory = 3 << 3,
+  kRegionDevice = 4 << 3,
+  kRegionUuid = 5 << 3 | 2,
+};
+
+std::string Enclosed(std::uint32_t tag, const std::string& inside) {
+  std::string packet;
+  AppendField(tag, inside.size(), &packet);
+  return packet + inside;
+}
+
+template <std::size_t N>
+bool ReadBytes(WireCursor* cursor, std::array<std::uint8_t, N>* out, bool* complete) {
+  std::uint64_t length;
+  if (!cursor->ReadLength(&length)) return false;
+  *complete = length == N;
+  if (!*complete) return cursor->Skip(length);
+  cursor->Read(N, out->data());
+  return true;
+}
+
+absl::Status Failed(const std::string& path, const char* what, int error) {
+  return absl::UnavailableError(absl::StrCat(path, ": ", what, ": ", std::strerror(error)));
+}
+
+}  // namespace
+
+OwnedFd& OwnedFd::operator=(OwnedFd&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
+OwnedFd::~OwnedFd() {
+  if (fd_ >= 0) close(fd_);
+}
+
+std::string AllocatePacket(Memory memory, std::uint64_t bytes, std::optional<std::uint32_t> device) {
+  std::string inside;
+  AppendField(kAllocateMemory, static_cast<std::uint64_t>(memory), &inside);
+  AppendField(kAllocateBytes, bytes, &inside);
+  if (device) AppendField(kAllocateDevice, *device, &inside);
+  return Enclosed(kAllocate, inside);
+}
+
+std::string FreePacket(const RegionToken& token) {
+  std::string inside;
+  AppendField(kFreeToken, token.size(), &inside);
+  inside.append(reinterpret_cast<const char*>(token.data()), token.size());
+  return Enclosed(kFree, inside);
+}
+
+absl::StatusOr<GivenRegion> ReadReply(std::string_view packet, bool wants_region) {
+  const std::span<const std::uint8_t> bytes(reinterpret_cast<const std::uint8_t*>(packet.data()), packet.size());
+  WireCursor cursor(Slices(&bytes, 1));
+  GivenRegion region;
+  std::uint64_t code = 0;
+  std::uint64_t number = 0;
+  std::string message;
+  bool has_token = false;
+  bool has_uuid = false;
+  const auto read_status = [&](std::uint32_t tag) {
+    if (tag == kStatusCode) return cursor.ReadVarint(&code);
+    return tag == kStatusMessage ? ReadText(&cursor, &message) : SkipField(&cursor, tag);
+  };
+  const auto read_region = [&](std::uint32_t tag) {
+    switch (tag) {
+      case kRegionToken:
+        return ReadBytes(&cursor, &region.token, &has_token);
+      case kRegionBytes:
+        return cursor.ReadVarint(&region.bytes);
+      case kRegionMemory:
+        if (!cursor.ReadVarint(&number)) return false;
+        region.memory = static_cast<Memory>(number);
+        return true;
+      case kRegionDevice:
+        if (!cursor.ReadVarint(&number)) return false;
+        region.device = static_cast<std::uint32_t>(number);
+        return true;
+      case kRegionUuid:
+        return ReadBytes(&cursor, &region.device_uuid, &has_uuid);
+      default:
+        return SkipField(&cursor, tag);
+    }
+  };
+  const bool good = ForEachField(&cursor, [&](std::uint32_t tag) {
+    if (tag == kReplyStatus) return ForEachFieldInside(&cursor, read_status);
+    return tag == kReplyRegion ? ForEachFieldInside(&cursor, read_region) : SkipField(&cursor, tag);
+  });
+  if (!good) return absl::InternalError("the server's reply about regions cannot be decoded");
+  if (code != 0) return absl::Status(static_cast<absl::StatusCode>(code), message);
+  if (!wants_region) return region;
+  if (!has_token || region.bytes == 0 || (region.memory == Memory::kDevice && !has_uuid)) {
+    return absl::InternalError("the server's reply about regions lacks a token, a size or a device");
+  }
+  return region;
+}
+
+absl::StatusOr<std::shared_ptr<RegionConnection>> RegionConnection::Open(const std::string& path,
+                                                                         std::chrono::nanoseconds patience) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof(address.sun_path)) {
+    return absl::InvalidArgumentError(absl::StrCat("regions_socket: '", path, "' has ", path.size(),
+                                                   " bytes, must have 1 to ", sizeof(address.sun_path) - 1));
+  }
+  std::memcpy(address.sun_path, path.data(), path.size());
+  OwnedFd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (fd.get() < 0) return Failed(path, "socket", errno);
+  const auto us = std::chrono::duration_cast<std::chrono::microseconds>(patience).count();
+  const timeval time{us / 1000000, us % 1000000};
+  setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &time, sizeof(time));
+  setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &time, sizeof(time));
+  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    if (errno == EACCES) return absl::PermissionDeniedError(absl::StrCat(path, ": ", std::strerror(EACCES)));
+    return Failed(path, "cannot connect", errno);
+  }
+  return std::shared_ptr<RegionConnection>(new RegionConnection(path, std::move(fd)));
+}
+
+absl::Status RegionConnection::Send(const std::string& packet) {
+  while (send(fd_.get(), packet.data(), packet.size(), MSG_NOSIGNAL) < 0) {
+    if (errno != EINTR) return Failed(path_, "cannot send", errno);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> RegionConnection::Receive(int flags, OwnedFd* with) {
+  std::string packet(kMostReplyBytes, 0);
+  iovec part{packet.data(), packet.size()};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+  msghdr message = {};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof(control);
+  ssize_t size = 0;
+  bool was_reset = false;
+  while ((size = recvmsg(fd_.get(), &message, flags | MSG_CMSG_CLOEXEC)) < 0) {
+    // What the server said before it closed the connection lies behind the news of that.
+    if (errno == EINTR || (errno == ECONNRESET && !std::exchange(was_reset, true))) continue;
+    const int error = errno;
+    return Failed(path_, error == EAGAIN ? "no reply in time" : "cannot receive", error);
+  }
+  for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
+    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
+    int fd = -1;
+    std::memcpy(&fd, CMSG_DATA(c), sizeof(fd));
+    *with = OwnedFd(fd);
+  }
+  if (size == 0) return absl::UnavailableError(absl::StrCat(path_, ": the server closed the connection"));
+  packet.resize(static_cast<std::size_t>(size));
+  return packet;
+}
+
+absl::StatusOr<GivenRegion> RegionConnection::Allocate(Memory memory, std::uint64_t bytes,
+                                                       std::optional<std::uint32_t> device) {
+  const MutexLock lock(mu_);
+  if (ended_) return absl::UnavailableError(absl::StrCat(path_, ": the connection has ended"));
+  const absl::Status sent = Send(AllocatePacket(memory, bytes, device));
+  for (;;) {
+    OwnedFd fd;
+    // Also where nothing could be sent: a server that does not take this user says so by itself.
+    auto packet = Receive(0, &fd);
+    if (!packet.ok()) {
+      ended_ = true;
+      return sent.ok() ? packet.status() : sent;
+    }
+    auto region = ReadReply(*packet, unread_replies_ == 0);
+    if (unread_replies_ > 0 && region.status().code() != absl::StatusCode::kPermissionDenied) {
+      --unread_replies_;
+      continue;
+    }
+    if (!region.ok()) {
+      ended_ = region.status().code() == absl::StatusCode::kPermissionDenied ||
+               region.status().code() == absl::StatusCode::kInternal;
+      return absl::Status(region.status().code(), absl::StrCat(path_, ": ", region.status().message()));
+    }
+    if (fd.get() < 0) return absl::InternalError(absl::StrCat(path_, ": the reply has no descriptor"));
+    region->fd = std::move(fd);
+    return region;
+  }
+}
+
+void RegionConnection::Free(const RegionToken& token) {
+  const MutexLock lock(mu_);
+  if (ended_) return;
+  SkipReplies();
+  if (Send(FreePacket(token)).ok()) {
+    ++unread_replies_;
+  } else {
+    ended_ = true;
+  }
+}
+
+void RegionConnection::SkipReplies() {
+  OwnedFd none;
+  while (unread_replies_ > 0 && Receive(MSG_DONTWAIT, &none).ok()) --unread_replies_;
+}
+
+bool RegionConnection::ended() {
+  const MutexLock lock(mu_);
+  SkipReplies();
+  pollfd polled{fd_.get(), POLLRDHUP, 0};
+  if (poll(&polled, 1, 0) > 0) ended_ = true;
+  return ended_;
+}
+
+}  // namespace softmax::client
