@@ -54,6 +54,8 @@ void AddOptions(CLI::App& app, CliOptions& o) {
   app.add_option("--attempts", o.attempts, "how often to try when the server is away or busy")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
+  app.add_flag("--regions", o.regions,
+               "through memory that the server of this machine shares (--regions-socket), with its limit for tensors");
   auto* info = app.add_flag_callback(
       "--info", [&o] { o.action = Action::kInfo; }, "print what the server is and allows, and end");
   auto* health = app.add_flag_callback(

@@ -20,6 +20,7 @@ struct CliOptions {
   std::string address = "localhost:50051";
   std::chrono::nanoseconds timeout = std::chrono::seconds(10);
   int attempts = RetryOptions().max_attempts;
+  bool regions = false;
   Credentials security;
 
   std::string input = "-";

@@ -91,6 +91,21 @@ SoftmaxOptions OptionsOf(const CliOptions& options) {
   return softmax;
 }
 
+// Puts a tensor and the place for its answer into memory that the server shares.
+absl::StatusOr<Region> PutIntoRegion(Client& client, TensorView* input, SoftmaxOptions* softmax) {
+  const std::size_t elements = input->data.size() / SizeOf(input->dtype);
+  const std::size_t answer_at = (input->data.size() + 7) / 8 * 8;
+  const std::size_t answer_bytes =
+      softmax->summary.any() ? 0 : elements * SizeOf(softmax->output_dtype.value_or(input->dtype));
+  auto region = client.AllocateRegion(std::max<std::size_t>(1, answer_at + answer_bytes));
+  if (!region.ok()) return region;
+  const absl::Status written = region->Write(0, input->data);
+  if (!written.ok()) return written;
+  input->data = region->At<std::byte>(0, input->data.size());
+  softmax->output = region->At<std::byte>(answer_at, answer_bytes);
+  return region;
+}
+
 int PrintInfo(const CliOptions& options) {
   auto connection = Connection::Make(options);
   if (!connection.ok()) return Report(connection.status());
@@ -109,6 +124,11 @@ int PrintInfo(const CliOptions& options) {
       "           stream: %d requests in a message, %d in flight\n",
       limits.max_request_bytes, limits.max_response_bytes, limits.max_rank, limits.max_rows, limits.max_columns,
       limits.max_top_k, limits.max_requests_per_stream_message, limits.max_in_flight_per_stream);
+  if (info->regions) {
+    text += absl::StrFormat("regions    %s: %d bytes, %d on each device, tensors up to %d bytes\n",
+                            Visible(info->regions->socket), info->regions->max_bytes, info->regions->max_device_bytes,
+                            info->regions->max_tensor_bytes);
+  }
   if (info->degraded) text += "degraded   a device was lost\n";
   for (const std::string& device : info->lost_devices) text += "lost       " + Visible(device) + "\n";
   if (info->unsafe_testing) text += "unsafe     test switches are on: answers may be wrong\n";
@@ -134,8 +154,12 @@ int RunSoftmax(const CliOptions& options) {
   const std::vector<std::int32_t> indices = IndicesOf(options, rows);
   SoftmaxOptions softmax = OptionsOf(options);
   if (summary) softmax.summary = {options.top, indices, options.log_sum_exp, options.entropy, false};
+  TensorView view{input->dtype, input->shape, input->data};
+  absl::StatusOr<Region> region;
+  if (options.regions) region = PutIntoRegion(connection->client(), &view, &softmax);
+  if (options.regions && !region.ok()) return Report(region.status());
   softmax.timeout = connection->Left();
-  const auto answer = connection->client().Softmax({input->dtype, input->shape, input->data}, softmax);
+  const auto answer = connection->client().Softmax(view, softmax);
   if (!answer.ok()) return Report(answer.status());
   if (summary) {
     const bool is_double = input->dtype == DataType::kFloat64;

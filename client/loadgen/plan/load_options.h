@@ -28,6 +28,10 @@ enum class Loop { kClosed, kOpen };
 // that compute nothing; only status and length of each answer are looked at.
 enum class Checking { kSample, kSizesOnly };
 
+// Where requests' tensors and their answers lie. kHost, kDevice: in memory that the server shares. kAuto: copied into
+// and out of such host memory, as a caller would whose tensors lie elsewhere; in messages, if the server shares none.
+enum class RegionKind { kNone, kHost, kDevice, kAuto };
+
 // What the service should keep: a percentage of all requests answered well within a time.
 struct ServiceLevel {
   double percentile = 99;
@@ -55,6 +59,7 @@ struct LoadOptions {
   std::optional<double> scale;
   Protocol protocol = Protocol::kNative;
   Method method = Method::kUnary;
+  RegionKind regions = RegionKind::kNone;
   int requests_per_message = 1;  // streams only
   Loop loop = Loop::kClosed;
   ArrivalPlan arrivals;      // open loop only

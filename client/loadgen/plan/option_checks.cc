@@ -146,6 +146,10 @@ std::string CheckCounts(const GivenFlags& given, RawOptions& raw) {
   }
   const bool stream = load.method == Method::kStream;
   if (load.protocol == Protocol::kOip && stream) return "--protocol oip is for unary calls, not for --stream";
+  if (load.regions != RegionKind::kNone) {
+    if (load.protocol == Protocol::kOip) return "--regions is for --protocol native";
+    if (load.addresses.size() != 1) return "--regions needs a single --address: its memory is one server's";
+  }
   if (!stream && load.requests_per_message != 1) return "--requests-per-message needs --stream";
   if (stream && load.attempts != 1) {
     return "--attempts is for unary calls: what a stream loses when it breaks is reported and not sent again";

@@ -95,6 +95,12 @@ void AddTargetFlags(CLI::App& app, RawOptions& raw) {
   app.add_option("--requests-per-message", load.requests_per_message, "with --stream")
       ->capture_default_str()
       ->check(CLI::Range(1, 1024));
+  AddParsed(
+      app, "--regions", load.regions,
+      OneOf<RegionKind>({{"host", RegionKind::kHost}, {"device", RegionKind::kDevice}, {"auto", RegionKind::kAuto}}),
+      "host, device or auto",
+      "tensors in memory that the server shares (--regions-socket): of the host, or of its GPU; auto: copied into "
+      "and out of host memory, or in messages if it shares none");
   AddSeconds(app, "--connect-timeout", load.connect_timeout, 0.001, 3600, "how long to wait for the connections");
   AddSeconds(app, "--timeout", load.timeout, 0, 4000,
              "how long a request may take, all its attempts together; 0: no limit");

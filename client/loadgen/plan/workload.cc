@@ -120,7 +120,8 @@ void Workload::MakeSchedule() {
   for (const std::uint32_t v : schedule_) by_shape_[classes_[variants_[v].class_index].shape_index].push_back(v);
 }
 
-std::string Workload::Header(const Variant& variant, std::uint64_t id, bool stream_element) const {
+std::string Workload::Header(const Variant& variant, std::uint64_t id, bool stream_element,
+                             const MessagePlaces& places) const {
   RequestFields fields;
   fields.id = id;
   fields.operation = variant.operation;
@@ -130,7 +131,10 @@ std::string Workload::Header(const Variant& variant, std::uint64_t id, bool stre
   fields.summary = variant.answer;
   fields.dtype = variant.dtype;
   fields.shape = variant.shape;
-  fields.data_bytes = variant.elements * SizeOf(variant.dtype);
+  fields.place = places.input;
+  fields.output_place = places.output;
+  fields.summary_place = places.summary;
+  fields.data_bytes = places.input ? 0 : variant.elements * SizeOf(variant.dtype);
   if (stream_element && options_.timeout.count() > 0) {
     fields.timeout_us = static_cast<std::uint32_t>(options_.timeout.count() / 1000);
   }
@@ -141,10 +145,6 @@ std::string Workload::Header(const Variant& variant, std::uint64_t id, bool stre
   }
   AppendRequestHeader(fields, stream_element ? Framing::kStreamElement : Framing::kUnary, &header);
   return header;
-}
-
-std::string Workload::StreamElementHeader(const Variant& variant, std::uint64_t id) const {
-  return Header(variant, id, true);
 }
 
 }  // namespace softmax::client

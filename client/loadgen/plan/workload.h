@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <random>
 #include <span>
 #include <string>
@@ -33,6 +34,13 @@ struct Variant {
   std::span<const std::byte> payload() const { return std::as_bytes(std::span(message)).subspan(payload_offset); }
 };
 
+// Where the parts of a request lie that are not in its message.
+struct MessagePlaces {
+  std::optional<PlaceFields> input;
+  std::optional<PlaceFields> output;
+  std::optional<PlaceFields> summary;
+};
+
 // Immutable after Build, so any thread may read; made before the fork, so that all processes share
 // the pages. The same options make the same workload.
 class Workload {
@@ -51,15 +59,15 @@ class Workload {
     return mine[position % mine.size()];
   }
 
-  // A SoftmaxRequest's header for this variant with another id, as an element of a stream message.
-  std::string StreamElementHeader(const Variant& variant, std::uint64_t id) const;
+  // A SoftmaxRequest's header for this variant with any id. Where its input has a place, it is the whole request.
+  std::string Header(const Variant& variant, std::uint64_t id, bool stream_element,
+                     const MessagePlaces& places = {}) const;
 
  private:
   void AddClass(std::size_t class_index);
   void AddDrawn(std::size_t class_index);
   void AddVariant(std::size_t class_index, std::vector<std::int64_t> shape, std::uint64_t seed);
   void MakeSchedule();
-  std::string Header(const Variant& variant, std::uint64_t id, bool stream_element) const;
 
   LoadOptions options_;
   std::vector<RequestClass> classes_;

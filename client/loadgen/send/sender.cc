@@ -40,6 +40,11 @@ Connection NewConnection(const LoadOptions& options, std::size_t address) {
   return connection;
 }
 
+int CapacityOf(const LoadOptions& options) {
+  if (options.loop == Loop::kClosed) return options.in_flight;
+  return std::max(1, options.max_in_flight / options.TotalConnections());
+}
+
 std::vector<SenderPlace> SenderPlaces(const LoadOptions& options) {
   std::vector<SenderPlace> places;
   for (int p = 0; p < options.processes; ++p) {
@@ -74,7 +79,7 @@ SenderThread::~SenderThread() = default;
 void SenderThread::Run(std::vector<Connection> connections) {
   connections_ = std::move(connections);
   for (const Connection& connection : connections_) stubs_.emplace_back(connection.channel);
-  const int capacity = open_ ? std::max(1, options_.max_in_flight / options_.TotalConnections()) : options_.in_flight;
+  const int capacity = CapacityOf(options_);
   for (std::size_t home = 0; home < connections_.size(); ++home) {
     callers_.push_back(options_.method == Method::kStream ? MakeStreamCaller(*this, home, capacity)
                                                           : MakeUnaryCaller(*this, home, capacity));

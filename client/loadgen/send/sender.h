@@ -17,6 +17,7 @@
 #include "client/loadgen/measure/board.h"
 #include "client/loadgen/plan/workload.h"
 #include "client/loadgen/send/pacer.h"
+#include "client/loadgen/send/sending_region.h"
 #include "client/loadgen/send/verifier.h"
 #include "client/softmax_client/callback_queue.h"
 #include "client/softmax_client/connection_pool.h"
@@ -59,13 +60,17 @@ class Heartbeat final : public QueueEvent {
   bool stopped_ = false;
 };
 
+// Requests that each connection may have in flight.
+int CapacityOf(const LoadOptions& options);
+
 // As the client library connects to one address or several. Begins to connect.
 Connection NewConnection(const LoadOptions& options, std::size_t address);
 
 // What the sending threads of one process share. Outlives them.
 struct SharedParts {
-  Verifier* verifier = nullptr;   // nullptr: only sizes are checked
-  RetryBudget* budget = nullptr;  // nullptr: nothing is sent again
+  Verifier* verifier = nullptr;     // nullptr: only sizes are checked
+  RetryBudget* budget = nullptr;    // nullptr: nothing is sent again
+  SendingRegion* region = nullptr;  // nullptr: everything is in messages
 };
 
 // What all callers of one sending thread share. Used by that thread only.
@@ -86,6 +91,7 @@ class SenderThread {
   const Workload& workload() const { return workload_; }
   grpc::CompletionQueue* queue() { return &queue_; }
   Verifier* verifier() { return shared_.verifier; }
+  SendingRegion* region() { return shared_.region; }
 
   // Closed loop: the next variant to send.
   std::uint32_t NextVariant() { return workload_.VariantAt(position_++); }

@@ -134,7 +134,18 @@ void RunSendingProcess(const LoadOptions& options, const Workload& workload, con
   std::optional<Verifier> verifier;
   if (options.checking == Checking::kSample) verifier.emplace(options, workload, tally);
   RetryBudget budget{RetryOptions()};
-  const SharedParts shared{verifier ? &*verifier : nullptr, options.attempts > 1 ? &budget : nullptr};
+  std::unique_ptr<SendingRegion> region;
+  if (options.regions != RegionKind::kNone) {
+    const std::size_t slots = connections.size() * static_cast<std::size_t>(CapacityOf(options));
+    auto made = SendingRegion::Make(options, workload, slots);
+    if (!made.ok()) {
+      tally.failure.Set(absl::StrCat("--regions: ", made.status().message()).c_str());
+      tally.state = ProcessState::kUnreachable;
+      return;
+    }
+    region = *std::move(made);
+  }
+  const SharedParts shared{verifier ? &*verifier : nullptr, options.attempts > 1 ? &budget : nullptr, region.get()};
   tally.state = ProcessState::kConnected;
   // All processes begin together. Timers of this process are to be exact (the default lets them be 50 us late).
   prctl(PR_SET_TIMERSLACK, 1);

@@ -23,6 +23,8 @@ struct Message {
   grpc::ByteBuffer bytes;
   std::vector<std::uint32_t> variants;
   std::vector<bool> answered;
+  std::vector<bool> verifies;     // with --regions: whose answers are to be verified
+  std::vector<RegionSlot> slots;  // with --regions, one for each request
   std::size_t outstanding = 0;
   std::optional<std::int64_t> due_ns;  // open loop
   std::int64_t sent_ns = 0;
@@ -39,6 +41,9 @@ class StreamCaller final : public Caller, public QueueEvent {
         per_message_(static_cast<std::size_t>(thread.options().requests_per_message)),
         messages_(static_cast<std::size_t>(capacity) / per_message_) {
     for (std::size_t i = messages_.size(); i-- > 0;) {
+      for (std::size_t r = 0; thread.region() != nullptr && r < per_message_; ++r) {
+        messages_[i].slots.push_back(thread.region()->TakeSlot());
+      }
       if (open_loop_) {
         idle_.push_back(i);
         continue;
@@ -108,12 +113,17 @@ class StreamCaller final : public Caller, public QueueEvent {
     Message& message = messages_[index];
     std::size_t payload_bytes = 0;
     for (const std::uint32_t variant : message.variants) payload_bytes += VariantAt(variant).payload().size();
-    const bool contiguous = payload_bytes <= kContiguousBytes;
+    const bool contiguous = payload_bytes <= kContiguousBytes || thread_.region() != nullptr;
     std::string text;
     std::vector<grpc::Slice> slices;
     for (std::size_t i = 0; i < message.variants.size(); ++i) {
       const Variant& variant = VariantAt(message.variants[i]);
-      text += thread_.workload().StreamElementHeader(variant, index * per_message_ + i + 1);
+      const std::uint64_t id = index * per_message_ + i + 1;
+      if (thread_.region() != nullptr) {
+        text += thread_.region()->Message(variant, id, true, message.slots[i]);
+        continue;
+      }
+      text += thread_.workload().Header(variant, id, true);
       const auto payload = variant.payload();
       if (contiguous) {
         text.append(reinterpret_cast<const char*>(payload.data()), payload.size());
@@ -168,6 +178,11 @@ class StreamCaller final : public Caller, public QueueEvent {
     message.outstanding = message.variants.size();
     outstanding_ += message.outstanding;
     message.sent_ns = NowNs();
+    message.verifies.assign(message.variants.size(), false);
+    for (std::size_t i = 0; thread_.region() != nullptr && i < message.variants.size(); ++i) {
+      message.verifies[i] = !message.slots[i].uncertain && Verifies();
+      thread_.region()->Begin(VariantAt(message.variants[i]), message.verifies[i], message.slots[i]);
+    }
     for (const std::uint32_t variant : message.variants) {
       thread_.RecordSend(SentOf(message, variant));
       thread_.RecordAttempt(SentOf(message, variant), address_);
@@ -217,7 +232,7 @@ class StreamCaller final : public Caller, public QueueEvent {
     message.answered[place] = true;
     --message.outstanding;
     --outstanding_;
-    Record(SentOf(message, message.variants[place]), response);
+    Record(message, place, response);
     if (message.outstanding == 0) Free(at / per_message_);
   }
 
@@ -229,19 +244,35 @@ class StreamCaller final : public Caller, public QueueEvent {
     }
   }
 
-  void Record(const Sent& sent, ResponseFields& response) {
-    if (response.code != 0) return Failed(sent, response.code, response.message);
-    const std::uint64_t expected = VariantAt(sent.variant).answer_bytes;
+  // Whether an answer is to be verified: the first of each connection, then the sampled fraction.
+  bool Verifies() {
+    if (thread_.verifier() == nullptr || (first_verified_ && !thread_.Sample())) return false;
+    first_verified_ = true;
+    return true;
+  }
+
+  void Record(Message& message, std::size_t place, ResponseFields& response) {
+    const Sent sent = SentOf(message, message.variants[place]);
+    if (response.code != 0) {
+      if (thread_.region() != nullptr) message.slots[place].Failed(response.code);
+      return Failed(sent, response.code, response.message);
+    }
+    const Variant& variant = VariantAt(sent.variant);
+    SendingRegion* const region = thread_.region();
+    const std::uint64_t expected = region != nullptr ? 0 : variant.answer_bytes;
     if (response.bytes() != expected) {
       return Failed(
           sent, grpc::StatusCode::INTERNAL,
           "stream answer of " + std::to_string(response.bytes()) + " bytes, expected " + std::to_string(expected));
     }
+    if (region != nullptr) region->End(variant, message.slots[place]);
     thread_.RecordAttemptEnd(sent, address_, 0);
     thread_.RecordAnswer(sent);
-    if (thread_.verifier() != nullptr && (!first_verified_ || thread_.Sample())) {
-      first_verified_ = true;
-      thread_.verifier()->Submit(sent.variant, std::move(response), received_);
+    if (region == nullptr) {
+      if (Verifies()) thread_.verifier()->Submit(sent.variant, std::move(response), received_);
+    } else if (message.verifies[place]) {
+      thread_.verifier()->Submit(sent.variant, std::move(response), received_,
+                                 region->Answer(variant, message.slots[place]));
     }
   }
 
@@ -272,6 +303,7 @@ class StreamCaller final : public Caller, public QueueEvent {
     for (std::size_t i = 0; i < messages_.size(); ++i) {
       if (messages_[i].outstanding == 0) continue;
       const Sent sent = SentOf(messages_[i], messages_[i].variants.front());
+      for (RegionSlot& slot : messages_[i].slots) slot.Failed(code);
       for (; messages_[i].outstanding > 0; --messages_[i].outstanding) Failed(sent, code, why);
       Free(i);
     }

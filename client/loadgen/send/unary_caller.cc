@@ -26,7 +26,7 @@ class UnaryCaller;
 // One request at a time, through all its attempts.
 class UnaryCall final : public QueueEvent {
  public:
-  explicit UnaryCall(UnaryCaller& caller) : caller_(caller) {}
+  explicit UnaryCall(UnaryCaller& caller);
 
   void Send(std::uint32_t variant, std::optional<std::int64_t> due_ns);
   void OnEvent(bool ok) override;
@@ -42,6 +42,7 @@ class UnaryCall final : public QueueEvent {
   void Begin(std::size_t connection);
   // Books the answer, or the failure of a request that is not sent again. False: it is, after a pause.
   bool OnAttemptEnd();
+  void TakeAnswer();
   // What is wrong with the answer's size; empty: nothing.
   std::string SizeProblem() const;
   bool PlansRetry(int code);
@@ -49,6 +50,8 @@ class UnaryCall final : public QueueEvent {
   void Pause(std::chrono::nanoseconds time, WaitsFor then);
 
   UnaryCaller& caller_;
+  RegionSlot slot_;  // with --regions
+  bool verifies_ = false;
   std::optional<grpc::ClientContext> context_;
   std::unique_ptr<grpc::GenericClientAsyncResponseReader> reader_;
   grpc::ByteBuffer response_;
@@ -103,7 +106,7 @@ class UnaryCaller final : public Caller {
     const bool sends = thread_.options().loop == Loop::kOpen && !stopped_;
     if (!sends && idle_.size() == calls_.size()) thread_.CallerDone();
   }
-  // Whether this answer is to be verified: the first of each connection, then the sampled fraction.
+  // Whether an answer is to be verified: the first of each connection, then the sampled fraction.
   bool Verifies() {
     if (thread_.verifier() == nullptr || (first_verified_ && !thread_.Sample())) return false;
     first_verified_ = true;
@@ -124,6 +127,10 @@ class UnaryCaller final : public Caller {
   bool first_verified_ = false;
 };
 
+UnaryCall::UnaryCall(UnaryCaller& caller) : caller_(caller) {
+  if (caller.thread().region() != nullptr) slot_ = caller.thread().region()->TakeSlot();
+}
+
 void UnaryCall::Send(std::uint32_t variant, std::optional<std::int64_t> due_ns) {
   SenderThread& thread = caller_.thread();
   const LoadOptions& options = thread.options();
@@ -139,6 +146,10 @@ void UnaryCall::Send(std::uint32_t variant, std::optional<std::int64_t> due_ns) 
   sent_.sent_ns = NowNs();
   sent_.due_ns = due_ns.value_or(sent_.sent_ns);
   thread.RecordSend(sent_);
+  if (thread.region() != nullptr) {
+    verifies_ = !slot_.uncertain && caller_.Verifies();
+    thread.region()->Begin(thread.workload().variants()[variant], verifies_, slot_);
+  }
   Begin(connection);
 }
 
@@ -148,9 +159,12 @@ void UnaryCall::Begin(std::size_t connection) {
   SenderThread& thread = caller_.thread();
   const std::string& method = thread.options().protocol == Protocol::kOip ? kOip : kNative;
   connection_ = connection;
-  const std::string& message = thread.workload().variants()[sent_.variant].message;
+  const Variant& variant = thread.workload().variants()[sent_.variant];
   // The workload outlives every call, so gRPC needs neither a copy nor a count of references.
-  const grpc::Slice slice(message.data(), message.size(), grpc::Slice::STATIC_SLICE);
+  const grpc::Slice slice =
+      thread.region() != nullptr
+          ? grpc::Slice(thread.region()->Message(variant, variant.id, false, slot_))
+          : grpc::Slice(variant.message.data(), variant.message.size(), grpc::Slice::STATIC_SLICE);
   const grpc::ByteBuffer request(&slice, 1);
   reader_.reset();
   context_.emplace();
@@ -189,12 +203,10 @@ bool UnaryCall::OnAttemptEnd() {
   if (PlansResend()) return false;
   const int code = status_.error_code();
   if (code != 0) thread.RenewIfLost(connection_);
+  if (code != 0) slot_.Failed(code);
   thread.RecordAttemptEnd(sent_, thread.connections()[connection_].address, code);
   if (code == 0) {
-    if (thread.budget() != nullptr) thread.budget()->OnSuccess();
-    thread.RecordAnswer(sent_);
-    if (caller_.Verifies()) thread.verifier()->Submit(sent_.variant, response_);  // shares the bytes
-    response_.Clear();  // an idle call of an open loop holds no memory
+    TakeAnswer();
     return true;
   }
   if (PlansRetry(code)) return false;
@@ -202,12 +214,26 @@ bool UnaryCall::OnAttemptEnd() {
   return true;
 }
 
+void UnaryCall::TakeAnswer() {
+  SenderThread& thread = caller_.thread();
+  SendingRegion* const region = thread.region();
+  const Variant& variant = thread.workload().variants()[sent_.variant];
+  if (thread.budget() != nullptr) thread.budget()->OnSuccess();
+  if (region != nullptr) region->End(variant, slot_);
+  thread.RecordAnswer(sent_);
+  std::optional<PlacedAnswer> placed;
+  if (region == nullptr) verifies_ = caller_.Verifies();
+  if (verifies_ && region != nullptr) placed = region->Answer(variant, slot_);
+  if (verifies_) thread.verifier()->Submit(sent_.variant, response_, std::move(placed));  // shares the bytes
+  response_.Clear();  // an idle call of an open loop holds no memory
+}
+
 std::string UnaryCall::SizeProblem() const {
   const Variant& variant = caller_.thread().workload().variants()[sent_.variant];
   const std::uint64_t length = response_.Length();
-  if (length >= variant.answer_bytes && length <= variant.answer_bytes + variant.most_header_bytes) return "";
-  return "answer of " + std::to_string(length) + " bytes, expected " + std::to_string(variant.answer_bytes) +
-         " and a header";
+  const std::uint64_t expected = caller_.thread().region() != nullptr ? 0 : variant.answer_bytes;
+  if (length >= expected && length <= expected + variant.most_header_bytes) return "";
+  return "answer of " + std::to_string(length) + " bytes, expected " + std::to_string(expected) + " and a header";
 }
 
 bool UnaryCall::PlansResend() {

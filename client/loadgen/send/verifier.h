@@ -12,6 +12,7 @@
 
 #include "client/loadgen/measure/board.h"
 #include "client/loadgen/plan/workload.h"
+#include "client/loadgen/send/sending_region.h"
 #include "client/softmax_client/wire.h"
 #include "common/base/mutex.h"
 
@@ -30,22 +31,28 @@ class Verifier {
   ~Verifier();  // Checks what is queued, then returns.
 
   // A unary answer. Waits when too much is queued: no sampled answer is dropped.
-  void Submit(std::uint32_t variant, const grpc::ByteBuffer& answer);
+  void Submit(std::uint32_t variant, const grpc::ByteBuffer& answer, std::optional<PlacedAnswer> placed = {});
   // One answer of a stream message, already decoded; `message` is the whole of it.
-  void Submit(std::uint32_t variant, ResponseFields fields, const grpc::ByteBuffer& message);
+  void Submit(std::uint32_t variant, ResponseFields fields, const grpc::ByteBuffer& message,
+              std::optional<PlacedAnswer> placed = {});
 
  private:
   struct Item {
     std::uint32_t variant = 0;
     grpc::ByteBuffer message;
     std::optional<ResponseFields> fields;  // empty: `message` is a SoftmaxResponse, not yet decoded
+    std::optional<PlacedAnswer> placed;    // what did not come in the message
+
+    std::uint64_t bytes() const {
+      return message.Length() + (placed ? placed->tensor.size() + placed->summary.size() : 0);
+    }
   };
 
   void Push(Item item);
   bool Pop(Item* item);  // waits for one; false: there will be none
   void Run();
   // Why the answer is wrong; empty when it is right.
-  std::string Check(const Item& item);
+  std::string Check(Item& item);
   std::string JudgeValues(const Variant& variant, const Tensor& answer) const;
 
   // Constant after construction.
