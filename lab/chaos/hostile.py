@@ -1,5 +1,7 @@
 """Clients that mean no good, each for some seconds and straight at a server's port."""
 import contextlib
+import mmap
+import os
 import socket
 import sys
 import threading
@@ -90,7 +92,34 @@ def storm(port, seconds, random):
         let_pass(0.001)
 
 
-KINDS = [never_read, garbage, trickle, silent, storm]
+def regions_socket(port):
+    """Of the server with this port."""
+    return f"/tmp/softmax-regions.{port}"
+
+
+def regions(port, seconds, random):
+    """Memory that is asked for and left in every state, scribbled in and kept mapped; and rubbish on its socket."""
+    allocate = b"\x0a\x06\x08\x01\x10\x80\x80\x04"  # 64 KiB of the host's
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
+            sock.settimeout(5)
+            sock.connect(regions_socket(port))
+            kind = random.randrange(4)
+            for _ in range(50 if kind == 0 else 1):
+                sock.send(random.randbytes(random.randrange(1, 5000)) if kind == 1 else allocate, socket.MSG_DONTWAIT)
+            if kind == 3:
+                _, descriptors, _, _ = socket.recv_fds(sock, 4096, 1)
+                for descriptor in descriptors:
+                    with mmap.mmap(descriptor, 65536) as memory:
+                        memory[:] = random.randbytes(65536)
+                        sock.close()
+                        memory[:] = random.randbytes(65536)
+                    os.close(descriptor)
+        let_pass(0.005)
+
+
+KINDS = [never_read, garbage, trickle, silent, storm, regions]
 
 
 def start(kind, port, seconds, random):

@@ -11,6 +11,7 @@ import urllib.request
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "tests/support"))
+import hostile  # noqa: E402
 from waiting import eventually  # noqa: E402
 
 FLAGS = ["--backend=cpu", "--cpu-threads=2", "--threads=1", "--arena-bytes=64MiB", "--max-request-bytes=16MiB",
@@ -36,6 +37,7 @@ class Replica:
         self.port, self._metrics_port, self._log = port, metrics_port, log
         given = {flag.split("=")[0] for flag in flags}
         self._command = [program, f"--address=127.0.0.1:{port}", f"--metrics-address=127.0.0.1:{metrics_port}",
+                         f"--regions-socket={hostile.regions_socket(port)}", "--regions-bytes=32MiB",
                          *[flag for flag in FLAGS if flag.split("=")[0] not in given], *flags]
         self._clock = clock if clock is not None and CLOCKS.exists() else None
         self.process = None
