@@ -20,9 +20,9 @@ constexpr auto kLastOperation = static_cast<std::int32_t>(kernels::kOperations.s
 // More elements than this could not be counted in bytes of any type within 63 bits.
 constexpr std::int64_t kMaxElements = std::numeric_limits<std::int64_t>::max() / 8;
 
-// An answer's header is at most 204 bytes: id 11, timing 2 + 44, summary 6 + 6 * 6, output 6 + 2 + 2 + 80 + 6, stream
-// element 6.
-constexpr std::uint64_t kAnswerHeaderBytes = 204;
+// An answer's header is at most 226 bytes: id 11, timing 2 + 44, summary 6 + 6 * 6 (its place has less), output
+// 6 + 2 + 2 + 80 + 31 for its place (before its data stand 6), stream element 6.
+constexpr std::uint64_t kAnswerHeaderBytes = 226;
 constexpr std::uint64_t kMaxMessageBytes = std::numeric_limits<std::int32_t>::max();
 
 template <typename... Args>
@@ -98,7 +98,7 @@ std::string ShapeText(const RawRequest& raw) {
   return text + "]";
 }
 
-absl::Status CheckSizes(const RawRequest& raw, const WireLimits& limits, const TensorSpec& spec) {
+absl::Status CheckExtents(const RawRequest& raw, const WireLimits& limits, const TensorSpec& spec) {
   if (static_cast<std::uint64_t>(spec.rows()) > limits.max_rows) {
     return Refuse("input.shape: ", ShapeText(raw), " has ", spec.rows(), " rows; must be at most ", limits.max_rows,
                   " (max_rows)");
@@ -107,7 +107,77 @@ absl::Status CheckSizes(const RawRequest& raw, const WireLimits& limits, const T
     return Refuse("input.shape: the axis has ", spec.cols, " elements; must be at most ", limits.max_columns,
                   " (max_columns)");
   }
-  if (raw.data_size != spec.input_bytes()) {
+  return absl::OkStatus();
+}
+
+// A part of the request or of its answer that lies in a region.
+struct Placed {
+  const char* name;
+  const RawPlace& place;
+  std::uint64_t bytes;
+  std::uint64_t alignment;
+};
+
+absl::Status CheckPlace(const Placed& placed, const WireLimits& limits) {
+  const RawPlace& place = placed.place;
+  if (!place.is_set) return absl::OkStatus();
+  if (limits.max_tensor_bytes == 0) {
+    return Refuse(placed.name, ": is set; must be absent, for this server has no regions (--regions-socket)");
+  }
+  if (place.region_size != kTokenBytes) {
+    return Refuse(placed.name, ".region: has ", place.region_size, " bytes; must be ", kTokenBytes);
+  }
+  if (place.offset % placed.alignment != 0) {
+    return Refuse(placed.name, ".offset: is ", place.offset, "; must be a multiple of ", placed.alignment);
+  }
+  if (placed.bytes > limits.max_tensor_bytes) {
+    return Refuse(placed.name, ": has ", placed.bytes, " bytes to hold; must be at most ", limits.max_tensor_bytes,
+                  " (max_tensor_bytes)");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckApart(const Placed& a, const Placed& b, const char* otherwise) {
+  const std::uint64_t from_a = a.place.offset;
+  const std::uint64_t from_b = b.place.offset;
+  const bool one_region = a.place.is_set && b.place.is_set && a.place.region == b.place.region;
+  const bool apart = from_a < from_b ? from_b - from_a >= a.bytes : from_a - from_b >= b.bytes;
+  if (!one_region || apart || a.bytes == 0 || b.bytes == 0) return absl::OkStatus();
+  return Refuse(b.name, ".offset: is ", from_b, ", of ", b.bytes, " bytes that overlap ", a.name, "'s ", a.bytes,
+                " at ", from_a, "; must be apart", otherwise);
+}
+
+// What needs no look at the regions.
+absl::Status CheckPlaces(const RawRequest& raw, const WireLimits& limits, TensorSpec* spec) {
+  const std::uint64_t output_size = kernels::SizeOf(spec->output_type);
+  const Placed input{"input.place", raw.input_place, spec->input_bytes(), kernels::SizeOf(spec->input_type)};
+  const Placed output{"output_place", raw.output_place, spec->tensor_bytes(), output_size};
+  const Placed summary{"summary_place", raw.summary_place, spec->summary.any() ? spec->summary_layout().end : 0, 8};
+  for (const Placed* placed : {&input, &output, &summary}) {
+    if (absl::Status status = CheckPlace(*placed, limits); !status.ok()) return status;
+  }
+  if (output.place.is_set && !spec->has_tensor()) {
+    return Refuse("output_place: is set; must be absent with a summary without `full`");
+  }
+  if (summary.place.is_set && !spec->summary.any()) {
+    return Refuse("summary_place: is set; must be absent without a summary");
+  }
+  const bool in_place = input.alignment == output.alignment && input.place.offset == output.place.offset;
+  absl::Status status =
+      in_place ? absl::OkStatus() : CheckApart(input, output, ", or the input's own place with types of one size");
+  if (status.ok()) status = CheckApart(input, summary, "");
+  if (status.ok()) status = CheckApart(output, summary, "");
+  spec->input_in_region = input.place.is_set;
+  spec->output_in_region = output.place.is_set;
+  spec->summary_in_region = summary.place.is_set;
+  return status;
+}
+
+absl::Status CheckSizes(const RawRequest& raw, const WireLimits& limits, const TensorSpec& spec) {
+  if (spec.input_in_region && raw.data_size > 0) {
+    return Refuse("input.data: has ", raw.data_size, " bytes; must be empty beside input.place");
+  }
+  if (raw.data_size != spec.received_bytes()) {
     return Refuse("input.data: has ", raw.data_size, " bytes; must be ", spec.input_bytes(), " for shape ",
                   ShapeText(raw), " of ", kernels::SizeOf(spec.input_type), "-byte elements");
   }
@@ -190,6 +260,8 @@ absl::Status ApplyContract(const RawRequest& raw, const WireLimits& limits, Deco
   if (absl::Status status = CheckShape(raw, limits); !status.ok()) return status;
   if (absl::Status status = CheckAxis(raw, &spec); !status.ok()) return status;
   if (absl::Status status = CheckSummary(raw, limits, &spec); !status.ok()) return status;
+  if (absl::Status status = CheckExtents(raw, limits, spec); !status.ok()) return status;
+  if (absl::Status status = CheckPlaces(raw, limits, &spec); !status.ok()) return status;
   if (absl::Status status = CheckSizes(raw, limits, spec); !status.ok()) return status;
   if (absl::Status status = CheckLengths(raw, spec); !status.ok()) return status;
   if (absl::Status status = CheckIndices(raw, spec); !status.ok()) return status;
@@ -197,8 +269,10 @@ absl::Status ApplyContract(const RawRequest& raw, const WireLimits& limits, Deco
   out->rank = static_cast<std::uint32_t>(raw.rank);
   std::copy_n(raw.shape, kMaxShapeRank, out->shape);
   out->payload_offset = raw.data_offset;
-  // Bounded by the payload: a tensor that is not empty has at least two bytes per row, and an empty
-  // one has no element to mask, so its lengths are checked and forgotten.
+  out->input_place = {raw.input_place.region, raw.input_place.offset};
+  out->output_place = {raw.output_place.region, raw.output_place.offset};
+  out->summary_place = {raw.summary_place.region, raw.summary_place.offset};
+  // Bounded by the message. An empty tensor has no element to mask, so its lengths are checked and forgotten.
   spec.has_lengths = raw.lengths_count > 0 && spec.elements() > 0;
   if (spec.has_lengths) {
     out->lengths.resize(raw.lengths_count);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/wire/cursor.h"
+#include "common/wire/place.h"
 #include "common/wire/slices.h"
 #include "common/wire/tensor_spec.h"
 
@@ -20,8 +21,9 @@ struct WireLimits {
   std::uint64_t max_rows = 1ull << 31;
   std::uint64_t max_columns = 1ull << 31;
   std::uint32_t max_top_k = kernels::kMaxTopK;
+  std::uint64_t max_tensor_bytes = 0;  // of what lies in a region, each part of a request; 0: there are no regions
   std::uint32_t max_requests_per_stream_message = 1024;
-  bool has_files = false;  // of the Open Inference Protocol: tensors may lie in registered files
+  bool has_files = false;                        // of the Open Inference Protocol: tensors may lie in registered files
   std::uint64_t max_message_bytes = UINT64_MAX;  // of one message, whatever is in it
   // What decoding one message may take: a step is a field, a byte of packed numbers, or 16 bytes of indices or text;
   // some nanoseconds. A message that takes more is left undecided (beyond_budget): decode it on a thread that has time.
@@ -42,13 +44,18 @@ struct DecodedRequest {
   TensorSpec spec;
   std::uint32_t rank = 0;
   std::int64_t shape[8] = {};  // as sent; the answer repeats it
-  // Where Tensor.data begins in the whole message, in bytes; spec.input_bytes() long.
+  // Where Tensor.data begins in the whole message, in bytes; spec.received_bytes() long.
   std::uint64_t payload_offset = 0;
   // One per row when spec.has_lengths. Kept decoded: they are validated, few against the payload,
   // and may arrive in several packed and unpacked pieces.
   std::vector<std::uint32_t> lengths;
   // spec.summary.at of each row; the wire's bytes are theirs.
   std::vector<std::int32_t> indices;
+  // Of what lies in regions, as the spec says. Apart from one another in one region, but for an output in its input's
+  // place; nobody has looked yet whether the regions are there and as long.
+  WirePlace input_place;
+  WirePlace output_place;
+  WirePlace summary_place;
 };
 
 // Decodes one SoftmaxRequest that fills `slices`. Same result as the generated parser followed by

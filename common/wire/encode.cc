@@ -1,6 +1,7 @@
 #include "common/wire/encode.h"
 
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <string_view>
 
@@ -33,19 +34,30 @@ std::size_t ShapeSize(const DecodedRequest& request) {
   return size;
 }
 
+std::size_t PlaceSize(const WirePlace& place) { return BlockSize(place.region.size()) + ScalarSize(place.offset); }
+
+char* PutPlace(std::uint32_t tag, const WirePlace& place, char* at) {
+  at = PutBlockStart(tag, PlaceSize(place), at);
+  at = PutBlockStart(kPlaceRegion, place.region.size(), at);
+  std::memcpy(at, place.region.data(), place.region.size());
+  return PutScalar(kPlaceOffset, place.offset, at + place.region.size());
+}
+
 }  // namespace
 
 void EncodeAnswerHeader(const DecodedRequest& request, const AnswerTiming& timing, bool in_stream, std::string* header,
                         AnswerParts* parts) {
   const TensorSpec& spec = request.spec;
   const auto dtype = static_cast<std::uint64_t>(spec.output_type);
-  const std::uint64_t tensor = spec.tensor_bytes();
+  const std::uint64_t tensor = spec.output_in_region ? 0 : spec.tensor_bytes();
   const bool has_summary = spec.summary.any();
-  const SummaryLayout layout = has_summary ? spec.summary_layout() : SummaryLayout{};
+  const SummaryLayout layout = has_summary && !spec.summary_in_region ? spec.summary_layout() : SummaryLayout{};
   const std::size_t timing_size = TimingSize(timing);
   const std::size_t shape_size = ShapeSize(request);
-  const std::uint64_t output_size = ScalarSize(dtype) + BlockSize(shape_size) + (tensor == 0 ? 0 : BlockSize(tensor));
-  std::uint64_t summary_size = 0;
+  const std::uint64_t output_size = ScalarSize(dtype) + BlockSize(shape_size) +
+                                    (spec.output_in_region ? BlockSize(PlaceSize(request.output_place)) : 0) +
+                                    (tensor == 0 ? 0 : BlockSize(tensor));
+  std::uint64_t summary_size = spec.summary_in_region ? BlockSize(PlaceSize(request.summary_place)) : 0;
   for (const std::uint64_t bytes : layout.bytes) summary_size += bytes == 0 ? 0 : BlockSize(bytes);
   const std::uint64_t element_size = ScalarSize(request.id) + BlockSize(timing_size) +
                                      (has_summary ? BlockSize(summary_size) : 0) +
@@ -67,11 +79,13 @@ void EncodeAnswerHeader(const DecodedRequest& request, const AnswerTiming& timin
     at = PutBlockStart(kSummaryTopValues + (i << 3), layout.bytes[i], at);
     add(layout.offset[i], layout.bytes[i], true);
   }
+  if (spec.summary_in_region) at = PutPlace(kSummaryPlace, request.summary_place, at);
   if (!spec.has_tensor()) return;
   at = PutBlockStart(kResponseOutput, output_size, at);
   at = PutScalar(kTensorDtype, dtype, at);
   at = PutBlockStart(kTensorShapePacked, shape_size, at);
   for (std::uint32_t i = 0; i < request.rank; ++i) at = PutVarint(static_cast<std::uint64_t>(request.shape[i]), at);
+  if (spec.output_in_region) at = PutPlace(kTensorPlace, request.output_place, at);
   if (tensor == 0) return;
   at = PutBlockStart(kTensorData, tensor, at);
   add(0, tensor, false);

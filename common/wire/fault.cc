@@ -8,16 +8,22 @@ namespace softmax {
 namespace {
 
 const char* FieldName(const RawRequest& request) {
-  static constexpr const char* kRequestFields[] = {
-      "", "id", "operation", "axis", "scale", "output_dtype", "lengths", "timeout_us", "summary"};
-  static constexpr const char* kTensorFields[] = {"", "input.dtype", "input.shape"};
+  static constexpr const char* kRequestFields[] = {"",        "id",           "operation",    "axis",
+                                                   "scale",   "output_dtype", "lengths",      "timeout_us",
+                                                   "summary", "output_place", "summary_place"};
+  static constexpr const char* kTensorFields[] = {"", "input.dtype", "input.shape", "input.place"};
   static constexpr const char* kSummaryFields[] = {
       "", "summary.top_k", "summary.indices", "summary.log_sum_exp", "summary.entropy", "summary.full"};
   const std::uint32_t number = request.tag >> 3;
+  if (request.in_place != nullptr) {
+    return request.in_place == &request.input_place    ? "input.place"
+           : request.in_place == &request.output_place ? "output_place"
+                                                       : "summary_place";
+  }
   if (request.in_summary) return number >= 1 && number <= 5 ? kSummaryFields[number] : "summary";
   if (number == 15) return request.in_input ? "input.data" : "input";
-  if (request.in_input) return number >= 1 && number <= 2 ? kTensorFields[number] : "input";
-  return number >= 1 && number <= 8 ? kRequestFields[number] : "request";
+  if (request.in_input) return number >= 1 && number <= 3 ? kTensorFields[number] : "input";
+  return number >= 1 && number <= 10 ? kRequestFields[number] : "request";
 }
 
 std::string DescribeFaultItself(const WireCursor& cursor) {

@@ -25,7 +25,8 @@ struct SummaryLayout {
   std::uint64_t offset[kParts] = {};
   std::uint64_t bytes[kParts] = {};  // 0: not wanted
   std::uint64_t payload = 0;         // of all parts
-  std::uint64_t total = 0;           // with the gaps between them
+  std::uint64_t end = 0;             // of the last part, with the gaps between them
+  std::uint64_t total = 0;           // that, up to the next multiple of 8
 };
 
 // A validated request's geometry: the tensor seen as [outer, cols, inner] around its axis, and what to compute. All
@@ -40,6 +41,10 @@ struct TensorSpec {
   std::int64_t inner = 1;
   bool has_lengths = false;
   SummarySpec summary;
+  // What lies in regions instead of messages (the proto's Place).
+  bool input_in_region = false;
+  bool output_in_region = false;
+  bool summary_in_region = false;
   // What a contract adds to it (the Open Inference Protocol's classifications and typed contents).
   std::uint64_t texts = 0;       // numbers of the summary that the answer carries as texts
   std::uint64_t text_bytes = 0;  // of those, at most
@@ -56,8 +61,19 @@ struct TensorSpec {
   bool has_tensor() const { return summary.full || !summary.any(); }
   // The whole tensor of the answer; 0 where it is not wanted.
   std::uint64_t tensor_bytes() const { return has_tensor() ? elements() * kernels::SizeOf(output_type) : 0; }
-  // Everything that the answer carries: the tensor and the summary.
-  std::uint64_t output_bytes() const { return tensor_bytes() + (summary.any() ? summary_layout().payload : 0); }
+  // The summary's parts; 0 where none is wanted.
+  std::uint64_t summary_bytes() const { return summary.any() ? summary_layout().payload : 0; }
+  // Of the input, what the request's message carries.
+  std::uint64_t received_bytes() const { return input_in_region ? 0 : input_bytes(); }
+  // Of the tensor and the summary, what the answer's message carries.
+  std::uint64_t output_bytes() const {
+    return (output_in_region ? 0 : tensor_bytes()) + (summary_in_region ? 0 : summary_bytes());
+  }
+  bool in_regions() const { return input_in_region || output_in_region || summary_in_region; }
+  // Of all three, what lies in regions.
+  std::uint64_t region_bytes() const {
+    return input_bytes() - received_bytes() + tensor_bytes() + summary_bytes() - output_bytes();
+  }
   SummaryLayout summary_layout() const;
 };
 
@@ -71,6 +87,7 @@ inline SummaryLayout TensorSpec::summary_layout() const {
     layout.offset[part] = layout.total;
     layout.bytes[part] = bytes;
     layout.payload += bytes;
+    if (bytes > 0) layout.end = layout.total + bytes;
     layout.total += (bytes + 7) / 8 * 8;
   };
   add(SummaryLayout::kTopValues, row_count * summary.top_k * value);

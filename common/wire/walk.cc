@@ -33,6 +33,36 @@ void AddLength(RawRequest* request, std::uint64_t value) {
   ++request->lengths_count;
 }
 
+bool WalkPlace(WireCursor* cursor, int depth, RawRequest* request, RawPlace* place) {
+  std::uint64_t value;
+  if (!cursor->ReadLength(&value)) return false;
+  const std::uint64_t outer = cursor->Narrow(value);
+  place->is_set = true;
+  request->in_place = place;
+  while (!cursor->AtLimit()) {
+    if (!cursor->ReadTag(&request->tag)) return false;
+    switch (request->tag) {
+      case kPlaceRegion:
+        if (!cursor->ReadLength(&value)) return false;
+        place->region_size = value;
+        if (value == kTokenBytes) {
+          cursor->Read(value, place->region.data());
+        } else if (!cursor->Skip(value)) {
+          return false;
+        }
+        break;
+      case kPlaceOffset:
+        if (!cursor->ReadVarint(&place->offset)) return false;
+        break;
+      default:
+        if (!cursor->SkipField(request->tag, depth - 1)) return false;
+    }
+  }
+  request->in_place = nullptr;
+  cursor->Widen(outer);
+  return true;
+}
+
 bool WalkTensor(WireCursor* cursor, int depth, RawRequest* request) {
   while (!cursor->AtLimit()) {
     std::uint64_t value;
@@ -47,6 +77,9 @@ bool WalkTensor(WireCursor* cursor, int depth, RawRequest* request) {
       case kTensorShape:
         cursor->GiveFieldBack();
         if (!cursor->ReadVarint(&value) || !AddDimension(cursor, request, value)) return false;
+        break;
+      case kTensorPlace:
+        if (!WalkPlace(cursor, depth, request, &request->input_place)) return false;
         break;
       case kTensorData:
         if (!cursor->ReadLength(&value)) return false;
@@ -166,6 +199,10 @@ bool WalkField(WireCursor* cursor, int depth, RawRequest* request) {
       return true;
     case kRequestSummary:
       return WalkSummaryField(cursor, depth, request);
+    case kRequestOutputPlace:
+      return WalkPlace(cursor, depth, request, &request->output_place);
+    case kRequestSummaryPlace:
+      return WalkPlace(cursor, depth, request, &request->summary_place);
     case kRequestInput:
       return WalkInput(cursor, depth, request);
     default:

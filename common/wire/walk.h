@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "common/wire/cursor.h"
+#include "common/wire/place.h"
 
 namespace softmax {
 
@@ -11,6 +12,14 @@ namespace softmax {
 constexpr int kWireDepth = 100;
 
 constexpr std::uint32_t kMaxShapeRank = 8;
+
+// A Place, likewise.
+struct RawPlace {
+  bool is_set = false;
+  std::uint64_t region_size = 0;                      // bytes
+  std::array<std::uint8_t, kTokenBytes> region = {};  // where they are as many
+  std::uint64_t offset = 0;
+};
 
 // What a SoftmaxRequest says, before any rule but protobuf's own was looked at. Holds no
 // variable-size field: of the shape only the dimensions that a tensor may have are kept, of the
@@ -46,8 +55,13 @@ struct RawRequest {
   std::uint64_t indices_size = 0;  // bytes
   WireCursor indices_begin;        // where they are, if there are any
 
+  RawPlace input_place;
+  RawPlace output_place;
+  RawPlace summary_place;
+
   // Where the walk stands, for the message when it fails.
   std::uint32_t tag = 0;
+  const RawPlace* in_place = nullptr;
   bool in_input = false;
   bool in_summary = false;
 };

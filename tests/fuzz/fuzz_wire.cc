@@ -34,6 +34,7 @@ WireLimits LimitsFor(std::uint8_t flags) {
     limits.max_columns = 10;
     limits.max_top_k = 7;
     limits.max_requests_per_stream_message = 3;
+    limits.max_tensor_bytes = 250;
   }
   return limits;
 }
@@ -60,7 +61,9 @@ void CheckRefused(const DecodedRequest& request) {
 void CheckAccepted(Slices slices, std::uint64_t message_size, const WireLimits& limits, const DecodedRequest& request) {
   const TensorSpec& spec = request.spec;
   Require(request.payload_offset <= message_size, "the payload begins inside the message");
-  Require(spec.input_bytes() <= message_size - request.payload_offset, "and ends there");
+  Require(spec.received_bytes() <= message_size - request.payload_offset, "and ends there");
+  Require(!spec.in_regions() || limits.max_tensor_bytes > 0, "a place is taken where there are regions");
+  Require(spec.region_bytes() <= 3 * limits.max_tensor_bytes, "what lies in regions is within its limit");
   Require(spec.output_bytes() <= limits.max_response_bytes, "the answer is within its limit");
   Require(request.rank >= 1 && request.rank <= limits.max_rank, "the rank is within its limit");
   Require(spec.outer >= 0 && spec.cols >= 0 && spec.inner >= 0, "no extent is negative");
@@ -80,7 +83,7 @@ void CheckAccepted(Slices slices, std::uint64_t message_size, const WireLimits& 
   std::string answer;
   AnswerParts parts;
   EncodeAnswerHeader(request, {1, 1u << 20, ~0ull, 0}, true, &answer, &parts);
-  Require(answer.size() <= 204, "an answer's header keeps within its reserve");
+  Require(answer.size() <= 226, "an answer's header keeps within its reserve");
   std::uint64_t payload = 0;
   for (std::size_t i = parts.count; i > 0; --i) {
     const AnswerParts::Part& part = parts.part[i - 1];

@@ -280,6 +280,25 @@ void AppendLargeAnswers(Cases* cases) {
       "output_dtype: 4 makes an answer of 67108872 bytes; must be at most 67108864");
 }
 
+// The cases' server has no regions.
+void AppendPlaces(Cases* cases) {
+  const std::string place = Block(1, std::string(16, 't')) + Scalar(2, 64);
+  const std::string tensor = Dtype(1) + Shape({2, 2});
+  const std::string says = "is set; must be absent, for this server has no regions (--regions-socket)";
+  Bad(cases, "input in a region", Input(tensor + Block(3, place)), "input.place: " + says);
+  Bad(cases, "input in a region and here", Input(tensor + Block(3, place) + Data(16)), "input.place: " + says);
+  Bad(cases, "an empty place", Input(tensor + Block(3, "") + Data(16)), "input.place: " + says);
+  Bad(cases, "output in a region", Block(9, place) + Input(tensor + Data(16)), "output_place: " + says);
+  Bad(cases, "summary in a region", Block(8, Scalar(1, 1)) + Block(10, place) + Input(tensor + Data(16)),
+      "summary_place: " + says);
+  Bad(cases, "a place cut short", Input(tensor + Block(3, place.substr(0, 9)) + Data(16)),
+      "input.place: malformed near byte");
+  Bad(cases, "an output place cut short", Block(9, place.substr(0, 9)) + Input(tensor + Data(16)),
+      "output_place: malformed near byte");
+  Bad(cases, "a summary place cut short", Block(10, place.substr(0, 9)) + Input(tensor + Data(16)),
+      "summary_place: malformed near byte");
+}
+
 }  // namespace
 
 void AppendBrokenContracts(Cases* cases) {
@@ -292,6 +311,7 @@ void AppendBrokenContracts(Cases* cases) {
   AppendSummaries(cases);
   AppendRepeats(cases);
   AppendLargeAnswers(cases);
+  AppendPlaces(cases);
 }
 
 }  // namespace softmax::testing

@@ -1,5 +1,6 @@
 #include "tests/common/wire/contract_model.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -27,6 +28,38 @@ Wide Product(const std::vector<std::int64_t>& dims) {
 std::vector<std::int64_t> Dims(const v1::Tensor& tensor) { return {tensor.shape().begin(), tensor.shape().end()}; }
 
 std::size_t Size(int dtype) { return dtype == 1 ? 4 : dtype == 4 ? 8 : 2; }
+
+std::uint64_t RoundUp(Wide bytes) { return static_cast<std::uint64_t>((bytes + 7) / 8 * 8); }
+
+// A part of the request or its answer that may lie in a region.
+struct Part {
+  const char* name;
+  bool is_placed;
+  const v1::Place& place;
+  Wide bytes;
+  std::size_t alignment;
+
+  Wide begin() const { return place.offset(); }
+  Wide end() const { return begin() + bytes; }
+};
+
+bool Overlap(const Part& a, const Part& b) {
+  if (!a.is_placed || !b.is_placed || a.place.region() != b.place.region()) return false;
+  return std::max(a.begin(), b.begin()) < std::min(a.end(), b.end());
+}
+
+// The field that a request is refused for; empty: none.
+std::string FaultOfPlaces(const Part& input, const Part& output, const Part& summary, const WireLimits& limits) {
+  for (const Part* part : {&input, &output, &summary}) {
+    if (!part->is_placed) continue;
+    const std::string name = part->name;
+    if (limits.max_tensor_bytes == 0) return name;
+    if (part->place.region().size() != 16) return name + ".region";
+    if (part->place.offset() % part->alignment != 0) return name + ".offset";
+    if (part->bytes > limits.max_tensor_bytes) return name;
+  }
+  return "";
+}
 
 bool ShapeIsGood(std::vector<std::int64_t> dims, const WireLimits& limits) {
   if (dims.empty() || dims.size() > limits.max_rank) return false;
@@ -77,17 +110,39 @@ Verdict Judge(const v1::SoftmaxRequest& request, const WireLimits& limits) {
   }
   if (rows > limits.max_rows) return {"input.shape"};
   if (static_cast<std::uint64_t>(spec.cols) > limits.max_columns) return {"input.shape"};
-  if (Product(dims) * Size(dtype) != input.data().size()) return {"input.data"};
+  const bool has_tensor = !partial || summary.full();
+  const bool is_empty = Product(dims) == 0;
+  const Wide tensor = has_tensor ? Product(dims) * Size(output_dtype) : 0;
+  const Wide number = dtype == 4 ? 8 : 4;
+  Wide parts = 0, parts_end = 0;
+  if (partial && !is_empty) {
+    Wide at = 0;
+    for (const Wide bytes : {rows * summary.top_k() * Size(output_dtype), rows * summary.top_k() * 4,
+                             chosen * Wide{Size(output_dtype)}, summary.log_sum_exp() ? rows * number : 0,
+                             summary.log_sum_exp() ? rows * number : 0, summary.entropy() ? rows * number : 0}) {
+      parts += bytes;
+      if (bytes > 0) parts_end = at + bytes;
+      at += RoundUp(bytes);
+    }
+  }
+  const Part input_part{"input.place", input.has_place(), input.place(), Product(dims) * Size(dtype), Size(dtype)};
+  const Part output_part{"output_place", request.has_output_place(), request.output_place(), tensor,
+                         Size(output_dtype)};
+  const Part summary_part{"summary_place", request.has_summary_place(), request.summary_place(), parts_end, 8};
+  if (std::string field = FaultOfPlaces(input_part, output_part, summary_part, limits); !field.empty()) return {field};
+  if (output_part.is_placed && !has_tensor) return {"output_place"};
+  if (summary_part.is_placed && !partial) return {"summary_place"};
+  const bool in_place = Size(dtype) == Size(output_dtype) && input.place().offset() == request.output_place().offset();
+  if (!in_place && Overlap(input_part, output_part)) return {"output_place.offset"};
+  if (Overlap(input_part, summary_part) || Overlap(output_part, summary_part)) return {"summary_place.offset"};
+  spec.input_in_region = input_part.is_placed;
+  spec.output_in_region = output_part.is_placed;
+  spec.summary_in_region = summary_part.is_placed;
+  if (input_part.is_placed ? !input.data().empty() : input_part.bytes != input.data().size()) return {"input.data"};
   const std::uint64_t request_bytes =
       input.data().size() + summary.indices().size() + 4ull * static_cast<std::uint64_t>(request.lengths_size());
   if (request_bytes > limits.max_request_bytes) return {"input.data"};
-  const bool has_tensor = !partial || summary.full();
-  Wide answer = has_tensor ? Product(dims) * Size(output_dtype) : 0;
-  if (partial && Product(dims) > 0) {
-    const Wide numbers = (summary.log_sum_exp() ? 2 : 0) + (summary.entropy() ? 1 : 0);
-    answer += rows * summary.top_k() * (Size(output_dtype) + 4) + chosen * Size(output_dtype) +
-              rows * numbers * (dtype == 4 ? 8 : 4);
-  }
+  const Wide answer = (output_part.is_placed ? 0 : tensor) + (summary_part.is_placed ? 0 : parts);
   if (answer > limits.max_response_bytes) return {partial ? "summary" : "output_dtype"};
   if (request.lengths_size() != 0) {
     if (static_cast<Wide>(request.lengths_size()) != rows) return {"lengths"};

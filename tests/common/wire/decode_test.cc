@@ -254,10 +254,10 @@ TEST(WireDecode, RefusalsNameFieldValueAndLimit) {
       {Input(Tensor(1, {0, 1ll << 40, 1ll << 40}, 0)),
        "input.shape: the product of the dimensions that are not 0 passes 1152921504606846975 at "
        "dimension 2, which is 1099511627776; must be at most 1152921504606846975"},
-      {Tag(9, 2) + Varint(1u << 31) + input,
+      {Tag(11, 2) + Varint(1u << 31) + input,
        "request: malformed near byte 6: a length is 2147483648 or more, or longer than 5 bytes; "
        "must be below 2147483648"},
-      {Tag(9, 2) + Varint(0x7fffffff),
+      {Tag(11, 2) + Varint(0x7fffffff),
        "request: malformed near byte 6: a length is 2147483647; must be at most 0, which is what "
        "is left"},
       {Input(Tensor(1, {1}, 4)) + Tag(2, 7), "operation: malformed near byte 14: a wire type is 7; must be 0 to 5"},

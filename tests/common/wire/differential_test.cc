@@ -56,6 +56,21 @@ void FillSummary(Random& random, std::int64_t rows, std::int64_t cols, v1::Softm
   if (OneIn(random, 30)) indices->push_back('x');
 }
 
+// Few tokens and offsets, so that places meet.
+void FillPlace(Random& random, v1::Place* place) {
+  place->set_region(std::string(OneIn(random, 40) ? 15 : 16, static_cast<char>('a' + random() % 2)));
+  place->set_offset(OneIn(random, 60) ? ~0ull << (random() % 16) : random() % 8 * (OneIn(random, 30) ? 1 : 8));
+}
+
+void FillPlaces(Random& random, v1::SoftmaxRequest* request) {
+  if (!OneIn(random, 3)) {
+    FillPlace(random, request->mutable_input()->mutable_place());
+    if (!OneIn(random, 20)) request->mutable_input()->clear_data();
+  }
+  if (!OneIn(random, 3)) FillPlace(random, request->mutable_output_place());
+  if (request->has_summary() && !OneIn(random, 3)) FillPlace(random, request->mutable_summary_place());
+}
+
 // Valid in about half of the cases; otherwise one of its fields breaks a rule.
 v1::SoftmaxRequest AnyRequest(Random& random) {
   v1::SoftmaxRequest request;
@@ -92,6 +107,7 @@ v1::SoftmaxRequest AnyRequest(Random& random) {
   if (OneIn(random, 3) && axis >= 0 && input->shape(axis) > 0) {
     FillSummary(random, elements / input->shape(axis), input->shape(axis), &request);
   }
+  if (OneIn(random, 4)) FillPlaces(random, &request);
   return request;
 }
 
@@ -175,6 +191,7 @@ TEST(WireDifferential, TheDecoderEqualsTheGeneratedParserAndTheContract) {
   EXPECT_GT(tally.with_lengths, 5'000);
   EXPECT_GT(tally.with_indices, 2'000);
   EXPECT_GT(tally.with_summary, 5'000);
+  EXPECT_GT(tally.with_places, 5'000);
   RecordProperty("accepted", static_cast<int>(tally.accepted));
   RecordProperty("refused_by_contract", static_cast<int>(tally.refused_by_contract));
   RecordProperty("refused_by_parser", static_cast<int>(tally.refused_by_parser));

@@ -16,6 +16,20 @@ namespace {
 // Small, large, zero: every length of varint.
 std::uint64_t AnyNumber(std::mt19937_64& random) { return random() % 4 == 0 ? 0 : random() >> (random() % 64); }
 
+WirePlace AnyPlace(std::mt19937_64& random) {
+  WirePlace place;
+  for (std::uint8_t& byte : place.region) byte = static_cast<std::uint8_t>(random());
+  place.offset = AnyNumber(random);
+  return place;
+}
+
+v1::Place ToProto(const WirePlace& place) {
+  v1::Place proto;
+  proto.set_region(std::string(place.region.begin(), place.region.end()));
+  proto.set_offset(place.offset);
+  return proto;
+}
+
 DecodedRequest AnyRequest(std::mt19937_64& random) {
   DecodedRequest request;
   request.id = AnyNumber(random);
@@ -40,6 +54,10 @@ DecodedRequest AnyRequest(std::mt19937_64& random) {
     summary.full = random() % 3 == 0;
     request.spec.input_type = random() % 3 == 0 ? kernels::DataType::kFloat64 : kernels::DataType::kFloat32;
   }
+  request.spec.output_in_region = request.spec.has_tensor() && random() % 4 == 0;
+  request.spec.summary_in_region = request.spec.summary.any() && random() % 4 == 0;
+  request.output_place = AnyPlace(random);
+  request.summary_place = AnyPlace(random);
   return request;
 }
 
@@ -72,18 +90,26 @@ v1::SoftmaxResponse Expected(const DecodedRequest& request, const AnswerTiming& 
     const SummaryLayout layout = spec.summary_layout();
     const auto part = [&](int p) { return std::string(layout.bytes[p], static_cast<char>('0' + p)); };
     v1::Summary* summary = response.mutable_summary();
-    summary->set_top_values(part(SummaryLayout::kTopValues));
-    summary->set_top_indices(part(SummaryLayout::kTopIndices));
-    summary->set_values_at(part(SummaryLayout::kValuesAt));
-    summary->set_log_sum_exp(part(SummaryLayout::kLogSumExp));
-    summary->set_maximum(part(SummaryLayout::kMaximum));
-    summary->set_entropy(part(SummaryLayout::kEntropy));
+    if (spec.summary_in_region) {
+      *summary->mutable_place() = ToProto(request.summary_place);
+    } else {
+      summary->set_top_values(part(SummaryLayout::kTopValues));
+      summary->set_top_indices(part(SummaryLayout::kTopIndices));
+      summary->set_values_at(part(SummaryLayout::kValuesAt));
+      summary->set_log_sum_exp(part(SummaryLayout::kLogSumExp));
+      summary->set_maximum(part(SummaryLayout::kMaximum));
+      summary->set_entropy(part(SummaryLayout::kEntropy));
+    }
   }
   if (!spec.has_tensor()) return response;
   v1::Tensor* output = response.mutable_output();
   output->set_dtype(static_cast<v1::DataType>(spec.output_type));
   for (std::uint32_t i = 0; i < request.rank; ++i) output->add_shape(request.shape[i]);
-  output->set_data(std::string(spec.tensor_bytes(), 't'));
+  if (spec.output_in_region) {
+    *output->mutable_place() = ToProto(request.output_place);
+  } else {
+    output->set_data(std::string(spec.tensor_bytes(), 't'));
+  }
   return response;
 }
 
@@ -122,8 +148,14 @@ TEST(WireEncode, HeadersStayBelowTheReserveThatTheDecoderKeeps) {
   std::string header;
   AnswerParts parts;
   EncodeAnswerHeader(request, {~0ull, ~0ull, ~0ull, ~0ull}, true, &header, &parts);
-  EXPECT_LE(header.size(), 204u);
+  EXPECT_LE(header.size(), 226u);
   EXPECT_GE(header.size(), 160u);
+  request.spec.output_in_region = true;
+  request.output_place.offset = ~0ull;
+  header.clear();
+  EncodeAnswerHeader(request, {~0ull, ~0ull, ~0ull, ~0ull}, true, &header, &parts);
+  EXPECT_LE(header.size(), 226u);
+  EXPECT_GE(header.size(), 180u);
 }
 
 TEST(WireEncode, AStreamsErrorIsWhatTheGeneratedSerializerWrites) {

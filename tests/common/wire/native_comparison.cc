@@ -16,6 +16,7 @@ WireLimits TightLimits() {
   limits.max_rows = 60;
   limits.max_columns = 60;
   limits.max_top_k = 20;
+  limits.max_tensor_bytes = 600;
   return limits;
 }
 
@@ -55,7 +56,15 @@ void ExpectEqualToModel(const std::string& bytes, Slices slices, const DecodedRe
   expected.lengths = verdict.lengths;
   expected.indices = verdict.indices;
   EXPECT_EQ(Difference(decoded, expected), "");
-  ASSERT_LE(decoded.payload_offset + decoded.spec.input_bytes(), bytes.size());
+  const auto expect_place = [](bool is_there, const WirePlace& place, const v1::Place& sent) {
+    if (!is_there) return;
+    EXPECT_EQ(std::string(place.region.begin(), place.region.end()), sent.region());
+    EXPECT_EQ(place.offset, sent.offset());
+  };
+  expect_place(decoded.spec.input_in_region, decoded.input_place, parsed.input().place());
+  expect_place(decoded.spec.output_in_region, decoded.output_place, parsed.output_place());
+  expect_place(decoded.spec.summary_in_region, decoded.summary_place, parsed.summary_place());
+  ASSERT_LE(decoded.payload_offset + decoded.spec.received_bytes(), bytes.size());
   EXPECT_EQ(Payload(slices, decoded), parsed.input().data());
 }
 
@@ -75,6 +84,7 @@ void Compare(const std::string& bytes, Slices slices, const DecodedRequest& deco
     tally->with_lengths += verdict.spec.has_lengths;
     tally->with_indices += !verdict.indices.empty();
     tally->with_summary += verdict.spec.summary.any();
+    tally->with_places += verdict.spec.in_regions();
     ExpectEqualToModel(bytes, slices, decoded, parsed, verdict);
     return;
   }

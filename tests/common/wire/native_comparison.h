@@ -27,6 +27,7 @@ struct NativeTally {
   long with_lengths = 0;
   long with_indices = 0;
   long with_summary = 0;
+  long with_places = 0;
 };
 
 void ExpectEqualToModel(const std::string& bytes, Slices slices, const DecodedRequest& decoded,

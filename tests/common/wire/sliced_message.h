@@ -51,7 +51,7 @@ class SlicedMessage {
 };
 
 inline std::string Payload(Slices slices, const DecodedRequest& request) {
-  std::string bytes(request.spec.input_bytes(), '\0');
+  std::string bytes(request.spec.received_bytes(), '\0');
   CopyFromSlices(slices, request.payload_offset, bytes.size(), bytes.data());
   return bytes;
 }
@@ -76,6 +76,14 @@ inline std::string Difference(const DecodedRequest& a, const DecodedRequest& b) 
   if (s.top_k != t.top_k || s.at != t.at || s.log_sum_exp != t.log_sum_exp || s.entropy != t.entropy ||
       s.partial != t.partial || s.full != t.full) {
     return "summary";
+  }
+  const auto differ = [](bool a_has, const WirePlace& a_place, bool b_has, const WirePlace& b_place) {
+    return a_has != b_has || a_place.region != b_place.region || a_place.offset != b_place.offset;
+  };
+  if (differ(x.input_in_region, a.input_place, y.input_in_region, b.input_place) ||
+      differ(x.output_in_region, a.output_place, y.output_in_region, b.output_place) ||
+      differ(x.summary_in_region, a.summary_place, y.summary_in_region, b.summary_place)) {
+    return "places";
   }
   return x.has_lengths == y.has_lengths ? "" : "has_lengths";
 }
