@@ -24,8 +24,8 @@ fuzz() {
     # shellcheck disable=SC2086 -- the list is words
     configure "$preset" && cmake --build "build/$preset" -j "$(cores)" --target $targets || return 1
   done
-  nice -n 19 python3 -B tests/fuzz/fuzz_runs.py run --goal "${SOFTMAX_FUZZ_GOAL:-100000000}" &&
-    python3 -B tests/fuzz/fuzz_runs.py total && python3 -B tests/fuzz/fuzz_runs.py coverage
+  nice -n 19 python3 -B lab/fuzz/fuzz_runs.py run --goal "${SOFTMAX_FUZZ_GOAL:-100000000}" &&
+    python3 -B lab/fuzz/fuzz_runs.py total && python3 -B lab/fuzz/fuzz_runs.py coverage
 }
 
 run_part() {

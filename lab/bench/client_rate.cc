@@ -1,4 +1,5 @@
-// Calls/s of the C++ client, for bench.py to set the Python package beside: client_rate ADDRESS BYTES THREADS SECONDS.
+// Calls/s of the C++ client, for python_client_bench.py to set the Python package beside:
+//     client_rate ADDRESS BYTES THREADS SECONDS
 // Settings of malloc and gRPC are as they come, as they are in Python.
 #include <absl/synchronization/mutex.h>
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Calls/s through the Python package, the C++ client and grpcio with generated code, on one server, in turn.
 
-    PYTHONPATH=build/dev/client/python bench.py SERVER CLIENT_RATE [ROUNDS] [SECONDS]
+    PYTHONPATH=build/dev/client/python python_client_bench.py SERVER CLIENT_RATE [ROUNDS] [SECONDS]
 
 SERVER is softmax-server, started with its null backend (it copies, and computes nothing); CLIENT_RATE is client_rate.cc
 built. Prints a line for each load and way, medians of the rounds: calls/s, GB/s
@@ -23,7 +23,7 @@ import numpy as np
 
 import softmax_client
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 def array_of(size):
