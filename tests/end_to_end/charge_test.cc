@@ -19,6 +19,7 @@
 #include "common/wire/oip_decode.h"
 #include "inference/inference.grpc.pb.h"
 #include "softmax/v1/softmax.grpc.pb.h"
+#include "tests/end_to_end/requests.h"
 #include "tests/end_to_end/server_process.h"
 #include "tests/support/environment.h"
 #include "tests/support/sanitized.h"
@@ -227,13 +228,6 @@ double CpuNanoseconds(pid_t pid) {
   return sum;
 }
 
-std::shared_ptr<grpc::Channel> Connect(const ServerProcess& server) {
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  arguments.SetMaxReceiveMessageSize(-1);
-  return grpc::CreateCustomChannel(server.target(), grpc::InsecureChannelCredentials(), arguments);
-}
-
 // Processor time of a message, the least of some tries: others use the machine, too.
 double NanosecondsOf(const ServerProcess& server, const std::shared_ptr<grpc::Channel>& channel, const Kind& kind) {
   constexpr int kTries = 5;
@@ -250,8 +244,7 @@ double NanosecondsOf(const ServerProcess& server, const std::shared_ptr<grpc::Ch
 
 TEST(ChargeOfEveryKind, IsAtLeastAQuarterOfTheTimeThatItTakes) {
   ServerProcess server({"--backend=cpu"});
-  ASSERT_FALSE(server.target().empty()) << server.Log();
-  const auto channel = Connect(server);
+  const auto channel = OwnChannel(server.target());
   const Kind plain{"plain", Native(v1::DATA_TYPE_FLOAT32, 4, {64, 1024}).SerializeAsString()};
   const double unit = NanosecondsOf(server, channel, plain) / static_cast<double>(ChargeOfKind(plain).work);
   double worst = 0;
@@ -275,8 +268,7 @@ TEST(ChargeOfEveryKind, IsAtLeastAQuarterOfTheMemoryThatItTakes) {
   for (const Kind& kind : Kinds()) {
     if (kind.name.find("FLOAT32") != 0 && kind.door == Kind::Door::kNative) continue;  // types differ in time alone
     ServerProcess server({"--backend=cpu"});
-    ASSERT_FALSE(server.target().empty()) << server.Log();
-    const auto channel = Connect(server);
+    const auto channel = OwnChannel(server.target());
     const auto before = static_cast<double>(server.PeakResidentBytes());
     {
       std::vector<std::jthread> callers;

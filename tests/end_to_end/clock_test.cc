@@ -57,7 +57,6 @@ constexpr std::int64_t kYear = 365 * 24 * 3600;
 TEST(Clock, StepsOfTheWallClockAreNotNoticed) {
   SteppedClock clock;
   ServerProcess server({"--answer-timeout=5s", "--drain-timeout=5s"});
-  ASSERT_FALSE(server.target().empty()) << server.Log();
   Callers callers(server.target());
   EXPECT_TRUE(callers.GetRightAnswers(50));
   const std::string year = NewestYear(server);
@@ -65,9 +64,7 @@ TEST(Clock, StepsOfTheWallClockAreNotNoticed) {
     clock.Set(step);
     EXPECT_TRUE(callers.GetRightAnswers(50)) << step;
     // A deadline is a time from now on, and the server keeps to it.
-    client::ClientOptions options;
-    options.target = server.target();
-    const auto client = std::move(*client::Client::Create(options));
+    const auto client = *client::Client::Create({.target = server.target()});
     const Question question = MakeQuestion({10, 200}, 1);
     client::SoftmaxOptions call = question.options();
     call.timeout = std::chrono::seconds(20);
@@ -98,11 +95,7 @@ TEST(Clock, StepsOfTheWallClockAreNotNoticed) {
 TEST(Clock, DeadlinesPassWithTheMonotonicClock) {
   SteppedClock clock;
   ServerProcess server({"--unsafe-testing", "--fault=slabs:2"});
-  ASSERT_FALSE(server.target().empty()) << server.Log();
-  client::ClientOptions options;
-  options.target = server.target();
-  options.retry.max_attempts = 1;
-  const auto client = std::move(*client::Client::Create(options));
+  const auto client = *client::Client::Create({.target = server.target(), .retry = {.max_attempts = 1}});
   const Question question = MakeQuestion({1, 1 << 20}, 1);  // 4 MiB never find room in two slabs
   for (const std::int64_t step : {std::int64_t{-7200}, std::int64_t{7200}}) {
     client::SoftmaxOptions call = question.options();

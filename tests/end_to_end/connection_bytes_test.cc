@@ -5,6 +5,7 @@
 
 #include "softmax/v1/softmax.grpc.pb.h"
 #include "tests/end_to_end/faulty_service.h"
+#include "tests/end_to_end/requests.h"
 #include "tests/support/eventually.h"
 
 namespace softmax::testing {
@@ -23,21 +24,7 @@ std::vector<std::string> Flags(const std::string& late, int limit) {
                    {"--threads=1", "--device-timeout=30s", "--max-request-bytes=1MiB", LimitFlag(limit)});
 }
 
-v1::SoftmaxRequest MakeRequest() {
-  v1::SoftmaxRequest request;
-  request.mutable_input()->set_dtype(v1::DATA_TYPE_FLOAT32);
-  request.mutable_input()->add_shape(kColumns);
-  request.mutable_input()->set_data(std::string(kColumns * 4, '\0'));
-  return request;
-}
-
-// One connection.
-std::shared_ptr<grpc::Channel> Connect(const std::string& target) {
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  arguments.SetMaxReceiveMessageSize(-1);
-  return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
-}
+v1::SoftmaxRequest MakeRequest() { return RequestOfZeros({kColumns}); }
 
 struct Outcome {
   grpc::Status status;
@@ -79,8 +66,7 @@ Outcome FourthOf(const ServerProcess& server, const std::shared_ptr<grpc::Channe
 
 TEST(ConnectionBytes, MoreAreRefusedWithLimitAndPushbackAndOthersAreServed) {
   ServerProcess server(Flags("3s", 3));
-  ASSERT_FALSE(server.target().empty()) << server.Log();
-  const auto channel = Connect(server.target());
+  const auto channel = OwnChannel(server.target());
   const Outcome fourth = FourthOf(server, channel);
   EXPECT_EQ(fourth.status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_THAT(fourth.status.error_message(),
@@ -90,15 +76,14 @@ TEST(ConnectionBytes, MoreAreRefusedWithLimitAndPushbackAndOthersAreServed) {
   EXPECT_NE(fourth.pushback, "");
   EXPECT_EQ(MetricOf(server.metrics(), kRefused), "1");
   // Another connection, and this one when its requests are answered.
-  EXPECT_TRUE(Ask(Connect(server.target())).status.ok());
+  EXPECT_TRUE(Ask(OwnChannel(server.target())).status.ok());
   EXPECT_TRUE(Ask(channel).status.ok());
   EXPECT_EQ(MetricOf(server.metrics(), kRefused), "1");
 }
 
 TEST(ConnectionBytes, BelowTheLimitNothingIsRefused) {
   ServerProcess server(Flags("1s", 4));
-  ASSERT_FALSE(server.target().empty()) << server.Log();
-  const Outcome fourth = FourthOf(server, Connect(server.target()));
+  const Outcome fourth = FourthOf(server, OwnChannel(server.target()));
   EXPECT_TRUE(fourth.status.ok()) << fourth.status.error_message();
   EXPECT_EQ(MetricOf(server.metrics(), kRefused), "0");
 }
@@ -106,11 +91,10 @@ TEST(ConnectionBytes, BelowTheLimitNothingIsRefused) {
 // HTTP/2 holds the rest back at the client, so that none of it is refused.
 TEST(ConnectionBytes, AStreamIsReadOnlyAsFarAsItsConnectionMayHold) {
   ServerProcess server(Flags("300ms", 3));
-  ASSERT_FALSE(server.target().empty()) << server.Log();
   constexpr std::uint64_t kRequests = 12;
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
-  const auto stream = v1::SoftmaxService::NewStub(Connect(server.target()))->SoftmaxStream(&context);
+  const auto stream = v1::SoftmaxService::NewStub(OwnChannel(server.target()))->SoftmaxStream(&context);
   std::jthread writer([&] {
     for (std::uint64_t id = 1; id <= kRequests; ++id) {
       v1::SoftmaxStreamRequest message;

@@ -13,6 +13,7 @@
 #include "inference/inference.grpc.pb.h"
 #include "softmax/v1/softmax.grpc.pb.h"
 #include "tests/end_to_end/http2_client.h"
+#include "tests/end_to_end/requests.h"
 #include "tests/end_to_end/service.h"
 
 namespace softmax::testing {
@@ -24,13 +25,6 @@ using grpc::health::v1::HealthCheckResponse;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-std::shared_ptr<grpc::Channel> ChannelTo(const std::string& target) {
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-  return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
-}
 
 // A unary call of any method with one message.
 grpc::Status Call(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
@@ -55,7 +49,7 @@ grpc::Status Call(const std::shared_ptr<grpc::Channel>& channel, const std::stri
 TEST(ControlCalls, AnUnknownMethodIsNamedAndSoIsWhatThereIs) {
   Service service([](server::Config& config) { config.health_address = "127.0.0.1:0"; });
   for (const std::string& target : {service.target(), service.server().health_address()}) {
-    const auto channel = ChannelTo(target);
+    const auto channel = OwnChannel(target);
     for (const char* method : {"/inference.GRPCInferenceService/ModelInfers", "/softmax.v1.SoftmaxService/Softmaxx",
                                "/x", "/grpc.health.v1.Health/List"}) {
       const grpc::Status status = Call(channel, method, "");
@@ -77,13 +71,13 @@ TEST(ControlCalls, TakeAFewKibibytes) {
     HealthCheckRequest request;  // a string in the first field: any of these reads it
     request.set_service(std::string(4090, 'x'));
     if (std::string(method).find("Watch") == std::string::npos) {  // which would go on
-      EXPECT_NE(Call(ChannelTo(service.target()), method, request.SerializeAsString()).error_code(),
+      EXPECT_NE(Call(OwnChannel(service.target()), method, request.SerializeAsString()).error_code(),
                 grpc::RESOURCE_EXHAUSTED)
           << method;
     }
     for (const std::size_t bytes : {4097u, 8u << 20}) {
       request.set_service(std::string(bytes, 'x'));
-      const grpc::Status status = Call(ChannelTo(service.target()), method, request.SerializeAsString());
+      const grpc::Status status = Call(OwnChannel(service.target()), method, request.SerializeAsString());
       EXPECT_EQ(status.error_code(), grpc::RESOURCE_EXHAUSTED) << method;
       EXPECT_THAT(status.error_message(), HasSubstr("at most 4096")) << method;
       EXPECT_THAT(status.error_message(), HasSubstr(std::to_string(request.ByteSizeLong()))) << method;
@@ -95,7 +89,7 @@ TEST(ControlCalls, ARepeatedLargeMessageEndsTheConnection) {
   Service service;
   HealthCheckRequest request;
   request.set_service(std::string(1 << 20, 'x'));
-  const auto channel = ChannelTo(service.target());
+  const auto channel = OwnChannel(service.target());
   const std::string message = request.SerializeAsString();
   EXPECT_EQ(Call(channel, "/grpc.health.v1.Health/Check", message).error_code(), grpc::RESOURCE_EXHAUSTED);
   EXPECT_EQ(Call(channel, "/grpc.health.v1.Health/Check", message).error_code(), grpc::UNAVAILABLE);
@@ -104,7 +98,7 @@ TEST(ControlCalls, ARepeatedLargeMessageEndsTheConnection) {
 // Whatever repeats a caller's text in an error escapes it and cuts it.
 TEST(ControlCalls, ErrorsRepeatNoControlCharacters) {
   Service service;
-  const auto channel = ChannelTo(service.target());
+  const auto channel = OwnChannel(service.target());
   const std::string text = "x\x1b[31m" + std::string(1000, 'y');
   const auto expect_safe = [](const std::string& error) {
     EXPECT_THAT(error, AllOf(HasSubstr("x\\u001b[31myyy"), Not(HasSubstr("\x1b"))));
@@ -138,7 +132,7 @@ TEST(ControlCalls, ErrorsRepeatNoControlCharacters) {
 // As a client sees it that sends a tensor too large.
 TEST(ControlCalls, AMessageThatIsTooLargeForAnyMethodIsRefusedInWords) {
   Service service([](server::Config& config) { config.max_request_bytes = 1 << 20; });
-  const auto channel = ChannelTo(service.target());
+  const auto channel = OwnChannel(service.target());
   for (const char* method : {"/softmax.v1.SoftmaxService/Softmax", "/inference.GRPCInferenceService/ModelInfer"}) {
     for (const std::size_t bytes : {1'638'401u, 100u << 20}) {
       const grpc::Status status = Call(channel, method, std::string(bytes, 'x'));
@@ -151,7 +145,7 @@ TEST(ControlCalls, AMessageThatIsTooLargeForAnyMethodIsRefusedInWords) {
 
 TEST(ControlCalls, AQuestionThatIsNoMessageIsNamed) {
   Service service;
-  const grpc::Status status = Call(ChannelTo(service.target()), "/grpc.health.v1.Health/Check", "\x0a\x7f");
+  const grpc::Status status = Call(OwnChannel(service.target()), "/grpc.health.v1.Health/Check", "\x0a\x7f");
   EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT);
   EXPECT_THAT(status.error_message(), HasSubstr("grpc.health.v1.HealthCheckRequest"));
 }
@@ -184,7 +178,7 @@ TEST(ControlCalls, NobodyHoldsThePlacesOfTheHealthPort) {
   for (int i = 0; i < 70; ++i) {
     if (i % 2 == 0) {
       contexts.push_back(std::make_unique<grpc::ClientContext>());
-      watches.push_back(Health::NewStub(ChannelTo(target))->Watch(contexts.back().get(), {}));
+      watches.push_back(Health::NewStub(OwnChannel(target))->Watch(contexts.back().get(), {}));
       HealthCheckResponse response;
       EXPECT_TRUE(watches.back()->Read(&response)) << i;
     } else {
@@ -192,7 +186,7 @@ TEST(ControlCalls, NobodyHoldsThePlacesOfTheHealthPort) {
     }
   }
   for (int i = 0; i < 10; ++i) {
-    const auto channel = ChannelTo(target);
+    const auto channel = OwnChannel(target);
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(5));
     HealthCheckResponse response;

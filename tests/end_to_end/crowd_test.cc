@@ -21,6 +21,7 @@
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "softmax/v1/softmax.grpc.pb.h"
 #include "tests/end_to_end/http2_client.h"
+#include "tests/end_to_end/requests.h"
 #include "tests/end_to_end/server_process.h"
 #include "tests/end_to_end/service.h"
 #include "tests/support/eventually.h"
@@ -83,13 +84,7 @@ void ExpectHardlySlower(const Service& service, const char* what, const std::ato
   ADD_FAILURE() << what << ": p99 " << beside << " ms instead of " << before;
 }
 
-std::string LargeRequest(std::int64_t columns) {
-  v1::SoftmaxRequest request;
-  request.mutable_input()->set_dtype(v1::DATA_TYPE_FLOAT32);
-  request.mutable_input()->add_shape(columns);
-  request.mutable_input()->set_data(std::string(static_cast<std::size_t>(columns) * 4, '\0'));
-  return GrpcFrame(request.SerializeAsString());
-}
+std::string LargeRequest(std::int64_t columns) { return GrpcFrame(RequestOfZeros({columns}).SerializeAsString()); }
 
 // 200 connections with 4 calls each, each call's megabyte sent byte by byte.
 TEST(Crowd, SlowSendersCostOthersNothing) {

@@ -16,7 +16,6 @@ using Clock = std::chrono::steady_clock;
 // A server whose second device is lost under load, and what is seen of that.
 void LoseOneOfTwo(const std::string& fault, const std::string& reason) {
   ServerProcess server(WithFault("devices:2," + fault, {"--threads=2"}));
-  ASSERT_FALSE(server.target().empty()) << server.Log();
   EXPECT_EQ(InfoOf(server.target()).devices.size(), 2u);
   EXPECT_FALSE(InfoOf(server.target()).degraded);
   EXPECT_EQ(MetricOf(server.metrics(), "softmax_degraded "), "0");
@@ -55,7 +54,6 @@ TEST(Devices, OneThatHangsLeavesTheOtherServing) { LoseOneOfTwo("hang:50@1", "a 
 
 TEST(Devices, ADegradedServerLeavesInTime) {
   ServerProcess server(WithFault("devices:2,sticky:50@1", {"--threads=2", "--degraded-limit=1500ms"}));
-  ASSERT_FALSE(server.target().empty()) << server.Log();
   Callers callers(server.target());
   ASSERT_TRUE(Eventually([&] { return InfoOf(server.target()).degraded; })) << server.Log();
   const auto begin = Clock::now();
@@ -69,7 +67,6 @@ TEST(Devices, ADegradedServerLeavesInTime) {
 // Whatever broke the first device may have broken the process: the test of the other says so before a request does.
 TEST(Devices, WithoutOneThatPassesItsTestTheProcessEndsWith70) {
   ServerProcess server(WithFault("devices:2,hang:60", {"--threads=2"}));
-  ASSERT_FALSE(server.target().empty()) << server.Log();
   Callers callers(server.target());
   EXPECT_EQ(server.Wait(30000), 70) << server.Log();
   callers.Stop();
@@ -81,7 +78,6 @@ TEST(Devices, WithoutOneThatPassesItsTestTheProcessEndsWith70) {
 TEST(Devices, OneContextThatIsBrokenIsBrokenForAllThatPose) {
   if (!OnGpu()) GTEST_SKIP() << "a kernel that crashes needs the CUDA backend";
   ServerProcess server(WithFault("devices:2,cuda:kernel:50", {"--threads=2"}));
-  ASSERT_FALSE(server.target().empty()) << server.Log();
   Callers callers(server.target());
   EXPECT_EQ(server.Wait(30000), 70) << server.Log();
   callers.Stop();
@@ -92,7 +88,6 @@ TEST(Devices, OneContextThatIsBrokenIsBrokenForAllThatPose) {
 
 TEST(Devices, TheStartSaysWhichOnesThereAre) {
   ServerProcess server(WithFault("devices:3", {"--threads=2"}));
-  ASSERT_FALSE(server.target().empty()) << server.Log();
   EXPECT_EQ(InfoOf(server.target()).devices.size(), 3u);
   Callers callers(server.target());
   EXPECT_TRUE(callers.GetRightAnswers(200));

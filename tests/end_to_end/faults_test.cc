@@ -5,6 +5,7 @@
 
 #include "softmax/v1/softmax.grpc.pb.h"
 #include "tests/end_to_end/faulty_service.h"
+#include "tests/end_to_end/requests.h"
 #include "tests/support/eventually.h"
 
 namespace softmax::testing {
@@ -17,7 +18,6 @@ using Clock = std::chrono::steady_clock;
 // The server ends with 70 while callers go on; each call ends with an answer or a status that says what to do.
 void ExpectTheEnd(const std::string& fault, const std::string& reason) {
   ServerProcess server(WithFault(fault));
-  ASSERT_FALSE(server.target().empty()) << server.Log();
   Callers callers(server.target());
   EXPECT_EQ(server.Wait(30000), 70) << server.Log();
   callers.Stop();
@@ -56,7 +56,7 @@ TEST(Faults, ACudaCallThatFailsAtStartSaysWhich) {
   if (!OnGpu()) GTEST_SKIP() << "CUDA calls need the CUDA backend";
   for (const char* call : {"cudaGetDeviceCount", "cudaSetDevice", "PrepareSoftmaxKernels", "cudaHostAlloc",
                            "cudaStreamCreateWithFlags", "cudaMalloc", "cudaMemset", "cudaLaunchKernel"}) {
-    ServerProcess server(WithFault(std::string("cuda:") + call + ":1:999"));
+    ServerProcess server(WithFault(std::string("cuda:") + call + ":1:999"), ServerProcess::MayFail());
     EXPECT_THAT(server.Wait(30000), ::testing::AnyOf(1, 3)) << call;
     EXPECT_THAT(server.Log(), AllOf(HasSubstr("cannot start: "), HasSubstr("unknown error"))) << call;
   }
@@ -64,10 +64,7 @@ TEST(Faults, ACudaCallThatFailsAtStartSaysWhich) {
 
 TEST(Faults, ALateDeviceIsWaitedFor) {
   ServerProcess server(WithFault("late:50ms"));
-  ASSERT_FALSE(server.target().empty()) << server.Log();
-  client::ClientOptions options;
-  options.target = server.target();
-  const auto client = std::move(*client::Client::Create(options));
+  const auto client = *client::Client::Create({.target = server.target()});
   const Question question = MakeQuestion({10, 200}, 1);
   for (int i = 0; i < 10; ++i) {
     const auto begin = Clock::now();
@@ -84,7 +81,6 @@ TEST(Faults, ALateDeviceIsWaitedFor) {
 // hang.
 TEST(Faults, AStoppedProcessDoesNotTakeItsDeviceForHanging) {
   ServerProcess server(WithFault("late:300ms", {"--device-timeout=2s"}));
-  ASSERT_FALSE(server.target().empty()) << server.Log();
   Callers callers(server.target());
   for (int i = 0; i < 2; ++i) {
     EXPECT_TRUE(callers.GetRightAnswers(4));  // so that others are under way now
@@ -100,11 +96,11 @@ TEST(Faults, AStoppedProcessDoesNotTakeItsDeviceForHanging) {
 TEST(Faults, MemoryThatIsNotToBeHadIsNamedWithSizesAndAdvice) {
   const auto advice = AllOf(HasSubstr("cannot start: arena-bytes: cannot "), HasSubstr("MiB) of memory: "),
                             HasSubstr("are available"), HasSubstr("Set a smaller --arena-bytes"));
-  ServerProcess faulty(WithFault("alloc:1"));
+  ServerProcess faulty(WithFault("alloc:1"), ServerProcess::MayFail());
   EXPECT_EQ(faulty.Wait(20000), 3);
   EXPECT_THAT(faulty.Log(), AllOf(advice, HasSubstr("67108864 bytes (64 MiB)")));
   // More than an address can reach, on any machine.
-  ServerProcess real({"--arena-bytes=1024TiB"});
+  ServerProcess real({"--arena-bytes=1024TiB"}, ServerProcess::MayFail());
   EXPECT_EQ(real.Wait(20000), 3) << real.Log();
   EXPECT_THAT(real.Log(), advice);
 }
@@ -112,7 +108,7 @@ TEST(Faults, MemoryThatIsNotToBeHadIsNamedWithSizesAndAdvice) {
 TEST(Faults, EveryAllocationOfAStartMayFail) {
   if (!OnGpu()) GTEST_SKIP() << "the CPU backend has one allocation";
   for (int number = 1; number <= 4; ++number) {
-    ServerProcess server(WithFault("alloc:" + std::to_string(number)));
+    ServerProcess server(WithFault("alloc:" + std::to_string(number)), ServerProcess::MayFail());
     EXPECT_EQ(server.Wait(30000), 3) << number;
     EXPECT_THAT(server.Log(), AllOf(HasSubstr("cannot start: "), HasSubstr("out of memory"))) << number;
   }
@@ -121,18 +117,13 @@ TEST(Faults, EveryAllocationOfAStartMayFail) {
 grpc::Status Ask(const std::string& target, std::int64_t columns, std::chrono::milliseconds patience) {
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + patience);
-  v1::SoftmaxRequest request;
-  request.mutable_input()->set_dtype(v1::DATA_TYPE_FLOAT32);
-  request.mutable_input()->add_shape(columns);
-  request.mutable_input()->set_data(std::string(static_cast<std::size_t>(columns) * 4, '\0'));
   v1::SoftmaxResponse answer;
   return v1::SoftmaxService::NewStub(grpc::CreateChannel(target, grpc::InsecureChannelCredentials()))
-      ->Softmax(&context, request, &answer);
+      ->Softmax(&context, RequestOfZeros({columns}), &answer);
 }
 
 TEST(Faults, WithoutMemoryRequestsWaitAreRefusedOrServedByTheirSize) {
   ServerProcess server(WithFault("slabs:4", {"--max-queued-requests=4"}));
-  ASSERT_FALSE(server.target().empty()) << server.Log();
   constexpr std::int64_t kSmall = 1000, kLarge = 100000;  // 4 KB, 400 KB; four slabs are 256 KiB
   EXPECT_TRUE(Ask(server.target(), kSmall, std::chrono::seconds(20)).ok());
   // What finds no room waits until its caller's deadline.
@@ -160,18 +151,18 @@ TEST(Faults, WithoutMemoryRequestsWaitAreRefusedOrServedByTheirSize) {
 }
 
 TEST(Faults, NeedUnsafeTesting) {
-  ServerProcess server({"--fault=hang:1"});
+  ServerProcess server({"--fault=hang:1"}, ServerProcess::MayFail());
   EXPECT_EQ(server.Wait(5000), 2);
   EXPECT_THAT(server.Log(), HasSubstr("--fault=hang:1"));
   for (const char* bad : {"hang", "hang:0", "late:", "explode:1", "hang:5,late"}) {
-    ServerProcess wrong({"--unsafe-testing", std::string("--fault=") + bad});
+    ServerProcess wrong({"--unsafe-testing", std::string("--fault=") + bad}, ServerProcess::MayFail());
     EXPECT_EQ(wrong.Wait(5000), 2);
     EXPECT_THAT(wrong.Log(), HasSubstr(std::string("--fault=") + bad));
   }
 }
 
 TEST(Faults, OfCallsThatTheBackendDoesNotMakeAreRefused) {
-  ServerProcess server(WithFault("cuda:cudaMalloc:1", {"--backend=cpu"}));
+  ServerProcess server(WithFault("cuda:cudaMalloc:1", {"--backend=cpu"}), ServerProcess::MayFail());
   EXPECT_EQ(server.Wait(5000), 2);
   EXPECT_THAT(server.Log(), HasSubstr("this backend makes no CUDA calls"));
 }

@@ -5,7 +5,6 @@
 
 #include <cstdlib>
 
-#include "client/loadgen/scrape/http_get.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "tests/support/eventually.h"
 
@@ -26,10 +25,7 @@ bool Callers::GetRightAnswers(int more) const {
 }
 
 void Callers::Call(int number) {
-  client::ClientOptions options;
-  options.target = target_;
-  options.retry.max_attempts = 1;
-  const auto client = std::move(*client::Client::Create(options));
+  const auto client = *client::Client::Create({.target = target_, .retry = {.max_attempts = 1}});
   const Question question = MakeQuestion({10 + number, 200}, static_cast<std::uint64_t>(number));
   while (!stop_) {
     const auto answer = client->Softmax(question.view(), question.options());
@@ -59,24 +55,10 @@ std::vector<std::string> WithFault(const std::string& fault, const std::vector<s
 }
 
 client::ServerInfo InfoOf(const std::string& target) {
-  client::ClientOptions options;
-  options.target = target;
-  const auto client = std::move(*client::Client::Create(options));
+  const auto client = *client::Client::Create({.target = target});
   const auto info = client->GetServerInfo();
   EXPECT_TRUE(info.ok()) << info.status();
   return info.ok() ? *info : client::ServerInfo();
-}
-
-std::string MetricOf(const std::string& address, const std::string& series) {
-  const auto location = client::ParseHttpLocation(address, "/metrics");
-  EXPECT_TRUE(location.ok()) << location.status();
-  const auto text = client::HttpGet(*location, {});
-  EXPECT_TRUE(text.ok()) << text.status();
-  if (!text.ok()) return "";
-  const std::size_t at = text->find("\n" + series);
-  if (at == std::string::npos) return "";
-  const std::size_t begin = at + 1 + series.size();
-  return text->substr(begin, text->find('\n', begin) - begin);
 }
 
 std::int64_t NumberOf(const ServerProcess& server, const std::string& series) {

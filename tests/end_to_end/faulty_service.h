@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/end_to_end/books.h"
 #include "tests/end_to_end/server_process.h"
 #include "tests/end_to_end/service.h"
 
@@ -41,9 +42,7 @@ std::vector<std::string> WithFault(const std::string& fault, const std::vector<s
 
 // What the server says of itself.
 client::ServerInfo InfoOf(const std::string& target);
-// The line of /metrics that begins with this, without it; empty: none does.
-std::string MetricOf(const std::string& address, const std::string& series);
-// The same as a whole number; -1: none does.
+// MetricOf as a whole number; -1: no line begins so.
 std::int64_t NumberOf(const ServerProcess& server, const std::string& series);
 // The health of a service name: "SERVING", "NOT_SERVING", or the error.
 std::string HealthOf(const std::string& target, const std::string& service);

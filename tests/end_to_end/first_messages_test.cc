@@ -1,5 +1,4 @@
 // Calls before their message is whole: messages that claim too much, and those that never come.
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <openssl/ssl.h>
@@ -19,6 +18,7 @@
 #include "tests/end_to_end/server_process.h"
 #include "tests/end_to_end/service.h"
 #include "tests/support/eventually.h"
+#include "tests/support/loopback.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/test_certificates.h"
@@ -43,7 +43,6 @@ void ExpectNoneOfEarlierServices() {
 
 TEST(FirstMessages, AreCutAtTheLengthThatTheyClaim) {
   ServerProcess server({"--backend=cpu"});
-  ASSERT_FALSE(server.target().empty()) << server.Log();
   GoodClient good(server.target());
   EXPECT_TRUE(good.IsUnderWay());
   const std::string control = "the message has 4294967295 bytes; this method takes at most 4096";
@@ -94,7 +93,6 @@ TEST(FirstMessages, ThatHideTheirLengthEndTheConnection) {
 
 TEST(FirstMessages, ThatNeverComeEndTheirConnections) {
   ServerProcess server({"--backend=cpu", "--max-waiting-calls=1000"});
-  ASSERT_FALSE(server.target().empty()) << server.Log();
   GoodClient good(server.target());
   EXPECT_TRUE(good.IsUnderWay());
   Http2Client early(server.target(), kGranted);
@@ -183,15 +181,8 @@ class FirstMessagesOverTls : public ::testing::Test {
  protected:
   FirstMessagesOverTls() {
     SSL_CTX_set_alpn_protos(context_, reinterpret_cast<const unsigned char*>("\2h2"), 3);
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    const std::string& target = service_.target();
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<std::uint16_t>(std::stoi(target.substr(target.rfind(':') + 1))));
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
     ssl_ = SSL_new(context_);
-    SSL_set_fd(ssl_, fd);
+    SSL_set_fd(ssl_, ConnectedToLoopback(PortOf(service_.target())));
     EXPECT_EQ(SSL_connect(ssl_), 1);
     Send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + std::string("\0\0\0\4\0\0\0\0\0", 9));
   }

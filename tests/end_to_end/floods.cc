@@ -1,12 +1,13 @@
 #include "tests/end_to_end/floods.h"
 
-#include <arpa/inet.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <stdexcept>
+
+#include "tests/support/loopback.h"
 
 namespace softmax::testing {
 namespace {
@@ -116,12 +117,8 @@ std::vector<Attack> Attacks() {
 }
 
 std::optional<Clock::duration> Flood(const std::string& target, const Attack& attack, Clock::duration most) {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<std::uint16_t>(std::stoi(target.substr(target.rfind(':') + 1))));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+  const int fd = StreamSocket();
+  if (!ConnectToLoopback(fd, PortOf(target))) {
     close(fd);
     throw std::runtime_error("cannot connect to " + target);
   }

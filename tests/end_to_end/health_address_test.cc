@@ -14,6 +14,7 @@
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "softmax/v1/softmax.grpc.pb.h"
 #include "tests/end_to_end/http2_client.h"
+#include "tests/end_to_end/requests.h"
 #include "tests/end_to_end/server_process.h"
 #include "tests/end_to_end/service.h"
 #include "tests/support/eventually.h"
@@ -27,12 +28,6 @@ using grpc::health::v1::Health;
 using grpc::health::v1::HealthCheckRequest;
 using grpc::health::v1::HealthCheckResponse;
 using Clock = std::chrono::steady_clock;
-
-std::shared_ptr<grpc::Channel> ChannelTo(const std::string& target) {
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
-}
 
 // A serving status, or minus the gRPC code.
 int Probe(const std::shared_ptr<grpc::Channel>& channel, const char* name) {
@@ -57,17 +52,17 @@ TEST(HealthAddress, AnswersInPlainTextBesideMutualTls) {
     config.tls_key = folder.Write("key", identity.private_key);
     config.tls_client_ca = folder.Write("ca", authority.certificate);
   });
-  const auto channel = ChannelTo(service.server().health_address());
+  const auto channel = OwnChannel(service.server().health_address());
   for (const char* name : {"", "liveness", "readiness", "softmax.v1.SoftmaxService"}) {
     EXPECT_EQ(Probe(channel, name), HealthCheckResponse::SERVING) << name;
   }
   EXPECT_EQ(Probe(channel, "nobody"), -grpc::NOT_FOUND);
-  EXPECT_LT(Probe(ChannelTo(service.target()), ""), 0);  // not in the clear on the main port
+  EXPECT_LT(Probe(OwnChannel(service.target()), ""), 0);  // not in the clear on the main port
 }
 
 TEST(HealthAddress, HasNothingElse) {
   Service service(&AddHealth);
-  const auto channel = ChannelTo(service.server().health_address());
+  const auto channel = OwnChannel(service.server().health_address());
   const auto stub = v1::SoftmaxService::NewStub(channel);
   grpc::ClientContext unary, stream, info;
   v1::SoftmaxResponse answer;
@@ -83,15 +78,14 @@ TEST(HealthAddress, HasNothingElse) {
 
 TEST(HealthAddress, LivesThroughADrainAndTellsIt) {
   ServerProcess server({"--health-address=127.0.0.1:0", "--drain-delay=2s"});
-  ASSERT_FALSE(server.target().empty()) << server.Log();
   const std::string health = server.FindInLog("health on ");
-  const auto old = ChannelTo(health);
+  const auto old = OwnChannel(health);
   EXPECT_EQ(Probe(old, "readiness"), HealthCheckResponse::SERVING);
   std::vector<int> seen;
   std::atomic<bool> told{false};
   std::jthread watcher([&] {
     grpc::ClientContext context;
-    auto reader = Health::NewStub(ChannelTo(health))->Watch(&context, {});
+    auto reader = Health::NewStub(OwnChannel(health))->Watch(&context, {});
     HealthCheckResponse response;
     while (reader->Read(&response)) {
       seen.push_back(response.status());
@@ -103,9 +97,9 @@ TEST(HealthAddress, LivesThroughADrainAndTellsIt) {
   server.Signal(SIGTERM);
   EXPECT_TRUE(Eventually([&] { return Probe(old, "readiness") != HealthCheckResponse::SERVING; }));
   // A new connection each, as probes make them.
-  EXPECT_EQ(Probe(ChannelTo(health), "readiness"), HealthCheckResponse::NOT_SERVING);
-  EXPECT_EQ(Probe(ChannelTo(health), ""), HealthCheckResponse::NOT_SERVING);
-  EXPECT_EQ(Probe(ChannelTo(health), "liveness"), HealthCheckResponse::SERVING);
+  EXPECT_EQ(Probe(OwnChannel(health), "readiness"), HealthCheckResponse::NOT_SERVING);
+  EXPECT_EQ(Probe(OwnChannel(health), ""), HealthCheckResponse::NOT_SERVING);
+  EXPECT_EQ(Probe(OwnChannel(health), "liveness"), HealthCheckResponse::SERVING);
   EXPECT_TRUE(server.Running());
   EXPECT_EQ(server.Wait(15000), 0) << server.Log();
   watcher.join();
@@ -134,7 +128,6 @@ TEST(HealthAddress, HasSocketsThatWaitForNoOthers) {
   ServerProcess apart({"--threads=1", "--health-address=127.0.0.1:0"});
   ServerProcess told({"--threads=1", "--health-address=127.0.0.1:0", "--poller=epoll1"});
   if (!before.empty()) setenv("GRPC_POLL_STRATEGY", before.c_str(), 1);
-  ASSERT_FALSE(shared.target().empty() || apart.target().empty() || told.target().empty());
   EXPECT_LT(EpollSets(apart.pid()), EpollSets(shared.pid()));
   EXPECT_LT(EpollSets(apart.pid()), EpollSets(told.pid()));
 }
@@ -165,7 +158,7 @@ TEST(HealthAddress, AnswersSoonWhileEverySlabIsTaken) {
     std::vector<double> ms;
     for (int i = 0; i < 40; ++i) {
       const auto begin = Clock::now();
-      EXPECT_EQ(Probe(ChannelTo(service.server().health_address()), "liveness"), HealthCheckResponse::SERVING);
+      EXPECT_EQ(Probe(OwnChannel(service.server().health_address()), "liveness"), HealthCheckResponse::SERVING);
       ms.push_back(std::chrono::duration<double, std::milli>(Clock::now() - begin).count());
       LetPass(std::chrono::milliseconds(10));  // a prober that asks a hundred times a second
     }
@@ -183,7 +176,7 @@ TEST(HealthAddress, AnswersWithoutDescriptors) {
   ServerProcess server({"--threads=1", "--health-address=127.0.0.1:0"});
   const std::string health = server.FindInLog("health on ");
   ASSERT_FALSE(health.empty());
-  EXPECT_EQ(Probe(ChannelTo(health), ""), HealthCheckResponse::SERVING);
+  EXPECT_EQ(Probe(OwnChannel(health), ""), HealthCheckResponse::SERVING);
   const auto open =
       std::distance(std::filesystem::directory_iterator("/proc/" + std::to_string(server.pid()) + "/fd"), {});
   const rlimit few{static_cast<rlim_t>(open) + 40, static_cast<rlim_t>(open) + 40};
@@ -194,7 +187,7 @@ TEST(HealthAddress, AnswersWithoutDescriptors) {
   // More than there are spare descriptors for; each stays.
   std::vector<std::shared_ptr<grpc::Channel>> probers;
   for (int i = 0; i < 12; ++i) {
-    probers.push_back(ChannelTo(health));
+    probers.push_back(OwnChannel(health));
     const auto begin = Clock::now();
     EXPECT_EQ(Probe(probers.back(), "liveness"), HealthCheckResponse::SERVING) << i;
     EXPECT_LT(Clock::now() - begin, std::chrono::seconds(2)) << i;
@@ -208,7 +201,7 @@ TEST(HealthAddress, ManyProbersComeAndGo) {
   for (int round = 0; round < 3; ++round) {
     std::vector<std::shared_ptr<grpc::Channel>> channels;
     for (int i = 0; i < 40; ++i) {
-      channels.push_back(ChannelTo(service.server().health_address()));
+      channels.push_back(OwnChannel(service.server().health_address()));
       EXPECT_EQ(Probe(channels.back(), "liveness"), HealthCheckResponse::SERVING);
     }
   }

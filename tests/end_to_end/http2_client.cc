@@ -1,6 +1,5 @@
 #include "tests/end_to_end/http2_client.h"
 
-#include <arpa/inet.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -8,6 +7,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+
+#include "tests/support/loopback.h"
 
 namespace softmax::testing {
 namespace {
@@ -64,15 +65,11 @@ bool Http2Client::ClosedWithin(int milliseconds) {
 }
 
 void Http2Client::Connect(const std::string& target) {
-  fd_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  fd_ = StreamSocket();
   // A small receive buffer, so that an unread answer stays in the server.
   const int buffer = 16384;
   setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof(buffer));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<std::uint16_t>(std::stoi(target.substr(target.rfind(':') + 1))));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+  if (!ConnectToLoopback(fd_, PortOf(target))) {
     close(fd_);
     fd_ = -1;
   }

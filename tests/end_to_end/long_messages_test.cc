@@ -8,6 +8,7 @@
 #include "softmax/v1/softmax.grpc.pb.h"
 #include "tests/end_to_end/faulty_service.h"
 #include "tests/end_to_end/good_client.h"
+#include "tests/end_to_end/requests.h"
 #include "tests/end_to_end/service.h"
 
 namespace softmax::testing {
@@ -16,12 +17,7 @@ namespace {
 constexpr std::int64_t kRows = 300'000;  // as many bytes of lengths: beyond what a queue thread reads at one go
 
 v1::SoftmaxRequest WithLengths(std::uint64_t id, std::int64_t rows) {
-  v1::SoftmaxRequest request;
-  request.set_id(id);
-  request.mutable_input()->set_dtype(v1::DATA_TYPE_FLOAT32);
-  request.mutable_input()->add_shape(rows);
-  request.mutable_input()->add_shape(2);
-  request.mutable_input()->set_data(std::string(static_cast<std::size_t>(rows) * 8, '\0'));
+  v1::SoftmaxRequest request = RequestOfZeros({rows, 2}, id);
   for (std::int64_t row = 0; row < rows; ++row) request.add_lengths(static_cast<std::uint32_t>(row % 2 + 1));
   return request;
 }
@@ -38,15 +34,9 @@ void ExpectRight(const v1::SoftmaxResponse& answer, std::uint64_t id, std::int64
   }
 }
 
-std::shared_ptr<grpc::Channel> ConnectTo(const std::string& target) {
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(-1);
-  return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
-}
-
 TEST(LongMessages, AreAnsweredRightByBothKindsOfCall) {
   Service service;
-  const auto stub = v1::SoftmaxService::NewStub(ConnectTo(service.target()));
+  const auto stub = v1::SoftmaxService::NewStub(OwnChannel(service.target()));
   {
     grpc::ClientContext context;
     v1::SoftmaxResponse answer;
@@ -75,7 +65,7 @@ TEST(LongMessages, AreAnsweredRightByBothKindsOfCall) {
 
 TEST(LongMessages, ThatAreWrongAreRefusedByBothKindsOfCall) {
   Service service;
-  const auto stub = v1::SoftmaxService::NewStub(ConnectTo(service.target()));
+  const auto stub = v1::SoftmaxService::NewStub(OwnChannel(service.target()));
   v1::SoftmaxRequest wrong = WithLengths(3, kRows);
   wrong.set_lengths(kRows - 1, 3);
   grpc::ClientContext unary;

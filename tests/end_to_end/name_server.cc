@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "tests/support/loopback.h"
+
 namespace softmax::testing {
 namespace {
 
@@ -24,13 +26,7 @@ std::string Number16(std::uint16_t value) { return {static_cast<char>(value >> 8
 
 NameServer::NameServer() {
   fd_ = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  EXPECT_EQ(bind(fd_, reinterpret_cast<sockaddr*>(&address), size), 0);
-  EXPECT_EQ(getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size), 0);
-  address_ = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+  address_ = "127.0.0.1:" + std::to_string(BindToLoopback(fd_));
   thread_ = std::thread([this] { Run(); });
 }
 

@@ -45,7 +45,6 @@ TEST_F(Oip, RawTensorsOfEveryTypeShapeAndAxisUnderAnyName) {
     EXPECT_TRUE(response.parameters().empty());
     ExpectRight(question, response);
   }
-  EXPECT_TRUE(service_.AllSlabsFree());
 }
 
 TEST_F(Oip, LargeTensorsLeaveUncopied) {
@@ -53,7 +52,6 @@ TEST_F(Oip, LargeTensorsLeaveUncopied) {
   ModelInferResponse response;
   ASSERT_TRUE(Infer(RequestOf(question), &response).ok());
   ExpectRight(question, response);
-  EXPECT_TRUE(service_.AllSlabsFree());
 }
 
 // As Triton: its clients look for raw contents, whatever they sent.
@@ -104,7 +102,6 @@ TEST_F(Oip, SeveralInputsAreAnsweredEach) {
   ASSERT_EQ(response.outputs_size(), 1);
   EXPECT_EQ(response.outputs(0).name(), "Y2");
   ExpectRight(questions[2], response);
-  EXPECT_TRUE(service_.AllSlabsFree());
 }
 
 TEST_F(Oip, AStreamAnswersEachRequestInTurn) {
@@ -133,7 +130,6 @@ TEST_F(Oip, AStreamAnswersEachRequestInTurn) {
   }
   EXPECT_EQ(answers, questions.size());
   EXPECT_TRUE(stream->Finish().ok());
-  EXPECT_TRUE(service_.AllSlabsFree());
 }
 
 // A large request takes longer than what is sent behind it, and errors are known at once: they wait for their turn.
@@ -162,7 +158,6 @@ TEST_F(Oip, AnswersAndErrorsOfAStreamWaitForEarlierOnes) {
   }
   EXPECT_FALSE(stream->Read(&response));
   EXPECT_TRUE(stream->Finish().ok());
-  EXPECT_TRUE(service_.AllSlabsFree());
   // What waits holds no memory that the answer before it may need.
   const auto location = client::ParseHttpLocation("http://" + service_.server().metrics_address() + "/metrics", "/");
   ASSERT_TRUE(location.ok());
@@ -203,7 +198,6 @@ TEST_F(Oip, AnErrorEndsAStreamThatAsksForIt) {
     EXPECT_EQ(status.error_code(), ends ? grpc::DEADLINE_EXCEEDED : grpc::OK) << status.error_message();
     EXPECT_EQ(status.error_message().empty(), !ends);
   }
-  EXPECT_TRUE(service_.AllSlabsFree());
 }
 
 // Parameters that public SDKs send, and which change nothing.
@@ -242,7 +236,6 @@ TEST_F(Oip, SeveralLargeOutputsOfAStreamAreOneMessage) {
   }
   EXPECT_EQ(answers, 5);
   EXPECT_TRUE(stream->Finish().ok());
-  EXPECT_TRUE(service_.AllSlabsFree());
 }
 
 // As the public asynchronous clients work: many calls at once, each found again by its id.

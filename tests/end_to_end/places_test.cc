@@ -16,6 +16,7 @@
 #include "tests/end_to_end/server_process.h"
 #include "tests/end_to_end/service.h"
 #include "tests/support/eventually.h"
+#include "tests/support/loopback.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/test_certificates.h"
 
@@ -50,15 +51,11 @@ std::string Headers(const std::string& path, bool ends, std::uint32_t stream = 1
 // A connection from an address of loopback's own.
 class Raw {
  public:
-  Raw(const std::string& target, const char* source, const std::string& says)
-      : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
+  Raw(const std::string& target, const char* source, const std::string& says) : fd_(StreamSocket()) {
+    sockaddr_in address = LoopbackAt(0);
     inet_pton(AF_INET, source, &address.sin_addr);
     EXPECT_EQ(bind(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
-    address.sin_port = htons(static_cast<std::uint16_t>(std::stoi(target.substr(target.rfind(':') + 1))));
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+    EXPECT_TRUE(ConnectToLoopback(fd_, PortOf(target)));
     Say(says);
   }
   ~Raw() { close(fd_); }
@@ -100,7 +97,6 @@ class Places : public ::testing::Test {
   explicit Places(std::vector<std::string> flags = {}) : flags_(std::move(flags)) {
     flags_.push_back("--max-connections=" + std::to_string(kPlaces));
     server_ = std::make_unique<ServerProcess>(flags_);
-    EXPECT_FALSE(server_->target().empty()) << server_->Log();
   }
   std::unique_ptr<client::Client> NewClient() const {
     client::ClientOptions options;

@@ -31,7 +31,6 @@ class Replicas {
     for (int i = 0; i < kReplicas; ++i) {
       servers_.push_back(std::make_unique<ServerProcess>(flags_));
       addresses_.push_back(servers_.back()->target());
-      EXPECT_FALSE(addresses_.back().empty()) << servers_.back()->Log();
     }
   }
 

@@ -1,5 +1,4 @@
 // TLS, client certificates and tokens, from outside.
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
@@ -30,6 +29,7 @@
 #include "tests/end_to_end/service.h"
 #include "tests/support/environment.h"
 #include "tests/support/eventually.h"
+#include "tests/support/loopback.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/test_certificates.h"
 
@@ -104,13 +104,7 @@ class SecureTest : public ::testing::Test {
 // Whoever floods a TLS server is known by what it sends, decrypted.
 TEST_F(SecureTest, AFloodOverTlsEndsItsConnection) {
   Service service(WithTls());
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port =
-      htons(static_cast<std::uint16_t>(std::stoi(service.target().substr(service.target().rfind(':') + 1))));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  ASSERT_EQ(connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  const int fd = ConnectedToLoopback(PortOf(service.target()));
   SSL_CTX* const context = SSL_CTX_new(TLS_client_method());
   SSL* const ssl = SSL_new(context);
   const unsigned char h2[] = "\2h2";
@@ -139,7 +133,6 @@ TEST_F(SecureTest, AnswersLargeAndSmallOverTlsAndGivesEverySlabBack) {
   EXPECT_EQ(Call(service, options), absl::OkStatus());
   EXPECT_EQ(Call(service, options, MakeQuestion({64, 1024}, 2)), absl::OkStatus());
   EXPECT_EQ(Call(service, options, MakeQuestion({1000, 3000}, 3)), absl::OkStatus());
-  EXPECT_TRUE(service.AllSlabsFree());
 }
 
 // What the server takes for usable, gRPC and its clients take as well.
@@ -156,7 +149,6 @@ TEST_F(SecureTest, KeysOfEveryKindAreServed) {
 TEST_F(SecureTest, WhatNobodyCouldConnectToLaterIsNamedInTheLogAndNotUsed) {
   Place(first_);
   ServerProcess server({"--tls-cert=" + folder_.path("cert.pem"), "--tls-key=" + folder_.path("key.pem")});
-  ASSERT_FALSE(server.target().empty()) << server.Log();
   Place(client::IssueFor("localhost", old_authority_, "127.0.0.1", {.key = "RSA-1024"}));
   EXPECT_TRUE(server.LogComesToHave("the last good one stays: " + folder_.path("cert.pem") +
                                     ": no client could connect: ee key too small"))
@@ -336,7 +328,6 @@ TEST(Tokens, LetInWhoHasOne) {
   ExpectAll(Ask(service, nullptr), grpc::UNAUTHENTICATED);
   ExpectAll(Ask(service, "Bearer Secret"), grpc::PERMISSION_DENIED);
   ExpectAll(Ask(service, "Bearer secret"), grpc::OK);
-  EXPECT_TRUE(service.AllSlabsFree());
 }
 
 TEST(Tokens, ChangeWithTheFile) {
@@ -371,7 +362,6 @@ TEST_F(SecureTest, TheClientLibraryBringsItsToken) {
 TEST_F(SecureTest, FailedHandshakesAreAFewLinesInTheLog) {
   Place(first_);
   ServerProcess server({"--tls-cert=" + folder_.path("cert.pem"), "--tls-key=" + folder_.path("key.pem")});
-  ASSERT_FALSE(server.target().empty()) << server.Log();
   const std::string before = server.Log();
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < 200; ++i) {
@@ -415,7 +405,6 @@ class TlsJunk : public SecureTest, public ::testing::WithParamInterface<std::str
 TEST_P(TlsJunk, CostsGoodClientsLittleAndHoldsNothing) {
   Place(first_);
   ServerProcess server({"--tls-cert=" + folder_.path("cert.pem"), "--tls-key=" + folder_.path("key.pem")});
-  ASSERT_FALSE(server.target().empty()) << server.Log();
   client::ClientOptions options = Trusting(old_authority_.certificate);
   options.target = server.target();
   const auto client = client::Client::Create(options);
@@ -479,7 +468,7 @@ TEST_F(SecureTest, WhatCannotBeServedWithIsOneLineAndExitCode2) {
                {{cert, key, "--tls-client-ca=" + folder_.path("rubbish")}, "holds no certificate"},
                {{"--token-file=" + folder_.path("rubbish")}, "line 1"}};
   for (const auto& [flags, says] : cases) {
-    ServerProcess server(flags);
+    ServerProcess server(flags, ServerProcess::MayFail());
     EXPECT_EQ(server.Wait(5000), 2) << server.Log();
     EXPECT_THAT(server.Log(), HasSubstr(says));
     EXPECT_THAT(server.Log(), HasSubstr(flags.back().substr(0, flags.back().find('='))));

@@ -12,6 +12,7 @@
 #include "server/rpc/accept/channel_settings.h"
 #include "softmax/v1/softmax.grpc.pb.h"
 #include "tests/end_to_end/faulty_service.h"
+#include "tests/end_to_end/requests.h"
 #include "tests/end_to_end/service.h"
 #include "tests/support/all_operations.h"
 
@@ -21,15 +22,10 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::UnorderedElementsAreArray;
 
-v1::SoftmaxRequest Request(std::vector<std::int64_t> shape, v1::DataType type = v1::DATA_TYPE_FLOAT32) {
-  v1::SoftmaxRequest request;
+v1::SoftmaxRequest Request(const std::vector<std::int64_t>& shape, v1::DataType type = v1::DATA_TYPE_FLOAT32) {
+  v1::SoftmaxRequest request = RequestOfZeros(shape);
   request.mutable_input()->set_dtype(type);
-  std::size_t bytes = type == v1::DATA_TYPE_FLOAT16 ? 2 : 4;
-  for (const std::int64_t dim : shape) {
-    request.mutable_input()->add_shape(dim);
-    bytes *= static_cast<std::size_t>(dim);
-  }
-  request.mutable_input()->set_data(std::string(bytes, '\0'));
+  if (type == v1::DATA_TYPE_FLOAT16) request.mutable_input()->mutable_data()->resize(request.input().data().size() / 2);
   return request;
 }
 

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
+#include <stdexcept>
 #include <string_view>
 
 #include "tests/support/eventually.h"
@@ -53,6 +54,11 @@ std::string TemporaryFile() {
 }  // namespace
 
 ServerProcess::ServerProcess(const std::vector<std::string>& flags, std::uint64_t descriptor_limit)
+    : ServerProcess(flags, MayFail(), descriptor_limit) {
+  if (target_.empty()) throw std::runtime_error("the server does not listen: " + Log());
+}
+
+ServerProcess::ServerProcess(const std::vector<std::string>& flags, MayFail, std::uint64_t descriptor_limit)
     : log_path_(TemporaryFile()) {
   const char* const backend = std::getenv("SOFTMAX_TEST_BACKEND");
   const char* const program = std::getenv("SOFTMAX_SERVER");
@@ -79,10 +85,12 @@ ServerProcess::ServerProcess(const std::vector<std::string>& flags, std::uint64_
       },
       std::chrono::minutes(1));
   if (!listens) target_.clear();
+  if (listens) books_ = BooksOf(metrics_);
 }
 
 ServerProcess::~ServerProcess() {
   if (Running()) {
+    if (!told_to_end_) ExpectBooksAsBefore(books_, metrics_);
     kill(pid_, SIGKILL);
     Wait(10000);
   }
@@ -99,14 +107,17 @@ bool ServerProcess::Running() {
   return !ended_;
 }
 
-void ServerProcess::Signal(int number) const { kill(pid_, number); }
+void ServerProcess::Signal(int number) {
+  told_to_end_ = told_to_end_ || number == SIGTERM || number == SIGINT || number == SIGKILL;
+  kill(pid_, number);
+}
 
 int ServerProcess::Wait(int timeout_ms) {
   Eventually([this] { return !Running(); }, std::chrono::milliseconds(timeout_ms));
   return ended_ ? exit_code_ : -1;
 }
 
-void ServerProcess::StandStill(std::chrono::milliseconds time) const {
+void ServerProcess::StandStill(std::chrono::milliseconds time) {
   Signal(SIGSTOP);
   LetPass(time);
   Signal(SIGCONT);

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "common/base/process_settings.h"
+#include "tests/end_to_end/requests.h"
 #include "tests/support/all_operations.h"
 #include "tests/support/environment.h"
 #include "tests/support/eventually.h"
@@ -58,9 +59,12 @@ Service::Service(const Edit& edit) {
   }
   server_ = std::move(*server);
   target_ = server_->addresses().front();
+  if (!server_->metrics_address().empty()) books_ = BooksOf(server_->metrics_address());
 }
 
-Service::~Service() = default;
+Service::~Service() {
+  if (!books_.empty()) ExpectBooksAsBefore(books_, server_->metrics_address());
+}
 
 std::unique_ptr<client::Client> Service::NewClient(client::ClientOptions options) const {
   options.target = target_;
@@ -69,17 +73,7 @@ std::unique_ptr<client::Client> Service::NewClient(client::ClientOptions options
   return std::move(*client);
 }
 
-std::shared_ptr<grpc::Channel> Service::NewChannel() const {
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-  arguments.SetMaxReceiveMessageSize(-1);
-  return grpc::CreateCustomChannel(target_, grpc::InsecureChannelCredentials(), arguments);
-}
-
-bool Service::AllSlabsFree() const {
-  return Eventually([this] { return server_->slabs_used() == 0; }, std::chrono::seconds(5));
-}
+std::shared_ptr<grpc::Channel> Service::NewChannel() const { return OwnChannel(target_); }
 
 std::int64_t ResidentBytes() {
   std::ifstream statm("/proc/self/statm");

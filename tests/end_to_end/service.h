@@ -9,11 +9,12 @@
 #include "client/softmax_client/softmax_client.h"
 #include "kernels/reference.h"
 #include "server/app/server.h"
+#include "tests/end_to_end/books.h"
 
 namespace softmax::testing {
 
 // A whole server in this process, on free loopback ports. The backend is the environment's SOFTMAX_TEST_BACKEND, or
-// cpu: the same tests run on a GPU.
+// cpu: the same tests run on a GPU. A test that leaves something in its books (books.h) fails when it ends.
 class Service {
  public:
   using Edit = std::function<void(server::Config&)>;
@@ -28,8 +29,6 @@ class Service {
   std::unique_ptr<client::Client> NewClient(client::ClientOptions options = {}) const;
   // A channel of its own connection, with room for large answers.
   std::shared_ptr<grpc::Channel> NewChannel() const;
-  // Every slab back in the pool within five seconds?
-  bool AllSlabsFree() const;
   // Stops the server; the object stays for inspection.
   void Drain() { server_->Drain(); }
 
@@ -37,6 +36,7 @@ class Service {
   server::Config config_;
   std::unique_ptr<server::Server> server_;
   std::string target_;
+  Books books_;  // at the start
 };
 
 // Resident memory of this process, in bytes.

@@ -127,7 +127,6 @@ TEST(SmallAnswers, HaveExactIndicesAndTheWholeAnswersBitsInAnyCompany) {
   }
   threads.clear();
   EXPECT_EQ(wrong, 0);
-  EXPECT_TRUE(service.AllSlabsFree());
 }
 
 TEST(SmallAnswers, ComeWithTheWholeTensorWhereItIsAskedFor) {
@@ -177,7 +176,6 @@ TEST(SmallAnswers, ComeOnStreams) {
   }
   EXPECT_TRUE((*stream)->Finish().ok());
   EXPECT_EQ(right, 300);
-  EXPECT_TRUE(service.AllSlabsFree());
 }
 
 // The rows of a vocabulary: what is not sent is counted.

@@ -1,5 +1,4 @@
 // Whose flood it is that came over TLS: a connection is not taken for another by anything that its client says.
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <openssl/ssl.h>
 #include <poll.h>
@@ -11,6 +10,7 @@
 #include "server/rpc/guard/read_guard.h"
 #include "tests/end_to_end/service.h"
 #include "tests/support/eventually.h"
+#include "tests/support/loopback.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/test_certificates.h"
 
@@ -21,13 +21,7 @@ constexpr int kPatienceMs = 10000;
 
 class Socket {
  public:
-  explicit Socket(const std::string& target) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<std::uint16_t>(std::stoi(target.substr(target.rfind(':') + 1))));
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
-  }
+  explicit Socket(const std::string& target) : fd_(ConnectedToLoopback(PortOf(target))) {}
   ~Socket() { Close(); }
   Socket(const Socket&) = delete;
   Socket& operator=(const Socket&) = delete;

@@ -9,6 +9,7 @@
 
 #include "softmax/v1/softmax.grpc.pb.h"
 #include "tests/end_to_end/faulty_service.h"
+#include "tests/end_to_end/requests.h"
 #include "tests/support/eventually.h"
 
 namespace softmax::testing {
@@ -41,11 +42,7 @@ class UnreadStream {
   static v1::SoftmaxStreamRequest Message(std::int64_t columns, int requests_per_message) {
     v1::SoftmaxStreamRequest message;
     for (int i = 0; i < requests_per_message; ++i) {
-      v1::SoftmaxRequest* const request = message.add_requests();
-      request->set_id(static_cast<std::uint64_t>(i) + 1);
-      request->mutable_input()->set_dtype(v1::DATA_TYPE_FLOAT32);
-      request->mutable_input()->add_shape(columns);
-      request->mutable_input()->set_data(std::string(static_cast<std::size_t>(columns) * 4, '\0'));
+      *message.add_requests() = RequestOfZeros({columns}, static_cast<std::uint64_t>(i) + 1);
     }
     return message;
   }
@@ -98,7 +95,6 @@ std::int64_t TakenInAll(const ServerProcess& server) {
 
 TEST(UnreadStreams, AreNotReadEither) {
   ServerProcess server({"--answer-timeout=10m"});
-  ASSERT_FALSE(server.target().empty()) << server.Log();
   const UnreadStream stream(server.target(), 1024, 16);
   // 64 KiB of the client's window, one write of 256 KiB, 256 answers that wait, 256 requests in flight: some 600.
   EXPECT_LT(TakenInAll(server), kMostTaken);
@@ -107,7 +103,6 @@ TEST(UnreadStreams, AreNotReadEither) {
 
 TEST(UnreadStreams, HoldTheirShareOfTheArenaAndNoMore) {
   ServerProcess server({"--answer-timeout=10m", "--max-unread-bytes-per-connection=8MiB"});
-  ASSERT_FALSE(server.target().empty()) << server.Log();
   const UnreadStream stream(server.target(), 64 << 10, 1);  // 256 KiB each, and the arena has 64 MiB
   TakenInAll(server);
   EXPECT_LE(NumberOf(server, R"(softmax_slabs{state="used"} )"), (8 << 20) / (64 << 10) + 16);
@@ -115,7 +110,6 @@ TEST(UnreadStreams, HoldTheirShareOfTheArenaAndNoMore) {
 
 TEST(UnreadStreams, LeaveTheArenaWhenTheirTimeIsOver) {
   ServerProcess server({"--answer-timeout=2s"});
-  ASSERT_FALSE(server.target().empty()) << server.Log();
   const UnreadStream stream(server.target(), 64 << 10, 1);
   // Not before the stream has ended: until then the arena may be empty for a moment between two answers.
   EXPECT_TRUE(Eventually([&] { return stream.ended(); }));
@@ -138,35 +132,31 @@ v1::SoftmaxStreamRequest BadRequests(int count) {
   return message;
 }
 
-// Of 32 streams of one connection that send these and read nothing, until no more are: how many were refused.
-std::int64_t RefusedInAll(const ServerProcess& server, const v1::SoftmaxStreamRequest& message) {
+// Of 32 streams of one connection that send these and read nothing, until no more are: how many were refused, `least`
+// for each at least.
+std::int64_t RefusedInAll(const ServerProcess& server, const v1::SoftmaxStreamRequest& message, std::int64_t least) {
   const auto channel = UnreadStream::ChannelOfItsOwn(server.target());
   std::vector<std::unique_ptr<UnreadStream>> streams;
   for (int i = 0; i < 32; ++i) streams.push_back(std::make_unique<UnreadStream>(channel, message));
-  const std::int64_t refused =
-      AtItsEnd([&] { return NumberOf(server, R"(softmax_requests_rejected_total{reason="invalid"} )"); }, 32);
-  EXPECT_EQ(
-      refused,
-      NumberOf(server, R"(softmax_requests_total{method="SoftmaxStream",protocol="native",code="INVALID_ARGUMENT"} )"));
+  const auto refused = [&] { return NumberOf(server, R"(softmax_requests_rejected_total{reason="invalid"} )"); };
+  const std::int64_t in_all = AtItsEnd(refused, 32 * least);
+  // Looked at again: a busy machine may have stood still for longer than the end was waited for.
+  const std::string answered =
+      R"(softmax_requests_total{method="SoftmaxStream",protocol="native",code="INVALID_ARGUMENT"} )";
+  EXPECT_TRUE(Eventually([&] { return NumberOf(server, answered) == refused(); }));
   EXPECT_EQ(NumberOf(server, kEnded), 0);  // what stands still is there still
-  return refused;
+  return in_all;
 }
 
 TEST(UnreadStreams, OfBadRequestsCountToTheConnectionsShare) {
   ServerProcess server({"--answer-timeout=10m", "--max-unread-bytes-per-connection=64KiB"});
-  ASSERT_FALSE(server.target().empty()) << server.Log();
   // Some 400 fill a stream's window of 64 KiB; 256 in a write and 256 behind it would be allowed by their number.
-  const std::int64_t refused = RefusedInAll(server, BadRequests(1));
-  EXPECT_GE(refused, 32 * 200);
-  EXPECT_LE(refused, 32 * 480);
+  EXPECT_LE(RefusedInAll(server, BadRequests(1), /*least=*/200), 32 * 480);
 }
 
 TEST(UnreadStreams, OfManyBadRequestsInAMessageAreTakenAsFarAsOfFew) {
   ServerProcess server({"--answer-timeout=10m"});
-  ASSERT_FALSE(server.target().empty()) << server.Log();
-  const std::int64_t refused = RefusedInAll(server, BadRequests(1024));
-  EXPECT_GE(refused, 32 * 256);
-  EXPECT_LE(refused, 32 * 800);
+  EXPECT_LE(RefusedInAll(server, BadRequests(1024), /*least=*/256), 32 * 800);
 }
 
 // All that the windows take is sent before the first is answered: no flood of frames, whatever its rate.
@@ -175,7 +165,6 @@ TEST(UnreadStreams, OfSmallRequestsAreNoFlood) {
   constexpr int kRequests = 1500;
   ServerProcess server({"--unsafe-testing", "--fault=late:1s", "--max-in-flight-per-stream=2000",
                         "--max-batched-per-connection=0", "--max-batch-requests=65536"});
-  ASSERT_FALSE(server.target().empty()) << server.Log();
   const auto channel = UnreadStream::ChannelOfItsOwn(server.target());
   const v1::SoftmaxStreamRequest request = UnreadStream::Message(/*columns=*/1, /*requests_per_message=*/1);
   std::atomic<int> answered{0};
@@ -202,7 +191,6 @@ TEST(UnreadStreams, OfSmallRequestsAreNoFlood) {
 // Answers that are too small to hold any of the arena are given up, too.
 TEST(UnreadStreams, OfSmallAnswersEnd) {
   ServerProcess server({"--answer-timeout=1s"});
-  ASSERT_FALSE(server.target().empty()) << server.Log();
   const UnreadStream stream(server.target(), 16, 64);
   EXPECT_TRUE(Eventually([&] { return stream.ended(); }));
 }

@@ -2,7 +2,6 @@
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -10,6 +9,8 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+
+#include "tests/support/loopback.h"
 
 namespace softmax::client {
 namespace {
@@ -24,14 +25,6 @@ constexpr std::uint32_t kRefusedStream = 7;
 // Nothing in a test stays silent for so long.
 constexpr int kPatienceMs = 60000;
 constexpr int kLookMs = 20;
-
-sockaddr_in Loopback(int port) {
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<std::uint16_t>(port));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  return address;
-}
 
 bool Send(int fd, const std::string& bytes) {
   return send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
@@ -84,13 +77,9 @@ std::optional<std::uint32_t> NextCall(int client) {
 }  // namespace
 
 ClosingProxy::ClosingProxy(const std::string& server) : server_(server) {
-  listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address = Loopback(0);
-  socklen_t size = sizeof(address);
-  EXPECT_EQ(bind(listener_, reinterpret_cast<sockaddr*>(&address), size), 0);
+  listener_ = testing::StreamSocket();
+  address_ = "127.0.0.1:" + std::to_string(testing::BindToLoopback(listener_));
   EXPECT_EQ(listen(listener_, 128), 0);
-  EXPECT_EQ(getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size), 0);
-  address_ = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
   acceptor_ = std::thread([this] { Accept(); });
 }
 
@@ -141,9 +130,8 @@ void ClosingProxy::Close(int client) {
 }
 
 void ClosingProxy::Forward(int client) const {
-  const int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const sockaddr_in address = Loopback(std::stoi(server_.substr(server_.rfind(':') + 1)));
-  bool open = connect(server, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+  const int server = testing::StreamSocket();
+  bool open = testing::ConnectToLoopback(server, testing::PortOf(server_));
   while (open && !stopping_) {
     std::array<pollfd, 2> ends = {pollfd{client, POLLIN, 0}, pollfd{server, POLLIN, 0}};
     if (poll(ends.data(), ends.size(), kLookMs) <= 0) continue;

@@ -1,16 +1,14 @@
 #include "tests/client/support/server_program.h"
 
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
 
 #include "client/softmax_client/softmax_client.h"
+#include "tests/support/loopback.h"
 
 namespace softmax::client {
 
@@ -43,16 +41,10 @@ int ServerProgram::connections() const {
 }
 
 std::string FreeAddress() {
-  const int fd = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  auto* generic = reinterpret_cast<sockaddr*>(&address);
-  EXPECT_EQ(bind(fd, generic, size), 0);
-  EXPECT_EQ(getsockname(fd, generic, &size), 0);
+  const int fd = testing::StreamSocket();
+  const int port = testing::BindToLoopback(fd);
   close(fd);
-  return "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+  return "127.0.0.1:" + std::to_string(port);
 }
 
 }  // namespace softmax::client

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "server/metrics/metrics.h"
+#include "tests/support/loopback.h"
 
 namespace softmax::server {
 namespace {
@@ -28,13 +29,7 @@ using ::testing::StartsWith;
 
 class Socket {
  public:
-  explicit Socket(int port) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<std::uint16_t>(port));
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-  }
+  explicit Socket(int port) : fd_(softmax::testing::ConnectedToLoopback(port)) {}
   ~Socket() { close(fd_); }
   Socket(const Socket&) = delete;
   Socket& operator=(const Socket&) = delete;

@@ -1,10 +1,8 @@
 #include "client/loadgen/scrape/http_get.h"
 
 #include <absl/strings/str_cat.h>
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -15,6 +13,7 @@
 
 #include "client/loadgen/scrape/server_metrics.h"
 #include "tests/support/eventually.h"
+#include "tests/support/loopback.h"
 
 namespace softmax::client {
 namespace {
@@ -27,16 +26,7 @@ constexpr auto kLong = std::chrono::minutes(1);  // so large that only the rule 
 // A listening socket on the loopback that nobody serves.
 class Listener {
  public:
-  Listener() : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(address);
-    EXPECT_EQ(bind(fd_, reinterpret_cast<sockaddr*>(&address), size), 0);
-    EXPECT_EQ(listen(fd_, 4), 0);
-    EXPECT_EQ(getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size), 0);
-    port_ = ntohs(address.sin_port);
-  }
+  Listener() : fd_(testing::StreamSocket()), port_(testing::BindToLoopback(fd_)) { EXPECT_EQ(listen(fd_, 4), 0); }
   ~Listener() { Close(); }
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;

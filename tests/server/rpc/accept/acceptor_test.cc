@@ -14,6 +14,7 @@
 
 #include "server/rpc/accept/listen.h"
 #include "tests/support/eventually.h"
+#include "tests/support/loopback.h"
 #include "tests/support/temp_folder.h"
 
 namespace softmax::server {
@@ -65,13 +66,7 @@ class AcceptorTest : public ::testing::Test {
   }
 
   int Connect(std::string_view says = "") {
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    const std::string& text = acceptor_->addresses().front();
-    address.sin_port = htons(static_cast<std::uint16_t>(std::stoi(text.substr(text.rfind(':') + 1))));
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+    const int fd = testing::ConnectedToLoopback(testing::PortOf(acceptor_->addresses().front()));
     Say(fd, says);
     clients_.push_back(fd);
     return fd;
@@ -219,15 +214,11 @@ TEST_F(AcceptorTest, DribblingGreetingsDoNotHoldUpAccepting) {
   getrlimit(RLIMIT_NOFILE, &before);
   rlimit few = before;
   few.rlim_cur = static_cast<rlim_t>(dribbling.back()) + 60;
-  const int late = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int late = testing::StreamSocket();
+  const int port = testing::PortOf(acceptor_->addresses().front());
   setrlimit(RLIMIT_NOFILE, &few);
   for (int fd = dup(0); fd >= 0; fd = dup(0)) taken.push_back(fd);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  const std::string& text = acceptor_->addresses().front();
-  address.sin_port = htons(static_cast<std::uint16_t>(std::stoi(text.substr(text.rfind(':') + 1))));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  EXPECT_EQ(connect(late, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  EXPECT_TRUE(testing::ConnectToLoopback(late, port));
   Say(late, kPreface);
   // Accepting fails, and rests for 50 ms. There is no descriptor left to look for that with.
   testing::LetPass(std::chrono::milliseconds(20));
