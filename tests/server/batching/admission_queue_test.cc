@@ -119,6 +119,21 @@ TEST_F(AdmissionQueueTest, ThoseThatWaitAreLetInInACircle) {
   }
 }
 
+// Though each has room for more, when all that ran has finished.
+TEST_F(AdmissionQueueTest, ALineThatHadItsTurnStandsLast) {
+  Make({.requests = 4});
+  ConnectionShare shares[2];
+  for (int i = 0; i < 40; ++i) {
+    for (ConnectionShare& share : shares) Submit(&share);
+  }
+  Round();
+  order_.clear();
+  Round();
+  ASSERT_EQ(order_.size(), 8u);
+  for (std::size_t i = 1; i < order_.size(); ++i) EXPECT_NE(order_[i], order_[i - 1]) << i;
+  while (admission_->waiting() > 0 || batcher_->pending() > 0) Round();
+}
+
 TEST_F(AdmissionQueueTest, WorkIsLimitedToo) {
   Make({.requests = 16, .work = 256, .alone_factor = 1});
   ConnectionShare share;

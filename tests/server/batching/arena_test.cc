@@ -71,10 +71,12 @@ TEST(Arena, TrimFreesTheTail) {
   testing::TestMemory memory(64 * kSlab);
   Arena arena(memory.data(), 64 * kSlab, kSlab);
   Span span = arena.TryReserve(16 * kSlab);
-  arena.Trim(span, kSlab + 1);
-  EXPECT_EQ(span.slabs, 2u);
-  EXPECT_EQ(arena.slabs_used(), 2u);
-  EXPECT_EQ(arena.TryReserve(kSlab).first, 2u);
+  for (const std::uint32_t keep : {16u, 15u, 2u, 1u}) {
+    arena.Trim(span, keep * kSlab - 1);
+    EXPECT_EQ(span.slabs, keep);
+    EXPECT_EQ(arena.slabs_used(), keep);
+  }
+  EXPECT_EQ(arena.TryReserve(kSlab).first, 1u);
 }
 
 TEST(Arena, ListenerHearsReleasesOnlyWhileSomebodyWaits) {

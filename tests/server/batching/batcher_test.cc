@@ -27,6 +27,11 @@ class BatcherTest : public ::testing::Test {
     return *batcher_;
   }
   void WaitForWake() { wakes_.wait(0); }
+  // What runs has run, all of it.
+  void Finish(Batcher& batcher) {
+    while (!lane_.running.empty()) lane_.FinishOne();
+    batcher.Poll();
+  }
 
   testing::TestMemory memory_;
   Arena arena_;
@@ -63,8 +68,7 @@ TEST_F(BatcherTest, ASmallRequestNeedsRoomForItselfOnly) {
   EXPECT_EQ(backlog_->queued_requests(), 0u);
   batcher.Flush(now_);
   ASSERT_EQ(lane_.running.size(), 1u);
-  lane_.FinishOne();
-  batcher.Poll();
+  Finish(batcher);
   EXPECT_EQ(request.completions, 1);
   EXPECT_TRUE(request.last.status.ok());
   arena_.Release(rest);
@@ -72,9 +76,7 @@ TEST_F(BatcherTest, ASmallRequestNeedsRoomForItselfOnly) {
 
 // As the CPU's lane does with little work, beside batches that keep its workers busy for long.
 TEST_F(BatcherTest, WhatTheLaneRunsAtOnceWaitsForNoOther) {
-  Batcher::Options options;
-  options.max_in_flight = 1;
-  Batcher& batcher = Make(options);
+  Batcher& batcher = Make({.max_in_flight = 1});
   lane_.runs_at_once_bytes = 128;
   TestRequest longer(1, 64), waits(1, 64), small(1, 8);  // 256 bytes each, and 96
   batcher.Submit(&longer, now_);
@@ -97,9 +99,7 @@ TEST_F(BatcherTest, WhatTheLaneRunsAtOnceWaitsForNoOther) {
 }
 
 TEST_F(BatcherTest, WhatArrivesWhileBusySharesOneLaunch) {
-  Batcher::Options options;
-  options.max_in_flight = 1;
-  Batcher& batcher = Make(options);
+  Batcher& batcher = Make({.max_in_flight = 1});
   TestRequest first(1, 8), second(1, 8), third(1, 4);
   batcher.Submit(&first, now_);
   batcher.Flush(now_);
@@ -107,13 +107,11 @@ TEST_F(BatcherTest, WhatArrivesWhileBusySharesOneLaunch) {
   batcher.Submit(&third, now_);
   batcher.Flush(now_);
   EXPECT_EQ(lane_.running.size(), 1u);  // one in flight at most
-  lane_.FinishOne();
-  batcher.Poll();
+  Finish(batcher);
   batcher.Flush(now_);
   ASSERT_EQ(lane_.running.size(), 1u);
   EXPECT_EQ(lane_.running.front()->requests(), 2u);
-  lane_.FinishOne();
-  batcher.Poll();
+  Finish(batcher);
   EXPECT_EQ(second.completions + third.completions, 2);
 }
 
@@ -129,16 +127,13 @@ TEST_F(BatcherTest, AFullBatchClosesWithoutAFlush) {
   ASSERT_EQ(lane_.running.size(), 2u);
   EXPECT_EQ(lane_.running[0]->requests(), 4u);
   EXPECT_EQ(lane_.running[1]->requests(), 1u);
-  while (!lane_.running.empty()) lane_.FinishOne();
-  batcher.Poll();
+  Finish(batcher);
   ASSERT_EQ(recorder_.batches.size(), 2u);
   EXPECT_EQ(recorder_.batches[0].reason, CloseReason::kFull);
 }
 
 TEST_F(BatcherTest, WhatNobodyWaitsForIsNotLaunched) {
-  Batcher::Options options;
-  options.max_in_flight = 1;
-  Batcher& batcher = Make(options);
+  Batcher& batcher = Make({.max_in_flight = 1});
   TestRequest running(1, 8), left(1, 8), left_too(1, 8), before(1, 8);
   batcher.Submit(&running, now_);
   batcher.Flush(now_);
@@ -148,8 +143,7 @@ TEST_F(BatcherTest, WhatNobodyWaitsForIsNotLaunched) {
   for (TestRequest* request : {&left, &left_too, &before}) request->left = true;
   batcher.Submit(&before, now_);
   EXPECT_EQ(before.copies, 0);
-  lane_.FinishOne();
-  batcher.Poll();
+  Finish(batcher);
   batcher.Flush(now_);
   batcher.Poll();
   EXPECT_TRUE(lane_.running.empty());
@@ -171,8 +165,7 @@ TEST_F(BatcherTest, ABatchThatOneStillWaitsForIsLaunched) {
   left.left = true;
   batcher.Flush(now_);
   ASSERT_EQ(lane_.running.size(), 1u);
-  lane_.FinishOne();
-  batcher.Poll();
+  Finish(batcher);
   EXPECT_EQ(there.floats()[7], 6);
 }
 
@@ -183,8 +176,7 @@ TEST_F(BatcherTest, TypesDoNotMixInABatch) {
   batcher.Submit(&wide, now_);
   batcher.Flush(now_);
   EXPECT_EQ(lane_.running.size(), 2u);
-  while (!lane_.running.empty()) lane_.FinishOne();
-  batcher.Poll();
+  Finish(batcher);
   EXPECT_EQ(reinterpret_cast<const double*>(wide.output.data())[0], 2.0);
 }
 
@@ -199,8 +191,7 @@ TEST_F(BatcherTest, QueueDelayHoldsABatchForCompanyAndNoLonger) {
   EXPECT_EQ(batcher.next_flush(), now_ + std::chrono::hours(24));
   batcher.Flush(now_ + std::chrono::hours(24));
   ASSERT_EQ(lane_.running.size(), 1u);
-  lane_.FinishOne();
-  batcher.Poll();
+  Finish(batcher);
   EXPECT_EQ(recorder_.batches[0].reason, CloseReason::kDelay);
 }
 
@@ -232,6 +223,42 @@ TEST_F(BatcherTest, ADeviceFailureIsTheAnswer) {
   EXPECT_TRUE(absl::IsInternal(request.last.status));
 }
 
+// By its reason: how it is counted, and when its caller may try again.
+TEST_F(BatcherTest, WhatTheBacklogFailsIsCountedAndHasItsPushback) {
+  static TimePoint now;
+  now = now_;
+  Backlog backlog({.threads = 0, .max_wait = std::chrono::seconds(10)}, arena_, [] { return now; });
+  Batcher batcher({}, arena_, backlog, lane_, recorder_, [] {});
+  const SpanRef all(&arena_, arena_.TryReserve(256 * kSlab));
+  const auto expect = [&](TestRequest& request, absl::StatusCode code, RefuseReason reason, std::uint32_t retry_ms) {
+    Backlog::Taken taken;
+    TimePoint next;
+    while (backlog.TryTake(&taken, &next)) backlog.CarryOut(std::exchange(taken, {}));
+    batcher.Poll();
+    EXPECT_EQ(request.completions, 1);
+    EXPECT_EQ(request.last.status.code(), code) << request.last.status;
+    EXPECT_EQ(request.last.retry_after_ms, retry_ms);
+    EXPECT_EQ(recorder_.rejected.back(), reason);
+    EXPECT_EQ(batcher.pending(), 0u);
+  };
+  TestRequest late(1, 8), without_memory(1, 8), at_the_end(1, 8), too_many(1, 8);
+  late.set_deadline(now + std::chrono::seconds(1));
+  batcher.Submit(&late, now);
+  now += std::chrono::seconds(1);
+  expect(late, absl::StatusCode::kDeadlineExceeded, RefuseReason::kDeadline, 0);
+  batcher.Submit(&without_memory, now);
+  Backlog::Taken taken;
+  TimePoint next;
+  EXPECT_FALSE(backlog.TryTake(&taken, &next));  // it waits from now on
+  now += std::chrono::seconds(10);
+  expect(without_memory, absl::StatusCode::kResourceExhausted, RefuseReason::kNoMemory, 1000);
+  batcher.Submit(&at_the_end, now);
+  backlog.Stop(/*fail=*/true);
+  expect(at_the_end, absl::StatusCode::kUnavailable, RefuseReason::kDraining, 0);
+  batcher.Submit(&too_many, now);  // it takes no more
+  expect(too_many, absl::StatusCode::kResourceExhausted, RefuseReason::kQueueFull, 20);
+}
+
 TEST_F(BatcherTest, ALargeRequestComesBackThroughTheBacklog) {
   Batcher& batcher = Make();
   TestRequest request(4, 4 * kSlab / 4, 5);  // 16 KiB, more than a batch
@@ -240,8 +267,7 @@ TEST_F(BatcherTest, ALargeRequestComesBackThroughTheBacklog) {
   WaitForWake();
   EXPECT_TRUE(batcher.Poll());
   ASSERT_EQ(lane_.running.size(), 1u);
-  lane_.FinishOne();
-  batcher.Poll();
+  Finish(batcher);
   EXPECT_EQ(request.completions, 1);
   EXPECT_EQ(request.floats()[0], 10);
   EXPECT_EQ(recorder_.batches[0].reason, CloseReason::kLarge);

@@ -114,45 +114,12 @@ TEST_F(ConfigTest, HelpShowsEveryGroupAndItsFlagsWithDefaults) {
                             "\nDrain and health:", "\nMetrics:", "\nLogging:", "\nTesting:"}) {
     EXPECT_THAT(result.output, HasSubstr(group));
   }
-  for (const char* flag : {"--address ADDRESS=0.0.0.0:50051",
-                           "--metrics-address ADDRESS=0.0.0.0:9400",
-                           "--backend",
-                           "--devices",
-                           "--threads",
-                           "--cpu-threads",
-                           "--filler-threads",
-                           "--max-batch-bytes SIZE=1MiB",
-                           "--max-batch-requests COUNT in [1 - 65536]=256",
-                           "--max-queue-delay",
-                           "--max-in-flight-batches",
-                           "--arena-bytes SIZE=512MiB",
-                           "--slab-bytes SIZE=64KiB",
-                           "--max-request-bytes SIZE=64MiB",
-                           "--max-response-bytes",
-                           "--max-rank",
-                           "--max-rows",
-                           "--max-columns",
-                           "--max-top-k COUNT in [1 - 1024]=1024",
-                           "--max-queued-requests",
-                           "--max-queued-bytes",
-                           "--max-connections",
-                           "--max-concurrent-streams",
-                           "--max-in-flight-per-stream",
-                           "--max-requests-per-stream-message",
-                           "--max-unread-bytes-per-connection",
-                           "--answer-timeout TIME=10s",
-                           "--memory-quota SIZE=4GiB",
-                           "--drain-delay",
-                           "--drain-timeout",
-                           "--reflection",
-                           "--keepalive-time",
-                           "--keepalive-timeout",
-                           "--log-level",
-                           "--log-format",
-                           "--unsafe-testing",
-                           "--config",
-                           "--print-config",
-                           "-V,-v,--version"}) {
+  for (const std::string& flag : FlagNames()) EXPECT_THAT(result.output, HasSubstr("--" + flag));
+  for (const char* flag :
+       {"--address ADDRESS=0.0.0.0:50051", "--metrics-address ADDRESS=0.0.0.0:9400", "--max-batch-bytes SIZE=1MiB",
+        "--max-batch-requests COUNT in [1 - 65536]=256", "--arena-bytes SIZE=512MiB", "--slab-bytes SIZE=64KiB",
+        "--max-request-bytes SIZE=64MiB", "--max-top-k COUNT in [1 - 1024]=1024", "--answer-timeout TIME=10s",
+        "--memory-quota SIZE=4GiB", "--config", "--print-config", "-V,-v,--version"}) {
     EXPECT_THAT(result.output, HasSubstr(std::string("  ") + flag));
   }
 }

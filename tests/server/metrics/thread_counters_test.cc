@@ -68,6 +68,78 @@ TEST(ThreadCounters, TakesANegativeTimeAsZero) {
   EXPECT_EQ(totals.queue_time.sum, 0u);
 }
 
+// Every sum there is, in one list.
+std::vector<std::uint64_t> Sums(const CounterTotals& totals) {
+  std::vector<std::uint64_t> sums = {totals.arrived, totals.finished};
+  const auto append = [&sums](const auto& list) { sums.insert(sums.end(), list.begin(), list.end()); };
+  for (const auto& of_method : totals.requests) append(of_method);
+  append(totals.batches);
+  append(totals.rejected);
+  append(totals.answers);
+  append(totals.counters);
+  for (const auto& times : totals.request_time) sums.push_back(times.sum);
+  for (const auto* histogram : {&totals.queue_time, &totals.batch_wait, &totals.execution, &totals.lag}) {
+    sums.push_back(histogram->sum);
+  }
+  sums.insert(sums.end(), {totals.batch_rows.sum, totals.batch_requests.sum, totals.batch_bytes.sum});
+  return sums;
+}
+
+// Each with numbers that no other has: whatever is left out, or added to another's, is missed.
+TEST(ThreadCounters, EveryCountIsItsOwn) {
+  ThreadCounters counters;
+  const auto records = [](auto& list, std::size_t count, const auto& record) {
+    for (std::size_t i = 0; i < count; ++i) {
+      for (std::size_t times = 0; times <= i; ++times) record(i);
+      list[i] += i + 1;
+    }
+  };
+  CounterTotals all;
+  for (std::size_t method = 0; method < kMethods; ++method) {
+    records(all.requests[method], kCodes, [&](std::size_t code) {
+      RequestSample sample;
+      sample.method = static_cast<Method>(method);
+      sample.code = static_cast<int>(code);
+      sample.total = Nanoseconds(1 << method);
+      counters.RequestFinished(sample);
+      all.request_time[method].sum += 1ull << method;
+      ++all.finished;
+    });
+  }
+  counters.RequestArrived(Method::kSoftmax);
+  all.arrived = 1;
+  records(all.rejected, kRefuseReasons, [&](std::size_t i) { counters.RequestRefused(static_cast<RefuseReason>(i)); });
+  records(all.counters, kCounters, [&](std::size_t i) { counters.Add(static_cast<Counter>(i), 1); });
+  records(all.batches, kCloseReasons, [&](std::size_t i) {
+    BatchSample batch;
+    batch.reason = static_cast<CloseReason>(i);
+    counters.BatchFinished(batch);
+  });
+  BatchSample batch;
+  batch.answers = {1, 20, 300, 4000, 50000};
+  batch.saved_bytes = 7;
+  batch.input_bytes = 11;
+  batch.output_bytes = 13;
+  batch.requests = 17;
+  batch.rows = 19;
+  batch.execution = Nanoseconds(23);
+  counters.BatchFinished(batch);
+  ++all.batches[0];
+  all.answers = batch.answers;
+  all.counters[static_cast<std::size_t>(Counter::kSavedBytes)] += 7;
+  all.counters[static_cast<std::size_t>(Counter::kInputBytes)] += 11;
+  all.counters[static_cast<std::size_t>(Counter::kOutputBytes)] += 13;
+  all.batch_requests.sum = 17;
+  all.batch_rows.sum = 19;
+  all.batch_bytes.sum = 24;
+  all.execution.sum = 23;
+  counters.CameLate(Nanoseconds(29));
+  all.lag.sum = 29;
+  CounterTotals totals;
+  counters.AddTo(&totals);
+  EXPECT_EQ(Sums(totals), Sums(all));
+}
+
 TEST(ThreadCounters, ShardsOfTwoThreadsShareNoCacheLinePair) {
   EXPECT_EQ(alignof(ThreadCounters), 128u);
   EXPECT_EQ(sizeof(ThreadCounters) % 128, 0u);

@@ -12,6 +12,8 @@
 #include <string>
 #include <string_view>
 
+#include "tests/support/loopback.h"
+
 namespace softmax::server {
 namespace {
 
@@ -20,17 +22,10 @@ int AnyDescriptor() { return open("/dev/null", O_RDWR | O_CLOEXEC); }
 // The two ends of a TCP connection that sends at once. The writer's is the Connection's to close.
 struct TcpPair {
   TcpPair() {
-    const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(address);
-    auto* const any = reinterpret_cast<sockaddr*>(&address);
-    EXPECT_EQ(bind(listener, any, size), 0);
+    const int listener = softmax::testing::StreamSocket();
+    const int port = softmax::testing::BindToLoopback(listener);
     EXPECT_EQ(listen(listener, 1), 0);
-    EXPECT_EQ(getsockname(listener, any, &size), 0);
-    reader = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    EXPECT_EQ(connect(reader, any, size), 0);
+    reader = softmax::testing::ConnectedToLoopback(port);
     writer = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
     const int one = 1;
     EXPECT_EQ(setsockopt(writer, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)), 0);
@@ -184,6 +179,35 @@ TEST(Connections, AConnectionThatIsRemovedHasLeft) {
   EXPECT_FALSE(connection->left());
   connections.Remove("fd:7", fd, /*server=*/0);
   EXPECT_TRUE(connection->left());
+}
+
+// gRPC closes the descriptor, whose number may be another socket's then.
+TEST(Connections, TheGuardForgetsAConnectionThatIsRemoved) {
+  Connections connections{Connections::Options{}};
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  const auto account = ReadGuard::Watch(ends[0], /*streams=*/1);
+  ASSERT_TRUE(account.has_value());
+  const int fd = dup(ends[0]);
+  connections.Add("fd:7", fd, "10.0.0.1:1", /*server=*/0, *account);
+  close(ends[0]);
+  connections.Remove("fd:7", fd, /*server=*/0);
+  int others[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, others), 0);
+  ASSERT_EQ(dup2(others[0], ends[0]), ends[0]);
+  // More calls than the guard lets a connection begin.
+  std::string flood = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+  for (std::uint32_t stream = 1; stream < 4 * FrameMeter::kSpareCalls; stream += 2) {
+    flood += std::string("\0\0\0\1\5\0\0", 7) + static_cast<char>(stream >> 8) + static_cast<char>(stream);
+  }
+  ASSERT_EQ(write(others[1], flood.data(), flood.size()), static_cast<ssize_t>(flood.size()));
+  std::string got(flood.size(), '\0');
+  iovec piece{got.data(), got.size()};
+  msghdr message{};
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  EXPECT_EQ(recvmsg(ends[0], &message, 0), static_cast<ssize_t>(got.size()));
+  for (const int each : {ends[0], ends[1], others[0], others[1]}) close(each);
 }
 
 TEST(CorkScope, AnnouncedAnswersArriveWithTheLastOfThem) {

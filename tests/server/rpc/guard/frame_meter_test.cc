@@ -50,11 +50,16 @@ class FrameMeterTest : public ::testing::Test {
     earnings_.calls += calls;
     earnings_.frames += calls * FrameMeter::kFramesPerCall;
   }
-  // How many of these pass, at most `most`.
+  // How many times this is judged to be fine, at most kMany: a limit that is none fails the test and does not hang it.
+  static constexpr int kMany = 1'000'000;
+  template <typename Judged>
+  static int TimesFine(const Judged& judged, int most = kMany) {
+    int times = 0;
+    while (times < most && judged() == Verdict::kFine) ++times;
+    return times;
+  }
   int Passed(const std::string& frame, int most) {
-    int passed = 0;
-    while (passed < most && Take(frame) == Verdict::kFine) ++passed;
-    return passed;
+    return TimesFine([&] { return Take(frame); }, most);
   }
 
   Earnings earnings_;
@@ -70,9 +75,7 @@ TEST_F(FrameMeterTest, CallsThatFinishMayComeWithoutEnd) {
 }
 
 TEST_F(FrameMeterTest, CallsThatDoNotFinishAreLimited) {
-  int calls = 0;
-  while (Call(64) == Verdict::kFine) ++calls;
-  EXPECT_EQ(calls, static_cast<int>(kStreams + FrameMeter::kSpareCalls));
+  EXPECT_EQ(TimesFine([this] { return Call(64); }), static_cast<int>(kStreams + FrameMeter::kSpareCalls));
 }
 
 TEST_F(FrameMeterTest, ACrowdThatIsTakenBackAtOnceIsNoFlood) {
@@ -89,11 +92,11 @@ TEST_F(FrameMeterTest, ACrowdThatIsTakenBackAtOnceIsNoFlood) {
 
 // A server that is quick to answer does not earn the forgiveness of a flood.
 TEST_F(FrameMeterTest, CallsThatAreTakenBackAreLimitedThoughTheyFinish) {
-  int calls = 0;
-  while (Call(64) == Verdict::kFine && Take(Frame(kReset, 0, next_stream_, 4)) == Verdict::kFine) {
-    ++calls;
+  const int calls = TimesFine([this] {
+    const Verdict verdict = Call(64);
     Finish(1);
-  }
+    return verdict != Verdict::kFine ? verdict : Take(Frame(kReset, 0, next_stream_, 4));
+  });
   EXPECT_GE(calls, static_cast<int>(FrameMeter::kSpareCalls));
   EXPECT_LE(calls, static_cast<int>(2 * (kStreams + FrameMeter::kSpareCalls)));
 }
@@ -122,7 +125,7 @@ TEST_F(FrameMeterTest, FramesThatCarryNothingAreLimited) {
     std::string preface = kPreface;
     meter.Take(preface);
     int passed = 0;
-    while (passed < 1'000'000 && meter.Take(frame) == Verdict::kFine) ++passed;
+    while (passed < kMany && meter.Take(frame) == Verdict::kFine) ++passed;
     EXPECT_GE(passed, most);
     EXPECT_LT(passed, most + most / 2) << "of type " << static_cast<int>(frame[3]);
   }
@@ -194,10 +197,8 @@ TEST_F(FrameMeterTest, ManyHeaderFieldsCountAsCalls) {
   const auto passed = [this](std::size_t fields) {
     Begin(SteadyClock::now());
     next_stream_ = 0xffffffff;
-    int calls = 0;
-    while (Take(FrameOf(kHeaders, kEndHeaders, next_stream_ += 2, std::string(fields, '\x82'))) == Verdict::kFine)
-      ++calls;
-    return calls;
+    return TimesFine(
+        [&] { return Take(FrameOf(kHeaders, kEndHeaders, next_stream_ += 2, std::string(fields, '\x82'))); });
   };
   constexpr int kMost = kStreams + FrameMeter::kSpareCalls;
   EXPECT_EQ(passed(FrameMeter::kFieldsPerCall - 1), kMost);

@@ -94,6 +94,29 @@ TEST_F(ReadGuardTest, AfterTheEndNothingPasses) {
   EXPECT_EQ(ReadAll(server()), 0u);
 }
 
+// Answers that a client has taken let it send frames that grant windows: one for each kBytesPerFrame.
+TEST_F(ReadGuardTest, AnswersThatAreTakenEarnFrames) {
+  const auto account = ReadGuard::Watch(server(), kStreams);
+  ASSERT_TRUE(account.has_value());
+  EXPECT_TRUE(Passes(*account, kHello));
+  constexpr std::uint64_t kFrames = FrameMeter::kSpareFrames / 2;
+  const auto passes = [&] {
+    bool all = true;
+    for (std::uint64_t i = 0; i < kFrames; ++i) all = Passes(*account, Frame(8, 0, 0)) && all;
+    return all;
+  };
+  for (int round = 0; round < 8; ++round) {
+    ASSERT_TRUE(passes()) << round;
+    account->AnswerSent(kFrames * FrameMeter::kBytesPerFrame);
+    account->AnswerTaken(kFrames * FrameMeter::kBytesPerFrame);
+  }
+  // From here on nothing is taken, and time forgives less than comes.
+  bool all = true;
+  for (int round = 0; round < 8; ++round) all = passes() && all;
+  EXPECT_FALSE(all);
+  EXPECT_TRUE(account->ended());
+}
+
 // A number that another socket has by now is none of the guard's.
 TEST_F(ReadGuardTest, ANumberUsedAgainPassesUnseen) {
   const auto account = ReadGuard::Watch(server(), kStreams);

@@ -1,0 +1,109 @@
+#include "server/app/gauges.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "server/batching/batcher.h"
+#include "tests/server/batching/fakes.h"
+
+namespace softmax::server {
+namespace {
+
+using Verdict = FrameMeter::Verdict;
+
+constexpr std::size_t kSlab = 64u << 10;
+constexpr std::size_t kArenaBytes = 16 * kSlab;
+
+class GaugesTest : public ::testing::Test {
+ protected:
+  // By reason, how many more than at the last look.
+  std::map<std::string, double> Ended() {
+    std::map<std::string, double> more;
+    for (const auto& [reason, count] : sources_.connections_ended()) {
+      if (const double before = std::exchange(ended_[reason], count); count != before) more[reason] = count - before;
+    }
+    return more;
+  }
+
+  testing::TestMemory memory_{kArenaBytes};
+  Arena arena_{memory_.data(), kArenaBytes, kSlab};
+  Backlog backlog_{{.threads = 0}, arena_};
+  Connections connections_{{}};
+  ServiceState state_{arena_, backlog_, connections_};
+  Devices devices_{{"one", "two"}, Nanoseconds(0)};
+  const QueueThreads queues_;
+  const GaugeSources sources_ = GaugesOf(state_, devices_, queues_, /*regions=*/nullptr, Config());
+
+ private:
+  std::map<std::string, double> ended_;
+};
+
+TEST_F(GaugesTest, AConnectionsEndIsCountedUnderItsReasonAndNoOther) {
+  Ended();
+  const std::pair<Verdict, const char*> verdicts[] = {{Verdict::kCalls, "calls"},
+                                                      {Verdict::kFrames, "frames"},
+                                                      {Verdict::kHeaders, "headers"},
+                                                      {Verdict::kMessages, "messages"},
+                                                      {Verdict::kWaiting, "waiting"}};
+  EXPECT_EQ(std::size(verdicts), FrameMeter::kVerdicts - 1u);  // all but kFine
+  for (const auto& [verdict, reason] : verdicts) {
+    ReadGuard::End({}, /*fd=*/-1, verdict, /*goes_in_the_clear=*/false);
+    EXPECT_EQ(Ended(), (std::map<std::string, double>{{reason, 1}}));
+  }
+  const std::pair<Use, const char*> uses[] = {
+      {Use::kSilent, "silent"}, {Use::kHandshake, "handshake"}, {Use::kUnused, "unused"}, {Use::kIdle, "idle"}};
+  EXPECT_EQ(std::size(uses), kUses);
+  for (const auto& [use, reason] : uses) {
+    ++connections_.room_counts().made[static_cast<std::size_t>(use)];
+    EXPECT_EQ(Ended(), (std::map<std::string, double>{{reason, 1}}));
+  }
+  ++connections_.room_counts().refused;
+  EXPECT_EQ(Ended(), (std::map<std::string, double>{{"no_place", 1}}));
+}
+
+// Each is something that the others are not.
+TEST_F(GaugesTest, EachTellsItsOwnNumber) {
+  testing::PuppetLane lane;
+  testing::CountingRecorder recorder;
+  Batcher batcher({}, arena_, backlog_, lane, recorder, [] {});
+  testing::TestRequest queued(1, 25);
+  ASSERT_TRUE(backlog_.Push(&queued, &batcher, /*small=*/true));
+  const SpanRef used(&arena_, arena_.TryReserve(5 * kSlab));
+  state_.requests_in_flight.Add(7);
+  connections_.unread_budget().Add(1001);
+  connections_.held_bytes().Add(2 * kSlab + 1);
+  connections_.Add("fd:1", dup(0), "client", /*server=*/0);
+  devices_.AddInFlight(1, 77);
+  EXPECT_EQ(sources_.requests_in_flight(), 7);
+  EXPECT_EQ(sources_.requests_queued(), 1);
+  EXPECT_EQ(sources_.bytes_queued(), 112);  // as it lies in a batch
+  EXPECT_EQ(sources_.bytes_unread(), 1001);
+  EXPECT_EQ(sources_.slabs_total(), 16);
+  EXPECT_EQ(sources_.slabs_used(), 5);
+  EXPECT_EQ(sources_.slabs_held_by_answers(), 3);
+  EXPECT_EQ(sources_.connections(), 1);
+  EXPECT_EQ(sources_.ready(), 0);
+  state_.health.SetReady(true);
+  EXPECT_EQ(sources_.ready(), 1);
+  EXPECT_EQ(sources_.unsafe_testing(), 0);
+  EXPECT_EQ(sources_.degraded(), 0);
+  devices_.Lose(0, "for a test", Devices::Loss::kFailed);
+  EXPECT_EQ(sources_.degraded(), 1);
+  const std::vector<DeviceGauges> devices = sources_.devices();
+  ASSERT_EQ(devices.size(), 2u);
+  EXPECT_FALSE(devices[0].serving);
+  EXPECT_EQ(devices[1].name, "two");
+  EXPECT_EQ(devices[1].bytes_in_flight, 77);
+  backlog_.Stop(/*fail=*/true);
+  Backlog::Taken taken;
+  TimePoint next;
+  while (backlog_.TryTake(&taken, &next)) backlog_.CarryOut(std::exchange(taken, {}));
+  batcher.Poll();
+  EXPECT_EQ(queued.completions, 1);
+  EXPECT_EQ(sources_.requests_queued() + sources_.bytes_queued(), 0);
+}
+
+}  // namespace
+}  // namespace softmax::server
