@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kBacklog = 128;
 constexpr int kEventsATurn = 64;
-constexpr auto kRest = std::chrono::milliseconds(200);
+constexpr auto kRest = std::chrono::seconds(1);
 // What epoll says of.
 constexpr std::uint64_t kListener = 0, kBell = 1, kFirstConnection = 2;
 // The least that the kernel gives: a few replies. What a client leaves unread, descriptors among it, is bounded by it.
@@ -148,7 +148,7 @@ void RegionServer::Run() {
 int RegionServer::Patience() const {
   // What a lost device keeps from being given back is looked at again, and never at once.
   if (store_.has_ended()) return options_.keeps_memory() ? 1000 : 0;
-  return resting_until_ ? static_cast<int>(kRest.count()) : -1;
+  return resting_until_ ? static_cast<int>(std::chrono::milliseconds(kRest).count()) : -1;
 }
 
 void RegionServer::StopListening() {

@@ -28,7 +28,10 @@ class RegionsSocket : public ::testing::Test {
           config.regions_socket = folder_.path("regions");
           config.regions_bytes = 8 * kRegionMiB;
           config.regions_connection_bytes = 6 * kRegionMiB;
+          if (config.backend == server::Backend::kCuda) config.regions_device_bytes = 64 * kRegionMiB;
         }) {}
+
+  bool OnGpu() const { return service_.config().backend == server::Backend::kCuda; }
 
   TempFolder folder_;
   Service service_;
@@ -43,8 +46,34 @@ TEST_F(RegionsSocket, GetServerInfoTellsItsPathAndLimits) {
   EXPECT_EQ(info.regions().socket(), folder_.path("regions"));
   EXPECT_EQ(info.regions().max_bytes(), 8 * kRegionMiB);
   EXPECT_EQ(info.regions().max_bytes_per_connection(), 6 * kRegionMiB);
-  EXPECT_EQ(info.regions().max_device_bytes(), 0u);
-  EXPECT_EQ(info.regions().max_tensor_bytes(), 6 * kRegionMiB);
+  EXPECT_EQ(info.regions().max_device_bytes(), service_.config().regions_device_bytes);
+  EXPECT_EQ(info.regions().max_device_bytes_per_connection(), service_.config().regions_device_bytes / 2);
+  EXPECT_EQ(info.regions().max_tensor_bytes(), OnGpu() ? 32 * kRegionMiB : 6 * kRegionMiB);
+}
+
+TEST_F(RegionsSocket, DeviceMemoryIsThereWhereADeviceIs) {
+  RegionClient client(folder_.path("regions"));
+  const auto answer = client.Allocate(1, v1::REGION_MEMORY_DEVICE);
+  ASSERT_TRUE(answer.has_value());
+  if (!OnGpu()) {
+    EXPECT_EQ(answer->reply.status().code(), grpc::UNIMPLEMENTED);
+    return;
+  }
+  ASSERT_EQ(answer->reply.status().code(), grpc::OK) << answer->reply.DebugString();
+  EXPECT_GE(answer->descriptor, 0);
+  EXPECT_GE(answer->reply.region().bytes(), 65536u);
+  EXPECT_EQ(answer->reply.region().device_uuid().size(), 16u);
+  EXPECT_NE(answer->reply.region().device_uuid(), std::string(16, '\0'));
+  close(answer->descriptor);
+  // All of it, twice: what is freed can be had again.
+  for (int i = 0; i < 2; ++i) {
+    RegionClient other(folder_.path("regions"));
+    const auto most = other.Allocate(32 * kRegionMiB, v1::REGION_MEMORY_DEVICE, 0);
+    ASSERT_TRUE(most && most->reply.status().code() == grpc::OK) << most->reply.DebugString();
+    close(most->descriptor);
+    const auto freed = other.Free(most->reply.region().token());
+    EXPECT_TRUE(freed && freed->reply.status().code() == grpc::OK);
+  }
 }
 
 TEST_F(RegionsSocket, MetricsCountWhatIsGivenOutAndRefused) {
