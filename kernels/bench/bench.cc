@@ -7,6 +7,9 @@
 #include <memory>
 #include <set>
 
+#include "kernels/bench/cpu/cpu_runner.h"
+#include "kernels/bench/cuda/device_runner.h"
+#include "kernels/bench/cuda/host_runner.h"
 #include "kernels/bench/results.h"
 #include "kernels/bench/suite.h"
 

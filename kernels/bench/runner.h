@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -29,13 +28,6 @@ class Runner {
 
   virtual std::string device() const = 0;
 };
-
-std::unique_ptr<Runner> MakeCpuRunner(const RunSettings& settings);
-
-// On the GPU, tensors in its memory or in the host's. Null, and the reason, where there is none or the program was
-// built without CUDA.
-std::unique_ptr<Runner> MakeDeviceRunner(const RunSettings& settings, std::string* reason);
-std::unique_ptr<Runner> MakeHostRunner(const RunSettings& settings, std::string* reason);
 
 inline constexpr char kCopy[] = "copy";
 inline constexpr char kOurs[] = "softmax";

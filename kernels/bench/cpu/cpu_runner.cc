@@ -1,3 +1,5 @@
+#include "kernels/bench/cpu/cpu_runner.h"
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -8,10 +10,9 @@
 #include <random>
 
 #include "kernels/bench/check.h"
-#include "kernels/bench/cpu/onednn.h"
+#include "kernels/bench/cpu/onednn/onednn.h"
 #include "kernels/bench/cpu/pin.h"
 #include "kernels/bench/cpu/thread_pool.h"
-#include "kernels/bench/runner.h"
 #include "kernels/cpu/softmax_cpu.h"
 #include "kernels/reference.h"
 

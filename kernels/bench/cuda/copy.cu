@@ -1,6 +1,6 @@
-#include <algorithm>
+#include "kernels/bench/cuda/copy.h"
 
-#include "kernels/bench/cuda/kernels.h"
+#include <algorithm>
 
 namespace softmax::kernels::bench {
 namespace {

@@ -1,3 +1,5 @@
+#include "kernels/bench/cuda/device_runner.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -6,9 +8,9 @@
 #include "kernels/bench/check.h"
 #include "kernels/bench/cuda/cudnn.h"
 #include "kernels/bench/cuda/device_name.h"
-#include "kernels/bench/cuda/kernels.h"
+#include "kernels/bench/cuda/fill.h"
+#include "kernels/bench/cuda/references.h"
 #include "kernels/bench/cuda/sampling.h"
-#include "kernels/bench/runner.h"
 
 namespace softmax::kernels::bench {
 namespace {

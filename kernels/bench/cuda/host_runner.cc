@@ -1,3 +1,5 @@
+#include "kernels/bench/cuda/host_runner.h"
+
 #include <algorithm>
 #include <chrono>
 #include <deque>
@@ -6,11 +8,10 @@
 
 #include "kernels/bench/check.h"
 #include "kernels/bench/cuda/device_name.h"
-#include "kernels/bench/cuda/kernels.h"
+#include "kernels/bench/cuda/fill.h"
 #include "kernels/bench/cuda/memory.h"
 #include "kernels/bench/cuda/ours.h"
 #include "kernels/bench/cuda/stream.h"
-#include "kernels/bench/runner.h"
 
 namespace softmax::kernels::bench {
 namespace {

@@ -38,7 +38,5 @@ struct Provider {
 Provider MakeCopy();
 // The kernels of this project. Throws if they cannot be loaded.
 Provider MakeOurs();
-// Other ways to do it, see kernels/bench/cuda/reference/.
-std::vector<Provider> MakeReferences();
 
 }  // namespace softmax::kernels::bench

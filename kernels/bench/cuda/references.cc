@@ -1,5 +1,9 @@
-#include "kernels/bench/cuda/provider.h"
-#include "kernels/bench/cuda/reference/reference.h"
+#include "kernels/bench/cuda/references.h"
+
+#include "kernels/bench/cuda/reference/block_rows.h"
+#include "kernels/bench/cuda/reference/naive.h"
+#include "kernels/bench/cuda/reference/row_persistent.h"
+#include "kernels/bench/cuda/reference/warp_rows.h"
 
 namespace softmax::kernels::bench {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/bench/cuda/kernels.h"
+#include "kernels/bench/cuda/fill.h"
 
 namespace softmax::kernels::bench {
 namespace {

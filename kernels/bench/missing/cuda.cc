@@ -1,4 +1,5 @@
-#include "kernels/bench/runner.h"
+#include "kernels/bench/cuda/device_runner.h"
+#include "kernels/bench/cuda/host_runner.h"
 
 namespace softmax::kernels::bench {
 

@@ -1,4 +1,4 @@
-#include "kernels/bench/cpu/onednn.h"
+#include "kernels/bench/cpu/onednn/onednn.h"
 
 namespace softmax::kernels::bench {
 

@@ -1,3 +1,5 @@
+#include "kernels/bench/cuda/reference/block_rows.h"
+
 #include "kernels/bench/cuda/reference/common.cuh"
 
 namespace softmax::kernels::bench {

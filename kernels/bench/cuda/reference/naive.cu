@@ -1,3 +1,5 @@
+#include "kernels/bench/cuda/reference/naive.h"
+
 #include "kernels/bench/cuda/memory.h"
 #include "kernels/bench/cuda/reference/common.cuh"
 

@@ -1,3 +1,5 @@
+#include "kernels/bench/cuda/reference/row_persistent.h"
+
 #include <algorithm>
 
 #include "kernels/bench/cuda/reference/common.cuh"

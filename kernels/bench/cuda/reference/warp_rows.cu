@@ -1,3 +1,5 @@
+#include "kernels/bench/cuda/reference/warp_rows.h"
+
 #include "kernels/bench/cuda/reference/common.cuh"
 
 namespace softmax::kernels::bench {

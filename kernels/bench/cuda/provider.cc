@@ -1,6 +1,8 @@
-#include "kernels/bench/cuda/kernels.h"
-#include "kernels/bench/cuda/ours.h"
 #include "kernels/bench/cuda/provider.h"
+
+#include "kernels/bench/cuda/copy.h"
+#include "kernels/bench/cuda/fill.h"
+#include "kernels/bench/cuda/ours.h"
 #include "kernels/bench/runner.h"
 
 namespace softmax::kernels::bench {

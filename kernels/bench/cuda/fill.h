@@ -12,15 +12,6 @@ namespace softmax::kernels::bench {
 // Fills the memory with normal values of the type, whole elements only.
 cudaError_t LaunchFill(DataType dtype, void* data, std::size_t bytes, std::uint64_t seed, cudaStream_t stream);
 
-// Copies on the device. Which form is the fastest depends on the size; the fastest is the ceiling.
-enum class CopyForm { kRuntime, kOneVector, kFourVectors, kFourVectorsStreaming, kPersistent };
-inline constexpr CopyForm kCopyForms[] = {CopyForm::kRuntime, CopyForm::kOneVector, CopyForm::kFourVectors,
-                                          CopyForm::kFourVectorsStreaming, CopyForm::kPersistent};
-// Both pointers on a 16-byte boundary. Where the output is a power of two larger or smaller, as many bytes are read and
-// written, by kernels: kRuntime is then cudaErrorNotSupported.
-cudaError_t LaunchCopy(CopyForm form, const void* input, std::size_t input_bytes, void* output,
-                       std::size_t output_bytes, cudaStream_t stream);
-
 // Reads all whole 16 bytes of the memory: the ceiling of whoever writes next to nothing, and a way to leave nothing
 // else in the L2 cache. Which form is the fastest depends on the size.
 enum class ReadForm { kOneVector, kFourVectors, kPersistent };
