@@ -16,67 +16,6 @@ namespace {
 
 constexpr std::int64_t kManyRows = std::int64_t{1} << 40;
 
-using cuda::DeviceSegment;
-using cuda::LaunchParams;
-using cuda::Plan;
-
-// Fills the table: rows that take clusters first, each list's items counted on their own.
-void FillTable(DataType input_type, DataType output_type, const Segment* segments, std::int64_t count, const Plan& plan,
-               DeviceSegment* table) {
-  std::int64_t next[2] = {plan.cluster_segments, 0};
-  std::int64_t items[2] = {0, 0};
-  for (std::int64_t i = 0; i < count; ++i) {
-    if (cuda::IsEmpty(segments[i])) continue;
-    const int list = cuda::UsesCluster(input_type, segments[i], plan) ? 1 : 0;
-    table[next[list]++] = cuda::ToDevice(input_type, output_type, segments[i], items[list]);
-    items[list] += cuda::ItemsOf(input_type, segments[i]);
-  }
-}
-
-// For each team (a block or a cluster), the segment [begin, end) of the table that holds its first item.
-void FillFirst(const DeviceSegment* table, std::int64_t begin, std::int64_t end, std::int64_t items,
-               std::int64_t items_per_team, std::uint32_t* first) {
-  for (std::int64_t item = 0; item < items; item += items_per_team) {
-    while (begin + 1 < end && table[begin + 1].first_item <= item) ++begin;
-    *first++ = static_cast<std::uint32_t>(begin);
-  }
-}
-
-LaunchParams MakeParams(DataType input_type, DataType output_type, const Segment* segments, std::int64_t count,
-                        void* scratch, const Completion& completion, const Plan& plan) {
-  LaunchParams params;
-  const int clusters = plan.grid_blocks / plan.cluster_blocks;
-  params.table = nullptr;
-  params.block_first = nullptr;
-  params.cluster_first = nullptr;
-  params.block_items = plan.block_items;
-  params.cluster_items = plan.cluster_items;
-  params.items_per_block = cuda::DivideUp(plan.block_items, plan.grid_blocks);
-  params.items_per_cluster = cuda::DivideUp(plan.cluster_items, clusters);
-  params.cluster_segments = static_cast<std::uint32_t>(plan.cluster_segments);
-  params.segment_count = static_cast<std::uint32_t>(plan.segments);
-  params.cluster_blocks = static_cast<std::uint32_t>(plan.cluster_blocks);
-  params.table_entries = static_cast<std::uint32_t>(plan.table_entries);
-  params.stash_chunks = static_cast<std::uint32_t>(plan.stash_chunks);
-  params.dynamic_bytes = static_cast<std::uint32_t>(plan.dynamic_bytes);
-  params.output_type = output_type;
-  params.completion = completion;
-  if (plan.segments <= cuda::kInlineSegments) {
-    FillTable(input_type, output_type, segments, count, plan, params.segments);
-    return params;
-  }
-  auto* const table = static_cast<DeviceSegment*>(scratch);
-  auto* const block_first = reinterpret_cast<std::uint32_t*>(table + plan.segments);
-  auto* const cluster_first = block_first + plan.grid_blocks;
-  FillTable(input_type, output_type, segments, count, plan, table);
-  FillFirst(table, plan.cluster_segments, plan.segments, plan.block_items, params.items_per_block, block_first);
-  FillFirst(table, 0, plan.cluster_segments, plan.cluster_items, params.items_per_cluster, cluster_first);
-  params.table = table;
-  params.block_first = block_first;
-  params.cluster_first = cluster_first;
-  return params;
-}
-
 cudaError_t LaunchFlag(const Completion& completion, cudaStream_t stream) {
   if (completion.flag == nullptr) return cudaSuccess;
   std::uint32_t* flag = completion.flag;
@@ -210,10 +149,7 @@ std::size_t SoftmaxBatchScratchBytes(const Segment* segments, std::int64_t count
   if (used < (placement == Placement::kDevice ? 2 : 1)) return 0;
   const std::size_t sorted = cuda::BatchScratchBytes(used, rows);
   if (used <= cuda::kInlineSegments) return sorted;
-  // The table, and a first segment for each block and each cluster.
-  const std::size_t general = static_cast<std::size_t>(used) * sizeof(DeviceSegment) +
-                              2 * (cuda::kMaxGridBlocks + cuda::kMaxClusterBlocks) * sizeof(std::uint32_t);
-  return std::max(sorted, general);
+  return std::max(sorted, static_cast<std::size_t>(used) * sizeof(cuda::GeneralSegment));
 }
 
 cudaError_t LaunchSoftmaxBatch(DataType input_type, DataType output_type, const Segment* segments, std::int64_t count,
@@ -230,7 +166,7 @@ cudaError_t LaunchSoftmaxBatch(DataType input_type, DataType output_type, const 
   }
   const std::size_t needed = SoftmaxBatchScratchBytes(segments, count);
   if (needed > 0 && (scratch == nullptr || scratch_bytes < needed ||
-                     reinterpret_cast<std::uintptr_t>(scratch) % alignof(DeviceSegment) != 0)) {
+                     reinterpret_cast<std::uintptr_t>(scratch) % alignof(cuda::GeneralSegment) != 0)) {
     return cudaErrorInvalidValue;
   }
   cuda::Device device;
@@ -255,12 +191,11 @@ cudaError_t LaunchSoftmaxBatch(DataType input_type, DataType output_type, const 
     if (LaunchOne(input_type, output_type, *used.last, completion, device, placement, stream, &error)) return error;
     if (mixed && !few_blocks && launch_sorted()) return error;
   }
-  const Plan plan = cuda::MakePlan(input_type, segments, count, device);
-  LaunchParams params = MakeParams(input_type, output_type, segments, count, scratch, completion, plan);
-  const void* const kernel = cuda::KernelOf(input_type, cuda::Room::kGeneral, 0, cuda::FormOf(false, false, mixed));
-  const cuda::Grid grid{plan.grid_blocks, cuda::kBlockThreads, plan.dynamic_bytes,
-                        plan.cluster_items > 0 ? plan.cluster_blocks : 1, false};
-  return Launch(kernel, grid, &params, stream);
+  cuda::GeneralPlan plan;
+  cuda::PlanGeneral(input_type, output_type, segments, count, scratch, completion, device, &plan);
+  const cuda::Grid grid{plan.blocks, cuda::kBlockThreads, plan.dynamic_bytes, plan.params.cluster_blocks};
+  return Launch(cuda::KernelOf(input_type, cuda::Room::kGeneral, 0, cuda::FormOf(false, false, mixed)), grid,
+                &plan.params, stream);
 }
 
 cudaError_t LaunchSoftmax(DataType input_type, DataType output_type, const Segment& segment, cudaStream_t stream,

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <cooperative_groups.h>
-
 #include <cstdint>
 
 #include "kernels/cuda/core/math.cuh"
@@ -13,46 +11,34 @@ namespace softmax::kernels::cuda {
 struct Team {
   int blocks;  // 1: no cluster
 
-  __device__ bool IsCluster() const { return blocks > 1; }
+  __device__ __forceinline__ bool IsCluster() const { return blocks > 1; }
 
-  __device__ int Rank() const {
+  __device__ __forceinline__ int Rank() const {
 #if __CUDA_ARCH__ >= 900
-    if (IsCluster()) return static_cast<int>(cooperative_groups::this_cluster().block_rank());
+    if (IsCluster()) return static_cast<int>(__clusterRelativeBlockRank());
 #endif
     return 0;
   }
   // Makes what was written to any member's shared memory visible to all of them.
-  __device__ void Sync() const {
+  __device__ __forceinline__ void Sync() const {
 #if __CUDA_ARCH__ >= 900
     if (IsCluster()) {
-      cooperative_groups::this_cluster().sync();
+      __cluster_barrier_arrive();
+      __cluster_barrier_wait();
       return;
     }
 #endif
     __syncthreads();
   }
-  // Before the first Publish: the members must have started. Arrive early, wait late.
-  __device__ void Arrive() const {
-#if __CUDA_ARCH__ >= 900
-    if (IsCluster()) cooperative_groups::this_cluster().barrier_arrive();
-#endif
-  }
-  __device__ void Wait() const {
-#if __CUDA_ARCH__ >= 900
-    if (IsCluster()) cooperative_groups::this_cluster().barrier_wait();
-#endif
-  }
   // Writes *slot in every member's shared memory; called by a whole warp with the same arguments.
   template <typename T>
-  __device__ void Publish(T* slot, const T& value) const {
+  __device__ __forceinline__ void Publish(T* slot, const T& value) const {
     const int lane = static_cast<int>(threadIdx.x) % 32;
 #if __CUDA_ARCH__ >= 900
-    if (IsCluster()) {
-      if (lane < blocks) *cooperative_groups::this_cluster().map_shared_rank(slot, lane) = value;
-      return;
-    }
-#endif
+    if (lane < blocks) *static_cast<T*>(__cluster_map_shared_rank(slot, IsCluster() ? lane : 0)) = value;
+#else
     if (lane == 0) *slot = value;
+#endif
   }
 };
 

@@ -289,7 +289,8 @@ __device__ __forceinline__ void WritePart(Out* p, int n, int valid, bool wide, L
   if constexpr (sizeof(In) == sizeof(Out)) StorePart(p, n, wide, lanes, v);
 }
 
-__device__ __forceinline__ std::int64_t ValidLength(const DeviceSegment& segment, std::int64_t row) {
+template <typename S>
+__device__ __forceinline__ std::int64_t ValidLength(const S& segment, std::int64_t row) {
   if (segment.lengths == nullptr) return segment.cols;
   const std::int64_t length = segment.lengths[row];
   return length < segment.cols ? length : segment.cols;

@@ -23,7 +23,6 @@ constexpr int kAccumulators = 64;
 constexpr int kMaxClusterBlocks = 8;     // the largest portable cluster
 constexpr int kLargeClusterBlocks = 16;  // the largest there is
 constexpr int kMaxGridBlocks = 2048;
-constexpr int kInlineSegments = 36;  // with these the parameters stay below 4 KB, which every driver takes
 
 constexpr int kChunkSlots = 4;  // vectors per lane
 constexpr int kChunkBytes = kChunkSlots * 32 * kVectorBytes;
@@ -48,23 +47,6 @@ constexpr int kPreciseColumns = 7;
 constexpr int kManyColumns = kPreciseColumns + 1;  // no such row
 // Of those, rows of at most this many columns in all keep what is lost in rounding the sum.
 constexpr int kNarrowColumns = 8;
-// Rows of so many chunks that a block takes side by side.
-constexpr int SideRows(std::int64_t chunks) {
-  return chunks * 2 <= kBlockWarps ? kBlockWarps / static_cast<int>(chunks) : 1;
-}
-// Rows of one column tile: neighbouring elements of one 32-byte sector.
-constexpr int TileRows(int element_bytes) { return 32 / element_bytes; }
-
-// The statistics of one of them (RowStats).
-constexpr int RowStatsBytes(int compute_bytes) { return 3 * compute_bytes; }
-
-// Bytes from one row of a column tile to the next; the padding keeps the transposing stores on different banks.
-constexpr int ColumnTilePitch(std::int64_t cols, int element_bytes) {
-  const bool small = cols <= SmallColumns(element_bytes);
-  const int columns = small ? static_cast<int>(cols) : ChunkColumns(element_bytes);
-  return (columns * element_bytes + kVectorBytes - 1) / kVectorBytes * kVectorBytes + kVectorBytes;
-}
-
 // Lanes that share a small row: enough to move 64 bytes side by side, and then as few as hold the row in two vectors
 // each, or three from 8 lanes on (16 bits: 4), so that lanes are never much more than half idle. Fewer would take fewer
 // shuffles, but rows that miss the sectors of memory then touch too many of them.
@@ -75,9 +57,8 @@ constexpr int RowLanes(std::int64_t cols, int element_bytes) {
   return lanes;
 }
 
-// One Segment as the device sees it. `first_item` counts within its list: segments whose rows take a whole cluster come
-// first in the table and have a list of their own.
-struct alignas(16) DeviceSegment {
+// One Segment as the device sees it.
+struct DeviceSegment {
   const void* input;
   void* output;
   const std::uint32_t* lengths;
@@ -87,34 +68,8 @@ struct alignas(16) DeviceSegment {
   std::int64_t input_stride;
   std::int64_t output_stride;
   double scale;
-  std::int64_t first_item;
-  std::uint32_t lanes;       // per row, for small rows
-  std::uint8_t log;          // 1: log-softmax
-  std::uint8_t input_wide;   // every row starts on a 16-byte boundary
-  std::uint8_t output_wide;  // the same for the output
-  std::uint8_t reserved[9];
+  std::uint8_t log;  // 1: log-softmax
 };
-static_assert(sizeof(DeviceSegment) == 96, "copied with 16-byte loads");
-
-struct LaunchParams {
-  const DeviceSegment* table;        // mapped host memory; nullptr: `segments` below
-  const std::uint32_t* block_first;  // with `table`: the segment each block starts with
-  const std::uint32_t* cluster_first;
-  std::int64_t block_items;
-  std::int64_t cluster_items;
-  std::int64_t items_per_block;
-  std::int64_t items_per_cluster;
-  std::uint32_t cluster_segments;  // the table's first ones
-  std::uint32_t segment_count;
-  std::uint32_t cluster_blocks;
-  std::uint32_t table_entries;  // chunk statistics per row kept in shared memory
-  std::uint32_t stash_chunks;   // chunks per warp kept in shared memory
-  std::uint32_t dynamic_bytes;
-  DataType output_type;
-  Completion completion;
-  DeviceSegment segments[kInlineSegments];
-};
-static_assert(sizeof(LaunchParams) <= 4096, "the classic limit of kernel parameters");
 
 // How the rows of a segment lie to the boundaries of 16 bytes.
 

@@ -1,157 +1,257 @@
 #pragma once
 
 #include "kernels/cuda/blocks/bulk.cuh"
+#include "kernels/cuda/blocks/segment_walk.cuh"
+#include "kernels/cuda/blocks/team.cuh"
 #include "kernels/cuda/core/part.cuh"
-#include "kernels/cuda/general/column_rows.cuh"
-#include "kernels/cuda/general/large_rows.cuh"
+#include "kernels/cuda/general/plan.h"
 
-// The kernel: a block, or a cluster, takes a contiguous range of the batch's items and walks the segment table along.
+// Any segments. Parts of rows are read once where shared memory holds them: every lane keeps its own vectors there for
+// itself, kBlockThreads apart.
 namespace softmax::kernels::cuda {
 
-// Small rows: a group of 1 to 32 lanes per row, everything in registers, no barrier. An item is what the
-// block's warps take at one time: kBlockThreads / lanes rows.
-
+// The statistics of a part of a row, which is also kept. Functions of their own, as all kinds of rows share them.
 template <typename In, int kSlots>
-__device__ __forceinline__ void RunSmallRowsSlots(const DeviceSegment& segment, DataType output_type, std::int64_t item,
-                                                  const Scale<ComputeOf<In>>& scale) {
-  const int lanes_per_row = static_cast<int>(segment.lanes);
-  const Lanes lanes{static_cast<int>(threadIdx.x) & (lanes_per_row - 1), lanes_per_row};
-  std::int64_t row = (item * kBlockThreads + threadIdx.x) / lanes_per_row;
-  // Lanes without a row go along with an empty one: the shuffles need whole warps.
-  const bool active = row < segment.outer;
-  if (!active) row = 0;
-  const int cols = active ? static_cast<int>(segment.cols) : 0;
-  const int valid = active ? static_cast<int>(ValidLength(segment, row)) : 0;
-  const In* input = static_cast<const In*>(segment.input) + row * segment.input_stride;
+__device__ __noinline__ RowStats<ComputeOf<In>> TakePart(const In* p, int n, std::int64_t valid, Around around,
+                                                         bool log, Lanes lanes, const Scale<ComputeOf<In>>& scale,
+                                                         uint4* kept) {
+  const bool wide = __all_sync(0xffffffffu, Misalignment(p) == 0);
   uint4 v[kSlots];
-  LoadPart(input, valid, Around{false, false}, segment.input_wide != 0, lanes, v);
-  const auto stats = FirstStats<In, kSlots, kSlots <= 2>(segment.log != 0, v, valid, valid, lanes, scale);
+  LoadPart(p, n, around, wide, lanes, v);
 #pragma unroll
-  for (uint4& vector : v) Opaque(vector);  // its elements would take more registers than it does
-  const Normalizer<ComputeOf<In>> normalize(scale, stats, segment.log != 0, valid == 0);
-  ForAnyType(output_type, [&](auto* type) {
-    auto* output = static_cast<decltype(type)>(segment.output) + row * segment.output_stride;
-    WritePart<In>(output, cols, valid, segment.output_wide != 0, lanes, v, normalize);
+  for (int j = 0; j < kSlots && kept != nullptr; ++j) kept[j * kBlockThreads] = v[j];
+  return FirstStats<In, kSlots, true>(log, v, n, valid, lanes, scale);
+}
+// Writes the results of `n` columns that were kept, from column `at` of the output on.
+template <typename In, int kSlots>
+__device__ __noinline__ void WriteKept(void* output, std::int64_t at, DataType type, int n, int valid, Lanes lanes,
+                                       const Normalizer<ComputeOf<In>>& normalize, const uint4* kept) {
+  uint4 v[kSlots];
+#pragma unroll
+  for (int j = 0; j < kSlots; ++j) v[j] = kept[j * kBlockThreads];
+  ForAnyType(type, [&](auto* t) {
+    auto* const to = static_cast<decltype(t)>(output) + at;
+    const bool wide = __all_sync(0xffffffffu, reinterpret_cast<std::uintptr_t>(to) % kVectorBytes == 0);
+    WritePart<In>(to, n, valid, wide, lanes, v, normalize);
   });
 }
 
 template <typename In>
-__device__ __forceinline__ void RunSmallRows(const DeviceSegment& segment, DataType output_type, std::int64_t item,
-                                             const Scale<ComputeOf<In>>& scale) {
-  constexpr int kSlots = SmallSlots(sizeof(In));
-  // Empty slots add exact zeros to the sums, so the number compiled for does not show in the bits.
-  const int per_slot = static_cast<int>(segment.lanes) * Element<In>::kVector;
-  if (segment.cols <= 2 * per_slot) {
-    RunSmallRowsSlots<In, 2>(segment, output_type, item, scale);
-  } else if (kSlots == 4 || segment.cols <= 4 * per_slot) {
-    RunSmallRowsSlots<In, 4>(segment, output_type, item, scale);
-  } else {
-    RunSmallRowsSlots<In, kSlots>(segment, output_type, item, scale);
+class GeneralRows {
+ public:
+  using C = ComputeOf<In>;
+
+  __device__ GeneralRows(const GeneralParams& params, unsigned char* shared, const GeneralSegment& segment,
+                         const Scale<C>& scale)
+      : params_(params),
+        segment_(segment),
+        scale_(scale),
+        team_{params.cluster_blocks},
+        rank_(team_.Rank()),
+        warp_(static_cast<int>(threadIdx.x) / 32),
+        lane_(static_cast<int>(threadIdx.x) % 32),
+        table_(reinterpret_cast<Stats<C>*>(shared)),
+        rest_(shared + kGeneralTableBytes) {}
+
+  // By the whole team.
+  __device__ void Run(std::int64_t item) {
+    if (segment_.inner > 1) {
+      RunTile(item * team_.blocks + rank_);
+    } else if (segment_.cols > Element<In>::kSmall) {
+      RunLargeRows(item);
+    } else {
+      RunSmallRows(item * team_.blocks + rank_);
+    }
   }
-}
 
-__device__ __forceinline__ const DeviceSegment& SegmentAt(const LaunchParams& params, std::uint32_t index) {
-  return params.table != nullptr ? params.table[index] : params.segments[index];
-}
+ private:
+  static constexpr int kChunk = Element<In>::kChunk;
+  static constexpr int kRows = kBlockWarps;  // of a tile
+  static constexpr int kSmall = SmallSlots(sizeof(In));
 
-// The table's segment that holds an item: known beforehand where the table is in host memory (each look costs a trip
-// over the bus), searched among the few of the parameters.
-__device__ __forceinline__ std::uint32_t FindSegment(const LaunchParams& params, const std::uint32_t* known,
-                                                     std::int64_t item, std::uint32_t begin, std::uint32_t end) {
-  if (params.table != nullptr) return *known;
-  while (begin + 1 < end && params.segments[begin + 1].first_item <= item) ++begin;
-  return begin;
-}
+  __device__ bool IsLog() const { return segment_.operation == Operation::kLogSoftmax; }
+  __device__ uint4* Kept(int chunk) const {
+    return reinterpret_cast<uint4*>(rest_) + chunk * (kChunkSlots * kBlockThreads) + threadIdx.x;
+  }
+  // How many of the columns from `column` on, `most` at most, lie below `end`.
+  __device__ static int Within(std::int64_t end, std::int64_t column, int most = kChunk) {
+    const std::int64_t n = end - column;
+    return n <= 0 ? 0 : n < most ? static_cast<int>(n) : most;
+  }
 
-// A team's share of one list of items.
-struct Share {
-  std::int64_t first;
-  std::int64_t last;
-  std::uint32_t index;  // the segment of the first item
-  std::uint32_t end;    // of the list's segments
+  // A group of lanes takes a row.
+  __device__ void RunSmallRows(std::int64_t item) {
+    const int count = RowLanes(segment_.cols, sizeof(In));
+    const Lanes lanes{lane_ & (count - 1), count};
+    std::int64_t row = (item * kBlockThreads + threadIdx.x) / count;
+    // Lanes without a row go along with an empty one: the shuffles need whole warps.
+    const bool active = row < segment_.outer;
+    if (!active) row = 0;
+    const int cols = active ? static_cast<int>(segment_.cols) : 0;
+    const int valid = active ? static_cast<int>(ValidLength(segment_, row)) : 0;
+    const RowStats<C> stats = TakePart<In, kSmall>(static_cast<const In*>(segment_.input) + row * segment_.input_stride,
+                                                   valid, valid, Around{false, false}, IsLog(), lanes, scale_, Kept(0));
+    const Normalizer<C> normalize(scale_, stats, IsLog(), valid == 0);
+    WriteKept<In, kSmall>(segment_.output, row * segment_.output_stride, params_.output_type, cols, valid, lanes,
+                          normalize, Kept(0));
+  }
+
+  // Warps of the team take chunks of a row, and of the rows beside it. Rows in groups: whole groups of chunks.
+  __device__ void RunLargeRows(std::int64_t item) {
+    const auto chunks = static_cast<int>((segment_.cols + kChunk - 1) / kChunk);
+    const int members = team_.blocks * kBlockWarps;
+    const int warps = RowWarps(chunks, members);
+    const int side = (rank_ * kBlockWarps + warp_) / warps;
+    const int first = (rank_ * kBlockWarps + warp_) % warps;
+    const std::int64_t row = item * (members / warps) + side;
+    const bool active = row < segment_.outer;
+    const std::int64_t valid = active ? ValidLength(segment_, row) : 0;
+    const bool grouped = chunks > kFlatChunks;
+    const auto chunk_at = [&](int step) {
+      if (!grouped) return first + step * warps;
+      return (first + step / kGroupChunks * warps) * kGroupChunks + step % kGroupChunks;
+    };
+    const Lanes lanes{lane_, 32};
+    const auto take = [&](int step, uint4* kept) {
+      const In* const input = static_cast<const In*>(segment_.input) + row * segment_.input_stride;
+      const std::int64_t column = std::int64_t{chunk_at(step)} * kChunk;
+      const int n = Within(valid, column);
+      const Around around{column > 0, valid - column - n >= Element<In>::kVector};
+      return TakePart<In, kChunkSlots>(input + column, n, column == 0 ? valid : kManyColumns, around, IsLog(), lanes,
+                                       scale_, kept);
+    };
+    const int end = active ? chunks : 0;
+    Stats<C>* const table = table_ + parity_ * kFlatChunks + side * chunks * (grouped ? 0 : 1);
+    parity_ ^= 1;
+    RowFold<C> fold;
+    for (int step = 0; chunk_at(step) < end; ++step) {
+      const Stats<C> stats = take(step, step < params_.kept_chunks ? Kept(step) : nullptr);
+      if (grouped) {
+        fold.Add(chunk_at(step), stats, lane_, scale_);
+      } else {
+        team_.Publish(table + chunk_at(step), stats);
+      }
+    }
+    if (grouped) PublishGroups(fold, chunks, first, warps, table);
+    // Nobody writes this table again before all have passed the next row's barrier.
+    team_.Sync();
+    const Stats<C> stats = grouped ? CombineLanes(CombineTwo(table[lane_], table[lane_ + 32], scale_), scale_)
+                                   : FoldFlat(table, chunks, lane_, scale_);
+    const Normalizer<C> normalize(scale_, stats, IsLog(), valid == 0);
+    for (int step = 0; chunk_at(step) < end; ++step) {
+      // What was not kept is read again, to the place of the first, which is written by then.
+      const bool kept = step < params_.kept_chunks;
+      if (!kept) take(step, Kept(0));
+      const std::int64_t column = std::int64_t{chunk_at(step)} * kChunk;
+      WriteKept<In, kChunkSlots>(segment_.output, row * segment_.output_stride + column, params_.output_type,
+                                 Within(segment_.cols, column), Within(valid, column), lanes, normalize,
+                                 Kept(kept ? step : 0));
+    }
+  }
+  // The accumulators of the groups, each of which one warp has.
+  __device__ void PublishGroups(RowFold<C>& fold, int chunks, int first, int warps, Stats<C>* table) const {
+    const int last = (chunks - 1) / kGroupChunks;
+    if (chunks % kGroupChunks != 0 && last % warps == first) fold.EndGroup(last, lane_, scale_);
+    for (int a = first; a < kAccumulators; a += warps) {
+      Stats<C> value = (a < 32 ? fold.low : fold.high).End();
+      value.max = __shfl_sync(0xffffffffu, value.max, a % 32);
+      value.sum = __shfl_sync(0xffffffffu, value.sum, a % 32);
+      team_.Publish(table + a, value);
+    }
+  }
+
+  // Another axis: a tile of neighbouring rows is read with neighbouring threads on neighbouring elements and laid out
+  // row by row, for a warp each. Small rows stay there; of others it is a chunk after the other, read twice.
+  __device__ void RunTile(std::int64_t tile) {
+    const std::int64_t tiles = (segment_.inner + kRows - 1) / kRows;
+    if (tile >= segment_.outer * tiles) return;
+    const std::int64_t outer = tile / tiles;
+    const std::int64_t first = tile % tiles * kRows;
+    const int rows = Within(segment_.inner, first, kRows);
+    const int mine = static_cast<int>(threadIdx.x) % kRows;
+    const int from = static_cast<int>(threadIdx.x) / kRows;
+    constexpr int kStep = kBlockThreads / kRows;
+    const auto row_of = [&](int row) { return reinterpret_cast<In*>(rest_ + row * TilePitch(sizeof(In))); };
+    const auto valid_of = [&](int row) {
+      return row < rows ? ValidLength(segment_, outer * segment_.inner + first + row) : 0;
+    };
+    const In* const input = static_cast<const In*>(segment_.input) + outer * segment_.input_stride + first + mine;
+    const bool small = segment_.cols <= Element<In>::kSmall;
+    const auto chunks = small ? 1 : static_cast<int>((segment_.cols + kChunk - 1) / kChunk);
+    const auto count = small ? RowLanes(segment_.cols, sizeof(In)) : 32;
+    RowStats<C> stats(NoStats<C>());
+    RowFold<C> fold;
+    fold.flat = chunks <= kFlatChunks;
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+      const std::int64_t column = std::int64_t{chunk} * kChunk;
+      const int n = small ? static_cast<int>(segment_.cols) : Within(segment_.cols, column);
+      __syncthreads();  // the tile before is done with
+#pragma unroll 8
+      for (int c = from; c < n && mine < rows; c += kStep) row_of(mine)[c] = input[(column + c) * segment_.inner];
+      __syncthreads();
+      const int used = Within(valid_of(warp_), column, n);
+      stats = TakePart<In, kSmall>(row_of(warp_), used, chunk == 0 ? valid_of(warp_) : kManyColumns,
+                                   Around{false, false}, IsLog(), Lanes{lane_ & (count - 1), count}, scale_, nullptr);
+      fold.Add(chunk, stats, lane_, scale_);
+    }
+    if (!fold.flat && chunks % kGroupChunks != 0) fold.EndGroup((chunks - 1) / kGroupChunks, lane_, scale_);
+    __shared__ __align__(16) unsigned char all_stats[kRows * sizeof(RowStats<C>)];
+    auto* const row_stats = reinterpret_cast<RowStats<C>*>(all_stats);
+    if (!small) stats = fold.Finish(scale_);
+    if (lane_ == 0) row_stats[warp_] = stats;
+    __syncthreads();
+    if (mine >= rows) return;
+    const std::int64_t valid = valid_of(mine);
+    const Normalizer<C> normalize(scale_, row_stats[mine], IsLog(), valid == 0);
+    ForAnyType(params_.output_type, [&](auto* type) {
+      using Out = std::remove_pointer_t<decltype(type)>;
+      Out* const output = static_cast<Out*>(segment_.output) + outer * segment_.output_stride + first + mine;
+#pragma unroll 4
+      for (std::int64_t c = from; c < segment_.cols; c += kStep) {
+        C x[1] = {ToCompute(small ? row_of(mine)[c] : input[c * segment_.inner])};
+        normalize.template Apply<In, false>(x);
+        output[c * segment_.inner] = FromCompute<Out, C>(c < valid ? x[0] : normalize.masked);
+      }
+    });
+  }
+
+  const GeneralParams& params_;
+  const GeneralSegment& segment_;
+  const Scale<C>& scale_;
+  const Team team_;
+  const int rank_;
+  const int warp_;
+  const int lane_;
+  Stats<C>* const table_;
+  unsigned char* const rest_;  // of the shared memory
+  int parity_ = 0;
 };
 
-__device__ __forceinline__ Share ShareOf(const LaunchParams& params, bool clusters) {
-  const std::int64_t team = clusters ? blockIdx.x / params.cluster_blocks : blockIdx.x;
-  const std::int64_t each = clusters ? params.items_per_cluster : params.items_per_block;
-  const std::int64_t items = clusters ? params.cluster_items : params.block_items;
-  const std::uint32_t begin = clusters ? 0 : params.cluster_segments;
-  Share share{team * each, team * each + each, begin, clusters ? params.cluster_segments : params.segment_count};
-  if (share.last > items) share.last = items;
-  if (share.first >= share.last) return share;
-  const std::uint32_t* const known = (clusters ? params.cluster_first : params.block_first) + team;
-  share.index = FindSegment(params, known, share.first, begin, share.end);
-  return share;
-}
-
-// Walks a share of a list and calls run(segment, begin, end) with the items counted within the segment. The block reads
-// each segment into shared memory together, which frees registers.
-template <typename F>
-__device__ __forceinline__ void ForItems(const LaunchParams& params, Share share, F run) {
-  auto& [first, last, index, end] = share;
-  while (first < last) {
-    const std::int64_t next = index + 1 < end ? SegmentAt(params, index + 1).first_item : last;
-    const std::int64_t stop = next < last ? next : last;
-    __shared__ DeviceSegment segment;
-    constexpr int kWords = sizeof(DeviceSegment) / sizeof(std::uint32_t);
-    __syncthreads();  // the last segment's users are done with it, and with the other shared memory
-    if (threadIdx.x < kWords) {
-      reinterpret_cast<std::uint32_t*>(&segment)[threadIdx.x] =
-          reinterpret_cast<const std::uint32_t*>(&SegmentAt(params, index))[threadIdx.x];
-    }
-    __syncthreads();
-    run(segment, first - segment.first_item, stop - segment.first_item);
-    first = stop;
-    ++index;
-  }
-}
-
-// One scale for the block, in shared memory to save registers. Whoever used the last one is past a barrier of ForItems.
 template <typename In>
-__device__ __forceinline__ const Scale<ComputeOf<In>>& SharedScale(double scale) {
+__global__ void __launch_bounds__(kBlockThreads, sizeof(In) == 8 ? 1 : 2)
+    GeneralKernel(const __grid_constant__ GeneralParams params) {
   using S = Scale<ComputeOf<In>>;
-  __shared__ __align__(alignof(S)) unsigned char shared[sizeof(S)];
-  if (threadIdx.x == 0) *reinterpret_cast<S*>(shared) = S::Of(scale);
-  __syncthreads();
-  return *reinterpret_cast<const S*>(shared);
-}
-
-// Blocks a multiprocessor has to hold: as many as leave registers enough. fp64 needs twice the registers and is bound
-// by arithmetic rather than by memory.
-template <typename In>
-constexpr int kMinBlocks = sizeof(In) == 8 ? 1 : 2;
-
-template <typename In>
-__global__ void __launch_bounds__(kBlockThreads, kMinBlocks<In>)
-    GeneralKernel(const __grid_constant__ LaunchParams params) {
-  extern __shared__ __align__(16) unsigned char shared[];
-  LargeRows<In> large(params, shared);
-  // First the rows that take the whole cluster, then what each block does alone; one copy of the code for both.
-  bool clusters = params.cluster_items > 0;
-  // A block's shared memory may be written by others only once it has started.
-  if (clusters) Team{static_cast<int>(params.cluster_blocks)}.Sync();
-  while (true) {
-    const Team team{clusters ? static_cast<int>(params.cluster_blocks) : 1};
-    ForItems(
-        params, ShareOf(params, clusters),
-        [&](const DeviceSegment& segment, std::int64_t begin, std::int64_t end) __attribute__((always_inline)) {
-          const auto& scale = SharedScale<In>(segment.scale);
-          if (segment.inner > 1) {
-            ColumnRows<In> columns(params, shared, segment, scale);
-            for (std::int64_t item = begin; item < end; ++item) columns.Run(item);
-          } else if (segment.cols > Element<In>::kSmall) {
-            large.Run(segment, begin, end, team, scale);
-          } else {
-            for (std::int64_t item = begin; item < end; ++item) {
-              RunSmallRows<In>(segment, params.output_type, item, scale);
-            }
-          }
-        });
-    if (!clusters) break;
-    // No block may leave, or use its shared memory for other rows, while another still writes to it.
-    team.Sync();
-    clusters = false;
+  extern __shared__ __align__(16) unsigned char dynamic[];
+  __shared__ __align__(16) unsigned char bytes[sizeof(GeneralSegment)];
+  __shared__ __align__(alignof(S)) unsigned char scale[sizeof(S)];
+  GeneralSegment& segment = *reinterpret_cast<GeneralSegment*>(bytes);
+  const Team team{params.cluster_blocks};
+  team.Sync();  // a block's shared memory may be written by others only once it has started
+  GeneralRows<In> rows(params, dynamic, segment, *reinterpret_cast<const S*>(scale));
+  SegmentWalk walk(params.table != nullptr ? params.table : params.segments, params.segment_count,
+                   &GeneralSegment::first_item, segment);
+  // Neighbouring items, so that a table in the host's memory is looked at rarely.
+  const std::int64_t first = blockIdx.x / params.cluster_blocks * params.items_per_team;
+  const std::int64_t end = min(first + params.items_per_team, params.items);
+  for (std::int64_t item = first; item < end; ++item) {
+    if (walk.MovesTo(item)) {
+      walk.Load();
+      if (threadIdx.x == 0) *reinterpret_cast<S*>(scale) = S::Of(segment.scale);
+      __syncthreads();
+    }
+    rows.Run(item - segment.first_item);
   }
+  team.Sync();  // no block may leave while another still writes to its shared memory
   Complete(params.completion);
 }
 

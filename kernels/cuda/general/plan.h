@@ -1,35 +1,55 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/cuda/core/work.h"
 #include "kernels/cuda/device.h"
 
-// Decides how a batch is run: which rows take a cluster, how large the grid is, how much shared memory a block gets.
-// None of it shows in the results (see core/work.h).
+// How any segments are run that no other room takes. None of it shows in the results (core/work.h).
 namespace softmax::kernels::cuda {
 
-struct Plan {
-  std::int64_t segments = 0;  // that are not empty
-  std::int64_t cluster_segments = 0;
-  std::int64_t block_items = 0;
-  std::int64_t cluster_items = 0;
-  int cluster_blocks = 1;
-  int grid_blocks = 0;
-  int table_entries = 0;
-  int stash_chunks = 0;
-  int dynamic_bytes = 0;
+constexpr int kInlineSegments = 36;  // with these the parameters stay below 4 KB, which every driver takes
+
+struct GeneralSegment : Segment {
+  std::int64_t first_item;  // of all segments'
 };
 
-// Segments must have passed CheckSegment.
-Plan MakePlan(DataType input_type, const Segment* segments, std::int64_t count, const Device& device);
+// A team, one block or a cluster, takes items of the segments in their order: of rows of several chunks those that its
+// warps have side by side, of small rows as many as its lanes, of another axis a tile of kBlockWarps for each block.
+struct GeneralParams {
+  const GeneralSegment* table;  // mapped host memory; nullptr: `segments` below
+  std::int64_t items;
+  std::int64_t items_per_team;
+  std::uint32_t segment_count;
+  std::int32_t cluster_blocks;
+  std::int32_t kept_chunks;  // for each warp, in shared memory
+  DataType output_type;
+  Completion completion;
+  GeneralSegment segments[kInlineSegments];
+};
+static_assert(sizeof(GeneralParams) <= 4096, "the classic limit of kernel parameters");
 
-// Whether the segment's rows each take a cluster under this plan.
-bool UsesCluster(DataType input_type, const Segment& segment, const Plan& plan);
+struct GeneralPlan {
+  GeneralParams params;
+  std::int64_t blocks;
+  int dynamic_bytes;
+};
 
-// Rows, tiles or groups of rows that blocks (or clusters) take one at a time.
-std::int64_t ItemsOf(DataType input_type, const Segment& segment);
+// Two tables of statistics, in turn, as blocks may read one while others write the next row's.
+constexpr int kGeneralTableBytes = 2 * kFlatChunks * 16;
+// Bytes from one row of a tile to the next; the padding keeps the transposing stores on different banks.
+constexpr int TilePitch(int element_bytes) { return SmallSlots(element_bytes) * 32 * kVectorBytes + kVectorBytes; }
 
-DeviceSegment ToDevice(DataType input_type, DataType output_type, const Segment& segment, std::int64_t first_item);
+// Warps that share a row of so many chunks, of a team's `members`.
+constexpr int RowWarps(std::int64_t chunks, int members) {
+  int warps = 1;
+  while (warps < members && warps < chunks) warps *= 2;
+  return warps;
+}
+
+// Segments must have passed CheckSegment. `scratch` has the table where there are more than kInlineSegments.
+void PlanGeneral(DataType input_type, DataType output_type, const Segment* segments, std::int64_t count, void* scratch,
+                 const Completion& completion, const Device& device, GeneralPlan* plan);
 
 }  // namespace softmax::kernels::cuda

@@ -2,7 +2,6 @@
 
 #include "kernels/cuda/core/row_part.cuh"
 #include "kernels/cuda/summary/results.cuh"
-#include "kernels/cuda/summary/top.cuh"
 
 namespace softmax::kernels::cuda {
 
@@ -20,10 +19,11 @@ class SummaryRow {
       : segment(of),
         scale(*reinterpret_cast<const Scale<C>*>(of.scale_parts)),
         row(number),
-        chunks(static_cast<int>((of.cols + kChunk - 1) / kChunk)),
-        valid(ValidLength(of, number)),
-        input(static_cast<const In*>(of.input) +
-              (of.inner == 1 ? number * of.input_stride : number / of.inner * of.input_stride + number % of.inner)) {
+        chunks(static_cast<int>((of.rows.cols + kChunk - 1) / kChunk)),
+        valid(ValidLength(of.rows, number)),
+        input(static_cast<const In*>(of.rows.input) +
+              (of.rows.inner == 1 ? number * of.rows.input_stride
+                                  : number / of.rows.inner * of.rows.input_stride + number % of.rows.inner)) {
     stats =
         reinterpret_cast<Stats<C>*>(tables + of.tables + number * SummaryTableBytes(chunks, sizeof(C), of.has_lanes));
     products = reinterpret_cast<double*>(stats + chunks);
@@ -40,35 +40,33 @@ class SummaryRow {
   // Whether chunks are read in the usual way. The elements' places in the sum of products are by column, which those of
   // rotated vectors are not.
   __device__ __forceinline__ bool IsPlain() const {
-    return segment.inner == 1 && segment.entropy == nullptr && IsFast(scale) &&
-           !(segment.log != 0 && valid <= kPreciseColumns);
+    return segment.rows.inner == 1 && segment.entropy == nullptr && IsFast(scale) &&
+           !(segment.IsLog() && valid <= kPreciseColumns);
   }
   // Columns by which a lane's vectors, of which it keeps the maximum, begin before its place (core/row_part.cuh).
-  __device__ __forceinline__ int Skip() const { return IsPlain() && segment.wide == 0 ? Misalignment(input) : 0; }
-  __device__ __forceinline__ bool IsAligned(std::int64_t column) const {
-    return segment.inner == 1 && reinterpret_cast<std::uintptr_t>(input + column) % kVectorBytes == 0;
-  }
+  __device__ __forceinline__ int Skip() const { return IsPlain() ? Misalignment(input) : 0; }
 
-  // One row of another axis, or of contiguous elements, as a group's vectors.
+  // The vector `at` columns behind `column`; what lies before that or is not of the `n` columns there is nothing.
+  __device__ __forceinline__ uint4 VectorAt(std::int64_t column, int at, int n) const {
+    const In* const p = input + (column + at) * segment.rows.inner;
+    if (segment.rows.inner == 1 && at >= 0 && at + kVector <= n && Misalignment(p) == 0) {
+      return *reinterpret_cast<const uint4*>(p);
+    }
+    uint4 v = NothingVector<In>();
+    In x[kVector];
+    memcpy(x, &v, sizeof(x));
+#pragma unroll
+    for (int e = 0; e < kVector; ++e) {
+      if (at + e >= 0 && at + e < n) x[e] = p[e * segment.rows.inner];
+    }
+    memcpy(&v, x, sizeof(x));
+    return v;
+  }
+  // A group's vectors of the `n` columns behind `column`.
   template <int kSlots>
   __device__ __forceinline__ void LoadVectors(std::int64_t column, int n, Lanes lanes, uint4 (&v)[kSlots]) const {
-    if (segment.inner == 1) {
-      const std::int64_t rest = valid - column - n;
-      LoadPart(input + column, n, Around{column > 0, rest >= kVector}, segment.wide != 0, lanes, v);
-      return;
-    }
 #pragma unroll
-    for (int j = 0; j < kSlots; ++j) {
-      In x[kVector];
-      v[j] = NothingVector<In>();
-      memcpy(x, &v[j], sizeof(x));
-      const int at = (j * lanes.count + lanes.lane) * kVector;
-#pragma unroll
-      for (int e = 0; e < kVector; ++e) {
-        if (at + e < n) x[e] = input[(column + at + e) * segment.inner];
-      }
-      memcpy(&v[j], x, sizeof(x));
-    }
+    for (int j = 0; j < kSlots; ++j) v[j] = VectorAt(column, (j * lanes.count + lanes.lane) * kVector, n);
   }
 
   const DeviceSummary& segment;
@@ -86,48 +84,43 @@ class SummaryRow {
 // Reads one chunk, by a warp, and leaves in the row's table what is needed of it.
 template <typename In, bool kSkew>
 __device__ __forceinline__ void ReadPlainChunk(const SummaryRow<In>& row, int chunk, Lanes lanes) {
-  using C = ComputeOf<In>;
   const std::int64_t column = row.ColumnOf(chunk);
   RowPart<In, kChunkSlots, kSkew> part;
   part.Load(part.PlaceOf(row.input + column, row.valid - column, Around{column > 0, false}, lanes), lanes);
-  const Stats<C> stats = part.template ChunkStats<kChunkSlots>(0, lanes, row.scale);
+  const Stats<ComputeOf<In>> stats = part.template ChunkStats<kChunkSlots>(0, lanes, row.scale);
   if (lanes.lane == 0) row.stats[chunk] = stats;
-  if (row.segment.has_lanes == 0) return;
+  if (!row.segment.has_lanes) return;
   uint4 v[kChunkSlots];
   part.template Vectors<kChunkSlots>(0, v);
   row.lane_maxima[chunk * 32 + lanes.lane] = MakeKeyOf<In>(LaneMaximum<In, kChunkSlots, true>(v, 0, lanes));
 }
 // The same for all other rows: a function of its own, as plain chunks need fewer registers.
 template <typename In>
-__device__ __noinline__ void ReadAnyChunk(const SummaryParams& params, const DeviceSummary& segment, int number,
-                                          int chunk) {
-  using C = ComputeOf<In>;
-  const SummaryRow<In> row(params.tables, segment, number);
+__device__ __noinline__ void ReadAnyChunk(unsigned char* tables, const DeviceSummary& segment, int number, int chunk) {
+  const SummaryRow<In> row(tables, segment, number);
   const Lanes lanes{static_cast<int>(threadIdx.x) % 32, 32};
-  const bool is_precise = segment.log != 0 && row.valid <= kPreciseColumns;
   const std::int64_t column = row.ColumnOf(chunk);
   const int n = row.Within(column, SummaryRow<In>::kChunk);
   uint4 v[kChunkSlots];
   row.LoadVectors(column, n, lanes, v);
-  const Stats<C> stats = FirstStats<In, kChunkSlots, false>(
-      segment.log != 0, v, n, column == 0 && is_precise ? row.valid : kManyColumns, lanes, row.scale);
+  const Stats<ComputeOf<In>> stats = FirstStats<In, kChunkSlots, false>(
+      segment.IsLog(), v, n, column == 0 ? row.valid : kManyColumns, lanes, row.scale);
   if (lanes.lane == 0) row.stats[chunk] = stats;
   if (segment.entropy != nullptr) {
     const double products = Products<In>(segment, v, n, stats.max, lanes);
     if (lanes.lane == 0) row.products[chunk] = products;
   }
-  if (segment.has_lanes != 0) {
+  if (segment.has_lanes) {
     row.lane_maxima[chunk * 32 + lanes.lane] = MakeKeyOf<In>(LaneMaximum<In, kChunkSlots, false>(v, n, lanes));
   }
 }
 template <typename In>
-__device__ __forceinline__ void ReadChunk(const SummaryParams& params, const DeviceSummary& segment, int number,
-                                          int chunk) {
-  const SummaryRow<In> row(params.tables, segment, number);
+__device__ __forceinline__ void ReadChunk(unsigned char* tables, const DeviceSummary& segment, int number, int chunk) {
+  const SummaryRow<In> row(tables, segment, number);
   const Lanes lanes{static_cast<int>(threadIdx.x) % 32, 32};
   if (!row.IsPlain()) {
-    ReadAnyChunk<In>(params, segment, number, chunk);
-  } else if (segment.wide != 0) {
+    ReadAnyChunk<In>(tables, segment, number, chunk);
+  } else if (row.Skip() == 0) {
     ReadPlainChunk<In, false>(row, chunk, lanes);
   } else {
     ReadPlainChunk<In, true>(row, chunk, lanes);

@@ -7,12 +7,6 @@
 // What a row's summary is made of once its statistics are known.
 namespace softmax::kernels::cuda {
 
-__device__ __forceinline__ std::int64_t ValidLength(const DeviceSummary& segment, std::int64_t row) {
-  if (segment.lengths == nullptr) return segment.cols;
-  const std::int64_t length = segment.lengths[row];
-  return length < segment.cols ? length : segment.cols;
-}
-
 // The part that elements x have in the entropy of a chunk: the sum of exp(d) * d, d = scale * (x - max).
 template <typename C>
 __device__ __forceinline__ double EntropyTerm(C x, C max, double scale) {
@@ -38,10 +32,21 @@ __device__ __forceinline__ double Products(const DeviceSummary& segment, const u
     const int at = (j * lanes.count + lanes.lane) * Element<In>::kVector;
 #pragma unroll
     for (int e = 0; e < Element<In>::kVector; ++e) {
-      if (at + e < n) sum += EntropyTerm(x[e], max, segment.scale);
+      if (at + e < n) sum += EntropyTerm(x[e], max, segment.rows.scale);
     }
   }
   return LaneSum(sum, lanes.count);
+}
+
+// Whether there is a NaN among the elements that one of so many threads looks at.
+template <typename In>
+__device__ __noinline__ bool HasNan(const In* input, std::int64_t inner, std::int64_t valid, int thread, int threads) {
+  bool found = false;
+  for (std::int64_t c = thread; c < valid; c += threads) {
+    const ComputeOf<In> x = ToCompute(input[c * inner]);
+    found = found || x != x;
+  }
+  return found;
 }
 
 template <typename In>
@@ -58,16 +63,19 @@ class RowResults {
         input_(input),
         valid_(valid),
         stats_(stats),
-        normalize_(scale, stats, segment.log != 0, valid == 0),
-        is_nan_(stats.max == -Infinity<C>() || !(stats.sum < Infinity<C>())) {}
+        normalize_(scale, stats, segment.IsLog(), valid == 0),
+        is_nan_(IsNan(stats)) {}
 
   // Whether all the whole answer's elements are NaN.
+  __device__ static bool IsNan(const RowStats<C>& stats) {
+    return stats.max == -Infinity<C>() || !(stats.sum < Infinity<C>());
+  }
   __device__ bool is_nan() const { return is_nan_; }
 
   // By one thread. `products`: the sum of exp(d) * d over the row.
   __device__ void WriteNumbers(double products, bool has_nan) const {
     double log_sum = NAN;
-    const double max = static_cast<double>(stats_.max) * segment_.scale;
+    const double max = static_cast<double>(stats_.max) * segment_.rows.scale;
     if (!is_nan_) {
       C low;
       log_sum = LogTwo(stats_.sum, stats_.low, &low);
@@ -84,50 +92,44 @@ class RowResults {
   }
   // What comes at place i of the top.
   __device__ void WriteTop(std::int32_t i, const Ranked<In>& element) const {
-    const std::int64_t place = row_ * segment_.top_k + i;
-    segment_.top_indices[place] = static_cast<std::int32_t>(element.index);
     const C x = ToCompute(ElementOfKey<In>(element.key));
     // Of zeros the sign is looked up.
-    Store(segment_.top_values, place, ResultOf(x == 0 ? ToCompute(input_[element.index * segment_.inner]) : x));
+    StoreTop(i, static_cast<std::int32_t>(element.index),
+             ResultOf(x == 0 ? ToCompute(input_[element.index * segment_.rows.inner]) : x));
   }
   // The same where there is none left.
-  __device__ void WriteNoTop(std::int32_t i) const {
-    const std::int64_t place = row_ * segment_.top_k + i;
-    segment_.top_indices[place] = -1;
-    Store(segment_.top_values, place, is_nan_ ? C(NAN) : Nothing());
-  }
-  // The i-th of the chosen elements.
-  __device__ void WriteAt(std::int64_t i) const {
-    const std::int64_t place = row_ * segment_.at + i;
-    Store(segment_.values_at, place, ValueOf(segment_.indices[place]));
+  __device__ void WriteNoTop(std::int32_t i) const { StoreTop(i, -1, is_nan_ ? C(NAN) : Nothing()); }
+  // The chosen elements, by one of so many threads.
+  __device__ void WriteAt(int thread, int threads) const {
+    for (std::int64_t i = thread; i < segment_.at; i += threads) {
+      const std::int64_t place = row_ * segment_.at + i;
+      const std::int32_t index = segment_.indices[place];
+      Store(segment_.values_at, place,
+            index < 0         ? Nothing()
+            : index >= valid_ ? normalize_.masked
+                              : ResultOf(ToCompute(input_[index * segment_.rows.inner])));
+    }
   }
 
  private:
-  __device__ C ValueOf(std::int32_t index) const {
-    if (index < 0) return Nothing();
-    if (index >= valid_) return normalize_.masked;
-    return ResultOf(ToCompute(input_[index * segment_.inner]));
-  }
   __device__ C ResultOf(C element) const {
     C x[1] = {element};
     normalize_.template Apply<In, false>(x);
     return x[0];
   }
-  __device__ C Nothing() const { return segment_.log != 0 ? -Infinity<C>() : C(0); }
+  __device__ C Nothing() const { return segment_.IsLog() ? -Infinity<C>() : C(0); }
   __device__ void Number(void* numbers, double value) const { static_cast<C*>(numbers)[row_] = static_cast<C>(value); }
+  __device__ void StoreTop(std::int32_t i, std::int32_t index, C value) const {
+    const std::int64_t place = row_ * segment_.top_k + i;
+    segment_.top_indices[place] = index;
+    Store(segment_.top_values, place, value);
+  }
   __device__ void Store(void* values, std::int64_t place, C value) const {
-    ForOutputType<In, false>(output_type_, [&](auto* type) {
+    ForAnyType(output_type_, [&](auto* type) {
       using Out = std::remove_pointer_t<decltype(type)>;
       static_cast<Out*>(values)[place] = FromCompute<Out, C>(value);
     });
-    if (output_type_ == kTypeOf<In>) static_cast<In*>(values)[place] = FromCompute<In, C>(value);
   }
-
-  template <typename T>
-  static constexpr DataType kTypeOf = std::is_same_v<T, float>    ? DataType::kFloat32
-                                      : std::is_same_v<T, __half> ? DataType::kFloat16
-                                      : std::is_same_v<T, double> ? DataType::kFloat64
-                                                                  : DataType::kBFloat16;
 
   const DeviceSummary& segment_;
   const DataType output_type_;

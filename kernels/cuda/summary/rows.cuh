@@ -28,6 +28,7 @@ __device__ __forceinline__ SummaryShared<In>& TheShared() {
 }
 
 // Its state takes many registers, so that the larger steps are functions of their own (Apart), which make it anew.
+// Those that are not needed are not fetched then, either: the time of few rows is that of bringing in the instructions.
 template <typename In>
 class RowSummary {
  public:
@@ -38,14 +39,15 @@ class RowSummary {
       : shared_(TheShared<In>()),
         of_(shared_.tables, shared_.segment, row),
         lanes_{static_cast<int>(threadIdx.x) % 32, 32},
-        warp_(static_cast<int>(threadIdx.x) / 32) {}
+        thread_(static_cast<int>(threadIdx.x)),
+        threads_(static_cast<int>(blockDim.x)) {}
 
   // Writes what is asked of the row; by the whole block.
   __device__ __forceinline__ void Run() {
     const auto most = static_cast<int>(min(of_.valid, std::int64_t{of_.segment.top_k}));
     if (!IsSmall() && IsFlat()) FetchChunks();
     // The largest are looked for while the statistics are folded.
-    if (warp_ > 0) {
+    if (thread_ >= 32) {
       if (most > 0) Apart<&RowSummary::FindTop>(of_.row, most);
     } else if (IsSmall()) {
       Apart<&RowSummary::ReduceSmallRow>(of_.row);
@@ -55,22 +57,20 @@ class RowSummary {
     __syncthreads();
     const RowResults<In> results(of_.segment, shared_.output_type, of_.row, of_.input, of_.valid, shared_.row,
                                  of_.scale);
-    const bool has_nan = results.is_nan() && of_.segment.log_sum_exp != nullptr && HasNan();
-    if (of_.segment.values_at != nullptr) {
-      for (std::int64_t i = threadIdx.x; i < of_.segment.at; i += blockDim.x) results.WriteAt(i);
-    }
+    const bool has_nan =
+        results.is_nan() && of_.segment.log_sum_exp != nullptr &&
+        __syncthreads_or(HasNan(of_.input, of_.segment.rows.inner, of_.valid, thread_, threads_) ? 1 : 0);
+    if (of_.segment.values_at != nullptr) results.WriteAt(thread_, threads_);
     // By another warp than those that have the top to write.
-    if (threadIdx.x == blockDim.x - 1) results.WriteNumbers(shared_.products, has_nan);
+    if (thread_ == threads_ - 1) results.WriteNumbers(shared_.products, has_nan);
     if (of_.segment.top_values != nullptr) {
       const int found = results.is_nan() ? 0 : most;
       const TopShared<In>& top = shared_.top;
-      for (int i = static_cast<int>(threadIdx.x); found > 0 && i < top.count; i += static_cast<int>(blockDim.x)) {
+      for (int i = thread_; found > 0 && i < top.count; i += threads_) {
         const int rank = top.order.ranks[i];
         if (rank < found) results.WriteTop(rank, Ranked<In>{top.keys[i], top.indices[i]});
       }
-      for (int i = found + static_cast<int>(threadIdx.x); i < of_.segment.top_k; i += static_cast<int>(blockDim.x)) {
-        results.WriteNoTop(i);
-      }
+      for (int i = found + thread_; i < of_.segment.top_k; i += threads_) results.WriteNoTop(i);
     }
     __syncthreads();  // the next row uses the same shared memory
   }
@@ -84,31 +84,30 @@ class RowSummary {
     return (RowSummary(row).*kStep)(arguments...);
   }
 
-  __device__ __forceinline__ bool IsSmall() const { return of_.segment.cols <= Element<In>::kSmall; }
-  // Whether there is room in shared memory for the chunks' statistics.
+  __device__ __forceinline__ bool IsSmall() const { return of_.segment.rows.cols <= Element<In>::kSmall; }
+  // Whether there is room in shared memory for the chunks' statistics. Other rows have the maxima of all lanes.
   __device__ __forceinline__ bool IsFlat() const { return of_.chunks <= kFlatChunks; }
+  // Chunks with valid elements.
+  __device__ __forceinline__ int UsedChunks() const { return static_cast<int>((of_.valid + kChunk - 1) / kChunk); }
+  __device__ __forceinline__ Key ElementKey(std::int64_t column) const {
+    return MakeKey<In>(of_.input[column * of_.segment.rows.inner]);
+  }
 
   // By one warp, of which the first lanes hold the row as they would a small contiguous one.
   __device__ void ReduceSmallRow() {
     constexpr int kSlots = SmallSlots(sizeof(In));
-    const int count = static_cast<int>(of_.segment.lanes);
+    const auto count = static_cast<int>(of_.segment.lanes);
     const Lanes lanes{lanes_.lane & (count - 1), count};
-    const int n = lanes_.lane < count ? static_cast<int>(of_.valid) : 0;
+    const auto n = static_cast<int>(of_.valid);
     uint4 v[kSlots];
     of_.LoadVectors(0, n, lanes, v);
-    const RowStats<C> stats = FirstStats<In, kSlots, true>(of_.segment.log != 0, v, n, n, lanes, of_.scale);
-    double products = 0;
-    if (of_.segment.entropy != nullptr) {
-      const C max = __shfl_sync(0xffffffffu, stats.max, 0);
-      for (std::int64_t c = lanes_.lane; c < of_.valid; c += 32) {
-        products += EntropyTerm(ToCompute(of_.input[c * of_.segment.inner]), max, of_.segment.scale);
-      }
-      products = LaneSum(products, 32);
-    }
-    if (lanes_.lane == 0) {
-      shared_.row = stats;
-      shared_.products = products;
-    }
+    const RowStats<C> stats = FirstStats<In, kSlots, true>(of_.segment.IsLog(), v, n, n, lanes, of_.scale);
+    SetRow(stats, of_.segment.entropy == nullptr ? 0 : Products<In>(of_.segment, v, n, stats.max, lanes));
+  }
+  __device__ __forceinline__ void SetRow(const RowStats<C>& stats, double products) {
+    if (lanes_.lane != 0) return;
+    shared_.row = stats;
+    shared_.products = products;
   }
 
   // Other blocks have written it: not from the L1.
@@ -116,7 +115,7 @@ class RowSummary {
 
   // Statistics and keys of the row's chunks, for all of the block, where there is room for them.
   __device__ void FetchChunks() {
-    for (int c = static_cast<int>(threadIdx.x); c < of_.chunks; c += static_cast<int>(blockDim.x)) {
+    for (int c = thread_; c < of_.chunks; c += threads_) {
       const Stats<C> stats = Fetch(of_.stats + c);
       shared_.table[c] = stats;
       shared_.keys[c] = MakeKeyOf<In>(stats.max);
@@ -131,10 +130,7 @@ class RowSummary {
       for (int c = lanes_.lane; c < of_.chunks; c += 32) products += ProductsOf(c, stats.max);
       products = LaneSum(products, 32);
     }
-    if (lanes_.lane == 0) {
-      shared_.row = stats;
-      shared_.products = products;
-    }
+    SetRow(stats, products);
   }
   __device__ __forceinline__ Stats<C> FoldTable() const {
     if constexpr (sizeof(C) == 4) {
@@ -155,19 +151,9 @@ class RowSummary {
   // A chunk's part of the sum of exp(d) * d, its distances taken from the row's maximum.
   __device__ double ProductsOf(int chunk, C max) const {
     const Stats<C> stats = Fetch(of_.stats + chunk);
-    const double shift = (static_cast<double>(stats.max) - static_cast<double>(max)) * of_.segment.scale;
+    const double shift = (static_cast<double>(stats.max) - static_cast<double>(max)) * of_.segment.rows.scale;
     if (!(shift > -700)) return 0;  // nothing of it is left; -inf among them
     return exp(shift) * (__ldcg(of_.products + chunk) + shift * static_cast<double>(stats.sum));
-  }
-
-  // By the whole block, of a row that comes out all NaN.
-  __device__ bool HasNan() const {
-    bool found = false;
-    for (std::int64_t c = threadIdx.x; c < of_.valid; c += blockDim.x) {
-      const C x = ToCompute(of_.input[c * of_.segment.inner]);
-      found = found || x != x;
-    }
-    return __syncthreads_or(found ? 1 : 0) != 0;
   }
 
   // Leaves the row's `k` first elements among the candidates, and the order of these. By the searchers.
@@ -182,20 +168,18 @@ class RowSummary {
   __device__ __forceinline__ Key RowThreshold(int k) {
     const int chunks = UsedChunks();
     const int most = k + k / 8;
-    if (!IsSmall() && 8 * k <= 7 * chunks) {
-      if (chunks <= 32) return FewChunksThreshold(chunks, k);
-      if (!IsFlat()) return Apart<&RowSummary::ChunkThreshold>(of_.row, k, most);
-      return KeyThreshold(shared_.keys, chunks, k, most);
+    if (!IsSmall() && IsFlat() && 8 * k <= 7 * chunks) {
+      return chunks <= 32 ? WarpThreshold(chunks, k) : KeyThreshold(shared_.keys, chunks, k, most);
     }
     // Where nearly all chunks hold some of the largest, their maxima tell too little.
-    if (of_.segment.has_lanes != 0 && 4 * 32 * chunks >= 7 * k) {
+    if (of_.segment.has_lanes && 4 * 32 * chunks >= 7 * k) {
       return KeyThreshold(of_.lane_maxima, 32 * chunks, k, most);
     }
     return Apart<&RowSummary::ElementThreshold>(of_.row, k, most, Key{0});
   }
   // The k-th largest of the chunks' maxima where they fit into a warp: each warp finds it for itself.
-  __device__ __forceinline__ Key FewChunksThreshold(int chunks, int k) const {
-    Key rest = lanes_.lane < chunks ? KeyAt(lanes_.lane) : Key{0};
+  __device__ __forceinline__ Key WarpThreshold(int chunks, int k) const {
+    Key rest = lanes_.lane < chunks ? shared_.keys[lanes_.lane] : Key{0};
     Key threshold = 0;
     for (int reached = 0; reached < k;) {
       threshold = WarpLargest(rest);
@@ -204,19 +188,17 @@ class RowSummary {
     }
     return threshold;
   }
-  // Each of these is a function of its own, so that those that are not needed are not fetched: the time of few rows is
-  // that of bringing in the instructions.
   __device__ __noinline__ static Key KeyThreshold(const Key* keys, int count, int k, int most) {
     return FindThreshold<In>(TheShared<In>().top, count, k, most, Key{0},
                              [&](std::int64_t i) { return LoadKey(keys + i); });
-  }
-  __device__ Key ChunkThreshold(int k, int most) {
-    return FindThreshold<In>(shared_.top, UsedChunks(), k, most, Key{0}, [&](std::int64_t i) { return KeyAt(i); });
   }
   __device__ Key ElementThreshold(int k, int most, Key least) {
     return FindThreshold<In>(shared_.top, of_.valid, k, most, least,
                              [&](std::int64_t column) { return ElementKey(column); });
   }
+  // Of shared memory, or what other blocks have written: not from the L1.
+  __device__ __forceinline__ static Key LoadKey(const Key* key) { return *static_cast<const volatile Key*>(key); }
+
   // Very many reach the threshold: many are equal, or it is too low.
   __device__ void CollectExactly(int k, Key threshold) {
     TopShared<In>& top = shared_.top;
@@ -227,15 +209,20 @@ class RowSummary {
     Collect(exact + 1);
     AddEqual(exact, k - top.count);
   }
-  // Chunks with valid elements.
-  __device__ __forceinline__ int UsedChunks() const { return static_cast<int>((of_.valid + kChunk - 1) / kChunk); }
-  __device__ __forceinline__ Key KeyAt(std::int64_t chunk) const {
-    return IsFlat() ? shared_.keys[chunk] : MakeKeyOf<In>(__ldcg(&of_.stats[chunk].max));
-  }
-  // Of shared memory, or what other blocks have written: not from the L1.
-  __device__ __forceinline__ static Key LoadKey(const Key* key) { return *static_cast<const volatile Key*>(key); }
-  __device__ __forceinline__ Key ElementKey(std::int64_t column) const {
-    return MakeKey<In>(of_.input[column * of_.segment.inner]);
+  // Adds the first `count` of the elements with this key to the candidates.
+  __device__ __forceinline__ void AddEqual(Key key, int count) {
+    const Searchers<In> searchers(shared_.top);
+    int taken = 0;
+    for (std::int64_t first = 0; taken < count && first < of_.valid; first += searchers.threads()) {
+      const std::int64_t c = first + searchers.thread();
+      const bool is_equal = c < of_.valid && ElementKey(c) == key;
+      const int reached = taken + searchers.SumUpTo(is_equal ? 1 : 0);
+      if (is_equal && reached <= count) AddCandidate(shared_.top, key, c);
+      if (searchers.thread() == searchers.threads() - 1) shared_.top.found.reached = reached;
+      searchers.Sync();
+      taken = shared_.top.found.reached;
+    }
+    searchers.Sync();
   }
 
   // Leaves the elements that reach the threshold as candidates; 0: all.
@@ -243,10 +230,7 @@ class RowSummary {
     TopShared<In>& top = shared_.top;
     const Searchers<In> searchers(top);
     searchers.Sync();  // nobody counts the candidates before
-    if (searchers.thread() == 0) {
-      top.count = 0;
-      top.place_count = 0;
-    }
+    if (searchers.thread() == 0) top.count = top.place_count = 0;
     searchers.Sync();
     if (threshold == 0 || IsSmall()) {
       for (std::int64_t c = searchers.thread(); c < of_.valid; c += searchers.threads()) {
@@ -254,114 +238,60 @@ class RowSummary {
         if (key >= threshold) AddCandidate(top, key, c);
       }
     } else {
-      const bool by_lanes = of_.segment.has_lanes != 0;
-      const std::int64_t places = by_lanes ? UsedChunks() * 32 : UsedChunks();
+      const bool by_lanes = of_.segment.has_lanes;
+      const std::int64_t places = std::int64_t{UsedChunks()} * (by_lanes ? 32 : 1);
       const Key* const keys = by_lanes ? of_.lane_maxima : shared_.keys;
       for (std::int64_t i = searchers.thread(); i < places; i += searchers.threads()) {
-        if ((by_lanes || IsFlat() ? LoadKey(keys + i) : KeyAt(i)) < threshold) continue;
+        if (LoadKey(keys + i) < threshold) continue;
         const int place = atomicAdd(&top.place_count, 1);
         if (place < kCandidates) top.places[place] = static_cast<int>(i);
       }
       searchers.Sync();
       const int count = top.place_count;
-      if (count > kCandidates) {  // so are the elements
-        if (searchers.thread() == 0) top.count = count;
-      } else if (by_lanes) {
-        for (int i = searchers.thread(); i < count; i += searchers.threads()) {
-          CollectLane(top.places[i] / 32, top.places[i] % 32, threshold);
-        }
-      } else {
-        for (int i = searchers.thread() / 32; i < count; i += searchers.warps()) {
-          CollectLane(top.places[i], lanes_.lane, threshold);
-        }
+      if (count > kCandidates && searchers.thread() == 0) top.count = count;  // so are the elements
+      // A thread has a lane of its own, or a warp shares a chunk.
+      const int from = by_lanes ? searchers.thread() : searchers.thread() / 32;
+      for (int i = from; i < count && count <= kCandidates; i += by_lanes ? searchers.threads() : searchers.warps()) {
+        const int place = top.places[i];
+        CollectLane(by_lanes ? place / 32 : place, by_lanes ? place % 32 : lanes_.lane, threshold);
       }
     }
     searchers.Sync();
   }
-  // Of the elements that one lane had of a chunk.
+  // Of the elements that one lane had of a chunk. Where a row does not begin on a boundary, lane 0's first vector
+  // begins in the chunk before; the end of its chunk is in one more.
   __device__ __forceinline__ void CollectLane(int chunk, int lane, Key threshold) const {
-    constexpr int kStep = 32 * kVector;
+    constexpr int kCount = kChunkSlots + 1;
     const std::int64_t start = of_.ColumnOf(chunk);
     const int columns = of_.Within(start, kChunk);
-    const int skip = of_.Skip();
-    const int first = lane * kVector - skip;
-    const bool is_aligned = of_.IsAligned(start + first);
-    const int lowest = chunk > 0 ? -skip : 0;  // the place of the first column that may be read
-    const auto is_whole = [&](int at) { return is_aligned && at >= lowest && at + kVector <= columns; };
+    const int first = lane * kVector - of_.Skip();
     const C least = ToCompute(ElementOfKey<In>(threshold));
-    // The vectors that are looked at closer: their maximum reaches the threshold, or they cannot be read whole.
-    unsigned close = 0;
-    uint4 v[kChunkSlots];
+    uint4 v[kCount];
 #pragma unroll
-    for (int j = 0; j < kChunkSlots; ++j) {
-      const int at = first + j * kStep;
-      v[j] = NothingVector<In>();
-      if (is_whole(at)) {
-        v[j] = *reinterpret_cast<const uint4*>(of_.input + start + at);
-      } else {
-        close |= 1u << j;
-      }
-    }
+    for (int j = 0; j < kCount; ++j) v[j] = of_.VectorAt(start, first + j * 32 * kVector, columns);
+    unsigned close = 0;  // the vectors that are looked at closer
 #pragma unroll
-    for (int j = 0; j < kChunkSlots; ++j) {
-      if (LaneMaximum<In, 1, true>(&v[j], 0, lanes_) >= least) close |= 1u << j;
-    }
-    // Where a row does not begin on a boundary, lane 0's first vector begins in the chunk before; the end of its chunk
-    // is in one more.
-    if (skip > 0 && lane == 0) close |= 1u << kChunkSlots;
+    for (int j = 0; j < kCount; ++j) close |= LaneMaximum<In, 1, true>(&v[j], 0, lanes_) >= least ? 1u << j : 0;
     for (; close != 0; close &= close - 1) {
-      const int slot = __ffs(static_cast<int>(close)) - 1;
-      const int at = first + slot * kStep;
-      unsigned hits = (1u << kVector) - 1;  // of its places
-      if (is_whole(at)) {
-        uint4 chosen = v[0];
+      const int at = first + (__ffs(static_cast<int>(close)) - 1) * 32 * kVector;
+      unsigned hits = 0;
 #pragma unroll
-        for (int j = 1; j < kChunkSlots; ++j) {
-          if (slot == j) chosen = v[j];
-        }
-        C x[kVector];
-        Unpack<In>(chosen, x);
-        hits = 0;
-#pragma unroll
-        for (int e = 0; e < kVector; ++e) hits |= x[e] >= least ? 1u << e : 0;
+      for (int e = 0; e < kVector; ++e) {
+        const bool is_there = at + e >= 0 && at + e < columns;
+        if (is_there && ElementKey(start + at + e) >= threshold) hits |= 1u << e;
       }
       for (; hits != 0; hits &= hits - 1) {
-        const int c = at + __ffs(static_cast<int>(hits)) - 1;
-        if (c < 0 || c >= columns) continue;
-        const Key key = ElementKey(start + c);
-        if (key >= threshold) AddCandidate(shared_.top, key, start + c);
+        const std::int64_t column = start + at + __ffs(static_cast<int>(hits)) - 1;
+        AddCandidate(shared_.top, ElementKey(column), column);
       }
     }
   }
-  // Adds the first `count` of the elements with this key to the candidates.
-  __device__ __forceinline__ void AddEqual(Key key, int count) {
-    const Searchers<In> searchers(shared_.top);
-    constexpr int kMany = 8;  // on their way at a time
-    int taken = 0;
-    for (std::int64_t first = 0; taken < count && first < of_.valid; first += kMany * searchers.threads()) {
-      bool is_equal[kMany];
-#pragma unroll
-      for (int i = 0; i < kMany; ++i) {
-        const std::int64_t c = first + i * searchers.threads() + searchers.thread();
-        is_equal[i] = c < of_.valid && ElementKey(c) == key;
-      }
-#pragma unroll
-      for (int i = 0; i < kMany; ++i) {
-        const int reached = taken + searchers.SumUpTo(is_equal[i] ? 1 : 0);
-        if (is_equal[i] && reached <= count) {
-          AddCandidate(shared_.top, key, first + i * searchers.threads() + searchers.thread());
-        }
-        if (searchers.thread() == searchers.threads() - 1) shared_.top.found.reached = reached;
-        searchers.Sync();
-        taken = shared_.top.found.reached;
-      }
-    }
-    searchers.Sync();
-  }
+
   SummaryShared<In>& shared_;
   const SummaryRow<In> of_;
   const Lanes lanes_;
-  const int warp_;
+  const int thread_;
+  const int threads_;
 };
 
 }  // namespace softmax::kernels::cuda

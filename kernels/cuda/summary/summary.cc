@@ -19,7 +19,6 @@ using cuda::DeviceSummary;
 using cuda::SummaryParams;
 
 constexpr int kChunksPerTop = 5;
-constexpr std::int64_t kMaxBlocks = cuda::kMaxGridBlocks;  // of launches with a table
 
 int Bytes(DataType type) { return static_cast<int>(SizeOf(type)); }
 int ComputeBytes(DataType type) { return type == DataType::kFloat64 ? 8 : 4; }
@@ -38,11 +37,11 @@ bool InLanes(DataType type, const SummarySegment& s) {
 std::int64_t ChunksOf(DataType type, const Segment& s) {
   return cuda::DivideUp(s.cols, cuda::ChunkColumns(Bytes(type)));
 }
-// Where many chunks hold some of the largest, those are looked for by the maxima of the chunks' lanes. Not of the
-// fewest chunks, beside which their tables would be large.
+// Where many chunks hold some of the largest, those are looked for by the maxima of the chunks' lanes, as where the
+// chunks are too many for shared memory. Not of the fewest chunks, beside which their tables would be large.
 bool HasLanes(DataType type, const SummarySegment& s) {
   const std::int64_t chunks = ChunksOf(type, s.rows);
-  return chunks > 3 && chunks < kChunksPerTop * s.top_k;
+  return (chunks > 3 && chunks < kChunksPerTop * s.top_k) || (chunks > cuda::kFlatChunks && s.top_k > 0);
 }
 // Whether chunks of its rows are read first.
 bool HasTables(DataType type, const SummarySegment& s) { return !IsSmall(type, s.rows); }
@@ -75,41 +74,23 @@ cudaError_t Check(DataType input_type, DataType output_type, const SummarySegmen
   return rows.input == nullptr || !aligned || rows.cols > kMaxCols ? cudaErrorInvalidValue : cudaSuccess;
 }
 
+template <typename C>
+void SetScale(DeviceSummary* d) {
+  const auto parts = cuda::ScaleParts<C>::Of(d->rows.scale);
+  static_assert(sizeof(parts) <= sizeof(d->scale_parts));
+  std::memcpy(d->scale_parts, &parts, sizeof(parts));
+}
+
 DeviceSummary ToDevice(DataType type, const SummarySegment& summary) {
-  const Segment& s = summary.rows;
   DeviceSummary d = {};
-  d.input = s.input;
-  d.lengths = s.lengths;
-  d.indices = summary.indices;
-  d.top_values = summary.top_values;
-  d.top_indices = summary.top_indices;
-  d.values_at = summary.values_at;
-  d.log_sum_exp = summary.log_sum_exp;
-  d.maximum = summary.maximum;
-  d.entropy = summary.entropy;
-  d.rows = s.outer * s.inner;
-  d.cols = s.cols;
-  d.inner = s.inner;
-  d.input_stride = s.input_stride;
-  d.at = summary.at;
-  d.scale = s.scale;
-  static_assert(sizeof(cuda::ScaleParts<float>) <= sizeof(d.scale_parts));
-  static_assert(sizeof(cuda::ScaleParts<double>) <= sizeof(d.scale_parts));
-  if (type == DataType::kFloat64) {
-    const auto parts = cuda::ScaleParts<double>::Of(s.scale);
-    std::memcpy(d.scale_parts, &parts, sizeof(parts));
-  } else {
-    const auto parts = cuda::ScaleParts<float>::Of(s.scale);
-    std::memcpy(d.scale_parts, &parts, sizeof(parts));
-  }
-  d.top_k = summary.top_k;
+  static_cast<SummarySegment&>(d) = summary;
+  const Segment& s = summary.rows;
+  d.row_count = s.outer * s.inner;
+  type == DataType::kFloat64 ? SetScale<double>(&d) : SetScale<float>(&d);
   d.lanes = static_cast<std::uint32_t>(cuda::RowLanes(s.cols, Bytes(type)));
-  d.log = s.operation == Operation::kLogSoftmax ? 1 : 0;
-  const bool rows_aligned = s.outer == 1 || s.input_stride * Bytes(type) % cuda::kVectorBytes == 0;
-  d.wide = rows_aligned && reinterpret_cast<std::uintptr_t>(s.input) % cuda::kVectorBytes == 0 ? 1 : 0;
   if (HasTables(type, summary)) {
     d.chunks = cuda::ExactDivisor(static_cast<std::int32_t>(ChunksOf(type, s)));
-    d.has_lanes = HasLanes(type, summary) ? 1 : 0;
+    d.has_lanes = HasLanes(type, summary);
   }
   return d;
 }
@@ -135,51 +116,15 @@ Layout LayOut(DataType type, const SummarySegment* segments, std::int64_t count,
     d.tables = layout.table_bytes;
     ++layout.segments;
     layout.top_k = std::max(layout.top_k, d.top_k);
-    layout.items += in_lanes ? cuda::DivideUp(d.rows, cuda::kBlockThreads / d.lanes) : d.rows;
+    layout.items += in_lanes ? cuda::DivideUp(d.row_count, cuda::kBlockThreads / d.lanes) : d.row_count;
     if (HasTables(type, segments[i])) {
       const std::int64_t chunks = d.chunks.value();
-      layout.reads += cuda::DivideUp(d.rows * chunks, cuda::kBlockWarps);
-      layout.table_bytes += d.rows * cuda::SummaryTableBytes(chunks, ComputeBytes(type), d.has_lanes != 0);
+      layout.reads += cuda::DivideUp(d.row_count * chunks, cuda::kBlockWarps);
+      layout.table_bytes += d.row_count * cuda::SummaryTableBytes(chunks, ComputeBytes(type), d.has_lanes);
     }
     use(d);
   }
   return layout;
-}
-
-// The segments of a launch, in its parameters or else in `scratch`, which is moved on behind them.
-struct Table {
-  DeviceSummary* segments;
-  std::uint32_t count;
-  bool is_inline;
-};
-template <typename T>
-T* Take(unsigned char** scratch, std::int64_t count) {
-  auto* const taken = reinterpret_cast<T*>(*scratch);
-  *scratch += static_cast<std::size_t>(count) * sizeof(T);
-  return taken;
-}
-
-// Says which items the blocks of a launch take; `first_of` tells a segment's first one. Returns the number of blocks.
-std::int64_t SetItems(const Table& table, std::int64_t items, std::int64_t DeviceSummary::*first_of,
-                      unsigned char** scratch, SummaryParams* params) {
-  params->items = items;
-  params->items_per_block = 1;
-  params->segment_count = table.count;
-  params->table = nullptr;
-  params->block_first = nullptr;
-  if (table.is_inline) return std::min<std::int64_t>(items, INT32_MAX);
-  const std::int64_t blocks = std::min(items, kMaxBlocks);
-  params->items_per_block = cuda::DivideUp(items, blocks);
-  auto* const first = Take<std::uint32_t>(scratch, kMaxBlocks);
-  std::uint32_t index = 0;
-  for (std::int64_t block = 0; block < blocks; ++block) {
-    const std::int64_t item = block * params->items_per_block;
-    while (index + 1 < table.count && table.segments[index + 1].*first_of <= item) ++index;
-    first[block] = index;
-  }
-  params->table = table.segments;
-  params->block_first = first;
-  return blocks;
 }
 
 }  // namespace
@@ -193,8 +138,7 @@ std::size_t SummaryWorkspaceBytes(DataType input_type, const SummarySegment* seg
 std::size_t SummaryWorkspaceBytes(std::uint64_t input_bytes) { return input_bytes / 5 / 16 * 16 + 16; }
 
 std::size_t SummaryScratchBytes(std::int64_t count) {
-  if (count <= cuda::kInlineSummaries) return 0;
-  return static_cast<std::size_t>(count) * sizeof(DeviceSummary) + 3 * kMaxBlocks * sizeof(std::uint32_t);
+  return count <= cuda::kInlineSummaries ? 0 : static_cast<std::size_t>(count) * sizeof(DeviceSummary);
 }
 
 cudaError_t LaunchSummaries(DataType input_type, DataType output_type, const SummarySegment* segments,
@@ -227,41 +171,44 @@ cudaError_t LaunchSummaries(DataType input_type, DataType output_type, const Sum
   SummaryParams params;
   params.output_type = output_type;
   params.tables = static_cast<unsigned char*>(workspace);
-  params.completion = {};
-  void* args[] = {&params};
-  auto* rest = static_cast<unsigned char*>(scratch);
+  auto* rest = static_cast<DeviceSummary*>(scratch);
   const auto fill = [&](const Layout& layout, bool in_lanes) {
-    const bool is_inline = layout.segments <= cuda::kInlineSummaries;
-    DeviceSummary* const table = is_inline ? params.segments : Take<DeviceSummary>(&rest, layout.segments);
-    DeviceSummary* next = table;
+    params.table = layout.segments > cuda::kInlineSummaries ? rest : nullptr;
+    params.segment_count = static_cast<std::uint32_t>(layout.segments);
+    DeviceSummary* next = params.table != nullptr ? rest : params.segments;
     LayOut(input_type, segments, count, in_lanes, [&next](const DeviceSummary& d) { *next++ = d; });
-    return Table{table, static_cast<std::uint32_t>(layout.segments), is_inline};
+    if (params.table != nullptr) rest = next;
   };
-  const auto kernel = [&](cuda::SummaryStep step) { return cuda::KernelOf(input_type, cuda::Room::kSummary, step, 0); };
+  // `most`: blocks, of launches whose segments are in their parameters.
+  const auto launch = [&](cuda::SummaryStep step, std::int64_t items, std::int64_t most, int threads, bool is_last) {
+    params.items = items;
+    params.completion = is_last ? completion : Completion{};
+    if (params.table != nullptr) most = cuda::kMaxGridBlocks;
+    cuda::Grid grid{std::min(items, most), threads};
+    params.items_per_block = cuda::DivideUp(items, grid.blocks);
+    grid.dependent = step == cuda::kSummaryRows && others.reads > 0 && device.clusters;
+    void* args[] = {&params};
+    return cuda::Launch(cuda::KernelOf(input_type, cuda::Room::kSummary, step, 0), grid, args, stream);
+  };
   if (small.segments > 0) {
-    if (others.segments == 0) params.completion = completion;  // the flag is the last launch's
-    const std::int64_t blocks = SetItems(fill(small, true), small.items, &DeviceSummary::first_item, &rest, &params);
+    fill(small, true);
+    const bool is_last = others.segments == 0;
     const std::int64_t most = std::int64_t{device.multiprocessors} * cuda::kSmallSummaryBlocks;
-    const cuda::Grid grid{std::min(blocks, params.table == nullptr ? most : kMaxBlocks), cuda::kBlockThreads};
-    const cudaError_t error = cuda::Launch(kernel(cuda::kSummarySmall), grid, args, stream);
-    if (error != cudaSuccess || others.segments == 0) return error;
+    const cudaError_t error = launch(cuda::kSummarySmall, small.items, most, cuda::kBlockThreads, is_last);
+    if (error != cudaSuccess || is_last) return error;
   }
-  const Table table = fill(others, false);
+  fill(others, false);
   if (others.reads > 0) {
-    const std::int64_t blocks = SetItems(table, others.reads, &DeviceSummary::first_read, &rest, &params);
-    const cudaError_t error =
-        cuda::Launch(kernel(cuda::kSummaryRead), cuda::Grid{blocks, cuda::kBlockThreads}, args, stream);
+    const cudaError_t error = launch(cuda::kSummaryRead, others.reads, INT32_MAX, cuda::kBlockThreads, false);
     if (error != cudaSuccess) return error;
   }
-  params.completion = completion;
   const bool is_large = others.top_k >= cuda::kLargeTopK;
   const bool is_few = others.items <= 2 * device.multiprocessors;
-  cuda::Grid grid{SetItems(table, others.items, &DeviceSummary::first_item, &rest, &params),
-                  is_large ? cuda::LargeRowThreads(Bytes(input_type))
-                  : is_few ? cuda::kFewRowThreads
-                           : cuda::kBlockThreads};
-  grid.dependent = others.reads > 0 && device.clusters;
-  return cuda::Launch(kernel(cuda::kSummaryRows), grid, args, stream);
+  return launch(cuda::kSummaryRows, others.items, INT32_MAX,
+                is_large ? cuda::LargeRowThreads(Bytes(input_type))
+                : is_few ? cuda::kFewRowThreads
+                         : cuda::kBlockThreads,
+                true);
 }
 
 }  // namespace softmax::kernels

@@ -16,7 +16,7 @@ namespace softmax::kernels::cuda {
 
 // Largest top_k of small rows that their lanes find among themselves; with more a block takes each row.
 constexpr std::int32_t kSmallTopK = 32;
-// Vectors a lane of rows that take less than a warp (RowLanes).
+// Vectors a lane of rows that take less than a warp (RowLanes); no other rows have as many.
 constexpr int kNarrowSlots = 3;
 // Rows of a warp each that wait to be finished together.
 constexpr int kWaitingRows = 8;
@@ -30,41 +30,23 @@ constexpr int kFewRowThreads = 512;
 constexpr std::int32_t kLargeTopK = 128;  // from which on
 constexpr int LargeRowThreads(int element_bytes) { return element_bytes == 8 ? 512 : 1024; }
 
-struct alignas(16) DeviceSummary {
-  const void* input;
-  const std::uint32_t* lengths;
-  const std::int32_t* indices;
-  void* top_values;
-  std::int32_t* top_indices;
-  void* values_at;
-  void* log_sum_exp;
-  void* maximum;
-  void* entropy;
-  std::int64_t rows;
-  std::int64_t cols;
-  std::int64_t inner;
-  std::int64_t input_stride;
-  std::int64_t at;
-  double scale;
+struct alignas(16) DeviceSummary : SummarySegment {
+  std::int64_t row_count;
   unsigned char scale_parts[48];  // ScaleParts of the type computed in
   std::int64_t first_item;        // small rows: of its items; others: its first row
   std::int64_t first_read;        // its first item of the kernel that reads
   std::int64_t tables;            // bytes from the launch's first table to those of its rows
-  std::int32_t top_k;
-  std::uint32_t lanes;  // per row, of small rows
-  ExactDivisor chunks;  // of a row, where they are read first
-  std::uint8_t log;
-  std::uint8_t wide;       // every row starts on a 16-byte boundary
-  std::uint8_t has_lanes;  // the maxima of all lanes are kept: many chunks hold some of the largest
-  std::uint8_t reserved[9];
+  std::uint32_t lanes;            // per row, of small rows
+  ExactDivisor chunks;            // of a row, where they are read first
+  bool has_lanes;                 // the maxima of all lanes are kept: many chunks hold some of the largest
+
+  SOFTMAX_HOST_DEVICE bool IsLog() const { return rows.operation == Operation::kLogSoftmax; }
 };
-static_assert(sizeof(DeviceSummary) % 16 == 0);
 
 struct SummaryParams {
-  const DeviceSummary* table;        // mapped host memory; nullptr: `segments` below
-  const std::uint32_t* block_first;  // with `table`: the segment each block starts with
+  const DeviceSummary* table;  // mapped host memory; nullptr: `segments` below
   std::int64_t items;
-  std::int64_t items_per_block;
+  std::int64_t items_per_block;  // with `table`
   std::uint32_t segment_count;
   DataType output_type;
   unsigned char* tables;  // device memory

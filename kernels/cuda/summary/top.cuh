@@ -11,34 +11,26 @@ namespace softmax::kernels::cuda {
 // larger one stands before a smaller one.
 
 template <typename In>
-using KeyOf = std::conditional_t<sizeof(In) == 8, std::uint64_t, std::uint32_t>;
-
+using BitsOf = std::conditional_t<sizeof(In) == 8, std::uint64_t,
+                                  std::conditional_t<sizeof(In) == 4, std::uint32_t, std::uint16_t>>;
 template <typename In>
-constexpr int kKeyBits = static_cast<int>(sizeof(In)) * 8;
-
-__device__ __forceinline__ int LeadingZeros(std::uint32_t x) { return __clz(static_cast<int>(x)); }
-__device__ __forceinline__ int LeadingZeros(std::uint64_t x) { return __clzll(static_cast<long long>(x)); }
+using KeyOf = std::conditional_t<sizeof(In) == 8, std::uint64_t, std::uint32_t>;
+template <typename In>
+constexpr auto kSignBit = static_cast<BitsOf<In>>(BitsOf<In>{1} << (8 * sizeof(In) - 1));
 
 // The key of an element that is not NaN; the two zeros have the same one.
 template <typename In>
 __device__ __forceinline__ KeyOf<In> MakeKey(In x) {
-  using Bits = std::conditional_t<sizeof(In) == 8, std::uint64_t,
-                                  std::conditional_t<sizeof(In) == 4, std::uint32_t, std::uint16_t>>;
-  Bits bits;
+  BitsOf<In> bits;
   memcpy(&bits, &x, sizeof(bits));
-  constexpr Bits kSign = static_cast<Bits>(Bits{1} << (kKeyBits<In> - 1));
-  if (bits == kSign) bits = 0;
-  return (bits & kSign) != 0 ? static_cast<Bits>(~bits) : static_cast<Bits>(bits | kSign);
+  if (bits == kSignBit<In>) bits = 0;
+  return static_cast<BitsOf<In>>((bits & kSignBit<In>) != 0 ? ~bits : bits | kSignBit<In>);
 }
-
 // The element of a key; of the two zeros the positive one, of 0 a NaN.
 template <typename In>
 __device__ __forceinline__ In ElementOfKey(KeyOf<In> key) {
-  using Bits = std::conditional_t<sizeof(In) == 8, std::uint64_t,
-                                  std::conditional_t<sizeof(In) == 4, std::uint32_t, std::uint16_t>>;
-  constexpr Bits kSign = static_cast<Bits>(Bits{1} << (kKeyBits<In> - 1));
-  const auto bits = static_cast<Bits>(key);
-  const Bits element = (bits & kSign) != 0 ? static_cast<Bits>(bits & ~kSign) : static_cast<Bits>(~bits);
+  const auto bits = static_cast<BitsOf<In>>(key);
+  const auto element = static_cast<BitsOf<In>>((bits & kSignBit<In>) != 0 ? bits & ~kSignBit<In> : ~bits);
   In x;
   memcpy(&x, &element, sizeof(x));
   return x;
@@ -92,8 +84,7 @@ __device__ __forceinline__ int WarpSum(int value) {
 #if __CUDA_ARCH__ >= 800
   return __reduce_add_sync(0xffffffffu, value);
 #else
-  for (int offset = 16; offset > 0; offset >>= 1) value += __shfl_xor_sync(0xffffffffu, value, offset);
-  return value;
+  return LaneSum(value, 32);
 #endif
 }
 // Of those of the lanes up to this one.
@@ -109,19 +100,14 @@ __device__ __forceinline__ int WarpSumUpTo(int value) {
 template <typename Key>
 __device__ __forceinline__ Key WarpLargest(Key key) {
 #if __CUDA_ARCH__ >= 800
-  constexpr bool kAtOnce = sizeof(Key) == 4;
-#else
-  constexpr bool kAtOnce = false;
+  if constexpr (sizeof(Key) == 4) {
+    return __reduce_max_sync(0xffffffffu, key);
+  } else
 #endif
-  if constexpr (kAtOnce) {
-    key = __reduce_max_sync(0xffffffffu, key);
-  } else {
-    for (int offset = 16; offset > 0; offset >>= 1) {
-      const Key other = __shfl_xor_sync(0xffffffffu, key, offset);
-      key = other > key ? other : key;
-    }
+  {
+    for (int offset = 16; offset > 0; offset >>= 1) key = max(key, __shfl_xor_sync(0xffffffffu, key, offset));
+    return key;
   }
-  return key;
 }
 
 // Those of a block's threads that search: all but the first warp, which folds the row's statistics meanwhile. They call
@@ -141,7 +127,7 @@ class Searchers {
   // The sum of those of the threads up to this one.
   __device__ __noinline__ int SumUpTo(int value) const {
     const int sum = WarpSumUpTo(value);
-    const int of_warp = static_cast<int>(Exchange(static_cast<Key>(__shfl_sync(0xffffffffu, sum, 31)), Key{0}).first);
+    const auto of_warp = static_cast<int>(Exchange(static_cast<Key>(__shfl_sync(0xffffffffu, sum, 31)), Key{0}).first);
     return sum + WarpSum(Lane() < thread() / 32 ? of_warp : 0);
   }
   // The smallest into `low`, the largest into `high`.
@@ -182,12 +168,12 @@ struct KeyBins {
   int shift = 0;
 
   __device__ __forceinline__ void Add(Key key) {
-    low = key < low ? key : low;
-    high = key > high ? key : high;
+    low = min(low, key);
+    high = max(high, key);
   }
   __device__ __forceinline__ void Divide(int bins) {
     static_assert(LargeRowThreads(sizeof(In)) <= 1 << 10);
-    const int bits = static_cast<int>(sizeof(Key)) * 8 - LeadingZeros(static_cast<Key>(high - low));
+    const int bits = 64 - __clzll(static_cast<long long>(high - low));
     shift = bits > 10 ? bits - 10 : 0;
     while ((high - low) >> shift >= static_cast<unsigned>(bins)) ++shift;
   }
@@ -211,12 +197,7 @@ __device__ __forceinline__ KeyOf<In> FindThreshold(TopShared<In>& shared, std::i
   const Searchers<In> searchers(shared);
   int* const counts = shared.bins;
   KeyBins<In> bins;
-  for (bool is_first = true;; is_first = false) {
-    if (!is_first) {
-      bins.Divide(searchers.threads());
-      counts[searchers.thread()] = 0;
-      searchers.Sync();
-    }
+  const auto for_keys = [&](auto use) {
     for (std::int64_t first = searchers.thread(); first < count; first += kMany * searchers.threads()) {
       Key keys[kMany];
 #pragma unroll
@@ -226,27 +207,24 @@ __device__ __forceinline__ KeyOf<In> FindThreshold(TopShared<In>& shared, std::i
       }
 #pragma unroll
       for (int i = 0; i < kMany; ++i) {
-        if (first + i * searchers.threads() >= count) continue;
-        if (is_first) {
-          bins.Add(keys[i]);
-        } else if (bins.Has(keys[i])) {
-          atomicAdd(counts + bins.BinOf(keys[i]), 1);
-        }
+        if (first + i * searchers.threads() < count) use(keys[i]);
       }
     }
-    if (is_first) {
-      searchers.Range(&bins.low, &bins.high);
-      if (bins.low < least) bins.low = least;
-      continue;
-    }
+  };
+  for_keys([&](Key key) { bins.Add(key); });
+  searchers.Range(&bins.low, &bins.high);
+  bins.low = max(bins.low, least);
+  while (true) {
+    bins.Divide(searchers.threads());
+    counts[searchers.thread()] = 0;
+    searchers.Sync();
+    for_keys([&](Key key) {
+      if (bins.Has(key)) atomicAdd(counts + bins.BinOf(key), 1);
+    });
     searchers.Sync();
     const int mine = counts[searchers.thread()];
     const int reached = searchers.SumUpTo(mine);
-    if (reached - mine < k && reached >= k) {
-      shared.found.bin = searchers.thread();
-      shared.found.above = reached - mine;
-      shared.found.reached = reached;
-    }
+    if (reached - mine < k && reached >= k) shared.found = {searchers.thread(), reached - mine, reached};
     searchers.Sync();
     bins.Narrow(shared.found.bin);
     if (bins.low == bins.high || shared.found.reached <= most) return bins.low;
@@ -272,42 +250,43 @@ __device__ __forceinline__ void RankCandidates(TopShared<In>& shared) {
   const Searchers<In> searchers(shared);
   const int count = shared.count;
   const auto at = [&](int i) { return Ranked<In>{shared.keys[i], shared.indices[i]}; };
+  const auto for_all = [&](auto use) {
+    for (int i = searchers.thread(); i < count; i += searchers.threads()) use(i, at(i));
+  };
   if (count <= kFew) {
-    const int i = searchers.thread();
-    if (i >= count) return;
-    const Ranked<In> mine = at(i);
-    int rank = 0;
+    for_all([&](int i, const Ranked<In>& mine) {
+      int rank = 0;
 #pragma unroll 4
-    for (int j = 0; j < count; ++j) rank += at(j).IsBefore(mine) ? 1 : 0;
-    shared.order.ranks[i] = static_cast<std::uint16_t>(rank);
+      for (int j = 0; j < count; ++j) rank += at(j).IsBefore(mine) ? 1 : 0;
+      shared.order.ranks[i] = static_cast<std::uint16_t>(rank);
+    });
     return;
   }
   KeyBins<In> bins;
-  for (int i = searchers.thread(); i < count; i += searchers.threads()) bins.Add(shared.keys[i]);
+  for_all([&](int, const Ranked<In>& mine) { bins.Add(mine.key); });
   searchers.Range(&bins.low, &bins.high);
   bins.Divide(searchers.threads());
   int* const begins = shared.bins;
   begins[searchers.thread()] = 0;
   searchers.Sync();
-  for (int i = searchers.thread(); i < count; i += searchers.threads()) {
-    shared.order.ranks[i] = static_cast<std::uint16_t>(atomicAdd(begins + bins.BinOf(shared.keys[i]), 1));
-  }
+  for_all([&](int i, const Ranked<In>& mine) {
+    shared.order.ranks[i] = static_cast<std::uint16_t>(atomicAdd(begins + bins.BinOf(mine.key), 1));
+  });
   searchers.Sync();
   const int mine = begins[searchers.thread()];
   begins[searchers.thread()] = searchers.SumUpTo(mine) - mine;
   searchers.Sync();
-  for (int i = searchers.thread(); i < count; i += searchers.threads()) {
-    shared.order.members[begins[bins.BinOf(shared.keys[i])] + shared.order.ranks[i]] = static_cast<std::uint16_t>(i);
-  }
+  for_all([&](int i, const Ranked<In>& mine) {
+    shared.order.members[begins[bins.BinOf(mine.key)] + shared.order.ranks[i]] = static_cast<std::uint16_t>(i);
+  });
   searchers.Sync();
-  for (int i = searchers.thread(); i < count; i += searchers.threads()) {
-    const Ranked<In> element = at(i);
-    const int bin = bins.BinOf(element.key);
+  for_all([&](int i, const Ranked<In>& mine) {
+    const int bin = bins.BinOf(mine.key);
     const int end = bin + 1 < searchers.threads() ? begins[bin + 1] : count;
     int rank = begins[bin];
-    for (int j = rank; j < end; ++j) rank += at(shared.order.members[j]).IsBefore(element) ? 1 : 0;
+    for (int j = rank; j < end; ++j) rank += at(shared.order.members[j]).IsBefore(mine) ? 1 : 0;
     shared.order.ranks[i] = static_cast<std::uint16_t>(rank);
-  }
+  });
 }
 
 }  // namespace softmax::kernels::cuda

@@ -1,11 +1,11 @@
 #pragma once
 
-#include "kernels/cuda/summary/small.cuh"
+#include "kernels/cuda/summary/results.cuh"
 #include "kernels/cuda/summary/top.cuh"
 
-// Summaries of small contiguous rows that take a whole warp each, or half of one. What is left of a row once it has
-// been searched waits until there are as many that the lanes can write them side by side: a row's logarithm takes one
-// lane, and its largest elements a few.
+// Summaries of small contiguous rows, which the lanes of a warp hold, one or several. A warp looks for the largest
+// elements of one row after the other. What is left of a row then waits until there are as many that the lanes can
+// write them side by side: a row's logarithm takes one lane, and its largest elements a few.
 namespace softmax::kernels::cuda {
 
 template <typename In>
@@ -15,6 +15,7 @@ struct WaitingRow {
   std::int64_t row;
   std::int32_t valid;
   std::int32_t found;  // of its largest elements
+  bool has_nan;
   Ranked<In> top[kSmallTopK];
 };
 // What a warp has in shared memory.
@@ -52,10 +53,10 @@ class WaitingRows {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const auto& scale = *reinterpret_cast<const Scale<C>*>(segment.scale_parts);
     const auto results_of = [&](const WaitingRow<In>& row) {
-      const In* const input = static_cast<const In*>(segment.input) + row.row * segment.input_stride;
+      const In* const input = static_cast<const In*>(segment.rows.input) + row.row * segment.rows.input_stride;
       return RowResults<In>(segment, output_type, row.row, input, row.valid, row.stats, scale);
     };
-    if (lane < count) results_of(rows[lane]).WriteNumbers(rows[lane].products, false);
+    if (lane < count) results_of(rows[lane]).WriteNumbers(rows[lane].products, rows[lane].has_nan);
     const auto k = static_cast<unsigned>(segment.top_k);
     for (unsigned i = static_cast<unsigned>(lane); i < static_cast<unsigned>(count) * k; i += 32) {
       const WaitingRow<In>& row = rows[i / k];
@@ -90,40 +91,29 @@ class WarpSummary {
 
   // An item is what the block's warps take at a time: a row each,
   __device__ __forceinline__ void Run(std::int64_t item) {
-    const std::int64_t row = item * kBlockWarps + static_cast<int>(threadIdx.x) / 32;
-    if (row >= segment_.rows) return;
-    const auto valid = static_cast<int>(ValidLength(segment_, row));
+    const std::int64_t row = item * kBlockWarps + threadIdx.x / 32;
+    if (row >= segment_.row_count) return;
     uint4 v[kSlots];
-    LoadPart(InputOf(row), valid, Around{false, false}, segment_.wide != 0, lanes_, v);
-    const RowStats<C> stats = FirstStats<In, kSlots, true>(segment_.log != 0, v, valid, valid, lanes_, scale_);
-    const double products = segment_.entropy == nullptr ? 0 : Products<In>(segment_, v, valid, stats.max, lanes_);
-    if (!Take(row, valid, stats, products, v)) SmallSummary<In, kSlots>::RunApart(segment_, output_type_, item);
+    const Reduced mine = Reduce(row, lanes_, v);
+    Take(row, mine, v);
   }
-  // or two of half as many lanes, which look for the largest elements of one after the other together.
-  __device__ __forceinline__ void RunPair(std::int64_t item) {
-    const Lanes half{lanes_.lane % 16, 16};
-    const std::int64_t first = (item * kBlockWarps + static_cast<int>(threadIdx.x) / 32) * 2;
-    const std::int64_t mine = min(first + lanes_.lane / 16, segment_.rows - 1);
-    if (first >= segment_.rows) return;
-    const auto my_valid = static_cast<int>(ValidLength(segment_, mine));
+  // or as many as its lanes hold, which look for the largest elements of one after the other together.
+  __device__ __forceinline__ void RunSeveral(std::int64_t item) {
+    const auto count = static_cast<int>(segment_.lanes);
+    const Lanes group{lanes_.lane & (count - 1), count};
+    const std::int64_t first = (item * kBlockThreads + threadIdx.x / 32 * 32) / count;
+    const auto rows = static_cast<int>(min(std::int64_t{32 / count}, segment_.row_count - first));
     uint4 v[kNarrowSlots];
-    LoadPart(InputOf(mine), my_valid, Around{false, false}, segment_.wide != 0, half, v);
-    const RowStats<C> my_stats =
-        FirstStats<In, kNarrowSlots, true>(segment_.log != 0, v, my_valid, my_valid, half, scale_);
-    const double my_products =
-        segment_.entropy == nullptr ? 0 : Products<In>(segment_, v, my_valid, my_stats.max, half);
-    for (int i = 0; i < 2 && first + i < segment_.rows; ++i) {
-      const RowStats<C> stats(__shfl_sync(0xffffffffu, my_stats.max, 16 * i),
-                              __shfl_sync(0xffffffffu, my_stats.sum, 16 * i),
-                              __shfl_sync(0xffffffffu, my_stats.low, 16 * i));
-      const double products = __shfl_sync(0xffffffffu, my_products, 16 * i);
-      const int valid = __shfl_sync(0xffffffffu, my_valid, 16 * i);
+    if (rows <= 0) return;
+    const Reduced mine = Reduce(first + min(lanes_.lane / count, rows - 1), group, v);
+#pragma unroll 1
+    for (int i = 0; i < rows; ++i) {
+      const auto of_row = [&](auto x) { return __shfl_sync(0xffffffffu, x, i * count); };
+      const RowStats<C> stats(of_row(mine.stats.max), of_row(mine.stats.sum), of_row(mine.stats.low));
+      const Reduced row{stats, of_row(mine.products), of_row(mine.valid)};
       uint4 w[kSlots];
-      LoadPart(InputOf(first + i), valid, Around{false, false}, segment_.wide != 0, lanes_, w);
-      if (Take(first + i, valid, stats, products, w)) continue;
-      // Both rows: the first one is written twice then, with the same results.
-      SmallSummary<In, kNarrowSlots>::RunApart(segment_, output_type_, item);
-      return;
+      Load(first + i, row.valid, lanes_, w);
+      Take(first + i, row, w);
     }
   }
 
@@ -132,21 +122,40 @@ class WarpSummary {
   static constexpr int kSteps = 12;  // of a search by halves, after which it has come near or never will
 
   __device__ __forceinline__ const In* InputOf(std::int64_t row) const {
-    return static_cast<const In*>(segment_.input) + row * segment_.input_stride;
+    return static_cast<const In*>(segment_.rows.input) + row * segment_.rows.input_stride;
+  }
+  // By the whole warp, each group of lanes its row.
+  template <int kMany>
+  __device__ __forceinline__ void Load(std::int64_t row, int valid, Lanes lanes, uint4 (&v)[kMany]) const {
+    const In* const input = InputOf(row);
+    const bool is_wide = __all_sync(0xffffffffu, Misalignment(input) == 0);
+    LoadPart(input, valid, Around{false, false}, is_wide, lanes, v);
+  }
+  struct Reduced {
+    RowStats<C> stats;
+    double products;
+    int valid;
+  };
+  template <int kMany>
+  __device__ __forceinline__ Reduced Reduce(std::int64_t row, Lanes lanes, uint4 (&v)[kMany]) const {
+    const auto valid = static_cast<int>(ValidLength(segment_.rows, row));
+    Load(row, valid, lanes, v);
+    const RowStats<C> stats = FirstStats<In, kMany, true>(segment_.IsLog(), v, valid, valid, lanes, scale_);
+    return {stats, segment_.entropy == nullptr ? 0 : Products<In>(segment_, v, valid, stats.max, lanes), valid};
   }
   __device__ __forceinline__ int ColumnOf(int j) const { return (j * 32 + lanes_.lane) * kVector; }
 
-  // Searches a row, `v` its elements, and leaves it waiting. False: it is NaN, or very many of its largest are equal.
-  __device__ __forceinline__ bool Take(std::int64_t row, int valid, const RowStats<C>& stats, double products,
-                                       const uint4 (&v)[kSlots]) {
+  // Searches a row, `v` its elements, and leaves it waiting.
+  __device__ __forceinline__ void Take(std::int64_t row, const Reduced& reduced, const uint4 (&v)[kSlots]) {
+    const auto& [stats, products, valid] = reduced;
     const In* const input = InputOf(row);
     WaitingRow<In>& place = waiting_.Next();
-    const int found = min(valid, segment_.top_k);
-    if (!(stats.max > -Infinity<C>()) || !(stats.sum < Infinity<C>())) return false;
-    if (found > 0 && !FindTop(input, v, valid, found, place.top)) return false;
+    const bool is_nan = RowResults<In>::IsNan(stats);
+    const int found = is_nan ? 0 : min(valid, segment_.top_k);
+    if (found > 0) FindTop(input, v, valid, found, place.top);
+    const bool has_nan = is_nan && __any_sync(0xffffffffu, HasNan(input, 1, valid, lanes_.lane, 32));
     if (segment_.values_at != nullptr) {
-      const RowResults<In> results(segment_, output_type_, row, input, valid, stats, scale_);
-      for (std::int64_t i = lanes_.lane; i < segment_.at; i += 32) results.WriteAt(i);
+      RowResults<In>(segment_, output_type_, row, input, valid, stats, scale_).WriteAt(lanes_.lane, 32);
     }
     if (lanes_.lane == 0) {
       place.stats = stats;
@@ -154,14 +163,14 @@ class WarpSummary {
       place.row = row;
       place.valid = valid;
       place.found = found;
+      place.has_nan = has_nan;
     }
     waiting_.Add();
-    return true;
   }
 
   // Leaves the row's `found` first elements in `top`, in their order: of those that reach a value, about as many, each
-  // lane counts for some how many come before. False: very many are equal.
-  __device__ __forceinline__ bool FindTop(const In* input, const uint4 (&v)[kSlots], int valid, int found,
+  // lane counts for some how many come before.
+  __device__ __forceinline__ void FindTop(const In* input, const uint4 (&v)[kSlots], int valid, int found,
                                           Ranked<In>* top) {
     constexpr int kCandidates = 2 * kSmallTopK;
     Ranked<In>* const candidates = waiting_.Candidates();
@@ -183,7 +192,10 @@ class WarpSummary {
         count = reached;
       }
     }
-    if (count > kCandidates) return false;
+    if (count > kCandidates) {
+      FindTopInTurn(input, valid, found, top);
+      return;
+    }
     for (int i = WarpSumUpTo(__popc(hits)) - __popc(hits); hits != 0; hits &= hits - 1, ++i) {
       const int bit = __ffs(static_cast<int>(hits)) - 1;
       const int column = ColumnOf(bit / kVector) + bit % kVector;
@@ -197,7 +209,26 @@ class WarpSummary {
       for (int j = 0; j < count; ++j) rank += candidates[j].IsBefore(mine) ? 1 : 0;
       if (rank < found) top[rank] = mine;
     }
-    return true;  // the next row's candidates come behind the barrier of Add()
+    // The next row's candidates come behind the barrier of Add().
+  }
+  // The same one after the other, where very many are equal.
+  __device__ __noinline__ static void FindTopInTurn(const In* input, int valid, int found, Ranked<In>* top) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    Ranked<In> last{static_cast<KeyOf<In>>(~KeyOf<In>{0}), 0};  // the key of no element: all come after it
+    for (int i = 0; i < found; ++i) {
+      Ranked<In> best{0, 0xffffffffu};
+      for (int c = lane; c < valid; c += 32) {
+        const Ranked<In> mine{MakeKey<In>(input[c]), static_cast<std::uint32_t>(c)};
+        if (last.IsBefore(mine) && mine.IsBefore(best)) best = mine;
+      }
+      for (int offset = 16; offset > 0; offset >>= 1) {
+        const Ranked<In> other{__shfl_xor_sync(0xffffffffu, best.key, offset),
+                               __shfl_xor_sync(0xffffffffu, best.index, offset)};
+        if (other.IsBefore(best)) best = other;
+      }
+      if (lane == 0) top[i] = best;
+      last = best;
+    }
   }
   // Those of the lane's elements that reach a value, a bit each.
   __device__ __forceinline__ unsigned HitsOf(const uint4 (&v)[kSlots], int valid, C least) const {
