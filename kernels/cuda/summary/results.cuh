@@ -42,6 +42,7 @@ __device__ __forceinline__ double Products(const DeviceSummary& segment, const u
 template <typename In>
 __device__ __noinline__ bool HasNan(const In* input, std::int64_t inner, std::int64_t valid, int thread, int threads) {
   bool found = false;
+#pragma unroll 1
   for (std::int64_t c = thread; c < valid; c += threads) {
     const ComputeOf<In> x = ToCompute(input[c * inner]);
     found = found || x != x;

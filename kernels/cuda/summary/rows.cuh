@@ -78,6 +78,7 @@ class RowSummary {
  private:
   static constexpr int kChunk = Element<In>::kChunk;
   static constexpr int kVector = Element<In>::kVector;
+  static constexpr int kStep = 32 * kVector;
 
   template <auto kStep, typename... Arguments>
   __device__ __noinline__ static auto Apart(int row, Arguments... arguments) {
@@ -96,7 +97,7 @@ class RowSummary {
   // By one warp, of which the first lanes hold the row as they would a small contiguous one.
   __device__ void ReduceSmallRow() {
     constexpr int kSlots = SmallSlots(sizeof(In));
-    const auto count = static_cast<int>(of_.segment.lanes);
+    const int count = of_.segment.lanes;
     const Lanes lanes{lanes_.lane & (count - 1), count};
     const auto n = static_cast<int>(of_.valid);
     uint4 v[kSlots];
@@ -258,31 +259,47 @@ class RowSummary {
     }
     searchers.Sync();
   }
-  // Of the elements that one lane had of a chunk. Where a row does not begin on a boundary, lane 0's first vector
-  // begins in the chunk before; the end of its chunk is in one more.
+  // Of the elements that one lane had of a chunk. Vectors are looked at closer where their maximum reaches the
+  // threshold, or where they cannot be read whole.
   __device__ __forceinline__ void CollectLane(int chunk, int lane, Key threshold) const {
-    constexpr int kCount = kChunkSlots + 1;
     const std::int64_t start = of_.ColumnOf(chunk);
     const int columns = of_.Within(start, kChunk);
-    const int first = lane * kVector - of_.Skip();
+    const int skip = of_.Skip();
+    const int first = lane * kVector - skip;
+    const In* const from = of_.input + start + first;
+    const bool is_aligned = of_.segment.rows.inner == 1 && Misalignment(from) == 0;
+    const auto is_whole = [&](int slot) {
+      const int at = first + slot * kStep;
+      return is_aligned && at >= 0 && at + kVector <= columns;
+    };
+    const auto vector = [&](int slot) { return *reinterpret_cast<const uint4*>(from + slot * kStep); };
     const C least = ToCompute(ElementOfKey<In>(threshold));
-    uint4 v[kCount];
+    uint4 v[kChunkSlots];
 #pragma unroll
-    for (int j = 0; j < kCount; ++j) v[j] = of_.VectorAt(start, first + j * 32 * kVector, columns);
-    unsigned close = 0;  // the vectors that are looked at closer
+    for (int j = 0; j < kChunkSlots; ++j) v[j] = is_whole(j) ? vector(j) : NothingVector<In>();
+    unsigned close = 0;
 #pragma unroll
-    for (int j = 0; j < kCount; ++j) close |= LaneMaximum<In, 1, true>(&v[j], 0, lanes_) >= least ? 1u << j : 0;
+    for (int j = 0; j < kChunkSlots; ++j) {
+      if (!is_whole(j) || LaneMaximum<In, 1, true>(&v[j], 0, lanes_) >= least) close |= 1u << j;
+    }
+    // Where a row does not begin on a boundary, lane 0's first vector begins in the chunk before; the end of its chunk
+    // is in one more.
+    if (skip > 0 && lane == 0) close |= 1u << kChunkSlots;
     for (; close != 0; close &= close - 1) {
-      const int at = first + (__ffs(static_cast<int>(close)) - 1) * 32 * kVector;
-      unsigned hits = 0;
+      const int slot = __ffs(static_cast<int>(close)) - 1;
+      unsigned hits = (1u << kVector) - 1;  // of its places
+      if (is_whole(slot)) {
+        C x[kVector];
+        Unpack<In>(vector(slot), x);
+        hits = 0;
 #pragma unroll
-      for (int e = 0; e < kVector; ++e) {
-        const bool is_there = at + e >= 0 && at + e < columns;
-        if (is_there && ElementKey(start + at + e) >= threshold) hits |= 1u << e;
+        for (int e = 0; e < kVector; ++e) hits |= x[e] >= least ? 1u << e : 0;
       }
       for (; hits != 0; hits &= hits - 1) {
-        const std::int64_t column = start + at + __ffs(static_cast<int>(hits)) - 1;
-        AddCandidate(shared_.top, ElementKey(column), column);
+        const int c = first + slot * kStep + __ffs(static_cast<int>(hits)) - 1;
+        if (c < 0 || c >= columns) continue;
+        const Key key = ElementKey(start + c);
+        if (key >= threshold) AddCandidate(shared_.top, key, start + c);
       }
     }
   }

@@ -87,7 +87,7 @@ DeviceSummary ToDevice(DataType type, const SummarySegment& summary) {
   const Segment& s = summary.rows;
   d.row_count = s.outer * s.inner;
   type == DataType::kFloat64 ? SetScale<double>(&d) : SetScale<float>(&d);
-  d.lanes = static_cast<std::uint32_t>(cuda::RowLanes(s.cols, Bytes(type)));
+  d.lanes = static_cast<std::uint8_t>(cuda::RowLanes(s.cols, Bytes(type)));
   if (HasTables(type, summary)) {
     d.chunks = cuda::ExactDivisor(static_cast<std::int32_t>(ChunksOf(type, s)));
     d.has_lanes = HasLanes(type, summary);

@@ -32,16 +32,17 @@ constexpr int LargeRowThreads(int element_bytes) { return element_bytes == 8 ? 5
 
 struct alignas(16) DeviceSummary : SummarySegment {
   std::int64_t row_count;
-  unsigned char scale_parts[48];  // ScaleParts of the type computed in
+  unsigned char scale_parts[40];  // ScaleParts of the type computed in
   std::int64_t first_item;        // small rows: of its items; others: its first row
   std::int64_t first_read;        // its first item of the kernel that reads
   std::int64_t tables;            // bytes from the launch's first table to those of its rows
-  std::uint32_t lanes;            // per row, of small rows
   ExactDivisor chunks;            // of a row, where they are read first
+  std::uint8_t lanes;             // per row, of small rows
   bool has_lanes;                 // the maxima of all lanes are kept: many chunks hold some of the largest
 
   SOFTMAX_HOST_DEVICE bool IsLog() const { return rows.operation == Operation::kLogSoftmax; }
 };
+static_assert(sizeof(DeviceSummary) == 240, "parameters are copied at each launch");
 
 struct SummaryParams {
   const DeviceSummary* table;  // mapped host memory; nullptr: `segments` below

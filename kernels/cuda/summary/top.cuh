@@ -197,7 +197,12 @@ __device__ __forceinline__ KeyOf<In> FindThreshold(TopShared<In>& shared, std::i
   const Searchers<In> searchers(shared);
   int* const counts = shared.bins;
   KeyBins<In> bins;
-  const auto for_keys = [&](auto use) {
+  for (bool is_first = true;; is_first = false) {  // the first time for the range of the keys
+    if (!is_first) {
+      bins.Divide(searchers.threads());
+      counts[searchers.thread()] = 0;
+      searchers.Sync();
+    }
     for (std::int64_t first = searchers.thread(); first < count; first += kMany * searchers.threads()) {
       Key keys[kMany];
 #pragma unroll
@@ -207,20 +212,19 @@ __device__ __forceinline__ KeyOf<In> FindThreshold(TopShared<In>& shared, std::i
       }
 #pragma unroll
       for (int i = 0; i < kMany; ++i) {
-        if (first + i * searchers.threads() < count) use(keys[i]);
+        if (first + i * searchers.threads() >= count) continue;
+        if (is_first) {
+          bins.Add(keys[i]);
+        } else if (bins.Has(keys[i])) {
+          atomicAdd(counts + bins.BinOf(keys[i]), 1);
+        }
       }
     }
-  };
-  for_keys([&](Key key) { bins.Add(key); });
-  searchers.Range(&bins.low, &bins.high);
-  bins.low = max(bins.low, least);
-  while (true) {
-    bins.Divide(searchers.threads());
-    counts[searchers.thread()] = 0;
-    searchers.Sync();
-    for_keys([&](Key key) {
-      if (bins.Has(key)) atomicAdd(counts + bins.BinOf(key), 1);
-    });
+    if (is_first) {
+      searchers.Range(&bins.low, &bins.high);
+      bins.low = max(bins.low, least);
+      continue;
+    }
     searchers.Sync();
     const int mine = counts[searchers.thread()];
     const int reached = searchers.SumUpTo(mine);

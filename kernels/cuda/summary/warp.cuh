@@ -99,13 +99,14 @@ class WarpSummary {
   }
   // or as many as its lanes hold, which look for the largest elements of one after the other together.
   __device__ __forceinline__ void RunSeveral(std::int64_t item) {
-    const auto count = static_cast<int>(segment_.lanes);
+    const int count = segment_.lanes;
+    const int shift = __ffs(count) - 1;
     const Lanes group{lanes_.lane & (count - 1), count};
-    const std::int64_t first = (item * kBlockThreads + threadIdx.x / 32 * 32) / count;
-    const auto rows = static_cast<int>(min(std::int64_t{32 / count}, segment_.row_count - first));
+    const std::int64_t first = (item * kBlockThreads + threadIdx.x / 32 * 32) >> shift;
+    const auto rows = static_cast<int>(min(std::int64_t{32 >> shift}, segment_.row_count - first));
     uint4 v[kNarrowSlots];
     if (rows <= 0) return;
-    const Reduced mine = Reduce(first + min(lanes_.lane / count, rows - 1), group, v);
+    const Reduced mine = Reduce(first + min(lanes_.lane >> shift, rows - 1), group, v);
 #pragma unroll 1
     for (int i = 0; i < rows; ++i) {
       const auto of_row = [&](auto x) { return __shfl_sync(0xffffffffu, x, i * count); };
