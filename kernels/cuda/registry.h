@@ -28,6 +28,7 @@ enum class Room : std::uint8_t {
   kGeneral,    // what none of these takes
   kSummary,    // of rows the largest elements and normalizers alone; by SummaryStep
 };
+constexpr int kFewGrid = 1;  // the size of kFew that takes a grid and no cluster
 constexpr int kRooms = 18;
 constexpr int kRoomSizes = 16;  // of a room's kernels, at most
 

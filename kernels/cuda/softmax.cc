@@ -2,14 +2,14 @@
 
 #include <algorithm>
 
-#include "kernels/cuda/batch/batch.h"
 #include "kernels/cuda/check.h"
-#include "kernels/cuda/columns/plan.h"
 #include "kernels/cuda/core/divisor.h"
 #include "kernels/cuda/general/plan.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/plan/batch.h"
+#include "kernels/cuda/plan/columns.h"
+#include "kernels/cuda/plan/rows.h"
 #include "kernels/cuda/registry.h"
-#include "kernels/cuda/rows/matrix.h"
 
 namespace softmax::kernels {
 namespace {
@@ -76,15 +76,10 @@ bool LaunchOne(DataType type, DataType output_type, const Segment& segment, cons
   }
   cuda::MatrixPlan plan = cuda::PlanMatrix(type, output_type, segment, completion, device);
   if (plan.room == cuda::Room::kNone) return false;
-  if (placement == Placement::kDevice) cuda::PlanAhead(type, device, &plan);
-  const bool is_wide = plan.room == cuda::Room::kWide;
-  const bool is_few_grid = plan.room == cuda::Room::kFew && plan.size == 1;
-  const cuda::Grid grid{plan.blocks,
-                        plan.threads,
-                        plan.dynamic_bytes,
-                        plan.params.cluster_blocks,
-                        is_wide || is_few_grid,
-                        device.clusters && !is_wide};
+  if (placement == Placement::kDevice) cuda::PlanAhead(device, &plan);
+  const cuda::Grid grid{plan.blocks,           plan.threads,
+                        plan.dynamic_bytes,    plan.params.cluster_blocks,
+                        plan.is_cooperative(), device.clusters && plan.room != cuda::Room::kWide};
   *error = Launch(cuda::KernelOf(type, plan.room, plan.size, plan.form()), grid, &plan.params, stream);
   return true;
 }

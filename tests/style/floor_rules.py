@@ -4,12 +4,6 @@ import re
 from layer_rules import INCLUDE, OURS
 from tree import is_code
 
-# Pairs that still do.
-EXCEPTIONS = {
-    ("kernels/cuda/large_rows", "kernels/cuda/rows"),
-    ("kernels/cuda/rows", "kernels/cuda/small_rows"),
-}
-
 
 def _siblings(path, target):
     """The folders under the last common one in which the two lie, or None where one is a file of that folder."""
@@ -39,10 +33,6 @@ def check(files):
     found = includes(files)
     problems = []
     for (a, b), where in sorted(found.items()):
-        if a < b and (b, a) in found and (a, b) not in EXCEPTIONS:
+        if a < b and (b, a) in found:
             problems.append(f"{a} and {b} include each other: {where}, and {found[b, a]}")
-    for pair in sorted(EXCEPTIONS):
-        a, b = pair
-        if "CMakeLists.txt" in files and not (pair in found and (b, a) in found):  # the whole tree
-            problems.append(f"{a} and {b} no longer include each other: strike them from the exceptions")
     return problems

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/cuda/columns/plan.h"
+#include "kernels/cuda/columns/columns.h"
 #include "kernels/cuda/core/work.h"
 
 // Copies lines (equally long stretches of bytes) from memory to shared memory in aligned 16-byte accesses. A line

@@ -4,7 +4,7 @@
 #include "kernels/cuda/blocks/ahead.cuh"
 #include "kernels/cuda/blocks/bulk.cuh"
 #include "kernels/cuda/columns/copy.cuh"
-#include "kernels/cuda/columns/plan.h"
+#include "kernels/cuda/columns/columns.h"
 #include "kernels/cuda/columns/unit.cuh"
 
 // The kernel for rows of few columns over another axis: a thread has a unit of each column in registers. Neighbouring

@@ -5,7 +5,7 @@
 #include "kernels/cuda/blocks/bulk.cuh"
 #include "kernels/cuda/blocks/exchange.cuh"
 #include "kernels/cuda/columns/copy.cuh"
-#include "kernels/cuda/columns/plan.h"
+#include "kernels/cuda/columns/columns.h"
 #include "kernels/cuda/columns/unit.cuh"
 
 // The kernel for rows over another axis. A strip lies in shared memory as in memory, column after column. A thread

@@ -33,18 +33,4 @@ constexpr int PartTableBytes(int element_bytes, bool skew) {
          (HasApart(element_bytes, skew) ? PartChunks(element_bytes, false) * kChunkSlots * kVectorBytes : 0);
 }
 
-// Plan them. False: the rows are others, of a size that others are better at, or too few.
-bool PlanBulk(int bytes, const Device& device, MatrixPlan* plan);
-bool PlanCluster(int bytes, const Device& device, MatrixPlan* plan);
-bool PlanParts(int bytes, const Device& device, MatrixPlan* plan);
-
-// Plans for rows of which many blocks take parts in turn.
-
-// Vectors of shared memory that a slice of so many chunks takes.
-int SliceVectors(int chunks, const MatrixPlan& plan);
-
-// Plans kernels for very wide rows, or for rows of many chunks where there are no clusters. Leaves the room kNone where
-// none takes them: without a workspace, or where the device holds too few blocks at a time.
-void PlanWide(DataType type, const Device& device, MatrixPlan* plan);
-
 }  // namespace softmax::kernels::cuda

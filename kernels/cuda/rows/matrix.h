@@ -1,15 +1,11 @@
 #pragma once
 
-#include <cuda_runtime_api.h>
-
 #include "kernels/cuda/core/divisor.h"
 #include "kernels/cuda/core/scale.h"
 #include "kernels/cuda/core/work.h"
-#include "kernels/cuda/device.h"
-#include "kernels/cuda/registry.h"
 
-// One matrix of contiguous rows: kernels compiled for the shape of the row, launched with
-// a block (or cluster) for each row or few rows. The bits are those of the general kernel (kernel.cuh).
+// One matrix of contiguous rows, as the host hands it to the kernels for the shape of its rows. The bits are those of
+// the general kernel (general/kernel.cuh).
 namespace softmax::kernels::cuda {
 
 constexpr int kMatrixThreads = 256;
@@ -79,27 +75,5 @@ struct MatrixParams {
   ExactDivisor by_row_blocks;  // of rows whose parts blocks take in turn
   ExactDivisor by_table_rows;  // likewise
 };
-
-// How a segment is run. Which kernel takes it never shows in the results.
-struct MatrixPlan {
-  Room room = Room::kNone;
-  int size = 0;        // of the room's kernels
-  bool mixed = false;  // the results are of another type
-  bool skew = false;   // rows do not start on 16-byte boundaries, but input and output miss them alike
-  bool lines = false;  // rows start on 128-byte lines
-  int threads = kMatrixThreads;
-  std::int64_t blocks = 0;
-  int dynamic_bytes = 0;
-  MatrixParams params;
-
-  int form() const { return FormOf(skew, params.log, mixed); }
-};
-
-MatrixPlan PlanMatrix(DataType type, DataType output_type, const Segment& segment, const Completion& completion,
-                      const Device& device);
-
-// Lets the blocks of a plan ask for their input before their turn (AskAhead()). Not for memory that others than the
-// device may write until then, past its L2.
-void PlanAhead(DataType type, const Device& device, MatrixPlan* plan);
 
 }  // namespace softmax::kernels::cuda

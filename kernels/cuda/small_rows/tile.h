@@ -30,7 +30,4 @@ constexpr TileSize TileSizeOf(int size, int element_bytes) {
 // holds too few rows, or so many threads a row that they wait for each other's banks of shared memory.
 constexpr std::int64_t MostTileColumns(int element_bytes) { return element_bytes == 2 ? 768 : SmallColumns(4); }
 
-// Plans tiles. False: the rows are of another size, or so few that lanes on their own are faster.
-bool PlanTile(int bytes, const Device& device, MatrixPlan* plan);
-
 }  // namespace softmax::kernels::cuda

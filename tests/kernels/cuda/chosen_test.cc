@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
-#include "kernels/cuda/columns/plan.h"
+#include "kernels/cuda/plan/columns.h"
+#include "kernels/cuda/plan/rows.h"
 #include "kernels/cuda/registry.h"
-#include "kernels/cuda/rows/matrix.h"
 #include "tests/kernels/plans/room.h"
 
 // No planner chooses a kernel that is not compiled. It takes no GPU.

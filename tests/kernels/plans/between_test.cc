@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "kernels/cuda/rows/matrix.h"
+#include "kernels/cuda/plan/rows.h"
 #include "tests/kernels/plans/room.h"
 
 // Between few and many rows, where the golden table has no column, on the model of an H200: what the measurements of

@@ -2,14 +2,12 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/batch/batch.h"
-#include "kernels/cuda/columns/plan.h"
-#include "kernels/cuda/rows/matrix.h"
+#include "kernels/cuda/plan/batch.h"
+#include "kernels/cuda/plan/columns.h"
+#include "kernels/cuda/plan/rows.h"
 
 namespace softmax::kernels::testing {
 namespace {
-
-int shared_bytes_of_model = 0;
 
 // As docs/kernels.md calls them.
 std::string NameOf(cuda::Room room, int size) {
@@ -50,8 +48,6 @@ std::string NameOf(cuda::Room room, int size) {
 
 }  // namespace
 
-int SharedBytesOfModel() { return shared_bytes_of_model; }
-
 Segment SegmentOf(const Shape& shape) {
   Segment s;
   s.input = reinterpret_cast<const void*>(std::uintptr_t{1} << 32);
@@ -65,7 +61,6 @@ Segment SegmentOf(const Shape& shape) {
 }
 
 std::string RoomOf(const Shape& shape, const cuda::Device& device) {
-  shared_bytes_of_model = device.shared_bytes;
   std::uint32_t workspace = 0;  // only its address is looked at
   const Completion completion{nullptr, 0, &workspace};
   const Segment s = SegmentOf(shape);

@@ -35,7 +35,4 @@ Segment SegmentOf(const Shape& shape);
 // The family of kernels that one launch of the tensor would run, in the words of docs/kernels.md.
 std::string RoomOf(const Shape& shape, const cuda::Device& device);
 
-// Of the device that RoomOf() plans for.
-int SharedBytesOfModel();
-
 }  // namespace softmax::kernels::testing

@@ -5,8 +5,8 @@
 #include <fstream>
 #include <string>
 
-#include "kernels/cuda/columns/plan.h"
-#include "kernels/cuda/rows/matrix.h"
+#include "kernels/cuda/plan/columns.h"
+#include "kernels/cuda/plan/rows.h"
 #include "tests/kernels/plans/room.h"
 
 // What docs/kernels.md says of some shapes is what the planners choose for an H100.

@@ -1,11 +1,9 @@
+#include "kernels/cuda/plan/batch.h"
+
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <optional>
-#include <utility>
 
-#include "kernels/cuda/batch/batch.h"
-#include "kernels/cuda/batch/places.h"
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/core/divisor.h"
 #include "kernels/cuda/core/work.h"
@@ -21,10 +19,38 @@ constexpr int kStaticBytes = 12 * 1024;      // of the kernels' shared memory, a
 constexpr int kLinkBytes = 256 << 10;
 constexpr int kLeastLinkBlocks = 8;
 constexpr int kMostLinkBlocks = 32;
+// How rows are run, in the order of the table: by their chunks, most first, then small ones by what their lanes hold.
+constexpr int kSmallKinds = 11;
+constexpr int kKinds = kBatchChunks + 1 + kSmallKinds;
+
+// The lanes and vectors per lane of small rows of each kind.
+struct SmallKind {
+  std::uint8_t lanes;
+  std::uint8_t slots;
+};
+constexpr SmallKind kSmall[kSmallKinds] = {{32, 8}, {32, 4}, {32, 2}, {16, 4}, {16, 2}, {8, 4},
+                                           {8, 2},  {4, 4},  {4, 2},  {2, 2},  {1, 2}};
+
+int KindOf(std::int64_t cols, int bytes) {
+  if (cols > SmallColumns(bytes)) {
+    return kBatchChunks - static_cast<int>(DivideUp(cols, ChunkColumns(bytes)));
+  }
+  const std::int64_t vectors = DivideUp(cols, VectorElements(bytes));
+  const int lanes = RowLanes(cols, bytes);
+  int kind = 0;
+  while (kSmall[kind].lanes > lanes) ++kind;
+  while (kind + 1 < kSmallKinds && kSmall[kind + 1].lanes == lanes && vectors <= kSmall[kind + 1].slots * lanes) ++kind;
+  return kBatchChunks + 1 + kind;
+}
+
+// Small rows of two chunks go through shared memory as large ones do.
+constexpr int kDoubleKind = kBatchChunks + 1;
+
+bool IsSmall(int kind) { return kind > kDoubleKind; }
+int ChunksOf(int kind) { return kind == kDoubleKind ? 2 : kBatchChunks - kind; }
+
 constexpr int kLists = 2 * kBatchScales;  // of rows of one operation and scale, as all of a unit's are
 constexpr int kBuckets = kKinds * kLists;
-// Large rows of their own that fill all blocks so many times keep their order.
-constexpr int kManyRounds = 4;
 
 // Sorts and cuts one batch.
 class Planner {
@@ -68,7 +94,6 @@ class Planner {
     }
     if (extra_count_ > kInlineExtras) p.extras = extras_ = TakeFar<BatchExtra>(extra_count_);
     PlanSizes();
-    if (singles_ != nullptr) PlanOrder();
     std::uint32_t next = 0;
     for (std::uint32_t& bucket : counts_) {
       const std::uint32_t size = bucket;
@@ -79,11 +104,7 @@ class Planner {
     for (std::int64_t i = 0; i < count; ++i) {
       const Segment& s = segments[i];
       if (IsEmpty(s)) continue;
-      int kind = KindOf(s.cols, bytes_);
-      if (keeps_order_ && IsChunk(kind)) kind = kOneChunk;
-      const std::size_t bucket = Bucket(kind, s, ScaleIndex(s.scale));
-      std::uint32_t place = counts_[bucket]++;
-      if (keeps_order_ && kind < kBatchChunks) place = ordered_ends_[OrderedList(ChunksOf(kind), bucket % kLists)]++;
+      const std::uint32_t place = counts_[Bucket(KindOf(s.cols, bytes_), s, ScaleIndex(s.scale))]++;
       if (singles_ != nullptr) {
         singles_[place] = ToSingle(s);
       } else {
@@ -103,10 +124,6 @@ class Planner {
     }
     p.cluster_units = cluster_units_;
     p.unit_count = unit_count_;
-    const std::uint32_t alone_units = unit_count_ - cluster_units_;
-    if (p.units != nullptr && small_units_ > 0 && small_units_ < alone_units) {
-      places_.emplace(cluster_units_, alone_units, small_units_, static_cast<std::uint32_t>(ResidentBlocks()));
-    }
     CutAll();
     return true;
   }
@@ -153,9 +170,8 @@ class Planner {
 
   static std::size_t Bucket(int kind, const Segment& s, int scale) {
     const int log = s.operation == Operation::kLogSoftmax ? 1 : 0;
-    return BucketOf(kind, static_cast<std::size_t>(log * kBatchScales + scale));
+    return static_cast<std::size_t>(kind * kLists + log * kBatchScales + scale);
   }
-  static std::size_t BucketOf(int kind, std::size_t list) { return static_cast<std::size_t>(kind * kLists) + list; }
 
   void Tally(int kind, const Segment& s) {
     ++segments_;
@@ -171,7 +187,6 @@ class Planner {
     }
     const int chunks = ChunksOf(kind);
     widest_ = std::max(widest_, chunks);
-    large_chunks_ += s.outer * chunks;
     if (chunks > most_unit_chunks_) return;
     alone_chunks_ += s.outer * chunks;
     alone_rows_[static_cast<std::size_t>(chunks)] += s.outer;
@@ -251,71 +266,13 @@ class Planner {
     return units;
   }
 
-  // Of many large rows of their own those that are near each other in memory are run at about the same time: in order
-  // they were 1 to 4 % faster than sorted. Small rows of one warp are run with them, as chunks: in units of their own
-  // they are read one after another. The table has those of clusters, then the others, each as one list after another.
-  void PlanOrder() {
-    keeps_order_ = large_chunks_ >= std::int64_t{kManyRounds} * ResidentBlocks() * most_unit_chunks_;
-    if (!keeps_order_) return;
-    for (int kind = kDoubleKind + 1; IsChunk(kind); ++kind) {
-      for (std::size_t list = 0; list < kLists; ++list) {
-        counts_[BucketOf(kOneChunk, list)] += std::exchange(counts_[BucketOf(kind, list)], 0);
-      }
-    }
-    std::array<std::uint32_t, 2 * kLists> sizes = {};
-    for (int chunks = 1; chunks <= widest_; ++chunks) {
-      for (std::size_t list = 0; list < kLists; ++list) {
-        sizes[OrderedList(chunks, list)] += counts_[BucketOf(kBatchChunks - chunks, list)];
-      }
-    }
-    std::uint32_t next = 0;
-    for (std::size_t i = 0; i < sizes.size(); ++i) {
-      ordered_ends_[i] = next;
-      next += sizes[i];
-    }
-  }
-  std::size_t OrderedList(int chunks, std::size_t list) const {
-    return chunks > most_unit_chunks_ ? list : kLists + list;
-  }
-
-  // Cuts these lists into units, each as many neighbouring rows as it has room for.
-  void CutOrdered(std::uint32_t* row) {
-    for (std::size_t i = 0; i < ordered_ends_.size(); ++i) {
-      BatchUnit unit = {};
-      unit.scale = static_cast<std::uint8_t>(i % kBatchScales);
-      unit.log = static_cast<std::uint8_t>(i / kBatchScales % 2);
-      const bool is_cluster = i < kLists;
-      while (*row < ordered_ends_[i]) CutOrderedUnit(ordered_ends_[i], is_cluster, unit, row);
-    }
-  }
-  void CutOrderedUnit(std::uint32_t end, bool is_cluster, BatchUnit unit, std::uint32_t* row) {
-    const int room = is_cluster ? plan_.params.cluster_blocks * most_unit_chunks_ : unit_chunks_;
-    unit.first_segment = unit.first_row = *row;
-    int chunks = 0;
-    for (; *row < end && unit.rows < kUnitSegments; ++*row) {
-      const int more = ChunksAt(*row);
-      if (unit.rows > 0 && chunks + more > room) break;
-      chunks += more;
-      ++unit.rows;
-    }
-    unit.segments = static_cast<std::uint8_t>(unit.rows);
-    AddUnit(unit, static_cast<int>(DivideUp(std::min(chunks, most_unit_chunks_), kBlockWarps)), false, is_cluster);
-  }
-  int ChunksAt(std::uint32_t place) const {
-    const BatchSingle& s = singles_[place];
-    const std::uint64_t cols = s.input >> kAddressBits | s.output >> kAddressBits << 16;
-    return static_cast<int>(DivideUp(static_cast<std::int64_t>(cols), ChunkColumns(bytes_)));
-  }
-
   // Walks the sorted table: counts the units and, once they have a place, writes them.
   void CutAll() {
     unit_count_ = 0;
     cluster_units_ = 0;
-    small_units_ = 0;
     most_pieces_ = 0;
     std::uint32_t row = 0;
-    if (keeps_order_) CutOrdered(&row);
-    std::uint32_t at = row;
+    std::uint32_t at = 0;
     std::size_t bucket = 0;
     while (at < segments_) {
       while (counts_[bucket] <= at) ++bucket;  // counts_ are the buckets' ends now
@@ -387,34 +344,16 @@ class Planner {
   }
 
   void Add(const BatchUnit& unit, int kind) {
-    const bool small = IsSmall(kind);
-    if (small) {
-      AddUnit(unit, 0, true, false);
-      return;
-    }
+    if (units_ != nullptr) units_[unit_count_] = unit;
+    ++unit_count_;
+    if (IsSmall(kind)) return;
     const int chunks = ChunksOf(kind);
+    cluster_units_ += chunks > most_unit_chunks_ ? 1 : 0;
     // Of large rows the warps share all pieces, of double ones the rows.
     const std::int64_t pieces = kind == kDoubleKind
                                     ? DivideUp(unit.rows, kBlockWarps) * chunks
                                     : DivideUp(std::min(chunks * unit.rows, most_unit_chunks_), kBlockWarps);
-    // Beside rows in order those of two chunks are spread, too.
-    const bool is_spread = keeps_order_ && kind == kDoubleKind;
-    AddUnit(unit, static_cast<int>(pieces), is_spread, chunks > most_unit_chunks_);
-  }
-
-  // `pieces`: that a warp has room for.
-  void AddUnit(const BatchUnit& unit, int pieces, bool is_spread, bool is_cluster) {
-    if (units_ != nullptr) units_[PlaceOf(is_spread)] = unit;
-    ++unit_count_;
-    small_units_ += is_spread ? 1 : 0;
-    cluster_units_ += is_cluster ? 1 : 0;
-    most_pieces_ = std::max(most_pieces_, pieces);
-  }
-
-  // Where the next unit goes.
-  std::uint32_t PlaceOf(bool is_spread) {
-    if (!places_ || unit_count_ < plan_.params.cluster_units) return unit_count_;
-    return is_spread ? places_->NextSmall() : places_->NextOther();
+    most_pieces_ = std::max(most_pieces_, static_cast<int>(pieces));
   }
 
   const DataType type_;
@@ -436,13 +375,8 @@ class Planner {
   std::int64_t small_lanes_ = 0;                               // that small rows take
   std::int64_t alone_chunks_ = 0;                              // of large rows that take no cluster
   std::array<std::int64_t, kUnitChunks + 1> alone_rows_ = {};  // the same rows, by their chunks
-  std::int64_t large_chunks_ = 0;                              // of all large rows
   int widest_ = 0;                                             // row, in chunks
   int step_bytes_ = kLinkBytes / kLeastLinkBlocks;  // that a block has on their way, of the rows with the fewest
-
-  // Of many large rows of their own (PlanOrder).
-  bool keeps_order_ = false;
-  std::array<std::uint32_t, 2 * kLists> ordered_ends_ = {};  // in the table, at first the beginnings
 
   // Of the units.
   BatchSegment* table_ = nullptr;
@@ -452,8 +386,6 @@ class Planner {
   std::byte* far_ = nullptr;    // what is left of the scratch
   std::uint32_t unit_count_ = 0;
   std::uint32_t cluster_units_ = 0;
-  std::uint32_t small_units_ = 0;
-  std::optional<UnitPlaces> places_;  // if small ones are spread
   int unit_chunks_ = 0;
   int small_steps_each_ = 0;
   int most_pieces_ = 0;  // of a unit, for a warp

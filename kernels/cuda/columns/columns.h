@@ -6,8 +6,6 @@
 
 #include "kernels/cuda/core/scale.h"
 #include "kernels/cuda/core/work.h"
-#include "kernels/cuda/device.h"
-#include "kernels/cuda/registry.h"
 
 // One segment over another axis (inner > 1). A block, or a cluster, takes a strip: some
 // neighbouring inner elements with all their columns. The strip's columns are cut into parts, which is what the
@@ -105,28 +103,5 @@ struct ColumnParams {
   std::int32_t output_bytes;  // of an element
   DataType output_type;
 };
-
-struct ColumnPlan {
-  bool possible = false;
-  bool mixed = false;    // the results are of another type
-  bool vectors = false;  // units are 16-byte vectors
-  ColumnMode mode = ColumnMode::kSmall;
-  int few = -1;  // which of kFewColumns, if any: such plans have no other parameters than segment, scales and strips
-  std::int64_t blocks = 0;
-  int threads = kBlockThreads;
-  int cluster_blocks = 1;
-  int dynamic_bytes = 0;
-  ColumnParams params;
-
-  Room room() const { return few >= 0 ? Room::kColumnFew : Room::kColumns; }
-  int size() const { return few >= 0 ? few : static_cast<int>(mode); }
-  int form() const { return FormOf(!vectors, params.segment.log != 0, mixed); }
-};
-
-ColumnPlan PlanColumns(DataType type, DataType output_type, const Segment& segment, const Completion& completion,
-                       const Device& device);
-
-// Lets the blocks of a plan ask for their input before their turn, as PlanAhead() of rows/matrix.h does.
-void PlanAhead(DataType type, ColumnPlan* plan);
 
 }  // namespace softmax::kernels::cuda

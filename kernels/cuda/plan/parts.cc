@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/core/divisor.h"
 #include "kernels/cuda/large_rows/bulk.h"
+#include "kernels/cuda/plan/rows.h"
 
 namespace softmax::kernels::cuda {
 namespace {
@@ -37,34 +38,6 @@ int BulkBlocks(const MatrixParams& p, int row_bytes, int bytes, const Device& de
   const int even = kBulkWarps / static_cast<int>(DivideUp(kBulkWarps, blocks));
   const int least_bytes = all.most * 1024 / 100 * 78;
   return even * row_bytes >= least_bytes ? even : blocks;
-}
-
-// Whether blocks, or warps, fill the places that each multiprocessor has for them.
-bool FillPlaces(std::int64_t count, int places, const Device& device) {
-  return count >= std::int64_t{places} * device.multiprocessors;
-}
-
-// Warps of each block of a cluster that takes a chunk with each warp. Of rows of up to 64 chunks the number that leaves
-// the fewest warps idle, of wider ones what the largest cluster asks for. 0: too many would be idle.
-int WarpsOfCluster(int bytes, const MatrixParams& p, const Device& device) {
-  constexpr int kUsual = 8;
-  int warps = 0;
-  int idle = p.chunks;
-  if (p.chunks <= kUsual * kMaxClusterBlocks) {
-    for (int w = kUsual; w >= 5; --w) {
-      const auto blocks = static_cast<int>(DivideUp(p.chunks, w));
-      if (blocks > kMaxClusterBlocks || blocks * w - p.chunks >= idle) continue;
-      warps = w;
-      idle = blocks * w - p.chunks;
-    }
-    return bytes == 4 || 16 * idle <= p.chunks ? warps : 0;
-  }
-  // 16-bit rows of so many chunks would fold too many statistics in each warp.
-  if (bytes == 2 || device.cluster_blocks < kLargeClusterBlocks) return 0;
-  warps = static_cast<int>(DivideUp(p.chunks, kLargeClusterBlocks));
-  idle = kLargeClusterBlocks * warps - p.chunks;
-  if (p.log && (warps < kUsual || 16 * idle > p.chunks)) return 0;
-  return warps <= ClusterWarps(bytes, p.log) ? warps : 0;
 }
 
 // Whether aligned fp32 rows go in parts: those of so many chunks that a cluster with a warp for each leaves places of
@@ -119,49 +92,30 @@ Parts HalfParts(const MatrixParams& p, bool skew, const Device& device) {
 
 }  // namespace
 
-bool PlanBulk(int bytes, const Device& device, MatrixPlan* plan) {
+bool PlanBulk(const Device& device, MatrixPlan* plan) {
   MatrixParams& p = plan->params;
+  if (!device.clusters) return false;
+  const int bytes = plan->bytes();
   const auto slots = static_cast<int>(DivideUp(p.cols, 32 * VectorElements(bytes)));
-  const bool takes = plan->skew || bytes == 8 || plan->mixed;
-  if (!device.clusters || !takes || p.chunks > BulkChunks(bytes)) return false;
   p.warp_vectors = PaddedSlots(slots) * 32 + kEdgeVectors;
   const int row_bytes = p.warp_vectors * kVectorBytes;
   const int blocks = BulkBlocks(p, row_bytes, bytes, device);
-  if (!plan->mixed && 4 * p.rows < std::int64_t{3} * blocks * device.multiprocessors) return false;
+  if (!plan->mixed && !AreMany(4 * p.rows, 3 * blocks, device)) return false;
   p.warps = kBulkWarps / blocks;
-  plan->room = Room::kBulk;
   plan->threads = 32 * p.warps;
   plan->blocks = p.rows;
   // Behind the row what lies apart of it.
-  const int needed = row_bytes + (HasApart(bytes, true) ? p.chunks * kChunkSlots * kVectorBytes : 0);
-  plan->dynamic_bytes = needed;
-  if (blocks * p.warps < kBulkWarps) {
-    // So much that no more blocks fit. The system takes 1 KB of each.
-    constexpr int kSystemBytes = 1024;
-    const int share = (device.shared_bytes + kSystemBytes) / blocks - kSystemBytes - BulkTableBytes(bytes);
-    plan->dynamic_bytes = std::max(needed, share / kVectorBytes * kVectorBytes);
+  plan->dynamic_bytes = row_bytes + (HasApart(bytes, true) ? p.chunks * kChunkSlots * kVectorBytes : 0);
+  if (blocks * p.warps < kBulkWarps) {  // so much that no more blocks fit
+    plan->dynamic_bytes = std::max(plan->dynamic_bytes, ShareOf(device, blocks, BulkTableBytes(bytes)));
   }
   return true;
 }
 
-bool PlanCluster(int bytes, const Device& device, MatrixPlan* plan) {
+bool PlanParts(const Device& device, MatrixPlan* plan) {
   MatrixParams& p = plan->params;
-  if (device.cluster_blocks == 1 || bytes == 8 || plan->skew || p.cols % VectorElements(bytes) != 0) return false;
-  constexpr int kPlaces = 40;
-  if (p.chunks <= 2 * kBlockWarps || !FillPlaces(p.rows * p.chunks, kPlaces, device)) return false;
-  const int warps = WarpsOfCluster(bytes, p, device);
-  if (warps == 0) return false;
-  p.warps = warps;
-  p.cluster_blocks = static_cast<int>(DivideUp(p.chunks, warps));
-  plan->room = Room::kCluster;
-  plan->threads = 32 * warps;
-  plan->blocks = p.rows * p.cluster_blocks;
-  return true;
-}
-
-bool PlanParts(int bytes, const Device& device, MatrixPlan* plan) {
-  MatrixParams& p = plan->params;
-  if (device.cluster_blocks == 1 || bytes == 8) return false;
+  const int bytes = plan->bytes();
+  if (device.cluster_blocks == 1) return false;
   if (bytes == 4 && !plan->skew && !plan->mixed && !SuitsParts(p, plan->lines)) return false;
   const bool skew = plan->skew || bytes == 4 || plan->mixed;
   const Parts parts = bytes == 4 ? FloatParts(p, device) : HalfParts(p, skew, device);
@@ -169,22 +123,17 @@ bool PlanParts(int bytes, const Device& device, MatrixPlan* plan) {
   const auto chunks = static_cast<int>(DivideUp(p.chunks, parts.blocks));
   if (chunks > PartChunks(bytes, plan->mixed)) return false;
   p.slice_bytes = (chunks * kChunkSlots * 32 + kEdgeVectors + 1) * kVectorBytes;
-  // So much for each block that no more fit. The system takes 1 KB of each.
-  constexpr int kSystemBytes = 1024;
-  const int table_bytes = PartTableBytes(bytes, skew);
-  const auto share = [&](int fit) {
-    return ((device.shared_bytes + kSystemBytes) / fit - kSystemBytes - table_bytes) / kVectorBytes * kVectorBytes;
-  };
+  // So much for each block that no more fit.
+  const auto share = [&](int fit) { return ShareOf(device, fit, PartTableBytes(bytes, skew)); };
   const int needed = p.slice_bytes + p.chunks * 8;
   int fit = needed > share(parts.fit) ? parts.fit - 1 : parts.fit;
   while (plan->mixed && needed > share(fit)) --fit;
   // Aligned rows gain only where there are many rounds of blocks.
   const int rounds = skew || parts.blocks > kMaxClusterBlocks ? 1 : 8;
   if (needed > share(fit)) return false;
-  if (!plan->mixed && !FillPlaces(p.rows * parts.blocks, rounds * fit, device)) return false;
+  if (!plan->mixed && !AreMany(p.rows * parts.blocks, rounds * fit, device)) return false;
   p.cluster_blocks = parts.blocks;
   p.warps = fit == 6 ? 4 : PartWarps(bytes);
-  plan->room = Room::kParts;
   plan->threads = 32 * p.warps;
   plan->blocks = p.rows * parts.blocks;
   plan->dynamic_bytes = share(fit);

@@ -1,7 +1,9 @@
+#include "kernels/cuda/small_rows/tile.h"
+
 #include <algorithm>
 
 #include "kernels/cuda/core/divisor.h"
-#include "kernels/cuda/small_rows/tile.h"
+#include "kernels/cuda/plan/rows.h"
 
 namespace softmax::kernels::cuda {
 namespace {
@@ -15,7 +17,6 @@ void SetTiles(int rows, int pitch, int number_bytes, MatrixPlan* plan) {
   const auto vectors = [rows](int row_bytes) { return static_cast<int>(DivideUp(rows * row_bytes, kVectorBytes)); };
   MatrixParams& p = plan->params;
   p.rows_per_block = rows;
-  plan->room = Room::kTile;
   plan->dynamic_bytes = (vectors(pitch) + vectors(number_bytes)) * kVectorBytes;
   plan->blocks = DivideUp(p.rows, rows);
 }
@@ -136,9 +137,9 @@ bool PlanShared(int bytes, const Device& device, MatrixPlan* plan) {
 
 }  // namespace
 
-bool PlanTile(int bytes, const Device& device, MatrixPlan* plan) {
-  const MatrixParams& p = plan->params;
-  if (bytes == 8 || p.cols > MostTileColumns(bytes)) return false;
+bool PlanTile(const Device& device, MatrixPlan* plan) {
+  const int bytes = plan->bytes();
+  if (plan->params.cols > MostTileColumns(bytes)) return false;
   return PlanShared(bytes, device, plan) || PlanAlone(bytes, device, plan);
 }
 

@@ -2,17 +2,17 @@
 #include <limits>
 
 #include "kernels/cuda/core/divisor.h"
-#include "kernels/cuda/large_rows/bulk.h"
+#include "kernels/cuda/plan/rows.h"
 
 namespace softmax::kernels::cuda {
 namespace {
 
-// Blocks of a plan's kernel that the device holds at a time.
-int ResidentBlocks(DataType type, const MatrixPlan& plan, const Device& device) {
-  int blocks = 0;
-  const cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-      &blocks, KernelOf(type, plan.room, plan.size, plan.form()), plan.threads, plan.dynamic_bytes);
-  return error == cudaSuccess ? blocks * device.multiprocessors : 0;
+// Blocks of the kernel that a multiprocessor holds at a time, as its registers and its tables in shared memory allow.
+int ResidentBlocks(const MatrixPlan& plan, const Device& device) {
+  constexpr int kMost = 3;
+  constexpr int kTableBytes = 10 * 1024 + 256;  // with what the system takes
+  constexpr int kReservedBytes = 2048;          // that Device::shared_bytes leaves out
+  return std::min(kMost, (device.shared_bytes + kReservedBytes) / (plan.dynamic_bytes + kTableBytes));
 }
 
 // Chunks of a row that a block of the wide kernel takes: a group, or where chunks are told one by one, few enough that
@@ -28,49 +28,45 @@ int PartChunks(const MatrixParams& p, const Device& device) {
 
 // Parts that are read at a time: more and the blocks fall into step, fewer and the memory waits; and it says how far
 // ahead they are brought into the L2. As measured on an H100; with faster memory 16-bit groups were not.
-int PartWindow(DataType type, const MatrixPlan& plan, int resident, const Device& device) {
+int PartWindow(const MatrixPlan& plan, int resident, const Device& device) {
   if (plan.params.block_groups > 1) return std::max(1, resident / 3);
-  const bool is_long = SizeOf(type) == 2 && !device.fast_memory;
+  const bool is_long = plan.bytes() == 2 && !device.fast_memory;
   return std::max(1, is_long ? resident * 5 / 6 : resident * 2 / 3);
 }
 
 // Rows that the table in the workspace holds.
-int TableRows(DataType type, const MatrixParams& p) {
+int TableRows(int bytes, const MatrixParams& p) {
   const int entries = p.chunks <= kFlatChunks ? p.chunks : p.groups;
   constexpr std::int64_t kTableBytes = std::int64_t{kSoftmaxWorkspaceBytes} - kWorkspaceTable * 4;
-  const std::int64_t rows = kTableBytes / (entries * (type == DataType::kFloat64 ? 32 : 16));
+  const std::int64_t rows = kTableBytes / (entries * (bytes == 8 ? 32 : 16));
   return static_cast<int>(std::min({p.rows, rows, std::int64_t{kMaxTableRows}}));
 }
 
 }  // namespace
 
-int SliceVectors(int chunks, const MatrixPlan& plan) {
-  return chunks * kChunkSlots * 32 + (plan.lines ? 0 : kEdgeVectors);
-}
-
-void PlanWide(DataType type, const Device& device, MatrixPlan* plan) {
+bool PlanWide(const Device& device, MatrixPlan* plan) {
   MatrixParams& p = plan->params;
-  if (p.completion.workspace == nullptr) return;
+  // Clusters hold the others.
+  if (p.completion.workspace == nullptr || (p.chunks <= kFlatChunks && device.cluster_blocks > 1)) return false;
   p.block_chunks = PartChunks(p, device);
   p.warp_vectors = SliceVectors(static_cast<int>(DivideUp(p.block_chunks, kBlockWarps)), *plan);
   plan->dynamic_bytes = kBlockWarps * p.warp_vectors * kVectorBytes;
   p.warp_chunks = p.block_chunks / kBlockWarps;
   p.warps = p.block_chunks % kBlockWarps;
   p.groups = static_cast<int>(DivideUp(p.chunks, p.block_chunks));
-  plan->room = Room::kWide;
-  const std::int64_t resident = ResidentBlocks(type, *plan, device);
-  p.block_groups = resident == 0 ? 1 : static_cast<int>(DivideUp(p.groups, resident));
+  const std::int64_t resident = std::int64_t{ResidentBlocks(*plan, device)} * device.multiprocessors;
+  if (resident == 0) return false;
+  p.block_groups = static_cast<int>(DivideUp(p.groups, resident));
   // A row that took most blocks would leave too few to read the next one meanwhile.
   const bool takes_most = 2 * p.groups > resident && p.groups * p.rows > resident;
   if (takes_most) p.block_groups = std::max(2, p.block_groups);
   p.row_blocks = static_cast<int>(DivideUp(p.groups, p.block_groups));
   p.by_row_blocks = ExactDivisor(p.row_blocks);
-  p.table_rows = TableRows(type, p);
+  p.table_rows = TableRows(plan->bytes(), p);
   p.by_table_rows = ExactDivisor(p.table_rows);
   plan->blocks = std::min(resident, p.rows * p.row_blocks);
-  p.part_window = PartWindow(type, *plan, static_cast<int>(resident), device);
-  const bool fits = plan->blocks >= p.row_blocks && p.rows <= std::numeric_limits<int>::max() / p.row_blocks;
-  if (!fits) plan->room = Room::kNone;
+  p.part_window = PartWindow(*plan, static_cast<int>(resident), device);
+  return plan->blocks >= p.row_blocks && p.rows <= std::numeric_limits<int>::max() / p.row_blocks;
 }
 
 }  // namespace softmax::kernels::cuda

@@ -1,4 +1,4 @@
-#include "kernels/cuda/columns/plan.h"
+#include "kernels/cuda/plan/columns.h"
 
 #include <algorithm>
 #include <limits>
