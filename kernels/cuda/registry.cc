@@ -8,10 +8,7 @@ namespace softmax::kernels::cuda {
 // Each has one source, which the build compiles for every type of input (core/instance.h).
 #define SOFTMAX_UNITS_OF(type)                        \
   const std::vector<Kernel>& type##SmallRowKernels(); \
-  const std::vector<Kernel>& type##TileKernels();     \
-  const std::vector<Kernel>& type##ChunkKernels();    \
   const std::vector<Kernel>& type##LargeRowKernels(); \
-  const std::vector<Kernel>& type##BulkKernels();     \
   const std::vector<Kernel>& type##ColumnKernels();   \
   const std::vector<Kernel>& type##BatchKernels();    \
   const std::vector<Kernel>& type##GeneralKernels();  \
@@ -51,12 +48,11 @@ class Registry {
 };
 
 const Registry& RegistryOf(DataType type) {
-#define SOFTMAX_REGISTRY(type)                                                                                 \
-  {                                                                                                            \
-    static const Registry registry({&type##SmallRowKernels(), &type##TileKernels(), &type##ChunkKernels(),     \
-                                    &type##LargeRowKernels(), &type##BulkKernels(), &type##ColumnKernels(),    \
-                                    &type##BatchKernels(), &type##GeneralKernels(), &type##SummaryKernels()}); \
-    return registry;                                                                                           \
+#define SOFTMAX_REGISTRY(type)                                                                                  \
+  {                                                                                                             \
+    static const Registry registry({&type##SmallRowKernels(), &type##LargeRowKernels(), &type##ColumnKernels(), \
+                                    &type##BatchKernels(), &type##GeneralKernels(), &type##SummaryKernels()});  \
+    return registry;                                                                                            \
   }
   switch (type) {
     case DataType::kFloat16:

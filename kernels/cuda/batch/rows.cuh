@@ -3,19 +3,19 @@
 #include "kernels/cuda/batch/batch.h"
 #include "kernels/cuda/batch/exchange.cuh"
 #include "kernels/cuda/batch/row.cuh"
-#include "kernels/cuda/batch/slice.cuh"
 #include "kernels/cuda/blocks/ahead.cuh"
 #include "kernels/cuda/blocks/bulk.cuh"
+#include "kernels/cuda/blocks/slice.cuh"
 #include "kernels/cuda/blocks/team.cuh"
-#include "kernels/cuda/small_rows/small.cuh"
 
 // The kernel for batches (batch/batch.h). Small rows go through registers, a group of lanes each; the chunks of large
 // ones go through shared memory, dealt out evenly to the warps of the block or cluster.
 namespace softmax::kernels::cuda {
 
-template <typename In, bool kSkew, bool kLog, bool kMixed, int kSlots>
+template <typename In, bool kSkew, bool kMixed, int kSlots>
 __device__ __forceinline__ void RunSmallUnit(const BatchUnit& unit, const UnitRows<In>& rows,
                                              const Scale<ComputeOf<In>>& scale) {
+  const bool log = unit.log != 0;
   const Lanes lanes{static_cast<int>(threadIdx.x) & (unit.lanes - 1), unit.lanes};
   const int groups = kBatchThreads / unit.lanes;
   for (int first = 0; first < unit.rows; first += groups) {
@@ -26,10 +26,11 @@ __device__ __forceinline__ void RunSmallUnit(const BatchUnit& unit, const UnitRo
     const int valid = active ? static_cast<int>(row.valid) : 0;
     RowPart<In, kSlots, kSkew> part;
     part.Load(part.PlaceOf(row.input, valid, row.around, lanes), lanes);
-    const auto stats = part.template FirstStats<kSlots, kSlots <= 2>(kLog ? valid : kManyColumns, lanes, scale);
+    const auto stats =
+        part.template FirstStats<kSlots, (kMixed || kSlots <= 2)>(log ? valid : kManyColumns, lanes, scale);
     part.Forget();
     if (!kMixed && !active) continue;
-    const Normalizer<ComputeOf<In>> normalize(scale, stats, kLog, valid == 0);
+    const Normalizer<ComputeOf<In>> normalize(scale, stats, log, valid == 0);
     ForRowOutput<In, kMixed>(rows.output_type(), row, [&](auto* output) {
       if constexpr (kMixed) {
         part.template StoreMixed<false>(output, active ? static_cast<int>(row.cols) : 0, valid, true, lanes, normalize);
@@ -41,9 +42,9 @@ __device__ __forceinline__ void RunSmallUnit(const BatchUnit& unit, const UnitRo
 }
 
 // Stores the results of a row from `column` on, of which the slice has the first.
-template <typename In, bool kMixed, typename Slice>
-__device__ __forceinline__ void StoreSlice(const Slice& slice, DataType type, const BatchRow<In>& row,
-                                           std::int64_t column, const Normalizer<ComputeOf<In>>& normalize) {
+template <typename In, bool kMixed, typename S>
+__device__ __forceinline__ void StoreSlice(const S& slice, DataType type, const BatchRow<In>& row, std::int64_t column,
+                                           const Normalizer<ComputeOf<In>>& normalize) {
   ForRowOutput<In, kMixed>(type, row, [&](auto* output) {
     if constexpr (kMixed) {
       slice.StoreMixed(output + column, row.cols - column, row.valid - column, column == 0, normalize);
@@ -55,10 +56,10 @@ __device__ __forceinline__ void StoreSlice(const Slice& slice, DataType type, co
 
 // Small rows that are two chunks wide: a warp each, through shared memory, as registers would not hold them. `mine`:
 // the warp's part of it. Calls middle() between the copies and what they are for.
-template <typename In, bool kSkew, bool kLog, bool kMixed, typename F>
-__device__ __forceinline__ void RunDoubleUnit(const UnitRows<In>& rows, uint4* mine, const Scale<ComputeOf<In>>& scale,
-                                              F middle) {
-  using Row = BatchSlice<In, kSkew, kLog>;
+template <typename In, bool kSkew, bool kMixed, typename F>
+__device__ __forceinline__ void RunDoubleUnit(bool log, const UnitRows<In>& rows, uint4* mine,
+                                              const Scale<ComputeOf<In>>& scale, F middle) {
+  using Row = Slice<In, kSkew>;
   constexpr int kChunks = 2;
   const auto for_rows = [&](auto f) {
     uint4* place = mine;
@@ -72,24 +73,24 @@ __device__ __forceinline__ void RunDoubleUnit(const UnitRows<In>& rows, uint4* m
   for_rows([&](const BatchRow<In>& row, const Row& slice) { slice.Start(row.input, row.around); });
   middle();
   for_rows([&](const BatchRow<In>& row, const Row& slice) {
-    const auto stats = slice.template RowStats<kChunks * kChunkSlots>(row.valid, scale);
-    const Normalizer<ComputeOf<In>> normalize(scale, stats, kLog, row.valid == 0);
+    const auto stats = slice.template RowStats<kChunks * kChunkSlots>(log ? row.valid : kManyColumns, scale);
+    const Normalizer<ComputeOf<In>> normalize(scale, stats, log, row.valid == 0);
     StoreSlice<In, kMixed>(slice, rows.output_type(), row, 0, normalize);
   });
 }
 
 // Large rows: one chunk is a piece. Lane r of every warp knows row r of the unit.
-template <typename In, bool kSkew, bool kLog, bool kMixed>
+template <typename In, bool kSkew, bool kMixed>
 class LargeUnit {
  public:
   using C = ComputeOf<In>;
-  using Pieces = BatchSlice<In, kSkew, kLog>;
+  using Pieces = Slice<In, kSkew>;
 
   // `table`: statistics of the rows' chunks, one after another. A cluster's blocks hold equal parts of one row. `mine`:
   // the warp's part of shared memory.
-  __device__ __forceinline__ LargeUnit(const UnitRows<In>& rows, Team team, const BatchExchange& exchange, int turn,
-                                       Stats<C>* table, uint4* mine)
-      : rows_(rows), exchange_(exchange), turn_(turn), table_(table), mine_(mine) {
+  __device__ __forceinline__ LargeUnit(bool log, const UnitRows<In>& rows, Team team, const BatchExchange& exchange,
+                                       int turn, Stats<C>* table, uint4* mine)
+      : log_(log), rows_(rows), exchange_(exchange), turn_(turn), table_(table), mine_(mine) {
     const bool is_one = rows.count() == 1;
     const int row = is_one ? 0 : lane_;
     if (row < rows.count()) {
@@ -129,16 +130,16 @@ class LargeUnit {
     __pipeline_wait_prior(0);
     __syncwarp();  // the lanes copied for each other
     ForRuns([&](const Run& run, const BatchRow<In>& row) {
-      SliceOf(row, run).Reduce(run.column == 0 ? row.valid : kManyColumns, scale, [&](int k, const Stats<C>& stats) {
-        exchange_.Publish(turn_, table_ + run.piece + k, stats);
-      });
+      SliceOf(row, run).Reduce(
+          log_ && run.column == 0 ? row.valid : kManyColumns, scale,
+          [&](int k, const Stats<C>& stats) { exchange_.Publish(turn_, table_ + run.piece + k, stats); });
     });
     exchange_.Arrive(turn_);
     exchange_.Wait(turn_);
     middle();
     ForRuns([&](const Run& run, const BatchRow<In>& row) {
       const Stats<C> stats = FoldFlat(table_ + run.first, run.chunks, lane_, scale);
-      const Normalizer<C> normalize(scale, stats, kLog, row.valid == 0);
+      const Normalizer<C> normalize(scale, stats, log_, row.valid == 0);
       StoreSlice<In, kMixed>(SliceOf(row, run), rows_.output_type(), row, run.column, normalize);
     });
   }
@@ -176,6 +177,7 @@ class LargeUnit {
                   mine_ + (run.piece - first_) * kPieceVectors);
   }
 
+  const bool log_;
   const UnitRows<In>& rows_;
   const BatchExchange& exchange_;
   const int turn_;
@@ -247,11 +249,7 @@ class BatchRows {
         __pipeline_commit();
       };
       const UnitRows<In> rows(params_, unit, tables_.segments[static_cast<unsigned>(turn) % 3]);
-      if (unit.log != 0) {
-        RunUnit<true>(unit, rows, turn, team, exchange, fetch);
-      } else {
-        RunUnit<false>(unit, rows, turn, team, exchange, fetch);
-      }
+      RunUnit(unit, rows, turn, team, exchange, fetch);
       ++turn;
     }
   }
@@ -319,12 +317,13 @@ class BatchRows {
     if (index < count) Copy(is_far, from + index, reinterpret_cast<uint4*>(tables_.segments[third]) + index);
   }
 
-  template <bool kLog, typename F>
+  template <typename F>
   __device__ __forceinline__ void RunUnit(const BatchUnit& unit, const UnitRows<In>& rows, int turn, Team team,
                                           const BatchExchange& exchange, F fetch) const {
     const Scale<C>& scale = ScaleAt(unit.scale);
     if (unit.lanes == 0) {
-      const LargeUnit<In, kSkew, kLog, kMixed> large(rows, team, exchange, turn, tables_.stats[turn % 2], mine_);
+      const LargeUnit<In, kSkew, kMixed> large(unit.log != 0, rows, team, exchange, turn, tables_.stats[turn % 2],
+                                               mine_);
       large.Start();
       large.Finish(scale, fetch);
       return;
@@ -336,16 +335,18 @@ class BatchRows {
     };
     if constexpr (SmallSlots(sizeof(In)) > kChunkSlots) {
       if (unit.slots > kChunkSlots) {
-        RunDoubleUnit<In, kSkew, kLog, kMixed>(rows, mine_, scale, middle);
+        RunDoubleUnit<In, kSkew, kMixed>(unit.log != 0, rows, mine_, scale, middle);
         return;
       }
     }
     middle();
-    if (unit.slots <= 2) {
-      RunSmallUnit<In, kSkew, kLog, kMixed, 2>(unit, rows, scale);
-    } else {
-      RunSmallUnit<In, kSkew, kLog, kMixed, kChunkSlots>(unit, rows, scale);
+    if constexpr (!kMixed) {
+      if (unit.slots <= 2) {
+        RunSmallUnit<In, kSkew, kMixed, 2>(unit, rows, scale);
+        return;
+      }
     }
+    RunSmallUnit<In, kSkew, kMixed, kChunkSlots>(unit, rows, scale);
   }
 
   // Where the parameters are: registers are short.

@@ -67,13 +67,6 @@ __device__ __forceinline__ void StoreBulk(void* to, const void* shared, int byte
 #endif
 }
 
-// By one thread: starts to bring so many bytes into the L2.
-__device__ __forceinline__ void PrefetchBulk(const void* from, int bytes) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
-#endif
-}
-
 // Until the copies have read their shared memory, which may then be written again.
 __device__ __forceinline__ void WaitForBulkReads() {
 #if __CUDA_ARCH__ >= 900

@@ -16,9 +16,8 @@
 // divided, and took three times as long for the statistics after that.
 namespace softmax::kernels::cuda {
 
-// Of the parameters' `rows` the table holds `table_rows`; each is left `row_blocks` times. kQuick: places are found
-// with fewer instructions, but more registers.
-template <typename C, bool kQuick = false>
+// Of the parameters' `rows` the table holds `table_rows`; each is left `row_blocks` times.
+template <typename C>
 class GridTable {
  public:
   __device__ __forceinline__ explicit GridTable(const MatrixParams& params) : GridTable(params, NextTag(params)) {}
@@ -59,19 +58,6 @@ class GridTable {
       if (has_second) Take(got[1], to + i + threads);
     }
   }
-  // The tag that an entry has now, of any row, and whether it means that the row's has been there.
-  __device__ __forceinline__ std::uint32_t TagAt(int row, int entries, int index) const {
-    std::uint32_t tag = 0;
-    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];"
-                 : "=r"(tag)
-                 : "l"(reinterpret_cast<const std::uint32_t*>(EntryOf(row, entries, index)) + 1)
-                 : "memory");
-    return tag;
-  }
-  __device__ __forceinline__ bool IsPast(int row, std::uint32_t tag) const {
-    return static_cast<std::int32_t>(tag - TagOf(row)) >= 0;
-  }
-
   // By a whole warp, before the block publishes anything of the row.
   __device__ __forceinline__ void AwaitPlace(int row) const {
     if (row < params_.table_rows) return;
@@ -85,11 +71,6 @@ class GridTable {
   __device__ __forceinline__ void LeavePlace(int row) const {
     if (params_.rows <= params_.table_rows) return;
     asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(ReadersOf(row)) : "memory");
-  }
-
-  // By one thread: the next part that no block has. Every block begins with the part of its own number.
-  __device__ __forceinline__ int TakePart() const {
-    return static_cast<int>(gridDim.x + atomicAdd(params_.completion.workspace + kWorkspaceTaken, 1u));
   }
 
   // Instead of End() where a launch has one row in `table_rows` copies: by every block after it has seen all entries,
@@ -111,7 +92,6 @@ class GridTable {
       __threadfence();
       if (atomicAdd(workspace + kWorkspaceEnded, 1u) + 1 == gridDim.x) {
         workspace[kWorkspaceEnded] = 0;
-        workspace[kWorkspaceTaken] = 0;
         const int places = params.rows > params.table_rows ? params.table_rows : 0;
         for (int i = 0; i < places; ++i) workspace[kWorkspaceReaders + i] = 0;
         const std::uint32_t tag = *TagWord(params) + static_cast<std::uint32_t>(params.rows);
@@ -134,10 +114,7 @@ class GridTable {
   __device__ __forceinline__ static std::uint32_t* TagWord(const MatrixParams& params) {
     return params.completion.workspace + kWorkspaceTag;
   }
-  __device__ __forceinline__ int PlaceOf(int row) const {
-    if constexpr (kQuick) return params_.by_table_rows.Remainder(row);
-    return row % params_.table_rows;
-  }
+  __device__ __forceinline__ int PlaceOf(int row) const { return row % params_.table_rows; }
   __device__ __forceinline__ std::uint32_t* ReadersOf(int row) const {
     return params_.completion.workspace + kWorkspaceReaders + PlaceOf(row);
   }

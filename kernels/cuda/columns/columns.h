@@ -98,7 +98,6 @@ struct ColumnParams {
   std::int32_t rows_offset;
   bool grouped;               // the chunks are folded in groups
   bool dense;                 // outer blocks follow each other without gaps
-  bool early;                 // see columns/early.cuh
   std::int32_t ahead_bytes;   // of the input, which each block asks for before its turn: AskAhead()
   std::int32_t output_bytes;  // of an element
   DataType output_type;

@@ -3,12 +3,12 @@
 #include "kernels/cuda/blocks/again.cuh"
 #include "kernels/cuda/blocks/ahead.cuh"
 #include "kernels/cuda/blocks/bulk.cuh"
-#include "kernels/cuda/columns/copy.cuh"
 #include "kernels/cuda/columns/columns.h"
+#include "kernels/cuda/columns/copy.cuh"
 #include "kernels/cuda/columns/unit.cuh"
 
 // The kernel for rows of few columns over another axis: a thread has a unit of each column in registers. Neighbouring
-// threads have neighbouring units. Results are of the type that the launch names.
+// threads have neighbouring units. Results are of one of the types in ForUsualOutput().
 namespace softmax::kernels::cuda {
 
 template <typename In, int kColumns, int kUnit, bool kLog>
@@ -26,34 +26,21 @@ class ColumnFew {
 
   // The rows of the unit `unit` of the outer block `outer`.
   __device__ __forceinline__ void Run(unsigned outer, unsigned unit) {
-    if constexpr (kHasPlain) {
-      const bool done = columns_ == kColumns ? RunAs<true>(outer, unit) : RunAs<false>(outer, unit);
-      if (!done) RunSlowly();
-    } else {
-      RunAs<false>(outer, unit);
-    }
-  }
-
- private:
-  // kFull: there are as many columns as the kernel is for. False: RunSlowly() is needed.
-  template <bool kFull>
-  __device__ __forceinline__ bool RunAs(unsigned outer, unsigned unit) {
-    Load<kFull>(static_cast<const In*>(segment_.input) + outer * segment_.input_stride +
-                static_cast<std::int64_t>(unit) * kUnit);
+    Load(static_cast<const In*>(segment_.input) + outer * segment_.input_stride +
+         static_cast<std::int64_t>(unit) * kUnit);
     C max[kUnit];
     UnitMaximum<In, kUnit> maximum;
 #pragma unroll
     for (int c = 0; c < kColumns; ++c) maximum.Add(units_[c]);
     maximum.Get(max);
     if constexpr (kHasPlain) {
-      const bool plain = IsPlain<kFull>(max);
-      if (plain) RunPlain<kFull>(outer, unit, max);
-      if (plain || kFull || !kPrecise) return plain;
+      if (IsPlain(max)) return RunPlain(outer, unit, max);
+      if (!kPrecise) return RunSlowly();
     }
-    RunAny<kFull>(outer, unit, max);
-    return true;
+    RunAny(outer, unit, max);
   }
-  template <bool kFull>
+
+ private:
   __device__ __forceinline__ void RunAny(unsigned outer, unsigned unit, const C (&max)[kUnit]) {
     C from[kUnit];
     C factor[kUnit];
@@ -63,7 +50,7 @@ class ColumnFew {
 #pragma unroll
     for (int k = 0; k < kUnit; ++k) {
       Forget();
-      const bool precise = IsPrecise<kFull>();
+      const bool precise = IsPrecise();
       const Normalizer<C> row(scale_, precise ? PreciseRow(k, max[k]) : Row<false>(k, max[k]), kLog, false);
       from[k] = kLog && sizeof(In) == 2 ? row.max : kLog || sizeof(C) == 8 ? row.base.max_pre : Shift(row.base);
       base[k] = Base(row.base);
@@ -72,7 +59,7 @@ class ColumnFew {
       if constexpr (kLog && sizeof(In) == 4) terms[k] = LogTerms<C>(from[k], factor[k], low[k]);
     }
     const LogScale<C> log_scale(scale_);
-    Write<kFull>(outer, unit, [&](C(&x)[kUnit]) {
+    Write(outer, unit, [&](C(&x)[kUnit]) {
 #pragma unroll
       for (int k = 0; k < kUnit; ++k) {
         if constexpr (kLog && sizeof(In) == 4) {
@@ -95,24 +82,18 @@ class ColumnFew {
   static constexpr bool kHasPlain = sizeof(In) == 2;
   static_assert(kSlots * kLanes * kVector == kColumns, "the tree of a row");
 
-  // Whether the rows want the care of few columns. The kernels that have plain forms take their full ones apart.
-  template <bool kFull>
-  __device__ __forceinline__ bool IsPrecise() const {
-    static_assert(!kPrecise || kColumns == kPreciseColumns + 1, "those that are not full");
-    return kPrecise && !kFull && (kHasPlain || columns_ <= kPreciseColumns);
-  }
+  // Whether the rows want the care of few columns.
+  __device__ __forceinline__ bool IsPrecise() const { return kPrecise && columns_ <= kPreciseColumns; }
 
   // Whether the rows, of 16-bit elements, have their plain forms.
-  template <bool kFull>
   __device__ __forceinline__ bool IsPlain(const C (&max)[kUnit]) const {
-    bool plain = !kLog || (scale_.plain != 0 && !IsPrecise<kFull>());
+    bool plain = !kLog || (scale_.plain != 0 && !IsPrecise());
 #pragma unroll
     for (int k = 0; k < kUnit; ++k) {
       plain = plain && ExpBase<C>(max[k], scale_).IsPlain() && (!kLog || fabsf(max[k]) <= kMostPlain);
     }
     return plain;
   }
-  template <bool kFull>
   __device__ __forceinline__ void RunPlain(unsigned outer, unsigned unit, const C (&max)[kUnit]) {
     C from[kUnit];
     C factor[kUnit];
@@ -122,7 +103,7 @@ class ColumnFew {
       from[k] = kLog ? row.max : Shift(row.base);
       factor[k] = row.factor;
     }
-    Write<kFull>(outer, unit, [&](C(&x)[kUnit]) {
+    Write(outer, unit, [&](C(&x)[kUnit]) {
 #pragma unroll
       for (int k = 0; k < kUnit; ++k) {
         if constexpr (kLog) {
@@ -166,7 +147,7 @@ class ColumnFew {
         sums[lane] = waiting[kBits];
       }
       const Normalizer<C> row(scale_, Stats<C>{max, static_cast<C>(TreeSum(sums) * base.correction)}, kLog, false);
-      ForAnyType(output_type_, [&](auto* type) {
+      ForUsualOutput<In>(output_type_, [&](auto* type) {
         using Out = std::remove_pointer_t<decltype(type)>;
         Out* const to = static_cast<Out*>(segment_.output) + outer * segment_.output_stride + at;
 #pragma unroll 1
@@ -178,10 +159,10 @@ class ColumnFew {
       });
     }
   }
-  template <bool kFull, typename F>
+  template <typename F>
   __device__ __forceinline__ void Write(unsigned outer, unsigned unit, F result) {
     Forget();
-    ForAnyType(output_type_, [&](auto* type) {
+    ForUsualOutput<In>(output_type_, [&](auto* type) {
       using Out = std::remove_pointer_t<decltype(type)>;
       std::int64_t pitch = segment_.inner * static_cast<int>(sizeof(Out));
       asm volatile("" : "+l"(pitch));  // its multiples are not worth registers
@@ -191,7 +172,7 @@ class ColumnFew {
       auto* p = reinterpret_cast<unsigned char*>(output);
 #pragma unroll
       for (int c = 0; c < kColumns; ++c) {
-        if (kFull || c < columns) {
+        if (c < columns) {
           C x[kUnit];
           U::Open(units_[c], x);
           result(x);
@@ -202,7 +183,6 @@ class ColumnFew {
     });
   }
 
-  template <bool kFull>
   __device__ __forceinline__ void Load(const In* input) {
     std::int64_t pitch = segment_.inner * static_cast<int>(sizeof(In));
     // Its multiples are not worth registers, except with log-softmax of 32 bits.
@@ -213,7 +193,7 @@ class ColumnFew {
 #pragma unroll
     for (int c = 0; c < kColumns; ++c) {
       memcpy(&units_[c], &nothing, sizeof(Raw));
-      if (kFull || c < columns) units_[c] = U::Load(p);
+      if (c < columns) units_[c] = U::Load(p);
       p += pitch;
     }
   }

@@ -41,10 +41,8 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::Reduce(int step)
   const bool all_precise = segment_.log != 0 && segment_.cols <= kPreciseColumns;
   if (!all_precise) {
     const Place first = PlaceOf(warp_, parts);
-    if (!IsEarly()) {
-      Maxima(step, parts, first);
-      __syncthreads();
-    }
+    Maxima(step, parts, first);
+    __syncthreads();
     Sums(step, parts, first);
     __syncthreads();
   }

@@ -4,8 +4,8 @@
 
 #include "kernels/cuda/blocks/bulk.cuh"
 #include "kernels/cuda/blocks/exchange.cuh"
-#include "kernels/cuda/columns/copy.cuh"
 #include "kernels/cuda/columns/columns.h"
+#include "kernels/cuda/columns/copy.cuh"
 #include "kernels/cuda/columns/unit.cuh"
 
 // The kernel for rows over another axis. A strip lies in shared memory as in memory, column after column. A thread
@@ -123,9 +123,6 @@ class ColumnMatrix {
   __device__ __forceinline__ int TaskAt(const Place& place) const {
     return ((place.part << tasks_.lane_tasks_log) + place.task) * params_.strip + place.unit * kReduced;
   }
-  // See columns/early.cuh.
-  class EarlyMaxima;
-  __device__ bool IsEarly() const { return kAligned && kSmall && params_.early; }
   // Elements that a row's length leaves out become -inf.
   __device__ void MaskStep(int step) const;
   // Calls f(e, raw) for the units of all slots in place e of their vectors. The order of the places is the lane's own,
@@ -198,12 +195,10 @@ class ColumnMatrix {
     int unit;
   };
   __device__ __forceinline__ void ComputePart(int step, int part, int column, int side, int unit) const;
-  template <bool kMasked>
-  __device__ __forceinline__ void ComputeForms(Walk* walk, int index, int columns, int first_row) const;
-  template <UnitForm kForm, typename F>
-  __device__ __forceinline__ void ComputeUsual(Walk* walk, int end, const RowTerms<C>* terms, F mask) const;
-  template <typename F>
-  __device__ __forceinline__ void ComputeLog(Walk* walk, int end, const Normalizer<C>* rows, F mask) const;
+  template <UnitForm kForm>
+  __device__ __forceinline__ void ComputeUsual(Walk* walk, int end, const RowTerms<C>* terms) const;
+  __device__ __forceinline__ void ComputeLog(Walk* walk, int end, const Normalizer<C>* rows) const;
+  // Of rows that are not usual or have lengths, or of other types: one element after another.
   __device__ void ComputeAny(Walk* walk, int index, int columns, const Normalizer<C>* rows) const;
   // Stores the results of a unit and goes to the next one.
   __device__ __forceinline__ void Put(Walk* walk, const C (&x)[kUnit]) const;
@@ -289,16 +284,6 @@ __device__ void ColumnMatrix<In, kUnit, kMode>::Run() {
 
 template <typename In, int kUnit, ColumnMode kMode>
 __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::CopyAndReduce() {
-  if constexpr (kAligned && kSmall) {
-    if (IsEarly()) {
-      const EarlyMaxima early(*this);
-      early.StartCopies();
-      early.Find();
-      __syncthreads();
-      Reduce(0);
-      return;
-    }
-  }
   const int steps = kSmall ? 1 : (mine_ + params_.step_parts - 1) / params_.step_parts;
   const int stages = kSmall ? 1 : params_.stages;
   for (int step = 0; step < stages; ++step) {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include "kernels/cuda/blocks/ahead.cuh"
-#include "kernels/cuda/columns/early.cuh"
 #include "kernels/cuda/columns/fold.cuh"
 #include "kernels/cuda/columns/matrix.cuh"
 #include "kernels/cuda/columns/sums.cuh"
@@ -63,53 +62,33 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputePart(int 
   walk.column = column;
   walk.side = side;
   walk.unit = unit;
-  if (segment_.lengths != nullptr) {
-    ComputeForms<true>(&walk, index, columns, first_row);
-  } else {
-    ComputeForms<false>(&walk, index, columns, first_row);
-  }
-}
-
-template <typename In, int kUnit, ColumnMode kMode>
-template <bool kMasked>
-__device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputeForms(Walk* walk, int index, int columns,
-                                                                             int first_row) const {
   const Normalizer<C>* const rows = rows_ + first_row;
-  const int unit = walk->unit;
-  int limits[kUnit];
-#pragma unroll
-  for (int e = 0; e < kUnit; ++e) limits[e] = kMasked ? Limit(index, columns, unit * kUnit + e) : columns;
-  const auto mask = [&](C(&x)[kUnit]) {
-    if constexpr (kMasked) {
-#pragma unroll
-      for (int e = 0; e < kUnit; ++e) {
-        if (walk->column >= limits[e]) x[e] = rows[e].masked;
-      }
-    }
-  };
-  if (!usual_) {
-    ComputeAny(walk, index, columns, rows);
+  bool is_usual_type = false;
+  ForUsualOutput<In>(params_.output_type, [&](auto*) { is_usual_type = true; });
+  if (!usual_ || segment_.lengths != nullptr || !is_usual_type) {
+    ComputeAny(&walk, index, columns, rows);
   } else if (segment_.log == 0) {
-    ComputeUsual<UnitForm::kExp>(walk, columns, terms_ + first_row, mask);
+    ComputeUsual<UnitForm::kExp>(&walk, columns, terms_ + first_row);
   } else if constexpr (sizeof(In) == 2) {
-    ComputeUsual<UnitForm::kPlainLog>(walk, columns, terms_ + first_row, mask);
+    ComputeUsual<UnitForm::kPlainLog>(&walk, columns, terms_ + first_row);
   } else {
-    ComputeLog(walk, columns, rows, mask);
+    ComputeLog(&walk, columns, rows);
   }
 }
 
 template <typename In, int kUnit, ColumnMode kMode>
 __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::Put(Walk* walk, const C (&x)[kUnit]) const {
-  ForAnyType(params_.output_type, [&](auto* type) { StoreUnit(reinterpret_cast<decltype(type)>(walk->to), x); });
+  ForUsualOutput<In>(params_.output_type,
+                     [&](auto* type) { StoreUnit(reinterpret_cast<decltype(type)>(walk->to), x); });
   walk->from += walk->from_step;
   walk->to += walk->to_step;
   walk->column += walk->side;
 }
 
 template <typename In, int kUnit, ColumnMode kMode>
-template <UnitForm kForm, typename F>
+template <UnitForm kForm>
 __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputeUsual(Walk* walk, int end,
-                                                                             const RowTerms<C>* terms, F mask) const {
+                                                                             const RowTerms<C>* terms) const {
   C from[kUnit];
   C factor[kUnit];
 #pragma unroll
@@ -130,15 +109,13 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputeUsual(Wal
         x[e] = fma(x[e] - from[e], scale.plain, -factor[e]);
       }
     }
-    mask(x);
     Put(walk, x);
   }
 }
 
 template <typename In, int kUnit, ColumnMode kMode>
-template <typename F>
 __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputeLog(Walk* walk, int end,
-                                                                           const Normalizer<C>* rows, F mask) const {
+                                                                           const Normalizer<C>* rows) const {
   LogTerms<C> terms[kUnit];
 #pragma unroll
   for (int e = 0; e < kUnit; ++e) {
@@ -151,7 +128,6 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::ComputeLog(Walk*
     RawUnit::Open(RawUnit::Load(walk->from), x);
 #pragma unroll
     for (int e = 0; e < kUnit; ++e) x[e] = terms[e].NumberResult(x[e], scale);
-    mask(x);
     Put(walk, x);
   }
 }

@@ -89,7 +89,7 @@ __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::Maxima(int step,
 template <typename In, int kUnit, ColumnMode kMode>
 __device__ __forceinline__ void ColumnMatrix<In, kUnit, kMode>::PartMaxima(const Place& place,
                                                                            C (&max)[kReduced]) const {
-  const int tasks = IsEarly() ? threads_ / 32 : 1 << tasks_.lane_tasks_log;
+  const int tasks = 1 << tasks_.lane_tasks_log;
   const C* p = task_maxima_ + (place.part << tasks_.lane_tasks_log) * params_.strip + place.unit * kReduced;
 #pragma unroll
   for (int k = 0; k < kReduced; ++k) max[k] = p[k];

@@ -11,6 +11,12 @@
 // results.
 namespace softmax::kernels::cuda {
 
+template <typename T>
+constexpr DataType kTypeOf = std::is_same_v<T, float>           ? DataType::kFloat32
+                             : std::is_same_v<T, __half>        ? DataType::kFloat16
+                             : std::is_same_v<T, __nv_bfloat16> ? DataType::kBFloat16
+                                                                : DataType::kFloat64;
+
 // Calls f with a null pointer of the output type, any one.
 template <typename F>
 __device__ __forceinline__ void ForAnyType(DataType type, F f) {
@@ -20,24 +26,29 @@ __device__ __forceinline__ void ForAnyType(DataType type, F f) {
   if (type == DataType::kFloat64) f(static_cast<double*>(nullptr));
 }
 
-// The same where it is In (kSame), or another one.
+// Output types that the kernels over another axis store in their quick ways: the input's, and for 16 bits fp32, for
+// fp32 those of 16 bits.
+template <typename In, typename Out>
+constexpr bool kIsUsualOutput = std::is_same_v<In, Out> || (sizeof(In) == 2 && std::is_same_v<Out, float>) ||
+                                (std::is_same_v<In, float> && sizeof(Out) == 2);
+// Calls f with a null pointer of the output type, if it is one of these.
+template <typename In, typename F>
+__device__ __forceinline__ void ForUsualOutput(DataType type, F f) {
+  ForAnyType(type, [&](auto* null) {
+    if constexpr (kIsUsualOutput<In, std::remove_pointer_t<decltype(null)>>) f(null);
+  });
+}
+
+// Calls f with a null pointer of the output type: In (kSame), or another one.
 template <typename In, bool kSame, typename F>
 __device__ __forceinline__ void ForOutputType(DataType type, F f) {
   if constexpr (kSame) {
     f(static_cast<In*>(nullptr));
   } else {
-    if constexpr (!std::is_same_v<In, float>) {
-      if (type == DataType::kFloat32) f(static_cast<float*>(nullptr));
-    }
-    if constexpr (!std::is_same_v<In, __half>) {
-      if (type == DataType::kFloat16) f(static_cast<__half*>(nullptr));
-    }
-    if constexpr (!std::is_same_v<In, __nv_bfloat16>) {
-      if (type == DataType::kBFloat16) f(static_cast<__nv_bfloat16*>(nullptr));
-    }
-    if constexpr (!std::is_same_v<In, double>) {
-      if (type == DataType::kFloat64) f(static_cast<double*>(nullptr));
-    }
+    ForAnyType(type, [&](auto* null) {
+      using Out = std::remove_pointer_t<decltype(null)>;
+      if constexpr (!std::is_same_v<In, Out>) f(null);
+    });
   }
 }
 

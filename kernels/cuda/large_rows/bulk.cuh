@@ -3,9 +3,9 @@
 #include "kernels/cuda/blocks/again.cuh"
 #include "kernels/cuda/blocks/bulk.cuh"
 #include "kernels/cuda/blocks/chunk_table.cuh"
+#include "kernels/cuda/blocks/matrix.cuh"
 #include "kernels/cuda/core/math.cuh"
 #include "kernels/cuda/large_rows/bulk.h"
-#include "kernels/cuda/small_rows/small.cuh"
 
 // Rows of several chunks, or parts of them, in shared memory as the aligned vectors that memory has (see
 // core/row_part.cuh), copied there and back in bulk. Few warps share them, so that what belongs to a row and not to its

@@ -3,7 +3,7 @@
 #include "kernels/cuda/rows/matrix.h"
 
 // Many rows of several chunks that
-// - are aligned and of more chunks than a block takes: a warp for each chunk, in clusters (large_rows/cluster.cuh),
+// - are aligned and of more chunks than a block takes: a warp for each chunk, in clusters (large_rows/chunk.cuh),
 // - miss the boundaries: a block for each, through shared memory by bulk copies (large_rows/bulk.cuh),
 // - are wider, or aligned ones of some widths: likewise a part for each block of a cluster (there too).
 namespace softmax::kernels::cuda {

@@ -81,10 +81,11 @@ __device__ __forceinline__ Stats<float> FoldFewRow(const Stats<float>* entries, 
 }
 
 // kGrid: there is one row.
-template <typename In, bool kGrid, bool kMixed>
+template <typename In, bool kGrid, LogForm kLogForm, bool kMixed>
 __global__ void __launch_bounds__(kGrid ? kMatrixThreads : kWideThreads, 2)
     FewMatrixKernel(const __grid_constant__ MatrixParams params) {
   constexpr int kChunk = Element<In>::kChunk;
+  const bool log = IsLog<kLogForm>(params);
   __shared__ Stats<float> entries[kFlatChunks];
   __shared__ std::uint64_t barrier;
   const Scale<float> scale = ScaleOf<float>(params);
@@ -102,21 +103,17 @@ __global__ void __launch_bounds__(kGrid ? kMatrixThreads : kWideThreads, 2)
   part.Load(input, valid - column, lane);
   exchange.Begin();
   Stats<float> stats = part.Reduce(valid - column, lane, scale);
-  if (params.log && column == 0 && valid <= kPreciseColumns) stats = part.Precise(lane, scale);
+  if (log && column == 0 && valid <= kPreciseColumns) stats = part.Precise(lane, scale);
   exchange.Run(chunk, lane, stats, entries);
   stats = FoldFewRow<kGrid>(entries, params.chunks, scale);
   part.Forget();
-  const Normalizer<float> normalize(scale, stats, params.log, valid == 0);
+  const Normalizer<float> normalize(scale, stats, log, valid == 0);
   const auto n = static_cast<int>(params.cols) - column;
   ForOutput<In, kMixed>(params, row, [&](auto* output) {
     if constexpr (kMixed) {
       part.StoreMixed(output + column, n, valid - column, lane, normalize);
     } else {
-      if (params.log) {
-        part.template Store<true>(output + column, n, valid - column, lane, normalize);
-      } else {
-        part.template Store<false>(output + column, n, valid - column, lane, normalize);
-      }
+      part.template Store<kLogForm == LogForm::kYes>(output + column, n, valid - column, lane, normalize);
     }
   });
   exchange.End();

@@ -1,16 +1,15 @@
 #pragma once
 
 #include "kernels/cuda/blocks/grid_table.cuh"
-#include "kernels/cuda/large_rows/slice.cuh"
-#include "kernels/cuda/small_rows/small.cuh"
+#include "kernels/cuda/blocks/matrix.cuh"
+#include "kernels/cuda/blocks/slice.cuh"
 
 // Rows wider than a cluster holds, or than a block where there are no clusters: several blocks share a row, each some
 // neighbouring groups of chunks, and exchange statistics through device memory. The grid is launched cooperatively, as
-// the blocks wait for each other; it takes the parts of all rows in turn, so that some blocks read while others write.
-// What a block cannot keep in shared memory it reads again. While it waits it has parts brought into the L2 that are
-// read soon.
+// the blocks wait for each other; the parts of all rows are dealt out to them in turn. What a block cannot keep in
+// shared memory it reads again.
 //
-// Parts begin in order, and a block takes one only after it has seen all of its last row: so the parts of the first row
+// A block takes its parts in order, and each only after it has seen all of its last row: so the parts of the first row
 // that is not complete are all being read, by blocks that wait for nothing else.
 namespace softmax::kernels::cuda {
 
@@ -19,7 +18,6 @@ struct WideTables {
   Stats<C> chunks[2 * kGroupChunks];  // of one group and the next
   Stats<C> entries[kFlatChunks];      // of the row
   Stats<C> row;
-  int next_part;
 };
 
 template <typename In>
@@ -32,20 +30,8 @@ class WideRows {
 
   __device__ __forceinline__ void Run() {
     const int items = static_cast<int>(params_.rows) * params_.row_blocks;
-    int item = static_cast<int>(blockIdx.x);
-    AskTurn(item);
 #pragma unroll 1
-    while (item < items) {
-      AwaitTurn(item);
-      RunPart(item);
-      if (TakesLate()) {
-        __syncthreads();
-        TakePart(0);
-        __syncthreads();
-        AskTurn(NextPart(item));
-      }
-      item = NextPart(item);
-    }
+    for (int item = static_cast<int>(blockIdx.x); item < items; item += static_cast<int>(gridDim.x)) RunPart(item);
   }
 
  private:
@@ -53,54 +39,11 @@ class WideRows {
   __device__ __forceinline__ bool IsFlat() const { return params_.chunks <= kFlatChunks; }
   __device__ __forceinline__ int Entries() const { return IsFlat() ? params_.chunks : params_.groups; }
 
-  // 16-bit rows, whose elements take the most instructions for their bytes. The others have no registers for it.
-  static constexpr bool kQuick = sizeof(In) == 2;
-  __device__ __forceinline__ int RowOf(int item) const {
-    return kQuick ? params_.by_row_blocks.Quotient(item) : item / params_.row_blocks;
-  }
-  __device__ __forceinline__ int PartOf(int item) const {
-    return kQuick ? params_.by_row_blocks.Remainder(item) : item % params_.row_blocks;
-  }
-
-  // The last entry that a part publishes, or one of the last.
-  __device__ __forceinline__ int LastEntry(int part) const {
-    return IsFlat() ? part * params_.block_chunks : min((part + 1) * params_.block_groups, params_.groups) - 1;
-  }
-
-  // Blocks that are done sooner take more parts. Where few blocks share a row, each takes its next part as soon as it
-  // has seen this row; where many do, only when it has written its own part, so that the parts of a row are read at
-  // about the same time. Parts of several groups, which take longest, are dealt out.
-  __device__ __forceinline__ bool TakesEarly() const { return IsFlat() && params_.block_groups == 1; }
-  __device__ __forceinline__ bool TakesLate() const { return !IsFlat() && params_.block_groups == 1; }
-  __device__ __forceinline__ void TakePart(int warp) const {
-    if (warp_ != warp) return;
-    if (Lane() == 0) tables_->next_part = table_.TakePart();
-    __syncwarp();
-  }
-  __device__ __forceinline__ int NextPart(int item) const {
-    return params_.block_groups == 1 ? tables_->next_part : item + static_cast<int>(gridDim.x);
-  }
-
-  // A part begins to read when the one `part_window` before it has come. Otherwise all blocks would read at the same
-  // time, then wait for their rows at the same time, and then write, and so on in step. AskTurn() comes early, as the
-  // answer takes its time.
-  __device__ __forceinline__ void AskTurn(int item) {
-    const int before = item - params_.part_window;
-    if (before < 0) return;
-    turn_ = table_.TagAt(RowOf(before), Entries(), LastEntry(PartOf(before)));
-  }
-  __device__ __forceinline__ void AwaitTurn(int item) {
-    const int before = item - params_.part_window;
-    if (before < 0) return;
-    while (!table_.IsPast(RowOf(before), turn_)) AskTurn(item);
-  }
-
   // A block's part of a row: the last of its groups stays in shared memory, those before it are read again.
   __device__ __forceinline__ void RunPart(int item) {
-    row_ = RowOf(item);
+    row_ = item / params_.row_blocks;
     valid_ = static_cast<int>(ValidLength(params_, row_));
-    const int part = PartOf(item);
-    const int first = part * params_.block_groups;
+    const int first = item % params_.row_blocks * params_.block_groups;
     const int last = min(first + params_.block_groups, params_.groups) - 1;
     Start(first);
     if (warp_ == 0) table_.AwaitPlace(row_);  // while its copies are on their way
@@ -111,38 +54,18 @@ class WideRows {
       __syncthreads();
       Publish(group);
     }
-    PrefetchLater(item);
     const Normalizer<C> normalize(scale_, RowStats(), params_.log, valid_ == 0);
     LeavePlace();
-    if (!TakesLate()) AskTurn(NextPart(item));
 #pragma unroll 1
     for (int group = last; group >= first; --group) {
       if (group < last) {
         Start(group);
-        __pipeline_wait_prior(0);
-        __syncwarp();
+        AwaitCopies();
       }
       Store(group, normalize);
     }
   }
 
-  // Brings the warp's share of a later part into the L2: one that may be begun by now, though the blocks may still be
-  // busy with others. Parts further ahead would leave the L2 before they are read.
-  __device__ __forceinline__ void PrefetchLater(int item) const {
-    if (sizeof(In) == 8 || params_.block_groups > 1) return;  // doubles: not measured
-    const int later = item + params_.part_window * 3 / 5;
-    const int row = RowOf(later);
-    const int part = later - row * params_.row_blocks;
-    if (later >= params_.part_window && row < params_.rows && Lane() == 0 && Chunks() > 0) {
-      const int column = Column(part);
-      const int n = min(static_cast<int>(ValidLength(params_, row)) - column, Chunks() * Element<In>::kChunk);
-      const In* const from = static_cast<const In*>(params_.input) + row * params_.input_stride + column;
-      const auto begin = (reinterpret_cast<std::uintptr_t>(from) + kVectorBytes - 1) / kVectorBytes * kVectorBytes;
-      const auto end = reinterpret_cast<std::uintptr_t>(from + max(n, 0)) / kVectorBytes * kVectorBytes;
-      if (begin < end) PrefetchBulk(reinterpret_cast<const void*>(begin), static_cast<int>(end - begin));
-    }
-    __syncwarp();
-  }
   __device__ __forceinline__ static int Lane() { return static_cast<int>(threadIdx.x) % 32; }
   // The warp's share of a group: the first warps take a chunk more, so that all have about as many.
   __device__ __forceinline__ int Chunks() const { return params_.warp_chunks + (warp_ < params_.warps ? 1 : 0); }
@@ -153,21 +76,27 @@ class WideRows {
   __device__ __forceinline__ const In* Input(int group) const {
     return static_cast<const In*>(params_.input) + row_ * params_.input_stride + Column(group);
   }
-  __device__ __forceinline__ void Start(int group) {
+  __device__ __forceinline__ Slice<In, true> SliceOf(int group) const {
+    return Slice<In, true>(Input(group), valid_ - Column(group), Chunks(), shared_ + warp_ * params_.warp_vectors);
+  }
+  __device__ __forceinline__ void Start(int group) const {
     if (Chunks() <= 0) return;
-    const int n = valid_ - Column(group);
-    slice_.Start(Input(group), n, AroundOf<In>(params_, row_, Column(group), n), Chunks(),
-                 shared_ + warp_ * params_.warp_vectors);
+    SliceOf(group).Start(Input(group), AroundOf<In>(params_, row_, Column(group), valid_ - Column(group)));
+  }
+  __device__ __forceinline__ static void AwaitCopies() {
+    __pipeline_wait_prior(0);
+    __syncwarp();
   }
   __device__ __forceinline__ Stats<C>* GroupTable(int group) const {
     return tables_->chunks + (group & 1) * kGroupChunks;
   }
   __device__ __forceinline__ void Reduce(int group) {
     if (Chunks() <= 0) return;
-    slice_.Reduce(Input(group), params_.log && Column(group) == 0 ? valid_ : kManyColumns, scale_,
-                  [&](int k, const Stats<C>& stats) {
-                    if (Lane() == 0) GroupTable(group)[first_chunk_ + k] = stats;
-                  });
+    AwaitCopies();
+    SliceOf(group).Reduce(params_.log && Column(group) == 0 ? valid_ : kManyColumns, scale_,
+                          [&](int k, const Stats<C>& stats) {
+                            if (Lane() == 0) GroupTable(group)[first_chunk_ + k] = stats;
+                          });
   }
   // Tells the other blocks the statistics of a group: one entry, or one for each chunk where the row is folded flat.
   __device__ __forceinline__ void Publish(int group) {
@@ -201,7 +130,6 @@ class WideRows {
       __syncthreads();
       if (warp_ == 0) FoldEntries(here, &low, &high);
     }
-    if (TakesEarly()) TakePart(1);
     if (warp_ == 0) {
       const Stats<C> stats = CombineLanes(CombineTwo(low.End(), high.End(), scale_), scale_);
       if (Lane() == 0) tables_->row = stats;
@@ -237,22 +165,19 @@ class WideRows {
   __device__ __forceinline__ void Store(int group, const Normalizer<C>& normalize) const {
     const int column = Column(group);
     if (column >= params_.cols || Chunks() <= 0) return;
-    slice_.Store(static_cast<In*>(params_.output) + row_ * params_.output_stride + column, params_.cols - column,
-                 valid_ - column, column == 0, normalize);
+    SliceOf(group).Store(static_cast<In*>(params_.output) + row_ * params_.output_stride + column,
+                         params_.cols - column, valid_ - column, column == 0, normalize);
   }
 
   const MatrixParams& params_;
   uint4* const shared_;
   WideTables<C>* const tables_;
   const Scale<C> scale_;
-  GridTable<C, kQuick> table_;
+  GridTable<C> table_;
   const int warp_ = static_cast<int>(threadIdx.x) / 32;
   const int first_chunk_ = FirstChunk();  // of the warp's share of a group
-  // In 80 registers two chunks at once, but of 32 bits, would spill.
-  Slice<In, sizeof(In) == 4 ? 2 : 1> slice_;
   int row_ = 0;
   int valid_ = 0;
-  std::uint32_t turn_ = 0;
 };
 
 template <typename In>

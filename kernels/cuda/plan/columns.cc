@@ -17,8 +17,6 @@ constexpr int kBlocksPerMultiprocessor = 6;  // at least, where there is a choic
 constexpr int kMostStages = 8;               // see WaitCopies
 constexpr int kFewStages = 3;
 constexpr int kStepTasks = 16;  // keep every warp busy
-constexpr int kMostWarps = 384 / 32;
-constexpr int kNarrowThreads = 128;
 // What a multiprocessor's shared memory is shared by: blocks, each with what CUDA reserves.
 constexpr int kReservedBytes = 2048;
 
@@ -76,19 +74,9 @@ class ColumnPlanner {
   }
 
   int Threads() const {
-    // Strips of so few bytes that registers hold fewer blocks than shared memory does. Measured with 16 bits.
-    const bool narrow = bytes_ == 2 && small_ && p_.early;
-    if (narrow && plan_.dynamic_bytes <= Share(4)) return kNarrowThreads;
     const bool many = plan_.mode == ColumnMode::kSteps || plan_.dynamic_bytes > Share(3);
     return many ? MostColumnThreads(plan_.mode, bytes_) : kBlockThreads;
   }
-  bool IsEarly() const {
-    const bool all_precise = p_.segment.log != 0 && s_.cols <= kPreciseColumns;
-    const int vectors = static_cast<int>(p_.line_vectors.value);
-    return plan_.vectors && plan_.mode != ColumnMode::kSteps && p_.step_parts == 1 && s_.lengths == nullptr &&
-           !all_precise && vectors <= 32 && (vectors & (vectors - 1)) == 0;
-  }
-
   ColumnPlan Make() {
     if (!suits_) return plan_;
     if (PlanFew()) return plan_;
@@ -100,7 +88,6 @@ class ColumnPlanner {
     const int wide = p_.strip * bytes_;
     p_.line_vectors = Divisor::Of(plan_.vectors ? wide / kVectorBytes : (wide + 2 * kVectorBytes - 2) / kVectorBytes);
     p_.rows = Divisor::Of(p_.strip);
-    p_.early = IsEarly();
     plan_.threads = Threads();
     p_.part_columns = Divisor::Of(small_ ? static_cast<int>(s_.cols) : ChunkColumns(bytes_));
     return plan_;
@@ -185,13 +172,8 @@ class ColumnPlanner {
     p_.step_parts = parts;
   }
 
-  // Offsets in shared memory behind the tile; returns all bytes. What leaves no room for three blocks a multiprocessor
-  // has more warps in a block.
+  // Offsets in shared memory behind the tile; returns all bytes.
   int Layout() {
-    const int bytes = LayoutFor(kBlockWarps);
-    return bytes <= Share(3) ? bytes : LayoutFor(kMostWarps);
-  }
-  int LayoutFor(int warps) {
     const int rows = (small_ ? p_.step_parts : 1) * p_.strip;
     const int part_rows = p_.step_parts * p_.strip;
     const int task_rows = part_rows << p_.tasks.lane_tasks_log;
@@ -208,7 +190,7 @@ class ColumnPlanner {
     const int entry_bytes = plan_.mode == ColumnMode::kSteps ? 16 : stats_bytes_;
     p_.table_offset = take(p_.table_entries * p_.strip * entry_bytes);
     p_.maxima_offset = take(part_rows * compute_bytes);
-    p_.task_maxima_offset = take(std::max(task_rows, warps * p_.strip) * compute_bytes);
+    p_.task_maxima_offset = take(task_rows * compute_bytes);
     p_.sums_offset = take(task_rows * static_cast<int>(sizeof(double)));
     return RoundUp(offset, kVectorBytes);
   }
@@ -216,7 +198,9 @@ class ColumnPlanner {
   // Few columns: a thread for each unit.
 
   bool PlanFew() {
-    if (bytes_ == 8 || s_.lengths != nullptr || s_.inner * bytes_ < kMinStripBytes) return false;
+    const bool is_usual = !plan_.mixed || (bytes_ == 2 && p_.output_type == DataType::kFloat32) ||
+                          (bytes_ == 4 && output_bytes_ == 2);  // as ForUsualOutput() has them
+    if (bytes_ == 8 || !is_usual || s_.lengths != nullptr || s_.inner * bytes_ < kMinStripBytes) return false;
     int few = 0;
     while (few < kFewSizes && s_.cols > kFewColumns[few]) ++few;
     if (few == kFewSizes || bytes_ > FewUnitBytes(kFewColumns[few], bytes_)) return false;

@@ -187,6 +187,7 @@ MatrixPlan PlanMatrix(DataType type, DataType output_type, const Segment& s, con
   MatrixParams& p = plan.params;
   p.scale_double = ScaleParts<double>::Of(s.scale);
   p.scale_float = ScaleParts<float>::Of(s.scale);
+  plan.mixed = output_type != type;
   // These kernels have the fast form of the exponential only.
   if (type != DataType::kFloat64 && p.scale_float.fast == 0) return plan;
   p.input = s.input;
@@ -206,7 +207,6 @@ MatrixPlan PlanMatrix(DataType type, DataType output_type, const Segment& s, con
   p.chunks = s.cols <= SmallColumns(bytes)
                  ? 0
                  : static_cast<int>(std::min<std::int64_t>(DivideUp(s.cols, ChunkColumns(bytes)), kMaxWideChunks + 1));
-  plan.mixed = output_type != type;
   plan.lines = AreOnLines(s, bytes);
   const std::uint8_t bits = bytes == 2 ? k16 : bytes == 4 ? k32 : k64;
   const std::uint8_t results = !plan.mixed ? kOwn : output_bytes > 2 * bytes ? kFar : kNear;

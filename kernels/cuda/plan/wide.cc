@@ -26,14 +26,6 @@ int PartChunks(const MatrixParams& p, const Device& device) {
   return static_cast<int>(DivideUp(p.chunks, parts));
 }
 
-// Parts that are read at a time: more and the blocks fall into step, fewer and the memory waits; and it says how far
-// ahead they are brought into the L2. As measured on an H100; with faster memory 16-bit groups were not.
-int PartWindow(const MatrixPlan& plan, int resident, const Device& device) {
-  if (plan.params.block_groups > 1) return std::max(1, resident / 3);
-  const bool is_long = plan.bytes() == 2 && !device.fast_memory;
-  return std::max(1, is_long ? resident * 5 / 6 : resident * 2 / 3);
-}
-
 // Rows that the table in the workspace holds.
 int TableRows(int bytes, const MatrixParams& p) {
   const int entries = p.chunks <= kFlatChunks ? p.chunks : p.groups;
@@ -49,7 +41,7 @@ bool PlanWide(const Device& device, MatrixPlan* plan) {
   // Clusters hold the others.
   if (p.completion.workspace == nullptr || (p.chunks <= kFlatChunks && device.cluster_blocks > 1)) return false;
   p.block_chunks = PartChunks(p, device);
-  p.warp_vectors = SliceVectors(static_cast<int>(DivideUp(p.block_chunks, kBlockWarps)), *plan);
+  p.warp_vectors = SliceVectors(static_cast<int>(DivideUp(p.block_chunks, kBlockWarps)));
   plan->dynamic_bytes = kBlockWarps * p.warp_vectors * kVectorBytes;
   p.warp_chunks = p.block_chunks / kBlockWarps;
   p.warps = p.block_chunks % kBlockWarps;
@@ -61,11 +53,8 @@ bool PlanWide(const Device& device, MatrixPlan* plan) {
   const bool takes_most = 2 * p.groups > resident && p.groups * p.rows > resident;
   if (takes_most) p.block_groups = std::max(2, p.block_groups);
   p.row_blocks = static_cast<int>(DivideUp(p.groups, p.block_groups));
-  p.by_row_blocks = ExactDivisor(p.row_blocks);
   p.table_rows = TableRows(plan->bytes(), p);
-  p.by_table_rows = ExactDivisor(p.table_rows);
   plan->blocks = std::min(resident, p.rows * p.row_blocks);
-  p.part_window = PartWindow(*plan, static_cast<int>(resident), device);
   return plan->blocks >= p.row_blocks && p.rows <= std::numeric_limits<int>::max() / p.row_blocks;
 }
 

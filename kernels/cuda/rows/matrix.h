@@ -1,6 +1,5 @@
 #pragma once
 
-#include "kernels/cuda/core/divisor.h"
 #include "kernels/cuda/core/scale.h"
 #include "kernels/cuda/core/work.h"
 
@@ -13,8 +12,8 @@ constexpr int kWideThreads = 512;
 // Vectors a lane of the kernels for small rows.
 constexpr int SmallSize(int slots) { return slots <= 2 ? slots : slots <= 4 ? 4 : 8; }
 // Places in Completion::workspace, in words: the blocks of a grid that are done (Complete() counts at 0), those that
-// are done with the table of wide rows, the parts of rows that are taken, the readers of each place in the table, its
-// last tag, and the table (blocks/grid_table.cuh).
+// are done with the table of wide rows, the units of batches that are taken, the readers of each place in the table,
+// its last tag, and the table (blocks/grid_table.cuh).
 constexpr int kWorkspaceEnded = 1;
 constexpr int kWorkspaceTaken = 32;
 constexpr int kWorkspaceReaders = 64;
@@ -66,14 +65,11 @@ struct MatrixParams {
   int block_groups;  // and of them per block
   int row_blocks;    // blocks that share a row
   int table_rows;    // rows that the table in the workspace holds
-  int part_window;   // parts of rows that are read at a time
   DataType output_type;
   bool log;
   bool next_early;  // the next launch may take its places as soon as all blocks have begun
   int ahead_bytes;  // of the input, which each block asks for before its turn: AskAhead()
   Completion completion;
-  ExactDivisor by_row_blocks;  // of rows whose parts blocks take in turn
-  ExactDivisor by_table_rows;  // likewise
 };
 
 }  // namespace softmax::kernels::cuda

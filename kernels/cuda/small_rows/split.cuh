@@ -7,7 +7,7 @@
 // that no lane has more than one to work on. Sums run over the vectors in order all the same, through shared memory.
 namespace softmax::kernels::cuda {
 
-template <typename In, bool kSkew>
+template <typename In, bool kSkew, LogForm kLogForm>
 __global__ void __launch_bounds__(kMatrixThreads) SplitMatrixKernel(const __grid_constant__ MatrixParams params) {
   using C = ComputeOf<In>;
   constexpr int kVector = Element<In>::kVector;
@@ -22,6 +22,7 @@ __global__ void __launch_bounds__(kMatrixThreads) SplitMatrixKernel(const __grid
   constexpr int kEach = kVectorBytes / static_cast<int>(sizeof(C));
   __shared__ Words exps[kSlots][kWords][32];
 
+  const bool log = IsLog<kLogForm>(params);
   const Scale<C> scale = ScaleOf<C>(params);
   const int slot = static_cast<int>(threadIdx.x) / 32;
   const int slots = static_cast<int>(blockDim.x) / 32;
@@ -40,7 +41,7 @@ __global__ void __launch_bounds__(kMatrixThreads) SplitMatrixKernel(const __grid
   part.Vectors(0, v);
   C max = LaneMax(LaneMaximum<In, 1, true>(v, 0, lanes), 32);
   if (lanes.lane == 0) maxima[slot] = max;
-  if (params.log) {
+  if (log) {
     if (valid <= kPreciseColumns && slot == 0) {
       const Stats<C> stats = PreciseStats<In, false>(v, lanes, scale);
       if (lanes.lane == 0) precise = stats;
@@ -74,10 +75,10 @@ __global__ void __launch_bounds__(kMatrixThreads) SplitMatrixKernel(const __grid
   }
   if constexpr (kSkew) RotateSums<In>(part.skip(), lanes, sums);
   Stats<C> stats{max, static_cast<C>(LaneSum(PlacesSum(sums), 32) * base.correction)};
-  if (params.log) {
+  if (log) {
     if (valid <= kPreciseColumns) stats = precise;
   }
-  const Normalizer<C> normalize(scale, stats, params.log, valid == 0);
+  const Normalizer<C> normalize(scale, stats, log, valid == 0);
   part.Store(static_cast<In*>(params.output) + row * params.output_stride + column, params.cols - column, n, slot == 0,
              lanes, normalize);
   Complete(params.completion);

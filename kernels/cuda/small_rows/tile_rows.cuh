@@ -1,8 +1,9 @@
 #pragma once
 
-#include "kernels/cuda/core/part.cuh"
+#include <cuda_pipeline.h>
+
+#include "kernels/cuda/blocks/matrix.cuh"
 #include "kernels/cuda/small_rows/tile.h"
-#include "kernels/cuda/small_rows/tile_moves.cuh"
 
 // Rows of a tile in shared memory with a thread or a few each. A thread stands for several of the lanes that would
 // share the row elsewhere, threads.count apart, and adds up as they would. Elements move one at a time there, those of
@@ -58,11 +59,10 @@ class TileRow {
   static constexpr int kTail = kNarrow ? kColumns : kSpread ? 4 / sizeof(In) : (kVectors - kTile.whole) * kVector;
   static constexpr int kElements = kSure + kTail;
 
-  // Replaces the row by its results, or has them beside it as numbers. A whole warp calls it; threads without a row,
-  // which are not `present`, read what lies in its place. `within`: it begins within a word.
-  template <typename Result>
-  __device__ __forceinline__ static void Run(const In* row, Result* results, int cols, int valid, bool present,
-                                             bool within, bool log, Lanes threads, const Scale<C>& scale) {
+  // Replaces the row by its results, or has them as `numbers` beside it, if that is not nullptr. A whole warp calls it;
+  // threads without a row, which are not `present`, read what lies in its place. `within`: it begins within a word.
+  __device__ __forceinline__ static void Run(In* row, float* numbers, int cols, int valid, bool present, bool within,
+                                             bool log, Lanes threads, const Scale<C>& scale) {
     const int first = threads.lane * kVector;
     const int step = threads.count * kVector;
     // What a thread's last vector, or its elements of it, is farther from `first` than those before.
@@ -75,8 +75,8 @@ class TileRow {
       if (valid < cols) ForMasked(first, step, shift, valid, [&](int i) { x[i] = -Infinity<C>(); });
     };
     mask();
-    if (kColumns == 1 && sizeof(In) == 2 && std::is_same_v<Result, In>) {  // what rounding makes of it
-      if (present) *results = FromCompute<In, C>(fabsf(x[0]) < Infinity<C>() ? (log ? C(0) : C(1)) : C(NAN));
+    if (kColumns == 1 && sizeof(In) == 2 && numbers == nullptr) {  // what rounding makes of it
+      if (present) *row = FromCompute<In, C>(fabsf(x[0]) < Infinity<C>() ? (log ? C(0) : C(1)) : C(NAN));
       return;
     }
     const C max = LaneMax(Maximum(x), threads.count);
@@ -114,14 +114,14 @@ class TileRow {
     }
     if (valid < cols) ForMasked(first, step, shift, valid, [&](int i) { x[i] = normalize.masked; });
     if (!present) return;
-    if constexpr (std::is_same_v<Result, In>) {
-      Write(results + first, step, shift, halves, end, x);
-    } else {
+    if (sizeof(In) == 4 || numbers == nullptr) {
+      Write(row + first, step, shift, halves, end, x);
+      return;
+    }
 #pragma unroll
-      for (int i = 0; i < kElements; ++i) {
-        const int place = Place(i, step, shift);
-        if (i < kSure || place < end) results[first + place] = x[i];
-      }
+    for (int i = 0; i < kElements; ++i) {
+      const int place = Place(i, step, shift);
+      if (i < kSure || place < end) numbers[first + place] = x[i];
     }
   }
 
@@ -244,6 +244,67 @@ class TileRow {
   }
 };
 
+// How a tile comes to shared memory, as one stretch of vectors, and goes back.
+
+// Copies `count` elements from a 16-byte boundary on to shared memory, for the whole block.
+template <typename In>
+__device__ __forceinline__ void LoadTile(const In* input, int count, In* tile) {
+  constexpr int kVector = Element<In>::kVector;
+  const int whole = count / kVector * kVector;
+  for (int at = static_cast<int>(threadIdx.x) * kVector; at < whole; at += kMatrixThreads * kVector) {
+    __pipeline_memcpy_async(tile + at, input + at, sizeof(uint4));
+  }
+  __pipeline_commit();
+  const int last = whole + static_cast<int>(threadIdx.x);
+  if (last < count) tile[last] = input[last];
+  __pipeline_wait_prior(0);
+  __syncthreads();
+}
+
+// Stores `count` elements of a tile from a 16-byte boundary on, for the whole block.
+template <typename In>
+__device__ __forceinline__ void StoreTile(const In* tile, int count, In* output) {
+  constexpr int kVector = Element<In>::kVector;
+  for (int at = static_cast<int>(threadIdx.x) * kVector; at < count; at += kMatrixThreads * kVector) {
+    const uint4 y = *reinterpret_cast<const uint4*>(tile + at);
+    if (at + kVector <= count) {
+      *reinterpret_cast<uint4*>(output + at) = y;
+    } else {
+      StoreRange(output + at, y, 0, count - at);
+    }
+  }
+}
+
+// The same of numbers, as elements of the type that the launch names, which is not In. `first`: the tile's place in the
+// output.
+template <typename In>
+__device__ __forceinline__ void StoreNumbers(const MatrixParams& params, const float* numbers, int count,
+                                             std::int64_t first) {
+  constexpr int kPiece = 4;
+  ForOutputType<In, false>(params.output_type, [&](auto* type) {
+    const auto output = static_cast<decltype(type)>(params.output) + first;
+    for (int at = static_cast<int>(threadIdx.x) * kPiece; at < count; at += kMatrixThreads * kPiece) {
+      const uint4 vector = *reinterpret_cast<const uint4*>(numbers + at);
+      float x[kPiece];
+      memcpy(x, &vector, sizeof(x));
+      StorePiece<false>(output, at, 0, count, x);
+    }
+  });
+}
+
+// What a tile takes in shared memory.
+template <typename In>
+__device__ __forceinline__ int TileElements(int rows, int pitch) {
+  constexpr int kVector = Element<In>::kVector;
+  return (rows * pitch + kVector - 1) / kVector * kVector;
+}
+// Where the results of a tile are kept as numbers.
+template <typename In>
+__device__ __forceinline__ float* NumbersOf(In* tile, const MatrixParams& params) {
+  const auto cols = static_cast<int>(params.cols);
+  return reinterpret_cast<float*>(sizeof(In) == 4 ? tile : tile + TileElements<In>(params.rows_per_block, cols));
+}
+
 // Calls f with the number of columns as a constant, if it is one from kColumns to kPreciseColumns.
 template <int kColumns, typename F>
 __device__ __forceinline__ void ForColumns(int cols, F f) {
@@ -253,6 +314,13 @@ __device__ __forceinline__ void ForColumns(int cols, F f) {
   }
 }
 
+// Blocks that a multiprocessor has to hold, at most.
+#if __CUDA_ARCH__ == 750
+constexpr int kMostSmallBlocks = 4;  // its multiprocessors hold 1024 threads
+#else
+constexpr int kMostSmallBlocks = 5;
+#endif
+
 // Blocks that a multiprocessor has to hold, so that enough bytes are on their way: the columns take their registers.
 template <typename In, int kSize>
 constexpr int TileBlocks() {
@@ -261,8 +329,8 @@ constexpr int TileBlocks() {
 }
 
 // Results of another type than the input's are kept as numbers until they are stored: those of fp32 take the elements'
-// places, those of 16 bits (kMixed) lie behind them.
-template <typename In, int kSize, bool kMixed>
+// places, those of 16 bits lie behind them.
+template <typename In, int kSize>
 __global__ void __launch_bounds__(kMatrixThreads, (TileBlocks<In, kSize>()))
     TileMatrixKernel(const __grid_constant__ MatrixParams params) {
   extern __shared__ __align__(16) unsigned char shared[];
@@ -271,6 +339,7 @@ __global__ void __launch_bounds__(kMatrixThreads, (TileBlocks<In, kSize>()))
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * params.rows_per_block;
   const std::int64_t left = params.rows - first;
   const int rows = left < params.rows_per_block ? static_cast<int>(left) : params.rows_per_block;
+  const bool is_mixed = params.output_type != kTypeOf<In>;
   AskAhead<In>(params);
   BeginAccess(params);
   const Scale<ComputeOf<In>> scale = ScaleOf<ComputeOf<In>>(params);
@@ -292,18 +361,17 @@ __global__ void __launch_bounds__(kMatrixThreads, (TileBlocks<In, kSize>()))
     const int place = present || !kTile.alone ? row : 0;
     const bool within = place * cols % 2 != 0;
     In* const at = tile + place * cols;
-    using Result = std::conditional_t<kMixed, float, In>;
-    auto* results = static_cast<Result*>(kMixed ? NumbersOf(tile, params) : static_cast<void*>(tile)) + place * cols;
+    float* const numbers = is_mixed && sizeof(In) == 2 ? NumbersOf(tile, params) + place * cols : nullptr;
     const int valid = !present                    ? kManyColumns
                       : params.lengths == nullptr ? cols
                                                   : static_cast<int>(ValidLength(params, first + row));
     const auto run = [&](auto form) {
-      TileRow<In, kSize, form()>::Run(at, results, cols, valid, present, within, params.log, threads, scale);
+      TileRow<In, kSize, form()>::Run(at, numbers, cols, valid, present, within, params.log, threads, scale);
     };
     if (kSize == 0 && cols <= kPreciseColumns) {
       ForColumns<kSize == 0 ? 1 : kManyColumns>(cols, [&](auto columns) {
         using Row = TileRow<In, kSize, columns() % 2 == 0 ? kPairs : kUsual, columns()>;
-        Row::Run(at, results, columns(), valid, present, false, params.log, Lanes{0, 1}, scale);
+        Row::Run(at, numbers, columns(), valid, present, false, params.log, Lanes{0, 1}, scale);
       });
     } else if (sizeof(In) == 2 && cols % 2 == 0 && !is_spread) {
       run(std::integral_constant<TileForm, kPairs>());
@@ -315,7 +383,7 @@ __global__ void __launch_bounds__(kMatrixThreads, (TileBlocks<In, kSize>()))
   }
   __syncthreads();
   In* const output = static_cast<In*>(params.output) + first * cols;
-  if (kMixed || (sizeof(In) == 4 && params.output_type != DataType::kFloat32)) {
+  if (is_mixed) {
     StoreNumbers<In>(params, NumbersOf(tile, params), rows * cols, first * cols);
   } else {
     StoreTile(tile, rows * cols, output);

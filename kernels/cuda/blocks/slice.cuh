@@ -5,9 +5,9 @@
 #include "kernels/cuda/blocks/bulk.cuh"
 #include "kernels/cuda/core/row_part.cuh"
 
-// Neighbouring chunks of a row, held by a warp in shared memory as Slice has them (large_rows/slice.cuh), for the
-// kernel of batches: all of a unit is read before any of it is used, rows begin and end anywhere, and there are so many
-// kinds of them that little code has to serve for all (docs/kernels.md).
+// Neighbouring chunks of a row, held by a warp in shared memory as the aligned vectors that memory has (see
+// core/row_part.cuh): few registers, so that many bytes can be on their way. Rows begin and end anywhere, and little
+// code serves for all of them.
 namespace softmax::kernels::cuda {
 
 // Starts the copy of the first `bytes` bytes of kSize (4, 8, 16), an even number; the others become 0.
@@ -24,8 +24,8 @@ __device__ __forceinline__ void CopyBytesAsync(void* to, const void* from, int b
 #endif
 }
 
-template <typename In, bool kSkew, bool kLog>
-class BatchSlice {
+template <typename In, bool kSkew>
+class Slice {
  public:
   using C = ComputeOf<In>;
   static constexpr int kVector = Element<In>::kVector;
@@ -33,7 +33,7 @@ class BatchSlice {
 
   // The place of a slice: room for `chunks` chunks and kEdgeVectors, so that vectors lie on lines of shared memory as
   // they do in global memory. `p`: the first column; `n`: columns from there to the end of what counts.
-  __device__ __forceinline__ BatchSlice(const In* p, std::int64_t n, int chunks, uint4* shared)
+  __device__ __forceinline__ Slice(const In* p, std::int64_t n, int chunks, uint4* shared)
       : chunks_(chunks), skip_(kSkew ? Misalignment(p) : 0) {
     line_ = static_cast<int>(reinterpret_cast<std::uintptr_t>(p) / kVectorBytes) & 7;
     shared_ = shared + line_;
@@ -74,14 +74,13 @@ class BatchSlice {
     __pipeline_commit();
   }
 
-  // Calls publish(k, statistics) for every chunk, in order, once the copies have come and the warp has met. `valid`:
-  // the row's columns that count, if the slice begins it.
+  // Calls publish(k, statistics) for every chunk, in order, once the copies have come and the warp has met. `careful`:
+  // the row's columns that count, if the slice begins it, or kManyColumns where few of them want no more care: for
+  // softmax.
   template <typename F>
-  __device__ __forceinline__ void Reduce(std::int64_t valid, const Scale<C>& scale, F publish) const {
+  __device__ __forceinline__ void Reduce(std::int64_t careful, const Scale<C>& scale, F publish) const {
     int k = 0;
-    if constexpr (kLog) {
-      if (valid <= kPreciseColumns) publish(k++, FewStats(scale));
-    }
+    if (careful <= kPreciseColumns) publish(k++, FewStats(scale));
     const int filled = FillUp();
 #pragma unroll 1
     for (; k < filled; ++k) publish(k, ChunkStats(k * kChunkVectors, scale));
@@ -89,12 +88,10 @@ class BatchSlice {
     for (; k < chunks_; ++k) publish(k, NoStats<C>());
   }
 
-  // The statistics of a row of up to kMost vectors a lane, of which `valid` columns count.
+  // The statistics of a row of up to kMost vectors a lane.
   template <int kMost>
-  __device__ __forceinline__ Stats<C> RowStats(std::int64_t valid, const Scale<C>& scale) const {
-    if constexpr (kLog) {
-      if (valid <= kPreciseColumns) return FewStats(scale);
-    }
+  __device__ __forceinline__ Stats<C> RowStats(std::int64_t careful, const Scale<C>& scale) const {
+    if (careful <= kPreciseColumns) return FewStats(scale);
     // Slots without columns change no bit.
     const int vectors = (end_ + kVector - 1) / kVector;
     const int slots = max(1, min(kMost, (vectors + 31) / 32));
@@ -264,14 +261,8 @@ class BatchSlice {
         for (int j = 0; j < kChunkSlots; ++j) at[j * 32] = result(v[j]);
       }
     };
-    if constexpr (!kLog) {
-      if (normalize.base.IsPlain()) by_chunk([&](const uint4& v) { return PlainResults<In>(v, normalize); });
-    } else if constexpr (sizeof(In) == 4) {
-      by_chunk([&](const uint4& v) { return VectorResults<In, true>(v, kVector, normalize); });
-    } else if constexpr (sizeof(In) == 2) {
-      if (normalize.IsPlain()) by_chunk([&](const uint4& v) { return PlainLogResults<In>(v, normalize); });
-    }
-    // What has no plain form, and the vector in which a row may end behind its last chunk.
+    WithResults<In>(normalize, by_chunk);
+    // The vector in which a row may end behind its last chunk.
 #pragma unroll 1
     for (; first < end; first += 32, at += 32) {
       if (first + lane_ < end) *at = VectorResults<In, true>(*at, kVector, normalize);

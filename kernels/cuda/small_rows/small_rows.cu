@@ -1,6 +1,9 @@
+#include <utility>
+
 #include "kernels/cuda/core/instance.h"
 #include "kernels/cuda/small_rows/small.cuh"
 #include "kernels/cuda/small_rows/split.cuh"
+#include "kernels/cuda/small_rows/tile_rows.cuh"
 
 namespace softmax::kernels::cuda {
 namespace {
@@ -24,6 +27,13 @@ void AddOwn(std::vector<Kernel>* all) {
   });
 }
 
+template <typename In, int... kSizes>
+void AddTiles(std::vector<Kernel>* all, std::integer_sequence<int, kSizes...>) {
+  ForEach<kSizes...>([&](auto size) {
+    all->push_back({Room::kTile, size(), kSkew, kLog | kMixed, Address(&TileMatrixKernel<In, size()>)});
+  });
+}
+
 template <typename In>
 std::vector<Kernel> Make() {
   std::vector<Kernel> all;
@@ -33,8 +43,10 @@ std::vector<Kernel> Make() {
   } else {
     AddOwn<In, false, LogForm::kNo>(&all);
     AddOwn<In, false, LogForm::kYes>(&all);
+    all.push_back({Room::kSplit, 0, 0, 0, Address(&SplitMatrixKernel<In, false, LogForm::kNo>)});
+    all.push_back({Room::kSplit, 0, kLog, 0, Address(&SplitMatrixKernel<In, false, LogForm::kYes>)});
+    all.push_back({Room::kSplit, 0, kSkew, kLog, Address(&SplitMatrixKernel<In, true, LogForm::kAny>)});
     ForBoth([&](auto skew) {
-      all.push_back({Room::kSplit, 0, FormOf(skew, false, false), kLog, Address(&SplitMatrixKernel<In, skew()>)});
       ForEach<1, 2, 4, 8>([&](auto size) {
         if constexpr (size() <= SmallSlots(sizeof(In))) {
           all.push_back({Room::kSmall, size(), FormOf(skew, false, true), kLog,
@@ -42,6 +54,7 @@ std::vector<Kernel> Make() {
         }
       });
     });
+    AddTiles<In>(&all, std::make_integer_sequence<int, TileSizes(sizeof(In))>());
   }
   return all;
 }
