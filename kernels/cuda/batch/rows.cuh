@@ -3,19 +3,20 @@
 #include "kernels/cuda/batch/batch.h"
 #include "kernels/cuda/batch/exchange.cuh"
 #include "kernels/cuda/batch/row.cuh"
+#include "kernels/cuda/batch/slice.cuh"
 #include "kernels/cuda/blocks/ahead.cuh"
 #include "kernels/cuda/blocks/bulk.cuh"
-#include "kernels/cuda/blocks/slice.cuh"
+#include "kernels/cuda/blocks/matrix.cuh"
 #include "kernels/cuda/blocks/team.cuh"
 
 // The kernel for batches (batch/batch.h). Small rows go through registers, a group of lanes each; the chunks of large
 // ones go through shared memory, dealt out evenly to the warps of the block or cluster.
 namespace softmax::kernels::cuda {
 
-template <typename In, bool kSkew, bool kMixed, int kSlots>
+template <typename In, bool kSkew, bool kMixed, int kSlots, LogForm kLogForm>
 __device__ __forceinline__ void RunSmallUnit(const BatchUnit& unit, const UnitRows<In>& rows,
                                              const Scale<ComputeOf<In>>& scale) {
-  const bool log = unit.log != 0;
+  const bool log = kLogForm == LogForm::kAny ? unit.log != 0 : kLogForm == LogForm::kYes;
   const Lanes lanes{static_cast<int>(threadIdx.x) & (unit.lanes - 1), unit.lanes};
   const int groups = kBatchThreads / unit.lanes;
   for (int first = 0; first < unit.rows; first += groups) {
@@ -59,7 +60,7 @@ __device__ __forceinline__ void StoreSlice(const S& slice, DataType type, const 
 template <typename In, bool kSkew, bool kMixed, typename F>
 __device__ __forceinline__ void RunDoubleUnit(bool log, const UnitRows<In>& rows, uint4* mine,
                                               const Scale<ComputeOf<In>>& scale, F middle) {
-  using Row = Slice<In, kSkew>;
+  using Row = BatchSlice<In, kSkew>;
   constexpr int kChunks = 2;
   const auto for_rows = [&](auto f) {
     uint4* place = mine;
@@ -84,7 +85,7 @@ template <typename In, bool kSkew, bool kMixed>
 class LargeUnit {
  public:
   using C = ComputeOf<In>;
-  using Pieces = Slice<In, kSkew>;
+  using Pieces = BatchSlice<In, kSkew>;
 
   // `table`: statistics of the rows' chunks, one after another. A cluster's blocks hold equal parts of one row. `mine`:
   // the warp's part of shared memory.
@@ -340,13 +341,23 @@ class BatchRows {
       }
     }
     middle();
-    if constexpr (!kMixed) {
-      if (unit.slots <= 2) {
-        RunSmallUnit<In, kSkew, kMixed, 2>(unit, rows, scale);
-        return;
-      }
+    // Few elements take so few instructions that looking at the operation for each counts.
+    if constexpr (kMixed) {
+      RunSmallUnit<In, kSkew, true, kChunkSlots, LogForm::kAny>(unit, rows, scale);
+    } else if (unit.log != 0) {
+      RunSmall<LogForm::kYes>(unit, rows, scale);
+    } else {
+      RunSmall<LogForm::kNo>(unit, rows, scale);
     }
-    RunSmallUnit<In, kSkew, kMixed, kChunkSlots>(unit, rows, scale);
+  }
+  template <LogForm kLogForm>
+  __device__ __forceinline__ static void RunSmall(const BatchUnit& unit, const UnitRows<In>& rows,
+                                                  const Scale<C>& scale) {
+    if (unit.slots <= 2) {
+      RunSmallUnit<In, kSkew, false, 2, kLogForm>(unit, rows, scale);
+    } else {
+      RunSmallUnit<In, kSkew, false, kChunkSlots, kLogForm>(unit, rows, scale);
+    }
   }
 
   // Where the parameters are: registers are short.

@@ -2,7 +2,7 @@
 
 #include "kernels/cuda/blocks/grid_table.cuh"
 #include "kernels/cuda/blocks/matrix.cuh"
-#include "kernels/cuda/blocks/slice.cuh"
+#include "kernels/cuda/large_rows/slice.cuh"
 
 // Rows wider than a cluster holds, or than a block where there are no clusters: several blocks share a row, each some
 // neighbouring groups of chunks, and exchange statistics through device memory. The grid is launched cooperatively, as
@@ -60,7 +60,8 @@ class WideRows {
     for (int group = last; group >= first; --group) {
       if (group < last) {
         Start(group);
-        AwaitCopies();
+        __pipeline_wait_prior(0);
+        __syncwarp();
       }
       Store(group, normalize);
     }
@@ -76,27 +77,21 @@ class WideRows {
   __device__ __forceinline__ const In* Input(int group) const {
     return static_cast<const In*>(params_.input) + row_ * params_.input_stride + Column(group);
   }
-  __device__ __forceinline__ Slice<In, true> SliceOf(int group) const {
-    return Slice<In, true>(Input(group), valid_ - Column(group), Chunks(), shared_ + warp_ * params_.warp_vectors);
-  }
-  __device__ __forceinline__ void Start(int group) const {
+  __device__ __forceinline__ void Start(int group) {
     if (Chunks() <= 0) return;
-    SliceOf(group).Start(Input(group), AroundOf<In>(params_, row_, Column(group), valid_ - Column(group)));
-  }
-  __device__ __forceinline__ static void AwaitCopies() {
-    __pipeline_wait_prior(0);
-    __syncwarp();
+    const int n = valid_ - Column(group);
+    slice_.Start(Input(group), n, AroundOf<In>(params_, row_, Column(group), n), Chunks(),
+                 shared_ + warp_ * params_.warp_vectors);
   }
   __device__ __forceinline__ Stats<C>* GroupTable(int group) const {
     return tables_->chunks + (group & 1) * kGroupChunks;
   }
   __device__ __forceinline__ void Reduce(int group) {
     if (Chunks() <= 0) return;
-    AwaitCopies();
-    SliceOf(group).Reduce(params_.log && Column(group) == 0 ? valid_ : kManyColumns, scale_,
-                          [&](int k, const Stats<C>& stats) {
-                            if (Lane() == 0) GroupTable(group)[first_chunk_ + k] = stats;
-                          });
+    slice_.Reduce(Input(group), params_.log && Column(group) == 0 ? valid_ : kManyColumns, scale_,
+                  [&](int k, const Stats<C>& stats) {
+                    if (Lane() == 0) GroupTable(group)[first_chunk_ + k] = stats;
+                  });
   }
   // Tells the other blocks the statistics of a group: one entry, or one for each chunk where the row is folded flat.
   __device__ __forceinline__ void Publish(int group) {
@@ -165,8 +160,8 @@ class WideRows {
   __device__ __forceinline__ void Store(int group, const Normalizer<C>& normalize) const {
     const int column = Column(group);
     if (column >= params_.cols || Chunks() <= 0) return;
-    SliceOf(group).Store(static_cast<In*>(params_.output) + row_ * params_.output_stride + column,
-                         params_.cols - column, valid_ - column, column == 0, normalize);
+    slice_.Store(static_cast<In*>(params_.output) + row_ * params_.output_stride + column, params_.cols - column,
+                 valid_ - column, column == 0, normalize);
   }
 
   const MatrixParams& params_;
@@ -176,6 +171,8 @@ class WideRows {
   GridTable<C> table_;
   const int warp_ = static_cast<int>(threadIdx.x) / 32;
   const int first_chunk_ = FirstChunk();  // of the warp's share of a group
+  // In 80 registers two chunks at once, but of 32 bits, would spill.
+  Slice<In, sizeof(In) == 4 ? 2 : 1> slice_;
   int row_ = 0;
   int valid_ = 0;
 };

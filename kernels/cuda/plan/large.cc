@@ -123,7 +123,7 @@ bool PlanSlice(const Device& device, MatrixPlan* plan) {
   p.rows_per_block = 1;
   p.block_chunks = chunks;
   p.warp_chunks = std::min(4, static_cast<int>(DivideUp(chunks, kBlockWarps)));
-  p.warp_vectors = SliceVectors(p.warp_chunks);
+  p.warp_vectors = SliceVectors(p.warp_chunks, *plan);
   const auto warps = static_cast<int>(DivideUp(chunks, p.warp_chunks));
   plan->threads = 32 * warps;
   plan->blocks = p.rows * p.cluster_blocks;

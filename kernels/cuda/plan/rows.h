@@ -61,6 +61,8 @@ inline bool AreFew(std::int64_t count, std::int64_t each, const Device& device) 
 }
 
 // Vectors of shared memory that a slice of so many chunks takes.
-inline int SliceVectors(int chunks) { return chunks * kChunkSlots * 32 + kEdgeVectors; }
+inline int SliceVectors(int chunks, const MatrixPlan& plan) {
+  return chunks * kChunkSlots * 32 + (plan.lines ? 0 : kEdgeVectors);
+}
 
 }  // namespace softmax::kernels::cuda

@@ -5,9 +5,9 @@
 #include "kernels/cuda/blocks/bulk.cuh"
 #include "kernels/cuda/core/row_part.cuh"
 
-// Neighbouring chunks of a row, held by a warp in shared memory as the aligned vectors that memory has (see
-// core/row_part.cuh): few registers, so that many bytes can be on their way. Rows begin and end anywhere, and little
-// code serves for all of them.
+// Neighbouring chunks of a row, held by a warp in shared memory as Slice has them (large_rows/slice.cuh), for the
+// kernel of batches: all of a unit is read before any of it is used, rows begin and end anywhere, and there are so many
+// kinds of them that little code has to serve for all (docs/kernels.md).
 namespace softmax::kernels::cuda {
 
 // Starts the copy of the first `bytes` bytes of kSize (4, 8, 16), an even number; the others become 0.
@@ -25,7 +25,7 @@ __device__ __forceinline__ void CopyBytesAsync(void* to, const void* from, int b
 }
 
 template <typename In, bool kSkew>
-class Slice {
+class BatchSlice {
  public:
   using C = ComputeOf<In>;
   static constexpr int kVector = Element<In>::kVector;
@@ -33,7 +33,7 @@ class Slice {
 
   // The place of a slice: room for `chunks` chunks and kEdgeVectors, so that vectors lie on lines of shared memory as
   // they do in global memory. `p`: the first column; `n`: columns from there to the end of what counts.
-  __device__ __forceinline__ Slice(const In* p, std::int64_t n, int chunks, uint4* shared)
+  __device__ __forceinline__ BatchSlice(const In* p, std::int64_t n, int chunks, uint4* shared)
       : chunks_(chunks), skip_(kSkew ? Misalignment(p) : 0) {
     line_ = static_cast<int>(reinterpret_cast<std::uintptr_t>(p) / kVectorBytes) & 7;
     shared_ = shared + line_;
