@@ -46,6 +46,14 @@ WireLimits WireLimitsFor(const Config& config) {
   return limits;
 }
 
+std::uint64_t RegionTensorBytes(const Config& config, bool has_devices) {
+  // What the kernels of summaries can number.
+  constexpr std::uint64_t kMost = (4ull << 30) - 1;
+  if (!IsSet(config.regions_socket)) return 0;
+  const std::uint64_t device = has_devices ? EffectiveRegionDeviceBytes(config) : 0;
+  return std::min(kMost, std::max(EffectiveRegionBytes(config), device));
+}
+
 void SetGuardLimits(const Config& config) {
   ReadGuard::SetLimits(
       {.tensor_message_bytes = MaxMessageBytes(config.max_request_bytes), .control_message_bytes = kMaxControlBytes},
@@ -64,7 +72,8 @@ ExecutorOptions ExecutorOptionsFor(const Config& config) {
   options.receive_bytes = config.receive_bytes;
   options.max_in_flight = To32(config.max_in_flight_batches);
   options.max_batch_requests = To32(config.max_batch_requests);
-  options.max_input_bytes = std::max(config.max_request_bytes, config.max_batch_bytes);
+  options.max_input_bytes =
+      std::max({config.max_request_bytes, config.max_batch_bytes, RegionTensorBytes(config, /*has_devices=*/true)});
   return options;
 }
 

@@ -20,6 +20,8 @@
 namespace softmax::server {
 
 WireLimits WireLimitsFor(const Config& config);
+// Largest part of a request that lies in a region; 0: there are none. `has_devices`: there may be regions of theirs.
+std::uint64_t RegionTensorBytes(const Config& config, bool has_devices);
 // What the guard holds every connection of the process to.
 void SetGuardLimits(const Config& config);
 ExecutorOptions ExecutorOptionsFor(const Config& config);

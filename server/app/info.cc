@@ -2,7 +2,6 @@
 
 #include <absl/strings/str_cat.h>
 
-#include <algorithm>
 #include <chrono>
 
 #include "kernels/operations.h"
@@ -48,8 +47,7 @@ void FillRegionLimits(const Config& config, const std::string& backend, v1::Regi
     limits->set_max_device_bytes(config.regions_device_bytes);
     limits->set_max_device_bytes_per_connection(EffectiveRegionDeviceBytes(config));
   }
-  // A tensor lies in one region.
-  limits->set_max_tensor_bytes(std::max(limits->max_bytes_per_connection(), limits->max_device_bytes_per_connection()));
+  limits->set_max_tensor_bytes(RegionTensorBytes(config, backend == "cuda"));
 }
 
 }  // namespace

@@ -202,6 +202,7 @@ absl::Status ServerImpl::Start() {
   if (absl::Status status = Listen(); !status.ok()) return status;
   state_.limits = WireLimitsFor(config_);
   state_.info = ServerInfoFor(config_, executor_->name(), executor_->devices());
+  state_.limits.max_tensor_bytes = state_.info.regions().max_tensor_bytes();
   state_.max_in_flight_per_stream = state_.info.limits().max_in_flight_per_stream();
   state_.describe_devices = [this](v1::GetServerInfoResponse* info) { DescribeDevices(devices_.devices(), info); };
   if (absl::Status status = StartMetrics(); !status.ok()) return status;

@@ -22,6 +22,8 @@ void PendingRequest::BeginWork(TimePoint now) {
 
 void PendingRequest::Finish(const Answer& answer) {
   if (ticket_.queue != nullptr) std::exchange(ticket_.queue, nullptr)->Release(*this, answer.ran);
+  // The call may go on for long, until its answer is read.
+  for (std::shared_ptr<const Region>& region : regions_.held) region.reset();
   Complete(answer);
 }
 

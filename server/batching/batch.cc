@@ -20,16 +20,32 @@ std::uint64_t ReadableBytes(const InputPieces& pieces) {
   return bytes;
 }
 
+bool InPlace(const TensorSpec& spec) { return kernels::SizeOf(spec.input_type) == kernels::SizeOf(spec.output_type); }
+
+// Whether the request has room for its input in the span, which may be its output's alone.
+bool HasInputRoom(const TensorSpec& spec) {
+  return !spec.input_in_region || (InPlace(spec) && spec.has_tensor() && !spec.output_in_region);
+}
+
 }  // namespace
 
 Batch::Need Batch::NeedOf(const TensorSpec& spec) {
   Need need;
-  need.input = AlignUp(spec.input_bytes()) + AlignUp(spec.lengths_bytes());
-  if (spec.summary.any()) need.input += AlignUp(spec.indices_bytes()) + AlignUp(spec.summary_layout().total);
-  if (kernels::SizeOf(spec.input_type) != kernels::SizeOf(spec.output_type)) {
-    need.output = AlignUp(spec.tensor_bytes());
+  if (HasInputRoom(spec)) need.input = AlignUp(spec.input_bytes());
+  need.input += AlignUp(spec.lengths_bytes());
+  if (spec.summary.any()) {
+    need.input += AlignUp(spec.indices_bytes());
+    if (!spec.summary_in_region) need.input += AlignUp(spec.summary_layout().total);
   }
+  if (!InPlace(spec) && !spec.output_in_region) need.output = AlignUp(spec.tensor_bytes());
   return need;
+}
+
+std::uint64_t Batch::InRegionsOf(const TensorSpec& spec) {
+  if (!spec.in_regions()) return 0;
+  TensorSpec elsewhere = spec;
+  elsewhere.input_in_region = elsewhere.output_in_region = elsewhere.summary_in_region = false;
+  return NeedOf(elsewhere).total() - NeedOf(spec).total();
 }
 
 Batch::Need Batch::CapacityOf(kernels::DataType input, kernels::DataType output, const BatchLimits& limits) {
@@ -47,14 +63,16 @@ void Batch::Open(kernels::DataType input, kernels::DataType output, SpanRef span
   output_type_ = output;
   span_ = std::move(span);
   capacity_ = capacity;
-  input_used_ = output_used_ = output_base_ = rows_ = work_ = input_payload_ = output_payload_ = 0;
+  input_used_ = output_used_ = in_regions_ = output_base_ = rows_ = work_ = input_payload_ = output_payload_ = 0;
   answers_ = {};
   saved_bytes_ = 0;
+  device_ = Region::kHost;
   opened_ = now;
   requests_.clear();
   segments_.clear();
   pieces_.clear();
   gathered_segments_.clear();
+  moving_segments_.clear();
   summaries_.clear();
   gathered_summaries_.clear();
   status = absl::OkStatus();
@@ -62,8 +80,11 @@ void Batch::Open(kernels::DataType input, kernels::DataType output, SpanRef span
 
 bool Batch::Fits(const TensorSpec& spec, const BatchLimits& limits) const {
   const Need need = NeedOf(spec);
-  return input_used_ + need.input <= capacity_.input && output_used_ + need.output <= capacity_.output &&
-         requests_.size() < limits.requests;
+  if (input_used_ + need.input > capacity_.input || output_used_ + need.output > capacity_.output) return false;
+  const std::uint64_t in_regions = in_regions_ + InRegionsOf(spec);
+  const std::uint64_t most = CapacityOf(input_type_, output_type_, limits).total();
+  if (in_regions > 0 && span_bytes() + need.total() + in_regions > most) return false;
+  return requests_.size() < limits.requests;
 }
 
 bool Batch::ExtendLastSegment(const kernels::Segment& rows, std::uint64_t output) {
@@ -83,9 +104,12 @@ bool Batch::ExtendLastSegment(const kernels::Segment& rows, std::uint64_t output
   return true;
 }
 
-void Batch::AddSegment(const kernels::Segment& rows, std::uint64_t output, bool gathered) {
-  if (last_gathered() == gathered && ExtendLastSegment(rows, output)) return;
+// `moves`: the output is relative to output_base_.
+void Batch::AddSegment(const kernels::Segment& rows, std::uint64_t output, bool gathered, bool moves) {
+  const bool alike = IsLast(gathered_segments_) == gathered && IsLast(moving_segments_) == moves;
+  if (alike && ExtendLastSegment(rows, output)) return;
   if (gathered) gathered_segments_.push_back(static_cast<std::uint32_t>(segments_.size()));
+  if (moves) moving_segments_.push_back(static_cast<std::uint32_t>(segments_.size()));
   segments_.push_back(rows);
   segments_.back().output = reinterpret_cast<void*>(output);
 }
@@ -93,20 +117,20 @@ void Batch::AddSegment(const kernels::Segment& rows, std::uint64_t output, bool 
 // `offset`: where the request's indices begin in the span, and its summary behind them.
 void Batch::AddSummary(PendingRequest* request, const kernels::Segment& rows, std::uint64_t offset, bool gathered) {
   const TensorSpec& spec = request->spec();
-  std::byte* const base = span_.address();
   kernels::SummarySegment summary;
   summary.rows = rows;
   summary.top_k = static_cast<std::int32_t>(spec.summary.top_k);
   summary.at = spec.summary.at;
   if (spec.summary.at > 0) {
-    std::memcpy(base + offset, request->indices(), spec.indices_bytes());
-    summary.indices = reinterpret_cast<const std::int32_t*>(base + offset);
+    std::memcpy(base() + offset, request->indices(), spec.indices_bytes());
+    summary.indices = reinterpret_cast<const std::int32_t*>(base() + offset);
     offset += AlignUp(spec.indices_bytes());
   }
   request->summary_offset_ = offset;
   const SummaryLayout layout = spec.summary_layout();
+  std::byte* const begin = spec.summary_in_region ? request->regions().summary : base() + offset;
   const auto place = [&](SummaryLayout::Part part) -> void* {
-    return layout.bytes[part] == 0 ? nullptr : base + offset + layout.offset[part];
+    return layout.bytes[part] == 0 ? nullptr : begin + layout.offset[part];
   };
   summary.top_values = place(SummaryLayout::kTopValues);
   summary.top_indices = static_cast<std::int32_t*>(place(SummaryLayout::kTopIndices));
@@ -146,21 +170,21 @@ bool Batch::TryGather(PendingRequest* request, std::uint64_t offset) {
 
 void Batch::Add(PendingRequest* request, TimePoint now, bool gather) {
   const TensorSpec& spec = request->spec();
-  std::byte* const base = span_.address();
+  const RegionPlaces& regions = request->regions();
   const std::uint64_t input = input_used_;
-  const std::uint64_t lengths = input + AlignUp(spec.input_bytes());
+  const std::uint64_t lengths = input + (HasInputRoom(spec) ? AlignUp(spec.input_bytes()) : 0);
   request->copied_ = 0;
-  const bool gathered = gather && TryGather(request, input);
-  if (!gathered) {
-    request->CopyInput(base + input);
+  const bool gathered = gather && !spec.input_in_region && TryGather(request, input);
+  if (!gathered && !spec.input_in_region) {
+    request->CopyInput(base() + input);
     request->copied_ = spec.input_bytes();
   }
-  if (spec.has_lengths) std::memcpy(base + lengths, request->lengths(), spec.lengths_bytes());
+  if (spec.has_lengths) std::memcpy(base() + lengths, request->lengths(), spec.lengths_bytes());
   request->placed_ = now;
 
   kernels::Segment rows;
-  rows.input = base + input;
-  if (spec.has_lengths) rows.lengths = reinterpret_cast<const std::uint32_t*>(base + lengths);
+  rows.input = spec.input_in_region ? regions.input : base() + input;
+  if (spec.has_lengths) rows.lengths = reinterpret_cast<const std::uint32_t*>(base() + lengths);
   rows.outer = spec.outer;
   rows.cols = spec.cols;
   rows.inner = spec.inner;
@@ -168,19 +192,23 @@ void Batch::Add(PendingRequest* request, TimePoint now, bool gather) {
   rows.scale = spec.scale;
   rows.operation = spec.operation;
   if (spec.summary.any()) AddSummary(request, rows, lengths + AlignUp(spec.lengths_bytes()), gathered);
-  // Output addresses are relative to the output region until Close knows where it begins; in place they are final.
-  const std::uint64_t output = in_place() ? input : output_used_;
-  request->output_offset_ = output;
+  // Output addresses are relative to the output region until Close knows where it begins; in place, and in a region,
+  // they are final.
+  const bool moves = !in_place() && !spec.output_in_region;
+  request->output_offset_ = in_place() ? input : output_used_;
   if (spec.has_tensor()) {
-    AddSegment(rows, in_place() ? reinterpret_cast<std::uint64_t>(rows.input) : output, gathered);
+    const std::byte* const output = spec.output_in_region ? regions.output : base() + input;
+    AddSegment(rows, moves ? output_used_ : reinterpret_cast<std::uint64_t>(output), gathered, moves);
   }
   const Need need = NeedOf(spec);
   input_used_ += need.input;
   output_used_ += need.output;
+  in_regions_ += InRegionsOf(spec);
+  device_ = regions.device;
   rows_ += static_cast<std::uint64_t>(spec.rows());
   work_ += request->charge().own_work();
   input_payload_ += spec.input_bytes();
-  output_payload_ += spec.output_bytes();
+  output_payload_ += spec.tensor_bytes() + spec.summary_bytes();
   CountAnswer(spec);
   requests_.push_back(request);
 }
@@ -193,19 +221,21 @@ void Batch::CountAnswer(const TensorSpec& spec) {
   count(AnswerKind::kLogSumExp, spec.summary.log_sum_exp);
   count(AnswerKind::kEntropy, spec.summary.entropy);
   const std::uint64_t whole = spec.elements() * kernels::SizeOf(spec.output_type);
-  if (!spec.has_tensor() && whole > spec.output_bytes()) saved_bytes_ += whole - spec.output_bytes();
+  if (!spec.has_tensor() && whole > spec.summary_bytes()) saved_bytes_ += whole - spec.summary_bytes();
 }
 
 void Batch::Close(CloseReason reason) {
   reason_ = reason;
-  if (!in_place()) {
-    output_base_ = input_used_;
-    std::byte* const outputs = span_.address() + output_base_;
-    for (kernels::Segment& segment : segments_) {
-      segment.output = outputs + reinterpret_cast<std::uint64_t>(segment.output);
-    }
+  if (!in_place()) output_base_ = input_used_;
+  for (const std::uint32_t index : moving_segments_) {
+    void*& output = segments_[index].output;
+    output = base() + output_base_ + reinterpret_cast<std::uint64_t>(output);
   }
-  span_.Trim(bytes());
+  if (span_bytes() == 0) {
+    span_.Reset();
+  } else {
+    span_.Trim(span_bytes());
+  }
 }
 
 void Batch::Complete(const absl::Status& result, TimePoint now) {
@@ -216,12 +246,14 @@ void Batch::Complete(const absl::Status& result, TimePoint now) {
   answer.batch_rows = rows_;
   answer.execution = now - launched_;
   answer.launched = launched_;
-  const std::byte* const base = span_.address() + output_base_;
+  const std::byte* const outputs = base() + output_base_;
   for (PendingRequest* request : requests_) request->AnnounceCompletion();
   for (PendingRequest* request : requests_) {
     const TensorSpec& spec = request->spec();
-    answer.output = spec.has_tensor() ? base + request->output_offset_ : nullptr;
-    answer.summary = spec.summary.any() ? span_.address() + request->summary_offset_ : nullptr;
+    const bool has_output = spec.has_tensor() && !spec.output_in_region;
+    const bool has_summary = spec.summary.any() && !spec.summary_in_region;
+    answer.output = has_output ? outputs + request->output_offset_ : nullptr;
+    answer.summary = has_summary ? base() + request->summary_offset_ : nullptr;
     answer.queue = request->placed_ - request->arrived();
     answer.batch = launched_ - request->placed_;
     request->Finish(answer);
@@ -230,6 +262,7 @@ void Batch::Complete(const absl::Status& result, TimePoint now) {
   segments_.clear();
   pieces_.clear();
   gathered_segments_.clear();
+  moving_segments_.clear();
   summaries_.clear();
   gathered_summaries_.clear();
   span_.Reset();

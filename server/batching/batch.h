@@ -21,34 +21,39 @@ struct BatchLimits {
   std::uint32_t requests = 256;
 };
 
-// Requests of one (input type, output type) whose tensors lie in one span, and the table of segments a kernel runs
-// over.
+// Requests of one (input type, output type) whose tensors lie in one span or in regions, and the table of segments a
+// kernel runs over. Regions of one device's memory have batches of their own.
 //
 // A batch is open (requests are added), then closed (laid out and launched), then finished; it is never reopened.
 // Inputs lie one after another, each at a multiple of 16 bytes; requests of one width, operation and scale that meet
 // without a gap form one row-major matrix, so that the kernel sees few segments. Where both types have one size the
 // kernel works in place; otherwise the outputs follow the inputs. A request that asks for a summary has room for that,
-// and for its indices, behind its input, and room for a whole output only if it asks for that, too. Used by one thread
-// at a time.
+// and for its indices, behind its input, and room for a whole output only if it asks for that, too. What a request has
+// in regions takes no room: its segments point there. Used by one thread at a time.
 class Batch {
  public:
   static constexpr std::uint64_t kAlignment = 16;
 
-  // What a request needs in a batch: its input, lengths, indices and summary, and its output where that lies apart.
+  // What a request needs in a batch's span: its input, lengths, indices and summary, and its output where that lies
+  // apart, without what is in regions.
   struct Need {
     std::uint64_t input = 0;
     std::uint64_t output = 0;
     std::uint64_t total() const { return input + output; }
   };
   static Need NeedOf(const TensorSpec& spec);
+  // What it would need beside that if nothing were in regions, so that batches of both kinds are bounded alike.
+  static std::uint64_t InRegionsOf(const TensorSpec& spec);
   // What an open batch of these types reserves.
   static Need CapacityOf(kernels::DataType input, kernels::DataType output, const BatchLimits& limits);
 
-  // `span` holds at least capacity.total() bytes. The lists of an earlier use keep their memory.
+  // `span` holds at least capacity.total() bytes; it may be none where that is 0. The lists of an earlier use keep
+  // their memory.
   void Open(kernels::DataType input, kernels::DataType output, SpanRef span, Need capacity, TimePoint now);
 
   bool Fits(const TensorSpec& spec, const BatchLimits& limits) const;
-  // Copies the request's bytes in (the one host copy) and takes it. Fits() must hold. With `gather`, bytes that a
+  // Copies the request's bytes in (the one host copy), as far as they are in no region, and takes it. Fits() must hold,
+  // and its regions' device be the others'. With `gather`, bytes that a
   // device can read where they were received are not copied: the lane gathers them.
   void Add(PendingRequest* request, TimePoint now, bool gather = false);
 
@@ -76,7 +81,12 @@ class Batch {
   // Of whole outputs. In place they overwrite their inputs, so summaries() are run first.
   const std::vector<kernels::Segment>& segments() const { return segments_; }
   const std::vector<kernels::SummarySegment>& summaries() const { return summaries_; }
-  std::uint64_t bytes() const { return input_used_ + output_used_; }
+  // Of the span, what it uses.
+  std::uint64_t span_bytes() const { return input_used_ + output_used_; }
+  // What it works on, in the span and in regions.
+  std::uint64_t bytes() const { return span_bytes() + in_regions_; }
+  // The only device that has the memory of its requests' regions; Region::kHost: all devices have it.
+  int device() const { return device_; }
   // Charge::work of its requests, without what each call takes.
   std::uint64_t work() const { return work_; }
 
@@ -98,13 +108,15 @@ class Batch {
 
  private:
   bool in_place() const { return kernels::SizeOf(input_type_) == kernels::SizeOf(output_type_); }
-  void AddSegment(const kernels::Segment& rows, std::uint64_t output, bool gathered);
+  std::byte* base() const { return span_ ? span_.address() : nullptr; }
+  void AddSegment(const kernels::Segment& rows, std::uint64_t output, bool gathered, bool moves);
   void AddSummary(PendingRequest* request, const kernels::Segment& rows, std::uint64_t offset, bool gathered);
   void CountAnswer(const TensorSpec& spec);
   bool ExtendLastSegment(const kernels::Segment& rows, std::uint64_t output);
   bool TryGather(PendingRequest* request, std::uint64_t offset);
-  bool last_gathered() const {
-    return !gathered_segments_.empty() && gathered_segments_.back() + 1 == segments_.size();
+  // Whether the last segment is among these.
+  bool IsLast(const std::vector<std::uint32_t>& indices) const {
+    return !indices.empty() && indices.back() + 1 == segments_.size();
   }
 
   kernels::DataType input_type_ = kernels::DataType::kFloat32;
@@ -113,6 +125,8 @@ class Batch {
   Need capacity_;
   std::uint64_t input_used_ = 0;
   std::uint64_t output_used_ = 0;
+  std::uint64_t in_regions_ = 0;
+  int device_ = Region::kHost;
   std::uint64_t output_base_ = 0;  // where the outputs begin in the span; known at Close
   std::uint64_t rows_ = 0;
   std::uint64_t work_ = 0;
@@ -127,6 +141,7 @@ class Batch {
   std::vector<kernels::Segment> segments_;
   std::vector<kernels::GatherPiece> pieces_;
   std::vector<std::uint32_t> gathered_segments_;
+  std::vector<std::uint32_t> moving_segments_;  // whose outputs are relative to output_base_ until Close
   std::vector<kernels::SummarySegment> summaries_;
   std::vector<std::uint32_t> gathered_summaries_;
 };

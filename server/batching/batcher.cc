@@ -30,8 +30,12 @@ Batcher::Batcher(const Options& options, Arena& arena, Backlog& backlog, Lane& l
 
 Batcher::~Batcher() = default;
 
-std::size_t Batcher::TypeIndex(const TensorSpec& spec) {
-  return (static_cast<std::size_t>(spec.input_type) - 1) * 4 + static_cast<std::size_t>(spec.output_type) - 1;
+std::size_t Batcher::OpenIndex(const PendingRequest& request) {
+  static_assert(Region::kHost == -1);
+  const TensorSpec& spec = request.spec();
+  const std::size_t types =
+      (static_cast<std::size_t>(spec.input_type) - 1) * 4 + static_cast<std::size_t>(spec.output_type) - 1;
+  return static_cast<std::size_t>(request.regions().device + 1) * kTypePairs + types;
 }
 
 std::unique_ptr<Batch> Batcher::NewBatch() {
@@ -96,34 +100,39 @@ void Batcher::Submit(PendingRequest* request, TimePoint now) {
   }
   const bool gather = Gathers(spec);
   const std::uint64_t to_copy = need.input + spec.pieces * kPieceBytes;
-  const bool small = need.total() <= options_.batch.bytes && (gather || to_copy <= options_.inline_copy_bytes);
-  if (backlog_.MustQueue(small, now)) {
+  const bool quick = gather || to_copy <= options_.inline_copy_bytes;
+  const bool small = quick && need.total() + Batch::InRegionsOf(spec) <= options_.batch.bytes;
+  // Who needs no memory waits for none.
+  if (need.total() > 0 && backlog_.MustQueue(small, now)) {
     SubmitToBacklog(request, small);
     return;
   }
   if (!small) {
-    if (!gather || !SubmitAlone(request, now)) SubmitToBacklog(request, small);
+    const bool stays = gather || (quick && spec.input_in_region);
+    if (!stays || !SubmitAlone(request, now)) SubmitToBacklog(request, small);
     return;
   }
-  Batch* batch = OpenBatch(spec, now);
+  Batch* batch = OpenBatch(*request, now);
   if (batch == nullptr) {
     SubmitToBacklog(request, small);
     return;
   }
   request->BeginWork(now);
+  open_bytes_ -= batch->bytes();
   batch->Add(request, now, gather);
-  open_bytes_ += need.total();
-  if (batch->requests() >= options_.batch.requests) CloseOpen(TypeIndex(spec), CloseReason::kFull);
+  open_bytes_ += batch->bytes();
+  if (batch->requests() >= options_.batch.requests) CloseOpen(OpenIndex(*request), CloseReason::kFull);
 }
 
-// A batch of its own for a request that no open batch could hold and that need not be copied. False: there is no room.
+// A batch of its own for a request that no open batch could hold and whose input stays where it is. False: there is no
+// room.
 bool Batcher::SubmitAlone(PendingRequest* request, TimePoint now) {
   const TensorSpec& spec = request->spec();
   const Batch::Need need = Batch::NeedOf(spec);
-  const Span span = arena_.TryReserve(need.total(), options_.home);
-  if (span.slabs == 0) return false;
+  SpanRef span;
+  if (need.total() > 0 && !(span = Reserve(need))) return false;
   std::unique_ptr<Batch> batch = NewBatch();
-  batch->Open(spec.input_type, spec.output_type, SpanRef(&arena_, span), need, now);
+  batch->Open(spec.input_type, spec.output_type, std::move(span), need, now);
   request->BeginWork(now);
   batch->Add(request, now, /*gather=*/true);
   batch->Close(CloseReason::kLarge);
@@ -132,23 +141,29 @@ bool Batcher::SubmitAlone(PendingRequest* request, TimePoint now) {
   return true;
 }
 
-// The open batch for these types with room for the request, or null when the arena has none.
-Batch* Batcher::OpenBatch(const TensorSpec& spec, TimePoint now) {
-  const std::size_t index = TypeIndex(spec);
+SpanRef Batcher::Reserve(const Batch::Need& need) {
+  const Span span = arena_.TryReserve(need.total(), options_.home);
+  return span.slabs == 0 ? SpanRef() : SpanRef(&arena_, span);
+}
+
+// The open batch for the request's types with room for it, or null when the arena has none.
+Batch* Batcher::OpenBatch(const PendingRequest& request, TimePoint now) {
+  const TensorSpec& spec = request.spec();
+  const std::size_t index = OpenIndex(request);
+  if (index >= open_.size()) open_.resize((index / kTypePairs + 1) * kTypePairs);
   if (open_[index] != nullptr) {
     if (open_[index]->Fits(spec, options_.batch)) return open_[index].get();
     CloseOpen(index, CloseReason::kFull);
     LaunchReady(now);
   }
   Batch::Need capacity = Batch::CapacityOf(spec.input_type, spec.output_type, options_.batch);
-  Span span = arena_.TryReserve(capacity.total(), options_.home);
-  if (span.slabs == 0) {  // no room for company: perhaps for this one alone
+  SpanRef span = Reserve(capacity);
+  if (!span) {  // no room for company: perhaps for this one alone
     capacity = Batch::NeedOf(spec);
-    span = arena_.TryReserve(capacity.total(), options_.home);
+    if (capacity.total() > 0 && !(span = Reserve(capacity))) return nullptr;
   }
-  if (span.slabs == 0) return nullptr;
   open_[index] = NewBatch();
-  open_[index]->Open(spec.input_type, spec.output_type, SpanRef(&arena_, span), capacity, now);
+  open_[index]->Open(spec.input_type, spec.output_type, std::move(span), capacity, now);
   ++open_count_;
   return open_[index].get();
 }
@@ -180,7 +195,7 @@ void Batcher::LaunchReady(TimePoint now) {
 
 void Batcher::Flush(TimePoint now) {
   LaunchReady(now);
-  for (std::size_t i = 0; i < kTypePairs && open_count_ > 0; ++i) {
+  for (std::size_t i = 0; i < open_.size() && open_count_ > 0; ++i) {
     if (open_[i] == nullptr || !MayLaunch(*open_[i])) continue;
     if (now - open_[i]->opened() < options_.max_queue_delay) continue;
     const CloseReason reason = options_.max_queue_delay.count() > 0 ? CloseReason::kDelay

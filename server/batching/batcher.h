@@ -64,7 +64,7 @@ class Batcher {
 
   // Whether the request's input should be read where it was received. Any thread.
   bool Gathers(const TensorSpec& spec) const {
-    return options_.gather_bytes > 0 && spec.input_bytes() >= options_.gather_bytes &&
+    return options_.gather_bytes > 0 && !spec.input_in_region && spec.input_bytes() >= options_.gather_bytes &&
            Batch::NeedOf(spec).input <= lane_.gather_bytes();
   }
 
@@ -81,14 +81,17 @@ class Batcher {
     absl::Status status;
   };
 
-  static std::size_t TypeIndex(const TensorSpec& spec);
+  // Of the open batch that may take it.
+  static std::size_t OpenIndex(const PendingRequest& request);
   // Ends a pending request that nobody waits for.
   void Drop(PendingRequest* request);
   bool CompleteDropped();
   void RefusePending(PendingRequest* request, absl::Status status, RefuseReason reason, std::uint32_t retry_after_ms);
   void SubmitToBacklog(PendingRequest* request, bool small);
   bool SubmitAlone(PendingRequest* request, TimePoint now);
-  Batch* OpenBatch(const TensorSpec& spec, TimePoint now);
+  // None: there is no room.
+  SpanRef Reserve(const Batch::Need& need);
+  Batch* OpenBatch(const PendingRequest& request, TimePoint now);
   void CloseOpen(std::size_t index, CloseReason reason);
   // Batches that take long leave no room in flight, but what the lane runs at once needs none.
   bool MayLaunch(const Batch& batch) const { return in_flight_ < options_.max_in_flight || lane_.RunsAtOnce(batch); }
@@ -108,7 +111,7 @@ class Batcher {
 
   // The owning thread's.
   static constexpr std::size_t kTypePairs = 16;
-  std::unique_ptr<Batch> open_[kTypePairs];
+  std::vector<std::unique_ptr<Batch>> open_{kTypePairs};  // kTypePairs for the host, and for each device used by now
   std::uint32_t open_count_ = 0;
   std::uint64_t open_bytes_ = 0;                 // in open batches
   std::deque<std::unique_ptr<Batch>> ready_;     // closed, waiting for the lane

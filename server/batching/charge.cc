@@ -32,10 +32,11 @@ Charge ChargeOf(const TensorSpec& spec, std::uint64_t message_bytes, CallKind ki
   const std::uint64_t decoded = spec.lengths_bytes() + spec.indices_bytes();
   Charge charge;
   charge.held = (kind == CallKind::kUnary ? Charge::kUnaryHeld : Charge::kStreamedHeld) +
-                std::max(message_bytes, spec.input_bytes() + decoded) + decoded;
+                std::max(message_bytes, spec.received_bytes() + decoded) + decoded;
   charge.answer = spec.output_bytes() + spec.text_bytes;
-  charge.work = Charge::kCallWork + spec.input_bytes() + decoded + charge.answer + Computing(spec, prices) +
-                spec.texts * prices.text + spec.pieces * prices.piece;
+  charge.work = Charge::kCallWork + spec.received_bytes() + decoded + charge.answer +
+                spec.region_bytes() / prices.region_bytes + Computing(spec, prices) + spec.texts * prices.text +
+                spec.pieces * prices.piece;
   return charge;
 }
 

@@ -27,6 +27,7 @@ struct Prices {
   std::uint32_t gathered_column = 0;  // an element of another axis, in a summary
   std::uint32_t text = 500;           // printed
   std::uint32_t piece = 40;           // of an input that is gathered
+  std::uint32_t region_bytes = 16;    // of tensors in regions: as many cost as one that is carried
 };
 // Of one core, measured (tests/end_to_end/charge_test.cc holds them to a factor of 4).
 constexpr Prices kCpuPrices = {.row = 80,
@@ -37,7 +38,8 @@ constexpr Prices kCpuPrices = {.row = 80,
                                .entropy_row = 400,
                                .entropy_element = 3,
                                .selected = 150,
-                               .gathered_column = 12};
+                               .gathered_column = 12,
+                               .region_bytes = 4};
 // A device computes while the bytes of others travel.
 constexpr Prices kDevicePrices = {};
 
@@ -57,7 +59,8 @@ struct Charge {
   static constexpr std::uint64_t kStreamedHeld = 1u << 10;
 };
 
-// `message_bytes`: of the message, or of the request's part of a stream's message; at least the tensor's bytes count.
+// `message_bytes`: of the message, or of the request's part of a stream's message; at least the bytes of a tensor that
+// is in no region count.
 Charge ChargeOf(const TensorSpec& spec, std::uint64_t message_bytes, CallKind kind, const Prices& prices);
 
 }  // namespace softmax::server

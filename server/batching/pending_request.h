@@ -3,11 +3,14 @@
 #include <absl/container/inlined_vector.h>
 #include <absl/status/status.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "common/base/clock.h"
 #include "common/wire/tensor_spec.h"
+#include "server/base/region.h"
 #include "server/batching/charge.h"
 #include "server/batching/span_ref.h"
 
@@ -16,8 +19,18 @@ namespace softmax::server {
 class AdmissionQueue;
 struct ConnectionShare;
 
-// Where an answer's payload is: the tensor, and the summary as spec().summary_layout() has it.
-struct AnswerPlaces {  // null: not asked for
+// Where the parts of a request lie that are in regions (TensorSpec says which), and what keeps them there.
+struct RegionPlaces {
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+  std::byte* summary = nullptr;
+  int device = Region::kHost;  // whose memory any of them is
+  std::array<std::shared_ptr<const Region>, 3> held;
+};
+
+// Where the payload of an answer is that leaves in its message: the tensor, and the summary as spec().summary_layout()
+// has it.
+struct AnswerPlaces {  // null: not asked for, or in a region
   const std::byte* output = nullptr;
   const std::byte* summary = nullptr;
 };
@@ -48,7 +61,8 @@ class PendingRequest {
  public:
   virtual ~PendingRequest() = default;
 
-  // Writes spec().input_bytes() bytes. Runs on the batcher's thread or on one of the backlog's.
+  // Writes spec().input_bytes() bytes, of an input that is in no region. Runs on the batcher's thread or on one of the
+  // backlog's.
   virtual void CopyInput(std::byte* destination) = 0;
   // Instead of CopyInput: the parts of the input in their order, spec().input_bytes() together, which stay until
   // Complete. None (the default): it has to be copied.
@@ -71,6 +85,7 @@ class PendingRequest {
   void Finish(const Answer& answer);
 
   const TensorSpec& spec() const { return spec_; }
+  const RegionPlaces& regions() const { return regions_; }
   // Worked out when it is submitted.
   const Charge& charge() const { return charge_; }
   TimePoint arrived() const { return arrived_; }
@@ -80,6 +95,7 @@ class PendingRequest {
 
  protected:
   TensorSpec spec_;
+  RegionPlaces regions_;             // held until Finish
   std::uint64_t message_bytes_ = 0;  // of the message that it came in, as far as that is its own
   TimePoint arrived_;
   TimePoint deadline_ = kNoDeadline;

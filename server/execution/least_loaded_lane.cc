@@ -6,7 +6,9 @@ namespace softmax::server {
 
 // False: no device serves, and one may soon.
 bool LeastLoadedLane::TryLaunch(Batch* batch) {
-  std::uint32_t device = devices_.Choose(home_);
+  const bool is_bound = batch->device() != Region::kHost;
+  std::uint32_t device = is_bound ? static_cast<std::uint32_t>(batch->device()) : devices_.Choose(home_);
+  if (is_bound && devices_.state(device) == Devices::State::kTesting) return false;
   if (device == Devices::kNone) {
     if (devices_.testing()) return false;
     // A test may have ended between the two looks. Otherwise all are lost, and any lane says so.
@@ -34,8 +36,10 @@ Batch* LeastLoadedLane::Poll() {
     if (batch == nullptr) continue;
     --on.running;
     devices_.RemoveInFlight(device, batch->bytes());
-    // Another thread lost the device between the choice and the launch: the batch never ran, and one more may run it.
-    if (absl::IsUnavailable(batch->status) && devices_.lost() < devices_.count()) [[unlikely]] {
+    // Another thread lost the device between the choice and the launch: the batch never ran, and one more may run it,
+    // unless it is of the lost one's memory.
+    if (absl::IsUnavailable(batch->status) && batch->device() == Region::kHost && devices_.lost() < devices_.count())
+        [[unlikely]] {
       Launch(batch);
       continue;
     }

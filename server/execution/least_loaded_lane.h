@@ -10,7 +10,8 @@
 namespace softmax::server {
 
 // One thread's lanes, one on each of several devices: a batch goes to the device with the fewest bytes in flight over
-// all threads. While devices are tested after a loss, batches wait here. Servers with one device have none.
+// all threads, and one whose requests lie in a device's memory to that device. While devices are tested after a loss,
+// batches wait here. Servers with one device have none.
 class LeastLoadedLane final : public Lane {
  public:
   // lanes[d] is on device d; `home`: the device that is taken where several have equally little to do.

@@ -13,6 +13,7 @@ QuarantinedMemory::QuarantinedMemory() : content_(new Content) {
 }
 
 void QuarantinedMemory::Keep(SpanRef span) {
+  if (!span) return;
   MutexLock lock(content_->mu);
   content_->spans.push_back(std::move(span));
 }

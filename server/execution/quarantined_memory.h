@@ -16,6 +16,7 @@ class QuarantinedMemory {
  public:
   QuarantinedMemory();
 
+  // None: of a batch whose tensors all lie in regions.
   void Keep(SpanRef span) ABSL_LOCKS_EXCLUDED(content_->mu);
   void Keep(std::unique_ptr<Lane> lane) ABSL_LOCKS_EXCLUDED(content_->mu);
 

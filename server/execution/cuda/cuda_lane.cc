@@ -155,10 +155,10 @@ cudaError_t CudaLane::LaunchSummaries(const Batch& batch, const Slot& slot, cons
                                   completion, stream_);
 }
 
-// Gathered inputs are in the device's memory. If an earlier batch is still running, this batch reads the host's memory
-// while the earlier one writes to it, and the launch is planned for a shared link.
+// Gathered inputs are in the device's memory, and so are regions of it. If an earlier batch is still running, this
+// batch reads the host's memory while the earlier one writes to it, and the launch is planned for a shared link.
 kernels::Placement CudaLane::PlacementOf(const Batch& batch) const {
-  if (!batch.pieces().empty()) return kernels::Placement::kDevice;
+  if (!batch.pieces().empty() || batch.device() != Region::kHost) return kernels::Placement::kDevice;
   return running_.empty() ? kernels::Placement::kHost : kernels::Placement::kSharedHost;
 }
 

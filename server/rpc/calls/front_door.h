@@ -15,6 +15,7 @@
 #include "server/metrics/metrics.h"
 #include "server/rpc/accept/connections.h"
 #include "server/rpc/calls/call_sample.h"
+#include "server/rpc/calls/region_places.h"
 #include "server/rpc/calls/service_state.h"
 #include "server/rpc/queue/message_view.h"
 #include "server/rpc/security/token_check.h"
@@ -64,6 +65,10 @@ class FrontDoor {
   // A stream's message, to be taken apart. `view` refers to it. Not OK: the stream has to end.
   static absl::Status Decode(grpc::ByteBuffer* message, const WireLimits& limits, std::optional<MessageView>* view,
                              StreamRequestReader* reader);
+  // Finds what the request has in regions. On the queue's thread, and not counted yet (Decoded).
+  absl::Status FindPlaces(const DecodedRequest& request, RegionPlaces* places) const {
+    return server::FindPlaces(request, state_.regions, server_, places);
+  }
   // The status that a message was read with; a refusal is counted.
   absl::Status Decoded(absl::Status status) { return Counted(RefuseReason::kInvalid, std::move(status)); }
   // RESOURCE_EXHAUSTED, for a message that is larger than what its connection may hold.

@@ -32,6 +32,7 @@ class SoftmaxCall final : public UnaryCall, public PendingRequest {
   absl::Status Decode(const WireLimits& limits) override {
     return FrontDoor::Decode(call().message(), limits, &request_);
   }
+  absl::Status FindPlaces() override { return thread().door.FindPlaces(request_, &regions_); }
   bool is_beyond_budget() const override { return request_.beyond_budget; }
   void Submit(TimePoint arrived, TimePoint deadline) override;
   std::uint64_t log_id() const override { return request_.id; }

@@ -25,9 +25,11 @@ std::string EncodedError(std::uint64_t id, const absl::Status& status, std::uint
 // One request of a stream. Deletes itself when it is answered.
 class StreamCall::Request final : public PendingRequest {
  public:
-  Request(StreamCall* call, std::shared_ptr<Message> message, DecodedRequest decoded, TimePoint arrived)
+  Request(StreamCall* call, std::shared_ptr<Message> message, DecodedRequest decoded, RegionPlaces regions,
+          TimePoint arrived)
       : call_(call), message_(std::move(message)), decoded_(std::move(decoded)) {
     spec_ = decoded_.spec;
+    regions_ = std::move(regions);
     message_bytes_ = decoded_.encoded_bytes;
     arrived_ = arrived;
     deadline_ = DeadlineAfter(arrived, decoded_.timeout_us);
@@ -208,11 +210,13 @@ void StreamCall::Accept(const absl::Status& status, DecodedRequest decoded, Time
   if (share() != nullptr) share()->in_flight_bytes -= bytes;
   if (message->reader.left() == 0) DropMessage();
   if (absl::Status end = door.Decoded(status); !end.ok()) return End(std::move(end));
+  RegionPlaces regions;
+  if (decoded.status.ok()) decoded.status = door.FindPlaces(decoded, &regions);
   if (!door.StreamedRequestArrived(Method::kSoftmaxStream, decoded.status, now)) {
     Refuse(EncodedError(decoded.id, decoded.status, 0));
     return;
   }
-  auto request = std::make_unique<Request>(this, message, std::move(decoded), now);
+  auto request = std::make_unique<Request>(this, message, std::move(decoded), std::move(regions), now);
   request->LimitDeadline(DeadlineOf(context_.raw_deadline()));
   ++in_flight_;
   thread_.admission().Submit(request.release(), share(), CallKind::kStreamed, now);

@@ -66,13 +66,11 @@ void UnaryCall::Handle() {
   door.RequestArrived(method_);
   absl::Status status = door.Enter(call_);
   if (status.ok() && call_.message() == nullptr) status = NoMessageError();
-  if (status.ok()) {
-    call_.MarkIfCompressed();
-    status = Decode(door.LimitsAtOnce());
-    if (is_beyond_budget()) return DecodeElsewhere();
-    status = door.Decoded(std::move(status));
-  }
-  Decoded(status);
+  if (!status.ok()) return FinishWithError(status, SteadyClock::now());
+  call_.MarkIfCompressed();
+  status = Decode(door.LimitsAtOnce());
+  if (is_beyond_budget()) return DecodeElsewhere();
+  Decoded(std::move(status));
 }
 
 void UnaryCall::DecodeElsewhere() {
@@ -85,12 +83,14 @@ void UnaryCall::DecodeElsewhere() {
     absl::Status status = Decode(thread_.state.limits);
     thread_.queue_thread.RunSoon([this, bytes, status = std::move(status)] {
       if (share() != nullptr) share()->in_flight_bytes -= bytes;
-      Decoded(thread_.door.Decoded(status));
+      Decoded(status);
     });
   });
 }
 
-void UnaryCall::Decoded(const absl::Status& status) {
+void UnaryCall::Decoded(absl::Status status) {
+  if (status.ok()) status = FindPlaces();
+  status = thread_.door.Decoded(std::move(status));
   if (!status.ok()) return FinishWithError(status, SteadyClock::now());
   // Where it was read elsewhere, the connection is known, and its name may be another's by now.
   if (connection_ == nullptr) {

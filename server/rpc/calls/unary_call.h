@@ -42,6 +42,8 @@ class UnaryCall : public Call {
   virtual absl::Status Decode(const WireLimits& limits) = 0;
   // Whether that would have taken more than limits.max_steps, and decided nothing.
   virtual bool is_beyond_budget() const = 0;
+  // Finds what Decode has read of regions.
+  virtual absl::Status FindPlaces() { return absl::OkStatus(); }
   // Hands in what Decode read; the connection is known. `deadline`: the call's own.
   virtual void Submit(TimePoint arrived, TimePoint deadline) = 0;
   // What the log calls the request.
@@ -73,8 +75,8 @@ class UnaryCall : public Call {
   void Handle();
   // Reads the message on a thread that has time for it.
   void DecodeElsewhere();
-  // The message was read, or the call may not come in.
-  void Decoded(const absl::Status& status);
+  // The message was read, with this status.
+  void Decoded(absl::Status status);
   struct Deferred;  // an answer that is being copied
 
   void FinishWithError(const absl::Status& status, TimePoint now);

@@ -65,5 +65,14 @@ TEST(Charge, OfTextsAndPiecesIsTheHosts) {
             plain + 10 * kDevicePrices.text + 100 * kDevicePrices.piece);
 }
 
+TEST(Charge, OfARegionIsNoMessageAndNoAnswer) {
+  TensorSpec spec = Spec(16, 1024);
+  spec.input_in_region = spec.output_in_region = true;
+  const Charge charge = ChargeOf(spec, 64, CallKind::kUnary, kCpuPrices);
+  EXPECT_EQ(charge.held, Charge::kUnaryHeld + 64);
+  EXPECT_EQ(charge.answer, 0u);
+  EXPECT_EQ(charge.own_work(), (128u << 10) / kCpuPrices.region_bytes + 16 * kCpuPrices.row);
+}
+
 }  // namespace
 }  // namespace softmax::server

@@ -5,6 +5,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -26,6 +27,17 @@ class TestMemory {
  private:
   std::byte* const block_;
 };
+
+// A region of this process, filled with a value; the flag is set when its memory is given back.
+inline std::shared_ptr<const Region> MakeRegion(std::size_t floats, float value, int device = Region::kHost,
+                                                const std::shared_ptr<bool>& freed = nullptr) {
+  auto* const memory = new std::vector<float>(floats, value);
+  return std::make_shared<const Region>(RegionToken{}, reinterpret_cast<std::byte*>(memory->data()),
+                                        floats * sizeof(float), device, [memory, freed] {
+                                          if (freed != nullptr) *freed = true;
+                                          delete memory;
+                                        });
+}
 
 // A fp32 request of one value everywhere; remembers how it was answered.
 class TestRequest : public PendingRequest {
@@ -53,8 +65,8 @@ class TestRequest : public PendingRequest {
     ++completions;
     last = answer;
     if (answer.status.ok() && answer.span != nullptr) {
-      if (spec_.has_tensor()) output.assign(answer.output, answer.output + spec_.tensor_bytes());
-      if (spec_.summary.any()) summary.assign(answer.summary, answer.summary + spec_.summary_layout().total);
+      if (answer.output != nullptr) output.assign(answer.output, answer.output + spec_.tensor_bytes());
+      if (answer.summary != nullptr) summary.assign(answer.summary, answer.summary + spec_.summary_layout().total);
       if (keep_span) kept = *answer.span;
     }
     if (on_complete) on_complete();
@@ -66,6 +78,22 @@ class TestRequest : public PendingRequest {
     spec_.has_lengths = true;
   }
   TensorSpec& mutable_spec() { return spec_; }
+  // Its parts lie in this region from now on, at these offsets where they are asked for.
+  struct Offsets {
+    std::optional<std::uint64_t> input, output, summary;
+  };
+  void PutInto(const std::shared_ptr<const Region>& region, const Offsets& at) {
+    const auto place = [&](const std::optional<std::uint64_t>& offset, std::size_t i, bool* in_region) -> std::byte* {
+      if (!offset.has_value()) return nullptr;
+      *in_region = true;
+      regions_.held[i] = region;
+      return region->memory() + *offset;
+    };
+    regions_.device = region->device();
+    if (at.input.has_value()) regions_.input = place(at.input, 0, &spec_.input_in_region);
+    if (at.output.has_value()) regions_.output = place(at.output, 1, &spec_.output_in_region);
+    if (at.summary.has_value()) regions_.summary = place(at.summary, 2, &spec_.summary_in_region);
+  }
   float value() const { return value_; }
   const float* floats() const { return reinterpret_cast<const float*>(output.data()); }
 

@@ -233,6 +233,36 @@ TEST_F(CudaLanesTest, ABatchBesideAnotherSharesTheLink) {
   EXPECT_EQ(fake::SharedLaunches(0), 1u);
 }
 
+TEST_F(CudaLanesTest, RegionsAreReadWhereTheyLie) {
+  ASSERT_TRUE(Make(2).ok());
+  for (const int device : {Region::kHost, 0, 1, 1}) {
+    const auto region = testing::MakeRegion(64, 1, device);
+    const std::size_t launches[] = {fake::Launches(0), fake::Launches(1)};
+    const std::size_t over_the_link = fake::HostLaunches(0) + fake::HostLaunches(1);
+    testing::TestRequest whole{1, 8, 0}, best{1, 8, 0};
+    whole.PutInto(region, {.input = 0, .output = 64});
+    best.PutInto(region, {.input = 0, .summary = 128});
+    best.mutable_spec().summary.top_k = 1;
+    best.mutable_spec().summary.partial = true;
+    Batch batch;
+    batch.Open(kernels::DataType::kFloat32, kernels::DataType::kFloat32, SpanRef(), Batch::Need{}, SteadyClock::now());
+    batch.Add(&best, SteadyClock::now());
+    batch.Add(&whole, SteadyClock::now());
+    RunFilled(&batch);
+    const auto* const floats = reinterpret_cast<const float*>(region->memory());
+    EXPECT_FLOAT_EQ(floats[16], 0.125f);
+    EXPECT_FLOAT_EQ(floats[23], 0.125f);
+    EXPECT_FLOAT_EQ(floats[32], 0.125f);
+    // The summary and the whole answer, on the memory's own device and as what lies there.
+    if (device != Region::kHost) {
+      EXPECT_EQ(fake::Launches(device), launches[device] + 2);
+      EXPECT_EQ(fake::Launches(1 - device), launches[1 - device]);
+    }
+    EXPECT_EQ(fake::HostLaunches(0) + fake::HostLaunches(1), over_the_link + (device == Region::kHost ? 1 : 0));
+  }
+  EXPECT_EQ(arena_->slabs_used(), 0u);
+}
+
 TEST_F(CudaLanesTest, AKernelThatCrashesTakesItsDeviceAndNoOther) {
   Faults faults;
   faults.calls = {{"kernel", 5 + 4, 1}};  // four self-tests come first

@@ -19,9 +19,10 @@ class LaneFixture : public ::testing::Test {
     Batch batch;
   };
 
-  // Opens and closes a batch of `bytes`, by default a slab.
-  std::unique_ptr<Launched> Fill(std::uint64_t bytes = kSlab) {
+  // Opens and closes a batch of `bytes`, by default a slab. `device`: whose memory its request lies in.
+  std::unique_ptr<Launched> Fill(std::uint64_t bytes = kSlab, int device = Region::kHost) {
     auto launched = std::make_unique<Launched>();
+    if (device != Region::kHost) launched->request.PutInto(MakeRegion(16, 1, device), {.input = 0, .output = 32});
     if (bytes > kSlab) launched->request.mutable_spec().outer = static_cast<std::int64_t>(bytes / 32);
     const TimePoint now = SteadyClock::now();
     const TensorSpec& spec = launched->request.spec();

@@ -29,8 +29,8 @@ class LeastLoadedLaneTest : public testing::LaneFixture {
     }
     return std::make_unique<LeastLoadedLane>(std::move(lanes), home, *devices_);
   }
-  Launched& Launch(std::uint64_t bytes = kSlab) {
-    launched_.push_back(Fill(bytes));
+  Launched& Launch(std::uint64_t bytes = kSlab, int device = Region::kHost) {
+    launched_.push_back(Fill(bytes, device));
     lane_->Launch(&launched_.back()->batch);
     return *launched_.back();
   }
@@ -153,6 +153,26 @@ TEST_F(LeastLoadedLaneTest, WhatALostDeviceRefusedRunsOnAnother) {
   PassTests();
   EXPECT_EQ(lane_->Poll(), nullptr);
   EXPECT_TRUE(Return(1).ok());
+}
+
+TEST_F(LeastLoadedLaneTest, WhatLiesInADevicesMemoryRunsThere) {
+  Make(3);
+  for (int i = 0; i < 3; ++i) Launch(kSlab, 2);
+  EXPECT_EQ(Running(), (std::vector<std::size_t>{0, 0, 3}));
+  Launch();
+  EXPECT_EQ(Running(), (std::vector<std::size_t>{1, 0, 3}));
+  ReturnAll();
+  devices_->Lose(0, "gone", Devices::Loss::kFailed);
+  Launch(kSlab, 2);
+  EXPECT_EQ(Running(), (std::vector<std::size_t>{0, 0, 0}));  // until the device has passed its test
+  PassTests();
+  EXPECT_EQ(lane_->Poll(), nullptr);
+  EXPECT_EQ(Running(), (std::vector<std::size_t>{0, 0, 1}));
+  ReturnAll();
+  Launched& lost = Launch(kSlab, 0);
+  Batch* const batch = lane_->Poll();
+  ASSERT_EQ(batch, &lost.batch);
+  EXPECT_TRUE(absl::IsUnavailable(Complete(batch)));  // no other device can run it
 }
 
 TEST_F(LeastLoadedLaneTest, ATestFromBeforeAnotherLossDoesNotCount) {
