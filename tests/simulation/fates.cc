@@ -27,9 +27,36 @@ void Request::Begin(const Action& action, Connection* connection) {
   for (std::int64_t row = 0; action.has_lengths && row < spec_.outer; ++row) {
     lengths_.push_back(LengthOf(action.id, row, spec_.cols));
   }
+  spec_.input_in_region = action.input_in_region;
+  spec_.output_in_region = action.output_in_region;
+  MakeRegion();
+}
+
+// The server holds it as long as the request, and nobody else does.
+void Request::MakeRegion() {
+  regions_ = {};
+  if (!spec_.in_regions()) return;
+  const bool one_size = kernels::SizeOf(spec_.input_type) == kernels::SizeOf(spec_.output_type);
+  const std::uint64_t output_at = action_->in_place && one_size ? 0 : (spec_.input_bytes() + 7) / 8 * 8;
+  region_.assign(output_at + spec_.input_bytes() + spec_.tensor_bytes() + 8, std::byte{0});
+  std::byte* const memory = region_.data();
+  if (spec_.input_in_region) FillInput(memory);
+  world_.live_regions_.emplace(memory, region_.size());
+  regions_.input = spec_.input_in_region ? memory : nullptr;
+  regions_.output = spec_.output_in_region ? memory + output_at : nullptr;
+  regions_.device = action_->region_device;
+  regions_.held[0] =
+      std::make_shared<const server::Region>(server::RegionToken{}, memory, region_.size(), action_->region_device,
+                                             [&world = world_, memory] { world.live_regions_.erase(memory); });
 }
 
 void Request::CopyInput(std::byte* destination) {
+  FillInput(destination);
+  copied_ = true;
+  world_.Copied(*this, world_.running_thread_ == thread_);
+}
+
+void Request::FillInput(std::byte* destination) const {
   WithWord(spec_.input_type, [&](auto word) {
     for (std::int64_t row = 0; row < spec_.outer; ++row) {
       for (std::int64_t column = 0; column < spec_.cols; column = NextColumn(column)) {
@@ -38,8 +65,6 @@ void Request::CopyInput(std::byte* destination) {
       }
     }
   });
-  copied_ = true;
-  world_.Copied(*this, world_.running_thread_ == thread_);
 }
 
 template <typename In, typename Out>
@@ -70,11 +95,29 @@ void Request::Complete(const server::Answer& answer) {
   world_.Completed(*this, answer);
 }
 
+// The memory of regions is there while a device works in it.
+void World::CheckMemory(const server::Batch& batch) {
+  const auto check = [&](const void* place) {
+    const auto* const byte = static_cast<const std::byte*>(place);
+    if (byte >= memory_ && byte < memory_ + arena_.bytes_total()) return;
+    for (const auto& [begin, bytes] : live_regions_) {
+      if (byte >= begin && byte < begin + bytes) return;
+    }
+    verdict_.Fail("regions: a device works in memory that was given back");
+  };
+  for (const kernels::Segment& segment : batch.segments()) {
+    check(segment.input);
+    check(segment.output);
+  }
+}
+
 void SimulatedLane::Launch(server::Batch* batch) {
   World& world = world_;
   Device& device = world.hardware_[device_];
   const std::uint32_t number = ++world.batches_;
-  const std::byte* const begin = batch->span().address();
+  // None: all of it lies in regions.
+  const std::byte* const begin = batch->span() ? batch->span().address() : nullptr;
+  const std::uint64_t bytes = batch->span_bytes();
   world.Note(1, number, batch->requests(), "thread ", thread_, " launches batch ", number, " of ", batch->requests(),
              " requests on device ", device_);
   world.verdict_.Expect(world.devices_.state(device_) == server::Devices::State::kServing, "devices: batch ", number,
@@ -82,7 +125,10 @@ void SimulatedLane::Launch(server::Batch* batch) {
   // What took one device may have broken the others: each is tested first.
   world.verdict_.Expect(device.tested_at == world.devices_.lost(), "devices: batch ", number,
                         " was launched on device ", device_, ", which was not tested after the last loss");
-  world.spans_.Take(begin, batch->bytes(), number);
+  world.verdict_.Expect(batch->device() == server::Region::kHost || batch->device() == static_cast<int>(device_),
+                        "regions: batch ", number, " lies in the memory of device ", batch->device(),
+                        " and was launched on device ", device_);
+  if (bytes > 0) world.spans_.Take(begin, bytes, number);
   ++world.threads_[thread_].running;
   world.verdict_.Expect(world.threads_[thread_].running <= world.settings_.batcher.max_in_flight, "limits: thread ",
                         thread_, " has ", world.threads_[thread_].running, " batches in flight");
@@ -92,11 +138,11 @@ void SimulatedLane::Launch(server::Batch* batch) {
     due = kNoDeadline;
     --world.threads_[thread_].running;
     // It may write at any time later.
-    world.Push(EventKind::kLateWrite, g_now + Nanoseconds(random.Below(50'000'000)),
-               static_cast<std::uint32_t>(batch->bytes()), batch->span().address());
+    world.Push(EventKind::kLateWrite, g_now + Nanoseconds(random.Below(50'000'000)), static_cast<std::uint32_t>(bytes),
+               const_cast<std::byte*>(begin));
   }
   if (!running_.empty()) due = std::max(due, running_.back().due);
-  running_.push_back({batch, due, begin, batch->bytes(), device.fails});
+  running_.push_back({batch, due, begin, bytes, device.fails});
   if (due != kNoDeadline && !world.settings_.lanes_poll) world.Push(EventKind::kLaneDone, due, thread_);
   world.WatchDevices();
 }
@@ -109,8 +155,9 @@ server::Batch* SimulatedLane::Poll() {
   if (done.fails) {
     done.batch->status = absl::InternalError("simulated: the device failed");
   } else {
+    world_.CheckMemory(*done.batch);
     Run(*done.batch);
-    world_.spans_.GiveBack(done.begin, done.bytes);
+    if (done.bytes > 0) world_.spans_.GiveBack(done.begin, done.bytes);
   }
   world_.Note(2, thread_, device_, "device ", device_, " returns a batch to thread ", thread_,
               done.fails ? ": failed" : "");
@@ -186,7 +233,10 @@ void World::CheckFate(const Request& request, const server::Answer& answer) {
         // What has passed already is DEADLINE_EXCEEDED, however much is before it.
         return !absl::StrContains(answer.status.message(), "the deadline leaves -");
       case absl::StatusCode::kUnavailable:
-        return stopped_ || devices_.lost() == devices_.count();
+        // What lies in a lost device's memory can run nowhere else.
+        return stopped_ || devices_.lost() == devices_.count() ||
+               (request.regions().device != server::Region::kHost &&
+                devices_.state(static_cast<std::uint32_t>(request.regions().device)) == server::Devices::State::kLost);
       case absl::StatusCode::kInternal:
         return device_trouble_;
       case absl::StatusCode::kInvalidArgument:
@@ -206,6 +256,9 @@ void World::Completed(Request& request, const server::Answer& answer) {
                   "charges: request #", action.id, " was taken for ", request.charge().work, " of work");
   Note(12, action.id, static_cast<std::uint64_t>(answer.status.code()), "request #", action.id, " is answered with ",
        answer.status.code());
+  for (const auto& region : request.regions().held) {
+    verdict_.Expect(region == nullptr, "regions: request #", action.id, " holds its region beyond its answer");
+  }
   CheckFate(request, answer);
   CheckEstimate(request, answer.status);
   Thread& thread = threads_[request.thread()];
@@ -230,8 +283,12 @@ void World::Completed(Request& request, const server::Answer& answer) {
     ++empty_;
     return Recycle(&request);
   }
-  verdict_.Expect(request.IsAnswer(answer.output), "answers: request #", action.id, " was answered with wrong bytes");
-  if (request.CallerLeft()) return Recycle(&request);
+  const std::byte* const in_region = request.region_output();
+  verdict_.Expect((answer.output == nullptr) == (in_region != nullptr), "answers: request #", action.id,
+                  " was answered at another place than it named");
+  verdict_.Expect(request.IsAnswer(in_region != nullptr ? in_region : answer.output), "answers: request #", action.id,
+                  " was answered with wrong bytes");
+  if (request.CallerLeft() || in_region != nullptr) return Recycle(&request);
   // Large answers leave by reference and keep their slabs until they were sent.
   request.output = answer.output;
   request.held = *answer.span;

@@ -92,6 +92,12 @@ void MakeRequest(const Settings& settings, const Phase& phase, Random& random, A
   }
   if (random.Chance(20)) action->deadline = Nanoseconds(random.Between(10'000, 5'000'000));
   if (random.Chance(5)) action->leaves_after = Nanoseconds(random.Between(1, 500'000));
+  if (random.Chance(20)) {
+    action->input_in_region = random.Chance(70);
+    action->output_in_region = !action->input_in_region || random.Chance(70);
+    action->in_place = random.Chance(20);
+    if (random.Chance(30)) action->region_device = static_cast<std::int32_t>(random.Below(settings.devices));
+  }
   action->reads_after = Nanoseconds(random.Chance(phase.slow_reader_percent) ? random.Between(100'000, 10'000'000)
                                                                              : random.Between(0, 30'000));
 }
@@ -171,8 +177,10 @@ std::string Describe(const Action& action) {
   switch (action.kind) {
     case Action::Kind::kRequest:
       return absl::StrCat(head, action.streamed ? "streamed " : "", "request ", action.rows, " x ", action.columns,
-                          " of ", kernels::SizeOf(action.input), " to ", kernels::SizeOf(action.output),
-                          " bytes on connection ", action.connection, ", deadline ", action.deadline.count(),
+                          " of ", kernels::SizeOf(action.input), " to ", kernels::SizeOf(action.output), " bytes",
+                          action.input_in_region ? ", input in a region" : "",
+                          action.output_in_region ? ", output in a region" : "", ", memory of ", action.region_device,
+                          ", on connection ", action.connection, ", deadline ", action.deadline.count(),
                           ", leaves after ", action.leaves_after.count(), ", reads after ", action.reads_after.count());
     case Action::Kind::kHangUp:
       return absl::StrCat(head, "connection ", action.connection, " hangs up");

@@ -58,6 +58,11 @@ struct Action {
   bool has_lengths = false;
   bool streamed = false;
   bool half_scale = false;
+  // Its region, which its client ends as soon as the request has arrived.
+  bool input_in_region = false;
+  bool output_in_region = false;
+  bool in_place = false;  // where both are, and of one size
+  std::int32_t region_device = server::Region::kHost;
   Nanoseconds deadline{0};      // from its arrival; 0: none
   Nanoseconds leaves_after{0};  // its caller; 0: stays
   Nanoseconds reads_after{0};   // how long the answer waits to be sent

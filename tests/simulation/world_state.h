@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <queue>
@@ -96,6 +97,8 @@ class Request final : public server::PendingRequest {
   }
   // Its connection has gone.
   void Forget() { connection_ = nullptr; }
+  // Where its answer is, if not in a message; null: there.
+  const std::byte* region_output() const { return spec_.output_in_region ? regions_.output : nullptr; }
   // Whether the bytes are what the request is to be answered with.
   bool IsAnswer(const std::byte* output) const;
 
@@ -113,6 +116,8 @@ class Request final : public server::PendingRequest {
 
  private:
   void Complete(const server::Answer& answer) override;
+  void FillInput(std::byte* destination) const;
+  void MakeRegion();
   template <typename In, typename Out>
   bool IsAnswerOf(const std::byte* output) const;
 
@@ -121,6 +126,7 @@ class Request final : public server::PendingRequest {
   const Action* action_ = nullptr;
   Connection* connection_ = nullptr;
   std::vector<std::uint32_t> lengths_;
+  std::vector<std::byte> region_;  // as its client has it, who may keep it longer than the server
   bool left_ = false;
   TimePoint left_at_;
   bool copied_ = false;
@@ -233,6 +239,7 @@ class World {
   void Copied(Request& request, bool by_own_thread);
   void Completed(Request& request, const server::Answer& answer);
   void CheckEstimate(const Request& request, const absl::Status& status);
+  void CheckMemory(const server::Batch& batch);
   void CheckFate(const Request& request, const server::Answer& answer);
   void Sent(Request* request);
   void Recycle(Request* request);
@@ -275,7 +282,8 @@ class World {
   bool stopped_ = false;
   bool sweeping_ = false;
   bool device_trouble_ = false;
-  bool must_watch_ = false;  // something may keep a batch for longer than devices do
+  bool must_watch_ = false;                                 // something may keep a batch for longer than devices do
+  std::map<const std::byte*, std::uint64_t> live_regions_;  // their bytes
   std::uint64_t trace_ = 0xCBF29CE484222325u;
 };
 
