@@ -8,9 +8,9 @@
 #include <cstdlib>
 #include <sstream>
 #include <string>
-#include <thread>
 
 #include "absl/synchronization/mutex.h"
+#include "common/base/usable_cores.h"
 
 namespace softmax {
 
@@ -29,7 +29,7 @@ inline void ApplyProcessSettings() {
   mallopt(M_TRIM_THRESHOLD, INT_MAX);
   mallopt(M_TOP_PAD, 64 << 20);
   if (std::getenv("MALLOC_ARENA_MAX") == nullptr) {
-    mallopt(M_ARENA_MAX, std::max(2, static_cast<int>(std::thread::hardware_concurrency())));
+    mallopt(M_ARENA_MAX, std::max(2, static_cast<int>(CoresOfThisProcess().count)));
   }
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/base/process_settings.h"
+#include "common/base/usable_cores.h"
 #include "lab/bench/echo_calls.h"
 #include "lab/bench/listen.h"
 #include "server/rpc/accept/channel_settings.h"
@@ -29,7 +30,7 @@ constexpr std::size_t kCopyBytes = 64 << 20;
 
 struct Settings {
   std::vector<std::string> addresses = {"127.0.0.1:50061"};
-  unsigned threads = std::clamp(std::thread::hardware_concurrency() / 2, 1u, 8u);
+  unsigned threads = softmax::QueuesFor(softmax::CoresOfThisProcess().count);
   bool copy = false;
   bool c_interface = false;
   std::size_t answer_bytes = 0;

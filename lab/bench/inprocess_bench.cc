@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "common/base/process_settings.h"
+#include "common/base/usable_cores.h"
 #include "lab/bench/inprocess_caller.h"
 #include "server/execution/device_group.h"
 #include "server/execution/executor.h"
@@ -29,9 +30,9 @@ struct Options {
   std::string backend = "auto";
   std::vector<int> devices;
   std::uint64_t pose_as = 0;
-  std::uint32_t threads = std::clamp(std::thread::hardware_concurrency() / 2, 1u, 8u);
-  std::uint32_t cpu_threads = std::max(1u, std::thread::hardware_concurrency());
-  std::uint32_t filler_threads = std::max(1u, std::thread::hardware_concurrency() / 4);
+  std::uint32_t threads = QueuesFor(CoresOfThisProcess().count);
+  std::uint32_t cpu_threads = CoresOfThisProcess().count;
+  std::uint32_t filler_threads = std::max(1u, CoresOfThisProcess().count / 4);
   std::uint64_t payload_bytes = 4096;
   std::uint64_t columns = 0;
   std::uint32_t in_flight = 0;

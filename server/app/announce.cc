@@ -11,7 +11,7 @@ namespace softmax::server {
 
 void Introduce(const Config& config, const Executor& executor) {
   LogInfo("softmax-server ", Version(), " (", Commit(), "): backend ", executor.name(), ", ",
-          absl::StrJoin(executor.devices(), "; "), "; ", QueueThreadsFor(config), " queue threads of at most ",
+          absl::StrJoin(executor.devices(), "; "), "; ", DescribeThreads(config, CoresOfThisProcess()), ", of at most ",
           ThreadsFor(config), " threads; memory: arena-bytes ", config.arena_bytes >> 20, " MiB, memory-quota ",
           config.memory_quota >> 20, " MiB");
 }

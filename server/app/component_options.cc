@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <climits>
-#include <thread>
 
 #include "common/base/shortage.h"
+#include "common/base/usable_cores.h"
 #include "server/config/check.h"
 #include "server/config/security_check.h"
 #include "server/rpc/calls/control_message.h"
@@ -13,7 +13,7 @@
 namespace softmax::server {
 namespace {
 
-unsigned Cores() { return std::max(1u, std::thread::hardware_concurrency()); }
+unsigned Cores() { return CoresOfThisProcess().count; }
 
 Batcher::Options BatcherOptions(const Config& config) {
   Batcher::Options options;

@@ -38,9 +38,7 @@ std::string VariableName(const std::string& flag) {
 // An empty variable is none: compose passes ${X:-} on as one.
 std::optional<std::string> Variable(const std::string& name) {
   const char* value = std::getenv(name.c_str());
-  if (value == nullptr || *value == 0) {
-    return std::nullopt;
-  }
+  if (value == nullptr || *value == 0) return std::nullopt;
   return value;
 }
 
@@ -55,13 +53,9 @@ std::string ApplyEnvironment(Config* config) {
   for (const FieldName& field : ConfigFieldNames()) {
     const std::string variable = VariableName(field.name);
     const std::optional<std::string> value = Variable(variable);
-    if (!value) {
-      continue;
-    }
+    if (!value) continue;
     const std::string error = ApplyValues(field.name, Split(field, *value), ConfigSource::kEnvironment, config);
-    if (!error.empty()) {
-      return absl::StrCat("environment variable ", variable, ": ", error);
-    }
+    if (!error.empty()) return absl::StrCat("environment variable ", variable, ": ", error);
   }
   return "";
 }
@@ -100,9 +94,7 @@ std::string ApplyFileItem(const ConfigFileItem& item, const std::vector<FieldNam
   const std::string name = NameOfKey(item.name);
   const auto field =
       std::find_if(fields.begin(), fields.end(), [&](const FieldName& known) { return known.name == name; });
-  if (field == fields.end()) {
-    return "unknown key " + item.name + Suggestion(name, "");
-  }
+  if (field == fields.end()) return "unknown key " + item.name + Suggestion(name, "");
   std::vector<std::string> values = item.values;
   if (field->arity == FieldArity::kCommas) {
     values = {absl::StrJoin(values, ",")};
@@ -154,12 +146,8 @@ std::string Apply(int argc, const char* const* argv, ParseResult* result, Action
       return error;
     }
   }
-  if (std::string problem = PollStrategyProblem(); !problem.empty()) {
-    return problem;
-  }
-  if (std::string error = ApplyEnvironment(&result->config); !error.empty()) {
-    return error;
-  }
+  if (std::string problem = PollStrategyProblem(); !problem.empty()) return problem;
+  if (std::string error = ApplyEnvironment(&result->config); !error.empty()) return error;
   Actions again;
   if (std::string error = ApplyCommandLine(argc, argv, &result->config, &again); !error.empty()) {
     return error;
@@ -183,7 +171,9 @@ ParseResult ParseConfig(int argc, const char* const* argv) {
   }
   result.warnings = UnknownVariables();
   result.run = !actions.print_config;
-  result.output = actions.print_config ? PrintConfig(result.config) : "";
+  result.output = actions.print_config ? absl::StrCat(PrintConfig(result.config), "\n# 0 chooses; here: ",
+                                                      DescribeThreads(result.config, CoresOfThisProcess()), "\n")
+                                       : "";
   return result;
 }
 

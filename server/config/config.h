@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/usable_cores.h"
 #include "server/base/backend.h"
 
 namespace softmax::server {
@@ -114,11 +115,12 @@ struct ParseResult {
 // --max-batch-bytes), then the command line; the later wins. A config that CheckConfig refuses is an error here too.
 ParseResult ParseConfig(int argc, const char* const* argv);
 
-// What 0 ("choose for me") comes to on a machine of `cores`.
-std::uint64_t EffectiveThreads(const Config& config, unsigned cores);     // half the cores, 1 to 8
-std::uint64_t EffectiveCpuThreads(const Config& config, unsigned cores);  // every core
-std::uint64_t EffectiveFillerThreads(const Config& config,
-                                     unsigned cores);  // a quarter, at least 1
+// What 0 ("choose for me") comes to where so many cores may be used.
+std::uint64_t EffectiveThreads(const Config& config, unsigned cores);        // QueuesFor
+std::uint64_t EffectiveCpuThreads(const Config& config, unsigned cores);     // every core
+std::uint64_t EffectiveFillerThreads(const Config& config, unsigned cores);  // a quarter, at least 1
+// All three, and why: "threads 2, cpu-threads 4, filler-threads 1 for 4 of 32 cores (the cgroup's quota)".
+std::string DescribeThreads(const Config& config, const UsableCores& cores);
 // What max_in_flight_bytes_per_connection comes to: an eighth of the memory quota, at least two of the largest
 // requests.
 std::uint64_t EffectiveInFlightBytes(const Config& config);

@@ -82,8 +82,8 @@ void VisitExecution(C& c, V& v) {
           c.backend);
   v.Ordinals({"devices", kExecution, "CUDA devices to use, such as 0,1; or all"}, c.devices);
   v.Count({"threads", kExecution,
-           "Completion queues, one thread each; 0 = half the cores, 1 to 8 (8 measured best on 16 "
-           "cores; 4 and 12 were 20 % and more slower)"},
+           "Completion queues, one thread each; 0 = by the cores that the process may use (affinity mask, the cgroup's "
+           "quota): three quarters of them up to 8, half of them above, at most 32"},
           c.threads, {0, 256});
   v.Word({"poller", kExecution,
           "How the threads wait for sockets. poll: each for its own, much faster with 4 threads and more, but a wait "

@@ -1,5 +1,7 @@
 #include "server/config/print.h"
 
+#include <absl/strings/str_cat.h>
+
 #include <algorithm>
 #include <sstream>
 
@@ -98,7 +100,7 @@ std::vector<std::pair<std::string, double>> ConfigSettings(const Config& config)
 }
 
 std::uint64_t EffectiveThreads(const Config& config, unsigned cores) {
-  return config.threads > 0 ? config.threads : std::clamp<std::uint64_t>(cores / 2, 1, 8);
+  return config.threads > 0 ? config.threads : QueuesFor(cores);
 }
 
 std::uint64_t EffectiveCpuThreads(const Config& config, unsigned cores) {
@@ -121,6 +123,12 @@ std::uint64_t EffectiveRegionDeviceBytes(const Config& config) {
 
 std::uint64_t EffectiveFillerThreads(const Config& config, unsigned cores) {
   return config.filler_threads > 0 ? config.filler_threads : std::max<std::uint64_t>(cores / 4, 1);
+}
+
+std::string DescribeThreads(const Config& config, const UsableCores& cores) {
+  return absl::StrCat("threads ", EffectiveThreads(config, cores.count), ", cpu-threads ",
+                      EffectiveCpuThreads(config, cores.count), ", filler-threads ",
+                      EffectiveFillerThreads(config, cores.count), " for ", cores.why);
 }
 
 std::string BackendName(Backend backend) {

@@ -308,6 +308,13 @@ TEST_F(ConfigTest, AWrongValueIsNamedWithItsFlag) {
     SCOPED_TRACE(words.front());
     ExpectRefused(Parse({words.front()}), {words.begin() + 1, words.end()});
   }
+  for (const std::string flag :
+       {"--max-batch-requests", "--max-in-flight-batches", "--max-rows", "--max-columns", "--max-top-k",
+        "--max-requests-per-stream-message", "--max-in-flight-per-stream", "--max-concurrent-streams",
+        "--max-connections", "--max-waiting-calls", "--max-queued-requests"}) {
+    ExpectRefused(Parse({flag + "=0"}), {flag, "'0'"});
+  }
+  ExpectRefused(Parse({"--max-rows=3000000000"}), {"--max-rows", "2147483648"});
   ExpectRefused(Parse({"--threads", "1", "--threads", "2"}), {"--threads"});
   ExpectRefused(Parse({"--threads"}), {"--threads"});
 }
@@ -425,7 +432,8 @@ TEST_F(ConfigTest, ThePrintedConfigReadsBackAsTheSame) {
                                     HasSubstr("max-queue-delay = \"1500ns\""), Not(HasSubstr("unsafe"))));
   const ParseResult read = ParseFile(printed.output);
   ASSERT_TRUE(read.run) << read.error;
-  EXPECT_EQ(PrintConfig(read.config), printed.output);
+  const std::string chosen = "\n# 0 chooses; here: " + DescribeThreads(read.config, CoresOfThisProcess()) + "\n";
+  EXPECT_EQ(PrintConfig(read.config) + chosen, printed.output);
   EXPECT_NE(PrintConfig(read.config), PrintConfig(Config()));
 }
 

@@ -31,16 +31,15 @@ TEST(PrintTest, SettingsAreInBaseUnitsUnderTheNameOfTheFlag) {
 
 TEST(PrintTest, ZeroChoosesByTheNumberOfCores) {
   Config config;
-  EXPECT_EQ(EffectiveThreads(config, 1), 1u);
-  EXPECT_EQ(EffectiveThreads(config, 2), 1u);
-  EXPECT_EQ(EffectiveThreads(config, 16), 8u);
-  EXPECT_EQ(EffectiveThreads(config, 128), 8u);
+  EXPECT_EQ(EffectiveThreads(config, 16), QueuesFor(16));
   EXPECT_EQ(EffectiveCpuThreads(config, 0), 1u);
   EXPECT_EQ(EffectiveCpuThreads(config, 6), 6u);
   EXPECT_EQ(EffectiveFillerThreads(config, 2), 1u);
   EXPECT_EQ(EffectiveFillerThreads(config, 16), 4u);
   config.threads = 12;
   EXPECT_EQ(EffectiveThreads(config, 2), 12u);
+  EXPECT_EQ(DescribeThreads(config, {4, "4 of 32 cores (the cgroup's quota)"}),
+            "threads 12, cpu-threads 4, filler-threads 1 for 4 of 32 cores (the cgroup's quota)");
 }
 
 }  // namespace
