@@ -13,6 +13,7 @@
 #include "server/app/server.h"
 #include "server/base/log.h"
 #include "server/config/config.h"
+#include "server/rpc/accept/socket_poll.h"
 
 namespace softmax::server {
 namespace {
@@ -77,12 +78,6 @@ void DrainUntilSecondSignal(Server& server, const sigset_t& signals) {
   watcher.join();
 }
 
-void ChoosePoller(const Config& config) {
-  const std::uint64_t queues = EffectiveThreads(config, std::max(1u, std::thread::hardware_concurrency()));
-  const bool automatic = PollsOwnSockets(queues) || config.health_address != "none";
-  SetPoller(config.poller == "auto" ? automatic : config.poller == "poll");
-}
-
 int Run(const Config& config) {
   // Blocked before any thread starts, so that only the waits below take them.
   sigset_t signals;
@@ -134,7 +129,8 @@ int main(int argc, char** argv) {
     std::cerr << logging.message() << "\n";
     return softmax::server::ExitCodeOf(logging);
   }
-  softmax::server::ChoosePoller(parsed.config);
+  softmax::SetPoller(/*own_sockets=*/parsed.config.poller == "poll");
+  softmax::server::KeepSocketsBetweenWaits();
   softmax::server::RouteGrpcLog();
   for (const std::string& warning : parsed.warnings) softmax::server::LogWarning(warning);
   return softmax::server::Run(parsed.config);

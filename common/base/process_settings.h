@@ -34,12 +34,11 @@ inline void ApplyProcessSettings() {
 }
 
 // Call before the first gRPC call. gRPC's default poller, epoll1, has one epoll set for the process: one thread at a
-// time waits in it and reads for all, 190,000 calls/s on 16 cores where eight threads that each poll their own sockets
-// ("poll") reach 343,000. But a wait then costs 0.4 us for every open socket of the queue, idle ones too, and with one
-// or two threads there is nothing to gain but for health on an address of its own: in the one epoll set a probe's bytes
-// wait for all that is read before them (p90 of a check at twice the capacity 105 to 131 ms, and 10 to 15 ms with
-// "poll"). A GRPC_POLL_STRATEGY in the environment is left alone
-// (an empty one is none).
+// time waits in it and reads for all. 190,000 calls/s on 16 cores where eight threads that each poll their own sockets
+// ("poll") reach 343,000; and a probe's bytes wait for all that is read before them (p90 of a check at twice the
+// capacity 105 to 131 ms, and 10 to 15 ms with "poll"). But a wait with "poll" costs 0.4 us for every open socket of
+// the queue, idle ones too; in the server less (server/rpc/accept/socket_poll.h). A GRPC_POLL_STRATEGY in the
+// environment is left alone (an empty one is none).
 inline void SetPoller(bool own_sockets) {
   const char* set = std::getenv(kPollStrategy);
   if (set != nullptr && *set != 0) return;
@@ -59,8 +58,5 @@ inline std::string PollStrategyProblem() {
   }
   return "";
 }
-
-// Whether threads that wait for their own sockets are faster, with this number of queues of one thread each.
-inline bool PollsOwnSockets(std::uint64_t queues) { return queues >= 4; }
 
 }  // namespace softmax

@@ -45,7 +45,7 @@ void Serve(const EchoQueue& queue) {
 }
 
 int Run(const Settings& settings) {
-  softmax::SetPoller(softmax::PollsOwnSockets(settings.threads));
+  softmax::SetPoller(/*own_sockets=*/true);
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);

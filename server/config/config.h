@@ -34,7 +34,7 @@ struct Config {
   Backend backend = Backend::kAuto;
   std::vector<std::uint32_t> devices;       // CUDA ordinals; empty: all
   std::uint64_t threads = 0;                // completion queues, one thread each; 0: EffectiveThreads
-  std::string poller = "auto";              // auto, poll or epoll1: how gRPC's threads wait for sockets
+  std::string poller = "poll";              // or epoll1: how gRPC's threads wait for sockets
   std::uint64_t cpu_threads = 0;            // workers of the CPU backend; 0: one a core
   std::uint64_t filler_threads = 0;         // take what a completion queue may not wait for; 0: a quarter of the cores
   std::uint64_t max_in_flight_batches = 2;  // per thread

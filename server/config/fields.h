@@ -85,13 +85,10 @@ void VisitExecution(C& c, V& v) {
            "Completion queues, one thread each; 0 = by the cores that the process may use (affinity mask, the cgroup's "
            "quota): three quarters of them up to 8, half of them above, at most 32"},
           c.threads, {0, 256});
-  v.Word({"poller", kExecution,
-          "How the threads wait for sockets. poll: each for its own, much faster with 4 threads and more, but a wait "
-          "costs "
-          "0.4 us for every connection of the thread; epoll1: one waits for all. auto = poll from 4 threads on and "
-          "with --health-address; the "
-          "environment's GRPC_POLL_STRATEGY goes first"},
-         c.poller, "NAME");
+  v.Choice({"poller", kExecution,
+            "How the threads wait for sockets. poll: each for its own; epoll1: one waits for all, for few threads with "
+            "thousands of connections; the environment's GRPC_POLL_STRATEGY goes first"},
+           c.poller, {"poll", "epoll1"});
   v.Count({"cpu-threads", kExecution, "Workers of the CPU backend; 0 = one a core"}, c.cpu_threads, {0, 1024});
   v.Count({"filler-threads", kExecution,
            "Threads that copy large requests and those that waited for memory; 0 = a quarter of the "

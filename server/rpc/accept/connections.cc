@@ -146,11 +146,13 @@ std::size_t Connections::size() const {
   return size;
 }
 
-std::vector<std::shared_ptr<Connection>> Connections::All() const {
+std::vector<std::shared_ptr<Connection>> Connections::All(Holding holding) const {
   std::vector<std::shared_ptr<Connection>> all;
   for (const Bucket& bucket : buckets_) {
     MutexLock lock(bucket.mu);
-    for (const auto& [name, connection] : bucket.by_name) all.push_back(connection);
+    for (const auto& [name, connection] : bucket.by_name) {
+      if (holding == Holding::kAnything || connection->unread_bytes() > 0) all.push_back(connection);
+    }
   }
   return all;
 }
@@ -165,15 +167,18 @@ TimePoint Connections::OverdueAt(Connection* connection, TimePoint sent, bool me
 
 bool Connections::SweepOverdue(bool memory_is_short, TimePoint now) {
   bool overdue = false;
-  for (const std::shared_ptr<Connection>& connection : All()) {
+  // Most of thousands hold none, and are not touched.
+  for (const std::shared_ptr<Connection>& connection : All(Holding::kAnswers)) {
     const TimePoint oldest = connection->oldest();
+    TimePoint& since = connection->overdue_since();
+    if (since < oldest) since = kNoDeadline;  // of an answer that has been taken meanwhile
     if (oldest == kNoDeadline || OverdueAt(connection.get(), oldest, memory_is_short, now) > now) {
-      connection->overdue_since() = kNoDeadline;
+      since = kNoDeadline;
       continue;
     }
     overdue = true;
-    connection->overdue_since() = std::min(connection->overdue_since(), now);
-    if (now - connection->overdue_since() < kShutdownGrace) continue;
+    since = std::min(since, now);
+    if (now - since < kShutdownGrace) continue;
     LogWarning("closing connection ", connection->peer(), ": it has not read an answer for ",
                std::chrono::duration_cast<std::chrono::milliseconds>(now - oldest).count(), " ms (",
                connection->unread_bytes(), " bytes unread)");

@@ -155,7 +155,8 @@ class Connections {
     return buckets_[(server * kBucketsEach + std::hash<std::string>()(name) % kBucketsEach) % buckets_.size()];
   }
 
-  std::vector<std::shared_ptr<Connection>> All() const;
+  enum class Holding : bool { kAnything, kAnswers };
+  std::vector<std::shared_ptr<Connection>> All(Holding holding = Holding::kAnything) const;
 
   const Options options_;
   StripedCounter held_bytes_;

@@ -8,6 +8,7 @@
 
 #include <cstring>
 
+#include "server/rpc/accept/socket_poll.h"
 #include "server/rpc/guard/read_guard.h"
 #include "server/rpc/guard/tls_reads.h"
 
@@ -26,7 +27,10 @@ std::size_t LeastLoaded::Take() {
 
 std::string PlainHandoff::PeerOf(int fd) const { return absl::StrCat("fd:", fd); }
 
-void PlainHandoff::HandOff(int fd, std::size_t server) { grpc::AddInsecureChannelFromFd(servers_[server], fd); }
+void PlainHandoff::HandOff(int fd, std::size_t server) {
+  ForgetKeptSocket(fd);
+  grpc::AddInsecureChannelFromFd(servers_[server], fd);
+}
 
 std::string TlsHandoff::PeerOf(int fd) const {
   sockaddr_storage name{};
@@ -53,6 +57,7 @@ void TlsHandoff::HandOff(int fd, std::size_t server) {
   grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
   parameters.listener_fd = -1;
   parameters.fd = fd;
+  ForgetKeptSocket(fd);
   const TlsScope its_session(fd);
   acceptors_[server]->HandleNewConnection(&parameters);
 }

@@ -87,7 +87,9 @@ class QueueThread {
 
  private:
   void Run();
-  void TakeReadyEvents();
+  // Whether the sockets are looked at when no event is in the queue. What spares it looks soon after.
+  enum class Sockets : bool { kLookedAt, kSpared };
+  void TakeReadyEvents(Sockets sockets);
   void WaitForEvent();
   // Whether nothing is left to be done, or no time.
   bool IsOver() const;

@@ -26,6 +26,9 @@ class Waker final : public Tag {
     alarm_->Set(queue_, gpr_inf_past(GPR_CLOCK_MONOTONIC), static_cast<Tag*>(this));
   }
 
+  // Whether a wake-up has not arrived yet.
+  bool pending() const { return pending_.load(); }
+
   void Close() {
     MutexLock lock(mu_);
     closed_ = true;

@@ -300,6 +300,7 @@ TEST_F(ConfigTest, AWrongValueIsNamedWithItsFlag) {
       {"--backend=gpu", "--backend", "'gpu'", "auto, cuda, cpu, null"},
       {"--reflection=maybe", "--reflection", "'maybe'"},
       {"--log-level=loud", "--log-level", "'loud'", "warning"},
+      {"--poller=epoll", "--poller", "'epoll'", "epoll1"},
       {"--address=50051", "--address=50051", "host:port"},
       {"--address=", "--address"},
       {"--config=/nonexistent/file", "/nonexistent/file", "cannot be read"},

@@ -1,0 +1,117 @@
+#include "server/rpc/accept/socket_poll.h"
+
+#include <poll.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+// A variable of gRPC 1.51: what its poller "poll" waits with.
+extern int (*grpc_poll_function)(pollfd* fds, nfds_t count, int timeout_ms);
+
+namespace softmax::server {
+namespace {
+
+// For fewer, poll(2) takes less.
+constexpr nfds_t kMany = 16;
+constexpr int kEventsAWait = 256;
+// Of sockets that gRPC has closed, while Connections still has the duplicate. A closed number cannot be taken out of
+// the set: after so many events of such it is made anew.
+constexpr int kMostStale = 16;
+
+class KeptSockets {
+ public:
+  ~KeptSockets() { Close(); }
+
+  std::size_t size() const { return size_; }
+
+  // As poll(2).
+  int Wait(std::span<pollfd> asked, int timeout_ms) {
+    size_ = asked.size() < kMany ? 0 : asked.size();
+    if (size_ == 0 || !Keep(asked)) return poll(asked.data(), asked.size(), timeout_ms);
+    epoll_event events[kEventsAWait];
+    const int ready = epoll_wait(epoll_, events, kEventsAWait, timeout_ms);
+    int told = 0;
+    for (int i = 0; i < ready; ++i) {
+      const Socket& socket = sockets_[static_cast<std::uint32_t>(events[i].data.u64)];
+      if (socket.wait != wait_ || socket.generation != events[i].data.u64 >> 32) {
+        ++stale_;
+        continue;
+      }
+      asked[socket.index].revents = static_cast<short>(events[i].events);
+      ++told;
+    }
+    if (stale_ >= kMostStale) Close();
+    return ready < 0 ? ready : told;
+  }
+
+  void Forget(int fd) {
+    if (static_cast<std::size_t>(fd) >= sockets_.size()) return;
+    sockets_[fd].kept = false;
+    ++sockets_[fd].generation;
+  }
+
+ private:
+  struct Socket {
+    bool kept = false;
+    short events = 0;              // that the set has it for, if it is kept
+    std::uint64_t generation = 0;  // of those that have had the number
+    std::uint32_t wait = 0;        // the last that was for it
+    std::size_t index = 0;         // and where
+  };
+
+  // False: the kernel does not take one of them.
+  bool Keep(std::span<pollfd> asked) {
+    if (epoll_ < 0) epoll_ = epoll_create1(EPOLL_CLOEXEC);
+    ++wait_;
+    for (std::size_t i = 0; i < asked.size(); ++i) {
+      const auto fd = static_cast<std::size_t>(asked[i].fd);
+      if (fd >= sockets_.size()) sockets_.resize(fd + 1);
+      Socket& socket = sockets_[fd];
+      socket.wait = wait_;
+      socket.index = i;
+      asked[i].revents = 0;
+      if (socket.kept && socket.events == asked[i].events) continue;
+      epoll_event event{};
+      event.events = static_cast<std::uint32_t>(asked[i].events);
+      event.data.u64 = socket.generation << 32 | fd;
+      const bool taken = epoll_ctl(epoll_, EPOLL_CTL_MOD, asked[i].fd, &event) == 0 ||
+                         epoll_ctl(epoll_, EPOLL_CTL_ADD, asked[i].fd, &event) == 0;
+      if (!taken) return false;
+      socket.kept = true;
+      socket.events = asked[i].events;
+    }
+    return true;
+  }
+
+  void Close() {
+    if (epoll_ >= 0) close(epoll_);
+    epoll_ = -1;
+    sockets_.clear();
+    stale_ = 0;
+  }
+
+  int epoll_ = -1;
+  std::size_t size_ = 0;
+  std::uint32_t wait_ = 0;
+  int stale_ = 0;
+  std::vector<Socket> sockets_;  // by their number
+};
+
+thread_local KeptSockets kept_sockets;
+
+}  // namespace
+
+void KeepSocketsBetweenWaits() {
+  grpc_poll_function = [](pollfd* fds, nfds_t count, int timeout_ms) {
+    return kept_sockets.Wait({fds, count}, timeout_ms);
+  };
+}
+
+void ForgetKeptSocket(int fd) { kept_sockets.Forget(fd); }
+
+std::size_t KeptSocketsOfThread() { return kept_sockets.size(); }
+
+}  // namespace softmax::server

@@ -1,0 +1,143 @@
+#include "server/rpc/accept/socket_poll.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <random>
+#include <vector>
+
+#include "common/base/clock.h"
+
+extern int (*grpc_poll_function)(pollfd* fds, nfds_t count, int timeout_ms);
+
+namespace softmax::server {
+namespace {
+
+// A pair of which `ours` is waited for, as gRPC waits for a connection. Connections keep a duplicate of its descriptor,
+// so that closing it does not take it out of an epoll set.
+struct Pair {
+  Pair() {
+    int ends[2];
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+    ours = ends[0];
+    theirs = ends[1];
+    duplicate = fcntl(ours, F_DUPFD_CLOEXEC, 500);
+  }
+  int ours, theirs, duplicate;
+};
+
+class SocketPollTest : public testing::Test {
+ protected:
+  SocketPollTest() { KeepSocketsBetweenWaits(); }
+  ~SocketPollTest() override {
+    for (const Pair& pair : pairs_) End(pair);
+  }
+
+  void Add() { ForgetKeptSocket(pairs_.emplace_back().ours); }
+  static void End(const Pair& pair) {
+    for (const int fd : {pair.ours, pair.theirs, pair.duplicate}) close(fd);
+  }
+  std::vector<pollfd> Asked() {
+    std::vector<pollfd> asked;
+    for (const Pair& pair : pairs_) asked.push_back({pair.ours, events_, 0});
+    return asked;
+  }
+  // What poll(2) says, and that ours says the same.
+  int SameAsPoll(std::vector<pollfd> asked) {
+    std::vector<pollfd> expected = asked;
+    const int ready = poll(expected.data(), expected.size(), 0);
+    EXPECT_EQ(grpc_poll_function(asked.data(), asked.size(), 0), ready);
+    for (std::size_t i = 0; i < asked.size(); ++i) EXPECT_EQ(asked[i].revents, expected[i].revents) << i;
+    return ready;
+  }
+
+  std::vector<Pair> pairs_;
+  short events_ = POLLIN;
+};
+
+TEST_F(SocketPollTest, SaysWhatPollSaysWhateverChanges) {
+  std::mt19937 random(1);
+  const auto below = [&](std::size_t n) { return random() % n; };
+  for (int i = 0; i < 40; ++i) Add();
+  int ready = 0;
+  for (int step = 0; step < 3000 && !HasFailure(); ++step) {
+    Pair& pair = pairs_[below(pairs_.size())];
+    char bytes[16] = {};
+    switch (below(6)) {
+      case 0:
+        (void)!send(pair.theirs, bytes, sizeof(bytes), MSG_NOSIGNAL);
+        break;
+      case 1:
+        (void)!read(pair.ours, bytes, sizeof(bytes));
+        break;
+      case 2:  // its number is soon another's
+        End(pair);
+        pairs_.erase(pairs_.begin() + (&pair - pairs_.data()));
+        break;
+      case 3:
+        if (pairs_.size() < 60) Add();
+        break;
+      case 4:
+        shutdown(pair.theirs, SHUT_WR);
+        break;
+      case 5:
+        std::shuffle(pairs_.begin(), pairs_.end(), random);
+        break;
+    }
+    if (pairs_.size() < 30) Add();
+    std::vector<pollfd> asked = Asked();
+    for (pollfd& one : asked) one.events = below(8) == 0 ? static_cast<short>(below(2) * POLLOUT) : events_;
+    ready += SameAsPoll(asked);
+  }
+  EXPECT_GT(ready, 1000);
+  EXPECT_GE(KeptSocketsOfThread(), 30u);
+}
+
+TEST_F(SocketPollTest, ANumberThatIsGivenAgainIsAnotherSocket) {
+  for (int i = 0; i < 40; ++i) Add();
+  EXPECT_EQ(SameAsPoll(Asked()), 0);
+  Pair& old = pairs_.back();
+  const int number = old.ours;
+  close(old.ours);
+  close(old.theirs);  // the duplicate stays, as Connections' does until the accept thread has seen the end
+  const int duplicate = old.duplicate;
+  pairs_.pop_back();
+  Add();
+  ASSERT_EQ(pairs_.back().ours, number);
+  EXPECT_EQ(SameAsPoll(Asked()), 0) << "the old one's end is not the new one's";
+  EXPECT_EQ(write(pairs_.back().theirs, "x", 1), 1);
+  EXPECT_EQ(SameAsPoll(Asked()), 1);
+  close(duplicate);
+}
+
+TEST_F(SocketPollTest, WhatGrpcHasClosedDoesNotKeepTheThreadAwake) {
+  for (int i = 0; i < 40; ++i) Add();
+  EXPECT_EQ(SameAsPoll(Asked()), 0);
+  const Pair gone = pairs_.back();
+  pairs_.pop_back();
+  close(gone.ours);
+  close(gone.theirs);
+  int woken = 0;
+  for (int i = 0; i < 60; ++i) {
+    std::vector<pollfd> asked = Asked();
+    const TimePoint began = SteadyClock::now();
+    EXPECT_EQ(grpc_poll_function(asked.data(), asked.size(), /*timeout_ms=*/2), 0);
+    if (SteadyClock::now() - began < std::chrono::milliseconds(1)) ++woken;
+  }
+  EXPECT_LE(woken, 20);
+  close(gone.duplicate);
+}
+
+TEST_F(SocketPollTest, FewAreLeftToPoll) {
+  for (int i = 0; i < 10; ++i) Add();
+  EXPECT_EQ(write(pairs_[3].theirs, "x", 1), 1);
+  EXPECT_EQ(SameAsPoll(Asked()), 1);
+  EXPECT_EQ(KeptSocketsOfThread(), 0u);
+}
+
+}  // namespace
+}  // namespace softmax::server
