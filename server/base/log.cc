@@ -41,9 +41,7 @@ void Append(std::string_view text, spdlog::memory_buf_t* out) { out->append(text
 
 std::string_view LevelName(spdlog::level::level_enum level) {
   for (const auto& [name, value] : kLevels) {
-    if (value == level) {
-      return name;
-    }
+    if (value == level) return name;
   }
   return "critical";
 }
@@ -139,9 +137,7 @@ spdlog::level::level_enum LevelOf(LogLevel level) {
 
 std::optional<spdlog::level::level_enum> LevelOf(std::string_view name) {
   for (const auto& [known, value] : kLevels) {
-    if (known == name) {
-      return value;
-    }
+    if (known == name) return value;
   }
   return std::nullopt;
 }

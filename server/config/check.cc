@@ -40,48 +40,23 @@ std::string Count(const char* flag, std::uint64_t value) { return std::string(fl
 // The first that is not OK.
 absl::Status First(std::initializer_list<absl::Status> statuses) {
   for (const absl::Status& status : statuses) {
-    if (!status.ok()) {
-      return status;
-    }
+    if (!status.ok()) return status;
   }
   return absl::OkStatus();
 }
 
 absl::Status Positive(std::initializer_list<std::pair<const char*, std::uint64_t>> values) {
   for (const auto& [flag, value] : values) {
-    if (value == 0) {
-      return Refuse(Count(flag, value) + ": must be above 0");
-    }
+    if (value == 0) return Refuse(Count(flag, value) + ": must be above 0");
   }
   return absl::OkStatus();
 }
 
-absl::Status CheckCounts(const Config& c) {
-  if (c.max_rank > 8) {
-    return Refuse(Count("--max-rank", c.max_rank) + ": at most 8");
-  }
-  if (c.max_rows > (1ull << 31) || c.max_columns > (1ull << 31)) {
-    return Refuse(Count("--max-rows", c.max_rows) + ", " + Count("--max-columns", c.max_columns) +
-                  ": at most 2147483648 each");
-  }
-  if (c.max_top_k > 1024) {
-    return Refuse(Count("--max-top-k", c.max_top_k) + ": at most 1024");
-  }
+// What a count may be stands in fields.h, and is checked where it is read.
+absl::Status CheckSizes(const Config& c) {
   return Positive({{"--max-batch-bytes", c.max_batch_bytes},
-                   {"--max-batch-requests", c.max_batch_requests},
-                   {"--max-in-flight-batches", c.max_in_flight_batches},
                    {"--max-request-bytes", c.max_request_bytes},
                    {"--max-response-bytes", c.max_response_bytes},
-                   {"--max-rank", c.max_rank},
-                   {"--max-rows", c.max_rows},
-                   {"--max-columns", c.max_columns},
-                   {"--max-top-k", c.max_top_k},
-                   {"--max-requests-per-stream-message", c.max_requests_per_stream_message},
-                   {"--max-in-flight-per-stream", c.max_in_flight_per_stream},
-                   {"--max-concurrent-streams", c.max_concurrent_streams},
-                   {"--max-connections", c.max_connections},
-                   {"--max-waiting-calls", c.max_waiting_calls},
-                   {"--max-queued-requests", c.max_queued_requests},
                    {"--max-queued-bytes", c.max_queued_bytes},
                    {"--arena-bytes", c.arena_bytes},
                    {"--slab-bytes", c.slab_bytes},
@@ -176,9 +151,7 @@ absl::Status CheckFiles(const Config& c, std::uint64_t limit) {
 }
 
 absl::Status CheckUnixPath(const std::string& text, const std::string& path) {
-  if (path.front() != '/') {
-    return Refuse(text + ": the path of a unix socket must be absolute");
-  }
+  if (path.front() != '/') return Refuse(text + ": the path of a unix socket must be absolute");
   if (path.size() >= sizeof(sockaddr_un::sun_path)) {
     return Refuse(text + ": the path of a unix socket has at most " +
                   std::to_string(sizeof(sockaddr_un::sun_path) - 1) + " bytes");
@@ -189,9 +162,7 @@ absl::Status CheckUnixPath(const std::string& text, const std::string& path) {
   if (stat(folder.c_str(), &info) != 0) {
     return Refuse(text + ": folder " + folder + ": " + std::strerror(errno));
   }
-  if (!S_ISDIR(info.st_mode)) {
-    return Refuse(text + ": " + folder + " is not a folder");
-  }
+  if (!S_ISDIR(info.st_mode)) return Refuse(text + ": " + folder + " is not a folder");
   if ((info.st_mode & S_IWOTH) != 0 && (info.st_mode & S_ISVTX) == 0) {
     return Refuse(text + ": anybody may replace a socket in " + folder +
                   ", which is writable by all and has no sticky bit");
@@ -236,25 +207,17 @@ absl::Status AddUnlessThere(const Listener& listener, std::vector<Listener>* out
 absl::Status AddListener(const char* flag, const std::string& text, std::vector<Listener>* out) {
   const std::string shown = std::string(flag) + "=" + text;
   const auto address = ParseAddress(text);
-  if (!address.ok()) {
-    return Refuse(shown + ": " + std::string(address.status().message()));
-  }
+  if (!address.ok()) return Refuse(shown + ": " + std::string(address.status().message()));
   if (address->is_unix()) {
-    if (absl::Status status = CheckUnixPath(shown, address->unix_path); !status.ok()) {
-      return status;
-    }
+    if (absl::Status status = CheckUnixPath(shown, address->unix_path); !status.ok()) return status;
   }
   return AddUnlessThere({shown, *address}, out);
 }
 
 absl::Status CollectListeners(const Config& c, std::vector<Listener>* out) {
-  if (c.address.empty()) {
-    return Refuse("--address: at least one is needed");
-  }
+  if (c.address.empty()) return Refuse("--address: at least one is needed");
   for (const std::string& text : c.address) {
-    if (absl::Status status = AddListener("--address", text, out); !status.ok()) {
-      return status;
-    }
+    if (absl::Status status = AddListener("--address", text, out); !status.ok()) return status;
   }
   if (IsSet(c.health_address)) {
     if (absl::Status status = AddListener("--health-address", c.health_address, out); !status.ok()) {
@@ -293,11 +256,6 @@ absl::Status CheckTesting(const Config& c, const std::vector<Listener>& listener
   return absl::OkStatus();
 }
 
-absl::Status CheckPoller(const Config& c) {
-  if (c.poller == "auto" || c.poller == "poll" || c.poller == "epoll1") return absl::OkStatus();
-  return Refuse("--poller=" + c.poller + " is not known; auto, poll and epoll1 are");
-}
-
 absl::Status CheckBackend(const Config& c) {
   if (!c.devices.empty() && (c.backend == Backend::kCpu || c.backend == Backend::kNull)) {
     return Refuse("--devices=" + FormatOrdinals(c.devices) + " with --backend=" + BackendName(c.backend) +
@@ -310,9 +268,7 @@ absl::Status CheckBackend(const Config& c) {
 
 bool Address::IsLoopback() const {
   in_addr v4{};
-  if (inet_pton(AF_INET, host.c_str(), &v4) == 1) {
-    return (ntohl(v4.s_addr) >> 24) == 127;
-  }
+  if (inet_pton(AF_INET, host.c_str(), &v4) == 1) return (ntohl(v4.s_addr) >> 24) == 127;
   return host == "localhost" || host == "::1";
 }
 
@@ -320,16 +276,12 @@ absl::StatusOr<Address> ParseAddress(const std::string& text) {
   constexpr char kWant[] = "want host:port, [v6]:port or unix:/path";
   Address address;
   if (const auto path = UnixPath(text)) {
-    if (path->empty()) {
-      return absl::InvalidArgumentError(kWant);
-    }
+    if (path->empty()) return absl::InvalidArgumentError(kWant);
     address.unix_path = *path;
     return address;
   }
   const auto pieces = SplitHostPort(text);
-  if (!pieces) {
-    return absl::InvalidArgumentError(kWant);
-  }
+  if (!pieces) return absl::InvalidArgumentError(kWant);
   address.host = pieces->host;
   if (pieces->in_brackets) {
     in6_addr v6{};
@@ -340,18 +292,14 @@ absl::StatusOr<Address> ParseAddress(const std::string& text) {
     return absl::InvalidArgumentError(kWant);
   }
   const auto port = ParsePort(pieces->port);
-  if (!port) {
-    return absl::InvalidArgumentError("the port must be a number from 0 to 65535");
-  }
+  if (!port) return absl::InvalidArgumentError("the port must be a number from 0 to 65535");
   address.port = *port;
   return address;
 }
 
 std::uint64_t OpenFileLimit() {
   rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
-    return 0;
-  }
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
   return limit.rlim_max;
 }
 
@@ -376,8 +324,8 @@ absl::Status ParseRegionUids(const std::string& text, std::optional<std::vector<
 
 absl::Status CheckConfig(const Config& config, std::uint64_t open_file_limit) {
   std::vector<Listener> listeners;
-  return First({CheckCounts(config), CheckDurations(config), CheckMemory(config), CheckFiles(config, open_file_limit),
-                CheckPoller(config), CheckBackend(config), CheckRegions(config), CollectListeners(config, &listeners),
+  return First({CheckSizes(config), CheckDurations(config), CheckMemory(config), CheckFiles(config, open_file_limit),
+                CheckBackend(config), CheckRegions(config), CollectListeners(config, &listeners),
                 CheckTesting(config, listeners), CheckSecurity(config)});
 }
 

@@ -28,9 +28,7 @@ constexpr double kMaxDurationNs = 100.0 * 24 * 3600 * 1e9;
 std::string Quote(const std::string& text) { return "'" + text + "'"; }
 
 std::string Format(std::int64_t value, std::span<const Unit> units, const char* zero) {
-  if (value == 0) {
-    return zero;
-  }
+  if (value == 0) return zero;
   const auto unit = std::find_if(units.begin(), units.end(), [&](const Unit& u) { return value % u.factor == 0; });
   return std::to_string(value / unit->factor) + unit->name;
 }
@@ -74,17 +72,13 @@ std::string ParseBytes(const std::string& text, std::uint64_t* out) {
   std::string want = Quote(text) +
                      " is not a size: want a whole number of bytes, or one with "
                      "KiB, MiB, GiB, TiB (or kB, MB, GB, TB: powers of 1000)";
-  if (text.empty() || text.front() < '0' || text.front() > '9') {
-    return want;
-  }
+  if (text.empty() || text.front() < '0' || text.front() > '9') return want;
   std::string number = text;
   std::uint64_t bytes = 0;
   if (!ParseNumber(text, &bytes) && (!ExpandSize(&number) || !ParseWhole(number, &bytes))) {
     return want;
   }
-  if (bytes > (std::uint64_t{1} << 62)) {
-    return Quote(text) + " is more than 4 EiB";
-  }
+  if (bytes > (std::uint64_t{1} << 62)) return Quote(text) + " is more than 4 EiB";
   *out = bytes;
   return "";
 }
@@ -94,9 +88,7 @@ std::string ParseDuration(const std::string& text, std::chrono::nanoseconds* out
   if (!written) {
     return Quote(text) + " is not a duration: want a number with ns, us, ms, s, m or h, such as 200us";
   }
-  if (written->ns > kMaxDurationNs) {
-    return Quote(text) + " is more than 100 days";
-  }
+  if (written->ns > kMaxDurationNs) return Quote(text) + " is more than 100 days";
   *out = std::chrono::nanoseconds(std::llround(written->ns));
   return "";
 }
@@ -113,9 +105,7 @@ std::string ParseCount(const std::string& text, CountRange range, std::uint64_t*
 
 std::string ParseOrdinals(const std::string& text, std::vector<std::uint32_t>* out) {
   out->clear();
-  if (text == "all") {
-    return "";
-  }
+  if (text == "all") return "";
   for (const std::string& word : SplitAtCommas(text)) {
     std::uint32_t ordinal = 0;
     if (!ParseWhole(std::string(absl::StripAsciiWhitespace(word)), &ordinal) || ordinal > 1023) {

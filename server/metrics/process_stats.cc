@@ -31,9 +31,7 @@ std::optional<double> BootSeconds() {
 
 std::optional<double> OpenFds() {
   DIR* dir = opendir("/proc/self/fd");
-  if (dir == nullptr) {
-    return std::nullopt;
-  }
+  if (dir == nullptr) return std::nullopt;
   double count = 0;
   while (const dirent* entry = readdir(dir)) {
     count += entry->d_name[0] != '.' ? 1 : 0;
@@ -44,9 +42,7 @@ std::optional<double> OpenFds() {
 
 std::optional<double> MaxFds() {
   rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
-    return std::nullopt;
-  }
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return std::nullopt;
   return static_cast<double>(limit.rlim_cur);
 }
 
@@ -56,16 +52,12 @@ ProcessStats ParseProcStat(const std::string& stat, std::optional<double> boot_s
   ProcessStats stats;
   // The second field is the program's name in brackets and may hold spaces and brackets itself.
   const auto name_end = stat.rfind(')');
-  if (name_end == std::string::npos) {
-    return stats;
-  }
+  if (name_end == std::string::npos) return stats;
   std::istringstream text(stat.substr(name_end + 1));
   const std::vector<std::string> fields{std::istream_iterator<std::string>(text), {}};
   // proc(5) counts from 1 and `fields` starts at the third.
   const auto field = [&](std::size_t number) { return std::strtod(fields[number - 3].c_str(), nullptr); };
-  if (fields.size() < 22) {
-    return stats;
-  }
+  if (fields.size() < 22) return stats;
   const auto ticks = static_cast<double>(sysconf(_SC_CLK_TCK));
   stats.cpu_seconds = (field(14) + field(15)) / ticks;
   stats.threads = field(20);

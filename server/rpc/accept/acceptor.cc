@@ -61,8 +61,9 @@ bool HasIpv4Twin(const Acceptor::Place& place, const std::vector<Acceptor::Place
   });
 }
 
-bool IsReadable(int fd) {
-  pollfd state{fd, POLLIN, 0};
+// Whether this has happened there: POLLIN; POLLRDHUP, the other side will say no more.
+bool Has(short event, int fd) {
+  pollfd state{fd, event, 0};
   return poll(&state, 1, 0) > 0;
 }
 
@@ -85,12 +86,6 @@ Nanoseconds ThreadTime() {
   timespec time{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
   return std::chrono::seconds(time.tv_sec) + Nanoseconds(time.tv_nsec);
-}
-
-// Whether the other side will say no more.
-bool HasHungUp(int fd) {
-  pollfd state{fd, POLLRDHUP, 0};
-  return poll(&state, 1, 0) > 0;
 }
 
 }  // namespace
@@ -224,7 +219,7 @@ void Acceptor::AcceptReady(const Listener& listener) {
     if (errno == EAGAIN || errno == EWOULDBLOCK) return;
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
       // Without descriptors accept4 fails where nobody waits, too.
-      if (displaces && !IsReadable(listener.fd)) return;
+      if (displaces && !Has(POLLIN, listener.fd)) return;
       if (displaces && FreeDescriptor(listener.destination)) continue;
       return PauseAccepting(errno, /*all=*/displaces);
     }
@@ -424,7 +419,7 @@ void Acceptor::Greet(int fd) {
   const std::string_view said(bytes, static_cast<std::size_t>(got));
   switch (JudgeGreeting(destinations_[destination].handoff->protocol(), said)) {
     case Greeting::kIncomplete:
-      if (!HasHungUp(fd)) return;
+      if (!Has(POLLRDHUP, fd)) return;
       break;
     case Greeting::kRight: {
       const std::string network = arrival->network;
