@@ -12,6 +12,7 @@ sys.path.insert(0, os.path.join(HERE, "service_bench"))
 import bars  # noqa: E402
 import charts  # noqa: E402
 import checks  # noqa: E402
+import fleets  # noqa: E402
 import journal as journal_module  # noqa: E402
 import loads  # noqa: E402
 import machine  # noqa: E402
@@ -204,6 +205,34 @@ class Parts(unittest.TestCase):
                          ["echo/unary echo_c/unary null/unary cpu/unary",
                           "echo/unary echo_c/unary echo_copy/unary null/unary cpu/unary",
                           "echo/stream cpu/stream cpu/unary"])
+
+    def test_the_generator_grows_with_the_machine(self):
+        self.assertEqual([plan.default_processes(cores) for cores in (2, 8, 16, 32, 200, 512)], [1, 4, 4, 8, 50, 64])
+        self.assertEqual([plan.saturation(64, processes).connections for processes in (1, 4, 8, 16)], [24, 24, 48, 96])
+        self.assertEqual([plan.saturation(1 << 20, processes).connections for processes in (4, 16)], [16, 64])
+
+    def test_threads_are_judged_beside_the_best_and_the_echos_best(self):
+        self.assertEqual([fleets.queue_numbers(cores) for cores in (2, 16, 32)],
+                         [[1, 2], [4, 6, 8, 12, 16], [8, 12, 16, 24, 32]])
+        with tempfile.TemporaryDirectory() as folder:
+            journal = journal_module.Journal(folder, resume=False)
+            for number in range(7):
+                journal.add("threads", "tcp 64", number, {
+                    f"{backend}/{queues}": {"row": None, "figures": figures(calls)}
+                    for backend, queues, calls in (("echo", 4, 100), ("echo", 8, 125), ("echo", 16, 90),
+                                                   ("cuda", 4, 70), ("cuda", 8, 90), ("cuda", 16, 100))})
+                journal.add("crowd", "24 busy", number, {
+                    f"{idle} idle": {"row": None, "figures": figures(1000 - idle / 10)} for idle in fleets.IDLE})
+            found = {bar.what: (bar.value.median, bar.met) for bar in bars.all_bars(journal, SETTINGS)}
+        self.assertEqual(found, {"cuda: threads by itself / 16, the best, 64 B": (0.9, False),
+                                 "cuda / echo, each with its best threads, 64 B": (0.8, False),
+                                 "calls/s beside 2000 idle connections / without": (0.8, False),
+                                 "calls/s beside 4000 idle connections / without": (0.6, False)})
+
+    def test_idle_connections_answer_pings(self):
+        received = (fleets.frame(fleets.SETTINGS, 0, bytes(6)) + fleets.frame(fleets.PING, 0, b"12345678")
+                    + fleets.frame(fleets.PING, fleets.ACK, b"87654321") + b"\0\0")
+        self.assertEqual(list(fleets.pings_of(received)), [b"12345678"])
 
     def test_the_never_reading_clients_message_is_a_request(self):
         # Tags by hand: input (15) { dtype (1) FLOAT32, shape (2) [1, 2], data (15) 8 bytes }.

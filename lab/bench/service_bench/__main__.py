@@ -19,6 +19,7 @@ import time
 
 import bars as bars_module
 import checks as checks_module
+import fleets
 import inprocess
 import machine
 import page
@@ -37,6 +38,8 @@ SECTIONS = {
     "answers": (plan.answers_cells, "the 20 best of rows of logits, beside a sink"),
     "baselines": (plan.baseline_cells, "a plain synchronous server, and Python with torch"),
     "generator": (plan.generator_cells, "whether more connections or processes raise anything"),
+    "threads": (fleets.thread_cells, "echo and service with few queues and with many"),
+    "crowd": (fleets.crowd_cells, "beside thousands of idle connections"),
     "mixed": (scenarios.mixed_cells, "rows of many widths against one width"),
     "batches": (scenarios.batches_cells, "batch size and launches against load"),
     "overload": (scenarios.overload_cells, "an open loop at twice the capacity"),
@@ -59,13 +62,13 @@ def parse_arguments(arguments):
     parser.add_argument("--backend", default="auto", help="of the service: cuda, cpu, cuda,cpu, or auto (auto)")
     parser.add_argument("--only", default=",".join(SECTIONS), metavar="SECTIONS", help="with commas; all if unset")
     parser.add_argument("--without", default="", metavar="SERVERS",
-                        help="of echo_c, echo_copy and null, with commas: not measured, to leave the others more time")
+                        help="of echo, echo_c, echo_copy and null, with commas: not measured, to leave more time")
     parser.add_argument("--rounds", type=int, default=checks_module.ROUNDS, help="of every cell (7)")
     parser.add_argument("--seconds", type=float, default=checks_module.SECONDS, help="of a window (5)")
     parser.add_argument("--warmup", type=float, default=0.5, help="seconds of load before a window (0.5)")
     parser.add_argument("--payloads", default=",".join(str(p) for p in plan.PAYLOADS), help="bytes, with commas")
-    parser.add_argument("--processes", type=int, default=4 if (os.cpu_count() or 1) >= 8 else 1,
-                        help="of the generator at saturation (4 with 8 cores, else 1)")
+    parser.add_argument("--processes", type=int, default=plan.default_processes(len(os.sched_getaffinity(0))),
+                        help="of the generator at saturation (1 below 8 cores, 4 up to 16, then one for 4 cores)")
     parser.add_argument("--queues", type=int, help="of echo and service; their own default if unset")
     parser.add_argument("--server-flags", default="", metavar="FLAGS", help="more flags of softmax-server, one text")
     parser.add_argument("--inprocess-flags", default="", metavar="FLAGS",
@@ -77,7 +80,7 @@ def parse_arguments(arguments):
     parser.add_argument("--report", action="store_true", help="measure nothing, write the results of --out again")
     options = parser.parse_args(arguments)
     options.only = _words(parser, "--only", options.only, SECTIONS)
-    options.without = (_words(parser, "--without", options.without, ("echo_c", "echo_copy", "null"))
+    options.without = (_words(parser, "--without", options.without, ("echo", "echo_c", "echo_copy", "null"))
                        if options.without else [])
     options.backend = ([machine.backend()] if options.backend == "auto"
                        else _words(parser, "--backend", options.backend, ("cuda", "cpu")))

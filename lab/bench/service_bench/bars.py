@@ -3,6 +3,7 @@ narrower than MAX_WIDTH, or all of it on one side of the bar; otherwise the figu
 one of so few pairs that their interval is not one of 95 %."""
 import dataclasses
 
+import fleets
 import plan
 import ratios
 
@@ -25,7 +26,7 @@ def all_bars(journal, settings):
     service = settings["backends"][0]
     found = []
     for make in (_transport, _latency, _unix, _streams, _answers, _mixed, _baselines, _inprocess, _overload, _fairness,
-                 _unread, _idle):
+                 _unread, _idle, _threads, _crowd):
         found += make(journal, service)
     return [bar for bar in found if bar.value is not None]
 
@@ -205,6 +206,39 @@ def _overload(journal, _service):
 def _fairness(journal, _service):
     return [_at_most("fairness", "p99 of ten with 1 in flight, beside one with 1024 / alone", 3,
                      ratios.ratio(journal.pairs("fairness", "4 KiB", "beside", "alone", "p99_us")))]
+
+
+def _threads(journal, service):
+    """Half the cores is what the server chooses."""
+    bars = []
+    for cell in journal.cells("threads"):
+        names = list(journal.of("threads", cell)[0]["windows"])
+
+        def best(backend, cell=cell, names=names):
+            of = [name for name in names if name.startswith(f"{backend}/")]
+            rates = {name: ratios.estimate(journal.values("threads", cell, name, "calls_per_s")) for name in of}
+            return max((name for name in of if rates[name]), key=lambda name: rates[name].median, default=None)
+
+        size_, most = size(_payload(cell)), max(int(name.split("/")[1]) for name in names)
+        mine, echo = best(service), best("echo")
+        bars.append(_at_least("threads", f"{service}: threads by itself / {mine.split('/')[1]}, the best, {size_}",
+                              0.95, ratios.ratio(journal.pairs("threads", cell, f"{service}/{max(1, most // 2)}", mine,
+                                                         "calls_per_s"))))
+        if echo is not None:
+            bars.append(_at_least("threads", f"{service} / echo, each with its best threads, {size_}", 0.95,
+                                  ratios.ratio(journal.pairs("threads", cell, mine, echo, "calls_per_s"))))
+    return bars
+
+
+def _crowd(journal, _service):
+    bars = []
+    for idle in fleets.IDLE[1:]:
+        busy, one = (journal.pairs("crowd", cell, f"{idle} idle", "0 idle", figure)
+                     for cell, figure in (("24 busy", "calls_per_s"), ("one call at a time", "p50_us")))
+        bars += [_at_least("crowd", f"calls/s beside {idle} idle connections / without", 0.90, ratios.ratio(busy)),
+                 _at_most("crowd", f"p50 of one call at a time beside {idle} idle connections, over that without", 25,
+                          ratios.difference(one), "us")]
+    return bars
 
 
 def _unread(journal, _service):

@@ -16,6 +16,8 @@ BASELINE_PAYLOADS = [4 << 10, 64 << 10]
 GENERATOR_PAYLOADS = [64, 64 << 10, 1 << 20]
 GENERATOR_SECONDS = 1.0  # of a window, at most: a check, with six windows a backend and payload
 VERIFY = 0.01
+PROCESSES_OF_16_CORES = 4
+MOST_PROCESSES = 64  # of softmax-loadgen
 
 
 @dataclasses.dataclass
@@ -54,14 +56,21 @@ class Bench:
 
 def saturation(payload, processes):
     """Connections and requests in flight by payload: the least from which half as many again raise neither the echo nor
-    the service by 5 % on 16 cores (the section "generator" looks again in every run)."""
+    the service by 5 % on 16 cores (the section "generator" looks again in every run). With more processes, on
+    larger machines, there are more connections, too."""
+    times = max(1, processes // PROCESSES_OF_16_CORES)
     if payload <= 64 << 10:
-        return loads.Load(48 if payload == 16 << 10 else 24, 8, processes)
+        return loads.Load(times * (48 if payload == 16 << 10 else 24), 8, processes)
     if payload <= 256 << 10:
-        return loads.Load(16, 4, processes)
+        return loads.Load(times * 16, 4, processes)
     if payload <= 4 << 20:
-        return loads.Load(16, 2, processes)
-    return loads.Load(12, 1, processes)
+        return loads.Load(times * 16, 2, processes)
+    return loads.Load(times * 12, 1, processes)
+
+
+def default_processes(cores):
+    """Of the generator."""
+    return 1 if cores < 8 else min(max(PROCESSES_OF_16_CORES, cores // 4), MOST_PROCESSES)
 
 
 ONE_BY_ONE = loads.Load(1, 1, 1, 1)
@@ -73,13 +82,17 @@ def cell_name(transport, payload, load):
 
 def contender(bench, backend, method, transport, payload, load):
     """A backend under a load; a row of the results."""
-    load = dataclasses.replace(load, method=method, what=loads.of_payload(payload))
+    load = dataclasses.replace(load, method=method)
     row = {"server": programs.SERVERS[backend], "backend": backend, "method": method, "transport": transport,
            "payload_bytes": payload, "connections": load.connections, "in_flight": load.in_flight}
+    return Contender(lambda: window_of(bench, bench.fleet.server(backend), backend, payload, load, transport), row)
+
+
+def window_of(bench, server, backend, payload, load, transport="tcp"):
     # These send back what they got, or what was in memory.
     verify = None if backend in ("echo", "echo_c", "echo_copy", "null") else VERIFY
-    return Contender(lambda: loads.run(bench.loadgen, bench.fleet.server(backend), transport, load, bench.window,
-                                       verify), row)
+    load = dataclasses.replace(load, what=loads.of_payload(payload))
+    return loads.run(bench.loadgen, server, transport, load, bench.window, verify)
 
 
 def transport_cell(bench, section, transport, payload, load):
