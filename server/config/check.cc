@@ -170,6 +170,14 @@ absl::Status CheckUnixPath(const std::string& text, const std::string& path) {
   return absl::OkStatus();
 }
 
+absl::Status CheckSharedFolder(const std::string& folder) {
+  if (!IsSet(folder)) return absl::OkStatus();
+  const std::string shown = "--oip-shared-memory=" + folder;
+  struct stat info {};
+  if (stat(folder.c_str(), &info) != 0) return Refuse(shown + ": " + std::strerror(errno));
+  return S_ISDIR(info.st_mode) ? absl::OkStatus() : Refuse(shown + ": is not a folder");
+}
+
 absl::Status CheckRegions(const Config& c) {
   std::optional<std::vector<std::uint32_t>> uids;
   if (absl::Status status = ParseRegionUids(c.regions_uids, &uids); !status.ok()) return status;
@@ -325,8 +333,8 @@ absl::Status ParseRegionUids(const std::string& text, std::optional<std::vector<
 absl::Status CheckConfig(const Config& config, std::uint64_t open_file_limit) {
   std::vector<Listener> listeners;
   return First({CheckSizes(config), CheckDurations(config), CheckMemory(config), CheckFiles(config, open_file_limit),
-                CheckBackend(config), CheckRegions(config), CollectListeners(config, &listeners),
-                CheckTesting(config, listeners), CheckSecurity(config)});
+                CheckBackend(config), CheckSharedFolder(config.oip_shared_memory), CheckRegions(config),
+                CollectListeners(config, &listeners), CheckTesting(config, listeners), CheckSecurity(config)});
 }
 
 }  // namespace softmax::server

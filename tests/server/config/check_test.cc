@@ -169,6 +169,13 @@ TEST(CheckConfig, RefusesDevicesForABackendThatHasNone) {
                   {"--devices=0,1", "--backend=cpu"}}});
 }
 
+TEST(CheckConfig, RefusesSharedMemoryThatIsNoFolder) {
+  ExpectRefused({
+      {[](Config& c) { c.oip_shared_memory = "/nonexistent"; }, {"--oip-shared-memory=/nonexistent", "No such file"}},
+      {[](Config& c) { c.oip_shared_memory = "/dev/null"; }, {"--oip-shared-memory=/dev/null", "is not a folder"}},
+  });
+}
+
 TEST(CheckConfig, RefusesTestDoorsThatTheWorldCouldReach) {
   const auto local = [](Config& c) {
     c.unsafe_testing = true;
