@@ -42,6 +42,7 @@ std::string Literal(const std::string& text) { return std::string(1, static_cast
 std::string Preface() { return "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"; }
 std::string Settings() { return Frame(4, 0, 0); }
 std::string Ack() { return Frame(4, 1, 0); }
+std::string Ping() { return Frame(6, 0, 0, std::string(8, 'p')); }
 std::string Headers(const std::string& path, bool ends, std::uint32_t stream = 1) {
   const std::string block = "\x83\x86\x04" + Literal(path) + "\x01" + Literal("localhost") + "\x0f\x10" +
                             Literal("application/grpc") + std::string(1, '\0') + Literal("te") + Literal("trailers");
@@ -70,6 +71,18 @@ class Raw {
     char bytes[4096];
     pollfd ready{fd_, POLLIN, 0};
     return poll(&ready, 1, within_ms) > 0 && recv(fd_, bytes, sizeof(bytes), 0) > 0;
+  }
+  // Whether a Ping is answered: then all that was said before it has been read.
+  bool HearsPong() const {
+    std::string heard;
+    char bytes[4096];
+    while (heard.find(Frame(6, 1, 0, std::string(8, 'p'))) == std::string::npos) {
+      pollfd ready{fd_, POLLIN, 0};
+      const ssize_t got = poll(&ready, 1, kHearsMs) > 0 ? recv(fd_, bytes, sizeof(bytes), 0) : 0;
+      if (got <= 0) return false;
+      heard.append(bytes, static_cast<std::size_t>(got));
+    }
+    return true;
   }
   bool IsClosed() const {
     char bytes[4096];
@@ -145,8 +158,8 @@ TEST_F(Places, ConnectionsThatDoNotGoOnKeepNobodyOut) {
 
 // They finish the exchange of SETTINGS, and make no call.
 TEST_F(Places, UnusedConnectionsKeepNobodyOut) {
-  const Crowd crowd = MakeCrowd(server_->target(), kElsewhere, kPlaces, Preface() + Settings() + Ack());
-  for (const auto& one : crowd) EXPECT_TRUE(one->Hears());
+  const Crowd crowd = MakeCrowd(server_->target(), kElsewhere, kPlaces, Preface() + Settings() + Ack() + Ping());
+  for (const auto& one : crowd) EXPECT_TRUE(one->HearsPong());
   EXPECT_TRUE(Settles(kPlaces));
   const auto client = NewClient();
   EXPECT_EQ(Call(*client), absl::OkStatus());

@@ -72,7 +72,8 @@ TEST(SlowClients, WhoLeavesInMidUploadIsCountedAsCancelled) {
 // A device that takes long, so that the client has left before it is done: what came behind its first batches is
 // dropped.
 TEST(SlowClients, WhatThoseWhoLeftHadAskedForIsNotRun) {
-  ServerProcess server(WithFault("late:1500ms", {"--threads=1", "--device-timeout=10s"}));
+  // However many calls have come by then, two batches of eight are launched before the client leaves.
+  ServerProcess server(WithFault("late:1500ms", {"--threads=1", "--device-timeout=10s", "--max-batch-requests=8"}));
   constexpr int kCalls = 60;
   {
     Http2Client client(server.target(), kOpenWindow);
