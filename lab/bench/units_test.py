@@ -220,7 +220,7 @@ class Parts(unittest.TestCase):
                 journal.add("threads", "tcp 64", number, {
                     f"{backend}/{queues}": {"row": None, "figures": figures(calls)}
                     for backend, queues, calls in (("echo", 4, 100), ("echo", 8, 125), ("echo", 16, 90),
-                                                   ("cuda", 4, 70), ("cuda", 8, 90), ("cuda", 16, 100))})
+                                                   ("cuda", 8, 70), ("cuda", 16, 100), ("cuda", "itself", 90))})
                 journal.add("crowd", "24 busy", number, {
                     f"{idle} idle": {"row": None, "figures": figures(1000 - idle / 10)} for idle in fleets.IDLE})
             found = {bar.what: (bar.value.median, bar.met) for bar in bars.all_bars(journal, SETTINGS)}

@@ -209,20 +209,18 @@ def _fairness(journal, _service):
 
 
 def _threads(journal, service):
-    """Half the cores is what the server chooses."""
     bars = []
     for cell in journal.cells("threads"):
         names = list(journal.of("threads", cell)[0]["windows"])
 
         def best(backend, cell=cell, names=names):
-            of = [name for name in names if name.startswith(f"{backend}/")]
+            of = [name for name in names if name.startswith(f"{backend}/") and not name.endswith(fleets.ITSELF)]
             rates = {name: ratios.estimate(journal.values("threads", cell, name, "calls_per_s")) for name in of}
             return max((name for name in of if rates[name]), key=lambda name: rates[name].median, default=None)
 
-        size_, most = size(_payload(cell)), max(int(name.split("/")[1]) for name in names)
-        mine, echo = best(service), best("echo")
+        mine, echo, size_ = best(service), best("echo"), size(_payload(cell))
         bars.append(_at_least("threads", f"{service}: threads by itself / {mine.split('/')[1]}, the best, {size_}",
-                              0.95, ratios.ratio(journal.pairs("threads", cell, f"{service}/{max(1, most // 2)}", mine,
+                              0.95, ratios.ratio(journal.pairs("threads", cell, f"{service}/{fleets.ITSELF}", mine,
                                                          "calls_per_s"))))
         if echo is not None:
             bars.append(_at_least("threads", f"{service} / echo, each with its best threads, {size_}", 0.95,

@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 THREAD_PAYLOADS = (64, 4 << 10, 64 << 10, 1 << 20)
+ITSELF = "itself"
 IDLE = (0, 2000, 4000)
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 SETTINGS, PING, ACK = 4, 6, 1  # of HTTP/2
@@ -17,12 +18,12 @@ HEAD_BYTES = 9
 
 
 def queue_numbers(cores):
-    """From a quarter of the cores to as many; half of them is the server's own choice."""
+    """From a quarter of the cores to as many."""
     return sorted({max(1, cores * eighths // 8) for eighths in (2, 3, 4, 6, 8)})
 
 
 def thread_cells(bench):
-    """Echo and service with each number of queues."""
+    """Echo and service with each number of queues, and the service with what it chooses itself."""
     import plan  # not for the program
 
     cells = []
@@ -30,9 +31,10 @@ def thread_cells(bench):
         load = plan.saturation(payload, bench.processes)
         contenders = {}
         for backend in [b for b in ("echo", bench.service) if b not in bench.without]:
-            for queues in queue_numbers(bench.cores):
+            for queues in queue_numbers(bench.cores) + ([ITSELF] if backend == bench.service else []):
                 def window(backend=backend, queues=queues, payload=payload, load=load):
-                    server = bench.fleet.server(backend, name=f"{backend}_{queues}", queues=queues)
+                    server = bench.fleet.server(backend, name=f"{backend}_{queues}",
+                                                queues=None if queues == ITSELF else queues)
                     return plan.window_of(bench, server, backend, payload, load)
                 contenders[f"{backend}/{queues}"] = plan.Contender(window)
         cells.append(plan.Cell("threads", f"tcp {payload}", contenders))
