@@ -146,7 +146,7 @@ const std::map<std::string, Names> kTold = {
     {"tls-cert", {"acceptor.places"}},
     {"unix-socket-mode", {"acceptor.mode", "regions.mode"}},
     {"oip-shared-memory", {"wire.files"}},
-    {"regions-socket", {"regions.socket", "threads.all"}},
+    {"regions-socket", {"regions.socket", "threads.all", "executor.input"}},
     {"regions-uids", {"regions.uid"}},
     {"regions-connections", {"regions.connections"}},
     {"regions-bytes", {"regions.all", "regions.connection"}},
