@@ -64,8 +64,9 @@ class RowSummary {
     // By another warp than those that have the top to write.
     if (thread_ == threads_ - 1) results.WriteNumbers(shared_.products, has_nan);
     if (of_.segment.top_values != nullptr) {
-      const int found = results.is_nan() ? 0 : most;
       const TopShared<In>& top = shared_.top;
+      // Fewer than `most`: the row was changed while it was read.
+      const int found = results.is_nan() ? 0 : min(most, top.count);
       for (int i = thread_; found > 0 && i < top.count; i += threads_) {
         const int rank = top.order.ranks[i];
         if (rank < found) results.WriteTop(rank, Ranked<In>{top.keys[i], top.indices[i]});
@@ -203,12 +204,17 @@ class RowSummary {
   // Very many reach the threshold: many are equal, or it is too low.
   __device__ void CollectExactly(int k, Key threshold) {
     TopShared<In>& top = shared_.top;
+    const Searchers<In> searchers(top);
     const Key exact = ElementThreshold(k, kCandidates, threshold);
     Collect(exact);
     if (top.count <= kCandidates) return;
     // It is the k-th largest itself.
     Collect(exact + 1);
-    AddEqual(exact, k - top.count);
+    if (top.count <= kCandidates) return AddEqual(exact, k - top.count);
+    // No more than k are above it, unless the row is being changed: then it has no largest elements.
+    searchers.Sync();
+    if (searchers.thread() == 0) top.count = 0;
+    searchers.Sync();
   }
   // Adds the first `count` of the elements with this key to the candidates.
   __device__ __forceinline__ void AddEqual(Key key, int count) {

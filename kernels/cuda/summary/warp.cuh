@@ -152,8 +152,8 @@ class WarpSummary {
     const In* const input = InputOf(row);
     WaitingRow<In>& place = waiting_.Next();
     const bool is_nan = RowResults<In>::IsNan(stats);
-    const int found = is_nan ? 0 : min(valid, segment_.top_k);
-    if (found > 0) FindTop(input, v, valid, found, place.top);
+    int found = is_nan ? 0 : min(valid, segment_.top_k);
+    if (found > 0) found = FindTop(input, v, valid, found, place.top);
     const bool has_nan = is_nan && __any_sync(0xffffffffu, HasNan(input, 1, valid, lanes_.lane, 32));
     if (segment_.values_at != nullptr) {
       RowResults<In>(segment_, output_type_, row, input, valid, stats, scale_).WriteAt(lanes_.lane, 32);
@@ -170,9 +170,10 @@ class WarpSummary {
   }
 
   // Leaves the row's `found` first elements in `top`, in their order: of those that reach a value, about as many, each
-  // lane counts for some how many come before.
-  __device__ __forceinline__ void FindTop(const In* input, const uint4 (&v)[kSlots], int valid, int found,
-                                          Ranked<In>* top) {
+  // lane counts for some how many come before. Returns how many: fewer where the row was changed since its statistics
+  // were taken.
+  __device__ __forceinline__ int FindTop(const In* input, const uint4 (&v)[kSlots], int valid, int found,
+                                         Ranked<In>* top) {
     constexpr int kCandidates = 2 * kSmallTopK;
     Ranked<In>* const candidates = waiting_.Candidates();
     C high = 0;
@@ -195,7 +196,7 @@ class WarpSummary {
     }
     if (count > kCandidates) {
       FindTopInTurn(input, valid, found, top);
-      return;
+      return found;
     }
     for (int i = WarpSumUpTo(__popc(hits)) - __popc(hits); hits != 0; hits &= hits - 1, ++i) {
       const int bit = __ffs(static_cast<int>(hits)) - 1;
@@ -210,7 +211,7 @@ class WarpSummary {
       for (int j = 0; j < count; ++j) rank += candidates[j].IsBefore(mine) ? 1 : 0;
       if (rank < found) top[rank] = mine;
     }
-    // The next row's candidates come behind the barrier of Add().
+    return min(found, count);  // the next row's candidates come behind the barrier of Add()
   }
   // The same one after the other, where very many are equal.
   __device__ __noinline__ static void FindTopInTurn(const In* input, int valid, int found, Ranked<In>* top) {
