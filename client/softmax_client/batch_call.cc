@@ -50,7 +50,7 @@ class BatchCall {
   void CheckItems() {
     bool asked = false;
     for (std::size_t i = 0; i < items_.size(); ++i) {
-      absl::Status status = CheckRequest(items_[i].input, items_[i].options);
+      absl::Status status = CheckRequest(items_[i].input, items_[i].options, core_.regions);
       if (status.ok()) {
         auto known = KnownLimits(i);
         const auto patience =
@@ -71,12 +71,10 @@ class BatchCall {
 
   std::optional<absl::Status> KnownLimits(std::size_t i) const {
     return core_.server.CheckLimits(items_[i].input, items_[i].options, RetryPlan::Clock::now(),
-                                    PlacementOf(i).travelling());
+                                    Callers(i).travelling());
   }
 
-  Placement PlacementOf(std::size_t i) const {
-    return client::PlacementOf(core_.regions, items_[i].input, items_[i].options);
-  }
+  Placement Callers(std::size_t i) const { return CallersPlacement(core_.regions, items_[i].input, items_[i].options); }
 
   void RunRound(const Connection& connection) {
     StreamOptions stream_options{options_.max_in_flight, options_.max_requests_per_message,
@@ -148,7 +146,7 @@ class BatchCall {
       const bool again = (!advice || *advice >= 0) &&
                          (status.code() == absl::StatusCode::kUnavailable ||
                           (status.code() == absl::StatusCode::kResourceExhausted && advice)) &&
-                         PlacementOf(i).MayRepeat(status);
+                         Callers(i).MayRepeat(status);
       if (!again) continue;
       left.push_back(i);
       code = status.code();

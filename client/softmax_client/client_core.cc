@@ -1,10 +1,33 @@
 #include "client/softmax_client/client_core.h"
 
+#include <algorithm>
+
 #include "client/softmax_client/fetch_server_info.h"
 #include "client/softmax_client/header_text.h"
 #include "client/softmax_client/proxy.h"
 
 namespace softmax::client {
+namespace {
+
+// How long the server may take to answer about regions.
+constexpr std::chrono::seconds kPatience(5);
+
+}  // namespace
+
+ClientCore::ClientCore(ClientOptions client_options, std::vector<Address> addresses)
+    : options(std::move(client_options)),
+      pool(options, std::move(addresses)),
+      budget(options.retry),
+      regions([this] { return RegionsSocket(); }, std::min<std::chrono::nanoseconds>(options.deadline, kPatience)) {
+  if (options.regions != RegionUse::kAuto || !pool.has_one_address()) return;
+  if (options.regions_socket.empty() && !IsOnThisMachine(options.target)) return;
+  region_pool = std::make_shared<RegionPool>(regions, options.regions_pool_bytes);
+  region_pool->Start();
+}
+
+ClientCore::~ClientCore() {
+  if (region_pool) region_pool->Close();
+}
 
 absl::Status ClientCore::Prepare(grpc::ClientContext* context,
                                  std::optional<RetryPlan::Clock::time_point> deadline) const {
@@ -28,7 +51,7 @@ absl::StatusOr<std::string> ClientCore::RegionsSocket() {
         ": regions need a target that is this machine (unix:, localhost or a loopback address), or "
         "regions_socket set to its --regions-socket");
   }
-  const auto info = AskServer(*this, options.deadline, options.retry);
+  const auto info = AskServer(*this, std::min<std::chrono::nanoseconds>(options.deadline, kPatience), options.retry);
   if (!info.ok()) return info.status();
   if (info->regions) return info->regions->socket;
   return absl::UnimplementedError(target + ": the server shares no memory (--regions-socket)");

@@ -13,6 +13,7 @@
 #include "client/softmax_client/failure.h"
 #include "client/softmax_client/known_server.h"
 #include "client/softmax_client/options.h"
+#include "client/softmax_client/region_pool.h"
 #include "client/softmax_client/regions.h"
 #include "client/softmax_client/retry.h"
 #include "client/softmax_client/target.h"
@@ -21,11 +22,8 @@ namespace softmax::client {
 
 // What all calls of one client share. Each part is thread-safe; outlives every call.
 struct ClientCore {
-  ClientCore(ClientOptions client_options, std::vector<Address> addresses)
-      : options(std::move(client_options)),
-        pool(options, std::move(addresses)),
-        budget(options.retry),
-        regions([this] { return RegionsSocket(); }, options.deadline) {}
+  ClientCore(ClientOptions client_options, std::vector<Address> addresses);
+  ~ClientCore();
 
   // What every attempt takes with it: how long it may take, and who asks. INVALID_ARGUMENT: the caller's token cannot
   // be sent, and so the attempt must not be made.
@@ -47,6 +45,7 @@ struct ClientCore {
   Counters counters;
   KnownServer server;
   Regions regions;
+  std::shared_ptr<RegionPool> region_pool;  // null: kExplicit, or there can be none
 };
 
 }  // namespace softmax::client

@@ -47,6 +47,15 @@ struct TlsOptions {
   std::string private_key;
 };
 
+// Which tensors lie in memory that the server shares (region.h).
+enum class RegionUse : std::uint8_t {
+  kExplicit,  // those that the caller has put there
+  // Others too: the library copies them into regions of its own, and answers are handed out of these. Where there are
+  // none, because the target is not one server of this machine, or the server shares no memory, or not with this user,
+  // or no more of it, tensors go in messages.
+  kAuto,
+};
+
 struct ClientOptions {
   // One server or several, which then share the load:
   //   host:port          dns:///host:port   every address that the name has
@@ -72,6 +81,10 @@ struct ClientOptions {
   // The server's --regions-socket, as this process sees it. Empty: where GetServerInfo says, and only for a target that
   // is this machine: unix:, localhost or a loopback address.
   std::string regions_socket;
+  RegionUse regions = RegionUse::kExplicit;
+  // kAuto: for tensors of this size on; below, messages are as fast. And the most bytes of regions at once.
+  std::uint64_t regions_from_bytes = 64 << 10;
+  std::uint64_t regions_pool_bytes = 256 << 20;
   // Unset: plain text.
   std::optional<TlsOptions> tls;
   // The name that is asked for, and that a certificate must have, instead of the target's host.

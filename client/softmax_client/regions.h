@@ -38,8 +38,6 @@ class RegionMemory {
   std::uint32_t device() const { return given_.device; }
   const RegionToken& token() const { return given_.token; }
   const DeviceMapping* on_device() const { return on_device_.get(); }  // nullptr: host memory
-  // Whether the server can still know it.
-  bool ended() const { return connection_->ended(); }
 
  private:
   RegionMemory(std::shared_ptr<RegionConnection> connection, std::shared_ptr<RegionIndex> index, GivenRegion given);

@@ -19,6 +19,9 @@ constexpr std::size_t kCopyBelowBytes = 16 << 10;
 // gRPC and protobuf count a message's bytes in an int; the header is far below the difference.
 constexpr std::uint64_t kMaxPayloadBytes = INT_MAX - (1 << 20);
 
+// Of an answer's place behind its input: kernels read and write whole lines best.
+constexpr std::uint64_t kPlaceAlignment = 256;
+
 std::uint32_t MicrosecondsOf(std::chrono::nanoseconds timeout) {
   const std::int64_t us = std::max<std::int64_t>(1, timeout.count() / 1000);
   return static_cast<std::uint32_t>(std::min<std::int64_t>(us, UINT32_MAX));
@@ -117,7 +120,7 @@ void Loan::Wait() {
   while (!ended_) changed_.wait(mu_);
 }
 
-absl::Status CheckRequest(const TensorView& input, const SoftmaxOptions& options) {
+absl::Status CheckRequest(const TensorView& input, const SoftmaxOptions& options, const Regions& regions) {
   absl::Status in_time = CheckTimeout(options.timeout);
   if (!in_time.ok()) return in_time;
   const std::size_t rank = input.shape.size();
@@ -135,7 +138,8 @@ absl::Status CheckRequest(const TensorView& input, const SoftmaxOptions& options
     return absl::InvalidArgumentError("data: " + std::to_string(input.data.size()) + " bytes, but the shape and " +
                                       std::string(NameOf(input.dtype)) + " need " + std::to_string(expected));
   }
-  if (expected + options.lengths.size_bytes() + options.summary.indices.size_bytes() > kMaxPayloadBytes) {
+  if (expected + options.lengths.size_bytes() + options.summary.indices.size_bytes() > kMaxPayloadBytes &&
+      !regions.Find(input.data, SizeOf(input.dtype))) {
     return absl::InvalidArgumentError("data: " + std::to_string(expected) + " bytes, more than one message can hold (" +
                                       std::to_string(kMaxPayloadBytes) + ")");
   }
@@ -156,14 +160,38 @@ std::size_t SummaryBytes(const TensorView& input, const SoftmaxOptions& options)
   return BytesOf(ExpectedAnswer(input, options).part_bytes);
 }
 
-Placement PlacementOf(const Regions& regions, const TensorView& input, const SoftmaxOptions& options) {
-  return {regions.Find(input.data, SizeOf(input.dtype)),
-          regions.Find(options.output, SizeOf(options.output_dtype.value_or(input.dtype))),
-          regions.Find(options.summary.output, 8)};
+Placement CallersPlacement(const Regions& regions, const TensorView& input, const SoftmaxOptions& options) {
+  Placement placement;
+  placement.input = regions.Find(input.data, SizeOf(input.dtype));
+  placement.output = regions.Find(options.output, SizeOf(options.output_dtype.value_or(input.dtype)));
+  placement.summary = regions.Find(options.summary.output, 8);
+  return placement;
 }
 
-OutgoingRequest MakeRequest(const TensorView& input, const SoftmaxOptions& options, const Placement& placement,
-                            std::uint64_t id, Framing framing) {
+Placement PlacementOf(ClientCore& core, const TensorView& input, const SoftmaxOptions& options) {
+  Placement placement = CallersPlacement(core.regions, input, options);
+  if (!core.region_pool) return placement;
+  const DataType dtype = options.output_dtype.value_or(input.dtype);
+  const bool has_tensor = options.summary.full || !options.summary.any();
+  const std::uint64_t in = placement.input ? 0 : input.data.size();
+  const std::uint64_t out =
+      placement.output || !has_tensor ? 0 : input.data.size() / SizeOf(input.dtype) * SizeOf(dtype);
+  if (std::max(in, out) < core.options.regions_from_bytes) return placement;
+  const std::uint64_t out_at = (in + kPlaceAlignment - 1) / kPlaceAlignment * kPlaceAlignment;
+  placement.pooled = core.region_pool->Take(out_at + out);
+  if (!placement.pooled) return placement;
+  const std::shared_ptr<RegionMemory>& memory = placement.pooled->memory();
+  if (in != 0) {
+    std::memcpy(memory->data(), input.data.data(), in);
+    placement.input = {memory, 0};
+  }
+  placement.pooled_output = out != 0;
+  if (out != 0) placement.output = {memory, out_at};
+  return placement;
+}
+
+std::string HeaderOf(const TensorView& input, const SoftmaxOptions& options, const Placement& placement,
+                     std::uint64_t id, Framing framing) {
   RequestFields fields;
   fields.id = id;
   fields.operation = options.operation;
@@ -183,20 +211,21 @@ OutgoingRequest MakeRequest(const TensorView& input, const SoftmaxOptions& optio
   fields.summary_place = FieldsOf(placement.summary);
   fields.data_bytes = placement.input ? 0 : input.data.size();
 
+  std::string header;
+  AppendRequestHeader(fields, framing, &header);
+  return header;
+}
+
+OutgoingRequest WithTensor(const std::string& header, std::span<const std::byte> data) {
   OutgoingRequest request;
-  std::string bytes;
-  AppendRequestHeader(fields, framing, &bytes);
-  if (placement.input) {
+  if (data.size() < kCopyBelowBytes) {
+    std::string bytes = header;
+    bytes.append(reinterpret_cast<const char*>(data.data()), data.size());
     request.slices.emplace_back(bytes);
     return request;
   }
-  if (input.data.size() < kCopyBelowBytes) {
-    bytes.append(reinterpret_cast<const char*>(input.data.data()), input.data.size());
-    request.slices.emplace_back(bytes);
-    return request;
-  }
-  request.slices.emplace_back(bytes);
-  request.slices.push_back(Loan::Lend(input.data, &request.loan));
+  request.slices.emplace_back(header);
+  request.slices.push_back(Loan::Lend(data, &request.loan));
   return request;
 }
 
@@ -208,6 +237,11 @@ ExpectedAnswer::ExpectedAnswer(const TensorView& input, const SoftmaxOptions& op
       output_place(FieldsOf(placement.output)),
       summary_place(FieldsOf(placement.summary)) {
   std::copy(input.shape.begin(), input.shape.end(), shape.begin());
+  if (placement.pooled_output) {
+    const std::uint64_t bytes = input.data.size() / SizeOf(input.dtype) * SizeOf(dtype);
+    pooled_output = {placement.output.region->data() + placement.output.offset, bytes};
+    keeper = placement.pooled;
+  }
   const SummaryOptions& summary = options.summary;
   has_summary = summary.any();
   has_tensor = summary.full || !has_summary;
@@ -257,11 +291,25 @@ absl::Status CheckAnswer(const ResponseFields& fields, const ExpectedAnswer& exp
   return absl::OkStatus();
 }
 
-Tensor TakeTensor(Pieces message, const ResponseFields& fields, const ExpectedAnswer& expected) {
+namespace {
+
+// Where the elements of an answer are, or are to be put.
+Tensor TensorFor(const ResponseFields& fields, const ExpectedAnswer& expected) {
   std::vector<std::int64_t> shape(expected.shape.begin(), expected.shape.begin() + expected.rank);
-  Tensor tensor = expected.output.empty()
-                      ? Tensor(expected.dtype, std::move(shape), expected.has_tensor ? fields.payload_bytes : 0)
-                      : Tensor(expected.dtype, std::move(shape), expected.output, nullptr);
+  if (!expected.output.empty()) return Tensor(expected.dtype, std::move(shape), expected.output, nullptr);
+  if (!expected.pooled_output.empty()) {
+    return Tensor(expected.dtype, std::move(shape), expected.pooled_output, expected.keeper);
+  }
+  return Tensor(expected.dtype, std::move(shape), expected.has_tensor ? fields.payload_bytes : 0);
+}
+
+}  // namespace
+
+Tensor TakeTensor(Pieces message, const ResponseFields& fields, const ExpectedAnswer& expected) {
+  Tensor tensor = TensorFor(fields, expected);
+  if (!expected.output.empty() && !expected.pooled_output.empty()) {
+    std::memcpy(expected.output.data(), expected.pooled_output.data(), expected.output.size());
+  }
   if (expected.has_tensor && !expected.output_place) {
     CopyFromSlices(message, fields.payload_offset, fields.payload_bytes, tensor.mutable_data().data());
   }

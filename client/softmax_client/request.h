@@ -11,8 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "client/softmax_client/known_server.h"
-#include "client/softmax_client/regions.h"
+#include "client/softmax_client/client_core.h"
 #include "client/softmax_client/softmax_client.h"
 #include "client/softmax_client/wire.h"
 #include "common/base/mutex.h"
@@ -46,29 +45,48 @@ struct Placement {
   RegionPlace input;
   RegionPlace output;
   RegionPlace summary;
+  // kAuto: holds what of these is the pool's. Such an answer is handed out with it, or copied to the caller's memory.
+  std::shared_ptr<PooledRegion> pooled;
+  bool pooled_output = false;
 
   Travelling travelling() const { return {!input, !output}; }
-  // Whether a request that ended so may be sent again. Not where it may still run, and write its answer when that place
-  // is another call's.
-  bool MayRepeat(const absl::Status& status) const {
-    return (!output && !summary) || status.code() == absl::StatusCode::kResourceExhausted;
+  std::span<const std::byte> InMessage(std::span<const std::byte> data) const {
+    return input ? std::span<const std::byte>() : data;
   }
+  // Whether a request that ended so may be sent again. Not where it may still run, and write its answer when that place
+  // is another call's. A place of the pool's will not be another's: see Failed.
+  bool MayRepeat(const absl::Status& status) const {
+    return ((!output || pooled_output) && !summary) || IsRefusal(status);
+  }
+  // After each attempt that failed.
+  void Failed(const absl::Status& status) const {
+    if (pooled && status.code() == absl::StatusCode::kNotFound) pooled->Lost();
+    if (pooled && !IsRefusal(status)) pooled->Spoil();
+  }
+
+ private:
+  static bool IsRefusal(const absl::Status& status) { return status.code() == absl::StatusCode::kResourceExhausted; }
 };
 
-Placement PlacementOf(const Regions& regions, const TensorView& input, const SoftmaxOptions& options);
+// Where the caller has put them; with the pool, if there is one and they are large, the others are put into it.
+Placement PlacementOf(ClientCore& core, const TensorView& input, const SoftmaxOptions& options);
+Placement CallersPlacement(const Regions& regions, const TensorView& input, const SoftmaxOptions& options);
 
 // A request ready to be sent.
 struct OutgoingRequest {
   std::vector<grpc::Slice> slices;
-  std::shared_ptr<Loan> loan;  // nullptr: the tensor was small and has been copied
+  std::shared_ptr<Loan> loan;  // nullptr: the tensor was small and has been copied, or is not in the message
 };
 
 // Checks what the server would refuse without looking at values, so that a slip of the caller gets
 // a clear message.
-absl::Status CheckRequest(const TensorView& input, const SoftmaxOptions& options);
+absl::Status CheckRequest(const TensorView& input, const SoftmaxOptions& options, const Regions& regions);
 
-OutgoingRequest MakeRequest(const TensorView& input, const SoftmaxOptions& options, const Placement& placement,
-                            std::uint64_t id, Framing framing);
+// All of a request but the bytes of its tensor, which follow if they travel.
+std::string HeaderOf(const TensorView& input, const SoftmaxOptions& options, const Placement& placement,
+                     std::uint64_t id, Framing framing);
+// `data`: empty if they do not.
+OutgoingRequest WithTensor(const std::string& header, std::span<const std::byte> data);
 
 // What the answer to a request has to be, and where it is to be put. A copy: the caller's own shape may be gone when
 // the answer comes.
@@ -87,6 +105,15 @@ struct ExpectedAnswer {
   std::span<std::byte> summary_output;  // the same
   std::optional<PlaceFields> output_place;
   std::optional<PlaceFields> summary_place;
+  std::span<std::byte> pooled_output;    // of output_place, when it is the pool's
+  std::shared_ptr<PooledRegion> keeper;  // of that
+
+  // What came instead is a message.
+  void FallBack() {
+    if (!pooled_output.empty()) output_place.reset();
+    pooled_output = {};
+    keeper.reset();
+  }
 };
 
 // OK, or the server's refusal with its advice; INTERNAL when it is no answer to such a request.

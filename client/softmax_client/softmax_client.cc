@@ -98,7 +98,7 @@ class GrpcClient final : public Client {
       : core_(std::move(options), std::move(addresses)), calls_(core_, queue_) {}
 
   absl::StatusOr<Tensor> Softmax(const TensorView& input, const SoftmaxOptions& options) override {
-    absl::Status status = CheckRequest(input, options);
+    absl::Status status = CheckRequest(input, options, core_.regions);
     if (!status.ok()) return status;
     UnaryCall call(core_, input, options);
     status = call.CheckLimits();
@@ -122,7 +122,7 @@ class GrpcClient final : public Client {
   }
 
   void SoftmaxAsync(const TensorView& input, const SoftmaxOptions& options, Callback done) override {
-    const absl::Status valid = CheckRequest(input, options);
+    const absl::Status valid = CheckRequest(input, options, core_.regions);
     if (!valid.ok()) return done(valid);
     calls_.Start(input, options, std::move(done));
   }
@@ -171,6 +171,10 @@ class GrpcClient final : public Client {
   absl::StatusOr<Region> AllocateRegion(std::uint64_t bytes, Memory memory,
                                         std::optional<std::uint32_t> device) override {
     return core_.regions.Allocate(bytes, memory, device);
+  }
+
+  bool IsInRegion(std::span<const std::byte> bytes) const override {
+    return static_cast<bool>(core_.regions.Find(bytes, 1));
   }
 
   ClientStats Stats() const override { return core_.counters.Read(); }

@@ -132,6 +132,9 @@ class Client {
   virtual absl::StatusOr<Region> AllocateRegion(std::uint64_t bytes, Memory memory = Memory::kHost,
                                                 std::optional<std::uint32_t> device = {}) = 0;
 
+  // Whether all of these bytes lie in one region of this client.
+  virtual bool IsInRegion(std::span<const std::byte> bytes) const = 0;
+
   virtual ClientStats Stats() const = 0;
 };
 

@@ -50,8 +50,10 @@ class GrpcStream final : public Stream {
   }
 
   absl::Status Send(std::uint64_t id, const TensorView& input, const SoftmaxOptions& options) override {
-    absl::Status valid = CheckRequest(input, options);
+    absl::Status valid = CheckRequest(input, options, core_.regions);
     if (!valid.ok()) return valid;
+    Placement callers = CallersPlacement(core_.regions, input, options);
+    Placement placement = PlacementOf(core_, input, options);
     MutexLock lock(mu_);
     if (closing_) return absl::FailedPreconditionError("the stream is finished");
     if (finishing_) return absl::UnavailableError(target_ + ": the stream has broken");
@@ -63,11 +65,17 @@ class GrpcStream final : public Stream {
     if (!is_new) {
       return absl::AlreadyExistsError("id " + std::to_string(id) + " is still unanswered");
     }
-    Placement placement = PlacementOf(core_.regions, input, options);
-    OutgoingRequest request = MakeRequest(input, options, placement, id, Framing::kStreamElement);
-    place->second = {ExpectedAnswer(input, options, placement), std::move(request.loan), std::move(placement)};
-    waiting_.push_back(std::move(request.slices));
-    MaybeWrite();
+    Pending& pending = place->second;
+    pending.expected = ExpectedAnswer(input, options, placement);
+    if (placement.pooled) {
+      ++pooled_;
+      pending.fallback = HeaderOf(input, options, callers, id, Framing::kStreamElement);
+      pending.data = callers.InMessage(input.data);
+      pending.callers = std::move(callers);
+    }
+    pending.placement = std::move(placement);
+    SendLocked(HeaderOf(input, options, pending.placement, id, Framing::kStreamElement),
+               pending.placement.InMessage(input.data), &pending);
     return absl::OkStatus();
   }
 
@@ -89,6 +97,10 @@ class GrpcStream final : public Stream {
     ExpectedAnswer expected;
     std::shared_ptr<Loan> loan;
     Placement placement;  // holds the regions
+    // To do without the pool's part of it.
+    std::string fallback;
+    std::span<const std::byte> data;
+    Placement callers;
   };
   // An answer whose request's memory gRPC still refers to.
   struct Late {
@@ -110,6 +122,14 @@ class GrpcStream final : public Stream {
     GrpcStream* stream_;
     void (GrpcStream::*method_)(bool);
   };
+
+  void SendLocked(const std::string& header, std::span<const std::byte> data, Pending* pending)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    OutgoingRequest request = WithTensor(header, data);
+    pending->loan = std::move(request.loan);
+    waiting_.push_back(std::move(request.slices));
+    MaybeWrite();
+  }
 
   void CancelLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     cancelled_ = true;
@@ -172,7 +192,8 @@ class GrpcStream final : public Stream {
   }
 
   void MaybeHalfClose() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    if (!closing_ || !started_ || half_closed_ || writing_ || !waiting_.empty() || finishing_ || write_failed_) {
+    if (!closing_ || !started_ || pooled_ > 0 || half_closed_ || writing_ || !waiting_.empty() || finishing_ ||
+        write_failed_) {
       return;
     }
     half_closed_ = true;
@@ -217,6 +238,18 @@ class GrpcStream final : public Stream {
       pending_.erase(place);
     }
     const absl::Status answered = CheckAnswer(fields, pending.expected);
+    if (!answered.ok()) pending.placement.Failed(answered);
+    if (pending.placement.pooled) {
+      MutexLock lock(mu_);
+      --pooled_;
+      if (answered.code() == absl::StatusCode::kNotFound && !finishing_ && !write_failed_) {
+        pending.expected.FallBack();
+        pending.placement = std::move(pending.callers);
+        Pending& again = pending_[fields.id] = std::move(pending);
+        return SendLocked(again.fallback, again.data, &again);
+      }
+      MaybeHalfClose();
+    }
     Deliver(fields.id,
             answered.ok() ? absl::StatusOr<Tensor>(TakeTensor(message, fields, pending.expected))
                           : WithTarget(target_, answered),
@@ -263,6 +296,7 @@ class GrpcStream final : public Stream {
     {
       MutexLock lock(mu_);
       unanswered.swap(pending_);
+      pooled_ = 0;
       waiting_.clear();
       if (status_.ok() && !unanswered.empty()) {
         // The server's status may have come in the moment of the cancellation, which drops the answers before it.
@@ -278,6 +312,7 @@ class GrpcStream final : public Stream {
       context_.reset();
     }
     for (auto& [id, pending] : unanswered) {
+      pending.placement.Failed(result);
       Deliver(id, result, std::move(pending.loan));
     }
     MutexLock lock(mu_);
@@ -313,6 +348,7 @@ class GrpcStream final : public Stream {
   absl::Status result_ ABSL_GUARDED_BY(mu_);  // the status as it is told
   grpc::Alarm alarm_ ABSL_GUARDED_BY(mu_);
   int open_events_ ABSL_GUARDED_BY(mu_) = 0;
+  std::size_t pooled_ ABSL_GUARDED_BY(mu_) = 0;  // unanswered ones that may have to be sent again: no half-close yet
   bool started_ ABSL_GUARDED_BY(mu_) = false;
   bool writing_ ABSL_GUARDED_BY(mu_) = false;  // a message or the half-close
   bool write_failed_ ABSL_GUARDED_BY(mu_) = false;

@@ -16,17 +16,23 @@ UnaryCall::UnaryCall(ClientCore& core, const TensorView& input, const SoftmaxOpt
     : core_(core),
       input_(input),
       options_(options),
-      placement_(PlacementOf(core.regions, input, options)),
+      callers_(CallersPlacement(core.regions, input, options)),
+      placement_(PlacementOf(core, input, options)),
+      fallback_(placement_.pooled ? HeaderOf(input, options, callers_, 0, Framing::kUnary) : ""),
       expected_(input, options, placement_),
       timeout_(options.timeout.value_or(core.options.deadline)),
       deadline_(RetryPlan::Clock::now() + timeout_),
       plan_(core.options.retry, core.budget, deadline_) {
-  OutgoingRequest request = MakeRequest(input, options, placement_, 0, Framing::kUnary);
-  loan_ = std::move(request.loan);
-  message_ = grpc::ByteBuffer(request.slices.data(), request.slices.size());
+  SetMessage(HeaderOf(input, options, placement_, 0, Framing::kUnary));
   input_.shape = {};
   options_.lengths = {};
   options_.summary.indices = {};
+}
+
+void UnaryCall::SetMessage(const std::string& header) {
+  OutgoingRequest request = WithTensor(header, placement_.InMessage(input_.data));
+  loan_ = std::move(request.loan);
+  message_ = grpc::ByteBuffer(request.slices.data(), request.slices.size());
 }
 
 absl::Status UnaryCall::CheckLimits() {
@@ -100,6 +106,14 @@ std::optional<std::chrono::nanoseconds> UnaryCall::EndQuestion(const grpc::Statu
 std::optional<std::chrono::nanoseconds> UnaryCall::Failed(absl::Status status) {
   if (status.code() == absl::StatusCode::kCancelled && options_.cancel.stop_requested()) {
     status = absl::CancelledError(address() + ": cancelled by the caller");
+  }
+  placement_.Failed(status);
+  if (placement_.pooled && status.code() == absl::StatusCode::kNotFound) {
+    placement_ = callers_;
+    expected_.FallBack();
+    SetMessage(fallback_);
+    --sent_;
+    return std::chrono::nanoseconds(0);
   }
   if (IsUnseen(status)) {
     if (const auto delay = resends_.Next(RandomFraction())) {

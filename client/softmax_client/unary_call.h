@@ -52,6 +52,7 @@ class UnaryCall {
   std::optional<std::chrono::nanoseconds> EndQuestion(const grpc::Status& status, const grpc::ClientContext& context,
                                                       const grpc::ByteBuffer& response);
   std::optional<absl::Status> KnownLimits() const;
+  void SetMessage(const std::string& header);
   std::optional<std::chrono::nanoseconds> Failed(absl::Status status);
   void End(absl::Status status);
   const std::string& address() const { return core_.pool.AddressOf(connection_); }
@@ -59,8 +60,10 @@ class UnaryCall {
   ClientCore& core_;
   TensorView input_;        // its shape is the caller's for no longer than the constructor
   SoftmaxOptions options_;  // and so are its lengths
-  const Placement placement_;
-  const ExpectedAnswer expected_;
+  const Placement callers_;
+  Placement placement_;
+  const std::string fallback_;  // the header with which the pool's part of placement_ is done without
+  ExpectedAnswer expected_;
   const std::chrono::nanoseconds timeout_;
   const RetryPlan::Clock::time_point deadline_;
   RetryPlan plan_;

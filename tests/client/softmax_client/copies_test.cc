@@ -63,7 +63,8 @@ TEST_F(CopiesTest, ABatchCopiesEachAnswerOnce) {
 TEST(RequestSlicesTest, ALargeTensorIsSentFromWhereItLies) {
   const std::vector<float> values(kPayload / 4);
   const std::vector<std::int64_t> shape = {1, kPayload / 4};
-  const OutgoingRequest request = MakeRequest(ViewOf(values, shape), {}, {}, 0, Framing::kUnary);
+  const OutgoingRequest request =
+      WithTensor(HeaderOf(ViewOf(values, shape), {}, {}, 0, Framing::kUnary), std::as_bytes(std::span(values)));
   ASSERT_EQ(request.slices.size(), 2u);
   EXPECT_EQ(static_cast<const void*>(request.slices[1].begin()), static_cast<const void*>(values.data()));
   EXPECT_EQ(request.slices[1].size(), kPayload);

@@ -199,6 +199,30 @@ TEST_F(RegionsTest, WhatMayStillRunIsNotSentAgain) {
   EXPECT_TRUE(client->Softmax(input, into).ok());
 }
 
+TEST_F(RegionsTest, DeviceMemoryIsMappedByTheDriverOnTheSameDevice) {
+  const auto client = Connect();
+  {
+    const auto region = client->AllocateRegion(10000, Memory::kDevice);
+    ASSERT_TRUE(region.ok()) << region.status();
+    EXPECT_EQ(region->memory(), Memory::kDevice);
+    EXPECT_EQ(region->device(), 5u);  // the server's number
+    EXPECT_EQ(region->cuda_device(), 1);
+    SoftmaxOptions into;
+    into.output = region->At<std::byte>(4096, sample_.data.size());
+    const auto answer = client->Softmax(Put(*region, 0, sample_), into);
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    std::vector<std::byte> copy(into.output.size());
+    ASSERT_TRUE(region->Read(4096, copy).ok());
+    EXPECT_EQ(Wrong(sample_, Tensor(answer->dtype(), answer->shape(), copy, nullptr)), "");
+    EXPECT_EQ(region->Read(12000, copy).message(), "offset: 12000 and 1024 bytes, must lie within the region's 12288");
+  }
+  EXPECT_TRUE(softmax::testing::Eventually([&] { return shared_.regions() == 0; }, kSoon));
+  shared_.behavior().device = 7;
+  const auto elsewhere = client->AllocateRegion(10000, Memory::kDevice);
+  EXPECT_EQ(elsewhere.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(elsewhere.status().message(), HasSubstr("none of the 2 that this process may use"));
+}
+
 TEST_F(RegionsTest, RefusalsHaveTheServersWords) {
   const auto client = Connect();
   shared_.behavior().refuse_code = static_cast<int>(absl::StatusCode::kResourceExhausted);

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "tests/client/support/fake_device.h"
 #include "tests/support/eventually.h"
 
 namespace softmax::client {
@@ -113,7 +114,7 @@ bool FakeRegions::Answer(int connection) {
   reply.mutable_status();
   int fd = -1;
   if (request.has_allocate()) {
-    reply = Allocate(connection, request.allocate().bytes(), &fd);
+    reply = Allocate(connection, request.allocate(), &fd);
   } else {
     std::lock_guard lock(mu_);
     const auto found = by_token_.find(request.free().token());
@@ -124,7 +125,7 @@ bool FakeRegions::Answer(int connection) {
   return true;
 }
 
-softmax::v1::RegionReply FakeRegions::Allocate(int connection, std::uint64_t bytes, int* fd) {
+softmax::v1::RegionReply FakeRegions::Allocate(int connection, const softmax::v1::AllocateRegion& asked, int* fd) {
   softmax::v1::RegionReply reply;
   reply.mutable_status()->set_code(behavior_.refuse_code);
   if (behavior_.refuse_code != 0) {
@@ -134,14 +135,19 @@ softmax::v1::RegionReply FakeRegions::Allocate(int connection, std::uint64_t byt
   std::string token(16, 't');
   const int number = ++allocations_;
   std::memcpy(token.data(), &number, sizeof(number));
-  Mapping mapping{connection, nullptr, (bytes + 4095) / 4096 * 4096};
+  Mapping mapping{connection, nullptr, (asked.bytes() + 4095) / 4096 * 4096};
   *fd = memfd_create("region", MFD_CLOEXEC);
   if (ftruncate(*fd, static_cast<off_t>(behavior_.short_files ? 4096 : mapping.bytes)) != 0) return reply;
   mapping.memory = static_cast<std::byte*>(mmap(nullptr, mapping.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0));
   softmax::v1::Region* const region = reply.mutable_region();
   region->set_token(token);
   region->set_bytes(mapping.bytes);
-  region->set_memory(softmax::v1::REGION_MEMORY_HOST);
+  region->set_memory(asked.memory());
+  if (asked.memory() == softmax::v1::REGION_MEMORY_DEVICE) {
+    const auto uuid = FakeDeviceUuid(behavior_.device);
+    region->set_device(5);
+    region->set_device_uuid(std::string(uuid.begin(), uuid.end()));
+  }
   std::lock_guard lock(mu_);
   by_token_[token] = mapping;
   return reply;

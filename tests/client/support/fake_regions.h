@@ -17,7 +17,7 @@
 
 namespace softmax::client {
 
-// The server's side of regions.proto for host memory, in this process.
+// The server's side of regions.proto, in this process; device memory is that of the fake driver.
 class FakeRegions {
  public:
   explicit FakeRegions(std::string path);
@@ -29,6 +29,7 @@ class FakeRegions {
     std::atomic<bool> rubbish{false};        // replies that cannot be decoded
     std::atomic<bool> short_files{false};    // files of fewer bytes than the reply says
     std::atomic<bool> silent{false};         // no replies
+    std::atomic<int> device{1};              // where device memory is, by fake_device.h
   };
   Behavior& behavior() { return behavior_; }
   const std::string& path() const { return path_; }
@@ -52,7 +53,7 @@ class FakeRegions {
 
   void Run();
   bool Answer(int connection);
-  softmax::v1::RegionReply Allocate(int connection, std::uint64_t bytes, int* fd);
+  softmax::v1::RegionReply Allocate(int connection, const softmax::v1::AllocateRegion& asked, int* fd);
   void End(int connection);
   void Drop(std::map<std::string, Mapping>::iterator mapping);
 
