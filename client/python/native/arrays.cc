@@ -194,9 +194,25 @@ std::optional<Borrowed> Borrowed::FromPlainArray(py::handle object, int flags) {
   return IsPlainArray(object) ? FromBuffer(object, flags, std::nullopt) : std::nullopt;
 }
 
+Borrowed Borrowed::FromDevice(const py::tuple& place) {
+  Borrowed result;
+  result.data_ = reinterpret_cast<std::byte*>(place[0].cast<std::uintptr_t>());
+  for (const py::handle dimension : place[1]) result.shape_.push_back(dimension.cast<std::int64_t>());
+  result.dtype_ = static_cast<DataType>(place[2].cast<int>());
+  const std::span<const std::int64_t> shape(result.shape_.data(), result.shape_.size());
+  result.bytes_ = client::ElementsOf(shape).value_or(0) * SizeOf(result.dtype_);
+  // Its end needs the GIL, as that of a buffer does.
+  py::object owner = place[3];
+  result.held_ = std::shared_ptr<PyObject>(owner.release().ptr(), [](PyObject* held) { Py_DECREF(held); });
+  result.on_device_ = true;
+  return result;
+}
+
 Borrowed Borrowed::FromRule(const char* function, const std::string& name, py::handle object, int flags) {
-  // An array whose buffer can be taken as it is, and its type's number.
+  // An array whose buffer can be taken as it is, and its type's number; or where it lies on a device, and what holds
+  // it.
   const py::tuple ruled = py::module_::import("softmax_client.arrays").attr(function)(name, object);
+  if (ruled.size() == 4) return FromDevice(ruled);
   auto found = FromBuffer(ruled[0], flags, static_cast<DataType>(ruled[1].cast<int>()));
   if (!found) throw std::runtime_error(name + ": softmax_client.arrays made an array without a buffer");
   return *std::move(found);
@@ -213,7 +229,8 @@ Borrowed Borrowed::Input(py::handle object, const char* name, std::optional<std:
 Borrowed Borrowed::Output(py::handle object, DataType dtype, std::span<const std::int64_t> shape) {
   auto found = FromPlainArray(object, PyBUF_WRITABLE);
   if (!found) found = FromRule("to_fill", "out", object, PyBUF_WRITABLE);
-  if (found->dtype_ != dtype || !std::equal(shape.begin(), shape.end(), found->shape_.begin(), found->shape_.end())) {
+  const auto& has = found->shape_;
+  if (found->dtype_ != dtype || !std::equal(shape.begin(), shape.end(), has.begin(), has.end())) {
     throw py::value_error(absl::StrCat("out: is ", Described(found->dtype_, found->shape_), ", but the answer is ",
                                        Described(dtype, shape)));
   }

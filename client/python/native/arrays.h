@@ -29,11 +29,14 @@ class Borrowed {
 
   client::TensorView view() const { return {dtype_, shape_, {data_, bytes_}}; }
   std::span<std::byte> writable() const { return {data_, bytes_}; }
+  // Device memory, which only the server can use, if it is a region's.
+  bool on_device() const { return on_device_; }
 
  private:
   // Nothing: it is not row-major without gaps, not writable as `flags` ask, or, if no `dtype` is told, of another type.
   static std::optional<Borrowed> FromBuffer(py::handle object, int flags, std::optional<client::DataType> dtype);
   static std::optional<Borrowed> FromPlainArray(py::handle object, int flags);
+  static Borrowed FromDevice(const py::tuple& place);
   static Borrowed FromRule(const char* function, const std::string& name, py::handle object, int flags);
 
   std::shared_ptr<void> held_;  // gives the memory back to its object
@@ -41,6 +44,7 @@ class Borrowed {
   absl::InlinedVector<std::int64_t, client::kMaxRank> shape_;
   std::byte* data_ = nullptr;
   std::size_t bytes_ = 0;
+  bool on_device_ = false;
 };
 
 // A new numpy array. TypeError: bfloat16 without the package ml_dtypes.

@@ -148,6 +148,8 @@ py::object Client::Softmax(py::handle x, const py::object& out, const py::tuple&
   py::object result = out.is_none() ? TorchTensorFor(x, dtype, view.shape) : out;
   if (result.is_none()) result = EmptyArray(dtype, view.shape);
   const Borrowed output = Borrowed::Output(result, dtype, view.shape);
+  CheckReachable(input, "x");
+  CheckReachable(output, "out");
 
   const absl::Status status =
       Blocking(&request.options, [&] { return client_->SoftmaxInto(view, output.writable(), request.options); });
@@ -158,6 +160,7 @@ py::object Client::Softmax(py::handle x, const py::object& out, const py::tuple&
 py::tuple Client::Summarize(py::handle x, const py::tuple& options) {
   const Gate::Passage passage(gate_);
   const Borrowed input = Borrowed::Input(x, "x");
+  CheckReachable(input, "x");
   RequestOptions request = OptionsOf(options);
   const client::TensorView view = input.view();
   const auto answer = Blocking(&request.options, [&] { return client_->Softmax(view, request.options); });
@@ -176,7 +179,9 @@ py::list Client::SoftmaxBatch(const py::list& xs, const py::tuple& options, py::
   py::list results;  // None where an answer is to come
   for (std::size_t i = 0; i < xs.size(); ++i) {
     try {
-      inputs.push_back(Borrowed::Input(xs[i], "xs", i));
+      Borrowed input = Borrowed::Input(xs[i], "xs", i);
+      CheckReachable(input, "xs");
+      inputs.push_back(std::move(input));
       results.append(py::none());
     } catch (py::error_already_set& error) {
       if (!return_exceptions || !error.matches(PyExc_Exception)) throw;
@@ -207,12 +212,19 @@ std::stop_source Client::Start(py::handle x, const py::object& out, const py::tu
   auto pending = std::make_unique<Pending>();
   pending->future = future;
   pending->input = Borrowed::Input(x, "x");
+  CheckReachable(pending->input, "x");
   const bool summary = request.options.summary.any();
   if (summary) pending->summary_axis = request.options.axis.value_or(-1);
   const client::TensorView view = pending->input.view();
   const client::DataType dtype = request.options.output_dtype.value_or(view.dtype);
   pending->out = out.is_none() && !summary ? TorchTensorFor(x, dtype, view.shape) : out;
-  if (!pending->out.is_none()) pending->output = Borrowed::Output(pending->out, dtype, view.shape);
+  if (!pending->out.is_none()) {
+    pending->output = Borrowed::Output(pending->out, dtype, view.shape);
+    CheckReachable(*pending->output, "out");
+    // Elsewhere the answer is put when it is taken in, and not when nobody wants it any more.
+    const auto output = pending->output->writable();
+    if (client_->IsInRegion(output)) request.options.output = output;
+  }
   std::stop_source stop = pending->stop;
   request.options.cancel = stop.get_token();
   Pending* const sent = pending.release();  // until the callback, which runs exactly once
@@ -235,6 +247,24 @@ std::shared_ptr<Stream> Client::OpenStream(py::handle max_in_flight, py::handle 
   std::erase_if(streams_, [](const std::weak_ptr<Stream>& other) { return other.expired(); });
   streams_.push_back(stream);
   return stream;
+}
+
+Region Client::Allocate(std::uint64_t bytes, bool on_device, py::handle device) {
+  const Gate::Passage passage(gate_);
+  std::optional<std::uint32_t> number;
+  if (!device.is_none()) number = static_cast<std::uint32_t>(Argument<std::uint64_t>("device", device, kWholeNumber));
+  absl::StatusOr<client::Region> region;
+  {
+    const Unlocked unlocked;
+    region = client_->AllocateRegion(bytes, on_device ? client::Memory::kDevice : client::Memory::kHost, number);
+  }
+  if (!region.ok()) Raise(region.status());
+  return Region(*std::move(region));
+}
+
+void Client::CheckReachable(const Borrowed& borrowed, const char* name) const {
+  if (!borrowed.on_device() || borrowed.view().data.empty() || client_->IsInRegion(borrowed.view().data)) return;
+  throw py::type_error(std::string(name) + ": is on a device, and not in memory of this client's allocate()");
 }
 
 client::ServerInfo Client::GetServerInfo() {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "client/python/native/mailbox.h"
+#include "client/python/native/region.h"
 #include "client/python/native/running.h"
 #include "client/softmax_client/softmax_client.h"
 
@@ -48,6 +49,10 @@ class Client : public std::enable_shared_from_this<Client> {
   std::stop_source Start(py::handle x, const py::object& out, const py::tuple& options, const py::object& future);
   Mailbox& answered() { return answered_; }
   std::shared_ptr<Stream> OpenStream(py::handle max_in_flight, py::handle max_requests_per_message, py::handle timeout);
+
+  Region Allocate(std::uint64_t bytes, bool on_device, py::handle device);
+  // TypeError: it is on a device, and not in a region of this client, so that nobody could read it.
+  void CheckReachable(const Borrowed& borrowed, const char* name) const;
 
   client::ServerInfo GetServerInfo();
   void WaitForConnection(py::handle timeout);

@@ -24,7 +24,8 @@ py::object Pending::Result() {
   } catch (const py::type_error& error) {
     return py::reinterpret_borrow<py::object>(PyExc_TypeError)(error.what());
   }
-  std::memcpy(output->writable().data(), answer->data().data(), answer->data().size());
+  const auto data = answer->data();
+  if (data.data() != output->writable().data()) std::memcpy(output->writable().data(), data.data(), data.size());
   return out;
 }
 

@@ -36,6 +36,8 @@ std::shared_ptr<Client> MakeClient(py::handle target, const py::kwargs& values) 
   options.wait_for_ready = Argument<bool>("wait_for_ready", values["wait_for_ready"], kBoolean);
   options.health_checks = Argument<bool>("health_checks", values["health_checks"], kBoolean);
   options.authority = Argument<std::string>("authority", values["authority"], kText);
+  if (Argument<bool>("regions", values["regions"], kBoolean)) options.regions = client::RegionUse::kAuto;
+  options.regions_socket = Argument<std::string>("regions_socket", values["regions_socket"], kText);
   const py::object retry = values["retry"];
   options.retry.max_attempts = IntOf("retry.max_attempts", retry.attr("max_attempts"));
   options.retry.initial_backoff = MillisecondsOf("retry.initial_backoff", retry.attr("initial_backoff"));
@@ -58,7 +60,15 @@ py::dict DictOf(const client::ServerInfo& info) {
   for (const client::Operation operation : info.operations) operations.append(std::string(NameOf(operation)));
   const client::ServerLimits& limits = info.limits;
   using py::literals::operator""_a;
-  return py::dict("version"_a = info.version, "build"_a = info.build, "backend"_a = info.backend,
+  py::object regions = py::none();
+  if (info.regions) {
+    regions = py::dict("socket"_a = info.regions->socket, "max_bytes"_a = info.regions->max_bytes,
+                       "max_bytes_per_connection"_a = info.regions->max_bytes_per_connection,
+                       "max_device_bytes"_a = info.regions->max_device_bytes,
+                       "max_device_bytes_per_connection"_a = info.regions->max_device_bytes_per_connection,
+                       "max_tensor_bytes"_a = info.regions->max_tensor_bytes);
+  }
+  return py::dict("regions"_a = regions, "version"_a = info.version, "build"_a = info.build, "backend"_a = info.backend,
                   "devices"_a = info.devices, "dtypes"_a = dtypes, "operations"_a = operations,
                   "max_request_bytes"_a = limits.max_request_bytes, "max_response_bytes"_a = limits.max_response_bytes,
                   "max_rank"_a = limits.max_rank, "max_rows"_a = limits.max_rows, "max_columns"_a = limits.max_columns,
@@ -92,6 +102,7 @@ PYBIND11_MODULE(_native, module) {
   WatchForks();
   OnMainThread();
   BindMemory(module);
+  BindRegion(module);
   module.def("forked", &Forked);
   module.def("sent_of", [](const py::object& x) {
     const Borrowed input = Borrowed::Input(x, "x");
@@ -108,6 +119,7 @@ PYBIND11_MODULE(_native, module) {
       .def("summarize", &Client::Summarize)
       .def("softmax_batch", &Client::SoftmaxBatch)
       .def("start", &Client::Start)
+      .def("allocate", &Client::Allocate)
       .def("take_answered", &TakeAnswered)
       .def("fd", [](Client& client) { return client.answered().fd(); })
       .def("open_stream", &Client::OpenStream)

@@ -72,6 +72,7 @@ bool Stream::Send(py::handle number, py::handle x, const py::tuple& options, boo
   auto pending = std::make_unique<Pending>();
   pending->id = id;
   pending->input = Borrowed::Input(x, "x");
+  owner_->CheckReachable(pending->input, "x");
   const RequestOptions request = OptionsOf(options);
   const client::TensorView view = pending->input.view();
   {

@@ -13,7 +13,8 @@ from .client import Client, Stream
 from .errors import (AccessDeniedError, CancelledError, DeadlineExceededError, InvalidArgumentError,
                      ResourceExhaustedError, SoftmaxError, StatusCode, UnavailableError)
 from .options import Retry, Summary, Tls
+from .regions import DeviceArray
 
 __all__ = ["AccessDeniedError", "AsyncClient", "AsyncStream", "CancelledError", "Client", "DeadlineExceededError",
-           "InvalidArgumentError", "ResourceExhaustedError", "Retry", "SoftmaxError", "StatusCode", "Stream", "Summary",
-           "Tls", "UnavailableError"]
+           "DeviceArray", "InvalidArgumentError", "ResourceExhaustedError", "Retry", "SoftmaxError", "StatusCode",
+           "Stream", "Summary", "Tls", "UnavailableError"]

@@ -14,6 +14,7 @@ from typing import Any, Callable, Dict, FrozenSet, Iterator, List, Optional, Tup
 import numpy as np
 
 from . import _native
+from .regions import on_device
 
 TYPES: Dict[str, int] = {"float32": 1, "float16": 2, "bfloat16": 3, "float64": 4}  # the wire's numbers
 _FLOATS = frozenset(TYPES)
@@ -32,8 +33,11 @@ Typed = Tuple[Any, str]
 Convert = Callable[[List[Any], Callable[[int], str]], Typed]
 
 
-def to_send(name: str, x: Any) -> Tuple[Any, int]:
-    """x row-major without gaps and native, copied only if it is not, and its type's number."""
+def to_send(name: str, x: Any) -> Tuple[Any, ...]:
+    """x row-major without gaps and native, copied only if it is not, and its type's number. Of device memory: its
+    address, shape, type's number and owner."""
+    if (device := on_device(name, x)) is not None:
+        return device[0], device[1], TYPES[device[2]], device[3]
     if type(x) in _NUMBERS:
         raise ValueError(f"{name}: {shown(x)} has rank 0, must be 1 to {_MAX_RANK}")
     array, dtype = _array_of(name, x, _FLOATS, _as_float32)
@@ -44,8 +48,11 @@ def to_send(name: str, x: Any) -> Tuple[Any, int]:
     return np.ascontiguousarray(array, array.dtype.newbyteorder("=")), TYPES[dtype]
 
 
-def to_fill(name: str, out: Any) -> Tuple[Any, int]:
-    """An array over out's own memory, row-major without gaps, native and writable, and its type's number."""
+def to_fill(name: str, out: Any) -> Tuple[Any, ...]:
+    """An array over out's own memory, row-major without gaps, native and writable, and its type's number. Of device
+    memory: as to_send."""
+    if (device := on_device(name, out)) is not None:
+        return device[0], device[1], TYPES[device[2]], device[3]
     found = _over_memory_of(name, out, _FLOATS)
     if found is None:
         raise TypeError(f"{name}: is a {_kind(out)}, which has no memory of its own to write to")

@@ -8,10 +8,13 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tupl
 
 from . import _native
 from .errors import SoftmaxError
-from .options import Retry, Summary, Tls, request_of, summary_request_of
+from .arrays import TYPES
+from .options import Retry, Summary, Tls, request_of, summary_request_of, type_number
+from .regions import allocate
 
 Token = Union[None, str, Callable[[], str]]
 
+_NAMES = {number: name for name, number in TYPES.items()}
 _open: "weakref.WeakSet[NativeOwner]" = weakref.WeakSet()
 
 
@@ -22,7 +25,7 @@ class NativeOwner:
                  retry: Retry = Retry(), wait_for_ready: bool = False, health_checks: bool = True,
                  tls: Union[None, bool, Tls] = None, token: Token = None, authority: str = "",
                  max_receive_bytes: Optional[int] = None, keepalive_time: float = 60.0,
-                 keepalive_timeout: float = 20.0) -> None:
+                 keepalive_timeout: float = 20.0, regions: bool = False, regions_socket: str = "") -> None:
         """Checks the options; connects at the first call.
 
         target: one server or several, which then share the load: host:port, dns:///host:port (every address of the
@@ -36,14 +39,31 @@ class NativeOwner:
             or a unix socket.
         authority: the name that the server's certificate must have, instead of the target's host.
         max_receive_bytes: larger answers are refused. None: whatever the server may send.
+        regions: arrays from 64 KiB on go through memory that a server of this machine shares, if it does.
+        regions_socket: the server's --regions-socket as this process sees it. "": where the server says.
         keepalive_time, keepalive_timeout: seconds of silence before a probe (0: none), and to wait for its reply.
         """
         self._native = _native.Client(
             target, deadline=deadline, connections=connections, retry=retry, wait_for_ready=wait_for_ready,
             health_checks=health_checks, tls=Tls() if tls is True else tls or None,
             token=(lambda: token) if isinstance(token, str) else token, authority=authority,
-            max_receive_bytes=max_receive_bytes, keepalive_time=keepalive_time, keepalive_timeout=keepalive_timeout)
+            max_receive_bytes=max_receive_bytes, keepalive_time=keepalive_time, keepalive_timeout=keepalive_timeout,
+            regions=regions, regions_socket=regions_socket)
         _open.add(self)
+
+    def allocate(self, shape: Any, dtype: Any = "float32", *, memory: str = "host",
+                 device: Optional[int] = None) -> Any:
+        """An array in memory that a server of this machine shares (--regions-socket).
+
+        memory: "host": a numpy array; "device": a DeviceArray in memory of the server's GPU `device` (a number in
+            server_info()'s devices; None: the one with most room), for torch and cupy by DLPack.
+
+        It, views of it and tensors over it do not travel as x, xs or out of this client's calls (out= of softmax):
+        the server reads and writes them where they are. The memory goes back when the last of them has gone. When the
+        server ends, calls with them raise SoftmaxError with NOT_FOUND; allocate anew. After a call that failed
+        otherwise than by a refusal the server may still write to its out; see C++'s SoftmaxOptions::output.
+        """
+        return allocate(self._native, shape, _NAMES[type_number(dtype) or TYPES["float32"]], memory, device)
 
 
 @atexit.register
