@@ -42,6 +42,7 @@ SECTIONS = {
     "crowd": (fleets.crowd_cells, "beside thousands of idle connections"),
     "mixed": (scenarios.mixed_cells, "rows of many widths against one width"),
     "batches": (scenarios.batches_cells, "batch size and launches against load"),
+    "regions": (scenarios.regions_cells, "tensors in shared memory against messages"),
     "overload": (scenarios.overload_cells, "an open loop at twice the capacity"),
     "fairness": (scenarios.fairness_cells, "one greedy client beside ten others"),
     "unread": (unread.cells, "clients that never read their answers"),

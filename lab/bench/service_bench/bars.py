@@ -25,8 +25,8 @@ class Bar:
 def all_bars(journal, settings):
     service = settings["backends"][0]
     found = []
-    for make in (_transport, _latency, _unix, _streams, _answers, _mixed, _baselines, _inprocess, _overload, _fairness,
-                 _unread, _idle, _threads, _crowd):
+    for make in (_transport, _latency, _unix, _streams, _answers, _mixed, _regions, _baselines, _inprocess, _overload,
+                 _fairness, _unread, _idle, _threads, _crowd):
         found += make(journal, service)
     return [bar for bar in found if bar.value is not None]
 
@@ -147,6 +147,12 @@ def _streams(journal, service):
                                   ratios.ratio(journal.pairs("stream", cell, f"{service}/stream16", "echo/stream16",
                                                              "calls_per_s"))))
     return bars
+
+
+def _regions(journal, _service):
+    return [_at_least("regions", f"{way} / messages, {cell}", None,
+                      ratios.ratio(journal.pairs("regions", cell, way, "messages", "calls_per_s")))
+            for cell in journal.cells("regions") for way in ("host", "auto")]
 
 
 def _mixed(journal, _service):

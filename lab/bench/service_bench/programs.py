@@ -143,6 +143,9 @@ class Fleet:
             raise RuntimeError(f"{name} ended by itself; its log is {os.path.join(self._logs, name)}.log")
         return self._running[name]
 
+    def socket(self, name):
+        return os.path.join(self._sockets.name, name)
+
     def stop(self, name):
         if name not in self._running:
             return
@@ -160,7 +163,7 @@ class Fleet:
 
     def _command(self, backend, name, queues):
         threads = ["--threads", str(queues)] if queues else []
-        unix = "unix:" + os.path.join(self._sockets.name, name)
+        unix = "unix:" + self.socket(name)
         addresses = ["--address", "127.0.0.1:0", "--address", unix]
         if backend in ("echo", "echo_c", "echo_copy", "sink"):
             flags = {"echo": [], "echo_copy": ["--copy"]}.get(backend, ["--c-interface"])

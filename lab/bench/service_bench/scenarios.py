@@ -58,6 +58,31 @@ def batches_cells(bench):
             for in_flight in (1, 2, 4, 8, 16, 32)]
 
 
+REGION_PAYLOADS = (64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20)
+
+
+def regions_cells(bench):
+    """Tensors in memory that the server shares, and copied into it and out, against the same in messages."""
+    def form(load, *extra):
+        def measure():
+            server = bench.fleet.server(bench.service, name="regions",
+                                        extra=("--regions-socket", bench.fleet.socket("regions.sock"),
+                                               "--regions-connection-bytes", "1GiB"))
+            return loads.run(bench.loadgen, server, "tcp", load, bench.window, plan.VERIFY, extra)
+        return Contender(measure)
+
+    def contenders(load):
+        return {"messages": form(load), **{way: form(load, "--regions", way) for way in ("host", "auto")}}
+
+    cells = []
+    for payload in [p for p in REGION_PAYLOADS if p in bench.payloads]:
+        what = loads.of_payload(payload)
+        many = dataclasses.replace(plan.saturation(payload, bench.processes), what=what)
+        cells += [Cell("regions", f"{payload} saturation", contenders(many)),
+                  Cell("regions", f"{payload} one", contenders(dataclasses.replace(plan.ONE_BY_ONE, what=what)))]
+    return cells
+
+
 class _Overload:
     """Capacity in a closed loop, then an open loop below it and at twice as much, of a server with few queues and a
     device that is made slow: on one machine no client can bring a GPU more than it does.
