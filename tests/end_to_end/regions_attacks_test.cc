@@ -1,18 +1,21 @@
 // Clients of the regions' socket that die, stop, scribble, free, flood and send rubbish in every state: others notice
 // nothing, and everything is given back.
 #include <fcntl.h>
+#include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <random>
 #include <thread>
 
 #include "client/loadgen/scrape/http_get.h"
+#include "softmax/v1/softmax.grpc.pb.h"
 #include "tests/end_to_end/server_process.h"
 #include "tests/support/eventually.h"
 #include "tests/support/region_client.h"
@@ -148,7 +151,7 @@ TEST_F(RegionAttacks, CostOthersNothingAndEverythingIsGivenBack) {
   std::memset(mine.data(), 77, mine.bytes());
 
   std::atomic<int> next{0};
-  std::vector<std::thread> attackers;
+  std::vector<std::jthread> attackers;
   for (int thread = 0; thread < 4; ++thread) {
     attackers.emplace_back([&] {
       for (int i = next++; i < RegionAttackCount(); i = next++) {
@@ -170,7 +173,7 @@ TEST_F(RegionAttacks, CostOthersNothingAndEverythingIsGivenBack) {
     slowest = std::max(slowest, std::chrono::steady_clock::now() - begin);
     ++calls;
   }
-  for (std::thread& attacker : attackers) attacker.join();
+  attackers.clear();
   EXPECT_GT(calls, 10);
   EXPECT_LT(slowest, std::chrono::seconds(10));
 
@@ -184,6 +187,125 @@ TEST_F(RegionAttacks, CostOthersNothingAndEverythingIsGivenBack) {
   server_.Signal(SIGTERM);
   EXPECT_EQ(server_.Wait(30000), 0) << server_.Log();
   EXPECT_FALSE(std::filesystem::exists(path()));
+}
+
+// A request whose input and output lie in a region of this many rows of 1,024 floats each, one after the other.
+constexpr std::int64_t kAttackedRows = 64;
+constexpr std::uint64_t kAttackedBytes = static_cast<std::uint64_t>(kAttackedRows) * 1024 * sizeof(float);
+
+v1::SoftmaxRequest RequestIn(const std::string& token) {
+  v1::SoftmaxRequest request;
+  request.mutable_input()->set_dtype(v1::DATA_TYPE_FLOAT32);
+  request.mutable_input()->add_shape(kAttackedRows);
+  request.mutable_input()->add_shape(1024);
+  request.mutable_input()->mutable_place()->set_region(token);
+  request.mutable_output_place()->set_region(token);
+  request.mutable_output_place()->set_offset(kAttackedBytes);
+  return request;
+}
+
+// Every row differs, so that an answer of another place is seen.
+void FillRows(const MappedRegion& region, int seed) {
+  auto* const values = reinterpret_cast<float*>(region.data());
+  for (std::int64_t i = 0; i < kAttackedRows * 1024; ++i)
+    values[i] = (i + seed) % (1000 + i / 1024) == 7 ? 20.0f : 0.0f;
+}
+
+// The first wrong row; -1: none is.
+std::int64_t WrongRow(const MappedRegion& region) {
+  const auto* const input = reinterpret_cast<const float*>(region.data());
+  const auto* const output = reinterpret_cast<const float*>(region.data() + kAttackedBytes);
+  for (std::int64_t row = 0; row < kAttackedRows; ++row) {
+    double sum = 0;
+    for (std::int64_t i = row * 1024; i < (row + 1) * 1024; ++i) sum += std::exp(static_cast<double>(input[i]));
+    for (std::int64_t i = row * 1024; i < (row + 1) * 1024; ++i) {
+      const double expected = std::exp(static_cast<double>(input[i])) / sum;
+      if (!(std::abs(output[i] - expected) <= 1e-5 * expected)) return row;
+    }
+  }
+  return -1;
+}
+
+// Asks, and then frees, leaves, scribbles or punches while the request runs.
+void AttackWithRequest(v1::SoftmaxService::Stub& stub, const std::string& path, std::uint32_t random) {
+  RegionClient client(path);
+  const auto answer = client.Allocate(2 * kAttackedBytes);
+  if (!answer || answer->descriptor < 0) return;
+  const int hole = dup(answer->descriptor);
+  const MappedRegion mapped(*answer);
+  FillRows(mapped, static_cast<int>(random));
+  const std::string token = answer->reply.region().token();
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+  grpc::CompletionQueue queue;
+  v1::SoftmaxResponse response;
+  grpc::Status status;
+  const auto call = stub.AsyncSoftmax(&context, RequestIn(token), &queue);
+  call->Finish(&response, &status, nullptr);
+  LetPass(std::chrono::microseconds(random % 1500));
+  const auto size = static_cast<off_t>(mapped.bytes());
+  switch (random % 5) {
+    case 0:
+      client.Free(token);
+      break;
+    case 1:
+      client.Close();
+      break;
+    case 2:
+      std::memset(mapped.data(), 0xff, mapped.bytes());
+      break;
+    case 3:
+      fallocate(hole, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, size);
+      break;
+    default:
+      context.TryCancel();
+      client.Close();
+  }
+  void* tag = nullptr;
+  bool ok = false;
+  queue.Next(&tag, &ok);
+  close(hole);
+  EXPECT_TRUE(status.error_code() == grpc::OK || status.error_code() == grpc::NOT_FOUND ||
+              status.error_code() == grpc::CANCELLED)
+      << status.error_code() << " " << status.error_message();
+}
+
+TEST_F(RegionAttacks, WhileRequestsRunSpoilNoAnswerOfOthers) {
+  ASSERT_FALSE(server_.target().empty()) << server_.Log();
+  const auto connect = [&] {
+    return v1::SoftmaxService::NewStub(grpc::CreateChannel(server_.target(), grpc::InsecureChannelCredentials()));
+  };
+  RegionClient keeper(path());
+  const auto kept = keeper.Allocate(2 * kAttackedBytes);
+  ASSERT_TRUE(kept && kept->descriptor >= 0);
+  const MappedRegion mine(*kept);
+  std::atomic<int> next{0};
+  std::vector<std::jthread> attackers;
+  for (int thread = 0; thread < 4; ++thread) {
+    attackers.emplace_back([&] {
+      const auto stub = connect();
+      for (int i = next++; i < RegionAttackCount(); i = next++) {
+        std::mt19937 random(static_cast<std::uint32_t>(i));
+        AttackWithRequest(*stub, path(), random());
+      }
+    });
+  }
+  const auto stub = connect();
+  int calls = 0;
+  while (next.load() < RegionAttackCount()) {
+    FillRows(mine, calls++);
+    grpc::ClientContext context;
+    v1::SoftmaxResponse response;
+    const grpc::Status status = stub->Softmax(&context, RequestIn(kept->reply.region().token()), &response);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    ASSERT_EQ(WrongRow(mine), -1) << calls;
+  }
+  attackers.clear();
+  EXPECT_GT(calls, 10);
+  keeper.Close();
+  EXPECT_TRUE(Eventually([&] { return Metric("softmax_region_bytes{memory=\"host\"}") == 0; }));
+  server_.Signal(SIGTERM);
+  EXPECT_EQ(server_.Wait(30000), 0) << server_.Log();
 }
 
 }  // namespace
