@@ -12,7 +12,7 @@ FLAG = re.compile(r"(?<![\w-])(--[a-z][a-z0-9-]+)")
 # Only in code spans: `softmax_client` and the like are names of other things.
 METRIC = re.compile(r"^(softmax_[a-z_]+_(?:total|seconds|bytes|rows|in_flight|queued|info|ready|degraded|testing))\b")
 # A flag of --help, what it takes, and its default.
-HELP_LINE = re.compile(r"^  (--[a-z][a-z0-9-]+)(?: ([A-Za-z|]+(?: in \[[0-9 -]+\])?)(?:=(\S+))?)?(?: .*)?$",
+HELP_LINE = re.compile(r"^  (--[a-z][a-z0-9-]+)(?: ([A-Za-z0-9|]+(?: in \[[0-9 -]+\])?)(?:=(\S+))?)?(?: .*)?$",
                        re.MULTILINE)
 COUNT = re.compile(r"COUNT in \[(\d+) - (\d+)\]")
 SERVER_ROW = re.compile(r"^\| `(--[a-z][a-z0-9-]+)` \| ([^|]*?) ?\| ([^|]*) \|", re.MULTILINE)
