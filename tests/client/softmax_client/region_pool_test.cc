@@ -178,9 +178,12 @@ TEST_P(AutomaticTest, ARegionOfALostCallIsNobodyElses) {
   const int allocations = shared_.allocations();
   server_.behavior().fail_next = 1;
   EXPECT_EQ(Ask(*client, large_).status().code(), absl::StatusCode::kUnavailable);
-  EXPECT_TRUE(softmax::testing::Eventually([&] { return shared_.regions() == 0; }, kPoolPatience));
+  const int placed = server_.placed();
+  ExpectRight(*client, large_);
+  EXPECT_EQ(server_.placed(), placed);
   EXPECT_TRUE(ComesToPlace(*client));
   EXPECT_EQ(shared_.allocations(), allocations + 1);
+  EXPECT_TRUE(softmax::testing::Eventually([&] { return shared_.regions() == 1; }, kPoolPatience));
 }
 
 TEST_P(AutomaticTest, AnAnswerOutlivesItsClient) {

@@ -17,6 +17,7 @@ namespace softmax::client {
 namespace {
 
 constexpr int kPollMs = 2;
+constexpr int kMostMs = 10000;
 
 void SendPacket(int socket, const std::string& packet, int fd) {
   iovec part{const_cast<char*>(packet.data()), packet.size()};
@@ -96,6 +97,9 @@ void FakeRegions::Run() {
       reply.mutable_status()->set_code(7);
       reply.mutable_status()->set_message("not this user");
       SendPacket(connection, reply.SerializeAsString(), -1);
+      // What it asks for is not read: to the client that is a reset.
+      pollfd asked{connection, POLLIN, 0};
+      poll(&asked, 1, kMostMs);
       close(connection);
       continue;
     }
