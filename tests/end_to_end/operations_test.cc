@@ -43,9 +43,9 @@ grpc::Status Call(const std::string& target, std::uint64_t id, const std::string
 TEST(Announcement, TheFirstLineSaysWhatStarts) {
   ServerProcess server({"--threads=2"});
   const std::string first = server.Log().substr(0, server.Log().find('\n'));
-  EXPECT_THAT(first, ::testing::ContainsRegex("softmax-server [0-9.]+ \\([0-9a-z]+\\): backend [a-z]+, .+; 2 queue "
-                                              "threads of at most [0-9]+ threads; memory: arena-bytes 64 MiB, "
-                                              "memory-quota [0-9]+ MiB"));
+  EXPECT_THAT(first, ::testing::ContainsRegex("softmax-server [0-9.]+ \\([0-9a-z]+\\): backend [a-z]+, .+; threads 2, "
+                                              "cpu-threads [0-9]+, filler-threads [0-9]+ for .+, of at most [0-9]+ "
+                                              "threads; memory: arena-bytes 64 MiB, memory-quota [0-9]+ MiB"));
   // The default settings are no reason to warn.
   EXPECT_THAT(server.Log(), Not(HasSubstr("times the memory-quota")));
 }

@@ -1,6 +1,6 @@
-#include "kernels/bench/cuda/copy.h"
-
 #include <algorithm>
+
+#include "kernels/bench/cuda/copy.h"
 
 namespace softmax::kernels::bench {
 namespace {

@@ -1,9 +1,9 @@
-#include "kernels/bench/cuda/fill.h"
-
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 #include <algorithm>
+
+#include "kernels/bench/cuda/fill.h"
 
 namespace softmax::kernels::bench {
 namespace {

@@ -1,5 +1,4 @@
 #include "kernels/bench/cuda/reference/block_rows.h"
-
 #include "kernels/bench/cuda/reference/common.cuh"
 
 namespace softmax::kernels::bench {

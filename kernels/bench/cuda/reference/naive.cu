@@ -1,7 +1,6 @@
-#include "kernels/bench/cuda/reference/naive.h"
-
 #include "kernels/bench/cuda/memory.h"
 #include "kernels/bench/cuda/reference/common.cuh"
+#include "kernels/bench/cuda/reference/naive.h"
 
 namespace softmax::kernels::bench {
 namespace {

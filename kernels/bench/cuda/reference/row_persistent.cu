@@ -1,8 +1,7 @@
-#include "kernels/bench/cuda/reference/row_persistent.h"
-
 #include <algorithm>
 
 #include "kernels/bench/cuda/reference/common.cuh"
+#include "kernels/bench/cuda/reference/row_persistent.h"
 
 namespace softmax::kernels::bench {
 namespace {

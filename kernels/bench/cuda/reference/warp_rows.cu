@@ -1,6 +1,5 @@
-#include "kernels/bench/cuda/reference/warp_rows.h"
-
 #include "kernels/bench/cuda/reference/common.cuh"
+#include "kernels/bench/cuda/reference/warp_rows.h"
 
 namespace softmax::kernels::bench {
 namespace {
