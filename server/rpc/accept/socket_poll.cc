@@ -30,6 +30,7 @@ class KeptSockets {
   // As poll(2).
   int Wait(std::span<pollfd> asked, int timeout_ms) {
     size_ = asked.size() < kMany ? 0 : asked.size();
+    if (size_ == 0 && epoll_ >= 0) Close();
     if (size_ == 0 || !Keep(asked)) return poll(asked.data(), asked.size(), timeout_ms);
     epoll_event events[kEventsAWait];
     const int ready = epoll_wait(epoll_, events, kEventsAWait, timeout_ms);
