@@ -24,11 +24,6 @@ namespace {
 constexpr std::uint64_t kMostHeaderBytes = kMaxInferTextBytes + kMaxInferInputs * kInferOutputKinds * 256 + 256;
 constexpr std::uint64_t kMostMessageBytes = std::numeric_limits<std::int32_t>::max();
 
-template <typename... Args>
-[[gnu::cold]] absl::Status Invalid(const Args&... args) {
-  return absl::InvalidArgumentError(absl::StrCat(args...));
-}
-
 absl::Status ApplyModel(const RawInferRequest& raw, InferRequest* out) {
   out->model = FindInferModel(raw.model_name, raw.model_version);
   return out->model != nullptr ? absl::OkStatus() : NoInferModel("model_", raw.model_name, raw.model_version);

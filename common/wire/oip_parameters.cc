@@ -15,11 +15,6 @@ namespace {
 
 using Kind = InferParameter::Kind;
 
-template <typename... Args>
-[[gnu::cold]] absl::Status Invalid(const Args&... args) {
-  return absl::InvalidArgumentError(absl::StrCat(args...));
-}
-
 const char* KindName(Kind kind) {
   switch (kind) {
     case Kind::kNone:

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <absl/status/status.h>
+#include <absl/strings/str_cat.h>
 
 #include <cstdint>
 #include <string>
@@ -14,6 +15,12 @@ namespace softmax {
 
 // A caller's text for a refusal: in quotes, and no longer than a reader needs.
 std::string Quoted(std::string_view text);
+
+// INVALID_ARGUMENT with these words behind each other.
+template <typename... Args>
+[[gnu::cold]] absl::Status Invalid(const Args&... args) {
+  return absl::InvalidArgumentError(absl::StrCat(args...));
+}
 
 // RESOURCE_EXHAUSTED: a good request, in a message with much beside it.
 absl::Status CheckMessage(std::uint64_t bytes, const WireLimits& limits);

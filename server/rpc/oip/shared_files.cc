@@ -15,11 +15,6 @@
 namespace softmax::server {
 namespace {
 
-template <typename... What>
-[[gnu::cold]] absl::Status Invalid(const What&... what) {
-  return absl::InvalidArgumentError(absl::StrCat(what...));
-}
-
 // Does it until all of it is done; false: the system refused, or there are no bytes.
 template <typename Call, typename Byte>
 bool Transfer(Call call, int descriptor, Byte* memory, std::uint64_t bytes, std::uint64_t offset) {
