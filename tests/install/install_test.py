@@ -50,8 +50,9 @@ class InstalledClient(unittest.TestCase):
     def test_only_the_client_is_installed(self):
         files = sorted(os.path.relpath(path, self.prefix) for path in glob.glob(self.prefix + "/**", recursive=True)
                        if os.path.isfile(path))
-        self.assertEqual(files, ["include/softmax/client/options.h", "include/softmax/client/softmax_client.h",
-                                 "include/softmax/client/types.h", "lib/cmake/softmax/softmaxConfig.cmake",
+        self.assertEqual(files, ["include/softmax/client/options.h", "include/softmax/client/region.h",
+                                 "include/softmax/client/softmax_client.h", "include/softmax/client/types.h",
+                                 "lib/cmake/softmax/softmaxConfig.cmake",
                                  "lib/cmake/softmax/softmaxConfigVersion.cmake", "lib/libsoftmax_client.a",
                                  "lib/pkgconfig/softmax-client.pc"])
         for path in files:
