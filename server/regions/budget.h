@@ -45,7 +45,7 @@ class RegionBudget {
   struct Pool {
     std::atomic<std::uint64_t> bytes{0}, regions{0};
   };
-  static std::size_t IndexOf(int device) { return static_cast<std::size_t>(device + 1); }
+  static std::size_t IndexOf(int device) { return static_cast<std::size_t>(device) + 1; }
   const Pool& pool(int device) const { return pools_[IndexOf(device)]; }
 
   const Limits host_, device_;

@@ -18,6 +18,8 @@ struct Field {
   const char* name;
   Place place;
 };
+template <typename Place>
+Field(const char*, Place) -> Field<Place>;  // which clang 14 asks for
 
 template <typename Struct, typename Visit>
 void EachField(Struct& of, const Visit& visit) {
