@@ -179,7 +179,8 @@ TEST_F(RegionAttacks, CostOthersNothingAndEverythingIsGivenBack) {
 
   EXPECT_TRUE(Eventually([&] { return Metric("softmax_regions{memory=\"host\"}") == 1; }));
   EXPECT_EQ(Metric("softmax_region_bytes{memory=\"host\"}"), kAttackedMiB);
-  EXPECT_EQ(Metric("softmax_region_connections"), 1);
+  // The last of them may have left without a region, and without a notice.
+  EXPECT_TRUE(Eventually([&] { return Metric("softmax_region_connections") == 1; }));
   for (std::size_t i = 0; i < mine.bytes(); ++i) ASSERT_EQ(mine.data()[i], std::byte{77}) << i;
   keeper.Close();
   EXPECT_TRUE(Eventually([&] { return Metric("softmax_region_bytes{memory=\"host\"}") == 0; }));
