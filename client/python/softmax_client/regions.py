@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import sys
 from typing import Any, Dict, Optional, Tuple
@@ -75,7 +76,8 @@ def allocate(native: "_native.Client", shape: Any, dtype: str, memory: str, devi
     region = native.allocate(max(count * _BITS[dtype] // 8, 1), memory == "device", device)
     if memory == "device":
         return DeviceArray(region, dimensions, dtype)
-    return np.frombuffer(region, _numpy_type(dtype), count).reshape(dimensions)
+    memory_of: Any = region  # it has the buffer protocol, which the types before Python 3.12 cannot say
+    return np.frombuffer(memory_of, _numpy_type(dtype), count).reshape(dimensions)
 
 
 def on_device(name: str, x: Any) -> Optional[OnDevice]:
@@ -99,8 +101,7 @@ def on_device(name: str, x: Any) -> Optional[OnDevice]:
 def _numpy_type(dtype: str) -> Any:
     if dtype != "bfloat16":
         return np.dtype(dtype)
-    import ml_dtypes  # numpy itself has no such type
-    return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(importlib.import_module("ml_dtypes").bfloat16)  # numpy itself has no such type
 
 
 __all__ = ["DeviceArray"]
