@@ -84,7 +84,7 @@ class MemoryLimit(unittest.TestCase):
             self.check_lives(4, "Kinds/CostlyAnswers.*", connections)
 
     def check_lives(self, tests, names, connections):
-        limit = memory.needed(64 << 20, 512 << 20)
+        limit = memory.needed({"arena-bytes": "64MiB", "memory-quota": "512MiB"})
         cgroup = self.in_cgroup(limit)
         done = subprocess.run(
             [FLOODS, "--gtest_filter=" + names],
