@@ -92,7 +92,8 @@ class LivePrometheus:
         # A small arena and queue, so that some requests wait and some are refused: those series are looked at, too.
         command = [self.programs["server"], "--backend=cpu", "--address=127.0.0.1:0", "--metrics-address=127.0.0.1:0",
                    "--arena-bytes=64MiB", "--max-request-bytes=8MiB", "--max-response-bytes=8MiB",
-                   "--max-unread-bytes-per-connection=8MiB", "--drain-delay=20s"]
+                   "--max-unread-bytes-per-connection=8MiB", "--drain-delay=20s",
+                   "--regions-socket=" + os.path.join(self.folder, "regions.sock"), "--regions-bytes=16MiB"]
         self.server = self._start(command, "server.log")
         address = self._find("server.log", r"listening on (\S+)", self.server)
         return address, self._find("server.log", r"metrics on (\S+)", self.server)
