@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "client/softmax_client/fields.h"
+#include "common/base/descriptor_packet.h"
 
 namespace softmax::client {
 namespace {
@@ -146,35 +147,18 @@ absl::StatusOr<std::shared_ptr<RegionConnection>> RegionConnection::Open(const s
 }
 
 absl::Status RegionConnection::Send(const std::string& packet) {
-  while (send(fd_.get(), packet.data(), packet.size(), MSG_NOSIGNAL) < 0) {
-    if (errno != EINTR) return Failed(path_, "cannot send", errno);
-  }
-  return absl::OkStatus();
+  if (SendPacketWith(fd_.get(), packet, -1) >= 0) return absl::OkStatus();
+  return Failed(path_, "cannot send", errno);
 }
 
 absl::StatusOr<std::string> RegionConnection::Receive(int flags, OwnedFd* with) {
   std::string packet(kMostReplyBytes, 0);
-  iovec part{packet.data(), packet.size()};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
-  msghdr message = {};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof(control);
-  ssize_t size = 0;
-  bool was_reset = false;
-  while ((size = recvmsg(fd_.get(), &message, flags | MSG_CMSG_CLOEXEC)) < 0) {
-    // What the server said before it closed the connection lies behind the news of that.
-    if (errno == EINTR || (errno == ECONNRESET && !std::exchange(was_reset, true))) continue;
-    const int error = errno;
-    return Failed(path_, error == EAGAIN ? "no reply in time" : "cannot receive", error);
-  }
-  for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
-    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
-    int fd = -1;
-    std::memcpy(&fd, CMSG_DATA(c), sizeof(fd));
-    *with = OwnedFd(fd);
-  }
+  int descriptor = -1;
+  ssize_t size = ReceivePacketWith(fd_.get(), packet, &descriptor, flags);
+  // What the server said before it closed the connection lies behind the news of that.
+  if (size < 0 && errno == ECONNRESET) size = ReceivePacketWith(fd_.get(), packet, &descriptor, flags);
+  if (size < 0) return Failed(path_, errno == EAGAIN ? "no reply in time" : "cannot receive", errno);
+  if (descriptor >= 0) *with = OwnedFd(descriptor);
   if (size == 0) return absl::UnavailableError(absl::StrCat(path_, ": the server closed the connection"));
   packet.resize(static_cast<std::size_t>(size));
   return packet;

@@ -3,7 +3,8 @@
 #include <sys/socket.h>
 
 #include <cerrno>
-#include <cstring>
+
+#include "common/base/descriptor_packet.h"
 
 namespace softmax::server {
 
@@ -26,25 +27,7 @@ Received ReceivePacket(int fd, std::string* packet) {
 }
 
 Sent SendPacket(int fd, std::string_view packet, int descriptor) {
-  iovec piece{const_cast<char*>(packet.data()), packet.size()};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &piece;
-  message.msg_iovlen = 1;
-  if (descriptor >= 0) {
-    message.msg_control = control;
-    message.msg_controllen = sizeof(control);
-    cmsghdr* const header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(header), &descriptor, sizeof(descriptor));
-  }
-  ssize_t sent;
-  do {
-    sent = sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-  } while (sent < 0 && errno == EINTR);
-  if (sent >= 0) return Sent::kSent;
+  if (SendPacketWith(fd, packet, descriptor, MSG_DONTWAIT) >= 0) return Sent::kSent;
   return errno == EAGAIN || errno == EWOULDBLOCK ? Sent::kNoRoom : Sent::kEnd;
 }
 

@@ -6,7 +6,7 @@
 namespace softmax::testing {
 
 // What calls take of a server and give back when they end, as its /metrics tell it: the gauges of requests, of bytes
-// that wait or are unread, of slabs and blocks in use and of devices' work, with their values.
+// that wait or are unread, of slabs in use and of devices' work, with their values.
 using Books = std::map<std::string, std::string>;
 // Empty: the server says nothing.
 Books BooksOf(const std::string& metrics_address);

@@ -14,8 +14,9 @@
 #include <random>
 #include <thread>
 
-#include "client/loadgen/scrape/http_get.h"
+#include "common/base/descriptor_packet.h"
 #include "softmax/v1/softmax.grpc.pb.h"
+#include "tests/end_to_end/books.h"
 #include "tests/end_to_end/server_process.h"
 #include "tests/support/eventually.h"
 #include "tests/support/region_client.h"
@@ -36,16 +37,8 @@ int RegionAttackCount() {
 [[noreturn]] void ScribbleForEver(const RegionClient& client, const std::string& request) {
   send(client.fd(), request.data(), request.size(), MSG_NOSIGNAL);
   char bytes[4096];
-  iovec piece{bytes, sizeof(bytes)};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &piece;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof(control);
-  if (recvmsg(client.fd(), &message, 0) <= 0 || CMSG_FIRSTHDR(&message) == nullptr) _exit(1);
   int fd = -1;
-  std::memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(fd));
+  if (ReceivePacketWith(client.fd(), bytes, &fd) <= 0 || fd < 0) _exit(1);
   void* const data = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (data == MAP_FAILED) _exit(1);
   for (unsigned char value = 0;; ++value) std::memset(data, value, 4096);
@@ -56,10 +49,8 @@ class RegionAttacks : public ::testing::Test {
   std::string path() const { return folder_.path("regions"); }
 
   double Metric(const std::string& name) const {
-    const auto location = client::ParseHttpLocation("http://" + server_.metrics(), "/metrics");
-    const std::string page = client::HttpGet(*location, {}).value_or("");
-    const auto at = page.find("\n" + name + " ");
-    return at == std::string::npos ? -1 : std::atof(page.c_str() + at + name.size() + 2);
+    const std::string value = MetricOf(server_.metrics(), name + " ");
+    return value.empty() ? -1 : std::atof(value.c_str());
   }
   std::size_t Descriptors() const {
     const std::filesystem::directory_iterator entries("/proc/" + std::to_string(server_.pid()) + "/fd");

@@ -12,6 +12,7 @@
 #include <string>
 #include <utility>
 
+#include "common/base/descriptor_packet.h"
 #include "softmax/v1/regions.pb.h"
 
 namespace softmax::testing {
@@ -47,39 +48,14 @@ class RegionClient {
     return send(fd_, packet.data(), packet.size(), MSG_NOSIGNAL | flags) == static_cast<ssize_t>(packet.size());
   }
   // `descriptor` goes along.
-  bool SendWith(const std::string& packet, int descriptor) {
-    iovec piece{const_cast<char*>(packet.data()), packet.size()};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-    msghdr message{};
-    message.msg_iov = &piece;
-    message.msg_iovlen = 1;
-    message.msg_control = control;
-    message.msg_controllen = sizeof(control);
-    cmsghdr* const header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(header), &descriptor, sizeof(descriptor));
-    return sendmsg(fd_, &message, MSG_NOSIGNAL) >= 0;
-  }
+  bool SendWith(const std::string& packet, int descriptor) { return SendPacketWith(fd_, packet, descriptor) >= 0; }
 
   // Nothing: the server has ended the connection (or half a minute has passed).
   std::optional<Answer> Receive() {
     char bytes[4096];
-    iovec piece{bytes, sizeof(bytes)};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-    msghdr message{};
-    message.msg_iov = &piece;
-    message.msg_iovlen = 1;
-    message.msg_control = control;
-    message.msg_controllen = sizeof(control);
-    const ssize_t got = recvmsg(fd_, &message, MSG_CMSG_CLOEXEC);
-    if (got <= 0) return std::nullopt;
     Answer answer;
-    if (!answer.reply.ParseFromArray(bytes, static_cast<int>(got))) return std::nullopt;
-    if (const cmsghdr* const header = CMSG_FIRSTHDR(&message); header != nullptr) {
-      std::memcpy(&answer.descriptor, CMSG_DATA(header), sizeof(answer.descriptor));
-    }
+    const ssize_t got = ReceivePacketWith(fd_, bytes, &answer.descriptor);
+    if (got <= 0 || !answer.reply.ParseFromArray(bytes, static_cast<int>(got))) return std::nullopt;
     return answer;
   }
 

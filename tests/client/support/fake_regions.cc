@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "common/base/descriptor_packet.h"
 #include "tests/client/support/fake_device.h"
 #include "tests/support/eventually.h"
 
@@ -18,24 +19,6 @@ namespace {
 
 constexpr int kPollMs = 2;
 constexpr int kMostMs = 10000;
-
-void SendPacket(int socket, const std::string& packet, int fd) {
-  iovec part{const_cast<char*>(packet.data()), packet.size()};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message = {};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  if (fd >= 0) {
-    message.msg_control = control;
-    message.msg_controllen = sizeof(control);
-    cmsghdr* const header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(header), &fd, sizeof(fd));
-  }
-  sendmsg(socket, &message, MSG_NOSIGNAL);
-}
 
 }  // namespace
 
@@ -96,7 +79,7 @@ void FakeRegions::Run() {
       softmax::v1::RegionReply reply;
       reply.mutable_status()->set_code(7);
       reply.mutable_status()->set_message("not this user");
-      SendPacket(connection, reply.SerializeAsString(), -1);
+      SendPacketWith(connection, reply.SerializeAsString(), -1);
       // What it asks for is not read: to the client that is a reset.
       pollfd asked{connection, POLLIN, 0};
       poll(&asked, 1, kMostMs);
@@ -124,7 +107,7 @@ bool FakeRegions::Answer(int connection) {
     const auto found = by_token_.find(request.free().token());
     if (found != by_token_.end()) Drop(found);
   }
-  SendPacket(connection, behavior_.rubbish ? "\x0f" : reply.SerializeAsString(), fd);
+  SendPacketWith(connection, behavior_.rubbish ? "\x0f" : reply.SerializeAsString(), fd);
   if (fd >= 0) close(fd);
   return true;
 }
