@@ -40,11 +40,9 @@ std::optional<PlaceFields> FieldsOf(const RegionPlace& place) {
   return PlaceFields{place.region->token(), place.offset};
 }
 
-// Of a summary with these parts: each begins at a multiple of 8.
-std::uint64_t BytesOf(const std::array<std::uint64_t, Summary::kParts>& parts) {
-  std::uint64_t bytes = 0;
-  for (const std::uint64_t part : parts) bytes += (part + 7) / 8 * 8;
-  return bytes;
+// Of the whole answer to this input.
+std::uint64_t AnswerBytes(const TensorView& input, DataType dtype) {
+  return input.data.size() / SizeOf(input.dtype) * SizeOf(dtype);
 }
 
 absl::Status WrongSize(absl::string_view field, std::uint64_t has, std::uint64_t needed) {
@@ -54,19 +52,20 @@ absl::Status WrongSize(absl::string_view field, std::uint64_t has, std::uint64_t
 // Where the caller wants the answer.
 absl::Status CheckOutputs(const TensorView& input, const SoftmaxOptions& options) {
   const SummaryOptions& summary = options.summary;
+  if (options.output.empty() && summary.output.empty()) return absl::OkStatus();
   const ExpectedAnswer expected(input, options);
   if (!options.output.empty()) {
     if (!expected.has_tensor) {
       return absl::InvalidArgumentError("output: has bytes, but summary without full asks for no tensor");
     }
-    const std::uint64_t bytes = input.data.size() / SizeOf(input.dtype) * SizeOf(expected.dtype);
+    const std::uint64_t bytes = AnswerBytes(input, expected.dtype);
     if (options.output.size() != bytes) return WrongSize("output", options.output.size(), bytes);
   }
   if (summary.output.empty()) return absl::OkStatus();
   if (reinterpret_cast<std::uintptr_t>(summary.output.data()) % 8 != 0) {
     return absl::InvalidArgumentError("summary.output: its address must be a multiple of 8");
   }
-  const std::uint64_t bytes = BytesOf(expected.part_bytes);
+  const std::uint64_t bytes = expected.PlacedSummaryBytes();
   return summary.output.size() == bytes ? absl::OkStatus() : WrongSize("summary.output", summary.output.size(), bytes);
 }
 
@@ -157,7 +156,7 @@ absl::Status CheckRequest(const TensorView& input, const SoftmaxOptions& options
 }
 
 std::size_t SummaryBytes(const TensorView& input, const SoftmaxOptions& options) {
-  return BytesOf(ExpectedAnswer(input, options).part_bytes);
+  return ExpectedAnswer(input, options).PlacedSummaryBytes();
 }
 
 Placement CallersPlacement(const Regions& regions, const TensorView& input, const SoftmaxOptions& options) {
@@ -168,14 +167,13 @@ Placement CallersPlacement(const Regions& regions, const TensorView& input, cons
   return placement;
 }
 
-Placement PlacementOf(ClientCore& core, const TensorView& input, const SoftmaxOptions& options) {
-  Placement placement = CallersPlacement(core.regions, input, options);
+Placement WithPool(ClientCore& core, const Placement& callers, const TensorView& input, const SoftmaxOptions& options) {
+  Placement placement = callers;
   if (!core.region_pool) return placement;
-  const DataType dtype = options.output_dtype.value_or(input.dtype);
   const bool has_tensor = options.summary.full || !options.summary.any();
   const std::uint64_t in = placement.input ? 0 : input.data.size();
   const std::uint64_t out =
-      placement.output || !has_tensor ? 0 : input.data.size() / SizeOf(input.dtype) * SizeOf(dtype);
+      placement.output || !has_tensor ? 0 : AnswerBytes(input, options.output_dtype.value_or(input.dtype));
   if (std::max(in, out) < core.options.regions_from_bytes) return placement;
   const std::uint64_t out_at = (in + kPlaceAlignment - 1) / kPlaceAlignment * kPlaceAlignment;
   placement.pooled = core.region_pool->Take(out_at + out);
@@ -216,12 +214,11 @@ std::string HeaderOf(const TensorView& input, const SoftmaxOptions& options, con
   return header;
 }
 
-OutgoingRequest WithTensor(const std::string& header, std::span<const std::byte> data) {
+OutgoingRequest WithTensor(std::string header, std::span<const std::byte> data) {
   OutgoingRequest request;
   if (data.size() < kCopyBelowBytes) {
-    std::string bytes = header;
-    bytes.append(reinterpret_cast<const char*>(data.data()), data.size());
-    request.slices.emplace_back(bytes);
+    header.append(reinterpret_cast<const char*>(data.data()), data.size());
+    request.slices.emplace_back(header);
     return request;
   }
   request.slices.emplace_back(header);
@@ -238,8 +235,7 @@ ExpectedAnswer::ExpectedAnswer(const TensorView& input, const SoftmaxOptions& op
       summary_place(FieldsOf(placement.summary)) {
   std::copy(input.shape.begin(), input.shape.end(), shape.begin());
   if (placement.pooled_output) {
-    const std::uint64_t bytes = input.data.size() / SizeOf(input.dtype) * SizeOf(dtype);
-    pooled_output = {placement.output.region->data() + placement.output.offset, bytes};
+    pooled_output = {placement.output.region->data() + placement.output.offset, AnswerBytes(input, dtype)};
     keeper = placement.pooled;
   }
   const SummaryOptions& summary = options.summary;
@@ -253,6 +249,12 @@ ExpectedAnswer::ExpectedAnswer(const TensorView& input, const SoftmaxOptions& op
   part_bytes[Summary::kValuesAt] = summary.indices.size() * SizeOf(dtype);
   part_bytes[Summary::kLogSumExp] = part_bytes[Summary::kMaximum] = summary.log_sum_exp ? rows * number_size : 0;
   part_bytes[Summary::kEntropy] = summary.entropy ? rows * number_size : 0;
+}
+
+std::uint64_t ExpectedAnswer::PlacedSummaryBytes() const {
+  std::uint64_t bytes = 0;
+  for (const std::uint64_t part : part_bytes) bytes += (part + 7) / 8 * 8;
+  return bytes;
 }
 
 absl::Status CheckAnswer(const ResponseFields& fields, const ExpectedAnswer& expected) {

@@ -68,9 +68,10 @@ struct Placement {
   static bool IsRefusal(const absl::Status& status) { return status.code() == absl::StatusCode::kResourceExhausted; }
 };
 
-// Where the caller has put them; with the pool, if there is one and they are large, the others are put into it.
-Placement PlacementOf(ClientCore& core, const TensorView& input, const SoftmaxOptions& options);
+// Where the caller has put them.
 Placement CallersPlacement(const Regions& regions, const TensorView& input, const SoftmaxOptions& options);
+// Beside that, if there is a pool and the others are large, they are put into it.
+Placement WithPool(ClientCore& core, const Placement& callers, const TensorView& input, const SoftmaxOptions& options);
 
 // A request ready to be sent.
 struct OutgoingRequest {
@@ -86,7 +87,7 @@ absl::Status CheckRequest(const TensorView& input, const SoftmaxOptions& options
 std::string HeaderOf(const TensorView& input, const SoftmaxOptions& options, const Placement& placement,
                      std::uint64_t id, Framing framing);
 // `data`: empty if they do not.
-OutgoingRequest WithTensor(const std::string& header, std::span<const std::byte> data);
+OutgoingRequest WithTensor(std::string header, std::span<const std::byte> data);
 
 // What the answer to a request has to be, and where it is to be put. A copy: the caller's own shape may be gone when
 // the answer comes.
@@ -107,6 +108,9 @@ struct ExpectedAnswer {
   std::optional<PlaceFields> summary_place;
   std::span<std::byte> pooled_output;    // of output_place, when it is the pool's
   std::shared_ptr<PooledRegion> keeper;  // of that
+
+  // Of all parts of a summary that has a place: each begins at a multiple of 8.
+  std::uint64_t PlacedSummaryBytes() const;
 
   // What came instead is a message.
   void FallBack() {

@@ -53,7 +53,7 @@ class GrpcStream final : public Stream {
     absl::Status valid = CheckRequest(input, options, core_.regions);
     if (!valid.ok()) return valid;
     Placement callers = CallersPlacement(core_.regions, input, options);
-    Placement placement = PlacementOf(core_, input, options);
+    Placement placement = WithPool(core_, callers, input, options);
     MutexLock lock(mu_);
     if (closing_) return absl::FailedPreconditionError("the stream is finished");
     if (finishing_) return absl::UnavailableError(target_ + ": the stream has broken");
@@ -123,9 +123,9 @@ class GrpcStream final : public Stream {
     void (GrpcStream::*method_)(bool);
   };
 
-  void SendLocked(const std::string& header, std::span<const std::byte> data, Pending* pending)
+  void SendLocked(std::string header, std::span<const std::byte> data, Pending* pending)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    OutgoingRequest request = WithTensor(header, data);
+    OutgoingRequest request = WithTensor(std::move(header), data);
     pending->loan = std::move(request.loan);
     waiting_.push_back(std::move(request.slices));
     MaybeWrite();

@@ -17,7 +17,7 @@ UnaryCall::UnaryCall(ClientCore& core, const TensorView& input, const SoftmaxOpt
       input_(input),
       options_(options),
       callers_(CallersPlacement(core.regions, input, options)),
-      placement_(PlacementOf(core, input, options)),
+      placement_(WithPool(core, callers_, input, options)),
       fallback_(placement_.pooled ? HeaderOf(input, options, callers_, 0, Framing::kUnary) : ""),
       expected_(input, options, placement_),
       timeout_(options.timeout.value_or(core.options.deadline)),
@@ -29,8 +29,8 @@ UnaryCall::UnaryCall(ClientCore& core, const TensorView& input, const SoftmaxOpt
   options_.summary.indices = {};
 }
 
-void UnaryCall::SetMessage(const std::string& header) {
-  OutgoingRequest request = WithTensor(header, placement_.InMessage(input_.data));
+void UnaryCall::SetMessage(std::string header) {
+  OutgoingRequest request = WithTensor(std::move(header), placement_.InMessage(input_.data));
   loan_ = std::move(request.loan);
   message_ = grpc::ByteBuffer(request.slices.data(), request.slices.size());
 }

@@ -52,7 +52,7 @@ class UnaryCall {
   std::optional<std::chrono::nanoseconds> EndQuestion(const grpc::Status& status, const grpc::ClientContext& context,
                                                       const grpc::ByteBuffer& response);
   std::optional<absl::Status> KnownLimits() const;
-  void SetMessage(const std::string& header);
+  void SetMessage(std::string header);
   std::optional<std::chrono::nanoseconds> Failed(absl::Status status);
   void End(absl::Status status);
   const std::string& address() const { return core_.pool.AddressOf(connection_); }

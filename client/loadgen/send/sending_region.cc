@@ -19,12 +19,6 @@ std::uint64_t TensorBytes(const Variant& variant) {
   return variant.expected.has_tensor ? variant.elements * SizeOf(variant.expected.dtype) : 0;
 }
 
-std::uint64_t SummaryBytesOf(const Variant& variant) {
-  std::uint64_t bytes = 0;
-  for (const std::uint64_t part : variant.expected.part_bytes) bytes += (part + 7) / 8 * 8;
-  return bytes;
-}
-
 // A region that cannot be read or written is the end of the run, and not of a request.
 void Must(const absl::Status& status) {
   if (status.ok()) return;
@@ -44,7 +38,7 @@ SendingRegion::SendingRegion(const LoadOptions& options, const Workload& workloa
     : workload_(workload), copies_(options.regions == RegionKind::kAuto) {
   for (const Variant& variant : workload.variants()) {
     slot_output_ = std::max(slot_output_, Aligned(TensorBytes(variant)));
-    slot_summary_ = std::max(slot_summary_, Aligned(SummaryBytesOf(variant)));
+    slot_summary_ = std::max(slot_summary_, Aligned(variant.expected.PlacedSummaryBytes()));
     const std::uint64_t input = Aligned(variant.payload().size());
     if (copies_) {
       slot_input_ = std::max(slot_input_, input);
@@ -104,18 +98,18 @@ void SendingRegion::Begin(const Variant& variant, bool judged, RegionSlot& slot)
   if (!judged) return;
   // NaN in every type.
   Must(region_.Write(slot.output, std::vector<std::byte>(TensorBytes(variant), std::byte{0xff})));
-  Must(region_.Write(slot.summary, std::vector<std::byte>(SummaryBytesOf(variant), std::byte{0xff})));
+  Must(region_.Write(slot.summary, std::vector<std::byte>(variant.expected.PlacedSummaryBytes(), std::byte{0xff})));
 }
 
 void SendingRegion::End(const Variant& variant, RegionSlot& slot) const {
   if (!copies_) return;
   Must(region_.Read(slot.output, std::span(slot.copy).first(TensorBytes(variant))));
-  Must(region_.Read(slot.summary, std::span(slot.copy).first(SummaryBytesOf(variant))));
+  Must(region_.Read(slot.summary, std::span(slot.copy).first(variant.expected.PlacedSummaryBytes())));
 }
 
 PlacedAnswer SendingRegion::Answer(const Variant& variant, const RegionSlot& slot) const {
   PlacedAnswer answer{variant.expected, std::vector<std::byte>(TensorBytes(variant)),
-                      std::vector<std::byte>(SummaryBytesOf(variant))};
+                      std::vector<std::byte>(variant.expected.PlacedSummaryBytes())};
   Must(region_.Read(slot.output, answer.tensor));
   Must(region_.Read(slot.summary, answer.summary));
   const MessagePlaces places = PlacesOf(variant, slot);
