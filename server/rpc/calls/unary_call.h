@@ -42,7 +42,7 @@ class UnaryCall : public Call {
   virtual absl::Status Decode(const WireLimits& limits) = 0;
   // Whether that would have taken more than limits.max_steps, and decided nothing.
   virtual bool is_beyond_budget() const = 0;
-  // Finds what Decode has read of regions.
+  // Finds what the request has elsewhere than in its message: in regions, or files.
   virtual absl::Status FindPlaces() { return absl::OkStatus(); }
   // Hands in what Decode read; the connection is known. `deadline`: the call's own.
   virtual void Submit(TimePoint arrived, TimePoint deadline) = 0;

@@ -18,9 +18,9 @@ class InferCall final : public UnaryCall, private Inference::Owner {
 
   void Rearm() override { Arm(group_); }
   absl::Status Decode(const WireLimits& limits) override {
-    const absl::Status status = FrontDoor::Decode(call().message(), limits, &inference_.request());
-    return status.ok() ? inference_.FindFiles(group_.files()) : status;
+    return FrontDoor::Decode(call().message(), limits, &inference_.request());
   }
+  absl::Status FindPlaces() override { return inference_.FindFiles(group_.files()); }
   bool is_beyond_budget() const override { return inference_.request().beyond_budget; }
   void Submit(TimePoint arrived, TimePoint deadline) override {
     inference_.Submit(thread().admission(), share(), CallKind::kUnary, arrived, deadline);

@@ -52,7 +52,7 @@ class Inference {
   const InferRequest& request() const { return request_; }
 
   // Once it is decoded: the files of its tensors that do not lie in the message; `files` may be null where the decoder
-  // takes none. Any thread. The status that it returns is request().status, too: NOT_FOUND, or INVALID_ARGUMENT where a
+  // takes none. The status that it returns is request().status, too: NOT_FOUND, or INVALID_ARGUMENT where a
   // place is not inside of its region.
   absl::Status FindFiles(const SharedFiles* files);
 
