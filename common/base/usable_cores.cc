@@ -1,6 +1,5 @@
 #include "common/base/usable_cores.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +8,8 @@
 #include <limits>
 #include <sstream>
 #include <string_view>
+
+#include "common/base/core_set.h"
 
 namespace softmax {
 namespace {
@@ -84,10 +85,8 @@ unsigned QueuesFor(unsigned cores) {
 const UsableCores& CoresOfThisProcess() {
   static const UsableCores cores = [] {
     const auto machine = static_cast<unsigned>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
-    cpu_set_t mask;
-    // A machine of more cores than the set holds tells none.
-    const int masked = sched_getaffinity(0, sizeof(mask), &mask) == 0 ? CPU_COUNT(&mask) : static_cast<int>(machine);
-    return CoresOf("", std::max(machine, static_cast<unsigned>(masked)), static_cast<unsigned>(masked));
+    const auto masked = static_cast<unsigned>(CoresOfThread().count());
+    return CoresOf("", std::max(machine, masked), masked > 0 ? masked : machine);
   }();
   return cores;
 }

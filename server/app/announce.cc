@@ -1,5 +1,6 @@
 #include "server/app/announce.h"
 
+#include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 #include <absl/strings/str_join.h>
 
@@ -10,10 +11,11 @@
 namespace softmax::server {
 
 void Introduce(const Config& config, const Executor& executor) {
+  const std::string places = executor.topology().Describe(QueueThreadsFor(config));
   LogInfo("softmax-server ", Version(), " (", Commit(), "): backend ", executor.name(), ", ",
           absl::StrJoin(executor.devices(), "; "), "; ", DescribeThreads(config, CoresOfThisProcess()), ", of at most ",
-          ThreadsFor(config), " threads; memory: arena-bytes ", config.arena_bytes >> 20, " MiB, memory-quota ",
-          config.memory_quota >> 20, " MiB");
+          ThreadsFor(config), " threads", places.empty() ? "" : absl::StrCat(", of these ", places),
+          "; memory: arena-bytes ", config.arena_bytes >> 20, " MiB, memory-quota ", config.memory_quota >> 20, " MiB");
 }
 
 void Announce(const Config& config, const Secrets& secrets, const ListenAddresses& addresses) {

@@ -70,6 +70,8 @@ ExecutorOptions ExecutorOptionsFor(const Config& config) {
   options.cpu_threads = To32(EffectiveCpuThreads(config, Cores()));
   options.arena_bytes = config.arena_bytes;
   options.receive_bytes = config.receive_bytes;
+  options.queue_threads = QueueThreadsFor(config);
+  options.home_bytes = Arena::kHomeSlabs * config.slab_bytes;
   options.max_in_flight = To32(config.max_in_flight_batches);
   options.max_batch_requests = To32(config.max_batch_requests);
   options.max_input_bytes =
@@ -106,9 +108,11 @@ ChannelSettings ChannelSettingsFor(const Config& config) {
   return settings;
 }
 
-QueueThread::Options QueueThreadOptionsFor(const Config& config, std::uint32_t index, const Prices& prices) {
+QueueThread::Options QueueThreadOptionsFor(const Config& config, std::uint32_t index, const Prices& prices,
+                                           const CoreSet& cores) {
   QueueThread::Options options;
   options.index = index;
+  options.cores = cores;
   options.batcher = BatcherOptions(config);
   options.batcher.home = index;
   options.admission.requests = static_cast<std::uint32_t>(config.max_batched_per_connection);

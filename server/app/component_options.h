@@ -31,7 +31,8 @@ std::uint32_t QueueThreadsFor(const Config& config);
 // All that the server will start, those of gRPC among them.
 std::size_t ThreadsFor(const Config& config);
 ChannelSettings ChannelSettingsFor(const Config& config);
-QueueThread::Options QueueThreadOptionsFor(const Config& config, std::uint32_t index, const Prices& prices);
+QueueThread::Options QueueThreadOptionsFor(const Config& config, std::uint32_t index, const Prices& prices,
+                                           const CoreSet& cores = {});
 Connections::Options ConnectionsOptionsFor(const Config& config);
 // keeps_memory is the caller's to set.
 absl::StatusOr<RegionServer::Options> RegionServerOptionsFor(const Config& config, std::size_t devices);

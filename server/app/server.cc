@@ -105,9 +105,10 @@ absl::Status ServerImpl::BuildGrpc() {
   const std::uint32_t threads = QueueThreadsFor(config_);
   for (std::uint32_t i = 0; i < threads; ++i) {
     Recorder& recorder = *parts_.metrics->AddRecorder();
+    const CoreSet cores = executor_->topology().HomeOf(i).cores;
     auto queue =
         std::make_unique<QueueThread>(arena_, backlog_, connections_.unread_budget(),
-                                      QueueThreadOptionsFor(config_, i, executor_->prices()), options, recorder);
+                                      QueueThreadOptionsFor(config_, i, executor_->prices(), cores), options, recorder);
     auto softmax = std::make_unique<SoftmaxGroup>(*queue, state_, recorder, config_.reflection);
     auto infer = std::make_unique<InferGroup>(softmax->context(), model_statistics_, shared_files_.get());
     queue->Add(std::move(softmax));

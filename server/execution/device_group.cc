@@ -34,6 +34,8 @@ absl::StatusOr<std::unique_ptr<Lane>> DeviceGroup::CreateTested(std::uint32_t de
 }
 
 absl::StatusOr<std::unique_ptr<Lane>> DeviceGroup::CreateLane(const std::function<void()>& wake) {
+  const Topology::Home home = executor_.topology().HomeOf(threads_++);
+  const VisitCores near(home.cores);  // the lanes' host memory, which this thread will poll
   std::vector<std::unique_ptr<Lane>> lanes;
   for (std::uint32_t device = 0; device < devices_.count(); ++device) {
     absl::StatusOr<std::unique_ptr<Lane>> lane = CreateTested(device, wake);
@@ -42,9 +44,8 @@ absl::StatusOr<std::unique_ptr<Lane>> DeviceGroup::CreateLane(const std::functio
     watched_.push_back({watched.get(), wake});
     lanes.push_back(std::move(watched));
   }
-  const std::uint32_t home = threads_++ % devices_.count();
   if (lanes.size() == 1) return std::move(lanes[0]);
-  return std::make_unique<LeastLoadedLane>(std::move(lanes), home, devices_);
+  return std::make_unique<LeastLoadedLane>(std::move(lanes), executor_.topology().DevicesFrom(home.device), devices_);
 }
 
 absl::Status DeviceGroup::Start() {

@@ -30,8 +30,8 @@ class DeviceGroup {
   // `executor` and `faults` (null: none) outlive this.
   DeviceGroup(Executor& executor, const Options& options, FaultPlan* faults);
 
-  // A thread's lane: on the one device, or on all of them; each has passed a self-test. `wake` is called from any
-  // thread: Poll soon. At start, before Start.
+  // The next queue thread's lane: on the one device, or on all of them; each has passed a self-test. `wake` is called
+  // from any thread: Poll soon. At start, before Start.
   absl::StatusOr<std::unique_ptr<Lane>> CreateLane(const std::function<void()>& wake);
   // Once every lane is made.
   absl::Status Start();

@@ -12,12 +12,10 @@ Devices::Devices(const std::vector<std::string>& names, Nanoseconds timeout, Clo
   for (std::size_t i = 0; i < names.size(); ++i) devices_[i].name = names[i];
 }
 
-std::uint32_t Devices::Choose(std::uint32_t home) const {
+std::uint32_t Devices::Choose(const std::vector<std::uint32_t>& order) const {
   std::uint32_t best = kNone;
   std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
-  const std::uint32_t devices = count();
-  for (std::uint32_t i = 0; i < devices; ++i) {
-    const std::uint32_t device = home + i < devices ? home + i : home + i - devices;
+  for (const std::uint32_t device : order) {
     if (state(device) != State::kServing) continue;
     const std::uint64_t bytes = devices_[device].bytes_in_flight.load(std::memory_order_relaxed);
     if (bytes >= least) continue;

@@ -48,9 +48,8 @@ class Devices {
   Clock clock() const { return clock_; }
   State state(std::uint32_t device) const { return devices_[device].state.load(std::memory_order_acquire); }
 
-  // The serving device with the fewest bytes in flight, the first from `home` on where several have; kNone: none
-  // serves.
-  std::uint32_t Choose(std::uint32_t home) const;
+  // The serving device with the fewest bytes in flight, the first of `order` where several have; kNone: none serves.
+  std::uint32_t Choose(const std::vector<std::uint32_t>& order) const;
   // Whether one may serve once it is tested.
   bool testing() const;
   void AddInFlight(std::uint32_t device, std::uint64_t bytes) {

@@ -16,6 +16,7 @@
 #include "server/batching/charge.h"
 #include "server/batching/lane.h"
 #include "server/execution/faults.h"
+#include "server/execution/topology.h"
 
 namespace softmax::server {
 
@@ -28,13 +29,18 @@ struct ExecutorOptions {
   std::uint32_t max_in_flight = 2;            // batches a lane runs at a time
   std::uint32_t max_batch_requests = 256;     // segments of one batch at most
   std::uint64_t max_input_bytes = 64u << 20;  // of one batch, or of one request alone
-  FaultPlan* faults = nullptr;                // null: none; outlives the executor
+  std::uint32_t queue_threads = 1;            // at home in the arena's first home_bytes, the next, and so on
+  std::size_t home_bytes = 0;
+  std::string root;             // where /sys is found, for tests
+  FaultPlan* faults = nullptr;  // null: none; outlives the executor
 };
 
 // Where batches run: owns the arena's memory (pinned for CUDA) and what the lanes share. Everything it needs is
 // allocated at creation. Outlives its lanes.
 class Executor : public SharedMemorySource {
  public:
+  explicit Executor(Topology topology) : topology_(std::move(topology)) {}
+
   virtual std::string name() const = 0;                  // "cuda", "cpu" or "null"
   virtual std::vector<std::string> devices() const = 0;  // one readable name a device
   virtual std::byte* memory() const = 0;                 // arena_bytes, page-aligned; every device reaches it
@@ -51,6 +57,11 @@ class Executor : public SharedMemorySource {
   // A lane on this device. `wake` is called from any thread when a batch has finished, unless the lane needs polling. A
   // batch that the lane returns with a status other than OK means that the device has failed for good.
   virtual absl::StatusOr<std::unique_ptr<Lane>> CreateLane(std::uint32_t device, std::function<void()> wake) = 0;
+
+  const Topology& topology() const { return topology_; }
+
+ private:
+  const Topology topology_;
 };
 
 // Makes the backend that the options ask for. kAuto takes CUDA where a device works, the CPU otherwise, and says in one

@@ -7,13 +7,13 @@ namespace softmax::server {
 // False: no device serves, and one may soon.
 bool LeastLoadedLane::TryLaunch(Batch* batch) {
   const bool is_bound = batch->device() != Region::kHost;
-  std::uint32_t device = is_bound ? static_cast<std::uint32_t>(batch->device()) : devices_.Choose(home_);
+  std::uint32_t device = is_bound ? static_cast<std::uint32_t>(batch->device()) : devices_.Choose(order_);
   if (is_bound && devices_.state(device) == Devices::State::kTesting) return false;
   if (device == Devices::kNone) {
     if (devices_.testing()) return false;
     // A test may have ended between the two looks. Otherwise all are lost, and any lane says so.
-    device = devices_.Choose(home_);
-    if (device == Devices::kNone) device = home_;
+    device = devices_.Choose(order_);
+    if (device == Devices::kNone) device = order_.front();
   }
   devices_.AddInFlight(device, batch->bytes());
   ++lanes_[device].running;

@@ -14,9 +14,9 @@ namespace softmax::server {
 // batches wait here. Servers with one device have none.
 class LeastLoadedLane final : public Lane {
  public:
-  // lanes[d] is on device d; `home`: the device that is taken where several have equally little to do.
-  LeastLoadedLane(std::vector<std::unique_ptr<Lane>> lanes, std::uint32_t home, Devices& devices)
-      : home_(home), devices_(devices) {
+  // lanes[d] is on device d; `order`: all devices, the first of which is taken where several have equally little to do.
+  LeastLoadedLane(std::vector<std::unique_ptr<Lane>> lanes, std::vector<std::uint32_t> order, Devices& devices)
+      : order_(std::move(order)), devices_(devices) {
     for (std::unique_ptr<Lane>& lane : lanes) lanes_.push_back({std::move(lane)});
   }
 
@@ -32,7 +32,7 @@ class LeastLoadedLane final : public Lane {
   };
   bool TryLaunch(Batch* batch);
 
-  const std::uint32_t home_;
+  const std::vector<std::uint32_t> order_;
   Devices& devices_;
   std::vector<OnDevice> lanes_;
   std::uint32_t next_ = 0;  // whose turn to be asked first it is

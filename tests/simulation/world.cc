@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "server/execution/least_loaded_lane.h"
+#include "server/execution/topology.h"
 #include "tests/simulation/world_state.h"
 
 namespace softmax::simulation {
@@ -24,6 +25,7 @@ World::World(const Script& script, const std::function<void(const std::string&)>
       connections_(settings_.connections),
       fillers_(settings_.fillers) {
   g_now = kBegin;
+  const server::Topology topology(std::vector<CoreSet>(settings_.devices));
   for (std::uint32_t i = 0; i < settings_.threads; ++i) {
     Thread& thread = threads_[i];
     std::vector<std::unique_ptr<server::Lane>> lanes;
@@ -38,9 +40,9 @@ World::World(const Script& script, const std::function<void(const std::string&)>
         lanes.push_back(std::make_unique<ChosenLane>(*this, std::move(watched), device));
       }
     }
-    thread.lane = lanes.size() == 1
-                      ? std::move(lanes[0])
-                      : std::make_unique<server::LeastLoadedLane>(std::move(lanes), i % settings_.devices, devices_);
+    thread.lane = lanes.size() == 1 ? std::move(lanes[0])
+                                    : std::make_unique<server::LeastLoadedLane>(
+                                          std::move(lanes), topology.DevicesFrom(i % settings_.devices), devices_);
     server::Batcher::Options options = settings_.batcher;
     options.home = i;
     thread.batcher = std::make_unique<server::Batcher>(

@@ -48,7 +48,8 @@ std::uint32_t DeviceCount(const ExecutorOptions& options) {
 class CpuExecutor final : public Executor {
  public:
   CpuExecutor(std::unique_ptr<HostMemory> memory, const ExecutorOptions& options, bool null)
-      : memory_(std::move(memory)),
+      : Executor(Topology(std::vector<CoreSet>(DeviceCount(options)))),
+        memory_(std::move(memory)),
         arena_bytes_(options.arena_bytes),
         null_(null),
         faults_(options.faults),

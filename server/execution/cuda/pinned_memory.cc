@@ -8,10 +8,11 @@
 namespace softmax::server {
 
 std::unique_ptr<PinnedMemory> PinnedMemory::Allocate(std::size_t bytes, const std::vector<int>& devices,
-                                                     FaultPlan* faults, cudaError_t* error) {
+                                                     FaultPlan* faults, const Touch& touch, cudaError_t* error) {
   std::unique_ptr<PinnedMemory> memory(new PinnedMemory);
   const bool registers = std::all_of(devices.begin(), devices.end(), &TakesHostPointers);
   if (registers) memory->pages_ = HostMemory::Allocate(bytes);
+  if (memory->pages_ != nullptr && touch) touch(memory->pages_->data());
   // One name for both, so that a fault finds it.
   *error = MakeAllocation(faults, "cudaHostAlloc", [&] {
     if (memory->pages_ != nullptr) {

@@ -54,6 +54,7 @@ void QueueThread::Start(std::unique_ptr<Lane> lane) {
   admission_ = std::make_unique<AdmissionQueue>(options_.admission, *batcher_, unread_);
   for (const auto& group : groups_) group->Arm();
   thread_ = std::thread([this] {
+    StayOn(options_.cores);
     clockid_t clock = kNoClock;
     if (pthread_getcpuclockid(pthread_self(), &clock) == 0) cpu_clock_.store(clock);
     ReceivePool::BeginReceiving();

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/base/core_set.h"
 #include "common/base/mutex.h"
 #include "server/batching/admission_queue.h"
 #include "server/batching/batcher.h"
@@ -36,6 +37,7 @@ class QueueThread {
 
   struct Options {
     std::uint32_t index = 0;  // of the server, as connections are dealt out to it
+    CoreSet cores;            // that the thread stays on; none: any
     Batcher::Options batcher;
     AdmissionQueue::Options admission;
     std::size_t most_waiting_calls = 0;  // of a connection, as ControlPace has it

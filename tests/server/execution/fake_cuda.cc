@@ -1,8 +1,11 @@
 #include "tests/server/execution/fake_cuda.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -13,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/core_set.h"
 #include "kernels/cpu/softmax_cpu.h"
 #include "kernels/softmax.h"
 #include "tests/server/execution/fake_driver.h"
@@ -42,6 +46,8 @@ struct Machine {
   std::map<void*, int> allocated;  // and on which device
   std::set<void*> registered;
   bool takes_host_pointers = false;
+  std::vector<std::string> host_allocations;
+  std::size_t touched_bytes = 0;
 };
 
 Machine& machine() {
@@ -101,6 +107,7 @@ void Reset(int devices) {
   machine().allocated.clear();
   machine().registered.clear();
   machine().takes_host_pointers = false;
+  machine().host_allocations.clear();
   last_error = cudaSuccess;
 }
 
@@ -130,6 +137,16 @@ void Finish(int device) {
 std::size_t Allocations() {
   std::lock_guard lock(machine().mu);
   return machine().allocated.size() + machine().registered.size() + DriverAllocations();
+}
+
+std::vector<std::string> CoresOfHostAllocations() {
+  std::lock_guard lock(machine().mu);
+  return machine().host_allocations;
+}
+
+std::size_t TouchedBytes() {
+  std::lock_guard lock(machine().mu);
+  return machine().touched_bytes;
 }
 
 std::size_t Launches(int device) {
@@ -166,6 +183,10 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   return cudaSuccess;
 }
 
+cudaError_t cudaDeviceGetPCIBusId(char* address, int bytes, int device) {
+  std::snprintf(address, static_cast<std::size_t>(bytes), "0000:C%d:00.0", device);
+  return cudaSuccess;
+}
 cudaError_t cudaSetDevice(int device) {
   fake::current = device;
   return cudaSuccess;
@@ -204,6 +225,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
 cudaError_t cudaMalloc(void** pointer, std::size_t bytes) { return fake::Allocate(pointer, bytes, fake::current); }
 cudaError_t cudaFree(void* pointer) { return fake::Release(pointer, "cudaFree"); }
 cudaError_t cudaHostAlloc(void** pointer, std::size_t bytes, unsigned /*flags*/) {
+  fake::machine().host_allocations.push_back(softmax::FormatCores(softmax::CoresOfThread()));
   return fake::Allocate(pointer, bytes, fake::kHost);
 }
 // Takes no pointers of registered memory unless told, so that all pinned memory comes from here.
@@ -212,8 +234,12 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr /*attribute*/, int
   *value = fake::machine().takes_host_pointers ? 1 : 0;
   return cudaSuccess;
 }
-cudaError_t cudaHostRegister(void* pointer, std::size_t /*bytes*/, unsigned /*flags*/) {
+cudaError_t cudaHostRegister(void* pointer, std::size_t bytes, unsigned /*flags*/) {
+  constexpr std::size_t kPage = 4096;
+  std::vector<unsigned char> pages(bytes / kPage);
+  (void)mincore(pointer, pages.size() * kPage, pages.data());
   std::lock_guard lock(fake::machine().mu);
+  fake::machine().touched_bytes = std::count(pages.begin(), pages.end(), 1) * kPage;
   return fake::machine().registered.insert(pointer).second ? cudaSuccess : cudaErrorHostMemoryAlreadyRegistered;
 }
 cudaError_t cudaHostUnregister(void* pointer) {

@@ -3,6 +3,8 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <string>
+#include <vector>
 
 // The part of the CUDA runtime that server/execution/cuda calls, and the kernels' launch, on devices that a test makes:
 // so that machines without a GPU see what several of them, sticky errors and hanging ones do to the server's code.
@@ -24,6 +26,10 @@ void HoldBack(int device);
 void Finish(int device);
 // Allocations that were not freed, and registered memory.
 std::size_t Allocations();
+// Since Reset, which cores the caller of each cudaHostAlloc might run on.
+std::vector<std::string> CoresOfHostAllocations();
+// How much of the memory registered last had been touched before.
+std::size_t TouchedBytes();
 // Kernels launched on the device so far.
 std::size_t Launches(int device);
 // Of them, those for tensors that are to be read over the link to the host, alone and beside others.

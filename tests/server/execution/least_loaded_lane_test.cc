@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "server/execution/topology.h"
 #include "server/execution/watched_lane.h"
 #include "tests/server/execution/lane_fixture.h"
 
@@ -19,6 +20,9 @@ class LeastLoadedLaneTest : public testing::LaneFixture {
     devices_ = std::make_unique<Devices>(std::vector<std::string>(count, "device"), Nanoseconds(0));
     lane_ = NewLane(home, &puppets_);
   }
+  std::vector<std::uint32_t> OrderFrom(std::uint32_t home) const {
+    return Topology(std::vector<CoreSet>(devices_->count())).DevicesFrom(home);
+  }
   // Another thread's lane on the same devices.
   std::unique_ptr<LeastLoadedLane> NewLane(std::uint32_t home, std::vector<PuppetLane*>* puppets) {
     std::vector<std::unique_ptr<Lane>> lanes;
@@ -27,7 +31,7 @@ class LeastLoadedLaneTest : public testing::LaneFixture {
       puppets->push_back(puppet.get());
       lanes.push_back(std::make_unique<WatchedLane>(std::move(puppet), device, *devices_));
     }
-    return std::make_unique<LeastLoadedLane>(std::move(lanes), home, *devices_);
+    return std::make_unique<LeastLoadedLane>(std::move(lanes), OrderFrom(home), *devices_);
   }
   Launched& Launch(std::uint64_t bytes = kSlab, int device = Region::kHost) {
     launched_.push_back(Fill(bytes, device));
@@ -147,7 +151,7 @@ TEST_F(LeastLoadedLaneTest, WhatALostDeviceRefusedRunsOnAnother) {
   auto puppet = std::make_unique<PuppetLane>();
   puppets_[1] = puppet.get();
   lanes.push_back(std::move(puppet));
-  lane_ = std::make_unique<LeastLoadedLane>(std::move(lanes), 0, *devices_);
+  lane_ = std::make_unique<LeastLoadedLane>(std::move(lanes), OrderFrom(0), *devices_);
   Launch();
   EXPECT_EQ(lane_->Poll(), nullptr);  // waits for the other's test
   PassTests();

@@ -78,12 +78,18 @@ class QueueThreadTest : public ::testing::Test {
     thread_.ShutdownAndJoin(until);
   }
 
+  static QueueThread::Options OnOneCore() {
+    QueueThread::Options options;
+    options.cores.set(CoresOfThread()._Find_first());
+    return options;
+  }
+
   testing::TestMemory memory_{kArenaBytes};
   Arena arena_{memory_.data(), kArenaBytes, 4096};
   Backlog backlog_{{}, arena_};
   UnreadBudget unread_{1u << 20};
   testing::CountingRecorder recorder_;
-  QueueThread thread_{arena_, backlog_, unread_, QueueThread::Options(), QueueServer::Options(), recorder_};
+  QueueThread thread_{arena_, backlog_, unread_, OnOneCore(), QueueServer::Options(), recorder_};
   bool is_running_ = false;
 };
 
@@ -102,6 +108,13 @@ TEST_F(QueueThreadTest, AGroupAttendsOnTheThreadWhenAttentionIsRequested) {
   thread_.RequestAttention();
   ASSERT_EQ(attended.wait_for(std::chrono::seconds(30)), std::future_status::ready) << "does not attend";
   EXPECT_EQ(attended.get(), of_thread);
+}
+
+TEST_F(QueueThreadTest, StaysOnItsCores) {
+  Run();
+  std::promise<CoreSet> cores;
+  thread_.RunSoon([&] { cores.set_value(CoresOfThread()); });
+  EXPECT_EQ(cores.get_future().get(), OnOneCore().cores);
 }
 
 TEST_F(QueueThreadTest, TheQueueIsShutDownWhenItsCallsHaveFreedThemselves) {
