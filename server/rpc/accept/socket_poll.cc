@@ -49,40 +49,40 @@ class KeptSockets {
   }
 
   void Forget(int fd) {
-    if (static_cast<std::size_t>(fd) >= sockets_.size()) return;
-    sockets_[fd].kept = false;
-    ++sockets_[fd].generation;
+    if (static_cast<std::size_t>(fd) < sockets_.size()) sockets_[fd] = {.generation = sockets_[fd].generation + 1};
   }
 
  private:
   struct Socket {
-    bool kept = false;
-    short events = 0;              // that the set has it for, if it is kept
-    std::uint64_t generation = 0;  // of those that have had the number
-    std::uint32_t wait = 0;        // the last that was for it
+    short events = 0;              // that the set has it for
+    std::uint32_t generation = 0;  // of those that have had the number
+    std::uint64_t wait = 0;        // the last that was for it
     std::size_t index = 0;         // and where
   };
 
-  // False: the kernel does not take one of them.
+  // False: one of them is no socket, or asked for twice, or the kernel does not take it.
   bool Keep(std::span<pollfd> asked) {
     if (epoll_ < 0) epoll_ = epoll_create1(EPOLL_CLOEXEC);
     ++wait_;
     for (std::size_t i = 0; i < asked.size(); ++i) {
+      if (asked[i].fd < 0) return false;
       const auto fd = static_cast<std::size_t>(asked[i].fd);
       if (fd >= sockets_.size()) sockets_.resize(fd + 1);
       Socket& socket = sockets_[fd];
+      if (socket.wait == wait_) return false;  // it is asked for twice
+      // What the last wait was not for may be another by now.
+      if (socket.wait != wait_ - 1 || socket.events != asked[i].events) {
+        epoll_event event{};
+        event.events = static_cast<std::uint16_t>(asked[i].events);
+        event.data.u64 = std::uint64_t{socket.generation} << 32 | fd;
+        const bool taken = epoll_ctl(epoll_, EPOLL_CTL_MOD, asked[i].fd, &event) == 0 ||
+                           epoll_ctl(epoll_, EPOLL_CTL_ADD, asked[i].fd, &event) == 0;
+        if (!taken) return false;
+        socket.events = asked[i].events;
+      }
       socket.wait = wait_;
       socket.index = i;
       asked[i].revents = 0;
-      if (socket.kept && socket.events == asked[i].events) continue;
-      epoll_event event{};
-      event.events = static_cast<std::uint32_t>(asked[i].events);
-      event.data.u64 = socket.generation << 32 | fd;
-      const bool taken = epoll_ctl(epoll_, EPOLL_CTL_MOD, asked[i].fd, &event) == 0 ||
-                         epoll_ctl(epoll_, EPOLL_CTL_ADD, asked[i].fd, &event) == 0;
-      if (!taken) return false;
-      socket.kept = true;
-      socket.events = asked[i].events;
     }
     return true;
   }
@@ -96,7 +96,7 @@ class KeptSockets {
 
   int epoll_ = -1;
   std::size_t size_ = 0;
-  std::uint32_t wait_ = 0;
+  std::uint64_t wait_ = 1;  // a new Socket has missed the last
   int stale_ = 0;
   std::vector<Socket> sockets_;  // by their number
 };

@@ -10,7 +10,8 @@ namespace softmax::server {
 
 // Call before the first gRPC call.
 void KeepSocketsBetweenWaits();
-// On the thread that will wait for this socket, when it is given to gRPC: an older one had the same number.
+// On the thread that will wait for this socket, when it is given to gRPC: an older one had the same number, and the set
+// may have that one still.
 void ForgetKeptSocket(int fd);
 // How many sockets this thread's last wait was for, when it was for many: gRPC's own part of a wait still grows with
 // them. 0: few.

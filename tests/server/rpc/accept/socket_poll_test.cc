@@ -3,11 +3,14 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <random>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "common/base/clock.h"
@@ -130,6 +133,75 @@ TEST_F(SocketPollTest, WhatGrpcHasClosedDoesNotKeepTheThreadAwake) {
   }
   EXPECT_LE(woken, 20);
   close(gone.duplicate);
+}
+
+TEST_F(SocketPollTest, ANumberThatWasNotAskedForInBetweenMayBeAnother) {
+  for (int i = 0; i < 40; ++i) Add();
+  EXPECT_EQ(SameAsPoll(Asked()), 0);
+  const int number = pairs_.back().ours;
+  End(pairs_.back());
+  pairs_.pop_back();
+  EXPECT_EQ(SameAsPoll(Asked()), 0);
+  pairs_.emplace_back();  // and nobody says so
+  ASSERT_EQ(pairs_.back().ours, number);
+  EXPECT_EQ(write(pairs_.back().theirs, "x", 1), 1);
+  EXPECT_EQ(SameAsPoll(Asked()), 1);
+}
+
+TEST_F(SocketPollTest, EndsAreToldUnasked) {
+  for (int i = 0; i < 40; ++i) Add();
+  events_ = 0;
+  EXPECT_EQ(SameAsPoll(Asked()), 0);
+  close(std::exchange(pairs_[7].theirs, -1));
+  EXPECT_EQ(SameAsPoll(Asked()), 1);
+  events_ = POLLIN | POLLOUT | POLLPRI | POLLRDHUP;
+  EXPECT_EQ(SameAsPoll(Asked()), 40);
+}
+
+TEST_F(SocketPollTest, WhatNoSetTakesIsLeftToPoll) {
+  const int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);  // always readable, and not for epoll
+  for (int i = 0; i < 40; ++i) Add();
+  for (int turn = 0; turn < 3; ++turn) {
+    std::vector<pollfd> asked = Asked();
+    asked.insert(asked.begin() + 20, pollfd{file, POLLIN, 0});
+    EXPECT_EQ(SameAsPoll(asked), 1) << turn;
+  }
+  std::vector<pollfd> asked = Asked();
+  asked.push_back(asked[3]);  // twice
+  asked.push_back({-1, POLLIN, 0});
+  EXPECT_EQ(write(pairs_[3].theirs, "x", 1), 1);
+  EXPECT_EQ(SameAsPoll(asked), 2);
+  EXPECT_EQ(SameAsPoll(Asked()), 1);
+  close(file);
+}
+
+TEST_F(SocketPollTest, WithoutADescriptorForASetPollDoes) {
+  for (int i = 0; i < 40; ++i) Add();
+  EXPECT_EQ(write(pairs_[3].theirs, "x", 1), 1);
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit tight{static_cast<rlim_t>(pairs_.back().theirs) + 1, before.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &tight);
+  std::vector<int> all;
+  for (int fd; (fd = dup(0)) >= 0;) all.push_back(fd);
+  EXPECT_EQ(SameAsPoll(Asked()), 1);
+  for (const int fd : all) close(fd);
+  setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_EQ(SameAsPoll(Asked()), 1);
+}
+
+TEST_F(SocketPollTest, EachThreadHasASetOfItsOwn) {
+  for (int i = 0; i < 40; ++i) Add();
+  EXPECT_EQ(write(pairs_[3].theirs, "x", 1), 1);
+  const std::vector<pollfd> reads = Asked();
+  events_ = POLLOUT;
+  const std::vector<pollfd> writes = Asked();
+  const auto wait = [this](const std::vector<pollfd>& asked, int ready) {
+    for (int i = 0; i < 1000 && !HasFailure(); ++i) EXPECT_EQ(SameAsPoll(asked), ready);
+  };
+  std::thread other(wait, writes, 40);
+  wait(reads, 1);
+  other.join();
 }
 
 TEST_F(SocketPollTest, FewAreLeftToPoll) {
