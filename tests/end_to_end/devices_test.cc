@@ -1,4 +1,4 @@
-// Several devices, of which one is lost: the others serve on for a while. One device poses as two, so this needs one.
+// Several devices, of which one is lost: the others serve on for a while. One device poses as many, so this needs one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,10 +13,10 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 using Clock = std::chrono::steady_clock;
 
-// A server whose second device is lost under load, and what is seen of that.
-void LoseOneOfTwo(const std::string& fault, const std::string& reason) {
-  ServerProcess server(WithFault("devices:2," + fault, {"--threads=2"}));
-  EXPECT_EQ(InfoOf(server.target()).devices.size(), 2u);
+// A server whose second device of so many is lost under load, and what is seen of that.
+void LoseOneOf(unsigned count, const std::string& fault, const std::string& reason) {
+  ServerProcess server(WithFault("devices:" + std::to_string(count) + "," + fault, {"--threads=2"}));
+  EXPECT_EQ(InfoOf(server.target()).devices.size(), count);
   EXPECT_FALSE(InfoOf(server.target()).degraded);
   EXPECT_EQ(MetricOf(server.metrics(), "softmax_degraded "), "0");
   Callers callers(server.target());
@@ -36,21 +36,28 @@ void LoseOneOfTwo(const std::string& fault, const std::string& reason) {
   EXPECT_THAT(InfoOf(server.target()).lost_devices,
               ::testing::ElementsAre(AllOf(StartsWith("1: "), HasSubstr(reason))));
   EXPECT_EQ(MetricOf(server.metrics(), "softmax_degraded "), "1");
-  EXPECT_THAT(MetricOf(server.metrics(), "softmax_device_serving{device=\"0\""), HasSubstr("} 1"));
-  EXPECT_THAT(MetricOf(server.metrics(), "softmax_device_serving{device=\"1\""), HasSubstr("} 0"));
+  for (unsigned device = 0; device < count; ++device) {
+    const std::string series = "softmax_device_serving{device=\"" + std::to_string(device) + "\"";
+    EXPECT_THAT(MetricOf(server.metrics(), series), HasSubstr(device == 1 ? "} 0" : "} 1"));
+  }
   EXPECT_EQ(HealthOf(server.target(), "readiness"), "SERVING");
   EXPECT_EQ(HealthOf(server.target(), "liveness"), "SERVING");
-  EXPECT_TRUE(server.LogComesToHave("is lost, 1 of 2 are left: " + reason));
+  EXPECT_TRUE(server.LogComesToHave("is lost, " + std::to_string(count - 1) + " of " + std::to_string(count) +
+                                    " are left: " + reason));
   EXPECT_THAT(server.Log(), HasSubstr("device 1 ("));
   server.Signal(SIGTERM);
   EXPECT_EQ(server.Wait(20000), 0) << server.Log();
 }
 
 TEST(Devices, OneThatFailsLeavesTheOtherServing) {
-  LoseOneOfTwo("sticky:50@1", "fault: a kernel ran into an illegal address");
+  LoseOneOf(2, "sticky:50@1", "fault: a kernel ran into an illegal address");
 }
 
-TEST(Devices, OneThatHangsLeavesTheOtherServing) { LoseOneOfTwo("hang:50@1", "a device hangs"); }
+TEST(Devices, OneOfEightThatFailsLeavesTheOthersServing) {
+  LoseOneOf(8, "sticky:50@1", "fault: a kernel ran into an illegal address");
+}
+
+TEST(Devices, OneThatHangsLeavesTheOtherServing) { LoseOneOf(2, "hang:50@1", "a device hangs"); }
 
 TEST(Devices, ADegradedServerLeavesInTime) {
   ServerProcess server(WithFault("devices:2,sticky:50@1", {"--threads=2", "--degraded-limit=1500ms"}));

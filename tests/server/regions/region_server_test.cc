@@ -165,6 +165,27 @@ TEST_F(RegionServerTest, DeviceMemoryIsDealtToTheDeviceWithTheFewestBytes) {
                 "allocate.device=2: there are 2 devices");
 }
 
+TEST_F(RegionServerTest, ManyDevicesTakeTurnsAndEachHasItsOwnLimit) {
+  for (const std::uint32_t count : {3u, 4u, 8u, 16u}) {
+    options_.devices = count;
+    Start();
+    const auto client = Connect();
+    std::vector<int> given(count);
+    for (std::uint32_t i = 0; i < 2 * count; ++i) {
+      const auto answer = client->Allocate(1, v1::REGION_MEMORY_DEVICE);
+      ASSERT_TRUE(Succeeded(answer)) << answer->reply.DebugString();
+      ++given[answer->reply.region().device()];
+      close(answer->descriptor);
+    }
+    EXPECT_THAT(given, ::testing::Each(2)) << count;
+    ExpectRefused(client->Allocate(1, v1::REGION_MEMORY_DEVICE, count - 1), absl::StatusCode::kResourceExhausted,
+                  "bytes=2097152: this connection has 4194304 of the 4194304");
+    ExpectRefused(client->Allocate(1, v1::REGION_MEMORY_DEVICE, count), absl::StatusCode::kInvalidArgument,
+                  "there are " + std::to_string(count) + " devices");
+    server_.reset();
+  }
+}
+
 TEST_F(RegionServerTest, RefusalsNameFieldValueAndLimit) {
   options_.device = {};
   Start();
