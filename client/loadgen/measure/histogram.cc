@@ -18,6 +18,26 @@ void Histogram::Merge(const Histogram& other) {
   }
 }
 
+std::vector<HistogramBucket> Histogram::Buckets() const {
+  std::vector<HistogramBucket> buckets;
+  for (std::size_t i = 0; i < kBuckets; ++i) {
+    const std::uint64_t count = counts_[i].load(std::memory_order_relaxed);
+    if (count != 0) buckets.push_back({ValueOf(i), count});
+  }
+  return buckets;
+}
+
+void Histogram::Merge(const std::vector<HistogramBucket>& buckets, std::uint64_t min, std::uint64_t max, double mean) {
+  std::uint64_t count = 0;
+  for (const HistogramBucket& bucket : buckets) {
+    Add(counts_[IndexOf(bucket.ns)], bucket.n);
+    count += bucket.n;
+  }
+  Add(sum_, static_cast<std::uint64_t>(std::llround(mean * static_cast<double>(count))));
+  if (max > Max()) max_.store(max, std::memory_order_relaxed);
+  if (~min > inverted_min_.load(std::memory_order_relaxed)) inverted_min_.store(~min, std::memory_order_relaxed);
+}
+
 std::uint64_t Histogram::Count() const {
   std::uint64_t total = 0;
   for (const auto& count : counts_) total += count.load(std::memory_order_relaxed);

@@ -4,8 +4,14 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace softmax::client {
+
+struct HistogramBucket {
+  std::uint64_t ns = 0;  // its middle
+  std::uint64_t n = 0;   // durations in it
+};
 
 // Counts of durations in nanoseconds, in buckets whose width is at most 2^-10 of their value: a
 // percentile read back is within 0.1 % of a recorded one (exact below 2048 ns). Covers up to 2^40
@@ -30,6 +36,12 @@ class Histogram {
 
   // Adds what `other` holds. The caller is the one recording thread.
   void Merge(const Histogram& other);
+
+  // Those that are not empty, by their value.
+  std::vector<HistogramBucket> Buckets() const;
+  // Adds what another histogram had of which this is known; its buckets are not empty. The caller is the one recording
+  // thread.
+  void Merge(const std::vector<HistogramBucket>& buckets, std::uint64_t min, std::uint64_t max, double mean);
 
   std::uint64_t Count() const;
   std::uint64_t Max() const { return max_.load(std::memory_order_relaxed); }

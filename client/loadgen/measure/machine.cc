@@ -1,5 +1,6 @@
 #include "client/loadgen/measure/machine.h"
 
+#include <sys/timex.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -56,6 +57,13 @@ MachineName ThisMachine() {
   machine.system = std::string(names.sysname) + " " + names.release;
   machine.processor = ProcessorName(names.machine);
   return machine;
+}
+
+std::optional<double> ClockErrorMs() {
+  timex clock{};  // asks and sets nothing
+  const int state = adjtimex(&clock);
+  if (state < 0 || state == TIME_ERROR || (clock.status & STA_UNSYNC) != 0) return std::nullopt;
+  return static_cast<double>(clock.maxerror) / 1e3;
 }
 
 double CpuSecondsOf(const std::vector<int>& pids) {

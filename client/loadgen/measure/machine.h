@@ -15,6 +15,10 @@ struct MachineName {
 };
 MachineName ThisMachine();
 
+// How far this machine's clock is from the true time at most, as its kernel reckons, in milliseconds; nothing: no time
+// server sets it.
+std::optional<double> ClockErrorMs();
+
 // User and system time of these processes in seconds, from /proc; one that is not there counts as 0.
 double CpuSecondsOf(const std::vector<int>& pids);
 

@@ -73,7 +73,7 @@ void AddAddresses(const Board& board, RunResult* result) {
 // Rates and shares, from the counts of all classes.
 void AddRates(const ClassTotals& all, RunResult* result) {
   const bool open = result->load.loop == Loop::kOpen;
-  const std::uint64_t due = open ? result->sent + result->dropped() : result->latency.count + Sum(result->errors);
+  const std::uint64_t due = result->due();
   const bool has_slo = result->load.slo.limit.count() > 0;
   if (has_slo) result->within_slo = due == 0 ? 1 : static_cast<double>(all.within_slo) / static_cast<double>(due);
   if (result->seconds <= 0) return;
@@ -87,6 +87,7 @@ void AddRates(const ClassTotals& all, RunResult* result) {
 
 LatencyFigures FiguresOf(const Histogram& histogram) {
   LatencyFigures figures;
+  figures.histogram = histogram.Buckets();
   figures.count = histogram.Count();
   if (figures.count == 0) return figures;
   figures.mean_us = histogram.Mean() / 1e3;
@@ -98,6 +99,12 @@ LatencyFigures FiguresOf(const Histogram& histogram) {
     figures.at_us[i] = static_cast<double>(histogram.Quantile(kPercentiles[i] / 100)) / 1e3;
   }
   return figures;
+}
+
+void AddFigures(const LatencyFigures& figures, Histogram* to) {
+  if (figures.count == 0) return;
+  const auto ns = [](double us) { return static_cast<std::uint64_t>(std::llround(us * 1e3)); };
+  to->Merge(figures.histogram, ns(figures.min_us), ns(figures.max_us), figures.mean_us * 1e3);
 }
 
 std::string FigureText(double value, int digits) {
@@ -119,6 +126,8 @@ std::uint64_t RunResult::attempts() const {
 void ReadBoard(const LoadOptions& options, const Workload& workload, const Board& board, RunResult* out) {
   RunResult& result = *out;
   result.load = options;
+  result.part = options.part;
+  result.parts = options.parts;
   result.connections = options.TotalConnections();
   result.in_flight = options.loop == Loop::kOpen ? options.max_in_flight : options.in_flight;
   const Control& control = board.control();
@@ -147,6 +156,7 @@ void ReadBoard(const LoadOptions& options, const Workload& workload, const Board
     all_totals.within_slo += totals.within_slo;
   }
   result.latency = result.service = FiguresOf(*all);
+  result.service.histogram.clear();  // in a closed loop once is enough
   if (options.loop == Loop::kOpen) {
     const auto service = std::make_unique<Histogram>();
     const auto lag = std::make_unique<Histogram>();

@@ -8,6 +8,7 @@
 
 #include "client/loadgen/measure/board.h"
 #include "client/loadgen/measure/histogram.h"
+#include "client/loadgen/measure/machine.h"
 #include "client/loadgen/measure/timeline.h"
 #include "client/loadgen/plan/load_options.h"
 #include "client/loadgen/plan/workload.h"
@@ -28,9 +29,12 @@ struct LatencyFigures {
   double max_us = kUnknown;
   // As in kPercentiles; kUnknown where fewer than ten answers lie beyond it: that would tell of chance alone.
   Percentiles at_us = {kUnknown, kUnknown, kUnknown, kUnknown, kUnknown};
+  std::vector<HistogramBucket> histogram;  // all of it, so that figures of several generators add up
 };
 
 LatencyFigures FiguresOf(const Histogram& histogram);
+// Adds the histogram that such figures are of.
+void AddFigures(const LatencyFigures& figures, Histogram* to);
 
 // "12.3"; "-" of what is kUnknown.
 std::string FigureText(double value, int digits = 1);
@@ -71,6 +75,8 @@ struct JsonText {
   std::string text;
 };
 
+struct GeneratorPart;
+
 // What a run came to. Rates are per second of the measured window. The document has it by report/result_fields.h.
 struct RunResult {
   std::string name;
@@ -79,6 +85,10 @@ struct RunResult {
   int in_flight = 0;    // open loop: at most, on all connections; closed loop: on each
   double seconds = 0;   // length of the measured window
   double warmup_seconds = 0;
+  int part = 0;  // as in LoadOptions
+  int parts = 1;
+  double began_s = kUnknown;     // the window, in seconds since 1970
+  double clock_ms = kUnknown;    // how far its clock may be from the true time; kUnknown: no time server sets it
   bool warmup_stable = true;     // false: --stable was asked for and not reached
   double offered_per_s = 0;      // open loop: what was due; closed loop: what was achieved
   double achieved_per_s = 0;     // good answers that came within the window
@@ -113,10 +123,21 @@ struct RunResult {
   bool complete = true;  // false: a sending process ended badly, and figures are missing
   std::vector<std::string> verdicts;
   std::vector<TimelinePoint> timeline;
+  std::vector<GeneratorPart> generators;  // of a merged run
 
   std::uint64_t attempts() const;
+  // The requests that were to be answered.
+  std::uint64_t due() const { return load.loop == Loop::kOpen ? sent + dropped() : latency.count + Sum(errors); }
   std::uint64_t retries() const { return Sum(retried); }
   std::uint64_t dropped() const { return dropped_full + dropped_behind; }
+};
+
+// One of the generators of a merged run.
+struct GeneratorPart {
+  std::string file;
+  std::string lacks;  // why there is no run of it; empty: there is
+  MachineName machine;
+  RunResult run;
 };
 
 // Adds everything that stands on the board; the rest is the caller's.

@@ -42,7 +42,7 @@ std::string GeneratorLimit(const RunResult& r) {
 
 bool Varies(const RunResult& r) {
   return r.load.loop == Loop::kOpen &&
-         (r.load.arrivals.trace || r.load.arrivals.segments.size() > 1 ||
+         (r.load.arrivals.trace || r.load.arrivals.segments.size() != 1 ||
           r.load.arrivals.segments.front().from_per_s != r.load.arrivals.segments.front().to_per_s);
 }
 
@@ -65,7 +65,7 @@ void JudgeLoad(const RunResult& r, std::vector<std::string>* verdicts) {
     verdicts->push_back(absl::StrFormat("Of %.1f requests/s that were due, %.1f/s were answered in the window.",
                                         r.offered_per_s, r.achieved_per_s));
   }
-  if (r.machine_busy > kFullMachine) {
+  if (MachineWasFull(r)) {
     verdicts->push_back(absl::StrFormat(
         "This machine was %.0f %% busy: what else runs on it, the server perhaps, competed with the generator.",
         r.machine_busy * 100));
@@ -74,9 +74,12 @@ void JudgeLoad(const RunResult& r, std::vector<std::string>* verdicts) {
 
 }  // namespace
 
+bool MachineWasFull(const RunResult& result) { return result.machine_busy > kFullMachine; }
+
 void Judge(RunResult* result) {
   RunResult& r = *result;
-  r.generator.why = r.seconds > 0 ? GeneratorLimit(r) : "";
+  // Of several generators each has been judged.
+  if (r.generators.empty()) r.generator.why = r.seconds > 0 ? GeneratorLimit(r) : "";
   JudgeLoad(r, &r.verdicts);
   if (r.latency.count == 0 && !r.interrupted) {
     r.verdicts.push_back(absl::StrFormat(
@@ -109,7 +112,8 @@ void Judge(RunResult* result) {
   if (!r.server_unknown.empty()) r.verdicts.push_back("Without the server's own figures: " + r.server_unknown + ".");
   if (r.wrong > 0) r.verdicts.push_back(absl::StrFormat("%d answers were WRONG.", r.wrong));
   if (r.interrupted) r.verdicts.push_back("Interrupted: the window is shorter than it was to be.");
-  if (!r.complete) r.verdicts.push_back("A sending process ended badly: the figures are incomplete.");
+  if (!r.complete && r.generators.empty())
+    r.verdicts.push_back("A sending process ended badly: the figures are incomplete.");
 }
 
 bool KeepsSlo(const RunResult& result) {

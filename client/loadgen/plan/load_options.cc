@@ -25,13 +25,17 @@ bool ParsePositive(absl::string_view text, double* value) {
   return absl::SimpleAtod(text, value) && std::isfinite(*value) && *value > 0;
 }
 
-std::string JoinCommand(int argc, char** argv) {
+}  // namespace
+
+double ClockSeconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+std::string CommandText(int argc, char** argv) {
   std::string command = "softmax-loadgen";
   for (int i = 1; i < argc; ++i) command += " " + ShellQuoted(argv[i]);
   return command;
 }
-
-}  // namespace
 
 std::string ShellQuoted(const std::string& word) {
   const auto is_plain = [](unsigned char c) {
@@ -114,7 +118,7 @@ std::string AddressesText(const LoadOptions& load) {
 
 std::optional<Plan> ParseCommandLine(int argc, char** argv, int* exit_code) {
   RawOptions raw;
-  raw.plan.command = JoinCommand(argc, argv);
+  raw.plan.command = CommandText(argc, argv);
   const std::optional<GivenFlags> given = ParseFlags(argc, argv, raw, exit_code);
   if (!given) return std::nullopt;
   const std::string problem = CheckTogether(*given, raw);

@@ -78,6 +78,11 @@ struct LoadOptions {
   Checking checking = Checking::kSample;
   double verify_fraction = 0.01;
   std::uint64_t seed = 1;
+  // Of one measurement by several generators: this one has every parts-th arrival of an open loop, from number `part`
+  // on, and a closed loop of its own.
+  int part = 0;
+  int parts = 1;
+  double start_at_s = 0;  // the warm-up begins then, in seconds since 1970; 0: as soon as the connections are there
   std::vector<int> server_pids;
   std::vector<std::string> server_metrics;  // host:port or URLs of the servers' /metrics; empty: not asked
 
@@ -117,6 +122,12 @@ int DefaultProcesses(Loop loop, unsigned cores);
 
 // A word of a command as a shell has to be given it.
 std::string ShellQuoted(const std::string& word);
+
+// By this machine's clock, since 1970.
+double ClockSeconds();
+
+// How the program was called, fit to be pasted into a shell.
+std::string CommandText(int argc, char** argv);
 
 // "a:1,b:2".
 std::string AddressesText(const LoadOptions& load);

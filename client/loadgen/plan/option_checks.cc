@@ -127,6 +127,21 @@ std::string CheckPlan(const GivenFlags& given, RawOptions& raw) {
   return "";
 }
 
+// Generators that share a measurement know nothing of one another but the time at which it begins.
+std::string CheckParts(const GivenFlags& given, RawOptions& raw) {
+  constexpr int kMostSecondsAhead = 86400;
+  const Plan& plan = raw.plan;
+  if (plan.load.parts > 1 && plan.search) return "--part cannot be given with --search: each would find its own rate";
+  if (given.at("--start-at") == 0) return "";
+  for (const char* flag : {"--search", "--sweep", "--repeats", "--stable"}) {
+    if (given.at(flag) != 0) return absl::StrCat("--start-at, the time of one window, cannot be given with ", flag);
+  }
+  const double ahead_s = plan.load.start_at_s - ClockSeconds();
+  if (ahead_s > 0 && ahead_s <= kMostSecondsAhead) return "";
+  return absl::StrCat("--start-at is ", std::abs(ahead_s), " s ", ahead_s > 0 ? "ahead" : "ago",
+                      " by this machine's clock, and must be ahead by up to ", kMostSecondsAhead, " s");
+}
+
 void ChooseSenders(const GivenFlags& given, bool open, LoadOptions& load) {
   if (given.at("--processes") == 0) {
     load.processes = DefaultProcesses(open ? Loop::kOpen : Loop::kClosed, std::thread::hardware_concurrency());
@@ -173,7 +188,6 @@ std::string CheckCounts(const GivenFlags& given, RawOptions& raw) {
   return "";
 }
 
-// Found out now and not after the run.
 std::string CheckFile(const char* flag, const std::string& path) {
   if (path.empty()) return "";
   const absl::Status writable = CheckWritable(path);
@@ -186,6 +200,12 @@ std::string CheckReports(const GivenFlags& /*given*/, RawOptions& raw) {
     const auto location = ParseHttpLocation(address, "/metrics");
     if (!location.ok()) return absl::StrCat("--server-metrics ", location.status().message());
   }
+  return CheckOutputs(plan);
+}
+
+}  // namespace
+
+std::string CheckOutputs(const Plan& plan) {
   std::string problem = CheckFile("--json", plan.json_path);
   if (problem.empty()) problem = CheckFile("--csv", plan.csv_path);
   if (problem.empty()) problem = CheckFile("--html", plan.html_path);
@@ -194,12 +214,11 @@ std::string CheckReports(const GivenFlags& /*given*/, RawOptions& raw) {
   return problem;
 }
 
-}  // namespace
-
 std::string CheckTogether(const GivenFlags& given, RawOptions& raw) {
   LoadOptions& load = raw.plan.load;
   load.max_warmup = std::max(load.max_warmup, load.warmup);
-  for (const auto check : {CheckShapes, CheckSecurity, CheckArrivals, CheckPlan, CheckCounts, CheckReports}) {
+  for (const auto check :
+       {CheckShapes, CheckSecurity, CheckArrivals, CheckPlan, CheckParts, CheckCounts, CheckReports}) {
     std::string problem = check(given, raw);
     if (!problem.empty()) return problem;
   }

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <sstream>
 
 #include "client/base/command_line.h"
@@ -45,6 +46,14 @@ void TakeAddresses(const std::vector<std::string>& texts, std::vector<Address>& 
       }
       addresses.push_back(address);
     }
+  }
+}
+
+void TakePart(const std::string& text, LoadOptions& load) {
+  char more = 0;
+  if (std::sscanf(text.c_str(), "%d/%d%c", &load.part, &load.parts, &more) != 2 || load.part < 0 ||
+      load.part >= load.parts || load.parts > 10000) {
+    throw CLI::ValidationError("--part " + text + ": expected INDEX/COUNT from 0/1 to 9999/10000");
   }
 }
 
@@ -182,6 +191,12 @@ void AddRunFlags(CLI::App& app, RawOptions& raw) {
   AddSeconds(app, "--duration", load.duration, 0.01, 1e6,
              "how long is measured: 500ms, 10s, 2m; a bare number is in seconds");
   AddSeconds(app, "--warmup", load.warmup, 0, 1e6, "load before that");
+  app.add_option_function<std::string>(
+         "--part", [&load](const std::string& text) { TakePart(text, load); },
+         "INDEX/COUNT: one of several generators that have the same flags, 0/4 to 3/4; each sends its part of the "
+         "rate")
+      ->default_str("0/1");
+  app.add_option("--start-at", load.start_at_s, "when the warm-up begins, in seconds since 1970; at once if unset");
   app.add_option_function<double>(
          "--stable", [&load](double percent) { load.stable_within = percent / 100; },
          "warm up until rate and median of the last three windows of 0.5 s differ by at most this many percent; 0: "
@@ -222,10 +237,8 @@ void AddRunFlags(CLI::App& app, RawOptions& raw) {
 void AddReportFlags(CLI::App& app, RawOptions& raw) {
   app.option_defaults()->group("Report");
   app.add_flag("--allow-errors", raw.plan.allow_errors, "exit 0 in spite of failed calls (not of wrong answers)");
-  app.add_option("--json", raw.plan.json_path, "write the figures as JSON; - is standard output")->type_name("FILE");
+  AddOutputFlags(app, raw.plan);
   app.add_option("--csv", raw.plan.csv_path, "append the figures to a CSV file; - is standard output")
-      ->type_name("FILE");
-  app.add_option("--html", raw.plan.html_path, "write a report for a browser, one file that needs no network")
       ->type_name("FILE");
   app.add_option(
          "--server-metrics", raw.plan.load.server_metrics,
@@ -277,6 +290,12 @@ GivenFlags Given(const CLI::App& app) {
 }
 
 }  // namespace
+
+void AddOutputFlags(CLI::App& app, Plan& plan) {
+  app.add_option("--json", plan.json_path, "write the figures as JSON; - is standard output")->type_name("FILE");
+  app.add_option("--html", plan.html_path, "write a report for a browser, one file that needs no network")
+      ->type_name("FILE");
+}
 
 std::optional<GivenFlags> ParseFlags(int argc, char** argv, RawOptions& raw, int* exit_code) {
   CLI::App app(

@@ -8,6 +8,10 @@
 
 #include "client/loadgen/plan/load_options.h"
 
+namespace CLI {
+class App;
+}  // namespace CLI
+
 // Internal to reading the command line.
 namespace softmax::client {
 
@@ -26,5 +30,8 @@ using GivenFlags = std::map<std::string, std::size_t>;
 // Reads the command line, each flag for itself. Nothing: the program is to end with `*exit_code`, and what there is to
 // say was said. CLI11, which takes long to compile, is included behind this alone.
 std::optional<GivenFlags> ParseFlags(int argc, char** argv, RawOptions& raw, int* exit_code);
+
+// --json and --html.
+void AddOutputFlags(CLI::App& app, Plan& plan);
 
 }  // namespace softmax::client

@@ -23,9 +23,9 @@ bool Arrived(const absl::Status& written) {
   return written.ok();
 }
 
-bool WriteHtml(const Plan& plan, const Outcome& outcome) {
-  const auto page = HtmlReport(ReportJson(plan, outcome));
-  if (page.ok()) return Arrived(WriteFile(plan.html_path, *page));
+bool WriteHtml(const std::string& path, const std::string& json) {
+  const auto page = HtmlReport(json);
+  if (page.ok()) return Arrived(WriteFile(path, *page));
   Say(absl::StrCat("no HTML report: ", page.status().message()));
   return false;
 }
@@ -33,18 +33,22 @@ bool WriteHtml(const Plan& plan, const Outcome& outcome) {
 }  // namespace
 
 bool WriteReports(const Plan& plan, const Outcome& outcome) {
-  bool good = true;
-  // Where the figures go to standard output for a program, the table makes room for them.
-  const bool taken = plan.json_path == "-" || plan.csv_path == "-" || plan.html_path == "-";
-  std::fputs(ReportTable(plan, outcome).c_str(), taken ? stderr : stdout);
-  good = OutputArrived("softmax-loadgen");
-  if (!plan.json_path.empty()) good = Arrived(WriteFile(plan.json_path, ReportJson(plan, outcome))) && good;
+  bool good = WriteReports(plan, ReportTable(plan, outcome), ReportJson(plan, outcome));
   if (!plan.csv_path.empty()) {
     struct stat info {};
     const bool fresh = plan.csv_path == "-" || stat(plan.csv_path.c_str(), &info) != 0 || info.st_size == 0;
     good = Arrived(AppendToFile(plan.csv_path, ReportCsv(outcome, fresh))) && good;
   }
-  if (!plan.html_path.empty()) good = WriteHtml(plan, outcome) && good;
+  return good;
+}
+
+bool WriteReports(const Plan& plan, const std::string& table, const std::string& json) {
+  // Where the figures go to standard output for a program, the table makes room for them.
+  const bool taken = plan.json_path == "-" || plan.csv_path == "-" || plan.html_path == "-";
+  std::fputs(table.c_str(), taken ? stderr : stdout);
+  bool good = OutputArrived("softmax-loadgen");
+  if (!plan.json_path.empty()) good = Arrived(WriteFile(plan.json_path, json)) && good;
+  if (!plan.html_path.empty()) good = WriteHtml(plan.html_path, json) && good;
   return good;
 }
 

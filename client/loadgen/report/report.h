@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "client/loadgen/experiment.h"
@@ -11,6 +12,8 @@ namespace softmax::client {
 
 // Prints the table and writes the files that the plan names. False: one could not be written, and that was said.
 bool WriteReports(const Plan& plan, const Outcome& outcome);
+// The same of another table and JSON document than the plan's.
+bool WriteReports(const Plan& plan, const std::string& table, const std::string& json);
 
 // The runs of the same name, next to one another: [first, last).
 struct RunGroup {

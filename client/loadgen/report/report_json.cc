@@ -71,6 +71,7 @@ Json Settings(const Plan& plan) {
   settings["warmup"] = DurationText(load.warmup);
   settings["repeats"] = std::to_string(plan.repeats);
   settings["seed"] = std::to_string(load.seed);
+  if (load.parts > 1) settings["part"] = absl::StrCat(load.part, "/", load.parts);
   if (load.slo.limit.count() > 0) settings["slo"] = ServiceLevelText(load.slo);
   return settings;
 }
@@ -237,24 +238,44 @@ Json SummaryOf(const Outcome& outcome) {
   return summary;
 }
 
-}  // namespace
-
-std::string ReportJson(const Plan& plan, const Outcome& outcome) {
+std::string DocumentText(const std::string& command, const MachineName& machine, const Json& settings,
+                         const Outcome& outcome, const Json& search) {
   Json document;
   document["schema"] = 1;
-  document["tool"] = {
-      {"version", Version()}, {"commit", Commit()}, {"grpc", grpc::Version()}, {"command", plan.command}};
-  document["machine"] = Write(ThisMachine());
+  document["tool"] = {{"version", Version()}, {"commit", Commit()}, {"grpc", grpc::Version()}, {"command", command}};
+  document["machine"] = Write(machine);
   document["date"] = absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::Now(), absl::UTCTimeZone());
-  document["settings"] = Settings(plan);
+  document["settings"] = settings;
   document["runs"] = Write(outcome.runs);
   document["summary"] = SummaryOf(outcome);
-  document["search"] = outcome.search ? Search(plan, *outcome.search) : Json(nullptr);
+  document["search"] = search;
   // Texts of the server may hold any bytes.
   return document.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-absl::StatusOr<Outcome> ReadReport(std::string_view json) {
+Texts TextsOf(const Json& object) {
+  Texts texts;
+  if (!object.is_object()) return texts;
+  for (const auto& [name, value] : object.items()) {
+    texts.emplace_back(name, value.is_string() ? value.get<std::string>() : value.dump());
+  }
+  return texts;
+}
+
+}  // namespace
+
+std::string ReportJson(const Plan& plan, const Outcome& outcome) {
+  return DocumentText(plan.command, ThisMachine(), Settings(plan), outcome,
+                      outcome.search ? Search(plan, *outcome.search) : Json(nullptr));
+}
+
+std::string ReportJson(const ReportHead& head, const std::string& command, const Outcome& outcome) {
+  Json settings = Json::object();
+  for (const auto& [name, value] : head.settings) settings[name] = value;
+  return DocumentText(command, head.machine, settings, outcome, Json(nullptr));
+}
+
+absl::StatusOr<Outcome> ReadReport(std::string_view json, ReportHead* head) {
   const Json document = Json::parse(json, nullptr, /*allow_exceptions=*/false);
   if (!document.is_object() || document.value("schema", Json()) != 1) {
     return absl::InvalidArgumentError("is no report of softmax-loadgen (JSON with \"schema\": 1)");
@@ -263,6 +284,11 @@ absl::StatusOr<Outcome> ReadReport(std::string_view json) {
   Reader reader;
   reader.Take("runs", document.value("runs", Json()), &outcome.runs);
   reader.Take("search", document.value("search", Json()), &outcome.search);
+  if (head != nullptr) {
+    head->tool = TextsOf(document.value("tool", Json()));
+    head->settings = TextsOf(document.value("settings", Json()));
+    reader.Take("machine", document.value("machine", Json()), &head->machine);
+  }
   if (!reader.problem().empty()) return absl::InvalidArgumentError(reader.problem());
   return outcome;
 }

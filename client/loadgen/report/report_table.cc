@@ -147,11 +147,33 @@ std::string ServerText(const RunResult& run) {
       number("/stages/execution/p99_us"), number("/batches/requests/mean"));
 }
 
+// Each machine that sent a merged run.
+std::string GeneratorsText(const RunResult& run) {
+  std::string text =
+      absl::StrFormat("%s  %d generators  %.2f s%s\n%-28s %6s %13s %6s %12s %10s %8s %8s %10s %10s\n", run.name,
+                      run.generators.size(), run.seconds, run.interrupted ? "  (interrupted)" : "", "generator", "part",
+                      "cores", "busy %", "requests/s", "p99 us", "dropped", "late", "began ms", "clock +- ms");
+  for (const GeneratorPart& of : run.generators) {
+    const std::string name = absl::StrCat(of.file, " ", of.machine.host);
+    if (!of.lacks.empty()) {
+      absl::StrAppendFormat(&text, "%-28s %s\n", name, of.lacks);
+      continue;
+    }
+    const std::string cores = absl::StrFormat("%.2f of %d", of.run.generator.cpu_cores, of.machine.cores);
+    absl::StrAppendFormat(&text, "%-28s %6s %13s %6s %12s %10s %8d %8d %10s %10s%s\n", name,
+                          absl::StrCat(of.run.part, "/", of.run.parts), cores, FigureText(of.run.machine_busy * 100, 0),
+                          RateText(of.run.achieved_per_s), FigureText(of.run.latency.at_us[2]), of.run.dropped(),
+                          of.run.late, FigureText((of.run.began_s - run.began_s) * 1e3), FigureText(of.run.clock_ms),
+                          of.run.generator.limited() ? "  generator limited" : "");
+  }
+  return text;
+}
+
 std::string OneRun(const RunResult& run) {
   const int width = NameWidth(run);
-  std::string text =
-      HeadText(run) + absl::StrFormat("%-*s %12s %12s %9s %10s %10s %10s %10s %10s\n", width, "shape", "requests",
-                                      "requests/s", "GB/s", "p50 us", "p90 us", "p99 us", "p99.9 us", "max us");
+  std::string text = (run.generators.empty() ? HeadText(run) : GeneratorsText(run)) +
+                     absl::StrFormat("%-*s %12s %12s %9s %10s %10s %10s %10s %10s\n", width, "shape", "requests",
+                                     "requests/s", "GB/s", "p50 us", "p90 us", "p99 us", "p99.9 us", "max us");
   for (const ClassFigures& of : run.classes) text += Row(width, of);
   if (run.classes.size() > 1) text += Row(width, {"total", run.achieved_per_s, run.gigabytes_per_s, run.latency});
   if (run.load.loop == Loop::kOpen) {
@@ -216,8 +238,8 @@ std::string SearchText(const Plan& plan, const SearchResult& search) {
 std::string ReportTable(const Plan& plan, const Outcome& outcome) {
   if (outcome.runs.empty()) return "";
   std::string text;
-  if (outcome.runs.size() == 1) {
-    text = OneRun(outcome.runs[0]);
+  if (outcome.runs.size() == 1 || !outcome.runs[0].generators.empty()) {
+    for (const RunResult& run : outcome.runs) text += OneRun(run);
   } else {
     const LoadOptions& load = plan.load;
     text = absl::StrFormat("%s%s  %s %s  %s  %d runs of %s\n", AddressesText(load), TlsText(load), TypesText(load.mix),

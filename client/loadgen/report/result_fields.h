@@ -32,10 +32,14 @@ inline auto FieldsOf(const MachineName&) {
                     Field{"cores", &MachineName::cores}, Field{"system", &MachineName::system}};
 }
 
+inline auto FieldsOf(const HistogramBucket&) {
+  return std::tuple{Field{"ns", &HistogramBucket::ns}, Field{"n", &HistogramBucket::n}};
+}
+
 inline auto FieldsOf(const LatencyFigures&) {
-  return std::tuple{Field{"count", &LatencyFigures::count}, Field{"mean_us", &LatencyFigures::mean_us},
-                    Field{"min_us", &LatencyFigures::min_us}, Field{"max_us", &LatencyFigures::max_us},
-                    Field{"percentiles", &LatencyFigures::at_us}};
+  return std::tuple{Field{"count", &LatencyFigures::count},       Field{"mean_us", &LatencyFigures::mean_us},
+                    Field{"min_us", &LatencyFigures::min_us},     Field{"max_us", &LatencyFigures::max_us},
+                    Field{"percentiles", &LatencyFigures::at_us}, Field{"histogram", &LatencyFigures::histogram}};
 }
 
 inline auto FieldsOf(const ClassFigures&) {
@@ -58,6 +62,11 @@ inline auto FieldsOf(const GeneratorFigures&) {
   return std::tuple{Field{"cpu_cores", &GeneratorFigures::cpu_cores},
                     Field{"busiest_thread", &GeneratorFigures::busiest_thread},
                     Field{"limited", &GeneratorFigures::limited}, Field{"why", &GeneratorFigures::why}};
+}
+
+inline auto FieldsOf(const GeneratorPart&) {
+  return std::tuple{Field{"file", &GeneratorPart::file}, Field{"lacks", &GeneratorPart::lacks},
+                    Field{"machine", &GeneratorPart::machine}, Field{"run", &GeneratorPart::run}};
 }
 
 inline auto FieldsOf(const SearchStep&) {
@@ -83,6 +92,10 @@ inline auto FieldsOf(const RunResult&) {
                     Field{"gb_per_s", &RunResult::gigabytes_per_s},
                     Field{"duration_s", &RunResult::seconds},
                     Field{"warmup_s", &RunResult::warmup_seconds},
+                    Field{"part", &RunResult::part},
+                    Field{"parts", &RunResult::parts},
+                    Field{"began_s", &RunResult::began_s},
+                    Field{"clock_ms", &RunResult::clock_ms},
                     Field{"slo_us", [](auto& run) -> decltype(auto) { return (run.load.slo.limit); }},
                     Field{"within_slo", &RunResult::within_slo},
                     Field{"latency", &RunResult::latency},
@@ -114,7 +127,8 @@ inline auto FieldsOf(const RunResult&) {
                     Field{"servers", &RunResult::servers},
                     Field{"interrupted", &RunResult::interrupted},
                     Field{"complete", &RunResult::complete},
-                    Field{"verdicts", &RunResult::verdicts}};
+                    Field{"verdicts", &RunResult::verdicts},
+                    Field{"generators", &RunResult::generators}};
 }
 
 }  // namespace softmax::client

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <optional>
 #include <thread>
@@ -26,6 +27,8 @@ namespace {
 constexpr std::int64_t kStableWindowNs = 500000000;
 // A window that begins is announced so long before, so that every sender has seen it in time.
 constexpr std::int64_t kAnnounceNs = 100000000;
+// Processes that wait for their start look that often at least.
+constexpr double kAnnounceStartS = 0.02;
 constexpr std::int64_t kMinStretchNs = 100000000;
 constexpr std::int64_t kStretches = 60;
 constexpr std::chrono::milliseconds kMetricsTimeout(500);
@@ -59,6 +62,20 @@ RunEnd WaitForConnections(const LoadOptions& options, const Board& board, Sender
     }
     Pause();
   }
+}
+
+// Waits for --start-at. kFailed: that was said.
+RunEnd WaitForStart(const LoadOptions& options) {
+  const auto past_s = [&] { return ClockSeconds() - options.start_at_s; };
+  while (past_s() < -kAnnounceStartS) {
+    if (Interrupted()) return RunEnd::kStopped;
+    Pause();
+  }
+  const double late_s = past_s() - static_cast<double>(options.warmup.count()) / 1e9;
+  if (options.start_at_s == 0 || late_s <= 0) return RunEnd::kMeasured;
+  Say(absl::StrCat("--start-at: the connections were there ", late_s,
+                   " s after the window had begun; give it a later time, or a longer --warmup"));
+  return RunEnd::kFailed;
 }
 
 // What is read at both ends of the window: CPU times, and what the server says of itself.
@@ -153,7 +170,9 @@ class Director {
 
  private:
   void Go() {
-    const std::int64_t now = NowNs();
+    std::int64_t now = NowNs();
+    // Also where that is past: the schedule is the same on all machines, and what is sent late counts as late.
+    if (options_.start_at_s > 0) now += std::llround((options_.start_at_s - ClockSeconds()) * 1e9);
     const std::int64_t start = options_.stable_within > 0 ? kNever : now + options_.warmup.count();
     control_.end_ns.store(start == kNever ? kNever : start + options_.duration.count());
     control_.start_ns.store(start);
@@ -183,6 +202,8 @@ class Director {
     const std::int64_t stretch = std::max(kMinStretchNs, options_.duration.count() / kStretches);
     if (!began_) {
       began_ = true;
+      result->began_s = ClockSeconds() - seconds(now);
+      result->clock_ms = ClockErrorMs().value_or(kUnknown);
       ends_.Begin();
       reader_.Read(0);
       next_stretch_ns_ = start + stretch;
@@ -231,6 +252,8 @@ RunEnd RunOnce(const std::string& name, const LoadOptions& options, const Worklo
   }
   const RunEnd connected = WaitForConnections(options, *board, processes);
   if (connected != RunEnd::kMeasured) return connected;
+  const RunEnd due = WaitForStart(options);
+  if (due != RunEnd::kMeasured) return due;
   *result = RunResult();
   result->name = name;
   Director(name, options, *board, processes).Run(result);

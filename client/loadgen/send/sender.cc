@@ -51,7 +51,11 @@ std::vector<SenderPlace> SenderPlaces(const LoadOptions& options) {
     const int connections = (options.connections - p + options.processes - 1) / options.processes;
     for (int t = 0; t < std::min(options.threads, connections); ++t) places.push_back({p, t, places.size(), 1});
   }
-  for (SenderPlace& place : places) place.count = places.size();
+  const auto parts = static_cast<std::uint64_t>(options.parts);
+  for (SenderPlace& place : places) {
+    place.index = static_cast<std::uint64_t>(options.part) + parts * place.index;
+    place.count = parts * places.size();
+  }
   return places;
 }
 
@@ -67,7 +71,7 @@ SenderThread::SenderThread(const LoadOptions& options, const Workload& workload,
       retry_options_{.max_attempts = options.attempts},
       authorization_(options.security.token.empty() ? "" : "Bearer " + options.security.token),
       open_(options.loop == Loop::kOpen),
-      random_(options.seed + static_cast<std::uint64_t>(place.process * 1000 + place.thread)) {
+      random_(options.seed + static_cast<std::uint64_t>((options.part * 100 + place.process) * 1000 + place.thread)) {
   constexpr double kRange = 18446744073709551616.0;  // 2^64
   sample_below_ = options.verify_fraction >= 1 ? std::numeric_limits<std::uint64_t>::max()
                                                : static_cast<std::uint64_t>(options.verify_fraction * kRange);

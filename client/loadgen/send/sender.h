@@ -29,7 +29,7 @@ namespace softmax::client {
 struct SenderPlace {
   int process = 0;
   int thread = 0;
-  std::uint64_t index = 0;  // among those of all processes that have a connection
+  std::uint64_t index = 0;  // among those of all processes, and of all parts, that have a connection
   std::uint64_t count = 1;
 };
 

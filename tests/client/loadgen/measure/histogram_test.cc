@@ -120,5 +120,19 @@ TEST(HistogramTest, EmptyReadsAsZero) {
   EXPECT_EQ(histogram->Mean(), 0);
 }
 
+TEST(HistogramTest, IsWholeInItsBuckets) {
+  const auto one = std::make_unique<Histogram>();
+  for (std::uint64_t ns = 1; ns < (std::uint64_t{1} << 41); ns = ns * 9 / 8 + 1) one->Record(ns);
+  const auto other = std::make_unique<Histogram>();
+  other->Merge(one->Buckets(), one->Min(), one->Max(), one->Mean());
+  EXPECT_EQ(other->Count(), one->Count());
+  EXPECT_EQ(other->Min(), one->Min());
+  EXPECT_EQ(other->Max(), one->Max());
+  EXPECT_NEAR(other->Mean(), one->Mean(), one->Mean() * 1e-9);
+  for (const double quantile : {0.0, 0.1, 0.5, 0.9, 0.99, 1.0}) {
+    EXPECT_EQ(other->Quantile(quantile), one->Quantile(quantile)) << quantile;
+  }
+}
+
 }  // namespace
 }  // namespace softmax::client

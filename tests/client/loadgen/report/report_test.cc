@@ -109,6 +109,8 @@ json Everything() {
       json::array({{{"t_s", 1}, {"sent", 2}, {"answered", 3}, {"errors", 4}, {"p50_us", 5.5}, {"p99_us", 6.5}}});
   run["addresses"] = json::array({{{"address", "a:1"}, {"attempts", 2}, {"answered", 3}, {"failed", 4}}});
   for (auto& [name, value] : run.items()) change(change, value);
+  run["generators"] = json::array({{{"file", "a.json"}, {"lacks", "all"}, {"machine", document["machine"]}}});
+  run["generators"][0]["run"] = Document(OneRun(3))["runs"][0];
   run["loop"] = "closed";
   run["slo_us"] = 1500;
   run["server"] = {{"address", "b:2"}, {"rows", 9}};

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 
 namespace softmax::client {
 namespace {
@@ -32,6 +33,29 @@ constexpr double kMostNs = 4000;  // of instrumented code only the order is know
 #else
 constexpr double kMostNs = 200;
 #endif
+
+// With as many processes as each likes.
+TEST(SenderTest, PartsShareTheArrivalsOfOneGenerator) {
+  constexpr int kParts = 3;
+  LoadOptions options = AtRate(LoadOptions(), 100);
+  options.parts = kParts;
+  options.connections = 8;
+  std::map<std::uint64_t, std::int64_t> sent;
+  for (options.part = 0; options.part < kParts; ++options.part) {
+    options.processes = 1 + options.part;
+    for (const SenderPlace& place : SenderPlaces(options)) {
+      ArrivalSequence sequence(options.arrivals, place.index, place.count);
+      while (const auto arrival = sequence.Next()) {
+        EXPECT_TRUE(sent.emplace(arrival->position, arrival->offset_ns).second) << arrival->position;
+        EXPECT_EQ(arrival->position % kParts, static_cast<std::uint64_t>(options.part));
+      }
+    }
+  }
+  ArrivalSequence alone(options.arrivals, 0, 1);
+  std::size_t count = 0;
+  for (; const auto arrival = alone.Next(); ++count) EXPECT_EQ(sent.at(arrival->position), arrival->offset_ns);
+  EXPECT_EQ(sent.size(), count);
+}
 
 TEST(SenderTest, BookingACallCostsUnderTwoHundredNanoseconds) {
   EndlessRun run;
