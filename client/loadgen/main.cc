@@ -1,6 +1,7 @@
 #include <string>
 
 #include "client/base/say.h"
+#include "client/loadgen/compare/commands.h"
 #include "client/loadgen/experiment.h"
 #include "client/loadgen/plan/load_options.h"
 #include "client/loadgen/report/report.h"
@@ -32,6 +33,7 @@ std::string Shortage(const LoadOptions& load) {
 int main(int argc, char** argv) {
   softmax::ApplyProcessSettings();
   softmax::ExitWithoutMemory(kProgram);
+  if (const auto done = softmax::client::RunCommand(argc, argv)) return *done;
   softmax::RaiseDescriptorLimit();
   int exit_code = 0;
   if (const std::string problem = softmax::PollStrategyProblem(); !problem.empty()) {

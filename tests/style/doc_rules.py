@@ -42,7 +42,7 @@ TABLES = (
     ("## Flags of softmax-client", FLAG_ROW,
      re.compile(r"^client/(cli/cli_options|base/security_flags)\.cc$"), FLAG_NAME, ""),
     ("## Flags of softmax-loadgen", FLAG_ROW,
-     re.compile(r"^client/(loadgen/(.*/)?option_flags|base/security_flags)\.cc$"), FLAG_NAME, ""),
+     re.compile(r"^client/(loadgen/(.*/)?(option_flags|commands)|base/security_flags)\.cc$"), FLAG_NAME, ""),
 )
 # What a program does instead of its work; every program has the first two.
 ACTIONS = {"--help", "--version", "--config", "--print-config"}

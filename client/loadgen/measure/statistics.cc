@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <numeric>
 
 namespace softmax::client {
@@ -18,17 +19,38 @@ double StudentT(std::size_t degrees) {
   return z + (z * z * z + z) / (4 * static_cast<double>(degrees));
 }
 
+double MeanOf(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+// Of the mean of these; NaN of a single one.
+double VarianceOfMean(const std::vector<double>& values) {
+  const auto count = static_cast<double>(values.size());
+  const double mean = MeanOf(values);
+  double squares = 0;
+  for (const double value : values) squares += (value - mean) * (value - mean);
+  return squares / (count - 1) / count;
+}
+
 }  // namespace
 
 Interval MeanInterval(const std::vector<double>& values) {
-  Interval interval;
-  if (values.empty()) return interval;
-  const auto count = static_cast<double>(values.size());
-  interval.mean = std::accumulate(values.begin(), values.end(), 0.0) / count;
-  if (values.size() == 1) return interval;
-  double squares = 0;
-  for (const double value : values) squares += (value - interval.mean) * (value - interval.mean);
-  interval.half_width = StudentT(values.size() - 1) * std::sqrt(squares / (count - 1) / count);
+  if (values.empty()) return {};
+  if (values.size() == 1) return {values[0], 0};
+  return {MeanOf(values), StudentT(values.size() - 1) * std::sqrt(VarianceOfMean(values))};
+}
+
+Interval DifferenceInterval(const std::vector<double>& before, const std::vector<double>& after) {
+  Interval interval{MeanOf(after) - MeanOf(before), std::numeric_limits<double>::quiet_NaN()};
+  if (before.size() < 2 || after.size() < 2) return interval;
+  const double a = VarianceOfMean(before);
+  const double b = VarianceOfMean(after);
+  interval.half_width = 0;
+  if (!(a + b > 0)) return interval;
+  const double degrees =
+      (a + b) * (a + b) /
+      (a * a / static_cast<double>(before.size() - 1) + b * b / static_cast<double>(after.size() - 1));
+  interval.half_width = StudentT(static_cast<std::size_t>(degrees)) * std::sqrt(a + b);
   return interval;
 }
 

@@ -12,4 +12,8 @@ struct Interval {
 
 Interval MeanInterval(const std::vector<double>& values);
 
+// Of the mean of `after` less that of `before`, which may vary differently (Welch). half_width is NaN where either has
+// fewer than two values.
+Interval DifferenceInterval(const std::vector<double>& before, const std::vector<double>& after);
+
 }  // namespace softmax::client

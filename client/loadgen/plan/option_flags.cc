@@ -194,7 +194,7 @@ void AddRunFlags(CLI::App& app, RawOptions& raw) {
   app.add_option_function<std::string>(
          "--part", [&load](const std::string& text) { TakePart(text, load); },
          "INDEX/COUNT: one of several generators that have the same flags, 0/4 to 3/4; each sends its part of the "
-         "rate")
+         "rate, and softmax-loadgen merge adds them up")
       ->default_str("0/1");
   app.add_option("--start-at", load.start_at_s, "when the warm-up begins, in seconds since 1970; at once if unset");
   app.add_option_function<double>(
@@ -308,6 +308,7 @@ std::optional<GivenFlags> ParseFlags(int argc, char** argv, RawOptions& raw, int
       "Examples:\n"
       "  softmax-loadgen --shape 64x1024 --duration 10s\n"
       "  softmax-loadgen --rate 1000 --shape 1x1000 --slo 'p99<=2ms' --html report.html\n"
+      "  softmax-loadgen merge a.json b.json, softmax-loadgen compare before.json after.json: --help of each\n"
       "  softmax-loadgen --search --slo 'p99<=2ms' --json run.json\n"
       "  softmax-loadgen --sweep 'concurrency:1..64*2' --server-metrics localhost:9400");
   AddAllFlags(app, raw);

@@ -22,6 +22,8 @@ namespace softmax::client {
 //          machine_busy, interrupted, complete}]; runs of one name are repeats,
 //   summary [{name, repeats, achieved_per_s and goodput_per_s {mean, ci95}, percentiles [{p, mean_us, ci95_us}]}]
 //
+// Or a comparison, as client/loadgen/compare has it, in place of runs.
+//
 // INVALID_ARGUMENT says what is wrong: not JSON, another schema, no runs, or nested deeper than 64.
 absl::StatusOr<std::string> HtmlReport(std::string_view results_json);
 

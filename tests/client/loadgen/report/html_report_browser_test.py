@@ -345,6 +345,8 @@ class Use(Report):
 
 
 class Looks(Report):
+    PAGES = 6
+
     def shot(self, name):
         path = os.path.join(ARGUMENTS.out, f"{name}.png")
         self.browser.screenshot(path)
@@ -414,7 +416,7 @@ class Looks(Report):
         self.assertTrue(pdf.startswith(b"%PDF-"))
         with open(os.path.join(ARGUMENTS.out, "report.pdf"), "wb") as out:
             out.write(pdf)
-        self.assertLessEqual(len(re.findall(rb"/Type\s*/Page\b", pdf)), 6)
+        self.assertLessEqual(len(re.findall(rb"/Type\s*/Page\b", pdf)), self.PAGES)
 
 
 class Hostile(Report):
@@ -480,6 +482,7 @@ def main():
     parser.add_argument("--render", required=True)
     parser.add_argument("--results", required=True)
     parser.add_argument("--out", required=True)
+    parser.add_argument("--loadgen")
     ARGUMENTS, rest = parser.parse_known_args()
     if missing():
         print(f"SKIPPED: {' and '.join(missing())} not installed; the report was not looked at in a browser")

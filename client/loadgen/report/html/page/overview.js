@@ -11,7 +11,7 @@ function drawTop(results) {
   return [
     el("div", { class: "top" },
       el("div", {}, el("p", { class: "by" }, aboutRun(results)),
-        el("h1", {}, target ? `Load on ${target}` : "Load report")),
+        el("h1", {}, results.comparison ? "Before and after" : target ? `Load on ${target}` : "Load report")),
       el("div", { class: "tools" }, themeButton(), download)),
     tool.command && el("pre", { class: "command", "aria-label": "Command" }, tool.command),
   ];

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "client/loadgen/experiment.h"
+#include "client/loadgen/report/report_json.h"
+
+namespace softmax::client {
+
+// A file that --json wrote.
+struct ResultsFile {
+  std::string path;
+  std::string problem;  // why it could not be read; empty: it was, and has a run at least
+  ReportHead head;
+  Outcome outcome;
+};
+
+std::vector<ResultsFile> ReadResults(const std::vector<std::string>& paths);
+
+// The value of that name; empty: there is none.
+std::string TextOf(const Texts& texts, const std::string& name);
+
+// One thing that is not the same. Of several files on a side, all that they say.
+struct Difference {
+  std::string what;
+  std::string before;
+  std::string after;
+};
+
+// In flags, tools, machines and servers. The files could be read.
+std::vector<Difference> DifferencesOf(const std::vector<ResultsFile>& before, const std::vector<ResultsFile>& after);
+
+}  // namespace softmax::client

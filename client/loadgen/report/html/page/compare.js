@@ -1,0 +1,78 @@
+// Two sides over each other, and the machines of one measurement beside each other.
+
+const listOf = (value) => (Array.isArray(value) ? value : []).filter((one) => one && typeof one === "object");
+const change = (x) => (isNumber(x) ? `${x > 0 ? "+" : ""}${(100 * x).toFixed(2)} %` : NONE);
+const isCertain = (figure) => (isNumber(figure.low) && figure.low > 0) || (isNumber(figure.high) && figure.high < 0);
+const isWorse = (figure) => isCertain(figure) && (/\/s$/.test(figure.name) ? figure.change < 0 : figure.change > 0);
+
+function changeTable(caption, figures) {
+  const interval = (of) => (isNumber(of.low) && isNumber(of.high) ? `${change(of.low)} to ${change(of.high)}` : NONE);
+  const marked = (text) => (of) => (isWorse(of) ? el("span", { class: "bad" }, text(of))
+    : isCertain(of) ? el("b", {}, text(of)) : text(of));
+  const number = (name, text) => ({ name, text, number: true });
+  return table({ caption, className: "changes", rows: figures, columns: [
+    { name: "", head: true, text: (of) => String(of.name ?? NONE).replace(/ us$/, " µs") },
+    number("before", (of) => grouped(of.before, 1)), number("after", (of) => grouped(of.after, 1)),
+    number("change", marked((of) => change(of.change))), number("95 % interval", marked(interval)),
+  ] });
+}
+
+function drawLoadChange(load, i) {
+  const times = listOf(load.figures).map((of) => ({ ...of, x: Number(/^p([0-9.]+) us$/.exec(of.name)?.[1]) }))
+    .filter((of) => isNumber(of.x) && (isNumber(of.before) || isNumber(of.after)));
+  const line = (name, style) => (
+    { name, style, dots: true, points: times.map((of) => ({ x: of.x, y: of[name] })) });
+  const series = [line("before", "soft"), line("after", "accent")];
+  const all = series.flatMap((line) => line.points);
+  const figures = changeTable("Figures", listOf(load.figures));
+  const classes = listOf(load.classes).map((of) => changeTable(of.name ?? NONE, listOf(of.figures)));
+  if (!all.length) return section(`load-${i}`, load.name ?? "load", load.basis, figures, classes);
+  const x = ninesScale(all.map((point) => point.x));
+  const y = latencyScale(all.map((point) => point.y));
+  const marks = [0, 50, 90, 99, 99.9, 99.99, 99.999].filter((p) => x.at(p) >= -1e-9 && x.at(p) <= 1 + 1e-9);
+  return section(`load-${i}`, load.name ?? "load", load.basis, el("div", { class: "split" }, plot({
+    title: `Latency by percentile: ${load.name ?? "load"}`, height: 280, series,
+    x: { scale: x, ticks: marks.map((p) => ({ x: p, text: plain(p) })), name: "percentile, spaced by its nines",
+      text: percentileName },
+    y: { scale: y, text: latencyTickOrValue(y) },
+  }), figures), classes);
+}
+
+function drawComparison({ differences, loads, notes, verdicts }) {
+  const failed = listOf(verdicts).filter((rule) => rule.failed);
+  const others = [...listOf(verdicts).filter((rule) => !rule.failed).map((rule) => `Kept: ${rule.text}`),
+    ...(Array.isArray(notes) ? notes : [])];
+  const columns = [{ name: "", head: true, text: (of) => of.what },
+    { name: "before", text: (of) => of.before || NONE, wrap: true },
+    { name: "after", text: (of) => of.after || NONE, wrap: true }];
+  return [
+    failed.length > 0 && el("ul", { class: "notices", "aria-label": "Failed" },
+      failed.map((rule) => el("li", { class: "is-bad" }, el("b", {}, "Failed"), " ", rule.text))),
+    others.length > 0 && el("ul", { class: "verdicts", "aria-label": "Notes" },
+      others.map((text) => el("li", {}, text))),
+    ...listOf(loads).map(drawLoadChange),
+    listOf(differences).length > 0 && section("differences", "What differs", "in flags, machines and builds",
+      table({ label: "What differs", rows: listOf(differences), columns })),
+  ];
+}
+
+// Of a merged run.
+function drawGenerators(run) {
+  const rows = listOf(run.generators);
+  if (!rows.length) return null;
+  const number = (name, text) => ({ name, number: true, text: (one) => (one.lacks ? NONE : text(one.run ?? {}, one)) });
+  const ms = (x) => (isNumber(x) ? `${grouped(x, 1)} ms` : NONE);
+  const limit = ({ lacks, run: of }) => (lacks ? el("span", { class: "bad" }, lacks)
+    : el("span", { class: "warn" }, of?.generator?.why ?? ""));
+  return section("generators", "Generators", "the percentiles above are of all requests together",
+    table({ label: "Generators", rows, columns: [
+      { name: "generator", head: true, text: (one) => [one.file, one.machine?.host].filter(Boolean).join(" on ") },
+      number("part", (of) => (of.parts > 1 ? of.part : NONE)),
+      number("cores", (of, { machine }) => `${grouped(of.generator?.cpu_cores, 2)} of ${machine?.cores ?? NONE}`),
+      number("machine busy", (of) => percent(of.machine_busy, 1)),
+      number("answered/s", (of) => rate(of.achieved_per_s)),
+      number("p99", (of) => latency(percentileOf(of.latency, 99))), number("dropped", (of) => count(of.dropped)),
+      number("late", (of) => count(of.late)), number("began", (of) => ms((of.began_s - run.began_s) * 1e3)),
+      number("clock ±", (of) => ms(of.clock_ms)), { name: "limit", text: limit, wrap: true },
+    ] }));
+}
