@@ -10,20 +10,6 @@
 // kinds of them that little code has to serve for all (docs/kernels.md).
 namespace softmax::kernels::cuda {
 
-// Starts the copy of the first `bytes` bytes of kSize (4, 8, 16), an even number; the others become 0.
-template <int kSize>
-__device__ __forceinline__ void CopyBytesAsync(void* to, const void* from, int bytes) {
-#if __CUDA_ARCH__ >= 800
-  const auto shared = static_cast<std::uint32_t>(__cvta_generic_to_shared(to));
-  asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared), "l"(from), "n"(kSize), "r"(bytes)
-               : "memory");
-#else
-  for (int i = 0; i < kSize / 2; ++i) {
-    static_cast<std::uint16_t*>(to)[i] = 2 * i < bytes ? static_cast<const std::uint16_t*>(from)[i] : 0;
-  }
-#endif
-}
-
 template <typename In, bool kSkew>
 class BatchSlice {
  public:
@@ -67,10 +53,8 @@ class BatchSlice {
       from += kChunkVectors;
       to += kChunkVectors;
     }
-    if (first > 0 && lane_ < 4) CopyHead(base, lane_);
-    if (end * kVector < end_ && end >= first && lane_ == 31) {
-      CopyBytesAsync<kVectorBytes>(shared_ + end, base + end * kVector, (end_ - end * kVector) * kSize);
-    }
+    if (first > 0 && end_ > skip_) CopyEdge(base, 0, skip_, min(end_, kVector));
+    if (end * kVector < end_ && end >= first) CopyEdge(base, end, 0, end_ - end * kVector);
     __pipeline_commit();
   }
 
@@ -156,15 +140,19 @@ class BatchSlice {
     *valid_end = row_valid <= 0 ? 0 : row_valid < *end ? static_cast<int>(row_valid) : *end;
   }
 
-  // One of the four words of the row's first vector, of which the row has only the end. A word that is the row's in
-  // part is read whole: no memory begins between its two elements.
-  __device__ __forceinline__ void CopyHead(const In* base, int word) const {
-    constexpr int kWord = 4;
-    const int begin = word * kWord;
-    const int left = end_ * kSize - begin;
-    if (end_ <= skip_ || begin + kWord <= skip_ * kSize || left <= 0) return;
-    CopyBytesAsync<kWord>(reinterpret_cast<char*>(shared_) + begin, reinterpret_cast<const char*>(base) + begin,
-                          min(left, kWord));
+  // Elements [from, to) of a vector of which the row has no others: an element or, of 16 bits, a word for each lane. A
+  // word that begins before the row is read whole, as no memory begins between its elements; memory may end there.
+  __device__ __forceinline__ void CopyEdge(const In* base, int vector, int from, int to) const {
+    constexpr int kEach = kSize == 2 ? 2 : 1;
+    const int element = lane_ * kEach;
+    if (element >= to || element + kEach <= from) return;
+    const int at = vector * kVector + element;
+    In* const shared = reinterpret_cast<In*>(shared_) + at;
+    if (element + kEach <= to) {
+      __pipeline_memcpy_async(shared, base + at, kEach * kSize);
+    } else {
+      *shared = base[at];
+    }
   }
 
   __device__ __forceinline__ BlendMask Mask() const { return BlendMask(kSkew && lane_ == 0 ? skip_ * kSize : 0); }

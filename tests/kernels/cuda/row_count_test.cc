@@ -300,6 +300,17 @@ TEST_F(RowCountTest, NothingIsReadPastFewRows) {
   }
 }
 
+// The same of a row that ends within a vector and runs as a batch.
+TEST_F(RowCountTest, NothingIsReadPastFewRowsOfABatch) {
+  RowCase c = CaseOf(DataType::kFloat64, Operation::kSoftmax, 43961);
+  c.output_type = DataType::kBFloat16;
+  for (const int offset : {0, 1}) {
+    c.input_offset = c.output_offset = offset;
+    c.outer = 1;
+    ExpectGood(c, Values::kNormal);
+  }
+}
+
 TEST_F(RowCountTest, RowsOfFloat32InHostMemoryGiveTheBitsOfRowsAlone) {
   ExpectRowsInHostMemoryGiveTheBitsOfRowsAlone(DataType::kFloat32);
 }
