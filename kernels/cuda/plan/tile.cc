@@ -32,12 +32,12 @@ int FindSize(int bytes, std::int64_t cols, int threads, bool alone, int share) {
 }
 
 // Whether there are so few rows that a thread for each takes longer than several lanes, since the launch lasts as long
-// as one row does. Up to so many rows, as measured.
+// as one row does. Up to so many rows, as measured on an H200; rows whose number of columns is compiled are short.
 bool AreFewForThreads(const MatrixParams& p, int bytes, int vectors) {
+  if (p.rows <= 4096) return p.cols > kPreciseColumns;
   const bool is_float_log = bytes == 4 && p.log;  // it takes the longest
-  if (vectors < (bytes == 2 ? 3 : is_float_log ? 5 : 7)) return false;
-  const bool is_wide = bytes == 4 && vectors > 10;
-  return p.rows <= (is_float_log ? 32768 : is_wide ? 16384 : 4096);
+  if (vectors < (bytes == 2 ? 3 : is_float_log ? 5 : 11)) return false;
+  return p.rows <= (is_float_log ? 32768 : 16384);
 }
 
 // Rows of a tile with a thread a row: as many for each thread, so that about six tiles fill the shared memory. Of a

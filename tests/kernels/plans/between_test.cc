@@ -28,10 +28,18 @@ TEST(BetweenTest, AGroupOfLanesTakesOneRowUpToSoManyBlocks) {
 }
 
 TEST(BetweenTest, TinyRowsHaveTilesOfARowAThreadFirst) {
-  EXPECT_EQ(PlanOf(DataType::kBFloat16, 10'500, 17).params.rows_per_block, 80);  // a tile for each multiprocessor
+  EXPECT_EQ(PlanOf(DataType::kBFloat16, 10'500, 9).params.rows_per_block, 80);  // a tile for each multiprocessor
   EXPECT_EQ(PlanOf(DataType::kBFloat16, 16'900, 17).params.rows_per_block, 256);
   EXPECT_EQ(PlanOf(DataType::kBFloat16, 177'000, 17).params.rows_per_block, 256);
   EXPECT_EQ(PlanOf(DataType::kBFloat16, 283'000, 17).params.rows_per_block, 512);
+}
+
+TEST(BetweenTest, ALaunchOfFewRowsDoesNotWaitForAThreadThatHasOneForItself) {
+  EXPECT_EQ(PlanOf(DataType::kBFloat16, 16'384, 17).room, Room::kSmall);
+  EXPECT_EQ(PlanOf(DataType::kBFloat16, 16'385, 17).room, Room::kTile);
+  EXPECT_EQ(PlanOf(DataType::kFloat32, 4'096, 9).room, Room::kSmall);
+  EXPECT_EQ(PlanOf(DataType::kFloat32, 4'097, 9).room, Room::kTile);
+  EXPECT_EQ(PlanOf(DataType::kFloat32, 3, 7).room, Room::kTile);
 }
 
 TEST(BetweenTest, TilesBeginWithOneForEverySecondMultiprocessor) {
