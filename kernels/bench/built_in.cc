@@ -32,6 +32,7 @@ SOFTMAX_SUITE(logits, "logits")
 SOFTMAX_SUITE(narrow, "narrow")
 SOFTMAX_SUITE(pairs, "pairs")
 SOFTMAX_SUITE(ragged, "ragged")
+SOFTMAX_SUITE(random, "random")
 SOFTMAX_SUITE(small, "small")
 SOFTMAX_SUITE(strided, "strided")
 SOFTMAX_SUITE(tutorial, "tutorial")
@@ -60,6 +61,7 @@ const Suite kSuites[] = {
     {"narrow", softmax_suite_narrow, softmax_suite_narrow_end},
     {"pairs", softmax_suite_pairs, softmax_suite_pairs_end},
     {"ragged", softmax_suite_ragged, softmax_suite_ragged_end},
+    {"random", softmax_suite_random, softmax_suite_random_end},
     {"small", softmax_suite_small, softmax_suite_small_end},
     {"strided", softmax_suite_strided, softmax_suite_strided_end},
     {"tutorial", softmax_suite_tutorial, softmax_suite_tutorial_end},
