@@ -143,7 +143,7 @@ def table(build):
 
 
 def scenarios(build):
-    names = ("threads", "answers", "mixed", "batches", "overload", "fairness", "unread", "idle", "inprocess")
+    names = ("threads", "answers", "mixed", "batches", "overload", "fairness", "unread", "idle", "devices", "inprocess")
     with tempfile.TemporaryDirectory() as folder:
         # On a busy machine a shorter window has too few answers for a p99, and so for a bar of one.
         code, said = service_bench(["--out", folder, "--programs", build, "--seconds", "2", "--rounds", "1",

@@ -12,6 +12,7 @@ sys.path.insert(0, os.path.join(HERE, "service_bench"))
 import bars  # noqa: E402
 import charts  # noqa: E402
 import checks  # noqa: E402
+import devices  # noqa: E402
 import fleets  # noqa: E402
 import journal as journal_module  # noqa: E402
 import loads  # noqa: E402
@@ -205,6 +206,23 @@ class Parts(unittest.TestCase):
                          ["echo/unary echo_c/unary null/unary cpu/unary",
                           "echo/unary echo_c/unary echo_copy/unary null/unary cpu/unary",
                           "echo/stream cpu/stream cpu/unary"])
+
+    def test_devices_are_as_many_as_there_are_and_judged_beside_one(self):
+        bench = plan.Bench(None, "", ["cuda"], (0, 1), [64], 1, 2, 4, [])
+        cells = {cell.name: " ".join(cell.contenders) for cell in devices.cells(bench)}
+        self.assertEqual(cells, dict.fromkeys(("messages, 64 KiB", "host regions, 64 KiB", "messages, 1 MiB",
+                                               "host regions, 1 MiB", "device regions, 64x128256"), "1 2 4"))
+        self.assertEqual(bench.notes, ["8 devices: not measured: this machine has 4"])
+        with tempfile.TemporaryDirectory() as folder:
+            journal = journal_module.Journal(folder, False)
+            for number in range(7):
+                journal.add("devices", "host regions, 1 MiB", number,
+                            {n: {"row": None, "figures": figures(calls)} for n, calls in (("1", 10), ("4", 37))})
+                journal.add("devices", "device regions, 64x128256", number,
+                            {n: {"row": None, "figures": figures(calls)} for n, calls in (("1", 10), ("2", 18))})
+            found = {bar.what: (bar.bar, bar.met) for bar in bars.all_bars(journal, SETTINGS)}
+        self.assertEqual(found["4 devices / 1, host regions, 1 MiB"], (">= 3.6", True))
+        self.assertEqual(found["2 devices / 1, device regions, 64x128256"], (">= 1.9", False))
 
     def test_the_generator_grows_with_the_machine(self):
         self.assertEqual([plan.default_processes(cores) for cores in (2, 8, 16, 32, 200, 512)], [1, 4, 4, 8, 50, 64])

@@ -19,6 +19,7 @@ import time
 
 import bars as bars_module
 import checks as checks_module
+import devices
 import fleets
 import inprocess
 import machine
@@ -47,6 +48,7 @@ SECTIONS = {
     "fairness": (scenarios.fairness_cells, "one greedy client beside ten others"),
     "unread": (unread.cells, "clients that never read their answers"),
     "idle": (scenarios.idle_cells, "what an idle server uses"),
+    "devices": (devices.cells, "one device and several, by messages and by regions"),
     "inprocess": (inprocess.cells, "batching and execution without gRPC"),
 }
 EXIT_FAILED = 1

@@ -3,6 +3,7 @@ narrower than MAX_WIDTH, or all of it on one side of the bar; otherwise the figu
 one of so few pairs that their interval is not one of 95 %."""
 import dataclasses
 
+import devices
 import fleets
 import plan
 import ratios
@@ -26,7 +27,7 @@ def all_bars(journal, settings):
     service = settings["backends"][0]
     found = []
     for make in (_transport, _latency, _unix, _streams, _answers, _mixed, _regions, _baselines, _inprocess, _overload,
-                 _fairness, _unread, _idle, _threads, _crowd):
+                 _fairness, _unread, _idle, _threads, _crowd, _devices):
         found += make(journal, service)
     return [bar for bar in found if bar.value is not None]
 
@@ -153,6 +154,12 @@ def _regions(journal, _service):
     return [_at_least("regions", f"{way} / messages, {cell}", None,
                       ratios.ratio(journal.pairs("regions", cell, way, "messages", "calls_per_s")))
             for cell in journal.cells("regions") for way in ("host", "auto")]
+
+
+def _devices(journal, _service):
+    return [_at_least("devices", f"{number} devices / 1, {cell}", devices.bar_of(cell, number),
+                      ratios.ratio(journal.pairs("devices", cell, str(number), "1", "GBps")))
+            for cell in journal.cells("devices") for number in devices.NUMBERS[1:]]
 
 
 def _mixed(journal, _service):
