@@ -51,16 +51,34 @@ absl::StatusOr<std::unique_ptr<Lane>> DeviceGroup::CreateLane(const std::functio
 absl::Status DeviceGroup::Start() {
   last_sweep_ = devices_.clock()();
   if (devices_.count() == 1) return absl::OkStatus();
-  std::vector<std::unique_ptr<Lane>> lanes;
   for (std::uint32_t device = 0; device < devices_.count(); ++device) {
     absl::StatusOr<std::unique_ptr<Lane>> lane = CreateTested(device, [] {});
     if (!lane.ok()) return lane.status();
-    lanes.push_back(std::move(*lane));
+    test_lanes_.push_back(std::move(*lane));
   }
+  tester_ = std::jthread([this](const std::stop_token& stop) { TestOthers(stop); });
+  return absl::OkStatus();
+}
+
+void DeviceGroup::TestOthers(const std::stop_token& stop) {
   const Nanoseconds limit =
       options_.batch_timeout.count() > 0 ? std::min(options_.batch_timeout, kSelfTestLimit) : kSelfTestLimit;
-  tester_ = std::make_unique<DeviceTester>(executor_, std::move(lanes), limit, devices_);
-  return absl::OkStatus();
+  while (const std::optional<Devices::Test> test = devices_.WaitForTest(stop)) {
+    const std::uint32_t device = test->device;
+    absl::Status status;
+    if (executor_.computes()) {
+      status = SelfTest(test_lanes_[device], executor_.self_test_memory(device), limit, stop);
+    }
+    if (status.ok()) {
+      devices_.Pass(*test);
+    } else if (!stop.stop_requested()) {
+      devices_.Lose(device, absl::StrCat("after another device was lost: ", std::string(status.message())),
+                    absl::IsDeadlineExceeded(status) ? Devices::Loss::kHangs : Devices::Loss::kFailed);
+    }
+  }
+  // As the lanes of the queue threads: freeing one may wait for the device that hangs.
+  if (!devices_.any_hangs()) return;
+  for (std::unique_ptr<Lane>& lane : test_lanes_) devices_.kept().Keep(std::move(lane));
 }
 
 void DeviceGroup::Sweep(TimePoint now) {

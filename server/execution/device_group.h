@@ -4,9 +4,10 @@
 
 #include <functional>
 #include <memory>
+#include <stop_token>
+#include <thread>
 #include <vector>
 
-#include "server/execution/device_tester.h"
 #include "server/execution/devices.h"
 #include "server/execution/executor.h"
 #include "server/execution/faults.h"
@@ -52,18 +53,22 @@ class DeviceGroup {
   };
   absl::StatusOr<std::unique_ptr<Lane>> CreateTested(std::uint32_t device, std::function<void()> wake);
   void TellLosses();
+  // After a loss the others are tested, each through a lane of its own, and serve again or are lost, too.
+  void TestOthers(const std::stop_token& stop);
 
   Executor& executor_;
   const Options options_;
   FaultPlan* const faults_;
   Devices devices_;
-  std::unique_ptr<DeviceTester> tester_;  // null: one device
 
   // The starting, then the sweeping thread's.
   std::vector<Watched> watched_;
   std::uint32_t threads_ = 0;
   TimePoint last_sweep_;
   std::vector<bool> told_;
+
+  std::vector<std::unique_ptr<Lane>> test_lanes_;  // on each device, the tester's from Start; none: one device
+  std::jthread tester_;                            // last: joins before the state above dies
 };
 
 }  // namespace softmax::server

@@ -244,7 +244,7 @@ void World::WatchDevices() {
   Push(EventKind::kSweep, g_now + milliseconds(1));
 }
 
-// As DeviceTester, which tests one device after another.
+// As DeviceGroup, which tests one device after another.
 void World::BeginTest() {
   if (test_.has_value()) return;
   test_ = devices_.NextTest();

@@ -125,13 +125,14 @@ absl::Status Make(int device, FaultPlan* faults, Mapping* mapping) {
   return absl::OkStatus();
 }
 
-}  // namespace
-
+// Whether kernels may use the host's address of registered memory, as they may of memory that the driver allocated.
 bool TakesHostPointers(int device) {
   int takes = 0;
   return cudaDeviceGetAttribute(&takes, cudaDevAttrCanUseHostPointerForRegisteredMem, device) == cudaSuccess &&
          takes != 0;
 }
+
+}  // namespace
 
 std::uint64_t RegisteredPageBytes(const std::vector<int>& devices) {
   return std::all_of(devices.begin(), devices.end(), &TakesHostPointers) ? kSharedPageBytes : 0;

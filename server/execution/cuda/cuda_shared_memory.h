@@ -28,7 +28,4 @@ absl::StatusOr<SharedMemory> MakeSharedDeviceMemory(int device, std::uint64_t by
 // As cuDeviceGetUuid has it; zeros where CUDA does not say.
 std::array<std::uint8_t, 16> DeviceUuid(int device);
 
-// Whether kernels may use the host's address of registered memory, as they may of memory that the driver allocated.
-bool TakesHostPointers(int device);
-
 }  // namespace softmax::server

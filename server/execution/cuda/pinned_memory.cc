@@ -1,7 +1,5 @@
 #include "server/execution/cuda/pinned_memory.h"
 
-#include <algorithm>
-
 #include "server/execution/cuda/cuda_call.h"
 #include "server/execution/cuda/cuda_shared_memory.h"
 
@@ -10,8 +8,7 @@ namespace softmax::server {
 std::unique_ptr<PinnedMemory> PinnedMemory::Allocate(std::size_t bytes, const std::vector<int>& devices,
                                                      FaultPlan* faults, const Touch& touch, cudaError_t* error) {
   std::unique_ptr<PinnedMemory> memory(new PinnedMemory);
-  const bool registers = std::all_of(devices.begin(), devices.end(), &TakesHostPointers);
-  if (registers) memory->pages_ = HostMemory::Allocate(bytes);
+  if (RegisteredPageBytes(devices) > 0) memory->pages_ = HostMemory::Allocate(bytes);
   if (memory->pages_ != nullptr && touch) touch(memory->pages_->data());
   // One name for both, so that a fault finds it.
   *error = MakeAllocation(faults, "cudaHostAlloc", [&] {

@@ -194,7 +194,7 @@ TEST_F(CudaLanesTest, BatchesGoToAllDevices) {
   std::vector<std::size_t> tests(4);
   for (int device = 0; device < 4; ++device) {
     tests[static_cast<std::size_t>(device)] = fake::Launches(device);
-    EXPECT_EQ(fake::Launches(device), 2u);  // the thread's lane and that of DeviceTester were tested
+    EXPECT_EQ(fake::Launches(device), 2u);  // the thread's lane and the one for tests were tested
     fake::HoldBack(device);
   }
   std::vector<std::unique_ptr<Request>> requests;

@@ -50,7 +50,7 @@ class LeastLoadedLaneTest : public testing::LaneFixture {
     EXPECT_NE(batch, nullptr);
     return Complete(batch);
   }
-  // Passes the tests that are asked for, as DeviceTester does.
+  // Passes the tests that are asked for, as DeviceGroup does.
   void PassTests() {
     while (devices_->testing()) devices_->Pass(*devices_->WaitForTest({}));
   }
