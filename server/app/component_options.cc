@@ -4,9 +4,11 @@
 #include <climits>
 
 #include "common/base/shortage.h"
+#include "common/base/text_file.h"
 #include "common/base/usable_cores.h"
 #include "server/config/check.h"
 #include "server/config/security_check.h"
+#include "server/config/trace_settings.h"
 #include "server/rpc/calls/control_message.h"
 #include "server/rpc/guard/read_guard.h"
 
@@ -87,8 +89,10 @@ std::size_t ThreadsFor(const Config& config) {
   // Log, metrics, health, acceptor, sweeper, tester of devices, sampler of GPUs, long work, and one for the drain.
   constexpr std::size_t kOthers = 9;
   const std::size_t regions = IsSet(config.regions_socket) ? 1 : 0;
+  const absl::StatusOr<TraceSettings> traces = TraceSettingsOf(config);
+  const std::size_t spans = traces.ok() && !traces->target.empty() ? 1 : 0;
   return QueueThreadsFor(config) + EffectiveFillerThreads(config, Cores()) + EffectiveCpuThreads(config, Cores()) +
-         kOthers + regions + GrpcThreads();
+         kOthers + regions + spans + GrpcThreads();
 }
 
 ChannelSettings ChannelSettingsFor(const Config& config) {
@@ -163,6 +167,24 @@ absl::StatusOr<RegionServer::Options> RegionServerOptionsFor(const Config& confi
   options.device = {config.regions_device_bytes, EffectiveRegionDeviceBytes(config)};
   options.devices = static_cast<std::uint32_t>(devices);
   options.queue_threads = QueueThreadsFor(config);
+  return options;
+}
+
+absl::StatusOr<SpanExporter::Options> SpanExporterOptionsFor(const Config& config) {
+  absl::StatusOr<TraceSettings> settings = TraceSettingsOf(config);
+  if (!settings.ok()) return settings.status();
+  SpanExporter::Options options{.target = settings->target,
+                                .tls = settings->tls,
+                                .headers = std::move(settings->headers),
+                                .timeout = settings->timeout,
+                                .ratio = settings->ratio,
+                                .resource = std::move(settings->resource),
+                                .version = Version()};
+  if (settings->certificate.empty()) return options;
+  if (const std::string problem = ReadTextFile(settings->certificate, 1 << 20, &options.root_certificates);
+      !problem.empty()) {
+    return absl::InvalidArgumentError("OTEL_EXPORTER_OTLP_CERTIFICATE=" + settings->certificate + ": " + problem);
+  }
   return options;
 }
 

@@ -15,6 +15,7 @@
 #include "server/rpc/accept/channel_settings.h"
 #include "server/rpc/accept/connections.h"
 #include "server/rpc/queue/queue_thread.h"
+#include "server/rpc/trace/span_exporter.h"
 
 // What the parts of the server are told of the configuration.
 namespace softmax::server {
@@ -36,6 +37,8 @@ QueueThread::Options QueueThreadOptionsFor(const Config& config, std::uint32_t i
 Connections::Options ConnectionsOptionsFor(const Config& config);
 // keeps_memory is the caller's to set.
 absl::StatusOr<RegionServer::Options> RegionServerOptionsFor(const Config& config, std::size_t devices);
+// Its target is empty: no spans are sent.
+absl::StatusOr<SpanExporter::Options> SpanExporterOptionsFor(const Config& config);
 
 // Indices of the acceptor's destinations.
 constexpr std::size_t kPlainDestination = 0;

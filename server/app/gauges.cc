@@ -83,6 +83,18 @@ GaugeSources GaugesOf(ServiceState& state, const Devices& devices, const QueueTh
       return refused;
     };
   }
+  if (const SpanExporter* const spans = state.spans) {
+    sources.traced_requests = [spans] {
+      std::vector<std::pair<std::string, double>> outcomes;
+      for (const auto& [name, outcome] :
+           {std::pair("sent", SpanExporter::Outcome::kSent), std::pair("queue_full", SpanExporter::Outcome::kQueueFull),
+            std::pair("failed", SpanExporter::Outcome::kFailed)}) {
+        outcomes.emplace_back(name, static_cast<double>(spans->requests(outcome)));
+      }
+      return outcomes;
+    };
+    sources.rejected_spans = [spans] { return static_cast<double>(spans->rejected_spans()); };
+  }
   sources.ready = [&state] { return state.health.ready() ? 1.0 : 0.0; };
   return sources;
 }

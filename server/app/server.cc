@@ -56,6 +56,7 @@ class ServerImpl final : public Server {
   absl::Status StartMetrics();
   absl::Status BuildGrpc();
   absl::Status StartRegions();
+  absl::Status StartSpans();
   absl::Status StartThreads();
   absl::Status Listen();
   std::vector<Acceptor::Destination> Destinations();
@@ -71,6 +72,7 @@ class ServerImpl final : public Server {
   Connections connections_;
   Connections health_connections_;
   std::unique_ptr<Secrets> secrets_;
+  std::unique_ptr<SpanExporter> spans_;  // null: none are sent
   ServiceState state_;
   ModelStatistics model_statistics_;
   std::unique_ptr<SharedFiles> shared_files_;  // null: none are served
@@ -128,6 +130,15 @@ absl::Status ServerImpl::StartRegions() {
   if (!regions.ok()) return regions.status();
   parts_.regions = std::move(*regions);
   state_.regions = &parts_.regions->registry();
+  return absl::OkStatus();
+}
+
+absl::Status ServerImpl::StartSpans() {
+  absl::StatusOr<SpanExporter::Options> options = SpanExporterOptionsFor(config_);
+  if (!options.ok()) return options.status();
+  if (options->target.empty()) return absl::OkStatus();
+  spans_ = std::make_unique<SpanExporter>(*options);
+  state_.spans = spans_.get();
   return absl::OkStatus();
 }
 
@@ -208,6 +219,7 @@ absl::Status ServerImpl::Start() {
   state_.describe_devices = [this](v1::GetServerInfoResponse* info) { DescribeDevices(devices_.devices(), info); };
   if (absl::Status status = StartMetrics(); !status.ok()) return status;
   if (absl::Status status = StartRegions(); !status.ok()) return status;
+  if (absl::Status status = StartSpans(); !status.ok()) return status;
   if (absl::Status status = BuildGrpc(); !status.ok()) return status;
   if (absl::Status status = StartThreads(); !status.ok()) return status;
   if (faults_ != nullptr) TakeSlabs(faults_->faults().slabs_left);

@@ -18,6 +18,7 @@
 
 #include "common/base/address.h"
 #include "server/config/security_check.h"
+#include "server/config/trace_settings.h"
 #include "server/config/values.h"
 
 namespace softmax::server {
@@ -334,7 +335,8 @@ absl::Status CheckConfig(const Config& config, std::uint64_t open_file_limit) {
   std::vector<Listener> listeners;
   return First({CheckSizes(config), CheckDurations(config), CheckMemory(config), CheckFiles(config, open_file_limit),
                 CheckBackend(config), CheckSharedFolder(config.oip_shared_memory), CheckRegions(config),
-                CollectListeners(config, &listeners), CheckTesting(config, listeners), CheckSecurity(config)});
+                CollectListeners(config, &listeners), CheckTesting(config, listeners), CheckSecurity(config),
+                TraceSettingsOf(config).status()});
 }
 
 }  // namespace softmax::server

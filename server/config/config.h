@@ -97,6 +97,10 @@ struct Config {
   std::string log_format = "text";
   Duration slow_request = std::chrono::seconds(1);  // requests that take longer are logged; 0: none
 
+  // Traces.
+  std::string trace_endpoint = "auto";  // http:// or https://; auto: as OpenTelemetry's variables say; or "none"
+  std::string trace_ratio = "0";        // of requests without a traceparent that are traced, 0 to 1
+
   // Testing. The command line alone can set it.
   bool unsafe_testing = false;
   std::string fault = "none";  // what devices and memory are made to do: server/execution/faults.h

@@ -19,6 +19,7 @@ constexpr char kRegions[] = "Regions";
 constexpr char kDrain[] = "Drain and health";
 constexpr char kMetrics[] = "Metrics";
 constexpr char kLogging[] = "Logging";
+constexpr char kTraces[] = "Traces";
 constexpr char kTesting[] = "Testing";
 
 struct FieldText {
@@ -238,6 +239,14 @@ void VisitConfig(C& c, V& v) {
   v.Duration({"slow-request", kLogging,
               "Log requests that take longer, with the times of their stages, ten a second at most; 0s = none"},
              c.slow_request);
+  v.Word({"trace-endpoint", kTraces,
+          "Where to send spans of requests by OTLP over gRPC, as http://collector:4317 or https://...; auto = where "
+          "OTEL_EXPORTER_OTLP_ENDPOINT says, if it does; or none"},
+         c.trace_endpoint, "URL");
+  v.Word(
+      {"trace-ratio", kTraces,
+       "How many of the requests that come without a traceparent are traced, from 0 to 1; those with one as it says"},
+      c.trace_ratio, "RATIO");
   v.TestingSwitch({"unsafe-testing", kTesting,
                    "Allow --backend=null and fault switches; loopback and unix addresses only, "
                    "command line only"},

@@ -211,6 +211,17 @@ void AddRegionFamilies(const GaugeSources& sources, Families* out) {
   for (const auto& [reason, refusals] : sources.regions_refused()) AddCounter(refusals, {{"reason", reason}}, refused);
 }
 
+void AddTraceFamilies(const GaugeSources& sources, Families* out) {
+  if (!sources.traced_requests) return;
+  MetricFamily* requests =
+      AddFamily("softmax_traced_requests_total",
+                "Requests that were to be sent to --trace-endpoint, by what became of them.", MetricType::Counter, out);
+  for (const auto& [outcome, count] : sources.traced_requests()) AddCounter(count, {{"outcome", outcome}}, requests);
+  AddCounter(sources.rejected_spans(), {},
+             AddFamily("softmax_trace_spans_rejected_total", "Spans that the endpoint says it has not kept.",
+                       MetricType::Counter, out));
+}
+
 }  // namespace
 
 void AddThreadFamilies(const GaugeSources& sources, const CounterTotals& totals, Families* out) {
@@ -266,6 +277,7 @@ void AddGaugeFamilies(const GaugeSources& sources, const CounterTotals& totals, 
   AddSourceFamily("softmax_degraded", "1 when a device was lost and the others serve on.", sources.degraded, out);
   AddDeviceFamilies(sources, out);
   AddRegionFamilies(sources, out);
+  AddTraceFamilies(sources, out);
   AddSourceFamily("softmax_ready", "1 when the server takes requests.", sources.ready, out);
 }
 

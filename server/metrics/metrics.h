@@ -85,7 +85,8 @@ struct BatchSample {
 
 struct RequestSample {
   Method method = Method::kSoftmax;
-  int code = 0;          // grpc::StatusCode
+  int code = 0;  // grpc::StatusCode
+  TimePoint arrived;
   Nanoseconds total{0};  // arrival of the last byte to the answer handed to the transport
   Nanoseconds queue{0};
   Nanoseconds batch{0};
@@ -102,9 +103,9 @@ class Recorder {
   virtual void RequestRefused(RefuseReason reason) = 0;
   virtual void BatchFinished(const BatchSample& sample) = 0;
   virtual void Add(Counter counter, std::uint64_t count) = 0;
-  // A request that was slow, by its trace (32 hex digits): the newest of each bucket of the request's time is published
-  // as its exemplar, to scrapers that take OpenMetrics.
-  virtual void SlowRequest(const RequestSample& /*sample*/, std::string_view /*trace_id*/) {}
+  // A request that was slow or is traced, by its trace (32 hex digits): the newest of each bucket of the request's time
+  // is published as its exemplar, to scrapers that take OpenMetrics.
+  virtual void InTrace(const RequestSample& /*sample*/, std::string_view /*trace_id*/) {}
   // The thread was woken at a time it knew, and came to it this much later.
   virtual void CameLate(Nanoseconds /*late*/) {}
 };
@@ -138,6 +139,9 @@ struct GaugeSources {
   std::function<std::vector<RegionGauges>()> regions;
   std::function<double()> region_connections;
   std::function<std::vector<std::pair<std::string, double>>()> regions_refused;
+  // Both null: this server sends no spans. Traced requests: what became of them -> how many so far.
+  std::function<std::vector<std::pair<std::string, double>>()> traced_requests;
+  std::function<double()> rejected_spans;
 };
 
 class Metrics {

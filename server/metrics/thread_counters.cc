@@ -41,7 +41,7 @@ void ThreadCounters::Add(Counter counter, std::uint64_t count) {
   counters_[static_cast<std::size_t>(counter)].Add(count);
 }
 
-void ThreadCounters::SlowRequest(const RequestSample& sample, std::string_view trace_id) {
+void ThreadCounters::InTrace(const RequestSample& sample, std::string_view trace_id) {
   MutexLock lock(mu_);
   exemplars_[static_cast<std::size_t>(sample.method)][kTimeBounds.IndexOf(CountOf(sample.total))] = {
       sample.method, sample.total, std::string(trace_id), std::chrono::system_clock::now()};

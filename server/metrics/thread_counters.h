@@ -43,7 +43,7 @@ class alignas(128) ThreadCounters final : public Recorder {
   void RequestRefused(RefuseReason reason) override;
   void BatchFinished(const BatchSample& sample) override;
   void Add(Counter counter, std::uint64_t count) override;
-  void SlowRequest(const RequestSample& sample, std::string_view trace_id) override ABSL_LOCKS_EXCLUDED(mu_);
+  void InTrace(const RequestSample& sample, std::string_view trace_id) override ABSL_LOCKS_EXCLUDED(mu_);
   void CameLate(Nanoseconds late) override;
 
   // Any thread. Every number is a true past value; two of them may be from slightly different

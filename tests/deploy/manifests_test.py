@@ -362,7 +362,8 @@ class ComposeTest(unittest.TestCase):
         self.assertEqual(self.server["cap_drop"], ["ALL"])
 
     def test_everything_listens_on_loopback(self):
-        for service in self.services.values():
+        traces = read_yaml("compose.traces.yaml")["services"]
+        for service in (*self.services.values(), traces["jaeger"]):
             for port in service["ports"]:
                 self.assertTrue(port.startswith("127.0.0.1:"), port)
 
@@ -378,6 +379,13 @@ class ComposeTest(unittest.TestCase):
         settings = memory.settings_of({**self.server["environment"], **more["environment"],
                                        "SOFTMAX_REGIONS_SOCKET": "/tmp/regions"}, SERVER)
         self.assertEqual(more["mem_limit"], f"{memory.needed(settings) // memory.GIB}g")
+
+    def test_spans_go_where_jaeger_takes_them(self):
+        traces = read_yaml("compose.traces.yaml")["services"]
+        self.assertEqual(set(traces), {"softmax-server", "jaeger"})
+        environment = traces["softmax-server"]["environment"]
+        settings = memory.settings_of({**self.server["environment"], **environment}, SERVER)
+        self.assertEqual(settings["trace-endpoint"], "http://jaeger:4317")
 
     def test_gpu_file_adds_to_the_same_service(self):
         self.assertEqual(set(read_yaml("compose.gpu.yaml")["services"]), {"softmax-server"})

@@ -31,6 +31,7 @@ inline RequestSample SampleOf(Method method, const absl::Status& status, TimePoi
   RequestSample sample;
   sample.method = method;
   sample.code = CodeNumber(status);
+  sample.arrived = arrived;
   sample.total = now - arrived;
   if (answer != nullptr && answer->ran) {
     sample.queue = answer->queue;

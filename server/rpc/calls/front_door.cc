@@ -1,6 +1,9 @@
 #include "server/rpc/calls/front_door.h"
 
+#include <absl/strings/escaping.h>
 #include <absl/strings/str_cat.h>
+
+#include <utility>
 
 #include "common/wire/whole_message.h"
 #include "server/rpc/guard/cut_message.h"
@@ -40,6 +43,8 @@ absl::Status CheckStreamed(grpc::ByteBuffer* message, const WireLimits& limits) 
   if (!message->Valid()) return absl::InvalidArgumentError("the stream carries an invalid message");
   return CheckView(MessageView(message), limits);
 }
+
+std::string HexOf(const TraceId& id) { return absl::BytesToHexString({id.data(), id.size()}); }
 
 }  // namespace
 
@@ -84,10 +89,18 @@ void FrontDoor::RefuseStreamed(Method method, const absl::Status& status, TimePo
 }
 
 void FrontDoor::ReportSlow(const RequestSample& sample, std::uint64_t id, const Answer* answer,
-                           const ClientMetadata& metadata, const std::string& peer) {
+                           std::string_view traceparent, const std::string& peer) {
   const std::shared_ptr<Connection> connection = ConnectionOf(peer);
-  state_.slow_requests.Report(sample, id, answer, metadata, connection == nullptr ? peer : connection->peer(),
-                              recorder_);
+  if (const auto context = ParseTraceparent(traceparent)) recorder_.InTrace(sample, HexOf(context->trace_id));
+  state_.slow_requests.Report(sample, id, answer, traceparent, connection == nullptr ? peer : connection->peer());
+}
+
+void FrontDoor::Trace(const RequestSample& sample, std::uint64_t id, const Answer* answer, const TraceContext& parent,
+                      std::string trace_state, const std::string& peer) {
+  const std::shared_ptr<Connection> connection = ConnectionOf(peer);
+  const TraceId trace = spans_->Record(parent, std::move(trace_state),
+                                       connection == nullptr ? std::string() : connection->peer(), sample, id, answer);
+  if (trace != TraceId{}) recorder_.InTrace(sample, HexOf(trace));
 }
 
 }  // namespace softmax::server

@@ -7,8 +7,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "common/base/clock.h"
+#include "common/base/traceparent.h"
 #include "common/wire/decode.h"
 #include "common/wire/oip_decode.h"
 #include "server/batching/pending_request.h"
@@ -19,6 +21,8 @@
 #include "server/rpc/calls/service_state.h"
 #include "server/rpc/queue/message_view.h"
 #include "server/rpc/security/token_check.h"
+#include "server/rpc/trace/span_queue.h"
+#include "server/rpc/trace/trace_context.h"
 
 namespace softmax::server {
 
@@ -90,16 +94,23 @@ class FrontDoor {
   template <typename Call>
   void RequestFinished(const RequestSample& sample, std::uint64_t id, const Answer* answer, const Call& call) {
     CountFinished(sample);
-    ReportIfSlow(sample, id, answer, call);
+    Report(sample, id, answer, call);
   }
   // The two parts of it, for a request that is answered before it is known how it finishes.
   void CountFinished(const RequestSample& sample) {
     state_.requests_in_flight.Add(-1);
     recorder_.RequestFinished(sample);
   }
+  // Tells the log of a request that was slow, and the exporter of spans of one that is traced.
   template <typename Call>
-  void ReportIfSlow(const RequestSample& sample, std::uint64_t id, const Answer* answer, const Call& call) {
-    if (state_.slow_requests.IsSlow(sample.total)) ReportSlow(sample, id, answer, call.client_metadata(), call.peer());
+  void Report(const RequestSample& sample, std::uint64_t id, const Answer* answer, const Call& call) {
+    const bool slow = state_.slow_requests.IsSlow(sample.total);
+    if (!slow && spans_ == nullptr) return;
+    const std::string_view traceparent = OnlyValue(call, "traceparent");
+    TraceContext parent;
+    const bool traced = spans_ != nullptr && spans_->Samples(traceparent, &parent);
+    if (traced) Trace(sample, id, answer, parent, TraceStateOf(call.client_metadata()), call.peer());
+    if (slow) ReportSlow(sample, id, answer, CheckedTraceparent(traceparent), call.peer());
   }
 
   // By the name that gRPC has for a call's peer; null when it is gone already.
@@ -112,13 +123,16 @@ class FrontDoor {
     return status;
   }
   void RefuseStreamed(Method method, const absl::Status& status, TimePoint now);
-  void ReportSlow(const RequestSample& sample, std::uint64_t id, const Answer* answer, const ClientMetadata& metadata,
+  void ReportSlow(const RequestSample& sample, std::uint64_t id, const Answer* answer, std::string_view traceparent,
                   const std::string& peer);
+  void Trace(const RequestSample& sample, std::uint64_t id, const Answer* answer, const TraceContext& parent,
+             std::string trace_state, const std::string& peer);
 
   ServiceState& state_;
   Recorder& recorder_;
   const std::uint32_t server_;
   TokenCheck tokens_;
+  SpanQueue* const spans_ = state_.spans == nullptr ? nullptr : state_.spans->AddQueue();  // null: none are sent
 };
 
 }  // namespace softmax::server

@@ -14,6 +14,7 @@
 #include "server/rpc/health/health.h"
 #include "server/rpc/queue/long_work.h"
 #include "server/rpc/security/token_check.h"
+#include "server/rpc/trace/span_exporter.h"
 #include "softmax/v1/softmax.pb.h"
 
 namespace softmax::server {
@@ -35,6 +36,7 @@ struct ServiceState {
   std::function<void(v1::GetServerInfoResponse*)> describe_devices;  // adds what changes; any thread
   const Tokens* tokens = nullptr;                                    // null: everybody may come in
   const RegionRegistry* regions = nullptr;                           // null: there are none
+  SpanExporter* spans = nullptr;                                     // null: none are sent
 
   LongWork long_work{1};
   SlowRequests slow_requests;

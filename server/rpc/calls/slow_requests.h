@@ -8,13 +8,11 @@
 #include "common/base/clock.h"
 #include "server/batching/pending_request.h"
 #include "server/metrics/metrics.h"
-#include "server/rpc/security/client_metadata.h"
 
 namespace softmax::server {
 
 // Logs requests that took long, with the times of their stages and the caller's names for them: a few a second, and how
-// many more there were. Those with a traceparent become exemplars of the request's time. Thread-safe; costs a
-// comparison for a request that is not slow.
+// many more there were. Thread-safe; costs a comparison for a request that is not slow.
 class SlowRequests {
  public:
   static constexpr std::uint32_t kLinesPerSecond = 10;
@@ -23,9 +21,9 @@ class SlowRequests {
   void SetThreshold(Nanoseconds threshold) { threshold_ = threshold; }
   bool IsSlow(Nanoseconds total) const { return total >= threshold_ && threshold_.count() > 0; }
 
-  // `peer` as people know it; `answer` may be null: the request did not run.
-  void Report(const RequestSample& sample, std::uint64_t id, const Answer* answer, const ClientMetadata& metadata,
-              const std::string& peer, Recorder& recorder);
+  // `peer` as people know it; `answer` may be null: the request did not run. `traceparent`: empty, or a valid one.
+  void Report(const RequestSample& sample, std::uint64_t id, const Answer* answer, std::string_view traceparent,
+              const std::string& peer);
 
  private:
   // Whether there is room for a line now, and how many were left out since the last one.
@@ -36,9 +34,5 @@ class SlowRequests {
   std::atomic<std::uint32_t> lines_{0};
   std::atomic<std::uint64_t> left_out_{0};
 };
-
-// The call's traceparent by W3C's rules: the four parts of 55 characters that every version begins with. Empty when it
-// sent none, several, or one that is not valid (a version ff, a trace or parent id of zeros).
-std::string_view TraceparentOf(const ClientMetadata& metadata);
 
 }  // namespace softmax::server

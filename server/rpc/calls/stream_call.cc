@@ -251,7 +251,7 @@ void StreamCall::Refuse(std::string encoded) {
 StreamCall::Booked StreamCall::Book(RequestSample sample, absl::Status status, std::uint64_t largest_output,
                                     std::uint64_t copied, std::uint64_t log_id, const Answer& answer) {
   --in_flight_;
-  thread_.door.ReportIfSlow(sample, log_id, &answer, context_);
+  thread_.door.Report(sample, log_id, &answer, context_);
   Booked booked{std::move(status), sample, /*counts_when_written=*/false};
   booked.counts_when_written = booked.status.ok() && largest_output > AnswerSender::kCopyBytes;
   if (!booked.counts_when_written) thread_.door.CountFinished(sample);

@@ -183,7 +183,7 @@ void UnaryCall::Account(const absl::Status& status, TimePoint now, const Answer*
   if (!CountsAtEnd()) return door.RequestFinished(sample, log_id(), answer, call_);
   counts_at_end_ = true;
   sample_ = sample;
-  door.ReportIfSlow(sample, log_id(), answer, call_);
+  door.Report(sample, log_id(), answer, call_);
 }
 
 void UnaryCall::CountAtEnd() {

@@ -60,6 +60,19 @@ ClientMetadata RawCall::client_metadata() const {
   return metadata;
 }
 
+std::string_view RawCall::OnlyValue(std::string_view key) const {
+  const grpc_slice* found = nullptr;
+  for (std::size_t i = 0; i < metadata_.count; ++i) {
+    const grpc::string_ref text = TextOf(metadata_.metadata[i].key);
+    if (std::string_view(text.data(), text.size()) != key) continue;
+    if (found != nullptr) return {};
+    found = &metadata_.metadata[i].value;
+  }
+  if (found == nullptr) return {};
+  const grpc::string_ref value = TextOf(*found);
+  return {value.data(), value.size()};
+}
+
 void RawCall::Start(const grpc_op* operations, std::size_t count) {
   const grpc_call_error error = grpc_call_start_batch(call_, operations, count, static_cast<void*>(&event_), nullptr);
   GPR_ASSERT(error == GRPC_CALL_OK);

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "server/rpc/queue/tag.h"
 #include "server/rpc/security/client_metadata.h"
@@ -47,8 +48,10 @@ class RawCall {
 
   gpr_timespec raw_deadline() const { return deadline_; }
   std::string peer() const;
-  // Refers to the call's memory.
+  // Both refer to the call's memory.
   ClientMetadata client_metadata() const;
+  // The value of a key that came once; else empty.
+  std::string_view OnlyValue(std::string_view key) const;
 
   // After the second event: whether the client took the call back, or its connection ended.
   bool cancelled() const { return cancelled_ != 0; }

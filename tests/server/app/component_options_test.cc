@@ -205,6 +205,8 @@ const Names kElsewhere = {"config",
                           "log-format",
                           "drain-delay",
                           "slow-request",
+                          "trace-endpoint",
+                          "trace-ratio",
                           "unsafe-testing",
                           "fault",
                           "max-waiting-calls",
@@ -228,6 +230,17 @@ TEST(ComponentOptions, EveryFlagReachesThePartsThatItIsForAndNoOther) {
     EXPECT_EQ(changed, told == kTold.end() ? Names() : told->second) << name;
   }
   for (const auto& [name, parts] : kTold) EXPECT_TRUE(none.names.contains(name)) << name << " is no flag";
+}
+
+TEST(ComponentOptions, SpansGoWhereTheFlagsSay) {
+  Config config;
+  EXPECT_EQ(SpanExporterOptionsFor(config)->target, "");
+  const std::size_t threads = ThreadsFor(config);
+  config.trace_endpoint = "http://collector:1234";
+  config.trace_ratio = "0.25";
+  EXPECT_EQ(SpanExporterOptionsFor(config)->target, "collector:1234");
+  EXPECT_EQ(SpanExporterOptionsFor(config)->ratio, 0.25);
+  EXPECT_EQ(ThreadsFor(config), threads + 1);
 }
 
 TEST(ComponentOptions, DevicesHaveRoomForTheLargestRequestAndItsAnswer) {

@@ -182,10 +182,10 @@ TEST_F(ScrapeServerTest, SlowRequestsAreExemplarsOfTheirBucket) {
     return sample;
   };
   const std::string old(32, 'a'), newer(32, 'b'), streamed(32, 'c'), slowest(32, 'd');
-  first->SlowRequest(slow(Method::kSoftmax, 300), old);
-  second->SlowRequest(slow(Method::kSoftmax, 400), newer);
-  second->SlowRequest(slow(Method::kSoftmaxStream, 400), streamed);
-  first->SlowRequest(slow(Method::kSoftmax, 60000), slowest);
+  first->InTrace(slow(Method::kSoftmax, 300), old);
+  second->InTrace(slow(Method::kSoftmax, 400), newer);
+  second->InTrace(slow(Method::kSoftmaxStream, 400), streamed);
+  first->InTrace(slow(Method::kSoftmax, 60000), slowest);
   ASSERT_EQ(metrics->Serve("127.0.0.1:0"), "");
   const std::string open =
       Ask(metrics->port(), "GET /metrics HTTP/1.1\r\nAccept: application/openmetrics-text\r\n\r\n");

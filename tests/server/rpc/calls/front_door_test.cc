@@ -1,5 +1,6 @@
 #include "server/rpc/calls/front_door.h"
 
+#include <absl/strings/escaping.h>
 #include <gmock/gmock.h>
 #include <grpc/byte_buffer.h>
 #include <grpcpp/grpcpp.h>
@@ -11,6 +12,7 @@
 
 #include "softmax/v1/softmax.pb.h"
 #include "tests/server/batching/fakes.h"
+#include "tests/support/collector.h"
 #include "tests/support/temp_folder.h"
 
 namespace softmax::server {
@@ -55,7 +57,7 @@ class FakeRecorder final : public Recorder {
   void RequestRefused(RefuseReason reason) override { refused.push_back(reason); }
   void BatchFinished(const BatchSample&) override {}
   void Add(Counter, std::uint64_t) override {}
-  void SlowRequest(const RequestSample&, std::string_view trace_id) override { traces.emplace_back(trace_id); }
+  void InTrace(const RequestSample&, std::string_view trace_id) override { traces.emplace_back(trace_id); }
 
   std::vector<std::string> traces;
   std::vector<Method> arrived;
@@ -242,6 +244,24 @@ TEST_F(FrontDoorTest, OnlyASlowRequestIsAskedWhoseItIs) {
   finish(milliseconds(3));  // logs "slow request"
   EXPECT_EQ(call.metadata_reads, 1);
   EXPECT_EQ(call.peer_reads, 1);
+}
+
+// The exemplar has the trace that the spans are of, also where it began here.
+TEST_F(FrontDoorTest, ATracedRequestIsExportedAndRecorded) {
+  softmax::testing::Collector collector;
+  SpanExporter exporter({.target = collector.target(), .ratio = 1});
+  state_.spans = &exporter;
+  FrontDoor door = NewDoor();
+  RequestSample sample;
+  sample.arrived = SteadyClock::now();
+  door.RequestArrived(Method::kSoftmax);
+  door.RequestFinished(sample, 1, nullptr, FakeCall());
+  door.RequestArrived(Method::kSoftmax);
+  door.RequestFinished(sample, 2, nullptr, FakeCall("", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"));
+  state_.spans = nullptr;
+  const auto spans = collector.AwaitSpans("softmax.v1.SoftmaxService/Softmax", 1);
+  ASSERT_EQ(spans.size(), 1u);
+  EXPECT_THAT(recorder_.traces, ElementsAre(absl::BytesToHexString(spans[0].trace_id())));
 }
 
 TEST_F(FrontDoorTest, ASlowRequestsTraceIsRecorded) {

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "server/base/thread_counter.h"
+#include "server/batching/pending_request.h"
+#include "server/metrics/metrics.h"
+#include "server/rpc/trace/trace_context.h"
+
+namespace softmax::server {
+
+// A request that is traced, as its queue thread saw it. Its spans are made of it later, elsewhere (otlp.h).
+struct TracedRequest {
+  TraceId trace_id{};
+  SpanId span_id{};         // of the request's own span
+  SpanId parent_span_id{};  // zeros: its trace begins here
+  std::string trace_state;
+  std::string peer;
+  RequestSample sample;
+  std::uint64_t request_id = 0;  // as its caller numbered it; 0: not at all
+  // sample.ran:
+  Nanoseconds execution{0};
+  std::uint64_t batch_rows = 0;
+  TraceId batch_trace_id{};  // of the span of its batch, the same for all requests of the batch
+  SpanId batch_span_id{};
+  // Every other time is counted from here, so that a step of the wall clock moves none of a request's spans apart.
+  TimePoint end;
+  std::int64_t end_unix_ns = 0;
+};
+
+// The traced requests of one queue thread on their way to the exporter. Bounded: what finds no room is counted and
+// dropped. Take and the counter are the exporter's; everything else is the queue thread's.
+class SpanQueue {
+ public:
+  // So many in an interval of the exporter's are more than a tracing system wants, and a few percent of a core.
+  static constexpr std::size_t kCapacity = 512;
+
+  // `ratio`: of requests without a valid traceparent, from 0 to 1.
+  explicit SpanQueue(double ratio);
+
+  // Whether a request that came with this traceparent (empty: none) is traced, and then from where on: `parent` has no
+  // trace id where the trace begins here.
+  bool Samples(std::string_view traceparent, TraceContext* parent);
+  // Puts down a request for which Samples was true, now that it is answered. `answer` may be null: it did not run.
+  // The trace that it is in; all zeros: there was no room.
+  TraceId Record(const TraceContext& parent, std::string trace_state, std::string peer, const RequestSample& sample,
+                 std::uint64_t request_id, const Answer* answer);
+
+  // Appends all there are to `requests`.
+  void Take(std::vector<TracedRequest>* requests);
+  std::uint64_t dropped() const { return dropped_.Get(); }
+
+ private:
+  template <typename Id>
+  Id NewId();
+
+  const double ratio_;
+  std::mt19937_64 random_;
+  std::uint64_t batch_seed_ = 0;
+  std::vector<TracedRequest> slots_{kCapacity};
+  std::atomic<std::uint64_t> written_{0};
+  std::atomic<std::uint64_t> taken_{0};
+  ThreadCounter dropped_;
+};
+
+}  // namespace softmax::server
