@@ -123,14 +123,18 @@ fetch_kubernetes_schemas() {
 }
 
 GRPC_JS_VERSION=1.14.7
-# For the test of public clients (tests/compatibility).
+# Its classes of OTLP are those of OpenTelemetry's published protos.
+OTLP_JS_VERSION=0.203.0
+# For the test of public clients (tests/compatibility), and that of traces (tests/client/python).
 fetch_grpc_js() {
-  if [ -d "$TOOLS/grpc-js/node_modules/@grpc/grpc-js" ] || ! command -v npm >/dev/null; then return 0; fi
+  local fetched=$TOOLS/grpc-js/node_modules/@opentelemetry/otlp-transformer
+  if [ -d "$fetched" ] || ! command -v npm >/dev/null; then return 0; fi
   mkdir -p "$TOOLS/grpc-js"
   npm install --silent --no-audit --no-fund --ignore-scripts --cache "$TOOLS/npm-cache" --prefix "$TOOLS/grpc-js" \
-    "@grpc/grpc-js@$GRPC_JS_VERSION" >>"$LOG" 2>&1 || {
+    "@grpc/grpc-js@$GRPC_JS_VERSION" "@opentelemetry/otlp-transformer@$OTLP_JS_VERSION" \
+    >>"$LOG" 2>&1 || {
     rm -rf "$TOOLS/grpc-js"
-    say "setup: npm could not install @grpc/grpc-js; it is not tried against the server"
+    say "setup: npm could not install @grpc/grpc-js and OpenTelemetry's; they are not tried against the server"
   }
 }
 

@@ -56,6 +56,8 @@ void AddOptions(CLI::App& app, CliOptions& o) {
       ->capture_default_str();
   app.add_flag("--regions", o.regions,
                "through memory that the server of this machine shares (--regions-socket), with its limit for tensors");
+  app.add_flag("--trace", o.trace,
+               "begin a trace, print its id to standard error, and have the server add its spans to it");
   auto* info = app.add_flag_callback(
       "--info", [&o] { o.action = Action::kInfo; }, "print what the server is and allows, and end");
   auto* health = app.add_flag_callback(

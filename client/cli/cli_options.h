@@ -21,6 +21,7 @@ struct CliOptions {
   std::chrono::nanoseconds timeout = std::chrono::seconds(10);
   int attempts = RetryOptions().max_attempts;
   bool regions = false;
+  bool trace = false;  // the call begins a trace of its own
   Credentials security;
 
   std::string input = "-";

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <random>
 #include <utility>
 
 #include "client/base/read_file.h"
@@ -81,6 +82,15 @@ absl::StatusOr<Array> InputOf(const CliOptions& options, const LoadedArray& load
                                     "; choose another --dtype, or --overflow-to-infinity");
 }
 
+// A traceparent that nobody has had, sampled; says its trace.
+std::string BeginTrace() {
+  std::random_device device;
+  std::uniform_int_distribution<std::uint64_t> random(1);  // zeros are no id
+  const std::string trace = absl::StrFormat("%016x%016x", random(device), random(device));
+  Say("trace " + trace);
+  return absl::StrFormat("00-%s-%016x-01", trace, random(device));
+}
+
 SoftmaxOptions OptionsOf(const CliOptions& options) {
   SoftmaxOptions softmax;
   softmax.operation = options.operation.value_or(Operation::kSoftmax);
@@ -88,6 +98,7 @@ SoftmaxOptions OptionsOf(const CliOptions& options) {
   softmax.scale = options.scale;
   softmax.output_dtype = options.output_dtype;
   softmax.lengths = options.lengths;
+  if (options.trace) softmax.trace.traceparent = BeginTrace();
   return softmax;
 }
 

@@ -78,7 +78,7 @@ class BatchCall {
 
   void RunRound(const Connection& connection) {
     StreamOptions stream_options{options_.max_in_flight, options_.max_requests_per_message,
-                                 deadline_ - RetryPlan::Clock::now()};
+                                 deadline_ - RetryPlan::Clock::now(), options_.trace};
     const auto opened =
         MakeStream(core_, connection, queue_, stream_options, [this](std::uint64_t id, absl::StatusOr<Tensor> answer) {
           OnAnswer(static_cast<std::size_t>(id), std::move(answer));

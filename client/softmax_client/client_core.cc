@@ -5,12 +5,29 @@
 #include "client/softmax_client/fetch_server_info.h"
 #include "client/softmax_client/header_text.h"
 #include "client/softmax_client/proxy.h"
+#include "common/base/traceparent.h"
 
 namespace softmax::client {
 namespace {
 
 // How long the server may take to answer about regions.
 constexpr std::chrono::seconds kPatience(5);
+
+absl::Status AddTrace(const TraceContext& trace, grpc::ClientContext* context) {
+  if (trace.traceparent.empty()) return absl::OkStatus();  // W3C: no tracestate without one
+  if (CheckedTraceparent(trace.traceparent) != trace.traceparent) {
+    return absl::InvalidArgumentError(
+        "trace.traceparent: must be as 00-<32 hex digits>-<16>-<2>, without ids of zeros");
+  }
+  context->AddMetadata("traceparent", trace.traceparent);
+  if (trace.tracestate.empty()) return absl::OkStatus();
+  const auto printable = [](char c) { return c >= ' ' && c <= '~'; };
+  if (!std::all_of(trace.tracestate.begin(), trace.tracestate.end(), printable)) {
+    return absl::InvalidArgumentError("trace.tracestate: must be of printable ASCII characters");
+  }
+  context->AddMetadata("tracestate", trace.tracestate);
+  return absl::OkStatus();
+}
 
 }  // namespace
 
@@ -29,9 +46,10 @@ ClientCore::~ClientCore() {
   if (region_pool) region_pool->Close();
 }
 
-absl::Status ClientCore::Prepare(grpc::ClientContext* context,
-                                 std::optional<RetryPlan::Clock::time_point> deadline) const {
+absl::Status ClientCore::Prepare(grpc::ClientContext* context, std::optional<RetryPlan::Clock::time_point> deadline,
+                                 const TraceContext& trace) const {
   if (deadline) context->set_deadline(std::chrono::system_clock::now() + (*deadline - RetryPlan::Clock::now()));
+  if (absl::Status status = AddTrace(trace, context); !status.ok()) return status;
   if (!options.bearer_token) return absl::OkStatus();
   const std::string token = options.bearer_token();
   absl::Status status = CheckHeaderText("bearer_token", token);

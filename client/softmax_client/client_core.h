@@ -25,9 +25,10 @@ struct ClientCore {
   ClientCore(ClientOptions client_options, std::vector<Address> addresses);
   ~ClientCore();
 
-  // What every attempt takes with it: how long it may take, and who asks. INVALID_ARGUMENT: the caller's token cannot
-  // be sent, and so the attempt must not be made.
-  absl::Status Prepare(grpc::ClientContext* context, std::optional<RetryPlan::Clock::time_point> deadline) const;
+  // What every attempt takes with it: how long it may take, who asks, and in which trace. INVALID_ARGUMENT: the
+  // caller's token or trace cannot be sent, and so the attempt must not be made.
+  absl::Status Prepare(grpc::ClientContext* context, std::optional<RetryPlan::Clock::time_point> deadline,
+                       const TraceContext& trace = {}) const;
 
   // After an attempt: how it ended, as Explain says it. Looks what has become of its connection, too.
   absl::Status StatusOf(const Ended& ended, std::optional<std::chrono::nanoseconds> timeout);

@@ -95,6 +95,13 @@ struct ClientOptions {
   std::function<std::string()> bearer_token;
 };
 
+// Where in its caller's trace a call stands, as W3C's Trace Context has it: what the caller's tracing library injects.
+// Servers that send spans (--trace-endpoint) add theirs below it.
+struct TraceContext {
+  std::string traceparent;  // 00-<trace id>-<parent id>-<flags>; empty: the call is in no trace
+  std::string tracestate;   // may be empty
+};
+
 struct SoftmaxOptions {
   Operation operation = Operation::kSoftmax;
   std::optional<std::int32_t> axis;        // negative counts from the end; unset: the last
@@ -109,6 +116,7 @@ struct SoftmaxOptions {
   // tried again only after a refusal. Empty: memory of the Tensor's own.
   std::span<std::byte> output;
   std::optional<std::chrono::nanoseconds> timeout;  // above 0; unset: the client's deadline (a stream: none)
+  TraceContext trace;  // not of requests of a stream or a batch, which have one of their own
   // A stop request ends the call with CANCELLED, whatever it is waiting for. Not for requests of a stream, which is
   // cancelled as a whole.
   std::stop_token cancel;
@@ -123,6 +131,7 @@ struct StreamOptions {
   // Requests that wait while a message is being written share the next one, up to this number.
   std::size_t max_requests_per_message = 64;
   std::optional<std::chrono::nanoseconds> timeout;  // of the whole stream, above 0; unset: none
+  TraceContext trace;                               // of all its requests
 };
 
 // One of many requests that are sent together.
@@ -136,6 +145,7 @@ struct BatchOptions {
   std::stop_token cancel;
   std::size_t max_in_flight = 256;
   std::size_t max_requests_per_message = 64;
+  TraceContext trace;  // of all its requests
 };
 
 // Of memory that the server shares with processes of its machine (region.h). Bytes.

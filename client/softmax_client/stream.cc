@@ -374,7 +374,8 @@ absl::StatusOr<std::unique_ptr<Stream>> MakeStream(ClientCore& core, const Conne
                                                    const StreamOptions& options, StreamCallback on_answer) {
   auto context = std::make_unique<grpc::ClientContext>();
   const absl::Status prepared = core.Prepare(
-      context.get(), options.timeout ? std::make_optional(RetryPlan::Clock::now() + *options.timeout) : std::nullopt);
+      context.get(), options.timeout ? std::make_optional(RetryPlan::Clock::now() + *options.timeout) : std::nullopt,
+      options.trace);
   if (!prepared.ok()) return prepared;
   return std::make_unique<GrpcStream>(core, connection, queue, options, std::move(context), std::move(on_answer));
 }

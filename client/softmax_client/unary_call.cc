@@ -53,8 +53,8 @@ bool UnaryCall::BeginAttempt(grpc::ClientContext* context) {
   // Elsewhere than where it has just failed, if there is an elsewhere.
   connection_ = core_.pool.Next(connection_.channel ? connection_.address : kAvoidNone);
   // A server that leaves the question open must not cost the call its answer.
-  const absl::Status prepared =
-      core_.Prepare(context, asking_ ? std::min(deadline_, RetryPlan::Clock::now() + kQuestionPatience) : deadline_);
+  const absl::Status prepared = core_.Prepare(
+      context, asking_ ? std::min(deadline_, RetryPlan::Clock::now() + kQuestionPatience) : deadline_, options_.trace);
   if (prepared.ok()) return true;
   if (sent_ > 0) {
     End(prepared);

@@ -75,6 +75,10 @@ std::chrono::nanoseconds PatienceOf(py::handle value) {
   throw py::value_error(absl::StrCat("timeout: ", Shown(value), ", must be 0 seconds or more"));
 }
 
+client::TraceContext TraceOf(py::handle traceparent, py::handle tracestate) {
+  return {Argument<std::string>("trace", traceparent, kText), Argument<std::string>("trace", tracestate, kText)};
+}
+
 RequestOptions OptionsOf(const py::tuple& values) {
   RequestOptions result;
   client::SoftmaxOptions& options = result.options;
@@ -88,15 +92,16 @@ RequestOptions OptionsOf(const py::tuple& values) {
                        static_cast<std::size_t>(result.lengths->size)};
   }
   options.timeout = TimeoutOf(values[5]);
-  if (values.size() == 6) return result;
-  options.summary.top_k = TopKOf(values[6]);
-  if (!values[7].is_none()) {
-    result.indices = values[7].cast<py::buffer>().request();
+  options.trace = TraceOf(values[6], values[7]);
+  if (values.size() == 8) return result;
+  options.summary.top_k = TopKOf(values[8]);
+  if (!values[9].is_none()) {
+    result.indices = values[9].cast<py::buffer>().request();
     options.summary.indices = {static_cast<const std::int32_t*>(result.indices->ptr),
                                static_cast<std::size_t>(result.indices->size)};
   }
-  options.summary.log_sum_exp = Argument<bool>("log_sum_exp", values[8], kBoolean);
-  options.summary.entropy = Argument<bool>("entropy", values[9], kBoolean);
+  options.summary.log_sum_exp = Argument<bool>("log_sum_exp", values[10], kBoolean);
+  options.summary.entropy = Argument<bool>("entropy", values[11], kBoolean);
   return result;
 }
 
@@ -194,6 +199,7 @@ py::list Client::SoftmaxBatch(const py::list& xs, const py::tuple& options, py::
   const std::stop_callback closing(gate_.stop(), [&stop] { stop.request_stop(); });
   client::BatchOptions batch{.timeout = request.options.timeout, .cancel = stop.get_token()};
   batch.max_in_flight = CountOf("max_in_flight", max_in_flight);
+  batch.trace = request.options.trace;
   auto answers = Interruptible([&] { return client_->SoftmaxBatch(items, batch); }, [&] { stop.request_stop(); });
 
   auto answer = answers.begin();
@@ -237,11 +243,12 @@ std::stop_source Client::Start(py::handle x, const py::object& out, const py::tu
 }
 
 std::shared_ptr<Stream> Client::OpenStream(py::handle max_in_flight, py::handle max_requests_per_message,
-                                           py::handle timeout) {
+                                           py::handle timeout, py::handle traceparent, py::handle tracestate) {
   const Gate::Passage passage(gate_);
   client::StreamOptions options{CountOf("max_in_flight", max_in_flight),
                                 CountOf("max_requests_per_message", max_requests_per_message)};
   options.timeout = TimeoutOf(timeout);
+  options.trace = TraceOf(traceparent, tracestate);
   auto stream = Stream::Open(shared_from_this(), *client_, options);
   const std::lock_guard lock(mu_);
   std::erase_if(streams_, [](const std::weak_ptr<Stream>& other) { return other.expired(); });

@@ -48,7 +48,8 @@ class Client : public std::enable_shared_from_this<Client> {
   // The answer comes to answered() with that future. The result cancels the call.
   std::stop_source Start(py::handle x, const py::object& out, const py::tuple& options, const py::object& future);
   Mailbox& answered() { return answered_; }
-  std::shared_ptr<Stream> OpenStream(py::handle max_in_flight, py::handle max_requests_per_message, py::handle timeout);
+  std::shared_ptr<Stream> OpenStream(py::handle max_in_flight, py::handle max_requests_per_message, py::handle timeout,
+                                     py::handle traceparent, py::handle tracestate);
 
   Region Allocate(std::uint64_t bytes, bool on_device, py::handle device);
   // TypeError: it is on a device, and not in a region of this client, so that nobody could read it.

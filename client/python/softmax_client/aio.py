@@ -7,7 +7,7 @@ from typing import Any, AsyncIterator, Dict, Optional, Tuple
 
 from . import _native
 from .client import NativeOwner
-from .options import Summary, request_of, summary_request_of
+from .options import Summary, Trace, request_of, summary_request_of, trace_of
 
 
 class AsyncClient(NativeOwner):
@@ -50,26 +50,29 @@ class AsyncClient(NativeOwner):
             raise
 
     async def softmax(self, x: Any, *, axis: int = -1, scale: Optional[float] = None, dtype: Any = None,
-                      lengths: Any = None, out: Any = None, timeout: Optional[float] = None) -> Any:
+                      lengths: Any = None, out: Any = None, timeout: Optional[float] = None,
+                      trace: Trace = None) -> Any:
         """As Client.softmax. With `out` the answer is copied once more."""
-        return await self._call(x, out, request_of(False, axis, scale, dtype, lengths, timeout))
+        return await self._call(x, out, request_of(False, axis, scale, dtype, lengths, timeout, trace))
 
     async def log_softmax(self, x: Any, *, axis: int = -1, scale: Optional[float] = None, dtype: Any = None,
-                          lengths: Any = None, out: Any = None, timeout: Optional[float] = None) -> Any:
+                          lengths: Any = None, out: Any = None, timeout: Optional[float] = None,
+                      trace: Trace = None) -> Any:
         """As Client.log_softmax. With `out` the answer is copied once more."""
-        return await self._call(x, out, request_of(True, axis, scale, dtype, lengths, timeout))
+        return await self._call(x, out, request_of(True, axis, scale, dtype, lengths, timeout, trace))
 
     async def summarize(self, x: Any, *, top_k: int = 0, indices: Any = None, log_sum_exp: bool = False,
                         entropy: bool = False, log: bool = False, axis: int = -1, scale: Optional[float] = None,
-                        dtype: Any = None, lengths: Any = None, timeout: Optional[float] = None) -> Summary:
+                        dtype: Any = None, lengths: Any = None, timeout: Optional[float] = None,
+                        trace: Trace = None) -> Summary:
         """As Client.summarize."""
-        request = request_of(log, axis, scale, dtype, lengths, timeout)
+        request = request_of(log, axis, scale, dtype, lengths, timeout, trace)
         return Summary(*await self._call(x, None, summary_request_of(request, top_k, indices, log_sum_exp, entropy)))
 
     def stream(self, *, max_in_flight: int = 256, max_requests_per_message: int = 64,
-               timeout: Optional[float] = None) -> "AsyncStream":
+               timeout: Optional[float] = None, trace: Trace = None) -> "AsyncStream":
         """As Client.stream."""
-        return AsyncStream(self._native.open_stream(max_in_flight, max_requests_per_message, timeout),
+        return AsyncStream(self._native.open_stream(max_in_flight, max_requests_per_message, timeout, *trace_of(trace)),
                            asyncio.get_running_loop())
 
     async def server_info(self) -> Dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tupl
 from . import _native
 from .errors import SoftmaxError
 from .arrays import TYPES
-from .options import Retry, Summary, Tls, request_of, summary_request_of, type_number
+from .options import Retry, Summary, Tls, Trace, request_of, summary_request_of, trace_of, type_number
 from .regions import allocate
 
 Token = Union[None, str, Callable[[], str]]
@@ -93,7 +93,7 @@ class Client(NativeOwner):
     """
 
     def softmax(self, x: Any, *, axis: int = -1, scale: Optional[float] = None, dtype: Any = None, lengths: Any = None,
-                out: Any = None, timeout: Optional[float] = None) -> Any:
+                out: Any = None, timeout: Optional[float] = None, trace: Trace = None) -> Any:
         """softmax(scale * x) along `axis`, of x's shape and type.
 
         x: an array of rank 1 to 8; see the class.
@@ -105,20 +105,24 @@ class Client(NativeOwner):
         out: an array of the answer's shape and type, row-major and writable; it is returned. x itself may be it.
             Unchanged when the call fails.
         timeout: seconds, above 0, instead of the client's deadline.
+        trace: the caller's place in a trace, which the server's spans are put below: the carrier that OpenTelemetry's
+            propagate.inject() fills, or a traceparent.
 
         Returns a new numpy array (a tensor, if x is a tensor of torch), or `out`.
         Raises SoftmaxError; TypeError and ValueError for what is no such array.
         """
-        return self._native.softmax(x, out, request_of(False, axis, scale, dtype, lengths, timeout))
+        return self._native.softmax(x, out, request_of(False, axis, scale, dtype, lengths, timeout, trace))
 
     def log_softmax(self, x: Any, *, axis: int = -1, scale: Optional[float] = None, dtype: Any = None,
-                    lengths: Any = None, out: Any = None, timeout: Optional[float] = None) -> Any:
+                    lengths: Any = None, out: Any = None, timeout: Optional[float] = None,
+                    trace: Trace = None) -> Any:
         """log(softmax(scale * x)) along `axis`; masked elements are -inf. Everything else is as in softmax()."""
-        return self._native.softmax(x, out, request_of(True, axis, scale, dtype, lengths, timeout))
+        return self._native.softmax(x, out, request_of(True, axis, scale, dtype, lengths, timeout, trace))
 
     def summarize(self, x: Any, *, top_k: int = 0, indices: Any = None, log_sum_exp: bool = False,
                   entropy: bool = False, log: bool = False, axis: int = -1, scale: Optional[float] = None,
-                  dtype: Any = None, lengths: Any = None, timeout: Optional[float] = None) -> Summary:
+                  dtype: Any = None, lengths: Any = None, timeout: Optional[float] = None,
+                  trace: Trace = None) -> Summary:
         """Only what is asked of each row along `axis`, instead of the whole answer: a Summary.
 
         top_k: how many of the most probable elements, values and indices; at most the server's max_top_k.
@@ -129,16 +133,16 @@ class Client(NativeOwner):
 
         Everything else is as in softmax().
         """
-        request = request_of(log, axis, scale, dtype, lengths, timeout)
+        request = request_of(log, axis, scale, dtype, lengths, timeout, trace)
         return Summary(*self._native.summarize(x, summary_request_of(request, top_k, indices, log_sum_exp, entropy)))
 
     def softmax_batch(self, xs: Iterable[Any], *, log: bool = False, axis: int = -1, scale: Optional[float] = None,
                       dtype: Any = None, timeout: Optional[float] = None, max_in_flight: int = 256,
-                      return_exceptions: bool = False) -> List[Any]:
+                      return_exceptions: bool = False, trace: Trace = None) -> List[Any]:
         """The softmax (log: log-softmax) of many arrays over one stream, in their order, as numpy arrays.
 
         Arrays that the server was too busy for, or that a broken stream left, are sent again. The options are those of
-        every array; `timeout` is of all together.
+        every array; `timeout` and `trace` are of all together.
 
         Raises the first error, unless return_exceptions: then it stands in its array's place, also that of an array
         which cannot be sent. Without return_exceptions such an array is found before anything is sent.
@@ -147,7 +151,7 @@ class Client(NativeOwner):
             arrays = iter(xs)
         except TypeError:
             raise TypeError(f"xs: is a {type(xs).__name__}, must be arrays to iterate over") from None
-        answers = self._native.softmax_batch(list(arrays), request_of(log, axis, scale, dtype, None, timeout),
+        answers = self._native.softmax_batch(list(arrays), request_of(log, axis, scale, dtype, None, timeout, trace),
                                              max_in_flight, return_exceptions)
         for answer in answers:
             if isinstance(answer, Exception) and not return_exceptions:
@@ -155,14 +159,15 @@ class Client(NativeOwner):
         return answers
 
     def stream(self, *, max_in_flight: int = 256, max_requests_per_message: int = 64,
-               timeout: Optional[float] = None) -> "Stream":
+               timeout: Optional[float] = None, trace: Trace = None) -> "Stream":
         """Many requests over one connection, answered in any order.
 
         max_in_flight: how many requests may be unanswered; at most the server's max_in_flight_per_stream.
         max_requests_per_message: requests that wait while a message is being written share the next one.
         timeout: seconds for the whole stream, above 0; None: for ever.
+        trace: as in softmax(), for all of its requests.
         """
-        return Stream(self._native.open_stream(max_in_flight, max_requests_per_message, timeout))
+        return Stream(self._native.open_stream(max_in_flight, max_requests_per_message, timeout, *trace_of(trace)))
 
     def server_info(self) -> Dict[str, Any]:
         """What the server tells of itself: version, backend, devices, dtypes, operations and its limits."""

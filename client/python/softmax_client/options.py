@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import pathlib
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, Mapping, Optional, Tuple, Union
 
 import numpy as np
 
@@ -13,8 +13,11 @@ from .arrays import TYPES, whole_numbers
 
 _TYPES: Dict[Any, int] = {**TYPES, None: 0}
 
-# (log, axis, scale, output type or 0, lengths, timeout), as the native module takes them.
-Request = Tuple[bool, int, Optional[float], int, Any, Optional[float]]
+# (log, axis, scale, output type or 0, lengths, timeout, traceparent, tracestate), as the native module takes them.
+Request = Tuple[bool, int, Optional[float], int, Any, Optional[float], str, str]
+
+# A carrier with a traceparent and perhaps a tracestate, or a traceparent alone.
+Trace = Union[None, str, Mapping[str, str]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,10 +89,19 @@ class Summary:
 
 
 def request_of(log: bool, axis: int, scale: Optional[float], dtype: Any, lengths: Any,
-               timeout: Optional[float]) -> Request:
+               timeout: Optional[float], trace: Trace = None) -> Request:
     """Checked as far as the native module does not."""
     kept = None if lengths is None else whole_numbers("lengths", lengths, 0, 0xFFFFFFFF, np.uint32)
-    return (log, axis, scale, type_number(dtype), kept, timeout)
+    return (log, axis, scale, type_number(dtype), kept, timeout, *trace_of(trace))
+
+
+def trace_of(trace: Trace) -> Tuple[str, str]:
+    """Its traceparent and its tracestate; both empty: the call is in no trace."""
+    if trace is None or isinstance(trace, str):
+        return (trace or "", "")
+    if not isinstance(trace, Mapping):
+        raise TypeError(f"trace: is a {type(trace).__name__}, must be a traceparent or a mapping that has one")
+    return (trace.get("traceparent", ""), trace.get("tracestate", ""))
 
 
 def summary_request_of(request: Request, top_k: int, indices: Any, log_sum_exp: bool, entropy: bool) -> Tuple[Any, ...]:
