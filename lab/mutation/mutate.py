@@ -1,209 +1,355 @@
 #!/usr/bin/env python3
-"""Changes one line of the product at a time and looks whether its tests notice.
+"""Do the tests notice a changed line? A sample of changes is compiled into one copy of the product, in build/mutation,
+as choices that a process makes at its start; each is tried with the tests that reach it.
 
-    mutate.py run --seed 1 --each 40 [--modules common/wire,...] [--minutes 60] [--out out/mutation.tsv]
-    mutate.py report [--out out/mutation.tsv]
+    mutate.py build [--seed 1] [--each 40] [--modules common/wire,...] [--jobs 2]
+    mutate.py run [--minutes 60] [--again]
+    mutate.py report
 
-Works in a copy of this checkout's commit (--tree, made where it is missing), which it builds once; a run that was
-stopped goes on. A mutant is killed when a test fails or does not end in time; `survived` ones name what no test sees.
+`build` drops what does not compile: a change in a constant expression is none that a process can choose. `run` goes on
+where it was stopped; --again tries once more what survived. A mutant is killed when a test that passes without it fails
+with it, twice, or does not end; `unreached` ones are survivors whose line no test runs.
 """
 import argparse
 import collections
-import csv
+import contextlib
+import concurrent.futures
+import json
+import os
 import pathlib
 import random
+import re
+import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 import operators
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+WORK = ROOT / "build/mutation"
+TREE = WORK / "tree"
+BUILD = TREE / "build/dev"
+INCLUDE = f'#include "{ROOT}/lab/mutation/mutant.h"\n#line 1\n'
 # A module, and the test programs that are to see its mutants: its own first. A filter belongs to a program.
 MODULES = {
     "common/base": ["common_test", "client_test"],
     "common/wire": ["wire_test", "client_test"],
-    "server/config": ["server_test", "end_to_end_test Config*:ServerInfo*"],
-    "server/base": ["base_test", "server_test", "end_to_end_test Answers.*"],
-    "server/metrics": ["metrics_test", "server_test", "end_to_end_test Metrics*"],
-    "server/batching": ["batching_test", "simulation_test", "end_to_end_test Answers.*:Hostile.*"],
-    "server/execution": ["execution_test", "end_to_end_test Answers.*:Devices*"],
-    "server/regions": ["regions_test", "end_to_end_test Region*"],
-    "server/rpc": ["server_test", "simulation_test", "end_to_end_test -Replicas.*:Names.*:ConnectionLimits.*"],
-    "server/app": ["server_test", "end_to_end_test ServerInfo*:Answers.*:Drain*:Metrics*"],
-    "client/softmax_client": ["client_test", "end_to_end_test Answers.*:SharedTensors.*:AutomaticRegions.*"],
+    "server/config": ["server_test", "end_to_end_test ServerInfo.*:Start.*"],
+    "server/base": ["base_test", "server_test", "end_to_end_test Answers.*:Logs.*"],
+    "server/metrics": ["metrics_test", "server_test", "end_to_end_test MetricsPage.*"],
+    "server/batching": ["batching_test", "simulation_test", "end_to_end_test Answers.*:Hostile.*:UnreadStreams.*"],
+    "server/execution": ["execution_test", "cuda_lanes_test", "end_to_end_test Answers.*:Devices.*"],
+    "server/regions": ["regions_test", "server_test", "end_to_end_test RegionCalls*:RegionsSocket*"],
+    "server/rpc": ["server_test", "end_to_end_test Connections.*:ControlCalls.*:FirstMessages*:HealthService.*:Oip.*:"
+                   "OipControl.*:SecureTest.*:SmallAnswers.*:Sockets.*:Tokens.*:UnreadStreams.*"],
+    "server/app": ["server_test", "end_to_end_test Drain.*:MetricsPage.*:OipControl.*:QueueThreads.*:ServerInfo.*"],
+    "client/softmax_client": ["client_rules_test", "client_test",
+                              "end_to_end_test Answers.*:SharedTensors.*:AutomaticRegions.*"],
     "client/loadgen": ["loadgen_test"],
     "client/cli": ["client_test"],
     "kernels/cpu": ["kernels_test -*RowSearch*"],
-    "kernels/cuda": ["kernels_test *Plan*:*Room*:*Shape*:*Between*:*Divisor*"],
+    "kernels/cuda/plan": ["kernels_test BetweenTest.*:GeneralPlanTest.*:RoomsTest.*:ShapesTest.*"],
 }
-FIELDS = ["file", "line", "operator", "before", "after", "result", "seconds", "by"]
-SLOWEST_TEST = 300  # seconds; a mutant whose tests take longer hangs
+SPARE = 2  # sampled for one that is tried: some do not compile
+SLOWEST = 60  # seconds; a test that takes longer is not used
+CHUNK = 5  # seconds of tests that run in one process before the next
 
 
-def sources(tree, module):
-    for path in sorted((tree / module).rglob("*")):
-        if path.suffix == ".cc" or (path.suffix == ".h" and module != "kernels/cuda"):
-            yield path
+def read(name, default):
+    path = WORK / name
+    return json.loads(path.read_text()) if path.exists() else default
 
 
-def mutants(tree, module):
-    for path in sources(tree, module):
-        for number, line in enumerate(path.read_text().splitlines()):
-            for operator, changed in operators.of_line(line):
-                yield path.relative_to(tree).as_posix(), number, operator, line, changed
+def write(name, value):
+    path = WORK / name
+    path.with_suffix(".new").write_text(json.dumps(value, indent=0))
+    path.with_suffix(".new").rename(path)
 
 
-def build(tree, targets, log):
-    command = ["cmake", "--build", "build/dev", "--target", *targets]
-    return subprocess.run(command, cwd=tree, stdout=log, stderr=log).returncode == 0
+def key(mutant):
+    return "|".join(str(mutant[part]) for part in ("file", "line", "before", "after"))
 
 
-def program(tree, name):
-    return next(path for path in (tree / "build/dev").rglob(name) if path.is_file() and path.stat().st_mode & 0o100)
+def outcome(mutant, results):
+    result = results.get(key(mutant), {})
+    if not mutant["tried"] or not result:
+        return "spare" if mutant["compiles"] else "not compiled"
+    return "killed" if "by" in result else "survived" if result["reached"] else "unreached"
 
 
-def command_of(tree, test):
-    name, _, tests_of_it = test.partition(" ")
-    return [str(program(tree, name)), "--gtest_fail_fast", f"--gtest_filter={tests_of_it or '*'}"]
+def sample(seed, each, module):
+    """As many of each operator, in turn."""
+    every = []
+    for path in sorted((ROOT / module).rglob("*")):
+        if path.suffix in (".cc", ".h"):
+            file = path.relative_to(ROOT).as_posix()
+            for number, operator, before, after, pieces in operators.of_text(path.read_text()):
+                every.append(dict(module=module, file=file, line=number, operator=operator, before=before, after=after,
+                                  pieces=pieces))
+    random.Random(f"{seed} {module}").shuffle(every)
+    turns = collections.Counter()
+    for mutant in every:
+        mutant["turn"] = turns[mutant["operator"]]
+        turns[mutant["operator"]] += 1
+    return sorted(every, key=lambda mutant: mutant["turn"])[:SPARE * each]
 
 
-def runs_nothing(tree, test):
-    listed = subprocess.run([*command_of(tree, test), "--gtest_list_tests"], capture_output=True, text=True, check=True)
-    return not any(line.startswith("  ") for line in listed.stdout.splitlines())
+def copy_tree(mutants):
+    """Brings the copy up to date with this checkout, mutants in it; what is the same there stays untouched."""
+    files = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT, check=True,
+                           capture_output=True, text=True).stdout.split("\0")
+    changes = collections.defaultdict(list)
+    for number, mutant in enumerate(mutants):
+        if mutant["compiles"]:
+            changes[mutant["file"]].append((number, mutant["pieces"]))
+    for file in filter(None, files):
+        source, target = ROOT / file, TREE / file
+        if not source.exists():
+            continue
+        content = source.read_bytes()
+        if file in changes:
+            text, crossing = operators.apply(content.decode(), changes[file])
+            for number in crossing:
+                mutants[number]["compiles"] = False
+            content = (INCLUDE + text).encode()
+        if not target.exists() or target.read_bytes() != content:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+            shutil.copymode(source, target)
 
 
-def killer(tree, tests, log):
-    """The first test program that fails, or None."""
-    for test in tests:
-        name, command = test.split()[0], command_of(tree, test)
-        try:
-            tried = subprocess.run(command, cwd=tree / "build/dev", stdout=log, stderr=log, timeout=SLOWEST_TEST)
-            if tried.returncode != 0:
-                return name
-        except subprocess.TimeoutExpired:
-            return f"{name} (hangs)"
+def drop_broken(mutants, output, build=BUILD, tree=TREE):
+    """Mutants on the lines of errors, or else on those that the errors' notes name, or else all of a file's."""
+    at = collections.defaultdict(set)
+    for number, mutant in enumerate(mutants):
+        if mutant["compiles"]:
+            for line in range(mutant["first"], mutant["first"] + mutant["lines"] + 1):
+                at[mutant["file"], line].add(number)
+            at[mutant["file"], None].add(number)
+
+    def named(block, pattern):
+        places = [(os.path.relpath(os.path.normpath(build / file), tree), int(line))
+                  for file, line in re.findall(pattern, block, re.M)]
+        return set().union(*(at[place] for place in places)), {file for file, _ in places}
+
+    broken = set()
+    blocks = re.split(r"(?m)^(?=\S+:\d+:\d+: (?:fatal )?error:)", output)[1:]
+    # Names are missing where the line that declares them has an error.
+    for block in [block for block in blocks if "was not declared" not in block.splitlines()[0]] or blocks:
+        found, _ = named(block.splitlines()[0], r"^(\S+?):(\d+):")
+        around, files = named(block, r"([\w./-]+\.(?:cc|h)):(\d+)[:,]")
+        broken |= found or around or set().union(*(at[file, None] for file in files))
+    for number in broken:
+        mutants[number]["compiles"] = False
+    return broken
+
+
+def compile_tree(mutants, targets, jobs):
+    if not (BUILD / "build.ninja").exists():
+        flags = "-DCMAKE_UNITY_BUILD=ON -DCMAKE_CXX_FLAGS_RELWITHDEBINFO='-O1 -w -Wno-narrowing -DNDEBUG'"
+        subprocess.run(["bash", "-c", f". scripts/common.sh && choose_cuda && configure dev {flags}"], cwd=TREE,
+                       check=True, stdout=subprocess.DEVNULL)
+    while True:
+        done = subprocess.run(["cmake", "--build", str(BUILD), "-j", str(jobs), "--target", *targets, "--", "-k", "0"],
+                              capture_output=True, text=True)
+        (WORK / "build.log").write_text(done.stdout + done.stderr)
+        if done.returncode == 0:
+            return
+        broken = drop_broken(mutants, done.stdout + done.stderr)
+        if not broken:
+            sys.exit(f"{WORK}/build.log: this is no mutant's fault")
+        print(f"{len(broken)} do not compile", flush=True)
+        write("mutants.json", mutants)
+        copy_tree(mutants)
+
+
+def build(arguments):
+    WORK.mkdir(parents=True, exist_ok=True)
+    dropped = {key(mutant) for mutant in read("mutants.json", []) if not mutant["compiles"]}
+    mutants = [mutant for module in arguments.modules.split(",")
+               for mutant in sample(arguments.seed, arguments.each, module)]
+    for mutant in mutants:
+        text = (ROOT / mutant["file"]).read_text()
+        begin, end = min(p[0] for p in mutant["pieces"]), max(p[1] for p in mutant["pieces"])
+        mutant["first"], mutant["lines"] = text.count("\n", 0, begin) + 1, text.count("\n", begin, end)
+        mutant["compiles"] = key(mutant) not in dropped
+    copy_tree(mutants)
+    targets = {test.split()[0] for module in arguments.modules.split(",") for test in MODULES[module]}
+    compile_tree(mutants, sorted(targets), arguments.jobs)
+    tried = collections.Counter()
+    for mutant in mutants:
+        tried[mutant["module"]] += mutant["compiles"]
+        mutant["tried"] = mutant["compiles"] and tried[mutant["module"]] <= arguments.each
+    write("mutants.json", mutants)
+    print(f"{len(mutants)} sampled, {sum(m['compiles'] for m in mutants)} compile, {sum(m['tried'] for m in mutants)} "
+          "will be tried")
+
+
+class Programs:
+    """Test programs of the copy, run as ctest runs them."""
+
+    def __init__(self):
+        shown = subprocess.run(["ctest", "--show-only=json-v1"], cwd=BUILD, check=True, capture_output=True, text=True)
+        self.known = {}
+        for test in json.loads(shown.stdout)["tests"]:
+            if "command" in test:
+                properties = {entry["name"]: entry["value"] for entry in test["properties"]}
+                variables = dict(entry.split("=", 1) for entry in properties.get("ENVIRONMENT", []))
+                self.known.setdefault(pathlib.Path(test["command"][0]).name, (
+                    test["command"][0], properties.get("WORKING_DIRECTORY", BUILD),
+                    {name: value for name, value in variables.items() if not name.startswith("GTEST_")}))
+
+    def run(self, program, arguments, limit, **variables):
+        """(exit status, output); the status is None where the time is over. Nothing that it started lives on."""
+        command, folder, environment = self.known[program]
+        with tempfile.TemporaryFile("w+", errors="replace") as output:
+            process = subprocess.Popen([command, *arguments], cwd=folder, start_new_session=True, stdout=output,
+                                       stderr=output, env={**os.environ, **environment, **variables})
+            try:
+                status = process.wait(limit)
+            except subprocess.TimeoutExpired:
+                status = None
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            output.seek(0)
+            return status, output.read()
+
+
+def tests_of(programs, program, wanted):
+    suite, names = "", []
+    for line in programs.run(program, ["--gtest_list_tests", f"--gtest_filter={wanted or '*'}"], 60)[1].splitlines():
+        if line.startswith("  "):
+            names.append(suite + line.split("#")[0].strip())
+        elif line.split("#")[0].strip().endswith("."):
+            suite = line.split("#")[0].strip()
+    names = [name for name in names if "DISABLED_" not in name]
+    return names or sys.exit(f"{program} {wanted}: runs no test")
+
+
+def reach(programs, pool, test):
+    """What each test of a program asks for and how long it takes, once a build: {name: (seconds, [mutants])}."""
+    program, _, wanted = test.partition(" ")
+    built = pathlib.Path(programs.known[program][0]).stat().st_mtime
+    known = read(f"reached/{program}.json", {})
+    tests = known["tests"] if known.get("built") == built else {}
+
+    def one(name):
+        with tempfile.NamedTemporaryFile() as asked:
+            began = time.monotonic()
+            status, _ = programs.run(program, [f"--gtest_filter={name}"], SLOWEST, MUTANTS_ASKED=asked.name)
+            numbers = sorted({int(line) for line in pathlib.Path(asked.name).read_text().split()})
+            return name, (time.monotonic() - began, numbers if status == 0 else None)
+
+    wanted_tests = tests_of(programs, program, wanted)
+    missing = [name for name in wanted_tests if name not in tests]
+    tests.update(pool.map(one, missing))
+    for name in missing:
+        if tests[name][1] is None:
+            print(f"{program} {name}: fails or takes {SLOWEST} s without a mutant; not used", flush=True)
+    (WORK / "reached").mkdir(exist_ok=True)
+    write(f"reached/{program}.json", {"built": built, "tests": tests})
+    return {name: tests[name] for name in wanted_tests if tests[name][1] is not None}
+
+
+def killer(programs, program, tests, number):
+    """The test among these, {name: seconds}, that fails twice with the mutant, or None."""
+    left = sorted(tests, key=tests.get)
+    while left:
+        chunk, seconds = [], 0
+        while left and (not chunk or seconds + tests[left[0]] < CHUNK):
+            seconds += tests[left[0]]
+            chunk.append(left.pop(0))
+        while chunk:
+            limit = 10 + 5 * seconds
+            status, output = programs.run(program, ["--gtest_fail_fast", f"--gtest_filter={':'.join(chunk)}"], limit,
+                                          MUTANT=str(number))
+            if status == 0:
+                break
+            name = re.findall(r"\[ RUN      \] (\S+)", output)[-1:] or chunk[:1]
+            if programs.run(program, [f"--gtest_filter={name[0]}"], limit, MUTANT=str(number))[0] != 0:
+                return name[0]
+            chunk.remove(name[0])
     return None
 
 
-def try_mutant(tree, tests, mutant, log):
-    file, number, _, line, changed = mutant
-    path = tree / file
-    text = path.read_text()
-    lines = text.splitlines(keepends=True)
-    assert lines[number].rstrip("\n") == line, f"{file}:{number + 1} is another line than was sampled"
-    lines[number] = changed + "\n"
-    path.write_text("".join(lines))
-    try:
-        for test in tests:
-            if not build(tree, [test.split()[0]], log):
-                return "not compiled", ""
-            by = killer(tree, [test], log)
-            if by:
-                return "killed", by
-        return "survived", ""
-    finally:
-        path.write_text(text)
+STAGES = ("own", "mapped", "whole servers")
 
 
-def sample(tree, arguments):
-    """As many of each module and of each operator, in turn, so that a run of any length is fair to all."""
-    orders = []
-    for module in arguments.modules.split(","):
-        every = list(mutants(tree, module))
-        random.Random(f"{arguments.seed} {module}").shuffle(every)
-        turns = collections.Counter()
-        order = []
-        for mutant in every:
-            order.append((turns[mutant[2]], mutant))
-            turns[mutant[2]] += 1
-        order.sort(key=lambda entry: entry[0])
-        orders.append([(module, mutant) for _, mutant in order[:arguments.each]])
-    return [entry for turn in range(arguments.each) for order in orders for entry in order[turn:turn + 1]]
-
-
-def prepare(tree, modules):
-    if not tree.exists():
-        subprocess.run(["git", "clone", "-q", str(ROOT), str(tree)], check=True)
-    subprocess.run(["bash", "-c", ". scripts/common.sh && choose_cuda && configure dev"], cwd=tree, check=True,
-                   stdout=subprocess.DEVNULL)
-    targets = sorted({test.split()[0] for module in modules for test in MODULES[module]})
-    if not build(tree, targets, None):
-        sys.exit(f"{tree}: the tree does not build as it is")
-    for module in modules:
-        for test in MODULES[module]:
-            if runs_nothing(tree, test):
-                sys.exit(f"{test}: runs no test")
-        by = killer(tree, MODULES[module], subprocess.DEVNULL)
-        if by:
-            sys.exit(f"{by}: fails without a mutant")
-
-
-def read(out):
-    if not out.exists():
-        return []
-    with out.open(newline="") as file:
-        return list(csv.DictReader(file, delimiter="\t"))
+def stage_of(place, test):
+    return STAGES[2 if test.startswith("end_to_end") else min(place, 1)]
 
 
 def run(arguments):
-    tree = arguments.tree.resolve()
-    modules = arguments.modules.split(",")
-    prepare(tree, modules)
-    known = {(row["file"], row["line"], row["after"]) for row in read(arguments.out)}
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    new = not arguments.out.exists()
+    programs = Programs()
+    mutants = read("mutants.json", [])
+    results = read("results.json", {})
     end = time.monotonic() + 60 * arguments.minutes
-    with arguments.out.open("a", newline="") as file, (arguments.out.parent / "mutation.log").open("w") as log:
-        writer = csv.DictWriter(file, FIELDS, delimiter="\t")
-        if new:
-            writer.writeheader()
-        for module, mutant in sample(tree, arguments):
-            path, number, operator, line, changed = mutant
-            if (path, str(number + 1), changed.strip()) in known:
-                continue
-            if time.monotonic() > end:
-                break
-            began = time.monotonic()
-            result, by = try_mutant(tree, MODULES[module], mutant, log)
-            writer.writerow(dict(zip(FIELDS, [path, number + 1, operator, line.strip(), changed.strip(), result,
-                                              round(time.monotonic() - began), by])))
-            file.flush()
-            print(f"{result:12} {path}:{number + 1} {operator}: {changed.strip()}", flush=True)
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        for stage in STAGES:
+            waiting = []
+            for number, mutant in enumerate(mutants):
+                result = results.get(key(mutant), {})
+                if mutant["tried"] and mutant["module"] in arguments.modules.split(",") and not (
+                        "by" in result or (stage in result.get("stages", []) and not arguments.again)):
+                    waiting.append((number, mutant))
+            maps = {}
+            for module in dict.fromkeys(mutant["module"] for _, mutant in waiting):
+                tests = [test for place, test in enumerate(MODULES[module]) if stage == stage_of(place, test)]
+                maps[module] = {test.split()[0]: reach(programs, pool, test) for test in tests}
+
+            def one(entry):
+                number, mutant = entry
+                if time.monotonic() > end:
+                    return
+                result = {"stages": [], **results.get(key(mutant), {})}
+                for program, tests in maps[mutant["module"]].items():
+                    those = {name: seconds for name, (seconds, asked) in tests.items() if number in asked}
+                    result["reached"] = bool(those) or result.get("reached", False)
+                    by = killer(programs, program, those, number)
+                    if by:
+                        result["by"] = f"{program} {by}"
+                        break
+                results[key(mutant)] = {**result, "stages": [*result["stages"], stage]}
+                print(f"{stage}: {result.get('by', 'lives')} {key(mutant)}", flush=True)
+
+            waiting.sort(key=lambda entry: (entry[1]["turn"], entry[0]))
+            for _ in pool.map(one, waiting):
+                write("results.json", dict(results))
     report(arguments)
 
 
-def report(arguments):
-    score = collections.defaultdict(collections.Counter)
-    rows = read(arguments.out)
-    for row in rows:
-        module = next(module for module in MODULES if row["file"].startswith(module + "/"))
-        score[module][row["result"]] += 1
-    print("| module | killed | survived | not compiled | score |\n| --- | --- | --- | --- | --- |")
-    for module, counts in score.items():
-        tried = counts["killed"] + counts["survived"]
-        print(f"| {module} | {counts['killed']} | {counts['survived']} | {counts['not compiled']} | "
-              f"{counts['killed'] / max(tried, 1):.2f} |")
-    for row in rows:
-        if row["result"] == "survived":
-            print(f"{row['file']}:{row['line']}: `{row['before']}` -> `{row['after']}`")
+def report(_):
+    mutants, results = read("mutants.json", []), read("results.json", {})
+    print("| module | killed | survived | unreached | not compiled | score |\n| --- | --- | --- | --- | --- | --- |")
+    for module in dict.fromkeys(mutant["module"] for mutant in mutants):
+        counts = collections.Counter(outcome(mutant, results) for mutant in mutants if mutant["module"] == module)
+        tried = counts["killed"] + counts["survived"] + counts["unreached"]
+        print(f"| {module} | {counts['killed']} | {counts['survived']} | {counts['unreached']} | "
+              f"{counts['not compiled']} | {counts['killed'] / max(tried, 1):.2f} |")
+    for mutant in mutants:
+        if outcome(mutant, results) in ("survived", "unreached"):
+            print(f"{outcome(mutant, results)} {mutant['file']}:{mutant['line']}: `{mutant['before']}` -> "
+                  f"`{mutant['after']}`")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=["run", "report"])
+    parser.add_argument("command", choices=["build", "run", "report"])
     parser.add_argument("--seed", default="1", help="of the sample")
     parser.add_argument("--each", type=int, default=40, help="mutants of each module")
     parser.add_argument("--modules", default=",".join(MODULES), help="these only")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="side by side")
     parser.add_argument("--minutes", type=float, default=60, help="stop after")
-    folder = ROOT / "build/mutation"
-    parser.add_argument("--tree", type=pathlib.Path, default=folder / "tree", help="the copy that is changed")
-    parser.add_argument("--out", type=pathlib.Path, default=folder / "mutation.tsv", help="the results")
+    parser.add_argument("--again", action="store_true", help="what survived, once more")
     arguments = parser.parse_args()
     for module in arguments.modules.split(","):
         if module not in MODULES:
             parser.error(f"--modules: there is no {module}; there are {', '.join(MODULES)}")
-    {"run": run, "report": report}[arguments.command](arguments)
+    {"build": build, "run": run, "report": report}[arguments.command](arguments)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,35 @@
 #!/usr/bin/env python3
-"""The operators find what they are for, and leave alone what is no code."""
+"""The operators find what they are for, leave alone what is no code, and make choices that compile and choose."""
+import os
+import pathlib
+import subprocess
+import tempfile
 import unittest
 
+import mutate
 import operators
+
+SOURCE = """#include <array>
+#include <cstdio>
+constexpr int kLimit = 3;
+int Sum(int a, int b) {
+  return a - b; /* a < b */
+}
+int main() {
+  int sum = 0;
+  if (sum > kLimit ||
+      Sum(sum, sum + 4) < 0) {
+    sum = Sum(7, sum);
+  }
+  std::printf("%d", sum);
+  const std::array<int, 8> text = {};
+  return (sum & 1) + static_cast<int>(text.size());
+}
+"""
 
 
 def changes(line):
-    return {changed.strip() for _, changed in operators.of_line(line)}
+    return {after for _, _, _, after, _ in operators.of_text(line)}
 
 
 class Operators(unittest.TestCase):
@@ -20,9 +43,8 @@ class Operators(unittest.TestCase):
         self.assertIn("return a || b;", changes("  return a && b;"))
 
     def test_statements_are_removed(self):
-        self.assertEqual(changes("  counter_.Add(bytes);"), {";"})
-        self.assertEqual(changes("  used_ -= bytes;"), {";"})
-        self.assertEqual(changes("  ++count_;"), {";"})
+        for line in ("  counter_.Add(bytes);", "  used_ -= bytes;", "  ++count_;"):
+            self.assertEqual(changes(line), {";"})
 
     def test_declarations_stay(self):
         for line in ("  const auto found = map.find(key);", "  Share* share;", "  std::string text(bytes);",
@@ -37,6 +59,44 @@ class Operators(unittest.TestCase):
     def test_text_is_no_code(self):
         self.assertEqual(changes('  return "a == b, 3";'), set())
         self.assertEqual(changes("  return 'x';  // 5 < 6"), set())
+        self.assertEqual(changes("  /* 5 < 6\n 7 < 8 */"), set())
+
+
+class Choices(unittest.TestCase):
+    def test_each_is_what_the_changed_line_says(self):
+        """Every change as a choice of one program prints what the program with that line changed prints."""
+        found = list(operators.of_text(SOURCE))
+        mutants = [dict(file="a.cc", compiles=True, pieces=pieces, first=line, lines=0)
+                   for line, _, _, _, pieces in found]
+        with tempfile.TemporaryDirectory() as folder:
+            while True:
+                text, crossing = operators.apply(SOURCE, [(number, mutant["pieces"]) for number, mutant in
+                                                          enumerate(mutants) if mutant["compiles"]])
+                self.assertEqual(crossing, set())
+                status, output = self.compiled(folder, mutate.INCLUDE + text)
+                if status == 0:
+                    break
+                self.assertTrue(mutate.drop_broken(mutants, output, pathlib.Path(folder), pathlib.Path(folder)), output)
+            chosen = {number: self.said(folder, MUTANT=str(number)) for number in range(len(found))}
+            self.assertEqual(self.said(folder), "7 9")
+            for number, (line, _, _, after, _) in enumerate(found):
+                if mutants[number]["compiles"] and not after.startswith("if (!sum > "):  # which names two lines of it
+                    lines = SOURCE.splitlines()
+                    lines[line - 1] = after
+                    self.assertEqual(self.compiled(folder, "\n".join(lines) + "\n")[0], 0)
+                    self.assertEqual(chosen[number], self.said(folder), f"{line}: {after}")
+            dropped = {found[number][0] for number, mutant in enumerate(mutants) if not mutant["compiles"]}
+            self.assertEqual(dropped, {14, 15}, "the length of an array, and what hangs on it")
+
+    def compiled(self, folder, text):
+        pathlib.Path(folder, "a.cc").write_text(text)
+        command = ["g++", "-std=c++20", "-w", "a.cc", "-o", "a"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+        return done.returncode, done.stderr
+
+    def said(self, folder, **variables):
+        done = subprocess.run(["./a"], env={**os.environ, **variables}, cwd=folder, capture_output=True, text=True)
+        return f"{done.stdout} {done.returncode}"
 
 
 if __name__ == "__main__":
