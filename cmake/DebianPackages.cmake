@@ -1,8 +1,9 @@
-# `cpack` in a build folder with softmax-server, softmax-client, softmax-loadgen and softmax_client built makes three
-# packages for the release of Debian that it runs on:
+# `cpack` in a build folder with softmax-server, softmax-client, softmax-loadgen, softmax_client and softmax_client_c
+# built makes four packages for the release of Debian that it runs on:
 #   softmax-server          the server, its unit for systemd, user, config file, man page, completions
 #   softmax-client          softmax-client and softmax-loadgen, with the same
-#   libsoftmax-client-dev   the C++ client library with its headers
+#   libsoftmax-client1      the client library in C, for programs in any language
+#   libsoftmax-client-dev   what builds with that, and the C++ client library with its headers
 # They depend on the distribution's libraries (dpkg-shlibdeps) and bring none.
 set(unit_files ${PROJECT_SOURCE_DIR}/deploy/debian)
 
@@ -31,7 +32,7 @@ foreach(place IN ITEMS softmax-server.service:/lib/systemd/system/softmax-server
 endforeach()
 
 set(CPACK_GENERATOR DEB)
-set(CPACK_COMPONENTS_ALL softmax-server softmax-client client)
+set(CPACK_COMPONENTS_ALL softmax-server softmax-client library client)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_SET_DESTDIR ON)  # files outside of the prefix
 set(CPACK_INSTALL_PREFIX /usr)
@@ -43,14 +44,18 @@ set(CPACK_DEBIAN_PACKAGE_SECTION net)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_SOFTMAX-SERVER_PACKAGE_NAME softmax-server)
 set(CPACK_DEBIAN_SOFTMAX-CLIENT_PACKAGE_NAME softmax-client)
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME libsoftmax-client1)
 set(CPACK_DEBIAN_CLIENT_PACKAGE_NAME libsoftmax-client-dev)
 set(CPACK_COMPONENT_SOFTMAX-SERVER_DESCRIPTION "softmax over gRPC, in batches, on NVIDIA GPUs or the CPU")
 set(CPACK_COMPONENT_SOFTMAX-CLIENT_DESCRIPTION "client and load generator for softmax-server")
-set(CPACK_COMPONENT_CLIENT_DESCRIPTION "C++ client library of softmax-server: archive and headers")
+set(CPACK_COMPONENT_LIBRARY_DESCRIPTION "client library of softmax-server in C, for programs in any language")
+set(CPACK_COMPONENT_CLIENT_DESCRIPTION "client library of softmax-server: C and C++, to build with")
 set(CPACK_DEBIAN_SOFTMAX-SERVER_PACKAGE_DEPENDS "init-system-helpers")
 set(CPACK_DEBIAN_SOFTMAX-SERVER_PACKAGE_PREDEPENDS "passwd")
 set(CPACK_DEBIAN_SOFTMAX-SERVER_PACKAGE_CONTROL_EXTRA
     "${unit_files}/postinst;${unit_files}/prerm;${unit_files}/postrm;${unit_files}/conffiles")
-set(CPACK_DEBIAN_CLIENT_PACKAGE_DEPENDS "libgrpc++-dev, libabsl-dev, libprotobuf-dev")
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)
+set(CPACK_DEBIAN_CLIENT_PACKAGE_DEPENDS
+    "libsoftmax-client1 (= ${PROJECT_VERSION}), libgrpc++-dev, libabsl-dev, libprotobuf-dev")
 set(CPACK_DEBIAN_CLIENT_PACKAGE_SECTION libdevel)
 include(CPack)

@@ -4,6 +4,8 @@
 #     lib/libsoftmax_client.a   links the system's gRPC
 #     lib/cmake/softmax/        find_package(softmax CONFIG), target softmax::client
 #     lib/pkgconfig/            softmax-client
+# and the same in C, for other languages: softmax.h, lib/libsoftmax_client.so, softmax-client-c. What programs then run
+# with, lib/libsoftmax_client.so.1, is the component `library`.
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
@@ -19,3 +21,12 @@ install(FILES ${out}/softmaxConfig.cmake ${out}/softmaxConfigVersion.cmake DESTI
         COMPONENT client EXCLUDE_FROM_ALL)
 configure_file(${CMAKE_CURRENT_LIST_DIR}/softmax-client.pc.in ${out}/softmax-client.pc @ONLY)
 install(FILES ${out}/softmax-client.pc DESTINATION lib/pkgconfig COMPONENT client EXCLUDE_FROM_ALL)
+
+if(TARGET softmax_client_c)
+  set_target_properties(softmax_client_c PROPERTIES INSTALL_RPATH "")
+  install(TARGETS softmax_client_c LIBRARY DESTINATION lib COMPONENT library NAMELINK_COMPONENT client EXCLUDE_FROM_ALL)
+  install(FILES ${PROJECT_SOURCE_DIR}/client/c/softmax.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/softmax
+          COMPONENT client EXCLUDE_FROM_ALL)
+  configure_file(${CMAKE_CURRENT_LIST_DIR}/softmax-client-c.pc.in ${out}/softmax-client-c.pc @ONLY)
+  install(FILES ${out}/softmax-client-c.pc DESTINATION lib/pkgconfig COMPONENT client EXCLUDE_FROM_ALL)
+endif()

@@ -30,7 +30,8 @@ debs() {
   [ -z "$NVCC" ] || preset=release
   # The distribution's shared libraries: their security fixes are to reach an installed server.
   configure "$preset" -DSOFTMAX_STATIC=OFF -DSOFTMAX_COMMIT="$COMMIT"
-  cmake --build "build/$preset" -j "$(cores)" --target softmax-server softmax-client softmax-loadgen softmax_client
+  cmake --build "build/$preset" -j "$(cores)" --target softmax-server softmax-client softmax-loadgen softmax_client \
+    softmax_client_c
   (cd "build/$preset" && cpack -B "$WORK/packages") && cp "$WORK"/packages/*.deb "$OUT"
 }
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Installs the client and builds other projects against it: install_test.py BUILD FAKE_SERVER CXX [CXX_FLAGS].
+"""Installs the client and builds other projects against it: install_test.py BUILD FAKE_SERVER SERVER CXX [CXX_FLAGS].
 
 Of this source tree they see nothing but their own folder.
 """
 import fcntl
 import glob
+import math
 import os
 import pty
 import re
@@ -20,9 +21,9 @@ from running import run, server
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-BUILD, FAKE_SERVER, CXX = sys.argv[1:4]
+BUILD, FAKE_SERVER, SERVER, CXX = sys.argv[1:5]
 PROGRAMS = ("softmax-server", "softmax-client", "softmax-loadgen")
-CXX_FLAGS = sys.argv[4] if len(sys.argv) > 4 else ""
+CXX_FLAGS = sys.argv[5] if len(sys.argv) > 5 else ""
 
 
 class InstalledClient(unittest.TestCase):
@@ -33,7 +34,8 @@ class InstalledClient(unittest.TestCase):
         # Moved after its installation: it must not know where it was.
         before = os.path.join(cls.folder, "before")
         cls.prefix = os.path.join(cls.folder, "prefix")
-        run(["cmake", "--install", BUILD, "--component", "client", "--prefix", before])
+        for component in ("client", "library"):
+            run(["cmake", "--install", BUILD, "--component", component, "--prefix", before])
         os.rename(before, cls.prefix)
 
     def project(self, source):
@@ -52,11 +54,12 @@ class InstalledClient(unittest.TestCase):
                        if os.path.isfile(path))
         self.assertEqual(files, ["include/softmax/client/options.h", "include/softmax/client/region.h",
                                  "include/softmax/client/softmax_client.h", "include/softmax/client/types.h",
-                                 "lib/cmake/softmax/softmaxConfig.cmake",
+                                 "include/softmax/softmax.h", "lib/cmake/softmax/softmaxConfig.cmake",
                                  "lib/cmake/softmax/softmaxConfigVersion.cmake", "lib/libsoftmax_client.a",
-                                 "lib/pkgconfig/softmax-client.pc"])
+                                 "lib/libsoftmax_client.so", "lib/libsoftmax_client.so.1",
+                                 "lib/pkgconfig/softmax-client-c.pc", "lib/pkgconfig/softmax-client.pc"])
         for path in files:
-            if path.endswith(".a"):
+            if path.endswith(".a") or ".so" in path:
                 continue
             with open(os.path.join(self.prefix, path), encoding="utf-8") as file:
                 self.assertNotIn(ROOT, file.read(), path)
@@ -75,8 +78,8 @@ class InstalledClient(unittest.TestCase):
         with self.assertRaisesRegex(AssertionError, "compatible with requested version"):
             run(["cmake", "-S", source, "-B", source + "/out", f"-DCMAKE_PREFIX_PATH={self.prefix}"])
 
-    def pkg_config(self, *flags):
-        return run(["pkg-config", *flags, "softmax-client"],
+    def pkg_config(self, *flags, of="softmax-client"):
+        return run(["pkg-config", *flags, of],
                    environment={"PKG_CONFIG_PATH": self.prefix + "/lib/pkgconfig"}).split()
 
     def test_a_command_line_finds_it_with_pkg_config(self):
@@ -87,6 +90,39 @@ class InstalledClient(unittest.TestCase):
         os.makedirs(folder)
         with server([FAKE_SERVER], folder) as target:
             self.assertEqual(run([program, target]), "1.2.3 0.090031 0.244728 0.665241\n")
+
+    def test_a_program_in_c_needs_nothing_else(self):
+        program = os.path.join(self.folder, "in_c")
+        run(["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", *self.pkg_config("--cflags", of="softmax-client-c"),
+             ROOT + "/client/examples/c/softmax_request.c", "-o", program, f"-Wl,-rpath,{self.prefix}/lib",
+             *self.pkg_config("--libs", of="softmax-client-c")])
+        folder = os.path.join(self.folder, "sock_c")
+        os.makedirs(folder)
+        with server([FAKE_SERVER], folder) as target:
+            self.assertEqual(run([program, target, "1", "2", "3"]), "0.0900306 0.244728 0.665241 \n")
+        nobody = subprocess.run([program, "unix:/nonexistent", "1"], capture_output=True, text=True, timeout=60,
+                                check=False)
+        self.assertEqual((nobody.returncode, "nobody listens there" in nobody.stderr), (1, True), nobody)
+
+    def test_go_shares_memory_with_the_server(self):
+        if not shutil.which("go"):
+            self.skipTest("no go")
+        folder = os.path.join(self.folder, "go")
+        os.makedirs(folder)
+        environment = {"PKG_CONFIG_PATH": self.prefix + "/lib/pkgconfig", "GOCACHE": folder + "/cache", "HOME": folder,
+                       "CGO_CFLAGS": " ".join(self.pkg_config("--cflags", of="softmax-client-c")),
+                       "CGO_LDFLAGS": " ".join(self.pkg_config("--libs", of="softmax-client-c")) +
+                                      f" -Wl,-rpath,{self.prefix}/lib"}
+        run(["go", "build", "-o", folder + "/example", ROOT + "/client/examples/go/softmax_region.go"],
+            environment=environment, timeout=300)
+        command = [SERVER, "--backend", "cpu", "--metrics-address", "none", "--regions-socket", folder + "/regions",
+                   "--address"]
+        with server(command, folder, "server.sock") as target:
+            lines = run([folder + "/example", target, "3", "1000"]).splitlines()
+        for row, line in enumerate(lines):
+            whole = sum(math.exp(i % 7) for i in range(row * 1000, (row + 1) * 1000))
+            self.assertEqual(line, f"{math.exp(row * 1000 % 7) / whole:.5f} 1.00000")
+        self.assertEqual(len(lines), 3)
 
     def test_its_headers_include_no_grpc(self):
         for header in glob.glob(self.prefix + "/include/softmax/client/*.h"):
@@ -200,4 +236,4 @@ class Manuals(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1] + sys.argv[5:])
+    unittest.main(argv=sys.argv[:1] + sys.argv[6:])

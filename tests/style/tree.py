@@ -2,8 +2,8 @@
 import os
 
 SKIPPED_FOLDERS = {".git", "build", "out", "node_modules", "__pycache__", ".cache", ".library"}
-TEXT_ENDINGS = (".h", ".cc", ".cu", ".cuh", ".proto", ".py", ".sh", ".cmake", ".txt", ".md", ".json", ".yaml", ".yml",
-                ".html", ".css", ".js", ".pyi", ".service", ".toml")
+TEXT_ENDINGS = (".c", ".h", ".cc", ".cu", ".cuh", ".go", ".proto", ".py", ".sh", ".cmake", ".txt", ".md", ".json",
+                ".yaml", ".yml", ".html", ".css", ".js", ".pyi", ".service", ".toml")
 TEXT_NAMES = {"Dockerfile", ".dockerignore", ".gitignore", ".clang-format", ".clang-tidy", "run"}
 
 
