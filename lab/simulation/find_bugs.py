@@ -18,7 +18,7 @@ SOURCES = [f"{folder}/{name}.cc" for folder, names in {
     "server/batching": ("admission_queue", "arena", "backlog", "batch", "batcher", "charge"),
     "server/execution": ("devices", "watched_lane", "least_loaded_lane", "quarantined_memory"),
     "server/base": ("receive_pool",)}.items() for name in names]
-FOLDERS = ["server", "tests/simulation", "kernels"]
+FOLDERS = ["common", "server", "tests/simulation", "kernels"]
 RIGHT, WRONG = ".o", ".wrong.o"
 
 

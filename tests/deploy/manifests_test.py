@@ -385,7 +385,7 @@ class ComposeTest(unittest.TestCase):
         self.assertEqual(set(traces), {"softmax-server", "jaeger"})
         environment = traces["softmax-server"]["environment"]
         settings = memory.settings_of({**self.server["environment"], **environment}, SERVER)
-        self.assertEqual(settings["trace-endpoint"], "http://jaeger:4317")
+        self.assertEqual(settings["trace-endpoint"], '"http://jaeger:4317"')
 
     def test_gpu_file_adds_to_the_same_service(self):
         self.assertEqual(set(read_yaml("compose.gpu.yaml")["services"]), {"softmax-server"})
