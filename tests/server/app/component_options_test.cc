@@ -191,26 +191,11 @@ const std::map<std::string, Names> kTold = {
     {"drain-timeout", {"channel.grace"}},
 };
 // Read from the configuration itself, by the server, its main or what GetServerInfo tells; and by SetGuardLimits.
-const Names kElsewhere = {"config",
-                          "reflection",
-                          "tls-key",
-                          "tls-client-ca",
-                          "token-file",
-                          "poller",
-                          "max-connections",
-                          "max-in-flight-per-stream",
-                          "slab-bytes",
-                          "metrics-address",
-                          "log-level",
-                          "log-format",
-                          "drain-delay",
-                          "slow-request",
-                          "trace-endpoint",
-                          "trace-ratio",
-                          "unsafe-testing",
-                          "fault",
-                          "max-waiting-calls",
-                          "first-message-timeout"};
+const Names kElsewhere = {"config",         "reflection",      "tls-key",           "tls-client-ca",
+                          "token-file",     "poller",          "max-connections",   "max-in-flight-per-stream",
+                          "slab-bytes",     "metrics-address", "log-level",         "log-format",
+                          "drain-delay",    "slow-request",    "trace-endpoint",    "trace-ratio",
+                          "unsafe-testing", "fault",           "max-waiting-calls", "first-message-timeout"};
 
 TEST(ComponentOptions, EveryFlagReachesThePartsThatItIsForAndNoOther) {
   Config config;
