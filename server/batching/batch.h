@@ -76,6 +76,7 @@ class Batch {
   std::size_t requests() const { return requests_.size(); }
   std::uint64_t rows() const { return rows_; }
   TimePoint opened() const { return opened_; }
+  TimePoint launched() const { return launched_; }
   kernels::DataType input_type() const { return input_type_; }
   kernels::DataType output_type() const { return output_type_; }
   // Of whole outputs. In place they overwrite their inputs, so summaries() are run first.

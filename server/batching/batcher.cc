@@ -188,7 +188,7 @@ void Batcher::LaunchReady(TimePoint now) {
       dropped_.push_back(std::move(batch));
       continue;
     }
-    ++in_flight_;
+    running_.push_back(batch.get());
     lane_.Launch(batch.release());
   }
 }
@@ -199,7 +199,7 @@ void Batcher::Flush(TimePoint now) {
     if (open_[i] == nullptr || !MayLaunch(*open_[i])) continue;
     if (now - open_[i]->opened() < options_.max_queue_delay) continue;
     const CloseReason reason = options_.max_queue_delay.count() > 0 ? CloseReason::kDelay
-                               : in_flight_ == 0                    ? CloseReason::kIdle
+                               : running_.empty()                   ? CloseReason::kIdle
                                                                     : CloseReason::kDrained;
     CloseOpen(i, reason);
     LaunchReady(now);
@@ -264,13 +264,27 @@ bool Batcher::CompleteDropped() {
   return true;
 }
 
+Nanoseconds Batcher::BeginNap(TimePoint now) {
+  const bool may_launch = running_.size() < options_.max_in_flight;
+  Nanoseconds nap = FinishForecast::kLongestNap;
+  for (const Batch* batch : running_) {
+    nap = std::min(nap, ForecastOf(*batch).NapFor(batch->bytes(), now - batch->launched(), may_launch));
+  }
+  // A request in an open batch waits for no more than its delay.
+  if (next_flush() != kNoDeadline) nap = std::min(nap, std::max(Nanoseconds(0), next_flush() - now));
+  woke_ = nap > Nanoseconds(0);
+  return nap;
+}
+
 bool Batcher::Poll() {
   bool progress = TakeInbox();
-  while (in_flight_ > 0) {
+  const bool woke = std::exchange(woke_, false);
+  while (in_flight()) {
     std::unique_ptr<Batch> batch(lane_.Poll());
     if (batch == nullptr) break;
-    --in_flight_;
+    running_.erase(std::find(running_.begin(), running_.end(), batch.get()));
     const TimePoint now = clock_();
+    ForecastOf(*batch).Finished(batch->bytes(), now - batch->launched(), woke);
     // The next launch first: the device works while the answers leave.
     LaunchReady(now);
     Finish(std::move(batch), now);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <deque>
 #include <functional>
@@ -9,6 +10,7 @@
 #include "server/batching/arena.h"
 #include "server/batching/backlog.h"
 #include "server/batching/batch.h"
+#include "server/batching/finish_forecast.h"
 #include "server/batching/lane.h"
 #include "server/metrics/metrics.h"
 
@@ -54,11 +56,13 @@ class Batcher {
 
   // Requests taken and not completed, in this batcher or on their way through the backlog.
   std::uint64_t pending() const { return pending_; }
-  bool in_flight() const { return in_flight_ > 0; }
+  bool in_flight() const { return !running_.empty(); }
   // Whether open batches should be launched although more events may be ready: the device has nothing to do, and enough
   // has come together to be worth a launch.
-  bool MustFlushEarly() const { return in_flight_ == 0 && (pending_ >= kEagerRequests || open_bytes_ >= kEagerBytes); }
-  bool needs_polling() const { return in_flight_ > 0 && lane_.needs_polling(); }
+  bool MustFlushEarly() const { return running_.empty() && (pending_ >= kEagerRequests || open_bytes_ >= kEagerBytes); }
+  bool needs_polling() const { return in_flight() && lane_.needs_polling(); }
+  // How long the thread may sleep before it polls again, where it needs to poll; zero: not at all.
+  Nanoseconds BeginNap(TimePoint now);
   // When Flush should be called again although nothing happens; kNoDeadline: not at all.
   TimePoint next_flush() const;
 
@@ -94,9 +98,12 @@ class Batcher {
   Batch* OpenBatch(const PendingRequest& request, TimePoint now);
   void CloseOpen(std::size_t index, CloseReason reason);
   // Batches that take long leave no room in flight, but what the lane runs at once needs none.
-  bool MayLaunch(const Batch& batch) const { return in_flight_ < options_.max_in_flight || lane_.RunsAtOnce(batch); }
+  bool MayLaunch(const Batch& batch) const {
+    return running_.size() < options_.max_in_flight || lane_.RunsAtOnce(batch);
+  }
   void LaunchReady(TimePoint now);
   bool TakeInbox();
+  FinishForecast& ForecastOf(const Batch& batch) { return forecasts_[batch.device() == Region::kHost ? 0 : 1]; }
   void Finish(std::unique_ptr<Batch> batch, TimePoint now);
   std::unique_ptr<Batch> NewBatch();
 
@@ -116,7 +123,9 @@ class Batcher {
   std::uint64_t open_bytes_ = 0;                 // in open batches
   std::deque<std::unique_ptr<Batch>> ready_;     // closed, waiting for the lane
   std::vector<std::unique_ptr<Batch>> dropped_;  // not launched, since all their callers have left; Poll completes them
-  std::uint32_t in_flight_ = 0;
+  std::vector<const Batch*> running_;            // the lane's, in the order of their launches
+  std::array<FinishForecast, 2> forecasts_;      // of batches in the host's memory, and in a device's
+  bool woke_ = false;                            // whether the thread has slept since the last poll
   std::uint64_t pending_ = 0;
   std::vector<std::unique_ptr<Batch>> spare_;  // finished batches, their lists' memory kept
 

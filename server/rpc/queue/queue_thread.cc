@@ -1,6 +1,7 @@
 #include "server/rpc/queue/queue_thread.h"
 
 #include <pthread.h>
+#include <sys/prctl.h>
 
 #include <algorithm>
 #include <utility>
@@ -20,6 +21,14 @@ namespace {
 constexpr std::size_t kSpinPolls = 64;
 // From so many on, looks at the sockets are spared.
 constexpr std::size_t kManySockets = 64;
+
+// What the kernel may add to a sleep; 50 us unless told.
+constexpr unsigned long kTimerSlackNs = 1000;
+
+void Sleep(Nanoseconds nap) {
+  const timespec time{0, static_cast<long>(nap.count())};
+  clock_nanosleep(CLOCK_MONOTONIC, 0, &time, nullptr);
+}
 
 void CpuRelax() {
 #if defined(__x86_64__)
@@ -55,6 +64,7 @@ void QueueThread::Start(std::unique_ptr<Lane> lane) {
   for (const auto& group : groups_) group->Arm();
   thread_ = std::thread([this] {
     StayOn(options_.cores);
+    prctl(PR_SET_TIMERSLACK, kTimerSlackNs);
     clockid_t clock = kNoClock;
     if (pthread_getcpuclockid(pthread_self(), &clock) == 0) cpu_clock_.store(clock);
     ReceivePool::BeginReceiving();
@@ -122,6 +132,10 @@ void QueueThread::Run() {
       continue;
     }
     if (batcher_->needs_polling()) {
+      if (const Nanoseconds nap = batcher_->BeginNap(SteadyClock::now()); nap > Nanoseconds(0)) {
+        Sleep(nap);
+        continue;
+      }
       // As long as the look at the sockets that follows will take.
       const std::size_t spins = kSpinPolls + KeptSocketsOfThread();
       for (std::size_t i = 0; i < spins; ++i) {

@@ -30,7 +30,7 @@ namespace softmax::server {
 //
 // The thread takes every ready event first, looking for finished batches in between, and launches when no event is
 // ready; a request that arrives while it sleeps is launched at once. It spins only while a batch is in flight on a lane
-// that has to be polled, and sleeps in the queue otherwise.
+// that has to be polled and that is not known to take long (FinishForecast), and sleeps in the queue otherwise.
 class QueueThread {
  public:
   using LaneFactory = std::function<std::unique_ptr<Lane>(std::function<void()> wake)>;
