@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <optional>
 #include <utility>
 
 #include "client/c/parts.h"
@@ -53,13 +54,13 @@ void softmax_queue_free(softmax_queue* queue) {
 }
 
 void softmax_cancel(softmax_queue* queue, std::uint64_t tag) {
-  std::stop_source stop(std::nostopstate);
+  std::optional<std::stop_source> stop;
   {
     const std::lock_guard lock(queue->mu);
     const auto found = queue->running.find(tag);
     if (found != queue->running.end()) stop = found->second;
   }
-  stop.request_stop();
+  if (stop) stop->request_stop();
 }
 
 struct softmax_stream {

@@ -120,8 +120,9 @@ std::int32_t softmax_region_allocate(softmax_client* client, std::uint64_t bytes
     if (device >= 0) number = static_cast<std::uint32_t>(device);
     using softmax::client::Memory;
     auto made = client->client->AllocateRegion(bytes, device == SOFTMAX_HOST ? Memory::kHost : Memory::kDevice, number);
-    if (made.ok()) *region = new softmax_region{*std::move(made)};
-    return made.status();
+    if (!made.ok()) return made.status();
+    *region = new softmax_region{*std::move(made)};
+    return absl::OkStatus();
   });
 }
 

@@ -124,7 +124,7 @@ grpc::Status SpanExporter::Attempt(const OtlpRequest& request, TimePoint until, 
     attempt_ = &context;
   }
   ExportTraceServiceResponse response;
-  const grpc::Status status = TraceService::NewStub(channel_)->Export(&context, request, &response);
+  grpc::Status status = TraceService::NewStub(channel_)->Export(&context, request, &response);
   *rejected = response.partial_success().rejected_spans();
   MutexLock lock(mu_);
   attempt_ = nullptr;
