@@ -53,8 +53,6 @@ ClientOptions OptionsOf(const softmax_client_options& given) {
 
 absl::Status Run(softmax_client& client, const softmax_request& request, const void* input, void* output,
                  softmax_hook hook, void* context) {
-  const Passage passage(client);
-  if (!passage.status().ok()) return passage.status();
   Described described;
   if (absl::Status valid = Describe(request, input, output, &described); !valid.ok()) return valid;
   SoftmaxOptions& options = described.options;
@@ -77,8 +75,8 @@ absl::Status Run(softmax_client& client, const softmax_request& request, const v
 }  // namespace softmax::client::c
 
 using softmax::client::c::Described;
+using softmax::client::c::Entering;
 using softmax::client::c::Guarded;
-using softmax::client::c::Passage;
 
 void softmax_client_options_init(softmax_client_options* options) {
   const softmax::client::ClientOptions defaults;
@@ -136,16 +134,15 @@ void softmax_client_free(softmax_client* client) {
 
 std::int32_t softmax_run(softmax_client* client, const softmax_request* request, const void* input, void* output,
                          softmax_hook hook, void* context, softmax_error** error) {
-  return Guarded(error, [&] { return softmax::client::c::Run(*client, *request, input, output, hook, context); });
+  return Entering(*client, error,
+                  [&] { return softmax::client::c::Run(*client, *request, input, output, hook, context); });
 }
 
 std::int32_t softmax_run_batch(softmax_client* client, const softmax_request* const* requests,
                                const void* const* inputs, void* const* outputs, std::size_t count,
                                std::int64_t timeout_ns, std::size_t max_in_flight, softmax_error** errors,
                                softmax_hook hook, void* context, softmax_error** error) {
-  return Guarded(error, [&]() -> absl::Status {
-    const Passage passage(*client);
-    if (!passage.status().ok()) return passage.status();
+  return Entering(*client, error, [&]() -> absl::Status {
     std::vector<softmax::client::BatchItem> items;
     items.reserve(count);
     for (std::size_t i = 0; i < count; ++i) {
@@ -176,9 +173,7 @@ std::int32_t softmax_run_batch(softmax_client* client, const softmax_request* co
 
 std::int32_t softmax_start(softmax_client* client, const softmax_request* request, const void* input, void* output,
                            softmax_queue* queue, std::uint64_t tag, softmax_error** error) {
-  return Guarded(error, [&]() -> absl::Status {
-    const Passage passage(*client);
-    if (!passage.status().ok()) return passage.status();
+  return Entering(*client, error, [&]() -> absl::Status {
     Described described;
     absl::Status valid = softmax::client::c::Describe(*request, input, output, &described);
     if (!valid.ok()) return valid;
@@ -198,9 +193,7 @@ std::int32_t softmax_start(softmax_client* client, const softmax_request* reques
 std::int32_t softmax_wait_for_connection(softmax_client* client, std::int64_t timeout_ns, softmax_hook hook,
                                          void* context, softmax_error** error) {
   using Clock = std::chrono::steady_clock;
-  return Guarded(error, [&]() -> absl::Status {
-    const Passage passage(*client);
-    if (!passage.status().ok()) return passage.status();
+  return Entering(*client, error, [&]() -> absl::Status {
     const auto until = Clock::now() + std::chrono::nanoseconds(timeout_ns);
     for (;;) {
       const auto left = std::max(until - Clock::now(), Clock::duration::zero());

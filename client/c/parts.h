@@ -117,6 +117,15 @@ class Passage {
   bool open_ = false;
 };
 
+// A call into the client: Guarded, and the client's end waits for it. FAILED_PRECONDITION: it has come.
+template <typename Work>
+std::int32_t Entering(softmax_client& client, softmax_error** error, Work work) {
+  return Guarded(error, [&]() -> absl::Status {
+    const Passage passage(client);
+    return passage.status().ok() ? work() : passage.status();
+  });
+}
+
 // A request as the library takes it.
 struct Described {
   TensorView input;

@@ -91,9 +91,7 @@ struct softmax_stream {
 std::int32_t softmax_stream_open(softmax_client* client, std::size_t max_in_flight,
                                  std::size_t max_requests_per_message, std::int64_t timeout_ns, softmax_queue* queue,
                                  softmax_stream** stream, softmax_error** error) {
-  return softmax::client::c::Guarded(error, [&]() -> absl::Status {
-    const softmax::client::c::Passage passage(*client);
-    if (!passage.status().ok()) return passage.status();
+  return softmax::client::c::Entering(*client, error, [&]() -> absl::Status {
     // The library counts an answer as there when its callback has returned, and we inside of it.
     softmax::client::StreamOptions options{max_in_flight + (max_in_flight > 0 ? 1 : 0), max_requests_per_message, {}};
     if (timeout_ns != 0) options.timeout = std::chrono::nanoseconds(timeout_ns);
@@ -121,19 +119,20 @@ std::int32_t softmax_stream_open(softmax_client* client, std::size_t max_in_flig
 
 std::int32_t softmax_stream_send(softmax_stream* stream, std::uint64_t id, const softmax_request* request,
                                  const void* input, void* output, std::int64_t patience_ns, softmax_error** error) {
-  softmax::client::c::Described described;
-  if (absl::Status valid = softmax::client::c::Describe(*request, input, output, &described); !valid.ok()) {
-    return softmax::client::c::Told(valid, error);
-  }
-  {
-    std::unique_lock lock(stream->mu);
-    const auto may_send = [stream] { return stream->room > 0 || stream->closed; };
-    stream->changed.wait_for(lock, std::chrono::nanoseconds(std::max<std::int64_t>(patience_ns, 0)), may_send);
-    if (!may_send()) return SOFTMAX_NO_ROOM;
-    if (!stream->closed) --stream->room;
-  }
-  return softmax::client::c::Guarded(error, [&] {
-    absl::Status sent = stream->Enter();
+  bool has_room = true;
+  const std::int32_t code = softmax::client::c::Guarded(error, [&] {
+    softmax::client::c::Described described;
+    absl::Status sent = softmax::client::c::Describe(*request, input, output, &described);
+    if (!sent.ok()) return sent;
+    {
+      std::unique_lock lock(stream->mu);
+      const auto may_send = [stream] { return stream->room > 0 || stream->closed; };
+      has_room =
+          stream->changed.wait_for(lock, std::chrono::nanoseconds(std::max<std::int64_t>(patience_ns, 0)), may_send);
+      if (!has_room) return sent;
+      if (!stream->closed) --stream->room;
+    }
+    sent = stream->Enter();
     if (!sent.ok()) return sent;
     {
       const std::lock_guard sending(stream->send_mu);
@@ -146,6 +145,7 @@ std::int32_t softmax_stream_send(softmax_stream* stream, std::uint64_t id, const
     stream->Leave();
     return sent;
   });
+  return has_room ? code : SOFTMAX_NO_ROOM;
 }
 
 std::int32_t softmax_stream_finish(softmax_stream* stream, softmax_hook hook, void* context, softmax_error** error) {

@@ -1,3 +1,5 @@
+#include "client/softmax_client/request.h"
+
 #include <absl/strings/str_cat.h>
 
 #include <array>
@@ -31,19 +33,28 @@ DataType AnswerType(const softmax_request& request) {
   return static_cast<DataType>(request.output_dtype != 0 ? request.output_dtype : request.dtype);
 }
 
-std::array<std::uint64_t, Summary::kParts> PartsOf(const softmax_request& request) {
-  const std::span<const std::int64_t> shape(request.shape, static_cast<std::size_t>(request.rank));
-  if (ElementsOf(shape).value_or(0) == 0 || request.axis < -request.rank || request.axis >= request.rank) return {};
-  const std::uint64_t rows = RowsOf(shape, request.axis);
-  const std::uint64_t value = SizeOf(AnswerType(request));
-  const std::uint64_t number = request.dtype == SOFTMAX_FLOAT64 ? 8 : 4;
-  const std::uint64_t sums = request.log_sum_exp != 0 ? rows * number : 0;
-  return {rows * request.top_k * value,
-          rows * request.top_k * sizeof(std::int32_t),
-          request.indices_count * value,
-          sums,
-          sums,
-          request.entropy != 0 ? rows * number : 0};
+bool HasRows(const softmax_request& request) {
+  if (!CheckNumbers(request).ok() || request.axis < -request.rank || request.axis >= request.rank) return false;
+  return ElementsOf({request.shape, static_cast<std::size_t>(request.rank)}) != 0;
+}
+
+// All but where the answer is to lie. Its numbers are checked; `input` is not looked into.
+void DescribeInput(const softmax_request& request, const void* input, Described* described) {
+  TensorView& view = described->input;
+  view.dtype = static_cast<DataType>(request.dtype);
+  view.shape = {request.shape, static_cast<std::size_t>(request.rank)};
+  view.data = {static_cast<const std::byte*>(input), *ElementsOf(view.shape) * SizeOf(view.dtype)};
+  SoftmaxOptions& options = described->options;
+  options.operation = static_cast<Operation>(request.operation);
+  options.axis = request.axis;
+  if (request.has_scale != 0) options.scale = request.scale;
+  if (request.output_dtype != 0) options.output_dtype = AnswerType(request);
+  options.lengths = {request.lengths, request.lengths_count};
+  if (request.timeout_ns != 0) options.timeout = std::chrono::nanoseconds(request.timeout_ns);
+  options.summary.top_k = request.top_k;
+  options.summary.indices = {request.indices, request.indices_count};
+  options.summary.log_sum_exp = request.log_sum_exp != 0;
+  options.summary.entropy = request.entropy != 0;
 }
 
 }  // namespace
@@ -51,11 +62,8 @@ std::array<std::uint64_t, Summary::kParts> PartsOf(const softmax_request& reques
 absl::Status Describe(const softmax_request& given, const void* input, void* output, Described* described) {
   const softmax_request request = Sized(given);
   if (absl::Status valid = CheckNumbers(request); !valid.ok()) return valid;
-  TensorView& view = described->input;
-  view.dtype = static_cast<DataType>(request.dtype);
-  view.shape = {request.shape, static_cast<std::size_t>(request.rank)};
-  const std::uint64_t elements = *ElementsOf(view.shape);
-  view.data = {static_cast<const std::byte*>(input), elements * SizeOf(view.dtype)};
+  DescribeInput(request, input, described);
+  const std::uint64_t elements = *ElementsOf(described->input.shape);
   const struct {
     const char* name;
     const void* memory;
@@ -70,16 +78,6 @@ absl::Status Describe(const softmax_request& given, const void* input, void* out
     }
   }
   SoftmaxOptions& options = described->options;
-  options.operation = static_cast<Operation>(request.operation);
-  options.axis = request.axis;
-  if (request.has_scale != 0) options.scale = request.scale;
-  if (request.output_dtype != 0) options.output_dtype = AnswerType(request);
-  options.lengths = {request.lengths, request.lengths_count};
-  if (request.timeout_ns != 0) options.timeout = std::chrono::nanoseconds(request.timeout_ns);
-  options.summary.top_k = request.top_k;
-  options.summary.indices = {request.indices, request.indices_count};
-  options.summary.log_sum_exp = request.log_sum_exp != 0;
-  options.summary.entropy = request.entropy != 0;
   auto* const to = static_cast<std::byte*>(output);
   if (options.summary.any()) {
     options.summary.output = {to, softmax_summary_layout(&request, nullptr, nullptr)};
@@ -94,7 +92,11 @@ absl::Status Describe(const softmax_request& given, const void* input, void* out
 std::uint64_t softmax_summary_layout(const softmax_request* given, std::uint64_t* offsets, std::uint64_t* sizes) {
   const softmax_request request = softmax::client::c::Sized(*given);
   std::array<std::uint64_t, softmax::client::Summary::kParts> parts = {};
-  if (softmax::client::c::CheckNumbers(request).ok()) parts = softmax::client::c::PartsOf(request);
+  if (softmax::client::c::HasRows(request)) {
+    softmax::client::c::Described described;
+    softmax::client::c::DescribeInput(request, nullptr, &described);
+    parts = softmax::client::ExpectedAnswer(described.input, described.options).part_bytes;
+  }
   std::uint64_t end = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (offsets != nullptr) offsets[i] = end;

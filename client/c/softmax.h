@@ -133,7 +133,7 @@ enum { SOFTMAX_NO_ROOM = -1 };
 // stream and no softmax_start may use it.
 int32_t softmax_stream_open(softmax_client* client, size_t max_in_flight, size_t max_requests_per_message,
                             int64_t timeout_ns, softmax_queue* queue, softmax_stream** stream, softmax_error** error);
-// Waits so long while max_in_flight requests are unanswered; then SOFTMAX_NO_ROOM, with `error` left as it is.
+// Waits so long while max_in_flight requests are unanswered; then SOFTMAX_NO_ROOM, without an error.
 // ALREADY_EXISTS: that id is unanswered.
 int32_t softmax_stream_send(softmax_stream* stream, uint64_t id, const softmax_request* request, const void* input,
                             void* output, int64_t patience_ns, softmax_error** error);

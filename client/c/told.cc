@@ -82,13 +82,12 @@ std::string JsonOf(const ClientStats& stats) {
 }  // namespace
 }  // namespace softmax::client::c
 
+using softmax::client::c::Entering;
 using softmax::client::c::Guarded;
 using softmax::client::c::Passage;
 
 std::int32_t softmax_server_info(softmax_client* client, char** json, softmax_error** error) {
-  return Guarded(error, [&]() -> absl::Status {
-    const Passage passage(*client);
-    if (!passage.status().ok()) return passage.status();
+  return Entering(*client, error, [&]() -> absl::Status {
     const auto info = client->client->GetServerInfo();
     if (info.ok()) *json = strdup(softmax::client::c::JsonOf(*info).c_str());
     return info.status();
@@ -96,9 +95,7 @@ std::int32_t softmax_server_info(softmax_client* client, char** json, softmax_er
 }
 
 std::int32_t softmax_stats(softmax_client* client, char** json, softmax_error** error) {
-  return Guarded(error, [&]() -> absl::Status {
-    const Passage passage(*client);
-    if (!passage.status().ok()) return passage.status();
+  return Entering(*client, error, [&]() -> absl::Status {
     *json = strdup(softmax::client::c::JsonOf(client->client->Stats()).c_str());
     return absl::OkStatus();
   });
@@ -110,9 +107,7 @@ struct softmax_region {
 
 std::int32_t softmax_region_allocate(softmax_client* client, std::uint64_t bytes, std::int64_t device,
                                      softmax_region** region, softmax_error** error) {
-  return Guarded(error, [&]() -> absl::Status {
-    const Passage passage(*client);
-    if (!passage.status().ok()) return passage.status();
+  return Entering(*client, error, [&]() -> absl::Status {
     if (device < SOFTMAX_ANY_DEVICE || device > UINT32_MAX) {
       return absl::InvalidArgumentError(absl::StrCat("device: ", device, ", must be -2 to 4294967295"));
     }

@@ -18,6 +18,7 @@
 namespace softmax::client {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 std::string TakeMessage(softmax_error* error) {
@@ -237,6 +238,22 @@ TEST_F(CTest, TenThousandRandomCallsAreRightOrNamed) {
     right += code == 0 ? 1 : 0;
   }
   EXPECT_GT(right, 3000);
+}
+
+TEST_F(CTest, PartsOfASummaryBeginAtMultiplesOf8) {
+  const std::int32_t indices[] = {1};
+  request_.dtype = SOFTMAX_FLOAT16;
+  request_.top_k = 3;
+  request_.indices = indices;
+  request_.indices_count = 1;
+  request_.entropy = 1;
+  std::uint64_t offsets[6];
+  std::uint64_t sizes[6];
+  EXPECT_EQ(softmax_summary_layout(&request_, offsets, sizes), 56u);
+  EXPECT_THAT(sizes, ElementsAre(12, 24, 2, 0, 0, 8));
+  EXPECT_THAT(offsets, ElementsAre(0, 16, 40, 48, 48, 48));
+  request_.axis = 2;
+  EXPECT_EQ(softmax_summary_layout(&request_, nullptr, nullptr), 0u);
 }
 
 // What a program that was compiled before hands in ends earlier.
