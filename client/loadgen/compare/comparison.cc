@@ -36,9 +36,8 @@ std::vector<TimelinePoint> TimelineParts(const RunResult& run) {
     TimelinePoint& part = parts[i * parts.size() / points];
     part.t_s += point.t_s - std::exchange(before_s, point.t_s);
     if (point.answered == 0) continue;
-    const auto share = static_cast<double>(point.answered) / static_cast<double>(part.answered + point.answered);
-    part.p50_us = part.answered == 0 ? point.p50_us : part.p50_us + (point.p50_us - part.p50_us) * share;
-    part.p99_us = part.answered == 0 ? point.p99_us : part.p99_us + (point.p99_us - part.p99_us) * share;
+    part.p50_us = MeanTogether(part.p50_us, part.answered, point.p50_us, point.answered);
+    part.p99_us = MeanTogether(part.p99_us, part.answered, point.p99_us, point.answered);
     part.answered += point.answered;
   }
   return parts;

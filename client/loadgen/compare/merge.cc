@@ -9,6 +9,7 @@
 #include <memory>
 #include <set>
 
+#include "client/loadgen/measure/statistics.h"
 #include "client/loadgen/measure/verdicts.h"
 
 namespace softmax::client {
@@ -86,8 +87,7 @@ void AddTimeline(const RunResult& from, std::vector<TimelinePoint>* to) {
     at->sent += point.sent;
     at->errors += point.errors;
     if (point.answered == 0) continue;
-    const auto share = static_cast<double>(point.answered) / static_cast<double>(at->answered + point.answered);
-    at->p50_us = at->answered == 0 ? point.p50_us : at->p50_us + (point.p50_us - at->p50_us) * share;
+    at->p50_us = MeanTogether(at->p50_us, at->answered, point.p50_us, point.answered);
     at->p99_us = std::fmax(at->p99_us, point.p99_us);
     at->answered += point.answered;
   }

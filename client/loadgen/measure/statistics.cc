@@ -34,6 +34,11 @@ double VarianceOfMean(const std::vector<double>& values) {
 
 }  // namespace
 
+double MeanTogether(double mean, std::uint64_t count, double of_more, std::uint64_t more) {
+  if (count == 0) return of_more;
+  return mean + (of_more - mean) * static_cast<double>(more) / static_cast<double>(count + more);
+}
+
 Interval MeanInterval(const std::vector<double>& values) {
   if (values.empty()) return {};
   if (values.size() == 1) return {values[0], 0};

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 namespace softmax::client {
@@ -9,6 +10,9 @@ struct Interval {
   double mean = 0;
   double half_width = 0;  // 0 for a single value: nothing is known
 };
+
+// Of `count` values with this mean, and `more` (not none of both) with that one.
+double MeanTogether(double mean, std::uint64_t count, double of_more, std::uint64_t more);
 
 Interval MeanInterval(const std::vector<double>& values);
 
