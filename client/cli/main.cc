@@ -8,6 +8,7 @@
 #include <random>
 #include <utility>
 
+#include "client/base/keep_openssl.h"
 #include "client/base/read_file.h"
 #include "client/base/say.h"
 #include "client/cli/cli_options.h"
@@ -215,6 +216,7 @@ int main(int argc, char** argv) {
   signal(SIGXFSZ, SIG_IGN);
   softmax::ExitWithoutMemory(kProgram);
   softmax::RaiseDescriptorLimit();
+  KeepOpenSsl();
   if (const std::string problem = softmax::PollStrategyProblem(); !problem.empty()) {
     Say(problem);
     return 2;

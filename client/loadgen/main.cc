@@ -1,5 +1,6 @@
 #include <string>
 
+#include "client/base/keep_openssl.h"
 #include "client/base/say.h"
 #include "client/loadgen/compare/commands.h"
 #include "client/loadgen/experiment.h"
@@ -35,6 +36,7 @@ int main(int argc, char** argv) {
   softmax::ExitWithoutMemory(kProgram);
   if (const auto done = softmax::client::RunCommand(argc, argv)) return *done;
   softmax::RaiseDescriptorLimit();
+  softmax::client::KeepOpenSsl();
   int exit_code = 0;
   if (const std::string problem = softmax::PollStrategyProblem(); !problem.empty()) {
     softmax::client::Say(problem);
