@@ -198,12 +198,13 @@ TEST_F(RegionCalls, RequestsOfAStreamGoTheSameWay) {
 TEST_F(RegionCalls, WhatIsNotThereIsNotFound) {
   const Question question = MakeQuestion({4, 1000}, 3);
   v1::SoftmaxRequest request = RequestOf(question);
-  PutInput(question, kWholeRegion - 16'000 + 4, &request);
+  PutInput(question, 0, &request);
+  *request.mutable_input()->mutable_place() = At(kWholeRegion - 16'000 + 4);
   v1::SoftmaxResponse response;
   grpc::Status status = Call(request, &response);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_THAT(status.error_message(), HasSubstr("must end within the region's 16777216 bytes"));
-  PutInput(question, 0, &request);
+  *request.mutable_input()->mutable_place() = At(0);
   EXPECT_TRUE(Call(request, &response).ok());
   ASSERT_TRUE(client_.Free(token_).has_value());
   status = Call(request, &response);
