@@ -127,6 +127,7 @@ constexpr Rule kRules[] = {
     {k16 | kBoth, kOwn | kNear, kVectors, 1, 12, 48, kAny, Room::kChunk, 0, PlanChunk},
     {k32 | kSoftmax, kNear, kVectors, 1, 12, 48, kAny, Room::kChunk, 0, PlanChunk},
     {k32 | kLogSoftmax, kOwn | kNear, kVectors, 1, 10, 48, kAny, Room::kChunk, 0, PlanChunk},
+    {kNarrow | kLogSoftmax, kOwn, kVectors, 11, 16, 48, kAny, Room::kBulk, 0, PlanBulk},
     {kNarrow | kBoth, kOwn | kNear, kVectors, 193, kFlatChunks, 0, kAny, Room::kFew, kFewGrid, PlanFewGrid},
     {kNarrow | kBoth, kOwn | kNear, kVectors, 1, kFlatChunks, 0, kAny, Room::kFew, 0, PlanFew},
     {kNarrow | kBoth, kOther, kAnyLie, 1, kFlatChunks, 0, 16, Room::kLarge, 0, PlanLarge},
