@@ -46,11 +46,12 @@ enum class Placement : std::uint8_t { kDevice, kHost, kSharedHost };
 [[nodiscard]] std::size_t SoftmaxBatchScratchBytes(const Segment* segments, std::int64_t count,
                                                    Placement placement = Placement::kDevice);
 
-// Enqueues one launch that runs all segments (one input type and one output type for all). `segments` is read during
-// the call only. `scratch` is mapped pinned host memory, 16-byte aligned, of at least SoftmaxBatchScratchBytes(); the
-// call writes the launch's work list there and the kernel reads it, so it must stay untouched until the launch has
-// finished. Segments without rows or columns are skipped; with nothing to do, nothing is launched, but the flag is
-// still written in stream order. Beyond a link one segment of wide rows uses scratch too, where there is enough.
+// Enqueues one launch that runs all segments (one input type and one output type for all), and one more for each that
+// is over another axis beside others. `segments` is read during the call only. `scratch` is mapped pinned host memory,
+// 16-byte aligned, of at least SoftmaxBatchScratchBytes(); the call writes the launch's work list there and the kernel
+// reads it, so it must stay untouched until the launch has finished. Segments without rows or columns are skipped; with
+// nothing to do, nothing is launched, but the flag is still written in stream order. Beyond a link one segment of wide
+// rows uses scratch too, where there is enough.
 // Returns cudaErrorInvalidValue, before anything is launched, for a negative size or stride, a null pointer with a
 // non-zero size, a pointer not aligned to its element, an unsupported type or operation, a scale that is not finite and
 // > 0, an overlap of input and output that is not exact aliasing (from their first to their last element, gaps between

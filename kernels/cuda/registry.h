@@ -22,7 +22,7 @@ enum class Room : std::uint8_t {
   kBulk,       // a row for each block, through shared memory by bulk copies
   kParts,      // a part of a row for each block of a cluster, likewise
   kWide,       // parts of rows that blocks take in turn, launched cooperatively
-  kColumns,    // another axis, in strips; by ColumnMode
+  kColumns,    // another axis, a few threads a unit; size 1: chunk after chunk
   kColumnFew,  // another axis, few columns, a thread a unit; by kFewColumns
   kBatch,      // several segments
   kGeneral,    // what none of these takes

@@ -1,6 +1,7 @@
 #include "kernels/softmax.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/core/divisor.h"
@@ -34,6 +35,7 @@ cudaError_t Launch(const void* kernel, const cuda::Grid& grid, void* params, cud
 struct Used {
   std::int64_t count = 0;
   const Segment* last = nullptr;
+  bool has_inner = false;  // one of them is over another axis
 };
 
 Used UsedOf(const Segment* segments, std::int64_t count) {
@@ -42,6 +44,7 @@ Used UsedOf(const Segment* segments, std::int64_t count) {
     if (cuda::IsEmpty(segments[i])) continue;
     ++used.count;
     used.last = &segments[i];
+    used.has_inner = used.has_inner || segments[i].inner != 1;
   }
   return used;
 }
@@ -66,11 +69,14 @@ bool LaunchOne(DataType type, DataType output_type, const Segment& segment, cons
                const cuda::Device& device, Placement placement, cudaStream_t stream, cudaError_t* error) {
   if (segment.inner > 1) {
     cuda::ColumnPlan plan = cuda::PlanColumns(type, output_type, segment, completion, device);
-    if (!plan.possible) return false;
-    // Columns taken element by element are 1 to 2 % slower with it, and others up to 1 % faster.
-    const bool dependent = device.clusters && plan.vectors;
+    if (!plan.possible) {
+      *error = cudaErrorInvalidValue;
+      return true;
+    }
+    // Few columns taken element by element are 1 to 2 % slower with it, and others up to 1 % faster.
+    const bool dependent = device.clusters && (plan.few < 0 || plan.wide);
     if (dependent && placement == Placement::kDevice) cuda::PlanAhead(type, &plan);
-    const cuda::Grid grid{plan.blocks, plan.threads, plan.dynamic_bytes, plan.cluster_blocks, false, dependent};
+    const cuda::Grid grid{plan.blocks, plan.threads, plan.dynamic_bytes, plan.params.cluster_blocks, false, dependent};
     *error = Launch(cuda::KernelOf(type, plan.room(), plan.size(), plan.form()), grid, &plan.params, stream);
     return true;
   }
@@ -101,6 +107,28 @@ bool LaunchSorted(DataType type, DataType output_type, const Segment* segments, 
       cuda::KernelOf(type, cuda::Room::kBatch, 0, cuda::FormOf(plan.skew, false, output_type != type));
   *error = Launch(kernel, grid, &plan.params, stream);
   return true;
+}
+
+// Segments of which some are over another axis: the others as one batch, then each of these, as no kernel takes
+// several. The last launch says that all is done.
+cudaError_t LaunchApart(DataType type, DataType output_type, const Segment* segments, std::int64_t count, void* scratch,
+                        std::size_t scratch_bytes, const Completion& completion, cudaStream_t stream,
+                        Placement placement) {
+  std::vector<Segment> rows;
+  std::vector<const Segment*> others;
+  for (const Segment* s = segments; s < segments + count; ++s) {
+    if (s->inner == 1) rows.push_back(*s);
+    if (s->inner > 1 && !cuda::IsEmpty(*s)) others.push_back(s);
+  }
+  const Completion none{nullptr, 0, completion.workspace};
+  cudaError_t error = LaunchSoftmaxBatch(type, output_type, rows.data(), static_cast<std::int64_t>(rows.size()),
+                                         scratch, scratch_bytes, none, stream, placement);
+  for (const Segment* s : others) {
+    if (error != cudaSuccess) break;
+    error = LaunchSoftmaxBatch(type, output_type, s, 1, nullptr, 0, s == others.back() ? completion : none, stream,
+                               placement);
+  }
+  return error;
 }
 
 // Dynamic shared memory that a room's kernels may ask for.
@@ -169,6 +197,9 @@ cudaError_t LaunchSoftmaxBatch(DataType input_type, DataType output_type, const 
   const Used used = UsedOf(segments, count);
   if (used.count == 0) return LaunchFlag(completion, stream);
   cudaError_t error = cudaSuccess;
+  if (used.count > 1 && used.has_inner) {
+    return LaunchApart(input_type, output_type, segments, count, scratch, scratch_bytes, completion, stream, placement);
+  }
   const bool shared = placement == Placement::kSharedHost;
   const bool mixed = input_type != output_type;
   const auto has = [&](std::int64_t bytes) { return HasBytes(input_type, segments, count, bytes); };

@@ -25,7 +25,7 @@ std::string NameOf(const void* kernel) {
   const std::unique_ptr<char, decltype(&std::free)> text(abi::__cxa_demangle(mangled, nullptr, nullptr, &status),
                                                          &std::free);
   std::string name = text != nullptr ? text.get() : mangled;
-  for (const char* part : {"softmax::kernels::cuda::", "void ", "(bool)", "(int)", "(ColumnMode)"}) {
+  for (const char* part : {"softmax::kernels::cuda::", "void ", "(bool)", "(int)"}) {
     for (std::size_t at; (at = name.find(part)) != std::string::npos;) name.erase(at, std::string(part).size());
   }
   return name.substr(0, name.rfind('('));

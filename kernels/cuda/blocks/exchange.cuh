@@ -12,8 +12,7 @@ __device__ __forceinline__ std::uint32_t SharedAddress(const void* p) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(p));
 }
 
-// Until the phase of this parity of a barrier in the block's shared memory has ended, and what the cluster sent for it
-// can be seen.
+// Until the phase of this parity of a barrier in the block's shared memory has ended and what was sent can be seen.
 __device__ __forceinline__ void WaitForPhase(std::uint32_t barrier, unsigned parity) {
 #if __CUDA_ARCH__ >= 900
   std::uint32_t done = 0;
@@ -43,7 +42,7 @@ class ClusterExchange {
     }
 #endif
   }
-  // By the whole block, once for all its exchanges, before the first Send of any member.
+  // By the whole block, once for all its exchanges, before any member sends.
   static __device__ __forceinline__ void Arrive() {
 #if __CUDA_ARCH__ >= 900
     __syncwarp();
@@ -56,24 +55,12 @@ class ClusterExchange {
     asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 #endif
   }
-  // Writes *slot of every member.
-  template <typename C>
-  __device__ __forceinline__ void Send(Stats<C>* slot, const Stats<C>& stats, int members) const {
-    for (int member = 0; member < members; ++member) SendTo(slot, stats, member);
-  }
-  // The same by a whole warp with the same arguments, a lane for each member.
+  // Writes *slot of every member, by a whole warp with the same arguments: a lane for each member.
   template <typename C>
   __device__ __forceinline__ void SendFromWarp(Stats<C>* slot, const Stats<C>& stats, int members) const {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-    if (lane < members) SendTo(slot, stats, lane);
-  }
-  // Until everything has come.
-  __device__ __forceinline__ void Wait() const { WaitForPhase(barrier_, 0); }
-
- private:
-  template <typename C>
-  __device__ __forceinline__ void SendTo(Stats<C>* slot, const Stats<C>& stats, int member) const {
 #if __CUDA_ARCH__ >= 900
+    const int member = static_cast<int>(threadIdx.x) % 32;
+    if (member >= members) return;
     std::uint32_t to, barrier;
     asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(to) : "r"(SharedAddress(slot)), "r"(member));
     asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(barrier) : "r"(barrier_), "r"(member));
@@ -88,7 +75,10 @@ class ClusterExchange {
     }
 #endif
   }
+  // Until everything has come.
+  __device__ __forceinline__ void Wait() const { WaitForPhase(barrier_, 0); }
 
+ private:
   std::uint32_t barrier_;
 };
 

@@ -8,15 +8,6 @@
 // What all kernels of one matrix of contiguous rows ask their parameters.
 namespace softmax::kernels::cuda {
 
-template <typename C>
-__device__ __forceinline__ Scale<C> ScaleOf(const MatrixParams& params) {
-  if constexpr (sizeof(C) == 8) {
-    return Scale<C>(params.scale_double);
-  } else {
-    return Scale<C>(params.scale_float);
-  }
-}
-
 // By every block before its first access to memory that others may write or read.
 __device__ __forceinline__ void BeginAccess(const MatrixParams& params) {
   WaitForEarlierLaunches();

@@ -3,9 +3,7 @@
 #include "kernels/cuda/blocks/again.cuh"
 #include "kernels/cuda/blocks/ahead.cuh"
 #include "kernels/cuda/blocks/bulk.cuh"
-#include "kernels/cuda/columns/columns.h"
-#include "kernels/cuda/columns/copy.cuh"
-#include "kernels/cuda/columns/unit.cuh"
+#include "kernels/cuda/columns/memory.cuh"
 
 // The kernel for rows of few columns over another axis: a thread has a unit of each column in registers. Neighbouring
 // threads have neighbouring units. Results are of one of the types in ForUsualOutput().
@@ -17,60 +15,30 @@ class ColumnFew {
   using C = ComputeOf<In>;
 
   __device__ __forceinline__ ColumnFew(const ColumnParams& params, const Scale<C>& scale)
-      : segment_(params.segment),
+      : params_(params),
+        segment_(params.segment),
         scale_(scale),
         columns_(static_cast<int>(params.segment.cols)),
         output_type_(params.output_type),
-        zero_(params.zero),
-        strips_(params.strips) {}
+        zero_(params.zero) {}
 
   // The rows of the unit `unit` of the outer block `outer`.
   __device__ __forceinline__ void Run(unsigned outer, unsigned unit) {
-    Load(static_cast<const In*>(segment_.input) + outer * segment_.input_stride +
-         static_cast<std::int64_t>(unit) * kUnit);
+    Load(RowOf(outer, unit));
     C max[kUnit];
     UnitMaximum<In, kUnit> maximum;
 #pragma unroll
     for (int c = 0; c < kColumns; ++c) maximum.Add(units_[c]);
     maximum.Get(max);
-    if constexpr (kHasPlain) {
-      if (IsPlain(max)) return RunPlain(outer, unit, max);
-      if (!kPrecise) return RunSlowly();
+    if constexpr (sizeof(In) == 2) {
+      if (!IsPlain(max)) return RunFromMemory();
+      return RunPlain(outer, unit, max);
+    } else {
+      RunAny(outer, unit, max);
     }
-    RunAny(outer, unit, max);
   }
 
  private:
-  __device__ __forceinline__ void RunAny(unsigned outer, unsigned unit, const C (&max)[kUnit]) {
-    C from[kUnit];
-    C factor[kUnit];
-    C low[kUnit];
-    C base[kUnit];
-    LogTerms<C> terms[kUnit];
-#pragma unroll
-    for (int k = 0; k < kUnit; ++k) {
-      Forget();
-      const bool precise = IsPrecise();
-      const Normalizer<C> row(scale_, precise ? PreciseRow(k, max[k]) : Row<false>(k, max[k]), kLog, false);
-      from[k] = kLog && sizeof(In) == 2 ? row.max : kLog || sizeof(C) == 8 ? row.base.max_pre : Shift(row.base);
-      base[k] = Base(row.base);
-      factor[k] = row.factor;
-      low[k] = row.log_lo;
-      if constexpr (kLog && sizeof(In) == 4) terms[k] = LogTerms<C>(from[k], factor[k], low[k]);
-    }
-    const LogScale<C> log_scale(scale_);
-    Write(outer, unit, [&](C(&x)[kUnit]) {
-#pragma unroll
-      for (int k = 0; k < kUnit; ++k) {
-        if constexpr (kLog && sizeof(In) == 4) {
-          x[k] = terms[k].Result(x[k], log_scale);
-        } else {
-          x[k] = Result(x[k], from[k], base[k], factor[k], low[k]);
-        }
-      }
-    });
-  }
-
   using U = Unit<In, kUnit>;
   using Raw = typename U::Raw;
   static constexpr int kVector = Element<In>::kVector;
@@ -78,29 +46,64 @@ class ColumnFew {
   static constexpr int kSlots = kColumns / (kLanes * kVector);
   // 32-bit units become their exponentials when these are summed; for others it costs less to take them again.
   static constexpr bool kKeeps = sizeof(In) == 4 && !kLog;
-  static constexpr bool kPrecise = kLog && kColumns <= kNarrowColumns;  // it may be
-  static constexpr bool kHasPlain = sizeof(In) == 2;
   static_assert(kSlots * kLanes * kVector == kColumns, "the tree of a row");
 
   // Whether the rows want the care of few columns.
-  __device__ __forceinline__ bool IsPrecise() const { return kPrecise && columns_ <= kPreciseColumns; }
-
+  __device__ __forceinline__ bool IsPrecise() const { return kLog && columns_ <= kPreciseColumns; }
+  // What PreciseStats gives.
+  __device__ __forceinline__ RowStats<C> PreciseRow(int k, C max) const {
+    constexpr int kPlaces = 8;
+    static_assert(kPreciseColumns <= kPlaces && kPlaces <= kColumns, "the others are empty");
+    TwoPart<C> sums[kPlaces];
+#pragma unroll
+    for (int c = 0; c < kPreciseColumns; ++c) {
+      C x[kUnit];
+      U::Open(units_[c], x);
+      sums[c].high = NarrowExp<In>(x[k], max, scale_);
+    }
+    HalvingSum<kPlaces, 1>(sums);
+    return {max, sums[0].high, sums[0].low};
+  }
+  template <bool kPlain>
+  __device__ __forceinline__ RowStats<C> AnyRow(int k, C max) {
+    if constexpr (kLog && kColumns <= kNarrowColumns) {
+      if (IsPrecise()) return PreciseRow(k, max);
+    }
+    return Row<kPlain>(k, max);
+  }
   // Whether the rows, of 16-bit elements, have their plain forms.
   __device__ __forceinline__ bool IsPlain(const C (&max)[kUnit]) const {
-    bool plain = !kLog || (scale_.plain != 0 && !IsPrecise());
+    bool plain = !kLog || scale_.plain != 0;
 #pragma unroll
     for (int k = 0; k < kUnit; ++k) {
       plain = plain && ExpBase<C>(max[k], scale_).IsPlain() && (!kLog || fabsf(max[k]) <= kMostPlain);
     }
     return plain;
   }
+  // Of 32 bits in any form.
+  __device__ __forceinline__ void RunAny(unsigned outer, unsigned unit, const C (&max)[kUnit]) {
+    C factor[kUnit];
+    LogTerms<C> terms[kUnit];
+#pragma unroll
+    for (int k = 0; k < kUnit; ++k) {
+      Forget();
+      const Normalizer<C> row(scale_, AnyRow<false>(k, max[k]), kLog, false);
+      factor[k] = row.factor;
+      if constexpr (kLog) terms[k] = LogTerms<C>(row.base.max_pre, row.factor, row.log_lo);
+    }
+    const LogScale<C> log_scale(scale_);
+    Write(outer, unit, [&](C(&x)[kUnit]) {
+#pragma unroll
+      for (int k = 0; k < kUnit; ++k) x[k] = kLog ? terms[k].Result(x[k], log_scale) : x[k] * factor[k];
+    });
+  }
   __device__ __forceinline__ void RunPlain(unsigned outer, unsigned unit, const C (&max)[kUnit]) {
     C from[kUnit];
     C factor[kUnit];
 #pragma unroll
     for (int k = 0; k < kUnit; ++k) {
-      const Normalizer<C> row(scale_, Row<true>(k, max[k]), kLog, false);
-      from[k] = kLog ? row.max : Shift(row.base);
+      const Normalizer<C> row(scale_, AnyRow<true>(k, max[k]), kLog, false);
+      from[k] = kLog ? row.max : row.base.shift;
       factor[k] = row.factor;
     }
     Write(outer, unit, [&](C(&x)[kUnit]) {
@@ -114,50 +117,31 @@ class ColumnFew {
       }
     });
   }
-  // In any form, from the memory: rarely, so it is not worth registers, and finds its place again for itself.
-  __device__ __forceinline__ void RunSlowly() const {
+  // In any form: rarely, so it is not worth registers, and finds its place again for itself.
+  __device__ __forceinline__ void RunFromMemory() const {
     const unsigned thread = BlockAgain() * blockDim.x + static_cast<unsigned>(ThreadAgain());
-    const unsigned outer = thread / static_cast<unsigned>(strips_);
-    const unsigned unit = thread - outer * static_cast<unsigned>(strips_);
-    const auto columns = static_cast<std::int64_t>(Again(columns_));
-    const std::int64_t pitch = segment_.inner;
+    const unsigned outer = thread / static_cast<unsigned>(params_.units);
+    const unsigned unit = thread - outer * static_cast<unsigned>(params_.units);
+    const int columns = Again(columns_);
 #pragma unroll 1
     for (int k = 0; k < kUnit; ++k) {
-      const std::int64_t at = static_cast<std::int64_t>(unit) * kUnit + k;
-      const In* const from = static_cast<const In*>(segment_.input) + outer * segment_.input_stride + at;
+      const In* const row = RowOf(outer, unit) + k;
       C max = -Infinity<C>();
-      for (int c = 0; c < columns; ++c) max = Larger(max, ToCompute(from[c * pitch]));
-      const ExpBase<C> base(max, scale_);
-      double sums[kLanes];
-#pragma unroll
-      for (int lane = 0; lane < kLanes; ++lane) {
-        // As PlacesSum() adds them up.
-        constexpr int kBits = 3;
-        static_assert(kVector == 1 << kBits, "elements of 16 bits");
-        double waiting[kBits + 1];
-#pragma unroll 1
-        for (int i = 0; i < kVector; ++i) {
-          C place = 0;
-          const int e = static_cast<int>(__brev(i) >> (32 - kBits));
-          for (int c = lane * kVector + e; c < columns; c += kLanes * kVector) {
-            place += base.Exp(ToCompute(from[c * pitch]), scale_);
-          }
-          AddInTurn<kBits>(i, static_cast<double>(place), waiting, [](double& x, double y) { x += y; });
-        }
-        sums[lane] = waiting[kBits];
+      for (int c = 0; c < columns; ++c) max = Larger(max, ToCompute(row[c * segment_.inner]));
+      RowStats<C> stats(Stats<C>{max, C(0)});
+      if (IsPrecise()) {
+        stats = PreciseStatsOf<In>(params_, row, columns, max);
+      } else {
+        const double sum = SumOfLanes<In>(params_, row, columns, 0, 1, kLanes, max);
+        stats.sum = static_cast<C>(sum * ExpBase<C>(max, scale_).correction);
       }
-      const Normalizer<C> row(scale_, Stats<C>{max, static_cast<C>(TreeSum(sums) * base.correction)}, kLog, false);
-      ForUsualOutput<In>(output_type_, [&](auto* type) {
-        using Out = std::remove_pointer_t<decltype(type)>;
-        Out* const to = static_cast<Out*>(segment_.output) + outer * segment_.output_stride + at;
-#pragma unroll 1
-        for (int c = 0; c < columns; ++c) {
-          C x[1] = {ToCompute(from[c * pitch])};
-          row.template Apply<In, true>(x);
-          to[c * pitch] = FromCompute<Out, C>(x[0]);
-        }
-      });
+      const std::int64_t output = outer * segment_.output_stride + static_cast<std::int64_t>(unit) * kUnit + k;
+      WriteFromMemory<In>(params_, row, output, 0, columns, 1, columns, stats);
     }
+  }
+  __device__ __forceinline__ const In* RowOf(unsigned outer, unsigned unit) const {
+    return static_cast<const In*>(segment_.input) + outer * segment_.input_stride +
+           static_cast<std::int64_t>(unit) * kUnit;
   }
   template <typename F>
   __device__ __forceinline__ void Write(unsigned outer, unsigned unit, F result) {
@@ -258,58 +242,17 @@ class ColumnFew {
     }
     return sums[0];
   }
-  // What PreciseStats gives.
-  __device__ __forceinline__ RowStats<C> PreciseRow(int k, C max) const {
-    constexpr int kPlaces = 8;
-    static_assert(kPreciseColumns <= kPlaces && kPlaces <= kColumns, "the others are empty");
-    TwoPart<C> sums[kPlaces];
-#pragma unroll
-    for (int c = 0; c < kPreciseColumns; ++c) {
-      C x[kUnit];
-      U::Open(units_[c], x);
-      if constexpr (sizeof(C) == 4) {
-        sums[c].high = NarrowExp<In>(x[k], max, scale_);
-      } else {
-        sums[c].high = scale_.PreciseExp(x[k], MaxPre(max, scale_));
-      }
-    }
-    HalvingSum<kPlaces, 1>(sums);
-    if constexpr (sizeof(C) == 4) return {max, sums[0].high, sums[0].low};
-    return {max, sums[0].high + sums[0].low, C(0)};
-  }
-  static __device__ __forceinline__ float Shift(const ExpBase<float>& base) { return base.shift; }
-  static __device__ __forceinline__ double Shift(const ExpBase<double>&) { return 0; }
-  static __device__ __forceinline__ float Base(const ExpBase<float>& base) { return base.base; }
-  static __device__ __forceinline__ double Base(const ExpBase<double>&) { return 0; }
-  __device__ __forceinline__ C Result(C x, C from, C base, C factor, C low) const {
-    if constexpr (kKeeps) {
-      return x * factor;
-    } else if constexpr (!kLog) {
-      if constexpr (sizeof(C) == 8) {
-        return scale_.Exp(x, from) * factor;
-      } else {
-        return scale_.FastExp(x, base, from) * factor;
-      }
-    } else if constexpr (sizeof(In) == 2) {
-      // As Normalizer has it.
-      if (scale_.plain != 0 && fabsf(from) <= kMostPlain) return fma(x - from, scale_.plain, -factor);
-      return AnyLogResult(x, scale_, MaxPre(from, scale_), factor, low);
-    } else {
-      return AnyLogResult(x, scale_, from, factor, low);
-    }
-  }
 
+  const ColumnParams& params_;
   const DeviceSegment& segment_;
   const Scale<C>& scale_;
   const int columns_;
   const DataType output_type_;
   const std::uint32_t zero_;
-  const int strips_;
   Raw units_[kColumns];
 };
 
-// Blocks a multiprocessor has to hold; fewer of kernels that keep most in registers, which would lie in local memory
-// otherwise.
+// Blocks a multiprocessor has to hold: fewer where registers keep the most, or that would lie in local memory.
 template <typename In, int kColumns, int kUnit>
 constexpr int kFewBlocks = kColumns* kUnit * sizeof(In) > 128 ? 6
                            : kUnit > 1 || kColumns > 16       ? 8
@@ -322,7 +265,7 @@ __global__ void __launch_bounds__(kFewThreads, (kFewBlocks<In, kColumns, kUnit>)
   WaitForEarlierLaunches();
   AllowNextLaunch();
   const unsigned thread = blockIdx.x * blockDim.x + threadIdx.x;
-  const auto units = static_cast<unsigned>(params.strips);
+  const auto units = static_cast<unsigned>(params.units);
   const unsigned outer = thread / units;
   if (outer < static_cast<unsigned>(params.segment.outer)) {
     const Scale<float> scale(params.scale_float);

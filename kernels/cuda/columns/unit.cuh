@@ -87,18 +87,6 @@ class UnitMaximum {
       for (int e = 0; e < kUnit; ++e) max_[e] = fmax(max_[e], x[e]);
     }
   }
-  // Takes those of the lane `offset` apart too; a whole warp calls it.
-  __device__ __forceinline__ void Exchange(int offset) {
-    if constexpr (kPairs > 0) {
-#pragma unroll
-      for (int i = 0; i < kPairs; ++i) {
-        pairs_[i] = __hmax2(pairs_[i], __shfl_xor_sync(0xffffffffu, pairs_[i], offset));
-      }
-    } else {
-#pragma unroll
-      for (int e = 0; e < kUnit; ++e) max_[e] = fmax(max_[e], __shfl_xor_sync(0xffffffffu, max_[e], offset));
-    }
-  }
   __device__ __forceinline__ void Get(C (&max)[kUnit]) const {
 #pragma unroll
     for (int e = 0; e < kUnit; ++e) {
@@ -117,45 +105,5 @@ class UnitMaximum {
   C max_[kPairs > 0 ? 1 : kUnit];
   Pair pairs_[kPairs > 0 ? kPairs : 1];
 };
-
-// What the usual form of a result needs of its row; see IsUsual.
-template <typename C>
-struct alignas(2 * sizeof(C)) RowTerms {
-  C from;    // softmax: the base's shift (fp64: max_pre); log-softmax of 16 bits: the maximum
-  C factor;  // as in Normalizer
-};
-
-// Whether RowTerms serve, or for log-softmax of more than 16 bits LogTerms: always but for maxima that are far out,
-// 16-bit log-softmax with its long form, and log-softmax with NaN.
-template <typename In>
-__device__ __forceinline__ bool IsUsual(const Normalizer<ComputeOf<In>>& row) {
-  if constexpr (sizeof(In) == 8) {
-    return !row.log || row.factor == row.factor;
-  } else {
-    if (!row.log) return row.base.base == 0;
-    return sizeof(In) == 2 ? row.IsPlain() : row.factor == row.factor;
-  }
-}
-template <typename In>
-__device__ __forceinline__ RowTerms<ComputeOf<In>> TermsOf(const Normalizer<ComputeOf<In>>& row) {
-  if constexpr (sizeof(In) == 8) {
-    return {row.base.max_pre, row.factor};
-  } else {
-    return {row.log ? row.max : row.base.shift, row.factor};
-  }
-}
-
-// How the results of rows of the usual form are computed.
-enum class UnitForm { kExp, kPlainLog };
-
-// An exponential against a base that is all shift.
-template <typename C>
-__device__ __forceinline__ C ShiftedExp(C x, C shift, const Scale<C>& scale) {
-  if constexpr (sizeof(C) == 8) {
-    return scale.Exp(x, shift);
-  } else {
-    return scale.FastExp(x, 0.0f, shift);
-  }
-}
 
 }  // namespace softmax::kernels::cuda

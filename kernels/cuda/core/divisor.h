@@ -13,8 +13,7 @@ constexpr std::int64_t DivideUp(std::int64_t a, std::int64_t b) { return (a + b 
 // instructions that any two integers take: times its inverse, rounded up, in units of 2^-(31 + shift). As 2^shift is at
 // least the number, that adds less to a quotient than 1 / number, which it is below the next whole one at least.
 //
-// Divisor (columns/columns.h) is a third of this, for products of number and dividend below 2^32. SmallQuotient()
-// (core/math.cuh) is for small numbers of which the host knows neither.
+// SmallQuotient() (core/math.cuh) is for small numbers of which the host knows neither.
 class ExactDivisor {
  public:
   ExactDivisor() = default;

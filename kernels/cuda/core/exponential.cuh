@@ -108,8 +108,7 @@ struct Scale<double> : ScaleParts<double> {
     const double shifted = fma(t, half_log2, kRound);
     const double n = shifted - kRound;
     const int bits = __double2loint(shifted);
-    // 2 ln 2 in two parts, the first so short that its product with n is exact: the fused subtraction then rounds the
-    // small remainder alone.
+    // 2 ln 2 in two parts, the first so short that its product with n is exact: only the small remainder is rounded.
     const double r = fma(n, kExpTerms<C>[0], fma(t, scale_hi, n * -1.3862943649291992));
     double p = fma(r, kExpTerms<C>[3], 0.008333474397659302);
     p = fma(p, r, kExpTerms<C>[2]);
@@ -128,5 +127,15 @@ struct Scale<double> : ScaleParts<double> {
     return t < floor ? 0.0 : fma(y, error, y);
   }
 };
+
+// That of a launch, of whose parameters both forms are.
+template <typename C, typename Params>
+__device__ __forceinline__ Scale<C> ScaleOf(const Params& params) {
+  if constexpr (sizeof(C) == 8) {
+    return Scale<C>(params.scale_double);
+  } else {
+    return Scale<C>(params.scale_float);
+  }
+}
 
 }  // namespace softmax::kernels::cuda

@@ -105,8 +105,7 @@ __device__ __forceinline__ C LogResult(C x, const Scale<C>& scale, C max_pre, C 
 template <typename C>
 __device__ __forceinline__ C WithNan(C y, C log_hi) {
   if constexpr (sizeof(C) == 4) {
-    // As bits: given the choice, compilers compute each element in a branch of its own, and all of the row's part there
-    // once more.
+    // As bits: given the choice, compilers compute each element in a branch of its own.
     const unsigned keep = log_hi == log_hi ? 0xffffffffu : 0u;
     return __uint_as_float((__float_as_uint(y) & keep) | (__float_as_uint(C(NAN)) & ~keep));
   }
@@ -130,9 +129,6 @@ struct LogScale {
       factor = Hidden(LogFactor(scale));
     }
   }
-  // The same where a launch has the doubles among its parameters, which cost no registers.
-  __device__ __forceinline__ LogScale(const Scale<C>& s, double log_pre, double log_factor)
-      : scale(s), pre(log_pre), factor(log_factor) {}
   __device__ __forceinline__ static double Hidden(double value) {
     asm("" : "+d"(value));
     return value;

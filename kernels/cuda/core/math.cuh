@@ -145,8 +145,7 @@ template <typename C>
 constexpr bool kHasWarpMax = false;
 #endif
 
-// The larger of two, of which the first is not NaN; a NaN loses. That of doubles as a comparison and two selections,
-// half of what fmax takes.
+// The larger of two, of which the first is not NaN; a NaN loses. For doubles half of what fmax takes.
 __device__ __forceinline__ float Larger(float a, float b) { return fmax(a, b); }
 __device__ __forceinline__ double Larger(double a, double b) { return b > a ? b : a; }
 
@@ -285,20 +284,14 @@ __device__ __forceinline__ Stats<C> FoldFlat(const Stats<C>* table, int chunks, 
 }
 
 // Folds the chunk statistics of a wider row, given by one warp in order, into 64 accumulators: lane l holds those of
-// the groups that are l and l + 32 modulo 64. A warp may fold any subset of a row's groups; accumulators it never
-// touched stay empty. With `flat` it gives what FoldFlat does.
+// the groups that are l and l + 32 modulo 64. A warp may fold any of a row's groups; other accumulators stay empty.
 template <typename C>
 struct RowFold {
-  bool flat = false;
   Stats<C> chunk = NoStats<C>();  // lane l: chunk l of the group being gathered
   Chain<C> low = Chain<C>::From(NoStats<C>());
   Chain<C> high = low;
 
   __device__ __forceinline__ void Add(int index, Stats<C> stats, int lane, const Scale<C>& scale) {
-    if (flat) {
-      if (lane == index % 32) low.Add(stats, scale);
-      return;
-    }
     if (lane == index % kGroupChunks) chunk = stats;
     if (index % kGroupChunks == kGroupChunks - 1) EndGroup(index / kGroupChunks, lane, scale);
   }
@@ -313,7 +306,7 @@ struct RowFold {
     }
   }
   __device__ __forceinline__ Stats<C> Finish(const Scale<C>& scale) const {
-    return CombineLanes(flat ? low.End() : CombineTwo(low.End(), high.End(), scale), scale);
+    return CombineLanes(CombineTwo(low.End(), high.End(), scale), scale);
   }
 };
 
@@ -354,8 +347,7 @@ struct Normalizer {
     return high;
   }
 
-  // Whether log-softmax of 16-bit inputs has room for its plain form: their differences are nearly always exact, and
-  // cannot overflow here.
+  // Whether log-softmax of 16-bit inputs has room for its plain form: their differences are nearly always exact.
   __device__ __forceinline__ bool IsPlain() const { return scale.plain != 0 && fabsf(max) <= kMostPlain; }
 
   // Whether the results of `In` elements have their plain form (core/part.cuh).

@@ -6,8 +6,8 @@
 #include "kernels/cuda/core/part.cuh"
 #include "kernels/cuda/general/plan.h"
 
-// Any segments. Parts of rows are read once where shared memory holds them: every lane keeps its own vectors there for
-// itself, kBlockThreads apart.
+// Any segments of contiguous rows. Their parts are read once where shared memory holds them: every lane keeps its own
+// vectors there for itself, kBlockThreads apart.
 namespace softmax::kernels::cuda {
 
 // The statistics of a part of a row, which is also kept. Functions of their own, as all kinds of rows share them.
@@ -55,9 +55,7 @@ class GeneralRows {
 
   // By the whole team.
   __device__ void Run(std::int64_t item) {
-    if (segment_.inner > 1) {
-      RunTile(item * team_.blocks + rank_);
-    } else if (segment_.cols > Element<In>::kSmall) {
+    if (segment_.cols > Element<In>::kSmall) {
       RunLargeRows(item);
     } else {
       RunSmallRows(item * team_.blocks + rank_);
@@ -66,7 +64,6 @@ class GeneralRows {
 
  private:
   static constexpr int kChunk = Element<In>::kChunk;
-  static constexpr int kRows = kBlockWarps;  // of a tile
   static constexpr int kSmall = SmallSlots(sizeof(In));
 
   __device__ bool IsLog() const { return segment_.operation == Operation::kLogSoftmax; }
@@ -158,61 +155,6 @@ class GeneralRows {
       value.sum = __shfl_sync(0xffffffffu, value.sum, a % 32);
       team_.Publish(table + a, value);
     }
-  }
-
-  // Another axis: a tile of neighbouring rows is read with neighbouring threads on neighbouring elements and laid out
-  // row by row, for a warp each. Small rows stay there; of others it is a chunk after the other, read twice.
-  __device__ void RunTile(std::int64_t tile) {
-    const std::int64_t tiles = (segment_.inner + kRows - 1) / kRows;
-    if (tile >= segment_.outer * tiles) return;
-    const std::int64_t outer = tile / tiles;
-    const std::int64_t first = tile % tiles * kRows;
-    const int rows = Within(segment_.inner, first, kRows);
-    const int mine = static_cast<int>(threadIdx.x) % kRows;
-    const int from = static_cast<int>(threadIdx.x) / kRows;
-    constexpr int kStep = kBlockThreads / kRows;
-    const auto row_of = [&](int row) { return reinterpret_cast<In*>(rest_ + row * TilePitch(sizeof(In))); };
-    const auto valid_of = [&](int row) {
-      return row < rows ? ValidLength(segment_, outer * segment_.inner + first + row) : 0;
-    };
-    const In* const input = static_cast<const In*>(segment_.input) + outer * segment_.input_stride + first + mine;
-    const bool small = segment_.cols <= Element<In>::kSmall;
-    const auto chunks = small ? 1 : static_cast<int>((segment_.cols + kChunk - 1) / kChunk);
-    const auto count = small ? RowLanes(segment_.cols, sizeof(In)) : 32;
-    RowStats<C> stats(NoStats<C>());
-    RowFold<C> fold;
-    fold.flat = chunks <= kFlatChunks;
-    for (int chunk = 0; chunk < chunks; ++chunk) {
-      const std::int64_t column = std::int64_t{chunk} * kChunk;
-      const int n = small ? static_cast<int>(segment_.cols) : Within(segment_.cols, column);
-      __syncthreads();  // the tile before is done with
-#pragma unroll 8
-      for (int c = from; c < n && mine < rows; c += kStep) row_of(mine)[c] = input[(column + c) * segment_.inner];
-      __syncthreads();
-      const int used = Within(valid_of(warp_), column, n);
-      stats = TakePart<In, kSmall>(row_of(warp_), used, chunk == 0 ? valid_of(warp_) : kManyColumns,
-                                   Around{false, false}, IsLog(), Lanes{lane_ & (count - 1), count}, scale_, nullptr);
-      fold.Add(chunk, stats, lane_, scale_);
-    }
-    if (!fold.flat && chunks % kGroupChunks != 0) fold.EndGroup((chunks - 1) / kGroupChunks, lane_, scale_);
-    __shared__ __align__(16) unsigned char all_stats[kRows * sizeof(RowStats<C>)];
-    auto* const row_stats = reinterpret_cast<RowStats<C>*>(all_stats);
-    if (!small) stats = fold.Finish(scale_);
-    if (lane_ == 0) row_stats[warp_] = stats;
-    __syncthreads();
-    if (mine >= rows) return;
-    const std::int64_t valid = valid_of(mine);
-    const Normalizer<C> normalize(scale_, row_stats[mine], IsLog(), valid == 0);
-    ForAnyType(params_.output_type, [&](auto* type) {
-      using Out = std::remove_pointer_t<decltype(type)>;
-      Out* const output = static_cast<Out*>(segment_.output) + outer * segment_.output_stride + first + mine;
-#pragma unroll 4
-      for (std::int64_t c = from; c < segment_.cols; c += kStep) {
-        C x[1] = {ToCompute(small ? row_of(mine)[c] : input[c * segment_.inner])};
-        normalize.template Apply<In, false>(x);
-        output[c * segment_.inner] = FromCompute<Out, C>(c < valid ? x[0] : normalize.masked);
-      }
-    });
   }
 
   const GeneralParams& params_;

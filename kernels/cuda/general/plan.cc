@@ -10,7 +10,7 @@ namespace {
 
 int Bytes(DataType type) { return static_cast<int>(SizeOf(type)); }
 
-bool IsLarge(DataType type, const Segment& s) { return s.inner == 1 && s.cols > SmallColumns(Bytes(type)); }
+bool IsLarge(DataType type, const Segment& s) { return s.cols > SmallColumns(Bytes(type)); }
 
 std::int64_t Chunks(DataType type, const Segment& s) { return DivideUp(s.cols, ChunkColumns(Bytes(type))); }
 
@@ -25,7 +25,6 @@ int ClusterBlocks(std::int64_t chunks, std::int64_t rows, const Device& device) 
 }
 
 std::int64_t ItemsOf(DataType type, const Segment& s, int blocks) {
-  if (s.inner > 1) return DivideUp(s.outer * DivideUp(s.inner, kBlockWarps), blocks);
   const int members = kBlockWarps * blocks;
   const int rows = IsLarge(type, s) ? members / RowWarps(Chunks(type, s), members)
                                     : kBlockThreads * blocks / RowLanes(s.cols, Bytes(type));
@@ -61,8 +60,8 @@ void PlanGeneral(DataType input_type, DataType output_type, const Segment* segme
   p.kept_chunks = static_cast<std::int32_t>(std::min(wanted, room));
   p.output_type = output_type;
   p.completion = completion;
-  plan->dynamic_bytes =
-      kGeneralTableBytes + std::max(p.kept_chunks * kStashBytes, kBlockWarps * TilePitch(Bytes(input_type)));
+  const int small_bytes = SmallSlots(Bytes(input_type)) * kBlockThreads * kVectorBytes;
+  plan->dynamic_bytes = kGeneralTableBytes + std::max(p.kept_chunks * kStashBytes, small_bytes);
   // Several waves of blocks, so that the hardware can even out what they take.
   const std::int64_t most = std::min(kMaxGridBlocks, device.multiprocessors * 16) / p.cluster_blocks;
   const std::int64_t teams = std::min(p.items, most);

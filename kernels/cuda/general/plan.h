@@ -6,7 +6,7 @@
 #include "kernels/cuda/core/work.h"
 #include "kernels/cuda/device.h"
 
-// How any segments are run that no other room takes. None of it shows in the results (core/work.h).
+// How segments of contiguous rows are run that no other room takes. None of it shows in the results (core/work.h).
 namespace softmax::kernels::cuda {
 
 constexpr int kInlineSegments = 36;  // with these the parameters stay below 4 KB, which every driver takes
@@ -16,7 +16,7 @@ struct GeneralSegment : Segment {
 };
 
 // A team, one block or a cluster, takes items of the segments in their order: of rows of several chunks those that its
-// warps have side by side, of small rows as many as its lanes, of another axis a tile of kBlockWarps for each block.
+// warps have side by side, of small rows as many as its lanes.
 struct GeneralParams {
   const GeneralSegment* table;  // mapped host memory; nullptr: `segments` below
   std::int64_t items;
@@ -38,9 +38,6 @@ struct GeneralPlan {
 
 // Two tables of statistics, in turn, as blocks may read one while others write the next row's.
 constexpr int kGeneralTableBytes = 2 * kFlatChunks * 16;
-// Bytes from one row of a tile to the next; the padding keeps the transposing stores on different banks.
-constexpr int TilePitch(int element_bytes) { return SmallSlots(element_bytes) * 32 * kVectorBytes + kVectorBytes; }
-
 // Warps that share a row of so many chunks, of a team's `members`.
 constexpr int RowWarps(std::int64_t chunks, int members) {
   int warps = 1;

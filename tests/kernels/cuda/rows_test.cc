@@ -62,17 +62,24 @@ TEST_F(RowsTest, EveryPairOfTypesConverts) {
 }
 
 TEST_F(RowsTest, AnyScaleIsWithinTheBounds) {
+  const struct {
+    std::int64_t cols;
+    std::int64_t inner;
+  } shapes[] = {{2050, 1}, {2050, 3}, {300, 40}, {20, 70}, {5, 70}};
   for (const DataType type : kAllTypes) {
     for (const double scale : {1e-300, 1e-39, 0.125, 0.3, 0.7071067811865476, 3.7, 1e20, 1e300}) {
       for (const Values values : {Values::kNormal, Values::kNormal50, Values::kLargest}) {
         for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-          RowCase c;
-          c.input_type = c.output_type = type;
-          c.outer = 3;
-          c.cols = 2050;
-          c.scale = scale;
-          c.operation = operation;
-          ExpectGood(c, values);
+          for (const auto& shape : shapes) {
+            RowCase c;
+            c.input_type = c.output_type = type;
+            c.outer = 3;
+            c.cols = shape.cols;
+            c.inner = shape.inner;
+            c.scale = scale;
+            c.operation = operation;
+            ExpectGood(c, values);
+          }
         }
       }
     }
