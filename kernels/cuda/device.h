@@ -4,8 +4,7 @@
 
 namespace softmax::kernels::cuda {
 
-// What a plan has to know of the device. With SOFTMAX_NO_CLUSTERS in the environment, for tests, it has no clusters, as
-// before sm_90.
+// What a plan has to know of the device. With SOFTMAX_NO_CLUSTERS in the environment, for tests, it has no clusters.
 struct Device {
   int multiprocessors = 0;
   int shared_bytes = 0;  // dynamic shared memory a block may ask for

@@ -7,8 +7,7 @@ namespace softmax::kernels {
 namespace cuda {
 namespace {
 
-// A warp moves one tile of the destination at a time: all of it in flight at once, so that a tile costs one trip to the
-// host and not several.
+// A warp moves one tile of the destination at a time, all of it in flight at once: one trip to the host for each tile.
 constexpr std::uint32_t kTileBytes = 2048;
 constexpr int kWarps = 8;
 constexpr int kLoads = kTileBytes / 16 / 32;
@@ -22,8 +21,7 @@ struct Entry {
   std::uint32_t first_tile;  // among all of the launch
 };
 
-// In the launch's parameters: no memory is read to learn where the pieces are. They end at 4 KiB, and cost the more to
-// launch the more there are.
+// In the launch's parameters, so that no memory is read to learn where the pieces are: they end at 4 KiB.
 template <std::uint32_t kEntries>
 struct Table {
   Entry entries[kEntries];
@@ -50,8 +48,7 @@ __device__ const Entry& EntryOf(const Table<kEntries>& table, std::uint32_t tile
   return table.entries[low];
 }
 
-// `bytes` bytes from `source` into `buffer`, as the aligned words that have any of them; the first byte then is at
-// buffer[source % 16].
+// `bytes` bytes from `source`, as the aligned words that have any of them; the first is at buffer[source % 16] then.
 __device__ void LoadTile(const unsigned char* source, std::uint32_t bytes, unsigned lane, unsigned char* buffer) {
   const auto shift = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(source) & 15);
   const auto* const words = reinterpret_cast<const uint4*>(source - shift);

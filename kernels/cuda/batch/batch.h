@@ -5,10 +5,9 @@
 #include "kernels/cuda/core/scale.h"
 #include "kernels/cuda/core/work.h"
 
-// A batch of several segments of contiguous rows in one launch. The host sorts the
-// segments by how their rows are run and cuts them into units of about equal size; blocks take units when they are
-// ready for them, and have the next unit's segments on their way while they work. The bits are those of the general
-// kernel (kernel.cuh).
+// A batch of several segments of contiguous rows in one launch. The host sorts the segments by how their rows are run
+// and cuts them into units of about equal size; blocks take units when they are ready for them, and have the next
+// unit's segments on their way while they work. The bits are those of the general kernel.
 namespace softmax::kernels::cuda {
 
 constexpr int kBatchThreads = 256;
@@ -21,8 +20,7 @@ constexpr int kBatchChunks = kMaxClusterBlocks * kUnitChunks;  // of the widest 
 constexpr int kInlineBatchSegments = 56;
 constexpr int kInlineUnits = 56;
 constexpr int kInlineExtras = 48;
-// Blocks a multiprocessor has to hold: as many as its shared memory has room for, and the registers of doubles and of
-// stores of another type.
+// Blocks a multiprocessor has to hold, as its shared memory, the registers of doubles and stores of another type allow.
 constexpr int BatchBlocks(int element_bytes, bool mixed) { return element_bytes == 8 || mixed ? 2 : 3; }
 // One chunk, where it lies on lines.
 constexpr int kPieceVectors = kChunkSlots * 32 + kEdgeVectors;
@@ -37,9 +35,8 @@ struct alignas(16) BatchSegment {
 };
 static_assert(sizeof(BatchSegment) == 32, "copied in vectors of 16 bytes");
 
-// What takes its place where all segments of a large batch are one dense row without lengths: what comes over the bus
-// bounds batches of short rows. The addresses have 48 bits; above them `input` has the low 16 bits of the columns and
-// `output` the others.
+// What takes its place where all segments of a large batch are one dense row without lengths, as the bus bounds batches
+// of short rows. The addresses have 48 bits; above them are the low 16 bits of the columns (`input`) and the others.
 struct alignas(16) BatchSingle {
   std::uint64_t input;
   std::uint64_t output;
@@ -82,8 +79,7 @@ struct BatchParams {
   int warp_pieces;   // that a warp has room for in shared memory
   int output_bytes;  // of an element
   DataType output_type;
-  // How many units of clusters are taken, how many others, and how many blocks have ended; nullptr: units are dealt
-  // out.
+  // Units of clusters that are taken, others, and blocks that have ended; nullptr: units are dealt out.
   std::uint32_t* taken;
   ScaleParts<float> scale_float[kBatchScales];
   ScaleParts<double> scale_double[kBatchScales];

@@ -31,8 +31,7 @@ class BatchExchange {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 #endif
   }
-  // By one thread before its warp arrives: so many chunks' statistics will come, and a ticket unless it is the first
-  // turn.
+  // By one thread before its warp arrives: so many chunks' statistics will come, and a ticket from the second turn on.
   template <typename C>
   __device__ __forceinline__ void Expect(int turn, int chunks) const {
 #if __CUDA_ARCH__ >= 900

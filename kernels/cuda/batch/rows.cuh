@@ -3,10 +3,10 @@
 #include "kernels/cuda/batch/batch.h"
 #include "kernels/cuda/batch/exchange.cuh"
 #include "kernels/cuda/batch/row.cuh"
-#include "kernels/cuda/batch/slice.cuh"
 #include "kernels/cuda/blocks/ahead.cuh"
 #include "kernels/cuda/blocks/bulk.cuh"
 #include "kernels/cuda/blocks/matrix.cuh"
+#include "kernels/cuda/blocks/slice.cuh"
 #include "kernels/cuda/blocks/team.cuh"
 
 // The kernel for batches (batch/batch.h). Small rows go through registers, a group of lanes each; the chunks of large
@@ -60,7 +60,7 @@ __device__ __forceinline__ void StoreSlice(const S& slice, DataType type, const 
 template <typename In, bool kSkew, bool kMixed, typename F>
 __device__ __forceinline__ void RunDoubleUnit(bool log, const UnitRows<In>& rows, uint4* mine,
                                               const Scale<ComputeOf<In>>& scale, F middle) {
-  using Row = BatchSlice<In, kSkew>;
+  using Row = Slice<In, kSkew>;
   constexpr int kChunks = 2;
   const auto for_rows = [&](auto f) {
     uint4* place = mine;
@@ -85,7 +85,7 @@ template <typename In, bool kSkew, bool kMixed>
 class LargeUnit {
  public:
   using C = ComputeOf<In>;
-  using Pieces = BatchSlice<In, kSkew>;
+  using Pieces = Slice<In, kSkew>;
 
   // `table`: statistics of the rows' chunks, one after another. A cluster's blocks hold equal parts of one row. `mine`:
   // the warp's part of shared memory.

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-// A thread's place in the launch, read again from special registers, so that nothing made of it has to be kept while a
-// warp adds up.
+// A thread's place in the launch, read again from special registers, so that nothing of it is kept while a warp adds
+// up.
 namespace softmax::kernels::cuda {
 
 __device__ __forceinline__ int ThreadAgain() {

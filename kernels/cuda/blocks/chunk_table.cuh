@@ -37,8 +37,8 @@ __device__ __forceinline__ void CombineMany(const Stats<float> (&next)[kCount], 
   for (int i = 0; i < kCount; ++i) *sum = fma(*sum, factors[i], terms[i]);
 }
 
-// What FoldFlat() gives for more than 16 chunks. kMaximaFirst: the lanes' factors are known before their sums, which
-// takes registers.
+// What FoldFlat() gives for more than 16 chunks. kMaximaFirst: the factors are known before the sums, in more
+// registers.
 template <int kAtOnce, bool kMaximaFirst>
 __device__ __forceinline__ Stats<float> FoldMany(const Stats<float>* table, int chunks, int lane,
                                                  const Scale<float>& scale) {

@@ -73,8 +73,7 @@ class GridTable {
     asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(ReadersOf(row)) : "memory");
   }
 
-  // Instead of End() where a launch has one row in `table_rows` copies: by every block after it has seen all entries,
-  // when all have read the tag.
+  // Instead of End() where a launch has one row in `table_rows` copies: by every block after it has seen all entries.
   __device__ __forceinline__ static void EndCopies(const MatrixParams& params, std::uint32_t tag) {
     if (tag >= kLastTag) {
       End(params);

@@ -4,8 +4,7 @@
 
 #include "kernels/cuda/core/math.cuh"
 
-// The blocks that share a row: one block, or the blocks of a cluster (sm_90 and later; the host asks for one only
-// there).
+// The blocks that share a row: one block, or those of a cluster, which the host asks for on sm_90 and later alone.
 namespace softmax::kernels::cuda {
 
 struct Team {

@@ -136,8 +136,7 @@ __device__ __forceinline__ uint4 MaskFrom(const uint4& vector, int first) {
   return masked;
 }
 
-// Makes the compiler forget where a vector came from, so that it unpacks it again instead of keeping the elements in
-// registers.
+// Makes the compiler forget where a vector came from, so that it unpacks it again instead of keeping the elements.
 __device__ __forceinline__ void Opaque(uint4& v) { asm volatile("" : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w)); }
 
 // The elements x, rounded, as one 16-byte vector.

@@ -7,8 +7,7 @@
 #include "kernels/cuda/core/math.cuh"
 #include "kernels/cuda/core/vectors.cuh"
 
-// The two steps every regime takes on a part of a row held as vectors (see core/vectors.cuh): its statistics, and its
-// results.
+// The two steps that all take on a part of a row held as vectors (core/vectors.cuh): its statistics, and its results.
 namespace softmax::kernels::cuda {
 
 template <typename T>
@@ -26,8 +25,7 @@ __device__ __forceinline__ void ForAnyType(DataType type, F f) {
   if (type == DataType::kFloat64) f(static_cast<double*>(nullptr));
 }
 
-// Output types that the kernels over another axis store in their quick ways: the input's, and for 16 bits fp32, for
-// fp32 those of 16 bits.
+// Output types that are stored quickly over another axis: the input's, for 16 bits fp32, for fp32 those of 16 bits.
 template <typename In, typename Out>
 constexpr bool kIsUsualOutput = std::is_same_v<In, Out> || (sizeof(In) == 2 && std::is_same_v<Out, float>) ||
                                 (std::is_same_v<In, float> && sizeof(Out) == 2);
@@ -114,8 +112,7 @@ __device__ __forceinline__ ComputeOf<In> LaneMaximum(const uint4* v, int n, Lane
 }
 
 // Adds the exponentials of a lane's elements up, by their place within the vector. kFast: the fast form serves.
-// kPlain: so does the plain one.
-template <typename In, int kSlots, bool kFull, bool kFast, bool kPlain = false>
+template <typename In, int kSlots, bool kFull, bool kFast>
 __device__ __forceinline__ void LaneExpSums(const uint4* v, int n, Lanes lanes, const ExpBase<ComputeOf<In>>& base,
                                             const Scale<ComputeOf<In>>& scale,
                                             ComputeOf<In> (&sums)[Element<In>::kVector]) {
@@ -127,7 +124,7 @@ __device__ __forceinline__ void LaneExpSums(const uint4* v, int n, Lanes lanes, 
     UnpackMasked<In>(v[j], kFull ? kVector : n - (j * lanes.count + lanes.lane) * kVector, x);
 #pragma unroll
     for (int e = 0; e < kVector; ++e) {
-      const C y = kPlain ? base.PlainExp(x[e], scale) : kFast ? base.Exp(x[e], scale) : scale.Exp(x[e], base.max_pre);
+      const C y = kFast ? base.Exp(x[e], scale) : scale.Exp(x[e], base.max_pre);
       sums[e] = j == 0 ? y : sums[e] + y;
     }
   }
@@ -257,9 +254,8 @@ __device__ __forceinline__ void WithResults(const Normalizer<ComputeOf<In>>& nor
   f([&](const uint4& v) { return VectorResults<In, true>(v, Element<In>::kVector, normalize); });
 }
 
-// Writes the results of a vector of another element size: `count` elements at p, all of them as words if `wide`. The
-// compiler makes single elements of a plain store of words where elements are stored beside it: many times the
-// accesses.
+// Writes the results of a vector of another element size: `count` elements at p, as words if `wide`. A plain store of
+// words would become single elements, as there are stores of elements beside it.
 template <typename Out, int kVector>
 __device__ __forceinline__ void StoreVector(Out* p, int count, bool wide, const Out (&y)[kVector]) {
   constexpr int kBytes = kVector * static_cast<int>(sizeof(Out));

@@ -21,15 +21,6 @@ class BlendMask {
       words_[i] = below <= 0 ? 0 : below >= 4 ? 0xffffffffu : (1u << (8 * below)) - 1;
     }
   }
-  // The same in fewer instructions, for kernels that have no registers to keep it in. Others spilled with it.
-  __device__ __forceinline__ static BlendMask Short(int bytes) {
-    BlendMask mask(0);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      asm("bmsk.clamp.b32 %0, 0, %1;" : "=r"(mask.words_[i]) : "r"(max(8 * bytes - 32 * i, 0)));
-    }
-    return mask;
-  }
   // `a` with these bytes replaced by those of `b`.
   __device__ __forceinline__ uint4 Blend(uint4 a, uint4 b) const {
     a.x = (a.x & ~words_[0]) | (b.x & words_[0]);
@@ -66,8 +57,7 @@ __device__ __forceinline__ Stats<ComputeOf<In>> VectorsStats(const uint4 (&v)[kM
   return {max, static_cast<C>(LaneSum(PlacesSum(sums), lanes.count) * base.correction)};
 }
 
-// The largest of each of a warp's maxima, and the sums of their totals: the lanes' exchanges, which take longest, are
-// on their way together.
+// The largest of each of a warp's maxima, and the sums of their totals: the lanes' exchanges are on their way together.
 template <int kCount, typename C>
 __device__ __forceinline__ void WarpMaxima(Stats<C> (&stats)[kCount]) {
   if constexpr (kHasWarpMax<C>) {
@@ -95,41 +85,8 @@ __device__ __forceinline__ void WarpSums(double (&totals)[kCount], const C (&cor
   for (int i = 0; i < kCount; ++i) stats[i].sum = static_cast<C>(totals[i] * corrections[i]);
 }
 
-// The same for kCount whole chunks at a time, of which load(i, v) gives the i-th one's vectors. A whole warp calls it.
-// kSparing: exponentials in their plain form where it serves.
-template <typename In, int kCount, bool kSkew, bool kSparing = false, typename F>
-__device__ __forceinline__ void ChunksStats(F load, int skip, const Scale<ComputeOf<In>>& scale,
-                                            Stats<ComputeOf<In>> (&stats)[kCount]) {
-  using C = ComputeOf<In>;
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  uint4 v[kChunkSlots];
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) {
-    load(i, v);
-    stats[i].max = LaneMaximum<In, kChunkSlots, true>(v, 0, Lanes{lane, 32});
-  }
-  WarpMaxima(stats);
-  double totals[kCount];
-  C corrections[kCount];
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) {
-    load(i, v);
-    const ExpBase<C> base(stats[i].max, scale);
-    corrections[i] = base.correction;
-    C sums[Element<In>::kVector];
-    if (kSparing && base.IsPlain()) {
-      LaneExpSums<In, kChunkSlots, true, true, true>(v, 0, Lanes{lane, 32}, base, scale, sums);
-    } else {
-      LaneExpSums<In, kChunkSlots, true, true>(v, 0, Lanes{lane, 32}, base, scale, sums);
-    }
-    if constexpr (kSkew) RotateSums<In>(skip, Lanes{lane, 32}, sums);
-    totals[i] = PlacesSum(sums);
-  }
-  WarpSums(totals, corrections, stats);
-}
-
-// The same for a row's first vectors; `valid` are all of its columns that count, or kManyColumns where few of them want
-// no more care: for softmax. A whole warp calls it.
+// The statistics of a row's first vectors; `valid` are all of its columns that count, or kManyColumns where few of them
+// want no more care: for softmax. A whole warp calls it.
 template <typename In, int kMany, bool kSkew, bool kNarrow>
 __device__ __forceinline__ RowStats<ComputeOf<In>> FirstVectorsStats(const uint4 (&v)[kMany], int skip,
                                                                      std::int64_t valid, Lanes lanes,

@@ -71,8 +71,7 @@ __device__ __forceinline__ int Misalignment(const T* p) {
   return static_cast<int>((reinterpret_cast<std::uintptr_t>(p) & 15) / sizeof(T));
 }
 
-// What of a row's memory may be read beside the part itself: whole aligned vectors are then read where the part begins
-// or ends inside one.
+// What may be read beside a part of a row: whole aligned vectors are then read where it begins or ends inside one.
 struct Around {
   bool before;  // the vector that holds the first element
   bool after;   // the vector that holds the last element

@@ -40,8 +40,7 @@ class BulkPart {
     slots_ = PaddedSlots((row_first ? count + kSlotColumns - 1 : max(0, count + kSlotColumns - 1)) / kSlotColumns);
   }
 
-  // By a whole warp: starts the copy of what may be read in whole vectors of [from, to), and makes the others, with
-  // `barrier` set up.
+  // By a whole warp, with `barrier` set up: starts the copy of what may be read in whole vectors, and makes the others.
   __device__ __forceinline__ void Start(Around around, int from, int to, std::uint64_t* barrier) const {
     const int head = around.before || skip_ == 0 ? 0 : 1;
     const int whole = around.after ? (end_ + kVector - 1) / kVector : end_ / kVector;

@@ -10,8 +10,7 @@
 // which nothing is left to read.
 namespace softmax::kernels::cuda {
 
-// A chunk's vectors in a warp. `valid`: elements from the chunk's first on that count, more than the chunk has where
-// it is not the row's last.
+// A chunk's vectors in a warp. `valid`: elements of the row from the chunk's first on that count.
 template <typename In>
 class ChunkPart {
  public:
@@ -173,8 +172,7 @@ struct ChunkPlace {
   }
 };
 
-// A barrier of the warps that share a row. Its number is one that the compiler sees: otherwise a block would take all
-// the barriers there are.
+// A barrier of the warps that share a row. Its number is a constant, or a block would take all the barriers there are.
 template <int kSides = ChunkPlace::kSides>
 __device__ __forceinline__ void SyncSide(int side, int warps) {
   if (kSides == 1 || side == kSides - 1) {

@@ -2,7 +2,7 @@
 
 #include "kernels/cuda/blocks/chunk_table.cuh"
 #include "kernels/cuda/blocks/matrix.cuh"
-#include "kernels/cuda/large_rows/slice.cuh"
+#include "kernels/cuda/blocks/slice.cuh"
 
 // Large rows of one matrix: the warps of a block, or of a cluster, each hold some neighbouring chunks of a row and
 // exchange the chunks' statistics once.
@@ -58,9 +58,6 @@ __global__ void __launch_bounds__(kWideThreads, kMixed ? 1 : 2)
 }
 
 constexpr int kSliceBlocks = 1024 / kWideThreads;  // 64 registers are left to a thread
-// Whole chunks that a warp reduces together. 16 bits take one at a time, which leaves room for the plain forms.
-template <typename In>
-constexpr int kSliceAtOnce = sizeof(In) == 4 ? 2 : 1;
 
 // In shared memory, up to four chunks a warp; one row for each block or cluster.
 template <typename In>
@@ -84,14 +81,15 @@ __global__ void __launch_bounds__(kWideThreads, kSliceBlocks)
   BeginAccess(params);
   const std::int64_t valid = ValidLength(params, row);
 
-  Slice<In, kSliceAtOnce<In>> slice;
   const In* const input = static_cast<const In*>(params.input) + row * params.input_stride + column;
-  slice.Start(input, valid - column, AroundOf<In>(params, row, column, valid - column), chunks,
-              reinterpret_cast<uint4*>(dynamic) + warp * params.warp_vectors);
+  const Slice<In, true> slice(input, valid - column, chunks,
+                              reinterpret_cast<uint4*>(dynamic) + warp * params.warp_vectors);
+  slice.template Start<true>(input, AroundOf<In>(params, row, column, valid - column));
   table.Begin();
-  slice.Reduce(input, params.log && column == 0 ? valid : kManyColumns, scale, [&](int k, const Stats<C>& stats) {
-    if (first_chunk + k < params.chunks) table.Publish(first_chunk + k, stats);
-  });
+  slice.template Reduce<true>(params.log && column == 0 ? valid : kManyColumns, scale,
+                              [&](int k, const Stats<C>& stats) {
+                                if (first_chunk + k < params.chunks) table.Publish(first_chunk + k, stats);
+                              });
   const Stats<C> stats = table.Fold(0, params.chunks, scale);
   if (column < params.cols) {
     const Normalizer<C> normalize(scale, stats, params.log, valid == 0);

@@ -2,7 +2,7 @@
 
 #include "kernels/cuda/blocks/grid_table.cuh"
 #include "kernels/cuda/blocks/matrix.cuh"
-#include "kernels/cuda/large_rows/slice.cuh"
+#include "kernels/cuda/blocks/slice.cuh"
 
 // Rows wider than a cluster holds, or than a block where there are no clusters: several blocks share a row, each some
 // neighbouring groups of chunks, and exchange statistics through device memory. The grid is launched cooperatively, as
@@ -77,21 +77,23 @@ class WideRows {
   __device__ __forceinline__ const In* Input(int group) const {
     return static_cast<const In*>(params_.input) + row_ * params_.input_stride + Column(group);
   }
-  __device__ __forceinline__ void Start(int group) {
+  __device__ __forceinline__ Slice<In, true> SliceOf(int group) const {
+    return Slice<In, true>(Input(group), valid_ - Column(group), Chunks(), shared_ + warp_ * params_.warp_vectors);
+  }
+  __device__ __forceinline__ void Start(int group) const {
     if (Chunks() <= 0) return;
-    const int n = valid_ - Column(group);
-    slice_.Start(Input(group), n, AroundOf<In>(params_, row_, Column(group), n), Chunks(),
-                 shared_ + warp_ * params_.warp_vectors);
+    SliceOf(group).template Start<true>(Input(group),
+                                        AroundOf<In>(params_, row_, Column(group), valid_ - Column(group)));
   }
   __device__ __forceinline__ Stats<C>* GroupTable(int group) const {
     return tables_->chunks + (group & 1) * kGroupChunks;
   }
   __device__ __forceinline__ void Reduce(int group) {
     if (Chunks() <= 0) return;
-    slice_.Reduce(Input(group), params_.log && Column(group) == 0 ? valid_ : kManyColumns, scale_,
-                  [&](int k, const Stats<C>& stats) {
-                    if (Lane() == 0) GroupTable(group)[first_chunk_ + k] = stats;
-                  });
+    SliceOf(group).template Reduce<true>(params_.log && Column(group) == 0 ? valid_ : kManyColumns, scale_,
+                                         [&](int k, const Stats<C>& stats) {
+                                           if (Lane() == 0) GroupTable(group)[first_chunk_ + k] = stats;
+                                         });
   }
   // Tells the other blocks the statistics of a group: one entry, or one for each chunk where the row is folded flat.
   __device__ __forceinline__ void Publish(int group) {
@@ -133,35 +135,20 @@ class WideRows {
     return tables_->row;
   }
   __device__ __forceinline__ void FoldEntries(int count, Chain<C>* low, Chain<C>* high) const {
-    if (!IsFlat()) {
 #pragma unroll 1
-      for (int i = Lane(); i < count; i += 32) {
-        if (i % kAccumulators < 32) {
-          low->Add(tables_->entries[i], scale_);
-        } else {
-          high->Add(tables_->entries[i], scale_);
-        }
+    for (int i = Lane(); i < count; i += 32) {
+      if (IsFlat() || i % kAccumulators < 32) {
+        low->Add(tables_->entries[i], scale_);
+      } else {
+        high->Add(tables_->entries[i], scale_);
       }
-      return;
-    }
-    // Several at a time, so that only the sums wait for each other; what is not there changes no bit.
-    constexpr int kAtOnce = sizeof(C) == 8 ? 1 : 4;
-#pragma unroll 1
-    for (int first = Lane(); first < count; first += 32 * kAtOnce) {
-      Stats<C> next[kAtOnce];
-#pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) {
-        next[i] = first + 32 * i < count ? tables_->entries[first + 32 * i] : NoStats<C>();
-      }
-#pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) low->Add(next[i], scale_);
     }
   }
   __device__ __forceinline__ void Store(int group, const Normalizer<C>& normalize) const {
     const int column = Column(group);
     if (column >= params_.cols || Chunks() <= 0) return;
-    slice_.Store(static_cast<In*>(params_.output) + row_ * params_.output_stride + column, params_.cols - column,
-                 valid_ - column, column == 0, normalize);
+    SliceOf(group).Store(static_cast<In*>(params_.output) + row_ * params_.output_stride + column,
+                         params_.cols - column, valid_ - column, column == 0, normalize);
   }
 
   const MatrixParams& params_;
@@ -171,8 +158,6 @@ class WideRows {
   GridTable<C> table_;
   const int warp_ = static_cast<int>(threadIdx.x) / 32;
   const int first_chunk_ = FirstChunk();  // of the warp's share of a group
-  // In 80 registers two chunks at once, but of 32 bits, would spill.
-  Slice<In, sizeof(In) == 4 ? 2 : 1> slice_;
   int row_ = 0;
   int valid_ = 0;
 };

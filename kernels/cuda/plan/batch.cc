@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::int64_t kMaxUnits = 1 << 14;  // beyond one for each segment
 constexpr int kStaticBytes = 12 * 1024;      // of the kernels' shared memory, at most
-// 1 MiB requests in host memory, eight streams, GB/s each way: 39 with 128 to 256 KiB on their way in each launch, 34
-// with 512, 31 with all.
+// 1 MiB requests in host memory, eight streams, each way: 39 GB/s with 128 to 256 KiB on their way, 34 with 512, 31
+// with all.
 constexpr int kLinkBytes = 256 << 10;
 constexpr int kLeastLinkBlocks = 8;
 constexpr int kMostLinkBlocks = 32;

@@ -91,8 +91,8 @@ bool PlanFew(const Device& device, MatrixPlan* plan) {
   return PlanShared(p.cluster_blocks, kWideThreads, device, plan);
 }
 
-// A single row so wide that a cluster's multiprocessors would be long at its bytes. More of its blocks would be in each
-// other's way at the table.
+// A single row so wide that a cluster would be long at its bytes. More blocks would be in each other's way at the
+// table.
 bool PlanFewGrid(const Device& device, MatrixPlan* plan) {
   constexpr int kTableCopies = 2;
   MatrixParams& p = plan->params;
@@ -123,7 +123,7 @@ bool PlanSlice(const Device& device, MatrixPlan* plan) {
   p.rows_per_block = 1;
   p.block_chunks = chunks;
   p.warp_chunks = std::min(4, static_cast<int>(DivideUp(chunks, kBlockWarps)));
-  p.warp_vectors = SliceVectors(p.warp_chunks, *plan);
+  p.warp_vectors = SliceVectors(p.warp_chunks);
   const auto warps = static_cast<int>(DivideUp(chunks, p.warp_chunks));
   plan->threads = 32 * warps;
   plan->blocks = p.rows * p.cluster_blocks;

@@ -7,8 +7,7 @@
 namespace softmax::kernels::cuda {
 namespace {
 
-// Kilobytes of rows that a multiprocessor has on their way by bulk copies. More at a time, and the memory is slower;
-// fewer, and it waits.
+// Kilobytes of rows that a multiprocessor has on their way by bulk copies: with more the memory is slower.
 struct BulkBytes {
   int most;
   int three = 0;  // up to which there are at least three rows, as their arithmetic takes longer

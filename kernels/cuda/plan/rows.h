@@ -45,8 +45,7 @@ bool PlanSlice(const Device& device, MatrixPlan* plan);
 bool PlanLarge(const Device& device, MatrixPlan* plan);
 bool PlanWide(const Device& device, MatrixPlan* plan);
 
-// Shared memory of which a multiprocessor has enough for so many blocks and no more, beside what is static. The system
-// takes 1 KB of each.
+// Shared memory of which a multiprocessor has enough for so many blocks and no more, beside what is static.
 inline int ShareOf(const Device& device, int blocks, int static_bytes = 0) {
   constexpr int kSystemBytes = 1024;
   const int share = (device.shared_bytes + kSystemBytes) / blocks - kSystemBytes - static_bytes;
@@ -61,8 +60,6 @@ inline bool AreFew(std::int64_t count, std::int64_t each, const Device& device) 
 }
 
 // Vectors of shared memory that a slice of so many chunks takes.
-inline int SliceVectors(int chunks, const MatrixPlan& plan) {
-  return chunks * kChunkSlots * 32 + (plan.lines ? 0 : kEdgeVectors);
-}
+inline int SliceVectors(int chunks) { return chunks * kChunkSlots * 32 + kEdgeVectors; }
 
 }  // namespace softmax::kernels::cuda

@@ -41,7 +41,7 @@ bool PlanWide(const Device& device, MatrixPlan* plan) {
   // Clusters hold the others.
   if (p.completion.workspace == nullptr || (p.chunks <= kFlatChunks && device.cluster_blocks > 1)) return false;
   p.block_chunks = PartChunks(p, device);
-  p.warp_vectors = SliceVectors(static_cast<int>(DivideUp(p.block_chunks, kBlockWarps)), *plan);
+  p.warp_vectors = SliceVectors(static_cast<int>(DivideUp(p.block_chunks, kBlockWarps)));
   plan->dynamic_bytes = kBlockWarps * p.warp_vectors * kVectorBytes;
   p.warp_chunks = p.block_chunks / kBlockWarps;
   p.warps = p.block_chunks % kBlockWarps;

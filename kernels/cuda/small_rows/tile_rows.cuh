@@ -132,8 +132,7 @@ class TileRow {
     return i / kVector * step + i % kVector + (kSpread && i >= kSure ? shift : 0);
   }
 
-  // Calls single(i) or pair(i) for all elements of the whole vectors, in which the first pair begins with element
-  // kBegin.
+  // Calls single(i) or pair(i) for all elements of the whole vectors, whose first pair begins with element kBegin.
   template <int kBegin, typename F, typename G>
   __device__ __forceinline__ static void ForWhole(F single, G pair) {
 #pragma unroll
@@ -275,8 +274,7 @@ __device__ __forceinline__ void StoreTile(const In* tile, int count, In* output)
   }
 }
 
-// The same of numbers, as elements of the type that the launch names, which is not In. `first`: the tile's place in the
-// output.
+// The same of numbers, as elements of the launch's type, which is not In. `first`: the tile's place in the output.
 template <typename In>
 __device__ __forceinline__ void StoreNumbers(const MatrixParams& params, const float* numbers, int count,
                                              std::int64_t first) {

@@ -37,8 +37,8 @@ class SummaryRow {
     return n <= 0 ? 0 : n < most ? static_cast<int>(n) : most;
   }
 
-  // Whether chunks are read in the usual way. The elements' places in the sum of products are by column, which those of
-  // rotated vectors are not.
+  // Whether chunks are read in the usual way. Places in the sum of products are by column, unlike those of rotated
+  // vectors.
   __device__ __forceinline__ bool IsPlain() const {
     return segment.rows.inner == 1 && segment.entropy == nullptr && IsFast(scale) &&
            !(segment.IsLog() && valid <= kPreciseColumns);

@@ -288,8 +288,7 @@ class RowSummary {
     for (int j = 0; j < kChunkSlots; ++j) {
       if (!is_whole(j) || LaneMaximum<In, 1, true>(&v[j], 0, lanes_) >= least) close |= 1u << j;
     }
-    // Where a row does not begin on a boundary, lane 0's first vector begins in the chunk before; the end of its chunk
-    // is in one more.
+    // Where a row misses a boundary, lane 0's first vector begins in the chunk before; its chunk's end is in one more.
     if (skip > 0 && lane == 0) close |= 1u << kChunkSlots;
     for (; close != 0; close &= close - 1) {
       const int slot = __ffs(static_cast<int>(close)) - 1;

@@ -24,8 +24,7 @@ constexpr int kInlineSummaries = 14;
 // Blocks that a multiprocessor has to hold, of the kernels of small rows and of chunks.
 constexpr int kSmallSummaryBlocks = 3;
 constexpr int kSummaryReadBlocks = 4;
-// A row whose chunks are read has a block of kBlockThreads threads; of more where rows are few, and of most where much
-// is asked of them.
+// A row whose chunks are read has a block of kBlockThreads threads; of more where rows are few or much is asked.
 constexpr int kFewRowThreads = 512;
 constexpr std::int32_t kLargeTopK = 128;  // from which on
 constexpr int LargeRowThreads(int element_bytes) { return element_bytes == 8 ? 512 : 1024; }

@@ -110,8 +110,7 @@ __device__ __forceinline__ Key WarpLargest(Key key) {
   }
 }
 
-// Those of a block's threads that search: all but the first warp, which folds the row's statistics meanwhile. They call
-// everything together.
+// Those of a block's threads that search: all but the first warp, which folds the statistics. They call all together.
 template <typename In>
 class Searchers {
  public:
@@ -246,8 +245,7 @@ __device__ __forceinline__ void AddCandidate(TopShared<In>& shared, KeyOf<In> ke
   shared.indices[place] = static_cast<std::uint32_t>(index);
 }
 
-// Finds the candidates' places in their order. Where they are many they are spread over bins, and look around in their
-// own.
+// Finds the candidates' places in their order. Where they are many they are spread over bins, and look in their own.
 template <typename In>
 __device__ __forceinline__ void RankCandidates(TopShared<In>& shared) {
   constexpr int kFew = 64;

@@ -247,8 +247,7 @@ class WarpSummary {
     }
     return hits;
   }
-  // A value that at least `found` of the lanes' maxima reach, in most rows hardly more, and one that fewer reach or
-  // that is the largest.
+  // A value that at least `found` of the lanes' maxima reach, in most rows hardly more, and one that fewer reach.
   __device__ __forceinline__ static void FindThreshold(C mine, int found, C* low, C* high) {
     const bool is_there = mine > -Infinity<C>();
     *high = LaneMax(mine, 32);

@@ -5,13 +5,13 @@
 #include "kernels/cuda/blocks/bulk.cuh"
 #include "kernels/cuda/core/row_part.cuh"
 
-// Neighbouring chunks of a row, held by a warp in shared memory as Slice has them (large_rows/slice.cuh), for the
-// kernel of batches: all of a unit is read before any of it is used, rows begin and end anywhere, and there are so many
-// kinds of them that little code has to serve for all (docs/kernels.md).
+// Neighbouring chunks of a row, held by a warp in shared memory as the aligned vectors that memory has (see
+// core/row_part.cuh): few registers, so that many bytes can be on their way. Rows begin and end anywhere, and little
+// code serves for all of them.
 namespace softmax::kernels::cuda {
 
 template <typename In, bool kSkew>
-class BatchSlice {
+class Slice {
  public:
   using C = ComputeOf<In>;
   static constexpr int kVector = Element<In>::kVector;
@@ -19,7 +19,7 @@ class BatchSlice {
 
   // The place of a slice: room for `chunks` chunks and kEdgeVectors, so that vectors lie on lines of shared memory as
   // they do in global memory. `p`: the first column; `n`: columns from there to the end of what counts.
-  __device__ __forceinline__ BatchSlice(const In* p, std::int64_t n, int chunks, uint4* shared)
+  __device__ __forceinline__ Slice(const In* p, std::int64_t n, int chunks, uint4* shared)
       : chunks_(chunks), skip_(kSkew ? Misalignment(p) : 0) {
     line_ = static_cast<int>(reinterpret_cast<std::uintptr_t>(p) / kVectorBytes) & 7;
     shared_ = shared + line_;
@@ -28,8 +28,9 @@ class BatchSlice {
     end_ = end <= 0 ? 0 : end < most ? static_cast<int>(end) : most;
   }
 
-  // Starts the copy, as one group. Whole vectors are read where others' elements may be; of what else the slice begins
-  // or ends in, its own.
+  // Starts the copy. kInTurn: Reduce() takes the chunks as they arrive. Whole vectors are read where others' elements
+  // may be; of what else the slice begins or ends in, its own.
+  template <bool kInTurn = false>
   __device__ __forceinline__ void Start(const In* p, Around around) const {
     WaitForBulkReads();
     __syncwarp();  // what was here before has been read by all
@@ -38,6 +39,7 @@ class BatchSlice {
     const int end = (around.after ? end_ + kVector - 1 : end_) / kVector;
     const uint4* from = reinterpret_cast<const uint4*>(base) + lane_ - line_;
     uint4* to = shared_ + lane_ - line_;
+    if (first > 0 && end_ > skip_) CopyEdge(base, 0, skip_, min(end_, kVector));
 #pragma unroll 1
     for (int at = -line_; at < end; at += kChunkVectors) {
       if (at >= first && at + kChunkVectors <= end) {
@@ -52,22 +54,36 @@ class BatchSlice {
       }
       from += kChunkVectors;
       to += kChunkVectors;
+      if (kInTurn) __pipeline_commit();
     }
-    if (first > 0 && end_ > skip_) CopyEdge(base, 0, skip_, min(end_, kVector));
     if (end * kVector < end_ && end >= first) CopyEdge(base, end, 0, end_ - end * kVector);
     __pipeline_commit();
   }
 
-  // Calls publish(k, statistics) for every chunk, in order, once the copies have come and the warp has met. `careful`:
-  // the row's columns that count, if the slice begins it, or kManyColumns where few of them want no more care: for
-  // softmax.
-  template <typename F>
+  // Calls publish(k, statistics) for every chunk, in order. Without kInTurn the copies have come and the warp has met.
+  // `careful`: the row's columns that count, if the slice begins it, or for softmax kManyColumns.
+  template <bool kInTurn = false, typename F>
   __device__ __forceinline__ void Reduce(std::int64_t careful, const Scale<C>& scale, F publish) const {
+    const auto await = [&](int copies) {
+      if (!kInTurn) return;
+      __pipeline_wait_prior(copies);
+      __syncwarp();
+    };
+    const int copies = (end_ / kVector + line_ + kChunkVectors - 1) / kChunkVectors + 1;
+    const int ahead = line_ > 0 || skip_ > 0 ? 2 : 1;
+    const int filled = FilledChunks();
     int k = 0;
-    if (careful <= kPreciseColumns) publish(k++, FewStats(scale));
-    const int filled = FillUp();
+    if (careful <= kPreciseColumns) {
+      await(0);
+      publish(k++, FewStats(scale));
+    }
 #pragma unroll 1
-    for (; k < filled; ++k) publish(k, ChunkStats(k * kChunkVectors, scale));
+    for (; k < filled; ++k) {
+      const bool is_last = k == filled - 1;
+      await(is_last ? 0 : max(0, copies - k - ahead));
+      if (is_last) FillUp(filled);
+      publish(k, ChunkStats(k * kChunkVectors, scale));
+    }
 #pragma unroll 1
     for (; k < chunks_; ++k) publish(k, NoStats<C>());
   }
@@ -176,19 +192,20 @@ class BatchSlice {
     return PreciseStats<In, false>(v, Lanes{lane_, 32}, scale);
   }
 
-  // Makes what follows the slice's columns in their last chunk -inf, so that all chunks are run alike. Returns how many
-  // hold columns.
-  __device__ __forceinline__ int FillUp() const {
+  // Chunks that hold columns.
+  __device__ __forceinline__ int FilledChunks() const {
     constexpr int kColumns = kChunkVectors * kVector;
-    const int filled = min((end_ - skip_ + kColumns - 1) / kColumns, chunks_);
+    return min((end_ - skip_ + kColumns - 1) / kColumns, chunks_);
+  }
+  // Makes what follows the slice's columns in the last of these -inf, so that all chunks are run alike.
+  __device__ __forceinline__ void FillUp(int filled) const {
     const int until = filled * kChunkVectors + (kSkew ? 1 : 0);
     const int cut = end_ / kVector;
-    if (cut >= until) return filled;
+    if (cut >= until) return;
     if (lane_ == 0) shared_[cut] = MaskFrom<In>(shared_[cut], end_ % kVector);
 #pragma unroll 1
     for (int vector = cut + 1 + lane_; vector < until; vector += 32) shared_[vector] = NothingVector<In>();
     __syncwarp();
-    return filled;
   }
 
   // The statistics of a chunk.
@@ -233,8 +250,7 @@ class BatchSlice {
     return {max, static_cast<C>(LaneSum(PlacesSum(sums), 32) * base.correction)};
   }
 
-  // Replaces the vectors below `end` by their results, those of columns that are not the slice's and what follows in
-  // the last chunk too.
+  // Replaces the vectors below `end` by their results, with what follows the slice's columns in its last chunk.
   __device__ __forceinline__ void Replace(int end, const Normalizer<C>& normalize) const {
     uint4* at = shared_ + lane_;
     const int chunks_end = min(end, chunks_ * kChunkVectors);
