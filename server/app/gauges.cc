@@ -84,16 +84,8 @@ GaugeSources GaugesOf(ServiceState& state, const Devices& devices, const QueueTh
     };
   }
   if (const SpanExporter* const spans = state.spans) {
-    sources.traced_requests = [spans] {
-      std::vector<std::pair<std::string, double>> outcomes;
-      for (const auto& [name, outcome] :
-           {std::pair("sent", SpanExporter::Outcome::kSent), std::pair("queue_full", SpanExporter::Outcome::kQueueFull),
-            std::pair("failed", SpanExporter::Outcome::kFailed)}) {
-        outcomes.emplace_back(name, static_cast<double>(spans->requests(outcome)));
-      }
-      return outcomes;
-    };
-    sources.rejected_spans = [spans] { return static_cast<double>(spans->rejected_spans()); };
+    sources.traced_requests = [spans] { return spans->Outcomes(); };
+    sources.rejected_spans = [spans] { return spans->rejected_spans(); };
   }
   sources.ready = [&state] { return state.health.ready() ? 1.0 : 0.0; };
   return sources;

@@ -3,9 +3,8 @@
 #include <absl/status/statusor.h>
 
 #include <chrono>
+#include <map>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "server/config/config.h"
 
@@ -15,7 +14,7 @@ namespace softmax::server {
 // variables, OTEL_EXPORTER_OTLP_... (each also as OTEL_EXPORTER_OTLP_TRACES_..., which goes first), OTEL_SERVICE_NAME
 // and OTEL_RESOURCE_ATTRIBUTES.
 struct TraceSettings {
-  using Pairs = std::vector<std::pair<std::string, std::string>>;
+  using Pairs = std::map<std::string, std::string>;
 
   std::string target;  // host:port; empty: no spans are sent
   bool tls = false;

@@ -4,12 +4,16 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
+#include <iostream>
 #include <map>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "softmax/v1/softmax.grpc.pb.h"
@@ -18,6 +22,7 @@
 #include "tests/end_to_end/service.h"
 #include "tests/support/collector.h"
 #include "tests/support/eventually.h"
+#include "tests/support/loopback.h"
 #include "tests/support/run_program.h"
 
 namespace softmax::testing {
@@ -207,25 +212,34 @@ TEST(Traces, TheCommandLineClientBeginsOne) {
   EXPECT_THAT(result.err, HasSubstr("trace " + absl::BytesToHexString(own[0].trace_id())));
 }
 
-// A collector may do what it likes: no call is lost, and every request is counted.
+// A collector may do what it likes: no call is lost, every request is counted, and nothing piles up.
 class TracesWithABadCollector : public ::testing::Test {
  protected:
-  // Whatever is said of spans, requests are answered.
+  // For $SOFTMAX_TEST_SECONDS, or once.
   void Load(const std::string& url) {
-    constexpr std::int64_t kCalls = 3000;
+    const char* const text = std::getenv("SOFTMAX_TEST_SECONDS");
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(text == nullptr ? 0 : std::atoi(text));
     ServerProcess server({"--trace-endpoint=" + url, "--trace-ratio=1", "--threads=1"});
     const auto client = ClientOf(server);
     const Question question = MakeQuestion({2, 100}, 1);
     const client::BatchItem item{question.view(), question.options()};
     const std::vector<client::BatchItem> items(500, item);
-    for (std::int64_t i = 0; i < kCalls / 500; ++i) {
-      for (const auto& answer : client->SoftmaxBatch(items)) ASSERT_TRUE(answer.ok()) << answer.status();
-    }
+    std::int64_t calls = 0;
+    std::int64_t bytes = 0;
+    do {
+      for (int i = 0; i < 6; ++i, calls += 500) {
+        for (const auto& answer : client->SoftmaxBatch(items)) ASSERT_TRUE(answer.ok()) << answer.status();
+      }
+      if (bytes == 0) bytes = server.ResidentBytes();
+    } while (std::chrono::steady_clock::now() < end);
     const auto counted = [&] {
       return RequestsOf(server, "sent") + RequestsOf(server, "queue_full") + RequestsOf(server, "failed");
     };
-    EXPECT_TRUE(Eventually([&] { return counted() == kCalls; })) << counted();
+    EXPECT_TRUE(Eventually([&] { return counted() == calls; })) << counted() << " of " << calls;
     EXPECT_EQ(RequestsOf(server, "sent"), 0);
+    EXPECT_LT(server.PeakResidentBytes() - bytes, 64 << 20);
+    std::cout << calls << " calls; of them failed " << RequestsOf(server, "failed") << "; memory from " << (bytes >> 20)
+              << " to at most " << (server.PeakResidentBytes() >> 20) << " MiB\n";
     server.Signal(SIGTERM);
     EXPECT_EQ(server.Wait(20000), 0);
   }
@@ -245,6 +259,21 @@ TEST_F(TracesWithABadCollector, ThatRefuses) {
   Collector collector([](Collector::Response*) { return grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "no"); });
   Load(collector.url());
   EXPECT_GT(collector.attempts(), 0);
+}
+
+TEST_F(TracesWithABadCollector, ThatClosesConnections) {
+  const int listener = StreamSocket();
+  const int port = BindToLoopback(listener);
+  ASSERT_EQ(listen(listener, 10), 0);
+  std::atomic<int> closed{0};
+  std::thread closer([&] {
+    for (int fd; (fd = accept(listener, nullptr, nullptr)) >= 0; ++closed) close(fd);
+  });
+  Load("http://127.0.0.1:" + std::to_string(port));
+  EXPECT_GT(closed, 0);
+  shutdown(listener, SHUT_RDWR);
+  closer.join();
+  close(listener);
 }
 
 TEST_F(TracesWithABadCollector, ThatHangs) {

@@ -91,7 +91,7 @@ void FrontDoor::RefuseStreamed(Method method, const absl::Status& status, TimePo
 void FrontDoor::ReportSlow(const RequestSample& sample, std::uint64_t id, const Answer* answer,
                            std::string_view traceparent, const std::string& peer) {
   const std::shared_ptr<Connection> connection = ConnectionOf(peer);
-  if (const auto context = ParseTraceparent(traceparent)) recorder_.InTrace(sample, HexOf(context->trace_id));
+  if (const auto context = ParseTraceparent(traceparent)) recorder_.InTrace(sample, HexOf(context->place.trace_id));
   state_.slow_requests.Report(sample, id, answer, traceparent, connection == nullptr ? peer : connection->peer());
 }
 
@@ -100,7 +100,7 @@ void FrontDoor::Trace(const RequestSample& sample, std::uint64_t id, const Answe
   const std::shared_ptr<Connection> connection = ConnectionOf(peer);
   const TraceId trace = spans_->Record(parent, std::move(trace_state),
                                        connection == nullptr ? std::string() : connection->peer(), sample, id, answer);
-  if (trace != TraceId{}) recorder_.InTrace(sample, HexOf(trace));
+  recorder_.InTrace(sample, HexOf(trace));
 }
 
 }  // namespace softmax::server

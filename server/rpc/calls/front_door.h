@@ -108,7 +108,7 @@ class FrontDoor {
     if (!slow && spans_ == nullptr) return;
     const std::string_view traceparent = OnlyValue(call, "traceparent");
     TraceContext parent;
-    const bool traced = spans_ != nullptr && spans_->Samples(traceparent, &parent);
+    const bool traced = spans_ != nullptr && spans_->Takes(traceparent, &parent);
     if (traced) Trace(sample, id, answer, parent, TraceStateOf(call.client_metadata()), call.peer());
     if (slow) ReportSlow(sample, id, answer, CheckedTraceparent(traceparent), call.peer());
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <type_traits>
 
 #include "common/base/address.h"
 
@@ -19,156 +20,109 @@ constexpr char kSchema[] = "https://opentelemetry.io/schemas/1.37.0";
 constexpr std::uint32_t kSampled = 1;
 constexpr std::uint32_t kRemoteIsKnown = 1u << 8;
 constexpr std::uint32_t kRemoteParent = 1u << 9;
+// As the conventions have it for servers: what went wrong here, and not what the caller did wrong.
+constexpr int kErrors[] = {grpc::UNKNOWN,  grpc::DEADLINE_EXCEEDED, grpc::UNIMPLEMENTED,
+                           grpc::INTERNAL, grpc::UNAVAILABLE,       grpc::DATA_LOSS};
 
-template <typename Id>
-std::string BytesOf(const Id& id) {
-  return {id.data(), id.size()};
-}
-
-template <typename Has>
-void AddText(Has* has, const char* key, std::string value) {
+template <typename Has, typename Value>
+void Add(Has* has, const char* key, Value value) {
   auto* const attribute = has->add_attributes();
   attribute->set_key(key);
-  attribute->mutable_value()->set_string_value(std::move(value));
-}
-
-void AddNumber(Span* span, const char* key, std::int64_t value) {
-  auto* const attribute = span->add_attributes();
-  attribute->set_key(key);
-  attribute->mutable_value()->set_int_value(value);
-}
-
-// As the conventions have it for servers: what went wrong here, and not what the caller did wrong.
-bool IsError(int code) {
-  switch (static_cast<grpc::StatusCode>(code)) {
-    case grpc::StatusCode::UNKNOWN:
-    case grpc::StatusCode::DEADLINE_EXCEEDED:
-    case grpc::StatusCode::UNIMPLEMENTED:
-    case grpc::StatusCode::INTERNAL:
-    case grpc::StatusCode::UNAVAILABLE:
-    case grpc::StatusCode::DATA_LOSS:
-      return true;
-    default:
-      return false;
+  if constexpr (std::is_integral_v<Value>) {
+    attribute->mutable_value()->set_int_value(static_cast<std::int64_t>(value));
+  } else {
+    attribute->mutable_value()->set_string_value(std::move(value));
   }
 }
 
-std::string ServiceOf(Method method) {
-  return method >= Method::kModelInfer ? "inference.GRPCInferenceService" : "softmax.v1.SoftmaxService";
+void AddAttributes(const TracedRequest& request, const std::string& service, const std::string& method, Span* span) {
+  Add(span, "rpc.system", "grpc");
+  Add(span, "rpc.service", service);
+  Add(span, "rpc.method", method);
+  Add(span, "rpc.grpc.status_code", request.sample.code);
+  if (!request.peer.empty()) {
+    const auto address = SplitHostPort(request.peer);
+    const auto port = address ? ParsePort(address->port) : std::nullopt;
+    Add(span, "network.peer.address", address ? std::string(address->host) : request.peer);
+    if (port) Add(span, "network.peer.port", *port);
+  }
+  if (request.request_id != 0) Add(span, "softmax.request.id", request.request_id);
 }
 
-void AddPeer(const std::string& peer, Span* span) {
-  const auto address = SplitHostPort(peer);
-  AddText(span, "network.peer.address", address ? std::string(address->host) : peer);
-  if (const auto port = address ? ParsePort(address->port) : std::nullopt) AddNumber(span, "network.peer.port", *port);
-}
-
-// Adds the spans of one request.
-class RequestSpans {
- public:
-  RequestSpans(const TracedRequest& request, ScopeSpans* spans)
-      : request_(request), spans_(spans), trace_id_(BytesOf(request.trace_id)) {}
-
-  void Add(bool is_new_batch) {
-    Span* const whole = AddOwn();
-    if (!request_.sample.ran) return;
-    // Of an answer that several requests of batching make, the longest times: they may not reach beyond it.
-    const TimePoint placed = Within(request_.sample.arrived + request_.sample.queue);
-    const TimePoint launched = Within(placed + request_.sample.batch);
-    const TimePoint ran = Within(launched + request_.execution);
-    AddStage("queue", request_.sample.arrived, placed);
-    AddStage("batch", placed, launched);
-    Span* const execution = AddStage("execution", launched, ran);
-    AddStage("answer", ran, request_.end);
-    if (request_.batch_rows == 0) return;  // of no elements: it was in no batch
-    for (Span* span : {whole, execution}) {
-      Span::Link* const link = span->add_links();
-      link->set_trace_id(BytesOf(request_.batch_trace_id));
-      link->set_span_id(BytesOf(request_.batch_span_id));
-      link->set_flags(kSampled | kRemoteIsKnown);
-    }
-    if (!is_new_batch) return;
-    Span* const batch = AddSpan(BytesOf(request_.batch_trace_id), BytesOf(request_.batch_span_id), "softmax batch",
-                                Span::SPAN_KIND_INTERNAL, launched, ran);
-    AddNumber(batch, "softmax.batch.rows", static_cast<std::int64_t>(request_.batch_rows));
-  }
-
- private:
-  TimePoint Within(TimePoint time) const { return std::min(time, request_.end); }
-  std::uint64_t UnixTime(TimePoint time) const {
-    return static_cast<std::uint64_t>(request_.end_unix_ns - (request_.end - time).count());
-  }
-
-  Span* AddSpan(std::string trace_id, std::string span_id, std::string name, Span::SpanKind kind, TimePoint begin,
-                TimePoint end) {
-    Span* const span = spans_->add_spans();
-    span->set_trace_id(std::move(trace_id));
-    span->set_span_id(std::move(span_id));
+// The spans of one request.
+void AddSpans(const TracedRequest& request, ScopeSpans* spans) {
+  const auto unix_time = [&](TimePoint time) {
+    return static_cast<std::uint64_t>(request.end_unix_ns - (request.end - time).count());
+  };
+  const auto add = [&](const SpanPlace& place, std::string name, TimePoint begin, TimePoint end) {
+    Span* const span = spans->add_spans();
+    span->set_trace_id(place.trace_id.data(), place.trace_id.size());
+    span->set_span_id(place.span_id.data(), place.span_id.size());
     span->set_name(std::move(name));
-    span->set_kind(kind);
-    span->set_start_time_unix_nano(UnixTime(begin));
-    span->set_end_time_unix_nano(UnixTime(end));
+    span->set_kind(Span::SPAN_KIND_INTERNAL);
+    span->set_start_time_unix_nano(unix_time(begin));
+    span->set_end_time_unix_nano(unix_time(end));
     span->set_flags(kSampled | kRemoteIsKnown);
     return span;
+  };
+  const auto set_parent = [&](const SpanId& parent, Span* span) {
+    if (parent != SpanId{}) span->set_parent_span_id(parent.data(), parent.size());
+    span->set_trace_state(request.trace_state);
+  };
+  const RequestSample& sample = request.sample;
+  const std::string method = NameOf(sample.method);
+  const std::string service =
+      sample.method >= Method::kModelInfer ? "inference.GRPCInferenceService" : "softmax.v1.SoftmaxService";
+  Span* const whole = add(request.place, service + "/" + method, sample.arrived, request.end);
+  whole->set_kind(Span::SPAN_KIND_SERVER);
+  set_parent(request.parent_span_id, whole);
+  if (request.parent_span_id != SpanId{}) whole->set_flags(kSampled | kRemoteIsKnown | kRemoteParent);
+  AddAttributes(request, service, method, whole);
+  if (std::count(std::begin(kErrors), std::end(kErrors), sample.code) > 0) {
+    whole->mutable_status()->set_code(Status::STATUS_CODE_ERROR);
   }
-
-  Span* AddOwn() {
-    const std::string service = ServiceOf(request_.sample.method);
-    const std::string method = NameOf(request_.sample.method);
-    Span* const span = AddSpan(trace_id_, BytesOf(request_.span_id), service + "/" + method, Span::SPAN_KIND_SERVER,
-                               request_.sample.arrived, request_.end);
-    if (request_.parent_span_id != SpanId{}) {
-      span->set_parent_span_id(BytesOf(request_.parent_span_id));
-      span->set_flags(kSampled | kRemoteIsKnown | kRemoteParent);
-    }
-    span->set_trace_state(request_.trace_state);
-    AddText(span, "rpc.system", "grpc");
-    AddText(span, "rpc.service", service);
-    AddText(span, "rpc.method", method);
-    AddNumber(span, "rpc.grpc.status_code", request_.sample.code);
-    if (!request_.peer.empty()) AddPeer(request_.peer, span);
-    if (request_.request_id != 0) {
-      AddNumber(span, "softmax.request.id", static_cast<std::int64_t>(request_.request_id));
-    }
-    if (IsError(request_.sample.code)) span->mutable_status()->set_code(Status::STATUS_CODE_ERROR);
-    return span;
-  }
-
-  Span* AddStage(const char* name, TimePoint begin, TimePoint end) {
+  if (!sample.ran) return;
+  SpanPlace stage = request.place;
+  TimePoint at = sample.arrived;
+  const auto add_stage = [&](const char* name, TimePoint end) {
     // The request's id but for its last byte: an id of its own in this trace, at no cost for the queue thread.
-    SpanId id = request_.span_id;
-    id.back() = static_cast<char>(id.back() ^ ++stages_);
-    Span* const span = AddSpan(trace_id_, BytesOf(id), name, Span::SPAN_KIND_INTERNAL, begin, end);
-    span->set_parent_span_id(BytesOf(request_.span_id));
-    span->set_trace_state(request_.trace_state);
+    stage.span_id.back() = static_cast<char>(request.place.span_id.back() ^ *name);
+    // Of an answer that several requests of batching make, the longest times: they may not reach beyond it.
+    end = std::min(end, request.end);
+    Span* const span = add(stage, name, std::exchange(at, end), end);
+    set_parent(request.place.span_id, span);
     return span;
+  };
+  add_stage("queue", at + sample.queue);
+  add_stage("batch", at + sample.batch);
+  const TimePoint launched = at;
+  Span* const execution = add_stage("execution", at + request.execution);
+  const TimePoint ran = at;
+  add_stage("answer", request.end);
+  if (request.batch_rows == 0) return;  // of no elements: it was in no batch
+  for (Span* span : {whole, execution}) {
+    Span::Link* const link = span->add_links();
+    link->set_trace_id(request.batch.trace_id.data(), request.batch.trace_id.size());
+    link->set_span_id(request.batch.span_id.data(), request.batch.span_id.size());
+    link->set_flags(kSampled | kRemoteIsKnown);
   }
-
-  const TracedRequest& request_;
-  ScopeSpans* const spans_;
-  const std::string trace_id_;
-  int stages_ = 0;
-};
+  if (request.begins_batch) {
+    Add(add(request.batch, "softmax batch", launched, ran), "softmax.batch.rows", request.batch_rows);
+  }
+}
 
 }  // namespace
 
-bool OtlpEncoder::IsNewBatch(const SpanId& span) {
-  if (std::find(batches_.begin(), batches_.end(), span) != batches_.end()) return false;
-  batches_[next_batch_++ % kBatches] = span;
-  return true;
-}
-
-void OtlpEncoder::Encode(const std::vector<TracedRequest>& requests, OtlpRequest* encoded) {
+void EncodeSpans(std::span<const TracedRequest> requests, const Texts& resource, const std::string& version,
+                 OtlpRequest* encoded) {
   auto* const of_resource = encoded->add_resource_spans();
   of_resource->set_schema_url(kSchema);
-  for (const auto& [key, value] : resource_) AddText(of_resource->mutable_resource(), key.c_str(), value);
+  for (const auto& [key, value] : resource) Add(of_resource->mutable_resource(), key.c_str(), value);
   ScopeSpans* const spans = of_resource->add_scope_spans();
   spans->set_schema_url(kSchema);
   spans->mutable_scope()->set_name("softmax-server");
-  spans->mutable_scope()->set_version(version_);
-  for (const TracedRequest& request : requests) {
-    RequestSpans(request, spans).Add(request.batch_rows > 0 && IsNewBatch(request.batch_span_id));
-  }
+  spans->mutable_scope()->set_version(version);
+  for (const TracedRequest& request : requests) AddSpans(request, spans);
 }
 
 }  // namespace softmax::server

@@ -1,10 +1,7 @@
 #pragma once
 
-#include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
 
-#include <array>
-#include <atomic>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -13,6 +10,7 @@
 #include <vector>
 
 #include "common/base/mutex.h"
+#include "opentelemetry/proto/collector/trace/v1/trace_service.grpc.pb.h"
 #include "server/rpc/trace/otlp.h"
 #include "server/rpc/trace/span_queue.h"
 
@@ -27,14 +25,12 @@ class SpanExporter {
     std::string target;  // host:port
     bool tls = false;
     std::string root_certificates;  // PEM; empty: the machine's own list
-    std::vector<std::pair<std::string, std::string>> headers;
+    Texts headers;
     std::chrono::milliseconds timeout{10000};  // of a batch of spans, all its attempts together
     double ratio = 0;                          // of requests without a traceparent, as SpanQueue has it
-    OtlpEncoder::Attributes resource;
+    Texts resource;                            // attributes
     std::string version;
   };
-  // What became of traced requests.
-  enum class Outcome : std::uint8_t { kSent, kQueueFull, kFailed };
 
   explicit SpanExporter(const Options& options);
   // Sends what is there, for at most a second; nothing is recorded any more.
@@ -42,29 +38,25 @@ class SpanExporter {
 
   // Of one queue thread. Before there are calls; stays here.
   SpanQueue* AddQueue() ABSL_LOCKS_EXCLUDED(mu_);
-  // Any thread.
-  std::uint64_t requests(Outcome outcome) const ABSL_LOCKS_EXCLUDED(mu_);
-  // Spans of requests that were sent, which the collector says that it did not want.
-  std::uint64_t rejected_spans() const { return rejected_spans_.load(); }
+  // What became of traced requests ("sent", "queue_full" or "failed"), and how many. Any thread.
+  std::vector<std::pair<std::string, double>> Outcomes() const ABSL_LOCKS_EXCLUDED(mu_);
+  // Spans of requests that were sent, which the collector says that it did not want. Any thread.
+  double rejected_spans() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
   void Run() ABSL_LOCKS_EXCLUDED(mu_);
-  void Export(const std::vector<TracedRequest>& requests);
-  grpc::Status Attempt(const OtlpRequest& request, TimePoint until, std::int64_t* rejected) ABSL_LOCKS_EXCLUDED(mu_);
+  void Export(std::span<const TracedRequest> requests) ABSL_LOCKS_EXCLUDED(mu_);
   bool ending() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return end_by_ != kNoDeadline; }
-  // Whether another attempt may be made after a pause.
-  bool Pause(std::chrono::milliseconds pause, TimePoint until) ABSL_LOCKS_EXCLUDED(mu_);
 
   const Options options_;
-  OtlpEncoder encoder_;
-  const std::shared_ptr<grpc::Channel> channel_;
-  std::atomic<std::uint64_t> sent_{0}, failed_{0}, rejected_spans_{0};
+  const std::unique_ptr<opentelemetry::proto::collector::trace::v1::TraceService::StubInterface> collector_;
 
   mutable Mutex mu_;
   ConditionVariable changed_;
+  std::uint64_t sent_ ABSL_GUARDED_BY(mu_) = 0, failed_ ABSL_GUARDED_BY(mu_) = 0, rejected_ ABSL_GUARDED_BY(mu_) = 0;
   TimePoint end_by_ ABSL_GUARDED_BY(mu_) = kNoDeadline;
   bool done_ ABSL_GUARDED_BY(mu_) = false;
-  grpc::ClientContext* attempt_ ABSL_GUARDED_BY(mu_) = nullptr;  // the one under way
+  grpc::ClientContext* call_ ABSL_GUARDED_BY(mu_) = nullptr;  // the one under way
   std::vector<std::unique_ptr<SpanQueue>> queues_ ABSL_GUARDED_BY(mu_);
   std::thread thread_;  // last
 };

@@ -17,8 +17,7 @@ namespace softmax::server {
 
 // A request that is traced, as its queue thread saw it. Its spans are made of it later, elsewhere (otlp.h).
 struct TracedRequest {
-  TraceId trace_id{};
-  SpanId span_id{};         // of the request's own span
+  SpanPlace place;          // of the request's own span
   SpanId parent_span_id{};  // zeros: its trace begins here
   std::string trace_state;
   std::string peer;
@@ -27,8 +26,8 @@ struct TracedRequest {
   // sample.ran:
   Nanoseconds execution{0};
   std::uint64_t batch_rows = 0;
-  TraceId batch_trace_id{};  // of the span of its batch, the same for all requests of the batch
-  SpanId batch_span_id{};
+  SpanPlace batch;            // of its batch's span, the same for all requests of the batch
+  bool begins_batch = false;  // the first of them that is traced
   // Every other time is counted from here, so that a step of the wall clock moves none of a request's spans apart.
   TimePoint end;
   std::int64_t end_unix_ns = 0;
@@ -44,11 +43,11 @@ class SpanQueue {
   // `ratio`: of requests without a valid traceparent, from 0 to 1.
   explicit SpanQueue(double ratio);
 
-  // Whether a request that came with this traceparent (empty: none) is traced, and then from where on: `parent` has no
-  // trace id where the trace begins here.
-  bool Samples(std::string_view traceparent, TraceContext* parent);
-  // Puts down a request for which Samples was true, now that it is answered. `answer` may be null: it did not run.
-  // The trace that it is in; all zeros: there was no room.
+  // Whether a request that came with this traceparent (empty: none) is traced and there is room for it, and then from
+  // where on: `parent` has no trace id where the trace begins here.
+  bool Takes(std::string_view traceparent, TraceContext* parent);
+  // Puts down a request that Takes was true of, now that it is answered. `answer` may be null: it did not run. The
+  // trace that it is in.
   TraceId Record(const TraceContext& parent, std::string trace_state, std::string peer, const RequestSample& sample,
                  std::uint64_t request_id, const Answer* answer);
 
@@ -57,12 +56,14 @@ class SpanQueue {
   std::uint64_t dropped() const { return dropped_.Get(); }
 
  private:
+  bool Samples(std::string_view traceparent, TraceContext* parent);
   template <typename Id>
   Id NewId();
 
   const double ratio_;
   std::mt19937_64 random_;
-  std::uint64_t batch_seed_ = 0;
+  TimePoint launched_;  // the last batch: a thread's complete one after the other
+  SpanPlace batch_;     // its span
   std::vector<TracedRequest> slots_{kCapacity};
   std::atomic<std::uint64_t> written_{0};
   std::atomic<std::uint64_t> taken_{0};

@@ -1,6 +1,7 @@
 #include "server/rpc/trace/trace_context.h"
 
 #include <absl/strings/ascii.h>
+#include <absl/strings/escaping.h>
 #include <absl/strings/str_split.h>
 
 #include <algorithm>
@@ -14,8 +15,6 @@ namespace {
 
 constexpr std::size_t kMostTraceStateBytes = 512;
 constexpr std::size_t kMostTraceStateMembers = 32;
-
-int Digit(char c) { return c <= '9' ? c - '0' : c - 'a' + 10; }
 
 bool IsTraceStateKey(absl::string_view key) {
   const auto allowed = [](char c) {
@@ -36,10 +35,13 @@ std::optional<TraceContext> ParseTraceparent(std::string_view value) {
   const std::string_view text = CheckedTraceparent(value);
   if (text.empty()) return std::nullopt;
   TraceContext context;
-  const auto byte = [&](std::size_t at) { return static_cast<char>(Digit(text[at]) << 4 | Digit(text[at + 1])); };
-  for (std::size_t i = 0; i < context.trace_id.size(); ++i) context.trace_id[i] = byte(kTraceIdAt + 2 * i);
-  for (std::size_t i = 0; i < context.span_id.size(); ++i) context.span_id[i] = byte(kParentIdAt + 2 * i);
-  context.sampled = (Digit(text[kTraceparentLength - 1]) & 1) != 0;
+  const auto read = [&](std::size_t at, auto* id) {
+    const std::string bytes = absl::HexStringToBytes({text.data() + at, 2 * id->size()});
+    std::copy(bytes.begin(), bytes.end(), id->begin());
+  };
+  read(kTraceIdAt, &context.place.trace_id);
+  read(kParentIdAt, &context.place.span_id);
+  context.sampled = (absl::HexStringToBytes({text.data() + kTraceparentLength - 2, 2})[0] & 1) != 0;
   return context;
 }
 

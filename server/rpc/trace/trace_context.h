@@ -12,10 +12,14 @@ namespace softmax::server {
 using TraceId = std::array<char, 16>;  // bytes
 using SpanId = std::array<char, 8>;
 
-// A place in somebody's trace, as a traceparent names it.
-struct TraceContext {
+struct SpanPlace {
   TraceId trace_id{};
   SpanId span_id{};
+};
+
+// A place in somebody's trace, as a traceparent names it.
+struct TraceContext {
+  SpanPlace place;
   bool sampled = false;
 };
 

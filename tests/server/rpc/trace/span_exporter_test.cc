@@ -18,12 +18,11 @@ namespace {
 
 using softmax::testing::Collector;
 using softmax::testing::Eventually;
+using std::chrono::milliseconds;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::Pair;
 using ::testing::UnorderedElementsAre;
-using Outcome = SpanExporter::Outcome;
-using std::chrono::milliseconds;
 
 constexpr char kParent[] = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
@@ -54,9 +53,16 @@ struct Ran {
   Answer answer;
 };
 
+std::uint64_t CountOf(const SpanExporter& exporter, const std::string& wanted) {
+  for (const auto& [outcome, count] : exporter.Outcomes()) {
+    if (outcome == wanted) return static_cast<std::uint64_t>(count);
+  }
+  return ~0ull;
+}
+
 bool RecordOne(SpanQueue* queue, const Ran& ran, const std::string& traceparent = kParent) {
   TraceContext parent;
-  if (!queue->Samples(traceparent, &parent)) return false;
+  if (!queue->Takes(traceparent, &parent)) return false;
   queue->Record(parent, "a=1", "127.0.0.1:77", ran.sample, /*request_id=*/5, &ran.answer);
   return true;
 }
@@ -115,7 +121,7 @@ TEST(SpanExporter, SendsARequestWithItsStagesAndItsBatch) {
   }
   EXPECT_EQ(collector.requests()[0].resource_spans(0).resource().attributes(0).value().string_value(), "under test");
   EXPECT_THAT(collector.headers(), Contains(Pair("x-key", "secret")));
-  EXPECT_TRUE(Eventually([&] { return exporter.requests(Outcome::kSent) == 2; }));
+  EXPECT_TRUE(Eventually([&] { return CountOf(exporter, "sent") == 2; }));
 }
 
 TEST(SpanExporter, SamplesAsTheCallerDidAndElseByTheRatio) {
@@ -126,14 +132,14 @@ TEST(SpanExporter, SamplesAsTheCallerDidAndElseByTheRatio) {
   unsampled.back() = '0';
   TraceContext parent;
   int sampled = 0;
-  for (int i = 0; i < 10000; ++i) sampled += tenth.Samples("", &parent) ? 1 : 0;
+  for (int i = 0; i < 10000; ++i) sampled += tenth.Takes("", &parent) ? 1 : 0;
   EXPECT_NEAR(sampled, 1000, 150);  // five standard deviations
-  EXPECT_TRUE(none.Samples(kParent, &parent));
-  EXPECT_FALSE(none.Samples("", &parent));
-  EXPECT_FALSE(all.Samples(unsampled, &parent));
+  EXPECT_TRUE(none.Takes(kParent, &parent));
+  EXPECT_FALSE(none.Takes("", &parent));
+  EXPECT_FALSE(all.Takes(unsampled, &parent));
   TraceContext root;
-  EXPECT_TRUE(all.Samples("00-" + std::string(32, '0') + "-b7ad6b7169203331-00", &root));
-  EXPECT_EQ(root.trace_id, TraceId{});
+  EXPECT_TRUE(all.Takes("00-" + std::string(32, '0') + "-b7ad6b7169203331-00", &root));
+  EXPECT_EQ(root.place.trace_id, TraceId{});
 }
 
 TEST(SpanExporter, ATraceThatBeginsHereHasNoParent) {
@@ -170,11 +176,13 @@ TEST(SpanExporter, TriesAgainWhereTheCollectorIsAway) {
   Collector collector([&](Collector::Response*) {
     return refusals-- > 0 ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "away") : grpc::Status::OK;
   });
-  SpanExporter exporter(OptionsFor(collector.target()));
+  auto options = OptionsFor(collector.target());
+  options.timeout = std::chrono::minutes(1);
+  SpanExporter exporter(options);
   ASSERT_TRUE(RecordOne(exporter.AddQueue(), Ran()));
-  EXPECT_TRUE(Eventually([&] { return exporter.requests(Outcome::kSent) == 1; }));
+  EXPECT_TRUE(Eventually([&] { return CountOf(exporter, "sent") == 1; }));
   EXPECT_EQ(collector.attempts(), 3);
-  EXPECT_EQ(exporter.requests(Outcome::kFailed), 0u);
+  EXPECT_EQ(CountOf(exporter, "failed"), 0u);
 }
 
 TEST(SpanExporter, CountsWhatIsRefusedAndWhatIsNotKept) {
@@ -187,12 +195,25 @@ TEST(SpanExporter, CountsWhatIsRefusedAndWhatIsNotKept) {
   SpanExporter exporter(OptionsFor(collector.target()));
   SpanQueue* const queue = exporter.AddQueue();
   ASSERT_TRUE(RecordOne(queue, Ran()));
-  EXPECT_TRUE(Eventually([&] { return exporter.requests(Outcome::kFailed) == 1; }));
+  EXPECT_TRUE(Eventually([&] { return CountOf(exporter, "failed") == 1; }));
   EXPECT_EQ(collector.attempts(), 1);
   refuses = false;
   ASSERT_TRUE(RecordOne(queue, Ran()));
   EXPECT_TRUE(Eventually([&] { return exporter.rejected_spans() == 3; }));
-  EXPECT_EQ(exporter.requests(Outcome::kSent), 1u);
+  EXPECT_EQ(CountOf(exporter, "sent"), 1u);
+}
+
+// Before anything is done for the request.
+TEST(SpanExporter, WhatFindsNoRoomIsNotTaken) {
+  SpanQueue queue(1);
+  for (std::size_t i = 0; i < SpanQueue::kCapacity; ++i) ASSERT_TRUE(RecordOne(&queue, Ran()));
+  TraceContext parent;
+  EXPECT_FALSE(queue.Takes(kParent, &parent));
+  EXPECT_EQ(queue.dropped(), 1u);
+  std::vector<TracedRequest> taken;
+  queue.Take(&taken);
+  EXPECT_EQ(taken.size(), SpanQueue::kCapacity);
+  EXPECT_TRUE(queue.Takes(kParent, &parent));
 }
 
 // Every request is counted once, however long the collector takes, and none waits.
@@ -208,10 +229,9 @@ TEST(SpanExporter, AQueueThatIsFullDropsAndCounts) {
   SpanExporter exporter(options);
   SpanQueue* const queue = exporter.AddQueue();
   for (std::uint64_t i = 0; i < kRequests; ++i) RecordOne(queue, Ran());
-  EXPECT_GE(exporter.requests(Outcome::kQueueFull), kRequests - 2 * SpanQueue::kCapacity);
+  EXPECT_GE(CountOf(exporter, "queue_full"), kRequests - 2 * SpanQueue::kCapacity);
   hangs = false;
-  EXPECT_TRUE(Eventually(
-      [&] { return exporter.requests(Outcome::kSent) + exporter.requests(Outcome::kQueueFull) == kRequests; }));
+  EXPECT_TRUE(Eventually([&] { return CountOf(exporter, "sent") + CountOf(exporter, "queue_full") == kRequests; }));
 }
 
 TEST(SpanExporter, EndsSoonWithACollectorThatHangsAndSendsTheRestToOneThatDoesNot) {

@@ -37,9 +37,9 @@ TEST(Traceparent, IsTakenByTheRulesOfW3c) {
     EXPECT_EQ(ParseTraceparent(c.sent).has_value(), !c.taken.empty()) << c.what;
   }
   const auto context = ParseTraceparent(good);
-  EXPECT_EQ(std::string(context->trace_id.begin(), context->trace_id.end()),
+  EXPECT_EQ(std::string(context->place.trace_id.begin(), context->place.trace_id.end()),
             std::string("\x0a\xf7\x65\x19\x16\xcd\x43\xdd\x84\x48\xeb\x21\x1c\x80\x31\x9c", 16));
-  EXPECT_EQ(std::string(context->span_id.begin(), context->span_id.end()),
+  EXPECT_EQ(std::string(context->place.span_id.begin(), context->place.span_id.end()),
             std::string("\xb7\xad\x6b\x71\x69\x20\x33\x31", 8));
   EXPECT_TRUE(context->sampled);
   EXPECT_FALSE(ParseTraceparent(good.substr(0, 53) + "02")->sampled);
