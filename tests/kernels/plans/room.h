@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "kernels/cuda/device.h"
@@ -34,5 +35,8 @@ Segment SegmentOf(const Shape& shape);
 
 // The family of kernels that one launch of the tensor would run, in the words of docs/kernels.md.
 std::string RoomOf(const Shape& shape, const cuda::Device& device);
+
+// Every number of the launch, and of one with two segments beside it where rows are few, as a checksum.
+std::uint64_t NumbersOf(const Shape& shape, const cuda::Device& device);
 
 }  // namespace softmax::kernels::testing

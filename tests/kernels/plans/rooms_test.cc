@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <iomanip>
 #include <iostream>
@@ -81,24 +82,32 @@ void Line(const std::string& first, const Rooms& rooms, std::ostream& out) {
   for (std::size_t i = 0; i + 1 < rooms.size(); ++i) out << std::setw(15) << rooms[i];
   out << rooms.back() << "\n";
 }
-void Head(const std::string& title, const char* first, std::ostream& out) {
-  out << "\n# " << title << "\n";
+// `shapes`: all that the lines below it stand for.
+void Head(const std::string& title, const char* first, const std::vector<Shape>& shapes, std::ostream& out) {
+  std::uint64_t numbers = 0;
+  for (const Shape& shape : shapes) {
+    for (const DeviceModel& model : kDeviceModels) numbers = numbers * 31 + NumbersOf(shape, model.device);
+  }
+  out << "\n# " << title << "; numbers " << std::hex << numbers % (1u << 24) << std::dec << "\n";
   Rooms names;
   for (const DeviceModel& model : kDeviceModels) names.emplace_back(model.name);
   Line(first, names, out);
 }
 
 // One line for neighbours in the list that all devices run alike.
-void Runs(Shape shape, const Size& size, const std::vector<std::int64_t>& widths, std::ostream& out) {
-  const auto rooms_of = [&](std::int64_t cols) {
+void Runs(const std::string& title, const char* first, Shape shape, const Size& size,
+          const std::vector<std::int64_t>& widths, std::ostream& out) {
+  std::vector<Shape> shapes;
+  for (const std::int64_t cols : widths) {
     shape.cols = cols;
     shape.outer = size.RowsOf(shape.input_type, cols);
-    return RoomsOf(shape);
-  };
+    shapes.push_back(shape);
+  }
+  Head(title, first, shapes, out);
   for (std::size_t begin = 0; begin < widths.size();) {
-    const Rooms rooms = rooms_of(widths[begin]);
+    const Rooms rooms = RoomsOf(shapes[begin]);
     std::size_t end = begin + 1;
-    while (end < widths.size() && rooms_of(widths[end]) == rooms) ++end;
+    while (end < widths.size() && RoomsOf(shapes[end]) == rooms) ++end;
     std::string name = std::to_string(widths[begin]);
     if (end > begin + 1) name += ".." + std::to_string(widths[end - 1]);
     Line(name, rooms, out);
@@ -115,10 +124,8 @@ void LastAxis(DataType input, DataType output, std::ostream& out) {
     for (const Size& size : kSizes) {
       const std::string title = TypesOf(input, output) + " " + NameOf(operation) + ", " + size.name;
       const Shape shape{input, output, operation, 1, 1, 1};
-      Head(title, "whole vectors", out);
-      Runs(shape, size, WholeWidths(), out);
-      Head(title, "odd columns", out);
-      Runs(shape, size, OddWidths(), out);
+      Runs(title, "whole vectors", shape, size, WholeWidths(), out);
+      Runs(title, "odd columns", shape, size, OddWidths(), out);
     }
   }
 }
@@ -137,7 +144,9 @@ constexpr Sizes kAxisShapes[] = {
 
 void OtherAxes(DataType input, DataType output, std::ostream& out) {
   for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-    Head(TypesOf(input, output) + " " + NameOf(operation) + ", the middle axis", "outer, cols, inner", out);
+    std::vector<Shape> shapes;
+    for (const Sizes& s : kAxisShapes) shapes.push_back({input, output, operation, s.outer, s.cols, s.inner});
+    Head(TypesOf(input, output) + " " + NameOf(operation) + ", the middle axis", "outer, cols, inner", shapes, out);
     for (const Sizes& s : kAxisShapes) {
       const auto name = std::to_string(s.outer) + "," + std::to_string(s.cols) + "," + std::to_string(s.inner);
       Line(name, RoomsOf({input, output, operation, s.outer, s.cols, s.inner}), out);
@@ -148,7 +157,9 @@ void OtherAxes(DataType input, DataType output, std::ostream& out) {
 std::string Table() {
   std::ostringstream out;
   out << "The family of kernels (docs/kernels.md) that takes a dense tensor in device memory: a line for columns that\n"
-         "follow each other in the test's list and are run alike. fp16 is run as bf16 is.\n";
+         "follow each other in the test's list and are run alike. fp16 is run as bf16 is. Numbers: a checksum of all "
+         "that\n"
+         "the planners say of the shapes below (blocks, threads, shared memory, parameters).\n";
   for (const DataType type : {DataType::kFloat32, DataType::kBFloat16, DataType::kFloat64}) LastAxis(type, type, out);
   LastAxis(DataType::kBFloat16, DataType::kFloat32, out);
   LastAxis(DataType::kFloat32, DataType::kBFloat16, out);
@@ -164,7 +175,7 @@ TEST(RoomsTest, EveryShapeIsRunAsTheTableSays) {
   expected << file.rdbuf();
   const std::string now = Table();
   if (now == expected.str()) return;
-  const std::string path = ::testing::TempDir() + "rooms.txt";
+  const std::string path = std::filesystem::absolute("rooms.now");  // stays, unlike the test's own folder
   std::ofstream(path) << now;
   std::istringstream old_lines(expected.str());
   std::istringstream new_lines(now);
