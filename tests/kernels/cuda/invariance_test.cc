@@ -33,9 +33,7 @@ std::vector<std::int64_t> Widths(unsigned seed) {
 TEST_F(InvarianceTest, EveryStartGivesTheSameBits) {
   for (const DataType type : kAllTypes) {
     for (const std::int64_t cols : Widths(static_cast<unsigned>(type))) {
-      RowCase c;
-      c.input_type = c.output_type = type;
-      c.cols = cols;
+      RowCase c = CaseOf(type, Operation::kSoftmax, cols);
       const auto input = MakeValues(Values::kNormal50, type, cols, 9);
       const auto expected = RunCase(c, input);
       const std::int64_t starts = 16 / static_cast<std::int64_t>(SizeOf(type));
@@ -51,10 +49,7 @@ TEST_F(InvarianceTest, EveryStartGivesTheSameBits) {
 TEST_F(InvarianceTest, ARowAmongManyGivesTheBitsItGivesAlone) {
   for (const DataType type : kAllTypes) {
     for (const std::int64_t cols : Widths(20 + static_cast<unsigned>(type))) {
-      RowCase many;
-      many.input_type = many.output_type = type;
-      many.cols = cols;
-      many.outer = std::min<std::int64_t>(300, 1 + 3'000'000 / cols);
+      RowCase many = CaseOf(type, Operation::kSoftmax, cols, std::min<std::int64_t>(300, 1 + 3'000'000 / cols));
       const auto input = MakeValues(Values::kNormal, type, many.Elements(), 11);
       const auto outputs = RunCase(many, input);
       RowCase one = many;
@@ -67,23 +62,12 @@ TEST_F(InvarianceTest, ARowAmongManyGivesTheBitsItGivesAlone) {
   }
 }
 
-// Rows over the middle axis of a tensor.
-RowCase AxisCase(DataType type, Operation operation, std::int64_t outer, std::int64_t cols, std::int64_t inner) {
-  RowCase c;
-  c.input_type = c.output_type = type;
-  c.operation = operation;
-  c.outer = outer;
-  c.cols = cols;
-  c.inner = inner;
-  return c;
-}
-
 TEST_F(InvarianceTest, AnotherAxisGivesTheBitsOfTheContiguousRow) {
   for (const DataType type : kAllTypes) {
     for (const std::int64_t cols : Widths(40 + static_cast<unsigned>(type))) {
       for (const std::int64_t inner : {3, 17, 64}) {
         if (cols * inner > (inner == 64 ? 500'000 : 3'000'000)) continue;
-        const RowCase other = AxisCase(type, Operation::kSoftmax, 1, cols, inner);
+        const RowCase other = CaseOf(type, Operation::kSoftmax, cols, 1, inner);
         const auto input = MakeValues(Values::kNormal, type, other.Elements(), 13);
         const auto outputs = RunCase(other, input);
         RowCase one = other;
@@ -102,7 +86,7 @@ TEST_F(InvarianceTest, ManyRowsOverAnotherAxisGiveTheBitsOfContiguousOnes) {
   for (const DataType type : kAllTypes) {
     for (const std::int64_t cols : {577, 1000, 1024}) {
       for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-        const RowCase other = AxisCase(type, operation, 20, cols, 200);
+        const RowCase other = CaseOf(type, operation, cols, 20, 200);
         const auto input = MakeValues(Values::kNormal, type, other.Elements(), 15);
         const auto outputs = RunCase(other, input);
         RowCase one = other;
@@ -118,7 +102,7 @@ TEST_F(InvarianceTest, ManyRowsOverAnotherAxisGiveTheBitsOfContiguousOnes) {
 
 // Of some rows of a tensor with another axis.
 void ExpectBitsOfContiguousRows(DataType type, std::int64_t outer, std::int64_t cols, std::int64_t inner) {
-  RowCase other = AxisCase(type, Operation::kSoftmax, outer, cols, inner);
+  RowCase other = CaseOf(type, Operation::kSoftmax, cols, outer, inner);
   const auto input = MakeValues(Values::kNormal, type, other.Elements(), 19);
   for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
     other.operation = operation;
@@ -194,8 +178,12 @@ void ExpectStripsOfContiguousRows(const RowCase& other, const std::vector<std::b
   }
 }
 
+class InvarianceOfType : public GpuTest, public ::testing::WithParamInterface<DataType> {};
+INSTANTIATE_TEST_SUITE_P(Types, InvarianceOfType, ::testing::ValuesIn(kTypesUpTo32Bits), NameOfType);
+
 // Columns that miss the sectors of memory.
-void ExpectBitsOfManyStrips(DataType type) {
+TEST_P(InvarianceOfType, StripsOffTheSectorsGiveTheBitsOfContiguousRows) {
+  const DataType type = GetParam();
   constexpr std::int64_t kMostElements = 23'000'000;
   const auto values = MakeValues(Values::kNormal, type, kMostElements, 23);
   for (const auto [outer, cols, inner] : {std::array<std::int64_t, 3>{70, 520, 281},
@@ -208,7 +196,7 @@ void ExpectBitsOfManyStrips(DataType type) {
                                           {11, 3000, 601},
                                           {5, 4000, 1126}}) {
     for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-      RowCase other = AxisCase(type, operation, outer, cols, inner);
+      RowCase other = CaseOf(type, operation, cols, outer, inner);
       other.input_offset = inner % 3;
       // 16-bit elements lie in words alike.
       other.output_offset =
@@ -222,7 +210,7 @@ void ExpectBitsOfManyStrips(DataType type) {
 
 // Columns of many chunks, in whole strips and in some that are cut off.
 TEST_F(InvarianceTest, LongStripsGiveTheBitsOfContiguousRows) {
-  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
+  for (const DataType type : kTypesUpTo32Bits) {
     const auto vector = 16 / static_cast<std::int64_t>(SizeOf(type));
     for (const auto [outer, cols, vectors] : {std::array<std::int64_t, 3>{1, 60001, 6},
                                               {2, 130001, 3},
@@ -231,7 +219,7 @@ TEST_F(InvarianceTest, LongStripsGiveTheBitsOfContiguousRows) {
                                               {2, 34000, 320 / vector},
                                               {3, 10007, 800 / vector}}) {
       for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-        RowCase other = AxisCase(type, operation, outer, cols, vectors * vector);
+        RowCase other = CaseOf(type, operation, cols, outer, vectors * vector);
         other.padding = outer % 2 * vector;
         other.in_place = outer == 1;
         ExpectStripsOfContiguousRows(other, MakeValues(Values::kNormal, type, other.Elements(), 29));
@@ -246,7 +234,7 @@ TEST_F(InvarianceTest, LongStripsOfManyRowsGiveTheBitsOfContiguousRows) {
         std::pair(DataType::kFloat16, Operation::kLogSoftmax), std::pair(DataType::kBFloat16, Operation::kSoftmax)}) {
     const auto vector = 16 / static_cast<std::int64_t>(SizeOf(type));
     for (const auto [outer, cols, vectors] : {std::array<std::int64_t, 3>{5, 9001, 23}, {1, 101500, 8}}) {
-      const RowCase other = AxisCase(type, operation, outer, cols, vectors * vector);
+      const RowCase other = CaseOf(type, operation, cols, outer, vectors * vector);
       ExpectStripsOfContiguousRows(other, MakeValues(Values::kNormal, type, other.Elements(), 37));
     }
   }
@@ -254,11 +242,11 @@ TEST_F(InvarianceTest, LongStripsOfManyRowsGiveTheBitsOfContiguousRows) {
 
 // The same where columns are words and no vectors, by their distance or by where they begin.
 TEST_F(InvarianceTest, LongStripsInWordsGiveTheBitsOfContiguousRows) {
-  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
+  for (const DataType type : kTypesUpTo32Bits) {
     for (const auto [outer, cols, inner, start] :
          {std::array<std::int64_t, 4>{1, 60001, 46, 0}, {2, 34000, 160, 2}, {2, 100001, 14, 2}, {3, 9001, 602, 4}}) {
       for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-        RowCase other = AxisCase(type, operation, outer, cols, inner + (type == DataType::kFloat32 ? outer % 2 : 0));
+        RowCase other = CaseOf(type, operation, cols, outer, inner + (type == DataType::kFloat32 ? outer % 2 : 0));
         other.input_offset = start;
         other.output_offset = start % 4;
         other.padding = outer % 2 * 2;
@@ -268,27 +256,15 @@ TEST_F(InvarianceTest, LongStripsInWordsGiveTheBitsOfContiguousRows) {
   }
 }
 
-TEST_F(InvarianceTest, StripsOfFloat32OffTheSectorsGiveTheBitsOfContiguousRows) {
-  ExpectBitsOfManyStrips(DataType::kFloat32);
-}
-
-TEST_F(InvarianceTest, StripsOfFloat16OffTheSectorsGiveTheBitsOfContiguousRows) {
-  ExpectBitsOfManyStrips(DataType::kFloat16);
-}
-
-TEST_F(InvarianceTest, StripsOfBFloat16OffTheSectorsGiveTheBitsOfContiguousRows) {
-  ExpectBitsOfManyStrips(DataType::kBFloat16);
-}
-
 // Columns of whole vectors that miss the sectors of memory.
 TEST_F(InvarianceTest, AlignedStripsOffTheSectorsGiveTheBitsOfContiguousRows) {
-  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
+  for (const DataType type : kTypesUpTo32Bits) {
     const auto values = MakeValues(Values::kNormal, type, 17'500'000, 29);
     const auto vector = 16 / static_cast<std::int64_t>(SizeOf(type));
     for (const auto [outer, cols, inner] :
          {std::array<std::int64_t, 3>{150, 520, 200}, {48, 1000, 360}, {40, 1024, 328}, {90, 300, 520}}) {
       for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-        RowCase other = AxisCase(type, operation, outer, cols, inner + (type == DataType::kFloat32 ? vector : 0));
+        RowCase other = CaseOf(type, operation, cols, outer, inner + (type == DataType::kFloat32 ? vector : 0));
         other.output_offset = cols == 1000 ? vector : 0;
         other.padding = cols == 1024 ? vector : 0;
         ExpectStripsOfContiguousRows(other, values);
@@ -310,10 +286,7 @@ TEST_F(InvarianceTest, LongColumnsGiveTheBitsOfContiguousRows) {
 TEST_F(InvarianceTest, FullLengthsGiveTheBitsOfNone) {
   for (const DataType type : kAllTypes) {
     for (const std::int64_t cols : Widths(60 + static_cast<unsigned>(type))) {
-      RowCase c;
-      c.input_type = c.output_type = type;
-      c.cols = cols;
-      c.outer = 2;
+      RowCase c = CaseOf(type, Operation::kSoftmax, cols, 2);
       const auto input = MakeValues(Values::kNormal, type, c.Elements(), 17);
       const auto expected = RunCase(c, input);
       c.lengths.assign(2, static_cast<std::uint32_t>(cols));

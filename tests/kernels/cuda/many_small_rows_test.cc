@@ -12,7 +12,8 @@ using ManySmallRowsTest = GpuTest;
 // Vectors of a row, for every number that its lanes hold and all numbers of lanes.
 constexpr std::int64_t kVectors[] = {7,  8,  9,  10, 11, 12, 13, 16, 17, 20, 22, 24,
                                      25, 32, 33, 40, 41, 48, 49, 64, 65, 80, 81, 96};
-constexpr DataType kTypes[] = {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16};
+class ManySmallRowsOfType : public GpuTest, public ::testing::WithParamInterface<DataType> {};
+INSTANTIATE_TEST_SUITE_P(Types, ManySmallRowsOfType, ::testing::ValuesIn(kTypesUpTo32Bits), NameOfType);
 
 std::int64_t ColumnsOf(DataType type, std::int64_t vectors) {
   return vectors * 16 / static_cast<std::int64_t>(SizeOf(type));
@@ -21,47 +22,26 @@ std::int64_t ColumnsOf(DataType type, std::int64_t vectors) {
 // More rows than one wave of lanes takes, in blocks of which the last is not full.
 std::int64_t ManyRows(std::int64_t vectors) { return 9'500'000 / (vectors * 16) | 1; }
 
-void ExpectManyRowsGiveTheBitsOfRowsAlone(DataType type, Operation operation) {
-  std::size_t i = 0;
-  for (const std::int64_t vectors : kVectors) {
-    RowCase c = CaseOf(type, operation, ColumnsOf(type, vectors));
-    const std::int64_t count = ManyRows(vectors);
-    ExpectSameBits(c, kAllValues[i++ % std::size(kAllValues)], {count});
-    ExpectSameBits(c, Values::kNormal, {count + 2});
-    c.padding = i % 2 == 0 ? ColumnsOf(type, 1) : 0;
-    c.lengths = LengthsOf(kDistinctRows, c.cols);
-    c.in_place = i % 3 == 0;
-    ExpectSameBits(c, Values::kNormal50, {count});
+TEST_P(ManySmallRowsOfType, ManyGiveTheBitsOfRowsAlone) {
+  const DataType type = GetParam();
+  for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+    std::size_t i = 0;
+    for (const std::int64_t vectors : kVectors) {
+      RowCase c = CaseOf(type, operation, ColumnsOf(type, vectors));
+      const std::int64_t count = ManyRows(vectors);
+      ExpectSameBits(c, kAllValues[i++ % std::size(kAllValues)], {count});
+      ExpectSameBits(c, Values::kNormal, {count + 2});
+      c.padding = i % 2 == 0 ? ColumnsOf(type, 1) : 0;
+      c.lengths = LengthsOf(kDistinctRows, c.cols);
+      c.in_place = i % 3 == 0;
+      ExpectSameBits(c, Values::kNormal50, {count});
+    }
   }
-}
-
-TEST_F(ManySmallRowsTest, SoftmaxOfFloat32GivesTheBitsOfRowsAlone) {
-  ExpectManyRowsGiveTheBitsOfRowsAlone(DataType::kFloat32, Operation::kSoftmax);
-}
-
-TEST_F(ManySmallRowsTest, LogSoftmaxOfFloat32GivesTheBitsOfRowsAlone) {
-  ExpectManyRowsGiveTheBitsOfRowsAlone(DataType::kFloat32, Operation::kLogSoftmax);
-}
-
-TEST_F(ManySmallRowsTest, SoftmaxOfFloat16GivesTheBitsOfRowsAlone) {
-  ExpectManyRowsGiveTheBitsOfRowsAlone(DataType::kFloat16, Operation::kSoftmax);
-}
-
-TEST_F(ManySmallRowsTest, LogSoftmaxOfFloat16GivesTheBitsOfRowsAlone) {
-  ExpectManyRowsGiveTheBitsOfRowsAlone(DataType::kFloat16, Operation::kLogSoftmax);
-}
-
-TEST_F(ManySmallRowsTest, SoftmaxOfBFloat16GivesTheBitsOfRowsAlone) {
-  ExpectManyRowsGiveTheBitsOfRowsAlone(DataType::kBFloat16, Operation::kSoftmax);
-}
-
-TEST_F(ManySmallRowsTest, LogSoftmaxOfBFloat16GivesTheBitsOfRowsAlone) {
-  ExpectManyRowsGiveTheBitsOfRowsAlone(DataType::kBFloat16, Operation::kLogSoftmax);
 }
 
 // With every kind of values, against the reference.
 TEST_F(ManySmallRowsTest, EveryValueIsWithinTheBounds) {
-  for (const DataType type : kTypes) {
+  for (const DataType type : kTypesUpTo32Bits) {
     for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
       for (const Values values : kAllValues) {
         RowCase c = CaseOf(type, operation, ColumnsOf(type, 40));

@@ -71,10 +71,7 @@ TEST_F(MixedRowsTest, EveryTypeHasTheValueOfOneType) {
                             {16, 16384},  {200, 50257}, {1, 131072},  {1, 50257},   {26, 262144}, {3, 300001}};
   for (const DataType input : kAllTypes) {
     for (const Rows rows : kRows) {
-      RowCase c;
-      c.input_type = input;
-      c.outer = rows.outer;
-      c.cols = rows.cols;
+      RowCase c = CaseOf(input, Operation::kSoftmax, rows.cols, rows.outer);
       const auto values = MakeValues(Values::kNormal50, input, c.Elements(), 31, c.cols);
       for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
         c.operation = operation;
@@ -89,10 +86,7 @@ TEST_F(MixedRowsTest, AnyStartAndGapIsAsGood) {
   for (const DataType input : kAllTypes) {
     for (const Rows rows : kRows) {
       for (const std::int64_t start : {1, 2, 3, 4, 7}) {
-        RowCase c;
-        c.input_type = input;
-        c.outer = rows.outer;
-        c.cols = rows.cols;
+        RowCase c = CaseOf(input, Operation::kSoftmax, rows.cols, rows.outer);
         c.input_offset = start;
         for (const std::int64_t other : {start, start + 8, start + 1}) {
           c.output_offset = other;
@@ -119,11 +113,7 @@ TEST_F(MixedRowsTest, AnotherAxisIsAsGood) {
   for (const DataType input : kAllTypes) {
     for (const Axis axis : kShapes) {
       for (const std::int64_t start : {0, 1}) {
-        RowCase c;
-        c.input_type = input;
-        c.outer = axis.outer;
-        c.cols = axis.cols;
-        c.inner = axis.inner;
+        RowCase c = CaseOf(input, Operation::kSoftmax, axis.cols, axis.outer, axis.inner);
         c.input_offset = c.output_offset = start;
         const auto values = MakeValues(Values::kNormal50, input, c.Elements(), 37, c.cols);
         ExpectOneValueForAllTypes(c, values);
@@ -147,11 +137,8 @@ TEST_F(MixedRowsTest, EveryValueAndLengthIsAsGood) {
   for (const DataType input : kAllTypes) {
     for (const Rows rows : kRows) {
       for (const Values values : kAllValues) {
-        RowCase c;
-        c.input_type = input;
-        c.outer = rows.outer;
-        c.cols = rows.cols;
-        c.operation = values == Values::kSpike ? Operation::kLogSoftmax : Operation::kSoftmax;
+        RowCase c = CaseOf(input, values == Values::kSpike ? Operation::kLogSoftmax : Operation::kSoftmax, rows.cols,
+                           rows.outer);
         ExpectOneValueForAllTypes(c, values);
         for (std::int64_t r = 0; r < c.outer; ++r) {
           c.lengths.push_back(static_cast<std::uint32_t>((r * 2654435761) % (c.cols + 1)));
@@ -167,11 +154,8 @@ TEST_F(MixedRowsTest, TilesOfEveryLengthAreAsGood) {
   for (const DataType input : {DataType::kFloat32, DataType::kBFloat16}) {
     for (const Rows rows : {Rows{34001, 99}, Rows{17001, 197}}) {
       for (const Values values : {Values::kNormal, Values::kPartialInfinity, Values::kNan}) {
-        RowCase c;
-        c.input_type = input;
-        c.outer = rows.outer;
-        c.cols = rows.cols;
-        c.operation = values == Values::kNormal ? Operation::kLogSoftmax : Operation::kSoftmax;
+        RowCase c = CaseOf(input, values == Values::kNormal ? Operation::kLogSoftmax : Operation::kSoftmax, rows.cols,
+                           rows.outer);
         for (std::int64_t r = 0; r < c.outer; ++r) {
           c.lengths.push_back(static_cast<std::uint32_t>((r * 2654435761) % (c.cols + 1)));
         }
@@ -184,11 +168,8 @@ TEST_F(MixedRowsTest, TilesOfEveryLengthAreAsGood) {
 // So many rows of one type that lie in each other's place: both types have 16 bits.
 TEST_F(MixedRowsTest, InPlaceIsAsGood) {
   for (const std::int64_t cols : {3, 64, 129, 1000, 2048, 2051, 20000, 100003}) {
-    RowCase c;
-    c.input_type = DataType::kBFloat16;
+    RowCase c = CaseOf(DataType::kBFloat16, Operation::kSoftmax, cols, std::max<std::int64_t>(2, 2'000'000 / cols));
     c.output_type = DataType::kFloat16;
-    c.outer = std::max<std::int64_t>(2, 2'000'000 / cols);
-    c.cols = cols;
     const auto input = MakeValues(Values::kNormal, c.input_type, c.Elements(), 29, cols);
     const auto apart = RunCase(c, input);
     c.in_place = true;
@@ -221,21 +202,13 @@ TEST_F(MixedRowsTest, EveryPairIsWithinTheBounds) {
       if (input == output) continue;
       for (const Rows rows : {Rows{40, 64}, Rows{30, 1000}, Rows{1650, 4096}, Rows{40, 32000}, Rows{3, 50257}}) {
         for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-          RowCase c;
-          c.input_type = input;
+          RowCase c = CaseOf(input, operation, rows.cols, rows.outer);
           c.output_type = output;
-          c.outer = rows.outer;
-          c.cols = rows.cols;
-          c.operation = operation;
           ExpectGood(c, Values::kNormal);
         }
       }
-      RowCase c;
-      c.input_type = input;
+      RowCase c = CaseOf(input, Operation::kSoftmax, 150, 3, 1000);
       c.output_type = output;
-      c.outer = 3;
-      c.cols = 150;
-      c.inner = 1000;
       ExpectGood(c, Values::kNormal);
     }
   }

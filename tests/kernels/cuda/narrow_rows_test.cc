@@ -48,9 +48,7 @@ std::vector<std::byte> RunTransposed(RowCase c, const std::vector<std::byte>& in
 }
 
 std::vector<std::byte> RunInBatch(const RowCase& c, const std::vector<std::byte>& input) {
-  RowCase other;
-  other.input_type = other.output_type = c.input_type;
-  other.cols = 77;
+  RowCase other = CaseOf(c.input_type, Operation::kSoftmax, 77);
   const auto outputs =
       RunBatch(c.input_type, c.output_type,
                {{other, MakeValues(Values::kNormal, c.input_type, other.cols, 3)}, {c, input}}, Place::kDevice);
@@ -94,12 +92,7 @@ TEST_F(NarrowRowsTest, EveryKernelGivesTheSameBits) {
     for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
       for (std::int64_t cols = 1; cols <= kMostColumns; ++cols) {
         for (const Values values : kAllValues) {
-          RowCase c;
-          c.input_type = c.output_type = type;
-          c.operation = operation;
-          c.cols = cols;
-          c.outer = kRows;
-          ExpectSameBitsEverywhere(c, values);
+          ExpectSameBitsEverywhere(CaseOf(type, operation, cols, kRows), values);
         }
       }
     }
@@ -110,11 +103,7 @@ TEST_F(NarrowRowsTest, EveryKernelGivesTheSameBitsForAnyScaleAndLength) {
   for (const DataType type : kAllTypes) {
     for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
       for (std::int64_t cols = 1; cols <= kMostColumns; ++cols) {
-        RowCase c;
-        c.input_type = c.output_type = type;
-        c.operation = operation;
-        c.cols = cols;
-        c.outer = kRows;
+        RowCase c = CaseOf(type, operation, cols, kRows);
         for (const double scale : {0.3, 0.125, 7.0, 1e-30, 1e300}) {
           c.scale = scale;
           ExpectSameBitsEverywhere(c, scale == 0.125 ? Values::kLargest : Values::kNormal50);
@@ -133,17 +122,13 @@ TEST_F(NarrowRowsTest, EveryKernelGivesTheSameBitsForAnyScaleAndLength) {
 // Many rows, as only some combinations of roundings come near the bounds; also to wider types, which show more.
 TEST_F(NarrowRowsTest, ManyRowsAreWithinTheBounds) {
   constexpr std::int64_t kElements = 1 << 16;
-  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
+  for (const DataType type : kTypesUpTo32Bits) {
     for (const DataType output : {type, DataType::kFloat32}) {
       if (output == type && type == DataType::kFloat32) continue;
       for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
         for (std::int64_t cols = 1; cols <= kMostColumns; ++cols) {
-          RowCase c;
-          c.input_type = type;
+          RowCase c = CaseOf(type, operation, cols, kElements / cols);
           c.output_type = output;
-          c.operation = operation;
-          c.cols = cols;
-          c.outer = kElements / cols;
           double worst = 0;
           for (const double scale : {1.0, 0.7071067811865476}) {
             c.scale = scale;

@@ -11,6 +11,16 @@ constexpr std::byte kGuard{0xA5};
 
 }  // namespace
 
+RowCase CaseOf(DataType type, Operation operation, std::int64_t cols, std::int64_t outer, std::int64_t inner) {
+  RowCase c;
+  c.input_type = c.output_type = type;
+  c.operation = operation;
+  c.outer = outer;
+  c.cols = cols;
+  c.inner = inner;
+  return c;
+}
+
 std::string RowCase::Name() const {
   return "types " + std::to_string(static_cast<int>(input_type)) + "->" +
          std::to_string(static_cast<int>(output_type)) + " [" + std::to_string(outer) + ", " + std::to_string(cols) +

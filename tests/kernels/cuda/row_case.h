@@ -16,6 +16,11 @@ constexpr Values kAllValues[] = {
     Values::kNormal,       Values::kNormal50, Values::kConstant, Values::kSpike,     Values::kPartialInfinity,
     Values::kFullInfinity, Values::kNan,      Values::kLargest,  Values::kSubnormal, Values::kPositiveInfinity};
 constexpr DataType kAllTypes[] = {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16, DataType::kFloat64};
+constexpr DataType kTypesUpTo32Bits[] = {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16};
+
+inline std::string NameOfType(const ::testing::TestParamInfo<DataType>& info) {
+  return softmax::testing::NameOf(info.param);
+}
 
 struct RowCase {
   DataType input_type = DataType::kFloat32;
@@ -35,6 +40,9 @@ struct RowCase {
   std::string Name() const;
   std::int64_t Elements() const { return outer * (cols * inner + padding); }
 };
+
+// A dense case, input type = output type.
+RowCase CaseOf(DataType type, Operation operation, std::int64_t cols, std::int64_t outer = 1, std::int64_t inner = 1);
 
 // `count` elements of a type, repeatable, made in rows of `cols` (what the rows hold: tests/support/kernel_cases.h).
 std::vector<std::byte> MakeValues(Values values, DataType type, std::int64_t count, std::uint64_t seed,

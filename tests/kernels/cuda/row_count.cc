@@ -52,12 +52,4 @@ void ExpectSameBits(RowCase c, Values values, const std::vector<std::int64_t>& c
   }
 }
 
-RowCase CaseOf(DataType type, Operation operation, std::int64_t cols) {
-  RowCase c;
-  c.input_type = c.output_type = type;
-  c.operation = operation;
-  c.cols = cols;
-  return c;
-}
-
 }  // namespace softmax::kernels::testing

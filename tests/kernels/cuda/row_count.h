@@ -10,9 +10,6 @@ namespace softmax::kernels::testing {
 
 constexpr std::int64_t kDistinctRows = 8;
 
-// A dense case of one row, input type = output type.
-RowCase CaseOf(DataType type, Operation operation, std::int64_t cols);
-
 // Lengths for `rows` rows: some in full, some cut: to nothing, to few columns, within a chunk.
 std::vector<std::uint32_t> LengthsOf(std::int64_t rows, std::int64_t cols);
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <initializer_list>
 #include <iterator>
+#include <span>
 
 // How many rows there are decides which kernel takes them (a block for each of few, all at a time, a warp for two
 // chunks, clusters of any size), and shows in no bit.
@@ -11,6 +12,10 @@ namespace softmax::kernels::testing {
 namespace {
 
 using RowCountTest = GpuTest;
+class RowCountOfType : public GpuTest, public ::testing::WithParamInterface<DataType> {};
+class RowCountOfAnyType : public RowCountOfType {};
+INSTANTIATE_TEST_SUITE_P(Types, RowCountOfType, ::testing::ValuesIn(kTypesUpTo32Bits), NameOfType);
+INSTANTIATE_TEST_SUITE_P(Types, RowCountOfAnyType, ::testing::ValuesIn(kAllTypes), NameOfType);
 
 constexpr std::int64_t kWidths[] = {8,   12,  24,  33,   36,   40,   44,   52,   60,   61,   100,   200,
                                     300, 513, 781, 1000, 1024, 1025, 1281, 1500, 1823, 2048, 16400, 40000};
@@ -60,7 +65,8 @@ TEST_F(RowCountTest, EveryNumberOfRowsGivesTheSameBits) {
 }
 
 // Aligned rows of few chunks, as many as fill the device: a warp for each chunk.
-void ExpectRowsOfFewChunksGiveTheBitsOfRowsAlone(DataType type) {
+TEST_P(RowCountOfType, RowsOfFewChunksGiveTheBitsOfRowsAlone) {
+  const DataType type = GetParam();
   constexpr std::int64_t kElements = 7'500'000;
   for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
     std::size_t i = 0;
@@ -74,18 +80,6 @@ void ExpectRowsOfFewChunksGiveTheBitsOfRowsAlone(DataType type) {
       ExpectSameBits(c, Values::kNormal50, counts);
     }
   }
-}
-
-TEST_F(RowCountTest, RowsOfFewChunksOfFloat32GiveTheBitsOfRowsAlone) {
-  ExpectRowsOfFewChunksGiveTheBitsOfRowsAlone(DataType::kFloat32);
-}
-
-TEST_F(RowCountTest, RowsOfFewChunksOfFloat16GiveTheBitsOfRowsAlone) {
-  ExpectRowsOfFewChunksGiveTheBitsOfRowsAlone(DataType::kFloat16);
-}
-
-TEST_F(RowCountTest, RowsOfFewChunksOfBFloat16GiveTheBitsOfRowsAlone) {
-  ExpectRowsOfFewChunksGiveTheBitsOfRowsAlone(DataType::kBFloat16);
 }
 
 // Rows that several blocks share: exchanged by groups of chunks, or by chunks where there are no clusters, and then
@@ -106,7 +100,8 @@ TEST_F(RowCountTest, EveryNumberOfWideRowsGivesTheSameBits) {
 
 // Aligned rows alone or so few that each has many blocks (a cluster's, or of one wide row a grid's), a warp for each
 // chunk: with blocks that have fewer chunks than others, and a last chunk of few columns.
-void ExpectFewWideRowsGiveTheBitsOfRowsAlone(DataType type) {
+TEST_P(RowCountOfType, FewWideRowsGiveTheBitsOfRowsAlone) {
+  const DataType type = GetParam();
   const std::int64_t chunk = 2048 / static_cast<std::int64_t>(SizeOf(type));
   std::size_t i = 0;
   for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
@@ -121,20 +116,9 @@ void ExpectFewWideRowsGiveTheBitsOfRowsAlone(DataType type) {
   }
 }
 
-TEST_F(RowCountTest, FewWideRowsOfFloat32GiveTheBitsOfRowsAlone) {
-  ExpectFewWideRowsGiveTheBitsOfRowsAlone(DataType::kFloat32);
-}
-
-TEST_F(RowCountTest, FewWideRowsOfFloat16GiveTheBitsOfRowsAlone) {
-  ExpectFewWideRowsGiveTheBitsOfRowsAlone(DataType::kFloat16);
-}
-
-TEST_F(RowCountTest, FewWideRowsOfBFloat16GiveTheBitsOfRowsAlone) {
-  ExpectFewWideRowsGiveTheBitsOfRowsAlone(DataType::kBFloat16);
-}
-
 // So many bytes of aligned rows wider than a cluster that blocks read the next rows while they wait for each other.
-void ExpectManyBytesOfWideRowsGiveTheBitsOfRowsAlone(DataType type) {
+TEST_P(RowCountOfType, ManyBytesOfWideRowsGiveTheBitsOfRowsAlone) {
+  const DataType type = GetParam();
   constexpr std::int64_t kBytes = 192 << 20;
   const auto bytes = static_cast<std::int64_t>(SizeOf(type));
   const auto expect = [&](Operation operation, std::int64_t row_bytes, Values values, bool cut) {
@@ -152,53 +136,32 @@ void ExpectManyBytesOfWideRowsGiveTheBitsOfRowsAlone(DataType type) {
   expect(Operation::kLogSoftmax, 30'000'128, Values::kNormal, false);
 }
 
-TEST_F(RowCountTest, ManyBytesOfWideRowsOfFloat32GiveTheBitsOfRowsAlone) {
-  ExpectManyBytesOfWideRowsGiveTheBitsOfRowsAlone(DataType::kFloat32);
-}
-
-TEST_F(RowCountTest, ManyBytesOfWideRowsOfFloat16GiveTheBitsOfRowsAlone) {
-  ExpectManyBytesOfWideRowsGiveTheBitsOfRowsAlone(DataType::kFloat16);
-}
-
-TEST_F(RowCountTest, ManyBytesOfWideRowsOfBFloat16GiveTheBitsOfRowsAlone) {
-  ExpectManyBytesOfWideRowsGiveTheBitsOfRowsAlone(DataType::kBFloat16);
-}
-
-void ExpectTilesGiveTheBitsOfRowsAlone(DataType type, Operation operation, std::int64_t bytes) {
+TEST_P(RowCountOfType, TilesGiveTheBitsOfRowsAlone) {
+  const DataType type = GetParam();
   constexpr std::size_t kKinds = std::size(kAllValues);
-  for (std::size_t i = 0; i < std::size(kTileWidths); ++i) {
-    RowCase c = CaseOf(type, operation, kTileWidths[i]);
-    const auto row_bytes = c.cols * static_cast<std::int64_t>(SizeOf(type));
-    std::vector<std::int64_t> counts = {bytes / row_bytes};
-    if (type == DataType::kFloat32 && c.cols < 65) counts.push_back(kFewFloat32Bytes / row_bytes);
-    ExpectSameBits(c, kAllValues[i % kKinds], counts);
-    ExpectSameBits(c, kAllValues[(i + kKinds / 2) % kKinds], counts);
-    c.lengths = LengthsOf(kDistinctRows, c.cols);
-    c.in_place = i % 2 == 0;
-    ExpectSameBits(c, Values::kNormal50, i % 4 == 1 || c.cols == 781 ? std::vector{kRoundsBytes / row_bytes} : counts);
+  for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+    for (std::size_t i = 0; i < std::size(kTileWidths); ++i) {
+      RowCase c = CaseOf(type, operation, kTileWidths[i]);
+      const auto row_bytes = c.cols * static_cast<std::int64_t>(SizeOf(type));
+      std::vector<std::int64_t> counts = {(type == DataType::kFloat32 ? kFloat32Bytes : kOneRoundBytes) / row_bytes};
+      if (type == DataType::kFloat32 && c.cols < 65) counts.push_back(kFewFloat32Bytes / row_bytes);
+      ExpectSameBits(c, kAllValues[i % kKinds], counts);
+      ExpectSameBits(c, kAllValues[(i + kKinds / 2) % kKinds], counts);
+      c.lengths = LengthsOf(kDistinctRows, c.cols);
+      c.in_place = i % 2 == 0;
+      if (i % 4 == 1 || c.cols == 781) counts = {kRoundsBytes / row_bytes};
+      ExpectSameBits(c, Values::kNormal50, counts);
+    }
   }
 }
 
-TEST_F(RowCountTest, TilesOfFloat32GiveTheBitsOfRowsAlone) {
-  ExpectTilesGiveTheBitsOfRowsAlone(DataType::kFloat32, Operation::kSoftmax, kFloat32Bytes);
-  ExpectTilesGiveTheBitsOfRowsAlone(DataType::kFloat32, Operation::kLogSoftmax, kFloat32Bytes);
-}
-
-TEST_F(RowCountTest, TilesOfFloat16GiveTheBitsOfRowsAlone) {
-  ExpectTilesGiveTheBitsOfRowsAlone(DataType::kFloat16, Operation::kSoftmax, kOneRoundBytes);
-  ExpectTilesGiveTheBitsOfRowsAlone(DataType::kFloat16, Operation::kLogSoftmax, kOneRoundBytes);
-}
-
-TEST_F(RowCountTest, TilesOfBFloat16GiveTheBitsOfRowsAlone) {
-  ExpectTilesGiveTheBitsOfRowsAlone(DataType::kBFloat16, Operation::kSoftmax, kOneRoundBytes);
-  ExpectTilesGiveTheBitsOfRowsAlone(DataType::kBFloat16, Operation::kLogSoftmax, kOneRoundBytes);
-}
-
-template <std::size_t kCount>
-void ExpectBulkRowsGiveTheBitsOfRowsAlone(DataType type, const std::int64_t (&widths)[kCount]) {
+TEST_P(RowCountOfAnyType, BulkRowsGiveTheBitsOfRowsAlone) {
+  const DataType type = GetParam();
+  const std::span<const std::int64_t> widths =
+      type == DataType::kFloat64 ? std::span<const std::int64_t>(kDoubleBulkWidths) : kBulkWidths;
   constexpr std::size_t kKinds = std::size(kAllValues);
   for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-    for (std::size_t i = 0; i < kCount; ++i) {
+    for (std::size_t i = 0; i < widths.size(); ++i) {
       RowCase c = CaseOf(type, operation, widths[i]);
       const std::int64_t count = kBulkBytes / (c.cols * static_cast<std::int64_t>(SizeOf(type)));
       ExpectSameBits(c, kAllValues[i % kKinds], {count});
@@ -209,22 +172,6 @@ void ExpectBulkRowsGiveTheBitsOfRowsAlone(DataType type, const std::int64_t (&wi
       ExpectSameBits(c, Values::kNormal50, {count});
     }
   }
-}
-
-TEST_F(RowCountTest, BulkRowsOfFloat32GiveTheBitsOfRowsAlone) {
-  ExpectBulkRowsGiveTheBitsOfRowsAlone(DataType::kFloat32, kBulkWidths);
-}
-
-TEST_F(RowCountTest, BulkRowsOfFloat16GiveTheBitsOfRowsAlone) {
-  ExpectBulkRowsGiveTheBitsOfRowsAlone(DataType::kFloat16, kBulkWidths);
-}
-
-TEST_F(RowCountTest, BulkRowsOfBFloat16GiveTheBitsOfRowsAlone) {
-  ExpectBulkRowsGiveTheBitsOfRowsAlone(DataType::kBFloat16, kBulkWidths);
-}
-
-TEST_F(RowCountTest, BulkRowsOfFloat64GiveTheBitsOfRowsAlone) {
-  ExpectBulkRowsGiveTheBitsOfRowsAlone(DataType::kFloat64, kDoubleBulkWidths);
 }
 
 // Rows of doubles, few and many, on the boundaries and off them.
@@ -247,7 +194,7 @@ TEST_F(RowCountTest, RowsOfSingleDoublesGiveTheBitsOfRowsAlone) {
 
 // What is between rows stays as it is.
 TEST_F(RowCountTest, RowsWithGapsGiveTheBitsOfRowsAlone) {
-  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
+  for (const DataType type : kTypesUpTo32Bits) {
     for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
       std::size_t i = 0;
       for (const std::int64_t cols : {65, 256, 256, 500, 500, 768}) {
@@ -264,7 +211,8 @@ TEST_F(RowCountTest, RowsWithGapsGiveTheBitsOfRowsAlone) {
   }
 }
 
-void ExpectRowsInHostMemoryGiveTheBitsOfRowsAlone(DataType type) {
+TEST_P(RowCountOfAnyType, RowsInHostMemoryGiveTheBitsOfRowsAlone) {
+  const DataType type = GetParam();
   constexpr std::size_t kKinds = std::size(kAllValues);
   for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
     for (std::size_t i = 0; i < std::size(kHostWidths); ++i) {
@@ -309,22 +257,6 @@ TEST_F(RowCountTest, NothingIsReadPastFewRowsOfABatch) {
     c.outer = 1;
     ExpectGood(c, Values::kNormal);
   }
-}
-
-TEST_F(RowCountTest, RowsOfFloat32InHostMemoryGiveTheBitsOfRowsAlone) {
-  ExpectRowsInHostMemoryGiveTheBitsOfRowsAlone(DataType::kFloat32);
-}
-
-TEST_F(RowCountTest, RowsOfFloat16InHostMemoryGiveTheBitsOfRowsAlone) {
-  ExpectRowsInHostMemoryGiveTheBitsOfRowsAlone(DataType::kFloat16);
-}
-
-TEST_F(RowCountTest, RowsOfBFloat16InHostMemoryGiveTheBitsOfRowsAlone) {
-  ExpectRowsInHostMemoryGiveTheBitsOfRowsAlone(DataType::kBFloat16);
-}
-
-TEST_F(RowCountTest, RowsOfFloat64InHostMemoryGiveTheBitsOfRowsAlone) {
-  ExpectRowsInHostMemoryGiveTheBitsOfRowsAlone(DataType::kFloat64);
 }
 
 // Lengths at the ends of chunks that warps or blocks take, as far as the rows are that wide.
@@ -380,7 +312,7 @@ TEST_F(RowCountTest, ManyRowsOfBFloat16GiveTheBitsOfRowsAlone) {
 TEST_F(RowCountTest, ManyNarrowRowsGiveTheBitsOfRowsAlone) {
   constexpr std::int64_t kMany = 66'001;
   int i = 0;
-  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
+  for (const DataType type : kTypesUpTo32Bits) {
     for (const std::int64_t cols : {12, 20, 23, 24, 28, 31, 36, 40, 44, 47, 52, 55, 60}) {
       for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
         RowCase c = CaseOf(type, operation, cols);
@@ -394,7 +326,7 @@ TEST_F(RowCountTest, ManyNarrowRowsGiveTheBitsOfRowsAlone) {
 
 // Aligned rows of a number of vectors that leaves lanes idle.
 TEST_F(RowCountTest, IdleLanesGiveTheBitsOfRowsAlone) {
-  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
+  for (const DataType type : kTypesUpTo32Bits) {
     for (const std::int64_t cols : {24, 40, 48, 56}) {
       for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
         RowCase c = CaseOf(type, operation, cols);

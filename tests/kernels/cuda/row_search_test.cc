@@ -17,12 +17,8 @@ using softmax::testing::RowKind;
 using softmax::testing::RowSearch;
 
 void RunOnGpu(const RowKind& kind, const Segment& segment) {
-  RowCase c;
-  c.input_type = kind.input_type;
+  RowCase c = CaseOf(kind.input_type, kind.operation, segment.cols, segment.outer);
   c.output_type = kind.output_type;
-  c.operation = kind.operation;
-  c.outer = segment.outer;
-  c.cols = segment.cols;
   const auto* input = static_cast<const std::byte*>(segment.input);
   const std::size_t bytes = static_cast<std::size_t>(c.Elements()) * SizeOf(kind.input_type);
   const std::vector<std::byte> output = RunCase(c, {input, input + bytes});

@@ -21,12 +21,7 @@ TEST_F(RowsTest, EveryWidthTypeAndValueIsWithinTheBounds) {
       for (const Values values : kAllValues) {
         if (cols > 10000 && values != Values::kNormal && values != Values::kPartialInfinity) continue;
         for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-          RowCase c;
-          c.input_type = c.output_type = type;
-          c.outer = RowsFor(cols);
-          c.cols = cols;
-          c.operation = operation;
-          ExpectGood(c, values);
+          ExpectGood(CaseOf(type, operation, cols, RowsFor(cols)), values);
         }
       }
     }
@@ -45,12 +40,8 @@ TEST_F(RowsTest, EveryPairOfTypesConverts) {
     for (const DataType output : kAllTypes) {
       for (const std::int64_t cols : {7, 300, 1024, 3001, 20000}) {
         for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-          RowCase c;
-          c.input_type = input;
+          RowCase c = CaseOf(input, operation, cols, 9);
           c.output_type = output;
-          c.outer = 9;
-          c.cols = cols;
-          c.operation = operation;
           ExpectGood(c, Values::kNormal);
           c.inner = 3;
           c.outer = 2;
@@ -71,13 +62,8 @@ TEST_F(RowsTest, AnyScaleIsWithinTheBounds) {
       for (const Values values : {Values::kNormal, Values::kNormal50, Values::kLargest}) {
         for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
           for (const auto& shape : shapes) {
-            RowCase c;
-            c.input_type = c.output_type = type;
-            c.outer = 3;
-            c.cols = shape.cols;
-            c.inner = shape.inner;
+            RowCase c = CaseOf(type, operation, shape.cols, 3, shape.inner);
             c.scale = scale;
-            c.operation = operation;
             ExpectGood(c, values);
           }
         }
@@ -92,10 +78,7 @@ TEST_F(RowsTest, EveryStartOfEveryTypeIsWithinTheBounds) {
     for (std::int64_t in = 0; in < vector; ++in) {
       for (std::int64_t out = 0; out < vector; ++out) {
         for (const std::int64_t cols : {3, 64, 1000, 5000}) {
-          RowCase c;
-          c.input_type = c.output_type = type;
-          c.outer = 5;
-          c.cols = cols;
+          RowCase c = CaseOf(type, Operation::kSoftmax, cols, 5);
           c.input_offset = in;
           c.output_offset = out;
           c.padding = out % 3;
@@ -110,11 +93,7 @@ TEST_F(RowsTest, InPlaceIsWithinTheBounds) {
   for (const DataType type : kAllTypes) {
     for (const std::int64_t inner : {1, 3, 40}) {
       for (const std::int64_t cols : {1, 33, 1000, 9001, 70001}) {
-        RowCase c;
-        c.input_type = c.output_type = type;
-        c.outer = 3;
-        c.cols = cols;
-        c.inner = inner;
+        RowCase c = CaseOf(type, Operation::kSoftmax, cols, 3, inner);
         c.input_offset = 1;
         c.in_place = true;
         if (cols * inner < 400000) ExpectGood(c, Values::kNormal);
@@ -129,12 +108,7 @@ TEST_F(RowsTest, LengthsMaskTheRest) {
       for (const std::int64_t cols : {1, 40, 1024, 3000, 40000}) {
         if (cols * inner > 200000) continue;
         for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-          RowCase c;
-          c.input_type = c.output_type = type;
-          c.outer = 6;
-          c.cols = cols;
-          c.inner = inner;
-          c.operation = operation;
+          RowCase c = CaseOf(type, operation, cols, 6, inner);
           for (std::int64_t r = 0; r < c.outer * inner; ++r) {
             c.lengths.push_back(static_cast<std::uint32_t>(r * 7919 % (cols + 1)));
           }
@@ -154,11 +128,7 @@ TEST_F(RowsTest, LengthsAtTheEndOfAPartMaskTheRest) {
   for (const DataType type : kAllTypes) {
     for (const std::int64_t length : {128, 256, 512, 768, 1024, 2048, 4096, 16384, 65536, 131072}) {
       for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-        RowCase c;
-        c.input_type = c.output_type = type;
-        c.operation = operation;
-        c.outer = 2;
-        c.cols = length + 1;
+        RowCase c = CaseOf(type, operation, length + 1, 2);
         c.lengths = {static_cast<std::uint32_t>(length), static_cast<std::uint32_t>(length)};
         c.input_offset = c.output_offset = 1;
         ExpectGood(c, Values::kNormal);
@@ -171,11 +141,7 @@ TEST_F(RowsTest, OtherAxesAreWithinTheBounds) {
   for (const DataType type : kAllTypes) {
     for (const std::int64_t inner : {2, 3, 8, 9, 33, 64}) {
       for (const std::int64_t cols : {1, 31, 781, 1025, 2500}) {
-        RowCase c;
-        c.input_type = c.output_type = type;
-        c.outer = 2;
-        c.cols = cols;
-        c.inner = inner;
+        RowCase c = CaseOf(type, Operation::kSoftmax, cols, 2, inner);
         c.padding = 1;
         ExpectGood(c, Values::kNormal);
         c.operation = Operation::kLogSoftmax;
@@ -193,11 +159,7 @@ TEST_F(RowsTest, OtherAxesAreWithinTheBoundsAtAnyStart) {
     for (const std::int64_t inner : {24, 50, 72, 77}) {
       for (const std::int64_t cols : {5, 20, 300, 1300}) {
         for (std::int64_t start = 0; start < 3; ++start) {
-          RowCase c;
-          c.input_type = c.output_type = type;
-          c.outer = 2;
-          c.cols = cols;
-          c.inner = inner;
+          RowCase c = CaseOf(type, Operation::kSoftmax, cols, 2, inner);
           c.input_offset = start % vector;
           c.output_offset = start * 3 % vector;
           c.padding = start == 2 ? vector : 0;
@@ -216,13 +178,7 @@ TEST_F(RowsTest, OtherAxesTakeEveryValue) {
       for (const std::int64_t cols : {7, 30, 257, 781, 2500}) {
         for (const Values values : kAllValues) {
           for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-            RowCase c;
-            c.input_type = c.output_type = type;
-            c.outer = 2;
-            c.cols = cols;
-            c.inner = inner;
-            c.operation = operation;
-            ExpectGood(c, values);
+            ExpectGood(CaseOf(type, operation, cols, 2, inner), values);
           }
         }
       }
@@ -234,12 +190,7 @@ TEST_F(RowsTest, ManyRowsOfAnotherAxisTakeEveryValue) {
   for (const DataType type : {DataType::kFloat16, DataType::kBFloat16}) {
     bool is_narrow = type == DataType::kFloat16;
     for (const Values values : kAllValues) {
-      RowCase c;
-      c.input_type = c.output_type = type;
-      c.outer = 20;
-      c.cols = 600;
-      c.inner = 200;
-      c.operation = values == Values::kNormal ? Operation::kLogSoftmax : Operation::kSoftmax;
+      RowCase c = CaseOf(type, values == Values::kNormal ? Operation::kLogSoftmax : Operation::kSoftmax, 600, 20, 200);
       ExpectGood(c, values);
       c.outer = 60;
       c.cols = 520;
@@ -253,12 +204,7 @@ TEST_F(RowsTest, ManyRowsOfAnotherAxisTakeEveryValue) {
 // Strips that miss the sectors of memory.
 void ExpectManyStrips(DataType type, Operation operation, Values values) {
   const bool is_float = type == DataType::kFloat32;
-  RowCase c;
-  c.input_type = c.output_type = type;
-  c.operation = operation;
-  c.outer = is_float ? 40 : 70;
-  c.cols = 520;
-  c.inner = operation == Operation::kSoftmax ? 281 : 282;
+  RowCase c = CaseOf(type, operation, 520, is_float ? 40 : 70, operation == Operation::kSoftmax ? 281 : 282);
   ExpectGood(c, values);
   if (values != Values::kPartialInfinity && values != Values::kLargest) return;
   c.outer = is_float ? 8 : 14;
@@ -267,25 +213,18 @@ void ExpectManyStrips(DataType type, Operation operation, Values values) {
   ExpectGood(c, values);
 }
 
-void ExpectManyStripsTakeEveryValue(DataType type) {
+class RowsOfType : public GpuTest, public ::testing::WithParamInterface<DataType> {};
+INSTANTIATE_TEST_SUITE_P(Types, RowsOfType, ::testing::ValuesIn(kTypesUpTo32Bits), NameOfType);
+
+TEST_P(RowsOfType, ManyStripsTakeEveryValue) {
   for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-    for (const Values values : kAllValues) ExpectManyStrips(type, operation, values);
+    for (const Values values : kAllValues) ExpectManyStrips(GetParam(), operation, values);
   }
 }
 
-TEST_F(RowsTest, ManyStripsOfFloat32TakeEveryValue) { ExpectManyStripsTakeEveryValue(DataType::kFloat32); }
-
-TEST_F(RowsTest, ManyStripsOfFloat16TakeEveryValue) { ExpectManyStripsTakeEveryValue(DataType::kFloat16); }
-
-TEST_F(RowsTest, ManyStripsOfBFloat16TakeEveryValue) { ExpectManyStripsTakeEveryValue(DataType::kBFloat16); }
-
 TEST_F(RowsTest, ManyStripsInPlaceAreWithinTheBounds) {
-  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
-    RowCase c;
-    c.input_type = c.output_type = type;
-    c.outer = 40;
-    c.cols = 520;
-    c.inner = 281;
+  for (const DataType type : kTypesUpTo32Bits) {
+    RowCase c = CaseOf(type, Operation::kSoftmax, 520, 40, 281);
     c.in_place = true;
     ExpectGood(c, Values::kNormal);
   }
@@ -301,11 +240,8 @@ TEST_F(RowsTest, ALongOtherAxisIsWithinTheBounds) {
 
 // Columns that no cluster can hold.
 TEST_F(RowsTest, ALongOtherAxisTakesEveryValue) {
-  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
-    RowCase c;
-    c.input_type = c.output_type = type;
-    c.cols = 60001;
-    c.inner = 32 / static_cast<std::int64_t>(SizeOf(type));
+  for (const DataType type : kTypesUpTo32Bits) {
+    RowCase c = CaseOf(type, Operation::kSoftmax, 60001, 1, 32 / static_cast<std::int64_t>(SizeOf(type)));
     ExpectGood(c, Values::kPartialInfinity);
     c.in_place = true;
     c.operation = Operation::kLogSoftmax;
@@ -315,13 +251,9 @@ TEST_F(RowsTest, ALongOtherAxisTakesEveryValue) {
 
 // In strips of which the last one is cut off.
 TEST_F(RowsTest, ALongOtherAxisOfSeveralStripsTakesEveryValue) {
-  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
+  for (const DataType type : kTypesUpTo32Bits) {
     for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-      RowCase c;
-      c.input_type = c.output_type = type;
-      c.operation = operation;
-      c.outer = 2;
-      c.cols = 9001;
+      RowCase c = CaseOf(type, operation, 9001, 2);
       for (const std::int64_t bytes : {80, 84}) {  // vectors, words
         c.inner = bytes / static_cast<std::int64_t>(SizeOf(type));
         for (const Values values : kAllValues) ExpectGood(c, values);
@@ -333,11 +265,7 @@ TEST_F(RowsTest, ALongOtherAxisOfSeveralStripsTakesEveryValue) {
 TEST_F(RowsTest, ALongOtherAxisOfWideStripsTakesEveryValue) {
   for (const auto& [type, operation] :
        {std::pair(DataType::kFloat32, Operation::kLogSoftmax), std::pair(DataType::kBFloat16, Operation::kSoftmax)}) {
-    RowCase c;
-    c.input_type = c.output_type = type;
-    c.operation = operation;
-    c.outer = 5;
-    c.cols = 9001;
+    RowCase c = CaseOf(type, operation, 9001, 5);
     for (const std::int64_t bytes : {368, 372}) {  // vectors that miss the sectors, words
       c.inner = bytes / static_cast<std::int64_t>(SizeOf(type));
       for (const Values values : kAllValues) ExpectGood(c, values);
@@ -351,11 +279,7 @@ TEST_F(RowsTest, WideRowsOf16BitsTakeEveryMaximum) {
   for (const DataType type : {DataType::kFloat16, DataType::kBFloat16}) {
     for (const auto& [outer, cols] : {std::pair(17, 280001), std::pair(3, 530001)}) {
       for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-        RowCase c;
-        c.input_type = c.output_type = type;
-        c.operation = operation;
-        c.outer = outer;
-        c.cols = cols;
+        RowCase c = CaseOf(type, operation, cols, outer);
         for (const Values values : {Values::kNormal50, Values::kPartialInfinity, Values::kNan, Values::kLargest}) {
           ExpectGood(c, values);
         }
