@@ -3,6 +3,7 @@
 
     manifests_test.py SOFTMAX_SERVER SOFTMAX_CLIENT [unittest arguments]
 """
+import contextlib
 import copy
 import functools
 import os
@@ -116,59 +117,48 @@ class ManifestsTest(unittest.TestCase):
         self.assertTrue(found, f"no {pattern} in {path}")
         return found.group(1)
 
-    def test_mtls_pod_starts_answers_probes_and_refuses_strangers(self):
-        need("openssl")
-        objects = kustomize("mtls")
-        volume = one(objects, "Deployment")["spec"]["template"]["spec"]["volumes"][0]
-        self.assertEqual(volume["secret"]["defaultMode"], 0o440)
-        environment = memory.environment_of(memory.container_of(objects))
-        with tempfile.TemporaryDirectory() as folder, open(os.path.join(folder, "log"), "w+", encoding="utf-8") as log:
-            certificates = os.path.join(folder, "tls")
-            os.mkdir(certificates)
-            self.make_certificates(certificates)
-            environment = {name: value.replace("/etc/softmax/tls", certificates) for name, value in environment.items()}
-            here = {"SOFTMAX_BACKEND": "cpu", "SOFTMAX_HEALTH_ADDRESS": "127.0.0.1:0", "SOFTMAX_LOG_FORMAT": "text"}
-            server = subprocess.Popen([SERVER, "--address=127.0.0.1:0", "--metrics-address=127.0.0.1:0"], stdout=log,
-                                      stderr=log, env={**os.environ, **environment, **here})
-            try:
-                health = self.found_in(log.name, r"health on (\S+)", server)
-                address = self.found_in(log.name, r"listening on (\S+)", server)
-                asked = run(CLIENT, "--address", health, "--health", "--wait", "30s")
-                self.assertEqual((asked.returncode, asked.stdout.strip()), (0, "SERVING"), asked.stderr)
-                self.assertNotEqual(run(CLIENT, "--address", address, "--health").returncode, 0)
-            finally:
-                server.kill()
-                server.wait()
-
-    def test_mtls_pod_serves_as_any_user(self):
-        """As OpenShift runs it: an id that no user database has, group 0, and secrets of the group that it sets."""
-        need("openssl")
-        if os.getuid() != 0 or run(*AS_ANY_USER, SERVER, "--version").returncode != 0:
-            self.skipTest("another user (needs root, setpriv, and a build that others may read)")
-        objects = kustomize("mtls", "any-user")
-        pod = one(objects, "Deployment")["spec"]["template"]["spec"]
-        self.assertEqual(pod["securityContext"], {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}})
+    @contextlib.contextmanager
+    def mtls_pod(self, pod, owner=None, as_user=(), more=()):
+        """The pod's server in a folder of its own, with its environment: the folder, its addresses for health and
+        calls. `owner`: the group of its secrets."""
         environment = memory.environment_of(pod["containers"][0])
         with tempfile.TemporaryDirectory() as folder, open(os.path.join(folder, "log"), "w+", encoding="utf-8") as log:
             os.chmod(folder, 0o1777)
             certificates = os.path.join(folder, "tls")
             os.mkdir(certificates)
             self.make_certificates(certificates)
-            for name in os.listdir(certificates):
-                os.chown(os.path.join(certificates, name), 0, ANY_ID)
+            for name in os.listdir(certificates) if owner else ():
+                os.chown(os.path.join(certificates, name), 0, owner)
             environment = {name: value.replace("/etc/softmax/tls", certificates) for name, value in environment.items()}
             here = {"SOFTMAX_BACKEND": "cpu", "SOFTMAX_HEALTH_ADDRESS": "127.0.0.1:0", "SOFTMAX_LOG_FORMAT": "text"}
-            server = subprocess.Popen(
-                [*AS_ANY_USER, SERVER, "--address=127.0.0.1:0", f"--address=unix:{folder}/socket",
-                 "--metrics-address=127.0.0.1:0"], stdout=log, stderr=log, env={**environment, **here})
+            server = subprocess.Popen([*as_user, SERVER, "--address=127.0.0.1:0", "--metrics-address=127.0.0.1:0",
+                                       *(flag.format(folder) for flag in more)], stdout=log, stderr=log,
+                                      env={"PATH": os.environ["PATH"], **environment, **here})
             try:
                 health = self.found_in(log.name, r"health on (\S+)", server)
                 asked = run(CLIENT, "--address", health, "--health", "--wait", "30s")
                 self.assertEqual((asked.returncode, asked.stdout.strip()), (0, "SERVING"), asked.stderr)
-                self.assertEqual(os.stat(os.path.join(folder, "socket")).st_uid, ANY_ID)
+                yield folder, self.found_in(log.name, r"listening on (\S+)", server)
             finally:
                 server.kill()
                 server.wait()
+
+    def test_mtls_pod_starts_answers_probes_and_refuses_strangers(self):
+        need("openssl")
+        pod = one(kustomize("mtls"), "Deployment")["spec"]["template"]["spec"]
+        self.assertEqual(pod["volumes"][0]["secret"]["defaultMode"], 0o440)
+        with self.mtls_pod(pod) as (_, address):
+            self.assertNotEqual(run(CLIENT, "--address", address, "--health").returncode, 0)
+
+    def test_mtls_pod_serves_as_any_user(self):
+        """As OpenShift runs it: an id that no user database has, group 0, and secrets of the group that it sets."""
+        need("openssl")
+        if os.getuid() != 0 or run(*AS_ANY_USER, SERVER, "--version").returncode != 0:
+            self.skipTest("another user (needs root, setpriv, and a build that others may read)")
+        pod = one(kustomize("mtls", "any-user"), "Deployment")["spec"]["template"]["spec"]
+        self.assertEqual(pod["securityContext"], {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}})
+        with self.mtls_pod(pod, ANY_ID, AS_ANY_USER, ("--address=unix:{}/socket",)) as (folder, _):
+            self.assertEqual(os.stat(os.path.join(folder, "socket")).st_uid, ANY_ID)
 
     def test_pod_is_locked_down(self):
         for _, objects in self.each():
