@@ -4,7 +4,7 @@
 
 Every cell is measured in rounds; in a round each server has one window, in an order that turns, and ratios are those of
 windows of one round. What was measured is kept in OUT/rounds.jsonl: a run that was stopped goes on with --resume. The
-results are OUT/service.csv, service.json, service.html and service.md. lab/README.md says what the figures mean.
+results are OUT/service.csv, service.json and service.md. lab/README.md says what the figures mean.
 
 Exit code 0: measured; 1: something failed (its lines say FAILED); 2: wrong usage; 3: a program is missing; 4: stopped
 by --stop-after or a signal, go on with --resume."""
@@ -23,7 +23,6 @@ import devices
 import fleets
 import inprocess
 import machine
-import page
 import plan
 import programs
 import results
@@ -189,7 +188,6 @@ def write_results(folder, journal, settings, notes):
     table = results.rows(journal)
     results.write_csv(os.path.join(folder, "service.csv"), table)
     results.write_json(os.path.join(folder, "service.json"), results.document(journal, settings, checks, bars))
-    page.write(os.path.join(folder, "service.html"), journal, settings, checks, bars, notes)
     text = results.text(table, checks, bars, notes)
     with open(os.path.join(folder, "service.md"), "w", encoding="utf-8") as file:
         file.write(text + "\n")
