@@ -95,19 +95,6 @@ TEST_F(CommandsTest, AGeneratorThatIsKilledIsNamed) {
   EXPECT_THAT(merged.out, HasSubstr("Part 2 of 4 is missing: 25.0 %"));
 }
 
-TEST_F(CommandsTest, ATimeThatCannotBeKeptIsSaidAtOnce) {
-  const auto problem_of = [&](std::vector<std::string> more) {
-    const ProgramResult result = Start("x.json", std::move(more))->Wait();
-    EXPECT_EQ(result.exit_code, 2);
-    return result.err;
-  };
-  EXPECT_THAT(problem_of({"--start-at", "1000000000"}), HasSubstr("s ago by this machine's clock"));
-  EXPECT_THAT(problem_of({"--start-at", "100000000000"}), HasSubstr("s ahead by this machine's clock, and must be"));
-  EXPECT_THAT(problem_of({"--start-at", "1", "--repeats", "2"}), HasSubstr("cannot be given with --repeats"));
-  EXPECT_THAT(problem_of({"--part", "4/4"}), HasSubstr("--part 4/4: expected INDEX/COUNT"));
-  EXPECT_THAT(problem_of({"--part", "1/4", "--search", "--slo", "p99=2ms"}), HasSubstr("--part cannot be given with"));
-}
-
 // With a "ssh" that runs its words here, and a clock that is right.
 TEST_F(CommandsTest, TheScriptForSshMakesOneMeasurement) {
   std::ofstream(Path("ssh")) << "#!/bin/sh\nshift\nexec sh -c \"$*\"\n";

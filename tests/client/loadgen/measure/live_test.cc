@@ -14,29 +14,11 @@ using nlohmann::json;
 TEST(LoadgenLiveTest, WhatTheServerCountedIsWhatWasSent) {
   softmax::testing::ServerProcess server({});
   for (const char* method : {"--verify=1", "--stream"}) {
-    const ProgramResult result = RunProgram(SOFTMAX_LOADGEN, {"--address",
-                                                              server.target(),
-                                                              "--rate",
-                                                              "200",
-                                                              "--duration",
-                                                              "1",
-                                                              "--warmup",
-                                                              "0.2",
-                                                              "--shape",
-                                                              "3x40:2",
-                                                              "--shape",
-                                                              "1x7",
-                                                              "--dtype",
-                                                              "float32,bfloat16",
-                                                              "--op",
-                                                              "softmax,log_softmax",
-                                                              "--answer",
-                                                              "tensor,top3+log-sum-exp",
-                                                              "--server-metrics",
-                                                              server.metrics(),
-                                                              "--json",
-                                                              "-",
-                                                              method});
+    const ProgramResult result =
+        RunProgram(SOFTMAX_LOADGEN,
+                   {"--address=" + server.target(), "--rate=200", "--duration=1", "--warmup=0.2", "--shape=3x40:2",
+                    "--shape=1x7", "--dtype=float32,bfloat16", "--op=softmax,log_softmax",
+                    "--answer=tensor,top3+log-sum-exp", "--server-metrics=" + server.metrics(), "--json=-", method});
     ASSERT_EQ(result.exit_code, 0) << result.err;
     const json run = json::parse(result.out, nullptr, false)["runs"][0];
     EXPECT_EQ(run["sent"].get<int>() + run["dropped"].get<int>(), 200);
@@ -54,20 +36,11 @@ TEST(LoadgenLiveTest, WhatTheServerCountedIsWhatWasSent) {
 // Every answer is judged against the reference in double precision, as the native contract's are.
 TEST(LoadgenLiveTest, TheOpenInferenceProtocolsSmallAnswersAreVerified) {
   softmax::testing::ServerProcess server({});
-  const ProgramResult result =
-      RunProgram(SOFTMAX_LOADGEN, {"--address",  server.target(),
-                                   "--protocol", "oip",
-                                   "--rate",     "200",
-                                   "--duration", "1",
-                                   "--warmup",   "0",
-                                   "--shape",    "3x40x2",
-                                   "--axis",     "1",
-                                   "--scale",    "0.5",
-                                   "--dtype",    "float32,float16,bfloat16,float64",
-                                   "--op",       "softmax,log_softmax",
-                                   "--answer",   "tensor,top3,log-sum-exp,entropy,top40+log-sum-exp+entropy",
-                                   "--verify",   "1",
-                                   "--json",     "-"});
+  const ProgramResult result = RunProgram(
+      SOFTMAX_LOADGEN,
+      {"--address=" + server.target(), "--protocol=oip", "--rate=200", "--duration=1", "--warmup=0", "--shape=3x40x2",
+       "--axis=1", "--scale=0.5", "--dtype=float32,float16,bfloat16,float64", "--op=softmax,log_softmax",
+       "--answer=tensor,top3,log-sum-exp,entropy,top40+log-sum-exp+entropy", "--verify=1", "--json=-"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const json run = json::parse(result.out, nullptr, false)["runs"][0];
   EXPECT_EQ(run["wrong"], 0);

@@ -43,10 +43,9 @@ TEST(FailoverTest, NoRequestFailsWhenOneOfTwoServersIsKilledUnderAnOpenLoopAndSt
   const ServerProcess other({kHeldBatches});
   const std::string address = victim->target();
 
-  Program program(SOFTMAX_LOADGEN, {"--address", address,         "--address", other.target(), "--attempts",
-                                    "5",         "--rate",        "200",       "--duration",   "8",
-                                    "--warmup",  "0.3",           "--shape",   "4x32",         "--verify",
-                                    "0.2",       "--connections", "2",         "--json",       "-"});
+  Program program(SOFTMAX_LOADGEN,
+                  {"--address=" + address, "--address=" + other.target(), "--attempts=5", "--rate=200", "--duration=8",
+                   "--warmup=0.3", "--shape=4x32", "--verify=0.2", "--connections=2", "--json=-"});
   // In the middle of a batch, which comes to have ten.
   EXPECT_TRUE(testing::Eventually([&] {
     const Requests requests = RequestsOf(*victim);

@@ -155,21 +155,5 @@ TEST(AddressesTest, AServerThatIsNotServingGetsNothingAndIsNamedAtTheStart) {
   EXPECT_THAT(result.err, HasSubstr("does not report that it is serving"));
 }
 
-TEST(AddressesTest, WrongUsageIsExitTwoAndSaysWhat) {
-  const auto error = [](const std::vector<std::string>& arguments) {
-    const ProgramResult result = RunProgram(SOFTMAX_LOADGEN, arguments);
-    EXPECT_EQ(result.exit_code, 2) << ::testing::PrintToString(arguments);
-    return result.err;
-  };
-  EXPECT_THAT(error({"--address", "localhost"}), HasSubstr("--address 'localhost' has no port"));
-  EXPECT_THAT(error({"--address", "a:1,,b:2"}), HasSubstr("empty address"));
-  EXPECT_THAT(error({"--address", "a:1,b:2", "--address", "a:1"}), HasSubstr("--address a:1 is given twice"));
-  EXPECT_THAT(error({"--attempts", "0"}), HasSubstr("--attempts"));
-  EXPECT_THAT(error({"--attempts", "2", "--stream"}), HasSubstr("--attempts is for unary calls"));
-  EXPECT_THAT(error({"--address", "a:1,b:2", "--sweep", "concurrency:2,3"}),
-              HasSubstr("3 requests cannot be shared evenly by 2 addresses"));
-  EXPECT_THAT(error({"--address", "a:1,b:2", "--rate", "9", "--max-in-flight", "15"}), HasSubstr("16 connections"));
-}
-
 }  // namespace
 }  // namespace softmax::client
