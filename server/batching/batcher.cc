@@ -265,10 +265,9 @@ bool Batcher::CompleteDropped() {
 }
 
 Nanoseconds Batcher::BeginNap(TimePoint now) {
-  const bool may_launch = running_.size() < options_.max_in_flight;
   Nanoseconds nap = FinishForecast::kLongestNap;
   for (const Batch* batch : running_) {
-    nap = std::min(nap, ForecastOf(*batch).NapFor(batch->bytes(), now - batch->launched(), may_launch));
+    nap = std::min(nap, ForecastOf(*batch).NapFor(batch->bytes(), now - batch->launched()));
   }
   // A request in an open batch waits for no more than its delay.
   if (next_flush() != kNoDeadline) nap = std::min(nap, std::max(Nanoseconds(0), next_flush() - now));

@@ -16,7 +16,7 @@ class FinishForecast {
   // What a batch of fewer bytes takes says little about larger ones, and it is never slept for.
   static constexpr std::uint64_t kFewestBytes = 256u << 10;
   // Batches that are due sooner after their launch are not slept for.
-  static constexpr Nanoseconds kShortest{250'000};
+  static constexpr Nanoseconds kShortest{100'000};
   static constexpr Nanoseconds kLongestNap{1'000'000};
 
   // A batch of `bytes` was seen to have finished so long after its launch. `at_waking`: by the first look after a nap,
@@ -32,15 +32,13 @@ class FinishForecast {
     }
   }
 
-  // For a batch of `bytes` that was launched so long ago and has not finished; zero: poll. `must_look_soon`: what comes
-  // in the meantime could be launched at once, and waits for the look.
-  Nanoseconds NapFor(std::uint64_t bytes, Nanoseconds elapsed, bool must_look_soon) const {
+  // For a batch of `bytes` that was launched so long ago and has not finished; zero: poll.
+  Nanoseconds NapFor(std::uint64_t bytes, Nanoseconds elapsed) const {
     if (bytes < kFewestBytes) return Nanoseconds(0);
     const double due = ns_per_byte_ * static_cast<double>(bytes);
     if (due < static_cast<double>(kShortest.count())) return Nanoseconds(0);
     const double left = kSooner * due - static_cast<double>(elapsed.count());
-    const double soon = due / 16;
-    const double nap = must_look_soon ? soon : std::max(left, soon);
+    const double nap = std::max(left, due / 16);
     return std::min(kLongestNap, Nanoseconds(static_cast<std::int64_t>(std::min(nap, 1e9))));
   }
 

@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "softmax/v1/softmax.grpc.pb.h"
 #include "tests/end_to_end/faulty_service.h"
+#include "tests/end_to_end/requests.h"
 #include "tests/support/eventually.h"
 
 namespace softmax::testing {
@@ -104,6 +106,23 @@ TEST(Devices, TheStartSaysWhichOnesThereAre) {
       Eventually([&] { return MetricOf(server.metrics(), "softmax_device_in_flight_bytes{device=\"2\"} ") == "0"; }));
   server.Signal(SIGTERM);
   EXPECT_EQ(server.Wait(20000), 0);
+}
+
+// A device that takes long: the thread that waits for its batches sleeps, and is there when something comes.
+TEST(Devices, AThreadSleepsWhileALargeBatchRuns) {
+  ServerProcess server(WithFault("late:200ms", {"--threads=1"}));
+  const double before = std::stod(MetricOf(server.metrics(), "process_cpu_seconds_total "));
+  const auto begin = Clock::now();
+  const auto stub = v1::SoftmaxService::NewStub(OwnChannel(server.target()));
+  for (int i = 0; i < 8; ++i) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+    v1::SoftmaxResponse response;
+    ASSERT_TRUE(stub->Softmax(&context, RequestOfZeros({4, 1 << 16}), &response).ok());
+  }
+  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  EXPECT_GE(seconds, 8 * 0.2);
+  EXPECT_LT(std::stod(MetricOf(server.metrics(), "process_cpu_seconds_total ")) - before, 0.5 * seconds);
 }
 
 }  // namespace

@@ -4,8 +4,10 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 // A variable of gRPC 1.51: what its poller "poll" waits with.
@@ -27,11 +29,23 @@ class KeptSockets {
 
   std::size_t size() const { return size_; }
 
+  bool WakeAt(TimePoint at, std::function<void()> wake) {
+    wake_at_ = at;
+    wake_ = std::move(wake);
+    return waited_;
+  }
+
   // As poll(2).
   int Wait(std::span<pollfd> asked, int timeout_ms) {
+    waited_ = true;
     size_ = asked.size() < kMany ? 0 : asked.size();
     if (size_ == 0 && epoll_ >= 0) Close();
-    if (size_ == 0 || !Keep(asked)) return poll(asked.data(), asked.size(), timeout_ms);
+    if (size_ == 0 || !Keep(asked)) return PollUntilWake(asked, timeout_ms);
+    if (timeout_ms != 0 && wake_at_ != kNoDeadline) {
+      pollfd set{epoll_, POLLIN, 0};
+      if (const int ready = PollUntilWake({&set, 1}, timeout_ms); ready <= 0) return ready;
+      timeout_ms = 0;
+    }
     epoll_event events[kEventsAWait];
     const int ready = epoll_wait(epoll_, events, kEventsAWait, timeout_ms);
     int told = 0;
@@ -59,6 +73,20 @@ class KeptSockets {
     std::uint64_t wait = 0;        // the last that was for it
     std::size_t index = 0;         // and where
   };
+
+  int PollUntilWake(std::span<pollfd> asked, int timeout_ms) {
+    if (timeout_ms == 0 || wake_at_ == kNoDeadline) return poll(asked.data(), asked.size(), timeout_ms);
+    Nanoseconds left = std::max(Nanoseconds(0), Nanoseconds(wake_at_ - SteadyClock::now()));
+    if (timeout_ms > 0) left = std::min(left, Nanoseconds(std::chrono::milliseconds(timeout_ms)));
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
+    const timespec time{seconds.count(), static_cast<long>((left - seconds).count())};
+    const int ready = ppoll(asked.data(), asked.size(), &time, nullptr);
+    if (ready == 0 && SteadyClock::now() >= wake_at_) {
+      wake_at_ = kNoDeadline;
+      wake_();
+    }
+    return ready;
+  }
 
   // False: one of them is no socket, or asked for twice, or the kernel does not take it.
   bool Keep(std::span<pollfd> asked) {
@@ -99,6 +127,9 @@ class KeptSockets {
   std::uint64_t wait_ = 1;  // a new Socket has missed the last
   int stale_ = 0;
   std::vector<Socket> sockets_;  // by their number
+  bool waited_ = false;
+  TimePoint wake_at_ = kNoDeadline;
+  std::function<void()> wake_;
 };
 
 thread_local KeptSockets kept_sockets;
@@ -114,5 +145,7 @@ void KeepSocketsBetweenWaits() {
 void ForgetKeptSocket(int fd) { kept_sockets.Forget(fd); }
 
 std::size_t KeptSocketsOfThread() { return kept_sockets.size(); }
+
+bool WakeWaitsAt(TimePoint at, std::function<void()> wake) { return kept_sockets.WakeAt(at, std::move(wake)); }
 
 }  // namespace softmax::server

@@ -1,6 +1,9 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
+
+#include "common/base/clock.h"
 
 namespace softmax::server {
 
@@ -16,5 +19,9 @@ void ForgetKeptSocket(int fd);
 // How many sockets this thread's last wait was for, when it was for many: gRPC's own part of a wait still grows with
 // them. 0: few.
 std::size_t KeptSocketsOfThread();
+// This thread's waits last until `at` at most, where gRPC's know milliseconds only: `wake` is called then, once, inside
+// the wait, and has to put an event into the queue that is waited for. kNoDeadline: no more. False: the thread's waits
+// do not come here, since its poller is another.
+bool WakeWaitsAt(TimePoint at, std::function<void()> wake);
 
 }  // namespace softmax::server

@@ -22,13 +22,8 @@ constexpr std::size_t kSpinPolls = 64;
 // From so many on, looks at the sockets are spared.
 constexpr std::size_t kManySockets = 64;
 
-// What the kernel may add to a sleep; 50 us unless told.
+// What the kernel may add to a wait; 50 us unless told.
 constexpr unsigned long kTimerSlackNs = 1000;
-
-void Sleep(Nanoseconds nap) {
-  const timespec time{0, static_cast<long>(nap.count())};
-  clock_nanosleep(CLOCK_MONOTONIC, 0, &time, nullptr);
-}
 
 void CpuRelax() {
 #if defined(__x86_64__)
@@ -132,8 +127,11 @@ void QueueThread::Run() {
       continue;
     }
     if (batcher_->needs_polling()) {
-      if (const Nanoseconds nap = batcher_->BeginNap(SteadyClock::now()); nap > Nanoseconds(0)) {
-        Sleep(nap);
+      const TimePoint now = SteadyClock::now();
+      const Nanoseconds nap = batcher_->BeginNap(now);
+      if (nap > Nanoseconds(0) && WakeWaitsAt(now + nap, wake())) {
+        WaitForEvent();
+        WakeWaitsAt(kNoDeadline, nullptr);
         continue;
       }
       // As long as the look at the sockets that follows will take.

@@ -15,7 +15,7 @@ class FinishForecastTest : public ::testing::Test {
   void Finish(int times, std::uint64_t bytes, Nanoseconds execution, bool at_waking = false) {
     for (int i = 0; i < times; ++i) forecast_.Finished(bytes, execution, at_waking);
   }
-  Nanoseconds Nap(std::uint64_t bytes, Nanoseconds elapsed) const { return forecast_.NapFor(bytes, elapsed, false); }
+  Nanoseconds Nap(std::uint64_t bytes, Nanoseconds elapsed) const { return forecast_.NapFor(bytes, elapsed); }
 
   FinishForecast forecast_;
 };
@@ -32,17 +32,12 @@ TEST_F(FinishForecastTest, SleepsUntilShortlyBeforeABatchIsDueThenLooksNowAndThe
   EXPECT_EQ(Nap(1000 * kMiB, microseconds(0)), FinishForecast::kLongestNap);
 }
 
-TEST_F(FinishForecastTest, LooksSoonWhereWhatComesCouldBeLaunched) {
-  Finish(1, kMiB, microseconds(400));
-  EXPECT_EQ(forecast_.NapFor(kMiB, microseconds(0), true), microseconds(25));
-}
-
 TEST_F(FinishForecastTest, PollsForWhatIsShort) {
-  Finish(1, kMiB, microseconds(240));
+  Finish(1, kMiB, microseconds(99));
   EXPECT_EQ(Nap(kMiB, microseconds(0)), kPoll);
-  Finish(100, kMiB, microseconds(800));
+  Finish(100, kMiB, microseconds(300));
   EXPECT_GT(Nap(kMiB, microseconds(0)), kPoll);
-  EXPECT_EQ(Nap(kMiB / 4, microseconds(0)), kPoll);  // due after 200 us
+  EXPECT_EQ(Nap(kMiB / 4, microseconds(0)), kPoll);  // due after 75 us
 }
 
 TEST_F(FinishForecastTest, SmallBatchesSayNothingAndAreNotSleptFor) {
@@ -57,14 +52,14 @@ TEST_F(FinishForecastTest, FindsOutThatBatchesHaveBecomeQuicker) {
   Finish(8, kMiB, microseconds(4000));
   int batches = 0;
   for (; Nap(kMiB, microseconds(0)) > kPoll && batches < 1000; ++batches) {
-    Finish(1, kMiB, std::max<Nanoseconds>(microseconds(60), Nap(kMiB, microseconds(0))), /*at_waking=*/true);
+    Finish(1, kMiB, std::max<Nanoseconds>(microseconds(30), Nap(kMiB, microseconds(0))), /*at_waking=*/true);
   }
   EXPECT_LT(batches, 40);
 }
 
 TEST_F(FinishForecastTest, OneSlowBatchIsNoRule) {
-  Finish(8, kMiB, microseconds(100));
-  Finish(1, kMiB, microseconds(1000));
+  Finish(8, kMiB, microseconds(40));
+  Finish(1, kMiB, microseconds(400));
   EXPECT_EQ(Nap(kMiB, microseconds(0)), kPoll);
 }
 

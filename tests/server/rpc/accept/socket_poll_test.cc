@@ -214,5 +214,38 @@ TEST_F(SocketPollTest, FewAreLeftToPoll) {
   EXPECT_EQ(KeptSocketsOfThread(), 0u);
 }
 
+// A wait of few sockets and one of many.
+TEST_F(SocketPollTest, AWaitEndsAtItsWakeAndNoLaterOneDoes) {
+  for (const int sockets : {1, 40}) {
+    while (pairs_.size() < static_cast<std::size_t>(sockets)) Add();
+    int wakes = 0;
+    const TimePoint begin = SteadyClock::now();
+    EXPECT_TRUE(WakeWaitsAt(begin + std::chrono::milliseconds(20), [&] { ++wakes; }));
+    std::vector<pollfd> asked = Asked();
+    EXPECT_EQ(grpc_poll_function(asked.data(), asked.size(), 30'000), 0);
+    EXPECT_EQ(wakes, 1);
+    const Nanoseconds waited = SteadyClock::now() - begin;
+    EXPECT_GE(waited, std::chrono::milliseconds(20));
+    EXPECT_LT(waited, std::chrono::seconds(20));
+    EXPECT_EQ(grpc_poll_function(asked.data(), asked.size(), 1), 0);
+    EXPECT_EQ(wakes, 1);
+  }
+}
+
+TEST_F(SocketPollTest, NothingWakesAWaitThatEndsBefore) {
+  for (const int sockets : {1, 40}) {
+    while (pairs_.size() < static_cast<std::size_t>(sockets)) Add();
+    WakeWaitsAt(SteadyClock::now() + std::chrono::hours(1), [] { ADD_FAILURE() << "woken"; });
+    std::vector<pollfd> asked = Asked();
+    EXPECT_EQ(grpc_poll_function(asked.data(), asked.size(), 1), 0);
+    EXPECT_EQ(write(pairs_.back().theirs, "x", 1), 1);
+    EXPECT_EQ(grpc_poll_function(asked.data(), asked.size(), -1), 1);
+    EXPECT_EQ(asked.back().revents, POLLIN);
+    WakeWaitsAt(kNoDeadline, nullptr);
+    char byte;
+    EXPECT_EQ(read(pairs_.back().ours, &byte, 1), 1);
+  }
+}
+
 }  // namespace
 }  // namespace softmax::server
