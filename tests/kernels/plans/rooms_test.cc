@@ -5,6 +5,7 @@
 #include <fstream>
 #include <iomanip>
 #include <iostream>
+#include <random>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -154,6 +155,26 @@ void OtherAxes(DataType input, DataType output, std::ostream& out) {
   }
 }
 
+// Of all kinds, up to 2^28 elements; sizes near powers of two and multiples of multiprocessors among them.
+void AnyShapes(std::ostream& out) {
+  constexpr DataType kTypes[] = {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16, DataType::kFloat64};
+  std::mt19937_64 random(1);
+  const auto size = [&random](std::uint64_t most_bits) {
+    const std::int64_t near = std::int64_t{1} << random() % (most_bits + 1);
+    const std::int64_t unit = random() % 2 == 0 ? 1 : kDeviceModels[random() % 4].device.multiprocessors;
+    return std::max<std::int64_t>(1, (near + static_cast<std::int64_t>(random() % 5) - 2) * unit);
+  };
+  std::vector<Shape> shapes;
+  while (shapes.size() < 20'000) {
+    const DataType input = kTypes[random() % 4];
+    const DataType output = random() % 4 == 0 ? kTypes[random() % 4] : input;
+    const Operation operation = random() % 2 == 0 ? Operation::kSoftmax : Operation::kLogSoftmax;
+    const Shape shape{input, output, operation, size(14), size(18), random() % 2 == 0 ? 1 : size(10)};
+    if (shape.outer * shape.cols * shape.inner <= 1 << 28) shapes.push_back(shape);
+  }
+  Head("20,000 shapes of all kinds", "", shapes, out);
+}
+
 std::string Table() {
   std::ostringstream out;
   out << "The family of kernels (docs/kernels.md) that takes a dense tensor in device memory: a line for columns that\n"
@@ -166,6 +187,7 @@ std::string Table() {
   LastAxis(DataType::kFloat64, DataType::kFloat32, out);
   for (const DataType type : {DataType::kFloat32, DataType::kBFloat16, DataType::kFloat64}) OtherAxes(type, type, out);
   OtherAxes(DataType::kBFloat16, DataType::kFloat32, out);
+  AnyShapes(out);
   return out.str();
 }
 
