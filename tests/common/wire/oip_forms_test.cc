@@ -1,8 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/wire/decode.h"
@@ -153,6 +155,28 @@ TEST(OipForms, LongTextsAndManyInputsCostNoMemory) {
     DecodeInferRequest(message.slices(), WireLimits{}, &request);
     EXPECT_FALSE(request.status.ok());
     EXPECT_LT(HeapUseSoFar().bytes - before, 200'000u);
+  }
+}
+
+// Its value, a colon, the largest index, and its length in front.
+TEST(OipForms, AClassificationsTextIsAsLongAsItsTypesLongest) {
+  using kernels::DataType;
+  TensorSpec spec;
+  const auto most = [&spec](kernels::Operation operation, DataType type, std::int64_t cols) {
+    spec.operation = operation;
+    spec.output_type = type;
+    spec.cols = cols;
+    return MostClassBytes(spec);
+  };
+  EXPECT_EQ(most(kernels::Operation::kSoftmax, DataType::kFloat64, 1000), 4u + std::strlen("1.000000:999"));
+  for (const auto& [type, text] : {std::pair(DataType::kFloat16, "-65504.000000:0"),
+                                   {DataType::kFloat32, "-3.4028234663852886e+38:0"},
+                                   {DataType::kBFloat16, "-3.4028234663852886e+38:0"},
+                                   {DataType::kFloat64, "-1.7976931348623157e+308:0"}}) {
+    for (const std::int64_t cols : {0, 1, 10}) {
+      EXPECT_EQ(most(kernels::Operation::kLogSoftmax, type, cols), 4 + std::strlen(text)) << text;
+    }
+    EXPECT_EQ(most(kernels::Operation::kLogSoftmax, type, 11), 5 + std::strlen(text)) << text;
   }
 }
 
