@@ -82,8 +82,7 @@ void ScrapeConnection::Read(const Render& render, const HttpPages& pages) {
 void ScrapeConnection::Write() {
   while (sent_ < answer_.size()) {
     const ssize_t size = send(fd_, answer_.data() + sent_, answer_.size() - sent_, MSG_NOSIGNAL);
-    if (size < 0 && errno == EINTR) continue;
-    if (size < 0 && errno == EAGAIN) return;
+    if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (size < 0) break;
     sent_ += static_cast<std::size_t>(size);
   }

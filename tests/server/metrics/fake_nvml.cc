@@ -73,9 +73,9 @@ int nvmlDeviceGetClockInfo(nvmlDevice_st*, unsigned type, unsigned* megahertz) {
   *megahertz = 1980;
   return type == 1 ? Answer() : kNotSupported;
 }
-int nvmlDeviceGetTotalEccErrors(nvmlDevice_st* device, unsigned type, unsigned, unsigned long long* count) {
+int nvmlDeviceGetTotalEccErrors(nvmlDevice_st* device, unsigned type, unsigned counter, unsigned long long* count) {
   *count = type == 0 ? 5 : 1;
-  return device->index == 0 ? Answer() : kNotSupported;
+  return device->index == 0 && type <= 1 && counter == 0 ? Answer() : kNotSupported;
 }
 int nvmlDeviceGetCurrentClocksThrottleReasons(nvmlDevice_st* device, unsigned long long* reasons) {
   *reasons = device->index == 0 ? 0x1 : 0x24;  // idle; software power cap and software thermal slowdown

@@ -12,9 +12,11 @@
 #include <iterator>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "server/metrics/metrics.h"
+#include "server/metrics/scrape_connection.h"
 #include "tests/support/loopback.h"
 
 namespace softmax::server {
@@ -227,6 +229,8 @@ TEST_F(ScrapeServerTest, RefusesWhatIsNoScrape) {
   EXPECT_THAT(Ask(metrics_->port(), "POST /metrics HTTP/1.1\r\n\r\n"), StartsWith("HTTP/1.1 405"));
   EXPECT_THAT(Ask(metrics_->port(), "\x16\x03\x01 rubbish\r\n\r\n"), StartsWith("HTTP/1.1 400"));
   EXPECT_THAT(Ask(metrics_->port(), std::string(16 << 10, 'x')), StartsWith("HTTP/1.1 400"));
+  const std::string most = "GET /metrics HTTP/1.1\r\nX: " + std::string((16 << 10) - 64, 'x') + "\r\n\r\n";
+  EXPECT_TRUE(IsOk(Ask(metrics_->port(), most)));
 }
 
 TEST_F(ScrapeServerTest, ReadsARequestInPieces) {
@@ -267,6 +271,48 @@ TEST_F(ScrapeServerTest, AnswersInTimeDespiteIdleAndHalfSentConnections) {
   EXPECT_TRUE(IsOk(answer));
   EXPECT_LT(took, 3.0);
   RecordProperty("scrape_seconds", std::to_string(took));
+}
+
+// More than the socket takes at once.
+class LargeAnswerTest : public ::testing::Test {
+ protected:
+  LargeAnswerTest() {
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends_), 0);
+    connection_ = std::make_unique<ScrapeConnection>(ends_[0]);
+    EXPECT_EQ(write(ends_[1], "GET /metrics HTTP/1.1\r\n\r\n", 25), 25);
+    Proceed();
+    EXPECT_FALSE(connection_->done());
+    EXPECT_EQ(connection_->events(), POLLOUT);
+  }
+  ~LargeAnswerTest() override { Leave(); }
+  void Proceed() {
+    connection_->Proceed([](TextFormat) { return std::string(kBytes, 'x'); }, nullptr);
+  }
+  void Leave() {
+    if (ends_[1] >= 0) close(std::exchange(ends_[1], -1));
+  }
+
+  static constexpr std::size_t kBytes = 4 << 20;
+  int ends_[2] = {-1, -1};
+  std::unique_ptr<ScrapeConnection> connection_;
+};
+
+TEST_F(LargeAnswerTest, GoesOnWhereItsReaderHasReadAndEndsWithItsLastByte) {
+  std::string got;
+  for (char block[65536]; true;) {
+    const ssize_t size = recv(ends_[1], block, sizeof(block), 0);
+    if (size <= 0) break;
+    got.append(block, static_cast<std::size_t>(size));
+    if (!connection_->done()) Proceed();
+  }
+  EXPECT_TRUE(connection_->done());
+  EXPECT_EQ(got.size() - got.find("\r\n\r\n") - 4, kBytes);
+}
+
+TEST_F(LargeAnswerTest, EndsWhenItsReaderLeaves) {
+  Leave();
+  Proceed();
+  EXPECT_TRUE(connection_->done());
 }
 
 TEST_F(ScrapeServerTest, StopsAtOnceAlsoWhileAConnectionIsOpen) {
