@@ -68,13 +68,6 @@ void Batch::Open(kernels::DataType input, kernels::DataType output, SpanRef span
   saved_bytes_ = 0;
   device_ = Region::kHost;
   opened_ = now;
-  requests_.clear();
-  segments_.clear();
-  pieces_.clear();
-  gathered_segments_.clear();
-  moving_segments_.clear();
-  summaries_.clear();
-  gathered_summaries_.clear();
   status = absl::OkStatus();
 }
 

@@ -233,8 +233,9 @@ TEST_F(AdmissionQueueTest, WhatAllLeaveUnreadIsBoundedAndLeavesRoomForSmallAnswe
   admission_->Submit(large.get(), &share, CallKind::kUnary, now_);
   EXPECT_EQ(admission_->waiting(), 1u);
   EXPECT_TRUE(admission_->MayOwe(share, 1 << 20));
-  share.unread_bytes = 1 << 20;
-  EXPECT_FALSE(admission_->MayOwe(share, 1));  // half of what is left
+  share.unread_bytes = (1 << 20) - 1;
+  EXPECT_TRUE(admission_->MayOwe(share, 1));  // half of what is left
+  EXPECT_FALSE(admission_->MayOwe(share, 2));
   budget_.Add(-(500 << 20));
   EXPECT_TRUE(admission_->MayOwe(share, 4 << 20));
   share.unread_bytes = 0;

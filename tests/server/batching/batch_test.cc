@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <utility>
+#include <vector>
+
 #include "tests/server/batching/fakes.h"
 
 namespace softmax::server {
@@ -90,6 +94,31 @@ TEST_F(BatchTest, ASummaryHasRoomForItselfAndNoTensor) {
   EXPECT_EQ(both.last.summary - summary.last.summary, 64 + 96);
 }
 
+TEST_F(BatchTest, EachPartOfASummaryStandsWhereItsLayoutSays) {
+  Open();
+  TestRequest request(2, 8);
+  request.set_indices({7, 1, 0, 3});
+  SummarySpec& spec = request.mutable_spec().summary;
+  spec.top_k = 3;
+  spec.log_sum_exp = spec.entropy = spec.partial = true;
+  batch_.Add(&request, now_);
+  const kernels::SummarySegment& summary = batch_.summaries().front();
+  EXPECT_EQ(std::vector<std::int32_t>(summary.indices, summary.indices + 4), std::vector<std::int32_t>({7, 1, 0, 3}));
+  const SummaryLayout layout = request.spec().summary_layout();
+  std::map<const void*, int> parts;
+  for (const auto& [part, place] : {std::pair<int, const void*>(SummaryLayout::kTopValues, summary.top_values),
+                                    {SummaryLayout::kTopIndices, summary.top_indices},
+                                    {SummaryLayout::kValuesAt, summary.values_at},
+                                    {SummaryLayout::kLogSumExp, summary.log_sum_exp},
+                                    {SummaryLayout::kMaximum, summary.maximum},
+                                    {SummaryLayout::kEntropy, summary.entropy}}) {
+    const auto* const begin = static_cast<const std::byte*>(summary.top_values) - layout.offset[0];
+    EXPECT_EQ(place, begin + layout.offset[part]) << part;
+    parts[place] = part;
+  }
+  EXPECT_EQ(parts.size(), static_cast<std::size_t>(SummaryLayout::kParts));
+}
+
 TEST_F(BatchTest, RowsThatDoNotFillSixteenBytesAreNotJoined) {
   Open();
   TestRequest a(1, 3, 1), b(1, 3, 2);
@@ -136,6 +165,20 @@ TEST_F(BatchTest, FitsUntilRequestsOrBytesAreUsedUp) {
     batch_.Add(more.back().get(), now_);
   }
   EXPECT_FALSE(batch_.Fits(small.spec(), limits_));
+}
+
+TEST_F(BatchTest, OneThatIsOpenedAgainHasNothingOfItsLastRequests) {
+  Open();
+  TestRequest whole(2, 8), summary(2, 8);
+  summary.mutable_spec().summary.top_k = 1;
+  summary.mutable_spec().summary.partial = true;
+  for (TestRequest* request : {&whole, &summary}) batch_.Add(request, now_);
+  EXPECT_GT(batch_.Sample(now_).saved_bytes, 0u);
+  batch_.Close(CloseReason::kIdle);
+  batch_.Complete(absl::OkStatus(), now_);
+  Open();
+  EXPECT_EQ(batch_.requests() + batch_.rows() + batch_.bytes() + batch_.Sample(now_).saved_bytes, 0u);
+  EXPECT_TRUE(batch_.segments().empty() && batch_.summaries().empty());
 }
 
 TEST_F(BatchTest, CloseGivesTheUnusedSlabsBackAndCompleteTheRest) {

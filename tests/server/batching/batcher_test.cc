@@ -48,6 +48,7 @@ TEST_F(BatcherTest, ALoneRequestIsLaunchedAtTheFirstFlush) {
   TestRequest request(1, 8, 3);
   batcher.Submit(&request, now_);
   EXPECT_TRUE(lane_.running.empty());
+  EXPECT_EQ(batcher.next_flush(), kNoDeadline);  // no clock is waited for
   batcher.Flush(now_);
   ASSERT_EQ(lane_.running.size(), 1u);
   lane_.FinishOne();
@@ -115,21 +116,20 @@ TEST_F(BatcherTest, WhatArrivesWhileBusySharesOneLaunch) {
   EXPECT_EQ(second.completions + third.completions, 2);
 }
 
-TEST_F(BatcherTest, AFullBatchClosesWithoutAFlush) {
-  Batcher& batcher = Make();
-  std::vector<std::unique_ptr<TestRequest>> requests;
-  for (int i = 0; i < 5; ++i) {
-    requests.push_back(std::make_unique<TestRequest>(1, 8));
-    batcher.Submit(requests.back().get(), now_);
+TEST_F(BatcherTest, ABatchIsFullWithItsLastRequestNotWithTheNext) {
+  for (const std::size_t count : {4, 5}) {
+    Batcher& batcher = Make();
+    std::vector<std::unique_ptr<TestRequest>> requests;
+    while (requests.size() < count) {
+      requests.push_back(std::make_unique<TestRequest>(1, 8));
+      batcher.Submit(requests.back().get(), now_);
+    }
+    batcher.Flush(now_);
+    ASSERT_EQ(lane_.running.size(), count - 3);
+    EXPECT_EQ(lane_.running[0]->requests(), 4u);
+    Finish(batcher);
+    EXPECT_EQ(recorder_.batches[recorder_.batches.size() - (count - 3)].reason, CloseReason::kFull);
   }
-  batcher.Poll();
-  batcher.Flush(now_);
-  ASSERT_EQ(lane_.running.size(), 2u);
-  EXPECT_EQ(lane_.running[0]->requests(), 4u);
-  EXPECT_EQ(lane_.running[1]->requests(), 1u);
-  Finish(batcher);
-  ASSERT_EQ(recorder_.batches.size(), 2u);
-  EXPECT_EQ(recorder_.batches[0].reason, CloseReason::kFull);
 }
 
 TEST_F(BatcherTest, WhatNobodyWaitsForIsNotLaunched) {
@@ -203,6 +203,45 @@ TEST_F(BatcherTest, APassedDeadlineIsRefusedBeforeACopy) {
   EXPECT_TRUE(absl::IsDeadlineExceeded(request.last.status));
   EXPECT_EQ(request.copies, 0);
   EXPECT_EQ(batcher.pending(), 0u);
+}
+
+TEST_F(BatcherTest, MuchThatIsOpenIsLaunchedBeforeMoreIsTaken) {
+  testing::TestMemory memory(2 << 20);
+  Arena arena(memory.data(), 2 << 20, 64 << 10);
+  Backlog backlog({.threads = 0}, arena);
+  Batcher batcher({.batch = {.bytes = 1 << 20}}, arena, backlog, lane_, recorder_, [] {});
+  TestRequest half(1, 32 << 10), small(1, 8), rest(1, 32 << 10);  // of 256 KiB
+  for (TestRequest* request : {&half, &small}) {
+    batcher.Submit(request, now_);
+    EXPECT_FALSE(batcher.MustFlushEarly());
+  }
+  batcher.Submit(&rest, now_);
+  EXPECT_TRUE(batcher.MustFlushEarly());
+  batcher.Flush(now_);
+  EXPECT_FALSE(batcher.MustFlushEarly());
+  Finish(batcher);
+  EXPECT_EQ(half.completions + small.completions + rest.completions, 3);
+}
+
+// Each costs as much as 64 bytes.
+TEST_F(BatcherTest, ManyPiecesAreGatheredByTheBacklog) {
+  Backlog backlog({.threads = 0}, arena_);
+  Batcher batcher({.inline_copy_bytes = 8 * kSlab}, arena_, backlog, lane_, recorder_, [] {});
+  TestRequest some(1, kSlab), more(1, kSlab);  // 4 KiB each
+  some.mutable_spec().pieces = 4 * kSlab / 64;
+  more.mutable_spec().pieces = some.spec().pieces + 1;
+  batcher.Submit(&some, now_);
+  EXPECT_EQ(backlog.queued_requests(), 0u);
+  batcher.Submit(&more, now_);
+  EXPECT_EQ(backlog.queued_requests(), 1u);
+  Backlog::Taken taken;
+  TimePoint next;
+  ASSERT_TRUE(backlog.TryTake(&taken, &next));
+  backlog.CarryOut(std::move(taken));
+  batcher.Poll();
+  batcher.Flush(now_);
+  Finish(batcher);
+  EXPECT_EQ(some.completions + more.completions, 2);
 }
 
 TEST_F(BatcherTest, AnEmptyTensorIsAnsweredAtOnce) {

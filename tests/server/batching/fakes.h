@@ -57,6 +57,7 @@ class TestRequest : public PendingRequest {
     for (std::uint64_t i = 0; i < spec_.elements(); ++i) floats[i] = value_;
   }
   const std::uint32_t* lengths() const override { return lengths_.data(); }
+  const std::int32_t* indices() const override { return indices_.data(); }
   bool CallerLeft() const override { return left; }
   void AnnounceCompletion() override {
     if (on_expect) on_expect();
@@ -76,6 +77,11 @@ class TestRequest : public PendingRequest {
   void set_lengths(std::vector<std::uint32_t> lengths) {
     lengths_ = std::move(lengths);
     spec_.has_lengths = true;
+  }
+  // As many of each row.
+  void set_indices(std::vector<std::int32_t> indices) {
+    indices_ = std::move(indices);
+    spec_.summary.at = static_cast<std::int64_t>(indices_.size()) / spec_.rows();
   }
   TensorSpec& mutable_spec() { return spec_; }
   // Its parts lie in this region from now on, at these offsets where they are asked for.
@@ -111,6 +117,7 @@ class TestRequest : public PendingRequest {
  private:
   const float value_;
   std::vector<std::uint32_t> lengths_;
+  std::vector<std::int32_t> indices_;
 };
 
 // Hands back what was finished, first come, first served.
