@@ -1,6 +1,5 @@
 """What documents and comments name must exist (files, flags, metrics); tables of docs/reference.md must be whole."""
 import re
-import subprocess
 
 from tree import is_code
 
@@ -11,11 +10,6 @@ PATH = re.compile(r"^(?:\./)?((?:client|cmake|common|deploy|docs|kernels|lab|pro
 FLAG = re.compile(r"(?<![\w-])(--[a-z][a-z0-9-]+)")
 # Only in code spans: `softmax_client` and the like are names of other things.
 METRIC = re.compile(r"^(softmax_[a-z_]+_(?:total|seconds|bytes|rows|in_flight|queued|info|ready|degraded|testing))\b")
-# A flag of --help, what it takes, and its default.
-HELP_LINE = re.compile(r"^  (--[a-z][a-z0-9-]+)(?: ([A-Za-z0-9|]+(?: in \[[0-9 -]+\])?)(?:=(\S+))?)?(?: .*)?$",
-                       re.MULTILINE)
-COUNT = re.compile(r"COUNT in \[(\d+) - (\d+)\]")
-SERVER_ROW = re.compile(r"^\| `(--[a-z][a-z0-9-]+)` \| ([^|]*?) ?\| ([^|]*) \|", re.MULTILINE)
 # Flags of other people's programs that the documents use.
 FOREIGN_FLAGS = {"--amend", "--build", "--build-arg", "--cflags", "--collect-metrics", "--component",
                  "--concurrency-range", "--entrypoint", "--gpus", "--help", "--input-data", "--install",
@@ -103,27 +97,3 @@ def _check_comments(files):
 
 def _exists(files, name):
     return any(path == name or path.startswith(name + "/") for path in files)
-
-
-def check_help(files, server):
-    """The flags of docs/reference.md, their values and defaults are those of `softmax-server --help`."""
-    told = subprocess.run([server, "--help"], capture_output=True, text=True, timeout=30, check=False)
-    if told.returncode != 0:
-        return [f"{server} --help: exit code {told.returncode}: {told.stderr.strip()}"]
-    return compare_help(files.get(REFERENCE, ""), told.stdout)
-
-
-def compare_help(reference, told):
-    """Where the values or defaults of a flag differ; None: there is no such flag."""
-    has = {flag: _in_words(kind, default) for flag, kind, default in HELP_LINE.findall(told) if flag not in ACTIONS}
-    section = _section(reference, "## Flags of softmax-server")
-    documented = {flag: (values, default) for flag, values, default in SERVER_ROW.findall(section)}
-    for flag in sorted(has.keys() | documented.keys()):
-        if has.get(flag) != documented.get(flag):
-            yield f"{REFERENCE}: {flag} of softmax-server has {has.get(flag)}, not {documented.get(flag)}"
-
-
-def _in_words(kind, default):
-    """"COUNT in [1 - 8]" is "1 to 8"; a switch has no value."""
-    counts = COUNT.match(kind)
-    return (f"{counts[1]} to {counts[2]}" if counts else kind.lower().replace("|", ", ")) or "", default or "off"

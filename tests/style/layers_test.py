@@ -11,7 +11,6 @@ in the tree, two types of one name, names that the documentation mentions, wheth
 whole, and links, widths and lengths of pages.
 
     layers_test.py --root DIR                          the tree in DIR
-    layers_test.py --root DIR --server P   also: the flags, values and defaults of docs/reference.md are those of --help
     layers_test.py --self-test                         each rule is shown a tree that breaks it
 """
 import argparse
@@ -38,7 +37,6 @@ def check(root):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--root")
-    parser.add_argument("--server", help="the softmax-server binary")
     parser.add_argument("--self-test", action="store_true")
     arguments = parser.parse_args()
     if not arguments.root and not arguments.self_test:
@@ -48,8 +46,6 @@ def main():
         problems += self_test.run(check)
     if arguments.root:
         problems += check(arguments.root)
-        if arguments.server:
-            problems += doc_rules.check_help(read_tree(arguments.root), arguments.server)
     for problem in problems:
         print(problem)
     if not problems:

@@ -69,6 +69,12 @@ TEST(CheckConfig, RefusesMemoryThatContradictsItself) {
   });
 }
 
+TEST(CheckConfig, TakesSlabsOfAPage) {
+  Config config;
+  config.slab_bytes = 4096;
+  EXPECT_EQ(CheckConfig(config, kManyFiles), absl::OkStatus());
+}
+
 TEST(CheckConfig, TakesARequestOfExactlyHalfTheArena) {
   Config config;
   config.arena_bytes = 128 << 20;
@@ -105,6 +111,14 @@ TEST(CheckConfig, RefusesTimesOutOfRange) {
   });
 }
 
+TEST(CheckConfig, TakesTimesAtTheEndsOfTheirRanges) {
+  Config config;
+  config.answer_timeout = config.first_message_timeout = config.drain_timeout = config.keepalive_time =
+      config.keepalive_timeout = config.min_ping_interval = std::chrono::milliseconds(1);
+  config.max_connection_idle = config.max_connection_age = config.device_timeout = config.max_queue_delay = seconds(1);
+  EXPECT_EQ(CheckConfig(config, kManyFiles), absl::OkStatus());
+}
+
 TEST(CheckConfig, RefusesMoreConnectionsThanFiles) {
   Config config;
   config.max_connections = 1000;
@@ -116,6 +130,10 @@ TEST(CheckConfig, RefusesMoreConnectionsThanFiles) {
   EXPECT_THAT(std::string(CheckConfig(config, 20).message()), HasSubstr("so that 0 fit"));
   config.max_connections = UINT64_MAX;
   EXPECT_FALSE(CheckConfig(config, kManyFiles).ok());
+  config.max_connections = std::uint64_t{1} << 32;
+  EXPECT_EQ(CheckConfig(config, UINT64_MAX), absl::OkStatus());
+  ++config.max_connections;
+  EXPECT_FALSE(CheckConfig(config, UINT64_MAX).ok());
 }
 
 TEST(CheckConfig, RegionsNeedAPlaceBytesAndFiles) {

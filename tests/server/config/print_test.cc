@@ -29,6 +29,18 @@ TEST(PrintTest, SettingsAreInBaseUnitsUnderTheNameOfTheFlag) {
   EXPECT_EQ(value("unsafe_testing"), 0);
 }
 
+TEST(PrintTest, ZeroIsHalfOfAllRegions) {
+  Config config;
+  config.regions_bytes = 60;
+  config.regions_device_bytes = 120;
+  EXPECT_EQ(EffectiveRegionBytes(config), 30u);
+  EXPECT_EQ(EffectiveRegionDeviceBytes(config), 60u);
+  config.regions_connection_bytes = 7;
+  config.regions_device_connection_bytes = 9;
+  EXPECT_EQ(EffectiveRegionBytes(config), 7u);
+  EXPECT_EQ(EffectiveRegionDeviceBytes(config), 9u);
+}
+
 TEST(PrintTest, ZeroChoosesByTheNumberOfCores) {
   Config config;
   EXPECT_EQ(EffectiveThreads(config, 16), QueuesFor(16));

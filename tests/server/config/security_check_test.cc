@@ -98,12 +98,14 @@ TEST_F(ConfigSecurityTest, RefusesTlsThatNobodyWouldSpeak) {
 }
 
 TEST_F(ConfigSecurityTest, RefusesModesThatAreNone) {
-  for (const char* mode : {"", "rw", "0800", "1777", "0060", "0600 "}) {
+  for (const char* mode : {"", "rw", "0800", "1000", "1777", "0060", "0600 "}) {
     ExpectRefused([&](Config& c) { c.unix_socket_mode = mode; }, {std::string("--unix-socket-mode=") + mode, "octal"});
   }
-  unsigned parsed = 0;
-  EXPECT_TRUE(ParseSocketMode("0660", &parsed).ok());
-  EXPECT_EQ(parsed, 0660u);
+  for (const auto& [text, mode] : {std::pair("0600", 0600u), {"0660", 0660u}, {"0777", 0777u}}) {
+    unsigned parsed = 0;
+    EXPECT_TRUE(ParseSocketMode(text, &parsed).ok()) << text;
+    EXPECT_EQ(parsed, mode);
+  }
 }
 
 TEST_F(ConfigSecurityTest, TheHealthAddressIsAnAddressOfItsOwn) {

@@ -99,6 +99,7 @@ TEST_F(TraceSettingsTest, WhatIsWrongIsNamed) {
   } cases[] = {
       {"OTEL_EXPORTER_OTLP_TIMEOUT", "0", "OTEL_EXPORTER_OTLP_TIMEOUT=0: want milliseconds"},
       {"OTEL_EXPORTER_OTLP_HEADERS", "secret", "OTEL_EXPORTER_OTLP_HEADERS: want key=value"},
+      {"OTEL_EXPORTER_OTLP_HEADERS", "=1", "OTEL_EXPORTER_OTLP_HEADERS: want key=value"},
       {"OTEL_EXPORTER_OTLP_HEADERS", "a b=1", "OTEL_EXPORTER_OTLP_HEADERS: a b is no header"},
       {"OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf", "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf: spans are sent by"},
       {"OTEL_RESOURCE_ATTRIBUTES", "a=%zz", "OTEL_RESOURCE_ATTRIBUTES=a=%zz: want key=value"},

@@ -1,10 +1,13 @@
 #include "server/config/values.h"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <vector>
 
 namespace softmax::server {
 namespace {
@@ -14,6 +17,28 @@ constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
 std::optional<std::uint64_t> Count(const std::string& text) {
   std::uint64_t value = 0;
   return ParseCount(text, {0, kMost}, &value).empty() ? std::optional(value) : std::nullopt;
+}
+
+TEST(Values, APortAloneIsOnEveryAddressOfTheMachinesFamilies) {
+  const int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  EXPECT_EQ(WithHost(":50051"), fd < 0 ? "0.0.0.0:50051" : "[::]:50051");
+  if (fd >= 0) close(fd);
+  EXPECT_EQ(WithHost("host:50051"), "host:50051");
+}
+
+TEST(Values, AListOfDevicesTakesThePlaceOfAnEarlierOne) {
+  std::vector<std::uint32_t> ordinals = {7};
+  EXPECT_EQ(ParseOrdinals("0,1", &ordinals), "");
+  EXPECT_EQ(ordinals, (std::vector<std::uint32_t>{0, 1}));
+  EXPECT_EQ(ParseOrdinals("all", &ordinals), "");
+  EXPECT_EQ(ordinals, std::vector<std::uint32_t>());
+}
+
+TEST(Values, ADurationHasAtMostAHundredDays) {
+  std::chrono::nanoseconds time{};
+  EXPECT_EQ(ParseDuration("2400h", &time), "");
+  EXPECT_EQ(time, std::chrono::hours(2400));
+  EXPECT_EQ(ParseDuration("8640000001ms", &time), "'8640000001ms' is more than 100 days");
 }
 
 TEST(Values, WholeNumbersMayHaveAnExponent) {
