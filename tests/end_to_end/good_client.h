@@ -1,13 +1,10 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstdint>
-#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -16,14 +13,6 @@
 #include "tests/support/eventually.h"
 
 namespace softmax::testing {
-
-inline std::int64_t ResidentBytesOf(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/statm");
-  std::int64_t total = 0;
-  std::int64_t resident = 0;
-  file >> total >> resident;
-  return resident * getpagesize();
-}
 
 // A good client's calls, one after another: none fails, and how long they took.
 class GoodClient {

@@ -37,6 +37,9 @@ TEST(ReadProcessStats, SeesThisProcess) {
   const int fd = open("/dev/null", O_RDONLY);
   ASSERT_GE(fd, 0);
   const ProcessStats after = ReadProcessStats();
+  int open_now = 0;
+  for (int number = 0; number < 4096; ++number) open_now += fcntl(number, F_GETFD) >= 0 ? 1 : 0;
+  EXPECT_EQ(after.open_fds, open_now);
   close(fd);
   EXPECT_EQ(after.open_fds.value(), before.open_fds.value() + 1);
   // A thread of an earlier test, whose driver held it up, may end meanwhile.
