@@ -226,6 +226,8 @@ TEST(ComponentOptions, SpansGoWhereTheFlagsSay) {
   EXPECT_EQ(SpanExporterOptionsFor(config)->target, "collector:1234");
   EXPECT_EQ(SpanExporterOptionsFor(config)->ratio, 0.25);
   EXPECT_EQ(ThreadsFor(config), threads + 1);
+  config.regions_socket = "/tmp/regions";
+  EXPECT_EQ(ThreadsFor(config), threads + 2);
 }
 
 TEST(ComponentOptions, DevicesHaveRoomForTheLargestRequestAndItsAnswer) {

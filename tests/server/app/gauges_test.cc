@@ -1,12 +1,16 @@
 #include "server/app/gauges.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <map>
 #include <string>
 
 #include "server/batching/batcher.h"
 #include "tests/server/batching/fakes.h"
+#include "tests/support/eventually.h"
+#include "tests/support/region_client.h"
+#include "tests/support/temp_folder.h"
 
 namespace softmax::server {
 namespace {
@@ -103,6 +107,43 @@ TEST_F(GaugesTest, EachTellsItsOwnNumber) {
   batcher.Poll();
   EXPECT_EQ(queued.completions, 1);
   EXPECT_EQ(sources_.requests_queued() + sources_.bytes_queued(), 0);
+}
+
+class NoSource final : public SharedMemorySource {
+ public:
+  std::uint64_t shared_page(int /*device*/) const override { return 4096; }
+  absl::StatusOr<SharedMemory> MakeShared(int /*device*/, std::uint64_t /*bytes*/) override {
+    return absl::ResourceExhaustedError("for a test");
+  }
+  std::array<std::uint8_t, 16> device_uuid(int /*device*/) const override { return {}; }
+};
+
+TEST_F(GaugesTest, RegionsHaveAGaugeForEachMemoryAndACountForEachRefusal) {
+  const softmax::testing::TempFolder folder;
+  NoSource source;
+  RegionServer::Options options;
+  options.socket = folder.path("regions");
+  options.uids = {geteuid() + 1};
+  options.host = {1 << 20, 1 << 20};
+  options.devices = 2;
+  options.keeps_memory = [] { return false; };
+  for (const std::size_t device_bytes : {0, 1 << 20}) {
+    options.device = {device_bytes, device_bytes};
+    const auto server = RegionServer::Create(options, source);
+    ASSERT_TRUE(server.ok()) << server.status();
+    const GaugeSources sources = GaugesOf(state_, devices_, queues_, server->get(), Config());
+    std::string memories;
+    for (const RegionGauges& gauge : sources.regions()) memories += gauge.memory + " ";
+    EXPECT_EQ(memories, device_bytes == 0 ? "host " : "host 0 1 ");
+    const softmax::testing::RegionClient stranger(options.socket);
+    const auto refused = [&sources] {
+      std::map<std::string, double> counts;
+      for (const auto& [reason, count] : sources.regions_refused()) counts[reason] = count;
+      return counts;
+    };
+    EXPECT_TRUE(softmax::testing::Eventually([&] { return refused()["user"] == 1; }));
+    EXPECT_EQ(refused().size(), RegionRefusal::kReasons);
+  }
 }
 
 }  // namespace

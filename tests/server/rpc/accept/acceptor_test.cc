@@ -46,7 +46,8 @@ class FakeDoor final : public SocketHandoff {
 
 class AcceptorTest : public ::testing::Test {
  protected:
-  void Start(std::uint32_t max_connections, Nanoseconds greeting_timeout = std::chrono::hours(1)) {
+  void Start(std::uint32_t max_connections, Nanoseconds greeting_timeout = std::chrono::hours(1),
+             bool displaces = false) {
     Acceptor::Options options;
     options.places = {{"127.0.0.1:0", 0}};
     options.greeting_timeout = greeting_timeout;
@@ -57,6 +58,7 @@ class AcceptorTest : public ::testing::Test {
     destinations[0].handoff = std::move(door);
     destinations[0].connections = &connections_;
     destinations[0].max_connections = max_connections;
+    destinations[0].displaces = displaces;
     acceptor_->Start(std::move(destinations));
   }
   ~AcceptorTest() override {
@@ -234,6 +236,23 @@ TEST_F(AcceptorTest, DribblingGreetingsDoNotHoldUpAccepting) {
       },
       std::chrono::milliseconds(800), std::chrono::milliseconds(5)));
   close(late);
+}
+
+TEST_F(AcceptorTest, WhereConnectionsDisplaceOthersDescriptorsAreKeptForThem) {
+  Start(/*max_connections=*/4, std::chrono::hours(1), /*displaces=*/true);
+  clients_.push_back(testing::StreamSocket());
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  rlimit few = before;
+  few.rlim_cur = static_cast<rlim_t>(clients_[0]) + 60;
+  setrlimit(RLIMIT_NOFILE, &few);
+  std::vector<int> taken;
+  for (int fd = dup(0); fd >= 0; fd = dup(0)) taken.push_back(fd);
+  EXPECT_TRUE(testing::ConnectToLoopback(clients_[0], testing::PortOf(acceptor_->addresses().front())));
+  Say(clients_[0], kPreface);
+  EXPECT_TRUE(Entered(1));
+  for (int fd : taken) close(fd);
+  setrlimit(RLIMIT_NOFILE, &before);
 }
 
 bool Reaches(int family, int port) {

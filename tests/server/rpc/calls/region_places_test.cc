@@ -75,6 +75,8 @@ TEST_F(RegionPlacesTest, NothingReachesBeyondItsRegion) {
                   "must end within the region's 1024 bytes");
   }
   DecodedRequest large = Request({Token('a'), 0}, {Token('b'), 0});
+  large.spec.cols = 256;
+  EXPECT_TRUE(Find(large).ok());
   large.spec.cols = 257;
   ExpectRefused(large, absl::StatusCode::kInvalidArgument, "input.place.offset: is 0, of 1028 bytes");
   DecodedRequest summary = Request({Token('a'), 0}, {});
