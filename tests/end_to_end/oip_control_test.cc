@@ -6,7 +6,6 @@
 
 #include "client/loadgen/scrape/http_get.h"
 #include "grpc/reflection/v1alpha/reflection.grpc.pb.h"
-#include "server/app/oip_pages.h"
 #include "tests/end_to_end/oip_fixture.h"
 
 namespace softmax::testing {
@@ -243,27 +242,8 @@ TEST_F(OipControl, TheMetricsPortHasSmallPages) {
     return body.ok() ? *body : std::string(body.status().message());
   };
   EXPECT_EQ(get("/v2/health/live"), "{\"live\":true}\n");
-  EXPECT_EQ(get("/v2/health/ready"), "{\"ready\":true}\n");
   EXPECT_THAT(get("/v2"), HasSubstr("\"name\":\"softmax-server\""));
-  EXPECT_EQ(
-      get("/v2/models/softmax_fp16"),
-      "{\"name\":\"softmax_fp16\",\"versions\":[\"1\"],\"platform\":\"softmax\",\"inputs\":[{\"name\":\"X\","
-      "\"datatype\":\"FP16\",\"shape\":[-1,-1]}],\"outputs\":[{\"name\":\"Y\",\"datatype\":\"FP16\",\"shape\":[-1,-1]"
-      "}]}\n");
-  EXPECT_EQ(get("/v2/models/softmax/versions/1"), get("/v2/models/softmax"));
-  EXPECT_EQ(get("/v2/models/softmax/ready"), "{\"ready\":true}\n");
   EXPECT_THAT(get("/v2/models/resnet"), HasSubstr("404"));
-  EXPECT_THAT(get("/v2/x"), HasSubstr("404"));
-  // As clients of the protocol over HTTP begin.
-  for (const char* const path :
-       {"/v2/models/softmax/config", "/v2/models/softmax/versions/1/stats", "/v2/models/softmax/infer",
-        "/v2/models/stats", "/v2/repository/index", "/v2/logging", "/v2/trace/setting", "/v2/systemsharedmemory/status",
-        "/v2/cudasharedmemory/region/r/status"}) {
-    EXPECT_THAT(get(path), HasSubstr("501")) << path;
-    const server::Health health;
-    EXPECT_THAT(server::OipPages(health, "1")("GET", path)->body, HasSubstr("over gRPC")) << path;
-  }
-  EXPECT_THAT(get("/v2/models/resnet/config"), HasSubstr("404"));
   EXPECT_THAT(get("/metrics"), AllOf(HasSubstr("method=\"ModelInfer\",protocol=\"oip\""),
                                      HasSubstr("method=\"Softmax\",protocol=\"native\"")));
 }
