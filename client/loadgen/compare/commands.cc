@@ -9,7 +9,7 @@
 
 #include "client/base/command_line.h"
 #include "client/base/say.h"
-#include "client/loadgen/compare/comparison_report.h"
+#include "client/loadgen/compare/comparison.h"
 #include "client/loadgen/compare/merge.h"
 #include "client/loadgen/plan/option_checks.h"
 #include "client/loadgen/plan/option_flags.h"
@@ -72,7 +72,8 @@ int RunCompare(const CommandOptions& options) {
 std::optional<int> RunCommand(int argc, char** argv) {
   const std::string name = argc > 1 ? argv[1] : "";
   const bool merges = name == "merge";
-  if (!merges && name != "compare") return std::nullopt;
+  if (name.empty() || name[0] == '-') return std::nullopt;
+  if (!merges && name != "compare") return CannotBeDone(name + ": expected merge, compare or flags (--help)");
   CommandOptions options;
   options.plan.command = CommandText(argc, argv);
   CLI::App app(merges ? "Puts together what several generators measured at the same time (--part, --start-at). Exit "

@@ -4,7 +4,8 @@
 
 namespace softmax::client {
 
-// softmax-loadgen merge, softmax-loadgen compare: the exit code; nothing: the command line has neither.
+// softmax-loadgen merge, softmax-loadgen compare: the exit code; nothing: the command line
+// begins with a flag.
 std::optional<int> RunCommand(int argc, char** argv);
 
 }  // namespace softmax::client

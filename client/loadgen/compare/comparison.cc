@@ -3,14 +3,25 @@
 #include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
+#include <absl/time/clock.h>
+#include <absl/time/time.h>
 
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <nlohmann/json.hpp>
 
+#include "client/base/version.h"
 #include "client/loadgen/measure/statistics.h"
 
 namespace softmax::client {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Difference, what, before, after)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FigureChange, name, before, after, change, low, high)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LoadChange, name, basis, figures, classes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RuleVerdict, text, failed)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Comparison, differences, loads, notes, verdicts)
+
 namespace {
 
 using Runs = std::vector<const RunResult*>;
@@ -133,6 +144,23 @@ std::vector<std::pair<std::string, Runs>> LoadsOf(const std::vector<ResultsFile>
   return loads;
 }
 
+// "+5.20 %"; "-" of what is kUnknown.
+std::string ChangeText(double change) { return std::isnan(change) ? "-" : absl::StrFormat("%+.2f %%", change * 100); }
+
+std::string IntervalText(const FigureChange& figure) {
+  return std::isnan(figure.low) ? "-" : absl::StrCat(ChangeText(figure.low), " to ", ChangeText(figure.high));
+}
+
+void AppendLoad(const LoadChange& load, std::string* text) {
+  absl::StrAppendFormat(text, "%s%s%s\n", load.name, load.basis.empty() ? "" : "  ", load.basis);
+  for (const FigureChange& figure : load.figures) {
+    absl::StrAppendFormat(text, "%-14s %14s %14s %10s   %-24s%s\n", figure.name, FigureText(figure.before),
+                          FigureText(figure.after), ChangeText(figure.change), IntervalText(figure),
+                          figure.is_certain() ? " *" : "");
+  }
+  for (const LoadChange& of : load.classes) AppendLoad(of, text);
+}
+
 RuleVerdict VerdictOf(const FailRule& rule, const LoadChange& load) {
   const auto at = std::find_if(load.figures.begin(), load.figures.end(),
                                [&](const FigureChange& figure) { return figure.name == rule.figure; });
@@ -188,10 +216,27 @@ absl::StatusOr<Comparison> Compare(const std::vector<ResultsFile>& before, const
   return comparison;
 }
 
-std::string ChangeText(double change) { return std::isnan(change) ? "-" : absl::StrFormat("%+.2f %%", change * 100); }
+std::string ComparisonTable(const Comparison& comparison) {
+  std::string text;
+  for (const Difference& of : comparison.differences) {
+    absl::StrAppendFormat(&text, "differs    %s: %s -> %s\n", of.what, of.before, of.after);
+  }
+  absl::StrAppendFormat(&text, "%-14s %14s %14s %10s   %s\n", "", "before", "after", "change",
+                        "95 % interval (* without 0)");
+  for (const LoadChange& load : comparison.loads) AppendLoad(load, &text);
+  for (const std::string& note : comparison.notes) absl::StrAppendFormat(&text, "note       %s\n", note);
+  for (const RuleVerdict& of : comparison.verdicts) {
+    absl::StrAppendFormat(&text, "%-10s %s\n", of.failed ? "FAILED" : "kept", of.text);
+  }
+  return text;
+}
 
-std::string IntervalText(const FigureChange& figure) {
-  return std::isnan(figure.low) ? "-" : absl::StrCat(ChangeText(figure.low), " to ", ChangeText(figure.high));
+std::string ComparisonJson(const std::string& command, const Comparison& comparison) {
+  const nlohmann::json document = {{"schema", 1},
+                                   {"tool", {{"version", Version()}, {"commit", Commit()}, {"command", command}}},
+                                   {"date", absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::Now(), absl::UTCTimeZone())},
+                                   {"comparison", comparison}};
+  return document.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace softmax::client

@@ -52,14 +52,17 @@ struct Comparison {
   std::vector<RuleVerdict> verdicts;
 };
 
-// Intervals are Student's of the logarithms of the repeats' figures (Welch); where a side has a single run, of ten
+// Intervals are Student's of the logarithms of the repeats' figures (Welch); where a side has a single run, of six
 // parts of its timeline, for the rate, p50 and p99. The files could be read. INVALID_ARGUMENT: no load is on both
 // sides.
 absl::StatusOr<Comparison> Compare(const std::vector<ResultsFile>& before, const std::vector<ResultsFile>& after,
                                    const std::vector<FailRule>& rules);
 
-// "+5.2 %", "-" of what is kUnknown; "+1.0 % to +9.4 %".
-std::string ChangeText(double change);
-std::string IntervalText(const FigureChange& figure);
+// For a person.
+std::string ComparisonTable(const Comparison& comparison);
+
+// One document (schema 1) with "comparison", which the HTML page reads: the structs above by the names of their members
+// (of a FigureChange all, of rules only their verdicts). What is kUnknown is null.
+std::string ComparisonJson(const std::string& command, const Comparison& comparison);
 
 }  // namespace softmax::client

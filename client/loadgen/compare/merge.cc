@@ -172,13 +172,13 @@ void MergeRun(const Texts& settings, const RunResult& first, RunResult* out) {
 
 // Whether all of what a report counts stands in its histogram.
 bool HasHistogram(const LatencyFigures& figures) {
-  std::uint64_t counted = 0;
-  for (const HistogramBucket& bucket : figures.histogram) counted += bucket.n;
-  return counted == figures.count;
+  std::uint64_t missing = figures.count;
+  for (const HistogramBucket& bucket : figures.histogram) missing -= bucket.n;
+  return missing == 0;
 }
 
 // Why `file` is no generator of the measurement that `first` is of; empty: it may be.
-std::string WhyNotOne(const ResultsFile& file, const ResultsFile& first, std::set<int>* parts) {
+std::string WhyNotOne(const ResultsFile& file, const ResultsFile& first, std::set<std::string>* seen) {
   const std::vector<RunResult>& runs = file.outcome.runs;
   if (runs.size() != first.outcome.runs.size()) {
     return absl::StrCat("has ", runs.size(), " runs, ", first.path, " has ", first.outcome.runs.size());
@@ -193,8 +193,8 @@ std::string WhyNotOne(const ResultsFile& file, const ResultsFile& first, std::se
       return absl::StrFormat("runs[%d].latency.histogram has not all requests; of an older softmax-loadgen?", i);
     }
   }
-  if (runs[0].parts == 1 || parts->insert(runs[0].part).second) return "";
-  return absl::StrFormat("part %d/%d is there twice", runs[0].part, runs[0].parts);
+  const std::string what = runs[0].parts == 1 ? file.path : absl::StrFormat("part %d/%d", runs[0].part, runs[0].parts);
+  return seen->insert(what).second ? "" : what + " is there twice";
 }
 
 }  // namespace
@@ -208,10 +208,10 @@ absl::StatusOr<ResultsFile> MergeResults(const std::vector<ResultsFile>& files) 
   merged.head = first->head;
   std::erase_if(merged.head.settings, [](const auto& setting) { return setting.first == "part"; });
   std::set<std::string> hosts;
-  std::set<int> parts;
+  std::set<std::string> seen;
   merged.outcome.runs.resize(first->outcome.runs.size());
   for (const ResultsFile& file : files) {
-    const std::string why = file.problem.empty() ? WhyNotOne(file, *first, &parts) : "";
+    const std::string why = file.problem.empty() ? WhyNotOne(file, *first, &seen) : "";
     if (!why.empty()) return absl::InvalidArgumentError(absl::StrCat(file.path, ": ", why));
     hosts.insert(file.head.machine.host);
     for (std::size_t i = 0; i < merged.outcome.runs.size(); ++i) {

@@ -4,6 +4,7 @@
 #include <absl/strings/str_join.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -14,14 +15,18 @@ namespace {
 
 constexpr std::size_t kMostResultsBytes = std::size_t{1} << 30;
 
-// What one file says of how it was made, in order.
+// What one file says of how it was made.
 Texts FactsOf(const ResultsFile& file) {
   Texts facts = file.head.settings;
-  for (const auto& [name, value] : file.head.tool) facts.emplace_back("softmax-loadgen: " + name, value);
+  for (const auto& [name, value] : file.head.tool) {
+    if (name != "command") facts.emplace_back("softmax-loadgen: " + name, value);  // its flags are settings
+  }
   const MachineName& machine = file.head.machine;
   facts.emplace_back("generator: host", machine.host);
-  facts.emplace_back("generator: processor", absl::StrCat(machine.cores, " cores of ", machine.processor));
-  facts.emplace_back("generator: system", machine.system);
+  if (machine.cores > 0) {  // of a merge there may be several kinds
+    facts.emplace_back("generator: processor", absl::StrCat(machine.cores, " cores of ", machine.processor));
+    facts.emplace_back("generator: system", machine.system);
+  }
   const std::string& said = file.outcome.runs.front().server.text;
   const auto server = nlohmann::json::parse(said.empty() ? "{}" : said);
   for (const char* name : {"version", "commit", "backend"}) {
@@ -60,27 +65,19 @@ std::string TextOf(const Texts& texts, const std::string& name) {
 }
 
 std::vector<Difference> DifferencesOf(const std::vector<ResultsFile>& before, const std::vector<ResultsFile>& after) {
-  std::vector<std::string> names;
-  const auto facts_of = [&](const std::vector<ResultsFile>& files) {
-    std::vector<Texts> facts;
-    for (const ResultsFile& file : files) {
-      for (const auto& fact : facts.emplace_back(FactsOf(file))) {
-        if (std::find(names.begin(), names.end(), fact.first) == names.end()) names.push_back(fact.first);
-      }
-    }
-    return facts;
+  struct Values {
+    std::set<std::string> before, after;
   };
-  const std::vector<Texts> facts_before = facts_of(before);
-  const std::vector<Texts> facts_after = facts_of(after);
+  std::map<std::string, Values> facts;
+  for (const auto& [files, of] : {std::pair(&before, &Values::before), std::pair(&after, &Values::after)}) {
+    for (const ResultsFile& file : *files) {
+      for (const auto& [name, value] : FactsOf(file)) (facts[name].*of).insert(value);
+    }
+  }
   std::vector<Difference> differences;
-  for (const std::string& name : names) {
-    const auto all_of = [&](const std::vector<Texts>& facts) {
-      std::set<std::string> values;
-      for (const Texts& of : facts) values.insert(TextOf(of, name));
-      return absl::StrJoin(values, ", ");
-    };
-    Difference of{name, all_of(facts_before), all_of(facts_after)};
-    if (of.before != of.after) differences.push_back(std::move(of));
+  for (const auto& [name, of] : facts) {
+    if (of.before != of.after)
+      differences.push_back({name, absl::StrJoin(of.before, ", "), absl::StrJoin(of.after, ", ")});
   }
   return differences;
 }

@@ -308,7 +308,8 @@ std::optional<GivenFlags> ParseFlags(int argc, char** argv, RawOptions& raw, int
       "Examples:\n"
       "  softmax-loadgen --shape 64x1024 --duration 10s\n"
       "  softmax-loadgen --rate 1000 --shape 1x1000 --slo 'p99<=2ms' --html report.html\n"
-      "  softmax-loadgen merge a.json b.json, softmax-loadgen compare before.json after.json: --help of each\n"
+      "  softmax-loadgen merge a.json b.json                (softmax-loadgen merge --help)\n"
+      "  softmax-loadgen compare before.json after.json     (softmax-loadgen compare --help)\n"
       "  softmax-loadgen --search --slo 'p99<=2ms' --json run.json\n"
       "  softmax-loadgen --sweep 'concurrency:1..64*2' --server-metrics localhost:9400");
   AddAllFlags(app, raw);

@@ -95,6 +95,12 @@ TEST_F(CommandsTest, AGeneratorThatIsKilledIsNamed) {
   EXPECT_THAT(merged.out, HasSubstr("Part 2 of 4 is missing: 25.0 %"));
 }
 
+TEST_F(CommandsTest, ACommandThatIsNoneIsNamed) {
+  const ProgramResult result = RunProgram(SOFTMAX_LOADGEN, {"comapre", "a.json", "b.json"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("comapre: expected merge, compare or flags"));
+}
+
 // With a "ssh" that runs its words here, and a clock that is right.
 TEST_F(CommandsTest, TheScriptForSshMakesOneMeasurement) {
   std::ofstream(Path("ssh")) << "#!/bin/sh\nshift\nexec sh -c \"$*\"\n";

@@ -8,8 +8,6 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "client/loadgen/compare/comparison_report.h"
-
 namespace softmax::client {
 namespace {
 
@@ -160,12 +158,13 @@ TEST(CompareTest, SaysWhatDiffersInFlagsMachinesAndBuilds) {
   Simulation simulation;
   ResultsFile before = FileWith({simulation.Run(1, 0, 0.02)});
   before.head.settings = {{"shapes", "1x8"}, {"seed", "1"}};
-  before.head.tool = {{"commit", "aaa"}};
+  before.head.tool = {{"commit", "aaa"}, {"command", "softmax-loadgen --json a.json"}};
   before.head.machine.host = "one";
   before.outcome.runs[0].server.text = R"({"commit": "s1", "backend": "cpu"})";
   ResultsFile after = before;
   after.head.settings[0].second = "1x16";
   after.head.tool[0].second = "bbb";
+  after.head.tool[1].second = "softmax-loadgen --json b.json";
   after.head.machine.host = "two";
   after.outcome.runs[0].server.text = R"({"commit": "s2", "backend": "cpu"})";
   const std::string table = ComparisonTable(*Compare({before}, {after, before}, {}));
@@ -174,6 +173,7 @@ TEST(CompareTest, SaysWhatDiffersInFlagsMachinesAndBuilds) {
   EXPECT_THAT(table, HasSubstr("differs    generator: host: one -> one, two\n"));
   EXPECT_THAT(table, HasSubstr("differs    server: commit: s1 -> s1, s2\n"));
   EXPECT_THAT(table, Not(HasSubstr("seed")));
+  EXPECT_THAT(table, Not(HasSubstr("command")));
   EXPECT_THAT(table, Not(HasSubstr("backend")));
 }
 

@@ -187,6 +187,9 @@ TEST(MergeTest, RefusesWhatIsNotOneMeasurement) {
   EXPECT_THAT(problem_of([](ResultsFile& file) { file.outcome.runs[0].latency.histogram.clear(); }),
               HasSubstr("1.json: runs[0].latency.histogram has not all requests"));
   EXPECT_EQ(problem_of([](ResultsFile& /*file*/) {}), "");
+  ResultsFile alone = measured.files[0];
+  alone.outcome.runs[0].parts = 1;
+  EXPECT_EQ(MergeResults({alone, alone}).status().message(), "0.json: 0.json is there twice");
 }
 
 TEST(MergeTest, NothingToMergeIsAnError) {

@@ -22,20 +22,12 @@ function drawLoadChange(load, i) {
     .filter((of) => isNumber(of.x) && (isNumber(of.before) || isNumber(of.after)));
   const line = (name, style) => (
     { name, style, dots: true, points: times.map((of) => ({ x: of.x, y: of[name] })) });
-  const series = [line("before", "soft"), line("after", "accent")];
-  const all = series.flatMap((line) => line.points);
+  const drawn = percentilePlot(`Latency by percentile: ${load.name ?? "load"}`,
+    [line("before", "soft"), line("after", "accent")]);
   const figures = changeTable("Figures", listOf(load.figures));
   const classes = listOf(load.classes).map((of) => changeTable(of.name ?? NONE, listOf(of.figures)));
-  if (!all.length) return section(`load-${i}`, load.name ?? "load", load.basis, figures, classes);
-  const x = ninesScale(all.map((point) => point.x));
-  const y = latencyScale(all.map((point) => point.y));
-  const marks = [0, 50, 90, 99, 99.9, 99.99, 99.999].filter((p) => x.at(p) >= -1e-9 && x.at(p) <= 1 + 1e-9);
-  return section(`load-${i}`, load.name ?? "load", load.basis, el("div", { class: "split" }, plot({
-    title: `Latency by percentile: ${load.name ?? "load"}`, height: 280, series,
-    x: { scale: x, ticks: marks.map((p) => ({ x: p, text: plain(p) })), name: "percentile, spaced by its nines",
-      text: percentileName },
-    y: { scale: y, text: latencyTickOrValue(y) },
-  }), figures), classes);
+  return section(`load-${i}`, load.name ?? "load", load.basis,
+    drawn ? el("div", { class: "split" }, drawn, figures) : figures, classes);
 }
 
 function drawComparison({ differences, loads, notes, verdicts }) {

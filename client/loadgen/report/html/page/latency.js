@@ -41,6 +41,20 @@ function percentilePoints(figures) {
   return points;
 }
 
+// Latency over percentiles; nothing where no line has a point.
+function percentilePlot(title, series, limits = []) {
+  const all = series.flatMap((line) => line.points);
+  if (!all.length) return null;
+  const x = ninesScale(all.map((point) => point.x));
+  const y = latencyScale(all.map((point) => point.y));
+  const marks = [0, 50, 90, 99, 99.9, 99.99, 99.999, 99.9999].filter((p) => x.at(p) >= -1e-9 && x.at(p) <= 1 + 1e-9);
+  const isTop = (p) => all.some((point) => point.isMax && point.x === p);
+  return plot({ title, height: 280, series, limits,
+    x: { scale: x, ticks: marks.map((p) => ({ x: p, text: plain(p) })), name: "percentile, spaced by its nines",
+      text: (p) => (isTop(p) ? "max" : percentileName(p)) },
+    y: { scale: y, text: latencyTickOrValue(y) } });
+}
+
 function drawPercentiles(run) {
   // In a closed loop a request is due when it is sent: both times are one.
   const kinds = [
@@ -50,22 +64,12 @@ function drawPercentiles(run) {
   ].filter((kind) => kind?.of?.count > 0);
   const series = kinds.filter((kind) => kind.style).map((kind) => (
     { name: kind.name, style: kind.style, dots: true, points: percentilePoints(kind.of) }));
-  const all = series.flatMap((line) => line.points);
-  if (!all.length) return null;
-  const x = ninesScale(all.map((point) => point.x));
-  const y = latencyScale(all.map((point) => point.y));
-  const marks = [0, 50, 90, 99, 99.9, 99.99, 99.999, 99.9999].filter((p) => x.at(p) >= -1e-9 && x.at(p) <= 1 + 1e-9);
-  const isTop = (p) => all.some((point) => point.isMax && point.x === p);
+  const limits = isSlo(run) ? [{ y: run.slo_us, text: `SLO ${latency(run.slo_us)}` }] : [];
+  const drawn = percentilePlot("Latency by percentile", series, limits);
   const about = isOpen(run) ? "latency counts from the scheduled send, service time from the actual one"
     : "closed loop: a slow answer delays the next request, so stalls weigh less than they would on users";
-  return section("percentiles", "Latency by percentile", about, el("div", { class: "split" },
-    plot({
-      title: "Latency by percentile", height: 280, series,
-      x: { scale: x, ticks: marks.map((p) => ({ x: p, text: plain(p) })), name: "percentile, spaced by its nines",
-        text: (p) => (isTop(p) ? "max" : percentileName(p)) },
-      y: { scale: y, text: latencyTickOrValue(y) },
-      limits: isSlo(run) ? [{ y: run.slo_us, text: `SLO ${latency(run.slo_us)}` }] : [],
-    }), percentileTable(kinds)));
+  return drawn && section("percentiles", "Latency by percentile", about,
+    el("div", { class: "split" }, drawn, percentileTable(kinds)));
 }
 
 // The kinds of requests of a mix, each with its own latency.
