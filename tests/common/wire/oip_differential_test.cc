@@ -2,10 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <limits>
 #include <map>
 #include <random>
-#include <set>
 #include <string>
 #include <vector>
 

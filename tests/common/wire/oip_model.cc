@@ -1,7 +1,6 @@
 #include "tests/common/wire/oip_model.h"
 
 #include <algorithm>
-#include <limits>
 #include <optional>
 #include <set>
 
