@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <memory>
 
 #include "client/cli/files.h"
 #include "tests/client/support/fake_server.h"

@@ -5,7 +5,6 @@
 
 #include <cmath>
 #include <cstdio>
-#include <limits>
 
 #include "client/base/command_line.h"
 #include "client/cli/npy.h"

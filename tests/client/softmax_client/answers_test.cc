@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "client/softmax_client/softmax_client.h"
+#include "tests/client/support/every_way.h"
 #include "tests/client/support/fake_server.h"
 #include "tests/client/support/sample.h"
 
@@ -17,14 +18,6 @@ using ::testing::StartsWith;
 
 class AnswersTest : public ::testing::Test {
  protected:
-  // The statuses of all ways to call.
-  std::vector<absl::Status> CallInEveryWay() {
-    std::vector<std::byte> output(input_.view().data.size());
-    const BatchItem item{input_.view()};
-    return {client_->Softmax(input_.view()).status(), client_->SoftmaxInto(input_.view(), output),
-            client_->SoftmaxFuture(input_.view()).get().status(), client_->SoftmaxBatch({&item, 1})[0].status()};
-  }
-
   // Its request's status and its own.
   std::vector<absl::Status> CallOnStream() {
     absl::Status answered;
@@ -48,7 +41,7 @@ class AnswersTest : public ::testing::Test {
 
 TEST_F(AnswersTest, AnAnswerOfAnotherShapeIsRefused) {
   server_.behavior().flatten_answers = true;
-  for (const absl::Status& status : CallInEveryWay()) {
+  for (const absl::Status& status : CallInEveryWay(*client_, input_)) {
     ExpectInternal(status, "the server's answer is float32 [16], and float32 [2, 8] was asked for");
   }
   const std::vector<absl::Status> on_stream = CallOnStream();
@@ -59,7 +52,7 @@ TEST_F(AnswersTest, AnAnswerOfAnotherShapeIsRefused) {
 
 TEST_F(AnswersTest, AnAnswerThatCannotBeDecodedIsNamedAsThat) {
   server_.behavior().undecodable_answers = true;
-  for (const absl::Status& status : CallInEveryWay()) ExpectInternal(status, "cannot be decoded");
+  for (const absl::Status& status : CallInEveryWay(*client_, input_)) ExpectInternal(status, "cannot be decoded");
   for (const absl::Status& status : CallOnStream()) ExpectInternal(status, "cannot be decoded");
 }
 
@@ -68,18 +61,6 @@ TEST_F(AnswersTest, AStreamsAnswerToNothingIsNamedAsThat) {
   for (const absl::Status& status : CallOnStream()) {
     ExpectInternal(status, "the server answered request 1001, which is not unanswered");
   }
-}
-
-// A caller's own cancellation stays one.
-TEST_F(AnswersTest, ACancelledStreamIsStillCancelled) {
-  server_.behavior().delay_ms = 5000;
-  absl::Status answered;
-  auto stream =
-      client_->OpenStream({}, [&](std::uint64_t, absl::StatusOr<Tensor> answer) { answered = answer.status(); });
-  EXPECT_EQ((*stream)->Send(1, input_.view()), absl::OkStatus());
-  (*stream)->Cancel();
-  EXPECT_EQ((*stream)->Finish().code(), absl::StatusCode::kCancelled);
-  EXPECT_EQ(answered.code(), absl::StatusCode::kCancelled);
 }
 
 }  // namespace

@@ -2,10 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <vector>
 
 #include "client/softmax_client/softmax_client.h"
 #include "tests/client/support/closing_proxy.h"
+#include "tests/client/support/every_way.h"
 #include "tests/client/support/fake_server.h"
 #include "tests/client/support/sample.h"
 
@@ -31,25 +31,19 @@ class ClosingTest : public ::testing::Test {
 TEST_F(ClosingTest, WhatNoServerHasSeenIsSentAgainWithOneAttemptTooHoweverItIsCalled) {
   for (const Closing way : {Closing::kGoAway, Closing::kRefuse}) {
     // Each on a connection of its own, of which the first two end.
-    proxy_.CloseNext(2, way);
-    const auto sync = OneAttempt();
-    EXPECT_EQ(sync->Softmax(small_.view()).status(), absl::OkStatus());
-    proxy_.CloseNext(2, way);
-    std::vector<std::byte> into(small_.data.size());
-    EXPECT_EQ(OneAttempt()->SoftmaxInto(small_.view(), into), absl::OkStatus());
-    proxy_.CloseNext(2, way);
-    EXPECT_EQ(OneAttempt()->SoftmaxFuture(small_.view()).get().status(), absl::OkStatus());
-    proxy_.CloseNext(2, way);
-    const std::vector<BatchItem> items(3, BatchItem{small_.view()});
-    for (const auto& answer : OneAttempt()->SoftmaxBatch(items)) EXPECT_EQ(answer.status(), absl::OkStatus());
+    for (const Way how : kUnaryWays) {
+      proxy_.CloseNext(2, way);
+      const auto client = OneAttempt();
+      EXPECT_EQ(CallBy(how, *client, small_).status(), absl::OkStatus());
+      // It counts as no attempt.
+      EXPECT_EQ(client->Stats().attempts, 1u);
+      EXPECT_EQ(client->Stats().retries, 0u);
+    }
     proxy_.CloseNext(2, way);
     EXPECT_EQ(OneAttempt()->GetServerInfo().status(), absl::OkStatus());
-    // It counts as no attempt.
-    EXPECT_EQ(sync->Stats().attempts, 1u);
-    EXPECT_EQ(sync->Stats().retries, 0u);
   }
   EXPECT_EQ(proxy_.closed(), 20);
-  EXPECT_EQ(server_.requests(), 2 * (1 + 1 + 1 + 3));
+  EXPECT_EQ(server_.requests(), 2 * 4);
 }
 
 TEST_F(ClosingTest, WhatAServerMayHaveSeenIsNot) {

@@ -1,9 +1,6 @@
 #include "client/softmax_client/proxy.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <cstdlib>
 
 #include "tests/client/support/scoped_environment.h"
 

@@ -1,14 +1,12 @@
 #include "client/softmax_client/region_pool.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "client/softmax_client/softmax_client.h"
+#include "tests/client/support/every_way.h"
 #include "tests/client/support/fake_regions.h"
 #include "tests/client/support/fake_server.h"
 #include "tests/client/support/sample.h"
@@ -61,9 +59,7 @@ TEST_F(RegionPoolTest, GivesBackWhatIsNotUsed) {
 }
 
 // The automatic mode, every way to call.
-enum class Manner { kSync, kInto, kAsync, kBatch, kStream };
-
-class AutomaticTest : public ::testing::TestWithParam<Manner> {
+class AutomaticTest : public ::testing::TestWithParam<Way> {
  protected:
   AutomaticTest() { server_.Share(shared_); }
 
@@ -74,32 +70,7 @@ class AutomaticTest : public ::testing::TestWithParam<Manner> {
     return *Client::Create(options);
   }
 
-  absl::StatusOr<Tensor> Ask(Client& client, const Sample& sample) {
-    switch (GetParam()) {
-      case Manner::kSync:
-        return client.Softmax(sample.view());
-      case Manner::kInto: {
-        SoftmaxOptions into;
-        memory_.resize(sample.data.size());
-        into.output = memory_;
-        return client.Softmax(sample.view(), into);
-      }
-      case Manner::kAsync:
-        return client.SoftmaxFuture(sample.view()).get();
-      case Manner::kBatch: {
-        const BatchItem item{sample.view()};
-        return std::move(client.SoftmaxBatch({&item, 1})[0]);
-      }
-      case Manner::kStream:
-        break;
-    }
-    absl::StatusOr<Tensor> result = absl::UnknownError("no answer");
-    const auto stream =
-        *client.OpenStream({}, [&](std::uint64_t, absl::StatusOr<Tensor> answer) { result = std::move(answer); });
-    EXPECT_TRUE(stream->Send(1, sample.view()).ok());
-    EXPECT_TRUE(stream->Finish().ok());
-    return result;
-  }
+  absl::StatusOr<Tensor> Ask(Client& client, const Sample& sample) { return CallBy(GetParam(), client, sample); }
 
   void ExpectRight(Client& client, const Sample& sample) {
     const auto answer = Ask(client, sample);
@@ -121,7 +92,6 @@ class AutomaticTest : public ::testing::TestWithParam<Manner> {
   softmax::testing::TempFolder folder_;
   FakeRegions shared_{folder_.path("regions.sock")};
   FakeServer server_;
-  std::vector<std::byte> memory_;
   const Sample large_ = MakeSample(DataType::kFloat32, {4, 4096}, 3);  // 64 KiB
   const Sample small_ = MakeSample(DataType::kFloat32, {4, 4095}, 3);
 };
@@ -172,7 +142,7 @@ TEST_P(AutomaticTest, AnotherServersRegionsAreNotInsistedOn) {
 
 // The server may still write there.
 TEST_P(AutomaticTest, ARegionOfALostCallIsNobodyElses) {
-  if (GetParam() == Manner::kStream) GTEST_SKIP() << "a request that fails there is answered";
+  if (GetParam() == Way::kStream) GTEST_SKIP() << "a request that fails there is answered";
   const auto client = Connect({.retry = {.max_attempts = 1}});
   ASSERT_TRUE(ComesToPlace(*client));
   const int allocations = shared_.allocations();
@@ -195,15 +165,9 @@ TEST_P(AutomaticTest, AnAnswerOutlivesItsClient) {
   EXPECT_EQ(Wrong(large_, *answer), "");
 }
 
-std::string NameOfManner(const ::testing::TestParamInfo<Manner>& info) {
-  static constexpr const char* kNames[] = {"Sync", "Into", "Async", "Batch", "Stream"};
-  return kNames[static_cast<int>(info.param)];
-}
-
-INSTANTIATE_TEST_SUITE_P(Manners, AutomaticTest,
-                         ::testing::Values(Manner::kSync, Manner::kInto, Manner::kAsync, Manner::kBatch,
-                                           Manner::kStream),
-                         NameOfManner);
+INSTANTIATE_TEST_SUITE_P(Ways, AutomaticTest,
+                         ::testing::Values(Way::kSync, Way::kInto, Way::kAsync, Way::kBatch, Way::kStream),
+                         [](const auto& info) { return kWayNames[static_cast<int>(info.param)]; });
 
 }  // namespace
 }  // namespace softmax::client

@@ -5,10 +5,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <future>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "client/softmax_client/request.h"

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "client/softmax_client/softmax_client.h"
+#include "tests/client/support/every_way.h"
 #include "tests/client/support/fake_server.h"
 #include "tests/client/support/sample.h"
 #include "tests/support/eventually.h"
@@ -18,8 +19,6 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-enum class Way { kSync, kInto, kAsync, kBatch };
 
 constexpr std::int64_t kLarge = 4 << 20;
 
@@ -45,7 +44,7 @@ class RetryTest : public ::testing::TestWithParam<Case> {
 
   // Judged, and its status given back.
   absl::Status Call(Client& client, const SoftmaxOptions& options = {}) {
-    absl::StatusOr<Tensor> answer = Answer(client, options);
+    absl::StatusOr<Tensor> answer = CallBy(GetParam().way, client, input_, options);
     if (!answer.ok()) return answer.status();
     // A large answer that equals one found right is right.
     static std::vector<std::byte> right;
@@ -54,26 +53,6 @@ class RetryTest : public ::testing::TestWithParam<Case> {
     if (!wrong.empty()) return absl::DataLossError(wrong);
     right.assign(answer->data().begin(), answer->data().end());
     return absl::OkStatus();
-  }
-
-  absl::StatusOr<Tensor> Answer(Client& client, const SoftmaxOptions& options) {
-    switch (GetParam().way) {
-      case Way::kSync:
-        return client.Softmax(input_.view(), options);
-      case Way::kInto: {
-        Tensor output(input_.dtype, input_.shape, input_.data.size());
-        const absl::Status status = client.SoftmaxInto(input_.view(), output.mutable_data(), options);
-        if (!status.ok()) return status;
-        return output;
-      }
-      case Way::kAsync:
-        return client.SoftmaxFuture(input_.view(), options).get();
-      case Way::kBatch: {
-        const BatchItem item{input_.view(), options};
-        return std::move(client.SoftmaxBatch({&item, 1}, {options.timeout, options.cancel})[0]);
-      }
-    }
-    return absl::UnknownError("");
   }
 
   FakeServer server_;
@@ -185,8 +164,7 @@ TEST_P(RetryTest, ACancelledWaitForTheNextAttemptEndsAtOnce) {
 }
 
 std::string NameOfCase(const ::testing::TestParamInfo<Case>& info) {
-  const char* const ways[] = {"Sync", "Into", "Async", "Batch"};
-  return std::string(ways[static_cast<int>(info.param.way)]) + (info.param.columns == 16 ? "64B" : "16MiB");
+  return std::string(kWayNames[static_cast<int>(info.param.way)]) + (info.param.columns == 16 ? "64B" : "16MiB");
 }
 
 INSTANTIATE_TEST_SUITE_P(WaysAndSizes, RetryTest,

@@ -169,12 +169,6 @@ TEST_F(TlsTest, ATokenGoesWithEveryAttemptAndMayChange) {
   EXPECT_EQ(server.authorization(), "Bearer token5");
 }
 
-TEST_F(TlsTest, OverAUnixSocketATokenNeedsNoTls) {
-  FakeServer server("unix:" + ::testing::TempDir() + "tls_test.sock");
-  EXPECT_EQ(Call({.target = server.address(), .bearer_token = [] { return std::string("t"); }}), absl::OkStatus());
-  EXPECT_EQ(server.authorization(), "Bearer t");
-}
-
 TEST_F(TlsTest, TheCommandLineClientHasTheSame) {
   const Identity clients = MakeAuthority("clients");
   const Identity me = IssueFor("a client", clients);

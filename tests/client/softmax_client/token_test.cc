@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <string>
-#include <vector>
 
 #include "client/softmax_client/softmax_client.h"
+#include "tests/client/support/every_way.h"
 #include "tests/client/support/fake_server.h"
 #include "tests/client/support/sample.h"
 
@@ -26,12 +26,7 @@ class TokenTest : public ::testing::Test {
   // Every way to call, with that token.
   void ExpectRefusedInEveryWay(const std::string& token, const std::string& words) {
     token_ = token;
-    std::vector<std::byte> output(input_.view().data.size());
-    const BatchItem item{input_.view()};
-    ExpectRefused(client_->Softmax(input_.view()).status(), words);
-    ExpectRefused(client_->SoftmaxInto(input_.view(), output), words);
-    ExpectRefused(client_->SoftmaxFuture(input_.view()).get().status(), words);
-    ExpectRefused(client_->SoftmaxBatch({&item, 1})[0].status(), words);
+    for (const absl::Status& status : CallInEveryWay(*client_, input_)) ExpectRefused(status, words);
     ExpectRefused(client_->OpenStream({}, [](std::uint64_t, absl::StatusOr<Tensor>) {}).status(), words);
     ExpectRefused(client_->GetServerInfo().status(), words);
     EXPECT_EQ(server_.requests(), 0);

@@ -1,11 +1,8 @@
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstddef>
-#include <cstdint>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <span>
 #include <string>
