@@ -1,7 +1,5 @@
 #pragma once
 
-#include <string>
-
 #include "client/loadgen/scrape/http_get.h"
 #include "client/loadgen/scrape/metrics_text.h"
 #include "tests/end_to_end/server_process.h"

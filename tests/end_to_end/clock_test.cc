@@ -1,7 +1,6 @@
 // The wall clock is set forward and back while a server runs: calls, their deadlines, metrics and the drain do not
 // mind.
 #include <fcntl.h>
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 

@@ -63,28 +63,6 @@ TEST(ControlCalls, AnUnknownMethodIsNamedAndSoIsWhatThereIs) {
   }
 }
 
-TEST(ControlCalls, TakeAFewKibibytes) {
-  Service service;
-  for (const char* method :
-       {"/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch", "/softmax.v1.SoftmaxService/GetServerInfo",
-        "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"}) {
-    HealthCheckRequest request;  // a string in the first field: any of these reads it
-    request.set_service(std::string(4090, 'x'));
-    if (std::string(method).find("Watch") == std::string::npos) {  // which would go on
-      EXPECT_NE(Call(OwnChannel(service.target()), method, request.SerializeAsString()).error_code(),
-                grpc::RESOURCE_EXHAUSTED)
-          << method;
-    }
-    for (const std::size_t bytes : {4097u, 8u << 20}) {
-      request.set_service(std::string(bytes, 'x'));
-      const grpc::Status status = Call(OwnChannel(service.target()), method, request.SerializeAsString());
-      EXPECT_EQ(status.error_code(), grpc::RESOURCE_EXHAUSTED) << method;
-      EXPECT_THAT(status.error_message(), HasSubstr("at most 4096")) << method;
-      EXPECT_THAT(status.error_message(), HasSubstr(std::to_string(request.ByteSizeLong()))) << method;
-    }
-  }
-}
-
 TEST(ControlCalls, ARepeatedLargeMessageEndsTheConnection) {
   Service service;
   HealthCheckRequest request;
@@ -127,20 +105,6 @@ TEST(ControlCalls, ErrorsRepeatNoControlCharacters) {
     expect_safe(response.error_response().error_message());
   }
   context.TryCancel();
-}
-
-// As a client sees it that sends a tensor too large.
-TEST(ControlCalls, AMessageThatIsTooLargeForAnyMethodIsRefusedInWords) {
-  Service service([](server::Config& config) { config.max_request_bytes = 1 << 20; });
-  const auto channel = OwnChannel(service.target());
-  for (const char* method : {"/softmax.v1.SoftmaxService/Softmax", "/inference.GRPCInferenceService/ModelInfer"}) {
-    for (const std::size_t bytes : {1'638'401u, 100u << 20}) {
-      const grpc::Status status = Call(channel, method, std::string(bytes, 'x'));
-      EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT);
-      EXPECT_EQ(status.error_message(), "message: has " + std::to_string(bytes) + " bytes; must be at most 1638400");
-    }
-  }
-  EXPECT_EQ(Call(channel, "/softmax.v1.SoftmaxService/Softmax", "").error_code(), grpc::INVALID_ARGUMENT);
 }
 
 TEST(ControlCalls, AQuestionThatIsNoMessageIsNamed) {

@@ -20,11 +20,13 @@
 
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "softmax/v1/softmax.grpc.pb.h"
+#include "tests/end_to_end/good_client.h"
 #include "tests/end_to_end/http2_client.h"
 #include "tests/end_to_end/requests.h"
 #include "tests/end_to_end/server_process.h"
 #include "tests/end_to_end/service.h"
 #include "tests/support/eventually.h"
+#include "tests/support/loopback.h"
 
 namespace softmax::testing {
 namespace {
@@ -47,23 +49,11 @@ constexpr std::int64_t kMayGrow = 128ll << 20;
 
 double Milliseconds(Clock::duration d) { return std::chrono::duration<double, std::milli>(d).count(); }
 
-// The 99th percentile of good callers' calls; every one must be answered rightly.
+// The 99th percentile of a good client's calls.
 double GoodP99Ms(const Service& service) {
-  const auto client = service.NewClient();
-  const Question question = MakeQuestion({4, 256}, 1);
-  std::vector<double> ms;
-  const auto until = Clock::now() + kGoodFor;
-  for (int i = 0; Clock::now() < until; ++i) {
-    const auto begin = Clock::now();
-    const auto answer = client->Softmax(question.view(), question.options());
-    ms.push_back(Milliseconds(Clock::now() - begin));
-    EXPECT_TRUE(answer.ok()) << answer.status();
-    if (answer.ok() && i % 50 == 0) {
-      EXPECT_TRUE(JudgeAnswer(question, answer->data()).ok);
-    }
-  }
-  std::sort(ms.begin(), ms.end());
-  return ms[ms.size() * 99 / 100];
+  GoodClient good(service.target());
+  LetPass(kGoodFor);
+  return good.P99Ms();
 }
 
 // Good callers' p99 beside the bad ones is at most twice that without them. `done`: what the attack has done so far.
@@ -180,36 +170,22 @@ TEST(Crowd, ClientsThatNeverReadCostOthersNothing) {
   EXPECT_TRUE(Eventually([&] { return service.server().slabs_used() == 0; }, std::chrono::seconds(20)));
 }
 
-// Without the limit on unread answers the same crowd keeps what it holds.
-TEST(Crowd, WithoutAnAnswerTimeoutTheyWouldKeepTheirSlabs) {
-  Service service([](server::Config& config) { config.answer_timeout = std::chrono::hours(1); });
-  std::atomic<std::int64_t> asked{0};
-  const auto crowd = NeverReading(service, &asked);
-  ASSERT_TRUE(Eventually([&] { return service.server().slabs_used() > 0; }));
-  EXPECT_FALSE(Eventually([&] { return service.server().slabs_used() == 0; }, std::chrono::seconds(3)));
-}
-
 // A connection from an address of its own that is reset at once: the attacker's ports do not run out.
 bool ConnectAndReset(int port, std::uint32_t source) {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return false;
+  const int fd = StreamSocket();
   const linger reset{1, 0};
   setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
-  sockaddr_in from{};
-  from.sin_family = AF_INET;
+  sockaddr_in from = LoopbackAt(0);
   from.sin_addr.s_addr = htonl(source);
-  sockaddr_in to = from;
-  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  to.sin_port = htons(static_cast<std::uint16_t>(port));
-  const bool connected = bind(fd, reinterpret_cast<const sockaddr*>(&from), sizeof(from)) == 0 &&
-                         connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0;
+  const bool connected =
+      bind(fd, reinterpret_cast<const sockaddr*>(&from), sizeof(from)) == 0 && ConnectToLoopback(fd, port);
   close(fd);
   return connected;
 }
 
 TEST(Crowd, AStormOfConnectionsIsWeathered) {
   Service service;
-  const int port = std::stoi(service.target().substr(service.target().rfind(':') + 1));
+  const int port = PortOf(service.target());
   const std::int64_t resident = ResidentBytes();
   std::atomic<std::int64_t> connected{0};
   std::atomic<std::int64_t> ms{0};
@@ -385,12 +361,7 @@ TEST(Crowd, AProbeDoesNotWaitForTheCallsOfOthers) {
 }
 
 std::string Ask(const std::string& target, const std::string& bytes) {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_port = htons(static_cast<std::uint16_t>(std::stoi(target.substr(target.rfind(':') + 1))));
-  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  EXPECT_EQ(connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof(to)), 0);
+  const int fd = ConnectedToLoopback(PortOf(target));
   send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
   std::string all;
   char buffer[512];

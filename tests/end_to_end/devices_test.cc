@@ -51,10 +51,6 @@ void LoseOneOf(unsigned count, const std::string& fault, const std::string& reas
   EXPECT_EQ(server.Wait(20000), 0) << server.Log();
 }
 
-TEST(Devices, OneThatFailsLeavesTheOtherServing) {
-  LoseOneOf(2, "sticky:50@1", "fault: a kernel ran into an illegal address");
-}
-
 TEST(Devices, OneOfEightThatFailsLeavesTheOthersServing) {
   LoseOneOf(8, "sticky:50@1", "fault: a kernel ran into an illegal address");
 }

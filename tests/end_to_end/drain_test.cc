@@ -1,5 +1,5 @@
 // Health, reflection, server information, and an orderly end.
-#include <grpcpp/generic/generic_stub.h>
+#include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "grpc/health/v1/health.grpc.pb.h"
+#include "grpc/reflection/v1alpha/reflection.grpc.pb.h"
 #include "softmax/v1/softmax.grpc.pb.h"
 #include "tests/end_to_end/faulty_service.h"
 #include "tests/end_to_end/requests.h"
@@ -21,88 +22,34 @@ namespace {
 using grpc::health::v1::Health;
 using grpc::health::v1::HealthCheckRequest;
 using grpc::health::v1::HealthCheckResponse;
+using grpc::reflection::v1alpha::ServerReflection;
+using grpc::reflection::v1alpha::ServerReflectionRequest;
+using grpc::reflection::v1alpha::ServerReflectionResponse;
+using ::testing::IsSupersetOf;
 
-TEST(HealthService, KnowsItsServicesAndNoOther) {
-  Service service;
-  const auto stub = Health::NewStub(service.NewChannel());
-  for (const char* name : {"", "liveness", "readiness", "softmax.v1.SoftmaxService", "nobody"}) {
-    grpc::ClientContext context;
-    HealthCheckRequest request;
-    request.set_service(name);
-    HealthCheckResponse response;
-    const grpc::Status status = stub->Check(&context, request, &response);
-    if (std::string(name) == "nobody") {
-      EXPECT_EQ(status.error_code(), grpc::NOT_FOUND);
-    } else {
-      EXPECT_TRUE(status.ok()) << status.error_message();
-      EXPECT_EQ(response.status(), HealthCheckResponse::SERVING) << name;
-    }
-  }
-}
-
-TEST(HealthService, AnswersWhileEverySlabIsTaken) {
-  Service service([](server::Config& config) {
-    config.arena_bytes = 32 << 20;
-    config.filler_threads = 1;
-  });
-  std::atomic<bool> stop{false};
-  std::vector<std::jthread> callers;
-  for (int i = 0; i < 6; ++i) {
-    callers.emplace_back([&] {
-      const auto client = service.NewClient();
-      const Question question = MakeQuestion({1024, 4096}, 1);
-      while (!stop) (void)client->Softmax(question.view(), question.options());
-    });
-  }
-  const auto stub = Health::NewStub(service.NewChannel());
-  for (int i = 0; i < 50; ++i) {
-    grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(2));
-    HealthCheckResponse response;
-    EXPECT_TRUE(stub->Check(&context, {}, &response).ok());
-    EXPECT_EQ(response.status(), HealthCheckResponse::SERVING);
-    LetPass(std::chrono::milliseconds(20));  // a prober that asks 50 times a second
-  }
-  stop = true;
-}
-
-// What grpcurl asks first: the list of services (field 7 of the standard's request).
+// What grpcurl asks first.
 TEST(Reflection, ListsTheServices) {
   for (const bool on : {true, false}) {
     Service service([on](server::Config& config) { config.reflection = on; });
-    grpc::GenericStub stub(service.NewChannel());
-    grpc::CompletionQueue queue;
+    const auto stub = ServerReflection::NewStub(service.NewChannel());
     grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
-    const auto wait = [&] {
-      void* tag = nullptr;
-      bool ok = false;
-      return queue.Next(&tag, &ok) && ok;
-    };
-    auto call = stub.PrepareCall(&context, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", &queue);
-    call->StartCall(nullptr);
-    wait();
-    grpc::Slice request(std::string("\x3a\x00", 2));
-    call->Write(grpc::ByteBuffer(&request, 1), nullptr);
-    wait();
-    call->WritesDone(nullptr);
-    wait();
-    grpc::ByteBuffer answer;
-    call->Read(&answer, nullptr);
-    wait();
-    grpc::Status status;
-    call->Finish(&status, nullptr);
-    wait();
-    if (!on) {
-      EXPECT_EQ(status.error_code(), grpc::UNIMPLEMENTED);
-      continue;
+    const auto stream = stub->ServerReflectionInfo(&context);
+    ServerReflectionRequest request;
+    ServerReflectionResponse response;
+    request.set_list_services("");
+    stream->Write(request);
+    EXPECT_EQ(stream->Read(&response), on);
+    std::vector<std::string> names;
+    for (const auto& listed : response.list_services_response().service()) names.push_back(listed.name());
+    if (on) {
+      EXPECT_THAT(names, IsSupersetOf(
+                             {"softmax.v1.SoftmaxService", "grpc.health.v1.Health", "inference.GRPCInferenceService"}));
+      request.set_file_containing_symbol("inference.GRPCInferenceService");
+      ASSERT_TRUE(stream->Write(request) && stream->Read(&response));
+      EXPECT_EQ(response.file_descriptor_response().file_descriptor_proto_size(), 2);
     }
-    ASSERT_TRUE(status.ok()) << status.error_message();
-    grpc::Slice bytes;
-    ASSERT_TRUE(answer.DumpToSingleSlice(&bytes).ok());
-    const std::string text(reinterpret_cast<const char*>(bytes.begin()), bytes.size());
-    EXPECT_NE(text.find("softmax.v1.SoftmaxService"), std::string::npos);
-    EXPECT_NE(text.find("grpc.health.v1.Health"), std::string::npos);
+    stream->WritesDone();
+    EXPECT_EQ(stream->Finish().error_code(), on ? grpc::OK : grpc::UNIMPLEMENTED);
   }
 }
 

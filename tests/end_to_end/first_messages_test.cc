@@ -1,9 +1,6 @@
 // Calls before their message is whole: messages that claim too much, and those that never come.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <openssl/ssl.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <memory>
@@ -18,10 +15,7 @@
 #include "tests/end_to_end/server_process.h"
 #include "tests/end_to_end/service.h"
 #include "tests/support/eventually.h"
-#include "tests/support/loopback.h"
 #include "tests/support/sanitized.h"
-#include "tests/support/temp_folder.h"
-#include "tests/support/test_certificates.h"
 
 namespace softmax::testing {
 namespace {
@@ -174,68 +168,6 @@ TEST(FirstMessages, OfEndedCallsAreNotWaitedFor) {
   EXPECT_TRUE(Eventually([] { return server::ReadGuard::waiting_calls() == 1; }));
   EXPECT_THAT(client.ReadStatus(), StartsWith(kUnimplemented));
   EXPECT_EQ(server::ReadGuard::waiting_calls(), 1);
-}
-
-// The same over TLS: the guard reads, and changes, what TLS carries.
-class FirstMessagesOverTls : public ::testing::Test {
- protected:
-  FirstMessagesOverTls() {
-    SSL_CTX_set_alpn_protos(context_, reinterpret_cast<const unsigned char*>("\2h2"), 3);
-    ssl_ = SSL_new(context_);
-    SSL_set_fd(ssl_, ConnectedToLoopback(PortOf(service_.target())));
-    EXPECT_EQ(SSL_connect(ssl_), 1);
-    Send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + std::string("\0\0\0\4\0\0\0\0\0", 9));
-  }
-  ~FirstMessagesOverTls() override {
-    close(SSL_get_fd(ssl_));
-    SSL_free(ssl_);
-    SSL_CTX_free(context_);
-  }
-  void Send(const std::string& bytes) {
-    EXPECT_EQ(SSL_write(ssl_, bytes.data(), static_cast<int>(bytes.size())), static_cast<int>(bytes.size()));
-  }
-  // HEADERS of a call, on this stream.
-  void StartCall(char stream, const std::string& path) {
-    const std::string block = "\x83\x87\x04" + std::string(1, static_cast<char>(path.size())) + path +
-                              "\x01\x01x\x0f\x10\x10"
-                              "application/grpc" +
-                              std::string("\0\2te\10trailers", 13);
-    Send(std::string{0, 0, static_cast<char>(block.size()), 1, 4, 0, 0, 0, stream} + block);
-  }
-  // Reads until the server has said this.
-  bool Says(const std::string& words) {
-    std::string said;
-    char bytes[4096];
-    while (said.find(words) == std::string::npos) {
-      const int got = SSL_read(ssl_, bytes, sizeof(bytes));
-      if (got <= 0) return false;
-      said.append(bytes, static_cast<std::size_t>(got));
-    }
-    return true;
-  }
-
-  const client::Identity authority_ = client::MakeAuthority("authority");
-  const client::Identity identity_ = client::IssueFor("localhost", authority_, "127.0.0.1");
-  const TempFolder folder_;
-  Service service_{[this](server::Config& config) {
-    config.tls_cert = folder_.Write("cert.pem", identity_.certificate);
-    config.tls_key = folder_.Write("key.pem", identity_.private_key);
-  }};
-  SSL_CTX* const context_ = SSL_CTX_new(TLS_client_method());
-  SSL* ssl_ = nullptr;
-};
-
-TEST_F(FirstMessagesOverTls, AreCutAtTheLengthThatTheyClaim) {
-  StartCall(1, "/grpc.health.v1.Health/Check");
-  Send(std::string("\0\0\x64\0\0\0\0\0\1", 9) + kFourGibibytes + std::string(95, 'x'));
-  EXPECT_TRUE(Says("the message has 4294967295 bytes"));
-}
-
-TEST_F(FirstMessagesOverTls, OfEndedCallsAreNotWaitedFor) {
-  StartCall(1, "/no/such");
-  StartCall(3, "/softmax.v1.SoftmaxService/Softmax");
-  EXPECT_TRUE(Says("/no/such is not known here"));
-  EXPECT_TRUE(Eventually([] { return server::ReadGuard::waiting_calls() == 1; }));
 }
 
 }  // namespace

@@ -7,37 +7,13 @@
 #include <cerrno>
 #include <stdexcept>
 
+#include "tests/end_to_end/http2_frames.h"
 #include "tests/support/loopback.h"
 
 namespace softmax::testing {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-std::string BigEndian(std::uint32_t value, int bytes) {
-  std::string text;
-  for (int i = bytes - 1; i >= 0; --i) text.push_back(static_cast<char>(value >> (8 * i)));
-  return text;
-}
-
-std::string Frame(int type, int flags, std::uint32_t stream, const std::string& body = "") {
-  return BigEndian(static_cast<std::uint32_t>(body.size()), 3) + static_cast<char>(type) + static_cast<char>(flags) +
-         BigEndian(stream, 4) + body;
-}
-
-enum FrameType { kData, kHeaders, kPriority, kReset, kSettings, kPushPromise, kPing, kGoAway, kWindow, kContinuation };
-constexpr int kEndStream = 1;
-constexpr int kAck = 1;
-constexpr int kEndHeaders = 4;
-constexpr int kPadded = 8;
-
-std::string Literal(const std::string& text) { return std::string(1, static_cast<char>(text.size())) + text; }
-
-// HPACK without a table.
-std::string Block(const std::string& path) {
-  return "\x83\x86\x04" + Literal(path) + "\x01" + Literal("localhost") + "\x0f\x10" + Literal("application/grpc") +
-         std::string(1, '\0') + Literal("te") + Literal("trailers");
-}
 
 constexpr char kUnary[] = "/softmax.v1.SoftmaxService/Softmax";
 constexpr char kStream[] = "/softmax.v1.SoftmaxService/SoftmaxStream";
@@ -56,9 +32,9 @@ std::string Times(int n, const std::string& text) {
 std::function<std::string(std::uint32_t*)> Calls(const std::string& path, int flags,
                                                  const std::function<std::string(std::uint32_t)>& rest = nullptr,
                                                  const std::string& more_fields = "") {
-  const std::string block = Block(path) + more_fields;
+  const std::string block = CallHeaders(path) + more_fields;
   return [block, flags, rest](std::uint32_t* stream) {
-    std::string frames = Frame(kHeaders, flags, *stream, block);
+    std::string frames = Http2Frame(kHeaders, flags, *stream, block);
     if (rest != nullptr) frames += rest(*stream);
     *stream += 2;
     return frames;
@@ -69,16 +45,16 @@ std::function<std::string(std::uint32_t*)> Always(const std::string& frames) {
   return [frames](std::uint32_t*) { return frames; };
 }
 
-std::string EmptyMessageTo(std::uint32_t stream) { return Frame(kData, kEndStream, stream, std::string(5, '\0')); }
+std::string EmptyMessageTo(std::uint32_t stream) { return Http2Frame(kData, kEndStream, stream, std::string(5, '\0')); }
 
-std::string ResetOf(std::uint32_t stream) { return Frame(kReset, 0, stream, BigEndian(8, 4)); }
+std::string ResetOf(std::uint32_t stream) { return Http2Frame(kReset, 0, stream, BigEndian(8, 4)); }
 
 }  // namespace
 
 std::vector<Attack> Attacks() {
-  const std::string ack = Frame(kSettings, kAck, 0);
-  const std::string open = ack + Frame(kHeaders, kEndHeaders, 1, Block(kStream));
-  const std::string headers = Frame(kHeaders, 0, 1, Block(kUnary));
+  const std::string ack = Http2Frame(kSettings, kAck, 0);
+  const std::string open = ack + Http2Frame(kHeaders, kEndHeaders, 1, CallHeaders(kStream));
+  const std::string headers = Http2Frame(kHeaders, 0, 1, CallHeaders(kUnary));
   const std::string header = std::string(1, '\0') + Literal("a") + Literal("b");
   std::vector<Attack> attacks = {
       // What acknowledges the settings and then breaks them, gRPC ends as well.
@@ -87,7 +63,7 @@ std::vector<Attack> Attacks() {
       {"unknown methods, settings not acknowledged", Calls("/x/y", kEndHeaders | kEndStream), "", true},
       {"unknown methods with 200 header fields, settings not acknowledged",
        Calls("/x/y", kEndHeaders | kEndStream, nullptr, Times(200, "\xbe")),
-       Frame(kHeaders, kEndHeaders | kEndStream, 1, Block("/x/y") + "\x40" + Literal("a") + Literal("b"))},
+       Http2Frame(kHeaders, kEndHeaders | kEndStream, 1, CallHeaders("/x/y") + "\x40" + Literal("a") + Literal("b"))},
       {"unknown methods with messages", Calls("/x/y", kEndHeaders, EmptyMessageTo), ack, false, true},
       {"calls that stay open, settings not acknowledged", Calls(kStream, kEndHeaders), ""},
       {"unary calls without a message, settings not acknowledged", Calls(kUnary, kEndHeaders), ""},
@@ -96,18 +72,18 @@ std::vector<Attack> Attacks() {
       {"refused requests, answers not read", Calls(kUnary, kEndHeaders, EmptyMessageTo), ack, false, true},
       {"refused requests, settings not acknowledged", Calls(kUnary, kEndHeaders, EmptyMessageTo), ""},
       {"refused requests, answers read", Calls(kUnary, kEndHeaders, EmptyMessageTo), ack, true, true},
-      {"SETTINGS", Always(Frame(kSettings, 0, 0))},
-      {"SETTINGS, answers read", Always(Frame(kSettings, 0, 0)), ack, true},
-      {"PING", Always(Frame(kPing, 0, 0, "12345678")), ack, false, true},
-      {"WINDOW_UPDATE by 1", Always(Frame(kWindow, 0, 0, BigEndian(1, 4)))},
-      {"empty DATA", Always(Frame(kData, 0, 1)), open},
-      {"padded DATA", Always(Frame(kData, kPadded, 1, std::string(1, '\7') + std::string(7, '\0'))), open},
-      {"PRIORITY", Always(Frame(kPriority, 0, 1, BigEndian(0, 4) + "1"))},
-      {"frames of an unknown type", Always(Frame(0x42, 0, 0, "x"))},
+      {"SETTINGS", Always(Http2Frame(kSettings, 0, 0))},
+      {"SETTINGS, answers read", Always(Http2Frame(kSettings, 0, 0)), ack, true},
+      {"PING", Always(Http2Frame(kPing, 0, 0, "12345678")), ack, false, true},
+      {"WINDOW_UPDATE by 1", Always(Http2Frame(kWindow, 0, 0, BigEndian(1, 4)))},
+      {"empty DATA", Always(Http2Frame(kData, 0, 1)), open},
+      {"padded DATA", Always(Http2Frame(kData, kPadded, 1, std::string(1, '\7') + std::string(7, '\0'))), open},
+      {"PRIORITY", Always(Http2Frame(kPriority, 0, 1, BigEndian(0, 4) + "1"))},
+      {"frames of an unknown type", Always(Http2Frame(0x42, 0, 0, "x"))},
       {"RST_STREAM of one stream", Always(ResetOf(1)), open},
-      {"headers that do not end", Always(Frame(kContinuation, 0, 1, Times(100, header))), ack + headers},
-      {"headers that do not end, in empty frames", Always(Frame(kContinuation, 0, 1)), ack + headers},
-      {"a number in the headers that does not end", Always(Frame(kContinuation, 0, 1, std::string(16000, '\xff'))),
+      {"headers that do not end", Always(Http2Frame(kContinuation, 0, 1, Times(100, header))), ack + headers},
+      {"headers that do not end, in empty frames", Always(Http2Frame(kContinuation, 0, 1)), ack + headers},
+      {"a number in the headers that does not end", Always(Http2Frame(kContinuation, 0, 1, std::string(16000, '\xff'))),
        ack + headers, false, true},
   };
   for (const char* method : {kUnary, kStream, kInfo, kCheck, kWatch, kReflection}) {
@@ -123,7 +99,7 @@ std::optional<Clock::duration> Flood(const std::string& target, const Attack& at
     throw std::runtime_error("cannot connect to " + target);
   }
   const auto began = Clock::now();
-  std::string bytes = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + Frame(kSettings, 0, 0) + attack.first;
+  std::string bytes = kHttp2Preface + Http2Frame(kSettings, 0, 0) + attack.first;
   std::uint32_t stream = 1;
   std::optional<Clock::duration> ended;
   while (!ended && Clock::now() - began < most) {

@@ -18,7 +18,9 @@ namespace softmax::testing {
 class GoodClient {
  public:
   explicit GoodClient(const std::string& target, bool may_fail = false)
-      : may_fail_(may_fail), thread_([this, target](const std::stop_token& stop) { Run(target, stop); }) {}
+      : GoodClient(client::ClientOptions{.target = target}, may_fail) {}
+  explicit GoodClient(const client::ClientOptions& options, bool may_fail = false)
+      : may_fail_(may_fail), thread_([this, options](const std::stop_token& stop) { Run(options, stop); }) {}
 
   // Whether it comes to have had some answers.
   bool IsUnderWay() const {
@@ -34,9 +36,7 @@ class GoodClient {
   }
 
  private:
-  void Run(const std::string& target, const std::stop_token& stop) {
-    client::ClientOptions options;
-    options.target = target;
+  void Run(const client::ClientOptions& options, const std::stop_token& stop) {
     const auto client = client::Client::Create(options);
     ASSERT_TRUE(client.ok()) << client.status();
     const Question question = MakeQuestion({2, 100}, 1);

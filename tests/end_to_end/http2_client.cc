@@ -8,41 +8,14 @@
 #include <cerrno>
 #include <chrono>
 
+#include "tests/end_to_end/http2_frames.h"
 #include "tests/support/loopback.h"
 
 namespace softmax::testing {
-namespace {
-
-std::string BigEndian(std::uint32_t value, int bytes) {
-  std::string text;
-  for (int i = bytes - 1; i >= 0; --i) text.push_back(static_cast<char>(value >> (8 * i)));
-  return text;
-}
-
-std::string Literal(const std::string& text) { return std::string(1, static_cast<char>(text.size())) + text; }
-
-// HPACK without a table: indexed static fields and literals.
-std::string CallHeaders(const std::string& method, const std::string& encoding) {
-  std::string block;
-  block += '\x83';  // :method POST
-  block += '\x86';  // :scheme http
-  block += '\x04';  // :path, literal
-  block += Literal(method.front() == '/' ? method : "/softmax.v1.SoftmaxService/" + method);
-  block += '\x01';  // :authority, literal
-  block += Literal("localhost");
-  block += "\x0f\x10";  // content-type (31), literal
-  block += Literal("application/grpc");
-  block += std::string(1, '\0') + Literal("te") + Literal("trailers");
-  if (!encoding.empty()) block += std::string(1, '\0') + Literal("grpc-encoding") + Literal(encoding);
-  return block;
-}
-
-}  // namespace
-
 Http2Client::Http2Client(const std::string& target, std::uint32_t window) {
   Connect(target);
   if (fd_ < 0) return;
-  SendRaw("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+  SendRaw(kHttp2Preface);
   Frame(4, 0, 0, BigEndian(4, 2) + BigEndian(window, 4));     // SETTINGS_INITIAL_WINDOW_SIZE
   if (window > 0) Frame(8, 0, 0, BigEndian(0x7fff0000u, 4));  // and of the connection
 }
@@ -92,18 +65,16 @@ bool Http2Client::SendRaw(const std::string& bytes) {
 }
 
 void Http2Client::Frame(std::uint8_t type, std::uint8_t flags, std::uint32_t stream, const std::string& body) {
-  std::string frame = BigEndian(static_cast<std::uint32_t>(body.size()), 3);
-  frame.push_back(static_cast<char>(type));
-  frame.push_back(static_cast<char>(flags));
-  frame += BigEndian(stream, 4) + body;
-  SendRaw(frame);
+  SendRaw(Http2Frame(type, flags, stream, body));
 }
 
 std::uint32_t Http2Client::StartCall(const std::string& method, const std::string& encoding) {
   const std::uint32_t stream = next_stream_;
   next_stream_ += 2;
   stream_window_ = initial_window_;
-  Frame(1, 4, stream, CallHeaders(method, encoding));  // END_HEADERS
+  std::string block = CallHeaders(method.front() == '/' ? method : "/softmax.v1.SoftmaxService/" + method);
+  if (!encoding.empty()) block += std::string(1, '\0') + Literal("grpc-encoding") + Literal(encoding);
+  Frame(kHeaders, kEndHeaders, stream, block);
   return stream;
 }
 

@@ -2,7 +2,6 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <string>
 
 #include "softmax/v1/softmax.grpc.pb.h"

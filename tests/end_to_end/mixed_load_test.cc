@@ -23,7 +23,7 @@ class Caller {
 
   Caller(const Service& service, const std::vector<Question>& questions, std::uint64_t seed)
       : stub_(v1::SoftmaxService::NewStub(service.NewChannel())), questions_(questions), random_(seed) {
-    for (const Question& question : questions) requests_.push_back(ToProto(question));
+    for (const Question& question : questions) requests_.push_back(NativeRequestOf(question));
   }
 
   void Run(int calls) {
@@ -49,19 +49,6 @@ class Caller {
     grpc::Status status;
     std::unique_ptr<grpc::ClientAsyncResponseReader<v1::SoftmaxResponse>> reader;
   };
-
-  static v1::SoftmaxRequest ToProto(const Question& question) {
-    v1::SoftmaxRequest request;
-    request.set_operation(static_cast<v1::Operation>(question.operation));
-    request.set_axis(question.axis);
-    request.set_scale(question.scale);
-    request.set_output_dtype(static_cast<v1::DataType>(question.output_type));
-    for (std::uint32_t length : question.lengths) request.add_lengths(length);
-    request.mutable_input()->set_dtype(static_cast<v1::DataType>(question.input_type));
-    for (std::int64_t dim : question.shape) request.mutable_input()->add_shape(dim);
-    request.mutable_input()->set_data(question.data.data(), question.data.size());
-    return request;
-  }
 
   void Start() {
     auto* call = new Call;

@@ -137,25 +137,16 @@ TEST(Names, WhoWaitsForANameHasItSoonAfterItIsThere) {
   servers.Start();
   const auto client = *client::Client::Create({.target = servers.target()});
   std::atomic<bool> connected = false;
-  std::thread waiting([&] { connected = client->WaitForConnection(seconds(60)).ok(); });
+  std::jthread waiting([&] { connected = client->WaitForConnection(seconds(60)).ok(); });
+  client::Program health(SOFTMAX_CLIENT, {"--address", servers.target(), "--health", "--wait", "60s"});
+  client::Program load(SOFTMAX_LOADGEN, {"--address", servers.target(), "--connect-timeout", "60", "--duration", "0.1",
+                                         "--warmup", "0", "--connections", "1", "--shape", "1x16"});
   LetPass(seconds(10));
   EXPECT_FALSE(connected);
   servers.Name(0, 1);
   const auto begin = Clock::now();
   EXPECT_TRUE(Eventually([&] { return connected.load(); }, seconds(60)));
   EXPECT_LE(Clock::now() - begin, kUntilServed);
-  waiting.join();
-}
-
-TEST(Names, ProgramsWaitForANameInTheSameWay) {
-  NamedServers servers;
-  servers.Start();
-  client::Program health(SOFTMAX_CLIENT, {"--address", servers.target(), "--health", "--wait", "60s"});
-  client::Program load(SOFTMAX_LOADGEN, {"--address", servers.target(), "--connect-timeout", "60", "--duration", "0.1",
-                                         "--warmup", "0", "--connections", "1", "--shape", "1x16"});
-  LetPass(seconds(10));
-  servers.Name(0, 1);
-  const auto begin = Clock::now();
   EXPECT_EQ(health.Wait().exit_code, 0);
   EXPECT_LE(Clock::now() - begin, kUntilServed);
   EXPECT_EQ(load.Wait().exit_code, 0);

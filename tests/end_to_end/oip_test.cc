@@ -282,16 +282,6 @@ TEST_F(Oip, ATimeoutIsKept) {
   EXPECT_TRUE(Infer(request, &response).ok());
 }
 
-TEST_F(Oip, CompressionIsRefusedByName) {
-  const auto context = Context();
-  context->set_compression_algorithm(GRPC_COMPRESS_GZIP);
-  ModelInferResponse response;
-  const grpc::Status status = stub_->ModelInfer(context.get(), RequestOf(MakeQuestion({64, 64}, 1)), &response);
-  EXPECT_EQ(status.error_code(), grpc::UNIMPLEMENTED);
-  EXPECT_THAT(status.error_message(), HasSubstr("gzip"));
-  EXPECT_THAT(status.error_message(), HasSubstr("the client must send its messages uncompressed"));
-}
-
 TEST_F(Oip, ADrainSaysUnavailable) {
   const auto context = Context();
   const auto stream = stub_->ModelStreamInfer(context.get());
@@ -318,10 +308,6 @@ class OipBatches : public OipTest {
 TEST_F(OipBatches, AreSharedWithTheNativeContract) {
   const Question question = MakeQuestion({5, 64}, 1);
   const auto native = v1::SoftmaxService::NewStub(channel_);
-  v1::SoftmaxRequest request;
-  request.mutable_input()->set_dtype(v1::DATA_TYPE_FLOAT32);
-  for (const std::int64_t dim : question.shape) request.mutable_input()->add_shape(dim);
-  request.mutable_input()->set_data(Bytes(question.data));
   std::uint64_t most_rows = 0;
   for (int round = 0; round < 5 && most_rows < 10; ++round) {
     std::jthread other([&] {
@@ -330,39 +316,10 @@ TEST_F(OipBatches, AreSharedWithTheNativeContract) {
       ExpectRight(question, response);
     });
     v1::SoftmaxResponse response;
-    ASSERT_TRUE(native->Softmax(Context().get(), request, &response).ok());
+    ASSERT_TRUE(native->Softmax(Context().get(), NativeRequestOf(question), &response).ok());
     most_rows = std::max(most_rows, response.timing().batch_rows());
   }
   EXPECT_EQ(most_rows, 10u);
-}
-
-class OipTokens : public OipTest {
- protected:
-  OipTokens() : OipTest([](server::Config& config) { config.token_file = TokenFile(); }) {}
-
- private:
-  static std::string TokenFile() {
-    static const TempFolder folder;
-    std::string digest;
-    for (const std::uint8_t byte : server::DigestOf("secret")) {
-      digest += "0123456789abcdef"[byte >> 4];
-      digest += "0123456789abcdef"[byte & 15];
-    }
-    return folder.Write("tokens", digest);
-  }
-};
-
-TEST_F(OipTokens, AreAskedForByEveryCall) {
-  ModelInferResponse response;
-  grpc::Status status = Infer(RequestOf(MakeQuestion({2, 3}, 1)), &response);
-  EXPECT_EQ(status.error_code(), grpc::UNAUTHENTICATED);
-  EXPECT_FALSE(status.error_message().empty());
-  EXPECT_EQ(Fail(&GRPCInferenceService::Stub::ServerMetadata, inference::ServerMetadataRequest()).error_code(),
-            grpc::UNAUTHENTICATED);
-  const auto context = Context();
-  context->AddMetadata("authorization", "Bearer secret");
-  status = stub_->ModelInfer(context.get(), RequestOf(MakeQuestion({2, 3}, 1)), &response);
-  EXPECT_TRUE(status.ok()) << status.error_message();
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 #include <absl/strings/match.h>
 #include <absl/strings/str_split.h>
 #include <absl/strings/strip.h>
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -12,8 +11,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <functional>
-#include <thread>
 
 #include "client/loadgen/scrape/http_get.h"
 #include "softmax/v1/softmax.grpc.pb.h"
@@ -99,23 +96,6 @@ TEST(Connections, EndByIdlenessOrAgeWhereThatIsSet) {
   EXPECT_FALSE(StaysOpen(age, std::chrono::seconds(30)));
 }
 
-// Each connection ends several times over while it is in use; the calls that are under way then are answered.
-TEST(Connections, ThatEndByAgeLoseNoCall) {
-  Service service([](server::Config& config) { config.max_connection_age = std::chrono::seconds(1); });
-  std::vector<std::jthread> callers;
-  for (int t = 0; t < 3; ++t) {
-    callers.emplace_back([&] {
-      const auto client = service.NewClient();
-      const Question question = MakeQuestion({20, 500}, 1);
-      const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(4);
-      while (std::chrono::steady_clock::now() < until) {
-        const absl::Status status = client->Softmax(question.view(), question.options()).status();
-        EXPECT_TRUE(status.ok()) << status;
-      }
-    });
-  }
-}
-
 // What a server's own request times cannot show: they begin when its thread has come.
 TEST(QueueThreads, SayHowLateAndHowBusyTheyAre) {
   ServerProcess server({"--backend=cpu", "--threads=2"});
@@ -147,9 +127,12 @@ TEST(QueueThreads, SayHowLateAndHowBusyTheyAre) {
 TEST(SlowRequests, AreLoggedWithTheirStagesAndNames) {
   ServerProcess server({"--slow-request=1ns"});
   const std::string trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+  ASSERT_TRUE(Call(server.target(), 1, "\" forged=\"1").ok());
   ASSERT_TRUE(Call(server.target(), 4711, trace).ok());
-  ASSERT_TRUE(server.LogComesToHave("slow request")) << server.Log();
-  const std::string line = server.FindInLog("slow request");
+  ASSERT_TRUE(server.LogComesToHave("request_id=4711")) << server.Log();
+  EXPECT_THAT(server.Log(), Not(HasSubstr("forged")));
+  const std::string log = server.Log();
+  const std::string line = log.substr(log.rfind("slow request", log.find("request_id=4711")));
   for (const char* part : {"method=\"Softmax\"", "request_id=4711", "peer=\"127.0.0.1:", "code=0",
                            "total_us=", "queue_us=", "batch_us=", "execution_us=", "batch_rows=1"}) {
     EXPECT_THAT(line, HasSubstr(part));
@@ -172,18 +155,6 @@ TEST(SlowRequests, SayWhatWasAskedFor) {
   options.summary.full = true;
   ASSERT_TRUE(client->Softmax(question.view(), options).ok());
   EXPECT_TRUE(server.LogComesToHave("answer=\"tensor+summary\"")) << server.Log();
-}
-
-TEST(SlowRequests, TakeNoTraceparentThatIsNone) {
-  ServerProcess server({"--slow-request=1ns"});
-  for (const std::string& bad :
-       {std::string(5000, 'a'), std::string("00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01"),
-        std::string("\" forged=\"1")}) {
-    ASSERT_TRUE(Call(server.target(), 1, bad).ok());
-  }
-  ASSERT_TRUE(server.LogComesToHave("slow request"));
-  EXPECT_THAT(server.Log(), Not(HasSubstr("traceparent")));
-  EXPECT_THAT(server.Log(), Not(HasSubstr("forged")));
 }
 
 TEST(SlowRequests, DoNotFloodTheLog) {
@@ -229,29 +200,6 @@ TEST(Sockets, AUnixSocketHasItsModeAndADeadServersIsTakenOver) {
   next.Signal(SIGTERM);
   EXPECT_EQ(next.Wait(15000), 0);
   EXPECT_NE(stat(folder.path("s").c_str(), &info), 0);
-}
-
-// Every line that the server writes fails with "no space left on device".
-TEST(Logs, AFullDiskDoesNoHarm) {
-  const TempFolder folder;
-  const std::string address = "unix:" + folder.path("s");
-  const pid_t pid = fork();
-  if (pid == 0) {
-    const int full = open("/dev/full", O_WRONLY);
-    dup2(full, 1);
-    dup2(full, 2);
-    const std::string flag = "--address=" + address;
-    execl(SOFTMAX_SERVER_PROGRAM, "softmax-server", flag.c_str(), "--metrics-address=none", "--backend=cpu",
-          "--arena-bytes=64MiB", "--max-request-bytes=16MiB", "--max-response-bytes=16MiB", "--slow-request=1ns",
-          "--log-level=trace", static_cast<char*>(nullptr));
-    _exit(127);
-  }
-  for (int i = 0; i < 200; ++i) EXPECT_TRUE(Call(address, 1, "").ok());
-  kill(pid, SIGTERM);
-  int status = -1;
-  EXPECT_TRUE(Eventually([&] { return waitpid(pid, &status, WNOHANG) == pid; }));
-  EXPECT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tests/end_to_end/faulty_service.h"
+#include "tests/end_to_end/http2_frames.h"
 #include "tests/end_to_end/server_process.h"
 #include "tests/end_to_end/service.h"
 #include "tests/support/eventually.h"
@@ -30,23 +31,12 @@ constexpr int kHearsMs = 10000;
 constexpr char kHere[] = "127.0.0.1";
 constexpr char kElsewhere[] = "127.0.0.2";
 
-std::string Frame(int type, int flags, std::uint32_t stream, const std::string& body = "") {
-  std::string frame("\0\0", 2);
-  frame += static_cast<char>(body.size());
-  frame += static_cast<char>(type);
-  frame += static_cast<char>(flags);
-  for (int shift = 24; shift >= 0; shift -= 8) frame += static_cast<char>(stream >> shift);
-  return frame + body;
-}
-std::string Literal(const std::string& text) { return std::string(1, static_cast<char>(text.size())) + text; }
-std::string Preface() { return "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"; }
-std::string Settings() { return Frame(4, 0, 0); }
-std::string Ack() { return Frame(4, 1, 0); }
-std::string Ping() { return Frame(6, 0, 0, std::string(8, 'p')); }
+std::string Preface() { return kHttp2Preface; }
+std::string Settings() { return Http2Frame(4, 0, 0); }
+std::string Ack() { return Http2Frame(4, 1, 0); }
+std::string Ping() { return Http2Frame(6, 0, 0, std::string(8, 'p')); }
 std::string Headers(const std::string& path, bool ends, std::uint32_t stream = 1) {
-  const std::string block = "\x83\x86\x04" + Literal(path) + "\x01" + Literal("localhost") + "\x0f\x10" +
-                            Literal("application/grpc") + std::string(1, '\0') + Literal("te") + Literal("trailers");
-  return Frame(1, ends ? 5 : 4, stream, block);
+  return Http2Frame(kHeaders, ends ? kEndHeaders | kEndStream : kEndHeaders, stream, CallHeaders(path));
 }
 
 // A connection from an address of loopback's own.
@@ -76,7 +66,7 @@ class Raw {
   bool HearsPong() const {
     std::string heard;
     char bytes[4096];
-    while (heard.find(Frame(6, 1, 0, std::string(8, 'p'))) == std::string::npos) {
+    while (heard.find(Http2Frame(6, 1, 0, std::string(8, 'p'))) == std::string::npos) {
       pollfd ready{fd_, POLLIN, 0};
       const ssize_t got = poll(&ready, 1, kHearsMs) > 0 ? recv(fd_, bytes, sizeof(bytes), 0) : 0;
       if (got <= 0) return false;

@@ -3,7 +3,6 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <cstring>
 #include <thread>
 
@@ -44,19 +43,6 @@ class RegionCalls : public ::testing::Test {
     place.set_offset(offset);
     return place;
   }
-  // What the question asks, its input in the message.
-  static v1::SoftmaxRequest RequestOf(const Question& question) {
-    v1::SoftmaxRequest request;
-    request.set_operation(static_cast<v1::Operation>(question.operation));
-    request.set_axis(question.axis);
-    request.set_scale(question.scale);
-    request.set_output_dtype(static_cast<v1::DataType>(question.output_type));
-    for (const std::uint32_t length : question.lengths) request.add_lengths(length);
-    request.mutable_input()->set_dtype(static_cast<v1::DataType>(question.input_type));
-    for (const std::int64_t dimension : question.shape) request.mutable_input()->add_shape(dimension);
-    request.mutable_input()->set_data(question.data.data(), question.data.size());
-    return request;
-  }
   void PutInput(const Question& question, std::uint64_t offset, v1::SoftmaxRequest* request) {
     std::memcpy(region_->data() + offset, question.data.data(), question.data.size());
     request->mutable_input()->clear_data();
@@ -85,7 +71,7 @@ TEST_F(RegionCalls, EveryPartMayLieThereOrTravel) {
     const Question question = RandomQuestion(seed, 20'000);
     const std::uint64_t bytes =
         question.data.size() / kernels::SizeOf(question.input_type) * kernels::SizeOf(question.output_type);
-    v1::SoftmaxRequest request = RequestOf(question);
+    v1::SoftmaxRequest request = NativeRequestOf(question);
     const std::uint64_t input_at = 8 * (seed % 7), output_at = 4 * kMega + 8 * (seed % 5);
     const bool in_place =
         seed % 8 == 7 && kernels::SizeOf(question.input_type) == kernels::SizeOf(question.output_type);
@@ -111,7 +97,7 @@ TEST_F(RegionCalls, EveryPartMayLieThereOrTravel) {
 
 TEST_F(RegionCalls, ASummaryThereIsTheOneThatTravels) {
   const Question question = MakeQuestion({50, 300}, 1);
-  v1::SoftmaxRequest request = RequestOf(question);
+  v1::SoftmaxRequest request = NativeRequestOf(question);
   v1::SummaryRequest& summary = *request.mutable_summary();
   summary.set_top_k(3);
   summary.set_log_sum_exp(true);
@@ -148,7 +134,7 @@ TEST_F(RegionCalls, ASummaryThereIsTheOneThatTravels) {
 
 TEST_F(RegionCalls, ATensorMayBeLargerThanAnyMessage) {
   const Question question = MakeQuestion({512, 4096}, 2);  // 8 MiB
-  v1::SoftmaxRequest request = RequestOf(question);
+  v1::SoftmaxRequest request = NativeRequestOf(question);
   PutInput(question, 0, &request);
   *request.mutable_output_place() = At(8 * kMega);
   v1::SoftmaxResponse response;
@@ -165,8 +151,7 @@ TEST_F(RegionCalls, RequestsOfAStreamGoTheSameWay) {
   v1::SoftmaxStreamRequest message;
   for (std::uint64_t i = 0; i < 64; ++i) {
     questions.push_back(MakeQuestion({4, 1000}, i));
-    v1::SoftmaxRequest request = RequestOf(questions.back());
-    request.set_id(i);
+    v1::SoftmaxRequest request = NativeRequestOf(questions.back(), i);
     if (i % 3 != 0) PutInput(questions.back(), i * 16'000, &request);
     if (i % 3 != 1) *request.mutable_output_place() = At(2 * kMega + i * 16'000);
     if (i == 40) request.mutable_output_place()->set_region(std::string(16, 'x'));
@@ -195,23 +180,6 @@ TEST_F(RegionCalls, RequestsOfAStreamGoTheSameWay) {
   EXPECT_TRUE(stream->Finish().ok());
 }
 
-TEST_F(RegionCalls, WhatIsNotThereIsNotFound) {
-  const Question question = MakeQuestion({4, 1000}, 3);
-  v1::SoftmaxRequest request = RequestOf(question);
-  PutInput(question, 0, &request);
-  *request.mutable_input()->mutable_place() = At(kWholeRegion - 16'000 + 4);
-  v1::SoftmaxResponse response;
-  grpc::Status status = Call(request, &response);
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_THAT(status.error_message(), HasSubstr("must end within the region's 16777216 bytes"));
-  *request.mutable_input()->mutable_place() = At(0);
-  EXPECT_TRUE(Call(request, &response).ok());
-  ASSERT_TRUE(client_.Free(token_).has_value());
-  status = Call(request, &response);
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
-  EXPECT_THAT(status.error_message(), HasSubstr("input.place.region: names no region that is there"));
-}
-
 // Its client ends it while the kernels work there.
 TEST_F(RegionCalls, ARegionThatEndsLastsForItsRequests) {
   for (int round = 0; round < 20; ++round) {
@@ -221,7 +189,7 @@ TEST_F(RegionCalls, ARegionThatEndsLastsForItsRequests) {
     const MappedRegion region(*answer);
     const Question question = MakeQuestion({256, 4096}, 4);
     std::memcpy(region.data(), question.data.data(), question.data.size());
-    v1::SoftmaxRequest request = RequestOf(question);
+    v1::SoftmaxRequest request = NativeRequestOf(question);
     request.mutable_input()->clear_data();
     request.mutable_input()->mutable_place()->set_region(answer->reply.region().token());
     v1::SoftmaxResponse response;
@@ -250,7 +218,7 @@ TEST_F(RegionCalls, WhoWritesThereDuringACallHarmsOnlyItself) {
   for (int round = 0; round < 300; ++round) {
     const std::int64_t cols = 1 + round * 37 % 3000;
     const auto k = static_cast<std::uint32_t>(1 + round * 7 % 1024);
-    v1::SoftmaxRequest request = RequestOf(MakeQuestion({20, cols}, 6));
+    v1::SoftmaxRequest request = NativeRequestOf(MakeQuestion({20, cols}, 6));
     request.mutable_input()->clear_data();
     *request.mutable_input()->mutable_place() = At(0);
     request.mutable_summary()->set_top_k(k);
@@ -263,25 +231,11 @@ TEST_F(RegionCalls, WhoWritesThereDuringACallHarmsOnlyItself) {
       std::memcpy(&index, response.summary().top_indices().data() + 4 * i, 4);
       ASSERT_TRUE(index >= -1 && index < cols) << index;
     }
-    ASSERT_TRUE(Call(RequestOf(other), &response).ok());
+    ASSERT_TRUE(Call(NativeRequestOf(other), &response).ok());
     ASSERT_TRUE(JudgeAnswer(other, BytesOf(response.output().data())).ok);
   }
   stops = true;
   scribbler.join();
-}
-
-TEST(RegionCallsOff, APlaceIsRefusedWithTheFlagsName) {
-  Service service;
-  const auto stub = v1::SoftmaxService::NewStub(service.NewChannel());
-  v1::SoftmaxRequest request;
-  request.mutable_input()->set_dtype(v1::DATA_TYPE_FLOAT32);
-  request.mutable_input()->add_shape(2);
-  request.mutable_input()->mutable_place()->set_region(std::string(16, 'x'));
-  grpc::ClientContext context;
-  v1::SoftmaxResponse response;
-  const grpc::Status status = stub->Softmax(&context, request, &response);
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_THAT(status.error_message(), HasSubstr("--regions-socket"));
 }
 
 }  // namespace

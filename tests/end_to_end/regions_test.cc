@@ -4,12 +4,8 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
-#include <cstring>
-#include <future>
 #include <nlohmann/json.hpp>
-#include <thread>
 #include <vector>
 
 #include "tests/end_to_end/server_process.h"
@@ -74,103 +70,6 @@ TEST_F(SharedTensors, EveryTypeShapeAndAxisInEveryArrangement) {
     options.output = region.At<std::byte>(0, BytesOfAnswer(question));
     ExpectRightAnswer(question, client_->Softmax(PutInto(region, 0, question), options));
   }
-}
-
-TEST_F(SharedTensors, StreamsAndBatchesShareThemWithMessages) {
-  constexpr std::size_t kRequests = 200;
-  constexpr std::size_t kSlot = 32 << 10;
-  const Region region = *client_->AllocateRegion(kRequests * 2 * kSlot);
-  std::vector<Question> questions;
-  for (std::size_t i = 0; i < kRequests; ++i) questions.push_back(MakeQuestion({4, 1000}, i));
-  std::vector<client::BatchItem> items;
-  for (std::size_t i = 0; i < kRequests; ++i) {
-    const bool placed = i % 3 != 0;
-    items.push_back(
-        {placed ? PutInto(region, 2 * i * kSlot, questions[i]) : questions[i].view(), questions[i].options()});
-    if (i % 2 == 0) items[i].options.output = region.At<std::byte>((2 * i + 1) * kSlot, BytesOfAnswer(questions[i]));
-  }
-  const auto answers = client_->SoftmaxBatch(items);
-  for (std::size_t i = 0; i < kRequests; ++i) ExpectRightAnswer(questions[i], answers[i]);
-}
-
-TEST_F(SharedTensors, ASummaryThereIsTheSameAsInAMessage) {
-  const Region region = *client_->AllocateRegion(1 << 20);
-  const Question question = MakeQuestion({8, 1000}, 5);
-  for (const bool full : {false, true}) {
-    client::SoftmaxOptions options;
-    const std::vector<std::int32_t> indices = {1, -1, 999, 0, 5, 6, 7, 8};
-    options.summary = {.top_k = 5, .indices = indices, .log_sum_exp = true, .entropy = true, .full = full};
-    const auto expected = client_->Softmax(question.view(), options);
-    ASSERT_TRUE(expected.ok()) << expected.status();
-    options.summary.output = region.At<std::byte>(1 << 19, client::SummaryBytes(question.view(), options));
-    if (full) options.output = region.At<std::byte>(1 << 18, question.data.size());
-    const auto answer = client_->Softmax(PutInto(region, 0, question), options);
-    ASSERT_TRUE(answer.ok()) << answer.status();
-    for (int i = 0; i < client::Summary::kParts; ++i) {
-      const auto part = static_cast<client::Summary::Part>(i);
-      const auto wanted = expected->summary().bytes(part);
-      const auto got = answer->summary().bytes(part);
-      EXPECT_GE(got.data(), options.summary.output.data());
-      EXPECT_TRUE(std::equal(got.begin(), got.end(), wanted.begin(), wanted.end())) << i;
-    }
-    if (full) ExpectRightAnswer(question, answer);
-  }
-}
-
-TEST_F(SharedTensors, ATensorThereMayBeLargerThanAnyMessage) {
-  const std::size_t columns = service_.config().max_request_bytes / 4 + 4;
-  const Region region = *client_->AllocateRegion(columns * 4);
-  const Question question = MakeQuestion({1, static_cast<std::int64_t>(columns)}, 7);
-  EXPECT_EQ(client_->Softmax(question.view()).status().code(), absl::StatusCode::kInvalidArgument);
-  client::SoftmaxOptions options;
-  options.output = region.At<std::byte>(0, columns * 4);
-  ExpectRightAnswer(question, client_->Softmax(PutInto(region, 0, question), options));
-}
-
-TEST_F(SharedTensors, PlacesThatAreNotAllowedAreNamed) {
-  const Region region = *client_->AllocateRegion(1 << 20);
-  const Question question = MakeQuestion({4, 1000}, 1);
-  const client::TensorView input = PutInto(region, 0, question);
-  client::SoftmaxOptions options;
-  options.output = region.At<std::byte>(16, question.data.size());
-  const auto overlapping = client_->Softmax(input, options);
-  EXPECT_EQ(overlapping.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(overlapping.status().message(), HasSubstr("output_place"));
-  ExpectRightAnswer(question, client_->Softmax(question.view()));
-}
-
-TEST_F(SharedTensors, FullMemoryIsRefusedAndGivenBack) {
-  std::vector<Region> regions;
-  absl::Status status;
-  while (status.ok() && regions.size() < 100) {
-    auto region = client_->AllocateRegion(16 << 20);
-    status = region.status();
-    if (region.ok()) regions.push_back(*std::move(region));
-  }
-  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
-  EXPECT_FALSE(regions.empty());
-  regions.clear();
-  EXPECT_TRUE(Eventually([&] { return client_->AllocateRegion(64 << 20).ok(); }, kLongEnough));
-}
-
-// The requests hold the memory: the client that goes unmaps its own side only.
-TEST_F(SharedTensors, AClientMayGoWithCallsUnderWay) {
-  for (int round = 0; round < 20; ++round) {
-    auto leaving = service_.NewClient();
-    auto region = std::make_unique<Region>(*leaving->AllocateRegion(8 << 20));
-    std::vector<std::future<absl::StatusOr<client::Tensor>>> calls;
-    const std::vector<std::int64_t> shape = {1, 1 << 18};
-    for (std::size_t i = 0; i < 4; ++i) {
-      client::SoftmaxOptions options;
-      options.output = region->At<std::byte>((2 * i + 1) << 20, 1 << 20);
-      calls.push_back(leaving->SoftmaxFuture(client::ViewOf(region->At<float>(2 * i << 20, 1 << 18), shape), options));
-    }
-    region.reset();
-    leaving.reset();
-  }
-  const Question question = MakeQuestion({4, 1000}, 1);
-  const Region region = *client_->AllocateRegion(1 << 20);
-  ExpectRightAnswer(question, client_->Softmax(PutInto(region, 0, question)));
 }
 
 TEST_F(SharedTensors, AServerThatComesBackGivesNewOnes) {

@@ -137,9 +137,9 @@ TEST(Replicas, WithoutDelayHealthChecksAndRetriesARestartIsSeenAndNothingIsLost)
   EXPECT_EQ(restarting.counts.failed.count("UNAVAILABLE"), restarting.counts.failed.size());
 }
 
-Restarting KillEachOnce(int attempts) {
+TEST(Replicas, NoCallFailsWhenOneIsKilledAndTheCallerRetries) {
   Replicas replicas({kHeldBatches});
-  OpenLoop load(Load(replicas.target(), attempts));
+  OpenLoop load(Load(replicas.target(), 5));
   WaitForLoad(replicas);
   load.Look();
   Restarting killing;
@@ -154,24 +154,11 @@ Restarting KillEachOnce(int attempts) {
   load.Stop();
   killing.counts = load.Look();
   killing.stats = load.Stats();
-  return killing;
-}
-
-TEST(Replicas, NoCallFailsWhenOneIsKilledAndTheCallerRetries) {
-  const Restarting killing = KillEachOnce(5);
   ExpectNothingLostOrWrong(killing.counts);
   EXPECT_EQ(Failures(killing.counts), 0u) << killing.counts.failed.begin()->first;
   EXPECT_GT(killing.stats.retries, 0u) << "nothing was on its way to the servers that were killed";
   std::printf("3 kills: %lu calls, %lu retries, longest call %ld ms; a replica answered %ld ms after its start\n",
               killing.counts.ok, killing.stats.retries, killing.counts.longest / milliseconds(1), killing.back.count());
-}
-
-// The test above can fail: without retries the same is seen by callers, in words.
-TEST(Replicas, WithoutRetriesAKillIsSeenAndNothingIsLost) {
-  const Restarting killing = KillEachOnce(1);
-  ExpectNothingLostOrWrong(killing.counts);
-  EXPECT_GT(Failures(killing.counts), 0u);
-  EXPECT_EQ(killing.counts.failed.count("UNAVAILABLE"), killing.counts.failed.size());
 }
 
 }  // namespace

@@ -1,17 +1,11 @@
 // TLS, client certificates and tokens, from outside.
 #include <gmock/gmock.h>
-#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
-#include <openssl/ssl.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <csignal>
-#include <cstdlib>
 #include <deque>
 #include <filesystem>
 #include <future>
@@ -21,15 +15,15 @@
 
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "grpc/reflection/v1alpha/reflection.grpc.pb.h"
-#include "server/rpc/guard/read_guard.h"
 #include "server/rpc/security/token_set.h"
 #include "softmax/v1/softmax.grpc.pb.h"
+#include "tests/end_to_end/good_client.h"
 #include "tests/end_to_end/http2_client.h"
+#include "tests/end_to_end/oip_fixture.h"
 #include "tests/end_to_end/server_process.h"
 #include "tests/end_to_end/service.h"
 #include "tests/support/environment.h"
 #include "tests/support/eventually.h"
-#include "tests/support/loopback.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/test_certificates.h"
 
@@ -100,32 +94,6 @@ class SecureTest : public ::testing::Test {
   const client::Identity second_ = client::IssueFor("localhost", new_authority_, "127.0.0.1");
   const TempFolder folder_;
 };
-
-// Whoever floods a TLS server is known by what it sends, decrypted.
-TEST_F(SecureTest, AFloodOverTlsEndsItsConnection) {
-  Service service(WithTls());
-  const int fd = ConnectedToLoopback(PortOf(service.target()));
-  SSL_CTX* const context = SSL_CTX_new(TLS_client_method());
-  SSL* const ssl = SSL_new(context);
-  const unsigned char h2[] = "\2h2";
-  SSL_set_alpn_protos(ssl, h2, 3);
-  SSL_set_fd(ssl, fd);
-  ASSERT_EQ(SSL_connect(ssl), 1);
-  std::signal(SIGPIPE, SIG_IGN);
-  const std::uint64_t before = server::ReadGuard::ended(server::FrameMeter::Verdict::kFrames);
-  std::string bytes = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + std::string("\0\0\0\4\0\0\0\0\0", 9);
-  int chunks = 0;
-  for (; chunks < 1000 && SSL_write(ssl, bytes.data(), static_cast<int>(bytes.size())) > 0; ++chunks) {
-    bytes.clear();
-    for (int i = 0; i < 1000; ++i) bytes.append("\0\0\4\10\0\0\0\0\0\0\0\0\1", 13);  // WINDOW_UPDATE by 1
-  }
-  EXPECT_LT(chunks, 1000);
-  EXPECT_EQ(server::ReadGuard::ended(server::FrameMeter::Verdict::kFrames), before + 1);
-  SSL_free(ssl);
-  SSL_CTX_free(context);
-  close(fd);
-  EXPECT_TRUE(Call(service, Trusting(old_authority_.certificate)).ok());
-}
 
 TEST_F(SecureTest, AnswersLargeAndSmallOverTlsAndGivesEverySlabBack) {
   Service service(WithTls());
@@ -272,7 +240,7 @@ TEST_F(SecureTest, AHandshakeThatStopsEnds) {
 
 // The status of each kind of call with this `authorization` header (none: null).
 struct Statuses {
-  grpc::StatusCode unary, stream, info, reflection, health;
+  grpc::StatusCode unary, stream, info, infer, metadata, reflection, health;
 };
 
 Statuses Ask(const Service& service, const char* authorization) {
@@ -282,8 +250,8 @@ Statuses Ask(const Service& service, const char* authorization) {
     context->set_deadline(std::chrono::system_clock::now() + kDeadline);
     if (authorization != nullptr) context->AddMetadata("authorization", authorization);
   };
-  grpc::ClientContext unary, stream, info, reflection, health;
-  for (grpc::ClientContext* context : {&unary, &stream, &info, &reflection}) with_header(context);
+  grpc::ClientContext unary, stream, info, infer, metadata, reflection, health;
+  for (grpc::ClientContext* context : {&unary, &stream, &info, &infer, &metadata, &reflection}) with_header(context);
   Statuses seen{};
   v1::SoftmaxRequest request;
   request.mutable_input()->set_dtype(v1::DATA_TYPE_FLOAT32);
@@ -293,6 +261,11 @@ Statuses Ask(const Service& service, const char* authorization) {
   seen.unary = stub->Softmax(&unary, request, &answer).error_code();
   v1::GetServerInfoResponse told;
   seen.info = stub->GetServerInfo(&info, {}, &told).error_code();
+  const auto oip = inference::GRPCInferenceService::NewStub(channel);
+  inference::ModelInferResponse inferred;
+  seen.infer = oip->ModelInfer(&infer, RequestOf(MakeQuestion({2, 3}, 1)), &inferred).error_code();
+  inference::ServerMetadataResponse told_too;
+  seen.metadata = oip->ServerMetadata(&metadata, {}, &told_too).error_code();
   const auto open = stub->SoftmaxStream(&stream);
   v1::SoftmaxStreamRequest requests;
   *requests.add_requests() = request;
@@ -315,6 +288,8 @@ void ExpectAll(const Statuses& seen, grpc::StatusCode code) {
   EXPECT_EQ(seen.unary, code);
   EXPECT_EQ(seen.stream, code);
   EXPECT_EQ(seen.info, code);
+  EXPECT_EQ(seen.infer, code);
+  EXPECT_EQ(seen.metadata, code);
   EXPECT_EQ(seen.reflection, code);
   EXPECT_EQ(seen.health, grpc::OK);  // probes have no tokens
 }
@@ -407,20 +382,10 @@ TEST_P(TlsJunk, CostsGoodClientsLittleAndHoldsNothing) {
   ServerProcess server({"--tls-cert=" + folder_.path("cert.pem"), "--tls-key=" + folder_.path("key.pem")});
   client::ClientOptions options = Trusting(old_authority_.certificate);
   options.target = server.target();
-  const auto client = client::Client::Create(options);
-  ASSERT_TRUE(client.ok()) << client.status();
-  const Question question = MakeQuestion({2, 100}, 1);
   const auto p99 = [&](std::chrono::milliseconds time) {
-    std::vector<double> ms;
-    const auto end = std::chrono::steady_clock::now() + time;
-    while (std::chrono::steady_clock::now() < end) {
-      const auto began = std::chrono::steady_clock::now();
-      EXPECT_TRUE((*client)->Softmax(question.view(), question.options()).ok());
-      ms.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - began).count());
-      LetPass(std::chrono::milliseconds(1));  // a client that does not fill the server's cores
-    }
-    std::sort(ms.begin(), ms.end());
-    return ms[ms.size() * 99 / 100];
+    GoodClient good(options);
+    LetPass(time);
+    return good.P99Ms();
   };
   (void)p99(std::chrono::milliseconds(300));
   const double alone = p99(std::chrono::seconds(1));

@@ -138,6 +138,20 @@ Question RandomQuestion(std::uint64_t seed, std::int64_t max_elements) {
   return question;
 }
 
+v1::SoftmaxRequest NativeRequestOf(const Question& question, std::uint64_t id) {
+  v1::SoftmaxRequest request;
+  request.set_id(id);
+  request.set_operation(static_cast<v1::Operation>(question.operation));
+  request.set_axis(question.axis);
+  request.set_scale(question.scale);
+  request.set_output_dtype(static_cast<v1::DataType>(question.output_type));
+  for (const std::uint32_t length : question.lengths) request.add_lengths(length);
+  request.mutable_input()->set_dtype(static_cast<v1::DataType>(question.input_type));
+  for (const std::int64_t dimension : question.shape) request.mutable_input()->add_shape(dimension);
+  request.mutable_input()->set_data(question.data.data(), question.data.size());
+  return request;
+}
+
 kernels::Segment SegmentOf(const Question& question) {
   const int rank = static_cast<int>(question.shape.size());
   const int axis = question.axis < 0 ? question.axis + rank : question.axis;

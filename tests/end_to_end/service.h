@@ -9,6 +9,7 @@
 #include "client/softmax_client/softmax_client.h"
 #include "kernels/reference.h"
 #include "server/app/server.h"
+#include "softmax/v1/softmax.pb.h"
 #include "tests/end_to_end/books.h"
 
 namespace softmax::testing {
@@ -61,6 +62,8 @@ Question MakeQuestion(std::vector<std::int64_t> shape, std::uint64_t seed,
 // Of random shape (up to max_elements), types, operation, axis, scale and lengths.
 Question RandomQuestion(std::uint64_t seed, std::int64_t max_elements);
 
+// What asks it of the native contract, its input in the message.
+v1::SoftmaxRequest NativeRequestOf(const Question& question, std::uint64_t id = 0);
 // Its rows as kernels see them, without a place for results. Borrows the question's data and lengths.
 kernels::Segment SegmentOf(const Question& question);
 // Judges an answer by kernels/reference.h.

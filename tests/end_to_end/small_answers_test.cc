@@ -7,7 +7,6 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
-#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -20,7 +19,6 @@ namespace softmax::testing {
 namespace {
 
 using client::Summary;
-using ::testing::HasSubstr;
 
 // A question and what it asks of each row; `indices` belongs to it.
 struct SmallQuestion {
@@ -178,22 +176,6 @@ TEST(SmallAnswers, ComeOnStreams) {
   EXPECT_EQ(right, 300);
 }
 
-// The rows of a vocabulary: what is not sent is counted.
-TEST(SmallAnswers, OfWideRowsTakeTheirOwnBytesOnly) {
-  Service service;
-  const auto client = service.NewClient();
-  SmallQuestion small;
-  small.question = MakeQuestion({4, 128256}, 3);
-  small.top_k = 20;
-  small.log_sum_exp = true;
-  const auto whole = client->Softmax(small.question.view(), small.question.options());
-  const auto answer = client->Softmax(small.question.view(), small.options());
-  ASSERT_TRUE(whole.ok() && answer.ok()) << answer.status();
-  EXPECT_EQ(FaultOf(small, answer->summary(), whole->data()), "");
-  EXPECT_EQ(answer->summary().top_values<float>().size(), 80u);
-  EXPECT_EQ(answer->summary().log_sum_exp<float>().size(), 4u);
-}
-
 class SmallOip : public OipTest {
  protected:
   ModelInferResponse Answer(const ModelInferRequest& request) {
@@ -338,72 +320,6 @@ TEST_F(SmallOip, ClassesOfEveryKindOfRow) {
   EXPECT_EQ(TextsOf(streamed.infer_response().raw_output_contents(0)).size(), 6u);
   ExpectRight(question, streamed.infer_response(), 1);
   EXPECT_TRUE(stream->Finish().ok());
-}
-
-// What the limit of an answer counts for a class is enough for the longest text there is.
-TEST_F(SmallOip, ClassesAreNoLongerThanTheirLimitCounts) {
-  for (const kernels::DataType type : {kernels::DataType::kFloat32, kernels::DataType::kFloat64}) {
-    Question question = MakeQuestion({1, 2}, 1, type);
-    question.operation = kernels::Operation::kLogSoftmax;
-    const bool is_double = type == kernels::DataType::kFloat64;
-    kernels::StoreElement(type, question.data.data(), 0, 0);
-    kernels::StoreElement(type, question.data.data(), 1, is_double ? -1.7e308 : -3.4e38);
-    ModelInferRequest request = RequestOf(question);
-    request.add_outputs()->set_name("Y");
-    (*request.mutable_outputs(0)->mutable_parameters())["classification"].set_int64_param(2);
-    const std::vector<std::string> texts = TextsOf(Answer(request).raw_output_contents(0));
-    ASSERT_EQ(texts.size(), 2u);
-    EXPECT_EQ(texts[0], "0.000000:0");
-    TensorSpec spec;
-    spec.input_type = spec.output_type = type;
-    spec.operation = kernels::Operation::kLogSoftmax;
-    spec.outer = 1;
-    spec.cols = 2;
-    EXPECT_EQ(texts[1], is_double ? "-1.7e+308:1" : "-3.3999999521443642e+38:1");
-    EXPECT_LE(texts[1].size() + sizeof(std::uint32_t), MostClassBytes(spec));
-  }
-}
-
-TEST_F(SmallOip, WhatIsBadIsRefusedWithItsName) {
-  const auto refusal = [&](const auto& spoil) {
-    ModelInferRequest request = RequestOf(MakeQuestion({2, 8}, 1));
-    spoil(&request);
-    ModelInferResponse response;
-    const grpc::Status status = Infer(request, &response);
-    EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT) << status.error_message();
-    return status.error_message();
-  };
-  using R = ModelInferRequest;
-  const auto top_k = [](std::int64_t k) {
-    return [k](R* r) { (*r->mutable_parameters())["top_k"].set_int64_param(k); };
-  };
-  EXPECT_THAT(refusal(top_k(0)), HasSubstr("parameters[\"top_k\"]: is 0; must be from 1 to 1024 (max_top_k)"));
-  EXPECT_THAT(refusal(top_k(-5)), HasSubstr("is -5"));
-  EXPECT_THAT(refusal(top_k(1025)), HasSubstr("is 1025"));
-  EXPECT_THAT(refusal([](R* r) { (*r->mutable_parameters())["log_sum_exp"].set_int64_param(1); }),
-              HasSubstr("parameters[\"log_sum_exp\"]: has an int64_param; must have a bool_param"));
-  EXPECT_THAT(refusal([](R* r) { r->add_outputs()->set_name("Y_entropy"); }), HasSubstr("outputs[0].name"));
-  const auto classes = [](std::int64_t count, const char* output) {
-    return [count, output](R* r) {
-      (*r->mutable_parameters())["entropy"].set_bool_param(true);
-      r->add_outputs()->set_name(output);
-      (*r->mutable_outputs(0)->mutable_parameters())["classification"].set_int64_param(count);
-    };
-  };
-  EXPECT_THAT(refusal(classes(0, "Y")), HasSubstr("outputs[0].parameters[\"classification\"]: is 0"));
-  EXPECT_THAT(refusal(classes(1 << 20, "Y")), HasSubstr("must be from 1 to 1024"));
-  EXPECT_THAT(refusal(classes(3, "Y_entropy")), HasSubstr("whole tensors only"));
-  EXPECT_THAT(refusal([&](R* r) {
-                top_k(3)(r);
-                r->add_outputs()->set_name("Y");
-                (*r->mutable_outputs(0)->mutable_parameters())["classification"].set_int64_param(3);
-              }),
-              HasSubstr("is set beside parameters[\"top_k\"]"));
-  EXPECT_THAT(refusal([&](R* r) {
-                top_k(3)(r);
-                r->mutable_inputs(0)->set_name("X_top_values");
-              }),
-              HasSubstr("must not end as the further outputs do"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Whose flood it is that came over TLS: a connection is not taken for another by anything that its client says.
+// What came over TLS: whose flood it is, for a connection is not taken for another by anything that its client says.
 #include <gtest/gtest.h>
 #include <openssl/ssl.h>
 #include <poll.h>
@@ -8,6 +8,7 @@
 #include <string>
 
 #include "server/rpc/guard/read_guard.h"
+#include "tests/end_to_end/http2_frames.h"
 #include "tests/end_to_end/service.h"
 #include "tests/support/eventually.h"
 #include "tests/support/loopback.h"
@@ -88,6 +89,20 @@ class Session {
     }
     return true;
   }
+  // Whether the server comes to say this.
+  bool Hears(const Socket& socket, const std::string& words) {
+    std::string said;
+    char bytes[4096];
+    for (;;) {
+      for (int got = 0; (got = SSL_read(ssl_, bytes, sizeof(bytes))) > 0;) {
+        said.append(bytes, static_cast<std::size_t>(got));
+      }
+      if (said.find(words) != std::string::npos) return true;
+      const std::string came = socket.Receive();
+      if (came.empty()) return false;
+      BIO_write(in_, came.data(), static_cast<int>(came.size()));
+    }
+  }
   std::string Encrypted(const std::string& bytes) {
     EXPECT_EQ(SSL_write(ssl_, bytes.data(), static_cast<int>(bytes.size())), static_cast<int>(bytes.size()));
     return ToSend();
@@ -110,11 +125,11 @@ class TlsFloods : public ::testing::Test {
  protected:
   // Sends frames that carry nothing until the server ends the connection; whether it did.
   static bool IsEnded(Session* session, const Socket& socket) {
-    std::string bytes = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + std::string("\0\0\0\4\0\0\0\0\0", 9);
+    std::string bytes = kHttp2Preface + Http2Frame(kSettings, 0, 0);
     for (int chunks = 0; chunks < 1000; ++chunks) {
       if (!socket.Send(session->Encrypted(bytes))) return true;
       bytes.clear();
-      for (int i = 0; i < 1000; ++i) bytes.append("\0\0\4\10\0\0\0\0\0\0\0\0\1", 13);  // WINDOW_UPDATE by 1
+      for (int i = 0; i < 1000; ++i) bytes += Http2Frame(kWindow, 0, 0, BigEndian(1, 4));
     }
     return false;
   }
@@ -178,6 +193,24 @@ TEST_F(TlsFloods, AHelloThatIsAskedForAgainOrComesInPiecesHidesNothing) {
   ASSERT_TRUE(session.Finish(flood));
   EXPECT_TRUE(IsEnded(&session, flood));
   EXPECT_EQ(Ended(), before + 1);
+}
+
+// The guard reads, and changes, what TLS carries.
+TEST_F(TlsFloods, FirstMessagesAreCutAtTheLengthThatTheyClaimAndOfEndedCallsNotWaitedFor) {
+  Session session(TLS1_3_VERSION);
+  const Socket socket(service_.target());
+  ASSERT_TRUE(socket.Send(session.Hello()));
+  ASSERT_TRUE(session.Finish(socket));
+  const auto call = [](std::uint32_t stream, const std::string& path) {
+    return Http2Frame(kHeaders, kEndHeaders, stream, CallHeaders(path));
+  };
+  const std::string claim = std::string("\0\xff\xff\xff\xff", 5) + std::string(95, 'x');
+  ASSERT_TRUE(socket.Send(session.Encrypted(kHttp2Preface + Http2Frame(kSettings, 0, 0) +
+                                            call(1, "/grpc.health.v1.Health/Check") + Http2Frame(kData, 0, 1, claim))));
+  EXPECT_TRUE(session.Hears(socket, "the message has 4294967295 bytes"));
+  ASSERT_TRUE(socket.Send(session.Encrypted(call(3, "/no/such") + call(5, "/softmax.v1.SoftmaxService/Softmax"))));
+  EXPECT_TRUE(session.Hears(socket, "/no/such is not known here"));
+  EXPECT_TRUE(Eventually([] { return server::ReadGuard::waiting_calls() == 1; }));
 }
 
 }  // namespace
