@@ -53,6 +53,23 @@ using Threads = std::vector<std::function<void()>>;
 
 constexpr std::uint32_t kSlab = 16;
 
+// Every order of the threads of a world, made anew for each, is right, and there are more than `least` of them.
+template <typename World>
+void ExpectRightInEveryOrder(std::uint64_t least, const std::function<Threads(World&)>& threads,
+                             const std::function<bool(World&)>& right) {
+  std::unique_ptr<World> world;
+  bool wrong = false;
+  const std::uint64_t orders = Interleaver::Explore(
+      [&] {
+        world = std::make_unique<World>();
+        return threads(*world);
+      },
+      [&] { return right(*world); }, &wrong);
+  EXPECT_FALSE(wrong) << orders;
+  ::testing::Test::RecordProperty("orders", std::to_string(orders));
+  EXPECT_GT(orders, least);
+}
+
 // An arena whose first slabs are in use but for `free` of them, and what threads did with it.
 class ArenaModel {
  public:
@@ -96,12 +113,7 @@ TEST(Interleavings, AreAllOfThem) {
     for (int i = 0; i < 3; ++i) Interleaver::Step(), ++steps;
   };
   // Two threads of four pieces: 8 over 4.
-  EXPECT_EQ(Interleaver::Explore(
-                [&] {
-                  return std::vector<std::function<void()>>{thread, thread};
-                },
-                [] { return true; }, &wrong),
-            70u);
+  EXPECT_EQ(Interleaver::Explore([&] { return Threads{thread, thread}; }, [] { return true; }, &wrong), 70u);
   EXPECT_EQ(steps, 70 * 6);
   // And the one that is wrong is found.
   int value = 0;
@@ -113,84 +125,76 @@ TEST(Interleavings, AreAllOfThem) {
   Interleaver::Explore(
       [&] {
         value = 0;
-        return std::vector<std::function<void()>>{add, add};
+        return Threads{add, add};
       },
       [&] { return value == 2; }, &wrong);
   EXPECT_TRUE(wrong);
 }
 
 TEST(Interleavings, TwoThreadsAtOneHomeNeverShareASlab) {
-  std::unique_ptr<ArenaModel> model;
-  bool wrong = false;
-  const auto reserving = [&](std::uint32_t slabs) {
+  const auto reserving = [](ArenaModel& model, std::uint32_t slabs) {
     return [&model, slabs] {
       Span span;
-      if (model->Reserve(slabs, 0, &span) && slabs == 1) model->Release(span);
+      if (model.Reserve(slabs, 0, &span) && slabs == 1) model.Release(span);
     };
   };
-  const std::uint64_t orders = Interleaver::Explore(
-      [&] {
-        model = std::make_unique<ArenaModel>(64, 62);  // two are free
-        return std::vector<std::function<void()>>{reserving(2), reserving(1)};
+  struct World : ArenaModel {
+    World() : ArenaModel(64, 62) {}  // two are free
+  };
+  ExpectRightInEveryOrder<World>(
+      20,
+      [&](World& model) {
+        return Threads{reserving(model, 2), reserving(model, 1)};
       },
-      [&] { return !model->shared(); }, &wrong);
-  EXPECT_FALSE(wrong) << orders;
-  ::testing::Test::RecordProperty("orders", std::to_string(orders));
-  EXPECT_GT(orders, 20u);
+      [](ArenaModel& model) { return !model.shared(); });
 }
 
 // A span over two words is claimed piece by piece; who comes too late at the second gives the first back.
 TEST(Interleavings, ASpanOverTwoWordsIsTakenWholeOrNotAtAll) {
-  std::unique_ptr<ArenaModel> model;
-  bool wrong = false;
-  const std::uint64_t orders = Interleaver::Explore(
-      [&] {
-        model = std::make_unique<ArenaModel>(128, 0);
-        EXPECT_EQ(model->arena().TryReserve(31 * kSlab).slabs + model->arena().TryReserve(31 * kSlab).slabs, 62u);
-        return std::vector<std::function<void()>>{[&] {
-                                                    Span span;
-                                                    model->Reserve(3, Arena::kNoHome, &span);  // 62 to 64
-                                                  },
-                                                  [&] {
-                                                    Span span;
-                                                    model->Reserve(1, 1, &span);  // 64, or what is free behind it
-                                                  }};
+  const auto reserving = [](ArenaModel& model, std::uint32_t slabs, std::uint32_t home) {
+    return [&model, slabs, home] {
+      Span span;
+      model.Reserve(slabs, home, &span);
+    };
+  };
+  struct World : ArenaModel {
+    World() : ArenaModel(128, 0) {}
+  };
+  ExpectRightInEveryOrder<World>(
+      20,
+      [&](World& model) {
+        EXPECT_EQ(model.arena().TryReserve(31 * kSlab).slabs + model.arena().TryReserve(31 * kSlab).slabs, 62u);
+        // 62 to 64; 64, or what is free behind it.
+        return Threads{reserving(model, 3, Arena::kNoHome), reserving(model, 1, 1)};
       },
-      [&] { return !model->shared() && model->arena().slabs_used() == 66 && model->CountFree() == 62; }, &wrong);
-  EXPECT_FALSE(wrong) << orders;
-  ::testing::Test::RecordProperty("orders", std::to_string(orders));
-  EXPECT_GT(orders, 20u);
+      [](ArenaModel& model) { return !model.shared() && model.arena().slabs_used() == 66 && model.CountFree() == 62; });
 }
 
 // Who is told of a release after having announced that it waits, and before having looked, sees the room or is told.
 TEST(Interleavings, WhoWaitsForRoomIsToldOrSeesIt) {
-  std::unique_ptr<ArenaModel> model;
-  Span held;
-  bool told = false;
-  bool found = false;
-  bool wrong = false;
-  const std::uint64_t orders = Interleaver::Explore(
-      [&] {
-        model = std::make_unique<ArenaModel>(64, 63);
-        EXPECT_TRUE(model->Reserve(1, Arena::kNoHome, &held));
-        told = found = false;
-        model->arena().SetReleaseListener([&] { told = true; });
-        return std::vector<std::function<void()>>{[&] { model->Release(held); },
-                                                  [&] {
-                                                    Span span;
-                                                    model->arena().SetWaiting(true);
-                                                    found = model->Reserve(1, Arena::kNoHome, &span);
-                                                  }};
+  struct World : ArenaModel {
+    World() : ArenaModel(64, 63) {}
+    Span held;
+    bool told = false, found = false;
+  };
+  ExpectRightInEveryOrder<World>(
+      10,
+      [](World& world) {
+        EXPECT_TRUE(world.Reserve(1, Arena::kNoHome, &world.held));
+        world.arena().SetReleaseListener([&] { world.told = true; });
+        return Threads{[&] { world.Release(world.held); },
+                       [&] {
+                         Span span;
+                         world.arena().SetWaiting(true);
+                         world.found = world.Reserve(1, Arena::kNoHome, &span);
+                       }};
       },
-      [&] { return (told || found) && !model->shared(); }, &wrong);
-  EXPECT_FALSE(wrong) << orders;
-  ::testing::Test::RecordProperty("orders", std::to_string(orders));
-  EXPECT_GT(orders, 10u);
+      [](World& world) { return (world.told || world.found) && !world.shared(); });
 }
 
 // The backlog's thread finds no room and sleeps, while another gives some back; that a time comes is no help.
 TEST(Interleavings, WhoSleepsForMemoryIsWokenWhenItComesFree) {
-  struct Model {
+  struct World {
     testing::TestMemory memory{64 * kSlab};
     Arena arena{memory.data(), 64 * kSlab, kSlab};
     SpanRef held{&arena, arena.TryReserve(64 * kSlab)};
@@ -200,19 +204,14 @@ TEST(Interleavings, WhoSleepsForMemoryIsWokenWhenItComesFree) {
     Batcher batcher{{}, arena, backlog, lane, recorder, [] {}};
     testing::TestRequest request{1, 4};
   };
-  std::unique_ptr<Model> model;
-  bool wrong = false;
-  const std::uint64_t orders = Interleaver::Explore(
-      [&] {
-        model = std::make_unique<Model>();
-        EXPECT_TRUE(model->backlog.Push(&model->request, &model->batcher, /*small=*/false));
-        model->backlog.Stop(/*fail=*/false);  // its thread ends when this one is taken
-        return Threads{[&] { model->held.Reset(); }};
+  ExpectRightInEveryOrder<World>(
+      100,
+      [](World& world) {
+        EXPECT_TRUE(world.backlog.Push(&world.request, &world.batcher, /*small=*/false));
+        world.backlog.Stop(/*fail=*/false);  // its thread ends when this one is taken
+        return Threads{[&] { world.held.Reset(); }};
       },
-      [&] { return model->request.copies == 1; }, &wrong);
-  EXPECT_FALSE(wrong) << orders;
-  ::testing::Test::RecordProperty("orders", std::to_string(orders));
-  EXPECT_GT(orders, 100u);
+      [](World& world) { return world.request.copies == 1; });
 }
 
 // What a queue thread sleeps on, and what it does when an event comes.
@@ -228,44 +227,34 @@ struct Owner {
 };
 
 TEST(Interleavings, AWakeIsNotLost) {
-  struct Model : Owner {
+  struct World : Owner {
     std::atomic<int> told{0};
   };
-  std::unique_ptr<Model> model;
-  bool wrong = false;
-  const auto telling = [&] {
-    model->told.fetch_add(1);
-    model->waker.Wake();
-  };
-  const std::uint64_t orders = Interleaver::Explore(
-      [&] {
-        model = std::make_unique<Model>();
+  ExpectRightInEveryOrder<World>(
+      1000,
+      [](World& world) {
+        const auto telling = [&] {
+          world.told.fetch_add(1);
+          world.waker.Wake();
+        };
         return Threads{telling, telling, [&] {
-                         while (model->told.load() < 2) model->Sleep();
+                         while (world.told.load() < 2) world.Sleep();
                        }};
       },
-      [&] { return !model->queue.misused(); }, &wrong);
-  EXPECT_FALSE(wrong) << orders;
-  ::testing::Test::RecordProperty("orders", std::to_string(orders));
-  EXPECT_GT(orders, 1000u);
+      [](World& world) { return !world.queue.misused(); });
 }
 
 TEST(Interleavings, NobodyIsWokenThroughAQueueThatHasEnded) {
-  std::unique_ptr<Owner> owner;
-  bool wrong = false;
-  const std::uint64_t orders = Interleaver::Explore(
-      [&] {
-        owner = std::make_unique<Owner>();
-        return Threads{[&] { owner->waker.Wake(); },
+  ExpectRightInEveryOrder<Owner>(
+      5,
+      [](Owner& owner) {
+        return Threads{[&] { owner.waker.Wake(); },
                        [&] {
-                         owner->waker.Close();
-                         owner->queue.Shutdown();
+                         owner.waker.Close();
+                         owner.queue.Shutdown();
                        }};
       },
-      [&] { return !owner->queue.misused(); }, &wrong);
-  EXPECT_FALSE(wrong) << orders;
-  ::testing::Test::RecordProperty("orders", std::to_string(orders));
-  EXPECT_GT(orders, 5u);
+      [](Owner& owner) { return !owner.queue.misused(); });
 }
 
 // As a queue thread: it looks into its inbox, and sleeps when there is nothing.
@@ -291,56 +280,41 @@ struct InboxModel : Owner {
 };
 
 TEST(Interleavings, WhatOneThreadDeliversIsTakenBeforeTheOwnerSleepsForGood) {
-  std::unique_ptr<InboxModel> model;
-  bool wrong = false;
-  const std::uint64_t orders = Interleaver::Explore(
-      [&] {
-        model = std::make_unique<InboxModel>();
+  ExpectRightInEveryOrder<InboxModel>(
+      100,
+      [](InboxModel& model) {
         return Threads{[&] {
-                         model->Deliver(model->first);
-                         model->Deliver(model->second);
+                         model.Deliver(model.first);
+                         model.Deliver(model.second);
                        },
-                       [&] { model->RunUntilBothAreAnswered(); }};
+                       [&] { model.RunUntilBothAreAnswered(); }};
       },
-      [&] { return model->IsRight(); }, &wrong);
-  EXPECT_FALSE(wrong) << orders;
-  ::testing::Test::RecordProperty("orders", std::to_string(orders));
-  EXPECT_GT(orders, 100u);
+      [](InboxModel& model) { return model.IsRight(); });
 }
 
 TEST(Interleavings, WhatTwoThreadsDeliverIsTakenBeforeTheOwnerSleepsForGood) {
-  std::unique_ptr<InboxModel> model;
-  bool wrong = false;
-  const std::uint64_t orders = Interleaver::Explore(
-      [&] {
-        model = std::make_unique<InboxModel>();
-        return Threads{[&] { model->Deliver(model->first); }, [&] { model->Deliver(model->second); },
-                       [&] { model->RunUntilBothAreAnswered(); }};
+  ExpectRightInEveryOrder<InboxModel>(
+      1000,
+      [](InboxModel& model) {
+        return Threads{[&] { model.Deliver(model.first); }, [&] { model.Deliver(model.second); },
+                       [&] { model.RunUntilBothAreAnswered(); }};
       },
-      [&] { return model->IsRight(); }, &wrong);
-  EXPECT_FALSE(wrong) << orders;
-  ::testing::Test::RecordProperty("orders", std::to_string(orders));
-  EXPECT_GT(orders, 1000u);
+      [](InboxModel& model) { return model.IsRight(); });
 }
 
 // Two threads of one stripe.
 TEST(Interleavings, AStripedCounterLosesNothing) {
   StripedCounter().Add(0);  // this real thread's stripe is chosen, once
-  std::unique_ptr<StripedCounter> counter;
-  bool wrong = false;
-  const std::uint64_t orders = Interleaver::Explore(
-      [&] {
-        counter = std::make_unique<StripedCounter>();
-        return std::vector<std::function<void()>>{[&] {
-                                                    counter->Add(2);
-                                                    counter->Add(-1);
-                                                  },
-                                                  [&] { counter->Add(3); }};
+  ExpectRightInEveryOrder<StripedCounter>(
+      2,
+      [](StripedCounter& counter) {
+        return Threads{[&] {
+                         counter.Add(2);
+                         counter.Add(-1);
+                       },
+                       [&] { counter.Add(3); }};
       },
-      [&] { return counter->Sum() == 4; }, &wrong);
-  EXPECT_FALSE(wrong) << orders;
-  ::testing::Test::RecordProperty("orders", std::to_string(orders));
-  EXPECT_GT(orders, 2u);
+      [](StripedCounter& counter) { return counter.Sum() == 4; });
 }
 
 }  // namespace
