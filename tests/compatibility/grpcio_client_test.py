@@ -112,18 +112,6 @@ class SoftmaxRequest(unittest.TestCase):
             expected = max(part) + math.log(sum(math.exp(x - max(part)) for x in part))
             self.assertAlmostEqual(log_sum_exp[row], expected, delta=1e-5)
 
-    def test_a_summary_of_nothing_and_indices_out_of_range_are_named(self):
-        pb2 = importlib.import_module("softmax.v1.softmax_pb2")
-        with self.grpc.insecure_channel(self.address) as channel:
-            stub = importlib.import_module("softmax.v1.softmax_pb2_grpc").SoftmaxServiceStub(channel)
-            tensor = pb2.Tensor(dtype=1, shape=[2, 3], data=bytes(24))
-            for summary, word in ((pb2.SummaryRequest(), "asks for nothing"),
-                                  (pb2.SummaryRequest(top_k=2000), "summary.top_k: is 2000; must be at most 1024"),
-                                  (pb2.SummaryRequest(indices=array.array("i", [0, 1, 2, 3]).tobytes()),
-                                   "value 3, of row 1, is 3")):
-                self.refused(self.grpc.StatusCode.INVALID_ARGUMENT, word,
-                             lambda s=summary: stub.Softmax(pb2.SoftmaxRequest(summary=s, input=tensor)))
-
     def refused(self, code, word, call):
         with self.assertRaises(self.grpc.RpcError) as caught:
             call()
