@@ -38,13 +38,13 @@ MODULES = {
     "common/base": ["common_test", "client_test"],
     "common/wire": ["wire_test", "client_test"],
     "server/config": ["server_test", "end_to_end_test ServerInfo.*:Start.*"],
-    "server/base": ["base_test", "server_test", "end_to_end_test Answers.*:Logs.*"],
+    "server/base": ["base_test", "server_test", "end_to_end_test Answers.*"],
     "server/metrics": ["metrics_test", "server_test", "end_to_end_test MetricsPage.*"],
     "server/batching": ["batching_test", "simulation_test", "end_to_end_test Answers.*:Hostile.*:UnreadStreams.*"],
     "server/execution": ["execution_test", "cuda_lanes_test", "end_to_end_test Answers.*:Devices.*"],
     "server/regions": ["regions_test", "server_test", "end_to_end_test RegionCalls*:RegionsSocket*"],
-    "server/rpc": ["server_test", "end_to_end_test Connections.*:ControlCalls.*:FirstMessages*:HealthService.*:Oip.*:"
-                   "OipControl.*:SecureTest.*:SmallAnswers.*:Sockets.*:Tokens.*:UnreadStreams.*"],
+    "server/rpc": ["server_test", "end_to_end_test Connections.*:ControlCalls.*:FirstMessages*:HealthAddress.*:Oip.*:"
+                   "OipControl.*:SecureTest.*:SmallAnswers.*:Sockets.*:TlsFloods.First*:Tokens.*:UnreadStreams.*"],
     "server/app": ["server_test", "end_to_end_test Drain.*:MetricsPage.*:OipControl.*:QueueThreads.*:ServerInfo.*"],
     "client/softmax_client": ["client_rules_test", "client_test",
                               "end_to_end_test Answers.*:SharedTensors.*:AutomaticRegions.*"],
