@@ -15,8 +15,6 @@ namespace {
 
 constexpr std::size_t kTokenBytes = 64 << 10;
 
-std::string TextOf(const char* text) { return text == nullptr ? "" : text; }
-
 ClientOptions OptionsOf(const softmax_client_options& given) {
   ClientOptions options;
   options.target = TextOf(given.target);
@@ -138,10 +136,10 @@ std::int32_t softmax_run(softmax_client* client, const softmax_request* request,
                   [&] { return softmax::client::c::Run(*client, *request, input, output, hook, context); });
 }
 
-std::int32_t softmax_run_batch(softmax_client* client, const softmax_request* const* requests,
-                               const void* const* inputs, void* const* outputs, std::size_t count,
-                               std::int64_t timeout_ns, std::size_t max_in_flight, softmax_error** errors,
-                               softmax_hook hook, void* context, softmax_error** error) {
+std::int32_t softmax_run_batch(softmax_client* client, const softmax_stream_options* given,
+                               const softmax_request* const* requests, const void* const* inputs, void* const* outputs,
+                               std::size_t count, softmax_error** errors, softmax_hook hook, void* context,
+                               softmax_error** error) {
   return Entering(*client, error, [&]() -> absl::Status {
     std::vector<softmax::client::BatchItem> items;
     items.reserve(count);
@@ -153,10 +151,12 @@ std::int32_t softmax_run_batch(softmax_client* client, const softmax_request* co
     }
     std::stop_source stop;
     const std::stop_callback closing(client->stop.get_token(), [&stop] { stop.request_stop(); });
-    softmax::client::BatchOptions options;
-    options.cancel = stop.get_token();
-    options.max_in_flight = max_in_flight;
-    if (timeout_ns != 0) options.timeout = std::chrono::nanoseconds(timeout_ns);
+    const softmax::client::StreamOptions stream = softmax::client::c::StreamOptionsOf(*given);
+    const softmax::client::BatchOptions options{.timeout = stream.timeout,
+                                                .cancel = stop.get_token(),
+                                                .max_in_flight = stream.max_in_flight,
+                                                .max_requests_per_message = stream.max_requests_per_message,
+                                                .trace = stream.trace};
     return softmax::client::c::Hooked(
         hook, context,
         [&] {

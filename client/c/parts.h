@@ -126,6 +126,8 @@ std::int32_t Entering(softmax_client& client, softmax_error** error, Work work) 
   });
 }
 
+inline std::string TextOf(const char* text) { return text == nullptr ? "" : text; }
+
 // A request as the library takes it.
 struct Described {
   TensorView input;
@@ -135,5 +137,7 @@ struct Described {
 
 // INVALID_ARGUMENT: a number that the library's types cannot say. What else may be wrong, the library finds.
 absl::Status Describe(const softmax_request& request, const void* input, void* output, Described* described);
+
+StreamOptions StreamOptionsOf(const softmax_stream_options& given);
 
 }  // namespace softmax::client::c

@@ -71,9 +71,10 @@ struct softmax_stream {
 
   std::mutex mu;
   std::condition_variable changed;
-  std::size_t room = 0;     // guarded by mu
-  std::size_t running = 0;  // guarded by mu; calls inside
-  bool closed = false;      // guarded by mu
+  std::size_t room = 0;        // guarded by mu
+  std::size_t unanswered = 0;  // guarded by mu
+  std::size_t running = 0;     // guarded by mu; calls inside
+  bool closed = false;         // guarded by mu
 
   absl::Status Enter() {
     const std::lock_guard lock(mu);
@@ -88,17 +89,17 @@ struct softmax_stream {
   }
 };
 
-std::int32_t softmax_stream_open(softmax_client* client, std::size_t max_in_flight,
-                                 std::size_t max_requests_per_message, std::int64_t timeout_ns, softmax_queue* queue,
+std::int32_t softmax_stream_open(softmax_client* client, const softmax_stream_options* given, softmax_queue* queue,
                                  softmax_stream** stream, softmax_error** error) {
   return softmax::client::c::Entering(*client, error, [&]() -> absl::Status {
+    softmax::client::StreamOptions options = softmax::client::c::StreamOptionsOf(*given);
+    const std::size_t room = options.max_in_flight;
     // The library counts an answer as there when its callback has returned, and we inside of it.
-    softmax::client::StreamOptions options{max_in_flight + (max_in_flight > 0 ? 1 : 0), max_requests_per_message, {}};
-    if (timeout_ns != 0) options.timeout = std::chrono::nanoseconds(timeout_ns);
+    if (room > 0) ++options.max_in_flight;
     auto made = std::make_unique<softmax_stream>();
     made->client = client;
     made->queue = queue;
-    made->room = max_in_flight;
+    made->room = room;
     auto opened = client->client->OpenStream(
         options, [self = made.get()](std::uint64_t id, const absl::StatusOr<softmax::client::Tensor>& answer) {
           {
@@ -107,6 +108,8 @@ std::int32_t softmax_stream_open(softmax_client* client, std::size_t max_in_flig
             self->changed.notify_all();
           }
           self->queue->Put(id, answer.status());
+          const std::lock_guard lock(self->mu);
+          --self->unanswered;
         });
     if (!opened.ok()) return opened.status();
     made->stream = *std::move(opened);
@@ -135,17 +138,27 @@ std::int32_t softmax_stream_send(softmax_stream* stream, std::uint64_t id, const
     sent = stream->Enter();
     if (!sent.ok()) return sent;
     {
+      const std::lock_guard lock(stream->mu);
+      ++stream->unanswered;
+    }
+    {
       const std::lock_guard sending(stream->send_mu);
       sent = stream->stream->Send(id, described.input, described.options);
     }
     if (!sent.ok()) {
       const std::lock_guard lock(stream->mu);
       ++stream->room;
+      --stream->unanswered;
     }
     stream->Leave();
     return sent;
   });
   return has_room ? code : SOFTMAX_NO_ROOM;
+}
+
+std::size_t softmax_stream_unanswered(softmax_stream* stream) {
+  const std::lock_guard lock(stream->mu);
+  return stream->unanswered;
 }
 
 std::int32_t softmax_stream_finish(softmax_stream* stream, softmax_hook hook, void* context, softmax_error** error) {

@@ -55,6 +55,7 @@ void DescribeInput(const softmax_request& request, const void* input, Described*
   options.summary.indices = {request.indices, request.indices_count};
   options.summary.log_sum_exp = request.log_sum_exp != 0;
   options.summary.entropy = request.entropy != 0;
+  options.trace = {TextOf(request.traceparent), TextOf(request.tracestate)};
 }
 
 }  // namespace
@@ -85,6 +86,15 @@ absl::Status Describe(const softmax_request& given, const void* input, void* out
     options.output = described->output = {to, elements * SizeOf(AnswerType(request))};
   }
   return absl::OkStatus();
+}
+
+StreamOptions StreamOptionsOf(const softmax_stream_options& given) {
+  const softmax_stream_options options = Sized(given);
+  return {.max_in_flight = options.max_in_flight,
+          .max_requests_per_message = options.max_requests_per_message,
+          .timeout =
+              options.timeout_ns == 0 ? std::nullopt : std::make_optional<std::chrono::nanoseconds>(options.timeout_ns),
+          .trace = {TextOf(options.traceparent), TextOf(options.tracestate)}};
 }
 
 }  // namespace softmax::client::c

@@ -86,7 +86,21 @@ typedef struct softmax_request {
   size_t indices_count;
   int32_t log_sum_exp;
   int32_t entropy;
+  // Its caller's place in a trace, as W3C's Trace Context has it; NULL: in none. Requests of a stream and a batch have
+  // their stream's.
+  const char* traceparent;
+  const char* tracestate;
 } softmax_request;
+
+// Of a stream, and of the one that a batch goes over. Both numbers are at least 1.
+typedef struct softmax_stream_options {
+  size_t size;
+  size_t max_in_flight;             // requests that may be unanswered
+  size_t max_requests_per_message;  // those that wait while a message is written share the next one
+  int64_t timeout_ns;               // of all together; 0: a stream has none, a batch its client's deadline
+  const char* traceparent;          // as softmax_request's, of all requests
+  const char* tracestate;
+} softmax_stream_options;
 
 // An answer that has come: it lies in the output that was given with the request, unless there is an error.
 typedef struct softmax_event {
@@ -109,10 +123,11 @@ void softmax_client_free(softmax_client* client);
 // to 8. Unchanged when the call fails, unless it lies in a region. `hook` may be NULL.
 int32_t softmax_run(softmax_client* client, const softmax_request* request, const void* input, void* output,
                     softmax_hook hook, void* context, softmax_error** error);
-// Many over one stream. errors[i]: what the i-th came to, NULL: OK. `timeout_ns`: of all; 0: the client's deadline.
-int32_t softmax_run_batch(softmax_client* client, const softmax_request* const* requests, const void* const* inputs,
-                          void* const* outputs, size_t count, int64_t timeout_ns, size_t max_in_flight,
-                          softmax_error** errors, softmax_hook hook, void* context, softmax_error** error);
+// Many over one stream. errors[i]: what the i-th came to, NULL: OK.
+int32_t softmax_run_batch(softmax_client* client, const softmax_stream_options* options,
+                          const softmax_request* const* requests, const void* const* inputs, void* const* outputs,
+                          size_t count, softmax_error** errors, softmax_hook hook, void* context,
+                          softmax_error** error);
 // Returns at once; when OK, an event with that tag comes to the queue, which must stay till then.
 int32_t softmax_start(softmax_client* client, const softmax_request* request, const void* input, void* output,
                       softmax_queue* queue, uint64_t tag, softmax_error** error);
@@ -129,14 +144,15 @@ void softmax_queue_free(softmax_queue* queue);
 
 enum { SOFTMAX_NO_ROOM = -1 };
 
-// `timeout_ns`: of the whole stream; 0: none. Answers come to the queue, with a request's id as their tag; no other
-// stream and no softmax_start may use it.
-int32_t softmax_stream_open(softmax_client* client, size_t max_in_flight, size_t max_requests_per_message,
-                            int64_t timeout_ns, softmax_queue* queue, softmax_stream** stream, softmax_error** error);
+// Answers come to the queue, with a request's id as their tag; no other stream and no softmax_start may use it.
+int32_t softmax_stream_open(softmax_client* client, const softmax_stream_options* options, softmax_queue* queue,
+                            softmax_stream** stream, softmax_error** error);
 // Waits so long while max_in_flight requests are unanswered; then SOFTMAX_NO_ROOM, without an error.
 // ALREADY_EXISTS: that id is unanswered.
 int32_t softmax_stream_send(softmax_stream* stream, uint64_t id, const softmax_request* request, const void* input,
                             void* output, int64_t patience_ns, softmax_error** error);
+// Sent requests whose events are not in the queue yet.
+size_t softmax_stream_unanswered(softmax_stream* stream);
 // No more requests; blocks until all are answered. What the stream came to.
 int32_t softmax_stream_finish(softmax_stream* stream, softmax_hook hook, void* context, softmax_error** error);
 void softmax_stream_cancel(softmax_stream* stream);

@@ -68,6 +68,8 @@ class CTest : public ::testing::Test {
   FakeServer server_;
   softmax_client* client_ = nullptr;
   softmax_request request_ = {};
+  softmax_stream_options stream_options_{
+      .size = sizeof stream_options_, .max_in_flight = 16, .max_requests_per_message = 1};
   const std::vector<float> input_ = {1, 2, 3, 4, 0, 0, -5, 2};
   std::vector<float> output_ = std::vector<float>(8);
 };
@@ -81,7 +83,8 @@ TEST_F(CTest, BlockingCallsBatchesAndQueuesAnswerAlike) {
   std::vector<float> first(8), second(8);
   void* const outputs[] = {first.data(), second.data()};
   softmax_error* errors[2];
-  ASSERT_EQ(softmax_run_batch(client_, requests, inputs, outputs, 2, 0, 16, errors, nullptr, nullptr, nullptr), 0);
+  ASSERT_EQ(
+      softmax_run_batch(client_, &stream_options_, requests, inputs, outputs, 2, errors, nullptr, nullptr, nullptr), 0);
   EXPECT_EQ(errors[0], nullptr);
   EXPECT_EQ(errors[1], nullptr);
   ExpectRight(first);
@@ -106,13 +109,16 @@ TEST_F(CTest, StreamsAnswerByTheirIdsAndSayWhenThereIsNoRoom) {
   server_.behavior().delay_ms = 100;
   softmax_queue* const queue = softmax_queue_new();
   softmax_stream* stream = nullptr;
-  ASSERT_EQ(softmax_stream_open(client_, 2, 1, 0, queue, &stream, nullptr), 0);
+  stream_options_.max_in_flight = 2;
+  ASSERT_EQ(softmax_stream_open(client_, &stream_options_, queue, &stream, nullptr), 0);
   std::vector<std::vector<float>> outputs(2, std::vector<float>(8));
   for (std::uint64_t id = 0; id < 2; ++id) {
     ASSERT_EQ(softmax_stream_send(stream, id, &request_, input_.data(), outputs[id].data(), 0, nullptr), 0);
   }
   EXPECT_EQ(softmax_stream_send(stream, 2, &request_, input_.data(), output_.data(), 0, nullptr), SOFTMAX_NO_ROOM);
+  EXPECT_EQ(softmax_stream_unanswered(stream), 2u);
   EXPECT_EQ(softmax_stream_finish(stream, nullptr, nullptr, nullptr), 0);
+  EXPECT_TRUE(softmax::testing::Eventually([stream] { return softmax_stream_unanswered(stream) == 0; }));
   softmax_event events[4];
   EXPECT_EQ(softmax_queue_take(queue, events, 4, 0), 2u);
   EXPECT_EQ(events[0].tag + events[1].tag, 1u);
@@ -134,6 +140,7 @@ TEST_F(CTest, WrongArgumentsAreNamed) {
       {"axis", [](softmax_request* r) { r->axis = 2; }},
       {"lengths", [](softmax_request* r) { r->lengths_count = 2; }},
       {"indices", [](softmax_request* r) { r->indices_count = 2; }},
+      {"trace.traceparent", [](softmax_request* r) { r->traceparent = "00-0-0-00"; }},
   };
   for (const auto& wrong : kWrong) {
     const softmax_request right = request_;
@@ -148,6 +155,20 @@ TEST_F(CTest, WrongArgumentsAreNamed) {
   EXPECT_THAT(TakeMessage(error), HasSubstr("input"));
   EXPECT_EQ(softmax_run(client_, &request_, input_.data(), nullptr, nullptr, nullptr, &error), 3);
   EXPECT_THAT(TakeMessage(error), HasSubstr("output"));
+
+  softmax_queue* const queue = softmax_queue_new();
+  softmax_stream* stream = nullptr;
+  stream_options_.traceparent = "00-0-0-00";
+  EXPECT_EQ(softmax_stream_open(client_, &stream_options_, queue, &stream, &error), 3);
+  EXPECT_THAT(TakeMessage(error), HasSubstr("trace.traceparent"));
+  const softmax_request* const requests[] = {&request_};
+  const void* const inputs[] = {input_.data()};
+  void* const outputs[] = {output_.data()};
+  softmax_error* item = nullptr;
+  EXPECT_EQ(softmax_run_batch(client_, &stream_options_, requests, inputs, outputs, 1, &item, nullptr, nullptr, &error),
+            0);
+  EXPECT_THAT(TakeMessage(item), HasSubstr("trace.traceparent"));
+  softmax_queue_free(queue);
   EXPECT_EQ(server_.requests(), 0);
 
   softmax_client_options options;
@@ -272,7 +293,11 @@ TEST(Abi, StructuresAreWhereTheyWere) {
   EXPECT_EQ(offsetof(softmax_request, timeout_ns), 72u);
   EXPECT_EQ(offsetof(softmax_request, indices), 88u);
   EXPECT_EQ(offsetof(softmax_request, entropy), 108u);
-  EXPECT_GE(sizeof(softmax_request), 112u);
+  EXPECT_EQ(offsetof(softmax_request, traceparent), 112u);
+  EXPECT_GE(sizeof(softmax_request), 128u);
+  EXPECT_EQ(offsetof(softmax_stream_options, timeout_ns), 24u);
+  EXPECT_EQ(offsetof(softmax_stream_options, tracestate), 40u);
+  EXPECT_GE(sizeof(softmax_stream_options), 48u);
   EXPECT_EQ(sizeof(softmax_event), 24u);
   EXPECT_EQ(offsetof(softmax_client_options, connections), 32u);
   EXPECT_EQ(offsetof(softmax_client_options, authority), 64u);
@@ -293,7 +318,7 @@ TEST(Abi, SymbolsAreThoseOfTheHeader) {
             "error_message error_retry_after_ms free in_region queue_fd queue_free queue_new queue_take "
             "region_allocate region_cuda_device region_data region_free region_read region_size region_write "
             "run run_batch server_info start stats stream_cancel stream_close stream_finish stream_free "
-            "stream_open stream_send summary_layout wait_for_connection"
+            "stream_open stream_send stream_unanswered summary_layout wait_for_connection"
             "\n");
 }
 
