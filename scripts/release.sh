@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # release.sh DIR: everything that a release has, built from a clean clone of the last commit, into DIR (made anew):
 #   *.deb                         server, client and C++ library, for this distribution (cmake/DebianPackages.cmake)
-#   softmax_client-*.whl          the Python package, for this distribution's Python
+#   softmax_client-*.whl          the Python package, for every Python 3 and every glibc from this one on
 #   softmax-server-*.oci.tar      the image, where buildah is and this is root
 #   softmax-server-*.spdx.json    what they are made of
 #   SHA256SUMS

@@ -16,7 +16,7 @@ import zipfile
 # Linked into the programs, or headers that are compiled into them.
 BUILT_WITH = ("libgrpc++-dev", "libgrpc-dev", "libprotobuf-dev", "libabsl-dev", "libssl-dev", "libc-ares-dev",
               "libre2-dev", "zlib1g-dev", "libspdlog-dev", "libfmt-dev", "prometheus-cpp-dev", "libhwy-dev",
-              "libcli11-dev", "nlohmann-json3-dev", "pybind11-dev", "libdlpack-dev", "libc6", "libstdc++6")
+              "libcli11-dev", "nlohmann-json3-dev", "libc6", "libstdc++6")
 
 
 def output(*command):
@@ -42,8 +42,8 @@ def depends_of(file):
         return {re.split(r"[ (|:]", part.strip())[0] for part in told.split(",") if part.strip()}
     if file.endswith(".whl"):
         with zipfile.ZipFile(file) as wheel:
-            names = re.findall(r"softmax_client/lib/(\S+)", "\n".join(wheel.namelist()))
-        return {package_of(path) for name in names for path in glob.glob(f"/usr/lib/*/{name}")} - {None}
+            names = re.findall(r"softmax_client/lib/smx(\S+)", "\n".join(wheel.namelist()))  # setup.py's own_name()
+        return {package_of(path) for name in names for path in glob.glob(f"/usr/lib/*/lib{name}")} - {None}
     return set(BUILT_WITH)
 
 

@@ -12,7 +12,7 @@ BUILD_PACKAGES="g++ cmake ninja-build pkg-config git ca-certificates curl python
   nlohmann-json3-dev"
 # The second line is for the Python package.
 TEST_PACKAGES="clang-format python3-yaml
-  python3-dev python3-numpy python3-pytest python3-setuptools python3-wheel pybind11-dev libdlpack-dev"
+  python3-numpy python3-pytest python3-setuptools python3-wheel"
 ALL_PACKAGES="mypy clang clang-tidy python3-grpcio python3-protobuf libdnnl-dev llvm libfaketime"
 
 OS_RELEASE=${OS_RELEASE:-/etc/os-release}  # another one in tests

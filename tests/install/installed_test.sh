@@ -27,6 +27,11 @@ if command -v systemd-analyze >/dev/null; then
   say "installed: $(tail -n 1 "$WORK/exposure" | grep -o 'Overall.*[0-9]')"
 fi
 
+# One for every Python, of a size that package indexes take.
+wheels=("$RELEASE"/softmax_client-*-py3-none-manylinux_2_*_x86_64.whl)
+[ -s "${wheels[0]}" ] || die "there is no wheel for every Python"
+[ "$(stat -c %s "${wheels[0]}")" -le 12000000 ] || die "the wheel is larger than 12 MB"
+
 bash scripts/make_root.sh "$TARGET"
 mkdir -p "$TARGET/release" "$TARGET/proc"
 mount -t proc proc "$TARGET/proc"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, AsyncIterator, Dict, Optional, Tuple
 
-from . import _native
+from ._streams import StreamCalls
 from .client import NativeOwner
 from .options import Summary, Trace, request_of, summary_request_of, trace_of
 
@@ -22,31 +22,22 @@ class AsyncClient(NativeOwner):
 
     _loop: Optional[asyncio.AbstractEventLoop] = None
 
-    def _attached_loop(self) -> asyncio.AbstractEventLoop:
-        loop = asyncio.get_running_loop()
-        if self._loop is not loop:
-            if self._loop is not None and not self._loop.is_closed():
-                raise RuntimeError("this client belongs to another event loop")
-            loop.add_reader(self._native.fd(), self._deliver)
-            self._loop = loop
-        return loop
-
-    def _deliver(self) -> None:
-        for future, answer in self._native.take_answered():
-            if future.done():
-                continue
-            if isinstance(answer, Exception):
-                future.set_exception(answer)
-            else:
-                future.set_result(answer)
+    def _attach(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            raise RuntimeError("this client belongs to another event loop")
+        loop.add_reader(self._calls.fd(), self._calls.deliver)
+        self._loop = loop
 
     async def _call(self, x: Any, out: Any, request: Any) -> Any:
-        future = self._attached_loop().create_future()
-        call = self._native.start(x, out, request, future)
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._attach(loop)
+        future = loop.create_future()
+        tag = self._calls.start(x, out, request, future)
         try:
             return await future
         except asyncio.CancelledError:
-            call.cancel()
+            self._calls.cancel(tag)
             raise
 
     async def softmax(self, x: Any, *, axis: int = -1, scale: Optional[float] = None, dtype: Any = None,
@@ -72,28 +63,29 @@ class AsyncClient(NativeOwner):
     def stream(self, *, max_in_flight: int = 256, max_requests_per_message: int = 64,
                timeout: Optional[float] = None, trace: Trace = None) -> "AsyncStream":
         """As Client.stream."""
-        return AsyncStream(self._native.open_stream(max_in_flight, max_requests_per_message, timeout, *trace_of(trace)),
+        return AsyncStream(self._calls.open_stream(max_in_flight, max_requests_per_message, timeout, *trace_of(trace)),
                            asyncio.get_running_loop())
 
     async def server_info(self) -> Dict[str, Any]:
         """As Client.server_info."""
-        return await asyncio.get_running_loop().run_in_executor(None, self._native.server_info)
+        return await asyncio.get_running_loop().run_in_executor(None, self._calls.server_info)
 
     async def wait_for_connection(self, timeout: float = 10.0) -> None:
         """As Client.wait_for_connection."""
-        await asyncio.get_running_loop().run_in_executor(None, self._native.wait_for_connection, timeout)
+        await asyncio.get_running_loop().run_in_executor(None, self._calls.wait_for_connection, timeout)
 
     def stats(self) -> Dict[str, Any]:
         """As Client.stats."""
-        return self._native.stats()
+        return self._calls.stats()
 
     async def close(self) -> None:
         """Ends running calls with CancelledError and waits for them. Any number of times."""
         loop = asyncio.get_running_loop()
-        await loop.run_in_executor(None, self._native.close)
+        await loop.run_in_executor(None, self._calls.close)
         if self._loop is loop:
-            loop.remove_reader(self._native.fd())
-            self._deliver()
+            loop.remove_reader(self._calls.fd())
+            while self._calls.deliver():
+                pass
             self._loop = None
 
     async def __aenter__(self) -> "AsyncClient":
@@ -109,8 +101,8 @@ class AsyncStream:
     Nothing is sent again. When the stream breaks, every unanswered request has that error as its answer.
     """
 
-    def __init__(self, native: "_native.Stream", loop: asyncio.AbstractEventLoop) -> None:
-        self._native = native
+    def __init__(self, native: StreamCalls, loop: asyncio.AbstractEventLoop) -> None:
+        self._calls = native
         self._loop = loop
         self._next_id = 0
         self._answers: "asyncio.Queue[Tuple[int, Any]]" = asyncio.Queue()
@@ -119,7 +111,7 @@ class AsyncStream:
         loop.add_reader(native.fd(), self._deliver)
 
     def _deliver(self) -> None:
-        for answer in self._native.receive_all():
+        for answer in self._calls.receive_all():
             self._answers.put_nowait(answer)
         self._room.set()
 
@@ -132,7 +124,7 @@ class AsyncStream:
         self._next_id = id + 1
         request = request_of(log, axis, scale, dtype, lengths, timeout)
         self._room.clear()
-        while not self._native.send(id, x, request, False):
+        while not self._calls.send(id, x, request, False):
             await self._room.wait()
             self._room.clear()
         self._unread += 1
@@ -156,16 +148,16 @@ class AsyncStream:
 
     async def finish(self) -> None:
         """As Stream.finish."""
-        await self._loop.run_in_executor(None, self._native.finish)
+        await self._loop.run_in_executor(None, self._calls.finish)
 
     def cancel(self) -> None:
         """As Stream.cancel."""
-        self._native.cancel()
+        self._calls.cancel()
 
     async def close(self) -> None:
         """As Stream.close."""
-        self._loop.remove_reader(self._native.fd())
-        await self._loop.run_in_executor(None, self._native.close)
+        self._loop.remove_reader(self._calls.fd())
+        await self._loop.run_in_executor(None, self._calls.close)
 
     async def __aenter__(self) -> "AsyncStream":
         return self

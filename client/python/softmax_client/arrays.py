@@ -13,8 +13,9 @@ from typing import Any, Callable, Dict, FrozenSet, Iterator, List, Optional, Tup
 
 import numpy as np
 
-from . import _native
-from .regions import on_device
+from ._checks import shown
+from ._dlpack import memory_of
+from .regions import numpy_type, on_device
 
 TYPES: Dict[str, int] = {"float32": 1, "float16": 2, "bfloat16": 3, "float64": 4}  # the wire's numbers
 _FLOATS = frozenset(TYPES)
@@ -202,7 +203,7 @@ def _over_dlpack(name: str, x: Any, types: FrozenSet[str]) -> Typed:
     if device not in (1, 3, 11):  # the host's memory, as it is or pinned for CUDA or ROCm
         raise TypeError(f"{name}: is a {_kind(x)} on a device (DLPack's number {device}); must be on the CPU")
     with _naming(name, x):
-        memory = _native.memory_of(x.__dlpack__())
+        memory = memory_of(x.__dlpack__())
     if memory.dtype not in types:
         raise _other_type(name, x, memory.dtype, types)
     with _naming(name, x):
@@ -273,9 +274,4 @@ def _kind(x: Any) -> str:
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
-def shown(value: Any) -> str:
-    """A wrong value in an error's text."""
-    if type(value) is int and value.bit_length() > 256:
-        return f"a number of {value.bit_length()} bits"
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
+__all__ = ["TYPES", "numpy_type", "to_fill", "to_send", "whole_numbers"]

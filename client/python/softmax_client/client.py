@@ -6,7 +6,8 @@ import atexit
 import weakref
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple, Union
 
-from . import _native
+from ._calls import Calls
+from ._streams import StreamCalls
 from .errors import SoftmaxError
 from .arrays import TYPES
 from .options import Retry, Summary, Tls, Trace, request_of, summary_request_of, trace_of, type_number
@@ -43,7 +44,7 @@ class NativeOwner:
         regions_socket: the server's --regions-socket as this process sees it. "": where the server says.
         keepalive_time, keepalive_timeout: seconds of silence before a probe (0: none), and to wait for its reply.
         """
-        self._native = _native.Client(
+        self._calls = Calls(
             target, deadline=deadline, connections=connections, retry=retry, wait_for_ready=wait_for_ready,
             health_checks=health_checks, tls=Tls() if tls is True else tls or None,
             token=(lambda: token) if isinstance(token, str) else token, authority=authority,
@@ -63,14 +64,14 @@ class NativeOwner:
         server ends, calls with them raise SoftmaxError with NOT_FOUND; allocate anew. After a call that failed
         otherwise than by a refusal the server may still write to its out; see C++'s SoftmaxOptions::output.
         """
-        return allocate(self._native, shape, _NAMES[type_number(dtype) or TYPES["float32"]], memory, device)
+        return allocate(self._calls, shape, _NAMES[type_number(dtype) or TYPES["float32"]], memory, device)
 
 
 @atexit.register
 def _close_all() -> None:
     """While there still is an interpreter for threads to come back to."""
     for owner in list(_open):
-        owner._native.close()
+        owner._calls.close()
 
 
 class Client(NativeOwner):
@@ -111,13 +112,13 @@ class Client(NativeOwner):
         Returns a new numpy array (a tensor, if x is a tensor of torch), or `out`.
         Raises SoftmaxError; TypeError and ValueError for what is no such array.
         """
-        return self._native.softmax(x, out, request_of(False, axis, scale, dtype, lengths, timeout, trace))
+        return self._calls.softmax(x, out, request_of(False, axis, scale, dtype, lengths, timeout, trace))
 
     def log_softmax(self, x: Any, *, axis: int = -1, scale: Optional[float] = None, dtype: Any = None,
                     lengths: Any = None, out: Any = None, timeout: Optional[float] = None,
                     trace: Trace = None) -> Any:
         """log(softmax(scale * x)) along `axis`; masked elements are -inf. Everything else is as in softmax()."""
-        return self._native.softmax(x, out, request_of(True, axis, scale, dtype, lengths, timeout, trace))
+        return self._calls.softmax(x, out, request_of(True, axis, scale, dtype, lengths, timeout, trace))
 
     def summarize(self, x: Any, *, top_k: int = 0, indices: Any = None, log_sum_exp: bool = False,
                   entropy: bool = False, log: bool = False, axis: int = -1, scale: Optional[float] = None,
@@ -134,7 +135,7 @@ class Client(NativeOwner):
         Everything else is as in softmax().
         """
         request = request_of(log, axis, scale, dtype, lengths, timeout, trace)
-        return Summary(*self._native.summarize(x, summary_request_of(request, top_k, indices, log_sum_exp, entropy)))
+        return Summary(*self._calls.summarize(x, summary_request_of(request, top_k, indices, log_sum_exp, entropy)))
 
     def softmax_batch(self, xs: Iterable[Any], *, log: bool = False, axis: int = -1, scale: Optional[float] = None,
                       dtype: Any = None, timeout: Optional[float] = None, max_in_flight: int = 256,
@@ -151,7 +152,7 @@ class Client(NativeOwner):
             arrays = iter(xs)
         except TypeError:
             raise TypeError(f"xs: is a {type(xs).__name__}, must be arrays to iterate over") from None
-        answers = self._native.softmax_batch(list(arrays), request_of(log, axis, scale, dtype, None, timeout, trace),
+        answers = self._calls.softmax_batch(list(arrays), request_of(log, axis, scale, dtype, None, timeout, trace),
                                              max_in_flight, return_exceptions)
         for answer in answers:
             if isinstance(answer, Exception) and not return_exceptions:
@@ -167,23 +168,23 @@ class Client(NativeOwner):
         timeout: seconds for the whole stream, above 0; None: for ever.
         trace: as in softmax(), for all of its requests.
         """
-        return Stream(self._native.open_stream(max_in_flight, max_requests_per_message, timeout, *trace_of(trace)))
+        return Stream(self._calls.open_stream(max_in_flight, max_requests_per_message, timeout, *trace_of(trace)))
 
     def server_info(self) -> Dict[str, Any]:
         """What the server tells of itself: version, backend, devices, dtypes, operations and its limits."""
-        return self._native.server_info()
+        return self._calls.server_info()
 
     def wait_for_connection(self, timeout: float = 10.0) -> None:
         """Connects if need be. UnavailableError: there is no connection after `timeout` seconds; 0: does not wait."""
-        self._native.wait_for_connection(timeout)
+        self._calls.wait_for_connection(timeout)
 
     def stats(self) -> Dict[str, Any]:
         """What this client has done: calls, attempts, retries, and both by status code."""
-        return self._native.stats()
+        return self._calls.stats()
 
     def close(self) -> None:
         """Ends running calls with CancelledError and waits for them. Any number of times."""
-        self._native.close()
+        self._calls.close()
 
     def __enter__(self) -> "Client":
         return self
@@ -198,8 +199,8 @@ class Stream:
     Nothing is sent again. When the stream breaks, every unanswered request has that error as its answer.
     """
 
-    def __init__(self, native: "_native.Stream") -> None:
-        self._native = native
+    def __init__(self, native: StreamCalls) -> None:
+        self._calls = native
         self._next_id = 0
 
     def send(self, x: Any, *, id: Optional[int] = None, log: bool = False, axis: int = -1,
@@ -212,7 +213,7 @@ class Stream:
         if id is None:
             id = self._next_id
         self._next_id = id + 1
-        self._native.send(id, x, request_of(log, axis, scale, dtype, lengths, timeout), True)
+        self._calls.send(id, x, request_of(log, axis, scale, dtype, lengths, timeout), True)
         return id
 
     def receive(self, timeout: Optional[float] = None) -> Optional[Tuple[int, Any]]:
@@ -220,12 +221,12 @@ class Stream:
 
         None: every answer has been received, or none came within `timeout` seconds; 0: does not wait.
         """
-        return self._native.receive(timeout)
+        return self._calls.receive(timeout)
 
     def __iter__(self) -> Iterator[Tuple[int, Any]]:
         """Answers, until every request sent so far has one."""
         while True:
-            answer = self._native.receive(None)
+            answer = self._calls.receive(None)
             if answer is None:
                 return
             yield answer
@@ -235,15 +236,15 @@ class Stream:
 
         Raises what the stream came to, if it broke.
         """
-        self._native.finish()
+        self._calls.finish()
 
     def cancel(self) -> None:
         """Ends the stream: what is unanswered gets CancelledError as its answer."""
-        self._native.cancel()
+        self._calls.cancel()
 
     def close(self) -> None:
         """Ends the stream and drops what was not received. Any number of times."""
-        self._native.close()
+        self._calls.close()
 
     def __enter__(self) -> "Stream":
         return self

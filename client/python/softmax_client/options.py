@@ -9,12 +9,13 @@ from typing import Any, Dict, Mapping, Optional, Tuple, Union
 
 import numpy as np
 
+from ._checks import boolean, whole
 from .arrays import TYPES, whole_numbers
 
 _TYPES: Dict[Any, int] = {**TYPES, None: 0}
 
-# (log, axis, scale, output type or 0, lengths, timeout, traceparent, tracestate), as the native module takes them.
-Request = Tuple[bool, int, Optional[float], int, Any, Optional[float], str, str]
+# (log, axis, scale, output type or 0, lengths, timeout, traceparent, tracestate), as _requests.py takes them.
+RequestOptions = Tuple[bool, int, Optional[float], int, Any, Optional[float], str, str]
 
 # A carrier with a traceparent and perhaps a tracestate, or a traceparent alone.
 Trace = Union[None, str, Mapping[str, str]]
@@ -89,10 +90,12 @@ class Summary:
 
 
 def request_of(log: bool, axis: int, scale: Optional[float], dtype: Any, lengths: Any,
-               timeout: Optional[float], trace: Trace = None) -> Request:
-    """Checked as far as the native module does not."""
+               timeout: Optional[float], trace: Trace = None) -> RequestOptions:
+    """Checked as far as _requests.py does not."""
     kept = None if lengths is None else whole_numbers("lengths", lengths, 0, 0xFFFFFFFF, np.uint32)
-    return (log, axis, scale, type_number(dtype), kept, timeout, *trace_of(trace))
+    traceparent, tracestate = ("", "") if trace is None else trace_of(trace)
+    return (log if type(log) is bool else boolean("log", log), axis if type(axis) is int else whole("axis", axis),
+            scale, type_number(dtype), kept, timeout, traceparent, tracestate)
 
 
 def trace_of(trace: Trace) -> Tuple[str, str]:
@@ -104,7 +107,8 @@ def trace_of(trace: Trace) -> Tuple[str, str]:
     return (trace.get("traceparent", ""), trace.get("tracestate", ""))
 
 
-def summary_request_of(request: Request, top_k: int, indices: Any, log_sum_exp: bool, entropy: bool) -> Tuple[Any, ...]:
+def summary_request_of(request: RequestOptions, top_k: int, indices: Any, log_sum_exp: bool,
+                       entropy: bool) -> Tuple[Any, ...]:
     """The same with what is wanted of each row."""
     if not (top_k or log_sum_exp or entropy) and indices is None:
         raise ValueError("asks for nothing: give top_k, indices, log_sum_exp or entropy")

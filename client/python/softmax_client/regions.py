@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import math
 import sys
-from typing import Any, Dict, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
 
 import numpy as np
 
-from . import _native
+from ._dlpack import capsule_of
+from ._library import c
+from ._running import checked, forked
+
+if TYPE_CHECKING:
+    from ._calls import Calls
 
 _BITS: Dict[str, int] = {"float32": 32, "float16": 16, "bfloat16": 16, "float64": 64}
 # As __cuda_array_interface__ has them, which knows no bfloat16.
@@ -17,6 +23,33 @@ _TYPES: Dict[str, str] = {"float32": "<f4", "float16": "<f2", "float64": "<f8"}
 
 # Where an array on a device lies, its shape, its type's name, and what holds its memory.
 OnDevice = Tuple[int, Tuple[int, ...], str, Any]
+
+
+class Region:
+    """The memory, held by every array over it. Of host memory numpy.frombuffer(region.memory()) makes one."""
+
+    def __init__(self, handle: ctypes.c_void_p) -> None:
+        self._handle = handle
+        self.address: int = c.region_data(handle) or 0
+        self.cuda_device: int = c.region_cuda_device(handle)
+
+    def memory(self) -> Any:
+        memory: Any = (ctypes.c_ubyte * c.region_size(self._handle)).from_address(self.address)
+        memory.owner = self
+        return memory
+
+    def dlpack(self, shape: Tuple[int, ...], code: int, bits: int) -> Any:
+        return capsule_of(self.address, self.cuda_device, shape, code, bits, self)
+
+    def write(self, array: Any) -> None:
+        checked(c.region_write, self._handle, 0, array.ctypes.data, array.nbytes)
+
+    def read(self, array: Any) -> None:
+        checked(c.region_read, self._handle, 0, array.ctypes.data, array.nbytes)
+
+    def __del__(self, free: Any = c.region_free, in_child: Any = forked) -> None:
+        if not in_child():
+            free(self._handle)
 
 
 class DeviceArray:
@@ -28,7 +61,7 @@ class DeviceArray:
     stream if x or out is a tensor; else see to it that kernels which write x, or still use out, are done.
     """
 
-    def __init__(self, region: "_native.Region", shape: Tuple[int, ...], dtype: str) -> None:
+    def __init__(self, region: Region, shape: Tuple[int, ...], dtype: str) -> None:
         self._region = region
         self.shape = shape
         self.dtype = dtype
@@ -56,28 +89,28 @@ class DeviceArray:
         array = np.ascontiguousarray(x)
         if array.dtype.name != self.dtype or array.shape != self.shape:
             raise ValueError(f"x: is {array.dtype.name} {list(array.shape)}, must be {self.dtype} {list(self.shape)}")
-        self._region.write(array.view(np.uint8).reshape(-1) if array.size else b"")
+        if array.size:
+            self._region.write(array)
 
     def copy(self) -> Any:
         """A numpy array with the same elements."""
-        array = np.empty(self.shape, _numpy_type(self.dtype))
+        array = np.empty(self.shape, numpy_type(self.dtype))
         if array.size:
-            self._region.read(array.reshape(-1).view(np.uint8))
+            self._region.read(array)
         return array
 
 
-def allocate(native: "_native.Client", shape: Any, dtype: str, memory: str, device: Optional[int]) -> Any:
+def allocate(calls: "Calls", shape: Any, dtype: str, memory: str, device: Optional[int]) -> Any:
     dimensions = (int(shape),) if isinstance(shape, (int, np.integer)) else tuple(int(n) for n in shape)
     if any(n < 0 for n in dimensions) or not 1 <= len(dimensions) <= 8:
         raise ValueError(f"shape: is {list(dimensions)}, must be 1 to 8 dimensions of 0 or more")
     if memory not in ("host", "device"):
         raise ValueError(f"memory: is {memory!r}, must be 'host' or 'device'")
     count = math.prod(dimensions)
-    region = native.allocate(max(count * _BITS[dtype] // 8, 1), memory == "device", device)
+    region = calls.allocate(max(count * _BITS[dtype] // 8, 1), memory == "device", device)
     if memory == "device":
         return DeviceArray(region, dimensions, dtype)
-    memory_of: Any = region  # it has the buffer protocol, which the types before Python 3.12 cannot say
-    return np.frombuffer(memory_of, _numpy_type(dtype), count).reshape(dimensions)
+    return np.frombuffer(region.memory(), numpy_type(dtype), count).reshape(dimensions)
 
 
 def on_device(name: str, x: Any) -> Optional[OnDevice]:
@@ -98,10 +131,14 @@ def on_device(name: str, x: Any) -> Optional[OnDevice]:
     return x.data_ptr(), tuple(x.shape), dtype, x
 
 
-def _numpy_type(dtype: str) -> Any:
+def numpy_type(dtype: str) -> Any:
     if dtype != "bfloat16":
         return np.dtype(dtype)
-    return np.dtype(importlib.import_module("ml_dtypes").bfloat16)  # numpy itself has no such type
+    try:
+        return np.dtype(importlib.import_module("ml_dtypes").bfloat16)
+    except ImportError:
+        raise TypeError("bfloat16: numpy has no such type without the package ml_dtypes; "
+                        "pass out= (a torch tensor, say) or dtype='float32'") from None
 
 
 __all__ = ["DeviceArray"]

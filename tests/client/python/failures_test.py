@@ -146,6 +146,38 @@ def test_ctrl_c_ends_a_call(slow_server, name):
     assert (code, output.strip()) == (0, "interrupted")
 
 
+def test_what_interrupts_come_between_is_neither_lost_nor_counted_twice(server):
+    code, output = in_a_process("""
+        import signal, sys, time, numpy as np, softmax_client
+        class Interrupted(Exception): pass
+        def interrupt(*_):
+            global inside, interrupts
+            if inside:
+                inside, interrupts = False, interrupts + 1
+                raise Interrupted
+        signal.signal(signal.SIGALRM, interrupt)
+        client = softmax_client.Client(sys.argv[1])
+        stream = client.stream(max_in_flight=8)
+        answers, begun, inside, interrupts, end = {}, 0, False, 0, time.monotonic() + 3
+        signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+        while time.monotonic() < end:
+            begun += 1
+            try:
+                inside = True
+                stream.send(np.full((2, 64), begun, np.float64), id=begun)
+                answer = stream.receive()
+                inside = False
+                answers[answer[0]] = answer[1]
+            except Interrupted: pass
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        stream.finish()
+        for id, answer in stream: answers[id] = answer
+        assert interrupts > 10 and all(np.allclose(answer, 1 / 64) for answer in answers.values())
+        print("over")
+        """, server.address)
+    assert (code, output.strip()) == (0, "over")
+
+
 def test_ctrl_c_is_for_the_main_thread_only(server):
     code, output = in_a_process("""
         import sys, threading, numpy as np, softmax_client

@@ -10,7 +10,7 @@ import pytest
 import reference
 import softmax_client
 from conftest import Server
-from softmax_client import _native, regions
+from softmax_client import _dlpack, regions
 
 X = np.random.default_rng(7).standard_normal((8, 1000)).astype(np.float32)
 
@@ -171,8 +171,8 @@ def test_torchs_tensors_on_a_device(client, monkeypatch):
 
 
 def test_a_capsule_holds_the_memory(client):
-    region = client._native.allocate(64, False, None)
+    region = client._calls.allocate(64, False, None)
     capsule = region.dlpack((2, 3), 2, 32)
     del region
-    memory = _native.memory_of(capsule)
+    memory = _dlpack.memory_of(capsule)
     assert memory.dtype == "float32" and np.asarray(memory).shape == (2, 3)

@@ -9,7 +9,7 @@ ROOT = pathlib.Path(__file__).parents[3]
 def test_what_is_included_is_taken_along():
     text = (ROOT / "client/python/setup.py").read_text(encoding="utf-8")
     needed = ast.literal_eval(re.search(r"NEEDED = (\(.*?\))", text, re.DOTALL)[1])
-    left = [path for name in ("client/softmax_client", "client/python/native") for path in (ROOT / name).iterdir()]
+    left = [path for name in ("client/softmax_client", "client/c") for path in (ROOT / name).iterdir()]
     seen = set(left)
     while left:
         path = left.pop()

@@ -12,7 +12,7 @@ import numpy as np
 
 import softmax_client
 from reference import Dlpack
-from softmax_client import _native
+from softmax_client import _dlpack
 
 X = np.random.default_rng(5).standard_normal((3, 4)).astype(np.float32)
 WIDE = X.astype(np.float64)
@@ -63,7 +63,7 @@ class NoCapsule(Dlpack):
 class UsedCapsule(Dlpack):
     def __dlpack__(self):
         capsule = super().__dlpack__()
-        _native.memory_of(capsule)
+        _dlpack.memory_of(capsule)
         return capsule
 
 
