@@ -11,7 +11,7 @@ namespace {
 
 DeviceSegment ToDevice(const Segment& s) {
   const bool one = s.outer == 1;
-  DeviceSegment d;
+  DeviceSegment d = {};
   d.input = s.input;
   d.output = s.output;
   d.lengths = s.lengths;

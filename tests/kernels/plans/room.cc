@@ -119,8 +119,7 @@ std::uint64_t NumbersOf(const Shape& shape, const cuda::Device& device) {
     cuda::ColumnPlan plan = cuda::PlanColumns(shape.input_type, shape.output_type, s, kCompletion, device);
     if (!plan.possible) return 0;
     cuda::PlanAhead(shape.input_type, &plan);
-    sum.Add(plan.mixed, plan.vectors, plan.mode, plan.few, plan.blocks, plan.threads, plan.cluster_blocks,
-            plan.dynamic_bytes, plan.params);
+    sum.Add(plan.mixed, plan.wide, plan.few, plan.blocks, plan.threads, plan.dynamic_bytes, plan.params);
     return sum.value();
   }
   cuda::MatrixPlan plan = cuda::PlanMatrix(shape.input_type, shape.output_type, s, kCompletion, device);
