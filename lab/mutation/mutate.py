@@ -35,7 +35,7 @@ BUILD = TREE / "build/dev"
 INCLUDE = f'#include "{ROOT}/lab/mutation/mutant.h"\n#line 1\n'
 # A module, and the test programs that are to see its mutants: its own first. A filter belongs to a program.
 MODULES = {
-    "common/base": ["common_test", "client_test"],
+    "common/base": ["common_test", "server_test", "client_test"],
     "common/wire": ["wire_test", "client_test"],
     "server/config": ["server_test", "end_to_end_test ServerInfo.*:Start.*"],
     "server/base": ["base_test", "server_test", "end_to_end_test Answers.*"],
