@@ -35,7 +35,7 @@ DECODERS = {
     "oip": ["common/wire/contract.cc", "common/wire/cursor.cc", "common/wire/oip_decode.cc",
             "common/wire/oip_encode.cc", "common/wire/oip_walk.cc"],
     "config": ["server/config/config.cc", "server/config/flags.cc", "server/config/check.cc",
-               "server/config/security_check.cc", "server/config/print.cc"],
+               "server/config/print.cc"],
     "greeting": ["server/rpc/accept/greeting.cc"],
     "metrics": ["client/loadgen/scrape/metrics_text.cc", "client/loadgen/scrape/metrics_window.cc",
                 "client/loadgen/scrape/server_metrics.cc", "client/loadgen/scrape/http_get.cc"],

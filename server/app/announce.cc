@@ -6,7 +6,7 @@
 
 #include "server/app/component_options.h"
 #include "server/base/log.h"
-#include "server/config/security_check.h"
+#include "server/config/config.h"
 
 namespace softmax::server {
 

@@ -7,7 +7,7 @@
 #include "common/base/text_file.h"
 #include "common/base/usable_cores.h"
 #include "server/config/check.h"
-#include "server/config/security_check.h"
+#include "server/config/config.h"
 #include "server/config/trace_settings.h"
 #include "server/rpc/calls/control_message.h"
 #include "server/rpc/guard/read_guard.h"

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "server/config/security_check.h"
+#include "server/config/config.h"
 #include "server/config/values.h"
 
 namespace softmax::server {

@@ -6,7 +6,7 @@
 
 #include "kernels/operations.h"
 #include "server/app/component_options.h"
-#include "server/config/security_check.h"
+#include "server/config/config.h"
 
 namespace softmax::server {
 namespace {

@@ -3,7 +3,7 @@
 #include <absl/strings/str_cat.h>
 
 #include "server/base/log.h"
-#include "server/config/security_check.h"
+#include "server/config/config.h"
 
 namespace softmax::server {
 namespace {

@@ -9,15 +9,15 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <initializer_list>
 #include <limits>
-#include <set>
 #include <utility>
 #include <vector>
 
 #include "common/base/address.h"
-#include "server/config/security_check.h"
+#include "server/base/file_mode.h"
 #include "server/config/trace_settings.h"
 #include "server/config/values.h"
 
@@ -102,9 +102,7 @@ absl::Status AtMostHalfOfArena(const char* flag, std::uint64_t part, const Confi
 }
 
 absl::Status AtMost(const char* small_flag, std::uint64_t small, const char* large_flag, std::uint64_t large) {
-  if (small > large) {
-    return Refuse(Bytes(small_flag, small) + " is more than " + Bytes(large_flag, large));
-  }
+  if (small > large) return Refuse(Bytes(small_flag, small) + " is more than " + Bytes(large_flag, large));
   return absl::OkStatus();
 }
 
@@ -160,9 +158,7 @@ absl::Status CheckUnixPath(const std::string& text, const std::string& path) {
   const auto slash = path.rfind('/');
   const std::string folder = slash == 0 ? "/" : path.substr(0, slash);
   struct stat info {};
-  if (stat(folder.c_str(), &info) != 0) {
-    return Refuse(text + ": folder " + folder + ": " + std::strerror(errno));
-  }
+  if (stat(folder.c_str(), &info) != 0) return Refuse(text + ": folder " + folder + ": " + std::strerror(errno));
   if (!S_ISDIR(info.st_mode)) return Refuse(text + ": " + folder + " is not a folder");
   if ((info.st_mode & S_IWOTH) != 0 && (info.st_mode & S_ISVTX) == 0) {
     return Refuse(text + ": anybody may replace a socket in " + folder +
@@ -229,14 +225,10 @@ absl::Status CollectListeners(const Config& c, std::vector<Listener>* out) {
     if (absl::Status status = AddListener("--address", text, out); !status.ok()) return status;
   }
   if (IsSet(c.health_address)) {
-    if (absl::Status status = AddListener("--health-address", c.health_address, out); !status.ok()) {
-      return status;
-    }
+    if (absl::Status status = AddListener("--health-address", c.health_address, out); !status.ok()) return status;
   }
   if (IsSet(c.metrics_address)) {
-    if (absl::Status status = AddListener("--metrics-address", c.metrics_address, out); !status.ok()) {
-      return status;
-    }
+    if (absl::Status status = AddListener("--metrics-address", c.metrics_address, out); !status.ok()) return status;
     if (out->back().address.is_unix()) return Refuse(out->back().flag_and_value + ": must be host:port, or none");
   }
   if (IsSet(c.regions_socket)) {
@@ -269,6 +261,49 @@ absl::Status CheckBackend(const Config& c) {
   if (!c.devices.empty() && (c.backend == Backend::kCpu || c.backend == Backend::kNull)) {
     return Refuse("--devices=" + FormatOrdinals(c.devices) + " with --backend=" + BackendName(c.backend) +
                   ", which uses no CUDA device");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckReadable(const std::string& flag, const std::string& path, bool secret) {
+  if (!IsSet(path)) return absl::OkStatus();
+  const std::string shown = flag + "=" + path;
+  struct stat info {};
+  if (stat(path.c_str(), &info) != 0) return Refuse(shown + ": " + std::strerror(errno));
+  if (!S_ISREG(info.st_mode)) return Refuse(shown + ": is not a file");
+  if (access(path.c_str(), R_OK) != 0) return Refuse(shown + ": " + std::strerror(errno));
+  if (const std::string problem = OthersProblem(path, info.st_mode); secret && !problem.empty()) {
+    return Refuse(shown + ": " + problem);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckTls(const Config& c) {
+  if (IsSet(c.tls_cert) != IsSet(c.tls_key)) {
+    return Refuse("--tls-cert=" + c.tls_cert + " and --tls-key=" + c.tls_key +
+                  ": a certificate needs its key, and a key its certificate");
+  }
+  if (IsSet(c.tls_client_ca) && !IsSet(c.tls_cert)) {
+    return Refuse("--tls-client-ca=" + c.tls_client_ca +
+                  " without --tls-cert and --tls-key: clients show certificates "
+                  "only inside TLS");
+  }
+  if (!IsSet(c.tls_cert)) return absl::OkStatus();
+  for (const std::string& text : c.address) {
+    const auto address = ParseAddress(text);
+    if (address.ok() && !address->is_unix()) return absl::OkStatus();
+  }
+  return Refuse("--tls-cert=" + c.tls_cert + ": every --address is a unix socket, which does not speak TLS");
+}
+
+absl::Status CheckTokens(const Config& c) {
+  if (!IsSet(c.token_file) || IsSet(c.tls_cert)) return absl::OkStatus();
+  for (const std::string& text : c.address) {
+    const auto address = ParseAddress(text);
+    if (address.ok() && !address->is_unix() && !address->IsLoopback()) {
+      return Refuse("--token-file=" + c.token_file + " with --address=" + text +
+                    " and without --tls-cert: tokens would cross the network in the clear");
+    }
   }
   return absl::OkStatus();
 }
@@ -329,6 +364,22 @@ absl::Status ParseRegionUids(const std::string& text, std::optional<std::vector<
     return Refuse("--regions-uids " + problem);
   }
   return absl::OkStatus();
+}
+
+absl::Status ParseSocketMode(const std::string& text, unsigned* mode) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *mode, 8);
+  if (error != std::errc() || end != text.data() + text.size() || *mode > 0777 || (*mode & 0600) != 0600) {
+    return Refuse("--unix-socket-mode=" + text + ": expected octal permissions such as 0600, 0660 or 0666");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSecurity(const Config& config) {
+  unsigned mode = 0;
+  return First({ParseSocketMode(config.unix_socket_mode, &mode), CheckTls(config), CheckTokens(config),
+                CheckReadable("--tls-cert", config.tls_cert, false), CheckReadable("--tls-key", config.tls_key, true),
+                CheckReadable("--tls-client-ca", config.tls_client_ca, false),
+                CheckReadable("--token-file", config.token_file, true)});
 }
 
 absl::Status CheckConfig(const Config& config, std::uint64_t open_file_limit) {

@@ -32,6 +32,13 @@ std::uint64_t OpenFileLimit();
 // Of --regions-uids; nullopt: any. INVALID_ARGUMENT when it is no such list.
 absl::Status ParseRegionUids(const std::string& text, std::optional<std::vector<std::uint32_t>>* uids);
 
+// Refuses keys and tokens that do not go together, that others could read, or that would travel in the clear:
+// INVALID_ARGUMENT that names the flags and their values. Looks at the files' permissions, not into them.
+absl::Status CheckSecurity(const Config& config);
+
+// The permissions of --unix-socket-mode; INVALID_ARGUMENT when they are none.
+absl::Status ParseSocketMode(const std::string& text, unsigned* mode);
+
 // Refuses what contradicts itself or is unsafe: INVALID_ARGUMENT that names the flags and their
 // values.
 absl::Status CheckConfig(const Config& config, std::uint64_t open_file_limit = OpenFileLimit());

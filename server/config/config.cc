@@ -1,7 +1,9 @@
 #include "server/config/config.h"
 
+#include <absl/strings/ascii.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
+#include <absl/strings/str_replace.h>
 
 #include <algorithm>
 #include <cctype>
@@ -25,14 +27,10 @@ namespace {
 
 constexpr int kUsageError = 2;
 constexpr std::size_t kMostConfigFileBytes = 1 << 20;
-constexpr std::string_view kPrefix = "SOFTMAX_";
+constexpr char kPrefix[] = "SOFTMAX_";
 
 std::string VariableName(const std::string& flag) {
-  std::string name(kPrefix);
-  for (const char c : flag) {
-    name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  }
-  return name;
+  return absl::StrCat(kPrefix, absl::AsciiStrToUpper(absl::StrReplaceAll(flag, {{"-", "_"}})));
 }
 
 // An empty variable is none: compose passes ${X:-} on as one.
@@ -43,10 +41,7 @@ std::optional<std::string> Variable(const std::string& name) {
 }
 
 std::vector<std::string> Split(const FieldName& field, const std::string& value) {
-  if (field.arity != FieldArity::kRepeated) {
-    return {value};
-  }
-  return SplitAtCommas(value);
+  return field.arity == FieldArity::kRepeated ? SplitAtCommas(value) : std::vector<std::string>{value};
 }
 
 std::string ApplyEnvironment(Config* config) {
@@ -64,9 +59,7 @@ std::string ApplyEnvironment(Config* config) {
 // is no error.
 std::vector<std::string> UnknownVariables() {
   std::set<std::string> known = {VariableName("config")};
-  for (const std::string& name : FlagNames()) {
-    known.insert(VariableName(name));
-  }
+  for (const std::string& name : FlagNames()) known.insert(VariableName(name));
   std::vector<std::string> warnings;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
@@ -85,10 +78,7 @@ bool HasStrayCharacter(const std::string& value) {
 }
 
 // max_rank is another spelling of max-rank.
-std::string NameOfKey(std::string key) {
-  std::replace(key.begin(), key.end(), '_', '-');
-  return key;
-}
+std::string NameOfKey(const std::string& key) { return absl::StrReplaceAll(key, {{"_", "-"}}); }
 
 std::string ApplyFileItem(const ConfigFileItem& item, const std::vector<FieldName>& fields, Config* config) {
   const std::string name = NameOfKey(item.name);
@@ -122,12 +112,8 @@ std::string ApplyFile(const std::string& path, Config* config) {
     if (!item.parents.empty()) {
       return prefix + "section or key " + item.parents.front() + ": there are no sections, only keys";
     }
-    if (!seen.insert(NameOfKey(item.name)).second) {
-      return prefix + "key " + item.name + " is there twice";
-    }
-    if (const std::string error = ApplyFileItem(item, fields, config); !error.empty()) {
-      return prefix + error;
-    }
+    if (!seen.insert(NameOfKey(item.name)).second) return prefix + "key " + item.name + " is there twice";
+    if (const std::string error = ApplyFileItem(item, fields, config); !error.empty()) return prefix + error;
   }
   return "";
 }
@@ -138,20 +124,14 @@ std::string Apply(int argc, const char* const* argv, ParseResult* result, Action
   if (std::string error = ApplyCommandLine(argc, argv, &scratch, actions); !error.empty() || actions->told) {
     return error;
   }
-  if (actions->config_file.empty()) {
-    actions->config_file = Variable(VariableName("config")).value_or("");
-  }
+  if (actions->config_file.empty()) actions->config_file = Variable(VariableName("config")).value_or("");
   if (!actions->config_file.empty()) {
-    if (std::string error = ApplyFile(actions->config_file, &result->config); !error.empty()) {
-      return error;
-    }
+    if (std::string error = ApplyFile(actions->config_file, &result->config); !error.empty()) return error;
   }
   if (std::string problem = PollStrategyProblem(); !problem.empty()) return problem;
   if (std::string error = ApplyEnvironment(&result->config); !error.empty()) return error;
   Actions again;
-  if (std::string error = ApplyCommandLine(argc, argv, &result->config, &again); !error.empty()) {
-    return error;
-  }
+  if (std::string error = ApplyCommandLine(argc, argv, &result->config, &again); !error.empty()) return error;
   return std::string(CheckConfig(result->config).message());
 }
 

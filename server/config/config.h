@@ -3,7 +3,6 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "common/base/usable_cores.h"
@@ -105,6 +104,9 @@ struct Config {
   bool unsafe_testing = false;
   std::string fault = "none";  // what devices and memory are made to do: server/execution/faults.h
 };
+
+// Whether a path or address is given: "none" stands for none.
+inline bool IsSet(const std::string& value) { return value != "none"; }
 
 struct ParseResult {
   bool run = false;   // start with `config`; otherwise print and leave with exit_code

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <sstream>
+#include <type_traits>
 #include <utility>
 
 #include "common/base/help_formatter.h"
@@ -21,7 +22,8 @@ class FlagAdder {
  public:
   FlagAdder(ConfigSource source, CLI::App* app) : source_(source), app_(app) {}
 
-  void Texts(FieldText text, std::vector<std::string>& field) {
+  // Addresses.
+  void operator()(FieldText text, std::vector<std::string>& field) {
     const std::string shown = CLI::detail::join(field, ",");
     app_->add_option_function<std::vector<std::string>>(
             Flag(text),
@@ -39,87 +41,67 @@ class FlagAdder {
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
         ->default_str(shown);
   }
-
-  void Text(FieldText text, std::string& field) {
+  void operator()(FieldText text, std::string& field) {
     Add(text, "ADDRESS", field, [&field](const std::string& value) {
       field = WithHost(value);
-      return std::string(value.empty() ? "must not be empty" : "");
+      return EmptyProblem(value);
     });
   }
-
-  void Word(FieldText text, std::string& field, const char* type) {
-    Add(text, type, field, [&field](const std::string& value) {
+  void operator()(FieldText text, std::string& field, Word word) {
+    Add(text, word.shown, field, [&field](const std::string& value) {
       field = value;
-      return std::string(value.empty() ? "must not be empty" : "");
+      return EmptyProblem(value);
     });
   }
-
-  void Choice(FieldText text, std::string& field, const std::vector<std::string>& choices) {
+  void operator()(FieldText text, std::string& field, const Choices& choices) {
     Add(text, CLI::detail::join(choices, "|"), field,
         [&field, choices](const std::string& value) { return ParseChoice(value, choices, &field); });
   }
-
-  void OneOf(FieldText text, Backend& field) {
+  void operator()(FieldText text, Backend& field) {
     Add(text, "auto|cuda|cpu|null", BackendName(field),
         [&field](const std::string& value) { return ParseBackend(value, &field); });
   }
-
-  void Ordinals(FieldText text, std::vector<std::uint32_t>& field) {
+  void operator()(FieldText text, std::vector<std::uint32_t>& field) {
     Add(text, "LIST", FormatOrdinals(field),
         [&field](const std::string& value) { return ParseOrdinals(value, &field); });
   }
-
-  void Count(FieldText text, std::uint64_t& field, CountRange range = {}) {
+  void operator()(FieldText text, std::uint64_t& field, CountRange range) {
     Add(text, absl::StrCat("COUNT in [", range.min, " - ", range.max, "]"), std::to_string(field),
         [&field, range](const std::string& value) { return ParseCount(value, range, &field); });
   }
-
-  void Bytes(FieldText text, std::uint64_t& field) {
+  void operator()(FieldText text, std::uint64_t& field, SizeInBytes) {
     Add(text, "SIZE", FormatBytes(field), [&field](const std::string& value) { return ParseBytes(value, &field); });
   }
-
-  void Duration(FieldText text, Config::Duration& field) {
+  void operator()(FieldText text, Config::Duration& field) {
     Add(text, "TIME", FormatDuration(field),
         [&field](const std::string& value) { return ParseDuration(value, &field); });
   }
-
-  void Switch(FieldText text, bool& field) {
+  void operator()(FieldText text, bool& field) {
+    if (IsTesting(text) && source_ == ConfigSource::kCommandLine) {
+      app_->add_flag(Flag(text), field, text.help)->group(text.group);
+      return;
+    }
     Add(text, "true|false", field ? "true" : "false",
         [&field](const std::string& value) { return ParseSwitch(value, &field); });
   }
 
-  void TestingSwitch(FieldText text, bool& field) {
-    if (source_ == ConfigSource::kCommandLine) {
-      app_->add_flag(Flag(text), field, text.help)->group(text.group);
-      return;
-    }
-    RefuseHere(text);
-  }
-
-  void TestingWord(FieldText text, std::string& field, const char* type) {
-    if (source_ == ConfigSource::kCommandLine) {
-      Word(text, field, type);
-    } else {
-      RefuseHere(text);
-    }
-  }
-
  private:
-  void RefuseHere(FieldText text) {
-    Add(text, "", "", [](const std::string&) { return std::string("can be set on the command line only"); });
-  }
+  using Parse = std::function<std::string(const std::string& value)>;
+
+  static std::string EmptyProblem(const std::string& value) { return value.empty() ? "must not be empty" : ""; }
 
   static std::string Flag(FieldText text) { return std::string("--") + text.name; }
 
   // `parse` writes the field, or returns what is wrong with the value.
-  void Add(FieldText text, std::string type, std::string shown, std::function<std::string(const std::string&)> parse) {
+  void Add(FieldText text, std::string type, std::string shown, Parse parse) {
+    if (IsTesting(text) && source_ != ConfigSource::kCommandLine) {
+      parse = [](const std::string&) { return std::string("can be set on the command line only"); };
+    }
     const std::string flag = Flag(text);
     app_->add_option_function<std::string>(
             flag,
             [flag, parse = std::move(parse)](const std::string& value) {
-              if (const std::string error = parse(value); !error.empty()) {
-                throw CLI::ValidationError(flag, error);
-              }
+              if (const std::string error = parse(value); !error.empty()) throw CLI::ValidationError(flag, error);
             },
             text.help)
         ->group(text.group)
@@ -131,25 +113,14 @@ class FlagAdder {
   CLI::App* const app_;
 };
 
-class NameCollector {
- public:
-  void Texts(FieldText text, const std::vector<std::string>&) { Add(text, FieldArity::kRepeated); }
-  void Ordinals(FieldText text, const std::vector<std::uint32_t>&) { Add(text, FieldArity::kCommas); }
-  void Text(FieldText text, const std::string&) { Add(text); }
-  void Word(FieldText text, const std::string&, const char*) { Add(text); }
-  void Choice(FieldText text, const std::string&, const std::vector<std::string>&) { Add(text); }
-  void OneOf(FieldText text, const Backend&) { Add(text); }
-  void Count(FieldText text, const std::uint64_t&, CountRange = {}) { Add(text); }
-  void Bytes(FieldText text, const std::uint64_t&) { Add(text); }
-  void Duration(FieldText text, const Config::Duration&) { Add(text); }
-  void Switch(FieldText text, const bool&) { Add(text); }
-  void TestingSwitch(FieldText text, const bool&) { Add(text); }
-  void TestingWord(FieldText text, const std::string&, const char*) { Add(text); }
-
+struct NameCollector {
+  template <typename Field, typename... What>
+  void operator()(FieldText text, const Field&, const What&...) {
+    names.push_back({text.name, std::is_same_v<Field, std::vector<std::string>>     ? FieldArity::kRepeated
+                                : std::is_same_v<Field, std::vector<std::uint32_t>> ? FieldArity::kCommas
+                                                                                    : FieldArity::kOne});
+  }
   std::vector<FieldName> names;
-
- private:
-  void Add(FieldText text, FieldArity arity = FieldArity::kOne) { names.push_back({text.name, arity}); }
 };
 
 // Adds one CLI11 option per field, which writes the field when it is given and leaves it alone otherwise. `config` must
@@ -197,9 +168,7 @@ std::vector<FieldName> ConfigFieldNames() {
 
 std::vector<std::string> FlagNames() {
   std::vector<std::string> names;
-  for (const FieldName& field : ConfigFieldNames()) {
-    names.push_back(field.name);
-  }
+  for (const FieldName& field : ConfigFieldNames()) names.push_back(field.name);
   return names;
 }
 

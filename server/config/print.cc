@@ -1,9 +1,13 @@
 #include "server/config/print.h"
 
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
+#include <absl/strings/str_replace.h>
 
 #include <algorithm>
 #include <sstream>
+#include <string_view>
+#include <type_traits>
 
 #include "server/config/values.h"
 
@@ -17,72 +21,61 @@ namespace {
 // TOML as the config file has it, under a comment per group.
 class Printer {
  public:
-  void Texts(FieldText text, const std::vector<std::string>& field) {
-    std::string list;
-    for (const std::string& value : field) {
-      list += (list.empty() ? "" : ", ") + Quote(value);
+  template <typename Field, typename... What>
+  void operator()(FieldText text, const Field& field, const What&... what) {
+    if (IsTesting(text)) return;
+    if (group_ != text.group) {
+      out_ << (group_.empty() ? "" : "\n") << "# " << text.group << "\n";
+      group_ = text.group;
     }
-    Line(text, "[" + list + "]");
+    out_ << text.name << " = " << Shown(field, what...) << "\n";
   }
-  void Text(FieldText text, const std::string& field) { Line(text, Quote(field)); }
-  void Word(FieldText text, const std::string& field, const char*) { Text(text, field); }
-  void Choice(FieldText text, const std::string& field, const std::vector<std::string>&) { Line(text, Quote(field)); }
-  void OneOf(FieldText text, const Backend& field) { Line(text, Quote(BackendName(field))); }
-  void Ordinals(FieldText text, const std::vector<std::uint32_t>& field) {
-    Line(text, field.empty() ? Quote("all") : "[" + FormatOrdinals(field) + "]");
-  }
-  void Count(FieldText text, const std::uint64_t& field, CountRange = {}) { Line(text, std::to_string(field)); }
-  void Bytes(FieldText text, const std::uint64_t& field) { Line(text, Quote(FormatBytes(field))); }
-  void Duration(FieldText text, const Config::Duration& field) { Line(text, Quote(FormatDuration(field))); }
-  void Switch(FieldText text, const bool& field) { Line(text, field ? "true" : "false"); }
-  void TestingSwitch(FieldText, const bool&) {}  // a config file cannot set it
-  void TestingWord(FieldText, const std::string&, const char*) {}
 
   std::string text() const { return out_.str(); }
 
  private:
   static std::string Quote(const std::string& text) { return '"' + text + '"'; }
 
-  void Line(FieldText text, const std::string& value) {
-    if (group_ != text.group) {
-      out_ << (group_.empty() ? "" : "\n") << "# " << text.group << "\n";
-      group_ = text.group;
-    }
-    out_ << text.name << " = " << value << "\n";
+  static std::string Shown(const std::vector<std::string>& addresses) {
+    std::vector<std::string> quoted;
+    for (const std::string& address : addresses) quoted.push_back(Quote(address));
+    return "[" + absl::StrJoin(quoted, ", ") + "]";
   }
+  static std::string Shown(const std::string& address) { return Quote(address); }
+  static std::string Shown(const std::string& word, const Word&) { return Quote(word); }
+  static std::string Shown(const std::string& choice, const Choices&) { return Quote(choice); }
+  static std::string Shown(Backend backend) { return Quote(BackendName(backend)); }
+  static std::string Shown(const std::vector<std::uint32_t>& ordinals) {
+    return ordinals.empty() ? Quote("all") : "[" + FormatOrdinals(ordinals) + "]";
+  }
+  static std::string Shown(std::uint64_t count, CountRange) { return std::to_string(count); }
+  static std::string Shown(std::uint64_t bytes, SizeInBytes) { return Quote(FormatBytes(bytes)); }
+  static std::string Shown(Config::Duration duration) { return Quote(FormatDuration(duration)); }
+  static std::string Shown(bool is_on) { return is_on ? "true" : "false"; }
 
   std::ostringstream out_;
   std::string group_;
 };
 
-class SettingCollector {
- public:
-  void Texts(FieldText, const std::vector<std::string>&) {}
-  void Text(FieldText, const std::string&) {}
-  void Word(FieldText, const std::string&, const char*) {}
-  void Choice(FieldText, const std::string&, const std::vector<std::string>&) {}
-  void OneOf(FieldText, const Backend&) {}
-  void Ordinals(FieldText, const std::vector<std::uint32_t>&) {}
-  void Count(FieldText text, const std::uint64_t& field, CountRange = {}) { Add(text, "", static_cast<double>(field)); }
-  void Bytes(FieldText text, const std::uint64_t& field) { Add(text, "_bytes", static_cast<double>(field)); }
-  void Duration(FieldText text, const Config::Duration& field) {
-    Add(text, "_seconds", std::chrono::duration<double>(field).count());
-  }
-  void Switch(FieldText text, const bool& field) { Add(text, "", field ? 1 : 0); }
-  void TestingSwitch(FieldText text, const bool& field) { Switch(text, field); }
-  void TestingWord(FieldText, const std::string&, const char*) {}
-
-  std::vector<std::pair<std::string, double>> settings;
-
- private:
-  void Add(FieldText text, const std::string& unit, double value) {
-    std::string name = text.name;
-    std::replace(name.begin(), name.end(), '-', '_');
-    if (name.find(unit) == std::string::npos) {
-      name += unit;  // memory_quota becomes memory_quota_bytes
+// Of the fields that are numbers.
+struct SettingCollector {
+  template <typename Field, typename... What>
+  void operator()(FieldText text, const Field& field, const What&...) {
+    if constexpr (std::is_same_v<Field, Config::Duration>) {
+      Add(text, "_seconds", std::chrono::duration<double>(field).count());
+    } else if constexpr (std::is_arithmetic_v<Field>) {
+      Add(text, (std::is_same_v<What, SizeInBytes> || ...) ? "_bytes" : "", static_cast<double>(field));
     }
+  }
+
+  // memory-quota becomes memory_quota_bytes.
+  void Add(FieldText text, std::string_view unit, double value) {
+    std::string name = absl::StrReplaceAll(text.name, {{"-", "_"}});
+    if (name.find(unit) == std::string::npos) name += unit;
     settings.emplace_back(std::move(name), value);
   }
+
+  std::vector<std::pair<std::string, double>> settings;
 };
 
 }  // namespace
@@ -132,17 +125,8 @@ std::string DescribeThreads(const Config& config, const UsableCores& cores) {
 }
 
 std::string BackendName(Backend backend) {
-  switch (backend) {
-    case Backend::kAuto:
-      return "auto";
-    case Backend::kCuda:
-      return "cuda";
-    case Backend::kCpu:
-      return "cpu";
-    case Backend::kNull:
-      return "null";
-  }
-  return "unknown";
+  constexpr const char* kNames[] = {"auto", "cuda", "cpu", "null"};
+  return kNames[static_cast<std::size_t>(backend)];
 }
 
 const char* Version() { return SOFTMAX_VERSION; }

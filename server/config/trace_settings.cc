@@ -15,7 +15,6 @@
 
 #include "common/base/address.h"
 #include "common/base/safe_text.h"
-#include "server/config/security_check.h"
 
 namespace softmax::server {
 namespace {

@@ -58,14 +58,6 @@ bool ParseNumber(const std::string& text, std::uint64_t* out) {
   return ParseWhole(whole + fraction + std::string(static_cast<std::size_t>(zeros), '0'), out);
 }
 
-std::string Join(const std::vector<std::string>& words) {
-  std::string out;
-  for (const std::string& word : words) {
-    out += (out.empty() ? "" : ", ") + word;
-  }
-  return out;
-}
-
 }  // namespace
 
 std::string ParseBytes(const std::string& text, std::uint64_t* out) {
@@ -75,9 +67,7 @@ std::string ParseBytes(const std::string& text, std::uint64_t* out) {
   if (text.empty() || text.front() < '0' || text.front() > '9') return want;
   std::string number = text;
   std::uint64_t bytes = 0;
-  if (!ParseNumber(text, &bytes) && (!ExpandSize(&number) || !ParseWhole(number, &bytes))) {
-    return want;
-  }
+  if (!ParseNumber(text, &bytes) && (!ExpandSize(&number) || !ParseWhole(number, &bytes))) return want;
   if (bytes > (std::uint64_t{1} << 62)) return Quote(text) + " is more than 4 EiB";
   *out = bytes;
   return "";
@@ -85,9 +75,7 @@ std::string ParseBytes(const std::string& text, std::uint64_t* out) {
 
 std::string ParseDuration(const std::string& text, std::chrono::nanoseconds* out) {
   const auto written = ReadDuration(text);
-  if (!written) {
-    return Quote(text) + " is not a duration: want a number with ns, us, ms, s, m or h, such as 200us";
-  }
+  if (!written) return Quote(text) + " is not a duration: want a number with ns, us, ms, s, m or h, such as 200us";
   if (written->ns > kMaxDurationNs) return Quote(text) + " is more than 100 days";
   *out = std::chrono::nanoseconds(std::llround(written->ns));
   return "";
@@ -152,7 +140,7 @@ std::string ParseSwitch(const std::string& text, bool* out) {
 
 std::string ParseChoice(const std::string& text, const std::vector<std::string>& choices, std::string* out) {
   if (std::find(choices.begin(), choices.end(), text) == choices.end()) {
-    return Quote(text) + " is not one of " + Join(choices);
+    return Quote(text) + " is not one of " + absl::StrJoin(choices, ", ");
   }
   *out = text;
   return "";

@@ -5,7 +5,6 @@
 #include "client/softmax_client/target.h"
 #include "common/base/nearest.h"
 #include "server/config/check.h"
-#include "server/config/security_check.h"
 #include "server/config/values.h"
 #include "tests/fuzz/require.h"
 

@@ -29,7 +29,7 @@ METRIC_ROW = re.compile(r"^\| `((?:softmax|process|nv_gpu)_[a-z0-9_]+)` \|", re.
 METRIC_NAME = re.compile(r'"((?:softmax|process|nv_gpu)_[a-z0-9_]+)"')
 FLAG_ROW = re.compile(r"^\| `(--[a-z][a-z0-9-]+)`[^|]*\|", re.MULTILINE)
 FLAG_NAME = re.compile(r'"(?:-\w,)*(--[a-z][a-z0-9-]+)(?:,--?[A-Za-z0-9-]+)*"')
-FIELD_NAME = re.compile(r'\{"([a-z][a-z0-9-]+)",\s*k[A-Z]')
+FIELD_NAME = re.compile(r'\{"([a-z][a-z0-9-]+)", group,')
 TABLES = (
     ("## Metrics", METRIC_ROW, re.compile(r"^server/metrics/.*\.cc$"), METRIC_NAME, ""),
     ("## Flags of softmax-server", FLAG_ROW, re.compile(r"^server/config(_|/)fields\.h$"), FIELD_NAME, "--"),

@@ -51,8 +51,8 @@ GOOD = {
                                "namespace {\nstruct Own {};\n}\nvoid F() { struct Row {}; }\n}\n"
                                "namespace softmax::client {\nclass Shard {};\n}\n// class Row {\n",
     "README.md": "`server/config/config.cc` reads `--address`; `softmax_rows_total` counts: [more](docs/README.md).\n",
-    "server/config/fields.h": ONCE + "const FieldText kText = {\"address\", kListening, \"Where to serve\"};\n"
-                              "const FieldText kRank = {\"max-rank\", kLimits, \"Most dimensions\"};\n",
+    "server/config/fields.h": ONCE + "const FieldText kText = {\"address\", group, \"Where to serve\"};\n"
+                              "const FieldText kRank = {\"max-rank\", group, \"Most dimensions\"};\n",
     "client/cli/cli_options.cc": "auto flag = \"--address\";\n",
     "client/loadgen/plan/option_flags.cc": "auto flag = \"--address,--target\";\n",
     "docs/README.md": "[Tables](reference.md), [figures](measurements/README.md#h100), [else](https://a.org/a.md)\n",

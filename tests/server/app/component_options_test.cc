@@ -23,28 +23,28 @@ using Names = std::set<std::string>;
 class SetOne {
  public:
   explicit SetOne(std::string name) : name_(std::move(name)) {}
-  void Texts(const FieldText& text, std::vector<std::string>& value) { Set(text, value, {"127.0.0.1:1"}); }
-  void Text(const FieldText& text, std::string& value) { Set(text, value, "127.0.0.1:1"); }
-  void Word(const FieldText& text, std::string& value, const char*) { Set(text, value, "0642"); }
-  void Choice(const FieldText& text, std::string& value, const std::vector<std::string>& of) {
+  void operator()(FieldText text, std::vector<std::string>& value) { Set(text, value, {"127.0.0.1:1"}); }
+  void operator()(FieldText text, std::string& value) { Set(text, value, "127.0.0.1:1"); }
+  void operator()(FieldText text, std::string& value, Word) {
+    Set(text, value, IsTesting(text) ? "devices:2" : "0642");
+  }
+  void operator()(FieldText text, std::string& value, const Choices& of) {
     Set(text, value, value == of.front() ? of.back() : of.front());
   }
-  void Ordinals(const FieldText& text, std::vector<std::uint32_t>& value) { Set(text, value, {3}); }
-  void OneOf(const FieldText& text, Backend& value) { Set(text, value, Backend::kNull); }
-  void Count(const FieldText& text, std::uint64_t& value, CountRange range = {}) {
+  void operator()(FieldText text, std::vector<std::uint32_t>& value) { Set(text, value, {3}); }
+  void operator()(FieldText text, Backend& value) { Set(text, value, Backend::kNull); }
+  void operator()(FieldText text, std::uint64_t& value, CountRange range) {
     Set(text, value, value + 201 <= range.max ? value + 201 : value - 1);
   }
-  void Bytes(const FieldText& text, std::uint64_t& value) { Set(text, value, value + 1001); }
-  void Duration(const FieldText& text, Config::Duration& value) { Set(text, value, value + milliseconds(1234)); }
-  void Switch(const FieldText& text, bool& value) { Set(text, value, !value); }
-  void TestingSwitch(const FieldText& text, bool& value) { Set(text, value, !value); }
-  void TestingWord(const FieldText& text, std::string& value, const char*) { Set(text, value, "devices:2"); }
+  void operator()(FieldText text, std::uint64_t& value, SizeInBytes) { Set(text, value, value + 1001); }
+  void operator()(FieldText text, Config::Duration& value) { Set(text, value, value + milliseconds(1234)); }
+  void operator()(FieldText text, bool& value) { Set(text, value, !value); }
 
   Names names;
 
  private:
   template <typename T>
-  void Set(const FieldText& text, T& value, std::type_identity_t<T> other) {
+  void Set(FieldText text, T& value, std::type_identity_t<T> other) {
     names.insert(text.name);
     if (name_ == text.name) value = std::move(other);
   }

@@ -1,4 +1,3 @@
-#include "server/config/security_check.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
