@@ -6,7 +6,7 @@
 #include <deque>
 
 #include "common/base/clock.h"
-#include "server/base/striped_counter.h"
+#include "server/base/counters.h"
 #include "server/batching/batcher.h"
 #include "server/batching/charge.h"
 #include "server/batching/pending_request.h"

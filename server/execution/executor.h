@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "server/base/backend.h"
-#include "server/base/shared_memory.h"
+#include "server/base/region.h"
 #include "server/batching/charge.h"
 #include "server/batching/lane.h"
 #include "server/execution/faults.h"

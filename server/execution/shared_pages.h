@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "server/base/shared_memory.h"
+#include "server/base/region.h"
 
 namespace softmax::server {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "server/base/thread_counter.h"
+#include "server/base/counters.h"
 
 // Counters and histograms with one writing thread and any number of readers: a plain load, add and
 // store, no locked instruction and no mutex. (prometheus::Histogram takes a mutex per observation:

@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "common/base/address.h"
-#include "server/base/tcp_listen.h"
+#include "server/base/listen.h"
 #include "server/metrics/scrape_connection.h"
 
 namespace softmax::server {
@@ -32,7 +32,7 @@ std::string Listen(const std::string& address, std::vector<int>* fds, int* port)
     return bad + "want host:port or [v6]:port, such as 0.0.0.0:9400";
   }
   if (!ParsePort(pieces->port)) return bad + "the port must be a number from 0 to 65535";
-  TcpListeners listeners = ListenTcp(address, Wildcard::kBothFamilies, SOMAXCONN);
+  Listening listeners = ListenTcp(address, Wildcard::kBothFamilies, SOMAXCONN);
   if (!listeners.problem.empty()) return "address " + address + " " + listeners.problem;
   *fds = std::move(listeners.fds);
   *port = listeners.port;

@@ -10,8 +10,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "server/base/listen.h"
 #include "server/base/log.h"
-#include "server/base/unix_listen.h"
 #include "server/regions/packet.h"
 
 namespace softmax::server {
@@ -74,12 +74,12 @@ struct RegionServer::Connection {
 absl::StatusOr<std::unique_ptr<RegionServer>> RegionServer::Create(const Options& options, SharedMemorySource& source) {
   auto bell = std::make_shared<Bell>();
   if (bell->fd() < 0) return absl::UnavailableError(absl::StrCat("regions-socket: eventfd: ", std::strerror(errno)));
-  const UnixListener listener = ListenUnix(options.socket, SOCK_SEQPACKET, options.mode, kBacklog);
+  const Listening listener = ListenUnix(options.socket, SOCK_SEQPACKET, options.mode, kBacklog);
   if (!listener.problem.empty()) {
     return absl::UnavailableError(
         absl::StrCat("regions-socket: cannot listen on ", options.socket, ": ", listener.problem));
   }
-  std::unique_ptr<RegionServer> server(new RegionServer(options, source, listener.fd, std::move(bell)));
+  std::unique_ptr<RegionServer> server(new RegionServer(options, source, listener.fds.front(), std::move(bell)));
   if (server->epoll_ < 0) return absl::UnavailableError(absl::StrCat("regions-socket: epoll: ", std::strerror(errno)));
   server->thread_ = std::thread([raw = server.get()] { raw->Run(); });
   return server;

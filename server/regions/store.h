@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/base/mutex.h"
-#include "server/base/shared_memory.h"
+#include "server/base/region.h"
 #include "server/regions/budget.h"
 #include "server/regions/registry.h"
 

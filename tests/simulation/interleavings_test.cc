@@ -27,8 +27,8 @@
 
 #include "tests/simulation/model/model_atomic.h"
 // Only after that.
+#include "server/base/counters.h"
 #include "server/base/receive_pool.h"
-#include "server/base/striped_counter.h"
 #include "server/batching/admission_queue.cc"
 #include "server/batching/arena.cc"
 #include "server/batching/backlog.cc"

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "server/base/shared_memory.h"
+#include "server/base/region.h"
 #include "server/execution/faults.h"
 
 namespace softmax::server {

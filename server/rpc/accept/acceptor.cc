@@ -14,10 +14,9 @@
 #include <cerrno>
 #include <cstring>
 
+#include "server/base/listen.h"
 #include "server/base/log.h"
 #include "server/base/socket_name.h"
-#include "server/rpc/accept/listen.h"
-#include "server/rpc/accept/peer_network.h"
 
 namespace softmax::server {
 namespace {
@@ -67,19 +66,9 @@ bool Has(short event, int fd) {
   return poll(&state, 1, 0) > 0;
 }
 
-const char* WhatItDoes(Use use) {
-  switch (use) {
-    case Use::kSilent:
-      return "has said nothing";
-    case Use::kHandshake:
-      return "has not finished its handshake";
-    case Use::kUnused:
-      return "has made no call";
-    case Use::kIdle:
-      return "has no call under way";
-  }
-  return "";
-}
+// Of each Use.
+constexpr const char* kWhatItDoes[kUses] = {"has said nothing", "has not finished its handshake", "has made no call",
+                                            "has no call under way"};
 
 // Of this thread's processor: what others ran meanwhile is none of its time.
 Nanoseconds ThreadTime() {
@@ -99,11 +88,13 @@ absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::Create(const Options& option
   std::unique_ptr<Acceptor> acceptor(new Acceptor(options));
   for (const Place& place : options.places) {
     const Wildcard wildcard = HasIpv4Twin(place, options.places) ? Wildcard::kIpv6Only : Wildcard::kBothFamilies;
-    absl::StatusOr<Listening> listening = Listen(place.address, options.unix_socket_mode, wildcard);
-    if (!listening.ok()) return listening.status();
-    acceptor->bound_.push_back(listening->address);
-    for (const int fd : listening->fds) {
-      acceptor->listeners_.push_back(Listener{fd, place.destination, listening->unix_path});
+    const Listening listening = Listen(place.address, options.unix_socket_mode, wildcard);
+    if (!listening.problem.empty()) {
+      return absl::UnavailableError(absl::StrCat("cannot listen on ", place.address, ": ", listening.problem));
+    }
+    acceptor->bound_.push_back(listening.address);
+    for (const int fd : listening.fds) {
+      acceptor->listeners_.push_back(Listener{fd, place.destination, listening.unix_path});
     }
   }
   return acceptor;
@@ -118,9 +109,7 @@ Acceptor::~Acceptor() {
 
 void Acceptor::Start(std::vector<Destination> destinations) {
   destinations_ = std::move(destinations);
-  for (std::size_t i = 0; i < listeners_.size(); ++i) {
-    Watch(epoll_, listeners_[i].fd, EPOLLIN, kListener | i);
-  }
+  for (std::size_t i = 0; i < listeners_.size(); ++i) Watch(epoll_, listeners_[i].fd, EPOLLIN, kListener | i);
   keeps_spares_ =
       std::any_of(destinations_.begin(), destinations_.end(), [](const Destination& to) { return to.displaces; });
   if (keeps_spares_) spares_.Fill(control_);
@@ -223,10 +212,7 @@ void Acceptor::AcceptReady(const Listener& listener) {
       if (displaces && FreeDescriptor(listener.destination)) continue;
       return PauseAccepting(errno, /*all=*/displaces);
     }
-    if (errno != ECONNABORTED && errno != EINTR) {
-      LogWarning("accepting a connection: ", std::strerror(errno));
-      return;
-    }
+    if (errno != ECONNABORTED && errno != EINTR) return LogWarning("accepting a connection: ", std::strerror(errno));
   }
 }
 
@@ -325,7 +311,7 @@ bool Acceptor::DisplaceForShare(const Destination& to, const std::string& newcom
     const auto use = static_cast<std::size_t>(occupant->use);
     const std::uint64_t before = to.connections->room_counts().made[use].fetch_add(1, std::memory_order_relaxed);
     if ((before & (before + 1)) == 0) {
-      LogWarning("max-connections ", to.max_connections, " are open: ", peer, ", which ", WhatItDoes(occupant->use),
+      LogWarning("max-connections ", to.max_connections, " are open: ", peer, ", which ", kWhatItDoes[use],
                  ", makes room for another (", before + 1, " so far)");
     }
     return true;
@@ -412,10 +398,7 @@ void Acceptor::Greet(int fd) {
   char bytes[kGreetingBytes];
   const ssize_t got = recv(fd, bytes, sizeof(bytes), MSG_PEEK | MSG_DONTWAIT);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (got <= 0) {
-    silent_sockets_.Close(fd);
-    return;
-  }
+  if (got <= 0) return silent_sockets_.Close(fd);
   const std::string_view said(bytes, static_cast<std::size_t>(got));
   switch (JudgeGreeting(destinations_[destination].handoff->protocol(), said)) {
     case Greeting::kIncomplete:

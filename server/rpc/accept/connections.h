@@ -12,7 +12,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
-#include "server/base/striped_counter.h"
+#include "server/base/counters.h"
 #include "server/batching/admission_queue.h"
 #include "server/batching/span_ref.h"
 #include "server/rpc/accept/cork.h"

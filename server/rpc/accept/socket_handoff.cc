@@ -6,8 +6,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include <cstring>
-
+#include "server/base/socket_name.h"
 #include "server/rpc/accept/socket_poll.h"
 #include "server/rpc/guard/read_guard.h"
 #include "server/rpc/guard/tls_reads.h"
@@ -33,24 +32,12 @@ void PlainHandoff::HandOff(int fd, std::size_t server) {
 }
 
 std::string TlsHandoff::PeerOf(int fd) const {
-  sockaddr_storage name{};
-  socklen_t length = sizeof(name);
+  const std::optional<PeerAddress> peer = AddressOfPeer(fd);
+  if (!peer) return "unknown";
+  const bool is_v4 = peer->ip.size() == sizeof(in_addr);
   char text[INET6_ADDRSTRLEN] = "";
-  if (getpeername(fd, reinterpret_cast<sockaddr*>(&name), &length) != 0) return "unknown";
-  if (name.ss_family == AF_INET) {
-    sockaddr_in v4{};
-    std::memcpy(&v4, &name, sizeof(v4));
-    inet_ntop(AF_INET, &v4.sin_addr, text, sizeof(text));
-    return absl::StrCat("ipv4:", text, ":", ntohs(v4.sin_port));
-  }
-  sockaddr_in6 v6{};
-  std::memcpy(&v6, &name, sizeof(v6));
-  if (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr)) {
-    inet_ntop(AF_INET, v6.sin6_addr.s6_addr + 12, text, sizeof(text));
-    return absl::StrCat("ipv4:", text, ":", ntohs(v6.sin6_port));
-  }
-  inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof(text));
-  return absl::StrCat("ipv6:%5B", text, "%5D:", ntohs(v6.sin6_port));
+  inet_ntop(is_v4 ? AF_INET : AF_INET6, peer->ip.data(), text, sizeof(text));
+  return is_v4 ? absl::StrCat("ipv4:", text, ":", peer->port) : absl::StrCat("ipv6:%5B", text, "%5D:", peer->port);
 }
 
 void TlsHandoff::HandOff(int fd, std::size_t server) {

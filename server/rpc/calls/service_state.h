@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "common/wire/decode.h"
-#include "server/base/striped_counter.h"
+#include "server/base/counters.h"
 #include "server/batching/arena.h"
 #include "server/batching/backlog.h"
 #include "server/regions/registry.h"

@@ -8,7 +8,7 @@
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/wire/oip_models.h"
-#include "server/base/thread_counter.h"
+#include "server/base/counters.h"
 #include "server/batching/pending_request.h"
 #include "server/metrics/metrics.h"
 

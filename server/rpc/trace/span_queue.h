@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/base/clock.h"
-#include "server/base/thread_counter.h"
+#include "server/base/counters.h"
 #include "server/batching/pending_request.h"
 #include "server/metrics/metrics.h"
 #include "server/rpc/trace/trace_context.h"

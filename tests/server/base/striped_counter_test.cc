@@ -1,8 +1,8 @@
-#include "server/base/striped_counter.h"
-
 #include <gtest/gtest.h>
 
 #include <thread>
+
+#include "server/base/counters.h"
 
 namespace softmax::server {
 namespace {

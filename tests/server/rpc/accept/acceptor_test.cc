@@ -12,7 +12,7 @@
 #include <mutex>
 #include <string>
 
-#include "server/rpc/accept/listen.h"
+#include "server/base/listen.h"
 #include "tests/support/eventually.h"
 #include "tests/support/loopback.h"
 #include "tests/support/temp_folder.h"
@@ -285,9 +285,9 @@ TEST(Listen, AnIpv6WildcardAloneServesBothFamilies) {
 
 TEST(Listen, BothWildcardsMayHaveOnePort) {
   const auto free = Listen("0.0.0.0:0");
-  ASSERT_TRUE(free.ok());
-  const std::string port = std::to_string(PortOf(free->address));
-  close(free->fds[0]);
+  ASSERT_EQ(free.problem, "");
+  const std::string port = std::to_string(PortOf(free.address));
+  close(free.fds[0]);
   for (const std::vector<Acceptor::Place>& places :
        {std::vector<Acceptor::Place>{{"0.0.0.0:" + port, 0}, {"[::]:" + port, 0}},
         {{"[::]:" + port, 0}, {"0.0.0.0:" + port, 0}}}) {
@@ -307,20 +307,20 @@ TEST(Listen, BothWildcardsMayHaveOnePort) {
 TEST(Listen, LocalhostIsBothLoopbackAddresses) {
   for (const int again : {0, 1}) {
     const auto listening = Listen("localhost:0");
-    ASSERT_TRUE(listening.ok()) << listening.status();
-    const int port = PortOf(listening->address);
-    EXPECT_EQ(listening->address, "localhost:" + std::to_string(port)) << again;
-    EXPECT_EQ(listening->fds.size(), 2u);
+    ASSERT_EQ(listening.problem, "");
+    const int port = PortOf(listening.address);
+    EXPECT_EQ(listening.address, "localhost:" + std::to_string(port)) << again;
+    EXPECT_EQ(listening.fds.size(), 2u);
     EXPECT_TRUE(Reaches(AF_INET, port));
     EXPECT_TRUE(Reaches(AF_INET6, port));
     // Half of it is not enough.
-    for (const int fd : {listening->fds[0], listening->fds[1]}) {
-      EXPECT_FALSE(Listen(listening->address).ok());
+    for (const int fd : {listening.fds[0], listening.fds[1]}) {
+      EXPECT_NE(Listen(listening.address).problem, "");
       close(fd);
     }
-    const auto same = Listen(listening->address);
-    ASSERT_TRUE(same.ok()) << same.status();
-    for (const int fd : same->fds) close(fd);
+    const auto same = Listen(listening.address);
+    ASSERT_EQ(same.problem, "");
+    for (const int fd : same.fds) close(fd);
   }
 }
 
@@ -328,11 +328,11 @@ TEST(Listen, AUnixSocketHasItsMode) {
   const testing::TempFolder folder;
   for (const unsigned mode : {0600u, 0660u, 0666u}) {
     const auto listening = Listen("unix:" + folder.path("s"), mode);
-    ASSERT_TRUE(listening.ok()) << listening.status();
+    ASSERT_EQ(listening.problem, "");
     struct stat info {};
     ASSERT_EQ(stat(folder.path("s").c_str(), &info), 0);
     EXPECT_EQ(info.st_mode & 0777, mode);
-    close(listening->fds[0]);
+    close(listening.fds[0]);
     unlink(folder.path("s").c_str());
   }
 }
@@ -341,16 +341,15 @@ TEST(Listen, ADeadServersSocketIsReplacedALiveOnesIsNot) {
   const testing::TempFolder folder;
   const std::string address = "unix:" + folder.path("s");
   const auto first = Listen(address);
-  ASSERT_TRUE(first.ok());
+  ASSERT_EQ(first.problem, "");
   const auto second = Listen(address);
-  EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
-  EXPECT_NE(std::string(second.status().message()).find("in use"), std::string::npos);
-  close(first->fds[0]);  // as a kill would leave it: the file stays
+  EXPECT_EQ(second.problem, "the address is in use");
+  close(first.fds[0]);  // as a kill would leave it: the file stays
   const auto third = Listen(address);
-  EXPECT_TRUE(third.ok()) << third.status();
-  close(third->fds[0]);
+  EXPECT_EQ(third.problem, "");
+  close(third.fds[0]);
   folder.Write("s", "a file");
-  EXPECT_FALSE(Listen(address).ok());
+  EXPECT_EQ(Listen(address).problem, "a file that is no socket is there");
 }
 
 }  // namespace

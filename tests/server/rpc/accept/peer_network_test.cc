@@ -1,10 +1,10 @@
-#include "server/rpc/accept/peer_network.h"
-
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "server/base/socket_name.h"
 
 namespace softmax::server {
 namespace {
