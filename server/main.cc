@@ -1,6 +1,8 @@
 #include <absl/strings/str_cat.h>
+#include <grpc/support/log.h>
 
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <iostream>
@@ -9,7 +11,6 @@
 #include "common/base/process_settings.h"
 #include "common/base/shortage.h"
 #include "server/app/component_options.h"
-#include "server/app/grpc_log.h"
 #include "server/app/server.h"
 #include "server/base/log.h"
 #include "server/config/config.h"
@@ -78,12 +79,26 @@ void DrainUntilSecondSignal(Server& server, const sigset_t& signals) {
   watcher.join();
 }
 
+bool FirstOfItsSecond() {
+  static std::atomic<std::int64_t> last{-1};
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  const std::int64_t second = std::chrono::duration_cast<std::chrono::seconds>(now).count();
+  return last.exchange(second) != second;
+}
+
+// gRPC's own messages go to our log, in its format. gRPC complains in a line of its own about each client that fails
+// a handshake, which is for anybody to cause: one line a second is a warning here, the others are for level debug.
+void LogOfGrpc(gpr_log_func_args* message) {
+  const bool error = message->severity == GPR_LOG_SEVERITY_ERROR;
+  const auto level = error && FirstOfItsSecond() ? LogLevel::kWarning : LogLevel::kDebug;
+  Log(level, "gRPC: ", message->message);
+}
+
 int Run(const Config& config) {
   // Blocked before any thread starts, so that only the waits below take them.
   sigset_t signals;
   sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  for (const int signal : {SIGINT, SIGHUP, SIGUSR1, SIGUSR2}) sigaddset(&signals, signal);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2}) sigaddset(&signals, signal);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   RaiseDescriptorLimit();
 
@@ -131,7 +146,7 @@ int main(int argc, char** argv) {
   }
   softmax::SetPoller(/*own_sockets=*/parsed.config.poller == "poll");
   softmax::server::KeepSocketsBetweenWaits();
-  softmax::server::RouteGrpcLog();
+  gpr_set_log_function(&softmax::server::LogOfGrpc);
   for (const std::string& warning : parsed.warnings) softmax::server::LogWarning(warning);
   return softmax::server::Run(parsed.config);
 }

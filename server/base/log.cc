@@ -6,13 +6,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <csignal>
 #include <ctime>
 #include <iterator>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -23,14 +21,6 @@
 namespace softmax::server {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, spdlog::level::level_enum>, 6> kLevels = {
-    {{"trace", spdlog::level::trace},
-     {"debug", spdlog::level::debug},
-     {"info", spdlog::level::info},
-     {"warning", spdlog::level::warn},
-     {"error", spdlog::level::err},
-     {"off", spdlog::level::off}}};
-
 // Bounds what a stranger can make the log hold.
 constexpr std::size_t kMostMessageBytes = 4096;
 constexpr std::size_t kMostFieldBytes = 512;
@@ -40,10 +30,8 @@ constexpr std::size_t kMostWaitingBytes = 4 << 20;
 void Append(std::string_view text, spdlog::memory_buf_t* out) { out->append(text.data(), text.data() + text.size()); }
 
 std::string_view LevelName(spdlog::level::level_enum level) {
-  for (const auto& [name, value] : kLevels) {
-    if (value == level) return name;
-  }
-  return "critical";
+  const spdlog::string_view_t name = spdlog::level::to_string_view(level);
+  return {name.data(), name.size()};
 }
 
 // The fields of the message that this thread is logging. Beside the text and not in it, so that no request's bytes in a
@@ -119,34 +107,17 @@ class QueueSink final : public spdlog::sinks::base_sink<std::mutex> {
   LogWriter writer_;
 };
 
-spdlog::level::level_enum LevelOf(LogLevel level) {
-  switch (level) {
-    case LogLevel::kTrace:
-      return spdlog::level::trace;
-    case LogLevel::kDebug:
-      return spdlog::level::debug;
-    case LogLevel::kInfo:
-      return spdlog::level::info;
-    case LogLevel::kWarning:
-      return spdlog::level::warn;
-    case LogLevel::kError:
-      break;
-  }
-  return spdlog::level::err;
-}
-
-std::optional<spdlog::level::level_enum> LevelOf(std::string_view name) {
-  for (const auto& [known, value] : kLevels) {
-    if (known == name) return value;
-  }
-  return std::nullopt;
-}
+// The library numbers its levels likewise.
+static_assert(static_cast<int>(LogLevel::kTrace) == spdlog::level::trace);
+static_assert(static_cast<int>(LogLevel::kError) == spdlog::level::err);
+spdlog::level::level_enum LevelOf(LogLevel level) { return static_cast<spdlog::level::level_enum>(level); }
 
 }  // namespace
 
 absl::Status InitLogging(std::string_view level, std::string_view format) {
-  const auto chosen = LevelOf(level);
-  if (!chosen) {
+  const spdlog::level::level_enum chosen = spdlog::level::from_str(std::string(level));
+  // The library knows other spellings, and takes what it does not know for "off".
+  if (LevelName(chosen) != level || chosen == spdlog::level::critical) {
     return absl::InvalidArgumentError("log level '" + std::string(level) +
                                       "' is not one of trace, debug, info, warning, error, off");
   }
@@ -161,7 +132,7 @@ absl::Status InitLogging(std::string_view level, std::string_view format) {
     return absl::UnavailableError(std::string("no thread can be had for the log: ") + error.what());
   }
   auto logger = std::make_shared<spdlog::logger>("", std::move(sink));
-  logger->set_level(*chosen);
+  logger->set_level(chosen);
   // Nothing to tell, and nobody to tell it to: stderr is what failed.
   logger->set_error_handler([](const std::string&) {});
   spdlog::set_default_logger(std::move(logger));

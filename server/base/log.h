@@ -45,26 +45,13 @@ template <typename T>
 concept LogPart = std::convertible_to<const T&, const absl::AlphaNum&>;
 
 // The parts, put together as absl::StrCat does, and only where they are printed.
-template <LogPart... Parts>
-void Log(LogLevel level, const Parts&... parts) {
+void Log(LogLevel level, const LogPart auto&... parts) {
   if (Logs(level)) LogText(level, absl::StrCat(parts...));
 }
-template <LogPart... Parts>
-void LogDebug(const Parts&... parts) {
-  Log(LogLevel::kDebug, parts...);
-}
-template <LogPart... Parts>
-void LogInfo(const Parts&... parts) {
-  Log(LogLevel::kInfo, parts...);
-}
-template <LogPart... Parts>
-void LogWarning(const Parts&... parts) {
-  Log(LogLevel::kWarning, parts...);
-}
-template <LogPart... Parts>
-void LogError(const Parts&... parts) {
-  Log(LogLevel::kError, parts...);
-}
+void LogDebug(const LogPart auto&... parts) { Log(LogLevel::kDebug, parts...); }
+void LogInfo(const LogPart auto&... parts) { Log(LogLevel::kInfo, parts...); }
+void LogWarning(const LogPart auto&... parts) { Log(LogLevel::kWarning, parts...); }
+void LogError(const LogPart auto&... parts) { Log(LogLevel::kError, parts...); }
 
 // A part of a message that machines look for. Values may hold any bytes.
 struct LogField {
