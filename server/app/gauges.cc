@@ -78,7 +78,7 @@ GaugeSources GaugesOf(ServiceState& state, const Devices& devices, const QueueTh
       std::vector<std::pair<std::string, double>> refused;
       for (std::size_t i = 0; i < RegionRefusal::kReasons; ++i) {
         const auto reason = static_cast<RegionRefusal::Reason>(i);
-        refused.emplace_back(NameOf(reason), static_cast<double>(regions->refused(reason)));
+        refused.emplace_back(kRegionRefusals[i].name, static_cast<double>(regions->refused(reason)));
       }
       return refused;
     };

@@ -29,8 +29,23 @@ struct RegionRefusal {
   std::string message;  // names field, value and limit
 };
 
-// As the reply's status and, as a label, metrics have it.
-absl::StatusCode CodeOf(RegionRefusal::Reason reason);
-const char* NameOf(RegionRefusal::Reason reason);
+// Of each reason: its name, as the label of metrics has it, and the reply's status.
+struct RegionRefusalKind {
+  const char* name;
+  absl::StatusCode code;
+};
+inline constexpr RegionRefusalKind kRegionRefusals[RegionRefusal::kReasons] = {
+    {"user", absl::StatusCode::kPermissionDenied},
+    {"connections", absl::StatusCode::kResourceExhausted},
+    {"connection_bytes", absl::StatusCode::kResourceExhausted},
+    {"connection_regions", absl::StatusCode::kResourceExhausted},
+    {"all_bytes", absl::StatusCode::kResourceExhausted},
+    {"no_memory", absl::StatusCode::kResourceExhausted},
+    {"unavailable", absl::StatusCode::kUnavailable},
+    {"unsupported", absl::StatusCode::kUnimplemented},
+    {"not_found", absl::StatusCode::kNotFound},
+    {"invalid", absl::StatusCode::kInvalidArgument},
+    {"malformed", absl::StatusCode::kInvalidArgument},
+};
 
 }  // namespace softmax::server

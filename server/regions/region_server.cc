@@ -10,9 +10,9 @@
 #include <cerrno>
 #include <cstring>
 
+#include "common/base/descriptor_packet.h"
 #include "server/base/listen.h"
 #include "server/base/log.h"
-#include "server/regions/packet.h"
 
 namespace softmax::server {
 namespace {
@@ -31,6 +31,38 @@ bool MayConnect(int fd, const std::optional<std::vector<uid_t>>& uids, uid_t* ui
   if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
   *uid = peer.uid;
   return !uids || std::find(uids->begin(), uids->end(), peer.uid) != uids->end();
+}
+
+// Packets of a connected socket of type SOCK_SEQPACKET, without waiting.
+
+constexpr std::size_t kMostPacketBytes = 4096;
+
+// kEnd: the other side has closed or shut down, or sent an empty packet, which looks the same. kMalformed: it was too
+// long, or brought descriptors, none of which reaches this process.
+enum class Received { kPacket, kNothingYet, kEnd, kMalformed };
+Received ReceivePacket(int fd, std::string* packet) {
+  char bytes[kMostPacketBytes];
+  iovec piece{bytes, sizeof(bytes)};
+  msghdr message{};
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  // No room for control data: the kernel drops descriptors that are sent, and says so (MSG_CTRUNC).
+  ssize_t got;
+  do {
+    got = recvmsg(fd, &message, MSG_DONTWAIT);
+  } while (got < 0 && errno == EINTR);
+  if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return Received::kNothingYet;
+  if (got <= 0) return Received::kEnd;
+  if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) return Received::kMalformed;
+  packet->assign(bytes, static_cast<std::size_t>(got));
+  return Received::kPacket;
+}
+
+enum class Sent { kSent, kNoRoom, kEnd };
+// `descriptor`: goes along; -1: none.
+Sent SendPacket(int fd, std::string_view packet, int descriptor) {
+  if (SendPacketWith(fd, packet, descriptor, MSG_DONTWAIT) >= 0) return Sent::kSent;
+  return errno == EAGAIN || errno == EWOULDBLOCK ? Sent::kNoRoom : Sent::kEnd;
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ std::string_view View(const RegionToken& token) { return {reinterpret_cast<const
 
 RegionAnswer AnswerOf(const RegionRefusal& refusal) {
   v1::RegionReply reply;
-  reply.mutable_status()->set_code(static_cast<int>(CodeOf(refusal.reason)));
+  reply.mutable_status()->set_code(static_cast<int>(kRegionRefusals[refusal.reason].code));
   reply.mutable_status()->set_message(refusal.message);
   return {reply.SerializeAsString(), -1, refusal.reason};
 }

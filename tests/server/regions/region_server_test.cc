@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "server/execution/host_memory.h"
 #include "server/execution/shared_pages.h"
 #include "tests/support/eventually.h"
 #include "tests/support/region_client.h"
