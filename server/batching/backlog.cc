@@ -70,27 +70,6 @@ void Backlog::TakeFailed(absl::Status failure, Taken* taken, const Fails& fails)
   });
 }
 
-void Backlog::TakeExpired(TimePoint now, Taken* taken) {
-  TakeFailed(absl::DeadlineExceededError("the deadline passed while waiting for memory"), taken,
-             [now](const Entry& entry) { return entry.request->deadline() <= now; });
-}
-
-void Backlog::TakeLeft(Taken* taken) {
-  TakeFailed(absl::CancelledError("the client left"), taken,
-             [](const Entry& entry) { return entry.request->CallerLeft(); });
-}
-
-void Backlog::TakeHopeless(std::uint64_t bytes, Taken* taken) {
-  const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(options_.max_wait).count();
-  TakeFailed(absl::ResourceExhaustedError(absl::StrCat("memory for ", bytes, " bytes did not come free within ", waited,
-                                                       " ms; try again after the pushback")),
-             taken, [bytes](const Entry& entry) { return entry.bytes >= bytes; });
-}
-
-void Backlog::TakeAll(Taken* taken) {
-  TakeFailed(absl::UnavailableError("the server is shutting down"), taken, [](const Entry&) { return true; });
-}
-
 bool Backlog::TakeRoom(const std::deque<Entry>::iterator& entry, Taken* taken) {
   const Span room = arena_.TryReserve(entry->bytes);
   if (room.slabs == 0) return false;
@@ -105,11 +84,12 @@ bool Backlog::TakeRoom(const std::deque<Entry>::iterator& entry, Taken* taken) {
 // The head's room, or outside its turn a small request's; or what failed in the meantime.
 bool Backlog::TakeRoomOrFailures(TimePoint now, Taken* taken, TimePoint* next) {
   if (failing_) {
-    TakeAll(taken);
+    TakeFailed(absl::UnavailableError("the server is shutting down"), taken, [](const Entry&) { return true; });
     return true;
   }
-  if (queue_.front().request->CallerLeft()) {
-    TakeLeft(taken);
+  const auto has_left = [](const Entry& entry) { return entry.request->CallerLeft(); };
+  if (has_left(queue_.front())) {
+    TakeFailed(absl::CancelledError("the client left"), taken, has_left);
     return true;
   }
   // Announced before the attempt, so that a release after the attempt is not missed.
@@ -129,13 +109,18 @@ bool Backlog::TakeRoomOrFailures(TimePoint now, Taken* taken, TimePoint* next) {
   if (impatience >= round + options_.turn) memory_is_short_.store(true, std::memory_order_relaxed);
   *next = NextDeadline();
   if (*next <= now) {
-    TakeExpired(now, taken);
+    TakeFailed(absl::DeadlineExceededError("the deadline passed while waiting for memory"), taken,
+               [now](const Entry& entry) { return entry.request->deadline() <= now; });
     return true;
   }
   if (options_.max_wait.count() > 0) {
     const TimePoint hopeless(Nanoseconds(head_since_ns_.load(std::memory_order_relaxed)) + options_.max_wait);
     if (hopeless <= now) {
-      TakeHopeless(head.bytes, taken);
+      const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(options_.max_wait).count();
+      TakeFailed(
+          absl::ResourceExhaustedError(absl::StrCat("memory for ", head.bytes, " bytes did not come free within ",
+                                                    waited, " ms; try again after the pushback")),
+          taken, [bytes = head.bytes](const Entry& entry) { return entry.bytes >= bytes; });
       return true;
     }
     *next = std::min(*next, hopeless);

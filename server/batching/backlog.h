@@ -1,8 +1,6 @@
 #pragma once
 
 #include <deque>
-#include <functional>
-#include <memory>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -95,10 +93,6 @@ class Backlog {
   // Those of the queue that `fails` says.
   template <typename Fails>
   void TakeFailed(absl::Status failure, Taken* taken, const Fails& fails) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void TakeExpired(TimePoint now, Taken* taken) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void TakeLeft(Taken* taken) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void TakeHopeless(std::uint64_t bytes, Taken* taken) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void TakeAll(Taken* taken) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   TimePoint NextDeadline() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Uncount(const Entry& entry);
 

@@ -262,16 +262,14 @@ void Batch::Complete(const absl::Status& result, TimePoint now) {
 }
 
 BatchSample Batch::Sample(TimePoint now) const {
-  BatchSample sample;
-  sample.requests = requests_.size();
-  sample.answers = answers_;
-  sample.saved_bytes = saved_bytes_;
-  sample.rows = rows_;
-  sample.input_bytes = input_payload_;
-  sample.output_bytes = output_payload_;
-  sample.reason = reason_;
-  sample.execution = now - launched_;
-  return sample;
+  return {.answers = answers_,
+          .saved_bytes = saved_bytes_,
+          .requests = requests_.size(),
+          .rows = rows_,
+          .input_bytes = input_payload_,
+          .output_bytes = output_payload_,
+          .reason = reason_,
+          .execution = now - launched_};
 }
 
 }  // namespace softmax::server

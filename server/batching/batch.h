@@ -9,8 +9,8 @@
 
 #include "common/base/clock.h"
 #include "kernels/types.h"
+#include "server/batching/arena.h"
 #include "server/batching/pending_request.h"
-#include "server/batching/span_ref.h"
 #include "server/metrics/metrics.h"
 
 namespace softmax::server {

@@ -77,9 +77,8 @@ void Batcher::Submit(PendingRequest* request, TimePoint now) {
   if (request->CallerLeft()) return Drop(request);
   const TensorSpec& spec = request->spec();
   if (request->deadline() <= now) {
-    RefusePending(request, absl::DeadlineExceededError("the deadline passed before the request ran"),
-                  RefuseReason::kDeadline, 0);
-    return;
+    return RefusePending(request, absl::DeadlineExceededError("the deadline passed before the request ran"),
+                         RefuseReason::kDeadline, 0);
   }
   if (spec.elements() == 0) {
     Answer answer;
@@ -103,20 +102,14 @@ void Batcher::Submit(PendingRequest* request, TimePoint now) {
   const bool quick = gather || to_copy <= options_.inline_copy_bytes;
   const bool small = quick && need.total() + Batch::InRegionsOf(spec) <= options_.batch.bytes;
   // Who needs no memory waits for none.
-  if (need.total() > 0 && backlog_.MustQueue(small, now)) {
-    SubmitToBacklog(request, small);
-    return;
-  }
+  if (need.total() > 0 && backlog_.MustQueue(small, now)) return SubmitToBacklog(request, small);
   if (!small) {
     const bool stays = gather || (quick && spec.input_in_region);
     if (!stays || !SubmitAlone(request, now)) SubmitToBacklog(request, small);
     return;
   }
   Batch* batch = OpenBatch(*request, now);
-  if (batch == nullptr) {
-    SubmitToBacklog(request, small);
-    return;
-  }
+  if (batch == nullptr) return SubmitToBacklog(request, small);
   request->BeginWork(now);
   open_bytes_ -= batch->bytes();
   batch->Add(request, now, gather);

@@ -11,8 +11,8 @@
 #include "common/base/clock.h"
 #include "common/wire/tensor_spec.h"
 #include "server/base/region.h"
+#include "server/batching/arena.h"
 #include "server/batching/charge.h"
-#include "server/batching/span_ref.h"
 
 namespace softmax::server {
 

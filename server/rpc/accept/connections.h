@@ -14,7 +14,7 @@
 #include "common/base/mutex.h"
 #include "server/base/counters.h"
 #include "server/batching/admission_queue.h"
-#include "server/batching/span_ref.h"
+#include "server/batching/arena.h"
 #include "server/rpc/accept/cork.h"
 #include "server/rpc/accept/room.h"
 #include "server/rpc/guard/read_guard.h"
