@@ -16,7 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SOURCES = [f"{folder}/{name}.cc" for folder, names in {
     "tests/simulation": ("world", "fates", "script", "shrink", "main"),
     "server/batching": ("admission_queue", "arena", "backlog", "batch", "batcher", "charge"),
-    "server/execution": ("devices", "watched_lane", "least_loaded_lane", "quarantined_memory", "topology"),
+    "server/execution": ("devices", "watched_lane", "least_loaded_lane", "topology"),
     "common/base": ("core_set", "usable_cores"),
     "server/base": ("receive_pool",)}.items() for name in names]
 FOLDERS = ["common", "server", "tests/simulation", "kernels"]

@@ -1,8 +1,18 @@
 #pragma once
 
+#include <deque>
+
 #include "server/batching/batch.h"
 
 namespace softmax::server {
+
+// The first of a queue of batches, taken from it; null: there is none.
+inline Batch* TakeFront(std::deque<Batch*>& batches) {
+  if (batches.empty()) return nullptr;
+  Batch* const first = batches.front();
+  batches.pop_front();
+  return first;
+}
 
 // Runs closed batches. Implemented by execution/, seen by batching only through this. Every call is made by the
 // batcher's thread; a lane belongs to one batcher.

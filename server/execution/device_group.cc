@@ -66,9 +66,7 @@ void DeviceGroup::TestOthers(const std::stop_token& stop) {
   while (const std::optional<Devices::Test> test = devices_.WaitForTest(stop)) {
     const std::uint32_t device = test->device;
     absl::Status status;
-    if (executor_.computes()) {
-      status = SelfTest(test_lanes_[device], executor_.self_test_memory(device), limit, stop);
-    }
+    if (executor_.computes()) status = SelfTest(test_lanes_[device], executor_.self_test_memory(device), limit, stop);
     if (status.ok()) {
       devices_.Pass(*test);
     } else if (!stop.stop_requested()) {
@@ -84,9 +82,8 @@ void DeviceGroup::TestOthers(const std::stop_token& stop) {
 void DeviceGroup::Sweep(TimePoint now) {
   if (now - last_sweep_ > kMissedSweeps) devices_.RestartPatience(now);
   last_sweep_ = now;
-  for (const Watched& watched : watched_) {
+  for (const Watched& watched : watched_)
     if (watched.lane->CheckOverdue(now)) watched.wake();
-  }
   if (devices_.lost() > 0) TellLosses();
 }
 

@@ -1,6 +1,5 @@
 #include "server/execution/executor.h"
 
-#include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
 
 #include "server/base/log.h"

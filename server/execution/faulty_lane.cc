@@ -33,11 +33,7 @@ void FaultyLane::CountTime() {
 }
 
 Batch* FaultyLane::Poll() {
-  if (!failed_.empty()) {
-    Batch* const batch = failed_.front();
-    failed_.pop_front();
-    return batch;
-  }
+  if (Batch* const batch = TakeFront(failed_)) return batch;
   if (delay_.count() == 0) return lane_->Poll();
   CountTime();
   if (Batch* const batch = lane_->Poll(); batch != nullptr) late_.push_back({batch, ran_ + delay_});

@@ -1,12 +1,15 @@
 #pragma once
 
 #include <absl/status/status.h>
+#include <absl/status/statusor.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+
+#include "server/base/region.h"
 
 namespace softmax::server {
 
@@ -41,5 +44,12 @@ MemoryLimits ReadMemoryLimits(const std::string& root = "");
 // its size ("arena-bytes"); `attempt` says what failed ("cannot pin"); `reason`: the system's words, or empty.
 absl::Status MemoryShortage(const std::string& flag, const std::string& attempt, std::uint64_t bytes,
                             const std::string& reason, const MemoryLimits& limits = ReadMemoryLimits());
+
+inline constexpr std::uint64_t kSharedPageBytes = 4096;
+
+// `bytes` (whole pages) of host memory in a file of no name, mapped here. The other process can neither shrink nor grow
+// it, and all pages are there, so that no access faults for want of memory. Huge pages where the system gives shared
+// memory any.
+absl::StatusOr<SharedMemory> MakeSharedPages(std::uint64_t bytes);
 
 }  // namespace softmax::server

@@ -6,7 +6,7 @@
 #include <thread>
 #include <utility>
 
-#include "server/execution/quarantined_memory.h"
+#include "server/execution/devices.h"
 
 namespace softmax::server {
 namespace {

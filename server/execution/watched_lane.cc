@@ -63,11 +63,7 @@ void WatchedLane::Remove(Batch* batch) {
 }
 
 Batch* WatchedLane::Poll() {
-  if (!failed_.empty()) {
-    Batch* const batch = failed_.front();
-    failed_.pop_front();
-    return batch;
-  }
+  if (Batch* const batch = TakeFront(failed_)) return batch;
   if (given_up_) return nullptr;
   if (Batch* const batch = lane_->Poll(); batch != nullptr) {
     Remove(batch);

@@ -8,10 +8,8 @@
 
 #include "kernels/cpu/softmax_cpu.h"
 #include "server/execution/cpu/cpu_lane.h"
-#include "server/execution/cpu/cpu_pool.h"
 #include "server/execution/host_memory.h"
 #include "server/execution/self_test.h"
-#include "server/execution/shared_pages.h"
 
 namespace softmax::server {
 namespace {
@@ -22,12 +20,7 @@ class NullLane final : public Lane {
     batch->status = absl::OkStatus();
     finished_.push_back(batch);
   }
-  Batch* Poll() override {
-    if (finished_.empty()) return nullptr;
-    Batch* const batch = finished_.front();
-    finished_.pop_front();
-    return batch;
-  }
+  Batch* Poll() override { return TakeFront(finished_); }
   bool needs_polling() const override { return false; }
 
  private:

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/cpu/softmax_cpu.h"
+
 namespace softmax::server {
 namespace {
 
@@ -28,16 +30,67 @@ void Gather(const Batch& batch) {
 
 }  // namespace
 
+CpuPool::CpuPool(std::uint32_t threads) {
+  for (std::uint32_t i = 0; i < threads; ++i) threads_.emplace_back([this] { Run(); });
+}
+
+CpuPool::~CpuPool() {
+  {
+    MutexLock lock(mu_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  threads_.clear();
+}
+
+void CpuPool::RunPiece(const CpuJob& job, const CpuJob::Piece& piece) {
+  if (piece.summary != nullptr) {
+    return kernels::cpu::Summarize(job.input_type, job.output_type, *piece.summary, piece.row_begin, piece.row_end);
+  }
+  kernels::cpu::Softmax(job.input_type, job.output_type, piece.segment, piece.row_begin, piece.row_end);
+}
+
+void CpuPool::Submit(std::shared_ptr<CpuJob> job) {
+  const bool many = job->pieces.size() > 1;
+  {
+    MutexLock lock(mu_);
+    jobs_.push_back(std::move(job));
+  }
+  if (many) {
+    changed_.notify_all();
+  } else {
+    changed_.notify_one();
+  }
+}
+
+void CpuPool::Run() {
+  while (true) {
+    std::shared_ptr<CpuJob> job;
+    {
+      MutexLock lock(mu_);
+      while (jobs_.empty()) {
+        if (stopping_) return;
+        changed_.wait(mu_);
+      }
+      job = jobs_.front();
+      // The worker that sees the last piece taken removes the job, so that the others go on to the next.
+      if (job->next.load(std::memory_order_relaxed) >= job->pieces.size()) {
+        jobs_.pop_front();
+        continue;
+      }
+    }
+    while (true) {
+      const std::size_t index = job->next.fetch_add(1, std::memory_order_relaxed);
+      if (index >= job->pieces.size()) break;
+      RunPiece(*job, job->pieces[index]);
+      if (job->left.fetch_sub(1, std::memory_order_acq_rel) == 1) job->done();
+    }
+  }
+}
+
 CpuLane::~CpuLane() {
   MutexLock lock(mu_);
   while (on_pool_ > 0) changed_.wait(mu_);
-}
-
-std::shared_ptr<CpuJob> CpuLane::NewJob(const Batch& batch) {
-  auto job = std::make_shared<CpuJob>();
-  job->input_type = batch.input_type();
-  job->output_type = batch.output_type();
-  return job;
 }
 
 void CpuLane::AddPieces(const kernels::Segment& segment, const kernels::SummarySegment* summary, CpuJob* job) {
@@ -50,9 +103,7 @@ void CpuLane::AddPieces(const kernels::Segment& segment, const kernels::SummaryS
 }
 
 void CpuLane::RunHere(const Batch& batch) {
-  CpuJob job;
-  job.input_type = batch.input_type();
-  job.output_type = batch.output_type();
+  const CpuJob job(batch.input_type(), batch.output_type());
   for (const kernels::SummarySegment& summary : batch.summaries()) {
     CpuPool::RunPiece(job, CpuJob::Piece{summary.rows, &summary, 0, summary.rows.outer * summary.rows.inner});
   }
@@ -70,11 +121,11 @@ void CpuLane::Launch(Batch* batch) {
     return;
   }
   const auto finished = [this, batch] { Finished(batch); };
-  std::shared_ptr<CpuJob> job = NewJob(*batch);
+  auto job = std::make_shared<CpuJob>(batch->input_type(), batch->output_type());
   for (const kernels::Segment& segment : batch->segments()) AddPieces(segment, nullptr, job.get());
   job->done = finished;
   if (!batch->summaries().empty()) {
-    std::shared_ptr<CpuJob> before = NewJob(*batch);
+    auto before = std::make_shared<CpuJob>(batch->input_type(), batch->output_type());
     for (const kernels::SummarySegment& summary : batch->summaries()) AddPieces(summary.rows, &summary, before.get());
     before->done = finished;
     if (!job->pieces.empty()) before->done = [this, job] { pool_.Submit(job); };
@@ -101,16 +152,10 @@ void CpuLane::Finished(Batch* batch) {
 }
 
 Batch* CpuLane::Poll() {
-  if (!finished_here_.empty()) {
-    Batch* const batch = finished_here_.front();
-    finished_here_.pop_front();
-    return batch;
-  }
+  if (Batch* const batch = TakeFront(finished_here_)) return batch;
   if (finished_count_.load(std::memory_order_acquire) == 0) return nullptr;
   MutexLock lock(mu_);
-  if (finished_.empty()) return nullptr;
-  Batch* const batch = finished_.front();
-  finished_.pop_front();
+  Batch* const batch = TakeFront(finished_);
   finished_count_.store(static_cast<std::uint32_t>(finished_.size()), std::memory_order_relaxed);
   return batch;
 }

@@ -34,6 +34,27 @@ cudaError_t SetDevice(int device) {
 // For every launch: cudaSetDevice takes a system call each time, even for the device that is set.
 cudaError_t UseDevice(int device) { return device_of_thread == device ? cudaSuccess : SetDevice(device); }
 
+const void*& InputOf(kernels::Segment& segment) { return segment.input; }
+const void*& InputOf(kernels::SummarySegment& segment) { return segment.rows.input; }
+
+// What a launch is given of a batch: segments of gathered inputs point into `staging`, which is laid out as the span
+// is; for a test that wants the launch broken, all of them where there is nothing.
+template <typename Segment>
+const std::vector<Segment>& SegmentsToRun(const Batch& batch, const std::vector<Segment>& segments,
+                                          const std::vector<std::uint32_t>& gathered, const std::byte* staging,
+                                          bool is_broken, std::vector<Segment>* patched) {
+  if (gathered.empty() && !is_broken) return segments;
+  *patched = segments;
+  for (const std::uint32_t index : gathered) {
+    const void*& input = InputOf((*patched)[index]);
+    input = staging + (static_cast<const std::byte*>(input) - batch.span().address());
+  }
+  for (Segment& segment : *patched) {
+    if (is_broken) InputOf(segment) = reinterpret_cast<const void*>(kNowhere);
+  }
+  return *patched;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CudaLane>> CudaLane::Create(const Options& options) {
@@ -120,37 +141,12 @@ void CudaLane::FailBatch(Batch* batch, const char* what, cudaError_t error) {
   failed_.push_back(batch);
 }
 
-// The batch's segments, those of gathered inputs pointing into the staging memory, which is laid out as the span is.
-const std::vector<kernels::Segment>& CudaLane::SegmentsToRun(const Batch& batch, const Slot& slot) {
-  if (batch.pieces().empty()) return batch.segments();
-  patched_ = batch.segments();
-  for (const std::uint32_t index : batch.gathered_segments()) {
-    const void*& input = patched_[index].input;
-    input = slot.staging + (static_cast<const std::byte*>(input) - batch.span().address());
-  }
-  return patched_;
-}
-
-const std::vector<kernels::SummarySegment>& CudaLane::SummariesToRun(const Batch& batch, const Slot& slot) {
-  if (batch.gathered_summaries().empty()) return batch.summaries();
-  patched_summaries_ = batch.summaries();
-  for (const std::uint32_t index : batch.gathered_summaries()) {
-    const void*& input = patched_summaries_[index].rows.input;
-    input = slot.staging + (static_cast<const std::byte*>(input) - batch.span().address());
-  }
-  return patched_summaries_;
-}
-
 cudaError_t CudaLane::LaunchSummaries(const Batch& batch, const Slot& slot, const kernels::Completion& completion) {
-  const std::vector<kernels::SummarySegment>* segments = &SummariesToRun(batch, slot);
-  std::vector<kernels::SummarySegment> broken;
-  if (batch.segments().empty() && IsBroken()) [[unlikely]] {
-    broken = *segments;
-    for (kernels::SummarySegment& segment : broken) segment.rows.input = reinterpret_cast<const void*>(kNowhere);
-    segments = &broken;
-  }
-  return kernels::LaunchSummaries(batch.input_type(), batch.output_type(), segments->data(),
-                                  static_cast<std::int64_t>(segments->size()), slot.summary_scratch,
+  const bool is_broken = batch.segments().empty() && IsBroken();
+  const std::vector<kernels::SummarySegment>& segments =
+      SegmentsToRun(batch, batch.summaries(), batch.gathered_summaries(), slot.staging, is_broken, &patched_summaries_);
+  return kernels::LaunchSummaries(batch.input_type(), batch.output_type(), segments.data(),
+                                  static_cast<std::int64_t>(segments.size()), slot.summary_scratch,
                                   options_.summary_scratch_bytes, summary_workspace_, options_.summary_bytes,
                                   completion, stream_);
 }
@@ -166,7 +162,6 @@ kernels::Placement CudaLane::PlacementOf(const Batch& batch) const {
 bool CudaLane::IsBroken() const { return options_.faults != nullptr && options_.faults->NextCall("kernel") != 0; }
 
 cudaError_t CudaLane::LaunchKernel(const Batch& batch, const Slot& slot, const kernels::Completion& completion) {
-  const std::vector<kernels::Segment>* segments = &SegmentsToRun(batch, slot);
   const std::vector<kernels::GatherPiece>& pieces = batch.pieces();
   const cudaError_t gathered =
       kernels::LaunchGather(pieces.data(), static_cast<std::int64_t>(pieces.size()), slot.staging, stream_);
@@ -177,14 +172,10 @@ cudaError_t CudaLane::LaunchKernel(const Batch& batch, const Slot& slot, const k
     const cudaError_t error = LaunchSummaries(batch, slot, is_last ? completion : kernels::Completion{});
     if (is_last || error != cudaSuccess) return error;
   }
-  std::vector<kernels::Segment> broken;
-  if (IsBroken()) [[unlikely]] {
-    broken = *segments;
-    for (kernels::Segment& segment : broken) segment.input = reinterpret_cast<const void*>(kNowhere);
-    segments = &broken;
-  }
-  return kernels::LaunchSoftmaxBatch(batch.input_type(), batch.output_type(), segments->data(),
-                                     static_cast<std::int64_t>(segments->size()), slot.scratch, options_.scratch_bytes,
+  const std::vector<kernels::Segment>& segments =
+      SegmentsToRun(batch, batch.segments(), batch.gathered_segments(), slot.staging, IsBroken(), &patched_);
+  return kernels::LaunchSoftmaxBatch(batch.input_type(), batch.output_type(), segments.data(),
+                                     static_cast<std::int64_t>(segments.size()), slot.scratch, options_.scratch_bytes,
                                      completion, stream_, PlacementOf(batch));
 }
 
@@ -215,11 +206,7 @@ bool CudaLane::Finished(const Batch& batch) {
 }
 
 Batch* CudaLane::Poll() {
-  if (!failed_.empty()) {
-    Batch* const batch = failed_.front();
-    failed_.pop_front();
-    return batch;
-  }
+  if (Batch* const batch = TakeFront(failed_)) return batch;
   if (running_.empty()) return nullptr;
   Batch* const batch = running_.front();
   if (Finished(*batch)) {

@@ -52,8 +52,6 @@ class CudaLane final : public Lane {
   absl::Status Initialize();
   absl::Status AllocateMemory();
   absl::Status AllocateDeviceMemory();
-  const std::vector<kernels::Segment>& SegmentsToRun(const Batch& batch, const Slot& slot);
-  const std::vector<kernels::SummarySegment>& SummariesToRun(const Batch& batch, const Slot& slot);
   cudaError_t LaunchSummaries(const Batch& batch, const Slot& slot, const kernels::Completion& completion);
   kernels::Placement PlacementOf(const Batch& batch) const;
   cudaError_t LaunchKernel(const Batch& batch, const Slot& slot, const kernels::Completion& completion);

@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "server/execution/cuda/cuda_call.h"
-#include "server/execution/shared_pages.h"
+#include "server/execution/host_memory.h"
 
 namespace softmax::server {
 namespace {

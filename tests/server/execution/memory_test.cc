@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "server/execution/devices.h"
 #include "server/execution/host_memory.h"
-#include "server/execution/quarantined_memory.h"
 #include "tests/server/batching/fakes.h"
 #include "tests/support/temp_folder.h"
 

@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "server/execution/host_memory.h"
-#include "server/execution/shared_pages.h"
 #include "tests/support/eventually.h"
 #include "tests/support/region_client.h"
 #include "tests/support/temp_folder.h"
