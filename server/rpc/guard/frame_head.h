@@ -4,6 +4,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <string_view>
 
 namespace softmax::server {
 
@@ -52,6 +54,30 @@ class FrameHeadReader {
 
   std::array<char, FrameHead::kBytes> head_{};
   std::size_t had_ = 0;  // bytes of it
+};
+
+// Finds in what a server sends on one connection where it ends a call: no more of the client's will be read.
+class SentFrames {
+ public:
+  // Takes bytes of it, in order, up to the next such end or to the last; the call's stream, or nothing at the last.
+  std::optional<std::uint32_t> Take(std::string_view* bytes) {
+    while (!bytes->empty()) {
+      const std::size_t skipped = std::min<std::uint64_t>(skip_, bytes->size());
+      skip_ -= skipped;
+      bytes->remove_prefix(skipped);
+      FrameHead head;
+      if (!heads_.Take(bytes, &head)) return std::nullopt;
+      skip_ = head.length;
+      const bool ends = (head.type == FrameHead::kHeaders || head.type == FrameHead::kData) &&
+                        (head.flags & FrameHead::kEndStream) != 0;
+      if (ends || head.type == FrameHead::kReset) return head.stream;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  FrameHeadReader heads_;
+  std::uint64_t skip_ = 0;  // bytes until the next frame's head
 };
 
 }  // namespace softmax::server

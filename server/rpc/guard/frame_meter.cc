@@ -55,9 +55,7 @@ void FrameMeter::TakeBlock(std::string_view piece) {
     if (skip_ > 0 || (frame_.flags & FrameHead::kEndHeaders) == 0) return;
     piece = block_;
   }
-  if ((block_head_.flags & FrameHead::kPriority) != 0) {
-    piece.remove_prefix(std::min(kPriorityBytes, piece.size()));
-  }
+  if ((block_head_.flags & FrameHead::kPriority) != 0) piece.remove_prefix(std::min(kPriorityBytes, piece.size()));
   // gRPC knows no padding of headers.
   if ((block_head_.flags & FrameHead::kPadded) != 0) headers_.Lose();
   const auto [brings_tensors, fields] = headers_.Take(piece);

@@ -7,14 +7,13 @@
 
 #include <array>
 #include <memory>
-#include <new>
 #include <optional>
 #include <string>
 
 #include "common/base/mutex.h"
 #include "server/base/log.h"
 #include "server/base/socket_name.h"
-#include "server/rpc/guard/sent_frames.h"
+#include "server/rpc/guard/frame_head.h"
 #include "server/rpc/guard/tls_reads.h"
 
 namespace softmax::server {
@@ -95,23 +94,14 @@ ReadGuard::Slot* MakeSlot(int fd) {
   return entry.load(std::memory_order_acquire);
 }
 
-const char* Why(FrameMeter::Verdict verdict) {
-  switch (verdict) {
-    case FrameMeter::Verdict::kFine:
-      return "nothing";
-    case FrameMeter::Verdict::kCalls:
-      return "too many calls begun and not finished, or taken back";
-    case FrameMeter::Verdict::kFrames:
-      return "too many frames that carry nothing";
-    case FrameMeter::Verdict::kHeaders:
-      return "a call's headers do not end";
-    case FrameMeter::Verdict::kMessages:
-      return "messages that claim more bytes than their methods take";
-    case FrameMeter::Verdict::kWaiting:
-      return "too many calls wait for their first message; this connection has many of them";
-  }
-  return "unknown";
-}
+// Of each Verdict.
+constexpr const char* kWhy[FrameMeter::kVerdicts] = {
+    "nothing",
+    "too many calls begun and not finished, or taken back",
+    "too many frames that carry nothing",
+    "a call's headers do not end",
+    "messages that claim more bytes than their methods take",
+    "too many calls wait for their first message; this connection has many of them"};
 
 // HTTP/2's last word, for clients that print it: GOAWAY with ENHANCE_YOUR_CALM. As far as the socket takes it.
 void SayGoAway(int fd, const char* why) {
@@ -221,12 +211,13 @@ void ReadGuard::End(const Account& account, int fd, FrameMeter::Verdict reason, 
       account.slot_->on_end();
     }
   }
-  const std::uint64_t before = ended_for[static_cast<std::size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
+  const auto index = static_cast<std::size_t>(reason);
+  const std::uint64_t before = ended_for[index].fetch_add(1, std::memory_order_relaxed);
   // Whoever comes back again and again does not fill the log: the first, the second, the fourth and so on are named.
   if ((before & (before + 1)) == 0) {
-    LogWarning("ending connection ", PeerName(fd), ": ", Why(reason), " (", before + 1, " so far)");
+    LogWarning("ending connection ", PeerName(fd), ": ", kWhy[index], " (", before + 1, " so far)");
   }
-  if (goes_in_the_clear) SayGoAway(fd, Why(reason));
+  if (goes_in_the_clear) SayGoAway(fd, kWhy[index]);
   shutdown(fd, SHUT_RDWR);
 }
 

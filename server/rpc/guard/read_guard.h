@@ -2,7 +2,6 @@
 
 #include <sys/socket.h>
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <optional>

@@ -1,6 +1,6 @@
 #include "server/rpc/queue/queue_server.h"
 
-#include "server/rpc/security/tls_credentials.h"
+#include "server/rpc/security/tls_files.h"
 
 namespace softmax::server {
 

@@ -2,6 +2,7 @@
 
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
+#include <grpcpp/security/server_credentials.h>
 
 #include <cstdint>
 #include <memory>
@@ -53,8 +54,7 @@ class TlsFiles {
   std::shared_ptr<const Set> current_ ABSL_GUARDED_BY(mu_);
 };
 
-// Whether certificate and key belong together, all three can be read, and clients can connect (tls_trial.h); names the
-// file by its path in `paths`.
-absl::Status CheckPem(const TlsFiles::Paths& paths, const TlsFiles::Pem& pem);
+// Credentials that give each new connection the current set. `files` outlives the server.
+std::shared_ptr<grpc::ServerCredentials> ReloadingCredentials(const TlsFiles& files);
 
 }  // namespace softmax::server

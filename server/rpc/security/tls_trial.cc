@@ -1,21 +1,46 @@
 #include "server/rpc/security/tls_trial.h"
 
+#include <absl/strings/str_cat.h>
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
 #include <cstdlib>
-
-#include "server/rpc/security/pem.h"
+#include <memory>
+#include <string>
 
 namespace softmax::server {
 namespace {
 
+using Certificate = std::unique_ptr<X509, decltype(&X509_free)>;
+using PrivateKey = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
+using Memory = std::unique_ptr<BIO, decltype(&BIO_free)>;
 using Context = std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)>;
 using Session = std::unique_ptr<SSL, decltype(&SSL_free)>;
 
 constexpr std::size_t kBuffer = 1 << 20;  // a flight of the handshake: certificates of at most 1 MiB
 constexpr int kMostTurns = 16;            // of both sides; a handshake takes three
+
+int NoPassword(char* /*buffer*/, int /*size*/, int /*writing*/, void* asked) {
+  *static_cast<bool*>(asked) = true;
+  return -1;
+}
+
+Memory MemoryWith(const std::string& text) {
+  return Memory(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())), BIO_free);
+}
+
+// Null: there is none, or no further one.
+Certificate ReadCertificate(BIO* pem) {
+  bool ignored = false;
+  return Certificate(PEM_read_bio_X509(pem, nullptr, &NoPassword, &ignored), X509_free);
+}
+
+// Null: there is none. `*encrypted`: it has a password, and nobody is there to type it.
+PrivateKey ReadPrivateKey(BIO* pem, bool* encrypted) {
+  return PrivateKey(PEM_read_bio_PrivateKey(pem, nullptr, &NoPassword, encrypted), EVP_PKEY_free);
+}
 
 // gRPC's own (ssl_security_connector), unless the environment says otherwise.
 const char* Ciphers() {
@@ -138,8 +163,9 @@ std::string AuthorityProblem(X509* authority) {
   return "";
 }
 
-}  // namespace
-
+// What is wrong with a certificate chain and its key (PEM), as a handshake with oneself shows it: the server's side is
+// set as gRPC sets its own, the client's trusts every issuer. OpenSSL refuses more than a look at the files can tell:
+// by its security level, small keys and old hashes, anywhere in the chain. Empty: clients can connect.
 std::string TlsProblem(const std::string& certificate, const std::string& key) {
   ERR_clear_error();
   const Context context = ServerContext(certificate, key);
@@ -149,6 +175,8 @@ std::string TlsProblem(const std::string& certificate, const std::string& key) {
   return problem;
 }
 
+// Why none of these certificates (PEM) can vouch for a client: their keys are too small, or they have expired. Empty:
+// one can.
 std::string AuthoritiesProblem(const std::string& authorities) {
   const Memory memory = MemoryWith(authorities);
   std::string problem = "holds no certificate in PEM";
@@ -158,6 +186,33 @@ std::string AuthoritiesProblem(const std::string& authorities) {
   }
   ERR_clear_error();
   return problem;
+}
+
+absl::Status Refuse(const std::string& path, const std::string& why) {
+  ERR_clear_error();  // gRPC reads the same queue
+  return absl::InvalidArgumentError(absl::StrCat(path, ": ", why));
+}
+
+}  // namespace
+
+absl::Status CheckPem(const TlsFiles::Paths& paths, const TlsFiles::Pem& pem) {
+  const Certificate certificate = ReadCertificate(MemoryWith(pem.certificate).get());
+  if (certificate == nullptr) return Refuse(paths.certificate, "holds no certificate in PEM");
+  bool encrypted = false;
+  const PrivateKey key = ReadPrivateKey(MemoryWith(pem.key).get(), &encrypted);
+  if (encrypted) return Refuse(paths.key, "is encrypted; the server needs a key without a password");
+  if (key == nullptr) return Refuse(paths.key, "holds no private key in PEM");
+  if (X509_check_private_key(certificate.get(), key.get()) != 1) {
+    return Refuse(paths.key, absl::StrCat("is not the key of the certificate in ", paths.certificate));
+  }
+  if (const std::string problem = TlsProblem(pem.certificate, pem.key); !problem.empty()) {
+    return Refuse(paths.certificate, absl::StrCat("no client could connect: ", problem));
+  }
+  if (paths.client_authorities.empty()) return absl::OkStatus();
+  if (const std::string problem = AuthoritiesProblem(pem.client_authorities); !problem.empty()) {
+    return Refuse(paths.client_authorities, problem);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace softmax::server

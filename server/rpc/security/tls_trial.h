@@ -1,16 +1,13 @@
 #pragma once
 
-#include <string>
+#include <absl/status/status.h>
+
+#include "server/rpc/security/tls_files.h"
 
 namespace softmax::server {
 
-// What is wrong with a certificate chain and its key (PEM), as a handshake with oneself shows it: the server's side is
-// set as gRPC sets its own, the client's trusts every issuer. OpenSSL refuses more than a look at the files can tell:
-// by its security level, small keys and old hashes, anywhere in the chain. Empty: clients can connect.
-std::string TlsProblem(const std::string& certificate, const std::string& key);
-
-// Why none of these certificates (PEM) can vouch for a client: their keys are too small, or they have expired. Empty:
-// one can.
-std::string AuthoritiesProblem(const std::string& authorities);
+// Whether certificate and key belong together, all three can be read, and clients can connect, as a handshake with
+// oneself shows it; names the file by its path in `paths`.
+absl::Status CheckPem(const TlsFiles::Paths& paths, const TlsFiles::Pem& pem);
 
 }  // namespace softmax::server

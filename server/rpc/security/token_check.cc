@@ -15,9 +15,7 @@ absl::StatusOr<bool> Tokens::Refresh() {
   const absl::StatusOr<std::string> text = ReadSecretFile(path_, Readers::kOwners);
   if (!text.ok()) return text.status();
   absl::StatusOr<TokenSet> set = TokenSet::Parse(*text);
-  if (!set.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(path_, ": ", std::string(set.status().message())));
-  }
+  if (!set.ok()) return absl::InvalidArgumentError(absl::StrCat(path_, ": ", std::string(set.status().message())));
   {
     MutexLock lock(mu_);
     current_ = std::make_shared<const TokenSet>(std::move(*set));

@@ -1,6 +1,7 @@
 #include "server/rpc/security/token_set.h"
 
 #include <absl/strings/ascii.h>
+#include <absl/strings/escaping.h>
 #include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_split.h>
@@ -15,22 +16,12 @@ namespace {
 
 constexpr std::size_t kMaxTokenBytes = 4096;
 
-std::optional<std::uint8_t> HexDigit(char c) {
-  if (c >= '0' && c <= '9') return static_cast<std::uint8_t>(c - '0');
-  const char lower = absl::ascii_tolower(static_cast<unsigned char>(c));
-  if (lower >= 'a' && lower <= 'f') return static_cast<std::uint8_t>(lower - 'a' + 10);
-  return std::nullopt;
-}
-
-std::optional<TokenSet::Digest> ParseDigest(std::string_view text) {
+std::optional<TokenSet::Digest> ParseDigest(absl::string_view text) {
   TokenSet::Digest digest;
-  if (text.size() != 2 * digest.size()) return std::nullopt;
-  for (std::size_t i = 0; i < digest.size(); ++i) {
-    const auto high = HexDigit(text[2 * i]);
-    const auto low = HexDigit(text[2 * i + 1]);
-    if (!high.has_value() || !low.has_value()) return std::nullopt;
-    digest[i] = static_cast<std::uint8_t>(*high << 4 | *low);
-  }
+  const auto is_digit = [](unsigned char c) { return absl::ascii_isxdigit(c); };
+  if (text.size() != 2 * digest.size() || !std::all_of(text.begin(), text.end(), is_digit)) return std::nullopt;
+  const std::string bytes = absl::HexStringToBytes(text);
+  std::copy(bytes.begin(), bytes.end(), digest.begin());
   return digest;
 }
 
@@ -48,7 +39,7 @@ absl::StatusOr<TokenSet> TokenSet::Parse(std::string_view text) {
     ++number;
     const absl::string_view trimmed = absl::StripAsciiWhitespace(line.substr(0, line.find('#')));
     if (trimmed.empty()) continue;
-    const auto digest = ParseDigest({trimmed.data(), trimmed.size()});
+    const auto digest = ParseDigest(trimmed);
     if (!digest.has_value()) {
       return absl::InvalidArgumentError(
           absl::StrCat("line ", number, ": expected the SHA-256 of a token, 64 hexadecimal digits, and found ",

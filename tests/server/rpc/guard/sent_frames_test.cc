@@ -1,10 +1,10 @@
-#include "server/rpc/guard/sent_frames.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
+
+#include "server/rpc/guard/frame_head.h"
 
 namespace softmax::server {
 namespace {
