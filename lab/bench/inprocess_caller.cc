@@ -29,7 +29,6 @@ class Caller::BatchCounts final : public server::Recorder {
  public:
   BatchCounts(const std::atomic<Phase>& phase, CallerFigures& figures) : phase_(phase), figures_(figures) {}
 
-  void RequestArrived(server::Method /*method*/) override {}
   void RequestFinished(const server::RequestSample& /*sample*/) override {}
   void RequestRefused(server::RefuseReason /*reason*/) override {}
   void Add(server::Counter /*counter*/, std::uint64_t /*count*/) override {}

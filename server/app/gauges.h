@@ -9,8 +9,8 @@
 
 namespace softmax::server {
 
-// What a scrape reads of a running server, all of which outlives the sources. `regions`: null without.
-GaugeSources GaugesOf(ServiceState& state, const Devices& devices, const QueueThreads& queues,
-                      const RegionServer* regions, const Config& config);
+// What a scrape reads of a running server, which outlives it. `regions`: null without.
+Gauges GaugesOf(ServiceState& state, const Devices& devices, const QueueThreads& queues, const RegionServer* regions,
+                const Config& config);
 
 }  // namespace softmax::server

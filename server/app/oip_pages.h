@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "server/metrics/http_page.h"
+#include "server/metrics/metrics.h"
 #include "server/rpc/health/health.h"
 
 namespace softmax::server {

@@ -22,16 +22,12 @@ struct BucketBounds {
   std::array<std::uint8_t, 65> first{};      // by bit width of the value: the lowest bucket it may be in
 
   constexpr explicit BucketBounds(const std::array<std::uint64_t, N>& bounds) {
-    for (std::size_t i = 0; i < N; ++i) {
-      upper[i] = bounds[i];
-    }
+    for (std::size_t i = 0; i < N; ++i) upper[i] = bounds[i];
     upper[N] = std::numeric_limits<std::uint64_t>::max();
     for (std::size_t width = 0; width < first.size(); ++width) {
       const std::uint64_t lowest = width == 0 ? 0 : std::uint64_t{1} << (width - 1);
       std::uint8_t index = 0;
-      while (upper[index] < lowest) {
-        ++index;
-      }
+      while (upper[index] < lowest) ++index;
       first[width] = index;
     }
   }
@@ -43,9 +39,7 @@ struct BucketBounds {
 
   constexpr bool Valid() const {
     for (std::size_t i = 1; i < N; ++i) {
-      if (upper[i] / 2 < upper[i - 1]) {
-        return false;
-      }
+      if (upper[i] / 2 < upper[i - 1]) return false;
     }
     return true;
   }
@@ -66,9 +60,7 @@ struct HistogramTotals {
   // stores.
   std::uint64_t count() const {
     std::uint64_t total = 0;
-    for (const std::uint64_t n : counts) {
-      total += n;
-    }
+    for (const std::uint64_t n : counts) total += n;
     return total;
   }
 };
@@ -84,9 +76,7 @@ class ShardHistogram {
   }
 
   void AddTo(Totals* totals) const {
-    for (std::size_t i = 0; i < counts_.size(); ++i) {
-      totals->counts[i] += counts_[i].Get();
-    }
+    for (std::size_t i = 0; i < counts_.size(); ++i) totals->counts[i] += counts_[i].Get();
     totals->sum += sum_.Get();
   }
 

@@ -7,7 +7,6 @@
 
 #include "common/base/mutex.h"
 #include "server/metrics/families.h"
-#include "server/metrics/gpu_families.h"
 #include "server/metrics/gpu_sampler.h"
 #include "server/metrics/open_metrics.h"
 #include "server/metrics/scrape_server.h"
@@ -28,7 +27,7 @@ class Source final : public prometheus::Collectable {
     return thread_counters_.emplace_back(std::make_unique<ThreadCounters>()).get();
   }
 
-  void SetGauges(GaugeSources gauges) ABSL_LOCKS_EXCLUDED(mu_) {
+  void SetGauges(Gauges gauges) ABSL_LOCKS_EXCLUDED(mu_) {
     MutexLock lock(mu_);
     gauges_ = std::move(gauges);
   }
@@ -39,13 +38,10 @@ class Source final : public prometheus::Collectable {
     Families families;
     MutexLock lock(mu_);
     CounterTotals totals;
-    for (const auto& counters : thread_counters_) {
-      counters->AddTo(&totals);
-    }
+    for (const auto& counters : thread_counters_) counters->AddTo(&totals);
     AddRequestFamilies(totals, &families);
     AddBatchFamilies(totals, &families);
-    AddGaugeFamilies(gauges_, totals, &families);
-    AddThreadFamilies(gauges_, totals, &families);
+    for (const Gauge& gauge : gauges_) AddFamily(gauge.name, gauge.help, gauge.read(), &families);
     AddBuildFamilies(options_, &families);
     AddProcessFamilies(ReadProcessStats(), &families);
     if (gpus_ != nullptr) AddGpuFamilies(gpus_->Latest(), &families);
@@ -64,7 +60,7 @@ class Source final : public prometheus::Collectable {
   std::unique_ptr<GpuSampler> gpus_;  // null: the server does not use any
   mutable Mutex mu_;
   std::vector<std::unique_ptr<ThreadCounters>> thread_counters_ ABSL_GUARDED_BY(mu_);
-  GaugeSources gauges_ ABSL_GUARDED_BY(mu_);
+  Gauges gauges_ ABSL_GUARDED_BY(mu_);
 };
 
 class PrometheusMetrics final : public Metrics {
@@ -72,7 +68,7 @@ class PrometheusMetrics final : public Metrics {
   explicit PrometheusMetrics(Options options) : source_(std::make_shared<Source>(std::move(options))) {}
 
   Recorder* AddRecorder() override { return source_->AddRecorder(); }
-  void SetGauges(GaugeSources sources) override { source_->SetGauges(std::move(sources)); }
+  void SetGauges(Gauges gauges) override { source_->SetGauges(std::move(gauges)); }
   void ClearGauges() override { source_->SetGauges({}); }
   std::string Render() override { return prometheus::TextSerializer().Serialize(source_->Collect()); }
   std::string Serve(const std::string& address, HttpPages pages) override {

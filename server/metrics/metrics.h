@@ -5,17 +5,27 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "common/base/clock.h"
-#include "server/metrics/http_page.h"
 
-// Everything the server tells Prometheus. Code says what happened; metric names, units and buckets
-// stand in the .cc only. Linked against prometheus-cpp there and nowhere else.
+// Everything the server tells Prometheus. Code says what happened; metric names, units and buckets stand in families.cc
+// and, of what is read of others, in server/app/gauges.cc. Linked against prometheus-cpp here and nowhere else.
 namespace softmax::server {
+
+// An answer of the metrics port beside /metrics.
+struct HttpPage {
+  const char* status = "200 OK";
+  const char* type = "text/plain; charset=utf-8";
+  std::string body;
+};
+
+// What there is for a method and a path (without its query); nothing: no such page. On the port's thread.
+using HttpPages = std::function<std::optional<HttpPage>(std::string_view method, std::string_view path)>;
 
 // Streams: per request. kInferControl: every method of the Open Inference Protocol that brings no tensor.
 enum class Method : std::uint8_t {
@@ -28,21 +38,9 @@ enum class Method : std::uint8_t {
 };
 // As gRPC names the method, and as the label `method` says.
 constexpr const char* NameOf(Method method) {
-  switch (method) {
-    case Method::kSoftmax:
-      return "Softmax";
-    case Method::kSoftmaxStream:
-      return "SoftmaxStream";
-    case Method::kGetServerInfo:
-      return "GetServerInfo";
-    case Method::kModelInfer:
-      return "ModelInfer";
-    case Method::kModelStreamInfer:
-      return "ModelStreamInfer";
-    case Method::kInferControl:
-      return "Control";
-  }
-  return "unknown";
+  constexpr const char* kNames[] = {"Softmax",    "SoftmaxStream",    "GetServerInfo",
+                                    "ModelInfer", "ModelStreamInfer", "Control"};
+  return kNames[static_cast<std::size_t>(method)];
 }
 // As the label `protocol` says.
 constexpr const char* ProtocolOf(Method method) { return method >= Method::kModelInfer ? "oip" : "native"; }
@@ -98,7 +96,6 @@ struct RequestSample {
 class Recorder {
  public:
   virtual ~Recorder() = default;
-  virtual void RequestArrived(Method method) = 0;
   virtual void RequestFinished(const RequestSample& sample) = 0;
   virtual void RequestRefused(RefuseReason reason) = 0;
   virtual void BatchFinished(const BatchSample& sample) = 0;
@@ -110,38 +107,28 @@ class Recorder {
   virtual void CameLate(Nanoseconds /*late*/) {}
 };
 
-// One device, in the order of GetServerInfo's list.
-struct DeviceGauges {
-  std::string name;
-  bool serving = true;
-  double bytes_in_flight = 0;  // counted where there are several devices
+// One number of a family, under the labels that tell it from the family's others.
+struct Reading {
+  std::vector<std::pair<std::string, std::string>> labels;
+  double value = 0;
 };
+using Readings = std::vector<Reading>;
 
-// Regions of one kind of memory.
-struct RegionGauges {
-  std::string memory;  // "host", or the device's number
-  double regions = 0, bytes = 0;
+// A family whose numbers others have. Read at scrape time, on the scraping thread: thread-safe, and outlives Metrics or
+// is gone with ClearGauges.
+struct Gauge {
+  const char* name;  // a counter's ends in _total
+  const char* help;
+  std::function<Readings()> read;
 };
+using Gauges = std::vector<Gauge>;
 
-// Read at scrape time, on the scraping thread; must be thread-safe and outlive Metrics (or be reset
-// by ClearGauges).
-struct GaugeSources {
-  std::function<double()> requests_in_flight, requests_queued, bytes_queued, bytes_unread;
-  std::function<double()> slabs_total, slabs_used, slabs_held_by_answers;
-  std::function<double()> receive_blocks_total, receive_blocks_used;
-  std::function<double()> connections, unsafe_testing, degraded, ready;
-  std::function<std::vector<DeviceGauges>()> devices;
-  // CPU time of each queue thread, in seconds.
-  std::function<std::vector<double>()> queue_threads_busy;
-  // Connections that were ended for what their clients sent or for want of places: reason -> how many so far.
-  std::function<std::vector<std::pair<std::string, double>>()> connections_ended;
-  // All three null: this server has no regions. Refusals: reason -> how many so far.
-  std::function<std::vector<RegionGauges>()> regions;
-  std::function<double()> region_connections;
-  std::function<std::vector<std::pair<std::string, double>>()> regions_refused;
-  // Both null: this server sends no spans. Traced requests: what became of them -> how many so far.
-  std::function<std::vector<std::pair<std::string, double>>()> traced_requests;
-  std::function<double()> rejected_spans;
+// One request of a histogram's bucket, by the trace that its caller has it in.
+struct Exemplar {
+  Method method = Method::kSoftmax;
+  Nanoseconds value{0};
+  std::string trace_id;  // 32 hex digits
+  std::chrono::system_clock::time_point time;
 };
 
 class Metrics {
@@ -158,7 +145,7 @@ class Metrics {
 
   // One per thread that records; owned by this.
   virtual Recorder* AddRecorder() = 0;
-  virtual void SetGauges(GaugeSources sources) = 0;
+  virtual void SetGauges(Gauges gauges) = 0;
   virtual void ClearGauges() = 0;
   // The exposition text, as a scrape of /metrics would see it.
   virtual std::string Render() = 0;

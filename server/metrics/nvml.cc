@@ -21,47 +21,34 @@ constexpr unsigned kEccUncorrected = 1;
 constexpr unsigned kEccSinceDriverLoad = 0;
 constexpr unsigned kNameBytes = 96;
 
-struct Functions {
-  int (*init)() = nullptr;
-  int (*shut_down)() = nullptr;
-  int (*count)(unsigned*) = nullptr;
-  int (*device)(unsigned, Device*) = nullptr;
-  // Optional: an older driver may lack some.
-  int (*uuid)(Device, char*, unsigned) = nullptr;
-  int (*name)(Device, char*, unsigned) = nullptr;
-  int (*utilization)(Device, Utilization*) = nullptr;
-  int (*memory)(Device, Memory*) = nullptr;
-  int (*power)(Device, unsigned*) = nullptr;        // milliwatts
-  int (*power_limit)(Device, unsigned*) = nullptr;  // milliwatts
-  int (*temperature)(Device, unsigned, unsigned*) = nullptr;
-  int (*clock)(Device, unsigned, unsigned*) = nullptr;  // MHz
-  int (*ecc_errors)(Device, unsigned, unsigned, unsigned long long*) = nullptr;
-  int (*throttle_reasons)(Device, unsigned long long*) = nullptr;
+// A function of the library, of whatever type it is asked for; null: it has none of this name.
+struct Symbol {
+  void* library;
+  const char* name;
+  template <typename F>
+  operator F*() const {
+    return reinterpret_cast<F*>(dlsym(library, name));
+  }
 };
 
-template <typename F>
-void Find(void* library, const char* name, F* function) {
-  *function = reinterpret_cast<F>(dlsym(library, name));
-}
-
-Functions FindAll(void* library) {
-  Functions f;
-  Find(library, "nvmlInit_v2", &f.init);
-  Find(library, "nvmlShutdown", &f.shut_down);
-  Find(library, "nvmlDeviceGetCount_v2", &f.count);
-  Find(library, "nvmlDeviceGetHandleByIndex_v2", &f.device);
-  Find(library, "nvmlDeviceGetUUID", &f.uuid);
-  Find(library, "nvmlDeviceGetName", &f.name);
-  Find(library, "nvmlDeviceGetUtilizationRates", &f.utilization);
-  Find(library, "nvmlDeviceGetMemoryInfo", &f.memory);
-  Find(library, "nvmlDeviceGetPowerUsage", &f.power);
-  Find(library, "nvmlDeviceGetEnforcedPowerLimit", &f.power_limit);
-  Find(library, "nvmlDeviceGetTemperature", &f.temperature);
-  Find(library, "nvmlDeviceGetClockInfo", &f.clock);
-  Find(library, "nvmlDeviceGetTotalEccErrors", &f.ecc_errors);
-  Find(library, "nvmlDeviceGetCurrentClocksThrottleReasons", &f.throttle_reasons);
-  return f;
-}
+struct Functions {
+  void* library;
+  int (*init)() = Symbol{library, "nvmlInit_v2"};
+  int (*shut_down)() = Symbol{library, "nvmlShutdown"};
+  int (*count)(unsigned*) = Symbol{library, "nvmlDeviceGetCount_v2"};
+  int (*device)(unsigned, Device*) = Symbol{library, "nvmlDeviceGetHandleByIndex_v2"};
+  // Optional: an older driver may lack some.
+  int (*uuid)(Device, char*, unsigned) = Symbol{library, "nvmlDeviceGetUUID"};
+  int (*name)(Device, char*, unsigned) = Symbol{library, "nvmlDeviceGetName"};
+  int (*utilization)(Device, Utilization*) = Symbol{library, "nvmlDeviceGetUtilizationRates"};
+  int (*memory)(Device, Memory*) = Symbol{library, "nvmlDeviceGetMemoryInfo"};
+  int (*power)(Device, unsigned*) = Symbol{library, "nvmlDeviceGetPowerUsage"};                // milliwatts
+  int (*power_limit)(Device, unsigned*) = Symbol{library, "nvmlDeviceGetEnforcedPowerLimit"};  // milliwatts
+  int (*temperature)(Device, unsigned, unsigned*) = Symbol{library, "nvmlDeviceGetTemperature"};
+  int (*clock)(Device, unsigned, unsigned*) = Symbol{library, "nvmlDeviceGetClockInfo"};  // MHz
+  int (*ecc_errors)(Device, unsigned, unsigned, unsigned long long*) = Symbol{library, "nvmlDeviceGetTotalEccErrors"};
+  int (*throttle_reasons)(Device, unsigned long long*) = Symbol{library, "nvmlDeviceGetCurrentClocksThrottleReasons"};
+};
 
 std::string Text(int (*function)(Device, char*, unsigned), Device device) {
   char text[kNameBytes] = "";
@@ -130,7 +117,7 @@ std::unique_ptr<Nvml> Nvml::Load(const char* library) {
   // Never closed: the driver may have threads of its own in it.
   void* handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) return nullptr;
-  const Functions functions = FindAll(handle);
+  const Functions functions{handle};
   if (functions.init == nullptr || functions.shut_down == nullptr || functions.count == nullptr ||
       functions.device == nullptr || functions.init() != 0) {
     return nullptr;

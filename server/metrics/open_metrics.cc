@@ -21,8 +21,6 @@ constexpr std::string_view kWithExemplars = "softmax_request_duration_seconds_bu
 // "# TYPE softmax_requests_total counter": the name begins at the third word.
 constexpr std::size_t kNameAt = std::string_view("# TYPE ").size();
 
-bool IsAbout(const std::string& line, std::string_view what) { return line.starts_with(what); }
-
 std::string CounterHead(const std::string& line, const std::set<std::string>& counters) {
   const std::size_t end = line.find(' ', kNameAt);
   const std::string name = line.substr(kNameAt, end - kNameAt);
@@ -92,9 +90,9 @@ std::string OpenMetricsText(const std::vector<prometheus::MetricFamily>& familie
   std::istringstream lines(prometheus::TextSerializer().Serialize(families));
   std::string text;
   for (std::string line; std::getline(lines, line);) {
-    if (IsAbout(line, "# HELP ")) {
+    if (line.starts_with("# HELP ")) {
       text += Escaped(CounterHead(line, counters));
-    } else if (IsAbout(line, "# TYPE ")) {
+    } else if (line.starts_with("# TYPE ")) {
       text += CounterHead(line, counters);
     } else {
       text += FloatBound(line) + TakeExemplar(line, &exemplars);
@@ -110,8 +108,7 @@ bool WantsOpenMetrics(const std::string& head) {
   double plain = 0;
   for (std::string line; std::getline(lines, line);) {
     line = Lower(line);
-    line.erase(std::remove_if(line.begin(), line.end(), [](unsigned char c) { return std::isspace(c) != 0; }),
-               line.end());
+    std::erase_if(line, [](unsigned char c) { return std::isspace(c) != 0; });
     if (!line.starts_with("accept:")) continue;
     std::istringstream alternatives(line.substr(std::string_view("accept:").size()));
     for (std::string one; std::getline(alternatives, one, ',');) {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "server/metrics/exemplar.h"
+#include "server/metrics/metrics.h"
 
 namespace softmax::server {
 

@@ -22,9 +22,7 @@ std::optional<double> BootSeconds() {
   std::istringstream stat(ReadFile("/proc/stat"));
   for (std::string line; std::getline(stat, line);) {
     double seconds = 0;
-    if (std::istringstream words(line); line.starts_with("btime ") && words.ignore(6) >> seconds) {
-      return seconds;
-    }
+    if (std::istringstream words(line); line.starts_with("btime ") && words.ignore(6) >> seconds) return seconds;
   }
   return std::nullopt;
 }
@@ -33,9 +31,7 @@ std::optional<double> OpenFds() {
   DIR* dir = opendir("/proc/self/fd");
   if (dir == nullptr) return std::nullopt;
   double count = 0;
-  while (const dirent* entry = readdir(dir)) {
-    count += entry->d_name[0] != '.' ? 1 : 0;
-  }
+  while (const dirent* entry = readdir(dir)) count += entry->d_name[0] != '.' ? 1 : 0;
   closedir(dir);
   return count - 1;  // the directory itself was open too
 }
@@ -61,9 +57,7 @@ ProcessStats ParseProcStat(const std::string& stat, std::optional<double> boot_s
   const auto ticks = static_cast<double>(sysconf(_SC_CLK_TCK));
   stats.cpu_seconds = (field(14) + field(15)) / ticks;
   stats.threads = field(20);
-  if (boot_seconds) {
-    stats.start_time_seconds = *boot_seconds + field(22) / ticks;
-  }
+  if (boot_seconds) stats.start_time_seconds = *boot_seconds + field(22) / ticks;
   stats.virtual_bytes = field(23);
   stats.resident_bytes = field(24) * static_cast<double>(sysconf(_SC_PAGESIZE));
   return stats;

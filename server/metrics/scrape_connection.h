@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "server/metrics/http_page.h"
+#include "server/metrics/metrics.h"
 
 namespace softmax::server {
 

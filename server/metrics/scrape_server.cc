@@ -1,8 +1,6 @@
 #include "server/metrics/scrape_server.h"
 
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -15,7 +13,6 @@
 
 #include "common/base/address.h"
 #include "server/base/listen.h"
-#include "server/metrics/scrape_connection.h"
 
 namespace softmax::server {
 namespace {
@@ -25,17 +22,17 @@ constexpr std::size_t kMostConnections = 256;
 constexpr int kTickMs = 200;  // how often connections that take too long are looked for
 
 // Empty: the descriptors listen at `*port`.
-std::string Listen(const std::string& address, std::vector<int>* fds, int* port) {
+std::string ListenAt(const std::string& address, std::vector<int>* fds, int* port) {
   const std::string bad = "address " + address + " is not valid: ";
   const auto pieces = SplitHostPort(address);
   if (!pieces || (!pieces->in_brackets && pieces->host.find(':') != std::string_view::npos)) {
     return bad + "want host:port or [v6]:port, such as 0.0.0.0:9400";
   }
   if (!ParsePort(pieces->port)) return bad + "the port must be a number from 0 to 65535";
-  Listening listeners = ListenTcp(address, Wildcard::kBothFamilies, SOMAXCONN);
-  if (!listeners.problem.empty()) return "address " + address + " " + listeners.problem;
-  *fds = std::move(listeners.fds);
-  *port = listeners.port;
+  Listening listening = ListenTcp(address, Wildcard::kBothFamilies, SOMAXCONN);
+  if (!listening.problem.empty()) return "address " + address + " " + listening.problem;
+  *fds = std::move(listening.fds);
+  *port = listening.port;
   return "";
 }
 
@@ -72,22 +69,6 @@ void Serve(const std::vector<int>& listeners, int wake, const Render& render, co
   }
 }
 
-// With every signal blocked: the program's are for the threads that wait for them.
-std::thread StartThread(const std::function<void()>& run) {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread thread;
-  try {
-    thread = std::thread(run);
-  } catch (const std::system_error&) {
-    // Said by the caller: the thread is none.
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return thread;
-}
-
 }  // namespace
 
 ScrapeServer::~ScrapeServer() {
@@ -101,16 +82,18 @@ ScrapeServer::~ScrapeServer() {
 
 std::string ScrapeServer::Start(const std::string& address, Render render, HttpPages pages) {
   if (thread_.joinable()) return "metrics are served already, at port " + std::to_string(port_);
-  std::string problem = Listen(address, &listeners_, &port_);
+  std::string problem = ListenAt(address, &listeners_, &port_);
   if (problem.empty()) {
     wake_ = eventfd(0, EFD_CLOEXEC);
     if (wake_ < 0) problem = "address " + address + " cannot be served: " + std::strerror(errno);
   }
   if (problem.empty()) {
-    thread_ = StartThread([listeners = listeners_, wake = wake_, render = std::move(render), pages = std::move(pages)] {
-      Serve(listeners, wake, render, pages);
-    });
-    if (!thread_.joinable()) problem = "address " + address + " cannot be served: no thread can be had";
+    try {
+      thread_ = std::thread([listeners = listeners_, wake = wake_, render = std::move(render),
+                             pages = std::move(pages)] { Serve(listeners, wake, render, pages); });
+    } catch (const std::system_error&) {
+      problem = "address " + address + " cannot be served: no thread can be had";
+    }
   }
   if (problem.empty()) return "";
   for (const int fd : listeners_) close(fd);

@@ -10,8 +10,6 @@ constexpr std::size_t kUnknownCode = 2;  // grpc::StatusCode::UNKNOWN
 
 }  // namespace
 
-void ThreadCounters::RequestArrived(Method) { arrived_.Add(1); }
-
 void ThreadCounters::RequestFinished(const RequestSample& sample) {
   const auto method = static_cast<std::size_t>(sample.method);
   const auto code = static_cast<std::size_t>(sample.code);
@@ -51,11 +49,7 @@ void ThreadCounters::CameLate(Nanoseconds late) { lag_.Observe(CountOf(late)); }
 
 void ThreadCounters::AddTo(CounterTotals* totals) const {
   for (std::size_t method = 0; method < kMethods; ++method) {
-    for (std::size_t code = 0; code < kCodes; ++code) {
-      const std::uint64_t count = requests_[method][code].Get();
-      totals->requests[method][code] += count;
-      totals->finished += count;
-    }
+    for (std::size_t code = 0; code < kCodes; ++code) totals->requests[method][code] += requests_[method][code].Get();
     request_time_[method].AddTo(&totals->request_time[method]);
   }
   queue_time_.AddTo(&totals->queue_time);
@@ -65,15 +59,10 @@ void ThreadCounters::AddTo(CounterTotals* totals) const {
   batch_rows_.AddTo(&totals->batch_rows);
   batch_requests_.AddTo(&totals->batch_requests);
   batch_bytes_.AddTo(&totals->batch_bytes);
-  for (std::size_t i = 0; i < kCloseReasons; ++i) {
-    totals->batches[i] += batches_[i].Get();
-  }
-  for (std::size_t i = 0; i < kRefuseReasons; ++i) {
-    totals->rejected[i] += refused_[i].Get();
-  }
+  for (std::size_t i = 0; i < kCloseReasons; ++i) totals->batches[i] += batches_[i].Get();
+  for (std::size_t i = 0; i < kRefuseReasons; ++i) totals->rejected[i] += refused_[i].Get();
   for (std::size_t i = 0; i < kAnswerKinds; ++i) totals->answers[i] += answers_[i].Get();
   for (std::size_t i = 0; i < kCounters; ++i) totals->counters[i] += counters_[i].Get();
-  totals->arrived += arrived_.Get();
 }
 
 void ThreadCounters::AddTo(std::vector<Exemplar>* exemplars) const {

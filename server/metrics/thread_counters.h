@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "common/base/mutex.h"
-#include "server/metrics/exemplar.h"
 #include "server/metrics/histogram.h"
 #include "server/metrics/metrics.h"
 
@@ -30,15 +29,12 @@ struct CounterTotals {
   std::array<std::uint64_t, kRefuseReasons> rejected{};
   std::array<std::uint64_t, kAnswerKinds> answers{};
   std::array<std::uint64_t, kCounters> counters{};
-  std::uint64_t arrived = 0;
-  std::uint64_t finished = 0;
 };
 
 // One thread's counts. 128: neighbouring cache lines are fetched in pairs, so two threads' counters must not
 // share a pair.
 class alignas(128) ThreadCounters final : public Recorder {
  public:
-  void RequestArrived(Method method) override;
   void RequestFinished(const RequestSample& sample) override;
   void RequestRefused(RefuseReason reason) override;
   void BatchFinished(const BatchSample& sample) override;
@@ -62,7 +58,6 @@ class alignas(128) ThreadCounters final : public Recorder {
   std::array<ThreadCounter, kRefuseReasons> refused_;
   std::array<ThreadCounter, kAnswerKinds> answers_;
   std::array<ThreadCounter, kCounters> counters_;
-  ThreadCounter arrived_;
   mutable Mutex mu_;  // of what is rare
   std::array<std::array<Exemplar, kTimeBounds.size() + 1>, kMethods> exemplars_ ABSL_GUARDED_BY(mu_);
 };

@@ -83,7 +83,6 @@ class SpanChecker {
 // The counters say what happened.
 class CountingRecorder final : public server::Recorder {
  public:
-  void RequestArrived(server::Method) override {}
   void RequestFinished(const server::RequestSample&) override {}
   void RequestRefused(server::RefuseReason reason) override { ++refused[static_cast<std::size_t>(reason)]; }
   void BatchFinished(const server::BatchSample& sample) override { batched += sample.requests; }

@@ -31,7 +31,7 @@ FLAG_ROW = re.compile(r"^\| `(--[a-z][a-z0-9-]+)`[^|]*\|", re.MULTILINE)
 FLAG_NAME = re.compile(r'"(?:-\w,)*(--[a-z][a-z0-9-]+)(?:,--?[A-Za-z0-9-]+)*"')
 FIELD_NAME = re.compile(r'\{"([a-z][a-z0-9-]+)", group,')
 TABLES = (
-    ("## Metrics", METRIC_ROW, re.compile(r"^server/metrics/.*\.cc$"), METRIC_NAME, ""),
+    ("## Metrics", METRIC_ROW, re.compile(r"^server/(metrics/.*|app/gauges)\.cc$"), METRIC_NAME, ""),
     ("## Flags of softmax-server", FLAG_ROW, re.compile(r"^server/config(_|/)fields\.h$"), FIELD_NAME, "--"),
     ("## Flags of softmax-client", FLAG_ROW,
      re.compile(r"^client/(cli/cli_options|base/security_flags)\.cc$"), FLAG_NAME, ""),

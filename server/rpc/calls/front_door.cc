@@ -14,19 +14,9 @@ namespace {
 
 // UNIMPLEMENTED, naming the encoding, unless the message came as identity.
 absl::Status CheckEncoding(const MessageView& view) {
-  const char* encoding = nullptr;
-  switch (view.compression()) {
-    case GRPC_COMPRESS_NONE:
-      return absl::OkStatus();
-    case GRPC_COMPRESS_GZIP:
-      encoding = "gzip";
-      break;
-    case GRPC_COMPRESS_DEFLATE:
-      encoding = "deflate";
-      break;
-    default:
-      encoding = "unknown";
-  }
+  if (view.compression() == GRPC_COMPRESS_NONE) return absl::OkStatus();
+  const char* encoding = "unknown";
+  (void)grpc_compression_algorithm_name(view.compression(), &encoding);
   return absl::UnimplementedError(absl::StrCat("grpc-encoding: ", encoding, " is not accepted; ", kOnlyIdentity));
 }
 

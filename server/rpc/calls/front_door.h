@@ -16,6 +16,7 @@
 #include "server/batching/pending_request.h"
 #include "server/metrics/metrics.h"
 #include "server/rpc/accept/connections.h"
+#include "server/rpc/calls/call_deadline.h"
 #include "server/rpc/calls/call_sample.h"
 #include "server/rpc/calls/region_places.h"
 #include "server/rpc/calls/service_state.h"
@@ -79,13 +80,10 @@ class FrontDoor {
   absl::Status RefuseBytes();
 
   // Each request that arrives finishes once.
-  void RequestArrived(Method method) {
-    recorder_.RequestArrived(method);
-    state_.requests_in_flight.Add(1);
-  }
+  void RequestArrived() { state_.requests_in_flight.Add(1); }
   // A request of a stream's message. False: its status refuses it, and it has finished already.
   bool StreamedRequestArrived(Method method, const absl::Status& status, TimePoint now) {
-    RequestArrived(method);
+    RequestArrived();
     if (status.ok()) return true;
     RefuseStreamed(method, status, now);
     return false;

@@ -13,7 +13,7 @@ void InfoCall::Arm(ThreadContext& thread) {
 void InfoCall::TakeTurn(const absl::Status& entry) {
   const TimePoint arrived = SteadyClock::now();
   FrontDoor& door = thread_.door;
-  door.RequestArrived(Method::kGetServerInfo);
+  door.RequestArrived();
   v1::GetServerInfoRequest request;
   absl::Status status = entry;
   if (status.ok()) status = door.Authorize(context_);

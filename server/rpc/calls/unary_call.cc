@@ -6,6 +6,7 @@
 
 #include "server/rpc/accept/socket_handoff.h"
 #include "server/rpc/calls/call_deadline.h"
+#include "server/rpc/calls/call_sample.h"
 
 namespace softmax::server {
 namespace {
@@ -63,7 +64,7 @@ void UnaryCall::Proceed(bool ok) {
 void UnaryCall::Handle() {
   call_arrived_ = SteadyClock::now();
   FrontDoor& door = thread_.door;
-  door.RequestArrived(method_);
+  door.RequestArrived();
   absl::Status status = door.Enter(call_);
   if (status.ok() && call_.message() == nullptr) status = NoMessageError();
   if (!status.ok()) return FinishWithError(status, SteadyClock::now());

@@ -14,7 +14,7 @@ void InferControlCall::TakeTurn(const absl::Status& entry) {
   const TimePoint arrived = SteadyClock::now();
   FrontDoor& door = group_.thread().door;
   const ServiceState& state = group_.thread().state;
-  door.RequestArrived(Method::kInferControl);
+  door.RequestArrived();
   const absl::Status status = entry.ok() ? door.Authorize(context_) : entry;
   const auto read = [this](google::protobuf::MessageLite* to) { return place_.Parse(request_, context_.peer(), to); };
   const InferControlSources sources{state.health, group_.statistics(), state.info.version(), group_.files()};

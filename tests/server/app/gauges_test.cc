@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 
 #include "server/batching/batcher.h"
@@ -25,10 +27,25 @@ class GaugesTest : public ::testing::Test {
   // By reason, how many more than at the last look.
   std::map<std::string, double> Ended() {
     std::map<std::string, double> more;
-    for (const auto& [reason, count] : sources_.connections_ended()) {
-      if (const double before = std::exchange(ended_[reason], count); count != before) more[reason] = count - before;
+    for (const Reading& ended : Read("softmax_connections_ended_total")) {
+      const std::string& reason = ended.labels.at(0).second;
+      const double before = std::exchange(ended_[reason], ended.value);
+      if (ended.value != before) more[reason] = ended.value - before;
     }
     return more;
+  }
+
+  Readings Read(const std::string& name) const {
+    const auto gauge = std::find_if(gauges_.begin(), gauges_.end(), [&](const Gauge& g) { return g.name == name; });
+    EXPECT_NE(gauge, gauges_.end()) << name;
+    return gauge == gauges_.end() ? Readings() : gauge->read();
+  }
+  // Of the family's only number; of the one whose first label has this value.
+  double ValueOf(const std::string& name, const std::string& label = "") const {
+    for (const Reading& reading : Read(name)) {
+      if (label.empty() ? reading.labels.empty() : reading.labels.at(0).second == label) return reading.value;
+    }
+    return -1;
   }
 
   testing::TestMemory memory_{kArenaBytes};
@@ -38,7 +55,7 @@ class GaugesTest : public ::testing::Test {
   ServiceState state_{arena_, backlog_, connections_};
   Devices devices_{{"one", "two"}, Nanoseconds(0)};
   const QueueThreads queues_;
-  const GaugeSources sources_ = GaugesOf(state_, devices_, queues_, /*regions=*/nullptr, Config());
+  const Gauges gauges_ = GaugesOf(state_, devices_, queues_, /*regions=*/nullptr, Config());
 
  private:
   std::map<std::string, double> ended_;
@@ -80,33 +97,42 @@ TEST_F(GaugesTest, EachTellsItsOwnNumber) {
   connections_.held_bytes().Add(2 * kSlab + 1);
   connections_.Add("fd:1", dup(0), "client", /*server=*/0);
   devices_.AddInFlight(1, 77);
-  EXPECT_EQ(sources_.requests_in_flight(), 7);
-  EXPECT_EQ(sources_.requests_queued(), 1);
-  EXPECT_EQ(sources_.bytes_queued(), 112);  // as it lies in a batch
-  EXPECT_EQ(sources_.bytes_unread(), 1001);
-  EXPECT_EQ(sources_.slabs_total(), 16);
-  EXPECT_EQ(sources_.slabs_used(), 5);
-  EXPECT_EQ(sources_.slabs_held_by_answers(), 3);
-  EXPECT_EQ(sources_.connections(), 1);
-  EXPECT_EQ(sources_.ready(), 0);
+  EXPECT_EQ(ValueOf("softmax_requests_in_flight"), 7);
+  EXPECT_EQ(ValueOf("softmax_requests_queued"), 1);
+  EXPECT_EQ(ValueOf("softmax_queued_bytes"), 112);  // as it lies in a batch
+  EXPECT_EQ(ValueOf("softmax_unread_bytes"), 1001);
+  EXPECT_EQ(ValueOf("softmax_slabs", "total"), 16);
+  EXPECT_EQ(ValueOf("softmax_slabs", "used"), 5);
+  EXPECT_EQ(ValueOf("softmax_slabs", "held_by_answers"), 3);
+  EXPECT_EQ(ValueOf("softmax_connections"), 1);
+  EXPECT_EQ(ValueOf("softmax_ready"), 0);
   state_.health.SetReady(true);
-  EXPECT_EQ(sources_.ready(), 1);
-  EXPECT_EQ(sources_.unsafe_testing(), 0);
-  EXPECT_EQ(sources_.degraded(), 0);
+  EXPECT_EQ(ValueOf("softmax_ready"), 1);
+  EXPECT_EQ(ValueOf("softmax_unsafe_testing"), 0);
+  EXPECT_EQ(ValueOf("softmax_degraded"), 0);
   devices_.Lose(0, "for a test", Devices::Loss::kFailed);
-  EXPECT_EQ(sources_.degraded(), 1);
-  const std::vector<DeviceGauges> devices = sources_.devices();
-  ASSERT_EQ(devices.size(), 2u);
-  EXPECT_FALSE(devices[0].serving);
-  EXPECT_EQ(devices[1].name, "two");
-  EXPECT_EQ(devices[1].bytes_in_flight, 77);
+  EXPECT_EQ(ValueOf("softmax_degraded"), 1);
+  EXPECT_EQ(ValueOf("softmax_device_serving", "0"), 0);
+  EXPECT_EQ(Read("softmax_device_serving").at(1).labels.at(1), std::pair(std::string("name"), std::string("two")));
+  EXPECT_EQ(ValueOf("softmax_device_in_flight_bytes", "1"), 77);
   backlog_.Stop(/*fail=*/true);
   Backlog::Taken taken;
   TimePoint next;
   while (backlog_.TryTake(&taken, &next)) backlog_.CarryOut(std::exchange(taken, {}));
   batcher.Poll();
   EXPECT_EQ(queued.completions, 1);
-  EXPECT_EQ(sources_.requests_queued() + sources_.bytes_queued(), 0);
+  EXPECT_EQ(ValueOf("softmax_requests_queued") + ValueOf("softmax_queued_bytes"), 0);
+}
+
+TEST_F(GaugesTest, OfOneDeviceNobodyCountsWhatIsInFlight) {
+  const Devices one({"one"}, Nanoseconds(0));
+  const Gauges gauges = GaugesOf(state_, one, queues_, /*regions=*/nullptr, Config());
+  for (const Gauge& gauge : gauges) {
+    const std::string name = gauge.name;
+    if (name.starts_with("softmax_device_")) {
+      EXPECT_EQ(gauge.read().size(), name == "softmax_device_serving" ? 1u : 0u) << name;
+    }
+  }
 }
 
 class NoSource final : public SharedMemorySource {
@@ -131,16 +157,21 @@ TEST_F(GaugesTest, RegionsHaveAGaugeForEachMemoryAndACountForEachRefusal) {
     options.device = {device_bytes, device_bytes};
     const auto server = RegionServer::Create(options, source);
     ASSERT_TRUE(server.ok()) << server.status();
-    const GaugeSources sources = GaugesOf(state_, devices_, queues_, server->get(), Config());
-    std::string memories;
-    for (const RegionGauges& gauge : sources.regions()) memories += gauge.memory + " ";
-    EXPECT_EQ(memories, device_bytes == 0 ? "host " : "host 0 1 ");
-    const softmax::testing::RegionClient stranger(options.socket);
-    const auto refused = [&sources] {
-      std::map<std::string, double> counts;
-      for (const auto& [reason, count] : sources.regions_refused()) counts[reason] = count;
-      return counts;
+    const Gauges gauges = GaugesOf(state_, devices_, queues_, server->get(), Config());
+    const auto read = [&gauges](const std::string& name) {
+      std::map<std::string, double> values;  // by the first label
+      for (const Gauge& gauge : gauges) {
+        if (gauge.name != name) continue;
+        for (const Reading& reading : gauge.read()) values[reading.labels.at(0).second] = reading.value;
+      }
+      return values;
     };
+    std::set<std::string> memories;
+    for (const auto& [memory, bytes] : read("softmax_region_bytes")) memories.insert(memory);
+    using Names = std::set<std::string>;
+    EXPECT_EQ(memories, device_bytes == 0 ? Names({"host"}) : Names({"host", "0", "1"}));
+    const softmax::testing::RegionClient stranger(options.socket);
+    const auto refused = [&read] { return read("softmax_regions_refused_total"); };
     EXPECT_TRUE(softmax::testing::Eventually([&] { return refused()["user"] == 1; }));
     EXPECT_EQ(refused().size(), RegionRefusal::kReasons);
   }

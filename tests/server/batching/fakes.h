@@ -172,7 +172,6 @@ class PuppetLane final : public FinishingLane {
 
 class CountingRecorder final : public Recorder {
  public:
-  void RequestArrived(Method) override {}
   void RequestFinished(const RequestSample&) override {}
   void RequestRefused(RefuseReason reason) override { rejected.push_back(reason); }
   void BatchFinished(const BatchSample& sample) override { batches.push_back(sample); }

@@ -102,104 +102,59 @@ TEST(Metrics, PublishesEventsUnderTheirNames) {
   EXPECT_GT(ValueOf(text, "process_resident_memory_bytes"), 0);
 }
 
-TEST(Metrics, CountsRequestsInFlightWhenNobodyElseDoes) {
-  const auto metrics = MakeMetrics();
-  Recorder* first = metrics->AddRecorder();
-  Recorder* second = metrics->AddRecorder();
-  first->RequestArrived(Method::kSoftmax);
-  first->RequestArrived(Method::kSoftmax);
-  // Answered by another thread than the one that took it.
-  second->RequestFinished(Sample(Method::kSoftmax, 0, microseconds(1)));
-  EXPECT_EQ(ValueOf(metrics->Render(), "softmax_requests_in_flight"), 1);
-}
-
 TEST(Metrics, ReadsGaugesAtScrapeTimeAndNotAfterTheyAreCleared) {
   const auto metrics = MakeMetrics();
   std::atomic<int> reads{0};
-  GaugeSources sources;
-  sources.requests_queued = [&] { return static_cast<double>(++reads); };
-  sources.slabs_total = [] { return 10.0; };
-  sources.slabs_used = [] { return 4.0; };
-  sources.receive_blocks_total = [] { return 20.0; };
-  sources.receive_blocks_used = [] { return 3.0; };
-  sources.ready = [] { return 1.0; };
-  metrics->SetGauges(sources);
+  metrics->SetGauges({{"softmax_requests_queued", "Some.",
+                       [&]() -> Readings {
+                         return {{{}, static_cast<double>(++reads)}};
+                       }},
+                      {"softmax_slabs", "Some.",
+                       []() -> Readings {
+                         return {{{{"state", "total"}}, 10}, {{{"state", "used"}}, 4}};
+                       }},
+                      {"softmax_ended_total", "A counter, by its name.",
+                       []() -> Readings {
+                         return {{{}, 3}};
+                       }},
+                      {"softmax_nothing", "Left out.", []() -> Readings { return {}; }}});
   std::string text = metrics->Render();
   EXPECT_EQ(ValueOf(text, "softmax_requests_queued"), 1);
+  EXPECT_EQ(ValueOf(text, R"(softmax_slabs{state="total"})"), 10);
   EXPECT_EQ(ValueOf(text, R"(softmax_slabs{state="used"})"), 4);
-  EXPECT_EQ(ValueOf(text, R"(softmax_receive_blocks{state="total"})"), 20);
-  EXPECT_EQ(ValueOf(text, R"(softmax_receive_blocks{state="used"})"), 3);
-  EXPECT_EQ(ValueOf(text, "softmax_ready"), 1);
-  EXPECT_THAT(text, Not(HasSubstr("held_by_answers\"")));
+  EXPECT_EQ(ValueOf(text, "softmax_ended_total"), 3);
+  EXPECT_THAT(text, HasSubstr("# TYPE softmax_slabs gauge\n"));
+  EXPECT_THAT(text, HasSubstr("# TYPE softmax_ended_total counter\n"));
+  EXPECT_THAT(text, Not(HasSubstr("softmax_nothing")));
   metrics->ClearGauges();
   text = metrics->Render();
   EXPECT_EQ(reads, 1);
   EXPECT_THAT(text, Not(HasSubstr("softmax_requests_queued")));
 }
 
-TEST(Metrics, NamesEveryDeviceAndWhetherItServes) {
-  const auto metrics = MakeMetrics();
-  GaugeSources sources;
-  sources.devices = [] { return std::vector<DeviceGauges>{{"GPU", true, 4096}, {"GPU", false, 0}}; };
-  metrics->SetGauges(sources);
-  std::string text = metrics->Render();
-  EXPECT_EQ(ValueOf(text, R"(softmax_device_serving{device="0",name="GPU"})"), 1);
-  EXPECT_EQ(ValueOf(text, R"(softmax_device_serving{device="1",name="GPU"})"), 0);
-  EXPECT_EQ(ValueOf(text, R"(softmax_device_in_flight_bytes{device="0"})"), 4096);
-  // One device: nobody chooses, so nobody counts.
-  sources.devices = [] { return std::vector<DeviceGauges>{{"GPU", true, 0}}; };
-  metrics->SetGauges(sources);
-  text = metrics->Render();
-  EXPECT_EQ(ValueOf(text, R"(softmax_device_serving{device="0",name="GPU"})"), 1);
-  EXPECT_THAT(text, Not(HasSubstr("softmax_device_in_flight_bytes")));
-}
-
-TEST(Metrics, CountsRegionsByTheirMemory) {
-  const auto metrics = MakeMetrics();
-  EXPECT_THAT(metrics->Render(), Not(HasSubstr("softmax_region")));
-  GaugeSources sources;
-  sources.regions = [] { return std::vector<RegionGauges>{{"host", 2, 8192}, {"0", 1, 4096}}; };
-  sources.region_connections = [] { return 3.0; };
-  sources.regions_refused = [] { return std::vector<std::pair<std::string, double>>{{"user", 4}}; };
-  metrics->SetGauges(sources);
-  const std::string text = metrics->Render();
-  EXPECT_EQ(ValueOf(text, R"(softmax_regions{memory="host"})"), 2);
-  EXPECT_EQ(ValueOf(text, R"(softmax_regions{memory="0"})"), 1);
-  EXPECT_EQ(ValueOf(text, R"(softmax_region_bytes{memory="host"})"), 8192);
-  EXPECT_EQ(ValueOf(text, "softmax_region_connections"), 3);
-  EXPECT_EQ(ValueOf(text, R"(softmax_regions_refused_total{reason="user"})"), 4);
-}
-
-TEST(Metrics, TellsHowLateAndHowBusyQueueThreadsAre) {
+TEST(Metrics, TellsHowLateQueueThreadsAre) {
   const auto metrics = MakeMetrics();
   Recorder* const first = metrics->AddRecorder();
   Recorder* const second = metrics->AddRecorder();
   first->CameLate(microseconds(40));
   second->CameLate(milliseconds(600));
   second->CameLate(Nanoseconds(-5));  // two cores' clocks
-  GaugeSources sources;
-  sources.queue_threads_busy = [] { return std::vector<double>{1.5, 20}; };
-  metrics->SetGauges(sources);
   const std::string text = metrics->Render();
   EXPECT_EQ(ValueOf(text, R"(softmax_queue_thread_lag_seconds_bucket{le="5e-05"})"), 2);
   EXPECT_EQ(ValueOf(text, R"(softmax_queue_thread_lag_seconds_bucket{le="0.5"})"), 2);
   EXPECT_EQ(ValueOf(text, R"(softmax_queue_thread_lag_seconds_bucket{le="1"})"), 3);
-  EXPECT_EQ(ValueOf(text, R"(softmax_queue_thread_busy_seconds_total{thread="0"})"), 1.5);
-  EXPECT_EQ(ValueOf(text, R"(softmax_queue_thread_busy_seconds_total{thread="1"})"), 20);
 }
 
 TEST(Metrics, ClearGaugesWaitsForTheScrapeThatReadsThem) {
   const auto metrics = MakeMetrics();
   std::atomic<bool> entered{false}, leave{false}, left{false}, cleared{false};
-  GaugeSources sources;
-  sources.ready = [&] {
-    entered = true;
-    entered.notify_all();
-    leave.wait(false);
-    left = true;
-    return 1.0;
-  };
-  metrics->SetGauges(sources);
+  metrics->SetGauges({{"softmax_ready", "Slowly.", [&]() -> Readings {
+                         entered = true;
+                         entered.notify_all();
+                         leave.wait(false);
+                         left = true;
+                         return {{{}, 1}};
+                       }}});
   std::thread scrape([&] { metrics->Render(); });
   entered.wait(false);
   bool left_before_cleared = false;
@@ -241,7 +196,6 @@ TEST(Metrics, AddUpOverThreadsWhileBeingScraped) {
     writers.emplace_back([&] {
       Recorder* recorder = metrics->AddRecorder();
       for (int round = 0; round < kRounds; ++round) {
-        recorder->RequestArrived(Method::kSoftmax);
         recorder->RequestFinished(Sample(Method::kSoftmax, round % 2, microseconds(round)));
       }
       --running;
@@ -267,7 +221,6 @@ TEST(Metrics, AddUpOverThreadsWhileBeingScraped) {
   EXPECT_EQ(ValueOf(text, R"(softmax_requests_total{method="Softmax",protocol="native",code="CANCELLED"})"), half);
   EXPECT_EQ(ValueOf(text, R"(softmax_request_duration_seconds_count{method="Softmax",protocol="native"})"), 2 * half);
   EXPECT_EQ(ValueOf(text, "softmax_queue_duration_seconds_count"), half);
-  EXPECT_EQ(ValueOf(text, "softmax_requests_in_flight"), 0);
 }
 
 }  // namespace

@@ -47,8 +47,8 @@ TEST(Promtool, AcceptsEverythingThatIsPublished) {
   sample.ran = true;
   recorder->RequestFinished(sample);
   recorder->BatchFinished({});
-  const auto one = [] { return 1.0; };
-  metrics->SetGauges({one, one, one, one, one, one, one, one, one, one});
+  const auto one = []() -> Readings { return {{{}, 1}}; };
+  metrics->SetGauges({{"softmax_ready", "A gauge.", one}, {"softmax_connections_ended_total", "A counter.", one}});
   const std::string text = metrics->Render();
   int code = -1;
   const std::string said = CheckMetrics(text, &code);
