@@ -9,9 +9,9 @@
 
 #include <deque>
 
+#include "server/rpc/queue/call.h"
 #include "server/rpc/queue/message_view.h"
 #include "server/rpc/queue/raw_call.h"
-#include "server/rpc/queue/tag.h"
 
 namespace softmax::bench {
 namespace {

@@ -16,7 +16,7 @@
 #include "lab/bench/listen.h"
 #include "server/rpc/accept/channel_settings.h"
 #include "server/rpc/guard/tensor_methods.h"
-#include "server/rpc/queue/tag.h"
+#include "server/rpc/queue/call.h"
 
 namespace {
 

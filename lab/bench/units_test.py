@@ -249,8 +249,8 @@ class Parts(unittest.TestCase):
         def text(*paths):
             return "".join(open(os.path.join(ROOT, path), encoding="utf-8").read() for path in paths)
 
-        for sources in (text("lab/bench/echo_server.cc"), text("server/main.cc", "server/rpc/queue/queue_server.h",
-                                                                                "server/rpc/queue/queue_server.cc")):
+        for sources in (text("lab/bench/echo_server.cc"), text("server/main.cc", "server/rpc/queue/queue_thread.h",
+                                                                                "server/rpc/queue/queue_thread.cc")):
             for header, call in (("common/base/process_settings.h", "ApplyProcessSettings()"),
                                  ("server/rpc/accept/channel_settings.h", "ApplyServerSettings(")):
                 self.assertIn(f'#include "{header}"', sources)

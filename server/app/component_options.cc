@@ -7,9 +7,8 @@
 #include "common/base/text_file.h"
 #include "common/base/usable_cores.h"
 #include "server/config/check.h"
-#include "server/config/config.h"
 #include "server/config/trace_settings.h"
-#include "server/rpc/calls/control_message.h"
+#include "server/rpc/calls/control_context.h"
 #include "server/rpc/guard/read_guard.h"
 
 namespace softmax::server {
@@ -17,15 +16,13 @@ namespace {
 
 unsigned Cores() { return CoresOfThisProcess().count; }
 
-Batcher::Options BatcherOptions(const Config& config) {
-  Batcher::Options options;
-  options.batch.bytes = config.max_batch_bytes;
-  options.batch.requests = static_cast<std::uint32_t>(config.max_batch_requests);
-  options.max_in_flight = static_cast<std::uint32_t>(config.max_in_flight_batches);
-  options.max_queue_delay = config.max_queue_delay;
-  options.gather_bytes = config.receive_bytes > 0 ? config.gather_bytes : 0;
-  options.inline_copy_bytes = std::min<std::uint64_t>(1u << 20, config.max_batch_bytes);
-  return options;
+Batcher::Options BatcherOptions(const Config& config, std::uint32_t home) {
+  return {.batch = {.bytes = config.max_batch_bytes, .requests = To32(config.max_batch_requests)},
+          .max_in_flight = To32(config.max_in_flight_batches),
+          .max_queue_delay = config.max_queue_delay,
+          .inline_copy_bytes = std::min<std::uint64_t>(1u << 20, config.max_batch_bytes),
+          .gather_bytes = config.receive_bytes > 0 ? config.gather_bytes : 0,
+          .home = home};
 }
 
 }  // namespace
@@ -35,17 +32,15 @@ std::uint32_t To32(std::uint64_t value) {
 }
 
 WireLimits WireLimitsFor(const Config& config) {
-  WireLimits limits;
-  limits.max_request_bytes = config.max_request_bytes;
-  limits.max_response_bytes = config.max_response_bytes;
-  limits.max_rank = To32(config.max_rank);
-  limits.max_rows = config.max_rows;
-  limits.max_columns = config.max_columns;
-  limits.max_top_k = static_cast<std::uint32_t>(config.max_top_k);
-  limits.max_requests_per_stream_message = To32(config.max_requests_per_stream_message);
-  limits.has_files = IsSet(config.oip_shared_memory);
-  limits.max_message_bytes = MaxMessageBytes(config.max_request_bytes);
-  return limits;
+  return {.max_request_bytes = config.max_request_bytes,
+          .max_response_bytes = config.max_response_bytes,
+          .max_rank = To32(config.max_rank),
+          .max_rows = config.max_rows,
+          .max_columns = config.max_columns,
+          .max_top_k = To32(config.max_top_k),
+          .max_requests_per_stream_message = To32(config.max_requests_per_stream_message),
+          .has_files = IsSet(config.oip_shared_memory),
+          .max_message_bytes = MaxMessageBytes(config.max_request_bytes)};
 }
 
 std::uint64_t RegionTensorBytes(const Config& config, bool has_devices) {
@@ -96,65 +91,52 @@ std::size_t ThreadsFor(const Config& config) {
 }
 
 ChannelSettings ChannelSettingsFor(const Config& config) {
-  using std::chrono::duration_cast;
-  using std::chrono::milliseconds;
-  ChannelSettings settings;
-  settings.max_concurrent_streams = static_cast<int>(To32(config.max_concurrent_streams));
   const auto ms = [](Config::Duration duration) {
-    return static_cast<int>(std::min<std::int64_t>(duration_cast<milliseconds>(duration).count(), INT_MAX));
+    return static_cast<int>(std::min<std::int64_t>(duration / std::chrono::milliseconds(1), INT_MAX));
   };
-  settings.keepalive_time_ms = ms(config.keepalive_time);
-  settings.keepalive_timeout_ms = ms(config.keepalive_timeout);
-  settings.min_ping_interval_ms = ms(config.min_ping_interval);
-  settings.max_connection_idle_ms = ms(config.max_connection_idle);
-  settings.max_connection_age_ms = ms(config.max_connection_age);
-  settings.max_connection_age_grace_ms = ms(config.drain_timeout);
-  return settings;
+  return {.max_concurrent_streams = static_cast<int>(To32(config.max_concurrent_streams)),
+          .keepalive_time_ms = ms(config.keepalive_time),
+          .keepalive_timeout_ms = ms(config.keepalive_timeout),
+          .min_ping_interval_ms = ms(config.min_ping_interval),
+          .max_connection_idle_ms = ms(config.max_connection_idle),
+          .max_connection_age_ms = ms(config.max_connection_age),
+          .max_connection_age_grace_ms = ms(config.drain_timeout)};
 }
 
 QueueThread::Options QueueThreadOptionsFor(const Config& config, std::uint32_t index, const Prices& prices,
                                            const CoreSet& cores) {
-  QueueThread::Options options;
-  options.index = index;
-  options.cores = cores;
-  options.batcher = BatcherOptions(config);
-  options.batcher.home = index;
-  options.admission.requests = static_cast<std::uint32_t>(config.max_batched_per_connection);
-  options.admission.in_flight_bytes = EffectiveInFlightBytes(config);
-  options.admission.unread_bytes = config.max_unread_bytes_per_connection;
-  options.admission.prices = prices;
-  options.most_waiting_calls = config.max_concurrent_streams;
-  return options;
+  return {.index = index,
+          .cores = cores,
+          .batcher = BatcherOptions(config, /*home=*/index),
+          .admission = {.requests = To32(config.max_batched_per_connection),
+                        .in_flight_bytes = EffectiveInFlightBytes(config),
+                        .unread_bytes = config.max_unread_bytes_per_connection,
+                        .prices = prices},
+          .most_waiting_calls = config.max_concurrent_streams};
 }
 
 DeviceGroup::Options DeviceGroupOptionsFor(const Config& config) {
-  DeviceGroup::Options options;
-  options.batch_timeout = config.device_timeout;
-  options.degraded_limit = config.degraded_limit;
-  options.arena_bytes = config.arena_bytes;
-  // Reserved in one step: the request, and its answer where that lies apart.
-  options.largest_request_bytes = config.max_request_bytes + config.max_response_bytes;
-  return options;
+  return {.batch_timeout = config.device_timeout,
+          .degraded_limit = config.degraded_limit,
+          .arena_bytes = config.arena_bytes,
+          // Reserved in one step: the request, and its answer where that lies apart.
+          .largest_request_bytes = config.max_request_bytes + config.max_response_bytes};
 }
 
 Backlog::Options BacklogOptionsFor(const Config& config) {
-  Backlog::Options options;
-  options.threads = static_cast<std::uint32_t>(EffectiveFillerThreads(config, Cores()));
-  options.max_requests = config.max_queued_requests;
-  options.max_bytes = config.max_queued_bytes;
   // Whoever holds memory has to give it back by then: a hanging device, an answer that waits to be sent, one that is
   // not read. What is not free after it is kept for a lost device, or a mistake.
   const Config::Duration device = config.device_timeout.count() > 0 ? config.device_timeout : Config().device_timeout;
-  options.max_wait = device + 2 * config.answer_timeout;
-  return options;
+  return {.threads = To32(EffectiveFillerThreads(config, Cores())),
+          .max_requests = config.max_queued_requests,
+          .max_bytes = config.max_queued_bytes,
+          .max_wait = device + 2 * config.answer_timeout};
 }
 
 Connections::Options ConnectionsOptionsFor(const Config& config) {
-  Connections::Options options;
-  options.max_unread_bytes = config.max_unread_bytes_per_connection;
-  options.max_unread_bytes_all = config.max_unread_bytes;
-  options.answer_timeout = config.answer_timeout;
-  return options;
+  return {.max_unread_bytes = config.max_unread_bytes_per_connection,
+          .max_unread_bytes_all = config.max_unread_bytes,
+          .answer_timeout = config.answer_timeout};
 }
 
 absl::StatusOr<RegionServer::Options> RegionServerOptionsFor(const Config& config, std::size_t devices) {

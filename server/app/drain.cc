@@ -50,9 +50,8 @@ void Drain::Run() {
 }
 
 void Drain::WaitForCalls(TimePoint until) {
-  while (state_.active_calls.Sum() > 0 && SteadyClock::now() < until) {
+  while (state_.active_calls.Sum() > 0 && SteadyClock::now() < until)
     if (WaitUnlessHurried(kCallsPoll)) return;
-  }
 }
 
 void Drain::ShutDown(std::chrono::system_clock::time_point deadline) {

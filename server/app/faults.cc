@@ -6,7 +6,6 @@
 #include <optional>
 #include <vector>
 
-#include "server/config/config.h"
 #include "server/config/values.h"
 
 namespace softmax::server {

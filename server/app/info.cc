@@ -6,7 +6,6 @@
 
 #include "kernels/operations.h"
 #include "server/app/component_options.h"
-#include "server/config/config.h"
 
 namespace softmax::server {
 namespace {

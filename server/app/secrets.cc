@@ -3,7 +3,6 @@
 #include <absl/strings/str_cat.h>
 
 #include "server/base/log.h"
-#include "server/config/config.h"
 
 namespace softmax::server {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <chrono>
 
-#include "server/rpc/queue/tag.h"
+#include "server/rpc/queue/call.h"
 
 namespace softmax::server {
 namespace {

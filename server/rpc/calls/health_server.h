@@ -19,7 +19,7 @@ namespace softmax::server {
 // until the very end of a drain.
 //
 // Its thread never sleeps in the completion queue, since it would become the reader of every socket of the process
-// (health_calls.h): it looks in every few milliseconds while a connection is open, and a probe waits so long.
+// (ControlContext): it looks in every few milliseconds while a connection is open, and a probe waits so long.
 class HealthServer {
  public:
   static constexpr std::uint32_t kMaxConnections = 64;

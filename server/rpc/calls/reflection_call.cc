@@ -3,11 +3,15 @@
 #include <absl/strings/str_cat.h>
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/descriptor.pb.h>
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/async_stream.h>
+#include <grpcpp/support/byte_buffer.h>
 
 #include <set>
 
 #include "common/base/safe_text.h"
-#include "server/rpc/calls/control_message.h"
+#include "server/rpc/calls/control_context.h"
+#include "server/rpc/queue/call.h"
 #include "server/rpc/queue/status.h"
 
 namespace softmax::server {
@@ -37,9 +41,9 @@ void AddFile(const FileDescriptor* file, std::set<const FileDescriptor*>* seen, 
 
 void AnswerFile(const FileDescriptor* file, const std::string& name, ServerReflectionResponse* response) {
   if (file == nullptr) {
-    Refuse(grpc::StatusCode::NOT_FOUND,
-           absl::StrCat("\"", SafeText(name, TextFor::kPeople, kExcerptBytes), "\" is not known here"), response);
-    return;
+    return Refuse(grpc::StatusCode::NOT_FOUND,
+                  absl::StrCat("\"", SafeText(name, TextFor::kPeople, kExcerptBytes), "\" is not known here"),
+                  response);
   }
   std::set<const FileDescriptor*> seen;
   AddFile(file, &seen, response);
@@ -72,7 +76,29 @@ ServerReflectionResponse AnswerTo(const ServerReflectionRequest& request) {
   return response;
 }
 
-}  // namespace
+// Server reflection, one question at a time. Our own rather than the library's, because that one brings a thread that
+// sleeps in a completion queue (ControlContext).
+class ReflectionCall final : public Call, public PacedWork {
+ public:
+  static void Arm(ThreadContext& thread);
+  void Proceed(bool ok) override;
+  void TakeTurn(const absl::Status& entry) override;
+
+ private:
+  enum class State { kWaiting, kPaced, kReading, kWriting, kFinishing };
+
+  explicit ReflectionCall(ThreadContext& thread) : Call(thread.calls), thread_(thread), stream_(&context_) {}
+  void AwaitTurn();
+  void Answer();
+  void Finish(const grpc::Status& status);
+
+  ThreadContext& thread_;
+  grpc::ServerContext context_;
+  grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer> stream_;
+  grpc::ByteBuffer request_;
+  State state_ = State::kWaiting;
+  bool authorized_ = false;
+};
 
 void ReflectionCall::Arm(ThreadContext& thread) {
   auto* call = new ReflectionCall(thread);
@@ -90,10 +116,7 @@ void ReflectionCall::Proceed(bool ok) {
     case State::kPaced:
       return;  // nothing is under way
     case State::kReading:
-      if (ok) {
-        Answer();
-        return;
-      }
+      if (ok) return Answer();
       Finish(grpc::Status::OK);  // the client has no more questions
       return;
     case State::kWriting:
@@ -120,10 +143,7 @@ void ReflectionCall::AwaitTurn() {
 void ReflectionCall::TakeTurn(const absl::Status& entry) {
   absl::Status status = entry;
   if (status.ok() && !authorized_) status = thread_.door.Authorize(context_);
-  if (!status.ok()) {
-    Finish(ToGrpcStatus(status));
-    return;
-  }
+  if (!status.ok()) return Finish(ToGrpcStatus(status));
   authorized_ = true;
   state_ = State::kReading;
   stream_.Read(&request_, static_cast<Tag*>(this));
@@ -132,8 +152,7 @@ void ReflectionCall::TakeTurn(const absl::Status& entry) {
 void ReflectionCall::Answer() {
   ServerReflectionRequest request;
   if (const absl::Status status = thread_.control.Parse(request_, context_.peer(), &request); !status.ok()) {
-    Finish(ToGrpcStatus(status));
-    return;
+    return Finish(ToGrpcStatus(status));
   }
   state_ = State::kWriting;
   stream_.Write(SerializeControl(AnswerTo(request)), static_cast<Tag*>(this));
@@ -143,5 +162,9 @@ void ReflectionCall::Finish(const grpc::Status& status) {
   state_ = State::kFinishing;
   stream_.Finish(status, static_cast<Tag*>(this));
 }
+
+}  // namespace
+
+void ArmReflection(ThreadContext& thread) { ReflectionCall::Arm(thread); }
 
 }  // namespace softmax::server

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "server/rpc/calls/call_deadline.h"
+#include "server/rpc/calls/call_times.h"
 #include "server/rpc/queue/message_view.h"
 #include "server/rpc/queue/raw_call.h"
 #include "server/rpc/queue/status.h"
@@ -213,8 +213,7 @@ void StreamCall::Accept(const absl::Status& status, DecodedRequest decoded, Time
   RegionPlaces regions;
   if (decoded.status.ok()) decoded.status = door.FindPlaces(decoded, &regions);
   if (!door.StreamedRequestArrived(Method::kSoftmaxStream, decoded.status, now)) {
-    Refuse(EncodedError(decoded.id, decoded.status, 0));
-    return;
+    return Refuse(EncodedError(decoded.id, decoded.status, 0));
   }
   auto request = std::make_unique<Request>(this, message, std::move(decoded), std::move(regions), now);
   request->LimitDeadline(DeadlineOf(context_.raw_deadline()));

@@ -10,7 +10,7 @@
 namespace softmax::server {
 
 // A service with two methods that bring tensors, a unary one for RawCall and a stream, and any number of others, which
-// are unary (control_message.h). All messages are raw bytes: a tensor is never parsed into a message. The generated
+// are unary (control_context.h). All messages are raw bytes: a tensor is never parsed into a message. The generated
 // classes do not say what the server calls a method by. Names stay where they are.
 class TensorService final : public grpc::Service {
  public:

@@ -17,7 +17,7 @@ namespace softmax::server {
 class StreamCall;
 class UnaryCall;
 
-// Messages as bytes (calls/control_message.h).
+// Messages as bytes (calls/control_context.h).
 using ReflectionService = grpc::reflection::v1alpha::ServerReflection::WithRawMethod_ServerReflectionInfo<
     grpc::reflection::v1alpha::ServerReflection::Service>;
 

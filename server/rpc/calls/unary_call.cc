@@ -5,8 +5,7 @@
 #include <vector>
 
 #include "server/rpc/accept/socket_handoff.h"
-#include "server/rpc/calls/call_deadline.h"
-#include "server/rpc/calls/call_sample.h"
+#include "server/rpc/calls/call_times.h"
 
 namespace softmax::server {
 namespace {

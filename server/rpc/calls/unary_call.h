@@ -3,7 +3,6 @@
 #include <list>
 #include <memory>
 #include <span>
-#include <string>
 #include <string_view>
 
 #include "server/batching/pending_request.h"

@@ -13,23 +13,14 @@ void Health::Set(bool* field, bool value) {
   for (const std::function<void()>& listener : listeners) listener();
 }
 
-void Health::SetReady(bool ready) { Set(&ready_, ready); }
-void Health::SetLive(bool live) { Set(&live_, live); }
-void Health::SetUnsafeTesting(bool unsafe) { Set(&unsafe_, unsafe); }
-
 Health::Status Health::Check(const std::string& service) const {
   MutexLock lock(mu_);
-  bool serving = false;
-  if (service.empty() || service == "readiness") {
-    serving = ready_ && live_;
-  } else if (service == "softmax.v1.SoftmaxService" || service == "inference.GRPCInferenceService") {
-    serving = ready_ && live_ && !unsafe_;
-  } else if (service == "liveness") {
-    serving = live_;
-  } else {
-    return Status::kUnknownService;
+  const auto status = [](bool serving) { return serving ? Status::kServing : Status::kNotServing; };
+  if (service.empty() || service == "readiness") return status(ready_ && live_);
+  if (service == "softmax.v1.SoftmaxService" || service == "inference.GRPCInferenceService") {
+    return status(ready_ && live_ && !unsafe_);
   }
-  return serving ? Status::kServing : Status::kNotServing;
+  return service == "liveness" ? status(live_) : Status::kUnknownService;
 }
 
 void Health::AddListener(std::function<void()> listener) {

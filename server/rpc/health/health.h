@@ -1,7 +1,6 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -20,9 +19,9 @@ class Health {
  public:
   enum class Status { kServing, kNotServing, kUnknownService };
 
-  void SetReady(bool ready) ABSL_LOCKS_EXCLUDED(mu_);
-  void SetLive(bool live) ABSL_LOCKS_EXCLUDED(mu_);
-  void SetUnsafeTesting(bool unsafe) ABSL_LOCKS_EXCLUDED(mu_);
+  void SetReady(bool ready) ABSL_LOCKS_EXCLUDED(mu_) { Set(&ready_, ready); }
+  void SetLive(bool live) ABSL_LOCKS_EXCLUDED(mu_) { Set(&live_, live); }
+  void SetUnsafeTesting(bool unsafe) ABSL_LOCKS_EXCLUDED(mu_) { Set(&unsafe_, unsafe); }
   Status Check(const std::string& service) const ABSL_LOCKS_EXCLUDED(mu_);
   bool ready() const { return Check("readiness") == Status::kServing; }
 

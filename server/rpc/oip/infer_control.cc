@@ -6,7 +6,7 @@
 
 #include "common/wire/whole_message.h"
 #include "inference/inference.pb.h"
-#include "server/rpc/calls/control_message.h"
+#include "server/rpc/calls/control_context.h"
 
 namespace softmax::server {
 namespace {
@@ -40,17 +40,9 @@ template <typename... What>
 }
 
 inference::DataType ConfigTypeOf(kernels::DataType type) {
-  switch (type) {
-    case kernels::DataType::kFloat32:
-      return inference::TYPE_FP32;
-    case kernels::DataType::kFloat16:
-      return inference::TYPE_FP16;
-    case kernels::DataType::kBFloat16:
-      return inference::TYPE_BF16;
-    case kernels::DataType::kFloat64:
-      return inference::TYPE_FP64;
-  }
-  return inference::TYPE_INVALID;
+  inference::DataType named = inference::TYPE_INVALID;
+  (void)inference::DataType_Parse(absl::StrCat("TYPE_", DatatypeName(type)), &named);
+  return named;
 }
 
 void DescribeTensor(const char* name, const InferModel& model,

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "common/wire/oip_encode.h"
-#include "server/rpc/calls/call_deadline.h"
+#include "server/rpc/calls/call_times.h"
 #include "server/rpc/oip/inference.h"
 
 namespace softmax::server {

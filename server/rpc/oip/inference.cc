@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "common/wire/whole_message.h"
-#include "server/rpc/calls/call_deadline.h"
+#include "server/rpc/calls/call_times.h"
 #include "server/rpc/oip/class_texts.h"
 
 namespace softmax::server {

@@ -2,9 +2,15 @@
 
 #include <cstdint>
 
-#include "server/rpc/queue/tag.h"
-
 namespace softmax::server {
+
+// What a completion queue hands back. One object may have several operations out only if it can tell their ends apart.
+class Tag {
+ public:
+  virtual ~Tag() = default;
+  // On the queue's thread. `ok` as gRPC defines it for the operation. May free this.
+  virtual void Proceed(bool ok) = 0;
+};
 
 // The calls of one completion queue, from being offered to their last event. gRPC aborts the process where an operation
 // begins on a queue that is shut down, and a call that was matched may come out of its queue after everything that was

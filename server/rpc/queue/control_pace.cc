@@ -15,10 +15,7 @@ absl::Status ClosedError() { return absl::UnavailableError("the server is shutti
 }  // namespace
 
 void ControlPace::Offer(std::function<void()> offer) {
-  if (offers_left_ == 0) {
-    offers_.push_back(std::move(offer));
-    return;
-  }
+  if (offers_left_ == 0) return offers_.push_back(std::move(offer));
   --offers_left_;
   offer();
 }

@@ -1,5 +1,6 @@
 #include "server/rpc/queue/queue_thread.h"
 
+#include <immintrin.h>
 #include <pthread.h>
 #include <sys/prctl.h>
 
@@ -9,10 +10,6 @@
 #include "server/base/log.h"
 #include "server/base/receive_pool.h"
 #include "server/rpc/accept/socket_poll.h"
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 namespace softmax::server {
 namespace {
@@ -32,6 +29,21 @@ void CpuRelax() {
 }
 
 }  // namespace
+
+QueueServer::QueueServer(const Options& options) : builder_(std::make_unique<grpc::ServerBuilder>()) {
+  ApplyServerSettings(options.channel, builder_.get());
+  builder_->SetResourceQuota(options.quota);
+  queue_ = builder_->AddCompletionQueue();
+  if (options.tls == nullptr) return;
+  tls_acceptor_ = builder_->experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, ReloadingCredentials(*options.tls));
+}
+
+absl::Status QueueServer::Start() {
+  grpc_ = builder_->BuildAndStart();
+  builder_.reset();
+  return grpc_ == nullptr ? absl::InternalError("gRPC could not start its server") : absl::OkStatus();
+}
 
 QueueThread::QueueThread(Arena& arena, Backlog& backlog, UnreadBudget& unread, const Options& options,
                          const QueueServer::Options& server, Recorder& recorder)

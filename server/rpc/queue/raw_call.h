@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "server/rpc/queue/tag.h"
+#include "server/rpc/queue/call.h"
 #include "server/rpc/security/client_metadata.h"
 
 namespace softmax::server {

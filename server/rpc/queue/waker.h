@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "common/base/mutex.h"
-#include "server/rpc/queue/tag.h"
+#include "server/rpc/queue/call.h"
 
 namespace softmax::server {
 

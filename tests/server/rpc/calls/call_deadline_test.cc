@@ -1,9 +1,9 @@
-#include "server/rpc/calls/call_deadline.h"
-
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <limits>
+
+#include "server/rpc/calls/call_times.h"
 
 namespace softmax::server {
 namespace {
