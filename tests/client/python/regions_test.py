@@ -135,6 +135,9 @@ def test_arrays_on_a_device_tell_where_they_are(client):
     assert array.__dlpack__(stream=5) == ((2, 3), 2, 32)
     assert array.__cuda_array_interface__ == {"shape": (2, 3), "typestr": "<f4", "data": (0x7000, False),
                                               "strides": None, "version": 3}
+    for dtype, typestr in (("float16", "<f2"), ("float64", "<f8")):
+        told = regions.DeviceArray(FakeRegion(), (2, 3), dtype).__cuda_array_interface__
+        assert told["typestr"] == typestr == np.dtype(dtype).str
     bits = regions.DeviceArray(FakeRegion(), (2, 3), "bfloat16")
     assert bits.__dlpack__() == ((2, 3), 4, 16)
     assert not hasattr(bits, "__cuda_array_interface__")
@@ -143,6 +146,14 @@ def test_arrays_on_a_device_tell_where_they_are(client):
             call(array, **({"top_k": 1} if call == client.summarize else {}))
     with pytest.raises(TypeError, match="out: is on a device"):
         client.softmax(np.zeros((2, 3), np.float32), out=array)
+
+
+def test_arrays_on_a_device_are_copied_to_and_from(client):
+    array = regions.DeviceArray(client._calls.allocate(X.nbytes, False, None), X.shape, "float32")
+    array.copy_from(X[::-1])
+    np.testing.assert_array_equal(array.copy(), X[::-1])
+    with pytest.raises(ValueError, match=r"x: is float64 \[8, 1000\], must be float32 \[8, 1000\]"):
+        array.copy_from(X.astype(np.float64))
 
 
 def test_torchs_tensors_on_a_device(client, monkeypatch):
