@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <type_traits>
 #include <vector>
 
 #include "kernels/cuda/plan/batch.h"
@@ -52,19 +53,41 @@ std::string NameOf(cuda::Room room, int size) {
 // Only its address is looked at.
 const Completion kCompletion{nullptr, 0, reinterpret_cast<std::uint32_t*>(std::uintptr_t{3} << 40)};
 
-// FNV-1a. Of types without bytes that nobody sets.
+// FNV-1a, of members one by one: what lies between them is nobody's.
 class Checksum {
  public:
   template <typename... T>
   void Add(const T&... values) {
-    (AddBytes(reinterpret_cast<const unsigned char*>(&values), sizeof(values)), ...);
+    (AddOne(values), ...);
   }
   std::uint64_t value() const { return value_; }
 
  private:
-  void AddBytes(const unsigned char* bytes, std::size_t size) {
-    for (std::size_t i = 0; i < size; ++i) value_ = (value_ ^ bytes[i]) * 0x100000001b3ull;
+  template <typename T>
+  void AddOne(const T& value) {
+    static_assert(std::is_scalar_v<T>);
+    const auto* const bytes = reinterpret_cast<const unsigned char*>(&value);
+    for (std::size_t i = 0; i < sizeof(T); ++i) value_ = (value_ ^ bytes[i]) * 0x100000001b3ull;
   }
+  void AddOne(const cuda::ScaleParts<float>& s) {
+    Add(s.pre, s.scale_hi, s.scale_lo, s.log2_hi, s.log2_lo, s.fast, s.plain, s.limit, s.floor, s.log_limit);
+  }
+  void AddOne(const cuda::ScaleParts<double>& s) { Add(s.pre, s.scale_hi, s.half_log2, s.floor); }
+  void AddOne(const Completion& c) { Add(c.flag, c.value, c.workspace); }
+  void AddOne(const cuda::DeviceSegment& s) {
+    Add(s.input, s.output, s.lengths, s.outer, s.cols, s.inner, s.input_stride, s.output_stride, s.scale, s.log);
+  }
+  void AddOne(const cuda::ColumnParams& p) {
+    Add(p.segment, p.scale_double, p.scale_float, p.completion, p.zero, p.units, p.ahead_bytes, p.output_type, p.width,
+        p.side_log, p.shares, p.lanes, p.chunks, p.entries, p.cluster_blocks);
+  }
+  void AddOne(const cuda::MatrixParams& p) {
+    Add(p.input, p.output, p.lengths, p.rows, p.cols, p.input_stride, p.output_stride, p.elements, p.scale_double,
+        p.scale_float, p.lanes, p.chunks, p.warps, p.rows_per_block, p.block_chunks, p.warp_chunks, p.warp_vectors,
+        p.slice_bytes, p.cluster_blocks, p.groups, p.block_groups, p.row_blocks, p.table_rows, p.output_type, p.log,
+        p.next_early, p.ahead_bytes, p.completion);
+  }
+
   std::uint64_t value_ = 0xcbf29ce484222325ull;
 };
 
