@@ -127,10 +127,11 @@ Gauges GaugesOf(ServiceState& state, const Devices& devices, const QueueThreads&
        "Slabs of the arena: all there are, those in use, and of these the ones that wait for a client to read its "
        "answer. (The states are not disjoint: do not sum them.)",
        [&state, slab_bytes = config.slab_bytes]() -> Readings {
-         const auto held = static_cast<std::uint64_t>(state.connections.held_bytes().Sum());
+         const auto held_bytes = static_cast<std::uint64_t>(state.connections.held_bytes().Sum());
+         const std::uint64_t held = (held_bytes + slab_bytes - 1) / slab_bytes;
          return {{{{"state", "total"}}, static_cast<double>(state.arena.slabs_total())},
                  {{{"state", "used"}}, static_cast<double>(state.arena.slabs_used())},
-                 {{{"state", "held_by_answers"}}, static_cast<double>((held + slab_bytes - 1) / slab_bytes)}};
+                 {{{"state", "held_by_answers"}}, static_cast<double>(held)}};
        }},
       {"softmax_receive_blocks",
        "Blocks of the memory that messages arrive in and a GPU reads (64 KiB each): all there are, and those in use.",

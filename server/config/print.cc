@@ -37,9 +37,8 @@ class Printer {
   static std::string Quote(const std::string& text) { return '"' + text + '"'; }
 
   static std::string Shown(const std::vector<std::string>& addresses) {
-    std::vector<std::string> quoted;
-    for (const std::string& address : addresses) quoted.push_back(Quote(address));
-    return "[" + absl::StrJoin(quoted, ", ") + "]";
+    const auto quote = [](std::string* out, const std::string& address) { *out += Quote(address); };
+    return "[" + absl::StrJoin(addresses, ", ", quote) + "]";
   }
   static std::string Shown(const std::string& address) { return Quote(address); }
   static std::string Shown(const std::string& word, const Word&) { return Quote(word); }
