@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "server/config/config.h"
@@ -10,11 +11,11 @@
 namespace softmax::server {
 
 // The group of what the command line alone can set; no config file has it.
-constexpr char kTesting[] = "Testing";
+inline constexpr std::string_view kTesting = "Testing";
 
 struct FieldText {
   const char* name;  // of the flag, without dashes
-  const char* group;
+  std::string_view group;
   const char* help;
 };
 inline bool IsTesting(FieldText text) { return text.group == kTesting; }
@@ -34,7 +35,7 @@ struct SizeInBytes {};
 // `C` is Config or const Config. The visitor is called with each field's text, the field and perhaps what it is.
 template <typename C, typename V>
 void VisitConfig(C& c, V& v) {
-  const char* group = "Listening";
+  std::string_view group = "Listening";
   v({"address", group, "Where to serve: host:port, [v6]:port, :port or unix:/path; may be given more than once"},
     c.address);
   v({"health-address", group,

@@ -35,7 +35,7 @@ class FlagAdder {
               for (const std::string& value : values) field.push_back(WithHost(value));
             },
             text.help)
-        ->group(text.group)
+        ->group(std::string(text.group))
         ->type_name("ADDRESS")
         ->allow_extra_args(false)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
@@ -78,7 +78,7 @@ class FlagAdder {
   }
   void operator()(FieldText text, bool& field) {
     if (IsTesting(text) && source_ == ConfigSource::kCommandLine) {
-      app_->add_flag(Flag(text), field, text.help)->group(text.group);
+      app_->add_flag(Flag(text), field, text.help)->group(std::string(text.group));
       return;
     }
     Add(text, "true|false", field ? "true" : "false",
@@ -104,7 +104,7 @@ class FlagAdder {
               if (const std::string error = parse(value); !error.empty()) throw CLI::ValidationError(flag, error);
             },
             text.help)
-        ->group(text.group)
+        ->group(std::string(text.group))
         ->type_name(std::move(type))
         ->default_str(std::move(shown));
   }
