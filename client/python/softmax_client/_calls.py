@@ -65,13 +65,10 @@ class Calls:
             self._queue.end()
             raise
 
-    def _refuse(self) -> None:
-        forbid_after_fork()
-        raise RuntimeError("the client is closed")
-
     def _check_open(self) -> None:
         if self._closed or forked():
-            self._refuse()
+            forbid_after_fork()
+            raise RuntimeError("the client is closed")
 
     def check_reachable(self, name: str, place: Place) -> None:
         """TypeError: it is on a device, and not in a region of this client, so that nobody could read it."""
@@ -89,14 +86,14 @@ class Calls:
         self.check_reachable("out", output)
         return answer, output[0]
 
-    def softmax(self, x: Any, out: Any, options: Tuple[Any, ...]) -> Any:
-        if self._closed or forked():
-            self._refuse()
+    def _begin(self, x: Any, options: Tuple[Any, ...]) -> Tuple[Place, Request]:
+        self._check_open()
         place = input_of("x", x)
-        address, wire, shape, on_device, _ = place
-        if on_device:
-            self.check_reachable("x", place)
-        request = request_for(options, wire, shape)
+        self.check_reachable("x", place)
+        return place, request_for(options, place[1], place[2])
+
+    def softmax(self, x: Any, out: Any, options: Tuple[Any, ...]) -> Any:
+        (address, _, shape, _, _), request = self._begin(x, options)
         if out is None and type(x) is np.ndarray:
             answer, to = new_answer(request, shape)
         else:
@@ -105,12 +102,9 @@ class Calls:
         return answer
 
     def summarize(self, x: Any, options: Tuple[Any, ...]) -> Tuple[Any, ...]:
-        self._check_open()
-        place = input_of("x", x)
-        self.check_reachable("x", place)
-        request = request_for(options, place[1], place[2])
-        summary = Summarized(request, place[1], place[2])
-        blocking(c.run, self.handle, request.pointer, place[0], summary.address)
+        (address, wire, shape, _, _), request = self._begin(x, options)
+        summary = Summarized(request, wire, shape)
+        blocking(c.run, self.handle, request.pointer, address, summary.address)
         return summary.parts()
 
     def softmax_batch(self, xs: List[Any], options: Tuple[Any, ...], max_in_flight: Any,
@@ -147,13 +141,8 @@ class Calls:
 
     def start(self, x: Any, out: Any, options: Tuple[Any, ...], future: Any) -> int:
         """Its answer comes to that future by deliver(). The result is for cancel()."""
-        if self._closed or forked():
-            self._refuse()
-        place = input_of("x", x)
-        address, wire, shape, on_device, _ = place
-        if on_device:
-            self.check_reachable("x", place)
-        request = request_for(options, wire, shape)
+        place, request = self._begin(x, options)
+        address, wire, shape, _, _ = place
         finish: Optional[Callable[[], Any]] = None
         if len(options) > 8:
             answer = Summarized(request, wire, shape)
