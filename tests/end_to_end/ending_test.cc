@@ -34,7 +34,7 @@ TEST(Ending, HalfSentCallsMayBreakOff) {
       for (int call = 0; call < 4; ++call) crowd.back()->SendBody(crowd.back()->StartCall(), std::string(1, 0), false);
     }
     crowd.clear();
-    service.reset();
+    service->EndAmongCalls();
   }
 }
 
@@ -47,7 +47,7 @@ TEST(Ending, ACallMayComeOutOfItsQueueLast) {
   HoldBackEvent(500);
   client.reset();
   EXPECT_TRUE(Eventually(&EventIsHeldBack));
-  service.reset();
+  service->EndAmongCalls();
   EXPECT_TRUE(EventCameLate());
 }
 
@@ -90,7 +90,7 @@ TEST(Ending, CallsOfAllKindsMayBeUnderWay) {
     }
     EXPECT_TRUE(Eventually([&] { return begun >= 50; }));
     const auto begin = std::chrono::steady_clock::now();
-    service.reset();
+    service->EndAmongCalls();
     spent += std::chrono::steady_clock::now() - begin;
   }
   // A call that is counted and never ends would cost a second each time.

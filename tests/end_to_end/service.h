@@ -32,6 +32,11 @@ class Service {
   std::shared_ptr<grpc::Channel> NewChannel() const;
   // Stops the server; the object stays for inspection.
   void Drain() { server_->Drain(); }
+  // Ends the server at once, with calls under way: what they hold is not left behind.
+  void EndAmongCalls() {
+    books_.clear();
+    server_.reset();
+  }
 
  private:
   server::Config config_;
