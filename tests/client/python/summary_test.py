@@ -55,17 +55,3 @@ def test_asyncio(server):
                 await client.summarize(x, top_k=100000)
 
     asyncio.run(run())
-
-
-@pytest.mark.parametrize("bad, error, says", [
-    ({}, ValueError, "asks for nothing"),
-    ({"top_k": -1}, ValueError, "top_k"),
-    ({"indices": [0.5]}, TypeError, "indices"),
-    ({"indices": [-2, 0]}, ValueError, "indices"),
-    ({"indices": [0, 1, 2]}, softmax_client.InvalidArgumentError, "indices"),
-    ({"indices": [3, 0]}, softmax_client.InvalidArgumentError, "indices"),
-    ({"top_k": 1025}, softmax_client.InvalidArgumentError, "1024"),
-])
-def test_bad_questions_name_what_is_wrong(client, bad, error, says):
-    with pytest.raises(error, match=says):
-        client.summarize(np.zeros((2, 3), np.float32), **bad)
