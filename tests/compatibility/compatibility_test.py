@@ -8,10 +8,14 @@ import shutil
 import struct
 import subprocess
 import sys
+import tempfile
 import unittest
 import urllib.request
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests/support"))
+from running_server import RunningServer  # noqa: E402
+
 TOOLS = os.path.join(ROOT, "build/tools")
 SERVER = sys.argv.pop(1)
 INPUT = struct.pack("<2f", 0.0, 0.0)
@@ -30,22 +34,10 @@ def tool(name):
 class Compatibility(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        command = [SERVER, "--backend=cpu", "--address=127.0.0.1:0", "--metrics-address=127.0.0.1:0"]
-        cls.server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        found = {}
-        for line in cls.server.stderr:
-            for what in ("listening on ", "metrics on "):
-                if what in line:
-                    found[what] = line.split(what)[1].strip()
-            if len(found) == 2:
-                break
-        cls.address, cls.metrics = found["listening on "], found["metrics on "]
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.server.kill()
-        cls.server.wait()
-        cls.server.stderr.close()
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.server = RunningServer(SERVER, os.path.join(folder.name, "server.log"))
+        cls.addClassCleanup(cls.server.kill)
 
     def needs(self, name):
         path = tool(name)
@@ -67,28 +59,28 @@ class Compatibility(unittest.TestCase):
 
     def test_grpcurl(self):
         grpcurl = self.needs("grpcurl")
-        listed = self.run_tool(grpcurl, "-plaintext", self.address, "list")
+        listed = self.run_tool(grpcurl, "-plaintext", self.server.address, "list")
         self.assertIn("softmax.v1.SoftmaxService", listed.split())
-        self.check_answer(self.run_tool(grpcurl, "-plaintext", "-d", self.request_json(), self.address,
+        self.check_answer(self.run_tool(grpcurl, "-plaintext", "-d", self.request_json(), self.server.address,
                                         "softmax.v1.SoftmaxService/Softmax"))
 
     def test_buf_curl(self):
         buf = [self.needs("buf"), "curl", "--protocol", "grpc", "--http2-prior-knowledge"]
-        listed = self.run_tool(*buf, "--list-methods", f"http://{self.address}").split()
+        listed = self.run_tool(*buf, "--list-methods", f"http://{self.server.address}").split()
         self.assertLessEqual(set(METHODS), set(listed))
         # With the schema by reflection, and from the file.
         for schema in ([], ["--schema", os.path.join(ROOT, "proto")]):
             self.check_answer(self.run_tool(*buf, *schema, "-d", self.request_json(),
-                                            f"http://{self.address}/softmax.v1.SoftmaxService/Softmax"))
+                                            f"http://{self.server.address}/softmax.v1.SoftmaxService/Softmax"))
 
     def test_grpc_health_probe(self):
         probe = self.needs("grpc_health_probe")
         for service in ("", "readiness", "liveness"):
-            self.run_tool(probe, "-addr=" + self.address, "-service=" + service)
+            self.run_tool(probe, "-addr=" + self.server.address, "-service=" + service)
 
     def test_grpcio(self):
         script = f"""import grpc
-with grpc.insecure_channel({self.address!r}) as channel:
+with grpc.insecure_channel({self.server.address!r}) as channel:
     answer = channel.unary_unary("/softmax.v1.SoftmaxService/Softmax")({REQUEST!r}, timeout=10)
     stream = channel.stream_stream("/softmax.v1.SoftmaxService/SoftmaxStream")
     one = {bytes([0x0a, len(REQUEST)]) + REQUEST!r}
@@ -116,14 +108,14 @@ with grpc.insecure_channel({self.address!r}) as channel:
         if not os.path.isdir(os.path.join(folder, "node_modules/@grpc/grpc-js")):
             self.skipTest("no @grpc/grpc-js: scripts/setup.sh all fetches it by npm")
         script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "call.js")
-        answers = self.run_tool(node, script, folder, self.address, REQUEST.hex()).split()
+        answers = self.run_tool(node, script, folder, self.server.address, REQUEST.hex()).split()
         self.assertEqual(len(answers), 3)
         for answer in answers:
             self.assertIn(OUTPUT.hex(), answer)
 
     def test_promtool(self):
         promtool = self.needs("promtool")
-        with urllib.request.urlopen(f"http://{self.metrics}/metrics", timeout=10) as response:
+        with urllib.request.urlopen(f"http://{self.server.metrics}/metrics", timeout=10) as response:
             text = response.read().decode()
         self.assertIn("softmax_build_info", text)
         self.assertEqual(self.run_tool(promtool, "check", "metrics", given=text), "")

@@ -5,7 +5,6 @@ import importlib
 import math
 import os
 import random
-import re
 import shutil
 import subprocess
 import sys
@@ -15,7 +14,7 @@ import unittest
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, "tests/support"))
-from waiting import eventually  # noqa: E402
+from running_server import RunningServer  # noqa: E402
 
 
 def generate(folder):
@@ -23,24 +22,6 @@ def generate(folder):
     subprocess.run(["protoc", "-I", os.path.join(ROOT, "proto"), f"--python_out={folder}",
                     f"--grpc_python_out={folder}", f"--plugin=protoc-gen-grpc_python={plugin}",
                     os.path.join(ROOT, "proto/softmax/v1/softmax.proto")], check=True)
-
-
-def start_server(binary, log_path):
-    with open(log_path, "wb") as log:
-        server = subprocess.Popen([binary, "--address", "127.0.0.1:0", "--metrics-address", "none", "--backend", "cpu"],
-                                  stdout=log, stderr=log)
-
-    def said():
-        with open(log_path, encoding="utf-8") as log:
-            return log.read()
-
-    def listens():
-        return re.search(r"listening on (127\.0\.0\.1:\d+)", said())
-    eventually(lambda: server.poll() is not None or listens())
-    if found := listens():
-        return server, found.group(1)
-    server.kill()
-    return sys.exit("the server did not start:\n" + said())
 
 
 def reference(row):
@@ -137,19 +118,14 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         generate(folder)
         sys.path[:0] = [folder, HERE]
-        server, SoftmaxRequest.address = start_server(sys.argv[1], os.path.join(folder, "server.log"))
+        server = RunningServer(sys.argv[1], os.path.join(folder, "server.log"), metrics="none")
         try:
-            SoftmaxRequest.folder = folder
+            SoftmaxRequest.address, SoftmaxRequest.folder = server.address, folder
             SoftmaxRequest.grpc = importlib.import_module("grpc")
             SoftmaxRequest.example = importlib.import_module("grpcio_client")
             result = unittest.main(argv=sys.argv[:1], exit=False, verbosity=2).result
         finally:
-            server.terminate()
-            try:
-                code = server.wait(timeout=40)
-            except subprocess.TimeoutExpired:
-                server.kill()
-                code = server.wait()
+            code = server.stop()
     if code != 0:
         print(f"the server left with exit code {code}")
     return 0 if result.wasSuccessful() and code == 0 else 1

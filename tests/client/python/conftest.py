@@ -3,7 +3,6 @@ import contextlib
 import os
 import pathlib
 import re
-import signal
 import subprocess
 import sys
 
@@ -12,43 +11,17 @@ import pytest
 import softmax_client
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support"))
-from waiting import eventually  # noqa: E402
+from running_server import RunningServer  # noqa: E402
 
 
 def pytest_addoption(parser):
     parser.addoption("--random-calls", type=int, default=300)
 
 
-class Server:
-    """softmax-server on the CPU, on a free port of loopback unless told."""
-
-    def __init__(self, folder, *flags, address="127.0.0.1:0"):
-        self.log = folder / "server.log"
-        with open(self.log, "ab") as log:
-            start = log.tell()
-            self.process = subprocess.Popen(
-                [os.environ["SOFTMAX_SERVER"], "--address", address, "--metrics-address", "none", "--backend", "cpu",
-                 "--cpu-threads", "1", "--arena-bytes", "256MiB", *flags], stdout=log, stderr=log,
-                env={name: value for name, value in os.environ.items() if name != "LD_PRELOAD"})
-
-        def listens():
-            return re.search(r"listening on (127\.0\.0\.1:\d+)", self.log.read_text()[start:])
-        eventually(lambda: self.process.poll() is not None or listens(), 60)
-        if self.process.poll() is not None or not listens():
-            self.process.kill()
-            raise RuntimeError("the server did not start:\n" + self.log.read_text())
-        self.address = listens().group(1)
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
-
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        try:
-            return self.process.wait(40)
-        finally:
-            self.process.kill()
+def Server(folder, *flags, address="127.0.0.1:0"):
+    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    return RunningServer(os.environ["SOFTMAX_SERVER"], folder / "server.log", "--cpu-threads=1", "--arena-bytes=256MiB",
+                         *flags, address=address, metrics="none", environment=environment)
 
 
 @pytest.fixture(scope="session")

@@ -11,48 +11,24 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../support"))
 from browser import Browser, missing  # noqa: E402
-from waiting import eventually  # noqa: E402
+from running_server import RunningServer  # noqa: E402
 
 ARGUMENTS = None
 TIMEOUT_S = 240
 LIMITS = ("--arena-bytes=64MiB", "--max-request-bytes=16MiB", "--max-response-bytes=16MiB")
 
 
-class Server:
-    """A softmax-server on free loopback ports."""
-
-    def __init__(self, name):
-        self.log = os.path.join(ARGUMENTS.out, f"{name}.log")
-        with open(self.log, "wb") as log:
-            self.process = subprocess.Popen([ARGUMENTS.server, "--backend=cpu", "--address=127.0.0.1:0",
-                                             "--metrics-address=127.0.0.1:0", *LIMITS], stdout=log, stderr=log)
-        eventually(lambda: self.process.poll() is not None or self._listens(), TIMEOUT_S)
-        if not self._listens():
-            raise RuntimeError(f"the server did not start; see {self.log}")
-        self.metrics, self.target = self._said("metrics on "), self._said("listening on ")
-
-    def _listens(self):
-        return self._said("metrics on ") and self._said("listening on ")
-
-    def _said(self, before):
-        with open(self.log, encoding="utf-8", errors="replace") as log:
-            lines = [line for line in log if before in line and line.endswith("\n")]
-        return lines[0].split(before)[1].strip() if lines else None
-
-    def stop(self):
-        self.process.kill()
-        self.process.wait(timeout=TIMEOUT_S)
-
-
 class RealRun(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.servers = [Server("server_a")]
-        cls.addClassCleanup(lambda: [server.stop() for server in cls.servers])
-        cls.servers.append(Server("server_b"))
+        cls.servers = []
+        for name in ("server_a", "server_b"):
+            server = RunningServer(ARGUMENTS.server, os.path.join(ARGUMENTS.out, f"{name}.log"), *LIMITS)
+            cls.addClassCleanup(server.kill)
+            cls.servers.append(server)
         page, results = (os.path.join(ARGUMENTS.out, f"live.{kind}") for kind in ("html", "json"))
         done = subprocess.run(
-            [ARGUMENTS.loadgen, "--address", ",".join(server.target for server in cls.servers),
+            [ARGUMENTS.loadgen, "--address", ",".join(server.address for server in cls.servers),
              "--server-metrics", ",".join(server.metrics for server in cls.servers), "--attempts", "3",
              "--sweep", "rate:1000,1500", "--duration", "1.5", "--warmup", "0.2", "--shape", "3x40", "--shape", "1x7",
              "--connections", "1", "--slo", "p99=10s", "--html", page, "--json", results],
@@ -82,7 +58,7 @@ class RealRun(unittest.TestCase):
 
     def test_the_headline_is_the_runs(self):
         self.assertEqual(self.run_js("return document.title;"),
-                         "Load on " + ",".join(server.target for server in self.servers))
+                         "Load on " + ",".join(server.address for server in self.servers))
         self.assertEqual([row[0] for row in self.rows(".runs")], ["rate 1000/s", "rate 1500/s"])
         text = self.run_js("return document.querySelector('.figures').innerText;")
         self.assertIn("of 1,500/s offered", text)
@@ -103,7 +79,7 @@ class RealRun(unittest.TestCase):
 
     def test_every_address_has_its_line(self):
         rows = {row[0]: row[1:] for row in self.rows(".addresses")}
-        self.assertEqual(set(rows), {server.target for server in self.servers})
+        self.assertEqual(set(rows), {server.address for server in self.servers})
         for of in self.shown["addresses"]:
             self.assertGreater(of["attempts"], 50)
             self.assertEqual(rows[of["address"]][:3], [f"{of[key]:,}" for key in ("attempts", "answered", "failed")])
