@@ -137,10 +137,11 @@ std::string RoomOf(const Shape& shape, const cuda::Device& device) {
 
 std::uint64_t NumbersOf(const Shape& shape, const cuda::Device& device) {
   Checksum sum;
+  for (const char c : RoomOf(shape, device)) sum.Add(c);
   const Segment s = SegmentOf(shape);
   if (shape.inner > 1) {
     cuda::ColumnPlan plan = cuda::PlanColumns(shape.input_type, shape.output_type, s, kCompletion, device);
-    if (!plan.possible) return 0;
+    if (!plan.possible) return sum.value();
     cuda::PlanAhead(shape.input_type, &plan);
     sum.Add(plan.mixed, plan.wide, plan.few, plan.blocks, plan.threads, plan.dynamic_bytes, plan.params);
     return sum.value();

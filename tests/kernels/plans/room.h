@@ -36,7 +36,7 @@ Segment SegmentOf(const Shape& shape);
 // The family of kernels that one launch of the tensor would run, in the words of docs/kernels.md.
 std::string RoomOf(const Shape& shape, const cuda::Device& device);
 
-// Every number of the launch, and of one with two segments beside it where rows are few, as a checksum.
+// The family and every number of the launch, and of one with two segments beside it where rows are few, as a checksum.
 std::uint64_t NumbersOf(const Shape& shape, const cuda::Device& device);
 
 }  // namespace softmax::kernels::testing
