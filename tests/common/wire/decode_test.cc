@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <limits>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -54,37 +53,6 @@ TEST(WireDecode, EveryFieldArrives) {
   EXPECT_EQ(request.rank, 2u);
   EXPECT_THAT(request.shape, ElementsAre(2, 3, 0, 0, 0, 0, 0, 0));
   EXPECT_EQ(Payload(message.slices(), request), data);
-}
-
-TEST(WireDecode, UnsetFieldsHaveTheContractsDefaults) {
-  const DecodedRequest request = Decode(Input(Tensor(3, {4, 5, 6}, 240)));
-  ASSERT_TRUE(request.status.ok()) << request.status;
-  EXPECT_FALSE(request.has_id);
-  EXPECT_EQ(request.id, 0u);
-  EXPECT_EQ(request.timeout_us, 0u);
-  EXPECT_EQ(request.spec.input_type, DataType::kBFloat16);
-  EXPECT_EQ(request.spec.output_type, DataType::kBFloat16);
-  EXPECT_EQ(request.spec.operation, Operation::kSoftmax);
-  EXPECT_EQ(request.spec.scale, 1.0);
-  EXPECT_EQ(request.spec.outer, 20);
-  EXPECT_EQ(request.spec.cols, 6);
-  EXPECT_EQ(request.spec.inner, 1);
-  EXPECT_FALSE(request.spec.has_lengths);
-}
-
-TEST(WireDecode, TheAxisCutsTheShapeInThree) {
-  for (int axis = -4; axis < 4; ++axis) {
-    const DecodedRequest request = Decode(Scalar(3, axis) + Input(Tensor(2, {2, 3, 5, 7}, 420)));
-    ASSERT_TRUE(request.status.ok()) << request.status;
-    const std::int64_t dims[] = {2, 3, 5, 7};
-    const int at = (axis + 4) % 4;
-    std::int64_t outer = 1;
-    std::int64_t inner = 1;
-    for (int i = 0; i < 4; ++i) (i < at ? outer : inner) *= i == at ? 1 : dims[i];
-    EXPECT_EQ(request.spec.outer, outer) << axis;
-    EXPECT_EQ(request.spec.cols, dims[at]) << axis;
-    EXPECT_EQ(request.spec.inner, inner) << axis;
-  }
 }
 
 TEST(WireDecode, AReusedResultKeepsNothing) {
@@ -212,28 +180,6 @@ TEST(WireDecode, LengthsThatAreTakenCostTheirSizeOnce) {
   EXPECT_EQ(HeapUseSoFar().bytes - before.bytes, 4000u);
 }
 
-TEST(WireDecode, AnEmptyTensorForgetsItsLengths) {
-  const DecodedRequest request = Decode(Lengths({0, 0}) + Input(Tensor(1, {2, 0}, 0)));
-  ASSERT_TRUE(request.status.ok()) << request.status;
-  EXPECT_FALSE(request.spec.has_lengths);
-  EXPECT_TRUE(request.lengths.empty());
-  EXPECT_EQ(request.spec.elements(), 0u);
-  EXPECT_EQ(request.spec.rows(), 2);
-}
-
-TEST(WireDecode, LengthsInPiecesKeepTheirOrder) {
-  std::string bytes = Lengths({}) + Scalar(6, 1) + Lengths({2, 3}) + Block(90, "between");
-  bytes += Groups(91, 3) + Input(Tensor(1, {6, 300}, 7200)) + Lengths({4}) + Scalar(6, 300) + Lengths({}) + Tag(6, 0) +
-           Varint((std::uint64_t{1} << 32) + 6);
-  for (std::size_t cut = 0; cut < 60; ++cut) {
-    const SlicedMessage message(bytes, {cut, 1, 7190});
-    DecodedRequest request;
-    DecodeRequest(message.slices(), {}, &request);
-    ASSERT_TRUE(request.status.ok()) << request.status;
-    EXPECT_THAT(request.lengths, ElementsAre(1, 2, 3, 4, 300, 6));
-  }
-}
-
 TEST(WireDecode, AMalformedRequestKeepsTheIdThatCameBefore) {
   const DecodedRequest request = Decode(Scalar(1, 123) + Tag(7, 0));
   EXPECT_TRUE(request.has_id);
@@ -272,26 +218,6 @@ TEST(WireDecode, NoConfigRaisesTheRankAboveEight) {
   EXPECT_TRUE(Decode(Input(Tensor(1, std::vector<std::int64_t>(8, 1), 4)), limits).status.ok());
   EXPECT_EQ(Message(Decode(Input(Tensor(1, std::vector<std::int64_t>(9, 1), 4)), limits)),
             "input.shape: has rank 9; must be 1 to 8 (max_rank)");
-}
-
-TEST(WireDecode, AMessageOfNoSlicesIsAnEmptyRequest) {
-  DecodedRequest request;
-  DecodeRequest({}, {}, &request);
-  EXPECT_EQ(Message(request), "input: is absent; must be set");
-}
-
-TEST(WireDecode, CopyTakesAnyRangeFromAnySlices) {
-  std::string bytes(97, '\0');
-  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i);
-  std::mt19937 random(3);
-  for (int round = 0; round < 200; ++round) {
-    const SlicedMessage message = SlicedMessage::Cut(bytes, random() % 12, random);
-    const std::size_t offset = random() % (bytes.size() + 1);
-    const std::size_t size = random() % (bytes.size() - offset + 1);
-    std::string copy(size + 2, '#');
-    CopyFromSlices(message.slices(), offset, size, copy.data() + 1);
-    EXPECT_EQ(copy, "#" + bytes.substr(offset, size) + "#");
-  }
 }
 
 }  // namespace

@@ -2,13 +2,13 @@
 
 #include <cstdint>
 #include <limits>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "common/wire/decode.h"
 #include "softmax/v1/softmax.pb.h"
 #include "tests/common/wire/contract_model.h"
+#include "tests/common/wire/damage.h"
 #include "tests/common/wire/native_comparison.h"
 #include "tests/common/wire/same_verdict.h"
 #include "tests/common/wire/sliced_message.h"
@@ -19,11 +19,7 @@
 namespace softmax::testing {
 namespace {
 
-using Random = std::mt19937_64;
-
 std::size_t SizeOf(int dtype) { return dtype == 1 ? 4 : dtype == 4 ? 8 : 2; }
-
-bool OneIn(Random& random, unsigned n) { return random() % n == 0; }
 
 std::int64_t AnyInteger(Random& random) { return static_cast<std::int64_t>(random() >> (random() % 64)); }
 
@@ -111,54 +107,6 @@ v1::SoftmaxRequest AnyRequest(Random& random) {
   return request;
 }
 
-// A piece of protobuf that may or may not be one.
-std::string AnyField(Random& random) {
-  const auto field = static_cast<std::uint32_t>(random() % 20);
-  switch (random() % 6) {
-    case 0:
-      return Tag(field, 0, static_cast<int>(random() % 7)) +
-             Varint(random() >> (random() % 64), static_cast<int>(random() % 12));
-    case 1:
-      return Tag(field, 1) + std::string(8, static_cast<char>(random()));
-    case 2:
-      return Tag(field, 2) + Varint(random() % 6, static_cast<int>(random() % 7)) + "fivex";
-    case 3:
-      return Groups(field, OneIn(random, 5) ? 97 + static_cast<int>(random() % 6) : 2);
-    case 4:
-      return Tag(field, 5) + "four";
-    default:
-      return Tag(field, static_cast<std::uint32_t>(random() % 8)) + "??";
-  }
-}
-
-void Damage(Random& random, std::string* bytes) {
-  switch (random() % 7) {
-    case 0:
-      if (!bytes->empty()) (*bytes)[random() % bytes->size()] = static_cast<char>(random());
-      break;
-    case 1:
-      // The header is where damage tells.
-      if (!bytes->empty()) {
-        (*bytes)[random() % std::min<std::size_t>(bytes->size(), 30)] ^= static_cast<char>(1u << random() % 8);
-      }
-      break;
-    case 2:
-      bytes->resize(random() % (bytes->size() + 1));
-      break;
-    case 3:
-      bytes->insert(random() % (bytes->size() + 1), 1, static_cast<char>(random()));
-      break;
-    case 4:
-      bytes->insert(random() % (bytes->size() + 1), AnyField(random));
-      break;
-    case 5:
-      *bytes = AnyField(random) + *bytes;
-      break;
-    default:
-      if (!bytes->empty()) bytes->erase(random() % bytes->size(), 1 + random() % 3);
-  }
-}
-
 std::string AnyMessage(Random& random) {
   std::string bytes = AnyRequest(random).SerializeAsString();
   if (OneIn(random, 4)) {
@@ -167,8 +115,8 @@ std::string AnyMessage(Random& random) {
     if (OneIn(random, 2)) half.mutable_input()->clear_shape();
     bytes += half.SerializeAsString();
   }
-  if (OneIn(random, 4)) bytes += AnyField(random);
-  for (std::uint64_t count = random() % 4; count > 1; --count) Damage(random, &bytes);
+  if (OneIn(random, 4)) bytes += AnyField(random, 20);
+  for (std::uint64_t count = random() % 4; count > 1; --count) Damage(random, 20, &bytes);
   return bytes;
 }
 
@@ -251,10 +199,10 @@ TEST(WireDifferential, AStreamsMessageEqualsTheGeneratedParser) {
   for (int round = 0; round < 60'000; ++round) {
     std::string bytes;
     for (std::uint64_t count = random() % 6; count > 0; --count) {
-      if (OneIn(random, 8)) bytes += AnyField(random);
+      if (OneIn(random, 8)) bytes += AnyField(random, 20);
       bytes += Block(1, OneIn(random, 3) ? AnyMessage(random) : AnyRequest(random).SerializeAsString());
     }
-    if (OneIn(random, 4)) Damage(random, &bytes);
+    if (OneIn(random, 4)) Damage(random, 20, &bytes);
     const SlicedMessage message = SlicedMessage::Cut(bytes, random() % 6, random);
     CompareStream(bytes, message.slices(), limits, &tally);
     ASSERT_FALSE(HasFailure()) << "round " << round << ": " << Hex(bytes);

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <map>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -13,6 +12,7 @@
 #include "common/wire/oip_encode.h"
 #include "common/wire/oip_models.h"
 #include "inference/inference.pb.h"
+#include "tests/common/wire/damage.h"
 #include "tests/common/wire/oip_comparison.h"
 #include "tests/common/wire/oip_model.h"
 #include "tests/common/wire/same_verdict.h"
@@ -25,9 +25,6 @@ namespace softmax::testing {
 namespace {
 
 using inference::ModelInferRequest;
-using Random = std::mt19937_64;
-
-bool OneIn(Random& random, unsigned n) { return random() % n == 0; }
 
 void SetAnyParameter(Random& random, inference::InferParameter* parameter) {
   switch (random() % 6) {
@@ -151,44 +148,6 @@ ModelInferRequest AnyRequest(Random& random) {
   return request;
 }
 
-std::string AnyField(Random& random) {
-  const auto field = static_cast<std::uint32_t>(random() % 9);
-  switch (random() % 6) {
-    case 0:
-      return Tag(field, 0, static_cast<int>(random() % 7)) + Varint(random() >> (random() % 64));
-    case 1:
-      return Tag(field, 1) + std::string(8, static_cast<char>(random()));
-    case 2:
-      return Tag(field, 2) + Varint(random() % 6, static_cast<int>(random() % 7)) + "fivex";
-    case 3:
-      return Groups(field, OneIn(random, 5) ? 97 + static_cast<int>(random() % 6) : 2);
-    case 4:
-      return Tag(field, 5) + "four";
-    default:
-      return Block(field, Block(static_cast<std::uint32_t>(random() % 9), Groups(3, 96 + random() % 5)));
-  }
-}
-
-void Damage(Random& random, std::string* bytes) {
-  if (bytes->empty()) return;
-  switch (random() % 5) {
-    case 0:
-      (*bytes)[random() % bytes->size()] = static_cast<char>(random());
-      break;
-    case 1:
-      (*bytes)[random() % bytes->size()] ^= static_cast<char>(1u << random() % 8);
-      break;
-    case 2:
-      bytes->resize(random() % (bytes->size() + 1));
-      break;
-    case 3:
-      bytes->insert(random() % (bytes->size() + 1), AnyField(random));
-      break;
-    default:
-      bytes->erase(random() % bytes->size(), 1 + random() % 3);
-  }
-}
-
 // Typed contents as no serializer of today writes them: one value a field, or in several packed pieces.
 std::string InPieces(Random& random, const ModelInferRequest& request) {
   ModelInferRequest rest = request;
@@ -214,8 +173,8 @@ std::string InPieces(Random& random, const ModelInferRequest& request) {
 std::string AnyMessage(Random& random) {
   const ModelInferRequest request = AnyRequest(random);
   std::string bytes = OneIn(random, 4) ? InPieces(random, request) : request.SerializeAsString();
-  if (OneIn(random, 5)) bytes += AnyField(random);
-  for (std::uint64_t count = random() % 4; count > 1; --count) Damage(random, &bytes);
+  if (OneIn(random, 5)) bytes += AnyField(random, 9);
+  for (std::uint64_t count = random() % 4; count > 1; --count) Damage(random, 9, &bytes);
   return bytes;
 }
 

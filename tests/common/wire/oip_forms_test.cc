@@ -16,26 +16,22 @@
 #include "tests/common/wire/sliced_message.h"
 #include "tests/support/wire_builder.h"
 
-// Hostile forms of ModelInferRequest: each type under each name, each spoilt in each way, and each cut off at each
-// byte. Every one gets its code and words.
+// Bad forms of ModelInferRequest: every one gets its code and words.
 namespace softmax::testing {
 namespace {
 
 using inference::ModelInferRequest;
 
-constexpr const char* kTypes[] = {"FP32", "FP16", "BF16", "FP64"};
-constexpr std::size_t kSizes[] = {4, 2, 2, 8};
-
-ModelInferRequest Good(const char* model, int type) {
+ModelInferRequest Good() {
   ModelInferRequest request;
-  request.set_model_name(model);
+  request.set_model_name("softmax");
   request.set_id("7");
   auto* const input = request.add_inputs();
   input->set_name("X");
-  input->set_datatype(kTypes[type]);
+  input->set_datatype("FP32");
   input->add_shape(2);
   input->add_shape(3);
-  request.add_raw_input_contents(std::string(6 * kSizes[type], '\x3c'));
+  request.add_raw_input_contents(std::string(24, '\x3c'));
   return request;
 }
 
@@ -44,68 +40,6 @@ InferRequest Decode(const std::string& bytes) {
   InferRequest request;
   DecodeInferRequest(message.slices(), WireLimits{}, &request);
   return request;
-}
-
-// What is put behind a good request, or is a change of it.
-struct Form {
-  absl::StatusCode code;
-  std::function<std::string(ModelInferRequest)> bytes;
-};
-
-std::vector<Form> Forms() {
-  using R = ModelInferRequest;
-  constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-  const auto changed = [](std::function<void(R*)> change) {
-    return [change](R request) {
-      change(&request);
-      return request.SerializeAsString();
-    };
-  };
-  const auto followed = [](std::string more) {
-    return [more](R request) { return request.SerializeAsString() + more; };
-  };
-  const std::string contents(24, '\x3c');
-  return {
-      {kInvalid, changed([](R* r) { r->mutable_inputs(0)->set_datatype("BYTES"); })},
-      {kInvalid, changed([](R* r) { r->mutable_inputs(0)->set_shape(0, INT64_MIN); })},
-      {kInvalid, changed([](R* r) { r->mutable_inputs(0)->mutable_contents()->add_bytes_contents("x"); })},
-      {kInvalid, changed([](R* r) { (*r->mutable_parameters())["axis"].set_double_param(0); })},
-      {kInvalid, changed([](R* r) { (*r->mutable_parameters())["axis"].set_int64_param(-3); })},
-      {kInvalid, changed([](R* r) { (*r->mutable_parameters())["scale"].set_string_param("1"); })},
-      {kInvalid, changed([](R* r) { (*r->mutable_parameters())["output_dtype"].set_string_param(""); })},
-      {kInvalid, changed([](R* r) { (*r->mutable_parameters())[std::string(70000, 'k')]; })},
-      {kInvalid, changed([](R* r) { (*r->mutable_parameters())[""]; })},
-      {kInvalid, changed([](R* r) { r->add_outputs(); })},
-      {kInvalid, followed(Block(1, "\xff"))},                                      // no UTF-8
-      {kInvalid, followed(Block(3, "\xed\xa0\x80"))},                              // a surrogate
-      {kInvalid, followed(Block(3, std::string(8192, 'a') + "\xc0"))},             // at the end of a long text
-      {kInvalid, followed(Block(4, Block(1, "\x80")))},                            // in a parameter's name
-      {kInvalid, followed(Block(5, Block(5, Tag(6, 2) + "\x03" + "abc")))},        // a packed float of three bytes
-      {kInvalid, followed(Block(5, Block(5, Tag(7, 1) + "abc")))},                 // a double that is cut off
-      {kInvalid, followed(Block(5, Block(3, std::string(10, '\xff') + "\x01")))},  // a dimension of 11 bytes
-      {kInvalid, followed(Tag(7, 2) + Varint(1ull << 31, 5))},                     // 2 GiB of data
-      {kInvalid, followed(Tag(7, 2) + "\x05" + "abc")},                            // more data than there are
-      {kInvalid, followed(Tag(9, 4))},                                             // a group that was not begun
-      {kInvalid, followed(Groups(9, 101))},                                        // too deep
-      {kInvalid, followed(std::string(1, '\0'))},                                  // field 0
-      {kInvalid, followed(Tag(9, 6))},                                             // a wire type that is none
-      {kInvalid, followed(Block(5, Block(5, Block(2, "\xff"))))},                  // integers that are cut off
-  };
-}
-
-TEST(OipForms, HostileOnesOfEveryModelAndTypeGetTheirCodeAndWords) {
-  std::size_t forms = 0;
-  for (const Form& form : Forms()) {
-    for (const InferModel& model : InferModels()) {
-      for (int type = 0; type < 4; ++type, ++forms) {
-        const InferRequest request = Decode(form.bytes(Good(model.name.c_str(), type)));
-        ASSERT_EQ(request.status.code(), form.code) << forms << ": " << request.status;
-        ASSERT_THAT(std::string(request.status.message()), ::testing::HasSubstr(": ")) << forms;
-        ASSERT_LE(request.status.message().size(), 400u) << forms;
-        ASSERT_TRUE(request.tensors.empty());
-      }
-    }
-  }
 }
 
 // Bad requests, each with its code and words.
@@ -136,25 +70,14 @@ std::vector<Bad> BadRequests() {
   return {
       {"no model", kNotFound, "model_name", [](R* r) { r->clear_model_name(); }},
       {"another model", kNotFound, "\"resnet\"", [](R* r) { r->set_model_name("resnet"); }},
-      {"a long model", kInvalid, "model_name: reading ended", [](R* r) { r->set_model_name(std::string(5000, 'x')); }},
       {"another version", kNotFound, "model_version", [](R* r) { r->set_model_version("2"); }},
       {"a version below 0", kInvalid, "model_version: is \"-1\"", [](R* r) { r->set_model_version("-1"); }},
       {"a version that is no number", kInvalid, "model_version: is \"latest\"",
        [](R* r) { r->set_model_version("latest"); }},
-      {"a long version", kInvalid, "model_version: reading ended",
-       [](R* r) { r->set_model_version(std::string(5000, '1')); }},
-      {"an id of 1 MiB", kInvalid, "must have at most 4096", [](R* r) { r->set_id(std::string(1 << 20, 'i')); }},
       {"no input", kInvalid, "has 0 tensors",
        [](R* r) {
          r->clear_inputs();
          r->clear_raw_input_contents();
-       }},
-      {"65 inputs", kInvalid, "inputs: reading ended",
-       [](R* r) {
-         while (r->inputs_size() < 65) {
-           *r->add_inputs() = r->inputs(0);
-           r->add_raw_input_contents(r->raw_input_contents(0));
-         }
        }},
       {"one name twice", kInvalid, "inputs[1].name",
        [](R* r) {
@@ -283,28 +206,13 @@ std::vector<Bad> BadRequests() {
 TEST(OipForms, ABadRequestHasItsCodeItsWordsAndItsId) {
   for (const Bad& bad : BadRequests()) {
     SCOPED_TRACE(bad.name);
-    ModelInferRequest request = Good("softmax", 0);
+    ModelInferRequest request = Good();
     bad.spoil(&request);
     const InferRequest decoded = Decode(request.SerializeAsString());
     EXPECT_EQ(decoded.status.code(), bad.code) << decoded.status;
     EXPECT_THAT(std::string(decoded.status.message()), ::testing::HasSubstr(bad.says));
     EXPECT_LT(decoded.status.message().size(), 400u);
-    const bool is_early = std::string_view(bad.says).find("model_") == 0;  // an id was still to come, perhaps
-    if (!is_early) {
-      EXPECT_EQ(decoded.id, request.id().size() > 4096 ? "" : "7");
-    }
-  }
-}
-
-TEST(OipForms, AMessageThatIsCutOffAnywhereIsRefused) {
-  for (int type = 0; type < 4; ++type) {
-    const std::string bytes = Good("softmax", type).SerializeAsString();
-    ASSERT_TRUE(Decode(bytes).status.ok());
-    for (std::size_t size = 0; size < bytes.size(); ++size) {
-      const absl::Status status = Decode(bytes.substr(0, size)).status;
-      EXPECT_FALSE(status.ok()) << size;
-      EXPECT_FALSE(status.message().empty()) << size;
-    }
+    EXPECT_EQ(decoded.id, "7");
   }
 }
 
@@ -352,7 +260,7 @@ TEST(OipForms, AClassificationsTextIsAsLongAsItsTypesLongest) {
 }
 
 TEST(OipForms, TypedContentsInOnePieceAreLeftWhereTheyAre) {
-  ModelInferRequest typed = Good("softmax", 0);
+  ModelInferRequest typed = Good();
   typed.clear_raw_input_contents();
   for (int i = 0; i < 6; ++i) typed.mutable_inputs(0)->mutable_contents()->add_fp32_contents(static_cast<float>(i));
   const InferRequest request = Decode(typed.SerializeAsString());

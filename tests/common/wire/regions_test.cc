@@ -95,9 +95,5 @@ TEST(WireRegions, PartsOfARegionLieApartOrInOnePlace) {
                 "overlap output_place's");
 }
 
-TEST(WireRegions, AnEmptyTensorOverlapsNothing) {
-  EXPECT_TRUE(Decode(Scalar(5, 4) + OutputAt(Place(0)) + InputAt(Place(0), 0)).status.ok());
-}
-
 }  // namespace
 }  // namespace softmax::testing
