@@ -7,7 +7,7 @@
 #include <cstddef>
 
 #include "client/base/read_file.h"
-#include "client/softmax_client/header_text.h"
+#include "client/softmax_client/options_check.h"
 
 namespace softmax::client {
 namespace {

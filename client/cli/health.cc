@@ -10,7 +10,6 @@
 #include "client/softmax_client/channel.h"
 #include "client/softmax_client/failure.h"
 #include "client/softmax_client/options_check.h"
-#include "client/softmax_client/pause_in_grpc.h"
 #include "client/softmax_client/target.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 

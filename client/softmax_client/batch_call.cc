@@ -1,11 +1,7 @@
-#include "client/softmax_client/batch_call.h"
-
 #include <algorithm>
 #include <stop_token>
 #include <utility>
 
-#include "client/softmax_client/fetch_server_info.h"
-#include "client/softmax_client/pause_in_grpc.h"
 #include "client/softmax_client/request.h"
 #include "client/softmax_client/stream.h"
 #include "common/base/mutex.h"
@@ -55,7 +51,7 @@ class BatchCall {
         auto known = KnownLimits(i);
         const auto patience =
             std::min<std::chrono::nanoseconds>(kQuestionPatience, deadline_ - RetryPlan::Clock::now());
-        if (!known && !std::exchange(asked, true) && AskServer(core_, patience, {.max_attempts = 1}).ok()) {
+        if (!known && !std::exchange(asked, true) && core_.AskServer(patience, {.max_attempts = 1}).ok()) {
           known = KnownLimits(i);
         }
         status = known.value_or(absl::OkStatus());

@@ -16,6 +16,19 @@ class QueueEvent {
   ~QueueEvent() = default;
 };
 
+// Sends an event on to one of its owner's methods.
+template <typename Owner>
+class Step final : public QueueEvent {
+ public:
+  Step(Owner* owner, void (Owner::*method)(bool)) : owner_(owner), method_(method) {}
+  void OnEvent(bool ok) override { (owner_->*method_)(ok); }
+  void* tag() { return static_cast<QueueEvent*>(this); }
+
+ private:
+  Owner* owner_;
+  void (Owner::*method_)(bool);
+};
+
 // A completion queue with the one thread that runs all callbacks of a client. The thread starts
 // with the first use.
 class CallbackQueue {

@@ -1,5 +1,7 @@
 #include "client/softmax_client/channel.h"
 
+#include <grpcpp/alarm.h>
+#include <grpcpp/completion_queue.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 
@@ -70,6 +72,22 @@ ReceivedPieces::ReceivedPieces(const grpc::ByteBuffer& message) {
   if (!message.Valid() || !message.Dump(&slices_).ok()) return;
   views_.reserve(slices_.size());
   for (const grpc::Slice& slice : slices_) views_.emplace_back(slice.begin(), slice.size());
+}
+
+bool PauseInGrpc(std::chrono::nanoseconds time, const std::stop_token& stop) {
+  grpc::CompletionQueue queue;
+  grpc::Alarm alarm;
+  alarm.Set(&queue, std::chrono::system_clock::now() + time, nullptr);
+  bool over = false;
+  void* tag = nullptr;
+  {
+    const std::stop_callback cut_short(stop, [&alarm] { alarm.Cancel(); });
+    queue.Next(&tag, &over);
+  }
+  queue.Shutdown();
+  for (bool ok = false; queue.Next(&tag, &ok);) {
+  }
+  return over && !stop.stop_requested();
 }
 
 }  // namespace softmax::client

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -56,5 +57,11 @@ class ReceivedPieces {
   std::vector<grpc::Slice> slices_;
   std::vector<std::span<const std::uint8_t>> views_;
 };
+
+// Waits on this thread. False: it was stopped before the time was over.
+//
+// The wait is on a completion queue, because gRPC has no threads of its own that look at sockets: what is connecting
+// meanwhile would otherwise not get on.
+bool PauseInGrpc(std::chrono::nanoseconds time, const std::stop_token& stop);
 
 }  // namespace softmax::client

@@ -1,10 +1,13 @@
 #include "client/softmax_client/client_core.h"
 
+#include <grpcpp/impl/codegen/client_unary_call.h>
+#include <grpcpp/impl/codegen/rpc_method.h>
+
 #include <algorithm>
 
-#include "client/softmax_client/fetch_server_info.h"
-#include "client/softmax_client/header_text.h"
+#include "client/softmax_client/options_check.h"
 #include "client/softmax_client/proxy.h"
+#include "client/softmax_client/wire.h"
 #include "common/base/traceparent.h"
 
 namespace softmax::client {
@@ -57,6 +60,40 @@ absl::Status ClientCore::Prepare(grpc::ClientContext* context, std::optional<Ret
   return status;
 }
 
+absl::StatusOr<ServerInfo> ClientCore::AskServer(std::chrono::nanoseconds timeout, const RetryOptions& retry) {
+  const auto deadline = RetryPlan::Clock::now() + timeout;
+  RetryPlan plan(retry, budget, deadline);
+  const grpc::Slice empty;
+  const grpc::ByteBuffer question(&empty, 1);
+  const grpc::internal::RpcMethod method(kGetServerInfoMethod, grpc::internal::RpcMethod::NORMAL_RPC);
+  Resends resends;
+  std::size_t avoid = kAvoidNone;
+  for (;;) {
+    const Connection connection = pool.Next(avoid);
+    avoid = connection.address;
+    grpc::ClientContext context;
+    const absl::Status prepared = Prepare(&context, deadline);
+    if (!prepared.ok()) return prepared;
+    grpc::ByteBuffer answer;
+    const grpc::Status status =
+        grpc::internal::BlockingUnaryCall(connection.channel.get(), method, &context, question, &answer);
+    if (status.ok()) {
+      const auto info = DecodeServerInfo(ReceivedPieces(answer).pieces());
+      if (!info) return absl::InternalError(pool.AddressOf(connection) + ": its GetServerInfo cannot be decoded");
+      server.Learn(pool.AddressOf(connection), *info, RetryPlan::Clock::now());
+      return *info;
+    }
+    const absl::Status failed = StatusOf({status, context, connection}, timeout);
+    auto delay = IsUnseen(failed) ? resends.Next(RandomFraction()) : std::nullopt;
+    if (!delay) {
+      const AttemptFailure failure = FailureOf(failed.code(), RetryAdviceOf(failed));
+      delay = plan.NextDelay(failure, RetryPlan::Clock::now(), RandomFraction());
+    }
+    if (!delay) return plan.WithAttemptCount(failed);
+    PauseInGrpc(*delay, {});
+  }
+}
+
 absl::StatusOr<std::string> ClientCore::RegionsSocket() {
   const std::string& target = options.target;
   if (!pool.has_one_address()) {
@@ -69,7 +106,7 @@ absl::StatusOr<std::string> ClientCore::RegionsSocket() {
         ": regions need a target that is this machine (unix:, localhost or a loopback address), or "
         "regions_socket set to its --regions-socket");
   }
-  const auto info = AskServer(*this, std::min<std::chrono::nanoseconds>(options.deadline, kPatience), options.retry);
+  const auto info = AskServer(std::min<std::chrono::nanoseconds>(options.deadline, kPatience), options.retry);
   if (!info.ok()) return info.status();
   if (info->regions) return info->regions->socket;
   return absl::UnimplementedError(target + ": the server shares no memory (--regions-socket)");

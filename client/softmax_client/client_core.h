@@ -1,6 +1,6 @@
 #pragma once
 
-#include <absl/status/status.h>
+#include <absl/status/statusor.h>
 #include <grpcpp/client_context.h>
 
 #include <chrono>
@@ -35,6 +35,9 @@ struct ClientCore {
 
   // An attempt that failed now, for RetryPlan.
   AttemptFailure FailureOf(absl::StatusCode code, std::optional<std::int64_t> pushback_ms);
+
+  // GetServerInfo. What it says is remembered.
+  absl::StatusOr<ServerInfo> AskServer(std::chrono::nanoseconds timeout, const RetryOptions& retry);
 
   // The path of the server's regions socket. FAILED_PRECONDITION: the target is not one server of this machine;
   // UNIMPLEMENTED: it shares no memory.

@@ -9,10 +9,6 @@ namespace {
 constexpr std::uint64_t kAskBeforeBytes = 2 << 20;
 constexpr std::chrono::seconds kFresh(10);
 
-std::uint64_t AnswerBytes(const TensorView& input, DataType output_dtype) {
-  return input.data.size() / SizeOf(input.dtype) * SizeOf(output_dtype);
-}
-
 absl::Status TooLarge(const std::string& what, std::uint64_t bytes, const std::string& limit, std::uint64_t most) {
   return absl::InvalidArgumentError(what + ": " + std::to_string(bytes) + " bytes, above the server's " + limit +
                                     " of " + std::to_string(most));
@@ -24,6 +20,10 @@ bool Lacks(const std::vector<T>& has, T wanted) {
 }
 
 }  // namespace
+
+std::uint64_t AnswerBytes(const TensorView& input, DataType output_dtype) {
+  return input.data.size() / SizeOf(input.dtype) * SizeOf(output_dtype);
+}
 
 void KnownServer::Learn(const std::string& address, const ServerInfo& info, Clock::time_point now) {
   MutexLock lock(mu_);

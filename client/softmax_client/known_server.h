@@ -17,6 +17,9 @@ struct Travelling {
   bool output = true;
 };
 
+// Of the whole answer to this input.
+std::uint64_t AnswerBytes(const TensorView& input, DataType output_dtype);
+
 // What the client has learnt from GetServerInfo, to refuse with a clear message, before they are sent, requests that
 // the server does not take. Thread-safe. No gRPC here.
 class KnownServer {

@@ -38,16 +38,6 @@ std::string Enclosed(std::uint32_t tag, const std::string& inside) {
   return packet + inside;
 }
 
-template <std::size_t N>
-bool ReadBytes(WireCursor* cursor, std::array<std::uint8_t, N>* out, bool* complete) {
-  std::uint64_t length;
-  if (!cursor->ReadLength(&length)) return false;
-  *complete = length == N;
-  if (!*complete) return cursor->Skip(length);
-  cursor->Read(N, out->data());
-  return true;
-}
-
 absl::Status Failed(const std::string& path, const char* what, int error) {
   return absl::UnavailableError(absl::StrCat(path, ": ", what, ": ", std::strerror(error)));
 }
@@ -83,42 +73,20 @@ absl::StatusOr<GivenRegion> ReadReply(std::string_view packet, bool wants_region
   WireCursor cursor(Slices(&bytes, 1));
   GivenRegion region;
   std::uint64_t code = 0;
-  std::uint64_t number = 0;
   std::string message;
-  bool has_token = false;
-  bool has_uuid = false;
-  const auto read_status = [&](std::uint32_t tag) {
-    if (tag == kStatusCode) return cursor.ReadVarint(&code);
-    return tag == kStatusMessage ? ReadText(&cursor, &message) : SkipField(&cursor, tag);
-  };
-  const auto read_region = [&](std::uint32_t tag) {
-    switch (tag) {
-      case kRegionToken:
-        return ReadBytes(&cursor, &region.token, &has_token);
-      case kRegionBytes:
-        return cursor.ReadVarint(&region.bytes);
-      case kRegionMemory:
-        if (!cursor.ReadVarint(&number)) return false;
-        region.memory = static_cast<Memory>(number);
-        return true;
-      case kRegionDevice:
-        if (!cursor.ReadVarint(&number)) return false;
-        region.device = static_cast<std::uint32_t>(number);
-        return true;
-      case kRegionUuid:
-        return ReadBytes(&cursor, &region.device_uuid, &has_uuid);
-      default:
-        return SkipField(&cursor, tag);
-    }
-  };
   const bool good = ForEachField(&cursor, [&](std::uint32_t tag) {
-    if (tag == kReplyStatus) return ForEachFieldInside(&cursor, read_status);
-    return tag == kReplyRegion ? ForEachFieldInside(&cursor, read_region) : SkipField(&cursor, tag);
+    if (tag == kReplyStatus) return ReadFields(&cursor, Into{kStatusCode, &code}, Into{kStatusMessage, &message});
+    if (tag != kReplyRegion) return SkipField(&cursor, tag);
+    return ReadFields(&cursor, Into{kRegionToken, &region.token}, Into{kRegionBytes, &region.bytes},
+                      Into{kRegionMemory, &region.memory}, Into{kRegionDevice, &region.device},
+                      Into{kRegionUuid, &region.device_uuid});
   });
   if (!good) return absl::InternalError("the server's reply about regions cannot be decoded");
   if (code != 0) return absl::Status(static_cast<absl::StatusCode>(code), message);
   if (!wants_region) return region;
-  if (!has_token || region.bytes == 0 || (region.memory == Memory::kDevice && !has_uuid)) {
+  const GivenRegion none;
+  const bool lacks_device = region.memory == Memory::kDevice && region.device_uuid == none.device_uuid;
+  if (region.token == none.token || region.bytes == 0 || lacks_device) {
     return absl::InternalError("the server's reply about regions lacks a token, a size or a device");
   }
   return region;

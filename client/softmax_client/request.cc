@@ -40,11 +40,6 @@ std::optional<PlaceFields> FieldsOf(const RegionPlace& place) {
   return PlaceFields{place.region->token(), place.offset};
 }
 
-// Of the whole answer to this input.
-std::uint64_t AnswerBytes(const TensorView& input, DataType dtype) {
-  return input.data.size() / SizeOf(input.dtype) * SizeOf(dtype);
-}
-
 absl::Status WrongSize(absl::string_view field, std::uint64_t has, std::uint64_t needed) {
   return absl::InvalidArgumentError(absl::StrCat(field, ": ", has, " bytes, but the answer has ", needed));
 }

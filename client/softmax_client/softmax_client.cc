@@ -10,12 +10,9 @@
 #include <utility>
 
 #include "client/softmax_client/async_call.h"
-#include "client/softmax_client/batch_call.h"
 #include "client/softmax_client/callback_queue.h"
 #include "client/softmax_client/client_core.h"
-#include "client/softmax_client/fetch_server_info.h"
 #include "client/softmax_client/options_check.h"
-#include "client/softmax_client/pause_in_grpc.h"
 #include "client/softmax_client/stream.h"
 #include "client/softmax_client/target.h"
 #include "client/softmax_client/unary_call.h"
@@ -154,14 +151,14 @@ class GrpcClient final : public Client {
   absl::StatusOr<ServerInfo> GetServerInfo(std::optional<std::chrono::nanoseconds> timeout) override {
     const absl::Status valid = CheckTimeout(timeout);
     if (!valid.ok()) return valid;
-    return AskServer(core_, timeout.value_or(core_.options.deadline), core_.options.retry);
+    return core_.AskServer(timeout.value_or(core_.options.deadline), core_.options.retry);
   }
 
   absl::Status WaitForConnection(std::chrono::nanoseconds timeout) override {
     // The end of the time is for a call: on a connection that has failed it says at once why.
     const auto to_ask = std::min<std::chrono::nanoseconds>(kReasonPatience, timeout / 2);
     if (core_.pool.WaitUntilReady(std::chrono::system_clock::now() + (timeout - to_ask))) return absl::OkStatus();
-    const auto why = AskServer(core_, to_ask, {.max_attempts = 1});
+    const auto why = core_.AskServer(to_ask, {.max_attempts = 1});
     if (why.ok()) return absl::OkStatus();
     return absl::UnavailableError(core_.options.target + ": no connection within " +
                                   std::to_string(timeout.count() / 1000000) +

@@ -109,19 +109,12 @@ class GrpcStream final : public Stream {
     std::shared_ptr<Loan> loan;
   };
 
-  class Step final : public QueueEvent {
-   public:
-    Step(GrpcStream* stream, void (GrpcStream::*method)(bool)) : stream_(stream), method_(method) {}
-    void OnEvent(bool ok) override {
-      (stream_->*method_)(ok);
-      stream_->EventDone();
-    }
-    void* tag() { return static_cast<QueueEvent*>(this); }
-
-   private:
-    GrpcStream* stream_;
-    void (GrpcStream::*method_)(bool);
-  };
+  // A step, and what every event ends with.
+  template <void (GrpcStream::*Method)(bool)>
+  void Do(bool ok) {
+    (this->*Method)(ok);
+    EventDone();
+  }
 
   void SendLocked(std::string header, std::span<const std::byte> data, Pending* pending)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
@@ -361,11 +354,11 @@ class GrpcStream final : public Stream {
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
   bool alarm_set_ ABSL_GUARDED_BY(mu_) = false;
 
-  Step on_started_{this, &GrpcStream::OnStarted};
-  Step on_written_{this, &GrpcStream::OnWritten};
-  Step on_read_{this, &GrpcStream::OnRead};
-  Step on_finished_{this, &GrpcStream::OnFinished};
-  Step on_alarm_{this, &GrpcStream::OnAlarm};
+  Step<GrpcStream> on_started_{this, &GrpcStream::Do<&GrpcStream::OnStarted>};
+  Step<GrpcStream> on_written_{this, &GrpcStream::Do<&GrpcStream::OnWritten>};
+  Step<GrpcStream> on_read_{this, &GrpcStream::Do<&GrpcStream::OnRead>};
+  Step<GrpcStream> on_finished_{this, &GrpcStream::Do<&GrpcStream::OnFinished>};
+  Step<GrpcStream> on_alarm_{this, &GrpcStream::Do<&GrpcStream::OnAlarm>};
 };
 
 }  // namespace

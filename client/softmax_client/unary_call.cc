@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "client/softmax_client/failure.h"
-#include "client/softmax_client/server_info.h"
 
 namespace softmax::client {
 namespace {

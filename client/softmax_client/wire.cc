@@ -49,15 +49,7 @@ void AppendPlace(std::uint32_t tag, const PlaceFields& place, std::string* out) 
 // A token of another size is none that was given.
 bool ReadPlace(WireCursor* cursor, std::optional<PlaceFields>* out) {
   PlaceFields& place = out->emplace();
-  return ForEachFieldInside(cursor, [&](std::uint32_t tag) {
-    if (tag == kPlaceOffset) return cursor->ReadVarint(&place.offset);
-    if (tag != kPlaceRegion) return SkipField(cursor, tag);
-    std::uint64_t length;
-    if (!cursor->ReadLength(&length)) return false;
-    if (length != place.region.size()) return cursor->Skip(length);
-    cursor->Read(length, place.region.data());
-    return true;
-  });
+  return ReadFields(cursor, Into{kPlaceRegion, &place.region}, Into{kPlaceOffset, &place.offset});
 }
 
 absl::Status Malformed(const char* where) {
@@ -65,40 +57,14 @@ absl::Status Malformed(const char* where) {
 }
 
 bool ReadStatus(WireCursor* cursor, ResponseFields* out) {
-  return ForEachFieldInside(cursor, [&](std::uint32_t tag) {
-    std::uint64_t value;
-    switch (tag) {
-      case kStatusCode:
-        if (!cursor->ReadVarint(&value)) return false;
-        out->code = static_cast<std::int32_t>(value);
-        return true;
-      case kStatusMessage:
-        return ReadText(cursor, &out->message);
-      case kStatusRetryAfter:
-        if (!cursor->ReadVarint(&value)) return false;
-        out->retry_after_ms = static_cast<std::uint32_t>(value);
-        return true;
-      default:
-        return SkipField(cursor, tag);
-    }
-  });
+  return ReadFields(cursor, Into{kStatusCode, &out->code}, Into{kStatusMessage, &out->message},
+                    Into{kStatusRetryAfter, &out->retry_after_ms});
 }
 
 bool ReadTiming(WireCursor* cursor, ResponseFields* out) {
-  return ForEachFieldInside(cursor, [&](std::uint32_t tag) {
-    switch (tag) {
-      case kTimingQueue:
-        return cursor->ReadVarint(&out->timing.queue_ns);
-      case kTimingBatch:
-        return cursor->ReadVarint(&out->timing.batch_ns);
-      case kTimingExecution:
-        return cursor->ReadVarint(&out->timing.execution_ns);
-      case kTimingBatchRows:
-        return cursor->ReadVarint(&out->timing.batch_rows);
-      default:
-        return SkipField(cursor, tag);
-    }
-  });
+  ServerTiming& timing = out->timing;
+  return ReadFields(cursor, Into{kTimingQueue, &timing.queue_ns}, Into{kTimingBatch, &timing.batch_ns},
+                    Into{kTimingExecution, &timing.execution_ns}, Into{kTimingBatchRows, &timing.batch_rows});
 }
 
 bool AddDimension(std::uint64_t value, ResponseFields* out) {
@@ -113,8 +79,6 @@ bool ReadOutput(WireCursor* cursor, ResponseFields* out) {
     std::uint64_t value;
     bool fits = true;
     switch (tag) {
-      case kTensorDtype:
-        return cursor->ReadVarint(&out->dtype);
       case kTensorShape:
         return cursor->ReadVarint(&value) && AddDimension(value, out);
       case kTensorShapePacked:
@@ -126,7 +90,7 @@ bool ReadOutput(WireCursor* cursor, ResponseFields* out) {
         out->payload_offset = cursor->position();
         return cursor->Skip(out->payload_bytes);
       default:
-        return SkipField(cursor, tag);
+        return ReadField(cursor, tag, Into{kTensorDtype, &out->dtype});
     }
   });
 }
@@ -147,8 +111,6 @@ bool ReadSummary(WireCursor* cursor, ResponseFields* out) {
 
 bool ReadResponseField(WireCursor* cursor, std::uint32_t tag, ResponseFields* out) {
   switch (tag) {
-    case kResponseId:
-      return cursor->ReadVarint(&out->id);
     case kResponseStatus:
       return ReadStatus(cursor, out);
     case kResponseTiming:
@@ -158,7 +120,7 @@ bool ReadResponseField(WireCursor* cursor, std::uint32_t tag, ResponseFields* ou
     case kResponseOutput:
       return ReadOutput(cursor, out);
     default:
-      return SkipField(cursor, tag);
+      return ReadField(cursor, tag, Into{kResponseId, &out->id});
   }
 }
 

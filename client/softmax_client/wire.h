@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "client/softmax_client/types.h"
+#include "client/softmax_client/options.h"
 #include "common/wire/slices.h"
 
 // Writes requests and reads answers of proto/softmax/v1/softmax.proto by hand, so that a tensor's
@@ -79,6 +79,10 @@ struct ResponseFields {
 // decoded.
 absl::Status DecodeResponse(Pieces pieces, ResponseFields* out);
 absl::Status DecodeStreamResponse(Pieces pieces, std::vector<ResponseFields>* out);
+
+// Reads a serialized GetServerInfoResponse. By hand, so that programs with generated code of the contract of their own
+// can link the library: protobuf allows a message one definition. Nothing: the bytes cannot be decoded.
+std::optional<ServerInfo> DecodeServerInfo(Pieces message);
 
 // Whether the bytes from `offset` of the whole message on equal `expected`, without copying them.
 bool EqualsPieces(Pieces pieces, std::uint64_t offset, std::span<const std::byte> expected);

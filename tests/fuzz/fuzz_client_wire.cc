@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "client/softmax_client/server_info.h"
 #include "client/softmax_client/wire.h"
 #include "tests/fuzz/require.h"
 

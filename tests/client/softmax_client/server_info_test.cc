@@ -1,11 +1,10 @@
-#include "client/softmax_client/server_info.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
+#include "client/softmax_client/wire.h"
 #include "softmax/v1/softmax.pb.h"
 #include "tests/support/all_operations.h"
 
