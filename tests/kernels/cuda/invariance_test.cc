@@ -64,18 +64,16 @@ TEST_F(InvarianceTest, ARowAmongManyGivesTheBitsItGivesAlone) {
 
 TEST_F(InvarianceTest, AnotherAxisGivesTheBitsOfTheContiguousRow) {
   for (const DataType type : kAllTypes) {
-    for (const std::int64_t cols : Widths(40 + static_cast<unsigned>(type))) {
-      for (const std::int64_t inner : {3, 17, 64}) {
-        if (cols * inner > (inner == 64 ? 500'000 : 3'000'000)) continue;
-        const RowCase other = CaseOf(type, Operation::kSoftmax, cols, 1, inner);
-        const auto input = MakeValues(Values::kNormal, type, other.Elements(), 13);
-        const auto outputs = RunCase(other, input);
-        RowCase one = other;
-        one.inner = 1;
-        for (const std::int64_t row : {std::int64_t{0}, inner - 1}) {
-          EXPECT_EQ(Row(outputs, other, row, type), RunCase(one, Row(input, other, row, type)))
-              << other.Name() << " row " << row;
-        }
+    for (const auto& [cols, inner] : Product(Widths(40 + static_cast<unsigned>(type)), Ints{3, 17, 64})) {
+      if (cols * inner > (inner == 64 ? 500'000 : 3'000'000)) continue;
+      const RowCase other = CaseOf(type, Operation::kSoftmax, cols, 1, inner);
+      const auto input = MakeValues(Values::kNormal, type, other.Elements(), 13);
+      const auto outputs = RunCase(other, input);
+      RowCase one = other;
+      one.inner = 1;
+      for (const std::int64_t row : {std::int64_t{0}, inner - 1}) {
+        EXPECT_EQ(Row(outputs, other, row, type), RunCase(one, Row(input, other, row, type)))
+            << other.Name() << " row " << row;
       }
     }
   }
@@ -83,19 +81,15 @@ TEST_F(InvarianceTest, AnotherAxisGivesTheBitsOfTheContiguousRow) {
 
 // So many that two blocks share a row; their columns miss the sectors of memory.
 TEST_F(InvarianceTest, ManyRowsOverAnotherAxisGiveTheBitsOfContiguousOnes) {
-  for (const DataType type : kAllTypes) {
-    for (const std::int64_t cols : {577, 1000, 1024}) {
-      for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-        const RowCase other = CaseOf(type, operation, cols, 20, 200);
-        const auto input = MakeValues(Values::kNormal, type, other.Elements(), 15);
-        const auto outputs = RunCase(other, input);
-        RowCase one = other;
-        one.outer = one.inner = 1;
-        for (const std::int64_t row : {0, 31, 32, 199, 2177, 3999}) {
-          EXPECT_EQ(Row(outputs, other, row, type), RunCase(one, Row(input, other, row, type)))
-              << other.Name() << " row " << row;
-        }
-      }
+  for (const auto& [type, cols, operation] : Product(kAllTypes, Ints{577, 1000, 1024}, kBothOperations)) {
+    const RowCase other = CaseOf(type, operation, cols, 20, 200);
+    const auto input = MakeValues(Values::kNormal, type, other.Elements(), 15);
+    const auto outputs = RunCase(other, input);
+    RowCase one = other;
+    one.outer = one.inner = 1;
+    for (const std::int64_t row : {0, 31, 32, 199, 2177, 3999}) {
+      EXPECT_EQ(Row(outputs, other, row, type), RunCase(one, Row(input, other, row, type)))
+          << other.Name() << " row " << row;
     }
   }
 }
@@ -104,7 +98,7 @@ TEST_F(InvarianceTest, ManyRowsOverAnotherAxisGiveTheBitsOfContiguousOnes) {
 void ExpectBitsOfContiguousRows(DataType type, std::int64_t outer, std::int64_t cols, std::int64_t inner) {
   RowCase other = CaseOf(type, Operation::kSoftmax, cols, outer, inner);
   const auto input = MakeValues(Values::kNormal, type, other.Elements(), 19);
-  for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+  for (const Operation operation : kBothOperations) {
     other.operation = operation;
     const auto outputs = RunCase(other, input);
     RowCase one = other;
@@ -195,7 +189,7 @@ TEST_P(InvarianceOfType, StripsOffTheSectorsGiveTheBitsOfContiguousRows) {
                                           {9, 2040, 1129},
                                           {11, 3000, 601},
                                           {5, 4000, 1126}}) {
-    for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+    for (const Operation operation : kBothOperations) {
       RowCase other = CaseOf(type, operation, cols, outer, inner);
       other.input_offset = inner % 3;
       // 16-bit elements lie in words alike.
@@ -218,7 +212,7 @@ TEST_F(InvarianceTest, LongStripsGiveTheBitsOfContiguousRows) {
                                               {9, 70001, 40 / vector},
                                               {2, 34000, 320 / vector},
                                               {3, 10007, 800 / vector}}) {
-      for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+      for (const Operation operation : kBothOperations) {
         RowCase other = CaseOf(type, operation, cols, outer, vectors * vector);
         other.padding = outer % 2 * vector;
         other.in_place = outer == 1;
@@ -243,9 +237,9 @@ TEST_F(InvarianceTest, LongStripsOfManyRowsGiveTheBitsOfContiguousRows) {
 // The same where columns are words and no vectors, by their distance or by where they begin.
 TEST_F(InvarianceTest, LongStripsInWordsGiveTheBitsOfContiguousRows) {
   for (const DataType type : kTypesUpTo32Bits) {
-    for (const auto [outer, cols, inner, start] :
+    for (const auto& [outer, cols, inner, start] :
          {std::array<std::int64_t, 4>{1, 60001, 46, 0}, {2, 34000, 160, 2}, {2, 100001, 14, 2}, {3, 9001, 602, 4}}) {
-      for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+      for (const Operation operation : kBothOperations) {
         RowCase other = CaseOf(type, operation, cols, outer, inner + (type == DataType::kFloat32 ? outer % 2 : 0));
         other.input_offset = start;
         other.output_offset = start % 4;
@@ -261,9 +255,9 @@ TEST_F(InvarianceTest, AlignedStripsOffTheSectorsGiveTheBitsOfContiguousRows) {
   for (const DataType type : kTypesUpTo32Bits) {
     const auto values = MakeValues(Values::kNormal, type, 17'500'000, 29);
     const auto vector = 16 / static_cast<std::int64_t>(SizeOf(type));
-    for (const auto [outer, cols, inner] :
+    for (const auto& [outer, cols, inner] :
          {std::array<std::int64_t, 3>{150, 520, 200}, {48, 1000, 360}, {40, 1024, 328}, {90, 300, 520}}) {
-      for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+      for (const Operation operation : kBothOperations) {
         RowCase other = CaseOf(type, operation, cols, outer, inner + (type == DataType::kFloat32 ? vector : 0));
         other.output_offset = cols == 1000 ? vector : 0;
         other.padding = cols == 1024 ? vector : 0;
@@ -276,7 +270,7 @@ TEST_F(InvarianceTest, AlignedStripsOffTheSectorsGiveTheBitsOfContiguousRows) {
 // Columns that no cluster can hold.
 TEST_F(InvarianceTest, LongColumnsGiveTheBitsOfContiguousRows) {
   for (const DataType type : kAllTypes) {
-    for (const auto [outer, cols, inner] :
+    for (const auto& [outer, cols, inner] :
          {std::array<std::int64_t, 3>{1, 60001, 40}, {2, 70000, 16}, {1, 140001, 16}}) {
       ExpectBitsOfContiguousRows(type, outer, cols, inner);
     }

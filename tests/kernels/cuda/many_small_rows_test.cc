@@ -24,7 +24,7 @@ std::int64_t ManyRows(std::int64_t vectors) { return 9'500'000 / (vectors * 16) 
 
 TEST_P(ManySmallRowsOfType, ManyGiveTheBitsOfRowsAlone) {
   const DataType type = GetParam();
-  for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+  for (const Operation operation : kBothOperations) {
     std::size_t i = 0;
     for (const std::int64_t vectors : kVectors) {
       RowCase c = CaseOf(type, operation, ColumnsOf(type, vectors));
@@ -41,14 +41,10 @@ TEST_P(ManySmallRowsOfType, ManyGiveTheBitsOfRowsAlone) {
 
 // With every kind of values, against the reference.
 TEST_F(ManySmallRowsTest, EveryValueIsWithinTheBounds) {
-  for (const DataType type : kTypesUpTo32Bits) {
-    for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-      for (const Values values : kAllValues) {
-        RowCase c = CaseOf(type, operation, ColumnsOf(type, 40));
-        c.outer = 9001;
-        ExpectGood(c, values);
-      }
-    }
+  for (const auto& [type, operation, values] : Product(kTypesUpTo32Bits, kBothOperations, kAllValues)) {
+    RowCase c = CaseOf(type, operation, ColumnsOf(type, 40));
+    c.outer = 9001;
+    ExpectGood(c, values);
   }
 }
 

@@ -69,34 +69,28 @@ TEST_F(MixedRowsTest, EveryTypeHasTheValueOfOneType) {
                             {1000, 64},   {500, 100},   {500, 192},   {400, 257},   {300, 512},   {300, 700},
                             {300, 1000},  {6, 1024},    {1700, 2049}, {1650, 4096}, {60, 5003},   {700, 9001},
                             {16, 16384},  {200, 50257}, {1, 131072},  {1, 50257},   {26, 262144}, {3, 300001}};
-  for (const DataType input : kAllTypes) {
-    for (const Rows rows : kRows) {
-      RowCase c = CaseOf(input, Operation::kSoftmax, rows.cols, rows.outer);
-      const auto values = MakeValues(Values::kNormal50, input, c.Elements(), 31, c.cols);
-      for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-        c.operation = operation;
-        ExpectOneValueForAllTypes(c, values);
-      }
+  for (const auto& [input, rows] : Product(kAllTypes, kRows)) {
+    RowCase c = CaseOf(input, Operation::kSoftmax, rows.cols, rows.outer);
+    const auto values = MakeValues(Values::kNormal50, input, c.Elements(), 31, c.cols);
+    for (const Operation operation : kBothOperations) {
+      c.operation = operation;
+      ExpectOneValueForAllTypes(c, values);
     }
   }
 }
 
 TEST_F(MixedRowsTest, AnyStartAndGapIsAsGood) {
   constexpr Rows kRows[] = {{40, 7}, {40, 130}, {40, 777}, {900, 1030}, {40, 3001}, {5, 40000}};
-  for (const DataType input : kAllTypes) {
-    for (const Rows rows : kRows) {
-      for (const std::int64_t start : {1, 2, 3, 4, 7}) {
-        RowCase c = CaseOf(input, Operation::kSoftmax, rows.cols, rows.outer);
-        c.input_offset = start;
-        for (const std::int64_t other : {start, start + 8, start + 1}) {
-          c.output_offset = other;
-          ExpectOneValueForAllTypes(c, Values::kNormal);
-        }
-        c.output_offset = start;
-        c.padding = start;
-        ExpectOneValueForAllTypes(c, Values::kNormal);
-      }
+  for (const auto& [input, rows, start] : Product(kAllTypes, kRows, Ints{1, 2, 3, 4, 7})) {
+    RowCase c = CaseOf(input, Operation::kSoftmax, rows.cols, rows.outer);
+    c.input_offset = start;
+    for (const std::int64_t other : {start, start + 8, start + 1}) {
+      c.output_offset = other;
+      ExpectOneValueForAllTypes(c, Values::kNormal);
     }
+    c.output_offset = start;
+    c.padding = start;
+    ExpectOneValueForAllTypes(c, Values::kNormal);
   }
 }
 
@@ -110,43 +104,35 @@ TEST_F(MixedRowsTest, AnotherAxisIsAsGood) {
   // units of whole vectors and of single elements; outer blocks that are narrower than a strip.
   constexpr Axis kShapes[] = {{8, 19, 4096}, {4, 150, 1000}, {3, 21, 1003}, {4, 2, 4096},  {2, 1000, 100}, {300, 40, 3},
                               {1, 3000, 64}, {2, 1500, 33},  {5, 7, 256},   {1, 70000, 9}, {1, 300000, 8}};
-  for (const DataType input : kAllTypes) {
-    for (const Axis axis : kShapes) {
-      for (const std::int64_t start : {0, 1}) {
-        RowCase c = CaseOf(input, Operation::kSoftmax, axis.cols, axis.outer, axis.inner);
-        c.input_offset = c.output_offset = start;
-        const auto values = MakeValues(Values::kNormal50, input, c.Elements(), 37, c.cols);
-        ExpectOneValueForAllTypes(c, values);
-        c.padding = 8;
-        ExpectOneValueForAllTypes(c, Values::kLargest);
-        c.padding = 0;
-        c.operation = Operation::kLogSoftmax;
-        ExpectOneValueForAllTypes(c, values);
-        for (std::int64_t r = 0; r < c.outer * c.inner; ++r) {
-          c.lengths.push_back(static_cast<std::uint32_t>((r * 2654435761) % (c.cols + 1)));
-        }
-        ExpectOneValueForAllTypes(c, values);
-      }
+  for (const auto& [input, axis, start] : Product(kAllTypes, kShapes, Ints{0, 1})) {
+    RowCase c = CaseOf(input, Operation::kSoftmax, axis.cols, axis.outer, axis.inner);
+    c.input_offset = c.output_offset = start;
+    const auto values = MakeValues(Values::kNormal50, input, c.Elements(), 37, c.cols);
+    ExpectOneValueForAllTypes(c, values);
+    c.padding = 8;
+    ExpectOneValueForAllTypes(c, Values::kLargest);
+    c.padding = 0;
+    c.operation = Operation::kLogSoftmax;
+    ExpectOneValueForAllTypes(c, values);
+    for (std::int64_t r = 0; r < c.outer * c.inner; ++r) {
+      c.lengths.push_back(static_cast<std::uint32_t>((r * 2654435761) % (c.cols + 1)));
     }
+    ExpectOneValueForAllTypes(c, values);
   }
 }
 
 TEST_F(MixedRowsTest, EveryValueAndLengthIsAsGood) {
   constexpr Rows kRows[] = {{30, 3},    {30, 100},  {30, 1000}, {900, 1040}, {900, 2051}, {40, 12288},
                             {6, 65537}, {2, 65536}, {5001, 9},  {5001, 21},  {3, 5003}};
-  for (const DataType input : kAllTypes) {
-    for (const Rows rows : kRows) {
-      for (const Values values : kAllValues) {
-        RowCase c = CaseOf(input, values == Values::kSpike ? Operation::kLogSoftmax : Operation::kSoftmax, rows.cols,
-                           rows.outer);
-        ExpectOneValueForAllTypes(c, values);
-        for (std::int64_t r = 0; r < c.outer; ++r) {
-          c.lengths.push_back(static_cast<std::uint32_t>((r * 2654435761) % (c.cols + 1)));
-        }
-        c.operation = values == Values::kSpike ? Operation::kSoftmax : Operation::kLogSoftmax;
-        ExpectOneValueForAllTypes(c, values);
-      }
+  for (const auto& [input, rows, values] : Product(kAllTypes, kRows, kAllValues)) {
+    RowCase c =
+        CaseOf(input, values == Values::kSpike ? Operation::kLogSoftmax : Operation::kSoftmax, rows.cols, rows.outer);
+    ExpectOneValueForAllTypes(c, values);
+    for (std::int64_t r = 0; r < c.outer; ++r) {
+      c.lengths.push_back(static_cast<std::uint32_t>((r * 2654435761) % (c.cols + 1)));
     }
+    c.operation = values == Values::kSpike ? Operation::kSoftmax : Operation::kLogSoftmax;
+    ExpectOneValueForAllTypes(c, values);
   }
 }
 
@@ -179,38 +165,33 @@ TEST_F(MixedRowsTest, InPlaceIsAsGood) {
 
 TEST_F(MixedRowsTest, RowsInCompanyHaveTheBitsTheyHaveAlone) {
   unsigned seed = 7000;
-  for (const DataType input : kAllTypes) {
-    for (const DataType output : kAllTypes) {
-      if (input == output) continue;
-      const std::int64_t widest = std::int64_t{65536} * 8 / static_cast<std::int64_t>(SizeOf(input));
-      for (const int count : {2, 33, 300}) {
-        auto parts = ContiguousParts(input, count, count == 33 ? 2000 : widest, count != 300, ++seed);
-        for (BatchPart& part : parts) part.shape.output_type = output;
-        const auto outputs = RunBatch(input, output, parts, count == 2 ? Place::kMapped : Place::kDevice);
-        for (std::size_t i = 0; i < parts.size(); ++i) {
-          EXPECT_EQ(RunCase(parts[i].shape, parts[i].input), outputs[i])
-              << "part " << i << ": " << parts[i].shape.Name();
-        }
+  for (const auto& [input, output] : Product(kAllTypes, kAllTypes)) {
+    if (input == output) continue;
+    const std::int64_t widest = std::int64_t{65536} * 8 / static_cast<std::int64_t>(SizeOf(input));
+    for (const int count : {2, 33, 300}) {
+      auto parts = ContiguousParts(input, count, count == 33 ? 2000 : widest, count != 300, ++seed);
+      for (BatchPart& part : parts) part.shape.output_type = output;
+      const auto outputs = RunBatch(input, output, parts, count == 2 ? Place::kMapped : Place::kDevice);
+      for (std::size_t i = 0; i < parts.size(); ++i) {
+        EXPECT_EQ(RunCase(parts[i].shape, parts[i].input), outputs[i]) << "part " << i << ": " << parts[i].shape.Name();
       }
     }
   }
 }
 
 TEST_F(MixedRowsTest, EveryPairIsWithinTheBounds) {
-  for (const DataType input : kAllTypes) {
-    for (const DataType output : kAllTypes) {
-      if (input == output) continue;
-      for (const Rows rows : {Rows{40, 64}, Rows{30, 1000}, Rows{1650, 4096}, Rows{40, 32000}, Rows{3, 50257}}) {
-        for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-          RowCase c = CaseOf(input, operation, rows.cols, rows.outer);
-          c.output_type = output;
-          ExpectGood(c, Values::kNormal);
-        }
+  for (const auto& [input, output] : Product(kAllTypes, kAllTypes)) {
+    if (input == output) continue;
+    for (const Rows rows : {Rows{40, 64}, Rows{30, 1000}, Rows{1650, 4096}, Rows{40, 32000}, Rows{3, 50257}}) {
+      for (const Operation operation : kBothOperations) {
+        RowCase c = CaseOf(input, operation, rows.cols, rows.outer);
+        c.output_type = output;
+        ExpectGood(c, Values::kNormal);
       }
-      RowCase c = CaseOf(input, Operation::kSoftmax, 150, 3, 1000);
-      c.output_type = output;
-      ExpectGood(c, Values::kNormal);
     }
+    RowCase c = CaseOf(input, Operation::kSoftmax, 150, 3, 1000);
+    c.output_type = output;
+    ExpectGood(c, Values::kNormal);
   }
 }
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstring>
 
@@ -11,7 +12,7 @@ namespace {
 
 using NarrowRowsTest = GpuTest;
 
-constexpr std::int64_t kMostColumns = 12;
+constexpr std::int64_t kNarrowWidths[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
 constexpr std::int64_t kRows = 1003;  // not a multiple of what a thread takes
 
 // The rows of [outer, cols, inner] as those of [rows, cols] with a pitch, or the other way round.
@@ -88,63 +89,48 @@ void ExpectSameBitsEverywhere(const RowCase& dense, Values values) {
 }
 
 TEST_F(NarrowRowsTest, EveryKernelGivesTheSameBits) {
-  for (const DataType type : kAllTypes) {
-    for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-      for (std::int64_t cols = 1; cols <= kMostColumns; ++cols) {
-        for (const Values values : kAllValues) {
-          ExpectSameBitsEverywhere(CaseOf(type, operation, cols, kRows), values);
-        }
-      }
-    }
+  for (const auto& [type, operation, cols, values] : Product(kAllTypes, kBothOperations, kNarrowWidths, kAllValues)) {
+    ExpectSameBitsEverywhere(CaseOf(type, operation, cols, kRows), values);
   }
 }
 
 TEST_F(NarrowRowsTest, EveryKernelGivesTheSameBitsForAnyScaleAndLength) {
-  for (const DataType type : kAllTypes) {
-    for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-      for (std::int64_t cols = 1; cols <= kMostColumns; ++cols) {
-        RowCase c = CaseOf(type, operation, cols, kRows);
-        for (const double scale : {0.3, 0.125, 7.0, 1e-30, 1e300}) {
-          c.scale = scale;
-          ExpectSameBitsEverywhere(c, scale == 0.125 ? Values::kLargest : Values::kNormal50);
-        }
-        c.scale = 1;
-        for (std::int64_t r = 0; r < c.outer; ++r) {
-          c.lengths.push_back(static_cast<std::uint32_t>(r * 7919 % (cols + 1)));
-        }
-        ExpectSameBitsEverywhere(c, Values::kNormal);
-        ExpectSameBitsEverywhere(c, Values::kNan);
-      }
+  for (const auto& [type, operation, cols] : Product(kAllTypes, kBothOperations, kNarrowWidths)) {
+    RowCase c = CaseOf(type, operation, cols, kRows);
+    for (const double scale : {0.3, 0.125, 7.0, 1e-30, 1e300}) {
+      c.scale = scale;
+      ExpectSameBitsEverywhere(c, scale == 0.125 ? Values::kLargest : Values::kNormal50);
     }
+    c.scale = 1;
+    for (std::int64_t r = 0; r < c.outer; ++r) {
+      c.lengths.push_back(static_cast<std::uint32_t>(r * 7919 % (cols + 1)));
+    }
+    ExpectSameBitsEverywhere(c, Values::kNormal);
+    ExpectSameBitsEverywhere(c, Values::kNan);
   }
 }
 
 // Many rows, as only some combinations of roundings come near the bounds; also to wider types, which show more.
 TEST_F(NarrowRowsTest, ManyRowsAreWithinTheBounds) {
   constexpr std::int64_t kElements = 1 << 16;
-  for (const DataType type : kTypesUpTo32Bits) {
-    for (const DataType output : {type, DataType::kFloat32}) {
-      if (output == type && type == DataType::kFloat32) continue;
-      for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-        for (std::int64_t cols = 1; cols <= kMostColumns; ++cols) {
-          RowCase c = CaseOf(type, operation, cols, kElements / cols);
-          c.output_type = output;
-          double worst = 0;
-          for (const double scale : {1.0, 0.7071067811865476}) {
-            c.scale = scale;
-            const auto input = MakeValues(Values::kNormal, type, c.outer * cols, 29, cols);
-            auto results = RunCase(c, input);
-            const Judgement judgement =
-                Judge(type, output, HostSegment(c, input.data(), results.data()), Bounds::kUsual);
-            EXPECT_TRUE(judgement.ok) << c.Name() << ": " << judgement.failures << " wrong, " << judgement.message;
-            worst = std::max(worst, judgement.worst);
-          }
-          std::printf("  %s %d -> %d, %d columns: worst error / bound %.3f\n",
-                      operation == Operation::kSoftmax ? "softmax" : "log-softmax", static_cast<int>(type),
-                      static_cast<int>(output), static_cast<int>(cols), worst);
-        }
-      }
+  for (const auto& [type, is_wide, operation, cols] :
+       Product(std::array{DataType::kFloat16, DataType::kBFloat16}, std::array{false, true}, kBothOperations,
+               kNarrowWidths)) {
+    const DataType output = is_wide ? DataType::kFloat32 : type;
+    RowCase c = CaseOf(type, operation, cols, kElements / cols);
+    c.output_type = output;
+    double worst = 0;
+    for (const double scale : {1.0, 0.7071067811865476}) {
+      c.scale = scale;
+      const auto input = MakeValues(Values::kNormal, type, c.outer * cols, 29, cols);
+      auto results = RunCase(c, input);
+      const Judgement judgement = Judge(type, output, HostSegment(c, input.data(), results.data()), Bounds::kUsual);
+      EXPECT_TRUE(judgement.ok) << c.Name() << ": " << judgement.failures << " wrong, " << judgement.message;
+      worst = std::max(worst, judgement.worst);
     }
+    std::printf("  %s %d -> %d, %d columns: worst error / bound %.3f\n",
+                operation == Operation::kSoftmax ? "softmax" : "log-softmax", static_cast<int>(type),
+                static_cast<int>(output), static_cast<int>(cols), worst);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/reference.h"
+#include "tests/kernels/combinations.h"
 #include "tests/kernels/cuda/gpu_memory.h"
 #include "tests/support/kernel_cases.h"
 

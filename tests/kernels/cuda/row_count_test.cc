@@ -52,15 +52,11 @@ std::vector<std::int64_t> CountsFor(std::int64_t cols) {
 }
 
 TEST_F(RowCountTest, EveryNumberOfRowsGivesTheSameBits) {
-  for (const DataType type : kAllTypes) {
-    for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-      for (const std::int64_t cols : kWidths) {
-        RowCase c = CaseOf(type, operation, cols);
-        ExpectSameBits(c, cols % 2 == 0 ? Values::kNormal : Values::kPartialInfinity, CountsFor(cols));
-        c.lengths = LengthsOf(kDistinctRows, cols);
-        ExpectSameBits(c, Values::kNormal50, CountsFor(cols));
-      }
-    }
+  for (const auto& [type, operation, cols] : Product(kAllTypes, kBothOperations, kWidths)) {
+    RowCase c = CaseOf(type, operation, cols);
+    ExpectSameBits(c, cols % 2 == 0 ? Values::kNormal : Values::kPartialInfinity, CountsFor(cols));
+    c.lengths = LengthsOf(kDistinctRows, cols);
+    ExpectSameBits(c, Values::kNormal50, CountsFor(cols));
   }
 }
 
@@ -68,7 +64,7 @@ TEST_F(RowCountTest, EveryNumberOfRowsGivesTheSameBits) {
 TEST_P(RowCountOfType, RowsOfFewChunksGiveTheBitsOfRowsAlone) {
   const DataType type = GetParam();
   constexpr std::int64_t kElements = 7'500'000;
-  for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+  for (const Operation operation : kBothOperations) {
     std::size_t i = 0;
     for (const std::int64_t cols : {1032, 1288, 2048, 2056, 3000, 4096, 5128, 8192, 13000}) {
       RowCase c = CaseOf(type, operation, cols);
@@ -85,16 +81,13 @@ TEST_P(RowCountOfType, RowsOfFewChunksGiveTheBitsOfRowsAlone) {
 // Rows that several blocks share: exchanged by groups of chunks, or by chunks where there are no clusters, and then
 // more rows than the blocks' table in the workspace holds.
 TEST_F(RowCountTest, EveryNumberOfWideRowsGivesTheSameBits) {
-  for (const DataType type : {DataType::kFloat32, DataType::kBFloat16}) {
-    for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-      for (const std::int64_t cols : {100'003, 120'000, 540'001}) {
-        RowCase c = CaseOf(type, operation, cols);
-        const bool cut = operation == Operation::kLogSoftmax;
-        if (cut) c.lengths = LengthsOf(kDistinctRows, cols);
-        c.in_place = cut;
-        ExpectSameBits(c, cut ? Values::kNormal50 : Values::kPartialInfinity, {3, 20'000'000 / cols});
-      }
-    }
+  for (const auto& [type, operation, cols] :
+       Product(std::array{DataType::kFloat32, DataType::kBFloat16}, kBothOperations, Ints{100'003, 120'000, 540'001})) {
+    RowCase c = CaseOf(type, operation, cols);
+    const bool cut = operation == Operation::kLogSoftmax;
+    if (cut) c.lengths = LengthsOf(kDistinctRows, cols);
+    c.in_place = cut;
+    ExpectSameBits(c, cut ? Values::kNormal50 : Values::kPartialInfinity, {3, 20'000'000 / cols});
   }
 }
 
@@ -104,7 +97,7 @@ TEST_P(RowCountOfType, FewWideRowsGiveTheBitsOfRowsAlone) {
   const DataType type = GetParam();
   const std::int64_t chunk = 2048 / static_cast<std::int64_t>(SizeOf(type));
   std::size_t i = 0;
-  for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+  for (const Operation operation : kBothOperations) {
     for (const std::int64_t cols :
          {3 * chunk, 40 * chunk + 8, 128 * chunk, 129 * chunk, 250 * chunk + 8, 512 * chunk}) {
       RowCase c = CaseOf(type, operation, cols);
@@ -139,7 +132,7 @@ TEST_P(RowCountOfType, ManyBytesOfWideRowsGiveTheBitsOfRowsAlone) {
 TEST_P(RowCountOfType, TilesGiveTheBitsOfRowsAlone) {
   const DataType type = GetParam();
   constexpr std::size_t kKinds = std::size(kAllValues);
-  for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+  for (const Operation operation : kBothOperations) {
     for (std::size_t i = 0; i < std::size(kTileWidths); ++i) {
       RowCase c = CaseOf(type, operation, kTileWidths[i]);
       const auto row_bytes = c.cols * static_cast<std::int64_t>(SizeOf(type));
@@ -160,7 +153,7 @@ TEST_P(RowCountOfAnyType, BulkRowsGiveTheBitsOfRowsAlone) {
   const std::span<const std::int64_t> widths =
       type == DataType::kFloat64 ? std::span<const std::int64_t>(kDoubleBulkWidths) : kBulkWidths;
   constexpr std::size_t kKinds = std::size(kAllValues);
-  for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+  for (const Operation operation : kBothOperations) {
     for (std::size_t i = 0; i < widths.size(); ++i) {
       RowCase c = CaseOf(type, operation, widths[i]);
       const std::int64_t count = kBulkBytes / (c.cols * static_cast<std::int64_t>(SizeOf(type)));
@@ -176,7 +169,7 @@ TEST_P(RowCountOfAnyType, BulkRowsGiveTheBitsOfRowsAlone) {
 
 // Rows of doubles, few and many, on the boundaries and off them.
 TEST_F(RowCountTest, RowsOfSingleDoublesGiveTheBitsOfRowsAlone) {
-  for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+  for (const Operation operation : kBothOperations) {
     std::size_t i = 0;
     for (const std::int64_t cols : {9, 16, 17, 48, 65, 71, 96, 97, 129, 191, 193, 256, 257, 300, 385, 511, 512}) {
       RowCase c = CaseOf(DataType::kFloat64, operation, cols);
@@ -194,19 +187,17 @@ TEST_F(RowCountTest, RowsOfSingleDoublesGiveTheBitsOfRowsAlone) {
 
 // What is between rows stays as it is.
 TEST_F(RowCountTest, RowsWithGapsGiveTheBitsOfRowsAlone) {
-  for (const DataType type : kTypesUpTo32Bits) {
-    for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-      std::size_t i = 0;
-      for (const std::int64_t cols : {65, 256, 256, 500, 500, 768}) {
-        RowCase c = CaseOf(type, operation, cols);
-        const std::int64_t bytes = type == DataType::kFloat32 ? kFloat32Bytes : kOneRoundBytes;
-        const std::int64_t count = bytes / (cols * static_cast<std::int64_t>(SizeOf(type)));
-        c.padding = std::array<std::int64_t, 6>{1, 8, 1, 2, 3, 13}[i % 6];
-        ExpectSameBits(c, kAllValues[i++ % std::size(kAllValues)], {count + 5});
-        c.lengths = LengthsOf(kDistinctRows, cols);
-        c.in_place = i % 2 == 0;
-        ExpectSameBits(c, Values::kNormal50, {count});
-      }
+  for (const auto& [type, operation] : Product(kTypesUpTo32Bits, kBothOperations)) {
+    std::size_t i = 0;
+    for (const std::int64_t cols : {65, 256, 256, 500, 500, 768}) {
+      RowCase c = CaseOf(type, operation, cols);
+      const std::int64_t bytes = type == DataType::kFloat32 ? kFloat32Bytes : kOneRoundBytes;
+      const std::int64_t count = bytes / (cols * static_cast<std::int64_t>(SizeOf(type)));
+      c.padding = std::array<std::int64_t, 6>{1, 8, 1, 2, 3, 13}[i % 6];
+      ExpectSameBits(c, kAllValues[i++ % std::size(kAllValues)], {count + 5});
+      c.lengths = LengthsOf(kDistinctRows, cols);
+      c.in_place = i % 2 == 0;
+      ExpectSameBits(c, Values::kNormal50, {count});
     }
   }
 }
@@ -214,7 +205,7 @@ TEST_F(RowCountTest, RowsWithGapsGiveTheBitsOfRowsAlone) {
 TEST_P(RowCountOfAnyType, RowsInHostMemoryGiveTheBitsOfRowsAlone) {
   const DataType type = GetParam();
   constexpr std::size_t kKinds = std::size(kAllValues);
-  for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+  for (const Operation operation : kBothOperations) {
     for (std::size_t i = 0; i < std::size(kHostWidths); ++i) {
       RowCase c = CaseOf(type, operation, kHostWidths[i]);
       c.place = Place::kMapped;
@@ -237,14 +228,12 @@ TEST_P(RowCountOfAnyType, RowsInHostMemoryGiveTheBitsOfRowsAlone) {
 
 // Rows with gaps off the boundaries, fewer than a block has places for. What is read past the last one memcheck sees.
 TEST_F(RowCountTest, NothingIsReadPastFewRows) {
-  for (const DataType type : kAllTypes) {
-    for (const std::int64_t cols : {100, 1030}) {
-      RowCase c = CaseOf(type, Operation::kSoftmax, cols);
-      c.outer = 3;
-      c.padding = 3;
-      c.input_offset = c.output_offset = 1;
-      ExpectGood(c, Values::kNormal);
-    }
+  for (const auto& [type, cols] : Product(kAllTypes, Ints{100, 1030})) {
+    RowCase c = CaseOf(type, Operation::kSoftmax, cols);
+    c.outer = 3;
+    c.padding = 3;
+    c.input_offset = c.output_offset = 1;
+    ExpectGood(c, Values::kNormal);
   }
 }
 
@@ -272,7 +261,7 @@ std::vector<std::uint32_t> ChunkLengths(const RowCase& c) {
 }
 
 void ExpectManyRowsGiveTheBitsOfRowsAlone(DataType type, std::initializer_list<std::int64_t> widths) {
-  for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+  for (const Operation operation : kBothOperations) {
     std::size_t i = 0;
     for (const std::int64_t cols : widths) {
       RowCase c = CaseOf(type, operation, cols);
@@ -312,31 +301,24 @@ TEST_F(RowCountTest, ManyRowsOfBFloat16GiveTheBitsOfRowsAlone) {
 TEST_F(RowCountTest, ManyNarrowRowsGiveTheBitsOfRowsAlone) {
   constexpr std::int64_t kMany = 66'001;
   int i = 0;
-  for (const DataType type : kTypesUpTo32Bits) {
-    for (const std::int64_t cols : {12, 20, 23, 24, 28, 31, 36, 40, 44, 47, 52, 55, 60}) {
-      for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-        RowCase c = CaseOf(type, operation, cols);
-        ExpectSameBits(c, kAllValues[i++ % std::size(kAllValues)], {kMany});
-        c.lengths = LengthsOf(kDistinctRows, c.cols);
-        ExpectSameBits(c, Values::kNormal, {kMany});
-      }
-    }
+  for (const auto& [type, cols, operation] :
+       Product(kTypesUpTo32Bits, Ints{12, 20, 23, 24, 28, 31, 36, 40, 44, 47, 52, 55, 60}, kBothOperations)) {
+    RowCase c = CaseOf(type, operation, cols);
+    ExpectSameBits(c, kAllValues[i++ % std::size(kAllValues)], {kMany});
+    c.lengths = LengthsOf(kDistinctRows, c.cols);
+    ExpectSameBits(c, Values::kNormal, {kMany});
   }
 }
 
 // Aligned rows of a number of vectors that leaves lanes idle.
 TEST_F(RowCountTest, IdleLanesGiveTheBitsOfRowsAlone) {
-  for (const DataType type : kTypesUpTo32Bits) {
-    for (const std::int64_t cols : {24, 40, 48, 56}) {
-      for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-        RowCase c = CaseOf(type, operation, cols);
-        const std::int64_t count = kRoundsBytes / (cols * static_cast<std::int64_t>(SizeOf(type)));
-        ExpectSameBits(c, Values::kPartialInfinity, {count});
-        c.lengths = LengthsOf(kDistinctRows, cols);
-        c.in_place = cols == 48;
-        ExpectSameBits(c, Values::kNormal50, {count + 5});
-      }
-    }
+  for (const auto& [type, cols, operation] : Product(kTypesUpTo32Bits, Ints{24, 40, 48, 56}, kBothOperations)) {
+    RowCase c = CaseOf(type, operation, cols);
+    const std::int64_t count = kRoundsBytes / (cols * static_cast<std::int64_t>(SizeOf(type)));
+    ExpectSameBits(c, Values::kPartialInfinity, {count});
+    c.lengths = LengthsOf(kDistinctRows, cols);
+    c.in_place = cols == 48;
+    ExpectSameBits(c, Values::kNormal50, {count + 5});
   }
 }
 

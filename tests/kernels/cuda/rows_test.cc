@@ -1,3 +1,4 @@
+#include <array>
 #include <cmath>
 #include <random>
 
@@ -16,15 +17,9 @@ constexpr std::int64_t kRowWidths[] = {1,  2,   5,   7,   8,   12,   24,   31,  
 std::int64_t RowsFor(std::int64_t cols) { return cols <= 781 ? 37 : cols <= 4099 ? 5 : 2; }
 
 TEST_F(RowsTest, EveryWidthTypeAndValueIsWithinTheBounds) {
-  for (const DataType type : kAllTypes) {
-    for (const std::int64_t cols : kRowWidths) {
-      for (const Values values : kAllValues) {
-        if (cols > 10000 && values != Values::kNormal && values != Values::kPartialInfinity) continue;
-        for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-          ExpectGood(CaseOf(type, operation, cols, RowsFor(cols)), values);
-        }
-      }
-    }
+  for (const auto& [type, cols, values, operation] : Product(kAllTypes, kRowWidths, kAllValues, kBothOperations)) {
+    if (cols > 10000 && values != Values::kNormal && values != Values::kPartialInfinity) continue;
+    ExpectGood(CaseOf(type, operation, cols, RowsFor(cols)), values);
   }
 }
 
@@ -36,39 +31,29 @@ TEST_F(RowsTest, The1823By781MatrixIsWithinTheBounds) {
 }
 
 TEST_F(RowsTest, EveryPairOfTypesConverts) {
-  for (const DataType input : kAllTypes) {
-    for (const DataType output : kAllTypes) {
-      for (const std::int64_t cols : {7, 300, 1024, 3001, 20000}) {
-        for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-          RowCase c = CaseOf(input, operation, cols, 9);
-          c.output_type = output;
-          ExpectGood(c, Values::kNormal);
-          c.inner = 3;
-          c.outer = 2;
-          if (cols <= 3001) ExpectGood(c, Values::kPartialInfinity);
-        }
-      }
-    }
+  for (const auto& [input, output, cols, operation] :
+       Product(kAllTypes, kAllTypes, Ints{7, 300, 1024, 3001, 20000}, kBothOperations)) {
+    RowCase c = CaseOf(input, operation, cols, 9);
+    c.output_type = output;
+    ExpectGood(c, Values::kNormal);
+    c.inner = 3;
+    c.outer = 2;
+    if (cols <= 3001) ExpectGood(c, Values::kPartialInfinity);
   }
 }
 
 TEST_F(RowsTest, AnyScaleIsWithinTheBounds) {
-  const struct {
+  struct Shape {
     std::int64_t cols;
     std::int64_t inner;
-  } shapes[] = {{2050, 1}, {2050, 3}, {300, 40}, {20, 70}, {5, 70}};
-  for (const DataType type : kAllTypes) {
-    for (const double scale : {1e-300, 1e-39, 0.125, 0.3, 0.7071067811865476, 3.7, 1e20, 1e300}) {
-      for (const Values values : {Values::kNormal, Values::kNormal50, Values::kLargest}) {
-        for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-          for (const auto& shape : shapes) {
-            RowCase c = CaseOf(type, operation, shape.cols, 3, shape.inner);
-            c.scale = scale;
-            ExpectGood(c, values);
-          }
-        }
-      }
-    }
+  };
+  constexpr Shape kShapes[] = {{2050, 1}, {2050, 3}, {300, 40}, {20, 70}, {5, 70}};
+  for (const auto& [type, scale, values, operation, shape] :
+       Product(kAllTypes, Doubles{1e-300, 1e-39, 0.125, 0.3, 0.7071067811865476, 3.7, 1e20, 1e300},
+               std::array{Values::kNormal, Values::kNormal50, Values::kLargest}, kBothOperations, kShapes)) {
+    RowCase c = CaseOf(type, operation, shape.cols, 3, shape.inner);
+    c.scale = scale;
+    ExpectGood(c, values);
   }
 }
 
@@ -90,64 +75,48 @@ TEST_F(RowsTest, EveryStartOfEveryTypeIsWithinTheBounds) {
 }
 
 TEST_F(RowsTest, InPlaceIsWithinTheBounds) {
-  for (const DataType type : kAllTypes) {
-    for (const std::int64_t inner : {1, 3, 40}) {
-      for (const std::int64_t cols : {1, 33, 1000, 9001, 70001}) {
-        RowCase c = CaseOf(type, Operation::kSoftmax, cols, 3, inner);
-        c.input_offset = 1;
-        c.in_place = true;
-        if (cols * inner < 400000) ExpectGood(c, Values::kNormal);
-      }
-    }
+  for (const auto& [type, inner, cols] : Product(kAllTypes, Ints{1, 3, 40}, Ints{1, 33, 1000, 9001, 70001})) {
+    RowCase c = CaseOf(type, Operation::kSoftmax, cols, 3, inner);
+    c.input_offset = 1;
+    c.in_place = true;
+    if (cols * inner < 400000) ExpectGood(c, Values::kNormal);
   }
 }
 
 TEST_F(RowsTest, LengthsMaskTheRest) {
-  for (const DataType type : kAllTypes) {
-    for (const std::int64_t inner : {1, 5, 16}) {
-      for (const std::int64_t cols : {1, 40, 1024, 3000, 40000}) {
-        if (cols * inner > 200000) continue;
-        for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-          RowCase c = CaseOf(type, operation, cols, 6, inner);
-          for (std::int64_t r = 0; r < c.outer * inner; ++r) {
-            c.lengths.push_back(static_cast<std::uint32_t>(r * 7919 % (cols + 1)));
-          }
-          c.lengths[1] = 0;
-          c.lengths[2] = static_cast<std::uint32_t>(cols);
-          ExpectGood(c, Values::kNormal);
-          ExpectGood(c, Values::kNan);
-        }
-      }
+  for (const auto& [type, inner, cols, operation] :
+       Product(kAllTypes, Ints{1, 5, 16}, Ints{1, 40, 1024, 3000, 40000}, kBothOperations)) {
+    if (cols * inner > 200000) continue;
+    RowCase c = CaseOf(type, operation, cols, 6, inner);
+    for (std::int64_t r = 0; r < c.outer * inner; ++r) {
+      c.lengths.push_back(static_cast<std::uint32_t>(r * 7919 % (cols + 1)));
     }
+    c.lengths[1] = 0;
+    c.lengths[2] = static_cast<std::uint32_t>(cols);
+    ExpectGood(c, Values::kNormal);
+    ExpectGood(c, Values::kNan);
   }
 }
 
 // The last row of a tensor ends, less than a vector after the last column that counts, where nothing may be read in
 // whole vectors; and what counts ends where another slot, chunk or warp would begin.
 TEST_F(RowsTest, LengthsAtTheEndOfAPartMaskTheRest) {
-  for (const DataType type : kAllTypes) {
-    for (const std::int64_t length : {128, 256, 512, 768, 1024, 2048, 4096, 16384, 65536, 131072}) {
-      for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-        RowCase c = CaseOf(type, operation, length + 1, 2);
-        c.lengths = {static_cast<std::uint32_t>(length), static_cast<std::uint32_t>(length)};
-        c.input_offset = c.output_offset = 1;
-        ExpectGood(c, Values::kNormal);
-      }
-    }
+  for (const auto& [type, length, operation] :
+       Product(kAllTypes, Ints{128, 256, 512, 768, 1024, 2048, 4096, 16384, 65536, 131072}, kBothOperations)) {
+    RowCase c = CaseOf(type, operation, length + 1, 2);
+    c.lengths = {static_cast<std::uint32_t>(length), static_cast<std::uint32_t>(length)};
+    c.input_offset = c.output_offset = 1;
+    ExpectGood(c, Values::kNormal);
   }
 }
 
 TEST_F(RowsTest, OtherAxesAreWithinTheBounds) {
-  for (const DataType type : kAllTypes) {
-    for (const std::int64_t inner : {2, 3, 8, 9, 33, 64}) {
-      for (const std::int64_t cols : {1, 31, 781, 1025, 2500}) {
-        RowCase c = CaseOf(type, Operation::kSoftmax, cols, 2, inner);
-        c.padding = 1;
-        ExpectGood(c, Values::kNormal);
-        c.operation = Operation::kLogSoftmax;
-        ExpectGood(c, Values::kPartialInfinity);
-      }
-    }
+  for (const auto& [type, inner, cols] : Product(kAllTypes, Ints{2, 3, 8, 9, 33, 64}, Ints{1, 31, 781, 1025, 2500})) {
+    RowCase c = CaseOf(type, Operation::kSoftmax, cols, 2, inner);
+    c.padding = 1;
+    ExpectGood(c, Values::kNormal);
+    c.operation = Operation::kLogSoftmax;
+    ExpectGood(c, Values::kPartialInfinity);
   }
 }
 
@@ -156,33 +125,24 @@ TEST_F(RowsTest, OtherAxesAreWithinTheBounds) {
 TEST_F(RowsTest, OtherAxesAreWithinTheBoundsAtAnyStart) {
   for (const DataType type : kAllTypes) {
     const std::int64_t vector = 16 / static_cast<std::int64_t>(SizeOf(type));
-    for (const std::int64_t inner : {24, 50, 72, 77}) {
-      for (const std::int64_t cols : {5, 20, 300, 1300}) {
-        for (std::int64_t start = 0; start < 3; ++start) {
-          RowCase c = CaseOf(type, Operation::kSoftmax, cols, 2, inner);
-          c.input_offset = start % vector;
-          c.output_offset = start * 3 % vector;
-          c.padding = start == 2 ? vector : 0;
-          ExpectGood(c, Values::kNormal);
-          c.operation = Operation::kLogSoftmax;
-          ExpectGood(c, Values::kNormal50);
-        }
+    for (const auto& [inner, cols] : Product(Ints{24, 50, 72, 77}, Ints{5, 20, 300, 1300})) {
+      for (std::int64_t start = 0; start < 3; ++start) {
+        RowCase c = CaseOf(type, Operation::kSoftmax, cols, 2, inner);
+        c.input_offset = start % vector;
+        c.output_offset = start * 3 % vector;
+        c.padding = start == 2 ? vector : 0;
+        ExpectGood(c, Values::kNormal);
+        c.operation = Operation::kLogSoftmax;
+        ExpectGood(c, Values::kNormal50);
       }
     }
   }
 }
 
 TEST_F(RowsTest, OtherAxesTakeEveryValue) {
-  for (const DataType type : kAllTypes) {
-    for (const std::int64_t inner : {3, 16}) {
-      for (const std::int64_t cols : {7, 30, 257, 781, 2500}) {
-        for (const Values values : kAllValues) {
-          for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-            ExpectGood(CaseOf(type, operation, cols, 2, inner), values);
-          }
-        }
-      }
-    }
+  for (const auto& [type, inner, cols, values, operation] :
+       Product(kAllTypes, Ints{3, 16}, Ints{7, 30, 257, 781, 2500}, kAllValues, kBothOperations)) {
+    ExpectGood(CaseOf(type, operation, cols, 2, inner), values);
   }
 }
 
@@ -217,7 +177,7 @@ class RowsOfType : public GpuTest, public ::testing::WithParamInterface<DataType
 INSTANTIATE_TEST_SUITE_P(Types, RowsOfType, ::testing::ValuesIn(kTypesUpTo32Bits), NameOfType);
 
 TEST_P(RowsOfType, ManyStripsTakeEveryValue) {
-  for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+  for (const Operation operation : kBothOperations) {
     for (const Values values : kAllValues) ExpectManyStrips(GetParam(), operation, values);
   }
 }
@@ -251,13 +211,11 @@ TEST_F(RowsTest, ALongOtherAxisTakesEveryValue) {
 
 // In strips of which the last one is cut off.
 TEST_F(RowsTest, ALongOtherAxisOfSeveralStripsTakesEveryValue) {
-  for (const DataType type : kTypesUpTo32Bits) {
-    for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-      RowCase c = CaseOf(type, operation, 9001, 2);
-      for (const std::int64_t bytes : {80, 84}) {  // vectors, words
-        c.inner = bytes / static_cast<std::int64_t>(SizeOf(type));
-        for (const Values values : kAllValues) ExpectGood(c, values);
-      }
+  for (const auto& [type, operation] : Product(kTypesUpTo32Bits, kBothOperations)) {
+    RowCase c = CaseOf(type, operation, 9001, 2);
+    for (const std::int64_t bytes : {80, 84}) {  // vectors, words
+      c.inner = bytes / static_cast<std::int64_t>(SizeOf(type));
+      for (const Values values : kAllValues) ExpectGood(c, values);
     }
   }
 }
@@ -278,7 +236,7 @@ TEST_F(RowsTest, ALongOtherAxisOfWideStripsTakesEveryValue) {
 TEST_F(RowsTest, WideRowsOf16BitsTakeEveryMaximum) {
   for (const DataType type : {DataType::kFloat16, DataType::kBFloat16}) {
     for (const auto& [outer, cols] : {std::pair(17, 280001), std::pair(3, 530001)}) {
-      for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+      for (const Operation operation : kBothOperations) {
         RowCase c = CaseOf(type, operation, cols, outer);
         for (const Values values : {Values::kNormal50, Values::kPartialInfinity, Values::kNan, Values::kLargest}) {
           ExpectGood(c, values);

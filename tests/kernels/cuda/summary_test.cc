@@ -1,8 +1,10 @@
+#include <array>
 #include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "tests/kernels/combinations.h"
 #include "tests/kernels/cuda/gpu_memory.h"
 #include "tests/support/summary_cases.h"
 
@@ -93,50 +95,42 @@ TEST_F(SummaryTest, HasExactIndicesAndTheWholeAnswersBits) {
 
 // Rows of many chunks: in groups, in several parts, and with more of the top than chunks.
 TEST_F(SummaryTest, WideRows) {
+  using softmax::testing::Values;
   std::uint64_t n = 0;
-  for (const DataType type : softmax::testing::AllTypes()) {
-    for (const std::int64_t cols : {2049, 5000, 32000, 128256, 128257, 262144, 300001, 1200003}) {
-      for (const softmax::testing::Values values :
-           {softmax::testing::Values::kNormal, softmax::testing::Values::kConstant,
-            softmax::testing::Values::kPartialInfinity, softmax::testing::Values::kNan}) {
-        for (const std::int32_t k : {1, 20, 1024}) {
-          KernelCase test{type, type, n % 2 == 0 ? Operation::kSoftmax : Operation::kLogSoftmax, values};
-          test.lengths = n % 3 == 0 ? softmax::testing::Lengths::kMixed : softmax::testing::Lengths::kNone;
-          test.cols = cols;
-          test.outer = cols > 200000 ? 1 : 3;
-          test.inner = n % 7 == 0 && cols < 200000 ? 3 : 1;
-          test.offset = n % 5;
-          test.seed = ++n;
-          Summarized one(test, {k, 5, true, n % 2 == 0});
-          Run({&one});
-          if (HasFatalFailure()) return;
-        }
-      }
-    }
+  for (const auto& [type, cols, values, k] :
+       Product(softmax::testing::AllTypes(), Ints{2049, 5000, 32000, 128256, 128257, 262144, 300001, 1200003},
+               std::array{Values::kNormal, Values::kConstant, Values::kPartialInfinity, Values::kNan},
+               std::array{1, 20, 1024})) {
+    KernelCase test{type, type, n % 2 == 0 ? Operation::kSoftmax : Operation::kLogSoftmax, values};
+    test.lengths = n % 3 == 0 ? softmax::testing::Lengths::kMixed : softmax::testing::Lengths::kNone;
+    test.cols = cols;
+    test.outer = cols > 200000 ? 1 : 3;
+    test.inner = n % 7 == 0 && cols < 200000 ? 3 : 1;
+    test.offset = n % 5;
+    test.seed = ++n;
+    Summarized one(test, {k, 5, true, n % 2 == 0});
+    Run({&one});
+    if (HasFatalFailure()) return;
   }
 }
 
 // Rows of a warp, of half of one and of less; as many of the largest as fit there and more, and very many equal ones.
 TEST_F(SummaryTest, SmallRows) {
+  using softmax::testing::Values;
   std::uint64_t n = 0;
-  for (const DataType type : softmax::testing::AllTypes()) {
-    for (const std::int64_t cols : {17, 64, 130, 192, 256, 500, 1000}) {
-      for (const softmax::testing::Values values :
-           {softmax::testing::Values::kNormal, softmax::testing::Values::kConstant,
-            softmax::testing::Values::kPartialInfinity, softmax::testing::Values::kFullInfinity}) {
-        for (const std::int32_t k : {1, 8, 20, 32, 100}) {
-          KernelCase test{type, type, n % 2 == 0 ? Operation::kSoftmax : Operation::kLogSoftmax, values};
-          test.lengths = n % 3 == 0 ? softmax::testing::Lengths::kMixed : softmax::testing::Lengths::kNone;
-          test.cols = cols;
-          test.outer = 151;
-          test.offset = n % 5;
-          test.seed = ++n;
-          Summarized one(test, {k, n % 4 == 0 ? 3 : 0, n % 2 == 0, n % 5 == 0});
-          Run({&one});
-          if (HasFatalFailure()) return;
-        }
-      }
-    }
+  for (const auto& [type, cols, values, k] :
+       Product(softmax::testing::AllTypes(), Ints{17, 64, 130, 192, 256, 500, 1000},
+               std::array{Values::kNormal, Values::kConstant, Values::kPartialInfinity, Values::kFullInfinity},
+               std::array{1, 8, 20, 32, 100})) {
+    KernelCase test{type, type, n % 2 == 0 ? Operation::kSoftmax : Operation::kLogSoftmax, values};
+    test.lengths = n % 3 == 0 ? softmax::testing::Lengths::kMixed : softmax::testing::Lengths::kNone;
+    test.cols = cols;
+    test.outer = 151;
+    test.offset = n % 5;
+    test.seed = ++n;
+    Summarized one(test, {k, n % 4 == 0 ? 3 : 0, n % 2 == 0, n % 5 == 0});
+    Run({&one});
+    if (HasFatalFailure()) return;
   }
 }
 
