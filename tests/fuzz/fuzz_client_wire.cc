@@ -1,47 +1,17 @@
-// libFuzzer over the client's reader of what a server sends. The input is
-//   byte 0      its lowest two bits: 0 an answer, 1 a stream's message, 2 and 3 a GetServerInfo answer; bits 4 to 7:
-//   the
-//               number of piece sizes that follow
-//   then        one byte per piece size
-//   the rest    the message; what the sizes do not cover is one more piece
-// Every piece is an allocation of its own, so that AddressSanitizer sees any read outside.
-#include <algorithm>
-#include <span>
+// libFuzzer over the client's reader of what a server sends. The lowest two bits of its input's flags (sliced_input.h):
+// 0 an answer, 1 a stream's message, 2 and 3 a GetServerInfo answer.
 #include <string>
 #include <vector>
 
 #include "client/softmax_client/wire.h"
 #include "tests/fuzz/require.h"
+#include "tests/fuzz/sliced_input.h"
 
 namespace softmax::client {
 namespace {
 
-using softmax::testing::ExactCopy;
 using softmax::testing::Require;
 using softmax::testing::RequireReason;
-
-class Cut {
- public:
-  Cut(const std::uint8_t* data, std::size_t size, std::span<const std::uint8_t> sizes) {
-    for (const std::uint8_t wanted : sizes) {
-      const std::size_t taken = std::min<std::size_t>(wanted, size);
-      Add(data, taken);
-      data += taken;
-      size -= taken;
-    }
-    Add(data, size);
-  }
-  Pieces pieces() const { return pieces_; }
-
- private:
-  void Add(const std::uint8_t* data, std::size_t size) {
-    const std::string_view text = storage_.emplace_back(data, size).text();
-    pieces_.emplace_back(reinterpret_cast<const std::uint8_t*>(text.data()), text.size());
-  }
-
-  std::vector<ExactCopy> storage_;
-  std::vector<std::span<const std::uint8_t>> pieces_;
-};
 
 bool Same(const ResponseFields& a, const ResponseFields& b) {
   return a.id == b.id && a.code == b.code && a.message == b.message && a.retry_after_ms == b.retry_after_ms &&
@@ -103,23 +73,18 @@ void CheckInfo(Pieces cut, Pieces whole, std::string_view bytes) {
 }  // namespace softmax::client
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using softmax::client::Cut;
   if (size == 0) return 0;
-  const std::size_t count = std::min<std::size_t>(data[0] >> 4, size - 1);
-  const std::uint8_t* const bytes = data + 1 + count;
-  const std::size_t length = size - 1 - count;
-  const Cut cut(bytes, length, {data + 1, count});
-  const Cut whole(bytes, length, {});
-  const std::string_view text(reinterpret_cast<const char*>(bytes), length);
-  switch (data[0] & 3) {
+  const softmax::testing::SlicedInput input(data, size);
+  const softmax::client::Pieces cut = input.cut.slices(), whole = input.whole.slices();
+  switch (input.flags & 3) {
     case 0:
-      softmax::client::CheckUnary(cut.pieces(), whole.pieces(), text);
+      softmax::client::CheckUnary(cut, whole, input.bytes);
       break;
     case 1:
-      softmax::client::CheckStream(cut.pieces(), whole.pieces(), text);
+      softmax::client::CheckStream(cut, whole, input.bytes);
       break;
     default:
-      softmax::client::CheckInfo(cut.pieces(), whole.pieces(), text);
+      softmax::client::CheckInfo(cut, whole, input.bytes);
   }
   return 0;
 }

@@ -11,31 +11,18 @@
 #include "common/wire/oip_decode.h"
 #include "common/wire/oip_encode.h"
 #include "inference/inference.pb.h"
-#include "tests/common/wire/sliced_message.h"
 #include "tests/fuzz/require.h"
+#include "tests/fuzz/sliced_input.h"
 
 // libFuzzer over the decoder of ModelInferRequest and what is made of its result, held against the generated parser.
-// The input is as fuzz_wire's, but for bits of its first byte: 0: the answer is a stream's; 2: tensors may be
-// in files.
+// Of the flags of its input (sliced_input.h) bit 0: the answer is a stream's; bit 1: tight limits; bit 2: tensors may
+// be in files.
 namespace softmax::server {
 namespace {
 
 using softmax::testing::Difference;
 using softmax::testing::Require;
-using softmax::testing::SlicedMessage;
-
-WireLimits LimitsFor(std::uint8_t flags) {
-  WireLimits limits;
-  if ((flags & 2) != 0) {
-    limits.max_request_bytes = 200;
-    limits.max_response_bytes = 300;
-    limits.max_rank = 3;
-    limits.max_rows = 10;
-    limits.max_columns = 10;
-  }
-  limits.has_files = (flags & 4) != 0;
-  return limits;
-}
+using softmax::testing::SlicedInput;
 
 bool Says(const absl::Status& status, const char* words) {
   return status.message().find(words) != absl::string_view::npos;
@@ -112,14 +99,14 @@ void CheckAccepted(const inference::ModelInferRequest& parsed, Slices slices, st
   Require(out <= limits.max_response_bytes, "the answer is within its limit");
 }
 
-void FuzzOne(std::uint8_t flags, const std::vector<std::size_t>& sizes, std::string_view bytes) {
-  const SlicedMessage cut(bytes, sizes);
-  const SlicedMessage whole(bytes);
-  const WireLimits limits = LimitsFor(flags);
+void FuzzOne(const SlicedInput& input) {
+  const std::string_view bytes = input.bytes;
+  WireLimits limits = softmax::testing::FuzzedLimits((input.flags & 2) != 0);
+  limits.has_files = (input.flags & 4) != 0;
   InferRequest a;
   InferRequest b;
-  DecodeInferRequest(cut.slices(), limits, &a);
-  DecodeInferRequest(whole.slices(), limits, &b);
+  DecodeInferRequest(input.cut.slices(), limits, &a);
+  DecodeInferRequest(input.whole.slices(), limits, &b);
   Require(a.status == b.status && a.id == b.id && a.tensors.size() == b.tensors.size(), "one verdict however cut");
   for (std::size_t i = 0; i < a.tensors.size(); ++i) {
     Require(Difference(a.tensors[i].request, b.tensors[i].request).empty(), "the slices make no difference");
@@ -132,10 +119,10 @@ void FuzzOne(std::uint8_t flags, const std::vector<std::size_t>& sizes, std::str
   Require(compressed || ended || well_formed != SaysMalformed(a.status), "malformed as the generated parser says");
   if (!a.status.ok()) return CheckRefused(a);
   Require(a.id == parsed.id(), "the id is the request's");
-  CheckAccepted(parsed, cut.slices(), bytes.size(), limits, a);
+  CheckAccepted(parsed, input.cut.slices(), bytes.size(), limits, a);
   std::uint64_t out = 0;
   for (const InferTensor& tensor : a.tensors) out += tensor.request.spec.output_bytes();
-  if (out <= (1 << 20)) CheckAnswer(a, (flags & 1) != 0);
+  if (out <= (1 << 20)) CheckAnswer(a, (input.flags & 1) != 0);
 }
 
 }  // namespace
@@ -147,12 +134,6 @@ extern "C" int LLVMFuzzerInitialize(int*, char***) {
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  if (size == 0) return 0;
-  const std::uint8_t flags = data[0];
-  std::size_t count = flags >> 4;
-  if (count > size - 1) count = size - 1;
-  const std::vector<std::size_t> sizes(data + 1, data + 1 + count);
-  softmax::server::FuzzOne(flags, sizes,
-                           std::string_view(reinterpret_cast<const char*>(data) + 1 + count, size - 1 - count));
+  if (size > 0) softmax::server::FuzzOne({data, size});
   return 0;
 }

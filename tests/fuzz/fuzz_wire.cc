@@ -8,36 +8,18 @@
 #include "common/wire/cursor.h"
 #include "common/wire/decode.h"
 #include "common/wire/encode.h"
-#include "tests/common/wire/sliced_message.h"
 #include "tests/fuzz/require.h"
+#include "tests/fuzz/sliced_input.h"
 
-// libFuzzer over the decoder and what is made of its result. The input is
-//   byte 0      bit 0: a stream's message (always, in fuzz_stream); bit 1: tight limits; bits 4 to 7: the number of
-//               slice sizes that follow
-//   then        one byte per slice size
-//   the rest    the message; what the sizes do not cover is one more slice
-// Every slice is an allocation of its own, so that AddressSanitizer sees any read outside.
+// libFuzzer over the decoder and what is made of its result. Of the flags of its input (sliced_input.h) bit 0: a
+// stream's message (always, in fuzz_stream); bit 1: tight limits.
 namespace softmax::server {
 namespace {
 
 using softmax::testing::Difference;
 using softmax::testing::Require;
+using softmax::testing::SlicedInput;
 using softmax::testing::SlicedMessage;
-
-WireLimits LimitsFor(std::uint8_t flags) {
-  WireLimits limits;
-  if ((flags & 2) != 0) {
-    limits.max_request_bytes = 200;
-    limits.max_response_bytes = 300;
-    limits.max_rank = 3;
-    limits.max_rows = 10;
-    limits.max_columns = 10;
-    limits.max_top_k = 7;
-    limits.max_requests_per_stream_message = 3;
-    limits.max_tensor_bytes = 250;
-  }
-  return limits;
-}
 
 bool WellFormed(std::string_view bytes) {
   const SlicedMessage message(bytes);
@@ -104,25 +86,23 @@ void Check(Slices slices, std::uint64_t size, const WireLimits& limits, const De
   }
 }
 
-void FuzzOne(std::uint8_t flags, const std::vector<std::size_t>& sizes, std::string_view bytes) {
-  const SlicedMessage cut(bytes, sizes);
-  const SlicedMessage whole(bytes);
-  const WireLimits limits = LimitsFor(flags);
-  if ((flags & 1) == 0) {
+void FuzzOne(const SlicedInput& input, bool streams) {
+  const WireLimits limits = softmax::testing::FuzzedLimits((input.flags & 2) != 0);
+  if (!streams) {
     DecodedRequest a;
     DecodedRequest b;
-    DecodeRequest(cut.slices(), limits, &a);
-    DecodeRequest(whole.slices(), limits, &b);
-    Check(cut.slices(), bytes.size(), limits, a, b);
+    DecodeRequest(input.cut.slices(), limits, &a);
+    DecodeRequest(input.whole.slices(), limits, &b);
+    Check(input.cut.slices(), input.bytes.size(), limits, a, b);
     return;
   }
   std::vector<DecodedRequest> a;
   std::vector<DecodedRequest> b;
-  const absl::Status status = DecodeStreamRequest(cut.slices(), limits, &a);
-  Require(status == DecodeStreamRequest(whole.slices(), limits, &b), "one verdict however cut");
+  const absl::Status status = DecodeStreamRequest(input.cut.slices(), limits, &a);
+  Require(status == DecodeStreamRequest(input.whole.slices(), limits, &b), "one verdict however cut");
   Require(a.size() == b.size() && (status.ok() || a.empty()), "all requests or none");
   Require(a.size() <= limits.max_requests_per_stream_message, "no more requests than allowed");
-  for (std::size_t i = 0; i < a.size(); ++i) Check(cut.slices(), bytes.size(), limits, a[i], b[i]);
+  for (std::size_t i = 0; i < a.size(); ++i) Check(input.cut.slices(), input.bytes.size(), limits, a[i], b[i]);
 }
 
 }  // namespace
@@ -131,14 +111,9 @@ void FuzzOne(std::uint8_t flags, const std::vector<std::size_t>& sizes, std::str
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
 #ifdef SOFTMAX_FUZZ_STREAM
-  const std::uint8_t flags = data[0] | 1;
+  softmax::server::FuzzOne({data, size}, true);
 #else
-  const std::uint8_t flags = data[0];
+  softmax::server::FuzzOne({data, size}, (data[0] & 1) != 0);
 #endif
-  std::size_t count = flags >> 4;
-  if (count > size - 1) count = size - 1;
-  const std::vector<std::size_t> sizes(data + 1, data + 1 + count);
-  softmax::server::FuzzOne(flags, sizes,
-                           std::string_view(reinterpret_cast<const char*>(data) + 1 + count, size - 1 - count));
   return 0;
 }
