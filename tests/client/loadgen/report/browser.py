@@ -1,9 +1,12 @@
 """A headless Chromium driven over the WebDriver protocol, with nothing but Python's own library."""
+import argparse
 import base64
 import json
+import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import urllib.error
 import urllib.request
@@ -19,6 +22,22 @@ STARTS = 5
 def missing():
     """The programs that are not installed."""
     return [name for name in ("chromium", "chromedriver") if not shutil.which(name)]
+
+
+def arguments(doc, *options):
+    """Of a program of tests with these options and --out, whose folder it makes; what unittest.main takes is in
+    `rest`. Ends the program as a skipped one where there is no browser."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for option in ("--out", *options):
+        parser.add_argument(option, required=True)
+    parsed, rest = parser.parse_known_args()
+    if missing():
+        print(f"SKIPPED: {' and '.join(missing())} not installed; the report was not looked at in a browser")
+        sys.exit(77)
+    parsed.out = os.path.abspath(parsed.out)
+    os.makedirs(parsed.out, exist_ok=True)
+    parsed.rest = [sys.argv[0], *rest]
+    return parsed
 
 
 class Browser:

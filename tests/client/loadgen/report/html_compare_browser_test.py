@@ -10,9 +10,11 @@ import json
 import os
 import subprocess
 import sys
+import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import html_report_browser_test as report  # noqa: E402
+from browser import arguments  # noqa: E402
 
 SLOWER = 1.3
 
@@ -127,4 +129,5 @@ class Generators(report.Report):
 
 
 if __name__ == "__main__":
-    sys.exit(report.main())
+    report.ARGUMENTS = arguments(__doc__, "--render", "--results", "--loadgen")
+    unittest.main(argv=report.ARGUMENTS.rest)

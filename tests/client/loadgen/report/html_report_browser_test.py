@@ -5,7 +5,6 @@
 
 PROGRAM is html_report_render. Screenshots are left in DIR. Exit code 77 (skipped) without Chromium and its driver.
 """
-import argparse
 import copy
 import json
 import os
@@ -16,7 +15,7 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from browser import Browser, missing  # noqa: E402
+from browser import Browser, arguments  # noqa: E402
 
 ARGUMENTS = None
 ARROW_RIGHT = "\ue014"
@@ -476,21 +475,6 @@ class Hostile(Report):
                     self.assertEqual(self.browser.log(), [])
 
 
-def main():
-    global ARGUMENTS
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--render", required=True)
-    parser.add_argument("--results", required=True)
-    parser.add_argument("--out", required=True)
-    parser.add_argument("--loadgen")
-    ARGUMENTS, rest = parser.parse_known_args()
-    if missing():
-        print(f"SKIPPED: {' and '.join(missing())} not installed; the report was not looked at in a browser")
-        return 77
-    ARGUMENTS.out = os.path.abspath(ARGUMENTS.out)
-    os.makedirs(ARGUMENTS.out, exist_ok=True)
-    return 0 if unittest.main(argv=[sys.argv[0], *rest], exit=False).result.wasSuccessful() else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    ARGUMENTS = arguments(__doc__, "--render", "--results")
+    unittest.main(argv=ARGUMENTS.rest)

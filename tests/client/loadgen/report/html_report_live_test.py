@@ -2,7 +2,6 @@
 
 What the page shows is held against the --json of the same run. The screenshot stays in --out.
 """
-import argparse
 import json
 import os
 import subprocess
@@ -10,7 +9,7 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../support"))
-from browser import Browser, missing  # noqa: E402
+from browser import Browser, arguments  # noqa: E402
 from running_server import RunningServer  # noqa: E402
 
 ARGUMENTS = None
@@ -101,20 +100,6 @@ class RealRun(unittest.TestCase):
         self.assertEqual(self.run_js("return performance.getEntriesByType('resource').length;"), 0)
 
 
-def main():
-    global ARGUMENTS
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--server", required=True)
-    parser.add_argument("--loadgen", required=True)
-    parser.add_argument("--out", required=True)
-    ARGUMENTS, rest = parser.parse_known_args()
-    if missing():
-        print(f"SKIPPED: {' and '.join(missing())} not installed; the report was not looked at in a browser")
-        return 77
-    ARGUMENTS.out = os.path.abspath(ARGUMENTS.out)
-    os.makedirs(ARGUMENTS.out, exist_ok=True)
-    return 0 if unittest.main(argv=[sys.argv[0], *rest], exit=False).result.wasSuccessful() else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    ARGUMENTS = arguments(__doc__, "--server", "--loadgen")
+    unittest.main(argv=ARGUMENTS.rest)
