@@ -9,7 +9,6 @@ import functools
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import unittest
@@ -17,7 +16,7 @@ import unittest
 from deploy_files import DEPLOY, OVERLAYS, kustomize, need, need_schemas, one, read_yaml, run, schema_problems, seconds
 import memory
 import parts
-from waiting import eventually
+from running_server import RunningServer
 
 SERVER, CLIENT = [sys.argv.pop(1) for _ in range(2)] if len(sys.argv) > 2 else (None, None)
 POD_LABELS = {"app.kubernetes.io/name": "softmax-server"}
@@ -105,24 +104,12 @@ class ManifestsTest(unittest.TestCase):
         for name in os.listdir(folder):
             os.chmod(os.path.join(folder, name), 0o440)
 
-    def found_in(self, path, pattern, process):
-        def look():
-            with open(path, encoding="utf-8") as log:
-                text = log.read()
-            found = re.search(pattern, text)
-            if not found:
-                self.assertIsNone(process.poll(), text)
-            return found
-        found = eventually(look, 60)
-        self.assertTrue(found, f"no {pattern} in {path}")
-        return found.group(1)
-
     @contextlib.contextmanager
     def mtls_pod(self, pod, owner=None, as_user=(), more=()):
         """The pod's server in a folder of its own, with its environment: the folder, its addresses for health and
         calls. `owner`: the group of its secrets."""
         environment = memory.environment_of(pod["containers"][0])
-        with tempfile.TemporaryDirectory() as folder, open(os.path.join(folder, "log"), "w+", encoding="utf-8") as log:
+        with tempfile.TemporaryDirectory() as folder:
             os.chmod(folder, 0o1777)
             certificates = os.path.join(folder, "tls")
             os.mkdir(certificates)
@@ -130,18 +117,16 @@ class ManifestsTest(unittest.TestCase):
             for name in os.listdir(certificates) if owner else ():
                 os.chown(os.path.join(certificates, name), 0, owner)
             environment = {name: value.replace("/etc/softmax/tls", certificates) for name, value in environment.items()}
-            here = {"SOFTMAX_BACKEND": "cpu", "SOFTMAX_HEALTH_ADDRESS": "127.0.0.1:0", "SOFTMAX_LOG_FORMAT": "text"}
-            server = subprocess.Popen([*as_user, SERVER, "--address=127.0.0.1:0", "--metrics-address=127.0.0.1:0",
-                                       *(flag.format(folder) for flag in more)], stdout=log, stderr=log,
-                                      env={"PATH": os.environ["PATH"], **environment, **here})
+            here = {"SOFTMAX_HEALTH_ADDRESS": "127.0.0.1:0", "SOFTMAX_LOG_FORMAT": "text"}
+            server = RunningServer([*as_user, SERVER], os.path.join(folder, "log"),
+                                   *(flag.format(folder) for flag in more),
+                                   environment={"PATH": os.environ["PATH"], **environment, **here})
             try:
-                health = self.found_in(log.name, r"health on (\S+)", server)
-                asked = run(CLIENT, "--address", health, "--health", "--wait", "30s")
+                asked = run(CLIENT, "--address", server.said("health on"), "--health", "--wait", "30s")
                 self.assertEqual((asked.returncode, asked.stdout.strip()), (0, "SERVING"), asked.stderr)
-                yield folder, self.found_in(log.name, r"listening on (\S+)", server)
+                yield folder, server.address
             finally:
                 server.kill()
-                server.wait()
 
     def test_mtls_pod_starts_answers_probes_and_refuses_strangers(self):
         need("openssl")
