@@ -1,6 +1,5 @@
 // Two sides over each other, and the machines of one measurement beside each other.
 
-const listOf = (value) => (Array.isArray(value) ? value : []).filter((one) => one && typeof one === "object");
 const change = (x) => (isNumber(x) ? `${x > 0 ? "+" : ""}${(100 * x).toFixed(2)} %` : NONE);
 const isCertain = (figure) => (isNumber(figure.low) && figure.low > 0) || (isNumber(figure.high) && figure.high < 0);
 const isWorse = (figure) => isCertain(figure) && (/\/s$/.test(figure.name) ? figure.change < 0 : figure.change > 0);
@@ -9,7 +8,6 @@ function changeTable(caption, figures) {
   const interval = (of) => (isNumber(of.low) && isNumber(of.high) ? `${change(of.low)} to ${change(of.high)}` : NONE);
   const marked = (text) => (of) => (isWorse(of) ? el("span", { class: "bad" }, text(of))
     : isCertain(of) ? el("b", {}, text(of)) : text(of));
-  const number = (name, text) => ({ name, text, number: true });
   return table({ caption, className: "changes", rows: figures, columns: [
     { name: "", head: true, text: (of) => String(of.name ?? NONE).replace(/ us$/, " µs") },
     number("before", (of) => grouped(of.before, 1)), number("after", (of) => grouped(of.after, 1)),
@@ -52,19 +50,19 @@ function drawComparison({ differences, loads, notes, verdicts }) {
 function drawGenerators(run) {
   const rows = listOf(run.generators);
   if (!rows.length) return null;
-  const number = (name, text) => ({ name, number: true, text: (one) => (one.lacks ? NONE : text(one.run ?? {}, one)) });
+  const told = (name, text) => number(name, (one) => (one.lacks ? NONE : text(one.run ?? {}, one)));
   const ms = (x) => (isNumber(x) ? `${grouped(x, 1)} ms` : NONE);
   const limit = ({ lacks, run: of }) => (lacks ? el("span", { class: "bad" }, lacks)
     : el("span", { class: "warn" }, of?.generator?.why ?? ""));
   return section("generators", "Generators", "the percentiles above are of all requests together",
     table({ label: "Generators", rows, columns: [
       { name: "generator", head: true, text: (one) => [one.file, one.machine?.host].filter(Boolean).join(" on ") },
-      number("part", (of) => (of.parts > 1 ? of.part : NONE)),
-      number("cores", (of, { machine }) => `${grouped(of.generator?.cpu_cores, 2)} of ${machine?.cores ?? NONE}`),
-      number("machine busy", (of) => percent(of.machine_busy, 1)),
-      number("answered/s", (of) => rate(of.achieved_per_s)),
-      number("p99", (of) => latency(percentileOf(of.latency, 99))), number("dropped", (of) => count(of.dropped)),
-      number("late", (of) => count(of.late)), number("began", (of) => ms((of.began_s - run.began_s) * 1e3)),
-      number("clock ±", (of) => ms(of.clock_ms)), { name: "limit", text: limit, wrap: true },
+      told("part", (of) => (of.parts > 1 ? of.part : NONE)),
+      told("cores", (of, { machine }) => `${grouped(of.generator?.cpu_cores, 2)} of ${machine?.cores ?? NONE}`),
+      told("machine busy", (of) => percent(of.machine_busy, 1)),
+      told("answered/s", (of) => rate(of.achieved_per_s)),
+      told("p99", (of) => latency(percentileOf(of.latency, 99))), told("dropped", (of) => count(of.dropped)),
+      told("late", (of) => count(of.late)), told("began", (of) => ms((of.began_s - run.began_s) * 1e3)),
+      told("clock ±", (of) => ms(of.clock_ms)), { name: "limit", text: limit, wrap: true },
     ] }));
 }

@@ -24,6 +24,11 @@ function section(id, title, about, ...children) {
     ...children);
 }
 
+// Columns of a table.
+const number = (name, text) => ({ name, text, number: true });
+const time = (name, unit, us) => number(`${name} ${unit.name}`, (row) => inUnit(us(row), unit));
+const flagged = (n) => (n > 0 ? el("span", { class: "bad" }, count(n)) : count(n));
+
 // columns: [{name, text: row => string or node, number: true, wrap: true, head: true}]; head marks the row's name.
 // label names a table that has no caption.
 function table({ caption, label, about, columns, rows, className, rowAttributes }) {
@@ -64,8 +69,7 @@ function barTable({ caption, about, what, unit, rows, bad }) {
     columns: [
       { name: what, text: (row) => row.name, head: true },
       { name: "", text: bar, className: "bar-cell" },
-      { name: unit, text: (row) => count(row.n), number: true },
-      { name: "share", text: (row) => percent(row.n, total), number: true },
+      number(unit, (row) => count(row.n)), number("share", (row) => percent(row.n, total)),
     ],
     rowAttributes: (row) => ({ title: `${row.name}: ${count(row.n)} (${percent(row.n, total)})` }),
   });

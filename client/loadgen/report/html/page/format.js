@@ -5,6 +5,9 @@ const NONE = "–";
 const isNumber = (x) => typeof x === "number" && Number.isFinite(x);
 const numberOr = (x, other) => (isNumber(x) ? x : other);
 
+// The objects of a list; none of what is no list.
+const listOf = (value) => (Array.isArray(value) ? value : []).filter((one) => one && typeof one === "object");
+
 // Of many values, more than a call can have arguments; what is not a number does not count. Undefined without any.
 const least = (values) => values.reduce((a, b) => (isNumber(b) && !(b >= a) ? b : a), undefined);
 const greatest = (values) => values.reduce((a, b) => (isNumber(b) && !(b <= a) ? b : a), undefined);

@@ -6,7 +6,7 @@ function drawFigures(run) {
     el("dd", { class: bad ? "value bad" : "value" }, value, unit && el("span", { class: "unit" }, unit)),
     el("dd", { class: "note" }, note || "\u00a0"));
   const errors = errorCount(run);
-  const time = (p) => latencyParts(percentileOf(run.latency, p));
+  const percentile = (p) => latencyParts(percentileOf(run.latency, p));
   const answered = run.latency?.count;
   return el("dl", { class: "figures" },
     figure("Answered", { value: rate(run.achieved_per_s), unit: "/s" },
@@ -15,9 +15,9 @@ function drawFigures(run) {
       `${isNumber(run.within_slo) ? `${percent(run.within_slo, 1)} ` : ""}within ${latency(run.slo_us)}`),
     figure("Payload", { value: grouped(run.gb_per_s, run.gb_per_s < 10 ? 3 : 1), unit: "GB/s" },
       `${count(answered)} in ${seconds(run.duration_s)}`),
-    figure("p50", time(50), "latency"),
-    figure("p99", time(99), "latency", "lead"),
-    figure("p99.9", time(99.9), `max ${latency(answered > 0 ? run.latency.max_us : null)}`),
+    figure("p50", percentile(50), "latency"),
+    figure("p99", percentile(99), "latency", "lead"),
+    figure("p99.9", percentile(99.9), `max ${latency(answered > 0 ? run.latency.max_us : null)}`),
     figure("Errors", { value: count(errors) }, `${percent(errors, run.sent)} of ${count(run.sent)} sent`, null,
       errors > 0),
     figure("Wrong", { value: count(run.wrong) }, `of ${count(run.verified)} verified`, null, run.wrong > 0));
@@ -74,16 +74,14 @@ function drawPercentiles(run) {
 
 // The kinds of requests of a mix, each with its own latency.
 function drawClasses(run) {
-  const rows = (Array.isArray(run.classes) ? run.classes : []).filter((one) => one && typeof one === "object");
+  const rows = listOf(run.classes);
   if (rows.length < 2) return null;
   const unit = commonUnit(rows.map((one) => one.latency?.max_us));
-  const time = (name, of) => ({ name: `${name} ${unit.name}`, text: (one) => inUnit(of(one), unit), number: true });
   return section("classes", "By kind of request", null, table({ label: "By kind of request", rows, columns: [
     { name: "kind", head: true, text: (one) => one.name ?? NONE },
-    { name: "answered/s", text: (one) => rate(one.achieved_per_s), number: true },
-    { name: "GB/s", text: (one) => grouped(one.gb_per_s, 3), number: true },
-    ...[50, 90, 99, 99.9].map((p) => time(percentileName(p), (one) => percentileOf(one.latency, p))),
-    time("max", (one) => (one.latency?.count > 0 ? one.latency.max_us : null)),
+    number("answered/s", (one) => rate(one.achieved_per_s)), number("GB/s", (one) => grouped(one.gb_per_s, 3)),
+    ...[50, 90, 99, 99.9].map((p) => time(percentileName(p), unit, (one) => percentileOf(one.latency, p))),
+    time("max", unit, (one) => (one.latency?.count > 0 ? one.latency.max_us : null)),
   ] }));
 }
 
@@ -171,15 +169,10 @@ function drawTimeline(run) {
 
 function timelineTable(points) {
   const unit = commonUnit(points.map((point) => point.p99_us));
-  const number = (name, text) => ({ name, text, number: true });
-  return table({
-    label: "Timeline", rows: points,
-    columns: [
-      { name: "until", head: true, text: (point) => seconds(point.t_s) },
-      number("sent", (point) => count(point.sent)), number("answered", (point) => count(point.answered)),
-      number("errors", (point) => count(point.errors)),
-      number(`p50 ${unit.name}`, (point) => inUnit(point.p50_us, unit)),
-      number(`p99 ${unit.name}`, (point) => inUnit(point.p99_us, unit)),
-    ],
-  });
+  return table({ label: "Timeline", rows: points, columns: [
+    { name: "until", head: true, text: (point) => seconds(point.t_s) },
+    number("sent", (point) => count(point.sent)), number("answered", (point) => count(point.answered)),
+    number("errors", (point) => count(point.errors)),
+    time("p50", unit, (point) => point.p50_us), time("p99", unit, (point) => point.p99_us),
+  ] });
 }

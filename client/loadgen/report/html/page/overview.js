@@ -12,7 +12,7 @@ function drawTop(results) {
     el("div", { class: "top" },
       el("div", {}, el("p", { class: "by" }, aboutRun(results)),
         el("h1", {}, results.comparison ? "Before and after" : target ? `Load on ${target}` : "Load report")),
-      el("div", { class: "tools" }, themeButton(), download)),
+      el("div", { class: "tools" }, download)),
     tool.command && el("pre", { class: "command", "aria-label": "Command" }, tool.command),
   ];
 }
@@ -24,19 +24,6 @@ function aboutRun({ tool = {}, machine = {}, date }) {
   return [[program, tool.grpc && `gRPC ${tool.grpc}`].filter(Boolean).join(", "),
     [date, place.some(Boolean) && place.filter(Boolean).join(", ")].filter(Boolean).join(" on ")].filter(Boolean)
     .join("; ");
-}
-
-function themeButton() {
-  const next = { "": "dark", dark: "light", light: "" };
-  const names = { "": "Theme: system", dark: "Theme: dark", light: "Theme: light" };
-  const root = document.documentElement;
-  const button = el("button", { type: "button", id: "theme", onclick: () => {
-    const theme = next[root.dataset.theme || ""];
-    if (theme) root.dataset.theme = theme;
-    else delete root.dataset.theme;
-    button.textContent = names[theme];
-  } }, names[""]);
-  return button;
 }
 
 // {bad, head, text, run}, the worst first.
@@ -85,24 +72,17 @@ function drawSearch(search) {
   if (!search) return null;
   const goal = `${percentileName(search.percentile)} ≤ ${latency(search.slo_us)}`;
   const found = isNumber(search.rate_per_s) && search.rate_per_s > 0;
-  const steps = (Array.isArray(search.steps) ? search.steps : []).filter((step) => step && typeof step === "object");
+  const steps = listOf(search.steps);
   const title = found ? `Highest rate with ${goal}: ${perSecond(search.rate_per_s)}` : `No rate met ${goal}`;
   return section("search", title, [plural(steps.length, "step", "steps"), ...searchCaveats(search)].join("; "),
     steps.length > 0 && folded("Steps of the search", () => searchSteps(steps)));
 }
 
-// Whatever a step tells, a column each.
 function searchSteps(steps) {
-  const isPlain = (key) => steps.every((step) => step[key] === null || typeof step[key] !== "object");
-  const keys = [...new Set(steps.flatMap((step) => Object.keys(step)))].filter(isPlain);
-  const cell = (key) => (step) => {
-    const value = step[key];
-    if (typeof value === "boolean") return value ? "yes" : "no";
-    if (key.endsWith("_us")) return latency(value);
-    if (key.endsWith("_per_s")) return perSecond(value);
-    return isNumber(value) ? plain(value) : value ?? NONE;
-  };
-  const name = (key) => key.replace(/_(us|per_s)$/, "").replaceAll("_", " ");
-  return table({ label: "Steps of the search", rows: steps, columns: keys.map((key, i) => (
-    { name: name(key), text: cell(key), number: i > 0, head: i === 0 })) });
+  const yesOrNo = (value) => (typeof value === "boolean" ? (value ? "yes" : "no") : NONE);
+  return table({ label: "Steps of the search", rows: steps, columns: [
+    { name: "rate", head: true, text: (step) => perSecond(step.rate_per_s) },
+    number("kept", (step) => yesOrNo(step.kept)),
+    number("generator limited", (step) => yesOrNo(step.generator_limited)),
+  ] });
 }

@@ -93,9 +93,6 @@ const latencyTickOrValue = (scale) => (us) => (scale.ticks.includes(us) ? latenc
 
 function runColumns(runs, chosen, choose) {
   const unit = commonUnit(runs.flatMap((run) => [percentileOf(run.latency, 99.9), run.latency?.max_us]));
-  const time = (name, of) => ({ name: `${name} ${unit.name}`, text: (run) => inUnit(of(run), unit), number: true });
-  const number = (name, text) => ({ name, text, number: true });
-  const flagged = (n) => (n > 0 ? el("span", { class: "bad" }, count(n)) : count(n));
   const button = (run) => el("button", { type: "button", "aria-pressed": String(run === chosen),
     onclick: () => choose(run) }, run.title);
   return [
@@ -104,10 +101,8 @@ function runColumns(runs, chosen, choose) {
     number("answered/s", (run) => rate(run.achieved_per_s)),
     runs.some(isSlo) && number("goodput/s", (run) => rate(run.goodput_per_s)),
     number("GB/s", (run) => grouped(run.gb_per_s, 3)),
-    time("p50", (run) => percentileOf(run.latency, 50)),
-    time("p99", (run) => percentileOf(run.latency, 99)),
-    time("p99.9", (run) => percentileOf(run.latency, 99.9)),
-    time("max", (run) => (run.latency?.count === 0 ? null : run.latency?.max_us)),
+    ...[50, 99, 99.9].map((p) => time(percentileName(p), unit, (run) => percentileOf(run.latency, p))),
+    time("max", unit, (run) => (run.latency?.count === 0 ? null : run.latency?.max_us)),
     number("errors", (run) => flagged(errorCount(run))),
     runs.some((run) => run.dropped > 0) && number("dropped", (run) => flagged(run.dropped)),
     runs.some((run) => run.generator?.limited)
@@ -124,19 +119,18 @@ function drawRuns(results, chosen, choose) {
 
 // Means of repeated runs with their 95 % confidence intervals.
 function drawRepeats(summary) {
-  const rows = (Array.isArray(summary) ? summary : []).filter((group) => group?.repeats > 1);
+  const rows = listOf(summary).filter((group) => group.repeats > 1);
   if (!rows.length) return null;
   const told = (group, p) => group.percentiles?.find((entry) => entry.p === p);
   const unit = commonUnit(rows.flatMap((group) => (group.percentiles || []).map((entry) => entry.mean_us)));
   const interval = (text, middle, half) => (isNumber(half) ? `${text(middle)} ± ${text(half)}` : text(middle));
-  const time = (p) => ({ name: `${percentileName(p)} ${unit.name}`, number: true,
-    text: (group) => interval((us) => inUnit(us, unit), told(group, p)?.mean_us, told(group, p)?.ci95_us) });
-  const rates = (name, key) => ({ name, number: true,
-    text: (group) => interval(rate, group[key]?.mean, group[key]?.ci95) });
+  const times = (p) => number(`${percentileName(p)} ${unit.name}`,
+    (group) => interval((us) => inUnit(us, unit), told(group, p)?.mean_us, told(group, p)?.ci95_us));
+  const rates = (name, key) => number(name, (group) => interval(rate, group[key]?.mean, group[key]?.ci95));
   const columns = [
     { name: "load", head: true, text: (group) => group.name },
-    { name: "repeats", number: true, text: (group) => count(group.repeats) },
-    rates("answered/s", "achieved_per_s"), rates("goodput/s", "goodput_per_s"), time(50), time(99), time(99.9),
+    number("repeats", (group) => count(group.repeats)),
+    rates("answered/s", "achieved_per_s"), rates("goodput/s", "goodput_per_s"), ...[50, 99, 99.9].map(times),
   ];
   const about = "means with 95 % confidence intervals";
   return section("repeats", "Repeats", about, table({ label: "Repeats", rows, columns }));

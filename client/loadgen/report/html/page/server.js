@@ -40,8 +40,7 @@ function drawParts(parts) {
     table({ label: "The mean request by stage", rows: parts, columns: [
       { name: "stage", head: true, text: (part) => [el("span", { class: `key ${part.key}` }), part.name] },
       { name: "", text: (part) => part.about, wrap: true, className: "muted aside" },
-      { name: `mean ${unit.name}`, text: (part) => inUnit(part.us, unit), number: true },
-      { name: "share", text: (part) => percent(part.us, all), number: true },
+      time("mean", unit, (part) => part.us), number("share", (part) => percent(part.us, all)),
     ] }));
 }
 
@@ -51,15 +50,14 @@ function drawStages(run) {
     ["execution, by batch", stages.execution]];
   const rows = named.filter(([, stage]) => stage).map(([name, stage]) => ({ name, ...stage }));
   const unit = commonUnit(rows.map((row) => row.p99_us));
-  const time = (name, key) => ({ name: `${name} ${unit.name}`, text: (row) => inUnit(row[key], unit), number: true });
   const parts = stageParts(run);
   return [
     parts && drawParts(parts),
     rows.length > 0 && table({ caption: "Stages", about: "as the server counted them; quantiles within their buckets",
       rows, columns: [
         { name: "stage", head: true, text: (row) => row.name },
-        { name: "count", text: (row) => count(row.count), number: true },
-        time("mean", "mean_us"), time("p50 ≈", "p50_us"), time("p99 ≈", "p99_us"),
+        number("count", (row) => count(row.count)), time("mean", unit, (row) => row.mean_us),
+        time("p50 ≈", unit, (row) => row.p50_us), time("p99 ≈", unit, (row) => row.p99_us),
       ] }),
   ];
 }
@@ -91,15 +89,14 @@ function closingTable(closing) {
 
 // Where several servers were asked, the rest of the section is their sum.
 function drawEachServer(servers) {
-  const rows = (Array.isArray(servers) ? servers : []).filter((one) => one && typeof one === "object");
+  const rows = listOf(servers);
   if (rows.length < 2) return null;
   const unit = commonUnit(rows.map((one) => one.stages?.request?.p99_us));
-  const number = (name, text) => ({ name, text, number: true });
   const per = (one) => (one.window_s > 0 && isNumber(one.requests) ? perSecond(one.requests / one.window_s) : NONE);
   return table({ caption: "By server", about: "all else here is their sum", className: "servers", rows, columns: [
     { name: "server", head: true, text: (one) => one.address ?? NONE },
     number("requests", (one) => count(one.requests)), number("rate", per),
-    number(`p99 ${unit.name}`, (one) => inUnit(one.stages?.request?.p99_us, unit)),
+    time("p99", unit, (one) => one.stages?.request?.p99_us),
     number("requests a batch", (one) => grouped(one.batches?.requests?.mean, 1)),
     number("CPU cores", (one) => grouped(one.cpu_cores, 2))] });
 }
@@ -141,16 +138,14 @@ function serverTotals(server) {
     ...Object.entries(server.gpu || {}).map(([name, value]) => [name, plain(value), ""]),
   ];
   return table({ caption: "Totals", about: `of ${seconds(length)}`, rows, columns: [
-    { name: "", head: true, text: (row) => row[0] }, { name: "in the window", text: (row) => row[1], number: true },
-    { name: "rate", text: (row) => row[2], number: true }] });
+    { name: "", head: true, text: (row) => row[0] }, number("in the window", (row) => row[1]),
+    number("rate", (row) => row[2])] });
 }
 
 // Where the requests went, and how many of the failures a retry made good.
 function drawAddresses(run) {
-  const rows = (Array.isArray(run.addresses) ? run.addresses : []).filter((one) => one && typeof one === "object");
+  const rows = listOf(run.addresses);
   if (rows.length < 2) return null;
-  const number = (name, text) => ({ name, text, number: true });
-  const flagged = (n) => (n > 0 ? el("span", { class: "bad" }, count(n)) : count(n));
   return table({ caption: "By address", about: "of the window's requests", className: "addresses", rows, columns: [
     { name: "address", head: true, text: (one) => one.address ?? NONE },
     number("attempts", (one) => count(one.attempts)), number("answered", (one) => count(one.answered)),
@@ -183,7 +178,7 @@ function drawErrors(run) {
     rows.length > 0 ? barTable({ caption: "Errors by code", what: "code", unit: "requests", rows, bad: () => true })
       : el("p", { class: "muted" }, "No request failed."),
     table({ caption: "Requests", rows: checks, columns: [{ name: "", head: true, text: (row) => row[0] },
-      { name: "", text: (row) => row[1], number: true }, { name: "share", text: (row) => row[2], number: true }] }),
+      number("", (row) => row[1]), number("share", (row) => row[2])] }),
     counted(run.retried).length > 0 && barTable({ caption: "Attempts made again", about: "by the code they failed with",
       what: "code", unit: "attempts", rows: counted(run.retried) }),
     drawAddresses(run)),
