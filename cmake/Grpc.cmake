@@ -22,4 +22,8 @@ if(SOFTMAX_STATIC)
 else()
   target_link_libraries(softmax_grpc INTERFACE ${GRPC_LIBRARIES} Threads::Threads)
 endif()
+# re2, which gRPC's packages bring; inside the static group it is there already.
+pkg_check_modules(RE2 REQUIRED IMPORTED_TARGET re2)
+add_library(softmax_re2 INTERFACE)
+target_link_libraries(softmax_re2 INTERFACE $<IF:$<BOOL:${SOFTMAX_STATIC}>,softmax::grpc,PkgConfig::RE2>)
 # absl libraries used directly by our code; inside the static group they are there already.

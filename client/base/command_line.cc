@@ -9,8 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "client/base/say.h"
-#include "client/base/version.h"
+#include "client/base/program.h"
 #include "common/base/duration.h"
 #include "common/base/help_formatter.h"
 #include "common/base/help_text.h"

@@ -6,7 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <cstddef>
 
-#include "client/base/read_file.h"
+#include "client/base/file.h"
 #include "client/softmax_client/options_check.h"
 
 namespace softmax::client {

@@ -1,4 +1,5 @@
-#include "client/base/version.h"
+// In a file of its own, for it changes with every commit.
+#include "client/base/program.h"
 
 namespace softmax::client {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "client/base/command_line.h"
-#include "client/base/say.h"
+#include "client/base/program.h"
 #include "client/base/security_flags.h"
 #include "kernels/operations.h"
 

@@ -5,11 +5,9 @@
 
 #include <string_view>
 
-#include "client/base/read_file.h"
-#include "client/base/say.h"
-#include "client/base/write_file.h"
-#include "client/cli/npy.h"
-#include "client/cli/text.h"
+#include "client/base/file.h"
+#include "client/base/program.h"
+#include "client/cli/formats.h"
 
 namespace softmax::client {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "client/base/say.h"
+#include "client/base/program.h"
 #include "client/softmax_client/channel.h"
 #include "client/softmax_client/failure.h"
 #include "client/softmax_client/options_check.h"

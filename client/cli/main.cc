@@ -8,9 +8,8 @@
 #include <random>
 #include <utility>
 
-#include "client/base/keep_openssl.h"
-#include "client/base/read_file.h"
-#include "client/base/say.h"
+#include "client/base/program.h"
+#include "client/base/file.h"
 #include "client/cli/cli_options.h"
 #include "client/cli/files.h"
 #include "client/cli/health.h"

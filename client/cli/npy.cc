@@ -1,43 +1,26 @@
-#include "client/cli/npy.h"
+#include "client/cli/formats.h"
 
-#include <charconv>
+#include <re2/re2.h>
+
 #include <cstring>
-#include <optional>
 #include <utility>
 
-#include "client/base/say.h"
-#include "common/base/trimmed.h"
+#include "client/base/program.h"
 
 namespace softmax::client {
 namespace {
 
-constexpr std::string_view kBlanks = " \n";
 constexpr std::string_view kMagic("\x93NUMPY", 6);
 
 absl::Status Bad(const std::string& what) { return absl::InvalidArgumentError("not a usable .npy file: " + what); }
 
-// What stands behind 'key': in the header's dictionary, up to the end of the header.
-std::optional<std::string_view> After(std::string_view header, std::string_view key) {
-  for (const char quote : {'\'', '"'}) {
-    const std::string quoted = quote + std::string(key) + quote;
-    const std::size_t at = header.find(quoted);
-    if (at == std::string_view::npos) continue;
-    std::string_view rest = Trimmed(header.substr(at + quoted.size()), kBlanks);
-    if (rest.empty() || rest.front() != ':') return std::nullopt;
-    return Trimmed(rest.substr(1), kBlanks);
-  }
-  return std::nullopt;
-}
-
 absl::StatusOr<DataType> ReadDescr(std::string_view header) {
-  const auto rest = After(header, "descr");
-  if (!rest || rest->size() < 2 || (rest->front() != '\'' && rest->front() != '"')) {
+  std::string descr;
+  if (!RE2::PartialMatch(header, R"(['"]descr['"][ \n]*:[ \n]*['"]([^'"]*))", &descr)) {
     return Bad("its header has no simple 'descr'");
   }
-  const std::size_t end = rest->find(rest->front(), 1);
-  const std::string_view descr = rest->substr(1, end == std::string_view::npos ? end : end - 1);
   // '<' is little-endian; '=' or nothing is the order of the machine, which is the same wherever this runs.
-  const std::string_view type = descr.starts_with('<') || descr.starts_with('=') ? descr.substr(1) : descr;
+  const std::string type = descr.starts_with('<') || descr.starts_with('=') ? descr.substr(1) : descr;
   if (type == "f4") return DataType::kFloat32;
   if (type == "f2") return DataType::kFloat16;
   if (type == "f8") return DataType::kFloat64;
@@ -46,24 +29,14 @@ absl::StatusOr<DataType> ReadDescr(std::string_view header) {
 }
 
 absl::StatusOr<std::vector<std::int64_t>> ReadShape(std::string_view header) {
-  const auto rest = After(header, "shape");
-  if (!rest || !rest->starts_with('(')) return Bad("its header has no 'shape'");
-  const std::size_t end = rest->find(')');
-  if (end == std::string_view::npos) return Bad("its 'shape' does not end");
-  std::string_view list = Trimmed(rest->substr(1, end - 1), kBlanks);
-  std::vector<std::int64_t> shape;
-  while (!list.empty()) {
-    std::int64_t dimension = 0;
-    const auto [next, error] = std::from_chars(list.data(), list.data() + list.size(), dimension);
-    if (error != std::errc() || dimension < 0) return Bad("its 'shape' holds no plain numbers");
-    shape.push_back(dimension);
-    list.remove_prefix(static_cast<std::size_t>(next - list.data()));
-    if (list.starts_with('L')) list.remove_prefix(1);  // Python 2 writes (2L, 3L)
-    list = Trimmed(list, kBlanks);
-    if (list.empty()) break;
-    if (list.front() != ',') return Bad("its 'shape' holds no plain numbers");
-    list = Trimmed(list.substr(1), kBlanks);
+  re2::StringPiece list;
+  if (!RE2::PartialMatch(header, R"(['"]shape['"][ \n]*:[ \n]*\(([^)]*)\))", &list)) {
+    return Bad("its header has no 'shape'");
   }
+  static const RE2 number(R"([ \n]*(\d+)L?[ \n]*(?:,|$))");  // Python 2 writes (2L, 3L)
+  std::vector<std::int64_t> shape;
+  for (std::int64_t size = 0; RE2::Consume(&list, number, &size);) shape.push_back(size);
+  if (!RE2::FullMatch(list, R"([ \n]*)")) return Bad("its 'shape' holds no plain numbers");
   if (shape.empty()) return Bad("it is a single number without dimensions; at least one is needed");
   if (shape.size() > kMaxRank) {
     return Bad("it has " + std::to_string(shape.size()) + " dimensions; at most " + std::to_string(kMaxRank) +
@@ -113,8 +86,8 @@ absl::StatusOr<Array> ReadNpy(std::string_view bytes) {
   if (!header.ok()) return header.status();
   const auto dtype = ReadDescr(*header);
   if (!dtype.ok()) return dtype.status();
-  const auto order = After(*header, "fortran_order");
-  if (!order || (!order->starts_with("True") && !order->starts_with("False"))) {
+  std::string order;
+  if (!RE2::PartialMatch(*header, R"(['"]fortran_order['"][ \n]*:[ \n]*(True|False))", &order)) {
     return Bad("its header has no 'fortran_order'");
   }
   auto shape = ReadShape(*header);
@@ -129,7 +102,7 @@ absl::StatusOr<Array> ReadNpy(std::string_view bytes) {
   }
   Array array{*dtype, *std::move(shape), std::vector<std::byte>(data.size())};
   if (!data.empty()) std::memcpy(array.data.data(), data.data(), data.size());
-  if (order->starts_with("True")) SortByRows(&array);
+  if (order == "True") SortByRows(&array);
   return array;
 }
 

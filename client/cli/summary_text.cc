@@ -4,8 +4,8 @@
 #include <absl/strings/str_format.h>
 #include <absl/strings/str_split.h>
 
-#include "client/base/read_file.h"
-#include "client/base/say.h"
+#include "client/base/file.h"
+#include "client/base/program.h"
 #include "kernels/reference.h"
 
 namespace softmax::client {

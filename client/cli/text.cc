@@ -1,11 +1,11 @@
-#include "client/cli/text.h"
+#include "client/cli/formats.h"
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
 
-#include "client/base/say.h"
+#include "client/base/program.h"
 #include "common/base/text_file.h"
 #include "common/base/trimmed.h"
 

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "client/loadgen/measure/verdicts.h"
 #include "client/loadgen/plan/workload.h"
 
 namespace softmax::client {

@@ -1,7 +1,6 @@
 #include <string>
 
-#include "client/base/keep_openssl.h"
-#include "client/base/say.h"
+#include "client/base/program.h"
 #include "client/loadgen/compare/commands.h"
 #include "client/loadgen/experiment.h"
 #include "client/loadgen/plan/load_options.h"

@@ -4,8 +4,7 @@
 #include <limits>
 #include <string>
 
-#include "client/cli/npy.h"
-#include "client/cli/text.h"
+#include "client/cli/formats.h"
 #include "tests/fuzz/require.h"
 
 namespace softmax::client {

@@ -8,13 +8,10 @@
 #include <cstdio>
 
 #include "client/base/command_line.h"
-#include "client/base/say.h"
+#include "client/base/program.h"
 #include "client/loadgen/compare/comparison.h"
-#include "client/loadgen/compare/merge.h"
-#include "client/loadgen/plan/option_checks.h"
 #include "client/loadgen/plan/option_flags.h"
 #include "client/loadgen/report/report.h"
-#include "client/loadgen/report/report_table.h"
 #include "common/base/shortage.h"
 
 namespace softmax::client {

@@ -11,7 +11,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "client/base/version.h"
+#include "client/base/program.h"
 #include "client/loadgen/measure/statistics.h"
 
 namespace softmax::client {

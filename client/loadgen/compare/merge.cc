@@ -1,5 +1,3 @@
-#include "client/loadgen/compare/merge.h"
-
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 #include <absl/strings/str_join.h>
@@ -9,8 +7,8 @@
 #include <memory>
 #include <set>
 
+#include "client/loadgen/compare/results_file.h"
 #include "client/loadgen/measure/statistics.h"
-#include "client/loadgen/measure/verdicts.h"
 
 namespace softmax::client {
 namespace {

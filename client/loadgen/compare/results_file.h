@@ -1,5 +1,7 @@
 #pragma once
 
+#include <absl/status/statusor.h>
+
 #include <string>
 #include <vector>
 
@@ -17,6 +19,12 @@ struct ResultsFile {
 };
 
 std::vector<ResultsFile> ReadResults(const std::vector<std::string>& paths);
+
+// One measurement that several generators made together, as if one had: counts, rates and histograms add up. A stretch
+// of the timeline has the mean of their medians, by answers, and the highest p99. Each generator, those whose file
+// could not be read too, stands in `generators` of the runs, and what is missing in their verdicts. The head is the
+// first file's. INVALID_ARGUMENT: no file could be read, or they are not of one measurement; it names them.
+absl::StatusOr<ResultsFile> MergeResults(const std::vector<ResultsFile>& files);
 
 // The value of that name; empty: there is none.
 std::string TextOf(const Texts& texts, const std::string& name);

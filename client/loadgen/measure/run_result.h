@@ -143,4 +143,16 @@ struct GeneratorPart {
 // Adds everything that stands on the board; the rest is the caller's.
 void ReadBoard(const LoadOptions& options, const Workload& workload, const Board& board, RunResult* out);
 
+// Fills in generator.why and verdicts from all else.
+void Judge(RunResult* result);
+
+// Whether what else runs on the generator's machine competed with it.
+bool MachineWasFull(const RunResult& result);
+
+// Whether the run kept its SLO: enough of what was due (dropped, failed and late requests count against it).
+bool KeepsSlo(const RunResult& result);
+
+// "p99<=2ms".
+std::string ServiceLevelText(const ServiceLevel& level);
+
 }  // namespace softmax::client

@@ -1,9 +1,9 @@
-#include "client/loadgen/measure/verdicts.h"
-
 #include <absl/strings/str_format.h>
 #include <absl/time/time.h>
 
 #include <algorithm>
+
+#include "client/loadgen/measure/run_result.h"
 
 namespace softmax::client {
 namespace {

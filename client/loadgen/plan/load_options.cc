@@ -12,8 +12,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "client/base/say.h"
-#include "client/loadgen/plan/option_checks.h"
+#include "client/base/program.h"
 #include "client/loadgen/plan/option_flags.h"
 
 namespace softmax::client {

@@ -1,5 +1,3 @@
-#include "client/loadgen/plan/option_checks.h"
-
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
@@ -8,7 +6,8 @@
 #include <thread>
 #include <vector>
 
-#include "client/base/write_file.h"
+#include "client/base/file.h"
+#include "client/loadgen/plan/option_flags.h"
 #include "client/loadgen/scrape/http_get.h"
 
 namespace softmax::client {

@@ -6,12 +6,10 @@
 
 #include <cstdio>
 
-#include "client/base/say.h"
-#include "client/base/write_file.h"
+#include "client/base/file.h"
+#include "client/base/program.h"
 #include "client/loadgen/report/html/html_report.h"
-#include "client/loadgen/report/report_csv.h"
 #include "client/loadgen/report/report_json.h"
-#include "client/loadgen/report/report_table.h"
 #include "common/base/shortage.h"
 
 namespace softmax::client {
@@ -21,13 +19,6 @@ namespace {
 bool Arrived(const absl::Status& written) {
   if (!written.ok()) Say(absl::StrCat("cannot write ", written.message()));
   return written.ok();
-}
-
-bool WriteHtml(const std::string& path, const std::string& json) {
-  const auto page = HtmlReport(json);
-  if (page.ok()) return Arrived(WriteFile(path, *page));
-  Say(absl::StrCat("no HTML report: ", page.status().message()));
-  return false;
 }
 
 }  // namespace
@@ -48,7 +39,7 @@ bool WriteReports(const Plan& plan, const std::string& table, const std::string&
   std::fputs(table.c_str(), taken ? stderr : stdout);
   bool good = OutputArrived("softmax-loadgen");
   if (!plan.json_path.empty()) good = Arrived(WriteFile(plan.json_path, json)) && good;
-  if (!plan.html_path.empty()) good = WriteHtml(plan.html_path, json) && good;
+  if (!plan.html_path.empty()) good = Arrived(WriteFile(plan.html_path, HtmlReport(json))) && good;
   return good;
 }
 

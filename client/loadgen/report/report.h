@@ -15,6 +15,12 @@ bool WriteReports(const Plan& plan, const Outcome& outcome);
 // The same of another table and JSON document than the plan's.
 bool WriteReports(const Plan& plan, const std::string& table, const std::string& json);
 
+// For a person: one run with all that is known of it, or a line for each of several.
+std::string ReportTable(const Plan& plan, const Outcome& outcome);
+
+// One line for each class of each run and one in total, below a header line.
+std::string ReportCsv(const Outcome& outcome, bool with_header);
+
 // The runs of the same name, next to one another: [first, last).
 struct RunGroup {
   std::size_t first = 0;

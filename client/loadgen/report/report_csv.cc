@@ -1,5 +1,3 @@
-#include "client/loadgen/report/report_csv.h"
-
 #include <absl/strings/str_format.h>
 #include <absl/strings/str_join.h>
 #include <absl/strings/str_replace.h>

@@ -12,9 +12,8 @@
 #include <nlohmann/json.hpp>
 #include <type_traits>
 
-#include "client/base/version.h"
+#include "client/base/program.h"
 #include "client/loadgen/measure/statistics.h"
-#include "client/loadgen/measure/verdicts.h"
 #include "client/loadgen/report/report.h"
 #include "client/loadgen/report/result_fields.h"
 

@@ -1,5 +1,3 @@
-#include "client/loadgen/report/report_table.h"
-
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 #include <absl/time/time.h>
@@ -10,7 +8,6 @@
 
 #include "client/loadgen/measure/run_result.h"
 #include "client/loadgen/measure/statistics.h"
-#include "client/loadgen/measure/verdicts.h"
 #include "client/loadgen/report/report.h"
 #include "common/base/safe_text.h"
 

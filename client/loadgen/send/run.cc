@@ -13,10 +13,9 @@
 #include <thread>
 #include <vector>
 
-#include "client/base/say.h"
+#include "client/base/program.h"
 #include "client/loadgen/measure/machine.h"
 #include "client/loadgen/measure/timeline.h"
-#include "client/loadgen/measure/verdicts.h"
 #include "client/loadgen/scrape/server_metrics.h"
 #include "client/loadgen/send/progress.h"
 #include "client/loadgen/send/sender_processes.h"

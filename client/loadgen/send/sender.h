@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <random>
 #include <string>
@@ -44,21 +43,6 @@ struct Sent {
 };
 
 class Caller;
-
-// An event from time to time, for what must be looked at even when no answer comes.
-class Heartbeat final : public QueueEvent {
- public:
-  Heartbeat(grpc::CompletionQueue* queue, std::function<void()> look) : queue_(queue), look_(std::move(look)) {}
-  void Start();
-  void Stop();  // its last event is still to come
-  void OnEvent(bool ok) override;
-
- private:
-  grpc::CompletionQueue* const queue_;
-  const std::function<void()> look_;
-  grpc::Alarm alarm_;
-  bool stopped_ = false;
-};
 
 // Requests that each connection may have in flight.
 int CapacityOf(const LoadOptions& options);
@@ -138,6 +122,8 @@ class SenderThread {
   void AwaitDue(std::int64_t due_ns, std::int64_t now_ns);
   // Takes events, without a look at the clock before each, until every caller is done.
   void AwaitAnswers();
+  // From time to time, for what must be looked at even when no answer comes.
+  void OnHeartbeat(bool ok);
   void CountError(bool in_window, int code, const std::string& message);
   // Gives up what is open for too long after the end.
   void CancelLateCalls();
@@ -167,12 +153,16 @@ class SenderThread {
   std::vector<Connection> connections_;
   std::deque<grpc::GenericStub> stubs_;  // of each
   std::vector<std::unique_ptr<Caller>> callers_;
+  grpc::Alarm heartbeat_;
+  Step<SenderThread> on_heartbeat_{this, &SenderThread::OnHeartbeat};
 };
 
 // One connection and its requests in flight; where there are several addresses and this connection is broken, its
 // unary calls take another. Lives on its thread.
 class Caller {
  public:
+  // `home`: its place among those of its thread.
+  Caller(SenderThread& thread, std::size_t home) : thread_(thread), home_(home) {}
   virtual ~Caller() = default;
 
   // Before anything else. In a closed loop the caller sends from then on, until the window has ended.
@@ -183,6 +173,26 @@ class Caller {
   virtual void Stop() = 0;
   // Answers are no longer waited for.
   virtual void Cancel() = 0;
+
+ protected:
+  // Whether an answer is to be verified: the first of each connection, then the sampled fraction.
+  bool Verifies() {
+    if (thread_.verifier() == nullptr || (first_verified_ && !thread_.Sample())) return false;
+    first_verified_ = true;
+    return true;
+  }
+
+  SenderThread& thread_;
+  const std::size_t home_;
+  bool stopped_ = false;
+  bool cancelled_ = false;
+
+ private:
+  bool first_verified_ = false;
 };
+
+// Room for `capacity` requests.
+std::unique_ptr<Caller> MakeStreamCaller(SenderThread& thread, std::size_t home, int capacity);
+std::unique_ptr<Caller> MakeUnaryCaller(SenderThread& thread, std::size_t home, int capacity);
 
 }  // namespace softmax::client

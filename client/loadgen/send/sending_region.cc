@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "client/base/say.h"
+#include "client/base/program.h"
 #include "client/softmax_client/client_core.h"
 
 namespace softmax::client {

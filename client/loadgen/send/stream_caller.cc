@@ -1,11 +1,10 @@
-#include "client/loadgen/send/stream_caller.h"
-
 #include <grpcpp/alarm.h>
 
 #include <chrono>
 #include <deque>
 #include <optional>
 
+#include "client/loadgen/send/sender.h"
 #include "client/softmax_client/channel.h"
 
 namespace softmax::client {
@@ -31,11 +30,10 @@ struct Message {
 };
 
 // One stream with a window of messages. Reopens it when it breaks before the end.
-class StreamCaller final : public Caller, public QueueEvent {
+class StreamCaller final : public Caller {
  public:
   StreamCaller(SenderThread& thread, std::size_t home, int capacity)
-      : thread_(thread),
-        home_(home),
+      : Caller(thread, home),
         address_(thread.connections()[home].address),
         open_loop_(thread.options().loop == Loop::kOpen),
         per_message_(static_cast<std::size_t>(thread.options().requests_per_message)),
@@ -86,26 +84,7 @@ class StreamCaller final : public Caller, public QueueEvent {
     if (context_) context_->TryCancel();
   }
 
-  // The alarm after a break.
-  void OnEvent(bool /*ok*/) override {
-    reopening_ = false;
-    if (Over()) return thread_.CallerDone();
-    Start();
-  }
-
  private:
-  // Sends an event on to one of the caller's steps.
-  class Step final : public QueueEvent {
-   public:
-    Step(StreamCaller* caller, void (StreamCaller::*method)(bool)) : caller_(caller), method_(method) {}
-    void OnEvent(bool ok) override { (caller_->*method_)(ok); }
-    void* tag() { return static_cast<QueueEvent*>(this); }
-
-   private:
-    StreamCaller* caller_;
-    void (StreamCaller::*method_)(bool);
-  };
-
   // Nothing more is to be sent.
   bool Over() const { return cancelled_ || (open_loop_ ? stopped_ && ready_.empty() : thread_.Ended(NowNs())); }
 
@@ -244,13 +223,6 @@ class StreamCaller final : public Caller, public QueueEvent {
     }
   }
 
-  // Whether an answer is to be verified: the first of each connection, then the sampled fraction.
-  bool Verifies() {
-    if (thread_.verifier() == nullptr || (first_verified_ && !thread_.Sample())) return false;
-    first_verified_ = true;
-    return true;
-  }
-
   void Record(Message& message, std::size_t place, ResponseFields& response) {
     const Sent sent = SentOf(message, message.variants[place]);
     if (response.code != 0) {
@@ -310,13 +282,17 @@ class StreamCaller final : public Caller, public QueueEvent {
     if (Over()) return thread_.CallerDone();
     thread_.RenewIfLost(home_);
     reopening_ = true;
-    alarm_.Set(thread_.queue(), std::chrono::system_clock::now() + kPauseAfterBreak, static_cast<QueueEvent*>(this));
+    alarm_.Set(thread_.queue(), std::chrono::system_clock::now() + kPauseAfterBreak, on_alarm_.tag());
+  }
+
+  void OnAlarm(bool /*ok*/) {
+    reopening_ = false;
+    if (Over()) return thread_.CallerDone();
+    Start();
   }
 
   inline static const std::string kMethod = kSoftmaxStreamMethod;
 
-  SenderThread& thread_;
-  const std::size_t home_;
   const std::size_t address_;
   const bool open_loop_;
   const std::size_t per_message_;
@@ -338,14 +314,12 @@ class StreamCaller final : public Caller, public QueueEvent {
   bool read_ended_ = false;
   bool broken_ = false;
   bool reopening_ = false;  // the alarm is set
-  bool stopped_ = false;
-  bool cancelled_ = false;
-  bool first_verified_ = false;
-  Step on_start_{this, &StreamCaller::OnStarted};
-  Step on_read_{this, &StreamCaller::OnRead};
-  Step on_written_{this, &StreamCaller::OnWritten};
-  Step on_half_closed_{this, &StreamCaller::OnHalfClosed};
-  Step on_finished_{this, &StreamCaller::OnFinished};
+  Step<StreamCaller> on_start_{this, &StreamCaller::OnStarted};
+  Step<StreamCaller> on_read_{this, &StreamCaller::OnRead};
+  Step<StreamCaller> on_written_{this, &StreamCaller::OnWritten};
+  Step<StreamCaller> on_half_closed_{this, &StreamCaller::OnHalfClosed};
+  Step<StreamCaller> on_finished_{this, &StreamCaller::OnFinished};
+  Step<StreamCaller> on_alarm_{this, &StreamCaller::OnAlarm};
 };
 
 }  // namespace

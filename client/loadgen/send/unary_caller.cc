@@ -1,5 +1,3 @@
-#include "client/loadgen/send/unary_caller.h"
-
 #include <grpcpp/alarm.h>
 
 #include <chrono>
@@ -7,6 +5,7 @@
 #include <utility>
 
 #include "client/loadgen/plan/oip_message.h"
+#include "client/loadgen/send/sender.h"
 #include "client/softmax_client/channel.h"
 #include "client/softmax_client/failure.h"
 #include "client/softmax_client/retry.h"
@@ -68,7 +67,7 @@ class UnaryCall final : public QueueEvent {
 // All calls that one connection has room for. Idle ones are kept with the last used on top, whose memory is warm.
 class UnaryCaller final : public Caller {
  public:
-  UnaryCaller(SenderThread& thread, std::size_t home, int capacity) : thread_(thread), home_(home) {
+  UnaryCaller(SenderThread& thread, std::size_t home, int capacity) : Caller(thread, home) {
     for (int i = 0; i < capacity; ++i) {
       calls_.push_back(std::make_unique<UnaryCall>(*this));
       idle_.push_back(calls_.back().get());
@@ -106,25 +105,15 @@ class UnaryCaller final : public Caller {
     const bool sends = thread_.options().loop == Loop::kOpen && !stopped_;
     if (!sends && idle_.size() == calls_.size()) thread_.CallerDone();
   }
-  // Whether an answer is to be verified: the first of each connection, then the sampled fraction.
-  bool Verifies() {
-    if (thread_.verifier() == nullptr || (first_verified_ && !thread_.Sample())) return false;
-    first_verified_ = true;
-    return true;
-  }
 
+  using Caller::Verifies;
   SenderThread& thread() { return thread_; }
   std::size_t home() const { return home_; }
   bool cancelled() const { return cancelled_; }
 
  private:
-  SenderThread& thread_;
-  const std::size_t home_;
   std::vector<std::unique_ptr<UnaryCall>> calls_;
   std::vector<UnaryCall*> idle_;
-  bool stopped_ = false;
-  bool cancelled_ = false;
-  bool first_verified_ = false;
 };
 
 UnaryCall::UnaryCall(UnaryCaller& caller) : caller_(caller) {

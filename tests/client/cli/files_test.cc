@@ -7,8 +7,7 @@
 #include <cstdio>
 
 #include "client/base/command_line.h"
-#include "client/cli/npy.h"
-#include "client/cli/text.h"
+#include "client/cli/formats.h"
 
 namespace softmax::client {
 namespace {

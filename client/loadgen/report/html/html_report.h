@@ -1,9 +1,6 @@
 #pragma once
 
-#include <absl/status/statusor.h>
-
 #include <string>
-#include <string_view>
 
 namespace softmax::client {
 
@@ -23,8 +20,6 @@ namespace softmax::client {
 //   summary [{name, repeats, achieved_per_s and goodput_per_s {mean, ci95}, percentiles [{p, mean_us, ci95_us}]}]
 //
 // Or a comparison, as client/loadgen/compare has it, in place of runs.
-//
-// INVALID_ARGUMENT says what is wrong: not JSON, another schema, no runs, or nested deeper than 64.
-absl::StatusOr<std::string> HtmlReport(std::string_view results_json);
+std::string HtmlReport(const std::string& results_json);
 
 }  // namespace softmax::client

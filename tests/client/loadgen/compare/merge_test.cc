@@ -1,5 +1,3 @@
-#include "client/loadgen/compare/merge.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,7 +5,7 @@
 #include <memory>
 #include <random>
 
-#include "client/loadgen/measure/verdicts.h"
+#include "client/loadgen/compare/results_file.h"
 
 namespace softmax::client {
 namespace {

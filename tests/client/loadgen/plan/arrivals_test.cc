@@ -7,7 +7,7 @@
 #include <cmath>
 #include <fstream>
 
-#include "client/loadgen/plan/distribution.h"
+#include "client/loadgen/plan/mix.h"
 
 namespace softmax::client {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <cmath>
 
+#include "client/loadgen/measure/run_result.h"
 #include "client/loadgen/measure/statistics.h"
 #include "client/loadgen/measure/timeline.h"
-#include "client/loadgen/measure/verdicts.h"
 #include "client/loadgen/plan/load_options.h"
 #include "client/loadgen/plan/search.h"
 #include "client/loadgen/send/progress.h"

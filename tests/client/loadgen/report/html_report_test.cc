@@ -1,6 +1,5 @@
 #include "client/loadgen/report/html/html_report.h"
 
-#include <absl/strings/str_cat.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -35,19 +34,16 @@ std::size_t CountOf(const std::string& text, const std::string& what) {
 }
 
 std::string Page(const json& results) {
-  absl::StatusOr<std::string> page = HtmlReport(results.dump(-1, ' ', false, json::error_handler_t::ignore));
-  EXPECT_TRUE(page.ok()) << page.status();
-  return page.ok() ? *page : "";
+  return HtmlReport(results.dump(-1, ' ', false, json::error_handler_t::ignore));
 }
 
 json Smallest() { return {{"schema", 1}, {"runs", {{{"name", "one"}}}}}; }
 
 TEST(HtmlReport, HoldsAllOfTheResults) {
   const std::string fixture = Fixture();
-  const absl::StatusOr<std::string> page = HtmlReport(fixture);
-  ASSERT_TRUE(page.ok()) << page.status();
-  EXPECT_EQ(Embedded(*page), json::parse(fixture));
-  EXPECT_THAT(*page, HasSubstr("<title>Load on 127.0.0.1:50051</title>"));
+  const std::string page = HtmlReport(fixture);
+  EXPECT_EQ(Embedded(page), json::parse(fixture));
+  EXPECT_THAT(page, HasSubstr("<title>Load on 127.0.0.1:50051</title>"));
 }
 
 TEST(HtmlReport, IsFilledInCompletely) {
@@ -60,7 +56,7 @@ TEST(HtmlReport, IsFilledInCompletely) {
 }
 
 TEST(HtmlReport, AsksForNothingOutsideItself) {
-  const std::string page = *HtmlReport(Fixture());
+  const std::string page = HtmlReport(Fixture());
   EXPECT_THAT(page, HasSubstr("default-src 'none'"));
   for (const char* outside : {"src=", "@import", "url(", "fetch(", "<link rel=\"stylesheet\"", "https://"}) {
     EXPECT_THAT(page, Not(HasSubstr(outside)));
@@ -81,35 +77,6 @@ TEST(HtmlReport, HostileNamesStayInsideTheirString) {
   EXPECT_EQ(CountOf(page, "<!--"), CountOf(plain, "<!--"));
   EXPECT_EQ(CountOf(page, "function showRun"), 1u) << "a name was taken for a placeholder";
   EXPECT_EQ(Embedded(page), results);
-}
-
-struct Refused {
-  std::string text;
-  std::string why;
-};
-
-TEST(HtmlReport, SaysWhatIsWrongWithTheResults) {
-  const Refused cases[] = {
-      {"", "not valid JSON"},
-      {"{\"schema\":1,", "not valid JSON"},
-      {"{\"schema\":1,\"runs\":[{\"x\":1e999}]}", "not valid JSON"},
-      {"{\"schema\":1,\"runs\":[{\"name\":\"\xff\xfe\"}]}", "not valid JSON"},  // not UTF-8
-      {R"({"schema":1,"runs":[{"name":"\ud800"}]})", "not valid JSON"},         // half a surrogate pair
-      {"[]", "not a JSON object"},
-      {"{}", "schema is missing, want 1"},
-      {R"({"schema":2,"runs":[{}]})", "schema is 2, want 1"},
-      {R"({"schema":"1","runs":[{}]})", "schema is \"1\", want 1"},
-      {R"({"schema":1})", "runs is not an array"},
-      {R"({"schema":1,"runs":[]})", "runs is not an array of at least one"},
-      {R"({"schema":1,"runs":[1]})", "runs is not an array of at least one object"},
-      {absl::StrCat(R"({"schema":1,"runs":)", std::string(100'000, '[')), "nested deeper than 64"},
-  };
-  for (const Refused& refused : cases) {
-    const absl::StatusOr<std::string> page = HtmlReport(refused.text);
-    ASSERT_FALSE(page.ok()) << refused.text.substr(0, 80);
-    EXPECT_EQ(page.status().code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_THAT(std::string(page.status().message()), HasSubstr(refused.why));
-  }
 }
 
 TEST(HtmlReport, UnknownMembersAreKept) {

@@ -1,3 +1,5 @@
+#include "client/loadgen/report/report.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -5,10 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "client/loadgen/measure/verdicts.h"
-#include "client/loadgen/report/report_csv.h"
 #include "client/loadgen/report/report_json.h"
-#include "client/loadgen/report/report_table.h"
 
 namespace softmax::client {
 namespace {

@@ -1,4 +1,4 @@
-#include "client/base/write_file.h"
+#include "client/base/file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
