@@ -8,7 +8,8 @@ namespace {
 std::string ForPeople(const std::string& text) { return SafeText(text, TextFor::kPeople, 1000); }
 
 TEST(SafeText, LeavesUsualTextAlone) {
-  for (const char* text : {"", "plain", "gr\xc3\xbcn", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "a \"b\" \\"}) {
+  for (const char* text :
+       {"", "plain", "gr\xc3\xbcn", "\xe0\xa4\x84", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "a \"b\" \\"}) {
     EXPECT_EQ(ForPeople(text), text);
   }
 }

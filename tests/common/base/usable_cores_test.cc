@@ -54,8 +54,10 @@ TEST_F(UsableCoresTest, VersionOneAndAPathThatTheContainerDoesNotSee) {
   Write("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "650000\n");
   Write("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
   EXPECT_EQ(CoresOf(root_, 32, 32).count, 6u) << "rounded down";
-  Write("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
-  EXPECT_EQ(CoresOf(root_, 32, 32).count, 32u);
+  for (const char* none : {"-1\n", "0\n"}) {
+    Write("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", none);
+    EXPECT_EQ(CoresOf(root_, 32, 32).count, 32u);
+  }
 }
 
 TEST_F(UsableCoresTest, HalfACoreIsOneAndRubbishIsNone) {

@@ -13,16 +13,16 @@
 namespace softmax::server {
 namespace {
 
-using testing::HasSubstr;
-using testing::MatchesRegex;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 
 // What `log` writes to stderr.
 template <typename F>
 std::string Written(F log) {
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   log();
   FlushLogging();
-  return testing::internal::GetCapturedStderr();
+  return ::testing::internal::GetCapturedStderr();
 }
 
 TEST(Logging, WritesTextLinesWithTimeLevelAndThread) {
@@ -119,7 +119,7 @@ TEST(LoggingDeathTest, LivesOnWithoutAReaderOfItsLines) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   close(ends[0]);
-  EXPECT_EXIT(LogTo(ends[1]), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(LogTo(ends[1]), ::testing::ExitedWithCode(0), "");
   close(ends[1]);
 }
 
@@ -135,7 +135,7 @@ TEST(LoggingDeathTest, NeitherLoggingNorTheEndWaitsForAReaderThatNeverReads) {
     for (int i = 0; i < 5000; ++i) LogError("nobody reads this ", i, std::string(1000, 'x'));
     std::exit(0);
   };
-  EXPECT_EXIT(log_and_leave(), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(log_and_leave(), ::testing::ExitedWithCode(0), "");
   close(ends[0]);
   close(ends[1]);
 }
@@ -146,13 +146,13 @@ TEST(LoggingDeathTest, TheLastWordsBeforeAnAbortAreWritten) {
     LogError("last words");
     std::abort();
   };
-  EXPECT_EXIT(log_and_abort(), testing::KilledBySignal(SIGABRT), "last words");
+  EXPECT_EXIT(log_and_abort(), ::testing::KilledBySignal(SIGABRT), "last words");
 }
 
 TEST(LoggingDeathTest, LivesOnWithAFullDisk) {
   const int full = open("/dev/full", O_WRONLY);
   ASSERT_GE(full, 0);
-  EXPECT_EXIT(LogTo(full), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(LogTo(full), ::testing::ExitedWithCode(0), "");
   close(full);
 }
 
@@ -162,7 +162,7 @@ TEST(LoggingDeathTest, LivesOnWithAClosedStderr) {
         close(STDERR_FILENO);
         LogTo(-1);
       },
-      testing::ExitedWithCode(0), "");
+      ::testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

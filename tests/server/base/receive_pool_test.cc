@@ -89,6 +89,9 @@ TEST_F(ReceivePoolTest, AReceivingThreadKeepsWhatItUsedLast) {
   ReceivePool::Give(block);
   ReceivePool::EndReceiving();
   EXPECT_EQ(ReceivePool::blocks_used(), 0u);
+  const std::vector<void*> blocks = TakeAll();
+  EXPECT_EQ(blocks.size(), kBlocks);
+  GiveAll(blocks);
 }
 
 TEST_F(ReceivePoolTest, ThreadsTakeAndGiveEachOthersBlocks) {

@@ -37,6 +37,7 @@ class CudaLanesTest : public ::testing::Test {
     executor.max_input_bytes = max_input_bytes_;
     executor.receive_bytes = receive_bytes_;
     executor.faults = faults.any() ? plan_.get() : nullptr;
+    executor.devices = chosen_;
     auto created = CreateCudaExecutor(executor);
     if (!created.ok()) return created.status();
     executor_ = *std::move(created);
@@ -111,6 +112,7 @@ class CudaLanesTest : public ::testing::Test {
 
   std::uint64_t max_input_bytes_ = 64u << 20;
   std::size_t receive_bytes_ = 0;
+  std::vector<int> chosen_;  // empty: all
   std::unique_ptr<FaultPlan> plan_;
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<Arena> arena_;
@@ -150,16 +152,6 @@ TEST_F(CudaLanesTest, SummariesTakeALaunchAndWholeAnswersBesideThemAnother) {
   }
 }
 
-// A request whose message lies where the device can read it.
-class ReceivedRequest : public testing::TestRequest {
- public:
-  ReceivedRequest(std::span<const std::byte> message, std::int64_t cols) : TestRequest(1, cols), message_(message) {}
-  void LendInput(InputPieces* pieces) override { pieces->assign(1, {message_.data(), message_.size()}); }
-
- private:
-  const std::span<const std::byte> message_;
-};
-
 // Rows that miss the boundaries are slow, or, if they miss those of their elements, refused. Other memory of a lane is
 // as large as a configuration makes it.
 TEST_F(CudaLanesTest, GatheredInputsLieOnBoundaries) {
@@ -172,8 +164,9 @@ TEST_F(CudaLanesTest, GatheredInputsLieOnBoundaries) {
     ASSERT_EQ(received.size(), kReceiveBytes);
     ASSERT_TRUE(ReceivePool::Install(received.data(), received.size()));
     auto* const floats = reinterpret_cast<float*>(received.data());
-    std::fill_n(floats, kCols, 1.0f);
-    ReceivedRequest request(received.first(kCols * sizeof(float)), kCols);
+    std::fill_n(floats, kCols, 0.0f);
+    floats[kCols - 1] = 100;  // the others have no share beside it
+    testing::ReceivedRequest request(received.first(kCols * sizeof(float)), kCols);
     Batch batch;
     const TimePoint now = SteadyClock::now();
     batch.Open(kernels::DataType::kFloat32, kernels::DataType::kFloat32,
@@ -182,7 +175,7 @@ TEST_F(CudaLanesTest, GatheredInputsLieOnBoundaries) {
     batch.Add(&request, now, true);
     ASSERT_EQ(batch.pieces().size(), 1u);
     RunFilled(&batch);
-    EXPECT_FLOAT_EQ(request.floats()[kCols - 1], 1.0f / kCols);
+    EXPECT_FLOAT_EQ(request.floats()[kCols - 1], 1.0f);
     EXPECT_TRUE(ReceivePool::Remove());
     TearDown();
   }
@@ -344,6 +337,34 @@ TEST_F(CudaLanesTest, OneDevicePosesAsMany) {
   ASSERT_TRUE(Make(1, faults).ok());
   EXPECT_EQ(executor_->devices().size(), 3u);
   EXPECT_TRUE(Run().ok());
+}
+
+// Each look at the stream is a call of the driver.
+TEST_F(CudaLanesTest, AStreamIsAskedForErrorsOnceInManyPolls) {
+  Faults faults;
+  faults.calls = {{"cudaStreamQuery", 1, 700}};
+  ASSERT_TRUE(Make(1, faults).ok());
+  fake::HoldBack(0);
+  const auto request = Launch();
+  int polls = 1;
+  while (lane_->Poll() == nullptr) ++polls;
+  EXPECT_EQ(polls, 4096);
+  EXPECT_TRUE(absl::IsInternal(request->batch.status));
+  request->batch.Complete(request->batch.status, SteadyClock::now());
+  fake::Finish(0);
+}
+
+TEST_F(CudaLanesTest, OnlyTheChosenDevicesRun) {
+  chosen_ = {2, 0};
+  ASSERT_TRUE(Make(3).ok());
+  EXPECT_THAT(executor_->devices(), ::testing::ElementsAre(HasSubstr("GPU 2"), HasSubstr("GPU 0")));
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(Run().ok());
+  EXPECT_EQ(fake::Launches(1), 0u);
+  for (const int missing : {-1, 3}) {
+    TearDown();
+    chosen_ = {0, missing};
+    EXPECT_THAT(std::string(Make(3).message()), HasSubstr("devices: " + std::to_string(missing) + " is not there"));
+  }
 }
 
 TEST_F(CudaLanesTest, NoDeviceIsNoBackend) { EXPECT_TRUE(absl::IsUnavailable(Make(0))); }

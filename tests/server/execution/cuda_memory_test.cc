@@ -58,6 +58,7 @@ TEST_F(CudaMemory, HostRegionsAreRegisteredWhereDevicesTakeTheHostsAddresses) {
   EXPECT_EQ(ftruncate(memory->descriptor, 0), -1);
   close(memory->descriptor);
   memory->free();
+  EXPECT_EQ(msync(memory->data, kMiB, MS_ASYNC), -1) << "it is still mapped";
 }
 
 TEST_F(CudaMemory, ARegionThatCannotBeRegisteredLeavesNothingBehind) {

@@ -20,6 +20,8 @@ constexpr std::uint64_t kSlabBytes = 4096;
 class DeviceGroupTest : public ::testing::Test {
  protected:
   void Make(std::uint64_t devices, std::vector<LaunchFault> launches, DeviceGroup::Options options = {}) {
+    lane_.reset();
+    group_.reset();
     Faults faults;
     faults.devices = devices;
     faults.launches = std::move(launches);
@@ -65,6 +67,25 @@ class DeviceGroupTest : public ::testing::Test {
     return status;
   }
 
+  // So many small batches at a time; how many of them were answered.
+  std::uint32_t RunSideBySide(std::uint32_t count) {
+    std::deque<testing::TestRequest> requests;
+    std::deque<Batch> batches;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      Launch(&requests.emplace_back(1, 8, 1), &batches.emplace_back(), SteadyClock::now());
+    }
+    std::uint32_t answered = 0;
+    for (std::uint32_t back = 0; back < count;) {
+      group_->Sweep(SteadyClock::now());
+      Batch* const batch = lane_->Poll();
+      if (batch == nullptr) continue;
+      ++back;
+      answered += batch->status.ok() ? 1 : 0;
+      batch->Complete(batch->status, SteadyClock::now());
+    }
+    return answered;
+  }
+
   std::unique_ptr<FaultPlan> plan_;
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<Arena> arena_;
@@ -74,22 +95,32 @@ class DeviceGroupTest : public ::testing::Test {
 
 TEST_F(DeviceGroupTest, AllIsWell) {
   Make(3, {});
+  EXPECT_THAT(executor_->devices(), ::testing::Each(::testing::EndsWith(", 1 threads")));
   for (int i = 0; i < 20; ++i) EXPECT_TRUE(Run().ok());
   EXPECT_TRUE(group_->health().ok());
   EXPECT_TRUE(group_->usable());
   EXPECT_FALSE(group_->devices().degraded());
 }
 
-TEST_F(DeviceGroupTest, ALostDeviceLeavesTheOtherServing) {
-  Make(2, {{Kind::kSticky, 3, Nanoseconds(0), 0}});
-  EXPECT_TRUE(Run().ok());
-  EXPECT_TRUE(Run().ok());
-  EXPECT_TRUE(absl::IsInternal(Run()));
-  EXPECT_TRUE(group_->devices().degraded());
-  for (int i = 0; i < 20; ++i) EXPECT_TRUE(Run().ok());
-  EXPECT_TRUE(group_->health().ok());
-  EXPECT_EQ(group_->devices().state(0), Devices::State::kLost);
-  EXPECT_EQ(group_->devices().state(1), Devices::State::kServing);
+TEST_F(DeviceGroupTest, ALostDeviceLeavesAllOthersServing) {
+  for (const std::uint32_t count : {2u, 3u, 8u, 16u}) {
+    SCOPED_TRACE(count);
+    const std::uint32_t lost = count / 2;
+    Make(count, {{Kind::kSticky, 2, Nanoseconds(0), lost}});
+    EXPECT_EQ(RunSideBySide(count), count);
+    EXPECT_EQ(RunSideBySide(count), count - 1);
+    EXPECT_TRUE(Run().ok());  // once another has passed its test
+    while (group_->devices().testing()) std::this_thread::yield();
+    std::vector<std::uint64_t> before;
+    for (std::uint32_t device = 0; device < count; ++device) before.push_back(plan_->LaunchesOf(device));
+    EXPECT_EQ(RunSideBySide(2 * (count - 1)), 2 * (count - 1));
+    for (std::uint32_t device = 0; device < count; ++device) {
+      EXPECT_EQ(plan_->LaunchesOf(device) - before[device], device == lost ? 0u : 2u) << device;
+      EXPECT_EQ(group_->devices().state(device), device == lost ? Devices::State::kLost : Devices::State::kServing);
+    }
+    EXPECT_TRUE(group_->devices().degraded());
+    EXPECT_TRUE(group_->health().ok());
+  }
 }
 
 TEST_F(DeviceGroupTest, AHangingDeviceLeavesTheOtherServing) {
@@ -155,7 +186,7 @@ TEST_F(DeviceGroupTest, AnHourWithoutSweepsIsNobodysFault) {
   const TimePoint now = SteadyClock::now();
   Launch(&request, &batch, now);
   const TimePoint later = now + std::chrono::hours(1);
-  group_->Sweep(later);
+  for (int second = 0; second <= 30; ++second) group_->Sweep(later + std::chrono::seconds(second));
   auto* const watched = dynamic_cast<WatchedLane*>(lane_.get());
   ASSERT_NE(watched, nullptr);  // one device: nothing stands between
   EXPECT_FALSE(watched->CheckOverdue(later + std::chrono::seconds(59)));

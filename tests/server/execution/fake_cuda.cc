@@ -292,6 +292,7 @@ cudaError_t Launch(const void* input, void* scratch, std::size_t scratch_bytes, 
   if (fake::last_error != cudaSuccess) return std::exchange(fake::last_error, cudaSuccess);
   fake::Device& device = fake::machine().devices[static_cast<std::size_t>(fake::current)];
   EXPECT_EQ(stream->device, fake::current) << "a stream of another device";
+  EXPECT_EQ(completion.flag != nullptr, completion.workspace != nullptr) << "the last block is told by it";
   if (device.sticky != cudaSuccess) return device.sticky;
   ++device.launches;
   device.host_launches += placement == Placement::kHost ? 1 : 0;

@@ -3,10 +3,21 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <span>
 
 #include "tests/server/batching/fakes.h"
 
 namespace softmax::server::testing {
+
+// A request whose message lies where the device can read it.
+class ReceivedRequest : public testing::TestRequest {
+ public:
+  ReceivedRequest(std::span<const std::byte> message, std::int64_t cols) : TestRequest(1, cols), message_(message) {}
+  void LendInput(InputPieces* pieces) override { pieces->assign(1, {message_.data(), message_.size()}); }
+
+ private:
+  const std::span<const std::byte> message_;
+};
 
 // Batches of one request in an arena of 64 slabs, for tests that drive a lane by hand.
 class LaneFixture : public ::testing::Test {

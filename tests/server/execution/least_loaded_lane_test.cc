@@ -68,7 +68,9 @@ class LeastLoadedLaneTest : public testing::LaneFixture {
 
 TEST_F(LeastLoadedLaneTest, BatchesGoWhereTheFewestBytesAreInFlight) {
   Make(3, /*home=*/1);
+  EXPECT_FALSE(lane_->needs_polling());
   Launch(8 * kSlab);
+  EXPECT_TRUE(lane_->needs_polling());
   EXPECT_EQ(Running(), (std::vector<std::size_t>{0, 1, 0}));  // all idle: home
   Launch();
   EXPECT_EQ(Running(), (std::vector<std::size_t>{0, 1, 1}));

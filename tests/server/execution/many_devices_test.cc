@@ -1,14 +1,10 @@
-// Three to sixteen devices of one process: which of them a batch runs on, whose share is how large, and who answers
-// when one is lost.
+// Three to sixteen devices of one process: which of them a batch runs on, and whose share is how large.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <numeric>
 #include <random>
-#include <string>
-#include <thread>
 
-#include "server/execution/device_group.h"
 #include "server/execution/least_loaded_lane.h"
 #include "tests/server/execution/lane_fixture.h"
 
@@ -45,8 +41,8 @@ class ManyDevicesTest : public testing::LaneFixture, public ::testing::WithParam
     for (const testing::PuppetLane* puppet : thread.puppets) counts.push_back(puppet->running.size());
     return counts;
   }
-  void Launch(const Thread& thread, std::uint64_t bytes = kSlab, int device = Region::kHost) {
-    launched_.push_back(Fill(bytes, device));
+  void Launch(const Thread& thread) {
+    launched_.push_back(Fill());
     thread.lane->Launch(&launched_.back()->batch);
   }
   // Finishes the oldest batch of a thread's on this device; false: it has none.
@@ -90,19 +86,6 @@ TEST_P(ManyDevicesTest, HostMemoryIsReadByTheNearestOfThoseWithTheLeastToDo) {
   }
 }
 
-TEST_P(ManyDevicesTest, ADevicesMemoryBindsThatDevice) {
-  const Thread thread = NewThread(0);
-  for (std::uint32_t device = 0; device < count_; ++device) {
-    for (int i = 0; i < 3; ++i) Launch(thread, kSlab, static_cast<int>(device));
-    EXPECT_EQ(thread.puppets[device]->running.size(), 3u);
-  }
-  const std::uint32_t free = count_ - 1;
-  while (FinishOne(thread, free)) continue;
-  Launch(thread);
-  EXPECT_EQ(thread.puppets[free]->running.size(), 1u) << "what is bound counts for the others";
-  FinishAll(thread);
-}
-
 // Devices that finish a batch a turn get equal shares, and one that takes four turns a quarter of one.
 TEST_P(ManyDevicesTest, SharesAreAsDevicesFinish) {
   constexpr int kTurns = 400;
@@ -131,66 +114,6 @@ TEST_P(ManyDevicesTest, SharesAreAsDevicesFinish) {
   for (std::uint32_t device = 1; device < count_; ++device) EXPECT_EQ(finished[device], std::size_t{kTurns}) << device;
   for (const Thread& thread : threads) FinishAll(thread);
   for (const Devices::View& view : devices_.views()) EXPECT_EQ(view.bytes_in_flight, 0u);
-}
-
-// The CPU backend posing as so many devices.
-class OneOfManyTest : public testing::LaneFixture, public ::testing::WithParamInterface<std::uint32_t> {
- protected:
-  void Make(std::vector<LaunchFault> launches) {
-    Faults faults;
-    faults.devices = count_;
-    faults.launches = std::move(launches);
-    plan_ = std::make_unique<FaultPlan>(faults);
-    ExecutorOptions executor;
-    executor.backend = Backend::kCpu;
-    executor.arena_bytes = 1 << 20;
-    executor.faults = plan_.get();
-    executor_ = *CreateExecutor(executor);
-    group_ = std::make_unique<DeviceGroup>(*executor_, DeviceGroup::Options(), plan_.get());
-    lane_ = *group_->CreateLane([] {});
-    ASSERT_TRUE(group_->Start().ok());
-  }
-  // Launches so many small batches at a time, and says how many of them were answered.
-  std::uint32_t Run(std::uint32_t batches) {
-    std::vector<std::unique_ptr<Launched>> launched;
-    for (std::uint32_t i = 0; i < batches; ++i) launched.push_back(Fill());
-    for (const auto& one : launched) lane_->Launch(&one->batch);
-    std::uint32_t answered = 0;
-    for (std::uint32_t back = 0; back < batches;) {
-      group_->Sweep(SteadyClock::now());
-      Batch* const batch = lane_->Poll();
-      if (batch == nullptr) continue;
-      ++back;
-      answered += Complete(batch).ok() ? 1 : 0;
-    }
-    return answered;
-  }
-
-  const std::uint32_t count_ = GetParam();
-  std::unique_ptr<FaultPlan> plan_;
-  std::unique_ptr<Executor> executor_;
-  std::unique_ptr<DeviceGroup> group_;
-  std::unique_ptr<Lane> lane_;
-};
-
-INSTANTIATE_TEST_SUITE_P(Counts, OneOfManyTest, ::testing::Values(3, 4, 8, 16));
-
-TEST_P(OneOfManyTest, IsLostAndAllOthersAnswerOn) {
-  const std::uint32_t lost = count_ / 2;
-  Make({{LaunchFault::Kind::kSticky, 2, Nanoseconds(0), lost}});
-  EXPECT_EQ(Run(count_), count_);
-  EXPECT_EQ(Run(count_), count_ - 1);
-  EXPECT_EQ(Run(1), 1u);  // once another has passed its test
-  while (group_->devices().testing()) std::this_thread::yield();
-  const auto launches = [this](std::uint32_t device) { return plan_->LaunchesOf(device); };
-  std::vector<std::uint64_t> before;
-  for (std::uint32_t device = 0; device < count_; ++device) before.push_back(launches(device));
-  EXPECT_EQ(Run(2 * (count_ - 1)), 2 * (count_ - 1));
-  for (std::uint32_t device = 0; device < count_; ++device) {
-    EXPECT_EQ(launches(device) - before[device], device == lost ? 0u : 2u) << device;
-  }
-  EXPECT_EQ(group_->devices().lost(), 1u);
-  EXPECT_TRUE(group_->health().ok());
 }
 
 }  // namespace

@@ -1,7 +1,10 @@
 // Memory that a start cannot have, and memory that a lost device leaves behind.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 
@@ -47,7 +50,26 @@ TEST(MemoryShortageTest, ReadsWhatTheSystemTells) {
   EXPECT_FALSE(limits.control_group);
   Write(root + "/sys/fs/cgroup/memory.max", "1048576\n");
   EXPECT_EQ(ReadMemoryLimits(root).control_group, 1048576u);
+  std::filesystem::remove(root + "/sys/fs/cgroup/memory.max");
+  Write(root + "/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");  // version 1: unlimited
+  EXPECT_FALSE(ReadMemoryLimits(root).control_group);
   EXPECT_TRUE(ReadMemoryLimits().total);  // this machine's
+}
+
+TEST(SharedPagesTest, AreOneFileAndGoWithTheirMapping) {
+  const auto descriptors = [] {
+    const std::filesystem::directory_iterator entries("/proc/self/fd");
+    return std::distance(begin(entries), end(entries));
+  };
+  const auto before = descriptors();
+  errno = EINVAL;  // of a call before
+  auto memory = MakeSharedPages(kSharedPageBytes);
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  close(memory->descriptor);
+  EXPECT_EQ(descriptors(), before);
+  EXPECT_EQ(msync(memory->data, kSharedPageBytes, MS_ASYNC), 0);
+  memory->free();
+  EXPECT_EQ(msync(memory->data, kSharedPageBytes, MS_ASYNC), -1) << "it is still mapped";
 }
 
 TEST(QuarantinedMemoryTest, KnowsTheLargestRunThatIsLeft) {
