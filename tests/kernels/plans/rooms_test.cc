@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/kernels/combinations.h"
 #include "tests/kernels/plans/room.h"
 
 // Which family of kernels takes which shape, for models of four devices, as the table rooms.txt beside this file says.
@@ -158,25 +159,21 @@ std::vector<Named> Rows(Shape shape, const Size& size, const std::vector<std::in
 }
 
 void LastAxis(DataType type, Table* table) {
-  for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-    for (const Size& size : kSizes) {
-      const std::string title = TypesOf(type, type) + " " + NameOf(operation) + ", " + size.name;
-      const Shape shape{type, type, operation, 1, 1, 1};
-      table->Add(title + ", whole vectors", Rows(shape, size, WholeWidths()));
-      table->Add(title + ", odd columns", Rows(shape, size, OddWidths()));
-    }
+  for (const auto& [operation, size] : Product(kBothOperations, kSizes)) {
+    const std::string title = TypesOf(type, type) + " " + NameOf(operation) + ", " + size.name;
+    const Shape shape{type, type, operation, 1, 1, 1};
+    table->Add(title + ", whole vectors", Rows(shape, size, WholeWidths()));
+    table->Add(title + ", odd columns", Rows(shape, size, OddWidths()));
   }
 }
 
 // Results of another type than the input's.
 void MixedLastAxis(DataType input, DataType output, Table* table) {
-  for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+  for (const Operation operation : kBothOperations) {
     std::vector<Named> shapes;
-    for (const Size& size : kSizes) {
-      for (const auto& widths : {WholeWidths(), OddWidths()}) {
-        const std::vector<Named> more = Rows({input, output, operation, 1, 1, 1}, size, widths);
-        shapes.insert(shapes.end(), more.begin(), more.end());
-      }
+    for (const auto& [size, widths] : Product(kSizes, std::vector{WholeWidths(), OddWidths()})) {
+      const std::vector<Named> more = Rows({input, output, operation, 1, 1, 1}, size, widths);
+      shapes.insert(shapes.end(), more.begin(), more.end());
     }
     table->AddNumbers(TypesOf(input, output) + " " + NameOf(operation) + ", the last axis", shapes);
   }
@@ -195,7 +192,7 @@ constexpr Sizes kAxisShapes[] = {
     {1, 10000, 6656}, {2, 100000, 1000}, {1, 65536, 1002}, {16, 20000, 202}, {4, 150, 262144}, {5, 48, 3}};
 
 void OtherAxes(DataType input, DataType output, Table* table) {
-  for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
+  for (const Operation operation : kBothOperations) {
     std::vector<Named> shapes;
     for (const Sizes& s : kAxisShapes) {
       const auto name = std::to_string(s.outer) + "," + std::to_string(s.cols) + "," + std::to_string(s.inner);
@@ -236,12 +233,9 @@ std::string TableNow() {
   for (const DeviceModel& model : kDeviceModels) devices.emplace_back(model.name);
   Line("", devices, out);
   Table table;
-  for (const DataType type : {DataType::kFloat32, DataType::kBFloat16, DataType::kFloat64}) {
-    LastAxis(type, &table);
-  }
-  for (const DataType type : {DataType::kFloat32, DataType::kBFloat16, DataType::kFloat64}) {
-    OtherAxes(type, type, &table);
-  }
+  constexpr DataType kTypes[] = {DataType::kFloat32, DataType::kBFloat16, DataType::kFloat64};
+  for (const DataType type : kTypes) LastAxis(type, &table);
+  for (const DataType type : kTypes) OtherAxes(type, type, &table);
   OtherAxes(DataType::kBFloat16, DataType::kFloat32, &table);
   MixedLastAxis(DataType::kBFloat16, DataType::kFloat32, &table);
   MixedLastAxis(DataType::kFloat32, DataType::kBFloat16, &table);
@@ -269,15 +263,11 @@ TEST(RoomsTest, EveryShapeIsRunAsTheTableSays) {
 }
 
 TEST(RoomsTest, BothTypesOf16BitsAreRunAlike) {
-  for (const Operation operation : {Operation::kSoftmax, Operation::kLogSoftmax}) {
-    for (const Size& size : kSizes) {
-      for (const std::int64_t cols : OddWidths()) {
-        Shape shape{DataType::kFloat16, DataType::kFloat16, operation, size.RowsOf(DataType::kFloat16, cols), cols, 1};
-        const Rooms half = RoomsOf(shape);
-        shape.input_type = shape.output_type = DataType::kBFloat16;
-        EXPECT_EQ(half, RoomsOf(shape)) << cols << " columns, " << size.name;
-      }
-    }
+  for (const auto& [operation, size, cols] : Product(kBothOperations, kSizes, OddWidths())) {
+    Shape shape{DataType::kFloat16, DataType::kFloat16, operation, size.RowsOf(DataType::kFloat16, cols), cols, 1};
+    const Rooms half = RoomsOf(shape);
+    shape.input_type = shape.output_type = DataType::kBFloat16;
+    EXPECT_EQ(half, RoomsOf(shape)) << cols << " columns, " << size.name;
   }
 }
 
