@@ -3,7 +3,6 @@
 #include <signal.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -11,6 +10,7 @@
 #include "tests/client/support/fake_server.h"
 #include "tests/support/eventually.h"
 #include "tests/support/run_program.h"
+#include "tests/support/temp_folder.h"
 
 namespace softmax::client {
 namespace {
@@ -25,13 +25,7 @@ json ReadJson(const std::string& path) {
 
 class CommandsTest : public ::testing::Test {
  protected:
-  CommandsTest() {
-    char folder[] = "/tmp/loadgen_commands_XXXXXX";
-    folder_ = mkdtemp(folder);
-  }
-  ~CommandsTest() override { std::system(("rm -rf " + folder_).c_str()); }
-
-  std::string Path(const std::string& name) const { return folder_ + "/" + name; }
+  std::string Path(const std::string& name) const { return folder_.path(name); }
 
   std::unique_ptr<Program> Start(const std::string& json, std::vector<std::string> more) {
     more.insert(more.end(), {"--address", server_.address(), "--shape", "4x32", "--connections", "2", "--warmup", "0.3",
@@ -57,7 +51,7 @@ class CommandsTest : public ::testing::Test {
   }
 
   FakeServer server_;
-  std::string folder_;
+  const softmax::testing::TempFolder folder_;
 };
 
 TEST_F(CommandsTest, FourGeneratorsBeginTogetherAndMakeOneMeasurement) {
@@ -105,7 +99,7 @@ TEST_F(CommandsTest, ACommandThatIsNoneIsNamed) {
 TEST_F(CommandsTest, TheScriptForSshMakesOneMeasurement) {
   std::ofstream(Path("ssh")) << "#!/bin/sh\nshift\nexec sh -c \"$*\"\n";
   const std::string bin = std::string(SOFTMAX_LOADGEN).substr(0, std::string(SOFTMAX_LOADGEN).rfind('/'));
-  const std::string run = "cd " + folder_ + " && chmod +x ssh && PATH=" + folder_ + ":" + bin +
+  const std::string run = "cd " + Path("") + " && chmod +x ssh && PATH=" + Path("") + ":" + bin +
                           ":$PATH SECONDS_AHEAD=2 " + SOFTMAX_OVER_SSH + " 'one two' --address " + server_.address() +
                           " --shape 4x32 --rate 200 --duration 1 --connections 1 --slo 'p99<=10s'";
   const ProgramResult result = RunProgram("/bin/sh", {"-c", run});
