@@ -1,11 +1,10 @@
-#include "server/app/faults.h"
-
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_split.h>
 
 #include <optional>
 #include <vector>
 
+#include "server/app/parts.h"
 #include "server/config/values.h"
 
 namespace softmax::server {

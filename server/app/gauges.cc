@@ -1,9 +1,8 @@
-#include "server/app/gauges.h"
-
 #include <array>
 #include <string>
 #include <utility>
 
+#include "server/app/parts.h"
 #include "server/base/receive_pool.h"
 #include "server/rpc/guard/read_guard.h"
 

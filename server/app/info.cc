@@ -1,11 +1,10 @@
-#include "server/app/info.h"
-
 #include <absl/strings/str_cat.h>
 
 #include <chrono>
 
 #include "kernels/operations.h"
 #include "server/app/component_options.h"
+#include "server/app/parts.h"
 
 namespace softmax::server {
 namespace {

@@ -1,5 +1,3 @@
-#include "server/app/oip_pages.h"
-
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
@@ -7,6 +5,7 @@
 #include <utility>
 
 #include "common/wire/oip_models.h"
+#include "server/app/parts.h"
 
 namespace softmax::server {
 namespace {

@@ -1,8 +1,11 @@
 #include "server/app/sweeper.h"
 
+#include <malloc.h>
+
 #include <chrono>
 
 #include "server/base/log.h"
+#include "server/metrics/process_stats.h"
 #include "server/rpc/guard/read_guard.h"
 
 namespace softmax::server {
@@ -15,7 +18,27 @@ constexpr int kSweepsPerRefresh = 5;
 // How many between two looks of the queue threads at their streams.
 constexpr int kSweepsPerAttention = 10;
 
+// Of trimming memory.
+constexpr auto kQuiet = std::chrono::seconds(1);
+constexpr auto kPause = std::chrono::seconds(10);
+constexpr double kMuch = 64 << 20;
+
+double ResidentBytes() { return ReadProcessStats().resident_bytes.value_or(0); }
+
 }  // namespace
+
+MemoryTrim::MemoryTrim() : resident_at_start_(ResidentBytes()) {}
+
+void MemoryTrim::Look(bool quiet, TimePoint now) {
+  if (!quiet) {
+    quiet_since_ = kNoDeadline;
+    return;
+  }
+  if (quiet_since_ == kNoDeadline) quiet_since_ = now;
+  if (now - quiet_since_ < kQuiet || now < next_) return;
+  next_ = now + kPause;
+  if (ResidentBytes() - resident_at_start_ > kMuch) malloc_trim(0);
+}
 
 Sweeper::Sweeper(ServiceState& state, DeviceGroup& devices, Secrets& secrets, const QueueThreads& queues,
                  bool unsafe_testing)

@@ -3,13 +3,29 @@
 #include <stop_token>
 #include <thread>
 
-#include "server/app/memory_trim.h"
+#include "common/base/clock.h"
 #include "server/app/secrets.h"
 #include "server/execution/device_group.h"
 #include "server/rpc/calls/service_state.h"
 #include "server/rpc/queue/queue_thread.h"
 
 namespace softmax::server {
+
+// Gives memory that has become free back to the system, which glibc does not: after a flood it keeps what small blocks
+// lie between, for ever, and a container is killed for what it holds. For one thread.
+class MemoryTrim {
+ public:
+  MemoryTrim();
+
+  // Looked at often, it acts when the process has been quiet for a second, is much larger than at its start, and has
+  // not been trimmed for a while: a thread that allocates meanwhile waits.
+  void Look(bool quiet, TimePoint now);
+
+ private:
+  const double resident_at_start_;
+  TimePoint quiet_since_ = kNoDeadline;
+  TimePoint next_{};
+};
 
 // Looks a few times a second at what changes without an event: overdue answers, the devices' health, changed
 // certificates and tokens, memory that lies idle, how late the queue threads are. A thread of its own, from

@@ -18,7 +18,6 @@
 
 #include "common/base/address.h"
 #include "server/base/file_mode.h"
-#include "server/config/trace_settings.h"
 #include "server/config/values.h"
 
 namespace softmax::server {

@@ -17,7 +17,6 @@
 #include "common/base/text_file.h"
 #include "server/config/check.h"
 #include "server/config/flags.h"
-#include "server/config/print.h"
 #include "server/config/values.h"
 
 extern "C" char** environ;  // NOLINT: POSIX names it so

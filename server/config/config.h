@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/usable_cores.h"
@@ -140,5 +141,12 @@ std::string BackendName(Backend backend);
 // The version of the project and the commit it was built from ("unknown" outside of a checkout).
 const char* Version();
 const char* Commit();
+
+// `config` as a config file that sets every key; reading it back gives the same config.
+std::string PrintConfig(const Config& config);
+
+// Every number in `config` in bytes, seconds, counts or 0/1, named as the flag with underscores
+// ("max_batch_bytes", "drain_timeout_seconds").
+std::vector<std::pair<std::string, double>> ConfigSettings(const Config& config);
 
 }  // namespace softmax::server

@@ -1,5 +1,3 @@
-#include "server/config/print.h"
-
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
 #include <absl/strings/str_replace.h>
@@ -9,6 +7,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "server/config/config.h"
 #include "server/config/values.h"
 
 #ifndef SOFTMAX_VERSION

@@ -1,5 +1,3 @@
-#include "server/config/trace_settings.h"
-
 #include <absl/strings/ascii.h>
 #include <absl/strings/match.h>
 #include <absl/strings/numbers.h>
@@ -15,6 +13,7 @@
 
 #include "common/base/address.h"
 #include "common/base/safe_text.h"
+#include "server/config/check.h"
 
 namespace softmax::server {
 namespace {

@@ -7,7 +7,6 @@
 #include <string>
 
 #include "server/config/config.h"
-#include "server/config/print.h"
 #include "tests/fuzz/require.h"
 
 namespace softmax::server {

@@ -22,7 +22,6 @@
 #include "server/rpc/queue/message_view.h"
 #include "server/rpc/security/token_check.h"
 #include "server/rpc/trace/span_queue.h"
-#include "server/rpc/trace/trace_context.h"
 
 namespace softmax::server {
 

@@ -3,7 +3,9 @@
 #include <grpcpp/client_context.h>
 
 #include <chrono>
+#include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -11,7 +13,6 @@
 
 #include "common/base/mutex.h"
 #include "opentelemetry/proto/collector/trace/v1/trace_service.grpc.pb.h"
-#include "server/rpc/trace/otlp.h"
 #include "server/rpc/trace/span_queue.h"
 
 namespace softmax::server {
@@ -21,6 +22,7 @@ namespace softmax::server {
 // take within the timeout, tried again with growing pauses where it is away or busy, is counted and dropped.
 class SpanExporter {
  public:
+  using Texts = std::map<std::string, std::string>;
   struct Options {
     std::string target;  // host:port
     bool tls = false;

@@ -1,7 +1,7 @@
-#include "server/app/faults.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "server/app/parts.h"
 
 namespace softmax::server {
 namespace {

@@ -1,5 +1,3 @@
-#include "server/app/gauges.h"
-
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -8,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "server/app/parts.h"
 #include "server/batching/batcher.h"
 #include "tests/server/batching/fakes.h"
 #include "tests/support/eventually.h"

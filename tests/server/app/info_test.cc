@@ -1,11 +1,10 @@
-#include "server/app/info.h"
-
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <map>
 #include <string>
 
+#include "server/app/parts.h"
 #include "server/rpc/accept/channel_settings.h"
 
 namespace softmax::server {

@@ -1,5 +1,3 @@
-#include "server/app/memory_trim.h"
-
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <unistd.h>
@@ -7,6 +5,8 @@
 #include <fstream>
 #include <memory>
 #include <vector>
+
+#include "server/app/sweeper.h"
 
 namespace softmax::server {
 namespace {

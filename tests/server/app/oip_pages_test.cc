@@ -1,8 +1,8 @@
-#include "server/app/oip_pages.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
+
+#include "server/app/parts.h"
 
 namespace softmax::server {
 namespace {

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "server/config/flags.h"
-#include "server/config/print.h"
 
 namespace softmax::server {
 namespace {

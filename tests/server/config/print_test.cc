@@ -1,9 +1,9 @@
-#include "server/config/print.h"
-
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <string>
+
+#include "server/config/config.h"
 
 namespace softmax::server {
 namespace {

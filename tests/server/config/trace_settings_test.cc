@@ -1,5 +1,3 @@
-#include "server/config/trace_settings.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

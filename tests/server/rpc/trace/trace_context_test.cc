@@ -1,11 +1,10 @@
-#include "server/rpc/trace/trace_context.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
 #include "common/base/traceparent.h"
+#include "server/rpc/trace/span_queue.h"
 
 namespace softmax::server {
 namespace {
