@@ -1,5 +1,6 @@
 #pragma once
 
+#include <absl/cleanup/cleanup.h>
 #include <absl/status/status.h>
 
 #include <algorithm>
@@ -93,36 +94,20 @@ absl::Status Hooked(softmax_hook hook, void* context, Work work, Stop stop) {
   return result.get();
 }
 
-// A call that runs; the client's end waits for it.
-class Passage {
- public:
-  explicit Passage(softmax_client& client) : client_(client) {
-    const std::lock_guard lock(client.mu);
-    open_ = !client.closed;
-    ++client.running;
-  }
-  ~Passage() {
-    const std::lock_guard lock(client_.mu);
-    if (--client_.running == 0) client_.empty.notify_all();
-  }
-  Passage(const Passage&) = delete;
-  Passage& operator=(const Passage&) = delete;
-
-  absl::Status status() const {
-    return open_ ? absl::OkStatus() : absl::FailedPreconditionError("the client is closed");
-  }
-
- private:
-  softmax_client& client_;
-  bool open_ = false;
-};
-
 // A call into the client: Guarded, and the client's end waits for it. FAILED_PRECONDITION: it has come.
 template <typename Work>
 std::int32_t Entering(softmax_client& client, softmax_error** error, Work work) {
   return Guarded(error, [&]() -> absl::Status {
-    const Passage passage(client);
-    return passage.status().ok() ? work() : passage.status();
+    {
+      const std::lock_guard lock(client.mu);
+      if (client.closed) return absl::FailedPreconditionError("the client is closed");
+      ++client.running;
+    }
+    const absl::Cleanup leave = [&client] {
+      const std::lock_guard lock(client.mu);
+      if (--client.running == 0) client.empty.notify_all();
+    };
+    return work();
   });
 }
 

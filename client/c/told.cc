@@ -84,7 +84,6 @@ std::string JsonOf(const ClientStats& stats) {
 
 using softmax::client::c::Entering;
 using softmax::client::c::Guarded;
-using softmax::client::c::Passage;
 
 std::int32_t softmax_server_info(softmax_client* client, char** json, softmax_error** error) {
   return Entering(*client, error, [&]() -> absl::Status {
@@ -138,9 +137,12 @@ std::int32_t softmax_region_read(const softmax_region* region, std::uint64_t off
 void softmax_region_free(softmax_region* region) { delete region; }
 
 std::int32_t softmax_in_region(softmax_client* client, const void* data, std::uint64_t bytes) {
-  const Passage passage(*client);
-  if (!passage.status().ok()) return 0;
-  return client->client->IsInRegion({static_cast<const std::byte*>(data), bytes}) ? 1 : 0;
+  bool is_inside = false;
+  Entering(*client, nullptr, [&] {
+    is_inside = client->client->IsInRegion({static_cast<const std::byte*>(data), bytes});
+    return absl::OkStatus();
+  });
+  return is_inside ? 1 : 0;
 }
 
 std::int32_t softmax_error_code(const softmax_error* error) { return static_cast<std::int32_t>(error->status.code()); }

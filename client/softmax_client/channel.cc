@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <climits>
 
-#include "client/softmax_client/proxy.h"
+#include "client/softmax_client/target.h"
 
 namespace softmax::client {
 namespace {

@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "client/softmax_client/options_check.h"
-#include "client/softmax_client/proxy.h"
 #include "client/softmax_client/wire.h"
 #include "common/base/traceparent.h"
 

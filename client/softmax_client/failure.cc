@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <initializer_list>
 
-#include "client/softmax_client/proxy.h"
 #include "client/softmax_client/retry.h"
+#include "client/softmax_client/target.h"
 
 namespace softmax::client {
 namespace {

@@ -6,7 +6,8 @@
 
 #include <algorithm>
 #include <climits>
-#include <cmath>
+#include <cstdint>
+#include <initializer_list>
 #include <string>
 
 namespace softmax::client {
@@ -14,25 +15,36 @@ namespace {
 
 absl::Status Wrong(absl::string_view text) { return absl::InvalidArgumentError(text); }
 
+// The first that is not OK.
+absl::Status First(std::initializer_list<absl::Status> statuses) {
+  const auto bad = std::find_if(statuses.begin(), statuses.end(), [](const absl::Status& of) { return !of.ok(); });
+  return bad == statuses.end() ? absl::OkStatus() : *bad;
+}
+
+template <typename T>
+absl::Status Within(absl::string_view field, T value, T least, T most, absl::string_view unit = "") {
+  if (value >= least && value <= most) return absl::OkStatus();
+  return Wrong(absl::StrCat(field, ": ", value, unit, ", must be ", least, " to ", most));
+}
+
+absl::Status Above0(absl::string_view field, std::chrono::nanoseconds time) {
+  return time.count() > 0 ? absl::OkStatus() : Wrong(absl::StrCat(field, ": ", time.count(), " ns, must be above 0"));
+}
+
 absl::Status CheckRetry(const RetryOptions& retry) {
-  if (retry.max_attempts < 1 || retry.max_attempts > 1000) {
-    return Wrong(absl::StrCat("retry.max_attempts: ", retry.max_attempts, ", must be 1 to 1000"));
-  }
-  if (retry.initial_backoff.count() < 1 || retry.max_backoff < retry.initial_backoff) {
-    return Wrong(absl::StrCat("retry.initial_backoff: ", retry.initial_backoff.count(),
-                              " ms, must be at least 1 ms and at most max_backoff (", retry.max_backoff.count(),
-                              " ms)"));
-  }
-  if (!(retry.multiplier >= 1 && retry.multiplier <= 100)) {
-    return Wrong(absl::StrCat("retry.multiplier: ", retry.multiplier, ", must be 1 to 100"));
-  }
-  if (!(retry.max_tokens > 0 && retry.max_tokens <= 1e9)) {
-    return Wrong(absl::StrCat("retry.max_tokens: ", retry.max_tokens, ", must be above 0, at most 1e9"));
-  }
-  if (!(retry.token_ratio >= 0.001 && retry.token_ratio <= 1000)) {
-    return Wrong(absl::StrCat("retry.token_ratio: ", retry.token_ratio, ", must be 0.001 to 1000"));
-  }
-  return absl::OkStatus();
+  const bool backs_off = retry.initial_backoff.count() >= 1 && retry.max_backoff >= retry.initial_backoff;
+  const bool has_tokens = retry.max_tokens > 0 && retry.max_tokens <= 1e9;
+  return First({
+      Within("retry.max_attempts", retry.max_attempts, 1, 1000),
+      backs_off ? absl::OkStatus()
+                : Wrong(absl::StrCat("retry.initial_backoff: ", retry.initial_backoff.count(),
+                                     " ms, must be at least 1 ms and at most max_backoff (", retry.max_backoff.count(),
+                                     " ms)")),
+      Within("retry.multiplier", retry.multiplier, 1.0, 100.0),
+      has_tokens ? absl::OkStatus()
+                 : Wrong(absl::StrCat("retry.max_tokens: ", retry.max_tokens, ", must be above 0, at most 1e9")),
+      Within("retry.token_ratio", retry.token_ratio, 0.001, 1000.0),
+  });
 }
 
 absl::Status CheckPem(absl::string_view field, absl::string_view text) {
@@ -43,16 +55,11 @@ absl::Status CheckPem(absl::string_view field, absl::string_view text) {
 }
 
 absl::Status CheckTls(const TlsOptions& tls) {
-  for (const auto& [field, text] : {std::pair("root_certificates", absl::string_view(tls.root_certificates)),
-                                    std::pair("certificate_chain", absl::string_view(tls.certificate_chain)),
-                                    std::pair("private_key", absl::string_view(tls.private_key))}) {
-    absl::Status status = CheckPem(field, text);
-    if (!status.ok()) return status;
-  }
-  if (tls.certificate_chain.empty() != tls.private_key.empty()) {
-    return Wrong("tls: certificate_chain and private_key go together, and only one of them is set");
-  }
-  return absl::OkStatus();
+  const bool is_whole = tls.certificate_chain.empty() == tls.private_key.empty();
+  return First({CheckPem("root_certificates", tls.root_certificates),
+                CheckPem("certificate_chain", tls.certificate_chain), CheckPem("private_key", tls.private_key),
+                is_whole ? absl::OkStatus()
+                         : Wrong("tls: certificate_chain and private_key go together, and only one of them is set")});
 }
 
 bool IsVisible(char c) { return c > ' ' && c <= '~'; }
@@ -76,8 +83,7 @@ absl::Status CheckHeaderText(std::string_view field, std::string_view text) {
 }
 
 absl::Status CheckTimeout(std::optional<std::chrono::nanoseconds> timeout) {
-  if (!timeout || timeout->count() > 0) return absl::OkStatus();
-  return Wrong(absl::StrCat("timeout: ", timeout->count(), " ns, must be above 0"));
+  return timeout ? Above0("timeout", *timeout) : absl::OkStatus();
 }
 
 absl::Status CheckStream(std::size_t max_in_flight, std::size_t max_requests_per_message,
@@ -89,34 +95,21 @@ absl::Status CheckStream(std::size_t max_in_flight, std::size_t max_requests_per
 }
 
 absl::Status CheckOptions(const ClientOptions& options, const std::vector<Address>& addresses) {
-  if (options.connections < 1 || options.connections > 1024) {
-    return Wrong(absl::StrCat("connections: ", options.connections, ", must be 1 to 1024"));
-  }
-  if (options.deadline.count() <= 0) {
-    return Wrong(absl::StrCat("deadline: ", options.deadline.count(), " ns, must be above 0"));
-  }
-  if (options.max_receive_bytes && (*options.max_receive_bytes < -1 || *options.max_receive_bytes > INT_MAX)) {
-    return Wrong(absl::StrCat("max_receive_bytes: ", *options.max_receive_bytes, ", must be -1 to ", INT_MAX));
-  }
-  for (const auto& [field, time] : {std::pair("keepalive_time", options.keepalive_time),
-                                    std::pair("keepalive_timeout", options.keepalive_timeout)}) {
-    if (time.count() < 0 || time.count() > INT_MAX) {
-      return Wrong(absl::StrCat(field, ": ", time.count(), " ms, must be 0 to ", INT_MAX));
-    }
-  }
-  if (options.bearer_token && !options.tls &&
-      !std::all_of(addresses.begin(), addresses.end(), [](const Address& a) { return a.is_local; })) {
-    return Wrong("bearer_token: needs tls, or targets that are unix: sockets; in plain text anybody could read it");
-  }
-  if (!options.authority.empty()) {
-    absl::Status status = CheckHeaderText("authority", options.authority);
-    if (!status.ok()) return status;
-  }
-  if (options.tls) {
-    absl::Status status = CheckTls(*options.tls);
-    if (!status.ok()) return status;
-  }
-  return CheckRetry(options.retry);
+  const bool is_private =
+      options.tls || std::all_of(addresses.begin(), addresses.end(), [](const Address& a) { return a.is_local; });
+  return First({
+      Within("connections", options.connections, 1, 1024),
+      Above0("deadline", options.deadline),
+      Within<std::int64_t>("max_receive_bytes", options.max_receive_bytes.value_or(-1), -1, INT_MAX),
+      Within<std::int64_t>("keepalive_time", options.keepalive_time.count(), 0, INT_MAX, " ms"),
+      Within<std::int64_t>("keepalive_timeout", options.keepalive_timeout.count(), 0, INT_MAX, " ms"),
+      options.bearer_token && !is_private
+          ? Wrong("bearer_token: needs tls, or targets that are unix: sockets; in plain text anybody could read it")
+          : absl::OkStatus(),
+      options.authority.empty() ? absl::OkStatus() : CheckHeaderText("authority", options.authority),
+      options.tls ? CheckTls(*options.tls) : absl::OkStatus(),
+      CheckRetry(options.retry),
+  });
 }
 
 }  // namespace softmax::client

@@ -1,7 +1,6 @@
-#include "client/softmax_client/proxy.h"
-
 #include <gtest/gtest.h>
 
+#include "client/softmax_client/target.h"
 #include "tests/client/support/scoped_environment.h"
 
 namespace softmax::client {
