@@ -79,7 +79,9 @@ class Calls:
 
     def _answer_for(self, request: Request, x: Any, out: Any, shape: Tuple[int, ...]) -> Tuple[Any, int]:
         """An array, a tensor of torch for one, or `out`; and its address."""
-        answer = tensor_for(x, request.answer, shape) if out is None else out
+        answer = out
+        if out is None and type(x) is not np.ndarray:
+            answer = tensor_for(x, request.answer, shape)
         if answer is None:
             return new_answer(request, shape)
         output = output_of(answer, request.answer, shape)
@@ -94,10 +96,7 @@ class Calls:
 
     def softmax(self, x: Any, out: Any, options: Tuple[Any, ...]) -> Any:
         (address, _, shape, _, _), request = self._begin(x, options)
-        if out is None and type(x) is np.ndarray:
-            answer, to = new_answer(request, shape)
-        else:
-            answer, to = self._answer_for(request, x, out, shape)
+        answer, to = self._answer_for(request, x, out, shape)
         blocking(c.run, self.handle, request.pointer, address, to)
         return answer
 
@@ -147,8 +146,6 @@ class Calls:
         if len(options) > 8:
             answer = Summarized(request, wire, shape)
             to, finish = answer.address, answer.parts
-        elif out is None and type(x) is np.ndarray:
-            answer, to = new_answer(request, shape)
         else:
             answer, to = self._answer_for(request, x, out, shape)
             # Elsewhere the answer is put when it is taken in, and not when nobody wants it any more.

@@ -73,7 +73,7 @@ def new_answer(request: "Request", shape: Tuple[int, ...]) -> Tuple[Any, int]:
 def tensor_for(x: Any, wire: int, shape: Tuple[int, ...]) -> Any:
     """Where the answer to a tensor of torch goes: a new one on the CPU. None: x is no tensor of torch."""
     torch = sys.modules.get("torch")
-    if torch is None or type(x) is np.ndarray or not isinstance(x, torch.Tensor):
+    if torch is None or not isinstance(x, torch.Tensor):
         return None
     return torch.empty(shape, dtype=getattr(torch, NAMES[wire]), device="cpu")
 
@@ -152,9 +152,3 @@ class Summarized:
                 part = part.reshape(self._shape + ((-1,) if i < 3 else ()))
             parts.append(part)
         return tuple(parts)
-
-
-def sent_of(x: Any) -> Tuple[int, bytes]:
-    """Where what is sent lies, and what it is: for tests."""
-    address, wire, shape, _, _ = input_of("x", x)
-    return address, ctypes.string_at(address, math.prod(shape) * SIZES[wire])

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import softmax_client
-from reference import Dlpack, check, from_bfloat16, to_bfloat16
-from softmax_client import _requests
+from reference import Dlpack, check, from_bfloat16, sent_of, to_bfloat16
 
 RANDOM = np.random.default_rng(7)
 
@@ -34,7 +33,7 @@ class OnlyInterface:
 def test_every_kind_of_array_is_sent_from_where_it_lies(client, make, address):
     x = values(33)
     given = make(x)
-    assert _requests.sent_of(given)[0] == address(given)
+    assert sent_of(given)[0] == address(given)
     check(client.softmax(given), x, "float32", -1, False)
 
 
@@ -97,7 +96,7 @@ def test_bfloat16_through_dlpack(client):
 def test_bfloat16_of_ml_dtypes(client):
     ml_dtypes = pytest.importorskip("ml_dtypes")
     x = values(7, 50).astype(ml_dtypes.bfloat16)
-    assert _requests.sent_of(x)[0] == x.ctypes.data
+    assert sent_of(x)[0] == x.ctypes.data
     for y in (client.softmax(x), client.softmax(x[::-1])[::-1], client.softmax(x, out=np.empty_like(x))):
         assert y.dtype == ml_dtypes.bfloat16
         check(y.astype(np.float32), x.astype(np.float32), "bfloat16", -1, False)
@@ -107,7 +106,7 @@ def test_bfloat16_of_ml_dtypes(client):
 def test_torch_tensors_come_back_as_tensors(client, name):
     torch = pytest.importorskip("torch")
     x = torch.randn(4, 100).to(getattr(torch, name))
-    assert _requests.sent_of(x)[0] == x.data_ptr()
+    assert sent_of(x)[0] == x.data_ptr()
     for given in (x, x.t()):
         y = client.softmax(given)
         assert y.dtype == x.dtype and y.shape == given.shape

@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 
 import softmax_client
-from reference import Dlpack, check, from_bfloat16, to_bfloat16
-from softmax_client import _requests
+from reference import Dlpack, check, from_bfloat16, sent_of, to_bfloat16
 from ways_in import REFUSED, TAKEN, WAYS, Interface, Labelled, Raises, X, asked_async, mapped, unaligned
 
 
 @pytest.mark.parametrize("name", TAKEN)
 def test_what_is_taken_is_answered_alike_by_every_way(client, server, name):
     make, sent = TAKEN[name]
-    assert _requests.sent_of(make())[1] == sent.tobytes()  # every bit, those of NaNs included
+    assert sent_of(make())[1] == sent.tobytes()  # every bit, those of NaNs included
     expected = client.softmax(sent)
     if not np.isnan(sent).any() and sent.dtype != np.float16:
         check(expected, sent, sent.dtype.name, -1, False)
