@@ -38,7 +38,7 @@ MODULES = {
     "common/base": ["common_test", "server_test", "client_test"],
     "common/wire": ["wire_test", "client_test"],
     "server/config": ["server_test", "end_to_end_test ServerInfo.*:Start.*"],
-    "server/base": ["base_test", "server_test", "end_to_end_test Answers.*"],
+    "server/base": ["base_test", "receive_malloc_test", "server_test", "end_to_end_test Answers.*"],
     "server/metrics": ["metrics_test", "server_test", "end_to_end_test MetricsPage.*"],
     "server/batching": ["batching_test", "simulation_test", "end_to_end_test Answers.*:Hostile.*:UnreadStreams.*"],
     "server/execution": ["execution_test", "cuda_lanes_test", "end_to_end_test Answers.*:Devices.*"],

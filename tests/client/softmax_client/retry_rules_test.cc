@@ -129,6 +129,8 @@ TEST_F(RetryRulesTest, AdviceTravelsWithTheStatusThroughOtherWords) {
   EXPECT_EQ(reworded.message(), "a:1: full");
   EXPECT_EQ(reworded.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(RetryAfter(reworded), milliseconds(25));
+  SetRetryAdvice(0, &status);
+  EXPECT_EQ(RetryAfter(status), milliseconds(0));
   SetRetryAdvice(-1, &status);
   EXPECT_EQ(RetryAfter(status), std::nullopt);
   EXPECT_EQ(RetryAdviceOf(status), -1);

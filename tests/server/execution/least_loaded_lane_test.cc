@@ -18,20 +18,16 @@ class LeastLoadedLaneTest : public testing::LaneFixture {
   void Make(std::uint32_t count, std::uint32_t home = 0) {
     puppets_.clear();
     devices_ = std::make_unique<Devices>(std::vector<std::string>(count, "device"), Nanoseconds(0));
-    lane_ = NewLane(home, &puppets_);
+    std::vector<std::unique_ptr<Lane>> lanes;
+    for (std::uint32_t device = 0; device < count; ++device) {
+      auto puppet = std::make_unique<PuppetLane>();
+      puppets_.push_back(puppet.get());
+      lanes.push_back(std::make_unique<WatchedLane>(std::move(puppet), device, *devices_));
+    }
+    lane_ = std::make_unique<LeastLoadedLane>(std::move(lanes), OrderFrom(home), *devices_);
   }
   std::vector<std::uint32_t> OrderFrom(std::uint32_t home) const {
     return Topology(std::vector<CoreSet>(devices_->count())).DevicesFrom(home);
-  }
-  // Another thread's lane on the same devices.
-  std::unique_ptr<LeastLoadedLane> NewLane(std::uint32_t home, std::vector<PuppetLane*>* puppets) {
-    std::vector<std::unique_ptr<Lane>> lanes;
-    for (std::uint32_t device = 0; device < devices_->count(); ++device) {
-      auto puppet = std::make_unique<PuppetLane>();
-      puppets->push_back(puppet.get());
-      lanes.push_back(std::make_unique<WatchedLane>(std::move(puppet), device, *devices_));
-    }
-    return std::make_unique<LeastLoadedLane>(std::move(lanes), OrderFrom(home), *devices_);
   }
   Launched& Launch(std::uint64_t bytes = kSlab, int device = Region::kHost) {
     launched_.push_back(Fill(bytes, device));
@@ -84,20 +80,6 @@ TEST_F(LeastLoadedLaneTest, BatchesGoWhereTheFewestBytesAreInFlight) {
   ReturnAll();
   for (const Devices::View& view : devices_->views()) EXPECT_EQ(view.bytes_in_flight, 0u);
   EXPECT_EQ(arena_.slabs_used(), 0u);
-}
-
-TEST_F(LeastLoadedLaneTest, OtherThreadsBatchesCount) {
-  Make(2);
-  std::vector<PuppetLane*> others;
-  const auto other = NewLane(0, &others);
-  const auto theirs = Fill(8 * kSlab);
-  other->Launch(&theirs->batch);
-  EXPECT_EQ(others[0]->running.size(), 1u);
-  Launch();
-  EXPECT_EQ(Running(), (std::vector<std::size_t>{0, 1}));
-  ReturnAll();
-  others[0]->FinishOne();
-  EXPECT_TRUE(Complete(other->Poll()).ok());
 }
 
 TEST_F(LeastLoadedLaneTest, AfterALossBatchesWaitForTheTestOfTheOthers) {
