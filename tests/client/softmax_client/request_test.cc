@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstdint>
 #include <vector>
 
 namespace softmax::client {
@@ -29,6 +30,12 @@ TEST(ExpectedAnswer, EachPartOfASummaryHasTheSizeOfItsType) {
       EXPECT_FALSE(expected.has_tensor);
     }
   }
+}
+
+TEST(ElementsOf, AreBoundedSoThatTheirBytesAreANumber) {
+  constexpr std::int64_t kMost = INT64_MAX / 8;
+  EXPECT_EQ(ElementsOf(std::array{kMost, std::int64_t{1}}), std::uint64_t{kMost});
+  EXPECT_FALSE(ElementsOf(std::array{kMost + 1, std::int64_t{1}}));
 }
 
 TEST(ExpectedAnswer, HasTheWholeTensorWhereNoSummaryOrTheWholeIsAskedFor) {

@@ -163,6 +163,16 @@ TEST_P(RetryTest, ACancelledWaitForTheNextAttemptEndsAtOnce) {
   EXPECT_EQ(server_.requests(), 1);
 }
 
+TEST(BatchRetryTest, ARoundThatAnswersSomeBeginsTheAttemptsAnew) {
+  FakeServer server;
+  const auto client = *Client::Create({.target = server.address(), .retry = {.max_attempts = 2}});
+  const std::vector<BatchItem> items(10, BatchItem{SampleOf(16).view(), {}});
+  server.behavior().fail_next = 15;  // of the second round five
+  for (const auto& answer : client->SoftmaxBatch(items)) EXPECT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(server.requests(), 25);
+  EXPECT_EQ(client->Stats().retries, 15u);
+}
+
 std::string NameOfCase(const ::testing::TestParamInfo<Case>& info) {
   return std::string(kWayNames[static_cast<int>(info.param.way)]) + (info.param.columns == 16 ? "64B" : "16MiB");
 }
