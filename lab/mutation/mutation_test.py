@@ -99,5 +99,20 @@ class Choices(unittest.TestCase):
         return f"{done.stdout} {done.returncode}"
 
 
+class Copy(unittest.TestCase):
+    def test_what_the_checkout_no_longer_has_goes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            tree, before = pathlib.Path(folder), mutate.TREE
+            for file in ("server/gone.cc", "build/dev/kept.o"):
+                (tree / file).parent.mkdir(parents=True)
+                (tree / file).touch()
+            mutate.TREE = tree
+            self.addCleanup(setattr, mutate, "TREE", before)
+            mutate.copy_tree([])
+            self.assertFalse((tree / "server/gone.cc").exists())
+            self.assertTrue((tree / "build/dev/kept.o").exists())
+            self.assertTrue((tree / "lab/mutation/mutate.py").exists())
+
+
 if __name__ == "__main__":
     unittest.main()
