@@ -99,7 +99,16 @@ TEST(Metrics, PublishesEventsUnderTheirNames) {
   for (const auto& [sample, value] : expected) {
     EXPECT_DOUBLE_EQ(ValueOf(text, sample), value) << sample;
   }
-  EXPECT_GT(ValueOf(text, "process_resident_memory_bytes"), 0);
+  for (const char* name : {"cpu_seconds_total", "resident_memory_bytes", "virtual_memory_bytes", "start_time_seconds",
+                           "open_fds", "max_fds", "threads"}) {
+    EXPECT_GE(ValueOf(text, std::string("process_") + name), 0) << name;
+  }
+  std::istringstream lines(text);
+  std::size_t methods = 0;
+  for (std::string line; std::getline(lines, line);) {
+    methods += line.starts_with("softmax_request_duration_seconds_count{") ? 1 : 0;
+  }
+  EXPECT_EQ(methods, kMethods);
 }
 
 TEST(Metrics, ReadsGaugesAtScrapeTimeAndNotAfterTheyAreCleared) {

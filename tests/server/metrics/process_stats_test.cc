@@ -14,7 +14,7 @@ namespace softmax::server {
 namespace {
 
 // Fields 3 to 24 of proc(5); the name holds what would confuse a naive split.
-constexpr char kStat[] = "4711 (a) b (c) S 1 1 1 0 -1 4194560 100 0 0 0 250 50 0 0 20 0 9 0 300 104857600 512 1 0 0";
+constexpr char kStat[] = "4711 (a) b (c) S 1 1 1 0 -1 4194560 100 0 0 0 250 50 0 0 20 0 9 0 300 104857600 512";
 
 TEST(ParseProcStat, ReadsPastANameWithSpacesAndBrackets) {
   const auto ticks = static_cast<double>(sysconf(_SC_CLK_TCK));

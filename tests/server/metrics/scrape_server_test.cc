@@ -158,7 +158,9 @@ TEST_F(ScrapeServerTest, SpeaksOpenMetricsToWhoeverWantsThatMore) {
     EXPECT_THAT(answer, HasSubstr("\n# TYPE softmax_requests counter\n"));
     EXPECT_THAT(answer, HasSubstr("\n# HELP softmax_requests "));
     EXPECT_THAT(answer, HasSubstr("\nsoftmax_requests_total{method=\"Softmax\",protocol=\"native\",code=\"OK\"} 1\n"));
-    EXPECT_THAT(answer, HasSubstr("\nsoftmax_batch_rows_bucket{le=\"1.0\"} "));
+    for (const char* line : {"batch_requests_sum 0", "input_bytes_total 0", "batch_rows_bucket{le=\"1.0\"} 1"}) {
+      EXPECT_THAT(answer, HasSubstr(std::string("\nsoftmax_") + line + "\n"));
+    }
     EXPECT_THAT(answer, HasSubstr("\nsoftmax_batch_rows_bucket{le=\"+Inf\"} 1\n"));
     EXPECT_THAT(
         answer,
@@ -167,7 +169,8 @@ TEST_F(ScrapeServerTest, SpeaksOpenMetricsToWhoeverWantsThatMore) {
   }
   for (const char* header : {"Accept: */*", "Accept: text/plain", "Host: application/openmetrics-text",
                              "Accept: application/openmetrics-text;version=0.0.1",
-                             "Accept: application/openmetrics-text;q=0.1,text/plain;q=0.9"}) {
+                             "Accept: application/openmetrics-text;q=0.1,text/plain;q=0.9",
+                             "Accept: application/openmetrics-text,text/plain"}) {
     EXPECT_THAT(accepting(header), HasSubstr("\r\nContent-Type: text/plain; version=0.0.4; ")) << header;
   }
 }
@@ -227,10 +230,26 @@ TEST_F(ScrapeServerTest, AnswersHeadWithoutABody) {
 TEST_F(ScrapeServerTest, RefusesWhatIsNoScrape) {
   ASSERT_EQ(metrics_->Serve("127.0.0.1:0"), "");
   EXPECT_THAT(Ask(metrics_->port(), "POST /metrics HTTP/1.1\r\n\r\n"), StartsWith("HTTP/1.1 405"));
-  EXPECT_THAT(Ask(metrics_->port(), "\x16\x03\x01 rubbish\r\n\r\n"), StartsWith("HTTP/1.1 400"));
+  for (const char* line : {"\x16\x03\x01 rubbish", "GET HTTP/1.1", "GET"}) {
+    EXPECT_THAT(Ask(metrics_->port(), std::string(line) + "\r\n\r\n"), StartsWith("HTTP/1.1 400")) << line;
+  }
   EXPECT_THAT(Ask(metrics_->port(), std::string(16 << 10, 'x')), StartsWith("HTTP/1.1 400"));
   const std::string most = "GET /metrics HTTP/1.1\r\nX: " + std::string((16 << 10) - 64, 'x') + "\r\n\r\n";
   EXPECT_TRUE(IsOk(Ask(metrics_->port(), most)));
+}
+
+TEST_F(ScrapeServerTest, ServesThePagesThatItIsGiven) {
+  EXPECT_EQ(metrics_->port(), 0);
+  ASSERT_EQ(metrics_->Serve("127.0.0.1:0",
+                            [](std::string_view method, std::string_view path) -> std::optional<HttpPage> {
+                              if (path != "/page") return std::nullopt;
+                              return HttpPage{"202 Accepted", "text/x", std::string(method) + "s it"};
+                            }),
+            "");
+  const std::string answer = Ask(metrics_->port(), "PUT /page?x HTTP/1.1\r\n\r\n");
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 202 Accepted\r\nContent-Type: text/x\r\n"));
+  EXPECT_THAT(answer, ::testing::EndsWith("\r\n\r\nPUTs it"));
+  EXPECT_TRUE(IsOk(Get(metrics_->port(), "/metrics", seconds(5))));
 }
 
 TEST_F(ScrapeServerTest, ReadsARequestInPieces) {
@@ -313,6 +332,17 @@ TEST_F(LargeAnswerTest, EndsWhenItsReaderLeaves) {
   Leave();
   Proceed();
   EXPECT_TRUE(connection_->done());
+}
+
+TEST(ScrapeConnection, EndsWhenItsClientLeavesUnasked) {
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+  ScrapeConnection connection(ends[0]);
+  connection.Proceed(nullptr, nullptr);
+  EXPECT_FALSE(connection.done());
+  close(ends[1]);
+  connection.Proceed(nullptr, nullptr);
+  EXPECT_TRUE(connection.done());
 }
 
 TEST_F(ScrapeServerTest, StopsAtOnceAlsoWhileAConnectionIsOpen) {
