@@ -6,6 +6,8 @@
 #include "tests/end_to_end/faulty_service.h"
 #include "tests/end_to_end/requests.h"
 #include "tests/support/eventually.h"
+#include "tests/support/region_client.h"
+#include "tests/support/temp_folder.h"
 
 namespace softmax::testing {
 namespace {
@@ -17,7 +19,9 @@ using Clock = std::chrono::steady_clock;
 
 // A server whose second device of so many is lost under load, and what is seen of that.
 void LoseOneOf(unsigned count, const std::string& fault, const std::string& reason) {
-  ServerProcess server(WithFault("devices:" + std::to_string(count) + "," + fault, {"--threads=2"}));
+  const TempFolder folder;
+  ServerProcess server(WithFault("devices:" + std::to_string(count) + "," + fault,
+                                 {"--threads=2", "--regions-socket=" + folder.path("regions")}));
   EXPECT_EQ(InfoOf(server.target()).devices.size(), count);
   EXPECT_FALSE(InfoOf(server.target()).degraded);
   EXPECT_EQ(MetricOf(server.metrics(), "softmax_degraded "), "0");
@@ -42,6 +46,7 @@ void LoseOneOf(unsigned count, const std::string& fault, const std::string& reas
     const std::string series = "softmax_device_serving{device=\"" + std::to_string(device) + "\"";
     EXPECT_THAT(MetricOf(server.metrics(), series), HasSubstr(device == 1 ? "} 0" : "} 1"));
   }
+  EXPECT_EQ(RegionClient(folder.path("regions")).Allocate(1)->reply.status().code(), grpc::UNAVAILABLE);
   EXPECT_EQ(HealthOf(server.target(), "readiness"), "SERVING");
   EXPECT_EQ(HealthOf(server.target(), "liveness"), "SERVING");
   EXPECT_TRUE(server.LogComesToHave("is lost, " + std::to_string(count - 1) + " of " + std::to_string(count) +

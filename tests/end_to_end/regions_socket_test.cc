@@ -104,14 +104,5 @@ TEST_F(RegionsSocket, EndsWithTheDrain) {
   drain.join();
 }
 
-TEST(RegionsSocketOff, IsNotTold) {
-  Service service;
-  const auto stub = v1::SoftmaxService::NewStub(service.NewChannel());
-  grpc::ClientContext context;
-  v1::GetServerInfoResponse info;
-  ASSERT_TRUE(stub->GetServerInfo(&context, {}, &info).ok());
-  EXPECT_FALSE(info.has_regions());
-}
-
 }  // namespace
 }  // namespace softmax::testing
