@@ -1,4 +1,4 @@
-// What operators do to a running server: signals, logs, sockets.
+// What operators do to a running server: signals and logs.
 #include <absl/strings/match.h>
 #include <absl/strings/str_split.h>
 #include <absl/strings/strip.h>
@@ -6,7 +6,6 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,7 +18,6 @@
 #include "tests/end_to_end/server_process.h"
 #include "tests/end_to_end/service.h"
 #include "tests/support/eventually.h"
-#include "tests/support/temp_folder.h"
 
 namespace softmax::testing {
 namespace {
@@ -177,29 +175,6 @@ TEST(SlowRequests, DoNotFloodTheLog) {
   EXPECT_LE(lines, 10 * (seconds + 2));
   ASSERT_GT(calls, 100);
   EXPECT_THAT(log, HasSubstr("left_out="));
-}
-
-TEST(Sockets, AUnixSocketHasItsModeAndADeadServersIsTakenOver) {
-  const TempFolder folder;
-  const std::string address = "unix:" + folder.path("s");
-  struct stat info {};
-  {
-    ServerProcess killed({"--address=" + address, "--unix-socket-mode=0660"});
-    ASSERT_EQ(stat(folder.path("s").c_str(), &info), 0);
-    EXPECT_EQ(info.st_mode & 0777, 0660u);
-    ServerProcess second({"--address=" + address}, ServerProcess::MayFail());
-    EXPECT_EQ(second.Wait(5000), 3) << second.Log();
-    EXPECT_THAT(second.Log(), HasSubstr("in use"));
-    EXPECT_TRUE(Call(address, 1, "").ok());
-    killed.Signal(SIGKILL);
-    killed.Wait(5000);
-  }
-  ASSERT_EQ(stat(folder.path("s").c_str(), &info), 0);  // left over
-  ServerProcess next({"--address=" + address});
-  EXPECT_TRUE(Call(address, 1, "").ok());
-  next.Signal(SIGTERM);
-  EXPECT_EQ(next.Wait(15000), 0);
-  EXPECT_NE(stat(folder.path("s").c_str(), &info), 0);
 }
 
 }  // namespace

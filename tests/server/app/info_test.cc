@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -95,8 +96,11 @@ TEST(Info, NamesTheDevicesThatAreLostAndNoOther) {
   devices.Lose(1, "for a test", Devices::Loss::kFailed);
   DescribeDevices(devices, &info);
   EXPECT_TRUE(info.degraded());
-  ASSERT_EQ(info.lost_devices_size(), 1);
-  EXPECT_EQ(info.lost_devices(0), "1: B: for a test");
+  EXPECT_THAT(info.lost_devices(), ::testing::ElementsAre("1: B: for a test"));
+  devices.Lose(0, "too", Devices::Loss::kFailed);
+  info.Clear();
+  DescribeDevices(devices, &info);
+  EXPECT_THAT(info.lost_devices(), ::testing::ElementsAre("0: A: too", "1: B: for a test"));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <random>
@@ -172,11 +173,13 @@ class PuppetLane final : public FinishingLane {
 
 class CountingRecorder final : public Recorder {
  public:
-  void RequestFinished(const RequestSample&) override {}
+  void RequestFinished(const RequestSample& sample) override { ++finished[sample.code]; }
   void RequestRefused(RefuseReason reason) override { rejected.push_back(reason); }
   void BatchFinished(const BatchSample& sample) override { batches.push_back(sample); }
-  void Add(Counter, std::uint64_t) override {}
+  void Add(Counter counter, std::uint64_t count) override { added[counter] += count; }
 
+  std::map<int, int> finished;  // by code
+  std::map<Counter, std::uint64_t> added;
   std::vector<RefuseReason> rejected;
   std::vector<BatchSample> batches;
 };

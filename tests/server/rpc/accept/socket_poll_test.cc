@@ -229,6 +229,10 @@ TEST_F(SocketPollTest, AWaitEndsAtItsWakeAndNoLaterOneDoes) {
     EXPECT_LT(waited, std::chrono::seconds(20));
     EXPECT_EQ(grpc_poll_function(asked.data(), asked.size(), 1), 0);
     EXPECT_EQ(wakes, 1);
+    WakeWaitsAt(begin, [&] { ++wakes; });
+    EXPECT_EQ(grpc_poll_function(asked.data(), asked.size(), 0), 0);  // a look, no wait
+    EXPECT_EQ(wakes, 1);
+    WakeWaitsAt(kNoDeadline, nullptr);
   }
 }
 

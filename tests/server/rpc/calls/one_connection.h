@@ -8,6 +8,7 @@
 
 #include <future>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "inference/inference.grpc.pb.h"
@@ -46,13 +47,16 @@ class OneConnection : public ::testing::Test {
     int ends[2];
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
     PlainHandoff handoff({thread_.server().grpc()});
-    connection_ = connections_.Add(handoff.PeerOf(ends[0]), dup(ends[0]), "client", /*server=*/0);
+    name_ = handoff.PeerOf(ends[0]);
+    const auto account = ReadGuard::Watch(ends[0], /*streams=*/100);
+    connection_ = connections_.Add(name_, dup(ends[0]), "client", /*server=*/0, *account);
     OnThread([&] { handoff.HandOff(ends[0], 0); });
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);  // or the client's window grows, and takes what nobody reads
     channel_ = grpc::CreateCustomInsecureChannelFromFd("client", ends[1], arguments);
   }
   ~OneConnection() override {
+    ReadGuard::Forget(connection_->account());
     EXPECT_TRUE(::softmax::testing::Eventually([this] { return LeftBehind() == 0; })) << LeftBehind();
     thread_.server().Shutdown(std::chrono::system_clock::now());
     thread_.ShutdownAndJoin(SteadyClock::now() + std::chrono::hours(1));
@@ -103,6 +107,7 @@ class OneConnection : public ::testing::Test {
   CountingRecorder recorder_;
   QueueThread thread_{arena_,   backlog_, connections_.unread_budget(), QueueThread::Options(), QueueServer::Options(),
                       recorder_};
+  std::string name_;  // of the connection
   std::shared_ptr<Connection> connection_;
   std::shared_ptr<grpc::Channel> channel_;
 };

@@ -76,6 +76,45 @@ TEST_F(TensorCalls, AStreamsErrorsAreOwedUntilTheyAreWritten) {
   EXPECT_TRUE(stream->Finish().ok());
 }
 
+// Also one that fails while its answer would be so large that it counts when it is written.
+TEST_F(TensorCalls, EveryRequestOfAStreamFinishesOnce) {
+  v1::SoftmaxRequest late = RowOf(20'000, 1);
+  late.set_timeout_us(1);
+  const auto stream = stub_->SoftmaxStream(&context_);
+  ASSERT_TRUE(stream->Write(MessageOf({RowOf(4, 1), {}, late, RowOf(20'000, 1)})));
+  EXPECT_EQ(CodesOf(*stream, 4), (std::vector<int>{0, 3, 4, 0}));
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
+  OnThread([&] { EXPECT_EQ(recorder_.finished, (std::map<int, int>{{0, 2}, {3, 1}, {4, 1}})); });
+}
+
+// Refused ones too. What has not been earned, the guard takes for a flood.
+TEST_F(TensorCalls, RequestsOfStreamsEarnFrames) {
+  constexpr int kRequests = 1000, kMessages = 2;  // more than the spare frames would be forgotten
+  v1::SoftmaxStreamRequest message;
+  for (int i = 0; i < kRequests; ++i) *message.add_requests() = i % 2 == 0 ? RowOf(1, 1) : v1::SoftmaxRequest();
+  const auto stream = stub_->SoftmaxStream(&context_);
+  for (int i = 0; i < kMessages; ++i) {
+    ASSERT_TRUE(stream->Write(message));
+    v1::SoftmaxStreamResponse answers;
+    for (int left = kRequests; left > 0; left -= answers.responses_size()) ASSERT_TRUE(stream->Read(&answers));
+  }
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
+  constexpr std::uint64_t kEarned = kRequests * kMessages * FrameMeter::kFramesPerCall;
+  std::uint64_t passed = 0;
+  for (std::string grant("\0\0\4\x8\0\0\0\0\0\0\0\0\1", 13); ReadGuard::Passes(connection_->account(), grant);)
+    ++passed;
+  EXPECT_GE(passed, FrameMeter::kSpareFrames + kEarned * 9 / 10);
+}
+
+TEST_F(TensorCalls, CallsOfAConnectionThatHasEndedAreNotRun) {
+  connections_.Remove(name_, connection_->fd(), /*server=*/0);
+  v1::SoftmaxResponse answer;
+  EXPECT_EQ(stub_->Softmax(&context_, RowOf(4, 1), &answer).error_code(), grpc::CANCELLED);
+  EXPECT_TRUE(recorder_.batches.empty());
+}
+
 TEST_F(TensorCalls, LargeAndSmallRequestsOfAMessageAreAnswered) {
   const auto stream = stub_->SoftmaxStream(&context_);
   ASSERT_TRUE(stream->Write(MessageOf({RowOf(2, 1), RowOf(100'000, 2), RowOf(400, 3)})));
@@ -125,6 +164,21 @@ inference::ModelInferRequest InferRequestOf(const std::string& model) {
   input->add_shape(4);
   request.add_raw_input_contents(std::string(16, '\0'));
   return request;
+}
+
+// The stream ends when it has been read, elsewhere, and refused.
+TEST_F(TensorCalls, AnInferenceThatTakesLongToReadIsWaitedFor) {
+  inference::ModelInferRequest request = InferRequestOf("softmax");
+  request.clear_raw_input_contents();
+  for (std::uint64_t i = 0; i <= FrontDoor::kStepsAtOnce; ++i) {
+    request.mutable_inputs(0)->mutable_contents()->add_int_contents(1);
+  }
+  const auto stream = inference::GRPCInferenceService::NewStub(channel_)->ModelStreamInfer(&context_);
+  stream->WriteLast(request, {});
+  inference::ModelStreamInferResponse answer;
+  ASSERT_TRUE(stream->Read(&answer));
+  EXPECT_NE(answer.error_message(), "");
+  EXPECT_TRUE(stream->Finish().ok());
 }
 
 TEST_F(TensorCalls, InferencesGiveAllBackToo) {

@@ -90,6 +90,7 @@ TEST(HeaderReader, CountsFields) {
   HeaderReader reader;
   EXPECT_EQ(reader.Take("\x83\x86" + Path(kIndexed, kInfer)).fields, 3u);
   for (int i = 0; i < 2; ++i) EXPECT_EQ(reader.Take("\x83" + Entry(0)).fields, 2u);
+  EXPECT_EQ(reader.Take("").fields, 0u);
   std::string many;
   for (int i = 0; i < 200; ++i) many += Entry(0);
   EXPECT_EQ(reader.Take(many).fields, 200u);

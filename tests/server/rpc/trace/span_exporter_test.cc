@@ -119,7 +119,9 @@ TEST(SpanExporter, SendsARequestWithItsStagesAndItsBatch) {
     EXPECT_EQ(span.links(0).trace_id(), batches[0].trace_id());
     EXPECT_EQ(span.links(0).span_id(), batches[0].span_id());
   }
-  EXPECT_EQ(collector.requests()[0].resource_spans(0).resource().attributes(0).value().string_value(), "under test");
+  const auto sent = collector.requests()[0].resource_spans(0);
+  EXPECT_EQ(sent.resource().attributes(0).value().string_value(), "under test");
+  EXPECT_EQ(sent.scope_spans(0).scope().version(), "1.2.3");
   EXPECT_THAT(collector.headers(), Contains(Pair("x-key", "secret")));
   EXPECT_TRUE(Eventually([&] { return CountOf(exporter, "sent") == 2; }));
 }
