@@ -5,11 +5,12 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <random>
 #include <utility>
 
-#include "client/base/program.h"
 #include "client/base/file.h"
+#include "client/base/program.h"
 #include "client/cli/cli_options.h"
 #include "client/cli/files.h"
 #include "client/cli/health.h"
@@ -37,40 +38,28 @@ int Report(const absl::Status& status) {
   return status.code() == absl::StatusCode::kUnavailable ? 3 : 1;
 }
 
-// A client that is connected, and what is left of --timeout for its call.
-class Connection {
- public:
-  static absl::StatusOr<Connection> Make(const CliOptions& options) {
-    Connection connection(Clock::now() + options.timeout);
-    auto client = Client::Create(ForClient(options));
-    if (!client.ok()) return client.status();
-    connection.client_ = *std::move(client);
-    const absl::Status connected = connection.Await(options.timeout);
-    if (!connected.ok()) return connected;
-    return connection;
+using Clock = std::chrono::steady_clock;
+
+// What is left of --timeout. What nothing is left of has no answer, but a call says so, and how the connection is.
+std::chrono::nanoseconds Left(Clock::time_point until) {
+  return std::max<std::chrono::nanoseconds>(kShortest, until - Clock::now());
+}
+
+// A client that is connected.
+absl::StatusOr<std::unique_ptr<Client>> Connect(const CliOptions& options, Clock::time_point until) {
+  auto client = Client::Create(ForClient(options));
+  if (!client.ok()) return client;
+  const std::chrono::nanoseconds first = std::min<std::chrono::nanoseconds>(options.timeout, kSilence);
+  absl::Status connected = (*client)->WaitForConnection(first);
+  if (!connected.ok() && first < options.timeout) {
+    const std::chrono::nanoseconds rest = options.timeout - first;
+    Say(absl::StrFormat("%s; waiting %g s more", std::string(connected.message()),
+                        std::chrono::duration<double>(rest).count()));
+    connected = (*client)->WaitForConnection(std::min(rest, Left(until)));
   }
-
-  Client& client() { return *client_; }
-  // What nothing is left of has no answer, but a call says so, and how the connection is.
-  std::chrono::nanoseconds Left() const { return std::max<std::chrono::nanoseconds>(kShortest, until_ - Clock::now()); }
-
- private:
-  using Clock = std::chrono::steady_clock;
-
-  explicit Connection(Clock::time_point until) : until_(until) {}
-
-  absl::Status Await(std::chrono::nanoseconds timeout) {
-    const std::chrono::nanoseconds first = std::min<std::chrono::nanoseconds>(timeout, kSilence);
-    absl::Status connected = client_->WaitForConnection(first);
-    if (connected.ok() || first == timeout) return connected;
-    const std::chrono::duration<double> rest = timeout - first;
-    Say(absl::StrFormat("%s; waiting %g s more", std::string(connected.message()), rest.count()));
-    return client_->WaitForConnection(std::min<std::chrono::nanoseconds>(timeout - first, Left()));
-  }
-
-  Clock::time_point until_;
-  std::unique_ptr<Client> client_;
-};
+  if (!connected.ok()) return connected;
+  return client;
+}
 
 // The tensor as it is sent.
 absl::StatusOr<Array> InputOf(const CliOptions& options, const LoadedArray& loaded) {
@@ -118,9 +107,10 @@ absl::StatusOr<Region> PutIntoRegion(Client& client, TensorView* input, SoftmaxO
 }
 
 int PrintInfo(const CliOptions& options) {
-  auto connection = Connection::Make(options);
-  if (!connection.ok()) return Report(connection.status());
-  const auto info = connection->client().GetServerInfo(connection->Left());
+  const auto until = Clock::now() + options.timeout;
+  const auto client = Connect(options, until);
+  if (!client.ok()) return Report(client.status());
+  const auto info = (*client)->GetServerInfo(Left(until));
   if (!info.ok()) return Report(info.status());
   std::string text = absl::StrFormat("version    %s (%s)\nbackend    %s\n", Visible(info->version),
                                      Visible(info->build), Visible(info->backend));
@@ -158,8 +148,9 @@ int RunSoftmax(const CliOptions& options) {
   if (!input.ok()) return Report(input.status());
   const absl::StatusOr<Format> output_format = summary ? loaded->format : PlanOutput(options.output, loaded->format);
   if (!output_format.ok()) return Report(output_format.status());
-  auto connection = Connection::Make(options);
-  if (!connection.ok()) return Report(connection.status());
+  const auto until = Clock::now() + options.timeout;
+  const auto client = Connect(options, until);
+  if (!client.ok()) return Report(client.status());
   const bool has_rows = summary && !input->data.empty();
   const std::size_t rows = has_rows ? RowsOf(input->shape, options.axis.value_or(-1)) : 0;
   const std::vector<std::int32_t> indices = IndicesOf(options, rows);
@@ -167,10 +158,10 @@ int RunSoftmax(const CliOptions& options) {
   if (summary) softmax.summary = {options.top, indices, options.log_sum_exp, options.entropy, false};
   TensorView view{input->dtype, input->shape, input->data};
   absl::StatusOr<Region> region;
-  if (options.regions) region = PutIntoRegion(connection->client(), &view, &softmax);
+  if (options.regions) region = PutIntoRegion(**client, &view, &softmax);
   if (options.regions && !region.ok()) return Report(region.status());
-  softmax.timeout = connection->Left();
-  const auto answer = connection->client().Softmax(view, softmax);
+  softmax.timeout = Left(until);
+  const auto answer = (*client)->Softmax(view, softmax);
   if (!answer.ok()) return Report(answer.status());
   if (summary) {
     const bool is_double = input->dtype == DataType::kFloat64;

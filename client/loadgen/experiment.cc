@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 #include "client/loadgen/plan/workload.h"
@@ -36,67 +37,74 @@ void SayRun(const RunResult& run) {
                static_cast<unsigned long>(Sum(run.errors)), static_cast<unsigned long>(run.dropped()));
 }
 
-class Runner {
- public:
-  Runner(const Plan& plan, Outcome* outcome) : plan_(plan), workload_(Workload::Build(plan.load)), outcome_(*outcome) {
-    several_ = plan.search || plan.sweep != SweepKind::kNone || plan.repeats > 1;
-  }
-
-  // One run and its repeats. False: the plan is to stop.
-  bool Repeat(const LoadOptions& load) {
-    for (int i = 0; i < plan_.repeats; ++i) {
-      RunResult result;
-      outcome_.last = RunOnce(NameOfRun(load), load, workload_, &result);
-      if (outcome_.last != RunEnd::kMeasured) return false;
-      if (several_) SayRun(result);
-      outcome_.runs.push_back(std::move(result));
-      if (Interrupted() || !outcome_.runs.back().complete) return false;
-    }
-    return true;
-  }
-
-  void Sweep() {
-    for (const double value : plan_.sweep_values) {
-      const LoadOptions load = plan_.sweep == SweepKind::kRate ? AtRate(plan_.load, value)
-                                                               : AtConcurrency(plan_.load, static_cast<int>(value));
-      if (!Repeat(load)) return;
-    }
-  }
-
-  void Search() {
-    outcome_.search = FindHighestRate(plan_.search_low, plan_.search_high, plan_.search_precision,
-                                      [&](double rate) { return ProbeRate(rate); });
-  }
-
- private:
-  // A rate keeps the SLO when more than half of its repeats do.
-  std::optional<Probe> ProbeRate(double rate) {
-    const std::size_t before = outcome_.runs.size();
-    if (!Repeat(AtRate(plan_.load, rate))) return std::nullopt;
-    const auto count = [&](auto is) {
-      return std::count_if(outcome_.runs.begin() + static_cast<std::ptrdiff_t>(before), outcome_.runs.end(), is) * 2 >
-             plan_.repeats;
-    };
-    return Probe{count(KeepsSlo), count([](const RunResult& run) { return run.generator.limited(); })};
-  }
-
-  const Plan& plan_;
-  const Workload workload_;
-  Outcome& outcome_;
-  bool several_ = false;
-};
-
 }  // namespace
 
+SearchResult FindHighestRate(double low, double high, double precision,
+                             const std::function<std::optional<Probe>(double)>& probe) {
+  SearchResult result;
+  double failed = 0;  // the lowest rate that failed; 0: none yet
+  // Tries a rate. False: the search is to stop.
+  const auto attempt = [&](double rate) {
+    const std::optional<Probe> found = probe(rate);
+    if (!found) {
+      result.stopped = true;
+      return false;
+    }
+    result.steps.push_back({*found, rate});
+    if (found->kept) {
+      result.rate_per_s = rate;
+    } else {
+      failed = rate;
+      result.generator_limited = found->generator_limited;
+    }
+    return true;
+  };
+  for (double rate = low; failed == 0; rate = std::min(rate * 2, high)) {
+    if (!attempt(rate)) return result;
+    if (failed == 0 && rate >= high) {
+      result.at_upper_bound = true;
+      return result;
+    }
+  }
+  while (result.rate_per_s && failed > *result.rate_per_s * (1 + precision)) {
+    // The geometric mean: precision is relative.
+    if (!attempt(std::sqrt(*result.rate_per_s * failed))) return result;
+  }
+  return result;
+}
+
 Outcome RunPlan(const Plan& plan) {
+  const bool several = plan.search || plan.sweep != SweepKind::kNone || plan.repeats > 1;
+  const Workload workload = Workload::Build(plan.load);
   Outcome outcome;
-  Runner runner(plan, &outcome);
+  std::vector<RunResult>& runs = outcome.runs;
+  // One run and its repeats. False: the plan is to stop.
+  const auto repeat = [&](const LoadOptions& load) {
+    for (int i = 0; i < plan.repeats; ++i) {
+      RunResult result;
+      outcome.last = RunOnce(NameOfRun(load), load, workload, &result);
+      if (outcome.last != RunEnd::kMeasured) return false;
+      if (several) SayRun(result);
+      runs.push_back(std::move(result));
+      if (Interrupted() || !runs.back().complete) return false;
+    }
+    return true;
+  };
+  // A rate keeps the SLO when more than half of its repeats do.
+  const auto probe = [&](double rate) -> std::optional<Probe> {
+    const auto before = static_cast<std::ptrdiff_t>(runs.size());
+    if (!repeat(AtRate(plan.load, rate))) return std::nullopt;
+    const auto most = [&](auto is) { return std::count_if(runs.begin() + before, runs.end(), is) * 2 > plan.repeats; };
+    return Probe{most(KeepsSlo), most([](const RunResult& run) { return run.generator.limited(); })};
+  };
   if (plan.search) {
-    runner.Search();
-  } else if (plan.sweep != SweepKind::kNone) {
-    runner.Sweep();
-  } else {
-    runner.Repeat(plan.load);
+    outcome.search = FindHighestRate(plan.search_low, plan.search_high, plan.search_precision, probe);
+  } else if (plan.sweep == SweepKind::kNone) {
+    repeat(plan.load);
+  }
+  for (const double value : plan.sweep_values) {
+    const bool of_rates = plan.sweep == SweepKind::kRate;
+    if (!repeat(of_rates ? AtRate(plan.load, value) : AtConcurrency(plan.load, static_cast<int>(value)))) break;
   }
   return outcome;
 }

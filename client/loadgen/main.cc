@@ -1,7 +1,7 @@
 #include <string>
 
 #include "client/base/program.h"
-#include "client/loadgen/compare/commands.h"
+#include "client/loadgen/compare/comparison.h"
 #include "client/loadgen/experiment.h"
 #include "client/loadgen/plan/load_options.h"
 #include "client/loadgen/report/report.h"

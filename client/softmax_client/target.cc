@@ -19,6 +19,22 @@ namespace {
 
 constexpr absl::string_view kSchemes[] = {"ipv4:", "ipv6:", "dns:", "unix-abstract:", "unix:"};
 
+// Empty: the address begins with none.
+absl::string_view SchemeOf(absl::string_view address) {
+  for (const absl::string_view scheme : kSchemes) {
+    if (absl::StartsWith(address, scheme)) return scheme;
+  }
+  return "";
+}
+
+// Of "ipv4:10.0.0.1:1" and "dns://server/host:1" alike; empty: it has none.
+std::string HostOf(absl::string_view address) {
+  address.remove_prefix(SchemeOf(address).size());
+  if (absl::ConsumePrefix(&address, "//")) address.remove_prefix(std::min(address.find('/') + 1, address.size()));
+  const auto pieces = SplitHostPort({address.data(), address.size()});
+  return pieces ? std::string(pieces->host) : "";
+}
+
 bool EndsWithPort(absl::string_view address) {
   const auto pieces = SplitHostPort({address.data(), address.size()});
   if (!pieces) return false;
@@ -77,20 +93,6 @@ bool IsExcepted(const std::string& host) {
 }
 
 }  // namespace
-
-absl::string_view SchemeOf(absl::string_view address) {
-  for (const absl::string_view scheme : kSchemes) {
-    if (absl::StartsWith(address, scheme)) return scheme;
-  }
-  return "";
-}
-
-std::string HostOf(absl::string_view address) {
-  address.remove_prefix(SchemeOf(address).size());
-  if (absl::ConsumePrefix(&address, "//")) address.remove_prefix(std::min(address.find('/') + 1, address.size()));
-  const auto pieces = SplitHostPort({address.data(), address.size()});
-  return pieces ? std::string(pieces->host) : "";
-}
 
 absl::StatusOr<std::vector<Address>> ParseTarget(const std::string& target) {
   if (target.empty()) return absl::InvalidArgumentError("target: is empty");

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <absl/status/statusor.h>
-#include <absl/strings/string_view.h>
 
 #include <optional>
 #include <string>
@@ -9,12 +8,6 @@
 
 // Reads ClientOptions::target. No gRPC here.
 namespace softmax::client {
-
-// "dns:", "ipv4:", "unix:" and the like, where the address begins with one; otherwise empty.
-absl::string_view SchemeOf(absl::string_view address);
-
-// The host of an address, "ipv4:10.0.0.1:1" and "dns://server/host:1" alike; empty: it has none.
-std::string HostOf(absl::string_view address);
 
 struct Address {
   std::string target;     // as gRPC takes it, and as messages name it

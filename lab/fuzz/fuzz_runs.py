@@ -37,7 +37,7 @@ DECODERS = {
     "config": ["server/config/config.cc", "server/config/flags.cc", "server/config/check.cc",
                "server/config/print.cc"],
     "greeting": ["server/rpc/accept/greeting.cc"],
-    "metrics": ["client/loadgen/scrape/metrics_text.cc", "client/loadgen/scrape/metrics_window.cc",
+    "metrics": ["client/loadgen/scrape/metrics_window.cc",
                 "client/loadgen/scrape/server_metrics.cc", "client/loadgen/scrape/http_get.cc"],
     "npy": ["client/cli/npy.cc", "client/cli/text.cc"],
     "tokens": ["server/rpc/security/token_set.cc"],

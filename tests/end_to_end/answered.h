@@ -1,7 +1,7 @@
 #pragma once
 
 #include "client/loadgen/scrape/http_get.h"
-#include "client/loadgen/scrape/metrics_text.h"
+#include "client/loadgen/scrape/metrics_window.h"
 #include "tests/end_to_end/server_process.h"
 
 namespace softmax::testing {

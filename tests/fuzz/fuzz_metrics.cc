@@ -4,7 +4,7 @@
 #include <string>
 
 #include "client/loadgen/scrape/http_get.h"
-#include "client/loadgen/scrape/metrics_text.h"
+#include "client/loadgen/scrape/metrics_window.h"
 #include "client/loadgen/scrape/server_metrics.h"
 #include "tests/fuzz/require.h"
 

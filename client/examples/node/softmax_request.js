@@ -43,11 +43,16 @@ async function connect(address) {
   });
 }
 
-// Softmax over the last axis of a dense float32 tensor: a Float32Array, row by row. Tensors travel little-endian.
-async function softmax(client, values, shape) {
+// The answer about a dense float32 tensor. Tensors travel little-endian.
+function ask(client, values, shape, more) {
   const data = Buffer.alloc(values.length * 4);
   values.forEach((value, i) => data.writeFloatLE(value, i * 4));
-  const answer = await call(client, 'Softmax', {input: {dtype: 'DATA_TYPE_FLOAT32', shape, data}});
+  return call(client, 'Softmax', {...more, input: {dtype: 'DATA_TYPE_FLOAT32', shape, data}});
+}
+
+// Softmax over the last axis: a Float32Array, row by row.
+async function softmax(client, values, shape) {
+  const answer = await ask(client, values, shape);
   const bytes = answer.output.data;
   return Float32Array.from({length: bytes.length / 4}, (_, i) => bytes.readFloatLE(i * 4));
 }
@@ -55,10 +60,7 @@ async function softmax(client, values, shape) {
 // The k most probable elements of each row, as {index, probability}, and no tensor. A row that has fewer elements is
 // filled up with index -1.
 async function top(client, values, shape, k) {
-  const data = Buffer.alloc(values.length * 4);
-  values.forEach((value, i) => data.writeFloatLE(value, i * 4));
-  const answer = await call(client, 'Softmax',
-                            {summary: {top_k: k}, input: {dtype: 'DATA_TYPE_FLOAT32', shape, data}});
+  const answer = await ask(client, values, shape, {summary: {top_k: k}});
   const {top_values: probabilities, top_indices: indices} = answer.summary;
   return Array.from({length: indices.length / 4},
                     (_, i) => ({index: indices.readInt32LE(i * 4), probability: probabilities.readFloatLE(i * 4)}));

@@ -1,5 +1,3 @@
-#include "client/loadgen/compare/commands.h"
-
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_split.h>
 

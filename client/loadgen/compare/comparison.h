@@ -65,4 +65,8 @@ std::string ComparisonTable(const Comparison& comparison);
 // (of a FigureChange all, of rules only their verdicts). What is kUnknown is null.
 std::string ComparisonJson(const std::string& command, const Comparison& comparison);
 
+// softmax-loadgen merge, softmax-loadgen compare: the exit code; nothing: the command line
+// begins with a flag.
+std::optional<int> RunCommand(int argc, char** argv);
+
 }  // namespace softmax::client

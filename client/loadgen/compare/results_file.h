@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "client/loadgen/experiment.h"
-#include "client/loadgen/report/report_json.h"
+#include "client/loadgen/report/report.h"
 
 namespace softmax::client {
 

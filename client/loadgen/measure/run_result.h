@@ -9,7 +9,6 @@
 #include "client/loadgen/measure/board.h"
 #include "client/loadgen/measure/histogram.h"
 #include "client/loadgen/measure/machine.h"
-#include "client/loadgen/measure/timeline.h"
 #include "client/loadgen/plan/load_options.h"
 #include "client/loadgen/plan/workload.h"
 

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "common/base/text_file.h"
 
@@ -74,6 +75,19 @@ double SecondsWithin(const RateSegment& segment, double count) {
   return 2 * count / (segment.from_per_s + std::sqrt(under));
 }
 
+// The moment, in seconds from the beginning, at which `count` arrivals are expected; nothing: after the end.
+std::optional<double> SecondsOf(const std::vector<RateSegment>& segments, double count) {
+  double begin = 0;
+  for (const RateSegment& segment : segments) {
+    const double arrivals = ArrivalsOf(segment);
+    // What stands exactly on a border belongs to the later segment, up to the rounding of sums.
+    if (count < arrivals - 1e-6) return begin + SecondsWithin(segment, count);
+    count = std::max(0.0, count - arrivals);
+    begin += segment.seconds;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<RateSegment>> ParseSchedule(absl::string_view text) {
@@ -83,25 +97,6 @@ absl::StatusOr<std::vector<RateSegment>> ParseSchedule(absl::string_view text) {
     if (!added.ok()) return added;
   }
   return segments;
-}
-
-RateProfile::RateProfile(std::vector<RateSegment> segments) : segments_(std::move(segments)) {
-  for (const RateSegment& segment : segments_) {
-    seconds_ += segment.seconds;
-    arrivals_ += ArrivalsOf(segment);
-  }
-}
-
-std::optional<double> RateProfile::SecondsOf(double count) const {
-  double begin = 0;
-  for (const RateSegment& segment : segments_) {
-    const double arrivals = ArrivalsOf(segment);
-    // What stands exactly on a border belongs to the later segment, up to the rounding of sums.
-    if (count < arrivals - 1e-6) return begin + SecondsWithin(segment, count);
-    count = std::max(0.0, count - arrivals);
-    begin += segment.seconds;
-  }
-  return std::nullopt;
 }
 
 absl::StatusOr<std::vector<TraceEntry>> ParseTrace(absl::string_view text, std::size_t shapes) {
@@ -146,14 +141,17 @@ double ArrivalPlan::InitialRate() const {
 }
 
 double ArrivalPlan::Seconds() const {
-  if (!trace) return RateProfile(segments).seconds();
+  if (!trace) {
+    return std::accumulate(segments.begin(), segments.end(), 0.0,
+                           [](double sum, const RateSegment& segment) { return sum + segment.seconds; });
+  }
   const double last = static_cast<double>(trace->back().offset_ns) / 1e9;
   const double gap = trace->size() > 1 ? last / static_cast<double>(trace->size() - 1) : 0;
   return last + std::max(gap, kLeastAfterLast);
 }
 
 ArrivalSequence::ArrivalSequence(const ArrivalPlan& plan, std::uint64_t index, std::uint64_t count)
-    : plan_(plan), profile_(plan.segments), index_(index), count_(count), random_(plan.seed) {}
+    : plan_(plan), index_(index), count_(count), random_(plan.seed) {}
 
 std::optional<Arrival> ArrivalSequence::Next() {
   for (;;) {
@@ -175,7 +173,7 @@ std::optional<Arrival> ArrivalSequence::Step() {
   } else {
     expected_ = static_cast<double>(position);
   }
-  const std::optional<double> seconds = profile_.SecondsOf(expected_);
+  const std::optional<double> seconds = SecondsOf(plan_.segments, expected_);
   if (!seconds) return std::nullopt;
   return Arrival{position, std::llround(*seconds * 1e9), -1};
 }

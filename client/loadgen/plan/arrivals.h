@@ -25,23 +25,6 @@ struct RateSegment {
 // several joined by commas follow one another: "200@10s,2000@500ms,200@10s". Rates are requests per second.
 absl::StatusOr<std::vector<RateSegment>> ParseSchedule(absl::string_view text);
 
-// The expected number of arrivals as a function of time, and its inverse.
-class RateProfile {
- public:
-  explicit RateProfile(std::vector<RateSegment> segments);
-
-  // The moment, in seconds from the beginning, at which `count` arrivals are expected; nothing: after the end.
-  std::optional<double> SecondsOf(double count) const;
-
-  double seconds() const { return seconds_; }
-  double arrivals() const { return arrivals_; }  // expected in all
-
- private:
-  std::vector<RateSegment> segments_;
-  double seconds_ = 0;
-  double arrivals_ = 0;
-};
-
 struct TraceEntry {
   std::int64_t offset_ns = 0;
   std::int32_t shape = -1;  // which of the run's shapes; -1: as the mix has it
@@ -87,7 +70,6 @@ class ArrivalSequence {
   std::optional<Arrival> Step();
 
   const ArrivalPlan& plan_;
-  const RateProfile profile_;
   const std::uint64_t index_;
   const std::uint64_t count_;
   std::mt19937_64 random_;

@@ -6,6 +6,7 @@
 #include <absl/strings/str_replace.h>
 #include <absl/strings/str_split.h>
 #include <absl/time/time.h>
+#include <re2/re2.h>
 
 #include <algorithm>
 #include <cmath>
@@ -45,14 +46,13 @@ std::string ShellQuoted(const std::string& word) {
 }
 
 std::optional<ServiceLevel> ParseServiceLevel(const std::string& text) {
-  if (text.empty() || text[0] != 'p') return std::nullopt;
-  const std::size_t at = text.find_first_of("<=:");
-  if (at == std::string::npos) return std::nullopt;
-  const std::size_t after = text.compare(at, 2, "<=") == 0 ? at + 2 : at + 1;
   ServiceLevel level;
+  std::string percentile;
+  std::string time;
   absl::Duration limit;
-  if (!ParsePositive(absl::string_view(text).substr(1, at - 1), &level.percentile) || level.percentile >= 100 ||
-      !absl::ParseDuration(text.substr(after), &limit) || limit <= absl::ZeroDuration()) {
+  if (!RE2::FullMatch(text, "p([^<=:]*)(?:<=|[<=:])(.*)", &percentile, &time) ||
+      !ParsePositive(percentile, &level.percentile) || level.percentile >= 100 || !absl::ParseDuration(time, &limit) ||
+      limit <= absl::ZeroDuration()) {
     return std::nullopt;
   }
   level.limit = absl::ToChronoNanoseconds(limit);
@@ -61,26 +61,19 @@ std::optional<ServiceLevel> ParseServiceLevel(const std::string& text) {
 
 std::optional<std::vector<double>> ParseSweepValues(const std::string& text) {
   std::vector<double> values;
-  const std::size_t dots = text.find("..");
-  if (dots == std::string::npos) {
+  std::string from, to, sign, by;
+  if (!RE2::FullMatch(text, R"((.*?)\.\.(.*?)([/*])(.*))", &from, &to, &sign, &by)) {
     for (const absl::string_view part : absl::StrSplit(text, ',')) {
-      double value = 0;
-      if (!ParsePositive(part, &value)) return std::nullopt;
-      values.push_back(value);
+      if (!ParsePositive(part, &values.emplace_back())) return std::nullopt;
     }
     return values.size() <= kMaxSweepValues ? std::optional(values) : std::nullopt;
   }
-  const std::size_t by = text.find_first_of("/*", dots);
-  double low = 0;
-  double high = 0;
-  double step = 0;
-  if (by == std::string::npos || !ParsePositive(text.substr(0, dots), &low) ||
-      !ParsePositive(text.substr(dots + 2, by - dots - 2), &high) || !ParsePositive(text.substr(by + 1), &step) ||
-      high < low) {
+  double low = 0, high = 0, step = 0;
+  const bool factor = sign == "*";
+  if (!ParsePositive(from, &low) || !ParsePositive(to, &high) || !ParsePositive(by, &step) || high < low ||
+      (factor && step < 1.001)) {
     return std::nullopt;
   }
-  const bool factor = text[by] == '*';
-  if (factor && step < 1.001) return std::nullopt;
   for (double i = 0;; ++i) {
     const double value = factor ? low * std::pow(step, i) : low + step * i;
     if (value > high * (1 + 1e-9)) return values;

@@ -9,7 +9,6 @@
 #include "client/base/file.h"
 #include "client/base/program.h"
 #include "client/loadgen/report/html/html_report.h"
-#include "client/loadgen/report/report_json.h"
 #include "common/base/shortage.h"
 
 namespace softmax::client {

@@ -1,5 +1,3 @@
-#include "client/loadgen/report/report_json.h"
-
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 #include <absl/time/clock.h>

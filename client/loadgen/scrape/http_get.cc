@@ -1,13 +1,11 @@
 #include "client/loadgen/scrape/http_get.h"
 
 #include <absl/cleanup/cleanup.h>
-#include <absl/strings/ascii.h>
-#include <absl/strings/match.h>
 #include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
-#include <absl/strings/str_split.h>
 #include <netdb.h>
 #include <poll.h>
+#include <re2/re2.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -16,7 +14,6 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
-#include <optional>
 
 #include "common/base/address.h"
 
@@ -68,16 +65,6 @@ absl::StatusOr<std::string> AskAt(const addrinfo& address, std::string_view ques
   const absl::Cleanup close_it = [fd] { close(fd); };
   if (connect(fd, address.ai_addr, address.ai_addrlen) != 0 && errno != EINPROGRESS) return SystemError(errno);
   return Exchange(fd, question, limit, deadline);
-}
-
-// The value of a header field, without blanks around it.
-std::optional<std::string> HeaderField(const std::string& head, const std::string& name) {
-  for (absl::string_view line : absl::StrSplit(head, "\r\n")) {
-    if (absl::StartsWithIgnoreCase(line, absl::StrCat(name, ":"))) {
-      return std::string(absl::StripAsciiWhitespace(line.substr(name.size() + 1)));
-    }
-  }
-  return std::nullopt;
 }
 
 absl::Status Named(const HttpLocation& location, const absl::Status& status) {
@@ -143,12 +130,14 @@ absl::StatusOr<std::string> HttpBody(std::string answer, std::size_t body_bytes)
   if (head.compare(8, 4, " 200") != 0) {
     return absl::NotFoundError(absl::StrCat("answers ", head.substr(0, std::min<std::size_t>(head.find("\r\n"), 60))));
   }
-  if (HeaderField(head, "Transfer-Encoding").has_value()) {
+  if (RE2::PartialMatch(head, "(?i)\\r\\ntransfer-encoding:")) {
     return absl::DataLossError("answers in a transfer encoding that was not asked for");
   }
   std::uint64_t length = 0;
-  const std::optional<std::string> told = HeaderField(head, "Content-Length");
-  if (told && !absl::SimpleAtoi(*told, &length)) return absl::DataLossError("answers with an invalid Content-Length");
+  std::string digits;
+  static const RE2 field(R"((?i)\r\ncontent-length:[ \t]*([^\r]*))", RE2::Latin1);
+  const bool told = RE2::PartialMatch(head, field, &digits);
+  if (told && !absl::SimpleAtoi(digits, &length)) return absl::DataLossError("answers with an invalid Content-Length");
   const std::size_t size = answer.size() - end - 4;
   if (told && size < length) {
     return absl::DataLossError(absl::StrCat("cut its answer short: ", size, " of ", length, " bytes"));

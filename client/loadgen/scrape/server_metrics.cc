@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "client/loadgen/scrape/http_get.h"
-#include "client/loadgen/scrape/metrics_window.h"
 
 namespace softmax::client {
 namespace {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "client/loadgen/scrape/metrics_text.h"
+#include "client/loadgen/scrape/metrics_window.h"
 
 // What the server says of itself at /metrics, taken before and after a measured window.
 namespace softmax::client {

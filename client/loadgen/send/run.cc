@@ -1,13 +1,16 @@
 #include "client/loadgen/send/run.h"
 
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_format.h>
 #include <absl/strings/str_join.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <optional>
 #include <thread>
@@ -15,9 +18,7 @@
 
 #include "client/base/program.h"
 #include "client/loadgen/measure/machine.h"
-#include "client/loadgen/measure/timeline.h"
 #include "client/loadgen/scrape/server_metrics.h"
-#include "client/loadgen/send/progress.h"
 #include "client/loadgen/send/sender_processes.h"
 
 namespace softmax::client {
@@ -133,6 +134,37 @@ class WindowEnds {
   Snapshots metrics_before_;
 };
 
+// Rewrites one line on a terminal about once a second; where standard error is none, nothing is written.
+class ProgressLine {
+ public:
+  explicit ProgressLine(std::string run_name) : run_name_(std::move(run_name)) {}
+  ~ProgressLine() {
+    if (on_) std::fprintf(stderr, "\r\033[K");
+  }
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+
+  void Update(const Board& board) {
+    constexpr std::int64_t kSecond = 1000000000;
+    const std::int64_t now = NowNs();
+    if (!on_ || now - last_ns_ < kSecond) return;
+    std::uint64_t answers = 0;
+    board.EachThread([&](const ThreadTally& t) { answers += t.answers.load(std::memory_order_relaxed); });
+    const double rate =
+        last_ns_ == 0 ? 0 : static_cast<double>(answers - last_answers_) * 1e9 / static_cast<double>(now - last_ns_);
+    std::fprintf(stderr, "\r\033[K%s  %s", run_name_.c_str(), ProgressText(board, now, rate).c_str());
+    std::fflush(stderr);
+    last_ns_ = now;
+    last_answers_ = answers;
+  }
+
+ private:
+  const bool on_ = isatty(STDERR_FILENO) != 0;
+  const std::string run_name_;
+  std::int64_t last_ns_ = 0;
+  std::uint64_t last_answers_ = 0;
+};
+
 // Directs one run from the parent: sets the window's borders, reads the board at times, hears Ctrl-C.
 class Director {
  public:
@@ -236,6 +268,31 @@ void CatchInterrupts() {
   signal(SIGPIPE, SIG_IGN);
   signal(SIGINT, OnInterrupt);
   signal(SIGTERM, OnInterrupt);
+}
+
+std::string ProgressText(const Board& board, std::int64_t now_ns, double per_second) {
+  std::array<std::uint64_t, kCodes> errors = {};
+  std::uint64_t dropped = 0;
+  board.EachThread([&](const ThreadTally& thread) {
+    for (std::size_t c = 0; c < kCodes; ++c) {
+      errors[c] += thread.errors[c].load(std::memory_order_relaxed);
+      errors[c] += thread.warmup_errors[c].load(std::memory_order_relaxed);
+    }
+    dropped += thread.dropped_full.load(std::memory_order_relaxed);
+  });
+  const std::int64_t start = board.control().start_ns.load();
+  const bool warming = now_ns < start;
+  const std::int64_t since = warming ? board.control().go_ns.load() : start;
+  std::string text = absl::StrFormat("%s %.1f s  %.0f requests/s", warming ? "warm-up" : "running",
+                                     static_cast<double>(now_ns - since) / 1e9, per_second);
+  if (dropped > 0) absl::StrAppendFormat(&text, "  dropped %d", dropped);
+  bool any = false;
+  for (int code = 0; code < kCodes; ++code) {
+    if (errors[static_cast<std::size_t>(code)] == 0) continue;
+    any = true;
+    absl::StrAppendFormat(&text, "  %s %d", CodeName(code), errors[static_cast<std::size_t>(code)]);
+  }
+  return any ? text : text + "  no errors";
 }
 
 bool Interrupted() { return g_interrupted != 0; }

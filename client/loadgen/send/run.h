@@ -15,6 +15,9 @@ enum class RunEnd { kMeasured, kUnreachable, kUnavailable, kStopped, kFailed };
 // Must be called before the process has used gRPC or started a thread; may be called again and again.
 RunEnd RunOnce(const std::string& name, const LoadOptions& options, const Workload& workload, RunResult* result);
 
+// "running 12.0 s  5000 requests/s  UNAVAILABLE 3": what the line says of the state of a board. `per_second` is given.
+std::string ProgressText(const Board& board, std::int64_t now_ns, double per_second);
+
 // From here on SIGINT and SIGTERM do not end the process but are remembered, and SIGPIPE is ignored.
 void CatchInterrupts();
 bool Interrupted();

@@ -240,12 +240,10 @@ class StreamCaller final : public Caller {
     if (region != nullptr) region->End(variant, message.slots[place]);
     thread_.RecordAttemptEnd(sent, address_, 0);
     thread_.RecordAnswer(sent);
-    if (region == nullptr) {
-      if (Verifies()) thread_.verifier()->Submit(sent.variant, std::move(response), received_);
-    } else if (message.verifies[place]) {
-      thread_.verifier()->Submit(sent.variant, std::move(response), received_,
-                                 region->Answer(variant, message.slots[place]));
-    }
+    if (region == nullptr ? !Verifies() : !message.verifies[place]) return;
+    std::optional<PlacedAnswer> placed;
+    if (region != nullptr) placed = region->Answer(variant, message.slots[place]);
+    thread_.verifier()->Submit({sent.variant, received_, std::move(response), std::move(placed)});
   }
 
   void Failed(const Sent& sent, int code, const std::string& why) {

@@ -213,7 +213,8 @@ void UnaryCall::TakeAnswer() {
   std::optional<PlacedAnswer> placed;
   if (region == nullptr) verifies_ = caller_.Verifies();
   if (verifies_ && region != nullptr) placed = region->Answer(variant, slot_);
-  if (verifies_) thread.verifier()->Submit(sent_.variant, response_, std::move(placed));  // shares the bytes
+  if (verifies_)
+    thread.verifier()->Submit({sent_.variant, response_, std::nullopt, std::move(placed)});  // shares bytes
   response_.Clear();  // an idle call of an open loop holds no memory
 }
 

@@ -69,16 +69,7 @@ Verifier::~Verifier() {
   thread_.join();
 }
 
-void Verifier::Submit(std::uint32_t variant, const grpc::ByteBuffer& answer, std::optional<PlacedAnswer> placed) {
-  Push({variant, answer, std::nullopt, std::move(placed)});
-}
-
-void Verifier::Submit(std::uint32_t variant, ResponseFields fields, const grpc::ByteBuffer& message,
-                      std::optional<PlacedAnswer> placed) {
-  Push({variant, message, std::move(fields), std::move(placed)});
-}
-
-void Verifier::Push(Item item) {
+void Verifier::Submit(Item item) {
   const std::uint64_t bytes = item.bytes();
   {
     MutexLock lock(mu_);

@@ -30,25 +30,23 @@ class Verifier {
   Verifier(const LoadOptions& options, const Workload& workload, ProcessTally& tally);
   ~Verifier();  // Checks what is queued, then returns.
 
-  // A unary answer. Waits when too much is queued: no sampled answer is dropped.
-  void Submit(std::uint32_t variant, const grpc::ByteBuffer& answer, std::optional<PlacedAnswer> placed = {});
-  // One answer of a stream message, already decoded; `message` is the whole of it.
-  void Submit(std::uint32_t variant, ResponseFields fields, const grpc::ByteBuffer& message,
-              std::optional<PlacedAnswer> placed = {});
-
- private:
+  // An answer to be checked.
   struct Item {
     std::uint32_t variant = 0;
     grpc::ByteBuffer message;
-    std::optional<ResponseFields> fields;  // empty: `message` is a SoftmaxResponse, not yet decoded
-    std::optional<PlacedAnswer> placed;    // what did not come in the message
+    std::optional<ResponseFields>
+        fields;  // of one of a stream's message; empty: `message` is one answer, not yet decoded
+    std::optional<PlacedAnswer> placed;  // what did not come in the message
 
     std::uint64_t bytes() const {
       return message.Length() + (placed ? placed->tensor.size() + placed->summary.size() : 0);
     }
   };
 
-  void Push(Item item);
+  // Waits when too much is queued: no sampled answer is dropped.
+  void Submit(Item item);
+
+ private:
   bool Pop(Item* item);  // waits for one; false: there will be none
   void Run();
   // Why the answer is wrong; empty when it is right.

@@ -2,12 +2,11 @@
 
 #include <cmath>
 
+#include "client/loadgen/experiment.h"
 #include "client/loadgen/measure/run_result.h"
 #include "client/loadgen/measure/statistics.h"
-#include "client/loadgen/measure/timeline.h"
 #include "client/loadgen/plan/load_options.h"
-#include "client/loadgen/plan/search.h"
-#include "client/loadgen/send/progress.h"
+#include "client/loadgen/send/run.h"
 
 namespace softmax::client {
 namespace {

@@ -7,8 +7,6 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "client/loadgen/report/report_json.h"
-
 namespace softmax::client {
 namespace {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "client/loadgen/scrape/metrics_text.h"
+#include "client/loadgen/scrape/metrics_window.h"
 
 namespace softmax::client {
 namespace {
