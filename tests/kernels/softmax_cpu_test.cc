@@ -10,6 +10,7 @@
 #include <tuple>
 #include <vector>
 
+#include "kernels/cpu/factor.h"
 #include "kernels/reference.h"
 #include "tests/kernels/cpu_targets.h"
 #include "tests/support/all_operations.h"
@@ -190,6 +191,16 @@ TEST(SoftmaxCpuKnownTest, ThreeNumbersThatAPersonCanCheck) {
   EXPECT_FLOAT_EQ(out[0], 0.09003057f);
   EXPECT_FLOAT_EQ(out[1], 0.24472847f);
   EXPECT_FLOAT_EQ(out[2], 0.66524096f);
+}
+
+TEST(SoftmaxCpuGradeTest, OnlyAnswersOfSixteenBitsThatAreNoLogarithmsHaveRoomForAShorterPolynomial) {
+  for (const Operation operation : testing::AllOperations()) {
+    for (const std::size_t size : {2, 4, 8}) {
+      const bool has_room = size == 2 && !TraitsOf(operation).is_log;
+      EXPECT_EQ(cpu::FactorFor<float>(1.0, operation, size).is_for_sixteen, has_room) << size;
+      EXPECT_FALSE(cpu::FactorFor<double>(1.0, operation, size).is_for_sixteen) << size;
+    }
+  }
 }
 
 TEST(SoftmaxCpuTargetTest, NoneIsBuiltThatIsNotTested) {

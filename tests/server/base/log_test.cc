@@ -145,6 +145,7 @@ TEST(LoggingDeathTest, NeitherLoggingNorTheEndWaitsForAReaderThatNeverReads) {
 TEST(LoggingDeathTest, TheLastWordsBeforeAnAbortAreWritten) {
   const auto log_and_abort = [] {
     if (!InitLogging("info", "text").ok()) _exit(3);
+    for (int i = 0; i < 300; ++i) LogError("words");  // which keep the thread that writes busy
     LogError("last words");
     std::abort();
   };

@@ -267,15 +267,6 @@ TEST(CheckConfig, RefusesAUnixSocketThatAnybodyCouldReplace) {
   rmdir(folder.c_str());
 }
 
-TEST(ParseAddress, ReadsEachForm) {
-  EXPECT_EQ(ParseAddress("0.0.0.0:50051")->host, "0.0.0.0");
-  EXPECT_EQ(ParseAddress("0.0.0.0:50051")->port, 50051);
-  EXPECT_EQ(ParseAddress("[::1]:2")->host, "::1");
-  EXPECT_EQ(ParseAddress("[::1]:2")->port, 2);
-  EXPECT_EQ(ParseAddress("unix:/run/softmax.sock")->unix_path, "/run/softmax.sock");
-  EXPECT_TRUE(ParseAddress("unix:/run/softmax.sock")->is_unix());
-}
-
 TEST(Address, LoopbackIsByNumberOrLocalhostOnly) {
   for (const char* text : {"127.0.0.1:1", "127.255.0.9:1", "[::1]:1", "localhost:1"}) {
     EXPECT_TRUE(ParseAddress(text)->IsLoopback()) << text;

@@ -180,16 +180,6 @@ TEST_F(ConfigTest, AnEndlessConfigFileIsRefused) {
   ExpectRefused(ParseFile("threads = 3\n" + std::string(1 << 20, '#')), {"1048576 bytes"});
 }
 
-TEST_F(ConfigTest, FilesOfOtherSystemsAreReadOrNamed) {
-  for (const char* text : {"\xef\xbb\xbfthreads = 3\nmax-rank = 4\n", "threads = 3\r\nmax-rank = 4\r\n",
-                           "threads = 3\rmax-rank = 4\r", "threads = 3\r\nmax-rank = 4\r"}) {
-    const ParseResult result = ParseFile(text);
-    EXPECT_EQ(result.config.threads, 3u) << result.error;
-    EXPECT_EQ(result.config.max_rank, 4u) << result.error;
-  }
-  ExpectRefused(ParseFile(std::string("\xff\xfet\0=\0", 6)), {"UTF-16", "UTF-8"});
-}
-
 TEST_F(ConfigTest, AnEmptyVariableIsNone) {
   for (const char* name : {"SOFTMAX_CONFIG", "SOFTMAX_THREADS", "SOFTMAX_ADDRESS", "SOFTMAX_TLS_CERT",
                            "SOFTMAX_REFLECTION", "SOFTMAX_DEVICES", "GRPC_POLL_STRATEGY"}) {
