@@ -50,8 +50,9 @@ Interval DifferenceInterval(const std::vector<double>& before, const std::vector
   if (before.size() < 2 || after.size() < 2) return interval;
   const double a = VarianceOfMean(before);
   const double b = VarianceOfMean(after);
+  if (std::isnan(a + b)) return interval;
   interval.half_width = 0;
-  if (!(a + b > 0)) return interval;
+  if (a + b == 0) return interval;
   const double degrees =
       (a + b) * (a + b) /
       (a * a / static_cast<double>(before.size() - 1) + b * b / static_cast<double>(after.size() - 1));

@@ -17,7 +17,7 @@ double MeanTogether(double mean, std::uint64_t count, double of_more, std::uint6
 Interval MeanInterval(const std::vector<double>& values);
 
 // Of the mean of `after` less that of `before`, which may vary differently (Welch). half_width is NaN where either has
-// fewer than two values.
+// fewer than two values, or one that is not known (NaN).
 Interval DifferenceInterval(const std::vector<double>& before, const std::vector<double>& after);
 
 }  // namespace softmax::client

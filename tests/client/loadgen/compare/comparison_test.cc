@@ -96,9 +96,20 @@ TEST(CompareTest, PartsOfTwoTimelinesAreAlmostAsTrustworthy) {
     const auto same = Compare({before}, {FileWith({simulation.Run(1, 0, 0.02)})}, {});
     certain += FigureNamed(same->loads[0], "p50 us").is_certain();
     found += Fails(before, FileWith({simulation.Run(1.03, 0, 0.02)}), "p50>+0%");
+    const auto slower = Compare({before}, {FileWith({simulation.Run(1.2, 0, 0.02)})}, {});
+    const FigureChange p99 = FigureNamed(slower->loads[0], "p99 us");
+    EXPECT_TRUE(p99.low > 0 && p99.low < p99.change) << p99.low;
   }
   EXPECT_LE(certain, kTrials * 0.08) << "stretches that are like their neighbours make the interval too narrow";
   EXPECT_GE(found, kTrials * 38 / 40);
+}
+
+TEST(CompareTest, APartWithoutAnswersMakesNothingCertain) {
+  Simulation simulation;
+  RunResult outage = simulation.Run(1.5, 0, 0.02);
+  for (int i = 20; i < 30; ++i) outage.timeline[i].answered = 0;
+  const auto comparison = Compare({FileWith({simulation.Run(1, 0, 0.02)})}, {FileWith({outage})}, {});
+  EXPECT_FALSE(FigureNamed(comparison->loads[0], "p50 us").is_certain());
 }
 
 TEST(CompareTest, ARuleNeedsBothSizeAndCertainty) {
