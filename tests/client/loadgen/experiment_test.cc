@@ -10,6 +10,7 @@
 #include "tests/client/support/fake_server.h"
 #include "tests/support/eventually.h"
 #include "tests/support/run_program.h"
+#include "tests/support/temp_folder.h"
 
 namespace softmax::client {
 namespace {
@@ -203,6 +204,9 @@ TEST(LoadgenUsageTest, AnImpossibleMixIsOneClearLineAndExitTwo) {
   EXPECT_THAT(error({"--address", "localhost"}), HasSubstr("--address 'localhost' has no port"));
   EXPECT_THAT(error({"--address", "a:1,,b:2"}), HasSubstr("empty address"));
   EXPECT_THAT(error({"--address", "a:1,b:2", "--address", "a:1"}), HasSubstr("--address a:1 is given twice"));
+  const testing::TempFolder folder;
+  EXPECT_THAT(error({"--trace", folder.Write("trace", "0.5 1\n")}),
+              HasSubstr("\"1\" is not the index of one of the 1 shapes"));
   EXPECT_THAT(error({"--attempts", "0"}), HasSubstr("--attempts"));
   EXPECT_THAT(error({"--attempts", "2", "--stream"}), HasSubstr("--attempts is for unary calls"));
   EXPECT_THAT(error({"--address", "a:1,b:2", "--sweep", "concurrency:2,3"}),
@@ -212,6 +216,7 @@ TEST(LoadgenUsageTest, AnImpossibleMixIsOneClearLineAndExitTwo) {
   EXPECT_THAT(error({"--start-at", "100000000000"}), HasSubstr("s ahead by this machine's clock, and must be"));
   EXPECT_THAT(error({"--start-at", "1", "--repeats", "2"}), HasSubstr("cannot be given with --repeats"));
   EXPECT_THAT(error({"--part", "4/4"}), HasSubstr("--part 4/4: expected INDEX/COUNT"));
+  EXPECT_THAT(error({"--part", "0/10001"}), HasSubstr("--part 0/10001: expected INDEX/COUNT"));
   EXPECT_THAT(error({"--part", "1/4", "--search", "--slo", "p99=2ms"}), HasSubstr("--part cannot be given with"));
 }
 

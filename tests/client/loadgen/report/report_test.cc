@@ -75,6 +75,18 @@ TEST(Report, SaysThatNothingWasAnsweredAndShowsNoFigures) {
   EXPECT_THAT(ReportTable(Plan(), OneRun(10)), Not(HasSubstr("othing was answered")));
 }
 
+TEST(Report, SaysHowMuchAGeneratorThatWasTooSlowLeftOut) {
+  RunResult run;
+  run.load.loop = Loop::kOpen;
+  run.seconds = 1;
+  run.sent = 300;
+  run.late = 75;
+  run.dropped_behind = 100;
+  run.lag.at_us[2] = 1500;
+  Judge(&run);
+  EXPECT_THAT(run.generator.why, HasSubstr("lag p99 1500 us, 25.00 % of the sends over 1 ms late, 25.00 % not sent"));
+}
+
 TEST(Report, SlowRatesAreNotZero) {
   EXPECT_THAT(ReportTable(Plan(), OneRun(1)), HasSubstr("offered    0.001/s"));
   EXPECT_EQ(RateText(0), "0.0");

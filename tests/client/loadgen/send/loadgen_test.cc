@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -66,6 +67,17 @@ TEST_F(LoadgenTest, AllTypesOperationsAndAxesAreVerified) {
       EXPECT_EQ(result.exit_code, 0) << dtype << op << result.out << result.err;
     }
   }
+}
+
+// What the run moved, and what the machine did for it.
+TEST_F(LoadgenTest, FiguresOfBytesAndProcessorsAreThoseOfTheRun) {
+  const ProgramResult result = Run({"--json", "-", "--server-pid", std::to_string(getpid())});
+  const nlohmann::json run = FirstRun(result.out);
+  EXPECT_NEAR(run["gb_per_s"].get<double>() / (run["achieved_per_s"].get<double>() * 4 * 32 * 4 / 1e9), 1, 1e-3);
+  EXPECT_GT(run["generator"]["cpu_cores"], 0.0);
+  EXPECT_GT(run["server_cores"], 0.0);
+  EXPECT_GT(run["machine_busy"], 0.0);
+  EXPECT_LE(run["machine_busy"], 1.0);
 }
 
 TEST_F(LoadgenTest, WrongAnswersExitWithOneAndAreCounted) {
