@@ -1,11 +1,10 @@
-#include "client/cli/formats.h"
-
 #include <re2/re2.h>
 
 #include <cstring>
 #include <utility>
 
 #include "client/base/program.h"
+#include "client/cli/formats.h"
 
 namespace softmax::client {
 namespace {

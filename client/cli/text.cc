@@ -1,11 +1,10 @@
-#include "client/cli/formats.h"
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
 
 #include "client/base/program.h"
+#include "client/cli/formats.h"
 #include "common/base/text_file.h"
 #include "common/base/trimmed.h"
 
