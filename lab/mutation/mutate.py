@@ -290,8 +290,10 @@ def stage_of(place, test):
 
 
 def run(arguments):
-    programs = Programs()
     mutants = read("mutants.json", [])
+    if not mutants or "tried" not in mutants[0]:
+        sys.exit("no build is finished: mutate.py build")
+    programs = Programs()
     results = read("results.json", {})
     end = time.monotonic() + 60 * arguments.minutes
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:

@@ -59,6 +59,8 @@ class Operators(unittest.TestCase):
     def test_text_is_no_code(self):
         self.assertEqual(changes('  return "a == b, 3";'), set())
         self.assertEqual(changes("  return 'x';  // 5 < 6"), set())
+        self.assertEqual(changes("  return Bits() * 0x1p-53;"), set())
+        self.assertEqual(changes("  if constexpr (kWide) Add(a, b);"), set())
         self.assertEqual(changes("  /* 5 < 6\n 7 < 8 */"), set())
 
 

@@ -7,7 +7,8 @@ import re
 
 # What a line must not be: preprocessor, declarations without code, checks of the compiler's.
 NO_CODE = re.compile(r"^\s*(#|using |namespace |template|friend |static_assert|extern |class |struct |enum |public:|"
-                     r"private:|protected:|case |default:|ABSL_|HWY_|return;|break;|continue;)|\\$|__attribute__")
+                     r"private:|protected:|case |default:|if constexpr |ABSL_|HWY_|return;|break;|continue;)|\\$|"
+                     r"__attribute__")
 COMPARISONS = {"==": ["!="], "!=": ["=="], "<": [">=", "<="], ">": ["<=", ">="], "<=": [">", "<"], ">=": ["<", ">"]}
 CALL_OF_TWO = re.compile(r"(?<!min)(?<!max)(?<!swap)\(([\w.>-]+), ([\w.>-]+)\)")
 STATEMENT = re.compile(r"^\s*[A-Za-z_][\w.:>\[\]-]*(\(.*\)|\s*[-+|&]?=[^=].*|\+\+|--);$|^\s*(\+\+|--)[\w.>-]+;$")
@@ -89,7 +90,7 @@ def of_line(plain, code, start, stop):
             yield ("swapped", put(start + match.start(1), start + match.end(2), f"{two}, {one}"),
                    [(start + match.start(1), start + match.end(1), f"(Mutant(@) ? {two} : ", ")"),
                     (start + match.start(2), start + match.end(2), f"(Mutant(@) ? {one} : ", ")")])
-    for match in re.finditer(r"(?<![\w.'<])(\d+)(?![\w.'])", line):
+    for match in re.finditer(r"(?<![\w.'<])(?<!\dp-)(\d+)(?![\w.'])", line):
         begin, end = start + match.start(), start + match.end()
         number = int(match.group())
         for other in [number + 1] + [number - 1] * (number > 1):
