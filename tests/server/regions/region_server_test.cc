@@ -356,26 +356,26 @@ TEST_F(RegionServerTest, WithoutDescriptorsItRestsUntilThereAreSome) {
   Start();
   const auto other = Connect();
   ASSERT_TRUE(other->Free("").has_value());  // it has been let in
+  // A sanitizer's first look at a type, the request's and the log's, takes two descriptors.
+  const std::string request = RegionClient::AllocateRequest(kPage);
+  LogInfo("descriptors run out");
+  FlushLogging();
   ::testing::internal::CaptureStderr();
   rlimit before{};
   getrlimit(RLIMIT_NOFILE, &before);
-  const rlimit tight{static_cast<rlim_t>(OpenDescriptors()) + 50, before.rlim_max};
+  const int lowest = dup(0);  // which the client takes
+  close(lowest);
+  const rlimit tight{static_cast<rlim_t>(lowest) + 1, before.rlim_max};
   setrlimit(RLIMIT_NOFILE, &tight);
-  std::vector<int> all;
-  for (int fd; (fd = dup(0)) >= 0;) all.push_back(fd);
-  close(all.back());
-  all.pop_back();
   const auto client = Connect();
-  ASSERT_TRUE(client->Send(RegionClient::AllocateRequest(kPage)));
+  ASSERT_TRUE(client->Send(request));
   EXPECT_TRUE(Sleeps());
   for (int i = 0; i < 9; ++i) ExpectRefused(other->Free(""), absl::StatusCode::kInvalidArgument, "has 0 bytes");
-  for (const int fd : all) close(fd);
   setrlimit(RLIMIT_NOFILE, &before);
   EXPECT_TRUE(Gets(client->Receive()));
   FlushLogging();
   const std::string log = ::testing::internal::GetCapturedStderr();
-  EXPECT_NE(log.find("rests"), std::string::npos);
-  EXPECT_EQ(log.find("rests"), log.rfind("rests"));
+  EXPECT_TRUE(log.find("rests") != std::string::npos && log.find("rests") == log.rfind("rests")) << log;
 }
 
 // One connection has twenty under way, each of which takes its time, and reads its answers at once; the other waits for
