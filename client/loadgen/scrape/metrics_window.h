@@ -23,9 +23,9 @@ struct MetricSample {
   std::string_view Label(std::string_view label) const;
 };
 
-// The samples of a scrape; comments and timestamps are passed over. INVALID_ARGUMENT names the line and what is wrong
-// with it: like Prometheus itself, a scrape with one bad line is refused whole. RESOURCE_EXHAUSTED beyond
-// 200,000 samples.
+// The samples of a scrape; comments and timestamps are passed over. INVALID_ARGUMENT names the line and the form that
+// it lacks: like Prometheus itself, a scrape with one bad line is refused whole. RESOURCE_EXHAUSTED beyond 200,000
+// samples.
 absl::StatusOr<std::vector<MetricSample>> ParseMetrics(std::string_view text);
 
 // A histogram's observations within the window.
