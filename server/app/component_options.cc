@@ -7,6 +7,7 @@
 #include "common/base/text_file.h"
 #include "common/base/usable_cores.h"
 #include "server/config/check.h"
+#include "server/config/trace_settings.h"
 #include "server/rpc/calls/control_context.h"
 #include "server/rpc/guard/read_guard.h"
 

@@ -18,6 +18,7 @@
 
 #include "common/base/address.h"
 #include "server/base/file_mode.h"
+#include "server/config/trace_settings.h"
 #include "server/config/values.h"
 
 namespace softmax::server {

@@ -1,3 +1,5 @@
+#include "server/config/trace_settings.h"
+
 #include <absl/strings/ascii.h>
 #include <absl/strings/match.h>
 #include <absl/strings/numbers.h>
@@ -13,7 +15,6 @@
 
 #include "common/base/address.h"
 #include "common/base/safe_text.h"
-#include "server/config/check.h"
 
 namespace softmax::server {
 namespace {

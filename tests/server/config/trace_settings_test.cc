@@ -1,3 +1,5 @@
+#include "server/config/trace_settings.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
